@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The core's hot paths through the public interface: set, short transactions, redo, open and close, a
+ * transaction larger than the cache. JSON lines; see docs/benchmarks.md.
+ *
+ *   bench-core [case]...   cases: set begin redo reopen large; none: all */
+#include "common.h"
+
+#include <lladd/lladd.h>
+#include <lladd/pages.h>
+#include <lladd/records.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define BENCH "core"
+
+static struct lladd_db *open_memory(struct lladd_device *dev, struct lladd_options *o)
+{
+    struct lladd_db *db;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    o->device = dev;
+    if (lladd_open(NULL, o, &db, &err)) {
+        fprintf(stderr, "bench: open: %s\n", err.message);
+        exit(1);
+    }
+    return db;
+}
+
+/* n formatted pages of plain bytes; their numbers. */
+static lladd_pageno *make_pages(struct lladd_db *db, size_t n)
+{
+    lladd_pageno *pages = calloc(n, sizeof *pages);
+    struct lladd_txn *txn;
+    if (!pages)
+        exit(1);
+    for (size_t i = 0; i < n;) {
+        bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+        for (size_t k = 0; k < 1000 && i < n; k++, i++) {
+            bench_must(lladd_page_alloc(txn, &pages[i]), "page_alloc");
+            bench_must(lladd_bytes_format(txn, pages[i]), "bytes_format");
+        }
+        bench_must(lladd_commit(txn), "commit");
+    }
+    return pages;
+}
+
+static void bench_set(void)
+{
+    enum { PAGES = 1000, N = 1000000 };
+    struct bench_figure ns = {.n = 0}, instructions = {.n = 0}, bytes = {.n = 0};
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
+    o.log_limit_bytes = UINT64_MAX;
+    o.checkpoint_bytes = UINT64_MAX;
+    struct lladd_db *db = open_memory(dev, &o);
+    lladd_pageno *pages = make_pages(db, PAGES);
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        struct lladd_txn *txn;
+        struct lladd_stats a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
+        uint64_t seed = (uint64_t)run + 1;
+        bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+        for (int i = 0; i < PAGES; i++) /* page images, and warm */
+            bench_must(lladd_set(txn, pages[i], 0, &seed, 8), "set");
+        bench_must(lladd_stats(db, &a), "stats");
+        uint64_t i0 = bench_instructions(), t0 = bench_now_ns();
+        for (int i = 0; i < N; i++) {
+            uint64_t v = bench_random(&seed);
+            bench_must(lladd_set(txn, pages[v % PAGES], (uint32_t)(v >> 32) % 500 * 8, &v, 8),
+                       "set");
+        }
+        bench_add(&ns, (double)(bench_now_ns() - t0) / N);
+        bench_add(&instructions, (double)(bench_instructions() - i0) / N);
+        bench_must(lladd_stats(db, &b), "stats");
+        bench_add(&bytes, (double)(b.log_bytes - a.log_bytes) / N);
+        bench_must(lladd_commit(txn), "commit");
+        bench_must(lladd_checkpoint(db, NULL), "checkpoint");
+    }
+    bench_print(BENCH, "set 8 bytes, 1000 cached pages, one long transaction", "ns", &ns, "<= 80",
+                "19");
+    bench_print(BENCH, "set 8 bytes, instructions (0: not counted here)", "instructions",
+                &instructions, "<= 300", "67");
+    bench_print(BENCH, "set 8 bytes, log bytes", "bytes", &bytes, "<= 64", NULL);
+    free(pages);
+    bench_must(lladd_close(db), "close");
+    lladd_device_close(dev);
+}
+
+static void bench_begin(void)
+{
+    enum { PAGES = 1000, N = 1000000 };
+    struct bench_figure rate = {.n = 0};
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_txn_options t = {.struct_size = sizeof t, .durability = LLADD_DURABLE_LATER};
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
+    struct lladd_db *db = open_memory(dev, &o);
+    lladd_pageno *pages = make_pages(db, PAGES);
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        uint64_t seed = (uint64_t)run + 1;
+        unsigned char value[100];
+        uint64_t t0 = bench_now_ns();
+        for (int i = 0; i < N; i++) {
+            struct lladd_txn *txn;
+            uint64_t v = bench_random(&seed);
+            memset(value, (int)v, sizeof value);
+            bench_must(lladd_begin(db, &t, &txn, NULL), "begin");
+            bench_must(lladd_set(txn, pages[v % PAGES], (uint32_t)(v >> 32) % 39 * 100, value,
+                                 sizeof value),
+                       "set");
+            bench_must(lladd_commit(txn), "commit");
+        }
+        bench_add(&rate, N * 1e9 / (double)(bench_now_ns() - t0));
+    }
+    bench_print(BENCH, "begin, set 100 bytes, commit without waiting, one thread", "1/s", &rate,
+                ">= 3000000", NULL);
+    free(pages);
+    bench_must(lladd_close(db), "close");
+    lladd_device_close(dev);
+}
+
+static void bench_redo(void)
+{
+    enum { PAGES = 10000, N = 2000000 };
+    struct bench_figure rate = {.n = 0}, one = {.n = 0};
+    for (int run = 0; run < 2 * BENCH_RUNS; run++) {
+        struct lladd_options o = LLADD_OPTIONS_INIT;
+        struct lladd_device *dev;
+        bench_must(lladd_device_memory(&dev), "device");
+        o.cache_bytes = 128u << 20;
+        o.log_limit_bytes = o.checkpoint_bytes = UINT64_MAX;
+        struct lladd_db *db = open_memory(dev, &o);
+        lladd_pageno *pages = make_pages(db, PAGES);
+        struct lladd_txn *txn;
+        uint64_t seed = (uint64_t)run + 1;
+        unsigned char value[100];
+        bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+        for (int i = 0; i < PAGES; i++) /* images before the checkpoint that redo starts from */
+            bench_must(lladd_set(txn, pages[i], 0, &seed, 8), "set");
+        bench_must(lladd_commit(txn), "commit");
+        bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+        for (int i = 0; i < N; i++) {
+            uint64_t v = bench_random(&seed);
+            memset(value, (int)v, sizeof value);
+            value[0] = (unsigned char)i;
+            value[99] = (unsigned char)(i >> 8);
+            bench_must(lladd_set(txn, pages[v % PAGES], (uint32_t)(v >> 32) % 39 * 100, value,
+                                 sizeof value),
+                       "set");
+        }
+        bench_must(lladd_commit(txn), "commit");
+        lladd_kill(db);
+        o.redo_threads = run % 2 ? 1 : 0;
+        db = open_memory(dev, &o);
+        struct lladd_stats s = {.struct_size = sizeof s};
+        bench_must(lladd_stats(db, &s), "stats");
+        double per_second = (double)s.recovered_redone * 1e9 / (double)s.recovery_ns;
+        bench_add(run % 2 ? &one : &rate, per_second);
+        free(pages);
+        bench_must(lladd_close(db), "close");
+        lladd_device_close(dev);
+    }
+    bench_print(BENCH, "recovery, 100-byte updates on cached pages, analysis included, all processors",
+                "records/s", &rate, ">= 10000000", "40 to 120 million");
+    bench_print(BENCH, "recovery, 100-byte updates on cached pages, analysis included, one thread",
+                "records/s", &one, ">= 10000000", "40 to 120 million");
+}
+
+static void bench_reopen(void)
+{
+    enum { N = 20000 };
+    struct bench_figure small = {.n = 0}, large = {.n = 0};
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
+    o.flags = LLADD_OPT_NO_THREADS;
+    o.frames = LLADD_FRAMES_HEAP;
+    o.cache_bytes = 256u << 10;
+    o.log_segment_min = o.log_segment_max = o.log_ring_bytes = 64u << 10;
+    struct lladd_db *db = open_memory(dev, &o);
+    free(make_pages(db, 8));
+    bench_must(lladd_close(db), "close");
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        uint64_t t0 = bench_now_ns();
+        for (int i = 0; i < N; i++)
+            bench_must(lladd_close(open_memory(dev, &o)), "close");
+        bench_add(&small, (double)(bench_now_ns() - t0) / N / 1000);
+    }
+    bench_print(BENCH, "open and close a small database in memory, heap frames, no threads",
+                "microseconds", &small, "<= 4", "1");
+    lladd_device_close(dev);
+
+    char dir[256];
+    bench_make_dir(dir);
+    struct lladd_options big = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    bench_must(lladd_open(dir, &big, &db, &err), "open");
+    free(make_pages(db, 100000));
+    bench_must(lladd_close(db), "close");
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        uint64_t t0 = bench_now_ns();
+        bench_must(lladd_open(dir, &big, &db, &err), "open");
+        bench_add(&large, (double)(bench_now_ns() - t0) / 1e6);
+        bench_must(lladd_close(db), "close");
+    }
+    bench_print(BENCH, "open after a clean close, 100000 pages on disk", "milliseconds", &large,
+                "< 10", NULL);
+    bench_remove_dir(dir);
+}
+
+/* Updates ten times the cache in one transaction; how far does memory grow beyond the budget? */
+static void bench_large(void)
+{
+    enum { BUDGET = 32 << 20, PAGES = 10 * BUDGET / 4096 };
+    struct bench_figure over = {.n = 0}, rate = {.n = 0};
+    char dir[256];
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    struct rusage u;
+    bench_make_dir(dir);
+    o.cache_bytes = BUDGET;
+    bench_must(lladd_open(dir, &o, &db, &err), "open");
+    lladd_pageno *pages = make_pages(db, PAGES);
+    bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+    uint64_t t0 = bench_now_ns();
+    for (int i = 0; i < PAGES; i++)
+        for (uint32_t k = 0; k < 4; k++)
+            bench_must(lladd_set(txn, pages[i], k * 1000, &t0, 8), "set");
+    bench_must(lladd_commit(txn), "commit");
+    bench_add(&rate, 4.0 * PAGES * 1e9 / (double)(bench_now_ns() - t0));
+    getrusage(RUSAGE_SELF, &u);
+    bench_add(&over, (double)u.ru_maxrss / 1024 - BUDGET / 1048576.0);
+    free(pages);
+    bench_must(lladd_close(db), "close");
+    bench_remove_dir(dir);
+    bench_print(BENCH, "one transaction over ten times the cache, peak memory beyond the budget",
+                "MiB", &over, "<= 32", NULL);
+    bench_print(BENCH, "one transaction over ten times the cache, updates", "1/s", &rate, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {{"large", bench_large}, {"set", bench_set},       {"begin", bench_begin},
+                 {"redo", bench_redo},   {"reopen", bench_reopen}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int wanted = argc == 1;
+        for (int a = 1; a < argc; a++)
+            wanted = wanted || strcmp(argv[a], cases[i].name) == 0;
+        if (wanted)
+            cases[i].run();
+    }
+    return 0;
+}

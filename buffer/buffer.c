@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * buffer: the pages of one file, cached within a byte budget.
+ *
+ * Purpose. Everybody who wants to see or change a page fixes it here. Pages that nobody holds may
+ * be written at any time, committed or not (STEAL), and need not be written at commit (NO-FORCE);
+ * what makes that safe is the log, of which this layer knows two functions, the gate.
+ *
+ * Definitions.
+ *   frame     what describes a cached page: its address, a state word (latch.h), its dirty state.
+ *   fix       to latch a page, shared or exclusively, which also pins it: while somebody holds it,
+ *             it stays where it is. There is no pin without a latch.
+ *   slot      the right to have one page resident. The budget limits the slots; the eviction clock
+ *             walks over them; the dirty queue is threaded through them.
+ *   dirty     rec_lsn != 0: changed since its last copy was taken for writing.
+ *   in flight a copy was taken for writing and is not known to be durable. A page can be dirty and
+ *             in flight at once, with an entry for each.
+ *   base      baseLSN, the newest full image or format record of a page (BUF-5).
+ *   provider  where frames and pages live. frames_reserved.c: address space reserved for the whole
+ *             file, frame and page found by arithmetic. frames_heap.c: slabs and a small hash
+ *             table. Everything else is the same for both, and the same tests run on both.
+ *
+ * Invariants.
+ *   BUF-1  No page is written while its page LSN is beyond the gate's durable LSN. What is written
+ *          is a copy, taken under a shared latch, checksummed and written unlatched (writeback.c).
+ *   BUF-2  Nobody sees a page from the disk that was not verified (verify.c, load.c).
+ *   BUF-3  A hit waits for no I/O: no latch is held, page or other, while the device is called, but
+ *          for those that only callers of the device want (grow, sync, flush, double-write).
+ *   BUF-4  A frame is dirty, with rec_lsn at most the log's frontier, before its record is
+ *          reserved; and the dirty-page table shows every page that is dirty or in flight at any
+ *          moment: a page goes from one to the other under the latch that the table is read under
+ *          (dirty.c).
+ *   BUF-5  Each of the two has a base; redo may start at the smallest (with no_images: recLSN).
+ *   LOG-4  The first write or sync that fails poisons the buffer: every later call fails with that
+ *          error, and cfg.poisoned is called, once.
+ *   API-1  A call that fails for want of memory, frames or space has changed nothing.
+ *
+ * On disk. Page n of the file is the bytes from n * page_size on; the header is page_format.h. The
+ * double-write area is dwb.c.
+ *
+ * Threads. Everything but open, start and close may be called from any thread at any time. Who
+ * fixes several pages orders them himself. One thread of our own writes pages ahead of eviction, if
+ * allowed to (writeback.c); without it whoever needs room writes, or ll_buffer_step does.
+ *
+ * The files: buffer.c opens, closes and serves hits; load.c misses and evicts; slots.c keeps to the
+ * budget; dirty.c is the dirty-page table; writeback.c writes; file.c has what goes past the cache.
+ */
+#include "buffer/buffer_private.h"
+
+#include <errno.h>
+#include <limits.h>
+
+/* ---- poison, events ---- */
+
+int ll_buffer__check(struct ll_buffer *b, struct lladd_error *err)
+{
+    uint32_t state = lladd_atomic_load32(&b->poison);
+    if (LL_LIKELY(state == 0))
+        return 0;
+    while (state == 1) { /* for as long as it takes to copy the error */
+        lladd_cpu_relax();
+        state = lladd_atomic_load32(&b->poison);
+    }
+    if (err)
+        *err = b->error;
+    return b->error.code;
+}
+
+int ll_buffer__poison(struct ll_buffer *b, int rc, const char *what, const char *name,
+                      struct lladd_error *err)
+{
+    uint32_t clean = 0;
+    if (!lladd_atomic_cas32(&b->poison, &clean, 1))
+        return ll_buffer__check(b, err);
+    /* Whatever the cause, for the handle this is the end; ll_fail_io might call it a lack of
+     * space. */
+    (void)ll_fail_io(&b->error, rc, true, what, name);
+    b->error.code = LLADD_WRITE_FAILED;
+    lladd_atomic_store32(&b->untold, 1);
+    lladd_atomic_store32(&b->poison, 2);
+    ll_buffer__event(b);
+    return ll_buffer__check(b, err);
+}
+
+int ll_buffer__leave(struct ll_buffer *b, int rc)
+{
+    if (rc != 0 && lladd_atomic_load32(&b->untold) != 0 &&
+        lladd_atomic_exchange32(&b->untold, 0) != 0 && b->cfg.poisoned)
+        b->cfg.poisoned(b->cfg.ctx, &b->error);
+    return rc;
+}
+
+void ll_buffer__event(struct ll_buffer *b)
+{
+    (void)lladd_atomic_add32(&b->events, 1);
+    /* Read by adding nothing, so that it is ordered behind the line above: a sleeper sees the new
+     * number, or we see him. */
+    if (lladd_atomic_add32(&b->event_sleepers, 0) != 0)
+        lladd_word_wake(&b->events, INT_MAX, UINT32_MAX);
+}
+
+void ll_buffer__await_event(struct ll_buffer *b, uint32_t seen)
+{
+    (void)lladd_atomic_add32(&b->event_sleepers, 1);
+    lladd_word_wait(&b->events, seen, UINT32_MAX, 0);
+    (void)lladd_atomic_add32(&b->event_sleepers, UINT32_MAX);
+}
+
+/* ---- open and close ---- */
+
+uint64_t ll_buffer__page_limit(const struct ll_buffer *b)
+{
+    return (uint64_t)INT64_MAX / b->page_size;
+}
+
+static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *err)
+{
+    if (!cfg->env || !cfg->dev || !cfg->name || !cfg->gate.durable_lsn || !cfg->gate.force)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "buffer: incomplete configuration");
+    if (cfg->page_size < LL_PAGE_SIZE_MIN || cfg->page_size > LL_PAGE_SIZE_MAX ||
+        (cfg->page_size & (cfg->page_size - 1)) != 0)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "page size %u is not a power of two from %u to %u",
+                       cfg->page_size, LL_PAGE_SIZE_MIN, LL_PAGE_SIZE_MAX);
+    return 0;
+}
+
+/* What one resident page takes: itself, its slot, its share of the set in flight (which is limited to
+ * half the slots, and allocated by doubling) and, in the heap, its frame and its share of the hash
+ * table, which is a quarter to half full. */
+static uint64_t cost_of_page(const struct ll_buffer *b)
+{
+    uint64_t cost = sizeof(struct ll_buffer__slot) + sizeof(struct ll_buffer__in_flight);
+    if (b->reserved)
+        return cost + b->page_size;
+    return cost + ll_heap__stride(b) + 4 * sizeof(struct ll_buffer__hash_entry);
+}
+
+/* How many pages the budget is good for. */
+static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
+{
+    b->slot_bytes = cost_of_page(b);
+    uint64_t pages = b->cfg.budget / b->slot_bytes;
+    unsigned most = BATCH_BYTES / b->page_size;
+    b->batch_capacity = most < BATCH_MAX ? most : BATCH_MAX;
+    if (b->batch_capacity > pages / 8)
+        b->batch_capacity = pages >= 8 ? (unsigned)(pages / 8) : 1;
+
+    b->bytes += sizeof *b + ll_buffer__batch_bytes(b) +
+                2 * IN_FLIGHT_MIN * sizeof(struct ll_buffer__in_flight);
+    uint64_t least = b->bytes + FRAMES_MIN * (b->slot_bytes + ll_reserved__claim_bytes(b));
+    if (b->cfg.budget < least)
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "a cache of %llu bytes has no room for %d pages of %u (%llu needed)",
+                       (unsigned long long)b->cfg.budget, FRAMES_MIN, b->page_size,
+                       (unsigned long long)least);
+    pages = (b->cfg.budget - b->bytes) / b->slot_bytes;
+    b->slot_max = pages < UINT32_MAX / 2 ? (uint32_t)pages : UINT32_MAX / 2;
+    return 0;
+}
+
+static int open_frames(struct ll_buffer *b, struct lladd_error *err)
+{
+    /* Smaller budgets are not worth a gigabyte of address space. */
+    enum { RESERVED_FROM = 1 << 20 };
+    bool wanted = b->cfg.frames == LL_FRAMES_RESERVED ||
+                  (b->cfg.frames == LL_FRAMES_AUTO && b->cfg.budget >= RESERVED_FROM);
+    int rc = wanted ? ll_reserved__open(b, err) : 0;
+    if (rc != 0 && b->cfg.frames == LL_FRAMES_RESERVED)
+        return rc;
+    if (!b->reserved)
+        ll_heap__open(b);
+    return divide_budget(b, err);
+}
+
+static int init_latches(struct ll_buffer *b)
+{
+    int rc = lladd_mutex_init(&b->slots_latch, BUFFER_RANK_SLOTS, "buffer slots");
+    rc = rc ? rc : lladd_mutex_init(&b->dirty_latch, BUFFER_RANK_DIRTY, "dirty pages");
+    rc = rc ? rc : lladd_mutex_init(&b->flush_latch, BUFFER_RANK_FLUSH, "buffer flush");
+    rc = rc ? rc : lladd_mutex_init(&b->discard_latch, BUFFER_RANK_DISCARD, "buffer discard");
+    rc = rc ? rc : lladd_mutex_init(&b->grow_latch, BUFFER_RANK_GROW, "page file end");
+    rc = rc ? rc : lladd_mutex_init(&b->sync_latch, BUFFER_RANK_SYNC, "page file sync");
+    return rc ? rc : lladd_mutex_init(&b->dwb_latch, BUFFER_RANK_DWB, "double-write area");
+}
+
+static void destroy_latches(struct ll_buffer *b)
+{
+    lladd_mutex_destroy(&b->slots_latch);
+    lladd_mutex_destroy(&b->dirty_latch);
+    lladd_mutex_destroy(&b->flush_latch);
+    lladd_mutex_destroy(&b->discard_latch);
+    lladd_mutex_destroy(&b->grow_latch);
+    lladd_mutex_destroy(&b->sync_latch);
+    lladd_mutex_destroy(&b->dwb_latch);
+}
+
+/* The page file; a new one is durable when this returns. */
+static int open_file(struct ll_buffer *b, struct lladd_error *err)
+{
+    struct lladd_device *dev = b->cfg.dev;
+    unsigned flags = b->cfg.create ? LLADD_OPEN_CREATE | LLADD_OPEN_EXCLUSIVE : 0;
+    int rc = dev->ops->open(dev, b->cfg.name, flags, &b->file);
+    if (rc != 0) {
+        b->file = NULL;
+        if (rc == -ENOENT)
+            return ll_fail(err, LLADD_MISSING_FILE, "the page file \"%s\" is missing", b->cfg.name);
+        if (rc == -EEXIST)
+            return ll_fail(err, LLADD_EXISTS, "\"%s\" exists already", b->cfg.name);
+        return ll_fail_io(err, rc, false, "open", b->cfg.name);
+    }
+    uint64_t size = 0;
+    rc = ll_io_size(dev, b->file, &size);
+    if (rc != 0)
+        return ll_fail_io(err, rc, false, "get the size of", b->cfg.name);
+    /* A last page that is not all there was torn when the file grew; it exists, and will not
+     * verify. */
+    b->page_count = b->file_pages = size / b->page_size + (size % b->page_size != 0);
+    return 0;
+}
+
+static int make_durable(struct ll_buffer *b, struct lladd_error *err)
+{
+    int rc = ll_io_sync(b->cfg.dev, b->file);
+    if (rc != 0)
+        return ll_fail_io(err, rc, true, "sync", b->cfg.name);
+    rc = ll_io_sync_dir(b->cfg.dev, "");
+    return rc == 0 ? 0 : ll_fail_io(err, rc, true, "sync the directory of", b->cfg.name);
+}
+
+/* Failed in the middle of creating: leave nothing behind. The error that is reported is the first
+ * one; if the files cannot even be removed, the next attempt will say that they exist. */
+static void uncreate(struct ll_buffer *b)
+{
+    if (b->file)
+        (void)b->cfg.dev->ops->unlink(b->cfg.dev, b->cfg.name);
+    if (b->dwb)
+        (void)b->cfg.dev->ops->unlink(b->cfg.dev, b->cfg.dwb_name);
+}
+
+static void release(struct ll_buffer *b)
+{
+    if (b->reserved)
+        ll_reserved__close(b);
+    else
+        ll_heap__close(b);
+    ll_buffer__slots_free(b);
+    ll_buffer__batches_free(b);
+    ll_vec_free(&b->in_flight);
+    ll_buffer__dwb_close(b);
+    /* What had to be durable was synced; what was not, a crash may take as well as this close. */
+    if (b->file)
+        (void)ll_io_close(b->cfg.dev, b->file);
+    destroy_latches(b);
+    ll_free(b->env, b);
+}
+
+static struct ll_buffer *new_buffer(const struct ll_buffer_config *cfg)
+{
+    size_t name_len = strlen(cfg->name) + 1;
+    size_t dwb_len = cfg->dwb_name ? strlen(cfg->dwb_name) + 1 : 0;
+    struct ll_buffer *b = ll_alloc_zero(cfg->env, sizeof *b + name_len + dwb_len);
+    if (!b)
+        return NULL;
+    char *names = (char *)(b + 1);
+    b->cfg = *cfg;
+    b->env = cfg->env;
+    b->page_size = cfg->page_size;
+    b->cfg.name = memcpy(names, cfg->name, name_len);
+    if (cfg->dwb_name)
+        b->cfg.dwb_name = memcpy(names + name_len, cfg->dwb_name, dwb_len);
+    ll_buffer__dirty_init(b);
+    if (init_latches(b) != 0) {
+        ll_free(cfg->env, b);
+        return NULL;
+    }
+    return b;
+}
+
+int ll_buffer_open(const struct ll_buffer_config *cfg, struct ll_buffer **out,
+                   struct lladd_error *err)
+{
+    int rc = check_config(cfg, err);
+    if (rc != 0)
+        return rc;
+    struct ll_buffer *b = new_buffer(cfg);
+    if (!b)
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory for a buffer manager");
+    rc = open_frames(b, err);
+    if (rc == 0)
+        rc = open_file(b, err);
+    if (rc == 0 && cfg->create && cfg->dwb_name)
+        rc = ll_buffer__dwb_create(b, err);
+    if (rc == 0 && cfg->create)
+        rc = make_durable(b, err);
+    if (rc != 0) {
+        if (cfg->create)
+            uncreate(b);
+        release(b);
+        return rc;
+    }
+    *out = b;
+    return 0;
+}
+
+void ll_buffer_close(struct ll_buffer *b)
+{
+    if (!b)
+        return;
+    ll_buffer__stop_writer(b);
+    uint32_t slots = lladd_atomic_load32(&b->slot_count);
+    for (uint32_t i = 0; b->cfg.evicted && i < slots; i++) {
+        struct ll_frame *f = ll_buffer__tenant(b, i);
+        if (f && (lladd_atomic_load64(&f->latch) & LATCH_STATE) == LATCH_RESIDENT)
+            b->cfg.evicted(b->cfg.ctx, f);
+    }
+    release(b);
+}
+
+/* ---- fixing ---- */
+
+int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_frame **out,
+                  struct lladd_error *err)
+{
+    struct ll_frame *f = ll_buffer__find(b, n.v);
+    if (LL_LIKELY(f != NULL) && how <= LL_FIX_EXCLUSIVE && !ll_buffer__poisoned(b)) {
+        bool got = how == LL_FIX_SHARED ? latch_try_shared(&f->latch)
+                                        : latch_try_exclusive(&f->latch);
+        if (LL_LIKELY(got)) {
+            if (LL_LIKELY(ll_buffer__is_page(b, f, n.v))) {
+                *out = f;
+                return 0;
+            }
+            ll_buffer_unfix(b, f, how);
+        }
+    }
+    return ll_buffer__fix_slow(b, n.v, how, out, err);
+}
+
+void ll_buffer_unfix(struct ll_buffer *b, struct ll_frame *f, unsigned how)
+{
+    (void)b;
+    if (!(how & LL_FIX_EXCLUSIVE)) {
+        latch_drop_shared(f);
+        return;
+    }
+    /* Who reads the dirty-page table holds no page latch, so he cannot look into the header. Until
+     * now he saw the base from before, which is older and so errs on the safe side. A page that is
+     * written through the double-write area needs no base: the disk never has it torn. */
+    if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0) {
+        uint64_t base = f->flags & LL_FRAME_DWB ? 0 : ll_page_base(f->page.bytes).v;
+        if (base != lladd_atomic_load64_relaxed(&f->base_lsn))
+            lladd_atomic_store64_relaxed(&f->base_lsn, base);
+    }
+    latch_drop_exclusive(f);
+}
+
+bool ll_frame_exclusive(const struct ll_frame *f)
+{
+    return (lladd_atomic_load64(&f->latch) & LATCH_EXCLUSIVE) != 0;
+}
+
+void ll_buffer_dirty(struct ll_buffer *b, struct ll_frame *f, lladd_lsn frontier)
+{
+    LL_ASSERT(ll_frame_exclusive(f));
+    if (LL_LIKELY(lladd_atomic_load64_relaxed(&f->rec_lsn) != 0))
+        return;
+    uint64_t base = f->flags & LL_FRAME_DWB ? 0 : ll_page_base(f->page.bytes).v;
+    lladd_atomic_store64_relaxed(&f->base_lsn, base);
+    ll_buffer__enter(b, f, frontier.v);
+}
+
+/* ---- looking ---- */
+
+uint64_t ll_buffer_page_count(const struct ll_buffer *b)
+{
+    return lladd_atomic_load64(&b->page_count);
+}
+
+void ll_buffer_stats(const struct ll_buffer *b, struct ll_buffer_stats *out)
+{
+    memset(out, 0, sizeof *out);
+    uint64_t fixes = lladd_atomic_load64(&b->count.fixes);
+    uint32_t slots = lladd_atomic_load32(&b->slot_count);
+    for (uint32_t i = 0; i < slots; i++) {
+        const struct ll_frame *f = ll_buffer__tenant(b, i);
+        if (f)
+            fixes += latch_fixes(lladd_atomic_load64(&f->latch));
+    }
+    out->misses = lladd_atomic_load64(&b->count.misses);
+    out->hits = fixes > out->misses ? fixes - out->misses : 0;
+    out->reads = lladd_atomic_load64(&b->count.reads);
+    out->writes = lladd_atomic_load64(&b->count.writes);
+    out->pages_written = lladd_atomic_load64(&b->count.pages_written);
+    out->syncs = lladd_atomic_load64(&b->count.syncs);
+    out->evictions = lladd_atomic_load64(&b->count.evictions);
+    out->repairs = lladd_atomic_load64(&b->count.repairs);
+    out->frames = b->slot_max;
+    out->frames_used = lladd_atomic_load32(&b->slots_used);
+    out->dirty = lladd_atomic_load64(&b->dirty_count);
+    out->in_flight = ll_buffer__in_flight_count(b);
+    out->bytes = lladd_atomic_load64(&b->bytes);
+}

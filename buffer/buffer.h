@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_BUFFER_H
+#define LL_BUFFER_H
+/* The face of the buffer manager: pages of one file, cached within a byte budget, STEAL/NO-FORCE
+ * behind a WAL gate. Knows no log: the gate is two functions (BUF-1). */
+#include "buffer/page_format.h"
+#include "util/env.h"
+
+struct ll_buffer;
+
+/* What stands between a dirty page and the disk. */
+struct ll_gate {
+    void *ctx;
+    lladd_lsn (*durable_lsn)(void *ctx); /* a page with page LSN >= this may not be written */
+    int (*force)(void *ctx, lladd_lsn lsn, struct lladd_error *); /* make the record at lsn durable */
+};
+
+enum ll_frames { LL_FRAMES_AUTO, LL_FRAMES_RESERVED, LL_FRAMES_HEAP };
+
+/* A cached page. Begins with what redo, undo and the public interface get. Everything but `page`,
+ * `private_`, `flags` and the accessors below belongs to the buffer manager. One cache line. */
+struct ll_frame {
+    struct lladd_page page;
+    uint64_t latch;    /* state word: buffer/latch.h */
+    uint64_t rec_lsn;  /* 0: clean. Else no record older than this is missing on disk (BUF-4) */
+    uint64_t base_lsn; /* of a dirty page: baseLSN in its header when the latch was last released */
+    void *private_;    /* the page type's own (DESIGN 2a) */
+    uint32_t flags;    /* LL_FRAME_*, changed under the exclusive latch */
+    uint32_t slot;     /* its right to be resident */
+};
+
+enum {
+    LL_FRAME_BASELESS = 1, /* redo only: failed verification, contents are zeros (BUF-5) */
+    LL_FRAME_DWB = 2,      /* no image in the log protects it: write through the double-write area */
+    LL_FRAME_REDONE = 4    /* visited by redo */
+};
+
+struct ll_buffer_config {
+    const struct ll_env *env;
+    struct lladd_device *dev;
+    const char *name;         /* of the page file, "pages" */
+    const char *dwb_name;     /* of the double-write area, "dwb"; NULL: none */
+    uint32_t page_size;
+    uint64_t budget;          /* bytes, page tables and state words included */
+    uint32_t salt;            /* of checksums, from the database uuid */
+    enum ll_frames frames;
+    struct ll_gate gate;
+    bool create;              /* make the files (durable when open returns) */
+    bool no_images;           /* pages reach the disk atomically: redo starts at recLSN, not baseLSN */
+    void *ctx;                /* for the functions below, all nullable */
+    /* A page failed verification outside redo. Rebuild it into bytes (page_size, checksum not
+     * needed) and say from which LSN on it must be considered dirty; 0 or the error the fixer gets.
+     * Called with no latch but the frame's own (exclusive, not yet visible to others). */
+    int (*repair)(void *ctx, lladd_pageno, unsigned char *bytes, lladd_lsn *rec_lsn,
+                  struct lladd_error *why_and_result);
+    /* Page type callbacks (DESIGN 2a). loaded: after verification, before anybody sees the frame;
+     * flushed: on the writer's private copy, before the checksum, no core latch held;
+     * evicted: before the frame is given up, private_ must be freed. */
+    int (*loaded)(void *ctx, struct ll_frame *, struct lladd_error *);
+    void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);
+    void (*evicted)(void *ctx, struct ll_frame *);
+    /* A write or sync of the page file failed for good (LOG-4). */
+    void (*poisoned)(void *ctx, const struct lladd_error *);
+};
+
+int ll_buffer_open(const struct ll_buffer_config *, struct ll_buffer **out, struct lladd_error *);
+/* Stops the writer and releases everything; writes nothing. */
+void ll_buffer_close(struct ll_buffer *);
+/* Starts the background writer (if env->threads); not before recovery is done with redo. */
+int ll_buffer_start(struct ll_buffer *, struct lladd_error *);
+
+/* ---- fixing ------------------------------------------------------------------------------------ */
+
+enum {
+    LL_FIX_SHARED = 0,
+    LL_FIX_EXCLUSIVE = 1,
+    LL_FIX_FRESH = 2,  /* with EXCLUSIVE: do not read, contents become zeros; may lie beyond the end */
+    LL_FIX_REDO = 4,   /* with EXCLUSIVE: a page that fails verification is handed out as zeros with
+                          LL_FRAME_BASELESS, one beyond the end as zeros without it */
+    LL_FIX_TRY = 8     /* LLADD_BUSY instead of waiting for a latch */
+};
+
+/* Pins and latches page n. LLADD_OUT_OF_RANGE beyond the end, LLADD_CORRUPT_PAGE, LLADD_READ_FAILED,
+ * LLADD_NO_FRAME, LLADD_NO_MEMORY, or the poison. A thread may hold several pages; the order is its
+ * own affair. A hit takes one atomic on the frame's word and no other lock. */
+int ll_buffer_fix(struct ll_buffer *, lladd_pageno n, unsigned how, struct ll_frame **out,
+                  struct lladd_error *);
+/* how: LL_FIX_SHARED or LL_FIX_EXCLUSIVE, as it was fixed. */
+void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
+/* Debug: does somebody hold the frame exclusively? */
+bool ll_frame_exclusive(const struct ll_frame *);
+
+/* The frame, held exclusively, is about to be changed by a record not yet reserved; `frontier` is the
+ * log's tail read now. Enters the dirty-page table if it was clean (BUF-4). Cannot fail. */
+void ll_buffer_dirty(struct ll_buffer *, struct ll_frame *, lladd_lsn frontier);
+
+static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
+{
+    return (struct ll_frame *)page;
+}
+
+/* ---- the page file -------------------------------------------------------------------------------- */
+
+uint64_t ll_buffer_page_count(const struct ll_buffer *); /* pages below this exist */
+/* Forgets n pages from first: frames and dirty entries go, nothing is written. LLADD_BUSY if one is
+ * fixed. */
+int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);
+void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
+/* Bulk access past the cache, for extents: whole pages, `bytes` as they are (checksums are added if
+ * `paged`: the rest of each header must be there). The pages must not be cached dirty; cached copies
+ * are dropped. Not durable before ll_buffer_sync. */
+int ll_buffer_bulk_write(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
+                         bool paged, struct lladd_error *);
+int ll_buffer_bulk_read(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
+                        bool paged, struct lladd_error *);
+/* Extends the file to `pages` pages on the device, so that later writes there need no space. */
+int ll_buffer_extend(struct ll_buffer *, uint64_t pages, struct lladd_error *);
+
+/* Checksum of a page image as stored. */
+uint32_t ll_page_crc(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t page_size);
+/* 0, or LLADD_CORRUPT_PAGE with what is wrong; all zeros are fine. */
+int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t page_size,
+                   const char *file, struct lladd_error *);
+
+/* ---- writing back ----------------------------------------------------------------------------------- */
+
+/* Writes every page that is dirty now and has rec_lsn < rec_below or baseLSN < base_below, then syncs:
+ * when it returns 0 they are durable and out of the dirty-page table (unless dirtied again). */
+int ll_buffer_flush(struct ll_buffer *, lladd_lsn rec_below, lladd_lsn base_below,
+                    struct lladd_error *);
+/* Syncs the page file: everything written before is durable and leaves the in-flight set. */
+int ll_buffer_sync(struct ll_buffer *, struct lladd_error *);
+/* One step of background writing, for callers without threads. */
+int ll_buffer_step(struct ll_buffer *, bool *more, struct lladd_error *);
+/* Restores pages from the double-write area that the page file holds torn; before redo. */
+int ll_buffer_dwb_restore(struct ll_buffer *, uint64_t *restored, struct lladd_error *);
+
+/* For inspection: what the first page of a double-write area says. 0: copies of *count pages follow it,
+ * one page each; LLADD_END: it is empty; LLADD_CORRUPT_PAGE, LLADD_FOREIGN_FILE, LLADD_NEWER_FORMAT:
+ * it says nothing that can be used. */
+int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
+                struct lladd_error *);
+/* Which page copy i < count is of. */
+lladd_pageno ll_dwb_page(const void *first_page, uint32_t i);
+
+/* One dirty or in-flight page; not 0 stops. No latch is held that the callback could need. */
+typedef int ll_dirty_fn(void *ctx, lladd_pageno, lladd_lsn rec_lsn, lladd_lsn base_lsn);
+int ll_buffer_dirty_each(struct ll_buffer *, ll_dirty_fn *, void *ctx, struct lladd_error *);
+/* Smallest recLSN and baseLSN over dirty and in-flight pages; UINT64_MAX if there are none. */
+void ll_buffer_dirty_min(struct ll_buffer *, lladd_lsn *rec, lladd_lsn *base);
+
+struct ll_buffer_stats {
+    uint64_t hits, misses, reads, writes, pages_written, syncs, evictions, repairs;
+    uint64_t frames, frames_used, dirty, in_flight, bytes;
+};
+void ll_buffer_stats(const struct ll_buffer *, struct ll_buffer_stats *);
+
+#endif

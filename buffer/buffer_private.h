@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_BUFFER_PRIVATE_H
+#define LL_BUFFER_PRIVATE_H
+/* The inside of the buffer manager. What the words mean is in the essay of buffer.c. */
+#include <lladd/sync.h>
+
+#include "buffer/buffer.h"
+#include "buffer/latch.h"
+#include "io/io.h"
+#include "util/vec.h"
+
+#include <string.h>
+
+/* Latches of this layer, in the order in which they may be taken; page latches come before all but
+ * the first two, which are only taken by callers that hold no page. */
+enum {
+    BUFFER_RANK_FLUSH = LLADD_RANK_BUFFER - 3, /* one flush at a time */
+    BUFFER_RANK_DISCARD,                       /* one drop at a time */
+    BUFFER_RANK_DWB,                           /* one batch in the double-write area */
+    BUFFER_RANK_SLOTS,                         /* slots, hash table, chunk directory, batches */
+    BUFFER_RANK_DIRTY,                         /* dirty queue, in-flight set */
+    BUFFER_RANK_SPACE,                         /* residency counters of address space */
+    BUFFER_RANK_GROW = LLADD_RANK_BUFFER_IO,   /* writing beyond the end of the file */
+    BUFFER_RANK_SYNC
+};
+
+enum {
+    SEGMENTS = 29,       /* doubling from FIRST_SEGMENT slots: all that 32 bits can number */
+    FIRST_SEGMENT = 8,
+    FRAMES_MIN = 4,      /* a budget for fewer pages is refused */
+    BATCH_BYTES = 128 << 10, /* copies in one batch of write-back */
+    BATCH_MAX = 32,
+    IN_FLIGHT_MIN = 32,  /* pages in flight before somebody syncs: half the slots, but between */
+    IN_FLIGHT_MAX = 32768,
+    DWB_PAGES = 16,      /* page copies in the double-write area */
+    SPACE_LATCHES = 16,
+    HASH_INLINE = 16,     /* entries of the hash table a buffer is born with */
+    CHUNK_BYTES = 1 << 30 /* of the file, for which address space is reserved in one go */
+};
+
+/* The right to have one page resident. In reserved address space, `frame` changes with each tenant;
+ * in the heap every slot is one frame for good. */
+struct ll_buffer__slot {
+    uint64_t frame;  /* struct ll_frame *, 0 if free (reserved) */
+    uint32_t next;   /* in the dirty queue: slot number + 1 */
+    uint32_t listed; /* 1: in the dirty queue, or being put there */
+    uint32_t mark;   /* number of the flush that still has to write it */
+    uint32_t free;   /* in the free list: slot number + 1 */
+};
+
+/* A page whose copy is on its way to the disk, or there but not known to be durable. */
+struct ll_buffer__in_flight {
+    uint64_t page, rec_lsn, base_lsn;
+    uint64_t id;   /* grows; the set is ordered by it */
+    uint64_t done; /* 0: being written; else the number of the last sync begun before it was done */
+};
+
+/* Copies of pages on their way to the disk. */
+struct ll_buffer__copy {
+    struct ll_frame *frame;
+    uint64_t page, rec_lsn, id;
+    unsigned char *bytes;
+    void *private_;
+    bool dwb;
+};
+struct ll_buffer__batch {
+    struct ll_buffer__batch *next; /* while nobody uses it */
+    size_t size;                   /* bytes of this block */
+    unsigned n, capacity;
+    unsigned entered;              /* copies taken in all since it was got */
+    struct ll_buffer__copy *copies;
+    unsigned char *bytes;
+};
+
+struct ll_buffer__hash_entry {
+    uint64_t page;  /* meaningless if frame is 0 */
+    uint64_t frame; /* struct ll_frame * */
+};
+struct ll_buffer__hash {
+    struct ll_buffer__hash_entry *entries;
+    struct ll_buffer__hash *retired; /* older ones: readers may still be in them */
+    uint64_t mask;                   /* entries - 1 */
+    unsigned shift;                  /* 64 - log2(entries) */
+};
+
+/* Address space for the pages with numbers from i << chunk_shift on. */
+struct ll_buffer__chunk {
+    unsigned char *map;
+    size_t map_size;
+    unsigned char *pages;    /* CHUNK_BYTES of them; frames follow */
+    struct ll_frame *frames;
+    uint32_t *groups;  /* frames in use on each OS page of `frames` */
+    uint32_t *regions; /* groups in use in the address space of one page-table page */
+};
+struct ll_buffer__directory {
+    uint64_t n;
+    struct ll_buffer__directory *retired;
+    struct {
+        uint64_t frames; /* struct ll_frame *, 0: not mapped yet */
+        struct ll_buffer__chunk *chunk;
+    } at[];
+};
+
+struct ll_buffer {
+    /* Read by every hit, written almost never. */
+    uint32_t poison; /* 0; 1 while the error is being written; 2 */
+    bool reserved;   /* which frame provider */
+    uint8_t chunk_shift;
+    uint64_t directory; /* struct ll_buffer__directory *, reserved */
+    uint64_t hash;      /* struct ll_buffer__hash *, heap */
+    uint32_t page_size;
+
+    struct ll_buffer_config cfg;  /* the names in it are ours, behind this struct */
+    const struct ll_env *env;
+    struct lladd_file *file;
+    unsigned batch_capacity;      /* pages */
+    struct lladd_error error; /* why it is poisoned */
+    uint32_t untold;          /* cfg.poisoned has still to be called */
+
+    /* Slots. */
+    struct lladd_mutex slots_latch;
+    uint64_t segments[SEGMENTS]; /* struct ll_buffer__slot *; segment k has FIRST_SEGMENT << k */
+    uint64_t heap_frames[SEGMENTS]; /* first struct ll_frame of each segment, heap */
+    uint32_t slot_count;         /* ever made */
+    uint32_t slot_max;
+    uint32_t slot_free;          /* free list: slot number + 1 */
+    uint32_t slots_used;
+    uint64_t bytes;              /* charged to the budget */
+    uint64_t slot_bytes;         /* what one more resident page costs */
+    struct ll_buffer__batch *batches; /* idle ones */
+    uint32_t batch_count;             /* all; the first is charged at open */
+    struct ll_buffer__hash first_hash;
+    struct ll_buffer__hash_entry first_entries[HASH_INLINE];
+
+    /* Reserved address space. */
+    size_t os_page;
+    uint32_t group_shift, region_shift; /* log2 of the page numbers in a group, a region */
+    uint32_t region_tables;             /* pages of the page table that map a region */
+    struct lladd_mutex *space_latches;
+
+    /* Eviction. */
+    uint64_t hand;
+    uint32_t in_transit; /* slots taken but not yet bound to a page */
+    uint32_t events;     /* sleepers wait for it to change: a copy is written, a slot is free */
+    uint32_t event_sleepers;
+
+    /* The dirty-page table. */
+    uint32_t dirty_head; /* stack of slots that became dirty: slot number + 1 */
+    uint64_t dirty_count;
+    struct lladd_mutex dirty_latch;
+    uint32_t queue_head, queue_tail; /* about in recLSN order: slot number + 1 */
+    uint32_t flush_number;
+    struct ll_vec in_flight;
+    size_t in_flight_reserved; /* elements that may still be pushed without asking */
+    uint64_t in_flight_id, sync_number, synced, written;
+
+    /* The file. */
+    uint64_t page_count; /* logical */
+    uint64_t file_pages; /* physical, rounded up; grows under grow_latch */
+    struct lladd_mutex flush_latch, discard_latch, grow_latch, sync_latch;
+
+    /* The double-write area. */
+    struct lladd_mutex dwb_latch;
+    struct lladd_file *dwb;
+    unsigned char *dwb_scratch; /* two pages */
+    uint32_t dwb_checked;       /* 1: open, and nothing in it is worth restoring any more */
+
+    /* The background writer. */
+    struct lladd_thread writer;
+    uint32_t writer_word; /* changes when there may be work */
+    uint32_t writer_asleep;
+    uint32_t writer_stop;
+
+    struct {
+        uint64_t fixes, misses, reads, writes, pages_written, syncs, evictions, repairs;
+    } count;
+};
+
+/* ---- buffer.c ---- */
+
+/* The poison, or 0. */
+int ll_buffer__check(struct ll_buffer *, struct lladd_error *);
+/* A write or sync failed with the negative errno rc: from now on everything fails (LOG-4). Before
+ * the caller of the library gets to know, ll_buffer__leave must be passed. */
+int ll_buffer__poison(struct ll_buffer *, int rc, const char *what, const char *name,
+                      struct lladd_error *);
+/* The way out of every public function that may have met a failure: tells cfg.poisoned, if nobody
+ * has, with no latch of ours held. Returns rc. */
+int ll_buffer__leave(struct ll_buffer *, int rc);
+/* Something that sleepers on `events` may be waiting for has happened. */
+void ll_buffer__event(struct ll_buffer *);
+void ll_buffer__await_event(struct ll_buffer *, uint32_t seen);
+/* No page has this number or a higher one. */
+uint64_t ll_buffer__page_limit(const struct ll_buffer *);
+
+static inline bool ll_buffer__poisoned(const struct ll_buffer *b)
+{
+    return LL_UNLIKELY(lladd_atomic_load32(&b->poison) != 0);
+}
+
+/* ---- slots.c ---- */
+
+/* A slot for page n: 0, 1 if the budget is used up, LLADD_NO_MEMORY. To be bound or put back. */
+int ll_buffer__slot_take(struct ll_buffer *, uint32_t *slot, struct lladd_error *);
+void ll_buffer__slot_put(struct ll_buffer *, uint32_t slot);
+/* The slot has found its page, or been put back. */
+void ll_buffer__slot_settled(struct ll_buffer *);
+void ll_buffer__slots_free(struct ll_buffer *);
+static inline void ll_buffer__charge(struct ll_buffer *b, uint64_t bytes)
+{
+    lladd_atomic_add64(&b->bytes, bytes);
+}
+static inline void ll_buffer__refund(struct ll_buffer *b, uint64_t bytes)
+{
+    lladd_atomic_sub64(&b->bytes, bytes);
+}
+
+static inline unsigned ll_buffer__segment_of(uint32_t slot)
+{
+    return 31u - (unsigned)__builtin_clz(slot / FIRST_SEGMENT + 1);
+}
+static inline uint32_t ll_buffer__segment_start(unsigned k)
+{
+    return FIRST_SEGMENT * ((1u << k) - 1);
+}
+static inline struct ll_buffer__slot *ll_buffer__slot(const struct ll_buffer *b, uint32_t slot)
+{
+    unsigned k = ll_buffer__segment_of(slot);
+    uint64_t base = lladd_atomic_load64(&b->segments[k]);
+    return (struct ll_buffer__slot *)(uintptr_t)base + (slot - ll_buffer__segment_start(k));
+}
+static inline struct ll_frame *ll_buffer__tenant(const struct ll_buffer *b, uint32_t slot)
+{
+    return (struct ll_frame *)(uintptr_t)lladd_atomic_load64(&ll_buffer__slot(b, slot)->frame);
+}
+
+/* ---- frames_reserved.c, frames_heap.c: the two providers ---- */
+
+/* claim: binds the slot to page n and leaves the frame LOADING, held exclusively. *out is NULL if
+ * the page has a frame already. release: EVICTING or LOADING -> FREE; the slot is put back. */
+int ll_reserved__open(struct ll_buffer *, struct lladd_error *);
+void ll_reserved__close(struct ll_buffer *);
+int ll_reserved__claim(struct ll_buffer *, uint64_t n, uint32_t slot, struct ll_frame **out,
+                       struct lladd_error *);
+void ll_reserved__release(struct ll_buffer *, struct ll_frame *);
+/* The most that claiming any one page can add to the charge of its slot. */
+static inline uint64_t ll_reserved__claim_bytes(const struct ll_buffer *b)
+{
+    return b->reserved ? (1 + b->region_tables) * b->os_page : 0;
+}
+
+void ll_heap__open(struct ll_buffer *);
+void ll_heap__close(struct ll_buffer *);
+int ll_heap__claim(struct ll_buffer *, uint64_t n, uint32_t slot, struct ll_frame **out,
+                   struct lladd_error *);
+void ll_heap__release(struct ll_buffer *, struct ll_frame *);
+struct ll_frame *ll_heap__find_exact(struct ll_buffer *, uint64_t n);
+/* Distance between frames; each is followed by its page. */
+static inline size_t ll_heap__stride(const struct ll_buffer *b)
+{
+    return sizeof(struct ll_frame) + b->page_size;
+}
+
+static inline struct ll_frame *ll_reserved__find(const struct ll_buffer *b, uint64_t n)
+{
+    const struct ll_buffer__directory *d =
+        (const struct ll_buffer__directory *)(uintptr_t)lladd_atomic_load64(&b->directory);
+    uint64_t i = n >> b->chunk_shift;
+    if (LL_UNLIKELY(!d || i >= d->n))
+        return NULL;
+    uint64_t frames = lladd_atomic_load64(&d->at[i].frames);
+    if (LL_UNLIKELY(!frames))
+        return NULL;
+    uint64_t at = n & ((UINT64_C(1) << b->chunk_shift) - 1);
+    /* Who looks for a frame will look at its page. That the address is known without the frame is
+     * what lets the processor fetch both at once. (Of a page that is not there it fetches nothing.) */
+    __builtin_prefetch((const unsigned char *)(uintptr_t)frames - CHUNK_BYTES + at * b->page_size);
+    return (struct ll_frame *)(uintptr_t)frames + at;
+}
+
+/* Fibonacci hashing: neighbours land far apart, so no run of pages makes a long probe. */
+static inline uint64_t ll_heap__home(const struct ll_buffer__hash *h, uint64_t n)
+{
+    return (n * UINT64_C(0x9e3779b97f4a7c15)) >> h->shift;
+}
+
+/* May miss a page whose entry is being moved, and may return a frame that has changed hands:
+ * whoever latches it looks at its number. */
+static inline struct ll_frame *ll_heap__find(const struct ll_buffer *b, uint64_t n)
+{
+    const struct ll_buffer__hash *h =
+        (const struct ll_buffer__hash *)(uintptr_t)lladd_atomic_load64(&b->hash);
+    for (uint64_t i = ll_heap__home(h, n);; i++) {
+        const struct ll_buffer__hash_entry *e = &h->entries[i & h->mask];
+        uint64_t frame = lladd_atomic_load64(&e->frame);
+        if (!frame)
+            return NULL;
+        if (lladd_atomic_load64_relaxed(&e->page) == n)
+            return (struct ll_frame *)(uintptr_t)frame;
+    }
+}
+
+static inline struct ll_frame *ll_buffer__find(const struct ll_buffer *b, uint64_t n)
+{
+    return b->reserved ? ll_reserved__find(b, n) : ll_heap__find(b, n);
+}
+/* The frame, once latched, is it page n's? */
+static inline bool ll_buffer__is_page(const struct ll_buffer *b, const struct ll_frame *f,
+                                      uint64_t n)
+{
+    return b->reserved || f->page.number.v == n;
+}
+
+static inline int ll_buffer__claim(struct ll_buffer *b, uint64_t n, uint32_t slot,
+                                   struct ll_frame **out, struct lladd_error *err)
+{
+    return b->reserved ? ll_reserved__claim(b, n, slot, out, err)
+                       : ll_heap__claim(b, n, slot, out, err);
+}
+
+/* ---- load.c: misses and eviction ---- */
+
+/* Everything that is not a hit taken at once. */
+int ll_buffer__fix_slow(struct ll_buffer *, uint64_t n, unsigned how, struct ll_frame **out,
+                        struct lladd_error *);
+/* EVICTING -> FREE, with all that goes with it. */
+void ll_buffer__give_up(struct ll_buffer *, struct ll_frame *);
+
+/* ---- dirty.c: the dirty-page table ---- */
+
+struct ll_buffer__todo {
+    struct ll_frame *frame;
+    uint64_t page;
+};
+
+/* The frame becomes dirty from `lsn` on, or from earlier if it is dirty already. The caller holds
+ * it exclusively, or a copy of it is under way. */
+void ll_buffer__enter(struct ll_buffer *, struct ll_frame *, uint64_t lsn);
+void ll_buffer__dirty_init(struct ll_buffer *);
+/* Makes sure that n entries can be added; to be given back with unreserve when not used. */
+int ll_buffer__in_flight_reserve(struct ll_buffer *, unsigned n, struct lladd_error *);
+void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
+/* A frame that the caller has latched goes from dirty to in flight, seen by nobody in between. */
+void ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *, uint64_t base_lsn);
+void ll_buffer__in_flight_done(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n);
+/* Undoes enter: nothing was written. */
+void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__batch *);
+/* Entries of these pages, all written, need not become durable any more. */
+void ll_buffer__in_flight_forget(struct ll_buffer *, uint64_t first, uint64_t n);
+uint64_t ll_buffer__in_flight_newest(struct ll_buffer *);
+/* Is there an entry up to `id` whose copy is still being written? */
+bool ll_buffer__in_flight_pending(struct ll_buffer *, uint64_t id);
+bool ll_buffer__in_flight_full(struct ll_buffer *);
+uint64_t ll_buffer__in_flight_count(const struct ll_buffer *);
+/* The file was written, or is about to be synced / was synced (DESIGN: LOG-4). */
+void ll_buffer__note_write(struct ll_buffer *);
+bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
+void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
+
+/* Marks what a flush has to write. */
+uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t base_below);
+/* Takes up to `max` pages marked so, or (mark 0) the oldest dirty ones that nobody uses now. */
+unsigned ll_buffer__take_marked(struct ll_buffer *, uint32_t mark, struct ll_buffer__todo *,
+                                unsigned max);
+/* The frame is not dirty any more and nothing needs to be written (drop). */
+void ll_buffer__forget_dirty(struct ll_buffer *, struct ll_frame *);
+
+/* ---- writeback.c ---- */
+
+/* Copies and writes those of the pages (at most BATCH_MAX) that are dirty and can be latched
+ * without waiting (with `wait`: all). Sorts them. */
+int ll_buffer__write_back(struct ll_buffer *, struct ll_buffer__todo *, unsigned n, bool wait,
+                          unsigned *written, struct lladd_error *);
+/* The log up to the record at lsn, if that is not 0, is durable. */
+int ll_buffer__pass_gate(struct ll_buffer *, uint64_t lsn, struct lladd_error *);
+/* n pages from `first` on to the file, the pieces being whole pages. A negative errno on
+ * failure. */
+int ll_buffer__write_at(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,
+                        uint64_t n);
+/* The same, with poison on failure. */
+int ll_buffer__write_run(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,
+                         uint64_t n, struct lladd_error *);
+void ll_buffer__batches_free(struct ll_buffer *);
+size_t ll_buffer__batch_bytes(const struct ll_buffer *);
+
+/* ---- flush.c ---- */
+
+void ll_buffer__sort_by_page(struct ll_buffer__todo *, unsigned n);
+/* ll_buffer_sync for callers inside, who may hold latches. */
+int ll_buffer__sync(struct ll_buffer *, struct lladd_error *);
+/* Eviction found dirty pages in its way. */
+void ll_buffer__wake_writer(struct ll_buffer *);
+void ll_buffer__stop_writer(struct ll_buffer *);
+
+/* ---- dwb.c ---- */
+
+/* Makes the file. Not durable before it and its directory are synced. */
+int ll_buffer__dwb_create(struct ll_buffer *, struct lladd_error *);
+/* Writes copies (at most DWB_PAGES, whole pages, checksummed) to the area and then to their places;
+ * durable when it returns. */
+int ll_buffer__dwb_write(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n,
+                         struct lladd_error *);
+int ll_buffer__dwb_close(struct ll_buffer *);
+/* Before any page is written: what a former life left in the area is dealt with. */
+int ll_buffer__dwb_ready(struct ll_buffer *, struct lladd_error *);
+
+/* ---- verify.c ---- */
+
+bool ll_buffer__all_zero(const void *, size_t);
+/* Number and checksum into a copy that goes to the disk; a page of zeros stays one. */
+void ll_buffer__seal(const struct ll_buffer *, uint64_t n, unsigned char *bytes);
+/* Reads n pages; what lies beyond the end of the file is zeros. */
+int ll_buffer__read_pages(struct ll_buffer *, uint64_t first, uint64_t n, unsigned char *bytes,
+                          struct lladd_error *);
+
+#endif

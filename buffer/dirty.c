@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dirty: the dirty-page table, in two halves.
+ *
+ * Dirty frames. rec_lsn in the frame says whether and since when. Frames that became dirty are
+ * found through a queue of slots, about in recLSN order: who dirties a clean page pushes its slot
+ * onto a stack without a latch; who reads the table moves the stack to the end of the queue, under
+ * dirty_latch. `listed` says that a slot is in one of the two, so it is never there twice. Slots
+ * are taken out when a reader finds their frame clean, not when it becomes clean.
+ *   The one delicate moment is taking out: clear `listed`, then look at rec_lsn once more. Who
+ *   dirties sets rec_lsn first and then exchanges `listed`. Both exchange the same word, so one of
+ *   the two sees the other: either he finds the slot not listed and pushes it, or we find it dirty.
+ *
+ * In flight. An entry per copy taken for writing, until a sync that began after its write was done
+ * has succeeded. A page can have several, and be dirty, too; all count (BUF-5).
+ *
+ * Both halves are read in one go under dirty_latch, and under it a frame's recLSN moves from one to
+ * the other; so at no time is a page missing (BUF-4). What enter() sets before its push completes,
+ * a reader may miss: but then the record is not reserved yet, and the reader has read the frontier
+ * before.
+ *
+ * Syncs are numbered. A write that is done notes the number of the last sync begun; a sync that
+ * succeeds makes durable what has a smaller number than its own.
+ */
+#include "buffer/buffer_private.h"
+
+/* ---- becoming dirty ---- */
+
+static void push(struct ll_buffer *b, uint32_t slot)
+{
+    struct ll_buffer__slot *s = ll_buffer__slot(b, slot);
+    if (lladd_atomic_exchange32(&s->listed, 1) != 0)
+        return;
+    uint32_t head = lladd_atomic_load32(&b->dirty_head);
+    do {
+        s->next = head;
+    } while (!lladd_atomic_cas32(&b->dirty_head, &head, slot + 1));
+}
+
+void ll_buffer__enter(struct ll_buffer *b, struct ll_frame *f, uint64_t lsn)
+{
+    lsn = lsn ? lsn : 1;
+    uint64_t old = 0;
+    /* If it is dirty already, by a change newer than lsn, the older one counts. */
+    while (!lladd_atomic_cas64(&f->rec_lsn, &old, lsn)) {
+        if (old != 0 && old <= lsn)
+            return;
+    }
+    if (old != 0)
+        return;
+    (void)lladd_atomic_add64(&b->dirty_count, 1);
+    push(b, f->slot);
+}
+
+void ll_buffer__forget_dirty(struct ll_buffer *b, struct ll_frame *f)
+{
+    if (lladd_atomic_exchange64(&f->rec_lsn, 0) != 0)
+        (void)lladd_atomic_sub64(&b->dirty_count, 1);
+}
+
+/* ---- the queue, under dirty_latch ---- */
+
+static void drain(struct ll_buffer *b)
+{
+    uint32_t at = lladd_atomic_exchange32(&b->dirty_head, 0);
+    uint32_t first = 0, last = at;
+    while (at) { /* the stack has the newest on top */
+        struct ll_buffer__slot *s = ll_buffer__slot(b, at - 1);
+        uint32_t below = s->next;
+        s->next = first;
+        first = at;
+        at = below;
+    }
+    if (!first)
+        return;
+    if (b->queue_tail)
+        ll_buffer__slot(b, b->queue_tail - 1)->next = first;
+    else
+        b->queue_head = first;
+    b->queue_tail = last;
+}
+
+static struct ll_frame *dirty_tenant(const struct ll_buffer *b, uint32_t slot)
+{
+    struct ll_frame *f = ll_buffer__tenant(b, slot);
+    return f && lladd_atomic_load64(&f->rec_lsn) != 0 ? f : NULL;
+}
+
+struct walk {
+    uint32_t before, at, next; /* slot number + 1 */
+};
+
+static void walk_begin(struct ll_buffer *b, struct walk *w)
+{
+    drain(b);
+    w->before = w->at = 0;
+    w->next = b->queue_head;
+}
+
+/* Does the slot stay in the queue? If not, it is nobody's, or pushed again, when this returns. */
+static bool stays(struct ll_buffer *b, uint32_t slot)
+{
+    struct ll_buffer__slot *s = ll_buffer__slot(b, slot);
+    if (dirty_tenant(b, slot))
+        return true;
+    (void)lladd_atomic_exchange32(&s->listed, 0);
+    return dirty_tenant(b, slot) && lladd_atomic_exchange32(&s->listed, 1) == 0;
+}
+
+/* The next dirty frame, NULL at the end; takes clean ones out on the way. */
+static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
+{
+    while (w->next) {
+        if (w->at)
+            w->before = w->at;
+        w->at = w->next;
+        w->next = ll_buffer__slot(b, w->at - 1)->next;
+        if (stays(b, w->at - 1)) {
+            struct ll_frame *f = dirty_tenant(b, w->at - 1);
+            if (f)
+                return f;
+            continue; /* cleaned this moment; the next walk takes it out */
+        }
+        if (w->before)
+            ll_buffer__slot(b, w->before - 1)->next = w->next;
+        else
+            b->queue_head = w->next;
+        if (b->queue_tail == w->at)
+            b->queue_tail = w->before;
+        w->at = 0;
+    }
+    return NULL;
+}
+
+/* What redo needs for this page: from the base on, or, where the disk never has it torn or it has
+ * no base yet, from recLSN on. */
+static uint64_t base_or_rec(const struct ll_buffer *b, uint64_t base, uint64_t rec)
+{
+    return b->cfg.no_images || base == 0 ? rec : base;
+}
+
+/* ---- reading the table ---- */
+
+void ll_buffer_dirty_min(struct ll_buffer *b, lladd_lsn *rec, lladd_lsn *base)
+{
+    rec->v = base->v = UINT64_MAX;
+    struct walk w;
+    lladd_mutex_lock(&b->dirty_latch);
+    walk_begin(b, &w);
+    for (struct ll_frame *f; (f = walk_on(b, &w)) != NULL;) {
+        uint64_t r = lladd_atomic_load64(&f->rec_lsn);
+        if (r == 0)
+            continue;
+        uint64_t a = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), r);
+        rec->v = r < rec->v ? r : rec->v;
+        base->v = a < base->v ? a : base->v;
+    }
+    for (size_t i = 0; i < b->in_flight.len; i++) {
+        const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
+        rec->v = e->rec_lsn < rec->v ? e->rec_lsn : rec->v;
+        base->v = e->base_lsn < base->v ? e->base_lsn : base->v;
+    }
+    lladd_mutex_unlock(&b->dirty_latch);
+}
+
+struct dirty_entry {
+    uint64_t page, rec, base;
+};
+
+static int collect(struct ll_buffer *b, struct ll_vec *out)
+{
+    struct walk w;
+    walk_begin(b, &w);
+    for (struct ll_frame *f; (f = walk_on(b, &w)) != NULL;) {
+        struct dirty_entry *e = ll_vec_push(out);
+        if (!e)
+            return LLADD_NO_MEMORY;
+        /* The number belongs to rec: while that is not 0 the frame is not given up, except to be
+         * dropped, and then the entry is one too many, which is harmless. */
+        e->page = lladd_atomic_load64_relaxed(&f->page.number.v);
+        e->rec = lladd_atomic_load64(&f->rec_lsn);
+        e->base = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), e->rec);
+        if (e->rec == 0)
+            out->len--;
+    }
+    for (size_t i = 0; i < b->in_flight.len; i++) {
+        const struct ll_buffer__in_flight *from = ll_vec_at(&b->in_flight, i);
+        struct dirty_entry *e = ll_vec_push(out);
+        if (!e)
+            return LLADD_NO_MEMORY;
+        *e = (struct dirty_entry){from->page, from->rec_lsn, from->base_lsn};
+    }
+    return 0;
+}
+
+int ll_buffer_dirty_each(struct ll_buffer *b, ll_dirty_fn *fn, void *ctx, struct lladd_error *err)
+{
+    struct ll_vec found;
+    ll_vec_init(&found, b->env, sizeof(struct dirty_entry));
+    lladd_mutex_lock(&b->dirty_latch);
+    int rc = collect(b, &found);
+    lladd_mutex_unlock(&b->dirty_latch);
+    if (rc != 0)
+        rc = ll_fail(err, rc, "no memory for a list of dirty pages");
+    for (size_t i = 0; rc == 0 && i < found.len; i++) {
+        const struct dirty_entry *e = ll_vec_at(&found, i);
+        rc = fn(ctx, lladd_page_of(e->page), lladd_lsn_of(e->rec), lladd_lsn_of(e->base));
+    }
+    ll_vec_free(&found);
+    return rc;
+}
+
+/* ---- what to write next ---- */
+
+uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t base_below)
+{
+    struct walk w;
+    lladd_mutex_lock(&b->dirty_latch);
+    if (++b->flush_number == 0)
+        b->flush_number = 1;
+    walk_begin(b, &w);
+    for (struct ll_frame *f; (f = walk_on(b, &w)) != NULL;) {
+        uint64_t rec = lladd_atomic_load64(&f->rec_lsn);
+        uint64_t base = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), rec);
+        if (rec < rec_below || base < base_below)
+            ll_buffer__slot(b, w.at - 1)->mark = b->flush_number;
+    }
+    uint32_t mark = b->flush_number;
+    lladd_mutex_unlock(&b->dirty_latch);
+    return mark;
+}
+
+/* Is it worth an attempt to write this frame in passing? */
+static bool unused(struct ll_frame *f)
+{
+    uint64_t w = lladd_atomic_load64(&f->latch);
+    return latch_idle(w) && !(w & LATCH_USED);
+}
+
+unsigned ll_buffer__take_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__todo *out,
+                                unsigned max)
+{
+    unsigned n = 0;
+    struct walk w;
+    lladd_mutex_lock(&b->dirty_latch);
+    walk_begin(b, &w);
+    for (struct ll_frame *f; n < max && (f = walk_on(b, &w)) != NULL;) {
+        struct ll_buffer__slot *s = ll_buffer__slot(b, w.at - 1);
+        if (mark ? s->mark != mark : !unused(f))
+            continue;
+        s->mark = 0;
+        out[n].frame = f;
+        out[n++].page = lladd_atomic_load64_relaxed(&f->page.number.v);
+    }
+    lladd_mutex_unlock(&b->dirty_latch);
+    return n;
+}
+
+/* ---- in flight ---- */
+
+void ll_buffer__dirty_init(struct ll_buffer *b)
+{
+    ll_vec_init(&b->in_flight, b->env, sizeof(struct ll_buffer__in_flight));
+    /* What an earlier process wrote and did not sync is ours to sync, once. */
+    b->sync_number = b->synced = b->written = 1;
+}
+
+static int reserve(struct ll_buffer *b, unsigned n)
+{
+    int rc = ll_vec_reserve(&b->in_flight, b->in_flight.len + b->in_flight_reserved + n);
+    if (rc == 0)
+        b->in_flight_reserved += n;
+    return rc;
+}
+
+int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_error *err)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    int rc = reserve(b, n);
+    lladd_mutex_unlock(&b->dirty_latch);
+    if (rc == 0)
+        return 0;
+    /* A sync makes room without memory. */
+    rc = ll_buffer__sync(b, err);
+    if (rc != 0)
+        return rc;
+    lladd_mutex_lock(&b->dirty_latch);
+    rc = reserve(b, n);
+    lladd_mutex_unlock(&b->dirty_latch);
+    return rc == 0 ? 0 : ll_fail(err, rc, "no memory to remember pages being written");
+}
+
+void ll_buffer__in_flight_unreserve(struct ll_buffer *b, unsigned n)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    b->in_flight_reserved -= n;
+    lladd_mutex_unlock(&b->dirty_latch);
+}
+
+void ll_buffer__in_flight_enter(struct ll_buffer *b, struct ll_buffer__copy *c, uint64_t base)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    LL_ASSERT(b->in_flight_reserved > 0);
+    b->in_flight_reserved--;
+    struct ll_buffer__in_flight *e = ll_vec_push(&b->in_flight); /* reserved: cannot fail */
+    c->id = ++b->in_flight_id;
+    e->page = c->page;
+    e->rec_lsn = c->rec_lsn;
+    e->base_lsn = base_or_rec(b, base, c->rec_lsn);
+    e->id = c->id;
+    ll_buffer__forget_dirty(b, c->frame);
+    lladd_mutex_unlock(&b->dirty_latch);
+}
+
+/* Index of the entry with this id, or of the first one behind. */
+static size_t find(const struct ll_buffer *b, uint64_t id)
+{
+    size_t low = 0, high = b->in_flight.len;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, middle);
+        if (e->id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void ll_buffer__in_flight_done(struct ll_buffer *b, struct ll_buffer__copy *const *copies,
+                               unsigned n)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    b->written = b->sync_number;
+    for (unsigned i = 0; i < n; i++) {
+        struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, find(b, copies[i]->id));
+        LL_ASSERT(e->id == copies[i]->id);
+        e->done = b->sync_number;
+    }
+    lladd_mutex_unlock(&b->dirty_latch);
+}
+
+void ll_buffer__in_flight_cancel(struct ll_buffer *b, const struct ll_buffer__batch *batch)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    for (unsigned i = 0; i < batch->n; i++) {
+        const struct ll_buffer__copy *c = &batch->copies[i];
+        ll_buffer__enter(b, c->frame, c->rec_lsn);
+        ll_vec_remove(&b->in_flight, find(b, c->id));
+    }
+    lladd_mutex_unlock(&b->dirty_latch);
+}
+
+/* Keeps the entries for which `keep` is true. Under dirty_latch. */
+static void sweep(struct ll_buffer *b, bool (*keep)(const struct ll_buffer__in_flight *, uint64_t,
+                                                    uint64_t),
+                  uint64_t x, uint64_t y)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < b->in_flight.len; i++) {
+        const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
+        if (keep(e, x, y)) {
+            struct ll_buffer__in_flight *to = ll_vec_at(&b->in_flight, kept++);
+            *to = *e;
+        }
+    }
+    ll_vec_truncate(&b->in_flight, kept);
+}
+
+static bool outside(const struct ll_buffer__in_flight *e, uint64_t first, uint64_t n)
+{
+    return e->page < first || e->page - first >= n || e->done == 0;
+}
+
+void ll_buffer__in_flight_forget(struct ll_buffer *b, uint64_t first, uint64_t n)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    sweep(b, outside, first, n);
+    lladd_mutex_unlock(&b->dirty_latch);
+}
+
+uint64_t ll_buffer__in_flight_newest(struct ll_buffer *b)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    uint64_t id = b->in_flight_id;
+    lladd_mutex_unlock(&b->dirty_latch);
+    return id;
+}
+
+bool ll_buffer__in_flight_pending(struct ll_buffer *b, uint64_t id)
+{
+    bool pending = false;
+    lladd_mutex_lock(&b->dirty_latch);
+    for (size_t i = 0; i < b->in_flight.len && !pending; i++) {
+        const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
+        if (e->id > id)
+            break;
+        pending = e->done == 0;
+    }
+    lladd_mutex_unlock(&b->dirty_latch);
+    return pending;
+}
+
+uint64_t ll_buffer__in_flight_count(const struct ll_buffer *b)
+{
+    struct lladd_mutex *latch = (struct lladd_mutex *)&b->dirty_latch;
+    lladd_mutex_lock(latch);
+    uint64_t n = b->in_flight.len;
+    lladd_mutex_unlock(latch);
+    return n;
+}
+
+bool ll_buffer__in_flight_full(struct ll_buffer *b)
+{
+    uint64_t limit = b->slot_max / 2;
+    limit = limit < IN_FLIGHT_MIN ? IN_FLIGHT_MIN : limit;
+    limit = limit > IN_FLIGHT_MAX ? IN_FLIGHT_MAX : limit;
+    return ll_buffer__in_flight_count(b) >= limit;
+}
+
+/* ---- syncs ---- */
+
+void ll_buffer__note_write(struct ll_buffer *b)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    b->written = b->sync_number;
+    lladd_mutex_unlock(&b->dirty_latch);
+}
+
+bool ll_buffer__sync_begin(struct ll_buffer *b, uint64_t *number)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    bool needed = b->written >= b->synced;
+    if (needed)
+        *number = ++b->sync_number;
+    lladd_mutex_unlock(&b->dirty_latch);
+    return needed;
+}
+
+static bool not_durable(const struct ll_buffer__in_flight *e, uint64_t number, uint64_t unused_)
+{
+    (void)unused_;
+    return e->done == 0 || e->done >= number;
+}
+
+void ll_buffer__sync_end(struct ll_buffer *b, uint64_t number)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    if (number > b->synced)
+        b->synced = number;
+    sweep(b, not_durable, number, 0);
+    lladd_mutex_unlock(&b->dirty_latch);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dwb: the double-write area, for pages that no image in the log protects (REC-3).
+ *
+ * Normally a page may be torn on its way to the disk, because redo rebuilds it from its base. Where
+ * the log has no room left for images, pages go here first: to a small file that was written in
+ * full when it was made, so that writing it needs no space.
+ *
+ * Protocol, one batch at a time:
+ *   1. header and copies to the area; sync the area.
+ *   2. the pages to their places; sync the page file.
+ *   3. an empty header to the area; sync the area.
+ * A crash in 1 leaves a header that does not fit itself or its copies, and whole pages in the file.
+ * A crash in 2 leaves copies of all that may be torn. After 3 the area is empty, and must be: pages
+ * may be written past it again, protected by an image, and if one of those were torn an old copy
+ * would take its place, too old for the records behind the base and yet not baseless. For the same
+ * reason what a former life left is restored and cleared before the first page is written.
+ *
+ * On disk (docs/disk-format.md). The area has the size of DWB_PAGES + 1 pages; the first is the
+ * header, copies follow:
+ *   0 u64 magic "LLADDdwb"   8 u32 version, 1     12 u32 salt     16 u32 page size    20 u32 count
+ *  24 count times: u64 page number, u32 checksum of its copy (as in the copy itself)
+ *  page size - 4: u32 CRC-32C of everything before
+ * An empty area begins with a page of zeros.
+ *
+ * Threads. dwb_latch is held for a whole batch.
+ */
+#include "buffer/buffer_private.h"
+#include "util/crc32c.h"
+
+#include <errno.h>
+
+static const unsigned char MAGIC[8] = {'L', 'L', 'A', 'D', 'D', 'd', 'w', 'b'};
+
+enum {
+    VERSION = 1,
+    AT_VERSION = 8,
+    AT_SALT = 12,
+    AT_PAGE_SIZE = 16,
+    AT_COUNT = 20,
+    AT_ENTRIES = 24,
+    ENTRY = 12
+};
+
+static unsigned char *header(const struct ll_buffer *b)
+{
+    return b->dwb_scratch;
+}
+
+static int get_scratch(struct ll_buffer *b, struct lladd_error *err)
+{
+    if (!b->dwb_scratch)
+        b->dwb_scratch = ll_alloc(b->env, 2 * (size_t)b->page_size);
+    if (b->dwb_scratch)
+        return 0;
+    return ll_fail(err, LLADD_NO_MEMORY, "no memory for the double-write area");
+}
+
+/* ---- life ---- */
+
+int ll_buffer__dwb_create(struct ll_buffer *b, struct lladd_error *err)
+{
+    struct lladd_device *dev = b->cfg.dev;
+    const char *name = b->cfg.dwb_name;
+    int rc = get_scratch(b, err);
+    if (rc != 0)
+        return rc;
+    rc = dev->ops->open(dev, name, LLADD_OPEN_CREATE | LLADD_OPEN_EXCLUSIVE, &b->dwb);
+    if (rc != 0) {
+        b->dwb = NULL;
+        if (rc == -EEXIST)
+            return ll_fail(err, LLADD_EXISTS, "\"%s\" exists already", name);
+        return ll_fail_io(err, rc, true, "create", name);
+    }
+    memset(header(b), 0, b->page_size);
+    for (uint64_t i = 0; i < DWB_PAGES + 1; i++) {
+        rc = ll_io_pwrite(dev, b->dwb, header(b), b->page_size, i * b->page_size);
+        if (rc != 0)
+            return ll_fail_io(err, rc, true, "write to", name);
+    }
+    rc = ll_io_sync(dev, b->dwb);
+    if (rc != 0)
+        return ll_fail_io(err, rc, true, "sync", name);
+    lladd_atomic_store32(&b->dwb_checked, 1);
+    return 0;
+}
+
+int ll_buffer__dwb_close(struct ll_buffer *b)
+{
+    ll_free(b->env, b->dwb_scratch);
+    return b->dwb ? ll_io_close(b->cfg.dev, b->dwb) : 0;
+}
+
+/* Under dwb_latch. */
+static int open_area(struct ll_buffer *b, struct lladd_error *err)
+{
+    struct lladd_device *dev = b->cfg.dev;
+    int rc = get_scratch(b, err);
+    if (rc != 0 || b->dwb)
+        return rc;
+    rc = dev->ops->open(dev, b->cfg.dwb_name, 0, &b->dwb);
+    if (rc != 0) {
+        b->dwb = NULL;
+        if (rc == -ENOENT)
+            return ll_fail(err, LLADD_MISSING_FILE, "the double-write area \"%s\" is missing",
+                           b->cfg.dwb_name);
+        return ll_fail_io(err, rc, false, "open", b->cfg.dwb_name);
+    }
+    return 0;
+}
+
+/* ---- restoring ---- */
+
+static bool is_intact(const struct ll_buffer *b)
+{
+    const unsigned char *h = header(b);
+    return memcmp(h, MAGIC, sizeof MAGIC) == 0 &&
+           lladd_get32(h + b->page_size - 4) == ll_crc32c(0, h, b->page_size - 4);
+}
+
+static int check_header(const struct ll_buffer *b, struct lladd_error *err)
+{
+    const unsigned char *h = header(b);
+    uint32_t count = lladd_get32(h + AT_COUNT);
+    if (lladd_get32(h + AT_VERSION) != VERSION)
+        return ll_fail(err, LLADD_NEWER_FORMAT, "\"%s\" has version %u", b->cfg.dwb_name,
+                       lladd_get32(h + AT_VERSION));
+    if (lladd_get32(h + AT_SALT) != b->cfg.salt ||
+        lladd_get32(h + AT_PAGE_SIZE) != b->page_size)
+        return ll_fail(err, LLADD_FOREIGN_FILE, "\"%s\" belongs to another database",
+                       b->cfg.dwb_name);
+    bool fits = count <= DWB_PAGES;
+    for (uint32_t i = 0; fits && i < count; i++)
+        fits = lladd_get64(h + AT_ENTRIES + i * ENTRY) < ll_buffer__page_limit(b);
+    return fits ? 0 : ll_fail(err, LLADD_CORRUPT_PAGE, "\"%s\" has an impossible header",
+                              b->cfg.dwb_name);
+}
+
+/* Copy i, if its page needs it. */
+static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
+{
+    const unsigned char *entry = header(b) + AT_ENTRIES + i * ENTRY;
+    lladd_pageno n = lladd_page_of(lladd_get64(entry));
+    unsigned char *bytes = b->dwb_scratch + b->page_size;
+    int rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
+    if (rc != 0)
+        return rc;
+    if (ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.name, NULL) == 0)
+        return 0;
+    rc = ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size, (i + 1) * (uint64_t)b->page_size);
+    if (rc == -ENODATA)
+        return 0; /* the copy was not all written, so its page was not touched */
+    if (rc != 0)
+        return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
+    if (ll_page_checksum(bytes) != lladd_get32(entry + 8) ||
+        ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.dwb_name, NULL) != 0)
+        return 0;
+    struct lladd_iovec piece = {bytes, b->page_size};
+    rc = ll_buffer__write_run(b, &piece, 1, n.v, 1, err);
+    if (rc == 0) {
+        ll_buffer__note_write(b);
+        (*restored)++;
+    }
+    return rc;
+}
+
+/* Step 3. */
+static int clear(struct ll_buffer *b, struct lladd_error *err)
+{
+    memset(header(b), 0, b->page_size);
+    int rc = ll_io_pwrite(b->cfg.dev, b->dwb, header(b), b->page_size, 0);
+    if (rc != 0)
+        return ll_buffer__poison(b, rc, "write to", b->cfg.dwb_name, err);
+    rc = ll_io_sync(b->cfg.dev, b->dwb);
+    return rc == 0 ? 0 : ll_buffer__poison(b, rc, "sync", b->cfg.dwb_name, err);
+}
+
+/* Under dwb_latch. */
+static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *err)
+{
+    int rc = open_area(b, err);
+    if (rc != 0)
+        return rc;
+    rc = ll_io_read_full(b->cfg.dev, b->dwb, header(b), b->page_size, 0);
+    if (rc == -ENODATA)
+        return ll_fail(err, LLADD_MISSING_FILE, "the double-write area \"%s\" is too short",
+                       b->cfg.dwb_name);
+    if (rc != 0)
+        return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
+    if (!is_intact(b)) {
+        lladd_atomic_store32(&b->dwb_checked, 1);
+        return 0;
+    }
+    rc = check_header(b, err);
+    uint32_t count = lladd_get32(header(b) + AT_COUNT);
+    for (uint32_t i = 0; rc == 0 && i < count; i++)
+        rc = restore_one(b, i, restored, err);
+    if (rc == 0)
+        rc = ll_buffer__sync(b, err);
+    if (rc == 0)
+        rc = clear(b, err);
+    if (rc == 0)
+        lladd_atomic_store32(&b->dwb_checked, 1);
+    return rc;
+}
+
+static int restore_once(struct ll_buffer *b, uint64_t *restored, struct lladd_error *err)
+{
+    int rc = 0;
+    lladd_mutex_lock(&b->dwb_latch);
+    if (!lladd_atomic_load32(&b->dwb_checked))
+        rc = restore(b, restored, err);
+    lladd_mutex_unlock(&b->dwb_latch);
+    return rc;
+}
+
+int ll_buffer__dwb_ready(struct ll_buffer *b, struct lladd_error *err)
+{
+    uint64_t restored = 0;
+    if (!b->cfg.dwb_name || lladd_atomic_load32(&b->dwb_checked))
+        return 0;
+    return restore_once(b, &restored, err);
+}
+
+int ll_buffer_dwb_restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *err)
+{
+    uint64_t n = 0;
+    int rc = ll_buffer__check(b, err);
+    if (rc == 0 && b->cfg.dwb_name)
+        rc = restore_once(b, &n, err);
+    if (restored)
+        *restored = n;
+    return ll_buffer__leave(b, rc);
+}
+
+/* ---- writing ---- */
+
+/* Step 1. */
+static int write_area(struct ll_buffer *b, struct ll_buffer__copy *const *copies, unsigned n,
+                      struct lladd_error *err)
+{
+    unsigned char *h = header(b);
+    struct lladd_iovec pieces[DWB_PAGES + 1];
+    memset(h, 0, b->page_size);
+    memcpy(h, MAGIC, sizeof MAGIC);
+    lladd_put32(h + AT_VERSION, VERSION);
+    lladd_put32(h + AT_SALT, b->cfg.salt);
+    lladd_put32(h + AT_PAGE_SIZE, b->page_size);
+    lladd_put32(h + AT_COUNT, n);
+    pieces[0].data = h;
+    pieces[0].len = b->page_size;
+    for (unsigned i = 0; i < n; i++) {
+        lladd_put64(h + AT_ENTRIES + i * ENTRY, copies[i]->page);
+        lladd_put32(h + AT_ENTRIES + i * ENTRY + 8, ll_page_checksum(copies[i]->bytes));
+        pieces[i + 1].data = copies[i]->bytes;
+        pieces[i + 1].len = b->page_size;
+    }
+    lladd_put32(h + b->page_size - 4, ll_crc32c(0, h, b->page_size - 4));
+    int rc = ll_point(b->env, "buffer.dwb.before");
+    if (rc == 0)
+        rc = b->cfg.dev->ops->pwritev(b->cfg.dev, b->dwb, pieces, (int)n + 1, 0);
+    if (rc != 0)
+        return ll_buffer__poison(b, rc, "write to", b->cfg.dwb_name, err);
+    rc = ll_io_sync(b->cfg.dev, b->dwb);
+    return rc == 0 ? 0 : ll_buffer__poison(b, rc, "sync", b->cfg.dwb_name, err);
+}
+
+/* Steps 1 to 3. Under dwb_latch. */
+static int write_through(struct ll_buffer *b, struct ll_buffer__copy *const *copies, unsigned n,
+                         struct lladd_error *err)
+{
+    int rc = write_area(b, copies, n, err);
+    for (unsigned i = 0; rc == 0 && i < n; i++) {
+        struct lladd_iovec piece = {copies[i]->bytes, b->page_size};
+        rc = ll_buffer__write_run(b, &piece, 1, copies[i]->page, 1, err);
+    }
+    if (rc != 0)
+        return rc;
+    ll_buffer__in_flight_done(b, copies, n);
+    rc = ll_buffer__sync(b, err);
+    return rc == 0 ? clear(b, err) : rc;
+}
+
+int ll_buffer__dwb_write(struct ll_buffer *b, struct ll_buffer__copy *const *copies, unsigned n,
+                         struct lladd_error *err)
+{
+    LL_ASSERT(lladd_atomic_load32(&b->dwb_checked));
+    lladd_mutex_lock(&b->dwb_latch);
+    int rc = write_through(b, copies, n, err);
+    lladd_mutex_unlock(&b->dwb_latch);
+    return rc;
+}
+
+/* ---- for inspection ---- */
+
+int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
+                struct lladd_error *err)
+{
+    const unsigned char *h = first_page;
+    *count = 0;
+    if (ll_buffer__all_zero(h, page_size))
+        return LLADD_END;
+    if (memcmp(h, MAGIC, sizeof MAGIC) != 0 ||
+        lladd_get32(h + page_size - 4) != ll_crc32c(0, h, page_size - 4))
+        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is neither empty nor whole");
+    if (lladd_get32(h + AT_VERSION) != VERSION)
+        return ll_fail(err, LLADD_NEWER_FORMAT, "its header has version %u",
+                       lladd_get32(h + AT_VERSION));
+    if (lladd_get32(h + AT_SALT) != salt || lladd_get32(h + AT_PAGE_SIZE) != page_size)
+        return ll_fail(err, LLADD_FOREIGN_FILE, "it belongs to another database");
+    if (lladd_get32(h + AT_COUNT) > DWB_PAGES)
+        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is impossible");
+    *count = lladd_get32(h + AT_COUNT);
+    return 0;
+}
+
+lladd_pageno ll_dwb_page(const void *first_page, uint32_t i)
+{
+    return lladd_page_of(lladd_get64((const unsigned char *)first_page + AT_ENTRIES + i * ENTRY));
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * file: what concerns the page file and goes past the cache: dropping pages, bulk access for
+ * extents, growing the file ahead, prefetching.
+ *
+ * Dropping is all or nothing. First every frame in the range is seized (EVICTING without the
+ * exclusive bit, which nobody else uses, and one drop at a time): that fails if somebody holds one,
+ * and then all go back. Then they are given up. A page of which a copy is on its way to the disk is
+ * waited for: otherwise that write could land on what the page becomes next.
+ *
+ * Growing. Bytes between the physical end and what is written beyond it read as zeros, which are
+ * valid pages. ll_buffer_extend writes the zeros, so that blocks are allocated, and syncs, so that
+ * they still are after a crash. It and writes beyond the end exclude each other (grow_latch): zeros
+ * must not land on a page that was just written. Running out of space there is no poison: nothing
+ * that anybody relies on was to be written.
+ */
+#include "buffer/buffer_private.h"
+
+#include <errno.h>
+
+/* ---- the cached pages of a range ---- */
+
+typedef int frame_fn(struct ll_buffer *, struct ll_frame *, uint64_t first, uint64_t n, void *ctx);
+
+static bool in_range(const struct ll_frame *f, uint64_t first, uint64_t n)
+{
+    uint64_t number = lladd_atomic_load64_relaxed(&f->page.number.v);
+    return number >= first && number - first < n;
+}
+
+/* Calls fn for each frame that may be one of the range's, by page or by slot, whichever is
+ * shorter. */
+static int each_frame(struct ll_buffer *b, uint64_t first, uint64_t n, frame_fn *fn, void *ctx)
+{
+    uint32_t slots = lladd_atomic_load32(&b->slot_count);
+    int rc = 0;
+    if (n < slots) {
+        for (uint64_t i = 0; rc == 0 && i < n; i++) {
+            struct ll_frame *f = b->reserved ? ll_reserved__find(b, first + i)
+                                             : ll_heap__find_exact(b, first + i);
+            if (f)
+                rc = fn(b, f, first, n, ctx);
+        }
+        return rc;
+    }
+    for (uint32_t i = 0; rc == 0 && i < slots; i++) {
+        struct ll_frame *f = ll_buffer__tenant(b, i);
+        if (f && in_range(f, first, n))
+            rc = fn(b, f, first, n, ctx);
+    }
+    return rc;
+}
+
+/* ---- dropping ---- */
+
+struct discard {
+    bool refuse_dirty;
+    struct lladd_error *err;
+};
+
+static bool is_seized(const struct ll_frame *f)
+{
+    uint64_t w = lladd_atomic_load64(&f->latch);
+    return (w & (LATCH_STATE | LATCH_EXCLUSIVE)) == LATCH_EVICTING;
+}
+
+/* One attempt: 0, 1 to look again, LLADD_BUSY. */
+static int try_seize(struct ll_buffer *b, struct ll_frame *f)
+{
+    uint32_t seen = lladd_atomic_load32(&b->events);
+    uint64_t w = lladd_atomic_load64(&f->latch);
+    uint64_t state = w & LATCH_STATE;
+    if (state == LATCH_FREE)
+        return 0;
+    if (state == LATCH_EVICTING || (w & LATCH_COPIED)) {
+        ll_buffer__await_event(b, seen); /* no latch of ours is in the way of who causes it */
+        return 1;
+    }
+    if (!latch_idle(w))
+        return LLADD_BUSY;
+    return lladd_atomic_cas64(&f->latch, &w, (w & ~LATCH_STATE) | LATCH_EVICTING) ? 0 : 1;
+}
+
+static int seize(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
+{
+    enum { TRIES = 16 }; /* lookups that go astray hold a frame for an instant */
+    const struct discard *how = ctx;
+    uint64_t number = lladd_atomic_load64_relaxed(&f->page.number.v);
+    int busy = 0;
+    for (;;) {
+        if (!in_range(f, first, n))
+            return 0;
+        int rc = try_seize(b, f);
+        if (rc == 0)
+            break;
+        if (rc == LLADD_BUSY) {
+            if (++busy == TRIES)
+                return ll_fail_page(how->err, rc, lladd_page_of(number), "page %llu is fixed",
+                                    (unsigned long long)number);
+            lladd_yield();
+        }
+    }
+    if (is_seized(f) && how->refuse_dirty && lladd_atomic_load64(&f->rec_lsn) != 0)
+        return ll_fail_page(how->err, LLADD_BAD_STATE, lladd_page_of(number),
+                            "page %llu is dirty", (unsigned long long)number);
+    return 0;
+}
+
+static int let_go(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
+{
+    (void)b, (void)first, (void)n, (void)ctx;
+    if (is_seized(f)) {
+        uint64_t w = lladd_atomic_load64(&f->latch);
+        (void)latch_become(f, (w & ~(LATCH_STATE | LATCH_WAITERS)) | LATCH_RESIDENT);
+    }
+    return 0;
+}
+
+static int give_up(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
+{
+    (void)first, (void)n, (void)ctx;
+    if (!is_seized(f))
+        return 0;
+    ll_buffer__forget_dirty(b, f);
+    if (b->cfg.evicted)
+        b->cfg.evicted(b->cfg.ctx, f);
+    ll_buffer__give_up(b, f);
+    return 0;
+}
+
+static int discard(struct ll_buffer *b, uint64_t first, uint64_t n, bool refuse_dirty,
+                   struct lladd_error *err)
+{
+    struct discard how = {refuse_dirty, err};
+    lladd_mutex_lock(&b->discard_latch);
+    int rc = each_frame(b, first, n, seize, &how);
+    /* Neither of the two can fail. */
+    (void)each_frame(b, first, n, rc == 0 ? give_up : let_go, &how);
+    lladd_mutex_unlock(&b->discard_latch);
+    return rc;
+}
+
+int ll_buffer_drop(struct ll_buffer *b, lladd_pageno first, uint64_t n)
+{
+    int rc = ll_buffer__check(b, NULL);
+    if (rc == 0)
+        rc = discard(b, first.v, n, false, NULL);
+    if (rc == 0)
+        ll_buffer__in_flight_forget(b, first.v, n);
+    return rc;
+}
+
+/* ---- bulk access ---- */
+
+static int check_range(const struct ll_buffer *b, uint64_t first, uint64_t n, uint64_t limit,
+                       struct lladd_error *err)
+{
+    if (first <= limit && n <= limit - first && n <= SIZE_MAX / b->page_size)
+        return 0;
+    return ll_fail_page(err, LLADD_OUT_OF_RANGE, lladd_page_of(first),
+                        "\"%s\" has no %llu pages from %llu on", b->cfg.name,
+                        (unsigned long long)n, (unsigned long long)first);
+}
+
+static int seal_all(struct ll_buffer *b, uint64_t first, uint64_t n, unsigned char *bytes,
+                    struct lladd_error *err)
+{
+    uint64_t newest = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        unsigned char *page = bytes + i * b->page_size;
+        uint64_t lsn = ll_page_lsn(page).v;
+        newest = lsn > newest ? lsn : newest;
+        ll_buffer__seal(b, first + i, page);
+    }
+    return ll_buffer__pass_gate(b, newest, err);
+}
+
+int ll_buffer_bulk_write(struct ll_buffer *b, lladd_pageno first, uint64_t n, unsigned char *bytes,
+                         bool paged, struct lladd_error *err)
+{
+    int rc = ll_buffer__check(b, err);
+    if (rc == 0)
+        rc = check_range(b, first.v, n, ll_buffer__page_limit(b), err);
+    if (rc == 0 && n > 0)
+        rc = discard(b, first.v, n, true, err);
+    if (rc == 0)
+        rc = ll_buffer__dwb_ready(b, err);
+    if (rc == 0 && paged)
+        rc = seal_all(b, first.v, n, bytes, err);
+    if (rc != 0 || n == 0)
+        return ll_buffer__leave(b, rc);
+    struct lladd_iovec piece = {bytes, (size_t)n * b->page_size};
+    rc = ll_buffer__write_at(b, &piece, 1, first.v, n);
+    if (rc == 0) {
+        lladd_atomic_max64(&b->page_count, first.v + n);
+        ll_buffer__note_write(b);
+        return 0;
+    }
+    if (ll_io_code(rc, true) == LLADD_NO_SPACE)
+        return ll_fail_io(err, rc, true, "write to", b->cfg.name);
+    return ll_buffer__leave(b, ll_buffer__poison(b, rc, "write to", b->cfg.name, err));
+}
+
+static int refuse_unwritten(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n,
+                            void *ctx)
+{
+    uint64_t number = lladd_atomic_load64_relaxed(&f->page.number.v);
+    bool unwritten = lladd_atomic_load64(&f->rec_lsn) != 0 ||
+                     (lladd_atomic_load64(&f->latch) & LATCH_COPIED);
+    (void)b;
+    if (!unwritten || !in_range(f, first, n))
+        return 0;
+    return ll_fail_page(ctx, LLADD_BAD_STATE, lladd_page_of(number), "page %llu is dirty",
+                        (unsigned long long)number);
+}
+
+int ll_buffer_bulk_read(struct ll_buffer *b, lladd_pageno first, uint64_t n, unsigned char *bytes,
+                        bool paged, struct lladd_error *err)
+{
+    int rc = ll_buffer__check(b, err);
+    if (rc == 0)
+        rc = check_range(b, first.v, n, lladd_atomic_load64(&b->page_count), err);
+    if (rc == 0)
+        rc = each_frame(b, first.v, n, refuse_unwritten, err);
+    if (rc != 0 || n == 0)
+        return rc;
+    rc = ll_buffer__read_pages(b, first.v, n, bytes, err);
+    for (uint64_t i = 0; rc == 0 && paged && i < n; i++)
+        rc = ll_page_verify(b->cfg.salt, lladd_page_of(first.v + i), bytes + i * b->page_size,
+                            b->page_size, b->cfg.name, err);
+    return rc;
+}
+
+/* ---- growing ---- */
+
+/* Zeros from the physical end up to `pages`. Under grow_latch. */
+static int write_zeros(struct ll_buffer *b, uint64_t pages)
+{
+    enum { CHUNK = 256 << 10 };
+    uint64_t end = pages * b->page_size;
+    size_t chunk = CHUNK > b->page_size ? CHUNK : b->page_size;
+    void *zeros = ll_alloc_zero(b->env, chunk);
+    if (!zeros)
+        return -ENOMEM;
+    int rc = 0;
+    for (uint64_t at = b->file_pages * b->page_size; rc == 0 && at < end; at += chunk) {
+        size_t len = end - at < chunk ? (size_t)(end - at) : chunk;
+        rc = ll_io_pwrite(b->cfg.dev, b->file, zeros, len, at);
+    }
+    ll_free(b->env, zeros);
+    return rc;
+}
+
+static int grow_file(struct ll_buffer *b, uint64_t pages)
+{
+    int rc = 0;
+    lladd_mutex_lock(&b->grow_latch);
+    uint64_t had = b->file_pages;
+    if (pages > had) {
+        rc = write_zeros(b, pages);
+        if (rc == 0)
+            lladd_atomic_store64(&b->file_pages, pages);
+        /* Gives the space back that was enough for some. Should this fail, too, the zeros stay:
+         * unused, and harmless. */
+        else
+            (void)ll_io_truncate(b->cfg.dev, b->file, had * b->page_size);
+    }
+    lladd_mutex_unlock(&b->grow_latch);
+    return rc;
+}
+
+int ll_buffer_extend(struct ll_buffer *b, uint64_t pages, struct lladd_error *err)
+{
+    int rc = ll_buffer__check(b, err);
+    if (rc == 0)
+        rc = check_range(b, 0, pages, ll_buffer__page_limit(b), err);
+    if (rc != 0)
+        return rc;
+    if (pages > lladd_atomic_load64(&b->file_pages)) {
+        rc = grow_file(b, pages);
+        if (rc != 0) {
+            if (lladd_code_root(ll_io_code(rc, true)) == LLADD_ROOT_RESOURCE)
+                return ll_fail_io(err, rc, true, "extend", b->cfg.name);
+            return ll_buffer__leave(b, ll_buffer__poison(b, rc, "extend", b->cfg.name, err));
+        }
+        ll_buffer__note_write(b);
+        rc = ll_buffer_sync(b, err);
+    }
+    if (rc == 0)
+        lladd_atomic_max64(&b->page_count, pages);
+    return rc;
+}
+
+/* ---- prefetching ---- */
+
+static bool is_cached(struct ll_buffer *b, uint64_t n)
+{
+    const struct ll_frame *f = ll_buffer__find(b, n);
+    return f && (lladd_atomic_load64(&f->latch) & LATCH_STATE) != LATCH_FREE;
+}
+
+void ll_buffer_prefetch(struct ll_buffer *b, lladd_pageno first, uint64_t n)
+{
+    uint64_t end = lladd_atomic_load64(&b->page_count);
+    if (first.v >= end || !b->cfg.dev->ops->prefetch || ll_buffer__poisoned(b))
+        return;
+    if (n < end - first.v)
+        end = first.v + n;
+    for (uint64_t at = first.v; at < end;) {
+        uint64_t from = at;
+        while (at < end && !is_cached(b, at))
+            at++;
+        if (at > from)
+            ll_io_prefetch(b->cfg.dev, b->file, from * b->page_size, (at - from) * b->page_size);
+        else
+            at++;
+    }
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * flush: making pages durable for checkpoints, syncs, and the background writer.
+ *
+ * A flush marks, in one pass over the dirty-page table, what it has to write, and then takes the
+ * marked pages in portions, each sorted by page number so that neighbours go out in one call. What
+ * is dirtied afterwards has no mark, so a flush ends however busy the pages are. A marked page that
+ * somebody else writes meanwhile is in flight; the flush waits until all that was in flight is
+ * written before it syncs.
+ *
+ * Syncs go one at a time: of two at once on a failing disk only one would be told (LOG-4).
+ */
+#include "buffer/buffer_private.h"
+
+#include <limits.h>
+
+/* ---- sync ---- */
+
+int ll_buffer__sync(struct ll_buffer *b, struct lladd_error *err)
+{
+    uint64_t number;
+    int rc = ll_buffer__check(b, err);
+    if (rc != 0 || !ll_buffer__sync_begin(b, &number))
+        return rc;
+    lladd_mutex_lock(&b->sync_latch);
+    rc = ll_buffer__check(b, err);
+    if (rc == 0) {
+        rc = ll_point(b->env, "buffer.sync.before");
+        if (rc == 0)
+            rc = ll_io_sync(b->cfg.dev, b->file);
+        if (rc != 0)
+            rc = ll_buffer__poison(b, rc, "sync", b->cfg.name, err);
+    }
+    lladd_mutex_unlock(&b->sync_latch);
+    if (rc == 0) {
+        lladd_atomic_count64(&b->count.syncs, 1);
+        ll_buffer__sync_end(b, number);
+    }
+    return rc;
+}
+
+int ll_buffer_sync(struct ll_buffer *b, struct lladd_error *err)
+{
+    return ll_buffer__leave(b, ll_buffer__sync(b, err));
+}
+
+/* ---- flush ---- */
+
+/* A shell sort: no memory, and the lists are short and half in order. */
+void ll_buffer__sort_by_page(struct ll_buffer__todo *todo, unsigned n)
+{
+    for (unsigned gap = n / 2; gap > 0; gap /= 2) {
+        for (unsigned i = gap; i < n; i++) {
+            struct ll_buffer__todo t = todo[i];
+            unsigned k = i;
+            for (; k >= gap && todo[k - gap].page > t.page; k -= gap)
+                todo[k] = todo[k - gap];
+            todo[k] = t;
+        }
+    }
+}
+
+/* Writes what is marked, portion by portion. */
+static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__todo *portion,
+                        unsigned max, struct lladd_error *err)
+{
+    for (;;) {
+        unsigned n = ll_buffer__take_marked(b, mark, portion, max);
+        if (n == 0)
+            return 0;
+        ll_buffer__sort_by_page(portion, n);
+        for (unsigned i = 0; i < n; i += b->batch_capacity) {
+            unsigned some = n - i < b->batch_capacity ? n - i : b->batch_capacity;
+            unsigned written;
+            int rc = ll_buffer__write_back(b, portion + i, some, true, &written, err);
+            if (rc != 0)
+                return rc;
+        }
+    }
+}
+
+/* Until everything copied so far has been handed to the device. */
+static int await_writes(struct ll_buffer *b, struct lladd_error *err)
+{
+    uint64_t newest = ll_buffer__in_flight_newest(b);
+    for (;;) {
+        uint32_t seen = lladd_atomic_load32(&b->events);
+        int rc = ll_buffer__check(b, err);
+        if (rc != 0 || !ll_buffer__in_flight_pending(b, newest))
+            return rc;
+        ll_buffer__await_event(b, seen);
+    }
+}
+
+int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
+                    struct lladd_error *err)
+{
+    enum { PORTION = 2048 };
+    int rc = ll_buffer__check(b, err);
+    if (rc != 0)
+        return rc;
+    struct ll_buffer__todo few[BATCH_MAX];
+    struct ll_buffer__todo *many = NULL;
+    if (lladd_atomic_load64(&b->dirty_count) > BATCH_MAX)
+        many = ll_alloc(b->env, PORTION * sizeof *many); /* without: small portions */
+
+    lladd_mutex_lock(&b->flush_latch);
+    uint32_t mark = ll_buffer__mark(b, rec_below.v, base_below.v);
+    rc = write_marked(b, mark, many ? many : few, many ? PORTION : BATCH_MAX, err);
+    lladd_mutex_unlock(&b->flush_latch);
+    ll_free(b->env, many);
+
+    if (rc == 0)
+        rc = await_writes(b, err);
+    if (rc == 0)
+        rc = ll_buffer__sync(b, err);
+    return ll_buffer__leave(b, rc);
+}
+
+/* ---- background writing ---- */
+
+/* Is the cache (all but a sixteenth) full, and an eighth of it dirty? */
+static bool should_write(const struct ll_buffer *b)
+{
+    uint64_t budget = b->cfg.budget;
+    return lladd_atomic_load64(&b->bytes) + budget / 16 >= budget &&
+           lladd_atomic_load64(&b->dirty_count) * 8 > lladd_atomic_load32(&b->slots_used);
+}
+
+/* Dirty pages among those that the eviction clock reaches next, if nobody has used them lately. */
+static unsigned look_ahead(struct ll_buffer *b, struct ll_buffer__todo *out, unsigned max)
+{
+    uint32_t slots = lladd_atomic_load32(&b->slot_count);
+    uint64_t hand = lladd_atomic_load64(&b->hand);
+    unsigned n = 0;
+    for (uint32_t i = 0; i < slots / 4 && n < max; i++) {
+        struct ll_frame *f = ll_buffer__tenant(b, (uint32_t)((hand + i) % slots));
+        if (!f)
+            continue;
+        uint64_t w = lladd_atomic_load64(&f->latch);
+        if (!latch_idle(w) || (w & LATCH_USED) || lladd_atomic_load64(&f->rec_lsn) == 0)
+            continue;
+        out[n].frame = f;
+        out[n++].page = lladd_atomic_load64_relaxed(&f->page.number.v);
+    }
+    return n;
+}
+
+int ll_buffer_step(struct ll_buffer *b, bool *more, struct lladd_error *err)
+{
+    *more = false;
+    int rc = ll_buffer__check(b, err);
+    if (rc != 0)
+        return rc;
+    if (ll_buffer__in_flight_full(b)) {
+        *more = true;
+        return ll_buffer_sync(b, err);
+    }
+    if (!should_write(b))
+        return 0;
+    struct ll_buffer__todo todo[BATCH_MAX];
+    unsigned written = 0;
+    unsigned n = look_ahead(b, todo, b->batch_capacity);
+    if (n == 0)
+        n = ll_buffer__take_marked(b, 0, todo, b->batch_capacity);
+    if (n > 0)
+        rc = ll_buffer__write_back(b, todo, n, false, &written, err);
+    *more = rc == 0 && written > 0 && should_write(b);
+    return ll_buffer__leave(b, rc);
+}
+
+/* What fails here fails again, and is reported, to whoever needs the room or makes a checkpoint. */
+static void *write_behind(void *arg)
+{
+    struct ll_buffer *b = arg;
+    for (;;) {
+        uint32_t seen = lladd_atomic_load32(&b->writer_word);
+        if (lladd_atomic_load32(&b->writer_stop))
+            return NULL;
+        bool more;
+        if (ll_buffer_step(b, &more, NULL) == 0 && more)
+            continue;
+        (void)lladd_atomic_exchange32(&b->writer_asleep, 1);
+        lladd_word_wait(&b->writer_word, seen, UINT32_MAX, 0);
+        lladd_atomic_store32(&b->writer_asleep, 0);
+    }
+}
+
+void ll_buffer__wake_writer(struct ll_buffer *b)
+{
+    (void)lladd_atomic_add32(&b->writer_word, 1);
+    /* As in ll_buffer__event: he sees the word changed, or we see him asleep. */
+    if (lladd_atomic_add32(&b->writer_asleep, 0) != 0)
+        lladd_word_wake(&b->writer_word, INT_MAX, UINT32_MAX);
+}
+
+int ll_buffer_start(struct ll_buffer *b, struct lladd_error *err)
+{
+    if (!b->env->threads || b->writer.started)
+        return 0;
+    int rc = lladd_thread_start(&b->writer, write_behind, b);
+    return rc == 0 ? 0 : ll_fail(err, rc, "cannot start the page writer");
+}
+
+void ll_buffer__stop_writer(struct ll_buffer *b)
+{
+    lladd_atomic_store32(&b->writer_stop, 1);
+    ll_buffer__wake_writer(b);
+    lladd_thread_join(&b->writer);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * frames_heap: frames and pages from the allocator, found through a hash table.
+ *
+ * For small budgets, 32-bit machines, page sizes the processor cannot map, and programs that open
+ * databases by the thousand: nothing is allocated before the first page is fixed.
+ *
+ * A frame stands directly before its page. That keeps the two lines a fix touches together, and as
+ * the distance between pages is not a power of two, page headers do not crowd one set of the cache.
+ *
+ * The table has open addressing with linear probing, is at most half full, and is changed under
+ * slots_latch; a lookup takes no latch. What a lookup can meet while the table changes:
+ *   - an entry that is being moved back: it may find nothing. The slow path looks again, latched.
+ *   - an entry being reused: it may get the frame of another page. Who latches a frame looks at its
+ *     number, which cannot change while he has it.
+ *   - a table that has been replaced: tables are kept until the buffer is closed, so at worst it
+ *     finds what once was true. All old tables together are smaller than the current one.
+ */
+#include "buffer/buffer_private.h"
+
+void ll_heap__open(struct ll_buffer *b)
+{
+    b->first_hash.entries = b->first_entries;
+    b->first_hash.mask = HASH_INLINE - 1;
+    b->first_hash.shift = 64 - (unsigned)__builtin_ctz(HASH_INLINE);
+    b->hash = (uintptr_t)&b->first_hash;
+}
+
+static struct ll_buffer__hash *table(const struct ll_buffer *b)
+{
+    return (struct ll_buffer__hash *)(uintptr_t)lladd_atomic_load64(&b->hash);
+}
+
+void ll_heap__close(struct ll_buffer *b)
+{
+    for (struct ll_buffer__hash *h = table(b); h && h != &b->first_hash;) {
+        struct ll_buffer__hash *older = h->retired;
+        ll_free(b->env, h);
+        h = older;
+    }
+}
+
+/* Where page n is, or the free entry where it would be. Under slots_latch. */
+static struct ll_buffer__hash_entry *place_of(struct ll_buffer__hash *h, uint64_t n)
+{
+    for (uint64_t i = ll_heap__home(h, n);; i++) {
+        struct ll_buffer__hash_entry *e = &h->entries[i & h->mask];
+        if (!e->frame || e->page == n)
+            return e;
+    }
+}
+
+static void set(struct ll_buffer__hash_entry *e, uint64_t page, uint64_t frame)
+{
+    lladd_atomic_store64_relaxed(&e->page, page);
+    lladd_atomic_store64(&e->frame, frame);
+}
+
+/* Twice as large. If there is no memory the present one serves on as long as it has a free
+ * entry. */
+static int grow(struct ll_buffer *b)
+{
+    struct ll_buffer__hash *old = table(b);
+    uint64_t count = 2 * (old->mask + 1);
+    size_t bytes = sizeof *old + count * sizeof(struct ll_buffer__hash_entry);
+    struct ll_buffer__hash *h = ll_alloc_zero(b->env, bytes);
+    if (!h)
+        return LLADD_NO_MEMORY;
+    h->entries = (struct ll_buffer__hash_entry *)(h + 1);
+    h->mask = count - 1;
+    h->shift = old->shift - 1;
+    h->retired = old;
+    for (uint64_t i = 0; i <= old->mask; i++) {
+        const struct ll_buffer__hash_entry *e = &old->entries[i];
+        if (e->frame)
+            set(place_of(h, e->page), e->page, e->frame);
+    }
+    lladd_atomic_store64(&b->hash, (uintptr_t)h);
+    return 0;
+}
+
+/* Takes page n out and moves back those behind it that would not be found across the gap. */
+static void erase(struct ll_buffer__hash *h, uint64_t n)
+{
+    struct ll_buffer__hash_entry *gap = place_of(h, n);
+    uint64_t at = (uint64_t)(gap - h->entries);
+    lladd_atomic_store64(&gap->frame, 0);
+    for (uint64_t i = (at + 1) & h->mask; h->entries[i].frame; i = (i + 1) & h->mask) {
+        struct ll_buffer__hash_entry *e = &h->entries[i];
+        uint64_t home = ll_heap__home(h, e->page);
+        if (((i - home) & h->mask) < ((i - at) & h->mask))
+            continue;
+        set(&h->entries[at], e->page, e->frame);
+        lladd_atomic_store64(&e->frame, 0);
+        at = i;
+    }
+}
+
+struct ll_frame *ll_heap__find_exact(struct ll_buffer *b, uint64_t n)
+{
+    lladd_mutex_lock(&b->slots_latch);
+    uint64_t frame = place_of(table(b), n)->frame;
+    lladd_mutex_unlock(&b->slots_latch);
+    return (struct ll_frame *)(uintptr_t)frame;
+}
+
+/* Under slots_latch. */
+static int insert(struct ll_buffer *b, uint64_t n, struct ll_frame *f)
+{
+    uint64_t used = lladd_atomic_load32(&b->slots_used); /* this one included */
+    if (2 * used > table(b)->mask && grow(b) != 0 && used > table(b)->mask)
+        return LLADD_NO_MEMORY;
+    set(place_of(table(b), n), n, (uintptr_t)f);
+    return 0;
+}
+
+int ll_heap__claim(struct ll_buffer *b, uint64_t n, uint32_t slot, struct ll_frame **out,
+                   struct lladd_error *err)
+{
+    struct ll_frame *f = ll_buffer__tenant(b, slot);
+    int rc = 0;
+    lladd_mutex_lock(&b->slots_latch);
+    bool taken = place_of(table(b), n)->frame != 0;
+    if (!taken) {
+        /* Atomically, though we own the frame: lookups that are late may be looking. */
+        lladd_atomic_store64_relaxed(&f->page.number.v, n);
+        f->flags = 0;
+        f->private_ = NULL;
+        lladd_atomic_store64(&f->latch, LATCH_LOADING | LATCH_EXCLUSIVE);
+        rc = insert(b, n, f);
+        if (rc != 0)
+            (void)latch_become(f, LATCH_FREE);
+    }
+    lladd_mutex_unlock(&b->slots_latch);
+    *out = taken || rc != 0 ? NULL : f;
+    return rc == 0 ? 0 : ll_fail(err, rc, "no memory for the table of cached pages");
+}
+
+void ll_heap__release(struct ll_buffer *b, struct ll_frame *f)
+{
+    lladd_mutex_lock(&b->slots_latch);
+    erase(table(b), f->page.number.v);
+    lladd_atomic_store64_relaxed(&f->page.number.v, LLADD_NO_PAGE);
+    (void)latch_become(f, LATCH_FREE);
+    lladd_mutex_unlock(&b->slots_latch);
+    ll_buffer__slot_put(b, f->slot);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * frames_reserved: a place in the address space for every page the file may have (vmcache; Leis et
+ * al., SIGMOD 2023).
+ *
+ * Address space is reserved in chunks, for a gigabyte of file each: first the pages, then their
+ * frames. Page n's frame and bytes are found by arithmetic, so a hit has no table to look into. The
+ * kernel gives memory to what is touched; a page is read into its place with pread, and dropped
+ * with madvise. Untouched frames read as zeros, and a state word of zero says FREE.
+ *
+ * What is touched is memory, and is charged to the budget, so it has to be given back, too:
+ *   page     one page of the file: charged with its slot.
+ *   group    the frames on one page of the operating system. Charged while one of them is in use,
+ *            then dropped.
+ *   region   the pages whose addresses one page of the page table maps (at least a group's: then
+ *            several tables). Charged while one of its groups is in use, then mapped anew: only
+ *            that makes the kernel free the table. Without it a scan of a terabyte would leave two
+ *            gigabytes of page tables behind.
+ * (What maps the frames themselves is a 32,768th of the file and neglected.) Counters of groups and
+ * regions change under one of a few latches, chosen by page number; so do FREE -> LOADING and
+ * -> FREE, so that nobody claims a frame whose group is being dropped. Everybody else may look at
+ * the word of a dropped frame at any time: he sees FREE.
+ *
+ * Chunks and old directories live until the buffer is closed.
+ */
+#include "buffer/buffer_private.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct ll_buffer__directory *directory(const struct ll_buffer *b)
+{
+    return (struct ll_buffer__directory *)(uintptr_t)lladd_atomic_load64(&b->directory);
+}
+
+static uint64_t chunk_pages(const struct ll_buffer *b)
+{
+    return UINT64_C(1) << b->chunk_shift;
+}
+
+/* Bytes of address space that one page of the page table maps; its entries have eight bytes. */
+static size_t table_covers(const struct ll_buffer *b)
+{
+    return b->os_page / 8 * b->os_page;
+}
+
+static size_t region_bytes(const struct ll_buffer *b)
+{
+    return ((size_t)1 << b->region_shift) * b->page_size;
+}
+
+/* Huge pages would make a resident page cost two megabytes. A kernel without them refuses; fine. */
+static void want_small_pages(void *at, size_t bytes)
+{
+    (void)madvise(at, bytes, MADV_NOHUGEPAGE);
+}
+
+/* ---- chunks ---- */
+
+static int map_chunk(struct ll_buffer *b, struct ll_buffer__chunk *c)
+{
+    if (ll_point(b->env, "buffer.map") != 0)
+        return LLADD_NO_MEMORY;
+    size_t align = region_bytes(b);
+    size_t frames = (size_t)chunk_pages(b) * sizeof(struct ll_frame);
+    c->map_size = CHUNK_BYTES + frames + align;
+    void *map = mmap(NULL, c->map_size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        return LLADD_NO_MEMORY;
+    c->map = map;
+    uintptr_t pages = ((uintptr_t)map + align - 1) & ~(uintptr_t)(align - 1);
+    c->pages = (unsigned char *)pages;
+    c->frames = (struct ll_frame *)(pages + CHUNK_BYTES);
+    want_small_pages(map, c->map_size);
+    return 0;
+}
+
+static void free_chunk(struct ll_buffer *b, struct ll_buffer__chunk *c)
+{
+    if (c && c->map) {
+        int rc = munmap(c->map, c->map_size); /* can only fail for wrong arguments */
+        LL_ASSERT(rc == 0);
+        (void)rc;
+    }
+    ll_free(b->env, c);
+}
+
+static struct ll_buffer__chunk *new_chunk(struct ll_buffer *b)
+{
+    size_t groups = (size_t)(chunk_pages(b) >> b->group_shift);
+    size_t regions = (size_t)(chunk_pages(b) >> b->region_shift);
+    struct ll_buffer__chunk *c =
+        ll_alloc_zero(b->env, sizeof *c + (groups + regions) * sizeof(uint32_t));
+    if (!c)
+        return NULL;
+    c->groups = (uint32_t *)(c + 1);
+    c->regions = c->groups + groups;
+    if (map_chunk(b, c) != 0) {
+        free_chunk(b, c);
+        return NULL;
+    }
+    ll_buffer__charge(b, sizeof *c + (groups + regions) * sizeof(uint32_t));
+    return c;
+}
+
+/* A directory with room for chunk i. Under slots_latch. */
+static int grow_directory(struct ll_buffer *b, uint64_t i)
+{
+    struct ll_buffer__directory *old = directory(b);
+    uint64_t n = old ? old->n : 0;
+    if (i < n)
+        return 0;
+    n = i + 1 > 2 * n ? i + 1 : 2 * n;
+    if (n > (SIZE_MAX - sizeof *old) / sizeof old->at[0])
+        return LLADD_NO_MEMORY;
+    struct ll_buffer__directory *d = ll_alloc_zero(b->env, sizeof *d + n * sizeof d->at[0]);
+    if (!d)
+        return LLADD_NO_MEMORY;
+    d->n = n;
+    d->retired = old;
+    for (uint64_t k = 0; old && k < old->n; k++) {
+        d->at[k].chunk = old->at[k].chunk;
+        d->at[k].frames = old->at[k].frames;
+    }
+    ll_buffer__charge(b, sizeof *d + n * sizeof d->at[0]);
+    lladd_atomic_store64(&b->directory, (uintptr_t)d);
+    return 0;
+}
+
+/* The chunk of page n, mapped if it was not. */
+static int chunk_of(struct ll_buffer *b, uint64_t n, struct ll_buffer__chunk **out)
+{
+    uint64_t i = n >> b->chunk_shift;
+    const struct ll_buffer__directory *d = directory(b);
+    if (d && i < d->n && lladd_atomic_load64(&d->at[i].frames)) {
+        *out = d->at[i].chunk;
+        return 0;
+    }
+    lladd_mutex_lock(&b->slots_latch);
+    int rc = grow_directory(b, i);
+    struct ll_buffer__directory *now = directory(b);
+    if (rc == 0 && !now->at[i].chunk) {
+        struct ll_buffer__chunk *c = new_chunk(b);
+        if (c) {
+            now->at[i].chunk = c;
+            lladd_atomic_store64(&now->at[i].frames, (uintptr_t)c->frames);
+        } else {
+            rc = LLADD_NO_MEMORY;
+        }
+    }
+    if (rc == 0)
+        *out = now->at[i].chunk;
+    lladd_mutex_unlock(&b->slots_latch);
+    return rc;
+}
+
+int ll_reserved__open(struct ll_buffer *b, struct lladd_error *err)
+{
+    long os_page = sysconf(_SC_PAGESIZE);
+    if (sizeof(void *) < 8 || os_page <= 0 || (uint32_t)os_page > b->page_size)
+        return ll_fail(err, LLADD_NO_MEMORY, "pages of %u bytes cannot be mapped here",
+                       b->page_size);
+    b->os_page = (size_t)os_page;
+    b->chunk_shift = (uint8_t)__builtin_ctz(CHUNK_BYTES / b->page_size);
+    b->group_shift = (uint32_t)__builtin_ctzl(b->os_page / sizeof(struct ll_frame));
+    uint32_t table_shift = (uint32_t)__builtin_ctzl(table_covers(b) / b->page_size);
+    b->region_shift = table_shift > b->group_shift ? table_shift : b->group_shift;
+    b->region_tables = (uint32_t)(region_bytes(b) / table_covers(b));
+    b->space_latches = ll_alloc_zero(b->env, SPACE_LATCHES * sizeof *b->space_latches);
+    int rc = b->space_latches ? 0 : LLADD_NO_MEMORY;
+    for (int i = 0; rc == 0 && i < SPACE_LATCHES; i++)
+        rc = lladd_mutex_init(&b->space_latches[i], BUFFER_RANK_SPACE, "address space");
+    /* Now, while the other provider can still be chosen, see whether there is address space. */
+    struct ll_buffer__chunk *first;
+    if (rc == 0)
+        rc = chunk_of(b, 0, &first);
+    if (rc != 0) {
+        ll_reserved__close(b);
+        return ll_fail(err, LLADD_NO_MEMORY, "no address space for pages");
+    }
+    b->reserved = true;
+    return 0;
+}
+
+void ll_reserved__close(struct ll_buffer *b)
+{
+    struct ll_buffer__directory *d = directory(b);
+    for (uint64_t i = 0; d && i < d->n; i++)
+        free_chunk(b, d->at[i].chunk);
+    while (d) {
+        struct ll_buffer__directory *older = d->retired;
+        ll_free(b->env, d);
+        d = older;
+    }
+    b->directory = 0;
+    for (int i = 0; b->space_latches && i < SPACE_LATCHES; i++)
+        lladd_mutex_destroy(&b->space_latches[i]);
+    ll_free(b->env, b->space_latches);
+    b->space_latches = NULL;
+}
+
+/* ---- residency ---- */
+
+/* Guards the groups and regions page n is in. */
+static struct lladd_mutex *space_latch(struct ll_buffer *b, uint64_t n)
+{
+    return &b->space_latches[(n >> b->region_shift) % SPACE_LATCHES];
+}
+
+static void enter_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t i)
+{
+    uint64_t group = i >> b->group_shift;
+    if (c->groups[group]++ > 0)
+        return;
+    ll_buffer__charge(b, b->os_page);
+    if (c->regions[i >> b->region_shift]++ == 0)
+        ll_buffer__charge(b, b->region_tables * b->os_page);
+}
+
+/* Frees the page tables of a region of the chunk. */
+static void remap_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t region)
+{
+    unsigned char *at = c->pages + region * region_bytes(b);
+    void *map = mmap(at, region_bytes(b), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    /* If the kernel has no memory for the change, nothing has changed and nothing is lost. */
+    if (map != MAP_FAILED)
+        want_small_pages(at, region_bytes(b));
+}
+
+static void leave_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t i)
+{
+    uint64_t group = i >> b->group_shift;
+    if (--c->groups[group] > 0)
+        return;
+    /* Cannot fail: the range is ours and mapped. */
+    (void)madvise(c->frames + (group << b->group_shift), b->os_page, MADV_DONTNEED);
+    ll_buffer__refund(b, b->os_page);
+    uint64_t region = i >> b->region_shift;
+    if (--c->regions[region] > 0)
+        return;
+    remap_region(b, c, region);
+    ll_buffer__refund(b, b->region_tables * b->os_page);
+}
+
+int ll_reserved__claim(struct ll_buffer *b, uint64_t n, uint32_t slot, struct ll_frame **out,
+                       struct lladd_error *err)
+{
+    struct ll_buffer__chunk *c;
+    *out = NULL;
+    int rc = chunk_of(b, n, &c);
+    if (rc != 0)
+        return ll_fail_page(err, rc, lladd_page_of(n), "no address space for page %llu",
+                            (unsigned long long)n);
+    uint64_t i = n & (chunk_pages(b) - 1);
+    struct ll_frame *f = &c->frames[i];
+    struct lladd_mutex *latch = space_latch(b, n);
+    lladd_mutex_lock(latch);
+    if ((lladd_atomic_load64(&f->latch) & LATCH_STATE) == LATCH_FREE) {
+        enter_space(b, c, i);
+        f->page.bytes = c->pages + i * b->page_size;
+        f->page.size = b->page_size;
+        /* Atomically, though it only ever says n: who walks over slots may be reading it. */
+        lladd_atomic_store64_relaxed(&f->page.number.v, n);
+        f->flags = 0;
+        f->private_ = NULL;
+        f->slot = slot;
+        lladd_atomic_store64(&f->latch, LATCH_LOADING | LATCH_EXCLUSIVE);
+        lladd_atomic_store64(&ll_buffer__slot(b, slot)->frame, (uintptr_t)f);
+        *out = f;
+    }
+    lladd_mutex_unlock(latch);
+    return 0;
+}
+
+void ll_reserved__release(struct ll_buffer *b, struct ll_frame *f)
+{
+    uint64_t n = f->page.number.v;
+    uint64_t i = n & (chunk_pages(b) - 1);
+    uint32_t slot = f->slot;
+    struct ll_buffer__chunk *c = directory(b)->at[n >> b->chunk_shift].chunk;
+    /* Cannot fail: the range is ours and mapped. */
+    (void)madvise(f->page.bytes, b->page_size, MADV_DONTNEED);
+    lladd_atomic_store64(&ll_buffer__slot(b, slot)->frame, 0);
+
+    struct lladd_mutex *latch = space_latch(b, n);
+    lladd_mutex_lock(latch);
+    (void)latch_become(f, LATCH_FREE);
+    leave_space(b, c, i);
+    lladd_mutex_unlock(latch);
+    ll_buffer__slot_put(b, slot);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * load: a fix that is not a hit at once; making room; reading.
+ *
+ * A miss takes a slot, claims the page's frame with it (LOADING, so that others who want the page
+ * wait for this read and do not start their own), reads with no latch held but the frame's,
+ * verifies (BUF-2), and hands the frame out.
+ *
+ * Making room. The clock's hand goes over the slots: a frame that was used since it last passed
+ * loses the mark and stays; an idle clean one is evicted; dirty ones are remembered. When a batch
+ * of those has been met, or there are no clean ones, they are written (BUF-1) and the hand goes on.
+ * Usually the background writer has been there before (writeback.c). Evicting waits for no I/O:
+ * what is clean is on its way out of the cache only, its last copy has been handed to the device.
+ *
+ * No frame. LLADD_NO_FRAME is the answer if every frame is held. It is not if some are only being
+ * copied for writing, or belong to a page that is being evicted or claimed right now: those come
+ * free, or turn out to be the wanted page, without anybody's doing; so we wait for `events` and
+ * look again. Those who cause them hold no latch that we could have, so nobody waits in a circle.
+ */
+#include "buffer/buffer_private.h"
+
+#include <errno.h>
+
+/* ---- giving up frames ---- */
+
+void ll_buffer__give_up(struct ll_buffer *b, struct ll_frame *f)
+{
+    lladd_atomic_count64(&b->count.fixes, latch_fixes(lladd_atomic_load64(&f->latch)));
+    if (b->reserved)
+        ll_reserved__release(b, f);
+    else
+        ll_heap__release(b, f);
+}
+
+/* An idle clean frame goes; false if it has become busy or dirty. */
+static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
+{
+    uint64_t evicting = (word & ~LATCH_STATE) | LATCH_EVICTING | LATCH_EXCLUSIVE;
+    if (!lladd_atomic_cas64(&f->latch, &word, evicting))
+        return false;
+    if (lladd_atomic_load64(&f->rec_lsn) != 0) {
+        (void)latch_become(f, word);
+        return false;
+    }
+    if (b->cfg.evicted)
+        b->cfg.evicted(b->cfg.ctx, f);
+    lladd_atomic_count64(&b->count.evictions, 1);
+    ll_buffer__give_up(b, f);
+    return true;
+}
+
+/* ---- the clock ---- */
+
+struct search {
+    struct ll_buffer__todo dirty[BATCH_MAX];
+    unsigned dirty_count;
+    bool pending; /* frames were met that will come free by themselves, with an event */
+    bool moved;   /* frames were met that may be free the next time we look */
+};
+
+/* Looks at one slot; true if its page was evicted. */
+static bool try_slot(struct ll_buffer *b, uint32_t slot, struct search *s)
+{
+    struct ll_frame *f = ll_buffer__tenant(b, slot);
+    if (!f)
+        return false;
+    uint64_t w = lladd_atomic_load64(&f->latch);
+    if (!latch_idle(w)) {
+        s->pending |= (w & LATCH_COPIED) || (w & LATCH_STATE) == LATCH_EVICTING;
+        return false;
+    }
+    if (w & LATCH_USED) {
+        (void)lladd_atomic_cas64(&f->latch, &w, w & ~LATCH_USED);
+        s->moved = true;
+        return false;
+    }
+    if (lladd_atomic_load64(&f->rec_lsn) == 0) {
+        s->moved = true;
+        return evict(b, f, w);
+    }
+    if (s->dirty_count < b->batch_capacity) {
+        s->dirty[s->dirty_count].frame = f;
+        s->dirty[s->dirty_count++].page = lladd_atomic_load64_relaxed(&f->page.number.v);
+    }
+    return false;
+}
+
+/* Once around the clock to take the marks off, once more to find what has none. True if a page was
+ * evicted. */
+static bool go_round(struct ll_buffer *b, struct search *s)
+{
+    s->dirty_count = 0;
+    s->pending = s->moved = false;
+    uint64_t slots = lladd_atomic_load32(&b->slot_count);
+    for (uint64_t i = 0; i < 2 * slots && s->dirty_count < b->batch_capacity; i++) {
+        uint64_t at = lladd_atomic_add64(&b->hand, 1) % slots;
+        if (try_slot(b, (uint32_t)at, s))
+            return true;
+    }
+    return false;
+}
+
+/* Makes one slot free, or cleans pages so that the next call can: 0; 1 if there is nothing to be
+ * had before the next event; LLADD_NO_FRAME if not even then; or a failure to write. */
+static int make_room(struct ll_buffer *b, struct lladd_error *err)
+{
+    enum { LOOKS = 8 };
+    if (ll_point(b->env, "buffer.evict") != 0)
+        return ll_fail(err, LLADD_NO_FRAME, "no page can be evicted");
+    /* Frames are not looked at all at once, so one round may find each of them in somebody's hands
+     * though one was free at any moment. */
+    for (int looks = 0; looks < LOOKS;) {
+        struct search s;
+        bool evicted = go_round(b, &s);
+        if (s.dirty_count > 0)
+            ll_buffer__wake_writer(b);
+        if (evicted)
+            return 0;
+        if (s.dirty_count > 0) {
+            unsigned written;
+            return ll_buffer__write_back(b, s.dirty, s.dirty_count, false, &written, err);
+        }
+        if (s.pending || lladd_atomic_load32(&b->in_transit) != 0)
+            return 1;
+        if (!s.moved) {
+            looks++;
+            lladd_yield();
+        }
+    }
+    return ll_fail(err, LLADD_NO_FRAME, "all %u pages of the cache are fixed",
+                   lladd_atomic_load32(&b->slot_count));
+}
+
+/* ---- misses ---- */
+
+static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool redo,
+                           struct lladd_error *err)
+{
+    int rc = ll_buffer__read_pages(b, n, 1, f->page.bytes, err);
+    if (rc != 0)
+        return rc;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    rc = ll_page_verify(b->cfg.salt, lladd_page_of(n), f->page.bytes, b->page_size, b->cfg.name,
+                        &why);
+    if (rc == 0)
+        return 0;
+    if (redo) {
+        memset(f->page.bytes, 0, b->page_size);
+        f->flags |= LL_FRAME_BASELESS;
+        return 0;
+    }
+    lladd_lsn since = {0};
+    if (b->cfg.repair)
+        rc = b->cfg.repair(b->cfg.ctx, lladd_page_of(n), f->page.bytes, &since, &why);
+    if (rc != 0) {
+        if (err)
+            *err = why;
+        return rc;
+    }
+    lladd_atomic_count64(&b->count.repairs, 1);
+    lladd_atomic_store64_relaxed(&f->base_lsn, ll_page_base(f->page.bytes).v);
+    ll_buffer__enter(b, f, since.v);
+    return 0;
+}
+
+/* Fills a claimed frame. */
+static int fill(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned how,
+                struct lladd_error *err)
+{
+    if (how & LL_FIX_FRESH) {
+        memset(f->page.bytes, 0, b->page_size);
+        return 0;
+    }
+    int rc = read_and_verify(b, f, n, (how & LL_FIX_REDO) != 0, err);
+    if (rc == 0 && b->cfg.loaded) {
+        rc = b->cfg.loaded(b->cfg.ctx, f, err);
+        if (rc != 0)
+            ll_buffer__forget_dirty(b, f);
+    }
+    return rc;
+}
+
+/* How far the file goes is decided when nothing can fail any more (API-1). */
+static void include(struct ll_buffer *b, uint64_t n)
+{
+    if (n >= lladd_atomic_load64(&b->page_count))
+        lladd_atomic_max64(&b->page_count, n + 1);
+}
+
+/* Page n has no frame. 0: got it; 1: look it up again. */
+static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame **out,
+                struct lladd_error *err)
+{
+    uint32_t seen = lladd_atomic_load32(&b->events);
+    uint32_t slot;
+    int rc = ll_buffer__slot_take(b, &slot, err);
+    if (rc < 0)
+        return rc;
+    if (rc > 0) {
+        struct lladd_error why;
+        rc = make_room(b, &why);
+        const struct ll_frame *f = ll_buffer__find(b, n);
+        if (f && (lladd_atomic_load64(&f->latch) & LATCH_STATE) != LATCH_FREE)
+            return 1; /* somebody else was quicker: whatever hindered us, the page is there */
+        if (rc > 0)
+            ll_buffer__await_event(b, seen);
+        if (rc < 0 && err)
+            *err = why;
+        return rc < 0 ? rc : 1;
+    }
+
+    struct ll_frame *f;
+    rc = ll_buffer__claim(b, n, slot, &f, err);
+    if (!f)
+        ll_buffer__slot_put(b, slot);
+    ll_buffer__slot_settled(b);
+    if (!f)
+        return rc < 0 ? rc : 1;
+    lladd_atomic_count64(&b->count.misses, 1);
+    rc = fill(b, f, n, how, err);
+    if (rc != 0) {
+        ll_buffer__give_up(b, f);
+        return rc;
+    }
+    include(b, n);
+    uint64_t held = how & LL_FIX_EXCLUSIVE ? LATCH_EXCLUSIVE : LATCH_SHARED;
+    (void)latch_become(f, LATCH_RESIDENT | LATCH_FIX | held);
+    *out = f;
+    return 0;
+}
+
+/* ---- the slow path ---- */
+
+/* A cached page becomes a new one. */
+static void freshen(struct ll_buffer *b, struct ll_frame *f)
+{
+    if (f->private_ && b->cfg.evicted) {
+        b->cfg.evicted(b->cfg.ctx, f);
+        f->private_ = NULL;
+    }
+    f->flags &= ~(uint32_t)LL_FRAME_BASELESS;
+    memset(f->page.bytes, 0, b->page_size);
+}
+
+/* Latches the frame that page n seems to have: 0, 1 to look it up again, LLADD_BUSY. */
+static int latch_found(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned how,
+                       struct lladd_error *err)
+{
+    uint64_t full;
+    bool exclusive = (how & LL_FIX_EXCLUSIVE) != 0;
+    enum latch_answer answer = latch_get(f, exclusive, (how & LL_FIX_TRY) != 0, &full);
+    if (answer == LATCH_BUSY)
+        return ll_fail_page(err, LLADD_BUSY, lladd_page_of(n), "page %llu is latched",
+                            (unsigned long long)n);
+    if (answer == LATCH_GONE)
+        return 1;
+    lladd_atomic_count64(&b->count.fixes, full);
+    if (!ll_buffer__is_page(b, f, n)) {
+        ll_buffer_unfix(b, f, how);
+        return 1;
+    }
+    if (how & LL_FIX_FRESH)
+        freshen(b, f);
+    return 0;
+}
+
+static int check_request(const struct ll_buffer *b, uint64_t n, unsigned how,
+                         struct lladd_error *err)
+{
+    unsigned all = LL_FIX_EXCLUSIVE | LL_FIX_FRESH | LL_FIX_REDO | LL_FIX_TRY;
+    bool special = (how & (LL_FIX_FRESH | LL_FIX_REDO)) != 0;
+    if ((how & ~all) || (special && !(how & LL_FIX_EXCLUSIVE)))
+        return ll_fail_page(err, LLADD_BAD_ARGUMENT, lladd_page_of(n), "no such way to fix a page");
+    uint64_t count = lladd_atomic_load64(&b->page_count);
+    if (n >= (special ? ll_buffer__page_limit(b) : count))
+        return ll_fail_page(err, LLADD_OUT_OF_RANGE, lladd_page_of(n),
+                            "\"%s\" has no page %llu: %llu pages", b->cfg.name,
+                            (unsigned long long)n, (unsigned long long)count);
+    return 0;
+}
+
+int ll_buffer__fix_slow(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame **out,
+                        struct lladd_error *err)
+{
+    int rc = check_request(b, n, how, err);
+    if (rc != 0)
+        return rc;
+    do {
+        rc = ll_buffer__check(b, err);
+        if (rc != 0)
+            return rc;
+        struct ll_frame *f = b->reserved ? ll_reserved__find(b, n) : ll_heap__find_exact(b, n);
+        if (f && (lladd_atomic_load64(&f->latch) & LATCH_STATE) != LATCH_FREE) {
+            rc = latch_found(b, f, n, how, err);
+            if (rc == 0)
+                *out = f;
+        } else {
+            rc = miss(b, n, how, out, err);
+        }
+    } while (rc > 0);
+    return ll_buffer__leave(b, rc);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_BUFFER_PAGE_FORMAT_H
+#define LL_BUFFER_PAGE_FORMAT_H
+/* The bytes every page begins with (docs/disk-format.md):
+ *   0 u32 checksum: CRC-32C of bytes 4..page size, seeded with the database salt and page number
+ *   4 u16 page type (catalogue number; 0 = never formatted)
+ *   6 u16 flags, 0
+ *   8 u64 page LSN
+ *  16 u64 baseLSN: newest full image or format record (BUF-5)
+ *  24 u64 page number
+ * A page of zeros is a page that was never formatted. */
+#include <lladd/bytes.h>
+
+static inline uint32_t ll_page_checksum(const void *p)
+{
+    return lladd_get32(p);
+}
+static inline uint16_t ll_page_type(const void *p)
+{
+    return lladd_get16((const unsigned char *)p + 4);
+}
+static inline lladd_lsn ll_page_lsn(const void *p)
+{
+    return lladd_lsn_of(lladd_get64((const unsigned char *)p + 8));
+}
+static inline lladd_lsn ll_page_base(const void *p)
+{
+    return lladd_lsn_of(lladd_get64((const unsigned char *)p + 16));
+}
+static inline uint64_t ll_page_number(const void *p)
+{
+    return lladd_get64((const unsigned char *)p + 24);
+}
+static inline void ll_page_set_type(void *p, uint16_t type)
+{
+    lladd_put16((unsigned char *)p + 4, type);
+}
+static inline void ll_page_set_lsn(void *p, lladd_lsn lsn)
+{
+    lladd_put64((unsigned char *)p + 8, lsn.v);
+}
+static inline void ll_page_set_base(void *p, lladd_lsn lsn)
+{
+    lladd_put64((unsigned char *)p + 16, lsn.v);
+}
+static inline void ll_page_set_number(void *p, uint64_t n)
+{
+    lladd_put64((unsigned char *)p + 24, n);
+}
+
+#define LL_PAGE_SIZE_MIN 4096u
+#define LL_PAGE_SIZE_MAX 65536u
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * slots: who may be resident, and what it costs.
+ *
+ * A slot is the right to have one page resident. Slots live in segments that double in size, so
+ * that they never move and making one never copies. In the heap a segment brings the frames and
+ * pages of its slots with it; in reserved address space a slot is bound to a new frame each time.
+ *
+ * The budget. `bytes` is what is charged: this buffer manager itself, one batch of copies (each
+ * further one, too, while several threads write), and for each resident page what cost_of_page() in
+ * buffer.c says. In reserved space frames and page tables are charged by what was touched
+ * (frames_reserved.c), which depends on the page; a slot is therefore only given out while the most
+ * that a page can add is free as well. Batches and directories are charged without asking: there are
+ * few, and the slots given out later pay.
+ */
+#include "buffer/buffer_private.h"
+
+/* Segment k, whose first slot is wanted now. Under slots_latch. */
+static int add_segment(struct ll_buffer *b, unsigned k)
+{
+    uint32_t count = (uint32_t)FIRST_SEGMENT << k;
+    uint32_t left = b->slot_max - ll_buffer__segment_start(k);
+    if (count > left)
+        count = left;
+    size_t slots = count * sizeof(struct ll_buffer__slot);
+    enum { LINE = 64 };
+    slots = (slots + LINE - 1) & ~(size_t)(LINE - 1);
+    size_t frames = b->reserved ? 0 : count * ll_heap__stride(b) + LINE;
+    if (!b->reserved && count > (SIZE_MAX - slots - LINE) / ll_heap__stride(b))
+        return LLADD_NO_MEMORY;
+    unsigned char *block = ll_alloc(b->env, slots + frames);
+    if (!block)
+        return LLADD_NO_MEMORY;
+    /* The pages are left as they are: zeroing them would touch memory that may never be used. */
+    memset(block, 0, slots);
+    if (frames) {
+        uintptr_t first = ((uintptr_t)block + slots + LINE - 1) & ~(uintptr_t)(LINE - 1);
+        b->heap_frames[k] = first;
+    }
+    lladd_atomic_store64(&b->segments[k], (uintptr_t)block);
+    return 0;
+}
+
+/* A slot that never was. Under slots_latch. */
+static int make_slot(struct ll_buffer *b, uint32_t *out)
+{
+    uint32_t i = b->slot_count;
+    unsigned k = ll_buffer__segment_of(i);
+    if (!b->segments[k] && add_segment(b, k) != 0)
+        return LLADD_NO_MEMORY;
+    if (!b->reserved) {
+        size_t at = (i - ll_buffer__segment_start(k)) * ll_heap__stride(b);
+        unsigned char *place = (unsigned char *)(uintptr_t)b->heap_frames[k] + at;
+        struct ll_frame *f = memset(place, 0, sizeof *f);
+        f->page.bytes = place + sizeof *f;
+        f->page.size = b->page_size;
+        f->page.number.v = LLADD_NO_PAGE;
+        f->slot = i;
+        lladd_atomic_store64(&ll_buffer__slot(b, i)->frame, (uintptr_t)f);
+    }
+    lladd_atomic_store32(&b->slot_count, i + 1);
+    *out = i;
+    return 0;
+}
+
+static bool affordable(const struct ll_buffer *b)
+{
+    return lladd_atomic_load64(&b->bytes) + b->slot_bytes + ll_reserved__claim_bytes(b) <=
+           b->cfg.budget;
+}
+
+static int take(struct ll_buffer *b, uint32_t *out)
+{
+    if (b->slot_free && (!b->reserved || affordable(b))) {
+        *out = b->slot_free - 1;
+        b->slot_free = ll_buffer__slot(b, *out)->free;
+        if (b->reserved)
+            ll_buffer__charge(b, b->slot_bytes);
+        return 0;
+    }
+    if (b->slot_free || b->slot_count >= b->slot_max || !affordable(b))
+        return 1;
+    if (make_slot(b, out) != 0)
+        return b->slot_count > 0 ? 1 : LLADD_NO_MEMORY; /* make do with those there are */
+    ll_buffer__charge(b, b->slot_bytes);
+    return 0;
+}
+
+int ll_buffer__slot_take(struct ll_buffer *b, uint32_t *slot, struct lladd_error *err)
+{
+    lladd_mutex_lock(&b->slots_latch);
+    int rc = take(b, slot);
+    if (rc == 0) {
+        (void)lladd_atomic_add32(&b->slots_used, 1);
+        (void)lladd_atomic_add32(&b->in_transit, 1);
+    }
+    lladd_mutex_unlock(&b->slots_latch);
+    return rc < 0 ? ll_fail(err, rc, "no memory for a page of the cache") : rc;
+}
+
+void ll_buffer__slot_settled(struct ll_buffer *b)
+{
+    (void)lladd_atomic_add32(&b->in_transit, UINT32_MAX);
+    ll_buffer__event(b);
+}
+
+void ll_buffer__slot_put(struct ll_buffer *b, uint32_t i)
+{
+    lladd_mutex_lock(&b->slots_latch);
+    if (b->reserved)
+        ll_buffer__refund(b, b->slot_bytes);
+    ll_buffer__slot(b, i)->free = b->slot_free;
+    b->slot_free = i + 1;
+    (void)lladd_atomic_add32(&b->slots_used, UINT32_MAX);
+    lladd_mutex_unlock(&b->slots_latch);
+    ll_buffer__event(b);
+}
+
+void ll_buffer__slots_free(struct ll_buffer *b)
+{
+    for (unsigned k = 0; k < SEGMENTS; k++)
+        ll_free(b->env, (void *)(uintptr_t)b->segments[k]);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * verify: what makes bytes page n of this database (BUF-2).
+ *
+ * The checksum covers salt, page number and all bytes behind itself, so a page of another database,
+ * or one that was written to the wrong place, fails as surely as one with a flipped bit. The number
+ * stands in the header as well: the message can then say whose page it is. A page of zeros was
+ * never formatted and has no checksum.
+ */
+#include "buffer/buffer_private.h"
+#include "util/crc32c.h"
+
+#include <stdio.h>
+
+bool ll_buffer__all_zero(const void *bytes, size_t len)
+{
+    const unsigned char *p = bytes;
+    return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
+}
+
+uint32_t ll_page_crc(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t page_size)
+{
+    unsigned char identity[12];
+    lladd_put32(identity, salt);
+    lladd_put64(identity + 4, n.v);
+    uint32_t crc = ll_crc32c(0, identity, sizeof identity);
+    return ll_crc32c(crc, (const unsigned char *)bytes + 4, page_size - 4);
+}
+
+int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t page_size,
+                   const char *file, struct lladd_error *err)
+{
+    uint32_t crc = ll_page_crc(salt, n, bytes, page_size);
+    uint64_t number = ll_page_number(bytes);
+    unsigned long long shown = n.v;
+    if (LL_LIKELY(crc == ll_page_checksum(bytes) && number == n.v))
+        return 0;
+    if (ll_buffer__all_zero(bytes, page_size))
+        return 0;
+    if (number != n.v && ll_page_crc(salt, lladd_page_of(number), bytes, page_size) ==
+                             ll_page_checksum(bytes))
+        return ll_fail_page(err, LLADD_CORRUPT_PAGE, n,
+                            "\"%s\": in the place of page %llu stands page %llu", file, shown,
+                            (unsigned long long)number);
+    return ll_fail_page(err, LLADD_CORRUPT_PAGE, n,
+                        "\"%s\": page %llu has checksum %08x instead of %08x", file, shown,
+                        ll_page_checksum(bytes), crc);
+}
+
+void ll_buffer__seal(const struct ll_buffer *b, uint64_t n, unsigned char *bytes)
+{
+    if (ll_page_lsn(bytes).v == 0 && ll_buffer__all_zero(bytes, b->page_size))
+        return;
+    ll_page_set_number(bytes, n);
+    lladd_put32(bytes, ll_page_crc(b->cfg.salt, lladd_page_of(n), bytes, b->page_size));
+}
+
+int ll_buffer__read_pages(struct ll_buffer *b, uint64_t first, uint64_t n, unsigned char *bytes,
+                          struct lladd_error *err)
+{
+    size_t len = (size_t)n * b->page_size;
+    lladd_atomic_count64(&b->count.reads, 1);
+    int64_t got = ll_point(b->env, "buffer.load");
+    if (got == 0)
+        got = ll_io_pread(b->cfg.dev, b->file, bytes, len, first * b->page_size);
+    if (got < 0) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "read page %llu of", (unsigned long long)first);
+        int rc = ll_fail_io(err, (int)got, false, what, b->cfg.name);
+        if (err)
+            err->page.v = first;
+        return rc;
+    }
+    memset(bytes + got, 0, len - (size_t)got);
+    return 0;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * writeback: dirty pages to the disk (BUF-1).
+ *
+ * A batch goes through these steps, and only the first holds a latch on a page, one page at a time:
+ *   copy      latch shared and set the frame's COPIED bit, copy the bytes, move the page from dirty
+ *             to in flight, unlatch. From now on the page may change again.
+ *   seal      the page type's `flushed` may work on the copy; page number and checksum go in.
+ *   gate      force the log up to the newest page LSN among the copies.
+ *   write     neighbouring pages in one call; first those for the double-write area.
+ *   done      entries in flight are marked written, COPIED bits cleared, sleepers woken.
+ *
+ * COPIED keeps the frame from being evicted (a reader would get the old page from the disk) and
+ * from being copied a second time (two writes of one page could land in the wrong order).
+ *
+ * Who writes: whoever needs room (without waiting for any latch, as he may hold some himself), the
+ * flush of a checkpoint (which writes all, and therefore waits, with nothing in its hands), the
+ * background writer, ll_buffer_step.
+ *
+ * The background writer looks ahead of the eviction clock for dirty pages that would be its next
+ * victims, and where it finds none takes the oldest dirty ones, in recLSN order. It works when the
+ * cache is full and an eighth of it is dirty.
+ *
+ * Failure. If the gate fails nothing was written: the pages become dirty again as they were. If a
+ * write or sync fails the buffer is poisoned (LOG-4); the entries stay in flight for ever, so
+ * nobody truncates the log they need.
+ */
+#include "buffer/buffer_private.h"
+
+/* ---- batches ---- */
+
+size_t ll_buffer__batch_bytes(const struct ll_buffer *b)
+{
+    return sizeof(struct ll_buffer__batch) +
+           b->batch_capacity * (sizeof(struct ll_buffer__copy) + b->page_size);
+}
+
+static struct ll_buffer__batch *new_batch(struct ll_buffer *b, unsigned capacity)
+{
+    size_t copies = capacity * sizeof(struct ll_buffer__copy);
+    size_t size = sizeof(struct ll_buffer__batch) + copies + capacity * (size_t)b->page_size;
+    struct ll_buffer__batch *batch = ll_alloc(b->env, size);
+    if (!batch)
+        return NULL;
+    batch->size = size;
+    batch->capacity = capacity;
+    batch->copies = (struct ll_buffer__copy *)(batch + 1);
+    batch->bytes = (unsigned char *)(batch->copies + capacity);
+    if (lladd_atomic_add32(&b->batch_count, 1) > 0)
+        ll_buffer__charge(b, size);
+    return batch;
+}
+
+static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
+{
+    lladd_mutex_lock(&b->slots_latch);
+    struct ll_buffer__batch *batch = b->batches;
+    if (batch)
+        b->batches = batch->next;
+    lladd_mutex_unlock(&b->slots_latch);
+    if (!batch)
+        batch = new_batch(b, b->batch_capacity);
+    if (!batch)
+        batch = new_batch(b, 1);
+    if (batch)
+        batch->n = batch->entered = 0;
+    return batch;
+}
+
+static void put_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
+{
+    lladd_mutex_lock(&b->slots_latch);
+    batch->next = b->batches;
+    b->batches = batch;
+    lladd_mutex_unlock(&b->slots_latch);
+}
+
+void ll_buffer__batches_free(struct ll_buffer *b)
+{
+    while (b->batches) {
+        struct ll_buffer__batch *next = b->batches->next;
+        ll_free(b->env, b->batches);
+        b->batches = next;
+    }
+}
+
+/* ---- copy ---- */
+
+enum copied { COPIED, NOT_DIRTY, IN_USE };
+
+/* Latches the frame, shared, and reserves it for one copy. */
+static enum copied hold_for_copy(struct ll_frame *f)
+{
+    uint64_t w = lladd_atomic_load64(&f->latch);
+    do {
+        uint64_t state = w & LATCH_STATE;
+        if (state == LATCH_FREE || state == LATCH_EVICTING)
+            return NOT_DIRTY; /* is clean, or was: what is evicted has been written */
+        if (state == LATCH_LOADING || (w & (LATCH_EXCLUSIVE | LATCH_COPIED | LATCH_CROWDED)))
+            return IN_USE;
+    } while (!lladd_atomic_cas64(&f->latch, &w, (w | LATCH_COPIED) + LATCH_SHARED));
+    return COPIED;
+}
+
+static void release_copied(struct ll_buffer *b, struct ll_frame *f)
+{
+    (void)lladd_atomic_sub64(&f->latch, LATCH_COPIED);
+    ll_buffer__event(b);
+}
+
+static enum copied copy_page(struct ll_buffer *b, struct ll_buffer__batch *batch,
+                             struct ll_frame *f)
+{
+    enum copied answer = hold_for_copy(f);
+    if (answer != COPIED)
+        return answer;
+    uint64_t rec = lladd_atomic_load64(&f->rec_lsn);
+    if (rec == 0) {
+        latch_drop_shared(f);
+        release_copied(b, f);
+        return NOT_DIRTY;
+    }
+    struct ll_buffer__copy *c = &batch->copies[batch->n];
+    c->frame = f;
+    c->page = f->page.number.v;
+    c->rec_lsn = rec;
+    c->bytes = batch->bytes + batch->n * (size_t)b->page_size;
+    c->private_ = f->private_;
+    c->dwb = (f->flags & LL_FRAME_DWB) && b->cfg.dwb_name;
+    memcpy(c->bytes, f->page.bytes, b->page_size);
+    ll_buffer__in_flight_enter(b, c, c->dwb ? 0 : ll_page_base(c->bytes).v);
+    batch->n++;
+    batch->entered++;
+    latch_drop_shared(f);
+    return COPIED;
+}
+
+/* ---- gate, write ---- */
+
+int ll_buffer__pass_gate(struct ll_buffer *b, uint64_t lsn, struct lladd_error *err)
+{
+    const struct ll_gate *gate = &b->cfg.gate;
+    if (lsn == 0 || lsn < gate->durable_lsn(gate->ctx).v)
+        return 0;
+    return gate->force(gate->ctx, lladd_lsn_of(lsn), err);
+}
+
+int ll_buffer__write_at(struct ll_buffer *b, const struct lladd_iovec *pieces, int count,
+                        uint64_t first, uint64_t n)
+{
+    bool grows = first + n > lladd_atomic_load64(&b->file_pages);
+    if (grows)
+        lladd_mutex_lock(&b->grow_latch);
+    int rc = ll_point(b->env, "buffer.write.before");
+    if (rc == 0)
+        rc = ll_io_pwritev(b->cfg.dev, b->file, pieces, count, first * b->page_size);
+    if (rc == 0)
+        rc = ll_point(b->env, "buffer.write.after");
+    if (grows) {
+        if (rc == 0)
+            lladd_atomic_max64(&b->file_pages, first + n);
+        lladd_mutex_unlock(&b->grow_latch);
+    }
+    if (rc == 0) {
+        lladd_atomic_count64(&b->count.writes, 1);
+        lladd_atomic_count64(&b->count.pages_written, n);
+    }
+    return rc;
+}
+
+int ll_buffer__write_run(struct ll_buffer *b, const struct lladd_iovec *pieces, int count,
+                         uint64_t first, uint64_t n, struct lladd_error *err)
+{
+    int rc = ll_buffer__write_at(b, pieces, count, first, n);
+    return rc == 0 ? 0 : ll_buffer__poison(b, rc, "write to", b->cfg.name, err);
+}
+
+static uint64_t newest_lsn(const struct ll_buffer__batch *batch)
+{
+    uint64_t newest = 0;
+    for (unsigned i = 0; i < batch->n; i++) {
+        uint64_t lsn = ll_page_lsn(batch->copies[i].bytes).v;
+        newest = lsn > newest ? lsn : newest;
+    }
+    return newest;
+}
+
+static void seal(struct ll_buffer *b, struct ll_buffer__batch *batch)
+{
+    for (unsigned i = 0; i < batch->n; i++) {
+        struct ll_buffer__copy *c = &batch->copies[i];
+        if (b->cfg.flushed) {
+            struct lladd_page page = {c->bytes, b->page_size, 0, lladd_page_of(c->page)};
+            b->cfg.flushed(b->cfg.ctx, &page, c->private_);
+        }
+        ll_buffer__seal(b, c->page, c->bytes);
+    }
+}
+
+/* Those for the double-write area first, at most as many at once as it holds. */
+static int write_protected(struct ll_buffer *b, struct ll_buffer__batch *batch,
+                           struct lladd_error *err)
+{
+    struct ll_buffer__copy *some[DWB_PAGES];
+    unsigned n = 0;
+    for (unsigned i = 0; i < batch->n; i++) {
+        if (batch->copies[i].dwb)
+            some[n++] = &batch->copies[i];
+        if (n == DWB_PAGES || (n > 0 && i + 1 == batch->n)) {
+            int rc = ll_buffer__dwb_write(b, some, n, err);
+            if (rc != 0)
+                return rc;
+            n = 0;
+        }
+    }
+    return 0;
+}
+
+/* Copies i... that go to neighbouring places: how many, and where. */
+static unsigned next_run(const struct ll_buffer *b, const struct ll_buffer__batch *batch,
+                         unsigned i, struct lladd_iovec *pieces)
+{
+    const struct ll_buffer__copy *c = &batch->copies[i];
+    unsigned n = 0;
+    for (; i + n < batch->n && !c[n].dwb && c[n].page == c->page + n; n++) {
+        pieces[n].data = c[n].bytes;
+        pieces[n].len = b->page_size;
+    }
+    return n;
+}
+
+static int write_rest(struct ll_buffer *b, struct ll_buffer__batch *batch, struct lladd_error *err)
+{
+    struct lladd_iovec pieces[BATCH_MAX];
+    for (unsigned i = 0; i < batch->n;) {
+        unsigned n = next_run(b, batch, i, pieces);
+        if (n == 0) { /* went through the double-write area */
+            i++;
+            continue;
+        }
+        int rc = ll_buffer__write_run(b, pieces, (int)n, batch->copies[i].page, n, err);
+        if (rc != 0)
+            return rc;
+        i += n;
+    }
+    return 0;
+}
+
+static void all_done(struct ll_buffer *b, struct ll_buffer__batch *batch)
+{
+    struct ll_buffer__copy *written[BATCH_MAX];
+    unsigned n = 0;
+    for (unsigned i = 0; i < batch->n; i++) {
+        if (!batch->copies[i].dwb)
+            written[n++] = &batch->copies[i];
+    }
+    if (n > 0)
+        ll_buffer__in_flight_done(b, written, n);
+}
+
+/* All but the first step. Afterwards the batch is empty. */
+static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
+                        struct lladd_error *err)
+{
+    if (batch->n == 0)
+        return 0;
+    seal(b, batch);
+    int rc = ll_buffer__check(b, err);
+    if (rc == 0)
+        rc = ll_buffer__dwb_ready(b, err);
+    if (rc == 0)
+        rc = ll_buffer__pass_gate(b, newest_lsn(batch), err);
+    bool untouched = rc != 0;
+    if (rc == 0)
+        rc = write_protected(b, batch, err);
+    if (rc == 0)
+        rc = write_rest(b, batch, err);
+    if (rc == 0)
+        all_done(b, batch);
+    else if (untouched)
+        ll_buffer__in_flight_cancel(b, batch);
+    for (unsigned i = 0; i < batch->n; i++)
+        (void)lladd_atomic_sub64(&batch->copies[i].frame->latch, LATCH_COPIED);
+    batch->n = 0;
+    ll_buffer__event(b);
+    return rc;
+}
+
+/* ---- write_back ---- */
+
+/* Waits, holding nothing, until the frame can perhaps be copied. */
+static void await_copyable(struct ll_buffer *b, struct ll_frame *f)
+{
+    uint32_t seen = lladd_atomic_load32(&b->events);
+    if (lladd_atomic_load64(&f->latch) & LATCH_COPIED)
+        ll_buffer__await_event(b, seen);
+    else
+        latch_await_shareable(f);
+}
+
+static int write_all(struct ll_buffer *b, struct ll_buffer__batch *batch,
+                     const struct ll_buffer__todo *todo, unsigned n, bool wait,
+                     struct lladd_error *err)
+{
+    for (unsigned i = 0; i < n;) {
+        enum copied answer = copy_page(b, batch, todo[i].frame);
+        if (answer == IN_USE && wait) {
+            /* What we hold back others may be waiting for, perhaps the one we would wait for. */
+            bool empty = batch->n == 0;
+            int rc = empty ? ll_buffer__check(b, err) : finish_batch(b, batch, err);
+            if (rc != 0)
+                return rc;
+            if (empty)
+                await_copyable(b, todo[i].frame);
+            continue;
+        }
+        i++;
+        if (batch->n == batch->capacity) {
+            int rc = finish_batch(b, batch, err);
+            if (rc != 0)
+                return rc;
+        }
+    }
+    return finish_batch(b, batch, err);
+}
+
+int ll_buffer__write_back(struct ll_buffer *b, struct ll_buffer__todo *todo, unsigned n, bool wait,
+                          unsigned *written, struct lladd_error *err)
+{
+    *written = 0;
+    int rc = ll_buffer__in_flight_full(b) ? ll_buffer__sync(b, err) : 0;
+    if (rc == 0)
+        rc = ll_buffer__in_flight_reserve(b, n, err);
+    if (rc != 0)
+        return rc;
+    struct ll_buffer__batch *batch = get_batch(b);
+    if (!batch) {
+        ll_buffer__in_flight_unreserve(b, n);
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory for copies of pages to be written");
+    }
+    ll_buffer__sort_by_page(todo, n);
+    rc = write_all(b, batch, todo, n, wait, err);
+    *written = batch->entered;
+    ll_buffer__in_flight_unreserve(b, n - batch->entered);
+    put_batch(b, batch);
+    return rc;
+}

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Layers, and how the build keeps them apart.
+#
+# Across folders a header is included by its full name, "log/log.h" or <lladd/types.h>. No include
+# path points at the source tree itself. Instead <build>/layers/<x>/ holds one symbolic link
+# <x> -> <source>/<x>, and <build>/layers/public/ one named lladd; a layer is compiled with the
+# directories of those layers only that it lists. Whatever else it tries to include is not there.
+# Permission is not inherited: log may use io, and who may use log may not for that use io.
+
+set(LL_LAYERS_DIR ${CMAKE_BINARY_DIR}/layers)
+
+function(ll__link target link)
+    get_filename_component(dir ${link} DIRECTORY)
+    file(MAKE_DIRECTORY ${dir})
+    file(CREATE_LINK ${target} ${link} SYMBOLIC)
+endfunction()
+
+ll__link(${CMAKE_SOURCE_DIR}/lladd ${LL_LAYERS_DIR}/public/lladd)
+
+# ll_see(<target> <visibility> <layer>...): the target may include these layers' headers.
+function(ll_see target visibility)
+    foreach(layer IN LISTS ARGN)
+        target_include_directories(${target} ${visibility} ${LL_LAYERS_DIR}/${layer})
+        target_compile_options(${target} ${visibility}
+            -fmacro-prefix-map=${LL_LAYERS_DIR}/${layer}/=)
+    endforeach()
+endfunction()
+
+# ll_layer(NAME log [SOURCES <glob>...] [MAY_USE util io] [MAY_USE_FACE operations] [LIBS ...]
+#          [SUBFOLDERS])
+# Makes the object library ll_<name> out of <name>/*.c (and <name>/*/*.c with SUBFOLDERS).
+# MAY_USE_FACE shows of another layer nothing but <layer>/<layer>.h.
+# A folder without sources makes no target; its headers can be seen all the same.
+function(ll_layer)
+    cmake_parse_arguments(L "SUBFOLDERS" "NAME" "SOURCES;MAY_USE;MAY_USE_FACE;LIBS" ${ARGN})
+    if(NOT L_SOURCES)
+        set(L_SOURCES ${L_NAME}/*.c)
+    endif()
+    if(L_SUBFOLDERS)
+        list(APPEND L_SOURCES ${L_NAME}/*/*.c)
+    endif()
+    list(TRANSFORM L_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/)
+    file(GLOB sources CONFIGURE_DEPENDS ${L_SOURCES})
+
+    ll__link(${CMAKE_SOURCE_DIR}/${L_NAME} ${LL_LAYERS_DIR}/${L_NAME}/${L_NAME})
+    ll__link(${CMAKE_SOURCE_DIR}/${L_NAME}/${L_NAME}.h
+             ${LL_LAYERS_DIR}/${L_NAME}_face/${L_NAME}/${L_NAME}.h)
+    set_property(GLOBAL APPEND PROPERTY LL_LAYERS ${L_NAME})
+    set_property(GLOBAL PROPERTY LL_LIBS_${L_NAME} ${L_LIBS})
+    if(NOT sources)
+        message(STATUS "Layer ${L_NAME} has no sources")
+        return()
+    endif()
+
+    add_library(ll_${L_NAME} OBJECT ${sources})
+    target_link_libraries(ll_${L_NAME}
+        PRIVATE ll_flags ll_library_flags Threads::Threads ${L_LIBS})
+    set_target_properties(ll_${L_NAME} PROPERTIES
+        POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION ${ll_ipo})
+    ll_see(ll_${L_NAME} PRIVATE public ${L_NAME} ${L_MAY_USE})
+    foreach(layer IN LISTS L_MAY_USE_FACE)
+        ll_see(ll_${L_NAME} PRIVATE ${layer}_face)
+    endforeach()
+endfunction()

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The library proper: every layer's objects in one archive and one shared object of which nothing
+# but lladd_* can be seen, and what `cmake --install` leaves behind.
+include(CMakePackageConfigHelpers)
+
+set(ll_objects)
+get_property(ll_layers GLOBAL PROPERTY LL_LAYERS)
+foreach(layer IN LISTS ll_layers)
+    if(TARGET ll_${layer})
+        list(APPEND ll_objects $<TARGET_OBJECTS:ll_${layer}>)
+    endif()
+endforeach()
+
+set(ll_targets)
+if(ll_objects AND LLADD_STATIC)
+    add_library(lladd_static STATIC ${ll_objects})
+    set_target_properties(lladd_static PROPERTIES OUTPUT_NAME lladd EXPORT_NAME static)
+    list(APPEND ll_targets lladd_static)
+endif()
+if(ll_objects AND LLADD_SHARED)
+    add_library(lladd_shared SHARED ${ll_objects})
+    set_target_properties(lladd_shared PROPERTIES
+        OUTPUT_NAME lladd EXPORT_NAME lladd VERSION ${PROJECT_VERSION} SOVERSION 0
+        INTERPROCEDURAL_OPTIMIZATION ${ll_ipo}
+        LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/lladd.map)
+    target_link_options(lladd_shared PRIVATE
+        -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/lladd.map)
+    if(NOT LLADD_SANITIZE) # whose own symbols are found in the program, not here
+        target_link_options(lladd_shared PRIVATE -Wl,--no-undefined)
+    endif()
+    list(APPEND ll_targets lladd_shared)
+endif()
+
+foreach(target IN LISTS ll_targets)
+    # ll_flags reaches the linker only (sanitizers, coverage); users get the public headers alone.
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:ll_flags>
+        $<LINK_ONLY:PkgConfig::lz4> PUBLIC Threads::Threads)
+    target_include_directories(${target} INTERFACE
+        $<BUILD_INTERFACE:${LL_LAYERS_DIR}/public>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    string(REPLACE lladd_shared lladd alias ${target})
+    string(REPLACE lladd_static static alias ${alias})
+    add_library(lladd::${alias} ALIAS ${target})
+endforeach()
+
+if(ll_targets)
+    install(TARGETS ${ll_targets} EXPORT lladd-targets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(DIRECTORY lladd/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lladd
+        FILES_MATCHING PATTERN "*.h" PATTERN "*_private.h" EXCLUDE PATTERN "*_format.h" EXCLUDE)
+
+    set(ll_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lladd)
+    install(EXPORT lladd-targets NAMESPACE lladd:: DESTINATION ${ll_package_dir})
+    configure_package_config_file(cmake/lladd-config.cmake.in
+        ${CMAKE_BINARY_DIR}/lladd-config.cmake INSTALL_DESTINATION ${ll_package_dir})
+    write_basic_package_version_file(${CMAKE_BINARY_DIR}/lladd-config-version.cmake
+        COMPATIBILITY SameMinorVersion)
+    install(FILES ${CMAKE_BINARY_DIR}/lladd-config.cmake
+        ${CMAKE_BINARY_DIR}/lladd-config-version.cmake DESTINATION ${ll_package_dir})
+
+    configure_file(lladd/lladd.pc.in ${CMAKE_BINARY_DIR}/lladd.pc @ONLY)
+    install(FILES ${CMAKE_BINARY_DIR}/lladd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()

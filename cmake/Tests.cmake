@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# ll_test(NAME test_x SOURCES test_x.c... [LAYERS util io...] [LIBRARY] [SEES log...] [LIBS ...]
+#         [LABELS slow...] [TIMEOUT seconds] [ARGS ...])
+#
+# One Check program, which ctest knows as <folder>/<name>. It is linked with the objects of LAYERS
+# and nothing else of ours (or, with LIBRARY, with the whole static library), and may include the
+# headers of those layers, of SEES, the public ones and "support/...".
+#
+# Labels: `quick` unless LABELS says otherwise. The ones in use: quick (under a second or two; what
+# `runtests --quick` runs), slow, nightly (not run by default), threads (also run under TSan), and
+# `nofork` is put on by itself where a sanitizer makes Check run its cases in one process.
+pkg_check_modules(check REQUIRED IMPORTED_TARGET check)
+pkg_check_modules(jansson QUIET IMPORTED_TARGET jansson)
+
+function(ll_test)
+    cmake_parse_arguments(T "LIBRARY" "NAME;TIMEOUT"
+        "SOURCES;LAYERS;SEES;LIBS;LABELS;ARGS" ${ARGN})
+    get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+    set(target ${folder}-${T_NAME})
+    foreach(layer IN LISTS T_LAYERS)
+        if(NOT TARGET ll_${layer})
+            message(FATAL_ERROR "${folder}/${T_NAME}: there is no layer ${layer}")
+        endif()
+    endforeach()
+    if(T_LIBRARY AND NOT TARGET ll_lladd)
+        message(FATAL_ERROR "${folder}/${T_NAME}: there is no library")
+    endif()
+
+    add_executable(${target} ${T_SOURCES})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${T_NAME}
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${folder})
+    foreach(layer IN LISTS T_LAYERS)
+        target_sources(${target} PRIVATE $<TARGET_OBJECTS:ll_${layer}>)
+        get_property(libs GLOBAL PROPERTY LL_LIBS_${layer})
+        target_link_libraries(${target} PRIVATE ${libs})
+    endforeach()
+    if(T_LIBRARY)
+        target_link_libraries(${target} PRIVATE lladd_static)
+    endif()
+    target_link_libraries(${target} PRIVATE
+        ll_flags ll_test_support PkgConfig::check Threads::Threads ${T_LIBS})
+    ll_see(${target} PRIVATE public support ${T_LAYERS} ${T_SEES})
+
+    add_test(NAME ${folder}/${T_NAME} COMMAND ${target} ${T_ARGS})
+    ll_test_properties(${folder}/${T_NAME} "${T_LABELS}" "${T_TIMEOUT}")
+endfunction()
+
+# Labels, time limit and environment of one ctest test; also for tests that are scripts.
+function(ll_test_properties test labels timeout)
+    if(NOT labels)
+        set(labels quick)
+    endif()
+    if(NOT timeout)
+        set(timeout 60)
+    endif()
+    # A forked child under a sanitizer multiplies its shadow memory, and TSan does not follow
+    # threads into it; there Check runs every case in one process. Elsewhere it forks, so that one
+    # crash does not hide the cases behind it.
+    set(environment LLADD_TEST_BUILD=${CMAKE_BINARY_DIR})
+    if(LLADD_SANITIZE)
+        list(APPEND environment CK_FORK=no
+            "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1"
+            "ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1"
+            "UBSAN_OPTIONS=print_stacktrace=1")
+        math(EXPR timeout "${timeout} * 5")
+    endif()
+    set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
+        SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+endfunction()
+
+# Each fuzzer for a moment, on its corpus and what a fixed seed makes of that.
+get_property(ll_fuzzers GLOBAL PROPERTY LL_FUZZERS)
+foreach(fuzzer IN LISTS ll_fuzzers)
+    set(corpus ${CMAKE_SOURCE_DIR}/fuzz/corpus/${fuzzer})
+    if(NOT EXISTS ${corpus})
+        set(corpus)
+    endif()
+    add_test(NAME fuzz/${fuzzer} COMMAND ${fuzzer} -runs=500 -max_total_time=10 -seed=1
+        -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/ ${corpus})
+    ll_test_properties(fuzz/${fuzzer} "quick" 60)
+endforeach()

@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# test_install.sh <build folder>: installs into a temporary prefix and builds programs against that,
+# as a stranger would: through find_package and through pkg-config, in C and in C++, with the shared
+# and with the static library; and runs them. Prints how many there were.
+set -eu
+build=$(cd "$1" && pwd)
+source=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+
+cmake --install "$build" --prefix "$prefix"
+libdir=$(dirname "$(find "$prefix" -name liblladd.a)")
+test -f "$libdir/liblladd.so"
+test -z "$(find "$prefix" -name '*_private.h' -o -name '*_format.h')"
+
+# A program in each language that needs symbols of several layers; the C one is the example.
+mkdir "$work/src"
+cp "$source/examples/counter.c" "$work/src/c_program.c"
+cat > "$work/src/cxx_program.cc" << 'END'
+#include <lladd/lladd.h>
+#include <lladd/pages.h>
+#include <lladd/records.h>
+#include <cstring>
+int main()
+{
+    struct lladd_device *device = nullptr;
+    if (lladd_device_memory(&device) != 0)
+        return 1;
+    struct lladd_options options = LLADD_OPTIONS_INIT;
+    options.device = device;
+    struct lladd_db *db = nullptr;
+    struct lladd_error error = LLADD_ERROR_INIT;
+    if (lladd_open(nullptr, &options, &db, &error) != 0)
+        return 2;
+    if (lladd_close(db) != 0)
+        return 3;
+    lladd_device_close(device);
+    return std::strcmp(lladd_code_name(LLADD_BUSY), "LLADD_BUSY") == 0 ? 0 : 4;
+}
+END
+cat > "$work/src/CMakeLists.txt" << 'END'
+cmake_minimum_required(VERSION 3.22)
+project(consumer C CXX)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_CXX_STANDARD 17)
+find_package(lladd 0.1 REQUIRED)
+foreach(language c cxx)
+    file(GLOB source ${language}_program.*)
+    foreach(kind lladd static)
+        add_executable(${language}_${kind} ${source})
+        target_link_libraries(${language}_${kind} PRIVATE lladd::${kind})
+    endforeach()
+endforeach()
+END
+cmake -S "$work/src" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$prefix"
+cmake --build "$work/cmake"
+
+PKG_CONFIG_PATH=$libdir/pkgconfig
+export PKG_CONFIG_PATH
+mkdir "$work/pc"
+flags=$(pkg-config --cflags --libs lladd)
+# -Bstatic for our archive only: the C library stays as it is.
+static=$(pkg-config --cflags --static --libs lladd | sed 's/-llladd/-l:liblladd.a/')
+# Unquoted: a list of flags.
+cc -std=gnu11 -o "$work/pc/c_lladd" "$work/src/c_program.c" $flags
+cc -std=gnu11 -o "$work/pc/c_static" "$work/src/c_program.c" $static
+c++ -std=c++17 -o "$work/pc/cxx_lladd" "$work/src/cxx_program.cc" $flags
+c++ -std=c++17 -o "$work/pc/cxx_static" "$work/src/cxx_program.cc" $static
+
+count=0
+for program in "$work/cmake"/c_lladd "$work/cmake"/c_static "$work/cmake"/cxx_lladd \
+    "$work/cmake"/cxx_static "$work/pc"/*; do
+    mkdir "$work/run"
+    (cd "$work/run" && LD_LIBRARY_PATH=$libdir "$program")
+    rm -rf "$work/run"
+    count=$((count + 1))
+done
+echo "$count programs built and run"

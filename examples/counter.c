@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* counter DIR: an operation of one's own, a logical increment.
+ *
+ * Two transactions add to the same counter at the same time; one commits, one aborts. Undo cannot
+ * put the old value back, for that would lose what the other one added: it subtracts. Subtracting
+ * twice would be wrong, and so would adding twice after a crash. That each happens exactly once is
+ * the library's business: docs/writing-an-operation.md walks through this file. */
+#include <lladd/bytes.h>
+#include <lladd/lladd.h>
+#include <lladd/pages.h>
+
+#include <stdio.h>
+
+/* [prepare] Check, and say what will be logged. The page may be looked at, not changed. */
+static int add_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
+                       struct lladd_draft *draft)
+{
+    (void)ctx;
+    int64_t delta = (int64_t)lladd_get64(args.data), sum;
+    int64_t now = (int64_t)lladd_get64(lladd_view_body(page));
+    if (__builtin_add_overflow(now, delta, &sum))
+        return lladd_error_set(draft->error, LLADD_BAD_ARGUMENT, "the counter would overflow");
+    lladd_put64(lladd_draft_redo(draft, 8), (uint64_t)delta);
+    lladd_put64(lladd_draft_undo(draft, 8), (uint64_t)delta);
+    return 0;
+}
+/* [/prepare] */
+
+/* [validate] Bytes from the log: is it safe to run redo and undo on them? */
+static bool add_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span bytes)
+{
+    (void)page;
+    (void)kind;
+    return bytes.len == 8;
+}
+/* [/validate] */
+
+/* [redo] The change itself: now, and again after a crash. Redo and undo cannot fail. */
+static void add_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    unsigned char *counter = lladd_page_body(page);
+    lladd_put64(counter, lladd_get64(counter) + lladd_get64(redo.data));
+}
+
+static void add_undo(struct lladd_page *page, struct lladd_span undo)
+{
+    unsigned char *counter = lladd_page_body(page);
+    lladd_put64(counter, lladd_get64(counter) - lladd_get64(undo.data));
+}
+/* [/redo] */
+
+/* [op] The name is what the log remembers; the fields are what `lladd log` prints. */
+static const struct lladd_field add_fields[] = {{"delta", LLADD_FIELD_I64},
+                                                {NULL, LLADD_FIELD_END}};
+
+static const struct lladd_op counter_add = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "example.counter.add",
+    .version = 1,
+    .page_type = "lladd.bytes",
+    .redo_fields = add_fields,
+    .undo_fields = add_fields,
+    .record_max = 16,
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = add_prepare,
+    .validate = add_validate,
+    .redo = add_redo,
+    .undo = add_undo,
+};
+/* [/op] */
+
+/* [use] The rest of the program never thinks about logs again. */
+static int add(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, int64_t delta)
+{
+    unsigned char args[8];
+    lladd_put64(args, (uint64_t)delta);
+    return lladd_update(txn, op, page, args, sizeof args);
+}
+
+static int two_at_a_time(struct lladd_db *db, lladd_op_id op, lladd_pageno page,
+                         struct lladd_error *err)
+{
+    struct lladd_txn *good, *bad;
+    int rc = lladd_begin(db, NULL, &good, err);
+    if (rc || (rc = lladd_begin(db, NULL, &bad, err)) != 0)
+        return rc;
+    if ((rc = add(bad, op, page, 1000)) != 0 || (rc = add(good, op, page, 1)) != 0)
+        return rc;
+    rc = lladd_commit(good); /* on the disk, and the uncommitted 1000 may be there, too */
+    return rc ? rc : lladd_abort(bad);
+}
+/* [/use] */
+
+/* [main] Register before opening: recovery may need the operation. */
+static int run(const char *dir, int64_t *value, struct lladd_error *err)
+{
+    struct lladd_options options = LLADD_OPTIONS_INIT;
+    struct lladd_root_value root;
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    struct lladd_page *held;
+    lladd_pageno page;
+    lladd_op_id op;
+    int rc = lladd_register(&options, &counter_add, err);
+    if (!rc)
+        rc = lladd_open(dir, &options, &db, err);
+    lladd_options_release(&options);
+    if (rc || (rc = lladd_op_lookup(db, counter_add.name, counter_add.version, &op)) != 0)
+        return rc;
+    rc = lladd_root_get(db, "counter", &root, err);
+    page = lladd_page_of(root.a);
+    if (rc == LLADD_NOT_FOUND && (rc = lladd_begin(db, NULL, &txn, err)) == 0) {
+        rc = lladd_page_alloc(txn, &page);
+        if (!rc)
+            rc = lladd_page_format(txn, page, "lladd.bytes");
+        if (!rc)
+            rc = lladd_root_set(txn, "counter", (struct lladd_root_value){page.v, 0});
+        if (!rc)
+            rc = lladd_commit(txn);
+    }
+    if (!rc)
+        rc = two_at_a_time(db, op, page, err);
+    if (!rc && (rc = lladd_fix(db, page, LLADD_LATCH_SHARED, &held, err)) == 0) {
+        *value = (int64_t)lladd_get64(lladd_page_body(held));
+        lladd_unfix(db, held, LLADD_LATCH_SHARED);
+    }
+    int closed = lladd_close(db); /* aborts what is still open */
+    return rc ? rc : closed;
+}
+/* [/main] */
+
+int main(int argc, char **argv)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int64_t value = 0;
+    int rc = run(argc > 1 ? argv[1] : "counter.db", &value, &err);
+    if (rc)
+        fprintf(stderr, "%s: %s\n", lladd_code_name(rc), err.message);
+    else
+        printf("this is run number %lld\n", (long long)value);
+    return rc != 0;
+}

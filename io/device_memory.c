@@ -1,0 +1,681 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * device_memory: files that live as long as the device.
+ *
+ * What tests crash and reopen, what benchmarks use to leave the disk out, and what the simulator
+ * opens a hundred thousand times a second: opening a file that exists is one latch, one look into a
+ * hash table and one small allocation; nothing is copied and no directory is walked.
+ *
+ * Definitions. A *node* is a file or directory; it lives while a name or an open file refers to it,
+ * as on POSIX, so an unlinked file can be read until it is closed. An *entry* binds a full name
+ * ("log/0000.seg") to a node; there is no tree: a directory is an entry whose node says so, and its
+ * contents are the entries whose names go on from its own. The database's own directory, "", always
+ * exists and has no entry.
+ *
+ * Contents are one piece of memory that grows by half as much again (big pieces are moved by the
+ * kernel's page tables, not copied). Bytes beyond `size` are not defined; whoever raises `size`
+ * past a gap fills it with zeros. sync has nothing to do: losing what was not synced is the
+ * business of the device that simulates it.
+ *
+ * Threads. `names` protects the table, reference counts and lock flags; each node's own latch,
+ * taken after it or alone, its contents.
+ */
+#include "io/io_private.h"
+#include "util/env.h"
+
+#include <lladd/sync.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct node {
+    struct lladd_mutex latch;
+    unsigned char *data;
+    size_t size;
+    size_t capacity;
+    size_t refs; /* names and open files; under `names` */
+    bool directory;
+    bool locked;   /* under `names` */
+    int64_t owner; /* of the lock, last taken; under `names` */
+};
+
+struct entry {
+    struct entry *next;
+    struct node *node;
+    uint64_t hash;
+    size_t len;
+    char name[];
+};
+
+struct memory_device {
+    struct lladd_device base;
+    struct lladd_mutex names;
+    struct entry **buckets; /* a power of two of them */
+    size_t bucket_count;
+    size_t entry_count;
+};
+
+struct memory_file {
+    struct node *node;
+    bool read_only;
+    bool holds_lock;
+};
+
+enum { BUCKETS_MIN = 32, PID_FIELD = 20 };
+
+static struct memory_device *device_of(struct lladd_device *dev)
+{
+    return (struct memory_device *)dev;
+}
+
+static struct node *node_of(const struct lladd_file *file)
+{
+    return ((const struct memory_file *)file)->node;
+}
+
+/* ---- nodes ---- */
+
+static struct node *new_node(bool directory)
+{
+    struct node *node = calloc(1, sizeof *node);
+    if (node && lladd_mutex_init(&node->latch, LLADD_RANK_DEVICE + 1, "memory file") != 0) {
+        free(node);
+        return NULL;
+    }
+    if (node)
+        node->directory = directory;
+    return node;
+}
+
+static void unref(struct node *node)
+{
+    if (--node->refs > 0)
+        return;
+    lladd_mutex_destroy(&node->latch);
+    free(node->data);
+    free(node);
+}
+
+/* Room for `size` bytes. */
+static int grow(struct node *node, uint64_t size)
+{
+    if (size > INT64_MAX || size > SIZE_MAX / 2)
+        return -EFBIG;
+    if (size <= node->capacity)
+        return 0;
+    size_t capacity = node->capacity + node->capacity / 2;
+    if (capacity < size)
+        capacity = (size_t)size;
+    unsigned char *data = realloc(node->data, capacity);
+    if (!data)
+        return -ENOMEM;
+    node->data = data;
+    node->capacity = capacity;
+    return 0;
+}
+
+/* ---- names ---- */
+
+/* FNV-1a: short names, one pass that also finds the length. */
+static uint64_t hash_name(const char *name, size_t *len)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    const char *p = name;
+    for (; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
+    *len = (size_t)(p - name);
+    return hash ^ hash >> 32;
+}
+
+/* Where the pointer to name's entry is, or would be. */
+static struct entry **find(const struct memory_device *dev, const char *name, uint64_t hash,
+                           size_t len)
+{
+    struct entry **place = &dev->buckets[hash & (dev->bucket_count - 1)];
+    for (; *place; place = &(*place)->next) {
+        const struct entry *e = *place;
+        if (e->hash == hash && e->len == len && memcmp(e->name, name, len) == 0)
+            break;
+    }
+    return place;
+}
+
+static struct node *lookup(const struct memory_device *dev, const char *name)
+{
+    size_t len;
+    uint64_t hash = hash_name(name, &len);
+    const struct entry *e = *find(dev, name, hash, len);
+    return e ? e->node : NULL;
+}
+
+/* Can `name` be created: is there a directory to create it in? -ENOENT or -ENOTDIR if not. Also the
+ * right answer for a name that was looked for and not found, if it is an error. */
+static int check_parent(const struct memory_device *dev, const char *name)
+{
+    for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
+        size_t len = (size_t)(slash - name);
+        uint64_t hash = 0xcbf29ce484222325u;
+        for (size_t i = 0; i < len; i++)
+            hash = (hash ^ (unsigned char)name[i]) * 0x100000001b3u;
+        const struct entry *e = *find(dev, name, hash ^ hash >> 32, len);
+        if (!e)
+            return -ENOENT;
+        if (!e->node->directory)
+            return -ENOTDIR;
+    }
+    return 0;
+}
+
+static int absent(const struct memory_device *dev, const char *name)
+{
+    int rc = check_parent(dev, name);
+    return rc != 0 ? rc : -ENOENT;
+}
+
+/* Makes the table bigger where it can; a crowded one still works. */
+static void rehash(struct memory_device *dev)
+{
+    size_t count = dev->bucket_count * 2;
+    struct entry **buckets = calloc(count, sizeof(struct entry *));
+    if (!buckets)
+        return;
+    for (size_t i = 0; i < dev->bucket_count; i++) {
+        struct entry *e = dev->buckets[i];
+        while (e) {
+            struct entry *next = e->next;
+            e->next = buckets[e->hash & (count - 1)];
+            buckets[e->hash & (count - 1)] = e;
+            e = next;
+        }
+    }
+    free(dev->buckets);
+    dev->buckets = buckets;
+    dev->bucket_count = count;
+}
+
+/* Binds name, which is free, to node. Takes a reference. */
+static int bind(struct memory_device *dev, const char *name, struct node *node)
+{
+    size_t len;
+    uint64_t hash = hash_name(name, &len);
+    struct entry *e = malloc(sizeof *e + len + 1);
+    if (!e)
+        return -ENOMEM;
+    if (dev->entry_count >= dev->bucket_count)
+        rehash(dev);
+    struct entry **bucket = &dev->buckets[hash & (dev->bucket_count - 1)];
+    memcpy(e->name, name, len + 1);
+    e->len = len;
+    e->hash = hash;
+    e->node = node;
+    e->next = *bucket;
+    *bucket = e;
+    node->refs++;
+    dev->entry_count++;
+    return 0;
+}
+
+static void unbind(struct memory_device *dev, struct entry **place)
+{
+    struct entry *e = *place;
+    *place = e->next;
+    dev->entry_count--;
+    unref(e->node);
+    free(e);
+}
+
+/* The node called name, made if flags allow; under `names`. */
+static int find_or_create(struct memory_device *dev, const char *name, unsigned flags,
+                          struct node **out)
+{
+    struct node *node = lookup(dev, name);
+    if (node) {
+        /* What is in the table has a good name: the check below is for the others. */
+        if (flags & LLADD_OPEN_EXCLUSIVE)
+            return -EEXIST;
+        *out = node;
+        return node->directory ? -EISDIR : 0;
+    }
+    if (!ll_io__name_ok(name, false))
+        return -EINVAL;
+    if (!(flags & LLADD_OPEN_CREATE))
+        return absent(dev, name);
+    int rc = check_parent(dev, name);
+    if (rc != 0)
+        return rc;
+    node = new_node(false);
+    if (!node)
+        return -ENOMEM;
+    rc = bind(dev, name, node);
+    if (rc != 0) {
+        node->refs = 1;
+        unref(node);
+        return rc;
+    }
+    *out = node;
+    return 0;
+}
+
+/* ---- the table of functions ---- */
+
+static int memory_open(struct lladd_device *base, const char *name, unsigned flags,
+                       struct lladd_file **out)
+{
+    struct memory_device *dev = device_of(base);
+    int rc = ll_io__check_flags(flags);
+    if (rc != 0)
+        return rc;
+    struct memory_file *file = malloc(sizeof *file);
+    if (!file)
+        return -ENOMEM;
+
+    lladd_mutex_lock(&dev->names);
+    rc = find_or_create(dev, name, flags, &file->node);
+    if (rc == 0)
+        file->node->refs++;
+    lladd_mutex_unlock(&dev->names);
+
+    if (rc != 0) {
+        free(file);
+        return rc;
+    }
+    file->read_only = (flags & LLADD_OPEN_READ_ONLY) != 0;
+    file->holds_lock = false;
+    *out = (struct lladd_file *)file;
+    return 0;
+}
+
+static int memory_close(struct lladd_device *base, struct lladd_file *handle)
+{
+    struct memory_device *dev = device_of(base);
+    struct memory_file *file = (struct memory_file *)handle;
+    lladd_mutex_lock(&dev->names);
+    if (file->holds_lock)
+        file->node->locked = false;
+    unref(file->node);
+    lladd_mutex_unlock(&dev->names);
+    free(file);
+    return 0;
+}
+
+static int64_t memory_pread(struct lladd_device *base, struct lladd_file *file, void *buf,
+                            size_t len, uint64_t off)
+{
+    (void)base;
+    if (off > INT64_MAX || len > INT64_MAX - off)
+        return -EINVAL;
+    struct node *node = node_of(file);
+    size_t n = 0;
+    lladd_mutex_lock(&node->latch);
+    if (off < node->size) {
+        size_t left = node->size - (size_t)off;
+        n = len < left ? len : left;
+        if (n > 0)
+            memcpy(buf, node->data + off, n);
+    }
+    lladd_mutex_unlock(&node->latch);
+    return (int64_t)n;
+}
+
+/* Under the node's latch. Either all of it is written or nothing has changed. */
+static int write_pieces(struct node *node, const struct lladd_iovec *pieces, int n, uint64_t off)
+{
+    uint64_t end = off;
+    for (int i = 0; i < n; i++) {
+        if (end > INT64_MAX || pieces[i].len > INT64_MAX - end)
+            return -EFBIG;
+        end += pieces[i].len;
+    }
+    if (end == off)
+        return 0;
+    int rc = grow(node, end);
+    if (rc != 0)
+        return rc;
+    if (off > node->size)
+        memset(node->data + node->size, 0, (size_t)off - node->size);
+    unsigned char *to = node->data + off;
+    for (int i = 0; i < n; i++) {
+        if (pieces[i].len > 0)
+            memcpy(to, pieces[i].data, pieces[i].len);
+        to += pieces[i].len;
+    }
+    if (end > node->size)
+        node->size = (size_t)end;
+    return 0;
+}
+
+static int memory_pwritev(struct lladd_device *base, struct lladd_file *file,
+                          const struct lladd_iovec *pieces, int n, uint64_t off)
+{
+    (void)base;
+    if (((struct memory_file *)file)->read_only)
+        return -EBADF;
+    struct node *node = node_of(file);
+    lladd_mutex_lock(&node->latch);
+    int rc = write_pieces(node, pieces, n, off);
+    lladd_mutex_unlock(&node->latch);
+    return rc;
+}
+
+static int memory_append(struct lladd_device *base, struct lladd_file *file, const void *buf,
+                         size_t len, uint64_t *off)
+{
+    (void)base;
+    if (((struct memory_file *)file)->read_only)
+        return -EBADF;
+    struct node *node = node_of(file);
+    struct lladd_iovec piece = {buf, len};
+    lladd_mutex_lock(&node->latch);
+    uint64_t end = node->size;
+    int rc = write_pieces(node, &piece, 1, end);
+    lladd_mutex_unlock(&node->latch);
+    if (rc == 0 && off)
+        *off = end;
+    return rc;
+}
+
+static int memory_sync(struct lladd_device *base, struct lladd_file *file)
+{
+    (void)base;
+    (void)file;
+    return 0;
+}
+
+static int memory_truncate(struct lladd_device *base, struct lladd_file *file, uint64_t size)
+{
+    (void)base;
+    if (((struct memory_file *)file)->read_only)
+        return -EINVAL; /* what ftruncate says of a descriptor opened for reading */
+    struct node *node = node_of(file);
+    lladd_mutex_lock(&node->latch);
+    int rc = grow(node, size);
+    if (rc == 0) {
+        if (size > node->size)
+            memset(node->data + node->size, 0, (size_t)size - node->size);
+        node->size = (size_t)size;
+        if (size == 0) {
+            free(node->data);
+            node->data = NULL;
+            node->capacity = 0;
+        }
+    }
+    lladd_mutex_unlock(&node->latch);
+    return rc;
+}
+
+static int memory_size(struct lladd_device *base, struct lladd_file *file, uint64_t *out)
+{
+    (void)base;
+    struct node *node = node_of(file);
+    lladd_mutex_lock(&node->latch);
+    *out = node->size;
+    lladd_mutex_unlock(&node->latch);
+    return 0;
+}
+
+static int rename_locked(struct memory_device *dev, const char *from, const char *to)
+{
+    size_t from_len, to_len;
+    uint64_t from_hash = hash_name(from, &from_len);
+    uint64_t to_hash = hash_name(to, &to_len);
+    struct node *node = lookup(dev, from);
+    if (!node)
+        return absent(dev, from);
+    const struct entry *old = *find(dev, to, to_hash, to_len);
+    if (node->directory || (old && old->node->directory))
+        return -EISDIR;
+    if (old && old->node == node)
+        return 0;
+    int rc = old ? 0 : check_parent(dev, to);
+    if (rc == 0)
+        rc = old ? 0 : bind(dev, to, node);
+    if (rc != 0)
+        return rc;
+    if (old) {
+        struct entry *e = *find(dev, to, to_hash, to_len);
+        node->refs++;
+        unref(e->node);
+        e->node = node;
+    }
+    unbind(dev, find(dev, from, from_hash, from_len));
+    return 0;
+}
+
+static int memory_rename(struct lladd_device *base, const char *from, const char *to)
+{
+    struct memory_device *dev = device_of(base);
+    if (!ll_io__name_ok(from, false) || !ll_io__name_ok(to, false))
+        return -EINVAL;
+    lladd_mutex_lock(&dev->names);
+    int rc = rename_locked(dev, from, to);
+    lladd_mutex_unlock(&dev->names);
+    return rc;
+}
+
+static int memory_unlink(struct lladd_device *base, const char *name)
+{
+    struct memory_device *dev = device_of(base);
+    if (!ll_io__name_ok(name, false))
+        return -EINVAL;
+    size_t len;
+    uint64_t hash = hash_name(name, &len);
+    lladd_mutex_lock(&dev->names);
+    struct entry **place = find(dev, name, hash, len);
+    int rc = 0;
+    if (!*place)
+        rc = absent(dev, name);
+    else if ((*place)->node->directory)
+        rc = -EISDIR;
+    else
+        unbind(dev, place);
+    lladd_mutex_unlock(&dev->names);
+    return rc;
+}
+
+/* Is there a directory of this name ("" included)? Under `names`. */
+static int check_directory(const struct memory_device *dev, const char *name)
+{
+    if (*name == '\0')
+        return 0;
+    const struct node *node = lookup(dev, name);
+    if (!node)
+        return absent(dev, name);
+    return node->directory ? 0 : -ENOTDIR;
+}
+
+static int memory_sync_dir(struct lladd_device *base, const char *name)
+{
+    struct memory_device *dev = device_of(base);
+    if (!ll_io__name_ok(name, true))
+        return -EINVAL;
+    lladd_mutex_lock(&dev->names);
+    int rc = check_directory(dev, name);
+    lladd_mutex_unlock(&dev->names);
+    return rc;
+}
+
+static int memory_mkdir(struct lladd_device *base, const char *name)
+{
+    struct memory_device *dev = device_of(base);
+    if (!ll_io__name_ok(name, false))
+        return -EINVAL;
+    struct node *node = new_node(true);
+    if (!node)
+        return -ENOMEM;
+    node->refs = 1;
+    lladd_mutex_lock(&dev->names);
+    int rc = lookup(dev, name) ? -EEXIST : check_parent(dev, name);
+    if (rc == 0)
+        rc = bind(dev, name, node);
+    unref(node);
+    lladd_mutex_unlock(&dev->names);
+    return rc;
+}
+
+/* The names in a directory, one after the other with their 0 bytes; under `names`. */
+static int collect(const struct memory_device *dev, const char *name, char **out, size_t *out_len)
+{
+    size_t prefix = strlen(name);
+    *out = NULL;
+    *out_len = 0;
+    for (size_t i = 0; i < dev->bucket_count; i++) {
+        for (const struct entry *e = dev->buckets[i]; e; e = e->next) {
+            const char *rest = e->name;
+            if (prefix > 0) {
+                if (e->len <= prefix || memcmp(e->name, name, prefix) != 0 ||
+                    e->name[prefix] != '/')
+                    continue;
+                rest += prefix + 1;
+            }
+            if (strchr(rest, '/'))
+                continue;
+            size_t len = strlen(rest) + 1;
+            char *more = realloc(*out, *out_len + len);
+            if (!more) {
+                free(*out);
+                return -ENOMEM;
+            }
+            memcpy(more + *out_len, rest, len);
+            *out = more;
+            *out_len += len;
+        }
+    }
+    return 0;
+}
+
+static int memory_list(struct lladd_device *base, const char *name, lladd_list_fn *fn, void *ctx)
+{
+    struct memory_device *dev = device_of(base);
+    if (!ll_io__name_ok(name, true))
+        return -EINVAL;
+    char *names = NULL;
+    size_t len = 0;
+    lladd_mutex_lock(&dev->names);
+    int rc = check_directory(dev, name);
+    if (rc == 0)
+        rc = collect(dev, name, &names, &len);
+    lladd_mutex_unlock(&dev->names);
+    if (rc != 0)
+        return rc;
+    for (const char *p = names; rc == 0 && p < names + len; p += strlen(p) + 1)
+        rc = fn(ctx, p);
+    free(names);
+    return rc;
+}
+
+/* Under `names`. The file's contents say who holds it, as they do on disk. */
+static int take_lock(struct node *node)
+{
+    int64_t pid = getpid();
+    if (node->owner == pid && node->size > 0)
+        return 0;
+    char text[PID_FIELD + 1];
+    (void)snprintf(text, sizeof text, "%-*lld\n", PID_FIELD - 1, (long long)pid);
+    struct lladd_iovec piece = {text, PID_FIELD};
+    lladd_mutex_lock(&node->latch);
+    int rc = write_pieces(node, &piece, 1, 0);
+    lladd_mutex_unlock(&node->latch);
+    if (rc == 0)
+        node->owner = pid;
+    return rc;
+}
+
+static int memory_lock(struct lladd_device *base, const char *name, struct lladd_file **out,
+                       int64_t *owner)
+{
+    struct memory_device *dev = device_of(base);
+    *owner = 0;
+    struct memory_file *file = malloc(sizeof *file);
+    if (!file)
+        return -ENOMEM;
+    lladd_mutex_lock(&dev->names);
+    int rc = find_or_create(dev, name, LLADD_OPEN_CREATE, &file->node);
+    if (rc == 0 && file->node->locked) {
+        *owner = file->node->owner;
+        rc = -EAGAIN;
+    }
+    if (rc == 0)
+        rc = take_lock(file->node);
+    if (rc == 0) {
+        file->node->locked = true;
+        file->node->refs++;
+    }
+    lladd_mutex_unlock(&dev->names);
+    if (rc != 0) {
+        free(file);
+        return rc;
+    }
+    file->read_only = false;
+    file->holds_lock = true;
+    *out = (struct lladd_file *)file;
+    return 0;
+}
+
+static int memory_holder(struct lladd_device *base, const char *name, int64_t *owner)
+{
+    struct memory_device *dev = device_of(base);
+    struct node *node;
+    *owner = 0;
+    lladd_mutex_lock(&dev->names);
+    int rc = find_or_create(dev, name, 0, &node);
+    if (rc == -ENOENT)
+        rc = 0; /* nobody ever held it */
+    else if (rc == 0 && node->locked) {
+        *owner = node->owner;
+        rc = -EAGAIN;
+    }
+    lladd_mutex_unlock(&dev->names);
+    return rc;
+}
+
+const struct lladd_device_ops ll_io__memory_ops = {
+    .struct_size = sizeof ll_io__memory_ops,
+    .open = memory_open,
+    .close = memory_close,
+    .pread = memory_pread,
+    .pwritev = memory_pwritev,
+    .append = memory_append,
+    .sync = memory_sync,
+    .truncate = memory_truncate,
+    .size = memory_size,
+    .rename = memory_rename,
+    .unlink = memory_unlink,
+    .sync_dir = memory_sync_dir,
+    .mkdir = memory_mkdir,
+    .list = memory_list,
+    .lock = memory_lock,
+    .prefetch = NULL, /* it is all there */
+    .holder = memory_holder,
+};
+
+int lladd_device_memory(struct lladd_device **out)
+{
+    struct memory_device *dev = calloc(1, sizeof *dev);
+    if (!dev)
+        return LLADD_NO_MEMORY;
+    dev->base.ops = &ll_io__memory_ops;
+    dev->bucket_count = BUCKETS_MIN;
+    dev->buckets = calloc(BUCKETS_MIN, sizeof(struct entry *));
+    if (!dev->buckets || lladd_mutex_init(&dev->names, LLADD_RANK_DEVICE, "memory device") != 0) {
+        free(dev->buckets);
+        free(dev);
+        return LLADD_NO_MEMORY;
+    }
+    *out = &dev->base;
+    return 0;
+}
+
+void ll_io__memory_close_device(struct lladd_device *base)
+{
+    struct memory_device *dev = device_of(base);
+    for (size_t i = 0; i < dev->bucket_count; i++) {
+        while (dev->buckets[i])
+            unbind(dev, &dev->buckets[i]);
+    }
+    free(dev->buckets);
+    lladd_mutex_destroy(&dev->names);
+    free(dev);
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * device_posix: files below a directory of the operating system.
+ *
+ * Everything is relative to a descriptor of the directory, so that the database stays where it was
+ * opened even if the program changes its working directory or somebody renames a parent. I/O is
+ * buffered; what durable means is fdatasync, and fsync for directories.
+ *
+ * Short transfers and EINTR are dealt with here: above, a read that returns less than was asked for
+ * means the end of the file, and a write is whole or failed. A write that fails in the middle
+ * leaves what it wrote; the caller treats a failed write as final (LOG-4) and never reads it again.
+ *
+ * The lock is an open-file-description lock. Unlike the older kind, which belongs to the process,
+ * it refuses a second open in the same process, does not vanish when somebody in the process opens
+ * and closes the file, and is released by the kernel when the last process that inherited it is
+ * gone, so a crash leaves nothing behind that must be cleared away by hand.
+ *
+ * Threads. Descriptors bear concurrent calls. Only `append` has a latch, one per file, since to
+ * find the end and to write there are two steps. (O_APPEND would do both in one, but on Linux it
+ * makes pwrite on the same descriptor ignore its offset.)
+ */
+#include "io/io_private.h"
+#include "util/env.h"
+
+#include <lladd/sync.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct posix_device {
+    struct lladd_device base;
+    int dir;
+};
+
+struct posix_file {
+    int fd;
+    struct lladd_mutex append;
+};
+
+/* Pieces handed to the kernel at a time; more are written in several calls. */
+enum { PIECES_AT_ONCE = 64 };
+
+/* The owner's pid in the lock file: digits padded with blanks to a fixed length, so that writing it
+ * over an old one is one write that needs no truncation, and a reader never sees half of two. */
+enum { PID_FIELD = 20 };
+
+static int dir_of(struct lladd_device *dev)
+{
+    return ((struct posix_device *)dev)->dir;
+}
+
+static int fd_of(const struct lladd_file *file)
+{
+    return ((const struct posix_file *)file)->fd;
+}
+
+/* A file without a descriptor yet: made before anything is opened or created, so that a failure for
+ * want of memory has changed nothing (API-1). */
+static struct posix_file *new_file(void)
+{
+    struct posix_file *file = malloc(sizeof *file);
+    if (file && lladd_mutex_init(&file->append, LLADD_RANK_DEVICE, "posix file append") != 0) {
+        free(file);
+        return NULL;
+    }
+    if (file)
+        file->fd = -1;
+    return file;
+}
+
+/* Releases it and the descriptor, if it has one; the result is close's. */
+static int free_file(struct posix_file *file)
+{
+    /* Not repeated on EINTR: on Linux the descriptor is gone either way. */
+    int rc = file->fd >= 0 && close(file->fd) != 0 && errno != EINTR ? -errno : 0;
+    lladd_mutex_destroy(&file->append);
+    free(file);
+    return rc;
+}
+
+/* The kernel opens a directory for reading; we do not. */
+static int refuse_directory(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return -errno;
+    return S_ISDIR(st.st_mode) ? -EISDIR : 0;
+}
+
+static int posix_open(struct lladd_device *dev, const char *name, unsigned flags,
+                      struct lladd_file **out)
+{
+    int rc = ll_io__check_flags(flags);
+    if (rc != 0 || !ll_io__name_ok(name, false))
+        return -EINVAL;
+
+    int how = O_CLOEXEC | (flags & LLADD_OPEN_READ_ONLY ? O_RDONLY : O_RDWR);
+    if (flags & LLADD_OPEN_CREATE)
+        how |= O_CREAT;
+    if (flags & LLADD_OPEN_EXCLUSIVE)
+        how |= O_EXCL;
+    struct posix_file *file = new_file();
+    if (!file)
+        return -ENOMEM;
+    file->fd = openat(dir_of(dev), name, how, 0666);
+    rc = file->fd < 0 ? -errno : 0;
+    if (rc == 0 && (flags & LLADD_OPEN_READ_ONLY))
+        rc = refuse_directory(file->fd);
+    if (rc != 0) {
+        (void)free_file(file); /* nothing was written through it */
+        return rc;
+    }
+    *out = (struct lladd_file *)file;
+    return 0;
+}
+
+static int posix_close(struct lladd_device *dev, struct lladd_file *handle)
+{
+    (void)dev;
+    return free_file((struct posix_file *)handle);
+}
+
+static int64_t posix_pread(struct lladd_device *dev, struct lladd_file *file, void *buf, size_t len,
+                           uint64_t off)
+{
+    (void)dev;
+    if (off > INT64_MAX || len > INT64_MAX - off)
+        return -EINVAL;
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = pread(fd_of(file), (char *)buf + done, len - done, (off_t)(off + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    return (int64_t)done;
+}
+
+/* Writes v[0..n) whole; v is used up. */
+static int write_all(int fd, struct iovec *v, int n, uint64_t off)
+{
+    while (n > 0) {
+        if (v->iov_len == 0) {
+            v++, n--;
+            continue;
+        }
+        ssize_t done = n == 1 ? pwrite(fd, v->iov_base, v->iov_len, (off_t)off)
+                              : pwritev(fd, v, n, (off_t)off);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return -errno;
+        if (done == 0)
+            return -EIO; /* no progress and no reason given: do not spin */
+        off += (uint64_t)done;
+        for (size_t left = (size_t)done; left > 0;) {
+            size_t part = left < v->iov_len ? left : v->iov_len;
+            v->iov_base = (char *)v->iov_base + part;
+            v->iov_len -= part;
+            left -= part;
+            if (v->iov_len == 0)
+                v++, n--;
+        }
+    }
+    return 0;
+}
+
+static int posix_pwritev(struct lladd_device *dev, struct lladd_file *file,
+                         const struct lladd_iovec *pieces, int n, uint64_t off)
+{
+    (void)dev;
+    uint64_t end = off;
+    for (int i = 0; i < n; i++) {
+        if (end > INT64_MAX || pieces[i].len > INT64_MAX - end)
+            return -EFBIG;
+        end += pieces[i].len;
+    }
+    for (int from = 0; from < n; from += PIECES_AT_ONCE) {
+        int count = n - from < PIECES_AT_ONCE ? n - from : PIECES_AT_ONCE;
+        struct iovec v[PIECES_AT_ONCE];
+        uint64_t total = 0;
+        for (int i = 0; i < count; i++) {
+            v[i].iov_base = (void *)(uintptr_t)pieces[from + i].data;
+            v[i].iov_len = pieces[from + i].len;
+            total += pieces[from + i].len;
+        }
+        int rc = write_all(fd_of(file), v, count, off);
+        if (rc != 0)
+            return rc;
+        off += total;
+    }
+    return 0;
+}
+
+static int posix_size(struct lladd_device *dev, struct lladd_file *file, uint64_t *out)
+{
+    (void)dev;
+    struct stat st;
+    if (fstat(fd_of(file), &st) != 0)
+        return -errno;
+    *out = (uint64_t)st.st_size;
+    return 0;
+}
+
+static int posix_append(struct lladd_device *dev, struct lladd_file *handle, const void *buf,
+                        size_t len, uint64_t *off)
+{
+    struct posix_file *file = (struct posix_file *)handle;
+    struct lladd_iovec piece = {buf, len};
+    uint64_t end;
+    lladd_mutex_lock(&file->append);
+    int rc = posix_size(dev, handle, &end);
+    if (rc == 0)
+        rc = posix_pwritev(dev, handle, &piece, 1, end);
+    lladd_mutex_unlock(&file->append);
+    if (rc == 0 && off)
+        *off = end;
+    return rc;
+}
+
+/* fdatasync, not fsync: it writes the data and whatever metadata is needed to read it back (a new
+ * size, new blocks), but not the time of the last change, which would cost a second journal commit
+ * for nothing. Not repeated, whatever the error (LOG-4): after a failure the kernel may have marked
+ * the pages clean, and the second call would report a success that never was. */
+static int posix_sync(struct lladd_device *dev, struct lladd_file *file)
+{
+    (void)dev;
+    return fdatasync(fd_of(file)) != 0 ? -errno : 0;
+}
+
+static int posix_truncate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
+{
+    (void)dev;
+    if (size > INT64_MAX)
+        return -EFBIG;
+    int rc;
+    do {
+        rc = ftruncate(fd_of(file), (off_t)size);
+    } while (rc != 0 && errno == EINTR);
+    return rc != 0 ? -errno : 0;
+}
+
+static int posix_rename(struct lladd_device *dev, const char *from, const char *to)
+{
+    if (!ll_io__name_ok(from, false) || !ll_io__name_ok(to, false))
+        return -EINVAL;
+    return renameat(dir_of(dev), from, dir_of(dev), to) != 0 ? -errno : 0;
+}
+
+static int posix_unlink(struct lladd_device *dev, const char *name)
+{
+    if (!ll_io__name_ok(name, false))
+        return -EINVAL;
+    return unlinkat(dir_of(dev), name, 0) != 0 ? -errno : 0;
+}
+
+/* A new descriptor of the directory, also for the database's own: reading it and syncing it shall
+ * not share a position with anybody. */
+static int open_dir(struct lladd_device *dev, const char *name, int *fd)
+{
+    if (!ll_io__name_ok(name, true))
+        return -EINVAL;
+    *fd = openat(dir_of(dev), *name ? name : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd < 0 ? -errno : 0;
+}
+
+static int posix_sync_dir(struct lladd_device *dev, const char *name)
+{
+    int fd;
+    int rc = open_dir(dev, name, &fd);
+    if (rc != 0)
+        return rc;
+    rc = fsync(fd) != 0 ? -errno : 0;
+    (void)close(fd); /* opened for reading: there is nothing it could fail to write */
+    return rc;
+}
+
+static int posix_mkdir(struct lladd_device *dev, const char *name)
+{
+    if (!ll_io__name_ok(name, false))
+        return -EINVAL;
+    return mkdirat(dir_of(dev), name, 0777) != 0 ? -errno : 0;
+}
+
+static int posix_list(struct lladd_device *dev, const char *name, lladd_list_fn *fn, void *ctx)
+{
+    int fd;
+    int rc = open_dir(dev, name, &fd);
+    if (rc != 0)
+        return rc;
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        rc = -errno;
+        (void)close(fd);
+        return rc;
+    }
+    while (rc == 0) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry) {
+            rc = -errno;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            rc = fn(ctx, entry->d_name);
+    }
+    (void)closedir(dir); /* only read */
+    return rc;
+}
+
+static int64_t read_owner(int fd)
+{
+    char text[PID_FIELD + 1];
+    ssize_t n = pread(fd, text, PID_FIELD, 0);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    char *end;
+    errno = 0;
+    long long pid = strtoll(text, &end, 10);
+    return errno == 0 && end != text && pid > 0 ? pid : 0;
+}
+
+static int write_owner(int fd)
+{
+    char text[PID_FIELD + 1];
+    (void)snprintf(text, sizeof text, "%-*lld\n", PID_FIELD - 1, (long long)getpid());
+    struct iovec v = {text, PID_FIELD};
+    return write_all(fd, &v, 1, 0);
+}
+
+static int take_lock(int fd, int64_t *owner)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(fd, F_OFD_SETLK, &whole) == 0)
+        return write_owner(fd);
+    if (errno != EAGAIN && errno != EACCES) /* POSIX leaves the choice between the two */
+        return -errno;
+    *owner = read_owner(fd);
+    return -EAGAIN;
+}
+
+static int posix_lock(struct lladd_device *dev, const char *name, struct lladd_file **out,
+                      int64_t *owner)
+{
+    *owner = 0;
+    if (!ll_io__name_ok(name, false))
+        return -EINVAL;
+    struct posix_file *file = new_file();
+    if (!file)
+        return -ENOMEM;
+    file->fd = openat(dir_of(dev), name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int rc = file->fd < 0 ? -errno : take_lock(file->fd, owner);
+    if (rc != 0) {
+        (void)free_file(file); /* gives the lock back if it was taken */
+        return rc;
+    }
+    *out = (struct lladd_file *)file;
+    return 0;
+}
+
+/* Asks without taking. A file that is not there is not locked. */
+static int posix_holder(struct lladd_device *dev, const char *name, int64_t *owner)
+{
+    *owner = 0;
+    if (!ll_io__name_ok(name, false))
+        return -EINVAL;
+    int fd = openat(dir_of(dev), name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -errno;
+    struct flock whole = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    int rc = fcntl(fd, F_OFD_GETLK, &whole) != 0 ? -errno : 0;
+    if (rc == 0 && whole.l_type != F_UNLCK) {
+        *owner = read_owner(fd);
+        rc = -EAGAIN;
+    }
+    (void)close(fd); /* only read */
+    return rc;
+}
+
+static void posix_prefetch(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
+                           uint64_t len)
+{
+    (void)dev;
+    if (off <= INT64_MAX && len <= INT64_MAX - off) /* a hint: what it answers changes nothing */
+        (void)posix_fadvise(fd_of(file), (off_t)off, (off_t)len, POSIX_FADV_WILLNEED);
+}
+
+const struct lladd_device_ops ll_io__posix_ops = {
+    .struct_size = sizeof ll_io__posix_ops,
+    .open = posix_open,
+    .close = posix_close,
+    .pread = posix_pread,
+    .pwritev = posix_pwritev,
+    .append = posix_append,
+    .sync = posix_sync,
+    .truncate = posix_truncate,
+    .size = posix_size,
+    .rename = posix_rename,
+    .unlink = posix_unlink,
+    .sync_dir = posix_sync_dir,
+    .mkdir = posix_mkdir,
+    .list = posix_list,
+    .lock = posix_lock,
+    .prefetch = posix_prefetch,
+    .holder = posix_holder,
+};
+
+/* Makes the entry of a new directory durable in its parent. */
+static int sync_parent(const char *dir)
+{
+    size_t len = strlen(dir);
+    while (len > 1 && dir[len - 1] == '/')
+        len--;
+    while (len > 0 && dir[len - 1] != '/')
+        len--;
+    char *parent = strndup(len > 0 ? dir : ".", len > 0 ? len : 1);
+    if (!parent)
+        return -ENOMEM;
+    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd < 0 || fsync(fd) != 0 ? -errno : 0;
+    if (fd >= 0)
+        (void)close(fd); /* only read */
+    free(parent);
+    return rc;
+}
+
+static int create_dir(const char *dir, struct lladd_error *err)
+{
+    if (mkdir(dir, 0777) == 0) {
+        int rc = sync_parent(dir);
+        if (rc == 0)
+            return 0;
+        (void)rmdir(dir); /* best effort: an empty directory that stays harms nobody */
+        return ll_fail_io(err, rc, true, "sync the parent of", dir);
+    }
+    if (errno == EEXIST)
+        return 0; /* if it is no directory, opening it will say so */
+    if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "cannot create directory \"%s\": %s", dir,
+                       errno == ENAMETOOLONG ? "the name is too long" : "its parent is not there");
+    return ll_fail_io(err, -errno, true, "create directory", dir);
+}
+
+int lladd_device_posix(const char *dir, bool create, struct lladd_device **out,
+                       struct lladd_error *err)
+{
+    if (!dir || !*dir || !out)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "no directory named");
+    if (create) {
+        int rc = create_dir(dir, err);
+        if (rc != 0)
+            return rc;
+    }
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return ll_fail(err, LLADD_NOT_A_DATABASE, "\"%s\" is not a directory", dir);
+    if (fd < 0)
+        return ll_fail_io(err, -errno, false, "open directory", dir);
+    struct posix_device *dev = malloc(sizeof *dev);
+    if (!dev) {
+        (void)close(fd); /* only read */
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    }
+    dev->base.ops = &ll_io__posix_ops;
+    dev->dir = fd;
+    *out = &dev->base;
+    return 0;
+}
+
+void ll_io__posix_close_device(struct lladd_device *dev)
+{
+    (void)close(dir_of(dev)); /* only read */
+    free(dev);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the devices have in common: which names and flags they take, and how they end. */
+#include "io/io.h"
+
+#include "io/io_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Names that stay below the directory, and mean the same file on every device. */
+bool ll_io__name_ok(const char *name, bool directory)
+{
+    if (*name == '\0')
+        return directory;
+    for (const char *part = name;; part++) {
+        size_t len = strcspn(part, "/");
+        if (len == 0 || (len == 1 && part[0] == '.') ||
+            (len == 2 && part[0] == '.' && part[1] == '.'))
+            return false;
+        part += len;
+        if (*part == '\0')
+            return true;
+    }
+}
+
+int ll_io__check_flags(unsigned flags)
+{
+    const unsigned known = LLADD_OPEN_CREATE | LLADD_OPEN_EXCLUSIVE | LLADD_OPEN_READ_ONLY;
+    if (flags & ~known)
+        return -EINVAL;
+    if ((flags & LLADD_OPEN_CREATE) && (flags & LLADD_OPEN_READ_ONLY))
+        return -EINVAL;
+    if ((flags & LLADD_OPEN_EXCLUSIVE) && !(flags & LLADD_OPEN_CREATE))
+        return -EINVAL;
+    return 0;
+}
+
+int ll_io_read_full(struct lladd_device *dev, struct lladd_file *file, void *buf, size_t len,
+                    uint64_t off)
+{
+    int64_t n = ll_io_pread(dev, file, buf, len, off);
+    if (n < 0)
+        return (int)n;
+    return (uint64_t)n == len ? 0 : -ENODATA;
+}
+
+void lladd_device_close(struct lladd_device *dev)
+{
+    if (!dev)
+        return;
+    if (dev->ops == &ll_io__posix_ops)
+        ll_io__posix_close_device(dev);
+    else if (dev->ops == &ll_io__memory_ops)
+        ll_io__memory_close_device(dev);
+    /* Somebody else's device ends as its maker says. */
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_IO_H
+#define LL_IO_H
+/* The face of the io layer: the device table's calls with names that read well, and the two devices
+ * behind lladd_device_posix and lladd_device_memory (<lladd/device.h>). All return what the table
+ * says: 0 or a count, or a negative errno. */
+#include <lladd/device.h>
+
+static inline int ll_io_open(struct lladd_device *dev, const char *name, unsigned flags,
+                             struct lladd_file **out)
+{
+    return dev->ops->open(dev, name, flags, out);
+}
+
+static inline int ll_io_close(struct lladd_device *dev, struct lladd_file *file)
+{
+    return dev->ops->close(dev, file);
+}
+
+static inline int64_t ll_io_pread(struct lladd_device *dev, struct lladd_file *file, void *buf,
+                                  size_t len, uint64_t off)
+{
+    return dev->ops->pread(dev, file, buf, len, off);
+}
+
+static inline int ll_io_pwrite(struct lladd_device *dev, struct lladd_file *file, const void *buf,
+                               size_t len, uint64_t off)
+{
+    struct lladd_iovec piece = {buf, len};
+    return dev->ops->pwritev(dev, file, &piece, 1, off);
+}
+
+static inline int ll_io_pwritev(struct lladd_device *dev, struct lladd_file *file,
+                                const struct lladd_iovec *pieces, int n, uint64_t off)
+{
+    return dev->ops->pwritev(dev, file, pieces, n, off);
+}
+
+static inline int ll_io_sync(struct lladd_device *dev, struct lladd_file *file)
+{
+    return dev->ops->sync(dev, file);
+}
+
+static inline int ll_io_truncate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
+{
+    return dev->ops->truncate(dev, file, size);
+}
+
+static inline int ll_io_size(struct lladd_device *dev, struct lladd_file *file, uint64_t *out)
+{
+    return dev->ops->size(dev, file, out);
+}
+
+static inline int ll_io_sync_dir(struct lladd_device *dev, const char *name)
+{
+    return dev->ops->sync_dir(dev, name);
+}
+
+static inline int ll_io_append(struct lladd_device *dev, struct lladd_file *file, const void *buf,
+                               size_t len, uint64_t *off)
+{
+    return dev->ops->append(dev, file, buf, len, off);
+}
+
+static inline int ll_io_rename(struct lladd_device *dev, const char *from, const char *to)
+{
+    return dev->ops->rename(dev, from, to);
+}
+
+static inline int ll_io_unlink(struct lladd_device *dev, const char *name)
+{
+    return dev->ops->unlink(dev, name);
+}
+
+static inline int ll_io_mkdir(struct lladd_device *dev, const char *name)
+{
+    return dev->ops->mkdir(dev, name);
+}
+
+static inline int ll_io_list(struct lladd_device *dev, const char *name, lladd_list_fn *fn,
+                             void *ctx)
+{
+    return dev->ops->list(dev, name, fn, ctx);
+}
+
+static inline int ll_io_lock(struct lladd_device *dev, const char *name, struct lladd_file **out,
+                             int64_t *owner)
+{
+    return dev->ops->lock(dev, name, out, owner);
+}
+
+static inline void ll_io_prefetch(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
+                                  uint64_t len)
+{
+    if (dev->ops->prefetch)
+        dev->ops->prefetch(dev, file, off, len);
+}
+
+/* Reads exactly len bytes: 0, -ENODATA if the file ends before, or the device's error. */
+int ll_io_read_full(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
+                    uint64_t off);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Checkpoints in the background: one thread that sleeps until enough log was written since the last
+ * one. Handles without threads do the same in lladd_maintain. */
+#include "lladd/db_private.h"
+
+static bool due(const struct ll_core *core)
+{
+    return ll_log_tail(core->log).v - lladd_atomic_load64(&core->last_checkpoint) >=
+           core->checkpoint_bytes;
+}
+
+void ll_background_want(struct ll_core *core)
+{
+    struct lladd_db *db = ll_db_of(core);
+    if (!db->checkpoints_on || lladd_atomic_load32(&db->signalled))
+        return;
+    lladd_mutex_lock(&db->wake_mutex);
+    db->wanted = true;
+    lladd_atomic_store32(&db->signalled, 1);
+    lladd_cond_signal(&db->wake);
+    lladd_mutex_unlock(&db->wake_mutex);
+}
+
+void ll_background_poll(struct lladd_db *db)
+{
+    if (LL_UNLIKELY(due(&db->core)))
+        ll_background_want(&db->core);
+}
+
+static void *checkpointer(void *arg)
+{
+    struct lladd_db *db = arg;
+    lladd_mutex_lock(&db->wake_mutex);
+    while (!db->stopping) {
+        if (!db->wanted) {
+            lladd_cond_wait(&db->wake, &db->wake_mutex);
+            continue;
+        }
+        db->wanted = false;
+        lladd_mutex_unlock(&db->wake_mutex);
+        /* A failure is either the poison, which everybody will see, or a resource: the next wake-up
+         * tries again, and whoever runs into the log's limit gets the error. */
+        struct lladd_error ignored = LLADD_ERROR_INIT;
+        int rc = ll_checkpoint(&db->core, false, &ignored);
+        lladd_mutex_lock(&db->wake_mutex);
+        lladd_atomic_store32(&db->signalled, 0);
+        if (rc && lladd_code_root(rc) == LLADD_ROOT_POISONED)
+            break;
+    }
+    lladd_mutex_unlock(&db->wake_mutex);
+    return NULL;
+}
+
+int ll_background_start(struct lladd_db *db, struct lladd_error *err)
+{
+    if (!db->core.env.threads)
+        return 0;
+    db->checkpoints_on = true;
+    if (lladd_thread_start(&db->checkpointer, checkpointer, db)) {
+        db->checkpoints_on = false;
+        return ll_fail(err, LLADD_NO_THREAD, "the checkpointer could not be started");
+    }
+    return 0;
+}
+
+void ll_background_stop(struct lladd_db *db)
+{
+    if (!db->checkpointer.started)
+        return;
+    lladd_mutex_lock(&db->wake_mutex);
+    db->stopping = true;
+    lladd_cond_signal(&db->wake);
+    lladd_mutex_unlock(&db->wake_mutex);
+    lladd_thread_join(&db->checkpointer);
+    db->checkpoints_on = false;
+}
+
+int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    return rc ? rc : ll_checkpoint(&db->core, true, err);
+}
+
+int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
+{
+    bool log_more = false, pages_more = false;
+    int rc = ll_db_enter(db, err);
+    if (more)
+        *more = false;
+    if (!rc && due(&db->core) && !lladd_atomic_load32(&db->signalled))
+        rc = ll_checkpoint(&db->core, false, err);
+    if (!rc)
+        rc = ll_log_maintain(db->core.log, &log_more, err);
+    if (!rc)
+        rc = ll_buffer_step(db->core.buffer, &pages_more, err);
+    if (!rc)
+        ll_txns_drain(&db->core);
+    if (!rc && more)
+        *more = log_more || pages_more;
+    return rc;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Contract checks (debug builds): before an update is logged, its operation must keep on scratch
+ * copies what it promises to recovery.
+ *
+ *   - validate accepts the redo bytes on the page as it is, the undo bytes on the page as it will be
+ *   - redo is pure: two copies of the page, with different bytes in the hole and at different
+ *     addresses, end up equal (after the mask), so nothing but page and arguments counts
+ *   - redo and undo leave the page header alone
+ *   - check holds before and after
+ *   - undo takes redo back (after the mask)
+ *
+ * A broken promise is LLADD_BUG, reported before anything has changed. */
+#include "lladd/db_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct contract {
+    struct lladd_txn *txn;
+    const struct lladd_op *op;
+    const struct lladd_page_type *type; /* of the page after the operation; may be NULL */
+    struct lladd_page a, b;
+    uint32_t size;
+};
+
+static int broken(const struct contract *c, const char *what, lladd_pageno page)
+{
+    return ll_fail_page(&c->txn->err, LLADD_BUG, page, "operation \"%s\" on page %llu: %s",
+                        c->op->name, (unsigned long long)page.v, what);
+}
+
+static void fill_hole(const struct contract *c, struct lladd_page *p, int byte)
+{
+    uint32_t begin = 0, end = 0;
+    if (!c->type || !c->type->hole)
+        return;
+    c->type->hole(ll_view_of(p), &begin, &end);
+    if (begin >= LLADD_PAGE_HEADER && begin <= end && end <= c->size)
+        memset(p->bytes + begin, byte, end - begin);
+}
+
+static void mask(const struct contract *c, struct lladd_page *p)
+{
+    if (c->op->mask)
+        c->op->mask(c->op->ctx, p);
+    else if (c->type && c->type->mask)
+        c->type->mask(c->type->ctx, p);
+    fill_hole(c, p, 0);
+}
+
+static bool holds(const struct contract *c, const struct lladd_page *p)
+{
+    struct lladd_view v = ll_view_of(p);
+    return (!c->op->check || c->op->check(v)) && (!c->type || !c->type->check || c->type->check(v));
+}
+
+static int same(const struct contract *c, const char *what)
+{
+    for (uint32_t i = 0; i < c->size; i++) {
+        if (c->a.bytes[i] == c->b.bytes[i])
+            continue;
+        char text[160];
+        snprintf(text, sizeof text, "%s: byte %u is 0x%02x and 0x%02x", what, i, c->a.bytes[i],
+                 c->b.bytes[i]);
+        return broken(c, text, c->a.number);
+    }
+    return 0;
+}
+
+static int check_redo(struct contract *c, const struct lladd_page *before, struct lladd_span redo)
+{
+    memcpy(c->a.bytes, before->bytes, c->size);
+    memcpy(c->b.bytes, before->bytes, c->size);
+    if (!c->op->validate(ll_view_of(before), LLADD_SPAN_REDO, redo))
+        return broken(c, "validate refuses the redo bytes prepare has built", before->number);
+    if (!holds(c, before))
+        return broken(c, "check does not hold before redo", before->number);
+    fill_hole(c, &c->b, 0xa5);
+    c->op->redo(&c->a, redo);
+    c->op->redo(&c->b, redo);
+    if (memcmp(c->a.bytes, before->bytes, LLADD_PAGE_HEADER) != 0)
+        return broken(c, "redo changes the page header", before->number);
+    if (!holds(c, &c->a))
+        return broken(c, "check does not hold after redo", before->number);
+    return 0;
+}
+
+static int check_undo(struct contract *c, const struct lladd_page *before, struct lladd_span undo)
+{
+    if (!c->op->validate(ll_view_of(&c->a), LLADD_SPAN_UNDO, undo))
+        return broken(c, "validate refuses the undo bytes prepare has built", before->number);
+    c->op->undo(&c->a, undo);
+    if (memcmp(c->a.bytes, before->bytes, LLADD_PAGE_HEADER) != 0)
+        return broken(c, "undo changes the page header", before->number);
+    if (!holds(c, &c->a))
+        return broken(c, "check does not hold after undo", before->number);
+    memcpy(c->b.bytes, before->bytes, c->size);
+    mask(c, &c->a);
+    mask(c, &c->b);
+    return same(c, "undo does not take redo back");
+}
+
+static int run(struct contract *c, const struct lladd_page *before, const struct lladd_draft *d)
+{
+    struct lladd_span redo = lladd_span_of(d->bytes, d->redo_len);
+    struct lladd_span undo = lladd_span_of(d->bytes + d->redo_len, d->undo_len);
+    int rc = check_redo(c, before, redo);
+    if (rc)
+        return rc;
+    unsigned char *kept = ll_alloc(&c->txn->core->env, c->size);
+    if (!kept)
+        return ll_fail(&c->txn->err, LLADD_NO_MEMORY, "out of memory for contract checks");
+    memcpy(kept, c->a.bytes, c->size);
+    mask(c, &c->a);
+    mask(c, &c->b);
+    rc = same(c, "redo is not pure");
+    memcpy(c->a.bytes, kept, c->size);
+    ll_free(&c->txn->core->env, kept);
+    if (!rc && c->op->undo_kind == LLADD_UNDO_PAGE)
+        rc = check_undo(c, before, undo);
+    return rc;
+}
+
+int ll_contract_check(struct lladd_txn *txn, const struct ll_name *name,
+                      const struct lladd_page *before, const struct lladd_draft *d)
+{
+    const struct lladd_op *op = name->desc;
+    if (op->formats || !op->redo)
+        return 0;
+    struct ll_core *core = txn->core;
+    struct ll_name *t = ll_catalogue_by_number(core, ll_page_type(before->bytes));
+    struct contract c = {.txn = txn, .op = op, .size = core->page_size};
+    c.type = t && t->kind == LL_NAME_PAGE_TYPE ? t->desc : NULL;
+    unsigned char *memory = ll_alloc(&core->env, 2 * (size_t)c.size + 64);
+    if (!memory)
+        return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for contract checks");
+    c.a = *before;
+    c.b = *before;
+    c.a.bytes = memory;
+    c.b.bytes = memory + c.size + 24; /* another alignment */
+    int rc = run(&c, before, d);
+    ll_free(&core->env, memory);
+    return rc;
+}

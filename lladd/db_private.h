@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_DB_PRIVATE_H
+#define LLADD_DB_PRIVATE_H
+/* The database handle: the core, and what is around it. Assembly only. */
+#include "recovery/core.h"
+#include "recovery/registry.h"
+
+#define LL_DB_MAGIC 0x4244444cu
+
+struct ll_extension_state {
+    const struct lladd_extension *ext;
+    void *state;
+    bool attached;
+};
+
+struct lladd_db {
+    struct ll_core core; /* first: a core is its database */
+    uint32_t magic;
+    bool own_device, checkpoints_on, commits_trigger;
+    struct lladd_file *lock;
+    uint32_t *alive;      /* wiped in a forked child; NULL: compare process ids */
+    int64_t pid;
+    uint32_t durability; /* default of transactions */
+    struct ll_extension_state *extensions;
+    size_t n_extensions;
+    struct lladd_thread checkpointer;
+    struct lladd_mutex wake_mutex;
+    struct lladd_cond wake;
+    bool wanted, stopping; /* under wake_mutex */
+    uint32_t signalled;    /* atomic: a wake-up is under way */
+};
+
+static inline struct lladd_db *ll_db_of(struct ll_core *core)
+{
+    return (struct lladd_db *)core;
+}
+
+/* 0 if the handle may be used by this process and is not poisoned. */
+int ll_db_enter(const struct lladd_db *, struct lladd_error *);
+/* 0 if the transaction may log something now. */
+int ll_txn_enter(struct lladd_txn *);
+/* The registered operation, or LLADD_BAD_ARGUMENT. */
+int ll_op_of(struct lladd_txn *, lladd_op_id, struct ll_name **out);
+
+/* background.c */
+int ll_background_start(struct lladd_db *, struct lladd_error *);
+void ll_background_stop(struct lladd_db *);
+/* Is it time for a checkpoint? Wakes who does it. Cheap. */
+void ll_background_poll(struct lladd_db *);
+void ll_background_want(struct ll_core *);
+
+/* extensions.c */
+int ll_extensions_merge(const struct ll_env *, const struct lladd_registry *user,
+                        struct lladd_registry *out, struct lladd_error *);
+int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struct lladd_error *);
+int ll_extensions_create(struct lladd_db *, struct lladd_error *);
+int ll_extensions_recovered(struct lladd_db *, struct lladd_error *);
+void ll_extensions_detach(struct lladd_db *);
+
+/* contract.c, debug builds: is the operation what it promises to be on this page? */
+int ll_contract_check(struct lladd_txn *, const struct ll_name *, const struct lladd_page *,
+                      const struct lladd_draft *);
+#endif

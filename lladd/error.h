@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_ERROR_H
+#define LLADD_ERROR_H
+/**
+ * @file
+ * @brief Errors are values: 0, or a negative code out of one table (error_list.h).
+ *
+ * The code says what the caller should do; the message and the place where the error was born
+ * live in the transaction or in the struct the caller passed, never in a global.
+ * @ingroup lladd
+ */
+#include <lladd/error_list.h>
+#include <lladd/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LLADD_ERROR_ENUM(name, number, root, text) name = number,
+/** Every code a call can return, 0 apart. */
+enum lladd_code { LLADD_OK = 0, LLADD_ERROR_LIST(LLADD_ERROR_ENUM) };
+#undef LLADD_ERROR_ENUM
+
+#define LLADD_ROOT_ENUM(name, number, text) name = number,
+/** What the caller of a failed call should do. */
+enum lladd_root { LLADD_ROOT_NONE = 0, LLADD_ERROR_ROOTS(LLADD_ROOT_ENUM) };
+#undef LLADD_ROOT_ENUM
+
+/** What went wrong and where. Filled by the call that failed; unchanged by one that succeeded. */
+struct lladd_error {
+    int code;           /**< enum lladd_code */
+    int sys_errno;      /**< the operating system's number, or 0 */
+    const char *source; /**< source file where the error was born; static */
+    int line;
+    lladd_lsn lsn;      /**< log record concerned, 0 if none */
+    lladd_pageno page;  /**< page concerned, LLADD_NO_PAGE if none */
+    char message[256];  /**< one line, names file, page or LSN */
+};
+
+#define LLADD_ERROR_INIT \
+    { \
+        0, 0, NULL, 0, {0}, {LLADD_NO_PAGE}, {0} \
+    }
+
+/** "LLADD_NO_SPACE" for -402; "LLADD_OK" for 0; NULL for a number that is no code. */
+LLADD_API const char *lladd_code_name(int code);
+/** The table's one-line text for a code; NULL for a number that is no code. */
+LLADD_API const char *lladd_code_text(int code);
+/** The root of a code: what to do about it. */
+LLADD_API enum lladd_root lladd_code_root(int code);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

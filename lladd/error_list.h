@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The one table of error codes: X(name, number, root, text). Included by whoever needs an enum, a
+ * string or a page of documentation; therefore without a guard. Numbers are kept for ever.
+ * The roots say what the caller should do; a root's codes are its number minus 1 ... minus 99. */
+#ifndef LLADD_ERROR_ROOTS
+#define LLADD_ERROR_ROOTS(X) \
+    X(LLADD_ROOT_RETRY, 100, "try the transaction again") \
+    X(LLADD_ROOT_ANSWER, 200, "an ordinary answer, no fault") \
+    X(LLADD_ROOT_MISUSE, 300, "the call was wrong and has changed nothing") \
+    X(LLADD_ROOT_RESOURCE, 400, "something ran out; nothing changed, the transaction is usable") \
+    X(LLADD_ROOT_DATA, 500, "stored bytes are wrong or cannot be read") \
+    X(LLADD_ROOT_POISONED, 600, "the handle is poisoned: close it and open again")
+
+#define LLADD_ERROR_LIST(X) \
+    X(LLADD_LOG_FULL, -101, RETRY, "the log has reached its byte limit") \
+    X(LLADD_BUSY, -102, RETRY, "somebody else is in the way for now") \
+    X(LLADD_DEADLOCK, -103, RETRY, "waiting would close a cycle of transactions") \
+    X(LLADD_CONFLICT, -104, RETRY, "another transaction changed it first") \
+    X(LLADD_TIMEOUT, -105, RETRY, "the time allowed has passed") \
+    X(LLADD_NOT_FOUND, -201, ANSWER, "there is no such thing") \
+    X(LLADD_EXISTS, -202, ANSWER, "it is there already") \
+    X(LLADD_END, -203, ANSWER, "no more of them") \
+    X(LLADD_PAGE_FULL, -204, ANSWER, "the page has no room for it") \
+    X(LLADD_BAD_ARGUMENT, -301, MISUSE, "an argument is out of range") \
+    X(LLADD_BAD_STATE, -302, MISUSE, "not possible in the state the handle is in") \
+    X(LLADD_READ_ONLY, -303, MISUSE, "the transaction or database is read-only") \
+    X(LLADD_OPEN_ACTION, -304, MISUSE, "a nested top action is still open") \
+    X(LLADD_DEAD_SAVEPOINT, -305, MISUSE, "the savepoint does not exist any more") \
+    X(LLADD_NOT_A_DATABASE, -306, MISUSE, "the directory holds no LLADD database") \
+    X(LLADD_LOCKED, -307, MISUSE, "another process has the database open") \
+    X(LLADD_FORKED, -308, MISUSE, "the handle belongs to the parent process") \
+    X(LLADD_BAD_REGISTRATION, -309, MISUSE, "contradictory or incomplete registration") \
+    X(LLADD_NO_OPERATION, -310, MISUSE, "the log needs an operation that is not registered") \
+    X(LLADD_OUT_OF_RANGE, -311, MISUSE, "no such page, slot or offset") \
+    X(LLADD_CLOSED, -312, MISUSE, "the handle is closed or is no handle") \
+    X(LLADD_WRONG_TYPE, -313, MISUSE, "the page or record is of another type") \
+    X(LLADD_NEWER_FORMAT, -314, MISUSE, "written by a newer version of the library") \
+    X(LLADD_TOO_LARGE, -315, MISUSE, "longer than a record may be") \
+    X(LLADD_NO_MEMORY, -401, RESOURCE, "out of memory") \
+    X(LLADD_NO_SPACE, -402, RESOURCE, "no space left on the device") \
+    X(LLADD_NO_FRAME, -403, RESOURCE, "every page of the cache is fixed") \
+    X(LLADD_NO_FILES, -404, RESOURCE, "too many open files") \
+    X(LLADD_NO_ACCESS, -405, RESOURCE, "permission denied or read-only file system") \
+    X(LLADD_NO_THREAD, -406, RESOURCE, "a thread could not be started") \
+    X(LLADD_CORRUPT_LOG, -501, DATA, "the log is damaged where it is known to be durable") \
+    X(LLADD_CORRUPT_PAGE, -502, DATA, "a page is damaged and could not be rebuilt") \
+    X(LLADD_CORRUPT_CONTROL, -503, DATA, "both copies of the control block are damaged") \
+    X(LLADD_BAD_RECORD, -504, DATA, "a log record's contents do not fit its operation") \
+    X(LLADD_MISSING_FILE, -505, DATA, "a file of the database is missing or too short") \
+    X(LLADD_FOREIGN_FILE, -506, DATA, "a file belongs to another database") \
+    X(LLADD_READ_FAILED, -507, DATA, "the device could not read") \
+    X(LLADD_WRITE_FAILED, -601, POISONED, "the device could not write or sync") \
+    X(LLADD_UNDO_FAILED, -602, POISONED, "a rollback could not be carried out") \
+    X(LLADD_BUG, -603, POISONED, "an invariant of the library does not hold")
+#endif

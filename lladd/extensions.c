@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Extensions on a handle: built-in ones first, then the user's, in the order of registration. */
+#include "lladd/db_private.h"
+#include "operations/operations.h"
+
+#include <string.h>
+
+static int add_builtin(struct lladd_registry *out, const struct lladd_extension *e,
+                       struct lladd_error *err)
+{
+    /* The library's own descriptors are checked by the tests, not at every open. */
+    int rc = 0;
+    for (size_t i = 0; !rc && e->page_types && e->page_types[i]; i++)
+        rc = ll_registry_push(out, LL_NAME_PAGE_TYPE, e->page_types[i], err);
+    for (size_t i = 0; !rc && e->ops && e->ops[i]; i++)
+        rc = ll_registry_push(out, LL_NAME_OP, e->ops[i], err);
+    for (size_t i = 0; !rc && e->classes && e->classes[i]; i++)
+        rc = ll_registry_push(out, LL_NAME_CLASS, e->classes[i], err);
+    for (size_t i = 0; !rc && e->participants && e->participants[i]; i++)
+        rc = ll_registry_push(out, LL_NAME_PARTICIPANT, e->participants[i], err);
+    return rc ? rc : ll_registry_push(out, LL_REGISTERED_EXTENSION, e, err);
+}
+
+int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *user,
+                        struct lladd_registry *out, struct lladd_error *err)
+{
+    const struct lladd_extension *const *builtin = ll_operations_builtin();
+    int rc = 0;
+    memset(out, 0, sizeof *out);
+    out->env = *env;
+    for (size_t i = 0; !rc && builtin[i]; i++)
+        rc = add_builtin(out, builtin[i], err);
+    for (size_t i = 0; !rc && user && i < user->n; i++)
+        rc = ll_registry_add(out, user->items[i].kind, user->items[i].desc, err);
+    return rc;
+}
+
+static int ask_allocator(struct ll_core *core, lladd_pageno page, bool *out, struct lladd_error *err)
+{
+    struct lladd_db *db = ll_db_of(core);
+    for (size_t i = 0; i < db->n_extensions; i++) {
+        struct ll_extension_state *s = &db->extensions[i];
+        if (s->ext->is_allocated)
+            return s->ext->is_allocated(s->ext->ctx, db, s->state, page, out, err);
+    }
+    *out = true;
+    return 0;
+}
+
+int ll_extensions_attach(struct lladd_db *db, const struct lladd_registry *reg,
+                         struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    size_t n = 0;
+    for (size_t i = 0; i < reg->n; i++)
+        n += reg->items[i].kind == LL_REGISTERED_EXTENSION;
+    db->extensions = ll_alloc_zero(&core->env, (n ? n : 1) * sizeof *db->extensions);
+    if (!db->extensions)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    core->is_allocated = ask_allocator;
+    for (size_t i = 0; i < reg->n; i++) {
+        if (reg->items[i].kind != LL_REGISTERED_EXTENSION)
+            continue;
+        struct ll_extension_state *s = &db->extensions[db->n_extensions++];
+        s->ext = reg->items[i].desc;
+        int rc = s->ext->attach ? s->ext->attach(s->ext->ctx, db, &s->state, err) : 0;
+        if (rc)
+            return rc;
+        s->attached = true;
+    }
+    for (size_t i = 0; i < core->cat.n_all; i++) {
+        const struct ll_name *name = core->cat.all[i];
+        const struct lladd_object_class *c = name->kind == LL_NAME_CLASS ? name->desc : NULL;
+        int rc = c && c->attach ? c->attach(c->ctx, db, err) : 0;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int ll_extensions_create(struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_txn_options o = {.struct_size = sizeof o, .system = true};
+    struct lladd_txn *txn;
+    int rc = lladd_begin(db, &o, &txn, err);
+    for (size_t i = 0; !rc && i < db->n_extensions; i++) {
+        struct ll_extension_state *s = &db->extensions[i];
+        if (!s->ext->create)
+            continue;
+        rc = s->ext->create(s->ext->ctx, txn, s->state);
+        if (rc) {
+            if (err)
+                *err = txn->err;
+            if (err && err->code != rc)
+                ll_fail(err, rc, "extension \"%s\" could not be created", s->ext->name);
+            int undone = lladd_abort(txn); /* the database is being given up anyway */
+            (void)undone;
+            return rc;
+        }
+    }
+    if (!rc) {
+        rc = lladd_commit(txn);
+        if (rc)
+            ll_core_check(&db->core, err);
+    }
+    return rc;
+}
+
+int ll_extensions_recovered(struct lladd_db *db, struct lladd_error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; !rc && i < db->n_extensions; i++) {
+        struct ll_extension_state *s = &db->extensions[i];
+        if (s->ext->recovered)
+            rc = s->ext->recovered(s->ext->ctx, db, s->state, err);
+    }
+    return rc;
+}
+
+void ll_extensions_detach(struct lladd_db *db)
+{
+    while (db->n_extensions) {
+        struct ll_extension_state *s = &db->extensions[--db->n_extensions];
+        if (s->attached && s->ext->detach)
+            s->ext->detach(s->ext->ctx, db, s->state);
+    }
+    ll_free(&db->core.env, db->extensions);
+    db->extensions = NULL;
+}
+
+void *lladd_state(struct lladd_db *db, const struct lladd_extension *ext)
+{
+    for (size_t i = 0; i < db->n_extensions; i++)
+        if (db->extensions[i].ext == ext)
+            return db->extensions[i].state;
+    return NULL;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_INSPECT_PRIVATE_H
+#define LLADD_INSPECT_PRIVATE_H
+/* What the files of inspection share. inspect.c tells how they work together. */
+#include "recovery/analysis.h"
+#include "recovery/core.h"
+#include "util/map.h"
+#include "util/vec.h"
+
+#include <lladd/inspect.h>
+
+/* A transaction that has not ended, while the log is read and after. */
+struct ll_inspect_txn {
+    struct lladd_inspect_txn seen;
+    bool row;           /* a checkpoint has told about it */
+    bool doubt_known;   /* its prepare record was read */
+    uint64_t log_bytes; /* that it wrote, as far as seen */
+};
+
+struct ll_inspect_file {
+    char *name; /* owned */
+    uint64_t bytes;
+};
+
+/* An allocation map as recovery would leave it before undo. */
+struct ll_inspect_map {
+    unsigned char *bytes;
+    bool bad; /* damaged in the file, and not rebuilt by redo; bytes are zeros */
+};
+
+struct lladd_inspect {
+    struct ll_core core; /* never opened: env, device, control block, catalogue, fences, pins */
+    bool own_device;
+    bool mutexes;        /* misc was made */
+    bool catalogue;      /* so was the catalogue */
+    struct lladd_error control_error[2];
+    struct lladd_file *page_file; /* NULL: missing */
+    struct lladd_error page_error; /* why it is */
+    struct ll_log *log;  /* NULL: cannot be opened */
+    struct lladd_error log_error; /* why, or what is wrong with it; code 0: nothing */
+    bool scanned;        /* the log's end is known, and nothing is wrong before it */
+    uint64_t known_end;  /* no record is known to end above this LSN */
+    uint64_t checkpoint_pages; /* of the page file when the checkpoint was taken */
+    struct lladd_inspect_info info;
+    char end_text[320];
+    struct ll_vec files; /* struct ll_inspect_file */
+    struct ll_vec txns;  /* struct ll_inspect_txn, oldest first */
+    struct ll_map maps;  /* page number of an allocation map -> struct ll_inspect_map * */
+    bool maps_redone;
+    unsigned char *page; /* the one that was asked for last */
+};
+
+/* inspect.c */
+/* The registered or learned layout of a name's bytes; NULL: none. */
+const struct lladd_field *ll_inspect_fields(const struct ll_name *, bool undo);
+
+/* inspect_log.c */
+/* Reads the log from the checkpoint to its end: catalogue, transactions, fences, pins; and what redo
+ * would have to do. Damage is noted in the view; only a lack of memory is an error. */
+int ll_inspect_survey(struct lladd_inspect *, struct lladd_error *);
+/* Passes every record from the first at or behind `from` on to fn; 0 at the end of the log. */
+typedef int ll_inspect_visit(void *ctx, const struct ll_record *);
+int ll_inspect_walk(struct lladd_inspect *, lladd_lsn from, ll_inspect_visit *, void *ctx,
+                    struct lladd_error *);
+/* The transaction of this id if it has not ended. */
+const struct ll_inspect_txn *ll_inspect_txn_of(const struct lladd_inspect *, lladd_lsn id);
+
+/* inspect_page.c */
+/* Reads page n into bytes: 0, LLADD_OUT_OF_RANGE or LLADD_READ_FAILED. */
+int ll_inspect_read_page(struct lladd_inspect *, uint64_t n, unsigned char *bytes,
+                         struct lladd_error *);
+/* 0 or what is wrong with the page, as far as the page itself, the catalogue and the log's end tell. */
+int ll_inspect_judge_page(struct lladd_inspect *, lladd_pageno, const unsigned char *bytes,
+                          struct lladd_error *);
+/* What the page is used for; false if its map cannot be read. Fails only for want of memory. */
+int ll_inspect_use(struct lladd_inspect *, lladd_pageno, enum lladd_page_use *, bool *known,
+                   struct lladd_error *);
+void ll_inspect_free_maps(struct lladd_inspect *);
+/* Is the record about the contents of a page? */
+static inline bool ll_inspect_about_page(const struct ll_record *rec)
+{
+    return rec->page != LLADD_NO_PAGE &&
+           (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR || rec->kind == LL_REC_IMAGE);
+}
+/* Does redo begin with it, whatever was on the page? */
+static inline bool ll_inspect_is_base(const struct ll_record *rec)
+{
+    return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
+}
+
+#endif

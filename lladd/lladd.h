@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_LLADD_H
+#define LLADD_LLADD_H
+/**
+ * @file
+ * @brief The public interface: databases, transactions, updates, top actions, two-phase commit.
+ *
+ * Conventions. Functions return 0 or a negative code (error.h). Handle first, outputs last. A call
+ * that fails with a misuse or resource error has changed nothing (API-1). Errors of a transaction's
+ * calls are in lladd_txn_error; a call on a shared handle takes a nullable `struct lladd_error *`
+ * last. A database handle may be used by any number of threads; a transaction by one at a time, not
+ * necessarily the same. Isolation between transactions is the caller's (paper, section 2.1).
+ * @ingroup lladd
+ */
+#include <lladd/device.h>
+#include <lladd/error.h>
+#include <lladd/op.h>
+#include <lladd/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LLADD_VERSION_MAJOR 0
+#define LLADD_VERSION_MINOR 1
+#define LLADD_VERSION_PATCH 0
+/** "0.1.0" */
+LLADD_API const char *lladd_version(void);
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/** What lladd_commit waits for. WAL order is kept in all of them (docs/durability.md). */
+enum lladd_durability {
+    LLADD_DURABILITY_DEFAULT = 0,
+    LLADD_DURABLE = 1,      /**< on the device: survives power loss */
+    LLADD_DURABLE_OS = 2,   /**< handed to the operating system: survives the process */
+    LLADD_DURABLE_LATER = 3 /**< in the process; durable some time later, in order */
+};
+
+enum lladd_frames {
+    LLADD_FRAMES_AUTO = 0,
+    LLADD_FRAMES_RESERVED = 1, /**< reserved address space, one state word a page */
+    LLADD_FRAMES_HEAP = 2      /**< heap arena and hash table: small budgets, 32-bit machines */
+};
+
+enum {
+    LLADD_OPT_NO_THREADS = 1,      /**< background work only in lladd_maintain and in callers */
+    LLADD_OPT_MUST_EXIST = 2,      /**< do not create */
+    LLADD_OPT_MUST_NOT_EXIST = 4,  /**< create or LLADD_EXISTS */
+    LLADD_OPT_ATOMIC_PAGES = 8,    /**< the device never tears a page: no page images in the log */
+    LLADD_OPT_LOG_FULL_ERROR = 16  /**< at the log limit: LLADD_LOG_FULL at once instead of waiting */
+};
+
+enum lladd_phase {
+    LLADD_PHASE_ANALYSIS = 1,
+    LLADD_PHASE_REDO = 2,
+    LLADD_PHASE_OBJECTS = 3,
+    LLADD_PHASE_UNDO = 4,
+    LLADD_PHASE_DONE = 5
+};
+
+/** Recovery goes on: called now and then, from the thread that opens. */
+typedef void lladd_progress_fn(void *ctx, enum lladd_phase, lladd_lsn at, unsigned percent);
+/** One line of recovery's transcript of decisions, without newline. */
+typedef void lladd_transcript_fn(void *ctx, const char *line);
+
+struct lladd_registry;
+
+/** Zero means default, everywhere. Use LLADD_OPTIONS_INIT. */
+struct lladd_options {
+    size_t struct_size;
+    uint32_t flags;
+    uint32_t page_size;        /**< 4096 to 65536, a power of two; at creation only. Default 4096 */
+    uint64_t cache_bytes;      /**< budget of the page cache, tables included. Default 64 MiB */
+    uint64_t log_ring_bytes;   /**< log buffer, a power of two; longest record is a quarter.
+                                    Default 8 MiB */
+    uint64_t log_segment_min;  /**< first log segment, a power of two from 4096. Default 1 MiB */
+    uint64_t log_segment_max;  /**< segments double up to this. Default 64 MiB */
+    uint64_t log_limit_bytes;  /**< most log on disk. Default 4 GiB; UINT64_MAX: none */
+    uint64_t checkpoint_bytes; /**< a checkpoint after so much log: bounds recovery.
+                                    Default 64 MiB */
+    uint32_t redo_threads;     /**< Default: the processors online, at most 8 */
+    enum lladd_frames frames;
+    enum lladd_durability durability; /**< default of transactions; DEFAULT means LLADD_DURABLE */
+    struct lladd_device *device;      /**< not NULL: used instead of POSIX files below `dir` */
+    const struct lladd_allocator *allocator;
+    const struct lladd_world *world;
+    lladd_progress_fn *progress;
+    lladd_transcript_fn *transcript;
+    void *callback_ctx;              /**< for the two above */
+    struct lladd_registry *registry; /**< filled by lladd_register*; lladd_options_release frees it */
+};
+
+#define LLADD_OPTIONS_INIT_SIZE sizeof(struct lladd_options)
+#ifdef __cplusplus
+#define LLADD_OPTIONS_INIT \
+    lladd_options { sizeof(struct lladd_options) }
+#else
+#define LLADD_OPTIONS_INIT \
+    { \
+        .struct_size = sizeof(struct lladd_options) \
+    }
+#endif
+
+/** Adds an operation (page type, class, participant, extension) to what lladd_open will know.
+ *  Registering the same descriptor twice is fine; the same name and version with another descriptor
+ *  is LLADD_BAD_REGISTRATION, as is a contradictory one. Copies nothing: descriptors must outlive the
+ *  handles opened with these options. */
+LLADD_API int lladd_register(struct lladd_options *, const struct lladd_op *,
+                             struct lladd_error *);
+LLADD_API int lladd_register_page_type(struct lladd_options *, const struct lladd_page_type *,
+                                       struct lladd_error *);
+LLADD_API int lladd_register_class(struct lladd_options *, const struct lladd_object_class *,
+                                   struct lladd_error *);
+LLADD_API int lladd_register_participant(struct lladd_options *, const struct lladd_participant *,
+                                         struct lladd_error *);
+LLADD_API int lladd_register_extension(struct lladd_options *, const struct lladd_extension *,
+                                       struct lladd_error *);
+/** Frees the registry. Open handles are not affected. */
+LLADD_API void lladd_options_release(struct lladd_options *);
+
+/* ---- databases --------------------------------------------------------------------------------- */
+
+/** Opens the database in directory `dir`, creating it if the directory is absent or empty, and
+ *  recovers it: when it returns 0, every acknowledged commit is there, nothing else is, prepared
+ *  transactions are in doubt (REC-1). `options` may be NULL. LLADD_LOCKED names the holder's pid;
+ *  LLADD_NO_OPERATION the operation, before any page is touched. */
+LLADD_API int lladd_open(const char *dir, const struct lladd_options *options,
+                         struct lladd_db **out, struct lladd_error *err);
+/** Aborts open transactions, leaves prepared ones in doubt, takes a checkpoint so that the next open
+ *  has nothing to redo, releases everything. The handle is gone whatever is returned; an error means
+ *  that the next open has to recover. No other thread may be using the handle. */
+LLADD_API int lladd_close(struct lladd_db *);
+/** Releases the handle without writing anything: as if the process had died here. */
+LLADD_API void lladd_kill(struct lladd_db *);
+/** The first cause of the handle's poison; 0 and *err untouched if it is healthy. */
+LLADD_API int lladd_db_error(struct lladd_db *, struct lladd_error *err);
+LLADD_API uint32_t lladd_page_size(const struct lladd_db *);
+LLADD_API uint64_t lladd_page_count(const struct lladd_db *);
+/** 16 bytes, made at creation. */
+LLADD_API void lladd_db_uuid(const struct lladd_db *, unsigned char out[16]);
+/** The state an extension's attach made; NULL if it is not registered with this handle. */
+LLADD_API void *lladd_state(struct lladd_db *, const struct lladd_extension *);
+/** Memory, time and chance of the handle, for extensions. */
+LLADD_API void *lladd_alloc(struct lladd_db *, size_t);
+LLADD_API void *lladd_resize(struct lladd_db *, void *, size_t);
+LLADD_API void lladd_free(struct lladd_db *, void *);
+LLADD_API uint64_t lladd_now_ns(struct lladd_db *);
+/** The id of a registered operation: LLADD_NOT_FOUND if it is not. */
+LLADD_API int lladd_op_lookup(struct lladd_db *, const char *name, uint32_t version,
+                              lladd_op_id *out);
+/** Takes a fuzzy checkpoint now and truncates the log as far as nobody pins it. */
+LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);
+/** One step of background work, for handles without threads; *more (nullable): there is more. */
+LLADD_API int lladd_maintain(struct lladd_db *, bool *more, struct lladd_error *);
+
+/* ---- transactions ------------------------------------------------------------------------------ */
+
+struct lladd_txn_options {
+    size_t struct_size;
+    bool read_only;   /**< updates are refused; commit waits for what it may have seen (TXN-1) */
+    bool system;      /**< a structure's own: not aborted with a user's, marked in the log */
+    enum lladd_durability durability;
+    const char *owner; /**< free text for the prepare record, at most 63 bytes */
+};
+#define LLADD_TXN_OPTIONS_INIT_SIZE sizeof(struct lladd_txn_options)
+#ifdef __cplusplus
+#define LLADD_TXN_OPTIONS_INIT \
+    lladd_txn_options { sizeof(struct lladd_txn_options) }
+#else
+#define LLADD_TXN_OPTIONS_INIT \
+    { \
+        .struct_size = sizeof(struct lladd_txn_options) \
+    }
+#endif
+
+/** options may be NULL. Writes nothing until the first update. */
+LLADD_API int lladd_begin(struct lladd_db *, const struct lladd_txn_options *,
+                          struct lladd_txn **out, struct lladd_error *);
+/** Returns 0 when the transaction is durable (or as its durability says). Consumes the handle when
+ *  it returns 0 or poison; otherwise the transaction is as it was. */
+LLADD_API int lladd_commit(struct lladd_txn *);
+/** Atomic and ordered when it returns, durable when lladd_wait(*out) has returned 0. Consumes the
+ *  handle like lladd_commit. *out is 0 when there is nothing to wait for. */
+LLADD_API int lladd_commit_async(struct lladd_txn *, lladd_lsn *out);
+LLADD_API int lladd_wait(struct lladd_db *, lladd_lsn, struct lladd_error *);
+/** Rolls back. Never fails for lack of space or memory (REC-3). Consumes the handle like commit. */
+LLADD_API int lladd_abort(struct lladd_txn *);
+LLADD_API int lladd_savepoint(struct lladd_txn *, lladd_savepoint_id *out);
+/** Takes back everything since the savepoint, open top actions included; the savepoint stays.
+ *  LLADD_DEAD_SAVEPOINT if the action that contains it has closed (OP-6). */
+LLADD_API int lladd_rollback_to(struct lladd_txn *, lladd_savepoint_id);
+/** The last error of a call on this transaction; valid until its next call. */
+LLADD_API const struct lladd_error *lladd_txn_error(const struct lladd_txn *);
+/** The transaction's own struct, for extensions to report into (lladd_error_set). */
+LLADD_API struct lladd_error *lladd_txn_error_out(struct lladd_txn *);
+LLADD_API struct lladd_db *lladd_txn_db(const struct lladd_txn *);
+/** LSN of its first record: its id in log and tools; 0 if it has written nothing. */
+LLADD_API lladd_lsn lladd_txn_id(const struct lladd_txn *);
+
+/* ---- pages and updates --------------------------------------------------------------------------- */
+
+enum lladd_latch { LLADD_LATCH_SHARED = 0, LLADD_LATCH_EXCLUSIVE = 1 };
+
+/** Pins and latches a page. Exclusive is for lladd_update_page; the bytes are read-only outside redo
+ *  and undo in either mode (OP-1). */
+LLADD_API int lladd_fix(struct lladd_db *, lladd_pageno, enum lladd_latch, struct lladd_page **out,
+                        struct lladd_error *);
+LLADD_API void lladd_unfix(struct lladd_db *, struct lladd_page *, enum lladd_latch);
+LLADD_API struct lladd_view lladd_page_view(const struct lladd_page *);
+/** Does the view have this page type (by name, in this database)? */
+LLADD_API bool lladd_page_is(struct lladd_db *, struct lladd_view, const char *page_type);
+/** The type number the database gave to a page type; 0 if none yet. */
+LLADD_API uint16_t lladd_page_type_number(struct lladd_db *, const char *page_type);
+LLADD_API void lladd_prefetch(struct lladd_db *, lladd_pageno, uint64_t n);
+
+/** Runs the operation: latch, prepare, log, redo, stamp (OP-1..3; paper, section 2.2.2). */
+LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
+                           size_t len);
+/** The same on a page the caller holds exclusively. Never waits for log space: take it with
+ *  lladd_log_credit before latching. */
+LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
+                                const void *args, size_t len);
+/** Log space for `count` further records of the operation, page images included. Not under a page
+ *  latch (BUF-3). */
+LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
+
+#define LLADD_NO_OP UINT32_MAX
+
+/** A nested top action: between begin and end several pages change with physical undo; once it is
+ *  closed, it is taken back only by the logical undo given at its end. Nests. */
+struct lladd_action {
+    uint64_t private_[4];
+};
+LLADD_API int lladd_nta_begin(struct lladd_txn *, struct lladd_action *);
+/** Closes the innermost action. `op` (of undo kind LOGICAL) and its undo bytes are what takes it back
+ *  from now on; LLADD_NO_OP: nothing does. LLADD_BAD_STATE if it is not the innermost. */
+LLADD_API int lladd_nta_end(struct lladd_txn *, struct lladd_action *, lladd_op_id op,
+                            const void *undo, size_t len);
+/** Takes back the innermost action physically and closes it. */
+LLADD_API int lladd_nta_abort(struct lladd_txn *, struct lladd_action *);
+
+/** The paper's lighter mechanism (section 2.4): first the logical inverse as an undo-only record,
+ *  then redo-only records of which every prefix is consistent. The operation's compensate must be
+ *  idempotent and restartable (OP-5). */
+LLADD_API int lladd_log_undo_only(struct lladd_txn *, lladd_op_id, const void *undo, size_t len);
+/** lladd_update without undo, whatever the operation's undo kind: its undo bytes are not logged. */
+LLADD_API int lladd_log_redo_only(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
+                                  size_t len);
+
+/* ---- two-phase commit ------------------------------------------------------------------------------ */
+
+/** A global transaction id; an X/Open XID fits. */
+struct lladd_gid {
+    int64_t format;          /**< not -1 */
+    uint32_t gtrid_length;   /**< 1 to 64 */
+    uint32_t bqual_length;   /**< 0 to 64 */
+    unsigned char data[128]; /**< gtrid, then bqual */
+};
+
+/** Promises that the transaction can be committed or aborted whatever happens: durable when it
+ *  returns 0. After it only commit and abort are legal. LLADD_EXISTS if the id is in use;
+ *  LLADD_OPEN_ACTION inside a top action. */
+LLADD_API int lladd_prepare(struct lladd_txn *, const struct lladd_gid *);
+
+struct lladd_in_doubt_info {
+    struct lladd_gid gid;
+    lladd_lsn txn;
+    int64_t prepared_us; /**< wall clock, microseconds since 1970 */
+    bool claimed;        /**< somebody has its handle */
+    char owner[64];
+};
+typedef int lladd_in_doubt_fn(void *ctx, const struct lladd_in_doubt_info *);
+/** Calls fn for every transaction that is prepared and not finished. Not 0 stops with that code. */
+LLADD_API int lladd_in_doubt(struct lladd_db *, lladd_in_doubt_fn *, void *ctx,
+                             struct lladd_error *);
+/** Hands out an in-doubt transaction found by recovery, once (then LLADD_BUSY); commit or abort it. */
+LLADD_API int lladd_claim(struct lladd_db *, const struct lladd_gid *, struct lladd_txn **out,
+                          struct lladd_error *);
+
+/* ---- for extensions (DESIGN 2a) ---------------------------------------------------------------------- */
+
+/** Makes `state` the transaction's state of a participant (once per transaction; LLADD_EXISTS). */
+LLADD_API int lladd_join(struct lladd_txn *, const struct lladd_participant *, void *state);
+/** What lladd_join gave; NULL if it has not joined. */
+LLADD_API void *lladd_joined(const struct lladd_txn *, const struct lladd_participant *);
+
+/** Ties a logged object record to the moment its effect is in memory. */
+struct lladd_token {
+    uint64_t private_[2];
+};
+/** Logs a record of an object that is not a page. The caller then changes its object and says so with
+ *  lladd_applied, before its next call on the transaction; until then lladd_applied_lsn waits. *lsn gets the record's LSN. */
+LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_class *,
+                               uint64_t object, struct lladd_span redo, struct lladd_span undo,
+                               struct lladd_token *, lladd_lsn *lsn);
+LLADD_API void lladd_applied(struct lladd_txn *, struct lladd_token *);
+/** Logs tagged bytes without redo or undo, for readers of the log. The tag gets a place in the
+ *  catalogue. *lsn is nullable. */
+LLADD_API int lladd_log_note(struct lladd_txn *, const char *tag, struct lladd_span, lladd_lsn *lsn);
+/** End of the stable log. */
+LLADD_API lladd_lsn lladd_durable_lsn(struct lladd_db *);
+/** Nothing below it is logged but not yet applied. */
+LLADD_API lladd_lsn lladd_applied_lsn(struct lladd_db *);
+
+/** The newest commit all of whose predecessors are visible; held until released. */
+LLADD_API int lladd_snapshot_acquire(struct lladd_db *, lladd_lsn *out, struct lladd_error *);
+LLADD_API int lladd_snapshot_release(struct lladd_db *, lladd_lsn);
+/** The oldest snapshot held, or the newest commit if none is. */
+LLADD_API lladd_lsn lladd_snapshot_oldest(struct lladd_db *);
+
+/** A record as readers of the log see it. Spans live until the cursor's next call. */
+struct lladd_log_entry {
+    lladd_lsn lsn, prev, txn, undo_next;
+    uint64_t page;      /**< LLADD_NO_PAGE if none */
+    lladd_lsn page_prev;
+    unsigned kind;      /**< see lladd_log_kind_name */
+    uint32_t depth;
+    const char *op;     /**< operation or class name; NULL if none */
+    uint32_t op_version;
+    struct lladd_span redo, undo;
+};
+struct lladd_log_cursor;
+/** A cursor over the log at or after `from` (0: the oldest). `name` (nullable): only records of this
+ *  operation, class or note tag. The log is not kept for it: pin what must stay. */
+LLADD_API int lladd_log_open(struct lladd_db *, lladd_lsn from, const char *name,
+                             struct lladd_log_cursor **out, struct lladd_error *);
+/** LLADD_END behind the last durable record. */
+LLADD_API int lladd_log_next(struct lladd_log_cursor *, struct lladd_log_entry *,
+                             struct lladd_error *);
+LLADD_API int lladd_log_read(struct lladd_log_cursor *, lladd_lsn, struct lladd_log_entry *,
+                             struct lladd_error *);
+LLADD_API void lladd_log_close(struct lladd_log_cursor *);
+LLADD_API const char *lladd_log_kind_name(unsigned kind);
+
+/** Keeps the log from `lsn` on under a name until lladd_pin_clear; durable when it returns, survives
+ *  restart. Setting a name again moves it. LLADD_OUT_OF_RANGE if that part is gone. */
+LLADD_API int lladd_pin_set(struct lladd_db *, const char *name, lladd_lsn lsn,
+                            struct lladd_error *);
+LLADD_API int lladd_pin_clear(struct lladd_db *, const char *name, struct lladd_error *);
+
+/** What keeps the log from being truncated further. */
+struct lladd_pinner {
+    const char *kind; /**< "page", "transaction", "prepared", "class", "pin", "checkpoint" */
+    lladd_lsn lsn;
+    uint64_t age_bytes;
+    lladd_lsn txn;
+    uint64_t page;
+    char name[64]; /**< gid in hex, class or pin name */
+};
+LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
+
+/** Bulk writing (DESIGN 9): redo of earlier lives of pages [first, first+n) will never touch them again.
+ *  Part of the transaction; call before lladd_bulk_write. */
+LLADD_API int lladd_fence(struct lladd_txn *, lladd_pageno first, uint64_t n);
+/** Writes whole pages past the log. `page_type` NULL: raw, the bytes are the extension's; else PAGED:
+ *  the library fills in the page headers. Durable after lladd_bulk_sync, which must precede the commit
+ *  that publishes them. */
+LLADD_API int lladd_bulk_write(struct lladd_txn *, lladd_pageno first, uint64_t n,
+                               const char *page_type, void *bytes);
+LLADD_API int lladd_bulk_sync(struct lladd_txn *);
+LLADD_API int lladd_bulk_read(struct lladd_db *, lladd_pageno first, uint64_t n, bool raw,
+                              void *bytes, struct lladd_error *);
+/** Extends the page file to hold `pages` pages; space for them is then never missing. */
+LLADD_API int lladd_extend(struct lladd_db *, uint64_t pages, struct lladd_error *);
+/** Forgets cached copies of freed pages; their contents are never written. After the freeing commit is
+ *  durable. */
+LLADD_API int lladd_discard(struct lladd_db *, lladd_pageno first, uint64_t n);
+
+/* ---- statistics -------------------------------------------------------------------------------------- */
+
+struct lladd_stats {
+    size_t struct_size;
+    uint64_t begun, committed, aborted, prepared, active, in_doubt;
+    uint64_t log_tail, log_durable, log_oldest, log_bytes, log_records, log_groups, log_syncs,
+        log_segments, log_disk_bytes, log_waits, undo_reserved;
+    uint64_t checkpoints, checkpoint_lsn, redo_bytes; /**< log since the last checkpoint's redo start */
+    uint64_t pages, cache_hits, cache_misses, pages_read, pages_written, page_syncs, evictions,
+        repairs, dirty_pages, cache_bytes, page_images;
+    uint64_t recovered_records, recovered_redone, recovered_undone_txns, recovery_ns;
+};
+/** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
+LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *);
+/** Every statistic as name and value ("log.syncs", "op.counter.add.count"); not 0 stops. */
+typedef int lladd_stat_fn(void *ctx, const char *name, uint64_t value);
+LLADD_API int lladd_stat_each(struct lladd_db *, lladd_stat_fn *, void *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

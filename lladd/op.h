@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_OP_H
+#define LLADD_OP_H
+/**
+ * @file
+ * @brief What an extension hands to the library: operations, page types, object classes,
+ * transaction participants.
+ *
+ * Identity is always *name and version*. The library assigns numbers, remembers them in the log's
+ * catalogue, and refuses to open a database whose log needs a name that is not registered, before
+ * any page is touched. Descriptors are read when the database is opened and must live until it is
+ * closed; the library keeps pointers to them.
+ * @ingroup lladd
+ */
+#include <lladd/error.h>
+#include <lladd/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct lladd_db;
+struct lladd_txn;
+struct lladd_sink;
+
+/** How a field is stored: little-endian, without padding, one after the other. */
+enum lladd_field_type {
+    LLADD_FIELD_END = 0,
+    LLADD_FIELD_U8 = 1,
+    LLADD_FIELD_U16 = 2,
+    LLADD_FIELD_U32 = 3,
+    LLADD_FIELD_U64 = 4,
+    LLADD_FIELD_I64 = 5,
+    LLADD_FIELD_PAGE = 6,    /**< page number, 8 bytes */
+    LLADD_FIELD_LSN = 7,     /**< 8 bytes */
+    LLADD_FIELD_BYTES16 = 8, /**< u16 length, then that many bytes */
+    LLADD_FIELD_REST = 9,    /**< everything that is left; last field only */
+    LLADD_FIELD_TEXT = 10    /**< like REST, shown as text where it is printable */
+};
+
+/** One field of an operation's redo or undo bytes. Arrays end with {NULL, LLADD_FIELD_END}. The
+ *  layout is logged with the name, so that tools print records without the application. */
+struct lladd_field {
+    const char *name;
+    enum lladd_field_type type;
+};
+
+/** Which bytes of a record are meant. */
+enum lladd_span_kind { LLADD_SPAN_REDO = 0, LLADD_SPAN_UNDO = 1 };
+
+/** How an update is taken back. Must be written out; 0 is refused. */
+enum lladd_undo_kind {
+    LLADD_UNDO_NONE = 1,   /**< never undone (redo-only; paper, section 2.4) */
+    LLADD_UNDO_PAGE = 2,   /**< `undo` on the same page, physically or physiologically */
+    LLADD_UNDO_LOGICAL = 3 /**< `compensate`: ordinary calls, wherever the data is by then */
+};
+
+/** Where `prepare` builds its record: first the redo bytes, then the undo bytes. */
+struct lladd_draft {
+    unsigned char *bytes;
+    size_t max; /**< record_max of the operation */
+    size_t redo_len, undo_len;
+    struct lladd_error *error; /**< for lladd_error_set */
+};
+
+/** Room for len redo bytes; call before lladd_draft_undo. NULL if record_max does not allow it. */
+static inline void *lladd_draft_redo(struct lladd_draft *d, size_t len)
+{
+    if (len > d->max)
+        return NULL;
+    d->redo_len = len;
+    return d->bytes;
+}
+/** Room for len undo bytes behind the redo bytes. NULL if record_max does not allow it. */
+static inline void *lladd_draft_undo(struct lladd_draft *d, size_t len)
+{
+    if (len > d->max - d->redo_len)
+        return NULL;
+    d->undo_len = len;
+    return d->bytes + d->redo_len;
+}
+
+/** Fills *err (nullable) and returns code: how callbacks and extensions report. */
+LLADD_API int lladd_error_set(struct lladd_error *err, int code, const char *fmt, ...)
+    LLADD_PRINTF(3, 4);
+
+/** An operation: the unit of logging, redo and undo (paper, sections 2.1 to 2.4). */
+struct lladd_op {
+    size_t struct_size;   /**< sizeof(struct lladd_op) */
+    const char *name;     /**< "counter.add"; at most 63 bytes of [a-z0-9_.-] */
+    uint32_t version;     /**< of the redo and undo bytes; from 1 */
+    void *ctx;            /**< given to every callback but validate, redo, undo and check */
+    const char *page_type; /**< the record only goes to pages of this type; NULL: any formatted page.
+                                With undo_kind LOGICAL or NONE and no redo: no page at all */
+    bool formats;         /**< turns any page into a fresh one of page_type: redo starts from a zeroed
+                               body whatever was there; undo_kind NONE or LOGICAL */
+    const struct lladd_field *redo_fields; /**< NULL: unstructured */
+    const struct lladd_field *undo_fields;
+    uint32_t record_max;  /**< most redo plus undo bytes of one record */
+    enum lladd_undo_kind undo_kind;
+    /** May fail; looks at the latched page, builds redo AND undo bytes (OP-3). NULL: the arguments
+     *  are the redo bytes, and with LLADD_UNDO_PAGE the undo bytes too. `args` is what the caller of
+     *  lladd_update passed, not logged unless copied into the draft, and may carry out-pointers. Of a
+     *  page that is about to be formatted there is nothing to see: page.bytes is NULL. */
+    int (*prepare)(void *ctx, struct lladd_view page, struct lladd_span args,
+                   struct lladd_draft *draft);
+    /** Do these redo or undo bytes fit this page? Runs before every redo and undo of stored bytes
+     *  (OP-7); after true, redo and undo may not read or write outside the page whatever the bytes
+     *  are. NULL only for operations without page. For logical undo bytes `page.bytes` is NULL. */
+    bool (*validate)(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span bytes);
+    /** Cannot fail; one page and logged bytes; pure (OP-1, OP-4). Also the forward operation. */
+    void (*redo)(struct lladd_page *page, struct lladd_span redo);
+    /** LLADD_UNDO_PAGE: as pure as redo. */
+    void (*undo)(struct lladd_page *page, struct lladd_span undo);
+    /** LLADD_UNDO_LOGICAL: ordinary calls on the transaction; the library closes them with a
+     *  compensation record. Interrupted by a crash, it is rolled back and run again. */
+    int (*compensate)(void *ctx, struct lladd_txn *txn, struct lladd_span undo);
+    uint32_t undo_log_max;   /**< LOGICAL: most log bytes compensate writes (payload plus 128 a record) */
+    uint32_t undo_pages_max; /**< LOGICAL: most pages it fixes at a time */
+    bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
+    /** Zeroes bytes of a scratch copy that may differ between redo and the page as it was. */
+    void (*mask)(void *ctx, struct lladd_page *scratch);
+    /** Extra text for tools. Nullable: the field layout is printed anyway. */
+    void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
+};
+
+/** A page format, known to the page header by number and to everybody else by name. */
+struct lladd_page_type {
+    size_t struct_size;
+    const char *name;
+    uint32_t version;
+    void *ctx;
+    /** The unused bytes [*begin, *end) of a page, left out of images; must lie in the body. Nullable */
+    void (*hole)(struct lladd_view page, uint32_t *begin, uint32_t *end);
+    bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
+    void (*mask)(void *ctx, struct lladd_page *scratch);
+    void (*describe)(void *ctx, struct lladd_sink *, struct lladd_view page);
+    /** A page of the type came from disk; *private_ is the frame's own pointer. Nullable */
+    int (*loaded)(void *ctx, struct lladd_view page, void **private_, struct lladd_error *);
+    /** On the writer's copy before it is checksummed; holds no latch of the core. May change bytes
+     *  of bulk-written pages only (OP-1). Nullable */
+    void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);
+    /** The frame is given up, or the page is about to be formatted anew; frees *private_. Nullable */
+    void (*evicted)(void *ctx, lladd_pageno page, void **private_);
+};
+
+/** Things that are recoverable but are not pages (DESIGN 2a): a memtable, a mapping table. */
+struct lladd_object_class {
+    size_t struct_size;
+    const char *name;
+    uint32_t version;
+    void *ctx;
+    /** Called before recovery asks anything of the class. Nullable */
+    int (*attach)(void *ctx, struct lladd_db *, struct lladd_error *);
+    /** Answers, after page redo, below which LSN all effects are already durable: object redo starts
+     *  there. Also asked at checkpoints: the log is kept from the smallest answer on. */
+    lladd_lsn (*durable_lsn)(void *ctx, struct lladd_db *);
+    /** Repeats history, in LSN order. */
+    int (*redo)(void *ctx, struct lladd_db *, lladd_lsn, uint64_t object, struct lladd_span redo);
+    /** Takes back a record, at rollback and recovery (txn NULL when recovery repeats history); must not
+     *  fail but for lack of memory. NULL: the class's records have no undo. */
+    int (*undo)(void *ctx, struct lladd_txn *, lladd_lsn compensation, uint64_t object,
+                struct lladd_span undo);
+    /** A checkpoint is being taken: write what bounds redo, if the class has any. Nullable */
+    int (*checkpoint)(void *ctx, struct lladd_db *);
+    /** Please make everything older than lsn durable; may do it later. Nullable */
+    void (*advance)(void *ctx, struct lladd_db *, lladd_lsn);
+    void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
+};
+
+/** Per-transaction state of an extension: locks, memtables, deferred frees (DESIGN 2a). `state` is
+ *  what lladd_join gave. After aborted or durable the state is never used again. */
+struct lladd_participant {
+    size_t struct_size;
+    const char *name;
+    uint32_t version;
+    void *ctx;
+    /** Writes what must survive in the prepare record: appends to the sink. Nullable */
+    int (*prepare)(void *ctx, void *state, struct lladd_txn *, struct lladd_sink *);
+    /** Recovery, before lladd_open returns: the blob of a transaction in doubt; join it again. */
+    int (*in_doubt)(void *ctx, struct lladd_txn *, struct lladd_span blob);
+    /** The commit record has its LSN. Called in commit-LSN order, one at a time; must be short. */
+    void (*logged)(void *ctx, void *state, lladd_lsn commit);
+    /** The commit is durable; called once, in commit-LSN order. */
+    void (*durable)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
+    /** The transaction is completely rolled back. */
+    void (*aborted)(void *ctx, void *state, struct lladd_db *);
+    void (*rolled_back_to)(void *ctx, void *state, struct lladd_txn *, lladd_savepoint_id);
+};
+
+/** Everything one extension brings, and its state on each database handle. */
+struct lladd_extension {
+    size_t struct_size;
+    const char *name;
+    uint32_t version;
+    void *ctx;
+    const struct lladd_op *const *ops; /**< NULL-terminated arrays; each may be NULL */
+    const struct lladd_page_type *const *page_types;
+    const struct lladd_object_class *const *classes;
+    const struct lladd_participant *const *participants;
+    /** Makes the per-handle state; before recovery, nothing can be read yet. Nullable */
+    int (*attach)(void *ctx, struct lladd_db *, void **state, struct lladd_error *);
+    /** Once, in the transaction that creates the database. Nullable */
+    int (*create)(void *ctx, struct lladd_txn *, void *state);
+    /** Recovery is over; transactions in doubt are known; may run transactions. Nullable */
+    int (*recovered)(void *ctx, struct lladd_db *, void *state, struct lladd_error *);
+    /** The handle is being closed, all transactions have ended. Nullable */
+    void (*detach)(void *ctx, struct lladd_db *, void *state);
+    /** Is the page in use? At most one extension answers: the allocator (BUF-5). Nullable */
+    int (*is_allocated)(void *ctx, struct lladd_db *, void *state, lladd_pageno, bool *out,
+                        struct lladd_error *);
+};
+
+/** Where describe callbacks and blobs go. */
+struct lladd_sink {
+    void *ctx;
+    /** 0 or an error code; after a failure the sink swallows everything. */
+    int (*write)(void *ctx, const void *bytes, size_t len);
+    int failed;
+};
+LLADD_API int lladd_sink_write(struct lladd_sink *, const void *bytes, size_t len);
+LLADD_API int lladd_sink_printf(struct lladd_sink *, const char *fmt, ...) LLADD_PRINTF(2, 3);
+
+/** Prints bytes laid out as fields ("delta=3 key=\"a\""); false if they do not fit the layout. */
+LLADD_API bool lladd_fields_print(const struct lladd_field *, struct lladd_span,
+                                  struct lladd_sink *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

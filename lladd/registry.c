@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Registration: descriptors are checked here, once, so that everybody behind can rely on them. */
+#include "recovery/registry.h"
+#include "lladd/db_private.h"
+
+#include <string.h>
+
+static int check_name(const char *what, const char *name, uint32_t version, struct lladd_error *err)
+{
+    size_t len = name ? strlen(name) : 0;
+    if (len == 0 || len > 63)
+        return ll_fail(err, LLADD_BAD_REGISTRATION, "%s: a name has 1 to 63 bytes", what);
+    for (size_t i = 0; i < len; i++) {
+        char c = name[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-'))
+            return ll_fail(err, LLADD_BAD_REGISTRATION,
+                           "%s \"%s\": a name consists of a-z, 0-9, '_', '.' and '-'", what, name);
+    }
+    if (version == 0)
+        return ll_fail(err, LLADD_BAD_REGISTRATION, "%s \"%s\": versions count from 1", what, name);
+    return 0;
+}
+
+int ll_registry_push(struct lladd_registry *reg, uint8_t kind, const void *desc,
+                     struct lladd_error *err)
+{
+    const struct lladd_page_type *head = desc; /* every descriptor begins alike */
+    if (reg->n == reg->cap) {
+        size_t cap = reg->cap ? reg->cap * 2 : 64;
+        struct ll_registered *p = ll_resize(&reg->env, reg->items, cap * sizeof *p);
+        if (!p)
+            return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+        reg->items = p;
+        reg->cap = cap;
+    }
+    struct ll_registered *r = &reg->items[reg->n++];
+    r->kind = kind;
+    r->desc = desc;
+    r->name = head->name;
+    r->version = head->version;
+    return 0;
+}
+
+int ll_registry_add(struct lladd_registry *reg, uint8_t kind, const void *desc,
+                    struct lladd_error *err)
+{
+    const struct lladd_page_type *head = desc;
+    for (size_t i = 0; i < reg->n; i++) {
+        struct ll_registered *r = &reg->items[i];
+        if (r->kind != kind || r->version != head->version || strcmp(r->name, head->name) != 0)
+            continue;
+        if (r->desc == desc)
+            return 0;
+        return ll_fail(err, LLADD_BAD_REGISTRATION,
+                       "\"%s\" version %u is registered already, with another descriptor",
+                       head->name, head->version);
+    }
+    return ll_registry_push(reg, kind, desc, err);
+}
+
+static int registry_of(struct lladd_options *o, struct lladd_error *err)
+{
+    if (!o || o->struct_size < sizeof *o)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "options: use LLADD_OPTIONS_INIT");
+    if (o->registry)
+        return 0;
+    struct ll_env env;
+    ll_env_init(&env, o->allocator, o->world, false);
+    o->registry = ll_alloc_zero(&env, sizeof *o->registry);
+    if (!o->registry)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    o->registry->env = env;
+    return 0;
+}
+
+static int check_fields(const struct lladd_op *op, const struct lladd_field *f,
+                        struct lladd_error *err)
+{
+    for (size_t n = 0; f && f->name; f++, n++) {
+        bool last = f[1].name == NULL;
+        if (f->type <= LLADD_FIELD_END || f->type > LLADD_FIELD_TEXT || strlen(f->name) > 63 ||
+            n >= 255 || ((f->type == LLADD_FIELD_REST || f->type == LLADD_FIELD_TEXT) && !last))
+            return ll_fail(err, LLADD_BAD_REGISTRATION, "operation \"%s\": field \"%s\" is wrong",
+                           op->name, f->name);
+    }
+    return 0;
+}
+
+static int check_op(const struct lladd_op *op, struct lladd_error *err)
+{
+    int rc = check_name("operation", op->name, op->version, err);
+    if (!rc)
+        rc = check_fields(op, op->redo_fields, err);
+    if (!rc)
+        rc = check_fields(op, op->undo_fields, err);
+    if (rc)
+        return rc;
+    const char *wrong = NULL;
+    if (op->undo_kind < LLADD_UNDO_NONE || op->undo_kind > LLADD_UNDO_LOGICAL)
+        wrong = "undo_kind must be written out";
+    else if (op->undo_kind == LLADD_UNDO_PAGE && (!op->undo || !op->redo))
+        wrong = "undo kind PAGE needs undo and redo";
+    else if (op->undo_kind == LLADD_UNDO_LOGICAL && (!op->compensate || op->undo_log_max == 0))
+        wrong = "undo kind LOGICAL needs compensate and undo_log_max";
+    else if (op->undo_kind != LLADD_UNDO_PAGE && op->undo)
+        wrong = "undo is given but undo_kind is not PAGE";
+    else if (op->undo_kind != LLADD_UNDO_LOGICAL && op->compensate)
+        wrong = "compensate is given but undo_kind is not LOGICAL";
+    else if (!op->redo && op->undo_kind != LLADD_UNDO_LOGICAL)
+        wrong = "redo is missing";
+    else if (op->redo && !op->validate)
+        wrong = "redo is given but not validate (OP-7)";
+    else if (op->formats && (!op->page_type || op->undo_kind == LLADD_UNDO_PAGE))
+        wrong = "formats needs a page type, and page undo makes no sense with it";
+    else if (op->record_max > (1u << 22))
+        wrong = "record_max is beyond 4 MiB";
+    return wrong ? ll_fail(err, LLADD_BAD_REGISTRATION, "operation \"%s\": %s", op->name, wrong) : 0;
+}
+
+static int add(struct lladd_options *o, uint8_t kind, const char *what, const void *desc,
+               size_t want, struct lladd_error *err)
+{
+    const struct lladd_page_type *head = desc;
+    int rc = registry_of(o, err);
+    if (!rc && (!head || head->struct_size < want))
+        rc = ll_fail(err, LLADD_BAD_REGISTRATION, "%s: struct_size is missing", what);
+    if (!rc)
+        rc = check_name(what, head->name, head->version, err);
+    return rc ? rc : ll_registry_add(o->registry, kind, desc, err);
+}
+
+int lladd_register(struct lladd_options *o, const struct lladd_op *op, struct lladd_error *err)
+{
+    int rc = registry_of(o, err);
+    if (!rc && (!op || op->struct_size < sizeof *op))
+        rc = ll_fail(err, LLADD_BAD_REGISTRATION, "operation: struct_size is missing");
+    if (!rc)
+        rc = check_op(op, err);
+    return rc ? rc : ll_registry_add(o->registry, LL_NAME_OP, op, err);
+}
+
+int lladd_register_page_type(struct lladd_options *o, const struct lladd_page_type *t,
+                             struct lladd_error *err)
+{
+    return add(o, LL_NAME_PAGE_TYPE, "page type", t, sizeof *t, err);
+}
+
+int lladd_register_class(struct lladd_options *o, const struct lladd_object_class *c,
+                         struct lladd_error *err)
+{
+    if (c && c->struct_size >= sizeof *c && !c->redo)
+        return ll_fail(err, LLADD_BAD_REGISTRATION, "class: redo is missing");
+    return add(o, LL_NAME_CLASS, "class", c, sizeof *c, err);
+}
+
+int lladd_register_participant(struct lladd_options *o, const struct lladd_participant *p,
+                               struct lladd_error *err)
+{
+    return add(o, LL_NAME_PARTICIPANT, "participant", p, sizeof *p, err);
+}
+
+int lladd_register_extension(struct lladd_options *o, const struct lladd_extension *e,
+                             struct lladd_error *err)
+{
+    size_t before = o && o->registry ? o->registry->n : 0;
+    int rc = 0;
+    if (!e || e->struct_size < sizeof *e)
+        return ll_fail(err, LLADD_BAD_REGISTRATION, "extension: struct_size is missing");
+    for (size_t i = 0; !rc && e->page_types && e->page_types[i]; i++)
+        rc = lladd_register_page_type(o, e->page_types[i], err);
+    for (size_t i = 0; !rc && e->ops && e->ops[i]; i++)
+        rc = lladd_register(o, e->ops[i], err);
+    for (size_t i = 0; !rc && e->classes && e->classes[i]; i++)
+        rc = lladd_register_class(o, e->classes[i], err);
+    for (size_t i = 0; !rc && e->participants && e->participants[i]; i++)
+        rc = lladd_register_participant(o, e->participants[i], err);
+    if (!rc)
+        rc = add(o, LL_REGISTERED_EXTENSION, "extension", e, sizeof *e, err);
+    if (rc && o && o->registry)
+        o->registry->n = before; /* all or nothing */
+    return rc;
+}
+
+void lladd_options_release(struct lladd_options *o)
+{
+    if (!o || !o->registry)
+        return;
+    struct ll_env env = o->registry->env;
+    ll_free(&env, o->registry->items);
+    ll_free(&env, o->registry);
+    o->registry = NULL;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_SYNC_H
+#define LLADD_SYNC_H
+/**
+ * @file
+ * @brief All synchronisation of the library and of its extensions goes through here (THR-1).
+ *
+ * Latches have ranks: a thread that holds a latch may only take one of a higher rank (equal rank
+ * is refused too). Debug builds (LLADD_DEBUG) check that and know the owner. Shared words use the
+ * lladd_atomic_* functions, so that a build with scheduling hooks sees every access.
+ * @ingroup util
+ */
+#include <lladd/types.h>
+
+#include <pthread.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Ranks of the library's own latches, in the order in which they may be taken. Extensions use
+ *  LLADD_RANK_EXTENSION + n (taken before any latch of the core). */
+enum lladd_rank {
+    LLADD_RANK_EXTENSION = 1000,
+    LLADD_RANK_DATABASE = 2000,   /**< open, close, registries */
+    LLADD_RANK_CHECKPOINT = 2100, /**< one checkpoint at a time */
+    LLADD_RANK_COMMIT = 2200,     /**< commit order */
+    LLADD_RANK_TXN_TABLE = 2300,
+    LLADD_RANK_CATALOGUE = 2400,
+    LLADD_RANK_PAGE = 3000,       /**< page latches (counted, not ordered among themselves) */
+    LLADD_RANK_BUFFER = 4000,
+    LLADD_RANK_BUFFER_IO = 4100,
+    LLADD_RANK_LOG = 5000,
+    LLADD_RANK_LOG_SEGMENTS = 5100,
+    LLADD_RANK_DEVICE = 6000,
+    LLADD_RANK_LEAF = 9000
+};
+
+struct lladd_mutex {
+    pthread_mutex_t m;
+    const char *name;
+    uint32_t rank;
+    uint32_t held;  /**< debug builds: 1 while owned */
+    uint64_t owner; /**< debug builds: the thread that owns it */
+    /** Debug builds: what the same thread took before and holds still. */
+    struct lladd_mutex *below;
+};
+
+struct lladd_cond {
+    pthread_cond_t c;
+};
+
+struct lladd_thread {
+    pthread_t t;
+    bool started;
+};
+
+/** 0 or LLADD_NO_MEMORY. `name` must live as long as the mutex. */
+LLADD_API int lladd_mutex_init(struct lladd_mutex *, uint32_t rank, const char *name);
+LLADD_API void lladd_mutex_destroy(struct lladd_mutex *);
+LLADD_API void lladd_mutex_lock(struct lladd_mutex *);
+/** Any rank will do, since it never waits. */
+LLADD_API bool lladd_mutex_trylock(struct lladd_mutex *);
+LLADD_API void lladd_mutex_unlock(struct lladd_mutex *);
+/** Debug builds: does the calling thread hold it? Release builds: true. */
+LLADD_API bool lladd_mutex_mine(const struct lladd_mutex *);
+
+/** 0 or LLADD_NO_MEMORY. */
+LLADD_API int lladd_cond_init(struct lladd_cond *);
+LLADD_API void lladd_cond_destroy(struct lladd_cond *);
+/** The mutex must be the one of highest rank that the thread holds. May return for no reason. */
+LLADD_API void lladd_cond_wait(struct lladd_cond *, struct lladd_mutex *);
+/** False if `ns` nanoseconds passed without a signal. */
+LLADD_API bool lladd_cond_wait_for(struct lladd_cond *, struct lladd_mutex *, uint64_t ns);
+LLADD_API void lladd_cond_signal(struct lladd_cond *);
+LLADD_API void lladd_cond_broadcast(struct lladd_cond *);
+
+/** 0 or LLADD_NO_THREAD. The new thread takes no signals: they are for the program's threads. */
+LLADD_API int lladd_thread_start(struct lladd_thread *, void *(*fn)(void *), void *arg);
+/** Waits for its end; does nothing for one that was not started or was joined. */
+LLADD_API void lladd_thread_join(struct lladd_thread *);
+LLADD_API void lladd_yield(void);
+
+/** Sleeps while *word == expected, until woken with a matching bit, or `ns` (0: for ever) passed.
+ *  May return early for no reason; the caller looks again. */
+LLADD_API void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns);
+/** Wakes up to n sleepers whose bits meet `bits`. */
+LLADD_API void lladd_word_wake(const uint32_t *word, int n, uint32_t bits);
+
+static inline uint32_t lladd_atomic_load32(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+static inline void lladd_atomic_store32(uint32_t *p, uint32_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+static inline uint64_t lladd_atomic_load64(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+static inline void lladd_atomic_store64(uint64_t *p, uint64_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+static inline uint64_t lladd_atomic_load64_relaxed(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+static inline void lladd_atomic_store64_relaxed(uint64_t *p, uint64_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+/** Sequentially consistent; returns the value before. */
+static inline uint64_t lladd_atomic_add64(uint64_t *p, uint64_t v)
+{
+    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
+}
+static inline uint64_t lladd_atomic_sub64(uint64_t *p, uint64_t v)
+{
+    return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);
+}
+static inline uint32_t lladd_atomic_add32(uint32_t *p, uint32_t v)
+{
+    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
+}
+/** Sequentially consistent; returns the value before. */
+static inline uint32_t lladd_atomic_exchange32(uint32_t *p, uint32_t v)
+{
+    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
+}
+static inline uint64_t lladd_atomic_exchange64(uint64_t *p, uint64_t v)
+{
+    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
+}
+/** For counters that are only looked at: orders nothing. */
+static inline void lladd_atomic_count64(uint64_t *p, uint64_t v)
+{
+    __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+}
+/** Pointers of any type: acquire, release. */
+#define lladd_atomic_load_ptr(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define lladd_atomic_store_ptr(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+/** Acquire-release; *expected gets what was there. */
+static inline bool lladd_atomic_cas64(uint64_t *p, uint64_t *expected, uint64_t v)
+{
+    return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+}
+static inline bool lladd_atomic_cas32(uint32_t *p, uint32_t *expected, uint32_t v)
+{
+    return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+}
+/** Raises *p to at least v. */
+static inline void lladd_atomic_max64(uint64_t *p, uint64_t v)
+{
+    uint64_t old = lladd_atomic_load64(p);
+    while (old < v && !lladd_atomic_cas64(p, &old, v)) {
+    }
+}
+static inline void lladd_atomic_fence(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+static inline void lladd_cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

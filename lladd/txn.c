@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Transactions as the public sees them: begin, commit, abort, savepoints, joining. */
+#include "lladd/db_private.h"
+
+#include <string.h>
+
+int ll_txn_enter(struct lladd_txn *txn)
+{
+    if (LL_UNLIKELY(!txn || txn->magic != LL_TXN_MAGIC))
+        return LLADD_CLOSED;
+    int rc = ll_core_check(txn->core, &txn->err);
+    if (LL_UNLIKELY(rc))
+        return rc;
+    if (LL_LIKELY(lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only) ||
+        txn->rolling_back)
+        return 0;
+    if (txn->read_only)
+        return ll_fail(&txn->err, LLADD_READ_ONLY, "the transaction is read-only");
+    return ll_fail(&txn->err, LLADD_BAD_STATE, "the transaction is prepared: commit or abort it");
+}
+
+int lladd_begin(struct lladd_db *db, const struct lladd_txn_options *o, struct lladd_txn **out,
+                struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    if (rc)
+        return rc;
+    if (!out || (o && (o->struct_size < sizeof *o || o->durability > LLADD_DURABLE_LATER)))
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "transaction options are wrong");
+    if (o && o->owner && strlen(o->owner) > 63)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "an owner tag has at most 63 bytes");
+    struct lladd_txn *txn;
+    rc = ll_txn_new(&db->core, &txn, err);
+    if (rc)
+        return rc;
+    txn->durability = (uint8_t)db->durability;
+    if (o) {
+        txn->read_only = o->read_only;
+        txn->system = o->system;
+        if (o->durability)
+            txn->durability = (uint8_t)o->durability;
+        if (o->owner) {
+            txn->owner = ll_strdup(&db->core.env, o->owner);
+            if (!txn->owner) {
+                ll_txn_release(txn);
+                return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a transaction");
+            }
+        }
+    }
+    *out = txn;
+    return 0;
+}
+
+/* ---- the end --------------------------------------------------------------------------------------- */
+
+static int may_end(struct lladd_txn *txn)
+{
+    if (!txn || txn->magic != LL_TXN_MAGIC)
+        return LLADD_CLOSED;
+    if (txn->rolling_back)
+        return ll_fail(&txn->err, LLADD_BAD_STATE, "a compensation may not end its transaction");
+    return 0;
+}
+
+static int wait_for(struct ll_core *core, lladd_lsn lsn, unsigned durability,
+                    struct lladd_error *err)
+{
+    switch (durability) {
+    case LLADD_DURABLE_LATER:
+        return ll_core_check(core, err);
+    case LLADD_DURABLE_OS:
+        return ll_log_write(core->log, lsn, err);
+    default:
+        return ll_log_force(core->log, lsn, err);
+    }
+}
+
+/* A transaction that wrote nothing: what it has seen must last (TXN-1). */
+static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
+{
+    struct ll_core *core = txn->core;
+    *out = lladd_lsn_of(lladd_atomic_load64(&core->txns.visible));
+    if (wait && out->v) {
+        int rc = wait_for(core, *out, txn->durability, &txn->err);
+        if (rc) {
+            ll_txn_release(txn);
+            return rc;
+        }
+    }
+    for (size_t i = 0; i < txn->n_joined; i++) {
+        const struct lladd_participant *p = txn->joined[i].participant;
+        if (p->durable)
+            p->durable(p->ctx, txn->joined[i].state, core->db, *out);
+    }
+    __atomic_fetch_add(&core->txns.committed, 1, __ATOMIC_RELAXED);
+    ll_txn_release(txn);
+    return 0;
+}
+
+static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
+{
+    int rc = may_end(txn);
+    if (rc)
+        return rc;
+    struct ll_core *core = txn->core;
+    if (txn->n_actions)
+        return ll_fail(&txn->err, LLADD_OPEN_ACTION, "a nested top action is still open");
+    rc = ll_core_check(core, &txn->err);
+    if (rc) {
+        ll_txn_release(txn);
+        return rc;
+    }
+    if (txn->id.v == 0)
+        return commit_nothing(txn, wait, out);
+    bool drain = false;
+    rc = ll_core_credit(core, &txn->credit, ll_record_bound(0, 0), &txn->err);
+    if (!rc)
+        rc = ll_txn_log_commit(txn, out, &drain);
+    if (rc) {
+        if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
+            ll_txn_release(txn);
+        return rc;
+    }
+    unsigned durability = txn->durability;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    ll_txn_release(txn);
+    ll_background_poll(ll_db_of(core));
+    if (wait)
+        rc = wait_for(core, *out, drain ? LLADD_DURABLE : durability, &why);
+    else if (drain)
+        rc = ll_log_force(core->log, *out, &why);
+    if (!rc && (drain || (wait && durability == LLADD_DURABLE)))
+        ll_txns_drain(core);
+    return rc;
+}
+
+int lladd_commit(struct lladd_txn *txn)
+{
+    lladd_lsn lsn;
+    return commit(txn, true, &lsn);
+}
+
+int lladd_commit_async(struct lladd_txn *txn, lladd_lsn *out)
+{
+    lladd_lsn lsn = {0};
+    int rc = commit(txn, false, &lsn);
+    if (!rc && out)
+        *out = lsn;
+    return rc;
+}
+
+int lladd_wait(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    if (!rc && lsn.v)
+        rc = ll_log_force(db->core.log, lsn, err);
+    if (!rc)
+        ll_txns_drain(&db->core);
+    return rc;
+}
+
+int lladd_abort(struct lladd_txn *txn)
+{
+    int rc = may_end(txn);
+    if (rc)
+        return rc;
+    rc = ll_core_check(txn->core, &txn->err);
+    if (rc) {
+        ll_txn_release(txn); /* the next open takes its effects back */
+        return rc;
+    }
+    return ll_txn_abort(txn);
+}
+
+/* ---- savepoints ------------------------------------------------------------------------------------- */
+
+int lladd_savepoint(struct lladd_txn *txn, lladd_savepoint_id *out)
+{
+    int rc = ll_txn_enter(txn);
+    if (rc)
+        return rc;
+    if (!out)
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "out is NULL");
+    if (txn->n_savepoints == txn->cap_savepoints) {
+        size_t cap = txn->cap_savepoints ? txn->cap_savepoints * 2 : 4;
+        struct ll_savepoint *p =
+            ll_resize(&txn->core->env, txn->savepoints, cap * sizeof *p);
+        if (!p)
+            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a savepoint");
+        txn->savepoints = p;
+        txn->cap_savepoints = cap;
+    }
+    struct ll_savepoint *sp = &txn->savepoints[txn->n_savepoints++];
+    sp->id = txn->next_id++;
+    sp->undo_next = txn->undo_next;
+    sp->undo_used = txn->undo_used;
+    sp->actions = txn->n_actions;
+    *out = sp->id;
+    return 0;
+}
+
+int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
+{
+    int rc = ll_txn_enter(txn);
+    if (rc)
+        return rc;
+    size_t i = txn->n_savepoints;
+    while (i > 0 && txn->savepoints[i - 1].id != id)
+        i--;
+    if (i == 0)
+        return ll_fail(&txn->err, LLADD_DEAD_SAVEPOINT, "savepoint %llu does not exist any more",
+                       (unsigned long long)id);
+    struct ll_savepoint sp = txn->savepoints[i - 1];
+    rc = ll_rollback(txn, sp.undo_next);
+    if (rc)
+        return rc;
+    txn->depth -= (uint32_t)(txn->n_actions - sp.actions);
+    txn->n_actions = sp.actions;
+    txn->n_savepoints = i;
+    for (size_t k = 0; k < txn->n_joined; k++) {
+        const struct lladd_participant *p = txn->joined[k].participant;
+        if (p->rolled_back_to)
+            p->rolled_back_to(p->ctx, txn->joined[k].state, txn, id);
+    }
+    return 0;
+}
+
+/* ---- participants ------------------------------------------------------------------------------------- */
+
+int lladd_join(struct lladd_txn *txn, const struct lladd_participant *p, void *state)
+{
+    if (!txn || txn->magic != LL_TXN_MAGIC)
+        return LLADD_CLOSED;
+    if (!ll_catalogue_by_desc(txn->core, LL_NAME_PARTICIPANT, p))
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "the participant is not registered");
+    for (size_t i = 0; i < txn->n_joined; i++)
+        if (txn->joined[i].participant == p)
+            return ll_fail(&txn->err, LLADD_EXISTS, "\"%s\" has joined already", p->name);
+    if (txn->n_joined == txn->cap_joined) {
+        size_t cap = txn->cap_joined ? txn->cap_joined * 2 : 2;
+        struct ll_joined *j = ll_resize(&txn->core->env, txn->joined, cap * sizeof *j);
+        if (!j)
+            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a participant");
+        txn->joined = j;
+        txn->cap_joined = cap;
+    }
+    txn->joined[txn->n_joined].participant = p;
+    txn->joined[txn->n_joined++].state = state;
+    return 0;
+}
+
+void *lladd_joined(const struct lladd_txn *txn, const struct lladd_participant *p)
+{
+    for (size_t i = 0; i < txn->n_joined; i++)
+        if (txn->joined[i].participant == p)
+            return txn->joined[i].state;
+    return NULL;
+}
+
+const struct lladd_error *lladd_txn_error(const struct lladd_txn *txn)
+{
+    return &txn->err;
+}
+
+struct lladd_error *lladd_txn_error_out(struct lladd_txn *txn)
+{
+    return &txn->err;
+}
+
+struct lladd_db *lladd_txn_db(const struct lladd_txn *txn)
+{
+    return txn->core->db;
+}
+
+lladd_lsn lladd_txn_id(const struct lladd_txn *txn)
+{
+    return txn->id;
+}

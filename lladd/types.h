@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_TYPES_H
+#define LLADD_TYPES_H
+/**
+ * @file
+ * @brief The words every other header is made of: LSNs, page numbers, spans, views.
+ * @ingroup lladd
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define LLADD_API __attribute__((visibility("default")))
+#define LLADD_MUST_CHECK __attribute__((warn_unused_result))
+#define LLADD_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define LLADD_API
+#define LLADD_MUST_CHECK
+#define LLADD_PRINTF(f, a)
+#endif
+
+/** Log sequence number: bytes of log payload since the database was created. Starts above 0,
+ *  never wraps, never reused (rule LOG-1). 0 means "none". */
+typedef struct {
+    uint64_t v;
+} lladd_lsn;
+
+/** Number of a page in the page file. Page 0 is the root page. */
+typedef struct {
+    uint64_t v;
+} lladd_pageno;
+
+/** An operation as this handle knows it: the index of its registration, built-in operations
+ *  first. Valid for one database handle only; the log stores names and versions. */
+typedef uint32_t lladd_op_id;
+
+/** Names a savepoint inside its transaction. */
+typedef uint64_t lladd_savepoint_id;
+
+static inline lladd_lsn lladd_lsn_of(uint64_t v)
+{
+    lladd_lsn lsn;
+    lsn.v = v;
+    return lsn;
+}
+
+static inline lladd_pageno lladd_page_of(uint64_t v)
+{
+    lladd_pageno page;
+    page.v = v;
+    return page;
+}
+
+/** No page: the value no page has. */
+#define LLADD_NO_PAGE UINT64_MAX
+
+/** Bytes owned by somebody else, valid for the length of the call they are passed to. */
+struct lladd_span {
+    const void *data;
+    size_t len;
+};
+
+static inline struct lladd_span lladd_span_of(const void *data, size_t len)
+{
+    struct lladd_span s;
+    s.data = data;
+    s.len = len;
+    return s;
+}
+
+/** Bytes of page before the part that belongs to the page type (docs/disk-format.md). */
+#define LLADD_PAGE_HEADER 32u
+
+/** A page as redo and undo see it: the latched frame, or (debug builds, repair) a scratch copy.
+ *  Only a page type's bytes, from LLADD_PAGE_HEADER on, may be changed, and only inside redo and
+ *  undo (OP-1). */
+struct lladd_page {
+    unsigned char *bytes; /**< `size` bytes, the header included */
+    uint32_t size;        /**< the database's page size */
+    uint32_t reserved;
+    lladd_pageno number;
+};
+
+/** The same page to look at only. */
+struct lladd_view {
+    const unsigned char *bytes;
+    uint32_t size;
+    uint16_t type; /**< page type number of this database; 0 = never formatted */
+    lladd_pageno number;
+};
+
+/** First byte that belongs to the page type, and how many there are. */
+static inline unsigned char *lladd_page_body(struct lladd_page *p)
+{
+    return p->bytes + LLADD_PAGE_HEADER;
+}
+static inline const unsigned char *lladd_view_body(struct lladd_view v)
+{
+    return v.bytes + LLADD_PAGE_HEADER;
+}
+static inline uint32_t lladd_body_size(uint32_t page_size)
+{
+    return page_size - LLADD_PAGE_HEADER;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

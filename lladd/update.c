@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Updates and top actions: the paper's Tupdate (section 2.2.2) and what surrounds it. */
+#include "lladd/db_private.h"
+
+#include <lladd/bytes.h>
+#include <string.h>
+
+#define PAGE_MAX (1ull << 48)
+
+int ll_op_of(struct lladd_txn *txn, lladd_op_id op, struct ll_name **out)
+{
+    struct ll_catalogue *cat = &txn->core->cat;
+    if (LL_UNLIKELY(op >= cat->n_ids))
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "there is no operation with id %u", op);
+    *out = cat->ids[op];
+    return 0;
+}
+
+int lladd_op_lookup(struct lladd_db *db, const char *name, uint32_t version, lladd_op_id *out)
+{
+    struct ll_catalogue *cat = &db->core.cat;
+    for (size_t i = 0; i < cat->n_ids; i++) {
+        if ((version == 0 || cat->ids[i]->version == version) &&
+            strcmp(cat->ids[i]->name, name) == 0) {
+            *out = (lladd_op_id)i;
+            return 0;
+        }
+    }
+    return LLADD_NOT_FOUND;
+}
+
+/* ---- pages ---------------------------------------------------------------------------------------- */
+
+int lladd_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,
+              struct lladd_page **out, struct lladd_error *err)
+{
+    struct ll_frame *f;
+    int rc = ll_core_check(&db->core, err);
+    if (LL_LIKELY(!rc))
+        rc = ll_buffer_fix(db->core.buffer, page,
+                           latch == LLADD_LATCH_EXCLUSIVE ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED, &f,
+                           err);
+    if (LL_LIKELY(!rc))
+        *out = &f->page;
+    return rc;
+}
+
+void lladd_unfix(struct lladd_db *db, struct lladd_page *page, enum lladd_latch latch)
+{
+    ll_buffer_unfix(db->core.buffer, ll_frame_of(page),
+                    latch == LLADD_LATCH_EXCLUSIVE ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED);
+}
+
+struct lladd_view lladd_page_view(const struct lladd_page *page)
+{
+    return ll_view_of(page);
+}
+
+uint16_t lladd_page_type_number(struct lladd_db *db, const char *page_type)
+{
+    struct ll_name *n = ll_catalogue_find(&db->core, LL_NAME_PAGE_TYPE, page_type, 0);
+    return n ? (uint16_t)lladd_atomic_load32(&n->number) : 0;
+}
+
+bool lladd_page_is(struct lladd_db *db, struct lladd_view view, const char *page_type)
+{
+    struct ll_name *n = view.type ? ll_catalogue_by_number(&db->core, view.type) : NULL;
+    return n && n->kind == LL_NAME_PAGE_TYPE && strcmp(n->name, page_type) == 0;
+}
+
+void lladd_prefetch(struct lladd_db *db, lladd_pageno page, uint64_t n)
+{
+    ll_buffer_prefetch(db->core.buffer, page, n);
+}
+
+/* ---- updates --------------------------------------------------------------------------------------- */
+
+static int check_page_op(struct lladd_txn *txn, const struct ll_name *name, lladd_pageno page)
+{
+    const struct lladd_op *op = name->desc;
+    if (LL_UNLIKELY(!op->redo))
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "operation \"%s\" changes no page", op->name);
+    if (LL_UNLIKELY(page.v >= PAGE_MAX))
+        return ll_fail_page(&txn->err, LLADD_OUT_OF_RANGE, page, "page %llu: no such page",
+                            (unsigned long long)page.v);
+    return 0;
+}
+
+/* Check, on a latched page: prepare, and in debug builds whether the operation keeps its promises. */
+static int check(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
+                 struct lladd_span args, struct lladd_draft *d)
+{
+    int rc = ll_core_prepare(txn, name, ll_view_of(&f->page), args, d);
+#ifdef LLADD_DEBUG
+    if (!rc)
+        rc = ll_contract_check(txn, name, &f->page, d);
+#endif
+    return rc;
+}
+
+/* A page about to be formatted is not looked at: what can fail fails before its frame is taken. */
+static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page,
+                  struct lladd_span args, enum ll_apply_how how)
+{
+    struct ll_core *core = txn->core;
+    struct lladd_draft d;
+    struct ll_frame *f;
+    struct lladd_view nothing = {NULL, core->page_size, 0, page};
+    int rc = ll_core_prepare(txn, name, nothing, args, &d);
+    if (!rc)
+        rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE | LL_FIX_FRESH, &f, &txn->err);
+    if (rc)
+        return rc;
+    ll_core_log_apply(txn, name, f, &d, how);
+    ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
+    return 0;
+}
+
+static int update(struct lladd_txn *txn, lladd_op_id id, lladd_pageno page, struct lladd_span args,
+                  enum ll_apply_how how)
+{
+    struct ll_name *name = NULL;
+    struct ll_frame *f;
+    struct lladd_draft d;
+    int rc = ll_txn_enter(txn);
+    if (!rc)
+        rc = ll_op_of(txn, id, &name);
+    if (!rc)
+        rc = check_page_op(txn, name, page);
+    if (!rc)
+        rc = ll_core_reserve_for(txn, name, 1);
+    if (LL_UNLIKELY(rc))
+        return rc;
+    struct ll_core *core = txn->core;
+    if (((const struct lladd_op *)name->desc)->formats)
+        return format(txn, name, page, args, how);
+    rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE, &f, &txn->err);
+    if (LL_UNLIKELY(rc))
+        return rc;
+    rc = check(txn, name, f, args, &d);
+    if (LL_LIKELY(!rc))
+        ll_core_log_apply(txn, name, f, &d, how);
+    ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
+    ll_log_credit_trim(core->log, &txn->credit);
+    return rc;
+}
+
+int lladd_update(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, const void *args,
+                 size_t len)
+{
+    return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_NORMAL);
+}
+
+int lladd_log_redo_only(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, const void *args,
+                        size_t len)
+{
+    return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_REDO_ONLY);
+}
+
+int lladd_log_credit(struct lladd_txn *txn, lladd_op_id op, unsigned count)
+{
+    struct ll_name *name = NULL;
+    int rc = ll_txn_enter(txn);
+    if (!rc)
+        rc = ll_op_of(txn, op, &name);
+    return rc ? rc : ll_core_reserve_for(txn, name, count);
+}
+
+int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *held,
+                      const void *args, size_t len)
+{
+    struct ll_name *name = NULL;
+    struct lladd_draft d;
+    int rc = ll_txn_enter(txn);
+    if (!rc)
+        rc = ll_op_of(txn, id, &name);
+    if (!rc)
+        rc = check_page_op(txn, name, held->number);
+    if (rc)
+        return rc;
+    const struct lladd_op *op = name->desc;
+    struct ll_frame *f = ll_frame_of(held);
+    LL_ASSERT(ll_frame_exclusive(f));
+    uint64_t undo = txn->rolling_back ? 0
+                                      : ll_undo_need_op(op, op->record_max) +
+                                            (txn->id.v ? 0 : ll_undo_need_base());
+    if (!lladd_atomic_load32(&name->number) || txn->undo_spare < undo ||
+        txn->credit.bytes < ll_record_bound(op->record_max, 0) + ll_image_bound(txn->core) ||
+        ll_core_want_scratch(txn, op->record_max))
+        return ll_fail(&txn->err, LLADD_BAD_STATE,
+                       "operation \"%s\": take log space with lladd_log_credit before latching",
+                       op->name);
+    if (op->formats) {
+        struct lladd_view nothing = {NULL, txn->core->page_size, 0, held->number};
+        rc = ll_core_prepare(txn, name, nothing, lladd_span_of(args, len), &d);
+    } else {
+        rc = check(txn, name, f, lladd_span_of(args, len), &d);
+    }
+    if (!rc)
+        ll_core_log_apply(txn, name, f, &d, LL_APPLY_NORMAL);
+    return rc;
+}
+
+/* ---- records without a page ----------------------------------------------------------------------- */
+
+/* Space for one record with spans of these lengths and its undo; `name` may be NULL. */
+static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo, size_t undo)
+{
+    const struct lladd_op *op = name ? name->desc : NULL;
+    if (ll_record_bound(redo, undo) > ll_log_record_max(txn->core->log))
+        return ll_fail(&txn->err, LLADD_TOO_LARGE, "%zu bytes are more than a record may have",
+                       redo + undo);
+    if (op)
+        return undo > op->record_max
+                   ? ll_fail(&txn->err, LLADD_TOO_LARGE,
+                             "operation \"%s\": %zu undo bytes, its record_max is %u", op->name,
+                             undo, op->record_max)
+                   : ll_core_reserve_for(txn, name, 1);
+    return ll_core_reserve_plain(txn, ll_record_bound(redo, undo), 0);
+}
+
+static int logical_op(struct lladd_txn *txn, lladd_op_id id, struct ll_name **name)
+{
+    int rc = ll_op_of(txn, id, name);
+    if (rc)
+        return rc;
+    const struct lladd_op *op = (*name)->desc;
+    if (op->undo_kind != LLADD_UNDO_LOGICAL)
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "operation \"%s\" has no logical undo",
+                       op->name);
+    return 0;
+}
+
+int lladd_log_undo_only(struct lladd_txn *txn, lladd_op_id id, const void *undo, size_t len)
+{
+    struct ll_name *name = NULL;
+    int rc = ll_txn_enter(txn);
+    if (!rc)
+        rc = logical_op(txn, id, &name);
+    if (!rc)
+        rc = want_record(txn, name, 0, len);
+    if (rc)
+        return rc;
+    struct ll_record rec = {.kind = LL_REC_UNDO_ONLY,
+                            .flags = LL_REC_UNDO_LOGICAL,
+                            .op = name->number,
+                            .page = LLADD_NO_PAGE,
+                            .undo = lladd_span_of(undo, len)};
+    ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
+    ll_core_use_undo(txn, ll_undo_need_op(name->desc, len));
+    return 0;
+}
+
+int lladd_log_note(struct lladd_txn *txn, const char *tag, struct lladd_span bytes, lladd_lsn *lsn)
+{
+    struct ll_name *name = NULL;
+    int rc = ll_txn_enter(txn);
+    if (!rc)
+        rc = tag ? ll_catalogue_tag(txn->core, tag, &name, &txn->err)
+                 : ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "tag is NULL");
+    if (!rc)
+        rc = want_record(txn, NULL, bytes.len, 0);
+    if (rc)
+        return rc;
+    struct ll_record rec = {
+        .kind = LL_REC_NOTE, .op = name->number, .page = LLADD_NO_PAGE, .redo = bytes};
+    ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
+    if (lsn)
+        *lsn = rec.lsn;
+    return 0;
+}
+
+/* ---- nested top actions ------------------------------------------------------------------------------- */
+
+int lladd_nta_begin(struct lladd_txn *txn, struct lladd_action *out)
+{
+    int rc = ll_txn_enter(txn);
+    if (rc)
+        return rc;
+    if (!out)
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "out is NULL");
+    if (txn->n_actions == txn->cap_actions) {
+        size_t cap = txn->cap_actions ? txn->cap_actions * 2 : 4;
+        struct ll_action *p = ll_resize(&txn->core->env, txn->actions, cap * sizeof *p);
+        if (!p)
+            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a top action");
+        txn->actions = p;
+        txn->cap_actions = cap;
+    }
+    struct ll_action *a = &txn->actions[txn->n_actions++];
+    a->id = txn->next_id++;
+    a->undo_next = txn->undo_next;
+    a->undo_used = txn->id.v ? txn->undo_used : ll_undo_need_base();
+    txn->depth++;
+    memset(out, 0, sizeof *out);
+    out->private_[0] = a->id;
+    return 0;
+}
+
+static int innermost(struct lladd_txn *txn, const struct lladd_action *action)
+{
+    int rc = ll_txn_enter(txn);
+    if (rc)
+        return rc;
+    if (!action || txn->n_actions == 0 ||
+        txn->actions[txn->n_actions - 1].id != action->private_[0])
+        return ll_fail(&txn->err, LLADD_BAD_STATE, "not the innermost open top action");
+    return 0;
+}
+
+/* Savepoints made inside die with the action (OP-6). */
+static void pop_action(struct lladd_txn *txn)
+{
+    while (txn->n_savepoints && txn->savepoints[txn->n_savepoints - 1].actions >= txn->n_actions)
+        txn->n_savepoints--;
+    txn->n_actions--;
+    txn->depth--;
+}
+
+int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_id id,
+                  const void *undo, size_t len)
+{
+    struct ll_name *name = NULL;
+    int rc = innermost(txn, action);
+    if (!rc && id != LLADD_NO_OP)
+        rc = logical_op(txn, id, &name);
+    else if (!rc && len)
+        rc = ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "undo bytes without an operation");
+    if (rc)
+        return rc;
+    struct ll_action a = txn->actions[txn->n_actions - 1];
+    if (!name && a.undo_next.v == txn->undo_next.v) {
+        pop_action(txn); /* nothing in it can be undone: nothing to close */
+        return 0;
+    }
+    rc = want_record(txn, name, 8, len);
+    if (rc)
+        return rc;
+    unsigned char needed[8];
+    lladd_put64(needed, a.undo_used);
+    struct ll_record rec = {.kind = LL_REC_ACTION_END,
+                            .flags = name ? LL_REC_UNDO_LOGICAL : 0,
+                            .op = name ? name->number : 0,
+                            .page = LLADD_NO_PAGE,
+                            .undo_next = a.undo_next,
+                            .redo = lladd_span_of(needed, sizeof needed),
+                            .undo = lladd_span_of(undo, len)};
+    pop_action(txn);
+    ll_txn_append(txn, &rec, name ? lladd_lsn_of(UINT64_MAX) : a.undo_next);
+    /* The physical undo of what happened inside is not needed any more. */
+    uint64_t inside = txn->undo_used - (a.undo_used < txn->undo_used ? a.undo_used : txn->undo_used);
+    if (!txn->rolling_back) {
+        ll_txn_set_undo_used(txn, txn->undo_used - inside);
+        txn->undo_spare += inside;
+        if (name)
+            ll_core_use_undo(txn, ll_undo_need_op(name->desc, len));
+        ll_core_trim_undo(txn);
+    }
+    return 0;
+}
+
+int lladd_nta_abort(struct lladd_txn *txn, struct lladd_action *action)
+{
+    int rc = innermost(txn, action);
+    if (rc)
+        return rc;
+    rc = ll_rollback(txn, txn->actions[txn->n_actions - 1].undo_next);
+    if (!rc)
+        pop_action(txn);
+    return rc;
+}

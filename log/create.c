@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * create: making segment files.
+ *
+ * A file gets the name log/<first LSN>.seg when it is ready for use: header and zeros are written and
+ * synced under another name, then it is renamed and the directory synced. A dead segment of the right
+ * size is used again: its first header is rewritten and synced, then it is renamed, then the directory
+ * synced. What the old blocks hold cannot be taken for records of the new place, because every block
+ * and every record says its own LSN. Zeros and not a hole, so that the fdatasync of a commit finds
+ * nothing but data to write.
+ *
+ * No credit goes beyond the last segment whose creation is durable (LOG-1); so a crash finds files for
+ * every LSN that was ever handed out, and the log goes on behind them.
+ *
+ * A failure here is a resource error and leaves everything as it was. It never poisons: nothing that
+ * was acknowledged depends on it.
+ *
+ * Threads. Lists and sizes are under seg_mutex; while somebody makes a file it is released and
+ * `creating` is set, so there is one at a time.
+ */
+#include "log/log_private.h"
+
+#include <errno.h>
+
+static const unsigned char zeros[16384];
+
+/* ---- making a file -------------------------------------------------------------------------------- */
+
+/* What goes wrong here is want of something, whatever the device calls it. */
+static int fail_create(struct lladd_error *err, int rc, const char *what, const char *name)
+{
+    int code = ll_fail_io(err, rc, true, what, name);
+    if (code != LLADD_WRITE_FAILED)
+        return code;
+    if (err)
+        err->code = LLADD_NO_SPACE;
+    return LLADD_NO_SPACE;
+}
+
+static void encode_first_header(struct ll_log *log, const struct ll_log__seg *seg,
+                                unsigned char out[LL_LOG_BLOCK_HEADER])
+{
+    struct ll_log__block b = {
+        .incarnation = seg->incarnation,
+        .lsn = seg->first,
+        .first_record = seg->cut < seg->first || seg->first == log->cfg.first.v
+                            ? 0
+                            : LL_LOG_BLOCK_UNKNOWN,
+        .block_size = seg->block_size,
+        .segment_first = seg->first,
+        .cut = seg->cut,
+        .segment_size = seg->size,
+        .uuid_hash = log->uuid_hash,
+    };
+    ll_log__block_encode(&b, out);
+}
+
+static int write_zeros(struct ll_log *log, struct lladd_file *file, const unsigned char *header,
+                       uint64_t size)
+{
+    struct lladd_iovec v[64];
+    uint64_t off = 0;
+    while (off < size) {
+        int n = 0;
+        uint64_t start = off;
+        if (off == 0) {
+            v[n++] = (struct lladd_iovec){header, LL_LOG_BLOCK_HEADER};
+            off = LL_LOG_BLOCK_HEADER;
+        }
+        for (; n < 64 && off < size; n++) {
+            size_t len = size - off < sizeof zeros ? (size_t)(size - off) : sizeof zeros;
+            v[n] = (struct lladd_iovec){zeros, len};
+            off += len;
+        }
+        int rc = ll_io_pwritev(log->dev, file, v, n, start);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* Header and zeros under the temporary name, synced. */
+static int fill_new(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error *err)
+{
+    unsigned char header[LL_LOG_BLOCK_HEADER];
+    uint64_t size = 0;
+    int rc = ll_io_open(log->dev, LL_LOG_NEW_FILE, LLADD_OPEN_CREATE, &seg->file);
+    if (rc)
+        return fail_create(err, rc, "create", LL_LOG_NEW_FILE);
+    rc = ll_io_size(log->dev, seg->file, &size);
+    if (!rc && size > seg->size)
+        rc = ll_io_truncate(log->dev, seg->file, seg->size);
+    encode_first_header(log, seg, header);
+    if (!rc)
+        rc = write_zeros(log, seg->file, header, seg->size);
+    if (!rc)
+        rc = ll_point(log->env, "log.segment.create");
+    if (!rc)
+        rc = ll_io_sync(log->dev, seg->file);
+    return rc ? fail_create(err, rc, "make a log segment in", LL_LOG_NEW_FILE) : 0;
+}
+
+/* The same for a file that was a segment before. */
+static int fill_old(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__seg *old,
+                    struct lladd_error *err)
+{
+    unsigned char header[LL_LOG_BLOCK_HEADER];
+    char name[LL_LOG_NAME_SIZE];
+    ll_log__segment_name(old->name, name);
+    int rc = ll_io_open(log->dev, name, 0, &seg->file);
+    if (rc) {
+        old->size = 0;
+        return fail_create(err, rc, "open", name);
+    }
+    encode_first_header(log, seg, header);
+    rc = ll_point(log->env, "log.segment.recycle");
+    if (!rc)
+        rc = ll_io_pwrite(log->dev, seg->file, header, sizeof header, 0);
+    if (!rc)
+        rc = ll_io_sync(log->dev, seg->file);
+    return rc ? fail_create(err, rc, "use again the log segment", name) : 0;
+}
+
+/* Gives the finished file its name. */
+static int publish_file(struct ll_log *log, const struct ll_log__seg *seg, struct ll_log__seg *old,
+                        struct lladd_error *err)
+{
+    char from[LL_LOG_NAME_SIZE] = LL_LOG_NEW_FILE;
+    char name[LL_LOG_NAME_SIZE];
+    if (old)
+        ll_log__segment_name(old->name, from);
+    ll_log__segment_name(seg->first, name);
+    int rc = ll_io_rename(log->dev, from, name);
+    if (rc)
+        return fail_create(err, rc, "rename a file to", name);
+    if (old)
+        old->name = seg->first;
+    rc = ll_point(log->env, "log.segment.rename");
+    if (!rc)
+        rc = ll_io_sync_dir(log->dev, LL_LOG_DIR);
+    if (!rc)
+        return 0;
+    /* After a crash it is there or not, and nothing depends on it. */
+    if (!old)
+        (void)ll_io_unlink(log->dev, name);
+    return fail_create(err, rc, "make durable the name of", name);
+}
+
+/* seg->file is set, or nothing is left behind but perhaps the temporary file. `old` says truly what
+ * became of it: its name, and size 0 if it is of no use any more. Without the mutex. */
+static int make_file(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__seg *old,
+                     struct lladd_error *err)
+{
+    int rc = old ? fill_old(log, seg, old, err) : fill_new(log, seg, err);
+    if (!rc)
+        rc = publish_file(log, seg, old, err);
+    if (rc && seg->file) {
+        (void)ll_io_close(log->dev, seg->file); /* its contents are of no use */
+        seg->file = NULL;
+    }
+    if (rc && !old)
+        (void)ll_io_unlink(log->dev, LL_LOG_NEW_FILE); /* gives the space back if it can */
+    return rc;
+}
+
+/* ---- which file, how big -------------------------------------------------------------------------- */
+
+/* `goes_on`: behind the last segment, not behind a cut. */
+uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on)
+{
+    const struct ll_log__segments *segs = log->segs;
+    uint64_t size = log->cfg.segment_min;
+    /* After a cut small again: the open that makes it has to wait for it. */
+    if (goes_on && segs->live.len > 0)
+        size = (uint64_t)ll_log__last(segs)->size * 2;
+    if (size > log->cfg.segment_max)
+        size = log->cfg.segment_max;
+    /* With a limit on all of them, many small ones: a whole one must be given up at a time. */
+    while (log->cfg.limit_bytes && size > log->cfg.limit_bytes / 8)
+        size /= 2;
+    return (uint32_t)(size < log->cfg.segment_min ? log->cfg.segment_min : size);
+}
+
+/* Takes a dead segment that nobody reads any more, of this size or, with 0, of any. */
+static struct ll_log__seg *take_dead(struct ll_log *log, uint32_t size)
+{
+    struct ll_vec *dead = &log->segs->dead;
+    for (size_t i = 0; i < dead->len; i++) {
+        struct ll_log__seg *seg = ll_log__at(dead, i);
+        if (seg->users == 0 && (size ? seg->size == size : seg->size >= LL_LOG_SEGMENT_MIN)) {
+            ll_vec_remove_unordered(dead, i);
+            return seg;
+        }
+    }
+    return NULL;
+}
+
+static void put_dead(struct ll_log *log, struct ll_log__seg *seg)
+{
+    int rc = ll_vec_append(&log->segs->dead, &seg, 1);
+    LL_ASSERT(rc == 0); /* it was taken from there, so there is room */
+    (void)rc;
+}
+
+/* The dead segment that will least be missed: dead.len if there is none. */
+static size_t least_useful(const struct ll_log *log)
+{
+    const struct ll_vec *dead = &log->segs->dead;
+    uint32_t wanted = ll_log__next_size(log, true);
+    size_t found = dead->len;
+    for (size_t i = 0; i < dead->len; i++) {
+        const struct ll_log__seg *seg = ll_log__at(dead, i);
+        if (seg->users > 0)
+            continue;
+        found = i;
+        if (seg->size != wanted)
+            break;
+    }
+    return found;
+}
+
+bool ll_log__remove_dead(struct ll_log *log, int *rc, struct lladd_error *err)
+{
+    char name[LL_LOG_NAME_SIZE];
+    struct ll_vec *dead = &log->segs->dead;
+    size_t i = least_useful(log);
+    *rc = 0;
+    if (i == dead->len)
+        return false;
+    struct ll_log__seg *seg = ll_log__at(dead, i);
+    ll_log__segment_name(seg->name, name);
+    *rc = ll_io_unlink(log->dev, name);
+    if (*rc && *rc != -ENOENT) {
+        *rc = fail_create(err, *rc, "remove", name);
+        return false;
+    }
+    *rc = 0;
+    log->segs->disk_bytes -= seg->size;
+    ll_vec_remove_unordered(dead, i);
+    ll_log__seg_delete(log, seg);
+    return true;
+}
+
+/* Makes `size` bytes fit under the limit. LLADD_LOG_FULL if they do not. */
+static int fit_limit(struct ll_log *log, uint32_t *size, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t limit = log->cfg.limit_bytes;
+    int rc;
+    while (limit && segs->disk_bytes + *size > limit) {
+        if (ll_log__remove_dead(log, &rc, NULL))
+            continue;
+        if (*size > log->cfg.segment_min) {
+            *size /= 2;
+            continue;
+        }
+        return ll_fail(err, LLADD_LOG_FULL,
+                       "the log takes %llu bytes; the limit is %llu",
+                       (unsigned long long)segs->disk_bytes, (unsigned long long)limit);
+    }
+    return 0;
+}
+
+/* ---- making a segment ------------------------------------------------------------------------------ */
+
+/* Makes a segment out of a dead one, or of nothing. Releases the mutex meanwhile. */
+static int try_make(struct ll_log *log, uint64_t first, uint64_t cut, uint32_t size,
+                    struct ll_log__seg *old, struct ll_log__seg **out, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    struct ll_log__block b = {.incarnation = log->incarnation,
+                              .segment_first = first,
+                              .cut = cut,
+                              .segment_size = size};
+    struct ll_log__seg *seg = ll_log__seg_new(log, &b, first);
+    uint32_t old_size = old ? old->size : 0;
+    int rc;
+    if (seg) {
+        lladd_mutex_unlock(&segs->mutex);
+        rc = make_file(log, seg, old, err);
+        lladd_mutex_lock(&segs->mutex);
+    } else {
+        rc = ll_fail(err, LLADD_NO_MEMORY, "no memory for a log segment");
+    }
+    if (rc) {
+        if (seg)
+            ll_log__seg_delete(log, seg);
+        if (old) {
+            segs->disk_bytes -= old_size - old->size;
+            put_dead(log, old);
+        }
+        return rc;
+    }
+    if (old)
+        ll_log__seg_delete(log, old);
+    else
+        segs->disk_bytes += seg->size;
+    *out = seg;
+    return 0;
+}
+
+/* First choice: a dead file of the right size; then a new one; then any dead one. */
+static int make_segment(struct ll_log *log, uint64_t first, uint64_t cut, struct ll_log__seg **out,
+                        struct lladd_error *err)
+{
+    uint32_t size = ll_log__next_size(log, cut == first);
+    struct ll_log__seg *old = take_dead(log, size);
+    if (old)
+        return try_make(log, first, cut, size, old, out, err);
+    int rc = fit_limit(log, &size, err);
+    if (!rc)
+        rc = try_make(log, first, cut, size, NULL, out, err);
+    if (rc)
+        old = take_dead(log, 0);
+    return old ? try_make(log, first, cut, old->size, old, out, err) : rc;
+}
+
+/* Calls upwards without the mutex. */
+static void want_checkpoint(struct ll_log *log)
+{
+    if (!log->cfg.wants_checkpoint)
+        return;
+    lladd_mutex_unlock(&log->segs->mutex);
+    log->cfg.wants_checkpoint(log->cfg.ctx);
+    lladd_mutex_lock(&log->segs->mutex);
+}
+
+uint64_t ll_log__live_bytes(const struct ll_log__segments *segs)
+{
+    uint64_t dead = 0;
+    for (size_t i = 0; i < segs->dead.len; i++)
+        dead += ll_log__at(&segs->dead, i)->size;
+    return segs->disk_bytes - dead;
+}
+
+int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    LL_ASSERT(lladd_mutex_mine(&segs->mutex));
+    if (segs->creating) {
+        lladd_cond_wait(&segs->changed, &segs->mutex);
+        return 0;
+    }
+    if (first + log->cfg.segment_max >= LL_LOG_LSN_END)
+        return ll_fail(err, LLADD_NO_SPACE, "no LSNs are left");
+    struct ll_log__seg *seg = NULL;
+    segs->creating = true;
+    int rc = ll_vec_reserve(&segs->live, segs->live.len + 1);
+    if (rc)
+        rc = ll_fail(err, rc, "no memory for the list of log segments");
+    else
+        rc = make_segment(log, first, cut, &seg, err);
+    if (!rc) {
+        rc = ll_log__seg_insert(log, seg);
+        LL_ASSERT(rc == 0); /* reserved; nobody else inserts while `creating` is set */
+        segs->highest_end = seg->end;
+        segs->gave_up = false;
+        if (segs->granted) {
+            lladd_atomic_add64((uint64_t *)&log->undo_left, (seg->end - seg->first) * LL_LOG__FREE_BYTE);
+            lladd_atomic_store64(&log->disk_limit, segs->granted->end);
+        }
+    }
+    segs->creating = false;
+    lladd_cond_broadcast(&segs->changed);
+    uint64_t limit = log->cfg.limit_bytes;
+    if (rc == LLADD_LOG_FULL || (limit && ll_log__live_bytes(segs) > limit / 2))
+        want_checkpoint(log);
+    return rc;
+}
+

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cursor: single records of a log in any state.
+ *
+ * A record is taken from the ring if that still has it (a rollback of something recent reads no file),
+ * else from the files. The ring is looked at under ring_mutex, which keeps its space from being used
+ * again; the record is copied and then checked like any other.
+ *
+ * Below `written` of a log in use everything must be good. In a log that is only inspected nobody says
+ * where the end is: there the first place without a good record is the end, unless it is known that
+ * more was durable (scan.c).
+ */
+#include "log/log_private.h"
+
+#include <errno.h>
+
+struct ll_log_cursor {
+    struct ll_log *log;
+    struct ll_log__reader reader;
+    uint64_t at; /* where the last record read ended */
+};
+
+int ll_log_cursor_open(struct ll_log *log, struct ll_log_cursor **out)
+{
+    struct ll_log_cursor *c = ll_alloc_zero(log->env, sizeof *c);
+    if (!c)
+        return LLADD_NO_MEMORY;
+    c->log = log;
+    ll_log__reader_init(&c->reader, log);
+    *out = c;
+    return 0;
+}
+
+void ll_log_cursor_close(struct ll_log_cursor *c)
+{
+    if (!c)
+        return;
+    ll_log__reader_free(&c->reader);
+    ll_free(c->log->env, c);
+}
+
+int ll_log_cursor_prepare(struct ll_log_cursor *c, size_t record_bytes)
+{
+    return ll_log__reader_prepare(&c->reader, record_bytes, NULL);
+}
+
+/* ---- the ring ---------------------------------------------------------------------------------------- */
+
+enum place { IN_RING, IN_FILES, NOWHERE };
+
+/* Copies the record at lsn out of the ring, into the reader's scratch. */
+static int copy_from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *place, uint32_t *size,
+                          struct lladd_error *err)
+{
+    struct ll_log *log = c->log;
+    for (;;) {
+        bool copied = false;
+        lladd_mutex_lock(&log->ring_mutex);
+        bool published = ll_log__ring_published(log, lsn, size);
+        if (published && *size <= c->reader.scratch_capacity)
+            copied = ll_log__ring_read(log, lsn, c->reader.scratch, *size);
+        lladd_mutex_unlock(&log->ring_mutex);
+        *place = IN_RING;
+        if (copied)
+            return 0;
+        if (!published) {
+            *place = lsn < lladd_atomic_load64(&log->written) ? IN_FILES : NOWHERE;
+            return 0;
+        }
+        /* Longer than any so far. What stands there can be rubbish if lsn is no record's; its length
+         * has 24 bits at most. */
+        int rc = ll_log__reader_scratch(&c->reader, *size, err);
+        if (rc)
+            return rc;
+    }
+}
+
+static int from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *place, struct ll_record *rec,
+                     struct lladd_error *err)
+{
+    uint32_t size;
+    *place = IN_FILES;
+    if (c->log->life != LL_LOG__READY)
+        return 0;
+    int rc = copy_from_ring(c, lsn, place, &size, err);
+    if (!rc && *place == IN_RING) {
+        c->reader.available = 0; /* the scratch was overwritten */
+        rc = ll_record_decode(c->reader.scratch, size, lladd_lsn_of(lsn), c->log->salt, rec, err);
+    }
+    return rc;
+}
+
+/* ---- reading -------------------------------------------------------------------------------------------- */
+
+static int out_of_range(struct lladd_error *err, uint64_t lsn, const char *why)
+{
+    return ll_fail_lsn(err, LLADD_OUT_OF_RANGE, lladd_lsn_of(lsn), "LSN %llu %s",
+                       (unsigned long long)lsn, why);
+}
+
+/* The record at lsn; LLADD_END if nothing was written there yet, LLADD_OUT_OF_RANGE if the LSN is
+ * truncated or in a gap (reader.jump then says what follows). */
+static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *rec,
+                     struct lladd_error *err)
+{
+    struct ll_log *log = c->log;
+    struct lladd_error what = LLADD_ERROR_INIT;
+    enum place place;
+    c->reader.jump = 0;
+    int rc = from_ring(c, lsn, &place, rec, err);
+    if (rc || place == IN_RING)
+        return rc;
+    bool live = log->life == LL_LOG__READY;
+    if (place == NOWHERE)
+        return ll_fail_lsn(err, LLADD_END, lladd_lsn_of(lsn), "nothing was logged at LSN %llu yet",
+                           (unsigned long long)lsn);
+    rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
+    if (rc && !live && (rc == LLADD_END || rc == LLADD_CORRUPT_LOG)) {
+        /* Perhaps somebody has written there since we looked. */
+        ll_log__reader_forget(&c->reader);
+        rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
+    }
+    if (!rc)
+        return 0;
+    /* A segment may have been given up, and used again, while we read it. */
+    if (live && rc != LLADD_OUT_OF_RANGE && lsn < ll_log_oldest(log).v)
+        return out_of_range(err, lsn, "was truncated");
+    if (live && rc == LLADD_END)
+        return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lladd_lsn_of(lsn), "%s", what.message);
+    if (!live && (rc == LLADD_END || rc == LLADD_CORRUPT_LOG)) {
+        int damage = ll_log__judge(log, lsn, &what, err);
+        if (damage)
+            return damage;
+        return ll_fail_lsn(err, LLADD_END, lladd_lsn_of(lsn), "%s", what.message);
+    }
+    if (err)
+        *err = what;
+    return rc;
+}
+
+int ll_log_cursor_read(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record *rec,
+                       struct lladd_error *err)
+{
+    if (lsn.v % LL_RECORD_ALIGN != 0 || lsn.v >= LL_LOG_LSN_END)
+        return out_of_range(err, lsn.v, "is no record's");
+    int rc = record_at(c, lsn.v, rec, err);
+    if (rc == LLADD_END)
+        return out_of_range(err, lsn.v, "is beyond the end of the log");
+    if (!rc)
+        c->at = lsn.v + rec->size;
+    return rc;
+}
+
+int ll_log_cursor_next(struct ll_log_cursor *c, struct ll_record *rec, struct lladd_error *err)
+{
+    if (c->at == 0)
+        return ll_fail(err, LLADD_BAD_STATE, "the cursor has no position");
+    int rc;
+    do {
+        rc = record_at(c, c->at, rec, err);
+        if (rc == LLADD_OUT_OF_RANGE && c->reader.jump > c->at)
+            c->at = c->reader.jump;
+        else
+            break;
+    } while (true);
+    if (!rc)
+        c->at += rec->size;
+    return rc;
+}
+
+/* ---- seeking --------------------------------------------------------------------------------------------- */
+
+/* The header of the block that holds lsn, in the file. *begin is the block's first LSN, *before an LSN
+ * in the block before it, or *begin if there is none. LLADD_END: no header is there. */
+static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b, uint64_t *begin,
+                       uint64_t *before, struct lladd_error *err)
+{
+    unsigned char bytes[LL_LOG_BLOCK_HEADER];
+    struct ll_log__seg *seg;
+    uint64_t where;
+    int rc = ll_log__seg_find(log, lsn, &seg, &where, err);
+    if (rc)
+        return rc;
+    uint64_t index = (where - seg->first) / seg->room;
+    *begin = seg->first + index * seg->room;
+    *before = index > 0 || seg->first > ll_log_oldest(log).v ? *begin - LL_RECORD_ALIGN : *begin;
+    rc = ll_io_read_full(log->dev, seg->file, bytes, sizeof bytes, index * seg->block_size);
+    if (rc && rc != -ENODATA) {
+        char name[LL_LOG_NAME_SIZE];
+        ll_log__segment_name(seg->name, name);
+        rc = ll_fail_io(err, rc, false, "read", name);
+    } else if (rc || !ll_log__block_decode(bytes, b) || b->lsn != *begin) {
+        rc = LLADD_END;
+    }
+    ll_log__seg_release(log, seg);
+    return rc;
+}
+
+/* The first record that begins in the block that holds lsn, or, if none does or that is not known, in
+ * one before it. */
+static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *boundary,
+                         struct lladd_error *err)
+{
+    for (;;) {
+        struct ll_log__block b;
+        uint64_t begin = 0, before = 0;
+        int rc = read_header(c->log, lsn, &b, &begin, &before, err);
+        if (rc && rc != LLADD_END)
+            return rc;
+        if (!rc && b.first_record != LL_LOG_BLOCK_NONE && b.first_record != LL_LOG_BLOCK_UNKNOWN) {
+            *boundary = begin + b.first_record;
+            return 0;
+        }
+        if (before >= begin)
+            return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lladd_lsn_of(lsn),
+                               "no record is known to begin at or before LSN %llu",
+                               (unsigned long long)lsn);
+        lsn = before;
+    }
+}
+
+/* Behind damage: whatever is good. */
+static int resynchronise(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *rec,
+                         struct lladd_error *err)
+{
+    struct ll_log__reader lenient;
+    ll_log__reader_init(&lenient, c->log);
+    lenient.lenient = true;
+    int rc = ll_log__find_record(&lenient, lsn, rec, err);
+    uint64_t found = rc ? 0 : rec->lsn.v;
+    ll_log__reader_free(&lenient);
+    if (rc)
+        return rc;
+    rc = record_at(c, found, rec, err);
+    if (!rc)
+        c->at = found + rec->size;
+    return rc;
+}
+
+int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record *rec,
+                       struct lladd_error *err)
+{
+    struct ll_log__seg *seg;
+    uint64_t goal = (lsn.v + LL_RECORD_ALIGN - 1) & ~(uint64_t)(LL_RECORD_ALIGN - 1);
+    uint64_t where = goal;
+    int rc = ll_log__seg_find(c->log, goal, &seg, &where, err);
+    if (rc && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE)
+        return rc;
+    if (!rc) {
+        ll_log__seg_release(c->log, seg);
+        goal = where;
+        rc = boundary_near(c, goal, &c->at, err);
+    }
+    while (!rc) {
+        rc = ll_log_cursor_next(c, rec, err);
+        if (!rc && rec->lsn.v >= goal)
+            return 0;
+        if (rc == LLADD_END)
+            return rc;
+    }
+    if (rc == LLADD_NO_MEMORY || rc == LLADD_READ_FAILED)
+        return rc;
+    return resynchronise(c, goal, rec, err);
+}

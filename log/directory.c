@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * directory: what the log's folder says when it is opened.
+ *
+ * A segment has its name only since it was complete and synced (segment.c), so every file called
+ * <lsn>.seg once had a good first header. Three things can be seen all the same: a header that says a
+ * higher LSN than the name (a crash came between the two steps of reusing the file), a header that is
+ * no header (damage), a header of another database. A crash can also bring back files that had been
+ * removed, in any combination.
+ *
+ * Therefore the log is followed from its highest whole segment downwards: a segment says in `cut` where
+ * the log before it ends, and the segment that holds the byte before that is the one before it. Where
+ * no such segment is found, the chain begins. What lies in a gap that a cut declares is dead: its file
+ * may be used again. What lies below the chain is kept until truncation passes it, and can be read as
+ * far as it goes. The chain must reach down to the LSN from which recovery reads; what is missing for
+ * that is named.
+ *
+ * highest_end (LOG-1) is the end of the highest LSN range any of the files ever stood for.
+ */
+#include "log/log_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int ll_log__fail_seg(struct lladd_error *err, const struct ll_log__seg *seg)
+{
+    char name[LL_LOG_NAME_SIZE];
+    ll_log__segment_name(seg->name, name);
+    return ll_fail_lsn(err, seg->code, lladd_lsn_of(seg->name), "log segment \"%s\" (LSN %llu): %s",
+                       name, (unsigned long long)seg->name, seg->why);
+}
+
+/* ---- one file ---------------------------------------------------------------------------------- */
+
+static void mark_bad(struct ll_log__seg *seg, int code, const char *why)
+{
+    seg->state = LL_LOG__BAD;
+    seg->code = code;
+    seg->why = why;
+}
+
+/* Compares the header with the name and the file; decides what the segment is. */
+static void judge(struct ll_log *log, struct ll_log__seg *seg, const struct ll_log__block *b,
+                  bool whole, uint64_t file_size)
+{
+    if (!whole || b->index != 0)
+        mark_bad(seg, LLADD_CORRUPT_LOG, "its first block header is damaged");
+    else if (b->uuid_hash != log->uuid_hash)
+        mark_bad(seg, LLADD_FOREIGN_FILE, "it belongs to another database");
+    else if (file_size < b->segment_size)
+        mark_bad(seg, LLADD_MISSING_FILE, "it is shorter than its header says");
+    else if (b->segment_first < seg->name)
+        mark_bad(seg, LLADD_CORRUPT_LOG, "its header is that of an earlier segment");
+    else if (b->segment_first > seg->name)
+        seg->state = LL_LOG__DEAD; /* reused, but not renamed yet; it stands for its old place */
+}
+
+/* Reads the header of log/<name>.seg into a new segment; *out is NULL if the file has vanished. Only
+ * what is no fault of the file's is an error. */
+static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
+                 struct lladd_error *err)
+{
+    char path[LL_LOG_NAME_SIZE];
+    unsigned char bytes[LL_LOG_BLOCK_HEADER];
+    struct ll_log__block b = {.segment_first = name, .cut = name, .segment_size = LL_LOG_SEGMENT_MIN};
+    struct lladd_file *file;
+    uint64_t size = 0;
+    *out = NULL;
+    ll_log__segment_name(name, path);
+    int rc = ll_io_open(log->dev, path, log->cfg.read_only ? LLADD_OPEN_READ_ONLY : 0u, &file);
+    if (rc == -ENOENT)
+        return 0;
+    if (rc)
+        return ll_fail_io(err, rc, false, "open", path);
+    rc = ll_io_size(log->dev, file, &size);
+    int got = rc ? rc : ll_io_read_full(log->dev, file, bytes, sizeof bytes, 0);
+    if (got == -ENODATA)
+        got = 0, size = 0;
+    if (got) {
+        (void)ll_io_close(log->dev, file); /* the read's error counts */
+        return ll_fail_io(err, got, false, "read", path);
+    }
+    bool whole = size >= LL_LOG_SEGMENT_MIN && ll_log__block_decode(bytes, &b);
+    struct ll_log__block place = b;
+    if (!whole || b.segment_first != name) {
+        place.segment_first = name;
+        place.cut = name;
+    }
+    struct ll_log__seg *seg = ll_log__seg_new(log, &place, name);
+    if (!seg) {
+        (void)ll_io_close(log->dev, file);
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory for log segment \"%s\"", path);
+    }
+    seg->file = file;
+    if (size == 0)
+        mark_bad(seg, LLADD_MISSING_FILE, "it is empty");
+    else
+        judge(log, seg, &b, whole, size);
+    *out = seg;
+    return 0;
+}
+
+int ll_log__list_one(struct ll_log *log, uint64_t first, uint64_t size, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    struct ll_log__seg *seg;
+    int rc = probe(log, first, &seg, err);
+    if (rc)
+        return rc;
+    if (!seg) {
+        char path[LL_LOG_NAME_SIZE];
+        ll_log__segment_name(first, path);
+        return ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(first),
+                           "log segment \"%s\" is missing", path);
+    }
+    if (seg->state == LL_LOG__LIVE && seg->size != size)
+        mark_bad(seg, LLADD_CORRUPT_LOG, "its size is not what the control file says");
+    else if (seg->state == LL_LOG__DEAD)
+        mark_bad(seg, LLADD_CORRUPT_LOG, "its header is that of a later segment");
+    if (seg->state == LL_LOG__BAD)
+        rc = ll_log__fail_seg(err, seg);
+    else if (ll_log__seg_insert(log, seg))
+        rc = ll_fail(err, LLADD_NO_MEMORY, "no memory for a log segment");
+    if (rc) {
+        ll_log__seg_delete(log, seg);
+        return rc;
+    }
+    segs->chain = seg->first;
+    segs->highest_end = seg->end;
+    segs->disk_bytes = seg->size;
+    return 0;
+}
+
+/* ---- the directory ------------------------------------------------------------------------------ */
+
+static int note_name(void *ctx, const char *name)
+{
+    struct ll_vec *names = ctx;
+    uint64_t first;
+    if (!ll_log__parse_name(name, &first) || first >= LL_LOG_LSN_END)
+        return 0;
+    uint64_t *slot = ll_vec_push(names);
+    if (!slot)
+        return -ENOMEM;
+    *slot = first;
+    return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    uint64_t x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return x < y ? -1 : x > y;
+}
+
+static bool has_name(const struct ll_vec *v, uint64_t name)
+{
+    for (size_t i = 0; i < v->len; i++) {
+        if (ll_log__at(v, i)->name == name)
+            return true;
+    }
+    return false;
+}
+
+/* Takes what probe made into one of the lists. */
+static int take(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    if (seg->state == LL_LOG__BAD && seg->code == LLADD_FOREIGN_FILE) {
+        int rc = ll_log__fail_seg(err, seg);
+        ll_log__seg_delete(log, seg);
+        return rc;
+    }
+    int rc = seg->state == LL_LOG__DEAD ? ll_vec_append(&segs->dead, &seg, 1)
+                                        : ll_log__seg_insert(log, seg);
+    if (rc) {
+        ll_log__seg_delete(log, seg);
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
+    }
+    segs->disk_bytes += seg->size;
+    /* The end of a damaged one is a guess. */
+    if (seg->state != LL_LOG__BAD && seg->end > segs->highest_end)
+        segs->highest_end = seg->end;
+    return 0;
+}
+
+/* Files stay open only while somebody uses them; nobody does yet. */
+static void close_file(struct ll_log *log, struct ll_log__seg *seg)
+{
+    if (seg->file)
+        (void)ll_io_close(log->dev, seg->file); /* only read through this handle */
+    seg->file = NULL;
+}
+
+static int read_headers(struct ll_log *log, struct lladd_error *err)
+{
+    struct ll_vec names;
+    ll_vec_init(&names, log->env, sizeof(uint64_t));
+    int rc = log->dev->ops->list(log->dev, LL_LOG_DIR, note_name, &names);
+    if (rc)
+        rc = rc == -ENOENT ? ll_fail(err, LLADD_MISSING_FILE, "there is no directory \"log\"")
+                           : ll_fail_io(err, rc, false, "list", LL_LOG_DIR);
+    if (!rc && names.len > 1)
+        qsort(names.data, names.len, sizeof(uint64_t), compare_names);
+    for (size_t i = 0; !rc && i < names.len; i++) {
+        struct ll_log__seg *seg = NULL;
+        uint64_t name = *(uint64_t *)ll_vec_at(&names, i);
+        if (has_name(&log->segs->live, name) || has_name(&log->segs->dead, name))
+            continue;
+        rc = probe(log, name, &seg, err);
+        if (!rc && seg) {
+            close_file(log, seg);
+            rc = take(log, seg, err);
+        }
+    }
+    ll_vec_free(&names);
+    return rc;
+}
+
+/* ---- the chain ----------------------------------------------------------------------------------- */
+
+/* Index of the whole segment that holds the byte before lsn, or live.len. */
+static size_t holder(const struct ll_log__segments *segs, uint64_t lsn, size_t below)
+{
+    for (size_t i = below; i-- > 0;) {
+        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (seg->first < lsn)
+            return seg->state == LL_LOG__LIVE && lsn <= seg->end ? i : segs->live.len;
+    }
+    return segs->live.len;
+}
+
+/* Moves live[from..to) to the dead: they lie in a gap. */
+static int bury(struct ll_log__segments *segs, size_t from, size_t to)
+{
+    int rc = ll_vec_reserve(&segs->dead, segs->dead.len + (to - from));
+    if (rc)
+        return rc;
+    for (size_t i = from; i < to; i++) {
+        struct ll_log__seg *seg = ll_log__at(&segs->live, from);
+        if (seg->state == LL_LOG__BAD) { /* its size is not known, so it can only be removed */
+            segs->disk_bytes -= seg->size;
+            seg->size = 0;
+        }
+        seg->state = LL_LOG__DEAD;
+        rc = ll_vec_append(&segs->dead, &seg, 1);
+        LL_ASSERT(rc == 0); /* reserved */
+        ll_vec_remove(&segs->live, from);
+    }
+    return rc;
+}
+
+/* Ends of damaged segments, whose headers do not tell: where the next one begins. */
+static void end_the_bad(struct ll_log__segments *segs)
+{
+    for (size_t i = 0; i + 1 < segs->live.len; i++) {
+        struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (seg->state == LL_LOG__BAD)
+            seg->end = ll_log__at(&segs->live, i + 1)->cut;
+        if (seg->end < seg->first)
+            seg->end = seg->first;
+    }
+}
+
+static int follow_chain(struct ll_log *log, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    if (segs->live.len == 0)
+        return ll_fail(err, LLADD_MISSING_FILE, "there is no log segment in \"log\"");
+    size_t i = segs->live.len - 1;
+    if (ll_log__at(&segs->live, i)->state == LL_LOG__BAD && !log->cfg.read_only)
+        return ll_log__fail_seg(err, ll_log__at(&segs->live, i));
+    while (i > 0 && ll_log__at(&segs->live, i)->state == LL_LOG__LIVE) {
+        size_t before = holder(segs, ll_log__at(&segs->live, i)->cut, i);
+        if (before == segs->live.len)
+            break;
+        if (before + 1 < i && bury(segs, before + 1, i))
+            return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
+        i = before;
+    }
+    segs->chain = ll_log__at(&segs->live, i)->first;
+    end_the_bad(segs);
+    return 0;
+}
+
+/* A log that is in use and had one file opened only: whatever lies above that must be segments made
+ * ahead of time, one after the other. */
+static int check_ahead(struct ll_log *log, struct lladd_error *err)
+{
+    const struct ll_log__segments *segs = log->segs;
+    uint64_t end = segs->granted->end;
+    for (size_t i = 0; i < segs->live.len; i++) {
+        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (seg->first <= segs->granted->first)
+            continue;
+        if (seg->state == LL_LOG__BAD)
+            return ll_log__fail_seg(err, seg);
+        if (seg->first != end || seg->cut != end || seg->incarnation != log->incarnation) {
+            char name[LL_LOG_NAME_SIZE];
+            ll_log__segment_name(seg->first, name);
+            return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lladd_lsn_of(seg->first),
+                               "log segment \"%s\" does not go on where the log ends", name);
+        }
+        end = seg->end;
+    }
+    return 0;
+}
+
+/* Is what recovery needs in the chain? */
+static int check_reach(struct ll_log *log, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t from = log->start.from.v;
+    const struct ll_log__seg *base = NULL;
+    const struct ll_log__seg *bad = NULL;
+    for (size_t i = 0; i < segs->live.len; i++) {
+        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (seg->first == segs->chain)
+            base = seg;
+        if (seg->first < segs->chain && seg->state == LL_LOG__BAD)
+            bad = seg;
+    }
+    LL_ASSERT(base != NULL);
+    if (from == 0 || from >= base->first || from == base->cut)
+        return 0;
+    if (bad)
+        return ll_log__fail_seg(err, bad);
+    return ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(from),
+                       "the log segment that holds LSN %llu is missing: the log begins at %llu",
+                       (unsigned long long)from, (unsigned long long)segs->chain);
+}
+
+int ll_log__list(struct ll_log *log, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    LL_ASSERT(lladd_mutex_mine(&segs->mutex));
+    if (segs->listed)
+        return 0;
+    int rc = read_headers(log, err);
+    if (!rc && segs->granted)
+        rc = check_ahead(log, err);
+    if (!rc)
+        rc = follow_chain(log, err);
+    if (!rc && !log->cfg.read_only)
+        rc = check_reach(log, err);
+    if (!rc)
+        segs->listed = true;
+    return rc;
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * log: an append-only sequence of records, durable in groups.
+ *
+ * Words. An LSN is a position in the log, counted in bytes of payload since the database was created;
+ * positions are never used twice (LOG-1). A *segment* is a file that holds a range of LSNs, in *blocks*
+ * with a header each. A *group* is what one sync makes durable. `tail` is the next LSN to be handed out,
+ * `written` what the operating system has, `durable` what survives a power failure:
+ * durable <= written <= tail, and durable is always the end of a record.
+ *
+ * The way of a record:    credit -> reserve -> publish      -> walk, write, sync  -> durable
+ *                         (reserve.c: ring, LSN, checksum)     (group.c leads, writer.c writes)
+ * The way of space:       create.c makes files, space.c gives them out, truncation takes them back.
+ * The way back:           directory.c finds the files, scan.c reads them and finds the tail,
+ *                         reader.c and cursor.c read single records, here it is decided how to go on.
+ *
+ * Invariants, by rule:
+ *   LOG-1  granted <= end of the last segment whose creation is durable (space.c, create.c). After an
+ *          unclean stop the log goes on at the end of the highest segment, so that an LSN that was
+ *          handed out and lost is never handed out again.
+ *   LOG-2  all records of a segment have one incarnation, which salts their checksums. Whenever the
+ *          incarnation changes, a new segment begins; its header says where the log before it ends.
+ *   LOG-3  the last record of a synced group is a seal (group.c); what proves damage is in scan.c.
+ *   LOG-4  the poison (group.c).
+ *   REC-3  undo reserve (space.c).
+ *   REC-4  ll_log_start rewrites and syncs what the scan accepted beyond the newest watermark: that it
+ *          could be read does not mean that it is on the disk.
+ *
+ * Going on after an unclean stop (cut). With X the end that the scan found and E the end of the highest
+ * segment there ever was, a segment is made with first LSN E whose header says "the log before ends at
+ * X". LSNs in [X, E) do not exist. Until that segment's name is durable nothing has changed, and the next
+ * open finds the same X (the accepted log was forced before) and does the same; files that lie
+ * wholly in the gap may be used for it, which is how a full disk is survived. If nothing was ever
+ * written behind a cut, the next cut names the same X and the segment between is skipped.
+ *
+ * Going on after a clean stop: in the same segment, in the middle of a block. Nothing is read but that
+ * file's header, nothing is written before the first append is, the directory is not even listed
+ * before another segment is needed: the simulator opens databases a hundred thousand times a second.
+ *
+ * Threads. Locks: ring_mutex (LLADD_RANK_LOG), then seg_mutex (LLADD_RANK_LOG_SEGMENTS); leadership is a
+ * state of `word` and held without a lock. No lock is held during I/O, but seg_mutex while a file is
+ * opened, read for its header, or removed. Nothing here sleeps under ring_mutex.
+ */
+#include "log/log_private.h"
+
+#include <errno.h>
+
+enum { CACHE_LINE = 64, REWRITE_CHUNK = 65536, REWRITE_ALIGN = 512 };
+
+/* ---- birth and death ----------------------------------------------------------------------------------- */
+
+static bool power_of_two(uint64_t v)
+{
+    return v != 0 && (v & (v - 1)) == 0;
+}
+
+static int check_config(const struct ll_log_config *c, struct lladd_error *err)
+{
+    if (!power_of_two(c->segment_min) || c->segment_min < LL_LOG_SEGMENT_MIN ||
+        !power_of_two(c->segment_max) || c->segment_max > LL_LOG_SEGMENT_MAX ||
+        c->segment_min > c->segment_max)
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "log segments of %llu to %llu bytes: not powers of two between %u and %u",
+                       (unsigned long long)c->segment_min, (unsigned long long)c->segment_max,
+                       LL_LOG_SEGMENT_MIN, LL_LOG_SEGMENT_MAX);
+    if (!power_of_two(c->ring_bytes) || c->ring_bytes < 4096 || c->ring_bytes > UINT32_MAX)
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "a log buffer of %llu bytes: not a power of two of at least 4096",
+                       (unsigned long long)c->ring_bytes);
+    if (c->limit_bytes && c->limit_bytes < 4 * c->segment_min)
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "a log limit of %llu bytes: less than four segments of %llu",
+                       (unsigned long long)c->limit_bytes, (unsigned long long)c->segment_min);
+    if (c->first.v % LL_RECORD_ALIGN != 0 || c->first.v >= LL_LOG_LSN_END)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "a log that begins at LSN %llu",
+                       (unsigned long long)c->first.v);
+    return 0;
+}
+
+static uint64_t at_most(uint64_t v, uint64_t most)
+{
+    return v < most ? v : most;
+}
+
+static int make(const struct ll_log_config *cfg, struct ll_log **out, struct lladd_error *err)
+{
+    int rc = check_config(cfg, err);
+    if (rc)
+        return rc;
+    void *memory = ll_alloc_zero(cfg->env, sizeof(struct ll_log) + CACHE_LINE);
+    if (!memory)
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log");
+    struct ll_log *log = (struct ll_log *)(void *)(((uintptr_t)memory + CACHE_LINE - 1) &
+                                                   ~(uintptr_t)(CACHE_LINE - 1));
+    log->memory = memory;
+    log->cfg = *cfg;
+    log->env = cfg->env;
+    log->dev = cfg->dev;
+    log->uuid_hash = ll_log__uuid_hash(cfg->uuid);
+    log->incarnation = cfg->incarnation;
+    log->salt = ll_record_salt(cfg->uuid, cfg->incarnation);
+    log->ring_size = cfg->ring_bytes;
+    log->ring_chunk = at_most(cfg->ring_bytes / 8, 65536);
+    log->record_max = at_most(cfg->ring_bytes / 4, LL_RECORD_SIZE_MAX);
+    log->seal_pool = at_most(cfg->segment_min / 16, 4096);
+    if (lladd_mutex_init(&log->ring_mutex, LLADD_RANK_LOG, "log ring")) {
+        ll_free(cfg->env, memory);
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log");
+    }
+    if (ll_log__segments_init(log)) {
+        lladd_mutex_destroy(&log->ring_mutex);
+        ll_free(cfg->env, memory);
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log");
+    }
+    *out = log;
+    return 0;
+}
+
+void ll_log_close(struct ll_log *log)
+{
+    if (!log)
+        return;
+    ll_log__stop_worker(log);
+    ll_log__segments_free(log);
+    ll_log__writer_free(log);
+    ll_free(log->env, log->ring);
+    lladd_mutex_destroy(&log->ring_mutex);
+    ll_free(log->env, log->memory);
+}
+
+/* ---- going on ------------------------------------------------------------------------------------------- */
+
+/* Ready to append at lsn, in seg. */
+static int begin_at(struct ll_log *log, struct ll_log__seg *seg, uint64_t lsn,
+                    struct lladd_error *err)
+{
+    LL_ASSERT(lladd_mutex_mine(&log->segs->mutex));
+    int rc = ll_log__open_file(log, seg, err);
+    if (rc)
+        return rc;
+    ll_log__reserve_init(log, lsn);
+    ll_log__writer_init(log, seg, lsn);
+    ll_log__start_granting(log, seg);
+    log->life = LL_LOG__READY;
+    return 0;
+}
+
+int ll_log_create(const struct ll_log_config *cfg, struct ll_log **out, struct lladd_error *err)
+{
+    struct ll_log *log;
+    if (cfg->read_only)
+        return ll_fail(err, LLADD_READ_ONLY, "a log cannot be created for reading");
+    int rc = make(cfg, &log, err);
+    if (rc)
+        return rc;
+    if (log->cfg.first.v == 0)
+        log->cfg.first.v = LL_LOG_FIRST_LSN;
+    uint64_t first = log->cfg.first.v;
+    struct ll_log__segments *segs = log->segs;
+    int io = log->dev->ops->mkdir(log->dev, LL_LOG_DIR);
+    if (io == 0 || io == -EEXIST)
+        io = ll_io_sync_dir(log->dev, "");
+    if (io)
+        rc = ll_fail_io(err, io, true, "create the directory", LL_LOG_DIR);
+    lladd_mutex_lock(&segs->mutex);
+    if (!rc)
+        rc = ll_log__seg_create(log, first, first, err);
+    if (!rc) {
+        segs->listed = true;
+        segs->chain = first;
+        rc = begin_at(log, ll_log__last(segs), first, err);
+    }
+    lladd_mutex_unlock(&segs->mutex);
+    if (rc) {
+        ll_log_close(log);
+        return rc;
+    }
+    *out = log;
+    return 0;
+}
+
+/* Where lsn's byte is in the file. */
+static uint64_t offset_of(const struct ll_log__seg *seg, uint64_t lsn)
+{
+    uint64_t rel = lsn - seg->first;
+    return rel / seg->room * seg->block_size + LL_LOG_BLOCK_HEADER + rel % seg->room;
+}
+
+/* A record where a cleanly stopped log should end: the control file is older than the log. */
+static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
+                           struct lladd_error *err)
+{
+    uint64_t end = log->start.end.v;
+    unsigned char own[8];
+    if (end + 16 > seg->end)
+        return 0;
+    int rc = ll_io_read_full(log->dev, seg->file, own, sizeof own, offset_of(seg, end + 8));
+    if (rc) {
+        char name[LL_LOG_NAME_SIZE];
+        ll_log__segment_name(seg->name, name);
+        return ll_fail_io(err, rc, false, "read", name);
+    }
+    if (lladd_get64(own) != end)
+        return 0;
+    return ll_fail_lsn(err, LLADD_CORRUPT_LOG, log->start.end,
+                       "the log goes on behind LSN %llu, where the control file says it ends",
+                       (unsigned long long)end);
+}
+
+int ll_log_open(const struct ll_log_config *cfg, const struct ll_log_start *start,
+                struct ll_log **out, struct lladd_error *err)
+{
+    struct ll_log *log;
+    int rc = make(cfg, &log, err);
+    if (rc)
+        return rc;
+    struct ll_log__segments *segs = log->segs;
+    log->cfg.first.v = 0;
+    log->start = *start;
+    lladd_mutex_lock(&segs->mutex);
+    if (start->clean && start->segment.v && !cfg->read_only) {
+        rc = ll_log__list_one(log, start->segment.v, start->segment_bytes, err);
+    } else {
+        rc = ll_log__ensure_listed(log, err);
+    }
+    lladd_mutex_unlock(&segs->mutex);
+    if (rc) {
+        ll_log_close(log);
+        return rc;
+    }
+    *out = log;
+    return 0;
+}
+
+/* ---- after a clean stop ----------------------------------------------------------------------------------- */
+
+/* The segment in which the log can go on at `end` as if nothing had been; NULL if there is none. */
+static struct ll_log__seg *resumable(const struct ll_log *log, uint64_t end)
+{
+    const struct ll_log__segments *segs = log->segs;
+    struct ll_log__seg *found = NULL;
+    for (size_t i = 0; i < segs->live.len; i++) {
+        struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (found) { /* made ahead, or this was no clean stop */
+            const struct ll_log__seg *before = ll_log__at(&segs->live, i - 1);
+            if (seg->first != before->end || seg->cut != seg->first ||
+                seg->incarnation != log->incarnation || seg->state != LL_LOG__LIVE)
+                return NULL;
+        } else if (seg->state == LL_LOG__LIVE && end % LL_RECORD_ALIGN == 0 && end >= seg->first &&
+                   end <= seg->end && seg->incarnation == log->incarnation) {
+            found = seg;
+        }
+    }
+    return found;
+}
+
+/* ---- after any other --------------------------------------------------------------------------------------- */
+
+/* Writes [from, to) of a file again, as it is, and syncs it. */
+static int rewrite_file(struct ll_log *log, const struct ll_log__seg *seg, uint64_t from, uint64_t to,
+                        struct lladd_error *err)
+{
+    char name[LL_LOG_NAME_SIZE];
+    unsigned char *buf = ll_alloc(log->env, REWRITE_CHUNK);
+    int rc = 0;
+    ll_log__segment_name(seg->name, name);
+    if (!buf)
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory to rewrite the end of the log");
+    while (!rc && from < to) {
+        size_t len = (size_t)at_most(to - from, REWRITE_CHUNK);
+        rc = ll_io_read_full(log->dev, seg->file, buf, len, from);
+        if (rc) {
+            rc = ll_fail_io(err, rc, false, "read", name);
+            break;
+        }
+        rc = ll_io_pwrite(log->dev, seg->file, buf, len, from);
+        if (rc)
+            rc = ll_fail_io(err, rc, true, "rewrite the end of the log in", name);
+        from += len;
+    }
+    ll_free(log->env, buf);
+    if (rc)
+        return rc;
+    rc = ll_point(log->env, "log.start.before_sync");
+    if (!rc)
+        rc = ll_io_sync(log->dev, seg->file);
+    return rc ? ll_fail_io(err, rc, true, "sync", name) : 0;
+}
+
+/* REC-4: the accepted log beyond the newest watermark, on to the disk. */
+static int rewrite_accepted(struct ll_log *log, uint64_t end, struct lladd_error *err)
+{
+    uint64_t from = log->start.watermark.v > log->sealed ? log->start.watermark.v : log->sealed;
+    if (from < log->start.from.v)
+        from = log->start.from.v;
+    while (from < end) {
+        struct ll_log__seg *seg;
+        uint64_t where;
+        int rc = ll_log__seg_find(log, from, &seg, &where, err);
+        if (rc)
+            return rc;
+        uint64_t to = at_most(end, ll_log__seg_stop(log, seg));
+        if (where < to) {
+            uint64_t off = offset_of(seg, where);
+            rc = rewrite_file(log, seg, off - off % REWRITE_ALIGN, offset_of(seg, to - 1) + 1, err);
+        }
+        ll_log__seg_release(log, seg);
+        if (rc)
+            return rc;
+        from = where < to ? to : end;
+    }
+    return 0;
+}
+
+/* If nothing stands behind the cut that made the newest segment, the log still ends at that cut. Files
+ * above the end hold nothing; they can be used again. (The last one in the list stays there.) */
+static int forget_above(struct ll_log *log, uint64_t *end, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    for (size_t i = segs->live.len; i-- > 0;) {
+        struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (seg->first < *end)
+            break;
+        if (seg->first == *end)
+            *end = seg->cut;
+        if (i == 0)
+            break;
+        if (ll_vec_append(&segs->dead, &seg, 1))
+            return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
+        seg->state = LL_LOG__DEAD;
+        ll_vec_remove(&segs->live, i);
+    }
+    return 0;
+}
+
+/* Goes on in a new segment whose header says that the log before it ends at `end`. */
+static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    for (size_t i = 0; i < segs->live.len; i++) {
+        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (seg->state == LL_LOG__LIVE && seg->incarnation >= log->incarnation)
+            log->incarnation = seg->incarnation + 1;
+    }
+    log->salt = ll_record_salt(log->cfg.uuid, log->incarnation);
+    int rc = ll_point(log->env, "log.cut.before_header");
+    if (rc)
+        return ll_fail_io(err, rc, true, "cut the log in", LL_LOG_DIR);
+    rc = forget_above(log, &end, err);
+    log->scan_end = end; /* should this fail and be called again */
+    log->start.end.v = end;
+    if (!rc)
+        rc = ll_log__seg_create(log, segs->highest_end, end, err);
+    if (rc)
+        return rc;
+    return begin_at(log, ll_log__last(segs), ll_log__last(segs)->first, err);
+}
+
+int ll_log_start(struct ll_log *log, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    int rc = 0;
+    if (log->cfg.read_only)
+        return ll_fail(err, LLADD_READ_ONLY, "the log is open for reading");
+    if (log->life == LL_LOG__READY)
+        return 0;
+    if (!log->start.clean && log->life != LL_LOG__SCANNED)
+        return ll_fail(err, LLADD_BAD_STATE, "the end of the log was not looked for");
+    uint64_t end = log->start.clean ? log->start.end.v : log->scan_end;
+    if (!log->start.clean)
+        rc = rewrite_accepted(log, end, err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&segs->mutex);
+    struct ll_log__seg *seg = log->start.clean ? resumable(log, end) : NULL;
+    if (!seg) {
+        rc = ll_log__ensure_listed(log, err);
+        seg = !rc && log->start.clean ? resumable(log, end) : NULL;
+    }
+    if (!rc && seg) {
+        rc = ll_log__open_file(log, seg, err);
+        if (!rc)
+            rc = check_clean_end(log, seg, err);
+        if (!rc)
+            rc = begin_at(log, seg, end, err);
+    } else if (!rc) {
+        rc = cut_at(log, end, err);
+    }
+    lladd_mutex_unlock(&segs->mutex);
+    return rc;
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------------- */
+
+int ll_log_finish(struct ll_log *log, lladd_lsn *end, struct lladd_error *err)
+{
+    if (log->life != LL_LOG__READY)
+        return ll_fail(err, LLADD_BAD_STATE, "the log was never started");
+    ll_log__stop_worker(log);
+    for (;;) {
+        int rc = ll_log__check(log, err);
+        uint64_t tail = lladd_atomic_load64(&log->tail);
+        if (!rc && lladd_atomic_load64(&log->durable) < tail)
+            rc = ll_log_force(log, lladd_lsn_of(tail - 1), err);
+        if (rc)
+            return rc;
+        tail = lladd_atomic_load64(&log->tail);
+        if (lladd_atomic_load64(&log->durable) == tail) {
+            end->v = tail;
+            return 0;
+        }
+    }
+}
+
+void ll_log_newest_segment(const struct ll_log *log, lladd_lsn *first, uint64_t *bytes)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t tail = lladd_atomic_load64(&log->tail);
+    first->v = 0;
+    *bytes = 0;
+    lladd_mutex_lock(&segs->mutex);
+    for (size_t i = segs->live.len; i > 0 && first->v == 0; i--) {
+        const struct ll_log__seg *seg = ll_log__at(&segs->live, i - 1);
+        if (tail >= seg->first && tail <= seg->end) {
+            first->v = seg->first;
+            *bytes = seg->size;
+        }
+    }
+    lladd_mutex_unlock(&segs->mutex);
+}
+
+/* ---- positions ----------------------------------------------------------------------------------------------------- */
+
+lladd_lsn ll_log_tail(const struct ll_log *log)
+{
+    return lladd_lsn_of(lladd_atomic_load64(&log->tail));
+}
+
+lladd_lsn ll_log_durable(const struct ll_log *log)
+{
+    return lladd_lsn_of(lladd_atomic_load64(&log->durable));
+}
+
+lladd_lsn ll_log_written(const struct ll_log *log)
+{
+    return lladd_lsn_of(lladd_atomic_load64(&log->written));
+}
+
+uint64_t ll_log_incarnation(const struct ll_log *log)
+{
+    return log->incarnation;
+}

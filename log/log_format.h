@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_LOG_FORMAT_H
+#define LL_LOG_FORMAT_H
+/* The bytes of the log. docs/disk-format.md says the same in prose.
+ *
+ * A segment file `log/<first LSN, 16 hex digits>.seg` is a row of blocks of one size, each
+ * min(64 KiB, segment size). A block is a header of 64 bytes and payload. LSNs count payload bytes
+ * only. Records start at multiples of 8 (LSN % 8 == 0) and span blocks and segments. All numbers
+ * are little-endian. A file gets its name only when it is complete (header, zeros) and synced; while
+ * it is being made it is called `log/new.tmp`. A segment that is used again gets its new first header
+ * first and its new name after that.
+ *
+ * Block header (immutable once written):                 Record, narrow form (40 bytes + payload):
+ *   0  u32 CRC-32C of bytes 4..63                          0  u32 CRC-32C of bytes 4..size, seeded with
+ *                                                             CRC-32C(uuid, incarnation)
+ *   4  u32 magic "LLB1"                                    4  u24 size in bytes (padded to 8), u8 kind
+ *   8  u64 incarnation; one for the whole segment          8  u64 LSN
+ *  16  u64 LSN of the first payload byte                  16  u8  flags of the record (ll_record.flags)
+ *  24  u32 payload offset of the first record that        17  u8  form: bit 0 wide; bits 1-3 number of
+ *          starts in this block; NONE = no record                 padding bytes; bit 4 undo_next present;
+ *          starts here; UNKNOWN = see the block                   bits 5-7 depth (wide form: u32 below)
+ *          before (only in block 0, which is written
+ *          when the segment is made)
+ *  28  u32 block size                                     18  u16 op
+ *  32  u64 first LSN of the segment                       20  u32 (LSN - prev) / 8      (0 = none)
+ *  40  u64 end of the log before this segment: LSNs       24  u32 (LSN - transaction id) / 8;
+ *          from here to the segment's first do not                UINT32_MAX = no transaction
+ *          exist (a cut tail, LOG-2); = first LSN if      28  u32 (LSN - page_prev) / 8 (0 = none)
+ *          nothing was cut                                32  u48 page (all ones = none)
+ *  48  u32 segment size                                   38  u16 redo length
+ *  52  u32 block index in the segment                     40  [u64 undo_next] redo undo padding(0)
+ *  56  u64 hash of the database uuid
+ *
+ * The header's checksum is not salted: a block of another database is whole and says so.
+ *
+ * Wide form (72 bytes + payload), used when a field does not fit: as above up to 19, then
+ *  20 u32 depth, 24 u64 prev, 32 u64 txn, 40 u64 page_prev, 48 u64 page (all ones = none),
+ *  56 u32 redo length, 60 u32 reserved 0, 64 u64 undo_next (bit 4 of form is 0).
+ *
+ * A seal (kind LL_REC_SEAL) has one payload field, the redo span: u64, all below it was durable. */
+#include <lladd/bytes.h>
+#include <lladd/types.h>
+
+#define LL_LOG_BLOCK_MAX 65536u
+#define LL_LOG_BLOCK_HEADER 64u
+#define LL_LOG_BLOCK_MAGIC 0x31424c4cu /* "LLB1" */
+#define LL_LOG_BLOCK_NONE UINT32_MAX
+#define LL_LOG_BLOCK_UNKNOWN (UINT32_MAX - 1)
+#define LL_LOG_SEGMENT_MIN 4096u
+#define LL_LOG_SEGMENT_MAX (1u << 31)
+#define LL_RECORD_NARROW 40u
+#define LL_RECORD_WIDE 72u
+#define LL_RECORD_ALIGN 8u
+#define LL_RECORD_SIZE_MAX ((1u << 24) - LL_RECORD_ALIGN)
+/* The first LSN a database hands out. */
+#define LL_LOG_FIRST_LSN 8u
+/* No LSN is this high: sums of an LSN and a length do not overflow. */
+#define LL_LOG_LSN_END (UINT64_MAX / 4)
+#define LL_LOG_SEAL_SIZE (LL_RECORD_NARROW + 8u)
+
+#define LL_LOG_DIR "log"
+#define LL_LOG_NEW_FILE "log/new.tmp"
+#define LL_LOG_SUFFIX ".seg"
+/* "log/" + 16 hex digits + ".seg" + 0 byte */
+#define LL_LOG_NAME_SIZE 25u
+
+/* A block header in memory. */
+struct ll_log__block {
+    uint64_t incarnation;
+    uint64_t lsn;
+    uint32_t first_record;
+    uint32_t block_size;
+    uint64_t segment_first;
+    uint64_t cut;
+    uint32_t segment_size;
+    uint32_t index;
+    uint64_t uuid_hash;
+};
+
+static inline uint32_t ll_log__block_size(uint32_t segment_size)
+{
+    return segment_size < LL_LOG_BLOCK_MAX ? segment_size : LL_LOG_BLOCK_MAX;
+}
+
+/* The words of a record that are needed before it is known to be whole. */
+static inline uint32_t ll_log__peek_size(const unsigned char *p)
+{
+    return lladd_get32(p + 4) & 0xffffffu;
+}
+static inline uint64_t ll_log__peek_lsn(const unsigned char *p)
+{
+    return lladd_get64(p + 8);
+}
+
+/* Writes 64 bytes, checksum included. */
+void ll_log__block_encode(const struct ll_log__block *, unsigned char out[LL_LOG_BLOCK_HEADER]);
+/* Is this a whole header whose fields agree with each other? (Of which database, and whether it
+ * belongs here, is for the caller to look at.) */
+bool ll_log__block_decode(const unsigned char in[LL_LOG_BLOCK_HEADER], struct ll_log__block *);
+/* Eight of the bytes by which a foreign file is known. */
+uint64_t ll_log__uuid_hash(const unsigned char uuid[16]);
+/* log/<first>.seg */
+void ll_log__segment_name(uint64_t first, char out[LL_LOG_NAME_SIZE]);
+/* The inverse for the last component; false if it is no such name. */
+bool ll_log__parse_name(const char *name, uint64_t *first);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * record: between struct ll_record and its bytes (log_format.h).
+ *
+ * A record is written in the narrow form unless something does not fit: a distance of 32 GiB or more
+ * to the previous record of the transaction, to its first, or to the page's previous one, a nesting
+ * depth above 7, a redo span of 64 KiB or more. Both forms say the same; which one was written is
+ * nobody's business outside this file and reserve.c.
+ *
+ * Reading checks before it believes (ERR-1): the place's own LSN, the length against what is there,
+ * the checksum over all of it, and then still that the fields agree with each other, because a good
+ * checksum proves only that somebody computed one.
+ */
+#include "log/log_private.h"
+#include "util/crc32c.h"
+
+#include <string.h>
+
+enum {
+    FORM_WIDE = 1,
+    FORM_PADDING_SHIFT = 1,
+    FORM_PADDING_MASK = 7,
+    FORM_UNDO_NEXT = 16,
+    FORM_DEPTH_SHIFT = 5
+};
+
+#define NARROW_NO_TXN UINT32_MAX
+#define NARROW_NO_PAGE ((UINT64_C(1) << 48) - 1)
+
+size_t ll_record_bound(size_t redo_len, size_t undo_len)
+{
+    return ll_log__align(LL_RECORD_WIDE + redo_len + undo_len);
+}
+
+uint32_t ll_record_salt(const unsigned char uuid[16], uint64_t incarnation)
+{
+    unsigned char bytes[24];
+    memcpy(bytes, uuid, 16);
+    lladd_put64(bytes + 16, incarnation);
+    return ll_crc32c(0, bytes, sizeof bytes);
+}
+
+const char *ll_record_kind_name(unsigned kind)
+{
+    static const char *const names[LL_REC_KINDS] = {
+        [LL_REC_NONE] = "none",
+        [LL_REC_UPDATE] = "update",
+        [LL_REC_CLR] = "clr",
+        [LL_REC_CLR_END] = "clr-end",
+        [LL_REC_UNDO_ONLY] = "undo-only",
+        [LL_REC_ACTION_END] = "action-end",
+        [LL_REC_COMMIT] = "commit",
+        [LL_REC_END] = "end",
+        [LL_REC_PREPARE] = "prepare",
+        [LL_REC_PREPARE_BLOB] = "prepare-blob",
+        [LL_REC_IMAGE] = "image",
+        [LL_REC_OBJECT] = "object",
+        [LL_REC_OBJECT_CLR] = "object-clr",
+        [LL_REC_CATALOGUE] = "catalogue",
+        [LL_REC_CHECKPOINT_BEGIN] = "checkpoint-begin",
+        [LL_REC_CHECKPOINT_DATA] = "checkpoint-data",
+        [LL_REC_CHECKPOINT_END] = "checkpoint-end",
+        [LL_REC_SEAL] = "seal",
+        [LL_REC_FENCE] = "fence",
+        [LL_REC_PIN] = "pin",
+        [LL_REC_HEURISTIC] = "heuristic",
+        [LL_REC_RELOCATED_UNDO] = "relocated-undo",
+        [LL_REC_NOTE] = "note",
+    };
+    return kind < LL_REC_KINDS ? names[kind] : "unknown";
+}
+
+/* ---- writing ---- */
+
+static unsigned char *put_narrow(const struct ll_record *rec, unsigned padding, unsigned char *out)
+{
+    uint64_t lsn = rec->lsn.v;
+    lladd_put32(out + 20, rec->prev.v ? (uint32_t)((lsn - rec->prev.v) / 8) : 0);
+    lladd_put32(out + 24, rec->txn.v ? (uint32_t)((lsn - rec->txn.v) / 8) : NARROW_NO_TXN);
+    lladd_put32(out + 28, rec->page_prev.v ? (uint32_t)((lsn - rec->page_prev.v) / 8) : 0);
+    lladd_put48(out + 32, rec->page); /* LLADD_NO_PAGE becomes all ones */
+    lladd_put16(out + 38, (uint16_t)rec->redo.len);
+    out[17] = (unsigned char)(padding << FORM_PADDING_SHIFT |
+                              (rec->undo_next.v ? FORM_UNDO_NEXT : 0u) |
+                              rec->depth << FORM_DEPTH_SHIFT);
+    if (!rec->undo_next.v)
+        return out + LL_RECORD_NARROW;
+    lladd_put64(out + LL_RECORD_NARROW, rec->undo_next.v);
+    return out + LL_RECORD_NARROW + 8;
+}
+
+static unsigned char *put_wide(const struct ll_record *rec, unsigned padding, unsigned char *out)
+{
+    lladd_put32(out + 20, rec->depth);
+    lladd_put64(out + 24, rec->prev.v);
+    lladd_put64(out + 32, rec->txn.v);
+    lladd_put64(out + 40, rec->page_prev.v);
+    lladd_put64(out + 48, rec->page);
+    lladd_put32(out + 56, (uint32_t)rec->redo.len);
+    lladd_put32(out + 60, 0);
+    lladd_put64(out + 64, rec->undo_next.v);
+    out[17] = (unsigned char)(FORM_WIDE | padding << FORM_PADDING_SHIFT);
+    return out + LL_RECORD_WIDE;
+}
+
+void ll_log__record_encode(const struct ll_record *rec, uint32_t salt, unsigned char *out)
+{
+    bool wide = rec->size != ll_log__narrow_size(rec);
+    uint32_t raw = ll_log__raw_size(rec, wide);
+    unsigned padding = rec->size - raw;
+    LL_ASSERT(padding < LL_RECORD_ALIGN);
+
+    lladd_put32(out + 4, rec->size | (uint32_t)rec->kind << 24);
+    out[16] = rec->flags;
+    lladd_put16(out + 18, (uint16_t)rec->op);
+    /* The padding lies in the last eight bytes, and payload goes over the rest of them. */
+    lladd_put64(out + rec->size - 8, 0);
+    unsigned char *p = wide ? put_wide(rec, padding, out) : put_narrow(rec, padding, out);
+    if (rec->redo.len > 0)
+        memcpy(p, rec->redo.data, rec->redo.len);
+    if (rec->undo.len > 0)
+        memcpy(p + rec->redo.len, rec->undo.data, rec->undo.len);
+
+    /* The place of the LSN is read by the group writer all the time and written last of all. */
+    unsigned char head[12];
+    memcpy(head, out + 4, 4);
+    lladd_put64(head + 4, rec->lsn.v);
+    uint32_t crc = ll_crc32c(salt, head, sizeof head);
+    lladd_put32(out, ll_crc32c(crc, out + 16, rec->size - 16));
+}
+
+/* ---- reading ---- */
+
+static const char *get_narrow(const unsigned char *p, struct ll_record *rec, uint32_t *head)
+{
+    uint64_t lsn = rec->lsn.v;
+    uint32_t prev = lladd_get32(p + 20), txn = lladd_get32(p + 24), page_prev = lladd_get32(p + 28);
+    rec->depth = p[17] >> FORM_DEPTH_SHIFT;
+    rec->prev.v = prev ? lsn - 8 * (uint64_t)prev : 0;
+    rec->txn.v = txn != NARROW_NO_TXN ? lsn - 8 * (uint64_t)txn : 0;
+    rec->page_prev.v = page_prev ? lsn - 8 * (uint64_t)page_prev : 0;
+    rec->page = lladd_get48(p + 32);
+    if (rec->page == NARROW_NO_PAGE)
+        rec->page = LLADD_NO_PAGE;
+    rec->redo.len = lladd_get16(p + 38);
+    rec->undo_next.v = 0;
+    *head = LL_RECORD_NARROW;
+    if (p[17] & FORM_UNDO_NEXT) {
+        if (rec->size < LL_RECORD_NARROW + 8)
+            return "it is too short for its form";
+        rec->undo_next.v = lladd_get64(p + LL_RECORD_NARROW);
+        *head += 8;
+    }
+    return NULL;
+}
+
+static const char *get_wide(const unsigned char *p, struct ll_record *rec, uint32_t *head)
+{
+    if (rec->size < LL_RECORD_WIDE)
+        return "it is too short for its form";
+    rec->depth = lladd_get32(p + 20);
+    rec->prev.v = lladd_get64(p + 24);
+    rec->txn.v = lladd_get64(p + 32);
+    rec->page_prev.v = lladd_get64(p + 40);
+    rec->page = lladd_get64(p + 48);
+    if (rec->page != LLADD_NO_PAGE && rec->page >= NARROW_NO_PAGE)
+        return "its page number is too high";
+    rec->redo.len = lladd_get32(p + 56);
+    rec->undo_next.v = lladd_get64(p + 64);
+    *head = LL_RECORD_WIDE;
+    return NULL;
+}
+
+/* Fills in what stands behind the checksum; the reason if the fields contradict each other. */
+static const char *get_fields(const unsigned char *p, struct ll_record *rec)
+{
+    uint32_t head;
+    const char *why =
+        p[17] & FORM_WIDE ? get_wide(p, rec, &head) : get_narrow(p, rec, &head);
+    if (LL_UNLIKELY(why != NULL))
+        return why;
+    size_t padding = p[17] >> FORM_PADDING_SHIFT & FORM_PADDING_MASK;
+    size_t rest = rec->size - head;
+    if (LL_UNLIKELY(padding > rest || rec->redo.len > rest - padding))
+        return "its spans do not fit into it";
+    rec->undo.len = rest - padding - rec->redo.len;
+    rec->redo.data = p + head;
+    rec->undo.data = p + head + rec->redo.len;
+    uint64_t lsn = rec->lsn.v;
+    if (LL_UNLIKELY(rec->prev.v >= lsn || rec->txn.v > lsn || rec->page_prev.v >= lsn ||
+                    rec->undo_next.v >= lsn))
+        return "it refers to a record behind itself";
+    if (LL_UNLIKELY(rec->kind == LL_REC_NONE || rec->kind >= LL_REC_KINDS))
+        return "its kind is unknown";
+    return NULL;
+}
+
+static const char *decode(const unsigned char *p, size_t len, lladd_lsn lsn, uint32_t salt,
+                          struct ll_record *rec)
+{
+    uint32_t size = ll_log__peek_size(p);
+    if (LL_UNLIKELY(size < LL_RECORD_NARROW || size % LL_RECORD_ALIGN != 0))
+        return "its length is impossible";
+    if (LL_UNLIKELY(size > len))
+        return "it goes on beyond what is there";
+    if (LL_UNLIKELY(lladd_get32(p) != ll_crc32c(salt, p + 4, size - 4)))
+        return "its checksum is wrong";
+    rec->lsn = lsn;
+    rec->size = size;
+    rec->kind = p[7];
+    rec->flags = p[16];
+    rec->op = lladd_get16(p + 18);
+    return get_fields(p, rec);
+}
+
+int ll_record_decode(const unsigned char *bytes, size_t len, lladd_lsn lsn, uint32_t salt,
+                     struct ll_record *rec, struct lladd_error *err)
+{
+    if (LL_UNLIKELY(len < LL_RECORD_NARROW || ll_log__peek_lsn(bytes) != lsn.v))
+        return ll_fail_lsn(err, LLADD_END, lsn, "nothing was written at LSN %llu",
+                           (unsigned long long)lsn.v);
+    const char *why = decode(bytes, len, lsn, salt, rec);
+    if (LL_LIKELY(why == NULL))
+        return 0;
+    return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn, "the record at LSN %llu is damaged: %s",
+                       (unsigned long long)lsn.v, why);
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * reserve: from credit to published record.
+ *
+ * The ring holds payload bytes: LSN l stands at l modulo the ring's size, a power of two. Behind its
+ * end lies slack for one record of the greatest length; a record that would go round is written
+ * straight on into the slack, and what belongs at the ring's beginning is copied there. So whoever
+ * writes or reads a record in memory has it in one piece.
+ *
+ * Three numbers, tail <= granted <= limit, and one more:
+ *   tail     next LSN. An append is one fetch_add on it; nothing else is shared on that path.
+ *   granted  tail and all credits that were given out and not used. Whoever raises it makes sure
+ *            that ring and disk have the space, so who has credit cannot fail and does not wait.
+ *   limit    up to here the ring is zeroed and its former contents were written.
+ *   written  up to here the device has the bytes; limit <= written + ring size.
+ * Credit is a count, not a place: the LSN comes from the tail, and all that matters is that the sum
+ * fits. A transaction keeps what is left of its credit, which is handed out in chunks while few
+ * credits are out; as these are returned when they become many (trim), and a caller that must wait
+ * gives back what he has first, at most a quarter of the ring is held by people who do not need it.
+ *
+ * Publishing (LSN-in-header): a record's own LSN is stored last, with release. The leader walks from
+ * record to record and takes for published what carries the LSN of the place where it stands. That is
+ * safe because ring space is zeroed before it is handed out, so neither an older record nor
+ * somebody's payload can be there. Space is zeroed as late as possible and chunk by chunk: what was
+ * written already stays readable in the ring for rollbacks.
+ *
+ * Who reads the ring without being the leader holds ring_mutex, and so does who recycles its space.
+ * The appenders' own stores need neither: they go to space that nobody recycles before it is written,
+ * and nothing is written before it is published.
+ *
+ * Undo reserve (REC-3): see segment.c for what undo_left counts.
+ */
+#include "log/log_private.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* What is given out beyond the need, so that the next appends find credit: a page of log. */
+enum { CHUNK = 4096 };
+
+/* A distance that a narrow record can express, in LSNs (record.c); up to half of it nobody needs to
+ * look closely. */
+#define REACH ((uint64_t)(UINT32_MAX - 1) * 8)
+#define NEAR (REACH / 2)
+
+enum grant { GRANTED, NO_RING, NO_DISK };
+
+void ll_log__reserve_init(struct ll_log *log, uint64_t tail)
+{
+    log->first_lsn = tail;
+    lladd_atomic_store64(&log->tail, tail);
+    lladd_atomic_store64(&log->granted, tail);
+    lladd_atomic_store64(&log->limit, tail);
+    lladd_atomic_store64(&log->written, tail);
+    lladd_atomic_store64(&log->durable, tail);
+    lladd_atomic_store64(&log->visible, tail);
+}
+
+/* ---- the ring ---------------------------------------------------------------------------------- */
+
+static void zero_ring(const struct ll_log *log, uint64_t from, uint64_t to)
+{
+    while (from < to) {
+        uint64_t at = from & (log->ring_size - 1);
+        uint64_t n = to - from < log->ring_size - at ? to - from : log->ring_size - at;
+        memset(log->ring + at, 0, n);
+        from += n;
+        /* The LSN of a record that begins in the last eight bytes stands in the slack. */
+        if (at + n == log->ring_size)
+            memset(log->ring + log->ring_size, 0, 8);
+    }
+}
+
+/* Raises limit to `want` or somewhat more, if that much was written: whether it did. Under
+ * ring_mutex. */
+static int extend_ring(struct ll_log *log, uint64_t want, bool *done, struct lladd_error *err)
+{
+    LL_ASSERT(lladd_mutex_mine(&log->ring_mutex));
+    uint64_t limit = log->limit;
+    uint64_t most = lladd_atomic_load64(&log->written) + log->ring_size;
+    *done = limit >= want || want <= most;
+    if (limit >= want || want > most)
+        return 0;
+    if (!log->ring) {
+        size_t size = log->ring_size + ll_log__align(log->record_max) + LL_RECORD_ALIGN;
+        unsigned char *ring = ll_alloc(log->env, size);
+        if (!ring || ll_log__writer_alloc(log) != 0) {
+            ll_free(log->env, ring);
+            return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log buffer of %zu bytes", size);
+        }
+        log->ring = ring;
+    }
+    uint64_t to = (want + log->ring_chunk - 1) & ~(log->ring_chunk - 1);
+    if (to > most)
+        to = most;
+    zero_ring(log, limit, to);
+    lladd_atomic_store64(&log->limit, to);
+    return 0;
+}
+
+bool ll_log__ring_published(struct ll_log *log, uint64_t lsn, uint32_t *size)
+{
+    LL_ASSERT(lladd_mutex_mine(&log->ring_mutex));
+    uint64_t limit = log->limit;
+    if (!log->ring || lsn + log->ring_size < limit || lsn >= lladd_atomic_load64(&log->tail) ||
+        lsn < log->first_lsn)
+        return false;
+    if (LLADD_LE64(lladd_atomic_load64(ll_log__ring_lsn(log, lsn))) != lsn)
+        return false;
+    *size = ll_log__peek_size(ll_log__ring_at(log, lsn));
+    return true;
+}
+
+bool ll_log__ring_read(struct ll_log *log, uint64_t lsn, void *out, size_t len)
+{
+    LL_ASSERT(lladd_mutex_mine(&log->ring_mutex));
+    if (!log->ring || lsn + log->ring_size < log->limit || lsn < log->first_lsn)
+        return false;
+    uint64_t at = lsn & (log->ring_size - 1);
+    size_t first = len < log->ring_size - at ? len : (size_t)(log->ring_size - at);
+    memcpy(out, log->ring + at, first);
+    memcpy((unsigned char *)out + first, log->ring, len - first);
+    return true;
+}
+
+/* ---- credit ------------------------------------------------------------------------------------ */
+
+static enum grant try_grant(struct ll_log *log, uint64_t bytes)
+{
+    uint64_t granted = lladd_atomic_load64(&log->granted);
+    do {
+        if (granted + bytes > lladd_atomic_load64(&log->disk_limit))
+            return NO_DISK;
+        /* There is always room for the leader's next seal. */
+        if (granted + bytes + LL_LOG_SEAL_SIZE > lladd_atomic_load64(&log->limit))
+            return NO_RING;
+    } while (!lladd_atomic_cas64(&log->granted, &granted, granted + bytes));
+    return GRANTED;
+}
+
+static uint64_t outstanding(const struct ll_log *log)
+{
+    /* In this order the difference cannot be negative by much of a race: both only matter roughly. */
+    uint64_t tail = lladd_atomic_load64_relaxed(&log->tail);
+    uint64_t granted = lladd_atomic_load64_relaxed(&log->granted);
+    return granted > tail ? granted - tail : 0;
+}
+
+static void feed_the_hungry(struct ll_log *log)
+{
+    lladd_atomic_add32(&log->hunger, 1);
+    lladd_word_wake(&log->hunger, INT_MAX, UINT32_MAX);
+}
+
+void ll_log_credit_return(struct ll_log *log, struct ll_credit *c)
+{
+    if (c->bytes == 0)
+        return;
+    lladd_atomic_sub64(&log->granted, c->bytes);
+    c->bytes = 0;
+    if (LL_UNLIKELY(lladd_atomic_load32(&log->starving) != 0))
+        feed_the_hungry(log);
+}
+
+void ll_log_credit_trim(struct ll_log *log, struct ll_credit *c)
+{
+    if (c->bytes > 0 && outstanding(log) > log->ring_size / 4)
+        ll_log_credit_return(log, c);
+}
+
+/* Everything that was published is written, and still there is no room: what is missing are credits
+ * that others hold and will soon use or return. */
+static void wait_for_others(struct ll_log *log, uint64_t want)
+{
+    uint32_t seen = lladd_atomic_load32(&log->hunger);
+    lladd_atomic_add32(&log->starving, 1);
+    uint64_t granted = lladd_atomic_load64(&log->granted);
+    uint64_t most = lladd_atomic_load64(&log->written) + log->ring_size;
+    /* A publisher looks at `starving` without a fence, because it is on everybody's fast path: in
+     * the worst case he misses us, and the time limit ends the wait. */
+    if (granted + want + LL_LOG_SEAL_SIZE > most)
+        lladd_word_wait(&log->hunger, seen, UINT32_MAX, 1000000);
+    lladd_atomic_add32(&log->starving, UINT32_MAX);
+}
+
+/* One step towards `want` bytes of ring space. */
+static int make_ring_room(struct ll_log *log, uint64_t want, struct lladd_error *err)
+{
+    bool done;
+    lladd_mutex_lock(&log->ring_mutex);
+    int rc = extend_ring(log, lladd_atomic_load64(&log->granted) + want + LL_LOG_SEAL_SIZE, &done,
+                         err);
+    lladd_mutex_unlock(&log->ring_mutex);
+    if (rc || done)
+        return rc;
+    bool progress = false;
+    lladd_atomic_count64(&log->waits, 1);
+    rc = ll_log__make_room(log, &progress, err);
+    if (!rc && !progress)
+        wait_for_others(log, want);
+    return rc;
+}
+
+static int acquire(struct ll_log *log, struct ll_credit *c, size_t bytes, bool reserved,
+                   struct lladd_error *err)
+{
+    if (bytes > log->ring_size / 2)
+        return ll_fail(err, LLADD_TOO_LARGE, "%zu bytes of log at once; the log buffer has %llu",
+                       bytes, (unsigned long long)log->ring_size);
+    int rc = ll_log__check(log, err);
+    if (rc)
+        return rc;
+    uint64_t most_extra = log->ring_size / 16 < CHUNK ? log->ring_size / 16 : CHUNK;
+    uint64_t want = bytes - c->bytes;
+    uint64_t extra = outstanding(log) < log->ring_size / 8 ? most_extra : 0;
+    if (LL_LIKELY(try_grant(log, want + extra) == GRANTED)) {
+        c->bytes += want + extra;
+        return 0;
+    }
+    /* Nobody waits holding what another may wait for. */
+    ll_log_credit_return(log, c);
+    for (;;) {
+        enum grant g = try_grant(log, bytes);
+        if (g == GRANTED)
+            break;
+        rc = g == NO_RING ? make_ring_room(log, bytes, err)
+                          : ll_log__disk_room(log, lladd_atomic_load64(&log->granted) + bytes,
+                                              reserved, err);
+        if (!rc)
+            rc = ll_log__check(log, err);
+        if (rc)
+            return rc;
+    }
+    c->bytes = bytes;
+    return 0;
+}
+
+int ll_log_credit_slow(struct ll_log *log, struct ll_credit *c, size_t bytes,
+                       struct lladd_error *err)
+{
+    int rc = acquire(log, c, bytes, false, err);
+    /* Whoever finds more than half of the ring waiting to be written writes it, if nobody does:
+     * before it is full, so that the others can go on meanwhile. */
+    if (rc == 0 && lladd_atomic_load64_relaxed(&log->tail) -
+                           lladd_atomic_load64_relaxed(&log->written) > log->ring_size / 2) {
+        bool progress;
+        if ((lladd_atomic_load32(&log->word) & 3) == LL_LOG__FREE)
+            rc = ll_log__make_room(log, &progress, err);
+    }
+    return rc;
+}
+
+int ll_log_credit_reserved(struct ll_log *log, struct ll_credit *c, size_t bytes,
+                           struct lladd_error *err)
+{
+    return c->bytes >= bytes ? 0 : acquire(log, c, bytes, true, err);
+}
+
+bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)
+{
+    uint64_t granted = lladd_atomic_load64(&log->granted);
+    do {
+        uint64_t to = granted + LL_LOG_SEAL_SIZE;
+        if (to > lladd_atomic_load64(&log->disk_limit) && !ll_log__disk_room_now(log, to))
+            return false;
+        if (to > lladd_atomic_load64(&log->limit)) {
+            bool done = false;
+            lladd_mutex_lock(&log->ring_mutex);
+            int rc = extend_ring(log, to, &done, NULL);
+            lladd_mutex_unlock(&log->ring_mutex);
+            if (rc || !done)
+                return false;
+        }
+    } while (!lladd_atomic_cas64(&log->granted, &granted, granted + LL_LOG_SEAL_SIZE));
+    struct ll_credit c = {LL_LOG_SEAL_SIZE};
+    ll_log_reserve(log, &c, seal, false);
+    LL_ASSERT(seal->size == LL_LOG_SEAL_SIZE && c.bytes == 0);
+    return true;
+}
+
+/* ---- reserve and publish ----------------------------------------------------------------------- */
+
+/* The farthest back that the record refers in the three fields that the narrow form shortens. */
+static inline uint64_t farthest(const struct ll_record *rec)
+{
+    uint64_t far = UINT64_MAX;
+    if (rec->prev.v)
+        far = rec->prev.v;
+    if (rec->txn.v && rec->txn.v < far)
+        far = rec->txn.v;
+    if (rec->page_prev.v && rec->page_prev.v < far)
+        far = rec->page_prev.v;
+    return far;
+}
+
+static inline bool shape_is_narrow(const struct ll_record *rec)
+{
+    return rec->depth <= 7 && rec->redo.len <= UINT16_MAX &&
+           (rec->prev.v | rec->txn.v | rec->page_prev.v) % LL_RECORD_ALIGN == 0;
+}
+
+/* Takes the space together with a decision that holds at exactly that LSN. */
+static uint64_t reserve_exactly(struct ll_log *log, struct ll_record *rec, uint64_t far)
+{
+    uint64_t lsn = lladd_atomic_load64(&log->tail);
+    do {
+        bool narrow = shape_is_narrow(rec) && lsn - far <= REACH;
+        rec->size = narrow ? ll_log__narrow_size(rec) : ll_log__wide_size(rec);
+    } while (!lladd_atomic_cas64(&log->tail, &lsn, lsn + rec->size));
+    return lsn;
+}
+
+/* The form that was chosen does not hold what it must: this record must never be read. */
+static void poison_out_of_reach(struct ll_log *log, uint64_t lsn)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    (void)ll_fail_lsn(&why, LLADD_BUG, lladd_lsn_of(lsn), "the log moved 16 GiB under an append");
+    (void)ll_log__poison(log, &why);
+}
+
+void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *rec, bool starts)
+{
+    uint64_t far = farthest(rec);
+    uint64_t now = lladd_atomic_load64_relaxed(&log->tail);
+    uint64_t lsn;
+    if (LL_LIKELY(shape_is_narrow(rec) && (far == UINT64_MAX || now - far < NEAR))) {
+        /* The LSN comes out higher than `now`, but not by 16 GiB: that much the others would have to
+         * log between these two lines. */
+        rec->size = ll_log__narrow_size(rec);
+        lsn = lladd_atomic_add64(&log->tail, rec->size);
+    } else {
+        lsn = reserve_exactly(log, rec, far == UINT64_MAX ? now : far);
+    }
+    if (LL_UNLIKELY(far != UINT64_MAX && lsn - far > REACH && rec->size < ll_log__wide_size(rec)))
+        poison_out_of_reach(log, lsn);
+    LL_ASSERT(c->bytes >= rec->size);
+    c->bytes -= rec->size;
+    rec->lsn.v = lsn;
+    if (starts && rec->txn.v == 0)
+        rec->txn.v = lsn;
+}
+
+void ll_log_publish(struct ll_log *log, const struct ll_record *rec)
+{
+    uint64_t at = rec->lsn.v & (log->ring_size - 1);
+    unsigned char *p = log->ring + at;
+    if (LL_UNLIKELY(lladd_atomic_load32(&log->poisoned) != 0))
+        return; /* LOG-4: nothing is written any more, least of all what made us poison it */
+    ll_log__record_encode(rec, log->salt, p);
+    if (LL_UNLIKELY(at + rec->size > log->ring_size)) {
+        memcpy(log->ring, log->ring + log->ring_size, at + rec->size - log->ring_size);
+        if (at + 8 == log->ring_size)
+            lladd_put64(log->ring, rec->lsn.v);
+    }
+    lladd_atomic_store64((uint64_t *)(void *)(p + 8), LLADD_LE64(rec->lsn.v));
+    if (LL_UNLIKELY(lladd_atomic_load32(&log->starving) != 0))
+        feed_the_hungry(log);
+}
+
+void ll_log_wait_published(struct ll_log *log, lladd_lsn up_to)
+{
+    uint64_t goal = lladd_atomic_load64(&log->tail);
+    if (up_to.v < goal)
+        goal = up_to.v;
+    for (;;) {
+        uint64_t at = lladd_atomic_load64(&log->visible);
+        if (at < goal) {
+            uint32_t size;
+            lladd_mutex_lock(&log->ring_mutex);
+            while (at < goal && ll_log__ring_published(log, at, &size))
+                at += size;
+            lladd_mutex_unlock(&log->ring_mutex);
+            lladd_atomic_max64(&log->visible, at);
+        }
+        if (at >= goal || lladd_atomic_load32(&log->poisoned) != 0)
+            return;
+        lladd_yield();
+    }
+}
+
+size_t ll_log_record_max(const struct ll_log *log)
+{
+    return log->record_max;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * space: which part of the segments credits may take, and what is kept for undo.
+ *
+ * Undo reserve (REC-3). After a crash the log cannot go on in a segment that was written to (LOG-1), on a
+ * full disk not in a new one either, but the files of segments that were *untouched* can be used again.
+ * So what is set aside for undo lies in untouched segments: undo_left counts their bytes that are not
+ * set aside, in eighths, one eighth on top of each byte for the seals between the compensations. Credit
+ * goes on into the next segment only if undo_left bears the loss of it; credit for compensations may
+ * always, since it consumes what was set aside, and undo_left may become negative by that.
+ *
+ * The last bytes of the last segment (seal_pool) are for seals only: groups formed of credits given
+ * out before the disk was full can have theirs. Should even these be used up, groups go without: the
+ * damage that LOG-3 can tell from a torn tail then begins one group earlier.
+ *
+ * Threads. With env->threads a worker keeps two segments ahead and removes dead files; it is started
+ * when a segment is used up for the first time, so that small and short-lived logs have none. Without,
+ * ll_log_maintain does the same, or whoever needs the space.
+ */
+#include "log/log_private.h"
+
+/* Segments ready behind the one in use, as soon as one was used up: the next, and one that can be
+ * set aside for undo when the next is begun. */
+enum { AHEAD = 2 };
+/* Dead files that are kept to be used again. */
+enum { KEEP_DEAD = 2 };
+
+/* ---- giving out space ------------------------------------------------------------------------------- */
+
+/* Bytes of the segment that credits may take: at the end of the last one, seals have some. */
+static uint64_t limit_of(const struct ll_log *log, const struct ll_log__seg *seg)
+{
+    return seg == ll_log__last(log->segs) ? seg->end - log->seal_pool : seg->end;
+}
+
+/* Segments that were made ahead in a former life count as space. */
+static void adopt(struct ll_log *log)
+{
+    struct ll_log__segments *segs = log->segs;
+    if (!segs->granted)
+        return;
+    uint64_t ahead = 0;
+    for (size_t i = 0; i < segs->live.len; i++) {
+        if (ll_log__at(&segs->live, i)->first > segs->granted->first)
+            ahead += ll_log__at(&segs->live, i)->end - ll_log__at(&segs->live, i)->first;
+    }
+    if (ahead > 0) {
+        lladd_atomic_add64((uint64_t *)&log->undo_left, ahead * LL_LOG__FREE_BYTE);
+        lladd_atomic_store64(&log->disk_limit, segs->granted->end);
+    }
+}
+
+int ll_log__ensure_listed(struct ll_log *log, struct lladd_error *err)
+{
+    if (log->segs->listed)
+        return 0;
+    int rc = ll_log__list(log, err);
+    if (!rc)
+        adopt(log);
+    return rc;
+}
+
+void ll_log__start_granting(struct ll_log *log, struct ll_log__seg *seg)
+{
+    log->segs->granted = seg;
+    seg->users++; /* its file stays open */
+    lladd_atomic_store64(&log->disk_limit, limit_of(log, seg));
+    adopt(log);
+}
+
+/* Subtracts from undo_left what it can bear. */
+static bool take_undo(struct ll_log *log, uint64_t eighths)
+{
+    uint64_t *left = (uint64_t *)&log->undo_left;
+    uint64_t now = lladd_atomic_load64(left);
+    do {
+        if ((int64_t)now < (int64_t)eighths)
+            return false;
+    } while (!lladd_atomic_cas64(left, &now, now - eighths));
+    return true;
+}
+
+static struct ll_log__seg *next_of(const struct ll_log__segments *segs)
+{
+    size_t i = segs->live.len;
+    while (i > 0 && ll_log__at(&segs->live, i - 1) != segs->granted)
+        i--;
+    return i < segs->live.len ? ll_log__at(&segs->live, i) : NULL;
+}
+
+/* Credits go on in the next segment: whether they may. */
+static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserved, bool *entered,
+                      struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t eighths = (next->end - next->first) * LL_LOG__FREE_BYTE;
+    *entered = false;
+    int rc = ll_log__open_file(log, next, err);
+    if (rc)
+        return rc;
+    if (!take_undo(log, eighths)) {
+        if (!reserved)
+            return 0;
+        lladd_atomic_sub64((uint64_t *)&log->undo_left, eighths);
+    }
+    next->users++;
+    segs->granted->users--; /* the writer still uses it, or it was written */
+    segs->granted = next;
+    lladd_atomic_store64(&log->disk_limit, limit_of(log, next));
+    *entered = true;
+    return 0;
+}
+
+/* What records whose space was set aside may take of the last segment when no other can be made:
+ * all but two seals. */
+static bool last_reserve(struct ll_log *log, uint64_t need)
+{
+    uint64_t most = log->segs->granted->end - 2 * LL_LOG_SEAL_SIZE;
+    if (need > most)
+        return false;
+    lladd_atomic_max64(&log->disk_limit, most);
+    return true;
+}
+
+int ll_log__disk_room(struct ll_log *log, uint64_t need, bool reserved, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    if (log->life != LL_LOG__READY)
+        return ll_fail(err, log->cfg.read_only ? LLADD_READ_ONLY : LLADD_BAD_STATE,
+                       "the log is not ready for records");
+    lladd_mutex_lock(&segs->mutex);
+    int rc = ll_log__ensure_listed(log, err);
+    while (!rc && lladd_atomic_load64(&log->disk_limit) < need) {
+        struct ll_log__seg *next = next_of(segs);
+        bool entered = false;
+        if (next)
+            rc = enter_next(log, next, reserved, &entered, err);
+        if (rc || entered)
+            continue;
+        rc = ll_log__seg_create(log, ll_log__last(segs)->end, ll_log__last(segs)->end, err);
+        if (rc && reserved && !next_of(segs) && last_reserve(log, need))
+            rc = 0;
+    }
+    if (!rc)
+        ll_log__wake_worker(log);
+    lladd_mutex_unlock(&segs->mutex);
+    return rc;
+}
+
+bool ll_log__disk_room_now(struct ll_log *log, uint64_t need)
+{
+    struct ll_log__segments *segs = log->segs;
+    bool entered = true;
+    lladd_mutex_lock(&segs->mutex);
+    while (need > segs->granted->end && entered) {
+        struct ll_log__seg *next = next_of(segs);
+        if (!next || enter_next(log, next, true, &entered, NULL) != 0)
+            entered = false;
+    }
+    bool room = need <= segs->granted->end;
+    lladd_mutex_unlock(&segs->mutex);
+    return room;
+}
+
+/* ---- undo reserve ----------------------------------------------------------------------------------- */
+
+static int reserve_undo(struct ll_log *log, uint64_t bytes, bool recovery, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t need = bytes * LL_LOG__UNDO_BYTE;
+    if (bytes >= LL_LOG_LSN_END / 16)
+        return ll_fail(err, LLADD_TOO_LARGE, "an undo of %llu bytes", (unsigned long long)bytes);
+    if (LL_LIKELY(take_undo(log, need)))
+        return ll_log__check(log, err);
+    if (log->life != LL_LOG__READY)
+        return ll_fail(err, log->cfg.read_only ? LLADD_READ_ONLY : LLADD_BAD_STATE,
+                       "the log is not ready for records");
+    lladd_mutex_lock(&segs->mutex);
+    int rc = ll_log__check(log, err);
+    if (!rc)
+        rc = ll_log__ensure_listed(log, err);
+    while (!rc && !take_undo(log, need)) {
+        uint64_t granted = lladd_atomic_load64(&log->granted);
+        uint64_t limit = limit_of(log, segs->granted);
+        int64_t here = limit > granted ? (int64_t)((limit - granted) * LL_LOG__FREE_BYTE) : 0;
+        if (recovery && (int64_t)lladd_atomic_load64((uint64_t *)&log->undo_left) + here >=
+                            (int64_t)need) {
+            lladd_atomic_sub64((uint64_t *)&log->undo_left, need);
+            break;
+        }
+        rc = ll_log__seg_create(log, ll_log__last(segs)->end, ll_log__last(segs)->end, err);
+    }
+    lladd_mutex_unlock(&segs->mutex);
+    return rc;
+}
+
+int ll_log_undo_reserve(struct ll_log *log, uint64_t bytes, struct lladd_error *err)
+{
+    return reserve_undo(log, bytes, false, err);
+}
+
+int ll_log_undo_reserve_recovery(struct ll_log *log, uint64_t bytes, struct lladd_error *err)
+{
+    return reserve_undo(log, bytes, true, err);
+}
+
+void ll_log_undo_release(struct ll_log *log, uint64_t bytes)
+{
+    lladd_atomic_add64((uint64_t *)&log->undo_left, bytes * LL_LOG__UNDO_BYTE);
+}
+
+/* ---- truncation and background work ------------------------------------------------------------------ */
+
+int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    if (log->cfg.read_only)
+        return ll_fail(err, LLADD_READ_ONLY, "the log is open for reading");
+    lladd_mutex_lock(&segs->mutex);
+    int rc = ll_log__ensure_listed(log, err);
+    if (!rc && lsn.v > segs->truncated)
+        segs->truncated = lsn.v;
+    uint64_t below = segs->truncated;
+    if (below > lladd_atomic_load64(&log->durable))
+        below = lladd_atomic_load64(&log->durable);
+    while (!rc && segs->live.len > 1) {
+        struct ll_log__seg *seg = ll_log__at(&segs->live, 0);
+        /* What a cut left of it counts, not what it had room for. */
+        if (ll_log__at(&segs->live, 1)->cut > below || seg == segs->granted || seg->first >= below)
+            break;
+        rc = ll_vec_append(&segs->dead, &seg, 1);
+        if (rc) {
+            rc = ll_fail(err, rc, "no memory for the list of log segments");
+            break;
+        }
+        if (seg->state == LL_LOG__BAD) { /* its size is not known */
+            segs->disk_bytes -= seg->size;
+            seg->size = 0;
+        }
+        seg->state = LL_LOG__DEAD;
+        ll_vec_remove(&segs->live, 0);
+    }
+    if (segs->live.len > 0 && segs->chain < ll_log__at(&segs->live, 0)->first)
+        segs->chain = ll_log__at(&segs->live, 0)->first;
+    segs->gave_up = false;
+    lladd_cond_broadcast(&segs->changed);
+    lladd_mutex_unlock(&segs->mutex);
+    return rc;
+}
+
+lladd_lsn ll_log_oldest(const struct ll_log *log)
+{
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    uint64_t oldest = segs->chain;
+    lladd_mutex_unlock(&segs->mutex);
+    return lladd_lsn_of(oldest);
+}
+
+static size_t ahead(const struct ll_log__segments *segs)
+{
+    size_t n = 0;
+    for (size_t i = segs->live.len; i > 0 && ll_log__at(&segs->live, i - 1) != segs->granted; i--)
+        n++;
+    return n;
+}
+
+/* Would another segment ahead leave some of the limit to those that need it now? */
+static bool may_preallocate(const struct ll_log *log)
+{
+    const struct ll_log__segments *segs = log->segs;
+    uint64_t limit = log->cfg.limit_bytes;
+    return limit == 0 || ll_log__live_bytes(segs) + ll_log__next_size(log, true) <= limit / 2;
+}
+
+/* Does one thing, if there is one to do. Under the mutex. */
+static int step(struct ll_log *log, bool *did, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    int rc = 0;
+    *did = false;
+    if (!segs->listed || !segs->granted || segs->creating)
+        return 0;
+    if (ahead(segs) < AHEAD && !segs->gave_up && may_preallocate(log)) {
+        rc = ll_log__seg_create(log, ll_log__last(segs)->end, ll_log__last(segs)->end, err);
+        segs->gave_up = rc != 0;
+        *did = rc == 0;
+    } else if (segs->dead.len > KEEP_DEAD) {
+        *did = ll_log__remove_dead(log, &rc, err);
+    }
+    return rc;
+}
+
+int ll_log_maintain(struct ll_log *log, bool *more, struct lladd_error *err)
+{
+    bool did = false;
+    int rc = ll_log__check(log, err);
+    *more = false;
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&log->segs->mutex);
+    rc = step(log, &did, err);
+    lladd_mutex_unlock(&log->segs->mutex);
+    *more = did;
+    return rc;
+}
+
+static void *worker(void *arg)
+{
+    struct ll_log *log = arg;
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    while (!segs->stop) {
+        bool did = false;
+        /* Who needs the space asks for it himself and gets the error; nobody needs it yet. */
+        (void)step(log, &did, NULL);
+        if (!did && !segs->stop)
+            lladd_cond_wait(&segs->changed, &segs->mutex);
+    }
+    lladd_mutex_unlock(&segs->mutex);
+    return NULL;
+}
+
+void ll_log__wake_worker(struct ll_log *log)
+{
+    struct ll_log__segments *segs = log->segs;
+    LL_ASSERT(lladd_mutex_mine(&segs->mutex));
+    if (!log->env->threads || segs->stop)
+        return;
+    /* Without a thread things are slower, not wrong: no error. */
+    if (!segs->thread.started)
+        (void)lladd_thread_start(&segs->thread, worker, log);
+    lladd_cond_broadcast(&segs->changed);
+}
+
+void ll_log__stop_worker(struct ll_log *log)
+{
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    segs->stop = true;
+    lladd_cond_broadcast(&segs->changed);
+    lladd_mutex_unlock(&segs->mutex);
+    lladd_thread_join(&segs->thread);
+}
+
+void ll_log_stats(const struct ll_log *log, struct ll_log_stats *out)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t free_eighths = 0;
+    lladd_mutex_lock(&segs->mutex);
+    out->segments = segs->live.len + segs->dead.len;
+    out->segment_bytes = segs->disk_bytes;
+    for (size_t i = segs->live.len; segs->granted && ll_log__at(&segs->live, i - 1) != segs->granted; i--)
+        free_eighths += (ll_log__at(&segs->live, i - 1)->end - ll_log__at(&segs->live, i - 1)->first) * LL_LOG__FREE_BYTE;
+    int64_t left = (int64_t)lladd_atomic_load64((const uint64_t *)&log->undo_left);
+    out->undo_reserved = (uint64_t)((int64_t)free_eighths - left) / LL_LOG__UNDO_BYTE;
+    lladd_mutex_unlock(&segs->mutex);
+    out->bytes = lladd_atomic_load64(&log->tail) - log->first_lsn;
+    out->records = lladd_atomic_load64_relaxed(&log->records);
+    out->groups = lladd_atomic_load64_relaxed(&log->groups);
+    out->syncs = lladd_atomic_load64_relaxed(&log->syncs);
+    out->writes = lladd_atomic_load64_relaxed(&log->writes);
+    out->bytes_written = lladd_atomic_load64_relaxed(&log->bytes_written);
+    out->waits_for_space = lladd_atomic_load64_relaxed(&log->waits);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * writer: from the ring to the files. Everything here is done by the leader (group.c), so by one thread
+ * at a time.
+ *
+ * Walking. From the end of what it has seen the leader steps from published record to published
+ * record. Where a record begins or crosses a block, the block's header can be made: the first record
+ * that starts in the block is known at that moment, and never changes. A walk ends at a record
+ * boundary, so what is written does too.
+ *
+ * Writing. The pieces of one segment, [header] payload [header] payload ..., lie one behind the other
+ * in its file: one pwritev. The header of a segment's first block is there since the file was made.
+ */
+#include "log/log_private.h"
+
+/* Payload of one gathered write, at most; so that the ring is given back in portions. */
+enum { PIECES_MOST = 512, PIECES_PER_BLOCK = 3 };
+
+int ll_log__writer_alloc(struct ll_log *log)
+{
+    struct ll_log__writer *w = &log->writer;
+    uint64_t room = ll_log__block_size((uint32_t)log->cfg.segment_min) - LL_LOG_BLOCK_HEADER;
+    uint64_t blocks = log->ring_size / room + 2;
+    w->header_capacity = blocks < PIECES_MOST / 2 ? (uint32_t)blocks : PIECES_MOST / 2;
+    w->piece_capacity = w->header_capacity * 2 + PIECES_PER_BLOCK;
+    w->headers = ll_alloc(log->env, w->header_capacity * sizeof *w->headers);
+    w->pieces = ll_alloc(log->env, w->piece_capacity * sizeof *w->pieces);
+    if (w->headers && w->pieces)
+        return 0;
+    ll_log__writer_free(log);
+    return LLADD_NO_MEMORY;
+}
+
+void ll_log__writer_free(struct ll_log *log)
+{
+    struct ll_log__writer *w = &log->writer;
+    ll_free(log->env, w->headers);
+    ll_free(log->env, w->pieces);
+    w->headers = NULL;
+    w->pieces = NULL;
+}
+
+void ll_log__writer_init(struct ll_log *log, struct ll_log__seg *seg, uint64_t lsn)
+{
+    struct ll_log__writer *w = &log->writer;
+    LL_ASSERT(lsn >= seg->first && lsn <= seg->end);
+    uint64_t into = (lsn - seg->first) % seg->room;
+    w->walked = lsn;
+    w->next_block = into == 0 ? lsn : lsn - into + seg->room;
+    w->seg = NULL;
+    w->ahead = NULL;
+    w->header_count = 0;
+    w->header_used = 0;
+}
+
+/* Makes *seg the segment that holds lsn, if it is not. Credit for lsn was given out, so it is there
+ * and open; an error is one of the world all the same. */
+static int move_to(struct ll_log *log, struct ll_log__seg **seg, uint64_t lsn,
+                   struct lladd_error *err)
+{
+    if (LL_LIKELY(*seg && lsn >= (*seg)->first && lsn < (*seg)->end))
+        return 0;
+    struct ll_log__seg *found;
+    uint64_t where;
+    int rc = ll_log__seg_find(log, lsn, &found, &where, err);
+    if (rc)
+        return rc;
+    LL_ASSERT(where == lsn);
+    ll_log__seg_release(log, *seg);
+    *seg = found;
+    return 0;
+}
+
+/* ---- walking ------------------------------------------------------------------------------------ */
+
+/* The record [at, next) begins or crosses blocks: makes their headers. *room is false if that must
+ * wait until those made before are written. */
+static int begin_blocks(struct ll_log *log, uint64_t at, uint64_t next, bool *room,
+                        struct lladd_error *err)
+{
+    struct ll_log__writer *w = &log->writer;
+    while (w->next_block < next) {
+        uint64_t lsn = w->next_block;
+        *room = w->header_count < w->header_capacity;
+        int rc = move_to(log, &w->ahead, lsn, err);
+        if (rc || !*room)
+            return rc;
+        const struct ll_log__seg *seg = w->ahead;
+        uint32_t index = (uint32_t)((lsn - seg->first) / seg->room);
+        if (index > 0) {
+            struct ll_log__header *h = &w->headers[w->header_count++];
+            uint64_t first = at == lsn ? 0 : next - lsn;
+            struct ll_log__block b = {
+                .incarnation = seg->incarnation,
+                .lsn = lsn,
+                .first_record = first < seg->room ? (uint32_t)first : LL_LOG_BLOCK_NONE,
+                .block_size = seg->block_size,
+                .segment_first = seg->first,
+                .cut = seg->cut,
+                .segment_size = seg->size,
+                .index = index,
+                .uuid_hash = log->uuid_hash,
+            };
+            h->lsn = lsn;
+            ll_log__block_encode(&b, h->bytes);
+        }
+        w->next_block = lsn + seg->room;
+    }
+    return 0;
+}
+
+int ll_log__walk(struct ll_log *log, uint64_t end, struct lladd_error *err)
+{
+    struct ll_log__writer *w = &log->writer;
+    uint64_t at = w->walked;
+    uint64_t records = 0;
+    bool room = true;
+    int rc = 0;
+    while (at < end) {
+        if (LLADD_LE64(lladd_atomic_load64(ll_log__ring_lsn(log, at))) != at)
+            break;
+        uint64_t next = at + ll_log__peek_size(ll_log__ring_at(log, at));
+        if (LL_UNLIKELY(next > w->next_block)) {
+            rc = begin_blocks(log, at, next, &room, err);
+            if (rc || !room)
+                break;
+        }
+        at = next;
+        records++;
+    }
+    w->walked = at;
+    lladd_atomic_max64(&log->visible, at);
+    lladd_atomic_count64(&log->records, records);
+    return rc;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------- */
+
+/* Adds [lsn, lsn+len), which the ring may have in two pieces. */
+static uint32_t add_payload(struct ll_log *log, uint32_t n, uint64_t lsn, uint64_t len)
+{
+    struct lladd_iovec *v = log->writer.pieces;
+    uint64_t at = lsn & (log->ring_size - 1);
+    uint64_t first = len < log->ring_size - at ? len : log->ring_size - at;
+    v[n++] = (struct lladd_iovec){log->ring + at, (size_t)first};
+    if (first < len)
+        v[n++] = (struct lladd_iovec){log->ring, (size_t)(len - first)};
+    return n;
+}
+
+/* Collects the pieces of [lsn, to) that lie in w->seg, about `most` bytes: returns where they end, *off
+ * is their place in the file. */
+static uint64_t gather_pieces(struct ll_log *log, uint64_t lsn, uint64_t to, uint64_t most,
+                              uint32_t *count, uint64_t *off)
+{
+    struct ll_log__writer *w = &log->writer;
+    const struct ll_log__seg *seg = w->seg;
+    uint64_t index = (lsn - seg->first) / seg->room;
+    uint64_t into = (lsn - seg->first) % seg->room;
+    uint64_t start = lsn;
+    uint32_t n = 0;
+    *off = index * seg->block_size + (index > 0 && into == 0 ? 0 : LL_LOG_BLOCK_HEADER + into);
+    if (to > seg->end)
+        to = seg->end;
+    while (lsn < to && lsn - start < most && n + PIECES_PER_BLOCK <= w->piece_capacity) {
+        if (into == 0 && index > 0) {
+            const struct ll_log__header *h = &w->headers[w->header_used++];
+            LL_ASSERT(h->lsn == lsn && w->header_used <= w->header_count);
+            w->pieces[n++] = (struct lladd_iovec){h->bytes, LL_LOG_BLOCK_HEADER};
+        }
+        uint64_t len = to - lsn < seg->room - into ? to - lsn : seg->room - into;
+        n = add_payload(log, n, lsn, len);
+        lsn += len;
+        index++;
+        into = 0;
+    }
+    *count = n;
+    return lsn;
+}
+
+static int fail_write(struct lladd_error *err, int rc, const struct ll_log__seg *seg,
+                      const char *what)
+{
+    char name[LL_LOG_NAME_SIZE];
+    ll_log__segment_name(seg->name, name);
+    return ll_fail_io(err, rc, true, what, name);
+}
+
+int ll_log__write_walked(struct ll_log *log, uint64_t most, struct lladd_error *err)
+{
+    struct ll_log__writer *w = &log->writer;
+    uint64_t lsn = log->written;
+    uint64_t to = w->walked;
+    while (lsn < to) {
+        uint32_t n;
+        uint64_t off;
+        int rc = move_to(log, &w->seg, lsn, err);
+        if (rc)
+            return rc;
+        uint64_t end = gather_pieces(log, lsn, to, most, &n, &off);
+        rc = ll_point(log->env, "log.group.before_write");
+        if (!rc)
+            rc = ll_io_pwritev(log->dev, w->seg->file, w->pieces, (int)n, off);
+        if (rc)
+            return fail_write(err, rc, w->seg, "write");
+        lladd_atomic_count64(&log->writes, 1);
+        lladd_atomic_count64(&log->bytes_written, end - lsn);
+        most = most > end - lsn ? most - (end - lsn) : 0;
+        lsn = end;
+        lladd_atomic_store64(&log->written, lsn);
+        if (most == 0)
+            break;
+    }
+    if (w->header_used == w->header_count) {
+        w->header_used = 0;
+        w->header_count = 0;
+    }
+    return 0;
+}
+
+static int sync_one(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error *err)
+{
+    int rc = ll_io_sync(log->dev, seg->file);
+    lladd_atomic_count64(&log->syncs, 1);
+    return rc ? fail_write(err, rc, seg, "sync") : 0;
+}
+
+int ll_log__sync_range(struct ll_log *log, uint64_t from, uint64_t to, struct lladd_error *err)
+{
+    struct ll_log__seg *seg = log->writer.seg;
+    if (LL_LIKELY(seg && from >= seg->first && to <= seg->end))
+        return sync_one(log, seg, err);
+    while (from < to) {
+        uint64_t where;
+        int rc = ll_log__seg_find(log, from, &seg, &where, err);
+        if (rc)
+            return rc;
+        from = seg->end;
+        rc = sync_one(log, seg, err);
+        ll_log__seg_release(log, seg);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}

@@ -1,0 +1,632 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The allocator: pages and extents out of the page file (DESIGN 9; lladd/pages.h).
+ *
+ * What is allocated is said by the allocation maps alone (map.c). In memory there are only hints,
+ * which start out knowing nothing, so opening a database reads no map:
+ *
+ *   groups    for every map, the longest run of free pages it may still have ("unknown" at first)
+ *             and where a free page was found last. A failed search lowers the run; the end of a
+ *             transaction that touched the map makes it unknown again. `epoch` tells a search that
+ *             the hint it is about to lower is older than such an end.
+ *   current   the group that gives single pages now: the last one at open, then the lowest that may
+ *             have any. So single pages fill the front, and allocation is O(1) as long as there is
+ *             room where it was found before.
+ *   holds     what transactions have freed and may want back (hold.c).
+ *
+ * If no group can serve, the page file grows, by a quarter of itself but at least 16 pages and at
+ * most 16 MiB (or what is asked for). It never shrinks, and it is extended on the device, so
+ * writing a page that was allocated never needs space. Growing is not logged: a map that is not
+ * there yet (a page of zeros) stands for a group without allocations, and is formatted when its
+ * group is first used.
+ *
+ * A commit that freed pages waits here, when it is durable, for the next allocator call
+ * (`pending`): that one drops the pages' cached copies (BUF-6), and only then are they free for
+ * others. It asks the map first, for a free may have been rolled back to a savepoint, and then the
+ * page is alive.
+ *
+ * Threads: any number. Who allocates holds no latch of ours while he waits for a page; `mutex` is a
+ * leaf. `grow` is held while the file grows or a map is formatted: those who find room elsewhere
+ * never see it. */
+#include "operations/map.h"
+
+#define RUN_UNKNOWN UINT32_MAX
+#define GROW_PAGES_MIN 16u
+#define GROW_BYTES_MAX (16u << 20)
+
+struct ll_map_group {
+    uint32_t run;   /* no longer run of free pages than this; RUN_UNKNOWN */
+    uint32_t hint;  /* 64-page word where the last single page was found */
+    uint32_t epoch; /* grows whenever pages may have become free */
+    bool formatted; /* its map is known to be there */
+};
+
+/* What a transaction that allocates or frees has here. */
+struct ll_page_owner {
+    struct ll_hold_owner hold; /* first: what it freed */
+    struct ll_operations *ops;
+    struct ll_page_owner *next_pending;
+    uint64_t *groups; /* whose pages may become free when it ends */
+    size_t n_groups, cap_groups;
+};
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Room for groups 0 ... n-1 in the table; under the mutex. */
+static int want_groups(struct ll_operations *ops, uint64_t n)
+{
+    struct ll_allocator *a = &ops->alloc;
+    if (n > a->cap_groups) {
+        uint64_t cap = a->cap_groups * 2 > n ? a->cap_groups * 2 : n;
+        struct ll_map_group *g = lladd_resize(ops->db, a->groups, cap * sizeof *g);
+        if (!g)
+            return LLADD_NO_MEMORY;
+        a->groups = g;
+        a->cap_groups = cap;
+    }
+    if (a->n_groups == 0)
+        a->current = n - 1;
+    for (; a->n_groups < n; a->n_groups++)
+        a->groups[a->n_groups] = (struct ll_map_group){.run = RUN_UNKNOWN};
+    return 0;
+}
+
+static uint64_t groups_in(uint32_t page_size, uint64_t pages)
+{
+    uint32_t span = ll_map_span(page_size);
+    return (pages + span - 1) / span;
+}
+
+/* Pages of the group may have become free. Under the mutex. */
+static void group_freed(struct ll_allocator *a, uint64_t group)
+{
+    if (group >= a->n_groups)
+        return;
+    a->groups[group].run = RUN_UNKNOWN;
+    a->groups[group].epoch++;
+}
+
+/* Picks a group that may have a run of n pages; false: the file has to grow. Under the mutex. */
+static bool pick_group(struct ll_allocator *a, uint32_t n, uint64_t *out)
+{
+    if (a->current < a->n_groups && a->groups[a->current].run >= n) {
+        *out = a->current;
+        return true;
+    }
+    for (uint64_t g = 0; g < a->n_groups; g++) {
+        if (a->groups[g].run >= n) {
+            if (n == 1)
+                a->current = g;
+            *out = g;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_map(struct lladd_db *db, const struct lladd_page *page)
+{
+    return lladd_page_is(db, lladd_page_view(page), ll_operations__map_page.name);
+}
+
+/* Formats the map of a group if that has not been done. Under `grow`. */
+static int format_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group)
+{
+    struct lladd_page *page;
+    lladd_pageno map = ll_map_page(lladd_page_size(ops->db), group);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    int rc = lladd_fix(ops->db, map, LLADD_LATCH_SHARED, &page, err);
+    if (rc)
+        return rc;
+    uint16_t type = lladd_page_view(page).type;
+    bool there = is_map(ops->db, page);
+    lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+    if (there)
+        return 0;
+    if (type != 0)
+        return ll_operations__on(err, map,
+                                 lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                                                 "page %llu should be an allocation map, and is of "
+                                                 "type %u",
+                                                 (unsigned long long)map.v, type));
+    return lladd_update(txn, LL_OP_MAP_FORMAT, map, NULL, 0);
+}
+
+/* Makes sure that the group's map is there. */
+static int want_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group)
+{
+    struct ll_allocator *a = &ops->alloc;
+    lladd_mutex_lock(&a->grow);
+    int rc = format_map(txn, ops, group);
+    if (!rc) {
+        lladd_mutex_lock(&a->mutex);
+        a->groups[group].formatted = true;
+        lladd_mutex_unlock(&a->mutex);
+    }
+    lladd_mutex_unlock(&a->grow);
+    return rc;
+}
+
+/* More pages: the caller has found no run of n among `seen` pages. */
+static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, uint64_t seen)
+{
+    struct ll_allocator *a = &ops->alloc;
+    uint32_t page_size = lladd_page_size(ops->db);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    int rc = 0;
+    lladd_mutex_lock(&a->grow);
+    uint64_t count = lladd_page_count(ops->db);
+    if (count == seen) {
+        uint64_t least = n + 2, step = count / 4; /* a map and a group's end may lie in between */
+        step = step < GROW_PAGES_MIN ? GROW_PAGES_MIN : step;
+        step = step > GROW_BYTES_MAX / page_size ? GROW_BYTES_MAX / page_size : step;
+        step = step < least ? least : step;
+        rc = lladd_extend(ops->db, count + step, err);
+        if (rc == LLADD_NO_SPACE && step > least)
+            rc = lladd_extend(ops->db, count + least, err);
+        if (!rc) {
+            lladd_mutex_lock(&a->mutex);
+            if (count % ll_map_span(page_size) != 0)
+                group_freed(a, count / ll_map_span(page_size));
+            lladd_mutex_unlock(&a->mutex);
+        }
+    }
+    lladd_mutex_unlock(&a->grow);
+    return rc;
+}
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+static struct ll_page_owner *owner_new(struct ll_operations *ops)
+{
+    struct ll_page_owner *o = lladd_alloc(ops->db, sizeof *o);
+    if (o) {
+        *o = (struct ll_page_owner){.ops = ops};
+        ll_operations__hold_begin(&ops->alloc.holds, &o->hold);
+    }
+    return o;
+}
+
+static void owner_free(struct ll_page_owner *o)
+{
+    struct lladd_db *db = o->ops->db;
+    ll_operations__hold_end(&o->hold);
+    lladd_free(db, o->groups);
+    lladd_free(db, o);
+}
+
+/* The transaction's state here, with room to remember that it touched the group. */
+static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
+                    struct ll_page_owner **out)
+{
+    struct ll_page_owner *o = lladd_joined(txn, &ll_operations__pages_participant);
+    int rc = 0;
+    if (!o) {
+        o = owner_new(ops);
+        rc = o ? lladd_join(txn, &ll_operations__pages_participant, o) : LLADD_NO_MEMORY;
+        if (rc && o)
+            owner_free(o);
+    }
+    for (size_t i = rc ? 0 : o->n_groups; i > 0; i--)
+        if (o->groups[i - 1] == group) {
+            *out = o;
+            return 0;
+        }
+    if (!rc && o->n_groups == o->cap_groups) {
+        size_t cap = o->cap_groups ? o->cap_groups * 2 : 4;
+        uint64_t *g = lladd_resize(ops->db, o->groups, cap * sizeof *g);
+        if (g) {
+            o->groups = g;
+            o->cap_groups = cap;
+        }
+        rc = g ? 0 : LLADD_NO_MEMORY;
+    }
+    if (rc)
+        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for an allocation");
+    o->groups[o->n_groups++] = group;
+    *out = o;
+    return 0;
+}
+
+/* It has ended, or given up what it held: searches may find more than they thought. */
+static void touched(struct ll_page_owner *o)
+{
+    struct ll_allocator *a = &o->ops->alloc;
+    lladd_mutex_lock(&a->mutex);
+    for (size_t i = 0; i < o->n_groups; i++)
+        group_freed(a, o->groups[i]);
+    lladd_mutex_unlock(&a->mutex);
+}
+
+static int pages_prepare(void *ctx, void *state, struct lladd_txn *txn, struct lladd_sink *sink)
+{
+    (void)ctx;
+    (void)txn;
+    return ll_operations__hold_write(&((struct ll_page_owner *)state)->hold, sink);
+}
+
+static int pages_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
+{
+    (void)ctx;
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_page_owner *o = owner_new(ops);
+    if (!o)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a transaction in doubt");
+    int rc = ll_operations__hold_restore(&o->hold, blob, err);
+    if (!rc)
+        rc = lladd_join(txn, &ll_operations__pages_participant, o);
+    if (rc)
+        owner_free(o);
+    return rc;
+}
+
+static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    struct ll_page_owner *o = state;
+    struct ll_allocator *a = &o->ops->alloc;
+    touched(o);
+    if (!o->hold.nodes) {
+        owner_free(o);
+        return;
+    }
+    lladd_mutex_lock(&a->mutex);
+    o->next_pending = NULL;
+    *a->pending_end = o;
+    a->pending_end = &o->next_pending;
+    lladd_mutex_unlock(&a->mutex);
+}
+
+static void pages_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    struct ll_page_owner *o = state;
+    ll_operations__hold_release(&o->hold);
+    touched(o);
+    owner_free(o);
+}
+
+const struct lladd_participant ll_operations__pages_participant = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "lladd.pages",
+    .version = 1,
+    .prepare = pages_prepare,
+    .in_doubt = pages_in_doubt,
+    .durable = pages_durable,
+    .aborted = pages_aborted,
+};
+
+/* ---- dropping what was freed ----------------------------------------------------------------- */
+
+/* Which pages of a node are freed and wanted back by nobody else? */
+static int node_freed(struct ll_operations *ops, const struct ll_hold_node *node,
+                      uint64_t out[LL_HOLD_WORDS], struct lladd_error *err)
+{
+    lladd_pageno map = lladd_page_of(node->key >> 16);
+    uint32_t chunk = (uint32_t)(node->key & 0xffff);
+    uint64_t others[LL_HOLD_WORDS];
+    struct lladd_page *page;
+    int rc = ll_operations__fix(ops->db, map, ll_operations__map_page.name, LLADD_LATCH_SHARED,
+                                &page, err);
+    if (rc)
+        return rc;
+    ll_operations__held(&ops->alloc.holds, map, chunk, node->owner, others);
+    for (uint32_t i = 0; i < LL_HOLD_CHUNK; i++) {
+        uint32_t index = chunk * LL_HOLD_CHUNK + i;
+        uint64_t bit = UINT64_C(1) << i % 64;
+        out[i / 64] &= ~bit;
+        if ((node->bits[i / 64] & ~others[i / 64] & bit) && index < ll_map_span(page->size) &&
+            ll_operations__map_use(lladd_page_view(page), index) == LLADD_USE_FREED)
+            out[i / 64] |= bit;
+    }
+    lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+    return 0;
+}
+
+/* Forgets cached copies of a node's freed pages. One that somebody still looks at stays: it is
+ * formatted or dropped when the page is taken again. */
+static int node_drop(struct ll_operations *ops, const struct ll_hold_node *node,
+                     struct lladd_error *err)
+{
+    uint32_t page_size = lladd_page_size(ops->db);
+    uint64_t group = ll_map_group(page_size, lladd_page_of(node->key >> 16));
+    uint32_t base = (uint32_t)(node->key & 0xffff) * LL_HOLD_CHUNK;
+    uint64_t bits[LL_HOLD_WORDS] = {0};
+    int rc = node_freed(ops, node, bits, err);
+    for (uint32_t i = 0; i < LL_HOLD_CHUNK && !rc;) {
+        uint32_t from = i;
+        while (i < LL_HOLD_CHUNK && bits[i / 64] >> i % 64 & 1)
+            i++;
+        if (i > from)
+            rc = lladd_discard(ops->db, ll_map_numbered(page_size, group, base + from), i - from);
+        else
+            i++;
+        if (rc == LLADD_BUSY)
+            rc = 0;
+    }
+    return rc;
+}
+
+/* Lets go of what one durable transaction freed. */
+static int drop_pending(struct ll_operations *ops, struct lladd_error *err)
+{
+    struct ll_allocator *a = &ops->alloc;
+    lladd_mutex_lock(&a->mutex);
+    struct ll_page_owner *o = a->pending;
+    if (o) {
+        a->pending = o->next_pending;
+        if (!a->pending)
+            a->pending_end = &a->pending;
+    }
+    lladd_mutex_unlock(&a->mutex);
+    if (!o)
+        return 0;
+    int rc = 0;
+    for (const struct ll_hold_node *node = o->hold.nodes; node && !rc; node = node->next_owned)
+        rc = node_drop(ops, node, err);
+    if (rc) {
+        lladd_mutex_lock(&a->mutex);
+        o->next_pending = a->pending;
+        if (!a->pending)
+            a->pending_end = &o->next_pending;
+        a->pending = o;
+        lladd_mutex_unlock(&a->mutex);
+        return rc;
+    }
+    ll_operations__hold_release(&o->hold);
+    touched(o);
+    owner_free(o);
+    return 0;
+}
+
+/* ---- taking and giving back ------------------------------------------------------------------ */
+
+/* One attempt in one group. LLADD_PAGE_FULL: not there, and the group remembers. */
+static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
+                   struct ll_map_take *take)
+{
+    struct ll_allocator *a = &ops->alloc;
+    uint32_t page_size = lladd_page_size(ops->db), span = ll_map_span(page_size);
+    lladd_pageno map = ll_map_page(page_size, group);
+    struct ll_page_owner *o;
+    int rc = owner_of(txn, ops, group, &o);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&a->mutex);
+    struct ll_map_group g = a->groups[group];
+    lladd_mutex_unlock(&a->mutex);
+    uint64_t count = lladd_page_count(ops->db);
+    if (count <= map.v || count <= group * span) {
+        rc = LLADD_PAGE_FULL; /* its map is not in the file yet */
+        take->longest = 0;
+    } else {
+        take->hint = g.hint;
+        take->limit = count - group * span < span ? (uint32_t)(count - group * span) : span;
+        rc = g.formatted ? 0 : want_map(txn, ops, group);
+        if (!rc)
+            rc = lladd_update(txn, LL_OP_MAP_TAKE, map, take, sizeof *take);
+    }
+    lladd_mutex_lock(&a->mutex);
+    struct ll_map_group *now = &a->groups[group];
+    if (rc == LLADD_PAGE_FULL && now->epoch == g.epoch)
+        now->run = take->longest;
+    else if (!rc && take->n == 1)
+        now->hint = take->index / 64;
+    lladd_mutex_unlock(&a->mutex);
+    return rc;
+}
+
+static int take_pages(struct lladd_txn *txn, uint32_t n, enum lladd_page_use use, lladd_pageno *out)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct ll_allocator *a = &ops->alloc;
+    uint32_t page_size = lladd_page_size(ops->db);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_map_take take = {.ops = ops, .n = n, .use = use};
+    int rc = drop_pending(ops, err);
+    while (!rc) {
+        uint64_t count = lladd_page_count(ops->db), group = 0;
+        lladd_mutex_lock(&a->mutex);
+        rc = want_groups(ops, groups_in(page_size, count));
+        bool found = !rc && pick_group(a, n, &group);
+        lladd_mutex_unlock(&a->mutex);
+        if (rc)
+            return lladd_error_set(err, rc, "out of memory for an allocation");
+        if (!found) {
+            rc = grow(txn, ops, n, count);
+            continue;
+        }
+        rc = take_in(txn, ops, group, &take);
+        if (!rc) {
+            *out = ll_map_numbered(page_size, group, take.index);
+            return 0;
+        }
+        if (rc == LLADD_PAGE_FULL)
+            rc = 0;
+    }
+    return rc;
+}
+
+static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, bool raw)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    uint32_t page_size = lladd_page_size(ops->db), span = ll_map_span(page_size);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    uint64_t count = lladd_page_count(ops->db), group = ll_map_group(page_size, first);
+    struct ll_map_free args = {ll_map_index(page_size, first), (uint32_t)n, raw};
+    lladd_pageno map = ll_map_page(page_size, group);
+    struct ll_page_owner *o;
+    if (first.v >= count || n > count - first.v)
+        return ll_operations__on(
+            err, first,
+            lladd_error_set(err, LLADD_OUT_OF_RANGE,
+                            "page %llu cannot be freed: the page file has %llu",
+                            (unsigned long long)(first.v + n - 1), (unsigned long long)count));
+    if (n == 0 || n > span)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "an extent has 1 to %u pages", span - 1);
+    lladd_pageno bad = first;
+    if (!ll_map_system(page_size, first) && args.index + n > span)
+        bad = ll_map_page(page_size, group + 1);
+    if (ll_map_system(page_size, bad))
+        return ll_operations__on(err, bad,
+                                 lladd_error_set(err, LLADD_WRONG_TYPE,
+                                                 "page %llu cannot be freed: it is %s",
+                                                 (unsigned long long)bad.v,
+                                                 bad.v ? "an allocation map" : "the root page"));
+    int rc = drop_pending(ops, err);
+    if (!rc)
+        rc = owner_of(txn, ops, group, &o);
+    if (!rc && (rc = ll_operations__hold(&o->hold, map, args.index, args.n)) != 0)
+        rc = lladd_error_set(err, rc, "out of memory for an allocation");
+    if (rc)
+        return rc;
+    rc = lladd_update(txn, LL_OP_MAP_FREE, map, &args, sizeof args);
+    if (rc != LLADD_WRONG_TYPE || lladd_txn_error(txn)->page.v != map.v)
+        return rc;
+    /* No map: nothing of the group was ever allocated. */
+    return ll_operations__on(err, first,
+                             lladd_error_set(err, LLADD_OUT_OF_RANGE,
+                                             "page %llu cannot be freed: it is not allocated",
+                                             (unsigned long long)first.v));
+}
+
+int lladd_page_alloc(struct lladd_txn *txn, lladd_pageno *out)
+{
+    return take_pages(txn, 1, LLADD_USE_PAGED, out);
+}
+
+int lladd_page_free(struct lladd_txn *txn, lladd_pageno page)
+{
+    return free_pages(txn, page, 1, false);
+}
+
+uint64_t lladd_extent_max(const struct lladd_db *db)
+{
+    return ll_map_span(lladd_page_size(db)) - 1;
+}
+
+int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_pageno *first)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    if (n == 0 || n > lladd_extent_max(db))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "an extent has 1 to %llu pages",
+                               (unsigned long long)lladd_extent_max(db));
+    if (flags & ~(unsigned)(LLADD_EXTENT_BULK | LLADD_EXTENT_RAW))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
+    enum lladd_page_use use = flags & LLADD_EXTENT_RAW ? LLADD_USE_RAW : LLADD_USE_PAGED;
+    if (!flags)
+        return take_pages(txn, (uint32_t)n, use, first);
+    lladd_savepoint_id before;
+    lladd_pageno got;
+    int rc = lladd_savepoint(txn, &before);
+    if (!rc)
+        rc = take_pages(txn, (uint32_t)n, use, &got);
+    if (rc)
+        return rc;
+    /* Pages that an aborted transaction had may still be cached, dirty with what nobody wants. */
+    rc = lladd_discard(db, got, n);
+    if (rc)
+        lladd_error_set(err, rc, "an extent at page %llu cannot be used: %s",
+                        (unsigned long long)got.v, lladd_code_text(rc));
+    else
+        rc = lladd_fence(txn, got, n);
+    if (!rc)
+        *first = got;
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+int lladd_extent_free(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+{
+    return free_pages(txn, first, n, true);
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_use *out,
+                  bool *held, struct lladd_error *err)
+{
+    uint32_t page_size = lladd_page_size(ops->db), index = ll_map_index(page_size, page);
+    lladd_pageno map = ll_map_page(page_size, ll_map_group(page_size, page));
+    struct lladd_page *p;
+    *held = false;
+    *out = page.v < lladd_page_count(ops->db) && ll_map_system(page_size, page) ? LLADD_USE_SYSTEM
+                                                                                : LLADD_USE_NONE;
+    if (page.v >= lladd_page_count(ops->db) || *out == LLADD_USE_SYSTEM)
+        return 0;
+    int rc = lladd_fix(ops->db, map, LLADD_LATCH_SHARED, &p, err);
+    if (rc)
+        return rc;
+    if (is_map(ops->db, p)) {
+        uint64_t bits[LL_HOLD_WORDS];
+        *out = ll_operations__map_use(lladd_page_view(p), index);
+        ll_operations__held(&ops->alloc.holds, map, index / LL_HOLD_CHUNK, NULL, bits);
+        *held = bits[index % LL_HOLD_CHUNK / 64] >> index % 64 & 1;
+    }
+    lladd_unfix(ops->db, p, LLADD_LATCH_SHARED);
+    return 0;
+}
+
+int lladd_page_use(struct lladd_db *db, lladd_pageno page, enum lladd_page_use *out,
+                   struct lladd_error *err)
+{
+    bool held;
+    return use_of(ll_operations_of(db), page, out, &held, err);
+}
+
+/* The core asks whether a page without base is missed (BUF-5). A raw page has none and needs none;
+ * one that was freed is missed by who may want it back. */
+int ll_operations__is_allocated(struct ll_operations *ops, lladd_pageno page, bool *out,
+                                struct lladd_error *err)
+{
+    enum lladd_page_use use;
+    bool held;
+    int rc = use_of(ops, page, &use, &held, err);
+    if (!rc)
+        *out =
+            use == LLADD_USE_SYSTEM || use == LLADD_USE_PAGED || (use == LLADD_USE_FREED && held);
+    return rc;
+}
+
+/* ---- with the handle ------------------------------------------------------------------------- */
+
+int ll_operations__alloc_init(struct ll_operations *ops, struct lladd_error *err)
+{
+    struct ll_allocator *a = &ops->alloc;
+    a->pending_end = &a->pending;
+    int rc = ll_operations__holds_init(&a->holds, ops->db, "freed pages");
+    if (rc)
+        return lladd_error_set(err, rc, "out of memory");
+    rc = lladd_mutex_init(&a->mutex, LLADD_RANK_LEAF, "allocator");
+    if (!rc && (rc = lladd_mutex_init(&a->grow, LL_OPERATIONS_RANK_GROW, "page file")) != 0)
+        lladd_mutex_destroy(&a->mutex);
+    if (!rc)
+        return 0;
+    ll_operations__holds_free(&a->holds);
+    return lladd_error_set(err, rc, "out of memory");
+}
+
+void ll_operations__alloc_free(struct ll_operations *ops)
+{
+    struct ll_allocator *a = &ops->alloc;
+    while (a->holds.owners)
+        owner_free((struct ll_page_owner *)(void *)a->holds.owners);
+    lladd_free(ops->db, a->groups);
+    lladd_mutex_destroy(&a->grow);
+    lladd_mutex_destroy(&a->mutex);
+    ll_operations__holds_free(&a->holds);
+}
+
+int ll_operations__alloc_create(struct lladd_txn *txn)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    int rc = lladd_extend(db, GROW_PAGES_MIN, lladd_txn_error_out(txn));
+    if (!rc)
+        rc = lladd_update(txn, LL_OP_ROOT_FORMAT, lladd_page_of(0), NULL, 0);
+    if (!rc)
+        rc = lladd_update(txn, LL_OP_MAP_FORMAT, lladd_page_of(1), NULL, 0);
+    return rc;
+}

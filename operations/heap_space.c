@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where a heap has room.
+ *
+ * What is known for good stands in the inventory pages (heap_page.c): which pages there are, and
+ * roughly how much room each had. In memory every heap in use has
+ *
+ *   a pool    pages with room, each used by one insert at a time: who inserts takes a page out, and
+ *   puts
+ *             it back. So one thread fills one page after the other, and as many threads use as
+ *             many pages.
+ *   a pass    a walk through the inventory in search of pages with room, a step whenever the pool
+ *   has
+ *             none. The first begins when the heap is first used, so opening a database reads
+ *             nothing. A further one begins when something was deleted since, and at least a
+ *             quarter as many records were stored as it has to look at entries: a few entries a
+ *             record.
+ *
+ * If neither helps, the heap grows by an eighth of its pages, 1 to 32, in a top action that stays
+ * whatever becomes of the transaction, because others use the pages at once. Not so in the
+ * transaction that makes the heap: if that one rolls back, the heap must vanish with all its pages.
+ * Nobody else can see the heap before it commits, so there growing is plain updates, and whatever
+ * memory says about such a heap is compared with its pages before it is believed: they may have
+ * been rolled back.
+ *
+ * Threads: heap->grow, one a heap, guards the pass and is held while the heap grows; the leaf
+ * heaps.mutex guards the table and the pools. */
+#include "operations/heap.h"
+
+#define GROW_MAX 32u
+#define POOL_MAX 64u /* more pages with room than inserts at a time are forgotten for a while */
+#define ROOM_MIN (SLOT_BYTES + 2 * SLOT_CAP_MIN) /* less is not worth remembering */
+
+struct pool_page {
+    lladd_pageno page;
+    uint64_t owner; /* where the inventory has it */
+    uint32_t room;  /* bytes for records and directory entries, as far as we know */
+    uint32_t hint;  /* in the inventory */
+};
+
+struct ll_heap {
+    struct ll_heap *next;
+    lladd_pageno root;
+    const void *creator; /* struct created of a transaction not committed yet */
+    struct pool_page *pool;
+    uint32_t n_pool, cap_pool;
+    bool gained;             /* room came back since the pass began */
+    uint64_t placed;         /* records stored since the pass ended */
+    struct lladd_mutex grow; /* the rest: */
+    bool passing;
+    lladd_pageno at; /* where the pass is */
+    uint32_t index;
+    uint64_t seen;     /* entries it has looked at */
+    uint64_t entries;  /* the heap has, by the last pass and what was added since */
+    lladd_pageno last; /* inventory page; LLADD_NO_PAGE: not known */
+};
+
+/* The heaps a transaction has made. */
+struct created {
+    struct ll_operations *ops;
+    struct ll_heap **heaps;
+    size_t n, cap;
+};
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static struct ll_heap **bucket(struct ll_heaps *t, lladd_pageno root)
+{
+    return &t->buckets[(size_t)(root.v * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (t->n_buckets - 1)];
+}
+
+/* More buckets; without memory, and some already, chains get longer. */
+static int spread(struct ll_operations *ops)
+{
+    struct ll_heaps *t = &ops->heaps;
+    size_t n_old = t->n_buckets, n = n_old ? n_old * 2 : 16;
+    struct ll_heap **old = t->buckets, **fresh = lladd_alloc(ops->db, n * sizeof(struct ll_heap *));
+    if (!fresh)
+        return n_old ? 0 : LLADD_NO_MEMORY;
+    for (size_t i = 0; i < n; i++)
+        fresh[i] = NULL;
+    t->buckets = fresh;
+    t->n_buckets = n;
+    for (size_t i = 0; i < n_old; i++) {
+        for (struct ll_heap *h = old[i], *next; h; h = next) {
+            next = h->next;
+            struct ll_heap **to = bucket(t, h->root);
+            h->next = *to;
+            *to = h;
+        }
+    }
+    lladd_free(ops->db, old);
+    return 0;
+}
+
+static struct ll_heap *find(struct ll_heaps *t, lladd_pageno root)
+{
+    struct ll_heap *h = t->n_buckets ? *bucket(t, root) : NULL;
+    while (h && h->root.v != root.v)
+        h = h->next;
+    return h;
+}
+
+/* As if nobody had used it yet. Under both latches, or unknown to others. */
+static void forget(struct ll_heap *h)
+{
+    h->n_pool = 0;
+    h->gained = false;
+    h->placed = 0;
+    h->passing = true;
+    h->at = h->root;
+    h->index = 0;
+    h->seen = h->entries = 0;
+    h->last = lladd_page_of(LLADD_NO_PAGE);
+}
+
+/* What is known of a heap, made if need be. Never freed before the handle is. */
+static int heap_for(struct ll_operations *ops, lladd_pageno root, struct ll_heap **out)
+{
+    struct ll_heaps *t = &ops->heaps;
+    lladd_mutex_lock(&t->mutex);
+    *out = find(t, root);
+    lladd_mutex_unlock(&t->mutex);
+    if (*out)
+        return 0;
+    struct ll_heap *h = lladd_alloc(ops->db, sizeof *h);
+    if (!h)
+        return LLADD_NO_MEMORY;
+    *h = (struct ll_heap){.root = root};
+    int rc = lladd_mutex_init(&h->grow, LL_OPERATIONS_RANK_HEAP, "heap");
+    if (rc) {
+        lladd_free(ops->db, h);
+        return rc;
+    }
+    forget(h);
+    lladd_mutex_lock(&t->mutex);
+    *out = find(t, root);
+    if (!*out && t->n >= t->n_buckets)
+        rc = spread(ops);
+    if (!*out && !rc) {
+        struct ll_heap **to = bucket(t, root);
+        h->next = *to;
+        *to = *out = h;
+        t->n++;
+    }
+    lladd_mutex_unlock(&t->mutex);
+    if (*out != h) {
+        lladd_mutex_destroy(&h->grow);
+        lladd_free(ops->db, h);
+    }
+    return rc;
+}
+
+int ll_operations__heaps_init(struct ll_operations *ops, struct lladd_error *err)
+{
+    int rc = lladd_mutex_init(&ops->heaps.mutex, LLADD_RANK_LEAF, "heaps");
+    return rc ? lladd_error_set(err, rc, "out of memory") : 0;
+}
+
+void ll_operations__heaps_free(struct ll_operations *ops)
+{
+    struct ll_heaps *t = &ops->heaps;
+    for (size_t i = 0; i < t->n_buckets; i++) {
+        for (struct ll_heap *h = t->buckets[i], *next; h; h = next) {
+            next = h->next;
+            lladd_mutex_destroy(&h->grow);
+            lladd_free(ops->db, h->pool);
+            lladd_free(ops->db, h);
+        }
+    }
+    lladd_free(ops->db, t->buckets);
+    lladd_mutex_destroy(&t->mutex);
+}
+
+/* ---- who made it ----------------------------------------------------------------------------- */
+
+static bool is_creator(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h)
+{
+    const void *made = lladd_joined(txn, &ll_operations__heap_participant);
+    lladd_mutex_lock(&ops->heaps.mutex);
+    bool is = made && h->creator == made;
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    return is;
+}
+
+/* The transaction's list, with room for one more. */
+static int created_of(struct lladd_txn *txn, struct ll_operations *ops, struct created **out)
+{
+    struct created *c = lladd_joined(txn, &ll_operations__heap_participant);
+    if (!c) {
+        c = lladd_alloc(ops->db, sizeof *c);
+        if (!c)
+            return LLADD_NO_MEMORY;
+        *c = (struct created){.ops = ops};
+        int rc = lladd_join(txn, &ll_operations__heap_participant, c);
+        if (rc) {
+            lladd_free(ops->db, c);
+            return rc;
+        }
+    }
+    if (c->n == c->cap) {
+        size_t cap = c->cap ? c->cap * 2 : 4;
+        struct ll_heap **p = lladd_resize(ops->db, c->heaps, cap * sizeof *p);
+        if (!p)
+            return LLADD_NO_MEMORY;
+        c->heaps = p;
+        c->cap = cap;
+    }
+    *out = c;
+    return 0;
+}
+
+int ll_operations__heap_reset(struct lladd_txn *txn, lladd_pageno root, bool made)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct ll_heap *h;
+    struct created *c = NULL;
+    int rc = heap_for(ops, root, &h);
+    if (!rc && made)
+        rc = created_of(txn, ops, &c);
+    if (rc)
+        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a heap");
+    lladd_mutex_lock(&h->grow);
+    lladd_mutex_lock(&ops->heaps.mutex);
+    forget(h);
+    if (made) {
+        h->creator = c;
+        c->heaps[c->n++] = h;
+    }
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    lladd_mutex_unlock(&h->grow);
+    return 0;
+}
+
+/* From now on they are heaps like any other. Pages in the pool may have been rolled back: a pass
+ * will find those that were not. */
+static void disown(struct created *c)
+{
+    struct ll_operations *ops = c->ops;
+    lladd_mutex_lock(&ops->heaps.mutex);
+    for (size_t i = 0; i < c->n; i++) {
+        struct ll_heap *h = c->heaps[i];
+        if (h->creator != c)
+            continue; /* rolled back, and somebody else has made one there */
+        h->creator = NULL;
+        h->n_pool = 0;
+    }
+    c->n = 0;
+    lladd_mutex_unlock(&ops->heaps.mutex);
+}
+
+static void created_logged(void *ctx, void *state, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)commit;
+    disown(state);
+}
+
+static void created_free(struct created *c)
+{
+    struct lladd_db *db = c->ops->db;
+    disown(c);
+    lladd_free(db, c->heaps);
+    lladd_free(db, c);
+}
+
+static void created_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    created_free(state);
+}
+
+static void created_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    created_free(state);
+}
+
+const struct lladd_participant ll_operations__heap_participant = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "lladd.heaps",
+    .version = 1,
+    .logged = created_logged,
+    .durable = created_durable,
+    .aborted = created_aborted,
+};
+
+/* ---- the pool -------------------------------------------------------------------------------- */
+
+static uint32_t room_for(uint32_t len)
+{
+    return slot_need(len) + SLOT_BYTES;
+}
+
+static bool pool_take(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
+                      struct pool_page *out)
+{
+    bool found = false;
+    lladd_mutex_lock(&ops->heaps.mutex);
+    for (uint32_t i = h->n_pool; i-- > 0 && !found;) {
+        if (h->pool[i].room < need)
+            continue;
+        *out = h->pool[i];
+        for (uint32_t k = i + 1; k < h->n_pool; k++)
+            h->pool[k - 1] = h->pool[k];
+        h->n_pool--;
+        found = true;
+    }
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    return found;
+}
+
+static bool pool_want(struct ll_operations *ops, struct ll_heap *h)
+{
+    if (h->n_pool < h->cap_pool)
+        return true;
+    uint32_t cap = h->cap_pool ? h->cap_pool * 2 : 8;
+    struct pool_page *p = lladd_resize(ops->db, h->pool, cap * sizeof *p);
+    if (!p)
+        return false;
+    h->pool = p;
+    h->cap_pool = cap;
+    return true;
+}
+
+/* Where there is no place for it any more, a later pass finds it. */
+static void pool_put(struct ll_operations *ops, struct ll_heap *h, struct pool_page p)
+{
+    lladd_mutex_lock(&ops->heaps.mutex);
+    if (h->n_pool == POOL_MAX) {
+        uint32_t least = 0;
+        for (uint32_t i = 1; i < h->n_pool; i++)
+            if (h->pool[i].room < h->pool[least].room)
+                least = i;
+        h->gained = true;
+        if (h->pool[least].room < p.room)
+            h->pool[least] = p;
+    } else if (p.room >= ROOM_MIN && pool_want(ops, h)) {
+        h->pool[h->n_pool++] = p;
+    } else if (p.room >= ROOM_MIN) {
+        h->gained = true;
+    }
+    lladd_mutex_unlock(&ops->heaps.mutex);
+}
+
+/* ---- inventory ------------------------------------------------------------------------------- */
+
+static int fix_inventory(struct lladd_db *db, lladd_pageno n, lladd_pageno heap,
+                         struct lladd_page **out, struct lladd_error *err)
+{
+    int rc = ll_operations__fix(db, n, ll_operations__heap_page.name, LLADD_LATCH_SHARED, out, err);
+    if (rc || ll_inventory_heap(lladd_page_view(*out)).v == heap.v)
+        return rc;
+    lladd_unfix(db, *out, LLADD_LATCH_SHARED);
+    return ll_operations__on(err, n,
+                             lladd_error_set(err, LLADD_WRONG_TYPE,
+                                             "page %llu does not belong to heap %llu",
+                                             (unsigned long long)n.v, (unsigned long long)heap.v));
+}
+
+int ll_operations__heap_member(struct lladd_db *db, lladd_pageno heap, lladd_pageno page,
+                               uint64_t owner, struct lladd_error *err)
+{
+    struct lladd_page *inv;
+    uint32_t index = (uint32_t)(owner & UINT16_MAX);
+    int rc = owner >> 16 ? fix_inventory(db, ll_heap_owner_page(owner), heap, &inv, err)
+                         : LLADD_WRONG_TYPE;
+    bool fine = false;
+    if (!rc) {
+        struct lladd_view v = lladd_page_view(inv);
+        fine = index < ll_operations__inventory_count(v) &&
+               ll_operations__inventory_entry(v, index).page.v == page.v;
+        lladd_unfix(db, inv, LLADD_LATCH_SHARED);
+    }
+    if (fine || (rc && rc != LLADD_WRONG_TYPE))
+        return rc;
+    return ll_operations__on(
+        err, page,
+        lladd_error_set(err, LLADD_OUT_OF_RANGE, "page %llu is not in heap %llu",
+                        (unsigned long long)page.v, (unsigned long long)heap.v));
+}
+
+/* Room of a page, as hints count it. */
+static uint32_t hint_of(uint32_t page_size, uint32_t bytes)
+{
+    uint32_t hint = bytes / (page_size / 256);
+    return hint < UINT8_MAX ? hint : UINT8_MAX;
+}
+
+/* May a page with this hint have so much room? 255 may mean anything from there on. */
+static bool hint_promises(uint32_t page_size, uint32_t hint, uint32_t need)
+{
+    return hint == UINT8_MAX || (hint + 1) * (page_size / 256) > need;
+}
+
+/* One step of the pass, under `grow`: the next page that promises so much room. LLADD_END if there
+ * is none and no new pass is due. */
+static int pass(struct ll_operations *ops, struct ll_heap *h, uint32_t need, struct pool_page *out,
+                struct lladd_error *err)
+{
+    if (!h->passing) {
+        lladd_mutex_lock(&ops->heaps.mutex);
+        h->passing = h->gained && h->placed * 4 >= h->entries;
+        h->gained = h->gained && !h->passing;
+        lladd_mutex_unlock(&ops->heaps.mutex);
+        h->at = h->root;
+        h->index = 0;
+        h->seen = 0;
+    }
+    while (h->passing) {
+        struct lladd_page *page;
+        int rc = fix_inventory(ops->db, h->at, h->root, &page, err);
+        if (rc)
+            return rc;
+        struct lladd_view v = lladd_page_view(page);
+        uint32_t count = ll_operations__inventory_count(v);
+        bool found = false;
+        for (; h->index < count && !found; h->index++, h->seen++) {
+            struct ll_inventory_entry e = ll_operations__inventory_entry(v, h->index);
+            found = hint_promises(v.size, e.hint, need);
+            *out = (struct pool_page){e.page, ll_heap_owner(h->at, h->index), 0, e.hint};
+        }
+        lladd_pageno next = ll_inventory_next(v);
+        lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+        if (found)
+            return 0;
+        h->last = h->at;
+        h->at = next;
+        h->index = 0;
+        h->passing = next.v != 0 && h->seen <= lladd_page_count(ops->db);
+    }
+    lladd_mutex_lock(&ops->heaps.mutex);
+    if (h->seen) {
+        h->entries = h->seen;
+        h->seen = 0;
+        h->placed = 0;
+    }
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    return LLADD_END;
+}
+
+/* ---- growing --------------------------------------------------------------------------------- */
+
+/* The last inventory page and how many entries it has. */
+static int find_last(struct lladd_db *db, struct ll_heap *h, lladd_pageno from, lladd_pageno *last,
+                     uint32_t *count, struct lladd_error *err)
+{
+    for (uint64_t steps = 0; steps <= lladd_page_count(db); steps++) {
+        struct lladd_page *page;
+        int rc = fix_inventory(db, from, h->root, &page, err);
+        if (rc)
+            return rc;
+        lladd_pageno next = ll_inventory_next(lladd_page_view(page));
+        *count = ll_operations__inventory_count(lladd_page_view(page));
+        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        *last = from;
+        if (next.v == 0)
+            return 0;
+        from = next;
+    }
+    return ll_operations__on(err, h->root,
+                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                                             "the inventory of heap %llu does not end",
+                                             (unsigned long long)h->root.v));
+}
+
+static int add_inventory(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *last,
+                         uint32_t *count)
+{
+    unsigned char bytes[8];
+    lladd_pageno fresh;
+    int rc = lladd_page_alloc(txn, &fresh);
+    lladd_put64(bytes, h->root.v);
+    if (!rc)
+        rc = lladd_update(txn, LL_OP_HEAP_FORMAT, fresh, bytes, sizeof bytes);
+    lladd_put64(bytes, fresh.v);
+    if (!rc)
+        rc = lladd_update(txn, LL_OP_HEAP_LINK, *last, bytes, sizeof bytes);
+    *last = fresh;
+    *count = 0;
+    return rc;
+}
+
+/* n pages or fewer: allocated, formatted, in the inventory. */
+static int add_pages(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *last, uint32_t *n,
+                     struct pool_page *out)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    uint32_t count, max = ll_inventory_max(lladd_page_size(db));
+    lladd_pageno first;
+    int rc = find_last(db, h, *last, last, &count, lladd_txn_error_out(txn));
+    if (!rc && count == max)
+        rc = add_inventory(txn, h, last, &count);
+    if (rc)
+        return rc;
+    *n = *n < max - count ? *n : max - count;
+    rc = lladd_extent_alloc(txn, *n, LLADD_EXTENT_PAGED, &first);
+    if (rc == LLADD_NO_SPACE && *n > 1) {
+        *n = 1;
+        rc = lladd_extent_alloc(txn, 1, LLADD_EXTENT_PAGED, &first);
+    }
+    for (uint32_t i = 0; i < *n && !rc; i++) {
+        lladd_pageno page = lladd_page_of(first.v + i);
+        uint64_t owner = ll_heap_owner(*last, count + i);
+        rc = lladd_slotted_format(txn, page, owner);
+        out[i] = (struct pool_page){page, owner, lladd_page_size(db) - SLOT_DIR, UINT8_MAX};
+    }
+    struct ll_heap_append a = {first, *n, count};
+    return rc ? rc : lladd_update(txn, LL_OP_HEAP_APPEND, *last, &a, sizeof a);
+}
+
+/* Under `grow`. */
+static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h, bool creator,
+                struct pool_page *out)
+{
+    lladd_pageno last = creator || h->last.v == LLADD_NO_PAGE ? h->root : h->last;
+    uint32_t n = h->entries / 8 < 1          ? 1
+                 : h->entries / 8 > GROW_MAX ? GROW_MAX
+                                             : (uint32_t)h->entries / 8;
+    struct pool_page fresh[GROW_MAX];
+    struct lladd_action action;
+    lladd_savepoint_id before;
+    int rc = creator ? lladd_savepoint(txn, &before) : lladd_nta_begin(txn, &action);
+    if (rc)
+        return rc;
+    rc = add_pages(txn, h, &last, &n, fresh);
+    if (creator) {
+        rc = ll_operations__all_or_nothing(txn, before, rc);
+    } else if (!rc) {
+        rc = lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0);
+    }
+    if (rc && !creator) {
+        struct lladd_error why = *lladd_txn_error(txn);
+        int undone = lladd_nta_abort(txn, &action);
+        if (undone)
+            return undone;
+        *lladd_txn_error_out(txn) = why;
+    }
+    if (rc)
+        return rc;
+    if (!creator)
+        h->last = last;
+    h->entries += n;
+    while (n-- > 1)
+        pool_put(ops, h, fresh[n]);
+    *out = fresh[0];
+    return 0;
+}
+
+/* ---- placing --------------------------------------------------------------------------------- */
+
+/* A page that may have room: from the pool, the pass, or new. */
+static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
+                     uint32_t need, struct pool_page *out)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    bool creator = is_creator(txn, ops, h);
+    int rc = LLADD_END;
+    while (pool_take(ops, h, need, out)) {
+        rc = creator ? ll_operations__heap_member(ops->db, h->root, out->page, out->owner, err) : 0;
+        if (rc != LLADD_OUT_OF_RANGE)
+            return rc;
+    }
+    lladd_mutex_lock(&h->grow);
+    rc = LLADD_END;
+    if (!creator)
+        rc = pool_take(ops, h, need, out) ? 0 : pass(ops, h, need, out, err);
+    if (rc == LLADD_END)
+        rc = grow(txn, ops, h, creator, out);
+    lladd_mutex_unlock(&h->grow);
+    return rc;
+}
+
+/* The page had not so much room: unless others keep it and give it back, the inventory shall say
+ * so. */
+static int disappointed(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
+                        const struct pool_page *p, uint32_t need, const struct ll_slotted_state *s)
+{
+    uint32_t page_size = lladd_page_size(ops->db);
+    struct ll_heap_hint a = {(uint32_t)(p->owner & UINT16_MAX),
+                             hint_of(page_size, s->free + s->idle)};
+    if (s->free + s->idle >= need) {
+        lladd_mutex_lock(&ops->heaps.mutex);
+        h->gained = true;
+        lladd_mutex_unlock(&ops->heaps.mutex);
+        return 0;
+    }
+    if (a.hint >= p->hint)
+        return 0;
+    int rc = lladd_update(txn, LL_OP_HEAP_HINT, ll_heap_owner_page(p->owner), &a, sizeof a);
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+int ll_operations__heap_place(struct lladd_txn *txn, lladd_pageno heap, struct ll_slotted_alloc *a,
+                              struct lladd_rid *out)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct ll_heap *h;
+    uint32_t need = room_for(a->len);
+    int rc = heap_for(ops, heap, &h);
+    if (rc)
+        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a heap");
+    struct pool_page p;
+    do {
+        rc = candidate(txn, ops, h, need, &p);
+        if (!rc)
+            rc = ll_operations__record_store(txn, p.page, a);
+        if (rc == LLADD_PAGE_FULL)
+            rc = disappointed(txn, ops, h, &p, need, &a->state);
+        else if (!rc)
+            break;
+    } while (!rc);
+    if (rc)
+        return rc;
+    p.room = a->state.free;
+    pool_put(ops, h, p);
+    lladd_mutex_lock(&ops->heaps.mutex);
+    h->placed++;
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    *out = (struct lladd_rid){p.page, a->slot, a->len};
+    return 0;
+}
+
+int ll_operations__heap_gained(struct lladd_txn *txn, lladd_pageno heap,
+                               const struct ll_slotted_state *s)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    uint32_t page_size = lladd_page_size(ops->db), now = hint_of(page_size, s->free + s->idle);
+    struct ll_heap_hint a = {(uint32_t)(s->owner & UINT16_MAX), now};
+    struct lladd_page *page;
+    uint32_t hint = now;
+    int rc =
+        fix_inventory(ops->db, ll_heap_owner_page(s->owner), heap, &page, lladd_txn_error_out(txn));
+    if (rc)
+        return rc;
+    if (a.index < ll_operations__inventory_count(lladd_page_view(page)))
+        hint = ll_operations__inventory_entry(lladd_page_view(page), a.index).hint;
+    lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+    struct ll_heap *h;
+    rc = heap_for(ops, heap, &h);
+    if (rc)
+        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a heap");
+    lladd_mutex_lock(&ops->heaps.mutex);
+    h->gained = true;
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    if (now < hint + 32 || hint == UINT8_MAX)
+        return 0; /* an eighth of a page is worth a record */
+    rc = lladd_update(txn, LL_OP_HEAP_HINT, ll_heap_owner_page(s->owner), &a, sizeof a);
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}

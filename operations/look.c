@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* For who looks at the page file from outside, without an open database: what is a page used for? */
+#include "operations/map.h"
+#include "operations/operations.h"
+
+lladd_pageno ll_operations_map_of(uint32_t page_size, lladd_pageno page)
+{
+    return ll_map_page(page_size, ll_map_group(page_size, page));
+}
+
+unsigned ll_operations_use_of(struct lladd_view map, lladd_pageno page)
+{
+    if (ll_map_system(map.size, page))
+        return LLADD_USE_SYSTEM;
+    return ll_operations__map_use(map, ll_map_index(map.size, page));
+}

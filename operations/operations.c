@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The built-in operations: what every database has, brought by one extension like any other.
+ *
+ *   page 0      lladd.root      named roots                       root.c
+ *   page 1, ... lladd.map       which pages are in use            map.c, alloc.c
+ *               lladd.bytes     plain bytes, counters             set.c, counter.c
+ *               lladd.slotted   records of any length             slotted_page.c, slotted.c
+ *               lladd.fixed     records of one length             fixed.c
+ *               lladd.heap      many slotted pages                heap_page.c, heap_space.c, heap.c
+ *
+ * This folder includes nothing of the library but <lladd/...>: what it can do, everybody can. Its
+ * one privilege is to be registered first, so that its operations' ids are known beforehand
+ * (operations_private.h); a test compares them. */
+#include "operations/operations.h"
+
+#include "operations/operations_private.h"
+
+#define LIST(id, name) &ll_operations__##name,
+static const struct lladd_op *const ops[] = {LL_OPERATIONS(LIST) NULL};
+#undef LIST
+
+static const struct lladd_page_type *const page_types[] = {&ll_operations__root_page,
+                                                           &ll_operations__map_page,
+                                                           &ll_operations__bytes_page,
+                                                           &ll_operations__slotted_page,
+                                                           &ll_operations__fixed_page,
+                                                           &ll_operations__heap_page,
+                                                           NULL};
+
+static const struct lladd_participant *const participants[] = {
+    &ll_operations__pages_participant, &ll_operations__records_participant,
+    &ll_operations__heap_participant, NULL};
+
+/* ---- per handle ------------------------------------------------------------------------------ */
+
+static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
+{
+    (void)ctx;
+    struct ll_operations *o = lladd_alloc(db, sizeof *o);
+    if (!o)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    *o = (struct ll_operations){.db = db, .recovering = 1};
+    int rc = ll_operations__alloc_init(o, err);
+    if (rc) {
+        lladd_free(db, o);
+        return rc;
+    }
+    rc = ll_operations__holds_init(&o->records, db, "records given up");
+    if (!rc && (rc = lladd_mutex_init(&o->roots, LL_OPERATIONS_RANK_ROOTS, "roots")) != 0)
+        ll_operations__holds_free(&o->records);
+    if (!rc && (rc = ll_operations__heaps_init(o, err)) != 0) {
+        lladd_mutex_destroy(&o->roots);
+        ll_operations__holds_free(&o->records);
+    }
+    if (rc) {
+        ll_operations__alloc_free(o);
+        lladd_free(db, o);
+        return lladd_error_set(err, rc, "out of memory");
+    }
+    *state = o;
+    return 0;
+}
+
+static void detach(void *ctx, struct lladd_db *db, void *state)
+{
+    (void)ctx;
+    struct ll_operations *o = state;
+    ll_operations__heaps_free(o);
+    lladd_mutex_destroy(&o->roots);
+    /* Of transactions that are in doubt, or that the handle did not live to see the end of. */
+    while (o->records.owners) {
+        struct ll_hold_owner *owner = o->records.owners;
+        ll_operations__hold_end(owner);
+        lladd_free(db, owner);
+    }
+    ll_operations__holds_free(&o->records);
+    ll_operations__alloc_free(o);
+    lladd_free(db, o);
+}
+
+static int create(void *ctx, struct lladd_txn *txn, void *state)
+{
+    (void)ctx;
+    (void)state;
+    return ll_operations__alloc_create(txn);
+}
+
+static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)db;
+    (void)err;
+    lladd_atomic_store32(&((struct ll_operations *)state)->recovering, 0);
+    return 0;
+}
+
+static int is_allocated(void *ctx, struct lladd_db *db, void *state, lladd_pageno page, bool *out,
+                        struct lladd_error *err)
+{
+    (void)ctx;
+    (void)db;
+    return ll_operations__is_allocated(state, page, out, err);
+}
+
+const struct lladd_extension ll_operations__extension = {
+    .struct_size = sizeof(struct lladd_extension),
+    .name = "lladd",
+    .version = 1,
+    .ops = ops,
+    .page_types = page_types,
+    .participants = participants,
+    .attach = attach,
+    .create = create,
+    .recovered = recovered,
+    .detach = detach,
+    .is_allocated = is_allocated,
+};
+
+const struct lladd_extension *const *ll_operations_builtin(void)
+{
+    static const struct lladd_extension *const all[] = {&ll_operations__extension, NULL};
+    return all;
+}
+
+/* ---- small things ---------------------------------------------------------------------------- */
+
+int ll_operations__fix(struct lladd_db *db, lladd_pageno n, const char *type,
+                       enum lladd_latch latch, struct lladd_page **out, struct lladd_error *err)
+{
+    int rc = lladd_fix(db, n, latch, out, err);
+    if (rc || lladd_page_is(db, lladd_page_view(*out), type))
+        return rc;
+    lladd_unfix(db, *out, latch);
+    return ll_operations__on(err, n,
+                             lladd_error_set(err, LLADD_WRONG_TYPE,
+                                             "page %llu is not of type \"%s\"",
+                                             (unsigned long long)n.v, type));
+}
+
+int ll_operations__all_or_nothing(struct lladd_txn *txn, lladd_savepoint_id before, int rc)
+{
+    if (!rc)
+        return 0;
+    struct lladd_error why = *lladd_txn_error(txn);
+    int undone = lladd_rollback_to(txn, before);
+    if (undone)
+        return undone;
+    *lladd_txn_error_out(txn) = why;
+    return rc;
+}
+
+int lladd_page_format(struct lladd_txn *txn, lladd_pageno page, const char *page_type)
+{
+    static const char suffix[] = ".format";
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    char name[64];
+    lladd_op_id op;
+    size_t len = 0;
+    while (len < sizeof name && page_type[len])
+        len++;
+    int rc = len + sizeof suffix > sizeof name ? LLADD_NOT_FOUND : 0;
+    if (!rc) {
+        for (size_t i = 0; i < len; i++)
+            name[i] = page_type[i];
+        for (size_t i = 0; i < sizeof suffix; i++)
+            name[len + i] = suffix[i];
+        rc = lladd_op_lookup(lladd_txn_db(txn), name, 0, &op);
+    }
+    if (rc)
+        return lladd_error_set(err, rc, "page type \"%s\" has no operation \"%s.format\"",
+                               page_type, page_type);
+    return lladd_update(txn, op, page, NULL, 0);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_PRIVATE_H
+#define LL_OPERATIONS_PRIVATE_H
+/* What the files of operations/ share: the list of operations with their ids, the state each open
+ * database has, and the few lines everybody needs. Includes nothing of the library but
+ * <lladd/...>. */
+#include "operations/hold.h"
+
+#include <lladd/bytes.h>
+#include <lladd/lladd.h>
+#include <lladd/pages.h>
+#include <lladd/records.h>
+#include <lladd/sync.h>
+
+/* Every built-in operation, in the order of its id. LL_OP_X is the id, ll_operations__x the
+ * descriptor. */
+#define LL_OPERATIONS(X) \
+    X(ROOT_FORMAT, root_format) \
+    X(ROOT_PUT, root_put) \
+    X(ROOT_LINK, root_link) \
+    X(MAP_FORMAT, map_format) \
+    X(MAP_TAKE, map_take) \
+    X(MAP_FREE, map_free) \
+    X(BYTES_FORMAT, bytes_format) \
+    X(SET, set) \
+    X(SET_LONG, set_long) \
+    X(SET_RANGE, set_range) \
+    X(COUNTER_ADD, counter_add) \
+    X(SLOTTED_FORMAT, slotted_format) \
+    X(SLOTTED_ALLOC, slotted_alloc) \
+    X(SLOTTED_FREE, slotted_free) \
+    X(SLOTTED_SET, slotted_set) \
+    X(SLOTTED_PURGE, slotted_purge) \
+    X(FIXED_FORMAT, fixed_format) \
+    X(FIXED_ALLOC, fixed_alloc) \
+    X(FIXED_FREE, fixed_free) \
+    X(FIXED_SET, fixed_set) \
+    X(HEAP_FORMAT, heap_format) \
+    X(HEAP_APPEND, heap_append) \
+    X(HEAP_LINK, heap_link) \
+    X(HEAP_HINT, heap_hint)
+
+#define LL_OPERATIONS_ID(id, name) LL_OP_##id,
+enum ll_operations_id { LL_OPERATIONS(LL_OPERATIONS_ID) LL_OPERATIONS_COUNT };
+#undef LL_OPERATIONS_ID
+
+#define LL_OPERATIONS_DECLARE(id, name) extern const struct lladd_op ll_operations__##name;
+LL_OPERATIONS(LL_OPERATIONS_DECLARE)
+#undef LL_OPERATIONS_DECLARE
+
+extern const struct lladd_page_type ll_operations__root_page;
+extern const struct lladd_page_type ll_operations__map_page;
+extern const struct lladd_page_type ll_operations__bytes_page;
+extern const struct lladd_page_type ll_operations__slotted_page;
+extern const struct lladd_page_type ll_operations__fixed_page;
+extern const struct lladd_page_type ll_operations__heap_page;
+
+extern const struct lladd_participant ll_operations__pages_participant;
+extern const struct lladd_participant ll_operations__records_participant;
+extern const struct lladd_participant ll_operations__heap_participant;
+
+extern const struct lladd_extension ll_operations__extension;
+
+/* ---- what an open database has --------------------------------------------------------------- */
+
+struct ll_map_group; /* alloc.c */
+struct ll_page_owner;
+
+struct ll_allocator {
+    struct ll_holds holds;    /* freed by transactions that are not durable yet */
+    struct lladd_mutex mutex; /* a leaf: everything below */
+    struct ll_map_group *groups;
+    uint64_t n_groups, cap_groups;
+    uint64_t current;                             /* where single pages are taken */
+    struct ll_page_owner *pending, **pending_end; /* durable; their pages are still to be dropped */
+    struct lladd_mutex grow; /* one grows the file or formats a map at a time; held over I/O */
+};
+
+struct ll_heap; /* heap_space.c */
+
+struct ll_heaps {
+    struct lladd_mutex mutex; /* a leaf: the table, and every heap's pool */
+    struct ll_heap **buckets;
+    size_t n_buckets, n;
+};
+
+struct ll_operations {
+    struct lladd_db *db;
+    uint32_t recovering; /* atomic: losers are not yet taken back; nothing may be reused */
+    struct ll_allocator alloc;
+    struct ll_holds
+        records; /* slots and record space given up by transactions that may roll back */
+    struct lladd_mutex roots; /* one lengthens the catalogue of names at a time */
+    struct ll_heaps heaps;
+};
+
+static inline struct ll_operations *ll_operations_of(struct lladd_db *db)
+{
+    return lladd_state(db, &ll_operations__extension);
+}
+
+/* Extension latches in the order in which they may be taken, all before any page latch. */
+enum {
+    LL_OPERATIONS_RANK_HEAP = LLADD_RANK_EXTENSION + 1,
+    LL_OPERATIONS_RANK_ROOTS = LLADD_RANK_EXTENSION + 2,
+    LL_OPERATIONS_RANK_GROW = LLADD_RANK_EXTENSION + 3
+};
+
+int ll_operations__alloc_init(struct ll_operations *, struct lladd_error *);
+void ll_operations__alloc_free(struct ll_operations *);
+/* Root page and first allocation map of a new database. */
+int ll_operations__alloc_create(struct lladd_txn *);
+int ll_operations__is_allocated(struct ll_operations *, lladd_pageno, bool *out,
+                                struct lladd_error *);
+int ll_operations__heaps_init(struct ll_operations *, struct lladd_error *);
+void ll_operations__heaps_free(struct ll_operations *);
+
+/* The transaction's holds on records, made at first use. */
+int ll_operations__records_owner(struct lladd_txn *, struct ll_hold_owner **out);
+/* It is about to give up a record, or some of its bytes. */
+int ll_operations__hold_record(struct lladd_txn *, lladd_pageno, uint32_t slot);
+
+/* ---- small things ---------------------------------------------------------------------------- */
+
+/* Says which page an error is about; passes the code on. */
+static inline int ll_operations__on(struct lladd_error *err, lladd_pageno page, int rc)
+{
+    if (err)
+        err->page = page;
+    return rc;
+}
+
+/* lladd_update, or lladd_update_page if the caller holds the page. */
+static inline int ll_operations__update(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page,
+                                        struct lladd_page *held, const void *args, size_t len)
+{
+    return held ? lladd_update_page(txn, op, held, args, len)
+                : lladd_update(txn, op, page, args, len);
+}
+
+/* Fixes a page and makes sure of its type: 0, or the error of lladd_fix, or LLADD_WRONG_TYPE. */
+int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum lladd_latch,
+                       struct lladd_page **out, struct lladd_error *);
+
+/* The end of a call of several steps: 0, or everything since the savepoint is taken back and the
+ * error of the step that failed is reported (API-1). */
+int ll_operations__all_or_nothing(struct lladd_txn *, lladd_savepoint_id before, int rc);
+
+/* The bytes from the first to the last one in which a and b, both of length n, differ: *skip equal
+ * ones before it; returns how many. */
+size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, size_t n,
+                             size_t *skip);
+
+#endif

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The root page and the catalogue of named roots: page type "lladd.root".
+ *
+ * Page 0 is where everybody begins. It says how allocation maps are laid out, and holds names with
+ * two words each. When it is full, a further page of the type is chained to it, and so on; a chain
+ * never gets shorter.
+ *
+ *   32 u64 next page of the chain, 0: none
+ *   40 u32 pages one allocation map covers, u32 zero
+ *   48     entries of 80 bytes:
+ *            +0  u8 state: 0 unused, 1 the name has a value, 2 it had one
+ *            +1  u64 a, u64 b
+ *            +17 name, 63 bytes, padded with zeros
+ *
+ * An entry belongs to its name for ever (but for a rolled back first use), so putting back the old
+ * entry is a right undo whatever happened to other names: two transactions never write one entry
+ * unless they write one name.
+ *
+ * Threads: `roots` is held by who lengthens the chain; everything else is under page latches. */
+#include "operations/operations_private.h"
+
+#include <string.h>
+
+#define ENTRY_BYTES 80u
+#define ENTRIES_AT (LLADD_PAGE_HEADER + 16u)
+#define PUT_BYTES 19u /* u16 entry, u64 a, u64 b, u8 state; the name follows */
+
+enum { UNUSED = 0, SET = 1, REMOVED = 2 };
+
+struct entry {
+    uint8_t state;
+    struct lladd_root_value value;
+    char name[LLADD_ROOT_NAME_MAX + 1];
+};
+
+static uint32_t entries_of(uint32_t page_size)
+{
+    return (page_size - ENTRIES_AT) / ENTRY_BYTES;
+}
+
+static struct entry entry_at(struct lladd_view v, uint32_t i)
+{
+    const unsigned char *p = v.bytes + ENTRIES_AT + i * ENTRY_BYTES;
+    struct entry e = {p[0], {lladd_get64(p + 1), lladd_get64(p + 9)}, {0}};
+    memcpy(e.name, p + 17, LLADD_ROOT_NAME_MAX);
+    return e;
+}
+
+/* The entry of a name, or else the first unused one; *found tells which. False: neither. */
+static bool look(struct lladd_view v, const char *name, uint32_t *index, bool *found)
+{
+    bool room = false;
+    *found = false;
+    for (uint32_t i = 0; i < entries_of(v.size); i++) {
+        struct entry e = entry_at(v, i);
+        if (e.state != UNUSED && strcmp(e.name, name) == 0) {
+            *index = i;
+            *found = true;
+            return true;
+        }
+        if (e.state == UNUSED && !room) {
+            *index = i;
+            room = true;
+        }
+    }
+    return room;
+}
+
+static uint64_t next_of(struct lladd_view v)
+{
+    return lladd_get64(lladd_view_body(v));
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static bool format_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)page;
+    return kind == LLADD_SPAN_REDO && s.len == 0;
+}
+
+static void format_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    (void)redo;
+    memset(lladd_page_body(page), 0, lladd_body_size(page->size));
+    lladd_put32(lladd_page_body(page) + 8, (page->size - 64) / 2 * 8);
+}
+
+const struct lladd_op ll_operations__root_format = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.root.format",
+    .version = 1,
+    .page_type = "lladd.root",
+    .formats = true,
+    .record_max = 0,
+    .undo_kind = LLADD_UNDO_NONE,
+    .validate = format_validate,
+    .redo = format_redo,
+};
+
+static size_t put_bytes(unsigned char *out, uint32_t index, const struct entry *e)
+{
+    size_t len = strlen(e->name);
+    lladd_put16(out, (uint16_t)index);
+    lladd_put64(out + 2, e->value.a);
+    lladd_put64(out + 10, e->value.b);
+    out[18] = e->state;
+    memcpy(out + PUT_BYTES, e->name, len);
+    return PUT_BYTES + len;
+}
+
+/* The arguments are the entry as it shall be. */
+static int put_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
+                       struct lladd_draft *draft)
+{
+    (void)ctx;
+    const struct entry *want = args.data;
+    uint32_t index;
+    bool found;
+    if (!look(page, want->name, &index, &found))
+        return LLADD_PAGE_FULL;
+    struct entry old = entry_at(page, index);
+    if (want->state == REMOVED && (!found || old.state != SET))
+        return LLADD_NOT_FOUND;
+    unsigned char *redo = lladd_draft_redo(draft, PUT_BYTES + strlen(want->name));
+    unsigned char *undo = lladd_draft_undo(draft, PUT_BYTES + strlen(old.name));
+    put_bytes(redo, index, want);
+    put_bytes(undo, index, &old);
+    return 0;
+}
+
+static bool put_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    (void)kind;
+    if (s.len < PUT_BYTES || s.len > PUT_BYTES + LLADD_ROOT_NAME_MAX ||
+        lladd_get16(p) >= entries_of(page.size) || p[18] > REMOVED)
+        return false;
+    return (p[18] == UNUSED) == (s.len == PUT_BYTES) &&
+           !memchr(p + PUT_BYTES, 0, s.len - PUT_BYTES);
+}
+
+static void put_apply(struct lladd_page *page, struct lladd_span bytes)
+{
+    const unsigned char *p = bytes.data;
+    unsigned char *e = page->bytes + ENTRIES_AT + lladd_get16(p) * ENTRY_BYTES;
+    memset(e, 0, ENTRY_BYTES);
+    e[0] = p[18];
+    memcpy(e + 1, p + 2, 16);
+    memcpy(e + 17, p + PUT_BYTES, bytes.len - PUT_BYTES);
+}
+
+static const struct lladd_field put_fields[] = {
+    {"entry", LLADD_FIELD_U16}, {"a", LLADD_FIELD_U64},     {"b", LLADD_FIELD_U64},
+    {"state", LLADD_FIELD_U8},  {"name", LLADD_FIELD_TEXT}, {NULL, LLADD_FIELD_END}};
+
+const struct lladd_op ll_operations__root_put = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.root.put",
+    .version = 1,
+    .page_type = "lladd.root",
+    .redo_fields = put_fields,
+    .undo_fields = put_fields,
+    .record_max = 2 * (PUT_BYTES + LLADD_ROOT_NAME_MAX),
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = put_prepare,
+    .validate = put_validate,
+    .redo = put_apply,
+    .undo = put_apply,
+};
+
+static int link_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
+                        struct lladd_draft *draft)
+{
+    (void)ctx;
+    memcpy(lladd_draft_redo(draft, 8), args.data, 8);
+    lladd_put64(lladd_draft_undo(draft, 8), next_of(page));
+    return 0;
+}
+
+static bool link_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)page;
+    (void)kind;
+    return s.len == 8;
+}
+
+static void link_apply(struct lladd_page *page, struct lladd_span bytes)
+{
+    memcpy(lladd_page_body(page), bytes.data, 8);
+}
+
+static const struct lladd_field link_fields[] = {{"next", LLADD_FIELD_PAGE},
+                                                 {NULL, LLADD_FIELD_END}};
+
+const struct lladd_op ll_operations__root_link = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.root.link",
+    .version = 1,
+    .page_type = "lladd.root",
+    .redo_fields = link_fields,
+    .undo_fields = link_fields,
+    .record_max = 16,
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = link_prepare,
+    .validate = link_validate,
+    .redo = link_apply,
+    .undo = link_apply,
+};
+
+static bool root_check(struct lladd_view v)
+{
+    if (lladd_get32(lladd_view_body(v) + 8) != (v.size - 64) / 2 * 8 ||
+        lladd_get32(lladd_view_body(v) + 12) != 0)
+        return false;
+    for (uint32_t i = 0; i < entries_of(v.size); i++) {
+        struct entry e = entry_at(v, i);
+        if (e.state > REMOVED || (e.state == UNUSED) != (e.name[0] == 0))
+            return false;
+    }
+    return true;
+}
+
+static void root_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
+{
+    (void)ctx;
+    lladd_sink_printf(sink, "next %llu\n", (unsigned long long)next_of(v));
+    for (uint32_t i = 0; i < entries_of(v.size); i++) {
+        struct entry e = entry_at(v, i);
+        if (e.state != UNUSED)
+            lladd_sink_printf(sink, "%u: \"%s\"%s %llu %llu\n", i, e.name,
+                              e.state == REMOVED ? " (removed)" : "", (unsigned long long)e.value.a,
+                              (unsigned long long)e.value.b);
+    }
+}
+
+const struct lladd_page_type ll_operations__root_page = {
+    .struct_size = sizeof(struct lladd_page_type),
+    .name = "lladd.root",
+    .version = 1,
+    .check = root_check,
+    .describe = root_describe,
+};
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static int fix_root(struct lladd_db *db, lladd_pageno n, struct lladd_page **out,
+                    struct lladd_error *err)
+{
+    return ll_operations__fix(db, n, ll_operations__root_page.name, LLADD_LATCH_SHARED, out, err);
+}
+
+/* A chain that runs in a circle is damage, not an endless loop. */
+static int step(struct lladd_db *db, uint64_t next, uint64_t *steps, struct lladd_error *err)
+{
+    if (++*steps <= lladd_page_count(db))
+        return 0;
+    return ll_operations__on(
+        err, lladd_page_of(next),
+        lladd_error_set(err, LLADD_CORRUPT_PAGE, "the chain of root pages does not end"));
+}
+
+/* The page that knows the name (*e: its entry), or LLADD_NOT_FOUND and the last page of the
+ * chain. */
+static int find_name(struct lladd_db *db, const char *name, lladd_pageno *where, struct entry *e,
+                     struct lladd_error *err)
+{
+    uint64_t steps = 0;
+    *where = lladd_page_of(0);
+    for (;;) {
+        struct lladd_page *page;
+        int rc = fix_root(db, *where, &page, err);
+        if (rc)
+            return rc;
+        uint32_t index;
+        bool found;
+        look(lladd_page_view(page), name, &index, &found);
+        if (found)
+            *e = entry_at(lladd_page_view(page), index);
+        uint64_t next = next_of(lladd_page_view(page));
+        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        if (found)
+            return 0;
+        if (next == 0)
+            return LLADD_NOT_FOUND;
+        rc = step(db, next, &steps, err);
+        if (rc)
+            return rc;
+        *where = lladd_page_of(next);
+    }
+}
+
+static int check_name(const char *name, struct lladd_error *err)
+{
+    size_t len = strnlen(name, LLADD_ROOT_NAME_MAX + 1);
+    if (len >= 1 && len <= LLADD_ROOT_NAME_MAX)
+        return 0;
+    return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a root's name has 1 to %u bytes",
+                           LLADD_ROOT_NAME_MAX);
+}
+
+static int no_root(struct lladd_error *err, const char *name)
+{
+    return lladd_error_set(err, LLADD_NOT_FOUND, "there is no root named \"%s\"", name);
+}
+
+int lladd_root_get(struct lladd_db *db, const char *name, struct lladd_root_value *out,
+                   struct lladd_error *err)
+{
+    lladd_pageno where;
+    struct entry e;
+    int rc = check_name(name, err);
+    if (!rc)
+        rc = find_name(db, name, &where, &e, err);
+    if (rc == LLADD_NOT_FOUND || (!rc && e.state != SET))
+        return no_root(err, name);
+    if (!rc)
+        *out = e.value;
+    return rc;
+}
+
+/* Chains an empty page to the last one, in a top action of its own: it stays, whatever becomes of
+ * the transaction, because others may use it at once. */
+static int lengthen(struct lladd_txn *txn, lladd_pageno last)
+{
+    struct lladd_action action;
+    lladd_pageno fresh;
+    int rc = lladd_nta_begin(txn, &action);
+    if (rc)
+        return rc;
+    rc = lladd_page_alloc(txn, &fresh);
+    if (!rc)
+        rc = lladd_update(txn, LL_OP_ROOT_FORMAT, fresh, NULL, 0);
+    if (!rc) {
+        unsigned char next[8];
+        lladd_put64(next, fresh.v);
+        rc = lladd_update(txn, LL_OP_ROOT_LINK, last, next, sizeof next);
+    }
+    if (!rc)
+        return lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0);
+    struct lladd_error why = *lladd_txn_error(txn);
+    int undone = lladd_nta_abort(txn, &action);
+    if (undone)
+        return undone;
+    *lladd_txn_error_out(txn) = why;
+    return rc;
+}
+
+static int next_page(struct lladd_db *db, lladd_pageno at, uint64_t *next, struct lladd_error *err)
+{
+    struct lladd_page *page;
+    int rc = fix_root(db, at, &page, err);
+    if (rc)
+        return rc;
+    *next = next_of(lladd_page_view(page));
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    return 0;
+}
+
+/* Puts an entry for a name that has none into the first page of the chain with room. Only who comes
+ * to the end needs the latch. */
+static int add(struct lladd_txn *txn, struct entry *e)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    lladd_pageno at = lladd_page_of(0);
+    uint64_t steps = 0, next = 0;
+    bool last = false;
+    int rc;
+    while ((rc = lladd_update(txn, LL_OP_ROOT_PUT, at, e, sizeof *e)) == LLADD_PAGE_FULL) {
+        rc = next_page(ops->db, at, &next, err);
+        if (!rc && next == 0 && last)
+            rc = lengthen(txn, at); /* the next round finds it */
+        else if (!rc && next == 0) {
+            lladd_mutex_lock(&ops->roots);
+            last = true; /* look again: somebody else may just have lengthened it */
+        } else if (!rc) {
+            rc = step(ops->db, next, &steps, err);
+            at = lladd_page_of(next);
+        }
+        if (rc)
+            break;
+    }
+    if (last)
+        lladd_mutex_unlock(&ops->roots);
+    return rc;
+}
+
+static int put(struct lladd_txn *txn, const char *name, uint8_t state,
+               struct lladd_root_value value)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct entry e = {state, value, {0}}, old;
+    lladd_pageno where;
+    int rc = check_name(name, err);
+    if (rc)
+        return rc;
+    memcpy(e.name, name, strlen(name));
+    rc = find_name(lladd_txn_db(txn), name, &where, &old, err);
+    if (!rc)
+        rc = lladd_update(txn, LL_OP_ROOT_PUT, where, &e, sizeof e);
+    else if (rc == LLADD_NOT_FOUND && state == SET)
+        return add(txn, &e);
+    return rc == LLADD_NOT_FOUND ? no_root(err, name) : rc;
+}
+
+int lladd_root_set(struct lladd_txn *txn, const char *name, struct lladd_root_value value)
+{
+    return put(txn, name, SET, value);
+}
+
+int lladd_root_remove(struct lladd_txn *txn, const char *name)
+{
+    return put(txn, name, REMOVED, (struct lladd_root_value){0, 0});
+}
+
+int lladd_root_each(struct lladd_db *db, lladd_root_fn *fn, void *ctx, struct lladd_error *err)
+{
+    lladd_pageno at = lladd_page_of(0);
+    uint64_t steps = 0;
+    for (;;) {
+        uint64_t next = 0;
+        for (uint32_t i = 0; i < entries_of(lladd_page_size(db)); i++) {
+            struct lladd_page *page;
+            int rc = fix_root(db, at, &page, err);
+            if (rc)
+                return rc;
+            struct entry e = entry_at(lladd_page_view(page), i);
+            next = next_of(lladd_page_view(page));
+            lladd_unfix(db, page, LLADD_LATCH_SHARED);
+            rc = e.state == SET ? fn(ctx, e.name, e.value) : 0;
+            if (rc)
+                return rc;
+        }
+        if (next == 0)
+            return 0;
+        int rc = step(db, next, &steps, err);
+        if (rc)
+            return rc;
+        at = lladd_page_of(next);
+    }
+}

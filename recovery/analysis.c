@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Analysis: reads the log once from the last checkpoint's begin record to its end and rebuilds what
+ * the crash took: the table of transactions with where their undo goes on, the catalogue, fences and
+ * pins. Touches no page. Whatever would make recovery impossible (an operation that is not
+ * registered) is found here, so a refused open has changed nothing.
+ *
+ * Checkpoint data stand behind the records that were written while they were gathered. A row about a
+ * transaction that has ended by then is dropped; one that was met already only brings what the scan
+ * could not see. Data of a later checkpoint that was never completed are skipped. */
+#include "recovery/analysis.h"
+
+#include <lladd/bytes.h>
+#include <string.h>
+
+static struct lladd_txn *txn_of(struct ll_analysis *a, uint64_t id)
+{
+    return ll_map_get_ptr(&a->txns, id);
+}
+
+static int new_txn(struct ll_analysis *a, lladd_lsn id, struct lladd_txn **out,
+                   struct lladd_error *err)
+{
+    int rc = ll_txn_new(a->core, out, err);
+    if (rc)
+        return rc;
+    (*out)->id = id;
+    (*out)->undo_used = ll_undo_need_base();
+    if (ll_map_put_ptr(&a->txns, id.v, *out))
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
+    return 0;
+}
+
+static void set_undo_used(struct lladd_txn *txn, const struct ll_core *core,
+                          const struct ll_record *rec)
+{
+    if (rec->kind == LL_REC_ACTION_END) {
+        /* Its first eight redo bytes say what was needed when the action began. */
+        txn->undo_used = rec->redo.len >= 8 ? lladd_get64(rec->redo.data) : txn->undo_used;
+        txn->undo_used += ll_undo_need(core, rec);
+        return;
+    }
+    uint64_t gone = 0;
+    if (rec->kind == LL_REC_CLR || rec->kind == LL_REC_OBJECT_CLR)
+        gone = ll_record_bound(0, rec->undo.len);
+    if (rec->kind == LL_REC_CLR_END) {
+        struct ll_name *n = ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+        gone = n && n->desc ? ll_undo_need_op(n->desc, 0) : 0;
+    }
+    txn->undo_used += ll_undo_need(core, rec);
+    txn->undo_used -= gone < txn->undo_used ? gone : txn->undo_used;
+}
+
+static int see_prepare(struct lladd_txn *txn, const struct ll_record *rec, struct lladd_error *err)
+{
+    struct ll_prepared p = {.lsn = rec->lsn, .recovered = true};
+    if (!ll_prepare_decode(rec->redo, &p))
+        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a prepare record makes no sense",
+                           (unsigned long long)rec->lsn.v);
+    if (!txn->prepared)
+        txn->prepared = ll_alloc_zero(&txn->core->env, sizeof *txn->prepared);
+    if (!txn->prepared)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
+    *txn->prepared = p;
+    lladd_atomic_store32(&txn->state, LL_TXN_PREPARED);
+    return 0;
+}
+
+static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
+                          struct lladd_error *err)
+{
+    struct lladd_txn *txn = txn_of(a, rec->txn.v);
+    if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END) {
+        if (txn) {
+            txn->undo_used = 0; /* nothing is reserved yet */
+            ll_txn_release(txn);
+            ll_map_remove(&a->txns, rec->txn.v);
+        }
+        if (!a->data_seen && ll_map_put(&a->ended, rec->txn.v, 1))
+            return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
+        if (rec->kind == LL_REC_COMMIT) {
+            a->commits++;
+            lladd_atomic_store64(&a->core->txns.visible, rec->lsn.v);
+        }
+        return 0;
+    }
+    int rc = txn ? 0 : new_txn(a, rec->txn, &txn, err);
+    if (rc)
+        return rc;
+    txn->last = rec->lsn;
+    txn->system = rec->flags & LL_REC_SYSTEM;
+    switch (rec->kind) {
+    case LL_REC_CLR:
+    case LL_REC_CLR_END:
+    case LL_REC_OBJECT_CLR:
+        txn->undo_next = rec->undo_next;
+        break;
+    case LL_REC_ACTION_END:
+        txn->undo_next = rec->op ? rec->lsn : rec->undo_next;
+        break;
+    default:
+        txn->undo_next = rec->lsn;
+    }
+    set_undo_used(txn, a->core, rec);
+    return rec->kind == LL_REC_PREPARE ? see_prepare(txn, rec, err) : 0;
+}
+
+static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len,
+                       struct lladd_error *err)
+{
+    if (len != 44)
+        return LLADD_BAD_RECORD;
+    uint64_t id = lladd_get64(b);
+    if (ll_map_find(&a->ended, id))
+        return 0;
+    struct lladd_txn *txn = txn_of(a, id);
+    lladd_lsn prepare = lladd_lsn_of(lladd_get64(b + 32));
+    if (txn) {
+        txn->undo_used += lladd_get64(b + 24); /* the scan has seen the newer part only */
+    } else {
+        int rc = new_txn(a, lladd_lsn_of(id), &txn, err);
+        if (rc)
+            return rc;
+        txn->last = lladd_lsn_of(lladd_get64(b + 8));
+        txn->undo_next = lladd_lsn_of(lladd_get64(b + 16));
+        txn->undo_used = lladd_get64(b + 24);
+    }
+    txn->system = lladd_get32(b + 40) & 1;
+    if (prepare.v == 0 || txn->prepared)
+        return 0;
+    txn->prepared = ll_alloc_zero(&a->core->env, sizeof *txn->prepared);
+    if (!txn->prepared)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
+    txn->prepared->lsn = prepare; /* its contents are read when the scan is over */
+    lladd_atomic_store32(&txn->state, LL_TXN_PREPARED);
+    return 0;
+}
+
+static int see_part(struct ll_analysis *a, unsigned kind, const unsigned char *b, size_t len,
+                    lladd_lsn lsn, struct lladd_error *err)
+{
+    struct ll_core *core = a->core;
+    char name[64] = {0};
+    switch (kind) {
+    case LL_CKPT_TXN:
+        return see_txn_row(a, b, len, err);
+    case LL_CKPT_NAME:
+        return ll_catalogue_learn(core, lladd_span_of(b, len), lsn, err);
+    case LL_CKPT_FENCE:
+        if (len != 24)
+            return LLADD_BAD_RECORD;
+        return ll_fence_add(core, lladd_get64(b), lladd_get64(b + 8),
+                            lladd_lsn_of(lladd_get64(b + 16)), err);
+    case LL_CKPT_PIN:
+        if (len < 9 || len - 8 >= sizeof name)
+            return LLADD_BAD_RECORD;
+        memcpy(name, b + 8, len - 8);
+        return ll_pin_put(core, name, lladd_lsn_of(lladd_get64(b)), err);
+    case LL_CKPT_PAGES:
+        return len == 8 ? 0 : LLADD_BAD_RECORD;
+    default:
+        return LLADD_BAD_RECORD;
+    }
+}
+
+static int see_data(struct ll_analysis *a, const struct ll_record *rec, struct lladd_error *err)
+{
+    const unsigned char *p = rec->redo.data;
+    size_t left = rec->redo.len;
+    while (left) {
+        uint32_t len = left >= 5 ? lladd_get32(p + 1) : 0;
+        struct lladd_error why = LLADD_ERROR_INIT;
+        int rc = left < 5 || len > left - 5 ? LLADD_BAD_RECORD
+                                            : see_part(a, p[0], p + 5, len, rec->lsn, &why);
+        if (rc) {
+            if (err)
+                *err = why;
+            if (!why.code)
+                ll_fail_lsn(err, rc, rec->lsn, "LSN %llu: checkpoint data make no sense",
+                            (unsigned long long)rec->lsn.v);
+            return rc;
+        }
+        p += 5 + len;
+        left -= 5 + len;
+    }
+    return 0;
+}
+
+int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, struct lladd_error *err)
+{
+    if (rec->op == 0 || rec->kind == LL_REC_CATALOGUE || rec->kind == LL_REC_NOTE ||
+        rec->kind == LL_REC_PREPARE_BLOB)
+        return 0;
+    struct ll_name *n = ll_catalogue_by_number(core, rec->op);
+    if (!n)
+        return ll_fail_lsn(err, LLADD_CORRUPT_LOG, rec->lsn,
+                           "LSN %llu: operation number %u is in no catalogue",
+                           (unsigned long long)rec->lsn.v, rec->op);
+    bool want_class = rec->kind == LL_REC_OBJECT || rec->kind == LL_REC_OBJECT_CLR;
+    if (n->kind != (want_class ? LL_NAME_CLASS : LL_NAME_OP))
+        return ll_fail_lsn(err, LLADD_CORRUPT_LOG, rec->lsn, "LSN %llu: \"%s\" is not an operation",
+                           (unsigned long long)rec->lsn.v, n->name);
+    if (n->desc)
+        return 0;
+    return ll_fail_lsn(err, LLADD_NO_OPERATION, rec->lsn,
+                       "log needs %s \"%s\" version %u, not registered, first used at LSN %llu",
+                       want_class ? "class" : "operation", n->name, n->version,
+                       (unsigned long long)n->first_used.v);
+}
+
+static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
+{
+    struct ll_analysis *a = ctx;
+    a->records++;
+    a->end = lladd_lsn_of(rec->lsn.v + rec->size);
+    int rc = ll_analysis_check_op(a->core, rec, err);
+    if (rc)
+        return rc;
+    switch (rec->kind) {
+    case LL_REC_CHECKPOINT_BEGIN:
+        a->begins++;
+        return 0;
+    case LL_REC_CHECKPOINT_DATA:
+        return a->begins == 1 ? see_data(a, rec, err) : 0;
+    case LL_REC_CHECKPOINT_END:
+        a->data_seen = a->data_seen || a->begins == 1;
+        return 0;
+    case LL_REC_CATALOGUE:
+        return ll_catalogue_learn(a->core, rec->redo, rec->lsn, err);
+    case LL_REC_FENCE:
+        if (rec->redo.len != 16)
+            return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a fence makes no sense",
+                               (unsigned long long)rec->lsn.v);
+        rc = ll_fence_add(a->core, lladd_get64(rec->redo.data),
+                          lladd_get64((const unsigned char *)rec->redo.data + 8), rec->lsn, err);
+        break;
+    case LL_REC_PIN: {
+        char name[64] = {0};
+        size_t len = rec->redo.len;
+        if (len < 9 || len - 8 >= sizeof name)
+            return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a pin makes no sense",
+                               (unsigned long long)rec->lsn.v);
+        memcpy(name, (const unsigned char *)rec->redo.data + 8, len - 8);
+        rc = ll_pin_put(a->core, name, lladd_lsn_of(lladd_get64(rec->redo.data)), err);
+        return rc == LLADD_NOT_FOUND ? 0 : rc;
+    }
+    default:
+        break;
+    }
+    if (!rc && rec->txn.v)
+        rc = see_txn_record(a, rec, err);
+    if (a->core->progress && (a->records & 0xfff) == 0)
+        a->core->progress(a->core->callback_ctx, LLADD_PHASE_ANALYSIS, rec->lsn, 0);
+    return rc;
+}
+
+/* Prepared transactions whose prepare record lies before the checkpoint. */
+static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
+{
+    struct ll_core *core = a->core;
+    struct ll_log_cursor *cursor = NULL;
+    int rc = 0;
+    for (struct lladd_txn *txn = core->txns.first; !rc && txn; txn = txn->next) {
+        if (!txn->prepared || txn->prepared->recovered)
+            continue;
+        struct ll_record rec;
+        if (!cursor && (rc = ll_log_cursor_open(core->log, &cursor)) != 0) {
+            ll_fail(err, rc, "out of memory in analysis");
+            break;
+        }
+        rc = ll_log_cursor_read(cursor, txn->prepared->lsn, &rec, err);
+        if (!rc && (rec.kind != LL_REC_PREPARE || rec.txn.v != txn->id.v))
+            rc = ll_fail_lsn(err, LLADD_CORRUPT_LOG, txn->prepared->lsn,
+                             "LSN %llu is not the prepare record of transaction %llu",
+                             (unsigned long long)txn->prepared->lsn.v,
+                             (unsigned long long)txn->id.v);
+        if (!rc)
+            rc = see_prepare(txn, &rec, err);
+    }
+    if (cursor)
+        ll_log_cursor_close(cursor);
+    return rc;
+}
+
+/* Only when some name of the catalogue is not registered: do the records that redo and undo will
+ * read, and the scan has not seen, need it? */
+static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
+{
+    struct ll_core *core = a->core;
+    bool missing = false;
+    for (size_t i = 0; i < core->cat.n_all; i++) {
+        struct ll_name *n = core->cat.all[i];
+        missing = missing || (!n->desc && (n->kind == LL_NAME_OP || n->kind == LL_NAME_CLASS));
+    }
+    if (!missing)
+        return 0;
+    struct ll_log_cursor *cursor;
+    struct ll_record rec;
+    int rc = ll_log_cursor_open(core->log, &cursor);
+    if (rc)
+        return ll_fail(err, rc, "out of memory in analysis");
+    if (core->control.redo.v < core->control.checkpoint.v)
+        for (rc = ll_log_cursor_seek(cursor, core->control.redo, &rec, err);
+             !rc && rec.lsn.v < core->control.checkpoint.v;
+             rc = ll_log_cursor_next(cursor, &rec, err))
+            if ((rc = ll_analysis_check_op(core, &rec, err)) != 0)
+                break;
+    if (rc == LLADD_END)
+        rc = 0;
+    for (struct lladd_txn *txn = core->txns.first; !rc && txn; txn = txn->next) {
+        for (lladd_lsn at = txn->last; !rc && at.v; at = rec.prev) {
+            rc = ll_log_cursor_read(cursor, at, &rec, err);
+            if (!rc)
+                rc = ll_analysis_check_op(core, &rec, err);
+            if (!rc && rec.prev.v >= at.v)
+                break;
+        }
+    }
+    ll_log_cursor_close(cursor);
+    return rc;
+}
+
+int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error *err)
+{
+    memset(a, 0, sizeof *a);
+    a->core = core;
+    ll_map_init(&a->txns, &core->env);
+    ll_map_init(&a->ended, &core->env);
+    int rc = ll_log_scan(core->log, see, a, err);
+    if (!rc)
+        rc = read_prepares(a, err);
+    if (!rc)
+        rc = check_unseen(a, err);
+    ll_map_free(&a->txns);
+    ll_map_free(&a->ended);
+    if (rc)
+        return rc;
+    for (struct lladd_txn *txn = core->txns.first; txn; txn = txn->next) {
+        if (txn->prepared)
+            a->in_doubt++;
+        else
+            a->losers++;
+    }
+    ll_core_transcript(core,
+                       "analysis: checkpoint %llu, redo from %llu, log ends at %llu; %llu records, "
+                       "%llu commits, %llu losers, %llu in doubt",
+                       (unsigned long long)core->control.checkpoint.v,
+                       (unsigned long long)core->control.redo.v,
+                       (unsigned long long)a->end.v,
+                       (unsigned long long)a->records, (unsigned long long)a->commits,
+                       (unsigned long long)a->losers, (unsigned long long)a->in_doubt);
+    return 0;
+}
+
+/* ---- prepare records ----------------------------------------------------------------------------- */
+
+/* i64 format, u32 gtrid length, u32 bqual length, i64 prepared, u32 blob records, u8 owner length,
+ * gid, owner */
+#define PREPARE_HEAD 29u
+
+size_t ll_prepare_encode(const struct ll_prepared *p, unsigned char out[LL_PREPARE_MAX])
+{
+    size_t gid = (size_t)p->gid.gtrid_length + p->gid.bqual_length, owner = strlen(p->owner);
+    lladd_put64(out, (uint64_t)p->gid.format);
+    lladd_put32(out + 8, p->gid.gtrid_length);
+    lladd_put32(out + 12, p->gid.bqual_length);
+    lladd_put64(out + 16, (uint64_t)p->prepared_us);
+    lladd_put32(out + 24, p->blobs);
+    out[28] = (unsigned char)owner;
+    memcpy(out + PREPARE_HEAD, p->gid.data, gid);
+    memcpy(out + PREPARE_HEAD + gid, p->owner, owner);
+    return PREPARE_HEAD + gid + owner;
+}
+
+bool ll_prepare_decode(struct lladd_span s, struct ll_prepared *p)
+{
+    const unsigned char *b = s.data;
+    if (s.len < PREPARE_HEAD)
+        return false;
+    p->gid.format = (int64_t)lladd_get64(b);
+    p->gid.gtrid_length = lladd_get32(b + 8);
+    p->gid.bqual_length = lladd_get32(b + 12);
+    p->prepared_us = (int64_t)lladd_get64(b + 16);
+    p->blobs = lladd_get32(b + 24);
+    size_t owner = b[28];
+    if (p->gid.gtrid_length > 64 || p->gid.bqual_length > 64 || owner >= sizeof p->owner)
+        return false;
+    size_t gid = (size_t)p->gid.gtrid_length + p->gid.bqual_length;
+    if (s.len != PREPARE_HEAD + gid + owner)
+        return false;
+    memcpy(p->gid.data, b + PREPARE_HEAD, gid);
+    memcpy(p->owner, b + PREPARE_HEAD + gid, owner);
+    p->owner[owner] = 0;
+    return true;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_RECOVERY_ANALYSIS_H
+#define LL_RECOVERY_ANALYSIS_H
+/* The first phase of recovery, and the bytes of prepare records. */
+#include "recovery/core.h"
+#include "util/map.h"
+
+struct ll_analysis {
+    struct ll_core *core;
+    struct ll_map txns;  /* id -> struct lladd_txn *, while scanning */
+    struct ll_map ended; /* ids that ended before the checkpoint's data came */
+    lladd_lsn end; /* behind the last record */
+    uint64_t begins;
+    bool data_seen;
+    uint64_t records, commits, losers, in_doubt;
+};
+
+int ll_analysis(struct ll_core *, struct ll_analysis *out, struct lladd_error *);
+/* 0 if the record's operation or class is known and registered. */
+int ll_analysis_check_op(struct ll_core *, const struct ll_record *, struct lladd_error *);
+
+#define LL_PREPARE_MAX (29u + 128u + 64u)
+size_t ll_prepare_encode(const struct ll_prepared *, unsigned char out[LL_PREPARE_MAX]);
+bool ll_prepare_decode(struct lladd_span, struct ll_prepared *);
+
+#endif

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The write path: check, then log, then change (OP-3), in one order for everybody (OP-2).
+ *
+ *   before the latch   credit, undo reserve, memory, catalogue number      ll_core_reserve_for
+ *   under the latch    prepare: may fail, has changed nothing              ll_core_prepare
+ *                      dirty-page table (BUF-4)                            ll_core_log_apply
+ *                      page image if the base lies below the horizon (BUF-5)
+ *                      reserve an LSN, publish the record
+ *                      redo, the page LSN
+ *
+ * A frame enters the dirty-page table before the horizon is read: a checkpoint raises the horizon,
+ * then looks for dirty pages whose base is older, and either sees this frame there or is seen here.
+ *
+ * A page image: u16 page type, u16 page flags, u32 first byte of the hole, u32 bytes in it, then the
+ * body before and behind the hole; these bytes LZ4-compressed if that saves an eighth. */
+#include "recovery/core.h"
+
+#include <lladd/bytes.h>
+#include <lz4.h>
+#include <string.h>
+
+#define IMAGE_HEAD 12u
+#define UNDO_CHUNK 4096u
+
+struct lladd_view ll_view_of(const struct lladd_page *page)
+{
+    struct lladd_view v = {page->bytes, page->size, ll_page_type(page->bytes), page->number};
+    return v;
+}
+
+size_t ll_image_bound(const struct ll_core *core)
+{
+    return ll_record_bound(IMAGE_HEAD + core->page_size, 0);
+}
+
+uint64_t ll_undo_need_base(void)
+{
+    return ll_record_bound(0, 0);
+}
+
+uint64_t ll_undo_need_op(const struct lladd_op *op, size_t undo_len)
+{
+    switch (op->undo_kind) {
+    case LLADD_UNDO_PAGE:
+        return ll_record_bound(0, undo_len);
+    case LLADD_UNDO_LOGICAL:
+        return op->undo_log_max + ll_record_bound(0, 0);
+    case LLADD_UNDO_NONE:
+        break;
+    }
+    return 0;
+}
+
+uint64_t ll_undo_need(const struct ll_core *core, const struct ll_record *rec)
+{
+    if (rec->kind == LL_REC_OBJECT)
+        return ll_record_bound(0, rec->undo.len);
+    if (rec->kind == LL_REC_UPDATE && (rec->flags & LL_REC_UNDO_PAGE))
+        return ll_record_bound(0, rec->undo.len);
+    if ((rec->kind == LL_REC_UPDATE && (rec->flags & LL_REC_UNDO_LOGICAL)) ||
+        rec->kind == LL_REC_UNDO_ONLY || (rec->kind == LL_REC_ACTION_END && rec->op != 0)) {
+        const struct ll_name *n = ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+        if (n && n->desc)
+            return ll_undo_need_op(n->desc, rec->undo.len);
+    }
+    return 0;
+}
+
+int ll_core_want_scratch(struct lladd_txn *txn, size_t record_max)
+{
+    size_t size = record_max + IMAGE_HEAD + 2 * (size_t)txn->core->page_size;
+    if (LL_LIKELY(txn->scratch_size >= size))
+        return 0;
+    unsigned char *p = ll_resize(&txn->core->env, txn->scratch, size);
+    if (!p)
+        return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a record");
+    txn->scratch = p;
+    txn->scratch_size = size;
+    return 0;
+}
+
+static int want_undo_copy(struct lladd_txn *txn, size_t size)
+{
+    if (txn->undo_copy_size >= size)
+        return 0;
+    unsigned char *p = ll_resize(&txn->core->env, txn->undo_copy, size);
+    if (!p)
+        return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for an undo");
+    txn->undo_copy = p;
+    txn->undo_copy_size = size;
+    return 0;
+}
+
+/* Sets aside log space for taking back what is about to be logged (REC-3). */
+static int want_undo(struct lladd_txn *txn, uint64_t need)
+{
+    if (txn->id.v == 0)
+        need += ll_undo_need_base();
+    if (LL_LIKELY(txn->undo_spare >= need) || txn->rolling_back)
+        return 0;
+    uint64_t more = need - txn->undo_spare;
+    int rc = ll_log_undo_reserve(txn->core->log, more + UNDO_CHUNK, &txn->err);
+    if (!rc) {
+        txn->undo_spare += more + UNDO_CHUNK;
+        return 0;
+    }
+    if (lladd_code_root(rc) != LLADD_ROOT_RESOURCE && rc != LLADD_LOG_FULL)
+        return rc;
+    rc = ll_log_undo_reserve(txn->core->log, more, &txn->err);
+    if (rc == LLADD_LOG_FULL && !txn->core->log_full_error) {
+        rc = ll_checkpoint(txn->core, true, &txn->err);
+        if (!rc)
+            rc = ll_log_undo_reserve(txn->core->log, more, &txn->err);
+    }
+    if (!rc)
+        txn->undo_spare += more;
+    return rc;
+}
+
+int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *name, unsigned count)
+{
+    struct ll_core *core = txn->core;
+    const struct lladd_op *op = name->desc;
+    size_t one = ll_record_bound(op->record_max, 0) + ll_image_bound(core);
+    int rc = ll_catalogue_number(core, name, &txn->err);
+    if (!rc)
+        rc = ll_core_want_scratch(txn, op->record_max);
+    if (!rc && op->undo_kind == LLADD_UNDO_LOGICAL)
+        rc = want_undo_copy(txn, op->record_max);
+    if (!rc)
+        rc = want_undo(txn, ll_undo_need_op(op, op->record_max) * count);
+    if (rc)
+        return rc;
+    if (LL_UNLIKELY(txn->rolling_back))
+        return ll_log_credit_reserved(core->log, &txn->credit, one * count, &txn->err);
+    return ll_core_credit(core, &txn->credit, one * count, &txn->err);
+}
+
+int ll_core_reserve_plain(struct lladd_txn *txn, size_t bytes, uint64_t undo)
+{
+    int rc = want_undo(txn, undo);
+    if (rc)
+        return rc;
+    if (txn->rolling_back)
+        return ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err);
+    return ll_core_credit(txn->core, &txn->credit, bytes, &txn->err);
+}
+
+void ll_core_use_undo(struct lladd_txn *txn, uint64_t need)
+{
+    if (txn->rolling_back)
+        return; /* covered by what the compensated record had set aside */
+    LL_ASSERT(txn->undo_spare >= need);
+    ll_txn_set_undo_used(txn, txn->undo_used + need);
+    txn->undo_spare -= need;
+}
+
+void ll_core_trim_undo(struct lladd_txn *txn)
+{
+    if (txn->undo_spare <= 4 * UNDO_CHUNK)
+        return;
+    ll_log_undo_release(txn->core->log, txn->undo_spare - UNDO_CHUNK);
+    txn->undo_spare = UNDO_CHUNK;
+}
+
+static int check_page(struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view)
+{
+    const struct lladd_op *op = name->desc;
+    if (op->formats)
+        return 0;
+    if (name->page_type ? view.type == name->page_type->number && view.type != 0 : view.type != 0)
+        return 0;
+    return ll_fail_page(&txn->err, LLADD_WRONG_TYPE, view.number,
+                        "operation \"%s\" on page %llu: the page is of another type (%u)", op->name,
+                        (unsigned long long)view.number.v, view.type);
+}
+
+int ll_core_prepare(struct lladd_txn *txn, struct ll_name *name, struct lladd_view view,
+                    struct lladd_span args, struct lladd_draft *d)
+{
+    const struct lladd_op *op = name->desc;
+    int rc = check_page(txn, name, view);
+    if (rc)
+        return rc;
+    d->bytes = txn->scratch;
+    d->max = op->record_max;
+    d->redo_len = d->undo_len = 0;
+    d->error = &txn->err;
+    if (op->prepare) {
+        txn->err.code = 0;
+        rc = op->prepare(op->ctx, view, args, d);
+        if (rc && txn->err.code != rc)
+            return ll_fail(&txn->err, rc, "operation \"%s\" refused: %s", op->name,
+                           lladd_code_text(rc) ? lladd_code_text(rc) : "unknown code");
+        return rc;
+    }
+    size_t undo_len = op->undo_kind == LLADD_UNDO_PAGE ? args.len : 0;
+    unsigned char *redo = lladd_draft_redo(d, args.len);
+    unsigned char *undo = redo ? lladd_draft_undo(d, undo_len) : NULL;
+    if (!undo)
+        return ll_fail(&txn->err, LLADD_TOO_LARGE,
+                       "operation \"%s\": %zu bytes are more than its record_max allows", op->name,
+                       args.len);
+    if (args.len)
+        memcpy(redo, args.data, args.len);
+    if (undo_len)
+        memcpy(undo, args.data, undo_len);
+    if (op->validate && !op->formats &&
+        !op->validate(view, LLADD_SPAN_REDO, lladd_span_of(redo, args.len)))
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "operation \"%s\": arguments do not fit page %llu",
+                       op->name, (unsigned long long)view.number.v);
+    return 0;
+}
+
+void ll_txn_append(struct lladd_txn *txn, struct ll_record *rec, lladd_lsn undo_next_after)
+{
+    rec->prev = txn->last;
+    rec->txn = txn->id;
+    rec->depth = txn->depth;
+    if (txn->system)
+        rec->flags |= LL_REC_SYSTEM;
+    ll_log_reserve(txn->core->log, &txn->credit, rec, true);
+    if (txn->id.v == 0) {
+        ll_txn_set_lsn(&txn->id, rec->lsn);
+        ll_core_use_undo(txn, ll_undo_need_base());
+    }
+    ll_txn_set_lsn(&txn->last, rec->lsn);
+    ll_txn_set_lsn(&txn->undo_next, undo_next_after.v == UINT64_MAX ? rec->lsn : undo_next_after);
+    ll_log_publish(txn->core->log, rec);
+}
+
+static struct ll_name *type_by_number(struct ll_core *core, uint16_t number)
+{
+    struct ll_name *n = number ? ll_catalogue_by_number(core, number) : NULL;
+    return n && n->kind == LL_NAME_PAGE_TYPE ? n : NULL;
+}
+
+/* Builds the image of a page behind the draft in the scratch memory. */
+static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_frame *f, uint8_t *flags)
+{
+    struct ll_core *core = txn->core;
+    const unsigned char *page = f->page.bytes;
+    uint32_t size = core->page_size, begin = size, end = size;
+    struct ll_name *type = type_by_number(core, ll_page_type(page));
+    const struct lladd_page_type *pt = type ? type->desc : NULL;
+    if (pt && pt->hole) {
+        pt->hole(ll_view_of(&f->page), &begin, &end);
+        if (begin < LLADD_PAGE_HEADER || begin > end || end > size)
+            begin = end = size;
+    }
+    unsigned char *raw = txn->scratch + (txn->scratch_size - size);
+    uint32_t before = begin - LLADD_PAGE_HEADER, len = before + (size - end);
+    memcpy(raw, page + LLADD_PAGE_HEADER, before);
+    memcpy(raw + before, page + end, size - end);
+    unsigned char *out = raw - IMAGE_HEAD - size;
+    lladd_put16(out, ll_page_type(page));
+    lladd_put16(out + 2, lladd_get16(page + 6));
+    lladd_put32(out + 4, begin);
+    lladd_put32(out + 8, end - begin);
+    int packed = len > 256 ? LZ4_compress_default((const char *)raw, (char *)out + IMAGE_HEAD,
+                                                  (int)len, (int)(len - len / 8))
+                           : 0;
+    if (packed > 0) {
+        *flags = LL_REC_COMPRESSED;
+        return lladd_span_of(out, IMAGE_HEAD + (size_t)packed);
+    }
+    memcpy(out + IMAGE_HEAD, raw, len);
+    *flags = 0;
+    return lladd_span_of(out, IMAGE_HEAD + len);
+}
+
+static void log_image(struct lladd_txn *txn, struct ll_frame *f)
+{
+    struct ll_record rec = {.kind = LL_REC_IMAGE, .page = f->page.number.v};
+    rec.redo = build_image(txn, f, &rec.flags);
+    ll_log_reserve(txn->core->log, &txn->credit, &rec, false);
+    ll_log_publish(txn->core->log, &rec);
+    ll_page_set_lsn(f->page.bytes, rec.lsn);
+    ll_page_set_base(f->page.bytes, rec.lsn);
+    f->flags &= ~(uint32_t)LL_FRAME_DWB;
+    __atomic_fetch_add(&txn->core->images, 1, __ATOMIC_RELAXED);
+}
+
+int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsigned char *page,
+                   struct lladd_error *err)
+{
+    const unsigned char *p = rec->redo.data;
+    uint32_t size = core->page_size;
+    uint32_t begin = rec->redo.len >= IMAGE_HEAD ? lladd_get32(p + 4) : 0;
+    uint32_t hole = rec->redo.len >= IMAGE_HEAD ? lladd_get32(p + 8) : 0;
+    if (begin < LLADD_PAGE_HEADER || begin > size || hole > size - begin)
+        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a page image makes no sense",
+                           (unsigned long long)rec->lsn.v);
+    uint32_t before = begin - LLADD_PAGE_HEADER, len = size - LLADD_PAGE_HEADER - hole;
+    memset(page, 0, LLADD_PAGE_HEADER);
+    unsigned char *body = page + LLADD_PAGE_HEADER;
+    bool fine;
+    if (rec->flags & LL_REC_COMPRESSED)
+        fine = LZ4_decompress_safe((const char *)p + IMAGE_HEAD, (char *)body,
+                                   (int)(rec->redo.len - IMAGE_HEAD), (int)len) == (int)len;
+    else if ((fine = rec->redo.len - IMAGE_HEAD == len))
+        memcpy(body, p + IMAGE_HEAD, len);
+    if (!fine)
+        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a page image makes no sense",
+                           (unsigned long long)rec->lsn.v);
+    memmove(page + begin + hole, body + before, len - before);
+    memset(page + begin, 0, hole);
+    ll_page_set_type(page, lladd_get16(p));
+    lladd_put16(page + 6, lladd_get16(p + 2));
+    ll_page_set_number(page, rec->page);
+    ll_page_set_lsn(page, rec->lsn);
+    ll_page_set_base(page, rec->lsn);
+    return 0;
+}
+
+/* Into the dirty-page table, then: does the page need an image before it changes? */
+static bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
+{
+    if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0) {
+        ll_buffer_dirty(core->buffer, f, ll_log_tail(core->log));
+        lladd_atomic_fence(); /* the entry before the horizon (BUF-5) */
+    }
+    return ll_page_base(f->page.bytes).v < lladd_atomic_load64(&core->image_horizon) &&
+           !core->no_images;
+}
+
+static void forget_private(struct ll_core *core, struct ll_frame *f)
+{
+    struct ll_name *type = f->private_ ? type_by_number(core, ll_page_type(f->page.bytes)) : NULL;
+    const struct lladd_page_type *pt = type ? type->desc : NULL;
+    if (pt && pt->evicted)
+        pt->evicted(pt->ctx, f->page.number, &f->private_);
+    f->private_ = NULL;
+}
+
+static void count(struct lladd_txn *txn, struct ll_name *name, uint64_t bytes)
+{
+    if (txn->counted != name) {
+        if (txn->counted) {
+            __atomic_fetch_add(&txn->counted->count, txn->counted_n, __ATOMIC_RELAXED);
+            __atomic_fetch_add(&txn->counted->bytes, txn->counted_bytes, __ATOMIC_RELAXED);
+        }
+        txn->counted = name;
+        txn->counted_n = txn->counted_bytes = 0;
+    }
+    txn->counted_n++;
+    txn->counted_bytes += bytes;
+}
+
+void ll_core_log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
+                       const struct lladd_draft *d, enum ll_apply_how how)
+{
+    const struct lladd_op *op = name->desc;
+    unsigned char *page = f->page.bytes;
+    struct ll_record rec = {.kind = LL_REC_UPDATE,
+                            .op = name->number,
+                            .page = f->page.number.v,
+                            .redo = lladd_span_of(d->bytes, d->redo_len),
+                            .undo = lladd_span_of(d->bytes + d->redo_len, d->undo_len)};
+    bool undo = op->undo_kind != LLADD_UNDO_NONE && how == LL_APPLY_NORMAL;
+    if (!undo)
+        rec.undo.len = 0;
+    else
+        rec.flags = op->undo_kind == LLADD_UNDO_PAGE ? LL_REC_UNDO_PAGE : LL_REC_UNDO_LOGICAL;
+    lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
+    bool image = dirty_and_old(txn->core, f);
+    if (op->formats) {
+        forget_private(txn->core, f);
+        rec.flags |= LL_REC_FORMATS;
+        memset(page, 0, f->page.size);
+        ll_page_set_number(page, f->page.number.v);
+        ll_page_set_type(page, name->page_type ? (uint16_t)name->page_type->number : 0);
+        f->flags &= ~(uint32_t)LL_FRAME_DWB;
+    } else {
+        if (LL_UNLIKELY(image))
+            log_image(txn, f);
+        rec.page_prev = ll_page_lsn(page);
+    }
+    ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
+    op->redo(&f->page, rec.redo);
+    ll_page_set_lsn(page, rec.lsn);
+    if (op->formats)
+        ll_page_set_base(page, rec.lsn);
+    lladd_atomic_store64(&txn->busy, UINT64_MAX);
+    if (undo)
+        ll_core_use_undo(txn, ll_undo_need_op(op, d->undo_len));
+    count(txn, name, rec.size);
+}
+
+void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
+                        const struct ll_record *undone)
+{
+    const struct lladd_op *op = name->desc;
+    struct ll_record rec = {.kind = LL_REC_CLR,
+                            .op = name->number,
+                            .page = f->page.number.v,
+                            .undo_next = undone->prev,
+                            .undo = undone->undo};
+    size_t bytes = ll_record_bound(0, rec.undo.len);
+    lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
+    if (dirty_and_old(txn->core, f)) {
+        if (txn->credit.bytes >= bytes + ll_image_bound(txn->core) &&
+            txn->scratch_size >= IMAGE_HEAD + 2 * (size_t)txn->core->page_size)
+            log_image(txn, f);
+        else
+            f->flags |= LL_FRAME_DWB; /* no room for an image: REC-3 */
+    }
+    rec.page_prev = ll_page_lsn(f->page.bytes);
+    ll_txn_append(txn, &rec, rec.undo_next);
+    op->undo(&f->page, rec.undo);
+    ll_page_set_lsn(f->page.bytes, rec.lsn);
+    lladd_atomic_store64(&txn->busy, UINT64_MAX);
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The catalogue: names and versions get numbers, and the log says so.
+ *
+ * A name's first use appends a catalogue record before the first record that uses the number, and
+ * every checkpoint repeats all of them; so whoever reads the log from a checkpoint on can name every
+ * operation in it, with the layout of its bytes, without the application. Numbers are one dense
+ * sequence for all kinds, from 1; they are never reused.
+ *
+ * Payload of a catalogue record: u32 number, u32 version, u8 kind, u8 name length, u8 redo fields,
+ * u8 undo fields, name, then per field u8 type, u8 name length, name. An operation that wants a page
+ * type ends with u32 the type's number.
+ *
+ * Threads: numbers are given under cat.mutex; lookups by number are lock-free (the array is replaced,
+ * never changed in place beyond its published length). */
+#include "recovery/core.h"
+#include "recovery/registry.h"
+#include "util/crc32c.h"
+
+#include <lladd/bytes.h>
+#include <string.h>
+
+#define NAME_MAX_LEN 63u
+#define NUMBER_MAX 65535u /* 16 bits in a record */
+
+struct retired {
+    struct retired *next;
+};
+
+static uint32_t name_hash(unsigned kind, const char *name, size_t len, uint32_t version)
+{
+    return ll_crc32c(kind * 2654435761u + version, name, len);
+}
+
+static int add_to_all(struct ll_core *core, struct ll_name *n)
+{
+    struct ll_catalogue *cat = &core->cat;
+    if (cat->n_all == cat->cap_all) {
+        size_t cap = cat->cap_all ? cat->cap_all * 2 : 64;
+        struct ll_name **p = ll_resize(&core->env, cat->all, cap * sizeof(struct ll_name *));
+        if (!p)
+            return LLADD_NO_MEMORY;
+        cat->all = p;
+        cat->cap_all = cap;
+    }
+    cat->all[cat->n_all++] = n;
+    return 0;
+}
+
+static int link_page_type(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
+{
+    const struct lladd_op *op = n->desc;
+    if (!op->page_type)
+        return 0;
+    n->page_type = ll_catalogue_find(core, LL_NAME_PAGE_TYPE, op->page_type, 0);
+    if (!n->page_type)
+        return ll_fail(err, LLADD_BAD_REGISTRATION,
+                       "operation \"%s\" wants page type \"%s\", which is not registered", op->name,
+                       op->page_type);
+    return 0;
+}
+
+int ll_catalogue_init(struct ll_core *core, const struct lladd_registry *reg,
+                      struct lladd_error *err)
+{
+    struct ll_catalogue *cat = &core->cat;
+    if (lladd_mutex_init(&cat->mutex, LLADD_RANK_CATALOGUE, "catalogue"))
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    size_t n = reg->n ? reg->n : 1;
+    cat->slab = ll_alloc_zero(&core->env, n * sizeof *cat->slab);
+    cat->ids = ll_alloc(&core->env, n * sizeof(struct ll_name *));
+    cat->all = ll_alloc(&core->env, (n + 8) * sizeof(struct ll_name *));
+    cat->cap_all = n + 8;
+    if (!cat->slab || !cat->ids || !cat->all)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < reg->n; i++) {
+        const struct ll_registered *r = &reg->items[i];
+        if (r->kind == LL_REGISTERED_EXTENSION)
+            continue;
+        struct ll_name *name = &cat->slab[i];
+        name->kind = r->kind;
+        name->name = r->name;
+        name->version = r->version;
+        name->desc = r->desc;
+        name->hash = name_hash(r->kind, r->name, strlen(r->name), r->version);
+        cat->all[cat->n_all++] = name;
+        if (r->kind == LL_NAME_OP)
+            cat->ids[cat->n_ids++] = name;
+    }
+    for (size_t i = 0; i < cat->n_ids; i++) {
+        int rc = link_page_type(core, cat->ids[i], err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static void free_fields(const struct ll_env *env, struct lladd_field *f)
+{
+    for (struct lladd_field *p = f; p && p->type != LLADD_FIELD_END; p++)
+        ll_free(env, (void *)(uintptr_t)p->name);
+    ll_free(env, f);
+}
+
+static void free_learned(const struct ll_env *env, struct ll_name *n)
+{
+    free_fields(env, n->redo_fields);
+    free_fields(env, n->undo_fields);
+    ll_free(env, (void *)(uintptr_t)n->name);
+}
+
+void ll_catalogue_drop(const struct ll_env *env, struct ll_name *n)
+{
+    free_learned(env, n);
+    memset(n, 0, sizeof *n);
+}
+
+void ll_catalogue_free(struct ll_core *core)
+{
+    struct ll_catalogue *cat = &core->cat;
+    for (size_t i = 0; i < cat->n_all; i++) {
+        if (cat->all[i]->learned) {
+            free_learned(&core->env, cat->all[i]);
+            ll_free(&core->env, cat->all[i]);
+        }
+    }
+    for (struct retired *r = cat->retired, *next; r; r = next) {
+        next = r->next;
+        ll_free(&core->env, r);
+    }
+    ll_free(&core->env, cat->all);
+    ll_free(&core->env, cat->ids);
+    ll_free(&core->env, cat->slab);
+    ll_free(&core->env, cat->numbers);
+    lladd_mutex_destroy(&cat->mutex);
+    memset(cat, 0, sizeof *cat);
+}
+
+static struct ll_name *find(struct ll_core *core, unsigned kind, const char *name, size_t len,
+                            uint32_t version)
+{
+    struct ll_catalogue *cat = &core->cat;
+    uint32_t hash = name_hash(kind, name, len, version);
+    for (size_t i = 0; i < cat->n_all; i++) {
+        struct ll_name *n = cat->all[i];
+        if (version ? n->hash == hash && n->version == version : true) {
+            if (n->kind == kind && strlen(n->name) == len && memcmp(n->name, name, len) == 0)
+                return n;
+        }
+    }
+    return NULL;
+}
+
+struct ll_name *ll_catalogue_find(struct ll_core *core, unsigned kind, const char *name,
+                                  uint32_t version)
+{
+    lladd_mutex_lock(&core->cat.mutex);
+    struct ll_name *n = find(core, kind, name, strlen(name), version);
+    lladd_mutex_unlock(&core->cat.mutex);
+    return n;
+}
+
+struct ll_name *ll_catalogue_by_desc(struct ll_core *core, unsigned kind, const void *desc)
+{
+    struct ll_name *found = NULL;
+    lladd_mutex_lock(&core->cat.mutex);
+    for (size_t i = 0; i < core->cat.n_all && !found; i++) {
+        struct ll_name *n = core->cat.all[i];
+        if (n->kind == kind && n->desc == desc)
+            found = n;
+    }
+    lladd_mutex_unlock(&core->cat.mutex);
+    return found;
+}
+
+struct ll_name *ll_catalogue_by_number(struct ll_core *core, uint32_t number)
+{
+    uint32_t n = lladd_atomic_load32(&core->cat.n_numbers);
+    if (number == 0 || number > n)
+        return NULL;
+    struct ll_name **numbers = __atomic_load_n(&core->cat.numbers, __ATOMIC_ACQUIRE);
+    return numbers[number - 1];
+}
+
+/* Room for `number` in the array; the old array stays readable until close. */
+static int grow_numbers(struct ll_core *core, uint32_t number)
+{
+    struct ll_catalogue *cat = &core->cat;
+    if (number <= cat->cap_numbers)
+        return 0;
+    uint32_t cap = cat->cap_numbers ? cat->cap_numbers * 2 : 64;
+    while (cap < number)
+        cap *= 2;
+    struct ll_name **p = ll_alloc_zero(&core->env, cap * sizeof(struct ll_name *));
+    if (!p)
+        return LLADD_NO_MEMORY;
+    struct ll_name **old = cat->numbers;
+    if (old)
+        memcpy(p, old, cat->n_numbers * sizeof(struct ll_name *));
+    __atomic_store_n(&cat->numbers, p, __ATOMIC_RELEASE);
+    cat->cap_numbers = cap;
+    if (old) {
+        struct retired *r = (struct retired *)(void *)old;
+        r->next = cat->retired;
+        cat->retired = r;
+    }
+    return 0;
+}
+
+static void set_number(struct ll_core *core, struct ll_name *n, uint32_t number)
+{
+    struct ll_catalogue *cat = &core->cat;
+    cat->numbers[number - 1] = n;
+    if (number > cat->n_numbers)
+        lladd_atomic_store32(&cat->n_numbers, number);
+    lladd_atomic_store32(&n->number, number);
+}
+
+static size_t count_fields(const struct lladd_field *f)
+{
+    size_t n = 0;
+    for (; f && f[n].name; n++) {
+    }
+    return n;
+}
+
+static const struct lladd_field *fields_of(const struct ll_name *n, bool undo)
+{
+    if (n->kind == LL_NAME_OP && n->desc) {
+        const struct lladd_op *op = n->desc;
+        return undo ? op->undo_fields : op->redo_fields;
+    }
+    return undo ? n->undo_fields : n->redo_fields;
+}
+
+static void put_fields(unsigned char **at, const struct lladd_field *f)
+{
+    for (; f && f->name; f++) {
+        size_t len = strlen(f->name);
+        (*at)[0] = (unsigned char)f->type;
+        (*at)[1] = (unsigned char)len;
+        memcpy(*at + 2, f->name, len);
+        *at += 2 + len;
+    }
+}
+
+int ll_catalogue_encode(const struct ll_env *env, const struct ll_name *n, unsigned char **buf,
+                        size_t *cap, size_t *len)
+{
+    const struct lladd_field *redo = fields_of(n, false), *undo = fields_of(n, true);
+    size_t name_len = strlen(n->name), need = 12 + name_len + 4;
+    for (int u = 0; u < 2; u++)
+        for (const struct lladd_field *f = u ? undo : redo; f && f->name; f++)
+            need += 2 + strlen(f->name);
+    if (need > *cap) {
+        unsigned char *p = ll_resize(env, *buf, need + 64);
+        if (!p)
+            return LLADD_NO_MEMORY;
+        *buf = p;
+        *cap = need + 64;
+    }
+    unsigned char *at = *buf;
+    lladd_put32(at, n->number);
+    lladd_put32(at + 4, n->version);
+    at[8] = n->kind;
+    at[9] = (unsigned char)name_len;
+    at[10] = (unsigned char)count_fields(redo);
+    at[11] = (unsigned char)count_fields(undo);
+    memcpy(at + 12, n->name, name_len);
+    at += 12 + name_len;
+    put_fields(&at, redo);
+    put_fields(&at, undo);
+    lladd_put32(at, n->page_type ? n->page_type->number : 0);
+    *len = need;
+    return 0;
+}
+
+static int get_fields(const struct ll_env *env, const unsigned char **at, const unsigned char *end,
+                      size_t n, struct lladd_field **out)
+{
+    if (n == 0)
+        return 0;
+    struct lladd_field *f = ll_alloc_zero(env, (n + 1) * sizeof *f);
+    if (!f)
+        return LLADD_NO_MEMORY;
+    *out = f;
+    for (size_t i = 0; i < n; i++) {
+        if (end - *at < 2 || end - *at - 2 < (*at)[1] || (*at)[0] == LLADD_FIELD_END ||
+            (*at)[0] > LLADD_FIELD_TEXT)
+            return LLADD_BAD_RECORD;
+        size_t len = (*at)[1];
+        char *name = ll_alloc(env, len + 1);
+        if (!name)
+            return LLADD_NO_MEMORY;
+        memcpy(name, *at + 2, len);
+        name[len] = 0;
+        f[i].type = (enum lladd_field_type)(*at)[0];
+        f[i].name = name;
+        *at += 2 + len;
+    }
+    return 0;
+}
+
+/* The fixed part, checked; nothing allocated. */
+static int peek(struct lladd_span s, struct ll_name *out, size_t *name_len)
+{
+    const unsigned char *p = s.data;
+    if (s.len < 16 || s.len < 16u + p[9] || p[9] == 0 || p[9] > NAME_MAX_LEN)
+        return LLADD_BAD_RECORD;
+    memset(out, 0, sizeof *out);
+    out->number = lladd_get32(p);
+    out->version = lladd_get32(p + 4);
+    out->kind = p[8];
+    if (out->number == 0 || out->number > NUMBER_MAX || out->kind == 0 ||
+        out->kind >= LL_NAME_KINDS)
+        return LLADD_BAD_RECORD;
+    for (size_t i = 0; i < p[9]; i++)
+        if (p[12 + i] < 0x21 || p[12 + i] > 0x7e)
+            return LLADD_BAD_RECORD;
+    *name_len = p[9];
+    return 0;
+}
+
+int ll_catalogue_decode(const struct ll_env *env, struct lladd_span s, struct ll_name *out,
+                        struct lladd_error *err)
+{
+    const unsigned char *p = s.data, *end = p + s.len;
+    size_t name_len;
+    int rc = peek(s, out, &name_len);
+    if (rc)
+        return ll_fail(err, rc, "a catalogue record makes no sense");
+    char *name = ll_alloc(env, name_len + 1);
+    if (!name)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    memcpy(name, p + 12, name_len);
+    name[name_len] = 0;
+    out->name = name;
+    out->learned = true;
+    const unsigned char *at = p + 12 + name_len;
+    rc = get_fields(env, &at, end, p[10], &out->redo_fields);
+    if (!rc)
+        rc = get_fields(env, &at, end, p[11], &out->undo_fields);
+    if (rc) {
+        free_learned(env, out);
+        memset(out, 0, sizeof *out);
+        return ll_fail(err, rc, rc == LLADD_NO_MEMORY ? "out of memory"
+                                                       : "a catalogue record makes no sense");
+    }
+    out->hash = name_hash(out->kind, name, name_len, out->version);
+    return 0;
+}
+
+static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struct lladd_error *err)
+{
+    struct ll_name head;
+    size_t len;
+    int rc = peek(s, &head, &len);
+    if (rc)
+        return ll_fail_lsn(err, rc, lsn, "LSN %llu: a catalogue record makes no sense",
+                           (unsigned long long)lsn.v);
+    struct ll_name *known = find(core, head.kind, (const char *)s.data + 12, len, head.version);
+    struct ll_name *there = ll_catalogue_by_number(core, head.number);
+    if ((known && known->number && known->number != head.number) || (there && there != known))
+        return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn,
+                           "LSN %llu: catalogue number %u is given twice",
+                           (unsigned long long)lsn.v, head.number);
+    if (known && known->number)
+        return 0;
+    if (grow_numbers(core, head.number))
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    if (!known) {
+        known = ll_alloc_zero(&core->env, sizeof *known);
+        if (!known)
+            return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+        rc = ll_catalogue_decode(&core->env, s, known, err);
+        if (!rc && add_to_all(core, known)) {
+            free_learned(&core->env, known);
+            rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+        }
+        if (rc) {
+            ll_free(&core->env, known);
+            return rc;
+        }
+        known->number = 0;
+    }
+    known->first_used = lsn;
+    set_number(core, known, head.number);
+    return 0;
+}
+
+int ll_catalogue_learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn,
+                       struct lladd_error *err)
+{
+    lladd_mutex_lock(&core->cat.mutex);
+    int rc = learn(core, s, lsn, err);
+    lladd_mutex_unlock(&core->cat.mutex);
+    return rc;
+}
+
+static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
+{
+    unsigned char *buf = NULL;
+    size_t cap = 0, len = 0;
+    uint32_t number = core->cat.n_numbers + 1;
+    if (number > NUMBER_MAX)
+        return ll_fail(err, LLADD_TOO_LARGE, "the database knows %u names already", NUMBER_MAX);
+    if (grow_numbers(core, number))
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    struct ll_name numbered = *n;
+    numbered.number = number;
+    if (ll_catalogue_encode(&core->env, &numbered, &buf, &cap, &len))
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    struct ll_record rec = {.kind = LL_REC_CATALOGUE,
+                            .page = LLADD_NO_PAGE,
+                            .op = number,
+                            .redo = lladd_span_of(buf, len)};
+    int rc = ll_core_append(core, &rec, err);
+    ll_free(&core->env, buf);
+    if (rc)
+        return rc;
+    n->first_used = rec.lsn;
+    set_number(core, n, number);
+    return 0;
+}
+
+int ll_catalogue_number_slow(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
+{
+    int rc = 0;
+    if (n->page_type)
+        rc = ll_catalogue_number(core, n->page_type, err);
+    if (rc)
+        return rc;
+    /* The mutex is held over the append: a number must not be used before its record has an LSN,
+     * and two names must not get one number. It is taken a few times in a database's life. */
+    lladd_mutex_lock(&core->cat.mutex);
+    if (!n->number)
+        rc = give_number(core, n, err);
+    lladd_mutex_unlock(&core->cat.mutex);
+    return rc;
+}
+
+int ll_catalogue_tag(struct ll_core *core, const char *name, struct ll_name **out,
+                     struct lladd_error *err)
+{
+    size_t len = strlen(name);
+    if (len == 0 || len > NAME_MAX_LEN)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "a tag has 1 to %u bytes", NAME_MAX_LEN);
+    lladd_mutex_lock(&core->cat.mutex);
+    struct ll_name *n = find(core, LL_NAME_TAG, name, len, 1);
+    int rc = 0;
+    if (!n) {
+        n = ll_alloc_zero(&core->env, sizeof *n);
+        char *copy = ll_strdup(&core->env, name);
+        if (!n || !copy || add_to_all(core, n)) {
+            ll_free(&core->env, n);
+            ll_free(&core->env, copy);
+            rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+        } else {
+            n->kind = LL_NAME_TAG;
+            n->version = 1;
+            n->name = copy;
+            n->learned = true;
+            n->hash = name_hash(LL_NAME_TAG, name, len, 1);
+        }
+    }
+    lladd_mutex_unlock(&core->cat.mutex);
+    if (!rc)
+        rc = ll_catalogue_number(core, n, err);
+    if (!rc)
+        *out = n;
+    return rc;
+}

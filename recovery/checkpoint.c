@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fuzzy checkpoints: what bounds recovery and lets the log be truncated.
+ *
+ *   1. raise the image horizon to H: from now on a page whose base is older is imaged before it
+ *      changes (BUF-5)
+ *   2. write back and sync every page whose base (or recLSN) is older than H; afterwards no page on
+ *      disk can need a record below H, torn or not: so redo starts at H
+ *   3. append BEGIN at B and wait until everything below B is published: the transaction table is now
+ *      at least as far as B
+ *   4. append the table, the catalogue, the fences from H on, the pins; append END; force
+ *   5. the control block names B and H; both copies are durable
+ *   6. truncate below what redo, undo, classes and pins need
+ *
+ * H is the begin of the previous checkpoint, or the log's tail when everything is flushed. Updates go
+ * on throughout. Where pages cannot tear (no images) redo starts at the smallest recLSN instead. */
+#include "recovery/core.h"
+
+#include "util/vec.h"
+
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PART_HEAD 5u
+#define BATCH 16384u
+
+struct writer {
+    struct ll_core *core;
+    struct ll_vec buf;
+    size_t batch;
+    struct lladd_error *err;
+};
+
+static int append(struct ll_core *core, struct ll_record *rec, struct lladd_error *err)
+{
+    struct ll_credit credit = {0};
+    size_t bytes = ll_record_bound(rec->redo.len, 0);
+    int rc;
+    if (bytes <= core->checkpoint_reserve) {
+        rc = ll_log_credit_reserved(core->log, &credit, bytes, err);
+        if (!rc) {
+            ll_log_undo_release(core->log, bytes);
+            core->checkpoint_reserve -= bytes;
+        }
+    } else {
+        rc = ll_log_credit(core->log, &credit, bytes, err);
+    }
+    if (rc)
+        return rc;
+    rec->page = LLADD_NO_PAGE;
+    ll_log_reserve(core->log, &credit, rec, false);
+    ll_log_publish(core->log, rec);
+    ll_log_credit_return(core->log, &credit);
+    return 0;
+}
+
+static int flush_batch(struct writer *w)
+{
+    if (w->buf.len == 0)
+        return 0;
+    struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
+                            .redo = lladd_span_of(w->buf.data, w->buf.len)};
+    int rc = append(w->core, &rec, w->err);
+    ll_vec_truncate(&w->buf, 0);
+    return rc;
+}
+
+static int part(struct writer *w, unsigned kind, const void *bytes, size_t len)
+{
+    unsigned char head[PART_HEAD];
+    int rc = 0;
+    if (w->buf.len && w->buf.len + PART_HEAD + len > w->batch)
+        rc = flush_batch(w);
+    head[0] = (unsigned char)kind;
+    lladd_put32(head + 1, (uint32_t)len);
+    if (!rc && (ll_vec_append(&w->buf, head, sizeof head) || ll_vec_append(&w->buf, bytes, len)))
+        rc = ll_fail(w->err, LLADD_NO_MEMORY, "out of memory for a checkpoint");
+    return rc;
+}
+
+static int put_names(struct writer *w)
+{
+    struct ll_core *core = w->core;
+    unsigned char *buf = NULL;
+    size_t cap = 0, len = 0;
+    int rc = 0;
+    lladd_mutex_lock(&core->cat.mutex);
+    for (size_t i = 0; !rc && i < core->cat.n_all; i++) {
+        if (!core->cat.all[i]->number)
+            continue;
+        rc = ll_catalogue_encode(&core->env, core->cat.all[i], &buf, &cap, &len);
+        if (rc)
+            ll_fail(w->err, rc, "out of memory for a checkpoint");
+        else
+            rc = part(w, LL_CKPT_NAME, buf, len);
+    }
+    lladd_mutex_unlock(&core->cat.mutex);
+    ll_free(&core->env, buf);
+    return rc;
+}
+
+static int put_misc(struct writer *w, lladd_lsn redo)
+{
+    struct ll_core *core = w->core;
+    int rc = 0;
+    lladd_mutex_lock(&core->misc);
+    size_t kept = 0;
+    for (size_t i = 0; i < core->n_fences; i++)
+        if (core->fences[i].lsn.v >= redo.v)
+            core->fences[kept++] = core->fences[i];
+    core->n_fences = kept;
+    for (size_t i = 0; !rc && i < core->n_fences; i++) {
+        unsigned char b[24];
+        lladd_put64(b, core->fences[i].first);
+        lladd_put64(b + 8, core->fences[i].n);
+        lladd_put64(b + 16, core->fences[i].lsn.v);
+        rc = part(w, LL_CKPT_FENCE, b, sizeof b);
+    }
+    for (size_t i = 0; !rc && i < core->n_pins; i++) {
+        unsigned char b[8 + 64];
+        size_t len = strlen(core->pins[i].name);
+        lladd_put64(b, core->pins[i].lsn.v);
+        memcpy(b + 8, core->pins[i].name, len);
+        rc = part(w, LL_CKPT_PIN, b, 8 + len);
+    }
+    lladd_mutex_unlock(&core->misc);
+    unsigned char pages[8];
+    lladd_put64(pages, ll_buffer_page_count(core->buffer));
+    return rc ? rc : part(w, LL_CKPT_PAGES, pages, sizeof pages);
+}
+
+static int put_txns(struct writer *w)
+{
+    struct ll_txn_table *t = &w->core->txns;
+    int rc = 0;
+    /* Parts are gathered under the mutex and appended after it: appending may have to wait. */
+    struct ll_vec rows;
+    ll_vec_init(&rows, &w->core->env, 44);
+    lladd_mutex_lock(&t->mutex);
+    for (struct lladd_txn *txn = t->first; !rc && txn; txn = txn->next) {
+        uint64_t id = lladd_atomic_load64_relaxed(&txn->id.v);
+        uint32_t state = lladd_atomic_load32(&txn->state);
+        if (id == 0 || state == LL_TXN_ENDED || state == LL_TXN_FREE)
+            continue;
+        unsigned char *b = ll_vec_push(&rows);
+        if (!b) {
+            rc = ll_fail(w->err, LLADD_NO_MEMORY, "out of memory for a checkpoint");
+            break;
+        }
+        lladd_put64(b, id);
+        lladd_put64(b + 8, lladd_atomic_load64_relaxed(&txn->last.v));
+        lladd_put64(b + 16, lladd_atomic_load64_relaxed(&txn->undo_next.v));
+        lladd_put64(b + 24, lladd_atomic_load64_relaxed(&txn->undo_used));
+        lladd_put64(b + 32, state == LL_TXN_PREPARED && txn->prepared ? txn->prepared->lsn.v : 0);
+        lladd_put32(b + 40, txn->system ? 1 : 0);
+    }
+    lladd_mutex_unlock(&t->mutex);
+    for (size_t i = 0; !rc && i < rows.len; i++)
+        rc = part(w, LL_CKPT_TXN, ll_vec_at(&rows, i), 44);
+    ll_vec_free(&rows);
+    return rc;
+}
+
+static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advance,
+                      struct lladd_error *err)
+{
+    for (size_t i = 0; i < core->cat.n_all; i++) {
+        struct ll_name *n = core->cat.all[i];
+        const struct lladd_object_class *c = n->kind == LL_NAME_CLASS ? n->desc : NULL;
+        if (!c)
+            continue;
+        if (ask_checkpoint && c->checkpoint) {
+            int rc = c->checkpoint(c->ctx, core->db);
+            if (rc)
+                return ll_fail(err, rc, "checkpoint of class \"%s\" failed", c->name);
+        }
+        if (advance.v && c->advance)
+            c->advance(c->ctx, core->db, advance);
+    }
+    return 0;
+}
+
+/* What recovery and the others still need; *who (nullable) says who needs the least. */
+static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinner *who)
+{
+    struct lladd_pinner txn = {0};
+    lladd_lsn low = redo;
+    if (who) {
+        memset(who, 0, sizeof *who);
+        who->kind = "checkpoint";
+        who->page = LLADD_NO_PAGE;
+    }
+    lladd_lsn oldest = ll_txns_oldest(core, &txn);
+    if (oldest.v < low.v) {
+        low = oldest;
+        if (who) {
+            *who = txn;
+            who->page = LLADD_NO_PAGE;
+        }
+    }
+    for (size_t i = 0; i < core->cat.n_all; i++) {
+        struct ll_name *n = core->cat.all[i];
+        const struct lladd_object_class *c = n->kind == LL_NAME_CLASS ? n->desc : NULL;
+        if (!c || !n->number || !c->durable_lsn)
+            continue;
+        lladd_lsn need = c->durable_lsn(c->ctx, core->db);
+        if (need.v < low.v) {
+            low = need;
+            if (who) {
+                who->kind = "class";
+                snprintf(who->name, sizeof who->name, "%s", c->name);
+            }
+        }
+    }
+    lladd_mutex_lock(&core->misc);
+    for (size_t i = 0; i < core->n_pins; i++) {
+        if (core->pins[i].lsn.v >= low.v)
+            continue;
+        low = core->pins[i].lsn;
+        if (who) {
+            who->kind = "pin";
+            memcpy(who->name, core->pins[i].name, sizeof who->name);
+        }
+    }
+    lladd_mutex_unlock(&core->misc);
+    if (who)
+        who->lsn = low;
+    return low;
+}
+
+int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_error *err)
+{
+    int rc = ll_core_check(core, err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&core->control_mutex);
+    lladd_lsn redo = core->control.redo;
+    lladd_mutex_unlock(&core->control_mutex);
+    needed(core, redo, out);
+    if (strcmp(out->kind, "checkpoint") == 0) {
+        /* The checkpoint is what it is because of the dirty pages; name the oldest need. */
+        lladd_lsn rec, base;
+        ll_buffer_dirty_min(core->buffer, &rec, &base);
+        if (base.v != UINT64_MAX)
+            out->kind = "page";
+    }
+    out->age_bytes = ll_log_tail(core->log).v - out->lsn.v;
+    return 0;
+}
+
+/* Space for the next checkpoint; without it (disk full) the next one takes what it can get. */
+static void reserve_next(struct ll_core *core)
+{
+    struct lladd_error ignored = LLADD_ERROR_INIT;
+    uint64_t want = LL_CHECKPOINT_RESERVE + 160u * core->cat.n_numbers;
+    if (core->checkpoint_reserve >= want)
+        return;
+    uint64_t more = want - core->checkpoint_reserve;
+    if (ll_log_undo_reserve(core->log, more, &ignored) == 0)
+        core->checkpoint_reserve += more;
+}
+
+static int write_records(struct ll_core *core, lladd_lsn horizon, lladd_lsn *begin, lladd_lsn *redo,
+                         lladd_lsn *end, struct lladd_error *err)
+{
+    struct writer w = {.core = core, .err = err};
+    ll_vec_init(&w.buf, &core->env, 1);
+    w.batch = ll_log_record_max(core->log) / 2 < BATCH ? ll_log_record_max(core->log) / 2 : BATCH;
+    struct ll_record rec = {.kind = LL_REC_CHECKPOINT_BEGIN};
+    int rc = append(core, &rec, err);
+    if (rc)
+        return rc;
+    *begin = rec.lsn;
+    ll_log_wait_published(core->log, lladd_lsn_of(rec.lsn.v + rec.size));
+    *redo = horizon.v < rec.lsn.v ? horizon : rec.lsn;
+    if (core->no_images) {
+        lladd_lsn low, base;
+        ll_buffer_dirty_min(core->buffer, &low, &base);
+        *redo = low.v < rec.lsn.v ? low : rec.lsn;
+    }
+    rc = put_names(&w);
+    if (!rc)
+        rc = put_txns(&w);
+    if (!rc)
+        rc = put_misc(&w, *redo);
+    if (!rc)
+        rc = flush_batch(&w);
+    ll_vec_free(&w.buf);
+    unsigned char b[16];
+    lladd_put64(b, begin->v);
+    lladd_put64(b + 8, redo->v);
+    struct ll_record last = {.kind = LL_REC_CHECKPOINT_END, .redo = lladd_span_of(b, sizeof b)};
+    if (!rc)
+        rc = append(core, &last, err);
+    *end = last.lsn;
+    return rc;
+}
+
+static int write_control(struct ll_core *core, lladd_lsn begin, lladd_lsn redo,
+                         struct lladd_error *err)
+{
+    lladd_mutex_lock(&core->control_mutex);
+    struct ll_control c = core->control;
+    c.checkpoint = begin;
+    c.redo = redo;
+    c.watermark = ll_log_durable(core->log);
+    c.clean = false;
+    c.atomic_pages = core->no_images;
+    c.incarnation = ll_log_incarnation(core->log);
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = ll_control_write(&core->env, core->dev, core->control_file, &c, &why);
+    if (rc) {
+        rc = ll_core_poison(core, &why);
+        if (err)
+            *err = why;
+    } else {
+        core->control = c;
+    }
+    lladd_mutex_unlock(&core->control_mutex);
+    return rc;
+}
+
+static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
+{
+    int rc = ll_core_check(core, err);
+    if (!rc)
+        rc = ll_core_mark(core, err);
+    if (rc)
+        return rc;
+    lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
+                                  : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
+    lladd_lsn begin, redo, end;
+    lladd_atomic_max64(&core->image_horizon, horizon.v);
+    lladd_atomic_fence();
+    rc = each_class(core, true, lladd_lsn_of(0), err);
+    if (!rc)
+        rc = ll_point(&core->env, "checkpoint.before_flush")
+                 ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
+                 : 0;
+    if (!rc)
+        rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
+    if (!rc)
+        rc = write_records(core, horizon, &begin, &redo, &end, err);
+    if (!rc)
+        rc = ll_log_force(core->log, end, err);
+    if (!rc && ll_point(&core->env, "checkpoint.before_control"))
+        rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
+    if (!rc)
+        rc = write_control(core, begin, redo, err);
+    if (rc)
+        return rc;
+    lladd_atomic_store64(&core->last_checkpoint, begin.v);
+    __atomic_fetch_add(&core->checkpoints, 1, __ATOMIC_RELAXED);
+    lladd_lsn low = needed(core, redo, NULL);
+    if (low.v < redo.v)
+        rc = each_class(core, false, redo, err);
+    if (!rc)
+        rc = ll_log_truncate(core->log, low, err);
+    return rc;
+}
+
+int ll_checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
+{
+    struct lladd_error local = LLADD_ERROR_INIT;
+    lladd_mutex_lock(&core->checkpointing);
+    int rc = checkpoint(core, flush_all, err ? err : &local);
+    if (!rc || lladd_code_root(rc) == LLADD_ROOT_RETRY)
+        reserve_next(core);
+    lladd_mutex_unlock(&core->checkpointing);
+    if (!rc)
+        ll_txns_drain(core);
+    return rc;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The control block: what must be known before the log can be read.
+ *
+ * Two copies, LL_CONTROL_COPY bytes apart, so that no sector holds both. They are written one after
+ * the other, each synced before the next is touched: whatever a crash tears, one good copy is left,
+ * and nothing that depends on the new contents is done before both are there. The reader takes the
+ * good copy with the higher sequence number.
+ *
+ *   0 u32 CRC-32C of bytes 4..255    4 u32 magic "LLDB"        8 u32 format version
+ *  12 u32 page size                 16 u64 compatible         24 u64 read-only-compatible
+ *  32 u64 incompatible features     40 u8[16] uuid            56 u64 sequence number
+ *  64 u64 incarnation               72 u64 checkpoint LSN     80 u64 redo start
+ *  88 u64 durable watermark         96 u64 end of log (clean) 104 u32 flags: 1 clean, 2 atomic pages
+ * 108 u32 reserved                 112 i64 created            120..255 zero */
+#include "io/io.h"
+#include "recovery/core.h"
+#include "util/crc32c.h"
+
+#include <errno.h>
+#include <lladd/bytes.h>
+
+#define CONTROL_MAGIC 0x42444c4cu /* "LLDB" */
+#define FLAG_CLEAN 1u
+#define FLAG_ATOMIC_PAGES 2u
+#define KNOWN_INCOMPATIBLE 0ull
+
+void ll_control_encode(const struct ll_control *c, unsigned char out[LL_CONTROL_BYTES])
+{
+    memset(out, 0, LL_CONTROL_BYTES);
+    lladd_put32(out + 4, CONTROL_MAGIC);
+    lladd_put32(out + 8, c->format);
+    lladd_put32(out + 12, c->page_size);
+    lladd_put64(out + 16, c->compatible);
+    lladd_put64(out + 24, c->read_only_compatible);
+    lladd_put64(out + 32, c->incompatible);
+    memcpy(out + 40, c->uuid, 16);
+    lladd_put64(out + 56, c->seq);
+    lladd_put64(out + 64, c->incarnation);
+    lladd_put64(out + 72, c->checkpoint.v);
+    lladd_put64(out + 80, c->redo.v);
+    lladd_put64(out + 88, c->watermark.v);
+    lladd_put64(out + 96, c->end.v);
+    lladd_put32(out + 104,
+                (c->clean ? FLAG_CLEAN : 0u) | (c->atomic_pages ? FLAG_ATOMIC_PAGES : 0u));
+    lladd_put64(out + 112, (uint64_t)c->created_us);
+    lladd_put32(out, ll_crc32c(0, out + 4, LL_CONTROL_BYTES - 4));
+}
+
+int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_control *c,
+                      struct lladd_error *err)
+{
+    if (lladd_get32(in + 4) != CONTROL_MAGIC)
+        return ll_fail(err, LLADD_NOT_A_DATABASE, "\"control\" is not an LLADD control file");
+    if (lladd_get32(in) != ll_crc32c(0, in + 4, LL_CONTROL_BYTES - 4))
+        return ll_fail(err, LLADD_CORRUPT_CONTROL, "\"control\": checksum is wrong");
+    memset(c, 0, sizeof *c);
+    c->format = lladd_get32(in + 8);
+    c->page_size = lladd_get32(in + 12);
+    c->compatible = lladd_get64(in + 16);
+    c->read_only_compatible = lladd_get64(in + 24);
+    c->incompatible = lladd_get64(in + 32);
+    memcpy(c->uuid, in + 40, 16);
+    c->seq = lladd_get64(in + 56);
+    c->incarnation = lladd_get64(in + 64);
+    c->checkpoint = lladd_lsn_of(lladd_get64(in + 72));
+    c->redo = lladd_lsn_of(lladd_get64(in + 80));
+    c->watermark = lladd_lsn_of(lladd_get64(in + 88));
+    c->end = lladd_lsn_of(lladd_get64(in + 96));
+    uint32_t flags = lladd_get32(in + 104);
+    c->clean = flags & FLAG_CLEAN;
+    c->atomic_pages = flags & FLAG_ATOMIC_PAGES;
+    c->created_us = (int64_t)lladd_get64(in + 112);
+    if (c->format > LL_FORMAT_VERSION)
+        return ll_fail(err, LLADD_NEWER_FORMAT,
+                       "format version %u; this library knows up to %u", c->format,
+                       LL_FORMAT_VERSION);
+    if (c->incompatible & ~KNOWN_INCOMPATIBLE)
+        return ll_fail(err, LLADD_NEWER_FORMAT, "uses unknown features 0x%llx",
+                       (unsigned long long)(c->incompatible & ~KNOWN_INCOMPATIBLE));
+    if (c->format == 0 || c->page_size < LL_PAGE_SIZE_MIN || c->page_size > LL_PAGE_SIZE_MAX ||
+        (c->page_size & (c->page_size - 1)) != 0)
+        return ll_fail(err, LLADD_CORRUPT_CONTROL, "\"control\": page size %u makes no sense",
+                       c->page_size);
+    return 0;
+}
+
+int ll_control_read(struct lladd_device *dev, struct lladd_file *file, struct ll_control *out,
+                    struct lladd_error *err)
+{
+    struct ll_control copy[2];
+    struct lladd_error why[2] = {LLADD_ERROR_INIT, LLADD_ERROR_INIT};
+    int rc[2];
+    for (int i = 0; i < 2; i++) {
+        unsigned char bytes[LL_CONTROL_BYTES];
+        int io = ll_io_read_full(dev, file, bytes, sizeof bytes, (uint64_t)i * LL_CONTROL_COPY);
+        if (io == -ENODATA)
+            rc[i] = ll_fail(&why[i], LLADD_CORRUPT_CONTROL, "\"control\": copy %d is cut off", i + 1);
+        else if (io)
+            return ll_fail_io(err, io, false, "read", "control");
+        else
+            rc[i] = ll_control_decode(bytes, &copy[i], &why[i]);
+    }
+    /* A newer format is an answer, not damage. Garbage in one copy is damage; in both, a file that
+     * was never ours cannot be told from one that was, unless the magic says so. */
+    for (int i = 0; i < 2; i++) {
+        if (rc[i] == LLADD_NEWER_FORMAT) {
+            if (err)
+                *err = why[i];
+            return rc[i];
+        }
+    }
+    if (rc[0] && rc[1]) {
+        int i = rc[0] == LLADD_NOT_A_DATABASE ? 1 : 0;
+        if (err)
+            *err = why[i];
+        return rc[i];
+    }
+    *out = rc[0] ? copy[1] : rc[1] ? copy[0] : copy[0].seq >= copy[1].seq ? copy[0] : copy[1];
+    return 0;
+}
+
+int ll_control_write(const struct ll_env *env, struct lladd_device *dev, struct lladd_file *file,
+                     struct ll_control *c, struct lladd_error *err)
+{
+    unsigned char bytes[LL_CONTROL_BYTES];
+    c->seq++;
+    ll_control_encode(c, bytes);
+    for (int i = 0; i < 2; i++) {
+        int rc = ll_point(env, "control.write");
+        if (!rc)
+            rc = ll_io_pwrite(dev, file, bytes, sizeof bytes, (uint64_t)i * LL_CONTROL_COPY);
+        if (!rc)
+            rc = ll_io_sync(dev, file);
+        if (rc)
+            return ll_fail_io(err, rc, true, "write", "control");
+    }
+    return 0;
+}

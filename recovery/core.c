@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What all parts of the core share: poison, the "in use" mark, log space, the transcript. */
+#include "recovery/core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int ll_core_poison(struct ll_core *core, const struct lladd_error *why)
+{
+    lladd_mutex_lock(&core->poison_mutex);
+    if (!lladd_atomic_load32(&core->poisoned)) {
+        core->poison = *why;
+        if (lladd_code_root(why->code) != LLADD_ROOT_POISONED) {
+            /* A cause of another root (a page that could not be read in a rollback) keeps its
+             * message; what the caller should do has changed. */
+            core->poison.code = LLADD_UNDO_FAILED;
+        }
+        lladd_atomic_store32(&core->poisoned, 1);
+    }
+    int code = core->poison.code;
+    lladd_mutex_unlock(&core->poison_mutex);
+    return code;
+}
+
+int ll_core_check_slow(struct ll_core *core, struct lladd_error *err)
+{
+    if (err)
+        *err = core->poison;
+    return core->poison.code;
+}
+
+int ll_core_mark_slow(struct ll_core *core, struct lladd_error *err)
+{
+    lladd_mutex_lock(&core->control_mutex);
+    int rc = 0;
+    if (!lladd_atomic_load32(&core->marked)) {
+        struct lladd_error why = LLADD_ERROR_INIT;
+        struct ll_control c = core->control;
+        c.clean = false;
+        rc = ll_control_write(&core->env, core->dev, core->control_file, &c, &why);
+        if (rc) {
+            rc = ll_core_poison(core, &why);
+            if (err)
+                *err = why;
+        } else {
+            core->control = c;
+            lladd_atomic_store32(&core->marked, 1);
+        }
+    }
+    lladd_mutex_unlock(&core->control_mutex);
+    return rc;
+}
+
+int ll_core_credit_slow(struct ll_core *core, struct ll_credit *credit, size_t bytes,
+                        struct lladd_error *err)
+{
+    int rc = ll_core_check(core, err);
+    if (!rc)
+        rc = ll_core_mark(core, err);
+    if (rc)
+        return rc;
+    rc = ll_log_credit(core->log, credit, bytes, err);
+    if (rc != LLADD_LOG_FULL || core->log_full_error)
+        return rc;
+    /* At the byte limit. A checkpoint in the caller is what frees log when anything can; if it does
+     * not move the oldest LSN, somebody pins it and waiting would last for ever. */
+    for (;;) {
+        lladd_lsn before = ll_log_oldest(core->log);
+        int ckpt = ll_checkpoint(core, true, err);
+        if (ckpt)
+            return ckpt;
+        rc = ll_log_credit(core->log, credit, bytes, err);
+        if (rc != LLADD_LOG_FULL || ll_log_oldest(core->log).v == before.v)
+            return rc;
+    }
+}
+
+int ll_core_append(struct ll_core *core, struct ll_record *rec, struct lladd_error *err)
+{
+    struct ll_credit credit = {0};
+    size_t bytes = ll_record_bound(rec->redo.len, rec->undo.len);
+    int rc = ll_core_check(core, err);
+    if (!rc)
+        rc = ll_core_mark(core, err);
+    if (!rc)
+        rc = ll_log_credit(core->log, &credit, bytes, err);
+    if (rc)
+        return rc;
+    ll_log_reserve(core->log, &credit, rec, false);
+    ll_log_publish(core->log, rec);
+    ll_log_credit_return(core->log, &credit);
+    return 0;
+}
+
+void ll_core_transcript(struct ll_core *core, const char *fmt, ...)
+{
+    if (!core->transcript)
+        return;
+    char line[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    core->transcript(core->callback_ctx, line);
+}

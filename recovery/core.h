@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_RECOVERY_CORE_H
+#define LL_RECOVERY_CORE_H
+/* The transactional core: one log, one buffer manager, the catalogue of names and the table of
+ * transactions, and the steps that tie them together. Used by recovery (which runs it backwards and
+ * forwards again) and by the assembly in lladd/ (which offers it to the public).
+ *
+ *   lladd_update ─► ll_core_apply: prepare ► dirty ► [image] ► reserve ► publish ► redo ► stamp
+ *   lladd_abort ──► ll_rollback:   read record ► undo ► compensation record ► ... ► END
+ *   lladd_open ───► ll_restart:    analysis ► redo ► objects ► undo by depth
+ *
+ * Two orders carry the proofs:
+ *   - a transaction's last, undo_next, state are stored *between* reserve and publish, so a
+ *     checkpoint that has waited until everything below its begin record is published sees every
+ *     transaction at least as it was there;
+ *   - a frame enters the dirty-page table *before* the image horizon is read, so a checkpoint that
+ *     has raised the horizon finds every page that was not imaged because of it (BUF-5). */
+#include "buffer/buffer.h"
+#include "log/log.h"
+#include "util/env.h"
+
+#include <lladd/lladd.h>
+#include <lladd/sync.h>
+
+struct ll_core;
+
+/* ---- catalogue: names and their numbers -------------------------------------------------------- */
+
+enum ll_name_kind {
+    LL_NAME_OP = 1,
+    LL_NAME_PAGE_TYPE = 2,
+    LL_NAME_CLASS = 3,
+    LL_NAME_PARTICIPANT = 4,
+    LL_NAME_TAG = 5,
+    LL_NAME_KINDS
+};
+
+/* One name of the database. Numbered names are logged; a registered one that was never used has
+ * number 0. */
+struct ll_name {
+    uint32_t hash; /* of kind, name and version: what is compared first */
+    uint32_t version;
+    uint32_t number;      /* atomic: 0 until logged */
+    uint8_t kind;
+    bool learned;         /* came from the log; name and fields are owned */
+    const char *name;
+    lladd_lsn first_used; /* LSN of its catalogue record */
+    const void *desc;     /* the registered descriptor; NULL: not registered with this handle */
+    struct lladd_field *redo_fields, *undo_fields; /* from the log; owned; NULL if registered */
+    struct ll_name *page_type; /* of an operation that wants one */
+    /* statistics, relaxed */
+    uint64_t count, bytes, redone, redo_ns;
+};
+
+struct ll_catalogue {
+    struct ll_name **ids;      /* registered operations by lladd_op_id */
+    size_t n_ids;
+    struct ll_name **all;      /* every name */
+    size_t n_all, cap_all;
+    struct ll_name **numbers;  /* by number - 1; replaced, never freed before close */
+    uint32_t n_numbers, cap_numbers;
+    void *retired;             /* chain of replaced `numbers` arrays */
+    struct ll_name *slab;      /* the registered names, allocated together */
+    struct lladd_mutex mutex;
+};
+
+/* ---- transactions ------------------------------------------------------------------------------- */
+
+enum ll_txn_state {
+    LL_TXN_FREE = 0,
+    LL_TXN_ACTIVE,
+    LL_TXN_PREPARED, /* only commit and abort */
+    LL_TXN_ENDED     /* commit or end record has its LSN */
+};
+
+#define LL_TXN_MAGIC 0x4e58544cu
+
+struct ll_savepoint {
+    lladd_savepoint_id id;
+    lladd_lsn undo_next;
+    uint64_t undo_used;
+    size_t actions; /* open when it was made */
+};
+
+struct ll_action {
+    uint64_t id;
+    lladd_lsn undo_next; /* when it was opened */
+    uint64_t undo_used;
+};
+
+struct ll_joined {
+    const struct lladd_participant *participant;
+    void *state;
+};
+
+/* What a prepared transaction adds; allocated when it prepares. */
+struct ll_prepared {
+    struct lladd_gid gid;
+    int64_t prepared_us;
+    lladd_lsn lsn;
+    char owner[64];
+    uint32_t blobs; /* records before the prepare record that hold participants' blobs */
+    bool recovered; /* found by recovery: to be claimed */
+    bool claimed;
+};
+
+struct lladd_txn {
+    uint32_t magic;
+    uint32_t state; /* atomic */
+    struct ll_core *core;
+    lladd_lsn id, last, undo_next; /* stored between reserve and publish */
+    uint64_t busy;      /* atomic: a lower bound of its records that may be unapplied; UINT64_MAX: none */
+    uint32_t depth;     /* of the records it writes now */
+    bool read_only, system, rolling_back, in_callback;
+    uint8_t durability;
+    struct ll_credit credit;
+    uint64_t undo_used;  /* log bytes its rollback can need now */
+    uint64_t undo_spare; /* reserved beyond that */
+    unsigned char *scratch; /* a draft, and room behind it to build a page image; grows */
+    size_t scratch_size;
+    unsigned char *undo_copy; /* logical undo bytes while compensate runs; sized when logged */
+    size_t undo_copy_size;
+    bool undo_copy_used;
+    struct ll_name *counted; /* statistics gathered for one operation at a time */
+    uint64_t counted_n, counted_bytes;
+    struct ll_savepoint *savepoints;
+    size_t n_savepoints, cap_savepoints;
+    struct ll_action *actions;
+    size_t n_actions, cap_actions;
+    uint64_t next_id; /* of savepoints and actions */
+    struct ll_joined *joined;
+    size_t n_joined, cap_joined;
+    struct ll_prepared *prepared;
+    struct ll_log_cursor *cursor; /* for rollback; made when first needed */
+    char *owner;
+    struct lladd_txn *next, *before; /* in the table, or next in the free list */
+    struct lladd_error err;
+};
+
+/* A committed transaction that is not durable yet. */
+struct ll_pending {
+    lladd_lsn commit;
+    uint64_t undo_used; /* released when durable */
+    struct ll_joined *joined;
+    size_t n_joined;
+};
+
+struct ll_txn_table {
+    struct lladd_mutex mutex; /* the list and the free list */
+    struct lladd_txn *first, *free;
+    uint64_t active;
+    struct lladd_mutex commit; /* commit order: reserve, logged, visible */
+    struct ll_log_cursor *spare_cursor; /* for rollbacks without memory; under spare_mutex */
+    struct lladd_mutex spare_mutex;
+    struct ll_pending *pending; /* circular, in commit order; under `commit` */
+    size_t pending_head, n_pending, cap_pending;
+    uint64_t pending_undo; /* sum over the queue; under `commit` */
+    bool draining; /* somebody runs durable callbacks; under `commit` */
+    uint64_t applied; /* atomic: highest answer of ll_txns_applied so far */
+    uint64_t visible; /* atomic: newest commit whose effects can be seen */
+    uint64_t begun, committed, aborted, prepared; /* relaxed */
+};
+
+/* ---- fences, pins, snapshots ---------------------------------------------------------------------- */
+
+struct ll_fence {
+    uint64_t first, n;
+    lladd_lsn lsn;
+};
+
+struct ll_pin {
+    char name[64];
+    lladd_lsn lsn;
+};
+
+struct ll_snapshot {
+    uint64_t lsn;
+    uint64_t count;
+};
+
+/* ---- control block ------------------------------------------------------------------------------- */
+
+#define LL_CONTROL_COPY 4096u /* distance of the two copies in the file */
+#define LL_CONTROL_BYTES 256u
+#define LL_FORMAT_VERSION 1u
+
+struct ll_control {
+    uint32_t format;
+    uint32_t page_size;
+    uint64_t compatible, read_only_compatible, incompatible; /* feature bits */
+    unsigned char uuid[16];
+    uint64_t seq;
+    uint64_t incarnation;
+    lladd_lsn checkpoint; /* of the last complete one's begin record */
+    lladd_lsn redo;       /* where its redo starts */
+    lladd_lsn watermark;  /* log durable up to here when the block was written */
+    lladd_lsn end;        /* end of the log, if clean */
+    bool clean;
+    bool atomic_pages;    /* LLADD_OPT_ATOMIC_PAGES was used: no images since the checkpoint */
+    int64_t created_us;
+};
+
+/* 0 or the root's errors; writes both copies, each synced. */
+int ll_control_write(const struct ll_env *, struct lladd_device *, struct lladd_file *,
+                     struct ll_control *, struct lladd_error *);
+/* The newer good copy. LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_CORRUPT_CONTROL. */
+int ll_control_read(struct lladd_device *, struct lladd_file *, struct ll_control *,
+                    struct lladd_error *);
+void ll_control_encode(const struct ll_control *, unsigned char out[LL_CONTROL_BYTES]);
+int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_control *,
+                      struct lladd_error *);
+
+/* ---- the core ------------------------------------------------------------------------------------ */
+
+struct ll_core {
+    struct ll_env env;
+    struct lladd_device *dev;
+    struct ll_log *log;
+    struct ll_buffer *buffer;
+    struct lladd_file *control_file;
+    struct ll_control control;
+    struct lladd_mutex control_mutex;
+    uint32_t page_size;
+    uint32_t salt;
+    bool no_images;
+    bool log_full_error;
+    uint32_t marked;        /* atomic: the control block says "in use" */
+    uint32_t poisoned;      /* atomic */
+    uint64_t pid;
+    struct lladd_mutex poison_mutex;
+    struct lladd_error poison; /* first cause; under poison_mutex until poisoned is set */
+    uint64_t image_horizon; /* atomic: a page whose base is below is imaged at its next change */
+    struct ll_catalogue cat;
+    struct ll_txn_table txns;
+    struct lladd_mutex misc;  /* fences, pins, snapshots */
+    struct ll_fence *fences;
+    size_t n_fences, cap_fences;
+    struct ll_pin *pins;
+    size_t n_pins, cap_pins;
+    struct ll_snapshot *snapshots;
+    size_t n_snapshots, cap_snapshots;
+    struct lladd_mutex checkpointing;
+    uint64_t checkpoint_reserve; /* log bytes set aside for the next checkpoint; under checkpointing */
+    uint64_t checkpoint_bytes;
+    uint64_t last_checkpoint; /* atomic: begin LSN of the last complete one */
+    uint64_t checkpoints, images; /* relaxed */
+    /* Asks the allocator; says true where there is none. Set by the assembly. */
+    int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
+    struct lladd_db *db;
+    /* Wakes the checkpointer, or NULL (no threads). Set by the assembly. */
+    void (*want_checkpoint)(struct ll_core *);
+    lladd_progress_fn *progress;
+    lladd_transcript_fn *transcript;
+    void *callback_ctx;
+    uint32_t redo_threads;
+    uint64_t recovered_records, recovered_redone, recovered_undone, recovery_ns;
+};
+
+/* Every later call fails with the first cause (LOG-4, REC-3). Returns the poison's code. */
+int ll_core_poison(struct ll_core *, const struct lladd_error *);
+/* 0, or the poison copied into *err. */
+int ll_core_check_slow(struct ll_core *, struct lladd_error *);
+static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
+{
+    return LL_LIKELY(!lladd_atomic_load32(&core->poisoned)) ? 0 : ll_core_check_slow(core, err);
+}
+/* The control block says "in use" before the first byte of log is written after a clean stop. */
+int ll_core_mark_slow(struct ll_core *, struct lladd_error *);
+static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)
+{
+    return LL_LIKELY(lladd_atomic_load32(&core->marked)) ? 0 : ll_core_mark_slow(core, err);
+}
+/* Log space, with the wait for a checkpoint at the byte limit. Never under a page latch. */
+int ll_core_credit_slow(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
+static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size_t bytes,
+                                 struct lladd_error *err)
+{
+    return LL_LIKELY(c->bytes >= bytes) ? 0 : ll_core_credit_slow(core, c, bytes, err);
+}
+/* Appends a record of no transaction; takes its own credit. */
+int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
+void ll_core_transcript(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
+
+/* ---- catalogue.c ----------------------------------------------------------------------------------- */
+
+struct lladd_registry; /* registry.h */
+int ll_catalogue_init(struct ll_core *, const struct lladd_registry *, struct lladd_error *);
+void ll_catalogue_free(struct ll_core *);
+struct ll_name *ll_catalogue_find(struct ll_core *, unsigned kind, const char *name,
+                                  uint32_t version); /* version 0: any */
+struct ll_name *ll_catalogue_by_desc(struct ll_core *, unsigned kind, const void *desc);
+struct ll_name *ll_catalogue_by_number(struct ll_core *, uint32_t number); /* NULL: unknown */
+/* Gives the name a number, logged; nothing to do if it has one. Not under a page latch. */
+int ll_catalogue_number_slow(struct ll_core *, struct ll_name *, struct lladd_error *);
+static inline int ll_catalogue_number(struct ll_core *core, struct ll_name *n,
+                                      struct lladd_error *err)
+{
+    return LL_LIKELY(lladd_atomic_load32(&n->number) != 0) ? 0
+                                                            : ll_catalogue_number_slow(core, n, err);
+}
+/* A tag gets an entry (kind LL_NAME_TAG) on first use. */
+int ll_catalogue_tag(struct ll_core *, const char *name, struct ll_name **out,
+                     struct lladd_error *);
+/* A catalogue record was read: the database has this name. */
+int ll_catalogue_learn(struct ll_core *, struct lladd_span payload, lladd_lsn, struct lladd_error *);
+/* The payload of a name's catalogue record; resizes *buf through env. Returns length or error. */
+int ll_catalogue_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
+                        size_t *cap, size_t *len);
+/* Parses a payload; fields are allocated through env and owned by *out. */
+int ll_catalogue_decode(const struct ll_env *, struct lladd_span, struct ll_name *out,
+                        struct lladd_error *);
+/* Frees what ll_catalogue_decode has put into *out. */
+void ll_catalogue_drop(const struct ll_env *, struct ll_name *);
+
+/* ---- apply.c: the write path ---------------------------------------------------------------------- */
+
+enum ll_apply_how { LL_APPLY_NORMAL = 0, LL_APPLY_REDO_ONLY = 1 };
+
+/* Fields a checkpoint reads while their owner goes on: relaxed stores, ordered by the publication of
+ * the record they belong to. */
+static inline void ll_txn_set_lsn(lladd_lsn *field, lladd_lsn lsn)
+{
+    lladd_atomic_store64_relaxed(&field->v, lsn.v);
+}
+static inline void ll_txn_set_undo_used(struct lladd_txn *txn, uint64_t bytes)
+{
+    lladd_atomic_store64_relaxed(&txn->undo_used, bytes);
+}
+
+/* Credit, undo reserve, scratch memory and catalogue number for `count` records of the operation.
+ * Everything that can fail for want of a resource fails here, before a page is latched. */
+int ll_core_reserve_for(struct lladd_txn *, struct ll_name *op, unsigned count);
+/* The same for a record without an operation: log bytes, and undo need. */
+int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
+/* A record was logged whose rollback needs so much: out of what was set aside. */
+void ll_core_use_undo(struct lladd_txn *, uint64_t need);
+/* Gives back what was set aside far beyond need. */
+void ll_core_trim_undo(struct lladd_txn *);
+/* Memory for a draft and, behind it, a page image. */
+int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
+/* Runs prepare into the transaction's scratch: check, OP-3. A page that will be formatted is not
+ * looked at. */
+int ll_core_prepare(struct lladd_txn *, struct ll_name *op, struct lladd_view, struct lladd_span args,
+                    struct lladd_draft *out);
+/* Log, redo, stamp on a frame held exclusively. From here on nothing can fail. */
+void ll_core_log_apply(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
+                       const struct lladd_draft *, enum ll_apply_how);
+/* Compensation: applies validated undo bytes to the frame under a CLR. Credit must be there; an
+ * image is written only if the credit allows. */
+void ll_core_apply_undo(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
+                        const struct ll_record *undone);
+/* Appends a record of the transaction (credit must be there); updates last and undo_next. */
+void ll_txn_append(struct lladd_txn *, struct ll_record *, lladd_lsn undo_next_after);
+/* Most log bytes that taking back a record can need: its compensation. */
+uint64_t ll_undo_need(const struct ll_core *, const struct ll_record *);
+uint64_t ll_undo_need_op(const struct lladd_op *, size_t undo_len);
+/* What every transaction that wrote something needs besides: its END record. */
+uint64_t ll_undo_need_base(void);
+struct lladd_view ll_view_of(const struct lladd_page *);
+/* Page images. */
+size_t ll_image_bound(const struct ll_core *);
+int ll_image_apply(const struct ll_core *, const struct ll_record *, unsigned char *page,
+                   struct lladd_error *);
+/* ---- undo.c ------------------------------------------------------------------------------------------ */
+
+/* Takes back records until undo_next <= stop. Resource and I/O failures poison (REC-3). */
+int ll_rollback(struct lladd_txn *, lladd_lsn stop);
+/* The next record to be taken back, read and decoded; skips what needs nothing. LLADD_END at stop. */
+int ll_rollback_peek(struct lladd_txn *, lladd_lsn stop, struct ll_record *, struct lladd_error *);
+/* Takes back that record. */
+int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
+
+/* ---- txn.c ------------------------------------------------------------------------------------------- */
+
+int ll_txns_init(struct ll_core *);
+void ll_txns_free(struct ll_core *);
+int ll_txn_new(struct ll_core *, struct lladd_txn **out, struct lladd_error *);
+/* Out of the table, into the free list; gives back credit and undo reserve. */
+void ll_txn_release(struct lladd_txn *);
+/* Smallest id of a transaction that may still be undone; UINT64_MAX if there is none. */
+lladd_lsn ll_txns_oldest(struct ll_core *, struct lladd_pinner *);
+/* Nothing below it is logged but unapplied. */
+lladd_lsn ll_txns_applied(struct ll_core *);
+/* Rolls back completely, writes END, runs aborted callbacks, releases. Poison or 0. */
+int ll_txn_abort(struct lladd_txn *);
+/* Appends the commit record in commit order (credit must be there), runs `logged`, and queues what has
+ * to happen when it is durable. The transaction's participants and undo reserve belong to the queue
+ * from then on. *drain: so much waits for durability that the caller should force the log and drain.
+ * May fail for lack of memory, before anything is appended. */
+int ll_txn_log_commit(struct lladd_txn *, lladd_lsn *out, bool *drain);
+/* Durable callbacks and undo reserves of commits that are durable by now. */
+void ll_txns_drain(struct ll_core *);
+
+/* ---- checkpoint.c, restart.c, repair.c ------------------------------------------------------------------ */
+
+/* Log space for the next checkpoint, so that close and the way out of a full log always have it. */
+#define LL_CHECKPOINT_RESERVE 8192u
+/* flush_all: write back everything first (close, explicit checkpoints); else what is older than the
+ * previous checkpoint. */
+int ll_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
+/* What keeps the log: the smallest needed LSN. */
+int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *);
+/* Payloads of checkpoint data, shared by writer, analysis and tools. */
+/* A checkpoint data record is a row of parts: u8 part, u32 length, payload. */
+enum ll_checkpoint_part {
+    LL_CKPT_TXN = 1,    /* u64 id, last, undo_next, undo_used, prepare lsn, u32 flags (1 system) */
+    LL_CKPT_NAME = 2,   /* catalogue payload */
+    LL_CKPT_FENCE = 3,  /* u64 first, n, lsn */
+    LL_CKPT_PIN = 4,    /* u64 lsn, name */
+    LL_CKPT_PAGES = 5   /* u64 page count of the file */
+};
+/* Recovery, all of it: the log is open and not started, the buffer manager open and not started. When it
+ * returns 0 the log is started, losers are gone, prepared transactions are in doubt. */
+int ll_restart(struct ll_core *, struct lladd_error *);
+
+/* Pages written in bulk: a record older than the page's fence is not for this life of it. */
+int ll_fence_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn, struct lladd_error *);
+lladd_lsn ll_fence_of(const struct ll_core *, uint64_t page); /* during redo: no mutex */
+lladd_lsn ll_fence_of_locked(struct ll_core *, uint64_t page);
+int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, struct lladd_error *); /* 0: remove */
+/* Applies one record to a page in redo or repair: 0 applied, LLADD_EXISTS there already,
+ * LLADD_NOT_FOUND the page has no base yet (skipped), or an error. */
+int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,
+                   struct lladd_error *);
+/* ll_buffer_config.repair: rebuilds a page from the log. */
+int ll_repair_page(void *core, lladd_pageno, unsigned char *bytes, lladd_lsn *rec_lsn,
+                   struct lladd_error *);
+
+#endif

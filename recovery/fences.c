@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fences (BUF-6): page ranges that were written past the log, and from which LSN on records count
+ * for them again. Disjoint, sorted by first page; a newer fence cuts what it covers out of older
+ * ones. And named pins. Both under core->misc. */
+#include "recovery/core.h"
+
+#include <string.h>
+
+static int want_fences(struct ll_core *core, size_t n)
+{
+    if (n <= core->cap_fences)
+        return 0;
+    size_t cap = core->cap_fences ? core->cap_fences * 2 : 16;
+    while (cap < n)
+        cap *= 2;
+    struct ll_fence *p = ll_resize(&core->env, core->fences, cap * sizeof *p);
+    if (!p)
+        return LLADD_NO_MEMORY;
+    core->fences = p;
+    core->cap_fences = cap;
+    return 0;
+}
+
+static void insert(struct ll_core *core, size_t at, uint64_t first, uint64_t n, lladd_lsn lsn)
+{
+    memmove(core->fences + at + 1, core->fences + at,
+            (core->n_fences - at) * sizeof *core->fences);
+    core->fences[at].first = first;
+    core->fences[at].n = n;
+    core->fences[at].lsn = lsn;
+    core->n_fences++;
+}
+
+int ll_fence_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn,
+                 struct lladd_error *err)
+{
+    lladd_mutex_lock(&core->misc);
+    if (want_fences(core, core->n_fences + 2)) {
+        lladd_mutex_unlock(&core->misc);
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a fence");
+    }
+    uint64_t end = first + n;
+    size_t i = 0;
+    while (i < core->n_fences) {
+        struct ll_fence *f = &core->fences[i];
+        uint64_t f_end = f->first + f->n;
+        if (f_end <= first || f->first >= end || f->lsn.v >= lsn.v) {
+            i++;
+            continue;
+        }
+        struct ll_fence old = *f;
+        memmove(f, f + 1, (core->n_fences - i - 1) * sizeof *f);
+        core->n_fences--;
+        if (old.first < first)
+            insert(core, i++, old.first, first - old.first, old.lsn);
+        if (f_end > end)
+            insert(core, i++, end, f_end - end, old.lsn);
+    }
+    size_t at = 0;
+    while (at < core->n_fences && core->fences[at].first < first)
+        at++;
+    insert(core, at, first, n, lsn);
+    lladd_mutex_unlock(&core->misc);
+    return 0;
+}
+
+/* During redo nobody changes the fences, so no mutex. */
+lladd_lsn ll_fence_of(const struct ll_core *core, uint64_t page)
+{
+    size_t low = 0, high = core->n_fences;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (core->fences[mid].first <= page)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == 0 || page - core->fences[low - 1].first >= core->fences[low - 1].n)
+        return lladd_lsn_of(0);
+    return core->fences[low - 1].lsn;
+}
+
+lladd_lsn ll_fence_of_locked(struct ll_core *core, uint64_t page)
+{
+    lladd_mutex_lock(&core->misc);
+    lladd_lsn lsn = ll_fence_of(core, page);
+    lladd_mutex_unlock(&core->misc);
+    return lsn;
+}
+
+int ll_pin_put(struct ll_core *core, const char *name, lladd_lsn lsn, struct lladd_error *err)
+{
+    int rc = 0;
+    lladd_mutex_lock(&core->misc);
+    size_t i = 0;
+    while (i < core->n_pins && strcmp(core->pins[i].name, name) != 0)
+        i++;
+    if (lsn.v == 0) {
+        if (i == core->n_pins)
+            rc = ll_fail(err, LLADD_NOT_FOUND, "no pin \"%s\"", name);
+        else
+            core->pins[i] = core->pins[--core->n_pins];
+    } else {
+        if (i == core->cap_pins) {
+            size_t cap = core->cap_pins ? core->cap_pins * 2 : 4;
+            struct ll_pin *p = ll_resize(&core->env, core->pins, cap * sizeof *p);
+            if (!p) {
+                lladd_mutex_unlock(&core->misc);
+                return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a pin");
+            }
+            core->pins = p;
+            core->cap_pins = cap;
+        }
+        if (i == core->n_pins) {
+            memset(&core->pins[i], 0, sizeof core->pins[i]);
+            strncpy(core->pins[i].name, name, sizeof core->pins[i].name - 1);
+            core->n_pins++;
+        }
+        core->pins[i].lsn = lsn;
+    }
+    lladd_mutex_unlock(&core->misc);
+    return rc;
+}

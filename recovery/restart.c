@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Recovery as a whole (REC-1, REC-4; DESIGN 7; paper, section 2.3).
+ *
+ *   analysis   what was going on; refuses before anything is changed
+ *   log start  accepted log is rewritten and forced, a new segment names the cut (LOG-2)
+ *   redo       history of the pages repeated
+ *   objects    history of what is not a page repeated, in LSN order
+ *   in doubt   participants of prepared transactions get their blobs back
+ *   undo       losers, deepest level first (REC-5), each closed with END
+ *   check      no page in use is left without contents
+ *
+ * After a clean stop there is nothing to redo and nobody to undo; the scan brings the catalogue, the
+ * pins and the transactions in doubt. */
+#include "recovery/redo.h"
+
+#include <lladd/bytes.h>
+#include <string.h>
+
+#define BLOB_HEAD 8u
+
+static void progress(struct ll_core *core, enum lladd_phase phase, lladd_lsn at, unsigned percent)
+{
+    if (core->progress)
+        core->progress(core->callback_ctx, phase, at, percent);
+}
+
+static int start_log(struct ll_core *core, struct lladd_error *err)
+{
+    if (core->control.clean)
+        return ll_log_start(core->log, err);
+    /* The new incarnation must be on record before it is used: the next open would give it away
+     * again otherwise (LOG-2). */
+    struct ll_control c = core->control;
+    c.incarnation = ll_log_incarnation(core->log);
+    int rc = ll_control_write(&core->env, core->dev, core->control_file, &c, err);
+    if (rc)
+        return rc;
+    core->control = c;
+    lladd_atomic_store32(&core->marked, 1);
+    return ll_log_start(core->log, err);
+}
+
+/* ---- objects ------------------------------------------------------------------------------------- */
+
+static lladd_lsn class_start(struct ll_core *core)
+{
+    uint64_t low = UINT64_MAX;
+    for (size_t i = 0; i < core->cat.n_all; i++) {
+        struct ll_name *n = core->cat.all[i];
+        const struct lladd_object_class *c = n->kind == LL_NAME_CLASS ? n->desc : NULL;
+        if (!c || !n->number)
+            continue;
+        uint64_t from = c->durable_lsn ? c->durable_lsn(c->ctx, core->db).v : 0;
+        n->count = from; /* kept for the pass over the log; statistics start after it */
+        low = from < low ? from : low;
+    }
+    return lladd_lsn_of(low);
+}
+
+static int redo_object(struct ll_core *core, const struct ll_record *rec, uint64_t *done,
+                       struct lladd_error *err)
+{
+    struct ll_name *n = ll_catalogue_by_number(core, rec->op);
+    int rc = ll_analysis_check_op(core, rec, err);
+    if (rc)
+        return rc;
+    const struct lladd_object_class *c = n->desc;
+    if (rec->lsn.v < n->count)
+        return 0;
+    (*done)++;
+    rc = rec->kind == LL_REC_OBJECT ? c->redo(c->ctx, core->db, rec->lsn, rec->page, rec->redo)
+                                    : c->undo(c->ctx, NULL, rec->lsn, rec->page, rec->undo);
+    if (rc)
+        return ll_fail_lsn(err, rc, rec->lsn, "class \"%s\" cannot redo LSN %llu", c->name,
+                           (unsigned long long)rec->lsn.v);
+    return 0;
+}
+
+static int redo_objects(struct ll_core *core, struct lladd_error *err)
+{
+    lladd_lsn from = class_start(core);
+    if (from.v == UINT64_MAX)
+        return 0;
+    struct ll_log_cursor *cursor;
+    struct ll_record rec;
+    uint64_t done = 0;
+    int rc = ll_log_cursor_open(core->log, &cursor);
+    if (rc)
+        return ll_fail(err, rc, "out of memory in recovery");
+    progress(core, LLADD_PHASE_OBJECTS, from, 0);
+    if (from.v < ll_log_oldest(core->log).v)
+        from = ll_log_oldest(core->log);
+    for (rc = ll_log_cursor_seek(cursor, from, &rec, err); !rc;
+         rc = ll_log_cursor_next(cursor, &rec, err))
+        if ((rec.kind == LL_REC_OBJECT || rec.kind == LL_REC_OBJECT_CLR) &&
+            (rc = redo_object(core, &rec, &done, err)) != 0)
+            break;
+    ll_log_cursor_close(cursor);
+    for (size_t i = 0; i < core->cat.n_all; i++)
+        if (core->cat.all[i]->kind == LL_NAME_CLASS)
+            core->cat.all[i]->count = 0;
+    if (rc != LLADD_END)
+        return rc;
+    ll_core_transcript(core, "objects: %llu records from LSN %llu", (unsigned long long)done,
+                       (unsigned long long)from.v);
+    return 0;
+}
+
+/* ---- transactions in doubt --------------------------------------------------------------------------- */
+
+struct blob {
+    unsigned char *bytes;
+    size_t total;
+};
+
+static int give_blob(struct lladd_txn *txn, const struct ll_record *rec, struct blob *b,
+                     struct lladd_error *err)
+{
+    const unsigned char *p = rec->redo.data;
+    size_t total = rec->redo.len >= BLOB_HEAD ? lladd_get32(p) : 0;
+    size_t at = rec->redo.len >= BLOB_HEAD ? lladd_get32(p + 4) : 1;
+    size_t len = rec->redo.len - BLOB_HEAD;
+    struct ll_name *n = ll_catalogue_by_number(txn->core, rec->op);
+    if (rec->redo.len < BLOB_HEAD || at > total || len > total - at || !n ||
+        n->kind != LL_NAME_PARTICIPANT || (b->bytes && b->total != total))
+        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a prepare blob makes no sense",
+                           (unsigned long long)rec->lsn.v);
+    if (!b->bytes) {
+        b->bytes = ll_alloc_zero(&txn->core->env, total + 1);
+        b->total = total;
+        if (!b->bytes)
+            return ll_fail(err, LLADD_NO_MEMORY, "out of memory in recovery");
+    }
+    memcpy(b->bytes + at, p + BLOB_HEAD, len);
+    if (at != 0)
+        return 0;
+    const struct lladd_participant *who = n->desc;
+    int rc = 0;
+    if (!who)
+        rc = ll_fail_lsn(err, LLADD_NO_OPERATION, rec->lsn,
+                         "a transaction in doubt needs participant \"%s\" version %u, not registered",
+                         n->name, n->version);
+    else if (who->in_doubt &&
+             (rc = who->in_doubt(who->ctx, txn, lladd_span_of(b->bytes, total))) != 0)
+        ll_fail(err, rc, "participant \"%s\" refused its blob", who->name);
+    ll_free(&txn->core->env, b->bytes);
+    b->bytes = NULL;
+    return rc;
+}
+
+static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
+{
+    struct ll_log_cursor *cursor = NULL;
+    int rc = 0;
+    for (struct lladd_txn *txn = core->txns.first; !rc && txn; txn = txn->next) {
+        if (!txn->prepared)
+            continue;
+        struct ll_record rec;
+        struct blob b = {NULL, 0};
+        if (!cursor && (rc = ll_log_cursor_open(core->log, &cursor)) != 0) {
+            ll_fail(err, rc, "out of memory in recovery");
+            break;
+        }
+        rc = ll_log_cursor_read(cursor, txn->prepared->lsn, &rec, err);
+        for (uint32_t i = txn->prepared->blobs; !rc && i; i--) {
+            rc = ll_log_cursor_read(cursor, rec.prev, &rec, err);
+            if (!rc && rec.kind != LL_REC_PREPARE_BLOB)
+                rc = ll_fail_lsn(err, LLADD_BAD_RECORD, rec.lsn, "LSN %llu is not a prepare blob",
+                                 (unsigned long long)rec.lsn.v);
+            if (!rc)
+                rc = give_blob(txn, &rec, &b, err);
+        }
+        ll_free(&core->env, b.bytes);
+        ll_core_transcript(core, "in doubt: transaction %llu", (unsigned long long)txn->id.v);
+    }
+    if (cursor)
+        ll_log_cursor_close(cursor);
+    return rc;
+}
+
+/* ---- undo ---------------------------------------------------------------------------------------------- */
+
+/* The next record of one loser, in a heap ordered by depth, then LSN, both descending (REC-5). */
+struct loser {
+    struct lladd_txn *txn;
+    uint32_t depth;
+    uint64_t lsn;
+};
+
+static bool before(const struct loser *a, const struct loser *b)
+{
+    return a->depth != b->depth ? a->depth > b->depth : a->lsn > b->lsn;
+}
+
+static void sift_down(struct loser *heap, size_t n, size_t i)
+{
+    for (;;) {
+        size_t best = i;
+        for (size_t c = 2 * i + 1; c <= 2 * i + 2 && c < n; c++)
+            if (before(&heap[c], &heap[best]))
+                best = c;
+        if (best == i)
+            return;
+        struct loser t = heap[i];
+        heap[i] = heap[best];
+        heap[best] = t;
+        i = best;
+    }
+}
+
+static void describe_step(struct ll_core *core, const struct lladd_txn *txn,
+                          const struct ll_record *rec)
+{
+    if (!core->transcript)
+        return;
+    struct ll_name *n = ll_catalogue_by_number(core, rec->op);
+    if (rec->page == LLADD_NO_PAGE)
+        ll_core_transcript(core, "undo: transaction %llu, LSN %llu, depth %u, %s",
+                           (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v,
+                           rec->depth, n ? n->name : "?");
+    else
+        ll_core_transcript(core, "undo: transaction %llu, LSN %llu, depth %u, %s, page %llu",
+                           (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v,
+                           rec->depth, n ? n->name : "?", (unsigned long long)rec->page);
+}
+
+/* Peeks at the loser's next record; finishes the loser when there is none. */
+static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lladd_error *err)
+{
+    struct ll_record rec;
+    int rc = ll_rollback_peek(l->txn, lladd_lsn_of(0), &rec, err);
+    *gone = rc == LLADD_END;
+    if (rc == 0) {
+        l->depth = rec.depth;
+        l->lsn = rec.lsn.v;
+        return 0;
+    }
+    if (rc != LLADD_END)
+        return rc;
+    uint64_t id = l->txn->id.v;
+    rc = ll_txn_abort(l->txn);
+    if (rc)
+        return ll_core_check(core, err);
+    core->recovered_undone++;
+    ll_core_transcript(core, "undone: transaction %llu", (unsigned long long)id);
+    return 0;
+}
+
+static int undo_all(struct ll_core *core, struct loser *heap, size_t n, struct lladd_error *err)
+{
+    int rc = 0;
+    bool gone;
+    size_t kept = 0, all = n;
+    for (size_t i = 0; !rc && i < n; i++) {
+        rc = advance(core, &heap[i], &gone, err);
+        if (!rc && !gone)
+            heap[kept++] = heap[i];
+    }
+    n = kept;
+    for (size_t i = n / 2; i-- > 0;)
+        sift_down(heap, n, i);
+    while (!rc && n) {
+        struct ll_record rec;
+        struct lladd_txn *txn = heap[0].txn;
+        rc = ll_rollback_peek(txn, lladd_lsn_of(0), &rec, err);
+        if (!rc) {
+            describe_step(core, txn, &rec);
+            rc = ll_rollback_step(txn, &rec);
+            if (rc && err)
+                *err = txn->err;
+        }
+        if (!rc)
+            rc = advance(core, &heap[0], &gone, err);
+        if (!rc && gone) {
+            heap[0] = heap[--n];
+            progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log),
+                     (unsigned)((all - n) * 100 / all));
+        }
+        if (!rc)
+            sift_down(heap, n, 0);
+    }
+    return rc;
+}
+
+/* What rollbacks can need is set aside again; without it nothing is undone (REC-3). */
+static int reserve_undo(struct ll_core *core, size_t *losers, struct lladd_error *err)
+{
+    uint64_t bytes = 0;
+    *losers = 0;
+    for (struct lladd_txn *txn = core->txns.first; txn; txn = txn->next) {
+        bytes += txn->undo_used;
+        *losers += !txn->prepared;
+    }
+    int rc = bytes ? ll_log_undo_reserve_recovery(core->log, bytes, err) : 0;
+    if (rc)
+        for (struct lladd_txn *txn = core->txns.first; txn; txn = txn->next)
+            txn->undo_used = 0;
+    return rc;
+}
+
+static int undo(struct ll_core *core, struct lladd_error *err)
+{
+    size_t n = 0;
+    int rc = reserve_undo(core, &n, err);
+    if (rc || n == 0)
+        return rc;
+    struct loser *heap = ll_alloc(&core->env, n * sizeof *heap);
+    if (!heap)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory in recovery");
+    size_t i = 0;
+    for (struct lladd_txn *txn = core->txns.first; txn; txn = txn->next)
+        if (!txn->prepared)
+            heap[i++].txn = txn;
+    progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log), 0);
+    rc = undo_all(core, heap, n, err);
+    ll_free(&core->env, heap);
+    return rc;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------- */
+
+static int redo_and_undo(struct ll_core *core, struct lladd_error *err)
+{
+    struct ll_redo r = {0};
+    uint64_t restored = 0;
+    int rc = 0;
+    ll_map_init(&r.baseless, &core->env);
+    if (!core->control.clean) {
+        rc = ll_buffer_dwb_restore(core->buffer, &restored, err);
+        if (!rc && restored)
+            ll_core_transcript(core, "double-write area: %llu pages restored",
+                               (unsigned long long)restored);
+        if (!rc)
+            rc = ll_redo(core, &r, err);
+        core->recovered_redone = r.redone;
+        core->recovered_records = r.seen;
+    }
+    if (!rc)
+        rc = redo_objects(core, err);
+    if (!rc)
+        rc = restore_in_doubt(core, err);
+    if (!rc)
+        rc = undo(core, err);
+    if (!rc)
+        rc = ll_redo_baseless(core, &r, err);
+    ll_map_free(&r.baseless);
+    return rc;
+}
+
+int ll_restart(struct ll_core *core, struct lladd_error *err)
+{
+    struct ll_analysis a;
+    uint64_t start = ll_now_ns(&core->env);
+    progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);
+    int rc = ll_analysis(core, &a, err);
+    if (!rc)
+        rc = start_log(core, err);
+    if (rc)
+        return rc;
+    lladd_atomic_store64(&core->last_checkpoint, core->control.checkpoint.v);
+    /* Pages whose base is older may not rely on it any more: redo starts there, and so will the
+     * next one at the earliest. */
+    lladd_atomic_max64(&core->image_horizon, core->control.redo.v);
+    rc = redo_and_undo(core, err);
+    core->recovery_ns = ll_now_ns(&core->env) - start;
+    if (!rc)
+        progress(core, LLADD_PHASE_DONE, ll_log_tail(core->log), 100);
+    return rc;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Taking back: one record at a time, newest first, each step closed by a compensation record.
+ *
+ *   UPDATE, page undo      CLR: the undo bytes applied to the page; undo goes on at `prev`
+ *   UPDATE, logical undo   compensate: ordinary calls one level deeper, closed by CLR_END
+ *   UNDO_ONLY              the same (paper, section 2.4)
+ *   ACTION_END             the closed action's logical undo, closed by CLR_END; undo goes on where
+ *                          the action began
+ *   OBJECT                 the class's undo, OBJECT_CLR
+ *   CLR, CLR_END, OBJECT_CLR  nothing: go on at undo_next (never undo an undo, OP-5)
+ *   redo-only and the rest    nothing: go on at `prev`
+ *
+ * What a crash leaves of an open compensation lies one level deeper and is taken back physically
+ * first; then the compensation runs again (OP-5). ll_rollback does one transaction; recovery runs
+ * the same steps for all losers at once, deepest level first (REC-5).
+ *
+ * A step that cannot be carried out leaves a half-rolled-back transaction, so it poisons the handle
+ * (REC-3); opening again repeats the step. */
+#include "recovery/core.h"
+
+#include <string.h>
+
+#define FRAME_TRIES 100000
+
+static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int rc)
+{
+    struct lladd_error why = txn->err;
+    const struct ll_name *n = ll_catalogue_by_number(txn->core, rec->op);
+    if (lladd_code_root(rc) == LLADD_ROOT_POISONED && ll_core_check(txn->core, NULL))
+        return rc;
+    ll_fail_lsn(&txn->err, LLADD_UNDO_FAILED, rec->lsn,
+                "transaction %llu cannot be rolled back: LSN %llu, operation \"%s\": %.120s",
+                (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v,
+                n ? n->name : "unknown", why.message);
+    txn->err.page = why.page;
+    txn->err.sys_errno = why.sys_errno;
+    return ll_core_poison(txn->core, &txn->err);
+}
+
+/* Space of the step's compensation becomes usable; it was set aside when the record was logged. */
+static int step_credit(struct lladd_txn *txn, size_t bytes)
+{
+    return ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err);
+}
+
+static void step_done(struct lladd_txn *txn, const struct ll_record *rec)
+{
+    uint64_t need = ll_undo_need(txn->core, rec);
+    if (need > txn->undo_used)
+        need = txn->undo_used;
+    ll_txn_set_undo_used(txn, txn->undo_used - need);
+    ll_log_undo_release(txn->core->log, need);
+}
+
+static int fix_for_undo(struct lladd_txn *txn, uint64_t page, struct ll_frame **f)
+{
+    int rc = LLADD_NO_FRAME;
+    for (int i = 0; i < FRAME_TRIES && rc == LLADD_NO_FRAME; i++) {
+        rc = ll_buffer_fix(txn->core->buffer, lladd_page_of(page), LL_FIX_EXCLUSIVE, f, &txn->err);
+        if (rc == LLADD_NO_FRAME)
+            lladd_yield(); /* others hold every frame for a moment */
+    }
+    return rc;
+}
+
+static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec)
+{
+    const struct lladd_op *op = name->desc;
+    size_t bytes = ll_record_bound(0, rec->undo.len);
+    int rc = step_credit(txn, bytes);
+    if (rc)
+        return rc;
+    /* A page image is welcome but not reserved for; without room the double-write area serves. */
+    if (!txn->core->no_images && ll_core_want_scratch(txn, 0) == 0) {
+        struct lladd_error ignored = LLADD_ERROR_INIT;
+        int image = ll_log_credit(txn->core->log, &txn->credit,
+                                  bytes + ll_image_bound(txn->core), &ignored);
+        if (image && lladd_code_root(image) == LLADD_ROOT_POISONED) {
+            txn->err = ignored;
+            return image;
+        }
+    }
+    struct ll_frame *f;
+    rc = fix_for_undo(txn, rec->page, &f);
+    if (rc)
+        return rc;
+    if (!op->undo || (op->validate && !op->validate(ll_view_of(&f->page), LLADD_SPAN_UNDO, rec->undo)))
+        rc = ll_fail_lsn(&txn->err, LLADD_BAD_RECORD, rec->lsn,
+                         "LSN %llu: undo bytes of \"%s\" do not fit page %llu",
+                         (unsigned long long)rec->lsn.v, op->name, (unsigned long long)rec->page);
+    else
+        ll_core_apply_undo(txn, name, f, rec);
+    ll_buffer_unfix(txn->core->buffer, f, LL_FIX_EXCLUSIVE);
+    return rc;
+}
+
+/* Runs compensate one level deeper, from which the step returns with a CLR_END. */
+static int run_compensate(struct lladd_txn *txn, const struct lladd_op *op, struct lladd_span undo)
+{
+    size_t actions = txn->n_actions, savepoints = txn->n_savepoints;
+    txn->depth++;
+    int rc = op->compensate(op->ctx, txn, undo);
+    txn->depth--;
+    if (!rc && txn->n_actions != actions)
+        rc = ll_fail(&txn->err, LLADD_OPEN_ACTION, "compensate of \"%s\" left a top action open",
+                     op->name);
+    txn->n_actions = actions;
+    txn->n_savepoints = savepoints < txn->n_savepoints ? savepoints : txn->n_savepoints;
+    return rc;
+}
+
+static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec,
+                        lladd_lsn undo_next)
+{
+    const struct lladd_op *op = name->desc;
+    struct ll_core *core = txn->core;
+    struct ll_record undone = *rec; /* the spans die with the cursor's next read */
+    unsigned char *copy = txn->undo_copy;
+    bool own = txn->undo_copy_used || txn->undo_copy_size < rec->undo.len;
+    if (own)
+        copy = ll_alloc(&core->env, rec->undo.len ? rec->undo.len : 1);
+    if (!copy && rec->undo.len)
+        return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for an undo");
+    if (rec->undo.len)
+        memcpy(copy, rec->undo.data, rec->undo.len);
+    undone.undo.data = copy;
+    struct lladd_view nothing = {NULL, core->page_size, 0, {LLADD_NO_PAGE}};
+    int rc = 0;
+    if (!op->compensate || (op->validate && !op->validate(nothing, LLADD_SPAN_UNDO, undone.undo)))
+        rc = ll_fail_lsn(&txn->err, LLADD_BAD_RECORD, rec->lsn,
+                         "LSN %llu: undo bytes of \"%s\" make no sense",
+                         (unsigned long long)rec->lsn.v, op->name);
+    if (!own)
+        txn->undo_copy_used = true;
+    if (!rc)
+        rc = run_compensate(txn, op, undone.undo);
+    if (own)
+        ll_free(&core->env, copy);
+    else
+        txn->undo_copy_used = false;
+    if (!rc)
+        rc = step_credit(txn, ll_record_bound(0, 0));
+    if (rc)
+        return rc;
+    struct ll_record end = {.kind = LL_REC_CLR_END,
+                            .page = LLADD_NO_PAGE,
+                            .op = name->number,
+                            .undo_next = undo_next};
+    ll_txn_append(txn, &end, undo_next);
+    return 0;
+}
+
+static int undo_object(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec)
+{
+    const struct lladd_object_class *cls = name->desc;
+    uint64_t object = rec->page;
+    if (!cls->undo) {
+        ll_txn_set_lsn(&txn->undo_next, rec->prev);
+        return 0;
+    }
+    int rc = step_credit(txn, ll_record_bound(0, rec->undo.len));
+    if (rc)
+        return rc;
+    struct ll_record clr = {.kind = LL_REC_OBJECT_CLR,
+                            .page = object,
+                            .op = name->number,
+                            .undo_next = rec->prev,
+                            .undo = rec->undo};
+    lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
+    ll_txn_append(txn, &clr, clr.undo_next);
+    rc = cls->undo(cls->ctx, txn, clr.lsn, object, rec->undo);
+    lladd_atomic_store64(&txn->busy, UINT64_MAX);
+    return rc;
+}
+
+static bool is_compensation(unsigned kind)
+{
+    return kind == LL_REC_CLR || kind == LL_REC_CLR_END || kind == LL_REC_OBJECT_CLR;
+}
+
+static bool needs_undo(const struct ll_record *rec)
+{
+    if (rec->kind == LL_REC_UPDATE)
+        return rec->flags & (LL_REC_UNDO_PAGE | LL_REC_UNDO_LOGICAL);
+    return rec->kind == LL_REC_UNDO_ONLY || (rec->kind == LL_REC_ACTION_END && rec->op != 0) ||
+           rec->kind == LL_REC_OBJECT;
+}
+
+static int cursor_for(struct lladd_txn *txn)
+{
+    if (txn->cursor)
+        return 0;
+    int rc = ll_log_cursor_open(txn->core->log, &txn->cursor);
+    return rc ? ll_fail(&txn->err, rc, "out of memory for a rollback") : 0;
+}
+
+int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *rec,
+                     struct lladd_error *err)
+{
+    int rc = cursor_for(txn);
+    while (!rc && txn->undo_next.v > stop.v) {
+        lladd_lsn at = txn->undo_next;
+        rc = ll_log_cursor_read(txn->cursor, at, rec, &txn->err);
+        if (rc)
+            break;
+        if (rec->txn.v != txn->id.v || rec->prev.v >= at.v || rec->undo_next.v >= at.v) {
+            rc = ll_fail_lsn(&txn->err, LLADD_CORRUPT_LOG, at,
+                             "LSN %llu is no record of transaction %llu",
+                             (unsigned long long)at.v, (unsigned long long)txn->id.v);
+            break;
+        }
+        if (needs_undo(rec))
+            return 0;
+        bool jump = is_compensation(rec->kind) || rec->kind == LL_REC_ACTION_END;
+        ll_txn_set_lsn(&txn->undo_next, jump ? rec->undo_next : rec->prev);
+    }
+    if (rc && err && err != &txn->err)
+        *err = txn->err;
+    return rc ? rc : LLADD_END;
+}
+
+int ll_rollback_step(struct lladd_txn *txn, const struct ll_record *rec)
+{
+    struct ll_record r = *rec;
+    struct ll_name *name = ll_catalogue_by_number(txn->core, r.op);
+    bool was = txn->rolling_back;
+    int rc;
+    if (!name || !name->desc)
+        rc = ll_fail_lsn(&txn->err, LLADD_NO_OPERATION, r.lsn,
+                         "operation \"%s\" version %u is not registered", name ? name->name : "?",
+                         name ? name->version : 0);
+    else {
+        uint32_t depth = txn->depth;
+        txn->rolling_back = true;
+        txn->depth = r.depth;
+        if (r.kind == LL_REC_OBJECT)
+            rc = undo_object(txn, name, &r);
+        else if (r.kind == LL_REC_UPDATE && (r.flags & LL_REC_UNDO_PAGE))
+            rc = undo_page(txn, name, &r);
+        else
+            rc = undo_logical(txn, name, &r,
+                              r.kind == LL_REC_ACTION_END ? r.undo_next : r.prev);
+        txn->depth = depth;
+        txn->rolling_back = was;
+    }
+    if (rc)
+        return undo_failed(txn, &r, rc);
+    /* Inside a compensation nothing was set aside for its own records: they are covered by what the
+     * operation declared. */
+    if (!was)
+        step_done(txn, &r);
+    return 0;
+}
+
+/* Rollback has to go on without memory: the one cursor that was made in time. */
+static int rollback_with_spare(struct lladd_txn *txn, lladd_lsn stop)
+{
+    struct ll_txn_table *t = &txn->core->txns;
+    struct ll_record rec;
+    lladd_mutex_lock(&t->spare_mutex);
+    txn->cursor = t->spare_cursor;
+    int rc;
+    while ((rc = ll_rollback_peek(txn, stop, &rec, &txn->err)) == 0 &&
+           (rc = ll_rollback_step(txn, &rec)) == 0) {
+    }
+    txn->cursor = NULL;
+    lladd_mutex_unlock(&t->spare_mutex);
+    return rc;
+}
+
+int ll_rollback(struct lladd_txn *txn, lladd_lsn stop)
+{
+    struct ll_record rec = {0};
+    int rc = cursor_for(txn);
+    if (rc == LLADD_NO_MEMORY && txn->core->txns.spare_cursor) {
+        rc = rollback_with_spare(txn, stop);
+    } else {
+        while (!rc && (rc = ll_rollback_peek(txn, stop, &rec, &txn->err)) == 0)
+            rc = ll_rollback_step(txn, &rec);
+    }
+    ll_log_credit_trim(txn->core->log, &txn->credit);
+    if (rc == LLADD_END)
+        return 0;
+    rec.lsn = txn->undo_next;
+    rec.op = 0;
+    return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : undo_failed(txn, &rec, rc);
+}

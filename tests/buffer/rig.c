@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See rig.h. */
+#include "rig.h"
+
+#include "support/fixtures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- gate ---- */
+
+static lladd_lsn gate_durable(void *ctx)
+{
+    struct rig_gate *g = ctx;
+    return lladd_lsn_of(__atomic_load_n(&g->durable, __ATOMIC_ACQUIRE));
+}
+
+static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
+{
+    struct rig_gate *g = ctx;
+    __atomic_fetch_add(&g->forces, 1, __ATOMIC_RELAXED);
+    int rc = __atomic_load_n(&g->fails, __ATOMIC_ACQUIRE);
+    if (rc != 0)
+        return ll_fail_lsn(err, rc, lsn, "the log is told to fail");
+    uint64_t old = __atomic_load_n(&g->durable, __ATOMIC_ACQUIRE);
+    while (old <= lsn.v && !__atomic_compare_exchange_n(&g->durable, &old, lsn.v + 1, false,
+                                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+    return 0;
+}
+
+/* ---- checker ---- */
+
+static struct rig_checker *checker_of(struct lladd_device *dev)
+{
+    return (struct rig_checker *)dev;
+}
+
+static void count(uint64_t *p, uint64_t n)
+{
+    __atomic_fetch_add(p, n, __ATOMIC_RELAXED);
+}
+
+static void check_page(struct rig_checker *c, uint64_t n, const unsigned char *bytes)
+{
+    uint64_t lsn = ll_page_lsn(bytes).v;
+    if (lsn != 0 && lsn >= __atomic_load_n(&c->gate->durable, __ATOMIC_ACQUIRE))
+        count(&c->early, 1);
+    if (ll_page_verify(c->salt, lladd_page_of(n), bytes, c->page_size, "pages", NULL) != 0)
+        count(&c->wrong, 1);
+}
+
+static int checker_open(struct lladd_device *dev, const char *name, unsigned flags,
+                        struct lladd_file **out)
+{
+    struct rig_checker *c = checker_of(dev);
+    int rc = c->below->ops->open(c->below, name, flags, out);
+    if (rc == 0 && strcmp(name, "pages") == 0)
+        c->pages = *out;
+    return rc;
+}
+
+static int checker_close(struct lladd_device *dev, struct lladd_file *file)
+{
+    struct rig_checker *c = checker_of(dev);
+    if (file == c->pages)
+        c->pages = NULL;
+    return c->below->ops->close(c->below, file);
+}
+
+static int64_t checker_pread(struct lladd_device *dev, struct lladd_file *file, void *buf,
+                             size_t len, uint64_t off)
+{
+    struct rig_checker *c = checker_of(dev);
+    return c->below->ops->pread(c->below, file, buf, len, off);
+}
+
+static int checker_pwritev(struct lladd_device *dev, struct lladd_file *file,
+                           const struct lladd_iovec *pieces, int n, uint64_t off)
+{
+    struct rig_checker *c = checker_of(dev);
+    if (file == c->pages && !c->raw) {
+        count(&c->page_writes, 1);
+        uint64_t at = off;
+        for (int i = 0; i < n; i++) {
+            if (at % c->page_size != 0 || pieces[i].len % c->page_size != 0)
+                count(&c->wrong, 1);
+            for (size_t k = 0; k + c->page_size <= pieces[i].len; k += c->page_size)
+                check_page(c, (at + k) / c->page_size, (const unsigned char *)pieces[i].data + k);
+            at += pieces[i].len;
+        }
+    }
+    return c->below->ops->pwritev(c->below, file, pieces, n, off);
+}
+
+static int checker_sync(struct lladd_device *dev, struct lladd_file *file)
+{
+    struct rig_checker *c = checker_of(dev);
+    return c->below->ops->sync(c->below, file);
+}
+
+static int checker_truncate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
+{
+    struct rig_checker *c = checker_of(dev);
+    return c->below->ops->truncate(c->below, file, size);
+}
+
+static int checker_size(struct lladd_device *dev, struct lladd_file *file, uint64_t *out)
+{
+    struct rig_checker *c = checker_of(dev);
+    return c->below->ops->size(c->below, file, out);
+}
+
+static int checker_unlink(struct lladd_device *dev, const char *name)
+{
+    struct rig_checker *c = checker_of(dev);
+    return c->below->ops->unlink(c->below, name);
+}
+
+static int checker_sync_dir(struct lladd_device *dev, const char *name)
+{
+    struct rig_checker *c = checker_of(dev);
+    return c->below->ops->sync_dir(c->below, name);
+}
+
+static void checker_prefetch(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
+                             uint64_t len)
+{
+    struct rig_checker *c = checker_of(dev);
+    (void)file;
+    if (off % c->page_size != 0 || len % c->page_size != 0)
+        count(&c->wrong, 1);
+    count(&c->prefetched, len / c->page_size);
+}
+
+static void checker_init(struct rig_checker *c, struct lladd_device *below, struct rig_gate *gate)
+{
+    memset(c, 0, sizeof *c);
+    c->below = below;
+    c->gate = gate;
+    c->page_size = RIG_PAGE;
+    c->salt = RIG_SALT;
+    c->ops = (struct lladd_device_ops){
+        .struct_size = sizeof c->ops,
+        .open = checker_open,
+        .close = checker_close,
+        .pread = checker_pread,
+        .pwritev = checker_pwritev,
+        .sync = checker_sync,
+        .truncate = checker_truncate,
+        .size = checker_size,
+        .unlink = checker_unlink,
+        .sync_dir = checker_sync_dir,
+        .prefetch = checker_prefetch,
+    };
+    c->dev.ops = &c->ops;
+}
+
+/* ---- life ---- */
+
+static void note_poison(void *ctx, const struct lladd_error *err)
+{
+    struct rig *r = ctx;
+    if (err->code == LLADD_WRITE_FAILED)
+        __atomic_fetch_add(&r->poisoned, 1, __ATOMIC_RELAXED);
+}
+
+/* Found by asking, so that no test knows what a frame costs. */
+uint64_t rig_budget(unsigned pages, uint32_t page_size)
+{
+    struct ll_env env;
+    struct lladd_device *dev;
+    struct rig_gate gate = {0, 0, 0, 0};
+    ll_env_init(&env, NULL, NULL, false);
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    struct ll_buffer_config cfg = {
+        .env = &env,
+        .dev = dev,
+        .name = "pages",
+        .page_size = page_size,
+        .frames = LL_FRAMES_HEAP,
+        .gate = {&gate, gate_durable, gate_force},
+        .create = true,
+    };
+    for (cfg.budget = pages * (uint64_t)page_size;; cfg.budget += 64) {
+        struct ll_buffer *b;
+        if (ll_buffer_open(&cfg, &b, NULL) != 0)
+            continue;
+        struct ll_buffer_stats s;
+        ll_buffer_stats(b, &s);
+        ll_buffer_close(b);
+        cfg.create = false;
+        if (s.frames >= pages)
+            break;
+    }
+    lladd_device_close(dev);
+    return cfg.budget;
+}
+
+void rig_init(struct rig *r, int kind, unsigned pages)
+{
+    memset(r, 0, sizeof *r);
+    r->gate.tail = 1000;
+    fault_alloc_init(&r->mem);
+    test_world_init(&r->world, 1);
+    ll_env_init(&r->env, &r->mem.mem, &r->world.world, false);
+    bool files = kind >= RIG_HEAP_FILES;
+    if (files) {
+        r->dir = temp_dir_new();
+        ck_assert_int_eq(lladd_device_posix(r->dir, true, &r->base, NULL), 0);
+    } else {
+        ck_assert_int_eq(lladd_device_memory(&r->base), 0);
+    }
+    r->fault = fault_device_new(r->base);
+    checker_init(&r->checker, fault_device_dev(r->fault), &r->gate);
+    bool heap = kind == RIG_HEAP || kind == RIG_HEAP_FILES;
+    /* Where frames are charged by the page of the operating system, some more. */
+    enum { MORE = 10 * 8192 };
+    r->cfg = (struct ll_buffer_config){
+        .env = &r->env,
+        .dev = &r->checker.dev,
+        .name = "pages",
+        .page_size = RIG_PAGE,
+        .budget = rig_budget(pages, RIG_PAGE) + (heap ? 0 : MORE),
+        .salt = RIG_SALT,
+        .frames = heap ? LL_FRAMES_HEAP : LL_FRAMES_RESERVED,
+        .gate = {&r->gate, gate_durable, gate_force},
+        .create = true,
+        .ctx = r,
+        .poisoned = note_poison,
+    };
+}
+
+void rig_create(struct rig *r)
+{
+    r->cfg.create = true;
+    ck_assert_int_eq(ll_buffer_open(&r->cfg, &r->b, &r->err), 0);
+    r->cfg.create = false;
+}
+
+void rig_open(struct rig *r, int kind, unsigned pages)
+{
+    rig_init(r, kind, pages);
+    rig_create(r);
+}
+
+void rig_reopen(struct rig *r)
+{
+    ll_buffer_close(r->b);
+    r->cfg.create = false;
+    ck_assert_int_eq(ll_buffer_open(&r->cfg, &r->b, &r->err), 0);
+}
+
+void rig_close(struct rig *r)
+{
+    ll_buffer_close(r->b);
+    r->b = NULL;
+    ck_assert_uint_eq(r->checker.early, 0);
+    ck_assert_uint_eq(r->checker.wrong, 0);
+    ck_assert_uint_eq(fault_alloc_live(&r->mem), 0);
+    ck_assert_uint_eq(fault_device_open_files(r->fault), 0);
+    fault_device_free(r->fault);
+    lladd_device_close(r->base);
+    temp_dir_remove(r->dir);
+    test_world_free(&r->world);
+}
+
+/* ---- pages ---- */
+
+struct ll_frame *rig_fix(struct rig *r, uint64_t n, unsigned how)
+{
+    struct ll_frame *f = NULL;
+    int rc = ll_buffer_fix(r->b, lladd_page_of(n), how, &f, &r->err);
+    ck_assert_msg(rc == 0, "page %llu: %s", (unsigned long long)n, r->err.message);
+    ck_assert_uint_eq(f->page.number.v, n);
+    ck_assert_uint_eq(f->page.size, r->cfg.page_size);
+    return f;
+}
+
+void rig_unfix(struct rig *r, struct ll_frame *f, unsigned how)
+{
+    ll_buffer_unfix(r->b, f, how);
+}
+
+int rig_try(struct rig *r, uint64_t n, unsigned how)
+{
+    struct ll_frame *f;
+    int rc = ll_buffer_fix(r->b, lladd_page_of(n), how, &f, &r->err);
+    if (rc == 0)
+        ll_buffer_unfix(r->b, f, how & LL_FIX_EXCLUSIVE);
+    return rc;
+}
+
+void rig_stamp(unsigned char *page, uint32_t page_size, uint64_t n, uint64_t lsn, uint64_t value)
+{
+    ll_page_set_type(page, 7);
+    ll_page_set_lsn(page, lladd_lsn_of(lsn));
+    ll_page_set_number(page, n);
+    for (uint32_t i = LLADD_PAGE_HEADER; i < page_size; i += 8)
+        lladd_put64(page + i, value);
+}
+
+uint64_t rig_change(struct rig *r, struct ll_frame *f, uint64_t value)
+{
+    uint64_t lsn = __atomic_fetch_add(&r->gate.tail, 10, __ATOMIC_ACQ_REL);
+    ll_buffer_dirty(r->b, f, lladd_lsn_of(lsn));
+    rig_stamp(f->page.bytes, r->cfg.page_size, f->page.number.v, lsn, value);
+    return lsn;
+}
+
+uint64_t rig_put(struct rig *r, uint64_t n, uint64_t value)
+{
+    bool fresh = n >= ll_buffer_page_count(r->b);
+    struct ll_frame *f = rig_fix(r, n, LL_FIX_EXCLUSIVE | (fresh ? LL_FIX_FRESH : 0));
+    uint64_t lsn = rig_change(r, f, value);
+    rig_unfix(r, f, LL_FIX_EXCLUSIVE);
+    return lsn;
+}
+
+uint64_t rig_format(struct rig *r, uint64_t n, uint64_t value)
+{
+    struct ll_frame *f = rig_fix(r, n, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
+    uint64_t lsn = rig_change(r, f, value);
+    ll_page_set_base(f->page.bytes, lladd_lsn_of(lsn));
+    rig_unfix(r, f, LL_FIX_EXCLUSIVE);
+    return lsn;
+}
+
+bool rig_is_whole(const unsigned char *page, uint32_t page_size)
+{
+    uint64_t value = lladd_get64(page + LLADD_PAGE_HEADER);
+    for (uint32_t i = LLADD_PAGE_HEADER; i < page_size; i += 8) {
+        if (lladd_get64(page + i) != value)
+            return false;
+    }
+    return true;
+}
+
+uint64_t rig_value(const unsigned char *page, uint32_t page_size)
+{
+    ck_assert(rig_is_whole(page, page_size));
+    return lladd_get64(page + LLADD_PAGE_HEADER);
+}
+
+uint64_t rig_get(struct rig *r, uint64_t n)
+{
+    struct ll_frame *f = rig_fix(r, n, LL_FIX_SHARED);
+    uint64_t value = rig_value(f->page.bytes, r->cfg.page_size);
+    rig_unfix(r, f, LL_FIX_SHARED);
+    return value;
+}
+
+void rig_peek(struct rig *r, uint64_t off, void *bytes, size_t len)
+{
+    struct lladd_device *dev = r->base;
+    struct lladd_file *file;
+    ck_assert_int_eq(dev->ops->open(dev, "pages", LLADD_OPEN_READ_ONLY, &file), 0);
+    int64_t got = dev->ops->pread(dev, file, bytes, len, off);
+    ck_assert_int_ge(got, 0);
+    memset((unsigned char *)bytes + got, 0, len - (size_t)got);
+    ck_assert_int_eq(dev->ops->close(dev, file), 0);
+}
+
+void rig_poke(struct rig *r, uint64_t off, const void *bytes, size_t len)
+{
+    struct lladd_device *dev = r->base;
+    struct lladd_iovec piece = {bytes, len};
+    struct lladd_file *file;
+    ck_assert_int_eq(dev->ops->open(dev, "pages", 0, &file), 0);
+    ck_assert_int_eq(dev->ops->pwritev(dev, file, &piece, 1, off), 0);
+    ck_assert_int_eq(dev->ops->close(dev, file), 0);
+}
+
+uint64_t rig_stored(struct rig *r, uint64_t n)
+{
+    unsigned char *page = malloc(r->cfg.page_size);
+    ck_assert_ptr_nonnull(page);
+    rig_peek(r, n * r->cfg.page_size, page, r->cfg.page_size);
+    int rc = ll_page_verify(r->cfg.salt, lladd_page_of(n), page, r->cfg.page_size, "pages", &r->err);
+    ck_assert_msg(rc == 0, "%s", r->err.message);
+    uint64_t value = rig_value(page, r->cfg.page_size);
+    free(page);
+    return value;
+}
+
+void rig_flush(struct rig *r)
+{
+    lladd_lsn all = lladd_lsn_of(UINT64_MAX);
+    int rc = ll_buffer_flush(r->b, all, all, &r->err);
+    ck_assert_msg(rc == 0, "%s", r->err.message);
+}
+
+struct ll_buffer_stats rig_stats(struct rig *r)
+{
+    struct ll_buffer_stats s;
+    ll_buffer_stats(r->b, &s);
+    return s;
+}
+
+static int note_dirty(void *ctx, lladd_pageno n, lladd_lsn rec, lladd_lsn base)
+{
+    struct rig_dirty *d = ctx;
+    ck_assert_uint_lt(d->n, sizeof d->at / sizeof d->at[0]);
+    d->at[d->n].page = n.v;
+    d->at[d->n].rec = rec.v;
+    d->at[d->n++].base = base.v;
+    return 0;
+}
+
+void rig_dirty(struct rig *r, struct rig_dirty *d)
+{
+    d->n = 0;
+    ck_assert_int_eq(ll_buffer_dirty_each(r->b, note_dirty, d, &r->err), 0);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_BUFFER_RIG_H
+#define TESTS_BUFFER_RIG_H
+/*
+ * A buffer manager on a test bench: both frame providers, on files and in memory, with an allocator
+ * and a device that can be made to fail, time and named points in the test's hands, and a gate
+ * instead of a log.
+ *
+ * Between the buffer manager and its device stands a checker. It sees every write to the page file
+ * and notes what must never happen: a page whose LSN the gate does not call durable (BUF-1), a page
+ * that does not verify, a write to a page file that is no whole pages. rig_close() asserts that it
+ * has nothing to report.
+ *
+ * A test page holds one number, in every word of its body, and an LSN that the rig's log "wrote". So
+ * a torn or half-copied page shows.
+ */
+#include <check.h>
+
+#include "buffer/buffer.h"
+#include "support/fault_alloc.h"
+#include "support/fault_device.h"
+#include "support/test_world.h"
+
+enum { RIG_HEAP, RIG_RESERVED, RIG_HEAP_FILES, RIG_RESERVED_FILES, RIG_KINDS };
+enum { RIG_PAGE = 4096, RIG_SALT = 0x5a17 };
+
+/* A log that consists of two numbers. */
+struct rig_gate {
+    uint64_t tail;    /* next LSN to be given out */
+    uint64_t durable;
+    uint64_t forces;
+    int fails;        /* what force returns instead of working */
+};
+
+struct rig_checker {
+    struct lladd_device dev; /* what the buffer manager gets */
+    struct lladd_device *below;
+    struct lladd_device_ops ops;
+    struct lladd_file *pages; /* the page file, while open */
+    struct rig_gate *gate;
+    uint32_t page_size;
+    uint32_t salt;
+    bool raw;             /* bulk writes without page headers are allowed */
+    uint64_t early;       /* pages written before their log record */
+    uint64_t wrong;       /* writes that were no whole, sound pages */
+    uint64_t page_writes; /* calls */
+    uint64_t prefetched;  /* pages */
+};
+
+struct rig {
+    struct ll_env env;
+    struct test_world world;
+    struct fault_alloc mem;
+    char *dir;                  /* NULL: in memory */
+    struct lladd_device *base;
+    struct fault_device *fault;
+    struct rig_checker checker;
+    struct rig_gate gate;
+    struct ll_buffer_config cfg;
+    struct ll_buffer *b;
+    struct lladd_error err;
+    uint64_t poisoned;          /* calls of cfg.poisoned */
+};
+
+/* A new, empty page file, cached within a budget that is good for at least `pages` pages (exactly so
+ * many in the heap). The test may change cfg between the two. */
+void rig_init(struct rig *, int kind, unsigned pages);
+void rig_create(struct rig *);
+/* Both. */
+void rig_open(struct rig *, int kind, unsigned pages);
+/* Closes and opens again; what was not written is lost. */
+void rig_reopen(struct rig *);
+/* Closes everything, and asserts that nothing was leaked and the checker saw nothing wrong. */
+void rig_close(struct rig *);
+/* The budget that is good for so many pages in the heap. */
+uint64_t rig_budget(unsigned pages, uint32_t page_size);
+
+/* ---- pages ---- */
+
+/* Fixes, which must succeed. */
+struct ll_frame *rig_fix(struct rig *, uint64_t n, unsigned how);
+void rig_unfix(struct rig *, struct ll_frame *, unsigned how);
+/* What fixing answers; if it succeeds the page is unfixed at once. */
+int rig_try(struct rig *, uint64_t n, unsigned how);
+/* Changes a page held exclusively, as a logged operation would; returns the record's LSN. */
+uint64_t rig_change(struct rig *, struct ll_frame *, uint64_t value);
+/* The same to a page that is not held; made fresh if the file does not reach it. */
+uint64_t rig_put(struct rig *, uint64_t n, uint64_t value);
+/* Formats: the record is also the page's base. */
+uint64_t rig_format(struct rig *, uint64_t n, uint64_t value);
+/* The number a page holds. Asserts that it holds it everywhere. 0: a page of zeros. */
+uint64_t rig_value(const unsigned char *page, uint32_t page_size);
+uint64_t rig_get(struct rig *, uint64_t n);
+/* The same for what the file holds, past the cache; asserts that it verifies. */
+uint64_t rig_stored(struct rig *, uint64_t n);
+/* True if every word of the body is the same. For threads, which must not assert. */
+bool rig_is_whole(const unsigned char *page, uint32_t page_size);
+void rig_stamp(unsigned char *page, uint32_t page_size, uint64_t n, uint64_t lsn, uint64_t value);
+
+void rig_flush(struct rig *); /* everything */
+struct ll_buffer_stats rig_stats(struct rig *);
+/* Changes bytes of the page file behind everybody's back. */
+void rig_poke(struct rig *, uint64_t off, const void *bytes, size_t len);
+void rig_peek(struct rig *, uint64_t off, void *bytes, size_t len);
+
+/* ---- the dirty-page table, as ll_buffer_dirty_each tells it ---- */
+
+struct rig_dirty {
+    unsigned n;
+    struct {
+        uint64_t page, rec, base;
+    } at[64];
+};
+void rig_dirty(struct rig *, struct rig_dirty *);
+
+#endif

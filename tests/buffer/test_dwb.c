@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The double-write area (REC-3): a page that no image in the log protects is never torn, whenever the
+ * power goes; an old copy never takes the place of a newer page; what is in the area is checked like
+ * everything that is read; and writing through it needs no space.
+ */
+#include "rig.h"
+#include "support/fixtures.h"
+#include "util/crc32c.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGES = 64, DWB_PAGES = 16 };
+
+static void open_rig(struct rig *r, int kind)
+{
+    rig_init(r, kind, PAGES);
+    r->cfg.dwb_name = "dwb";
+    rig_create(r);
+}
+
+/* A change that no image protects. */
+static uint64_t put_unprotected(struct rig *r, uint64_t n, uint64_t value)
+{
+    bool fresh = n >= ll_buffer_page_count(r->b);
+    struct ll_frame *f = rig_fix(r, n, LL_FIX_EXCLUSIVE | (fresh ? LL_FIX_FRESH : 0));
+    uint64_t lsn = rig_change(r, f, value);
+    f->flags |= LL_FRAME_DWB;
+    rig_unfix(r, f, LL_FIX_EXCLUSIVE);
+    return lsn;
+}
+
+static void area_io(struct rig *r, bool write, uint64_t off, void *bytes, size_t len)
+{
+    struct lladd_device *dev = r->base;
+    struct lladd_iovec piece = {bytes, len};
+    struct lladd_file *file;
+    ck_assert_int_eq(dev->ops->open(dev, "dwb", 0, &file), 0);
+    if (write)
+        ck_assert_int_eq(dev->ops->pwritev(dev, file, &piece, 1, off), 0);
+    else
+        ck_assert_int_eq(dev->ops->pread(dev, file, bytes, len, off), (int64_t)len);
+    ck_assert_int_eq(dev->ops->close(dev, file), 0);
+}
+
+static bool area_is_empty(struct rig *r)
+{
+    unsigned char header[RIG_PAGE];
+    area_io(r, false, 0, header, RIG_PAGE);
+    for (unsigned i = 0; i < RIG_PAGE; i++) {
+        if (header[i] != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- the protocol ---- */
+
+struct trace {
+    char calls[64];
+    unsigned n;
+};
+
+/* w and s on the area, W and S on the page file. */
+static void note_call(void *ctx, uint64_t number, unsigned kind, const char *name)
+{
+    struct trace *t = ctx;
+    (void)number;
+    bool area = strcmp(name, "dwb") == 0;
+    char c = kind == FAULT_PWRITEV ? (area ? 'w' : 'W') : kind == FAULT_SYNC ? (area ? 's' : 'S') : 0;
+    if (c && t->n < sizeof t->calls - 1)
+        t->calls[t->n++] = c;
+}
+
+START_TEST(copies_go_first)
+{
+    struct rig r;
+    struct trace t;
+    lladd_lsn rec, base;
+    open_rig(&r, _i);
+    ck_assert_int_eq(ll_buffer_extend(r.b, 10, &r.err), 0);
+    rig_format(&r, 3, 1);
+    rig_format(&r, 4, 1);
+    rig_flush(&r);
+    uint64_t first = put_unprotected(&r, 3, 2);
+    put_unprotected(&r, 4, 3);
+    rig_put(&r, 5, 4);
+    ll_buffer_dirty_min(r.b, &rec, &base);
+    ck_assert_uint_eq(rec.v, first);
+    ck_assert_uint_eq(base.v, first); /* needs no base: the disk never has it torn */
+    memset(&t, 0, sizeof t);
+    fault_device_hook(r.fault, note_call, &t);
+    rig_flush(&r);
+    fault_device_hook(r.fault, NULL, NULL);
+    ck_assert_str_eq(t.calls, "wsWWSwsWS");
+    for (uint64_t n = 3; n < 6; n++)
+        ck_assert_uint_eq(rig_stored(&r, n), n - 1);
+    ck_assert(area_is_empty(&r));
+    rig_close(&r);
+}
+END_TEST
+
+/* More pages than the area holds. */
+START_TEST(many_unprotected_pages)
+{
+    struct rig r;
+    open_rig(&r, _i);
+    for (uint64_t n = 0; n < 3 * PAGES; n++)
+        put_unprotected(&r, n, n + 1);
+    rig_flush(&r);
+    for (uint64_t n = 0; n < 3 * PAGES; n++)
+        ck_assert_uint_eq(rig_stored(&r, n), n + 1);
+    ck_assert_uint_eq(rig_stats(&r).in_flight, 0);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(works_on_a_full_disk)
+{
+    struct rig r;
+    open_rig(&r, _i);
+    ck_assert_int_eq(ll_buffer_extend(r.b, 8, &r.err), 0);
+    fault_device_capacity(r.fault, fault_device_bytes(r.fault));
+    for (uint64_t n = 0; n < 8; n++)
+        put_unprotected(&r, n, n + 1);
+    rig_flush(&r);
+    for (uint64_t n = 0; n < 8; n++)
+        ck_assert_uint_eq(rig_stored(&r, n), n + 1);
+    rig_close(&r);
+}
+END_TEST
+
+/* Without an area such pages are written like others. */
+START_TEST(no_area)
+{
+    struct rig r;
+    uint64_t restored = 7;
+    rig_open(&r, _i, PAGES);
+    put_unprotected(&r, 0, 5);
+    rig_flush(&r);
+    ck_assert_uint_eq(rig_stored(&r, 0), 5);
+    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+    ck_assert_uint_eq(restored, 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- crashes ---- */
+
+enum { CRASH_PAGES = 4 };
+
+/* Pages 0...3 hold 1 for good; then 2 is written to all of them through the area, the power goes
+ * during the n-th call, and sectors survive as the seed says. True if the n-th call was reached.
+ * Every page must be whole afterwards, old or new. */
+static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restored)
+{
+    struct rig r;
+    open_rig(&r, kind);
+    for (uint64_t n = 0; n < CRASH_PAGES; n++)
+        rig_format(&r, n, 1);
+    rig_flush(&r);
+    for (uint64_t n = 0; n < CRASH_PAGES; n++)
+        put_unprotected(&r, n, 2);
+    fault_device_crash_at(r.fault, call);
+    lladd_lsn all = lladd_lsn_of(UINT64_MAX);
+    int rc = ll_buffer_flush(r.b, all, all, &r.err);
+    bool crashed = fault_device_crashed(r.fault);
+    ck_assert_int_eq(rc, crashed ? LLADD_WRITE_FAILED : 0);
+    ll_buffer_close(r.b);
+    fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, seed, true});
+
+    uint64_t here = 0;
+    ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+    rc = ll_buffer_dwb_restore(r.b, &here, &r.err);
+    ck_assert_msg(rc == 0, "%s", r.err.message);
+    ck_assert(area_is_empty(&r) || here == 0);
+    for (uint64_t n = 0; n < CRASH_PAGES; n++) {
+        uint64_t value = rig_get(&r, n);
+        ck_assert(value == 1 || value == 2);
+        ck_assert(crashed || value == 2);
+    }
+    *restored += here;
+    rig_close(&r);
+    return crashed;
+}
+
+START_TEST(the_power_goes_at_every_call)
+{
+    enum { SEEDS = 12 };
+    uint64_t restored = 0, call = 1;
+    for (bool crashed = true; crashed; call++) {
+        crashed = false;
+        for (uint64_t seed = 0; seed < SEEDS; seed++)
+            crashed |= crash_once(_i, call, seed * 1000003 + call, &restored);
+    }
+    ck_assert_uint_gt(call, 8);
+    ck_assert_uint_gt(restored, 20); /* it was needed */
+}
+END_TEST
+
+/* Restoring is itself cut off, and done again. */
+START_TEST(the_power_goes_during_restore)
+{
+    struct rig r;
+    uint64_t seed = 0, call = 1, restored = 0;
+    for (bool crashed = true; crashed; call++) {
+        open_rig(&r, _i);
+        for (uint64_t n = 0; n < CRASH_PAGES; n++)
+            rig_format(&r, n, 1);
+        rig_flush(&r);
+        for (uint64_t n = 0; n < CRASH_PAGES; n++)
+            put_unprotected(&r, n, 2);
+        fault_device_crash_at(r.fault, 2 + CRASH_PAGES + 1); /* the pages' sync */
+        lladd_lsn all = lladd_lsn_of(UINT64_MAX);
+        ck_assert_int_eq(ll_buffer_flush(r.b, all, all, &r.err), LLADD_WRITE_FAILED);
+        ll_buffer_close(r.b);
+        fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, ++seed, true});
+        ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+        fault_device_crash_at(r.fault, call);
+        (void)ll_buffer_dwb_restore(r.b, NULL, &r.err);
+        crashed = fault_device_crashed(r.fault);
+        ll_buffer_close(r.b);
+        fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, ++seed, true});
+        uint64_t here;
+        ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+        ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &here, &r.err), 0);
+        restored += here;
+        for (uint64_t n = 0; n < CRASH_PAGES; n++) {
+            uint64_t value = rig_get(&r, n);
+            ck_assert(value == 1 || value == 2);
+        }
+        rig_close(&r);
+    }
+    ck_assert_uint_gt(call, 4);
+    ck_assert_uint_gt(restored, 0);
+}
+END_TEST
+
+/* ---- old copies ---- */
+
+/* Puts a sound copy of the page, as a batch cut off before its end would have left it, in the area. */
+static void leave_copy(struct rig *r, uint64_t n, uint64_t value, uint32_t salt, uint32_t version,
+                       uint32_t count)
+{
+    unsigned char header[RIG_PAGE], page[RIG_PAGE];
+    memset(page, 0, sizeof page);
+    rig_stamp(page, RIG_PAGE, n, 500, value);
+    lladd_put32(page, ll_page_crc(RIG_SALT, lladd_page_of(n), page, RIG_PAGE));
+    memset(header, 0, sizeof header);
+    memcpy(header, "LLADDdwb", 8);
+    lladd_put32(header + 8, version);
+    lladd_put32(header + 12, salt);
+    lladd_put32(header + 16, RIG_PAGE);
+    lladd_put32(header + 20, count);
+    lladd_put64(header + 24, n);
+    lladd_put32(header + 32, ll_page_checksum(page));
+    lladd_put32(header + RIG_PAGE - 4, ll_crc32c(0, header, RIG_PAGE - 4));
+    area_io(r, true, 0, header, RIG_PAGE);
+    area_io(r, true, RIG_PAGE, page, RIG_PAGE);
+}
+
+START_TEST(a_page_is_restored)
+{
+    struct rig r;
+    uint64_t restored;
+    open_rig(&r, _i);
+    rig_put(&r, 0, 1);
+    rig_put(&r, 1, 1);
+    rig_flush(&r);
+    leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
+    rig_reopen(&r);
+    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+    ck_assert_uint_eq(restored, 0); /* the page is sound: the copy is of no use */
+    ck_assert(area_is_empty(&r));
+    ck_assert_uint_eq(rig_get(&r, 1), 1);
+
+    leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
+    rig_poke(&r, RIG_PAGE + 512, "torn", 4);
+    rig_reopen(&r);
+    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+    ck_assert_uint_eq(restored, 1);
+    ck_assert(area_is_empty(&r));
+    ck_assert_uint_eq(rig_get(&r, 1), 9);
+    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0); /* once */
+    ck_assert_uint_eq(restored, 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* Nobody asked for restoring: it is done before anything is written, or the copy might one day take
+ * the place of a page that was torn later. */
+START_TEST(copies_do_not_outlive_the_first_write)
+{
+    struct rig r;
+    open_rig(&r, _i);
+    rig_put(&r, 0, 1);
+    rig_put(&r, 1, 1);
+    rig_flush(&r);
+    leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
+    rig_reopen(&r);
+    ck_assert_uint_eq(rig_get(&r, 0), 1); /* reading changes nothing */
+    ck_assert(!area_is_empty(&r));
+    rig_put(&r, 0, 2);
+    rig_flush(&r);
+    ck_assert(area_is_empty(&r));
+    leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
+    rig_reopen(&r);
+    unsigned char page[RIG_PAGE];
+    memset(page, 0, sizeof page);
+    ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(5), 1, page, true, &r.err), 0);
+    ck_assert(area_is_empty(&r));
+    rig_close(&r);
+}
+END_TEST
+
+/* A copy that the header does not mean (left from an earlier batch) is no copy. */
+START_TEST(a_copy_must_be_the_one_meant)
+{
+    struct rig r;
+    uint64_t restored;
+    unsigned char header[RIG_PAGE];
+    open_rig(&r, _i);
+    rig_put(&r, 0, 1);
+    rig_put(&r, 1, 1);
+    rig_flush(&r);
+    leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
+    area_io(&r, false, 0, header, RIG_PAGE);
+    leave_copy(&r, 1, 8, RIG_SALT, 1, 1);
+    area_io(&r, true, 0, header, RIG_PAGE);
+    rig_poke(&r, RIG_PAGE + 512, "torn", 4);
+    rig_reopen(&r);
+    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+    ck_assert_uint_eq(restored, 0);
+    ck_assert_int_eq(rig_try(&r, 1, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- a damaged area ---- */
+
+/* What a bad area answers, and that nothing is written then. */
+static void check_refused(struct rig *r, int code)
+{
+    uint64_t restored;
+    rig_reopen(r);
+    ck_assert_int_eq(ll_buffer_dwb_restore(r->b, &restored, &r->err), code);
+    ck_assert_uint_eq(restored, 0);
+    ck_assert_ptr_nonnull(strstr(r->err.message, "\"dwb\""));
+    uint64_t writes = r->checker.page_writes;
+    rig_put(r, 0, 5);
+    lladd_lsn all = lladd_lsn_of(UINT64_MAX);
+    ck_assert_int_eq(ll_buffer_flush(r->b, all, all, &r->err), code);
+    ck_assert_uint_eq(r->checker.page_writes, writes);
+    ck_assert_uint_eq(rig_stats(r).dirty, 1);
+    ck_assert_uint_eq(r->poisoned, 0);
+}
+
+START_TEST(an_area_that_is_wrong)
+{
+    struct rig r;
+    open_rig(&r, _i);
+    rig_put(&r, 0, 1);
+    rig_flush(&r);
+    leave_copy(&r, 0, 9, RIG_SALT + 1, 1, 1);
+    check_refused(&r, LLADD_FOREIGN_FILE);
+    leave_copy(&r, 0, 9, RIG_SALT, 2, 1);
+    check_refused(&r, LLADD_NEWER_FORMAT);
+    leave_copy(&r, 0, 9, RIG_SALT, 1, DWB_PAGES + 1);
+    check_refused(&r, LLADD_CORRUPT_PAGE);
+    leave_copy(&r, UINT64_MAX / RIG_PAGE, 9, RIG_SALT, 1, 1);
+    check_refused(&r, LLADD_CORRUPT_PAGE);
+    struct lladd_file *file;
+    ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);
+    ck_assert_int_eq(r.base->ops->truncate(r.base, file, 100), 0);
+    ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
+    check_refused(&r, LLADD_MISSING_FILE);
+    ck_assert_int_eq(r.base->ops->unlink(r.base, "dwb"), 0);
+    check_refused(&r, LLADD_MISSING_FILE);
+    rig_close(&r);
+}
+END_TEST
+
+/* Any bit: either it does not matter, or the area is as good as empty, or it is refused. */
+START_TEST(any_bit_of_the_header)
+{
+    struct rig r;
+    open_rig(&r, _i);
+    rig_put(&r, 0, 1);
+    rig_put(&r, 1, 1);
+    rig_flush(&r);
+    rig_poke(&r, RIG_PAGE + 512, "torn", 4);
+    unsigned char byte;
+    for (unsigned bit = 0; bit < 8 * 40; bit++) {
+        uint64_t restored;
+        leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
+        area_io(&r, false, bit / 8, &byte, 1);
+        byte ^= (unsigned char)(1 << bit % 8);
+        area_io(&r, true, bit / 8, &byte, 1);
+        rig_reopen(&r);
+        ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+        ck_assert_uint_eq(restored, 0);
+    }
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(create_refuses_what_exists)
+{
+    struct rig r;
+    open_rig(&r, _i);
+    struct ll_buffer_config cfg = r.cfg;
+    struct ll_buffer *b;
+    cfg.create = true;
+    cfg.name = "other";
+    ck_assert_int_eq(ll_buffer_open(&cfg, &b, &r.err), LLADD_EXISTS);
+    ck_assert_ptr_nonnull(strstr(r.err.message, "\"dwb\""));
+    struct lladd_file *file;
+    ck_assert_int_eq(r.base->ops->open(r.base, "other", 0, &file), -ENOENT); /* taken back */
+    ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);         /* not ours to take */
+    ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
+    rig_close(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("buffer: double-write area");
+    TCase *t = tcase_create("both providers, both devices");
+    tcase_add_loop_test(t, copies_go_first, 0, RIG_KINDS);
+    tcase_add_loop_test(t, many_unprotected_pages, 0, RIG_KINDS);
+    tcase_add_loop_test(t, works_on_a_full_disk, 0, RIG_KINDS);
+    tcase_add_loop_test(t, no_area, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_page_is_restored, 0, RIG_KINDS);
+    tcase_add_loop_test(t, copies_do_not_outlive_the_first_write, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_copy_must_be_the_one_meant, 0, RIG_KINDS);
+    tcase_add_loop_test(t, an_area_that_is_wrong, 0, RIG_KINDS);
+    tcase_add_loop_test(t, any_bit_of_the_header, 0, RIG_HEAP_FILES);
+    tcase_add_loop_test(t, create_refuses_what_exists, 0, RIG_KINDS);
+    suite_add_tcase(s, t);
+    t = tcase_create("in memory");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, the_power_goes_at_every_call, 0, RIG_HEAP_FILES);
+    tcase_add_loop_test(t, the_power_goes_during_restore, 0, RIG_HEAP_FILES);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Failure as a parameter: one workload that uses everything the buffer manager has, with its n-th
+ * device call or n-th allocation failing, for every n, once and for ever. The answer is a clean
+ * error, nothing leaks, a call that fails for want of memory has changed nothing and can be repeated,
+ * and what was flushed is there when the file is opened again. In memory, with both providers.
+ */
+#include "rig.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGES = 16, ALL = 60 };
+
+struct work {
+    struct rig *r;
+    uint64_t value[ALL];   /* what each page holds now */
+    uint64_t flushed[ALL]; /* what it held when it was last known to be durable */
+    uint64_t next;
+    bool created;
+    bool forever;
+    bool patient;          /* failed calls for want of memory are made again */
+    uint64_t failures;
+};
+
+/* 0, or the code of a failure after which the work cannot go on. */
+static int bad(struct work *w, int rc)
+{
+    if (rc == 0)
+        return 0;
+    w->failures++;
+    ck_assert_ptr_nonnull(lladd_code_name(rc));
+    ck_assert_int_eq(rc, w->r->err.code);
+    ck_assert_int_ne(w->r->err.message[0], 0);
+    return rc;
+}
+
+static int change(struct work *w, uint64_t n)
+{
+    struct rig *r = w->r;
+    struct ll_frame *f;
+    bool fresh = n >= ll_buffer_page_count(r->b);
+    unsigned how = LL_FIX_EXCLUSIVE | (fresh ? LL_FIX_FRESH : 0);
+    int rc = ll_buffer_fix(r->b, lladd_page_of(n), how, &f, &r->err);
+    if (rc != 0)
+        return bad(w, rc);
+    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), w->value[n]);
+    w->value[n] = ++w->next;
+    rig_change(r, f, w->value[n]);
+    f->flags = n % 3 == 0 ? LL_FRAME_DWB : 0;
+    ll_buffer_unfix(r->b, f, LL_FIX_EXCLUSIVE);
+    return 0;
+}
+
+static int look(struct work *w, uint64_t n)
+{
+    struct rig *r = w->r;
+    struct ll_frame *f;
+    int rc = ll_buffer_fix(r->b, lladd_page_of(n), LL_FIX_SHARED, &f, &r->err);
+    if (rc != 0)
+        return bad(w, rc);
+    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), w->value[n]);
+    ll_buffer_unfix(r->b, f, LL_FIX_SHARED);
+    return 0;
+}
+
+static int flush(struct work *w)
+{
+    lladd_lsn all = lladd_lsn_of(UINT64_MAX);
+    int rc = bad(w, ll_buffer_flush(w->r->b, all, all, &w->r->err));
+    if (rc == 0)
+        memcpy(w->flushed, w->value, sizeof w->flushed);
+    return rc;
+}
+
+static int extend(struct work *w)
+{
+    struct rig *r = w->r;
+    return bad(w, ll_buffer_extend(r->b, ll_buffer_page_count(r->b) + 20, &r->err));
+}
+
+static int nothing(void *ctx, lladd_pageno n, lladd_lsn rec, lladd_lsn base)
+{
+    (void)ctx, (void)n, (void)rec, (void)base;
+    return 0;
+}
+
+static int list(struct work *w)
+{
+    return bad(w, ll_buffer_dirty_each(w->r->b, nothing, NULL, &w->r->err));
+}
+
+static int bulk(struct work *w, bool write)
+{
+    enum { FIRST = 40, N = 4 };
+    struct rig *r = w->r;
+    unsigned char bytes[N * RIG_PAGE];
+    memset(bytes, 0, sizeof bytes);
+    for (uint64_t i = 0; i < N; i++)
+        rig_stamp(bytes + i * RIG_PAGE, RIG_PAGE, FIRST + i, 1, w->value[FIRST + i]);
+    lladd_pageno first = lladd_page_of(FIRST);
+    return bad(w, write ? ll_buffer_bulk_write(r->b, first, N, bytes, true, &r->err)
+                        : ll_buffer_bulk_read(r->b, first, N, bytes, true, &r->err));
+}
+
+static int restore(struct work *w)
+{
+    return bad(w, ll_buffer_dwb_restore(w->r->b, NULL, &w->r->err));
+}
+
+static int reopen(struct work *w)
+{
+    struct rig *r = w->r;
+    if (r->b)
+        ll_buffer_close(r->b);
+    r->b = NULL;
+    memcpy(w->value, w->flushed, sizeof w->value);
+    return bad(w, ll_buffer_open(&r->cfg, &r->b, &r->err));
+}
+
+static int create(struct work *w)
+{
+    struct rig *r = w->r;
+    r->cfg.create = true;
+    int rc = bad(w, ll_buffer_open(&r->cfg, &r->b, &r->err));
+    r->cfg.create = false;
+    w->created = rc == 0;
+    return rc;
+}
+
+static int step(struct work *w)
+{
+    bool more;
+    return bad(w, ll_buffer_step(w->r->b, &more, &w->r->err));
+}
+
+/* Does it again if that makes sense; leaves the function if not. */
+#define DO(call) \
+    do { \
+        int do_rc = (call); \
+        for (int i = 0; do_rc == LLADD_NO_MEMORY && w->patient && i < 3; i++) \
+            do_rc = (call); \
+        if (do_rc != 0) \
+            return do_rc; \
+    } while (0)
+
+static int run(struct work *w)
+{
+    DO(create(w));
+    for (uint64_t n = 0; n < 30; n++)
+        DO(change(w, n));
+    DO(list(w));
+    DO(flush(w));
+    DO(extend(w));
+    for (uint64_t n = 0; n < 40; n++)
+        DO(change(w, (n * 7) % 40));
+    for (uint64_t n = 0; n < 40; n++)
+        DO(look(w, n));
+    DO(flush(w));
+    DO(bulk(w, true));
+    DO(bulk(w, false));
+    for (uint64_t n = 0; n < 40; n++)
+        DO(change(w, n));
+    DO(step(w));
+    DO(flush(w));
+    DO(reopen(w));
+    DO(restore(w));
+    for (uint64_t n = 0; n < 40; n++)
+        DO(look(w, n));
+    for (uint64_t n = 39; n > 0; n--)
+        DO(change(w, n));
+    DO(flush(w));
+    return 0;
+}
+
+static void begin(struct work *w, struct rig *r, int kind)
+{
+    memset(w, 0, sizeof *w);
+    w->r = r;
+    rig_init(r, kind, PAGES);
+    r->cfg.dwb_name = "dwb";
+}
+
+/* With everything in order again, each page has what it was last known to have, or something newer. */
+static void look_back(struct work *w)
+{
+    struct rig *r = w->r;
+    if (r->b)
+        ll_buffer_close(r->b);
+    r->b = NULL;
+    r->cfg.create = false;
+    int rc = ll_buffer_open(&r->cfg, &r->b, &r->err);
+    if (!w->created) {
+        /* Nothing is left of it, unless the device could not even take it back. */
+        ck_assert(rc == LLADD_MISSING_FILE || w->forever);
+        if (rc == 0)
+            ll_buffer_close(r->b);
+        (void)r->base->ops->unlink(r->base, "pages");
+        (void)r->base->ops->unlink(r->base, "dwb");
+        rig_create(r);
+        rc = 0;
+    }
+    ck_assert_int_eq(rc, 0);
+    ck_assert_int_eq(ll_buffer_dwb_restore(r->b, NULL, &r->err), 0);
+    for (uint64_t n = 0; n < ll_buffer_page_count(r->b) && n < ALL; n++)
+        ck_assert_uint_ge(rig_get(r, n), w->flushed[n]);
+    rig_close(r);
+}
+
+/* ---- device calls ---- */
+
+START_TEST(every_device_call_fails)
+{
+    int kind = _i % 2;
+    bool forever = _i >= 2;
+    uint64_t n = 1, fired = 1;
+    for (; fired > 0; n++) {
+        struct rig r;
+        struct work w;
+        begin(&w, &r, kind);
+        w.forever = forever;
+        fault_device_fail(r.fault, n, FAULT_ANY, EIO, forever);
+        int rc = run(&w);
+        fired = fault_device_fired(r.fault);
+        ck_assert_int_eq(rc != 0, fired > 0);
+        ck_assert_uint_le(r.poisoned, 1);
+        if (rc != 0) {
+            enum lladd_root root = lladd_code_root(rc);
+            ck_assert(root == LLADD_ROOT_POISONED || root == LLADD_ROOT_DATA);
+            if (r.b && root == LLADD_ROOT_POISONED && r.poisoned)
+                ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), rc);
+        }
+        fault_device_fail(r.fault, 0, FAULT_ANY, 0, false);
+        look_back(&w);
+    }
+    ck_assert_uint_gt(n, 150);
+}
+END_TEST
+
+/* The lights go out instead. Whether a page is torn is not our business here (that is what images in
+ * the log are for), so only what went through the double-write area is looked at. */
+START_TEST(the_power_goes_at_every_call)
+{
+    bool crashed = true;
+    uint64_t n = 1;
+    for (; crashed; n++) {
+        struct rig r;
+        struct work w;
+        begin(&w, &r, _i);
+        fault_device_crash_at(r.fault, n);
+        int rc = run(&w);
+        crashed = fault_device_crashed(r.fault);
+        ck_assert_int_eq(rc != 0, crashed);
+        if (r.b)
+            ll_buffer_close(r.b);
+        r.b = NULL;
+        fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, n, true});
+        rc = ll_buffer_open(&r.cfg, &r.b, &r.err);
+        if (rc == 0 && w.flushed[0] != 0) {
+            ck_assert_int_eq(ll_buffer_dwb_restore(r.b, NULL, &r.err), 0);
+            for (uint64_t p = 0; p < ll_buffer_page_count(r.b); p += 3)
+                ck_assert_uint_ge(rig_get(&r, p), p < ALL ? w.flushed[p] : 0);
+        } else if (rc != 0) {
+            ck_assert_uint_eq(w.flushed[0], 0);
+        }
+        rig_close(&r);
+    }
+    ck_assert_uint_gt(n, 150);
+}
+END_TEST
+
+/* ---- allocations ---- */
+
+START_TEST(every_allocation_fails)
+{
+    int kind = _i % 2;
+    bool forever = _i >= 2;
+    uint64_t n = 1, fired = 1, survived = 0;
+    for (; fired > 0; n++) {
+        struct rig r;
+        struct work w;
+        begin(&w, &r, kind);
+        w.patient = !forever;
+        w.forever = forever;
+        fault_alloc_fail(&r.mem, n, forever);
+        int rc = run(&w);
+        fired = fault_alloc_fired(&r.mem);
+        ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
+        ck_assert(rc == 0 || forever); /* once is no reason to give up */
+        ck_assert_uint_eq(r.poisoned, 0);
+        survived += rc == 0;
+        fault_alloc_fail(&r.mem, 0, false);
+        if (rc != 0 && r.b) { /* it can go on as if nothing had been */
+            ck_assert_int_eq(flush(&w), 0);
+            for (uint64_t p = 0; p < ll_buffer_page_count(r.b) && p < ALL; p++)
+                ck_assert_int_eq(look(&w, p), 0);
+        }
+        look_back(&w);
+    }
+    ck_assert_uint_gt(n, 8);
+    ck_assert_uint_gt(survived, forever ? 0 : 8);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("buffer: faults");
+    TCase *t = tcase_create("every n");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, every_device_call_fails, 0, 4);
+    tcase_add_loop_test(t, the_power_goes_at_every_call, 0, RIG_HEAP_FILES);
+    tcase_add_loop_test(t, every_allocation_fails, 0, 4);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Nobody sees a page from the disk that is not the page he asked for (BUF-2): not one with a flipped
+ * bit, not a torn one, not another page or another database's page; but a page of zeros is one that
+ * was never formatted. What cannot be verified is repaired, or named.
+ */
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGES = 8, SECTOR = 512, SECTORS = RIG_PAGE / SECTOR };
+
+/* ---- the function ---- */
+
+static void make_page(unsigned char *page, uint64_t n, uint64_t lsn, uint64_t value)
+{
+    memset(page, 0, RIG_PAGE);
+    rig_stamp(page, RIG_PAGE, n, lsn, value);
+    lladd_put32(page, ll_page_crc(RIG_SALT, lladd_page_of(n), page, RIG_PAGE));
+}
+
+static int verify(uint32_t salt, uint64_t n, const unsigned char *page, struct lladd_error *err)
+{
+    return ll_page_verify(salt, lladd_page_of(n), page, RIG_PAGE, "pages", err);
+}
+
+START_TEST(every_bit_counts)
+{
+    unsigned char page[RIG_PAGE];
+    struct lladd_error err;
+    make_page(page, 42, 1000, 7);
+    ck_assert_int_eq(verify(RIG_SALT, 42, page, &err), 0);
+    for (unsigned bit = 0; bit < 8 * RIG_PAGE; bit++) {
+        page[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        ck_assert_int_eq(verify(RIG_SALT, 42, page, &err), LLADD_CORRUPT_PAGE);
+        page[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    ck_assert_uint_eq(err.page.v, 42);
+    ck_assert_ptr_nonnull(strstr(err.message, "\"pages\": page 42 has checksum"));
+}
+END_TEST
+
+START_TEST(identity_counts)
+{
+    unsigned char page[RIG_PAGE];
+    struct lladd_error err;
+    make_page(page, 42, 1000, 7);
+    ck_assert_int_eq(verify(RIG_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
+    ck_assert_ptr_nonnull(strstr(err.message, "in the place of page 43 stands page 42"));
+    ck_assert_int_eq(verify(RIG_SALT + 1, 42, page, &err), LLADD_CORRUPT_PAGE);
+    /* A checksum made for the right place does not help a page that says it is another. */
+    lladd_put32(page, ll_page_crc(RIG_SALT, lladd_page_of(43), page, RIG_PAGE));
+    ck_assert_int_eq(verify(RIG_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
+}
+END_TEST
+
+START_TEST(zeros_are_a_page)
+{
+    unsigned char page[RIG_PAGE];
+    memset(page, 0, sizeof page);
+    ck_assert_int_eq(verify(RIG_SALT, 0, page, NULL), 0);
+    ck_assert_int_eq(verify(RIG_SALT, 99, page, NULL), 0);
+    page[RIG_PAGE - 1] = 1;
+    ck_assert_int_eq(verify(RIG_SALT, 99, page, NULL), LLADD_CORRUPT_PAGE);
+}
+END_TEST
+
+/* ---- reading ---- */
+
+/* Every way in which the sectors of a page can be old and new, but for the two that are whole. */
+START_TEST(a_page_torn_anywhere)
+{
+    struct rig r;
+    unsigned char old[RIG_PAGE], new[RIG_PAGE], torn[RIG_PAGE];
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 3, 1);
+    rig_flush(&r);
+    make_page(old, 3, 1000, 1);
+    make_page(new, 3, 1010, 2);
+    for (unsigned mask = 1; mask < (1u << SECTORS) - 1; mask++) {
+        for (unsigned i = 0; i < SECTORS; i++)
+            memcpy(torn + i * SECTOR, (mask >> i & 1 ? new : old) + i * SECTOR, SECTOR);
+        rig_poke(&r, 3 * RIG_PAGE, torn, RIG_PAGE);
+        ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(3), 1), 0);
+        ck_assert_int_eq(rig_try(&r, 3, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+        ck_assert_uint_eq(r.err.page.v, 3);
+    }
+    ck_assert_uint_eq(rig_stats(&r).frames_used, 0); /* nothing is kept of what failed */
+    rig_poke(&r, 3 * RIG_PAGE, new, RIG_PAGE);
+    ck_assert_uint_eq(rig_get(&r, 3), 2);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(a_page_in_the_wrong_place)
+{
+    struct rig r;
+    unsigned char page[RIG_PAGE];
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 1, 11);
+    rig_put(&r, 2, 22);
+    rig_flush(&r);
+    rig_peek(&r, 1 * RIG_PAGE, page, RIG_PAGE);
+    rig_poke(&r, 2 * RIG_PAGE, page, RIG_PAGE);
+    rig_reopen(&r);
+    ck_assert_uint_eq(rig_get(&r, 1), 11);
+    ck_assert_int_eq(rig_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_ptr_nonnull(strstr(r.err.message, "stands page 1"));
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(another_databases_file)
+{
+    struct rig r;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 11);
+    rig_flush(&r);
+    r.cfg.salt ^= 1;
+    rig_reopen(&r);
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    rig_close(&r);
+}
+END_TEST
+
+/* The file ends in the middle of a page: that page exists, and is damaged, unless it is zeros. */
+START_TEST(a_file_cut_short)
+{
+    struct rig r;
+    rig_open(&r, _i, PAGES);
+    for (uint64_t n = 0; n < 3; n++)
+        rig_put(&r, n, n + 1);
+    rig_flush(&r);
+    struct lladd_file *file;
+    ck_assert_int_eq(r.base->ops->open(r.base, "pages", 0, &file), 0);
+    ck_assert_int_eq(r.base->ops->truncate(r.base, file, 2 * RIG_PAGE + 100), 0);
+    rig_reopen(&r);
+    ck_assert_uint_eq(ll_buffer_page_count(r.b), 3);
+    ck_assert_uint_eq(rig_get(&r, 1), 2);
+    ck_assert_int_eq(rig_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    /* Growing does not make zeros, which would be valid, of what is left of it. */
+    ck_assert_int_eq(ll_buffer_extend(r.b, 5, &r.err), 0);
+    ck_assert_int_eq(rig_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(rig_get(&r, 4), 0);
+    ck_assert_int_eq(r.base->ops->truncate(r.base, file, RIG_PAGE), 0);
+    ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
+    rig_reopen(&r);
+    ck_assert_int_eq(rig_try(&r, 1, LL_FIX_SHARED), LLADD_OUT_OF_RANGE);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(a_device_that_cannot_read)
+{
+    struct rig r;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 5);
+    rig_flush(&r);
+    rig_reopen(&r);
+    fault_device_fail(r.fault, 1, FAULT_PREAD, EIO, false);
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), LLADD_READ_FAILED);
+    ck_assert_int_eq(r.err.sys_errno, EIO);
+    ck_assert_uint_eq(r.err.page.v, 0);
+    ck_assert_ptr_nonnull(strstr(r.err.message, "read page 0 of \"pages\""));
+    test_world_fail_at(&r.world, "buffer.load", 1, EIO);
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_READ_FAILED);
+    ck_assert_uint_eq(rig_stats(&r).frames_used, 0);
+    ck_assert_uint_eq(rig_get(&r, 0), 5); /* the frame was left free, the page can be read later */
+    ck_assert_uint_eq(r.poisoned, 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- redo ---- */
+
+START_TEST(redo_gets_damaged_pages_as_zeros)
+{
+    struct rig r;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 5);
+    rig_put(&r, 1, 6);
+    rig_flush(&r);
+    rig_poke(&r, 700, "x", 1);
+    rig_reopen(&r);
+    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO;
+    struct ll_frame *f = rig_fix(&r, 0, how);
+    ck_assert_uint_eq(f->flags, LL_FRAME_BASELESS);
+    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), 0);
+    ck_assert_uint_eq(ll_page_lsn(f->page.bytes).v, 0);
+    rig_unfix(&r, f, how);
+    f = rig_fix(&r, 1, how);
+    ck_assert_uint_eq(f->flags, 0);
+    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), 6);
+    rig_unfix(&r, f, how);
+    f = rig_fix(&r, 9, how); /* beyond the end */
+    ck_assert_uint_eq(f->flags, 0);
+    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), 0);
+    rig_unfix(&r, f, how);
+    ck_assert_uint_eq(ll_buffer_page_count(r.b), 10);
+    /* The mark stays until the page gets a base, or is made fresh. */
+    f = rig_fix(&r, 0, how);
+    ck_assert_uint_eq(f->flags, LL_FRAME_BASELESS);
+    rig_unfix(&r, f, how);
+    f = rig_fix(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
+    ck_assert_uint_eq(f->flags, 0);
+    rig_unfix(&r, f, how);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- repair ---- */
+
+static struct {
+    int rc;
+    uint64_t calls;
+    uint64_t since;
+} mechanic;
+
+static int repair(void *ctx, lladd_pageno n, unsigned char *bytes, lladd_lsn *rec,
+                  struct lladd_error *err)
+{
+    (void)ctx;
+    mechanic.calls++;
+    ck_assert_int_eq(err->code, LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(err->page.v, n.v);
+    if (mechanic.rc != 0)
+        return ll_fail_page(err, mechanic.rc, n, "beyond repair");
+    memset(bytes, 0, RIG_PAGE);
+    rig_stamp(bytes, RIG_PAGE, n.v, 990, 99);
+    ll_page_set_base(bytes, lladd_lsn_of(900));
+    rec->v = mechanic.since;
+    return 0;
+}
+
+START_TEST(damaged_pages_are_repaired)
+{
+    struct rig r;
+    memset(&mechanic, 0, sizeof mechanic);
+    mechanic.since = 950;
+    rig_init(&r, _i, PAGES);
+    r.cfg.repair = repair;
+    rig_create(&r);
+    rig_put(&r, 1, 5);
+    rig_flush(&r);
+    rig_poke(&r, RIG_PAGE + 700, "x", 1);
+    rig_reopen(&r);
+    mechanic.rc = LLADD_CORRUPT_PAGE;
+    ck_assert_int_eq(rig_try(&r, 1, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_str_eq(r.err.message, "beyond repair");
+    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
+    mechanic.rc = 0;
+    ck_assert_uint_eq(rig_get(&r, 1), 99);
+    ck_assert_uint_eq(mechanic.calls, 2);
+    ck_assert_uint_eq(rig_stats(&r).repairs, 1);
+    /* It is dirty from where the mechanic said, and has the base he found. */
+    struct rig_dirty d;
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 1);
+    ck_assert_uint_eq(d.at[0].page, 1);
+    ck_assert_uint_eq(d.at[0].rec, 950);
+    ck_assert_uint_eq(d.at[0].base, 900);
+    rig_flush(&r);
+    ck_assert_uint_eq(rig_stored(&r, 1), 99);
+    rig_reopen(&r);
+    ck_assert_uint_eq(rig_get(&r, 1), 99);
+    ck_assert_uint_eq(mechanic.calls, 2);
+    rig_close(&r);
+}
+END_TEST
+
+static int refuse(void *ctx, struct ll_frame *f, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)f;
+    return ll_fail(err, LLADD_WRONG_TYPE, "no");
+}
+
+/* A page that is repaired, and then refused by its type, leaves nothing dirty behind. */
+START_TEST(repaired_in_vain)
+{
+    struct rig r;
+    memset(&mechanic, 0, sizeof mechanic);
+    rig_init(&r, _i, PAGES);
+    r.cfg.repair = repair;
+    r.cfg.loaded = refuse;
+    rig_create(&r);
+    rig_poke(&r, 700, "x", 1);
+    rig_reopen(&r);
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), LLADD_WRONG_TYPE);
+    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
+    struct rig_dirty d;
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 0);
+    rig_close(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("buffer: verification");
+    TCase *t = tcase_create("ll_page_verify");
+    tcase_add_test(t, every_bit_counts);
+    tcase_add_test(t, identity_counts);
+    tcase_add_test(t, zeros_are_a_page);
+    suite_add_tcase(s, t);
+    t = tcase_create("reading");
+    tcase_add_loop_test(t, a_page_torn_anywhere, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_page_in_the_wrong_place, 0, RIG_KINDS);
+    tcase_add_loop_test(t, another_databases_file, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_file_cut_short, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_device_that_cannot_read, 0, RIG_KINDS);
+    tcase_add_loop_test(t, redo_gets_damaged_pages_as_zeros, 0, RIG_KINDS);
+    tcase_add_loop_test(t, damaged_pages_are_repaired, 0, RIG_KINDS);
+    tcase_add_loop_test(t, repaired_in_vain, 0, RIG_KINDS);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

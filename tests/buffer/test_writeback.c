@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Dirty pages reach the disk when they should and no earlier: never before their log record (BUF-1,
+ * watched by the rig's checker in every test), in large writes, and with a dirty-page table that at
+ * every moment names whatever a crash could take (BUF-4, BUF-5). A write that fails is the end, said
+ * aloud; a log that fails is not.
+ */
+#include "rig.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { PAGES = 64 };
+
+static void check_min(struct rig *r, uint64_t rec, uint64_t base)
+{
+    lladd_lsn a, b;
+    ll_buffer_dirty_min(r->b, &a, &b);
+    ck_assert_uint_eq(a.v, rec);
+    ck_assert_uint_eq(b.v, base);
+}
+
+static int flush(struct rig *r, uint64_t rec_below, uint64_t base_below)
+{
+    return ll_buffer_flush(r->b, lladd_lsn_of(rec_below), lladd_lsn_of(base_below), &r->err);
+}
+
+/* ---- the dirty-page table ---- */
+
+START_TEST(a_page_is_dirty_from_its_first_change)
+{
+    struct rig r;
+    struct rig_dirty d;
+    rig_open(&r, _i, PAGES);
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 0);
+    check_min(&r, UINT64_MAX, UINT64_MAX);
+    uint64_t first = rig_put(&r, 5, 1);
+    rig_put(&r, 5, 2);
+    uint64_t other = rig_put(&r, 3, 1);
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 2);
+    ck_assert_uint_eq(d.at[0].page, 5);
+    ck_assert_uint_eq(d.at[0].rec, first);
+    ck_assert_uint_eq(d.at[0].base, first); /* it has no base yet */
+    ck_assert_uint_eq(d.at[1].rec, other);
+    check_min(&r, first, first);
+    rig_flush(&r);
+    check_min(&r, UINT64_MAX, UINT64_MAX);
+    uint64_t again = rig_put(&r, 5, 3);
+    check_min(&r, again, again);
+    rig_close(&r);
+}
+END_TEST
+
+/* BUF-5: the base is the one in the header; with pages that are never torn, recLSN. */
+START_TEST(the_base_is_in_the_header)
+{
+    struct rig r;
+    struct rig_dirty d;
+    rig_open(&r, _i, PAGES);
+    uint64_t base = rig_format(&r, 0, 1);
+    rig_flush(&r);
+    uint64_t rec = rig_put(&r, 0, 2);
+    check_min(&r, rec, base);
+    uint64_t image = rig_format(&r, 0, 3); /* a new base, for a page that is dirty already */
+    check_min(&r, rec, image);
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 1);
+    ck_assert_uint_eq(d.at[0].base, image);
+    rig_flush(&r);
+    r.cfg.no_images = true;
+    rig_reopen(&r);
+    rec = rig_put(&r, 0, 4);
+    check_min(&r, rec, rec);
+    rig_close(&r);
+}
+END_TEST
+
+static int stop_at_two(void *ctx, lladd_pageno n, lladd_lsn rec, lladd_lsn base)
+{
+    (void)n, (void)rec, (void)base;
+    return ++*(int *)ctx == 2 ? LLADD_END : 0;
+}
+
+START_TEST(listing_stops_when_told)
+{
+    struct rig r;
+    rig_open(&r, _i, PAGES);
+    for (uint64_t n = 0; n < 5; n++)
+        rig_put(&r, n, n);
+    int calls = 0;
+    ck_assert_int_eq(ll_buffer_dirty_each(r.b, stop_at_two, &calls, &r.err), LLADD_END);
+    ck_assert_int_eq(calls, 2);
+    rig_close(&r);
+}
+END_TEST
+
+/* Written is not durable: what eviction has written stays in the table until a sync. */
+START_TEST(in_flight_until_synced)
+{
+    struct rig r;
+    struct rig_dirty d;
+    rig_open(&r, _i, PAGES);
+    uint64_t base = rig_format(&r, 0, 1);
+    rig_flush(&r);
+    uint64_t first = rig_put(&r, 0, 2);
+    uint64_t syncs = rig_stats(&r).syncs;
+    struct ll_frame *held[4 * PAGES]; /* all others, so that it is this page that has to go */
+    unsigned n = 0;
+    while (rig_stats(&r).in_flight == 0 && n < 4 * PAGES) {
+        held[n] = rig_fix(&r, n + 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
+        n++;
+    }
+    while (n > 0)
+        rig_unfix(&r, held[--n], LL_FIX_EXCLUSIVE);
+    ck_assert_uint_eq(rig_stats(&r).in_flight, 1);
+    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
+    ck_assert_uint_eq(rig_stored(&r, 0), 2);
+    ck_assert_uint_eq(rig_stats(&r).syncs, syncs);
+    check_min(&r, first, base);
+
+    /* Changed once more, it counts twice. */
+    uint64_t second = rig_put(&r, 0, 3);
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 2);
+    ck_assert_uint_eq(d.at[0].page, 0);
+    ck_assert_uint_eq(d.at[0].rec, second);
+    ck_assert_uint_eq(d.at[1].page, 0);
+    ck_assert_uint_eq(d.at[1].rec, first);
+    check_min(&r, first, base);
+
+    ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0);
+    ck_assert_uint_eq(rig_stats(&r).in_flight, 0);
+    ck_assert_uint_eq(rig_stats(&r).syncs, syncs + 1);
+    check_min(&r, second, base);
+    ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0); /* nothing was written since */
+    ck_assert_uint_eq(rig_stats(&r).syncs, syncs + 1);
+    rig_close(&r);
+}
+END_TEST
+
+/* What an earlier process wrote and did not sync is synced with the first flush. */
+START_TEST(the_first_sync_is_never_skipped)
+{
+    struct rig r;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 1);
+    rig_flush(&r);
+    rig_reopen(&r);
+    rig_flush(&r);
+    ck_assert_uint_eq(rig_stats(&r).syncs, 1);
+    rig_flush(&r);
+    ck_assert_uint_eq(rig_stats(&r).syncs, 1);
+    rig_close(&r);
+}
+END_TEST
+
+/* The set in flight is limited: a cache that writes and writes syncs now and then by itself. */
+START_TEST(in_flight_is_limited)
+{
+    struct rig r;
+    rig_open(&r, _i, PAGES);
+    for (uint64_t n = 0; n < 20 * PAGES; n++)
+        rig_put(&r, n, n);
+    struct ll_buffer_stats s = rig_stats(&r);
+    ck_assert_uint_gt(s.syncs, 10);
+    ck_assert_uint_lt(s.in_flight, 2 * PAGES);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- flush ---- */
+
+START_TEST(flush_writes_what_matches)
+{
+    struct rig r;
+    struct rig_dirty d;
+    rig_open(&r, _i, PAGES);
+    uint64_t base = rig_format(&r, 7, 1);
+    rig_flush(&r);
+    uint64_t a = rig_put(&r, 1, 11);
+    uint64_t b = rig_put(&r, 2, 22);
+    rig_put(&r, 7, 77);
+    ck_assert_int_eq(flush(&r, a, base), 0); /* nothing is that old */
+    ck_assert_uint_eq(rig_stats(&r).dirty, 3);
+    ck_assert_int_eq(flush(&r, b, 0), 0);
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 2);
+    ck_assert_uint_eq(rig_stored(&r, 1), 11);
+    ck_assert_uint_eq(rig_stored(&r, 2), 0);
+    ck_assert_int_eq(flush(&r, 0, base + 1), 0); /* by the age of its base */
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 1);
+    ck_assert_uint_eq(d.at[0].page, 2);
+    ck_assert_uint_eq(rig_stored(&r, 7), 77);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(neighbours_go_out_together)
+{
+    struct rig r;
+    rig_open(&r, _i, 8 * PAGES); /* so that a batch is as long as it gets */
+    static const uint64_t pages[] = {9, 3, 1, 8, 2, 20, 10};
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        rig_put(&r, pages[i], pages[i] + 1);
+    rig_flush(&r);
+    struct ll_buffer_stats s = rig_stats(&r);
+    ck_assert_uint_eq(s.pages_written, 7);
+    ck_assert_uint_eq(s.writes, 3); /* 1 2 3, 8 9 10, 20 */
+    ck_assert_uint_eq(r.checker.page_writes, 3);
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        ck_assert_uint_eq(rig_stored(&r, pages[i]), pages[i] + 1);
+    rig_close(&r);
+}
+END_TEST
+
+/* More than one portion. */
+START_TEST(flush_of_many_pages)
+{
+    enum { MANY = 5000 };
+    struct rig r;
+    rig_open(&r, _i, MANY + 100);
+    for (uint64_t n = 0; n < MANY; n++)
+        rig_put(&r, (n * 1237) % MANY, n + 1);
+    ck_assert_uint_eq(rig_stats(&r).dirty, MANY);
+    rig_flush(&r);
+    struct ll_buffer_stats s = rig_stats(&r);
+    ck_assert_uint_eq(s.dirty, 0);
+    ck_assert_uint_eq(s.in_flight, 0);
+    ck_assert_uint_eq(s.pages_written, MANY);
+    for (uint64_t n = 0; n < MANY; n++)
+        ck_assert_uint_eq(rig_stored(&r, (n * 1237) % MANY), n + 1);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- the gate ---- */
+
+START_TEST(the_log_is_forced_first)
+{
+    struct rig r;
+    rig_open(&r, _i, PAGES);
+    uint64_t last = 0;
+    for (uint64_t n = 0; n < 5; n++)
+        last = rig_put(&r, n, n);
+    ck_assert_uint_eq(r.gate.durable, 0);
+    rig_flush(&r);
+    ck_assert_uint_eq(r.gate.durable, last + 1); /* so far and no further */
+    ck_assert_uint_eq(r.gate.forces, 1);
+    r.gate.durable = r.gate.tail = 5000;
+    rig_put(&r, 0, 9);
+    r.gate.durable = r.gate.tail;
+    rig_flush(&r);
+    ck_assert_uint_eq(r.gate.forces, 1); /* it was durable */
+    rig_close(&r);
+}
+END_TEST
+
+/* If the log cannot be forced nothing is written, and nothing is forgotten. */
+START_TEST(a_gate_that_fails)
+{
+    struct rig r;
+    struct rig_dirty before, after;
+    rig_open(&r, _i, PAGES);
+    for (uint64_t n = 0; n < 5; n++)
+        rig_put(&r, n, n + 1);
+    rig_dirty(&r, &before);
+    r.gate.fails = LLADD_NO_SPACE;
+    ck_assert_int_eq(flush(&r, UINT64_MAX, UINT64_MAX), LLADD_NO_SPACE);
+    ck_assert_uint_eq(r.err.lsn.v, 1040);
+    ck_assert_uint_eq(r.checker.page_writes, 0);
+    ck_assert_uint_eq(r.poisoned, 0);
+    rig_dirty(&r, &after);
+    ck_assert_uint_eq(after.n, 5);
+    for (unsigned i = 0; i < 5; i++) {
+        for (unsigned k = 0; k < 5; k++) {
+            if (after.at[i].page == before.at[k].page)
+                ck_assert_uint_eq(after.at[i].rec, before.at[k].rec);
+        }
+    }
+    for (uint64_t n = 0; n < 5; n++)
+        ck_assert_uint_eq(rig_get(&r, n), n + 1);
+    r.gate.fails = 0;
+    rig_flush(&r);
+    for (uint64_t n = 0; n < 5; n++)
+        ck_assert_uint_eq(rig_stored(&r, n), n + 1);
+    rig_close(&r);
+}
+END_TEST
+
+/* A cache full of pages that may not be written cannot take more. */
+START_TEST(a_gate_that_fails_eviction)
+{
+    struct rig r;
+    rig_open(&r, _i, PAGES);
+    r.gate.fails = LLADD_NO_SPACE;
+    uint64_t n = 0;
+    int rc = 0;
+    while (rc == 0 && n < 4 * PAGES) {
+        struct ll_frame *f;
+        rc = ll_buffer_fix(r.b, lladd_page_of(n), LL_FIX_EXCLUSIVE | LL_FIX_FRESH, &f, &r.err);
+        if (rc == 0) {
+            rig_change(&r, f, n + 1);
+            rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+            n++;
+        }
+    }
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    ck_assert_uint_eq(ll_buffer_page_count(r.b), n);
+    for (uint64_t i = 0; i < n; i++)
+        ck_assert_uint_eq(rig_get(&r, i), i + 1);
+    r.gate.fails = 0;
+    for (; n < 4 * PAGES; n++)
+        rig_put(&r, n, n + 1);
+    for (uint64_t i = 0; i < n; i++)
+        ck_assert_uint_eq(rig_get(&r, i), i + 1);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- copies ---- */
+
+struct flushed {
+    uint64_t calls;
+};
+
+static void on_flushed(void *ctx, struct lladd_page *copy, void *private_)
+{
+    (void)ctx;
+    if (private_) {
+        ((struct flushed *)private_)->calls++;
+        lladd_put64(copy->bytes + LLADD_PAGE_HEADER, lladd_get64(copy->bytes + 40));
+    }
+}
+
+static void keep_private(void *ctx, struct ll_frame *f)
+{
+    (void)ctx;
+    f->private_ = NULL;
+}
+
+/* `flushed` may change what is written, not what is cached; the checksum is made afterwards. */
+START_TEST(the_page_type_sees_the_copy)
+{
+    struct rig r;
+    struct flushed seen = {0};
+    rig_init(&r, _i, PAGES);
+    r.cfg.flushed = on_flushed;
+    r.cfg.evicted = keep_private;
+    rig_create(&r);
+    rig_put(&r, 0, 5);
+    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_EXCLUSIVE);
+    f->private_ = &seen;
+    lladd_put64(f->page.bytes + LLADD_PAGE_HEADER, 6);
+    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    rig_flush(&r);
+    ck_assert_uint_eq(seen.calls, 1);
+    ck_assert_uint_eq(rig_stored(&r, 0), 5);
+    f = rig_fix(&r, 0, LL_FIX_SHARED);
+    ck_assert_uint_eq(lladd_get64(f->page.bytes + LLADD_PAGE_HEADER), 6);
+    rig_unfix(&r, f, LL_FIX_SHARED);
+    rig_close(&r);
+}
+END_TEST
+
+/* A page that was made fresh and dirty, and not formatted, is a page of zeros on the disk as well. */
+START_TEST(zeros_stay_zeros)
+{
+    struct rig r;
+    unsigned char page[RIG_PAGE];
+    rig_open(&r, _i, PAGES);
+    struct ll_frame *f = rig_fix(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
+    ll_buffer_dirty(r.b, f, lladd_lsn_of(0)); /* a frontier of nothing is as old as can be */
+    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    check_min(&r, 1, 1);
+    rig_flush(&r);
+    rig_peek(&r, 3 * RIG_PAGE, page, RIG_PAGE);
+    for (unsigned i = 0; i < RIG_PAGE; i++)
+        ck_assert_uint_eq(page[i], 0);
+    rig_reopen(&r);
+    ck_assert_uint_eq(rig_get(&r, 3), 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- background work, in the caller ---- */
+
+START_TEST(steps_keep_clean_pages_ahead)
+{
+    struct rig r;
+    rig_open(&r, _i, 8 * PAGES);
+    bool more = true;
+    rig_put(&r, 0, 0);
+    ck_assert_int_eq(ll_buffer_step(r.b, &more, &r.err), 0);
+    ck_assert(!more); /* a cache with room needs no writing (NO-FORCE) */
+    ck_assert_uint_eq(rig_stats(&r).writes, 0);
+    uint64_t n = 1;
+    for (; rig_stats(&r).evictions == 0; n++)
+        rig_put(&r, n, n);
+    for (int pass = 0; pass < 20; pass++, n++) { /* fix new pages: the marks wear off */
+        rig_put(&r, n, n);
+        more = true;
+        for (int i = 0; more && i < 1000; i++)
+            ck_assert_int_eq(ll_buffer_step(r.b, &more, &r.err), 0);
+        ck_assert(!more);
+    }
+    struct ll_buffer_stats s = rig_stats(&r);
+    ck_assert_uint_le(s.dirty * 8, s.frames_used + 8);
+    uint64_t written = s.writes;
+    for (int i = 0; i < PAGES / 2; i++)
+        rig_try(&r, (uint64_t)i, LL_FIX_SHARED); /* finds clean frames: nobody who misses writes */
+    ck_assert_uint_eq(rig_stats(&r).writes, written);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- poison ---- */
+
+static void check_poisoned(struct rig *r)
+{
+    bool more;
+    lladd_lsn all = lladd_lsn_of(UINT64_MAX);
+    unsigned char page[RIG_PAGE];
+    memset(page, 0, sizeof page);
+    ck_assert_uint_eq(r->poisoned, 1);
+    ck_assert_int_eq(rig_try(r, 0, LL_FIX_SHARED), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(r->err.sys_errno, EIO);
+    ck_assert_int_eq(rig_try(r, 0, LL_FIX_EXCLUSIVE), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(ll_buffer_flush(r->b, all, all, &r->err), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(ll_buffer_sync(r->b, &r->err), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(ll_buffer_step(r->b, &more, &r->err), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(ll_buffer_extend(r->b, 1000, &r->err), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(ll_buffer_drop(r->b, lladd_page_of(0), 1), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(ll_buffer_bulk_write(r->b, lladd_page_of(0), 1, page, true, &r->err),
+                     LLADD_WRITE_FAILED);
+    ck_assert_int_eq(ll_buffer_bulk_read(r->b, lladd_page_of(0), 1, page, true, &r->err),
+                     LLADD_WRITE_FAILED);
+    ck_assert_int_eq(ll_buffer_dwb_restore(r->b, NULL, &r->err), LLADD_WRITE_FAILED);
+    ll_buffer_prefetch(r->b, lladd_page_of(0), 1);
+    ck_assert_uint_eq(r->poisoned, 1);
+}
+
+/* _i / RIG_KINDS: what fails. */
+START_TEST(a_failed_write_or_sync_is_the_end)
+{
+    static const unsigned kinds[] = {FAULT_PWRITEV, FAULT_SYNC};
+    static const char *const points[] = {"buffer.write.before", "buffer.write.after",
+                                         "buffer.sync.before"};
+    struct rig r;
+    int what = _i / RIG_KINDS;
+    rig_open(&r, _i % RIG_KINDS, PAGES);
+    uint64_t rec = rig_put(&r, 0, 1);
+    if (what < 2)
+        fault_device_fail(r.fault, 1, kinds[what], EIO, false);
+    else
+        test_world_fail_at(&r.world, points[what - 2], 1, EIO);
+    ck_assert_int_eq(flush(&r, UINT64_MAX, UINT64_MAX), LLADD_WRITE_FAILED);
+    ck_assert_ptr_nonnull(strstr(r.err.message, "\"pages\""));
+    check_poisoned(&r);
+    check_min(&r, rec, rec); /* whoever asks is told that the page is not safe */
+    rig_close(&r);
+}
+END_TEST
+
+/* A full disk is no better: the page would have to be written. */
+START_TEST(no_space_for_a_page_is_the_end)
+{
+    struct rig r;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 1);
+    fault_device_capacity(r.fault, fault_device_bytes(r.fault));
+    ck_assert_int_eq(flush(&r, UINT64_MAX, UINT64_MAX), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(r.err.sys_errno, ENOSPC);
+    ck_assert_uint_eq(r.poisoned, 1);
+    rig_close(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("buffer: writing back");
+    TCase *t = tcase_create("both providers, both devices");
+    tcase_add_loop_test(t, a_page_is_dirty_from_its_first_change, 0, RIG_KINDS);
+    tcase_add_loop_test(t, the_base_is_in_the_header, 0, RIG_KINDS);
+    tcase_add_loop_test(t, listing_stops_when_told, 0, RIG_KINDS);
+    tcase_add_loop_test(t, in_flight_until_synced, 0, RIG_KINDS);
+    tcase_add_loop_test(t, the_first_sync_is_never_skipped, 0, RIG_KINDS);
+    tcase_add_loop_test(t, in_flight_is_limited, 0, RIG_KINDS);
+    tcase_add_loop_test(t, flush_writes_what_matches, 0, RIG_KINDS);
+    tcase_add_loop_test(t, neighbours_go_out_together, 0, RIG_KINDS);
+    tcase_add_loop_test(t, flush_of_many_pages, 0, RIG_HEAP_FILES);
+    tcase_add_loop_test(t, the_log_is_forced_first, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_gate_that_fails, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_gate_that_fails_eviction, 0, RIG_KINDS);
+    tcase_add_loop_test(t, the_page_type_sees_the_copy, 0, RIG_KINDS);
+    tcase_add_loop_test(t, zeros_stay_zeros, 0, RIG_KINDS);
+    tcase_add_loop_test(t, steps_keep_clean_pages_ahead, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_failed_write_or_sync_is_the_end, 0, 5 * RIG_KINDS);
+    tcase_add_loop_test(t, no_space_for_a_page_is_the_end, 0, RIG_KINDS);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

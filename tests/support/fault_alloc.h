@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef SUPPORT_FAULT_ALLOC_H
+#define SUPPORT_FAULT_ALLOC_H
+/*
+ * An allocator that fails when it is told to, counts what is out, and fills fresh memory with 0xa5
+ * so that nobody lives on zeros by luck.
+ *
+ *     struct fault_alloc fa;
+ *     fault_alloc_init(&fa);
+ *     options.allocator = &fa.mem;
+ *     for (uint64_t n = 1;; n++) {
+ *         fault_alloc_fail(&fa, n, false);
+ *         ... run: success or LLADD_NO_MEMORY, then close everything ...
+ *         ck_assert_uint_eq(fault_alloc_live(&fa), 0);
+ *         if (fault_alloc_fired(&fa) == 0)
+ *             break;
+ *     }
+ *
+ * alloc and resize count; release does not. A failed resize leaves the block as it was. Releasing
+ * what did not come from here, or twice, ends the test. Threads: any.
+ */
+#include <lladd/device.h>
+
+struct fault_alloc {
+    struct lladd_allocator mem; /* what the code under test gets */
+    uint64_t calls;
+    uint64_t fail_from;
+    uint64_t fail_to;
+    uint64_t fired;
+    uint64_t live_blocks;
+    uint64_t live_bytes;
+    uint64_t peak_bytes;
+};
+
+void fault_alloc_init(struct fault_alloc *);
+/* The n-th call from now fails, and with `forever` every later one; n = 0: none. Also resets
+ * fired. */
+void fault_alloc_fail(struct fault_alloc *, uint64_t n, bool forever);
+uint64_t fault_alloc_fired(const struct fault_alloc *);
+uint64_t fault_alloc_calls(const struct fault_alloc *);
+uint64_t fault_alloc_live(const struct fault_alloc *); /* blocks not released: leaks, at the end */
+uint64_t fault_alloc_bytes(const struct fault_alloc *);
+uint64_t fault_alloc_peak(const struct fault_alloc *);
+
+#endif

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""symbols.py exports <shared library>: it exports lladd_* and nothing else, and something.
+symbols.py globals <archive>: no object in it has variables that can be written, so that nothing is
+shared by two databases in one process.
+symbols.py selftest <c compiler>: both find what they look for."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+
+def run(*command):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def foreign_exports(library):
+    names = [line.split()[-1].split("@")[0]
+             for line in run("nm", "-D", "--defined-only", library).splitlines()]
+    ours = [name for name in names if name.startswith("lladd_")]
+    return len(ours), [name for name in names
+                       if not name.startswith("lladd_") and not name.startswith("LLADD_")]
+
+
+# Writable at run time; .data.rel.ro holds constants with addresses in them.
+WRITABLE = re.compile(r"^\.(data|bss|tdata|tbss)(?!\.rel\.ro)(\.|$)")
+
+
+def writable_symbols(archive):
+    """(object, symbol) for each variable that can be written."""
+    found, obj, objects = [], "?", 0
+    for line in run("objdump", "-t", archive).splitlines():
+        if ":     file format" in line:
+            obj = line.split(":")[0]
+            objects += 1
+            continue
+        # Address, seven columns of flags, section, size, name. Flag 5 is d for a section's own
+        # symbol, which stands for nothing.
+        match = re.match(r"[0-9a-f]+ (.{7}) (\S+)\s+([0-9a-f]+)\s+(.*)", line)
+        if match and match.group(1)[5] != "d" and WRITABLE.match(match.group(2)):
+            found.append((obj, match.group(4)))
+    return objects, found
+
+
+def selftest(compiler):
+    with tempfile.TemporaryDirectory() as folder:
+        source, obj = os.path.join(folder, "a.c"), os.path.join(folder, "a.o")
+        library = os.path.join(folder, "a.so")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("int lladd_x(void) { static int n; return ++n; }\n"
+                       "int stranger(void) { return 0; }\n"
+                       "static _Thread_local int t; int lladd_t(void) { return ++t; }\n"
+                       "int written = 5;\n"
+                       "const char *const lladd_names[] = {\"a\", \"b\"};\n")
+        run(compiler, "-fPIC", "-c", source, "-o", obj)
+        run(compiler, "-shared", obj, "-o", library)
+        ours, foreign = foreign_exports(library)
+        objects, found = writable_symbols(obj)
+        names = sorted(name.split(".")[0] for _, name in found)
+        good = (ours == 3 and sorted(foreign) == ["stranger", "written"] and objects == 1 and
+                names == ["n", "t", "written"])
+        if not good:
+            print(ours, foreign, objects, names)
+        return 0 if good else 1
+
+
+def main(what, path):
+    if what == "selftest":
+        return selftest(path)
+    if what == "exports":
+        ours, foreign = foreign_exports(path)
+        for name in foreign:
+            print(f"exported, but not ours: {name}")
+        print(f"{ours} symbols of ours, {len(foreign)} others")
+        return 1 if foreign or not ours else 0
+    objects, found = writable_symbols(path)
+    for obj, name in found:
+        print(f"{obj}: {name} can be written")
+    print(f"{objects} objects, {len(found)} variables")
+    return 1 if found or not objects else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))

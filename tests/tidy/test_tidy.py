@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every rule of tidy.py is broken once, and what is right is left alone."""
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tidy
+
+HEAD = "/* SPDX-License-" + "Identifier: BSD-2-Clause */\n"
+
+
+class Rules(unittest.TestCase):
+    def found(self, path, body, head=HEAD):
+        with tempfile.TemporaryDirectory() as root:
+            full = os.path.join(root, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, "w", encoding="utf-8") as file:
+                file.write(head + body)
+            self.assertIn(path, list(tidy.files(root)))
+            return {rule for _, rule, _ in tidy.check_file(root, path)}
+
+    def test_good_file(self):
+        self.assertEqual(self.found("log/log.c", '#include "log/log_private.h"\n\n'
+                                    '#include <stdio.h>\n/* abort() is for others */\n'
+                                    'int f(void)\n{\n    return snprintf(b, 9, "exit(1)");\n}\n'),
+                         set())
+
+    def test_include_up(self):
+        self.assertIn("include-up", self.found("log/a.c", '#include "../util/env.h"\n'))
+
+    def test_private(self):
+        body = '#include "buffer/buffer_private.h"\n'
+        self.assertIn("private", self.found("log/a.c", body))
+        self.assertIn("private", self.found("tools/a.c", body))
+        self.assertIn("private", self.found("tests/log/a.c", body))
+        self.assertIn("private", self.found("buffer/a.c", "#include <lladd/db_private.h>\n"))
+        self.assertEqual(self.found("buffer/a.c", body), set())
+        self.assertEqual(self.found("tests/buffer/a.c", body), set())
+
+    def test_format(self):
+        body = '#include "log/log_format.h"\n'
+        self.assertIn("format", self.found("buffer/a.c", body))
+        self.assertEqual(self.found("log/a.c", body), set())
+        self.assertEqual(self.found("tools/a.c", body), set())
+        self.assertEqual(self.found("fuzz/a.c", body), set())
+
+    def test_public_only(self):
+        for folder in ("operations", "examples"):
+            self.assertIn("public-only", self.found(folder + "/a.c", '#include "util/env.h"\n'))
+            self.assertEqual(self.found(folder + "/a.c", '#include <lladd/lladd.h>\n'
+                                        '#include <math.h>\n#include "own.h"\n'), set())
+        self.assertIn("public-only",
+                      self.found("operations/hash/a.c", '#include "recovery/core.h"\n'))
+
+    def test_spdx(self):
+        self.assertIn("spdx", self.found("log/a.c", "int x;\n", head=""))
+        self.assertIn("spdx", self.found("log/CMakeLists.txt", "a()\n", head=""))
+        self.assertEqual(self.found("docs/a.md", "words\n", head=""), set())
+        self.assertEqual(self.found("cmake/a.py", "x = 1\n", head="#!/usr/bin/env python3\n# " +
+                                    HEAD[3:-4] + "\n"), set())
+
+    def test_length(self):
+        self.assertIn("length", self.found("log/a.c", "int x;\n" * 900))
+        self.assertEqual(self.found("log/a.c", "int x;\n" * 899), set())
+        self.assertEqual(self.found("log/a.h", "/* do not edit */\n" + "int x;\n" * 950), set())
+        self.assertIn("length", self.found("log/a.c", "int " + "x" * 97 + ";\n"))
+
+    def test_debt(self):
+        for word in ("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK"):
+            self.assertIn("debt", self.found("log/a.c", f"/* {word}: later */\n"))
+        self.assertEqual(self.found("tests/a/a.c", 'char *t = "tmp-XXXXXX";\n'), set())
+
+    def test_dead(self):
+        self.assertIn("dead", self.found("tests/a/a.c", "#if 0\n#endif\n"))
+        self.assertIn("dead", self.found("log/a.c", "  # if 0 /* why */\n#endif\n"))
+
+    def test_noise(self):
+        for call in ("abort()", "exit(1)", "printf(\"x\")", "fprintf(stderr, \"x\")", "puts(s)",
+                     "assert(x)", "perror(s)", "_exit(2)"):
+            self.assertIn("noise", self.found("log/a.c", f"void f(void)\n{{\n    {call};\n}}\n"))
+            self.assertEqual(self.found("tools/a.c", f"void f(void)\n{{\n    {call};\n}}\n"), set())
+        self.assertEqual(self.found("log/a.c", "int f(void)\n{\n    LL_ASSERT(x);\n"
+                                    "    o->abort(x);\n    return lladd_abort(txn);\n}\n"), set())
+        self.assertEqual(self.found("util/assert.c", "void f(void)\n{\n    abort();\n}\n"), set())
+
+    def test_unsafe(self):
+        self.assertIn("unsafe", self.found("io/a.c", "void f(void)\n{\n    strcpy(a, b);\n}\n"))
+
+    def test_sync(self):
+        body = "void f(void)\n{\n    pthread_mutex_lock(&m);\n}\n"
+        self.assertIn("sync", self.found("io/a.c", body))
+        self.assertIn("sync", self.found("io/a.c", "int f(void)\n{\n"
+                                         "    return __atomic_load_n(p, __ATOMIC_RELAXED);\n}\n"))
+        self.assertEqual(self.found("util/sync.c", body), set())
+        self.assertEqual(self.found("tests/io/a.c", body), set())
+
+    def test_sleep(self):
+        body = "void f(void)\n{\n    usleep(10);\n}\n"
+        self.assertIn("sleep", self.found("log/a.c", body))
+        self.assertIn("sleep", self.found("tests/log/a.c", body))
+
+    def test_typedef(self):
+        self.assertIn("typedef", self.found("log/a.h", "typedef struct a a_t;\n"))
+        self.assertEqual(self.found("log/a.h", "typedef int fn(void);\n"), set())
+        self.assertEqual(self.found("lladd/types.h", "typedef struct {\n} x;\n"), set())
+
+    def test_space(self):
+        self.assertIn("space", self.found("log/a.c", "\tint x;\n"))
+        self.assertIn("space", self.found("log/a.c", "int x; \n"))
+        self.assertIn("space", self.found("log/a.c", "int x;"))
+
+    def test_machine(self):
+        self.assertIn("machine", self.found("docs/a.md", "see /ho" + "me/somebody/x\n"))
+        self.assertIn("machine", self.found("bench/a.py", "'/wo" + "rk/main'\n"))
+
+
+class Main(unittest.TestCase):
+    def test_nothing_to_check_is_a_failure(self):
+        with tempfile.TemporaryDirectory() as root:
+            self.assertEqual(tidy.main(root), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""House rules that a program can check. tidy.py <root> prints one line for each place that breaks
+one, and fails if there is any. test_tidy.py shows for every rule that it can be broken.
+
+    include-up       no "../" in an #include
+    private          a *_private.h is included from its own folder (and its own tests) only
+    format           a *_format.h too, and by tools, fuzzers and tests, which read stored bytes
+    public-only      operations/ and examples/ see <...> and their own folder, no other layer
+    spdx             one licence line, first thing in the file
+    length           no file above 900 lines, no line above 100 columns
+    debt             no unfinished business: the usual four words
+    dead             no code switched off by the preprocessor
+    noise            the library does not end the process, print, or use <assert.h>
+    unsafe           no functions that write without knowing how much room there is
+    sync             the library synchronises through <lladd/sync.h> (THR-1)
+    sleep            nothing sleeps to wait for something else
+    typedef          no typedef of a struct, union or enum but in lladd/types.h
+    space            no tabs, no blanks at the end of a line, a newline at the end of the file
+    machine          no path of somebody's machine
+"""
+import os
+import re
+import sys
+
+LIBRARY = {"util", "io", "log", "buffer", "recovery", "operations", "lladd", "sim"}
+FOLDERS = LIBRARY | {"tools", "examples", "bench", "fuzz", "tests", "cmake", "docs", ".ci"}
+LINES_MAX = 900
+COLUMNS_MAX = 100
+
+# The one file that stops a debug build, and the ones that synchronisation is made of.
+NOISE_EXEMPT = {"util/assert.c"}
+SYNC_EXEMPT = {"lladd/sync.h", "util/sync.c"}
+TYPEDEF_EXEMPT = {"lladd/types.h"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+DEBT = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK")) + r")\b")
+DEAD = re.compile(r"^\s*#\s*if\s+(0|false)\b")
+NOISE = re.compile(r"(?<![\w.>])(abort|exit|_exit|_Exit|quick_exit|printf|vprintf|fprintf|vfprintf|"
+                   r"dprintf|puts|fputs|putchar|perror|assert)\s*\(")
+UNSAFE = re.compile(r"(?<![\w.>])(strcpy|strcat|sprintf|vsprintf|gets|alloca)\s*\(")
+SYNC = re.compile(r"(?<![\w.>])(pthread_\w+|sem_\w+|__atomic_\w+|__sync_\w+|atomic_\w+)\s*\(")
+SLEEP = re.compile(r"(?<![\w.>])(sleep|usleep|nanosleep|clock_nanosleep)\s*\(")
+TYPEDEF = re.compile(r"^\s*typedef\s+(struct|union|enum)\b")
+MACHINE = re.compile(r"/(work|home|Users|root)/[A-Za-z0-9_.-]+")
+SPDX = "SPDX-License-" + "Identifier: BSD-2-Clause"
+
+
+def files(root):
+    """The text files the rules are about, as paths relative to root."""
+    for name in sorted(os.listdir(root)):
+        if os.path.isfile(os.path.join(root, name)) and wanted(name):
+            yield name
+    for top in sorted(FOLDERS):
+        for folder, below, names in os.walk(os.path.join(root, top)):
+            below[:] = sorted(d for d in below if not d.startswith("__") and d != "corpus")
+            for name in sorted(names):
+                if wanted(name):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def wanted(name):
+    if name in {"runtests", "quickstart", "run", ".clang-format", "CMakeLists.txt"}:
+        return True
+    return name.endswith((".c", ".h", ".cc", ".cpp", ".py", ".sh", ".cmake", ".in", ".map", ".md"))
+
+
+def without_comments(text):
+    """C source with comments and the insides of strings blanked out, lines kept."""
+    def blank(match):
+        s = match.group(0)
+        if s[0] == "/":
+            return re.sub(r"[^\n]", " ", s)
+        return s[0] + re.sub(r"[^\n]", " ", s[1:-1]) + s[0]
+    pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    return re.sub(pattern, blank, text, flags=re.S)
+
+
+def owner(path):
+    """The folder a file belongs to; tests/log belongs to log."""
+    parts = path.split(os.sep)
+    return parts[1] if parts[0] == "tests" and len(parts) > 2 else parts[0]
+
+
+def check_include(path, quote, name):
+    top = path.split(os.sep)[0]
+    if "../" in name:
+        yield "include-up", f'"{name}" goes up'
+    target = name.split("/")[0] if "/" in name else owner(path)
+    foreign = target != owner(path)
+    if name.endswith("_private.h") and foreign:
+        yield "private", f"{name} belongs to {target}/"
+    if name.endswith("_format.h") and foreign and top not in {"tools", "fuzz", "tests"}:
+        yield "format", f"{name} belongs to {target}/"
+    if top in {"operations", "examples"} and quote == '"' and foreign:
+        yield "public-only", f"{name} is not public"
+
+
+def check_c(path, text):
+    library = path.split(os.sep)[0] in LIBRARY
+    top = path.split(os.sep)[0]
+    for number, line in enumerate(text.split("\n"), 1):
+        match = INCLUDE.match(line)
+        if match:
+            for rule, what in check_include(path, match.group(1), match.group(2)):
+                yield number, rule, what
+    for number, line in enumerate(without_comments(text).split("\n"), 1):
+        if DEAD.match(line):
+            yield number, "dead", "code that is switched off"
+        if (library or top == "tests") and SLEEP.search(line):
+            yield number, "sleep", "waits by sleeping"
+        if not library:
+            continue
+        if path not in NOISE_EXEMPT and NOISE.search(line):
+            yield number, "noise", f"{NOISE.search(line).group(1)}() in the library"
+        if UNSAFE.search(line):
+            yield number, "unsafe", f"{UNSAFE.search(line).group(1)}()"
+        if path not in SYNC_EXEMPT and SYNC.search(line):
+            yield number, "sync", f"{SYNC.search(line).group(1)}() outside <lladd/sync.h>"
+        if path not in TYPEDEF_EXEMPT and TYPEDEF.match(line):
+            yield number, "typedef", "a typedef of a struct, union or enum"
+
+
+def check_text(path, text):
+    lines = text.split("\n")
+    code = not path.endswith(".md")
+    if code and not path.endswith(".pc.in"):
+        if not any(SPDX in line for line in lines[:2]):
+            yield 1, "spdx", "no licence line"
+    generated = "do not edit" in text[:400]
+    if code and len(lines) - 1 > LINES_MAX and not generated:
+        yield 1, "length", f"{len(lines) - 1} lines"
+    if text and not text.endswith("\n"):
+        yield len(lines), "space", "no newline at the end"
+    for number, line in enumerate(lines, 1):
+        if code and len(line) > COLUMNS_MAX:
+            yield number, "length", f"{len(line)} columns"
+        if "\t" in line:
+            yield number, "space", "a tab"
+        if line != line.rstrip():
+            yield number, "space", "blanks at the end"
+        if DEBT.search(line):
+            yield number, "debt", DEBT.search(line).group(1)
+        if MACHINE.search(line):
+            yield number, "machine", MACHINE.search(line).group(0)
+
+
+def check_file(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        text = file.read()
+    yield from check_text(path, text)
+    if path.endswith((".c", ".h", ".cc", ".cpp")):
+        yield from check_c(path, text)
+
+
+def main(root):
+    broken = checked = 0
+    for path in files(root):
+        checked += 1
+        for number, rule, what in check_file(root, path):
+            print(f"{path}:{number}: {rule}: {what}")
+            broken += 1
+    print(f"{checked} files, {broken} places")
+    return 1 if broken or not checked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

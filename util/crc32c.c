@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * CRC-32C, as fast as the processor has it.
+ *
+ * Portable: eight bytes per step through eight tables ("slicing by 8", Kounavis and Berry 2005).
+ *
+ * x86-64: the crc32 instruction takes 8 bytes, starts once a cycle and takes three cycles. One
+ * chain would leave two thirds of it idle; so the bytes are cut into three lanes of equal length
+ * that run side by side and are put together at the end. To carry lane 0's CRC over the 8n bytes
+ * of the other lanes is to multiply it by x^(64n) modulo the polynomial. The carry-less product of
+ * two reflected 32-bit values is a 64-bit value that stands for their product times x, and the
+ * crc32 instruction multiplies what it is given by x^32 and reduces it; so the factor is
+ * x^(64n - 33), and the reduction comes for nothing with the last word of lane 2, into which the
+ * products are mixed. (The idea is Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using
+ * CRC32 Instruction", Intel 2011.) Because there is a factor for every number of words up to
+ * 2 * CRC32C_LANE_WORDS_MAX, lanes have whatever length fits, and a record of 100 bytes gains as a
+ * page does.
+ *
+ * ARMv8: the crc32cx instruction, one chain.
+ *
+ * Which one runs is read from the processor's description, which the start-up code of the
+ * compiler's (x86) or C library (ARM) has filled in before anything of ours runs: no variable of
+ * our own, no first call that differs from the second.
+ */
+#include "util/crc32c.h"
+
+#include "util/crc32c_tables.h"
+
+#include <lladd/bytes.h>
+
+uint32_t ll_crc32c_portable(uint32_t seed, const void *data, size_t n)
+{
+    const unsigned char *p = data;
+    uint32_t crc = ~seed;
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t word = lladd_get64(p) ^ crc;
+        crc = crc32c_slices[7][word & 0xff] ^ crc32c_slices[6][word >> 8 & 0xff] ^
+              crc32c_slices[5][word >> 16 & 0xff] ^ crc32c_slices[4][word >> 24 & 0xff] ^
+              crc32c_slices[3][word >> 32 & 0xff] ^ crc32c_slices[2][word >> 40 & 0xff] ^
+              crc32c_slices[1][word >> 48 & 0xff] ^ crc32c_slices[0][word >> 56];
+    }
+    for (; n > 0; n--, p++)
+        crc = crc >> 8 ^ crc32c_slices[0][(crc ^ *p) & 0xff];
+    return ~crc;
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define HARDWARE __attribute__((target("sse4.2,pclmul")))
+
+/* From this many words on three lanes pay for putting them together. */
+#define LANES_FROM_WORDS 9u
+
+static inline int have_hardware(void)
+{
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+}
+
+/* The product that carries `crc` over `words` words, up to the reduction. */
+HARDWARE static inline uint64_t carry(uint64_t crc, size_t words)
+{
+    __m128i a = _mm_cvtsi64_si128((long long)crc);
+    __m128i k = _mm_cvtsi32_si128((int)crc32c_carry[words]);
+    return (uint64_t)_mm_cvtsi128_si64(_mm_clmulepi64_si128(a, k, 0));
+}
+
+HARDWARE static uint64_t three_lanes(uint64_t crc, const unsigned char *p, size_t words)
+{
+    const unsigned char *q = p + 8 * words;
+    const unsigned char *r = q + 8 * words;
+    uint64_t crc1 = 0, crc2 = 0;
+    for (const unsigned char *last = q - 8; p < last; p += 8, q += 8, r += 8) {
+        crc = _mm_crc32_u64(crc, lladd_get64(p));
+        crc1 = _mm_crc32_u64(crc1, lladd_get64(q));
+        crc2 = _mm_crc32_u64(crc2, lladd_get64(r));
+    }
+    crc = _mm_crc32_u64(crc, lladd_get64(p));
+    crc1 = _mm_crc32_u64(crc1, lladd_get64(q));
+    uint64_t carried = carry(crc, 2 * words) ^ carry(crc1, words);
+    return _mm_crc32_u64(crc2, lladd_get64(r) ^ carried);
+}
+
+HARDWARE static uint32_t hardware(uint32_t seed, const unsigned char *p, size_t n)
+{
+    uint64_t crc = ~seed;
+    while (n >= 8 * LANES_FROM_WORDS) {
+        size_t words = n / 24;
+        if (words > CRC32C_LANE_WORDS_MAX)
+            words = CRC32C_LANE_WORDS_MAX;
+        crc = three_lanes(crc, p, words);
+        p += 24 * words;
+        n -= 24 * words;
+    }
+    for (; n >= 8; n -= 8, p += 8)
+        crc = _mm_crc32_u64(crc, lladd_get64(p));
+    if (n & 4) {
+        crc = _mm_crc32_u32((uint32_t)crc, lladd_get32(p));
+        p += 4;
+    }
+    if (n & 2) {
+        crc = _mm_crc32_u16((uint32_t)crc, lladd_get16(p));
+        p += 2;
+    }
+    if (n & 1)
+        crc = _mm_crc32_u8((uint32_t)crc, *p);
+    return ~(uint32_t)crc;
+}
+
+#elif defined(__aarch64__)
+#include <arm_acle.h>
+#include <sys/auxv.h>
+
+#ifndef HWCAP_CRC32
+#define HWCAP_CRC32 (1 << 7)
+#endif
+
+static inline int have_hardware(void)
+{
+    return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+}
+
+__attribute__((target("+crc"))) static uint32_t hardware(uint32_t seed, const unsigned char *p,
+                                                         size_t n)
+{
+    uint32_t crc = ~seed;
+    for (; n >= 8; n -= 8, p += 8)
+        crc = __crc32cd(crc, lladd_get64(p));
+    for (; n > 0; n--, p++)
+        crc = __crc32cb(crc, *p);
+    return ~crc;
+}
+
+#else
+
+static inline int have_hardware(void)
+{
+    return 0;
+}
+
+static uint32_t hardware(uint32_t seed, const unsigned char *p, size_t n)
+{
+    return ll_crc32c_portable(seed, p, n);
+}
+
+#endif
+
+uint32_t ll_crc32c(uint32_t seed, const void *p, size_t n)
+{
+    return have_hardware() ? hardware(seed, p, n) : ll_crc32c_portable(seed, p, n);
+}
+
+int ll_crc32c_is_hardware(void)
+{
+    return have_hardware();
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_UTIL_CRC32C_H
+#define LL_UTIL_CRC32C_H
+/* CRC-32C (Castagnoli), the checksum of records, pages and control blocks. */
+#include <stddef.h>
+#include <stdint.h>
+
+/* The checksum of n bytes, going on from `seed`: 0, or the checksum of what stands before them, so
+ * that crc(crc(0, a), b) is the checksum of a and b together. "123456789" gives 0xe3069283. */
+uint32_t ll_crc32c(uint32_t seed, const void *p, size_t n);
+
+/* The same without special instructions: what ll_crc32c is where there are none, and what tests
+ * compare it with. */
+uint32_t ll_crc32c_portable(uint32_t seed, const void *p, size_t n);
+
+/* Does ll_crc32c use special instructions here? (For reports and tests.) */
+int ll_crc32c_is_hardware(void);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * env: what a layer would otherwise fetch from a global.
+ *
+ * Purpose. Memory, time, chance and named points reach every layer through one struct ll_env that
+ * the assembly fills at open, so that a thousand databases live in one process and a test owns each
+ * of them (fails the n-th allocation, stops the clock, stops a thread at a named place). The other
+ * half is the birth of an error: ll_fail* fills the struct the caller of the library will read and
+ * returns the code, so that "return ll_fail(...)" is how a function fails.
+ *
+ * An allocator is taken whole or not at all: one that brings its own `alloc` but no `release` would
+ * hand our memory to the wrong heap. ll_allocator_is_whole() lets open refuse such a one; if it is
+ * used nevertheless, malloc is.
+ *
+ * Threads. The struct is constant after init; what it points to must bear concurrent calls.
+ */
+#include "util/env.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+static void *system_alloc(void *ctx, size_t size)
+{
+    (void)ctx;
+    return malloc(size);
+}
+
+static void *system_resize(void *ctx, void *ptr, size_t size)
+{
+    (void)ctx;
+    return realloc(ptr, size);
+}
+
+static void system_release(void *ctx, void *ptr)
+{
+    (void)ctx;
+    free(ptr);
+}
+
+static uint64_t system_now_ns(void *ctx)
+{
+    (void)ctx;
+    struct timespec t;
+    /* Cannot fail: the clock exists on every Linux and the address is ours. */
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int64_t system_wall_us(void *ctx)
+{
+    (void)ctx;
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static int system_random(void *ctx, void *buf, size_t len)
+{
+    (void)ctx;
+    unsigned char *p = buf;
+    while (len > 0) {
+        ssize_t n = getrandom(p, len, 0);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return -errno;
+        }
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+bool ll_allocator_is_whole(const struct lladd_allocator *mem)
+{
+    int given = (mem->alloc != NULL) + (mem->resize != NULL) + (mem->release != NULL);
+    return given == 0 || given == 3;
+}
+
+void ll_env_init(struct ll_env *env, const struct lladd_allocator *mem,
+                 const struct lladd_world *world, bool threads)
+{
+    memset(env, 0, sizeof *env);
+    if (mem && mem->alloc && mem->resize && mem->release) {
+        env->mem = *mem;
+    } else {
+        env->mem.alloc = system_alloc;
+        env->mem.resize = system_resize;
+        env->mem.release = system_release;
+    }
+    if (world)
+        env->world = *world;
+    if (!env->world.now_ns)
+        env->world.now_ns = system_now_ns;
+    if (!env->world.wall_us)
+        env->world.wall_us = system_wall_us;
+    if (!env->world.random)
+        env->world.random = system_random;
+    env->threads = threads;
+}
+
+/* Nobody below is asked for 0 bytes: what malloc answers to that differs between systems, and NULL
+ * must always mean "out of memory". */
+void *ll_alloc(const struct ll_env *env, size_t size)
+{
+    return env->mem.alloc(env->mem.ctx, size ? size : 1);
+}
+
+void *ll_alloc_zero(const struct ll_env *env, size_t size)
+{
+    /* calloc knows when the kernel has just zeroed the memory and does not touch it again. */
+    if (env->mem.alloc == system_alloc)
+        return calloc(1, size ? size : 1);
+    void *p = ll_alloc(env, size);
+    if (p)
+        memset(p, 0, size);
+    return p;
+}
+
+void *ll_resize(const struct ll_env *env, void *ptr, size_t size)
+{
+    if (!ptr)
+        return ll_alloc(env, size);
+    return env->mem.resize(env->mem.ctx, ptr, size ? size : 1);
+}
+
+void ll_free(const struct ll_env *env, void *ptr)
+{
+    if (ptr)
+        env->mem.release(env->mem.ctx, ptr);
+}
+
+char *ll_strdup(const struct ll_env *env, const char *s)
+{
+    size_t len = strlen(s) + 1;
+    char *copy = ll_alloc(env, len);
+    if (copy)
+        memcpy(copy, s, len);
+    return copy;
+}
+
+uint64_t ll_now_ns(const struct ll_env *env)
+{
+    return env->world.now_ns(env->world.ctx);
+}
+
+int64_t ll_wall_us(const struct ll_env *env)
+{
+    return env->world.wall_us(env->world.ctx);
+}
+
+int ll_random(const struct ll_env *env, void *buf, size_t len)
+{
+    return env->world.random(env->world.ctx, buf, len);
+}
+
+static void fill(struct lladd_error *err, const char *file, int line, int code, const char *fmt,
+                 va_list args) __attribute__((format(printf, 5, 0)));
+
+static void fill(struct lladd_error *err, const char *file, int line, int code, const char *fmt,
+                 va_list args)
+{
+    if (!err)
+        return;
+    err->code = code;
+    err->sys_errno = 0;
+    err->source = file;
+    err->line = line;
+    err->lsn.v = 0;
+    err->page.v = LLADD_NO_PAGE;
+    /* A message that is too long is cut; if it cannot be formatted, the code's text must do. */
+    if (vsnprintf(err->message, sizeof err->message, fmt, args) < 0) {
+        const char *text = lladd_code_text(code);
+        (void)snprintf(err->message, sizeof err->message, "%s", text ? text : "");
+    }
+}
+
+int ll_fail_at(struct lladd_error *err, const char *file, int line, int code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fill(err, file, line, code, fmt, args);
+    va_end(args);
+    return code;
+}
+
+int ll_fail_page_at(struct lladd_error *err, const char *file, int line, int code,
+                    lladd_pageno page, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fill(err, file, line, code, fmt, args);
+    va_end(args);
+    if (err)
+        err->page = page;
+    return code;
+}
+
+int ll_fail_lsn_at(struct lladd_error *err, const char *file, int line, int code, lladd_lsn lsn,
+                   const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fill(err, file, line, code, fmt, args);
+    va_end(args);
+    if (err)
+        err->lsn = lsn;
+    return code;
+}
+
+int ll_io_code(int rc, bool writing)
+{
+    switch (rc < 0 ? -rc : rc) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return LLADD_NO_SPACE;
+    case ENOMEM:
+        return LLADD_NO_MEMORY;
+    case EMFILE:
+    case ENFILE:
+        return LLADD_NO_FILES;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return LLADD_NO_ACCESS;
+    default:
+        return writing ? LLADD_WRITE_FAILED : LLADD_READ_FAILED;
+    }
+}
+
+int ll_fail_io_at(struct lladd_error *err, const char *srcfile, int line, int rc, bool writing,
+                  const char *what, const char *name)
+{
+    int sys_errno = rc < 0 ? -rc : rc;
+    int code = ll_io_code(rc, writing);
+    char buf[96];
+    /* The GNU strerror_r: what it returns may or may not be buf. */
+    const char *cause = strerror_r(sys_errno, buf, sizeof buf);
+    (void)ll_fail_at(err, srcfile, line, code, "cannot %s \"%s\": %s", what, name, cause);
+    if (err)
+        err->sys_errno = sys_errno;
+    return code;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_UTIL_MAP_H
+#define LL_UTIL_MAP_H
+/*
+ * A map from 64-bit numbers (LSNs, page numbers) to 64-bit words, and a pointer fits in a word.
+ *
+ * Open addressing with linear probing; at most three quarters of the slots are taken, and removal
+ * moves the rest of the run forward, so that there are no tombstones and a map that is filled and
+ * emptied for years stays as fast as a new one. Key 0 marks an empty slot; an entry for the key 0
+ * itself lives beside the table.
+ *
+ * Memory comes from the env; only put and reserve can fail, and then nothing has changed. After
+ * reserve(n) the map takes n entries in all without failing: what must not fail later reserves
+ * first (API-1). Pointers into the map are good until the next put, remove or reserve.
+ *
+ * Threads: none of its own; the owner latches.
+ */
+#include "util/env.h"
+
+struct ll_map_slot {
+    uint64_t key;
+    uint64_t value;
+};
+
+struct ll_map {
+    const struct ll_env *env;
+    struct ll_map_slot *slots; /* NULL while nothing was put */
+    size_t capacity;           /* 0, or a power of two */
+    size_t count;              /* the entry for key 0 included */
+    uint64_t zero_value;
+    bool has_zero;
+};
+
+void ll_map_init(struct ll_map *, const struct ll_env *);
+void ll_map_free(struct ll_map *); /* leaves an empty map that can be used again */
+void ll_map_clear(struct ll_map *); /* keeps the memory */
+
+/* Sets key's value, new or not: 0 or LLADD_NO_MEMORY. */
+int ll_map_put(struct ll_map *, uint64_t key, uint64_t value) LLADD_MUST_CHECK;
+int ll_map_put_ptr(struct ll_map *, uint64_t key, void *value) LLADD_MUST_CHECK;
+int ll_map_reserve(struct ll_map *, size_t entries) LLADD_MUST_CHECK;
+
+/* The place of key's value, or NULL. */
+uint64_t *ll_map_find(const struct ll_map *, uint64_t key);
+bool ll_map_get(const struct ll_map *, uint64_t key, uint64_t *value);
+void *ll_map_get_ptr(const struct ll_map *, uint64_t key); /* NULL if absent */
+bool ll_map_remove(struct ll_map *, uint64_t key);         /* was it there? */
+
+/* Goes through the entries in no order: start with *cursor = 0, stop when it says false. A put,
+ * remove or reserve in between ends the walk. */
+bool ll_map_next(const struct ll_map *, size_t *cursor, uint64_t *key, uint64_t *value);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sync: mutexes with ranks, conditions, threads, and sleeping on a word (THR-1).
+ *
+ * Purpose. Everything that waits for another thread waits here, so that one other implementation of
+ * this file (the simulator's) can decide who runs. In release builds the functions are their
+ * pthread and futex counterparts and nothing else.
+ *
+ * Ranks (debug builds). A thread that waits for a mutex must hold none of the same or a higher
+ * rank. If every thread keeps to that, there is no cycle of waiters and so no deadlock among
+ * mutexes. Each thread has the list of the mutexes it holds, newest first, threaded through
+ * `below`; the list has no limit, and a mutex that is released out of order is unlinked where it
+ * stands. trylock does not wait and is not checked. A condition variable takes its mutex again when
+ * the wait ends; that is a wait too, and therefore the mutex must be the highest one held.
+ *
+ * Ownership (debug builds). `held` and `owner` are read by threads that do not hold the mutex
+ * (lladd_mutex_mine in an assertion), hence the atomics. Only the owner can find its own number
+ * there, so the answer is exact for the thread that asks.
+ *
+ * Linux only: lladd_word_wait is a futex. The kernel compares the word itself, so a wake-up between
+ * the caller's look at the word and its sleep is not lost.
+ */
+#include <lladd/sync.h>
+
+#include "util/env.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- what a debug build remembers ---- */
+
+#ifdef LLADD_DEBUG
+static _Thread_local struct lladd_mutex *held_list;
+
+static uint64_t self(void)
+{
+    return (uint64_t)pthread_self();
+}
+
+/* Below every mutex this thread holds, `except` apart. */
+static bool rank_allowed(uint32_t rank, const struct lladd_mutex *except)
+{
+    for (const struct lladd_mutex *h = held_list; h; h = h->below) {
+        if (h != except && h->rank >= rank)
+            return false;
+    }
+    return true;
+}
+
+static void check_before_lock(const struct lladd_mutex *m)
+{
+    LL_ASSERT(!lladd_mutex_mine(m));
+    LL_ASSERT(rank_allowed(m->rank, NULL));
+}
+
+static void note_locked(struct lladd_mutex *m)
+{
+    LL_ASSERT(__atomic_load_n(&m->held, __ATOMIC_RELAXED) == 0);
+    __atomic_store_n(&m->owner, self(), __ATOMIC_RELAXED);
+    __atomic_store_n(&m->held, 1, __ATOMIC_RELAXED);
+    m->below = held_list;
+    held_list = m;
+}
+
+static void note_unlock(struct lladd_mutex *m)
+{
+    LL_ASSERT(lladd_mutex_mine(m));
+    struct lladd_mutex **place = &held_list;
+    while (*place != m)
+        place = &(*place)->below;
+    *place = m->below;
+    m->below = NULL;
+    __atomic_store_n(&m->held, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->owner, 0, __ATOMIC_RELAXED);
+}
+
+static void check_before_wait(const struct lladd_mutex *m)
+{
+    LL_ASSERT(lladd_mutex_mine(m));
+    LL_ASSERT(rank_allowed(m->rank, m));
+}
+#else
+static inline void check_before_lock(const struct lladd_mutex *m)
+{
+    (void)m;
+}
+
+static inline void note_locked(struct lladd_mutex *m)
+{
+    (void)m;
+}
+
+static inline void note_unlock(struct lladd_mutex *m)
+{
+    (void)m;
+}
+
+static inline void check_before_wait(const struct lladd_mutex *m)
+{
+    (void)m;
+}
+#endif
+
+bool lladd_mutex_mine(const struct lladd_mutex *m)
+{
+#ifdef LLADD_DEBUG
+    return __atomic_load_n(&m->held, __ATOMIC_RELAXED) == 1 &&
+           __atomic_load_n(&m->owner, __ATOMIC_RELAXED) == self();
+#else
+    (void)m;
+    return true;
+#endif
+}
+
+/* ---- mutexes ---- */
+
+/* What pthread calls answer to a correct call is 0; anything else is a mistake of the caller's. */
+#define MUST(call) \
+    do { \
+        int must_rc = (call); \
+        LL_ASSERT(must_rc == 0); \
+        (void)must_rc; \
+    } while (0)
+
+int lladd_mutex_init(struct lladd_mutex *m, uint32_t rank, const char *name)
+{
+    memset(m, 0, sizeof *m);
+    m->rank = rank;
+    m->name = name;
+    return pthread_mutex_init(&m->m, NULL) == 0 ? 0 : LLADD_NO_MEMORY;
+}
+
+void lladd_mutex_destroy(struct lladd_mutex *m)
+{
+    LL_ASSERT(lladd_atomic_load32(&m->held) == 0);
+    MUST(pthread_mutex_destroy(&m->m));
+}
+
+void lladd_mutex_lock(struct lladd_mutex *m)
+{
+    check_before_lock(m);
+    MUST(pthread_mutex_lock(&m->m));
+    note_locked(m);
+}
+
+bool lladd_mutex_trylock(struct lladd_mutex *m)
+{
+    if (pthread_mutex_trylock(&m->m) != 0)
+        return false;
+    note_locked(m);
+    return true;
+}
+
+void lladd_mutex_unlock(struct lladd_mutex *m)
+{
+    note_unlock(m);
+    MUST(pthread_mutex_unlock(&m->m));
+}
+
+/* ---- conditions ---- */
+
+/* The moment `ns` from now on the monotonic clock; far beyond the end of the world if that is where
+ * it lies. */
+static struct timespec deadline(uint64_t ns)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* always there on Linux */
+    uint64_t seconds = ns / 1000000000u;
+    long nanos = t.tv_nsec + (long)(ns % 1000000000u);
+    t.tv_sec += (time_t)(seconds < INT_MAX / 2 ? seconds : INT_MAX / 2);
+    t.tv_sec += nanos / 1000000000;
+    t.tv_nsec = nanos % 1000000000;
+    return t;
+}
+
+int lladd_cond_init(struct lladd_cond *c)
+{
+    pthread_condattr_t attr;
+    if (pthread_condattr_init(&attr) != 0)
+        return LLADD_NO_MEMORY;
+    /* The wall clock jumps. */
+    int rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    if (rc == 0)
+        rc = pthread_cond_init(&c->c, &attr);
+    MUST(pthread_condattr_destroy(&attr));
+    return rc == 0 ? 0 : LLADD_NO_MEMORY;
+}
+
+void lladd_cond_destroy(struct lladd_cond *c)
+{
+    MUST(pthread_cond_destroy(&c->c));
+}
+
+void lladd_cond_wait(struct lladd_cond *c, struct lladd_mutex *m)
+{
+    check_before_wait(m);
+    note_unlock(m);
+    MUST(pthread_cond_wait(&c->c, &m->m));
+    note_locked(m);
+}
+
+bool lladd_cond_wait_for(struct lladd_cond *c, struct lladd_mutex *m, uint64_t ns)
+{
+    struct timespec until = deadline(ns);
+    check_before_wait(m);
+    note_unlock(m);
+    int rc = pthread_cond_timedwait(&c->c, &m->m, &until);
+    LL_ASSERT(rc == 0 || rc == ETIMEDOUT);
+    note_locked(m);
+    return rc == 0;
+}
+
+void lladd_cond_signal(struct lladd_cond *c)
+{
+    MUST(pthread_cond_signal(&c->c));
+}
+
+void lladd_cond_broadcast(struct lladd_cond *c)
+{
+    MUST(pthread_cond_broadcast(&c->c));
+}
+
+/* ---- threads ---- */
+
+int lladd_thread_start(struct lladd_thread *thread, void *(*fn)(void *), void *arg)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    MUST(pthread_sigmask(SIG_SETMASK, &all, &before));
+    int rc = pthread_create(&thread->t, NULL, fn, arg);
+    MUST(pthread_sigmask(SIG_SETMASK, &before, NULL));
+    thread->started = rc == 0;
+    return rc == 0 ? 0 : LLADD_NO_THREAD;
+}
+
+void lladd_thread_join(struct lladd_thread *thread)
+{
+    if (!thread->started)
+        return;
+    MUST(pthread_join(thread->t, NULL));
+    thread->started = false;
+}
+
+void lladd_yield(void)
+{
+    (void)sched_yield(); /* cannot fail on Linux */
+}
+
+/* ---- sleeping on a word ---- */
+
+/* On 32-bit systems with a 64-bit time_t the old call would read half of it. */
+#if defined(SYS_futex_time64) && __SIZEOF_LONG__ < 8
+#define FUTEX_CALL (sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex)
+#else
+#define FUTEX_CALL SYS_futex
+#endif
+
+void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns)
+{
+    LL_ASSERT(bits != 0);
+    struct timespec until = {0, 0};
+    if (ns != 0)
+        until = deadline(ns);
+    /* Whatever it answers (woken, word differs, signal, time over), the caller looks again. */
+    (void)syscall(FUTEX_CALL, word, FUTEX_WAIT_BITSET_PRIVATE, expected, ns ? &until : NULL, NULL,
+                  bits);
+}
+
+void lladd_word_wake(const uint32_t *word, int n, uint32_t bits)
+{
+    LL_ASSERT(bits != 0);
+    (void)syscall(FUTEX_CALL, word, FUTEX_WAKE_BITSET_PRIVATE, n, NULL, NULL, bits);
+}

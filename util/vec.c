@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The growing array of util/vec.h. */
+#include "util/vec.h"
+
+#include <string.h>
+
+enum { CAPACITY_MIN = 8 };
+
+void ll_vec_init(struct ll_vec *v, const struct ll_env *env, size_t element)
+{
+    memset(v, 0, sizeof *v);
+    v->env = env;
+    v->element = element;
+}
+
+void ll_vec_free(struct ll_vec *v)
+{
+    ll_free(v->env, v->data);
+    ll_vec_init(v, v->env, v->element);
+}
+
+int ll_vec_reserve(struct ll_vec *v, size_t elements)
+{
+    if (elements <= v->capacity)
+        return 0;
+    size_t capacity = v->capacity ? v->capacity : CAPACITY_MIN;
+    while (capacity < elements) {
+        if (capacity > SIZE_MAX / 2)
+            return LLADD_NO_MEMORY;
+        capacity *= 2;
+    }
+    if (capacity > SIZE_MAX / v->element)
+        return LLADD_NO_MEMORY;
+    void *data = ll_resize(v->env, v->data, capacity * v->element);
+    if (!data)
+        return LLADD_NO_MEMORY;
+    v->data = data;
+    v->capacity = capacity;
+    return 0;
+}
+
+int ll_vec_append(struct ll_vec *v, const void *from, size_t n)
+{
+    if (n == 0)
+        return 0;
+    if (n > SIZE_MAX - v->len || ll_vec_reserve(v, v->len + n) != 0)
+        return LLADD_NO_MEMORY;
+    memcpy((unsigned char *)v->data + v->len * v->element, from, n * v->element);
+    v->len += n;
+    return 0;
+}
+
+void *ll_vec_push(struct ll_vec *v)
+{
+    if (ll_vec_reserve(v, v->len + 1) != 0)
+        return NULL;
+    v->len++;
+    return memset(ll_vec_at(v, v->len - 1), 0, v->element);
+}
+
+void ll_vec_remove_unordered(struct ll_vec *v, size_t i)
+{
+    void *place = ll_vec_at(v, i);
+    v->len--;
+    if (i != v->len)
+        memcpy(place, (unsigned char *)v->data + v->len * v->element, v->element);
+}
+
+void ll_vec_remove(struct ll_vec *v, size_t i)
+{
+    unsigned char *place = ll_vec_at(v, i);
+    v->len--;
+    memmove(place, place + v->element, (v->len - i) * v->element);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_UTIL_VEC_H
+#define LL_UTIL_VEC_H
+/*
+ * An array that grows. Elements are of one size and move when it grows, so pointers to them are
+ * good until the next push, append or reserve. Only those three can fail, and then nothing has
+ * changed; after reserve(n) the array takes n elements in all without failing.
+ *
+ * Threads: none of its own; the owner latches.
+ */
+#include "util/env.h"
+
+struct ll_vec {
+    const struct ll_env *env;
+    void *data;
+    size_t len; /* elements */
+    size_t capacity;
+    size_t element; /* bytes of one */
+};
+
+void ll_vec_init(struct ll_vec *, const struct ll_env *, size_t element);
+void ll_vec_free(struct ll_vec *); /* leaves an empty array that can be used again */
+
+/* Adds an element of zeros and returns it; NULL: out of memory. */
+void *ll_vec_push(struct ll_vec *) LLADD_MUST_CHECK;
+/* Adds n elements from `from`: 0 or LLADD_NO_MEMORY. */
+int ll_vec_append(struct ll_vec *, const void *from, size_t n) LLADD_MUST_CHECK;
+int ll_vec_reserve(struct ll_vec *, size_t elements) LLADD_MUST_CHECK;
+
+/* Element i < len. */
+static inline void *ll_vec_at(const struct ll_vec *v, size_t i)
+{
+    LL_ASSERT(i < v->len);
+    return (unsigned char *)v->data + i * v->element;
+}
+
+/* Keeps the first `len` elements and the memory. */
+static inline void ll_vec_truncate(struct ll_vec *v, size_t len)
+{
+    LL_ASSERT(len <= v->len);
+    v->len = len;
+}
+
+/* Takes element i out; the last one takes its place. */
+void ll_vec_remove_unordered(struct ll_vec *, size_t i);
+/* Takes element i out; those behind it move up. */
+void ll_vec_remove(struct ll_vec *, size_t i);
+
+#endif
