@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_BENCH_COMMON_H
 #define LL_BENCH_COMMON_H
-/* What benches share: clocks, five runs and their median, JSON lines. A bench is not a test: it asserts
- * nothing about time, but it stops when a call fails. */
+/* What benches share: clocks, five runs and their median, JSON lines. A bench is not a test: it
+ * asserts nothing about time, but it stops when a call fails. */
 #include <stddef.h>
 #include <stdint.h>
 
 #define BENCH_RUNS 5
 
-uint64_t bench_now_ns(void);     /* monotonic */
-uint64_t bench_cpu_ns(void);     /* of the process */
+uint64_t bench_now_ns(void); /* monotonic */
+uint64_t bench_cpu_ns(void); /* of the process */
 uint64_t bench_random(uint64_t *state);
 /* Instructions of this thread so far, 0 where the machine does not count them. */
 uint64_t bench_instructions(void);

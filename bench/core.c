@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The core's hot paths through the public interface: set, short transactions, redo, open and close, a
- * transaction larger than the cache. JSON lines; see docs/benchmarks.md.
+/* The core's hot paths through the public interface: set, short transactions, redo, open and close,
+ * a transaction larger than the cache. JSON lines; see docs/benchmarks.md.
  *
  *   bench-core [case]...   cases: set begin redo reopen large; none: all */
 #include "common.h"
@@ -162,7 +162,8 @@ static void bench_redo(void)
         bench_must(lladd_close(db), "close");
         lladd_device_close(dev);
     }
-    bench_print(BENCH, "recovery, 100-byte updates on cached pages, analysis included, all processors",
+    bench_print(BENCH,
+                "recovery, 100-byte updates on cached pages, analysis included, all processors",
                 "records/s", &rate, ">= 10000000", "40 to 120 million");
     bench_print(BENCH, "recovery, 100-byte updates on cached pages, analysis included, one thread",
                 "records/s", &one, ">= 10000000", "40 to 120 million");
@@ -239,7 +240,8 @@ static void bench_large(void)
     bench_remove_dir(dir);
     bench_print(BENCH, "one transaction over ten times the cache, peak memory beyond the budget",
                 "MiB", &over, "<= 32", NULL);
-    bench_print(BENCH, "one transaction over ten times the cache, updates", "1/s", &rate, NULL, NULL);
+    bench_print(BENCH, "one transaction over ten times the cache, updates", "1/s", &rate, NULL,
+                NULL);
 }
 
 int main(int argc, char **argv)
@@ -247,8 +249,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"large", bench_large}, {"set", bench_set},       {"begin", bench_begin},
-                 {"redo", bench_redo},   {"reopen", bench_reopen}};
+    } cases[] = {{"large", bench_large},
+                 {"set", bench_set},
+                 {"begin", bench_begin},
+                 {"redo", bench_redo},
+                 {"reopen", bench_reopen}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int wanted = argc == 1;
         for (int a = 1; a < argc; a++)

@@ -21,7 +21,8 @@
 
 enum { PAYLOAD = 100, SLICE_NS = 100000000 };
 
-/* ---- a log --------------------------------------------------------------------------------------- */
+/* ---- a log
+ * --------------------------------------------------------------------------------------- */
 
 struct subject {
     struct ll_env env;
@@ -84,7 +85,8 @@ static void truncate_all(struct ll_log *log, lladd_lsn lsn)
     bench_must(ll_log_truncate(log, ll_log_durable(log), NULL), "truncate");
 }
 
-/* ---- append, not waiting ------------------------------------------------------------------------- */
+/* ---- append, not waiting
+ * ------------------------------------------------------------------------- */
 
 enum { APPENDS = 4000000, TRUNCATE_EVERY = 65536 };
 
@@ -116,8 +118,8 @@ static double run_appenders(struct ll_log *log, int threads)
     struct appender a[2];
     uint64_t start = bench_now_ns();
     for (int i = 0; i < threads; i++) {
-        a[i] = (struct appender){.log = log, .count = APPENDS / (uint64_t)threads,
-                                 .truncates = i == 0};
+        a[i] = (struct appender){
+            .log = log, .count = APPENDS / (uint64_t)threads, .truncates = i == 0};
         if (i > 0)
             bench_must(pthread_create(&a[i].thread, NULL, appender_run, &a[i]), "thread");
     }
@@ -143,7 +145,8 @@ static void bench_append(void)
     }
 }
 
-/* ---- a bare loop of the same writes ---------------------------------------------------------------- */
+/* ---- a bare loop of the same writes
+ * ---------------------------------------------------------------- */
 
 struct bare {
     int fd;
@@ -197,7 +200,8 @@ static struct cost bare_slice(struct bare *b)
                          (double)(bench_cpu_ns() - cpu) / 1000 / (double)n};
 }
 
-/* ---- durable commits by many threads ----------------------------------------------------------------- */
+/* ---- durable commits by many threads
+ * ----------------------------------------------------------------- */
 
 struct committer {
     struct ll_log *log;
@@ -254,8 +258,8 @@ static struct cost commit_slice(struct committer *c, int n, uint64_t *go)
                          (double)(end_cpu - cpu) / 1000 / (double)(done ? done : 1)};
 }
 
-/* Slices of bare loop and log in turn: medians of the rates, of their ratios, and of the difference in
- * CPU time. */
+/* Slices of bare loop and log in turn: medians of the rates, of their ratios, and of the difference
+ * in CPU time. */
 static void compare_commits(int threads, bool quiet)
 {
     struct bench_figure rate = {.n = 0}, ratio = {.n = 0}, over = {.n = 0}, bare_rate = {.n = 0};
@@ -301,7 +305,8 @@ static void compare_commits(int threads, bool quiet)
     }
 }
 
-/* ---- one thread, many commits in flight ---------------------------------------------------------------- */
+/* ---- one thread, many commits in flight
+ * ---------------------------------------------------------------- */
 
 enum { WINDOW = 1000, ASYNC = 2000000 };
 
@@ -339,7 +344,8 @@ static void bench_async(void)
     bench_print(BENCH, "async-window-1000", "million/s", &f, ">=1.5", "4.6");
 }
 
-/* ---- open and close --------------------------------------------------------------------------------------- */
+/* ---- open and close
+ * --------------------------------------------------------------------------------------- */
 
 static void bench_open(void)
 {

@@ -12,7 +12,8 @@ struct ll_buffer;
 struct ll_gate {
     void *ctx;
     lladd_lsn (*durable_lsn)(void *ctx); /* a page with page LSN >= this may not be written */
-    int (*force)(void *ctx, lladd_lsn lsn, struct lladd_error *); /* make the record at lsn durable */
+    int (*force)(void *ctx, lladd_lsn lsn,
+                 struct lladd_error *); /* make the record at lsn durable */
 };
 
 enum ll_frames { LL_FRAMES_AUTO, LL_FRAMES_RESERVED, LL_FRAMES_HEAP };
@@ -31,8 +32,8 @@ struct ll_frame {
 
 enum {
     LL_FRAME_BASELESS = 1, /* redo only: failed verification, contents are zeros (BUF-5) */
-    LL_FRAME_DWB = 2,      /* no image in the log protects it: write through the double-write area */
-    LL_FRAME_REDONE = 4    /* visited by redo */
+    LL_FRAME_DWB = 2,   /* no image in the log protects it: write through the double-write area */
+    LL_FRAME_REDONE = 4 /* visited by redo */
 };
 
 struct ll_buffer_config {
@@ -46,7 +47,7 @@ struct ll_buffer_config {
     enum ll_frames frames;
     struct ll_gate gate;
     bool create;              /* make the files (durable when open returns) */
-    bool no_images;           /* pages reach the disk atomically: redo starts at recLSN, not baseLSN */
+    bool no_images; /* pages reach the disk atomically: redo starts at recLSN, not baseLSN */
     void *ctx;                /* for the functions below, all nullable */
     /* A page failed verification outside redo. Rebuild it into bytes (page_size, checksum not
      * needed) and say from which LSN on it must be considered dirty; 0 or the error the fixer gets.
@@ -69,20 +70,22 @@ void ll_buffer_close(struct ll_buffer *);
 /* Starts the background writer (if env->threads); not before recovery is done with redo. */
 int ll_buffer_start(struct ll_buffer *, struct lladd_error *);
 
-/* ---- fixing ------------------------------------------------------------------------------------ */
+/* ---- fixing -------------------------------------------------------------------------------- */
 
 enum {
     LL_FIX_SHARED = 0,
     LL_FIX_EXCLUSIVE = 1,
-    LL_FIX_FRESH = 2,  /* with EXCLUSIVE: do not read, contents become zeros; may lie beyond the end */
-    LL_FIX_REDO = 4,   /* with EXCLUSIVE: a page that fails verification is handed out as zeros with
-                          LL_FRAME_BASELESS, one beyond the end as zeros without it */
-    LL_FIX_TRY = 8     /* LLADD_BUSY instead of waiting for a latch */
+    LL_FIX_FRESH =
+        2, /* with EXCLUSIVE: do not read, contents become zeros; may lie beyond the end */
+    LL_FIX_REDO = 4, /* with EXCLUSIVE: a page that fails verification is handed out as zeros with
+                        LL_FRAME_BASELESS, one beyond the end as zeros without it */
+    LL_FIX_TRY = 8   /* LLADD_BUSY instead of waiting for a latch */
 };
 
-/* Pins and latches page n. LLADD_OUT_OF_RANGE beyond the end, LLADD_CORRUPT_PAGE, LLADD_READ_FAILED,
- * LLADD_NO_FRAME, LLADD_NO_MEMORY, or the poison. A thread may hold several pages; the order is its
- * own affair. A hit takes one atomic on the frame's word and no other lock. */
+/* Pins and latches page n. LLADD_OUT_OF_RANGE beyond the end, LLADD_CORRUPT_PAGE,
+ * LLADD_READ_FAILED, LLADD_NO_FRAME, LLADD_NO_MEMORY, or the poison. A thread may hold several
+ * pages; the order is its own affair. A hit takes one atomic on the frame's word and no other lock.
+ */
 int ll_buffer_fix(struct ll_buffer *, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *);
 /* how: LL_FIX_SHARED or LL_FIX_EXCLUSIVE, as it was fixed. */
@@ -90,8 +93,8 @@ void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
 /* Debug: does somebody hold the frame exclusively? */
 bool ll_frame_exclusive(const struct ll_frame *);
 
-/* The frame, held exclusively, is about to be changed by a record not yet reserved; `frontier` is the
- * log's tail read now. Enters the dirty-page table if it was clean (BUF-4). Cannot fail. */
+/* The frame, held exclusively, is about to be changed by a record not yet reserved; `frontier` is
+ * the log's tail read now. Enters the dirty-page table if it was clean (BUF-4). Cannot fail. */
 void ll_buffer_dirty(struct ll_buffer *, struct ll_frame *, lladd_lsn frontier);
 
 static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
@@ -99,7 +102,8 @@ static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
     return (struct ll_frame *)page;
 }
 
-/* ---- the page file -------------------------------------------------------------------------------- */
+/* ---- the page file
+ * -------------------------------------------------------------------------------- */
 
 uint64_t ll_buffer_page_count(const struct ll_buffer *); /* pages below this exist */
 /* Forgets n pages from first: frames and dirty entries go, nothing is written. LLADD_BUSY if one is
@@ -107,8 +111,8 @@ uint64_t ll_buffer_page_count(const struct ll_buffer *); /* pages below this exi
 int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);
 void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* Bulk access past the cache, for extents: whole pages, `bytes` as they are (checksums are added if
- * `paged`: the rest of each header must be there). The pages must not be cached dirty; cached copies
- * are dropped. Not durable before ll_buffer_sync. */
+ * `paged`: the rest of each header must be there). The pages must not be cached dirty; cached
+ * copies are dropped. Not durable before ll_buffer_sync. */
 int ll_buffer_bulk_write(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
                          bool paged, struct lladd_error *);
 int ll_buffer_bulk_read(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
@@ -122,10 +126,12 @@ uint32_t ll_page_crc(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t 
 int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t page_size,
                    const char *file, struct lladd_error *);
 
-/* ---- writing back ----------------------------------------------------------------------------------- */
+/* ---- writing back
+ * ----------------------------------------------------------------------------------- */
 
-/* Writes every page that is dirty now and has rec_lsn < rec_below or baseLSN < base_below, then syncs:
- * when it returns 0 they are durable and out of the dirty-page table (unless dirtied again). */
+/* Writes every page that is dirty now and has rec_lsn < rec_below or baseLSN < base_below, then
+ * syncs: when it returns 0 they are durable and out of the dirty-page table (unless dirtied again).
+ */
 int ll_buffer_flush(struct ll_buffer *, lladd_lsn rec_below, lladd_lsn base_below,
                     struct lladd_error *);
 /* Syncs the page file: everything written before is durable and leaves the in-flight set. */
@@ -135,9 +141,9 @@ int ll_buffer_step(struct ll_buffer *, bool *more, struct lladd_error *);
 /* Restores pages from the double-write area that the page file holds torn; before redo. */
 int ll_buffer_dwb_restore(struct ll_buffer *, uint64_t *restored, struct lladd_error *);
 
-/* For inspection: what the first page of a double-write area says. 0: copies of *count pages follow it,
- * one page each; LLADD_END: it is empty; LLADD_CORRUPT_PAGE, LLADD_FOREIGN_FILE, LLADD_NEWER_FORMAT:
- * it says nothing that can be used. */
+/* For inspection: what the first page of a double-write area says. 0: copies of *count pages follow
+ * it, one page each; LLADD_END: it is empty; LLADD_CORRUPT_PAGE, LLADD_FOREIGN_FILE,
+ * LLADD_NEWER_FORMAT: it says nothing that can be used. */
 int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
                 struct lladd_error *);
 /* Which page copy i < count is of. */

@@ -2,7 +2,8 @@
 /* Contract checks (debug builds): before an update is logged, its operation must keep on scratch
  * copies what it promises to recovery.
  *
- *   - validate accepts the redo bytes on the page as it is, the undo bytes on the page as it will be
+ *   - validate accepts the redo bytes on the page as it is, the undo bytes on the page as it will
+ * be
  *   - redo is pure: two copies of the page, with different bytes in the hole and at different
  *     addresses, end up equal (after the mask), so nothing but page and arguments counts
  *   - redo and undo leave the page header alone

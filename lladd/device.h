@@ -71,8 +71,8 @@ struct lladd_device_ops {
     int (*lock)(struct lladd_device *, const char *name, struct lladd_file **out, int64_t *owner);
     /** Says that [off, off+len) will be read soon; nullable, may do nothing. */
     void (*prefetch)(struct lladd_device *, struct lladd_file *, uint64_t off, uint64_t len);
-    /** Does somebody hold the lock that `lock` takes? 0: nobody; -EAGAIN: yes, *owner as for `lock`.
-     *  Takes and creates nothing. Nullable: not known. */
+    /** Does somebody hold the lock that `lock` takes? 0: nobody; -EAGAIN: yes, *owner as for
+     * `lock`. Takes and creates nothing. Nullable: not known. */
     int (*holder)(struct lladd_device *, const char *name, int64_t *owner);
 };
 
@@ -101,8 +101,8 @@ struct lladd_allocator {
 /** Time and chance; NULL members mean the operating system's. */
 struct lladd_world {
     void *ctx;
-    uint64_t (*now_ns)(void *ctx);                 /**< monotonic */
-    int64_t (*wall_us)(void *ctx);                 /**< microseconds since 1970 */
+    uint64_t (*now_ns)(void *ctx);                   /**< monotonic */
+    int64_t (*wall_us)(void *ctx);                   /**< microseconds since 1970 */
     int (*random)(void *ctx, void *buf, size_t len); /**< 0 or negative errno */
     /** Called at named places on slow paths ("log.group.before_sync"). A test stops a thread here
      *  or returns a negative errno to make the step fail; 0 goes on. */

@@ -32,14 +32,17 @@ struct lladd_error {
     int sys_errno;      /**< the operating system's number, or 0 */
     const char *source; /**< source file where the error was born; static */
     int line;
-    lladd_lsn lsn;      /**< log record concerned, 0 if none */
-    lladd_pageno page;  /**< page concerned, LLADD_NO_PAGE if none */
-    char message[256];  /**< one line, names file, page or LSN */
+    lladd_lsn lsn;     /**< log record concerned, 0 if none */
+    lladd_pageno page; /**< page concerned, LLADD_NO_PAGE if none */
+    char message[256]; /**< one line, names file, page or LSN */
 };
 
 #define LLADD_ERROR_INIT \
     { \
-        0, 0, NULL, 0, {0}, {LLADD_NO_PAGE}, {0} \
+        0, 0, NULL, 0, {0}, {LLADD_NO_PAGE}, \
+        { \
+            0 \
+        } \
     }
 
 /** "LLADD_NO_SPACE" for -402; "LLADD_OK" for 0; NULL for a number that is no code. */

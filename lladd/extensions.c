@@ -35,7 +35,8 @@ int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *u
     return rc;
 }
 
-static int ask_allocator(struct ll_core *core, lladd_pageno page, bool *out, struct lladd_error *err)
+static int ask_allocator(struct ll_core *core, lladd_pageno page, bool *out,
+                         struct lladd_error *err)
 {
     struct lladd_db *db = ll_db_of(core);
     for (size_t i = 0; i < db->n_extensions; i++) {

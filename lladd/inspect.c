@@ -3,19 +3,19 @@
  * inspect: a database looked at from outside.
  *
  *   inspect.c         the view: control block, files, who has it open; info and lists
- *   inspect_log.c     the log: one pass from the checkpoint on, as analysis makes it, but which takes
- *                     what it gets; every record with its fields
- *   inspect_page.c    pages: what one says, what the allocation map says about it
- *   inspect_verify.c  all of it, and a finding for each place that is wrong
+ *   inspect_log.c     the log: one pass from the checkpoint on, as analysis makes it, but which
+ * takes what it gets; every record with its fields inspect_page.c    pages: what one says, what the
+ * allocation map says about it inspect_verify.c  all of it, and a finding for each place that is
+ * wrong
  *
  * A view has the log open for reading, and of the core the parts that need no running database: the
  * control block, the catalogue, fences and pins. Nothing here is a promise of recovery; where both
- * read the same bytes they use the same decoders (control block, records, catalogue, prepare records,
- * page images), so that they cannot disagree about what is good.
+ * read the same bytes they use the same decoders (control block, records, catalogue, prepare
+ * records, page images), so that they cannot disagree about what is good.
  *
  * Files change under a view of a database that is in use. What was read half old, half new looks
- * damaged; so what looks damaged is read again, and is believed when nobody has the database open, or
- * when it looks the same several times.
+ * damaged; so what looks damaged is read again, and is believed when nobody has the database open,
+ * or when it looks the same several times.
  *
  * Stored bytes are checked, never asserted (ERR-1): this is where damaged ones are expected.
  */
@@ -42,10 +42,11 @@ enum { LOOKS = 4 };
 /* The longest record is a quarter of the ring; nothing is appended, so there will be no ring. */
 #define RING_BYTES (64ull << 20)
 
-/* ---- the control block ------------------------------------------------------------------------------ */
+/* ---- the control block
+ * ------------------------------------------------------------------------------ */
 
-static int read_copy(struct lladd_device *dev, struct lladd_file *file, int i, struct ll_control *out,
-                     struct lladd_error *err)
+static int read_copy(struct lladd_device *dev, struct lladd_file *file, int i,
+                     struct ll_control *out, struct lladd_error *err)
 {
     unsigned char bytes[LL_CONTROL_BYTES];
     int rc = ll_io_read_full(dev, file, bytes, sizeof bytes, (uint64_t)i * LL_CONTROL_COPY);
@@ -119,7 +120,8 @@ static void ask_holder(struct lladd_inspect *v)
     v->info.holder = rc == -EAGAIN ? pid : 0;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------- */
+/* ---- files
+ * ------------------------------------------------------------------------------------------- */
 
 struct listing {
     struct lladd_inspect *v;
@@ -226,7 +228,8 @@ int lladd_inspect_files(struct lladd_inspect *v, lladd_inspect_file_fn *fn, void
     return rc;
 }
 
-/* ---- the view ------------------------------------------------------------------------------------------ */
+/* ---- the view
+ * ------------------------------------------------------------------------------------------ */
 
 static int count_segment(void *ctx, const struct ll_log_file *f)
 {
@@ -368,7 +371,8 @@ static int look(struct lladd_inspect *v, const struct lladd_options *o, struct l
 }
 
 /* Looks until what is seen fits together, or can be believed not to. */
-static int look_well(struct lladd_inspect *v, const struct lladd_options *o, struct lladd_error *err)
+static int look_well(struct lladd_inspect *v, const struct lladd_options *o,
+                     struct lladd_error *err)
 {
     struct ll_env env = v->core.env;
     struct lladd_device *dev = v->core.dev;
@@ -450,7 +454,8 @@ void lladd_inspect_close(struct lladd_inspect *v)
         lladd_device_close(dev);
 }
 
-/* ---- what it says -------------------------------------------------------------------------------------- */
+/* ---- what it says
+ * -------------------------------------------------------------------------------------- */
 
 int lladd_inspect_info(const struct lladd_inspect *v, struct lladd_inspect_info *out)
 {
@@ -530,7 +535,8 @@ int lladd_inspect_names(struct lladd_inspect *v, lladd_inspect_name_fn *fn, void
     return rc;
 }
 
-/* ---- who keeps the log ----------------------------------------------------------------------------------- */
+/* ---- who keeps the log
+ * ----------------------------------------------------------------------------------- */
 
 static int by_need(const void *a, const void *b)
 {
@@ -561,7 +567,8 @@ static int gather_pinners(struct lladd_inspect *v, struct ll_vec *rows)
     struct ll_core *core = &v->core;
     int rc = put_pinner(v, rows, "checkpoint", core->control.redo, lladd_lsn_of(0), "");
     for (size_t i = 0; !rc && i < v->txns.len; i++) {
-        const struct lladd_inspect_txn *t = &((struct ll_inspect_txn *)ll_vec_at(&v->txns, i))->seen;
+        const struct lladd_inspect_txn *t =
+            &((struct ll_inspect_txn *)ll_vec_at(&v->txns, i))->seen;
         rc = put_pinner(v, rows, t->prepared ? "prepared" : "transaction", t->id, t->id,
                         t->doubt.owner);
     }

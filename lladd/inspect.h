@@ -10,9 +10,9 @@
  * names and layouts come from the catalogue in the log. What is damaged is told, not fatal: only a
  * directory without a control block that can be read is refused.
  *
- * A view is of one moment, that of lladd_inspect; of a database that is in use it grows old. Threads:
- * a view is used by one thread at a time. Errors: the roots data and resource of error.h, and
- * LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_BAD_ARGUMENT.
+ * A view is of one moment, that of lladd_inspect; of a database that is in use it grows old.
+ * Threads: a view is used by one thread at a time. Errors: the roots data and resource of error.h,
+ * and LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_BAD_ARGUMENT.
  * @ingroup lladd
  */
 #include <lladd/lladd.h>
@@ -31,15 +31,17 @@ LLADD_API int lladd_inspect(const char *dir, const struct lladd_options *options
                             struct lladd_inspect **out, struct lladd_error *err);
 LLADD_API void lladd_inspect_close(struct lladd_inspect *);
 
-/* ---- the whole ------------------------------------------------------------------------------------- */
+/* ---- the whole
+ * ------------------------------------------------------------------------------------- */
 
 /** How the log ends. */
 enum lladd_log_end {
     LLADD_LOG_END_UNKNOWN = 0, /**< it cannot be read at all */
     LLADD_LOG_END_CLEAN = 1,   /**< where a clean close left it */
     LLADD_LOG_END_OPEN = 2,    /**< behind a whole record: in use, or a crash */
-    LLADD_LOG_END_TORN = 3,    /**< in a record that was not written completely: normal after a crash */
-    LLADD_LOG_END_DAMAGED = 4  /**< at a bad place in what is known to have been durable */
+    LLADD_LOG_END_TORN =
+        3, /**< in a record that was not written completely: normal after a crash */
+    LLADD_LOG_END_DAMAGED = 4 /**< at a bad place in what is known to have been durable */
 };
 
 /** Numbers about a database. LSNs and bytes of log are payload bytes. */
@@ -51,18 +53,18 @@ struct lladd_inspect_info {
     unsigned char uuid[16];
     uint64_t compatible, read_only_compatible, incompatible; /**< feature bits */
     uint64_t incarnation;
-    int64_t created_us;    /**< wall clock, microseconds since 1970 */
-    bool clean;            /**< closed without anything left to recover */
-    bool atomic_pages;     /**< LLADD_OPT_ATOMIC_PAGES */
-    bool control_bad[2];   /**< this copy is damaged, the other one was used */
-    int in_use;            /**< 1: a process has it open; 0: none has; -1: the device cannot tell */
-    int64_t holder;        /**< that process' id, 0 if not known */
-    lladd_lsn checkpoint;  /**< of the last complete one's begin record */
-    lladd_lsn redo;        /**< where its redo starts */
-    lladd_lsn watermark;   /**< everything below was durable when the control block was written */
+    int64_t created_us;   /**< wall clock, microseconds since 1970 */
+    bool clean;           /**< closed without anything left to recover */
+    bool atomic_pages;    /**< LLADD_OPT_ATOMIC_PAGES */
+    bool control_bad[2];  /**< this copy is damaged, the other one was used */
+    int in_use;           /**< 1: a process has it open; 0: none has; -1: the device cannot tell */
+    int64_t holder;       /**< that process' id, 0 if not known */
+    lladd_lsn checkpoint; /**< of the last complete one's begin record */
+    lladd_lsn redo;       /**< where its redo starts */
+    lladd_lsn watermark;  /**< everything below was durable when the control block was written */
     /* the log */
-    lladd_lsn log_oldest;  /**< first LSN that can still be read */
-    lladd_lsn log_end;     /**< LSN behind the last good record */
+    lladd_lsn log_oldest; /**< first LSN that can still be read */
+    lladd_lsn log_end;    /**< LSN behind the last good record */
     enum lladd_log_end log_end_kind;
     uint64_t log_segments; /**< files that hold log, or are ready to */
     uint64_t log_file_bytes;
@@ -70,14 +72,14 @@ struct lladd_inspect_info {
     uint64_t pages;
     uint64_t page_file_bytes;
     /* what the next open would do */
-    uint64_t analysis_records; /**< from the checkpoint to the end */
+    uint64_t analysis_records;         /**< from the checkpoint to the end */
     uint64_t redo_records, redo_bytes; /**< from the redo start to the end; 0 after a clean close */
     uint64_t redo_page_records;        /**< of these, about pages */
     uint64_t redo_pages;               /**< different pages in them */
     uint64_t commits;                  /**< from the checkpoint to the end */
     uint64_t losers;                   /**< transactions that would be rolled back */
     uint64_t in_doubt;                 /**< prepared ones */
-    uint64_t undo_log_bytes;           /**< log written by the losers: an upper bound of the undo work */
+    uint64_t undo_log_bytes; /**< log written by the losers: an upper bound of the undo work */
 };
 /** `out->struct_size` must be set. */
 LLADD_API int lladd_inspect_info(const struct lladd_inspect *, struct lladd_inspect_info *out);
@@ -94,8 +96,8 @@ LLADD_API int lladd_inspect_files(struct lladd_inspect *, lladd_inspect_file_fn 
 struct lladd_inspect_txn {
     lladd_lsn id, last;
     bool system, prepared;
-    uint64_t records;    /**< seen, that is from the checkpoint on */
-    lladd_lsn prepare;   /**< LSN of its prepare record */
+    uint64_t records;                 /**< seen, that is from the checkpoint on */
+    lladd_lsn prepare;                /**< LSN of its prepare record */
     struct lladd_in_doubt_info doubt; /**< of a prepared one */
 };
 typedef int lladd_inspect_txn_fn(void *ctx, const struct lladd_inspect_txn *);
@@ -119,8 +121,8 @@ struct lladd_inspect_name {
     enum lladd_name_kind kind;
     uint32_t number, version;
     const char *name;
-    bool registered;      /**< with this view: built in, or in the options */
-    lladd_lsn recorded;   /**< of the record that told its number */
+    bool registered;    /**< with this view: built in, or in the options */
+    lladd_lsn recorded; /**< of the record that told its number */
     const struct lladd_field *redo_fields, *undo_fields; /**< NULL: unstructured */
     const char *page_type; /**< of an operation that wants one; NULL */
 };
@@ -129,7 +131,8 @@ typedef int lladd_inspect_name_fn(void *ctx, const struct lladd_inspect_name *);
 LLADD_API int lladd_inspect_names(struct lladd_inspect *, lladd_inspect_name_fn *, void *ctx);
 LLADD_API const char *lladd_name_kind_text(enum lladd_name_kind);
 
-/* ---- the log ---------------------------------------------------------------------------------------- */
+/* ---- the log
+ * ---------------------------------------------------------------------------------------- */
 
 enum lladd_record_flag {
     LLADD_RECORD_UNDO_PAGE = 1,
@@ -145,7 +148,8 @@ struct lladd_inspect_record {
     uint32_t size;   /**< bytes of log it takes */
     uint32_t number; /**< of operation, class or tag in the catalogue; 0: none */
     unsigned flags;  /**< enum lladd_record_flag */
-    /** Layouts of the spans: the operation's, or the library's own for its own records. NULL: none. */
+    /** Layouts of the spans: the operation's, or the library's own for its own records. NULL: none.
+     */
     const struct lladd_field *redo_fields, *undo_fields;
 };
 typedef int lladd_inspect_record_fn(void *ctx, const struct lladd_inspect_record *);
@@ -160,45 +164,47 @@ LLADD_API void lladd_inspect_describe(struct lladd_inspect *, const struct lladd
 LLADD_API bool lladd_inspect_place(struct lladd_inspect *, lladd_lsn, char name[32],
                                    uint64_t *offset);
 
-/* ---- pages ------------------------------------------------------------------------------------------ */
+/* ---- pages
+ * ------------------------------------------------------------------------------------------ */
 
 /** A page as it stands in the page file. */
 struct lladd_inspect_page {
     lladd_pageno number;
-    uint64_t offset;            /**< in the page file */
-    struct lladd_view view;     /**< lives until the next call on the view */
-    bool zero;                  /**< never formatted */
-    int code;                   /**< 0: nothing wrong that can be told from the page itself */
-    char message[256];          /**< what is wrong */
+    uint64_t offset;             /**< in the page file */
+    struct lladd_view view;      /**< lives until the next call on the view */
+    bool zero;                   /**< never formatted */
+    int code;                    /**< 0: nothing wrong that can be told from the page itself */
+    char message[256];           /**< what is wrong */
     uint32_t checksum, computed; /**< as stored; as it should be */
     uint64_t stored_number;
     lladd_lsn lsn, base;
-    const char *type;           /**< NULL: not in the catalogue */
+    const char *type; /**< NULL: not in the catalogue */
     uint32_t type_version;
-    enum lladd_page_use use;    /**< as the allocation map says, redo regarded */
-    bool use_known;             /**< false: the map cannot be read */
+    enum lladd_page_use use; /**< as the allocation map says, redo regarded */
+    bool use_known;          /**< false: the map cannot be read */
 };
 /** LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is no error: out->code says it. */
-LLADD_API int lladd_inspect_page(struct lladd_inspect *, lladd_pageno, struct lladd_inspect_page *out,
-                                 struct lladd_error *);
+LLADD_API int lladd_inspect_page(struct lladd_inspect *, lladd_pageno,
+                                 struct lladd_inspect_page *out, struct lladd_error *);
 /** What its type's describe callback says; false if there is none. */
-LLADD_API bool lladd_inspect_describe_page(struct lladd_inspect *, const struct lladd_inspect_page *,
-                                           struct lladd_sink *);
+LLADD_API bool lladd_inspect_describe_page(struct lladd_inspect *,
+                                           const struct lladd_inspect_page *, struct lladd_sink *);
 
-/* ---- checking everything ----------------------------------------------------------------------------- */
+/* ---- checking everything
+ * ----------------------------------------------------------------------------- */
 
 enum lladd_finding_kind {
-    LLADD_FINDING_DAMAGE = 1,  /**< something is lost, or will make an open fail */
-    LLADD_FINDING_REPAIR = 2,  /**< damaged, and the library will put it right by itself */
-    LLADD_FINDING_NOTE = 3     /**< no fault, worth knowing */
+    LLADD_FINDING_DAMAGE = 1, /**< something is lost, or will make an open fail */
+    LLADD_FINDING_REPAIR = 2, /**< damaged, and the library will put it right by itself */
+    LLADD_FINDING_NOTE = 3    /**< no fault, worth knowing */
 };
 struct lladd_finding {
     enum lladd_finding_kind kind;
-    int code;           /**< enum lladd_code; 0 of a note */
-    const char *file;   /**< below the directory */
-    uint64_t offset;    /**< byte in the file; UINT64_MAX: the file as a whole */
-    lladd_lsn lsn;      /**< 0: none */
-    lladd_pageno page;  /**< LLADD_NO_PAGE: none */
+    int code;            /**< enum lladd_code; 0 of a note */
+    const char *file;    /**< below the directory */
+    uint64_t offset;     /**< byte in the file; UINT64_MAX: the file as a whole */
+    lladd_lsn lsn;       /**< 0: none */
+    lladd_pageno page;   /**< LLADD_NO_PAGE: none */
     const char *message; /**< one line */
 };
 typedef int lladd_finding_fn(void *ctx, const struct lladd_finding *);
@@ -212,6 +218,16 @@ struct lladd_verified {
  *  area. 0 also if there are findings; an error only if it could not go on (no memory). */
 LLADD_API int lladd_inspect_verify(struct lladd_inspect *, lladd_finding_fn *, void *ctx,
                                    struct lladd_verified *out, struct lladd_error *);
+
+/* ---- plug-ins
+ * ------------------------------------------------------------------------------------------ */
+
+/** What a shared object given to the `lladd` command with --ops exports under the name
+ *  LLADD_PLUGIN_SYMBOL: a function that returns a NULL-terminated array of extensions. They are
+ *  registered in that order. It calls the library's functions without linking with it: the command
+ *  has them. */
+typedef const struct lladd_extension *const *lladd_plugin_fn(void);
+#define LLADD_PLUGIN_SYMBOL "lladd_plugin"
 
 #ifdef __cplusplus
 }

@@ -6,8 +6,8 @@
  * stop, and no operation need be registered. What it cannot decode it leaves out; inspect_verify.c
  * says so. Everything else goes record by record through a cursor.
  *
- * The library's own records have layouts like everybody's, given here; three kinds are too varied for
- * one and are described in words: checkpoint data, catalogue entries, prepare records.
+ * The library's own records have layouts like everybody's, given here; three kinds are too varied
+ * for one and are described in words: checkpoint data, catalogue entries, prepare records.
  */
 #include "lladd/inspect_private.h"
 
@@ -24,7 +24,8 @@
 #define FENCE_ROW 24u
 #define NAME_HEAD 12u
 
-/* ---- the survey: what analysis would find ------------------------------------------------------------- */
+/* ---- the survey: what analysis would find
+ * ------------------------------------------------------------- */
 
 struct survey {
     struct lladd_inspect *v;
@@ -204,7 +205,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     return s->rc ? ll_fail(err, s->rc, "out of memory") : 0;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- reading
+ * ------------------------------------------------------------------------------------------- */
 
 int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *fn, void *ctx,
                     struct lladd_error *err)
@@ -274,7 +276,8 @@ static int count_work(struct lladd_inspect *v, struct lladd_error *err)
     return 0;
 }
 
-/* ---- after the scan --------------------------------------------------------------------------------------- */
+/* ---- after the scan
+ * --------------------------------------------------------------------------------------- */
 
 static int by_id(const void *a, const void *b)
 {
@@ -427,7 +430,8 @@ bool lladd_inspect_place(struct lladd_inspect *v, lladd_lsn lsn, char name[32], 
     return true;
 }
 
-/* ---- records for everybody ---------------------------------------------------------------------------------- */
+/* ---- records for everybody
+ * ---------------------------------------------------------------------------------- */
 
 static const struct lladd_field seal_fields[] = {{"durable", LLADD_FIELD_LSN},
                                                  {NULL, LLADD_FIELD_END}};
@@ -437,12 +441,9 @@ static const struct lladd_field pin_fields[] = {
     {"lsn", LLADD_FIELD_LSN}, {"name", LLADD_FIELD_TEXT}, {NULL, LLADD_FIELD_END}};
 static const struct lladd_field checkpoint_end_fields[] = {
     {"checkpoint", LLADD_FIELD_LSN}, {"redo", LLADD_FIELD_LSN}, {NULL, LLADD_FIELD_END}};
-static const struct lladd_field image_fields[] = {{"type", LLADD_FIELD_U16},
-                                                  {"page_flags", LLADD_FIELD_U16},
-                                                  {"hole_at", LLADD_FIELD_U32},
-                                                  {"hole", LLADD_FIELD_U32},
-                                                  {"body", LLADD_FIELD_REST},
-                                                  {NULL, LLADD_FIELD_END}};
+static const struct lladd_field image_fields[] = {
+    {"type", LLADD_FIELD_U16}, {"page_flags", LLADD_FIELD_U16}, {"hole_at", LLADD_FIELD_U32},
+    {"hole", LLADD_FIELD_U32}, {"body", LLADD_FIELD_REST},      {NULL, LLADD_FIELD_END}};
 static const struct lladd_field action_fields[] = {{"undo_used", LLADD_FIELD_U64},
                                                    {NULL, LLADD_FIELD_END}};
 static const struct lladd_field blob_fields[] = {{"total", LLADD_FIELD_U32},
@@ -516,8 +517,8 @@ static int forward(void *ctx, const struct ll_record *rec)
     return f->fn(f->ctx, &out);
 }
 
-int lladd_inspect_log(struct lladd_inspect *v, lladd_lsn from, lladd_inspect_record_fn *fn, void *ctx,
-                      struct lladd_error *err)
+int lladd_inspect_log(struct lladd_inspect *v, lladd_lsn from, lladd_inspect_record_fn *fn,
+                      void *ctx, struct lladd_error *err)
 {
     if (!v || !fn)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or nobody to tell");
@@ -525,7 +526,9 @@ int lladd_inspect_log(struct lladd_inspect *v, lladd_lsn from, lladd_inspect_rec
     return ll_inspect_walk(v, from, forward, &f, err);
 }
 
-/* ---- in words ------------------------------------------------------------------------------------------------- */
+/* ---- in words
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static void print_hex(struct lladd_sink *sink, const void *bytes, size_t len)
 {

@@ -2,10 +2,11 @@
 /*
  * inspect, pages: what a page says of itself, and what it is used for.
  *
- * Whether a page has to be right at all is for the allocation map to say: pages of a raw extent have
- * neither header nor checksum, free ones hold what they like. The map on disk may be older than the
- * log. So the maps that the log changes are taken through redo here, in memory, by the code that
- * recovery uses; what is allocated is then what recovery would find before it takes losers back.
+ * Whether a page has to be right at all is for the allocation map to say: pages of a raw extent
+ * have neither header nor checksum, free ones hold what they like. The map on disk may be older
+ * than the log. So the maps that the log changes are taken through redo here, in memory, by the
+ * code that recovery uses; what is allocated is then what recovery would find before it takes
+ * losers back.
  */
 #include "lladd/inspect_private.h"
 
@@ -18,7 +19,8 @@
 
 #define MAP_TYPE "lladd.map"
 
-/* ---- reading ------------------------------------------------------------------------------------------ */
+/* ---- reading
+ * ------------------------------------------------------------------------------------------ */
 
 int ll_inspect_read_page(struct lladd_inspect *v, uint64_t n, unsigned char *bytes,
                          struct lladd_error *err)
@@ -66,8 +68,8 @@ static int fail_header(struct lladd_inspect *v, lladd_pageno page, const unsigne
     unsigned long long n = page.v, lsn = ll_page_lsn(bytes).v, base = ll_page_base(bytes).v;
     if (base > lsn)
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, page,
-                            "page %llu has base LSN %llu, which is above its page LSN %llu", n, base,
-                            lsn);
+                            "page %llu has base LSN %llu, which is above its page LSN %llu", n,
+                            base, lsn);
     if (v->known_end && lsn >= v->known_end)
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, page,
                             "page %llu has page LSN %llu, but the log ends at %llu", n, lsn,
@@ -92,14 +94,16 @@ int ll_inspect_judge_page(struct lladd_inspect *v, lladd_pageno page, const unsi
     const struct lladd_page_type *type = n ? n->desc : NULL;
     struct lladd_view view = {bytes, v->core.page_size, ll_page_type(bytes), page};
     if (type && type->check && !type->check(view))
-        return ll_fail_page(err, LLADD_CORRUPT_PAGE, page,
-                            "page %llu has a good checksum, but contents that no page of type \"%s\" "
-                            "can have",
-                            (unsigned long long)page.v, n->name);
+        return ll_fail_page(
+            err, LLADD_CORRUPT_PAGE, page,
+            "page %llu has a good checksum, but contents that no page of type \"%s\" "
+            "can have",
+            (unsigned long long)page.v, n->name);
     return 0;
 }
 
-/* ---- allocation maps ------------------------------------------------------------------------------------ */
+/* ---- allocation maps
+ * ------------------------------------------------------------------------------------ */
 
 void ll_inspect_free_maps(struct lladd_inspect *v)
 {
@@ -175,8 +179,8 @@ static int redo_all_maps(struct lladd_inspect *v, struct lladd_error *err)
     return 0;
 }
 
-int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_use *use, bool *known,
-                   struct lladd_error *err)
+int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_use *use,
+                   bool *known, struct lladd_error *err)
 {
     uint32_t size = v->core.page_size;
     *use = LLADD_USE_NONE;
@@ -203,7 +207,8 @@ int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_u
     return 0;
 }
 
-/* ---- for everybody --------------------------------------------------------------------------------------- */
+/* ---- for everybody
+ * --------------------------------------------------------------------------------------- */
 
 int lladd_inspect_page(struct lladd_inspect *v, lladd_pageno page, struct lladd_inspect_page *out,
                        struct lladd_error *err)

@@ -31,16 +31,16 @@ struct ll_inspect_map {
 struct lladd_inspect {
     struct ll_core core; /* never opened: env, device, control block, catalogue, fences, pins */
     bool own_device;
-    bool mutexes;        /* misc was made */
-    bool catalogue;      /* so was the catalogue */
+    bool mutexes;   /* misc was made */
+    bool catalogue; /* so was the catalogue */
     struct lladd_error control_error[2];
-    struct lladd_file *page_file; /* NULL: missing */
+    struct lladd_file *page_file;  /* NULL: missing */
     struct lladd_error page_error; /* why it is */
-    struct ll_log *log;  /* NULL: cannot be opened */
-    struct lladd_error log_error; /* why, or what is wrong with it; code 0: nothing */
-    bool scanned;        /* the log's end is known, and nothing is wrong before it */
-    uint64_t known_end;  /* no record is known to end above this LSN */
-    uint64_t checkpoint_pages; /* of the page file when the checkpoint was taken */
+    struct ll_log *log;            /* NULL: cannot be opened */
+    struct lladd_error log_error;  /* why, or what is wrong with it; code 0: nothing */
+    bool scanned;                  /* the log's end is known, and nothing is wrong before it */
+    uint64_t known_end;            /* no record is known to end above this LSN */
+    uint64_t checkpoint_pages;     /* of the page file when the checkpoint was taken */
     struct lladd_inspect_info info;
     char end_text[320];
     struct ll_vec files; /* struct ll_inspect_file */
@@ -55,8 +55,8 @@ struct lladd_inspect {
 const struct lladd_field *ll_inspect_fields(const struct ll_name *, bool undo);
 
 /* inspect_log.c */
-/* Reads the log from the checkpoint to its end: catalogue, transactions, fences, pins; and what redo
- * would have to do. Damage is noted in the view; only a lack of memory is an error. */
+/* Reads the log from the checkpoint to its end: catalogue, transactions, fences, pins; and what
+ * redo would have to do. Damage is noted in the view; only a lack of memory is an error. */
 int ll_inspect_survey(struct lladd_inspect *, struct lladd_error *);
 /* Passes every record from the first at or behind `from` on to fn; 0 at the end of the log. */
 typedef int ll_inspect_visit(void *ctx, const struct ll_record *);
@@ -69,7 +69,8 @@ const struct ll_inspect_txn *ll_inspect_txn_of(const struct lladd_inspect *, lla
 /* Reads page n into bytes: 0, LLADD_OUT_OF_RANGE or LLADD_READ_FAILED. */
 int ll_inspect_read_page(struct lladd_inspect *, uint64_t n, unsigned char *bytes,
                          struct lladd_error *);
-/* 0 or what is wrong with the page, as far as the page itself, the catalogue and the log's end tell. */
+/* 0 or what is wrong with the page, as far as the page itself, the catalogue and the log's end
+ * tell. */
 int ll_inspect_judge_page(struct lladd_inspect *, lladd_pageno, const unsigned char *bytes,
                           struct lladd_error *);
 /* What the page is used for; false if its map cannot be read. Fails only for want of memory. */

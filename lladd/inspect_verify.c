@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inspect, verify: looks at everything, and says of each place that is wrong what will become of it.
+ * inspect, verify: looks at everything, and says of each place that is wrong what will become of
+ * it.
  *
- * Three verdicts. *Damage*: something is lost, or will make an open fail. *Repair*: damaged, and the
- * library puts it right by itself (the other copy of the control block; a page that the log or the
- * double-write area can rebuild). *Note*: no fault, as a torn tail after a crash.
+ * Three verdicts. *Damage*: something is lost, or will make an open fail. *Repair*: damaged, and
+ * the library puts it right by itself (the other copy of the control block; a page that the log or
+ * the double-write area can rebuild). *Note*: no fault, as a torn tail after a crash.
  *
- * The log is read first, all of it, across damage. It tells of every page: where its newest base is,
- * which record changed it last, and what the first record that redo will read expects to find. Against
- * that the pages are held:
+ * The log is read first, all of it, across damage. It tells of every page: where its newest base
+ * is, which record changed it last, and what the first record that redo will read expects to find.
+ * Against that the pages are held:
  *   - a page that is older than the last record about it, after a clean close: a write was lost
  *   - a page whose LSN is no record about it: it is from elsewhere
  *   - a page that redo will not find as its first record left it: recovery will refuse it
  *
- * While somebody has the database open, pages are read again before they are called damaged, and one
- * whose LSN lies beyond the end of the log as it was read is held against the end as it is by then.
+ * While somebody has the database open, pages are read again before they are called damaged, and
+ * one whose LSN lies beyond the end of the log as it was read is held against the end as it is by
+ * then.
  */
 #include "lladd/inspect_private.h"
 
@@ -50,7 +52,7 @@ struct verify {
     void *ctx;
     struct lladd_verified *out;
     struct lladd_error *err;
-    struct ll_map pages;    /* page -> index into histories */
+    struct ll_map pages; /* page -> index into histories */
     struct ll_vec histories;
     struct ll_map txns;     /* id -> LSN of its last record */
     struct ll_vec fences;   /* all that the log tells of, oldest first */
@@ -58,10 +60,11 @@ struct verify {
     unsigned char *dwb;     /* first page of the double-write area; NULL: none to be had */
     uint32_t dwb_copies;
     struct ll_log_cursor *cursor; /* for single records */
-    bool log_whole;         /* no damage was met in the log */
+    bool log_whole;               /* no damage was met in the log */
 };
 
-/* ---- findings --------------------------------------------------------------------------------------- */
+/* ---- findings
+ * --------------------------------------------------------------------------------------- */
 
 static int tell(struct verify *c, struct lladd_finding f)
 {
@@ -117,7 +120,8 @@ static int no_memory(struct verify *c)
     return ll_fail(c->err, LLADD_NO_MEMORY, "out of memory");
 }
 
-/* ---- control ------------------------------------------------------------------------------------------ */
+/* ---- control
+ * ------------------------------------------------------------------------------------------ */
 
 /* Bytes of a file that should be zero, and are not. */
 static int check_zeros(struct verify *c, const char *file, uint64_t from, uint64_t to,
@@ -157,7 +161,8 @@ static int verify_control(struct verify *c)
     return rc;
 }
 
-/* ---- the log: single records ------------------------------------------------------------------------------ */
+/* ---- the log: single records
+ * ------------------------------------------------------------------------------ */
 
 static bool part_fits(unsigned kind, const unsigned char *b, size_t len)
 {
@@ -261,8 +266,8 @@ static int check_name(struct verify *c, const struct ll_record *rec)
         return 0; /* its entry may be what was damaged */
     if (n)
         snprintf(text, sizeof text, "a record of kind %s names %s \"%s\"",
-                 ll_record_kind_name(rec->kind), lladd_name_kind_text((enum lladd_name_kind)n->kind),
-                 n->name);
+                 ll_record_kind_name(rec->kind),
+                 lladd_name_kind_text((enum lladd_name_kind)n->kind), n->name);
     else
         snprintf(text, sizeof text, "a record names number %u, which is in no catalogue", rec->op);
     return tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
@@ -279,11 +284,12 @@ static int check_chain(struct verify *c, const struct ll_record *rec)
     bool known = ll_map_get(&c->txns, rec->txn.v, &before);
     uint64_t want = known ? before : rec->txn.v == rec->lsn.v ? 0 : rec->prev.v;
     if (rec->prev.v != want && c->log_whole) {
-        snprintf(text, sizeof text,
-                 "a record of transaction %llu says that the one before it is at LSN %llu; it is at "
-                 "%llu",
-                 (unsigned long long)rec->txn.v, (unsigned long long)rec->prev.v,
-                 (unsigned long long)want);
+        snprintf(
+            text, sizeof text,
+            "a record of transaction %llu says that the one before it is at LSN %llu; it is at "
+            "%llu",
+            (unsigned long long)rec->txn.v, (unsigned long long)rec->prev.v,
+            (unsigned long long)want);
         rc = tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
     }
     if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END)
@@ -293,7 +299,8 @@ static int check_chain(struct verify *c, const struct ll_record *rec)
     return rc;
 }
 
-/* ---- the log: pages ------------------------------------------------------------------------------------------ */
+/* ---- the log: pages
+ * ------------------------------------------------------------------------------------------ */
 
 static struct history *history_of(const struct verify *c, uint64_t page)
 {
@@ -332,11 +339,12 @@ static int check_page_record(struct verify *c, const struct ll_record *rec)
     uint64_t before = f && f->lsn > h->last ? f->lsn : h->last;
     int rc = 0;
     if (!base && before && rec->page_prev.v != before && c->log_whole) {
-        snprintf(text, sizeof text,
-                 "a record about page %llu says that it was at LSN %llu; the record before it is at "
-                 "%llu",
-                 (unsigned long long)rec->page, (unsigned long long)rec->page_prev.v,
-                 (unsigned long long)before);
+        snprintf(
+            text, sizeof text,
+            "a record about page %llu says that it was at LSN %llu; the record before it is at "
+            "%llu",
+            (unsigned long long)rec->page, (unsigned long long)rec->page_prev.v,
+            (unsigned long long)before);
         rc = tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
     }
     if (base)
@@ -387,7 +395,8 @@ static int check_record(struct verify *c, const struct ll_record *rec)
     return !rc && ll_inspect_about_page(rec) ? check_page_record(c, rec) : rc;
 }
 
-/* ---- the log: all of it --------------------------------------------------------------------------------------- */
+/* ---- the log: all of it
+ * --------------------------------------------------------------------------------------- */
 
 static int see_segment(void *ctx, const struct ll_log_file *f)
 {
@@ -406,8 +415,8 @@ static int see_segment(void *ctx, const struct ll_log_file *f)
 }
 
 /* Goes on behind a place that cannot be read. 0: *rec is the next good record; LLADD_END. */
-static int pass_damage(struct verify *c, struct ll_log_cursor *cursor, const struct lladd_error *what,
-                       uint64_t at, struct ll_record *rec, int code)
+static int pass_damage(struct verify *c, struct ll_log_cursor *cursor,
+                       const struct lladd_error *what, uint64_t at, struct ll_record *rec, int code)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
     uint64_t lsn = what->lsn.v > at ? what->lsn.v : at;
@@ -457,7 +466,8 @@ static int walk_log(struct verify *c, struct ll_log_cursor *cursor)
 }
 
 /* A record that recovery will look for under its LSN. */
-static int need_record(struct verify *c, struct ll_log_cursor *cursor, uint64_t lsn, const char *why)
+static int need_record(struct verify *c, struct ll_log_cursor *cursor, uint64_t lsn,
+                       const char *why)
 {
     struct lladd_error what = LLADD_ERROR_INIT;
     struct ll_record rec;
@@ -470,8 +480,8 @@ static int need_record(struct verify *c, struct ll_log_cursor *cursor, uint64_t 
     if (rc == LLADD_NO_MEMORY)
         return no_memory(c);
     snprintf(text, sizeof text, "%s: %s", why, what.message);
-    return tell_lsn(c, LLADD_FINDING_DAMAGE, rc == LLADD_OUT_OF_RANGE ? LLADD_MISSING_FILE : rc, lsn,
-                    text);
+    return tell_lsn(c, LLADD_FINDING_DAMAGE, rc == LLADD_OUT_OF_RANGE ? LLADD_MISSING_FILE : rc,
+                    lsn, text);
 }
 
 static int check_needs(struct verify *c, struct ll_log_cursor *cursor)
@@ -480,7 +490,8 @@ static int check_needs(struct verify *c, struct ll_log_cursor *cursor)
     struct ll_record rec;
     int rc = need_record(c, cursor, v->core.control.checkpoint.v, "the last checkpoint");
     for (size_t i = 0; !rc && i < v->txns.len; i++) {
-        const struct lladd_inspect_txn *t = &((struct ll_inspect_txn *)ll_vec_at(&v->txns, i))->seen;
+        const struct lladd_inspect_txn *t =
+            &((struct ll_inspect_txn *)ll_vec_at(&v->txns, i))->seen;
         rc = need_record(c, cursor, t->id.v, "the first record of a transaction that is not over");
         if (!rc && t->prepared)
             rc = need_record(c, cursor, t->prepare.v, "a prepare record");
@@ -488,9 +499,10 @@ static int check_needs(struct verify *c, struct ll_log_cursor *cursor)
     if (rc || !v->info.clean)
         return rc;
     if (ll_log_cursor_read(cursor, v->core.control.end, &rec, NULL) == 0)
-        rc = tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec.lsn.v,
-                      "the log goes on where the control block says it was closed: \"control\" is older "
-                      "than the log");
+        rc = tell_lsn(
+            c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec.lsn.v,
+            "the log goes on where the control block says it was closed: \"control\" is older "
+            "than the log");
     return rc;
 }
 
@@ -520,7 +532,8 @@ static int verify_log(struct verify *c)
     return 0;
 }
 
-/* ---- the double-write area --------------------------------------------------------------------------------------- */
+/* ---- the double-write area
+ * --------------------------------------------------------------------------------------- */
 
 static int verify_dwb(struct verify *c)
 {
@@ -545,8 +558,8 @@ static int verify_dwb(struct verify *c)
         return tell_file(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, "dwb", NO_OFFSET,
                          "the double-write area is shorter than a page");
     if (rc)
-        return tell_file(c, LLADD_FINDING_DAMAGE, ll_fail_io(&why, rc, false, "read", "dwb"), "dwb", 0,
-                         why.message);
+        return tell_file(c, LLADD_FINDING_DAMAGE, ll_fail_io(&why, rc, false, "read", "dwb"), "dwb",
+                         0, why.message);
     rc = ll_dwb_look(c->dwb, size, v->core.salt, &c->dwb_copies, &why);
     if (rc == LLADD_CORRUPT_PAGE && !v->info.clean)
         return tell_file(c, LLADD_FINDING_NOTE, 0, "dwb", 0,
@@ -576,7 +589,9 @@ static bool dwb_has(struct verify *c, uint64_t page, unsigned char *scratch)
     return good;
 }
 
-/* ---- pages --------------------------------------------------------------------------------------------------------- */
+/* ---- pages
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Why contents that are older than the log say are wrong; NULL: they are not. */
 static const char *is_behind(struct verify *c, uint64_t page, const unsigned char *bytes,
@@ -623,11 +638,12 @@ static int tell_damaged(struct verify *c, uint64_t page, const struct lladd_erro
     char text[400];
     const struct history *h = history_of(c, page);
     uint64_t fence = f ? f->lsn : 0, base = h ? h->base : 0;
-    bool torn = ll_page_verify(v->core.salt, lladd_page_of(page), v->page, v->core.page_size, "pages",
-                               NULL) != 0;
+    bool torn = ll_page_verify(v->core.salt, lladd_page_of(page), v->page, v->core.page_size,
+                               "pages", NULL) != 0;
     if (f && ll_inspect_txn_of(v, lladd_lsn_of(f->txn))) {
-        snprintf(text, sizeof text, "%s; it is being written in bulk by transaction %llu, which is not "
-                                    "over",
+        snprintf(text, sizeof text,
+                 "%s; it is being written in bulk by transaction %llu, which is not "
+                 "over",
                  why->message, (unsigned long long)f->txn);
         return tell_page(c, LLADD_FINDING_NOTE, 0, page, f->lsn, text);
     }
@@ -682,7 +698,8 @@ static int check_contents(struct verify *c, uint64_t page, const struct fence *f
         return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, lsn, text);
     }
     if (at && is_foreign(c, page, v->page)) {
-        snprintf(text, sizeof text, "page %llu has page LSN %llu, where the log has no record about it",
+        snprintf(text, sizeof text,
+                 "page %llu has page LSN %llu, where the log has no record about it",
                  (unsigned long long)page, (unsigned long long)at);
         return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, at, text);
     }
@@ -746,13 +763,15 @@ static int check_length(struct verify *c)
         snprintf(text, sizeof text, "the file has %llu bytes, no whole number of pages",
                  (unsigned long long)bytes);
         rc = tell_file(c, v->info.clean ? LLADD_FINDING_DAMAGE : LLADD_FINDING_NOTE,
-                       v->info.clean ? LLADD_MISSING_FILE : 0, "pages", have * v->core.page_size, text);
+                       v->info.clean ? LLADD_MISSING_FILE : 0, "pages", have * v->core.page_size,
+                       text);
     }
     if (!rc && have < v->checkpoint_pages) {
         snprintf(text, sizeof text, "the file has %llu pages; it had %llu at the last checkpoint",
                  (unsigned long long)have, (unsigned long long)v->checkpoint_pages);
         rc = tell_file(c, v->info.clean ? LLADD_FINDING_DAMAGE : LLADD_FINDING_NOTE,
-                       v->info.clean ? LLADD_MISSING_FILE : 0, "pages", have * v->core.page_size, text);
+                       v->info.clean ? LLADD_MISSING_FILE : 0, "pages", have * v->core.page_size,
+                       text);
     }
     return rc;
 }
@@ -801,14 +820,17 @@ static int verify_pages(struct verify *c)
     return rc ? rc : verify_suspects(c);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------- */
+/* ---- all of it
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 int lladd_inspect_verify(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
                          struct lladd_verified *out, struct lladd_error *err)
 {
     struct lladd_verified count = {.struct_size = sizeof count};
     if (!v || !fn || (out && (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)))
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, nobody to tell, or a result without a size");
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "no view, nobody to tell, or a result without a size");
     struct verify c = {.v = v, .fn = fn, .ctx = ctx, .out = &count, .err = err, .log_whole = true};
     const struct ll_env *env = &v->core.env;
     ll_map_init(&c.pages, env);

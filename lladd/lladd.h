@@ -27,7 +27,7 @@ extern "C" {
 /** "0.1.0" */
 LLADD_API const char *lladd_version(void);
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------- */
 
 /** What lladd_commit waits for. WAL order is kept in all of them (docs/durability.md). */
 enum lladd_durability {
@@ -44,11 +44,12 @@ enum lladd_frames {
 };
 
 enum {
-    LLADD_OPT_NO_THREADS = 1,      /**< background work only in lladd_maintain and in callers */
-    LLADD_OPT_MUST_EXIST = 2,      /**< do not create */
-    LLADD_OPT_MUST_NOT_EXIST = 4,  /**< create or LLADD_EXISTS */
-    LLADD_OPT_ATOMIC_PAGES = 8,    /**< the device never tears a page: no page images in the log */
-    LLADD_OPT_LOG_FULL_ERROR = 16  /**< at the log limit: LLADD_LOG_FULL at once instead of waiting */
+    LLADD_OPT_NO_THREADS = 1,     /**< background work only in lladd_maintain and in callers */
+    LLADD_OPT_MUST_EXIST = 2,     /**< do not create */
+    LLADD_OPT_MUST_NOT_EXIST = 4, /**< create or LLADD_EXISTS */
+    LLADD_OPT_ATOMIC_PAGES = 8,   /**< the device never tears a page: no page images in the log */
+    LLADD_OPT_LOG_FULL_ERROR =
+        16 /**< at the log limit: LLADD_LOG_FULL at once instead of waiting */
 };
 
 enum lladd_phase {
@@ -87,14 +88,18 @@ struct lladd_options {
     const struct lladd_world *world;
     lladd_progress_fn *progress;
     lladd_transcript_fn *transcript;
-    void *callback_ctx;              /**< for the two above */
-    struct lladd_registry *registry; /**< filled by lladd_register*; lladd_options_release frees it */
+    void *callback_ctx; /**< for the two above */
+    struct lladd_registry
+        *registry; /**< filled by lladd_register*; lladd_options_release frees it */
 };
 
 #define LLADD_OPTIONS_INIT_SIZE sizeof(struct lladd_options)
 #ifdef __cplusplus
 #define LLADD_OPTIONS_INIT \
-    lladd_options { sizeof(struct lladd_options) }
+    lladd_options \
+    { \
+        sizeof(struct lladd_options) \
+    }
 #else
 #define LLADD_OPTIONS_INIT \
     { \
@@ -104,10 +109,9 @@ struct lladd_options {
 
 /** Adds an operation (page type, class, participant, extension) to what lladd_open will know.
  *  Registering the same descriptor twice is fine; the same name and version with another descriptor
- *  is LLADD_BAD_REGISTRATION, as is a contradictory one. Copies nothing: descriptors must outlive the
- *  handles opened with these options. */
-LLADD_API int lladd_register(struct lladd_options *, const struct lladd_op *,
-                             struct lladd_error *);
+ *  is LLADD_BAD_REGISTRATION, as is a contradictory one. Copies nothing: descriptors must outlive
+ * the handles opened with these options. */
+LLADD_API int lladd_register(struct lladd_options *, const struct lladd_op *, struct lladd_error *);
 LLADD_API int lladd_register_page_type(struct lladd_options *, const struct lladd_page_type *,
                                        struct lladd_error *);
 LLADD_API int lladd_register_class(struct lladd_options *, const struct lladd_object_class *,
@@ -119,7 +123,7 @@ LLADD_API int lladd_register_extension(struct lladd_options *, const struct llad
 /** Frees the registry. Open handles are not affected. */
 LLADD_API void lladd_options_release(struct lladd_options *);
 
-/* ---- databases --------------------------------------------------------------------------------- */
+/* ---- databases ----------------------------------------------------------------------------- */
 
 /** Opens the database in directory `dir`, creating it if the directory is absent or empty, and
  *  recovers it: when it returns 0, every acknowledged commit is there, nothing else is, prepared
@@ -127,9 +131,9 @@ LLADD_API void lladd_options_release(struct lladd_options *);
  *  LLADD_NO_OPERATION the operation, before any page is touched. */
 LLADD_API int lladd_open(const char *dir, const struct lladd_options *options,
                          struct lladd_db **out, struct lladd_error *err);
-/** Aborts open transactions, leaves prepared ones in doubt, takes a checkpoint so that the next open
- *  has nothing to redo, releases everything. The handle is gone whatever is returned; an error means
- *  that the next open has to recover. No other thread may be using the handle. */
+/** Aborts open transactions, leaves prepared ones in doubt, takes a checkpoint so that the next
+ * open has nothing to redo, releases everything. The handle is gone whatever is returned; an error
+ * means that the next open has to recover. No other thread may be using the handle. */
 LLADD_API int lladd_close(struct lladd_db *);
 /** Releases the handle without writing anything: as if the process had died here. */
 LLADD_API void lladd_kill(struct lladd_db *);
@@ -154,19 +158,22 @@ LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);
 /** One step of background work, for handles without threads; *more (nullable): there is more. */
 LLADD_API int lladd_maintain(struct lladd_db *, bool *more, struct lladd_error *);
 
-/* ---- transactions ------------------------------------------------------------------------------ */
+/* ---- transactions -------------------------------------------------------------------------- */
 
 struct lladd_txn_options {
     size_t struct_size;
-    bool read_only;   /**< updates are refused; commit waits for what it may have seen (TXN-1) */
-    bool system;      /**< a structure's own: not aborted with a user's, marked in the log */
+    bool read_only; /**< updates are refused; commit waits for what it may have seen (TXN-1) */
+    bool system;    /**< a structure's own: not aborted with a user's, marked in the log */
     enum lladd_durability durability;
     const char *owner; /**< free text for the prepare record, at most 63 bytes */
 };
 #define LLADD_TXN_OPTIONS_INIT_SIZE sizeof(struct lladd_txn_options)
 #ifdef __cplusplus
 #define LLADD_TXN_OPTIONS_INIT \
-    lladd_txn_options { sizeof(struct lladd_txn_options) }
+    lladd_txn_options \
+    { \
+        sizeof(struct lladd_txn_options) \
+    }
 #else
 #define LLADD_TXN_OPTIONS_INIT \
     { \
@@ -198,12 +205,13 @@ LLADD_API struct lladd_db *lladd_txn_db(const struct lladd_txn *);
 /** LSN of its first record: its id in log and tools; 0 if it has written nothing. */
 LLADD_API lladd_lsn lladd_txn_id(const struct lladd_txn *);
 
-/* ---- pages and updates --------------------------------------------------------------------------- */
+/* ---- pages and updates
+ * --------------------------------------------------------------------------- */
 
 enum lladd_latch { LLADD_LATCH_SHARED = 0, LLADD_LATCH_EXCLUSIVE = 1 };
 
-/** Pins and latches a page. Exclusive is for lladd_update_page; the bytes are read-only outside redo
- *  and undo in either mode (OP-1). */
+/** Pins and latches a page. Exclusive is for lladd_update_page; the bytes are read-only outside
+ * redo and undo in either mode (OP-1). */
 LLADD_API int lladd_fix(struct lladd_db *, lladd_pageno, enum lladd_latch, struct lladd_page **out,
                         struct lladd_error *);
 LLADD_API void lladd_unfix(struct lladd_db *, struct lladd_page *, enum lladd_latch);
@@ -233,8 +241,8 @@ struct lladd_action {
     uint64_t private_[4];
 };
 LLADD_API int lladd_nta_begin(struct lladd_txn *, struct lladd_action *);
-/** Closes the innermost action. `op` (of undo kind LOGICAL) and its undo bytes are what takes it back
- *  from now on; LLADD_NO_OP: nothing does. LLADD_BAD_STATE if it is not the innermost. */
+/** Closes the innermost action. `op` (of undo kind LOGICAL) and its undo bytes are what takes it
+ * back from now on; LLADD_NO_OP: nothing does. LLADD_BAD_STATE if it is not the innermost. */
 LLADD_API int lladd_nta_end(struct lladd_txn *, struct lladd_action *, lladd_op_id op,
                             const void *undo, size_t len);
 /** Takes back the innermost action physically and closes it. */
@@ -248,7 +256,8 @@ LLADD_API int lladd_log_undo_only(struct lladd_txn *, lladd_op_id, const void *u
 LLADD_API int lladd_log_redo_only(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
                                   size_t len);
 
-/* ---- two-phase commit ------------------------------------------------------------------------------ */
+/* ---- two-phase commit
+ * ------------------------------------------------------------------------------ */
 
 /** A global transaction id; an X/Open XID fits. */
 struct lladd_gid {
@@ -274,11 +283,13 @@ typedef int lladd_in_doubt_fn(void *ctx, const struct lladd_in_doubt_info *);
 /** Calls fn for every transaction that is prepared and not finished. Not 0 stops with that code. */
 LLADD_API int lladd_in_doubt(struct lladd_db *, lladd_in_doubt_fn *, void *ctx,
                              struct lladd_error *);
-/** Hands out an in-doubt transaction found by recovery, once (then LLADD_BUSY); commit or abort it. */
+/** Hands out an in-doubt transaction found by recovery, once (then LLADD_BUSY); commit or abort it.
+ */
 LLADD_API int lladd_claim(struct lladd_db *, const struct lladd_gid *, struct lladd_txn **out,
                           struct lladd_error *);
 
-/* ---- for extensions (DESIGN 2a) ---------------------------------------------------------------------- */
+/* ---- for extensions (DESIGN 2a)
+ * ---------------------------------------------------------------------- */
 
 /** Makes `state` the transaction's state of a participant (once per transaction; LLADD_EXISTS). */
 LLADD_API int lladd_join(struct lladd_txn *, const struct lladd_participant *, void *state);
@@ -289,15 +300,17 @@ LLADD_API void *lladd_joined(const struct lladd_txn *, const struct lladd_partic
 struct lladd_token {
     uint64_t private_[2];
 };
-/** Logs a record of an object that is not a page. The caller then changes its object and says so with
- *  lladd_applied, before its next call on the transaction; until then lladd_applied_lsn waits. *lsn gets the record's LSN. */
+/** Logs a record of an object that is not a page. The caller then changes its object and says so
+ * with lladd_applied, before its next call on the transaction; until then lladd_applied_lsn waits.
+ * *lsn gets the record's LSN. */
 LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_class *,
                                uint64_t object, struct lladd_span redo, struct lladd_span undo,
                                struct lladd_token *, lladd_lsn *lsn);
 LLADD_API void lladd_applied(struct lladd_txn *, struct lladd_token *);
 /** Logs tagged bytes without redo or undo, for readers of the log. The tag gets a place in the
  *  catalogue. *lsn is nullable. */
-LLADD_API int lladd_log_note(struct lladd_txn *, const char *tag, struct lladd_span, lladd_lsn *lsn);
+LLADD_API int lladd_log_note(struct lladd_txn *, const char *tag, struct lladd_span,
+                             lladd_lsn *lsn);
 /** End of the stable log. */
 LLADD_API lladd_lsn lladd_durable_lsn(struct lladd_db *);
 /** Nothing below it is logged but not yet applied. */
@@ -312,17 +325,17 @@ LLADD_API lladd_lsn lladd_snapshot_oldest(struct lladd_db *);
 /** A record as readers of the log see it. Spans live until the cursor's next call. */
 struct lladd_log_entry {
     lladd_lsn lsn, prev, txn, undo_next;
-    uint64_t page;      /**< LLADD_NO_PAGE if none */
+    uint64_t page; /**< LLADD_NO_PAGE if none */
     lladd_lsn page_prev;
-    unsigned kind;      /**< see lladd_log_kind_name */
+    unsigned kind; /**< see lladd_log_kind_name */
     uint32_t depth;
-    const char *op;     /**< operation or class name; NULL if none */
+    const char *op; /**< operation or class name; NULL if none */
     uint32_t op_version;
     struct lladd_span redo, undo;
 };
 struct lladd_log_cursor;
-/** A cursor over the log at or after `from` (0: the oldest). `name` (nullable): only records of this
- *  operation, class or note tag. The log is not kept for it: pin what must stay. */
+/** A cursor over the log at or after `from` (0: the oldest). `name` (nullable): only records of
+ * this operation, class or note tag. The log is not kept for it: pin what must stay. */
 LLADD_API int lladd_log_open(struct lladd_db *, lladd_lsn from, const char *name,
                              struct lladd_log_cursor **out, struct lladd_error *);
 /** LLADD_END behind the last durable record. */
@@ -333,8 +346,8 @@ LLADD_API int lladd_log_read(struct lladd_log_cursor *, lladd_lsn, struct lladd_
 LLADD_API void lladd_log_close(struct lladd_log_cursor *);
 LLADD_API const char *lladd_log_kind_name(unsigned kind);
 
-/** Keeps the log from `lsn` on under a name until lladd_pin_clear; durable when it returns, survives
- *  restart. Setting a name again moves it. LLADD_OUT_OF_RANGE if that part is gone. */
+/** Keeps the log from `lsn` on under a name until lladd_pin_clear; durable when it returns,
+ * survives restart. Setting a name again moves it. LLADD_OUT_OF_RANGE if that part is gone. */
 LLADD_API int lladd_pin_set(struct lladd_db *, const char *name, lladd_lsn lsn,
                             struct lladd_error *);
 LLADD_API int lladd_pin_clear(struct lladd_db *, const char *name, struct lladd_error *);
@@ -350,12 +363,12 @@ struct lladd_pinner {
 };
 LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
 
-/** Bulk writing (DESIGN 9): redo of earlier lives of pages [first, first+n) will never touch them again.
- *  Part of the transaction; call before lladd_bulk_write. */
+/** Bulk writing (DESIGN 9): redo of earlier lives of pages [first, first+n) will never touch them
+ * again. Part of the transaction; call before lladd_bulk_write. */
 LLADD_API int lladd_fence(struct lladd_txn *, lladd_pageno first, uint64_t n);
-/** Writes whole pages past the log. `page_type` NULL: raw, the bytes are the extension's; else PAGED:
- *  the library fills in the page headers. Durable after lladd_bulk_sync, which must precede the commit
- *  that publishes them. */
+/** Writes whole pages past the log. `page_type` NULL: raw, the bytes are the extension's; else
+ * PAGED: the library fills in the page headers. Durable after lladd_bulk_sync, which must precede
+ * the commit that publishes them. */
 LLADD_API int lladd_bulk_write(struct lladd_txn *, lladd_pageno first, uint64_t n,
                                const char *page_type, void *bytes);
 LLADD_API int lladd_bulk_sync(struct lladd_txn *);
@@ -363,18 +376,20 @@ LLADD_API int lladd_bulk_read(struct lladd_db *, lladd_pageno first, uint64_t n,
                               void *bytes, struct lladd_error *);
 /** Extends the page file to hold `pages` pages; space for them is then never missing. */
 LLADD_API int lladd_extend(struct lladd_db *, uint64_t pages, struct lladd_error *);
-/** Forgets cached copies of freed pages; their contents are never written. After the freeing commit is
- *  durable. */
+/** Forgets cached copies of freed pages; their contents are never written. After the freeing commit
+ * is durable. */
 LLADD_API int lladd_discard(struct lladd_db *, lladd_pageno first, uint64_t n);
 
-/* ---- statistics -------------------------------------------------------------------------------------- */
+/* ---- statistics
+ * -------------------------------------------------------------------------------------- */
 
 struct lladd_stats {
     size_t struct_size;
     uint64_t begun, committed, aborted, prepared, active, in_doubt;
     uint64_t log_tail, log_durable, log_oldest, log_bytes, log_records, log_groups, log_syncs,
         log_segments, log_disk_bytes, log_waits, undo_reserved;
-    uint64_t checkpoints, checkpoint_lsn, redo_bytes; /**< log since the last checkpoint's redo start */
+    uint64_t checkpoints, checkpoint_lsn,
+        redo_bytes; /**< log since the last checkpoint's redo start */
     uint64_t pages, cache_hits, cache_misses, pages_read, pages_written, page_syncs, evictions,
         repairs, dirty_pages, cache_bytes, page_images;
     uint64_t recovered_records, recovered_redone, recovered_undone_txns, recovery_ns;

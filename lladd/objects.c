@@ -5,7 +5,8 @@
 #include <lladd/bytes.h>
 #include <string.h>
 
-/* ---- object records ------------------------------------------------------------------------------- */
+/* ---- object records
+ * ------------------------------------------------------------------------------- */
 
 int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls, uint64_t object,
                      struct lladd_span redo, struct lladd_span undo, struct lladd_token *token,
@@ -29,11 +30,8 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
         rc = ll_core_reserve_plain(txn, ll_record_bound(redo.len, undo.len), need);
     if (rc)
         return rc;
-    struct ll_record rec = {.kind = LL_REC_OBJECT,
-                            .op = name->number,
-                            .page = object,
-                            .redo = redo,
-                            .undo = undo};
+    struct ll_record rec = {
+        .kind = LL_REC_OBJECT, .op = name->number, .page = object, .redo = redo, .undo = undo};
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
     ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
     lladd_atomic_store64(&txn->busy, rec.lsn.v);
@@ -61,7 +59,8 @@ lladd_lsn lladd_applied_lsn(struct lladd_db *db)
     return ll_txns_applied(&db->core);
 }
 
-/* ---- snapshots -------------------------------------------------------------------------------------- */
+/* ---- snapshots
+ * -------------------------------------------------------------------------------------- */
 
 int lladd_snapshot_acquire(struct lladd_db *db, lladd_lsn *out, struct lladd_error *err)
 {
@@ -80,8 +79,8 @@ int lladd_snapshot_acquire(struct lladd_db *db, lladd_lsn *out, struct lladd_err
         core->snapshots = p;
         core->cap_snapshots = cap;
     }
-    /* `visible` only moves under the commit mutex, after `logged` has run: whatever is read here has
-     * all its predecessors (DESIGN 2a). The list stays sorted: visible never goes back. */
+    /* `visible` only moves under the commit mutex, after `logged` has run: whatever is read here
+     * has all its predecessors (DESIGN 2a). The list stays sorted: visible never goes back. */
     uint64_t lsn = lladd_atomic_load64(&core->txns.visible);
     if (core->n_snapshots && core->snapshots[core->n_snapshots - 1].lsn == lsn) {
         core->snapshots[core->n_snapshots - 1].count++;
@@ -118,13 +117,14 @@ lladd_lsn lladd_snapshot_oldest(struct lladd_db *db)
 {
     struct ll_core *core = &db->core;
     lladd_mutex_lock(&core->misc);
-    uint64_t lsn = core->n_snapshots ? core->snapshots[0].lsn
-                                     : lladd_atomic_load64(&core->txns.visible);
+    uint64_t lsn =
+        core->n_snapshots ? core->snapshots[0].lsn : lladd_atomic_load64(&core->txns.visible);
     lladd_mutex_unlock(&core->misc);
     return lladd_lsn_of(lsn);
 }
 
-/* ---- pins -------------------------------------------------------------------------------------------- */
+/* ---- pins
+ * -------------------------------------------------------------------------------------------- */
 
 static int check_pin(const char *name, struct lladd_error *err)
 {
@@ -158,8 +158,7 @@ int lladd_pin_set(struct lladd_db *db, const char *name, lladd_lsn lsn, struct l
     lladd_mutex_lock(&core->checkpointing);
     if (lsn.v < ll_log_oldest(core->log).v || lsn.v > ll_log_tail(core->log).v)
         rc = ll_fail_lsn(err, LLADD_OUT_OF_RANGE, lsn, "LSN %llu is not in the log (%llu to %llu)",
-                         (unsigned long long)lsn.v,
-                         (unsigned long long)ll_log_oldest(core->log).v,
+                         (unsigned long long)lsn.v, (unsigned long long)ll_log_oldest(core->log).v,
                          (unsigned long long)ll_log_tail(core->log).v);
     if (!rc)
         rc = ll_pin_put(core, name, lsn, err);
@@ -191,13 +190,15 @@ int lladd_log_pinner(struct lladd_db *db, struct lladd_pinner *out, struct lladd
     return rc ? rc : ll_core_pinner(&db->core, out, err);
 }
 
-/* ---- bulk writing (DESIGN 9, BUF-6) ------------------------------------------------------------------- */
+/* ---- bulk writing (DESIGN 9, BUF-6)
+ * ------------------------------------------------------------------- */
 
 static int check_range(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     if (n == 0 || first.v == 0 || first.v >= (1ull << 48) || n > (1ull << 48) - first.v)
-        return ll_fail_page(&txn->err, LLADD_OUT_OF_RANGE, first, "pages %llu to %llu: no such pages",
-                            (unsigned long long)first.v, (unsigned long long)(first.v + n - 1));
+        return ll_fail_page(&txn->err, LLADD_OUT_OF_RANGE, first,
+                            "pages %llu to %llu: no such pages", (unsigned long long)first.v,
+                            (unsigned long long)(first.v + n - 1));
     return 0;
 }
 

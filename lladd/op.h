@@ -86,22 +86,23 @@ LLADD_API int lladd_error_set(struct lladd_error *err, int code, const char *fmt
 
 /** An operation: the unit of logging, redo and undo (paper, sections 2.1 to 2.4). */
 struct lladd_op {
-    size_t struct_size;   /**< sizeof(struct lladd_op) */
-    const char *name;     /**< "counter.add"; at most 63 bytes of [a-z0-9_.-] */
-    uint32_t version;     /**< of the redo and undo bytes; from 1 */
-    void *ctx;            /**< given to every callback but validate, redo, undo and check */
-    const char *page_type; /**< the record only goes to pages of this type; NULL: any formatted page.
+    size_t struct_size; /**< sizeof(struct lladd_op) */
+    const char *name;   /**< "counter.add"; at most 63 bytes of [a-z0-9_.-] */
+    uint32_t version;   /**< of the redo and undo bytes; from 1 */
+    void *ctx;          /**< given to every callback but validate, redo, undo and check */
+    const char
+        *page_type; /**< the record only goes to pages of this type; NULL: any formatted page.
                                 With undo_kind LOGICAL or NONE and no redo: no page at all */
-    bool formats;         /**< turns any page into a fresh one of page_type: redo starts from a zeroed
+    bool formats;   /**< turns any page into a fresh one of page_type: redo starts from a zeroed
                                body whatever was there; undo_kind NONE or LOGICAL */
     const struct lladd_field *redo_fields; /**< NULL: unstructured */
     const struct lladd_field *undo_fields;
-    uint32_t record_max;  /**< most redo plus undo bytes of one record */
+    uint32_t record_max; /**< most redo plus undo bytes of one record */
     enum lladd_undo_kind undo_kind;
     /** May fail; looks at the latched page, builds redo AND undo bytes (OP-3). NULL: the arguments
-     *  are the redo bytes, and with LLADD_UNDO_PAGE the undo bytes too. `args` is what the caller of
-     *  lladd_update passed, not logged unless copied into the draft, and may carry out-pointers. Of a
-     *  page that is about to be formatted there is nothing to see: page.bytes is NULL. */
+     *  are the redo bytes, and with LLADD_UNDO_PAGE the undo bytes too. `args` is what the caller
+     * of lladd_update passed, not logged unless copied into the draft, and may carry out-pointers.
+     * Of a page that is about to be formatted there is nothing to see: page.bytes is NULL. */
     int (*prepare)(void *ctx, struct lladd_view page, struct lladd_span args,
                    struct lladd_draft *draft);
     /** Do these redo or undo bytes fit this page? Runs before every redo and undo of stored bytes
@@ -115,8 +116,9 @@ struct lladd_op {
     /** LLADD_UNDO_LOGICAL: ordinary calls on the transaction; the library closes them with a
      *  compensation record. Interrupted by a crash, it is rolled back and run again. */
     int (*compensate)(void *ctx, struct lladd_txn *txn, struct lladd_span undo);
-    uint32_t undo_log_max;   /**< LOGICAL: most log bytes compensate writes (payload plus 128 a record) */
-    uint32_t undo_pages_max; /**< LOGICAL: most pages it fixes at a time */
+    uint32_t
+        undo_log_max; /**< LOGICAL: most log bytes compensate writes (payload plus 128 a record) */
+    uint32_t undo_pages_max;               /**< LOGICAL: most pages it fixes at a time */
     bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
     /** Zeroes bytes of a scratch copy that may differ between redo and the page as it was. */
     void (*mask)(void *ctx, struct lladd_page *scratch);
@@ -130,7 +132,8 @@ struct lladd_page_type {
     const char *name;
     uint32_t version;
     void *ctx;
-    /** The unused bytes [*begin, *end) of a page, left out of images; must lie in the body. Nullable */
+    /** The unused bytes [*begin, *end) of a page, left out of images; must lie in the body.
+     * Nullable */
     void (*hole)(struct lladd_view page, uint32_t *begin, uint32_t *end);
     bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
     void (*mask)(void *ctx, struct lladd_page *scratch);
@@ -140,7 +143,8 @@ struct lladd_page_type {
     /** On the writer's copy before it is checksummed; holds no latch of the core. May change bytes
      *  of bulk-written pages only (OP-1). Nullable */
     void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);
-    /** The frame is given up, or the page is about to be formatted anew; frees *private_. Nullable */
+    /** The frame is given up, or the page is about to be formatted anew; frees *private_. Nullable
+     */
     void (*evicted)(void *ctx, lladd_pageno page, void **private_);
 };
 
@@ -152,13 +156,13 @@ struct lladd_object_class {
     void *ctx;
     /** Called before recovery asks anything of the class. Nullable */
     int (*attach)(void *ctx, struct lladd_db *, struct lladd_error *);
-    /** Answers, after page redo, below which LSN all effects are already durable: object redo starts
-     *  there. Also asked at checkpoints: the log is kept from the smallest answer on. */
+    /** Answers, after page redo, below which LSN all effects are already durable: object redo
+     * starts there. Also asked at checkpoints: the log is kept from the smallest answer on. */
     lladd_lsn (*durable_lsn)(void *ctx, struct lladd_db *);
     /** Repeats history, in LSN order. */
     int (*redo)(void *ctx, struct lladd_db *, lladd_lsn, uint64_t object, struct lladd_span redo);
-    /** Takes back a record, at rollback and recovery (txn NULL when recovery repeats history); must not
-     *  fail but for lack of memory. NULL: the class's records have no undo. */
+    /** Takes back a record, at rollback and recovery (txn NULL when recovery repeats history); must
+     * not fail but for lack of memory. NULL: the class's records have no undo. */
     int (*undo)(void *ctx, struct lladd_txn *, lladd_lsn compensation, uint64_t object,
                 struct lladd_span undo);
     /** A checkpoint is being taken: write what bounds redo, if the class has any. Nullable */

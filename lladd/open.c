@@ -2,8 +2,8 @@
 /* Opening and closing: the one place that knows how the parts are put together.
  *
  * A database under construction holds a file "creating". The control file, written last, makes it a
- * database; what a crash leaves behind before that is swept away by the next open. Without that file
- * nothing is ever removed: a directory that has no control file but other contents is refused.
+ * database; what a crash leaves behind before that is swept away by the next open. Without that
+ * file nothing is ever removed: a directory that has no control file but other contents is refused.
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
  *        ► background work ► (after an unclean stop) checkpoint */
@@ -36,7 +36,8 @@ const char *lladd_version(void)
     return "0.1.0";
 }
 
-/* ---- options --------------------------------------------------------------------------------------- */
+/* ---- options
+ * --------------------------------------------------------------------------------------- */
 
 static bool power_of_two(uint64_t v)
 {
@@ -80,7 +81,8 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
         o->log_segment_max > (1ull << 31))
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "log segments: powers of two from 4096 to 2^31, min no larger than max");
-    if (!power_of_two(o->log_ring_bytes) || o->log_ring_bytes < 4ull * or_default(o->page_size, 4096) ||
+    if (!power_of_two(o->log_ring_bytes) ||
+        o->log_ring_bytes < 4ull * or_default(o->page_size, 4096) ||
         o->log_ring_bytes > (1ull << 30))
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "log_ring_bytes: a power of two, at least 4 pages, at most 2^30");
@@ -92,7 +94,8 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
     return 0;
 }
 
-/* ---- the gate and the other way round ------------------------------------------------------------------ */
+/* ---- the gate and the other way round
+ * ------------------------------------------------------------------ */
 
 static lladd_lsn gate_durable(void *ctx)
 {
@@ -145,7 +148,8 @@ static void on_evicted(void *ctx, struct ll_frame *f)
     f->private_ = NULL;
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------- */
+/* ---- parts
+ * ------------------------------------------------------------------------------------------- */
 
 static int open_log(struct lladd_db *db, const struct lladd_options *o, bool create,
                     struct lladd_error *err)
@@ -156,8 +160,8 @@ static int open_log(struct lladd_db *db, const struct lladd_options *o, bool cre
                               .segment_min = o->log_segment_min,
                               .segment_max = o->log_segment_max,
                               .ring_bytes = o->log_ring_bytes,
-                              .limit_bytes = o->log_limit_bytes == UINT64_MAX ? 0
-                                                                              : o->log_limit_bytes,
+                              .limit_bytes =
+                                  o->log_limit_bytes == UINT64_MAX ? 0 : o->log_limit_bytes,
                               .poisoned = on_poison,
                               .wants_checkpoint = on_log_pressure,
                               .ctx = core};
@@ -281,7 +285,8 @@ static void release(struct lladd_db *db)
         lladd_device_close(dev);
 }
 
-/* ---- creating ------------------------------------------------------------------------------------------ */
+/* ---- creating
+ * ------------------------------------------------------------------------------------------ */
 
 struct listing {
     bool others, creating, control, ours;
@@ -403,7 +408,8 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     return remove_marker(core->dev, err);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------- */
+/* ---- opening
+ * ------------------------------------------------------------------------------------------- */
 
 static int open_database(struct lladd_db *db, const struct lladd_options *o,
                          const struct lladd_registry *reg, struct lladd_error *err)
@@ -454,8 +460,9 @@ static int look(struct lladd_db *db, const struct lladd_options *o, bool *create
     if (!l.creating && rc != LLADD_NOT_FOUND)
         return rc; /* ll_control_read has said why */
     if (!l.creating && (l.ours || l.others))
-        return l.ours ? ll_fail(err, LLADD_MISSING_FILE, "\"control\" is missing; \"log\" or \"pages\" "
-                                                         "is there")
+        return l.ours ? ll_fail(err, LLADD_MISSING_FILE,
+                                "\"control\" is missing; \"log\" or \"pages\" "
+                                "is there")
                       : ll_fail(err, LLADD_NOT_A_DATABASE,
                                 "the directory holds other files and no \"control\"");
     if (o->flags & LLADD_OPT_MUST_EXIST)
@@ -560,7 +567,8 @@ int lladd_open(const char *dir, const struct lladd_options *options, struct llad
     return 0;
 }
 
-/* ---- closing ------------------------------------------------------------------------------------------- */
+/* ---- closing
+ * ------------------------------------------------------------------------------------------- */
 
 static int abort_all(struct lladd_db *db)
 {
@@ -628,7 +636,8 @@ void lladd_kill(struct lladd_db *db)
         release(db);
 }
 
-/* ---- what the handle says ------------------------------------------------------------------------------- */
+/* ---- what the handle says
+ * ------------------------------------------------------------------------------- */
 
 int ll_db_enter(const struct lladd_db *db, struct lladd_error *err)
 {

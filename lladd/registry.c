@@ -114,7 +114,8 @@ static int check_op(const struct lladd_op *op, struct lladd_error *err)
         wrong = "formats needs a page type, and page undo makes no sense with it";
     else if (op->record_max > (1u << 22))
         wrong = "record_max is beyond 4 MiB";
-    return wrong ? ll_fail(err, LLADD_BAD_REGISTRATION, "operation \"%s\": %s", op->name, wrong) : 0;
+    return wrong ? ll_fail(err, LLADD_BAD_REGISTRATION, "operation \"%s\": %s", op->name, wrong)
+                 : 0;
 }
 
 static int add(struct lladd_options *o, uint8_t kind, const char *what, const void *desc,

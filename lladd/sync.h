@@ -27,7 +27,7 @@ enum lladd_rank {
     LLADD_RANK_COMMIT = 2200,     /**< commit order */
     LLADD_RANK_TXN_TABLE = 2300,
     LLADD_RANK_CATALOGUE = 2400,
-    LLADD_RANK_PAGE = 3000,       /**< page latches (counted, not ordered among themselves) */
+    LLADD_RANK_PAGE = 3000, /**< page latches (counted, not ordered among themselves) */
     LLADD_RANK_BUFFER = 4000,
     LLADD_RANK_BUFFER_IO = 4100,
     LLADD_RANK_LOG = 5000,

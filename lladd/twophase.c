@@ -37,7 +37,8 @@ static int blob_write(void *ctx, const void *bytes, size_t len)
     return ll_vec_append(v, bytes, len);
 }
 
-static int log_blob(struct lladd_txn *txn, const struct lladd_participant *p, const struct ll_vec *v)
+static int log_blob(struct lladd_txn *txn, const struct lladd_participant *p,
+                    const struct ll_vec *v)
 {
     struct ll_name *name = ll_catalogue_by_desc(txn->core, LL_NAME_PARTICIPANT, p);
     unsigned char piece[BLOB_HEAD + BLOB_PIECE];
@@ -146,8 +147,8 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     }
     struct ll_record rec = {
         .kind = LL_REC_PREPARE, .page = LLADD_NO_PAGE, .redo = lladd_span_of(bytes, len)};
-    /* A checkpoint that sees the state must find the record's LSN; one that runs before the record is
-     * published does not look yet. */
+    /* A checkpoint that sees the state must find the record's LSN; one that runs before the record
+     * is published does not look yet. */
     lladd_mutex_lock(&txn->core->txns.mutex);
     ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
     txn->prepared->lsn = rec.lsn;
@@ -155,7 +156,7 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     lladd_mutex_unlock(&txn->core->txns.mutex);
     txn->n_savepoints = 0;
     ll_log_credit_trim(txn->core->log, &txn->credit);
-    __atomic_fetch_add(&txn->core->txns.prepared, 1, __ATOMIC_RELAXED);
+    lladd_atomic_count64(&txn->core->txns.prepared, 1);
     return ll_log_force(txn->core->log, rec.lsn, &txn->err);
 }
 

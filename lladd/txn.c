@@ -51,7 +51,8 @@ int lladd_begin(struct lladd_db *db, const struct lladd_txn_options *o, struct l
     return 0;
 }
 
-/* ---- the end --------------------------------------------------------------------------------------- */
+/* ---- the end
+ * --------------------------------------------------------------------------------------- */
 
 static int may_end(struct lladd_txn *txn)
 {
@@ -92,7 +93,7 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
         if (p->durable)
             p->durable(p->ctx, txn->joined[i].state, core->db, *out);
     }
-    __atomic_fetch_add(&core->txns.committed, 1, __ATOMIC_RELAXED);
+    lladd_atomic_count64(&core->txns.committed, 1);
     ll_txn_release(txn);
     return 0;
 }
@@ -172,7 +173,8 @@ int lladd_abort(struct lladd_txn *txn)
     return ll_txn_abort(txn);
 }
 
-/* ---- savepoints ------------------------------------------------------------------------------------- */
+/* ---- savepoints
+ * ------------------------------------------------------------------------------------- */
 
 int lladd_savepoint(struct lladd_txn *txn, lladd_savepoint_id *out)
 {
@@ -183,8 +185,7 @@ int lladd_savepoint(struct lladd_txn *txn, lladd_savepoint_id *out)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "out is NULL");
     if (txn->n_savepoints == txn->cap_savepoints) {
         size_t cap = txn->cap_savepoints ? txn->cap_savepoints * 2 : 4;
-        struct ll_savepoint *p =
-            ll_resize(&txn->core->env, txn->savepoints, cap * sizeof *p);
+        struct ll_savepoint *p = ll_resize(&txn->core->env, txn->savepoints, cap * sizeof *p);
         if (!p)
             return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a savepoint");
         txn->savepoints = p;
@@ -225,7 +226,8 @@ int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
     return 0;
 }
 
-/* ---- participants ------------------------------------------------------------------------------------- */
+/* ---- participants
+ * ------------------------------------------------------------------------------------- */
 
 int lladd_join(struct lladd_txn *txn, const struct lladd_participant *p, void *state)
 {

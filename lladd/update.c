@@ -29,7 +29,8 @@ int lladd_op_lookup(struct lladd_db *db, const char *name, uint32_t version, lla
     return LLADD_NOT_FOUND;
 }
 
-/* ---- pages ---------------------------------------------------------------------------------------- */
+/* ---- pages
+ * ---------------------------------------------------------------------------------------- */
 
 int lladd_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,
               struct lladd_page **out, struct lladd_error *err)
@@ -73,7 +74,8 @@ void lladd_prefetch(struct lladd_db *db, lladd_pageno page, uint64_t n)
     ll_buffer_prefetch(db->core.buffer, page, n);
 }
 
-/* ---- updates --------------------------------------------------------------------------------------- */
+/* ---- updates
+ * --------------------------------------------------------------------------------------- */
 
 static int check_page_op(struct lladd_txn *txn, const struct ll_name *name, lladd_pageno page)
 {
@@ -86,7 +88,8 @@ static int check_page_op(struct lladd_txn *txn, const struct ll_name *name, llad
     return 0;
 }
 
-/* Check, on a latched page: prepare, and in debug builds whether the operation keeps its promises. */
+/* Check, on a latched page: prepare, and in debug builds whether the operation keeps its promises.
+ */
 static int check(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
                  struct lladd_span args, struct lladd_draft *d)
 {
@@ -201,7 +204,8 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
     return rc;
 }
 
-/* ---- records without a page ----------------------------------------------------------------------- */
+/* ---- records without a page
+ * ----------------------------------------------------------------------- */
 
 /* Space for one record with spans of these lengths and its undo; `name` may be NULL. */
 static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo, size_t undo)
@@ -270,7 +274,8 @@ int lladd_log_note(struct lladd_txn *txn, const char *tag, struct lladd_span byt
     return 0;
 }
 
-/* ---- nested top actions ------------------------------------------------------------------------------- */
+/* ---- nested top actions
+ * ------------------------------------------------------------------------------- */
 
 int lladd_nta_begin(struct lladd_txn *txn, struct lladd_action *out)
 {
@@ -348,7 +353,8 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
     pop_action(txn);
     ll_txn_append(txn, &rec, name ? lladd_lsn_of(UINT64_MAX) : a.undo_next);
     /* The physical undo of what happened inside is not needed any more. */
-    uint64_t inside = txn->undo_used - (a.undo_used < txn->undo_used ? a.undo_used : txn->undo_used);
+    uint64_t inside =
+        txn->undo_used - (a.undo_used < txn->undo_used ? a.undo_used : txn->undo_used);
     if (!txn->rolling_back) {
         ll_txn_set_undo_used(txn, txn->undo_used - inside);
         txn->undo_spare += inside;

@@ -109,7 +109,8 @@ static int fill_old(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__
     ll_log__segment_name(old->name, name);
     int rc = ll_io_open(log->dev, name, 0, &seg->file);
     if (rc) {
-        old->size = 0;
+        if (rc == -ENOENT)
+            old->size = 0;
         return fail_create(err, rc, "open", name);
     }
     encode_first_header(log, seg, header);
@@ -188,6 +189,20 @@ static struct ll_log__seg *take_dead(struct ll_log *log, uint32_t size)
     for (size_t i = 0; i < dead->len; i++) {
         struct ll_log__seg *seg = ll_log__at(dead, i);
         if (seg->users == 0 && (size ? seg->size == size : seg->size >= LL_LOG_SEGMENT_MIN)) {
+            ll_vec_remove_unordered(dead, i);
+            return seg;
+        }
+    }
+    return NULL;
+}
+
+/* The dead segment whose file an attempt that failed late has left under the name of the next one. */
+static struct ll_log__seg *take_named(struct ll_log *log, uint64_t name)
+{
+    struct ll_vec *dead = &log->segs->dead;
+    for (size_t i = 0; i < dead->len; i++) {
+        struct ll_log__seg *seg = ll_log__at(dead, i);
+        if (seg->name == name) {
             ll_vec_remove_unordered(dead, i);
             return seg;
         }
@@ -299,14 +314,21 @@ static int try_make(struct ll_log *log, uint64_t first, uint64_t cut, uint32_t s
     return 0;
 }
 
-/* First choice: a dead file of the right size; then a new one; then any dead one. */
+/* First choice: a dead file of the right size; then a new one; then any dead one. But if one has the
+ * name already, that: another would take its place. */
 static int make_segment(struct ll_log *log, uint64_t first, uint64_t cut, struct ll_log__seg **out,
                         struct lladd_error *err)
 {
     uint32_t size = ll_log__next_size(log, cut == first);
-    struct ll_log__seg *old = take_dead(log, size);
+    struct ll_log__seg *old = take_named(log, first);
+    if (old && old->size == 0) {
+        ll_log__seg_delete(log, old);
+        old = NULL;
+    }
+    if (!old)
+        old = take_dead(log, size);
     if (old)
-        return try_make(log, first, cut, size, old, out, err);
+        return try_make(log, first, cut, old->size, old, out, err);
     int rc = fit_limit(log, &size, err);
     if (!rc)
         rc = try_make(log, first, cut, size, NULL, out, err);
@@ -355,10 +377,9 @@ int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, struct 
         LL_ASSERT(rc == 0); /* reserved; nobody else inserts while `creating` is set */
         segs->highest_end = seg->end;
         segs->gave_up = false;
-        if (segs->granted) {
-            lladd_atomic_add64((uint64_t *)&log->undo_left, (seg->end - seg->first) * LL_LOG__FREE_BYTE);
-            lladd_atomic_store64(&log->disk_limit, segs->granted->end);
-        }
+        if (segs->granted)
+            lladd_atomic_add64((uint64_t *)&log->undo_left,
+                               (seg->end - seg->first) * LL_LOG__FREE_BYTE);
     }
     segs->creating = false;
     lladd_cond_broadcast(&segs->changed);

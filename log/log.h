@@ -97,14 +97,15 @@ void ll_log_credit_return(struct ll_log *, struct ll_credit *);
 /* Gives back what is left if so many credits are held that they could starve others (cheap). */
 void ll_log_credit_trim(struct ll_log *, struct ll_credit *);
 
-/* Disk space for records that must be writable whatever happens (REC-3): after success, `bytes` more
- * of the log space in durable segments ahead are set aside. Waits like ll_log_credit.
- * Records that use such space are appended with credit got by ll_log_credit_reserved, which cannot
- * fail for want of space. */
+/* Disk space for records that must be writable whatever happens (REC-3): after success, `bytes`
+ * more of the log space in durable segments ahead are set aside. Waits like ll_log_credit. Records
+ * that use such space are appended with credit got by ll_log_credit_reserved, which cannot fail for
+ * want of space. */
 int ll_log_undo_reserve(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* The same for recovery, which must do with what the crash left: counts what is free in the current
- * segment as well. (A segment that was written to cannot be gone on with after the next crash, LOG-1;
- * so ll_log_undo_reserve counts untouched segments only, and repeated crashes use them up.) */
+ * segment as well. (A segment that was written to cannot be gone on with after the next crash,
+ * LOG-1; so ll_log_undo_reserve counts untouched segments only, and repeated crashes use them up.)
+ */
 int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, struct lladd_error *);
 void ll_log_undo_release(struct ll_log *, uint64_t bytes);
 int ll_log_credit_reserved(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
@@ -132,10 +133,10 @@ int ll_log_force(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 /* The same, up to "written" only: survives the process, not the machine. */
 int ll_log_write(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------- */
 
-/* A reader with its own buffer; one thread at a time. Reads the ring where it still holds the bytes,
- * else the files. */
+/* A reader with its own buffer; one thread at a time. Reads the ring where it still holds the
+ * bytes, else the files. */
 struct ll_log_cursor;
 int ll_log_cursor_open(struct ll_log *, struct ll_log_cursor **out);
 void ll_log_cursor_close(struct ll_log_cursor *);
@@ -143,7 +144,8 @@ void ll_log_cursor_close(struct ll_log_cursor *);
 int ll_log_cursor_prepare(struct ll_log_cursor *, size_t record_bytes);
 /* The record at lsn; its spans live until the cursor's next call. LLADD_OUT_OF_RANGE (truncated or
  * beyond the published end), LLADD_CORRUPT_LOG, LLADD_READ_FAILED. Checksum verified. Sequential
- * reads forward are buffered in large chunks; a read backwards along a chain keeps recent chunks. */
+ * reads forward are buffered in large chunks; a read backwards along a chain keeps recent chunks.
+ */
 int ll_log_cursor_read(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
 /* The record after the last one read, across gaps left by cut tails; LLADD_END at the published
@@ -153,7 +155,7 @@ int ll_log_cursor_next(struct ll_log_cursor *, struct ll_record *, struct lladd_
 int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
 
-/* ---- space ------------------------------------------------------------------------------------ */
+/* ---- space ------------------------------------------------------------------------------------- */
 
 /* Segments that lie wholly below lsn may be recycled or removed. Never goes back. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);

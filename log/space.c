@@ -9,9 +9,10 @@
  * goes on into the next segment only if undo_left bears the loss of it; credit for compensations may
  * always, since it consumes what was set aside, and undo_left may become negative by that.
  *
- * The last bytes of the last segment (seal_pool) are for seals only: groups formed of credits given
- * out before the disk was full can have theirs. Should even these be used up, groups go without: the
- * damage that LOG-3 can tell from a torn tail then begins one group earlier.
+ * The last bytes of a segment (seal_pool) are for seals only, until credit goes on in the next one: so
+ * groups of records whose credit was given out before the disk was full can have theirs. Should even
+ * these be used up, groups go without: the damage that LOG-3 can tell from a torn tail then begins one
+ * group earlier.
  *
  * Threads. With env->threads a worker keeps two segments ahead and removes dead files; it is started
  * when a segment is used up for the first time, so that small and short-lived logs have none. Without,
@@ -27,10 +28,11 @@ enum { KEEP_DEAD = 2 };
 
 /* ---- giving out space ------------------------------------------------------------------------------- */
 
-/* Bytes of the segment that credits may take: at the end of the last one, seals have some. */
+/* Bytes of the segment that credits may take before it is asked whether they may go on in the next: at
+ * the end, seals have some. */
 static uint64_t limit_of(const struct ll_log *log, const struct ll_log__seg *seg)
 {
-    return seg == ll_log__last(log->segs) ? seg->end - log->seal_pool : seg->end;
+    return seg->end - log->seal_pool;
 }
 
 /* Segments that were made ahead in a former life count as space. */
@@ -44,10 +46,7 @@ static void adopt(struct ll_log *log)
         if (ll_log__at(&segs->live, i)->first > segs->granted->first)
             ahead += ll_log__at(&segs->live, i)->end - ll_log__at(&segs->live, i)->first;
     }
-    if (ahead > 0) {
-        lladd_atomic_add64((uint64_t *)&log->undo_left, ahead * LL_LOG__FREE_BYTE);
-        lladd_atomic_store64(&log->disk_limit, segs->granted->end);
-    }
+    lladd_atomic_add64((uint64_t *)&log->undo_left, ahead * LL_LOG__FREE_BYTE);
 }
 
 int ll_log__ensure_listed(struct ll_log *log, struct lladd_error *err)
@@ -111,8 +110,8 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
     return 0;
 }
 
-/* What records whose space was set aside may take of the last segment when no other can be made:
- * all but two seals. */
+/* What records whose space was set aside may take of the last segment when no other can be made: all
+ * but two seals. */
 static bool last_reserve(struct ll_log *log, uint64_t need)
 {
     uint64_t most = log->segs->granted->end - 2 * LL_LOG_SEAL_SIZE;
@@ -154,7 +153,7 @@ bool ll_log__disk_room_now(struct ll_log *log, uint64_t need)
     lladd_mutex_lock(&segs->mutex);
     while (need > segs->granted->end && entered) {
         struct ll_log__seg *next = next_of(segs);
-        if (!next || enter_next(log, next, true, &entered, NULL) != 0)
+        if (!next || enter_next(log, next, false, &entered, NULL) != 0)
             entered = false;
     }
     bool room = need <= segs->granted->end;

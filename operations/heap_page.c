@@ -108,7 +108,9 @@ static bool append_validate(struct lladd_view page, enum lladd_span_kind kind, s
     uint32_t count = ll_operations__inventory_count(page);
     if (kind == LLADD_SPAN_UNDO)
         return index + n == count;
-    return index == count && n <= ll_inventory_max(page.size) - count;
+    uint64_t first = lladd_get64(p + 4);
+    return index == count && n <= ll_inventory_max(page.size) - count && first > 0 &&
+           first <= (UINT64_C(1) << 48) - n;
 }
 
 static void append_redo(struct lladd_page *page, struct lladd_span redo)

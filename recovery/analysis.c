@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Analysis: reads the log once from the last checkpoint's begin record to its end and rebuilds what
- * the crash took: the table of transactions with where their undo goes on, the catalogue, fences and
- * pins. Touches no page. Whatever would make recovery impossible (an operation that is not
+ * the crash took: the table of transactions with where their undo goes on, the catalogue, fences
+ * and pins. Touches no page. Whatever would make recovery impossible (an operation that is not
  * registered) is found here, so a refused open has changed nothing.
  *
- * Checkpoint data stand behind the records that were written while they were gathered. A row about a
- * transaction that has ended by then is dropped; one that was met already only brings what the scan
- * could not see. Data of a later checkpoint that was never completed are skipped. */
+ * Checkpoint data stand behind the records that were written while they were gathered. A row about
+ * a transaction that has ended by then is dropped; one that was met already only brings what the
+ * scan could not see. Data of a later checkpoint that was never completed are skipped. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
@@ -54,7 +54,8 @@ static int see_prepare(struct lladd_txn *txn, const struct ll_record *rec, struc
 {
     struct ll_prepared p = {.lsn = rec->lsn, .recovered = true};
     if (!ll_prepare_decode(rec->redo, &p))
-        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a prepare record makes no sense",
+        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
+                           "LSN %llu: a prepare record makes no sense",
                            (unsigned long long)rec->lsn.v);
     if (!txn->prepared)
         txn->prepared = ll_alloc_zero(&txn->core->env, sizeof *txn->prepared);
@@ -63,6 +64,14 @@ static int see_prepare(struct lladd_txn *txn, const struct ll_record *rec, struc
     *txn->prepared = p;
     lladd_atomic_store32(&txn->state, LL_TXN_PREPARED);
     return 0;
+}
+
+/* Somebody has decided to abort it, and part of it may be gone: a loser like others. */
+static void forget_prepare(struct lladd_txn *txn)
+{
+    ll_free(&txn->core->env, txn->prepared);
+    txn->prepared = NULL;
+    lladd_atomic_store32(&txn->state, LL_TXN_ACTIVE);
 }
 
 static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
@@ -88,6 +97,8 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
         return rc;
     txn->last = rec->lsn;
     txn->system = rec->flags & LL_REC_SYSTEM;
+    if (txn->prepared)
+        forget_prepare(txn); /* whatever follows the prepare record, belongs to an abort */
     switch (rec->kind) {
     case LL_REC_CLR:
     case LL_REC_CLR_END:
@@ -125,7 +136,7 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
         txn->undo_used = lladd_get64(b + 24);
     }
     txn->system = lladd_get32(b + 40) & 1;
-    if (prepare.v == 0 || txn->prepared)
+    if (prepare.v == 0 || txn->prepared || txn->last.v > prepare.v)
         return 0;
     txn->prepared = ll_alloc_zero(&a->core->env, sizeof *txn->prepared);
     if (!txn->prepared)
@@ -344,14 +355,14 @@ int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error 
                        "analysis: checkpoint %llu, redo from %llu, log ends at %llu; %llu records, "
                        "%llu commits, %llu losers, %llu in doubt",
                        (unsigned long long)core->control.checkpoint.v,
-                       (unsigned long long)core->control.redo.v,
-                       (unsigned long long)a->end.v,
+                       (unsigned long long)core->control.redo.v, (unsigned long long)a->end.v,
                        (unsigned long long)a->records, (unsigned long long)a->commits,
                        (unsigned long long)a->losers, (unsigned long long)a->in_doubt);
     return 0;
 }
 
-/* ---- prepare records ----------------------------------------------------------------------------- */
+/* ---- prepare records
+ * ----------------------------------------------------------------------------- */
 
 /* i64 format, u32 gtrid length, u32 bqual length, i64 prepared, u32 blob records, u8 owner length,
  * gid, owner */

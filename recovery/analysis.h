@@ -9,7 +9,7 @@ struct ll_analysis {
     struct ll_core *core;
     struct ll_map txns;  /* id -> struct lladd_txn *, while scanning */
     struct ll_map ended; /* ids that ended before the checkpoint's data came */
-    lladd_lsn end; /* behind the last record */
+    lladd_lsn end;       /* behind the last record */
     uint64_t begins;
     bool data_seen;
     uint64_t records, commits, losers, in_doubt;

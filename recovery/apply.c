@@ -11,8 +11,8 @@
  * A frame enters the dirty-page table before the horizon is read: a checkpoint raises the horizon,
  * then looks for dirty pages whose base is older, and either sees this frame there or is seen here.
  *
- * A page image: u16 page type, u16 page flags, u32 first byte of the hole, u32 bytes in it, then the
- * body before and behind the hole; these bytes LZ4-compressed if that saves an eighth. */
+ * A page image: u16 page type, u16 page flags, u32 first byte of the hole, u32 bytes in it, then
+ * the body before and behind the hole; these bytes LZ4-compressed if that saves an eighth. */
 #include "recovery/core.h"
 
 #include <lladd/bytes.h>
@@ -59,7 +59,8 @@ uint64_t ll_undo_need(const struct ll_core *core, const struct ll_record *rec)
         return ll_record_bound(0, rec->undo.len);
     if ((rec->kind == LL_REC_UPDATE && (rec->flags & LL_REC_UNDO_LOGICAL)) ||
         rec->kind == LL_REC_UNDO_ONLY || (rec->kind == LL_REC_ACTION_END && rec->op != 0)) {
-        const struct ll_name *n = ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+        const struct ll_name *n =
+            ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
         if (n && n->desc)
             return ll_undo_need_op(n->desc, rec->undo.len);
     }
@@ -207,8 +208,9 @@ int ll_core_prepare(struct lladd_txn *txn, struct ll_name *name, struct lladd_vi
         memcpy(undo, args.data, undo_len);
     if (op->validate && !op->formats &&
         !op->validate(view, LLADD_SPAN_REDO, lladd_span_of(redo, args.len)))
-        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "operation \"%s\": arguments do not fit page %llu",
-                       op->name, (unsigned long long)view.number.v);
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT,
+                       "operation \"%s\": arguments do not fit page %llu", op->name,
+                       (unsigned long long)view.number.v);
     return 0;
 }
 
@@ -236,7 +238,8 @@ static struct ll_name *type_by_number(struct ll_core *core, uint16_t number)
 }
 
 /* Builds the image of a page behind the draft in the scratch memory. */
-static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_frame *f, uint8_t *flags)
+static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_frame *f,
+                                     uint8_t *flags)
 {
     struct ll_core *core = txn->core;
     const unsigned char *page = f->page.bytes;
@@ -278,7 +281,7 @@ static void log_image(struct lladd_txn *txn, struct ll_frame *f)
     ll_page_set_lsn(f->page.bytes, rec.lsn);
     ll_page_set_base(f->page.bytes, rec.lsn);
     f->flags &= ~(uint32_t)LL_FRAME_DWB;
-    __atomic_fetch_add(&txn->core->images, 1, __ATOMIC_RELAXED);
+    lladd_atomic_count64(&txn->core->images, 1);
 }
 
 int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsigned char *page,
@@ -337,8 +340,8 @@ static void count(struct lladd_txn *txn, struct ll_name *name, uint64_t bytes)
 {
     if (txn->counted != name) {
         if (txn->counted) {
-            __atomic_fetch_add(&txn->counted->count, txn->counted_n, __ATOMIC_RELAXED);
-            __atomic_fetch_add(&txn->counted->bytes, txn->counted_bytes, __ATOMIC_RELAXED);
+            lladd_atomic_count64(&txn->counted->count, txn->counted_n);
+            lladd_atomic_count64(&txn->counted->bytes, txn->counted_bytes);
         }
         txn->counted = name;
         txn->counted_n = txn->counted_bytes = 0;

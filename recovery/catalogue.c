@@ -2,16 +2,16 @@
 /* The catalogue: names and versions get numbers, and the log says so.
  *
  * A name's first use appends a catalogue record before the first record that uses the number, and
- * every checkpoint repeats all of them; so whoever reads the log from a checkpoint on can name every
- * operation in it, with the layout of its bytes, without the application. Numbers are one dense
- * sequence for all kinds, from 1; they are never reused.
+ * every checkpoint repeats all of them; so whoever reads the log from a checkpoint on can name
+ * every operation in it, with the layout of its bytes, without the application. Numbers are one
+ * dense sequence for all kinds, from 1; they are never reused.
  *
  * Payload of a catalogue record: u32 number, u32 version, u8 kind, u8 name length, u8 redo fields,
- * u8 undo fields, name, then per field u8 type, u8 name length, name. An operation that wants a page
- * type ends with u32 the type's number.
+ * u8 undo fields, name, then per field u8 type, u8 name length, name. An operation that wants a
+ * page type ends with u32 the type's number.
  *
- * Threads: numbers are given under cat.mutex; lookups by number are lock-free (the array is replaced,
- * never changed in place beyond its published length). */
+ * Threads: numbers are given under cat.mutex; lookups by number are lock-free (the array is
+ * replaced, never changed in place beyond its published length). */
 #include "recovery/core.h"
 #include "recovery/registry.h"
 #include "util/crc32c.h"
@@ -177,7 +177,7 @@ struct ll_name *ll_catalogue_by_number(struct ll_core *core, uint32_t number)
     uint32_t n = lladd_atomic_load32(&core->cat.n_numbers);
     if (number == 0 || number > n)
         return NULL;
-    struct ll_name **numbers = __atomic_load_n(&core->cat.numbers, __ATOMIC_ACQUIRE);
+    struct ll_name **numbers = lladd_atomic_load_ptr(&core->cat.numbers);
     return numbers[number - 1];
 }
 
@@ -196,7 +196,7 @@ static int grow_numbers(struct ll_core *core, uint32_t number)
     struct ll_name **old = cat->numbers;
     if (old)
         memcpy(p, old, cat->n_numbers * sizeof(struct ll_name *));
-    __atomic_store_n(&cat->numbers, p, __ATOMIC_RELEASE);
+    lladd_atomic_store_ptr(&cat->numbers, p);
     cat->cap_numbers = cap;
     if (old) {
         struct retired *r = (struct retired *)(void *)old;
@@ -342,8 +342,8 @@ int ll_catalogue_decode(const struct ll_env *env, struct lladd_span s, struct ll
     if (rc) {
         free_learned(env, out);
         memset(out, 0, sizeof *out);
-        return ll_fail(err, rc, rc == LLADD_NO_MEMORY ? "out of memory"
-                                                       : "a catalogue record makes no sense");
+        return ll_fail(
+            err, rc, rc == LLADD_NO_MEMORY ? "out of memory" : "a catalogue record makes no sense");
     }
     out->hash = name_hash(out->kind, name, name_len, out->version);
     return 0;

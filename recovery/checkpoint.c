@@ -5,14 +5,15 @@
  *      changes (BUF-5)
  *   2. write back and sync every page whose base (or recLSN) is older than H; afterwards no page on
  *      disk can need a record below H, torn or not: so redo starts at H
- *   3. append BEGIN at B and wait until everything below B is published: the transaction table is now
- *      at least as far as B
+ *   3. append BEGIN at B and wait until everything below B is published: the transaction table is
+ * now at least as far as B
  *   4. append the table, the catalogue, the fences from H on, the pins; append END; force
  *   5. the control block names B and H; both copies are durable
  *   6. truncate below what redo, undo, classes and pins need
  *
- * H is the begin of the previous checkpoint, or the log's tail when everything is flushed. Updates go
- * on throughout. Where pages cannot tear (no images) redo starts at the smallest recLSN instead. */
+ * H is the begin of the previous checkpoint, or the log's tail when everything is flushed. Updates
+ * go on throughout. Where pages cannot tear (no images) redo starts at the smallest recLSN instead.
+ */
 #include "recovery/core.h"
 
 #include "util/vec.h"
@@ -142,16 +143,20 @@ static int put_txns(struct writer *w)
         uint32_t state = lladd_atomic_load32(&txn->state);
         if (id == 0 || state == LL_TXN_ENDED || state == LL_TXN_FREE)
             continue;
+        uint64_t last = lladd_atomic_load64_relaxed(&txn->last.v), prepare = 0;
+        /* One that is being aborted already is not in doubt any more. */
+        if (state == LL_TXN_PREPARED && txn->prepared && last == txn->prepared->lsn.v)
+            prepare = last;
         unsigned char *b = ll_vec_push(&rows);
         if (!b) {
             rc = ll_fail(w->err, LLADD_NO_MEMORY, "out of memory for a checkpoint");
             break;
         }
         lladd_put64(b, id);
-        lladd_put64(b + 8, lladd_atomic_load64_relaxed(&txn->last.v));
+        lladd_put64(b + 8, last);
         lladd_put64(b + 16, lladd_atomic_load64_relaxed(&txn->undo_next.v));
         lladd_put64(b + 24, lladd_atomic_load64_relaxed(&txn->undo_used));
-        lladd_put64(b + 32, state == LL_TXN_PREPARED && txn->prepared ? txn->prepared->lsn.v : 0);
+        lladd_put64(b + 32, prepare);
         lladd_put32(b + 40, txn->system ? 1 : 0);
     }
     lladd_mutex_unlock(&t->mutex);
@@ -350,7 +355,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     if (rc)
         return rc;
     lladd_atomic_store64(&core->last_checkpoint, begin.v);
-    __atomic_fetch_add(&core->checkpoints, 1, __ATOMIC_RELAXED);
+    lladd_atomic_count64(&core->checkpoints, 1);
     lladd_lsn low = needed(core, redo, NULL);
     if (low.v < redo.v)
         rc = each_class(core, false, redo, err);

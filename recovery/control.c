@@ -10,8 +10,8 @@
  *  12 u32 page size                 16 u64 compatible         24 u64 read-only-compatible
  *  32 u64 incompatible features     40 u8[16] uuid            56 u64 sequence number
  *  64 u64 incarnation               72 u64 checkpoint LSN     80 u64 redo start
- *  88 u64 durable watermark         96 u64 end of log (clean) 104 u32 flags: 1 clean, 2 atomic pages
- * 108 u32 reserved                 112 i64 created            120..255 zero */
+ *  88 u64 durable watermark         96 u64 end of log (clean) 104 u32 flags: 1 clean, 2 atomic
+ * pages 108 u32 reserved                 112 i64 created            120..255 zero */
 #include "io/io.h"
 #include "recovery/core.h"
 #include "util/crc32c.h"
@@ -71,9 +71,8 @@ int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_contro
     c->atomic_pages = flags & FLAG_ATOMIC_PAGES;
     c->created_us = (int64_t)lladd_get64(in + 112);
     if (c->format > LL_FORMAT_VERSION)
-        return ll_fail(err, LLADD_NEWER_FORMAT,
-                       "format version %u; this library knows up to %u", c->format,
-                       LL_FORMAT_VERSION);
+        return ll_fail(err, LLADD_NEWER_FORMAT, "format version %u; this library knows up to %u",
+                       c->format, LL_FORMAT_VERSION);
     if (c->incompatible & ~KNOWN_INCOMPATIBLE)
         return ll_fail(err, LLADD_NEWER_FORMAT, "uses unknown features 0x%llx",
                        (unsigned long long)(c->incompatible & ~KNOWN_INCOMPATIBLE));
@@ -94,7 +93,8 @@ int ll_control_read(struct lladd_device *dev, struct lladd_file *file, struct ll
         unsigned char bytes[LL_CONTROL_BYTES];
         int io = ll_io_read_full(dev, file, bytes, sizeof bytes, (uint64_t)i * LL_CONTROL_COPY);
         if (io == -ENODATA)
-            rc[i] = ll_fail(&why[i], LLADD_CORRUPT_CONTROL, "\"control\": copy %d is cut off", i + 1);
+            rc[i] =
+                ll_fail(&why[i], LLADD_CORRUPT_CONTROL, "\"control\": copy %d is cut off", i + 1);
         else if (io)
             return ll_fail_io(err, io, false, "read", "control");
         else

@@ -24,7 +24,7 @@
 
 struct ll_core;
 
-/* ---- catalogue: names and their numbers -------------------------------------------------------- */
+/* ---- catalogue: names and their numbers ---------------------------------------------------- */
 
 enum ll_name_kind {
     LL_NAME_OP = 1,
@@ -40,31 +40,31 @@ enum ll_name_kind {
 struct ll_name {
     uint32_t hash; /* of kind, name and version: what is compared first */
     uint32_t version;
-    uint32_t number;      /* atomic: 0 until logged */
+    uint32_t number; /* atomic: 0 until logged */
     uint8_t kind;
-    bool learned;         /* came from the log; name and fields are owned */
+    bool learned; /* came from the log; name and fields are owned */
     const char *name;
     lladd_lsn first_used; /* LSN of its catalogue record */
     const void *desc;     /* the registered descriptor; NULL: not registered with this handle */
     struct lladd_field *redo_fields, *undo_fields; /* from the log; owned; NULL if registered */
-    struct ll_name *page_type; /* of an operation that wants one */
+    struct ll_name *page_type;                     /* of an operation that wants one */
     /* statistics, relaxed */
     uint64_t count, bytes, redone, redo_ns;
 };
 
 struct ll_catalogue {
-    struct ll_name **ids;      /* registered operations by lladd_op_id */
+    struct ll_name **ids; /* registered operations by lladd_op_id */
     size_t n_ids;
-    struct ll_name **all;      /* every name */
+    struct ll_name **all; /* every name */
     size_t n_all, cap_all;
-    struct ll_name **numbers;  /* by number - 1; replaced, never freed before close */
+    struct ll_name **numbers; /* by number - 1; replaced, never freed before close */
     uint32_t n_numbers, cap_numbers;
-    void *retired;             /* chain of replaced `numbers` arrays */
-    struct ll_name *slab;      /* the registered names, allocated together */
+    void *retired;        /* chain of replaced `numbers` arrays */
+    struct ll_name *slab; /* the registered names, allocated together */
     struct lladd_mutex mutex;
 };
 
-/* ---- transactions ------------------------------------------------------------------------------- */
+/* ---- transactions -------------------------------------------------------------------------- */
 
 enum ll_txn_state {
     LL_TXN_FREE = 0,
@@ -109,13 +109,14 @@ struct lladd_txn {
     uint32_t state; /* atomic */
     struct ll_core *core;
     lladd_lsn id, last, undo_next; /* stored between reserve and publish */
-    uint64_t busy;      /* atomic: a lower bound of its records that may be unapplied; UINT64_MAX: none */
-    uint32_t depth;     /* of the records it writes now */
+    uint64_t
+        busy; /* atomic: a lower bound of its records that may be unapplied; UINT64_MAX: none */
+    uint32_t depth; /* of the records it writes now */
     bool read_only, system, rolling_back, in_callback;
     uint8_t durability;
     struct ll_credit credit;
-    uint64_t undo_used;  /* log bytes its rollback can need now */
-    uint64_t undo_spare; /* reserved beyond that */
+    uint64_t undo_used;     /* log bytes its rollback can need now */
+    uint64_t undo_spare;    /* reserved beyond that */
     unsigned char *scratch; /* a draft, and room behind it to build a page image; grows */
     size_t scratch_size;
     unsigned char *undo_copy; /* logical undo bytes while compensate runs; sized when logged */
@@ -149,19 +150,20 @@ struct ll_txn_table {
     struct lladd_mutex mutex; /* the list and the free list */
     struct lladd_txn *first, *free;
     uint64_t active;
-    struct lladd_mutex commit; /* commit order: reserve, logged, visible */
+    struct lladd_mutex commit;          /* commit order: reserve, logged, visible */
     struct ll_log_cursor *spare_cursor; /* for rollbacks without memory; under spare_mutex */
     struct lladd_mutex spare_mutex;
     struct ll_pending *pending; /* circular, in commit order; under `commit` */
     size_t pending_head, n_pending, cap_pending;
     uint64_t pending_undo; /* sum over the queue; under `commit` */
-    bool draining; /* somebody runs durable callbacks; under `commit` */
-    uint64_t applied; /* atomic: highest answer of ll_txns_applied so far */
-    uint64_t visible; /* atomic: newest commit whose effects can be seen */
+    bool draining;         /* somebody runs durable callbacks; under `commit` */
+    uint64_t applied;      /* atomic: highest answer of ll_txns_applied so far */
+    uint64_t visible;      /* atomic: newest commit whose effects can be seen */
     uint64_t begun, committed, aborted, prepared; /* relaxed */
 };
 
-/* ---- fences, pins, snapshots ---------------------------------------------------------------------- */
+/* ---- fences, pins, snapshots
+ * ---------------------------------------------------------------------- */
 
 struct ll_fence {
     uint64_t first, n;
@@ -178,7 +180,8 @@ struct ll_snapshot {
     uint64_t count;
 };
 
-/* ---- control block ------------------------------------------------------------------------------- */
+/* ---- control block
+ * ------------------------------------------------------------------------------- */
 
 #define LL_CONTROL_COPY 4096u /* distance of the two copies in the file */
 #define LL_CONTROL_BYTES 256u
@@ -196,7 +199,7 @@ struct ll_control {
     lladd_lsn watermark;  /* log durable up to here when the block was written */
     lladd_lsn end;        /* end of the log, if clean */
     bool clean;
-    bool atomic_pages;    /* LLADD_OPT_ATOMIC_PAGES was used: no images since the checkpoint */
+    bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used: no images since the checkpoint */
     int64_t created_us;
 };
 
@@ -210,7 +213,8 @@ void ll_control_encode(const struct ll_control *, unsigned char out[LL_CONTROL_B
 int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_control *,
                       struct lladd_error *);
 
-/* ---- the core ------------------------------------------------------------------------------------ */
+/* ---- the core
+ * ------------------------------------------------------------------------------------ */
 
 struct ll_core {
     struct ll_env env;
@@ -224,15 +228,15 @@ struct ll_core {
     uint32_t salt;
     bool no_images;
     bool log_full_error;
-    uint32_t marked;        /* atomic: the control block says "in use" */
-    uint32_t poisoned;      /* atomic */
+    uint32_t marked;   /* atomic: the control block says "in use" */
+    uint32_t poisoned; /* atomic */
     uint64_t pid;
     struct lladd_mutex poison_mutex;
     struct lladd_error poison; /* first cause; under poison_mutex until poisoned is set */
-    uint64_t image_horizon; /* atomic: a page whose base is below is imaged at its next change */
+    uint64_t image_horizon;    /* atomic: a page whose base is below is imaged at its next change */
     struct ll_catalogue cat;
     struct ll_txn_table txns;
-    struct lladd_mutex misc;  /* fences, pins, snapshots */
+    struct lladd_mutex misc; /* fences, pins, snapshots */
     struct ll_fence *fences;
     size_t n_fences, cap_fences;
     struct ll_pin *pins;
@@ -240,9 +244,10 @@ struct ll_core {
     struct ll_snapshot *snapshots;
     size_t n_snapshots, cap_snapshots;
     struct lladd_mutex checkpointing;
-    uint64_t checkpoint_reserve; /* log bytes set aside for the next checkpoint; under checkpointing */
+    uint64_t
+        checkpoint_reserve; /* log bytes set aside for the next checkpoint; under checkpointing */
     uint64_t checkpoint_bytes;
-    uint64_t last_checkpoint; /* atomic: begin LSN of the last complete one */
+    uint64_t last_checkpoint;     /* atomic: begin LSN of the last complete one */
     uint64_t checkpoints, images; /* relaxed */
     /* Asks the allocator; says true where there is none. Set by the assembly. */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
@@ -281,7 +286,8 @@ static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
 void ll_core_transcript(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 
-/* ---- catalogue.c ----------------------------------------------------------------------------------- */
+/* ---- catalogue.c
+ * ----------------------------------------------------------------------------------- */
 
 struct lladd_registry; /* registry.h */
 int ll_catalogue_init(struct ll_core *, const struct lladd_registry *, struct lladd_error *);
@@ -296,13 +302,14 @@ static inline int ll_catalogue_number(struct ll_core *core, struct ll_name *n,
                                       struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(&n->number) != 0) ? 0
-                                                            : ll_catalogue_number_slow(core, n, err);
+                                                           : ll_catalogue_number_slow(core, n, err);
 }
 /* A tag gets an entry (kind LL_NAME_TAG) on first use. */
 int ll_catalogue_tag(struct ll_core *, const char *name, struct ll_name **out,
                      struct lladd_error *);
 /* A catalogue record was read: the database has this name. */
-int ll_catalogue_learn(struct ll_core *, struct lladd_span payload, lladd_lsn, struct lladd_error *);
+int ll_catalogue_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
+                       struct lladd_error *);
 /* The payload of a name's catalogue record; resizes *buf through env. Returns length or error. */
 int ll_catalogue_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
                         size_t *cap, size_t *len);
@@ -312,12 +319,13 @@ int ll_catalogue_decode(const struct ll_env *, struct lladd_span, struct ll_name
 /* Frees what ll_catalogue_decode has put into *out. */
 void ll_catalogue_drop(const struct ll_env *, struct ll_name *);
 
-/* ---- apply.c: the write path ---------------------------------------------------------------------- */
+/* ---- apply.c: the write path
+ * ---------------------------------------------------------------------- */
 
 enum ll_apply_how { LL_APPLY_NORMAL = 0, LL_APPLY_REDO_ONLY = 1 };
 
-/* Fields a checkpoint reads while their owner goes on: relaxed stores, ordered by the publication of
- * the record they belong to. */
+/* Fields a checkpoint reads while their owner goes on: relaxed stores, ordered by the publication
+ * of the record they belong to. */
 static inline void ll_txn_set_lsn(lladd_lsn *field, lladd_lsn lsn)
 {
     lladd_atomic_store64_relaxed(&field->v, lsn.v);
@@ -340,8 +348,8 @@ void ll_core_trim_undo(struct lladd_txn *);
 int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
 /* Runs prepare into the transaction's scratch: check, OP-3. A page that will be formatted is not
  * looked at. */
-int ll_core_prepare(struct lladd_txn *, struct ll_name *op, struct lladd_view, struct lladd_span args,
-                    struct lladd_draft *out);
+int ll_core_prepare(struct lladd_txn *, struct ll_name *op, struct lladd_view,
+                    struct lladd_span args, struct lladd_draft *out);
 /* Log, redo, stamp on a frame held exclusively. From here on nothing can fail. */
 void ll_core_log_apply(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
                        const struct lladd_draft *, enum ll_apply_how);
@@ -361,16 +369,19 @@ struct lladd_view ll_view_of(const struct lladd_page *);
 size_t ll_image_bound(const struct ll_core *);
 int ll_image_apply(const struct ll_core *, const struct ll_record *, unsigned char *page,
                    struct lladd_error *);
-/* ---- undo.c ------------------------------------------------------------------------------------------ */
+/* ---- undo.c
+ * ------------------------------------------------------------------------------------------ */
 
 /* Takes back records until undo_next <= stop. Resource and I/O failures poison (REC-3). */
 int ll_rollback(struct lladd_txn *, lladd_lsn stop);
-/* The next record to be taken back, read and decoded; skips what needs nothing. LLADD_END at stop. */
+/* The next record to be taken back, read and decoded; skips what needs nothing. LLADD_END at stop.
+ */
 int ll_rollback_peek(struct lladd_txn *, lladd_lsn stop, struct ll_record *, struct lladd_error *);
 /* Takes back that record. */
 int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
 
-/* ---- txn.c ------------------------------------------------------------------------------------------- */
+/* ---- txn.c
+ * ------------------------------------------------------------------------------------------- */
 
 int ll_txns_init(struct ll_core *);
 void ll_txns_free(struct ll_core *);
@@ -383,15 +394,16 @@ lladd_lsn ll_txns_oldest(struct ll_core *, struct lladd_pinner *);
 lladd_lsn ll_txns_applied(struct ll_core *);
 /* Rolls back completely, writes END, runs aborted callbacks, releases. Poison or 0. */
 int ll_txn_abort(struct lladd_txn *);
-/* Appends the commit record in commit order (credit must be there), runs `logged`, and queues what has
- * to happen when it is durable. The transaction's participants and undo reserve belong to the queue
- * from then on. *drain: so much waits for durability that the caller should force the log and drain.
- * May fail for lack of memory, before anything is appended. */
+/* Appends the commit record in commit order (credit must be there), runs `logged`, and queues what
+ * has to happen when it is durable. The transaction's participants and undo reserve belong to the
+ * queue from then on. *drain: so much waits for durability that the caller should force the log and
+ * drain. May fail for lack of memory, before anything is appended. */
 int ll_txn_log_commit(struct lladd_txn *, lladd_lsn *out, bool *drain);
 /* Durable callbacks and undo reserves of commits that are durable by now. */
 void ll_txns_drain(struct ll_core *);
 
-/* ---- checkpoint.c, restart.c, repair.c ------------------------------------------------------------------ */
+/* ---- checkpoint.c, restart.c, repair.c
+ * ------------------------------------------------------------------ */
 
 /* Log space for the next checkpoint, so that close and the way out of a full log always have it. */
 #define LL_CHECKPOINT_RESERVE 8192u
@@ -403,14 +415,14 @@ int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *
 /* Payloads of checkpoint data, shared by writer, analysis and tools. */
 /* A checkpoint data record is a row of parts: u8 part, u32 length, payload. */
 enum ll_checkpoint_part {
-    LL_CKPT_TXN = 1,    /* u64 id, last, undo_next, undo_used, prepare lsn, u32 flags (1 system) */
-    LL_CKPT_NAME = 2,   /* catalogue payload */
-    LL_CKPT_FENCE = 3,  /* u64 first, n, lsn */
-    LL_CKPT_PIN = 4,    /* u64 lsn, name */
-    LL_CKPT_PAGES = 5   /* u64 page count of the file */
+    LL_CKPT_TXN = 1,   /* u64 id, last, undo_next, undo_used, prepare lsn, u32 flags (1 system) */
+    LL_CKPT_NAME = 2,  /* catalogue payload */
+    LL_CKPT_FENCE = 3, /* u64 first, n, lsn */
+    LL_CKPT_PIN = 4,   /* u64 lsn, name */
+    LL_CKPT_PAGES = 5  /* u64 page count of the file */
 };
-/* Recovery, all of it: the log is open and not started, the buffer manager open and not started. When it
- * returns 0 the log is started, losers are gone, prepared transactions are in doubt. */
+/* Recovery, all of it: the log is open and not started, the buffer manager open and not started.
+ * When it returns 0 the log is started, losers are gone, prepared transactions are in doubt. */
 int ll_restart(struct ll_core *, struct lladd_error *);
 
 /* Pages written in bulk: a record older than the page's fence is not for this life of it. */

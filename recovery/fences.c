@@ -23,8 +23,7 @@ static int want_fences(struct ll_core *core, size_t n)
 
 static void insert(struct ll_core *core, size_t at, uint64_t first, uint64_t n, lladd_lsn lsn)
 {
-    memmove(core->fences + at + 1, core->fences + at,
-            (core->n_fences - at) * sizeof *core->fences);
+    memmove(core->fences + at + 1, core->fences + at, (core->n_fences - at) * sizeof *core->fences);
     core->fences[at].first = first;
     core->fences[at].n = n;
     core->fences[at].lsn = lsn;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Redo: repeats history, page by page.
  *
- * Redo of one page depends on nothing but that page and the log (OP-4), so the pages are dealt out to
- * workers by a hash of their number, each with a cursor of its own over the same log: no queue, no
- * order to keep between workers. A record is applied iff the page is exactly where the record found
- * it (page LSN = page_prev, BUF-6); a page that is further on has it already; anything else is damage
- * and said so.
+ * Redo of one page depends on nothing but that page and the log (OP-4), so the pages are dealt out
+ * to workers by a hash of their number, each with a cursor of its own over the same log: no queue,
+ * no order to keep between workers. A record is applied iff the page is exactly where the record
+ * found it (page LSN = page_prev, BUF-6); a page that is further on has it already; anything else
+ * is damage and said so.
  *
  * A page that fails verification here is torn or rotten: it has no base, its records are skipped
  * until an image or a format record gives it one (BUF-5). What is left without a base at the end
@@ -37,8 +37,7 @@ static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct
     struct lladd_view view = ll_view_of(page);
     bool typed = name->page_type ? view.type == name->page_type->number : view.type != 0;
     if (!typed || (clr ? !op->undo : !op->redo) ||
-        (op->validate &&
-         !op->validate(view, clr ? LLADD_SPAN_UNDO : LLADD_SPAN_REDO, bytes))) {
+        (op->validate && !op->validate(view, clr ? LLADD_SPAN_UNDO : LLADD_SPAN_REDO, bytes))) {
         rc = ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
                          "LSN %llu: %s bytes of \"%s\" do not fit page %llu",
                          (unsigned long long)rec->lsn.v, clr ? "undo" : "redo", op->name,
@@ -75,12 +74,12 @@ int ll_redo_record(struct ll_core *core, const struct ll_record *rec, struct lla
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
         if (LL_UNLIKELY(at.v != rec->page_prev.v)) {
-            int rc = ll_fail_lsn(err, LLADD_CORRUPT_PAGE, rec->lsn,
-                                 "page %llu of \"pages\" has LSN %llu, but the record at LSN %llu "
-                                 "found it at %llu: a write was lost or the file is from elsewhere",
-                                 (unsigned long long)rec->page, (unsigned long long)at.v,
-                                 (unsigned long long)rec->lsn.v,
-                                 (unsigned long long)rec->page_prev.v);
+            int rc =
+                ll_fail_lsn(err, LLADD_CORRUPT_PAGE, rec->lsn,
+                            "page %llu of \"pages\" has LSN %llu, but the record at LSN %llu "
+                            "found it at %llu: a write was lost or the file is from elsewhere",
+                            (unsigned long long)rec->page, (unsigned long long)at.v,
+                            (unsigned long long)rec->lsn.v, (unsigned long long)rec->page_prev.v);
             if (err)
                 err->page = page->number;
             return rc;
@@ -151,8 +150,8 @@ static int timed_redo_one(struct ll_redo_worker *w, const struct ll_record *rec)
     int rc = redo_one(w, rec);
     if (n) {
         uint64_t ns = (ll_now_ns(&w->core->env) - start) * TIME_ONE_IN;
-        __atomic_fetch_add(&n->redo_ns, ns, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&n->redone, TIME_ONE_IN, __ATOMIC_RELAXED);
+        lladd_atomic_count64(&n->redo_ns, ns);
+        lladd_atomic_count64(&n->redone, TIME_ONE_IN);
     }
     return rc;
 }
@@ -237,10 +236,11 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
     }
     ll_free(&core->env, workers);
     if (!rc)
-        ll_core_transcript(core, "redo: from %llu, %llu records read, %llu applied, %llu pages "
-                                 "without a base",
-                           (unsigned long long)core->control.redo.v,
-                           (unsigned long long)out->seen, (unsigned long long)out->redone,
+        ll_core_transcript(core,
+                           "redo: from %llu, %llu records read, %llu applied, %llu pages "
+                           "without a base",
+                           (unsigned long long)core->control.redo.v, (unsigned long long)out->seen,
+                           (unsigned long long)out->redone,
                            (unsigned long long)out->baseless.count);
     return rc;
 }
@@ -265,7 +265,8 @@ int ll_redo_baseless(struct ll_core *core, const struct ll_redo *r, struct lladd
     return 0;
 }
 
-/* ---- one page, online (BUF-2) ------------------------------------------------------------------------ */
+/* ---- one page, online (BUF-2)
+ * ------------------------------------------------------------------------ */
 
 int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_lsn *rec_lsn,
                    struct lladd_error *err)
@@ -283,8 +284,8 @@ int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_l
     memset(bytes, 0, core->page_size);
     for (rc = ll_log_cursor_seek(cursor, ll_log_oldest(core->log), &rec, &mine); !rc;
          rc = ll_log_cursor_next(cursor, &rec, &mine)) {
-        if (rec.page != number.v || (rec.kind != LL_REC_UPDATE && rec.kind != LL_REC_CLR &&
-                                     rec.kind != LL_REC_IMAGE))
+        if (rec.page != number.v ||
+            (rec.kind != LL_REC_UPDATE && rec.kind != LL_REC_CLR && rec.kind != LL_REC_IMAGE))
             continue;
         if (ll_fence_of_locked(core, number.v).v > rec.lsn.v)
             continue;

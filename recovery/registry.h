@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_RECOVERY_REGISTRY_H
 #define LL_RECOVERY_REGISTRY_H
-/* What was registered before open: pointers to descriptors, in order. Grows; owned by the options. */
+/* What was registered before open: pointers to descriptors, in order. Grows; owned by the options.
+ */
 #include "util/env.h"
 
 #include <lladd/op.h>

@@ -9,8 +9,8 @@
  *   undo       losers, deepest level first (REC-5), each closed with END
  *   check      no page in use is left without contents
  *
- * After a clean stop there is nothing to redo and nobody to undo; the scan brings the catalogue, the
- * pins and the transactions in doubt. */
+ * After a clean stop there is nothing to redo and nobody to undo; the scan brings the catalogue,
+ * the pins and the transactions in doubt. */
 #include "recovery/redo.h"
 
 #include <lladd/bytes.h>
@@ -40,7 +40,8 @@ static int start_log(struct ll_core *core, struct lladd_error *err)
     return ll_log_start(core->log, err);
 }
 
-/* ---- objects ------------------------------------------------------------------------------------- */
+/* ---- objects
+ * ------------------------------------------------------------------------------------- */
 
 static lladd_lsn class_start(struct ll_core *core)
 {
@@ -106,7 +107,8 @@ static int redo_objects(struct ll_core *core, struct lladd_error *err)
     return 0;
 }
 
-/* ---- transactions in doubt --------------------------------------------------------------------------- */
+/* ---- transactions in doubt
+ * --------------------------------------------------------------------------- */
 
 struct blob {
     unsigned char *bytes;
@@ -123,7 +125,8 @@ static int give_blob(struct lladd_txn *txn, const struct ll_record *rec, struct 
     struct ll_name *n = ll_catalogue_by_number(txn->core, rec->op);
     if (rec->redo.len < BLOB_HEAD || at > total || len > total - at || !n ||
         n->kind != LL_NAME_PARTICIPANT || (b->bytes && b->total != total))
-        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a prepare blob makes no sense",
+        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
+                           "LSN %llu: a prepare blob makes no sense",
                            (unsigned long long)rec->lsn.v);
     if (!b->bytes) {
         b->bytes = ll_alloc_zero(&txn->core->env, total + 1);
@@ -137,9 +140,10 @@ static int give_blob(struct lladd_txn *txn, const struct ll_record *rec, struct 
     const struct lladd_participant *who = n->desc;
     int rc = 0;
     if (!who)
-        rc = ll_fail_lsn(err, LLADD_NO_OPERATION, rec->lsn,
-                         "a transaction in doubt needs participant \"%s\" version %u, not registered",
-                         n->name, n->version);
+        rc = ll_fail_lsn(
+            err, LLADD_NO_OPERATION, rec->lsn,
+            "a transaction in doubt needs participant \"%s\" version %u, not registered", n->name,
+            n->version);
     else if (who->in_doubt &&
              (rc = who->in_doubt(who->ctx, txn, lladd_span_of(b->bytes, total))) != 0)
         ll_fail(err, rc, "participant \"%s\" refused its blob", who->name);
@@ -178,7 +182,8 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* ---- undo ---------------------------------------------------------------------------------------------- */
+/* ---- undo
+ * ---------------------------------------------------------------------------------------------- */
 
 /* The next record of one loser, in a heap ordered by depth, then LSN, both descending (REC-5). */
 struct loser {
@@ -317,7 +322,8 @@ static int undo(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------- */
+/* ---- all of it
+ * ------------------------------------------------------------------------------------------- */
 
 static int redo_and_undo(struct ll_core *core, struct lladd_error *err)
 {

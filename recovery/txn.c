@@ -6,14 +6,15 @@
  * there, so participants see commits in LSN order and `visible` never skips one (DESIGN 2a).
  *
  * What must wait for durability (durable callbacks, the undo reserve: a commit that is lost will be
- * rolled back and needs it, REC-3) stands in a queue in commit order. Whoever finds the head durable
- * drains it: committers, waiters, checkpoints, lladd_maintain. One drains at a time, outside the
- * mutex, so callbacks also run in commit order. */
+ * rolled back and needs it, REC-3) stands in a queue in commit order. Whoever finds the head
+ * durable drains it: committers, waiters, checkpoints, lladd_maintain. One drains at a time,
+ * outside the mutex, so callbacks also run in commit order. */
 #include "recovery/core.h"
 
 #include <string.h>
 
-/* So much log may be set aside for commits nobody has made durable; then the next committer does. */
+/* So much log may be set aside for commits nobody has made durable; then the next committer does.
+ */
 #define PENDING_UNDO_MAX (4u << 20)
 
 int ll_txns_init(struct ll_core *core)
@@ -116,8 +117,8 @@ static void flush_counts(struct lladd_txn *txn)
 {
     if (!txn->counted)
         return;
-    __atomic_fetch_add(&txn->counted->count, txn->counted_n, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&txn->counted->bytes, txn->counted_bytes, __ATOMIC_RELAXED);
+    lladd_atomic_count64(&txn->counted->count, txn->counted_n);
+    lladd_atomic_count64(&txn->counted->bytes, txn->counted_bytes);
     txn->counted = NULL;
 }
 
@@ -149,7 +150,8 @@ void ll_txn_release(struct lladd_txn *txn)
     ll_free(&core->env, prepared);
 }
 
-/* ---- commit ---------------------------------------------------------------------------------------- */
+/* ---- commit
+ * ---------------------------------------------------------------------------------------- */
 
 static int want_pending(struct ll_core *core)
 {
@@ -191,8 +193,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, lladd_lsn *out, bool *drain)
         if (p->logged)
             p->logged(p->ctx, txn->joined[i].state, rec.lsn);
     }
-    struct ll_pending *pending =
-        &t->pending[(t->pending_head + t->n_pending++) % t->cap_pending];
+    struct ll_pending *pending = &t->pending[(t->pending_head + t->n_pending++) % t->cap_pending];
     pending->commit = rec.lsn;
     pending->undo_used = txn->undo_used;
     t->pending_undo += txn->undo_used;
@@ -247,7 +248,8 @@ void ll_txns_drain(struct ll_core *core)
         ll_log_undo_release(core->log, released);
 }
 
-/* ---- abort ----------------------------------------------------------------------------------------- */
+/* ---- abort
+ * ----------------------------------------------------------------------------------------- */
 
 int ll_txn_abort(struct lladd_txn *txn)
 {
@@ -280,12 +282,13 @@ int ll_txn_abort(struct lladd_txn *txn)
         if (p->aborted)
             p->aborted(p->ctx, txn->joined[i].state, core->db);
     }
-    __atomic_fetch_add(&core->txns.aborted, 1, __ATOMIC_RELAXED);
+    lladd_atomic_count64(&core->txns.aborted, 1);
     ll_txn_release(txn);
     return 0;
 }
 
-/* ---- what the table knows ---------------------------------------------------------------------------- */
+/* ---- what the table knows
+ * ---------------------------------------------------------------------------- */
 
 lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *who)
 {
@@ -301,8 +304,8 @@ lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *who)
         oldest = id;
         if (who) {
             who->txn = txn->id;
-            who->kind = lladd_atomic_load32(&txn->state) == LL_TXN_PREPARED ? "prepared"
-                                                                           : "transaction";
+            who->kind =
+                lladd_atomic_load32(&txn->state) == LL_TXN_PREPARED ? "prepared" : "transaction";
             who->name[0] = 0;
             if (txn->prepared)
                 memcpy(who->name, txn->prepared->owner, sizeof who->name);

@@ -73,8 +73,8 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
     /* A page image is welcome but not reserved for; without room the double-write area serves. */
     if (!txn->core->no_images && ll_core_want_scratch(txn, 0) == 0) {
         struct lladd_error ignored = LLADD_ERROR_INIT;
-        int image = ll_log_credit(txn->core->log, &txn->credit,
-                                  bytes + ll_image_bound(txn->core), &ignored);
+        int image = ll_log_credit(txn->core->log, &txn->credit, bytes + ll_image_bound(txn->core),
+                                  &ignored);
         if (image && lladd_code_root(image) == LLADD_ROOT_POISONED) {
             txn->err = ignored;
             return image;
@@ -84,7 +84,8 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
     rc = fix_for_undo(txn, rec->page, &f);
     if (rc)
         return rc;
-    if (!op->undo || (op->validate && !op->validate(ll_view_of(&f->page), LLADD_SPAN_UNDO, rec->undo)))
+    if (!op->undo ||
+        (op->validate && !op->validate(ll_view_of(&f->page), LLADD_SPAN_UNDO, rec->undo)))
         rc = ll_fail_lsn(&txn->err, LLADD_BAD_RECORD, rec->lsn,
                          "LSN %llu: undo bytes of \"%s\" do not fit page %llu",
                          (unsigned long long)rec->lsn.v, op->name, (unsigned long long)rec->page);
@@ -142,10 +143,8 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
         rc = step_credit(txn, ll_record_bound(0, 0));
     if (rc)
         return rc;
-    struct ll_record end = {.kind = LL_REC_CLR_END,
-                            .page = LLADD_NO_PAGE,
-                            .op = name->number,
-                            .undo_next = undo_next};
+    struct ll_record end = {
+        .kind = LL_REC_CLR_END, .page = LLADD_NO_PAGE, .op = name->number, .undo_next = undo_next};
     ll_txn_append(txn, &end, undo_next);
     return 0;
 }
@@ -205,8 +204,8 @@ int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *re
             break;
         if (rec->txn.v != txn->id.v || rec->prev.v >= at.v || rec->undo_next.v >= at.v) {
             rc = ll_fail_lsn(&txn->err, LLADD_CORRUPT_LOG, at,
-                             "LSN %llu is no record of transaction %llu",
-                             (unsigned long long)at.v, (unsigned long long)txn->id.v);
+                             "LSN %llu is no record of transaction %llu", (unsigned long long)at.v,
+                             (unsigned long long)txn->id.v);
             break;
         }
         if (needs_undo(rec))
@@ -238,8 +237,7 @@ int ll_rollback_step(struct lladd_txn *txn, const struct ll_record *rec)
         else if (r.kind == LL_REC_UPDATE && (r.flags & LL_REC_UNDO_PAGE))
             rc = undo_page(txn, name, &r);
         else
-            rc = undo_logical(txn, name, &r,
-                              r.kind == LL_REC_ACTION_END ? r.undo_next : r.prev);
+            rc = undo_logical(txn, name, &r, r.kind == LL_REC_ACTION_END ? r.undo_next : r.prev);
         txn->depth = depth;
         txn->rolling_back = was;
     }
