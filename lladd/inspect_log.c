@@ -31,6 +31,7 @@ struct survey {
     struct lladd_inspect *v;
     struct ll_map txns;  /* id -> struct ll_inspect_txn *, owned */
     struct ll_map ended; /* before the checkpoint's data came */
+    bool early; /* before the checkpoint's BEGIN: names only (recovery/checkpoint.c) */
     uint64_t begins;
     bool data_seen;
     uint64_t end; /* LSN behind the last record */
@@ -173,14 +174,16 @@ static void see_data(struct survey *s, const struct ll_record *rec)
 static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 {
     struct survey *s = ctx;
-    s->v->info.analysis_records++;
+    if (s->v->info.analysis_records++ == 0)
+        s->early = rec->kind == LL_REC_CHECKPOINT_DATA;
     s->end = rec->lsn.v + rec->size;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_BEGIN:
         s->begins++;
+        s->early = false;
         break;
     case LL_REC_CHECKPOINT_DATA:
-        if (s->begins == 1)
+        if (s->early || s->begins == 1)
             see_data(s, rec);
         break;
     case LL_REC_CHECKPOINT_END:
@@ -200,7 +203,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     default:
         break;
     }
-    if (!s->rc && rec->txn.v)
+    if (!s->rc && rec->txn.v && !s->early)
         see_txn_record(s, rec);
     return s->rc ? ll_fail(err, s->rc, "out of memory") : 0;
 }
@@ -651,10 +654,10 @@ static void describe_image(struct lladd_inspect *v, const struct lladd_inspect_r
         return;
     }
     const struct ll_name *n = ll_catalogue_by_number(&v->core, lladd_get16(p));
-    lladd_sink_printf(sink, "page of type %s, %zu bytes%s, hole of %u at %u",
-                      n ? n->name : "unknown", r->entry.redo.len - 12,
-                      r->flags & LL_REC_COMPRESSED ? " compressed" : "", lladd_get32(p + 8),
-                      lladd_get32(p + 4));
+    lladd_sink_printf(sink, "page of type %s, %zu bytes%s", n ? n->name : "unknown",
+                      r->entry.redo.len - 12, r->flags & LL_REC_COMPRESSED ? " compressed" : "");
+    if (lladd_get32(p + 8))
+        lladd_sink_printf(sink, ", hole of %u at %u", lladd_get32(p + 8), lladd_get32(p + 4));
 }
 
 void lladd_inspect_describe(struct lladd_inspect *v, const struct lladd_inspect_record *r,

@@ -442,7 +442,13 @@ static int walk_log(struct verify *c, struct ll_log_cursor *cursor)
     struct lladd_error what = LLADD_ERROR_INIT;
     struct ll_record rec;
     uint64_t at = v->info.log_oldest.v;
-    int rc = ll_log_cursor_seek(cursor, v->info.log_oldest, &rec, &what);
+    /* Where the oldest segment goes on with the end of a record that is gone, the first good one is
+     * where the log begins. */
+    int rc = ll_log_begins_at_record(v->log)
+                 ? ll_log_cursor_read(cursor, v->info.log_oldest, &rec, &what)
+                 : ll_log_cursor_seek(cursor, v->info.log_oldest, &rec, &what);
+    if (rc == LLADD_OUT_OF_RANGE && v->known_end <= at)
+        rc = LLADD_END; /* there is nothing in it */
     for (;;) {
         bool told = false;
         if (rc == LLADD_NO_MEMORY)

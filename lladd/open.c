@@ -394,6 +394,11 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     rc = ll_io_open(core->dev, FILE_CONTROL, LLADD_OPEN_CREATE, &core->control_file);
     if (rc)
         return ll_fail_io(err, rc, true, "create", FILE_CONTROL);
+    /* Later it is only overwritten; then a full disk cannot be the reason why that fails. */
+    static const unsigned char nothing[LL_CONTROL_COPY + LL_CONTROL_BYTES];
+    rc = ll_io_pwrite(core->dev, core->control_file, nothing, sizeof nothing, 0);
+    if (rc)
+        return ll_fail_io(err, rc, true, "write", FILE_CONTROL);
     core->marked = 1; /* nobody can take it for a clean one: it does not exist yet */
     rc = ll_extensions_attach(db, reg, err);
     if (!rc)

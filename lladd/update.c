@@ -185,10 +185,11 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
     struct ll_frame *f = ll_frame_of(held);
     LL_ASSERT(ll_frame_exclusive(f));
     uint64_t undo = txn->rolling_back ? 0
-                                      : ll_undo_need_op(op, op->record_max) +
+                                      : name->need_undo +
                                             (txn->id.v ? 0 : ll_undo_need_base());
     if (!lladd_atomic_load32(&name->number) || txn->undo_spare < undo ||
-        txn->credit.bytes < ll_record_bound(op->record_max, 0) + ll_image_bound(txn->core) ||
+        txn->credit.bytes < (txn->rolling_back ? ll_record_bound(op->record_max, 0)
+                                               : name->need_credit) ||
         ll_core_want_scratch(txn, op->record_max))
         return ll_fail(&txn->err, LLADD_BAD_STATE,
                        "operation \"%s\": take log space with lladd_log_credit before latching",

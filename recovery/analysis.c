@@ -221,17 +221,20 @@ int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, stru
 static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 {
     struct ll_analysis *a = ctx;
-    a->records++;
+    if (a->records++ == 0)
+        a->early = rec->kind == LL_REC_CHECKPOINT_DATA;
     a->end = lladd_lsn_of(rec->lsn.v + rec->size);
-    int rc = ll_analysis_check_op(a->core, rec, err);
+    int rc = a->early ? 0 : ll_analysis_check_op(a->core, rec, err);
     if (rc)
         return rc;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_BEGIN:
-        a->begins++;
+        if (a->begins++ == 0)
+            a->begin = rec->lsn;
+        a->early = false;
         return 0;
     case LL_REC_CHECKPOINT_DATA:
-        return a->begins == 1 ? see_data(a, rec, err) : 0;
+        return a->early || a->begins == 1 ? see_data(a, rec, err) : 0;
     case LL_REC_CHECKPOINT_END:
         a->data_seen = a->data_seen || a->begins == 1;
         return 0;
@@ -257,7 +260,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     default:
         break;
     }
-    if (!rc && rec->txn.v)
+    if (!rc && rec->txn.v && !a->early)
         rc = see_txn_record(a, rec, err);
     if (a->core->progress && (a->records & 0xfff) == 0)
         a->core->progress(a->core->callback_ctx, LLADD_PHASE_ANALYSIS, rec->lsn, 0);
@@ -309,9 +312,9 @@ static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory in analysis");
-    if (core->control.redo.v < core->control.checkpoint.v)
+    if (core->control.redo.v < a->begin.v)
         for (rc = ll_log_cursor_seek(cursor, core->control.redo, &rec, err);
-             !rc && rec.lsn.v < core->control.checkpoint.v;
+             !rc && rec.lsn.v < a->begin.v;
              rc = ll_log_cursor_next(cursor, &rec, err))
             if ((rc = ll_analysis_check_op(core, &rec, err)) != 0)
                 break;

@@ -10,6 +10,8 @@ struct ll_analysis {
     struct ll_map txns;  /* id -> struct lladd_txn *, while scanning */
     struct ll_map ended; /* ids that ended before the checkpoint's data came */
     lladd_lsn end;       /* behind the last record */
+    bool early;      /* before the checkpoint's BEGIN: names only (recovery/checkpoint.c) */
+    lladd_lsn begin; /* the LSN of that; 0: the log has no checkpoint yet */
     uint64_t begins;
     bool data_seen;
     uint64_t records, commits, losers, in_doubt;

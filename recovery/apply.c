@@ -67,9 +67,14 @@ uint64_t ll_undo_need(const struct ll_core *core, const struct ll_record *rec)
     return 0;
 }
 
+static size_t scratch_for(const struct ll_core *core, size_t record_max)
+{
+    return record_max + IMAGE_HEAD + 2 * (size_t)core->page_size;
+}
+
 int ll_core_want_scratch(struct lladd_txn *txn, size_t record_max)
 {
-    size_t size = record_max + IMAGE_HEAD + 2 * (size_t)txn->core->page_size;
+    size_t size = scratch_for(txn->core, record_max);
     if (LL_LIKELY(txn->scratch_size >= size))
         return 0;
     unsigned char *p = ll_resize(&txn->core->env, txn->scratch, size);
@@ -118,22 +123,46 @@ static int want_undo(struct lladd_txn *txn, uint64_t need)
     return rc;
 }
 
-int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *name, unsigned count)
+void ll_core_needs(const struct ll_core *core, struct ll_name *name)
+{
+    const struct lladd_op *op = name->desc;
+    name->need_credit = ll_record_bound(op->record_max, 0) + ll_image_bound(core);
+    name->need_undo = ll_undo_need_op(op, op->record_max);
+    name->need_scratch = scratch_for(core, op->record_max);
+    name->need_copy = op->undo_kind == LLADD_UNDO_LOGICAL ? op->record_max : 0;
+}
+
+int ll_core_credit_rolling(struct lladd_txn *txn, size_t bytes, size_t with_image)
+{
+    struct ll_core *core = txn->core;
+    if (!core->no_images && txn->credit.bytes < with_image) {
+        struct lladd_error ignored = LLADD_ERROR_INIT;
+        int rc = ll_log_credit(core->log, &txn->credit, with_image, &ignored);
+        if (rc && lladd_code_root(rc) == LLADD_ROOT_POISONED) {
+            txn->err = ignored;
+            return rc;
+        }
+    }
+    /* After the attempt: one that fails gives back what was there. */
+    return ll_log_credit_reserved(core->log, &txn->credit, bytes, &txn->err);
+}
+
+int ll_core_reserve_slow(struct lladd_txn *txn, struct ll_name *name, unsigned count)
 {
     struct ll_core *core = txn->core;
     const struct lladd_op *op = name->desc;
-    size_t one = ll_record_bound(op->record_max, 0) + ll_image_bound(core);
+    size_t one = name->need_credit;
     int rc = ll_catalogue_number(core, name, &txn->err);
     if (!rc)
         rc = ll_core_want_scratch(txn, op->record_max);
-    if (!rc && op->undo_kind == LLADD_UNDO_LOGICAL)
-        rc = want_undo_copy(txn, op->record_max);
     if (!rc)
-        rc = want_undo(txn, ll_undo_need_op(op, op->record_max) * count);
+        rc = want_undo_copy(txn, name->need_copy);
+    if (!rc)
+        rc = want_undo(txn, name->need_undo * count);
     if (rc)
         return rc;
     if (LL_UNLIKELY(txn->rolling_back))
-        return ll_log_credit_reserved(core->log, &txn->credit, one * count, &txn->err);
+        return ll_core_credit_rolling(txn, ll_record_bound(op->record_max, 0) * count, one * count);
     return ll_core_credit(core, &txn->credit, one * count, &txn->err);
 }
 
@@ -284,6 +313,19 @@ static void log_image(struct lladd_txn *txn, struct ll_frame *f)
     lladd_atomic_count64(&txn->core->images, 1);
 }
 
+/* A rollback has nothing set aside for images: if credit or memory is short, the double-write area
+ * protects the page (REC-3). */
+static void image_or_dwb(struct lladd_txn *txn, struct ll_frame *f, size_t record)
+{
+    if (txn->credit.bytes >= ll_record_bound(record, 0) + ll_image_bound(txn->core) &&
+        txn->scratch_size >= IMAGE_HEAD + 2 * (size_t)txn->core->page_size) {
+        log_image(txn, f);
+        return;
+    }
+    LL_ASSERT(txn->rolling_back);
+    f->flags |= LL_FRAME_DWB;
+}
+
 int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsigned char *page,
                    struct lladd_error *err)
 {
@@ -376,7 +418,7 @@ void ll_core_log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_fr
         f->flags &= ~(uint32_t)LL_FRAME_DWB;
     } else {
         if (LL_UNLIKELY(image))
-            log_image(txn, f);
+            image_or_dwb(txn, f, rec.redo.len + rec.undo.len);
         rec.page_prev = ll_page_lsn(page);
     }
     ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
@@ -399,15 +441,9 @@ void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_f
                             .page = f->page.number.v,
                             .undo_next = undone->prev,
                             .undo = undone->undo};
-    size_t bytes = ll_record_bound(0, rec.undo.len);
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
-    if (dirty_and_old(txn->core, f)) {
-        if (txn->credit.bytes >= bytes + ll_image_bound(txn->core) &&
-            txn->scratch_size >= IMAGE_HEAD + 2 * (size_t)txn->core->page_size)
-            log_image(txn, f);
-        else
-            f->flags |= LL_FRAME_DWB; /* no room for an image: REC-3 */
-    }
+    if (dirty_and_old(txn->core, f))
+        image_or_dwb(txn, f, rec.undo.len);
     rec.page_prev = ll_page_lsn(f->page.bytes);
     ll_txn_append(txn, &rec, rec.undo_next);
     op->undo(&f->page, rec.undo);

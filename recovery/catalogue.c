@@ -87,6 +87,7 @@ int ll_catalogue_init(struct ll_core *core, const struct lladd_registry *reg,
             cat->ids[cat->n_ids++] = name;
     }
     for (size_t i = 0; i < cat->n_ids; i++) {
+        ll_core_needs(core, cat->ids[i]);
         int rc = link_page_type(core, cat->ids[i], err);
         if (rc)
             return rc;

@@ -5,14 +5,17 @@
  *      changes (BUF-5)
  *   2. write back and sync every page whose base (or recLSN) is older than H; afterwards no page on
  *      disk can need a record below H, torn or not: so redo starts at H
- *   3. append BEGIN at B and wait until everything below B is published: the transaction table is
- * now at least as far as B
- *   4. append the table, the catalogue, the fences from H on, the pins; append END; force
- *   5. the control block names B and H; both copies are durable
- *   6. truncate below what redo, undo, classes and pins need
+ *   3. append an empty record at A and behind it the catalogue: whoever begins to read at A knows all
+ *      names before the first record that uses one, though updates go on
+ *   4. append BEGIN at B and wait until everything below B is published: the transaction table is
+ *      now at least as far as B
+ *   5. append the table, the fences from H on, the pins; append END; force
+ *   6. the control block names A and H; both copies are durable
+ *   7. truncate below what redo, undo, classes and pins need
  *
- * H is the begin of the previous checkpoint, or the log's tail when everything is flushed. Updates
- * go on throughout. Where pages cannot tear (no images) redo starts at the smallest recLSN instead.
+ * H is the A of the previous checkpoint, or the log's tail when everything is flushed; it lies before
+ * A. Updates go on throughout, so other records lie between A and END. Analysis reads from A, but
+ * follows transactions from B on. Where pages cannot tear (no images) redo starts at the smallest recLSN instead.
  */
 #include "recovery/core.h"
 
@@ -55,15 +58,20 @@ static int append(struct ll_core *core, struct ll_record *rec, struct lladd_erro
     return 0;
 }
 
-static int flush_batch(struct writer *w)
+static int put_data(struct writer *w, lladd_lsn *lsn)
 {
-    if (w->buf.len == 0)
-        return 0;
     struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
                             .redo = lladd_span_of(w->buf.data, w->buf.len)};
     int rc = append(w->core, &rec, w->err);
     ll_vec_truncate(&w->buf, 0);
+    *lsn = rec.lsn;
     return rc;
+}
+
+static int flush_batch(struct writer *w)
+{
+    lladd_lsn lsn;
+    return w->buf.len ? put_data(w, &lsn) : 0;
 }
 
 static int part(struct writer *w, unsigned kind, const void *bytes, size_t len)
@@ -265,34 +273,40 @@ static void reserve_next(struct ll_core *core)
         core->checkpoint_reserve += more;
 }
 
-static int write_records(struct ll_core *core, lladd_lsn horizon, lladd_lsn *begin, lladd_lsn *redo,
+/* *start is A, where analysis begins. */
+static int write_records(struct ll_core *core, lladd_lsn horizon, lladd_lsn *start, lladd_lsn *redo,
                          lladd_lsn *end, struct lladd_error *err)
 {
     struct writer w = {.core = core, .err = err};
     ll_vec_init(&w.buf, &core->env, 1);
     w.batch = ll_log_record_max(core->log) / 2 < BATCH ? ll_log_record_max(core->log) / 2 : BATCH;
     struct ll_record rec = {.kind = LL_REC_CHECKPOINT_BEGIN};
-    int rc = append(core, &rec, err);
-    if (rc)
+    int rc = put_data(&w, start);
+    if (!rc)
+        rc = put_names(&w);
+    if (!rc)
+        rc = flush_batch(&w);
+    if (!rc)
+        rc = append(core, &rec, err);
+    if (rc) {
+        ll_vec_free(&w.buf);
         return rc;
-    *begin = rec.lsn;
+    }
     ll_log_wait_published(core->log, lladd_lsn_of(rec.lsn.v + rec.size));
-    *redo = horizon.v < rec.lsn.v ? horizon : rec.lsn;
+    *redo = horizon.v < start->v ? horizon : *start;
     if (core->no_images) {
         lladd_lsn low, base;
         ll_buffer_dirty_min(core->buffer, &low, &base);
-        *redo = low.v < rec.lsn.v ? low : rec.lsn;
+        *redo = low.v < start->v ? low : *start;
     }
-    rc = put_names(&w);
-    if (!rc)
-        rc = put_txns(&w);
+    rc = put_txns(&w);
     if (!rc)
         rc = put_misc(&w, *redo);
     if (!rc)
         rc = flush_batch(&w);
     ll_vec_free(&w.buf);
     unsigned char b[16];
-    lladd_put64(b, begin->v);
+    lladd_put64(b, start->v);
     lladd_put64(b + 8, redo->v);
     struct ll_record last = {.kind = LL_REC_CHECKPOINT_END, .redo = lladd_span_of(b, sizeof b)};
     if (!rc)
@@ -301,12 +315,12 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, lladd_lsn *beg
     return rc;
 }
 
-static int write_control(struct ll_core *core, lladd_lsn begin, lladd_lsn redo,
+static int write_control(struct ll_core *core, lladd_lsn start, lladd_lsn redo,
                          struct lladd_error *err)
 {
     lladd_mutex_lock(&core->control_mutex);
     struct ll_control c = core->control;
-    c.checkpoint = begin;
+    c.checkpoint = start;
     c.redo = redo;
     c.watermark = ll_log_durable(core->log);
     c.clean = false;
@@ -315,7 +329,7 @@ static int write_control(struct ll_core *core, lladd_lsn begin, lladd_lsn redo,
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = ll_control_write(&core->env, core->dev, core->control_file, &c, &why);
     if (rc) {
-        rc = ll_core_poison(core, &why);
+        rc = ll_core_poison_write(core, &why);
         if (err)
             *err = why;
     } else {
@@ -334,7 +348,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         return rc;
     lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
                                   : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
-    lladd_lsn begin, redo, end;
+    lladd_lsn start, redo, end;
     lladd_atomic_max64(&core->image_horizon, horizon.v);
     lladd_atomic_fence();
     rc = each_class(core, true, lladd_lsn_of(0), err);
@@ -345,16 +359,16 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     if (!rc)
         rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
     if (!rc)
-        rc = write_records(core, horizon, &begin, &redo, &end, err);
+        rc = write_records(core, horizon, &start, &redo, &end, err);
     if (!rc)
         rc = ll_log_force(core->log, end, err);
     if (!rc && ll_point(&core->env, "checkpoint.before_control"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
     if (!rc)
-        rc = write_control(core, begin, redo, err);
+        rc = write_control(core, start, redo, err);
     if (rc)
         return rc;
-    lladd_atomic_store64(&core->last_checkpoint, begin.v);
+    lladd_atomic_store64(&core->last_checkpoint, start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
     lladd_lsn low = needed(core, redo, NULL);
     if (low.v < redo.v)

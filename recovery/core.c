@@ -23,6 +23,13 @@ int ll_core_poison(struct ll_core *core, const struct lladd_error *why)
     return code;
 }
 
+int ll_core_poison_write(struct ll_core *core, struct lladd_error *why)
+{
+    if (lladd_code_root(why->code) != LLADD_ROOT_POISONED)
+        why->code = LLADD_WRITE_FAILED;
+    return ll_core_poison(core, why);
+}
+
 int ll_core_check_slow(struct ll_core *core, struct lladd_error *err)
 {
     if (err)
@@ -40,7 +47,7 @@ int ll_core_mark_slow(struct ll_core *core, struct lladd_error *err)
         c.clean = false;
         rc = ll_control_write(&core->env, core->dev, core->control_file, &c, &why);
         if (rc) {
-            rc = ll_core_poison(core, &why);
+            rc = ll_core_poison_write(core, &why);
             if (err)
                 *err = why;
         } else {

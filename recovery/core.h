@@ -48,6 +48,9 @@ struct ll_name {
     const void *desc;     /* the registered descriptor; NULL: not registered with this handle */
     struct lladd_field *redo_fields, *undo_fields; /* from the log; owned; NULL if registered */
     struct ll_name *page_type;                     /* of an operation that wants one */
+    /* Of a registered operation: what one record of it can need, computed once. */
+    size_t need_credit, need_scratch, need_copy;
+    uint64_t need_undo;
     /* statistics, relaxed */
     uint64_t count, bytes, redone, redo_ns;
 };
@@ -263,6 +266,8 @@ struct ll_core {
 
 /* Every later call fails with the first cause (LOG-4, REC-3). Returns the poison's code. */
 int ll_core_poison(struct ll_core *, const struct lladd_error *);
+/* The same for a write that failed for whatever reason: it is final, also on a full disk. */
+int ll_core_poison_write(struct ll_core *, struct lladd_error *why);
 /* 0, or the poison copied into *err. */
 int ll_core_check_slow(struct ll_core *, struct lladd_error *);
 static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
@@ -337,7 +342,20 @@ static inline void ll_txn_set_undo_used(struct lladd_txn *txn, uint64_t bytes)
 
 /* Credit, undo reserve, scratch memory and catalogue number for `count` records of the operation.
  * Everything that can fail for want of a resource fails here, before a page is latched. */
-int ll_core_reserve_for(struct lladd_txn *, struct ll_name *op, unsigned count);
+int ll_core_reserve_slow(struct lladd_txn *, struct ll_name *op, unsigned count);
+static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op, unsigned count)
+{
+    if (LL_LIKELY(txn->credit.bytes >= op->need_credit * count &&
+                  txn->undo_spare >= op->need_undo * count && txn->id.v &&
+                  txn->scratch_size >= op->need_scratch &&
+                  txn->undo_copy_size >= op->need_copy && lladd_atomic_load32(&op->number)))
+        return 0;
+    return ll_core_reserve_slow(txn, op, count);
+}
+/* The three needs of an operation that was just registered with this handle. */
+void ll_core_needs(const struct ll_core *, struct ll_name *);
+/* Credit while rolling back: `bytes` out of what was set aside, `with_image` if it can be had. */
+int ll_core_credit_rolling(struct lladd_txn *, size_t bytes, size_t with_image);
 /* The same for a record without an operation: log bytes, and undo need. */
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
 /* A record was logged whose rollback needs so much: out of what was set aside. */

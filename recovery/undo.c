@@ -67,19 +67,10 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
 {
     const struct lladd_op *op = name->desc;
     size_t bytes = ll_record_bound(0, rec->undo.len);
-    int rc = step_credit(txn, bytes);
+    int rc = ll_core_credit_rolling(txn, bytes, bytes + ll_image_bound(txn->core));
     if (rc)
         return rc;
-    /* A page image is welcome but not reserved for; without room the double-write area serves. */
-    if (!txn->core->no_images && ll_core_want_scratch(txn, 0) == 0) {
-        struct lladd_error ignored = LLADD_ERROR_INIT;
-        int image = ll_log_credit(txn->core->log, &txn->credit, bytes + ll_image_bound(txn->core),
-                                  &ignored);
-        if (image && lladd_code_root(image) == LLADD_ROOT_POISONED) {
-            txn->err = ignored;
-            return image;
-        }
-    }
+    (void)ll_core_want_scratch(txn, 0); /* for the image; ll_core_apply_undo looks */
     struct ll_frame *f;
     rc = fix_for_undo(txn, rec->page, &f);
     if (rc)
