@@ -8,28 +8,22 @@
  * has half of the pages. miss: the file is four times the cache and in memory, so that what is
  * measured is the buffer manager and one copy. open: open and close, with nothing in between.
  */
-#include <lladd/sync.h>
+#include "common.h"
 
 #include "buffer/buffer.h"
+
+#include <lladd/sync.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS = 5, PAGE = 4096, THREADS = 2 };
+enum { PAGE = 4096, THREADS = 2 };
 
 static uint64_t hit_rounds = 20000000;
 static uint64_t miss_rounds = 400000;
 static uint64_t open_rounds = 200000;
 static struct ll_env env;
-
-static void must(int rc, const char *what)
-{
-    if (rc != 0) {
-        (void)fprintf(stderr, "%s: %s\n", what, lladd_code_name(rc));
-        exit(1);
-    }
-}
 
 static lladd_lsn gate_durable(void *ctx)
 {
@@ -66,20 +60,8 @@ static struct ll_buffer *open_buffer(struct lladd_device *dev, enum ll_frames fr
 {
     struct ll_buffer_config c = config(dev, frames, budget, create);
     struct ll_buffer *b;
-    must(ll_buffer_open(&c, &b, NULL), "open");
+    bench_must(ll_buffer_open(&c, &b, NULL), "open");
     return b;
-}
-
-static int by_value(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-    return a < b ? -1 : a > b;
-}
-
-static double median(double *v)
-{
-    qsort(v, RUNS, sizeof *v, by_value);
-    return v[RUNS / 2];
 }
 
 static const char *name_of(enum ll_frames frames)
@@ -106,7 +88,7 @@ static void *visit(void *arg)
         x ^= x >> 7;
         x ^= x << 17;
         uint64_t n = v->first + ((x >> 32) * v->pages >> 32);
-        must(ll_buffer_fix(v->b, lladd_page_of(n), v->how, &f, NULL), "fix");
+        bench_must(ll_buffer_fix(v->b, lladd_page_of(n), v->how, &f, NULL), "fix");
         sum += lladd_get64(f->page.bytes + 8);
         ll_buffer_unfix(v->b, f, v->how);
     }
@@ -125,7 +107,7 @@ static double time_hits(struct ll_buffer *b, uint64_t pages, unsigned how, unsig
     }
     uint64_t start = ll_now_ns(&env);
     for (unsigned i = 1; i < threads; i++)
-        must(lladd_thread_start(&t[i], visit, &v[i]), "thread");
+        bench_must(lladd_thread_start(&t[i], visit, &v[i]), "thread");
     (void)visit(&v[0]);
     for (unsigned i = 1; i < threads; i++)
         lladd_thread_join(&t[i]);
@@ -135,28 +117,32 @@ static double time_hits(struct ll_buffer *b, uint64_t pages, unsigned how, unsig
 static void bench_hits(enum ll_frames frames, uint64_t pages)
 {
     struct lladd_device *dev;
-    must(lladd_device_memory(&dev), "device");
+    bench_must(lladd_device_memory(&dev), "device");
     struct ll_buffer *b = open_buffer(dev, frames, (pages + 2000) * (PAGE + 200), true);
     for (uint64_t n = 0; n < pages; n++) {
         struct ll_frame *f;
         unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_FRESH;
-        must(ll_buffer_fix(b, lladd_page_of(n), how, &f, NULL), "fix");
+        bench_must(ll_buffer_fix(b, lladd_page_of(n), how, &f, NULL), "fix");
         lladd_put64(f->page.bytes + 8, 1);
         ll_buffer_unfix(b, f, LL_FIX_EXCLUSIVE);
     }
     for (unsigned how = LL_FIX_SHARED; how <= LL_FIX_EXCLUSIVE; how++) {
-        double one[RUNS], two[RUNS], scaling[RUNS];
+        struct bench_figure one = {.n = 0}, scaling = {.n = 0};
+        char what[96];
+        const char *kind = how ? "exclusive" : "shared";
         (void)time_hits(b, pages, how, 1);
-        for (int r = 0; r < RUNS; r++) { /* alternating, so that both see the same machine */
-            one[r] = time_hits(b, pages, how, 1);
-            two[r] = time_hits(b, pages, how, 2);
-            scaling[r] = 2 * one[r] / two[r];
+        for (int r = 0; r < BENCH_RUNS; r++) { /* alternating: both see the same machine */
+            double alone = time_hits(b, pages, how, 1);
+            bench_add(&one, alone);
+            bench_add(&scaling, 2 * alone / time_hits(b, pages, how, 2));
         }
-        (void)printf("{\"bench\":\"fix\",\"case\":\"hit\",\"latch\":\"%s\",\"frames\":\"%s\","
-                     "\"pages\":%llu,\"ns\":%.1f,\"ns_two_threads\":%.1f,\"scaling\":%.2f}\n",
-                     how ? "exclusive" : "shared", name_of(frames), (unsigned long long)pages,
-                     median(one), median(two), median(scaling));
-        (void)fflush(stdout);
+        (void)snprintf(what, sizeof what, "fix and unfix %s, %llu cached pages, %s frames", kind,
+                       (unsigned long long)pages, name_of(frames));
+        bench_print("fix", what, "ns", &one, pages == 1000 ? "<= 15" : "<= 45",
+                    pages == 1000 ? "6 to 8" : "27");
+        (void)snprintf(what, sizeof what, "%s, %llu pages, %s: two threads, different pages", kind,
+                       (unsigned long long)pages, name_of(frames));
+        bench_print("fix", what, "scaling", &scaling, ">= 1.8", "1.91");
     }
     ll_buffer_close(b);
     lladd_device_close(dev);
@@ -170,7 +156,7 @@ static double time_misses(struct ll_buffer *b, uint64_t pages, bool dirty)
     uint64_t start = ll_now_ns(&env);
     for (uint64_t i = 0; i < miss_rounds; i++) {
         struct ll_frame *f;
-        must(ll_buffer_fix(b, lladd_page_of(i % pages), how, &f, NULL), "fix");
+        bench_must(ll_buffer_fix(b, lladd_page_of(i % pages), how, &f, NULL), "fix");
         if (dirty) {
             ll_buffer_dirty(b, f, lladd_lsn_of(1));
             lladd_put64(f->page.bytes + 64, i);
@@ -184,24 +170,24 @@ static void bench_misses(enum ll_frames frames)
 {
     enum { PAGES = 16384 };
     struct lladd_device *dev;
-    must(lladd_device_memory(&dev), "device");
+    bench_must(lladd_device_memory(&dev), "device");
     struct ll_buffer *b = open_buffer(dev, frames, PAGES / 4 * (uint64_t)PAGE, true);
     for (uint64_t n = 0; n < PAGES; n++) {
         struct ll_frame *f;
         unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_FRESH;
-        must(ll_buffer_fix(b, lladd_page_of(n), how, &f, NULL), "fix");
+        bench_must(ll_buffer_fix(b, lladd_page_of(n), how, &f, NULL), "fix");
         ll_buffer_dirty(b, f, lladd_lsn_of(1));
         lladd_put64(f->page.bytes + 8, 1);
         ll_buffer_unfix(b, f, LL_FIX_EXCLUSIVE);
     }
     for (int dirty = 0; dirty <= 1; dirty++) {
-        double ns[RUNS];
-        for (int r = 0; r < RUNS; r++)
-            ns[r] = time_misses(b, PAGES, dirty);
-        (void)printf("{\"bench\":\"fix\",\"case\":\"miss\",\"evicts\":\"%s\",\"frames\":\"%s\","
-                     "\"pages\":%d,\"ns\":%.0f}\n",
-                     dirty ? "dirty" : "clean", name_of(frames), PAGES, median(ns));
-        (void)fflush(stdout);
+        struct bench_figure ns = {.n = 0};
+        char what[96];
+        for (int r = 0; r < BENCH_RUNS; r++)
+            bench_add(&ns, time_misses(b, PAGES, dirty));
+        (void)snprintf(what, sizeof what, "miss that evicts a %s page, in memory, %s frames",
+                       dirty ? "dirty" : "clean", name_of(frames));
+        bench_print("fix", what, "ns", &ns, NULL, NULL);
     }
     ll_buffer_close(b);
     lladd_device_close(dev);
@@ -211,13 +197,14 @@ static void bench_misses(enum ll_frames frames)
 
 static void bench_open(enum ll_frames frames, uint64_t rounds)
 {
-    double ns[RUNS], touched[RUNS];
+    struct bench_figure ns = {.n = 0}, touched = {.n = 0};
+    char what[96];
     struct lladd_device *dev;
-    must(lladd_device_memory(&dev), "device");
+    bench_must(lladd_device_memory(&dev), "device");
     struct ll_buffer *b = open_buffer(dev, frames, 8 << 20, true);
-    must(ll_buffer_extend(b, 8, NULL), "extend");
+    bench_must(ll_buffer_extend(b, 8, NULL), "extend");
     ll_buffer_close(b);
-    for (int r = 0; r < RUNS; r++) {
+    for (int r = 0; r < BENCH_RUNS; r++) {
         uint64_t start = ll_now_ns(&env);
         for (uint64_t i = 0; i < rounds; i++)
             ll_buffer_close(open_buffer(dev, frames, 8 << 20, false));
@@ -225,16 +212,18 @@ static void bench_open(enum ll_frames frames, uint64_t rounds)
         for (uint64_t i = 0; i < rounds; i++) {
             struct ll_frame *f;
             b = open_buffer(dev, frames, 8 << 20, false);
-            must(ll_buffer_fix(b, lladd_page_of(i % 8), LL_FIX_SHARED, &f, NULL), "fix");
+            bench_must(ll_buffer_fix(b, lladd_page_of(i % 8), LL_FIX_SHARED, &f, NULL), "fix");
             ll_buffer_unfix(b, f, LL_FIX_SHARED);
             ll_buffer_close(b);
         }
-        ns[r] = (double)(middle - start) / (double)rounds;
-        touched[r] = (double)(ll_now_ns(&env) - middle) / (double)rounds;
+        bench_add(&ns, (double)(middle - start) / (double)rounds);
+        bench_add(&touched, (double)(ll_now_ns(&env) - middle) / (double)rounds);
     }
-    (void)printf("{\"bench\":\"fix\",\"case\":\"open\",\"frames\":\"%s\",\"ns\":%.0f,"
-                 "\"ns_with_one_page\":%.0f}\n",
-                 name_of(frames), median(ns), median(touched));
+    (void)snprintf(what, sizeof what, "open and close the buffer manager, %s frames",
+                   name_of(frames));
+    bench_print("fix", what, "ns", &ns, NULL, NULL);
+    (void)snprintf(what, sizeof what, "the same with one page read, %s frames", name_of(frames));
+    bench_print("fix", what, "ns", &touched, NULL, NULL);
     lladd_device_close(dev);
 }
 

@@ -124,9 +124,9 @@ static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *
     return 0;
 }
 
-/* What one resident page takes: itself, its slot, its share of the set in flight (which is limited to
- * half the slots, and allocated by doubling) and, in the heap, its frame and its share of the hash
- * table, which is a quarter to half full. */
+/* What one resident page takes: itself, its slot, its share of the set in flight (which is limited
+ * to half the slots, and allocated by doubling) and, in the heap, its frame and its share of the
+ * hash table, which is a quarter to half full. */
 static uint64_t cost_of_page(const struct ll_buffer *b)
 {
     uint64_t cost = sizeof(struct ll_buffer__slot) + sizeof(struct ll_buffer__in_flight);
@@ -147,7 +147,8 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
 
     b->bytes += sizeof *b + ll_buffer__batch_bytes(b) +
                 2 * IN_FLIGHT_MIN * sizeof(struct ll_buffer__in_flight);
-    uint64_t least = b->bytes + FRAMES_MIN * (b->slot_bytes + ll_reserved__claim_bytes(b));
+    /* All of them held, each where nothing else is; one of them in a chunk of its own. */
+    uint64_t least = b->bytes + FRAMES_MIN * (b->slot_bytes + b->place_bytes) + b->claim_bytes;
     if (b->cfg.budget < least)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "a cache of %llu bytes has no room for %d pages of %u (%llu needed)",
@@ -322,7 +323,8 @@ int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_f
                   struct lladd_error *err)
 {
     struct ll_frame *f = ll_buffer__find(b, n.v);
-    if (LL_LIKELY(f != NULL) && how <= LL_FIX_EXCLUSIVE && !ll_buffer__poisoned(b)) {
+    unsigned plain = how & ~(unsigned)LL_FIX_REDO; /* of a page that is here redo asks no more */
+    if (LL_LIKELY(f != NULL) && plain <= LL_FIX_EXCLUSIVE && !ll_buffer__poisoned(b)) {
         bool got = how == LL_FIX_SHARED ? latch_try_shared(&f->latch)
                                         : latch_try_exclusive(&f->latch);
         if (LL_LIKELY(got)) {

@@ -89,8 +89,8 @@ struct ll_buffer__chunk {
     size_t map_size;
     unsigned char *pages;    /* CHUNK_BYTES of them; frames follow */
     struct ll_frame *frames;
-    uint32_t *groups;  /* frames in use on each OS page of `frames` */
-    uint32_t *regions; /* groups in use in the address space of one page-table page */
+    uint16_t *groups;  /* frames in use on each OS page of `frames` */
+    uint16_t *regions; /* groups in use in each region */
 };
 struct ll_buffer__directory {
     uint64_t n;
@@ -127,6 +127,8 @@ struct ll_buffer {
     uint32_t slots_used;
     uint64_t bytes;              /* charged to the budget */
     uint64_t slot_bytes;         /* what one more resident page costs */
+    uint64_t place_bytes;        /* what one that has its frames and tables alone adds to that */
+    uint64_t claim_bytes;        /* the most that claiming any one can add: a new chunk, too */
     struct ll_buffer__batch *batches; /* idle ones */
     uint32_t batch_count;             /* all; the first is charged at open */
     struct ll_buffer__hash first_hash;
@@ -140,7 +142,7 @@ struct ll_buffer {
 
     /* Eviction. */
     uint64_t hand;
-    uint32_t in_transit; /* slots taken but not yet bound to a page */
+    uint32_t in_transit; /* slots taken but not yet bound to a page, and batches in use */
     uint32_t events;     /* sleepers wait for it to change: a copy is written, a slot is free */
     uint32_t event_sleepers;
 
@@ -203,8 +205,8 @@ static inline bool ll_buffer__poisoned(const struct ll_buffer *b)
 /* A slot for page n: 0, 1 if the budget is used up, LLADD_NO_MEMORY. To be bound or put back. */
 int ll_buffer__slot_take(struct ll_buffer *, uint32_t *slot, struct lladd_error *);
 void ll_buffer__slot_put(struct ll_buffer *, uint32_t slot);
-/* The slot has found its page, or been put back. */
-void ll_buffer__slot_settled(struct ll_buffer *);
+/* A slot has found its page, or been put back; or a batch is done with. */
+void ll_buffer__settled(struct ll_buffer *);
 void ll_buffer__slots_free(struct ll_buffer *);
 static inline void ll_buffer__charge(struct ll_buffer *b, uint64_t bytes)
 {
@@ -243,12 +245,6 @@ void ll_reserved__close(struct ll_buffer *);
 int ll_reserved__claim(struct ll_buffer *, uint64_t n, uint32_t slot, struct ll_frame **out,
                        struct lladd_error *);
 void ll_reserved__release(struct ll_buffer *, struct ll_frame *);
-/* The most that claiming any one page can add to the charge of its slot. */
-static inline uint64_t ll_reserved__claim_bytes(const struct ll_buffer *b)
-{
-    return b->reserved ? (1 + b->region_tables) * b->os_page : 0;
-}
-
 void ll_heap__open(struct ll_buffer *);
 void ll_heap__close(struct ll_buffer *);
 int ll_heap__claim(struct ll_buffer *, uint64_t n, uint32_t slot, struct ll_frame **out,
@@ -273,7 +269,8 @@ static inline struct ll_frame *ll_reserved__find(const struct ll_buffer *b, uint
         return NULL;
     uint64_t at = n & ((UINT64_C(1) << b->chunk_shift) - 1);
     /* Who looks for a frame will look at its page. That the address is known without the frame is
-     * what lets the processor fetch both at once. (Of a page that is not there it fetches nothing.) */
+     * what lets the processor fetch both at once. (Of a page that is not there it fetches
+     * nothing.) */
     __builtin_prefetch((const unsigned char *)(uintptr_t)frames - CHUNK_BYTES + at * b->page_size);
     return (struct ll_frame *)(uintptr_t)frames + at;
 }

@@ -111,36 +111,46 @@ static int open_area(struct ll_buffer *b, struct lladd_error *err)
 
 /* ---- restoring ---- */
 
-static bool is_intact(const struct ll_buffer *b)
+static bool is_intact(const unsigned char *h, uint32_t page_size)
 {
-    const unsigned char *h = header(b);
     return memcmp(h, MAGIC, sizeof MAGIC) == 0 &&
-           lladd_get32(h + b->page_size - 4) == ll_crc32c(0, h, b->page_size - 4);
+           lladd_get32(h + page_size - 4) == ll_crc32c(0, h, page_size - 4);
 }
 
-static int check_header(const struct ll_buffer *b, struct lladd_error *err)
+lladd_pageno ll_dwb_page(const void *first_page, uint32_t i)
 {
-    const unsigned char *h = header(b);
-    uint32_t count = lladd_get32(h + AT_COUNT);
+    return lladd_page_of(lladd_get64((const unsigned char *)first_page + AT_ENTRIES + i * ENTRY));
+}
+
+int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
+                struct lladd_error *err)
+{
+    const unsigned char *h = first_page;
+    *count = 0;
+    if (ll_buffer__all_zero(h, page_size))
+        return ll_fail(err, LLADD_END, "it is empty");
+    if (!is_intact(h, page_size))
+        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is neither empty nor whole");
     if (lladd_get32(h + AT_VERSION) != VERSION)
-        return ll_fail(err, LLADD_NEWER_FORMAT, "\"%s\" has version %u", b->cfg.dwb_name,
+        return ll_fail(err, LLADD_NEWER_FORMAT, "its header has version %u",
                        lladd_get32(h + AT_VERSION));
-    if (lladd_get32(h + AT_SALT) != b->cfg.salt ||
-        lladd_get32(h + AT_PAGE_SIZE) != b->page_size)
-        return ll_fail(err, LLADD_FOREIGN_FILE, "\"%s\" belongs to another database",
-                       b->cfg.dwb_name);
-    bool fits = count <= DWB_PAGES;
-    for (uint32_t i = 0; fits && i < count; i++)
-        fits = lladd_get64(h + AT_ENTRIES + i * ENTRY) < ll_buffer__page_limit(b);
-    return fits ? 0 : ll_fail(err, LLADD_CORRUPT_PAGE, "\"%s\" has an impossible header",
-                              b->cfg.dwb_name);
+    if (lladd_get32(h + AT_SALT) != salt || lladd_get32(h + AT_PAGE_SIZE) != page_size)
+        return ll_fail(err, LLADD_FOREIGN_FILE, "it belongs to another database");
+    uint32_t n = lladd_get32(h + AT_COUNT);
+    bool fits = n <= DWB_PAGES;
+    for (uint32_t i = 0; fits && i < n; i++)
+        fits = ll_dwb_page(h, i).v < (uint64_t)INT64_MAX / page_size;
+    if (!fits)
+        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is impossible");
+    *count = n;
+    return 0;
 }
 
 /* Copy i, if its page needs it. */
 static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
 {
     const unsigned char *entry = header(b) + AT_ENTRIES + i * ENTRY;
-    lladd_pageno n = lladd_page_of(lladd_get64(entry));
+    lladd_pageno n = ll_dwb_page(header(b), i);
     unsigned char *bytes = b->dwb_scratch + b->page_size;
     int rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
     if (rc != 0)
@@ -187,12 +197,16 @@ static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *
                        b->cfg.dwb_name);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
-    if (!is_intact(b)) {
+    /* Empty; or torn while it was written, and then no page has been touched. */
+    if (!is_intact(header(b), b->page_size)) {
         lladd_atomic_store32(&b->dwb_checked, 1);
         return 0;
     }
-    rc = check_header(b, err);
-    uint32_t count = lladd_get32(header(b) + AT_COUNT);
+    struct lladd_error why;
+    uint32_t count;
+    rc = ll_dwb_look(header(b), b->page_size, b->cfg.salt, &count, &why);
+    if (rc != 0)
+        return ll_fail(err, rc, "the double-write area \"%s\": %s", b->cfg.dwb_name, why.message);
     for (uint32_t i = 0; rc == 0 && i < count; i++)
         rc = restore_one(b, i, restored, err);
     if (rc == 0)
@@ -289,32 +303,4 @@ int ll_buffer__dwb_write(struct ll_buffer *b, struct ll_buffer__copy *const *cop
     int rc = write_through(b, copies, n, err);
     lladd_mutex_unlock(&b->dwb_latch);
     return rc;
-}
-
-/* ---- for inspection ---- */
-
-int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
-                struct lladd_error *err)
-{
-    const unsigned char *h = first_page;
-    *count = 0;
-    if (ll_buffer__all_zero(h, page_size))
-        return LLADD_END;
-    if (memcmp(h, MAGIC, sizeof MAGIC) != 0 ||
-        lladd_get32(h + page_size - 4) != ll_crc32c(0, h, page_size - 4))
-        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is neither empty nor whole");
-    if (lladd_get32(h + AT_VERSION) != VERSION)
-        return ll_fail(err, LLADD_NEWER_FORMAT, "its header has version %u",
-                       lladd_get32(h + AT_VERSION));
-    if (lladd_get32(h + AT_SALT) != salt || lladd_get32(h + AT_PAGE_SIZE) != page_size)
-        return ll_fail(err, LLADD_FOREIGN_FILE, "it belongs to another database");
-    if (lladd_get32(h + AT_COUNT) > DWB_PAGES)
-        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is impossible");
-    *count = lladd_get32(h + AT_COUNT);
-    return 0;
-}
-
-lladd_pageno ll_dwb_page(const void *first_page, uint32_t i)
-{
-    return lladd_page_of(lladd_get64((const unsigned char *)first_page + AT_ENTRIES + i * ENTRY));
 }

@@ -70,7 +70,8 @@ static int try_seize(struct ll_buffer *b, struct ll_frame *f)
     uint32_t seen = lladd_atomic_load32(&b->events);
     uint64_t w = lladd_atomic_load64(&f->latch);
     uint64_t state = w & LATCH_STATE;
-    if (state == LATCH_FREE)
+    /* Seized already: a frame that changed hands meanwhile can be met twice. */
+    if (state == LATCH_FREE || (state == LATCH_EVICTING && !(w & LATCH_EXCLUSIVE)))
         return 0;
     if (state == LATCH_EVICTING || (w & LATCH_COPIED)) {
         ll_buffer__await_event(b, seen); /* no latch of ours is in the way of who causes it */
@@ -81,31 +82,6 @@ static int try_seize(struct ll_buffer *b, struct ll_frame *f)
     return lladd_atomic_cas64(&f->latch, &w, (w & ~LATCH_STATE) | LATCH_EVICTING) ? 0 : 1;
 }
 
-static int seize(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
-{
-    enum { TRIES = 16 }; /* lookups that go astray hold a frame for an instant */
-    const struct discard *how = ctx;
-    uint64_t number = lladd_atomic_load64_relaxed(&f->page.number.v);
-    int busy = 0;
-    for (;;) {
-        if (!in_range(f, first, n))
-            return 0;
-        int rc = try_seize(b, f);
-        if (rc == 0)
-            break;
-        if (rc == LLADD_BUSY) {
-            if (++busy == TRIES)
-                return ll_fail_page(how->err, rc, lladd_page_of(number), "page %llu is fixed",
-                                    (unsigned long long)number);
-            lladd_yield();
-        }
-    }
-    if (is_seized(f) && how->refuse_dirty && lladd_atomic_load64(&f->rec_lsn) != 0)
-        return ll_fail_page(how->err, LLADD_BAD_STATE, lladd_page_of(number),
-                            "page %llu is dirty", (unsigned long long)number);
-    return 0;
-}
-
 static int let_go(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
 {
     (void)b, (void)first, (void)n, (void)ctx;
@@ -113,6 +89,35 @@ static int let_go(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint6
         uint64_t w = lladd_atomic_load64(&f->latch);
         (void)latch_become(f, (w & ~(LATCH_STATE | LATCH_WAITERS)) | LATCH_RESIDENT);
     }
+    return 0;
+}
+
+static int seize(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
+{
+    enum { TRIES = 16 }; /* lookups that go astray hold a frame for an instant */
+    const struct discard *how = ctx;
+    lladd_pageno number = {0};
+    int rc = 1;
+    for (int busy = 0; rc != 0 && busy < TRIES;) {
+        number.v = lladd_atomic_load64_relaxed(&f->page.number.v);
+        if (!in_range(f, first, n))
+            return 0;
+        rc = try_seize(b, f);
+        if (rc == LLADD_BUSY) {
+            busy++;
+            lladd_yield();
+        }
+    }
+    if (rc != 0)
+        return ll_fail_page(how->err, rc, number, "page %llu is fixed",
+                            (unsigned long long)number.v);
+    if (!is_seized(f))
+        return 0;
+    if (!in_range(f, first, n)) /* it changed hands before we had it */
+        return let_go(b, f, first, n, ctx);
+    if (how->refuse_dirty && lladd_atomic_load64(&f->rec_lsn) != 0)
+        return ll_fail_page(how->err, LLADD_BAD_STATE, f->page.number, "page %llu is dirty",
+                            (unsigned long long)f->page.number.v);
     return 0;
 }
 

@@ -86,21 +86,26 @@ static void free_chunk(struct ll_buffer *b, struct ll_buffer__chunk *c)
     ll_free(b->env, c);
 }
 
+/* What describes a chunk: its counters. */
+static size_t chunk_bytes(const struct ll_buffer *b)
+{
+    uint64_t groups = chunk_pages(b) >> b->group_shift;
+    uint64_t regions = chunk_pages(b) >> b->region_shift;
+    return sizeof(struct ll_buffer__chunk) + (size_t)(groups + regions) * sizeof(uint16_t);
+}
+
 static struct ll_buffer__chunk *new_chunk(struct ll_buffer *b)
 {
-    size_t groups = (size_t)(chunk_pages(b) >> b->group_shift);
-    size_t regions = (size_t)(chunk_pages(b) >> b->region_shift);
-    struct ll_buffer__chunk *c =
-        ll_alloc_zero(b->env, sizeof *c + (groups + regions) * sizeof(uint32_t));
+    struct ll_buffer__chunk *c = ll_alloc_zero(b->env, chunk_bytes(b));
     if (!c)
         return NULL;
-    c->groups = (uint32_t *)(c + 1);
-    c->regions = c->groups + groups;
+    c->groups = (uint16_t *)(c + 1);
+    c->regions = c->groups + (chunk_pages(b) >> b->group_shift);
     if (map_chunk(b, c) != 0) {
         free_chunk(b, c);
         return NULL;
     }
-    ll_buffer__charge(b, sizeof *c + (groups + regions) * sizeof(uint32_t));
+    ll_buffer__charge(b, chunk_bytes(b));
     return c;
 }
 
@@ -167,6 +172,8 @@ int ll_reserved__open(struct ll_buffer *b, struct lladd_error *err)
     uint32_t table_shift = (uint32_t)__builtin_ctzl(table_covers(b) / b->page_size);
     b->region_shift = table_shift > b->group_shift ? table_shift : b->group_shift;
     b->region_tables = (uint32_t)(region_bytes(b) / table_covers(b));
+    b->place_bytes = (1 + b->region_tables) * b->os_page;
+    b->claim_bytes = b->place_bytes + chunk_bytes(b);
     b->space_latches = ll_alloc_zero(b->env, SPACE_LATCHES * sizeof *b->space_latches);
     int rc = b->space_latches ? 0 : LLADD_NO_MEMORY;
     for (int i = 0; rc == 0 && i < SPACE_LATCHES; i++)
@@ -194,6 +201,7 @@ void ll_reserved__close(struct ll_buffer *b)
         d = older;
     }
     b->directory = 0;
+    b->bytes = b->place_bytes = b->claim_bytes = 0; /* if the heap has to take over */
     for (int i = 0; b->space_latches && i < SPACE_LATCHES; i++)
         lladd_mutex_destroy(&b->space_latches[i]);
     ll_free(b->env, b->space_latches);

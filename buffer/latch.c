@@ -8,7 +8,8 @@
  *
  * Waking. Who clears a class's bit wakes it: all readers, or one writer. A writer that slept cannot
  * know whether he was alone, so he takes the latch with the writers' bit set, and his release wakes
- * the next. The last reader out wakes one writer and leaves the bit as it is.
+ * the next; or, if the page has gone meanwhile, he wakes everybody: the bit may have been cleared
+ * for him alone. The last reader out wakes one writer and leaves the bit as it is.
  *
  * No starvation. Readers that find the writers' bit set wait for a millisecond, so that those who
  * are in can leave; then they go in nevertheless. (For ever would deadlock a thread that fixes,
@@ -72,8 +73,11 @@ static enum latch_answer get_exclusive(struct ll_frame *f, bool try, uint64_t *f
 {
     uint64_t slept = 0;
     for (uint64_t w = spin(f);; w = lladd_atomic_load64(&f->latch)) {
-        if ((w & LATCH_STATE) != LATCH_RESIDENT)
+        if ((w & LATCH_STATE) != LATCH_RESIDENT) {
+            if (slept)
+                lladd_word_wake(latch_low(&f->latch), INT_MAX, LATCH_ALL);
             return LATCH_GONE;
+        }
         if (!(w & (LATCH_EXCLUSIVE | LATCH_COUNT))) {
             uint64_t got = count_fix(w, full) | LATCH_EXCLUSIVE | LATCH_USED | slept;
             if (lladd_atomic_cas64(&f->latch, &w, got))

@@ -213,7 +213,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
     rc = ll_buffer__claim(b, n, slot, &f, err);
     if (!f)
         ll_buffer__slot_put(b, slot);
-    ll_buffer__slot_settled(b);
+    ll_buffer__settled(b);
     if (!f)
         return rc < 0 ? rc : 1;
     lladd_atomic_count64(&b->count.misses, 1);

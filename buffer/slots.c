@@ -10,8 +10,8 @@
  * further one, too, while several threads write), and for each resident page what cost_of_page() in
  * buffer.c says. In reserved space frames and page tables are charged by what was touched
  * (frames_reserved.c), which depends on the page; a slot is therefore only given out while the most
- * that a page can add is free as well. Batches and directories are charged without asking: there are
- * few, and the slots given out later pay.
+ * that a page can add is free as well. Batches and directories are charged without asking: there
+ * are few, and the slots given out later pay.
  */
 #include "buffer/buffer_private.h"
 
@@ -65,8 +65,7 @@ static int make_slot(struct ll_buffer *b, uint32_t *out)
 
 static bool affordable(const struct ll_buffer *b)
 {
-    return lladd_atomic_load64(&b->bytes) + b->slot_bytes + ll_reserved__claim_bytes(b) <=
-           b->cfg.budget;
+    return lladd_atomic_load64(&b->bytes) + b->slot_bytes + b->claim_bytes <= b->cfg.budget;
 }
 
 static int take(struct ll_buffer *b, uint32_t *out)
@@ -98,7 +97,7 @@ int ll_buffer__slot_take(struct ll_buffer *b, uint32_t *slot, struct lladd_error
     return rc < 0 ? ll_fail(err, rc, "no memory for a page of the cache") : rc;
 }
 
-void ll_buffer__slot_settled(struct ll_buffer *b)
+void ll_buffer__settled(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->in_transit, UINT32_MAX);
     ll_buffer__event(b);

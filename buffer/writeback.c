@@ -46,11 +46,13 @@ static struct ll_buffer__batch *new_batch(struct ll_buffer *b, unsigned capacity
     batch->capacity = capacity;
     batch->copies = (struct ll_buffer__copy *)(batch + 1);
     batch->bytes = (unsigned char *)(batch->copies + capacity);
-    if (lladd_atomic_add32(&b->batch_count, 1) > 0)
-        ll_buffer__charge(b, size);
+    if (lladd_atomic_add32(&b->batch_count, 1) == 0)
+        batch->size = 0; /* it was charged at open */
+    ll_buffer__charge(b, batch->size);
     return batch;
 }
 
+/* While somebody has one there may be room soon: in_transit. */
 static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
 {
     lladd_mutex_lock(&b->slots_latch);
@@ -62,17 +64,30 @@ static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
         batch = new_batch(b, b->batch_capacity);
     if (!batch)
         batch = new_batch(b, 1);
-    if (batch)
+    if (batch) {
         batch->n = batch->entered = 0;
+        (void)lladd_atomic_add32(&b->in_transit, 1);
+    }
     return batch;
 }
 
+/* Where several would take up a good part of the budget only one is kept. */
 static void put_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
 {
     lladd_mutex_lock(&b->slots_latch);
-    batch->next = b->batches;
-    b->batches = batch;
+    uint64_t count = lladd_atomic_load32(&b->batch_count);
+    bool keep = count == 1 || count * batch->size <= b->cfg.budget / 16;
+    if (keep) {
+        batch->next = b->batches;
+        b->batches = batch;
+    } else {
+        (void)lladd_atomic_add32(&b->batch_count, UINT32_MAX);
+        ll_buffer__refund(b, batch->size);
+    }
     lladd_mutex_unlock(&b->slots_latch);
+    if (!keep)
+        ll_free(b->env, batch);
+    ll_buffer__settled(b);
 }
 
 void ll_buffer__batches_free(struct ll_buffer *b)
@@ -298,30 +313,38 @@ static void await_copyable(struct ll_buffer *b, struct ll_frame *f)
         latch_await_shareable(f);
 }
 
-static int write_all(struct ll_buffer *b, struct ll_buffer__batch *batch,
-                     const struct ll_buffer__todo *todo, unsigned n, bool wait,
-                     struct lladd_error *err)
+/* From todo[*at] on; stops short, with nothing in its hands, of a page that has to be waited
+ * for. */
+static int write_some(struct ll_buffer *b, struct ll_buffer__batch *batch,
+                      const struct ll_buffer__todo *todo, unsigned n, unsigned *at, bool wait,
+                      struct lladd_error *err)
 {
-    for (unsigned i = 0; i < n;) {
-        enum copied answer = copy_page(b, batch, todo[i].frame);
-        if (answer == IN_USE && wait) {
-            /* What we hold back others may be waiting for, perhaps the one we would wait for. */
-            bool empty = batch->n == 0;
-            int rc = empty ? ll_buffer__check(b, err) : finish_batch(b, batch, err);
-            if (rc != 0)
-                return rc;
-            if (empty)
-                await_copyable(b, todo[i].frame);
-            continue;
-        }
-        i++;
-        if (batch->n == batch->capacity) {
-            int rc = finish_batch(b, batch, err);
-            if (rc != 0)
-                return rc;
-        }
+    int rc = 0;
+    for (; rc == 0 && *at < n; ++*at) {
+        if (copy_page(b, batch, todo[*at].frame) == IN_USE && wait)
+            break;
+        if (batch->n == batch->capacity)
+            rc = finish_batch(b, batch, err);
     }
-    return finish_batch(b, batch, err);
+    return rc == 0 ? finish_batch(b, batch, err) : rc;
+}
+
+static int write_all(struct ll_buffer *b, const struct ll_buffer__todo *todo, unsigned n, bool wait,
+                     unsigned *written, struct lladd_error *err)
+{
+    int rc = 0;
+    for (unsigned at = 0; rc == 0 && at < n;) {
+        struct ll_buffer__batch *batch = get_batch(b);
+        if (!batch)
+            return ll_fail(err, LLADD_NO_MEMORY, "no memory for copies of pages to be written");
+        unsigned before = at;
+        rc = write_some(b, batch, todo, n, &at, wait, err);
+        *written += batch->entered;
+        put_batch(b, batch);
+        if (rc == 0 && at == before && (rc = ll_buffer__check(b, err)) == 0)
+            await_copyable(b, todo[at].frame);
+    }
+    return rc;
 }
 
 int ll_buffer__write_back(struct ll_buffer *b, struct ll_buffer__todo *todo, unsigned n, bool wait,
@@ -333,15 +356,8 @@ int ll_buffer__write_back(struct ll_buffer *b, struct ll_buffer__todo *todo, uns
         rc = ll_buffer__in_flight_reserve(b, n, err);
     if (rc != 0)
         return rc;
-    struct ll_buffer__batch *batch = get_batch(b);
-    if (!batch) {
-        ll_buffer__in_flight_unreserve(b, n);
-        return ll_fail(err, LLADD_NO_MEMORY, "no memory for copies of pages to be written");
-    }
     ll_buffer__sort_by_page(todo, n);
-    rc = write_all(b, batch, todo, n, wait, err);
-    *written = batch->entered;
-    ll_buffer__in_flight_unreserve(b, n - batch->entered);
-    put_batch(b, batch);
+    rc = write_all(b, todo, n, wait, written, err);
+    ll_buffer__in_flight_unreserve(b, n - *written);
     return rc;
 }

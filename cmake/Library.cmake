@@ -59,6 +59,9 @@ if(ll_targets)
     install(FILES ${CMAKE_BINARY_DIR}/lladd-config.cmake
         ${CMAKE_BINARY_DIR}/lladd-config-version.cmake DESTINATION ${ll_package_dir})
 
+    # Relative, so that `cmake --install --prefix` and a moved tree are right too.
+    file(RELATIVE_PATH ll_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
+        ${CMAKE_INSTALL_PREFIX})
     configure_file(lladd/lladd.pc.in ${CMAKE_BINARY_DIR}/lladd.pc @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/lladd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()

@@ -50,6 +50,11 @@ function(ll_test)
         ll_flags ll_test_support PkgConfig::check Threads::Threads ${T_LIBS})
     ll_see(${target} PRIVATE public support ${T_LAYERS} ${T_SEES})
 
+    if(ll_ipo)
+        # The objects carry both kinds of code; optimising the whole again for each test takes long.
+        target_link_options(${target} PRIVATE -fno-lto)
+    endif()
+
     add_test(NAME ${folder}/${T_NAME} COMMAND ${target} ${T_ARGS})
     ll_test_properties(${folder}/${T_NAME} "${T_LABELS}" "${T_TIMEOUT}")
 endfunction()
@@ -72,6 +77,9 @@ function(ll_test_properties test labels timeout)
             "ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1"
             "UBSAN_OPTIONS=print_stacktrace=1")
         math(EXPR timeout "${timeout} * 5")
+    endif()
+    if(LLADD_COVERAGE)
+        math(EXPR timeout "${timeout} * 3")
     endif()
     set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
         SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")

@@ -18,8 +18,7 @@ struct lladd_db {
     uint32_t magic;
     bool own_device, checkpoints_on, commits_trigger;
     struct lladd_file *lock;
-    uint32_t *alive; /* wiped in a forked child; NULL: compare process ids */
-    int64_t pid;
+    uint32_t *alive; /* the core's `healthy`, wiped in a forked child; NULL: compare process ids */
     uint32_t durability; /* default of transactions */
     struct ll_extension_state *extensions;
     size_t n_extensions;

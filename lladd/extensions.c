@@ -69,8 +69,8 @@ int ll_extensions_attach(struct lladd_db *db, const struct lladd_registry *reg,
             return rc;
         s->attached = true;
     }
-    for (size_t i = 0; i < core->cat.n_all; i++) {
-        const struct ll_name *name = core->cat.all[i];
+    for (size_t i = 0; i < core->cat.n_slab; i++) {
+        const struct ll_name *name = &core->cat.slab[i];
         const struct lladd_object_class *c = name->kind == LL_NAME_CLASS ? name->desc : NULL;
         int rc = c && c->attach ? c->attach(c->ctx, db, err) : 0;
         if (rc)

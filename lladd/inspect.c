@@ -2,11 +2,12 @@
 /*
  * inspect: a database looked at from outside.
  *
- *   inspect.c         the view: control block, files, who has it open; info and lists
- *   inspect_log.c     the log: one pass from the checkpoint on, as analysis makes it, but which
- * takes what it gets; every record with its fields inspect_page.c    pages: what one says, what the
- * allocation map says about it inspect_verify.c  all of it, and a finding for each place that is
- * wrong
+ *   inspect.c             the view: control block, files, who has it open; info and lists
+ *   inspect_log.c         the log: one pass from the checkpoint on, as analysis makes it, but which
+ *                         takes what it gets; every record with its fields
+ *   inspect_page.c        pages: what one says, what the allocation map says about it
+ *   inspect_verify.c      everything, and a finding for each place that is wrong
+ *   inspect_verify_log.c  the same for the log
  *
  * A view has the log open for reading, and of the core the parts that need no running database: the
  * control block, the catalogue, fences and pins. Nothing here is a promise of recovery; where both
@@ -42,8 +43,7 @@ enum { LOOKS = 4 };
 /* The longest record is a quarter of the ring; nothing is appended, so there will be no ring. */
 #define RING_BYTES (64ull << 20)
 
-/* ---- the control block
- * ------------------------------------------------------------------------------ */
+/* ---- the control block ---------------------------------------------------------------------- */
 
 static int read_copy(struct lladd_device *dev, struct lladd_file *file, int i,
                      struct ll_control *out, struct lladd_error *err)
@@ -98,16 +98,22 @@ static int read_control(struct lladd_inspect *v, struct lladd_error *err)
     return 0;
 }
 
-/* Has the control block been written since the view was taken? */
-static bool control_moved(const struct lladd_inspect *v)
+/* The control block as it is by now; false if it cannot be read. */
+static bool control_now(const struct lladd_inspect *v, struct ll_control *now)
 {
-    struct ll_control now;
     struct lladd_file *file;
     if (ll_io_open(v->core.dev, FILE_CONTROL, LLADD_OPEN_READ_ONLY, &file))
         return false;
-    int rc = ll_control_read(v->core.dev, file, &now, NULL);
+    int rc = ll_control_read(v->core.dev, file, now, NULL);
     (void)ll_io_close(v->core.dev, file); /* only read */
-    return !rc && now.seq != v->core.control.seq;
+    return rc == 0;
+}
+
+/* Has it been written since the view was taken? */
+static bool control_moved(const struct lladd_inspect *v)
+{
+    struct ll_control now;
+    return control_now(v, &now) && now.seq != v->core.control.seq;
 }
 
 static void ask_holder(struct lladd_inspect *v)
@@ -120,8 +126,7 @@ static void ask_holder(struct lladd_inspect *v)
     v->info.holder = rc == -EAGAIN ? pid : 0;
 }
 
-/* ---- files
- * ------------------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 struct listing {
     struct lladd_inspect *v;
@@ -228,8 +233,7 @@ int lladd_inspect_files(struct lladd_inspect *v, lladd_inspect_file_fn *fn, void
     return rc;
 }
 
-/* ---- the view
- * ------------------------------------------------------------------------------------------ */
+/* ---- the view ------------------------------------------------------------------------------- */
 
 static int count_segment(void *ctx, const struct ll_log_file *f)
 {
@@ -238,13 +242,11 @@ static int count_segment(void *ctx, const struct ll_log_file *f)
     return 0;
 }
 
-/* The log as far as it can be opened; that it cannot is noted, not an error. */
-static int open_log(struct lladd_inspect *v, struct lladd_error *err)
+static int start_log(struct lladd_inspect *v, const struct ll_control *c, struct ll_log **out,
+                     struct lladd_error *err)
 {
-    struct ll_core *core = &v->core;
-    const struct ll_control *c = &core->control;
-    struct ll_log_config cfg = {.env = &core->env,
-                                .dev = core->dev,
+    struct ll_log_config cfg = {.env = &v->core.env,
+                                .dev = v->core.dev,
                                 .incarnation = c->incarnation,
                                 .segment_min = 4096,
                                 .segment_max = 4096,
@@ -253,18 +255,17 @@ static int open_log(struct lladd_inspect *v, struct lladd_error *err)
     memcpy(cfg.uuid, c->uuid, sizeof cfg.uuid);
     struct ll_log_start start = {
         .from = c->checkpoint, .watermark = c->watermark, .clean = c->clean, .end = c->end};
-    int rc = ll_log_open(&cfg, &start, &core->log, &v->log_error);
+    return ll_log_open(&cfg, &start, out, err);
+}
+
+/* The log as far as it can be opened; that it cannot is noted, not an error. */
+static int open_log(struct lladd_inspect *v, struct lladd_error *err)
+{
+    int rc = start_log(v, &v->core.control, &v->log, &v->log_error);
     if (rc) {
-        core->log = NULL;
         v->log = NULL;
-        if (rc == LLADD_NO_MEMORY) {
-            if (err)
-                *err = v->log_error;
-            return rc;
-        }
-        return 0;
+        return rc == LLADD_NO_MEMORY ? ll_fail(err, rc, "out of memory") : 0;
     }
-    v->log = core->log;
     v->info.log_oldest = ll_log_oldest(v->log);
     return ll_log_file_each(v->log, count_segment, v, &v->log_error) == LLADD_NO_MEMORY
                ? ll_fail(err, LLADD_NO_MEMORY, "out of memory")
@@ -313,9 +314,8 @@ static void fill_info(struct lladd_inspect *v)
     }
 }
 
-static int init(struct lladd_inspect *v, const struct lladd_options *o, struct lladd_error *err)
+static int init(struct lladd_inspect *v, struct lladd_error *err)
 {
-    struct lladd_registry reg = {0};
     ll_vec_init(&v->files, &v->core.env, sizeof(struct ll_inspect_file));
     ll_vec_init(&v->txns, &v->core.env, sizeof(struct ll_inspect_txn));
     ll_map_init(&v->maps, &v->core.env);
@@ -323,13 +323,8 @@ static int init(struct lladd_inspect *v, const struct lladd_options *o, struct l
     if (rc)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     v->mutexes = true;
-    rc = ll_extensions_merge(&v->core.env, o->registry, &reg, err);
-    if (!rc) {
-        v->catalogue = true;
-        rc = ll_catalogue_init(&v->core, &reg, err);
-    }
-    ll_free(&v->core.env, reg.items);
-    return rc;
+    v->catalogue = true;
+    return ll_catalogue_init(&v->core, &v->registry, err);
 }
 
 static void forget(struct lladd_inspect *v)
@@ -351,10 +346,10 @@ static void forget(struct lladd_inspect *v)
         lladd_mutex_destroy(&core->misc);
 }
 
-/* One look; the device and the environment are there. */
-static int look(struct lladd_inspect *v, const struct lladd_options *o, struct lladd_error *err)
+/* One look; device, environment and registry are there. */
+static int look(struct lladd_inspect *v, struct lladd_error *err)
 {
-    int rc = init(v, o, err);
+    int rc = init(v, err);
     if (!rc)
         rc = list_files(v, err);
     if (!rc)
@@ -370,26 +365,52 @@ static int look(struct lladd_inspect *v, const struct lladd_options *o, struct l
     return rc ? rc : ll_inspect_survey(v, err);
 }
 
-/* Looks until what is seen fits together, or can be believed not to. */
-static int look_well(struct lladd_inspect *v, const struct lladd_options *o,
-                     struct lladd_error *err)
+/* Back to where look begins. */
+static void start_over(struct lladd_inspect *v)
 {
     struct ll_env env = v->core.env;
     struct lladd_device *dev = v->core.dev;
+    struct lladd_registry registry = v->registry;
     bool own = v->own_device;
+    forget(v);
+    memset(v, 0, sizeof *v);
+    v->core.env = env;
+    v->core.dev = dev;
+    v->registry = registry;
+    v->own_device = own;
+}
+
+/* Looks until what is seen fits together, or can be believed not to. */
+static int look_well(struct lladd_inspect *v, struct lladd_error *err)
+{
     for (int i = 1;; i++) {
-        int rc = look(v, o, err);
+        int rc = look(v, err);
         bool odd = rc ? lladd_code_root(rc) == LLADD_ROOT_DATA
                       : v->log_error.code || v->info.control_bad[0] || v->info.control_bad[1];
         bool moves = v->info.in_use == 1 || (!rc && control_moved(v));
         if (i == LOOKS || !odd || !moves)
             return rc;
-        forget(v);
-        memset(v, 0, sizeof *v);
-        v->core.env = env;
-        v->core.dev = dev;
-        v->own_device = own;
+        start_over(v);
     }
+}
+
+int ll_inspect_again(struct lladd_inspect *v, struct lladd_error *err)
+{
+    start_over(v);
+    return look_well(v, err);
+}
+
+lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *v)
+{
+    struct ll_control now;
+    struct ll_log *log;
+    struct lladd_error ignored = LLADD_ERROR_INIT;
+    lladd_lsn oldest = {0};
+    if (v->info.in_use == 1 && control_now(v, &now) && start_log(v, &now, &log, &ignored) == 0) {
+        oldest = ll_log_oldest(log);
+        ll_log_close(log);
+    }
+    return oldest;
 }
 
 static int take_options(const struct lladd_options *in, struct lladd_options *o,
@@ -432,7 +453,9 @@ int lladd_inspect(const char *dir, const struct lladd_options *options, struct l
         }
         v->own_device = true;
     }
-    rc = look_well(v, &o, err);
+    rc = ll_extensions_merge(&env, o.registry, &v->registry, err);
+    if (!rc)
+        rc = look_well(v, err);
     if (rc) {
         lladd_inspect_close(v);
         return rc;
@@ -449,13 +472,13 @@ void lladd_inspect_close(struct lladd_inspect *v)
     struct lladd_device *dev = v->core.dev;
     bool own = v->own_device;
     forget(v);
+    ll_free(&env, v->registry.items);
     ll_free(&env, v);
     if (own)
         lladd_device_close(dev);
 }
 
-/* ---- what it says
- * -------------------------------------------------------------------------------------- */
+/* ---- what it says --------------------------------------------------------------------------- */
 
 int lladd_inspect_info(const struct lladd_inspect *v, struct lladd_inspect_info *out)
 {
@@ -535,8 +558,7 @@ int lladd_inspect_names(struct lladd_inspect *v, lladd_inspect_name_fn *fn, void
     return rc;
 }
 
-/* ---- who keeps the log
- * ----------------------------------------------------------------------------------- */
+/* ---- who keeps the log ---------------------------------------------------------------------- */
 
 static int by_need(const void *a, const void *b)
 {

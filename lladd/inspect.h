@@ -31,8 +31,7 @@ LLADD_API int lladd_inspect(const char *dir, const struct lladd_options *options
                             struct lladd_inspect **out, struct lladd_error *err);
 LLADD_API void lladd_inspect_close(struct lladd_inspect *);
 
-/* ---- the whole
- * ------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 /** How the log ends. */
 enum lladd_log_end {
@@ -131,8 +130,7 @@ typedef int lladd_inspect_name_fn(void *ctx, const struct lladd_inspect_name *);
 LLADD_API int lladd_inspect_names(struct lladd_inspect *, lladd_inspect_name_fn *, void *ctx);
 LLADD_API const char *lladd_name_kind_text(enum lladd_name_kind);
 
-/* ---- the log
- * ---------------------------------------------------------------------------------------- */
+/* ---- the log -------------------------------------------------------------------------------- */
 
 enum lladd_record_flag {
     LLADD_RECORD_UNDO_PAGE = 1,
@@ -157,15 +155,15 @@ typedef int lladd_inspect_record_fn(void *ctx, const struct lladd_inspect_record
  *  error names the first place that cannot be read. */
 LLADD_API int lladd_inspect_log(struct lladd_inspect *, lladd_lsn from, lladd_inspect_record_fn *,
                                 void *ctx, struct lladd_error *);
-/** What the record says, in one line without newline. */
+/** What the record says, in one line without newline. For want of memory `failed` of the sink is
+ *  set. */
 LLADD_API void lladd_inspect_describe(struct lladd_inspect *, const struct lladd_inspect_record *,
                                       struct lladd_sink *);
 /** A file and a byte in it; false if no file holds the LSN. `name` gets at most 31 characters. */
 LLADD_API bool lladd_inspect_place(struct lladd_inspect *, lladd_lsn, char name[32],
                                    uint64_t *offset);
 
-/* ---- pages
- * ------------------------------------------------------------------------------------------ */
+/* ---- pages ---------------------------------------------------------------------------------- */
 
 /** A page as it stands in the page file. */
 struct lladd_inspect_page {
@@ -190,8 +188,7 @@ LLADD_API int lladd_inspect_page(struct lladd_inspect *, lladd_pageno,
 LLADD_API bool lladd_inspect_describe_page(struct lladd_inspect *,
                                            const struct lladd_inspect_page *, struct lladd_sink *);
 
-/* ---- checking everything
- * ----------------------------------------------------------------------------- */
+/* ---- checking everything -------------------------------------------------------------------- */
 
 enum lladd_finding_kind {
     LLADD_FINDING_DAMAGE = 1, /**< something is lost, or will make an open fail */
@@ -215,12 +212,13 @@ struct lladd_verified {
     uint64_t damage, repair, notes;
 };
 /** Looks at every copy of the control block, every record of the log, every page, the double-write
- *  area. 0 also if there are findings; an error only if it could not go on (no memory). */
+ *  area. 0 also if there are findings; an error only if it could not go on (no memory). Of a database
+ *  in use the view may be taken anew, several times: what an earlier look found is believed when the
+ *  later ones find it, too. */
 LLADD_API int lladd_inspect_verify(struct lladd_inspect *, lladd_finding_fn *, void *ctx,
                                    struct lladd_verified *out, struct lladd_error *);
 
-/* ---- plug-ins
- * ------------------------------------------------------------------------------------------ */
+/* ---- plug-ins ------------------------------------------------------------------------------- */
 
 /** What a shared object given to the `lladd` command with --ops exports under the name
  *  LLADD_PLUGIN_SYMBOL: a function that returns a NULL-terminated array of extensions. They are

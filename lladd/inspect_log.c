@@ -24,14 +24,13 @@
 #define FENCE_ROW 24u
 #define NAME_HEAD 12u
 
-/* ---- the survey: what analysis would find
- * ------------------------------------------------------------- */
+/* ---- the survey: what analysis would find --------------------------------------------------- */
 
 struct survey {
     struct lladd_inspect *v;
     struct ll_map txns;  /* id -> struct ll_inspect_txn *, owned */
     struct ll_map ended; /* before the checkpoint's data came */
-    bool early; /* before the checkpoint's BEGIN: names only (recovery/checkpoint.c) */
+    bool early;          /* before the checkpoint's BEGIN: only names are of interest */
     uint64_t begins;
     bool data_seen;
     uint64_t end; /* LSN behind the last record */
@@ -88,6 +87,7 @@ static void see_txn_record(struct survey *s, const struct ll_record *rec)
     t->seen.system = rec->flags & LL_REC_SYSTEM;
     t->seen.records++;
     t->log_bytes += rec->size;
+    t->seen.prepared = false; /* whatever follows a prepare record belongs to an abort */
     if (rec->kind == LL_REC_PREPARE)
         see_prepare(t, rec);
 }
@@ -106,7 +106,7 @@ static void see_txn_row(struct survey *s, const unsigned char *b)
     t->row = true;
     t->log_bytes += lladd_get64(b + 24);
     t->seen.system = lladd_get32(b + 40) & 1;
-    if (prepare && !t->seen.prepared) {
+    if (prepare && !t->seen.prepared && t->seen.last.v <= prepare) {
         t->seen.prepared = true;
         t->seen.prepare = lladd_lsn_of(prepare);
         t->seen.doubt.txn = t->seen.id;
@@ -208,8 +208,18 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     return s->rc ? ll_fail(err, s->rc, "out of memory") : 0;
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* The first record at or behind `at`. Where a record is known to begin, damage at that place is told;
+ * elsewhere the first good record counts. */
+static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at,
+                        struct ll_record *rec, struct lladd_error *err)
+{
+    bool known = at.v == v->core.control.checkpoint.v || at.v == v->core.control.redo.v ||
+                 (at.v == v->info.log_oldest.v && ll_log_begins_at_record(v->log));
+    int rc = known ? ll_log_cursor_read(cursor, at, rec, err) : LLADD_OUT_OF_RANGE;
+    return rc == LLADD_OUT_OF_RANGE ? ll_log_cursor_seek(cursor, at, rec, err) : rc;
+}
 
 int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *fn, void *ctx,
                     struct lladd_error *err)
@@ -225,9 +235,15 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
     if (rc)
         return ll_fail(err, rc, "out of memory for a cursor");
     bool told = false; /* fn has stopped it */
+    lladd_lsn next = {0};
     lladd_lsn at = from.v > v->info.log_oldest.v ? from : v->info.log_oldest;
-    for (rc = ll_log_cursor_seek(cursor, at, &rec, err); !rc;
-         rc = ll_log_cursor_next(cursor, &rec, err)) {
+    for (rc = first_record(v, cursor, at, &rec, err);; rc = ll_log_cursor_next(cursor, &rec, err)) {
+        /* It may have been truncated, and its file used again, while we read it. */
+        if (rc && rc != LLADD_END && (next = ll_inspect_oldest_now(v)).v > at.v)
+            rc = ll_log_cursor_seek(cursor, next, &rec, err);
+        if (rc)
+            break;
+        at = lladd_lsn_of(rec.lsn.v + rec.size);
         if (v->scanned && rec.lsn.v >= v->info.log_end.v) {
             rc = LLADD_END;
             break;
@@ -279,8 +295,7 @@ static int count_work(struct lladd_inspect *v, struct lladd_error *err)
     return 0;
 }
 
-/* ---- after the scan
- * --------------------------------------------------------------------------------------- */
+/* ---- after the scan ------------------------------------------------------------------------- */
 
 static int by_id(const void *a, const void *b)
 {
@@ -377,6 +392,9 @@ static void judge_end(struct lladd_inspect *v, uint64_t end)
     if (i->clean) {
         i->log_end_kind = LLADD_LOG_END_CLEAN;
         snprintf(v->end_text, sizeof v->end_text, "closed cleanly at %s", place);
+    } else if (i->in_use == 1) {
+        i->log_end_kind = LLADD_LOG_END_OPEN;
+        snprintf(v->end_text, sizeof v->end_text, "written up to %s", place);
     } else if (is_torn(v)) {
         i->log_end_kind = LLADD_LOG_END_TORN;
         snprintf(v->end_text, sizeof v->end_text,
@@ -433,8 +451,7 @@ bool lladd_inspect_place(struct lladd_inspect *v, lladd_lsn lsn, char name[32], 
     return true;
 }
 
-/* ---- records for everybody
- * ---------------------------------------------------------------------------------- */
+/* ---- records for everybody ------------------------------------------------------------------ */
 
 static const struct lladd_field seal_fields[] = {{"durable", LLADD_FIELD_LSN},
                                                  {NULL, LLADD_FIELD_END}};
@@ -529,9 +546,7 @@ int lladd_inspect_log(struct lladd_inspect *v, lladd_lsn from, lladd_inspect_rec
     return ll_inspect_walk(v, from, forward, &f, err);
 }
 
-/* ---- in words
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- in words ------------------------------------------------------------------------------- */
 
 static void print_hex(struct lladd_sink *sink, const void *bytes, size_t len)
 {
@@ -559,10 +574,13 @@ static void describe_name(struct lladd_inspect *v, struct lladd_span payload,
                           struct lladd_sink *sink)
 {
     struct ll_name n;
-    if (ll_catalogue_decode(&v->core.env, payload, &n, NULL)) {
+    int rc = ll_catalogue_decode(&v->core.env, payload, &n, NULL);
+    if (rc == LLADD_NO_MEMORY)
+        sink->failed = rc;
+    else if (rc)
         lladd_sink_printf(sink, "a catalogue entry that makes no sense");
+    if (rc)
         return;
-    }
     lladd_sink_printf(sink, "%s %u = %s@%u", lladd_name_kind_text((enum lladd_name_kind)n.kind),
                       n.number, n.name, n.version);
     for (int u = 0; u < 2; u++) {
@@ -575,17 +593,25 @@ static void describe_name(struct lladd_inspect *v, struct lladd_span payload,
 
 static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
 {
-    static const char *const names[] = {"?", "transactions", "names", "fences", "pins", "sizes"};
+    static const char *const names[] = {"?",      "transactions", "names",
+                                        "fences", "pins",         "size of the page file"};
     const unsigned char *p = rec->redo.data, *b;
     size_t left = rec->redo.len, len, count[6] = {0};
     unsigned kind;
     bool first = true;
+    if (left == 0) {
+        lladd_sink_printf(sink, "here begins a checkpoint");
+        return;
+    }
     while (next_part(&p, &left, &kind, &b, &len))
         count[kind < 6 ? kind : 0]++;
     for (size_t i = 1; i < 6; i++) {
-        if (count[i] == 0 || i == LL_CKPT_PAGES)
+        if (count[i] == 0)
             continue;
-        lladd_sink_printf(sink, "%s%zu %s", first ? "" : ", ", count[i], names[i]);
+        if (i == LL_CKPT_PAGES)
+            lladd_sink_printf(sink, "%sthe %s", first ? "" : ", ", names[i]);
+        else
+            lladd_sink_printf(sink, "%s%zu %s", first ? "" : ", ", count[i], names[i]);
         first = false;
     }
     if (left || count[0])

@@ -19,8 +19,7 @@
 
 #define MAP_TYPE "lladd.map"
 
-/* ---- reading
- * ------------------------------------------------------------------------------------------ */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 int ll_inspect_read_page(struct lladd_inspect *v, uint64_t n, unsigned char *bytes,
                          struct lladd_error *err)
@@ -102,8 +101,7 @@ int ll_inspect_judge_page(struct lladd_inspect *v, lladd_pageno page, const unsi
     return 0;
 }
 
-/* ---- allocation maps
- * ------------------------------------------------------------------------------------ */
+/* ---- allocation maps ------------------------------------------------------------------------ */
 
 void ll_inspect_free_maps(struct lladd_inspect *v)
 {
@@ -207,8 +205,7 @@ int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_u
     return 0;
 }
 
-/* ---- for everybody
- * --------------------------------------------------------------------------------------- */
+/* ---- for everybody -------------------------------------------------------------------------- */
 
 int lladd_inspect_page(struct lladd_inspect *v, lladd_pageno page, struct lladd_inspect_page *out,
                        struct lladd_error *err)
@@ -216,6 +213,8 @@ int lladd_inspect_page(struct lladd_inspect *v, lladd_pageno page, struct lladd_
     struct lladd_error why = LLADD_ERROR_INIT;
     if (!v || !out)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or no place for the answer");
+    if (!v->page)
+        return ll_fail(err, LLADD_BAD_STATE, "the view could not be taken anew");
     int rc = ll_inspect_read_page(v, page.v, v->page, err);
     if (rc)
         return rc;

@@ -4,6 +4,7 @@
 /* What the files of inspection share. inspect.c tells how they work together. */
 #include "recovery/analysis.h"
 #include "recovery/core.h"
+#include "recovery/registry.h"
 #include "util/map.h"
 #include "util/vec.h"
 
@@ -31,8 +32,9 @@ struct ll_inspect_map {
 struct lladd_inspect {
     struct ll_core core; /* never opened: env, device, control block, catalogue, fences, pins */
     bool own_device;
-    bool mutexes;   /* misc was made */
-    bool catalogue; /* so was the catalogue */
+    struct lladd_registry registry; /* built-in descriptors and those of the options; items owned */
+    bool mutexes;                   /* misc was made */
+    bool catalogue;                 /* so was the catalogue */
     struct lladd_error control_error[2];
     struct lladd_file *page_file;  /* NULL: missing */
     struct lladd_error page_error; /* why it is */
@@ -51,6 +53,10 @@ struct lladd_inspect {
 };
 
 /* inspect.c */
+/* Takes the view anew. After an error it can only be closed. */
+int ll_inspect_again(struct lladd_inspect *, struct lladd_error *);
+/* Of a database in use: the oldest LSN that its log has by now; 0 if that cannot be told. */
+lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *);
 /* The registered or learned layout of a name's bytes; NULL: none. */
 const struct lladd_field *ll_inspect_fields(const struct ll_name *, bool undo);
 
@@ -88,5 +94,55 @@ static inline bool ll_inspect_is_base(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
 }
+
+/* ---- verify (inspect_verify.c, inspect_verify_log.c) ---------------------------------------- */
+
+#define LL_VERIFY_NO_OFFSET UINT64_MAX
+
+/* What the log says about a page. */
+struct ll_verify_history {
+    uint64_t base;  /* LSN of the newest image or format record; 0: none in the log */
+    uint64_t last;  /* LSN of the newest record */
+    uint64_t first; /* of the first one that redo reads; 0: none */
+    uint64_t first_prev;
+    bool first_is_base;
+};
+
+struct ll_verify_fence {
+    uint64_t first, n, lsn, txn;
+};
+
+struct ll_verify {
+    struct lladd_inspect *v;
+    lladd_finding_fn *fn;
+    void *ctx;
+    struct lladd_verified *out;
+    struct lladd_error *err;
+    struct ll_map pages; /* page -> index into histories */
+    struct ll_vec histories;
+    struct ll_map txns;   /* id -> LSN of its last record */
+    struct ll_vec fences; /* all that the log tells of, oldest first */
+    unsigned char *dwb;   /* first page of the double-write area; NULL: none to be had */
+    uint32_t dwb_copies;
+    struct ll_log_cursor *cursor; /* for single records */
+    bool log_whole;               /* no damage was met in the log */
+};
+
+/* Pass a finding on. Not 0: stop with that. */
+int ll_verify_tell(struct ll_verify *, struct lladd_finding);
+int ll_verify_tell_file(struct ll_verify *, enum lladd_finding_kind, int code, const char *file,
+                        uint64_t offset, const char *message);
+int ll_verify_tell_lsn(struct ll_verify *, enum lladd_finding_kind, int code, uint64_t lsn,
+                       const char *message);
+int ll_verify_no_memory(struct ll_verify *);
+/* Looks at the whole log. */
+int ll_verify_log(struct ll_verify *);
+/* Looks at one record. */
+int ll_verify_record(struct ll_verify *, const struct ll_record *);
+/* What the log says about a page; NULL: nothing. */
+struct ll_verify_history *ll_verify_history_of(const struct ll_verify *, uint64_t page);
+/* The newest fence around a page, at or below `to`; NULL: none. */
+const struct ll_verify_fence *ll_verify_fence_of(const struct ll_verify *, uint64_t page,
+                                                 uint64_t to);
 
 #endif

@@ -14,9 +14,10 @@
  *   - a page whose LSN is no record about it: it is from elsewhere
  *   - a page that redo will not find as its first record left it: recovery will refuse it
  *
- * While somebody has the database open, pages are read again before they are called damaged, and
- * one whose LSN lies beyond the end of the log as it was read is held against the end as it is by
- * then.
+ * While somebody has the database open, files change under the reader: pages are being written, log
+ * is truncated and its files used again. There a page is read again before it is called damaged, and
+ * after that everything is looked at anew, several times: told is what each look has found in the
+ * same place.
  */
 #include "lladd/inspect_private.h"
 
@@ -28,45 +29,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often a damaged page of a database in use is read before it is believed to be damaged. */
-enum { READS = 16 };
+/* How often a database in use is looked at before damage is believed; and how often a damaged page
+ * is read in each look. */
+enum { LOOKS = 4, READS = 16 };
 #define CHUNK 65536u
-#define NO_OFFSET UINT64_MAX
 
-/* What the log says about a page. */
-struct history {
-    uint64_t base;  /* LSN of the newest image or format record; 0: none in the log */
-    uint64_t last;  /* LSN of the newest record */
-    uint64_t first; /* of the first one that redo reads; 0: none */
-    uint64_t first_prev;
-    bool first_is_base;
-};
+/* ---- findings ------------------------------------------------------------------------------- */
 
-struct fence {
-    uint64_t first, n, lsn, txn;
-};
-
-struct verify {
-    struct lladd_inspect *v;
-    lladd_finding_fn *fn;
-    void *ctx;
-    struct lladd_verified *out;
-    struct lladd_error *err;
-    struct ll_map pages; /* page -> index into histories */
-    struct ll_vec histories;
-    struct ll_map txns;     /* id -> LSN of its last record */
-    struct ll_vec fences;   /* all that the log tells of, oldest first */
-    struct ll_vec suspects; /* pages whose LSN is beyond the log's end */
-    unsigned char *dwb;     /* first page of the double-write area; NULL: none to be had */
-    uint32_t dwb_copies;
-    struct ll_log_cursor *cursor; /* for single records */
-    bool log_whole;               /* no damage was met in the log */
-};
-
-/* ---- findings
- * --------------------------------------------------------------------------------------- */
-
-static int tell(struct verify *c, struct lladd_finding f)
+int ll_verify_tell(struct ll_verify *c, struct lladd_finding f)
 {
     if (f.kind == LLADD_FINDING_DAMAGE)
         c->out->damage++;
@@ -77,64 +47,63 @@ static int tell(struct verify *c, struct lladd_finding f)
     return c->fn(c->ctx, &f);
 }
 
-static int tell_file(struct verify *c, enum lladd_finding_kind kind, int code, const char *file,
-                     uint64_t offset, const char *message)
+int ll_verify_tell_file(struct ll_verify *c, enum lladd_finding_kind kind, int code,
+                        const char *file, uint64_t offset, const char *message)
 {
-    return tell(c, (struct lladd_finding){.kind = kind,
-                                          .code = code,
-                                          .file = file,
-                                          .offset = offset,
-                                          .page = {LLADD_NO_PAGE},
-                                          .message = message});
+    return ll_verify_tell(c, (struct lladd_finding){.kind = kind,
+                                                    .code = code,
+                                                    .file = file,
+                                                    .offset = offset,
+                                                    .page = {LLADD_NO_PAGE},
+                                                    .message = message});
 }
 
-static int tell_lsn(struct verify *c, enum lladd_finding_kind kind, int code, uint64_t lsn,
-                    const char *message)
+int ll_verify_tell_lsn(struct ll_verify *c, enum lladd_finding_kind kind, int code, uint64_t lsn,
+                       const char *message)
 {
     char name[32] = "log";
-    uint64_t offset = NO_OFFSET;
+    uint64_t offset = LL_VERIFY_NO_OFFSET;
     lladd_inspect_place(c->v, lladd_lsn_of(lsn), name, &offset);
-    return tell(c, (struct lladd_finding){.kind = kind,
-                                          .code = code,
-                                          .file = name,
-                                          .offset = offset,
-                                          .lsn = {lsn},
-                                          .page = {LLADD_NO_PAGE},
-                                          .message = message});
+    return ll_verify_tell(c, (struct lladd_finding){.kind = kind,
+                                                    .code = code,
+                                                    .file = name,
+                                                    .offset = offset,
+                                                    .lsn = {lsn},
+                                                    .page = {LLADD_NO_PAGE},
+                                                    .message = message});
 }
 
-static int tell_page(struct verify *c, enum lladd_finding_kind kind, int code, uint64_t page,
+static int tell_page(struct ll_verify *c, enum lladd_finding_kind kind, int code, uint64_t page,
                      uint64_t lsn, const char *message)
 {
-    return tell(c, (struct lladd_finding){.kind = kind,
-                                          .code = code,
-                                          .file = "pages",
-                                          .offset = page * c->v->core.page_size,
-                                          .lsn = {lsn},
-                                          .page = {page},
-                                          .message = message});
+    return ll_verify_tell(c, (struct lladd_finding){.kind = kind,
+                                                    .code = code,
+                                                    .file = "pages",
+                                                    .offset = page * c->v->core.page_size,
+                                                    .lsn = {lsn},
+                                                    .page = {page},
+                                                    .message = message});
 }
 
-static int no_memory(struct verify *c)
+int ll_verify_no_memory(struct ll_verify *c)
 {
     return ll_fail(c->err, LLADD_NO_MEMORY, "out of memory");
 }
 
-/* ---- control
- * ------------------------------------------------------------------------------------------ */
+/* ---- control -------------------------------------------------------------------------------- */
 
 /* Bytes of a file that should be zero, and are not. */
-static int check_zeros(struct verify *c, const char *file, uint64_t from, uint64_t to,
+static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uint64_t to,
                        const unsigned char *bytes)
 {
     for (uint64_t i = from; i < to; i++)
         if (bytes[i])
-            return tell_file(c, LLADD_FINDING_REPAIR, LLADD_CORRUPT_CONTROL, file, i,
-                             "a byte that nobody uses is not zero");
+            return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, LLADD_CORRUPT_CONTROL, file, i,
+                                       "a byte that nobody uses is not zero");
     return 0;
 }
 
-static int verify_control(struct verify *c)
+static int verify_control(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
     unsigned char bytes[2 * LL_CONTROL_COPY];
@@ -146,8 +115,8 @@ static int verify_control(struct verify *c)
             continue;
         snprintf(text, sizeof text, "copy %d: %s; the other copy is good and is used", i + 1,
                  v->control_error[i].message);
-        rc = tell_file(c, LLADD_FINDING_REPAIR, v->control_error[i].code, "control",
-                       (uint64_t)i * LL_CONTROL_COPY, text);
+        rc = ll_verify_tell_file(c, LLADD_FINDING_REPAIR, v->control_error[i].code, "control",
+                                 (uint64_t)i * LL_CONTROL_COPY, text);
     }
     if (rc || ll_io_open(v->core.dev, "control", LLADD_OPEN_READ_ONLY, &file))
         return rc;
@@ -161,387 +130,9 @@ static int verify_control(struct verify *c)
     return rc;
 }
 
-/* ---- the log: single records
- * ------------------------------------------------------------------------------ */
+/* ---- the double-write area ------------------------------------------------------------------ */
 
-static bool part_fits(unsigned kind, const unsigned char *b, size_t len)
-{
-    switch (kind) {
-    case LL_CKPT_TXN:
-        return len == 44;
-    case LL_CKPT_NAME:
-        return len >= 16 && lladd_get32(b) != 0;
-    case LL_CKPT_FENCE:
-        return len == 24;
-    case LL_CKPT_PIN:
-        return len >= 9 && len - 8 < 64;
-    case LL_CKPT_PAGES:
-        return len == 8;
-    default:
-        return false;
-    }
-}
-
-static bool data_fit(struct lladd_span s)
-{
-    const unsigned char *p = s.data;
-    size_t left = s.len;
-    while (left) {
-        if (left < 5 || lladd_get32(p + 1) > left - 5)
-            return false;
-        size_t len = lladd_get32(p + 1);
-        if (!part_fits(p[0], p + 5, len))
-            return false;
-        p += 5 + len;
-        left -= 5 + len;
-    }
-    return true;
-}
-
-static bool payload_fits(const struct ll_record *rec)
-{
-    struct ll_prepared p;
-    switch (rec->kind) {
-    case LL_REC_CHECKPOINT_DATA:
-        return data_fit(rec->redo);
-    case LL_REC_CHECKPOINT_END:
-        return rec->redo.len == 16;
-    case LL_REC_SEAL:
-        return rec->redo.len == 8 && lladd_get64(rec->redo.data) <= rec->lsn.v;
-    case LL_REC_FENCE:
-        return rec->redo.len == 16;
-    case LL_REC_PIN:
-        return rec->redo.len >= 9 && rec->redo.len - 8 < 64;
-    case LL_REC_PREPARE:
-        return ll_prepare_decode(rec->redo, &p);
-    case LL_REC_PREPARE_BLOB:
-        return rec->redo.len >= 8;
-    case LL_REC_IMAGE:
-        return rec->redo.len >= 12;
-    default:
-        return true;
-    }
-}
-
-/* Catalogue entries of the whole log; contradictory ones are damage. */
-static int learn(struct verify *c, struct lladd_span payload, lladd_lsn lsn)
-{
-    struct lladd_error why = LLADD_ERROR_INIT;
-    int rc = ll_catalogue_learn(&c->v->core, payload, lsn, &why);
-    if (rc == LLADD_NO_MEMORY)
-        return no_memory(c);
-    return rc ? tell_lsn(c, LLADD_FINDING_DAMAGE, rc, lsn.v, why.message) : 0;
-}
-
-static int learn_data(struct verify *c, const struct ll_record *rec)
-{
-    const unsigned char *p = rec->redo.data, *end = p + rec->redo.len;
-    int rc = 0;
-    for (; !rc && p < end; p += 5 + lladd_get32(p + 1)) /* data_fit has looked */
-        if (p[0] == LL_CKPT_NAME)
-            rc = learn(c, lladd_span_of(p + 5, lladd_get32(p + 1)), rec->lsn);
-    return rc;
-}
-
-static bool name_fits(const struct ll_record *rec, const struct ll_name *n)
-{
-    if (rec->kind == LL_REC_OBJECT || rec->kind == LL_REC_OBJECT_CLR)
-        return n->kind == LL_NAME_CLASS;
-    if (rec->kind == LL_REC_NOTE)
-        return n->kind == LL_NAME_TAG;
-    if (rec->kind == LL_REC_PREPARE_BLOB)
-        return n->kind == LL_NAME_PARTICIPANT;
-    return rec->kind == LL_REC_CATALOGUE || n->kind == LL_NAME_OP;
-}
-
-static int check_name(struct verify *c, const struct ll_record *rec)
-{
-    char text[200];
-    if (rec->op == 0)
-        return 0;
-    const struct ll_name *n = ll_catalogue_by_number(&c->v->core, rec->op);
-    if (n && name_fits(rec, n))
-        return 0;
-    if (!n && !c->log_whole)
-        return 0; /* its entry may be what was damaged */
-    if (n)
-        snprintf(text, sizeof text, "a record of kind %s names %s \"%s\"",
-                 ll_record_kind_name(rec->kind),
-                 lladd_name_kind_text((enum lladd_name_kind)n->kind), n->name);
-    else
-        snprintf(text, sizeof text, "a record names number %u, which is in no catalogue", rec->op);
-    return tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
-}
-
-/* Each record of a transaction names the one before it. */
-static int check_chain(struct verify *c, const struct ll_record *rec)
-{
-    char text[200];
-    uint64_t before;
-    int rc = 0;
-    if (rec->txn.v == 0)
-        return 0;
-    bool known = ll_map_get(&c->txns, rec->txn.v, &before);
-    uint64_t want = known ? before : rec->txn.v == rec->lsn.v ? 0 : rec->prev.v;
-    if (rec->prev.v != want && c->log_whole) {
-        snprintf(
-            text, sizeof text,
-            "a record of transaction %llu says that the one before it is at LSN %llu; it is at "
-            "%llu",
-            (unsigned long long)rec->txn.v, (unsigned long long)rec->prev.v,
-            (unsigned long long)want);
-        rc = tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
-    }
-    if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END)
-        ll_map_remove(&c->txns, rec->txn.v);
-    else if (ll_map_put(&c->txns, rec->txn.v, rec->lsn.v))
-        return no_memory(c);
-    return rc;
-}
-
-/* ---- the log: pages
- * ------------------------------------------------------------------------------------------ */
-
-static struct history *history_of(const struct verify *c, uint64_t page)
-{
-    uint64_t index;
-    return ll_map_get(&c->pages, page, &index) ? ll_vec_at(&c->histories, (size_t)index) : NULL;
-}
-
-static struct history *want_history(struct verify *c, uint64_t page)
-{
-    struct history *h = history_of(c, page);
-    if (h)
-        return h;
-    h = ll_vec_push(&c->histories);
-    return h && !ll_map_put(&c->pages, page, c->histories.len - 1) ? h : NULL;
-}
-
-/* The newest fence around a page, at or below `to`; NULL. */
-static const struct fence *fence_of(const struct verify *c, uint64_t page, uint64_t to)
-{
-    for (size_t i = c->fences.len; i-- > 0;) {
-        const struct fence *f = ll_vec_at(&c->fences, i);
-        if (f->lsn <= to && page >= f->first && page - f->first < f->n)
-            return f;
-    }
-    return NULL;
-}
-
-static int check_page_record(struct verify *c, const struct ll_record *rec)
-{
-    char text[200];
-    struct history *h = want_history(c, rec->page);
-    if (!h)
-        return no_memory(c);
-    bool base = ll_inspect_is_base(rec);
-    const struct fence *f = fence_of(c, rec->page, rec->lsn.v);
-    uint64_t before = f && f->lsn > h->last ? f->lsn : h->last;
-    int rc = 0;
-    if (!base && before && rec->page_prev.v != before && c->log_whole) {
-        snprintf(
-            text, sizeof text,
-            "a record about page %llu says that it was at LSN %llu; the record before it is at "
-            "%llu",
-            (unsigned long long)rec->page, (unsigned long long)rec->page_prev.v,
-            (unsigned long long)before);
-        rc = tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
-    }
-    if (base)
-        h->base = rec->lsn.v;
-    if (!h->first && rec->lsn.v >= c->v->core.control.redo.v) {
-        h->first = rec->lsn.v;
-        h->first_prev = rec->page_prev.v;
-        h->first_is_base = base;
-    }
-    h->last = rec->lsn.v;
-    return rc;
-}
-
-static int take_fence(struct verify *c, const struct ll_record *rec)
-{
-    struct fence *f = ll_vec_push(&c->fences);
-    if (!f)
-        return no_memory(c);
-    f->first = lladd_get64(rec->redo.data);
-    f->n = lladd_get64((const unsigned char *)rec->redo.data + 8);
-    f->lsn = rec->lsn.v;
-    f->txn = rec->txn.v;
-    return 0;
-}
-
-static int check_record(struct verify *c, const struct ll_record *rec)
-{
-    char text[200];
-    c->out->records++;
-    if (rec->lsn.v + rec->size > c->v->known_end)
-        c->v->known_end = rec->lsn.v + rec->size;
-    int rc = 0;
-    if (!payload_fits(rec)) {
-        snprintf(text, sizeof text, "the contents of a record of kind %s make no sense",
-                 ll_record_kind_name(rec->kind));
-        return tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_BAD_RECORD, rec->lsn.v, text);
-    }
-    if (rec->kind == LL_REC_CATALOGUE)
-        rc = learn(c, rec->redo, rec->lsn);
-    else if (rec->kind == LL_REC_CHECKPOINT_DATA)
-        rc = learn_data(c, rec);
-    else if (rec->kind == LL_REC_FENCE)
-        rc = take_fence(c, rec);
-    if (!rc)
-        rc = check_name(c, rec);
-    if (!rc)
-        rc = check_chain(c, rec);
-    return !rc && ll_inspect_about_page(rec) ? check_page_record(c, rec) : rc;
-}
-
-/* ---- the log: all of it
- * --------------------------------------------------------------------------------------- */
-
-static int see_segment(void *ctx, const struct ll_log_file *f)
-{
-    struct verify *c = ctx;
-    c->out->segments += f->in_use;
-    if (!f->code)
-        return 0;
-    c->log_whole = false;
-    return tell(c, (struct lladd_finding){.kind = LLADD_FINDING_DAMAGE,
-                                          .code = f->code,
-                                          .file = f->name,
-                                          .offset = 0,
-                                          .lsn = f->first,
-                                          .page = {LLADD_NO_PAGE},
-                                          .message = f->why});
-}
-
-/* Goes on behind a place that cannot be read. 0: *rec is the next good record; LLADD_END. */
-static int pass_damage(struct verify *c, struct ll_log_cursor *cursor,
-                       const struct lladd_error *what, uint64_t at, struct ll_record *rec, int code)
-{
-    struct lladd_error ignored = LLADD_ERROR_INIT;
-    uint64_t lsn = what->lsn.v > at ? what->lsn.v : at;
-    c->log_whole = false;
-    int rc = tell_lsn(c, LLADD_FINDING_DAMAGE, code, lsn, what->message);
-    if (rc)
-        return rc;
-    rc = ll_log_cursor_seek(cursor, lladd_lsn_of(lsn + 8), rec, &ignored);
-    if (rc == LLADD_NO_MEMORY)
-        return no_memory(c);
-    return rc || rec->lsn.v <= lsn ? LLADD_END : 0;
-}
-
-static bool is_beyond(const struct lladd_inspect *v, const struct ll_record *rec)
-{
-    return v->info.clean && rec->lsn.v >= v->core.control.end.v;
-}
-
-/* Every record that can be read, also behind damage. */
-static int walk_log(struct verify *c, struct ll_log_cursor *cursor)
-{
-    struct lladd_inspect *v = c->v;
-    struct lladd_error what = LLADD_ERROR_INIT;
-    struct ll_record rec;
-    uint64_t at = v->info.log_oldest.v;
-    /* Where the oldest segment goes on with the end of a record that is gone, the first good one is
-     * where the log begins. */
-    int rc = ll_log_begins_at_record(v->log)
-                 ? ll_log_cursor_read(cursor, v->info.log_oldest, &rec, &what)
-                 : ll_log_cursor_seek(cursor, v->info.log_oldest, &rec, &what);
-    if (rc == LLADD_OUT_OF_RANGE && v->known_end <= at)
-        rc = LLADD_END; /* there is nothing in it */
-    for (;;) {
-        bool told = false;
-        if (rc == LLADD_NO_MEMORY)
-            return no_memory(c);
-        if (rc && rc != LLADD_END) {
-            rc = pass_damage(c, cursor, &what, at, &rec, rc);
-            told = rc && rc != LLADD_END;
-        }
-        if (rc == LLADD_END || (!rc && is_beyond(v, &rec)))
-            return 0;
-        if (!rc) {
-            rc = check_record(c, &rec);
-            told = rc != 0;
-        }
-        if (told)
-            return rc;
-        at = rec.lsn.v + rec.size;
-        what = (struct lladd_error)LLADD_ERROR_INIT;
-        rc = ll_log_cursor_next(cursor, &rec, &what);
-    }
-}
-
-/* A record that recovery will look for under its LSN. */
-static int need_record(struct verify *c, struct ll_log_cursor *cursor, uint64_t lsn,
-                       const char *why)
-{
-    struct lladd_error what = LLADD_ERROR_INIT;
-    struct ll_record rec;
-    char text[400];
-    if (lsn == 0)
-        return 0;
-    int rc = ll_log_cursor_read(cursor, lladd_lsn_of(lsn), &rec, &what);
-    if (!rc)
-        return 0;
-    if (rc == LLADD_NO_MEMORY)
-        return no_memory(c);
-    snprintf(text, sizeof text, "%s: %s", why, what.message);
-    return tell_lsn(c, LLADD_FINDING_DAMAGE, rc == LLADD_OUT_OF_RANGE ? LLADD_MISSING_FILE : rc,
-                    lsn, text);
-}
-
-static int check_needs(struct verify *c, struct ll_log_cursor *cursor)
-{
-    struct lladd_inspect *v = c->v;
-    struct ll_record rec;
-    int rc = need_record(c, cursor, v->core.control.checkpoint.v, "the last checkpoint");
-    for (size_t i = 0; !rc && i < v->txns.len; i++) {
-        const struct lladd_inspect_txn *t =
-            &((struct ll_inspect_txn *)ll_vec_at(&v->txns, i))->seen;
-        rc = need_record(c, cursor, t->id.v, "the first record of a transaction that is not over");
-        if (!rc && t->prepared)
-            rc = need_record(c, cursor, t->prepare.v, "a prepare record");
-    }
-    if (rc || !v->info.clean)
-        return rc;
-    if (ll_log_cursor_read(cursor, v->core.control.end, &rec, NULL) == 0)
-        rc = tell_lsn(
-            c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec.lsn.v,
-            "the log goes on where the control block says it was closed: \"control\" is older "
-            "than the log");
-    return rc;
-}
-
-static int verify_log(struct verify *c)
-{
-    struct lladd_inspect *v = c->v;
-    if (!v->log) {
-        c->log_whole = false;
-        return tell_file(c, LLADD_FINDING_DAMAGE, v->log_error.code, "log", NO_OFFSET,
-                         v->log_error.message);
-    }
-    uint64_t told = c->out->damage;
-    int rc = ll_log_file_each(v->log, see_segment, c, c->err);
-    if (!rc && ll_log_cursor_open(v->log, &c->cursor))
-        rc = no_memory(c);
-    if (!rc)
-        rc = walk_log(c, c->cursor);
-    if (!rc)
-        rc = check_needs(c, c->cursor);
-    if (rc)
-        return rc;
-    if (v->info.log_end_kind == LLADD_LOG_END_TORN)
-        return tell_lsn(c, LLADD_FINDING_NOTE, 0, v->info.log_end.v, v->end_text);
-    if (v->log_error.code && c->out->damage == told) /* whatever the survey met */
-        return tell_lsn(c, LLADD_FINDING_DAMAGE, v->log_error.code, v->log_error.lsn.v,
-                        v->log_error.message);
-    return 0;
-}
-
-/* ---- the double-write area
- * --------------------------------------------------------------------------------------- */
-
-static int verify_dwb(struct verify *c)
+static int verify_dwb(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
     struct lladd_device *dev = v->core.dev;
@@ -550,35 +141,39 @@ static int verify_dwb(struct verify *c)
     struct lladd_file *file;
     int rc = ll_io_open(dev, "dwb", LLADD_OPEN_READ_ONLY, &file);
     if (rc == -ENOENT)
-        return tell_file(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, "dwb", NO_OFFSET,
-                         "the double-write area is missing");
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, "dwb",
+                                   LL_VERIFY_NO_OFFSET, "the double-write area is missing");
     if (rc)
-        return tell_file(c, LLADD_FINDING_DAMAGE, ll_fail_io(&why, rc, false, "open", "dwb"), "dwb",
-                         NO_OFFSET, why.message);
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE,
+                                   ll_fail_io(&why, rc, false, "open", "dwb"), "dwb",
+                                   LL_VERIFY_NO_OFFSET, why.message);
     c->dwb = ll_alloc(&v->core.env, size);
     rc = c->dwb ? ll_io_read_full(dev, file, c->dwb, size, 0) : -ENOMEM;
     (void)ll_io_close(dev, file); /* only read */
     if (rc == -ENOMEM)
-        return no_memory(c);
+        return ll_verify_no_memory(c);
     if (rc == -ENODATA)
-        return tell_file(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, "dwb", NO_OFFSET,
-                         "the double-write area is shorter than a page");
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, "dwb",
+                                   LL_VERIFY_NO_OFFSET,
+                                   "the double-write area is shorter than a page");
     if (rc)
-        return tell_file(c, LLADD_FINDING_DAMAGE, ll_fail_io(&why, rc, false, "read", "dwb"), "dwb",
-                         0, why.message);
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE,
+                                   ll_fail_io(&why, rc, false, "read", "dwb"), "dwb", 0,
+                                   why.message);
     rc = ll_dwb_look(c->dwb, size, v->core.salt, &c->dwb_copies, &why);
     if (rc == LLADD_CORRUPT_PAGE && !v->info.clean)
-        return tell_file(c, LLADD_FINDING_NOTE, 0, "dwb", 0,
-                         "the double-write area was being written: its pages were not touched yet");
+        return ll_verify_tell_file(
+            c, LLADD_FINDING_NOTE, 0, "dwb", 0,
+            "the double-write area was being written: its pages were not touched yet");
     if (rc == LLADD_CORRUPT_PAGE)
-        return tell_file(c, LLADD_FINDING_REPAIR, rc, "dwb", 0, why.message);
+        return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, rc, "dwb", 0, why.message);
     if (rc && rc != LLADD_END)
-        return tell_file(c, LLADD_FINDING_DAMAGE, rc, "dwb", 0, why.message);
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, rc, "dwb", 0, why.message);
     return 0;
 }
 
 /* Has the area a good copy of the page? */
-static bool dwb_has(struct verify *c, uint64_t page, unsigned char *scratch)
+static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
 {
     struct lladd_inspect *v = c->v;
     struct lladd_file *file;
@@ -595,15 +190,13 @@ static bool dwb_has(struct verify *c, uint64_t page, unsigned char *scratch)
     return good;
 }
 
-/* ---- pages
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- pages ---------------------------------------------------------------------------------- */
 
 /* Why contents that are older than the log say are wrong; NULL: they are not. */
-static const char *is_behind(struct verify *c, uint64_t page, const unsigned char *bytes,
-                             const struct fence *f, uint64_t *lsn)
+static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
+                             const struct ll_verify_fence *f, uint64_t *lsn)
 {
-    const struct history *h = history_of(c, page);
+    const struct ll_verify_history *h = ll_verify_history_of(c, page);
     uint64_t at = ll_page_lsn(bytes).v, fence = f ? f->lsn : 0;
     if (!h || h->last < fence || !c->log_whole)
         return NULL;
@@ -618,8 +211,10 @@ static const char *is_behind(struct verify *c, uint64_t page, const unsigned cha
     return NULL;
 }
 
-/* Is the record at the page's LSN one about this page? */
-static bool is_foreign(struct verify *c, uint64_t page, const unsigned char *bytes)
+/* Is the record at the page's LSN one about this page? *by is the operation that logged it, if it is
+ * registered. */
+static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
+                       const struct lladd_op **by)
 {
     struct ll_record rec;
     lladd_lsn at = ll_page_lsn(bytes);
@@ -633,16 +228,18 @@ static bool is_foreign(struct verify *c, uint64_t page, const unsigned char *byt
     if (rec.kind == LL_REC_FENCE && rec.redo.len == 16)
         return page - lladd_get64(rec.redo.data) >=
                lladd_get64((const unsigned char *)rec.redo.data + 8);
+    const struct ll_name *n = ll_catalogue_by_number(&c->v->core, rec.op);
+    *by = n && n->kind == LL_NAME_OP ? n->desc : NULL;
     return !ll_inspect_about_page(&rec) || rec.page != page;
 }
 
 /* A page that is no good: what will become of it? */
-static int tell_damaged(struct verify *c, uint64_t page, const struct lladd_error *why,
-                        const struct fence *f)
+static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_error *why,
+                        const struct ll_verify_fence *f)
 {
     struct lladd_inspect *v = c->v;
     char text[400];
-    const struct history *h = history_of(c, page);
+    const struct ll_verify_history *h = ll_verify_history_of(c, page);
     uint64_t fence = f ? f->lsn : 0, base = h ? h->base : 0;
     bool torn = ll_page_verify(v->core.salt, lladd_page_of(page), v->page, v->core.page_size,
                                "pages", NULL) != 0;
@@ -670,7 +267,7 @@ static int tell_damaged(struct verify *c, uint64_t page, const struct lladd_erro
 }
 
 /* Reads the page until it is good or can be believed not to be. */
-static int read_well(struct verify *c, uint64_t page, struct lladd_error *why)
+static int read_well(struct ll_verify *c, uint64_t page, struct lladd_error *why)
 {
     struct lladd_inspect *v = c->v;
     for (int i = 1;; i++) {
@@ -684,7 +281,7 @@ static int read_well(struct verify *c, uint64_t page, struct lladd_error *why)
     }
 }
 
-static bool wrong_root(struct verify *c, uint64_t page)
+static bool wrong_root(struct ll_verify *c, uint64_t page)
 {
     const struct ll_name *n = ll_catalogue_by_number(&c->v->core, ll_page_type(c->v->page));
     if (page > 1 || (!c->v->info.clean && ll_page_type(c->v->page) == 0))
@@ -692,21 +289,29 @@ static bool wrong_root(struct verify *c, uint64_t page)
     return !n || strcmp(n->name, page == 0 ? "lladd.root" : "lladd.map") != 0;
 }
 
-static int check_contents(struct verify *c, uint64_t page, const struct fence *f)
+static int check_contents(struct ll_verify *c, uint64_t page, const struct ll_verify_fence *f)
 {
     struct lladd_inspect *v = c->v;
     char text[300];
     uint64_t lsn = 0, at = ll_page_lsn(v->page).v;
+    const struct lladd_op *by = NULL;
     const char *wrong = is_behind(c, page, v->page, f, &lsn);
     if (wrong) {
         snprintf(text, sizeof text, "page %llu has page LSN %llu: %s (LSN %llu)",
                  (unsigned long long)page, (unsigned long long)at, wrong, (unsigned long long)lsn);
         return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, lsn, text);
     }
-    if (at && is_foreign(c, page, v->page)) {
+    if (at && is_foreign(c, page, v->page, &by)) {
         snprintf(text, sizeof text,
                  "page %llu has page LSN %llu, where the log has no record about it",
                  (unsigned long long)page, (unsigned long long)at);
+        return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, at, text);
+    }
+    struct lladd_view view = {v->page, v->core.page_size, ll_page_type(v->page), {page}};
+    if (by && by->check && !by->check(view)) {
+        snprintf(text, sizeof text,
+                 "page %llu has contents that \"%s\", which has changed it last, does not allow",
+                 (unsigned long long)page, by->name);
         return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, at, text);
     }
     if (wrong_root(c, page)) {
@@ -717,7 +322,7 @@ static int check_contents(struct verify *c, uint64_t page, const struct fence *f
     return 0;
 }
 
-static int verify_page(struct verify *c, uint64_t page, bool again)
+static int verify_page(struct ll_verify *c, uint64_t page)
 {
     struct lladd_inspect *v = c->v;
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -726,8 +331,7 @@ static int verify_page(struct verify *c, uint64_t page, bool again)
     int rc = ll_inspect_use(v, lladd_page_of(page), &use, &known, c->err);
     if (rc)
         return rc;
-    if (!again)
-        c->out->pages++;
+    c->out->pages++;
     if (known && use == LLADD_USE_RAW) {
         c->out->raw_pages++;
         return 0;
@@ -737,27 +341,20 @@ static int verify_page(struct verify *c, uint64_t page, bool again)
     if (rc == LLADD_OUT_OF_RANGE && v->info.in_use)
         return 0; /* the file has become shorter; whoever did that is responsible */
     if (is_free) {
-        c->out->free_pages += !again;
+        c->out->free_pages++;
         return 0;
     }
-    c->out->zero_pages += !again && !rc && ll_page_lsn(v->page).v == 0 && !ll_page_type(v->page);
-    const struct fence *f = fence_of(c, page, UINT64_MAX);
+    c->out->zero_pages += !rc && ll_page_lsn(v->page).v == 0 && !ll_page_type(v->page);
+    const struct ll_verify_fence *f = ll_verify_fence_of(c, page, UINT64_MAX);
     if (!rc)
         return check_contents(c, page, f);
     if (rc == LLADD_READ_FAILED)
         return tell_page(c, LLADD_FINDING_DAMAGE, rc, page, 0, why.message);
-    if (v->info.in_use == 1 && !again) {
-        uint64_t *s = ll_vec_push(&c->suspects);
-        if (!s)
-            return no_memory(c);
-        *s = page;
-        return 0;
-    }
     return tell_damaged(c, page, &why, f);
 }
 
 /* Allocated pages that the file does not have (any more). */
-static int check_length(struct verify *c)
+static int check_length(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
     uint64_t have = v->info.pages, bytes = v->info.page_file_bytes;
@@ -768,85 +365,51 @@ static int check_length(struct verify *c)
     if (bytes % v->core.page_size != 0) {
         snprintf(text, sizeof text, "the file has %llu bytes, no whole number of pages",
                  (unsigned long long)bytes);
-        rc = tell_file(c, v->info.clean ? LLADD_FINDING_DAMAGE : LLADD_FINDING_NOTE,
-                       v->info.clean ? LLADD_MISSING_FILE : 0, "pages", have * v->core.page_size,
-                       text);
+        rc = ll_verify_tell_file(c, v->info.clean ? LLADD_FINDING_DAMAGE : LLADD_FINDING_NOTE,
+                                 v->info.clean ? LLADD_MISSING_FILE : 0, "pages",
+                                 have * v->core.page_size, text);
     }
     if (!rc && have < v->checkpoint_pages) {
         snprintf(text, sizeof text, "the file has %llu pages; it had %llu at the last checkpoint",
                  (unsigned long long)have, (unsigned long long)v->checkpoint_pages);
-        rc = tell_file(c, v->info.clean ? LLADD_FINDING_DAMAGE : LLADD_FINDING_NOTE,
-                       v->info.clean ? LLADD_MISSING_FILE : 0, "pages", have * v->core.page_size,
-                       text);
+        rc = ll_verify_tell_file(c, v->info.clean ? LLADD_FINDING_DAMAGE : LLADD_FINDING_NOTE,
+                                 v->info.clean ? LLADD_MISSING_FILE : 0, "pages",
+                                 have * v->core.page_size, text);
     }
     return rc;
 }
 
-/* Those that looked wrong while somebody was at work: the log has grown meanwhile. */
-static int see_new(void *ctx, const struct ll_record *rec)
-{
-    return check_record(ctx, rec);
-}
-
-static int verify_suspects(struct verify *c)
-{
-    struct lladd_inspect *v = c->v;
-    struct lladd_error damage = LLADD_ERROR_INIT;
-    if (c->suspects.len == 0)
-        return 0;
-    int rc = 0;
-    if (v->log && c->log_whole) {
-        bool scanned = v->scanned;
-        v->scanned = false; /* read on where the log ended before */
-        rc = ll_inspect_walk(v, lladd_lsn_of(v->known_end), see_new, c, &damage);
-        v->scanned = scanned;
-    }
-    if (rc == LLADD_NO_MEMORY)
-        return no_memory(c);
-    rc = 0;
-    for (size_t i = 0; !rc && i < c->suspects.len; i++)
-        rc = verify_page(c, *(uint64_t *)ll_vec_at(&c->suspects, i), true);
-    return rc;
-}
-
-static int verify_pages(struct verify *c)
+static int verify_pages(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
     if (!v->page_file)
-        return tell_file(c, LLADD_FINDING_DAMAGE, v->page_error.code, "pages", NO_OFFSET,
-                         v->page_error.message);
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, v->page_error.code, "pages",
+                                   LL_VERIFY_NO_OFFSET, v->page_error.message);
     int rc = 0;
     for (uint64_t n = 0; !rc && n < v->info.pages; n++) {
         if (n % (CHUNK / v->core.page_size) == 0)
             ll_io_prefetch(v->core.dev, v->page_file, n * v->core.page_size, 4 * CHUNK);
-        rc = verify_page(c, n, false);
+        rc = verify_page(c, n);
     }
     if (!rc)
         rc = check_length(c);
-    return rc ? rc : verify_suspects(c);
+    return rc;
 }
 
-/* ---- all of it
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- all of it ------------------------------------------------------------------------------ */
 
-int lladd_inspect_verify(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
-                         struct lladd_verified *out, struct lladd_error *err)
+static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
+                      struct lladd_verified *out, struct lladd_error *err)
 {
-    struct lladd_verified count = {.struct_size = sizeof count};
-    if (!v || !fn || (out && (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)))
-        return ll_fail(err, LLADD_BAD_ARGUMENT,
-                       "no view, nobody to tell, or a result without a size");
-    struct verify c = {.v = v, .fn = fn, .ctx = ctx, .out = &count, .err = err, .log_whole = true};
+    struct ll_verify c = {.v = v, .fn = fn, .ctx = ctx, .out = out, .err = err, .log_whole = true};
     const struct ll_env *env = &v->core.env;
     ll_map_init(&c.pages, env);
     ll_map_init(&c.txns, env);
-    ll_vec_init(&c.histories, env, sizeof(struct history));
-    ll_vec_init(&c.fences, env, sizeof(struct fence));
-    ll_vec_init(&c.suspects, env, sizeof(uint64_t));
+    ll_vec_init(&c.histories, env, sizeof(struct ll_verify_history));
+    ll_vec_init(&c.fences, env, sizeof(struct ll_verify_fence));
     int rc = verify_control(&c);
     if (!rc)
-        rc = verify_log(&c);
+        rc = ll_verify_log(&c);
     if (!rc)
         rc = verify_dwb(&c);
     if (!rc)
@@ -854,11 +417,131 @@ int lladd_inspect_verify(struct lladd_inspect *v, lladd_finding_fn *fn, void *ct
     if (c.cursor)
         ll_log_cursor_close(c.cursor);
     ll_free(env, c.dwb);
-    ll_vec_free(&c.suspects);
     ll_vec_free(&c.fences);
     ll_vec_free(&c.histories);
     ll_map_free(&c.txns);
     ll_map_free(&c.pages);
+    return rc;
+}
+
+/* A finding that is kept: what is in it is owned. */
+struct kept {
+    struct lladd_finding f;
+    bool again; /* the look before had it, too */
+};
+
+struct keeper {
+    struct ll_env env;
+    struct ll_vec now, before; /* struct kept */
+    bool first;
+};
+
+static void free_kept(struct keeper *k, struct ll_vec *list)
+{
+    for (size_t i = 0; i < list->len; i++) {
+        struct kept *f = ll_vec_at(list, i);
+        ll_free(&k->env, (void *)(uintptr_t)f->f.file);
+        ll_free(&k->env, (void *)(uintptr_t)f->f.message);
+    }
+    ll_vec_truncate(list, 0);
+}
+
+/* The same place, that is: what is said about it may change. */
+static bool same_place(const struct lladd_finding *a, const struct lladd_finding *b)
+{
+    return strcmp(a->file, b->file) == 0 && a->page.v == b->page.v &&
+           (a->page.v != LLADD_NO_PAGE || a->lsn.v == b->lsn.v) && a->offset == b->offset;
+}
+
+static int keep(void *ctx, const struct lladd_finding *f)
+{
+    struct keeper *k = ctx;
+    struct kept *row = ll_vec_push(&k->now);
+    if (!row)
+        return LLADD_NO_MEMORY;
+    row->f = *f;
+    row->f.file = ll_strdup(&k->env, f->file);
+    row->f.message = ll_strdup(&k->env, f->message);
+    row->again = k->first;
+    for (size_t i = 0; i < k->before.len && !row->again; i++) {
+        const struct kept *b = ll_vec_at(&k->before, i);
+        row->again = b->again && b->f.file && same_place(&b->f, f);
+    }
+    return row->f.file && row->f.message ? 0 : LLADD_NO_MEMORY;
+}
+
+static size_t count_again(const struct ll_vec *list)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < list->len; i++)
+        n += ((const struct kept *)ll_vec_at(list, i))->again;
+    return n;
+}
+
+/* Of a database in use: what every one of several looks has found in the same place. */
+static int look_again(struct lladd_inspect *v, struct keeper *k, struct lladd_verified *out,
+                      struct lladd_error *err)
+{
+    int rc = 0;
+    for (int i = 1; !rc; i++) {
+        *out = (struct lladd_verified){.struct_size = sizeof *out};
+        k->first = i == 1;
+        rc = verify_all(v, keep, k, out, err);
+        if (rc == LLADD_NO_MEMORY)
+            return ll_fail(err, rc, "out of memory");
+        if (rc || i == LOOKS || v->info.in_use != 1 || count_again(&k->now) == 0)
+            return rc;
+        free_kept(k, &k->before);
+        struct ll_vec swap = k->before;
+        k->before = k->now;
+        k->now = swap;
+        rc = ll_inspect_again(v, err);
+    }
+    return rc;
+}
+
+/* Passes on what is left. */
+static int report(const struct ll_vec *list, lladd_finding_fn *fn, void *ctx,
+                  struct lladd_verified *out)
+{
+    int rc = 0;
+    out->damage = out->repair = out->notes = 0;
+    for (size_t i = 0; !rc && i < list->len; i++) {
+        const struct kept *k = ll_vec_at(list, i);
+        if (!k->again)
+            continue;
+        out->damage += k->f.kind == LLADD_FINDING_DAMAGE;
+        out->repair += k->f.kind == LLADD_FINDING_REPAIR;
+        out->notes += k->f.kind == LLADD_FINDING_NOTE;
+        rc = fn(ctx, &k->f);
+    }
+    return rc;
+}
+
+int lladd_inspect_verify(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
+                         struct lladd_verified *out, struct lladd_error *err)
+{
+    struct lladd_verified count = {.struct_size = sizeof count};
+    int rc;
+    if (!v || !fn || (out && (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)))
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "no view, nobody to tell, or a result without a size");
+    if (!v->page)
+        return ll_fail(err, LLADD_BAD_STATE, "the view could not be taken anew");
+    if (v->info.in_use == 1) {
+        struct keeper k = {.env = v->core.env};
+        ll_vec_init(&k.now, &k.env, sizeof(struct kept));
+        ll_vec_init(&k.before, &k.env, sizeof(struct kept));
+        rc = look_again(v, &k, &count, err);
+        if (!rc)
+            rc = report(&k.now, fn, ctx, &count);
+        free_kept(&k, &k.now);
+        free_kept(&k, &k.before);
+        ll_vec_free(&k.now);
+        ll_vec_free(&k.before);
+    } else {
+        rc = verify_all(v, fn, ctx, &count, err);
+    }
     if (out) {
         size_t size = out->struct_size;
         memcpy(out, &count, size);

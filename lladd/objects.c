@@ -27,6 +27,8 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
     uint64_t need = ll_record_bound(0, undo.len);
     rc = ll_catalogue_number(core, name, &txn->err);
     if (!rc)
+        rc = ll_core_want_copy(txn, undo.len);
+    if (!rc)
         rc = ll_core_reserve_plain(txn, ll_record_bound(redo.len, undo.len), need);
     if (rc)
         return rc;
@@ -147,6 +149,20 @@ static int log_pin(struct ll_core *core, const char *name, lladd_lsn lsn, struct
     return rc ? rc : ll_log_force(core->log, rec.lsn, err);
 }
 
+/* lsn 0: the pin goes. What could not be logged has not happened. */
+static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
+                      struct lladd_error *err)
+{
+    lladd_lsn before = ll_pin_get(core, name);
+    int rc = ll_pin_put(core, name, lsn, err);
+    if (rc)
+        return rc;
+    rc = log_pin(core, name, lsn, err);
+    if (rc)
+        (void)ll_pin_put(core, name, before, NULL); /* there is room: there was */
+    return rc;
+}
+
 int lladd_pin_set(struct lladd_db *db, const char *name, lladd_lsn lsn, struct lladd_error *err)
 {
     struct ll_core *core = &db->core;
@@ -161,9 +177,7 @@ int lladd_pin_set(struct lladd_db *db, const char *name, lladd_lsn lsn, struct l
                          (unsigned long long)lsn.v, (unsigned long long)ll_log_oldest(core->log).v,
                          (unsigned long long)ll_log_tail(core->log).v);
     if (!rc)
-        rc = ll_pin_put(core, name, lsn, err);
-    if (!rc)
-        rc = log_pin(core, name, lsn, err);
+        rc = change_pin(core, name, lsn, err);
     lladd_mutex_unlock(&core->checkpointing);
     return rc;
 }
@@ -177,9 +191,7 @@ int lladd_pin_clear(struct lladd_db *db, const char *name, struct lladd_error *e
     if (rc)
         return rc;
     lladd_mutex_lock(&core->checkpointing);
-    rc = ll_pin_put(core, name, lladd_lsn_of(0), err);
-    if (!rc)
-        rc = log_pin(core, name, lladd_lsn_of(0), err);
+    rc = change_pin(core, name, lladd_lsn_of(0), err);
     lladd_mutex_unlock(&core->checkpointing);
     return rc;
 }
@@ -211,8 +223,9 @@ int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
         rc = ll_core_reserve_plain(txn, ll_record_bound(16, 0), 0);
     if (rc)
         return rc;
+    struct ll_core *core = txn->core;
     /* Old copies in the cache must not be written over the new contents. */
-    rc = ll_buffer_drop(txn->core->buffer, first, n);
+    rc = ll_buffer_drop(core->buffer, first, n);
     if (rc)
         return ll_fail_page(&txn->err, rc, first, "a page of the extent is in use");
     unsigned char bytes[16];
@@ -220,13 +233,25 @@ int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     lladd_put64(bytes + 8, n);
     struct ll_record rec = {
         .kind = LL_REC_FENCE, .page = LLADD_NO_PAGE, .redo = lladd_span_of(bytes, sizeof bytes)};
-    /* In the table before the record: a checkpoint in between carries one fence too many, with an
-     * LSN that lies before the extent's own records. */
-    rc = ll_fence_add(txn->core, first.v, n, ll_log_tail(txn->core->log), &txn->err);
-    if (rc)
-        return rc;
-    ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
-    return ll_fence_add(txn->core, first.v, n, rec.lsn, &txn->err);
+    /* One step for a checkpoint: it either finds the fence in the table or the record behind its
+     * begin. Appending does not wait. */
+    lladd_mutex_lock(&core->misc);
+    rc = ll_fence_room(core, first.v, n, &txn->err);
+    if (!rc) {
+        ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
+        ll_fence_put(core, first.v, n, rec.lsn);
+    }
+    lladd_mutex_unlock(&core->misc);
+    return rc;
+}
+
+/* The fence may be older than redo's start by now and have been forgotten: then it is put up again. */
+static int want_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (ll_fence_of_locked(txn->core, first.v + i).v == 0)
+            return lladd_fence(txn, first, n);
+    return 0;
 }
 
 int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, const char *page_type,
@@ -245,15 +270,15 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
     }
     if (rc)
         return rc;
-    lladd_lsn fence = ll_fence_of_locked(core, first.v);
-    if (fence.v == 0)
-        return ll_fail_page(&txn->err, LLADD_BAD_STATE, first, "no fence: call lladd_fence first");
+    rc = want_fence(txn, first, n);
+    if (rc)
+        return rc;
     for (uint64_t i = 0; type && i < n; i++) {
         unsigned char *p = (unsigned char *)bytes + i * core->page_size;
         memset(p, 0, LLADD_PAGE_HEADER);
         ll_page_set_type(p, (uint16_t)type->number);
         ll_page_set_number(p, first.v + i);
-        ll_page_set_lsn(p, fence); /* and base 0: the first logged change takes an image */
+        ll_page_set_lsn(p, ll_fence_of_locked(core, first.v + i)); /* and base 0: the first logged change takes an image */
     }
     return ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
 }

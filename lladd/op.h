@@ -173,7 +173,9 @@ struct lladd_object_class {
 };
 
 /** Per-transaction state of an extension: locks, memtables, deferred frees (DESIGN 2a). `state` is
- *  what lladd_join gave. After aborted or durable the state is never used again. */
+ *  what lladd_join gave. After aborted or durable the state is never used again. If the handle is
+ *  poisoned or killed, neither comes, for neither would be true: what is left then, the extension's
+ *  detach releases. */
 struct lladd_participant {
     size_t struct_size;
     const char *name;

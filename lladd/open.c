@@ -29,6 +29,9 @@
 #define DEFAULT_SEGMENT_MAX (64ull << 20)
 #define DEFAULT_LOG_LIMIT (4ull << 30)
 #define DEFAULT_CHECKPOINT (64ull << 20)
+#define FLAGS_KNOWN \
+    (LLADD_OPT_NO_THREADS | LLADD_OPT_MUST_EXIST | LLADD_OPT_MUST_NOT_EXIST | \
+     LLADD_OPT_ATOMIC_PAGES | LLADD_OPT_LOG_FULL_ERROR)
 #define CACHE_MIN (8ull * LL_PAGE_SIZE_MAX)
 
 const char *lladd_version(void)
@@ -89,6 +92,12 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
     if (o->cache_bytes < CACHE_MIN / 8)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "cache_bytes: at least %llu",
                        (unsigned long long)(CACHE_MIN / 8));
+    if (o->flags & ~(uint32_t)FLAGS_KNOWN)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "options: unknown flag 0x%x",
+                       o->flags & ~(uint32_t)FLAGS_KNOWN);
+    if (o->allocator && !ll_allocator_is_whole(o->allocator))
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "allocator: alloc, resize and release belong together");
     if (o->frames > LLADD_FRAMES_HEAP || o->durability > LLADD_DURABLE_LATER)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "options: an enum is out of range");
     return 0;
@@ -216,7 +225,9 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     core->redo_threads = o->redo_threads;
     core->want_checkpoint = ll_background_want;
     db->durability = o->durability;
-    db->pid = (int64_t)getpid();
+    core->pid = (uint64_t)getpid();
+    core->healthy = &core->healthy_word;
+    core->healthy_word = 1;
     int rc = lladd_mutex_init(&core->poison_mutex, LLADD_RANK_LEAF, "poison");
     if (!rc)
         rc = lladd_mutex_init(&core->control_mutex, LLADD_RANK_CATALOGUE + 60, "control block");
@@ -233,7 +244,9 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     return rc ? ll_fail(err, LLADD_NO_MEMORY, "out of memory") : 0;
 }
 
-/* A word the kernel clears in a forked child; without threads a look at the pid does. */
+/* Puts the word that says "healthy" where the kernel clears it in a forked child. A handle without
+ * threads is meant to be cheap to open: there the calls that matter look at the process id. Before any
+ * other thread knows the handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)
@@ -247,7 +260,8 @@ static void watch_fork(struct lladd_db *db)
         return;
     }
     db->alive = p;
-    *db->alive = 1;
+    *db->alive = lladd_atomic_load32(db->core.healthy);
+    db->core.healthy = db->alive;
 }
 
 static void release(struct lladd_db *db)
@@ -280,6 +294,7 @@ static void release(struct lladd_db *db)
     lladd_mutex_destroy(&core->control_mutex);
     lladd_mutex_destroy(&core->poison_mutex);
     db->magic = 0;
+    core->db = NULL;
     ll_free(&env, db);
     if (own)
         lladd_device_close(dev);
@@ -651,10 +666,8 @@ int ll_db_enter(const struct lladd_db *db, struct lladd_error *err)
         if (!db || !db->core.db)
             return ll_fail(err, LLADD_CLOSED, "the database handle is closed");
     }
-    if (db->alive ? LL_UNLIKELY(!*db->alive) : db->pid != (int64_t)getpid())
-        return ll_fail(err, LLADD_FORKED, "the handle belongs to the parent process %lld",
-                       (long long)db->pid);
-    return ll_core_check((struct ll_core *)(uintptr_t)&db->core, err);
+    struct ll_core *core = (struct ll_core *)(uintptr_t)&db->core;
+    return db->alive ? ll_core_check(core, err) : ll_core_check_slow(core, err);
 }
 
 int lladd_db_error(struct lladd_db *db, struct lladd_error *err)

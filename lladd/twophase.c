@@ -126,6 +126,8 @@ static void drop_gid(struct lladd_txn *txn)
 int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
 {
     int rc = ll_txn_enter(txn);
+    if (!rc)
+        rc = ll_db_enter(ll_db_of(txn->core), &txn->err);
     if (!rc && txn->rolling_back)
         rc = ll_fail(&txn->err, LLADD_BAD_STATE, "a compensation may not prepare");
     if (!rc && txn->n_actions)

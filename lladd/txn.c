@@ -60,7 +60,8 @@ static int may_end(struct lladd_txn *txn)
         return LLADD_CLOSED;
     if (txn->rolling_back)
         return ll_fail(&txn->err, LLADD_BAD_STATE, "a compensation may not end its transaction");
-    return 0;
+    int rc = ll_db_enter(ll_db_of(txn->core), &txn->err);
+    return rc == LLADD_FORKED ? rc : 0;
 }
 
 static int wait_for(struct ll_core *core, lladd_lsn lsn, unsigned durability,
@@ -114,7 +115,11 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     if (txn->id.v == 0)
         return commit_nothing(txn, wait, out);
     bool drain = false;
-    rc = ll_core_credit(core, &txn->credit, ll_record_bound(0, 0), &txn->err);
+    /* Out of what is set aside for the end of its rollback, which is not to come: committing needs no
+     * space, and what is prepared can be committed on a full disk. */
+    rc = ll_core_mark(core, &txn->err);
+    if (!rc)
+        rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
     if (!rc)
         rc = ll_txn_log_commit(txn, out, &drain);
     if (rc) {
@@ -183,14 +188,10 @@ int lladd_savepoint(struct lladd_txn *txn, lladd_savepoint_id *out)
         return rc;
     if (!out)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "out is NULL");
-    if (txn->n_savepoints == txn->cap_savepoints) {
-        size_t cap = txn->cap_savepoints ? txn->cap_savepoints * 2 : 4;
-        struct ll_savepoint *p = ll_resize(&txn->core->env, txn->savepoints, cap * sizeof *p);
-        if (!p)
-            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a savepoint");
-        txn->savepoints = p;
-        txn->cap_savepoints = cap;
-    }
+    if (!txn->rolling_back || txn->n_savepoints == txn->cap_savepoints)
+        rc = ll_core_want_nesting(txn);
+    if (rc)
+        return rc;
     struct ll_savepoint *sp = &txn->savepoints[txn->n_savepoints++];
     sp->id = txn->next_id++;
     sp->undo_next = txn->undo_next;

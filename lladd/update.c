@@ -285,14 +285,11 @@ int lladd_nta_begin(struct lladd_txn *txn, struct lladd_action *out)
         return rc;
     if (!out)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "out is NULL");
-    if (txn->n_actions == txn->cap_actions) {
-        size_t cap = txn->cap_actions ? txn->cap_actions * 2 : 4;
-        struct ll_action *p = ll_resize(&txn->core->env, txn->actions, cap * sizeof *p);
-        if (!p)
-            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a top action");
-        txn->actions = p;
-        txn->cap_actions = cap;
-    }
+    /* A compensation uses what was set aside for it before it asks for more. */
+    if (!txn->rolling_back || txn->n_actions == txn->cap_actions)
+        rc = ll_core_want_nesting(txn);
+    if (rc)
+        return rc;
     struct ll_action *a = &txn->actions[txn->n_actions++];
     a->id = txn->next_id++;
     a->undo_next = txn->undo_next;

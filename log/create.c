@@ -378,7 +378,7 @@ int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, struct 
         segs->highest_end = seg->end;
         segs->gave_up = false;
         if (segs->granted)
-            lladd_atomic_add64((uint64_t *)&log->undo_left,
+            lladd_atomic_add64(&log->undo_left,
                                (seg->end - seg->first) * LL_LOG__FREE_BYTE);
     }
     segs->creating = false;

@@ -211,7 +211,7 @@ static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *bounda
             *boundary = begin + b.first_record;
             return 0;
         }
-        if (before >= begin)
+        if (before >= begin || before >= lsn) /* the oldest block, or the gap that a cut left */
             return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lladd_lsn_of(lsn),
                                "no record is known to begin at or before LSN %llu",
                                (unsigned long long)lsn);

@@ -62,7 +62,9 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
 {
     char path[LL_LOG_NAME_SIZE];
     unsigned char bytes[LL_LOG_BLOCK_HEADER];
-    struct ll_log__block b = {.segment_first = name, .cut = name, .segment_size = LL_LOG_SEGMENT_MIN};
+    struct ll_log__block b;
+    struct ll_log__block place = {
+        .segment_first = name, .cut = name, .segment_size = LL_LOG_SEGMENT_MIN};
     struct lladd_file *file;
     uint64_t size = 0;
     *out = NULL;
@@ -81,10 +83,11 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
         return ll_fail_io(err, got, false, "read", path);
     }
     bool whole = size >= LL_LOG_SEGMENT_MIN && ll_log__block_decode(bytes, &b);
-    struct ll_log__block place = b;
-    if (!whole || b.segment_first != name) {
-        place.segment_first = name;
-        place.cut = name;
+    if (whole) {
+        place.incarnation = b.incarnation;
+        place.segment_size = b.segment_size;
+        if (b.segment_first == name)
+            place.cut = b.cut;
     }
     struct ll_log__seg *seg = ll_log__seg_new(log, &place, name);
     if (!seg) {
@@ -322,6 +325,10 @@ static int check_reach(struct ll_log *log, struct lladd_error *err)
             bad = seg;
     }
     LL_ASSERT(base != NULL);
+    if (from > segs->highest_end)
+        return ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(from),
+                           "the log segment that holds LSN %llu is missing: the log ends at %llu",
+                           (unsigned long long)from, (unsigned long long)segs->highest_end);
     if (from == 0 || from >= base->first || from == base->cut)
         return 0;
     if (bad)

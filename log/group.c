@@ -160,21 +160,21 @@ static uint32_t bits_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
 
 /* ---- leading ------------------------------------------------------------------------------------------ */
 
-/* Writes what is published below `end`, and so much of it at least that `written` passes `lsn`. */
+/* Writes what is published below `end`, in portions; it must pass `lsn`. */
 static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint64_t portion,
                            struct lladd_error *err)
 {
     for (;;) {
         uint64_t before = log->written;
-        int rc = ll_log__walk(log, end, err);
-        while (!rc && log->written < log->writer.walked) {
-            rc = ll_log__write_walked(log, portion, err);
+        int rc = ll_log__walk(log, end - before < portion ? end : before + portion, err);
+        if (!rc && log->writer.walked > before) {
+            rc = ll_log__write_walked(log, err);
             if (portion != UINT64_MAX)
                 wake(log, WAKE_WRITTEN, INT_MAX);
         }
-        if (rc)
+        if (rc || lladd_atomic_load32(&log->poisoned) != 0)
             return rc;
-        if (log->written > lsn || lladd_atomic_load32(&log->poisoned) != 0)
+        if (log->written >= end || (log->written == before && before > lsn))
             return 0;
         /* Somebody reserved before us and is about to publish. */
         if (log->written == before)

@@ -199,6 +199,9 @@ typedef int ll_log_file_fn(void *ctx, const struct ll_log_file *);
 /* Every segment file, by first LSN, those that are not in use last; not 0 stops with that. */
 int ll_log_file_each(struct ll_log *, ll_log_file_fn *, void *ctx, struct lladd_error *);
 
+/* Does a record begin at ll_log_oldest? (Else the end of one that was truncated may stand there.) */
+bool ll_log_begins_at_record(struct ll_log *);
+
 /* Where the byte at an LSN lies. */
 struct ll_log_place {
     char name[32];

@@ -115,7 +115,7 @@ struct ll_log {
     _Alignas(64) uint64_t granted; /* tail <= granted <= limit */
     uint64_t limit;      /* ring space is zeroed and free below */
     uint64_t disk_limit; /* credits go on below without looking at segments */
-    int64_t undo_left;   /* eighths of bytes in untouched segments that are not set aside */
+    uint64_t undo_left;  /* signed: eighths of bytes in untouched segments that are not set aside */
 
     _Alignas(64) uint32_t word; /* futex: number of the group and phase of its leader */
     uint32_t poisoned;
@@ -178,6 +178,10 @@ void ll_log__record_encode(const struct ll_record *, uint32_t salt, unsigned cha
 /* Puts a seal behind everything reserved; false if there is no space for one. */
 bool ll_log__seal_reserve(struct ll_log *, struct ll_record *seal);
 void ll_log__reserve_init(struct ll_log *, uint64_t tail);
+/* Raises `granted` by so many bytes if ring and disk have them. `checked`: that undo is not in the way
+ * was looked at. */
+enum ll_log__grant { LL_LOG__GRANTED, LL_LOG__NO_RING, LL_LOG__NO_DISK };
+enum ll_log__grant ll_log__try_grant(struct ll_log *, uint64_t bytes, bool checked);
 /* Copies [lsn, lsn+len) out of the ring if it still holds that: the caller knows that it was
  * published. False if it is gone. */
 bool ll_log__ring_read(struct ll_log *, uint64_t lsn, void *out, size_t len);
@@ -199,9 +203,8 @@ void ll_log__writer_init(struct ll_log *, struct ll_log__seg *, uint64_t lsn);
 /* Moves `walked` over published records, at most to `end`. Stops early at the first that is not
  * published, or when so many blocks were begun that they must be written first. */
 int ll_log__walk(struct ll_log *, uint64_t end, struct lladd_error *);
-/* Writes what was walked: one gathered write per segment, when it is not more than `most` bytes;
- * raises `written`. */
-int ll_log__write_walked(struct ll_log *, uint64_t most, struct lladd_error *);
+/* Writes what was walked, one gathered write per segment; raises `written` when all is done. */
+int ll_log__write_walked(struct ll_log *, struct lladd_error *);
 /* Syncs every segment that has bytes of [from, to). */
 int ll_log__sync_range(struct ll_log *, uint64_t from, uint64_t to, struct lladd_error *);
 
@@ -242,11 +245,12 @@ uint64_t ll_log__live_bytes(const struct ll_log__segments *);
 /* space.c */
 /* Credits begin in this segment. */
 void ll_log__start_granting(struct ll_log *, struct ll_log__seg *);
-/* Lets credits go on to `need`, in the next segments: 0, or why not. `reserved`: for records whose
- * space was set aside. */
-int ll_log__disk_room(struct ll_log *, uint64_t need, bool reserved, struct lladd_error *);
-/* For a seal: as far as the segments that exist go; never makes one. */
-bool ll_log__disk_room_now(struct ll_log *, uint64_t need);
+/* Makes disk space for a credit of so many bytes and tries to grant it: 0, and *grant says what came of
+ * it, or why there is no space. `reserved`: for records whose space was set aside. */
+int ll_log__disk_room(struct ll_log *, uint64_t bytes, bool reserved, enum ll_log__grant *grant,
+                      struct lladd_error *);
+/* May a seal end at `to`? As far as the segments that exist go; never makes one. */
+bool ll_log__disk_room_now(struct ll_log *, uint64_t to);
 /* Reads the directory if that was not done; under seg_mutex. */
 int ll_log__ensure_listed(struct ll_log *, struct lladd_error *);
 void ll_log__wake_worker(struct ll_log *);
@@ -282,7 +286,9 @@ struct ll_log__reader {
     unsigned char *scratch; /* a record that is not in one piece */
     size_t scratch_capacity;
     uint64_t clock;
-    uint64_t jump; /* after LLADD_OUT_OF_RANGE: the next LSN that exists, or 0 */
+    /* After LLADD_OUT_OF_RANGE: */
+    uint64_t exists; /* the next LSN that exists, or 0 */
+    uint64_t jump;   /* that, if the log goes on there; 0 if what is between was truncated */
     /* Where the last record ended: the bytes that follow it, all in one block. */
     uint64_t next;
     const unsigned char *bytes;

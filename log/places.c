@@ -57,11 +57,26 @@ bool ll_log_place(struct ll_log *log, lladd_lsn lsn, struct ll_log_place *out)
             continue;
         uint64_t block = (lsn.v - seg->first) / seg->room;
         ll_log__segment_name(seg->name, out->name);
-        out->offset = block * seg->block_size + LL_LOG_BLOCK_HEADER +
-                      (lsn.v - seg->first) % seg->room;
+        out->offset =
+            block * seg->block_size + LL_LOG_BLOCK_HEADER + (lsn.v - seg->first) % seg->room;
         out->next_block = lladd_lsn_of(seg->first + (block + 1) * seg->room);
         found = true;
     }
     lladd_mutex_unlock(&log->segs->mutex);
     return found;
+}
+
+bool ll_log_begins_at_record(struct ll_log *log)
+{
+    bool begins = false;
+    uint64_t oldest = ll_log_oldest(log).v;
+    lladd_mutex_lock(&log->segs->mutex);
+    for (size_t i = 0; i < log->segs->live.len; i++) {
+        const struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
+        /* The first of all, or behind a cut: what follows is new. */
+        if (seg->first == oldest && seg->state == LL_LOG__LIVE)
+            begins = seg->first == LL_LOG_FIRST_LSN || seg->cut < seg->first;
+    }
+    lladd_mutex_unlock(&log->segs->mutex);
+    return begins;
 }

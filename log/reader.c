@@ -112,8 +112,9 @@ static int place_window(struct ll_log__reader *r, uint64_t lsn, struct ll_log__w
     if (rc)
         return rc;
     if (where != lsn) {
+        r->exists = where;
+        r->jump = lsn >= seg->cut ? where : 0;
         ll_log__seg_release(r->log, seg);
-        r->jump = where;
         return ll_fail_lsn(err, LLADD_OUT_OF_RANGE, lladd_lsn_of(lsn),
                            "LSN %llu is not in the log", (unsigned long long)lsn);
     }
@@ -300,6 +301,7 @@ static int spread_record(struct ll_log__reader *r, uint64_t lsn, uint32_t salt,
 int ll_log__reader_record(struct ll_log__reader *r, uint64_t lsn, struct ll_record *rec,
                           struct lladd_error *err)
 {
+    r->exists = 0;
     r->jump = 0;
     if (LL_LIKELY(lsn == r->next && r->available >= LL_RECORD_NARROW &&
                   ll_log__peek_size(r->bytes) <= r->available)) {

@@ -72,17 +72,26 @@ const char *ll_record_kind_name(unsigned kind)
 
 /* ---- writing ---- */
 
+/* Header fields go out in words of eight bytes: the checksum reads them back at once, and a load that
+ * spans several younger stores has to wait for all of them. */
+static uint64_t first_word(const struct ll_record *rec, unsigned form, uint32_t high)
+{
+    return rec->flags | (uint64_t)form << 8 | (uint64_t)(uint16_t)rec->op << 16 |
+           (uint64_t)high << 32;
+}
+
 static unsigned char *put_narrow(const struct ll_record *rec, unsigned padding, unsigned char *out)
 {
     uint64_t lsn = rec->lsn.v;
-    lladd_put32(out + 20, rec->prev.v ? (uint32_t)((lsn - rec->prev.v) / 8) : 0);
-    lladd_put32(out + 24, rec->txn.v ? (uint32_t)((lsn - rec->txn.v) / 8) : NARROW_NO_TXN);
-    lladd_put32(out + 28, rec->page_prev.v ? (uint32_t)((lsn - rec->page_prev.v) / 8) : 0);
-    lladd_put48(out + 32, rec->page); /* LLADD_NO_PAGE becomes all ones */
-    lladd_put16(out + 38, (uint16_t)rec->redo.len);
-    out[17] = (unsigned char)(padding << FORM_PADDING_SHIFT |
-                              (rec->undo_next.v ? FORM_UNDO_NEXT : 0u) |
-                              rec->depth << FORM_DEPTH_SHIFT);
+    unsigned form = padding << FORM_PADDING_SHIFT | (rec->undo_next.v ? FORM_UNDO_NEXT : 0u) |
+                    rec->depth << FORM_DEPTH_SHIFT;
+    uint32_t prev = rec->prev.v ? (uint32_t)((lsn - rec->prev.v) / 8) : 0;
+    uint32_t txn = rec->txn.v ? (uint32_t)((lsn - rec->txn.v) / 8) : NARROW_NO_TXN;
+    uint32_t page_prev = rec->page_prev.v ? (uint32_t)((lsn - rec->page_prev.v) / 8) : 0;
+    lladd_put64(out + 16, first_word(rec, form, prev));
+    lladd_put64(out + 24, txn | (uint64_t)page_prev << 32);
+    /* LLADD_NO_PAGE becomes all ones. */
+    lladd_put64(out + 32, (rec->page & 0xffffffffffff) | (uint64_t)rec->redo.len << 48);
     if (!rec->undo_next.v)
         return out + LL_RECORD_NARROW;
     lladd_put64(out + LL_RECORD_NARROW, rec->undo_next.v);
@@ -91,7 +100,8 @@ static unsigned char *put_narrow(const struct ll_record *rec, unsigned padding, 
 
 static unsigned char *put_wide(const struct ll_record *rec, unsigned padding, unsigned char *out)
 {
-    lladd_put32(out + 20, rec->depth);
+    unsigned form = FORM_WIDE | padding << FORM_PADDING_SHIFT;
+    lladd_put64(out + 16, first_word(rec, form, rec->depth));
     lladd_put64(out + 24, rec->prev.v);
     lladd_put64(out + 32, rec->txn.v);
     lladd_put64(out + 40, rec->page_prev.v);
@@ -99,7 +109,6 @@ static unsigned char *put_wide(const struct ll_record *rec, unsigned padding, un
     lladd_put32(out + 56, (uint32_t)rec->redo.len);
     lladd_put32(out + 60, 0);
     lladd_put64(out + 64, rec->undo_next.v);
-    out[17] = (unsigned char)(FORM_WIDE | padding << FORM_PADDING_SHIFT);
     return out + LL_RECORD_WIDE;
 }
 
@@ -111,22 +120,22 @@ void ll_log__record_encode(const struct ll_record *rec, uint32_t salt, unsigned 
     LL_ASSERT(padding < LL_RECORD_ALIGN);
 
     lladd_put32(out + 4, rec->size | (uint32_t)rec->kind << 24);
-    out[16] = rec->flags;
-    lladd_put16(out + 18, (uint16_t)rec->op);
     /* The padding lies in the last eight bytes, and payload goes over the rest of them. */
     lladd_put64(out + rec->size - 8, 0);
     unsigned char *p = wide ? put_wide(rec, padding, out) : put_narrow(rec, padding, out);
-    if (rec->redo.len > 0)
-        memcpy(p, rec->redo.data, rec->redo.len);
-    if (rec->undo.len > 0)
-        memcpy(p + rec->redo.len, rec->undo.data, rec->undo.len);
+    const unsigned char *redo = rec->redo.data;
+    if (redo && rec->undo.data == redo + rec->redo.len) {
+        memcpy(p, redo, rec->redo.len + rec->undo.len); /* a draft has them in one piece */
+    } else {
+        if (rec->redo.len > 0)
+            memcpy(p, redo, rec->redo.len);
+        if (rec->undo.len > 0)
+            memcpy(p + rec->redo.len, rec->undo.data, rec->undo.len);
+    }
 
     /* The place of the LSN is read by the group writer all the time and written last of all. */
-    unsigned char head[12];
-    memcpy(head, out + 4, 4);
-    lladd_put64(head + 4, rec->lsn.v);
-    uint32_t crc = ll_crc32c(salt, head, sizeof head);
-    lladd_put32(out, ll_crc32c(crc, out + 16, rec->size - 16));
+    lladd_put32(out, ll_crc32c_split(salt, lladd_get32(out + 4), rec->lsn.v, out + 16,
+                                     rec->size - 16));
 }
 
 /* ---- reading ---- */

@@ -43,8 +43,6 @@ enum { CHUNK = 4096 };
 #define REACH ((uint64_t)(UINT32_MAX - 1) * 8)
 #define NEAR (REACH / 2)
 
-enum grant { GRANTED, NO_RING, NO_DISK };
-
 void ll_log__reserve_init(struct ll_log *log, uint64_t tail)
 {
     log->first_lsn = tail;
@@ -125,17 +123,20 @@ bool ll_log__ring_read(struct ll_log *log, uint64_t lsn, void *out, size_t len)
 
 /* ---- credit ------------------------------------------------------------------------------------ */
 
-static enum grant try_grant(struct ll_log *log, uint64_t bytes)
+enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool checked)
 {
     uint64_t granted = lladd_atomic_load64(&log->granted);
     do {
+        /* Negative: what is set aside for undo lies in this segment, too. */
+        if (!checked && (int64_t)lladd_atomic_load64(&log->undo_left) < 0)
+            return LL_LOG__NO_DISK;
         if (granted + bytes > lladd_atomic_load64(&log->disk_limit))
-            return NO_DISK;
+            return LL_LOG__NO_DISK;
         /* There is always room for the leader's next seal. */
         if (granted + bytes + LL_LOG_SEAL_SIZE > lladd_atomic_load64(&log->limit))
-            return NO_RING;
+            return LL_LOG__NO_RING;
     } while (!lladd_atomic_cas64(&log->granted, &granted, granted + bytes));
-    return GRANTED;
+    return LL_LOG__GRANTED;
 }
 
 static uint64_t outstanding(const struct ll_log *log)
@@ -213,19 +214,20 @@ static int acquire(struct ll_log *log, struct ll_credit *c, size_t bytes, bool r
     uint64_t most_extra = log->ring_size / 16 < CHUNK ? log->ring_size / 16 : CHUNK;
     uint64_t want = bytes - c->bytes;
     uint64_t extra = outstanding(log) < log->ring_size / 8 ? most_extra : 0;
-    if (LL_LIKELY(try_grant(log, want + extra) == GRANTED)) {
+    if (LL_LIKELY(ll_log__try_grant(log, want + extra, false) == LL_LOG__GRANTED)) {
         c->bytes += want + extra;
         return 0;
     }
     /* Nobody waits holding what another may wait for. */
     ll_log_credit_return(log, c);
     for (;;) {
-        enum grant g = try_grant(log, bytes);
-        if (g == GRANTED)
+        enum ll_log__grant g = ll_log__try_grant(log, bytes, false);
+        if (g == LL_LOG__NO_DISK)
+            rc = ll_log__disk_room(log, bytes, reserved, &g, err);
+        if (!rc && g == LL_LOG__GRANTED)
             break;
-        rc = g == NO_RING ? make_ring_room(log, bytes, err)
-                          : ll_log__disk_room(log, lladd_atomic_load64(&log->granted) + bytes,
-                                              reserved, err);
+        if (!rc && g == LL_LOG__NO_RING)
+            rc = make_ring_room(log, bytes, err);
         if (!rc)
             rc = ll_log__check(log, err);
         if (rc)
@@ -261,7 +263,9 @@ bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)
     uint64_t granted = lladd_atomic_load64(&log->granted);
     do {
         uint64_t to = granted + LL_LOG_SEAL_SIZE;
-        if (to > lladd_atomic_load64(&log->disk_limit) && !ll_log__disk_room_now(log, to))
+        if ((to > lladd_atomic_load64(&log->disk_limit) ||
+             (int64_t)lladd_atomic_load64(&log->undo_left) < 0) &&
+            !ll_log__disk_room_now(log, to))
             return false;
         if (to > lladd_atomic_load64(&log->limit)) {
             bool done = false;

@@ -49,8 +49,8 @@ static int next_candidate(struct ll_log__reader *r, uint64_t *word, struct lladd
         size_t len;
         uint64_t where;
         int rc = ll_log__reader_bytes(r, *word, SIZE_MAX, &bytes, &len, &seg, err);
-        if (rc == LLADD_OUT_OF_RANGE && r->jump > *word) {
-            *word = r->jump;
+        if (rc == LLADD_OUT_OF_RANGE && r->exists > *word) {
+            *word = r->exists;
             continue;
         }
         if (rc == 0) {

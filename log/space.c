@@ -46,7 +46,7 @@ static void adopt(struct ll_log *log)
         if (ll_log__at(&segs->live, i)->first > segs->granted->first)
             ahead += ll_log__at(&segs->live, i)->end - ll_log__at(&segs->live, i)->first;
     }
-    lladd_atomic_add64((uint64_t *)&log->undo_left, ahead * LL_LOG__FREE_BYTE);
+    lladd_atomic_add64(&log->undo_left, ahead * LL_LOG__FREE_BYTE);
 }
 
 int ll_log__ensure_listed(struct ll_log *log, struct lladd_error *err)
@@ -70,12 +70,11 @@ void ll_log__start_granting(struct ll_log *log, struct ll_log__seg *seg)
 /* Subtracts from undo_left what it can bear. */
 static bool take_undo(struct ll_log *log, uint64_t eighths)
 {
-    uint64_t *left = (uint64_t *)&log->undo_left;
-    uint64_t now = lladd_atomic_load64(left);
+    uint64_t now = lladd_atomic_load64(&log->undo_left);
     do {
         if ((int64_t)now < (int64_t)eighths)
             return false;
-    } while (!lladd_atomic_cas64(left, &now, now - eighths));
+    } while (!lladd_atomic_cas64(&log->undo_left, &now, now - eighths));
     return true;
 }
 
@@ -100,7 +99,7 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
     if (!take_undo(log, eighths)) {
         if (!reserved)
             return 0;
-        lladd_atomic_sub64((uint64_t *)&log->undo_left, eighths);
+        lladd_atomic_sub64(&log->undo_left, eighths);
     }
     next->users++;
     segs->granted->users--; /* the writer still uses it, or it was written */
@@ -110,18 +109,45 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
     return 0;
 }
 
-/* What records whose space was set aside may take of the last segment when no other can be made: all
- * but two seals. */
+/* Records whose space was set aside may take the last segment to its end when no other can be made. */
 static bool last_reserve(struct ll_log *log, uint64_t need)
 {
-    uint64_t most = log->segs->granted->end - 2 * LL_LOG_SEAL_SIZE;
-    if (need > most)
+    if (need > log->segs->granted->end)
         return false;
-    lladd_atomic_max64(&log->disk_limit, most);
+    lladd_atomic_max64(&log->disk_limit, log->segs->granted->end);
     return true;
 }
 
-int ll_log__disk_room(struct ll_log *log, uint64_t need, bool reserved, struct lladd_error *err)
+/* If credits go to `to`, in the current segment: is there still space for what is set aside? */
+static bool beside_undo(const struct ll_log *log, uint64_t to)
+{
+    uint64_t limit = limit_of(log, log->segs->granted);
+    int64_t here = to <= limit ? (int64_t)(limit - to) : 0;
+    return (int64_t)lladd_atomic_load64(&log->undo_left) + here * LL_LOG__FREE_BYTE >= 0;
+}
+
+/* One step towards credit up to `need`: into the next segment, or a new one. *enough: no step is needed. */
+static int advance(struct ll_log *log, uint64_t need, bool reserved, bool *enough,
+                   struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    bool reached = need <= lladd_atomic_load64(&log->disk_limit);
+    *enough = reached && (reserved || beside_undo(log, need));
+    if (*enough)
+        return 0;
+    struct ll_log__seg *next = next_of(segs);
+    bool entered = false;
+    int rc = next && !reached ? enter_next(log, next, reserved, &entered, err) : 0;
+    if (rc || entered)
+        return rc;
+    rc = ll_log__seg_create(log, ll_log__last(segs)->end, ll_log__last(segs)->end, err);
+    if (rc && reserved && !next_of(segs) && last_reserve(log, need))
+        rc = 0;
+    return rc;
+}
+
+int ll_log__disk_room(struct ll_log *log, uint64_t bytes, bool reserved, enum ll_log__grant *grant,
+                      struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     if (log->life != LL_LOG__READY)
@@ -129,34 +155,40 @@ int ll_log__disk_room(struct ll_log *log, uint64_t need, bool reserved, struct l
                        "the log is not ready for records");
     lladd_mutex_lock(&segs->mutex);
     int rc = ll_log__ensure_listed(log, err);
-    while (!rc && lladd_atomic_load64(&log->disk_limit) < need) {
-        struct ll_log__seg *next = next_of(segs);
-        bool entered = false;
-        if (next)
-            rc = enter_next(log, next, reserved, &entered, err);
-        if (rc || entered)
-            continue;
-        rc = ll_log__seg_create(log, ll_log__last(segs)->end, ll_log__last(segs)->end, err);
-        if (rc && reserved && !next_of(segs) && last_reserve(log, need))
-            rc = 0;
-    }
-    if (!rc)
+    bool enough = false;
+    while (!rc && !enough)
+        rc = advance(log, lladd_atomic_load64(&log->granted) + bytes, reserved, &enough, err);
+    if (!rc) {
+        *grant = ll_log__try_grant(log, bytes, true);
         ll_log__wake_worker(log);
+    }
     lladd_mutex_unlock(&segs->mutex);
     return rc;
 }
 
-bool ll_log__disk_room_now(struct ll_log *log, uint64_t need)
+/* A seal may take of what is set aside the eighth that is for seals, not the undo's own. */
+static bool seal_beside_undo(const struct ll_log *log, uint64_t to)
+{
+    const struct ll_log__segments *segs = log->segs;
+    int64_t left = (int64_t)lladd_atomic_load64(&log->undo_left);
+    if (left >= 0)
+        return true;
+    uint64_t here = segs->granted->end - to;
+    uint64_t ahead = ll_log__last(segs)->end - segs->granted->end;
+    return left + (int64_t)(here * LL_LOG__UNDO_BYTE + ahead) >= 0;
+}
+
+bool ll_log__disk_room_now(struct ll_log *log, uint64_t to)
 {
     struct ll_log__segments *segs = log->segs;
     bool entered = true;
     lladd_mutex_lock(&segs->mutex);
-    while (need > segs->granted->end && entered) {
+    while (to > segs->granted->end && entered) {
         struct ll_log__seg *next = next_of(segs);
         if (!next || enter_next(log, next, false, &entered, NULL) != 0)
             entered = false;
     }
-    bool room = need <= segs->granted->end;
+    bool room = to <= segs->granted->end && seal_beside_undo(log, to);
     lladd_mutex_unlock(&segs->mutex);
     return room;
 }
@@ -179,13 +211,11 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, bool recovery, struc
     if (!rc)
         rc = ll_log__ensure_listed(log, err);
     while (!rc && !take_undo(log, need)) {
-        uint64_t granted = lladd_atomic_load64(&log->granted);
-        uint64_t limit = limit_of(log, segs->granted);
-        int64_t here = limit > granted ? (int64_t)((limit - granted) * LL_LOG__FREE_BYTE) : 0;
-        if (recovery && (int64_t)lladd_atomic_load64((uint64_t *)&log->undo_left) + here >=
-                            (int64_t)need) {
-            lladd_atomic_sub64((uint64_t *)&log->undo_left, need);
-            break;
+        if (recovery) {
+            lladd_atomic_sub64(&log->undo_left, need);
+            if (beside_undo(log, lladd_atomic_load64(&log->granted)))
+                break;
+            lladd_atomic_add64(&log->undo_left, need);
         }
         rc = ll_log__seg_create(log, ll_log__last(segs)->end, ll_log__last(segs)->end, err);
     }
@@ -205,7 +235,7 @@ int ll_log_undo_reserve_recovery(struct ll_log *log, uint64_t bytes, struct llad
 
 void ll_log_undo_release(struct ll_log *log, uint64_t bytes)
 {
-    lladd_atomic_add64((uint64_t *)&log->undo_left, bytes * LL_LOG__UNDO_BYTE);
+    lladd_atomic_add64(&log->undo_left, bytes * LL_LOG__UNDO_BYTE);
 }
 
 /* ---- truncation and background work ------------------------------------------------------------------ */
@@ -351,7 +381,7 @@ void ll_log_stats(const struct ll_log *log, struct ll_log_stats *out)
     out->segment_bytes = segs->disk_bytes;
     for (size_t i = segs->live.len; segs->granted && ll_log__at(&segs->live, i - 1) != segs->granted; i--)
         free_eighths += (ll_log__at(&segs->live, i - 1)->end - ll_log__at(&segs->live, i - 1)->first) * LL_LOG__FREE_BYTE;
-    int64_t left = (int64_t)lladd_atomic_load64((const uint64_t *)&log->undo_left);
+    int64_t left = (int64_t)lladd_atomic_load64(&log->undo_left);
     out->undo_reserved = (uint64_t)((int64_t)free_eighths - left) / LL_LOG__UNDO_BYTE;
     lladd_mutex_unlock(&segs->mutex);
     out->bytes = lladd_atomic_load64(&log->tail) - log->first_lsn;

@@ -13,7 +13,6 @@
  */
 #include "log/log_private.h"
 
-/* Payload of one gathered write, at most; so that the ring is given back in portions. */
 enum { PIECES_MOST = 512, PIECES_PER_BLOCK = 3 };
 
 int ll_log__writer_alloc(struct ll_log *log)
@@ -148,21 +147,20 @@ static uint32_t add_payload(struct ll_log *log, uint32_t n, uint64_t lsn, uint64
     return n;
 }
 
-/* Collects the pieces of [lsn, to) that lie in w->seg, about `most` bytes: returns where they end, *off
- * is their place in the file. */
-static uint64_t gather_pieces(struct ll_log *log, uint64_t lsn, uint64_t to, uint64_t most,
-                              uint32_t *count, uint64_t *off)
+/* Collects the pieces of [lsn, to) that lie in w->seg, as many as there is room for: returns where they
+ * end, *off is their place in the file. */
+static uint64_t gather_pieces(struct ll_log *log, uint64_t lsn, uint64_t to, uint32_t *count,
+                              uint64_t *off)
 {
     struct ll_log__writer *w = &log->writer;
     const struct ll_log__seg *seg = w->seg;
     uint64_t index = (lsn - seg->first) / seg->room;
     uint64_t into = (lsn - seg->first) % seg->room;
-    uint64_t start = lsn;
     uint32_t n = 0;
     *off = index * seg->block_size + (index > 0 && into == 0 ? 0 : LL_LOG_BLOCK_HEADER + into);
     if (to > seg->end)
         to = seg->end;
-    while (lsn < to && lsn - start < most && n + PIECES_PER_BLOCK <= w->piece_capacity) {
+    while (lsn < to && n + PIECES_PER_BLOCK <= w->piece_capacity) {
         if (into == 0 && index > 0) {
             const struct ll_log__header *h = &w->headers[w->header_used++];
             LL_ASSERT(h->lsn == lsn && w->header_used <= w->header_count);
@@ -186,35 +184,31 @@ static int fail_write(struct lladd_error *err, int rc, const struct ll_log__seg 
     return ll_fail_io(err, rc, true, what, name);
 }
 
-int ll_log__write_walked(struct ll_log *log, uint64_t most, struct lladd_error *err)
+int ll_log__write_walked(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_log__writer *w = &log->writer;
-    uint64_t lsn = log->written;
-    uint64_t to = w->walked;
-    while (lsn < to) {
+    uint64_t from = log->written;
+    uint64_t lsn = from;
+    while (lsn < w->walked) {
         uint32_t n;
         uint64_t off;
         int rc = move_to(log, &w->seg, lsn, err);
         if (rc)
             return rc;
-        uint64_t end = gather_pieces(log, lsn, to, most, &n, &off);
+        lsn = gather_pieces(log, lsn, w->walked, &n, &off);
         rc = ll_point(log->env, "log.group.before_write");
         if (!rc)
             rc = ll_io_pwritev(log->dev, w->seg->file, w->pieces, (int)n, off);
         if (rc)
             return fail_write(err, rc, w->seg, "write");
         lladd_atomic_count64(&log->writes, 1);
-        lladd_atomic_count64(&log->bytes_written, end - lsn);
-        most = most > end - lsn ? most - (end - lsn) : 0;
-        lsn = end;
-        lladd_atomic_store64(&log->written, lsn);
-        if (most == 0)
-            break;
     }
-    if (w->header_used == w->header_count) {
-        w->header_used = 0;
-        w->header_count = 0;
-    }
+    LL_ASSERT(w->header_used == w->header_count);
+    w->header_used = 0;
+    w->header_count = 0;
+    lladd_atomic_count64(&log->bytes_written, lsn - from);
+    /* At once, and at the end of a record: whose space may be used again is wholly in the file. */
+    lladd_atomic_store64(&log->written, lsn);
     return 0;
 }
 

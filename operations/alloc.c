@@ -194,7 +194,25 @@ static void owner_free(struct ll_page_owner *o)
     lladd_free(db, o);
 }
 
-/* The transaction's state here, with room to remember that it touched the group. */
+/* It touches pages of the group. */
+static int owner_note(struct ll_page_owner *o, uint64_t group)
+{
+    for (size_t i = o->n_groups; i > 0; i--)
+        if (o->groups[i - 1] == group)
+            return 0;
+    if (o->n_groups == o->cap_groups) {
+        size_t cap = o->cap_groups ? o->cap_groups * 2 : 4;
+        uint64_t *g = lladd_resize(o->ops->db, o->groups, cap * sizeof *g);
+        if (!g)
+            return LLADD_NO_MEMORY;
+        o->groups = g;
+        o->cap_groups = cap;
+    }
+    o->groups[o->n_groups++] = group;
+    return 0;
+}
+
+/* The transaction's state here, which remembers that it touches the group. */
 static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
                     struct ll_page_owner **out)
 {
@@ -206,25 +224,10 @@ static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t g
         if (rc && o)
             owner_free(o);
     }
-    for (size_t i = rc ? 0 : o->n_groups; i > 0; i--)
-        if (o->groups[i - 1] == group) {
-            *out = o;
-            return 0;
-        }
-    if (!rc && o->n_groups == o->cap_groups) {
-        size_t cap = o->cap_groups ? o->cap_groups * 2 : 4;
-        uint64_t *g = lladd_resize(ops->db, o->groups, cap * sizeof *g);
-        if (g) {
-            o->groups = g;
-            o->cap_groups = cap;
-        }
-        rc = g ? 0 : LLADD_NO_MEMORY;
-    }
-    if (rc)
-        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for an allocation");
-    o->groups[o->n_groups++] = group;
+    if (!rc)
+        rc = owner_note(o, group);
     *out = o;
-    return 0;
+    return rc ? lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for an allocation") : 0;
 }
 
 /* It has ended, or given up what it held: searches may find more than they thought. */
@@ -252,7 +255,12 @@ static int pages_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     struct ll_page_owner *o = owner_new(ops);
     if (!o)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a transaction in doubt");
+    uint32_t page_size = lladd_page_size(ops->db);
     int rc = ll_operations__hold_restore(&o->hold, blob, err);
+    for (const struct ll_hold_node *n = o->hold.nodes; n && !rc; n = n->next_owned)
+        rc = owner_note(o, ll_map_group(page_size, lladd_page_of(n->key >> 16)));
+    if (rc == LLADD_NO_MEMORY)
+        lladd_error_set(err, rc, "out of memory for a transaction in doubt");
     if (!rc)
         rc = lladd_join(txn, &ll_operations__pages_participant, o);
     if (rc)

@@ -35,28 +35,31 @@ struct pool_page {
     uint64_t owner; /* where the inventory has it */
     uint32_t room;  /* bytes for records and directory entries, as far as we know */
     uint32_t hint;  /* in the inventory */
+    bool busy;      /* an insert is at it */
 };
 
 struct ll_heap {
     struct ll_heap *next;
     lladd_pageno root;
-    const void *creator; /* struct created of a transaction not committed yet */
+    const void *creator; /* struct ll_heaps_created of a transaction not committed yet */
     struct pool_page *pool;
     uint32_t n_pool, cap_pool;
     bool gained;             /* room came back since the pass began */
-    uint64_t placed;         /* records stored since the pass ended */
+    uint64_t placed;         /* records stored */
     struct lladd_mutex grow; /* the rest: */
     bool passing;
     lladd_pageno at; /* where the pass is */
     uint32_t index;
     uint64_t seen;     /* entries it has looked at */
+    uint64_t visited;  /* entries all passes have looked at */
     uint64_t entries;  /* the heap has, by the last pass and what was added since */
     lladd_pageno last; /* inventory page; LLADD_NO_PAGE: not known */
 };
 
 /* The heaps a transaction has made. */
-struct created {
+struct ll_heaps_created {
     struct ll_operations *ops;
+    struct ll_heaps_created *next, *before; /* of all transactions */
     struct ll_heap **heaps;
     size_t n, cap;
 };
@@ -109,7 +112,7 @@ static void forget(struct ll_heap *h)
     h->passing = true;
     h->at = h->root;
     h->index = 0;
-    h->seen = h->entries = 0;
+    h->seen = h->visited = h->entries = 0;
     h->last = lladd_page_of(LLADD_NO_PAGE);
 }
 
@@ -168,6 +171,12 @@ void ll_operations__heaps_free(struct ll_operations *ops)
         }
     }
     lladd_free(ops->db, t->buckets);
+    while (t->created) { /* by transactions whose end the handle did not live to see */
+        struct ll_heaps_created *c = t->created;
+        t->created = c->next;
+        lladd_free(ops->db, c->heaps);
+        lladd_free(ops->db, c);
+    }
     lladd_mutex_destroy(&t->mutex);
 }
 
@@ -183,19 +192,26 @@ static bool is_creator(struct lladd_txn *txn, struct ll_operations *ops, struct 
 }
 
 /* The transaction's list, with room for one more. */
-static int created_of(struct lladd_txn *txn, struct ll_operations *ops, struct created **out)
+static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
+                      struct ll_heaps_created **out)
 {
-    struct created *c = lladd_joined(txn, &ll_operations__heap_participant);
+    struct ll_heaps_created *c = lladd_joined(txn, &ll_operations__heap_participant);
     if (!c) {
         c = lladd_alloc(ops->db, sizeof *c);
         if (!c)
             return LLADD_NO_MEMORY;
-        *c = (struct created){.ops = ops};
+        *c = (struct ll_heaps_created){.ops = ops};
         int rc = lladd_join(txn, &ll_operations__heap_participant, c);
         if (rc) {
             lladd_free(ops->db, c);
             return rc;
         }
+        lladd_mutex_lock(&ops->heaps.mutex);
+        c->next = ops->heaps.created;
+        if (c->next)
+            c->next->before = c;
+        ops->heaps.created = c;
+        lladd_mutex_unlock(&ops->heaps.mutex);
     }
     if (c->n == c->cap) {
         size_t cap = c->cap ? c->cap * 2 : 4;
@@ -213,7 +229,7 @@ int ll_operations__heap_reset(struct lladd_txn *txn, lladd_pageno root, bool mad
 {
     struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
     struct ll_heap *h;
-    struct created *c = NULL;
+    struct ll_heaps_created *c = NULL;
     int rc = heap_for(ops, root, &h);
     if (!rc && made)
         rc = created_of(txn, ops, &c);
@@ -233,7 +249,7 @@ int ll_operations__heap_reset(struct lladd_txn *txn, lladd_pageno root, bool mad
 
 /* From now on they are heaps like any other. Pages in the pool may have been rolled back: a pass
  * will find those that were not. */
-static void disown(struct created *c)
+static void disown(struct ll_heaps_created *c)
 {
     struct ll_operations *ops = c->ops;
     lladd_mutex_lock(&ops->heaps.mutex);
@@ -255,10 +271,19 @@ static void created_logged(void *ctx, void *state, lladd_lsn commit)
     disown(state);
 }
 
-static void created_free(struct created *c)
+static void created_free(struct ll_heaps_created *c)
 {
     struct lladd_db *db = c->ops->db;
+    struct ll_heaps *t = &c->ops->heaps;
     disown(c);
+    lladd_mutex_lock(&t->mutex);
+    if (c->before)
+        c->before->next = c->next;
+    else
+        t->created = c->next;
+    if (c->next)
+        c->next->before = c->before;
+    lladd_mutex_unlock(&t->mutex);
     lladd_free(db, c->heaps);
     lladd_free(db, c);
 }
@@ -294,54 +319,87 @@ static uint32_t room_for(uint32_t len)
     return slot_need(len) + SLOT_BYTES;
 }
 
+static struct pool_page *pool_find(struct ll_heap *h, lladd_pageno page)
+{
+    for (uint32_t i = 0; i < h->n_pool; i++)
+        if (h->pool[i].page.v == page.v)
+            return &h->pool[i];
+    return NULL;
+}
+
+/* A page with so much room that nobody is at; it is busy now. */
 static bool pool_take(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
                       struct pool_page *out)
 {
     bool found = false;
     lladd_mutex_lock(&ops->heaps.mutex);
     for (uint32_t i = h->n_pool; i-- > 0 && !found;) {
-        if (h->pool[i].room < need)
-            continue;
-        *out = h->pool[i];
-        for (uint32_t k = i + 1; k < h->n_pool; k++)
-            h->pool[k - 1] = h->pool[k];
-        h->n_pool--;
-        found = true;
+        found = !h->pool[i].busy && h->pool[i].room >= need;
+        if (found) {
+            h->pool[i].busy = true;
+            *out = h->pool[i];
+        }
     }
     lladd_mutex_unlock(&ops->heaps.mutex);
     return found;
 }
 
-static bool pool_want(struct ll_operations *ops, struct ll_heap *h)
+/* A place for one more; NULL without memory. Pages that are forgotten for it are found again by a
+ * pass. */
+static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
 {
-    if (h->n_pool < h->cap_pool)
-        return true;
-    uint32_t cap = h->cap_pool ? h->cap_pool * 2 : 8;
-    struct pool_page *p = lladd_resize(ops->db, h->pool, cap * sizeof *p);
-    if (!p)
-        return false;
-    h->pool = p;
-    h->cap_pool = cap;
-    return true;
+    uint32_t least = h->n_pool;
+    for (uint32_t i = 0; i < h->n_pool && h->n_pool >= POOL_MAX; i++)
+        if (!h->pool[i].busy && (least == h->n_pool || h->pool[i].room < h->pool[least].room))
+            least = i;
+    if (least < h->n_pool) {
+        h->gained = true;
+        return &h->pool[least];
+    }
+    if (h->n_pool == h->cap_pool) {
+        uint32_t cap = h->cap_pool ? h->cap_pool * 2 : 8;
+        struct pool_page *p = lladd_resize(ops->db, h->pool, cap * sizeof *p);
+        if (!p) {
+            h->gained = true;
+            return NULL;
+        }
+        h->pool = p;
+        h->cap_pool = cap;
+    }
+    return &h->pool[h->n_pool++];
 }
 
-/* Where there is no place for it any more, a later pass finds it. */
-static void pool_put(struct ll_operations *ops, struct ll_heap *h, struct pool_page p)
+/* A page that was found elsewhere becomes busy. False: somebody is at it already. */
+static bool pool_claim(struct ll_operations *ops, struct ll_heap *h, struct pool_page p)
 {
     lladd_mutex_lock(&ops->heaps.mutex);
-    if (h->n_pool == POOL_MAX) {
-        uint32_t least = 0;
-        for (uint32_t i = 1; i < h->n_pool; i++)
-            if (h->pool[i].room < h->pool[least].room)
-                least = i;
-        h->gained = true;
-        if (h->pool[least].room < p.room)
-            h->pool[least] = p;
-    } else if (p.room >= ROOM_MIN && pool_want(ops, h)) {
-        h->pool[h->n_pool++] = p;
-    } else if (p.room >= ROOM_MIN) {
-        h->gained = true;
+    struct pool_page *there = pool_find(h, p.page);
+    bool free = !there || !there->busy;
+    if (free && !there)
+        there = pool_add(ops, h);
+    if (free && there) {
+        *there = p;
+        there->busy = true;
     }
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    return free;
+}
+
+/* Nobody is at the page any more, and it has so much room; too little is not worth remembering.
+ * `placed`: records were stored. */
+static void pool_put(struct ll_operations *ops, struct ll_heap *h, struct pool_page p,
+                     unsigned placed)
+{
+    lladd_mutex_lock(&ops->heaps.mutex);
+    h->placed += placed;
+    struct pool_page *there = pool_find(h, p.page);
+    if (!there && p.room >= ROOM_MIN)
+        there = pool_add(ops, h);
+    p.busy = false;
+    if (there && p.room >= ROOM_MIN)
+        *there = p;
+    else if (there)
+        *there = h->pool[--h->n_pool];
     lladd_mutex_unlock(&ops->heaps.mutex);
 }
 
@@ -395,20 +453,23 @@ static bool hint_promises(uint32_t page_size, uint32_t hint, uint32_t need)
     return hint == UINT8_MAX || (hint + 1) * (page_size / 256) > need;
 }
 
-/* One step of the pass, under `grow`: the next page that promises so much room. LLADD_END if there
- * is none and no new pass is due. */
-static int pass(struct ll_operations *ops, struct ll_heap *h, uint32_t need, struct pool_page *out,
-                struct lladd_error *err)
+/* A new pass, if one is due. Under `grow`. */
+static bool pass_begin(struct ll_operations *ops, struct ll_heap *h)
 {
-    if (!h->passing) {
-        lladd_mutex_lock(&ops->heaps.mutex);
-        h->passing = h->gained && h->placed * 4 >= h->entries;
-        h->gained = h->gained && !h->passing;
-        lladd_mutex_unlock(&ops->heaps.mutex);
-        h->at = h->root;
-        h->index = 0;
-        h->seen = 0;
-    }
+    lladd_mutex_lock(&ops->heaps.mutex);
+    h->passing = h->visited <= (h->gained ? 4 * h->placed : h->placed);
+    h->gained = h->gained && !h->passing;
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    h->at = h->root;
+    h->index = 0;
+    h->seen = 0;
+    return h->passing;
+}
+
+/* Goes on to the next page that promises so much room; LLADD_END if the pass ends without. */
+static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
+                   struct pool_page *out, struct lladd_error *err)
+{
     while (h->passing) {
         struct lladd_page *page;
         int rc = fix_inventory(ops->db, h->at, h->root, &page, err);
@@ -417,10 +478,10 @@ static int pass(struct ll_operations *ops, struct ll_heap *h, uint32_t need, str
         struct lladd_view v = lladd_page_view(page);
         uint32_t count = ll_operations__inventory_count(v);
         bool found = false;
-        for (; h->index < count && !found; h->index++, h->seen++) {
+        for (; h->index < count && !found; h->index++, h->seen++, h->visited++) {
             struct ll_inventory_entry e = ll_operations__inventory_entry(v, h->index);
-            found = hint_promises(v.size, e.hint, need);
-            *out = (struct pool_page){e.page, ll_heap_owner(h->at, h->index), 0, e.hint};
+            *out = (struct pool_page){e.page, ll_heap_owner(h->at, h->index), 0, e.hint, true};
+            found = hint_promises(v.size, e.hint, need) && pool_claim(ops, h, *out);
         }
         lladd_pageno next = ll_inventory_next(v);
         lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
@@ -431,14 +492,21 @@ static int pass(struct ll_operations *ops, struct ll_heap *h, uint32_t need, str
         h->index = 0;
         h->passing = next.v != 0 && h->seen <= lladd_page_count(ops->db);
     }
-    lladd_mutex_lock(&ops->heaps.mutex);
-    if (h->seen) {
-        h->entries = h->seen;
-        h->seen = 0;
-        h->placed = 0;
-    }
-    lladd_mutex_unlock(&ops->heaps.mutex);
+    h->entries = h->seen;
     return LLADD_END;
+}
+
+/* One step of the pass, under `grow`. The rest of an old pass and then one whole new one are tried
+ * before LLADD_END is the answer. */
+static int pass(struct ll_operations *ops, struct ll_heap *h, uint32_t need, struct pool_page *out,
+                struct lladd_error *err)
+{
+    int rc = LLADD_END;
+    if (h->passing)
+        rc = pass_on(ops, h, need, out, err);
+    if (rc == LLADD_END && pass_begin(ops, h))
+        rc = pass_on(ops, h, need, out, err);
+    return rc;
 }
 
 /* ---- growing --------------------------------------------------------------------------------- */
@@ -488,7 +556,7 @@ static int add_pages(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *las
                      struct pool_page *out)
 {
     struct lladd_db *db = lladd_txn_db(txn);
-    uint32_t count, max = ll_inventory_max(lladd_page_size(db));
+    uint32_t count = 0, max = ll_inventory_max(lladd_page_size(db));
     lladd_pageno first;
     int rc = find_last(db, h, *last, last, &count, lladd_txn_error_out(txn));
     if (!rc && count == max)
@@ -505,7 +573,10 @@ static int add_pages(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *las
         lladd_pageno page = lladd_page_of(first.v + i);
         uint64_t owner = ll_heap_owner(*last, count + i);
         rc = lladd_slotted_format(txn, page, owner);
-        out[i] = (struct pool_page){page, owner, lladd_page_size(db) - SLOT_DIR, UINT8_MAX};
+        out[i] = (struct pool_page){.page = page,
+                                    .owner = owner,
+                                    .room = lladd_page_size(db) - SLOT_DIR,
+                                    .hint = UINT8_MAX};
     }
     struct ll_heap_append a = {first, *n, count};
     return rc ? rc : lladd_update(txn, LL_OP_HEAP_APPEND, *last, &a, sizeof a);
@@ -544,8 +615,9 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap
         h->last = last;
     h->entries += n;
     while (n-- > 1)
-        pool_put(ops, h, fresh[n]);
+        pool_put(ops, h, fresh[n], 0);
     *out = fresh[0];
+    out->busy = pool_claim(ops, h, fresh[0]);
     return 0;
 }
 
@@ -560,6 +632,10 @@ static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll
     int rc = LLADD_END;
     while (pool_take(ops, h, need, out)) {
         rc = creator ? ll_operations__heap_member(ops->db, h->root, out->page, out->owner, err) : 0;
+        if (!rc)
+            return 0;
+        out->room = 0;
+        pool_put(ops, h, *out, 0);
         if (rc != LLADD_OUT_OF_RANGE)
             return rc;
     }
@@ -603,22 +679,20 @@ int ll_operations__heap_place(struct lladd_txn *txn, lladd_pageno heap, struct l
     if (rc)
         return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a heap");
     struct pool_page p;
-    do {
+    for (;;) {
         rc = candidate(txn, ops, h, need, &p);
+        if (rc)
+            return rc;
+        rc = ll_operations__record_store(txn, p.page, a);
+        p.room = rc && rc != LLADD_PAGE_FULL ? 0 : a->state.free;
+        pool_put(ops, h, p, rc == 0);
         if (!rc)
-            rc = ll_operations__record_store(txn, p.page, a);
+            break;
         if (rc == LLADD_PAGE_FULL)
             rc = disappointed(txn, ops, h, &p, need, &a->state);
-        else if (!rc)
-            break;
-    } while (!rc);
-    if (rc)
-        return rc;
-    p.room = a->state.free;
-    pool_put(ops, h, p);
-    lladd_mutex_lock(&ops->heaps.mutex);
-    h->placed++;
-    lladd_mutex_unlock(&ops->heaps.mutex);
+        if (rc)
+            return rc;
+    }
     *out = (struct lladd_rid){p.page, a->slot, a->len};
     return 0;
 }

@@ -77,11 +77,13 @@ struct ll_allocator {
 };
 
 struct ll_heap; /* heap_space.c */
+struct ll_heaps_created;
 
 struct ll_heaps {
     struct lladd_mutex mutex; /* a leaf: the table, and every heap's pool */
     struct ll_heap **buckets;
     size_t n_buckets, n;
+    struct ll_heaps_created *created; /* by transactions not committed yet */
 };
 
 struct ll_operations {

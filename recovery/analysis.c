@@ -25,6 +25,7 @@ static int new_txn(struct ll_analysis *a, lladd_lsn id, struct lladd_txn **out,
         return rc;
     (*out)->id = id;
     (*out)->undo_used = ll_undo_need_base();
+    (*out)->durability = LLADD_DURABLE; /* of who claims it */
     if (ll_map_put_ptr(&a->txns, id.v, *out))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     return 0;
@@ -295,40 +296,82 @@ static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
     return rc;
 }
 
+/* Is a name of this kind in the catalogue that is not registered? */
+static bool lacks(const struct ll_core *core, unsigned kind)
+{
+    for (size_t i = 0; i < core->cat.n_all; i++)
+        if (!core->cat.all[i]->desc && core->cat.all[i]->kind == kind)
+            return true;
+    return false;
+}
+
+/* Records between the start of redo and where the scan began; and object records as old as the log
+ * is, for nobody can say what a class that is not there still needs. */
+static int check_older(struct ll_analysis *a, struct ll_log_cursor *cursor, struct lladd_error *err)
+{
+    struct ll_core *core = a->core;
+    lladd_lsn redo = core->control.redo, from = redo;
+    struct ll_record rec;
+    if (lacks(core, LL_NAME_CLASS) && ll_log_oldest(core->log).v < from.v)
+        from = ll_log_oldest(core->log);
+    if (from.v >= a->begin.v)
+        return 0;
+    int rc = ll_log_cursor_seek(cursor, from, &rec, err);
+    while (!rc && rec.lsn.v < a->begin.v) {
+        bool object = rec.kind == LL_REC_OBJECT || rec.kind == LL_REC_OBJECT_CLR;
+        if (object || rec.lsn.v >= redo.v)
+            rc = ll_analysis_check_op(core, &rec, err);
+        if (!rc)
+            rc = ll_log_cursor_next(cursor, &rec, err);
+    }
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int check_blob(const struct ll_core *core, const struct ll_record *rec,
+                      struct lladd_error *err)
+{
+    struct ll_name *n = ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+    if (!n || n->desc)
+        return 0; /* what has no name is found to make no sense later */
+    return ll_fail_lsn(err, LLADD_NO_OPERATION, rec->lsn,
+                       "a transaction in doubt needs participant \"%s\" version %u, not registered",
+                       n->name, n->version);
+}
+
+/* Everything a transaction has logged that may have to be taken back, or is in doubt. */
+static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
+                       struct ll_log_cursor *cursor, struct lladd_error *err)
+{
+    struct ll_record rec;
+    for (lladd_lsn at = txn->last; at.v; at = rec.prev) {
+        int rc = ll_log_cursor_read(cursor, at, &rec, err);
+        if (!rc && rec.kind == LL_REC_PREPARE_BLOB && txn->prepared)
+            rc = check_blob(core, &rec, err);
+        else if (!rc)
+            rc = ll_analysis_check_op(core, &rec, err);
+        if (rc)
+            return rc;
+        if (rec.prev.v >= at.v)
+            break; /* undo will say what is wrong with it */
+    }
+    return 0;
+}
+
 /* Only when some name of the catalogue is not registered: do the records that redo and undo will
  * read, and the scan has not seen, need it? */
 static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
-    bool missing = false;
-    for (size_t i = 0; i < core->cat.n_all; i++) {
-        struct ll_name *n = core->cat.all[i];
-        missing = missing || (!n->desc && (n->kind == LL_NAME_OP || n->kind == LL_NAME_CLASS));
-    }
-    if (!missing)
-        return 0;
     struct ll_log_cursor *cursor;
-    struct ll_record rec;
+    if (!lacks(core, LL_NAME_OP) && !lacks(core, LL_NAME_CLASS) &&
+        !lacks(core, LL_NAME_PARTICIPANT))
+        return 0;
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory in analysis");
-    if (core->control.redo.v < a->begin.v)
-        for (rc = ll_log_cursor_seek(cursor, core->control.redo, &rec, err);
-             !rc && rec.lsn.v < a->begin.v;
-             rc = ll_log_cursor_next(cursor, &rec, err))
-            if ((rc = ll_analysis_check_op(core, &rec, err)) != 0)
-                break;
-    if (rc == LLADD_END)
-        rc = 0;
-    for (struct lladd_txn *txn = core->txns.first; !rc && txn; txn = txn->next) {
-        for (lladd_lsn at = txn->last; !rc && at.v; at = rec.prev) {
-            rc = ll_log_cursor_read(cursor, at, &rec, err);
-            if (!rc)
-                rc = ll_analysis_check_op(core, &rec, err);
-            if (!rc && rec.prev.v >= at.v)
-                break;
-        }
-    }
+    rc = check_older(a, cursor, err);
+    for (struct lladd_txn *txn = core->txns.first; !rc && txn; txn = txn->next)
+        rc = check_chain(core, txn, cursor, err);
     ll_log_cursor_close(cursor);
     return rc;
 }

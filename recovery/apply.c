@@ -21,6 +21,7 @@
 
 #define IMAGE_HEAD 12u
 #define UNDO_CHUNK 4096u
+#define NESTING 8u /* top actions and savepoints that compensations can have open without memory */
 
 struct lladd_view ll_view_of(const struct lladd_page *page)
 {
@@ -72,9 +73,8 @@ static size_t scratch_for(const struct ll_core *core, size_t record_max)
     return record_max + IMAGE_HEAD + 2 * (size_t)core->page_size;
 }
 
-int ll_core_want_scratch(struct lladd_txn *txn, size_t record_max)
+static int want_scratch_bytes(struct lladd_txn *txn, size_t size)
 {
-    size_t size = scratch_for(txn->core, record_max);
     if (LL_LIKELY(txn->scratch_size >= size))
         return 0;
     unsigned char *p = ll_resize(&txn->core->env, txn->scratch, size);
@@ -85,15 +85,45 @@ int ll_core_want_scratch(struct lladd_txn *txn, size_t record_max)
     return 0;
 }
 
-static int want_undo_copy(struct lladd_txn *txn, size_t size)
+int ll_core_want_scratch(struct lladd_txn *txn, size_t record_max)
 {
-    if (txn->undo_copy_size >= size)
+    return want_scratch_bytes(txn, scratch_for(txn->core, record_max));
+}
+
+/* While rolling back the memory stays where it is: compensations that run have their undo bytes in it,
+ * and what they need besides was set aside when their records were logged. */
+int ll_core_want_copy(struct lladd_txn *txn, size_t size)
+{
+    if (txn->undo_copy_size >= size || txn->rolling_back)
         return 0;
     unsigned char *p = ll_resize(&txn->core->env, txn->undo_copy, size);
     if (!p)
         return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for an undo");
     txn->undo_copy = p;
     txn->undo_copy_size = size;
+    return 0;
+}
+
+/* Room for the top actions and savepoints of a compensation. */
+int ll_core_want_nesting(struct lladd_txn *txn)
+{
+    const struct ll_env *env = &txn->core->env;
+    if (txn->cap_actions < txn->n_actions + NESTING) {
+        size_t cap = 2 * txn->n_actions + NESTING;
+        struct ll_action *p = ll_resize(env, txn->actions, cap * sizeof *p);
+        if (!p)
+            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a top action");
+        txn->actions = p;
+        txn->cap_actions = cap;
+    }
+    if (txn->cap_savepoints < txn->n_savepoints + NESTING) {
+        size_t cap = 2 * txn->n_savepoints + NESTING;
+        struct ll_savepoint *p = ll_resize(env, txn->savepoints, cap * sizeof *p);
+        if (!p)
+            return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a savepoint");
+        txn->savepoints = p;
+        txn->cap_savepoints = cap;
+    }
     return 0;
 }
 
@@ -104,6 +134,11 @@ static int want_undo(struct lladd_txn *txn, uint64_t need)
         need += ll_undo_need_base();
     if (LL_LIKELY(txn->undo_spare >= need) || txn->rolling_back)
         return 0;
+    if (!lladd_atomic_load_ptr(&txn->core->txns.spare_cursor)) {
+        int made = ll_txns_spare(txn->core, &txn->err);
+        if (made)
+            return made;
+    }
     uint64_t more = need - txn->undo_spare;
     int rc = ll_log_undo_reserve(txn->core->log, more + UNDO_CHUNK, &txn->err);
     if (!rc) {
@@ -128,8 +163,10 @@ void ll_core_needs(const struct ll_core *core, struct ll_name *name)
     const struct lladd_op *op = name->desc;
     name->need_credit = ll_record_bound(op->record_max, 0) + ll_image_bound(core);
     name->need_undo = ll_undo_need_op(op, op->record_max);
-    name->need_scratch = scratch_for(core, op->record_max);
-    name->need_copy = op->undo_kind == LLADD_UNDO_LOGICAL ? op->record_max : 0;
+    /* A compensation must find all it needs in place, so what it may log counts too (REC-3). */
+    size_t inside = op->undo_kind == LLADD_UNDO_LOGICAL ? op->undo_log_max : 0;
+    name->need_scratch = scratch_for(core, inside > op->record_max ? inside : op->record_max);
+    name->need_copy = op->undo_kind == LLADD_UNDO_NONE ? 0 : op->record_max + inside;
 }
 
 int ll_core_credit_rolling(struct lladd_txn *txn, size_t bytes, size_t with_image)
@@ -154,9 +191,12 @@ int ll_core_reserve_slow(struct lladd_txn *txn, struct ll_name *name, unsigned c
     size_t one = name->need_credit;
     int rc = ll_catalogue_number(core, name, &txn->err);
     if (!rc)
-        rc = ll_core_want_scratch(txn, op->record_max);
+        rc = want_scratch_bytes(txn, txn->rolling_back ? scratch_for(core, op->record_max)
+                                                       : name->need_scratch);
+    if (!rc && op->undo_kind == LLADD_UNDO_LOGICAL && !txn->rolling_back)
+        rc = ll_core_want_nesting(txn);
     if (!rc)
-        rc = want_undo_copy(txn, name->need_copy);
+        rc = ll_core_want_copy(txn, name->need_copy);
     if (!rc)
         rc = want_undo(txn, name->need_undo * count);
     if (rc)

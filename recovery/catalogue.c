@@ -26,9 +26,9 @@ struct retired {
     struct retired *next;
 };
 
-static uint32_t name_hash(unsigned kind, const char *name, size_t len, uint32_t version)
+static uint32_t name_hash(unsigned kind, const char *name, size_t len)
 {
-    return ll_crc32c(kind * 2654435761u + version, name, len);
+    return ll_crc32c(kind, name, len);
 }
 
 static int add_to_all(struct ll_core *core, struct ll_name *n)
@@ -46,12 +46,63 @@ static int add_to_all(struct ll_core *core, struct ll_name *n)
     return 0;
 }
 
+/* Room for `number` in the array; the old array stays readable until close. */
+static int grow_numbers(struct ll_core *core, uint32_t number)
+{
+    struct ll_catalogue *cat = &core->cat;
+    if (number <= cat->cap_numbers)
+        return 0;
+    uint32_t cap = cat->cap_numbers ? cat->cap_numbers * 2 : 64;
+    while (cap < number)
+        cap *= 2;
+    struct ll_name **p = ll_alloc_zero(&core->env, cap * sizeof(struct ll_name *));
+    if (!p)
+        return LLADD_NO_MEMORY;
+    struct ll_name **old = cat->numbers;
+    if (old)
+        memcpy(p, old, cat->n_numbers * sizeof(struct ll_name *));
+    lladd_atomic_store_ptr(&cat->numbers, p);
+    cat->cap_numbers = cap;
+    if (old) {
+        struct retired *r = (struct retired *)(void *)old;
+        r->next = cat->retired;
+        cat->retired = r;
+    }
+    return 0;
+}
+
+/* Its record can be written without memory and without other log space than what is set aside: a
+ * compensation may be the first to use a name (REC-3). Before the handle is public. */
+static int prepare_name(struct ll_core *core, const struct ll_name *n)
+{
+    struct ll_catalogue *cat = &core->cat;
+    size_t len = 0;
+    int rc = ll_catalogue_encode(&core->env, n, &cat->buf, &cat->buf_size, &len);
+    if (!rc)
+        lladd_atomic_add64(&cat->log_bytes, ll_record_bound(len, 0));
+    return rc;
+}
+
+static struct ll_name *find(struct ll_core *core, unsigned kind, const char *name, size_t len,
+                            uint32_t version)
+{
+    struct ll_catalogue *cat = &core->cat;
+    uint32_t hash = name_hash(kind, name, len);
+    for (size_t i = 0; i < cat->n_all; i++) {
+        struct ll_name *n = cat->all[i];
+        if (n->hash == hash && n->kind == kind && (version == 0 || n->version == version) &&
+            strlen(n->name) == len && memcmp(n->name, name, len) == 0)
+            return n;
+    }
+    return NULL;
+}
+
 static int link_page_type(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
 {
     const struct lladd_op *op = n->desc;
     if (!op->page_type)
         return 0;
-    n->page_type = ll_catalogue_find(core, LL_NAME_PAGE_TYPE, op->page_type, 0);
+    n->page_type = find(core, LL_NAME_PAGE_TYPE, op->page_type, strlen(op->page_type), 0);
     if (!n->page_type)
         return ll_fail(err, LLADD_BAD_REGISTRATION,
                        "operation \"%s\" wants page type \"%s\", which is not registered", op->name,
@@ -70,7 +121,8 @@ int ll_catalogue_init(struct ll_core *core, const struct lladd_registry *reg,
     cat->ids = ll_alloc(&core->env, n * sizeof(struct ll_name *));
     cat->all = ll_alloc(&core->env, (n + 8) * sizeof(struct ll_name *));
     cat->cap_all = n + 8;
-    if (!cat->slab || !cat->ids || !cat->all)
+    cat->n_slab = reg->n;
+    if (!cat->slab || !cat->ids || !cat->all || grow_numbers(core, (uint32_t)n))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < reg->n; i++) {
         const struct ll_registered *r = &reg->items[i];
@@ -81,8 +133,10 @@ int ll_catalogue_init(struct ll_core *core, const struct lladd_registry *reg,
         name->name = r->name;
         name->version = r->version;
         name->desc = r->desc;
-        name->hash = name_hash(r->kind, r->name, strlen(r->name), r->version);
+        name->hash = name_hash(r->kind, r->name, strlen(r->name));
         cat->all[cat->n_all++] = name;
+        if (prepare_name(core, name))
+            return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
         if (r->kind == LL_NAME_OP)
             cat->ids[cat->n_ids++] = name;
     }
@@ -132,23 +186,9 @@ void ll_catalogue_free(struct ll_core *core)
     ll_free(&core->env, cat->ids);
     ll_free(&core->env, cat->slab);
     ll_free(&core->env, cat->numbers);
+    ll_free(&core->env, cat->buf);
     lladd_mutex_destroy(&cat->mutex);
     memset(cat, 0, sizeof *cat);
-}
-
-static struct ll_name *find(struct ll_core *core, unsigned kind, const char *name, size_t len,
-                            uint32_t version)
-{
-    struct ll_catalogue *cat = &core->cat;
-    uint32_t hash = name_hash(kind, name, len, version);
-    for (size_t i = 0; i < cat->n_all; i++) {
-        struct ll_name *n = cat->all[i];
-        if (version ? n->hash == hash && n->version == version : true) {
-            if (n->kind == kind && strlen(n->name) == len && memcmp(n->name, name, len) == 0)
-                return n;
-        }
-    }
-    return NULL;
 }
 
 struct ll_name *ll_catalogue_find(struct ll_core *core, unsigned kind, const char *name,
@@ -180,31 +220,6 @@ struct ll_name *ll_catalogue_by_number(struct ll_core *core, uint32_t number)
         return NULL;
     struct ll_name **numbers = lladd_atomic_load_ptr(&core->cat.numbers);
     return numbers[number - 1];
-}
-
-/* Room for `number` in the array; the old array stays readable until close. */
-static int grow_numbers(struct ll_core *core, uint32_t number)
-{
-    struct ll_catalogue *cat = &core->cat;
-    if (number <= cat->cap_numbers)
-        return 0;
-    uint32_t cap = cat->cap_numbers ? cat->cap_numbers * 2 : 64;
-    while (cap < number)
-        cap *= 2;
-    struct ll_name **p = ll_alloc_zero(&core->env, cap * sizeof(struct ll_name *));
-    if (!p)
-        return LLADD_NO_MEMORY;
-    struct ll_name **old = cat->numbers;
-    if (old)
-        memcpy(p, old, cat->n_numbers * sizeof(struct ll_name *));
-    lladd_atomic_store_ptr(&cat->numbers, p);
-    cat->cap_numbers = cap;
-    if (old) {
-        struct retired *r = (struct retired *)(void *)old;
-        r->next = cat->retired;
-        cat->retired = r;
-    }
-    return 0;
 }
 
 static void set_number(struct ll_core *core, struct ll_name *n, uint32_t number)
@@ -346,7 +361,7 @@ int ll_catalogue_decode(const struct ll_env *env, struct lladd_span s, struct ll
         return ll_fail(
             err, rc, rc == LLADD_NO_MEMORY ? "out of memory" : "a catalogue record makes no sense");
     }
-    out->hash = name_hash(out->kind, name, name_len, out->version);
+    out->hash = name_hash(out->kind, name, name_len);
     return 0;
 }
 
@@ -382,6 +397,7 @@ static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struc
             return rc;
         }
         known->number = 0;
+        lladd_atomic_add64(&core->cat.log_bytes, ll_record_bound(s.len, 0));
     }
     known->first_used = lsn;
     set_number(core, known, head.number);
@@ -399,25 +415,32 @@ int ll_catalogue_learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn,
 
 static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
 {
-    unsigned char *buf = NULL;
-    size_t cap = 0, len = 0;
-    uint32_t number = core->cat.n_numbers + 1;
+    struct ll_catalogue *cat = &core->cat;
+    struct ll_credit credit = {0};
+    size_t len = 0;
+    uint32_t number = cat->n_numbers + 1;
     if (number > NUMBER_MAX)
         return ll_fail(err, LLADD_TOO_LARGE, "the database knows %u names already", NUMBER_MAX);
     if (grow_numbers(core, number))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     struct ll_name numbered = *n;
     numbered.number = number;
-    if (ll_catalogue_encode(&core->env, &numbered, &buf, &cap, &len))
+    if (ll_catalogue_encode(&core->env, &numbered, &cat->buf, &cat->buf_size, &len))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     struct ll_record rec = {.kind = LL_REC_CATALOGUE,
                             .page = LLADD_NO_PAGE,
                             .op = number,
-                            .redo = lladd_span_of(buf, len)};
-    int rc = ll_core_append(core, &rec, err);
-    ll_free(&core->env, buf);
+                            .redo = lladd_span_of(cat->buf, len)};
+    int rc = ll_core_check(core, err);
+    if (!rc)
+        rc = ll_core_mark(core, err);
+    if (!rc)
+        rc = ll_core_credit_aside(core, &credit, ll_record_bound(len, 0), err);
     if (rc)
         return rc;
+    ll_log_reserve(core->log, &credit, &rec, false);
+    ll_log_publish(core->log, &rec);
+    ll_log_credit_return(core->log, &credit);
     n->first_used = rec.lsn;
     set_number(core, n, number);
     return 0;
@@ -445,6 +468,8 @@ int ll_catalogue_tag(struct ll_core *core, const char *name, struct ll_name **ou
     size_t len = strlen(name);
     if (len == 0 || len > NAME_MAX_LEN)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "a tag has 1 to %u bytes", NAME_MAX_LEN);
+    if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.-") != len)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "a tag consists of a-z, 0-9, '_', '.' and '-'");
     lladd_mutex_lock(&core->cat.mutex);
     struct ll_name *n = find(core, LL_NAME_TAG, name, len, 1);
     int rc = 0;
@@ -460,7 +485,8 @@ int ll_catalogue_tag(struct ll_core *core, const char *name, struct ll_name **ou
             n->version = 1;
             n->name = copy;
             n->learned = true;
-            n->hash = name_hash(LL_NAME_TAG, name, len, 1);
+            lladd_atomic_add64(&core->cat.log_bytes, ll_record_bound(NAME_MAX_LEN + 16, 0));
+            n->hash = name_hash(LL_NAME_TAG, name, len);
         }
     }
     lladd_mutex_unlock(&core->cat.mutex);

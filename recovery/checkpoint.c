@@ -39,16 +39,7 @@ static int append(struct ll_core *core, struct ll_record *rec, struct lladd_erro
 {
     struct ll_credit credit = {0};
     size_t bytes = ll_record_bound(rec->redo.len, 0);
-    int rc;
-    if (bytes <= core->checkpoint_reserve) {
-        rc = ll_log_credit_reserved(core->log, &credit, bytes, err);
-        if (!rc) {
-            ll_log_undo_release(core->log, bytes);
-            core->checkpoint_reserve -= bytes;
-        }
-    } else {
-        rc = ll_log_credit(core->log, &credit, bytes, err);
-    }
+    int rc = ll_core_credit_aside(core, &credit, bytes, err);
     if (rc)
         return rc;
     rec->page = LLADD_NO_PAGE;
@@ -177,8 +168,8 @@ static int put_txns(struct writer *w)
 static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advance,
                       struct lladd_error *err)
 {
-    for (size_t i = 0; i < core->cat.n_all; i++) {
-        struct ll_name *n = core->cat.all[i];
+    for (size_t i = 0; i < core->cat.n_slab; i++) {
+        struct ll_name *n = &core->cat.slab[i];
         const struct lladd_object_class *c = n->kind == LL_NAME_CLASS ? n->desc : NULL;
         if (!c)
             continue;
@@ -211,10 +202,10 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
             who->page = LLADD_NO_PAGE;
         }
     }
-    for (size_t i = 0; i < core->cat.n_all; i++) {
-        struct ll_name *n = core->cat.all[i];
+    for (size_t i = 0; i < core->cat.n_slab; i++) {
+        struct ll_name *n = &core->cat.slab[i];
         const struct lladd_object_class *c = n->kind == LL_NAME_CLASS ? n->desc : NULL;
-        if (!c || !n->number || !c->durable_lsn)
+        if (!c || !lladd_atomic_load32(&n->number) || !c->durable_lsn)
             continue;
         lladd_lsn need = c->durable_lsn(c->ctx, core->db);
         if (need.v < low.v) {
@@ -259,18 +250,6 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
     }
     out->age_bytes = ll_log_tail(core->log).v - out->lsn.v;
     return 0;
-}
-
-/* Space for the next checkpoint; without it (disk full) the next one takes what it can get. */
-static void reserve_next(struct ll_core *core)
-{
-    struct lladd_error ignored = LLADD_ERROR_INIT;
-    uint64_t want = LL_CHECKPOINT_RESERVE + 160u * core->cat.n_numbers;
-    if (core->checkpoint_reserve >= want)
-        return;
-    uint64_t more = want - core->checkpoint_reserve;
-    if (ll_log_undo_reserve(core->log, more, &ignored) == 0)
-        core->checkpoint_reserve += more;
 }
 
 /* *start is A, where analysis begins. */
@@ -348,7 +327,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         return rc;
     lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
                                   : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
-    lladd_lsn start, redo, end;
+    lladd_lsn start = {0}, redo = {0}, end = {0};
     lladd_atomic_max64(&core->image_horizon, horizon.v);
     lladd_atomic_fence();
     rc = each_class(core, true, lladd_lsn_of(0), err);
@@ -383,8 +362,11 @@ int ll_checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
     struct lladd_error local = LLADD_ERROR_INIT;
     lladd_mutex_lock(&core->checkpointing);
     int rc = checkpoint(core, flush_all, err ? err : &local);
-    if (!rc || lladd_code_root(rc) == LLADD_ROOT_RETRY)
-        reserve_next(core);
+    if (!rc) {
+        /* For the next one. If the disk is full, whoever wants to write next is told. */
+        struct lladd_error ignored = LLADD_ERROR_INIT;
+        (void)ll_core_set_aside(core, &ignored);
+    }
     lladd_mutex_unlock(&core->checkpointing);
     if (!rc)
         ll_txns_drain(core);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int ll_core_poison(struct ll_core *core, const struct lladd_error *why)
 {
@@ -17,6 +18,7 @@ int ll_core_poison(struct ll_core *core, const struct lladd_error *why)
             core->poison.code = LLADD_UNDO_FAILED;
         }
         lladd_atomic_store32(&core->poisoned, 1);
+        lladd_atomic_store32(core->healthy, 0);
     }
     int code = core->poison.code;
     lladd_mutex_unlock(&core->poison_mutex);
@@ -32,6 +34,11 @@ int ll_core_poison_write(struct ll_core *core, struct lladd_error *why)
 
 int ll_core_check_slow(struct ll_core *core, struct lladd_error *err)
 {
+    if (core->pid != (uint64_t)getpid())
+        return ll_fail(err, LLADD_FORKED, "the handle belongs to the parent process %llu",
+                       (unsigned long long)core->pid);
+    if (!lladd_atomic_load32(&core->poisoned))
+        return 0;
     if (err)
         *err = core->poison;
     return core->poison.code;
@@ -59,6 +66,55 @@ int ll_core_mark_slow(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
+#define TXN_ROW 49u /* in checkpoint data */
+
+int ll_core_set_aside(struct ll_core *core, struct lladd_error *err)
+{
+    uint64_t want = LL_CHECKPOINT_RESERVE + lladd_atomic_load64(&core->cat.log_bytes) +
+                    TXN_ROW * lladd_atomic_load64(&core->txns.active);
+    uint64_t have = lladd_atomic_load64(&core->set_aside);
+    if (LL_LIKELY(have >= want))
+        return 0;
+    /* Two at a time set aside more than is needed; no harm. Some more, so as not to come here for
+     * every new transaction. */
+    uint64_t more = want - have + LL_CHECKPOINT_RESERVE / 8;
+    int rc = ll_log_undo_reserve(core->log, more, err);
+    if (!rc)
+        lladd_atomic_add64(&core->set_aside, more);
+    return rc;
+}
+
+static bool take_aside(struct ll_core *core, uint64_t bytes)
+{
+    uint64_t have = lladd_atomic_load64(&core->set_aside);
+    do {
+        if (have < bytes)
+            return false;
+    } while (!lladd_atomic_cas64(&core->set_aside, &have, have - bytes));
+    return true;
+}
+
+int ll_core_credit_aside(struct ll_core *core, struct ll_credit *credit, size_t bytes,
+                         struct lladd_error *err)
+{
+    if (!take_aside(core, bytes))
+        return ll_log_credit(core->log, credit, bytes, err);
+    int rc = ll_log_credit_reserved(core->log, credit, bytes, err);
+    if (rc)
+        lladd_atomic_add64(&core->set_aside, bytes);
+    else
+        ll_log_undo_release(core->log, bytes);
+    return rc;
+}
+
+/* Space for the record, and for the checkpoint that must be possible after it. */
+static int credit_and_aside(struct ll_core *core, struct ll_credit *credit, size_t bytes,
+                            struct lladd_error *err)
+{
+    int rc = ll_core_set_aside(core, err);
+    return rc ? rc : ll_log_credit(core->log, credit, bytes, err);
+}
+
 int ll_core_credit_slow(struct ll_core *core, struct ll_credit *credit, size_t bytes,
                         struct lladd_error *err)
 {
@@ -67,7 +123,7 @@ int ll_core_credit_slow(struct ll_core *core, struct ll_credit *credit, size_t b
         rc = ll_core_mark(core, err);
     if (rc)
         return rc;
-    rc = ll_log_credit(core->log, credit, bytes, err);
+    rc = credit_and_aside(core, credit, bytes, err);
     if (rc != LLADD_LOG_FULL || core->log_full_error)
         return rc;
     /* At the byte limit. A checkpoint in the caller is what frees log when anything can; if it does
@@ -77,7 +133,7 @@ int ll_core_credit_slow(struct ll_core *core, struct ll_credit *credit, size_t b
         int ckpt = ll_checkpoint(core, true, err);
         if (ckpt)
             return ckpt;
-        rc = ll_log_credit(core->log, credit, bytes, err);
+        rc = credit_and_aside(core, credit, bytes, err);
         if (rc != LLADD_LOG_FULL || ll_log_oldest(core->log).v == before.v)
             return rc;
     }

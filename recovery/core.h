@@ -38,7 +38,7 @@ enum ll_name_kind {
 /* One name of the database. Numbered names are logged; a registered one that was never used has
  * number 0. */
 struct ll_name {
-    uint32_t hash; /* of kind, name and version: what is compared first */
+    uint32_t hash; /* of kind and name: what is compared first */
     uint32_t version;
     uint32_t number; /* atomic: 0 until logged */
     uint8_t kind;
@@ -63,7 +63,11 @@ struct ll_catalogue {
     struct ll_name **numbers; /* by number - 1; replaced, never freed before close */
     uint32_t n_numbers, cap_numbers;
     void *retired;        /* chain of replaced `numbers` arrays */
-    struct ll_name *slab; /* the registered names, allocated together */
+    struct ll_name *slab; /* the registered names, allocated together; they never move */
+    size_t n_slab;
+    unsigned char *buf; /* the catalogue record of any registered name fits */
+    size_t buf_size;
+    uint64_t log_bytes; /* atomic: all catalogue records together take at most so much */
     struct lladd_mutex mutex;
 };
 
@@ -122,9 +126,9 @@ struct lladd_txn {
     uint64_t undo_spare;    /* reserved beyond that */
     unsigned char *scratch; /* a draft, and room behind it to build a page image; grows */
     size_t scratch_size;
-    unsigned char *undo_copy; /* logical undo bytes while compensate runs; sized when logged */
-    size_t undo_copy_size;
-    bool undo_copy_used;
+    /* A stack: undo bytes of the compensations that run. Sized when their records are logged. */
+    unsigned char *undo_copy;
+    size_t undo_copy_size, undo_copy_used;
     struct ll_name *counted; /* statistics gathered for one operation at a time */
     uint64_t counted_n, counted_bytes;
     struct ll_savepoint *savepoints;
@@ -233,6 +237,10 @@ struct ll_core {
     bool log_full_error;
     uint32_t marked;   /* atomic: the control block says "in use" */
     uint32_t poisoned; /* atomic */
+    /* What every call looks at, atomic: 1, until the handle is poisoned. The assembly puts the word
+     * where the kernel clears it in a forked child. */
+    uint32_t *healthy;
+    uint32_t healthy_word;
     uint64_t pid;
     struct lladd_mutex poison_mutex;
     struct lladd_error poison; /* first cause; under poison_mutex until poisoned is set */
@@ -247,8 +255,9 @@ struct ll_core {
     struct ll_snapshot *snapshots;
     size_t n_snapshots, cap_snapshots;
     struct lladd_mutex checkpointing;
-    uint64_t
-        checkpoint_reserve; /* log bytes set aside for the next checkpoint; under checkpointing */
+    /* Atomic: log bytes set aside for the next checkpoint, and for numbers that a rollback may have
+     * to give. */
+    uint64_t set_aside;
     uint64_t checkpoint_bytes;
     uint64_t last_checkpoint;     /* atomic: begin LSN of the last complete one */
     uint64_t checkpoints, images; /* relaxed */
@@ -268,11 +277,11 @@ struct ll_core {
 int ll_core_poison(struct ll_core *, const struct lladd_error *);
 /* The same for a write that failed for whatever reason: it is final, also on a full disk. */
 int ll_core_poison_write(struct ll_core *, struct lladd_error *why);
-/* 0, or the poison copied into *err. */
+/* 0, or the poison copied into *err, or LLADD_FORKED. */
 int ll_core_check_slow(struct ll_core *, struct lladd_error *);
 static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
 {
-    return LL_LIKELY(!lladd_atomic_load32(&core->poisoned)) ? 0 : ll_core_check_slow(core, err);
+    return LL_LIKELY(lladd_atomic_load32(core->healthy)) ? 0 : ll_core_check_slow(core, err);
 }
 /* The control block says "in use" before the first byte of log is written after a clean stop. */
 int ll_core_mark_slow(struct ll_core *, struct lladd_error *);
@@ -364,6 +373,10 @@ void ll_core_use_undo(struct lladd_txn *, uint64_t need);
 void ll_core_trim_undo(struct lladd_txn *);
 /* Memory for a draft and, behind it, a page image. */
 int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
+/* Memory for the undo bytes of a record while it is taken back. */
+int ll_core_want_copy(struct lladd_txn *, size_t undo_len);
+/* Room for some more top actions and savepoints than are open now. */
+int ll_core_want_nesting(struct lladd_txn *);
 /* Runs prepare into the transaction's scratch: check, OP-3. A page that will be formatted is not
  * looked at. */
 int ll_core_prepare(struct lladd_txn *, struct ll_name *op, struct lladd_view,
@@ -402,6 +415,8 @@ int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
  * ------------------------------------------------------------------------------------------- */
 
 int ll_txns_init(struct ll_core *);
+/* Makes the cursor for rollbacks without memory, if it is not there. */
+int ll_txns_spare(struct ll_core *, struct lladd_error *);
 void ll_txns_free(struct ll_core *);
 int ll_txn_new(struct ll_core *, struct lladd_txn **out, struct lladd_error *);
 /* Out of the table, into the free list; gives back credit and undo reserve. */
@@ -423,8 +438,13 @@ void ll_txns_drain(struct ll_core *);
 /* ---- checkpoint.c, restart.c, repair.c
  * ------------------------------------------------------------------ */
 
-/* Log space for the next checkpoint, so that close and the way out of a full log always have it. */
+/* Log space for the next checkpoint, so that close and the way out of a full log always have it;
+ * what the catalogue and the transactions take comes on top. */
 #define LL_CHECKPOINT_RESERVE 8192u
+/* Sets that aside, as far as it is not: no transaction begins to write without it. */
+int ll_core_set_aside(struct ll_core *, struct lladd_error *);
+/* Credit out of what was set aside, or, if that is not enough, like anybody's. */
+int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* flush_all: write back everything first (close, explicit checkpoints); else what is older than the
  * previous checkpoint. */
 int ll_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
@@ -445,8 +465,12 @@ int ll_restart(struct ll_core *, struct lladd_error *);
 
 /* Pages written in bulk: a record older than the page's fence is not for this life of it. */
 int ll_fence_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn, struct lladd_error *);
+/* The two halves of it, for who holds `misc`: what can fail, and what cannot. */
+int ll_fence_room(struct ll_core *, uint64_t first, uint64_t n, struct lladd_error *);
+void ll_fence_put(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn);
 lladd_lsn ll_fence_of(const struct ll_core *, uint64_t page); /* during redo: no mutex */
 lladd_lsn ll_fence_of_locked(struct ll_core *, uint64_t page);
+lladd_lsn ll_pin_get(struct ll_core *, const char *name); /* 0: there is none */
 int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, struct lladd_error *); /* 0: remove */
 /* Applies one record to a page in redo or repair: 0 applied, LLADD_EXISTS there already,
  * LLADD_NOT_FOUND the page has no base yet (skipped), or an error. */

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define PAGES_MAX (1ull << 48)
+
 static int want_fences(struct ll_core *core, size_t n)
 {
     if (n <= core->cap_fences)
@@ -30,37 +32,66 @@ static void insert(struct ll_core *core, size_t at, uint64_t first, uint64_t n, 
     core->n_fences++;
 }
 
-int ll_fence_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn,
-                 struct lladd_error *err)
+int ll_fence_room(struct ll_core *core, uint64_t first, uint64_t n, struct lladd_error *err)
 {
-    lladd_mutex_lock(&core->misc);
-    if (want_fences(core, core->n_fences + 2)) {
-        lladd_mutex_unlock(&core->misc);
-        return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a fence");
+    if (n == 0 || first >= PAGES_MAX || n > PAGES_MAX - first)
+        return ll_fail(err, LLADD_BAD_RECORD, "a fence of %llu pages from page %llu on",
+                       (unsigned long long)n, (unsigned long long)first);
+    size_t pieces = 0;
+    for (size_t i = 0; i < core->n_fences; i++) {
+        const struct ll_fence *f = &core->fences[i];
+        pieces += f->first < first + n && first < f->first + f->n;
     }
-    uint64_t end = first + n;
+    return want_fences(core, core->n_fences + pieces + 3)
+               ? ll_fail(err, LLADD_NO_MEMORY, "out of memory for a fence")
+               : 0;
+}
+
+/* Cuts the range out of older fences. */
+static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_lsn lsn)
+{
     size_t i = 0;
     while (i < core->n_fences) {
-        struct ll_fence *f = &core->fences[i];
-        uint64_t f_end = f->first + f->n;
-        if (f_end <= first || f->first >= end || f->lsn.v >= lsn.v) {
+        struct ll_fence *f = &core->fences[i], old = *f;
+        uint64_t old_end = old.first + old.n;
+        if (old_end <= first || old.first >= end || old.lsn.v >= lsn.v) {
             i++;
             continue;
         }
-        struct ll_fence old = *f;
         memmove(f, f + 1, (core->n_fences - i - 1) * sizeof *f);
         core->n_fences--;
         if (old.first < first)
             insert(core, i++, old.first, first - old.first, old.lsn);
-        if (f_end > end)
-            insert(core, i++, end, f_end - end, old.lsn);
+        if (old_end > end)
+            insert(core, i++, end, old_end - end, old.lsn);
     }
-    size_t at = 0;
-    while (at < core->n_fences && core->fences[at].first < first)
-        at++;
-    insert(core, at, first, n, lsn);
+}
+
+/* What newer fences cover stays theirs: analysis meets them in any order. */
+void ll_fence_put(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn)
+{
+    uint64_t end = first + n;
+    cut_older(core, first, end, lsn);
+    for (size_t i = 0; first < end; i++) {
+        bool last = i == core->n_fences || core->fences[i].first >= end;
+        uint64_t next = last ? end : core->fences[i].first;
+        if (!last && next + core->fences[i].n <= first)
+            continue;
+        if (next > first)
+            insert(core, i++, first, next - first, lsn);
+        first = last ? end : next + core->fences[i].n;
+    }
+}
+
+int ll_fence_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn,
+                 struct lladd_error *err)
+{
+    lladd_mutex_lock(&core->misc);
+    int rc = ll_fence_room(core, first, n, err);
+    if (!rc)
+        ll_fence_put(core, first, n, lsn);
     lladd_mutex_unlock(&core->misc);
-    return 0;
+    return rc;
 }
 
 /* During redo nobody changes the fences, so no mutex. */
@@ -83,6 +114,17 @@ lladd_lsn ll_fence_of_locked(struct ll_core *core, uint64_t page)
 {
     lladd_mutex_lock(&core->misc);
     lladd_lsn lsn = ll_fence_of(core, page);
+    lladd_mutex_unlock(&core->misc);
+    return lsn;
+}
+
+lladd_lsn ll_pin_get(struct ll_core *core, const char *name)
+{
+    lladd_lsn lsn = {0};
+    lladd_mutex_lock(&core->misc);
+    for (size_t i = 0; i < core->n_pins; i++)
+        if (strcmp(core->pins[i].name, name) == 0)
+            lsn = core->pins[i].lsn;
     lladd_mutex_unlock(&core->misc);
     return lsn;
 }

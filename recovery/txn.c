@@ -24,7 +24,29 @@ int ll_txns_init(struct ll_core *core)
     if (!rc)
         rc = lladd_mutex_init(&t->commit, LLADD_RANK_COMMIT, "commit order");
     if (!rc)
-        rc = lladd_mutex_init(&t->spare_mutex, LLADD_RANK_DATABASE + 50, "spare cursor");
+        rc = lladd_mutex_init(&t->spare_mutex, LLADD_RANK_LOG - 100, "spare cursor");
+    return rc;
+}
+
+/* Made when the first transaction writes, while there is memory. */
+int ll_txns_spare(struct ll_core *core, struct lladd_error *err)
+{
+    struct ll_txn_table *t = &core->txns;
+    int rc = 0;
+    lladd_mutex_lock(&t->spare_mutex);
+    if (!t->spare_cursor) {
+        struct ll_log_cursor *spare = NULL;
+        rc = ll_log_cursor_open(core->log, &spare);
+        if (!rc)
+            rc = ll_log_cursor_prepare(spare, ll_log_record_max(core->log));
+        if (rc) {
+            ll_log_cursor_close(spare);
+            rc = ll_fail(err, rc, "out of memory for rollbacks");
+        } else {
+            lladd_atomic_store_ptr(&t->spare_cursor, spare);
+        }
+    }
+    lladd_mutex_unlock(&t->spare_mutex);
     return rc;
 }
 
@@ -75,7 +97,7 @@ static void reset(struct lladd_txn *txn)
     txn->undo_used = txn->undo_spare = 0;
     txn->n_savepoints = txn->n_actions = txn->n_joined = 0;
     txn->next_id = 1;
-    txn->undo_copy_used = false;
+    txn->undo_copy_used = 0;
     txn->counted = NULL;
     txn->err.code = 0;
     txn->err.message[0] = 0;
@@ -106,7 +128,7 @@ int ll_txn_new(struct ll_core *core, struct lladd_txn **out, struct lladd_error 
     if (t->first)
         t->first->before = txn;
     t->first = txn;
-    t->active++;
+    lladd_atomic_store64_relaxed(&t->active, t->active + 1);
     t->begun++;
     lladd_mutex_unlock(&t->mutex);
     *out = txn;
@@ -145,7 +167,7 @@ void ll_txn_release(struct lladd_txn *txn)
     txn->magic = 0;
     txn->next = t->free;
     t->free = txn;
-    t->active--;
+    lladd_atomic_store64_relaxed(&t->active, t->active - 1);
     lladd_mutex_unlock(&t->mutex);
     ll_free(&core->env, prepared);
 }
@@ -299,15 +321,16 @@ lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *who)
         /* id is stored between reserve and publish; one that is not visible yet is younger than the
          * tail the caller read before. */
         uint64_t id = lladd_atomic_load64_relaxed(&txn->id.v);
-        if (id == 0 || id >= oldest || lladd_atomic_load32(&txn->state) == LL_TXN_ENDED)
+        uint32_t state = lladd_atomic_load32(&txn->state);
+        if (id == 0 || id >= oldest || state == LL_TXN_ENDED)
             continue;
         oldest = id;
         if (who) {
-            who->txn = txn->id;
-            who->kind =
-                lladd_atomic_load32(&txn->state) == LL_TXN_PREPARED ? "prepared" : "transaction";
+            bool prepared = state == LL_TXN_PREPARED;
+            who->txn = lladd_lsn_of(id);
+            who->kind = prepared ? "prepared" : "transaction";
             who->name[0] = 0;
-            if (txn->prepared)
+            if (prepared && txn->prepared)
                 memcpy(who->name, txn->prepared->owner, sizeof who->name);
         }
     }

@@ -101,20 +101,24 @@ static int run_compensate(struct lladd_txn *txn, const struct lladd_op *op, stru
     return rc;
 }
 
+static unsigned char *free_copy(struct lladd_txn *txn)
+{
+    return txn->undo_copy ? txn->undo_copy + txn->undo_copy_used : NULL;
+}
+
 static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec,
                         lladd_lsn undo_next)
 {
     const struct lladd_op *op = name->desc;
     struct ll_core *core = txn->core;
     struct ll_record undone = *rec; /* the spans die with the cursor's next read */
-    unsigned char *copy = txn->undo_copy;
-    bool own = txn->undo_copy_used || txn->undo_copy_size < rec->undo.len;
-    if (own)
-        copy = ll_alloc(&core->env, rec->undo.len ? rec->undo.len : 1);
-    if (!copy && rec->undo.len)
+    size_t len = rec->undo.len;
+    bool own = txn->undo_copy_size - txn->undo_copy_used < len;
+    unsigned char *copy = own ? ll_alloc(&core->env, len) : free_copy(txn);
+    if (!copy && len)
         return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for an undo");
-    if (rec->undo.len)
-        memcpy(copy, rec->undo.data, rec->undo.len);
+    if (len && copy != rec->undo.data)
+        memcpy(copy, rec->undo.data, len);
     undone.undo.data = copy;
     struct lladd_view nothing = {NULL, core->page_size, 0, {LLADD_NO_PAGE}};
     int rc = 0;
@@ -122,14 +126,12 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
         rc = ll_fail_lsn(&txn->err, LLADD_BAD_RECORD, rec->lsn,
                          "LSN %llu: undo bytes of \"%s\" make no sense",
                          (unsigned long long)rec->lsn.v, op->name);
-    if (!own)
-        txn->undo_copy_used = true;
+    txn->undo_copy_used += own ? 0 : len;
     if (!rc)
         rc = run_compensate(txn, op, undone.undo);
+    txn->undo_copy_used -= own ? 0 : len;
     if (own)
         ll_free(&core->env, copy);
-    else
-        txn->undo_copy_used = false;
     if (!rc)
         rc = step_credit(txn, ll_record_bound(0, 0));
     if (rc)
@@ -241,18 +243,22 @@ int ll_rollback_step(struct lladd_txn *txn, const struct ll_record *rec)
     return 0;
 }
 
-/* Rollback has to go on without memory: the one cursor that was made in time. */
-static int rollback_with_spare(struct lladd_txn *txn, lladd_lsn stop)
+/* Without memory a rollback goes on with the one cursor that was made in time. The step is taken
+ * without it: a compensation may wait for latches whose owners need it, too. */
+static int peek_with_spare(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *rec)
 {
     struct ll_txn_table *t = &txn->core->txns;
-    struct ll_record rec;
+    struct ll_log_cursor *own = txn->cursor;
     lladd_mutex_lock(&t->spare_mutex);
     txn->cursor = t->spare_cursor;
-    int rc;
-    while ((rc = ll_rollback_peek(txn, stop, &rec, &txn->err)) == 0 &&
-           (rc = ll_rollback_step(txn, &rec)) == 0) {
+    int rc = t->spare_cursor ? ll_rollback_peek(txn, stop, rec, &txn->err) : LLADD_NO_MEMORY;
+    txn->cursor = own;
+    if (!rc && txn->undo_copy_size - txn->undo_copy_used < rec->undo.len)
+        rc = ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for an undo");
+    if (!rc && rec->undo.len) {
+        memcpy(free_copy(txn), rec->undo.data, rec->undo.len);
+        rec->undo.data = free_copy(txn);
     }
-    txn->cursor = NULL;
     lladd_mutex_unlock(&t->spare_mutex);
     return rc;
 }
@@ -260,13 +266,14 @@ static int rollback_with_spare(struct lladd_txn *txn, lladd_lsn stop)
 int ll_rollback(struct lladd_txn *txn, lladd_lsn stop)
 {
     struct ll_record rec = {0};
-    int rc = cursor_for(txn);
-    if (rc == LLADD_NO_MEMORY && txn->core->txns.spare_cursor) {
-        rc = rollback_with_spare(txn, stop);
-    } else {
-        while (!rc && (rc = ll_rollback_peek(txn, stop, &rec, &txn->err)) == 0)
+    int rc;
+    do {
+        rc = ll_rollback_peek(txn, stop, &rec, &txn->err);
+        if (rc == LLADD_NO_MEMORY)
+            rc = peek_with_spare(txn, stop, &rec);
+        if (!rc)
             rc = ll_rollback_step(txn, &rec);
-    }
+    } while (!rc);
     ll_log_credit_trim(txn->core->log, &txn->credit);
     if (rc == LLADD_END)
         return 0;

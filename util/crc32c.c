@@ -107,6 +107,18 @@ HARDWARE static uint32_t hardware(uint32_t seed, const unsigned char *p, size_t 
     return ~(uint32_t)crc;
 }
 
+HARDWARE static uint32_t hardware_split(uint32_t seed, uint32_t word, uint64_t next,
+                                        const unsigned char *p, size_t n)
+{
+    uint64_t crc = _mm_crc32_u64(_mm_crc32_u32(~seed, word), next);
+    if (n >= 8 * LANES_FROM_WORDS)
+        return hardware(~(uint32_t)crc, p, n);
+    for (const unsigned char *end = p + n; p < end; p += 8)
+        crc = _mm_crc32_u64(crc, lladd_get64(p));
+    return ~(uint32_t)crc;
+}
+#define HAVE_SPLIT 1
+
 #elif defined(__aarch64__)
 #include <arm_acle.h>
 #include <sys/auxv.h>
@@ -148,6 +160,18 @@ static uint32_t hardware(uint32_t seed, const unsigned char *p, size_t n)
 uint32_t ll_crc32c(uint32_t seed, const void *p, size_t n)
 {
     return have_hardware() ? hardware(seed, p, n) : ll_crc32c_portable(seed, p, n);
+}
+
+uint32_t ll_crc32c_split(uint32_t seed, uint32_t word, uint64_t next, const void *p, size_t n)
+{
+#ifdef HAVE_SPLIT
+    if (have_hardware())
+        return hardware_split(seed, word, next, p, n);
+#endif
+    unsigned char head[12];
+    lladd_put32(head, word);
+    lladd_put64(head + 4, next);
+    return ll_crc32c(ll_crc32c(seed, head, sizeof head), p, n);
 }
 
 int ll_crc32c_is_hardware(void)

@@ -19,6 +19,8 @@ static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
 {
     struct rig_gate *g = ctx;
     __atomic_fetch_add(&g->forces, 1, __ATOMIC_RELAXED);
+    if (g->during)
+        g->during(g->arg);
     int rc = __atomic_load_n(&g->fails, __ATOMIC_ACQUIRE);
     if (rc != 0)
         return ll_fail_lsn(err, rc, lsn, "the log is told to fail");
@@ -170,7 +172,7 @@ uint64_t rig_budget(unsigned pages, uint32_t page_size)
 {
     struct ll_env env;
     struct lladd_device *dev;
-    struct rig_gate gate = {0, 0, 0, 0};
+    struct rig_gate gate = {.tail = 0};
     ll_env_init(&env, NULL, NULL, false);
     ck_assert_int_eq(lladd_device_memory(&dev), 0);
     struct ll_buffer_config cfg = {
@@ -215,7 +217,7 @@ void rig_init(struct rig *r, int kind, unsigned pages)
     checker_init(&r->checker, fault_device_dev(r->fault), &r->gate);
     bool heap = kind == RIG_HEAP || kind == RIG_HEAP_FILES;
     /* Where frames are charged by the page of the operating system, some more. */
-    enum { MORE = 10 * 8192 };
+    enum { MORE = 160 << 10 };
     r->cfg = (struct ll_buffer_config){
         .env = &r->env,
         .dev = &r->checker.dev,
@@ -376,7 +378,8 @@ uint64_t rig_stored(struct rig *r, uint64_t n)
     unsigned char *page = malloc(r->cfg.page_size);
     ck_assert_ptr_nonnull(page);
     rig_peek(r, n * r->cfg.page_size, page, r->cfg.page_size);
-    int rc = ll_page_verify(r->cfg.salt, lladd_page_of(n), page, r->cfg.page_size, "pages", &r->err);
+    int rc = ll_page_verify(r->cfg.salt, lladd_page_of(n), page, r->cfg.page_size, "pages",
+                            &r->err);
     ck_assert_msg(rc == 0, "%s", r->err.message);
     uint64_t value = rig_value(page, r->cfg.page_size);
     free(page);

@@ -11,8 +11,8 @@
  * that does not verify, a write to a page file that is no whole pages. rig_close() asserts that it
  * has nothing to report.
  *
- * A test page holds one number, in every word of its body, and an LSN that the rig's log "wrote". So
- * a torn or half-copied page shows.
+ * A test page holds one number, in every word of its body, and an LSN that the rig's log "wrote".
+ * So a torn or half-copied page shows.
  */
 #include <check.h>
 
@@ -30,6 +30,8 @@ struct rig_gate {
     uint64_t durable;
     uint64_t forces;
     int fails;        /* what force returns instead of working */
+    void (*during)(void *); /* called in force, with `arg`; nullable */
+    void *arg;
 };
 
 struct rig_checker {
@@ -62,8 +64,8 @@ struct rig {
     uint64_t poisoned;          /* calls of cfg.poisoned */
 };
 
-/* A new, empty page file, cached within a budget that is good for at least `pages` pages (exactly so
- * many in the heap). The test may change cfg between the two. */
+/* A new, empty page file, cached within a budget that is good for at least `pages` pages (exactly
+ * so many in the heap). The test may change cfg between the two. */
 void rig_init(struct rig *, int kind, unsigned pages);
 void rig_create(struct rig *);
 /* Both. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The double-write area (REC-3): a page that no image in the log protects is never torn, whenever the
- * power goes; an old copy never takes the place of a newer page; what is in the area is checked like
- * everything that is read; and writing through it needs no space.
+ * The double-write area (REC-3): a page that no image in the log protects is never torn, whenever
+ * the power goes; an old copy never takes the place of a newer page; what is in the area is checked
+ * like everything that is read; and writing through it needs no space.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -69,7 +69,11 @@ static void note_call(void *ctx, uint64_t number, unsigned kind, const char *nam
     struct trace *t = ctx;
     (void)number;
     bool area = strcmp(name, "dwb") == 0;
-    char c = kind == FAULT_PWRITEV ? (area ? 'w' : 'W') : kind == FAULT_SYNC ? (area ? 's' : 'S') : 0;
+    char c = 0;
+    if (kind == FAULT_PWRITEV)
+        c = area ? 'w' : 'W';
+    else if (kind == FAULT_SYNC)
+        c = area ? 's' : 'S';
     if (c && t->n < sizeof t->calls - 1)
         t->calls[t->n++] = c;
 }
@@ -240,7 +244,8 @@ END_TEST
 
 /* ---- old copies ---- */
 
-/* Puts a sound copy of the page, as a batch cut off before its end would have left it, in the area. */
+/* Puts a sound copy of the page, as a batch cut off before its end would have left it, in the
+ * area. */
 static void leave_copy(struct rig *r, uint64_t n, uint64_t value, uint32_t salt, uint32_t version,
                        uint32_t count)
 {
@@ -406,6 +411,57 @@ START_TEST(any_bit_of_the_header)
 }
 END_TEST
 
+/* The area ends in the middle of the copy, or cannot be read. */
+START_TEST(copies_that_are_not_there)
+{
+    struct rig r;
+    uint64_t restored;
+    open_rig(&r, _i);
+    rig_put(&r, 0, 1);
+    rig_flush(&r);
+    rig_poke(&r, 512, "torn", 4);
+    leave_copy(&r, 0, 9, RIG_SALT, 1, 1);
+    for (uint64_t n = 1; n <= 3; n++) { /* header, page, copy */
+        rig_reopen(&r);
+        fault_device_fail(r.fault, n, FAULT_PREAD, EIO, false);
+        ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), LLADD_READ_FAILED);
+        ck_assert_uint_eq(restored, 0);
+        ck_assert_uint_eq(fault_device_fired(r.fault), 1);
+    }
+    struct lladd_file *file;
+    ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);
+    ck_assert_int_eq(r.base->ops->truncate(r.base, file, RIG_PAGE + 100), 0);
+    ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
+    rig_reopen(&r);
+    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+    ck_assert_uint_eq(restored, 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* What tools see of it. */
+START_TEST(looking_into_an_area)
+{
+    struct rig r;
+    struct lladd_error err;
+    unsigned char header[RIG_PAGE];
+    uint32_t count;
+    open_rig(&r, _i);
+    area_io(&r, false, 0, header, RIG_PAGE);
+    ck_assert_int_eq(ll_dwb_look(header, RIG_PAGE, RIG_SALT, &count, &err), LLADD_END);
+    leave_copy(&r, 77, 9, RIG_SALT, 1, 1);
+    area_io(&r, false, 0, header, RIG_PAGE);
+    ck_assert_int_eq(ll_dwb_look(header, RIG_PAGE, RIG_SALT, &count, &err), 0);
+    ck_assert_uint_eq(count, 1);
+    ck_assert_uint_eq(ll_dwb_page(header, 0).v, 77);
+    ck_assert_int_eq(ll_dwb_look(header, RIG_PAGE, 1, &count, &err), LLADD_FOREIGN_FILE);
+    ck_assert_uint_eq(count, 0);
+    header[100] ^= 1;
+    ck_assert_int_eq(ll_dwb_look(header, RIG_PAGE, RIG_SALT, &count, &err), LLADD_CORRUPT_PAGE);
+    rig_close(&r);
+}
+END_TEST
+
 START_TEST(create_refuses_what_exists)
 {
     struct rig r;
@@ -437,6 +493,8 @@ int main(void)
     tcase_add_loop_test(t, a_copy_must_be_the_one_meant, 0, RIG_KINDS);
     tcase_add_loop_test(t, an_area_that_is_wrong, 0, RIG_KINDS);
     tcase_add_loop_test(t, any_bit_of_the_header, 0, RIG_HEAP_FILES);
+    tcase_add_loop_test(t, copies_that_are_not_there, 0, RIG_KINDS);
+    tcase_add_loop_test(t, looking_into_an_area, 0, RIG_KINDS);
     tcase_add_loop_test(t, create_refuses_what_exists, 0, RIG_KINDS);
     suite_add_tcase(s, t);
     t = tcase_create("in memory");

@@ -2,8 +2,9 @@
 /*
  * Failure as a parameter: one workload that uses everything the buffer manager has, with its n-th
  * device call or n-th allocation failing, for every n, once and for ever. The answer is a clean
- * error, nothing leaks, a call that fails for want of memory has changed nothing and can be repeated,
- * and what was flushed is there when the file is opened again. In memory, with both providers.
+ * error, nothing leaks, a call that fails for want of memory has changed nothing and can be
+ * repeated, and what was flushed is there when the file is opened again. In memory, with both
+ * providers.
  */
 #include "rig.h"
 
@@ -182,7 +183,8 @@ static void begin(struct work *w, struct rig *r, int kind)
     r->cfg.dwb_name = "dwb";
 }
 
-/* With everything in order again, each page has what it was last known to have, or something newer. */
+/* With everything in order again, each page has what it was last known to have, or something
+ * newer. */
 static void look_back(struct work *w)
 {
     struct rig *r = w->r;
@@ -238,8 +240,8 @@ START_TEST(every_device_call_fails)
 }
 END_TEST
 
-/* The lights go out instead. Whether a page is torn is not our business here (that is what images in
- * the log are for), so only what went through the double-write area is looked at. */
+/* The lights go out instead. Whether a page is torn is not our business here (that is what images
+ * in the log are for), so only what went through the double-write area is looked at. */
 START_TEST(the_power_goes_at_every_call)
 {
     bool crashed = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The page file and what goes past the cache: the file grows, at once in name and later in fact, or
- * ahead so that later writes need no space; pages can be dropped, all or none; extents are written and
- * read in bulk; pages that will be wanted are asked for.
+ * ahead so that later writes need no space; pages can be dropped, all or none; extents are written
+ * and read in bulk; pages that will be wanted are asked for.
  */
 #include "rig.h"
 #include "support/fixtures.h"

@@ -66,11 +66,11 @@ START_TEST(every_page_size)
         struct rig r;
         rig_init(&r, _i, PAGES);
         r.cfg.page_size = r.checker.page_size = size;
-        r.cfg.budget = 20 * (uint64_t)size + (64 << 10);
+        r.cfg.budget = 20 * (uint64_t)size + (256 << 10);
         rig_create(&r);
-        for (uint64_t n = 0; n < 60; n++)
+        for (uint64_t n = 0; n < 120; n++)
             rig_put(&r, n, n + 1);
-        for (uint64_t n = 0; n < 60; n++)
+        for (uint64_t n = 0; n < 120; n++)
             ck_assert_uint_eq(rig_get(&r, n), n + 1);
         rig_close(&r);
     }
@@ -195,26 +195,26 @@ END_TEST
 START_TEST(all_frames_held)
 {
     struct rig r;
-    struct ll_frame *held[4 * PAGES];
+    struct ll_frame *held[12 * PAGES];
     rig_open(&r, _i, PAGES);
-    for (uint64_t n = 0; n < 4 * PAGES; n++)
+    for (uint64_t n = 0; n < 12 * PAGES; n++)
         rig_put(&r, n, n);
     unsigned count = 0;
-    while (count < 4 * PAGES && ll_buffer_fix(r.b, lladd_page_of(count), LL_FIX_SHARED,
+    while (count < 12 * PAGES && ll_buffer_fix(r.b, lladd_page_of(count), LL_FIX_SHARED,
                                               &held[count], &r.err) == 0)
         count++;
     ck_assert_uint_ge(count, PAGES);
-    ck_assert_uint_lt(count, 4 * PAGES);
+    ck_assert_uint_lt(count, 12 * PAGES);
     ck_assert_int_eq(r.err.code, LLADD_NO_FRAME);
-    ck_assert_int_eq(rig_try(&r, 4 * PAGES, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_NO_FRAME);
-    ck_assert_uint_eq(ll_buffer_page_count(r.b), 4 * PAGES); /* nothing has changed */
+    ck_assert_int_eq(rig_try(&r, 12 * PAGES, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_NO_FRAME);
+    ck_assert_uint_eq(ll_buffer_page_count(r.b), 12 * PAGES); /* nothing has changed */
     ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), 0);      /* hits go on */
 
     rig_unfix(&r, held[--count], LL_FIX_SHARED);
-    ck_assert_int_eq(rig_try(&r, 4 * PAGES - 1, LL_FIX_SHARED), 0);
+    ck_assert_int_eq(rig_try(&r, 12 * PAGES - 1, LL_FIX_SHARED), 0);
     while (count > 0)
         rig_unfix(&r, held[--count], LL_FIX_SHARED);
-    for (uint64_t n = 0; n < 4 * PAGES; n++)
+    for (uint64_t n = 0; n < 12 * PAGES; n++)
         ck_assert_uint_eq(rig_get(&r, n), n);
     rig_close(&r);
 }
@@ -237,11 +237,11 @@ START_TEST(eviction_can_be_forbidden)
 {
     struct rig r;
     rig_open(&r, _i, PAGES);
-    for (uint64_t n = 0; n < 3 * PAGES; n++)
+    for (uint64_t n = 0; n < 12 * PAGES; n++)
         rig_put(&r, n, n);
     test_world_fail_at(&r.world, "buffer.evict", 1, EAGAIN);
     int rc = 0;
-    for (uint64_t n = 0; n < 3 * PAGES && rc == 0; n++)
+    for (uint64_t n = 0; n < 12 * PAGES && rc == 0; n++)
         rc = rig_try(&r, n, LL_FIX_SHARED);
     ck_assert_int_eq(rc, LLADD_NO_FRAME);
     rig_close(&r);
@@ -363,27 +363,27 @@ START_TEST(callbacks_come_in_pairs)
     r.cfg.loaded = count_loaded;
     r.cfg.evicted = count_evicted;
     rig_create(&r);
-    for (uint64_t n = 0; n < 3 * PAGES; n++)
+    for (uint64_t n = 0; n < 12 * PAGES; n++)
         rig_put(&r, n, n);
     ck_assert_uint_eq(seen.loaded, 0); /* they were fresh */
     uint64_t fresh = seen.evicted;
-    for (uint64_t n = 0; n < 3 * PAGES; n++)
+    for (uint64_t n = 0; n < 12 * PAGES; n++)
         (void)rig_get(&r, n);
     ck_assert_uint_ge(seen.loaded, PAGES);
     ck_assert_uint_gt(seen.evicted, fresh);
 
     seen.loaded_rc = LLADD_WRONG_TYPE;
     int rc = 0;
-    for (uint64_t n = 0; n < 3 * PAGES && rc == 0; n++)
+    for (uint64_t n = 0; n < 12 * PAGES && rc == 0; n++)
         rc = rig_try(&r, n, LL_FIX_SHARED);
     ck_assert_int_eq(rc, LLADD_WRONG_TYPE);
     ck_assert_str_eq(r.err.message, "not this one");
     seen.loaded_rc = 0;
-    for (uint64_t n = 0; n < 3 * PAGES; n++)
+    for (uint64_t n = 0; n < 12 * PAGES; n++)
         ck_assert_uint_eq(rig_get(&r, n), n);
     /* A page that is made fresh loses what its type had of it. */
     uint64_t before = seen.evicted;
-    ck_assert_int_eq(rig_try(&r, 3 * PAGES - 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), 0);
+    ck_assert_int_eq(rig_try(&r, 12 * PAGES - 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), 0);
     ck_assert_uint_eq(seen.evicted, before + 1);
     rig_close(&r); /* what close does not tell, the leak checker does */
 }

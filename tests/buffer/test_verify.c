@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Nobody sees a page from the disk that is not the page he asked for (BUF-2): not one with a flipped
- * bit, not a torn one, not another page or another database's page; but a page of zeros is one that
- * was never formatted. What cannot be verified is repaired, or named.
+ * Nobody sees a page from the disk that is not the page he asked for (BUF-2): not one with a
+ * flipped bit, not a torn one, not another page or another database's page; but a page of zeros is
+ * one that was never formatted. What cannot be verified is repaired, or named.
  */
 #include "rig.h"
 #include "support/fixtures.h"

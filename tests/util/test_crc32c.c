@@ -7,6 +7,8 @@
 #include "support/fixtures.h"
 #include "util/crc32c.h"
 
+#include <lladd/bytes.h>
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +114,18 @@ START_TEST(goes_on_from_another)
 }
 END_TEST
 
+/* A word and eight bytes that stand elsewhere count as if they stood before the rest. */
+START_TEST(split_is_the_same)
+{
+    unsigned char data[12 + 1024];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)(i * 7 + i / 251);
+    for (size_t n = 0; n <= 1024; n += 8)
+        ck_assert_uint_eq(ll_crc32c_split(99, lladd_get32(data), lladd_get64(data + 4), data + 12, n),
+                          ll_crc32c_portable(99, data, 12 + n));
+}
+END_TEST
+
 START_TEST(every_bit_counts)
 {
     unsigned char data[256];
@@ -146,6 +160,7 @@ int main(void)
     tcase_add_test(tc, every_length_and_alignment);
     tcase_add_test(tc, long_lengths);
     tcase_add_test(tc, goes_on_from_another);
+    tcase_add_test(tc, split_is_the_same);
     tcase_add_test(tc, every_bit_counts);
 #if defined(__x86_64__)
     tcase_add_test(tc, instructions_are_used);

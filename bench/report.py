@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Turns the benches' JSON lines (standard input) into the table of docs/benchmarks.md.
+
+    for b in build/bench/bench-*; do $b; done | bench/report.py
+"""
+import json
+import sys
+
+
+def number(value):
+    if value >= 1e6:
+        return f"{value / 1e6:.2f} M"
+    if value >= 1e4:
+        return f"{value / 1e3:.1f} k"
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+def met(median, target):
+    """Whether a target such as '<= 80' or '>= 10000000' is met; None if it says nothing."""
+    words = (target or "").split()
+    if len(words) == 1:
+        words = ["=", words[0]]
+    if len(words) != 2:
+        return None
+    bound = float(words[1])
+    return {"<=": median <= bound, "<": median < bound, ">=": median >= bound,
+            "=": abs(median - bound) < 0.01}.get(words[0])
+
+
+def main():
+    print("| bench | case | median | spread | unit | target | limit here | |")
+    print("| --- | --- | ---: | --- | --- | --- | --- | --- |")
+    for line in sys.stdin:
+        if not line.startswith("{"):
+            continue
+        row = json.loads(line)
+        verdict = {True: "met", False: "**missed**", None: ""}[met(row["median"],
+                                                                    row.get("target"))]
+        target = row.get("target", "")
+        words = target.split()
+        if len(words) == 2:
+            target = f"{words[0]} {number(float(words[1]))}"
+        spread = f"{number(row['min'])} to {number(row['max'])}"
+        print(f"| {row['bench']} | {row['case']} | {number(row['median'])} | {spread} | "
+              f"{row['unit']} | {target} | {row.get('limit', '')} | {verdict} |")
+
+
+if __name__ == "__main__":
+    main()

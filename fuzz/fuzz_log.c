@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The log reader on hostile files. The input is a first byte of flags and then either changes to a good
+ * log of two segments, four bytes each (segment and offset, two bytes; what to do; value), or bytes
+ * that take the place of its first segment. As a checksum would keep every change out, the flags say
+ * whether headers and records get new ones afterwards.
+ *
+ * The log is then read for inspection, from the beginning and across whatever is damaged, and opened,
+ * scanned, started and appended to as recovery would. Nothing may crash, hang or read what is not there;
+ * what open accepts must be usable.
+ */
+#include "io/io.h"
+#include "log/log.h"
+#include "log/log_format.h"
+#include "util/crc32c.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+    SEGMENT = 4096,
+    SEGMENTS = 2,
+    FIX_HEADERS = 1,
+    FIX_RECORDS = 2,
+    WHOLE_FILE = 4,
+    CLEAN = 8,
+    WATERMARK = 16
+};
+
+static const unsigned char uuid[16] = "a fuzzed log";
+
+#define MUST(call) \
+    do { \
+        if (call) \
+            abort(); \
+    } while (0)
+
+static void configure(struct ll_log_config *c, const struct ll_env *env, struct lladd_device *dev)
+{
+    memset(c, 0, sizeof *c);
+    c->env = env;
+    c->dev = dev;
+    memcpy(c->uuid, uuid, sizeof uuid);
+    c->incarnation = 1;
+    c->segment_min = SEGMENT;
+    c->segment_max = SEGMENT;
+    c->ring_bytes = 16384;
+}
+
+static lladd_lsn append(struct ll_log *log, unsigned kind, size_t len)
+{
+    static const unsigned char bytes[2048] = {1, 2, 3};
+    struct ll_credit credit = {0};
+    struct ll_record rec = {.kind = (uint8_t)kind, .page = 3, .redo = {bytes, len}};
+    if (kind == LL_REC_CLR)
+        rec.undo_next.v = 8;
+    MUST(ll_log_credit(log, &credit, ll_record_bound(len, 0), NULL));
+    ll_log_reserve(log, &credit, &rec, true);
+    ll_log_publish(log, &rec);
+    ll_log_credit_return(log, &credit);
+    return rec.lsn;
+}
+
+/* Records of several lengths, some of which span blocks; a seal after every third. */
+static void build(const struct ll_log_config *cfg, lladd_lsn *end)
+{
+    struct ll_log *log;
+    lladd_lsn lsn = {0};
+    MUST(ll_log_create(cfg, &log, NULL));
+    for (unsigned i = 0; lsn.v < 6500; i++) {
+        lsn = append(log, 1 + i % (LL_REC_KINDS - 1), i % 7 == 6 ? 1500 : i * 37 % 300);
+        if (i % 3 == 2)
+            MUST(ll_log_force(log, lsn, NULL));
+    }
+    MUST(ll_log_finish(log, end, NULL));
+    ll_log_close(log);
+}
+
+/* ---- changing the files ---------------------------------------------------------------------------- */
+
+static void name_of(unsigned segment, char name[32])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t first = LL_LOG_FIRST_LSN + segment * (SEGMENT - LL_LOG_BLOCK_HEADER);
+    strcpy(name, "log/0000000000000000.seg");
+    for (unsigned i = 0; i < 16; i++)
+        name[4 + i] = digits[first >> (60 - 4 * i) & 15];
+}
+
+static void load(struct lladd_device *dev, unsigned char files[SEGMENTS][SEGMENT], int writing)
+{
+    for (unsigned i = 0; i < SEGMENTS; i++) {
+        char name[32];
+        struct lladd_file *file;
+        name_of(i, name);
+        MUST(ll_io_open(dev, name, 0, &file));
+        if (writing)
+            MUST(ll_io_pwrite(dev, file, files[i], SEGMENT, 0));
+        else
+            MUST(ll_io_read_full(dev, file, files[i], SEGMENT, 0));
+        MUST(ll_io_close(dev, file));
+    }
+}
+
+static void change(unsigned char files[SEGMENTS][SEGMENT], const uint8_t *data, size_t size)
+{
+    for (; size >= 4; data += 4, size -= 4) {
+        unsigned at = data[0] | (unsigned)data[1] << 8;
+        unsigned char *byte = &files[at >> 12 & 1][at & 4095];
+        switch (data[2] & 3) {
+        case 0:
+            *byte = data[3];
+            break;
+        case 1:
+            *byte ^= data[3];
+            break;
+        case 2: /* a run of zeros */
+            memset(byte, 0, data[3] < SEGMENT - (at & 4095) ? data[3] : 1);
+            break;
+        default: /* eight bytes from elsewhere: records at wrong places */
+            if ((at & 4095) <= SEGMENT - 8)
+                memmove(byte, &files[0][8 * data[3]], 8);
+            break;
+        }
+    }
+}
+
+static void fix_headers(unsigned char files[SEGMENTS][SEGMENT])
+{
+    for (unsigned i = 0; i < SEGMENTS; i++)
+        lladd_put32(files[i], ll_crc32c(0, files[i] + 4, LL_LOG_BLOCK_HEADER - 4));
+}
+
+/* New checksums for what says it is a record, as far as their lengths lead. */
+static void fix_records(unsigned char files[SEGMENTS][SEGMENT])
+{
+    enum { ROOM = SEGMENT - LL_LOG_BLOCK_HEADER };
+    static unsigned char all[SEGMENTS * ROOM];
+    for (unsigned i = 0; i < SEGMENTS; i++)
+        memcpy(all + i * ROOM, files[i] + LL_LOG_BLOCK_HEADER, ROOM);
+    uint32_t salt = ll_record_salt(uuid, 1);
+    for (size_t at = 0; at + LL_RECORD_NARROW <= sizeof all;) {
+        size_t size = lladd_get32(all + at + 4) & 0xffffff;
+        if (size < LL_RECORD_NARROW || size > sizeof all - at || size % 8 != 0)
+            break;
+        lladd_put32(all + at, ll_crc32c(salt, all + at + 4, size - 4));
+        at += size;
+    }
+    for (unsigned i = 0; i < SEGMENTS; i++)
+        memcpy(files[i] + LL_LOG_BLOCK_HEADER, all + i * ROOM, ROOM);
+}
+
+/* ---- reading them ------------------------------------------------------------------------------------ */
+
+/* Touches what a record points to. */
+static unsigned touch(const struct ll_record *rec)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < rec->redo.len; i++)
+        sum += ((const unsigned char *)rec->redo.data)[i];
+    for (size_t i = 0; i < rec->undo.len; i++)
+        sum += ((const unsigned char *)rec->undo.data)[i];
+    return sum + (ll_record_kind_name(rec->kind)[0] == 'n');
+}
+
+static int visit(void *ctx, const struct ll_record *rec, struct lladd_error *err)
+{
+    uint64_t *last = ctx;
+    (void)err;
+    if (rec->lsn.v <= *last || touch(rec) == 0xffffffff)
+        abort();
+    *last = rec->lsn.v;
+    return 0;
+}
+
+static void inspect(struct ll_log_config cfg, const struct ll_log_start *start)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    struct ll_log *log;
+    uint64_t last = 0;
+    cfg.read_only = true;
+    if (ll_log_open(&cfg, start, &log, &err))
+        return;
+    MUST(ll_log_cursor_open(log, &c));
+    int rc = ll_log_cursor_seek(c, ll_log_oldest(log), &rec, &err);
+    for (unsigned damaged = 0; damaged < 50;) {
+        if (rc == 0) {
+            MUST(visit(&last, &rec, NULL));
+            rc = ll_log_cursor_next(c, &rec, &err);
+        } else if (rc == LLADD_END) {
+            break;
+        } else {
+            damaged++;
+            rc = ll_log_cursor_seek(c, lladd_lsn_of((err.lsn.v > last ? err.lsn.v : last) + 8), &rec,
+                                    &err);
+        }
+    }
+    ll_log_cursor_close(c);
+    ll_log_close(log);
+}
+
+static void recover(struct ll_log_config cfg, const struct ll_log_start *start)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct ll_log_start again = *start;
+    struct ll_log *log;
+    uint64_t last = 0;
+    cfg.incarnation = 2;
+    if (ll_log_open(&cfg, start, &log, &err))
+        return;
+    int rc = ll_log_scan(log, visit, &last, &err);
+    if (!rc)
+        rc = ll_log_start(log, &err);
+    if (rc) {
+        ll_log_close(log);
+        return;
+    }
+    lladd_lsn lsn = append(log, LL_REC_NOTE, 100), end;
+    if (lsn.v <= last)
+        abort();
+    MUST(ll_log_force(log, lsn, NULL));
+    MUST(ll_log_finish(log, &end, NULL));
+    ll_log_close(log);
+    again.clean = false;
+    again.watermark = end;
+    last = 0;
+    MUST(ll_log_open(&cfg, &again, &log, NULL));
+    MUST(ll_log_scan(log, visit, &last, NULL));
+    if (last < lsn.v)
+        abort();
+    ll_log_close(log);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static unsigned char files[SEGMENTS][SEGMENT];
+    struct lladd_device *dev;
+    struct ll_log_config cfg;
+    struct ll_log_start start = {.from = {LL_LOG_FIRST_LSN}};
+    struct ll_record rec;
+    struct ll_env env;
+    lladd_lsn end;
+    if (size == 0)
+        return 0;
+    unsigned flags = *data++;
+    size--;
+
+    /* A record by itself, at the LSN that it says. */
+    uint64_t lsn = size >= 16 ? lladd_get64(data + 8) : 0;
+    if (ll_record_decode(data, size, lladd_lsn_of(lsn), ll_record_salt(uuid, 1), &rec, NULL) == 0 &&
+        touch(&rec) == 0xffffffff)
+        abort();
+
+    ll_env_init(&env, NULL, NULL, false);
+    MUST(lladd_device_memory(&dev));
+    configure(&cfg, &env, dev);
+    build(&cfg, &end);
+    load(dev, files, 0);
+    if (flags & WHOLE_FILE)
+        memcpy(files[0], data, size < SEGMENT ? size : SEGMENT);
+    else
+        change(files, data, size);
+    if (flags & FIX_RECORDS)
+        fix_records(files);
+    if (flags & FIX_HEADERS)
+        fix_headers(files);
+    load(dev, files, 1);
+    if (flags & CLEAN) {
+        start.clean = true;
+        start.end = end;
+    }
+    if (flags & WATERMARK)
+        start.watermark.v = lladd_get16(files[0] + 100);
+    inspect(cfg, &start);
+    recover(cfg, &start);
+    lladd_device_close(dev);
+    return 0;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A buffer manager over a hostile page file. The input is four bytes of choices, up to 255 bytes
+ * that go into the header of the double-write area, and then the contents of the page file; what is
+ * short is filled with zeros.
+ *
+ * Nothing may crash, or read or write what is not there. A page is handed out only if it is a page
+ * of zeros or has the right number and checksum; what is handed out for redo in spite of that is
+ * zeros; what is refused is refused with a data error. After all pages were changed and flushed
+ * every one verifies.
+ */
+#include "buffer/buffer.h"
+#include "io/io.h"
+#include "util/crc32c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { PAGE = 4096, PAGES_MAX = 6, SALT = 7, DWB_PAGES = 16 };
+enum { FIX_PAGES = 1, FIX_AREA = 2, RESERVED = 4, SHORTER = 8 };
+
+#define MUST(condition) \
+    do { \
+        if (!(condition)) \
+            abort(); \
+    } while (0)
+
+static lladd_lsn gate_durable(void *ctx)
+{
+    (void)ctx;
+    return lladd_lsn_of(UINT64_MAX);
+}
+
+static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
+{
+    (void)ctx, (void)lsn, (void)err;
+    return 0;
+}
+
+static void store(struct lladd_device *dev, const char *name, const unsigned char *bytes, size_t n)
+{
+    struct lladd_file *file;
+    MUST(dev->ops->open(dev, name, LLADD_OPEN_CREATE, &file) == 0);
+    MUST(ll_io_pwrite(dev, file, bytes, n, 0) == 0);
+    MUST(ll_io_close(dev, file) == 0);
+}
+
+static void load(struct lladd_device *dev, uint64_t page, unsigned char *bytes)
+{
+    struct lladd_file *file;
+    MUST(dev->ops->open(dev, "pages", LLADD_OPEN_READ_ONLY, &file) == 0);
+    int64_t got = ll_io_pread(dev, file, bytes, PAGE, page * PAGE);
+    MUST(got >= 0);
+    memset(bytes + got, 0, PAGE - (size_t)got);
+    MUST(ll_io_close(dev, file) == 0);
+}
+
+/* The same decision as the library's, made differently. */
+static bool is_sound(uint64_t n, const unsigned char *bytes)
+{
+    unsigned char identity[12];
+    bool zeros = true;
+    for (unsigned i = 0; i < PAGE; i++)
+        zeros = zeros && bytes[i] == 0;
+    lladd_put32(identity, SALT);
+    lladd_put64(identity + 4, n);
+    uint32_t crc = ll_crc32c_portable(ll_crc32c_portable(0, identity, 12), bytes + 4, PAGE - 4);
+    return zeros || (crc == lladd_get32(bytes) && lladd_get64(bytes + 24) == n);
+}
+
+static void make_area(struct lladd_device *dev, const uint8_t *data, size_t size, bool fix)
+{
+    static unsigned char area[(DWB_PAGES + 1) * PAGE];
+    memset(area, 0, sizeof area);
+    memcpy(area, data, size);
+    if (fix) { /* so that what the header says is believed */
+        memcpy(area, "LLADDdwb", 8);
+        lladd_put32(area + 8, 1);
+        lladd_put32(area + 12, SALT);
+        lladd_put32(area + 16, PAGE);
+        area[21] = area[22] = area[23] = 0;
+        for (uint64_t i = 0; i < DWB_PAGES; i++) {
+            unsigned char *copy = area + (i + 1) * PAGE;
+            unsigned char *entry = area + 24 + i * 12;
+            lladd_put64(copy + 8, 5);
+            lladd_put64(copy + 24, lladd_get64(entry));
+            lladd_put32(copy, ll_page_crc(SALT, ll_dwb_page(area, (uint32_t)i), copy, PAGE));
+            if (i % 2 == 0)
+                lladd_put32(entry + 8, lladd_get32(copy));
+        }
+        lladd_put32(area + PAGE - 4, ll_crc32c(0, area, PAGE - 4));
+    }
+    store(dev, "dwb", area, sizeof area);
+}
+
+static void make_pages(struct lladd_device *dev, const uint8_t *data, size_t size, unsigned flags)
+{
+    static unsigned char pages[PAGES_MAX * PAGE];
+    size = size < sizeof pages ? size : sizeof pages;
+    memset(pages, 0, sizeof pages);
+    memcpy(pages, data, size);
+    for (uint64_t n = 0; (flags & FIX_PAGES) && n < PAGES_MAX; n += 2) {
+        unsigned char *page = pages + n * PAGE;
+        lladd_put64(page + 24, n);
+        lladd_put32(page, ll_page_crc(SALT, lladd_page_of(n), page, PAGE));
+    }
+    store(dev, "pages", pages, flags & SHORTER ? size : sizeof pages);
+}
+
+static void read_all(struct ll_buffer *b, struct lladd_device *dev)
+{
+    unsigned char stored[PAGE], bulk[PAGE];
+    for (uint64_t n = 0; n < ll_buffer_page_count(b); n++) {
+        struct lladd_error err = LLADD_ERROR_INIT;
+        struct ll_frame *f;
+        load(dev, n, stored);
+        int rc = ll_buffer_fix(b, lladd_page_of(n), LL_FIX_SHARED, &f, &err);
+        MUST((rc == 0) == is_sound(n, stored));
+        MUST(rc == ll_buffer_bulk_read(b, lladd_page_of(n), 1, bulk, true, NULL));
+        if (rc == 0) {
+            MUST(memcmp(f->page.bytes, stored, PAGE) == 0 && memcmp(bulk, stored, PAGE) == 0);
+            ll_buffer_unfix(b, f, LL_FIX_SHARED);
+        } else {
+            MUST(rc == LLADD_CORRUPT_PAGE && err.page.v == n && err.message[0]);
+        }
+    }
+}
+
+/* Redo: every page can be had; what does not verify, as zeros. */
+static void change_all(struct ll_buffer *b, struct lladd_device *dev, uint8_t dice)
+{
+    unsigned char stored[PAGE];
+    uint64_t count = ll_buffer_page_count(b);
+    for (uint64_t n = 0; n < count + 1; n++) {
+        struct ll_frame *f;
+        unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO;
+        load(dev, n, stored);
+        bool sound = is_sound(n, stored);
+        MUST(ll_buffer_fix(b, lladd_page_of(n), how, &f, NULL) == 0);
+        MUST(((f->flags & LL_FRAME_BASELESS) == 0) == sound);
+        for (unsigned i = 0; !sound && i < PAGE; i++)
+            MUST(f->page.bytes[i] == 0);
+        ll_buffer_dirty(b, f, lladd_lsn_of(n + 1));
+        f->page.bytes[LLADD_PAGE_HEADER + dice % 32] ^= dice;
+        ll_page_set_lsn(f->page.bytes, lladd_lsn_of(n + 1));
+        f->flags = (dice >> (n % 8)) & 1 ? LL_FRAME_DWB : 0;
+        ll_buffer_unfix(b, f, how);
+    }
+}
+
+static void check_all(struct ll_buffer *b, struct lladd_device *dev)
+{
+    unsigned char stored[PAGE];
+    for (uint64_t n = 0; n < ll_buffer_page_count(b); n++) {
+        load(dev, n, stored);
+        MUST(is_sound(n, stored));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 4)
+        return 0;
+    unsigned flags = data[0];
+    uint8_t dice = data[1];
+    size_t header = data[2] < size - 4 ? data[2] : size - 4;
+    struct lladd_device *dev;
+    struct ll_env env;
+    struct ll_buffer *b;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    MUST(lladd_device_memory(&dev) == 0);
+    ll_env_init(&env, NULL, NULL, false);
+    make_area(dev, data + 4, header, flags & FIX_AREA);
+    make_pages(dev, data + 4 + header, size - 4 - header, flags);
+
+    struct ll_buffer_config cfg = {
+        .env = &env,
+        .dev = dev,
+        .name = "pages",
+        .dwb_name = "dwb",
+        .page_size = PAGE,
+        .budget = flags & RESERVED ? 1 << 20 : 8 * PAGE + 16384,
+        .salt = SALT,
+        .frames = flags & RESERVED ? LL_FRAMES_RESERVED : LL_FRAMES_HEAP,
+        .gate = {NULL, gate_durable, gate_force},
+    };
+    MUST(ll_buffer_open(&cfg, &b, &err) == 0);
+    uint64_t restored;
+    int rc = ll_buffer_dwb_restore(b, &restored, &err);
+    MUST(rc == 0 || (err.code == rc && err.message[0] &&
+                     (rc == LLADD_FOREIGN_FILE || rc == LLADD_NEWER_FORMAT ||
+                      rc == LLADD_CORRUPT_PAGE)));
+    read_all(b, dev);
+    MUST(ll_buffer_drop(b, lladd_page_of(0), UINT64_MAX) == 0);
+    if (rc == 0 && ll_buffer_page_count(b) <= 2 * PAGES_MAX) {
+        change_all(b, dev, dice);
+        lladd_lsn all = lladd_lsn_of(UINT64_MAX);
+        MUST(ll_buffer_flush(b, all, all, &err) == 0);
+        check_all(b, dev);
+    }
+    ll_buffer_close(b);
+    lladd_device_close(dev);
+    return 0;
+}

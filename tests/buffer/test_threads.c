@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Many threads: latches exclude, nobody who needs no I/O waits for it (BUF-3), pages are read once
+ * however many want them, and a crowd that changes, reads, evicts, flushes and drops at the same
+ * time leaves every page as its last change left it. Threads are stopped at named points, not by
+ * waiting. With both frame providers (_i), in memory; meant for the thread sanitizer as well.
+ */
+#include <lladd/sync.h>
+
+#include "buffer/latch.h"
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { PAGES = 16 };
+
+/* Threads must not assert; they count what is wrong. */
+static void wrong(uint64_t *count, bool is)
+{
+    if (is)
+        __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+}
+
+/* One call in a thread of its own. */
+struct call {
+    struct rig *r;
+    struct lladd_thread thread;
+    int (*fn)(struct call *);
+    uint64_t page;
+    unsigned how;
+    int rc;
+    uint32_t done;
+    struct lladd_error err;
+};
+
+static void *run_call(void *arg)
+{
+    struct call *c = arg;
+    c->rc = c->fn(c);
+    lladd_atomic_store32(&c->done, 1);
+    return NULL;
+}
+
+static void start(struct call *c, struct rig *r, int (*fn)(struct call *), uint64_t page,
+                  unsigned how)
+{
+    memset(c, 0, sizeof *c);
+    c->r = r;
+    c->fn = fn;
+    c->page = page;
+    c->how = how;
+    ck_assert_int_eq(lladd_thread_start(&c->thread, run_call, c), 0);
+}
+
+static int finish(struct call *c)
+{
+    lladd_thread_join(&c->thread);
+    return c->rc;
+}
+
+static int call_fix(struct call *c)
+{
+    struct ll_frame *f;
+    int rc = ll_buffer_fix(c->r->b, lladd_page_of(c->page), c->how, &f, &c->err);
+    if (rc == 0)
+        ll_buffer_unfix(c->r->b, f, c->how & LL_FIX_EXCLUSIVE);
+    return rc;
+}
+
+static int call_flush(struct call *c)
+{
+    lladd_lsn all = lladd_lsn_of(UINT64_MAX);
+    return ll_buffer_flush(c->r->b, all, all, &c->err);
+}
+
+static int call_drop(struct call *c)
+{
+    return ll_buffer_drop(c->r->b, lladd_page_of(c->page), 1);
+}
+
+/* ---- nobody waits for what he does not need ---- */
+
+START_TEST(a_page_is_read_once)
+{
+    enum { THREADS = 4 };
+    struct rig r;
+    struct call c[THREADS];
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 5);
+    rig_put(&r, 1, 6);
+    rig_flush(&r);
+    rig_reopen(&r);
+    (void)rig_get(&r, 1);
+    test_world_stop_at(&r.world, "buffer.load");
+    for (unsigned i = 0; i < THREADS; i++)
+        start(&c[i], &r, call_fix, 0, i & 1 ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED);
+    ck_assert(test_world_await(&r.world, "buffer.load", 1));
+    /* While that read is under way others hit, and change, what is there. */
+    ck_assert_uint_eq(rig_get(&r, 1), 6);
+    rig_put(&r, 1, 7);
+    rig_put(&r, 2, 8);
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), LLADD_BUSY);
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), LLADD_BUSY);
+    ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), 1), LLADD_BUSY);
+    test_world_release(&r.world, "buffer.load");
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert_int_eq(finish(&c[i]), 0);
+    ck_assert_uint_eq(rig_stats(&r).reads, 2);
+    rig_close(&r);
+}
+END_TEST
+
+/* If the read fails each of those who wanted the page tries himself. */
+START_TEST(a_read_that_fails_is_not_shared)
+{
+    struct rig r;
+    struct call a, b;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 5);
+    rig_flush(&r);
+    rig_reopen(&r);
+    fault_device_fail(r.fault, 1, FAULT_PREAD, EIO, false);
+    test_world_stop_at(&r.world, "buffer.load");
+    start(&a, &r, call_fix, 0, LL_FIX_SHARED);
+    ck_assert(test_world_await(&r.world, "buffer.load", 1));
+    start(&b, &r, call_fix, 0, LL_FIX_SHARED);
+    test_world_release(&r.world, "buffer.load");
+    int rc = finish(&a), other = finish(&b);
+    ck_assert(rc == LLADD_READ_FAILED || other == LLADD_READ_FAILED);
+    ck_assert(rc == 0 || other == 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* A page whose copy is being written is like any other: it is read, changed, dirtied once more; and
+ * it is written once more, with its newest contents, after that. */
+START_TEST(changing_a_page_that_is_being_written)
+{
+    struct rig r;
+    struct call c;
+    struct rig_dirty d;
+    rig_open(&r, _i, PAGES);
+    uint64_t first = rig_put(&r, 0, 1);
+    test_world_stop_at(&r.world, "buffer.write.before");
+    start(&c, &r, call_flush, 0, 0);
+    ck_assert(test_world_await(&r.world, "buffer.write.before", 1));
+    ck_assert_uint_eq(rig_get(&r, 0), 1);
+    uint64_t second = rig_put(&r, 0, 2);
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 2);
+    ck_assert_uint_eq(d.at[0].rec, second);
+    ck_assert_uint_eq(d.at[1].rec, first);
+    test_world_release(&r.world, "buffer.write.before");
+    ck_assert_int_eq(finish(&c), 0);
+    ck_assert_uint_eq(rig_stored(&r, 0), 1); /* the change came after the flush began */
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 1);
+    ck_assert_uint_eq(d.at[0].rec, second);
+    rig_flush(&r);
+    ck_assert_uint_eq(rig_stored(&r, 0), 2);
+    rig_close(&r);
+}
+END_TEST
+
+/* Two flushes: the second needs a page whose copy the first is writing, and waits for that. */
+START_TEST(a_page_is_not_written_twice_at_once)
+{
+    struct rig r;
+    struct call a, b;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 1);
+    test_world_stop_at(&r.world, "buffer.write.before");
+    start(&a, &r, call_flush, 0, 0);
+    ck_assert(test_world_await(&r.world, "buffer.write.before", 1));
+    rig_put(&r, 0, 2);
+    start(&b, &r, call_flush, 0, 0);
+    test_world_release(&r.world, "buffer.write.before");
+    ck_assert_int_eq(finish(&a), 0);
+    ck_assert_int_eq(finish(&b), 0);
+    ck_assert_uint_eq(rig_stored(&r, 0), 2);
+    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(hits_go_on_during_a_sync)
+{
+    struct rig r;
+    struct call c;
+    struct rig_dirty d;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 1);
+    test_world_stop_at(&r.world, "buffer.sync.before");
+    start(&c, &r, call_flush, 0, 0);
+    ck_assert(test_world_await(&r.world, "buffer.sync.before", 1));
+    rig_put(&r, 0, 2);
+    rig_put(&r, 1, 3);
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 3); /* two changes, and a copy not known to be durable */
+    test_world_release(&r.world, "buffer.sync.before");
+    ck_assert_int_eq(finish(&c), 0);
+    rig_dirty(&r, &d);
+    ck_assert_uint_eq(d.n, 2);
+    rig_close(&r);
+}
+END_TEST
+
+/* What is written while a sync runs is not covered by it. */
+START_TEST(a_sync_covers_what_was_written_before)
+{
+    struct rig r;
+    struct call c;
+    rig_open(&r, _i, PAGES);
+    uint64_t far = 100;
+    rig_put(&r, 0, 1);
+    test_world_stop_at(&r.world, "buffer.sync.before");
+    start(&c, &r, call_flush, 0, 0);
+    ck_assert(test_world_await(&r.world, "buffer.sync.before", 1));
+    uint64_t rec = rig_put(&r, far, 1);
+    for (uint64_t n = 1; rig_stats(&r).in_flight < 3; n++) /* until eviction has written some */
+        rig_put(&r, far + n, n);
+    test_world_release(&r.world, "buffer.sync.before");
+    ck_assert_int_eq(finish(&c), 0);
+    ck_assert_uint_ge(rig_stats(&r).in_flight, 2);
+    lladd_lsn min, base;
+    ll_buffer_dirty_min(r.b, &min, &base);
+    ck_assert_uint_eq(min.v, rec);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- waiting for what will come ---- */
+
+/* All frames are held but one, and that is being written: this is no reason to say NO_FRAME. */
+START_TEST(room_that_is_about_to_be)
+{
+    struct rig r;
+    struct call writer, wanting;
+    struct ll_frame *held[8 * PAGES];
+    unsigned n = 0;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 1);
+    while (rig_try(&r, 1000 + n, LL_FIX_EXCLUSIVE | LL_FIX_FRESH) == 0 &&
+           rig_stats(&r).evictions == 0) {
+        held[n] = rig_fix(&r, 1000 + n, LL_FIX_SHARED);
+        n++;
+    }
+    ck_assert_uint_ge(n, PAGES - 1);
+    (void)rig_get(&r, 0); /* page 0 may have been what was evicted */
+    rig_put(&r, 0, 2);
+    test_world_stop_at(&r.world, "buffer.write.before");
+    start(&writer, &r, call_flush, 0, 0);
+    ck_assert(test_world_await(&r.world, "buffer.write.before", 1));
+    start(&wanting, &r, call_fix, 5000, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
+    test_world_release(&r.world, "buffer.write.before");
+    ck_assert_int_eq(finish(&writer), 0);
+    ck_assert_int_eq(finish(&wanting), 0);
+    while (n > 0)
+        rig_unfix(&r, held[--n], LL_FIX_SHARED);
+    ck_assert_uint_eq(rig_get(&r, 0), 2);
+    rig_close(&r);
+}
+END_TEST
+
+/* The same, and the write fails: who waits for the room is told. */
+START_TEST(room_that_will_never_be)
+{
+    struct rig r;
+    struct call writer, wanting;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 1);
+    test_world_stop_at(&r.world, "buffer.write.before");
+    start(&writer, &r, call_flush, 0, 0);
+    ck_assert(test_world_await(&r.world, "buffer.write.before", 1));
+    rig_put(&r, 0, 2);
+    start(&wanting, &r, call_flush, 0, 0); /* waits for the copy to be written */
+    fault_device_fail(r.fault, 1, FAULT_PWRITEV, EIO, true);
+    test_world_release(&r.world, "buffer.write.before");
+    ck_assert_int_eq(finish(&writer), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(finish(&wanting), LLADD_WRITE_FAILED);
+    ck_assert_uint_eq(r.poisoned, 1);
+    rig_close(&r);
+}
+END_TEST
+
+/* A flush waits for a page that is held, with nothing in its hands. */
+START_TEST(flush_waits_for_a_held_page)
+{
+    struct rig r;
+    struct call c;
+    rig_open(&r, _i, PAGES);
+    for (uint64_t n = 0; n < 4; n++)
+        rig_put(&r, n, 1);
+    struct ll_frame *f = rig_fix(&r, 1, LL_FIX_EXCLUSIVE);
+    start(&c, &r, call_flush, 0, 0);
+    while (rig_stats(&r).pages_written == 0)
+        lladd_yield();
+    ck_assert_uint_eq(lladd_atomic_load32(&c.done), 0);
+    for (uint64_t n = 2; n < 4; n++) /* the others can be changed all the while */
+        rig_put(&r, n, 2);
+    rig_change(&r, f, 3);
+    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    ck_assert_int_eq(finish(&c), 0);
+    ck_assert_uint_eq(rig_stored(&r, 0), 1);
+    ck_assert_uint_eq(rig_stored(&r, 1), 3);
+    rig_close(&r);
+}
+END_TEST
+
+/* Who holds the page that a flush waits for may need room that only writing makes. */
+START_TEST(needing_room_while_a_flush_waits)
+{
+    struct rig r;
+    struct call c;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 1);
+    rig_put(&r, 1, 1);
+    struct ll_frame *f = rig_fix(&r, 1, LL_FIX_EXCLUSIVE);
+    start(&c, &r, call_flush, 0, 0);
+    while (rig_stats(&r).pages_written == 0)
+        lladd_yield();
+    for (uint64_t n = 10; n < 10 + 10 * PAGES; n++)
+        rig_put(&r, n, n);
+    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    ck_assert_int_eq(finish(&c), 0);
+    for (uint64_t n = 10; n < 10 + 10 * PAGES; n++)
+        ck_assert_uint_eq(rig_get(&r, n), n);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(drop_waits_for_a_copy_under_way)
+{
+    struct rig r;
+    struct call writer, dropper;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 1);
+    test_world_stop_at(&r.world, "buffer.write.before");
+    start(&writer, &r, call_flush, 0, 0);
+    ck_assert(test_world_await(&r.world, "buffer.write.before", 1));
+    start(&dropper, &r, call_drop, 0, 0);
+    lladd_yield();
+    ck_assert_uint_eq(lladd_atomic_load32(&dropper.done), 0);
+    test_world_release(&r.world, "buffer.write.before");
+    ck_assert_int_eq(finish(&writer), 0);
+    ck_assert_int_eq(finish(&dropper), 0);
+    ck_assert_uint_eq(rig_stats(&r).frames_used, 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* A reader may come back to a page it holds, though a writer waits for it. */
+START_TEST(readers_pass_a_waiting_writer_in_the_end)
+{
+    struct rig r;
+    struct call c;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 1);
+    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED);
+    start(&c, &r, call_fix, 0, LL_FIX_EXCLUSIVE);
+    while (!(lladd_atomic_load64(&f->latch) & LATCH_WRITER_WAITS))
+        lladd_yield();
+    struct ll_frame *again = rig_fix(&r, 0, LL_FIX_SHARED);
+    rig_unfix(&r, again, LL_FIX_SHARED);
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), 0);
+    ck_assert_uint_eq(lladd_atomic_load32(&c.done), 0);
+    rig_unfix(&r, f, LL_FIX_SHARED);
+    ck_assert_int_eq(finish(&c), 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- crowds ---- */
+
+enum { CROWD = 4 };
+
+struct member {
+    struct rig *r;
+    struct lladd_thread thread;
+    uint64_t seed, rounds, wrong;
+};
+
+struct crowd {
+    struct member m[CROWD];
+};
+
+static void run_crowd(struct crowd *c, struct rig *r, void *(*fn)(void *), uint64_t rounds)
+{
+    memset(c, 0, sizeof *c);
+    for (unsigned i = 0; i < CROWD; i++) {
+        c->m[i] = (struct member){.r = r, .seed = i + 1, .rounds = rounds};
+        ck_assert_int_eq(lladd_thread_start(&c->m[i].thread, fn, &c->m[i]), 0);
+    }
+    for (unsigned i = 0; i < CROWD; i++)
+        lladd_thread_join(&c->m[i].thread);
+    for (unsigned i = 0; i < CROWD; i++)
+        ck_assert_uint_eq(c->m[i].wrong, 0);
+}
+
+/* Plain words in one page, counted up exclusively and read shared: the latch is all that keeps them
+ * equal, and nobody is left asleep. */
+static void *count_up(void *arg)
+{
+    struct member *m = arg;
+    for (uint64_t i = 0; i < m->rounds; i++) {
+        struct ll_frame *f;
+        unsigned how = (i + m->seed) % 3 ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED;
+        int rc = ll_buffer_fix(m->r->b, lladd_page_of(0), how, &f, NULL);
+        wrong(&m->wrong, rc != 0);
+        if (rc != 0)
+            break;
+        unsigned char *p = f->page.bytes;
+        uint64_t value = lladd_get64(p + 64);
+        wrong(&m->wrong, value != lladd_get64(p + 2048) || value != lladd_get64(p + 4088));
+        if (how == LL_FIX_EXCLUSIVE) {
+            lladd_put64(p + 64, value + 1);
+            lladd_put64(p + 2048, value + 1);
+            lladd_put64(p + 4088, value + 1);
+        }
+        ll_buffer_unfix(m->r->b, f, how);
+    }
+    return NULL;
+}
+
+START_TEST(latches_exclude)
+{
+    enum { ROUNDS = 3 * 4000 };
+    struct rig r;
+    struct crowd c;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 0);
+    run_crowd(&c, &r, count_up, ROUNDS);
+    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED);
+    ck_assert_uint_eq(lladd_get64(f->page.bytes + 64), CROWD * (ROUNDS / 3) * 2);
+    rig_unfix(&r, f, LL_FIX_SHARED);
+    rig_close(&r);
+}
+END_TEST
+
+/* The model: what each page was last set to. Changed with the page latched exclusively. */
+enum { ALL = 8 * PAGES, LOST = 8 };
+static uint64_t model[ALL];
+
+static void change_or_look(struct member *m, uint64_t n, bool change)
+{
+    struct ll_frame *f;
+    unsigned how = change ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED;
+    int rc = ll_buffer_fix(m->r->b, lladd_page_of(n), how, &f, NULL);
+    wrong(&m->wrong, rc != 0);
+    if (rc != 0)
+        return;
+    wrong(&m->wrong, f->page.number.v != n);
+    wrong(&m->wrong, !rig_is_whole(f->page.bytes, RIG_PAGE));
+    /* The last few pages are dropped now and then and may be older than the model says. */
+    uint64_t value = lladd_get64(f->page.bytes + LLADD_PAGE_HEADER);
+    uint64_t expected = __atomic_load_n(&model[n], __ATOMIC_RELAXED);
+    wrong(&m->wrong, n < ALL - LOST ? value != expected : value > expected);
+    if (change) {
+        __atomic_store_n(&model[n], expected + 1, __ATOMIC_RELAXED);
+        rig_change(m->r, f, expected + 1);
+        f->flags = seeded_next(&m->seed) % 16 == 0 ? LL_FRAME_DWB : 0;
+    }
+    ll_buffer_unfix(m->r->b, f, how);
+}
+
+static void *mill_about(void *arg)
+{
+    struct member *m = arg;
+    struct ll_buffer *b = m->r->b;
+    for (uint64_t i = 0; i < m->rounds; i++) {
+        uint64_t dice = seeded_next(&m->seed);
+        /* Half of the time in a quarter of the pages, so that there are hits and contention. */
+        uint64_t n = (dice >> 32) % (dice & 1 ? ALL : ALL / 4);
+        unsigned what = (unsigned)(dice >> 8) % 256;
+        lladd_lsn rec, base, some = lladd_lsn_of(lladd_atomic_load64(&m->r->gate.durable));
+        bool more;
+        if (what < 250) {
+            change_or_look(m, n, what < 120);
+        } else if (what == 250) {
+            wrong(&m->wrong, ll_buffer_flush(b, some, lladd_lsn_of(0), NULL) != 0);
+        } else if (what == 251) {
+            ll_buffer_dirty_min(b, &rec, &base);
+            wrong(&m->wrong, base.v > rec.v);
+        } else if (what == 252) {
+            wrong(&m->wrong, ll_buffer_step(b, &more, NULL) != 0);
+        } else if (what == 253) {
+            int rc = ll_buffer_drop(b, lladd_page_of(ALL - LOST), LOST);
+            wrong(&m->wrong, rc != 0 && rc != LLADD_BUSY);
+        } else if (what == 254) {
+            wrong(&m->wrong, ll_buffer_sync(b, NULL) != 0);
+        } else {
+            struct ll_buffer_stats s;
+            ll_buffer_stats(b, &s);
+            wrong(&m->wrong, s.frames_used > s.frames);
+        }
+    }
+    return NULL;
+}
+
+START_TEST(everything_at_once)
+{
+    struct rig r;
+    struct crowd c;
+    rig_init(&r, _i % 2, PAGES);
+    r.env.threads = _i >= 2; /* with a background writer */
+    r.cfg.dwb_name = "dwb";
+    rig_create(&r);
+    memset(model, 0, sizeof model);
+    for (uint64_t n = 0; n < ALL; n++)
+        rig_put(&r, n, 0);
+    ck_assert_int_eq(ll_buffer_start(r.b, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_start(r.b, &r.err), 0); /* once is enough */
+    run_crowd(&c, &r, mill_about, 6000);
+    rig_flush(&r);
+    struct ll_buffer_stats s = rig_stats(&r);
+    ck_assert_uint_eq(s.dirty, 0);
+    ck_assert_uint_eq(s.in_flight, 0);
+    ck_assert_uint_gt(s.evictions, 1000);
+    for (uint64_t n = 0; n < ALL - LOST; n++) {
+        ck_assert_uint_eq(rig_stored(&r, n), model[n]);
+        ck_assert_uint_eq(rig_get(&r, n), model[n]);
+    }
+    rig_close(&r);
+}
+END_TEST
+
+/* Each thread holds one page at a time, in a cache with exactly as many frames as there are
+ * threads: nobody must ever hear that there is no frame. */
+static void *hold_one(void *arg)
+{
+    struct member *m = arg;
+    for (uint64_t i = 0; i < m->rounds; i++)
+        change_or_look(m, seeded_next(&m->seed) % (ALL - LOST), i % 2);
+    return NULL;
+}
+
+START_TEST(as_many_frames_as_threads)
+{
+    struct rig r;
+    struct crowd c;
+    rig_open(&r, _i, CROWD);
+    memset(model, 0, sizeof model);
+    for (uint64_t n = 0; n < ALL; n++)
+        rig_put(&r, n, 0);
+    run_crowd(&c, &r, hold_one, 3000);
+    rig_close(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("buffer: threads");
+    TCase *t = tcase_create("both providers");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, a_page_is_read_once, 0, 2);
+    tcase_add_loop_test(t, a_read_that_fails_is_not_shared, 0, 2);
+    tcase_add_loop_test(t, changing_a_page_that_is_being_written, 0, 2);
+    tcase_add_loop_test(t, a_page_is_not_written_twice_at_once, 0, 2);
+    tcase_add_loop_test(t, hits_go_on_during_a_sync, 0, 2);
+    tcase_add_loop_test(t, a_sync_covers_what_was_written_before, 0, 2);
+    tcase_add_loop_test(t, room_that_is_about_to_be, 0, 2);
+    tcase_add_loop_test(t, room_that_will_never_be, 0, 2);
+    tcase_add_loop_test(t, flush_waits_for_a_held_page, 0, 2);
+    tcase_add_loop_test(t, needing_room_while_a_flush_waits, 0, 2);
+    tcase_add_loop_test(t, drop_waits_for_a_copy_under_way, 0, 2);
+    tcase_add_loop_test(t, readers_pass_a_waiting_writer_in_the_end, 0, 2);
+    tcase_add_loop_test(t, latches_exclude, 0, 2);
+    tcase_add_loop_test(t, everything_at_once, 0, 4);
+    tcase_add_loop_test(t, as_many_frames_as_threads, 0, 2);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See rig.h. */
+#include "rig.h"
+
+#include "support/fixtures.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct fault_crash fault_power = {FAULT_POWER, 0, false};
+const struct fault_crash fault_kill = {FAULT_KILL, 0, false};
+
+void rig_init(struct rig *r, unsigned kind)
+{
+    memset(r, 0, sizeof *r);
+    r->kind = kind;
+    if (kind & RIG_FILES) {
+        r->dir = temp_dir_new();
+    } else {
+        ck_assert_int_eq(lladd_device_memory(&r->base), 0);
+        r->fd = fault_device_new(r->base);
+    }
+    fault_alloc_init(&r->mem);
+    test_world_init(&r->world, 7);
+    r->options = (struct lladd_options)LLADD_OPTIONS_INIT;
+    r->options.device = r->fd ? fault_device_dev(r->fd) : NULL;
+    r->options.allocator = &r->mem.mem;
+    r->options.world = &r->world.world;
+    r->options.flags = kind & RIG_THREADS ? 0 : LLADD_OPT_NO_THREADS;
+    r->options.frames = kind & RIG_RESERVED ? LLADD_FRAMES_RESERVED : LLADD_FRAMES_HEAP;
+    r->options.cache_bytes = 1u << 20;
+    r->options.log_ring_bytes = 64u << 10;
+    r->options.log_segment_min = 16u << 10;
+    r->options.log_segment_max = 64u << 10;
+    ck_assert_int_eq(lladd_register_extension(&r->options, &test_extension, &r->err), 0);
+}
+
+void rig_free(struct rig *r)
+{
+    if (r->db)
+        rig_close(r);
+    lladd_options_release(&r->options);
+    if (r->fd) {
+        ck_assert_uint_eq(fault_device_open_files(r->fd), 0);
+        fault_device_free(r->fd);
+        lladd_device_close(r->base);
+    }
+    ck_assert_uint_eq(fault_alloc_live(&r->mem), 0);
+    test_world_free(&r->world);
+    temp_dir_remove(r->dir);
+    free(r->transcript);
+    r->transcript = NULL;
+}
+
+static void add_line(void *ctx, const char *line)
+{
+    struct rig *r = ctx;
+    size_t len = strlen(line);
+    if (r->transcript_len + len + 2 > r->transcript_cap) {
+        r->transcript_cap = 2 * (r->transcript_len + len + 2);
+        r->transcript = realloc(r->transcript, r->transcript_cap);
+        ck_assert_ptr_nonnull(r->transcript);
+    }
+    memcpy(r->transcript + r->transcript_len, line, len);
+    r->transcript_len += len;
+    memcpy(r->transcript + r->transcript_len++, "\n", 2);
+}
+
+void rig_want_transcript(struct rig *r)
+{
+    r->options.transcript = add_line;
+    r->options.callback_ctx = r;
+}
+
+int rig_try_open(struct rig *r)
+{
+    ck_assert_ptr_null(r->db);
+    r->transcript_len = 0;
+    if (r->transcript)
+        r->transcript[0] = 0;
+    r->err = (struct lladd_error)LLADD_ERROR_INIT;
+    int rc = lladd_open(r->dir, &r->options, &r->db, &r->err);
+    if (rc) {
+        ck_assert_ptr_null(r->db);
+        ck_assert_int_eq(r->err.code, rc);
+        ck_assert_str_ne(r->err.message, "");
+        ck_assert_ptr_nonnull(r->err.source);
+        return rc;
+    }
+    r->ids = test_ids_of(r->db);
+    return 0;
+}
+
+void rig_open(struct rig *r)
+{
+    ok_db(r, rig_try_open(r));
+}
+
+void rig_close(struct rig *r)
+{
+    struct lladd_db *db = r->db;
+    r->db = NULL;
+    done(lladd_close(db));
+}
+
+void rig_crash(struct rig *r, const struct fault_crash *how)
+{
+    struct lladd_db *db = r->db;
+    r->db = NULL;
+    lladd_kill(db);
+    if (r->fd)
+        fault_device_power_cycle(r->fd, how);
+}
+
+void rig_reopen(struct rig *r)
+{
+    rig_close(r);
+    rig_open(r);
+}
+
+struct lladd_txn *rig_begin_with(struct rig *r, const struct lladd_txn_options *o)
+{
+    struct lladd_txn *txn = NULL;
+    ok_db(r, lladd_begin(r->db, o, &txn, &r->err));
+    return txn;
+}
+
+struct lladd_txn *rig_begin(struct rig *r)
+{
+    return rig_begin_with(r, NULL);
+}
+
+void rig_pages(struct rig *r, lladd_pageno *out, size_t n)
+{
+    struct lladd_txn *txn = rig_begin(r);
+    for (size_t i = 0; i < n; i++) {
+        ok(txn, lladd_page_alloc(txn, &out[i]));
+        ok(txn, cells_format(txn, out[i]));
+    }
+    done(lladd_commit(txn));
+}
+
+lladd_pageno rig_page(struct rig *r)
+{
+    lladd_pageno page;
+    rig_pages(r, &page, 1);
+    return page;
+}
+
+void rig_set(struct rig *r, struct cell c, uint64_t value)
+{
+    struct lladd_txn *txn = rig_begin(r);
+    ok(txn, cell_put(txn, c, value));
+    done(lladd_commit(txn));
+}
+
+void rig_expect(struct rig *r, struct cell c, uint64_t value)
+{
+    ck_assert_uint_eq(cell_get(r->db, c), value);
+}
+
+struct lladd_stats rig_stats(struct rig *r)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    ck_assert_int_eq(lladd_stats(r->db, &s), 0);
+    return s;
+}
+
+/* The device below whatever the database uses; RIG_FILES gets one of its own. */
+static struct lladd_device *device_of(struct rig *r, struct lladd_device **own)
+{
+    *own = NULL;
+    if (r->base)
+        return r->base;
+    ck_assert_int_eq(lladd_device_posix(r->dir, false, own, NULL), 0);
+    return *own;
+}
+
+unsigned char *rig_file(struct rig *r, const char *name, size_t *len)
+{
+    struct lladd_device *own, *dev = device_of(r, &own);
+    struct lladd_file *f;
+    unsigned char *bytes = NULL;
+    uint64_t size = 0;
+    int rc = dev->ops->open(dev, name, LLADD_OPEN_READ_ONLY, &f);
+    if (rc == 0) {
+        ck_assert_int_eq(dev->ops->size(dev, f, &size), 0);
+        bytes = malloc(size + 1);
+        ck_assert_ptr_nonnull(bytes);
+        ck_assert_int_eq(dev->ops->pread(dev, f, bytes, size, 0), (int64_t)size);
+        ck_assert_int_eq(dev->ops->close(dev, f), 0);
+    }
+    lladd_device_close(own);
+    *len = size;
+    return bytes;
+}
+
+void rig_file_write(struct rig *r, const char *name, const void *bytes, size_t len, uint64_t off)
+{
+    struct lladd_device *own, *dev = device_of(r, &own);
+    struct lladd_file *f;
+    struct lladd_iovec piece = {bytes, len};
+    ck_assert_int_eq(dev->ops->open(dev, name, LLADD_OPEN_CREATE, &f), 0);
+    if (len)
+        ck_assert_int_eq(dev->ops->pwritev(dev, f, &piece, 1, off), 0);
+    ck_assert_int_eq(dev->ops->close(dev, f), 0);
+    lladd_device_close(own);
+    if (r->fd) { /* the crash model has to learn of it */
+        ck_assert_ptr_null(r->db);
+        fault_device_free(r->fd);
+        r->fd = fault_device_new(r->base);
+        r->options.device = fault_device_dev(r->fd);
+    }
+}
+
+struct lladd_gid gid_of(const char *text)
+{
+    struct lladd_gid gid = {.format = 1, .gtrid_length = (uint32_t)strlen(text)};
+    memcpy(gid.data, text, gid.gtrid_length);
+    return gid;
+}
+
+void rig_maintain(struct rig *r)
+{
+    bool more = true;
+    for (int i = 0; more && i < 10000; i++)
+        ok_db(r, lladd_maintain(r->db, &more, &r->err));
+    ck_assert(!more);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_CORE_RIG_H
+#define TESTS_CORE_RIG_H
+/*
+ * A database on a test bench: small segments, a small ring, a small cache, an allocator that counts, a
+ * clock and random numbers that repeat, and below it a device that can fail and crash.
+ *
+ *     struct rig r;
+ *     rig_init(&r, RIG_RESERVED);         flags or 0; options may be changed now
+ *     rig_open(&r);                       asserts; creates or recovers
+ *     ...
+ *     rig_crash(&r, &fault_power);        the lights go out; the handle is gone
+ *     rig_open(&r);
+ *     ...
+ *     rig_free(&r);                       closes if open; asserts that nothing has leaked
+ *
+ * Loop tests pass their _i: 0 <= _i < RIG_KINDS covers devices, frame providers and threads.
+ */
+#include "support/fault_alloc.h"
+#include "support/fault_device.h"
+#include "support/test_world.h"
+#include "testops.h"
+
+#include <check.h>
+#include <lladd/lladd.h>
+#include <lladd/pages.h>
+
+enum {
+    RIG_FILES = 1,    /* real files in a temporary directory; no fault device */
+    RIG_RESERVED = 2, /* reserved address space; else heap frames */
+    RIG_THREADS = 4,  /* background threads; else none */
+    RIG_KINDS = 8
+};
+
+struct rig {
+    unsigned kind;
+    char *dir;                 /* RIG_FILES */
+    struct lladd_device *base; /* else: memory, and */
+    struct fault_device *fd;   /* what the database sees */
+    struct fault_alloc mem;
+    struct test_world world;
+    struct lladd_options options;
+    struct lladd_db *db; /* NULL: not open */
+    struct lladd_error err;
+    struct test_ids ids;
+    char *transcript; /* of the last open, lines with '\n'; NULL unless asked for */
+    size_t transcript_len, transcript_cap;
+};
+
+/* The smallest cache a rig of this kind opens with, more or less: reserved address space needs tables. */
+static inline uint64_t rig_small_cache(unsigned kind)
+{
+    return (kind & RIG_RESERVED ? 176u : 64u) << 10;
+}
+
+extern const struct fault_crash fault_power, fault_kill;
+
+void rig_init(struct rig *, unsigned kind);
+void rig_free(struct rig *);
+/* 0 or the code that lladd_open gave; r->err says more. */
+int rig_try_open(struct rig *);
+void rig_open(struct rig *);
+void rig_close(struct rig *); /* asserts success */
+/* What was not durable is lost as `how` says (RIG_FILES: everything written is kept, as after kill -9).
+ * The handle is gone. */
+void rig_crash(struct rig *, const struct fault_crash *how);
+/* Closes, opens again. */
+void rig_reopen(struct rig *);
+/* Collects recovery's transcript from the next open on. */
+void rig_want_transcript(struct rig *);
+
+/* Asserts that rc is 0, showing what the transaction or the rig's error says. */
+#define ok_db(r, call) \
+    do { \
+        int ok_rc = (call); \
+        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
+                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", (r)->err.message); \
+    } while (0)
+#define ok(txn, call) \
+    do { \
+        int ok_rc = (call); \
+        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, \
+                      lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", \
+                      lladd_txn_error(txn)->message); \
+    } while (0)
+/* For calls that end the transaction when they succeed. */
+#define done(call) \
+    do { \
+        int done_rc = (call); \
+        ck_assert_msg(done_rc == 0, "%s: %s", #call, \
+                      lladd_code_name(done_rc) ? lladd_code_name(done_rc) : "?"); \
+    } while (0)
+/* Asserts that a call refuses with a code, and that it says why. */
+#define refused(txn, want, call) \
+    do { \
+        ck_assert_int_eq((call), (want)); \
+        ck_assert_int_eq(lladd_txn_error(txn)->code, (want)); \
+        ck_assert_ptr_nonnull(lladd_txn_error(txn)->source); \
+        ck_assert_str_ne(lladd_txn_error(txn)->message, ""); \
+    } while (0)
+#define ck_contains(text, part) \
+    ck_assert_msg(strstr((text), (part)) != NULL, "\"%s\" is not in: %s", (part), (text))
+
+struct lladd_txn *rig_begin(struct rig *);
+struct lladd_txn *rig_begin_with(struct rig *, const struct lladd_txn_options *);
+/* A fresh page of cells, taken from the allocator, committed. */
+lladd_pageno rig_page(struct rig *);
+void rig_pages(struct rig *, lladd_pageno *out, size_t n);
+/* cell = value, committed. */
+void rig_set(struct rig *, struct cell, uint64_t value);
+void rig_expect(struct rig *, struct cell, uint64_t value);
+struct lladd_stats rig_stats(struct rig *);
+/* Contents of a file of the database, from the device itself; to be freed. NULL: not there. */
+unsigned char *rig_file(struct rig *, const char *name, size_t *len);
+/* The database must not be open. */
+void rig_file_write(struct rig *, const char *name, const void *bytes, size_t len, uint64_t off);
+/* A global id made of a text. */
+struct lladd_gid gid_of(const char *text);
+/* Works in the background, as the threads would, until there is nothing more to do. */
+void rig_maintain(struct rig *);
+
+#endif

@@ -1,0 +1,1032 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What extensions get besides operations (DESIGN 2a), each with a small extension of its own: object
+ * classes, snapshots, pins, the public log cursor and notes, fences and bulk writing, page-type
+ * callbacks, and the life of an extension's state.
+ */
+#include "rig.h"
+
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rig r;
+static lladd_pageno page;
+
+static struct cell at(unsigned i)
+{
+    return cell_of(page, i);
+}
+
+/* ---- an object class: a ledger in memory -------------------------------------------------------------- */
+
+/*
+ * Eight counters in memory. Each addition is one object record. What bounds recovery is one page with
+ * the counters as they were when everything below an LSN had been applied, written as one record.
+ */
+enum { ACCOUNTS = 8 };
+
+struct ledger {
+    int64_t account[ACCOUNTS];
+    lladd_pageno page;   /* 0: nothing was saved yet */
+    lladd_lsn saved;     /* everything below it is in the page */
+    unsigned redone, undone, checkpoints, asked;
+    lladd_lsn asked_for;
+    bool restarted; /* memory is empty: begin with what the page has */
+};
+static struct ledger ledger;
+
+static lladd_lsn ledger_durable(void *ctx, struct lladd_db *db)
+{
+    struct ledger *l = ctx;
+    struct lladd_page *p;
+    if (l->restarted && l->page.v &&
+        lladd_fix(db, l->page, LLADD_LATCH_SHARED, &p, NULL) == 0) {
+        const unsigned char *body = lladd_view_body(lladd_page_view(p));
+        l->saved = lladd_lsn_of(lladd_get64(body));
+        for (unsigned i = 0; i < ACCOUNTS; i++)
+            l->account[i] = (int64_t)lladd_get64(body + 8 + 8 * (size_t)i);
+        lladd_unfix(db, p, LLADD_LATCH_SHARED);
+    }
+    l->restarted = false;
+    return l->saved;
+}
+
+static int ledger_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t object,
+                       struct lladd_span redo)
+{
+    struct ledger *l = ctx;
+    (void)db;
+    (void)lsn;
+    if (object >= ACCOUNTS || redo.len != 8)
+        return LLADD_BAD_RECORD;
+    l->account[object] += (int64_t)lladd_get64(redo.data);
+    l->redone++;
+    return 0;
+}
+
+static int ledger_undo(void *ctx, struct lladd_txn *txn, lladd_lsn compensation, uint64_t object,
+                       struct lladd_span undo)
+{
+    struct ledger *l = ctx;
+    (void)txn;
+    ck_assert_uint_ne(compensation.v, 0);
+    l->account[object] -= (int64_t)lladd_get64(undo.data);
+    l->undone++;
+    return 0;
+}
+
+static int ledger_checkpoint(void *ctx, struct lladd_db *db)
+{
+    (void)db;
+    ((struct ledger *)ctx)->checkpoints++;
+    return 0;
+}
+
+static void ledger_advance(void *ctx, struct lladd_db *db, lladd_lsn lsn)
+{
+    struct ledger *l = ctx;
+    (void)db;
+    l->asked++;
+    l->asked_for = lsn;
+}
+
+static const struct lladd_object_class ledger_class = {
+    .struct_size = sizeof ledger_class,
+    .name = "test.ledger",
+    .version = 1,
+    .ctx = &ledger,
+    .durable_lsn = ledger_durable,
+    .redo = ledger_redo,
+    .undo = ledger_undo,
+    .checkpoint = ledger_checkpoint,
+    .advance = ledger_advance,
+};
+
+/* Saves the ledger: one record, so it is there whole or not at all. */
+enum { SAVE_BYTES = 8 + 8 * ACCOUNTS };
+
+static int save_prepare(void *ctx, struct lladd_view view, struct lladd_span args,
+                        struct lladd_draft *d)
+{
+    (void)ctx;
+    memcpy(lladd_draft_redo(d, SAVE_BYTES), args.data, SAVE_BYTES);
+    memcpy(lladd_draft_undo(d, SAVE_BYTES), lladd_view_body(view), SAVE_BYTES);
+    return 0;
+}
+
+static bool save_validate(struct lladd_view view, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)view;
+    (void)kind;
+    return s.len == SAVE_BYTES;
+}
+
+static void save_apply(struct lladd_page *p, struct lladd_span bytes)
+{
+    memcpy(lladd_page_body(p), bytes.data, SAVE_BYTES);
+}
+
+static const struct lladd_op save_op = {
+    .struct_size = sizeof save_op,
+    .name = "test.ledger.save",
+    .version = 1,
+    .page_type = "test.cells",
+    .record_max = 2 * SAVE_BYTES,
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = save_prepare,
+    .validate = save_validate,
+    .redo = save_apply,
+    .undo = save_apply,
+};
+
+static void ledger_save(void)
+{
+    unsigned char bytes[SAVE_BYTES];
+    lladd_op_id id = LLADD_NO_OP;
+    lladd_lsn applied = lladd_applied_lsn(r.db);
+    lladd_put64(bytes, applied.v);
+    for (unsigned i = 0; i < ACCOUNTS; i++)
+        lladd_put64(bytes + 8 + 8 * (size_t)i, (uint64_t)ledger.account[i]);
+    ck_assert_int_eq(lladd_op_lookup(r.db, save_op.name, 1, &id), 0);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_update(txn, id, ledger.page, bytes, sizeof bytes));
+    done(lladd_commit(txn));
+    ledger.saved = applied;
+}
+
+static void ledger_begin(int kind)
+{
+    memset(&ledger, 0, sizeof ledger);
+    rig_init(&r, (unsigned)kind);
+    ok_db(&r, lladd_register_class(&r.options, &ledger_class, &r.err));
+    ok_db(&r, lladd_register(&r.options, &save_op, &r.err));
+    rig_open(&r);
+    page = rig_page(&r);
+}
+
+static void post(struct lladd_txn *txn, unsigned account, int64_t amount)
+{
+    unsigned char bytes[8];
+    struct lladd_token token;
+    lladd_lsn lsn;
+    lladd_put64(bytes, (uint64_t)amount);
+    struct lladd_span s = lladd_span_of(bytes, 8);
+    ok(txn, lladd_log_object(txn, &ledger_class, account, s, s, &token, &lsn));
+    ck_assert_uint_le(lladd_applied_lsn(r.db).v, lsn.v); /* it is not in memory yet */
+    ledger.account[account] += amount;
+    lladd_applied(txn, &token);
+    ck_assert_uint_gt(lladd_applied_lsn(r.db).v, lsn.v);
+}
+
+/* The process is gone, and its memory with it; what stays is where the page is. */
+static void ledger_restart(const struct fault_crash *how)
+{
+    lladd_pageno where = ledger.page;
+    if (how)
+        rig_crash(&r, how);
+    else
+        rig_close(&r);
+    memset(&ledger, 0, sizeof ledger);
+    ledger.page = where;
+    ledger.restarted = true;
+    rig_open(&r);
+}
+
+START_TEST(objects_are_redone_and_undone_like_pages)
+{
+    ledger_begin(_i);
+    struct lladd_txn *winner = rig_begin(&r), *aborted = rig_begin(&r), *loser = rig_begin(&r);
+    post(winner, 0, 5);
+    post(aborted, 0, 10);
+    post(loser, 0, 100);
+    post(loser, 1, 7);
+    lladd_savepoint_id sp;
+    ok(winner, lladd_savepoint(winner, &sp));
+    post(winner, 2, 50);
+    ok(winner, lladd_rollback_to(winner, sp));
+    done(lladd_abort(aborted));
+    ck_assert_int_eq(ledger.account[0], 105);
+    ck_assert_int_eq(ledger.account[2], 0);
+    post(winner, 3, 1);
+    done(lladd_commit(winner));
+    ledger_restart(&fault_power);
+    ck_assert_int_eq(ledger.account[0], 5);
+    ck_assert_int_eq(ledger.account[1], 0);
+    ck_assert_int_eq(ledger.account[2], 0);
+    ck_assert_int_eq(ledger.account[3], 1);
+    ck_assert_uint_eq(ledger.redone, 6); /* history, all of it */
+    ledger_restart(NULL); /* a clean stop does not make memory durable */
+    ck_assert_int_eq(ledger.account[0], 5);
+    ck_assert_int_eq(ledger.account[3], 1);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved)
+{
+    struct lladd_pinner who;
+    ledger_begin(_i);
+    ledger.page = rig_page(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    post(txn, 0, 5);
+    done(lladd_commit(txn));
+    for (unsigned i = 0; i < 20; i++) {
+        txn = rig_begin(&r);
+        ok(txn, cell_put_wide(txn, at(1), i, 2000));
+        done(lladd_commit(txn));
+    }
+    uint64_t oldest = rig_stats(&r).log_oldest;
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_eq(rig_stats(&r).log_oldest, oldest);
+    ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
+    ck_assert_str_eq(who.kind, "class");
+    ck_assert_str_eq(who.name, "test.ledger");
+    ck_assert_uint_gt(ledger.checkpoints, 0);
+    ck_assert_uint_gt(ledger.asked, 0); /* it was told that somebody waits */
+    ck_assert_uint_gt(ledger.asked_for.v, 0);
+    ledger_save();
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_gt(rig_stats(&r).log_oldest, oldest + 20 * 2000);
+    txn = rig_begin(&r);
+    post(txn, 0, 6);
+    done(lladd_commit(txn));
+    ledger_restart(&fault_power);
+    ck_assert_int_eq(ledger.account[0], 11);
+    ck_assert_uint_eq(ledger.redone, 1); /* the older one is in the page */
+    rig_free(&r);
+}
+END_TEST
+
+/* Nobody can know what a class still needs that is not there: its log may not be lost meanwhile. */
+START_TEST(a_missing_class_is_named_though_its_records_are_older_than_the_checkpoint)
+{
+    ledger_begin(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    post(txn, 0, 5);
+    done(lladd_commit(txn));
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    if (_i & RIG_RESERVED)
+        rig_crash(&r, &fault_kill);
+    else
+        rig_close(&r);
+    lladd_options_release(&r.options);
+    ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
+    ck_assert_int_eq(rig_try_open(&r), LLADD_NO_OPERATION);
+    ck_contains(r.err.message, "test.ledger");
+    ok_db(&r, lladd_register_class(&r.options, &ledger_class, &r.err));
+    ok_db(&r, lladd_register(&r.options, &save_op, &r.err));
+    memset(&ledger, 0, sizeof ledger);
+    rig_open(&r);
+    ck_assert_int_eq(ledger.account[0], 5);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(wrong_object_records_are_refused)
+{
+    static const struct lladd_object_class unknown = {.struct_size = sizeof unknown,
+                                                      .name = "test.unknown",
+                                                      .version = 1,
+                                                      .redo = ledger_redo};
+    static const struct lladd_object_class no_undo = {.struct_size = sizeof no_undo,
+                                                      .name = "test.oneway",
+                                                      .version = 1,
+                                                      .ctx = &ledger,
+                                                      .redo = ledger_redo};
+    struct lladd_token token;
+    struct lladd_span s = lladd_span_of("12345678", 8), none = {NULL, 0};
+    memset(&ledger, 0, sizeof ledger);
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_class(&r.options, &ledger_class, &r.err));
+    ok_db(&r, lladd_register_class(&r.options, &no_undo, &r.err));
+    rig_open(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_log_object(txn, &unknown, 0, s, s, &token, NULL));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_log_object(txn, &ledger_class, 0, s, s, NULL, NULL));
+    refused(txn, LLADD_BAD_ARGUMENT,
+            lladd_log_object(txn, &ledger_class, LLADD_NO_PAGE, s, s, &token, NULL));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_log_object(txn, &no_undo, 0, s, s, &token, NULL));
+    void *big = calloc(1, 32u << 10);
+    refused(txn, LLADD_TOO_LARGE,
+            lladd_log_object(txn, &ledger_class, 0, lladd_span_of(big, 32u << 10), none, &token,
+                             NULL));
+    free(big);
+    /* Without undo it stays when the transaction aborts. */
+    ok(txn, lladd_log_object(txn, &no_undo, 3, s, none, &token, NULL));
+    ledger.account[3] = 1;
+    lladd_applied(txn, &token);
+    done(lladd_abort(txn));
+    ck_assert_int_eq(ledger.account[3], 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* A class whose answer says that its record does not fit: recovery stops with class and LSN. */
+START_TEST(a_class_that_cannot_redo_stops_recovery_with_its_name)
+{
+    struct lladd_token token;
+    ledger_begin(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_span s = lladd_span_of("short", 5), none = {NULL, 0};
+    lladd_lsn lsn;
+    ok(txn, lladd_log_object(txn, &ledger_class, 0, s, none, &token, &lsn));
+    lladd_applied(txn, &token);
+    done(lladd_commit(txn));
+    rig_crash(&r, &fault_power);
+    ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_RECORD);
+    ck_contains(r.err.message, "test.ledger");
+    ck_assert_uint_eq(r.err.lsn.v, lsn.v);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- snapshots ------------------------------------------------------------------------------------------- */
+
+START_TEST(snapshots_are_commit_lsns_and_the_oldest_is_known)
+{
+    lladd_lsn a, b, c, commit;
+    rig_init(&r, (unsigned)_i);
+    rig_open(&r);
+    page = rig_page(&r);
+    ok_db(&r, lladd_snapshot_acquire(r.db, &a, &r.err));
+    ok_db(&r, lladd_snapshot_acquire(r.db, &b, &r.err));
+    ck_assert_uint_eq(a.v, b.v);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(0), 1));
+    ok_db(&r, lladd_snapshot_acquire(r.db, &c, &r.err));
+    ck_assert_uint_eq(c.v, a.v); /* an open transaction is not in it */
+    ck_assert_int_eq(lladd_snapshot_release(r.db, c), 0);
+    done(lladd_commit_async(txn, &commit));
+    ok_db(&r, lladd_snapshot_acquire(r.db, &c, &r.err));
+    ck_assert_uint_eq(c.v, commit.v); /* a commit that has returned is */
+    ck_assert_uint_eq(lladd_snapshot_oldest(r.db).v, a.v);
+    ck_assert_int_eq(lladd_snapshot_release(r.db, a), 0);
+    ck_assert_uint_eq(lladd_snapshot_oldest(r.db).v, a.v); /* b is the same and still held */
+    ck_assert_int_eq(lladd_snapshot_release(r.db, b), 0);
+    ck_assert_uint_eq(lladd_snapshot_oldest(r.db).v, c.v);
+    ck_assert_int_eq(lladd_snapshot_release(r.db, a), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_snapshot_release(r.db, c), 0);
+    rig_set(&r, at(0), 2);
+    ck_assert_uint_gt(lladd_snapshot_oldest(r.db).v, c.v); /* nobody holds one: the newest commit */
+    for (unsigned i = 0; i < 40; i++) { /* any number */
+        rig_set(&r, at(0), i);
+        ok_db(&r, lladd_snapshot_acquire(r.db, &b, &r.err));
+    }
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- pins ------------------------------------------------------------------------------------------------- */
+
+static void much_log(void)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cell_put_wide(txn, at(1), i, 2000));
+        done(lladd_commit(txn));
+    }
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+}
+
+START_TEST(a_pin_holds_the_log_over_restarts_until_it_is_cleared)
+{
+    struct lladd_pinner who;
+    rig_init(&r, (unsigned)_i);
+    rig_open(&r);
+    page = rig_page(&r);
+    lladd_lsn here = lladd_lsn_of(rig_stats(&r).log_tail);
+    ok_db(&r, lladd_pin_set(r.db, "archive", here, &r.err));
+    ok_db(&r, lladd_pin_set(r.db, "standby", here, &r.err));
+    rig_crash(&r, &fault_power); /* it was durable when it returned */
+    rig_open(&r);
+    much_log();
+    ck_assert_uint_le(rig_stats(&r).log_oldest, here.v);
+    rig_reopen(&r);
+    ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
+    ck_assert_str_eq(who.kind, "pin");
+    ck_assert_uint_eq(who.lsn.v, here.v);
+    ck_assert(strcmp(who.name, "archive") == 0 || strcmp(who.name, "standby") == 0);
+    ck_assert_uint_gt(who.age_bytes, 40000);
+    /* Setting it again moves it. */
+    lladd_lsn later = lladd_lsn_of(rig_stats(&r).log_tail);
+    ok_db(&r, lladd_pin_set(r.db, "archive", later, &r.err));
+    much_log();
+    ck_assert_uint_le(rig_stats(&r).log_oldest, here.v); /* the other one still holds */
+    ok_db(&r, lladd_pin_clear(r.db, "standby", &r.err));
+    much_log();
+    ck_assert_uint_gt(rig_stats(&r).log_oldest, here.v);
+    ck_assert_uint_le(rig_stats(&r).log_oldest, later.v);
+    ok_db(&r, lladd_pin_clear(r.db, "archive", &r.err));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    much_log();
+    ck_assert_uint_gt(rig_stats(&r).log_oldest, later.v);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(wrong_pins_are_refused)
+{
+    char name[65];
+    rig_init(&r, (unsigned)_i);
+    rig_open(&r);
+    page = rig_page(&r);
+    lladd_lsn here = lladd_lsn_of(rig_stats(&r).log_tail);
+    memset(name, 'p', 64);
+    name[64] = 0;
+    ck_assert_int_eq(lladd_pin_set(r.db, name, here, &r.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_pin_set(r.db, "", here, &r.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_pin_set(r.db, NULL, here, &r.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_pin_clear(r.db, "nobody", &r.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_pin_set(r.db, "future", lladd_lsn_of(here.v + 100), &r.err),
+                     LLADD_OUT_OF_RANGE);
+    much_log();
+    much_log();
+    ck_assert_int_eq(lladd_pin_set(r.db, "past", here, &r.err), LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(lladd_pin_set(r.db, "none", lladd_lsn_of(0), &r.err), LLADD_OUT_OF_RANGE);
+    rig_free(&r);
+}
+END_TEST
+
+/* API-1: a pin that could not be logged is not there; one whose removal could not be logged still is. */
+START_TEST(a_pin_that_cannot_be_logged_has_changed_nothing)
+{
+    struct lladd_pinner who;
+    int rc;
+    rig_init(&r, 0);
+    rig_open(&r);
+    page = rig_page(&r);
+    lladd_lsn here = lladd_lsn_of(rig_stats(&r).log_tail);
+    ok_db(&r, lladd_pin_set(r.db, "stays", here, &r.err));
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    unsigned sets = 0;
+    while ((rc = lladd_pin_set(r.db, "stays", here, &r.err)) == 0)
+        sets++;
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    ck_assert_uint_gt(sets, 10);
+    ck_assert_int_eq(lladd_pin_set(r.db, "another", here, &r.err), LLADD_NO_SPACE);
+    ck_assert_int_eq(lladd_pin_clear(r.db, "another", &r.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_pin_clear(r.db, "stays", &r.err), LLADD_NO_SPACE);
+    lladd_lsn later = lladd_lsn_of(rig_stats(&r).log_tail);
+    ck_assert_int_eq(lladd_pin_set(r.db, "stays", later, &r.err), LLADD_NO_SPACE);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    much_log();
+    ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
+    ck_assert_str_eq(who.name, "stays");
+    ck_assert_uint_eq(who.lsn.v, here.v);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- the log for readers ------------------------------------------------------------------------------------- */
+
+START_TEST(the_log_can_be_read_with_names_and_fields)
+{
+    struct lladd_log_cursor *cursor;
+    struct lladd_log_entry e;
+    rig_init(&r, (unsigned)_i);
+    rig_open(&r);
+    page = rig_page(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(3), 1));
+    ok(txn, cell_put(txn, at(3), 2));
+    ok(txn, cell_add(txn, at(3), 1));
+    lladd_lsn id = lladd_txn_id(txn);
+    done(lladd_commit(txn));
+    ok_db(&r, lladd_log_open(r.db, id, NULL, &cursor, &r.err));
+    ok_db(&r, lladd_log_next(cursor, &e, &r.err));
+    ck_assert_uint_eq(e.lsn.v, id.v);
+    ck_assert_uint_eq(e.txn.v, id.v);
+    ck_assert_uint_eq(e.prev.v, 0);
+    ck_assert_uint_eq(e.page, page.v);
+    ck_assert_str_eq(e.op, "test.put");
+    ck_assert_uint_eq(e.op_version, 1);
+    ck_assert_str_eq(lladd_log_kind_name(e.kind), "update");
+    ck_assert_uint_eq(e.redo.len, 10);
+    ck_assert_uint_eq(lladd_get16(e.redo.data), 3);
+    ck_assert_uint_eq(lladd_get64((const unsigned char *)e.redo.data + 2), 1);
+    ck_assert_uint_eq(e.undo.len, 10);
+    lladd_lsn first = e.lsn;
+    ok_db(&r, lladd_log_next(cursor, &e, &r.err));
+    ck_assert_uint_eq(e.prev.v, first.v);
+    ck_assert_uint_eq(e.page_prev.v, first.v);
+    ok_db(&r, lladd_log_read(cursor, first, &e, &r.err)); /* back to a place one knows */
+    ck_assert_uint_eq(e.lsn.v, first.v);
+    ok_db(&r, lladd_log_next(cursor, &e, &r.err)); /* and on from there */
+    ck_assert_uint_eq(e.prev.v, first.v);
+    ck_assert_int_eq(lladd_log_read(cursor, lladd_lsn_of(first.v + 1), &e, &r.err),
+                     LLADD_OUT_OF_RANGE);
+    lladd_log_close(cursor);
+    lladd_log_close(NULL);
+    ck_assert_str_ne(lladd_log_kind_name(9999), "");
+    rig_free(&r);
+}
+END_TEST
+
+/* Only what is durable is shown, and a reader that came to the end goes on when there is more. */
+START_TEST(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end)
+{
+    struct lladd_log_cursor *cursor;
+    struct lladd_log_entry e;
+    lladd_lsn lsn, note;
+    rig_init(&r, (unsigned)_i & ~(unsigned)RIG_THREADS);
+    rig_open(&r);
+    page = rig_page(&r);
+    ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(0), "test.journal", &cursor, &r.err));
+    ck_assert_int_eq(lladd_log_next(cursor, &e, &r.err), LLADD_END);
+    for (unsigned i = 0; i < 5; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cell_put(txn, at(0), i));
+        ok(txn, lladd_log_note(txn, "test.journal", lladd_span_of(&i, sizeof i), &note));
+        ok(txn, lladd_log_note(txn, "test.other", lladd_span_of("x", 1), NULL));
+        done(lladd_commit_async(txn, &lsn));
+        ck_assert_int_eq(lladd_log_next(cursor, &e, &r.err), LLADD_END);
+        ok_db(&r, lladd_wait(r.db, lsn, &r.err));
+        ok_db(&r, lladd_log_next(cursor, &e, &r.err));
+        ck_assert_uint_eq(e.lsn.v, note.v);
+        ck_assert_str_eq(e.op, "test.journal");
+        ck_assert_str_eq(lladd_log_kind_name(e.kind), "note");
+        ck_assert_uint_eq(e.redo.len, sizeof i);
+        ck_assert_mem_eq(e.redo.data, &i, sizeof i);
+        ck_assert_int_eq(lladd_log_next(cursor, &e, &r.err), LLADD_END);
+    }
+    lladd_log_close(cursor);
+    rig_reopen(&r);
+    unsigned n = 0; /* the tag is known to the next session too */
+    ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(0), "test.journal", &cursor, &r.err));
+    while (lladd_log_next(cursor, &e, &r.err) == 0)
+        n++;
+    ck_assert_uint_le(n, 5);
+    lladd_log_close(cursor);
+    char name[65];
+    memset(name, 'n', 64);
+    name[64] = 0;
+    ck_assert_int_eq(lladd_log_open(r.db, lladd_lsn_of(0), name, &cursor, &r.err),
+                     LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_log_open(r.db, lladd_lsn_of(0), NULL, NULL, &r.err),
+                     LLADD_BAD_ARGUMENT);
+    rig_free(&r);
+}
+END_TEST
+
+/* A tag is stored for ever: one that a later open could not read would lock everybody out. */
+START_TEST(tags_are_names_like_others)
+{
+    static const char *const bad[] = {"", "two words", "Upper", "tab\t", "n\xc3\xa4h"};
+    char long_tag[65];
+    memset(long_tag, 't', 64);
+    long_tag[64] = 0;
+    rig_init(&r, (unsigned)_i);
+    rig_open(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+        refused(txn, LLADD_BAD_ARGUMENT,
+                lladd_log_note(txn, bad[i], lladd_span_of("", 0), NULL));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_log_note(txn, long_tag, lladd_span_of("", 0), NULL));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_log_note(txn, NULL, lladd_span_of("", 0), NULL));
+    ok(txn, lladd_log_note(txn, long_tag + 1, lladd_span_of("", 0), NULL));
+    done(lladd_commit(txn));
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- bulk writing ---------------------------------------------------------------------------------------------- */
+
+enum { BULK = 40, BULK_N = 4 }; /* pages 40 to 43; nobody allocates them here */
+
+static unsigned char *bulk_bytes(unsigned value)
+{
+    unsigned char *bytes = calloc(BULK_N, 4096);
+    for (unsigned p = 0; p < BULK_N; p++)
+        for (unsigned i = 0; i < CELLS; i++)
+            lladd_put64(bytes + p * 4096 + LLADD_PAGE_HEADER + 8 * (size_t)i, value + p);
+    return bytes;
+}
+
+/* An earlier life of the pages that redo would love to repeat. */
+static void earlier_life(void)
+{
+    for (unsigned p = 0; p < BULK_N; p++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cells_format(txn, lladd_page_of(BULK + p)));
+        ok(txn, cell_put(txn, cell_of(lladd_page_of(BULK + p), 5), 666));
+        done(lladd_commit(txn));
+    }
+}
+
+static struct lladd_txn *bulk_write(unsigned value)
+{
+    struct lladd_txn *txn = rig_begin(&r);
+    unsigned char *bytes = bulk_bytes(value);
+    ok(txn, lladd_fence(txn, lladd_page_of(BULK), BULK_N));
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    free(bytes);
+    return txn;
+}
+
+static void expect_bulk(unsigned value)
+{
+    for (unsigned p = 0; p < BULK_N; p++)
+        rig_expect(&r, cell_of(lladd_page_of(BULK + p), 5), value + p);
+}
+
+static void begin_bulk(int kind)
+{
+    rig_init(&r, (unsigned)kind);
+    rig_open(&r);
+    page = rig_page(&r);
+    ok_db(&r, lladd_extend(r.db, BULK + BULK_N, &r.err));
+}
+
+START_TEST(redo_of_an_earlier_life_never_touches_bulk_written_pages)
+{
+    begin_bulk(_i);
+    earlier_life();
+    done(lladd_commit(bulk_write(1000)));
+    expect_bulk(1000);
+    for (unsigned round = 0; round < 4; round++) {
+        if (round == 2)
+            ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* carries the fence */
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        expect_bulk(1000);
+    }
+    /* A second bulk life over the first, and part of a third over the second. */
+    done(lladd_commit(bulk_write(2000)));
+    struct lladd_txn *txn = rig_begin(&r);
+    unsigned char *bytes = bulk_bytes(3000);
+    ok(txn, lladd_fence(txn, lladd_page_of(BULK), 1));
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), 1, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    free(bytes);
+    done(lladd_commit(txn));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, cell_of(lladd_page_of(BULK), 5), 3000);
+    rig_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 2001);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(bulk_written_pages_can_be_updated_like_others)
+{
+    begin_bulk(_i);
+    earlier_life();
+    done(lladd_commit(bulk_write(1000)));
+    struct cell c = cell_of(lladd_page_of(BULK + 1), 7);
+    rig_set(&r, c, 5);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, c, 6));
+    rig_set(&r, at(0), 1);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, c, 5);
+    rig_expect(&r, cell_of(c.page, 5), 1001);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_set(&r, c, 7);
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    rig_expect(&r, c, 7);
+    rig_free(&r);
+}
+END_TEST
+
+/* A checkpoint forgets fences that redo will not need; who goes on writing gets another. */
+START_TEST(bulk_writing_goes_on_after_checkpoints)
+{
+    unsigned char *bytes = bulk_bytes(1000);
+    begin_bulk(_i);
+    earlier_life();
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_fence(txn, lladd_page_of(BULK), BULK_N));
+    for (unsigned i = 0; i < BULK_N; i++) {
+        ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + i), 1, "test.cells", bytes + i * 4096));
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    }
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    free(bytes);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    expect_bulk(1000);
+    rig_free(&r);
+}
+END_TEST
+
+/* The extent may hold anything then; it only must not be in anybody's way. */
+START_TEST(a_crash_before_the_publishing_commit_is_harmless)
+{
+    begin_bulk(_i);
+    earlier_life();
+    (void)bulk_write(1000);
+    rig_set(&r, at(0), 1); /* makes the fence durable */
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, at(0), 1);
+    done(lladd_commit(bulk_write(5000))); /* used again */
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    expect_bulk(5000);
+    /* And for ordinary pages. */
+    earlier_life();
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, cell_of(lladd_page_of(BULK + 2), 5), 666);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(raw_extents_hold_any_bytes)
+{
+    unsigned char *bytes = malloc(BULK_N * 4096), *back = malloc(BULK_N * 4096);
+    for (unsigned i = 0; i < BULK_N * 4096; i++)
+        bytes[i] = (unsigned char)(i * 7 + i / 4096);
+    begin_bulk(_i);
+    earlier_life();
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_fence(txn, lladd_page_of(BULK), BULK_N));
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, NULL, bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    for (unsigned round = 0; round < 2; round++) {
+        ok_db(&r, lladd_bulk_read(r.db, lladd_page_of(BULK), BULK_N, true, back, &r.err));
+        ck_assert_mem_eq(bytes, back, BULK_N * 4096);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+    }
+    ck_assert_int_eq(lladd_bulk_read(r.db, lladd_page_of(BULK), 1, false, back, &r.err),
+                     LLADD_CORRUPT_PAGE);
+    free(bytes);
+    free(back);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(wrong_bulk_calls_are_refused)
+{
+    unsigned char *bytes = bulk_bytes(1);
+    begin_bulk(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    lladd_pageno first = lladd_page_of(BULK);
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, first, 0));
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, lladd_page_of(0), 1));
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, first, UINT64_MAX));
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, lladd_page_of(UINT64_MAX - 1), 1));
+    ok(txn, lladd_fence(txn, first, 2));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_bulk_write(txn, first, 2, "test.nothing", bytes));
+    struct lladd_page *held; /* somebody is looking */
+    ok_db(&r, lladd_fix(r.db, lladd_page_of(BULK + 2), LLADD_LATCH_SHARED, &held, &r.err));
+    refused(txn, LLADD_BUSY, lladd_fence(txn, first, BULK_N));
+    lladd_unfix(r.db, held, LLADD_LATCH_SHARED);
+    ok(txn, lladd_fence(txn, first, BULK_N));
+    ok(txn, lladd_bulk_write(txn, first, BULK_N, "test.cells", bytes));
+    done(lladd_abort(txn));
+    free(bytes);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- page-type callbacks ------------------------------------------------------------------------------------------ */
+
+static unsigned loaded, flushed, evicted, bad_private;
+
+static int on_loaded(void *ctx, struct lladd_view v, void **private_, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    *private_ = malloc(sizeof(uint64_t));
+    *(uint64_t *)*private_ = v.number.v;
+    __atomic_fetch_add(&loaded, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static void on_flushed(void *ctx, struct lladd_page *copy, void *private_)
+{
+    (void)ctx;
+    if (private_ && *(uint64_t *)private_ != copy->number.v)
+        __atomic_fetch_add(&bad_private, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&flushed, 1, __ATOMIC_RELAXED);
+}
+
+static void on_evicted(void *ctx, lladd_pageno number, void **private_)
+{
+    (void)ctx;
+    if (*(uint64_t *)*private_ != number.v)
+        __atomic_fetch_add(&bad_private, 1, __ATOMIC_RELAXED);
+    free(*private_);
+    *private_ = NULL;
+    __atomic_fetch_add(&evicted, 1, __ATOMIC_RELAXED);
+}
+
+START_TEST(page_types_hear_of_loading_flushing_and_eviction)
+{
+    enum { PAGES = 100 };
+    struct lladd_page_type watched = test_cells;
+    lladd_pageno pages[PAGES];
+    loaded = flushed = evicted = bad_private = 0;
+    rig_init(&r, (unsigned)_i);
+    lladd_options_release(&r.options);
+    watched.loaded = on_loaded;
+    watched.flushed = on_flushed;
+    watched.evicted = on_evicted;
+    ok_db(&r, lladd_register_page_type(&r.options, &watched, &r.err));
+    for (unsigned i = 0; test_extension.ops[i]; i++)
+        ok_db(&r, lladd_register(&r.options, test_extension.ops[i], &r.err));
+    r.options.cache_bytes = rig_small_cache((unsigned)_i); /* less than the pages */
+    rig_open(&r);
+    rig_pages(&r, pages, PAGES);
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 0; i < PAGES; i++)
+            rig_set(&r, cell_of(pages[i], 0), round);
+    rig_close(&r);
+    ck_assert_uint_gt(loaded, PAGES);
+    ck_assert_uint_gt(flushed, PAGES);
+    ck_assert_uint_eq(loaded, evicted); /* every private pointer was given back */
+    ck_assert_uint_eq(bad_private, 0);
+    rig_free(&r);
+}
+END_TEST
+
+static int refuse_loading(void *ctx, struct lladd_view v, void **private_, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)private_;
+    return lladd_error_set(err, LLADD_NO_MEMORY, "page %llu: no memory for its index",
+                           (unsigned long long)v.number.v);
+}
+
+START_TEST(a_page_type_may_refuse_to_load_a_page)
+{
+    struct lladd_page_type watched = test_cells;
+    uint64_t value;
+    rig_init(&r, (unsigned)_i);
+    rig_open(&r);
+    page = rig_page(&r);
+    rig_set(&r, at(0), 5);
+    rig_close(&r);
+    lladd_options_release(&r.options);
+    watched.loaded = refuse_loading;
+    ok_db(&r, lladd_register_page_type(&r.options, &watched, &r.err));
+    for (unsigned i = 0; test_extension.ops[i]; i++)
+        ok_db(&r, lladd_register(&r.options, test_extension.ops[i], &r.err));
+    rig_open(&r);
+    ck_assert_int_eq(cell_read(r.db, at(0), &value, &r.err), LLADD_NO_MEMORY);
+    ck_contains(r.err.message, "no memory for its index");
+    struct lladd_txn *txn = rig_begin(&r);
+    refused(txn, LLADD_NO_MEMORY, cell_put(txn, at(0), 6));
+    done(lladd_commit(txn));
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- the life of an extension -------------------------------------------------------------------------------------- */
+
+struct life {
+    char said[32];
+    unsigned n;
+    int fails_at; /* a letter */
+    lladd_pageno page;
+};
+static struct life life;
+
+static int live(char what)
+{
+    life.said[life.n++] = what;
+    life.said[life.n] = 0;
+    return life.fails_at == what ? LLADD_NOT_FOUND : 0;
+}
+
+static int life_attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
+{
+    (void)db;
+    *state = ctx;
+    int rc = live('a');
+    return rc ? lladd_error_set(err, rc, "attach was told to fail") : 0;
+}
+
+static int life_create(void *ctx, struct lladd_txn *txn, void *state)
+{
+    ck_assert_ptr_eq(ctx, state);
+    int rc = lladd_page_alloc(txn, &life.page);
+    if (!rc)
+        rc = cells_format(txn, life.page);
+    if (!rc)
+        rc = cell_put(txn, cell_of(life.page, 0), 77);
+    int told = live('c');
+    return told ? lladd_error_set(lladd_txn_error_out(txn), told, "create was told to fail") : rc;
+}
+
+static int life_recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
+{
+    uint64_t value = 0;
+    ck_assert_ptr_eq(ctx, state);
+    int rc = cell_read(db, cell_of(life.page, 0), &value, err); /* everything can be used by now */
+    ck_assert_uint_eq(value, 77);
+    int told = live('r');
+    return told ? lladd_error_set(err, told, "recovered was told to fail") : rc;
+}
+
+static void life_detach(void *ctx, struct lladd_db *db, void *state)
+{
+    (void)db;
+    ck_assert_ptr_eq(ctx, state);
+    (void)live('d');
+}
+
+static const struct lladd_extension life_extension = {
+    .struct_size = sizeof life_extension,
+    .name = "test.life",
+    .version = 1,
+    .ctx = &life,
+    .attach = life_attach,
+    .create = life_create,
+    .recovered = life_recovered,
+    .detach = life_detach,
+};
+
+START_TEST(an_extension_is_attached_created_recovered_and_detached)
+{
+    memset(&life, 0, sizeof life);
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_extension(&r.options, &life_extension, &r.err));
+    rig_open(&r);
+    ck_assert_str_eq(life.said, "acr");
+    ck_assert_ptr_eq(lladd_state(r.db, &life_extension), &life);
+    static const struct lladd_extension stranger = {.struct_size = sizeof stranger};
+    ck_assert_ptr_null(lladd_state(r.db, &stranger));
+    rig_reopen(&r);
+    ck_assert_str_eq(life.said, "acrdar");
+    rig_crash(&r, &fault_kill);
+    ck_assert_str_eq(life.said, "acrdard");
+    rig_open(&r);
+    rig_close(&r);
+    ck_assert_str_eq(life.said, "acrdardard");
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(an_extension_that_fails_stops_the_open_and_nothing_leaks)
+{
+    static const struct {
+        int fails_at;
+        const char *says;
+    } cases[] = {{'a', "attach was told"}, {'c', "create was told"}, {'r', "recovered was told"}};
+    memset(&life, 0, sizeof life);
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_extension(&r.options, &life_extension, &r.err));
+    for (unsigned i = 0; i < 3; i++) {
+        life.n = 0;
+        life.fails_at = cases[i].fails_at;
+        ck_assert_int_eq(rig_try_open(&r), LLADD_NOT_FOUND);
+        ck_contains(r.err.message, cases[i].says);
+        ck_assert((life.said[life.n - 1] == 'd') == (life.fails_at != 'a'));
+    }
+    life.fails_at = 0;
+    life.n = 0;
+    rig_open(&r);
+    rig_expect(&r, cell_of(life.page, 0), 77);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("extensions");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+    LOOP(objects_are_redone_and_undone_like_pages);
+    LOOP(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved);
+    LOOP(a_missing_class_is_named_though_its_records_are_older_than_the_checkpoint);
+    LOOP(wrong_object_records_are_refused);
+    LOOP(a_class_that_cannot_redo_stops_recovery_with_its_name);
+    LOOP(snapshots_are_commit_lsns_and_the_oldest_is_known);
+    LOOP(a_pin_holds_the_log_over_restarts_until_it_is_cleared);
+    LOOP(wrong_pins_are_refused);
+    tcase_add_test(tc, a_pin_that_cannot_be_logged_has_changed_nothing);
+    LOOP(the_log_can_be_read_with_names_and_fields);
+    LOOP(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end);
+    LOOP(tags_are_names_like_others);
+    LOOP(redo_of_an_earlier_life_never_touches_bulk_written_pages);
+    LOOP(bulk_written_pages_can_be_updated_like_others);
+    LOOP(bulk_writing_goes_on_after_checkpoints);
+    LOOP(a_crash_before_the_publishing_commit_is_harmless);
+    LOOP(raw_extents_hold_any_bytes);
+    LOOP(wrong_bulk_calls_are_refused);
+    LOOP(page_types_hear_of_loading_flushing_and_eviction);
+    LOOP(a_page_type_may_refuse_to_load_a_page);
+    LOOP(an_extension_is_attached_created_recovered_and_detached);
+    LOOP(an_extension_that_fails_stops_the_open_and_nothing_leaks);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

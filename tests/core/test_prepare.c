@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two-phase commit (paper, section 4.2; REC-1): what is prepared can be committed or aborted whatever
+ * happens, is in doubt again after every crash under exactly its id, and can be claimed once. And
+ * participants: which callbacks come, in which order, and that their blobs come back whole.
+ */
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rig r;
+static lladd_pageno page;
+
+static void begin_case(int kind)
+{
+    rig_init(&r, (unsigned)kind);
+    rig_open(&r);
+    page = rig_page(&r);
+}
+
+static struct cell at(unsigned i)
+{
+    return cell_of(page, i);
+}
+
+struct list {
+    unsigned n;
+    struct lladd_in_doubt_info info[8];
+};
+
+static int add_info(void *ctx, const struct lladd_in_doubt_info *info)
+{
+    struct list *l = ctx;
+    ck_assert_uint_lt(l->n, 8);
+    l->info[l->n++] = *info;
+    return 0;
+}
+
+static struct list in_doubt(void)
+{
+    struct list l = {0};
+    ok_db(&r, lladd_in_doubt(r.db, add_info, &l, &r.err));
+    return l;
+}
+
+static struct lladd_txn *prepared(const char *name, unsigned cell, uint64_t value)
+{
+    struct lladd_gid gid = gid_of(name);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(cell), value));
+    ok(txn, lladd_prepare(txn, &gid));
+    return txn;
+}
+
+static struct lladd_txn *claim(const char *name)
+{
+    struct lladd_gid gid = gid_of(name);
+    struct lladd_txn *txn = NULL;
+    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    return txn;
+}
+
+/* ---- the life of a prepared transaction -------------------------------------------------------------- */
+
+START_TEST(a_prepared_transaction_can_be_committed_or_aborted_at_once)
+{
+    begin_case(_i);
+    struct lladd_txn *a = prepared("a", 0, 1), *b = prepared("b", 1, 2);
+    ck_assert_uint_eq(in_doubt().n, 2);
+    ck_assert(in_doubt().info[0].claimed); /* somebody has their handles */
+    done(lladd_commit(a));
+    done(lladd_abort(b));
+    ck_assert_uint_eq(in_doubt().n, 0);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, at(0), 1);
+    /* An abort is not waited for: b may be in doubt again, and then has its value. */
+    ck_assert_uint_eq(cell_get(r.db, at(1)), in_doubt().n ? 2 : 0);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(after_prepare_only_commit_and_abort_are_legal)
+{
+    struct lladd_gid gid = gid_of("again");
+    struct lladd_action action;
+    lladd_savepoint_id sp, dead;
+    begin_case(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_savepoint(txn, &dead));
+    ok(txn, cell_put(txn, at(0), 1));
+    struct lladd_gid first = gid_of("a");
+    ok(txn, lladd_prepare(txn, &first));
+    refused(txn, LLADD_BAD_STATE, cell_put(txn, at(0), 2));
+    refused(txn, LLADD_BAD_STATE, lladd_prepare(txn, &gid));
+    refused(txn, LLADD_BAD_STATE, lladd_nta_begin(txn, &action));
+    refused(txn, LLADD_BAD_STATE, lladd_savepoint(txn, &sp));
+    refused(txn, LLADD_BAD_STATE, lladd_rollback_to(txn, dead));
+    refused(txn, LLADD_BAD_STATE, lladd_log_note(txn, "n", lladd_span_of("", 0), NULL));
+    rig_expect(&r, at(0), 1);
+    done(lladd_commit(txn));
+    rig_free(&r);
+}
+END_TEST
+
+/* Whatever comes: crashes, checkpoints, clean stops, in any order. */
+START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
+{
+    struct lladd_gid gid = {.format = -77, .gtrid_length = 64, .bqual_length = 64};
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    seeded_fill(5, gid.data, sizeof gid.data);
+    begin_case(_i);
+    o.owner = "the coordinator of Tuesday";
+    struct lladd_txn *txn = rig_begin_with(&r, &o);
+    ok(txn, cell_put(txn, at(0), 1));
+    ok(txn, cells_transfer(txn, at(1), at(2), 5));
+    lladd_lsn id = lladd_txn_id(txn);
+    ok(txn, lladd_prepare(txn, &gid));
+    int64_t when = in_doubt().info[0].prepared_us;
+    for (unsigned round = 0; round < 6; round++) {
+        switch (round % 3) {
+        case 0:
+            rig_crash(&r, &fault_power);
+            break;
+        case 1:
+            rig_close(&r);
+            break;
+        default:
+            ok_db(&r, lladd_checkpoint(r.db, &r.err));
+            rig_crash(&r, &fault_kill);
+        }
+        rig_open(&r);
+        struct list l = in_doubt();
+        ck_assert_uint_eq(l.n, 1);
+        ck_assert_mem_eq(&l.info[0].gid, &gid, sizeof gid);
+        ck_assert_uint_eq(l.info[0].txn.v, id.v);
+        ck_assert_int_eq(l.info[0].prepared_us, when);
+        ck_assert_str_eq(l.info[0].owner, o.owner);
+        ck_assert(!l.info[0].claimed);
+        rig_expect(&r, at(0), 1);
+        rig_expect(&r, at(2), 5);
+        rig_set(&r, at(9), round); /* others go on */
+    }
+    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    ck_assert(in_doubt().info[0].claimed);
+    struct lladd_txn *twice;
+    ck_assert_int_eq(lladd_claim(r.db, &gid, &twice, &r.err), LLADD_BUSY);
+    if (_i & RIG_RESERVED)
+        done(lladd_commit(txn));
+    else
+        done(lladd_abort(txn));
+    ck_assert_int_eq(lladd_claim(r.db, &gid, &twice, &r.err), LLADD_NOT_FOUND);
+    rig_reopen(&r);
+    ck_assert_uint_eq(in_doubt().n, 0);
+    rig_expect(&r, at(0), _i & RIG_RESERVED ? 1 : 0);
+    rig_expect(&r, at(1), _i & RIG_RESERVED ? (uint64_t)-5 : 0);
+    rig_expect(&r, at(2), _i & RIG_RESERVED ? 5 : 0);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_claimed_transaction_that_nobody_ends_is_in_doubt_again)
+{
+    begin_case(_i);
+    (void)prepared("a", 0, 1);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    (void)claim("a");
+    rig_close(&r);
+    rig_open(&r);
+    ck_assert_uint_eq(in_doubt().n, 1);
+    ck_assert(!in_doubt().info[0].claimed);
+    struct lladd_txn *txn = claim("a");
+    done(lladd_commit(txn));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_eq(in_doubt().n, 0);
+    rig_expect(&r, at(0), 1);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_global_id_is_used_once_at_a_time)
+{
+    struct lladd_gid gid = gid_of("a");
+    begin_case(_i);
+    struct lladd_txn *first = prepared("a", 0, 1), *second = rig_begin(&r);
+    ok(second, cell_put(second, at(1), 1));
+    refused(second, LLADD_EXISTS, lladd_prepare(second, &gid));
+    ok(second, cell_put(second, at(2), 1)); /* nothing has happened to it */
+    done(lladd_commit(first));
+    ok(second, lladd_prepare(second, &gid)); /* free again */
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    struct lladd_txn *third = rig_begin(&r);
+    refused(third, LLADD_EXISTS, lladd_prepare(third, &gid)); /* also found by recovery */
+    done(lladd_abort(third));
+    done(lladd_commit(claim("a")));
+    rig_expect(&r, at(1), 1);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(wrong_global_ids_are_refused)
+{
+    begin_case(_i);
+    struct lladd_gid gid[5];
+    struct lladd_txn *txn = rig_begin(&r), *out;
+    for (unsigned i = 0; i < 5; i++)
+        gid[i] = gid_of("a");
+    gid[0].format = -1;
+    gid[1].gtrid_length = 0;
+    gid[2].gtrid_length = 65;
+    gid[3].bqual_length = 65;
+    ok(txn, cell_put(txn, at(0), 1));
+    for (unsigned i = 0; i < 4; i++) {
+        refused(txn, LLADD_BAD_ARGUMENT, lladd_prepare(txn, &gid[i]));
+        ck_assert_int_eq(lladd_claim(r.db, &gid[i], &out, &r.err), LLADD_BAD_ARGUMENT);
+    }
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_prepare(txn, NULL));
+    ck_assert_int_eq(lladd_claim(r.db, &gid[4], &out, &r.err), LLADD_NOT_FOUND);
+    ok(txn, cell_put(txn, at(0), 2));
+    done(lladd_commit(txn));
+    rig_free(&r);
+}
+END_TEST
+
+/* Also one that has written nothing can be prepared: its coordinator does not care. */
+START_TEST(an_empty_transaction_can_be_prepared)
+{
+    struct lladd_gid gid = gid_of("empty");
+    begin_case(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_prepare(txn, &gid));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_eq(in_doubt().n, 1);
+    done(lladd_commit(claim("empty")));
+    ck_assert_uint_eq(in_doubt().n, 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* It holds the log; one can see that it does. */
+START_TEST(what_is_prepared_holds_the_log_and_is_named)
+{
+    struct lladd_pinner who;
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_gid gid = gid_of("holder");
+    begin_case(_i);
+    o.owner = "somebody slow";
+    struct lladd_txn *txn = rig_begin_with(&r, &o);
+    ok(txn, cell_put(txn, at(0), 1));
+    lladd_lsn id = lladd_txn_id(txn);
+    ok(txn, lladd_prepare(txn, &gid));
+    for (unsigned i = 0; i < 20; i++) {
+        struct lladd_txn *other = rig_begin(&r);
+        ok(other, cell_put_wide(other, at(1), i, 2000));
+        done(lladd_commit(other));
+    }
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
+    ck_assert_str_eq(who.kind, "prepared");
+    ck_assert_uint_eq(who.lsn.v, id.v);
+    ck_assert_uint_eq(who.txn.v, id.v);
+    ck_assert_uint_gt(who.age_bytes, 20 * 2000);
+    ck_assert_str_ne(who.name, "");
+    ck_assert_uint_le(rig_stats(&r).log_oldest, id.v);
+    done(lladd_commit(txn));
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_gt(rig_stats(&r).log_oldest, id.v);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_visitor_may_claim_and_stop)
+{
+    begin_case(_i);
+    (void)prepared("a", 0, 1);
+    (void)prepared("b", 1, 1);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    struct list l = in_doubt();
+    ck_assert_uint_eq(l.n, 2);
+    for (unsigned i = 0; i < l.n; i++) {
+        struct lladd_txn *txn;
+        ok_db(&r, lladd_claim(r.db, &l.info[i].gid, &txn, &r.err));
+        done(lladd_commit(txn));
+    }
+    rig_expect(&r, at(0), 1);
+    rig_expect(&r, at(1), 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- participants ------------------------------------------------------------------------------------------ */
+
+/* What came, as one letter each: P prepare, I in doubt, L logged, D durable, A aborted, R rolled back. */
+static char said[64];
+static unsigned n_said;
+static uint64_t last_logged, last_durable;
+static unsigned char blob[10000]; /* what prepare writes */
+static size_t blob_len;
+static int prepare_fails;
+static unsigned blobs_back;
+
+static const struct lladd_participant watcher, second_watcher;
+
+static void say(char c)
+{
+    ck_assert_uint_lt(n_said, sizeof said - 1);
+    said[n_said++] = c;
+    said[n_said] = 0;
+}
+
+static void forget_said(void)
+{
+    n_said = 0;
+    said[0] = 0;
+}
+
+static int on_prepare(void *ctx, void *state, struct lladd_txn *txn, struct lladd_sink *sink)
+{
+    (void)txn;
+    ck_assert_ptr_eq(ctx, said);
+    ck_assert_ptr_eq(state, &blob);
+    say('P');
+    if (prepare_fails)
+        return lladd_error_set(lladd_txn_error_out(txn), prepare_fails, "not yet");
+    for (size_t i = 0; i < blob_len; i += 7) /* in small portions */
+        lladd_sink_write(sink, blob + i, blob_len - i < 7 ? blob_len - i : 7);
+    return 0;
+}
+
+static int on_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span b)
+{
+    (void)ctx;
+    say('I');
+    ck_assert_uint_eq(b.len, blob_len);
+    ck_assert(b.len == 0 || memcmp(b.data, blob, b.len) == 0);
+    blobs_back++;
+    return lladd_join(txn, &watcher, &blob);
+}
+
+static void on_logged(void *ctx, void *state, lladd_lsn commit)
+{
+    (void)ctx;
+    ck_assert_ptr_eq(state, &blob);
+    ck_assert_uint_gt(commit.v, last_logged); /* in commit order */
+    last_logged = commit.v;
+    say('L');
+}
+
+static void on_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)state;
+    ck_assert_uint_ge(commit.v, last_durable);
+    ck_assert(commit.v == 0 || lladd_durable_lsn(db).v > commit.v);
+    last_durable = commit.v;
+    say('D');
+}
+
+static void on_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    ck_assert_ptr_eq(state, &blob);
+    say('A');
+}
+
+static void on_rolled_back(void *ctx, void *state, struct lladd_txn *txn, lladd_savepoint_id id)
+{
+    (void)ctx;
+    (void)txn;
+    (void)id;
+    ck_assert_ptr_eq(state, &blob);
+    say('R');
+}
+
+#define WATCHER(its_name) \
+    { \
+        .struct_size = sizeof(struct lladd_participant), .name = its_name, .version = 1, \
+        .ctx = said, .prepare = on_prepare, .in_doubt = on_in_doubt, .logged = on_logged, \
+        .durable = on_durable, .aborted = on_aborted, .rolled_back_to = on_rolled_back, \
+    }
+static const struct lladd_participant watcher = WATCHER("test.watcher");
+static const struct lladd_participant second_watcher = WATCHER("test.watcher2");
+
+static void begin_watched(int kind)
+{
+    forget_said();
+    last_logged = last_durable = 0;
+    prepare_fails = 0;
+    blobs_back = 0;
+    blob_len = 0;
+    seeded_fill(3, blob, sizeof blob);
+    rig_init(&r, (unsigned)kind);
+    ok_db(&r, lladd_register_participant(&r.options, &watcher, &r.err));
+    rig_open(&r);
+    page = rig_page(&r);
+}
+
+static struct lladd_txn *joined(void)
+{
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_join(txn, &watcher, &blob));
+    ok(txn, cell_put(txn, at(0), 1));
+    return txn;
+}
+
+START_TEST(participants_hear_of_commit_abort_and_partial_rollback_in_order)
+{
+    lladd_savepoint_id sp;
+    lladd_lsn lsn;
+    begin_watched(_i);
+    done(lladd_commit(joined()));
+    ck_assert_str_eq(said, "LD");
+    forget_said();
+    done(lladd_abort(joined()));
+    ck_assert_str_eq(said, "A");
+    forget_said();
+    struct lladd_txn *txn = joined();
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_rollback_to(txn, sp));
+    done(lladd_commit_async(txn, &lsn));
+    ck_assert_str_eq(said, "RL"); /* not durable yet, as far as one has to know */
+    ok_db(&r, lladd_wait(r.db, lsn, &r.err));
+    ck_assert_str_eq(said, "RLD");
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(participants_of_transactions_that_wrote_nothing_hear_of_the_end)
+{
+    begin_watched(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_join(txn, &watcher, &blob));
+    done(lladd_commit(txn));
+    ck_assert_str_eq(said, "D");
+    forget_said();
+    txn = rig_begin(&r);
+    ok(txn, lladd_join(txn, &watcher, &blob));
+    done(lladd_abort(txn));
+    ck_assert_str_eq(said, "A");
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(commits_in_flight_become_durable_in_order_and_each_once)
+{
+    lladd_lsn lsn = {0};
+    begin_watched(_i & ~RIG_THREADS);
+    for (unsigned i = 0; i < 10; i++)
+        done(lladd_commit_async(joined(), &lsn));
+    ck_assert_str_eq(said, "LLLLLLLLLL");
+    forget_said();
+    ok_db(&r, lladd_wait(r.db, lsn, &r.err));
+    ck_assert_str_eq(said, "DDDDDDDDDD");
+    ck_assert_uint_eq(last_durable, lsn.v);
+    forget_said();
+    done(lladd_commit_async(joined(), &lsn));
+    rig_close(&r); /* makes durable what is left */
+    ck_assert_str_eq(said, "LD");
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(joining_twice_or_unregistered_is_refused)
+{
+    begin_watched(_i);
+    struct lladd_txn *txn = joined();
+    refused(txn, LLADD_EXISTS, lladd_join(txn, &watcher, &blob));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_join(txn, &second_watcher, &blob));
+    ck_assert_ptr_eq(lladd_joined(txn, &watcher), &blob);
+    ck_assert_ptr_null(lladd_joined(txn, &second_watcher));
+    done(lladd_abort(txn));
+    ck_assert_int_eq(lladd_join(NULL, &watcher, &blob), LLADD_CLOSED);
+    rig_free(&r);
+}
+END_TEST
+
+/* Longer than one record takes, and as long as nothing. */
+START_TEST(blobs_come_back_whole)
+{
+    static const size_t lengths[] = {0, 1, 2047, 2048, 2049, 4096, 10000};
+    for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct lladd_gid gid = gid_of("blob");
+        begin_watched(_i);
+        blob_len = lengths[i];
+        struct lladd_txn *txn = joined();
+        ok(txn, lladd_prepare(txn, &gid));
+        ck_assert_str_eq(said, "P");
+        for (unsigned round = 0; round < 3; round++) {
+            forget_said();
+            if (round == 1)
+                rig_close(&r);
+            else
+                rig_crash(&r, &fault_power);
+            rig_open(&r);
+            ck_assert_str_eq(said, "I");
+        }
+        ck_assert_uint_eq(blobs_back, 3);
+        forget_said();
+        txn = claim("blob");
+        ck_assert_ptr_eq(lladd_joined(txn, &watcher), &blob);
+        if (i % 2) {
+            done(lladd_commit(txn));
+            ck_assert_str_eq(said, "LD"); /* also of a claimed one it is durable when it returns */
+        } else {
+            done(lladd_abort(txn));
+            ck_assert_str_eq(said, "A");
+        }
+        rig_expect(&r, at(0), i % 2);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+START_TEST(a_participant_may_refuse_to_prepare)
+{
+    struct lladd_gid gid = gid_of("g");
+    begin_watched(_i);
+    blob_len = 5000;
+    struct lladd_txn *txn = joined();
+    prepare_fails = LLADD_BUSY;
+    refused(txn, LLADD_BUSY, lladd_prepare(txn, &gid));
+    ck_contains(lladd_txn_error(txn)->message, "not yet");
+    ck_assert_uint_eq(in_doubt().n, 0);
+    ok(txn, cell_put(txn, at(1), 2)); /* it is as it was */
+    prepare_fails = 0;
+    ok(txn, lladd_prepare(txn, &gid));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_eq(blobs_back, 1);
+    done(lladd_commit(claim("g")));
+    rig_expect(&r, at(1), 2);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_missing_participant_is_named_before_anything_is_touched)
+{
+    struct lladd_gid gid = gid_of("g");
+    size_t len, again;
+    begin_watched(_i & (RIG_FILES | RIG_RESERVED));
+    blob_len = 3000;
+    struct lladd_txn *txn = joined();
+    ok(txn, lladd_prepare(txn, &gid));
+    if (_i & RIG_THREADS)
+        ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* the blob lies before the checkpoint */
+    rig_crash(&r, &fault_power);
+    lladd_options_release(&r.options);
+    ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
+    unsigned char *before = rig_file(&r, "control", &len);
+    ck_assert_int_eq(rig_try_open(&r), LLADD_NO_OPERATION);
+    ck_contains(r.err.message, "test.watcher");
+    unsigned char *after = rig_file(&r, "control", &again);
+    ck_assert_uint_eq(len, again);
+    ck_assert_mem_eq(before, after, len);
+    free(before);
+    free(after);
+    ok_db(&r, lladd_register_participant(&r.options, &watcher, &r.err));
+    rig_open(&r);
+    done(lladd_abort(claim("g")));
+    rig_expect(&r, at(0), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* Neither would be true: nothing is rolled back, and whether a commit will be there nobody can say. */
+START_TEST(participants_hear_neither_end_on_a_poisoned_handle)
+{
+    begin_watched(_i & RIG_RESERVED);
+    struct lladd_txn *committing = joined(), *aborting = joined(), *open = joined();
+    lladd_lsn lsn;
+    (void)open;
+    done(lladd_commit_async(joined(), &lsn));
+    forget_said();
+    fault_device_fail(r.fd, 1, FAULT_WRITES, EIO, true);
+    ck_assert_int_eq(lladd_commit(committing), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(lladd_abort(aborting), LLADD_WRITE_FAILED);
+    struct lladd_db *db = r.db;
+    r.db = NULL;
+    ck_assert_int_eq(lladd_close(db), LLADD_WRITE_FAILED);
+    ck_assert_str_eq(said, "L");
+    fault_device_fail(r.fd, 0, 0, 0, false);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("prepare");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+    LOOP(a_prepared_transaction_can_be_committed_or_aborted_at_once);
+    LOOP(after_prepare_only_commit_and_abort_are_legal);
+    LOOP(it_is_in_doubt_again_after_every_restart_with_its_exact_id);
+    LOOP(a_claimed_transaction_that_nobody_ends_is_in_doubt_again);
+    LOOP(a_global_id_is_used_once_at_a_time);
+    LOOP(wrong_global_ids_are_refused);
+    LOOP(an_empty_transaction_can_be_prepared);
+    LOOP(what_is_prepared_holds_the_log_and_is_named);
+    LOOP(a_visitor_may_claim_and_stop);
+    LOOP(participants_hear_of_commit_abort_and_partial_rollback_in_order);
+    LOOP(participants_of_transactions_that_wrote_nothing_hear_of_the_end);
+    LOOP(commits_in_flight_become_durable_in_order_and_each_once);
+    LOOP(joining_twice_or_unregistered_is_refused);
+    LOOP(blobs_come_back_whole);
+    LOOP(a_participant_may_refuse_to_prepare);
+    LOOP(a_missing_participant_is_named_before_anything_is_touched);
+    LOOP(participants_hear_neither_end_on_a_poisoned_handle);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_CORE_TESTOPS_H
+#define TESTS_CORE_TESTOPS_H
+/*
+ * A small extension, such as a stranger would write, with one operation of every sort there is. Most
+ * tests of the core use it and nothing of operations/.
+ *
+ * Page type "test.cells": CELLS integers of 64 bits, the rest of the page is a hole that is zero.
+ *
+ *   test.format    formats a page, no undo
+ *   test.add       cell += delta; undo subtracts: neither is idempotent, and they commute
+ *   test.put       cell = value, undo brings the value before back
+ *   test.poke      cell = value, never undone
+ *   test.bump      cell += delta; its undo is logical: two ordinary updates in a top action that
+ *                  subtract, one half of delta each
+ *   test.transfer  no page: logical undo of moving an amount from one cell to another, anywhere
+ *   test.restore   no page: logical undo that pokes a value back: idempotent, restartable
+ *   test.wide      test.put with filling: long records
+ */
+#include <lladd/lladd.h>
+
+enum { CELLS = 64 };
+
+extern const struct lladd_op test_format, test_add, test_put, test_poke, test_bump, test_transfer,
+    test_restore, test_wide;
+extern const struct lladd_page_type test_cells;
+extern const struct lladd_extension test_extension;
+
+/* The ids of the above in one database. */
+struct test_ids {
+    lladd_op_id format, add, put, poke, bump, transfer, restore, wide;
+};
+/* Asserts that all of them are registered. */
+struct test_ids test_ids_of(struct lladd_db *);
+
+/* Makes compensate of test.transfer fail with this code; 0: not. Of the process: tests that use it
+ * put it back. */
+extern int test_transfer_fails;
+
+/* Which cell of which page. */
+struct cell {
+    lladd_pageno page;
+    unsigned index;
+};
+static inline struct cell cell_of(lladd_pageno page, unsigned index)
+{
+    return (struct cell){page, index};
+}
+
+/* What is done to cells. All return what lladd_update returns. */
+int cells_format(struct lladd_txn *, lladd_pageno);
+int cell_add(struct lladd_txn *, struct cell, int64_t delta);
+int cell_put(struct lladd_txn *, struct cell, uint64_t value);
+int cell_poke(struct lladd_txn *, struct cell, uint64_t value);
+int cell_bump(struct lladd_txn *, struct cell, int64_t delta);
+/* `len` bytes of filling go into redo and undo besides. */
+int cell_put_wide(struct lladd_txn *, struct cell, uint64_t value, size_t len);
+/* In a nested top action, closed by test.transfer. */
+int cells_transfer(struct lladd_txn *, struct cell from, struct cell to, int64_t amount);
+/* The undo bytes of test.transfer and test.restore. */
+enum { TRANSFER_BYTES = 28, RESTORE_BYTES = 18, WIDE_MAX = 8192 };
+void transfer_encode(unsigned char out[TRANSFER_BYTES], struct cell from, struct cell to,
+                     int64_t amount);
+void restore_encode(unsigned char out[RESTORE_BYTES], struct cell, uint64_t value);
+
+/* Reads one; 0 or the error of lladd_fix. */
+int cell_read(struct lladd_db *, struct cell, uint64_t *out, struct lladd_error *);
+/* Asserts that it can be read. */
+uint64_t cell_get(struct lladd_db *, struct cell);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_CORE_WORKLOAD_H
+#define TESTS_CORE_WORKLOAD_H
+/*
+ * One workload that goes everywhere: checkpoints of both sorts, truncation, segment switches,
+ * savepoints, top actions open and closed and nested, the undo-only mechanism, logical undo, eviction
+ * of uncommitted pages, page images, prepare, commit and abort of what was prepared, commits that
+ * nobody waits for. At its end transactions, a top action and a prepared transaction are open.
+ *
+ * It is deterministic on a rig without threads.
+ */
+#include "history.h"
+#include "rig.h"
+
+enum { W_PAGES = 24 };
+
+/* Options for it: the smallest segments, ring and cache. Before rig_open. */
+void workload_options(struct rig *);
+/* Formats the pages of a new database and makes the model; asserts. */
+void workload_prepare(struct rig *, struct history *);
+/* Runs it. Stops at the first call that fails and returns its code; *err says more. */
+int workload_run(struct rig *, struct history *, struct lladd_error *err);
+
+#endif

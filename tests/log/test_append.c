@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Appending and reading back: whatever is put into the log comes out of it again, from the ring and
+ * from the files, forward and along a chain, whatever its length, across blocks, segments, the end of
+ * the ring, and clean stops; LSNs count up without a hole; nobody sees what was not published.
+ */
+#include "log_fixture.h"
+
+static struct fixture f;
+
+static void setup(void)
+{
+    fixture_init(&f);
+}
+
+static void teardown(void)
+{
+    fixture_free(&f);
+}
+
+/* The first record of a database has LSN 8 and begins its own transaction. */
+START_TEST(first_record)
+{
+    fixture_create(&f);
+    ck_assert_uint_eq(put(&f, 20).v, 8);
+    ck_assert_uint_eq(f.list[0].rec.txn.v, 8);
+    ck_assert_uint_eq(ll_log_tail(f.log).v, 8 + f.list[0].rec.size);
+    ck_assert_uint_eq(ll_log_written(f.log).v, 8);
+    check_records(&f, 0, 1);
+}
+END_TEST
+
+/* A set of eight bytes with undo takes no more than 64 bytes of log. */
+START_TEST(small_set)
+{
+    unsigned char redo[10] = {1}, undo[10] = {2};
+    fixture_create(&f);
+    put(&f, 1);
+    struct ll_record rec = {.kind = LL_REC_UPDATE,
+                            .flags = LL_REC_UNDO_PAGE,
+                            .op = 3,
+                            .page = 123456,
+                            .prev = f.list[0].rec.lsn,
+                            .txn = f.list[0].rec.lsn,
+                            .page_prev = f.list[0].rec.lsn,
+                            .redo = lladd_span_of(redo, sizeof redo),
+                            .undo = lladd_span_of(undo, sizeof undo)};
+    put_record(&f, &rec);
+    ck_assert_uint_le(rec.size, 64);
+}
+END_TEST
+
+/* Every length up to some blocks, read from the ring before anything is written. */
+START_TEST(lengths_in_ring)
+{
+    f.cfg.ring_bytes = 1 << 22;
+    f.cfg.segment_max = 1 << 20;
+    fixture_create(&f);
+    for (size_t len = 0; len < 1500; len++)
+        put(&f, len);
+    ck_assert_uint_eq(ll_log_written(f.log).v, 8);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* The same through a ring of 16 KiB, with segments of 4 to 16 KiB: read from the files. */
+START_TEST(lengths_in_files)
+{
+    fixture_create(&f);
+    for (size_t len = 0; len < 1500; len++)
+        put(&f, len);
+    force(&f);
+    ck_assert_uint_eq(ll_log_durable(f.log).v, ll_log_tail(f.log).v);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* The longest record is a quarter of the ring; it spans several segments. */
+START_TEST(longest_record)
+{
+    f.cfg.ring_bytes = 65536;
+    f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    size_t max = ll_log_record_max(f.log);
+    ck_assert_uint_eq(max, 16384);
+    for (unsigned i = 0; i < 40; i++) {
+        put(&f, max - LL_RECORD_WIDE);
+        put(&f, i);
+    }
+    force(&f);
+    check_records(&f, 0, f.count);
+    must_fail(&f, LLADD_TOO_LARGE, ll_log_credit_slow(f.log, &f.credit, 65536, &f.err));
+}
+END_TEST
+
+/* Records that end at each distance from the end of the ring, and begin in its last eight bytes. */
+START_TEST(around_the_ring)
+{
+    f.cfg.ring_bytes = 4096;
+    fixture_create(&f);
+    for (unsigned round = 0; round < 600; round++)
+        put(&f, (round * 40) % 977);
+    check_records(&f, f.count - 1, f.count);
+    force(&f);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* What was written stays readable without any file as long as the ring has it. */
+START_TEST(written_stays_in_ring)
+{
+    fixture_create(&f);
+    for (unsigned i = 0; i < 50; i++)
+        put(&f, 60);
+    force(&f);
+    fault_device_fail(f.fd, 1, FAULT_PREAD, EIO, true);
+    check_records(&f, 0, f.count);
+    ck_assert_uint_eq(fault_device_fired(f.fd), 0);
+    fault_device_fail(f.fd, 0, 0, 0, false);
+}
+END_TEST
+
+/* A log may begin anywhere; distances that the narrow form cannot express take the wide one. */
+START_TEST(high_lsns)
+{
+    const uint64_t starts[] = {UINT64_C(1) << 32, UINT64_C(1) << 35, UINT64_C(1) << 40,
+                               UINT64_C(1) << 61};
+    for (unsigned i = 0; i < 4; i++) {
+        f.cfg.first = lladd_lsn_of(starts[i]);
+        fixture_create(&f);
+        unsigned char payload[16] = {7};
+        for (unsigned k = 0; k < 6; k++) {
+            struct ll_record rec = {.kind = LL_REC_UPDATE, .page = 9, .op = 1,
+                                    .redo = lladd_span_of(payload, 10 + k)};
+            uint64_t far = starts[i] > (UINT64_C(1) << 36) ? UINT64_C(1) << 36 : starts[i] - 8;
+            uint64_t reach = UINT64_C(8) * UINT32_MAX;
+            uint64_t back[] = {8, far, reach - 16, reach - 8, reach, reach + 8};
+            uint64_t to = back[k] < starts[i] ? ll_log_tail(f.log).v - back[k] : 8;
+            rec.prev.v = to;
+            rec.txn.v = to;
+            rec.page_prev.v = to;
+            lladd_lsn lsn = put_record(&f, &rec);
+            struct ll_log_cursor *c;
+            struct ll_record got;
+            ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+            must(&f, ll_log_cursor_read(c, lsn, &got, &f.err));
+            ck_assert_uint_eq(got.prev.v, to);
+            ck_assert_uint_eq(got.txn.v, to);
+            ck_assert_uint_eq(got.page_prev.v, to);
+            ck_assert_uint_eq(got.redo.len, 10 + k);
+            ll_log_cursor_close(c);
+        }
+        must(&f, ll_log_force(f.log, lladd_lsn_of(ll_log_tail(f.log).v - 8), &f.err));
+        ll_log_credit_return(f.log, &f.credit);
+        ll_log_close(f.log);
+        f.log = NULL;
+        fault_device_power_cycle(f.fd, &(struct fault_crash){FAULT_POWER, 0, false});
+        char name[LL_LOG_NAME_SIZE];
+        name_of(starts[i], name);
+        ck_assert(file_exists(&f, name));
+        fault_device_free(f.fd);
+        lladd_device_close(f.memory);
+        ck_assert_int_eq(lladd_device_memory(&f.memory), 0);
+        f.fd = fault_device_new(f.memory);
+        f.cfg.dev = fault_device_dev(f.fd);
+    }
+}
+END_TEST
+
+/* A reserved record that is not published yet hides those behind it, and cannot be read. */
+START_TEST(unpublished_hides)
+{
+    struct ll_record first = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE}, got;
+    struct ll_credit credit = {0};
+    struct ll_log_cursor *c;
+    fixture_create(&f);
+    put(&f, 10);
+    must(&f, ll_log_credit(f.log, &credit, ll_record_bound(0, 0), &f.err));
+    ll_log_reserve(f.log, &credit, &first, false);
+    struct ll_record second = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE};
+    put_record(&f, &second);
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    must_fail(&f, LLADD_OUT_OF_RANGE, ll_log_cursor_read(c, first.lsn, &got, &f.err));
+    must(&f, ll_log_cursor_read(c, f.list[0].rec.lsn, &got, &f.err));
+    must_fail(&f, LLADD_END, ll_log_cursor_next(c, &got, &f.err));
+    /* One's own record can be read before those in front of it. */
+    must(&f, ll_log_cursor_read(c, second.lsn, &got, &f.err));
+    ll_log_publish(f.log, &first);
+    ll_log_wait_published(f.log, ll_log_tail(f.log));
+    must(&f, ll_log_cursor_read(c, f.list[0].rec.lsn, &got, &f.err));
+    must(&f, ll_log_cursor_next(c, &got, &f.err));
+    ck_assert_uint_eq(got.lsn.v, first.lsn.v);
+    must(&f, ll_log_cursor_next(c, &got, &f.err));
+    ck_assert_uint_eq(got.lsn.v, second.lsn.v);
+    ll_log_credit_return(f.log, &credit);
+    ll_log_cursor_close(c);
+}
+END_TEST
+
+/* Payload that looks like records, in ring space that was used before, is never taken for one. */
+START_TEST(hostile_payload)
+{
+    f.cfg.ring_bytes = 4096;
+    fixture_create(&f);
+    unsigned char bytes[800];
+    for (unsigned round = 0; round < 200; round++) {
+        /* Every word says the LSN it would have one turn of the ring later. */
+        uint64_t at = ll_log_tail(f.log).v + LL_RECORD_NARROW;
+        for (unsigned i = 0; i + 8 <= sizeof bytes; i += 8)
+            lladd_put64(bytes + i, at + i - 8 + 4096);
+        struct ll_record rec = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE,
+                                .redo = lladd_span_of(bytes, 8 * (round % 100))};
+        put_record(&f, &rec);
+        struct ll_log_cursor *c;
+        struct ll_record got;
+        ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+        must(&f, ll_log_cursor_read(c, rec.lsn, &got, &f.err));
+        must_fail(&f, LLADD_END, ll_log_cursor_next(c, &got, &f.err));
+        ll_log_cursor_close(c);
+        must(&f, ll_log_write(f.log, rec.lsn, &f.err));
+        ck_assert_uint_eq(ll_log_written(f.log).v, ll_log_tail(f.log).v);
+    }
+}
+END_TEST
+
+/* After a clean stop the log goes on in the middle of a block, with the same LSNs. */
+START_TEST(clean_stops)
+{
+    fixture_create(&f);
+    for (unsigned i = 0; i < 200; i++) {
+        put(&f, (i * 37) % 500);
+        uint64_t tail = ll_log_tail(f.log).v;
+        stop_and_reopen(&f);
+        ck_assert_uint_eq(ll_log_durable(f.log).v, ll_log_tail(f.log).v);
+        ck_assert_uint_ge(ll_log_tail(f.log).v, tail);
+        if (i % 50 == 49)
+            check_records(&f, 0, f.count);
+    }
+    crash_and_reopen(&f, FAULT_POWER);
+    ck_assert_uint_eq(f.count, 200);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* Opening and closing without an append touches no file but for reading, and does not list. */
+START_TEST(clean_open_is_quiet)
+{
+    fixture_create(&f);
+    put(&f, 100);
+    stop(&f);
+    fault_device_reset_calls(f.fd);
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must(&f, ll_log_start(f.log, &f.err));
+    lladd_lsn end;
+    must(&f, ll_log_finish(f.log, &end, &f.err));
+    ck_assert_uint_eq(end.v, f.start.end.v);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES | FAULT_LIST), 0);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_OPEN), 1);
+}
+END_TEST
+
+/* First boundary at or after any position. */
+START_TEST(seeking)
+{
+    struct ll_log_cursor *c;
+    struct ll_record got;
+    f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    for (unsigned i = 0; i < 120; i++)
+        put(&f, i % 10 == 3 ? 4000 : 50);
+    force(&f);
+    for (unsigned i = 0; i < 20; i++)
+        put(&f, 50); /* in the ring only */
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    for (size_t i = 0; i < f.count; i++) {
+        uint64_t lsn = f.list[i].rec.lsn.v;
+        for (uint64_t back = 0; back < 24 && lsn - back >= 8; back += 5) {
+            must(&f, ll_log_cursor_seek(c, lladd_lsn_of(lsn - back), &got, &f.err));
+            if (got.kind != LL_REC_SEAL) /* a seal lies between */
+                check_record(&f, &got, i);
+        }
+    }
+    must_fail(&f, LLADD_END, ll_log_cursor_seek(c, ll_log_tail(f.log), &got, &f.err));
+    must(&f, ll_log_cursor_seek(c, lladd_lsn_of(0), &got, &f.err));
+    check_record(&f, &got, 0);
+    must_fail(&f, LLADD_OUT_OF_RANGE, ll_log_cursor_read(c, lladd_lsn_of(9), &got, &f.err));
+    must_fail(&f, LLADD_OUT_OF_RANGE,
+              ll_log_cursor_read(c, lladd_lsn_of(UINT64_MAX - 7), &got, &f.err));
+    ll_log_cursor_close(c);
+}
+END_TEST
+
+/* Credit: counted down by appends, given back, refused for a log that is not ready or read-only. */
+START_TEST(credit)
+{
+    struct ll_credit a = {0}, b = {0};
+    fixture_create(&f);
+    must(&f, ll_log_credit(f.log, &a, 100, &f.err));
+    ck_assert_uint_ge(a.bytes, 100);
+    uint64_t before = a.bytes;
+    struct ll_record rec = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
+    ll_log_reserve(f.log, &a, &rec, false);
+    ll_log_publish(f.log, &rec);
+    ck_assert_uint_eq(a.bytes, before - rec.size);
+    ll_log_credit_trim(f.log, &a);
+    ck_assert_uint_eq(a.bytes, before - rec.size); /* few are out */
+    /* Many are out: 8 KiB, half of the ring. */
+    must(&f, ll_log_credit(f.log, &b, 8192, &f.err));
+    ll_log_credit_trim(f.log, &a);
+    ck_assert_uint_eq(a.bytes, 0);
+    ll_log_credit_return(f.log, &b);
+    ck_assert_uint_eq(b.bytes, 0);
+    stop(&f);
+    f.start.clean = false;
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must_fail(&f, LLADD_BAD_STATE, ll_log_credit(f.log, &a, 100, &f.err));
+    must_fail(&f, LLADD_BAD_STATE, ll_log_undo_reserve(f.log, 100, &f.err));
+    must_fail(&f, LLADD_BAD_STATE, ll_log_start(f.log, &f.err));
+}
+END_TEST
+
+/* Bad configurations are refused by name. */
+START_TEST(bad_config)
+{
+    struct ll_log_config good = f.cfg;
+    struct ll_log *log;
+    for (unsigned i = 0; i < 8; i++) {
+        f.cfg = good;
+        switch (i) {
+        case 0: f.cfg.segment_min = 2048; break;
+        case 1: f.cfg.segment_min = 5000; break;
+        case 2: f.cfg.segment_max = 2048; break;
+        case 3: f.cfg.segment_max = UINT64_C(1) << 32; break;
+        case 4: f.cfg.ring_bytes = 2048; break;
+        case 5: f.cfg.ring_bytes = 10000; break;
+        case 6: f.cfg.limit_bytes = 4096; break;
+        case 7: f.cfg.first.v = 12; break;
+        }
+        must_fail(&f, LLADD_BAD_ARGUMENT, ll_log_create(&f.cfg, &log, &f.err));
+    }
+    f.cfg = good;
+    f.cfg.read_only = true;
+    must_fail(&f, LLADD_READ_ONLY, ll_log_create(&f.cfg, &log, &f.err));
+    f.cfg = good;
+    fixture_create(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("append");
+    TCase *t = tcase_create("append");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, first_record);
+    tcase_add_test(t, small_set);
+    tcase_add_test(t, lengths_in_ring);
+    tcase_add_test(t, lengths_in_files);
+    tcase_add_test(t, longest_record);
+    tcase_add_test(t, around_the_ring);
+    tcase_add_test(t, written_stays_in_ring);
+    tcase_add_test(t, high_lsns);
+    tcase_add_test(t, unpublished_hides);
+    tcase_add_test(t, hostile_payload);
+    tcase_add_test(t, clean_stops);
+    tcase_add_test(t, clean_open_is_quiet);
+    tcase_add_test(t, seeking);
+    tcase_add_test(t, credit);
+    tcase_add_test(t, bad_config);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Group commit and poison: a lone commit is one write and one sync; what is durable stays durable when
+ * the power fails and what was not forced may go; every synced group ends with a seal that states what
+ * was durable before it (LOG-3), and there is never a group of seals alone; a failed write or sync is
+ * final, for everybody, and is not tried again (LOG-4).
+ */
+#include "log_fixture.h"
+
+#include <string.h>
+
+static struct fixture f;
+
+static void setup(void)
+{
+    fixture_init(&f);
+}
+
+static void teardown(void)
+{
+    fixture_free(&f);
+}
+
+START_TEST(one_write_one_sync)
+{
+    f.cfg.segment_min = f.cfg.segment_max = 1 << 16;
+    fixture_create(&f);
+    struct ll_log_stats before, after;
+    ll_log_stats(f.log, &before);
+    fault_device_reset_calls(f.fd);
+    for (unsigned i = 0; i < 20; i++) {
+        put(&f, 100);
+        force(&f);
+        ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_PWRITEV), i + 1);
+        ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_SYNC), i + 1);
+        ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 2 * (i + 1));
+        force(&f); /* nothing to do */
+    }
+    ll_log_stats(f.log, &after);
+    ck_assert_uint_eq(after.groups - before.groups, 20);
+    ck_assert_uint_eq(after.syncs - before.syncs, 20);
+    ck_assert_uint_eq(after.writes - before.writes, 20);
+    ck_assert_uint_eq(after.records, 40); /* a seal each */
+    ck_assert_uint_eq(after.bytes, ll_log_tail(f.log).v - 8);
+    ck_assert_uint_eq(after.bytes_written, after.bytes);
+}
+END_TEST
+
+/* Also across a block: the header goes with the same write; across a segment it is two files. */
+START_TEST(write_across_blocks)
+{
+    f.cfg.segment_min = 1 << 18;
+    f.cfg.segment_max = 1 << 18;
+    f.cfg.ring_bytes = 1 << 20;
+    fixture_create(&f);
+    while (ll_log_tail(f.log).v < 70000)
+        put(&f, 1000);
+    fault_device_reset_calls(f.fd);
+    force(&f);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_PWRITEV), 1);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_SYNC), 1);
+    while (ll_log_tail(f.log).v < 300000)
+        put(&f, 1000);
+    fault_device_reset_calls(f.fd);
+    force(&f);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_PWRITEV), 2);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_SYNC), 2);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* What is written survives the process, what is durable the machine. */
+START_TEST(written_and_durable)
+{
+    fixture_create(&f);
+    put(&f, 10);
+    force(&f);
+    lladd_lsn lsn = put(&f, 20);
+    must(&f, ll_log_write(f.log, lsn, &f.err));
+    ck_assert_uint_gt(ll_log_written(f.log).v, lsn.v);
+    ck_assert_uint_le(ll_log_durable(f.log).v, lsn.v);
+    put(&f, 30); /* only in memory */
+    crash_and_reopen(&f, FAULT_KILL);
+    ck_assert_uint_eq(f.count, 2);
+    lsn = put(&f, 40);
+    must(&f, ll_log_write(f.log, lsn, &f.err));
+    crash_and_reopen(&f, FAULT_POWER);
+    ck_assert_uint_eq(f.count, 2);
+    /* Written records, then a sync: a group with nothing to write but its seal. */
+    lsn = put(&f, 50);
+    must(&f, ll_log_write(f.log, lsn, &f.err));
+    force(&f);
+    crash_and_reopen(&f, FAULT_POWER);
+    ck_assert_uint_eq(f.count, 3);
+}
+END_TEST
+
+struct seals {
+    uint64_t durable; /* end of the last group seen */
+    unsigned seals, others;
+};
+
+static int on_record(void *ctx, const struct ll_record *rec, struct lladd_error *err)
+{
+    struct seals *s = ctx;
+    (void)err;
+    if (rec->kind != LL_REC_SEAL) {
+        s->others++;
+        return 0;
+    }
+    ck_assert_uint_gt(s->others, 0); /* never alone */
+    ck_assert_uint_eq(rec->redo.len, 8);
+    ck_assert_uint_eq(lladd_get64(rec->redo.data), s->durable);
+    ck_assert_uint_eq(rec->size, LL_LOG_SEAL_SIZE);
+    s->durable = rec->lsn.v + rec->size;
+    s->others = 0;
+    s->seals++;
+    return 0;
+}
+
+START_TEST(seals)
+{
+    struct seals s = {8, 0, 0};
+    fixture_create(&f);
+    for (unsigned i = 0; i < 100; i++) {
+        for (unsigned k = 0; k <= i % 5; k++)
+            put(&f, 100);
+        force(&f);
+        if (i % 7 == 0)
+            must(&f, ll_log_force(f.log, lladd_lsn_of(ll_log_tail(f.log).v - 8), &f.err));
+    }
+    stop(&f);
+    f.start.clean = false;
+    f.start.segment.v = 0;
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must(&f, ll_log_scan(f.log, on_record, &s, &f.err));
+    ck_assert_uint_eq(s.seals, 100);
+    ck_assert_uint_eq(s.others, 0);
+    ck_assert_uint_eq(s.durable, f.start.end.v);
+}
+END_TEST
+
+START_TEST(beyond_the_tail)
+{
+    fixture_create(&f);
+    lladd_lsn lsn = put(&f, 5);
+    must_fail(&f, LLADD_BAD_ARGUMENT, ll_log_force(f.log, ll_log_tail(f.log), &f.err));
+    must_fail(&f, LLADD_BAD_ARGUMENT, ll_log_write(f.log, lladd_lsn_of(UINT64_MAX), &f.err));
+    must(&f, ll_log_force(f.log, lsn, &f.err));
+}
+END_TEST
+
+static void check_poisoned(lladd_lsn durable)
+{
+    struct ll_credit c = {0};
+    struct lladd_error first = f.err;
+    bool more;
+    ck_assert_int_eq(first.code, LLADD_WRITE_FAILED);
+    ck_assert_uint_eq(f.poisoned_calls, 1);
+    fault_device_reset_calls(f.fd);
+    for (unsigned again = 0; again < 2; again++) {
+        must_fail(&f, LLADD_WRITE_FAILED, ll_log_force(f.log, lladd_lsn_of(8), &f.err));
+        ck_assert_str_eq(f.err.message, first.message);
+        ck_assert_int_eq(f.err.line, first.line);
+        must_fail(&f, LLADD_WRITE_FAILED, ll_log_write(f.log, lladd_lsn_of(8), &f.err));
+        must_fail(&f, LLADD_WRITE_FAILED, ll_log_credit(f.log, &c, 50, &f.err));
+        must_fail(&f, LLADD_WRITE_FAILED, ll_log_credit_reserved(f.log, &c, 50, &f.err));
+        must_fail(&f, LLADD_WRITE_FAILED, ll_log_undo_reserve(f.log, 50, &f.err));
+        must_fail(&f, LLADD_WRITE_FAILED, ll_log_maintain(f.log, &more, &f.err));
+        must_fail(&f, LLADD_WRITE_FAILED, ll_log_finish(f.log, &f.start.end, &f.err));
+    }
+    ck_assert_uint_eq(ll_log_durable(f.log).v, durable.v);
+    ck_assert_uint_eq(f.poisoned_calls, 1);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 0); /* nothing is tried again */
+}
+
+/* Kind 0: the write fails, 1: the sync, 2 to 4: named points around them. */
+START_TEST(poison)
+{
+    const char *points[] = {"log.group.before_write", "log.group.before_sync",
+                            "log.group.after_sync"};
+    fixture_create(&f);
+    for (unsigned i = 0; i < 5; i++)
+        put(&f, 70);
+    force(&f);
+    lladd_lsn durable = ll_log_durable(f.log);
+    lladd_lsn lsn = put(&f, 80);
+    int err = _i % 2 ? ENOSPC : EIO; /* no space where space was reserved is no better */
+    if (_i == 0)
+        fault_device_fail(f.fd, 1, FAULT_PWRITEV, err, false);
+    else if (_i == 1)
+        fault_device_fail(f.fd, 1, FAULT_SYNC, err, false);
+    else
+        test_world_fail_at(&f.world, points[_i - 2], 1, err);
+    must_fail(&f, LLADD_WRITE_FAILED, ll_log_force(f.log, lsn, &f.err));
+    check_poisoned(durable);
+    /* Opening again: what was durable is there. */
+    f.durable_count = f.count - 1;
+    crash_and_reopen(&f, FAULT_POWER);
+    ck_assert_uint_ge(f.count, f.durable_count);
+    put(&f, 90);
+    force(&f);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* A failed relaxed write, noticed by one who needs ring space. */
+START_TEST(poison_for_space)
+{
+    lladd_lsn lsn;
+    int rc = 0;
+    fixture_create(&f);
+    put(&f, 10);
+    test_world_fail_at(&f.world, "log.group.before_write", 1, EIO);
+    for (unsigned i = 0; i < 100 && rc == 0; i++)
+        rc = try_put(&f, 1000, &lsn);
+    ck_assert_int_eq(rc, LLADD_WRITE_FAILED);
+    check_poisoned(lladd_lsn_of(8));
+    /* Whoever had credit can still publish; it comes to nothing. */
+    ll_log_wait_published(f.log, ll_log_tail(f.log));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("commit");
+    TCase *t = tcase_create("commit");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, one_write_one_sync);
+    tcase_add_test(t, write_across_blocks);
+    tcase_add_test(t, written_and_durable);
+    tcase_add_test(t, seals);
+    tcase_add_test(t, beyond_the_tail);
+    tcase_add_loop_test(t, poison, 0, 5);
+    tcase_add_test(t, poison_for_space);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

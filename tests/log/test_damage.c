@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Damage is told from a torn tail (LOG-3): every byte of a log below the newest stated watermark, flipped
+ * or zeroed or in a missing, cut or foreign file, makes open refuse, with the LSN and the file; nothing is
+ * truncated. Only beyond the newest watermark it is a tail. A reader for inspection goes over damage and
+ * goes on behind it.
+ */
+#include "log_fixture.h"
+
+#include <string.h>
+
+static struct fixture f;
+
+static void setup(void)
+{
+    fixture_init(&f);
+    f.cfg.segment_max = 4096;
+}
+
+static void teardown(void)
+{
+    fixture_free(&f);
+}
+
+/* ---- helpers ---- */
+
+static void append_some(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        put(&f, (i * 29) % 190);
+}
+
+static int ignore(void *ctx, const struct ll_record *rec, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)rec;
+    (void)err;
+    return 0;
+}
+
+/* What open and scan answer to the log as it is, changing nothing. */
+static int look(void)
+{
+    ll_log_close(f.log);
+    f.log = NULL;
+    int rc = ll_log_open(&f.cfg, &f.start, &f.log, &f.err);
+    return rc ? rc : ll_log_scan(f.log, ignore, NULL, &f.err);
+}
+
+static void check_names(const char *file)
+{
+    ck_assert_msg(strstr(f.err.message, file) != NULL, "\"%s\" does not name %s", f.err.message,
+                  file);
+    ck_assert_uint_ne(f.err.lsn.v, 0);
+}
+
+/* A log of several segments whose last group begins at *last. */
+static void make_log(uint64_t *last)
+{
+    fixture_create(&f);
+    while (ll_log_tail(f.log).v < 3 * 4032) {
+        append_some(8);
+        force(&f);
+    }
+    *last = ll_log_durable(f.log).v;
+    append_some(3);
+    force(&f);
+}
+
+/* ---- every byte ---- */
+
+/* _i 0: one bit, 1: all bits, 2: eight bytes of zeros. What the seal of the last group states is all
+ * that the open is told. */
+START_TEST(every_byte_below_the_watermark)
+{
+    uint64_t last;
+    make_log(&last);
+    uint64_t end = ll_log_durable(f.log).v;
+    for (uint64_t first = 8; first < end; first += 4032) {
+        char name[LL_LOG_NAME_SIZE];
+        unsigned char bytes[4096], old[8], new[8];
+        name_of(first, name);
+        read_file(&f, name, 0, bytes, sizeof bytes);
+        for (uint64_t off = 0; off < 4096; off += _i == 2 ? 8 : 1) {
+            uint64_t lsn = off < 64 ? first : first + off - 64;
+            size_t n = _i == 2 ? 8 : 1;
+            if (lsn >= end)
+                break;
+            memcpy(old, bytes + off, n);
+            for (size_t i = 0; i < n; i++)
+                new[i] = _i == 2 ? 0 : (unsigned char)(old[i] ^ (_i ? 0xff : 1 << off % 8));
+            if (memcmp(old, new, n) == 0)
+                continue;
+            write_file(&f, name, off, new, n);
+            int rc = look();
+            if (lsn < last) {
+                ck_assert_msg(rc == LLADD_CORRUPT_LOG, "%s, byte %u: %d", name, (unsigned)off, rc);
+                /* Where the damaged record begins, in this file or the one before. */
+                ck_assert_uint_le(f.err.lsn.v, lsn);
+                check_names("log/");
+            } else if (rc) { /* the last group; but a header shows that it was there */
+                ck_assert_uint_lt(off, 64);
+            }
+            write_file(&f, name, off, old, n);
+        }
+    }
+    must(&f, look());
+}
+END_TEST
+
+/* The control file's watermark counts as well, up to the last byte; that is what a clean stop leaves. */
+START_TEST(every_byte_after_a_clean_stop)
+{
+    uint64_t last;
+    make_log(&last);
+    stop(&f);
+    f.start.segment.v = 0;
+    uint64_t end = f.start.end.v;
+    uint64_t first = 8 + (end - 8) / 4032 * 4032;
+    char name[LL_LOG_NAME_SIZE];
+    name_of(first, name);
+    for (uint64_t off = 0; off < 64 + end - first; off++) {
+        flip_byte(&f, name, off, 4);
+        f.start.clean = off % 2;
+        ck_assert_int_eq(look(), LLADD_CORRUPT_LOG);
+        flip_byte(&f, name, off, 4);
+    }
+    must(&f, look());
+}
+END_TEST
+
+/* Nothing is changed by an open that refuses. */
+START_TEST(refusing_changes_nothing)
+{
+    char name[LL_LOG_NAME_SIZE];
+    uint64_t last;
+    make_log(&last);
+    name_of(8, name);
+    flip_byte(&f, name, 100, 1);
+    fault_device_reset_calls(f.fd);
+    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    must_fail(&f, LLADD_BAD_STATE, ll_log_start(f.log, &f.err));
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 0);
+    flip_byte(&f, name, 100, 1);
+    must(&f, reopen(&f));
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* The only seal that proves it lies behind damage that goes on for several blocks. */
+START_TEST(proof_behind_much_damage)
+{
+    unsigned char rubbish[4096];
+    char name[LL_LOG_NAME_SIZE];
+    uint64_t last;
+    make_log(&last);
+    seeded_fill(9, rubbish, sizeof rubbish);
+    name_of(8, name);
+    write_file(&f, name, 2000, rubbish, 2096);
+    name_of(8 + 4032, name);
+    write_file(&f, name, 64, rubbish, 4032); /* the header stays */
+    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    check_names("log/0000000000000008.seg");
+}
+END_TEST
+
+/* A record whose payload looks like a seal proves nothing. */
+START_TEST(payload_is_no_proof)
+{
+    unsigned char fake[512], lie[8];
+    fixture_create(&f);
+    append_some(3);
+    force(&f);
+    f.start.from = ll_log_tail(f.log);
+    f.start.watermark = f.start.from;
+    lladd_lsn torn = put(&f, 10);
+    /* A whole seal, at its right place inside another record's payload. */
+    struct ll_record rec = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE,
+                            .redo = lladd_span_of(fake, sizeof fake)};
+    memset(fake, 0, sizeof fake);
+    uint64_t at = ll_log_tail(f.log).v + LL_RECORD_NARROW + 80;
+    lladd_put64(lie, at - 8);
+    struct ll_record seal = {.lsn = {at}, .kind = LL_REC_SEAL, .page = LLADD_NO_PAGE,
+                             .size = LL_LOG_SEAL_SIZE, .redo = lladd_span_of(lie, 8)};
+    ll_log__record_encode(&seal, ll_record_salt(f.cfg.uuid, 1), fake + 80);
+    lladd_put64(fake + 80 + 8, at);
+    put_record(&f, &rec);
+    must(&f, ll_log_write(f.log, rec.lsn, &f.err));
+    struct ll_log_place place;
+    ck_assert(ll_log_place(f.log, torn, &place));
+    f.count = 0;
+    flip_byte(&f, place.name, place.offset, 1);
+    must(&f, look());
+}
+END_TEST
+
+/* ---- whole files ---- */
+
+START_TEST(missing_and_short)
+{
+    char name[LL_LOG_NAME_SIZE], other[LL_LOG_NAME_SIZE];
+    unsigned char bytes[4096];
+    uint64_t last;
+    make_log(&last);
+    /* If the newest file is gone, so are the seals that speak of it: the control file must. */
+    f.start.watermark.v = last;
+    for (uint64_t first = 8; first < last; first += 4032) {
+        struct lladd_file *file;
+        name_of(first, name);
+        read_file(&f, name, 0, bytes, sizeof bytes);
+        for (unsigned how = 0; how < 3; how++) {
+            ck_assert_int_eq(f.memory->ops->unlink(f.memory, name), 0);
+            if (how > 0) {
+                ck_assert_int_eq(ll_io_open(f.memory, name, LLADD_OPEN_CREATE, &file), 0);
+                ck_assert_int_eq(ll_io_pwrite(f.memory, file, bytes, how == 1 ? 0 : 1000, 0), 0);
+                ck_assert_int_eq(ll_io_close(f.memory, file), 0);
+            }
+            int rc = look();
+            ck_assert(rc == LLADD_MISSING_FILE || rc == LLADD_CORRUPT_LOG);
+            ck_assert_uint_ne(f.err.lsn.v, 0);
+            if (how > 0)
+                ck_assert_int_eq(f.memory->ops->unlink(f.memory, name), 0);
+            ck_assert_int_eq(ll_io_open(f.memory, name, LLADD_OPEN_CREATE, &file), 0);
+            ck_assert_int_eq(ll_io_pwrite(f.memory, file, bytes, sizeof bytes, 0), 0);
+            ck_assert_int_eq(ll_io_close(f.memory, file), 0);
+        }
+        must(&f, look());
+    }
+    /* Under another's name. */
+    name_of(8 + 4032, name);
+    name_of(8 + 2 * 4032, other);
+    read_file(&f, other, 0, bytes, sizeof bytes);
+    write_file(&f, name, 0, bytes, sizeof bytes);
+    must_fail(&f, LLADD_MISSING_FILE, look());
+    read_file(&f, other, 0, bytes, sizeof bytes);
+}
+END_TEST
+
+START_TEST(foreign)
+{
+    uint64_t last;
+    make_log(&last);
+    f.cfg.uuid[3] ^= 1;
+    must_fail(&f, LLADD_FOREIGN_FILE, look());
+    check_names("log/0000000000000008.seg");
+    f.cfg.uuid[3] ^= 1;
+    must(&f, reopen(&f));
+    put(&f, 1);
+    stop(&f);
+    f.cfg.uuid[3] ^= 1;
+    must_fail(&f, LLADD_FOREIGN_FILE, look());
+}
+END_TEST
+
+START_TEST(no_log_at_all)
+{
+    fixture_create(&f);
+    char name[LL_LOG_NAME_SIZE];
+    name_of(8, name);
+    ll_log_close(f.log);
+    f.log = NULL;
+    ck_assert_int_eq(f.memory->ops->unlink(f.memory, name), 0);
+    must_fail(&f, LLADD_MISSING_FILE, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    f.start.clean = true;
+    f.start.segment.v = 8;
+    f.start.segment_bytes = 4096;
+    must_fail(&f, LLADD_MISSING_FILE, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    check_names(name);
+}
+END_TEST
+
+/* Opening after a clean stop looks at one file; that it can be believed is checked. */
+START_TEST(clean_start_checks_its_file)
+{
+    char name[LL_LOG_NAME_SIZE];
+    fixture_create(&f);
+    append_some(5);
+    stop(&f);
+    name_of(8, name);
+    for (uint64_t off = 0; off < LL_LOG_BLOCK_HEADER; off++) {
+        flip_byte(&f, name, off, 128);
+        int rc = ll_log_open(&f.cfg, &f.start, &f.log, &f.err);
+        ck_assert_int_eq(rc, LLADD_CORRUPT_LOG);
+        check_names(name);
+        flip_byte(&f, name, off, 128);
+    }
+    struct ll_log_start wrong = f.start;
+    wrong.segment_bytes = 8192;
+    must_fail(&f, LLADD_CORRUPT_LOG, ll_log_open(&f.cfg, &wrong, &f.log, &f.err));
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must(&f, ll_log_start(f.log, &f.err));
+}
+END_TEST
+
+/* Names that are none of ours are left alone. */
+START_TEST(other_files)
+{
+    const char *names[] = {"log/README", "log/0000000000000008.seg.bak", "log/new.tmp",
+                           "log/ffffffffffffffff.seg"};
+    fixture_create(&f);
+    append_some(5);
+    force(&f);
+    for (unsigned i = 0; i < 4; i++) {
+        struct lladd_file *file;
+        ck_assert_int_eq(ll_io_open(f.memory, names[i], LLADD_OPEN_CREATE, &file), 0);
+        ck_assert_int_eq(ll_io_pwrite(f.memory, file, "?", 1, 10000), 0);
+        ck_assert_int_eq(ll_io_close(f.memory, file), 0);
+    }
+    must(&f, reopen(&f));
+    append_some(50);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* A cut proves that the log went on to it, even if no seal is left that does. */
+START_TEST(cut_is_proof)
+{
+    fixture_create(&f);
+    append_some(5);
+    force(&f);
+    append_some(5);
+    must(&f, ll_log_write(f.log, f.list[f.count - 1].rec.lsn, &f.err));
+    struct ll_log_place place;
+    size_t last = f.count - 1;
+    must(&f, reopen(&f)); /* accepts them, and cuts behind them: no seal was written since */
+    ck_assert_uint_eq(f.count, last + 1);
+    ck_assert(ll_log_place(f.log, f.list[last].rec.lsn, &place));
+    flip_byte(&f, place.name, place.offset + 30, 1);
+    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    ck_assert_uint_eq(f.err.lsn.v, f.list[last].rec.lsn.v);
+    ck_assert_ptr_nonnull(strstr(f.err.message, "segment"));
+}
+END_TEST
+
+/* What the control file says must fit the log. */
+START_TEST(lying_control_file)
+{
+    fixture_create(&f);
+    append_some(5);
+    stop(&f);
+    struct ll_log_start good = f.start;
+    f.start.segment.v = 0;
+    f.start.end.v -= 8; /* in the middle of the last seal */
+    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    f.start = good;
+    f.start.segment.v = 0;
+    f.start.end.v += 8; /* beyond the end */
+    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    f.start = good;
+    f.start.clean = false;
+    f.start.from.v = 16; /* no record's */
+    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    f.start.from.v = 1 << 20; /* beyond all files */
+    f.start.watermark.v = 8;
+    must_fail(&f, LLADD_MISSING_FILE, look());
+    f.start.from = good.from;
+    f.start.watermark.v = (1 << 20) + 8;
+    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    f.start = good;
+    f.start.from.v = 0; /* from the beginning */
+    must(&f, look());
+}
+END_TEST
+
+/* A segment in the middle that nobody needs for recovery may be gone; who reads it is told. */
+START_TEST(hole_below)
+{
+    char name[LL_LOG_NAME_SIZE];
+    uint64_t last;
+    make_log(&last);
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    f.start.from.v = 0;
+    for (size_t i = 0; i < f.count && f.start.from.v == 0; i++) {
+        if (f.list[i].rec.lsn.v >= 8 + 2 * 4032)
+            f.start.from = f.list[i].rec.lsn;
+    }
+    f.start.watermark = f.start.from;
+    for (unsigned how = 0; how < 2; how++) {
+        name_of(8 + 4032, name);
+        if (how == 0)
+            flip_byte(&f, name, 12, 1);
+        else
+            ck_assert_int_eq(f.memory->ops->unlink(f.memory, name), 0);
+        must(&f, look());
+        ck_assert_uint_eq(ll_log_oldest(f.log).v, 8 + 2 * 4032);
+        ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+        must(&f, ll_log_cursor_read(c, lladd_lsn_of(8), &rec, &f.err)); /* below it */
+        must_fail(&f, how ? LLADD_MISSING_FILE : LLADD_CORRUPT_LOG,
+                  ll_log_cursor_read(c, lladd_lsn_of(8 + 4032 + 80), &rec, &f.err));
+        ll_log_cursor_close(c);
+        if (how == 0)
+            flip_byte(&f, name, 12, 1);
+    }
+    must(&f, ll_log_start(f.log, &f.err));
+    must(&f, ll_log_truncate(f.log, f.start.from, &f.err));
+    f.cfg.dev->ops->unlink(f.cfg.dev, name);
+}
+END_TEST
+
+/* ---- inspection ---- */
+
+/* Reads everything that can be read, and says where it cannot. */
+START_TEST(read_only)
+{
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    struct ll_log *log;
+    uint64_t last;
+    make_log(&last);
+    /* Somebody is still using the log. */
+    struct ll_log_config cfg = f.cfg;
+    cfg.read_only = true;
+    struct ll_log_start start = {.from = {8}};
+    must(&f, ll_log_open(&cfg, &start, &log, &f.err));
+    must_fail(&f, LLADD_READ_ONLY, ll_log_start(log, &f.err));
+    must_fail(&f, LLADD_READ_ONLY, ll_log_truncate(log, lladd_lsn_of(9), &f.err));
+    struct ll_credit credit = {0};
+    must_fail(&f, LLADD_READ_ONLY, ll_log_credit(log, &credit, 8, &f.err));
+    ck_assert_int_eq(ll_log_cursor_open(log, &c), 0);
+    must(&f, ll_log_cursor_read(c, lladd_lsn_of(8), &rec, &f.err));
+    for (size_t i = 0; i < f.count;) {
+        if (rec.kind != LL_REC_SEAL)
+            check_record(&f, &rec, i++);
+        if (i < f.count)
+            must(&f, ll_log_cursor_next(c, &rec, &f.err));
+    }
+    must(&f, ll_log_cursor_next(c, &rec, &f.err)); /* the last seal */
+    must_fail(&f, LLADD_END, ll_log_cursor_next(c, &rec, &f.err));
+    /* It goes on, and the reader sees it. */
+    put(&f, 50);
+    force(&f);
+    must(&f, ll_log_cursor_next(c, &rec, &f.err));
+    check_record(&f, &rec, f.count - 1);
+    ll_log_cursor_close(c);
+    ll_log_close(log);
+}
+END_TEST
+
+START_TEST(read_only_over_damage)
+{
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    struct ll_log_place place;
+    uint64_t last;
+    make_log(&last);
+    size_t bad = f.count / 2;
+    ck_assert(ll_log_place(f.log, f.list[bad].rec.lsn, &place));
+    flip_byte(&f, place.name, place.offset + 18, 1);
+    name_of(8 + 2 * 4032, place.name);
+    flip_byte(&f, place.name, 30, 1); /* a header */
+    ll_log_close(f.log);
+    f.log = NULL;
+    f.cfg.read_only = true;
+    fault_device_reset_calls(f.fd);
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    size_t seen = 0, damaged = 0;
+    int rc = ll_log_cursor_seek(c, lladd_lsn_of(0), &rec, &f.err);
+    while (rc != LLADD_END) {
+        if (rc == 0) {
+            while (rec.kind != LL_REC_SEAL && f.list[seen].rec.lsn.v < rec.lsn.v)
+                seen++;
+            if (rec.kind != LL_REC_SEAL)
+                check_record(&f, &rec, seen++);
+            rc = ll_log_cursor_next(c, &rec, &f.err);
+            continue;
+        }
+        ck_assert_int_eq(rc, LLADD_CORRUPT_LOG);
+        damaged++;
+        ck_assert_uint_lt(damaged, 5);
+        rc = ll_log_cursor_seek(c, lladd_lsn_of(f.err.lsn.v + 8), &rec, &f.err);
+    }
+    ck_assert_uint_eq(seen, f.count);
+    ck_assert_uint_eq(damaged, 2);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 0);
+    ll_log_cursor_close(c);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("damage");
+    TCase *t = tcase_create("damage");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 100);
+    tcase_add_loop_test(t, every_byte_below_the_watermark, 0, 3);
+    tcase_add_test(t, every_byte_after_a_clean_stop);
+    tcase_add_test(t, refusing_changes_nothing);
+    tcase_add_test(t, proof_behind_much_damage);
+    tcase_add_test(t, payload_is_no_proof);
+    tcase_add_test(t, missing_and_short);
+    tcase_add_test(t, foreign);
+    tcase_add_test(t, no_log_at_all);
+    tcase_add_test(t, clean_start_checks_its_file);
+    tcase_add_test(t, other_files);
+    tcase_add_test(t, cut_is_proof);
+    tcase_add_test(t, lying_control_file);
+    tcase_add_test(t, hole_below);
+    tcase_add_test(t, read_only);
+    tcase_add_test(t, read_only_over_damage);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

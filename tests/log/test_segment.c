@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Segment files: they grow, are zeroed and synced before they are used, are used again when they were
+ * truncated, and are removed; what cannot be made is a resource error and changes nothing (LOG-4), the
+ * byte limit a retryable one; nobody reads what is being reused.
+ */
+#include "log_fixture.h"
+
+#include <string.h>
+
+static struct fixture f;
+
+static void setup(void)
+{
+    fixture_init(&f);
+}
+
+static void teardown(void)
+{
+    fixture_free(&f);
+}
+
+static struct ll_log_stats stats(void)
+{
+    struct ll_log_stats s;
+    ll_log_stats(f.log, &s);
+    return s;
+}
+
+static void maintain_all(void)
+{
+    bool more = true;
+    for (unsigned i = 0; more; i++) {
+        ck_assert_uint_lt(i, 100);
+        must(&f, ll_log_maintain(f.log, &more, &f.err));
+    }
+}
+
+static void fill_to(uint64_t lsn)
+{
+    while (ll_log_tail(f.log).v < lsn)
+        put(&f, 300);
+}
+
+struct sizes {
+    uint32_t size[64];
+    uint64_t end;
+    unsigned n;
+};
+
+static int note_size(void *ctx, const struct ll_log_file *file)
+{
+    struct sizes *s = ctx;
+    ck_assert_uint_lt(s->n, 64);
+    if (s->n > 0 && file->in_use)
+        ck_assert_uint_eq(file->first.v, s->end);
+    s->end = file->end.v;
+    s->size[s->n++] = file->size;
+    return 0;
+}
+
+/* 4, 8, 16, 16 ... KiB; each begins where the one before ends. */
+START_TEST(sizes_double)
+{
+    struct sizes s = {.n = 0};
+    fixture_create(&f);
+    fill_to(60000);
+    must(&f, ll_log_file_each(f.log, note_size, &s, &f.err));
+    const uint32_t want[] = {4096, 8192, 16384, 16384, 16384};
+    ck_assert_uint_eq(s.n, 5);
+    for (unsigned i = 0; i < s.n; i++)
+        ck_assert_uint_eq(s.size[i], want[i]);
+    ck_assert_uint_eq(stats().segments, 5);
+    ck_assert_uint_eq(stats().segment_bytes, 61440);
+}
+END_TEST
+
+/* A file has its whole size, with zeros, before it has its name. */
+START_TEST(zeroed_and_synced_first)
+{
+    char name[LL_LOG_NAME_SIZE];
+    fixture_create(&f);
+    unsigned char bytes[8192];
+    fill_to(4100);
+    name_of(8 + 4032, name);
+    ck_assert_uint_eq(file_size(&f, name), 8192);
+    read_file(&f, name, 0, bytes, sizeof bytes);
+    for (unsigned i = LL_LOG_BLOCK_HEADER; i < sizeof bytes; i++)
+        ck_assert_uint_eq(bytes[i], 0);
+    /* And all of that survives before anything was forced. */
+    ll_log_close(f.log);
+    f.log = NULL;
+    fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = FAULT_POWER});
+    ck_assert_uint_eq(file_size(&f, name), 8192);
+    f.count = 0;
+    must(&f, reopen(&f));
+    ck_assert_uint_ge(ll_log_tail(f.log).v, 8 + 4032 + 8128);
+}
+END_TEST
+
+/* Truncation gives files back; they are used again when the size is right, else removed. */
+START_TEST(truncation)
+{
+    fixture_create(&f);
+    fill_to(100000);
+    force(&f);
+    uint64_t before = stats().segments;
+    ck_assert_uint_eq(ll_log_oldest(f.log).v, 8);
+    size_t middle = f.count / 2;
+    must(&f, ll_log_truncate(f.log, f.list[middle].rec.lsn, &f.err));
+    ck_assert_uint_gt(ll_log_oldest(f.log).v, 8);
+    ck_assert_uint_le(ll_log_oldest(f.log).v, f.list[middle].rec.lsn.v);
+    check_records(&f, middle, f.count);
+    /* Never back. */
+    uint64_t oldest = ll_log_oldest(f.log).v;
+    must(&f, ll_log_truncate(f.log, lladd_lsn_of(8), &f.err));
+    ck_assert_uint_eq(ll_log_oldest(f.log).v, oldest);
+    /* Reading below is refused. */
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    must_fail(&f, LLADD_OUT_OF_RANGE, ll_log_cursor_read(c, lladd_lsn_of(8), &rec, &f.err));
+    ll_log_cursor_close(c);
+    maintain_all();
+    ck_assert_uint_le(stats().segments, before);
+    /* From now on the log does not grow. */
+    uint64_t bytes = 0;
+    for (unsigned round = 0; round < 30; round++) {
+        fill_to(ll_log_tail(f.log).v + 16000);
+        force(&f);
+        must(&f, ll_log_truncate(f.log, f.list[f.count - 10].rec.lsn, &f.err));
+        if (round == 10)
+            bytes = stats().segment_bytes;
+        maintain_all();
+    }
+    ck_assert_uint_eq(stats().segment_bytes, bytes);
+    check_records(&f, f.count - 10, f.count);
+    f.start.from = f.list[f.count - 10].rec.lsn;
+    f.start.watermark = ll_log_durable(f.log);
+    crash_and_reopen(&f, FAULT_POWER);
+    check_records(&f, f.count - 10, f.count);
+}
+END_TEST
+
+/* Beyond what is durable nothing is truncated, whatever is asked for. */
+START_TEST(truncation_stops_at_durable)
+{
+    fixture_create(&f);
+    fill_to(30000);
+    must(&f, ll_log_truncate(f.log, ll_log_tail(f.log), &f.err));
+    ck_assert_uint_eq(ll_log_oldest(f.log).v, 8);
+    check_records(&f, 0, f.count);
+    force(&f);
+    must(&f, ll_log_truncate(f.log, ll_log_tail(f.log), &f.err));
+    ck_assert_uint_gt(ll_log_oldest(f.log).v, 8);
+    put(&f, 4);
+    check_records(&f, f.count - 1, f.count);
+}
+END_TEST
+
+/* A cursor keeps the file that it reads from being used again. */
+START_TEST(reader_keeps_its_file)
+{
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    f.cfg.segment_max = 4096;
+    f.cfg.ring_bytes = 4096;
+    fixture_create(&f);
+    fill_to(40000);
+    force(&f);
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    must(&f, ll_log_cursor_read(c, lladd_lsn_of(8), &rec, &f.err));
+    for (unsigned round = 0; round < 10; round++) {
+        must(&f, ll_log_truncate(f.log, f.list[f.count - 3].rec.lsn, &f.err));
+        maintain_all();
+        fill_to(ll_log_tail(f.log).v + 12000);
+        force(&f);
+    }
+    /* Nobody promised that it can still be read; but it is not rubbish. */
+    int rc = ll_log_cursor_read(c, f.list[1].rec.lsn, &rec, &f.err);
+    ck_assert(rc == 0 || rc == LLADD_OUT_OF_RANGE);
+    if (rc == 0)
+        check_record(&f, &rec, 1);
+    ll_log_cursor_close(c);
+}
+END_TEST
+
+/* ---- what goes wrong ---- */
+
+/* Every device call while a segment is made: an error of the resource root, nothing lost, and it works
+ * when it is tried again. */
+START_TEST(creation_fails)
+{
+    const int errors[] = {ENOSPC, EIO, EMFILE, EROFS};
+    for (uint64_t n = 1;; n++) {
+        fixture_free(&f);
+        fixture_init(&f);
+        f.cfg.ring_bytes = 65536;
+        fixture_create(&f);
+        lladd_lsn lsn;
+        int rc = 0;
+        fault_device_fail(f.fd, n, FAULT_ANY, errors[_i], false);
+        /* Only in memory: the ring does not fill up, so the calls are those of the creation. */
+        while (rc == 0 && ll_log_tail(f.log).v < 9000)
+            rc = try_put(&f, 300, &lsn);
+        bool fired = fault_device_fired(f.fd) > 0;
+        ck_assert(rc == 0 || fired);
+        if (rc)
+            ck_assert_int_eq(lladd_code_root(rc), LLADD_ROOT_RESOURCE);
+        fault_device_fail(f.fd, 0, 0, 0, false);
+        fill_to(20000);
+        force(&f);
+        check_records(&f, 0, f.count);
+        ck_assert_uint_eq(f.poisoned_calls, 0);
+        size_t count = f.count;
+        crash_and_reopen(&f, FAULT_POWER);
+        ck_assert_uint_eq(f.count, count);
+        if (!fired)
+            break;
+    }
+}
+END_TEST
+
+/* The same where a dead file is used again. */
+START_TEST(reuse_fails)
+{
+    for (uint64_t n = 1;; n++) {
+        fixture_free(&f);
+        fixture_init(&f);
+        f.cfg.segment_max = 4096;
+        f.cfg.ring_bytes = 65536;
+        fixture_create(&f);
+        fill_to(20000);
+        force(&f);
+        must(&f, ll_log_truncate(f.log, f.list[f.count - 2].rec.lsn, &f.err));
+        f.start.from = f.list[f.count - 2].rec.lsn;
+        f.start.watermark = ll_log_durable(f.log);
+        int rc = 0;
+        lladd_lsn lsn;
+        fault_device_fail(f.fd, n, FAULT_ANY, EIO, false);
+        uint64_t goal = ll_log_tail(f.log).v + 6000;
+        while (rc == 0 && ll_log_tail(f.log).v < goal)
+            rc = try_put(&f, 300, &lsn);
+        bool fired = fault_device_fired(f.fd) > 0;
+        if (rc)
+            ck_assert_int_eq(lladd_code_root(rc), LLADD_ROOT_RESOURCE);
+        fault_device_fail(f.fd, 0, 0, 0, false);
+        fill_to(goal + 8000);
+        force(&f);
+        size_t count = f.count;
+        crash_and_reopen(&f, n % 2 ? FAULT_POWER : FAULT_KILL);
+        ck_assert_uint_eq(f.count, count);
+        if (!fired)
+            break;
+    }
+}
+END_TEST
+
+/* A full disk: no credit, but what has credit is written; when there is space again it goes on. */
+START_TEST(disk_full)
+{
+    lladd_lsn lsn;
+    int rc = 0;
+    fixture_create(&f);
+    fault_device_capacity(f.fd, 4096 + 8192);
+    while (rc == 0)
+        rc = try_put(&f, 200, &lsn);
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    ck_assert_ptr_nonnull(strstr(f.err.message, "log"));
+    ck_assert_uint_gt(ll_log_tail(f.log).v, 8 + 4032 + 8128 - 1000);
+    must_fail(&f, LLADD_NO_SPACE, try_put(&f, 200, &lsn));
+    force(&f);
+    for (unsigned i = 0; i < 3; i++)
+        must_fail(&f, LLADD_NO_SPACE, try_put(&f, 200, &lsn));
+    check_records(&f, 0, f.count);
+    fault_device_capacity(f.fd, UINT64_MAX);
+    fill_to(40000);
+    force(&f);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* Many commits of small records with the last credit on a full disk: each group has its seal as long as
+ * the pool lasts, and none fails. */
+START_TEST(seals_on_a_full_disk)
+{
+    struct ll_credit credit = {0};
+    fixture_create(&f);
+    fault_device_capacity(f.fd, 4096);
+    must(&f, ll_log_credit(f.log, &credit, 3500, &f.err));
+    for (unsigned i = 0; i < 40; i++) {
+        struct ll_record rec = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
+        ll_log_reserve(f.log, &credit, &rec, false);
+        ll_log_publish(f.log, &rec);
+        must(&f, ll_log_force(f.log, rec.lsn, &f.err));
+    }
+    ll_log_credit_return(f.log, &credit);
+    must_fail(&f, LLADD_NO_SPACE, ll_log_credit(f.log, &credit, 2000, &f.err));
+    fault_device_capacity(f.fd, UINT64_MAX);
+    put(&f, 3);
+    force(&f);
+}
+END_TEST
+
+START_TEST(byte_limit)
+{
+    lladd_lsn lsn;
+    int rc = 0;
+    f.cfg.segment_max = 65536;
+    f.cfg.limit_bytes = 65536;
+    fixture_create(&f);
+    while (rc == 0) {
+        rc = try_put(&f, 200, &lsn);
+        ck_assert_uint_le(stats().segment_bytes, 65536);
+    }
+    ck_assert_int_eq(rc, LLADD_LOG_FULL);
+    ck_assert_int_eq(lladd_code_root(rc), LLADD_ROOT_RETRY);
+    ck_assert_uint_gt(f.checkpoint_calls, 0);
+    ck_assert_uint_gt(ll_log_tail(f.log).v, 50000);
+    must_fail(&f, LLADD_LOG_FULL, try_put(&f, 200, &lsn));
+    must_fail(&f, LLADD_LOG_FULL, ll_log_undo_reserve(f.log, 10000, &f.err));
+    /* A checkpoint frees some. */
+    force(&f);
+    must(&f, ll_log_truncate(f.log, f.list[f.count / 2].rec.lsn, &f.err));
+    for (unsigned i = 0; i < 100; i++)
+        put(&f, 200);
+    ck_assert_uint_le(stats().segment_bytes, 65536);
+    check_records(&f, f.count / 2, f.count);
+}
+END_TEST
+
+/* The next segments can be made ahead of time by whoever has time. */
+START_TEST(maintenance)
+{
+    fixture_create(&f);
+    put(&f, 10);
+    maintain_all();
+    ck_assert_uint_eq(stats().segments, 3);
+    fault_device_reset_calls(f.fd);
+    fill_to(8 + 4032 + 2000);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 0); /* all in the ring */
+    maintain_all();
+    ck_assert_uint_eq(stats().segments, 4);
+    /* Segments made ahead survive a clean stop and are found again. */
+    stop_and_reopen(&f);
+    fault_device_reset_calls(f.fd);
+    fill_to(12000);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_RENAME | FAULT_SYNC_DIR), 0);
+    ck_assert_uint_eq(stats().segments, 4);
+    force(&f);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* The same by the log's own thread. */
+START_TEST(worker)
+{
+    f.env.threads = true;
+    f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    for (unsigned round = 0; round < 20; round++) {
+        fill_to(ll_log_tail(f.log).v + 10000);
+        force(&f);
+        must(&f, ll_log_truncate(f.log, f.list[f.count - 5].rec.lsn, &f.err));
+    }
+    check_records(&f, f.count - 5, f.count);
+    stop(&f); /* waits for it */
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must(&f, ll_log_start(f.log, &f.err));
+    check_records(&f, f.count - 5, f.count);
+}
+END_TEST
+
+/* Making a log: every call fails once; what is left does not hinder the next attempt. */
+START_TEST(create_fails)
+{
+    for (uint64_t n = 1;; n++) {
+        fault_device_fail(f.fd, n, FAULT_ANY, EIO, false);
+        int rc = ll_log_create(&f.cfg, &f.log, &f.err);
+        bool fired = fault_device_fired(f.fd) > 0;
+        fault_device_fail(f.fd, 0, 0, 0, false);
+        ck_assert((rc != 0) == fired);
+        if (!fired)
+            break;
+        f.log = NULL;
+        ck_assert_int_eq(f.err.code, rc);
+    }
+    f.start.from.v = 8;
+    put(&f, 5);
+    force(&f);
+    crash_and_reopen(&f, FAULT_POWER);
+    ck_assert_uint_eq(f.count, 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("segment");
+    TCase *t = tcase_create("segment");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, sizes_double);
+    tcase_add_test(t, zeroed_and_synced_first);
+    tcase_add_test(t, truncation);
+    tcase_add_test(t, truncation_stops_at_durable);
+    tcase_add_test(t, reader_keeps_its_file);
+    tcase_add_loop_test(t, creation_fails, 0, 4);
+    tcase_add_test(t, reuse_fails);
+    tcase_add_test(t, disk_full);
+    tcase_add_test(t, seals_on_a_full_disk);
+    tcase_add_test(t, byte_limit);
+    tcase_add_test(t, maintenance);
+    tcase_add_test(t, worker);
+    tcase_add_test(t, create_fails);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Undo reserve (REC-3): what was set aside can be logged on a full disk, in the same life and, after a
+ * crash, in the next one, and although seals are logged between; who has set nothing aside cannot take
+ * it; what is released can be used by others. Repeated crashes use it up: then there is an error, and
+ * what is there stays as it is.
+ */
+#include "log_fixture.h"
+
+static struct fixture f;
+
+static void setup(void)
+{
+    fixture_init(&f);
+}
+
+static void teardown(void)
+{
+    fixture_free(&f);
+}
+
+/* ---- helpers ---- */
+
+enum { CLR = 64 }; /* what one compensation takes */
+
+static struct ll_record clr(void)
+{
+    static const unsigned char undo[16] = {1, 2, 3};
+    struct ll_record rec = {.kind = LL_REC_CLR, .page = 7, .op = 1,
+                            .undo_next = {8},
+                            .undo = {undo, 16}};
+    return rec;
+}
+
+/* Logs one compensation with space that was set aside. */
+static int try_clr(struct ll_credit *credit)
+{
+    struct ll_record rec = clr();
+    int rc = ll_log_credit_reserved(f.log, credit, CLR, &f.err);
+    if (rc)
+        return rc;
+    ll_log_reserve(f.log, credit, &rec, false);
+    ck_assert_uint_eq(rec.size, CLR);
+    ll_log_publish(f.log, &rec);
+    ll_log_undo_release(f.log, CLR);
+    return 0;
+}
+
+static void fill_disk(void)
+{
+    lladd_lsn lsn;
+    int rc = 0;
+    while (rc == 0)
+        rc = try_put(&f, 100, &lsn);
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    ll_log_credit_return(f.log, &f.credit);
+}
+
+static uint64_t undo_reserved(void)
+{
+    struct ll_log_stats s;
+    ll_log_stats(f.log, &s);
+    return s.undo_reserved;
+}
+
+static int ignore(void *ctx, const struct ll_record *rec, struct lladd_error *err)
+{
+    unsigned *clrs = ctx;
+    (void)err;
+    *clrs += rec->kind == LL_REC_CLR;
+    return 0;
+}
+
+/* ---- cases ---- */
+
+START_TEST(accounting)
+{
+    fixture_create(&f);
+    must(&f, ll_log_undo_reserve(f.log, 1000, &f.err));
+    must(&f, ll_log_undo_reserve(f.log, 1, &f.err));
+    ck_assert_uint_eq(undo_reserved(), 1001);
+    ll_log_undo_release(f.log, 1);
+    ck_assert_uint_eq(undo_reserved(), 1000);
+    for (unsigned i = 0; i < 300; i++)
+        put(&f, 300);
+    ck_assert_uint_eq(undo_reserved(), 1000);
+    ll_log_undo_release(f.log, 1000);
+    ck_assert_uint_eq(undo_reserved(), 0);
+    /* More than one segment's worth. */
+    must(&f, ll_log_undo_reserve(f.log, 100000, &f.err));
+    ck_assert_uint_eq(undo_reserved(), 100000);
+    must_fail(&f, LLADD_TOO_LARGE, ll_log_undo_reserve(f.log, UINT64_MAX / 8, &f.err));
+    ll_log_undo_release(f.log, 100000);
+}
+END_TEST
+
+/* The disk is full, and so is the log but for what was set aside: all of that can be logged, also if
+ * every record is forced by itself and thus takes a seal. _i: force every _i-th. */
+START_TEST(rollback_on_a_full_disk)
+{
+    struct ll_credit credit = {0};
+    const uint64_t reserve = 40 * CLR;
+    fixture_create(&f);
+    must(&f, ll_log_undo_reserve(f.log, reserve, &f.err));
+    fault_device_capacity(f.fd, fault_device_bytes(f.fd));
+    fill_disk();
+    must_fail(&f, LLADD_NO_SPACE, ll_log_undo_reserve(f.log, 8000, &f.err));
+    for (unsigned i = 0; i < 40; i++) {
+        must(&f, try_clr(&credit));
+        if (_i && i % (unsigned)_i == 0)
+            must(&f, ll_log_force(f.log, lladd_lsn_of(ll_log_tail(f.log).v - 8), &f.err));
+    }
+    ck_assert_uint_eq(undo_reserved(), 0);
+    ll_log_credit_return(f.log, &credit);
+    must(&f, ll_log_force(f.log, lladd_lsn_of(ll_log_tail(f.log).v - 8), &f.err));
+    ck_assert_uint_eq(f.poisoned_calls, 0);
+}
+END_TEST
+
+/* The same, but the power fails before the rollback: open must succeed on the full disk, and find space
+ * for all of it. */
+START_TEST(recovery_on_a_full_disk)
+{
+    struct ll_credit credit = {0};
+    unsigned clrs = 0;
+    const uint64_t reserve = 40 * CLR;
+    fixture_create(&f);
+    for (int i = 0; i < _i * 7; i++)
+        put(&f, 200);
+    must(&f, ll_log_undo_reserve(f.log, reserve, &f.err));
+    uint64_t capacity = fault_device_bytes(f.fd);
+    fault_device_capacity(f.fd, capacity);
+    fill_disk();
+    force(&f);
+    ll_log_close(f.log);
+    f.log = NULL;
+    fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = _i % 2 ? FAULT_POWER : FAULT_KILL});
+    fault_device_capacity(f.fd, capacity);
+    must(&f, reopen(&f));
+    must(&f, ll_log_undo_reserve_recovery(f.log, reserve, &f.err));
+    fill_disk(); /* others do not get what is set aside, although it lies in the same segment */
+    for (unsigned i = 0; i < 40; i++) {
+        must(&f, try_clr(&credit));
+        if (i % 4 == 0 || _i > 3)
+            must(&f, ll_log_force(f.log, lladd_lsn_of(ll_log_tail(f.log).v - 8), &f.err));
+    }
+    ll_log_credit_return(f.log, &credit);
+    must(&f, ll_log_force(f.log, lladd_lsn_of(ll_log_tail(f.log).v - 8), &f.err));
+    ll_log_close(f.log);
+    f.log = NULL;
+    fault_device_capacity(f.fd, UINT64_MAX);
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must(&f, ll_log_scan(f.log, ignore, &clrs, &f.err));
+    ck_assert_uint_eq(clrs, 40);
+}
+END_TEST
+
+/* Crash after crash in the middle of recovery, on a full disk: at last an error of the resource root,
+ * and the log is what it was before; when there is space again, all goes on. */
+START_TEST(reserve_is_used_up)
+{
+    struct ll_credit credit = {0};
+    const uint64_t reserve = 40 * CLR;
+    fixture_create(&f);
+    must(&f, ll_log_undo_reserve(f.log, reserve, &f.err));
+    uint64_t capacity = fault_device_bytes(f.fd);
+    fault_device_capacity(f.fd, capacity);
+    fill_disk();
+    force(&f);
+    size_t count = f.count;
+    int rc = 0;
+    unsigned rounds = 0;
+    for (; rc == 0; rounds++) {
+        ck_assert_uint_lt(rounds, 20);
+        ll_log_close(f.log);
+        f.log = NULL;
+        fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = FAULT_POWER});
+        fault_device_capacity(f.fd, capacity);
+        unsigned clrs = 0;
+        f.cfg.incarnation++;
+        must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+        must(&f, ll_log_scan(f.log, ignore, &clrs, &f.err));
+        rc = ll_log_start(f.log, &f.err);
+        if (!rc)
+            rc = ll_log_undo_reserve_recovery(f.log, reserve, &f.err);
+        for (unsigned i = 0; i < 3 && rc == 0; i++) {
+            must(&f, try_clr(&credit));
+            must(&f, ll_log_force(f.log, lladd_lsn_of(ll_log_tail(f.log).v - 8), &f.err));
+        }
+        credit.bytes = 0;
+    }
+    ck_assert_uint_ge(rounds, 2); /* one crash is survived */
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    must_fail(&f, LLADD_NO_SPACE, ll_log_start(f.log, &f.err)); /* asking again is safe */
+    fault_device_capacity(f.fd, UINT64_MAX);
+    must(&f, ll_log_start(f.log, &f.err));
+    must(&f, ll_log_undo_reserve(f.log, reserve, &f.err));
+    check_records(&f, 0, count);
+}
+END_TEST
+
+/* The same for a reserve that fills the disk to the last byte, and a force for every record: rather no
+ * seals than no undo. */
+START_TEST(tight_reserve)
+{
+    struct ll_credit credit = {0};
+    uint64_t reserve = 0;
+    f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    fault_device_capacity(f.fd, 3 * 4096);
+    while (ll_log_undo_reserve(f.log, CLR, &f.err) == 0)
+        reserve += CLR;
+    ck_assert_uint_gt(reserve, 2 * 4032 * 8 / 9 - CLR);
+    fill_disk();
+    for (uint64_t i = 0; i < reserve / CLR; i++) {
+        must(&f, try_clr(&credit));
+        must(&f, ll_log_force(f.log, lladd_lsn_of(ll_log_tail(f.log).v - 8), &f.err));
+    }
+    ck_assert_uint_eq(undo_reserved(), 0);
+    ll_log_credit_return(f.log, &credit);
+    unsigned clrs = 0;
+    size_t before = f.count;
+    ll_log_close(f.log);
+    f.log = NULL;
+    fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = FAULT_POWER});
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must(&f, ll_log_scan(f.log, ignore, &clrs, &f.err));
+    ck_assert_uint_eq(clrs, reserve / CLR);
+    check_records(&f, 0, before);
+}
+END_TEST
+
+/* Normal records do not eat what was set aside, whatever the order. */
+START_TEST(reserve_is_safe)
+{
+    struct ll_credit credit = {0};
+    f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    uint64_t set_aside = 0;
+    fault_device_capacity(f.fd, 20 * 4096);
+    for (unsigned i = 0;; i++) {
+        lladd_lsn lsn;
+        if (i % 3 == 0 && ll_log_undo_reserve(f.log, 10 * CLR, &f.err) == 0)
+            set_aside += 10 * CLR;
+        else if (try_put(&f, 150, &lsn) != 0)
+            break;
+    }
+    ck_assert_uint_gt(set_aside, 10 * CLR);
+    ll_log_credit_return(f.log, &f.credit);
+    for (uint64_t i = 0; i < set_aside / CLR; i++)
+        must(&f, try_clr(&credit));
+    ll_log_credit_return(f.log, &credit);
+    must(&f, ll_log_force(f.log, lladd_lsn_of(ll_log_tail(f.log).v - 8), &f.err));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("undo");
+    TCase *t = tcase_create("undo");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, accounting);
+    tcase_add_loop_test(t, rollback_on_a_full_disk, 0, 4);
+    tcase_add_loop_test(t, recovery_on_a_full_disk, 0, 6);
+    tcase_add_test(t, reserve_is_used_up);
+    tcase_add_test(t, reserve_is_safe);
+    tcase_add_test(t, tight_reserve);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}
