@@ -5,8 +5,10 @@
  *     bench-fix [quick]
  *
  * hit: fix, look at the page LSN, unfix; pages in random order, all cached. With two threads each
- * has half of the pages. miss: the file is four times the cache and in memory, so that what is
- * measured is the buffer manager and one copy. open: open and close, with nothing in between.
+ * has half of the pages. bare, beside it, is what no buffer manager can beat on this machine: the
+ * same two atomics and the same look, at frames whose addresses are known. miss: the file is four
+ * times the cache and in memory, so that what is measured is the buffer manager and one copy. open:
+ * open and close, with nothing in between.
  */
 #include "common.h"
 
@@ -71,24 +73,37 @@ static const char *name_of(enum ll_frames frames)
 
 /* ---- hits ---- */
 
+enum { ORDER = 1 << 17 };
+
 struct visitor {
     struct ll_buffer *b;
-    uint64_t first, pages, rounds, sum;
+    uint64_t sum;
     unsigned how;
+    uint32_t *order;          /* ORDER page numbers */
+    struct ll_frame **frames; /* bare: of all pages */
 };
+
+/* Page numbers in random order. Read one after the other they cost next to nothing. */
+static uint32_t *make_order(uint64_t first, uint64_t pages)
+{
+    uint32_t *order = malloc(ORDER * sizeof *order);
+    uint64_t state = first;
+    bench_must(order ? 0 : LLADD_NO_MEMORY, "memory");
+    for (uint64_t i = 0; i < ORDER; i++)
+        order[i] = (uint32_t)(first + bench_random(&state) % pages);
+    return order;
+}
 
 static void *visit(void *arg)
 {
     struct visitor *v = arg;
-    uint64_t x = 88172645463325252u + v->first;
     uint64_t sum = 0;
-    for (uint64_t i = 0; i < v->rounds; i++) {
+    for (uint64_t i = 0; i < hit_rounds; i++) {
         struct ll_frame *f;
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        uint64_t n = v->first + ((x >> 32) * v->pages >> 32);
-        bench_must(ll_buffer_fix(v->b, lladd_page_of(n), v->how, &f, NULL), "fix");
+        lladd_pageno n = lladd_page_of(v->order[i % ORDER]);
+        int rc = ll_buffer_fix(v->b, n, v->how, &f, NULL);
+        if (rc)
+            bench_must(rc, "fix");
         sum += lladd_get64(f->page.bytes + 8);
         ll_buffer_unfix(v->b, f, v->how);
     }
@@ -96,22 +111,73 @@ static void *visit(void *arg)
     return NULL;
 }
 
-/* Nanoseconds for one fix and unfix, per thread. */
-static double time_hits(struct ll_buffer *b, uint64_t pages, unsigned how, unsigned threads)
+/* Nobody holds the frames, so their words may be counted up and down again. */
+static void *visit_bare(void *arg)
+{
+    struct visitor *v = arg;
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < hit_rounds; i++) {
+        struct ll_frame *f = v->frames[v->order[i % ORDER]];
+        uint64_t word = lladd_atomic_load64(&f->latch);
+        if (!lladd_atomic_cas64(&f->latch, &word, word + 1))
+            bench_must(LLADD_BUSY, "bare");
+        sum += lladd_get64(f->page.bytes + 8);
+        (void)lladd_atomic_sub64(&f->latch, 1);
+    }
+    v->sum = sum;
+    return NULL;
+}
+
+/* Nanoseconds for one fix and unfix, per thread. With `frames`: bare. */
+static double time_hits(struct ll_buffer *b, uint64_t pages, unsigned how, unsigned threads,
+                        struct ll_frame **frames)
 {
     struct visitor v[THREADS];
     struct lladd_thread t[THREADS];
+    void *(*fn)(void *) = frames ? visit_bare : visit;
     memset(t, 0, sizeof t);
     for (unsigned i = 0; i < threads; i++) {
-        v[i] = (struct visitor){b, i * (pages / threads), pages / threads, hit_rounds, 0, how};
+        uint64_t n = pages / threads;
+        v[i] = (struct visitor){b, 0, how, make_order(i * n, n), frames};
     }
     uint64_t start = ll_now_ns(&env);
     for (unsigned i = 1; i < threads; i++)
-        bench_must(lladd_thread_start(&t[i], visit, &v[i]), "thread");
-    (void)visit(&v[0]);
+        bench_must(lladd_thread_start(&t[i], fn, &v[i]), "thread");
+    (void)fn(&v[0]);
     for (unsigned i = 1; i < threads; i++)
         lladd_thread_join(&t[i]);
-    return (double)(ll_now_ns(&env) - start) / (double)hit_rounds;
+    double ns = (double)(ll_now_ns(&env) - start) / (double)hit_rounds;
+    for (unsigned i = 0; i < threads; i++)
+        free(v[i].order);
+    return ns;
+}
+
+static void bench_latch(struct ll_buffer *b, enum ll_frames frames, uint64_t pages, unsigned how,
+                        struct ll_frame **all)
+{
+    struct bench_figure one = {.n = 0}, scaling = {.n = 0}, bare = {.n = 0};
+    char what[96];
+    const char *kind = how ? "exclusive" : "shared";
+    unsigned long long n = pages;
+    (void)time_hits(b, pages, how, 1, NULL);
+    for (int r = 0; r < BENCH_RUNS; r++) { /* alternating: all see the same machine */
+        double alone = time_hits(b, pages, how, 1, NULL);
+        bench_add(&one, alone);
+        bench_add(&scaling, 2 * alone / time_hits(b, pages, how, 2, NULL));
+        bench_add(&bare, time_hits(b, pages, how, 1, all));
+    }
+    (void)snprintf(what, sizeof what, "fix and unfix %s, %llu cached pages, %s frames", kind, n,
+                   name_of(frames));
+    bench_print("fix", what, "ns", &one, pages == 1000 ? "<= 15" : "<= 45",
+                pages == 1000 ? "6 to 8" : "27");
+    (void)snprintf(what, sizeof what, "%s, %llu pages, %s: two threads, different pages", kind, n,
+                   name_of(frames));
+    bench_print("fix", what, "scaling", &scaling, ">= 1.8", "1.91");
+    if (how == LL_FIX_EXCLUSIVE)
+        return;
+    (void)snprintf(what, sizeof what, "the bare atomics and look, %llu pages, %s frames", n,
+                   name_of(frames));
+    bench_print("fix", what, "ns", &bare, NULL, NULL);
 }
 
 static void bench_hits(enum ll_frames frames, uint64_t pages)
@@ -119,31 +185,17 @@ static void bench_hits(enum ll_frames frames, uint64_t pages)
     struct lladd_device *dev;
     bench_must(lladd_device_memory(&dev), "device");
     struct ll_buffer *b = open_buffer(dev, frames, (pages + 2000) * (PAGE + 200), true);
+    struct ll_frame **all = malloc(pages * sizeof *all);
+    bench_must(all ? 0 : LLADD_NO_MEMORY, "memory");
     for (uint64_t n = 0; n < pages; n++) {
-        struct ll_frame *f;
         unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_FRESH;
-        bench_must(ll_buffer_fix(b, lladd_page_of(n), how, &f, NULL), "fix");
-        lladd_put64(f->page.bytes + 8, 1);
-        ll_buffer_unfix(b, f, LL_FIX_EXCLUSIVE);
+        bench_must(ll_buffer_fix(b, lladd_page_of(n), how, &all[n], NULL), "fix");
+        lladd_put64(all[n]->page.bytes + 8, 1);
+        ll_buffer_unfix(b, all[n], LL_FIX_EXCLUSIVE);
     }
-    for (unsigned how = LL_FIX_SHARED; how <= LL_FIX_EXCLUSIVE; how++) {
-        struct bench_figure one = {.n = 0}, scaling = {.n = 0};
-        char what[96];
-        const char *kind = how ? "exclusive" : "shared";
-        (void)time_hits(b, pages, how, 1);
-        for (int r = 0; r < BENCH_RUNS; r++) { /* alternating: both see the same machine */
-            double alone = time_hits(b, pages, how, 1);
-            bench_add(&one, alone);
-            bench_add(&scaling, 2 * alone / time_hits(b, pages, how, 2));
-        }
-        (void)snprintf(what, sizeof what, "fix and unfix %s, %llu cached pages, %s frames", kind,
-                       (unsigned long long)pages, name_of(frames));
-        bench_print("fix", what, "ns", &one, pages == 1000 ? "<= 15" : "<= 45",
-                    pages == 1000 ? "6 to 8" : "27");
-        (void)snprintf(what, sizeof what, "%s, %llu pages, %s: two threads, different pages", kind,
-                       (unsigned long long)pages, name_of(frames));
-        bench_print("fix", what, "scaling", &scaling, ">= 1.8", "1.91");
-    }
+    for (unsigned how = LL_FIX_SHARED; how <= LL_FIX_EXCLUSIVE; how++)
+        bench_latch(b, frames, pages, how, all);
+    free(all);
     ll_buffer_close(b);
     lladd_device_close(dev);
 }

@@ -21,8 +21,7 @@
 
 enum { PAYLOAD = 100, SLICE_NS = 100000000 };
 
-/* ---- a log
- * --------------------------------------------------------------------------------------- */
+/* ---- a log ------------------------------------------------------------------------------- */
 
 struct subject {
     struct ll_env env;
@@ -85,8 +84,7 @@ static void truncate_all(struct ll_log *log, lladd_lsn lsn)
     bench_must(ll_log_truncate(log, ll_log_durable(log), NULL), "truncate");
 }
 
-/* ---- append, not waiting
- * ------------------------------------------------------------------------- */
+/* ---- append, not waiting ----------------------------------------------------------------- */
 
 enum { APPENDS = 4000000, TRUNCATE_EVERY = 65536 };
 
@@ -145,8 +143,7 @@ static void bench_append(void)
     }
 }
 
-/* ---- a bare loop of the same writes
- * ---------------------------------------------------------------- */
+/* ---- a bare loop of the same writes ------------------------------------------------------ */
 
 struct bare {
     int fd;
@@ -200,8 +197,7 @@ static struct cost bare_slice(struct bare *b)
                          (double)(bench_cpu_ns() - cpu) / 1000 / (double)n};
 }
 
-/* ---- durable commits by many threads
- * ----------------------------------------------------------------- */
+/* ---- durable commits by many threads ----------------------------------------------------- */
 
 struct committer {
     struct ll_log *log;
@@ -305,8 +301,7 @@ static void compare_commits(int threads, bool quiet)
     }
 }
 
-/* ---- one thread, many commits in flight
- * ---------------------------------------------------------------- */
+/* ---- one thread, many commits in flight -------------------------------------------------- */
 
 enum { WINDOW = 1000, ASYNC = 2000000 };
 
@@ -344,8 +339,7 @@ static void bench_async(void)
     bench_print(BENCH, "async-window-1000", "million/s", &f, ">=1.5", "4.6");
 }
 
-/* ---- open and close
- * --------------------------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------------- */
 
 static void bench_open(void)
 {

@@ -102,8 +102,7 @@ static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
     return (struct ll_frame *)page;
 }
 
-/* ---- the page file
- * -------------------------------------------------------------------------------- */
+/* ---- the page file ----------------------------------------------------------------------- */
 
 uint64_t ll_buffer_page_count(const struct ll_buffer *); /* pages below this exist */
 /* Forgets n pages from first: frames and dirty entries go, nothing is written. LLADD_BUSY if one is
@@ -126,8 +125,7 @@ uint32_t ll_page_crc(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t 
 int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t page_size,
                    const char *file, struct lladd_error *);
 
-/* ---- writing back
- * ----------------------------------------------------------------------------------- */
+/* ---- writing back ------------------------------------------------------------------------ */
 
 /* Writes every page that is dirty now and has rec_lsn < rec_below or baseLSN < base_below, then
  * syncs: when it returns 0 they are durable and out of the dirty-page table (unless dirtied again).

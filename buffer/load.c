@@ -192,7 +192,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
                 struct lladd_error *err)
 {
     uint32_t seen = lladd_atomic_load32(&b->events);
-    uint32_t slot;
+    uint32_t slot = 0;
     int rc = ll_buffer__slot_take(b, &slot, err);
     if (rc < 0)
         return rc;

@@ -212,9 +212,9 @@ struct lladd_verified {
     uint64_t damage, repair, notes;
 };
 /** Looks at every copy of the control block, every record of the log, every page, the double-write
- *  area. 0 also if there are findings; an error only if it could not go on (no memory). Of a database
- *  in use the view may be taken anew, several times: what an earlier look found is believed when the
- *  later ones find it, too. */
+ *  area. 0 also if there are findings; an error only if it could not go on (no memory). Of a
+ *  database in use the view may be taken anew, several times: what an earlier look found is believed
+ *  when the later ones find it, too. */
 LLADD_API int lladd_inspect_verify(struct lladd_inspect *, lladd_finding_fn *, void *ctx,
                                    struct lladd_verified *out, struct lladd_error *);
 

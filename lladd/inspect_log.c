@@ -210,8 +210,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* The first record at or behind `at`. Where a record is known to begin, damage at that place is told;
- * elsewhere the first good record counts. */
+/* The first record at or behind `at`. Where a record is known to begin, damage at that place is
+ * told; elsewhere the first good record counts. */
 static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at,
                         struct ll_record *rec, struct lladd_error *err)
 {

@@ -14,10 +14,10 @@
  *   - a page whose LSN is no record about it: it is from elsewhere
  *   - a page that redo will not find as its first record left it: recovery will refuse it
  *
- * While somebody has the database open, files change under the reader: pages are being written, log
- * is truncated and its files used again. There a page is read again before it is called damaged, and
- * after that everything is looked at anew, several times: told is what each look has found in the
- * same place.
+ * While somebody has the database open, files change under the reader: pages are being written,
+ * log is truncated and its files used again. There a page is read again before it is called damaged,
+ * and after that everything is looked at anew, several times: told is what each look has found in
+ * the same place.
  */
 #include "lladd/inspect_private.h"
 
@@ -211,8 +211,8 @@ static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned 
     return NULL;
 }
 
-/* Is the record at the page's LSN one about this page? *by is the operation that logged it, if it is
- * registered. */
+/* Is the record at the page's LSN one about this page? *by is the operation that logged it, if it
+ * is registered. */
 static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                        const struct lladd_op **by)
 {

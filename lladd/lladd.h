@@ -205,8 +205,7 @@ LLADD_API struct lladd_db *lladd_txn_db(const struct lladd_txn *);
 /** LSN of its first record: its id in log and tools; 0 if it has written nothing. */
 LLADD_API lladd_lsn lladd_txn_id(const struct lladd_txn *);
 
-/* ---- pages and updates
- * --------------------------------------------------------------------------- */
+/* ---- pages and updates ------------------------------------------------------------------- */
 
 enum lladd_latch { LLADD_LATCH_SHARED = 0, LLADD_LATCH_EXCLUSIVE = 1 };
 
@@ -256,8 +255,7 @@ LLADD_API int lladd_log_undo_only(struct lladd_txn *, lladd_op_id, const void *u
 LLADD_API int lladd_log_redo_only(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
                                   size_t len);
 
-/* ---- two-phase commit
- * ------------------------------------------------------------------------------ */
+/* ---- two-phase commit -------------------------------------------------------------------- */
 
 /** A global transaction id; an X/Open XID fits. */
 struct lladd_gid {
@@ -288,8 +286,7 @@ LLADD_API int lladd_in_doubt(struct lladd_db *, lladd_in_doubt_fn *, void *ctx,
 LLADD_API int lladd_claim(struct lladd_db *, const struct lladd_gid *, struct lladd_txn **out,
                           struct lladd_error *);
 
-/* ---- for extensions (DESIGN 2a)
- * ---------------------------------------------------------------------- */
+/* ---- for extensions (DESIGN 2a) ---------------------------------------------------------- */
 
 /** Makes `state` the transaction's state of a participant (once per transaction; LLADD_EXISTS). */
 LLADD_API int lladd_join(struct lladd_txn *, const struct lladd_participant *, void *state);
@@ -300,7 +297,7 @@ LLADD_API void *lladd_joined(const struct lladd_txn *, const struct lladd_partic
 struct lladd_token {
     uint64_t private_[2];
 };
-/** Logs a record of an object that is not a page. The caller then changes its object and says so
+/** Logs a record of an object (a number below 2^48 - 1) that is not a page. The caller then changes its object and says so
  * with lladd_applied, before its next call on the transaction; until then lladd_applied_lsn waits.
  * *lsn gets the record's LSN. */
 LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_class *,
@@ -380,8 +377,7 @@ LLADD_API int lladd_extend(struct lladd_db *, uint64_t pages, struct lladd_error
  * is durable. */
 LLADD_API int lladd_discard(struct lladd_db *, lladd_pageno first, uint64_t n);
 
-/* ---- statistics
- * -------------------------------------------------------------------------------------- */
+/* ---- statistics -------------------------------------------------------------------------- */
 
 struct lladd_stats {
     size_t struct_size;

@@ -5,8 +5,10 @@
 #include <lladd/bytes.h>
 #include <string.h>
 
-/* ---- object records
- * ------------------------------------------------------------------------------- */
+/* An object stands where records have page numbers; all ones there mean none. */
+#define OBJECT_MAX ((1ull << 48) - 1)
+
+/* ---- object records ---------------------------------------------------------------------- */
 
 int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls, uint64_t object,
                      struct lladd_span redo, struct lladd_span undo, struct lladd_token *token,
@@ -17,8 +19,11 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
         return rc;
     struct ll_core *core = txn->core;
     struct ll_name *name = ll_catalogue_by_desc(core, LL_NAME_CLASS, cls);
-    if (!name || object == LLADD_NO_PAGE || !token)
+    if (!name || !token)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "the class is not registered, or no token");
+    if (object >= OBJECT_MAX)
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "object %llu: objects count up to 2^48 - 2",
+                       (unsigned long long)object);
     if (!cls->undo && undo.len)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "class \"%s\" has no undo", cls->name);
     if (ll_record_bound(redo.len, undo.len) > ll_log_record_max(core->log))
@@ -61,8 +66,7 @@ lladd_lsn lladd_applied_lsn(struct lladd_db *db)
     return ll_txns_applied(&db->core);
 }
 
-/* ---- snapshots
- * -------------------------------------------------------------------------------------- */
+/* ---- snapshots --------------------------------------------------------------------------- */
 
 int lladd_snapshot_acquire(struct lladd_db *db, lladd_lsn *out, struct lladd_error *err)
 {
@@ -125,8 +129,7 @@ lladd_lsn lladd_snapshot_oldest(struct lladd_db *db)
     return lladd_lsn_of(lsn);
 }
 
-/* ---- pins
- * -------------------------------------------------------------------------------------------- */
+/* ---- pins -------------------------------------------------------------------------------- */
 
 static int check_pin(const char *name, struct lladd_error *err)
 {
@@ -202,8 +205,7 @@ int lladd_log_pinner(struct lladd_db *db, struct lladd_pinner *out, struct lladd
     return rc ? rc : ll_core_pinner(&db->core, out, err);
 }
 
-/* ---- bulk writing (DESIGN 9, BUF-6)
- * ------------------------------------------------------------------- */
+/* ---- bulk writing (DESIGN 9, BUF-6) ------------------------------------------------------ */
 
 static int check_range(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {

@@ -39,8 +39,7 @@ const char *lladd_version(void)
     return "0.1.0";
 }
 
-/* ---- options
- * --------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------- */
 
 static bool power_of_two(uint64_t v)
 {
@@ -103,8 +102,7 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
     return 0;
 }
 
-/* ---- the gate and the other way round
- * ------------------------------------------------------------------ */
+/* ---- the gate and the other way round ---------------------------------------------------- */
 
 static lladd_lsn gate_durable(void *ctx)
 {
@@ -157,8 +155,7 @@ static void on_evicted(void *ctx, struct ll_frame *f)
     f->private_ = NULL;
 }
 
-/* ---- parts
- * ------------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------- */
 
 static int open_log(struct lladd_db *db, const struct lladd_options *o, bool create,
                     struct lladd_error *err)
@@ -183,7 +180,9 @@ static int open_log(struct lladd_db *db, const struct lladd_options *o, bool cre
     struct ll_log_start start = {.from = core->control.checkpoint,
                                  .watermark = core->control.watermark,
                                  .clean = core->control.clean,
-                                 .end = core->control.end};
+                                 .end = core->control.end,
+                                 .segment = core->control.segment,
+                                 .segment_bytes = core->control.segment_bytes};
     return ll_log_open(&c, &start, &core->log, err);
 }
 
@@ -300,8 +299,7 @@ static void release(struct lladd_db *db)
         lladd_device_close(dev);
 }
 
-/* ---- creating
- * ------------------------------------------------------------------------------------------ */
+/* ---- creating ---------------------------------------------------------------------------- */
 
 struct listing {
     bool others, creating, control, ours;
@@ -428,8 +426,7 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     return remove_marker(core->dev, err);
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------- */
 
 static int open_database(struct lladd_db *db, const struct lladd_options *o,
                          const struct lladd_registry *reg, struct lladd_error *err)
@@ -587,8 +584,7 @@ int lladd_open(const char *dir, const struct lladd_options *options, struct llad
     return 0;
 }
 
-/* ---- closing
- * ------------------------------------------------------------------------------------------- */
+/* ---- closing ----------------------------------------------------------------------------- */
 
 static int abort_all(struct lladd_db *db)
 {
@@ -612,6 +608,7 @@ static int write_clean(struct ll_core *core, lladd_lsn end)
     core->control.clean = true;
     core->control.end = end;
     core->control.watermark = end;
+    ll_log_newest_segment(core->log, &core->control.segment, &core->control.segment_bytes);
     int rc = ll_control_write(&core->env, core->dev, core->control_file, &core->control, &err);
     return rc;
 }
@@ -656,8 +653,7 @@ void lladd_kill(struct lladd_db *db)
         release(db);
 }
 
-/* ---- what the handle says
- * ------------------------------------------------------------------------------- */
+/* ---- what the handle says ---------------------------------------------------------------- */
 
 int ll_db_enter(const struct lladd_db *db, struct lladd_error *err)
 {

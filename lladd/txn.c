@@ -51,8 +51,7 @@ int lladd_begin(struct lladd_db *db, const struct lladd_txn_options *o, struct l
     return 0;
 }
 
-/* ---- the end
- * --------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------- */
 
 static int may_end(struct lladd_txn *txn)
 {
@@ -178,8 +177,7 @@ int lladd_abort(struct lladd_txn *txn)
     return ll_txn_abort(txn);
 }
 
-/* ---- savepoints
- * ------------------------------------------------------------------------------------- */
+/* ---- savepoints -------------------------------------------------------------------------- */
 
 int lladd_savepoint(struct lladd_txn *txn, lladd_savepoint_id *out)
 {
@@ -227,8 +225,7 @@ int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
     return 0;
 }
 
-/* ---- participants
- * ------------------------------------------------------------------------------------- */
+/* ---- participants ------------------------------------------------------------------------ */
 
 int lladd_join(struct lladd_txn *txn, const struct lladd_participant *p, void *state)
 {

@@ -29,8 +29,7 @@ int lladd_op_lookup(struct lladd_db *db, const char *name, uint32_t version, lla
     return LLADD_NOT_FOUND;
 }
 
-/* ---- pages
- * ---------------------------------------------------------------------------------------- */
+/* ---- pages ------------------------------------------------------------------------------- */
 
 int lladd_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,
               struct lladd_page **out, struct lladd_error *err)
@@ -74,8 +73,7 @@ void lladd_prefetch(struct lladd_db *db, lladd_pageno page, uint64_t n)
     ll_buffer_prefetch(db->core.buffer, page, n);
 }
 
-/* ---- updates
- * --------------------------------------------------------------------------------------- */
+/* ---- updates ----------------------------------------------------------------------------- */
 
 static int check_page_op(struct lladd_txn *txn, const struct ll_name *name, lladd_pageno page)
 {
@@ -205,8 +203,7 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
     return rc;
 }
 
-/* ---- records without a page
- * ----------------------------------------------------------------------- */
+/* ---- records without a page -------------------------------------------------------------- */
 
 /* Space for one record with spans of these lengths and its undo; `name` may be NULL. */
 static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo, size_t undo)
@@ -275,8 +272,7 @@ int lladd_log_note(struct lladd_txn *txn, const char *tag, struct lladd_span byt
     return 0;
 }
 
-/* ---- nested top actions
- * ------------------------------------------------------------------------------- */
+/* ---- nested top actions ------------------------------------------------------------------ */
 
 int lladd_nta_begin(struct lladd_txn *txn, struct lladd_action *out)
 {

@@ -68,21 +68,32 @@ int ll_log__check(struct ll_log *log, struct lladd_error *err)
     return log->poison.code;
 }
 
-int ll_log__poison(struct ll_log *log, const struct lladd_error *err)
+/* True for the first one. */
+static bool note_poison(struct ll_log *log, const struct lladd_error *why)
 {
     lladd_mutex_lock(&log->ring_mutex);
     bool first = log->poisoned == 0;
     if (first) {
-        log->poison = *err;
+        log->poison = *why;
         lladd_atomic_store32(&log->poisoned, 1);
     }
     lladd_mutex_unlock(&log->ring_mutex);
+    return first;
+}
+
+/* Nobody waits any longer; then those above are told, who may take latches that waiters held. */
+static void tell_everybody(struct ll_log *log, bool first)
+{
     lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
     lladd_atomic_add32(&log->hunger, 1);
     lladd_word_wake(&log->hunger, INT_MAX, UINT32_MAX);
     if (first && log->cfg.poisoned)
-        log->cfg.poisoned(log->cfg.ctx, err);
-    return log->poison.code;
+        log->cfg.poisoned(log->cfg.ctx, &log->poison);
+}
+
+void ll_log__poison(struct ll_log *log, const struct lladd_error *why)
+{
+    tell_everybody(log, note_poison(log, why));
 }
 
 /* ---- sleeping and waking ----------------------------------------------------------------------------- */
@@ -132,9 +143,9 @@ static int leave_poisoned(struct ll_log *log, uint32_t group, struct lladd_error
 {
     if (lladd_code_root(why->code) != LLADD_ROOT_POISONED)
         why->code = LLADD_WRITE_FAILED;
-    (void)ll_log__poison(log, why);
+    bool first = note_poison(log, why);
     set_word(log, group + 1, LL_LOG__FREE);
-    lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
+    tell_everybody(log, first);
     return ll_log__check(log, err);
 }
 

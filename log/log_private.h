@@ -189,7 +189,8 @@ bool ll_log__ring_read(struct ll_log *, uint64_t lsn, void *out, size_t len);
 bool ll_log__ring_published(struct ll_log *, uint64_t lsn, uint32_t *size);
 
 /* group.c */
-int ll_log__poison(struct ll_log *, const struct lladd_error *);
+/* Not by the leader. */
+void ll_log__poison(struct ll_log *, const struct lladd_error *);
 /* 0 or the poison. */
 int ll_log__check(struct ll_log *, struct lladd_error *);
 /* Hands everything published to the device, or waits while somebody else does something like that.

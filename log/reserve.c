@@ -319,7 +319,7 @@ static void poison_out_of_reach(struct ll_log *log, uint64_t lsn)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     (void)ll_fail_lsn(&why, LLADD_BUG, lladd_lsn_of(lsn), "the log moved 16 GiB under an append");
-    (void)ll_log__poison(log, &why);
+    ll_log__poison(log, &why);
 }
 
 void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *rec, bool starts)

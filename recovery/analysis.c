@@ -407,8 +407,7 @@ int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error 
     return 0;
 }
 
-/* ---- prepare records
- * ----------------------------------------------------------------------------- */
+/* ---- prepare records --------------------------------------------------------------------- */
 
 /* i64 format, u32 gtrid length, u32 bqual length, i64 prepared, u32 blob records, u8 owner length,
  * gid, owner */

@@ -303,6 +303,7 @@ static int write_control(struct ll_core *core, lladd_lsn start, lladd_lsn redo,
     c.redo = redo;
     c.watermark = ll_log_durable(core->log);
     c.clean = false;
+    c.segment = lladd_lsn_of(c.segment_bytes = 0);
     c.atomic_pages = core->no_images;
     c.incarnation = ll_log_incarnation(core->log);
     struct lladd_error why = LLADD_ERROR_INIT;

@@ -10,8 +10,9 @@
  *  12 u32 page size                 16 u64 compatible         24 u64 read-only-compatible
  *  32 u64 incompatible features     40 u8[16] uuid            56 u64 sequence number
  *  64 u64 incarnation               72 u64 checkpoint LSN     80 u64 redo start
- *  88 u64 durable watermark         96 u64 end of log (clean) 104 u32 flags: 1 clean, 2 atomic
- * pages 108 u32 reserved                 112 i64 created            120..255 zero */
+ *  88 u64 durable watermark         96 u64 end of log (clean) 104 u32 flags (FLAG_*)
+ * 108 u32 reserved                112 i64 created            120 u64, clean: first LSN of the
+ * 128 u64 and its size            136..255 zero                  segment that holds the end */
 #include "io/io.h"
 #include "recovery/core.h"
 #include "util/crc32c.h"
@@ -43,6 +44,8 @@ void ll_control_encode(const struct ll_control *c, unsigned char out[LL_CONTROL_
     lladd_put32(out + 104,
                 (c->clean ? FLAG_CLEAN : 0u) | (c->atomic_pages ? FLAG_ATOMIC_PAGES : 0u));
     lladd_put64(out + 112, (uint64_t)c->created_us);
+    lladd_put64(out + 120, c->segment.v);
+    lladd_put64(out + 128, c->segment_bytes);
     lladd_put32(out, ll_crc32c(0, out + 4, LL_CONTROL_BYTES - 4));
 }
 
@@ -70,6 +73,8 @@ int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_contro
     c->clean = flags & FLAG_CLEAN;
     c->atomic_pages = flags & FLAG_ATOMIC_PAGES;
     c->created_us = (int64_t)lladd_get64(in + 112);
+    c->segment = lladd_lsn_of(lladd_get64(in + 120));
+    c->segment_bytes = lladd_get64(in + 128);
     if (c->format > LL_FORMAT_VERSION)
         return ll_fail(err, LLADD_NEWER_FORMAT, "format version %u; this library knows up to %u",
                        c->format, LL_FORMAT_VERSION);

@@ -52,6 +52,7 @@ int ll_core_mark_slow(struct ll_core *core, struct lladd_error *err)
         struct lladd_error why = LLADD_ERROR_INIT;
         struct ll_control c = core->control;
         c.clean = false;
+        c.segment = lladd_lsn_of(c.segment_bytes = 0);
         rc = ll_control_write(&core->env, core->dev, core->control_file, &c, &why);
         if (rc) {
             rc = ll_core_poison_write(core, &why);

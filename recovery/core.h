@@ -169,8 +169,7 @@ struct ll_txn_table {
     uint64_t begun, committed, aborted, prepared; /* relaxed */
 };
 
-/* ---- fences, pins, snapshots
- * ---------------------------------------------------------------------- */
+/* ---- fences, pins, snapshots ------------------------------------------------------------- */
 
 struct ll_fence {
     uint64_t first, n;
@@ -187,8 +186,7 @@ struct ll_snapshot {
     uint64_t count;
 };
 
-/* ---- control block
- * ------------------------------------------------------------------------------- */
+/* ---- control block ----------------------------------------------------------------------- */
 
 #define LL_CONTROL_COPY 4096u /* distance of the two copies in the file */
 #define LL_CONTROL_BYTES 256u
@@ -205,6 +203,8 @@ struct ll_control {
     lladd_lsn redo;       /* where its redo starts */
     lladd_lsn watermark;  /* log durable up to here when the block was written */
     lladd_lsn end;        /* end of the log, if clean */
+    lladd_lsn segment;    /* if clean: the segment that holds `end`, and its size */
+    uint64_t segment_bytes;
     bool clean;
     bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used: no images since the checkpoint */
     int64_t created_us;
@@ -220,8 +220,7 @@ void ll_control_encode(const struct ll_control *, unsigned char out[LL_CONTROL_B
 int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_control *,
                       struct lladd_error *);
 
-/* ---- the core
- * ------------------------------------------------------------------------------------ */
+/* ---- the core ---------------------------------------------------------------------------- */
 
 struct ll_core {
     struct ll_env env;
@@ -300,8 +299,7 @@ static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
 void ll_core_transcript(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 
-/* ---- catalogue.c
- * ----------------------------------------------------------------------------------- */
+/* ---- catalogue.c ------------------------------------------------------------------------- */
 
 struct lladd_registry; /* registry.h */
 int ll_catalogue_init(struct ll_core *, const struct lladd_registry *, struct lladd_error *);
@@ -333,8 +331,7 @@ int ll_catalogue_decode(const struct ll_env *, struct lladd_span, struct ll_name
 /* Frees what ll_catalogue_decode has put into *out. */
 void ll_catalogue_drop(const struct ll_env *, struct ll_name *);
 
-/* ---- apply.c: the write path
- * ---------------------------------------------------------------------- */
+/* ---- apply.c: the write path ------------------------------------------------------------- */
 
 enum ll_apply_how { LL_APPLY_NORMAL = 0, LL_APPLY_REDO_ONLY = 1 };
 
@@ -400,8 +397,7 @@ struct lladd_view ll_view_of(const struct lladd_page *);
 size_t ll_image_bound(const struct ll_core *);
 int ll_image_apply(const struct ll_core *, const struct ll_record *, unsigned char *page,
                    struct lladd_error *);
-/* ---- undo.c
- * ------------------------------------------------------------------------------------------ */
+/* ---- undo.c ------------------------------------------------------------------------------ */
 
 /* Takes back records until undo_next <= stop. Resource and I/O failures poison (REC-3). */
 int ll_rollback(struct lladd_txn *, lladd_lsn stop);
@@ -411,8 +407,7 @@ int ll_rollback_peek(struct lladd_txn *, lladd_lsn stop, struct ll_record *, str
 /* Takes back that record. */
 int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
 
-/* ---- txn.c
- * ------------------------------------------------------------------------------------------- */
+/* ---- txn.c ------------------------------------------------------------------------------- */
 
 int ll_txns_init(struct ll_core *);
 /* Makes the cursor for rollbacks without memory, if it is not there. */
@@ -435,8 +430,7 @@ int ll_txn_log_commit(struct lladd_txn *, lladd_lsn *out, bool *drain);
 /* Durable callbacks and undo reserves of commits that are durable by now. */
 void ll_txns_drain(struct ll_core *);
 
-/* ---- checkpoint.c, restart.c, repair.c
- * ------------------------------------------------------------------ */
+/* ---- checkpoint.c, restart.c, repair.c --------------------------------------------------- */
 
 /* Log space for the next checkpoint, so that close and the way out of a full log always have it;
  * what the catalogue and the transactions take comes on top. */

@@ -265,8 +265,7 @@ int ll_redo_baseless(struct ll_core *core, const struct ll_redo *r, struct lladd
     return 0;
 }
 
-/* ---- one page, online (BUF-2)
- * ------------------------------------------------------------------------ */
+/* ---- one page, online (BUF-2) ------------------------------------------------------------ */
 
 int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_lsn *rec_lsn,
                    struct lladd_error *err)

@@ -40,8 +40,7 @@ static int start_log(struct ll_core *core, struct lladd_error *err)
     return ll_log_start(core->log, err);
 }
 
-/* ---- objects
- * ------------------------------------------------------------------------------------- */
+/* ---- objects ----------------------------------------------------------------------------- */
 
 static lladd_lsn class_start(struct ll_core *core)
 {
@@ -107,8 +106,7 @@ static int redo_objects(struct ll_core *core, struct lladd_error *err)
     return 0;
 }
 
-/* ---- transactions in doubt
- * --------------------------------------------------------------------------- */
+/* ---- transactions in doubt --------------------------------------------------------------- */
 
 struct blob {
     unsigned char *bytes;
@@ -182,8 +180,7 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* ---- undo
- * ---------------------------------------------------------------------------------------------- */
+/* ---- undo -------------------------------------------------------------------------------- */
 
 /* The next record of one loser, in a heap ordered by depth, then LSN, both descending (REC-5). */
 struct loser {
@@ -322,8 +319,7 @@ static int undo(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* ---- all of it
- * ------------------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------- */
 
 static int redo_and_undo(struct ll_core *core, struct lladd_error *err)
 {

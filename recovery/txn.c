@@ -172,8 +172,7 @@ void ll_txn_release(struct lladd_txn *txn)
     ll_free(&core->env, prepared);
 }
 
-/* ---- commit
- * ---------------------------------------------------------------------------------------- */
+/* ---- commit ------------------------------------------------------------------------------ */
 
 static int want_pending(struct ll_core *core)
 {
@@ -270,8 +269,7 @@ void ll_txns_drain(struct ll_core *core)
         ll_log_undo_release(core->log, released);
 }
 
-/* ---- abort
- * ----------------------------------------------------------------------------------------- */
+/* ---- abort ------------------------------------------------------------------------------- */
 
 int ll_txn_abort(struct lladd_txn *txn)
 {
@@ -309,8 +307,7 @@ int ll_txn_abort(struct lladd_txn *txn)
     return 0;
 }
 
-/* ---- what the table knows
- * ---------------------------------------------------------------------------- */
+/* ---- what the table knows ---------------------------------------------------------------- */
 
 lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *who)
 {

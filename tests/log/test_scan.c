@@ -283,6 +283,52 @@ START_TEST(crash_while_cutting)
 }
 END_TEST
 
+/* The same where LSNs were handed out, and lost, in segments that were made ahead: those are used again
+ * for the cut, and until they have their new names they speak for their old places. */
+START_TEST(crash_while_reusing)
+{
+    for (uint64_t n = 1;; n++) {
+        fixture_free(&f);
+        fixture_init(&f);
+        f.cfg.segment_max = 4096;
+        f.cfg.ring_bytes = 65536;
+        fixture_create(&f);
+        append_some(10);
+        force(&f);
+        bool more = true;
+        while (more)
+            must(&f, ll_log_maintain(f.log, &more, &f.err));
+        while (ll_log_tail(f.log).v < 8 + 2 * 4032 + 500)
+            put(&f, 300);
+        uint64_t tail = ll_log_tail(f.log).v;
+        ll_log_close(f.log);
+        f.log = NULL;
+        fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = FAULT_POWER});
+        fault_device_crash_at(f.fd, n);
+        int rc = reopen(&f);
+        bool fired = fault_device_crashed(f.fd);
+        ck_assert(rc == 0 || fired);
+        if (fired) {
+            ll_log_close(f.log);
+            f.log = NULL;
+            struct fault_crash how = {_i ? FAULT_KILL : FAULT_POWER, 0, false};
+            fault_device_power_cycle(f.fd, &how);
+            must(&f, reopen(&f));
+        }
+        fault_device_crash_at(f.fd, 0);
+        ck_assert_uint_eq(f.count, 10);
+        ck_assert_uint_ge(ll_log_tail(f.log).v, tail);
+        append_some(20);
+        force(&f);
+        crash_and_reopen(&f, FAULT_POWER);
+        ck_assert_uint_eq(f.count, 30);
+        check_records(&f, 0, 30);
+        if (!fired)
+            break;
+    }
+}
+END_TEST
+
 /* A sync that failed: the kernel shows the new bytes, the disk has the old ones, and a later sync says
  * that all is well. What open accepts must be on the disk when open returns. */
 START_TEST(accepted_is_made_durable)
@@ -447,6 +493,7 @@ int main(void)
     tcase_add_test(t, empty_log);
     tcase_add_test(t, nothing_comes_back);
     tcase_add_loop_test(t, crash_while_cutting, 0, 3);
+    tcase_add_loop_test(t, crash_while_reusing, 0, 2);
     tcase_add_test(t, accepted_is_made_durable);
     tcase_add_test(t, accepted_segments_are_made_durable);
     tcase_add_test(t, reused_segments);

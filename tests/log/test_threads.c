@@ -413,6 +413,7 @@ START_TEST(waits_for_publication)
     for (unsigned i = 0; i < 100; i++)
         lladd_yield();
     ck_assert_uint_eq(ll_log_written(f.log).v, 8);
+    ck_assert_uint_eq(ll_log_durable(f.log).v, 8);
     ll_log_publish(f.log, &first);
     lladd_thread_join(&w.thread);
     lladd_thread_join(&forcer.thread);
@@ -454,6 +455,61 @@ START_TEST(groups_in_turn)
 }
 END_TEST
 
+static void *write_last(void *arg)
+{
+    struct worker *w = arg;
+    w->rc = ll_log_write(f.log, w->lsns[0], &w->err);
+    return NULL;
+}
+
+/* Who has only written hands the lead to one who came meanwhile to sync. */
+START_TEST(writer_leaves_to_committer)
+{
+    struct worker a = {.err = LLADD_ERROR_INIT}, b = a;
+    ll_env_init(&f.env, NULL, &f.world.world, false);
+    fixture_create(&f);
+    lladd_lsn lsn = put(&f, 10);
+    a.lsns = b.lsns = &lsn;
+    test_world_stop_at(&f.world, "log.group.before_write");
+    ck_assert_int_eq(lladd_thread_start(&a.thread, write_last, &a), 0);
+    ck_assert(test_world_await(&f.world, "log.group.before_write", 1));
+    ck_assert_int_eq(lladd_thread_start(&b.thread, force_last, &b), 0);
+    while (lladd_atomic_load32(&f.log->sleepers[0]) == 0) /* it waits for group 0 */
+        lladd_yield();
+    test_world_release(&f.world, "log.group.before_write");
+    lladd_thread_join(&a.thread);
+    lladd_thread_join(&b.thread);
+    ck_assert_int_eq(a.rc | b.rc, 0);
+    ck_assert_uint_gt(ll_log_durable(f.log).v, lsn.v);
+}
+END_TEST
+
+/* Relaxed writers that wait for another's write are done when it is written, not when it is synced. */
+START_TEST(writers_do_not_wait_for_syncs)
+{
+    struct worker a = {.err = LLADD_ERROR_INIT}, b = a;
+    ll_env_init(&f.env, NULL, &f.world.world, false);
+    fixture_create(&f);
+    lladd_lsn lsn = put(&f, 10);
+    a.lsns = b.lsns = &lsn;
+    test_world_stop_at(&f.world, "log.group.before_write");
+    test_world_stop_at(&f.world, "log.group.before_sync");
+    ck_assert_int_eq(lladd_thread_start(&a.thread, force_last, &a), 0);
+    ck_assert(test_world_await(&f.world, "log.group.before_write", 1));
+    ck_assert_int_eq(lladd_thread_start(&b.thread, write_last, &b), 0);
+    while (lladd_atomic_load32(&f.log->sleepers[2]) == 0)
+        lladd_yield();
+    test_world_release(&f.world, "log.group.before_write");
+    ck_assert(test_world_await(&f.world, "log.group.before_sync", 1));
+    lladd_thread_join(&b.thread);
+    ck_assert_int_eq(b.rc, 0);
+    ck_assert_uint_eq(ll_log_durable(f.log).v, 8);
+    test_world_release(&f.world, "log.group.before_sync");
+    lladd_thread_join(&a.thread);
+    ck_assert_int_eq(a.rc, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("threads");
@@ -469,6 +525,8 @@ int main(void)
     tcase_add_loop_test(t, credit_of_others, 0, 2);
     tcase_add_test(t, waits_for_publication);
     tcase_add_test(t, groups_in_turn);
+    tcase_add_test(t, writer_leaves_to_committer);
+    tcase_add_test(t, writers_do_not_wait_for_syncs);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""errors.py [error_list.h]: prints docs/errors.md from the table of error codes.
+
+The table has what every code means; what is said here is about the roots, of which there are few.
+A root that this file does not know, or knows and the table does not, ends the program."""
+import os
+import re
+import sys
+
+HEAD = """\
+# Errors
+
+<!-- Printed by docs/tools/errors.py from lladd/error_list.h; do not edit. -->
+
+A call returns 0 or one of the negative codes below. The hundreds of a code are its *root*, and the
+root says what the caller should do; `lladd_code_root(code)` gives it. Numbers are kept for ever: a
+number that is not in this table was never given out.
+
+Where to find out more about an error:
+
+| The call had | Look at |
+|---|---|
+| a transaction | `lladd_txn_error(txn)`; valid until the transaction's next call |
+| a `struct lladd_error *` as last argument | that struct; it may be NULL |
+| a transaction that it consumed (commit, abort) | `lladd_db_error(db, &err)`: why it is poisoned |
+
+`struct lladd_error` has the code, the operating system's `errno` if there was one, the source file
+and line where the error was born, the LSN and page it is about if there is one, and one line of
+text that names the file, page or LSN. `lladd_code_name` and `lladd_code_text` turn a number into
+the words of this page. A call that succeeds leaves the struct as it was.
+
+No call of the core returns `LLADD_DEADLOCK`, `LLADD_CONFLICT` or `LLADD_TIMEOUT`: they are for lock
+managers and structures that are built on it, so that all of them speak one language.
+"""
+
+# What the caller does, by root.
+ADVICE = {
+    "RETRY": """\
+The transaction is as it was before the call. Wait, or abort it and run it again from the start.""",
+    "ANSWER": """\
+Nothing is wrong. The call has changed nothing, and its answer is the code.""",
+    "MISUSE": """\
+The program, its options or its registrations are wrong, or it was pointed at the wrong directory.
+The call has changed nothing (API-1), and a transaction that it was made on can go on.""",
+    "RESOURCE": """\
+The call has changed nothing (API-1). The transaction is usable: it can be committed as it is,
+aborted (which needs no resource that was not set aside, REC-3), rolled back to a savepoint, or the
+call can be made again when there is more of what ran out.""",
+    "DATA": """\
+What is stored cannot be read or does not fit together, and could not be rebuilt from the log. The
+message names file, page or LSN. The handle stays usable for what is not damaged. `lladd verify`
+looks at everything there is; opening a damaged log refuses before it changes anything.""",
+    "POISONED": """\
+The library no longer knows what is on the disk, or an invariant of its own does not hold. Every
+later call on the handle returns the first cause, nothing is acknowledged any more, and no write or
+sync is tried again (LOG-4). What was acknowledged before is safe; a commit that returned one of
+these codes may turn out to have happened or not. Close the handle and open the database again:
+recovery starts from what is really on the disk.""",
+}
+
+ROOT = re.compile(r'X\(LLADD_ROOT_(\w+), (\d+), "([^"]*)"\)')
+CODE = re.compile(r'X\((LLADD_\w+), (-\d+), (\w+), "([^"]*)"\)')
+
+
+def table(text):
+    """Roots as (name, number, text), codes as (name, number, root, text), checked."""
+    roots = [(name, int(number), what) for name, number, what in ROOT.findall(text)]
+    codes = [(name, int(number), root, what) for name, number, root, what in CODE.findall(text)]
+    if {name for name, _, _ in roots} != set(ADVICE):
+        sys.exit("the roots of the table are not the ones errors.py has something to say about")
+    base = {name: number for name, number, _ in roots}
+    for name, number, root, _ in codes:
+        if root not in base or not base[root] < -number < base[root] + 100:
+            sys.exit(f"{name} {number} does not lie below its root")
+    if len({number for _, number, _, _ in codes}) != len(codes) or not codes:
+        sys.exit("a number is given twice, or there are none")
+    return roots, codes
+
+
+def page(text):
+    roots, codes = table(text)
+    out = [HEAD]
+    for root, number, what in roots:
+        out.append(f"## {number}: {what}\n\n`LLADD_ROOT_{root}`\n\n{ADVICE[root]}\n")
+        out.append("| Code | Number | Meaning |\n|---|---|---|")
+        out += [f"| `{name}` | {n} | {why} |" for name, n, r, why in codes if r == root]
+        out.append("")
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    here = os.path.dirname(os.path.abspath(__file__))
+    path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(
+        here, os.pardir, os.pardir, "lladd", "error_list.h")
+    with open(path, encoding="utf-8") as file:
+        print(page(file.read()), end="")

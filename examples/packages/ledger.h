@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What has been promised: the parent's own account of every transaction, kept outside the
+ * database. */
+#ifndef PACKAGES_LEDGER_H
+#define PACKAGES_LEDGER_H
+#include <stdbool.h>
+#include <stdint.h>
+
+enum ledger_state {
+    LEDGER_OPEN = 0,      /**< nothing is known: not begun, or in flight when the loader died */
+    LEDGER_COMMITTED = 1, /**< acknowledged, or found after a crash: must be there from now on */
+    LEDGER_ABORTED = 2    /**< rolled back on purpose: must not be there */
+};
+
+struct ledger {
+    uint64_t n; /**< transactions 0 to n - 1 */
+    uint64_t seed;
+    unsigned char *state;
+    uint64_t committed, aborted; /**< how many are in these states */
+};
+
+/** One in ABORT_EVERY transactions does all its work and is then aborted on purpose. */
+#define ABORT_EVERY 20u
+
+/** What the loader tells the parent through the pipe: one transaction has ended. */
+struct ack {
+    uint64_t sequence;
+    uint64_t txn;    /**< its id: LSN of its first record */
+    uint64_t commit; /**< LSN of its commit, which is durable; 0: it was aborted */
+    uint64_t ready;  /**< not 0: no transaction; the database is open, loading begins */
+};
+
+/** splitmix64: a number that looks random for every number. */
+static inline uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/** Is the transaction one of those that are aborted on purpose? */
+static inline bool ledger_aborts(const struct ledger *l, uint64_t sequence)
+{
+    return mix(l->seed ^ mix(sequence)) % ABORT_EVERY == 0;
+}
+
+static inline void ledger_set(struct ledger *l, uint64_t sequence, enum ledger_state state)
+{
+    l->state[sequence] = (unsigned char)state;
+    if (state == LEDGER_COMMITTED)
+        l->committed++;
+    else if (state == LEDGER_ABORTED)
+        l->aborted++;
+}
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The loader: threads that keep many transactions in flight.
+ *
+ * Each thread has LANES transactions open at a time and works on one of them at random, so that
+ * transactions overlap in every way: begin, store the stanza, set the index entry, then commit or,
+ * one in ABORT_EVERY, abort. What the library asks in return is in its first page of documentation:
+ * isolation is the caller's. Two transactions never write one stanza or one index entry here; that
+ * their records share pages is no concern of theirs.
+ *
+ * A commit does not wait. lladd_commit_async says how far the log must be durable for it, and only
+ * when WINDOW commits are under way does the thread wait for the older half of them: one lladd_wait
+ * for the newest of these, because commits become durable in log order. Then, and not before, they
+ * are acknowledged to the parent. */
+#include "loader.h"
+
+#include "store.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LANES 8u
+#define WINDOW 256u
+
+/* A write of at most PIPE_BUF bytes goes through a pipe whole or not at all, also if its writer is
+ * killed meanwhile. */
+#define ACKS_MAX (PIPE_BUF / sizeof(struct ack))
+
+enum step { STEP_BEGIN, STEP_STORE, STEP_INDEX, STEP_END };
+
+struct lane {
+    enum step step;
+    struct lladd_txn *txn;
+    uint64_t sequence;
+    struct lladd_rid rid;
+};
+
+struct shared {
+    const struct loader_job *job;
+    struct store store;
+    uint64_t next;   /**< atomic: no open transaction below it is left */
+    uint64_t failed; /**< atomic: somebody has; all stop */
+};
+
+struct worker {
+    struct shared *shared;
+    struct lladd_thread thread;
+    uint64_t random;
+    struct lane lanes[LANES];
+    bool dry; /**< no more transactions to begin */
+    struct ack window[WINDOW];
+    size_t n;
+    struct ack last; /**< the acknowledged one with the highest commit LSN */
+};
+
+static bool failed(struct shared *s, const struct lladd_error *err, const char *what)
+{
+    if (lladd_atomic_add64(&s->failed, 1) == 0)
+        fprintf(stderr, "loader: %s: %s: %s\n", what, lladd_code_name(err->code), err->message);
+    return false;
+}
+
+static bool tell(struct shared *s, const struct ack *acks, size_t n)
+{
+    ssize_t written;
+    do
+        written = write(s->job->acks, acks, n * sizeof *acks);
+    while (written < 0 && errno == EINTR);
+    if (written == (ssize_t)(n * sizeof *acks))
+        return true;
+    lladd_atomic_add64(&s->failed, 1);
+    perror("loader: the parent does not listen");
+    return false;
+}
+
+/* Makes the n oldest transactions of the window durable and acknowledges them. */
+static bool acknowledge(struct worker *w, size_t n)
+{
+    struct shared *s = w->shared;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    uint64_t upto = 0;
+    for (size_t i = 0; i < n; i++)
+        if (w->window[i].commit > upto) {
+            upto = w->window[i].commit;
+            w->last = w->window[i];
+        }
+    if (upto && lladd_wait(s->store.db, lladd_lsn_of(upto), &err))
+        return failed(s, &err, "wait");
+    for (size_t at = 0, some; at < n; at += some) {
+        some = n - at < ACKS_MAX ? n - at : ACKS_MAX;
+        if (!tell(s, w->window + at, some))
+            return false;
+    }
+    w->n -= n;
+    for (size_t i = 0; i < w->n; i++)
+        w->window[i] = w->window[n + i];
+    return true;
+}
+
+/* The next sequence number to load; false if there is none. */
+static bool take(struct shared *s, uint64_t *sequence)
+{
+    const struct ledger *l = s->job->ledger;
+    do
+        *sequence = lladd_atomic_add64(&s->next, 1);
+    while (*sequence < s->job->limit && l->state[*sequence] != LEDGER_OPEN);
+    return *sequence < s->job->limit;
+}
+
+/* Aborts or commits; either way the handle is gone. */
+static int end(struct worker *w, struct lane *lane)
+{
+    struct ack *ack = &w->window[w->n++];
+    lladd_lsn commit = {0};
+    *ack = (struct ack){.sequence = lane->sequence, .txn = lladd_txn_id(lane->txn).v};
+    int rc = ledger_aborts(w->shared->job->ledger, lane->sequence)
+                 ? lladd_abort(lane->txn)
+                 : lladd_commit_async(lane->txn, &commit);
+    ack->commit = commit.v;
+    lane->step = STEP_BEGIN;
+    return rc;
+}
+
+/* One step of one transaction. */
+static bool advance(struct worker *w, struct lane *lane)
+{
+    struct shared *s = w->shared;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct stanza text;
+    switch (lane->step) {
+    case STEP_BEGIN:
+        if (w->dry || !take(s, &lane->sequence)) {
+            w->dry = true;
+            return true;
+        }
+        if (lladd_begin(s->store.db, NULL, &lane->txn, &err))
+            return failed(s, &err, "begin");
+        break;
+    case STEP_STORE:
+        text = stanzas_of(s->job->stanzas, lane->sequence);
+        if (store_put(&s->store, lane->txn, lane->sequence, text.text, text.len, &lane->rid))
+            return failed(s, lladd_txn_error(lane->txn), "heap insert");
+        break;
+    case STEP_INDEX:
+        if (index_put(&s->store.index, lane->txn, lane->sequence, lane->rid))
+            return failed(s, lladd_txn_error(lane->txn), "packages.index_put");
+        break;
+    case STEP_END:
+        if (end(w, lane)) {
+            lladd_db_error(s->store.db, &err);
+            return failed(s, &err, "commit or abort");
+        }
+        return w->n < WINDOW || acknowledge(w, WINDOW / 2);
+    }
+    lane->step++;
+    return true;
+}
+
+static bool idle(const struct worker *w)
+{
+    for (unsigned i = 0; i < LANES; i++)
+        if (w->lanes[i].step != STEP_BEGIN)
+            return false;
+    return w->dry;
+}
+
+/* Transactions that are left open here are aborted by lladd_close. */
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    while (!idle(w) && !lladd_atomic_load64(&w->shared->failed)) {
+        w->random = mix(w->random);
+        if (!advance(w, &w->lanes[w->random % LANES]))
+            return NULL;
+    }
+    if (!lladd_atomic_load64(&w->shared->failed))
+        acknowledge(w, w->n);
+    return NULL;
+}
+
+/* Keeps the log from the last transaction on, for the reader of it that comes when we have gone. */
+static bool pin_last(struct shared *s, const struct worker *workers)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct ack last = {0};
+    for (unsigned i = 0; i < s->job->threads; i++)
+        if (workers[i].last.commit > last.commit)
+            last = workers[i].last;
+    if (!last.commit)
+        return true;
+    int rc = lladd_pin_set(s->store.db, LAST_PIN, lladd_lsn_of(last.txn), &err);
+    return !rc || rc == LLADD_OUT_OF_RANGE || failed(s, &err, "pin");
+}
+
+/* The parent may want to kill us yet. When it closes its end of the pipe, it does not. */
+static void await_leave(const struct loader_job *job)
+{
+    char byte;
+    while (read(job->leave, &byte, 1) < 0 && errno == EINTR) {
+    }
+}
+
+static void load(struct shared *s, struct worker *workers)
+{
+    const struct loader_job *job = s->job;
+    struct ack ready = {.ready = 1};
+    unsigned started = 0;
+    if (!tell(s, &ready, 1))
+        return;
+    for (; started < job->threads; started++) {
+        struct worker *w = &workers[started];
+        w->shared = s;
+        w->random = mix(job->seed + started);
+        if (lladd_thread_start(&w->thread, work, w)) {
+            lladd_atomic_add64(&s->failed, 1);
+            fprintf(stderr, "loader: no more threads than %u\n", started);
+            break;
+        }
+    }
+    for (unsigned i = 0; i < started; i++)
+        lladd_thread_join(&workers[i].thread);
+    if (!lladd_atomic_load64(&s->failed) && pin_last(s, workers))
+        await_leave(job);
+}
+
+int loader_run(const struct loader_job *job)
+{
+    struct shared s = {.job = job};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct worker *workers = calloc(job->threads, sizeof *workers);
+    if (!workers) {
+        perror("loader");
+        return 1;
+    }
+    if (store_open(&s.store, job->dir, NULL, NULL, &err)) {
+        failed(&s, &err, "open");
+    } else {
+        load(&s, workers);
+        if (store_close(&s.store)) {
+            lladd_atomic_add64(&s.failed, 1);
+            fprintf(stderr, "loader: the database could not be closed cleanly\n");
+        }
+    }
+    free(workers);
+    return s.failed ? 1 : 0;
+}

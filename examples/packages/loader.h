@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The process that loads, and is killed. */
+#ifndef PACKAGES_LOADER_H
+#define PACKAGES_LOADER_H
+#include "ledger.h"
+#include "stanzas.h"
+
+struct loader_job {
+    const char *dir;
+    const struct stanzas *stanzas;
+    const struct ledger *ledger; /**< loads what is LEDGER_OPEN; as it was at the fork */
+    uint64_t limit;              /**< and has a sequence number below this */
+    unsigned threads;
+    uint64_t seed; /**< for the order in which it does things */
+    int acks;      /**< writes struct ack to this pipe */
+    int leave;     /**< waits for the end of this pipe before it closes the database */
+};
+
+/** What the pin is called that keeps the last transaction in the log for `lladd log` to show. */
+#define LAST_PIN "packages.last"
+
+/** Loads. Returns the exit status; says on stderr what failed. */
+int loader_run(const struct loader_job *);
+#endif

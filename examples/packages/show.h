@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the user sees. */
+#ifndef PACKAGES_SHOW_H
+#define PACKAGES_SHOW_H
+#include "verify.h"
+
+/** A number for people: "200,000". */
+struct number {
+    char text[28];
+};
+struct number number_of(uint64_t);
+
+/** Seconds since some moment, for differences. */
+double clock_seconds(void);
+
+/** How far loading has come: a bar on a terminal, a plain line for every quarter elsewhere. */
+struct progress {
+    uint64_t of;
+    bool terminal, visible;
+    double began, shown;
+    uint64_t at_begin;
+    unsigned quarter;
+};
+void progress_begin(struct progress *, uint64_t done);
+void progress_show(struct progress *, uint64_t done);
+/** Takes the bar away. */
+void progress_end(struct progress *);
+
+/** Recovery's account of itself: filled by recovery_line, an lladd_transcript_fn. */
+struct recovery {
+    char analysis[256]; /**< what it says about the log, in its own words */
+    uint64_t undone;    /**< transactions rolled back, one line each */
+};
+void recovery_line(void *recovery, const char *line);
+void recovery_show(const struct recovery *, const struct lladd_stats *);
+void verdict_show(const struct verdict *);
+/** Prints what can be read from `fd`, to its end, with long lines folded and very long ones cut
+ *  off; closes it. False if it cannot be read or there is nothing. */
+bool show_folded(int fd);
+#endif

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The regions of README.md that claim to be compiled and run are: as a user would, against an
+installed library, with the very commands that stand there. So are its lines that begin with
+"lladd".
+
+programs.py <root> <build folder> <cmake> <c compiler>"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from pages import RUN, split_code
+
+NEVER = 120
+
+
+def run(what, command, cwd, env, expect=0):
+    done = subprocess.run(command, cwd=cwd, env=env, text=True, timeout=NEVER,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != expect:
+        sys.exit(f"{what} ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def regions(root):
+    """The README's regions by language; there is one of each."""
+    with open(os.path.join(root, "README.md"), encoding="utf-8") as file:
+        found = [(language, code) for _, language, origin, code in split_code(file.read())[1]
+                 if RUN.match(origin)]
+    by_language = dict(found)
+    if len(by_language) != len(found) or set(by_language) != {"c", "sh", "cmake"}:
+        sys.exit(f"README.md has regions {[language for language, _ in found]}")
+    return by_language
+
+
+def relocate(path, prefix):
+    """The .pc file knows the prefix that was configured; users install there, we do not."""
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    lines = [f"prefix={prefix}" if line.startswith("prefix=") else line for line in lines]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines))
+
+
+def commands(root):
+    """What the README says about the command, without comments."""
+    with open(os.path.join(root, "README.md"), encoding="utf-8") as file:
+        lines = [line.partition("#")[0].strip() for line in file if line.startswith("    lladd ")]
+    if not lines:
+        sys.exit("README.md says nothing about the command")
+    return lines
+
+
+def expect_run(number, said):
+    if said != f"run {number}\n":
+        sys.exit(f"run {number} says {said!r}")
+
+
+def main(root, build, cmake, cc):
+    code = regions(root)
+    folder = tempfile.mkdtemp(prefix="lladd-docs-")
+    try:
+        prefix = os.path.join(folder, "prefix")
+        run("installing", [cmake, "--install", build, "--prefix", prefix], folder, None)
+        libs = [os.path.join(prefix, d) for d in os.listdir(prefix) if d.startswith("lib")]
+        lib = next(path for base in libs for path, _, names in os.walk(base)
+                   if "liblladd.so" in names)
+        relocate(os.path.join(lib, "pkgconfig", "lladd.pc"), prefix)
+        env = dict(os.environ, CC=cc, LD_LIBRARY_PATH=lib, CMAKE_PREFIX_PATH=prefix,
+                   PKG_CONFIG_PATH=os.path.join(lib, "pkgconfig"))
+        with open(os.path.join(folder, "runs.c"), "w", encoding="utf-8") as file:
+            file.write(code["c"])
+        with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+            file.write(code["cmake"])
+        # "cc" is what the README says; the compiler the library was built with is what there is.
+        tools = os.path.join(folder, "bin")
+        os.mkdir(tools)
+        os.symlink(shutil.which(cc) or cc, os.path.join(tools, "cc"))
+        env["PATH"] = tools + os.pathsep + env["PATH"]
+        run("the region in sh", ["sh", "-ec", code["sh"]], folder, env)
+        expect_run(1, run("the program", ["./runs"], folder, env))
+        expect_run(2, run("the program", ["./runs"], folder, env))
+        run("cmake", [cmake, "-S", ".", "-B", "other"], folder, env)
+        run("building with cmake", [cmake, "--build", "other"], folder, env)
+        expect_run(3, run("the program built with cmake", ["other/runs"], folder, env))
+        command = os.path.join(prefix, "bin", "lladd")
+        for line in commands(root) if os.path.exists(command) else []:
+            if not run(line, [command] + line.split()[1:], folder, env).strip():
+                sys.exit(f"{line} says nothing")
+        # What it does when it may not: no directory can be made below a file.
+        os.rename(os.path.join(folder, "runs.db"), os.path.join(folder, "moved.db"))
+        with open(os.path.join(folder, "runs.db"), "w", encoding="utf-8") as file:
+            file.write("not a directory")
+        said = run("the program on a file", ["./runs"], folder, env, expect=1)
+        if "runs.db" not in said:
+            sys.exit(f"the program on a file says {said!r}")
+    finally:
+        shutil.rmtree(folder)
+    print("the program of README.md runs, linked by pkg-config and by CMake")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:5])

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_DOCS_SCENE_H
+#define TESTS_DOCS_SCENE_H
+/*
+ * What the tests of docs/what-happens-when.md play on: a database in real files, small, with
+ * counters and with operations that can be made to misbehave; and the files themselves, to be
+ * damaged.
+ */
+#include <check.h>
+#include <lladd/lladd.h>
+#include <sys/types.h>
+
+enum { PAGE = 4096, SEGMENT = 16384, CONTROL_COPY = 4096, CONTROL_BYTES = 256 };
+
+/* All of one scene. */
+extern char *dir;
+extern struct lladd_db *db; /* NULL: not open */
+extern struct lladd_options options;
+extern struct lladd_error err;
+
+#define OK(call) ck_assert_msg((call) == 0, "%s: %s", #call, err.message)
+#define TXN_OK(call) ck_assert_msg((call) == 0, "%s: %s", #call, lladd_txn_error(txn)->message)
+
+void scene_set(void); /* the fixture of every case */
+void scene_strike(void);
+
+/* How the operations below misbehave. */
+struct bad {
+    bool refuses; /* validate says no */
+    bool fails;   /* compensate fails */
+    bool forgets; /* undo does nothing */
+};
+extern struct bad bad;
+
+/* Adds its eight bytes to the first word of a page of bytes. */
+extern const struct lladd_op word_add;
+/* Its undo, the number of a page, subtracts one from the counter there. */
+extern const struct lladd_op logical_add;
+
+void open_db(void);
+void close_db(void);
+void kill_db(void);
+/* Opening is refused, so, with these words. */
+void refused(int code, const char *words);
+
+struct lladd_txn *begin(void);
+lladd_op_id op_id(const struct lladd_op *);
+lladd_pageno new_page(void);
+/* One more, committed; the transaction's first LSN. */
+lladd_lsn count(lladd_pageno page);
+int64_t counted(lladd_pageno page);
+
+void file_read(const char *name, void *bytes, size_t len, off_t at);
+void file_write(const char *name, const void *bytes, size_t len, off_t at);
+void file_flip(const char *name, off_t at); /* one bit */
+void file_remove(const char *name);
+
+#endif

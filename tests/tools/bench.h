@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_TOOLS_BENCH_H
+#define TESTS_TOOLS_BENCH_H
+/* A made database (made.h) in memory, and hands on its files. Everything asserts. */
+#include "made.h"
+
+#include <lladd/inspect.h>
+
+struct image_file {
+    char *name;
+    unsigned char *bytes;
+    size_t len;
+};
+
+/* Every file of a device, copied. */
+struct image {
+    struct image_file *files;
+    size_t n;
+};
+
+struct lladd_device *bench_make(enum made_kind, struct made *);
+struct image bench_copy(struct lladd_device *);
+void bench_free(struct image *);
+bool bench_same(const struct image *, const struct image *);
+/* A new device that holds the files. */
+struct lladd_device *bench_device(const struct image *);
+struct image_file *bench_file(struct image *, const char *name);
+
+void bench_write(struct lladd_device *, const char *name, uint64_t at, const void *bytes,
+                 size_t len);
+void bench_read(struct lladd_device *, const char *name, uint64_t at, void *bytes, size_t len);
+/* Changes the bits of `mask` in one byte. */
+void bench_flip(struct lladd_device *, const char *name, uint64_t at, unsigned char mask);
+void bench_truncate(struct lladd_device *, const char *name, uint64_t size);
+
+/* A view; the application's operation is registered with it if `known`. */
+struct lladd_inspect *bench_look(struct lladd_device *, bool known);
+
+/* What verify said, gathered. */
+#define FINDINGS_MAX 64
+struct findings {
+    struct {
+        enum lladd_finding_kind kind;
+        int code;
+        char file[40];
+        uint64_t offset, lsn, page;
+        char message[420];
+    } at[FINDINGS_MAX];
+    size_t n; /* may be more than there is room for */
+    struct lladd_verified count;
+};
+/* Runs verify on the view; 0 or the error. */
+int bench_verify(struct lladd_inspect *, struct findings *);
+/* Index of the first finding of the kind about the file; SIZE_MAX: none. */
+size_t bench_find(const struct findings *, enum lladd_finding_kind, const char *file);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_TOOLS_MADE_H
+#define TESTS_TOOLS_MADE_H
+/*
+ * Databases to be looked at: of everything something, the same bytes every time. The uuid, the
+ * clock and all contents repeat.
+ *
+ *   MADE_CLEAN    closed; nothing is in doubt
+ *   MADE_CRASHED  killed: two transactions under way, one prepared, some pages not written
+ *   MADE_PREPARED closed with two prepared transactions
+ *   MADE_PINNED   closed; a pin keeps the log
+ *   MADE_LONG     closed; the log was truncated several times
+ */
+#include <lladd/lladd.h>
+#include <lladd/pages.h>
+
+enum made_kind { MADE_CLEAN, MADE_CRASHED, MADE_PREPARED, MADE_PINNED, MADE_LONG, MADE_KINDS };
+
+extern const char *const made_names[MADE_KINDS];
+
+/* Where things are. */
+struct made {
+    lladd_pageno bytes, slotted, freed, raw, bulk, heap;
+    lladd_lsn active, prepared, aborted; /* ids of transactions */
+};
+
+/* An operation of an application, with fields, and the extension that brings it: what a plug-in
+ * exports. */
+extern const struct lladd_op made_tally;
+extern const struct lladd_extension made_extension;
+
+/* Options that make and open such a database on a device (NULL: below a directory). Registers the
+ * extension; release with lladd_options_release. */
+struct lladd_options made_options(struct lladd_device *);
+/* Makes one; 0, or the step that failed is in *err. */
+int made_make(const char *dir, struct lladd_device *, enum made_kind, struct made *,
+              struct lladd_error *err);
+/* The same, but hands out the open handle, nothing of it closed or killed. */
+int made_open(const char *dir, struct lladd_device *, enum made_kind, struct made *,
+              struct lladd_db **out, struct lladd_error *err);
+
+#endif

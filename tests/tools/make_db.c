@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* make_db KIND DIR: makes a database for test_tools.py (made.h), and prints where things are, one
+ * "name number" a line. make_db --hold KIND DIR does not close it: prints "ready" and waits for the
+ * end of its input, with the database in use. make_db --churn DIR opens one and commits until its
+ * input ends, with background threads. */
+#include "made.h"
+
+#include <lladd/records.h>
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void print(const struct made *m)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {{"bytes", m->bytes.v},   {"slotted", m->slotted.v},   {"freed", m->freed.v},
+                {"raw", m->raw.v},       {"bulk", m->bulk.v},         {"heap", m->heap.v},
+                {"active", m->active.v}, {"prepared", m->prepared.v}, {"aborted", m->aborted.v}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        printf("%s %llu\n", rows[i].name, (unsigned long long)rows[i].value);
+}
+
+static int fail(const struct lladd_error *err)
+{
+    fprintf(stderr, "make_db: %s\n", err->message);
+    return 1;
+}
+
+static void wait_for_end(void)
+{
+    char c;
+    printf("ready\n");
+    (void)fflush(stdout); /* who waits for it notices */
+    while (read(STDIN_FILENO, &c, 1) > 0) {
+    }
+}
+
+static bool input_ended(void)
+{
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
+/* Commits changes to a few pages, with checkpoints, as fast as it goes. */
+static int churn(const char *dir)
+{
+    struct lladd_options o = made_options(NULL);
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_root_value root;
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    o.flags = 0;
+    o.world = NULL;
+    o.durability = LLADD_DURABLE_OS;
+    o.checkpoint_bytes = 1u << 16;
+    int rc = lladd_open(dir, &o, &db, &err);
+    lladd_options_release(&o);
+    if (!rc)
+        rc = lladd_root_get(db, "bytes", &root, &err);
+    if (rc)
+        return fail(&err);
+    printf("ready\n");
+    (void)fflush(stdout); /* who waits for it notices */
+    for (unsigned i = 0; !rc && !input_ended(); i++) {
+        rc = lladd_begin(db, NULL, &txn, &err);
+        for (unsigned k = 0; !rc && k < 8; k++)
+            rc = lladd_set(txn, lladd_page_of(root.a), 512 + 64 * k, &i, sizeof i);
+        if (!rc)
+            rc = lladd_commit(txn);
+    }
+    int closed = lladd_close(db);
+    return rc || closed ? fail(&err) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    struct made m = {0};
+    if (argc == 3 && strcmp(argv[1], "--churn") == 0)
+        return churn(argv[2]);
+    bool hold = argc == 4 && strcmp(argv[1], "--hold") == 0;
+    if (!hold && argc != 3)
+        return 2;
+    const char *name = argv[argc - 2], *dir = argv[argc - 1];
+    for (unsigned kind = 0; kind < MADE_KINDS; kind++) {
+        if (strcmp(name, made_names[kind]) != 0)
+            continue;
+        if (!hold) {
+            if (made_make(dir, NULL, (enum made_kind)kind, &m, &err))
+                return fail(&err);
+            print(&m);
+            return 0;
+        }
+        if (made_open(dir, NULL, (enum made_kind)kind, &m, &db, &err))
+            return fail(&err);
+        print(&m);
+        wait_for_end();
+        lladd_kill(db);
+        return 0;
+    }
+    return 2;
+}

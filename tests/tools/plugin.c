@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What an application gives to the tools: its operations as a shared object (lladd/inspect.h). */
+#include "made.h"
+
+#include <lladd/inspect.h>
+
+static const struct lladd_extension *const extensions[] = {&made_extension, NULL};
+
+/* Its type is lladd_plugin_fn, the name is LLADD_PLUGIN_SYMBOL. */
+LLADD_API const struct lladd_extension *const *lladd_plugin(void);
+
+const struct lladd_extension *const *lladd_plugin(void)
+{
+    return extensions;
+}

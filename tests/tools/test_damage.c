@@ -1,0 +1,815 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is proved: damage anywhere is found, in the right file, and never stops the one who looks;
+ * what verify says about the future comes true (a page that redo will rebuild is rebuilt by it);
+ * and no failing allocation or device call is taken for a database that is well.
+ *
+ * The databases of made.c on the memory device. A byte may change unnoticed only where nothing is:
+ * in `lock`, in free pages and raw extents, in log that is not used, in the copies of an empty
+ * double-write area.
+ */
+#include "bench.h"
+
+#include "buffer/buffer.h"
+#include "log/log.h"
+#include "support/fault_alloc.h"
+#include "support/fault_device.h"
+#include "util/crc32c.h"
+
+#include <check.h>
+#include <errno.h>
+#include <lladd/bytes.h>
+#include <lladd/records.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int look(struct lladd_device *dev, struct lladd_inspect **v)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    o.device = dev;
+    return lladd_inspect(NULL, &o, v, &err);
+}
+
+static int ignore_record(void *ctx, const struct lladd_inspect_record *r)
+{
+    (void)ctx;
+    (void)r;
+    return 0;
+}
+
+static int swallow(void *ctx, const void *bytes, size_t len)
+{
+    (void)bytes;
+    *(size_t *)ctx += len;
+    return 0;
+}
+
+struct description {
+    struct lladd_inspect *v;
+    size_t text;
+};
+
+static int describe_record(void *ctx, const struct lladd_inspect_record *r)
+{
+    struct description *d = ctx;
+    struct lladd_sink sink = {.ctx = &d->text, .write = swallow};
+    lladd_inspect_describe(d->v, r, &sink);
+    return sink.failed;
+}
+
+/* Everything that a tool would do with a view. */
+static void use_all(struct lladd_inspect *v, struct findings *f)
+{
+    struct lladd_inspect_info i = {.struct_size = sizeof i};
+    struct description d = {v, 0};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    ck_assert_int_eq(bench_verify(v, f), 0);
+    int rc = lladd_inspect_log(v, lladd_lsn_of(0), describe_record, &d, &err);
+    ck_assert_int_eq(rc, rc ? err.code : 0);
+    for (uint64_t n = 0; n < i.pages; n++) {
+        struct lladd_inspect_page p;
+        struct lladd_sink sink = {.ctx = &d.text, .write = swallow};
+        ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(n), &p, &err), 0);
+        if (lladd_inspect_describe_page(v, &p, &sink))
+            ck_assert_int_eq(p.code, 0);
+    }
+}
+
+/* ---- flipped bits --------------------------------------------------------------------------- */
+
+/* Places where a byte may change without anybody noticing. */
+struct quiet {
+    uint64_t log_end;          /* byte in the first segment behind the last record */
+    const unsigned char *free; /* by page */
+};
+
+static bool may_pass(const char *file, uint64_t at, const struct quiet *q)
+{
+    if (strcmp(file, "lock") == 0)
+        return true;
+    if (strcmp(file, "pages") == 0)
+        return q->free[at / 4096];
+    if (strcmp(file, "dwb") == 0)
+        return at >= 4096;
+    if (strncmp(file, "log/", 4) == 0)
+        /* In the first segment what follows the end; in those made ahead all but the header. */
+        return strcmp(file, "log/0000000000000008.seg") == 0 ? at >= q->log_end : at >= 64;
+    return false;
+}
+
+static void check_flip(struct lladd_device *dev, const char *file, uint64_t at, unsigned char mask,
+                       const struct quiet *q, uint64_t *found)
+{
+    struct lladd_inspect *v;
+    struct findings f = {.n = 0};
+    bench_flip(dev, file, at, mask);
+    int rc = look(dev, &v);
+    bool control = strcmp(file, "control") == 0;
+    ck_assert_msg(rc == 0 || control, "%s, byte %llu: %d", file, (unsigned long long)at, rc);
+    if (rc == 0) {
+        use_all(v, &f);
+        lladd_inspect_close(v);
+        bool here = bench_find(&f, LLADD_FINDING_DAMAGE, file) != SIZE_MAX ||
+                    bench_find(&f, LLADD_FINDING_REPAIR, file) != SIZE_MAX;
+        ck_assert_msg(here || may_pass(file, at, q), "%s, byte %llu, mask %02x: not found", file,
+                      (unsigned long long)at, mask);
+        *found += here;
+    }
+    bench_flip(dev, file, at, mask);
+}
+
+/* Bits all over a database that was closed. */
+START_TEST(flips)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    struct image im = bench_copy(dev);
+    struct lladd_inspect *v = bench_look(dev, false);
+    struct lladd_inspect_info i = {.struct_size = sizeof i};
+    unsigned char free_pages[64] = {0};
+    struct quiet q = {0, free_pages};
+    char name[32];
+    uint64_t found = 0, tried = 0;
+    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    ck_assert(lladd_inspect_place(v, i.log_end, name, &q.log_end));
+    ck_assert_str_eq(name, "log/0000000000000008.seg");
+    for (uint64_t n = 0; n < i.pages; n++) {
+        struct lladd_inspect_page p;
+        ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(n), &p, NULL), 0);
+        free_pages[n] =
+            p.use == LLADD_USE_NONE || p.use == LLADD_USE_FREED || p.use == LLADD_USE_RAW;
+    }
+    lladd_inspect_close(v);
+    /* A seventh of all bytes in each of the runs, a different bit each time. */
+    for (size_t k = 0; k < im.n; k++) {
+        bool dense = strcmp(im.files[k].name, "control") == 0 ||
+                     strcmp(im.files[k].name, "log/0000000000000008.seg") == 0;
+        uint64_t step = dense ? 49 : 343;
+        for (uint64_t at = (uint64_t)_i * (step / 7); at < im.files[k].len; at += step) {
+            check_flip(dev, im.files[k].name, at, (unsigned char)(1u << at % 8), &q, &found);
+            tried++;
+        }
+    }
+    ck_assert_uint_gt(found, tried / 8);
+    bench_free(&im);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* After a crash: whatever is found, nobody stumbles, and what is no damage is not called so. */
+START_TEST(crashed_flips)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
+    struct image im = bench_copy(dev);
+    for (size_t k = 0; k < im.n; k++) {
+        for (uint64_t at = (uint64_t)_i * 61; at < im.files[k].len; at += 427) {
+            struct lladd_inspect *v;
+            struct findings f = {.n = 0};
+            const char *file = im.files[k].name;
+            bench_flip(dev, file, at, (unsigned char)(1u << at % 8));
+            if (look(dev, &v) == 0) {
+                use_all(v, &f);
+                lladd_inspect_close(v);
+                for (size_t n = 0; n < f.n && n < FINDINGS_MAX; n++)
+                    ck_assert_msg(f.at[n].kind == LLADD_FINDING_NOTE ||
+                                      strcmp(f.at[n].file, file) == 0 ||
+                                      strcmp(file, "control") == 0 || strncmp(file, "log", 3) == 0,
+                                  "%s was changed, but %s is blamed: %s", file, f.at[n].file,
+                                  f.at[n].message);
+            }
+            bench_flip(dev, file, at, (unsigned char)(1u << at % 8));
+        }
+    }
+    bench_free(&im);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* Files cut off anywhere. */
+START_TEST(truncated)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    struct image im = bench_copy(dev);
+    for (size_t k = 0; k < im.n; k++) {
+        if (strcmp(im.files[k].name, "lock") == 0)
+            continue;
+        for (unsigned part = 0; part < 8; part++) {
+            struct lladd_device *cut = bench_device(&im);
+            struct lladd_inspect *v;
+            struct findings f = {.n = 0};
+            uint64_t size = im.files[k].len * part / 8 + part;
+            bench_truncate(cut, im.files[k].name, size);
+            if (look(cut, &v) == 0) {
+                use_all(v, &f);
+                lladd_inspect_close(v);
+                bool quiet = strcmp(im.files[k].name, "dwb") == 0 && size >= 4096;
+                ck_assert_msg(f.count.damage + f.count.repair > 0 || quiet, "%s cut to %llu",
+                              im.files[k].name, (unsigned long long)size);
+                ck_assert(quiet ||
+                          bench_find(&f, LLADD_FINDING_DAMAGE, im.files[k].name) != SIZE_MAX ||
+                          bench_find(&f, LLADD_FINDING_REPAIR, im.files[k].name) != SIZE_MAX);
+            } else {
+                ck_assert_str_eq(im.files[k].name, "control");
+            }
+            lladd_device_close(cut);
+        }
+    }
+    bench_free(&im);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* Files that are not there. */
+START_TEST(missing)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    struct image im = bench_copy(dev);
+    static const char *const names[] = {"pages", "dwb", "log/0000000000000008.seg"};
+    for (size_t k = 0; k < 3; k++) {
+        struct lladd_device *cut = bench_device(&im);
+        struct lladd_inspect *v;
+        struct findings f;
+        ck_assert_int_eq(cut->ops->unlink(cut, names[k]), 0);
+        ck_assert_int_eq(look(cut, &v), 0);
+        ck_assert_int_eq(bench_verify(v, &f), 0);
+        ck_assert_uint_gt(f.count.damage, 0);
+        ck_assert_int_eq(f.at[0].code, LLADD_MISSING_FILE);
+        lladd_inspect_close(v);
+        lladd_device_close(cut);
+    }
+    bench_free(&im);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* ---- what becomes of it --------------------------------------------------------------------- */
+
+static uint32_t salt_of(struct lladd_device *dev)
+{
+    struct lladd_inspect *v = bench_look(dev, false);
+    struct lladd_inspect_info i = {.struct_size = sizeof i};
+    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    lladd_inspect_close(v);
+    return ll_crc32c(0, i.uuid, 16);
+}
+
+/* Puts a page into the file with a good checksum. */
+static void put_page(struct lladd_device *dev, uint64_t n, unsigned char bytes[4096])
+{
+    lladd_put32(bytes, ll_page_crc(salt_of(dev), lladd_page_of(n), bytes, 4096));
+    bench_write(dev, "pages", n * 4096, bytes, 4096);
+}
+
+static struct findings verify(struct lladd_device *dev)
+{
+    struct lladd_inspect *v = bench_look(dev, false);
+    struct findings f;
+    ck_assert_int_eq(bench_verify(v, &f), 0);
+    lladd_inspect_close(v);
+    return f;
+}
+
+static bool is_about(const struct findings *f, uint64_t page, enum lladd_finding_kind kind,
+                     const char *words)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->at[i].page == page && f->at[i].kind == kind && strstr(f->at[i].message, words))
+            return true;
+    return false;
+}
+
+/* A torn page whose base is in the log: redo will rebuild it, says verify; and so it does. */
+START_TEST(redo_repairs)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
+    static const unsigned char junk[512] = {1, 2, 3};
+    bench_write(dev, "pages", m.bytes.v * 4096 + 1024, junk, sizeof junk);
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.count.damage, 0);
+    ck_assert_uint_eq(f.count.repair, 1);
+    ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_REPAIR, "redo will rebuild it"));
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    char text[4];
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    lladd_options_release(&o);
+    ck_assert_int_eq(lladd_get(db, m.bytes, 256, text, 4, NULL), 0);
+    ck_assert_mem_eq(text, "done", 4);
+    ck_assert_int_eq(lladd_close(db), 0);
+    f = verify(dev);
+    ck_assert_uint_eq(f.n, 0);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* The same after a clean close: whoever reads it repairs it. */
+START_TEST(reading_repairs)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    bench_flip(dev, "pages", m.slotted.v * 4096 + 4000, 0x10);
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.count.damage, 0);
+    ck_assert(
+        is_about(&f, m.slotted.v, LLADD_FINDING_REPAIR, "it will be rebuilt when it is read"));
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    struct lladd_page *page;
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    lladd_options_release(&o);
+    ck_assert_int_eq(lladd_fix(db, m.slotted, LLADD_LATCH_SHARED, &page, NULL), 0);
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    ck_assert_int_eq(lladd_close(db), 0);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* Pages of bulk extents have no base: what damages them is said to be final, and is. */
+START_TEST(nothing_repairs)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    bench_flip(dev, "pages", m.bulk.v * 4096 + 100, 1);
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.count.damage, 1);
+    ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "no base to rebuild it from"));
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    struct lladd_page *page;
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    lladd_options_release(&o);
+    ck_assert_int_eq(lladd_fix(db, m.bulk, LLADD_LATCH_SHARED, &page, NULL), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_close(db), 0);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* A write that never reached the disk: the page is whole, but older than the log. */
+START_TEST(lost_write)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    unsigned char old[4096];
+    bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    lladd_options_release(&o);
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_set(txn, m.bytes, 300, "new", 3), 0);
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    if (_i)
+        lladd_kill(db);
+    else
+        ck_assert_int_eq(lladd_close(db), 0);
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.n, 0);
+    bench_write(dev, "pages", m.bytes.v * 4096, old, sizeof old);
+    f = verify(dev);
+    /* After a crash that is what redo is for. */
+    ck_assert_uint_eq(f.count.damage, _i ? 0 : 1);
+    ck_assert(_i || is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "a write was lost"));
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* A page that stands in another one's place; one that comes from the future; one of a type that
+ * nobody knows; one whose contents its type does not allow. */
+START_TEST(strange_pages)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    unsigned char good[4096], bad[4096];
+    struct findings f;
+    bench_read(dev, "pages", m.slotted.v * 4096, good, sizeof good);
+
+    bench_write(dev, "pages", m.bulk.v * 4096, good, sizeof good);
+    f = verify(dev);
+    ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "stands page 3"));
+
+    memcpy(bad, good, sizeof bad);
+    lladd_put64(bad + 8, 1u << 30); /* page LSN */
+    put_page(dev, m.slotted.v, bad);
+    f = verify(dev);
+    ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "but the log ends at"));
+
+    memcpy(bad, good, sizeof bad);
+    lladd_put64(bad + 16, lladd_get64(bad + 8) + 8); /* base LSN */
+    put_page(dev, m.slotted.v, bad);
+    f = verify(dev);
+    ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "above its page LSN"));
+
+    memcpy(bad, good, sizeof bad);
+    lladd_put64(bad + 8, lladd_get64(bad + 8) + 8); /* no record stands there */
+    put_page(dev, m.slotted.v, bad);
+    f = verify(dev);
+    ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "the log has no record about it"));
+
+    memcpy(bad, good, sizeof bad);
+    lladd_put16(bad + 4, 999);
+    put_page(dev, m.slotted.v, bad);
+    f = verify(dev);
+    ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "in no catalogue"));
+
+    memcpy(bad, good, sizeof bad);
+    lladd_put16(bad + LLADD_PAGE_HEADER, 5000); /* slots */
+    put_page(dev, m.slotted.v, bad);
+    f = verify(dev);
+    ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "\"lladd.slotted\" can have"));
+
+    memset(bad, 0, sizeof bad);
+    bench_write(dev, "pages", 0, bad, sizeof bad);
+    f = verify(dev);
+    ck_assert(is_about(&f, 0, LLADD_FINDING_DAMAGE, ""));
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* What only the application's own check can tell is told where the application is known. */
+START_TEST(own_check)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_LONG, &m); /* the tally has changed the page last */
+    unsigned char bad[4096];
+    bench_read(dev, "pages", m.bytes.v * 4096, bad, sizeof bad);
+    bad[LLADD_PAGE_HEADER + 6] = 1;
+    put_page(dev, m.bytes.v, bad);
+    for (int known = 0; known < 2; known++) {
+        struct lladd_inspect *v = bench_look(dev, known);
+        struct findings f;
+        ck_assert_int_eq(bench_verify(v, &f), 0);
+        ck_assert_uint_eq(f.count.damage, known ? 1 : 0);
+        ck_assert(!known || is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "\"test.tally\""));
+        lladd_inspect_close(v);
+    }
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* The control block of an older day beside the log of today. */
+START_TEST(old_control)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    struct image im = bench_copy(dev);
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    lladd_options_release(&o);
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_set(txn, m.bytes, 300, "new", 3), 0);
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    ck_assert_int_eq(lladd_close(db), 0);
+    struct image_file *control = bench_file(&im, "control");
+    bench_write(dev, "control", 0, control->bytes, control->len);
+    struct findings f = verify(dev);
+    ck_assert_uint_gt(f.count.damage, 0);
+    ck_assert_ptr_nonnull(strstr(f.at[0].message, "is older than the log"));
+    bench_free(&im);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* Damage below a watermark names segment, byte and LSN; what follows is looked at all the same. */
+START_TEST(behind_damage)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    struct findings whole = verify(dev);
+    char name[32];
+    uint64_t at;
+    struct lladd_inspect *v = bench_look(dev, false);
+    ck_assert(lladd_inspect_place(v, m.aborted, name, &at));
+    lladd_inspect_close(v);
+    bench_flip(dev, name, at + 24, 4);
+    v = bench_look(dev, false);
+    struct findings f;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ck_assert_int_eq(bench_verify(v, &f), 0);
+    ck_assert_uint_eq(f.count.damage, 1);
+    ck_assert_int_eq(f.at[0].code, LLADD_CORRUPT_LOG);
+    ck_assert_str_eq(f.at[0].file, name);
+    ck_assert_uint_eq(f.at[0].offset, at);
+    ck_assert_uint_eq(f.at[0].lsn, m.aborted.v);
+    ck_assert_uint_eq(f.count.records, whole.count.records - 1);
+    /* A list of records ends there. */
+    ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), ignore_record, NULL, &err),
+                     LLADD_CORRUPT_LOG);
+    ck_assert_uint_eq(err.lsn.v, m.aborted.v);
+    lladd_inspect_close(v);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* ---- forged: records with good checksums ---------------------------------------------------- */
+
+/* Changes a record of one database and gives it a good checksum again. */
+static void forge(struct lladd_device *dev, struct lladd_inspect *v, lladd_lsn lsn, size_t at,
+                  const void *bytes, size_t len)
+{
+    struct lladd_inspect_info i = {.struct_size = sizeof i};
+    unsigned char rec[2048];
+    char name[32];
+    uint64_t off;
+    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    ck_assert(lladd_inspect_place(v, lsn, name, &off));
+    bench_read(dev, name, off, rec, sizeof rec);
+    uint32_t size = lladd_get32(rec + 4) & 0xffffff;
+    ck_assert_uint_le(size, sizeof rec);
+    memcpy(rec + at, bytes, len);
+    lladd_put32(rec, ll_crc32c(ll_record_salt(i.uuid, 1), rec + 4, size - 4));
+    bench_write(dev, name, off, rec, size);
+}
+
+struct nth {
+    const char *kind;
+    unsigned n;
+    lladd_lsn lsn;
+};
+
+static int find_nth(void *ctx, const struct lladd_inspect_record *r)
+{
+    struct nth *w = ctx;
+    if (strcmp(lladd_log_kind_name(r->entry.kind), w->kind) != 0 || w->n-- != 0)
+        return 0;
+    w->lsn = r->entry.lsn;
+    return 1;
+}
+
+/* Each in the first database; places in a record are those of log_format.h, narrow form. */
+static const struct {
+    const char *kind;
+    unsigned n;
+    size_t at, len;
+    unsigned char bytes[4];
+    const char *words;
+} forgeries[] = {
+    {"update", 5, 20, 4, {1, 0, 0, 0}, "says that the one before it is at LSN"},
+    {"update", 5, 28, 4, {1, 0, 0, 0}, "a record about page"},
+    {"update", 5, 18, 2, {0xff, 0x7f}, "which is in no catalogue"},
+    {"update", 5, 18, 2, {1, 0}, "names page type \"lladd.root\""},
+    {"fence", 0, 38, 2, {3, 0}, "of kind fence make no sense"},
+    {"seal", 0, 38, 2, {3, 0}, "of kind seal make no sense"},
+    {"catalogue", 6, 40, 4, {1, 0, 0, 0}, "is given twice"},
+    {"catalogue", 6, 48, 1, {77}, "makes no sense"},
+    {"checkpoint-data", 1, 40, 1, {99}, "of kind checkpoint-data make no sense"},
+    {"checkpoint-data", 1, 41, 4, {0xff, 0xff, 0xff, 0}, "make no sense"},
+    {"checkpoint-end", 0, 38, 2, {1, 0}, "of kind checkpoint-end make no sense"},
+};
+
+START_TEST(forged)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    struct lladd_inspect *v = bench_look(dev, false);
+    struct nth w = {.kind = forgeries[_i].kind, .n = forgeries[_i].n};
+    ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), find_nth, &w, NULL), 1);
+    forge(dev, v, w.lsn, forgeries[_i].at, forgeries[_i].bytes, forgeries[_i].len);
+    lladd_inspect_close(v);
+    v = bench_look(dev, false);
+    struct findings f;
+    use_all(v, &f);
+    lladd_inspect_close(v);
+    bool found = false;
+    for (size_t i = 0; i < f.n && i < FINDINGS_MAX; i++)
+        found = found || (f.at[i].lsn == w.lsn.v && strstr(f.at[i].message, forgeries[_i].words) &&
+                          f.at[i].kind == LLADD_FINDING_DAMAGE);
+    ck_assert_msg(found, "\"%s\": %s", forgeries[_i].words, f.n ? f.at[0].message : "no finding");
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* ---- the double-write area ------------------------------------------------------------------ */
+
+/* As docs/disk-format.md has it. */
+static void put_area(struct lladd_device *dev, uint64_t page, const unsigned char copy[4096])
+{
+    unsigned char head[4096] = "LLADDdwb";
+    lladd_put32(head + 8, 1);
+    lladd_put32(head + 12, salt_of(dev));
+    lladd_put32(head + 16, 4096);
+    lladd_put32(head + 20, 1);
+    lladd_put64(head + 24, page);
+    lladd_put32(head + 32, lladd_get32(copy));
+    lladd_put32(head + 4092, ll_crc32c(0, head, 4092));
+    bench_write(dev, "dwb", 0, head, sizeof head);
+    bench_write(dev, "dwb", 4096, copy, 4096);
+}
+
+/* A torn page that only the double-write area can bring back: verify says so, and recovery does. */
+START_TEST(area_repairs)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
+    unsigned char good[4096], now[4096];
+    bench_read(dev, "pages", m.bulk.v * 4096, good, sizeof good);
+    bench_flip(dev, "pages", m.bulk.v * 4096 + 3000, 1);
+    struct findings f = verify(dev);
+    ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "no base"));
+    put_area(dev, m.bulk.v, good);
+    f = verify(dev);
+    ck_assert_uint_eq(f.count.damage, 0);
+    ck_assert(
+        is_about(&f, m.bulk.v, LLADD_FINDING_REPAIR, "the double-write area has a good copy"));
+    bench_flip(dev, "dwb", 5000, 1); /* not any more */
+    f = verify(dev);
+    ck_assert_uint_eq(f.count.damage, 1);
+    bench_flip(dev, "dwb", 5000, 1);
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    lladd_options_release(&o);
+    ck_assert_int_eq(lladd_close(db), 0);
+    bench_read(dev, "pages", m.bulk.v * 4096, now, sizeof now);
+    ck_assert_mem_eq(now, good, sizeof now);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* What an area can say besides. */
+START_TEST(area_speaks)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
+    unsigned char page[4096], head[4096];
+    bench_read(dev, "pages", m.bulk.v * 4096, page, sizeof page);
+    put_area(dev, m.bulk.v, page);
+    bench_read(dev, "dwb", 0, head, sizeof head);
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.n, 0);
+    bench_flip(dev, "dwb", 100, 1);
+    f = verify(dev);
+    ck_assert_uint_eq(f.count.notes, 1); /* a crash while it was written */
+    ck_assert_str_eq(f.at[0].file, "dwb");
+    lladd_put32(head + 12, 0);
+    lladd_put32(head + 4092, ll_crc32c(0, head, 4092));
+    bench_write(dev, "dwb", 0, head, sizeof head);
+    f = verify(dev);
+    ck_assert_uint_eq(f.count.damage, 1);
+    ck_assert_int_eq(f.at[0].code, LLADD_FOREIGN_FILE);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* Pages that an unfinished transaction writes in bulk may be anything. */
+START_TEST(bulk_under_way)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    struct lladd_txn *txn, *other;
+    lladd_pageno extent;
+    static unsigned char junk[2 * 4096];
+    memset(junk, 0x77, sizeof junk);
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    lladd_options_release(&o);
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_extent_alloc(txn, 2, LLADD_EXTENT_BULK, &extent), 0);
+    ck_assert_int_eq(lladd_begin(db, NULL, &other, NULL), 0);
+    ck_assert_int_eq(lladd_set(other, m.bytes, 400, "x", 1), 0);
+    ck_assert_int_eq(lladd_commit(other), 0);
+    lladd_kill(db);
+    bench_write(dev, "pages", extent.v * 4096, junk, sizeof junk);
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.count.damage + f.count.repair, 0);
+    ck_assert(is_about(&f, extent.v, LLADD_FINDING_NOTE, "it is being written in bulk"));
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* ---- failures of the world ------------------------------------------------------------------ */
+
+/* What the whole of inspection says about a database: 0 and no findings, or something else. */
+static int everything(struct lladd_device *dev, const struct lladd_allocator *mem, uint64_t *wrong,
+                      uint64_t *looked)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_inspect *v;
+    struct findings f = {.n = 0};
+    struct description d = {NULL, 0};
+    *wrong = *looked = 0;
+    o.device = dev;
+    o.allocator = mem;
+    int rc = lladd_inspect(NULL, &o, &v, &err);
+    if (rc)
+        return rc;
+    struct lladd_inspect_info i = {.struct_size = sizeof i};
+    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    d.v = v;
+    rc = bench_verify(v, &f);
+    if (!rc)
+        rc = lladd_inspect_log(v, lladd_lsn_of(0), describe_record, &d, &err);
+    *wrong = f.count.damage + f.count.repair + f.count.notes + (i.in_use != 0);
+    *looked = f.count.records + f.count.pages + f.count.raw_pages + d.text;
+    lladd_inspect_close(v);
+    return rc;
+}
+
+/* The n-th allocation fails, once or for ever: no memory, or no difference; nothing is left
+ * behind. */
+START_TEST(no_memory)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
+    uint64_t wrong, looked, all;
+    ck_assert_int_eq(everything(dev, NULL, &wrong, &all), 0);
+    for (int forever = 0; forever < 2; forever++) {
+        for (uint64_t n = 1;; n++) {
+            struct fault_alloc fa;
+            fault_alloc_init(&fa);
+            fault_alloc_fail(&fa, n, forever);
+            int rc = everything(dev, &fa.mem, &wrong, &looked);
+            ck_assert_uint_eq(fault_alloc_live(&fa), 0);
+            if (fault_alloc_fired(&fa) == 0) {
+                ck_assert_int_eq(rc, 0);
+                ck_assert_uint_eq(wrong, 0);
+                ck_assert_uint_gt(n, 20);
+                break;
+            }
+            /* Who reads the log can do with less memory than is best. */
+            ck_assert_msg(rc == LLADD_NO_MEMORY || (rc == 0 && wrong == 0 && looked == all),
+                          "allocation %llu: %d, %llu findings", (unsigned long long)n, rc,
+                          (unsigned long long)wrong);
+        }
+    }
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* The n-th call of the device fails: that is told, or made no difference. */
+START_TEST(bad_device)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(_i ? MADE_CRASHED : MADE_CLEAN, &m);
+    uint64_t wrong, looked, all;
+    ck_assert_int_eq(everything(dev, NULL, &wrong, &all), 0);
+    for (int forever = 0; forever < 2; forever++) {
+        for (uint64_t n = 1;; n++) {
+            struct fault_device *fd = fault_device_new(dev);
+            fault_device_fail(fd, n, FAULT_ANY, EIO, forever);
+            int rc = everything(fault_device_dev(fd), NULL, &wrong, &looked);
+            bool fired = fault_device_fired(fd) != 0;
+            ck_assert_uint_eq(fault_device_open_files(fd), 0);
+            fault_device_free(fd);
+            if (!fired) {
+                ck_assert_int_eq(rc, 0);
+                ck_assert_uint_eq(wrong, 0);
+                ck_assert_uint_gt(n, 20);
+                break;
+            }
+            ck_assert_msg(rc || wrong || looked == all, "call %llu failed: unnoticed",
+                          (unsigned long long)n);
+        }
+    }
+    lladd_device_close(dev);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("damage");
+    TCase *t = tcase_create("bits");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, flips, 0, 7);
+    tcase_add_loop_test(t, crashed_flips, 0, 7);
+    tcase_add_test(t, truncated);
+    tcase_add_test(t, missing);
+    suite_add_tcase(s, t);
+    t = tcase_create("fate");
+    tcase_add_test(t, redo_repairs);
+    tcase_add_test(t, reading_repairs);
+    tcase_add_test(t, nothing_repairs);
+    tcase_add_loop_test(t, lost_write, 0, 2);
+    tcase_add_test(t, strange_pages);
+    tcase_add_test(t, own_check);
+    tcase_add_test(t, old_control);
+    tcase_add_test(t, behind_damage);
+    suite_add_tcase(s, t);
+    t = tcase_create("forged");
+    tcase_add_loop_test(t, forged, 0, sizeof forgeries / sizeof forgeries[0]);
+    tcase_add_test(t, area_repairs);
+    tcase_add_test(t, area_speaks);
+    tcase_add_test(t, bulk_under_way);
+    suite_add_tcase(s, t);
+    t = tcase_create("world");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, no_memory);
+    tcase_add_loop_test(t, bad_device, 0, 2);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lladd in-doubt and lladd resolve: prepared transactions, and their end. */
+#include "tool.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char list_usage[] =
+    "usage: lladd in-doubt [--json] DIRECTORY\n"
+    "\n"
+    "Lists the transactions that are prepared and wait for somebody to decide: global id, when "
+    "they were\n"
+    "prepared, and who owns them. A global id is written format:gtrid:bqual, the latter two in\n"
+    "hexadecimal. Reads only; also while the database is in use (where most of these are about to "
+    "be\n"
+    "decided).\n"
+    "\n"
+    "Exit status: 0; 2 if the directory cannot be read.\n";
+
+static const char resolve_usage[] =
+    "usage: lladd resolve (--commit | --abort) [--json] [--ops FILE.so] DIRECTORY GID\n"
+    "\n"
+    "Opens the database (which recovers it), commits or aborts the prepared transaction with this "
+    "global\n"
+    "id, as `lladd in-doubt` writes it, and closes the database. Ask the coordinator first: nobody "
+    "can\n"
+    "take this back.\n"
+    "\n"
+    "Exit status: 0; 1 if there is no such transaction, or the database is damaged; 2 if it cannot "
+    "be\n"
+    "opened for another reason.\n";
+
+/* ---- in-doubt ------------------------------------------------------------------------------- */
+
+struct list {
+    json_t *rows; /* with --json; else NULL */
+    uint64_t n;
+};
+
+static int see_txn(void *ctx, const struct lladd_inspect_txn *t)
+{
+    struct list *l = ctx;
+    char gid[TOOL_GID_MAX], when[48];
+    if (!t->prepared)
+        return 0;
+    if (l->rows)
+        return json_array_append_new(
+            l->rows,
+            json_pack("{s:o, s:o, s:o, s:o}", "gid", tool_json_gid(&t->doubt.gid), "txn",
+                      tool_json_u64(t->id.v), "prepared_us", json_integer(t->doubt.prepared_us),
+                      "owner", tool_json_bytes(t->doubt.owner, strlen(t->doubt.owner))));
+    if (l->n++ == 0)
+        printf("%-23s %12s  %-20s %s\n", "prepared", "transaction", "owner", "global id");
+    printf("%-23s %12" PRIu64 "  %-20s %s\n", tool_time(t->doubt.prepared_us, when), t->id.v,
+           t->doubt.owner[0] ? t->doubt.owner : "-", tool_gid(&t->doubt.gid, gid));
+    return 0;
+}
+
+int tool_in_doubt(int argc, char **argv)
+{
+    static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
+    struct tool t = {.verb = "in-doubt", .usage = list_usage};
+    struct list l = {NULL, 0};
+    struct lladd_inspect *view;
+    int code;
+    if (tool_parse(&t, argc, argv, options, NULL, NULL, 0, &code))
+        return tool_end(&t, code);
+    code = tool_inspect(&t, &view);
+    if (code)
+        return tool_end(&t, code);
+    l.rows = t.json ? json_array() : NULL;
+    int rc = lladd_inspect_txns(view, see_txn, &l);
+    lladd_inspect_close(view);
+    if (rc)
+        code = tool_fail(&t, "out of memory");
+    else if (t.json)
+        tool_json_print(json_pack("{s:o}", "in_doubt", l.rows), true);
+    else if (l.n == 0)
+        printf("no transaction is in doubt\n");
+    return tool_end(&t, code);
+}
+
+/* ---- resolve -------------------------------------------------------------------------------- */
+
+enum { COMMIT = TOOL_OWN, ABORT };
+
+static int take(void *ctx, int option, const char *value)
+{
+    int *what = ctx;
+    (void)value;
+    if ((option != COMMIT && option != ABORT) || (*what && *what != option)) {
+        fprintf(stderr, "lladd resolve: --commit or --abort?\n");
+        return -1;
+    }
+    *what = option;
+    return 0;
+}
+
+static int fail(const struct tool *t, const struct lladd_error *err)
+{
+    int code = tool_error(t, err);
+    enum lladd_root root = lladd_code_root(err->code);
+    return root == LLADD_ROOT_DATA || root == LLADD_ROOT_ANSWER ? TOOL_FINDINGS : code;
+}
+
+static int decide(const struct tool *t, struct lladd_db *db, const struct lladd_gid *gid, int what)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_txn *txn;
+    int rc = lladd_claim(db, gid, &txn, &err);
+    if (rc)
+        return fail(t, &err);
+    rc = what == COMMIT ? lladd_commit(txn) : lladd_abort(txn);
+    if (rc == 0)
+        return TOOL_FINE;
+    if (lladd_db_error(db, &err) == 0)
+        err = *lladd_txn_error(txn); /* not poisoned: the transaction is as it was */
+    return fail(t, &err);
+}
+
+static int resolve(struct tool *t, const struct lladd_gid *gid, int what)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    char text[TOOL_GID_MAX];
+    t->options.flags = LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS;
+    int rc = lladd_open(t->dir, &t->options, &db, &err);
+    if (rc)
+        return fail(t, &err);
+    int code = decide(t, db, gid, what);
+    rc = lladd_close(db);
+    if (code)
+        return code;
+    if (rc)
+        fprintf(stderr, "lladd resolve: decided, but the database was not closed cleanly (%s)\n",
+                lladd_code_name(rc));
+    const char *done = what == COMMIT ? "committed" : "aborted";
+    if (t->json)
+        tool_json_print(json_pack("{s:o, s:s}", "gid", tool_json_gid(gid), "outcome", done), true);
+    else
+        printf("%s %s\n", done, tool_gid(gid, text));
+    return TOOL_FINE;
+}
+
+int tool_resolve(int argc, char **argv)
+{
+    static const struct option options[] = {TOOL_COMMON,
+                                            {"commit", no_argument, NULL, COMMIT},
+                                            {"abort", no_argument, NULL, ABORT},
+                                            {NULL, 0, NULL, 0}};
+    struct tool t = {.verb = "resolve", .usage = resolve_usage};
+    struct lladd_gid gid;
+    int what = 0, code;
+    if (tool_parse(&t, argc, argv, options, take, &what, 1, &code))
+        return tool_end(&t, code);
+    if (!what)
+        return tool_end(&t, tool_fail(&t, "--commit or --abort?"));
+    if (!tool_parse_gid(t.argv[0], &gid))
+        return tool_end(&t, tool_fail(&t,
+                                      "\"%s\" is no global id (format:gtrid:bqual, the latter two "
+                                      "in hexadecimal)",
+                                      t.argv[0]));
+    return tool_end(&t, resolve(&t, &gid, what));
+}

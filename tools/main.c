@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * lladd: looks into LLADD databases, and finishes what was left unfinished in them.
+ *
+ * One verb, one file. All but `recover` and `resolve` only read: they stand on <lladd/inspect.h>,
+ * take no lock, and work on a database that is in use, crashed or damaged. docs/man/lladd.1 is the
+ * manual.
+ */
+#include "tool.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *about;
+} verbs[] = {
+    {"stat", tool_stat, "sizes, state, what the next open has to do, who keeps the log"},
+    {"log", tool_log, "the records of the log, by operation, with their fields"},
+    {"page", tool_page, "one page: header, contents, history"},
+    {"verify", tool_verify, "check every page and every record"},
+    {"ops", tool_ops, "the operations that the log knows"},
+    {"recover", tool_recover, "recover and close, or say what recovery would do"},
+    {"in-doubt", tool_in_doubt, "prepared transactions that wait for a decision"},
+    {"resolve", tool_resolve, "decide one of them"},
+};
+
+static void print_usage(FILE *to)
+{
+    fprintf(to, "usage: lladd VERB [options] DIRECTORY ...\n\n");
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        fprintf(to, "  %-10s%s\n", verbs[i].name, verbs[i].about);
+    fprintf(to, "\n\"lladd VERB --help\" says more. Only recover and resolve change anything.\n"
+                "Every verb takes --json, and --ops FILE.so for operations that are not built in.\n"
+                "Exit status: 0 fine, 1 something is wrong with the database, 2 cannot say.\n");
+}
+
+int main(int argc, char **argv)
+{
+    const char *verb = argc > 1 ? argv[1] : "";
+    if (strcmp(verb, "--version") == 0) {
+        printf("lladd %s\n", lladd_version());
+        return fflush(stdout) ? TOOL_CANNOT : TOOL_FINE;
+    }
+    if (strcmp(verb, "--help") == 0 || strcmp(verb, "help") == 0) {
+        if (argc == 2) {
+            print_usage(stdout);
+            return fflush(stdout) ? TOOL_CANNOT : TOOL_FINE;
+        }
+        char *ask[] = {argv[2], (char *)(uintptr_t) "--help", NULL};
+        for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+            if (strcmp(argv[2], verbs[i].name) == 0)
+                return verbs[i].run(2, ask);
+        verb = argv[2];
+    }
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        if (strcmp(verb, verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    if (*verb)
+        fprintf(stderr, "lladd: there is no verb \"%s\"\n\n", verb);
+    print_usage(stderr);
+    return TOOL_CANNOT;
+}

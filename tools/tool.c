@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The command line, plug-ins, and errors: what every verb begins and ends with. */
+#include "tool.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+int tool_fail(const struct tool *t, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "lladd %s: ", t->verb);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "\n");
+    return TOOL_CANNOT;
+}
+
+int tool_error(const struct tool *t, const struct lladd_error *err)
+{
+    const char *name = lladd_code_name(err->code);
+    if (t->json) {
+        json_t *e = json_pack("{s:s, s:s, s:s}", "code", name ? name : "unknown", "message",
+                              err->message, "directory", t->dir ? t->dir : "");
+        tool_json_lsn(e, "lsn", err->lsn);
+        tool_json_print(json_pack("{s:o}", "error", e), true);
+        return TOOL_CANNOT;
+    }
+    return tool_fail(t, "%s: %s (%s)", t->dir, err->message, name ? name : "unknown error");
+}
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+bool tool_number(const char *what, const char *text, uint64_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 0);
+    if (errno || end == text || *end || text[0] == '-' || text[0] == ' ') {
+        fprintf(stderr, "lladd: %s: \"%s\" is not a number\n", what, text);
+        return false;
+    }
+    *out = v;
+    return true;
+}
+
+static int register_all(struct tool *t, const struct lladd_extension *const *list)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    for (; list && *list; list++)
+        if (lladd_register_extension(&t->options, *list, &err))
+            return tool_fail(t, "%s: %s", t->plugin, err.message);
+    return 0;
+}
+
+/* Stays loaded: the descriptors are needed to the end. */
+static int load_plugin(struct tool *t)
+{
+    char path[4096];
+    /* Without a slash dlopen would search the system's directories. */
+    int n = snprintf(path, sizeof path, "%s%s", strchr(t->plugin, '/') ? "" : "./", t->plugin);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return tool_fail(t, "the name of the plug-in is too long");
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!so)
+        return tool_fail(t, "cannot load the plug-in: %s", dlerror());
+    void *symbol = dlsym(so, LLADD_PLUGIN_SYMBOL);
+    lladd_plugin_fn *fn;
+    if (!symbol)
+        return tool_fail(t, "%s does not export \"%s\"", t->plugin, LLADD_PLUGIN_SYMBOL);
+    memcpy(&fn, &symbol, sizeof fn); /* ISO C has no other way from void * to a function */
+    return register_all(t, fn());
+}
+
+static int usage_error(const struct tool *t)
+{
+    fprintf(stderr, "\"lladd %s --help\" says how it is used\n", t->verb);
+    return TOOL_CANNOT;
+}
+
+int tool_parse(struct tool *t, int argc, char **argv, const struct option *options,
+               tool_option_fn *take, void *ctx, int wanted, int *exit_code)
+{
+    t->options = (struct lladd_options)LLADD_OPTIONS_INIT;
+    *exit_code = TOOL_CANNOT;
+    optind = 1;
+    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (o == TOOL_HELP) {
+            printf("%s", t->usage);
+            *exit_code = fflush(stdout) ? TOOL_CANNOT : TOOL_FINE;
+            return 1;
+        }
+        if (o == TOOL_JSON)
+            t->json = true;
+        else if (o == TOOL_OPS)
+            t->plugin = optarg;
+        else if (o == '?' || !take || take(ctx, o, optarg)) {
+            *exit_code = usage_error(t);
+            return 1;
+        }
+    }
+    if (argc - optind != 1 + wanted) {
+        tool_fail(t, argc - optind < 1            ? "which directory?"
+                     : argc - optind < 1 + wanted ? "an argument is missing"
+                                                  : "too many arguments");
+        *exit_code = usage_error(t);
+        return 1;
+    }
+    t->dir = argv[optind];
+    t->argc = wanted;
+    t->argv = argv + optind + 1;
+    return t->plugin && (*exit_code = load_plugin(t)) != 0;
+}
+
+int tool_end(struct tool *t, int exit_code)
+{
+    lladd_options_release(&t->options);
+    if (fflush(stdout) || ferror(stdout)) {
+        tool_fail(t, "cannot write the output: %s", strerror(errno));
+        return TOOL_CANNOT;
+    }
+    return exit_code;
+}
+
+int tool_inspect(const struct tool *t, struct lladd_inspect **out)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = lladd_inspect(t->dir, &t->options, out, &err);
+    return rc ? tool_error(t, &err) : 0;
+}

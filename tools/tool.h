@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TOOLS_TOOL_H
+#define TOOLS_TOOL_H
+/* What the verbs of the lladd command share: the common options, ways to say things to people and
+ * to programs (JSON), and the exit codes. */
+#include <lladd/inspect.h>
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+
+enum tool_exit {
+    TOOL_FINE = 0,
+    TOOL_FINDINGS = 1, /* something is wrong with the database */
+    TOOL_CANNOT = 2    /* it cannot be read, or the command line makes no sense */
+};
+
+/* ---- the command line ----------------------------------------------------------------------- */
+
+struct tool {
+    const char *verb;
+    const char *usage; /* the verb's help; its first line says what it is for */
+    bool json;
+    const char *dir;
+    const char *plugin;           /* --ops */
+    struct lladd_options options; /* with what the plug-in registers */
+    int argc;                     /* arguments behind the directory */
+    char **argv;
+};
+
+/* Values getopt_long returns for the common options; a verb's own begin at TOOL_OWN. */
+enum { TOOL_JSON = 256, TOOL_OPS, TOOL_HELP, TOOL_OWN };
+#define TOOL_COMMON \
+    {"json", no_argument, NULL, TOOL_JSON}, {"ops", required_argument, NULL, TOOL_OPS}, \
+    { \
+        "help", no_argument, NULL, TOOL_HELP \
+    }
+
+/* Takes one option of the verb; -1: the value makes no sense (and it has been said). */
+typedef int tool_option_fn(void *ctx, int option, const char *value);
+/* Reads the command line: options, then the directory, then `wanted` further arguments. 0: go on;
+ * otherwise *exit_code is what to return (after --help, or a mistake). */
+int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool_option_fn *,
+               void *ctx, int wanted, int *exit_code);
+/* Gives back what tool_parse took. Returns exit_code, or TOOL_CANNOT if stdout could not be
+ * written. */
+int tool_end(struct tool *, int exit_code);
+
+/* A decimal number; false (and says so) if it is none. */
+bool tool_number(const char *what, const char *text, uint64_t *out);
+/* Says on stderr "lladd <verb>: ..."; returns TOOL_CANNOT. */
+int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
+/* The same out of an error, with its name. With --json it goes to stdout as {"error": ...}. */
+int tool_error(const struct tool *, const struct lladd_error *);
+
+/* Opens the view the verb works on; 0, or the exit code (it has been said why). */
+int tool_inspect(const struct tool *, struct lladd_inspect **);
+
+/* ---- saying things -------------------------------------------------------------------------- */
+
+/* "4.0 KiB"; the buffer is returned. */
+const char *tool_bytes(uint64_t bytes, char out[24]);
+/* "2026-11-20 10:44:12 UTC" of microseconds since 1970. */
+const char *tool_time(int64_t us, char out[48]);
+const char *tool_uuid(const unsigned char uuid[16], char out[40]);
+/* How wide a column of LSNs has to be. */
+int tool_lsn_width(const struct lladd_inspect_info *);
+/* "-" for 0. */
+const char *tool_lsn(lladd_lsn, char out[24]);
+/* format:gtrid:bqual, the latter two in hexadecimal. */
+#define TOOL_GID_MAX 300
+const char *tool_gid(const struct lladd_gid *, char out[TOOL_GID_MAX]);
+bool tool_parse_gid(const char *text, struct lladd_gid *);
+/* Offsets, hexadecimal, text; runs of equal lines are left out. */
+void tool_dump(const char *indent, const void *bytes, size_t len, uint64_t offset);
+
+/* A sink that gathers text. */
+struct tool_text {
+    struct lladd_sink sink;
+    char *text; /* always a string once something was written; NULL before */
+    size_t len, size;
+};
+void tool_text_init(struct tool_text *);
+void tool_text_clear(struct tool_text *);
+const char *tool_text_get(const struct tool_text *);
+void tool_text_free(struct tool_text *);
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+/* A number; a string if it is beyond what JSON readers take for a number. */
+json_t *tool_json_u64(uint64_t);
+/* A string, or {"hex": ...} if it is no UTF-8. */
+json_t *tool_json_bytes(const void *bytes, size_t len);
+json_t *tool_json_hex(const void *bytes, size_t len);
+/* Fields by name; {"hex": ...} without a layout or if the bytes do not fit it. */
+json_t *tool_json_fields(const struct lladd_field *, struct lladd_span);
+/* Adds if the value is not 0. */
+void tool_json_lsn(json_t *object, const char *key, lladd_lsn);
+json_t *tool_json_gid(const struct lladd_gid *);
+/* Prints the value, on one line or (`pretty`) several, and gives it up. NULL, for want of memory,
+ * ends the program. */
+void tool_json_print(json_t *, bool pretty);
+
+/* ---- verbs ---------------------------------------------------------------------------------- */
+
+int tool_stat(int argc, char **argv);
+int tool_log(int argc, char **argv);
+int tool_page(int argc, char **argv);
+int tool_verify(int argc, char **argv);
+int tool_ops(int argc, char **argv);
+int tool_recover(int argc, char **argv);
+int tool_in_doubt(int argc, char **argv);
+int tool_resolve(int argc, char **argv);
+
+/* record.c, for log and page: one line about a record, and the same for programs. */
+struct tool_line {
+    struct lladd_inspect *view;
+    int width; /* of an LSN */
+    bool json, bytes;
+    bool by_page; /* the column `prev` says where the page was before */
+    struct tool_text text;
+};
+void tool_line_init(struct tool_line *, struct lladd_inspect *, const struct tool *, bool bytes);
+void tool_line_free(struct tool_line *);
+void tool_line_header(const struct tool_line *);
+void tool_line_print(struct tool_line *, const struct lladd_inspect_record *);
+/* How the log ended, for the foot of a list. */
+const char *tool_log_end_name(enum lladd_log_end);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lladd verify: everything that can be checked without the application. */
+#include "tool.h"
+
+#include <inttypes.h>
+
+static const char usage[] =
+    "usage: lladd verify [--json] [--ops FILE.so] DIRECTORY\n"
+    "\n"
+    "Reads both copies of the control block, every record of the log, the double-write area and\n"
+    "every page, and names file, byte, page and LSN of whatever is wrong:\n"
+    "\n"
+    "  damage  something is lost, or will make an open fail\n"
+    "  repair  damaged, but the library will put it right by itself, at the next open or when it "
+    "is\n"
+    "          read: from the log, the double-write area or the other copy\n"
+    "  note    no fault, as a torn tail of the log after a crash\n"
+    "\n"
+    "Pages are checked for checksum, identity, agreement with the log, and by their types' own "
+    "checks:\n"
+    "the built-in ones, and those of the plug-in given with --ops. Works while the database is in "
+    "use.\n"
+    "\n"
+    "Exit status: 0 if there is nothing but notes, 1 if there is, 2 if the directory cannot be "
+    "read.\n";
+
+static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
+
+static const char *kind_name(enum lladd_finding_kind kind)
+{
+    return kind == LLADD_FINDING_DAMAGE   ? "damage"
+           : kind == LLADD_FINDING_REPAIR ? "repair"
+                                          : "note";
+}
+
+static int print_finding(void *ctx, const struct lladd_finding *f)
+{
+    (void)ctx;
+    printf("%-6s  %s", kind_name(f->kind), f->file);
+    if (f->offset != UINT64_MAX)
+        printf(", byte %" PRIu64, f->offset);
+    if (f->page.v != LLADD_NO_PAGE)
+        printf(", page %" PRIu64, f->page.v);
+    if (f->lsn.v)
+        printf(", LSN %" PRIu64, f->lsn.v);
+    printf(": %s\n", f->message);
+    return 0;
+}
+
+static int add_finding(void *ctx, const struct lladd_finding *f)
+{
+    json_t *o = json_pack("{s:s, s:s}", "kind", kind_name(f->kind), "file", f->file);
+    if (f->code)
+        json_object_set_new(o, "code", json_string(lladd_code_name(f->code)));
+    if (f->offset != UINT64_MAX)
+        json_object_set_new(o, "byte", tool_json_u64(f->offset));
+    if (f->page.v != LLADD_NO_PAGE)
+        json_object_set_new(o, "page", tool_json_u64(f->page.v));
+    tool_json_lsn(o, "lsn", f->lsn);
+    json_object_set_new(o, "message", json_string(f->message));
+    return json_array_append_new(ctx, o);
+}
+
+static void print_summary(const struct lladd_verified *v)
+{
+    printf("checked: %" PRIu64 " record%s in %" PRIu64 " log segment%s, %" PRIu64 " page%s",
+           v->records, v->records == 1 ? "" : "s", v->segments, v->segments == 1 ? "" : "s",
+           v->pages, v->pages == 1 ? "" : "s");
+    if (v->free_pages + v->raw_pages + v->zero_pages)
+        printf(" (%" PRIu64 " free, %" PRIu64 " raw, %" PRIu64 " never formatted)", v->free_pages,
+               v->raw_pages, v->zero_pages);
+    printf("\n");
+    if (v->damage + v->repair == 0)
+        printf("no damage\n");
+    if (v->damage)
+        printf("%" PRIu64 " damaged place%s\n", v->damage, v->damage == 1 ? "" : "s");
+    if (v->repair)
+        printf("%" PRIu64 " damaged place%s that the library will repair\n", v->repair,
+               v->repair == 1 ? "" : "s");
+}
+
+static int print_json(const struct lladd_verified *v, json_t *findings)
+{
+    tool_json_print(json_pack("{s:o, s:{s:o, s:o, s:o, s:o, s:o, s:o}, s:o, s:o, s:o}", "findings",
+                              findings, "checked", "records", tool_json_u64(v->records), "segments",
+                              tool_json_u64(v->segments), "pages", tool_json_u64(v->pages),
+                              "free_pages", tool_json_u64(v->free_pages), "raw_pages",
+                              tool_json_u64(v->raw_pages), "never_formatted",
+                              tool_json_u64(v->zero_pages), "damage", tool_json_u64(v->damage),
+                              "repair", tool_json_u64(v->repair), "notes", tool_json_u64(v->notes)),
+                    true);
+    return 0;
+}
+
+/* A database whose control block cannot be read, or is gone, is damaged, not unreadable. */
+static bool is_damage(const struct lladd_error *err)
+{
+    return err->code == LLADD_CORRUPT_CONTROL || err->code == LLADD_MISSING_FILE;
+}
+
+static int report_control(const struct tool *t, const struct lladd_error *err)
+{
+    struct lladd_verified v = {.struct_size = sizeof v, .damage = 1};
+    struct lladd_finding f = {.kind = LLADD_FINDING_DAMAGE,
+                              .code = err->code,
+                              .file = "control",
+                              .offset = err->code == LLADD_CORRUPT_CONTROL ? 0 : UINT64_MAX,
+                              .page = {LLADD_NO_PAGE},
+                              .message = err->message};
+    if (t->json) {
+        json_t *list = json_array();
+        int rc = add_finding(list, &f);
+        rc = print_json(&v, list) ? -1 : rc;
+        return rc ? TOOL_CANNOT : TOOL_FINDINGS;
+    }
+    (void)print_finding(NULL, &f); /* cannot fail */
+    printf("without a control block nothing else can be checked\n");
+    return TOOL_FINDINGS;
+}
+
+int tool_verify(int argc, char **argv)
+{
+    struct tool t = {.verb = "verify", .usage = usage};
+    struct lladd_verified v = {.struct_size = sizeof v};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_inspect *view;
+    int code;
+    if (tool_parse(&t, argc, argv, options, NULL, NULL, 0, &code))
+        return tool_end(&t, code);
+    if (lladd_inspect(t.dir, &t.options, &view, &err))
+        return tool_end(&t, is_damage(&err) ? report_control(&t, &err) : tool_error(&t, &err));
+    json_t *findings = json_array();
+    int rc = t.json ? lladd_inspect_verify(view, add_finding, findings, &v, &err)
+                    : lladd_inspect_verify(view, print_finding, NULL, &v, &err);
+    if (rc)
+        code = tool_error(&t, &err);
+    else if (t.json)
+        code = print_json(&v, json_incref(findings));
+    else
+        print_summary(&v);
+    json_decref(findings);
+    lladd_inspect_close(view);
+    return tool_end(&t, rc ? TOOL_CANNOT : v.damage + v.repair ? TOOL_FINDINGS : TOOL_FINE);
+}
