@@ -3,9 +3,9 @@
  *
  *   bench-commit [case]...   cases: one threads async; none: all
  *
- * `one` alternates the library with a bare loop of equal writes every 100 ms, so that both see the same
- * machine; its figures are differences and counts. `threads` prints each rate and its ratio to the bare
- * one-thread rate measured in the same run. */
+ * `one` alternates the library with a bare loop of equal writes every 100 ms, so that both see the
+ * same machine; its figures are differences and counts. `threads` prints each rate and its ratio to
+ * the bare one-thread rate measured in the same run. */
 #include "common.h"
 
 #include <lladd/lladd.h>
@@ -124,8 +124,8 @@ static void bench_one(void)
         bench_add(&writes, (double)(b.log_groups - a.log_groups) / (double)n[0]);
         bench_add(&bytes, (double)(b.log_bytes - a.log_bytes) / (double)n[0]);
     }
-    bench_print(BENCH, "durable, one thread: processor time above a bare loop", "microseconds", &cpu,
-                "<= 5", NULL);
+    bench_print(BENCH, "durable, one thread: processor time above a bare loop", "microseconds",
+                &cpu, "<= 5", NULL);
     bench_print(BENCH, "durable, one thread", "1/s", &rate, NULL, NULL);
     bench_print(BENCH, "bare pwrite and fdatasync of as many bytes", "1/s", &bare_rate, NULL, NULL);
     bench_print(BENCH, "durable, one thread: syncs a commit", "count", &syncs, "1", NULL);
@@ -197,7 +197,8 @@ static void bench_threads(void)
         char what[96];
         snprintf(what, sizeof what, "durable, %u threads", counts[i]);
         bench_print(BENCH, what, "1/s", &rate[i], NULL, NULL);
-        snprintf(what, sizeof what, "durable, %u threads: times the bare one-thread rate", counts[i]);
+        snprintf(what, sizeof what, "durable, %u threads: times the bare one-thread rate",
+                 counts[i]);
         bench_print(BENCH, what, "ratio", &ratio[i], counts[i] == 64 ? ">= 15" : NULL,
                     counts[i] == 64 ? "20 to 25" : NULL);
     }

@@ -2,7 +2,7 @@
 /* The log layer alone: appends, durable commits by 1 to 64 threads beside a bare loop of the same
  * writes, asynchronous commits, opening and closing. JSON lines; see docs/benchmarks.md.
  *
- *   bench-log [case]...   cases: append commit threads async open; none: all */
+ *   bench-log [case]...   cases: append commit threads async open recover scan; none: all */
 #include "common.h"
 
 #include "log/log.h"
@@ -369,6 +369,76 @@ static void bench_open(void)
     bench_print(BENCH, "open-start-close-clean-memory", "ns", &f, "<=1200", NULL);
 }
 
+static int ignore(void *ctx, const struct ll_record *rec, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)rec;
+    (void)err;
+    return 0;
+}
+
+/* The log's part of a recovery: list, scan 40 records, look behind the end, cut, go on in a new
+ * segment. What the simulator does for each crash state. */
+static void bench_recover(void)
+{
+    enum { OPENS = 20000 };
+    struct bench_figure f = {.n = 0};
+    struct subject s;
+    struct ll_log_start start = {.from = {LL_LOG_FIRST_LSN}, .watermark = {LL_LOG_FIRST_LSN}};
+    struct ll_credit credit = {0};
+    lladd_lsn prev = {0};
+    subject_init(&s, NULL, 65536);
+    ll_log_close(s.log);
+    lladd_device_close(s.dev);
+    bench_must(lladd_device_memory(&s.dev), "device");
+    s.cfg.dev = s.dev;
+    s.cfg.segment_min = s.cfg.segment_max = 65536;
+    bench_must(ll_log_create(&s.cfg, &s.log, NULL), "create");
+    for (int i = 0; i < 40; i++)
+        prev = append(s.log, &credit, prev);
+    bench_must(ll_log_force(s.log, prev, NULL), "force");
+    ll_log_close(s.log);
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        uint64_t begin = bench_now_ns();
+        for (int i = 0; i < OPENS; i++) {
+            s.cfg.incarnation++;
+            bench_must(ll_log_open(&s.cfg, &start, &s.log, NULL), "open");
+            bench_must(ll_log_scan(s.log, ignore, NULL, NULL), "scan");
+            bench_must(ll_log_start(s.log, NULL), "start");
+            ll_log_close(s.log);
+        }
+        bench_add(&f, (double)(bench_now_ns() - begin) / OPENS);
+    }
+    lladd_device_close(s.dev);
+    bench_print(BENCH, "open-scan-start-close-crashed-memory", "ns", &f, NULL, NULL);
+}
+
+/* How fast a long log is read. */
+static void bench_scan(void)
+{
+    enum { RECORDS = 1000000 };
+    struct bench_figure f = {.n = 0};
+    struct subject s;
+    struct ll_log_start start = {.from = {LL_LOG_FIRST_LSN}, .clean = true};
+    struct ll_credit credit = {0};
+    lladd_lsn prev = {0};
+    subject_init(&s, NULL, 1 << 20);
+    for (int i = 0; i < RECORDS; i++)
+        prev = append(s.log, &credit, prev);
+    ll_log_credit_return(s.log, &credit);
+    bench_must(ll_log_finish(s.log, &start.end, NULL), "finish");
+    ll_log_close(s.log);
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        bench_must(ll_log_open(&s.cfg, &start, &s.log, NULL), "open");
+        uint64_t begin = bench_now_ns();
+        bench_must(ll_log_scan(s.log, ignore, NULL, NULL), "scan");
+        bench_add(&f, RECORDS * 1e3 / (double)(bench_now_ns() - begin));
+        ll_log_close(s.log);
+    }
+    lladd_device_close(s.dev);
+    bench_print(BENCH, "scan-100B-records", "million/s", &f, NULL, NULL);
+}
+
 /* ---- */
 
 static void bench_commit(void)
@@ -392,7 +462,9 @@ int main(int argc, char **argv)
                  {"commit", bench_commit},
                  {"threads", bench_threads},
                  {"async", bench_async},
-                 {"open", bench_open}};
+                 {"open", bench_open},
+                 {"recover", bench_recover},
+                 {"scan", bench_scan}};
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bool wanted = argc == 1;
         for (int k = 1; k < argc; k++)

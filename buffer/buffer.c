@@ -266,6 +266,7 @@ static struct ll_buffer *new_buffer(const struct ll_buffer_config *cfg)
     b->cfg = *cfg;
     b->env = cfg->env;
     b->page_size = cfg->page_size;
+    b->page_shift = (uint8_t)__builtin_ctz(cfg->page_size);
     b->cfg.name = memcpy(names, cfg->name, name_len);
     if (cfg->dwb_name)
         b->cfg.dwb_name = memcpy(names + name_len, cfg->dwb_name, dwb_len);
@@ -319,37 +320,53 @@ void ll_buffer_close(struct ll_buffer *b)
 
 /* ---- fixing ---- */
 
+/* The frame turned out to be another page's. */
+__attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct ll_frame *f,
+                                                     uint64_t n, unsigned how,
+                                                     struct ll_frame **out,
+                                                     struct lladd_error *err)
+{
+    ll_buffer_unfix(b, f, how);
+    return ll_buffer__fix_slow(b, n, how, out, err);
+}
+
+/* Whatever is not a plain hit is somebody else's business, so that a hit needs no stack. */
 int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *err)
 {
     struct ll_frame *f = ll_buffer__find(b, n.v);
-    unsigned plain = how & ~(unsigned)LL_FIX_REDO; /* of a page that is here redo asks no more */
-    if (LL_LIKELY(f != NULL) && plain <= LL_FIX_EXCLUSIVE && !ll_buffer__poisoned(b)) {
-        bool got = how == LL_FIX_SHARED ? latch_try_shared(&f->latch)
-                                        : latch_try_exclusive(&f->latch);
-        if (LL_LIKELY(got)) {
-            if (LL_LIKELY(ll_buffer__is_page(b, f, n.v))) {
-                *out = f;
-                return 0;
-            }
-            ll_buffer_unfix(b, f, how);
-        }
+    bool got = false;
+    if (LL_LIKELY(f != NULL) && !ll_buffer__poisoned(b)) {
+        if (how == LL_FIX_SHARED)
+            got = latch_try_shared(&f->latch);
+        else if ((how & ~(unsigned)LL_FIX_REDO) == LL_FIX_EXCLUSIVE) /* redo asks no more of it */
+            got = latch_try_exclusive(&f->latch);
     }
-    return ll_buffer__fix_slow(b, n.v, how, out, err);
+    if (LL_UNLIKELY(!got))
+        return ll_buffer__fix_slow(b, n.v, how, out, err);
+    if (LL_UNLIKELY(!ll_buffer__is_page(b, f, n.v)))
+        return fix_again(b, f, n.v, how, out, err);
+    *out = f;
+    return 0;
+}
+
+/* Where redo of a page must start so that it can be rebuilt: 0 if the disk never has it torn. */
+static uint64_t base_of(const struct ll_buffer *b, const struct ll_frame *f)
+{
+    bool whole = (f->flags & LL_FRAME_DWB) && b->cfg.dwb_name;
+    return whole ? 0 : ll_page_base(f->page.bytes).v;
 }
 
 void ll_buffer_unfix(struct ll_buffer *b, struct ll_frame *f, unsigned how)
 {
-    (void)b;
     if (!(how & LL_FIX_EXCLUSIVE)) {
         latch_drop_shared(f);
         return;
     }
     /* Who reads the dirty-page table holds no page latch, so he cannot look into the header. Until
-     * now he saw the base from before, which is older and so errs on the safe side. A page that is
-     * written through the double-write area needs no base: the disk never has it torn. */
+     * now he saw the base from before, which is older and so errs on the safe side. */
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0) {
-        uint64_t base = f->flags & LL_FRAME_DWB ? 0 : ll_page_base(f->page.bytes).v;
+        uint64_t base = base_of(b, f);
         if (base != lladd_atomic_load64_relaxed(&f->base_lsn))
             lladd_atomic_store64_relaxed(&f->base_lsn, base);
     }
@@ -366,12 +383,16 @@ void ll_buffer_dirty(struct ll_buffer *b, struct ll_frame *f, lladd_lsn frontier
     LL_ASSERT(ll_frame_exclusive(f));
     if (LL_LIKELY(lladd_atomic_load64_relaxed(&f->rec_lsn) != 0))
         return;
-    uint64_t base = f->flags & LL_FRAME_DWB ? 0 : ll_page_base(f->page.bytes).v;
-    lladd_atomic_store64_relaxed(&f->base_lsn, base);
+    lladd_atomic_store64_relaxed(&f->base_lsn, base_of(b, f));
     ll_buffer__enter(b, f, frontier.v);
 }
 
 /* ---- looking ---- */
+
+uint64_t ll_buffer_file_pages(const struct ll_buffer *b)
+{
+    return lladd_atomic_load64(&b->file_pages);
+}
 
 uint64_t ll_buffer_page_count(const struct ll_buffer *b)
 {

@@ -105,6 +105,8 @@ static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
 /* ---- the page file ----------------------------------------------------------------------- */
 
 uint64_t ll_buffer_page_count(const struct ll_buffer *); /* pages below this exist */
+/* Pages that the file itself has room for by now; durable after the next ll_buffer_flush. */
+uint64_t ll_buffer_file_pages(const struct ll_buffer *);
 /* Forgets n pages from first: frames and dirty entries go, nothing is written. LLADD_BUSY if one is
  * fixed. */
 int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);

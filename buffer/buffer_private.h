@@ -105,9 +105,11 @@ struct ll_buffer {
     /* Read by every hit, written almost never. */
     uint32_t poison; /* 0; 1 while the error is being written; 2 */
     bool reserved;   /* which frame provider */
-    uint8_t chunk_shift;
-    uint64_t directory; /* struct ll_buffer__directory *, reserved */
-    uint64_t hash;      /* struct ll_buffer__hash *, heap */
+    uint8_t page_shift, chunk_shift;
+    uint64_t chunk_mask;   /* pages in a chunk - 1 */
+    uint64_t first_frames; /* struct ll_frame * of page 0, reserved */
+    uint64_t directory;    /* struct ll_buffer__directory *, reserved */
+    uint64_t hash;         /* struct ll_buffer__hash *, heap */
     uint32_t page_size;
 
     struct ll_buffer_config cfg;  /* the names in it are ours, behind this struct */
@@ -257,21 +259,29 @@ static inline size_t ll_heap__stride(const struct ll_buffer *b)
     return sizeof(struct ll_frame) + b->page_size;
 }
 
-static inline struct ll_frame *ll_reserved__find(const struct ll_buffer *b, uint64_t n)
+/* The frames of the chunk page n is in, 0 if it is not mapped. The first chunk needs no
+ * directory. */
+static inline uint64_t ll_reserved__frames(const struct ll_buffer *b, uint64_t n)
 {
+    if (LL_LIKELY(n <= b->chunk_mask))
+        return b->first_frames;
     const struct ll_buffer__directory *d =
         (const struct ll_buffer__directory *)(uintptr_t)lladd_atomic_load64(&b->directory);
     uint64_t i = n >> b->chunk_shift;
-    if (LL_UNLIKELY(!d || i >= d->n))
-        return NULL;
-    uint64_t frames = lladd_atomic_load64(&d->at[i].frames);
+    return i < d->n ? lladd_atomic_load64(&d->at[i].frames) : 0;
+}
+
+static inline struct ll_frame *ll_reserved__find(const struct ll_buffer *b, uint64_t n)
+{
+    uint64_t frames = ll_reserved__frames(b, n);
     if (LL_UNLIKELY(!frames))
         return NULL;
-    uint64_t at = n & ((UINT64_C(1) << b->chunk_shift) - 1);
+    uint64_t at = n & b->chunk_mask;
     /* Who looks for a frame will look at its page. That the address is known without the frame is
-     * what lets the processor fetch both at once. (Of a page that is not there it fetches
-     * nothing.) */
-    __builtin_prefetch((const unsigned char *)(uintptr_t)frames - CHUNK_BYTES + at * b->page_size);
+     * what lets the processor fetch both at once. (Of a page that is not there it fetches nothing.)
+     */
+    const unsigned char *pages = (const unsigned char *)(uintptr_t)frames - CHUNK_BYTES;
+    __builtin_prefetch(pages + (at << b->page_shift));
     return (struct ll_frame *)(uintptr_t)frames + at;
 }
 
@@ -317,9 +327,10 @@ static inline int ll_buffer__claim(struct ll_buffer *b, uint64_t n, uint32_t slo
 
 /* ---- load.c: misses and eviction ---- */
 
-/* Everything that is not a hit taken at once. */
+/* Everything that is not a hit taken at once. (Out of line, or hits would have to make room on the
+ * stack for it.) */
 int ll_buffer__fix_slow(struct ll_buffer *, uint64_t n, unsigned how, struct ll_frame **out,
-                        struct lladd_error *);
+                        struct lladd_error *) __attribute__((noinline, cold));
 /* EVICTING -> FREE, with all that goes with it. */
 void ll_buffer__give_up(struct ll_buffer *, struct ll_frame *);
 

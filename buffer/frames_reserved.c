@@ -168,6 +168,7 @@ int ll_reserved__open(struct ll_buffer *b, struct lladd_error *err)
                        b->page_size);
     b->os_page = (size_t)os_page;
     b->chunk_shift = (uint8_t)__builtin_ctz(CHUNK_BYTES / b->page_size);
+    b->chunk_mask = (UINT64_C(1) << b->chunk_shift) - 1;
     b->group_shift = (uint32_t)__builtin_ctzl(b->os_page / sizeof(struct ll_frame));
     uint32_t table_shift = (uint32_t)__builtin_ctzl(table_covers(b) / b->page_size);
     b->region_shift = table_shift > b->group_shift ? table_shift : b->group_shift;
@@ -182,6 +183,8 @@ int ll_reserved__open(struct ll_buffer *b, struct lladd_error *err)
     struct ll_buffer__chunk *first;
     if (rc == 0)
         rc = chunk_of(b, 0, &first);
+    if (rc == 0)
+        b->first_frames = (uintptr_t)first->frames;
     if (rc != 0) {
         ll_reserved__close(b);
         return ll_fail(err, LLADD_NO_MEMORY, "no address space for pages");

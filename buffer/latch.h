@@ -102,8 +102,8 @@ enum latch_answer latch_get(struct ll_frame *, bool exclusive, bool try, uint64_
 /* Waits until the frame is not held exclusively, nor coming or going. Takes nothing. */
 void latch_await_shareable(struct ll_frame *);
 
-void latch_wake_writer(struct ll_frame *);
-void latch_wake_after_exclusive(struct ll_frame *);
+void latch_wake_writer(struct ll_frame *) __attribute__((noinline, cold));
+void latch_wake_after_exclusive(struct ll_frame *) __attribute__((noinline, cold));
 
 static inline void latch_drop_shared(struct ll_frame *f)
 {

@@ -65,7 +65,7 @@ function(ll_test_properties test labels timeout)
         set(labels quick)
     endif()
     if(NOT timeout)
-        set(timeout 60)
+        set(timeout 240) # a safety net: machines are shared
     endif()
     # A forked child under a sanitizer multiplies its shadow memory, and TSan does not follow
     # threads into it; there Check runs every case in one process. Elsewhere it forks, so that one

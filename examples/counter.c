@@ -82,14 +82,34 @@ static int two_at_a_time(struct lladd_db *db, lladd_op_id op, lladd_pageno page,
 {
     struct lladd_txn *good, *bad;
     int rc = lladd_begin(db, NULL, &good, err);
-    if (rc || (rc = lladd_begin(db, NULL, &bad, err)) != 0)
-        return rc;
-    if ((rc = add(bad, op, page, 1000)) != 0 || (rc = add(good, op, page, 1)) != 0)
-        return rc;
-    rc = lladd_commit(good); /* on the disk, and the uncommitted 1000 may be there, too */
+    if (!rc)
+        rc = lladd_begin(db, NULL, &bad, err);
+    if (!rc && (rc = add(bad, op, page, 1000)) != 0)
+        *err = *lladd_txn_error(bad);
+    if (!rc && (rc = add(good, op, page, 1)) != 0)
+        *err = *lladd_txn_error(good);
+    if (!rc)
+        rc = lladd_commit(good); /* what `bad` added may be on the disk by now, too */
     return rc ? rc : lladd_abort(bad);
 }
 /* [/use] */
+
+static int new_counter(struct lladd_db *db, lladd_pageno *page, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    int rc = lladd_begin(db, NULL, &txn, err);
+    if (rc)
+        return rc;
+    rc = lladd_page_alloc(txn, page);
+    if (!rc)
+        rc = lladd_page_format(txn, *page, "lladd.bytes");
+    if (!rc)
+        rc = lladd_root_set(txn, "counter", (struct lladd_root_value){page->v, 0});
+    if (!rc)
+        return lladd_commit(txn);
+    *err = *lladd_txn_error(txn);
+    return rc;
+}
 
 /* [main] Register before opening: recovery may need the operation. */
 static int run(const char *dir, int64_t *value, struct lladd_error *err)
@@ -97,27 +117,20 @@ static int run(const char *dir, int64_t *value, struct lladd_error *err)
     struct lladd_options options = LLADD_OPTIONS_INIT;
     struct lladd_root_value root;
     struct lladd_db *db;
-    struct lladd_txn *txn;
     struct lladd_page *held;
-    lladd_pageno page;
     lladd_op_id op;
     int rc = lladd_register(&options, &counter_add, err);
     if (!rc)
         rc = lladd_open(dir, &options, &db, err);
     lladd_options_release(&options);
-    if (rc || (rc = lladd_op_lookup(db, counter_add.name, counter_add.version, &op)) != 0)
+    if (rc)
         return rc;
-    rc = lladd_root_get(db, "counter", &root, err);
-    page = lladd_page_of(root.a);
-    if (rc == LLADD_NOT_FOUND && (rc = lladd_begin(db, NULL, &txn, err)) == 0) {
-        rc = lladd_page_alloc(txn, &page);
-        if (!rc)
-            rc = lladd_page_format(txn, page, "lladd.bytes");
-        if (!rc)
-            rc = lladd_root_set(txn, "counter", (struct lladd_root_value){page.v, 0});
-        if (!rc)
-            rc = lladd_commit(txn);
-    }
+    rc = lladd_op_lookup(db, counter_add.name, counter_add.version, &op);
+    if (!rc)
+        rc = lladd_root_get(db, "counter", &root, err);
+    lladd_pageno page = lladd_page_of(rc ? 0 : root.a);
+    if (rc == LLADD_NOT_FOUND)
+        rc = new_counter(db, &page, err);
     if (!rc)
         rc = two_at_a_time(db, op, page, err);
     if (!rc && (rc = lladd_fix(db, page, LLADD_LATCH_SHARED, &held, err)) == 0) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log reader on hostile files. The input is a first byte of flags and then either changes to a good
- * log of two segments, four bytes each (segment and offset, two bytes; what to do; value), or bytes
- * that take the place of its first segment. As a checksum would keep every change out, the flags say
- * whether headers and records get new ones afterwards.
+ * The log reader on hostile files. The input is a first byte of flags and then either changes to a
+ * good log of two segments, four bytes each (segment and offset, two bytes; what to do; value), or
+ * bytes that take the place of its first segment. As a checksum would keep every change out, the
+ * flags say whether headers and records get new ones afterwards.
  *
- * The log is then read for inspection, from the beginning and across whatever is damaged, and opened,
- * scanned, started and appended to as recovery would. Nothing may crash, hang or read what is not there;
- * what open accepts must be usable.
+ * The log is then read for inspection, from the beginning and across whatever is damaged, and
+ * opened, scanned, started and appended to as recovery would. Nothing may crash, hang or read what
+ * is not there; what open accepts must be usable.
  */
 #include "io/io.h"
 #include "log/log.h"
@@ -79,7 +79,7 @@ static void build(const struct ll_log_config *cfg, lladd_lsn *end)
     ll_log_close(log);
 }
 
-/* ---- changing the files ---------------------------------------------------------------------------- */
+/* ---- changing the files ------------------------------------------------------------------ */
 
 static void name_of(unsigned segment, char name[32])
 {
@@ -153,7 +153,7 @@ static void fix_records(unsigned char files[SEGMENTS][SEGMENT])
         memcpy(files[i] + LL_LOG_BLOCK_HEADER, all + i * ROOM, ROOM);
 }
 
-/* ---- reading them ------------------------------------------------------------------------------------ */
+/* ---- reading them ------------------------------------------------------------------------ */
 
 /* Touches what a record points to. */
 static unsigned touch(const struct ll_record *rec)
@@ -196,8 +196,8 @@ static void inspect(struct ll_log_config cfg, const struct ll_log_start *start)
             break;
         } else {
             damaged++;
-            rc = ll_log_cursor_seek(c, lladd_lsn_of((err.lsn.v > last ? err.lsn.v : last) + 8), &rec,
-                                    &err);
+            rc = ll_log_cursor_seek(c, lladd_lsn_of((err.lsn.v > last ? err.lsn.v : last) + 8),
+                                    &rec, &err);
         }
     }
     ll_log_cursor_close(c);

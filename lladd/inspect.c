@@ -27,6 +27,7 @@
 #include "util/crc32c.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,6 +158,17 @@ static bool descends(const struct listing *l, const char *path)
     return l->depth == 1 && strncmp(path, DIR_FILES "/", 6) == 0;
 }
 
+/* What else lies in the directory is none of our business; to open it might even mean to wait. */
+static bool is_ours(const struct listing *l, const char *path)
+{
+    static const char *const names[] = {FILE_CONTROL, FILE_CREATING, FILE_LOCK, FILE_PAGES,
+                                        FILE_DWB};
+    bool ours = l->depth > 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        ours = ours || strcmp(path, names[i]) == 0;
+    return ours;
+}
+
 static int see_file(void *ctx, const char *name)
 {
     struct listing *l = ctx;
@@ -175,6 +187,10 @@ static int see_file(void *ctx, const char *name)
             return rc;
         }
         rc = 0;
+    }
+    if (!is_ours(l, path)) {
+        ll_free(&v->core.env, path);
+        return 0;
     }
     if (ll_io_open(dev, path, LLADD_OPEN_READ_ONLY, &file) == 0) {
         rc = ll_io_size(dev, file, &bytes);
@@ -584,6 +600,22 @@ static int put_pinner(struct lladd_inspect *v, struct ll_vec *rows, const char *
     return 0;
 }
 
+/* format:gtrid:bqual, the latter two in hexadecimal, as far as there is room. */
+static void gid_text(const struct lladd_gid *g, char *out, size_t size)
+{
+    int n = snprintf(out, size, "%lld:", (long long)g->format);
+    size_t len = n > 0 ? (size_t)n : 0;
+    for (uint32_t i = 0; i < g->gtrid_length + g->bqual_length && len + 4 < size; i++) {
+        if (i == g->gtrid_length)
+            out[len++] = ':';
+        len += (size_t)snprintf(out + len, 3, "%02x", g->data[i]);
+    }
+    if (g->bqual_length == 0 && len + 1 < size) {
+        out[len] = ':';
+        out[len + 1] = 0;
+    }
+}
+
 static int gather_pinners(struct lladd_inspect *v, struct ll_vec *rows)
 {
     struct ll_core *core = &v->core;
@@ -591,8 +623,10 @@ static int gather_pinners(struct lladd_inspect *v, struct ll_vec *rows)
     for (size_t i = 0; !rc && i < v->txns.len; i++) {
         const struct lladd_inspect_txn *t =
             &((struct ll_inspect_txn *)ll_vec_at(&v->txns, i))->seen;
-        rc = put_pinner(v, rows, t->prepared ? "prepared" : "transaction", t->id, t->id,
-                        t->doubt.owner);
+        char gid[64] = "";
+        if (t->prepared)
+            gid_text(&t->doubt.gid, gid, sizeof gid);
+        rc = put_pinner(v, rows, t->prepared ? "prepared" : "transaction", t->id, t->id, gid);
     }
     for (size_t i = 0; !rc && i < core->n_pins; i++)
         rc = put_pinner(v, rows, "pin", core->pins[i].lsn, lladd_lsn_of(0), core->pins[i].name);

@@ -103,8 +103,9 @@ typedef int lladd_inspect_txn_fn(void *ctx, const struct lladd_inspect_txn *);
 /** Oldest first. */
 LLADD_API int lladd_inspect_txns(struct lladd_inspect *, lladd_inspect_txn_fn *, void *ctx);
 
-/** What keeps the log from being truncated, the strongest first. An object class knows only in the
- *  running application what it needs: it is listed with lsn 0 and age 0. */
+/** What keeps the log from being truncated, the strongest first. A prepared transaction's name is
+ *  its global id, format:gtrid:bqual in hexadecimal, as far as there is room. An object class knows
+ *  only in the running application what it needs: it is listed with lsn 0 and age 0. */
 typedef int lladd_inspect_pinner_fn(void *ctx, const struct lladd_pinner *);
 LLADD_API int lladd_inspect_pinners(struct lladd_inspect *, lladd_inspect_pinner_fn *, void *ctx);
 
@@ -181,7 +182,8 @@ struct lladd_inspect_page {
     enum lladd_page_use use; /**< as the allocation map says, redo regarded */
     bool use_known;          /**< false: the map cannot be read */
 };
-/** LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is no error: out->code says it. */
+/** LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is no error: out->code says it.
+ *  Of a database in use the view may be taken anew before a page is called damaged. */
 LLADD_API int lladd_inspect_page(struct lladd_inspect *, lladd_pageno,
                                  struct lladd_inspect_page *out, struct lladd_error *);
 /** What its type's describe callback says; false if there is none. */
@@ -213,8 +215,8 @@ struct lladd_verified {
 };
 /** Looks at every copy of the control block, every record of the log, every page, the double-write
  *  area. 0 also if there are findings; an error only if it could not go on (no memory). Of a
- *  database in use the view may be taken anew, several times: what an earlier look found is believed
- *  when the later ones find it, too. */
+ *  database in use the view may be taken anew, several times: what an earlier look found is
+ *  believed when the later ones find it, too. */
 LLADD_API int lladd_inspect_verify(struct lladd_inspect *, lladd_finding_fn *, void *ctx,
                                    struct lladd_verified *out, struct lladd_error *);
 

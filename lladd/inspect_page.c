@@ -18,6 +18,8 @@
 #include <string.h>
 
 #define MAP_TYPE "lladd.map"
+/* How often a database in use is looked at before a page is called damaged. */
+enum { LOOKS = 4 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -207,17 +209,10 @@ int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_u
 
 /* ---- for everybody -------------------------------------------------------------------------- */
 
-int lladd_inspect_page(struct lladd_inspect *v, lladd_pageno page, struct lladd_inspect_page *out,
-                       struct lladd_error *err)
+/* v->page has been read; `why` says what is wrong with it. */
+static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lladd_error *why,
+                    struct lladd_inspect_page *out, struct lladd_error *err)
 {
-    struct lladd_error why = LLADD_ERROR_INIT;
-    if (!v || !out)
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or no place for the answer");
-    if (!v->page)
-        return ll_fail(err, LLADD_BAD_STATE, "the view could not be taken anew");
-    int rc = ll_inspect_read_page(v, page.v, v->page, err);
-    if (rc)
-        return rc;
     uint32_t size = v->core.page_size;
     memset(out, 0, sizeof *out);
     out->number = page;
@@ -232,9 +227,29 @@ int lladd_inspect_page(struct lladd_inspect *v, lladd_pageno page, struct lladd_
     const struct ll_name *type = type_of(v, v->page);
     out->type = type ? type->name : NULL;
     out->type_version = type ? type->version : 0;
-    out->code = ll_inspect_judge_page(v, page, v->page, &why);
-    memcpy(out->message, why.message, sizeof out->message);
+    out->code = why->code;
+    memcpy(out->message, why->message, sizeof out->message);
     return ll_inspect_use(v, page, &out->use, &out->use_known, err);
+}
+
+int lladd_inspect_page(struct lladd_inspect *v, lladd_pageno page, struct lladd_inspect_page *out,
+                       struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    if (!v || !out)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or no place for the answer");
+    if (!v->page)
+        return ll_fail(err, LLADD_BAD_STATE, "the view could not be taken anew");
+    int rc = 0;
+    for (int i = 1; !rc; i++) {
+        why = (struct lladd_error)LLADD_ERROR_INIT;
+        rc = ll_inspect_read_page(v, page.v, v->page, err);
+        int bad = rc ? rc : ll_inspect_judge_page(v, page, v->page, &why);
+        if (!bad || rc || v->info.in_use != 1 || i == LOOKS)
+            break;
+        rc = ll_inspect_again(v, err); /* it may be newer than what we know of the log */
+    }
+    return rc ? rc : describe(v, page, &why, out, err);
 }
 
 bool lladd_inspect_describe_page(struct lladd_inspect *v, const struct lladd_inspect_page *p,

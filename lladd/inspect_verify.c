@@ -15,9 +15,9 @@
  *   - a page that redo will not find as its first record left it: recovery will refuse it
  *
  * While somebody has the database open, files change under the reader: pages are being written,
- * log is truncated and its files used again. There a page is read again before it is called damaged,
- * and after that everything is looked at anew, several times: told is what each look has found in
- * the same place.
+ * log is truncated and its files used again. There a page is read again before it is called
+ * damaged, and after that everything is looked at anew, several times: told is what each look has
+ * found in the same place.
  */
 #include "lladd/inspect_private.h"
 

@@ -297,9 +297,9 @@ LLADD_API void *lladd_joined(const struct lladd_txn *, const struct lladd_partic
 struct lladd_token {
     uint64_t private_[2];
 };
-/** Logs a record of an object (a number below 2^48 - 1) that is not a page. The caller then changes its object and says so
- * with lladd_applied, before its next call on the transaction; until then lladd_applied_lsn waits.
- * *lsn gets the record's LSN. */
+/** Logs a record of an object (a number below 2^48 - 1) that is not a page. The caller then changes
+ * its object and says so with lladd_applied, before its next call on the transaction; until then
+ * lladd_applied_lsn waits. *lsn gets the record's LSN. */
 LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_class *,
                                uint64_t object, struct lladd_span redo, struct lladd_span undo,
                                struct lladd_token *, lladd_lsn *lsn);

@@ -89,7 +89,8 @@ int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, stru
         }
         translate(c, &rec, out);
         /* That a name was given a number is no record of that name. */
-        if (!c->name[0] || (out->op && rec.kind != LL_REC_CATALOGUE && strcmp(out->op, c->name) == 0))
+        if (!c->name[0] ||
+            (out->op && rec.kind != LL_REC_CATALOGUE && strcmp(out->op, c->name) == 0))
             return 0;
     }
 }

@@ -247,7 +247,8 @@ int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return rc;
 }
 
-/* The fence may be older than redo's start by now and have been forgotten: then it is put up again. */
+/* The fence may be older than redo's start by now and have been forgotten: then it is put up
+ * again. */
 static int want_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -280,7 +281,9 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
         memset(p, 0, LLADD_PAGE_HEADER);
         ll_page_set_type(p, (uint16_t)type->number);
         ll_page_set_number(p, first.v + i);
-        ll_page_set_lsn(p, ll_fence_of_locked(core, first.v + i)); /* and base 0: the first logged change takes an image */
+        ll_page_set_lsn(
+            p, ll_fence_of_locked(
+                   core, first.v + i)); /* and base 0: the first logged change takes an image */
     }
     return ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
 }

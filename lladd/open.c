@@ -244,8 +244,8 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
 }
 
 /* Puts the word that says "healthy" where the kernel clears it in a forked child. A handle without
- * threads is meant to be cheap to open: there the calls that matter look at the process id. Before any
- * other thread knows the handle. */
+ * threads is meant to be cheap to open: there the calls that matter look at the process id. Before
+ * any other thread knows the handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)

@@ -215,6 +215,7 @@ int lladd_claim(struct lladd_db *db, const struct lladd_gid *gid, struct lladd_t
         rc = LLADD_BUSY;
         if (txn->prepared->recovered && !txn->prepared->claimed) {
             txn->prepared->claimed = true;
+            txn->durability = (uint8_t)db->durability;
             *out = txn;
             rc = 0;
         }

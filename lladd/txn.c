@@ -114,8 +114,8 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     if (txn->id.v == 0)
         return commit_nothing(txn, wait, out);
     bool drain = false;
-    /* Out of what is set aside for the end of its rollback, which is not to come: committing needs no
-     * space, and what is prepared can be committed on a full disk. */
+    /* Out of what is set aside for the end of its rollback, which is not to come: committing needs
+     * no space, and what is prepared can be committed on a full disk. */
     rc = ll_core_mark(core, &txn->err);
     if (!rc)
         rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);

@@ -2,18 +2,18 @@
 /*
  * create: making segment files.
  *
- * A file gets the name log/<first LSN>.seg when it is ready for use: header and zeros are written and
- * synced under another name, then it is renamed and the directory synced. A dead segment of the right
- * size is used again: its first header is rewritten and synced, then it is renamed, then the directory
- * synced. What the old blocks hold cannot be taken for records of the new place, because every block
- * and every record says its own LSN. Zeros and not a hole, so that the fdatasync of a commit finds
- * nothing but data to write.
+ * A file gets the name log/<first LSN>.seg when it is ready for use: header and zeros are written
+ * and synced under another name, then it is renamed and the directory synced. A dead segment of the
+ * right size is used again: its first header is rewritten and synced, then it is renamed, then the
+ * directory synced. What the old blocks hold cannot be taken for records of the new place, because
+ * every block and every record says its own LSN. Zeros and not a hole, so that the fdatasync of a
+ * commit finds nothing but data to write.
  *
- * No credit goes beyond the last segment whose creation is durable (LOG-1); so a crash finds files for
- * every LSN that was ever handed out, and the log goes on behind them.
+ * No credit goes beyond the last segment whose creation is durable (LOG-1); so a crash finds files
+ * for every LSN that was ever handed out, and the log goes on behind them.
  *
- * A failure here is a resource error and leaves everything as it was. It never poisons: nothing that
- * was acknowledged depends on it.
+ * A failure here is a resource error and leaves everything as it was. It never poisons: nothing
+ * that was acknowledged depends on it.
  *
  * Threads. Lists and sizes are under seg_mutex; while somebody makes a file it is released and
  * `creating` is set, so there is one at a time.
@@ -24,7 +24,7 @@
 
 static const unsigned char zeros[16384];
 
-/* ---- making a file -------------------------------------------------------------------------------- */
+/* ---- making a file ----------------------------------------------------------------------- */
 
 /* What goes wrong here is want of something, whatever the device calls it. */
 static int fail_create(struct lladd_error *err, int rc, const char *what, const char *name)
@@ -43,9 +43,8 @@ static void encode_first_header(struct ll_log *log, const struct ll_log__seg *se
     struct ll_log__block b = {
         .incarnation = seg->incarnation,
         .lsn = seg->first,
-        .first_record = seg->cut < seg->first || seg->first == log->cfg.first.v
-                            ? 0
-                            : LL_LOG_BLOCK_UNKNOWN,
+        .first_record =
+            seg->cut < seg->first || seg->first == log->cfg.first.v ? 0 : LL_LOG_BLOCK_UNKNOWN,
         .block_size = seg->block_size,
         .segment_first = seg->first,
         .cut = seg->cut,
@@ -164,7 +163,7 @@ static int make_file(struct ll_log *log, struct ll_log__seg *seg, struct ll_log_
     return rc;
 }
 
-/* ---- which file, how big -------------------------------------------------------------------------- */
+/* ---- which file, how big ----------------------------------------------------------------- */
 
 /* `goes_on`: behind the last segment, not behind a cut. */
 uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on)
@@ -196,7 +195,8 @@ static struct ll_log__seg *take_dead(struct ll_log *log, uint32_t size)
     return NULL;
 }
 
-/* The dead segment whose file an attempt that failed late has left under the name of the next one. */
+/* The dead segment whose file an attempt that failed late has left under the name of the next
+ * one. */
 static struct ll_log__seg *take_named(struct ll_log *log, uint64_t name)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -269,24 +269,21 @@ static int fit_limit(struct ll_log *log, uint32_t *size, struct lladd_error *err
             *size /= 2;
             continue;
         }
-        return ll_fail(err, LLADD_LOG_FULL,
-                       "the log takes %llu bytes; the limit is %llu",
+        return ll_fail(err, LLADD_LOG_FULL, "the log takes %llu bytes; the limit is %llu",
                        (unsigned long long)segs->disk_bytes, (unsigned long long)limit);
     }
     return 0;
 }
 
-/* ---- making a segment ------------------------------------------------------------------------------ */
+/* ---- making a segment -------------------------------------------------------------------- */
 
 /* Makes a segment out of a dead one, or of nothing. Releases the mutex meanwhile. */
 static int try_make(struct ll_log *log, uint64_t first, uint64_t cut, uint32_t size,
                     struct ll_log__seg *old, struct ll_log__seg **out, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
-    struct ll_log__block b = {.incarnation = log->incarnation,
-                              .segment_first = first,
-                              .cut = cut,
-                              .segment_size = size};
+    struct ll_log__block b = {
+        .incarnation = log->incarnation, .segment_first = first, .cut = cut, .segment_size = size};
     struct ll_log__seg *seg = ll_log__seg_new(log, &b, first);
     uint32_t old_size = old ? old->size : 0;
     int rc;
@@ -314,8 +311,8 @@ static int try_make(struct ll_log *log, uint64_t first, uint64_t cut, uint32_t s
     return 0;
 }
 
-/* First choice: a dead file of the right size; then a new one; then any dead one. But if one has the
- * name already, that: another would take its place. */
+/* First choice: a dead file of the right size; then a new one; then any dead one. But if one has
+ * the name already, that: another would take its place. */
 static int make_segment(struct ll_log *log, uint64_t first, uint64_t cut, struct ll_log__seg **out,
                         struct lladd_error *err)
 {
@@ -378,8 +375,7 @@ int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, struct 
         segs->highest_end = seg->end;
         segs->gave_up = false;
         if (segs->granted)
-            lladd_atomic_add64(&log->undo_left,
-                               (seg->end - seg->first) * LL_LOG__FREE_BYTE);
+            lladd_atomic_add64(&log->undo_left, (seg->end - seg->first) * LL_LOG__FREE_BYTE);
     }
     segs->creating = false;
     lladd_cond_broadcast(&segs->changed);
@@ -388,4 +384,3 @@ int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, struct 
         want_checkpoint(log);
     return rc;
 }
-

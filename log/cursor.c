@@ -2,13 +2,13 @@
 /*
  * cursor: single records of a log in any state.
  *
- * A record is taken from the ring if that still has it (a rollback of something recent reads no file),
- * else from the files. The ring is looked at under ring_mutex, which keeps its space from being used
- * again; the record is copied and then checked like any other.
+ * A record is taken from the ring if that still has it (a rollback of something recent reads no
+ * file), else from the files. The ring is looked at under ring_mutex, which keeps its space from
+ * being used again; the record is copied and then checked like any other.
  *
- * Below `written` of a log in use everything must be good. In a log that is only inspected nobody says
- * where the end is: there the first place without a good record is the end, unless it is known that
- * more was durable (scan.c).
+ * Below `written` of a log in use everything must be good. In a log that is only inspected nobody
+ * says where the end is: there the first place without a good record is the end, unless it is known
+ * that more was durable (scan.c).
  */
 #include "log/log_private.h"
 
@@ -44,7 +44,7 @@ int ll_log_cursor_prepare(struct ll_log_cursor *c, size_t record_bytes)
     return ll_log__reader_prepare(&c->reader, record_bytes, NULL);
 }
 
-/* ---- the ring ---------------------------------------------------------------------------------------- */
+/* ---- the ring ---------------------------------------------------------------------------- */
 
 enum place { IN_RING, IN_FILES, NOWHERE };
 
@@ -67,16 +67,16 @@ static int copy_from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *pla
             *place = lsn < lladd_atomic_load64(&log->written) ? IN_FILES : NOWHERE;
             return 0;
         }
-        /* Longer than any so far. What stands there can be rubbish if lsn is no record's; its length
-         * has 24 bits at most. */
+        /* Longer than any so far. What stands there can be rubbish if lsn is no record's; its
+         * length has 24 bits at most. */
         int rc = ll_log__reader_scratch(&c->reader, *size, err);
         if (rc)
             return rc;
     }
 }
 
-static int from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *place, struct ll_record *rec,
-                     struct lladd_error *err)
+static int from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *place,
+                     struct ll_record *rec, struct lladd_error *err)
 {
     uint32_t size;
     *place = IN_FILES;
@@ -90,7 +90,7 @@ static int from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *place, s
     return rc;
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------- */
 
 static int out_of_range(struct lladd_error *err, uint64_t lsn, const char *why)
 {
@@ -168,10 +168,10 @@ int ll_log_cursor_next(struct ll_log_cursor *c, struct ll_record *rec, struct ll
     return rc;
 }
 
-/* ---- seeking --------------------------------------------------------------------------------------------- */
+/* ---- seeking ----------------------------------------------------------------------------- */
 
-/* The header of the block that holds lsn, in the file. *begin is the block's first LSN, *before an LSN
- * in the block before it, or *begin if there is none. LLADD_END: no header is there. */
+/* The header of the block that holds lsn, in the file. *begin is the block's first LSN, *before an
+ * LSN in the block before it, or *begin if there is none. LLADD_END: no header is there. */
 static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b, uint64_t *begin,
                        uint64_t *before, struct lladd_error *err)
 {
@@ -196,8 +196,8 @@ static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b
     return rc;
 }
 
-/* The first record that begins in the block that holds lsn, or, if none does or that is not known, in
- * one before it. */
+/* The first record that begins in the block that holds lsn, or, if none does or that is not known,
+ * in one before it. */
 static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *boundary,
                          struct lladd_error *err)
 {

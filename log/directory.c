@@ -3,17 +3,17 @@
  * directory: what the log's folder says when it is opened.
  *
  * A segment has its name only since it was complete and synced (segment.c), so every file called
- * <lsn>.seg once had a good first header. Three things can be seen all the same: a header that says a
- * higher LSN than the name (a crash came between the two steps of reusing the file), a header that is
- * no header (damage), a header of another database. A crash can also bring back files that had been
- * removed, in any combination.
+ * <lsn>.seg once had a good first header. Three things can be seen all the same: a header that says
+ * a higher LSN than the name (a crash came between the two steps of reusing the file), a header
+ * that is no header (damage), a header of another database. A crash can also bring back files that
+ * had been removed, in any combination.
  *
- * Therefore the log is followed from its highest whole segment downwards: a segment says in `cut` where
- * the log before it ends, and the segment that holds the byte before that is the one before it. Where
- * no such segment is found, the chain begins. What lies in a gap that a cut declares is dead: its file
- * may be used again. What lies below the chain is kept until truncation passes it, and can be read as
- * far as it goes. The chain must reach down to the LSN from which recovery reads; what is missing for
- * that is named.
+ * Therefore the log is followed from its highest whole segment downwards: a segment says in `cut`
+ * where the log before it ends, and the segment that holds the byte before that is the one before
+ * it. Where no such segment is found, the chain begins. What lies in a gap that a cut declares is
+ * dead: its file may be used again. What lies below the chain is kept until truncation passes it,
+ * and can be read as far as it goes. The chain must reach down to the LSN from which recovery
+ * reads; what is missing for that is named.
  *
  * highest_end (LOG-1) is the end of the highest LSN range any of the files ever stood for.
  */
@@ -30,7 +30,7 @@ int ll_log__fail_seg(struct lladd_error *err, const struct ll_log__seg *seg)
                        name, (unsigned long long)seg->name, seg->why);
 }
 
-/* ---- one file ---------------------------------------------------------------------------------- */
+/* ---- one file ---------------------------------------------------------------------------- */
 
 static void mark_bad(struct ll_log__seg *seg, int code, const char *why)
 {
@@ -55,8 +55,8 @@ static void judge(struct ll_log *log, struct ll_log__seg *seg, const struct ll_l
         seg->state = LL_LOG__DEAD; /* reused, but not renamed yet; it stands for its old place */
 }
 
-/* Reads the header of log/<name>.seg into a new segment; *out is NULL if the file has vanished. Only
- * what is no fault of the file's is an error. */
+/* Reads the header of log/<name>.seg into a new segment; *out is NULL if the file has vanished.
+ * Only what is no fault of the file's is an error. */
 static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
                  struct lladd_error *err)
 {
@@ -134,7 +134,7 @@ int ll_log__list_one(struct ll_log *log, uint64_t first, uint64_t size, struct l
     return 0;
 }
 
-/* ---- the directory ------------------------------------------------------------------------------ */
+/* ---- the directory ----------------------------------------------------------------------- */
 
 static int note_name(void *ctx, const char *name)
 {
@@ -221,7 +221,7 @@ static int read_headers(struct ll_log *log, struct lladd_error *err)
     return rc;
 }
 
-/* ---- the chain ----------------------------------------------------------------------------------- */
+/* ---- the chain --------------------------------------------------------------------------- */
 
 /* Index of the whole segment that holds the byte before lsn, or live.len. */
 static size_t holder(const struct ll_log__segments *segs, uint64_t lsn, size_t below)

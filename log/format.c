@@ -28,7 +28,8 @@ static bool power_of_two(uint64_t v)
 static bool consistent(const struct ll_log__block *b)
 {
     if (!power_of_two(b->segment_size) || b->segment_size < LL_LOG_SEGMENT_MIN ||
-        b->segment_size > LL_LOG_SEGMENT_MAX || b->block_size != ll_log__block_size(b->segment_size))
+        b->segment_size > LL_LOG_SEGMENT_MAX ||
+        b->block_size != ll_log__block_size(b->segment_size))
         return false;
     uint32_t room = b->block_size - LL_LOG_BLOCK_HEADER;
     bool first_known = b->first_record == LL_LOG_BLOCK_NONE ||

@@ -2,35 +2,32 @@
 /*
  * group: group commit by leaders and followers, and the poison.
  *
- * Whoever needs something written or durable becomes the *leader* if there is none, and works for all:
- * there is no thread of the log's own, and a program with one thread pays no context switch. One word
- * holds the number g of the next group to be synced and what its leader is doing:
+ * Whoever needs something written or durable becomes the *leader* if there is none, and works for
+ * all: there is no thread of the log's own, and a program with one thread pays no context switch.
+ * One word holds the number g of the next group to be synced and what its leader is doing:
  *
  *     FREE     no leader
  *     OPEN     a leader gathers for group g, or only writes without syncing ("relaxed")
  *     FLIGHT   group g is closed at the LSN `cut`; it is being written
  *     SYNCING  it is written and being synced; then comes (g+1, FREE)
  *
- * Others sleep on the word (a futex) with bits that say what they wait for: the end of group g or of
- * g+1, told apart by the parity of the number, and, if written is enough for them, the end of a
+ * Others sleep on the word (a futex) with bits that say what they wait for: the end of group g or
+ * of g+1, told apart by the parity of the number, and, if written is enough for them, the end of a
  * write. Since the kernel compares the word when they lie down, nobody sleeps through a change that
- * he has not seen. The end of a group wakes one of those who wait for the next, to lead it, and then,
- * with one call, all of its own. Who leaves OPEN without having synced wakes one who wants to.
+ * he has not seen. The end of a group wakes one of those who wait for the next, to lead it, and
+ * then, with one call, all of its own. Who leaves OPEN without having synced wakes one who wants
+ * to.
  *
  *     A woken sleeper who finds what he wants without leading, while nobody leads, wakes the next
  *     one (pass_on): otherwise the invitation would be lost.
  *
- * Gathering. Committers that were just woken come back soon; a leader that goes at once takes with him
- * half of them, and the others wait for two syncs. So, if the last group had company, he gives way
- * (yields) until as many have come as there were, but no longer than a fifth of what a sync takes.
- * Alone he never waits.
+ * Seals (LOG-3). The last record of a synced group says what was durable before it. It is reserved
+ * when the group is closed: its end is the cut, so all that was reserved before it belongs to the
+ * group.
  *
- * Seals (LOG-3). The last record of a synced group says what was durable before it. It is reserved when
- * the group is closed: its end is the cut, so all that was reserved before it belongs to the group.
- *
- * LOG-4. A failed write or sync poisons the log: the error is kept, every waiter and every later caller
- * gets it, nothing becomes durable any more, nothing is tried again. What is published after that
- * stays in memory.
+ * LOG-4. A failed write or sync poisons the log: the error is kept, every waiter and every later
+ * caller gets it, nothing becomes durable any more, nothing is tried again. What is published after
+ * that stays in memory.
  */
 #include "log/log_private.h"
 
@@ -39,10 +36,6 @@
 enum { WAKE_WRITTEN = 4, WAKE_ALL = 7 };
 /* What a relaxed leader writes at once; in between others can go on with the space. */
 enum { PORTION = 256 * 1024 };
-/* A leader does not gather for longer than one part in so many of a sync. */
-enum { GATHER_SHARE = 5 };
-/* And not for more rounds than that, whatever the clock says. */
-enum { GATHER_ROUNDS = 4096 };
 
 static inline uint32_t phase_of(uint32_t word)
 {
@@ -57,7 +50,7 @@ static inline uint32_t parity_bit(uint32_t group)
     return 1u << (group & 1);
 }
 
-/* ---- poison --------------------------------------------------------------------------------------- */
+/* ---- poison ------------------------------------------------------------------------------ */
 
 int ll_log__check(struct ll_log *log, struct lladd_error *err)
 {
@@ -96,7 +89,7 @@ void ll_log__poison(struct ll_log *log, const struct lladd_error *why)
     tell_everybody(log, note_poison(log, why));
 }
 
-/* ---- sleeping and waking ----------------------------------------------------------------------------- */
+/* ---- sleeping and waking ----------------------------------------------------------------- */
 
 static void sleep_on(struct ll_log *log, uint32_t word, uint32_t bits)
 {
@@ -169,7 +162,7 @@ static uint32_t bits_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
     return parity_bit(group_of(word) + (too_late ? 1 : 0));
 }
 
-/* ---- leading ------------------------------------------------------------------------------------------ */
+/* ---- leading ----------------------------------------------------------------------------- */
 
 /* Writes what is published below `end`, in portions; it must pass `lsn`. */
 static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint64_t portion,
@@ -203,30 +196,14 @@ static int lead_write(struct ll_log *log, uint32_t group, uint64_t lsn, struct l
     return ll_log__check(log, err);
 }
 
-static void gather(struct ll_log *log)
-{
-    uint64_t most = log->sync_ns / GATHER_SHARE;
-    if (log->expected <= 1 || most == 0)
-        return;
-    uint64_t start = ll_now_ns(log->env);
-    for (unsigned i = 0; i < GATHER_ROUNDS; i++) {
-        if (lladd_atomic_load64(&log->arrivals) - log->arrivals_at_cut >= log->expected)
-            break;
-        lladd_yield();
-        if (ll_now_ns(log->env) - start >= most)
-            break;
-    }
-}
-
 /* Ends the group's enrolment: everything reserved until now belongs to it, and a seal. */
 static uint64_t close_group(struct ll_log *log, uint32_t group)
 {
     uint64_t watermark = lladd_atomic_load64(&log->durable);
     unsigned char bytes[8];
     lladd_put64(bytes, watermark);
-    struct ll_record seal = {.kind = LL_REC_SEAL,
-                             .page = LLADD_NO_PAGE,
-                             .redo = lladd_span_of(bytes, sizeof bytes)};
+    struct ll_record seal = {
+        .kind = LL_REC_SEAL, .page = LLADD_NO_PAGE, .redo = lladd_span_of(bytes, sizeof bytes)};
     bool sealed = ll_log__seal_reserve(log, &seal);
     uint64_t cut = sealed ? seal.lsn.v + seal.size : lladd_atomic_load64(&log->tail);
     if (!sealed)
@@ -247,8 +224,7 @@ static int sync_group(struct ll_log *log, uint64_t cut, struct lladd_error *err)
     rc = ll_log__sync_range(log, lladd_atomic_load64(&log->durable), cut, err);
     if (rc)
         return rc;
-    uint64_t took = ll_now_ns(log->env) - start;
-    log->sync_ns = log->sync_ns ? (log->sync_ns * 7 + took) / 8 : took;
+    ll_log__gather_done(log, ll_now_ns(log->env) - start);
     rc = ll_point(log->env, "log.group.after_sync");
     return rc ? ll_fail_io(err, rc, true, "sync", LL_LOG_DIR) : 0;
 }
@@ -256,10 +232,8 @@ static int sync_group(struct ll_log *log, uint64_t cut, struct lladd_error *err)
 static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
-    gather(log);
-    uint64_t came = lladd_atomic_load64(&log->arrivals);
-    uint64_t members = came - log->arrivals_at_cut;
-    log->arrivals_at_cut = came;
+    ll_log__gather(log);
+    ll_log__gather_close(log);
     uint64_t cut = close_group(log, group);
     int rc = write_published(log, cut - 1, cut, UINT64_MAX, &why);
     if (!rc)
@@ -272,7 +246,6 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
     if (rc)
         return leave_poisoned(log, group, &why, err);
     lladd_atomic_count64(&log->groups, 1);
-    log->expected = members + (lladd_atomic_load64(&log->arrivals) - came);
     lladd_atomic_store64(&log->durable, cut);
     set_word(log, group + 1, LL_LOG__FREE);
     wake(log, parity_bit(group + 1), 1);
@@ -280,7 +253,7 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
     return 0;
 }
 
-/* ---- following ------------------------------------------------------------------------------------------ */
+/* ---- following --------------------------------------------------------------------------- */
 
 /* Until `lsn` is below *goal, which is durable or written. */
 static int wait_or_lead(struct ll_log *log, uint64_t lsn, bool durable, struct lladd_error *err)
@@ -342,7 +315,7 @@ int ll_log_force(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     rc = check_lsn(log, lsn.v, err);
     if (rc)
         return rc;
-    lladd_atomic_add64(&log->arrivals, 1);
+    ll_log__arrive(log);
     return wait_or_lead(log, lsn.v, true, err);
 }
 

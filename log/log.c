@@ -2,44 +2,47 @@
 /*
  * log: an append-only sequence of records, durable in groups.
  *
- * Words. An LSN is a position in the log, counted in bytes of payload since the database was created;
- * positions are never used twice (LOG-1). A *segment* is a file that holds a range of LSNs, in *blocks*
- * with a header each. A *group* is what one sync makes durable. `tail` is the next LSN to be handed out,
- * `written` what the operating system has, `durable` what survives a power failure:
- * durable <= written <= tail, and durable is always the end of a record.
+ * Words. An LSN is a position in the log, counted in bytes of payload since the database was
+ * created; positions are never used twice (LOG-1). A *segment* is a file that holds a range of
+ * LSNs, in *blocks* with a header each. A *group* is what one sync makes durable. `tail` is the
+ * next LSN to be handed out, `written` what the operating system has, `durable` what survives a
+ * power failure: durable <= written <= tail, and durable is always the end of a record.
  *
- * The way of a record:    credit -> reserve -> publish      -> walk, write, sync  -> durable
- *                         (reserve.c: ring, LSN, checksum)     (group.c leads, writer.c writes)
- * The way of space:       create.c makes files, space.c gives them out, truncation takes them back.
- * The way back:           directory.c finds the files, scan.c reads them and finds the tail,
- *                         reader.c and cursor.c read single records, here it is decided how to go on.
+ * The way of a record: credit -> reserve -> publish      -> walk, write, sync  -> durable
+ *                      (reserve.c: ring, LSN, checksum)     (group.c leads, writer.c writes)
+ * The way of space:    create.c makes files, space.c gives them out, truncation takes them back.
+ * The way back:        directory.c finds the files, scan.c reads them and finds the tail,
+ *                      reader.c and cursor.c read single records; here is decided how to go on.
  *
  * Invariants, by rule:
- *   LOG-1  granted <= end of the last segment whose creation is durable (space.c, create.c). After an
- *          unclean stop the log goes on at the end of the highest segment, so that an LSN that was
- *          handed out and lost is never handed out again.
+ *   LOG-1  granted <= end of the last segment whose creation is durable (space.c, create.c). After
+ *          an unclean stop the log goes on at the end of the highest segment, so that an LSN that
+ *          was handed out and lost is never handed out again.
  *   LOG-2  all records of a segment have one incarnation, which salts their checksums. Whenever the
  *          incarnation changes, a new segment begins; its header says where the log before it ends.
  *   LOG-3  the last record of a synced group is a seal (group.c); what proves damage is in scan.c.
  *   LOG-4  the poison (group.c).
  *   REC-3  undo reserve (space.c).
- *   REC-4  ll_log_start rewrites and syncs what the scan accepted beyond the newest watermark: that it
- *          could be read does not mean that it is on the disk.
+ *   REC-4  ll_log_start rewrites and syncs what the scan accepted beyond the newest watermark: that
+ *          it could be read does not mean that it is on the disk.
  *
- * Going on after an unclean stop (cut). With X the end that the scan found and E the end of the highest
- * segment there ever was, a segment is made with first LSN E whose header says "the log before ends at
- * X". LSNs in [X, E) do not exist. Until that segment's name is durable nothing has changed, and the next
- * open finds the same X (the accepted log was forced before) and does the same; files that lie
- * wholly in the gap may be used for it, which is how a full disk is survived. If nothing was ever
- * written behind a cut, the next cut names the same X and the segment between is skipped.
+ * Going on after an unclean stop (cut). With X the end that the scan found and E the end of the
+ * highest segment there ever was, a segment is made with first LSN E whose header says "the log
+ * before ends at X". LSNs in [X, E) do not exist. Until that segment's name is durable nothing
+ * has changed, and the next open finds the same X (the accepted log was forced before) and does
+ * the same; files that lie wholly in the gap may be used for it, which is how a full disk is
+ * survived. If nothing was ever written behind a cut, the next cut names the same X and the
+ * segment between is skipped.
  *
- * Going on after a clean stop: in the same segment, in the middle of a block. Nothing is read but that
- * file's header, nothing is written before the first append is, the directory is not even listed
- * before another segment is needed: the simulator opens databases a hundred thousand times a second.
+ * Going on after a clean stop: in the same segment, in the middle of a block. Nothing is read but
+ * that file's header, nothing is written before the first append is, the directory is not even
+ * listed before another segment is needed: the simulator opens databases a hundred thousand times
+ * a second.
  *
- * Threads. Locks: ring_mutex (LLADD_RANK_LOG), then seg_mutex (LLADD_RANK_LOG_SEGMENTS); leadership is a
- * state of `word` and held without a lock. No lock is held during I/O, but seg_mutex while a file is
- * opened, read for its header, or removed. Nothing here sleeps under ring_mutex.
+ * Threads. Locks: ring_mutex (LLADD_RANK_LOG), then seg_mutex (LLADD_RANK_LOG_SEGMENTS);
+ * leadership is a state of `word` and held without a lock. No lock is held during I/O, but
+ * seg_mutex while a file is opened, read for its header, or removed. Nothing here sleeps under
+ * ring_mutex.
  */
 #include "log/log_private.h"
 
@@ -47,7 +50,7 @@
 
 enum { CACHE_LINE = 64, REWRITE_CHUNK = 65536, REWRITE_ALIGN = 512 };
 
-/* ---- birth and death ----------------------------------------------------------------------------------- */
+/* ---- birth and death ---- */
 
 static bool power_of_two(uint64_t v)
 {
@@ -128,7 +131,7 @@ void ll_log_close(struct ll_log *log)
     ll_free(log->env, log->memory);
 }
 
-/* ---- going on ------------------------------------------------------------------------------------------- */
+/* ---- going on ---- */
 
 /* Ready to append at lsn, in seg. */
 static int begin_at(struct ll_log *log, struct ll_log__seg *seg, uint64_t lsn,
@@ -232,7 +235,7 @@ int ll_log_open(const struct ll_log_config *cfg, const struct ll_log_start *star
     return 0;
 }
 
-/* ---- after a clean stop ----------------------------------------------------------------------------------- */
+/* ---- after a clean stop ---- */
 
 /* The segment in which the log can go on at `end` as if nothing had been; NULL if there is none. */
 static struct ll_log__seg *resumable(const struct ll_log *log, uint64_t end)
@@ -254,11 +257,11 @@ static struct ll_log__seg *resumable(const struct ll_log *log, uint64_t end)
     return found;
 }
 
-/* ---- after any other --------------------------------------------------------------------------------------- */
+/* ---- after any other ---- */
 
 /* Writes [from, to) of a file again, as it is, and syncs it. */
-static int rewrite_file(struct ll_log *log, const struct ll_log__seg *seg, uint64_t from, uint64_t to,
-                        struct lladd_error *err)
+static int rewrite_file(struct ll_log *log, const struct ll_log__seg *seg, uint64_t from,
+                        uint64_t to, struct lladd_error *err)
 {
     char name[LL_LOG_NAME_SIZE];
     unsigned char *buf = ll_alloc(log->env, REWRITE_CHUNK);
@@ -312,8 +315,9 @@ static int rewrite_accepted(struct ll_log *log, uint64_t end, struct lladd_error
     return 0;
 }
 
-/* If nothing stands behind the cut that made the newest segment, the log still ends at that cut. Files
- * above the end hold nothing; they can be used again. (The last one in the list stays there.) */
+/* If nothing stands behind the cut that made the newest segment, the log still ends at that cut.
+ * Files above the end hold nothing; they can be used again. (The last one in the list stays
+ * there.) */
 static int forget_above(struct ll_log *log, uint64_t *end, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -390,7 +394,7 @@ int ll_log_start(struct ll_log *log, struct lladd_error *err)
     return rc;
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 int ll_log_finish(struct ll_log *log, lladd_lsn *end, struct lladd_error *err)
 {
@@ -429,7 +433,7 @@ void ll_log_newest_segment(const struct ll_log *log, lladd_lsn *first, uint64_t 
     lladd_mutex_unlock(&segs->mutex);
 }
 
-/* ---- positions ----------------------------------------------------------------------------------------------------- */
+/* ---- positions ---- */
 
 lladd_lsn ll_log_tail(const struct ll_log *log)
 {

@@ -42,7 +42,7 @@ struct ll_log_start {
     uint64_t segment_bytes;
 };
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 /* A new, empty log: creates log/ and the first segment (durably). */
 int ll_log_create(const struct ll_log_config *, struct ll_log **out, struct lladd_error *);
@@ -70,7 +70,7 @@ int ll_log_finish(struct ll_log *, lladd_lsn *end, struct lladd_error *);
 /* After ll_log_finish: what goes into ll_log_start.segment and .segment_bytes. */
 void ll_log_newest_segment(const struct ll_log *, lladd_lsn *first, uint64_t *bytes);
 
-/* ---- appending ------------------------------------------------------------------------------ */
+/* ---- appending ---- */
 
 /* Permission to append so many bytes without waiting (BUF-3). Belongs to one transaction or
  * caller; zero-initialised. */
@@ -119,7 +119,7 @@ void ll_log_reserve(struct ll_log *, struct ll_credit *, struct ll_record *rec, 
 /* Copies the record into the reserved space, checksums it, makes it visible to the writer. */
 void ll_log_publish(struct ll_log *, const struct ll_record *rec);
 
-/* ---- positions and forcing ------------------------------------------------------------------- */
+/* ---- positions and forcing ---- */
 
 lladd_lsn ll_log_tail(const struct ll_log *);     /* next LSN to be handed out (the frontier) */
 lladd_lsn ll_log_durable(const struct ll_log *);  /* everything below is on the device */
@@ -133,7 +133,7 @@ int ll_log_force(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 /* The same, up to "written" only: survives the process, not the machine. */
 int ll_log_write(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* A reader with its own buffer; one thread at a time. Reads the ring where it still holds the
  * bytes, else the files. */
@@ -155,7 +155,7 @@ int ll_log_cursor_next(struct ll_log_cursor *, struct ll_record *, struct lladd_
 int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
 
-/* ---- space ------------------------------------------------------------------------------------- */
+/* ---- space ---- */
 
 /* Segments that lie wholly below lsn may be recycled or removed. Never goes back. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
@@ -174,7 +174,7 @@ struct ll_log_stats {
 void ll_log_stats(const struct ll_log *, struct ll_log_stats *);
 uint64_t ll_log_incarnation(const struct ll_log *);
 
-/* ---- damaged or foreign logs (tools) ----------------------------------------------------------- */
+/* ---- damaged or foreign logs (tools) ---- */
 
 /* Decodes the record in bytes[0..len) at lsn: 0, LLADD_END if the place was never written
  * (zeros or stale bytes), LLADD_CORRUPT_LOG with what is wrong. Never reads outside. */
@@ -199,7 +199,8 @@ typedef int ll_log_file_fn(void *ctx, const struct ll_log_file *);
 /* Every segment file, by first LSN, those that are not in use last; not 0 stops with that. */
 int ll_log_file_each(struct ll_log *, ll_log_file_fn *, void *ctx, struct lladd_error *);
 
-/* Does a record begin at ll_log_oldest? (Else the end of one that was truncated may stand there.) */
+/* Does a record begin at ll_log_oldest? (Else the end of one that was truncated may stand there.)
+ */
 bool ll_log_begins_at_record(struct ll_log *);
 
 /* Where the byte at an LSN lies. */

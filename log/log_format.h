@@ -6,36 +6,51 @@
  * A segment file `log/<first LSN, 16 hex digits>.seg` is a row of blocks of one size, each
  * min(64 KiB, segment size). A block is a header of 64 bytes and payload. LSNs count payload bytes
  * only. Records start at multiples of 8 (LSN % 8 == 0) and span blocks and segments. All numbers
- * are little-endian. A file gets its name only when it is complete (header, zeros) and synced; while
- * it is being made it is called `log/new.tmp`. A segment that is used again gets its new first header
- * first and its new name after that.
+ * are little-endian. A file gets its name only when it is complete (header, zeros) and synced;
+ * while it is being made it is called `log/new.tmp`. A segment that is used again gets its new
+ * first header first and its new name after that.
  *
- * Block header (immutable once written):                 Record, narrow form (40 bytes + payload):
- *   0  u32 CRC-32C of bytes 4..63                          0  u32 CRC-32C of bytes 4..size, seeded with
- *                                                             CRC-32C(uuid, incarnation)
- *   4  u32 magic "LLB1"                                    4  u24 size in bytes (padded to 8), u8 kind
- *   8  u64 incarnation; one for the whole segment          8  u64 LSN
- *  16  u64 LSN of the first payload byte                  16  u8  flags of the record (ll_record.flags)
- *  24  u32 payload offset of the first record that        17  u8  form: bit 0 wide; bits 1-3 number of
- *          starts in this block; NONE = no record                 padding bytes; bit 4 undo_next present;
- *          starts here; UNKNOWN = see the block                   bits 5-7 depth (wide form: u32 below)
- *          before (only in block 0, which is written
- *          when the segment is made)
- *  28  u32 block size                                     18  u16 op
- *  32  u64 first LSN of the segment                       20  u32 (LSN - prev) / 8      (0 = none)
- *  40  u64 end of the log before this segment: LSNs       24  u32 (LSN - transaction id) / 8;
- *          from here to the segment's first do not                UINT32_MAX = no transaction
- *          exist (a cut tail, LOG-2); = first LSN if      28  u32 (LSN - page_prev) / 8 (0 = none)
- *          nothing was cut                                32  u48 page (all ones = none)
- *  48  u32 segment size                                   38  u16 redo length
- *  52  u32 block index in the segment                     40  [u64 undo_next] redo undo padding(0)
+ * Block header (immutable once written):
+ *   0  u32 CRC-32C of bytes 4..63 (not salted: a block of another database is whole and says so)
+ *   4  u32 magic "LLB1"
+ *   8  u64 incarnation; one for the whole segment
+ *  16  u64 LSN of the first payload byte
+ *  24  u32 payload offset of the first record that starts in this block; NONE = no record starts
+ *          here; UNKNOWN = see the block before (only in block 0, which is written when the segment
+ *          is made)
+ *  28  u32 block size
+ *  32  u64 first LSN of the segment
+ *  40  u64 end of the log before this segment: LSNs from here to the segment's first do not exist
+ *          (a cut tail, LOG-2); = first LSN if nothing was cut
+ *  48  u32 segment size
+ *  52  u32 block index in the segment
  *  56  u64 hash of the database uuid
  *
- * The header's checksum is not salted: a block of another database is whole and says so.
+ * Record, narrow form (40 bytes + payload):
+ *   0  u32 CRC-32C of bytes 4..size, seeded with CRC-32C(uuid, incarnation)
+ *   4  u24 size in bytes (padded to 8), u8 kind
+ *   8  u64 LSN
+ *  16  u8  flags of the record (ll_record.flags)
+ *  17  u8  form: bit 0 wide; bits 1-3 number of padding bytes; bit 4 undo_next present; bits 5-7
+ *          depth (wide form: u32 below)
+ *  18  u16 op
+ *  20  u32 (LSN - prev) / 8; 0 = none
+ *  24  u32 (LSN - transaction id) / 8; UINT32_MAX = no transaction
+ *  28  u32 (LSN - page_prev) / 8; 0 = none
+ *  32  u48 page; all ones = none
+ *  38  u16 redo length
+ *  40  [u64 undo_next] redo undo padding(0)
  *
  * Wide form (72 bytes + payload), used when a field does not fit: as above up to 19, then
- *  20 u32 depth, 24 u64 prev, 32 u64 txn, 40 u64 page_prev, 48 u64 page (all ones = none),
- *  56 u32 redo length, 60 u32 reserved 0, 64 u64 undo_next (bit 4 of form is 0).
+ *  20  u32 depth
+ *  24  u64 prev
+ *  32  u64 txn
+ *  40  u64 page_prev
+ *  48  u64 page; all ones = none
+ *  56  u32 redo length
+ *  60  u32 reserved 0
+ *  64  u64 undo_next (bit 4 of form is 0)
+ *  72  redo undo padding(0)
  *
  * A seal (kind LL_REC_SEAL) has one payload field, the redo span: u64, all below it was durable. */
 #include <lladd/bytes.h>

@@ -9,7 +9,7 @@
 
 #include <lladd/sync.h>
 
-/* ---- segments (segment.c, directory.c) ------------------------------------------------------- */
+/* ---- segments (segment.c, directory.c) ---- */
 
 enum ll_log__seg_state {
     LL_LOG__LIVE, /* holds log, or is ready to */
@@ -35,8 +35,8 @@ struct ll_log__seg {
     struct lladd_file *file; /* NULL: not open */
 };
 
-/* Everything about files. The array is sorted by `first`; LIVE and BAD segments are in it, DEAD ones
- * in `dead`. */
+/* Everything about files. The array is sorted by `first`; LIVE and BAD segments are in it, DEAD
+ * ones in `dead`. */
 struct ll_log__segments {
     struct lladd_mutex mutex; /* LLADD_RANK_LOG_SEGMENTS */
     struct lladd_cond changed;
@@ -63,7 +63,7 @@ static inline struct ll_log__seg *ll_log__last(const struct ll_log__segments *se
     return ll_log__at(&segs->live, segs->live.len - 1);
 }
 
-/* ---- a gathered write (writer.c) -------------------------------------------------------------- */
+/* ---- a gathered write (writer.c) ---- */
 
 struct ll_log__header {
     uint64_t lsn;
@@ -83,7 +83,20 @@ struct ll_log__writer {
     uint32_t piece_capacity;
 };
 
-/* ---- the log ----------------------------------------------------------------------------------- */
+/* ---- gathering a group (gather.c) ---- */
+
+struct ll_log__gather {
+    uint32_t arrivals; /* committers that ever came; futex for the leader */
+    uint32_t goal;     /* who makes it so many wakes the leader */
+    uint32_t at_cut;   /* how many had come when the last group was closed */
+    uint32_t members;  /* of that group */
+    uint32_t expected; /* for the next */
+    uint32_t polite, polite_next;
+    uint32_t pause, pause_next;
+    uint64_t sync_ns; /* what a sync took of late */
+};
+
+/* ---- the log ---- */
 
 enum ll_log__life { LL_LOG__OPENED, LL_LOG__SCANNED, LL_LOG__READY };
 
@@ -126,15 +139,12 @@ struct ll_log {
     uint32_t starving; /* somebody waits until credits are used or returned */
     uint32_t hunger;   /* futex for them */
 
-    _Alignas(64) uint64_t arrivals; /* committers that came, ever */
-    uint32_t sleepers[3];           /* per bit of the futex, LL_LOG__WAKE_* */
+    _Alignas(64) struct ll_log__gather gather;
+    uint32_t sleepers[3]; /* on `word`, per bit they wait for */
 
     /* Under ring_mutex, or the leader's, or counted with relaxed atomics. */
     _Alignas(64) struct lladd_mutex ring_mutex; /* LLADD_RANK_LOG */
     struct ll_log__writer writer;
-    uint64_t arrivals_at_cut;
-    uint64_t expected; /* committers that may come back for the next group */
-    uint64_t sync_ns;  /* what a sync took of late */
     struct lladd_error poison; /* constant once poisoned is set */
     uint64_t records, groups, syncs, writes, bytes_written, waits, unsealed, first_lsn;
     struct ll_log__segments *segs;
@@ -178,8 +188,8 @@ void ll_log__record_encode(const struct ll_record *, uint32_t salt, unsigned cha
 /* Puts a seal behind everything reserved; false if there is no space for one. */
 bool ll_log__seal_reserve(struct ll_log *, struct ll_record *seal);
 void ll_log__reserve_init(struct ll_log *, uint64_t tail);
-/* Raises `granted` by so many bytes if ring and disk have them. `checked`: that undo is not in the way
- * was looked at. */
+/* Raises `granted` by so many bytes if ring and disk have them. `checked`: that undo is not in
+ * the way was looked at. */
 enum ll_log__grant { LL_LOG__GRANTED, LL_LOG__NO_RING, LL_LOG__NO_DISK };
 enum ll_log__grant ll_log__try_grant(struct ll_log *, uint64_t bytes, bool checked);
 /* Copies [lsn, lsn+len) out of the ring if it still holds that: the caller knows that it was
@@ -196,6 +206,14 @@ int ll_log__check(struct ll_log *, struct lladd_error *);
 /* Hands everything published to the device, or waits while somebody else does something like that.
  * 0: the caller looks again. *progress says whether ring space may have come free. */
 int ll_log__make_room(struct ll_log *, bool *progress, struct lladd_error *);
+
+/* gather.c */
+/* A committer comes who will wait. */
+void ll_log__arrive(struct ll_log *);
+/* For the leader: waits for company; notes who is in the group; notes how long it was synced. */
+void ll_log__gather(struct ll_log *);
+void ll_log__gather_close(struct ll_log *);
+void ll_log__gather_done(struct ll_log *, uint64_t sync_ns);
 
 /* writer.c */
 int ll_log__writer_alloc(struct ll_log *);
@@ -232,9 +250,9 @@ int ll_log__seg_after(struct ll_log *, uint64_t lsn, uint64_t *first);
 uint64_t ll_log__cut_above(struct ll_log *, uint64_t lsn);
 
 /* create.c; under seg_mutex */
-/* Makes the segment that begins at `first`; `cut` is the end of the log before it. Releases the mutex
- * meanwhile; if somebody else is making one, waits for that and returns 0: the caller looks whether
- * it has what it wanted. */
+/* Makes the segment that begins at `first`; `cut` is the end of the log before it. Releases the
+ * mutex meanwhile; if somebody else is making one, waits for that and returns 0: the caller looks
+ * whether it has what it wanted. */
 int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, struct lladd_error *);
 /* Removes one dead file; false if there is none that can be, or *rc says why not. */
 bool ll_log__remove_dead(struct ll_log *, int *rc, struct lladd_error *);
@@ -246,8 +264,8 @@ uint64_t ll_log__live_bytes(const struct ll_log__segments *);
 /* space.c */
 /* Credits begin in this segment. */
 void ll_log__start_granting(struct ll_log *, struct ll_log__seg *);
-/* Makes disk space for a credit of so many bytes and tries to grant it: 0, and *grant says what came of
- * it, or why there is no space. `reserved`: for records whose space was set aside. */
+/* Makes disk space for a credit of so many bytes and tries to grant it: 0, and *grant says what
+ * came of it, or why there is no space. `reserved`: for records whose space was set aside. */
 int ll_log__disk_room(struct ll_log *, uint64_t bytes, bool reserved, enum ll_log__grant *grant,
                       struct lladd_error *);
 /* May a seal end at `to`? As far as the segments that exist go; never makes one. */

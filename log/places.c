@@ -2,8 +2,8 @@
 /*
  * places: which bytes of which file an LSN stands for, for tools that name a place to a human.
  *
- * Damaged segments are listed like the others. The list is copied under the latch and walked without:
- * the visitor may call back into the log.
+ * Damaged segments are listed like the others. The list is copied under the latch and walked
+ * without: the visitor may call back into the log.
  */
 #include "log/log_private.h"
 

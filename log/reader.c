@@ -2,15 +2,15 @@
 /*
  * reader: records out of segment files.
  *
- * A reader has a few windows, each on raw bytes of one segment from the beginning of a block, filled as
- * far as somebody wanted to read. Where a record lies in one block its spans point into the window;
- * otherwise it is put together in `scratch`. Reading forward goes through the windows in turn;
- * reading back along a chain finds the last few places still there.
+ * A reader has a few windows, each on raw bytes of one segment from the beginning of a block,
+ * filled as far as somebody wanted to read. Where a record lies in one block its spans point into
+ * the window; otherwise it is put together in `scratch`. Reading forward goes through the windows
+ * in turn; reading back along a chain finds the last few places still there.
  *
- * Nothing is believed: a block counts only if its header is whole, belongs to this place, and is of the
- * segment's incarnation (a recycled file has old blocks, LOG-2). What is read is never more than what
- * was written by now, so that a window does not remember zeros where a record comes later; and never
- * beyond the point where a cut left the segment.
+ * Nothing is believed: a block counts only if its header is whole, belongs to this place, and is
+ * of the segment's incarnation (a recycled file has old blocks, LOG-2). What is read is never
+ * more than what was written by now, so that a window does not remember zeros where a record
+ * comes later; and never beyond the point where a cut left the segment.
  */
 #include "log/log_private.h"
 
@@ -69,7 +69,7 @@ int ll_log__reader_prepare(struct ll_log__reader *r, size_t record, struct lladd
     return rc;
 }
 
-/* ---- windows ------------------------------------------------------------------------------------- */
+/* ---- windows ---- */
 
 /* Offset of lsn's byte in the window; may be beyond it. */
 static uint64_t offset_in(const struct ll_log__window *w, uint64_t lsn)
@@ -115,8 +115,8 @@ static int place_window(struct ll_log__reader *r, uint64_t lsn, struct ll_log__w
         r->exists = where;
         r->jump = lsn >= seg->cut ? where : 0;
         ll_log__seg_release(r->log, seg);
-        return ll_fail_lsn(err, LLADD_OUT_OF_RANGE, lladd_lsn_of(lsn),
-                           "LSN %llu is not in the log", (unsigned long long)lsn);
+        return ll_fail_lsn(err, LLADD_OUT_OF_RANGE, lladd_lsn_of(lsn), "LSN %llu is not in the log",
+                           (unsigned long long)lsn);
     }
     struct ll_log__window *w = choose(r);
     if (!w) {
@@ -200,8 +200,8 @@ static int fail_block(const struct ll_log__window *w, uint64_t off, uint64_t lsn
     bool blank = true;
     for (size_t i = at; i < at + LL_LOG_BLOCK_HEADER && i < w->have; i++)
         blank = blank && w->bytes[i] == 0;
-    bool stale = !blank && w->have >= at + LL_LOG_BLOCK_HEADER &&
-                 ll_log__block_decode(w->bytes + at, &b);
+    bool stale =
+        !blank && w->have >= at + LL_LOG_BLOCK_HEADER && ll_log__block_decode(w->bytes + at, &b);
     if (blank || stale)
         return ll_fail_lsn(err, LLADD_END, lladd_lsn_of(lsn), "nothing was written at LSN %llu",
                            (unsigned long long)lsn);
@@ -243,7 +243,7 @@ int ll_log__reader_bytes(struct ll_log__reader *r, uint64_t lsn, size_t need,
                        (unsigned long long)lsn);
 }
 
-/* ---- records -------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 /* Copies [lsn, lsn+len) from as many blocks as it lies in. */
 static int collect(struct ll_log__reader *r, uint64_t lsn, void *out, size_t len,

@@ -2,10 +2,10 @@
 /*
  * record: between struct ll_record and its bytes (log_format.h).
  *
- * A record is written in the narrow form unless something does not fit: a distance of 32 GiB or more
- * to the previous record of the transaction, to its first, or to the page's previous one, a nesting
- * depth above 7, a redo span of 64 KiB or more. Both forms say the same; which one was written is
- * nobody's business outside this file and reserve.c.
+ * A record is written in the narrow form unless something does not fit: a distance of 32 GiB or
+ * more to the previous record of the transaction, to its first, or to the page's previous one, a
+ * nesting depth above 7, a redo span of 64 KiB or more. Both forms say the same; which one was
+ * written is nobody's business outside this file and reserve.c.
  *
  * Reading checks before it believes (ERR-1): the place's own LSN, the length against what is there,
  * the checksum over all of it, and then still that the fields agree with each other, because a good
@@ -72,8 +72,8 @@ const char *ll_record_kind_name(unsigned kind)
 
 /* ---- writing ---- */
 
-/* Header fields go out in words of eight bytes: the checksum reads them back at once, and a load that
- * spans several younger stores has to wait for all of them. */
+/* Header fields go out in words of eight bytes: the checksum reads them back at once, and a load
+ * that spans several younger stores has to wait for all of them. */
 static uint64_t first_word(const struct ll_record *rec, unsigned form, uint32_t high)
 {
     return rec->flags | (uint64_t)form << 8 | (uint64_t)(uint16_t)rec->op << 16 |
@@ -134,8 +134,8 @@ void ll_log__record_encode(const struct ll_record *rec, uint32_t salt, unsigned 
     }
 
     /* The place of the LSN is read by the group writer all the time and written last of all. */
-    lladd_put32(out, ll_crc32c_split(salt, lladd_get32(out + 4), rec->lsn.v, out + 16,
-                                     rec->size - 16));
+    lladd_put32(out,
+                ll_crc32c_split(salt, lladd_get32(out + 4), rec->lsn.v, out + 16, rec->size - 16));
 }
 
 /* ---- reading ---- */
@@ -184,8 +184,7 @@ static const char *get_wide(const unsigned char *p, struct ll_record *rec, uint3
 static const char *get_fields(const unsigned char *p, struct ll_record *rec)
 {
     uint32_t head;
-    const char *why =
-        p[17] & FORM_WIDE ? get_wide(p, rec, &head) : get_narrow(p, rec, &head);
+    const char *why = p[17] & FORM_WIDE ? get_wide(p, rec, &head) : get_narrow(p, rec, &head);
     if (LL_UNLIKELY(why != NULL))
         return why;
     size_t padding = p[17] >> FORM_PADDING_SHIFT & FORM_PADDING_MASK;

@@ -8,28 +8,28 @@
 /* What a record is. Numbers are stored; they are never reused. */
 enum ll_record_kind {
     LL_REC_NONE = 0,
-    LL_REC_UPDATE = 1,         /* page, op: redo, and undo as the flags say */
-    LL_REC_CLR = 2,            /* page, op: `undo` bytes applied to the page; undo_next */
-    LL_REC_CLR_END = 3,        /* a logical compensation is complete; undo_next */
-    LL_REC_UNDO_ONLY = 4,      /* op: logical undo bytes, no page (paper, section 2.4) */
-    LL_REC_ACTION_END = 5,     /* a nested top action closed: logical undo bytes (op, may be absent), undo_next */
+    LL_REC_UPDATE = 1,    /* page, op: redo, and undo as the flags say */
+    LL_REC_CLR = 2,       /* page, op: `undo` bytes applied to the page; undo_next */
+    LL_REC_CLR_END = 3,   /* a logical compensation is complete; undo_next */
+    LL_REC_UNDO_ONLY = 4, /* op: logical undo bytes, no page (paper, section 2.4) */
+    LL_REC_ACTION_END = 5, /* a top action closed: op (or 0) and logical undo bytes; undo_next */
     LL_REC_COMMIT = 6,
-    LL_REC_END = 7,            /* rollback complete */
-    LL_REC_PREPARE = 8,        /* gid, time, owner; participants' blobs precede it */
-    LL_REC_PREPARE_BLOB = 9,   /* one participant's blob (or a piece of one) */
-    LL_REC_IMAGE = 10,         /* full page image: new base of the page (BUF-5) */
-    LL_REC_OBJECT = 11,        /* object class, object id, redo, undo */
-    LL_REC_OBJECT_CLR = 12,    /* compensation of an object record; undo_next */
-    LL_REC_CATALOGUE = 13,     /* a name gets its number */
+    LL_REC_END = 7,          /* rollback complete */
+    LL_REC_PREPARE = 8,      /* gid, time, owner; participants' blobs precede it */
+    LL_REC_PREPARE_BLOB = 9, /* one participant's blob (or a piece of one) */
+    LL_REC_IMAGE = 10,       /* full page image: new base of the page (BUF-5) */
+    LL_REC_OBJECT = 11,      /* object class, object id, redo, undo */
+    LL_REC_OBJECT_CLR = 12,  /* compensation of an object record; undo_next */
+    LL_REC_CATALOGUE = 13,   /* a name gets its number */
     LL_REC_CHECKPOINT_BEGIN = 14,
     LL_REC_CHECKPOINT_DATA = 15,
     LL_REC_CHECKPOINT_END = 16,
-    LL_REC_SEAL = 17,          /* written by the log itself: watermark (LOG-3) */
-    LL_REC_FENCE = 18,         /* bulk-write fence of an extent (BUF-6) */
-    LL_REC_PIN = 19,           /* a named pin was set or removed */
-    LL_REC_HEURISTIC = 20,     /* reserved: heuristic outcome */
-    LL_REC_RELOCATED_UNDO = 21,/* reserved: undo moved forward for an old in-doubt transaction */
-    LL_REC_NOTE = 22,          /* tagged payload of an extension, no redo, no undo */
+    LL_REC_SEAL = 17,           /* written by the log itself: watermark (LOG-3) */
+    LL_REC_FENCE = 18,          /* bulk-write fence of an extent (BUF-6) */
+    LL_REC_PIN = 19,            /* a named pin was set or removed */
+    LL_REC_HEURISTIC = 20,      /* reserved: heuristic outcome */
+    LL_REC_RELOCATED_UNDO = 21, /* reserved: undo moved forward for an old in-doubt transaction */
+    LL_REC_NOTE = 22,           /* tagged payload of an extension, no redo, no undo */
     LL_REC_KINDS
 };
 
@@ -48,7 +48,7 @@ struct ll_record {
     lladd_lsn txn;       /* transaction id = LSN of its first record; equals lsn in that record;
                             0 for records of no transaction */
     lladd_lsn page_prev; /* page LSN before this record; 0 for FORMATS and images */
-    lladd_lsn undo_next; /* CLR, CLR_END, ACTION_END, OBJECT_CLR: where undo goes on; 0 = nothing left */
+    lladd_lsn undo_next; /* CLR and other ends: where undo goes on; 0 = nothing left */
     uint64_t page;       /* page number (below 2^48), or LLADD_NO_PAGE */
     uint32_t op;         /* catalogue number of operation or object class; 0 if none (below 2^16) */
     uint32_t depth;      /* open top actions and compensations around it (REC-5) */

@@ -2,10 +2,10 @@
 /*
  * reserve: from credit to published record.
  *
- * The ring holds payload bytes: LSN l stands at l modulo the ring's size, a power of two. Behind its
- * end lies slack for one record of the greatest length; a record that would go round is written
- * straight on into the slack, and what belongs at the ring's beginning is copied there. So whoever
- * writes or reads a record in memory has it in one piece.
+ * The ring holds payload bytes: LSN l stands at l modulo the ring's size, a power of two. Behind
+ * its end lies slack for one record of the greatest length; a record that would go round is
+ * written straight on into the slack, and what belongs at the ring's beginning is copied there.
+ * So whoever writes or reads a record in memory has it in one piece.
  *
  * Three numbers, tail <= granted <= limit, and one more:
  *   tail     next LSN. An append is one fetch_add on it; nothing else is shared on that path.
@@ -18,15 +18,15 @@
  * credits are out; as these are returned when they become many (trim), and a caller that must wait
  * gives back what he has first, at most a quarter of the ring is held by people who do not need it.
  *
- * Publishing (LSN-in-header): a record's own LSN is stored last, with release. The leader walks from
- * record to record and takes for published what carries the LSN of the place where it stands. That is
- * safe because ring space is zeroed before it is handed out, so neither an older record nor
- * somebody's payload can be there. Space is zeroed as late as possible and chunk by chunk: what was
- * written already stays readable in the ring for rollbacks.
+ * Publishing (LSN-in-header): a record's own LSN is stored last, with release. The leader walks
+ * from record to record and takes for published what carries the LSN of the place where it
+ * stands. That is safe because ring space is zeroed before it is handed out, so neither an older
+ * record nor somebody's payload can be there. Space is zeroed as late as possible and chunk by
+ * chunk: what was written already stays readable in the ring for rollbacks.
  *
- * Who reads the ring without being the leader holds ring_mutex, and so does who recycles its space.
- * The appenders' own stores need neither: they go to space that nobody recycles before it is written,
- * and nothing is written before it is published.
+ * Who reads the ring without being the leader holds ring_mutex, and so does who recycles its
+ * space. The appenders' own stores need neither: they go to space that nobody recycles before it
+ * is written, and nothing is written before it is published.
  *
  * Undo reserve (REC-3): see segment.c for what undo_left counts.
  */
@@ -54,7 +54,7 @@ void ll_log__reserve_init(struct ll_log *log, uint64_t tail)
     lladd_atomic_store64(&log->visible, tail);
 }
 
-/* ---- the ring ---------------------------------------------------------------------------------- */
+/* ---- the ring ---- */
 
 static void zero_ring(const struct ll_log *log, uint64_t from, uint64_t to)
 {
@@ -121,7 +121,7 @@ bool ll_log__ring_read(struct ll_log *log, uint64_t lsn, void *out, size_t len)
     return true;
 }
 
-/* ---- credit ------------------------------------------------------------------------------------ */
+/* ---- credit ---- */
 
 enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool checked)
 {
@@ -141,7 +141,7 @@ enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool ch
 
 static uint64_t outstanding(const struct ll_log *log)
 {
-    /* In this order the difference cannot be negative by much of a race: both only matter roughly. */
+    /* Others move both meanwhile; it only matters roughly. */
     uint64_t tail = lladd_atomic_load64_relaxed(&log->tail);
     uint64_t granted = lladd_atomic_load64_relaxed(&log->granted);
     return granted > tail ? granted - tail : 0;
@@ -189,8 +189,8 @@ static int make_ring_room(struct ll_log *log, uint64_t want, struct lladd_error 
 {
     bool done;
     lladd_mutex_lock(&log->ring_mutex);
-    int rc = extend_ring(log, lladd_atomic_load64(&log->granted) + want + LL_LOG_SEAL_SIZE, &done,
-                         err);
+    int rc =
+        extend_ring(log, lladd_atomic_load64(&log->granted) + want + LL_LOG_SEAL_SIZE, &done, err);
     lladd_mutex_unlock(&log->ring_mutex);
     if (rc || done)
         return rc;
@@ -243,8 +243,9 @@ int ll_log_credit_slow(struct ll_log *log, struct ll_credit *c, size_t bytes,
     int rc = acquire(log, c, bytes, false, err);
     /* Whoever finds more than half of the ring waiting to be written writes it, if nobody does:
      * before it is full, so that the others can go on meanwhile. */
-    if (rc == 0 && lladd_atomic_load64_relaxed(&log->tail) -
-                           lladd_atomic_load64_relaxed(&log->written) > log->ring_size / 2) {
+    if (rc == 0 &&
+        lladd_atomic_load64_relaxed(&log->tail) - lladd_atomic_load64_relaxed(&log->written) >
+            log->ring_size / 2) {
         bool progress;
         if ((lladd_atomic_load32(&log->word) & 3) == LL_LOG__FREE)
             rc = ll_log__make_room(log, &progress, err);
@@ -282,7 +283,7 @@ bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)
     return true;
 }
 
-/* ---- reserve and publish ----------------------------------------------------------------------- */
+/* ---- reserve and publish ---- */
 
 /* The farthest back that the record refers in the three fields that the narrow form shortens. */
 static inline uint64_t farthest(const struct ll_record *rec)
@@ -328,8 +329,8 @@ void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *r
     uint64_t now = lladd_atomic_load64_relaxed(&log->tail);
     uint64_t lsn;
     if (LL_LIKELY(shape_is_narrow(rec) && (far == UINT64_MAX || now - far < NEAR))) {
-        /* The LSN comes out higher than `now`, but not by 16 GiB: that much the others would have to
-         * log between these two lines. */
+        /* The LSN comes out higher than `now`, but not by 16 GiB: that much the others would have
+         * to log between these two lines. */
         rec->size = ll_log__narrow_size(rec);
         lsn = lladd_atomic_add64(&log->tail, rec->size);
     } else {

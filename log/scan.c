@@ -2,23 +2,23 @@
 /*
  * scan: reading the log at open, and telling a torn tail from damage (LOG-3).
  *
- * A scan goes from record to record, over the gaps that cuts declare, until something is not a good
- * record. At that LSN, B, the log may end: a crash leaves of the last, unfinished group what it likes.
- * Or something was lost that had been durable. Three things prove the latter:
+ * A scan goes from record to record, over the gaps that cuts declare, until something is not a
+ * good record. At that LSN, B, the log may end: a crash leaves of the last, unfinished group what
+ * it likes. Or something was lost that had been durable. Three things prove the latter:
  *   - the control file states a watermark above B;
- *   - a segment above declares a cut above B: recovery accepted the log up to there once, and forced it;
+ *   - a segment above declares a cut above B: recovery accepted the log up to there, and forced it;
  *   - behind B stands a seal that states a watermark above B.
- * For the third, all that follows is searched, byte by byte of eight, also behind damaged block headers:
- * a seal counts if its own LSN is that of its place and its checksum, salted with database and
- * incarnation, is right. The inside of good records is skipped: whose payload looks like a seal
- * proves nothing.
+ * For the third, all that follows is searched, byte by byte of eight, also behind damaged block
+ * headers: a seal counts if its own LSN is that of its place and its checksum, salted with
+ * database and incarnation, is right. The inside of good records is skipped: whose payload looks
+ * like a seal proves nothing.
  *
- * Without proof the log ends at B. What a crash tore and what was damaged in the last group look the
- * same; a clean stop leaves no such group.
+ * Without proof the log ends at B. What a crash tore and what was damaged in the last group look
+ * the same; a clean stop leaves no such group.
  */
 #include "log/log_private.h"
 
-/* ---- behind damage ----------------------------------------------------------------------------------- */
+/* ---- behind damage ---- */
 
 /* Offset of the first word in bytes[0..len) that holds the LSN of the record it would belong to, if
  * the byte at offset 0 has LSN `lsn`; len if there is none. */
@@ -39,8 +39,8 @@ static size_t find_own_lsn(const unsigned char *bytes, size_t len, uint64_t lsn)
     return len;
 }
 
-/* Moves *word (where a record's own LSN would stand) to the next place that fits; LLADD_END behind the
- * last segment. */
+/* Moves *word (where a record's own LSN would stand) to the next place that fits; LLADD_END
+ * behind the last segment. */
 static int next_candidate(struct ll_log__reader *r, uint64_t *word, struct lladd_error *err)
 {
     for (;;) {
@@ -96,7 +96,8 @@ static bool watermark_of(const struct ll_record *rec, uint64_t *watermark)
     return *watermark <= rec->lsn.v;
 }
 
-/* Searches for a seal behind lsn that says more than lsn was durable; *proof is 0 if there is none. */
+/* Searches for a seal behind lsn that says more than lsn was durable; *proof is 0 if there is
+ * none. */
 static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_t *watermark,
                       struct lladd_error *err)
 {
@@ -121,7 +122,7 @@ static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* ---- the end of the log -------------------------------------------------------------------------------- */
+/* ---- the end of the log ---- */
 
 /* Says that the log is damaged at lsn, in which file, what is seen there, and why it is known. */
 static int fail_damaged(struct ll_log *log, uint64_t lsn, const struct lladd_error *what,
@@ -130,9 +131,9 @@ static int fail_damaged(struct ll_log *log, uint64_t lsn, const struct lladd_err
     char name[LL_LOG_NAME_SIZE];
     bool file = ll_log__file_of(log, lsn, name);
     return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lladd_lsn_of(lsn),
-                       "the log is damaged at LSN %llu (%s): %s; %s %llu",
-                       (unsigned long long)lsn, file ? name : "no file holds it", what->message,
-                       because, (unsigned long long)said);
+                       "the log is damaged at LSN %llu (%s): %s; %s %llu", (unsigned long long)lsn,
+                       file ? name : "no file holds it", what->message, because,
+                       (unsigned long long)said);
 }
 
 int ll_log__judge(struct ll_log *log, uint64_t lsn, const struct lladd_error *what,
@@ -158,7 +159,7 @@ int ll_log__judge(struct ll_log *log, uint64_t lsn, const struct lladd_error *wh
     return 0;
 }
 
-/* ---- the scan -------------------------------------------------------------------------------------------- */
+/* ---- the scan ---- */
 
 struct scan {
     struct ll_log *log;
@@ -169,8 +170,8 @@ struct scan {
     bool stopped; /* by the visitor, or by what is no question of damage */
 };
 
-/* Up to the first place that holds no good record, whose error is returned; or 0 at the end of a log
- * that was stopped cleanly. */
+/* Up to the first place that holds no good record, whose error is returned; or 0 at the end of a
+ * log that was stopped cleanly. */
 static int scan_records(struct scan *s, struct ll_log__reader *r, struct lladd_error *err)
 {
     const struct ll_log_start *start = &s->log->start;

@@ -2,9 +2,10 @@
 /*
  * segment: the list of the files that hold the log, and who uses them.
  *
- * A struct ll_log__seg lives as long as its file has a name or the log is open; pointers to it are good
- * while one is its user. A segment that is in use keeps its file open and is not used again for
- * something else; one without users closes it, unless bytes in it may still have to be synced.
+ * A struct ll_log__seg lives as long as its file has a name or the log is open; pointers to it
+ * are good while one is its user. A segment that is in use keeps its file open and is not used
+ * again for something else; one without users closes it, unless bytes in it may still have to be
+ * synced.
  *
  * Files are made in create.c, found in directory.c, and become space for records in space.c.
  */
@@ -12,7 +13,7 @@
 
 #include <errno.h>
 
-/* ---- life of the structs ------------------------------------------------------------------------- */
+/* ---- life of the structs ---- */
 
 uint64_t ll_log__segment_room(uint32_t size)
 {
@@ -20,7 +21,8 @@ uint64_t ll_log__segment_room(uint32_t size)
     return (uint64_t)(size / block) * (block - LL_LOG_BLOCK_HEADER);
 }
 
-struct ll_log__seg *ll_log__seg_new(struct ll_log *log, const struct ll_log__block *b, uint64_t name)
+struct ll_log__seg *ll_log__seg_new(struct ll_log *log, const struct ll_log__block *b,
+                                    uint64_t name)
 {
     struct ll_log__seg *seg = ll_alloc_zero(log->env, sizeof *seg);
     if (!seg)
@@ -95,7 +97,7 @@ void ll_log__segments_free(struct ll_log *log)
     log->segs = NULL;
 }
 
-/* ---- finding ------------------------------------------------------------------------------------- */
+/* ---- finding ---- */
 
 int ll_log__open_file(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error *err)
 {
@@ -178,7 +180,6 @@ void ll_log__seg_release(struct ll_log *log, struct ll_log__seg *seg)
     lladd_mutex_unlock(&log->segs->mutex);
 }
 
-
 uint64_t ll_log__seg_stop(struct ll_log *log, const struct ll_log__seg *seg)
 {
     struct ll_log__segments *segs = log->segs;
@@ -193,7 +194,7 @@ uint64_t ll_log__seg_stop(struct ll_log *log, const struct ll_log__seg *seg)
     return stop;
 }
 
-/* ---- questions -------------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 bool ll_log__file_of(struct ll_log *log, uint64_t lsn, char name[LL_LOG_NAME_SIZE])
 {

@@ -2,21 +2,22 @@
 /*
  * space: which part of the segments credits may take, and what is kept for undo.
  *
- * Undo reserve (REC-3). After a crash the log cannot go on in a segment that was written to (LOG-1), on a
- * full disk not in a new one either, but the files of segments that were *untouched* can be used again.
- * So what is set aside for undo lies in untouched segments: undo_left counts their bytes that are not
- * set aside, in eighths, one eighth on top of each byte for the seals between the compensations. Credit
- * goes on into the next segment only if undo_left bears the loss of it; credit for compensations may
- * always, since it consumes what was set aside, and undo_left may become negative by that.
+ * Undo reserve (REC-3). After a crash the log cannot go on in a segment that was written to
+ * (LOG-1), on a full disk not in a new one either, but the files of segments that were
+ * *untouched* can be used again. So what is set aside for undo lies in untouched segments:
+ * undo_left counts their bytes that are not set aside, in eighths, one eighth on top of each byte
+ * for the seals between the compensations. Credit goes on into the next segment only if undo_left
+ * bears the loss of it; credit for compensations may always, since it consumes what was set
+ * aside, and undo_left may become negative by that.
  *
- * The last bytes of a segment (seal_pool) are for seals only, until credit goes on in the next one: so
- * groups of records whose credit was given out before the disk was full can have theirs. Should even
- * these be used up, groups go without: the damage that LOG-3 can tell from a torn tail then begins one
- * group earlier.
+ * The last bytes of a segment (seal_pool) are for seals only, until credit goes on in the next
+ * one: so groups of records whose credit was given out before the disk was full can have theirs.
+ * Should even these be used up, groups go without: the damage that LOG-3 can tell from a torn
+ * tail then begins one group earlier.
  *
- * Threads. With env->threads a worker keeps two segments ahead and removes dead files; it is started
- * when a segment is used up for the first time, so that small and short-lived logs have none. Without,
- * ll_log_maintain does the same, or whoever needs the space.
+ * Threads. With env->threads a worker keeps two segments ahead and removes dead files; it is
+ * started when a segment is used up for the first time, so that small and short-lived logs have
+ * none. Without, ll_log_maintain does the same, or whoever needs the space.
  */
 #include "log/log_private.h"
 
@@ -26,10 +27,10 @@ enum { AHEAD = 2 };
 /* Dead files that are kept to be used again. */
 enum { KEEP_DEAD = 2 };
 
-/* ---- giving out space ------------------------------------------------------------------------------- */
+/* ---- giving out space ---- */
 
-/* Bytes of the segment that credits may take before it is asked whether they may go on in the next: at
- * the end, seals have some. */
+/* Bytes of the segment that credits may take before it is asked whether they may go on in the
+ * next: at the end, seals have some. */
 static uint64_t limit_of(const struct ll_log *log, const struct ll_log__seg *seg)
 {
     return seg->end - log->seal_pool;
@@ -86,7 +87,8 @@ static struct ll_log__seg *next_of(const struct ll_log__segments *segs)
     return i < segs->live.len ? ll_log__at(&segs->live, i) : NULL;
 }
 
-/* Credits go on in the next segment: whether they may. */
+/* Credits go on in the next segment: whether they may. Only what was set aside may go into the last
+ * one: a crash on a full disk must find an untouched file to go on in. */
 static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserved, bool *entered,
                       struct lladd_error *err)
 {
@@ -96,6 +98,8 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
     int rc = ll_log__open_file(log, next, err);
     if (rc)
         return rc;
+    if (!reserved && next == ll_log__last(segs))
+        return 0;
     if (!take_undo(log, eighths)) {
         if (!reserved)
             return 0;
@@ -109,7 +113,8 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
     return 0;
 }
 
-/* Records whose space was set aside may take the last segment to its end when no other can be made. */
+/* Records whose space was set aside may take the last segment to its end when no other can be
+ * made. */
 static bool last_reserve(struct ll_log *log, uint64_t need)
 {
     if (need > log->segs->granted->end)
@@ -126,7 +131,8 @@ static bool beside_undo(const struct ll_log *log, uint64_t to)
     return (int64_t)lladd_atomic_load64(&log->undo_left) + here * LL_LOG__FREE_BYTE >= 0;
 }
 
-/* One step towards credit up to `need`: into the next segment, or a new one. *enough: no step is needed. */
+/* One step towards credit up to `need`: into the next segment, or a new one. *enough: no step is
+ * needed. */
 static int advance(struct ll_log *log, uint64_t need, bool reserved, bool *enough,
                    struct lladd_error *err)
 {
@@ -193,7 +199,7 @@ bool ll_log__disk_room_now(struct ll_log *log, uint64_t to)
     return room;
 }
 
-/* ---- undo reserve ----------------------------------------------------------------------------------- */
+/* ---- undo reserve ---- */
 
 static int reserve_undo(struct ll_log *log, uint64_t bytes, bool recovery, struct lladd_error *err)
 {
@@ -238,7 +244,7 @@ void ll_log_undo_release(struct ll_log *log, uint64_t bytes)
     lladd_atomic_add64(&log->undo_left, bytes * LL_LOG__UNDO_BYTE);
 }
 
-/* ---- truncation and background work ------------------------------------------------------------------ */
+/* ---- truncation and background work ---- */
 
 int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
 {
@@ -379,8 +385,11 @@ void ll_log_stats(const struct ll_log *log, struct ll_log_stats *out)
     lladd_mutex_lock(&segs->mutex);
     out->segments = segs->live.len + segs->dead.len;
     out->segment_bytes = segs->disk_bytes;
-    for (size_t i = segs->live.len; segs->granted && ll_log__at(&segs->live, i - 1) != segs->granted; i--)
-        free_eighths += (ll_log__at(&segs->live, i - 1)->end - ll_log__at(&segs->live, i - 1)->first) * LL_LOG__FREE_BYTE;
+    for (size_t i = segs->live.len;
+         segs->granted && ll_log__at(&segs->live, i - 1) != segs->granted; i--)
+        free_eighths +=
+            (ll_log__at(&segs->live, i - 1)->end - ll_log__at(&segs->live, i - 1)->first) *
+            LL_LOG__FREE_BYTE;
     int64_t left = (int64_t)lladd_atomic_load64(&log->undo_left);
     out->undo_reserved = (uint64_t)((int64_t)free_eighths - left) / LL_LOG__UNDO_BYTE;
     lladd_mutex_unlock(&segs->mutex);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * writer: from the ring to the files. Everything here is done by the leader (group.c), so by one thread
- * at a time.
+ * writer: from the ring to the files. Everything here is done by the leader (group.c), so by one
+ * thread at a time.
  *
  * Walking. From the end of what it has seen the leader steps from published record to published
- * record. Where a record begins or crosses a block, the block's header can be made: the first record
- * that starts in the block is known at that moment, and never changes. A walk ends at a record
- * boundary, so what is written does too.
+ * record. Where a record begins or crosses a block, the block's header can be made: the first
+ * record that starts in the block is known at that moment, and never changes. A walk ends at a
+ * record boundary, so what is written does too.
  *
- * Writing. The pieces of one segment, [header] payload [header] payload ..., lie one behind the other
- * in its file: one pwritev. The header of a segment's first block is there since the file was made.
+ * Writing. The pieces of one segment, [header] payload [header] payload ..., lie one behind the
+ * other in its file: one pwritev. The header of a segment's first block is there since the file
+ * was made.
  */
 #include "log/log_private.h"
 
@@ -70,7 +71,7 @@ static int move_to(struct ll_log *log, struct ll_log__seg **seg, uint64_t lsn,
     return 0;
 }
 
-/* ---- walking ------------------------------------------------------------------------------------ */
+/* ---- walking ---- */
 
 /* The record [at, next) begins or crosses blocks: makes their headers. *room is false if that must
  * wait until those made before are written. */
@@ -133,7 +134,7 @@ int ll_log__walk(struct ll_log *log, uint64_t end, struct lladd_error *err)
     return rc;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* Adds [lsn, lsn+len), which the ring may have in two pieces. */
 static uint32_t add_payload(struct ll_log *log, uint32_t n, uint64_t lsn, uint64_t len)
@@ -147,8 +148,8 @@ static uint32_t add_payload(struct ll_log *log, uint32_t n, uint64_t lsn, uint64
     return n;
 }
 
-/* Collects the pieces of [lsn, to) that lie in w->seg, as many as there is room for: returns where they
- * end, *off is their place in the file. */
+/* Collects the pieces of [lsn, to) that lie in w->seg, as many as there is room for: returns
+ * where they end, *off is their place in the file. */
 static uint64_t gather_pieces(struct ll_log *log, uint64_t lsn, uint64_t to, uint32_t *count,
                               uint64_t *off)
 {

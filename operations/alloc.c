@@ -227,7 +227,8 @@ static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t g
     if (!rc)
         rc = owner_note(o, group);
     *out = o;
-    return rc ? lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for an allocation") : 0;
+    return rc ? lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for an allocation")
+              : 0;
 }
 
 /* It has ended, or given up what it held: searches may find more than they thought. */
@@ -518,7 +519,7 @@ uint64_t lladd_extent_max(const struct lladd_db *db)
 
 int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_pageno *first)
 {
-    struct lladd_db *db = lladd_txn_db(txn);
+    const struct lladd_db *db = lladd_txn_db(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     if (n == 0 || n > lladd_extent_max(db))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "an extent has 1 to %llu pages",
@@ -535,13 +536,8 @@ int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_
         rc = take_pages(txn, (uint32_t)n, use, &got);
     if (rc)
         return rc;
-    /* Pages that an aborted transaction had may still be cached, dirty with what nobody wants. */
-    rc = lladd_discard(db, got, n);
-    if (rc)
-        lladd_error_set(err, rc, "an extent at page %llu cannot be used: %s",
-                        (unsigned long long)got.v, lladd_code_text(rc));
-    else
-        rc = lladd_fence(txn, got, n);
+    /* Also forgets cached copies, which an aborted transaction may have left dirty. */
+    rc = lladd_fence(txn, got, n);
     if (!rc)
         *first = got;
     return ll_operations__all_or_nothing(txn, before, rc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For who looks at the page file from outside, without an open database: what is a page used for? */
+/* For whoever looks at the page file from outside: what is a page used for? */
 #include "operations/map.h"
 #include "operations/operations.h"
 

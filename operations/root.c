@@ -51,6 +51,7 @@ static bool look(struct lladd_view v, const char *name, uint32_t *index, bool *f
 {
     bool room = false;
     *found = false;
+    *index = 0;
     for (uint32_t i = 0; i < entries_of(v.size); i++) {
         struct entry e = entry_at(v, i);
         if (e.state != UNUSED && strcmp(e.name, name) == 0) {

@@ -52,7 +52,7 @@ int ll_operations__records_owner(struct lladd_txn *txn, struct ll_hold_owner **o
 
 int ll_operations__hold_record(struct lladd_txn *txn, lladd_pageno page, uint32_t slot)
 {
-    struct ll_hold_owner *o;
+    struct ll_hold_owner *o = NULL;
     int rc = ll_operations__records_owner(txn, &o);
     if (!rc && (rc = ll_operations__hold(o, page, slot, 1)) != 0)
         rc = lladd_error_set(lladd_txn_error_out(txn), rc,
@@ -70,7 +70,7 @@ static int records_prepare(void *ctx, void *state, struct lladd_txn *txn, struct
 static int records_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
 {
     (void)ctx;
-    struct ll_hold_owner *o;
+    struct ll_hold_owner *o = NULL;
     int rc = ll_operations__records_owner(txn, &o);
     return rc ? rc : ll_operations__hold_restore(o, blob, lladd_txn_error_out(txn));
 }

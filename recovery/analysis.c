@@ -168,7 +168,10 @@ static int see_part(struct ll_analysis *a, unsigned kind, const unsigned char *b
         memcpy(name, b + 8, len - 8);
         return ll_pin_put(core, name, lladd_lsn_of(lladd_get64(b)), err);
     case LL_CKPT_PAGES:
-        return len == 8 ? 0 : LLADD_BAD_RECORD;
+        if (len != 8)
+            return LLADD_BAD_RECORD;
+        a->pages = lladd_get64(b);
+        return 0;
     default:
         return LLADD_BAD_RECORD;
     }
@@ -383,6 +386,11 @@ int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error 
     ll_map_init(&a->txns, &core->env);
     ll_map_init(&a->ended, &core->env);
     int rc = ll_log_scan(core->log, see, a, err);
+    if (!rc && ll_buffer_page_count(core->buffer) < a->pages)
+        rc = ll_fail(err, LLADD_MISSING_FILE,
+                     "\"pages\" is cut off: it has %llu pages, and had %llu at the last checkpoint",
+                     (unsigned long long)ll_buffer_page_count(core->buffer),
+                     (unsigned long long)a->pages);
     if (!rc)
         rc = read_prepares(a, err);
     if (!rc)

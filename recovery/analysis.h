@@ -10,6 +10,7 @@ struct ll_analysis {
     struct ll_map txns;  /* id -> struct lladd_txn *, while scanning */
     struct ll_map ended; /* ids that ended before the checkpoint's data came */
     lladd_lsn end;       /* behind the last record */
+    uint64_t pages;      /* the page file had, at the checkpoint */
     bool early;      /* before the checkpoint's BEGIN: names only (recovery/checkpoint.c) */
     lladd_lsn begin; /* the LSN of that; 0: the log has no checkpoint yet */
     uint64_t begins;

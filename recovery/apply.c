@@ -90,8 +90,8 @@ int ll_core_want_scratch(struct lladd_txn *txn, size_t record_max)
     return want_scratch_bytes(txn, scratch_for(txn->core, record_max));
 }
 
-/* While rolling back the memory stays where it is: compensations that run have their undo bytes in it,
- * and what they need besides was set aside when their records were logged. */
+/* While rolling back the memory stays where it is: compensations that run have their undo bytes in
+ * it, and what they need besides was set aside when their records were logged. */
 int ll_core_want_copy(struct lladd_txn *txn, size_t size)
 {
     if (txn->undo_copy_size >= size || txn->rolling_back)

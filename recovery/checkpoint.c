@@ -5,17 +5,18 @@
  *      changes (BUF-5)
  *   2. write back and sync every page whose base (or recLSN) is older than H; afterwards no page on
  *      disk can need a record below H, torn or not: so redo starts at H
- *   3. append an empty record at A and behind it the catalogue: whoever begins to read at A knows all
- *      names before the first record that uses one, though updates go on
+ *   3. append an empty record at A and behind it the catalogue: whoever begins to read at A knows
+ * all names before the first record that uses one, though updates go on
  *   4. append BEGIN at B and wait until everything below B is published: the transaction table is
  *      now at least as far as B
  *   5. append the table, the fences from H on, the pins; append END; force
  *   6. the control block names A and H; both copies are durable
  *   7. truncate below what redo, undo, classes and pins need
  *
- * H is the A of the previous checkpoint, or the log's tail when everything is flushed; it lies before
- * A. Updates go on throughout, so other records lie between A and END. Analysis reads from A, but
- * follows transactions from B on. Where pages cannot tear (no images) redo starts at the smallest recLSN instead.
+ * H is the A of the previous checkpoint, or the log's tail when everything is flushed; it lies
+ * before A. Updates go on throughout, so other records lie between A and END. Analysis reads from
+ * A, but follows transactions from B on. Where pages cannot tear (no images) redo starts at the
+ * smallest recLSN instead.
  */
 #include "recovery/core.h"
 
@@ -32,6 +33,7 @@ struct writer {
     struct ll_core *core;
     struct ll_vec buf;
     size_t batch;
+    uint64_t pages; /* that the page file has for good */
     struct lladd_error *err;
 };
 
@@ -125,7 +127,7 @@ static int put_misc(struct writer *w, lladd_lsn redo)
     }
     lladd_mutex_unlock(&core->misc);
     unsigned char pages[8];
-    lladd_put64(pages, ll_buffer_page_count(core->buffer));
+    lladd_put64(pages, w->pages);
     return rc ? rc : part(w, LL_CKPT_PAGES, pages, sizeof pages);
 }
 
@@ -253,10 +255,10 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
 }
 
 /* *start is A, where analysis begins. */
-static int write_records(struct ll_core *core, lladd_lsn horizon, lladd_lsn *start, lladd_lsn *redo,
-                         lladd_lsn *end, struct lladd_error *err)
+static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages, lladd_lsn *start,
+                         lladd_lsn *redo, lladd_lsn *end, struct lladd_error *err)
 {
-    struct writer w = {.core = core, .err = err};
+    struct writer w = {.core = core, .pages = pages, .err = err};
     ll_vec_init(&w.buf, &core->env, 1);
     w.batch = ll_log_record_max(core->log) / 2 < BATCH ? ll_log_record_max(core->log) / 2 : BATCH;
     struct ll_record rec = {.kind = LL_REC_CHECKPOINT_BEGIN};
@@ -331,6 +333,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_lsn start = {0}, redo = {0}, end = {0};
     lladd_atomic_max64(&core->image_horizon, horizon.v);
     lladd_atomic_fence();
+    uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes them durable */
     rc = each_class(core, true, lladd_lsn_of(0), err);
     if (!rc)
         rc = ll_point(&core->env, "checkpoint.before_flush")
@@ -339,7 +342,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     if (!rc)
         rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
     if (!rc)
-        rc = write_records(core, horizon, &start, &redo, &end, err);
+        rc = write_records(core, horizon, pages, &start, &redo, &end, err);
     if (!rc)
         rc = ll_log_force(core->log, end, err);
     if (!rc && ll_point(&core->env, "checkpoint.before_control"))

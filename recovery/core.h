@@ -451,7 +451,7 @@ enum ll_checkpoint_part {
     LL_CKPT_NAME = 2,  /* catalogue payload */
     LL_CKPT_FENCE = 3, /* u64 first, n, lsn */
     LL_CKPT_PIN = 4,   /* u64 lsn, name */
-    LL_CKPT_PAGES = 5  /* u64 page count of the file */
+    LL_CKPT_PAGES = 5  /* u64 pages the file has at least */
 };
 /* Recovery, all of it: the log is open and not started, the buffer manager open and not started.
  * When it returns 0 the log is started, losers are gone, prepared transactions are in doubt. */

@@ -168,7 +168,11 @@ static void *worker(void *arg)
         lladd_atomic_store32(w->stop, 1);
         return NULL;
     }
-    for (rc = ll_log_cursor_seek(cursor, core->control.redo, &rec, &w->err); !rc;
+    /* Exactly there: a search would pass over a damaged record. Only a cut tail has no record. */
+    rc = ll_log_cursor_read(cursor, core->control.redo, &rec, &w->err);
+    if (rc == LLADD_OUT_OF_RANGE)
+        rc = ll_log_cursor_seek(cursor, core->control.redo, &rec, &w->err);
+    for (; !rc;
          rc = ll_log_cursor_next(cursor, &rec, &w->err)) {
         w->seen++;
         if (is_mine(w, &rec))

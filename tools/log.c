@@ -52,6 +52,15 @@ struct args {
     const char *op, *kind;
 };
 
+static bool is_kind(const char *name)
+{
+    for (unsigned kind = 1; strcmp(lladd_log_kind_name(kind), "unknown") != 0; kind++)
+        if (strcmp(lladd_log_kind_name(kind), name) == 0)
+            return true;
+    fprintf(stderr, "lladd log: there is no kind of record \"%s\"\n", name);
+    return false;
+}
+
 static int take(void *ctx, int option, const char *value)
 {
     struct args *a = ctx;
@@ -67,7 +76,7 @@ static int take(void *ctx, int option, const char *value)
         return 0;
     case KIND:
         a->kind = value;
-        return 0;
+        return is_kind(value) ? 0 : -1;
     case FROM:
         return tool_number("--from", value, &a->from) ? 0 : -1;
     case TO:

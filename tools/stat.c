@@ -100,7 +100,7 @@ static int print_pinner(void *ctx, const struct lladd_pinner *p)
     if (strcmp(p->kind, "class") == 0)
         printf(" %s (only the application knows what it needs)", p->name);
     else if (p->txn.v)
-        printf(" %" PRIu64 "%s%s", p->txn.v, p->name[0] ? ", owner " : "", p->name);
+        printf(" %" PRIu64 "%s%s", p->txn.v, p->name[0] ? ", gid " : "", p->name);
     else if (p->name[0])
         printf(" \"%s\"", p->name);
     printf("\n");

@@ -13,8 +13,8 @@ uint32_t ll_crc32c(uint32_t seed, const void *p, size_t n);
  * compare it with. */
 uint32_t ll_crc32c_portable(uint32_t seed, const void *p, size_t n);
 
-/* The checksum of `word` and `next` as stored (little-endian, 12 bytes) and the n bytes that follow them
- * elsewhere; n is a multiple of 8. For a log record, whose LSN is not in its place yet. */
+/* The checksum of `word` and `next` as stored (little-endian, 12 bytes) and the n bytes that follow
+ * them elsewhere; n is a multiple of 8. For a log record, whose LSN is not in its place yet. */
 uint32_t ll_crc32c_split(uint32_t seed, uint32_t word, uint64_t next, const void *p, size_t n);
 
 /* Does ll_crc32c use special instructions here? (For reports and tests.) */

@@ -142,7 +142,12 @@ START_TEST(no_area)
     struct rig r;
     uint64_t restored = 7;
     rig_open(&r, _i, PAGES);
+    uint64_t format = rig_format(&r, 0, 1);
+    rig_flush(&r);
     put_unprotected(&r, 0, 5);
+    lladd_lsn rec, base;
+    ll_buffer_dirty_min(r.b, &rec, &base);
+    ck_assert_uint_eq(base.v, format); /* it can be torn after all */
     rig_flush(&r);
     ck_assert_uint_eq(rig_stored(&r, 0), 5);
     ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);

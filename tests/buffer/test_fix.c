@@ -140,6 +140,11 @@ START_TEST(what_a_fix_may_ask_for)
     ck_assert_int_eq(rig_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(rig_try(&r, 0, 1 << 10), LLADD_BAD_ARGUMENT);
     ck_assert_uint_eq(rig_stats(&r).frames_used, 0);
+    rig_put(&r, 0, 1); /* and no less when the page is here */
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_FRESH), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), 0);
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), 0);
     rig_close(&r);
 }
 END_TEST

@@ -78,7 +78,7 @@ void history_all_acked(struct history *h)
     h->acked = h->n_states - 1;
 }
 
-/* ---- after a crash -------------------------------------------------------------------------------- */
+/* ---- after a crash ----------------------------------------------------------------------- */
 
 struct found {
     struct history *h;
@@ -248,7 +248,7 @@ void history_go_on(struct history *h, struct lladd_db *db)
     free(actual);
 }
 
-/* ---- transactions ------------------------------------------------------------------------------------ */
+/* ---- transactions ------------------------------------------------------------------------ */
 
 int step_begin(struct history *h, struct lladd_db *db, const struct lladd_txn_options *o,
                struct step **out)

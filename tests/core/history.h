@@ -2,13 +2,13 @@
 #ifndef TESTS_CORE_HISTORY_H
 #define TESTS_CORE_HISTORY_H
 /*
- * What a database must hold after a crash: a model of a few pages of cells, kept beside the database
- * by whoever works on it.
+ * What a database must hold after a crash: a model of a few pages of cells, kept beside the
+ * database by whoever works on it.
  *
  * Every attempt to commit makes a new *state* (all cells). `acked` is the newest state that the
- * database has promised to keep. After a crash the cells must be one of the states acked ... newest,
- * plus the effects of the transactions that are then in doubt; and which may be in doubt, follows from
- * how far their two-phase commit had come.
+ * database has promised to keep. After a crash the cells must be one of the states acked ...
+ * newest, plus the effects of the transactions that are then in doubt; and which may be in doubt,
+ * follows from how far their two-phase commit had come.
  *
  *     struct history h;
  *     history_init(&h, pages, n);          all cells 0 now
@@ -19,7 +19,8 @@
  *     ...
  *     history_check(&h, db);               after recovery: asserts, and resolves what is in doubt
  *
- * Several transactions may add to one cell at a time; one that puts or pokes has the cell to itself.
+ * Several transactions may add to one cell at a time; one that puts or pokes has the cell to
+ * itself.
  */
 #include "testops.h"
 
@@ -79,8 +80,8 @@ struct cell history_cell(const struct history *, size_t i);
 uint64_t history_value(const struct history *, size_t i);
 /* Everything attempted so far is durable (after a wait or a force). */
 void history_all_acked(struct history *);
-/* Asserts that the database holds one of the possible states; commits transactions in doubt with even
- * numbers, aborts the others; then goes on from there: the history has one state. */
+/* Asserts that the database holds one of the possible states; commits transactions in doubt with
+ * even numbers, aborts the others; then goes on from there: the history has one state. */
 void history_check(struct history *, struct lladd_db *);
 /* Asserts that new transactions work: commits one, aborts one. */
 void history_go_on(struct history *, struct lladd_db *);
@@ -98,8 +99,8 @@ int step_transfer(struct step *, size_t from, size_t to, int64_t amount);
 int step_mark(struct step *);
 /* Back to mark i, counted from 0. */
 int step_back_to(struct step *, unsigned i);
-/* A top action that is not closed: taken back by step_action_abort, or when the transaction is. No marks
- * are made while one is open. */
+/* A top action that is not closed: taken back by step_action_abort, or when the transaction is. No
+ * marks are made while one is open. */
 int step_action_begin(struct step *);
 int step_action_abort(struct step *);
 int step_commit(struct step *);

@@ -2,8 +2,8 @@
 #ifndef TESTS_CORE_RIG_H
 #define TESTS_CORE_RIG_H
 /*
- * A database on a test bench: small segments, a small ring, a small cache, an allocator that counts, a
- * clock and random numbers that repeat, and below it a device that can fail and crash.
+ * A database on a test bench: small segments, a small ring, a small cache, an allocator that
+ * counts, a clock and random numbers that repeat, and below it a device that can fail and crash.
  *
  *     struct rig r;
  *     rig_init(&r, RIG_RESERVED);         flags or 0; options may be changed now
@@ -47,7 +47,8 @@ struct rig {
     size_t transcript_len, transcript_cap;
 };
 
-/* The smallest cache a rig of this kind opens with, more or less: reserved address space needs tables. */
+/* The smallest cache a rig of this kind opens with, more or less: reserved address space needs
+ * tables. */
 static inline uint64_t rig_small_cache(unsigned kind)
 {
     return (kind & RIG_RESERVED ? 176u : 64u) << 10;
@@ -61,8 +62,8 @@ void rig_free(struct rig *);
 int rig_try_open(struct rig *);
 void rig_open(struct rig *);
 void rig_close(struct rig *); /* asserts success */
-/* What was not durable is lost as `how` says (RIG_FILES: everything written is kept, as after kill -9).
- * The handle is gone. */
+/* What was not durable is lost as `how` says (RIG_FILES: everything written is kept, as after kill
+ * -9). The handle is gone. */
 void rig_crash(struct rig *, const struct fault_crash *how);
 /* Closes, opens again. */
 void rig_reopen(struct rig *);

@@ -33,7 +33,7 @@ static struct cell on(unsigned p, unsigned i)
     return cell_of(page[p], i);
 }
 
-/* ---- closing --------------------------------------------------------------------------------------- */
+/* ---- closing ----------------------------------------------------------------------------- */
 
 /* The amount goes back although the cells have changed in between: physical undo would not do. */
 START_TEST(a_closed_action_is_taken_back_logically_after_others_have_worked_there)
@@ -173,7 +173,7 @@ START_TEST(empty_actions_cost_nothing)
 }
 END_TEST
 
-/* ---- misuse ------------------------------------------------------------------------------------------- */
+/* ---- misuse ------------------------------------------------------------------------------ */
 
 START_TEST(commit_and_prepare_inside_an_open_action_are_refused)
 {
@@ -235,7 +235,7 @@ START_TEST(wrong_undo_for_an_action_is_refused_and_the_action_stays_open)
 }
 END_TEST
 
-/* ---- the lighter mechanism (paper, section 2.4) -------------------------------------------------------- */
+/* ---- the lighter mechanism (paper, section 2.4) ------------------------------------------ */
 
 static void undo_only(struct lladd_txn *txn, struct cell c, uint64_t value)
 {
@@ -300,7 +300,7 @@ START_TEST(undo_only_records_are_rolled_back_to_a_savepoint_like_others)
 }
 END_TEST
 
-/* ---- logical undo of updates ------------------------------------------------------------------------------ */
+/* ---- logical undo of updates ------------------------------------------------------------- */
 
 START_TEST(a_logical_undo_commutes_with_what_others_did)
 {
@@ -316,7 +316,8 @@ START_TEST(a_logical_undo_commutes_with_what_others_did)
 }
 END_TEST
 
-/* A long chain of compensations, each with a top action of its own, and a transaction that goes on. */
+/* A long chain of compensations, each with a top action of its own, and a transaction that goes on.
+ */
 START_TEST(compensations_leave_the_transaction_as_it_was_at_the_savepoint)
 {
     begin_case(_i);

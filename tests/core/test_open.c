@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Opening and closing, and everything that stands in the way: options out of range, contradictory
- * registrations, operations that the log needs and nobody registered (named, before a page is touched),
- * directories that are no databases, a second opener, a forked child, a handle used after it was
- * closed.
+ * registrations, operations that the log needs and nobody registered (named, before a page is
+ * touched), directories that are no databases, a second opener, a forked child, a handle used after
+ * it was closed.
  */
 #include "rig.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,7 @@
 
 static struct rig r;
 
-/* ---- opening and creating ------------------------------------------------------------------------------- */
+/* ---- opening and creating ---------------------------------------------------------------- */
 
 START_TEST(a_new_database_is_empty_and_stays_the_same_one)
 {
@@ -180,7 +182,7 @@ START_TEST(an_allocator_that_is_not_whole_is_refused)
 }
 END_TEST
 
-/* ---- what is not a database -------------------------------------------------------------------------------- */
+/* ---- what is not a database -------------------------------------------------------------- */
 
 START_TEST(a_directory_with_other_things_is_refused_and_left_alone)
 {
@@ -234,7 +236,8 @@ START_TEST(a_database_without_its_control_file_is_refused_and_not_made_anew)
 }
 END_TEST
 
-/* What an interrupted creation leaves is taken away, with a marker that says so; without it, never. */
+/* What an interrupted creation leaves is taken away, with a marker that says so; without it, never.
+ */
 START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
 {
     rig_init(&r, (unsigned)_i);
@@ -256,7 +259,7 @@ START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
 }
 END_TEST
 
-/* ---- registering ------------------------------------------------------------------------------------------- */
+/* ---- registering ------------------------------------------------------------------------- */
 
 static int never(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
@@ -342,7 +345,8 @@ START_TEST(wrong_page_types_classes_participants_and_extensions_are_refused)
     ck_assert_int_eq(lladd_register_extension(&o, NULL, &err), LLADD_BAD_REGISTRATION);
     bad.version = 0;
     ck_assert_int_eq(lladd_register_extension(&o, &ext, &err), LLADD_BAD_REGISTRATION);
-    /* All or nothing: test.add is not registered either, so another descriptor may have its name. */
+    /* All or nothing: test.add is not registered either, so another descriptor may have its name.
+     */
     struct lladd_op other = test_add;
     ck_assert_int_eq(lladd_register(&o, &other, &err), 0);
     ck_assert_int_eq(lladd_register(NULL, &other, &err), LLADD_BAD_ARGUMENT);
@@ -400,7 +404,7 @@ START_TEST(an_operation_for_a_page_type_that_is_not_registered_is_refused_at_ope
 }
 END_TEST
 
-/* ---- operations that the log needs ------------------------------------------------------------------------- */
+/* ---- operations that the log needs ------------------------------------------------------- */
 
 /* All bytes of the page file, to see that nobody has touched it. */
 struct before {
@@ -539,7 +543,7 @@ START_TEST(a_closed_database_opens_without_operations_that_nothing_needs_any_mor
 }
 END_TEST
 
-/* ---- one at a time --------------------------------------------------------------------------------------------- */
+/* ---- one at a time ----------------------------------------------------------------------- */
 
 START_TEST(a_second_opener_in_this_process_is_refused)
 {
@@ -624,23 +628,55 @@ START_TEST(a_forked_child_cannot_use_the_handle)
 }
 END_TEST
 
-/* ---- after closing ------------------------------------------------------------------------------------------------ */
+/* ---- after closing ----------------------------------------------------------------------- */
 
-/* Handles are looked at after they were given back, so they must still be memory. */
+/* Handles are looked at after they were given back, so they must still be memory: an allocator that
+ * gives nothing back before the test is over. */
+struct kept {
+    struct kept *next;
+    size_t size;
+    uint64_t bytes[];
+};
+static struct kept *kept_blocks;
+static pthread_mutex_t kept_mutex = PTHREAD_MUTEX_INITIALIZER;
+
 static void *keep_alloc(void *ctx, size_t size)
 {
     (void)ctx;
-    return malloc(size);
+    struct kept *k = malloc(sizeof *k + size);
+    if (!k)
+        return NULL;
+    k->size = size;
+    pthread_mutex_lock(&kept_mutex);
+    k->next = kept_blocks;
+    kept_blocks = k;
+    pthread_mutex_unlock(&kept_mutex);
+    return k->bytes;
 }
+
 static void *keep_resize(void *ctx, void *p, size_t size)
 {
-    (void)ctx;
-    return realloc(p, size);
+    void *to = keep_alloc(ctx, size);
+    if (to && p) {
+        size_t had = ((struct kept *)(void *)((char *)p - offsetof(struct kept, bytes)))->size;
+        memcpy(to, p, had < size ? had : size);
+    }
+    return to;
 }
+
 static void keep_release(void *ctx, void *p)
 {
     (void)ctx;
-    (void)p; /* the test ends soon */
+    (void)p;
+}
+
+static void keep_no_longer(void)
+{
+    while (kept_blocks) {
+        struct kept *k = kept_blocks;
+        kept_blocks = k->next;
+        free(k);
+    }
 }
 
 START_TEST(a_handle_that_was_closed_is_recognised)
@@ -685,10 +721,11 @@ START_TEST(a_handle_that_was_closed_is_recognised)
     }
     temp_dir_remove(r.dir);
     test_world_free(&r.world);
+    keep_no_longer();
 }
 END_TEST
 
-/* ---- progress, version, memory ------------------------------------------------------------------------------------ */
+/* ---- progress, version, memory ----------------------------------------------------------- */
 
 struct phases {
     unsigned seen[6];

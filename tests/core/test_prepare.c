@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two-phase commit (paper, section 4.2; REC-1): what is prepared can be committed or aborted whatever
- * happens, is in doubt again after every crash under exactly its id, and can be claimed once. And
- * participants: which callbacks come, in which order, and that their blobs come back whole.
+ * Two-phase commit (paper, section 4.2; REC-1): what is prepared can be committed or aborted
+ * whatever happens, is in doubt again after every crash under exactly its id, and can be claimed
+ * once. And participants: which callbacks come, in which order, and that their blobs come back
+ * whole.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -64,7 +65,7 @@ static struct lladd_txn *claim(const char *name)
     return txn;
 }
 
-/* ---- the life of a prepared transaction -------------------------------------------------------------- */
+/* ---- the life of a prepared transaction -------------------------------------------------- */
 
 START_TEST(a_prepared_transaction_can_be_committed_or_aborted_at_once)
 {
@@ -297,9 +298,10 @@ START_TEST(a_visitor_may_claim_and_stop)
 }
 END_TEST
 
-/* ---- participants ------------------------------------------------------------------------------------------ */
+/* ---- participants ------------------------------------------------------------------------ */
 
-/* What came, as one letter each: P prepare, I in doubt, L logged, D durable, A aborted, R rolled back. */
+/* What came, as one letter each: P prepare, I in doubt, L logged, D durable, A aborted, R rolled
+ * back. */
 static char said[64];
 static unsigned n_said;
 static uint64_t last_logged, last_durable;
@@ -572,7 +574,8 @@ START_TEST(a_missing_participant_is_named_before_anything_is_touched)
 }
 END_TEST
 
-/* Neither would be true: nothing is rolled back, and whether a commit will be there nobody can say. */
+/* Neither would be true: nothing is rolled back, and whether a commit will be there nobody can say.
+ */
 START_TEST(participants_hear_neither_end_on_a_poisoned_handle)
 {
     begin_watched(_i & RIG_RESERVED);

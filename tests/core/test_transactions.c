@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Transactions as their user sees them: what is committed stays, what is aborted is gone, savepoints
- * take back a part, read-only ones wait for what they have seen (TXN-1), and each durability mode
- * loses what it may lose and no more. On every device, frame provider and thread mode.
+ * Transactions as their user sees them: what is committed stays, what is aborted is gone,
+ * savepoints take back a part, read-only ones wait for what they have seen (TXN-1), and each
+ * durability mode loses what it may lose and no more. On every device, frame provider and thread
+ * mode.
  */
 #include "rig.h"
 
@@ -30,7 +31,7 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* ---- commit and abort ------------------------------------------------------------------------------ */
+/* ---- commit and abort -------------------------------------------------------------------- */
 
 START_TEST(committed_updates_are_there_and_survive_closing)
 {
@@ -217,7 +218,7 @@ START_TEST(a_transaction_s_id_is_the_lsn_of_its_first_record)
 }
 END_TEST
 
-/* ---- savepoints ------------------------------------------------------------------------------------- */
+/* ---- savepoints -------------------------------------------------------------------------- */
 
 START_TEST(a_savepoint_takes_back_what_came_after_it_as_often_as_one_likes)
 {
@@ -357,7 +358,7 @@ START_TEST(rolling_back_past_an_open_action_takes_the_action_back)
 }
 END_TEST
 
-/* ---- read-only, asynchronous, durability ------------------------------------------------------------- */
+/* ---- read-only, asynchronous, durability ------------------------------------------------- */
 
 START_TEST(a_read_only_transaction_refuses_to_write_and_writes_nothing)
 {
@@ -510,7 +511,7 @@ START_TEST(a_durable_commit_costs_one_write_and_one_sync)
 }
 END_TEST
 
-/* ---- pages the caller holds ----------------------------------------------------------------------------- */
+/* ---- pages the caller holds -------------------------------------------------------------- */
 
 START_TEST(update_page_works_on_a_held_page_with_credit_and_is_refused_without)
 {
@@ -567,7 +568,7 @@ START_TEST(redo_only_updates_are_never_undone)
 }
 END_TEST
 
-/* ---- refusals -------------------------------------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------------------- */
 
 START_TEST(wrong_updates_are_refused_and_change_nothing)
 {
@@ -641,7 +642,7 @@ START_TEST(wrong_transaction_options_are_refused)
 }
 END_TEST
 
-/* ---- statistics ------------------------------------------------------------------------------------------- */
+/* ---- statistics -------------------------------------------------------------------------- */
 
 struct named {
     const char *name;

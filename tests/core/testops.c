@@ -8,7 +8,7 @@
 
 int test_transfer_fails;
 
-/* ---- the page type ------------------------------------------------------------------------------- */
+/* ---- the page type ----------------------------------------------------------------------- */
 
 static unsigned char *cell_at(struct lladd_page *page, unsigned index)
 {
@@ -38,7 +38,7 @@ const struct lladd_page_type test_cells = {
     .check = cells_check,
 };
 
-/* ---- operations on one page ------------------------------------------------------------------------ */
+/* ---- operations on one page -------------------------------------------------------------- */
 
 struct cell_args {
     unsigned index;
@@ -218,7 +218,7 @@ const struct lladd_op test_poke = {
     .redo = put_apply,
 };
 
-/* ---- logical undo ------------------------------------------------------------------------------------ */
+/* ---- logical undo ------------------------------------------------------------------------ */
 
 /* The undo bytes of test.bump: page, cell, delta */
 enum { BUMP_BYTES = 18 };
@@ -244,7 +244,8 @@ static int bump_prepare(void *ctx, struct lladd_view page, struct lladd_span arg
     return 0;
 }
 
-/* Not idempotent, therefore in a top action: what a crash leaves of it is taken back first (OP-5). */
+/* Not idempotent, therefore in a top action: what a crash leaves of it is taken back first (OP-5).
+ */
 static int bump_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
@@ -286,7 +287,8 @@ void transfer_encode(unsigned char out[TRANSFER_BYTES], struct cell from, struct
     lladd_put64(out + 20, (uint64_t)amount);
 }
 
-static bool transfer_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
+static bool transfer_validate(struct lladd_view page, enum lladd_span_kind kind,
+                              struct lladd_span s)
 {
     const unsigned char *p = s.data;
     (void)page;
@@ -353,7 +355,7 @@ const struct lladd_op test_restore = {
     .undo_pages_max = 1,
 };
 
-/* ---- all of it ------------------------------------------------------------------------------------------ */
+/* ---- all of it --------------------------------------------------------------------------- */
 
 static const struct lladd_op *const ops[] = {
     &test_format, &test_add,      &test_put,     &test_poke, &test_bump,
@@ -389,7 +391,7 @@ struct test_ids test_ids_of(struct lladd_db *db)
     };
 }
 
-/* ---- for the tests ------------------------------------------------------------------------------------- */
+/* ---- for the tests ----------------------------------------------------------------------- */
 
 /* Looked up by name each time: a compensation that recovery runs has no place to keep ids in. */
 static int update(struct lladd_txn *txn, const struct lladd_op *op, struct cell c, uint64_t value,

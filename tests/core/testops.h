@@ -2,8 +2,8 @@
 #ifndef TESTS_CORE_TESTOPS_H
 #define TESTS_CORE_TESTOPS_H
 /*
- * A small extension, such as a stranger would write, with one operation of every sort there is. Most
- * tests of the core use it and nothing of operations/.
+ * A small extension, such as a stranger would write, with one operation of every sort there is.
+ * Most tests of the core use it and nothing of operations/.
  *
  * Page type "test.cells": CELLS integers of 64 bits, the rest of the page is a hole that is zero.
  *

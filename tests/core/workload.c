@@ -120,7 +120,7 @@ static int add_and_commit(struct run *w, unsigned p, int64_t delta)
     return finish(w, t, step_commit);
 }
 
-/* ---- scenes ---------------------------------------------------------------------------------------------- */
+/* ---- scenes ------------------------------------------------------------------------------ */
 
 static int savepoints(struct run *w)
 {

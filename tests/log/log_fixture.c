@@ -108,7 +108,8 @@ int try_put(struct fixture *f, size_t len, lladd_lsn *lsn)
         rec.page_prev = f->list[f->count / 2].rec.lsn;
         rec.undo_next = seed % 3 == 0 ? f->list[f->count - 1].rec.lsn : lladd_lsn_of(0);
     }
-    int rc = ll_log_credit(f->log, &f->credit, ll_record_bound(rec.redo.len, rec.undo.len), &f->err);
+    int rc =
+        ll_log_credit(f->log, &f->credit, ll_record_bound(rec.redo.len, rec.undo.len), &f->err);
     if (rc == 0) {
         ll_log_reserve(f->log, &f->credit, &rec, f->count == 0);
         ll_log_publish(f->log, &rec);

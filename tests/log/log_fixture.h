@@ -2,8 +2,8 @@
 #ifndef LOG_FIXTURE_H
 #define LOG_FIXTURE_H
 /*
- * A log on a device that can be crashed, with time, memory and named points in the test's hands, and a
- * list of what was appended, to compare with.
+ * A log on a device that can be crashed, with time, memory and named points in the test's hands,
+ * and a list of what was appended, to compare with.
  *
  *     struct fixture f;
  *     fixture_init(&f);               4 KiB segments, 16 KiB ring; change f.cfg before create
@@ -59,10 +59,11 @@ lladd_lsn put_record(struct fixture *, struct ll_record *);
 /* Forces the last record. */
 void force(struct fixture *);
 
-/* Closes without forcing and opens again as after a crash; `how` is what is left of the device. The scan
- * must find exactly a prefix of the list that is at least what was durable. */
+/* Closes without forcing and opens again as after a crash; `how` is what is left of the device. The
+ * scan must find exactly a prefix of the list that is at least what was durable. */
 void crash_and_reopen(struct fixture *, enum fault_crash_mode how);
-/* Closes (uncleanly) and opens again, the device as it is: 0 or the error of open, scan or start. */
+/* Closes (uncleanly) and opens again, the device as it is: 0 or the error of open, scan or start.
+ */
 int reopen(struct fixture *);
 /* After a clean stop: finish, close, open, start. */
 void stop_and_reopen(struct fixture *);

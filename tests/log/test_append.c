@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Appending and reading back: whatever is put into the log comes out of it again, from the ring and
- * from the files, forward and along a chain, whatever its length, across blocks, segments, the end of
- * the ring, and clean stops; LSNs count up without a hole; nobody sees what was not published.
+ * from the files, forward and along a chain, whatever its length, across blocks, segments, the end
+ * of the ring, and clean stops; LSNs count up without a hole; nobody sees what was not published.
  */
 #include "log_fixture.h"
 
@@ -197,15 +197,17 @@ START_TEST(unpublished_hides)
 }
 END_TEST
 
-/* Payload that looks like records, in ring space that was used before, is never taken for one: not by a
- * reader, not by the writer, while a record is reserved there and not yet published. */
+/* Payload that looks like records, in ring space that was used before, is never taken for one: not
+ * by a reader, not by the writer, while a record is reserved there and not yet published. */
 START_TEST(hostile_payload)
 {
     const uint64_t ring = f.cfg.ring_bytes = 4096;
+    /* LSNs whose upper half, read as a length, is 64. */
+    f.cfg.first.v = (UINT64_C(64) << 32) + 8;
     fixture_create(&f);
     unsigned char bytes[800];
     bool last_words = false;
-    for (unsigned round = 0; round < 600; round++) {
+    for (unsigned round = 0; round < 6000; round++) {
         struct ll_credit credit = {0};
         struct ll_log_cursor *c;
         struct ll_record got;
@@ -221,6 +223,10 @@ START_TEST(hostile_payload)
         must(&f, ll_log_credit(f.log, &credit, ll_record_bound(0, 0), &f.err));
         ll_log_reserve(f.log, &credit, &late, false);
         last_words = last_words || late.lsn.v % ring == ring - 8;
+        uint32_t size;
+        lladd_mutex_lock(&f.log->ring_mutex);
+        ck_assert(!ll_log__ring_published(f.log, late.lsn.v, &size));
+        lladd_mutex_unlock(&f.log->ring_mutex);
         ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
         must(&f, ll_log_cursor_read(c, rec.lsn, &got, &f.err));
         must_fail(&f, LLADD_END, ll_log_cursor_next(c, &got, &f.err));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segments of several blocks: headers written with the first payload of their block say where the first
- * record begins; damage to a header is told from a block that was never written and from one that is
- * left of the file's former use; tails torn over several blocks are cut; one finds one's way behind
- * damage by the headers.
+ * Segments of several blocks: headers written with the first payload of their block say where the
+ * first record begins; damage to a header is told from a block that was never written and from one
+ * that is left of the file's former use; tails torn over several blocks are cut; one finds one's
+ * way behind damage by the headers.
  */
 #include "log_fixture.h"
 
@@ -61,8 +61,9 @@ static void header_of(unsigned block, struct ll_log__block *b)
 
 /* ---- cases ---- */
 
-/* The first record of each block is where its header says; records of several blocks leave some without
- * one. _i chooses lengths: short, longer than a block, such that records end at blocks' ends. */
+/* The first record of each block is where its header says; records of several blocks leave some
+ * without one. _i chooses lengths: short, longer than a block, such that records end at blocks'
+ * ends. */
 START_TEST(headers)
 {
     const size_t lens[] = {333, 200000, 1000};
@@ -178,8 +179,8 @@ START_TEST(torn_blocks)
 }
 END_TEST
 
-/* The header of a torn group's block is missing, its payload is there, and the rest would be whole: what
- * lies under a header that is not there is not accepted. */
+/* The header of a torn group's block is missing, its payload is there, and the rest would be whole:
+ * what lies under a header that is not there is not accepted. */
 START_TEST(payload_without_header)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -274,8 +275,8 @@ START_TEST(read_behind_damage)
 }
 END_TEST
 
-/* A file that has lost its end: what is missing would be noticed only when it is needed, so open looks at
- * sizes. Headers that are good but not here. */
+/* A file that has lost its end: what is missing would be noticed only when it is needed, so open
+ * looks at sizes. Headers that are good but not here. */
 START_TEST(wrong_files)
 {
     struct lladd_file *file;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Group commit and poison: a lone commit is one write and one sync; what is durable stays durable when
- * the power fails and what was not forced may go; every synced group ends with a seal that states what
- * was durable before it (LOG-3), and there is never a group of seals alone; a failed write or sync is
- * final, for everybody, and is not tried again (LOG-4).
+ * Group commit and poison: a lone commit is one write and one sync; what is durable stays durable
+ * when the power fails and what was not forced may go; every synced group ends with a seal that
+ * states what was durable before it (LOG-3), and there is never a group of seals alone; a failed
+ * write or sync is final, for everybody, and is not tried again (LOG-4).
  */
 #include "log_fixture.h"
 
@@ -194,6 +194,12 @@ START_TEST(poison)
         test_world_fail_at(&f.world, points[_i - 2], 1, err);
     must_fail(&f, LLADD_WRITE_FAILED, ll_log_force(f.log, lsn, &f.err));
     check_poisoned(durable);
+    /* Who had credit may go on; nothing comes of it, and nobody hangs. */
+    struct ll_record late = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
+    ck_assert_uint_ge(f.credit.bytes, LL_RECORD_NARROW);
+    ll_log_reserve(f.log, &f.credit, &late, false);
+    ll_log_publish(f.log, &late);
+    ll_log_wait_published(f.log, ll_log_tail(f.log));
     /* Opening again: what was durable is there. */
     f.durable_count = f.count - 1;
     crash_and_reopen(&f, FAULT_POWER);
@@ -221,6 +227,44 @@ START_TEST(poison_for_space)
 }
 END_TEST
 
+/* A poison that does not come from a leader, while one is at work. */
+START_TEST(poison_from_elsewhere)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    fixture_create(&f);
+    put(&f, 10);
+    force(&f);
+    put(&f, 10);
+    ll_fail(&why, LLADD_BUG, "a test says so");
+    ll_log__poison(f.log, &why);
+    ll_log__poison(f.log, &why);
+    ck_assert_uint_eq(f.poisoned_calls, 1);
+    must_fail(&f, LLADD_BUG, ll_log_force(f.log, f.list[1].rec.lsn, &f.err));
+    ck_assert_str_eq(f.err.message, "a test says so");
+}
+END_TEST
+
+START_TEST(wrong_states)
+{
+    lladd_lsn end;
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    fixture_create(&f);
+    must(&f, ll_log_start(f.log, &f.err)); /* a new log is ready: nothing to do */
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    must_fail(&f, LLADD_BAD_STATE, ll_log_cursor_next(c, &rec, &f.err));
+    ll_log_cursor_close(c);
+    ll_log_cursor_close(NULL);
+    put(&f, 1);
+    force(&f);
+    ll_log_close(f.log);
+    f.log = NULL;
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must_fail(&f, LLADD_BAD_STATE, ll_log_finish(f.log, &end, &f.err));
+    ll_log_close(NULL);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("commit");
@@ -233,6 +277,8 @@ int main(void)
     tcase_add_test(t, beyond_the_tail);
     tcase_add_loop_test(t, poison, 0, 5);
     tcase_add_test(t, poison_for_space);
+    tcase_add_test(t, poison_from_elsewhere);
+    tcase_add_test(t, wrong_states);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

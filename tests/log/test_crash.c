@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A workload of appends, forces, relaxed writes, segment switches, reuse of segments, clean stops and
- * reopens, crashed at every one of its device calls, with everything that was not synced lost, kept, or
- * lost at random and torn: what was acknowledged as durable is there, what is there is a prefix of what
- * was logged, in order and unchanged, and the log goes on. Again with the crash in the recovery from a
- * crash.
+ * A workload of appends, forces, relaxed writes, segment switches, reuse of segments, clean stops
+ * and reopens, crashed at every one of its device calls, with everything that was not synced lost,
+ * kept, or lost at random and torn: what was acknowledged as durable is there, what is there is a
+ * prefix of what was logged, in order and unchanged, and the log goes on. Again with the crash in
+ * the recovery from a crash.
  */
 #include "log_fixture.h"
 
@@ -197,8 +197,8 @@ START_TEST(crash_in_recovery)
 }
 END_TEST
 
-/* A sync fails somewhere, which poisons; the process ends; the next one accepts what it can read, and
- * then the power fails. */
+/* A sync fails somewhere, which poisons; the process ends; the next one accepts what it can read,
+ * and then the power fails. */
 START_TEST(failed_sync_then_power)
 {
     for (uint64_t n = 1;; n++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Damage is told from a torn tail (LOG-3): every byte of a log below the newest stated watermark, flipped
- * or zeroed or in a missing, cut or foreign file, makes open refuse, with the LSN and the file; nothing is
- * truncated. Only beyond the newest watermark it is a tail. A reader for inspection goes over damage and
- * goes on behind it.
+ * Damage is told from a torn tail (LOG-3): every byte of a log below the newest stated watermark,
+ * flipped or zeroed or in a missing, cut or foreign file, makes open refuse, with the LSN and the
+ * file; nothing is truncated. Only beyond the newest watermark it is a tail. A reader for
+ * inspection goes over damage and goes on behind it.
  */
 #include "log_fixture.h"
 
@@ -69,8 +69,8 @@ static void make_log(uint64_t *last)
 
 /* ---- every byte ---- */
 
-/* _i 0: one bit, 1: all bits, 2: eight bytes of zeros. What the seal of the last group states is all
- * that the open is told. */
+/* _i 0: one bit, 1: all bits, 2: eight bytes of zeros. What the seal of the last group states is
+ * all that the open is told. */
 START_TEST(every_byte_below_the_watermark)
 {
     uint64_t last;
@@ -108,7 +108,8 @@ START_TEST(every_byte_below_the_watermark)
 }
 END_TEST
 
-/* The control file's watermark counts as well, up to the last byte; that is what a clean stop leaves. */
+/* The control file's watermark counts as well, up to the last byte; that is what a clean stop
+ * leaves. */
 START_TEST(every_byte_after_a_clean_stop)
 {
     uint64_t last;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failure is a parameter: the same workload (create, append, force, read, truncate, stop, open, crash,
- * open) with the n-th allocation or the n-th device call failing, once or from then on. It ends with a
- * code that says what to do; nothing leaks; what was durable is there when the next attempt, without
- * failures, opens the log.
+ * Failure is a parameter: the same workload (create, append, force, read, truncate, stop, open,
+ * crash, open) with the n-th allocation or the n-th device call failing, once or from then on. It
+ * ends with a code that says what to do; nothing leaks; what was durable is there when the next
+ * attempt, without failures, opens the log.
  */
 #include "log_fixture.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bytes of records and block headers: what is encoded is decoded, every kind in both forms; every
- * flipped bit is noticed; nothing outside the given bytes is read; a good checksum over hostile fields
- * is refused (ERR-1); names of kinds and files.
+ * The bytes of records and block headers: what is encoded is decoded, every kind in both forms;
+ * every flipped bit is noticed; nothing outside the given bytes is read; a good checksum over
+ * hostile fields is refused (ERR-1); names of kinds and files.
  */
 #include "log_fixture.h"
 
@@ -170,7 +170,8 @@ START_TEST(salted)
     unsigned char other[16] = "record tesu";
     struct lladd_error err;
     lladd_lsn lsn = {4096};
-    ck_assert_int_eq(ll_record_decode(bytes, rec.size, lsn, ll_record_salt(uuid, 3), &got, &err), 0);
+    ck_assert_int_eq(ll_record_decode(bytes, rec.size, lsn, ll_record_salt(uuid, 3), &got, &err),
+                     0);
     ck_assert_int_eq(ll_record_decode(bytes, rec.size, lsn, ll_record_salt(uuid, 4), &got, &err),
                      LLADD_CORRUPT_LOG);
     ck_assert_int_eq(ll_record_decode(bytes, rec.size, lsn, ll_record_salt(other, 3), &got, &err),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening after a crash: the log ends where the last group was torn, wherever that is and whatever is
- * left of the rest; it goes on in a new segment that names the cut, with LSNs that were never handed
- * out before (LOG-1, LOG-2); that can be repeated, also in the middle of itself; what was accepted is made
- * durable before anything else (REC-4); nothing that a cut removed comes back.
+ * Opening after a crash: the log ends where the last group was torn, wherever that is and whatever
+ * is left of the rest; it goes on in a new segment that names the cut, with LSNs that were never
+ * handed out before (LOG-1, LOG-2); that can be repeated, also in the middle of itself; what was
+ * accepted is made durable before anything else (REC-4); nothing that a cut removed comes back.
  */
 #include "log_fixture.h"
 
@@ -53,8 +53,8 @@ static void append_some(unsigned n)
 
 /* ---- tails ---- */
 
-/* From each byte of the last group on, zeros or rubbish: the group before it stays, and of this one a
- * prefix at most. */
+/* From each byte of the last group on, zeros or rubbish: the group before it stays, and of this one
+ * a prefix at most. */
 START_TEST(torn_at_every_byte)
 {
     struct image image;
@@ -161,8 +161,8 @@ START_TEST(lsns_are_never_used_again)
 }
 END_TEST
 
-/* Crashes without an append between them: the log still ends where it ended, the segments in between
- * are used again, and the directory does not grow. */
+/* Crashes without an append between them: the log still ends where it ended, the segments in
+ * between are used again, and the directory does not grow. */
 START_TEST(empty_cuts)
 {
     struct ll_log_stats stats;
@@ -283,8 +283,8 @@ START_TEST(crash_while_cutting)
 }
 END_TEST
 
-/* The same where LSNs were handed out, and lost, in segments that were made ahead: those are used again
- * for the cut, and until they have their new names they speak for their old places. */
+/* The same where LSNs were handed out, and lost, in segments that were made ahead: those are used
+ * again for the cut, and until they have their new names they speak for their old places. */
 START_TEST(crash_while_reusing)
 {
     for (uint64_t n = 1;; n++) {
@@ -329,8 +329,8 @@ START_TEST(crash_while_reusing)
 }
 END_TEST
 
-/* A sync that failed: the kernel shows the new bytes, the disk has the old ones, and a later sync says
- * that all is well. What open accepts must be on the disk when open returns. */
+/* A sync that failed: the kernel shows the new bytes, the disk has the old ones, and a later sync
+ * says that all is well. What open accepts must be on the disk when open returns. */
 START_TEST(accepted_is_made_durable)
 {
     fixture_create(&f);
@@ -443,7 +443,8 @@ START_TEST(clean_end_is_checked)
 }
 END_TEST
 
-/* An incarnation that was used before, because the control file's new one did not become durable. */
+/* An incarnation that was used before, because the control file's new one did not become durable.
+ */
 START_TEST(incarnations_grow)
 {
     fixture_create(&f);

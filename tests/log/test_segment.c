@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segment files: they grow, are zeroed and synced before they are used, are used again when they were
- * truncated, and are removed; what cannot be made is a resource error and changes nothing (LOG-4), the
- * byte limit a retryable one; nobody reads what is being reused.
+ * Segment files: they grow, are zeroed and synced before they are used, are used again when they
+ * were truncated, and are removed; what cannot be made is a resource error and changes nothing
+ * (LOG-4), the byte limit a retryable one; nobody reads what is being reused.
  */
 #include "log_fixture.h"
 
@@ -66,12 +66,12 @@ START_TEST(sizes_double)
     fixture_create(&f);
     fill_to(60000);
     must(&f, ll_log_file_each(f.log, note_size, &s, &f.err));
-    const uint32_t want[] = {4096, 8192, 16384, 16384, 16384};
-    ck_assert_uint_eq(s.n, 5);
+    const uint32_t want[] = {4096, 8192, 16384, 16384, 16384, 16384}; /* one is not begun */
+    ck_assert_uint_eq(s.n, 6);
     for (unsigned i = 0; i < s.n; i++)
         ck_assert_uint_eq(s.size[i], want[i]);
-    ck_assert_uint_eq(stats().segments, 5);
-    ck_assert_uint_eq(stats().segment_bytes, 61440);
+    ck_assert_uint_eq(stats().segments, 6);
+    ck_assert_uint_eq(stats().segment_bytes, 77824);
 }
 END_TEST
 
@@ -187,8 +187,8 @@ END_TEST
 
 /* ---- what goes wrong ---- */
 
-/* Every device call while a segment is made: an error of the resource root, nothing lost, and it works
- * when it is tried again. */
+/* Every device call while a segment is made: an error of the resource root, nothing lost, and it
+ * works when it is tried again. */
 START_TEST(creation_fails)
 {
     const int errors[] = {ENOSPC, EIO, EMFILE, EROFS};
@@ -256,13 +256,14 @@ START_TEST(reuse_fails)
 }
 END_TEST
 
-/* A full disk: no credit, but what has credit is written; when there is space again it goes on. */
+/* A full disk: no credit, but what has credit is written; the last file stays untouched, for the
+ * case of a crash; when there is space again it goes on. */
 START_TEST(disk_full)
 {
     lladd_lsn lsn;
     int rc = 0;
     fixture_create(&f);
-    fault_device_capacity(f.fd, 4096 + 8192);
+    fault_device_capacity(f.fd, 4096 + 8192 + 16384);
     while (rc == 0)
         rc = try_put(&f, 200, &lsn);
     ck_assert_int_eq(rc, LLADD_NO_SPACE);
@@ -280,8 +281,8 @@ START_TEST(disk_full)
 }
 END_TEST
 
-/* Many commits of small records with the last credit on a full disk: each group has its seal as long as
- * the pool lasts, and none fails. */
+/* Many commits of small records with the last credit on a full disk: each group has its seal as
+ * long as the pool lasts, and none fails. */
 START_TEST(seals_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -352,6 +353,94 @@ START_TEST(maintenance)
 }
 END_TEST
 
+/* Found by listing as well; but what lies ahead must be what was made ahead. */
+START_TEST(segments_ahead_are_checked)
+{
+    char name[LL_LOG_NAME_SIZE];
+    unsigned char old[LL_LOG_BLOCK_HEADER], header[LL_LOG_BLOCK_HEADER];
+    fixture_create(&f);
+    put(&f, 10);
+    maintain_all();
+    stop(&f);
+    struct ll_log_start by_listing = f.start;
+    by_listing.segment.v = 0;
+    must(&f, ll_log_open(&f.cfg, &by_listing, &f.log, &f.err));
+    must(&f, ll_log_start(f.log, &f.err));
+    put(&f, 10);
+    ck_assert_uint_eq(ll_log_incarnation(f.log), 1);
+    fault_device_reset_calls(f.fd);
+    fill_to(4100);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_RENAME), 0);
+    stop(&f);
+    /* One that says another incarnation: opened by its place, the log notices when it needs it. */
+    name_of(8 + 4032 + 8128, name);
+    read_file(&f, name, 0, old, sizeof old);
+    struct ll_log__block b;
+    ck_assert(ll_log__block_decode(old, &b));
+    b.incarnation = 7;
+    ll_log__block_encode(&b, header);
+    write_file(&f, name, 0, header, sizeof header);
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must(&f, ll_log_start(f.log, &f.err));
+    must_fail(&f, LLADD_CORRUPT_LOG, ll_log_undo_reserve(f.log, 100, &f.err));
+    ck_assert_ptr_nonnull(strstr(f.err.message, name));
+    ll_log_close(f.log);
+    flip_byte(&f, name, 0, 1); /* or no header at all */
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must(&f, ll_log_start(f.log, &f.err));
+    must_fail(&f, LLADD_CORRUPT_LOG, ll_log_undo_reserve(f.log, 100, &f.err));
+    ll_log_close(f.log);
+    /* Listed at once, it is no clean stop: the log goes on behind it. */
+    flip_byte(&f, name, 0, 1);
+    by_listing = f.start;
+    by_listing.segment.v = 0;
+    must(&f, ll_log_open(&f.cfg, &by_listing, &f.log, &f.err));
+    must(&f, ll_log_start(f.log, &f.err));
+    ck_assert_uint_ge(ll_log_tail(f.log).v, 8 + 4032 + 8128 + 16320);
+    ck_assert_uint_eq(ll_log_incarnation(f.log), 8);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* LSNs do not last for ever, but long; then there is no space, and no wrap-around. */
+START_TEST(last_lsns)
+{
+    lladd_lsn lsn;
+    int rc = 0;
+    f.cfg.first.v = LL_LOG_LSN_END / 8 * 8 - 65536;
+    fixture_create(&f);
+    while (rc == 0)
+        rc = try_put(&f, 900, &lsn);
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    force(&f);
+    check_records(&f, 0, f.count);
+    must_fail(&f, LLADD_NO_SPACE, try_put(&f, 900, &lsn));
+}
+END_TEST
+
+/* A dead file that somebody has removed is no loss. */
+START_TEST(dead_file_is_gone)
+{
+    char name[LL_LOG_NAME_SIZE];
+    f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    fill_to(20000);
+    force(&f);
+    must(&f, ll_log_truncate(f.log, f.list[f.count - 2].rec.lsn, &f.err));
+    for (uint64_t first = 8; first < 12000; first += 4032) {
+        name_of(first, name);
+        ck_assert_int_eq(f.cfg.dev->ops->unlink(f.cfg.dev, name), 0);
+    }
+    lladd_lsn lsn;
+    for (unsigned i = 0; i < 60; i++)
+        (void)try_put(&f, 300, &lsn); /* finds out, one after the other */
+    fill_to(50000);
+    force(&f);
+    maintain_all();
+    check_records(&f, f.count - 2, f.count);
+}
+END_TEST
+
 /* The same by the log's own thread. */
 START_TEST(worker)
 {
@@ -410,6 +499,9 @@ int main(void)
     tcase_add_test(t, seals_on_a_full_disk);
     tcase_add_test(t, byte_limit);
     tcase_add_test(t, maintenance);
+    tcase_add_test(t, segments_ahead_are_checked);
+    tcase_add_test(t, last_lsns);
+    tcase_add_test(t, dead_file_is_gone);
     tcase_add_test(t, worker);
     tcase_add_test(t, create_fails);
     suite_add_tcase(s, t);

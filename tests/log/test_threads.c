@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads: LSNs are handed out once each and without holes, every record comes back whole, commits
- * share groups, nobody is left asleep, whoever waits for space gets it, a poison reaches everybody; and
- * readers may look at the ring while it is reused. Run under TSan as well.
+ * Many threads: LSNs are handed out once each and without holes, every record comes back whole,
+ * commits share groups, nobody is left asleep, whoever waits for space gets it, a poison reaches
+ * everybody; and readers may look at the ring while it is reused. Run under TSan as well.
  */
 #include "log_fixture.h"
 
@@ -218,6 +218,28 @@ START_TEST(commits)
 }
 END_TEST
 
+/* A clock on which every look takes a millisecond: to the leader, yielding seems to last too long,
+ * so he sleeps until the others are there or his time is over. */
+static uint64_t strange_now(void *ctx)
+{
+    (void)ctx;
+    static uint64_t now;
+    return lladd_atomic_add64(&now, 1000000);
+}
+
+START_TEST(commits_by_a_strange_clock)
+{
+    f.env.world.now_ns = strange_now;
+    f.cfg.ring_bytes = 65536;
+    f.cfg.segment_max = 65536;
+    fixture_create(&f);
+    start_workers(COMMIT | TRIM, 300);
+    join_workers(0);
+    check_log(300);
+    free_workers();
+}
+END_TEST
+
 /* Durable, relaxed and waiting for space, all at once, in a small ring. */
 START_TEST(everything)
 {
@@ -424,8 +446,8 @@ START_TEST(waits_for_publication)
 }
 END_TEST
 
-/* A committer that comes while a group is being synced waits for the next; one that was in it does not
- * wait longer. */
+/* A committer that comes while a group is being synced waits for the next; one that was in it does
+ * not wait longer. */
 START_TEST(groups_in_turn)
 {
     struct worker a = {.err = LLADD_ERROR_INIT}, b = a, c = a;
@@ -484,7 +506,8 @@ START_TEST(writer_leaves_to_committer)
 }
 END_TEST
 
-/* Relaxed writers that wait for another's write are done when it is written, not when it is synced. */
+/* Relaxed writers that wait for another's write are done when it is written, not when it is synced.
+ */
 START_TEST(writers_do_not_wait_for_syncs)
 {
     struct worker a = {.err = LLADD_ERROR_INIT}, b = a;
@@ -518,6 +541,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, appends, 0, 3);
     tcase_add_test(t, commits);
+    tcase_add_test(t, commits_by_a_strange_clock);
     tcase_add_test(t, everything);
     tcase_add_test(t, on_files);
     tcase_add_loop_test(t, poison, 0, 6);

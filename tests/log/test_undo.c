@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Undo reserve (REC-3): what was set aside can be logged on a full disk, in the same life and, after a
- * crash, in the next one, and although seals are logged between; who has set nothing aside cannot take
- * it; what is released can be used by others. Repeated crashes use it up: then there is an error, and
- * what is there stays as it is.
+ * Undo reserve (REC-3): what was set aside can be logged on a full disk, in the same life and,
+ * after a crash, in the next one, and although seals are logged between; who has set nothing aside
+ * cannot take it; what is released can be used by others. Repeated crashes use it up: then there is
+ * an error, and what is there stays as it is.
  */
 #include "log_fixture.h"
 
@@ -94,8 +94,8 @@ START_TEST(accounting)
 }
 END_TEST
 
-/* The disk is full, and so is the log but for what was set aside: all of that can be logged, also if
- * every record is forced by itself and thus takes a seal. _i: force every _i-th. */
+/* The disk is full, and so is the log but for what was set aside: all of that can be logged, also
+ * if every record is forced by itself and thus takes a seal. _i: force every _i-th. */
 START_TEST(rollback_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -117,8 +117,8 @@ START_TEST(rollback_on_a_full_disk)
 }
 END_TEST
 
-/* The same, but the power fails before the rollback: open must succeed on the full disk, and find space
- * for all of it. */
+/* The same, but the power fails before the rollback: open must succeed on the full disk, and find
+ * space for all of it. */
 START_TEST(recovery_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -134,7 +134,8 @@ START_TEST(recovery_on_a_full_disk)
     force(&f);
     ll_log_close(f.log);
     f.log = NULL;
-    fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = _i % 2 ? FAULT_POWER : FAULT_KILL});
+    fault_device_power_cycle(f.fd,
+                             &(struct fault_crash){.mode = _i % 2 ? FAULT_POWER : FAULT_KILL});
     fault_device_capacity(f.fd, capacity);
     must(&f, reopen(&f));
     must(&f, ll_log_undo_reserve_recovery(f.log, reserve, &f.err));
@@ -155,8 +156,31 @@ START_TEST(recovery_on_a_full_disk)
 }
 END_TEST
 
-/* Crash after crash in the middle of recovery, on a full disk: at last an error of the resource root,
- * and the log is what it was before; when there is space again, all goes on. */
+/* Nobody had set anything aside: a crash on a full disk still finds a file to go on in. */
+START_TEST(crash_on_a_full_disk)
+{
+    fixture_create(&f);
+    for (int i = 0; i < 30 + _i; i++)
+        put(&f, 300);
+    uint64_t capacity = fault_device_bytes(f.fd);
+    fault_device_capacity(f.fd, capacity);
+    fill_disk();
+    force(&f);
+    size_t count = f.count;
+    ll_log_close(f.log);
+    f.log = NULL;
+    fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = FAULT_POWER});
+    fault_device_capacity(f.fd, capacity);
+    must(&f, reopen(&f));
+    ck_assert_uint_eq(f.count, count);
+    put(&f, 50); /* a checkpoint, say */
+    force(&f);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* Crash after crash in the middle of recovery, on a full disk: at last an error of the resource
+ * root, and the log is what it was before; when there is space again, all goes on. */
 START_TEST(reserve_is_used_up)
 {
     struct ll_credit credit = {0};
@@ -199,8 +223,8 @@ START_TEST(reserve_is_used_up)
 }
 END_TEST
 
-/* The same for a reserve that fills the disk to the last byte, and a force for every record: rather no
- * seals than no undo. */
+/* The same for a reserve that fills the disk to the last byte, and a force for every record: rather
+ * no seals than no undo. */
 START_TEST(tight_reserve)
 {
     struct ll_credit credit = {0};
@@ -262,6 +286,7 @@ int main(void)
     tcase_add_test(t, accounting);
     tcase_add_loop_test(t, rollback_on_a_full_disk, 0, 4);
     tcase_add_loop_test(t, recovery_on_a_full_disk, 0, 6);
+    tcase_add_loop_test(t, crash_on_a_full_disk, 0, 8);
     tcase_add_test(t, reserve_is_used_up);
     tcase_add_test(t, reserve_is_safe);
     tcase_add_test(t, tight_reserve);

@@ -5,7 +5,7 @@ one, and fails if there is any. test_tidy.py shows for every rule that it can be
 
     include-up       no "../" in an #include
     private          a *_private.h is included from its own folder (and its own tests) only
-    format           a *_format.h too, and by tools, fuzzers and tests, which read stored bytes
+    format           a *_format.h too, and by who reads stored bytes: tools, fuzzers, tests, benches
     public-only      operations/ and examples/ see <...> and their own folder, no other layer
     spdx             one licence line, first thing in the file
     length           no file above 900 lines, no line above 100 columns
@@ -90,7 +90,7 @@ def check_include(path, quote, name):
     foreign = target != owner(path)
     if name.endswith("_private.h") and foreign:
         yield "private", f"{name} belongs to {target}/"
-    if name.endswith("_format.h") and foreign and top not in {"tools", "fuzz", "tests"}:
+    if name.endswith("_format.h") and foreign and top not in {"tools", "fuzz", "tests", "bench"}:
         yield "format", f"{name} belongs to {target}/"
     if top in {"operations", "examples"} and quote == '"' and foreign:
         yield "public-only", f"{name} is not public"

@@ -381,6 +381,60 @@ START_TEST(lost_write)
 }
 END_TEST
 
+/* Without images redo needs the page as the first record behind the checkpoint left it: one that is
+ * older is damage after a crash, too; and recovery refuses it. */
+START_TEST(lost_write_before_redo)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    unsigned char old[4096];
+    bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    o.flags |= LLADD_OPT_ATOMIC_PAGES;
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+        ck_assert_int_eq(lladd_set(txn, m.bytes, 300, i ? "two" : "one", 3), 0);
+        ck_assert_int_eq(lladd_commit(txn), 0);
+        if (i == 0)
+            ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
+    }
+    lladd_kill(db);
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.n, 0);
+    bench_write(dev, "pages", m.bytes.v * 4096, old, sizeof old);
+    f = verify(dev);
+    ck_assert_uint_eq(f.count.damage, 1);
+    ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "redo will not find it"));
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), LLADD_CORRUPT_PAGE);
+    lladd_options_release(&o);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* Damage is told once, also while the database is in use and everything is looked at repeatedly. */
+START_TEST(damaged_in_use)
+{
+    struct lladd_device *dev;
+    struct made m;
+    struct lladd_db *db;
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    ck_assert_int_eq(made_open(NULL, dev, MADE_CRASHED, &m, &db, NULL), 0);
+    bench_flip(dev, "pages", m.bulk.v * 4096 + 100, 1);
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.n, 1);
+    ck_assert_uint_eq(f.count.damage, 1);
+    ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "no base"));
+    bench_flip(dev, "pages", m.bulk.v * 4096 + 100, 1);
+    f = verify(dev);
+    ck_assert_uint_eq(f.n, 0);
+    lladd_kill(db);
+    lladd_device_close(dev);
+}
+END_TEST
+
 /* A page that stands in another one's place; one that comes from the future; one of a type that
  * nobody knows; one whose contents its type does not allow. */
 START_TEST(strange_pages)
@@ -791,6 +845,8 @@ int main(void)
     tcase_add_test(t, reading_repairs);
     tcase_add_test(t, nothing_repairs);
     tcase_add_loop_test(t, lost_write, 0, 2);
+    tcase_add_test(t, lost_write_before_redo);
+    tcase_add_test(t, damaged_in_use);
     tcase_add_test(t, strange_pages);
     tcase_add_test(t, own_check);
     tcase_add_test(t, old_control);

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The lladd command as its users run it: test_tools.py <lladd> <make_db> <plugin.so>.
 
-What is said of databases in every state, in text and as JSON; exit codes; that nothing is changed by
-looking; that damage anywhere is blamed on the right file and stops nobody; that a database at work is
-not called damaged. Databases are made by make_db.c and are the same every time."""
+What is said of databases in every state, in text and as JSON; exit codes; that nothing is changed
+by looking; that damage anywhere is blamed on the right file and stops nobody; that a database at
+work is not called damaged. Databases are made by make_db.c and are the same every time."""
 import hashlib
 import json
 import os
@@ -92,7 +92,8 @@ class Case(unittest.TestCase):
         return json.loads(self.good(*args, "--json", code=code))
 
     def lines(self, *args, code=0):
-        return [json.loads(line) for line in self.good("log", *args, "--json", code=code).splitlines()]
+        out = self.good("log", *args, "--json", code=code)
+        return [json.loads(line) for line in out.splitlines()]
 
 
 class CommandLine(Case):
@@ -111,7 +112,8 @@ class CommandLine(Case):
     def test_manual(self):
         """Every verb, option and kind of record is in the manual."""
         here = os.path.dirname(os.path.abspath(__file__))
-        with open(os.path.join(here, "..", "..", "docs", "man", "lladd.1"), encoding="ascii") as file:
+        path = os.path.join(here, "..", "..", "docs", "man", "lladd.1")
+        with open(path, encoding="ascii") as file:
             manual = file.read().replace("\\-", "-")
         for verb in LOOKING + ["page", "recover", "resolve"]:
             self.assertIn(f".B lladd {verb}\n", manual)
@@ -132,6 +134,8 @@ class CommandLine(Case):
         self.assertIn("\"-1\" is not a number", self.bad("page", clean, "--", "-1", code=2))
         self.assertIn("--help", self.bad("stat", "--frobnicate", clean, code=2))
         self.assertIn("not a number", self.bad("log", "--txn", "abc", clean, code=2))
+        self.assertIn("no kind of record \"dates\"",
+                      self.bad("log", "--kind", "dates", clean, code=2))
         self.assertIn("cannot load", self.bad("stat", "--ops", "/nowhere.so", clean, code=2))
         self.assertIn("--commit or --abort", self.bad("resolve", clean, GID1, code=2))
         self.assertIn("--commit or --abort",
@@ -143,7 +147,8 @@ class CommandLine(Case):
         for verb in LOOKING:
             self.assertIn("no database", self.bad(verb, empty, code=2))
             self.assertIn("not a directory", self.bad(verb, empty + "/nowhere", code=2))
-            self.assertEqual(self.json(verb, empty, code=2)["error"]["code"], "LLADD_NOT_A_DATABASE")
+            said = self.json(verb, empty, code=2)["error"]
+            self.assertEqual(said["code"], "LLADD_NOT_A_DATABASE")
         self.assertEqual(os.listdir(empty), [])
         self.bad("recover", empty + "/nowhere", code=2)
         self.assertFalse(os.path.exists(empty + "/nowhere"))
@@ -199,12 +204,19 @@ What keeps the log, the strongest first
         self.assertRegex(out, rf"\n +{where['active']} +\d+ +1  active\n")
         self.assertIn(f"prepared {TIME}, gid {GID1}, owner the till", out)
         self.assertRegex(out, rf"\n +{where['active']} +\d+ bytes  transaction {where['active']}\n")
+        self.assertIn(f" bytes  prepared {where['prepared']}, gid {GID1}\n", out)
         s = self.json("stat", self.made.path("crashed"))
         self.assertEqual((s["clean"], s["in_use"], s["log"]["end_kind"]), (False, False, "open"))
         self.assertEqual(s["next_open"]["losers"], 2)
         self.assertEqual([t["id"] for t in s["transactions"] if t["prepared"]], [where["prepared"]])
         self.assertEqual(s["pinners"][0], {"kind": "checkpoint", "lsn": s["log"]["redo"],
                                            "age_bytes": s["log"]["end"] - s["log"]["redo"]})
+
+    def test_stat_foreign_file(self):
+        db = self.copy("clean")
+        os.mkfifo(db + "/pipe")
+        self.assertNotIn("pipe", self.good("stat", db))
+        self.good("verify", db)
 
     def test_stat_pinned(self):
         pinned = self.made.where["pinned"]["aborted"]
@@ -215,8 +227,8 @@ What keeps the log, the strongest first
         out = self.good("log", self.made.path("crashed"))
         what = [re.sub(r"^ *\d+ +\d+ +\S+ +\S+ +\d+ ", "", line) for line in out.splitlines()]
         self.assertRegex(what[0], r"^ *LSN +size +txn +prev +d kind +page +operation and fields$")
-        self.assertIn("update                  2  test.tally@3 delta=5 why=\"first\" | undo delta=5",
-                      what)
+        self.assertIn("update                  2  test.tally@3 delta=5 why=\"first\" | "
+                      "undo delta=5", what)
         self.assertIn("update                  2  lladd.set@1 offset=64 bytes=68656c6c6f | undo "
                       "offset=64 bytes=0000000000", what)
         self.assertIn("note                    -  test.note@1 bytes=\"mind the gap\"", what)
@@ -265,7 +277,8 @@ What keeps the log, the strongest first
         self.assertRegex(self.good("log", "--stats", db), r"records +bytes +mean +share +kind")
 
     def test_log_bytes(self):
-        out = self.good("log", "--bytes", "--op", "test.tally", "--last", 2, self.made.path("clean"))
+        db = self.made.path("clean")
+        out = self.good("log", "--bytes", "--op", "test.tally", "--last", 2, db)
         self.assertIn("61 20 6d 69 73 74 61 6b  ........a mistak", out)
         self.assertIn("    undo, 8 bytes\n", out)
         out = self.good("log", "--op", "lladd.slotted.alloc", self.made.path("clean"))
@@ -454,6 +467,7 @@ class AtWork(Case):
                 checkpoints.add(self.json("stat", db)["log"]["checkpoint"])
                 self.good("page", db, self.made.where["clean"]["bytes"])
                 self.good("ops", db)
+                self.good("log", "--last", 5, db)
         finally:
             self.end(child)
         self.good("verify", db)

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Pages that extensions write and look after themselves (DESIGN 2a and 9): fences and bulk writing,
+ * page-type callbacks.
+ */
+#include "rig.h"
+
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rig r;
+static lladd_pageno page;
+
+static struct cell at(unsigned i)
+{
+    return cell_of(page, i);
+}
+
+/* ---- bulk writing ------------------------------------------------------------------------ */
+
+enum { BULK = 40, BULK_N = 4 }; /* pages 40 to 43; nobody allocates them here */
+
+static unsigned char *bulk_bytes(unsigned value)
+{
+    unsigned char *bytes = calloc(BULK_N, 4096);
+    for (unsigned p = 0; p < BULK_N; p++)
+        for (unsigned i = 0; i < CELLS; i++)
+            lladd_put64(bytes + p * 4096 + LLADD_PAGE_HEADER + 8 * (size_t)i, value + p);
+    return bytes;
+}
+
+/* An earlier life of the pages that redo would love to repeat. */
+static void earlier_life(void)
+{
+    for (unsigned p = 0; p < BULK_N; p++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cells_format(txn, lladd_page_of(BULK + p)));
+        ok(txn, cell_put(txn, cell_of(lladd_page_of(BULK + p), 5), 666));
+        done(lladd_commit(txn));
+    }
+}
+
+static struct lladd_txn *bulk_write(unsigned value)
+{
+    struct lladd_txn *txn = rig_begin(&r);
+    unsigned char *bytes = bulk_bytes(value);
+    ok(txn, lladd_fence(txn, lladd_page_of(BULK), BULK_N));
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    free(bytes);
+    return txn;
+}
+
+static void expect_bulk(unsigned value)
+{
+    for (unsigned p = 0; p < BULK_N; p++)
+        rig_expect(&r, cell_of(lladd_page_of(BULK + p), 5), value + p);
+}
+
+static void begin_bulk(int kind)
+{
+    rig_init(&r, (unsigned)kind);
+    rig_open(&r);
+    page = rig_page(&r);
+    ok_db(&r, lladd_extend(r.db, BULK + BULK_N, &r.err));
+}
+
+START_TEST(redo_of_an_earlier_life_never_touches_bulk_written_pages)
+{
+    begin_bulk(_i);
+    earlier_life();
+    done(lladd_commit(bulk_write(1000)));
+    expect_bulk(1000);
+    for (unsigned round = 0; round < 4; round++) {
+        if (round == 2)
+            ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* carries the fence */
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        expect_bulk(1000);
+    }
+    /* A second bulk life over the first, and part of a third over the second. */
+    done(lladd_commit(bulk_write(2000)));
+    struct lladd_txn *txn = rig_begin(&r);
+    unsigned char *bytes = bulk_bytes(3000);
+    ok(txn, lladd_fence(txn, lladd_page_of(BULK), 1));
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), 1, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    free(bytes);
+    done(lladd_commit(txn));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, cell_of(lladd_page_of(BULK), 5), 3000);
+    rig_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 2001);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(bulk_written_pages_can_be_updated_like_others)
+{
+    begin_bulk(_i);
+    earlier_life();
+    done(lladd_commit(bulk_write(1000)));
+    struct cell c = cell_of(lladd_page_of(BULK + 1), 7);
+    rig_set(&r, c, 5);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, c, 6));
+    rig_set(&r, at(0), 1);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, c, 5);
+    rig_expect(&r, cell_of(c.page, 5), 1001);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_set(&r, c, 7);
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    rig_expect(&r, c, 7);
+    rig_free(&r);
+}
+END_TEST
+
+/* A checkpoint forgets fences that redo will not need; who goes on writing gets another. */
+START_TEST(bulk_writing_goes_on_after_checkpoints)
+{
+    unsigned char *bytes = bulk_bytes(1000);
+    begin_bulk(_i);
+    earlier_life();
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_fence(txn, lladd_page_of(BULK), BULK_N));
+    for (unsigned i = 0; i < BULK_N; i++) {
+        ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + i), 1, "test.cells", bytes + i * 4096));
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    }
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    free(bytes);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    expect_bulk(1000);
+    rig_free(&r);
+}
+END_TEST
+
+/* The extent may hold anything then; it only must not be in anybody's way. */
+START_TEST(a_crash_before_the_publishing_commit_is_harmless)
+{
+    begin_bulk(_i);
+    earlier_life();
+    (void)bulk_write(1000);
+    rig_set(&r, at(0), 1); /* makes the fence durable */
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, at(0), 1);
+    done(lladd_commit(bulk_write(5000))); /* used again */
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    expect_bulk(5000);
+    /* And for ordinary pages. */
+    earlier_life();
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, cell_of(lladd_page_of(BULK + 2), 5), 666);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(raw_extents_hold_any_bytes)
+{
+    unsigned char *bytes = malloc(BULK_N * 4096), *back = malloc(BULK_N * 4096);
+    for (unsigned i = 0; i < BULK_N * 4096; i++)
+        bytes[i] = (unsigned char)(i * 7 + i / 4096);
+    begin_bulk(_i);
+    earlier_life();
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_fence(txn, lladd_page_of(BULK), BULK_N));
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, NULL, bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    for (unsigned round = 0; round < 2; round++) {
+        ok_db(&r, lladd_bulk_read(r.db, lladd_page_of(BULK), BULK_N, true, back, &r.err));
+        ck_assert_mem_eq(bytes, back, BULK_N * 4096);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+    }
+    ck_assert_int_eq(lladd_bulk_read(r.db, lladd_page_of(BULK), 1, false, back, &r.err),
+                     LLADD_CORRUPT_PAGE);
+    free(bytes);
+    free(back);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(wrong_bulk_calls_are_refused)
+{
+    unsigned char *bytes = bulk_bytes(1);
+    begin_bulk(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    lladd_pageno first = lladd_page_of(BULK);
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, first, 0));
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, lladd_page_of(0), 1));
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, first, UINT64_MAX));
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, lladd_page_of(UINT64_MAX - 1), 1));
+    ok(txn, lladd_fence(txn, first, 2));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_bulk_write(txn, first, 2, "test.nothing", bytes));
+    struct lladd_page *held; /* somebody is looking */
+    ok_db(&r, lladd_fix(r.db, lladd_page_of(BULK + 2), LLADD_LATCH_SHARED, &held, &r.err));
+    refused(txn, LLADD_BUSY, lladd_fence(txn, first, BULK_N));
+    lladd_unfix(r.db, held, LLADD_LATCH_SHARED);
+    ok(txn, lladd_fence(txn, first, BULK_N));
+    ok(txn, lladd_bulk_write(txn, first, BULK_N, "test.cells", bytes));
+    done(lladd_abort(txn));
+    free(bytes);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- page-type callbacks ----------------------------------------------------------------- */
+
+static unsigned loaded, flushed, evicted, bad_private;
+
+static int on_loaded(void *ctx, struct lladd_view v, void **private_, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    *private_ = malloc(sizeof(uint64_t));
+    *(uint64_t *)*private_ = v.number.v;
+    __atomic_fetch_add(&loaded, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static void on_flushed(void *ctx, struct lladd_page *copy, void *private_)
+{
+    (void)ctx;
+    if (private_ && *(uint64_t *)private_ != copy->number.v)
+        __atomic_fetch_add(&bad_private, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&flushed, 1, __ATOMIC_RELAXED);
+}
+
+static void on_evicted(void *ctx, lladd_pageno number, void **private_)
+{
+    (void)ctx;
+    if (*(uint64_t *)*private_ != number.v)
+        __atomic_fetch_add(&bad_private, 1, __ATOMIC_RELAXED);
+    free(*private_);
+    *private_ = NULL;
+    __atomic_fetch_add(&evicted, 1, __ATOMIC_RELAXED);
+}
+
+START_TEST(page_types_hear_of_loading_flushing_and_eviction)
+{
+    enum { PAGES = 100 };
+    struct lladd_page_type watched = test_cells;
+    lladd_pageno pages[PAGES];
+    loaded = flushed = evicted = bad_private = 0;
+    rig_init(&r, (unsigned)_i);
+    lladd_options_release(&r.options);
+    watched.loaded = on_loaded;
+    watched.flushed = on_flushed;
+    watched.evicted = on_evicted;
+    ok_db(&r, lladd_register_page_type(&r.options, &watched, &r.err));
+    for (unsigned i = 0; test_extension.ops[i]; i++)
+        ok_db(&r, lladd_register(&r.options, test_extension.ops[i], &r.err));
+    r.options.cache_bytes = rig_small_cache((unsigned)_i); /* less than the pages */
+    rig_open(&r);
+    rig_pages(&r, pages, PAGES);
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 0; i < PAGES; i++)
+            rig_set(&r, cell_of(pages[i], 0), round);
+    rig_close(&r);
+    ck_assert_uint_gt(loaded, PAGES);
+    ck_assert_uint_gt(flushed, PAGES);
+    ck_assert_uint_eq(loaded, evicted); /* every private pointer was given back */
+    ck_assert_uint_eq(bad_private, 0);
+    rig_free(&r);
+}
+END_TEST
+
+static int refuse_loading(void *ctx, struct lladd_view v, void **private_, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)private_;
+    return lladd_error_set(err, LLADD_NO_MEMORY, "page %llu: no memory for its index",
+                           (unsigned long long)v.number.v);
+}
+
+START_TEST(a_page_type_may_refuse_to_load_a_page)
+{
+    struct lladd_page_type watched = test_cells;
+    uint64_t value;
+    rig_init(&r, (unsigned)_i);
+    rig_open(&r);
+    page = rig_page(&r);
+    rig_set(&r, at(0), 5);
+    rig_close(&r);
+    lladd_options_release(&r.options);
+    watched.loaded = refuse_loading;
+    ok_db(&r, lladd_register_page_type(&r.options, &watched, &r.err));
+    for (unsigned i = 0; test_extension.ops[i]; i++)
+        ok_db(&r, lladd_register(&r.options, test_extension.ops[i], &r.err));
+    rig_open(&r);
+    ck_assert_int_eq(cell_read(r.db, at(0), &value, &r.err), LLADD_NO_MEMORY);
+    ck_contains(r.err.message, "no memory for its index");
+    struct lladd_txn *txn = rig_begin(&r);
+    refused(txn, LLADD_NO_MEMORY, cell_put(txn, at(0), 6));
+    done(lladd_commit(txn));
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("bulk");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+    LOOP(redo_of_an_earlier_life_never_touches_bulk_written_pages);
+    LOOP(bulk_written_pages_can_be_updated_like_others);
+    LOOP(bulk_writing_goes_on_after_checkpoints);
+    LOOP(a_crash_before_the_publishing_commit_is_harmless);
+    LOOP(raw_extents_hold_any_bytes);
+    LOOP(wrong_bulk_calls_are_refused);
+    LOOP(page_types_hear_of_loading_flushing_and_eviction);
+    LOOP(a_page_type_may_refuse_to_load_a_page);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See bed.h. */
+#include "bed.h"
+
+void bed_init(struct bed *b, uint32_t page_size)
+{
+    memset(b, 0, sizeof *b);
+    ck_assert_int_eq(lladd_device_memory(&b->base), 0);
+    b->fd = fault_device_new(b->base);
+    fault_alloc_init(&b->mem);
+    b->options = (struct lladd_options)LLADD_OPTIONS_INIT;
+    b->options.device = fault_device_dev(b->fd);
+    b->options.allocator = &b->mem.mem;
+    b->options.flags = LLADD_OPT_NO_THREADS;
+    b->options.frames = LLADD_FRAMES_HEAP;
+    b->options.page_size = page_size;
+    b->options.cache_bytes = 64 * page_size < (1u << 20) ? 1u << 20 : 64 * page_size;
+    b->options.log_ring_bytes = page_size < 16384 ? 256u << 10 : 2u << 20;
+    b->options.log_segment_min = 64u << 10;
+    b->options.log_segment_max = 1u << 20;
+}
+
+int bed_try_open(struct bed *b)
+{
+    b->err = (struct lladd_error)LLADD_ERROR_INIT;
+    return lladd_open(NULL, &b->options, &b->db, &b->err);
+}
+
+void bed_open(struct bed *b)
+{
+    ok_db(b, bed_try_open(b));
+}
+
+void bed_close(struct bed *b)
+{
+    struct lladd_db *db = b->db;
+    b->db = NULL;
+    ck_assert_int_eq(lladd_close(db), 0);
+}
+
+void bed_kill(struct bed *b)
+{
+    static const struct fault_crash power = {FAULT_POWER, 0, false};
+    lladd_kill(b->db);
+    b->db = NULL;
+    fault_device_power_cycle(b->fd, &power);
+}
+
+void bed_crash(struct bed *b)
+{
+    bed_kill(b);
+    bed_open(b);
+}
+
+void bed_free(struct bed *b)
+{
+    if (b->db) {
+        bed_check(b);
+        bed_close(b);
+    }
+    lladd_options_release(&b->options);
+    ck_assert_uint_eq(fault_device_open_files(b->fd), 0);
+    fault_device_free(b->fd);
+    lladd_device_close(b->base);
+    ck_assert_uint_eq(fault_alloc_live(&b->mem), 0);
+}
+
+struct lladd_txn *bed_begin(struct bed *b)
+{
+    struct lladd_txn *txn = NULL;
+    ok_db(b, lladd_begin(b->db, NULL, &txn, &b->err));
+    return txn;
+}
+
+struct lladd_gid bed_gid(const char *text)
+{
+    struct lladd_gid gid = {.format = 1, .gtrid_length = (uint32_t)strlen(text)};
+    memcpy(gid.data, text, gid.gtrid_length);
+    return gid;
+}
+
+lladd_pageno bed_page(struct bed *b, const char *type)
+{
+    struct lladd_txn *txn = bed_begin(b);
+    lladd_pageno page;
+    ok(txn, lladd_page_alloc(txn, &page));
+    ok(txn, lladd_page_format(txn, page, type));
+    commit(txn);
+    return page;
+}
+
+void bed_check(struct bed *b)
+{
+    const struct lladd_page_type *const *types = ll_operations__extension.page_types;
+    for (uint64_t n = 0; n < lladd_page_count(b->db); n++) {
+        struct lladd_page *page;
+        enum lladd_page_use use;
+        ok_db(b, lladd_page_use(b->db, lladd_page_of(n), &use, &b->err));
+        if (use != LLADD_USE_PAGED && use != LLADD_USE_SYSTEM)
+            continue;
+        ok_db(b, lladd_fix(b->db, lladd_page_of(n), LLADD_LATCH_SHARED, &page, &b->err));
+        struct lladd_view v = lladd_page_view(page);
+        for (size_t i = 0; types[i]; i++)
+            if (v.type && types[i]->check && lladd_page_is(b->db, v, types[i]->name))
+                ck_assert_msg(types[i]->check(v), "page %llu is no good %s", (unsigned long long)n,
+                              types[i]->name);
+        lladd_unfix(b->db, page, LLADD_LATCH_SHARED);
+    }
+}
+
+int bed_run(Suite *s)
+{
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
+
+/* ---- scratch pages --------------------------------------------------------------------------- */
+
+unsigned char *exact(const void *bytes, size_t len)
+{
+    unsigned char *p = malloc(len ? len : 1);
+    ck_assert_ptr_nonnull(p);
+    if (len)
+        memcpy(p, bytes, len);
+    return p;
+}
+
+void scratch_init(struct scratch *s, uint32_t size, uint64_t number, const struct lladd_op *format,
+                  struct lladd_span redo)
+{
+    s->bytes = malloc(size);
+    ck_assert_ptr_nonnull(s->bytes);
+    memset(s->bytes, 0, size);
+    lladd_put16(s->bytes + 4, 7); /* some page type */
+    lladd_put64(s->bytes + 24, number);
+    s->page = (struct lladd_page){s->bytes, size, 0, lladd_page_of(number)};
+    ck_assert(format->validate(scratch_view(s), LLADD_SPAN_REDO, redo));
+    format->redo(&s->page, redo);
+}
+
+void scratch_copy(struct scratch *to, const struct scratch *from)
+{
+    to->page = from->page;
+    to->bytes = exact(from->bytes, from->page.size);
+    to->page.bytes = to->bytes;
+}
+
+void scratch_free(struct scratch *s)
+{
+    free(s->bytes);
+}
+
+struct lladd_view scratch_view(const struct scratch *s)
+{
+    struct lladd_view v = {s->bytes, s->page.size, 7, s->page.number};
+    return v;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_OPERATIONS_BED_H
+#define TESTS_OPERATIONS_BED_H
+/*
+ * What the tests of operations/ lie on: a database in memory that can be crashed and reopened, and
+ * single pages without any database.
+ *
+ *     struct bed b;
+ *     bed_init(&b, 4096);           page size; options may be changed now
+ *     bed_open(&b);
+ *     struct lladd_txn *txn = bed_begin(&b);
+ *     ok(txn, lladd_page_alloc(txn, &page));
+ *     commit(txn);
+ *     bed_crash(&b);                what was not synced is lost; open again
+ *     bed_free(&b);                 closes; asserts that no memory is lost
+ */
+#include "operations/operations_private.h"
+#include "support/fault_alloc.h"
+#include "support/fault_device.h"
+#include "support/fixtures.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bed {
+    struct lladd_device *base;
+    struct fault_device *fd;
+    struct fault_alloc mem;
+    struct lladd_options options;
+    struct lladd_db *db;
+    struct lladd_error err;
+};
+
+void bed_init(struct bed *, uint32_t page_size);
+void bed_free(struct bed *);
+void bed_open(struct bed *);
+int bed_try_open(struct bed *);
+void bed_close(struct bed *);
+/* The lights go out; nothing is open afterwards. */
+void bed_kill(struct bed *);
+/* And on again: recovery has run. */
+void bed_crash(struct bed *);
+struct lladd_txn *bed_begin(struct bed *);
+struct lladd_gid bed_gid(const char *text);
+
+/* A new page, formatted with lladd_page_format, committed. */
+lladd_pageno bed_page(struct bed *, const char *type);
+/* Every page of the database passes its type's check. */
+void bed_check(struct bed *);
+
+#define ok(txn, call) \
+    do { \
+        int ok_rc = (call); \
+        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, lladd_code_name(ok_rc), \
+                      lladd_txn_error(txn)->message); \
+    } while (0)
+#define ok_db(bed, call) \
+    do { \
+        int ok_rc = (call); \
+        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, lladd_code_name(ok_rc), \
+                      (bed)->err.message); \
+    } while (0)
+/* Refuses with this code, and says why. */
+#define refuses(txn, want, call) \
+    do { \
+        ck_assert_int_eq((call), (want)); \
+        ck_assert_int_eq(lladd_txn_error(txn)->code, (want)); \
+        ck_assert_str_ne(lladd_txn_error(txn)->message, ""); \
+    } while (0)
+#define commit(txn) ck_assert_int_eq(lladd_commit(txn), 0)
+#define abort_txn(txn) ck_assert_int_eq(lladd_abort(txn), 0)
+
+/* Runs the suite; what main returns. */
+int bed_run(Suite *);
+
+/* ---- a page without a database --------------------------------------------------------------- */
+
+struct scratch {
+    struct lladd_page page;
+    unsigned char *bytes; /* malloc'ed to the byte, so that sanitizers see every step outside */
+};
+
+/* A page that `format` has formatted with these redo bytes. */
+void scratch_init(struct scratch *, uint32_t size, uint64_t number, const struct lladd_op *format,
+                  struct lladd_span redo);
+void scratch_copy(struct scratch *to, const struct scratch *from);
+void scratch_free(struct scratch *);
+struct lladd_view scratch_view(const struct scratch *);
+/* A copy of the bytes to the byte. */
+unsigned char *exact(const void *bytes, size_t len);
+
+#endif

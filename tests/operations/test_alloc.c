@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Pages and extents: allocating is part of the transaction, freed pages come back when that is safe
+ * and not before, nobody gets a page that is somebody else's, and wrong calls are refused and
+ * change nothing.
+ */
+#include "bed.h"
+
+#include "operations/map.h"
+
+static struct bed b;
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+}
+static void teardown(void)
+{
+    bed_free(&b);
+}
+
+static enum lladd_page_use use_of(lladd_pageno page)
+{
+    enum lladd_page_use use = LLADD_USE_SYSTEM;
+    ok_db(&b, lladd_page_use(b.db, page, &use, &b.err));
+    return use;
+}
+
+static lladd_pageno alloc(struct lladd_txn *txn)
+{
+    lladd_pageno page = {0};
+    ok(txn, lladd_page_alloc(txn, &page));
+    return page;
+}
+
+static lladd_pageno extent(struct lladd_txn *txn, uint64_t n, unsigned flags)
+{
+    lladd_pageno first = {0};
+    ok(txn, lladd_extent_alloc(txn, n, flags, &first));
+    return first;
+}
+
+static uint64_t count_used(void)
+{
+    uint64_t n = 0;
+    for (uint64_t p = 0; p < lladd_page_count(b.db); p++)
+        n += use_of(lladd_page_of(p)) == LLADD_USE_PAGED ||
+             use_of(lladd_page_of(p)) == LLADD_USE_RAW;
+    return n;
+}
+
+/* ---- allocation and its undo ----------------------------------------------------------------- */
+
+START_TEST(a_new_database_has_nothing_allocated)
+{
+    ck_assert_uint_eq(count_used(), 0);
+    ck_assert_int_eq(use_of(lladd_page_of(0)), LLADD_USE_SYSTEM);
+    ck_assert_int_eq(use_of(lladd_page_of(1)), LLADD_USE_SYSTEM);
+    ck_assert_int_eq(use_of(lladd_page_of(2)), LLADD_USE_NONE);
+    ck_assert_int_eq(use_of(lladd_page_of(1u << 30)), LLADD_USE_NONE);
+    ck_assert_uint_eq(lladd_extent_max(b.db), 16127);
+}
+END_TEST
+
+START_TEST(committed_allocations_stay_and_aborted_ones_go)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno kept = alloc(txn);
+    commit(txn);
+    txn = bed_begin(&b);
+    lladd_pageno gone = alloc(txn);
+    ck_assert_uint_ne(gone.v, kept.v);
+    abort_txn(txn);
+    ck_assert_int_eq(use_of(kept), LLADD_USE_PAGED);
+    ck_assert_int_eq(use_of(gone), LLADD_USE_NONE);
+    bed_crash(&b);
+    ck_assert_int_eq(use_of(kept), LLADD_USE_PAGED);
+    ck_assert_int_eq(use_of(gone), LLADD_USE_NONE);
+    ck_assert_uint_eq(count_used(), 1);
+}
+END_TEST
+
+START_TEST(a_crash_takes_back_what_was_not_committed)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    lladd_pageno kept = alloc(txn), gone = alloc(other);
+    lladd_pageno run = extent(other, 7, LLADD_EXTENT_PAGED);
+    commit(txn);
+    ck_assert_int_eq(use_of(gone), LLADD_USE_PAGED);
+    bed_crash(&b);
+    ck_assert_int_eq(use_of(kept), LLADD_USE_PAGED);
+    ck_assert_int_eq(use_of(gone), LLADD_USE_NONE);
+    for (uint64_t i = 0; i < 7; i++)
+        ck_assert_int_eq(use_of(lladd_page_of(run.v + i)), LLADD_USE_NONE);
+}
+END_TEST
+
+START_TEST(rollback_to_a_savepoint_frees_what_came_after)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_savepoint_id sp;
+    lladd_pageno first = alloc(txn);
+    ok(txn, lladd_savepoint(txn, &sp));
+    lladd_pageno second = alloc(txn);
+    ok(txn, lladd_page_free(txn, first));
+    ok(txn, lladd_rollback_to(txn, sp));
+    ck_assert_int_eq(use_of(first), LLADD_USE_PAGED);
+    ck_assert_int_eq(use_of(second), LLADD_USE_NONE);
+    commit(txn);
+    ck_assert_int_eq(use_of(first), LLADD_USE_PAGED);
+    /* The page whose free was rolled back is not given out, however many are wanted. */
+    txn = bed_begin(&b);
+    for (int i = 0; i < 200; i++)
+        ck_assert_uint_ne(alloc(txn).v, first.v);
+    abort_txn(txn);
+}
+END_TEST
+
+/* ---- freeing --------------------------------------------------------------------------------- */
+
+START_TEST(freed_pages_come_back_after_the_commit_and_not_before)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    lladd_pageno page = alloc(txn);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_page_free(txn, page));
+    ck_assert_int_eq(use_of(page), LLADD_USE_FREED);
+    for (int i = 0; i < 100; i++) { /* neither others nor we get it now */
+        other = bed_begin(&b);
+        ck_assert_uint_ne(alloc(other).v, page.v);
+        commit(other);
+        ck_assert_uint_ne(alloc(txn).v, page.v);
+    }
+    commit(txn);
+    uint64_t pages = lladd_page_count(b.db);
+    other = bed_begin(&b);
+    bool again = false;
+    while (!again && lladd_page_count(b.db) == pages)
+        again = alloc(other).v == page.v;
+    ck_assert(again);
+    commit(other);
+    ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
+}
+END_TEST
+
+START_TEST(a_commit_that_is_not_durable_frees_nothing_yet)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    lladd_pageno page = alloc(txn);
+    lladd_lsn lsn;
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_page_free(txn, page));
+    ck_assert_int_eq(lladd_commit_async(txn, &lsn), 0);
+    other = bed_begin(&b);
+    for (int i = 0; i < 100; i++)
+        ck_assert_uint_ne(alloc(other).v, page.v);
+    bed_crash(&b); /* the commit is lost */
+    ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
+}
+END_TEST
+
+START_TEST(an_aborted_free_gives_the_page_back_with_its_contents)
+{
+    lladd_pageno page = bed_page(&b, "lladd.bytes");
+    char got[6] = "";
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    ok(txn, lladd_set(txn, page, 0, "alive", 6));
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_page_free(txn, page));
+    other = bed_begin(&b);
+    for (int i = 0; i < 50; i++)
+        ok(other, lladd_bytes_format(other, alloc(other)));
+    commit(other);
+    if (_i)
+        abort_txn(txn);
+    else
+        bed_crash(&b);
+    ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
+    ok_db(&b, lladd_get(b.db, page, 0, got, 6, &b.err));
+    ck_assert_str_eq(got, "alive");
+    txn = bed_begin(&b);
+    ok(txn, lladd_page_free(txn, page));
+    commit(txn);
+}
+END_TEST
+
+/* What is dropped from the cache when a commit is durable is what that commit freed, and no
+ * more. */
+START_TEST(a_free_that_was_rolled_back_drops_no_page)
+{
+    lladd_pageno page = bed_page(&b, "lladd.bytes"), gone = bed_page(&b, "lladd.bytes");
+    lladd_savepoint_id sp;
+    char got[6] = "";
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_set(txn, page, 0, "dirty", 6));
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_page_free(txn, page));
+    ok(txn, lladd_rollback_to(txn, sp));
+    ok(txn, lladd_page_free(txn, gone));
+    commit(txn);
+    txn = bed_begin(&b);
+    alloc(txn);
+    commit(txn);
+    for (int round = 0; round < 2; round++) {
+        ok_db(&b, lladd_get(b.db, page, 0, got, 6, &b.err));
+        ck_assert_str_eq(got, "dirty");
+        bed_crash(&b);
+    }
+}
+END_TEST
+
+/* T1 frees and rolls that back; T2 frees the page for good; T1 ends first. */
+START_TEST(a_stale_hold_does_not_give_away_another_ones_page)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other, *third;
+    lladd_savepoint_id sp;
+    lladd_pageno page = alloc(txn);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_page_free(txn, page));
+    ok(txn, lladd_rollback_to(txn, sp));
+    other = bed_begin(&b);
+    ok(other, lladd_page_free(other, page));
+    commit(txn);
+    third = bed_begin(&b);
+    for (int i = 0; i < 100; i++)
+        ck_assert_uint_ne(alloc(third).v, page.v);
+    commit(third);
+    abort_txn(other);
+    ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
+}
+END_TEST
+
+START_TEST(in_doubt_frees_are_still_held_after_a_crash)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_gid gid = bed_gid("frees");
+    lladd_pageno page = alloc(txn), run = extent(txn, 300, LLADD_EXTENT_PAGED);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_page_free(txn, page));
+    ok(txn, lladd_extent_free(txn, run, 300));
+    ok(txn, lladd_prepare(txn, &gid));
+    bed_crash(&b);
+    txn = bed_begin(&b);
+    for (int i = 0; i < 700; i++) {
+        lladd_pageno got = alloc(txn);
+        ck_assert(got.v != page.v && (got.v < run.v || got.v >= run.v + 300));
+    }
+    commit(txn);
+    ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+    if (_i) {
+        abort_txn(txn);
+        ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
+        ck_assert_int_eq(use_of(lladd_page_of(run.v + 299)), LLADD_USE_PAGED);
+        return;
+    }
+    commit(txn);
+    ok_db(&b, lladd_wait(b.db, lladd_lsn_of(0), &b.err)); /* durable: and everybody knows it */
+    uint64_t pages = lladd_page_count(b.db);
+    bool again = false;
+    txn = bed_begin(&b);
+    while (!again && lladd_page_count(b.db) == pages)
+        again = alloc(txn).v == page.v;
+    ck_assert(again);
+    commit(txn);
+}
+END_TEST
+
+/* What a loser gave up looks free on the map while recovery takes others back; a logical undo that
+ * allocates must not get it. */
+static lladd_pageno taken_in_recovery[64];
+static int n_taken;
+
+static int greedy_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    (void)undo;
+    for (n_taken = 0; n_taken < 40; n_taken++) {
+        int rc = lladd_page_alloc(txn, &taken_in_recovery[n_taken]);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static const struct lladd_op greedy = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "test.greedy",
+    .version = 1,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .compensate = greedy_compensate,
+    .undo_log_max = 16384,
+    .undo_pages_max = 2,
+};
+
+START_TEST(undo_in_recovery_does_not_take_a_losers_pages)
+{
+    lladd_op_id op;
+    bed_close(&b);
+    ck_assert_int_eq(lladd_register(&b.options, &greedy, &b.err), 0);
+    bed_open(&b);
+    ck_assert_int_eq(lladd_op_lookup(b.db, greedy.name, 1, &op), 0);
+    struct lladd_txn *owner = bed_begin(&b), *frees, *undoes, *last;
+    lladd_pageno run = extent(owner, 30, LLADD_EXTENT_PAGED);
+    commit(owner);
+    frees = bed_begin(&b);
+    ok(frees, lladd_extent_free(frees, run, 30));
+    undoes = bed_begin(&b);
+    ok(undoes, lladd_log_undo_only(undoes, op, "x", 1));
+    last = bed_begin(&b); /* makes both losers' records durable */
+    alloc(last);
+    commit(last);
+    bed_crash(&b);
+    ck_assert_int_eq(n_taken, 40);
+    for (int i = 0; i < n_taken; i++)
+        ck_assert(taken_in_recovery[i].v < run.v || taken_in_recovery[i].v >= run.v + 30);
+    for (uint64_t i = 0; i < 30; i++)
+        ck_assert_int_eq(use_of(lladd_page_of(run.v + i)), LLADD_USE_PAGED);
+}
+END_TEST
+
+/* ---- extents --------------------------------------------------------------------------------- */
+
+START_TEST(extents_are_contiguous_and_disjoint)
+{
+    enum { N = 40 };
+    lladd_pageno first[N];
+    uint64_t len[N], seed = 5;
+    struct lladd_txn *txn = bed_begin(&b);
+    for (int i = 0; i < N; i++) {
+        len[i] = 1 + seeded_next(&seed) % (i % 5 ? 20 : 400);
+        first[i] = extent(txn, len[i], i % 3 ? LLADD_EXTENT_PAGED : LLADD_EXTENT_RAW);
+        for (uint64_t p = 0; p < len[i]; p++)
+            ck_assert_int_eq(use_of(lladd_page_of(first[i].v + p)),
+                             i % 3 ? LLADD_USE_PAGED : LLADD_USE_RAW);
+        for (int k = 0; k < i; k++)
+            ck_assert(first[k].v + len[k] <= first[i].v || first[i].v + len[i] <= first[k].v);
+    }
+    commit(txn);
+    txn = bed_begin(&b);
+    for (int i = 0; i < N; i++)
+        ok(txn, lladd_extent_free(txn, first[i], len[i]));
+    commit(txn);
+    ck_assert_uint_eq(count_used(), 0);
+    /* All of it is one run again. */
+    uint64_t pages = lladd_page_count(b.db);
+    txn = bed_begin(&b);
+    extent(txn, pages / 2, LLADD_EXTENT_PAGED);
+    commit(txn);
+    ck_assert_uint_eq(lladd_page_count(b.db), pages);
+}
+END_TEST
+
+START_TEST(the_longest_extent_and_beyond)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    uint64_t max = lladd_extent_max(b.db);
+    lladd_pageno first;
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_extent_alloc(txn, 0, 0, &first));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_extent_alloc(txn, max + 1, 0, &first));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_extent_alloc(txn, UINT64_MAX, 0, &first));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_extent_alloc(txn, 1, 64, &first));
+    ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
+    lladd_pageno a = extent(txn, max, LLADD_EXTENT_PAGED), c = extent(txn, max, LLADD_EXTENT_RAW);
+    ck_assert(a.v + max <= c.v || c.v + max <= a.v);
+    lladd_pageno small = alloc(txn); /* the gaps in front are still there */
+    ck_assert(small.v < a.v || small.v >= a.v + max);
+    ck_assert(small.v < c.v || small.v >= c.v + max);
+    commit(txn);
+    bed_crash(&b);
+    ck_assert_int_eq(use_of(a), LLADD_USE_PAGED);
+    ck_assert_int_eq(use_of(lladd_page_of(c.v + max - 1)), LLADD_USE_RAW);
+    txn = bed_begin(&b);
+    ok(txn, lladd_extent_free(txn, a, max));
+    abort_txn(txn);
+    ck_assert_int_eq(use_of(lladd_page_of(a.v + max - 1)), LLADD_USE_PAGED);
+}
+END_TEST
+
+START_TEST(part_of_an_extent_can_be_freed)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno run = extent(txn, 10, LLADD_EXTENT_PAGED);
+    ok(txn, lladd_extent_free(txn, lladd_page_of(run.v + 3), 4));
+    commit(txn);
+    for (uint64_t i = 0; i < 10; i++)
+        ck_assert_int_eq(use_of(lladd_page_of(run.v + i)),
+                         i >= 3 && i < 7 ? LLADD_USE_FREED : LLADD_USE_PAGED);
+}
+END_TEST
+
+START_TEST(bulk_extents_keep_what_was_written_past_the_log)
+{
+    static unsigned char bytes[5][4096], got[5][4096];
+    struct lladd_txn_options system = {.struct_size = sizeof system, .system = true};
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno run = extent(txn, 5, LLADD_EXTENT_PAGED);
+    for (uint64_t i = 0; i < 5; i++) { /* an earlier life, dirty in the cache */
+        ok(txn, lladd_bytes_format(txn, lladd_page_of(run.v + i)));
+        ok(txn, lladd_set(txn, lladd_page_of(run.v + i), 0, "old", 4));
+    }
+    if (_i)
+        commit(txn);
+    else
+        abort_txn(txn);
+    if (_i) {
+        txn = bed_begin(&b);
+        ok(txn, lladd_extent_free(txn, run, 5));
+        commit(txn);
+    }
+    ok_db(&b, lladd_begin(b.db, &system, &txn, &b.err));
+    lladd_pageno again = extent(txn, 5, LLADD_EXTENT_RAW);
+    ck_assert_uint_eq(again.v, run.v);
+    seeded_fill(4, bytes, sizeof bytes);
+    ok(txn, lladd_bulk_write(txn, again, 5, NULL, bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    commit(txn);
+    for (int round = 0; round < 3; round++) {
+        ok_db(&b, lladd_bulk_read(b.db, again, 5, true, got, &b.err));
+        ck_assert_mem_eq(got, bytes, sizeof bytes);
+        bed_crash(&b);
+    }
+    ck_assert_int_eq(use_of(again), LLADD_USE_RAW);
+    bool asked = true;
+    ok_db(&b, ll_operations__is_allocated(ll_operations_of(b.db), again, &asked, &b.err));
+    ck_assert(!asked); /* nobody misses its page format */
+}
+END_TEST
+
+START_TEST(a_bulk_extent_waits_for_who_looks_at_its_earlier_life)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_page *held;
+    lladd_pageno run = extent(txn, 3, LLADD_EXTENT_PAGED), got;
+    ok(txn, lladd_bytes_format(txn, lladd_page_of(run.v + 1)));
+    abort_txn(txn);
+    ok_db(&b, lladd_fix(b.db, lladd_page_of(run.v + 1), LLADD_LATCH_SHARED, &held, &b.err));
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_BUSY, lladd_extent_alloc(txn, 3, LLADD_EXTENT_BULK, &got));
+    for (uint64_t i = 0; i < 3; i++)
+        ck_assert_int_eq(use_of(lladd_page_of(run.v + i)), LLADD_USE_NONE);
+    lladd_unfix(b.db, held, LLADD_LATCH_SHARED);
+    ok(txn, lladd_extent_alloc(txn, 3, LLADD_EXTENT_BULK, &got));
+    commit(txn);
+}
+END_TEST
+
+/* ---- misuse ---------------------------------------------------------------------------------- */
+
+START_TEST(wrong_frees_are_refused_and_change_nothing)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno page = alloc(txn), raw = extent(txn, 4, LLADD_EXTENT_RAW);
+    uint64_t count = lladd_page_count(b.db), used;
+    commit(txn);
+    used = count_used();
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, lladd_page_of(0)));
+    refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, lladd_page_of(1)));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, lladd_page_of(count - 1)));
+    ck_assert_uint_eq(lladd_txn_error(txn)->page.v, count - 1);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, lladd_page_of(count)));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, lladd_page_of(UINT64_MAX)));
+    refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, raw));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_extent_free(txn, raw, 5));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_extent_free(txn, raw, 0));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_extent_free(txn, raw, UINT64_MAX));
+    ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
+    ck_assert_uint_eq(count_used(), used);
+    ok(txn, lladd_page_free(txn, page));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, page)); /* twice */
+    commit(txn);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, page));
+    commit(txn);
+    struct lladd_txn_options reader = {.struct_size = sizeof reader, .read_only = true};
+    ok_db(&b, lladd_begin(b.db, &reader, &txn, &b.err));
+    refuses(txn, LLADD_READ_ONLY, lladd_page_alloc(txn, &page));
+    refuses(txn, LLADD_READ_ONLY, lladd_page_free(txn, raw));
+    commit(txn);
+}
+END_TEST
+
+START_TEST(mixed_ranges_are_refused)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno run = extent(txn, 8, LLADD_EXTENT_PAGED);
+    ok(txn, lladd_extent_free(txn, lladd_page_of(run.v + 4), 4));
+    commit(txn);
+    txn = bed_begin(&b);
+    lladd_pageno raw = extent(txn, 4, LLADD_EXTENT_RAW);
+    ck_assert_uint_eq(raw.v, run.v + 4);
+    refuses(txn, LLADD_WRONG_TYPE, lladd_extent_free(txn, run, 8));
+    ok(txn, lladd_extent_free(txn, run, 4));
+    ok(txn, lladd_extent_free(txn, raw, 4));
+    commit(txn);
+}
+END_TEST
+
+/* ---- maps beyond the first ------------------------------------------------------------------- */
+
+START_TEST(pages_of_many_groups)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    uint64_t span = ll_map_span(4096);
+    lladd_pageno big[3];
+    for (int i = 0; i < 3; i++)
+        big[i] = extent(txn, span - 1, LLADD_EXTENT_PAGED);
+    commit(txn);
+    bed_crash(&b);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(use_of(lladd_page_of(big[i].v + span - 2)), LLADD_USE_PAGED);
+    for (uint64_t g = 0; g * span < lladd_page_count(b.db); g++) {
+        lladd_pageno map = ll_map_page(4096, g);
+        ck_assert_int_eq(use_of(map), LLADD_USE_SYSTEM);
+        txn = bed_begin(&b);
+        refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, map));
+        commit(txn);
+    }
+    /* A range over a map is refused as well, naming the map. */
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_WRONG_TYPE, lladd_extent_free(txn, lladd_page_of(2 * span - 1), 3));
+    ck_assert_uint_eq(lladd_txn_error(txn)->page.v, 2 * span);
+    ok(txn, lladd_extent_free(txn, big[1], span - 1));
+    commit(txn);
+    txn = bed_begin(&b);
+    ck_assert_uint_eq(extent(txn, span - 1, LLADD_EXTENT_PAGED).v, big[1].v);
+    commit(txn);
+}
+END_TEST
+
+/* A crash between growing the file and formatting the new group's map. */
+START_TEST(a_group_without_a_map_is_empty)
+{
+    uint64_t span = ll_map_span(4096);
+    ok_db(&b, lladd_extend(b.db, span + 100, &b.err));
+    bed_crash(&b);
+    ck_assert_uint_ge(lladd_page_count(b.db), span + 100);
+    ck_assert_int_eq(use_of(lladd_page_of(span)), LLADD_USE_SYSTEM);
+    ck_assert_int_eq(use_of(lladd_page_of(span + 5)), LLADD_USE_NONE);
+    bool in_use = true;
+    ok_db(&b, ll_operations__is_allocated(ll_operations_of(b.db), lladd_page_of(span + 5), &in_use,
+                                          &b.err));
+    ck_assert(!in_use);
+    struct lladd_txn *txn = bed_begin(&b);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, lladd_page_of(span + 5)));
+    lladd_pageno first = extent(txn, 90, LLADD_EXTENT_PAGED);
+    commit(txn);
+    ck_assert(first.v > span && first.v < span + 10);
+    bed_crash(&b);
+    ck_assert_int_eq(use_of(first), LLADD_USE_PAGED);
+}
+END_TEST
+
+/* ---- everything at once, against a model ----------------------------------------------------- */
+
+enum { MODEL_PAGES = 8000, MODEL_TXNS = 5 };
+
+struct model {
+    unsigned char owner[MODEL_PAGES]; /* 0 free, 255 committed, else transaction + 1 that took it */
+    unsigned char freer[MODEL_PAGES]; /* transaction + 1 that frees it */
+    struct lladd_txn *txn[MODEL_TXNS];
+};
+
+static void model_end(struct model *m, int t, bool keep)
+{
+    for (int p = 0; p < MODEL_PAGES; p++) {
+        bool mine = m->owner[p] == t + 1, freed = m->freer[p] == t + 1;
+        if (freed)
+            m->freer[p] = 0;
+        if (keep && freed)
+            m->owner[p] = 0;
+        else if (mine)
+            m->owner[p] = keep ? 255 : 0;
+    }
+    m->txn[t] = NULL;
+}
+
+static void model_compare(const struct model *m)
+{
+    for (int p = 0; p < MODEL_PAGES; p++) {
+        enum lladd_page_use use = use_of(lladd_page_of((uint64_t)p));
+        bool taken = use == LLADD_USE_PAGED;
+        ck_assert_msg(use == LLADD_USE_SYSTEM || taken == (m->owner[p] != 0 && !m->freer[p]),
+                      "page %d", p);
+    }
+}
+
+static void model_step(struct model *m, uint64_t r)
+{
+    int t = (int)(r % MODEL_TXNS);
+    if (!m->txn[t])
+        m->txn[t] = bed_begin(&b);
+    if (r >> 8 & 1) {
+        uint64_t n = r >> 9 & 1 ? 1 : 1 + (r >> 16) % 30;
+        lladd_pageno first = n == 1 ? alloc(m->txn[t]) : extent(m->txn[t], n, LLADD_EXTENT_PAGED);
+        ck_assert_uint_le(first.v + n, MODEL_PAGES);
+        for (uint64_t i = 0; i < n; i++) {
+            ck_assert_uint_eq(m->owner[first.v + i], 0);
+            m->owner[first.v + i] = (unsigned char)(t + 1);
+        }
+        return;
+    }
+    for (int i = 0, p = (int)((r >> 16) % MODEL_PAGES); i < MODEL_PAGES;
+         i++, p = (p + 1) % MODEL_PAGES) {
+        if (m->freer[p] || (m->owner[p] != 255 && m->owner[p] != t + 1))
+            continue;
+        ok(m->txn[t], lladd_page_free(m->txn[t], lladd_page_of((uint64_t)p)));
+        m->freer[p] = (unsigned char)(t + 1);
+        return;
+    }
+}
+
+START_TEST(random_histories)
+{
+    static struct model m;
+    uint64_t seed = (uint64_t)_i * 1000 + 17;
+    memset(&m, 0, sizeof m);
+    for (int step = 0; step < 1500; step++) {
+        uint64_t r = seeded_next(&seed);
+        int t = (int)(r % MODEL_TXNS);
+        if (m.txn[t] && (r >> 32) % 8 == 0) {
+            bool keep = r >> 40 & 1;
+            if (keep)
+                commit(m.txn[t]);
+            else
+                abort_txn(m.txn[t]);
+            model_end(&m, t, keep);
+        } else if ((r >> 44) % 300 == 0) {
+            bed_crash(&b);
+            for (int k = 0; k < MODEL_TXNS; k++)
+                model_end(&m, k, false);
+            model_compare(&m);
+        } else {
+            model_step(&m, r);
+        }
+    }
+    model_compare(&m);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("pages and extents");
+    TCase *c = tcase_create("pages");
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, a_new_database_has_nothing_allocated);
+    tcase_add_test(c, committed_allocations_stay_and_aborted_ones_go);
+    tcase_add_test(c, a_crash_takes_back_what_was_not_committed);
+    tcase_add_test(c, rollback_to_a_savepoint_frees_what_came_after);
+    tcase_add_test(c, freed_pages_come_back_after_the_commit_and_not_before);
+    tcase_add_test(c, a_commit_that_is_not_durable_frees_nothing_yet);
+    tcase_add_loop_test(c, an_aborted_free_gives_the_page_back_with_its_contents, 0, 2);
+    tcase_add_test(c, a_free_that_was_rolled_back_drops_no_page);
+    tcase_add_test(c, a_stale_hold_does_not_give_away_another_ones_page);
+    tcase_add_loop_test(c, in_doubt_frees_are_still_held_after_a_crash, 0, 2);
+    tcase_add_test(c, undo_in_recovery_does_not_take_a_losers_pages);
+    tcase_add_test(c, extents_are_contiguous_and_disjoint);
+    tcase_add_test(c, the_longest_extent_and_beyond);
+    tcase_add_test(c, part_of_an_extent_can_be_freed);
+    tcase_add_loop_test(c, bulk_extents_keep_what_was_written_past_the_log, 0, 2);
+    tcase_add_test(c, a_bulk_extent_waits_for_who_looks_at_its_earlier_life);
+    tcase_add_test(c, wrong_frees_are_refused_and_change_nothing);
+    tcase_add_test(c, mixed_ranges_are_refused);
+    tcase_add_test(c, pages_of_many_groups);
+    tcase_add_test(c, a_group_without_a_map_is_empty);
+    tcase_add_loop_test(c, random_histories, 0, 6);
+    suite_add_tcase(s, c);
+    return bed_run(s);
+}

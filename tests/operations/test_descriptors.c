@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What holds for all built-in operations: they are complete, have the ids the wrappers rely on,
+ * print their records, and whatever bytes a log or a page may hold, validate either refuses them
+ * (OP-7) or redo and undo stay on the page, leave its header alone, and keep the page type's
+ * invariant.
+ */
+#include "bed.h"
+
+#include "operations/operations.h"
+
+static const struct lladd_op *const *all_ops(void)
+{
+    return ll_operations_builtin()[0]->ops;
+}
+
+static const struct lladd_page_type *type_of(const struct lladd_op *op)
+{
+    const struct lladd_page_type *const *types = ll_operations_builtin()[0]->page_types;
+    for (size_t i = 0; types[i]; i++)
+        if (strcmp(types[i]->name, op->page_type) == 0)
+            return types[i];
+    return NULL;
+}
+
+START_TEST(every_operation_is_complete)
+{
+    ck_assert_ptr_null(ll_operations_builtin()[1]);
+    size_t n = 0;
+    for (; all_ops()[n]; n++) {
+        const struct lladd_op *op = all_ops()[n];
+        ck_assert_uint_eq(op->struct_size, sizeof *op);
+        ck_assert_int_eq(strncmp(op->name, "lladd.", 6), 0);
+        ck_assert_uint_ge(op->version, 1);
+        ck_assert_ptr_nonnull(op->validate);
+        ck_assert_ptr_nonnull(op->redo);
+        ck_assert_ptr_nonnull(type_of(op));
+        ck_assert((op->undo_kind == LLADD_UNDO_PAGE) == (op->undo != NULL));
+        ck_assert(op->record_max == 0 || op->redo_fields != NULL);
+        ck_assert(op->undo == NULL || op->undo_fields != NULL);
+        for (size_t k = 0; k < n; k++)
+            ck_assert_str_ne(op->name, all_ops()[k]->name);
+    }
+    ck_assert_uint_eq(n, LL_OPERATIONS_COUNT);
+}
+END_TEST
+
+/* Registration checks the user's descriptors; ours must pass it, too. */
+START_TEST(every_operation_could_be_registered_by_a_user)
+{
+    struct lladd_options options = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ck_assert_int_eq(lladd_register_extension(&options, ll_operations_builtin()[0], &err), 0);
+    lladd_options_release(&options);
+}
+END_TEST
+
+START_TEST(ids_are_what_the_wrappers_believe)
+{
+    struct bed b;
+    bed_init(&b, 4096);
+    bed_open(&b);
+    for (size_t i = 0; all_ops()[i]; i++) {
+        lladd_op_id id = LLADD_NO_OP;
+        ck_assert_int_eq(lladd_op_lookup(b.db, all_ops()[i]->name, all_ops()[i]->version, &id), 0);
+        ck_assert_uint_eq(id, i);
+    }
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- hostile bytes --------------------------------------------------------------------------- */
+
+struct random {
+    uint64_t state;
+};
+
+static uint32_t below(struct random *r, uint32_t n)
+{
+    return n ? (uint32_t)(seeded_next(&r->state) % n) : 0;
+}
+
+/* A number as records have them: small, a size, or garbage. */
+static uint64_t make_number(struct random *r, uint32_t page_size)
+{
+    switch (below(r, 6)) {
+    case 0:
+        return below(r, 3);
+    case 1:
+        return below(r, 20);
+    case 2:
+        return below(r, 300);
+    case 3:
+        return page_size - below(r, 80);
+    case 4:
+        return below(r, page_size) & ~3u;
+    default:
+        return seeded_next(&r->state);
+    }
+}
+
+/* Bytes laid out as the operation says, or just any. */
+static size_t make_bytes(struct random *r, const struct lladd_op *op, enum lladd_span_kind kind,
+                         unsigned char *out, uint32_t page_size)
+{
+    const struct lladd_field *f = kind == LLADD_SPAN_REDO ? op->redo_fields : op->undo_fields;
+    static const uint32_t rests[] = {1, 8, 20, 60, 300};
+    size_t len = 0, rest = below(r, below(r, 9) ? rests[below(r, 5)] : op->record_max + 1);
+    seeded_fill(seeded_next(&r->state), out, op->record_max);
+    if (below(r, 8) == 0 || !f)
+        return rest < op->record_max ? rest : op->record_max;
+    for (; f->name; f++) {
+        uint64_t v = f->type == LLADD_FIELD_U8 ? below(r, 5) : make_number(r, page_size);
+        unsigned char bytes[8];
+        size_t n = 0;
+        lladd_put64(bytes, v);
+        switch (f->type) {
+        case LLADD_FIELD_U8:
+            n = 1;
+            break;
+        case LLADD_FIELD_U16:
+            n = 2;
+            break;
+        case LLADD_FIELD_U32:
+            n = 4;
+            break;
+        case LLADD_FIELD_REST:
+        case LLADD_FIELD_TEXT:
+            if (below(r, 2))
+                memset(out + len, 0, rest < op->record_max - len ? rest : op->record_max - len);
+            len += rest;
+            break;
+        default:
+            n = 8;
+        }
+        if (len + n <= op->record_max)
+            memcpy(out + len, bytes, n);
+        len += n;
+    }
+    return len < op->record_max ? len : op->record_max;
+}
+
+/* A page of the operation's type: fresh, then changed by whatever random records it accepts. */
+static void make_page(struct random *r, struct scratch *s, uint32_t size,
+                      const struct lladd_page_type *type)
+{
+    static unsigned char format[16];
+    const struct lladd_op *formatter = NULL;
+    for (size_t i = 0; all_ops()[i]; i++)
+        if (all_ops()[i]->formats && type_of(all_ops()[i]) == type)
+            formatter = all_ops()[i];
+    ck_assert_ptr_nonnull(formatter);
+    memset(format, 0, sizeof format);
+    size_t len = formatter->record_max;
+    if (formatter == &ll_operations__fixed_format) {
+        uint32_t record = 1 + below(r, 200);
+        lladd_put16(format, (uint16_t)record);
+        lladd_put16(format + 2, (uint16_t)(1 + below(r, (size - 100) / (record + 1))));
+    }
+    scratch_init(s, size, 1, formatter, lladd_span_of(format, len));
+}
+
+static void apply(struct random *r, struct scratch *s, const struct lladd_page_type *type,
+                  bool sane, uint64_t *applied)
+{
+    static unsigned char bytes[16384];
+    ck_assert_uint_le(ll_operations__slotted_set.record_max, sizeof bytes);
+    enum lladd_span_kind kind = below(r, 4) ? LLADD_SPAN_REDO : LLADD_SPAN_UNDO;
+    unsigned char header[LLADD_PAGE_HEADER];
+    const struct lladd_op *op;
+    do
+        op = all_ops()[below(r, LL_OPERATIONS_COUNT)];
+    while (type_of(op) != type || (op->formats && below(r, 50)));
+    if (kind == LLADD_SPAN_UNDO && !op->undo)
+        return;
+    size_t len = make_bytes(r, op, kind, bytes, s->page.size);
+    unsigned char *copy = exact(bytes, len);
+    struct lladd_span span = lladd_span_of(copy, len);
+    memcpy(header, s->bytes, sizeof header);
+    if (op->validate(scratch_view(s), kind, span)) {
+        (kind == LLADD_SPAN_REDO ? op->redo : op->undo)(&s->page, span);
+        ck_assert_mem_eq(s->bytes, header, sizeof header);
+        if (sane && type->check)
+            ck_assert_msg(type->check(scratch_view(s)), "%s breaks the page", op->name);
+        ++*applied;
+    }
+    free(copy);
+}
+
+static const uint32_t sizes[] = {4096, 8192, 16384, 32768, 65536};
+
+START_TEST(hostile_records_on_good_pages)
+{
+    const struct lladd_page_type *const *types = ll_operations_builtin()[0]->page_types;
+    struct random r = {(uint64_t)_i + 1};
+    for (size_t t = 0; types[t]; t++) {
+        uint64_t applied = 0;
+        for (int round = 0; round < 5; round++) {
+            struct scratch s;
+            make_page(&r, &s, sizes[_i], types[t]);
+            for (int i = 0; i < 1000; i++)
+                apply(&r, &s, types[t], true, &applied);
+            scratch_free(&s);
+        }
+        ck_assert_msg(applied > 100, "%s: only %llu records were accepted", types[t]->name,
+                      (unsigned long long)applied);
+    }
+}
+END_TEST
+
+/* A page with a good checksum and nonsense in it: nothing may leave the page. */
+START_TEST(hostile_records_on_hostile_pages)
+{
+    const struct lladd_page_type *const *types = ll_operations_builtin()[0]->page_types;
+    struct random r = {(uint64_t)_i + 100};
+    uint64_t applied = 0;
+    for (size_t t = 0; types[t]; t++) {
+        for (int round = 0; round < 30; round++) {
+            struct scratch s;
+            make_page(&r, &s, sizes[_i], types[t]);
+            for (int i = 0; i < 100; i++)
+                apply(&r, &s, types[t], true, &applied);
+            for (uint32_t k = below(&r, 40); k > 0; k--)
+                s.bytes[LLADD_PAGE_HEADER + below(&r, round % 2 ? 64 : 600)] =
+                    (unsigned char)(below(&r, 3) ? below(&r, 8) : below(&r, 256));
+            for (int i = 0; i < 200; i++)
+                apply(&r, &s, types[t], false, &applied);
+            uint32_t begin = 0, end = 0;
+            if (types[t]->hole) {
+                types[t]->hole(scratch_view(&s), &begin, &end);
+                ck_assert(begin >= LLADD_PAGE_HEADER && begin <= end && end <= s.page.size);
+            }
+            if (types[t]->mask)
+                types[t]->mask(types[t]->ctx, &s.page);
+            if (types[t]->check)
+                types[t]->check(scratch_view(&s));
+            scratch_free(&s);
+        }
+    }
+    ck_assert_uint_gt(applied, 1000);
+}
+END_TEST
+
+/* ---- what tools show ------------------------------------------------------------------------- */
+
+struct text {
+    char bytes[65536];
+    size_t len;
+};
+
+static int add_text(void *ctx, const void *bytes, size_t len)
+{
+    struct text *t = ctx;
+    ck_assert_uint_lt(t->len + len, sizeof t->bytes);
+    memcpy(t->bytes + t->len, bytes, len);
+    t->len += len;
+    t->bytes[t->len] = 0;
+    return 0;
+}
+
+START_TEST(records_print_as_their_fields_say)
+{
+    static struct text t;
+    struct lladd_sink sink = {.ctx = &t, .write = add_text};
+    unsigned char add[10];
+    lladd_put16(add, 40);
+    lladd_put64(add + 2, (uint64_t)-5);
+    t.len = 0;
+    ck_assert(lladd_fields_print(ll_operations__counter_add.redo_fields,
+                                 lladd_span_of(add, sizeof add), &sink));
+    ck_assert_str_eq(t.bytes, "offset=40 delta=-5");
+    unsigned char alloc[] = {3, 0, 1, 5, 0, 'h', 'e', 'l', 'l', 'o'};
+    t.len = 0;
+    ck_assert(lladd_fields_print(ll_operations__slotted_alloc.redo_fields,
+                                 lladd_span_of(alloc, sizeof alloc), &sink));
+    ck_assert_str_eq(t.bytes, "slot=3 tag=1 length=5 bytes=\"hello\"");
+    unsigned char purge[] = {1, 0, 7, 1};
+    t.len = 0;
+    ll_operations__slotted_purge.describe(NULL, &sink, LLADD_SPAN_REDO,
+                                          lladd_span_of(purge, sizeof purge));
+    ck_assert_str_eq(t.bytes, "1 263");
+    unsigned char runs[] = {9, 0, 2, 0, 'a', 'b', 50, 0, 1, 0, 'c'};
+    t.len = 0;
+    ll_operations__set_range.describe(NULL, &sink, LLADD_SPAN_REDO,
+                                      lladd_span_of(runs, sizeof runs));
+    ck_assert_str_eq(t.bytes, "9+2 50+1");
+}
+END_TEST
+
+START_TEST(pages_describe_themselves)
+{
+    const struct lladd_page_type *const *types = ll_operations_builtin()[0]->page_types;
+    static struct text t;
+    struct random r = {5};
+    for (size_t k = 0; types[k]; k++) {
+        struct lladd_sink sink = {.ctx = &t, .write = add_text};
+        struct scratch s;
+        uint64_t applied = 0;
+        make_page(&r, &s, 4096, types[k]);
+        for (int i = 0; i < 500; i++)
+            apply(&r, &s, types[k], true, &applied);
+        t.len = 0;
+        if (types[k]->describe) {
+            types[k]->describe(types[k]->ctx, &sink, scratch_view(&s));
+            ck_assert_uint_gt(t.len, 5);
+        } else {
+            ck_assert_str_eq(types[k]->name, "lladd.bytes");
+        }
+        scratch_free(&s);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("built-in operations");
+    TCase *c = tcase_create("descriptors");
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, every_operation_is_complete);
+    tcase_add_test(c, every_operation_could_be_registered_by_a_user);
+    tcase_add_test(c, ids_are_what_the_wrappers_believe);
+    tcase_add_loop_test(c, hostile_records_on_good_pages, 0, 5);
+    tcase_add_loop_test(c, hostile_records_on_hostile_pages, 0, 5);
+    tcase_add_test(c, records_print_as_their_fields_say);
+    tcase_add_test(c, pages_describe_themselves);
+    suite_add_tcase(s, c);
+    return bed_run(s);
+}

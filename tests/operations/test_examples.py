@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The example programs do what they say, the first time and the next one.
+
+test_examples.py <folder of the programs>"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def run(program, *args, expect=0):
+    done = subprocess.run([program, *args], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=60)
+    if done.returncode != expect:
+        sys.exit(f"{program} ended with {done.returncode}: {done.stdout}")
+    return done.stdout
+
+
+def same(what, got, want):
+    if got != want:
+        sys.exit(f"{what}: {got!r} instead of {want!r}")
+
+
+def hello(program, folder):
+    db = os.path.join(folder, "hello")
+    same("hello", run(program, db, "Ada was here"), "Ada was here\n")
+    same("hello", run(program, db, "Bob, too"), "Ada was here\nBob, too\n")
+    if "DIR TEXT" not in run(program, expect=1):
+        sys.exit("hello without arguments does not say what it wants")
+
+
+def counter(program, folder):
+    db = os.path.join(folder, "counter")
+    for number in (1, 2, 3):
+        same("counter", run(program, db), f"this is run number {number}\n")
+    with open(os.path.join(folder, "file"), "w", encoding="utf-8") as file:
+        file.write("no directory")
+    if "LLADD_" not in run(program, os.path.join(folder, "file"), expect=1):
+        sys.exit("counter does not say what is wrong")
+
+
+def transfer(program, folder):
+    db = os.path.join(folder, "transfer")
+    same("transfer", run(program, db),
+         "transfer 1: 60 done\ntransfer 2: 50 refused\ntransfer 3: 35 done\n"
+         "alice: 2\nbob: 95\nbank: 3\nnumbers drawn: 3\n")
+    same("transfer", run(program, db),
+         "transfer 4: 60 refused\ntransfer 5: 50 refused\ntransfer 6: 35 refused\n"
+         "alice: 2\nbob: 95\nbank: 3\nnumbers drawn: 6\n")
+
+
+def main(programs):
+    folder = tempfile.mkdtemp(prefix="lladd-examples-")
+    try:
+        for example in (hello, counter, transfer):
+            example(os.path.join(programs, example.__name__), folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Failure is a parameter. One workload through all built-in operations runs with the first, second,
+ * third ... allocation failing, device call failing, and with the device full at every size: each
+ * call succeeds or says why not and has changed nothing (API-1), every rollback succeeds (REC-3),
+ * what was committed is there and nothing else, no page is lost.
+ */
+#include "bed.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static struct bed b;
+static lladd_pageno heap, slotted, fixed, bytes;
+
+enum { ROUNDS = 12 };
+
+static bool committed[ROUNDS], unknown[ROUNDS];
+
+static uint64_t pages_used(void)
+{
+    enum lladd_page_use use;
+    uint64_t n = 0;
+    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
+        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
+        n += use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
+    }
+    return n;
+}
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    b.options.cache_bytes = 1u << 19;
+    b.options.log_ring_bytes = 64u << 10;
+    b.options.log_segment_min = 16u << 10;
+    b.options.log_segment_max = 16u << 10;
+    bed_open(&b);
+    slotted = bed_page(&b, "lladd.slotted");
+    bytes = bed_page(&b, "lladd.bytes");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_heap_create(txn, &heap));
+    ok(txn, lladd_page_alloc(txn, &fixed));
+    ok(txn, lladd_fixed_format(txn, fixed, 32));
+    commit(txn);
+    memset(committed, 0, sizeof committed);
+    memset(unknown, 0, sizeof unknown);
+}
+
+#define TRY(call) \
+    do { \
+        int try_rc = (call); \
+        if (try_rc) \
+            return try_rc; \
+    } while (0)
+
+/* What one transaction does: every kind of operation, some of it taken back. */
+static int work(struct lladd_txn *txn, int i)
+{
+    static unsigned char big[4000], raw[2 * 4096];
+    char name[32];
+    struct lladd_rid r, s, f, g;
+    lladd_savepoint_id sp;
+    lladd_pageno page, extent;
+    memset(big, 'a' + i, sizeof big);
+    snprintf(name, sizeof name, "round %d", i);
+    TRY(lladd_root_set(txn, name, (struct lladd_root_value){(uint64_t)i, 1}));
+    TRY(lladd_counter_add(txn, bytes, 0, 1));
+    TRY(lladd_set(txn, bytes, 100 + 8 * (uint32_t)i, name, 8));
+    TRY(lladd_heap_insert(txn, heap, big, 200, &r));
+    TRY(lladd_heap_insert(txn, heap, big, 3000, &s));
+    TRY(lladd_heap_set(txn, heap, r, big, 3900)); /* has to move */
+    TRY(lladd_heap_delete(txn, heap, s));
+    TRY(lladd_slotted_alloc(txn, slotted, big, 40, 0, &s));
+    TRY(lladd_fixed_alloc(txn, fixed, big, &f));
+    TRY(lladd_savepoint(txn, &sp));
+    TRY(lladd_slotted_alloc(txn, slotted, big, 100, 0, &g));
+    TRY(lladd_slotted_resize(txn, g, 50));
+    TRY(lladd_slotted_free(txn, s));
+    TRY(lladd_fixed_free(txn, f));
+    TRY(lladd_heap_delete(txn, heap, r));
+    TRY(lladd_page_alloc(txn, &page));
+    TRY(lladd_bytes_format(txn, page));
+    TRY(lladd_set_range(txn, page, 0, big, 4000));
+    TRY(lladd_rollback_to(txn, sp));
+    TRY(lladd_extent_alloc(txn, 2, LLADD_EXTENT_RAW, &extent));
+    TRY(lladd_bulk_write(txn, extent, 2, NULL, raw));
+    TRY(lladd_bulk_sync(txn));
+    TRY(lladd_extent_free(txn, extent, 2));
+    TRY(lladd_page_alloc(txn, &page));
+    return lladd_page_free(txn, page);
+}
+
+/* All rounds; false when the handle is poisoned. */
+static bool run_all(bool may_poison)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        struct lladd_txn *txn;
+        int rc = lladd_begin(b.db, NULL, &txn, &b.err);
+        if (!rc) {
+            rc = work(txn, i);
+            if (rc)
+                ck_assert_msg(lladd_txn_error(txn)->code == rc, "%s, but the error is %s: %s",
+                              lladd_code_name(rc), lladd_code_name(lladd_txn_error(txn)->code),
+                              lladd_txn_error(txn)->message);
+            int end = rc || i % 4 == 3 ? LLADD_END : lladd_commit(txn);
+            if (end == 0)
+                committed[i] = true;
+            else if (lladd_code_root(end) == LLADD_ROOT_POISONED)
+                unknown[i] = true; /* it may or may not have reached the device */
+            else
+                end = lladd_abort(txn);
+            rc = end ? end : rc;
+        }
+        if (rc && lladd_db_error(b.db, &b.err)) {
+            ck_assert_msg(may_poison, "poisoned: %s", b.err.message);
+            return false;
+        }
+        ck_assert_msg(rc == 0 || lladd_code_root(rc) == LLADD_ROOT_RESOURCE ||
+                          lladd_code_root(rc) == LLADD_ROOT_RETRY ||
+                          (may_poison && lladd_code_root(rc) == LLADD_ROOT_DATA),
+                      "round %d: %s", i, lladd_code_name(rc));
+    }
+    return true;
+}
+
+/* Rounds that should have been committed and were not. */
+static int count_refused(void)
+{
+    int n = 0;
+    for (int i = 0; i < ROUNDS; i++)
+        n += i % 4 != 3 && !committed[i];
+    return n;
+}
+
+static bool has_root(int i)
+{
+    char name[32];
+    struct lladd_root_value v;
+    snprintf(name, sizeof name, "round %d", i);
+    int rc = lladd_root_get(b.db, name, &v, &b.err);
+    ck_assert(rc == 0 || rc == LLADD_NOT_FOUND);
+    return rc == 0;
+}
+
+/* Everything that the committed rounds have left, and nothing else. */
+static void compare(void)
+{
+    struct lladd_heap_cursor c;
+    struct lladd_rid rid;
+    struct lladd_record r;
+    unsigned char left[ROUNDS] = {0};
+    int64_t sum = 0, count = 0;
+    int rc;
+    for (int i = 0; i < ROUNDS; i++) {
+        bool is = has_root(i);
+        ck_assert_msg(is == committed[i] || unknown[i], "round %d", i);
+        left[i] = is;
+        count += is;
+    }
+    ok_db(&b, lladd_counter_get(b.db, bytes, 0, &sum, &b.err));
+    ck_assert_int_eq(sum, count);
+    lladd_heap_open(b.db, heap, &c);
+    while ((rc = lladd_heap_next(&c, &rid, &r, &b.err)) == 0) {
+        int i = r.bytes[0] - 'a';
+        ck_assert(i >= 0 && i < ROUNDS && left[i]);
+        ck_assert_uint_eq(r.len, 3900);
+        left[i] = 0;
+        count--;
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    ck_assert_int_eq(count, 0);
+    lladd_heap_close(&c);
+}
+
+/* No page is lost: without the heap there are the three of setup. */
+static void count_pages(void)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_heap_destroy(txn, heap));
+    commit(txn);
+    ck_assert_uint_eq(pages_used(), 3);
+}
+
+START_TEST(without_failures)
+{
+    setup();
+    ck_assert(run_all(false));
+    compare();
+    bed_crash(&b);
+    compare();
+    count_pages();
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(allocations_fail)
+{
+    bool more = true;
+    uint64_t step = _i ? 7 : 1;
+    int refused = 0, runs = 0;
+    for (uint64_t n = 1; more; n += step, runs++) {
+        setup();
+        fault_alloc_fail(&b.mem, n, _i);
+        run_all(false);
+        more = fault_alloc_fired(&b.mem) > 0;
+        fault_alloc_fail(&b.mem, 0, false);
+        refused += count_refused();
+        compare();
+        if (n % 3 == 0)
+            bed_crash(&b);
+        compare();
+        count_pages();
+        bed_free(&b);
+    }
+    ck_assert_int_gt(runs, 20);
+    ck_assert_int_gt(refused, 20);
+}
+END_TEST
+
+START_TEST(device_calls_fail)
+{
+    static const int errors[] = {EIO, ENOSPC};
+    bool more = true;
+    int refused = 0, runs = 0;
+    for (uint64_t n = 1; more; n += 3, runs++) {
+        setup();
+        fault_device_fail(b.fd, n, FAULT_ANY, errors[_i / 2], _i % 2);
+        run_all(true);
+        more = fault_device_fired(b.fd) > 0;
+        fault_device_fail(b.fd, 0, 0, 0, false);
+        refused += count_refused();
+        bed_crash(&b);
+        compare();
+        count_pages();
+        bed_free(&b);
+    }
+    ck_assert_int_gt(runs, 20);
+    ck_assert_int_gt(refused, 20);
+}
+END_TEST
+
+START_TEST(the_device_is_full)
+{
+    setup();
+    uint64_t at_start = fault_device_bytes(b.fd);
+    ck_assert(run_all(false));
+    uint64_t at_end = fault_device_bytes(b.fd);
+    bed_free(&b);
+    ck_assert_uint_gt(at_end, at_start);
+    int refused = 0;
+    for (uint64_t size = at_start; size <= at_end; size += (at_end - at_start) / 40 + 1) {
+        setup();
+        fault_device_capacity(b.fd, size);
+        ck_assert(run_all(false)); /* nothing is poisoned, every rollback succeeds */
+        compare();
+        refused += count_refused();
+        bed_crash(&b); /* recovers on the full device */
+        compare();
+        fault_device_capacity(b.fd, UINT64_MAX);
+        count_pages();
+        bed_free(&b);
+    }
+    ck_assert_int_gt(refused, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("failures");
+    TCase *c = tcase_create("failures");
+    tcase_set_timeout(c, 300);
+    tcase_add_test(c, without_failures);
+    tcase_add_loop_test(c, allocations_fail, 0, 2);
+    tcase_add_loop_test(c, device_calls_fail, 0, 4);
+    tcase_add_test(c, the_device_is_full);
+    suite_add_tcase(s, c);
+    return bed_run(s);
+}

@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Heaps: records keep their ids however often they move, come exactly once in a walk, and are what
+ * the last commit left; pages that grew stay when a transaction rolls back, and go when the heap
+ * was never committed; room that was given up is used again; wrong calls are refused.
+ */
+#include "bed.h"
+
+#include "operations/heap.h"
+
+static struct bed b;
+static lladd_pageno heap;
+
+static void setup_size(uint32_t size)
+{
+    bed_init(&b, size);
+    bed_open(&b);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_heap_create(txn, &heap));
+    commit(txn);
+}
+static void setup(void)
+{
+    setup_size(4096);
+}
+static void teardown(void)
+{
+    bed_free(&b);
+}
+
+static struct lladd_rid insert(struct lladd_txn *txn, char fill, size_t len)
+{
+    static unsigned char bytes[65536];
+    struct lladd_rid rid = {{0}, 0, 0};
+    memset(bytes, fill, len);
+    ok(txn, lladd_heap_insert(txn, heap, bytes, len, &rid));
+    ck_assert_uint_eq(rid.size, len);
+    return rid;
+}
+
+static void set(struct lladd_txn *txn, struct lladd_rid rid, char fill, size_t len)
+{
+    static unsigned char bytes[65536];
+    memset(bytes, fill, len);
+    ok(txn, lladd_heap_set(txn, heap, rid, bytes, len));
+}
+
+static void expect(struct lladd_rid rid, char fill, size_t len)
+{
+    static unsigned char got[65536], want[65536];
+    size_t got_len = 99999;
+    memset(want, fill, len);
+    ok_db(&b, lladd_heap_get(b.db, heap, rid, got, sizeof got, &got_len, &b.err));
+    ck_assert_uint_eq(got_len, len);
+    ck_assert_mem_eq(got, want, len);
+}
+
+static void expect_none(struct lladd_rid rid)
+{
+    ck_assert_int_eq(lladd_heap_get(b.db, heap, rid, NULL, 0, NULL, &b.err), LLADD_OUT_OF_RANGE);
+}
+
+static uint64_t pages_used(void)
+{
+    enum lladd_page_use use;
+    uint64_t n = 0;
+    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
+        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
+        n += use == LLADD_USE_PAGED;
+    }
+    return n;
+}
+
+/* Records of a walk. */
+static unsigned walk_count(void)
+{
+    struct lladd_heap_cursor c;
+    struct lladd_rid rid;
+    struct lladd_record r;
+    unsigned n = 0;
+    int rc;
+    lladd_heap_open(b.db, heap, &c);
+    while ((rc = lladd_heap_next(&c, &rid, &r, &b.err)) == 0) {
+        ck_assert_uint_eq(rid.size, r.len);
+        n++;
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    ck_assert_int_eq(lladd_heap_next(&c, &rid, &r, &b.err), LLADD_END); /* and stays there */
+    lladd_heap_close(&c);
+    return n;
+}
+
+/* Tag at a record's home. */
+static unsigned home_tag(struct lladd_rid rid)
+{
+    unsigned tag = 99;
+    ok_db(&b, lladd_slotted_read(b.db, rid, NULL, 0, NULL, &tag, &b.err));
+    return tag;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+START_TEST(insert_get_set_delete)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_rid a = insert(txn, 'a', 10), z = insert(txn, 'z', 0);
+    expect(a, 'a', 10);
+    expect(z, 'z', 0);
+    commit(txn);
+    txn = bed_begin(&b);
+    set(txn, a, 'A', 2000);
+    ok(txn, lladd_heap_delete(txn, heap, z));
+    expect_none(z);
+    abort_txn(txn);
+    expect(a, 'a', 10);
+    expect(z, 'z', 0);
+    txn = bed_begin(&b);
+    set(txn, a, 'A', 2000);
+    ok(txn, lladd_heap_delete(txn, heap, z));
+    commit(txn);
+    bed_crash(&b);
+    expect(a, 'A', 2000);
+    expect_none(z);
+    ck_assert_uint_eq(walk_count(), 1);
+}
+END_TEST
+
+START_TEST(records_of_every_size_on_every_page_size)
+{
+    static const uint32_t sizes[] = {4096, 8192, 16384, 32768, 65536};
+    setup_size(sizes[_i]);
+    uint32_t max = lladd_heap_max(sizes[_i]);
+    struct lladd_rid r[64];
+    uint32_t n = 0;
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint32_t len = max; len > 0 && n < 60; len = len * 3 / 4, n++)
+        r[n] = insert(txn, (char)('a' + n % 26), len);
+    lladd_savepoint_id sp;
+    struct lladd_rid more;
+    ok(txn, lladd_savepoint(txn, &sp));
+    refuses(txn, LLADD_TOO_LARGE, lladd_heap_insert(txn, heap, "", max + 1, &more));
+    refuses(txn, LLADD_TOO_LARGE, lladd_heap_set(txn, heap, r[0], "", max + 1));
+    commit(txn);
+    bed_crash(&b);
+    uint32_t len = max;
+    for (uint32_t i = 0; i < n; i++, len = len * 3 / 4)
+        expect(r[i], (char)('a' + i % 26), len);
+    /* Everybody becomes as long as can be: all but one a page has to leave home. */
+    txn = bed_begin(&b);
+    for (uint32_t i = 0; i < n; i++)
+        set(txn, r[i], 'M', max);
+    commit(txn);
+    for (uint32_t i = 0; i < n; i++)
+        expect(r[i], 'M', max);
+    ck_assert_uint_eq(walk_count(), n);
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+
+START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_rid r = insert(txn, 'r', 100), n1 = insert(txn, '1', 1900),
+                     n2 = insert(txn, '2', 1900);
+    ck_assert_uint_eq(r.page.v, n2.page.v);
+    commit(txn);
+    txn = bed_begin(&b);
+    set(txn, r, 'R', 3000);
+    ck_assert_uint_eq(home_tag(r), 1);
+    expect(r, 'R', 3000);
+    ck_assert_uint_eq(walk_count(), 3);
+    abort_txn(txn);
+    ck_assert_uint_eq(home_tag(r), 0);
+    expect(r, 'r', 100);
+    txn = bed_begin(&b);
+    set(txn, r, 'R', 3000);
+    commit(txn);
+    bed_crash(&b);
+    expect(r, 'R', 3000);
+    txn = bed_begin(&b);
+    set(txn, r, 'S', 3500); /* in place, abroad */
+    expect(r, 'S', 3500);
+    set(txn, r, 's', 5);
+    expect(r, 's', 5);
+    ck_assert_uint_eq(home_tag(r), 1);
+    commit(txn);
+    /* When there is no room abroad and some at home, it goes home. */
+    txn = bed_begin(&b);
+    struct lladd_rid beside = {{0}, 0, 0};
+    unsigned char stub[8];
+    ok_db(&b, lladd_slotted_read(b.db, r, stub, 8, NULL, NULL, &b.err));
+    ok(txn, lladd_slotted_alloc(txn, lladd_page_of(lladd_get48(stub)), NULL, 3400, 0, &beside));
+    ok(txn, lladd_heap_delete(txn, heap, n1));
+    commit(txn);
+    txn = bed_begin(&b);
+    set(txn, r, 'h', 1500);
+    ck_assert_uint_eq(home_tag(r), 0);
+    expect(r, 'h', 1500);
+    expect(n2, '2', 1900);
+    ck_assert_uint_eq(walk_count(), 3);
+    abort_txn(txn);
+    expect(r, 's', 5);
+    ck_assert_uint_eq(home_tag(r), 1);
+    /* Else to a third place; and deleting it frees both. */
+    txn = bed_begin(&b);
+    set(txn, r, 't', 3900);
+    ck_assert_uint_eq(home_tag(r), 1);
+    expect(r, 't', 3900);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_heap_delete(txn, heap, r));
+    expect_none(r);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, r));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_set(txn, heap, r, "x", 1));
+    commit(txn);
+    ck_assert_uint_eq(walk_count(), 2);
+}
+END_TEST
+
+START_TEST(moved_contents_have_no_id_of_their_own)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_rid r = insert(txn, 'r', 100), n = insert(txn, 'n', 3800), at;
+    unsigned char stub[8];
+    size_t len;
+    set(txn, r, 'R', 3000);
+    commit(txn);
+    ck_assert_uint_eq(n.page.v, r.page.v);
+    ok_db(&b, lladd_slotted_read(b.db, r, stub, 8, &len, NULL, &b.err));
+    ck_assert_uint_eq(len, 8);
+    at = (struct lladd_rid){lladd_page_of(lladd_get48(stub)), lladd_get16(stub + 6), 0};
+    expect_none(at);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, at));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_set(txn, heap, at, "x", 1));
+    commit(txn);
+    expect(r, 'R', 3000);
+}
+END_TEST
+
+START_TEST(a_stub_that_leads_nowhere_is_damage)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_rid r = insert(txn, 'r', 100);
+    unsigned char stub[8];
+    lladd_put48(stub, r.page.v);
+    lladd_put16(stub + 6, 77);
+    ok(txn, lladd_slotted_set(txn, r, stub, 8, 1));
+    ck_assert_int_eq(lladd_heap_get(b.db, heap, r, NULL, 0, NULL, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(b.err.page.v, r.page.v);
+    lladd_put48(stub, 1);
+    ok(txn, lladd_slotted_set(txn, r, stub, 8, 1));
+    ck_assert_int_eq(lladd_heap_get(b.db, heap, r, NULL, 0, NULL, &b.err), LLADD_CORRUPT_PAGE);
+    abort_txn(txn);
+}
+END_TEST
+
+/* ---- growing --------------------------------------------------------------------------------- */
+
+START_TEST(pages_stay_and_records_go_when_an_insert_is_rolled_back)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    for (int i = 0; i < 200; i++)
+        insert(txn, 't', 500);
+    struct lladd_rid o = insert(other, 'o', 500);
+    commit(other);
+    uint64_t pages = pages_used();
+    if (_i)
+        abort_txn(txn);
+    else
+        bed_crash(&b);
+    ck_assert_uint_eq(pages_used(), pages);
+    expect(o, 'o', 500);
+    ck_assert_uint_eq(walk_count(), 1);
+    txn = bed_begin(&b);
+    for (int i = 0; i < 190; i++)
+        insert(txn, 'n', 500);
+    commit(txn);
+    ck_assert_uint_le(pages_used(), pages + pages / 4);
+    ck_assert_uint_eq(walk_count(), 191);
+}
+END_TEST
+
+START_TEST(a_heap_that_was_never_committed_leaves_nothing)
+{
+    uint64_t pages = pages_used();
+    lladd_pageno before = heap;
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_savepoint_id sp;
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_heap_create(txn, &heap));
+    for (int i = 0; i < 100; i++)
+        insert(txn, 'x', 1000);
+    ck_assert_uint_eq(walk_count(), 100);
+    ck_assert_uint_gt(pages_used(), pages + 20);
+    if (_i == 0)
+        abort_txn(txn);
+    else if (_i == 1)
+        bed_crash(&b);
+    else {
+        ok(txn, lladd_rollback_to(txn, sp));
+        commit(txn);
+    }
+    ck_assert_uint_eq(pages_used(), pages);
+    /* The same pages may become another heap; nothing is remembered of the first. */
+    txn = bed_begin(&b);
+    ok(txn, lladd_heap_create(txn, &heap));
+    insert(txn, 'y', 1000);
+    ck_assert_uint_eq(walk_count(), 1);
+    commit(txn);
+    ck_assert_uint_eq(walk_count(), 1);
+    heap = before;
+    ck_assert_uint_eq(walk_count(), 0);
+}
+END_TEST
+
+/* What the maker of a heap has rolled back must not be used by anybody, though memory knew it. */
+START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_savepoint_id sp;
+    ok(txn, lladd_heap_create(txn, &heap));
+    struct lladd_rid first = insert(txn, '1', 1000);
+    for (int round = 0; round < 3; round++) {
+        ok(txn, lladd_savepoint(txn, &sp));
+        for (int i = 0; i < 60; i++)
+            insert(txn, 'x', 1000);
+        ok(txn, lladd_rollback_to(txn, sp));
+        lladd_pageno taken; /* somebody else gets the pages */
+        struct lladd_txn *other = bed_begin(&b);
+        for (int i = 0; i < 5; i++) {
+            ok(other, lladd_page_alloc(other, &taken));
+            ok(other, lladd_bytes_format(other, taken));
+        }
+        commit(other);
+        for (int i = 0; i < 10 && round < 2; i++) /* the last time it commits at once */
+            insert(txn, 'k', 1000);
+    }
+    commit(txn);
+    ck_assert_uint_eq(walk_count(), 21);
+    txn = bed_begin(&b);
+    for (int i = 0; i < 10; i++)
+        insert(txn, 'l', 1000);
+    commit(txn);
+    bed_crash(&b);
+    ck_assert_uint_eq(walk_count(), 31);
+    expect(first, '1', 1000);
+}
+END_TEST
+
+START_TEST(more_pages_than_an_inventory_page_lists)
+{
+    uint64_t n = ll_inventory_max(4096) * 2 + 50, seed = 9;
+    struct lladd_rid some[20];
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint64_t i = 0; i < n; i++) {
+        struct lladd_rid r = insert(txn, (char)('a' + i % 26), 3000);
+        if (i % (n / 19) == 0)
+            some[i / (n / 19)] = r;
+        if (i % 100 == 99) {
+            commit(txn);
+            txn = bed_begin(&b);
+        }
+    }
+    commit(txn);
+    bed_crash(&b);
+    ck_assert_uint_eq(walk_count(), n);
+    for (uint64_t i = 0; i < 19; i++)
+        expect(some[i], (char)('a' + i * (n / 19) % 26), 3000);
+    /* After opening, room is found without asking for more. */
+    uint64_t pages = pages_used();
+    txn = bed_begin(&b);
+    for (uint64_t i = 0; i < n / 2; i++)
+        insert(txn, 's', 100 + seeded_next(&seed) % 700);
+    commit(txn);
+    ck_assert_uint_eq(pages_used(), pages);
+    txn = bed_begin(&b);
+    ok(txn, lladd_heap_destroy(txn, heap));
+    commit(txn);
+    ck_assert_uint_eq(pages_used(), 0);
+}
+END_TEST
+
+START_TEST(room_that_was_given_up_is_used_again)
+{
+    static struct lladd_rid r[2000];
+    struct lladd_txn *txn;
+    uint64_t pages = 0;
+    for (int round = 0; round < 8; round++) {
+        txn = bed_begin(&b);
+        for (int i = 0; i < 2000; i++)
+            r[i] = insert(txn, 'x', (size_t)(50 + (round * 37 + i) % 300));
+        commit(txn);
+        if (round == 0)
+            pages = pages_used();
+        ck_assert_uint_le(pages_used(), pages * 5 / 4);
+        txn = bed_begin(&b);
+        for (int i = 0; i < 2000; i++)
+            ok(txn, lladd_heap_delete(txn, heap, r[i]));
+        commit(txn);
+        if (round % 3 == 2)
+            bed_crash(&b);
+    }
+    ck_assert_uint_eq(walk_count(), 0);
+}
+END_TEST
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+START_TEST(destroy_frees_everything_or_nothing)
+{
+    uint64_t none = pages_used() - 1;
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_rid r = insert(txn, 'r', 100);
+    for (int i = 0; i < 300; i++)
+        insert(txn, 'x', 900);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_heap_destroy(txn, heap));
+    if (_i)
+        abort_txn(txn);
+    else
+        bed_crash(&b);
+    expect(r, 'r', 100);
+    ck_assert_uint_eq(walk_count(), 301);
+    txn = bed_begin(&b);
+    insert(txn, 'y', 900);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_heap_destroy(txn, heap));
+    commit(txn);
+    ck_assert_uint_eq(pages_used(), none);
+}
+END_TEST
+
+START_TEST(wrong_calls_are_refused)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno other_heap, mine = heap;
+    struct lladd_rid r = insert(txn, 'r', 10), o, none = {lladd_page_of(0), 0, 0};
+    ok(txn, lladd_heap_create(txn, &other_heap));
+    heap = other_heap;
+    o = insert(txn, 'o', 10);
+    heap = mine;
+    commit(txn);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, o)); /* of another heap */
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_set(txn, heap, o, "x", 1));
+    expect_none(o);
+    refuses(txn, LLADD_WRONG_TYPE, lladd_heap_delete(txn, heap, none));
+    refuses(txn, LLADD_WRONG_TYPE, lladd_heap_insert(txn, lladd_page_of(1), "x", 1, &none));
+    refuses(txn, LLADD_WRONG_TYPE, lladd_heap_insert(txn, r.page, "x", 1, &none));
+    refuses(txn, LLADD_OUT_OF_RANGE,
+            lladd_heap_insert(txn, lladd_page_of(1u << 30), "x", 1, &none));
+    refuses(txn, LLADD_WRONG_TYPE, lladd_heap_destroy(txn, lladd_page_of(1)));
+    refuses(txn, LLADD_WRONG_TYPE, lladd_heap_destroy(txn, r.page));
+    r.slot = 99;
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, r));
+    commit(txn);
+    struct lladd_heap_cursor c;
+    struct lladd_record rec;
+    lladd_heap_open(b.db, r.page, &c);
+    ck_assert_int_eq(lladd_heap_next(&c, &r, &rec, &b.err), LLADD_WRONG_TYPE);
+    lladd_heap_close(&c);
+}
+END_TEST
+
+/* ---- walking while others work --------------------------------------------------------------- */
+
+START_TEST(a_walk_sees_every_lasting_record_once)
+{
+    enum { N = 400 };
+    struct lladd_rid r[N], rid;
+    unsigned char seen[N] = {0};
+    uint64_t seed = 4;
+    struct lladd_txn *txn = bed_begin(&b);
+    for (int i = 0; i < N; i++)
+        r[i] = insert(txn, (char)('a' + i % 26), 100);
+    commit(txn);
+    struct lladd_heap_cursor c;
+    struct lladd_record rec;
+    int rc, lasting = 0;
+    lladd_heap_open(b.db, heap, &c);
+    txn = bed_begin(&b);
+    while ((rc = lladd_heap_next(&c, &rid, &rec, &b.err)) == 0) {
+        for (int i = 0; i < N; i += 2) { /* even ones stay, however they are pushed about */
+            if (r[i].page.v == rid.page.v && r[i].slot == rid.slot) {
+                ck_assert(!seen[i]);
+                ck_assert(rec.bytes[0] == 'a' + i % 26 || rec.bytes[0] == 'G');
+                seen[i] = 1;
+                lasting++;
+            }
+        }
+        uint64_t x = seeded_next(&seed);
+        int i = (int)(x % N);
+        if (i % 2 == 0)
+            set(txn, r[i], 'G', 100 + (x >> 32) % 900);
+        else if (r[i].page.v) {
+            ok(txn, lladd_heap_delete(txn, heap, r[i]));
+            r[i].page.v = 0;
+        }
+        if ((x >> 50) % 4 == 0)
+            insert(txn, '+', (x >> 20) % 300);
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    lladd_heap_close(&c);
+    commit(txn);
+    ck_assert_int_eq(lasting, N / 2);
+}
+END_TEST
+
+/* ---- against a model ------------------------------------------------------------------------- */
+
+enum { RECORDS = 500, TXNS = 3 };
+
+struct version {
+    bool there;
+    char fill;
+    uint32_t len;
+};
+
+struct model {
+    struct lladd_rid rid[RECORDS];
+    struct version base[RECORDS], now[RECORDS];
+    int owner[RECORDS];
+    struct lladd_txn *txn[TXNS];
+    unsigned moved;
+};
+
+static void model_end(struct model *m, int t, bool keep)
+{
+    for (int i = 0; i < RECORDS; i++) {
+        if (m->owner[i] != t)
+            continue;
+        m->owner[i] = -1;
+        if (keep)
+            m->base[i] = m->now[i];
+        else
+            m->now[i] = m->base[i];
+    }
+    m->txn[t] = NULL;
+}
+
+static void model_expect(const struct model *m)
+{
+    unsigned n = 0;
+    for (int i = 0; i < RECORDS; i++) {
+        n += m->now[i].there;
+        if (m->now[i].there)
+            expect(m->rid[i], m->now[i].fill, m->now[i].len);
+    }
+    ck_assert_uint_eq(walk_count(), n);
+}
+
+static void model_write(struct model *m, int t, uint64_t r)
+{
+    int i = (int)((r >> 32) % RECORDS);
+    struct version v = {true, (char)('a' + (int)(r & 15)),
+                        (uint32_t)(r >> 8) % (r >> 5 & 3 ? 200 : 4000)};
+    if ((m->owner[i] >= 0 && m->owner[i] != t) || (!m->now[i].there && m->base[i].there))
+        return; /* somebody else's, or its id may come back */
+    if (!m->now[i].there) {
+        m->rid[i] = insert(m->txn[t], v.fill, v.len);
+    } else if ((r >> 50 & 15) < 4) {
+        ok(m->txn[t], lladd_heap_delete(m->txn[t], heap, m->rid[i]));
+        v.there = false;
+    } else {
+        set(m->txn[t], m->rid[i], v.fill, v.len);
+        m->moved += home_tag(m->rid[i]) == 1;
+    }
+    /* An id whose record may come back by a rollback is not given to another one. */
+    for (int k = 0; k < RECORDS && v.there; k++)
+        ck_assert(k == i || !(m->now[k].there || (m->owner[k] >= 0 && m->base[k].there)) ||
+                  m->rid[k].page.v != m->rid[i].page.v || m->rid[k].slot != m->rid[i].slot);
+    m->now[i] = v;
+    m->owner[i] = t;
+}
+
+START_TEST(random_histories)
+{
+    static struct model m;
+    uint64_t seed = (uint64_t)_i * 31 + 5;
+    memset(&m, 0, sizeof m);
+    for (int i = 0; i < RECORDS; i++)
+        m.owner[i] = -1;
+    for (int step = 0; step < 2500; step++) {
+        uint64_t r = seeded_next(&seed);
+        int t = (int)(r % TXNS);
+        if (m.txn[t] && (r >> 3) % 40 == 0) {
+            bool keep = r >> 60 & 1;
+            if (keep)
+                commit(m.txn[t]);
+            else
+                abort_txn(m.txn[t]);
+            model_end(&m, t, keep);
+        } else if ((r >> 3) % 500 == 1) {
+            bed_crash(&b);
+            for (int k = 0; k < TXNS; k++)
+                model_end(&m, k, false);
+            model_expect(&m);
+        } else {
+            if (!m.txn[t])
+                m.txn[t] = bed_begin(&b);
+            model_write(&m, t, r >> 3);
+        }
+    }
+    model_expect(&m);
+    ck_assert_uint_gt(m.moved, 50);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("heaps");
+    TCase *c = tcase_create("heaps");
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, insert_get_set_delete);
+    tcase_add_test(c, a_record_that_outgrows_its_page_keeps_its_id);
+    tcase_add_test(c, moved_contents_have_no_id_of_their_own);
+    tcase_add_test(c, a_stub_that_leads_nowhere_is_damage);
+    tcase_add_loop_test(c, pages_stay_and_records_go_when_an_insert_is_rolled_back, 0, 2);
+    tcase_add_loop_test(c, a_heap_that_was_never_committed_leaves_nothing, 0, 3);
+    tcase_add_test(c, a_new_heap_grown_and_rolled_back_to_a_savepoint);
+    tcase_add_test(c, more_pages_than_an_inventory_page_lists);
+    tcase_add_test(c, room_that_was_given_up_is_used_again);
+    tcase_add_loop_test(c, destroy_frees_everything_or_nothing, 0, 2);
+    tcase_add_test(c, wrong_calls_are_refused);
+    tcase_add_test(c, a_walk_sees_every_lasting_record_once);
+    tcase_add_loop_test(c, random_histories, 0, 6);
+    suite_add_tcase(s, c);
+    c = tcase_create("sizes");
+    tcase_add_loop_test(c, records_of_every_size_on_every_page_size, 0, 5);
+    suite_add_tcase(s, c);
+    return bed_run(s);
+}

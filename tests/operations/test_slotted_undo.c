@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Several transactions on one slotted page: what one may want back is out of the others' reach, so
+ * its rollback succeeds and restores its records whatever the others did to the page meanwhile,
+ * also when they filled it to the last byte; and it comes back for all as soon as nobody may want
+ * it (REC-3). (The ancestor reused slots and space as soon as they were free, and undo found them
+ * taken.)
+ */
+#include "bed.h"
+
+#include "operations/slotted.h"
+
+static struct bed b;
+static lladd_pageno page;
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+    page = bed_page(&b, "lladd.slotted");
+}
+static void teardown(void)
+{
+    bed_free(&b);
+}
+
+static struct lladd_rid store(struct lladd_txn *txn, char fill, size_t len)
+{
+    unsigned char bytes[4096];
+    struct lladd_rid rid = {{0}, 0, 0};
+    memset(bytes, fill, sizeof bytes);
+    ok(txn, lladd_slotted_alloc(txn, page, bytes, len, 0, &rid));
+    return rid;
+}
+
+/* Small records until none fits; returns how many. */
+static unsigned fill_page(struct lladd_txn *txn, size_t len)
+{
+    unsigned char bytes[4096];
+    struct lladd_rid rid;
+    unsigned n = 0;
+    int rc;
+    memset(bytes, 'f', sizeof bytes);
+    while ((rc = lladd_slotted_alloc(txn, page, bytes, len, 0, &rid)) == 0)
+        n++;
+    ck_assert_int_eq(rc, LLADD_PAGE_FULL);
+    return n;
+}
+
+static void expect(struct lladd_rid rid, char fill, size_t len)
+{
+    unsigned char bytes[4096], want[4096];
+    size_t got = 0;
+    memset(want, fill, sizeof want);
+    ok_db(&b, lladd_slotted_read(b.db, rid, bytes, sizeof bytes, &got, NULL, &b.err));
+    ck_assert_uint_eq(got, len);
+    ck_assert_mem_eq(bytes, want, len);
+}
+
+static void expect_none(struct lladd_rid rid)
+{
+    ck_assert_int_eq(lladd_slotted_read(b.db, rid, NULL, 0, NULL, NULL, &b.err),
+                     LLADD_OUT_OF_RANGE);
+}
+
+static unsigned count_records(void)
+{
+    struct lladd_page *held;
+    struct lladd_record r;
+    unsigned n = 0;
+    ok_db(&b, lladd_fix(b.db, page, LLADD_LATCH_SHARED, &held, &b.err));
+    struct lladd_view v = lladd_page_view(held);
+    for (uint32_t s = 0; s < lladd_slotted_slots(v); s++)
+        n += lladd_slotted_record(v, s, &r);
+    lladd_unfix(b.db, held, LLADD_LATCH_SHARED);
+    return n;
+}
+
+/* The end of the first transaction: 0 abort, 1 crash, 2 rollback to a savepoint, 3 in doubt, crash,
+ * abort. In all of them what it did is taken back. */
+enum { ENDS = 4 };
+
+static void take_back(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
+{
+    struct lladd_gid gid = bed_gid("take back");
+    switch (how) {
+    case 0:
+        abort_txn(txn);
+        break;
+    case 1:
+        bed_crash(&b);
+        break;
+    case 2:
+        ok(txn, lladd_rollback_to(txn, sp));
+        commit(txn);
+        break;
+    default:
+        ok(txn, lladd_prepare(txn, &gid));
+        bed_crash(&b);
+        ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+        struct lladd_txn *other = bed_begin(&b);
+        fill_page(other, 8); /* what is in doubt is still held */
+        commit(other);
+        abort_txn(txn);
+        break;
+    }
+}
+
+START_TEST(a_freed_record_comes_back_to_a_full_page)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    lladd_savepoint_id sp;
+    struct lladd_rid r = store(txn, 'r', 1000), s = store(txn, 's', 300);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_slotted_free(txn, r));
+    ok(txn, lladd_slotted_free(txn, s));
+    other = bed_begin(&b);
+    unsigned n = fill_page(other, 100) + fill_page(other, 1);
+    commit(other);
+    take_back(txn, sp, _i);
+    expect(r, 'r', 1000);
+    expect(s, 's', 300);
+    ck_assert_uint_ge(count_records(), n + 2);
+}
+END_TEST
+
+START_TEST(a_shrunk_record_comes_back_to_a_full_page)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    lladd_savepoint_id sp;
+    struct lladd_rid r = store(txn, 'r', 2000);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_slotted_set(txn, r, "x", 1, 0));
+    other = bed_begin(&b);
+    fill_page(other, 50);
+    ok(txn, lladd_slotted_resize(txn, r, 700)); /* its own bytes are there for itself */
+    ok(txn, lladd_slotted_resize(txn, r, 3));
+    fill_page(other, 1);
+    commit(other);
+    take_back(txn, sp, _i);
+    expect(r, 'r', 2000);
+}
+END_TEST
+
+START_TEST(a_grown_record_shrinks_on_a_full_page)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    lladd_savepoint_id sp;
+    unsigned char bytes[4096];
+    memset(bytes, 'R', sizeof bytes);
+    struct lladd_rid r = store(txn, 'r', 100);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_slotted_set(txn, r, bytes, 1500, 1));
+    other = bed_begin(&b);
+    unsigned before = fill_page(other, 100);
+    commit(other);
+    take_back(txn, sp, _i);
+    expect(r, 'r', 100);
+    other = bed_begin(&b);
+    ck_assert_uint_ge(fill_page(other, 100), 1400 / 110); /* what it had is there for all again */
+    commit(other);
+    ck_assert_uint_gt(before, 0);
+}
+END_TEST
+
+START_TEST(an_allocated_record_goes_and_its_slot_with_it)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    lladd_savepoint_id sp;
+    ok(txn, lladd_savepoint(txn, &sp));
+    struct lladd_rid r = store(txn, 'r', 1000);
+    other = bed_begin(&b);
+    struct lladd_rid o = store(other, 'o', 1000);
+    fill_page(other, 64);
+    commit(other);
+    take_back(txn, sp, _i);
+    expect_none(r);
+    expect(o, 'o', 1000);
+    other = bed_begin(&b);
+    struct lladd_rid again = store(other, 'n', 900);
+    ck_assert_uint_eq(again.slot, r.slot);
+    commit(other);
+    expect(again, 'n', 900);
+}
+END_TEST
+
+/* ---- when it is free for others -------------------------------------------------------------- */
+
+START_TEST(a_slot_is_not_reused_before_its_transaction_has_ended)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_rid r = store(txn, 'r', 10);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_slotted_free(txn, r));
+    other = bed_begin(&b);
+    ck_assert_uint_ne(store(other, 'o', 10).slot, r.slot);
+    ck_assert_uint_ne(store(txn, 't', 10).slot, r.slot); /* not even for itself */
+    commit(txn);
+    fill_page(other, 10); /* purges, and then takes it */
+    commit(other);
+    expect(r, 'f', 10);
+}
+END_TEST
+
+/* What follows in the log may use it: if that survives, so does the commit. */
+START_TEST(space_is_free_when_the_commit_has_its_place_in_the_log)
+{
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    lladd_lsn lsn;
+    struct lladd_rid r = store(txn, 'r', 3000), o;
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_slotted_free(txn, r));
+    other = bed_begin(&b);
+    refuses(other, LLADD_PAGE_FULL, lladd_slotted_alloc(other, page, NULL, 2000, 0, &o));
+    ck_assert_int_eq(lladd_commit_async(txn, &lsn), 0);
+    o = store(other, 'o', 2000);
+    commit(other);
+    bed_crash(&b);
+    expect(o, 'o', 2000);
+}
+END_TEST
+
+START_TEST(after_a_crash_nothing_of_the_dead_is_reserved)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_rid r = store(txn, 'r', 3000);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_slotted_free(txn, r));
+    commit(txn);
+    bed_crash(&b);
+    txn = bed_begin(&b);
+    store(txn, 'o', 3000);
+    commit(txn);
+}
+END_TEST
+
+/* Purging needs a page, not its history: moved bytes are not logged. */
+START_TEST(compaction_is_not_logged)
+{
+    struct lladd_rid r[7];
+    struct lladd_stats before = {.struct_size = sizeof before},
+                       after = {.struct_size = sizeof after};
+    struct lladd_txn *txn = bed_begin(&b);
+    for (int i = 0; i < 7; i++)
+        r[i] = store(txn, (char)('a' + i), 500);
+    commit(txn);
+    txn = bed_begin(&b);
+    for (int i = 0; i < 7; i += 2)
+        ok(txn, lladd_slotted_free(txn, r[i]));
+    commit(txn);
+    txn = bed_begin(&b);
+    ok_db(&b, lladd_stats(b.db, &before));
+    struct lladd_rid big;
+    ok(txn, lladd_slotted_alloc(txn, page, NULL, 2000, 0, &big));
+    ok_db(&b, lladd_stats(b.db, &after));
+    ck_assert_uint_lt(after.log_tail - before.log_tail, 200);
+    commit(txn);
+    for (int i = 1; i < 7; i += 2)
+        expect(r[i], (char)('a' + i), 500);
+}
+END_TEST
+
+/* ---- recovery -------------------------------------------------------------------------------- */
+
+/* A logical undo that needs room on the very page where another loser's ghost lies. */
+static lladd_pageno hungry_page;
+static int hungry_rc;
+
+static int hungry_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    struct lladd_rid rid;
+    (void)ctx;
+    (void)undo;
+    hungry_rc = lladd_slotted_alloc(txn, hungry_page, NULL, 2000, 0, &rid);
+    return hungry_rc == LLADD_PAGE_FULL ? 0 : hungry_rc;
+}
+
+static const struct lladd_op hungry = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "test.hungry",
+    .version = 1,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .compensate = hungry_compensate,
+    .undo_log_max = 8192,
+    .undo_pages_max = 1,
+};
+
+START_TEST(undo_in_recovery_does_not_purge_a_losers_records)
+{
+    lladd_op_id op;
+    bed_close(&b);
+    ck_assert_int_eq(lladd_register(&b.options, &hungry, &b.err), 0);
+    bed_open(&b);
+    ck_assert_int_eq(lladd_op_lookup(b.db, hungry.name, 1, &op), 0);
+    struct lladd_txn *txn = bed_begin(&b), *undoes, *last;
+    struct lladd_rid r = store(txn, 'r', 3500);
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_slotted_free(txn, r));
+    undoes = bed_begin(&b);
+    ok(undoes, lladd_log_undo_only(undoes, op, "x", 1));
+    last = bed_begin(&b);
+    store(last, 'l', 8);
+    commit(last);
+    hungry_page = page;
+    hungry_rc = 1;
+    bed_crash(&b);
+    ck_assert_int_eq(hungry_rc, LLADD_PAGE_FULL);
+    expect(r, 'r', 3500);
+}
+END_TEST
+
+/* ---- any interleaving ------------------------------------------------------------------------ */
+
+enum { TXNS = 4, SLOTS = 120 };
+
+struct version {
+    bool there;
+    char fill;
+    uint32_t len;
+};
+
+/* Every record is one transaction's business at a time; `base` is what its abort brings back. */
+struct model {
+    struct version base[SLOTS], now[SLOTS];
+    int owner[SLOTS]; /* transaction, or -1 */
+    struct lladd_txn *txn[TXNS];
+    unsigned full, undone;
+};
+
+static void model_expect(const struct model *m)
+{
+    for (uint32_t s = 0; s < SLOTS; s++) {
+        struct lladd_rid rid = {page, s, 0};
+        if (m->now[s].there)
+            expect(rid, m->now[s].fill, m->now[s].len);
+        else
+            expect_none(rid);
+    }
+}
+
+static void model_end(struct model *m, int t, bool keep)
+{
+    for (int s = 0; s < SLOTS; s++) {
+        if (m->owner[s] != t)
+            continue;
+        if (keep)
+            m->base[s] = m->now[s];
+        else
+            m->now[s] = m->base[s];
+        m->undone += !keep;
+        m->owner[s] = -1;
+    }
+    m->txn[t] = NULL;
+}
+
+static void model_write(struct model *m, int t, uint64_t r)
+{
+    unsigned char bytes[4096];
+    struct version v = {true, (char)('A' + (int)(r >> 8 & 31)),
+                        (uint32_t)(r >> 16) % (r >> 15 & 1 ? 30 : 900)};
+    uint32_t s = (uint32_t)(r >> 32) % SLOTS;
+    struct lladd_rid rid = {page, s, 0};
+    int rc;
+    memset(bytes, v.fill, sizeof bytes);
+    if (m->now[s].there && (m->owner[s] == t || m->owner[s] < 0)) {
+        if (r >> 48 & 1) {
+            rc = lladd_slotted_set(m->txn[t], rid, bytes, v.len, 0);
+        } else {
+            rc = lladd_slotted_free(m->txn[t], rid);
+            v.there = false;
+        }
+    } else {
+        rc = lladd_slotted_alloc(m->txn[t], page, bytes, v.len, 0, &rid);
+        s = rc ? 0 : rid.slot;
+        ck_assert_uint_lt(s, SLOTS);
+        if (!rc)
+            ck_assert(!m->now[s].there && (m->owner[s] < 0 || m->owner[s] == t));
+    }
+    ck_assert_msg(rc == 0 || rc == LLADD_PAGE_FULL, "%s", lladd_txn_error(m->txn[t])->message);
+    m->full += rc != 0;
+    if (rc)
+        return;
+    m->now[s] = v;
+    m->owner[s] = t;
+}
+
+START_TEST(random_interleavings)
+{
+    static struct model m;
+    uint64_t seed = (uint64_t)_i * 7919 + 3;
+    memset(&m, 0, sizeof m);
+    for (int s = 0; s < SLOTS; s++)
+        m.owner[s] = -1;
+    for (int step = 0; step < 2500; step++) {
+        uint64_t r = seeded_next(&seed);
+        int t = (int)(r % TXNS);
+        if (m.txn[t] && (r >> 3) % 12 == 0) {
+            bool keep = r >> 60 & 1;
+            if (keep)
+                commit(m.txn[t]);
+            else
+                abort_txn(m.txn[t]);
+            model_end(&m, t, keep);
+        } else if ((r >> 3) % 400 == 1) {
+            bed_crash(&b);
+            for (int k = 0; k < TXNS; k++)
+                model_end(&m, k, false);
+            model_expect(&m);
+        } else {
+            if (!m.txn[t])
+                m.txn[t] = bed_begin(&b);
+            model_write(&m, t, r >> 3);
+        }
+        if (step % 50 == 0)
+            model_expect(&m);
+    }
+    model_expect(&m);
+    ck_assert_uint_gt(m.full, 100);
+    ck_assert_uint_gt(m.undone, 100);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("slotted pages shared by transactions");
+    TCase *c = tcase_create("undo");
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_loop_test(c, a_freed_record_comes_back_to_a_full_page, 0, ENDS);
+    tcase_add_loop_test(c, a_shrunk_record_comes_back_to_a_full_page, 0, ENDS);
+    tcase_add_loop_test(c, a_grown_record_shrinks_on_a_full_page, 0, ENDS);
+    tcase_add_loop_test(c, an_allocated_record_goes_and_its_slot_with_it, 0, ENDS);
+    tcase_add_test(c, a_slot_is_not_reused_before_its_transaction_has_ended);
+    tcase_add_test(c, space_is_free_when_the_commit_has_its_place_in_the_log);
+    tcase_add_test(c, after_a_crash_nothing_of_the_dead_is_reserved);
+    tcase_add_test(c, compaction_is_not_logged);
+    tcase_add_test(c, undo_in_recovery_does_not_purge_a_losers_records);
+    tcase_add_loop_test(c, random_interleavings, 0, 8);
+    suite_add_tcase(s, c);
+    return bed_run(s);
+}

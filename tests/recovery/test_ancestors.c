@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What sank the ancestor: its defects that concern the core, by their numbers in our notes (2.1:
+ * numbered bugs; 2.2: what a successor must get right), each with a test that it would have failed.
+ * Some have larger tests elsewhere; what is here is the defect itself.
+ */
+#include "buffer/buffer.h"
+#include "rig.h"
+#include "support/fixtures.h"
+#include "util/crc32c.h"
+
+#include <errno.h>
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct rig r;
+static lladd_pageno page;
+
+static void begin_case(int kind)
+{
+    rig_init(&r, (unsigned)kind);
+    rig_open(&r);
+    page = rig_page(&r);
+}
+
+static struct cell at(unsigned i)
+{
+    return cell_of(page, i);
+}
+
+static void soft_commit(unsigned cell, uint64_t value)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    o.durability = LLADD_DURABLE_LATER;
+    struct lladd_txn *txn = rig_begin_with(&r, &o);
+    ok(txn, cell_put(txn, at(cell), value));
+    done(lladd_commit(txn));
+}
+
+/* ---- 2.1: bugs that were shown ----------------------------------------------------------- */
+
+START_TEST(ancestor_1_forcing_makes_soft_commits_durable)
+{
+    begin_case(_i);
+    for (unsigned i = 0; i < CELLS; i++)
+        soft_commit(i, i + 1);
+    lladd_lsn newest;
+    ok_db(&r, lladd_snapshot_acquire(r.db, &newest, &r.err));
+    ok_db(&r, lladd_wait(r.db, newest, &r.err));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    for (unsigned i = 0; i < CELLS; i++)
+        rig_expect(&r, at(i), i + 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* Recycled segments are full of records with good checksums, at every alignment to the new ones. */
+START_TEST(ancestor_2_a_crash_after_a_log_chunk_was_recycled_can_be_recovered)
+{
+    for (unsigned alignment = 0; alignment < 24; alignment++) {
+        rig_init(&r, 0);
+        r.options.log_segment_min = r.options.log_segment_max = 4096;
+        rig_open(&r);
+        page = rig_page(&r);
+        for (unsigned i = 0; i < 30; i++) {
+            struct lladd_txn *txn = rig_begin(&r);
+            ok(txn, cell_put_wide(txn, at(1), i, 500 + 8 * alignment));
+            done(lladd_commit(txn));
+            if (i % 10 == 9)
+                ok_db(&r, lladd_checkpoint(r.db, &r.err));
+            rig_maintain(&r);
+        }
+        ck_assert_uint_gt(rig_stats(&r).log_oldest, 4 * 4096); /* there was something to recycle */
+        for (unsigned i = 0; i < 3 + alignment % 5; i++)
+            rig_set(&r, at(2), 100 + i);
+        rig_crash(&r, alignment % 2 ? &fault_kill : &fault_power);
+        rig_open(&r);
+        rig_expect(&r, at(1), 29);
+        rig_expect(&r, at(2), 100 + 2 + alignment % 5);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+START_TEST(ancestor_4_closing_does_not_hang)
+{
+    rig_init(&r, RIG_THREADS | ((unsigned)_i ? RIG_RESERVED : 0));
+    for (unsigned i = 0; i < 300; i++) {
+        rig_open(&r);
+        if (i % 3 == 0)
+            (void)rig_page(&r);
+        rig_close(&r);
+    }
+    rig_free(&r);
+}
+END_TEST
+
+/* Lengths that are whole pages lost their last one, when written and when read. */
+START_TEST(ancestor_3_and_5_bulk_writes_of_whole_pages_lose_none)
+{
+    enum { MOST = 9 };
+    unsigned char *bytes = malloc(MOST * 4096), *back = malloc(MOST * 4096);
+    begin_case(_i);
+    ok_db(&r, lladd_extend(r.db, 64, &r.err));
+    for (unsigned n = 1; n <= MOST; n++) {
+        seeded_fill(n, bytes, n * 4096);
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, lladd_fence(txn, lladd_page_of(40), n));
+        ok(txn, lladd_bulk_write(txn, lladd_page_of(40), n, NULL, bytes));
+        ok(txn, lladd_bulk_sync(txn));
+        done(lladd_commit(txn));
+        memset(back, 0, n * 4096);
+        ok_db(&r, lladd_bulk_read(r.db, lladd_page_of(40), n, true, back, &r.err));
+        ck_assert_mem_eq(bytes, back, n * 4096);
+    }
+    free(bytes);
+    free(back);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(ancestor_6_flipped_bytes_in_the_page_file_do_not_survive_in_silence)
+{
+    size_t len;
+    begin_case(0);
+    rig_set(&r, at(0), 5);
+    rig_close(&r);
+    unsigned char *bytes = rig_file(&r, "pages", &len);
+    bytes[page.v * 4096 + LLADD_PAGE_HEADER] ^= 0x10; /* 5 becomes 21 */
+    rig_file_write(&r, "pages", bytes, len, 0);
+    free(bytes);
+    rig_open(&r);
+    rig_expect(&r, at(0), 5); /* the log still has what it takes */
+    ck_assert_uint_eq(rig_stats(&r).repairs, 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* 53 MB of log were replayed at each open. */
+START_TEST(ancestor_7_after_a_clean_stop_nothing_is_replayed_whatever_the_log_holds)
+{
+    uint64_t reads[2], segments = 0;
+    for (unsigned round = 0; round < 2; round++) {
+        begin_case(_i & RIG_RESERVED);
+        ok_db(&r, lladd_pin_set(r.db, "all", lladd_lsn_of(rig_stats(&r).log_oldest), &r.err));
+        for (unsigned i = 0; i < (round ? 3000u : 30u); i++)
+            soft_commit(1, i);
+        rig_close(&r);
+        fault_device_reset_calls(r.fd);
+        rig_open(&r);
+        reads[round] = fault_device_calls(r.fd, FAULT_PREAD);
+        ck_assert_uint_eq(rig_stats(&r).recovered_redone, 0);
+        ck_assert_uint_eq(rig_stats(&r).recovered_records, 0);
+        segments = rig_stats(&r).log_segments;
+        rig_free(&r);
+    }
+    ck_assert_uint_le(reads[1], reads[0] + 2 * segments); /* their headers */
+}
+END_TEST
+
+START_TEST(ancestor_8_a_bounded_log_is_truncated_instead_of_aborting)
+{
+    rig_init(&r, (unsigned)_i);
+    r.options.log_limit_bytes = 256u << 10;
+    r.options.log_segment_max = 16u << 10;
+    r.options.checkpoint_bytes = 1u << 30; /* only need makes a checkpoint */
+    rig_open(&r);
+    page = rig_page(&r);
+    uint64_t first = rig_stats(&r).log_tail;
+    while (rig_stats(&r).log_tail < first + 10 * (256u << 10)) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cell_put_wide(txn, at(1), 1, 2000));
+        done(lladd_commit_async(txn, NULL));
+        ck_assert_uint_le(rig_stats(&r).log_disk_bytes, 256u << 10);
+    }
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(ancestor_10_using_a_transaction_that_has_ended_is_an_error)
+{
+    begin_case(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(0), 1));
+    done(lladd_commit(txn));
+    ck_assert_int_eq(cell_put(txn, at(0), 2) == 0, false);
+    ck_assert_int_eq(lladd_commit(txn), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_abort(txn), LLADD_CLOSED);
+    rig_expect(&r, at(0), 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* The working set fits the cache, all of it is dirty, and nobody else is there to write. */
+START_TEST(ancestor_11_one_thread_does_not_hang_when_all_pages_are_dirty)
+{
+    enum { PAGES = 200 };
+    lladd_pageno pages[PAGES];
+    begin_case(_i);
+    rig_pages(&r, pages, PAGES); /* 800 KiB of a cache of 1 MiB */
+    struct lladd_txn *txn = rig_begin(&r);
+    for (unsigned round = 0; round < 5; round++)
+        for (unsigned i = 0; i < PAGES; i++)
+            ok(txn, cell_add(txn, cell_of(pages[i], 0), 1));
+    done(lladd_commit(txn));
+    for (unsigned i = 0; i < PAGES; i++)
+        rig_expect(&r, cell_of(pages[i], 0), 5);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- 2.2: errors ------------------------------------------------------------------------- */
+
+START_TEST(ancestor_2_2_a_commit_whose_log_write_failed_is_not_acknowledged)
+{
+    for (unsigned kind = 0; kind < 2; kind++) {
+        begin_case(_i ? RIG_RESERVED : 0);
+        rig_set(&r, at(0), 1);
+        fault_device_only(r.fd, "log/");
+        fault_device_fail(r.fd, 1, kind ? FAULT_SYNC : FAULT_PWRITEV, EIO, false);
+        struct lladd_txn *txn = rig_begin(&r), *waiting = rig_begin(&r);
+        ok(waiting, cell_put(waiting, at(2), 2));
+        ok(txn, cell_put(txn, at(0), 2));
+        ck_assert_int_eq(lladd_commit(txn), LLADD_WRITE_FAILED);
+        ck_assert_int_eq(lladd_db_error(r.db, &r.err), LLADD_WRITE_FAILED);
+        ck_contains(r.err.message, "log/");
+        ck_assert_int_eq(r.err.sys_errno, EIO);
+        /* fsync is never retried: nothing is synced or acknowledged any more. */
+        fault_device_reset_calls(r.fd);
+        ck_assert_int_eq(lladd_commit(waiting), LLADD_WRITE_FAILED);
+        struct lladd_db *db = r.db;
+        r.db = NULL;
+        ck_assert_int_eq(lladd_close(db), LLADD_WRITE_FAILED);
+        ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_SYNC | FAULT_PWRITEV), 0);
+        fault_device_only(r.fd, NULL);
+        fault_device_power_cycle(r.fd, &fault_power);
+        rig_open(&r);
+        rig_expect(&r, at(0), 1);
+        rig_expect(&r, at(2), 0);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+START_TEST(ancestor_2_2_a_failed_sync_of_the_page_file_is_final)
+{
+    begin_case(_i ? RIG_RESERVED : 0);
+    rig_set(&r, at(0), 1);
+    fault_device_only(r.fd, "pages");
+    fault_device_fail(r.fd, 1, FAULT_SYNC, EIO, false);
+    ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_WRITE_FAILED);
+    ck_contains(r.err.message, "pages");
+    ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_WRITE_FAILED);
+    struct lladd_db *db = r.db;
+    r.db = NULL;
+    ck_assert_int_eq(lladd_close(db), LLADD_WRITE_FAILED);
+    fault_device_only(r.fd, NULL);
+    fault_device_power_cycle(r.fd, &fault_power); /* what was marked clean is gone */
+    rig_open(&r);
+    rig_expect(&r, at(0), 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* open(2) flags are no permission bits. */
+START_TEST(ancestor_2_2_files_and_directories_have_sensible_permissions)
+{
+    static const char *const names[] = {"", "log", "control", "pages", "lock"};
+    mode_t mask = umask(022);
+    begin_case(RIG_FILES);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = temp_dir_path(r.dir, names[i]);
+        struct stat st;
+        ck_assert_int_eq(stat(path, &st), 0);
+        ck_assert_uint_eq(st.st_mode & 07022, 0); /* nobody else writes, nothing is set-uid */
+        ck_assert_uint_eq(st.st_mode & 0600, 0600);
+        free(path);
+    }
+    umask(mask);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- 2.2: limits ------------------------------------------------------------------------- */
+
+/* 255 operations and as many page types were all there could be, with eight bits on disk. */
+START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
+{
+    enum { MANY = 1000 };
+    struct lladd_op *ops = calloc(MANY, sizeof *ops);
+    struct lladd_page_type *types = calloc(MANY, sizeof *types);
+    char(*names)[2][24] = calloc(MANY, sizeof *names);
+    rig_init(&r, (unsigned)_i);
+    r.options.log_segment_max = 256u << 10;
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(names[i][0], sizeof names[i][0], "many.op%u", i);
+        snprintf(names[i][1], sizeof names[i][1], "many.type%u", i);
+        types[i] = test_cells;
+        types[i].name = names[i][1];
+        ops[i] = test_format;
+        ops[i].name = names[i][0];
+        ops[i].page_type = names[i][1];
+        ok_db(&r, lladd_register_page_type(&r.options, &types[i], &r.err));
+        ok_db(&r, lladd_register(&r.options, &ops[i], &r.err));
+    }
+    for (unsigned round = 0; round < 2; round++) {
+        rig_open(&r);
+        for (unsigned i = round; i < MANY; i += 7) {
+            lladd_op_id id = LLADD_NO_OP;
+            struct lladd_page *p;
+            ck_assert_int_eq(lladd_op_lookup(r.db, names[i][0], 1, &id), 0);
+            struct lladd_txn *txn = rig_begin(&r);
+            ok(txn, lladd_update(txn, id, lladd_page_of(20), NULL, 0));
+            done(lladd_commit_async(txn, NULL));
+            ok_db(&r, lladd_fix(r.db, lladd_page_of(20), LLADD_LATCH_SHARED, &p, &r.err));
+            ck_assert(lladd_page_is(r.db, lladd_page_view(p), names[i][1]));
+            ck_assert_uint_eq(lladd_page_view(p).type,
+                              lladd_page_type_number(r.db, names[i][1]));
+            lladd_unfix(r.db, p, LLADD_LATCH_SHARED);
+        }
+        ok_db(&r, lladd_wait(r.db, lladd_snapshot_oldest(r.db), &r.err));
+        rig_crash(&r, round ? &fault_power : &fault_kill);
+    }
+    rig_open(&r);
+    rig_free(&r);
+    free(ops);
+    free(types);
+    free(names);
+}
+END_TEST
+
+/* The page type on disk was an index into a table, unseen. */
+START_TEST(ancestor_2_2_a_page_of_a_type_nobody_knows_is_refused)
+{
+    size_t len;
+    unsigned char uuid[16];
+    begin_case(0);
+    rig_set(&r, at(0), 5);
+    lladd_db_uuid(r.db, uuid);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_close(&r);
+    unsigned char *bytes = rig_file(&r, "pages", &len), *p = bytes + page.v * 4096;
+    ll_page_set_type(p, 54321);
+    uint32_t salt = ll_crc32c(0, uuid, sizeof uuid);
+    lladd_put32(p, ll_page_crc(salt, page, p, 4096)); /* as if it had been written so */
+    rig_file_write(&r, "pages", bytes, len, 0);
+    free(bytes);
+    rig_open(&r);
+    struct lladd_page *fixed;
+    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_SHARED, &fixed, &r.err));
+    ck_assert(!lladd_page_is(r.db, lladd_page_view(fixed), "test.cells"));
+    lladd_unfix(r.db, fixed, LLADD_LATCH_SHARED);
+    struct lladd_txn *txn = rig_begin(&r);
+    refused(txn, LLADD_WRONG_TYPE, cell_put(txn, at(0), 1));
+    done(lladd_commit(txn));
+    rig_free(&r);
+}
+END_TEST
+
+/* A fresh store wrote 128 MB of zeros. */
+START_TEST(ancestor_2_2_a_new_database_is_small)
+{
+    rig_init(&r, 0);
+    r.options.log_segment_min = r.options.log_segment_max = 0; /* the defaults */
+    rig_open(&r);
+    ck_assert_uint_lt(fault_device_bytes(r.fd), 5u << 20);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- 2.2: logging and recovery ----------------------------------------------------------- */
+
+START_TEST(ancestor_2_2_recovery_is_bounded_by_checkpoints)
+{
+    rig_init(&r, _i ? RIG_RESERVED : 0);
+    r.options.checkpoint_bytes = 32u << 10;
+    rig_open(&r);
+    page = rig_page(&r);
+    for (unsigned i = 0; i < 4000; i++) {
+        soft_commit(i % CELLS, i);
+        if (i % 16 == 0)
+            ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
+    }
+    ck_assert_uint_gt(rig_stats(&r).log_tail, 300u << 10);
+    rig_set(&r, at(0), 1);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    /* Two intervals at most, at some 100 bytes a transaction. */
+    ck_assert_uint_lt(rig_stats(&r).recovered_records, 2500);
+    ck_assert_uint_gt(rig_stats(&r).recovered_records, 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* Every page of every region was read to rebuild the free space. */
+START_TEST(ancestor_2_2_opening_reads_as_little_of_a_large_database_as_of_a_small_one)
+{
+    uint64_t reads[2], segments = 0;
+    for (unsigned round = 0; round < 2; round++) {
+        lladd_pageno pages[50];
+        begin_case(_i ? RIG_RESERVED : 0);
+        for (unsigned i = 0; i < (round ? 20u : 1u); i++)
+            rig_pages(&r, pages, 50);
+        rig_close(&r);
+        fault_device_reset_calls(r.fd);
+        rig_open(&r);
+        reads[round] = fault_device_calls(r.fd, FAULT_PREAD);
+        segments = rig_stats(&r).log_segments;
+        rig_free(&r);
+    }
+    ck_assert_uint_le(reads[1], reads[0] + 2 * segments);
+}
+END_TEST
+
+/* Every abort forced the log and read it back from the file. */
+START_TEST(ancestor_2_2_an_abort_neither_forces_nor_reads_the_log)
+{
+    begin_case(_i ? RIG_RESERVED : 0);
+    rig_set(&r, at(0), 1);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(0), 2));
+    ok(txn, cell_bump(txn, at(1), 2));
+    ok(txn, cells_transfer(txn, at(2), at(3), 2));
+    fault_device_reset_calls(r.fd);
+    done(lladd_abort(txn));
+    ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_ANY), 0);
+    rig_expect(&r, at(0), 1);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(ancestor_2_2_a_small_update_takes_few_log_bytes)
+{
+    begin_case(0);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_add(txn, at(0), 1));
+    uint64_t before = rig_stats(&r).log_tail;
+    for (unsigned i = 0; i < 100; i++)
+        ok(txn, cell_add(txn, at(0), 1)); /* ten bytes of redo, ten of undo */
+    ck_assert_uint_le(rig_stats(&r).log_tail - before, 100 * 64);
+    done(lladd_commit(txn));
+    rig_free(&r);
+}
+END_TEST
+
+/* The "crash" of its tests flushed the log first. */
+START_TEST(ancestor_2_2_dying_writes_nothing)
+{
+    begin_case(_i);
+    soft_commit(0, 1);
+    uint64_t calls = r.fd ? fault_device_calls(r.fd, FAULT_WRITES) : 0;
+    lladd_kill(r.db);
+    r.db = NULL;
+    if (r.fd) {
+        if (!(_i & RIG_THREADS)) /* else somebody may have been writing by himself */
+            ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_WRITES), calls);
+        fault_device_power_cycle(r.fd, &fault_power);
+    }
+    rig_open(&r);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("ancestors");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+#define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
+    LOOP(ancestor_1_forcing_makes_soft_commits_durable, RIG_KINDS);
+    LOOP(ancestor_2_a_crash_after_a_log_chunk_was_recycled_can_be_recovered, 1);
+    LOOP(ancestor_4_closing_does_not_hang, 2);
+    LOOP(ancestor_3_and_5_bulk_writes_of_whole_pages_lose_none, RIG_KINDS);
+    LOOP(ancestor_6_flipped_bytes_in_the_page_file_do_not_survive_in_silence, 1);
+    LOOP(ancestor_7_after_a_clean_stop_nothing_is_replayed_whatever_the_log_holds, 4);
+    LOOP(ancestor_8_a_bounded_log_is_truncated_instead_of_aborting, RIG_KINDS);
+    LOOP(ancestor_10_using_a_transaction_that_has_ended_is_an_error, RIG_KINDS);
+    LOOP(ancestor_11_one_thread_does_not_hang_when_all_pages_are_dirty, RIG_KINDS);
+    LOOP(ancestor_2_2_a_commit_whose_log_write_failed_is_not_acknowledged, 2);
+    LOOP(ancestor_2_2_a_failed_sync_of_the_page_file_is_final, 2);
+    LOOP(ancestor_2_2_files_and_directories_have_sensible_permissions, 1);
+    LOOP(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types, 2);
+    LOOP(ancestor_2_2_a_page_of_a_type_nobody_knows_is_refused, 1);
+    LOOP(ancestor_2_2_a_new_database_is_small, 1);
+    LOOP(ancestor_2_2_recovery_is_bounded_by_checkpoints, 2);
+    LOOP(ancestor_2_2_opening_reads_as_little_of_a_large_database_as_of_a_small_one, 2);
+    LOOP(ancestor_2_2_an_abort_neither_forces_nor_reads_the_log, 2);
+    LOOP(ancestor_2_2_a_small_update_takes_few_log_bytes, 1);
+    LOOP(ancestor_2_2_dying_writes_nothing, RIG_KINDS);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Power failures (REC-1): at every device call of a workload that goes everywhere, and again at
+ * every device call of the recovery from that, and again. Each time the database that is found must
+ * hold one of the states it may hold (history.h), and take new transactions.
+ *
+ * One run of the workload gives all its crash states: before each device call the device is asked
+ * what a crash would leave now, and the answer is kept, with a copy of the model as it was at that
+ * moment. States that are equal are looked at once. Recovering from one gives the next generation.
+ */
+#include "support/fixtures.h"
+#include "workload.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a crash left, and what must be found in it. */
+struct crash {
+    struct crash *next;
+    struct lladd_device *dev;
+    struct history h;
+    unsigned depth; /* crashes so far */
+    char where[96];
+};
+
+/* How many crash states of which sort one generation takes from each device call. */
+struct plan {
+    unsigned depth;    /* generations */
+    unsigned subsets;  /* random ones for each call, every second one with torn sectors */
+    unsigned first_one_in, one_in; /* of the first, of later generations: one call in so many */
+    bool kill;         /* also what is left if everything written is kept */
+};
+
+struct explorer {
+    struct plan plan;
+    struct rig r; /* its fault device is replaced for each state */
+    struct crash *todo;
+    uint64_t *seen;
+    size_t n_seen, cap_seen;
+    struct history *h; /* of what runs now */
+    unsigned depth;
+    const char *where;
+    uint64_t seed;
+    bool synced; /* by the call before */
+    unsigned states, recovered, same;
+};
+
+/* ---- states that are equal --------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
+{
+    const unsigned char *p = bytes;
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+struct hashing {
+    struct lladd_device *dev;
+    const char *dir;
+    uint64_t sum; /* of the files' hashes, so their order does not matter */
+};
+
+static int hash_name(void *ctx, const char *name)
+{
+    struct hashing *s = ctx;
+    char path[300];
+    struct lladd_file *f;
+    uint64_t size, hash = UINT64_C(0xcbf29ce484222325);
+    snprintf(path, sizeof path, "%s%s%s", s->dir, *s->dir ? "/" : "", name);
+    hash = mix(hash, path, strlen(path));
+    int rc = s->dev->ops->open(s->dev, path, LLADD_OPEN_READ_ONLY, &f);
+    if (rc == -EISDIR) {
+        struct hashing below = {s->dev, path, 0};
+        ck_assert_int_eq(s->dev->ops->list(s->dev, path, hash_name, &below), 0);
+        s->sum += hash + below.sum;
+        return 0;
+    }
+    ck_assert_int_eq(rc, 0);
+    ck_assert_int_eq(s->dev->ops->size(s->dev, f, &size), 0);
+    unsigned char *bytes = malloc(size + 8);
+    ck_assert_int_eq(s->dev->ops->pread(s->dev, f, bytes, size, 0), (int64_t)size);
+    for (uint64_t i = 0; i + 8 <= size; i += 8) {
+        uint64_t word;
+        memcpy(&word, bytes + i, 8);
+        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    s->sum += mix(hash, &size, sizeof size);
+    free(bytes);
+    ck_assert_int_eq(s->dev->ops->close(s->dev, f), 0);
+    return 0;
+}
+
+static uint64_t hash_of(struct lladd_device *dev, const struct history *h)
+{
+    struct hashing all = {dev, "", 0};
+    ck_assert_int_eq(dev->ops->list(dev, "", hash_name, &all), 0);
+    uint64_t hash = mix(all.sum, &h->acked, sizeof h->acked);
+    hash = mix(hash, &h->n_states, sizeof h->n_states);
+    for (unsigned i = 0; i < h->n_prepared; i++)
+        hash = mix(hash, &h->prepared[i].fate, sizeof h->prepared[i].fate);
+    return hash;
+}
+
+/* Was the state seen before? Remembers it. */
+static bool seen(struct explorer *e, uint64_t hash)
+{
+    if (2 * e->n_seen >= e->cap_seen) {
+        size_t cap = e->cap_seen ? 2 * e->cap_seen : 4096;
+        uint64_t *fresh = calloc(cap, sizeof *fresh);
+        for (size_t i = 0; i < e->cap_seen; i++) {
+            size_t at = e->seen[i] % cap;
+            while (e->seen[i] && fresh[at])
+                at = (at + 1) % cap;
+            if (e->seen[i])
+                fresh[at] = e->seen[i];
+        }
+        free(e->seen);
+        e->seen = fresh;
+        e->cap_seen = cap;
+    }
+    hash |= 1;
+    size_t at = hash % e->cap_seen;
+    while (e->seen[at] && e->seen[at] != hash)
+        at = (at + 1) % e->cap_seen;
+    bool there = e->seen[at] != 0;
+    e->seen[at] = hash;
+    e->n_seen += !there;
+    return there;
+}
+
+/* ---- collecting -------------------------------------------------------------------------- */
+
+static void collect(struct explorer *e, const struct fault_crash *how, uint64_t call,
+                    const char *mode)
+{
+    struct crash *c = calloc(1, sizeof *c);
+    ck_assert_ptr_nonnull(c);
+    ck_assert_int_eq(lladd_device_memory(&c->dev), 0);
+    fault_device_crash(e->r.fd, how, c->dev);
+    if (seen(e, hash_of(c->dev, e->h))) {
+        e->same++;
+        lladd_device_close(c->dev);
+        free(c);
+        return;
+    }
+    history_copy(&c->h, e->h);
+    c->depth = e->depth + 1;
+    snprintf(c->where, sizeof c->where, "%s/%llu%s", e->where, (unsigned long long)call, mode);
+    c->next = e->todo;
+    e->todo = c;
+    e->states++;
+}
+
+static void before_call(void *ctx, uint64_t number, unsigned kind, const char *name)
+{
+    struct explorer *e = ctx;
+    (void)name;
+    if (kind & (FAULT_CLOSE | FAULT_PREAD | FAULT_SIZE | FAULT_LIST))
+        return;
+    bool durable_changed = e->synced;
+    e->synced = kind & (FAULT_SYNC | FAULT_SYNC_DIR);
+    unsigned one_in = e->depth ? e->plan.one_in : e->plan.first_one_in;
+    if (one_in > 1 && seeded_next(&e->seed) % one_in != 0)
+        return;
+    if (durable_changed)
+        collect(e, &fault_power, number, "");
+    if (fault_device_pending(e->r.fd) == 0)
+        return;
+    if (e->plan.kill)
+        collect(e, &fault_kill, number, "k");
+    for (unsigned i = 0; i < e->plan.subsets; i++) {
+        struct fault_crash some = {FAULT_SUBSET, seeded_next(&e->seed), i % 2 == 1};
+        collect(e, &some, number, i % 2 ? "t" : "s");
+    }
+}
+
+/* Puts the rig on a device. */
+static void mount(struct explorer *e, struct lladd_device *dev)
+{
+    fault_device_free(e->r.fd);
+    lladd_device_close(e->r.base);
+    e->r.base = dev;
+    e->r.fd = fault_device_new(dev);
+    e->r.options.device = fault_device_dev(e->r.fd);
+}
+
+static void recover(struct explorer *e, struct crash *c)
+{
+    e->depth = c->depth;
+    e->where = c->where;
+    e->h = &c->h;
+    c->h.where = c->where;
+    mount(e, c->dev);
+    e->synced = false;
+    if (c->depth < e->plan.depth)
+        fault_device_hook(e->r.fd, before_call, e);
+    int rc = rig_try_open(&e->r);
+    ck_assert_msg(rc == 0, "%s: open: %s: %s", c->where, lladd_code_name(rc), e->r.err.message);
+    fault_device_hook(e->r.fd, NULL, NULL);
+    history_check(&c->h, e->r.db);
+    history_go_on(&c->h, e->r.db);
+    if (e->recovered++ % 4 == 0) { /* the next open finds nothing to do */
+        rig_reopen(&e->r);
+        ck_assert_uint_eq(rig_stats(&e->r).recovered_undone_txns, 0);
+        ck_assert_uint_eq(rig_stats(&e->r).recovered_redone, 0);
+        history_check(&c->h, e->r.db);
+    }
+    lladd_kill(e->r.db);
+    e->r.db = NULL;
+    history_free(&c->h);
+    free(c);
+}
+
+static void explore_with(struct explorer *e, const struct plan *plan, unsigned rig_flags,
+                         uint32_t open_flags)
+{
+    struct history h;
+    memset(e, 0, sizeof *e);
+    e->plan = *plan;
+    e->seed = 1;
+    rig_init(&e->r, rig_flags);
+    workload_options(&e->r);
+    e->r.options.flags |= open_flags;
+    rig_open(&e->r);
+    workload_prepare(&e->r, &h);
+    e->h = &h;
+    e->where = "w";
+    fault_device_hook(e->r.fd, before_call, e);
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = workload_run(&e->r, &h, &err);
+    ck_assert_msg(rc == 0, "the workload itself: %d %s", rc, err.message);
+    struct lladd_stats s = rig_stats(&e->r);
+    /* It went where it is meant to go. */
+    /* Frames in reserved address space need a cache that all of these pages fit into. */
+    if (!(rig_flags & RIG_RESERVED))
+        ck_assert_uint_gt(s.evictions, W_PAGES);
+    ck_assert_uint_gt(s.checkpoints, 3);
+    ck_assert(open_flags ? s.page_images == 0 : s.page_images > 10);
+    ck_assert_uint_gt(s.log_oldest, 5 * 4096);
+    ck_assert_uint_gt(s.log_tail, s.log_oldest + 4096);
+    rig_close(&e->r);
+    history_free(&h);
+    while (e->todo) {
+        struct crash *c = e->todo;
+        e->todo = c->next;
+        recover(e, c);
+    }
+    fprintf(stderr, "%u crash states, %u of them equal to others\n", e->states + e->same, e->same);
+    free(e->seen);
+    rig_free(&e->r);
+}
+
+static void explore(struct explorer *e, const struct plan *plan, unsigned rig_flags)
+{
+    explore_with(e, plan, rig_flags, 0);
+}
+
+static bool nightly(void)
+{
+    return getenv("LLADD_NIGHTLY") != NULL;
+}
+
+/* The workload, with the lights out at its n-th call; false: it has no such call. The handle is
+ * gone, the device crashed as `how` says. */
+static bool workload_until(struct explorer *e, struct history *h, uint64_t n, unsigned flags,
+                           const struct fault_crash *how)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    rig_init(&e->r, flags);
+    workload_options(&e->r);
+    rig_open(&e->r);
+    workload_prepare(&e->r, h);
+    fault_device_crash_at(e->r.fd, n);
+    int rc = workload_run(&e->r, h, &err);
+    bool crashed = fault_device_crashed(e->r.fd);
+    ck_assert_msg(crashed == (rc != 0), "call %llu: %d %s", (unsigned long long)n, rc, err.message);
+    rig_crash(&e->r, how);
+    return crashed;
+}
+
+/* ---- cases ------------------------------------------------------------------------------- */
+
+START_TEST(power_fails_at_every_call)
+{
+    struct explorer e;
+    struct plan plan = {.depth = 1, .kill = true, .subsets = nightly() ? 40 : 4};
+    explore(&e, &plan, _i ? RIG_RESERVED : 0);
+    ck_assert_uint_gt(e.recovered, 200);
+}
+END_TEST
+
+START_TEST(power_fails_at_every_call_of_recovery_too)
+{
+    struct explorer e;
+    struct plan plan = {.depth = 2};
+    explore(&e, &plan, _i ? RIG_RESERVED : 0);
+    ck_assert_uint_gt(e.recovered, 500);
+}
+END_TEST
+
+START_TEST(power_fails_a_third_time)
+{
+    struct explorer e;
+    struct plan plan = {.depth = 3, .subsets = 1, .kill = true, .first_one_in = 13, .one_in = 17};
+    if (nightly())
+        plan.first_one_in = plan.one_in = 1;
+    explore(&e, &plan, 0);
+    ck_assert_uint_gt(e.recovered, 200);
+}
+END_TEST
+
+/* REC-4. The process dies, and what it wrote can be read; then the power fails, at every call of
+ * the recovery that has read it, and after that recovery has answered for it. */
+START_TEST(power_fails_after_the_process_was_killed)
+{
+    unsigned runs = 0;
+    uint64_t by = nightly() ? 1 : 17;
+    for (uint64_t n = 1;; n += by) {
+        struct explorer e = {.plan = {.depth = 1}, .seed = n, .where = "killed"};
+        struct history h, kept;
+        bool crashed = workload_until(&e, &h, n, runs % 2 ? RIG_RESERVED : 0, &fault_kill);
+        history_copy(&kept, &h);
+        e.h = &kept;
+        e.synced = true;
+        h.where = kept.where = "killed";
+        fault_device_hook(e.r.fd, before_call, &e);
+        rig_open(&e.r);
+        fault_device_hook(e.r.fd, NULL, NULL);
+        history_check(&h, e.r.db); /* what it has shown, it has to keep */
+        rig_crash(&e.r, &fault_power);
+        rig_open(&e.r);
+        history_check(&h, e.r.db);
+        history_go_on(&h, e.r.db);
+        rig_close(&e.r);
+        while (e.todo) {
+            struct crash *c = e.todo;
+            e.todo = c->next;
+            recover(&e, c);
+        }
+        history_free(&h);
+        history_free(&kept);
+        free(e.seen);
+        rig_free(&e.r);
+        runs++;
+        if (!crashed)
+            break;
+    }
+    ck_assert_uint_gt(runs, 10);
+}
+END_TEST
+
+/* Pages that cannot tear need no images; redo starts at the oldest recLSN then. */
+START_TEST(power_fails_over_pages_that_cannot_tear)
+{
+    struct explorer e;
+    struct plan plan = {.depth = 1, .kill = true};
+    explore_with(&e, &plan, 0, LLADD_OPT_ATOMIC_PAGES);
+    ck_assert_uint_gt(e.recovered, 100);
+}
+END_TEST
+
+/* A database is there, or it is made anew: whatever a crash left of its creation. */
+START_TEST(power_fails_while_the_database_is_made)
+{
+    static const struct fault_crash modes[] = {
+        {FAULT_POWER, 0, false}, {FAULT_KILL, 0, false}, {FAULT_SUBSET, 1, true},
+        {FAULT_SUBSET, 2, false}, {FAULT_SUBSET, 3, true}};
+    unsigned refused = 0;
+    for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
+        for (uint64_t n = 1;; n++) {
+            struct rig r;
+            rig_init(&r, 0);
+            r.options.log_segment_min = r.options.log_segment_max = 4096;
+            fault_device_crash_at(r.fd, n);
+            int rc = rig_try_open(&r);
+            bool crashed = fault_device_crashed(r.fd);
+            ck_assert(crashed || rc == 0);
+            refused += rc != 0;
+            if (r.db)
+                lladd_kill(r.db);
+            r.db = NULL;
+            fault_device_power_cycle(r.fd, &modes[m]);
+            if (n % 3 == 0) { /* and once more */
+                fault_device_crash_at(r.fd, n / 3);
+                if (rig_try_open(&r) == 0) {
+                    lladd_kill(r.db);
+                    r.db = NULL;
+                }
+                fault_device_power_cycle(r.fd, &modes[m]);
+            }
+            rc = rig_try_open(&r);
+            ck_assert_msg(rc == 0, "mode %u, call %llu: %s", m, (unsigned long long)n,
+                          r.err.message);
+            struct cell c = cell_of(rig_page(&r), 0);
+            rig_set(&r, c, 5);
+            rig_reopen(&r);
+            rig_expect(&r, c, 5);
+            rig_free(&r);
+            if (!crashed)
+                break;
+        }
+    }
+    ck_assert_uint_gt(refused, 50);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("crash");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, nightly() ? 3600 : 120);
+    tcase_add_loop_test(tc, power_fails_at_every_call, 0, 2);
+    tcase_add_loop_test(tc, power_fails_at_every_call_of_recovery_too, 0, 1);
+    tcase_add_test(tc, power_fails_a_third_time);
+    tcase_add_test(tc, power_fails_after_the_process_was_killed);
+    tcase_add_test(tc, power_fails_over_pages_that_cannot_tear);
+    tcase_add_test(tc, power_fails_while_the_database_is_made);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

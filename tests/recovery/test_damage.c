@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Damage: a bit flipped anywhere in any file, a file cut off or gone. Opening, reading or verifying
+ * names the file, or the library has put it right; never is there wrong data, never a crash. The
+ * exceptions are the documented ones: pages that nobody uses, log space that nobody has written,
+ * and, after an unclean stop, what lies beyond the newest watermark the log states (LOG-3), where
+ * damage cannot be told from a write that the crash cut off: there the newest commit may be lost,
+ * whole.
+ */
+#include "support/fixtures.h"
+#include "workload.h"
+
+#include <lladd/inspect.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { D_PAGES = 6, D_CELLS = D_PAGES * H_CELLS, FILES_MAX = 24 };
+
+struct file {
+    char name[64];
+    unsigned char *bytes;
+    size_t len;
+};
+
+/* A database on the shelf. */
+static struct {
+    struct file files[FILES_MAX];
+    unsigned n_files;
+    struct history h;
+    bool clean;
+    uint64_t log_end, redo; /* LSNs */
+    char end_file[64]; /* where that is */
+    uint64_t end_offset;
+    bool used[256]; /* pages that somebody uses */
+} shelf;
+
+static struct rig r;
+static bool other_uuid;
+
+/* ---- making it --------------------------------------------------------------------------- */
+
+static int add_name(void *ctx, const char *name)
+{
+    const char *dir = ctx;
+    ck_assert_uint_lt(shelf.n_files, FILES_MAX);
+    if (strcmp(name, "lock") == 0 || strcmp(name, "log") == 0 || strcmp(name, "files") == 0)
+        return 0;
+    struct file *f = &shelf.files[shelf.n_files++];
+    snprintf(f->name, sizeof f->name, "%s%s", dir, name);
+    return 0;
+}
+
+static void put_on_shelf(void)
+{
+    ck_assert_int_eq(r.base->ops->list(r.base, "", add_name, (void *)(uintptr_t) ""), 0);
+    ck_assert_int_eq(r.base->ops->list(r.base, "log", add_name, (void *)(uintptr_t) "log/"), 0);
+    for (unsigned i = 0; i < shelf.n_files; i++) {
+        shelf.files[i].bytes = rig_file(&r, shelf.files[i].name, &shelf.files[i].len);
+        ck_assert_ptr_nonnull(shelf.files[i].bytes);
+    }
+}
+
+static void look_at_log_end(void)
+{
+    struct lladd_inspect *view;
+    struct lladd_inspect_info info = {.struct_size = sizeof info};
+    char name[32];
+    ok_db(&r, lladd_inspect(NULL, &r.options, &view, &r.err));
+    ck_assert_int_eq(lladd_inspect_info(view, &info), 0);
+    shelf.log_end = info.log_end.v;
+    shelf.redo = info.redo.v;
+    ck_assert(lladd_inspect_place(view, lladd_lsn_of(info.log_end.v - 8), name, &shelf.end_offset));
+    snprintf(shelf.end_file, sizeof shelf.end_file, "%s", name);
+    lladd_inspect_close(view);
+}
+
+static void commit_one(size_t cell, int64_t delta)
+{
+    struct step *t;
+    ck_assert_int_eq(step_begin(&shelf.h, r.db, NULL, &t), 0);
+    ck_assert_int_eq(step_add(t, cell, delta), 0);
+    ck_assert_int_eq(step_commit(t), 0);
+}
+
+static void make(bool clean)
+{
+    lladd_pageno pages[D_PAGES], freed;
+    memset(&shelf, 0, sizeof shelf);
+    shelf.clean = clean;
+    rig_init(&r, 0);
+    r.world.random += other_uuid;
+    r.options.log_segment_min = r.options.log_segment_max = 8192;
+    rig_open(&r);
+    rig_pages(&r, pages, D_PAGES);
+    history_init(&shelf.h, pages, D_PAGES);
+    for (unsigned i = 0; i < 20; i++)
+        commit_one(i % D_CELLS, 100 + i);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    /* A page that was used and is free again. */
+    freed = rig_page(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_page_free(txn, freed));
+    done(lladd_commit(txn));
+    for (unsigned i = 0; i < 10; i++)
+        commit_one(3 * i % D_CELLS, 7);
+    struct step *loser = NULL;
+    if (!clean) {
+        ck_assert_int_eq(step_begin(&shelf.h, r.db, NULL, &loser), 0);
+        ck_assert_int_eq(step_bump(loser, 2, 1000), 0);
+        commit_one(5, 1);
+        commit_one(6, 1);
+    }
+    for (uint64_t p = 0; p < lladd_page_count(r.db) && p < 256; p++) {
+        enum lladd_page_use use;
+        ok_db(&r, lladd_page_use(r.db, lladd_page_of(p), &use, &r.err));
+        shelf.used[p] = use == LLADD_USE_PAGED || use == LLADD_USE_SYSTEM;
+    }
+    if (clean)
+        rig_close(&r);
+    else
+        rig_crash(&r, &fault_kill);
+    step_drop(loser);
+    look_at_log_end();
+    put_on_shelf();
+}
+
+static void throw_away(void)
+{
+    for (unsigned i = 0; i < shelf.n_files; i++)
+        free(shelf.files[i].bytes);
+    history_free(&shelf.h);
+    rig_free(&r);
+}
+
+/* ---- damaging it ------------------------------------------------------------------------- */
+
+/* A fresh device with the shelf's files; file number i with other contents (NULL: not there). */
+static void mount(unsigned i, const unsigned char *bytes, size_t len)
+{
+    struct lladd_device *dev;
+    struct lladd_file *f;
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    ck_assert_int_eq(dev->ops->mkdir(dev, "log"), 0);
+    for (unsigned k = 0; k < shelf.n_files; k++) {
+        struct lladd_iovec piece = {shelf.files[k].bytes, shelf.files[k].len};
+        if (k == i && !bytes)
+            continue;
+        if (k == i)
+            piece = (struct lladd_iovec){bytes, len};
+        ck_assert_int_eq(dev->ops->open(dev, shelf.files[k].name, LLADD_OPEN_CREATE, &f), 0);
+        if (piece.len)
+            ck_assert_int_eq(dev->ops->pwritev(dev, f, &piece, 1, 0), 0);
+        ck_assert_int_eq(dev->ops->close(dev, f), 0);
+    }
+    fault_device_free(r.fd);
+    lladd_device_close(r.base);
+    r.base = dev;
+    r.fd = fault_device_new(dev);
+    r.options.device = fault_device_dev(r.fd);
+}
+
+struct verdict {
+    bool named;    /* somebody said which file */
+    bool complete; /* every acknowledged commit was there */
+    char said[400];
+};
+
+/* The part of a file's name that messages use: without the directory. */
+static const char *short_name(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+struct verifying {
+    struct verdict *v;
+    const char *name;
+};
+
+static int see_finding(void *ctx, const struct lladd_finding *f)
+{
+    struct verifying *s = ctx;
+    /* A record that goes on into the next segment counts as one of the segment where it begins. */
+    bool log = f->file && strncmp(f->file, "log/", 4) == 0 && strncmp(s->name, "log/", 4) == 0;
+    if (f->kind != LLADD_FINDING_NOTE && f->file && (log || strstr(f->file, short_name(s->name))))
+        s->v->named = true;
+    return 0;
+}
+
+static void verify(const char *name, struct verdict *v)
+{
+    struct lladd_inspect *view;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct verifying s = {v, name};
+    struct lladd_verified done_ = {.struct_size = sizeof done_};
+    int rc = lladd_inspect(NULL, &r.options, &view, &err);
+    if (rc) {
+        v->named = v->named || strstr(err.message, short_name(name));
+        return;
+    }
+    ck_assert_int_eq(lladd_inspect_verify(view, see_finding, &s, &done_, &err), 0);
+    lladd_inspect_close(view);
+}
+
+static void check_error(int rc, const struct lladd_error *err, const char *name, const char *what,
+                        struct verdict *v)
+{
+    enum lladd_root root = lladd_code_root(rc);
+    ck_assert_msg(root == LLADD_ROOT_DATA || rc == LLADD_NOT_A_DATABASE ||
+                      rc == LLADD_NEWER_FORMAT || rc == LLADD_UNDO_FAILED,
+                  "%s: %s: %s", what, lladd_code_name(rc), err->message);
+    snprintf(v->said, sizeof v->said, "%s: %s", lladd_code_name(rc), err->message);
+    /* A segment that is not there is told by the LSN it should hold; a record that goes on into the
+     * next segment, by the segment where it begins. */
+    v->named = v->named || strstr(err->message, short_name(name)) || rc == LLADD_MISSING_FILE ||
+               (strncmp(name, "log/", 4) == 0 && strstr(err->message, "log/"));
+}
+
+/* What is there must be one of the last states of the history. */
+static void read_everything(const char *name, const char *what, struct verdict *v)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    uint64_t actual[D_CELLS];
+    bool all = true;
+    for (size_t i = 0; i < D_CELLS; i++) {
+        int rc = cell_read(r.db, history_cell(&shelf.h, i), &actual[i], &err);
+        if (rc) {
+            check_error(rc, &err, name, what, v);
+            all = false;
+        }
+    }
+    if (!all)
+        return;
+    size_t newest = shelf.h.n_states - 1, j = newest + 1;
+    while (j > 0 && memcmp(shelf.h.states[j - 1], actual, sizeof actual) != 0)
+        j--;
+    ck_assert_msg(j > 0, "%s: wrong data", what);
+    ck_assert_msg(j > newest - 1, "%s: %zu commits are lost", what, newest + 1 - j);
+    v->complete = j == newest + 1;
+}
+
+static struct verdict try(unsigned i, const char *what)
+{
+    struct verdict v = {.complete = true};
+    const char *name = shelf.files[i].name;
+    verify(name, &v);
+    int rc = rig_try_open(&r);
+    if (rc) {
+        check_error(rc, &r.err, name, what, &v);
+        return v;
+    }
+    read_everything(name, what, &v);
+    lladd_kill(r.db);
+    r.db = NULL;
+    return v;
+}
+
+/* ---- where damage need not be found ------------------------------------------------------ */
+
+static bool is_log(const struct file *f)
+{
+    return strncmp(f->name, "log/", 4) == 0;
+}
+
+/* The double-write area counts only where a page is torn as well; its own damage must do no harm.
+ * Log space that was never written, or was written by segments that are free again. */
+static bool unused_log(const struct file *f, size_t at)
+{
+    if (strcmp(short_name(f->name), short_name(shelf.end_file)) == 0)
+        return at >= shelf.end_offset + 8;
+    /* A segment ahead of the end, prepared for later. */
+    return strcmp(short_name(f->name), short_name(shelf.end_file)) > 0;
+}
+
+static bool need_not_be_found(const struct file *f, size_t at)
+{
+    if (strcmp(f->name, "pages") == 0)
+        return at / 4096 < 256 && !shelf.used[at / 4096];
+    return (is_log(f) && unused_log(f, at)) || strcmp(f->name, "dwb") == 0;
+}
+
+/* Recovery does not need it: only the repair of a page could have used it. */
+static bool old_log(unsigned i)
+{
+    const char *next = NULL; /* the segment after this one */
+    for (unsigned k = 0; k < shelf.n_files; k++) {
+        const char *name = shelf.files[k].name;
+        if (is_log(&shelf.files[k]) && strcmp(name, shelf.files[i].name) > 0 &&
+            (!next || strcmp(name, next) < 0))
+            next = name;
+    }
+    return next && strtoull(short_name(next), NULL, 16) <= shelf.redo;
+}
+
+/* ---- cases ------------------------------------------------------------------------------- */
+
+static size_t next_offset(size_t at, size_t len)
+{
+    if (getenv("LLADD_NIGHTLY"))
+        return at + 1;
+    if (at % 4096 < 96)
+        return at + 5; /* headers */
+    return at + (len > 40000 ? 911 : 97);
+}
+
+START_TEST(a_flipped_bit_is_named_or_put_right)
+{
+    unsigned flips = 0, named = 0, put_right = 0, harmless = 0, lost = 0;
+    make(_i);
+    for (unsigned i = 0; i < shelf.n_files; i++) {
+        struct file *f = &shelf.files[i];
+        unsigned char *bytes = malloc(f->len + 1);
+        memcpy(bytes, f->bytes, f->len);
+        for (size_t at = 0; at < f->len; at = next_offset(at, f->len)) {
+            char what[128];
+            unsigned char bit = (unsigned char)(1u << at % 8);
+            snprintf(what, sizeof what, "%s: bit %u of byte %zu", f->name, (unsigned)(at % 8), at);
+            bytes[at] ^= bit;
+            mount(i, bytes, f->len);
+            bytes[at] ^= bit;
+            struct verdict v = try(i, what);
+            flips++;
+            named += v.named;
+            if (!v.complete) {
+                /* The newest group of an unclean log: no later seal states that it was durable. */
+                ck_assert_msg(!shelf.clean && is_log(f), "%s: the newest commit is lost", what);
+                lost++;
+            } else if (v.named) {
+                put_right += !v.said[0];
+            } else {
+                ck_assert_msg(need_not_be_found(f, at), "%s: nobody has noticed; %s", what, v.said);
+                harmless++;
+            }
+        }
+        free(bytes);
+    }
+    fprintf(stderr, "%u flips: %u named (%u of them put right), %u where nothing is, %u in the "
+                    "newest group\n", flips, named, put_right, harmless, lost);
+    ck_assert_uint_gt(named, 200);
+    ck_assert_uint_gt(harmless, 20);
+    throw_away();
+}
+END_TEST
+
+START_TEST(a_truncated_file_is_named)
+{
+    make(_i);
+    for (unsigned i = 0; i < shelf.n_files; i++) {
+        struct file *f = &shelf.files[i];
+        for (unsigned part = 0; part < 8; part++) {
+            char what[128];
+            size_t len = f->len * part / 8;
+            snprintf(what, sizeof what, "%s: %zu of %zu bytes", f->name, len, f->len);
+            mount(i, f->bytes, len);
+            struct verdict v = try(i, what);
+            bool nothing_there = true;
+            for (size_t at = len; at < f->len; at++)
+                nothing_there = nothing_there && need_not_be_found(f, at);
+            ck_assert_msg(v.complete || (!shelf.clean && is_log(f)), "%s: a commit is lost", what);
+            ck_assert_msg(v.named || nothing_there || !v.complete, "%s: nobody has noticed; %s",
+                          what, v.said);
+        }
+    }
+    throw_away();
+}
+END_TEST
+
+START_TEST(a_missing_file_is_named)
+{
+    make(_i);
+    for (unsigned i = 0; i < shelf.n_files; i++) {
+        struct file *f = &shelf.files[i];
+        char what[128];
+        snprintf(what, sizeof what, "%s is missing", f->name);
+        mount(i, NULL, 0);
+        struct verdict v = try(i, what);
+        ck_assert_msg(v.named || need_not_be_found(f, 0) || (is_log(f) && old_log(i)),
+                      "%s: nobody has noticed; %s", what, v.said);
+    }
+    throw_away();
+}
+END_TEST
+
+/* A file of another database in the place of ours: good there, not here. */
+START_TEST(a_foreign_file_is_named)
+{
+    struct file mine[FILES_MAX];
+    make(true);
+    unsigned n = shelf.n_files;
+    struct history h = shelf.h;
+    memcpy(mine, shelf.files, sizeof mine);
+    rig_free(&r);
+    other_uuid = true;
+    make(true);
+    other_uuid = false;
+    ck_assert_uint_eq(shelf.n_files, n);
+    for (unsigned i = 0; i < n; i++) {
+        char what[128];
+        unsigned k = 0;
+        while (k < n && strcmp(shelf.files[k].name, mine[i].name) != 0)
+            k++;
+        ck_assert_uint_lt(k, n);
+        snprintf(what, sizeof what, "foreign %s", shelf.files[k].name);
+        mount(k, mine[i].bytes, mine[i].len);
+        struct verdict v = try(k, what);
+        bool unused = need_not_be_found(&shelf.files[k], 0);
+        /* With a foreign control file it is the others that are foreign. */
+        ck_assert_msg(v.named || unused || strcmp(shelf.files[k].name, "control") == 0,
+                      "%s: nobody has noticed; %s", what, v.said);
+        ck_assert_msg(v.said[0] || v.named || unused, "%s: it was opened", what);
+        free(mine[i].bytes);
+    }
+    history_free(&h);
+    throw_away();
+}
+END_TEST
+
+/* ---- pages ------------------------------------------------------------------------------- */
+
+static unsigned file_index(const char *name)
+{
+    for (unsigned i = 0; i < shelf.n_files; i++)
+        if (strcmp(shelf.files[i].name, name) == 0)
+            return i;
+    ck_abort_msg("there is no file %s", name);
+    return 0;
+}
+
+/* BUF-2: rebuilt from its image or format record and its chain, while others work. */
+START_TEST(a_damaged_page_is_rebuilt_online)
+{
+    make(true);
+    unsigned i = file_index("pages");
+    rig_want_transcript(&r);
+    struct file *f = &shelf.files[i];
+    unsigned char *bytes = malloc(f->len);
+    for (unsigned p = 0; p < D_PAGES; p++) {
+        size_t at = shelf.h.pages[p].v * 4096 + 40 + 8 * p;
+        memcpy(bytes, f->bytes, f->len);
+        bytes[at] ^= 1;
+        memset(bytes + shelf.h.pages[p].v * 4096 + 2048, 0xa5, 1000);
+        mount(i, bytes, f->len);
+        rig_open(&r);
+        for (size_t c = 0; c < D_CELLS; c++)
+            ck_assert_uint_eq(cell_get(r.db, history_cell(&shelf.h, c)),
+                              history_value(&shelf.h, c));
+        ck_assert_uint_eq(rig_stats(&r).repairs, 1);
+        rig_set(&r, cell_of(shelf.h.pages[p], 9), 4711);
+        rig_close(&r);
+        rig_open(&r);
+        ck_assert_uint_eq(rig_stats(&r).repairs, 0); /* it has been written again */
+        rig_expect(&r, cell_of(shelf.h.pages[p], 9), 4711);
+        ck_assert_uint_eq(cell_get(r.db, history_cell(&shelf.h, p * H_CELLS)),
+                          history_value(&shelf.h, p * H_CELLS));
+        rig_close(&r);
+    }
+    free(bytes);
+    throw_away();
+}
+END_TEST
+
+/* BUF-2: what cannot be rebuilt is an error that names file and page, for this page and no other.
+ */
+START_TEST(a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work)
+{
+    make(true);
+    rig_open(&r);
+    for (unsigned k = 0; k < 3; k++) { /* checkpoints give up the log that held the bases */
+        struct lladd_txn *txn = rig_begin(&r);
+        for (unsigned n = 0; n < 12; n++)
+            ok(txn, cell_put_wide(txn, cell_of(shelf.h.pages[1], 9), n, 1000));
+        done(lladd_commit(txn));
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    }
+    rig_close(&r);
+    uint64_t value;
+    size_t len;
+    unsigned char *bytes = rig_file(&r, "pages", &len);
+    bytes[shelf.h.pages[0].v * 4096 + 100] ^= 4;
+    rig_file_write(&r, "pages", bytes, len, 0);
+    free(bytes);
+    rig_open(&r);
+    char page[40];
+    snprintf(page, sizeof page, "page %llu", (unsigned long long)shelf.h.pages[0].v);
+    for (int again = 0; again < 2; again++) {
+        ck_assert_int_eq(cell_read(r.db, cell_of(shelf.h.pages[0], 0), &value, &r.err),
+                         LLADD_CORRUPT_PAGE);
+        ck_contains(r.err.message, page);
+        ck_contains(r.err.message, "pages");
+        ck_assert_uint_eq(r.err.page.v, shelf.h.pages[0].v);
+    }
+    struct lladd_txn *txn = rig_begin(&r);
+    refused(txn, LLADD_CORRUPT_PAGE, cell_put(txn, cell_of(shelf.h.pages[0], 0), 1));
+    ok(txn, cell_put(txn, cell_of(shelf.h.pages[2], 9), 1)); /* the transaction goes on */
+    done(lladd_commit(txn));
+    ck_assert_int_eq(lladd_db_error(r.db, &r.err), 0);
+    /* Formatting it anew makes it whole again. */
+    txn = rig_begin(&r);
+    ok(txn, cells_format(txn, shelf.h.pages[0]));
+    done(lladd_commit(txn));
+    rig_expect(&r, cell_of(shelf.h.pages[0], 0), 0);
+    throw_away();
+}
+END_TEST
+
+/* BUF-5: after an unclean stop every page may be torn; recovery rebuilds those it redoes, and the
+ * others are rebuilt when they are read. */
+START_TEST(torn_pages_are_rebuilt_in_recovery)
+{
+    make(false);
+    unsigned i = file_index("pages");
+    struct file *f = &shelf.files[i];
+    unsigned char *bytes = malloc(f->len);
+    memcpy(bytes, f->bytes, f->len);
+    for (unsigned p = 0; p < D_PAGES; p++)
+        memset(bytes + shelf.h.pages[p].v * 4096 + 512, 0xee, 1024); /* two sectors of garbage */
+    mount(i, bytes, f->len);
+    rig_open(&r);
+    history_check(&shelf.h, r.db);
+    history_go_on(&shelf.h, r.db);
+    free(bytes);
+    throw_away();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("damage");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, getenv("LLADD_NIGHTLY") ? 7200 : 120);
+    tcase_add_loop_test(tc, a_flipped_bit_is_named_or_put_right, 0, 2);
+    tcase_add_loop_test(tc, a_truncated_file_is_named, 0, 2);
+    tcase_add_loop_test(tc, a_missing_file_is_named, 0, 2);
+    tcase_add_test(tc, a_foreign_file_is_named);
+    tcase_add_test(tc, a_damaged_page_is_rebuilt_online);
+    tcase_add_test(tc, a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work);
+    tcase_add_test(tc, torn_pages_are_rebuilt_in_recovery);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

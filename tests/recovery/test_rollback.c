@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Rolling back when it is difficult (REC-3): no memory, no disk, long chains, compensations that
+ * use operations the database has never seen or that are larger than what they take back; and what
+ * happens when a compensation cannot be carried out.
+ */
+#include "rig.h"
+
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rig r;
+static lladd_pageno page;
+
+/* ---- an operation whose compensation needs more than it did itself ----------------------- */
+
+/* "test.late" is test.put under a name that nothing but a compensation uses. */
+static struct lladd_op late;
+static size_t filling; /* of the records compensate writes */
+
+/* Undo bytes: page, u16 cell, u64 value. */
+static int late_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    const unsigned char *p = undo.data;
+    struct {
+        unsigned index;
+        uint64_t value;
+        size_t filling;
+    } args = {lladd_get16(p + 8), 0, filling};
+    lladd_pageno where = lladd_page_of(lladd_get64(p));
+    lladd_op_id id;
+    struct lladd_action outer, inner;
+    lladd_savepoint_id sp;
+    int rc = lladd_op_lookup(lladd_txn_db(txn), "test.late", 1, &id);
+    if (!rc)
+        rc = lladd_nta_begin(txn, &outer);
+    if (!rc)
+        rc = lladd_savepoint(txn, &sp);
+    if (!rc)
+        rc = lladd_nta_begin(txn, &inner);
+    args.value = 1;
+    if (!rc)
+        rc = lladd_update(txn, id, where, &args, sizeof args);
+    if (!rc)
+        rc = cell_bump(txn, cell_of(where, lladd_get16(p + 8)), 7);
+    if (!rc)
+        rc = lladd_nta_abort(txn, &inner);
+    if (!rc)
+        rc = lladd_rollback_to(txn, sp);
+    args.value = lladd_get64(p + 10); /* read as late as possible */
+    if (!rc)
+        rc = lladd_update(txn, id, where, &args, sizeof args);
+    return rc ? rc : lladd_nta_end(txn, &outer, LLADD_NO_OP, NULL, 0);
+}
+
+static bool undo_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    return kind == LLADD_SPAN_UNDO && s.len == RESTORE_BYTES;
+}
+
+static const struct lladd_op needy = {
+    .struct_size = sizeof needy,
+    .name = "test.needy",
+    .version = 1,
+    .record_max = RESTORE_BYTES,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .validate = undo_validate,
+    .compensate = late_compensate,
+    .undo_log_max = 8192,
+    .undo_pages_max = 1,
+};
+
+static void begin_case(int kind)
+{
+    rig_init(&r, (unsigned)kind);
+    late = test_wide;
+    late.name = "test.late";
+    late.record_max = 2048;
+    filling = 0;
+    ok_db(&r, lladd_register(&r.options, &late, &r.err));
+    ok_db(&r, lladd_register(&r.options, &needy, &r.err));
+    rig_open(&r);
+    page = rig_page(&r);
+}
+
+static struct cell at(unsigned i)
+{
+    return cell_of(page, i);
+}
+
+static lladd_op_id needy_id(void)
+{
+    lladd_op_id id = LLADD_NO_OP;
+    ck_assert_int_eq(lladd_op_lookup(r.db, "test.needy", 1, &id), 0);
+    return id;
+}
+
+/* cell = value, in a closed action whose undo is the difficult one. */
+static void needy_put(struct lladd_txn *txn, struct cell c, uint64_t value)
+{
+    unsigned char undo[RESTORE_BYTES];
+    struct lladd_action action;
+    restore_encode(undo, c, cell_get(r.db, c));
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, cell_put(txn, c, value));
+    ok(txn, lladd_nta_end(txn, &action, needy_id(), undo, sizeof undo));
+}
+
+/* ---- cases ------------------------------------------------------------------------------- */
+
+START_TEST(a_compensation_may_use_what_is_larger_than_what_it_takes_back)
+{
+    begin_case(_i);
+    filling = 900; /* the records of the compensation are longer than any before */
+    rig_set(&r, at(0), 5);
+    struct lladd_txn *txn = rig_begin(&r);
+    needy_put(txn, at(0), 6);
+    needy_put(txn, at(1), 7);
+    done(lladd_abort(txn));
+    rig_expect(&r, at(0), 5);
+    rig_expect(&r, at(1), 0);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(an_abort_needs_no_memory)
+{
+    enum { PAGES = 40, ROUNDS = 12 };
+    lladd_pageno pages[PAGES];
+    begin_case(_i);
+    rig_pages(&r, pages, PAGES);
+    struct lladd_txn *txn = rig_begin(&r);
+    /* More log than the ring holds: the way back leads through files. */
+    for (unsigned i = 0; i < PAGES * ROUNDS; i++)
+        ok(txn, cell_put_wide(txn, cell_of(pages[i % PAGES], i / PAGES), i + 1, 300));
+    ok(txn, cell_bump(txn, at(3), 9));
+    ok(txn, cells_transfer(txn, at(4), at(5), 2));
+    needy_put(txn, at(0), 6);
+    fault_alloc_fail(&r.mem, 1, true);
+    int rc = lladd_abort(txn);
+    (void)lladd_db_error(r.db, &r.err);
+    ck_assert_msg(rc == 0, "%s", r.err.message);
+    ck_assert_uint_gt(fault_alloc_fired(&r.mem), 0); /* it did ask, and got on without */
+    fault_alloc_fail(&r.mem, 0, false);
+    for (unsigned i = 0; i < PAGES * ROUNDS; i++)
+        rig_expect(&r, cell_of(pages[i % PAGES], i / PAGES), 0);
+    for (unsigned i = 0; i < 6; i++)
+        rig_expect(&r, at(i), 0);
+    rig_reopen(&r);
+    for (unsigned i = 0; i < PAGES * ROUNDS; i++)
+        rig_expect(&r, cell_of(pages[i % PAGES], i / PAGES), 0);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_partial_rollback_needs_no_memory)
+{
+    begin_case(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    lladd_savepoint_id sp;
+    struct lladd_action action;
+    ok(txn, cell_put(txn, at(0), 1));
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, cell_bump(txn, at(1), 5));
+    needy_put(txn, at(2), 6);
+    fault_alloc_fail(&r.mem, 1, true);
+    ok(txn, lladd_nta_abort(txn, &action));
+    rig_expect(&r, at(1), 0);
+    rig_expect(&r, at(2), 0);
+    ok(txn, lladd_rollback_to(txn, sp));
+    fault_alloc_fail(&r.mem, 0, false);
+    done(lladd_commit(txn));
+    rig_expect(&r, at(0), 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* The disk becomes full while transactions are open; then everything is taken back. The
+ * compensation uses an operation that has no number in the log yet. `reopened`: the log space a
+ * checkpoint needs must be there although this session has taken none. */
+static void abort_on_full_disk(unsigned kind, bool reopened, bool closing)
+{
+    enum { TXNS = 40 };
+    struct lladd_txn *txn[TXNS];
+    begin_case((int)kind);
+    r.options.log_limit_bytes = UINT64_MAX;
+    if (reopened)
+        rig_reopen(&r);
+    unsigned n = 0;
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd) + (400u << 10));
+    for (bool full = false; n < TXNS && !full; n++) {
+        txn[n] = rig_begin(&r);
+        int rc = 0;
+        for (unsigned i = 0; !rc && i < 40; i++) {
+            rc = cell_put_wide(txn[n], at(n), i + 1, 60);
+            if (!rc)
+                rc = cell_bump(txn[n], at(n), 1);
+        }
+        full = rc != 0;
+        if (!full)
+            continue;
+        ck_assert_int_eq(rc, LLADD_NO_SPACE);
+        ck_assert_int_eq(lladd_db_error(r.db, NULL), 0);
+    }
+    ck_assert_msg(n > 1 && n < TXNS, "the disk was full after %u transactions", n);
+    if (!closing)
+        while (n)
+            done(lladd_abort(txn[--n]));
+    rig_close(&r);
+    rig_open(&r); /* on the disk as it is */
+    for (unsigned i = 0; i < TXNS; i++)
+        rig_expect(&r, at(i), 0);
+    rig_close(&r);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    rig_open(&r);
+    rig_set(&r, at(0), 1);
+    rig_free(&r);
+}
+
+START_TEST(aborts_and_close_succeed_on_a_full_disk)
+{
+    abort_on_full_disk(_i & 4 ? RIG_RESERVED : 0, _i & 1, _i & 2);
+}
+END_TEST
+
+START_TEST(a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk)
+{
+    begin_case(_i ? RIG_RESERVED : 0);
+    rig_reopen(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    needy_put(txn, at(0), 6);
+    /* Nothing can grow any more, and the space there is, is used up. */
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    struct lladd_txn *glutton = rig_begin(&r);
+    int rc = 0;
+    while (!rc)
+        rc = cell_put_wide(glutton, at(1), 1, 1000);
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    while ((rc = cell_put(glutton, at(1), 2)) == 0) {
+    }
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    done(lladd_abort(txn));
+    done(lladd_abort(glutton));
+    rig_expect(&r, at(0), 0);
+    rig_expect(&r, at(1), 0);
+    rig_close(&r);
+    rig_open(&r);
+    rig_expect(&r, at(0), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* The promise of prepare: commit or abort, whatever happens. */
+START_TEST(what_is_prepared_can_be_ended_on_a_full_disk)
+{
+    begin_case(_i & 2 ? RIG_RESERVED : 0);
+    struct lladd_gid gid = gid_of("full"), other = gid_of("other");
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(0), 6));
+    ok(txn, lladd_prepare(txn, &gid));
+    struct lladd_txn *second = rig_begin(&r);
+    ok(second, cell_bump(second, at(2), 6));
+    ok(second, lladd_prepare(second, &other));
+    if (_i & 1) {
+        rig_reopen(&r);
+        ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+        ok_db(&r, lladd_claim(r.db, &other, &second, &r.err));
+    }
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    struct lladd_txn *glutton = rig_begin(&r);
+    int rc;
+    while ((rc = cell_put_wide(glutton, at(1), 1, 1000)) == 0) {
+    }
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    while ((rc = cell_put(glutton, at(1), 2)) == 0) {
+    }
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    done(lladd_commit(txn));
+    done(lladd_abort(second));
+    rig_close(&r);
+    rig_open(&r);
+    rig_expect(&r, at(0), 6);
+    rig_expect(&r, at(1), 0);
+    rig_expect(&r, at(2), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* A transaction that has run into the full disk can still keep what it has. */
+START_TEST(a_commit_succeeds_on_a_full_disk)
+{
+    begin_case(_i ? RIG_RESERVED : 0);
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(0), 6));
+    int rc;
+    while ((rc = cell_put_wide(txn, at(1), 1, 1000)) == 0) {
+    }
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    while ((rc = cell_put(txn, at(1), 2)) == 0) {
+    }
+    done(lladd_commit(txn));
+    rig_close(&r);
+    rig_open(&r);
+    rig_expect(&r, at(0), 6);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- a compensation fails ---------------------------------------------------------------- */
+
+START_TEST(a_compensation_that_fails_poisons_and_opening_again_repeats_it)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    begin_case(_i);
+    rig_set(&r, at(0), 50);
+    struct lladd_txn *txn = rig_begin(&r), *other = rig_begin(&r);
+    ok(txn, cells_transfer(txn, at(0), at(1), 20));
+    ok(other, cell_put(other, at(2), 1));
+    lladd_lsn id = lladd_txn_id(txn);
+    test_transfer_fails = LLADD_NOT_FOUND;
+    ck_assert_int_eq(lladd_abort(txn), LLADD_UNDO_FAILED); /* the handle is gone */
+    ck_assert_int_eq(lladd_db_error(r.db, &err), LLADD_UNDO_FAILED);
+    char text[40];
+    snprintf(text, sizeof text, "transaction %llu", (unsigned long long)id.v);
+    ck_contains(err.message, text);
+    ck_contains(err.message, "test.transfer");
+    ck_contains(err.message, "told to fail by the test");
+    ck_assert_uint_ne(err.lsn.v, 0);
+    /* Everybody hears of it. */
+    ck_assert_int_eq(cell_put(other, at(2), 2), LLADD_UNDO_FAILED);
+    ck_assert_int_eq(lladd_commit(other), LLADD_UNDO_FAILED);
+    ck_assert_int_eq(lladd_begin(r.db, NULL, &txn, &err), LLADD_UNDO_FAILED);
+    uint64_t value;
+    ck_assert_int_eq(cell_read(r.db, at(0), &value, &err), LLADD_UNDO_FAILED);
+    struct lladd_db *db = r.db;
+    r.db = NULL;
+    ck_assert_int_eq(lladd_close(db), LLADD_UNDO_FAILED);
+    /* At open: transaction and LSN are named, and trying again is safe. */
+    bool needs_undo = true;
+    for (int i = 0; i < 3 && needs_undo; i++) {
+        int rc = rig_try_open(&r);
+        if (rc == 0) { /* nobody had made the transfer durable: there is nothing to undo */
+            needs_undo = false;
+            continue;
+        }
+        ck_assert_int_eq(rc, LLADD_UNDO_FAILED);
+        ck_contains(r.err.message, text);
+        ck_assert_uint_ne(r.err.lsn.v, 0);
+    }
+    test_transfer_fails = 0;
+    if (!r.db)
+        rig_open(&r);
+    rig_expect(&r, at(0), 50);
+    rig_expect(&r, at(1), 0);
+    rig_expect(&r, at(2), 0);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_compensation_that_fails_at_open_names_its_transaction)
+{
+    begin_case(_i);
+    rig_set(&r, at(0), 50);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cells_transfer(txn, at(0), at(1), 20));
+    ok(txn, cell_put(txn, at(3), 3));
+    char text[40];
+    snprintf(text, sizeof text, "transaction %llu", (unsigned long long)lladd_txn_id(txn).v);
+    rig_set(&r, at(2), 1); /* forces the log */
+    rig_crash(&r, &fault_kill);
+    test_transfer_fails = LLADD_BUSY;
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(rig_try_open(&r), LLADD_UNDO_FAILED);
+        ck_contains(r.err.message, text);
+    }
+    test_transfer_fails = 0;
+    rig_open(&r);
+    rig_expect(&r, at(0), 50);
+    rig_expect(&r, at(1), 0);
+    rig_expect(&r, at(2), 1);
+    rig_expect(&r, at(3), 0);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("rollback");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, a_compensation_may_use_what_is_larger_than_what_it_takes_back, 0,
+                        RIG_KINDS);
+    tcase_add_loop_test(tc, an_abort_needs_no_memory, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, a_partial_rollback_needs_no_memory, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, aborts_and_close_succeed_on_a_full_disk, 0, 8);
+    tcase_add_loop_test(tc, a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk,
+                        0, 2);
+    tcase_add_loop_test(tc, what_is_prepared_can_be_ended_on_a_full_disk, 0, 4);
+    tcase_add_loop_test(tc, a_commit_succeeds_on_a_full_disk, 0, 2);
+    tcase_add_loop_test(tc, a_compensation_that_fails_poisons_and_opening_again_repeats_it, 0,
+                        RIG_KINDS);
+    tcase_add_loop_test(tc, a_compensation_that_fails_at_open_names_its_transaction, 0, RIG_KINDS);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
