@@ -52,6 +52,13 @@ static struct ll_buffer__batch *new_batch(struct ll_buffer *b, unsigned capacity
     return batch;
 }
 
+static void drop_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
+{
+    (void)lladd_atomic_add32(&b->batch_count, UINT32_MAX);
+    ll_buffer__refund(b, batch->size);
+    ll_free(b->env, batch);
+}
+
 /* While somebody has one there may be room soon: in_transit. */
 static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
 {
@@ -60,10 +67,14 @@ static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
     if (batch)
         b->batches = batch->next;
     lladd_mutex_unlock(&b->slots_latch);
+    if (!batch || batch->capacity < b->batch_capacity) {
+        struct ll_buffer__batch *full = new_batch(b, b->batch_capacity);
+        if (full && batch)
+            drop_batch(b, batch);
+        batch = full ? full : batch;
+    }
     if (!batch)
-        batch = new_batch(b, b->batch_capacity);
-    if (!batch)
-        batch = new_batch(b, 1);
+        batch = new_batch(b, 1); /* there is little memory now */
     if (batch) {
         batch->n = batch->entered = 0;
         (void)lladd_atomic_add32(&b->in_transit, 1);
@@ -74,19 +85,15 @@ static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
 /* Where several would take up a good part of the budget only one is kept. */
 static void put_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
 {
-    lladd_mutex_lock(&b->slots_latch);
     uint64_t count = lladd_atomic_load32(&b->batch_count);
-    bool keep = count == 1 || count * batch->size <= b->cfg.budget / 16;
-    if (keep) {
+    if (count == 1 || count * batch->size <= b->cfg.budget / 16) {
+        lladd_mutex_lock(&b->slots_latch);
         batch->next = b->batches;
         b->batches = batch;
+        lladd_mutex_unlock(&b->slots_latch);
     } else {
-        (void)lladd_atomic_add32(&b->batch_count, UINT32_MAX);
-        ll_buffer__refund(b, batch->size);
+        drop_batch(b, batch);
     }
-    lladd_mutex_unlock(&b->slots_latch);
-    if (!keep)
-        ll_free(b->env, batch);
     ll_buffer__settled(b);
 }
 

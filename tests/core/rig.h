@@ -51,7 +51,7 @@ struct rig {
  * tables. */
 static inline uint64_t rig_small_cache(unsigned kind)
 {
-    return (kind & RIG_RESERVED ? 176u : 64u) << 10;
+    return (kind & RIG_RESERVED ? 96u : 64u) << 10;
 }
 
 extern const struct fault_crash fault_power, fault_kill;

@@ -235,9 +235,7 @@ static void explore_with(struct explorer *e, const struct plan *plan, unsigned r
     ck_assert_msg(rc == 0, "the workload itself: %d %s", rc, err.message);
     struct lladd_stats s = rig_stats(&e->r);
     /* It went where it is meant to go. */
-    /* Frames in reserved address space need a cache that all of these pages fit into. */
-    if (!(rig_flags & RIG_RESERVED))
-        ck_assert_uint_gt(s.evictions, W_PAGES);
+    ck_assert_uint_gt(s.evictions, W_PAGES);
     ck_assert_uint_gt(s.checkpoints, 3);
     ck_assert(open_flags ? s.page_images == 0 : s.page_images > 10);
     ck_assert_uint_gt(s.log_oldest, 5 * 4096);
