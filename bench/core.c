@@ -84,8 +84,9 @@ static void bench_set(void)
     }
     bench_print(BENCH, "set 8 bytes, 1000 cached pages, one long transaction", "ns", &ns, "<= 80",
                 "19");
-    bench_print(BENCH, "set 8 bytes, instructions (0: not counted here)", "instructions",
-                &instructions, "<= 300", "67");
+    if (bench_median(&instructions) > 0) /* not every machine counts them */
+        bench_print(BENCH, "set 8 bytes, instructions", "instructions", &instructions, "<= 300",
+                    "67");
     bench_print(BENCH, "set 8 bytes, log bytes", "bytes", &bytes, "<= 64", NULL);
     free(pages);
     bench_must(lladd_close(db), "close");

@@ -5,6 +5,7 @@
     for b in build/bench/bench-*; do $b; done | bench/report.py
 """
 import json
+import re
 import sys
 
 
@@ -20,14 +21,12 @@ def number(value):
 
 def met(median, target):
     """Whether a target such as '<= 80' or '>= 10000000' is met; None if it says nothing."""
-    words = (target or "").split()
-    if len(words) == 1:
-        words = ["=", words[0]]
-    if len(words) != 2:
+    parts = re.fullmatch(r"(<=|<|>=|)\s*([0-9.e+]+)", target or "")
+    if not parts:
         return None
-    bound = float(words[1])
+    bound = float(parts.group(2))
     return {"<=": median <= bound, "<": median < bound, ">=": median >= bound,
-            "=": abs(median - bound) < 0.01}.get(words[0])
+            "": abs(median - bound) < 0.01}[parts.group(1)]
 
 
 def main():
