@@ -12,6 +12,9 @@
 #include <lladd/bytes.h>
 #include <string.h>
 
+/* More log than a rollback can need: what says so is no record of ours. */
+#define UNDO_MAX (UINT64_C(1) << 44)
+
 static struct lladd_txn *txn_of(struct ll_analysis *a, uint64_t id)
 {
     return ll_map_get_ptr(&a->txns, id);
@@ -31,14 +34,17 @@ static int new_txn(struct ll_analysis *a, lladd_lsn id, struct lladd_txn **out,
     return 0;
 }
 
-static void set_undo_used(struct lladd_txn *txn, const struct ll_core *core,
-                          const struct ll_record *rec)
+static int set_undo_used(struct lladd_txn *txn, const struct ll_core *core,
+                         const struct ll_record *rec, struct lladd_error *err)
 {
     if (rec->kind == LL_REC_ACTION_END) {
-        /* Its first eight redo bytes say what was needed when the action began. */
-        txn->undo_used = rec->redo.len >= 8 ? lladd_get64(rec->redo.data) : txn->undo_used;
-        txn->undo_used += ll_undo_need(core, rec);
-        return;
+        /* Its eight redo bytes say what was needed when the action began. */
+        if (rec->redo.len != 8 || lladd_get64(rec->redo.data) > UNDO_MAX)
+            return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
+                               "LSN %llu: the end of a top action makes no sense",
+                               (unsigned long long)rec->lsn.v);
+        txn->undo_used = lladd_get64(rec->redo.data) + ll_undo_need(core, rec);
+        return 0;
     }
     uint64_t gone = 0;
     if (rec->kind == LL_REC_CLR || rec->kind == LL_REC_OBJECT_CLR)
@@ -49,6 +55,7 @@ static void set_undo_used(struct lladd_txn *txn, const struct ll_core *core,
     }
     txn->undo_used += ll_undo_need(core, rec);
     txn->undo_used -= gone < txn->undo_used ? gone : txn->undo_used;
+    return 0;
 }
 
 static int see_prepare(struct lladd_txn *txn, const struct ll_record *rec, struct lladd_error *err)
@@ -112,14 +119,16 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     default:
         txn->undo_next = rec->lsn;
     }
-    set_undo_used(txn, a->core, rec);
-    return rec->kind == LL_REC_PREPARE ? see_prepare(txn, rec, err) : 0;
+    rc = set_undo_used(txn, a->core, rec, err);
+    if (!rc && rec->kind == LL_REC_PREPARE)
+        rc = see_prepare(txn, rec, err);
+    return rc;
 }
 
 static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len,
                        struct lladd_error *err)
 {
-    if (len != 44)
+    if (len != 44 || lladd_get64(b + 24) > UNDO_MAX)
         return LLADD_BAD_RECORD;
     uint64_t id = lladd_get64(b);
     if (ll_map_find(&a->ended, id))
@@ -177,6 +186,16 @@ static int see_part(struct ll_analysis *a, unsigned kind, const unsigned char *b
     }
 }
 
+/* What makes no sense is reported with the LSN where it stands. */
+static int at_lsn(const struct ll_record *rec, int rc, struct lladd_error *err)
+{
+    if (rc != LLADD_BAD_RECORD || !err || err->lsn.v)
+        return rc;
+    struct lladd_error why = *err;
+    return ll_fail_lsn(err, rc, rec->lsn, "LSN %llu: %.200s", (unsigned long long)rec->lsn.v,
+                       why.code == rc ? why.message : "checkpoint data make no sense");
+}
+
 static int see_data(struct ll_analysis *a, const struct ll_record *rec, struct lladd_error *err)
 {
     const unsigned char *p = rec->redo.data;
@@ -189,10 +208,7 @@ static int see_data(struct ll_analysis *a, const struct ll_record *rec, struct l
         if (rc) {
             if (err)
                 *err = why;
-            if (!why.code)
-                ll_fail_lsn(err, rc, rec->lsn, "LSN %llu: checkpoint data make no sense",
-                            (unsigned long long)rec->lsn.v);
-            return rc;
+            return at_lsn(rec, rc, err);
         }
         p += 5 + len;
         left -= 5 + len;
@@ -200,10 +216,16 @@ static int see_data(struct ll_analysis *a, const struct ll_record *rec, struct l
     return 0;
 }
 
+static bool wants_op(unsigned kind)
+{
+    return kind == LL_REC_UPDATE || kind == LL_REC_CLR || kind == LL_REC_CLR_END ||
+           kind == LL_REC_UNDO_ONLY || kind == LL_REC_OBJECT || kind == LL_REC_OBJECT_CLR;
+}
+
 int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, struct lladd_error *err)
 {
-    if (rec->op == 0 || rec->kind == LL_REC_CATALOGUE || rec->kind == LL_REC_NOTE ||
-        rec->kind == LL_REC_PREPARE_BLOB)
+    if (rec->kind == LL_REC_CATALOGUE || rec->kind == LL_REC_NOTE ||
+        rec->kind == LL_REC_PREPARE_BLOB || (rec->op == 0 && !wants_op(rec->kind)))
         return 0;
     struct ll_name *n = ll_catalogue_by_number(core, rec->op);
     if (!n)
@@ -243,13 +265,14 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         a->data_seen = a->data_seen || a->begins == 1;
         return 0;
     case LL_REC_CATALOGUE:
-        return ll_catalogue_learn(a->core, rec->redo, rec->lsn, err);
+        return at_lsn(rec, ll_catalogue_learn(a->core, rec->redo, rec->lsn, err), err);
     case LL_REC_FENCE:
         if (rec->redo.len != 16)
             return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a fence makes no sense",
                                (unsigned long long)rec->lsn.v);
         rc = ll_fence_add(a->core, lladd_get64(rec->redo.data),
                           lladd_get64((const unsigned char *)rec->redo.data + 8), rec->lsn, err);
+        rc = at_lsn(rec, rc, err);
         break;
     case LL_REC_PIN: {
         char name[64] = {0};

@@ -67,6 +67,9 @@ static int redo_object(struct ll_core *core, const struct ll_record *rec, uint64
     const struct lladd_object_class *c = n->desc;
     if (rec->lsn.v < n->count)
         return 0;
+    if (rec->kind == LL_REC_OBJECT_CLR && !c->undo)
+        return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: class \"%s\" has no undo",
+                           (unsigned long long)rec->lsn.v, c->name);
     (*done)++;
     rc = rec->kind == LL_REC_OBJECT ? c->redo(c->ctx, core->db, rec->lsn, rec->page, rec->redo)
                                     : c->undo(c->ctx, NULL, rec->lsn, rec->page, rec->undo);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_RECOVERY_FORGE_H
+#define TESTS_RECOVERY_FORGE_H
+/*
+ * A forger: appends any record to the log of a closed database, with good checksums, as if somebody
+ * had logged it and then died. What the next open makes of it is the test.
+ *
+ *     rig_close(&r);
+ *     forge_open(&f, &r);
+ *     struct ll_record rec = {...};
+ *     lladd_lsn lsn = forge_append(&f, &rec);
+ *     forge_close(&f);
+ *     ... rig_try_open(&r) ...
+ */
+#include "recovery/core.h"
+#include "rig.h"
+
+struct forge {
+    struct rig *r;
+    struct ll_env env;
+    struct lladd_device *dev;
+    struct lladd_file *control_file;
+    struct ll_control control;
+    struct ll_log *log;
+    struct {
+        char name[64];
+        uint32_t number;
+    } names[128];
+    unsigned n_names;
+};
+
+/* Clean databases only. Asserts. */
+void forge_open(struct forge *, struct rig *);
+lladd_lsn forge_tail(const struct forge *); /* LSN of the next record */
+/* `starts`: the first record of a transaction; its txn becomes its LSN. */
+lladd_lsn forge_append(struct forge *, struct ll_record *, bool starts);
+/* Durable; the control block says "in use". */
+void forge_close(struct forge *);
+/* The catalogue number of an operation, class or page type; asserts that it has one. */
+uint32_t forge_number(const struct forge *, const char *name);
+/* The page's LSN, as the page file has it. */
+lladd_lsn forge_page_lsn(const struct forge *, lladd_pageno);
+
+#endif
