@@ -79,6 +79,8 @@ LLADD_API void lladd_cond_broadcast(struct lladd_cond *);
 LLADD_API int lladd_thread_start(struct lladd_thread *, void *(*fn)(void *), void *arg);
 /** Waits for its end; does nothing for one that was not started or was joined. */
 LLADD_API void lladd_thread_join(struct lladd_thread *);
+/** A number, not 0, that no other thread has as long as the calling one lives. */
+LLADD_API uint64_t lladd_thread_self(void);
 LLADD_API void lladd_yield(void);
 
 /** Sleeps while *word == expected, until woken with a matching bit, or `ns` (0: for ever) passed.

@@ -148,7 +148,7 @@ static int want_undo(struct lladd_txn *txn, uint64_t need)
     if (lladd_code_root(rc) != LLADD_ROOT_RESOURCE && rc != LLADD_LOG_FULL)
         return rc;
     rc = ll_log_undo_reserve(txn->core->log, more, &txn->err);
-    if (rc == LLADD_LOG_FULL && !txn->core->log_full_error) {
+    if (rc == LLADD_LOG_FULL && ll_core_may_checkpoint(txn->core)) {
         rc = ll_checkpoint(txn->core, true, &txn->err);
         if (!rc)
             rc = ll_log_undo_reserve(txn->core->log, more, &txn->err);

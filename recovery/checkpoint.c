@@ -176,7 +176,9 @@ static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advan
         if (!c)
             continue;
         if (ask_checkpoint && c->checkpoint) {
+            lladd_atomic_store64(&core->asking_class, lladd_thread_self());
             int rc = c->checkpoint(c->ctx, core->db);
+            lladd_atomic_store64(&core->asking_class, 0);
             if (rc)
                 return ll_fail(err, rc, "checkpoint of class \"%s\" failed", c->name);
         }

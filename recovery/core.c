@@ -125,7 +125,7 @@ int ll_core_credit_slow(struct ll_core *core, struct ll_credit *credit, size_t b
     if (rc)
         return rc;
     rc = credit_and_aside(core, credit, bytes, err);
-    if (rc != LLADD_LOG_FULL || core->log_full_error)
+    if (rc != LLADD_LOG_FULL || !ll_core_may_checkpoint(core))
         return rc;
     /* At the byte limit. A checkpoint in the caller is what frees log when anything can; if it does
      * not move the oldest LSN, somebody pins it and waiting would last for ever. */

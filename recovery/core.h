@@ -257,6 +257,8 @@ struct ll_core {
     /* Atomic: log bytes set aside for the next checkpoint, and for numbers that a rollback may have
      * to give. */
     uint64_t set_aside;
+    /* atomic: the thread in which a class writes what bounds its redo; or 0 */
+    uint64_t asking_class;
     uint64_t checkpoint_bytes;
     uint64_t last_checkpoint;     /* atomic: begin LSN of the last complete one */
     uint64_t checkpoints, images; /* relaxed */
@@ -287,6 +289,13 @@ int ll_core_mark_slow(struct ll_core *, struct lladd_error *);
 static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(&core->marked)) ? 0 : ll_core_mark_slow(core, err);
+}
+/* May who finds the log at its limit take a checkpoint? Not if the options want the error, and
+ * not a class that is being asked to write for one. */
+static inline bool ll_core_may_checkpoint(const struct ll_core *core)
+{
+    return !core->log_full_error &&
+           lladd_atomic_load64(&core->asking_class) != lladd_thread_self();
 }
 /* Log space, with the wait for a checkpoint at the byte limit. Never under a page latch. */
 int ll_core_credit_slow(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);

@@ -39,11 +39,6 @@
 #ifdef LLADD_DEBUG
 static _Thread_local struct lladd_mutex *held_list;
 
-static uint64_t self(void)
-{
-    return (uint64_t)pthread_self();
-}
-
 /* Below every mutex this thread holds, `except` apart. */
 static bool rank_allowed(uint32_t rank, const struct lladd_mutex *except)
 {
@@ -63,7 +58,7 @@ static void check_before_lock(const struct lladd_mutex *m)
 static void note_locked(struct lladd_mutex *m)
 {
     LL_ASSERT(__atomic_load_n(&m->held, __ATOMIC_RELAXED) == 0);
-    __atomic_store_n(&m->owner, self(), __ATOMIC_RELAXED);
+    __atomic_store_n(&m->owner, lladd_thread_self(), __ATOMIC_RELAXED);
     __atomic_store_n(&m->held, 1, __ATOMIC_RELAXED);
     m->below = held_list;
     held_list = m;
@@ -112,7 +107,7 @@ bool lladd_mutex_mine(const struct lladd_mutex *m)
 {
 #ifdef LLADD_DEBUG
     return __atomic_load_n(&m->held, __ATOMIC_RELAXED) == 1 &&
-           __atomic_load_n(&m->owner, __ATOMIC_RELAXED) == self();
+           __atomic_load_n(&m->owner, __ATOMIC_RELAXED) == lladd_thread_self();
 #else
     (void)m;
     return true;
@@ -246,6 +241,11 @@ void lladd_thread_join(struct lladd_thread *thread)
         return;
     MUST(pthread_join(thread->t, NULL));
     thread->started = false;
+}
+
+uint64_t lladd_thread_self(void)
+{
+    return (uint64_t)pthread_self();
 }
 
 void lladd_yield(void)

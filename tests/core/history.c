@@ -65,7 +65,8 @@ void history_copy(struct history *to, const struct history *from)
 
 struct cell history_cell(const struct history *h, size_t i)
 {
-    return cell_of(h->pages[i / H_CELLS], (unsigned)(i % H_CELLS));
+    /* Each in another sector of the page. */
+    return cell_of(h->pages[i / H_CELLS], (unsigned)(i % H_CELLS) * (CELLS / H_CELLS));
 }
 
 uint64_t history_value(const struct history *h, size_t i)

@@ -27,7 +27,7 @@ static unsigned char *bulk_bytes(unsigned value)
     unsigned char *bytes = calloc(BULK_N, 4096);
     for (unsigned p = 0; p < BULK_N; p++)
         for (unsigned i = 0; i < CELLS; i++)
-            lladd_put64(bytes + p * 4096 + LLADD_PAGE_HEADER + 8 * (size_t)i, value + p);
+            lladd_put64(bytes + p * 4096 + LLADD_PAGE_HEADER + cell_offset(i), value + p);
     return bytes;
 }
 

@@ -12,13 +12,13 @@ int test_transfer_fails;
 
 static unsigned char *cell_at(struct lladd_page *page, unsigned index)
 {
-    return lladd_page_body(page) + 8 * (size_t)index;
+    return lladd_page_body(page) + cell_offset(index);
 }
 
 static bool cells_check(struct lladd_view page)
 {
     const unsigned char *body = lladd_view_body(page);
-    for (uint32_t i = 8 * CELLS; i < lladd_body_size(page.size); i++)
+    for (uint32_t i = CELL_STRIDE * CELLS; i < lladd_body_size(page.size); i++)
         if (body[i])
             return false;
     return true;
@@ -26,7 +26,7 @@ static bool cells_check(struct lladd_view page)
 
 static void cells_hole(struct lladd_view page, uint32_t *begin, uint32_t *end)
 {
-    *begin = LLADD_PAGE_HEADER + 8 * CELLS;
+    *begin = LLADD_PAGE_HEADER + CELL_STRIDE * CELLS;
     *end = page.size;
 }
 
@@ -118,7 +118,7 @@ static int put_prepare(void *ctx, struct lladd_view page, struct lladd_span args
     if (!undo)
         return lladd_error_set(d->error, LLADD_TOO_LARGE, "too much filling");
     put_cell(redo, a->index, a->value);
-    put_cell(undo, a->index, lladd_get64(lladd_view_body(page) + 8 * (size_t)a->index));
+    put_cell(undo, a->index, lladd_get64(lladd_view_body(page) + cell_offset(a->index)));
     memset(redo + CELL_BYTES, 'r', a->filling);
     memset(undo + CELL_BYTES, 'u', a->filling);
     return 0;
@@ -466,7 +466,7 @@ int cell_read(struct lladd_db *db, struct cell c, uint64_t *out, struct lladd_er
     int rc = lladd_fix(db, c.page, LLADD_LATCH_SHARED, &page, err);
     if (rc)
         return rc;
-    *out = lladd_get64(lladd_view_body(lladd_page_view(page)) + 8 * (size_t)c.index);
+    *out = lladd_get64(lladd_view_body(lladd_page_view(page)) + cell_offset(c.index));
     lladd_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }

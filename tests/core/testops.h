@@ -5,7 +5,8 @@
  * A small extension, such as a stranger would write, with one operation of every sort there is.
  * Most tests of the core use it and nothing of operations/.
  *
- * Page type "test.cells": CELLS integers of 64 bits, the rest of the page is a hole that is zero.
+ * Page type "test.cells": CELLS integers of 64 bits, CELL_STRIDE bytes apart; what is behind
+ * them is a hole of zeros.
  *
  *   test.format    formats a page, no undo
  *   test.add       cell += delta; undo subtracts: neither is idempotent, and they commute
@@ -19,7 +20,14 @@
  */
 #include <lladd/lladd.h>
 
-enum { CELLS = 64 };
+enum { CELLS = 64, CELL_STRIDE = 56 };
+
+/* Where a cell begins in the page's body: far apart, so that a page has them in seven of its eight
+ * sectors and a torn one shows. */
+static inline size_t cell_offset(unsigned index)
+{
+    return (size_t)index * CELL_STRIDE;
+}
 
 extern const struct lladd_op test_format, test_add, test_put, test_poke, test_bump, test_transfer,
     test_restore, test_wide;

@@ -31,6 +31,9 @@ struct plan {
     unsigned subsets;  /* random ones for each call, every second one with torn sectors */
     unsigned first_one_in, one_in; /* of the first, of later generations: one call in so many */
     bool kill;         /* also what is left if everything written is kept */
+    bool full;         /* the disk is full when the database is opened again */
+    /* What runs; workload_run if NULL. */
+    int (*play)(struct rig *, struct history *, struct lladd_error *);
 };
 
 struct explorer {
@@ -196,12 +199,15 @@ static void recover(struct explorer *e, struct crash *c)
     c->h.where = c->where;
     mount(e, c->dev);
     e->synced = false;
+    if (e->plan.full)
+        fault_device_capacity(e->r.fd, fault_device_bytes(e->r.fd));
     if (c->depth < e->plan.depth)
         fault_device_hook(e->r.fd, before_call, e);
     int rc = rig_try_open(&e->r);
     ck_assert_msg(rc == 0, "%s: open: %s: %s", c->where, lladd_code_name(rc), e->r.err.message);
     fault_device_hook(e->r.fd, NULL, NULL);
     history_check(&c->h, e->r.db);
+    fault_device_capacity(e->r.fd, UINT64_MAX);
     history_go_on(&c->h, e->r.db);
     if (e->recovered++ % 4 == 0) { /* the next open finds nothing to do */
         rig_reopen(&e->r);
@@ -213,6 +219,17 @@ static void recover(struct explorer *e, struct crash *c)
     e->r.db = NULL;
     history_free(&c->h);
     free(c);
+}
+
+/* The workload went where it is meant to go. */
+static void expect_everything_covered(struct explorer *e, uint32_t open_flags)
+{
+    struct lladd_stats s = rig_stats(&e->r);
+    ck_assert_uint_gt(s.evictions, W_PAGES);
+    ck_assert_uint_gt(s.checkpoints, 3);
+    ck_assert(open_flags ? s.page_images == 0 : s.page_images > 10);
+    ck_assert_uint_gt(s.log_oldest, 5 * 4096);
+    ck_assert_uint_gt(s.log_tail, s.log_oldest + 4096);
 }
 
 static void explore_with(struct explorer *e, const struct plan *plan, unsigned rig_flags,
@@ -231,15 +248,10 @@ static void explore_with(struct explorer *e, const struct plan *plan, unsigned r
     e->where = "w";
     fault_device_hook(e->r.fd, before_call, e);
     struct lladd_error err = LLADD_ERROR_INIT;
-    int rc = workload_run(&e->r, &h, &err);
+    int rc = plan->play ? plan->play(&e->r, &h, &err) : workload_run(&e->r, &h, &err);
     ck_assert_msg(rc == 0, "the workload itself: %d %s", rc, err.message);
-    struct lladd_stats s = rig_stats(&e->r);
-    /* It went where it is meant to go. */
-    ck_assert_uint_gt(s.evictions, W_PAGES);
-    ck_assert_uint_gt(s.checkpoints, 3);
-    ck_assert(open_flags ? s.page_images == 0 : s.page_images > 10);
-    ck_assert_uint_gt(s.log_oldest, 5 * 4096);
-    ck_assert_uint_gt(s.log_tail, s.log_oldest + 4096);
+    if (!plan->play)
+        expect_everything_covered(e, open_flags);
     rig_close(&e->r);
     history_free(&h);
     while (e->todo) {
@@ -361,6 +373,54 @@ START_TEST(power_fails_over_pages_that_cannot_tear)
 }
 END_TEST
 
+/* A rollback on a full disk, of pages whose bases a checkpoint has given up: there is no room
+ * for their images, so the double-write area has to protect them (REC-3). */
+static int play_full_disk(struct rig *r, struct history *h, struct lladd_error *err)
+{
+    struct step *t, *glutton, *kept;
+    char noise[600] = {0};
+    int rc = step_begin(h, r->db, NULL, &t);
+    for (unsigned i = 0; !rc && i < 20; i++) /* the pages' bases go before, t does not keep them */
+        rc = lladd_log_note(t->txn, "noise", lladd_span_of(noise, sizeof noise), NULL);
+    ck_assert_int_eq(rc, 0);
+    ck_assert_int_eq(step_commit(t), 0);
+    rc = step_begin(h, r->db, NULL, &t);
+    for (size_t i = 0; !rc && i < h->n_cells; i += 2) /* in two sectors of each page */
+        rc = step_add(t, i, 1000);
+    ck_assert_int_eq(rc, 0);
+    ck_assert_int_eq(step_begin(h, r->db, NULL, &kept), 0);
+    ck_assert_int_eq(step_add(kept, 1, 7), 0);
+    ck_assert_int_eq(step_commit(kept), 0);
+    ck_assert_int_eq(lladd_checkpoint(r->db, err), 0);
+    fault_device_capacity(r->fd, fault_device_bytes(r->fd));
+    ck_assert_int_eq(step_begin(h, r->db, NULL, &glutton), 0);
+    ck_assert_int_eq(step_add(glutton, 1, 1), 0);
+    /* Notes need nothing set aside: they take all there is. */
+    for (size_t len = sizeof noise; len > 0; len /= 4) {
+        do {
+            rc = lladd_log_note(glutton->txn, "noise", lladd_span_of(noise, len), NULL);
+        } while (!rc);
+        ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    }
+    uint64_t images = rig_stats(r).page_images;
+    ck_assert_int_eq(step_abort(t), 0);
+    ck_assert_uint_lt(rig_stats(r).page_images, images + W_PAGES / 2);
+    ck_assert_int_eq(step_abort(glutton), 0);
+    ck_assert_int_eq(lladd_checkpoint(r->db, err), 0);
+    fault_device_capacity(r->fd, UINT64_MAX);
+    return 0;
+}
+
+START_TEST(power_fails_while_a_full_disk_allows_no_page_images)
+{
+    struct explorer e;
+    struct plan plan = {.depth = 1, .kill = true, .subsets = 8, .play = play_full_disk};
+    plan.full = _i & 2;
+    explore(&e, &plan, _i & 1 ? RIG_RESERVED : 0);
+    ck_assert_uint_gt(e.recovered, 50);
+}
+END_TEST
+
 /* A database is there, or it is made anew: whatever a crash left of its creation. */
 START_TEST(power_fails_while_the_database_is_made)
 {
@@ -416,6 +476,7 @@ int main(void)
     tcase_add_test(tc, power_fails_a_third_time);
     tcase_add_test(tc, power_fails_after_the_process_was_killed);
     tcase_add_test(tc, power_fails_over_pages_that_cannot_tear);
+    tcase_add_loop_test(tc, power_fails_while_a_full_disk_allows_no_page_images, 0, 4);
     tcase_add_test(tc, power_fails_while_the_database_is_made);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Operations and the core: what it does for those that leave something out, which promises it
+ * checks in debug builds before anything is logged, page images of every sort, stored bytes
+ * that validate does not know any more, and how records are printed.
+ */
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rig r;
+static lladd_pageno page;
+
+static struct cell at(unsigned i)
+{
+    return cell_of(page, i);
+}
+
+static void begin_with(const struct lladd_op *op, unsigned kind)
+{
+    rig_init(&r, kind);
+    if (op)
+        ok_db(&r, lladd_register(&r.options, op, &r.err));
+    rig_open(&r);
+    page = rig_page(&r);
+}
+
+static lladd_op_id id_of(const char *name)
+{
+    lladd_op_id id = LLADD_NO_OP;
+    ck_assert_int_eq(lladd_op_lookup(r.db, name, 0, &id), 0);
+    return id;
+}
+
+/* ---- without prepare ------------------------------------------------------------------------- */
+
+/* "test.xor": the arguments are the redo bytes and the undo bytes too. */
+static bool xor_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    (void)kind;
+    return s.len == 10 && lladd_get16(s.data) < CELLS;
+}
+
+static void xor_apply(struct lladd_page *p, struct lladd_span s)
+{
+    const unsigned char *b = s.data;
+    unsigned char *cell = lladd_page_body(p) + cell_offset(lladd_get16(b));
+    lladd_put64(cell, lladd_get64(cell) ^ lladd_get64(b + 2));
+}
+
+static const struct lladd_op xor_op = {
+    .struct_size = sizeof xor_op,
+    .name = "test.xor",
+    .version = 1,
+    .page_type = "test.cells",
+    .record_max = 20,
+    .undo_kind = LLADD_UNDO_PAGE,
+    .validate = xor_validate,
+    .redo = xor_apply,
+    .undo = xor_apply,
+};
+
+START_TEST(an_operation_may_do_without_prepare)
+{
+    unsigned char args[12] = {0};
+    begin_with(&xor_op, (unsigned)_i);
+    lladd_put16(args, 3);
+    lladd_put64(args + 2, 0xff);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_update(txn, id_of("test.xor"), page, args, 10));
+    rig_expect(&r, at(3), 0xff);
+    refused(txn, LLADD_TOO_LARGE, lladd_update(txn, id_of("test.xor"), page, args, 12));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_update(txn, id_of("test.xor"), page, args, 9));
+    lladd_put16(args, CELLS);
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_update(txn, id_of("test.xor"), page, args, 10));
+    done(lladd_abort(txn));
+    rig_expect(&r, at(3), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* A prepare that fails without saying why. */
+static int dumb_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                        struct lladd_draft *d)
+{
+    (void)ctx;
+    (void)v;
+    (void)args;
+    (void)d;
+    return LLADD_NOT_FOUND;
+}
+
+START_TEST(a_prepare_that_says_nothing_is_given_a_message)
+{
+    struct lladd_op op = xor_op;
+    op.prepare = dumb_prepare;
+    begin_with(&op, (unsigned)_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    refused(txn, LLADD_NOT_FOUND, lladd_update(txn, id_of("test.xor"), page, "", 0));
+    ck_contains(lladd_txn_error(txn)->message, "test.xor");
+    done(lladd_commit(txn));
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- page images ----------------------------------------------------------------------------- */
+
+/* A page type whose pages are full of noise: their images cannot be packed. Its hole makes no
+ * sense. */
+static void odd_hole(struct lladd_view v, uint32_t *begin, uint32_t *end)
+{
+    (void)v;
+    *begin = 8;
+    *end = 100;
+}
+
+static bool noise_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    (void)kind;
+    return s.len == 8;
+}
+
+static void noise_redo(struct lladd_page *p, struct lladd_span s)
+{
+    seeded_fill(lladd_get64(s.data), lladd_page_body(p), lladd_body_size(p->size));
+}
+
+static int noise_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                         struct lladd_draft *d)
+{
+    (void)ctx;
+    (void)v;
+    memcpy(lladd_draft_redo(d, 8), args.data, 8);
+    return 0;
+}
+
+static const struct lladd_page_type noise_page = {
+    .struct_size = sizeof noise_page,
+    .name = "test.noise",
+    .version = 1,
+    .hole = odd_hole,
+};
+
+static const struct lladd_op noise_format = {
+    .struct_size = sizeof noise_format,
+    .name = "test.noise.format",
+    .version = 1,
+    .page_type = "test.noise",
+    .formats = true,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_NONE,
+    .prepare = noise_prepare,
+    .validate = noise_validate,
+    .redo = noise_redo,
+};
+
+static const struct lladd_op noise_change = {
+    .struct_size = sizeof noise_change,
+    .name = "test.noise.change",
+    .version = 1,
+    .page_type = "test.noise",
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_NONE,
+    .prepare = noise_prepare,
+    .validate = noise_validate,
+    .redo = noise_redo,
+};
+
+static void expect_noise(lladd_pageno where, uint64_t seed)
+{
+    struct lladd_page *p;
+    unsigned char *want = malloc(4096);
+    seeded_fill(seed, want, lladd_body_size(4096));
+    ok_db(&r, lladd_fix(r.db, where, LLADD_LATCH_SHARED, &p, &r.err));
+    ck_assert_mem_eq(lladd_view_body(lladd_page_view(p)), want, lladd_body_size(4096));
+    lladd_unfix(r.db, p, LLADD_LATCH_SHARED);
+    free(want);
+}
+
+START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
+{
+    unsigned char seed[8];
+    lladd_pageno where = lladd_page_of(9);
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_page_type(&r.options, &noise_page, &r.err));
+    ok_db(&r, lladd_register(&r.options, &noise_format, &r.err));
+    ok_db(&r, lladd_register(&r.options, &noise_change, &r.err));
+    rig_open(&r);
+    page = rig_page(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    lladd_put64(seed, 1);
+    ok(txn, lladd_update(txn, id_of("test.noise.format"), where, seed, 8));
+    done(lladd_commit(txn));
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    uint64_t images = rig_stats(&r).page_images, tail = rig_stats(&r).log_tail;
+    txn = rig_begin(&r);
+    lladd_put64(seed, 2);
+    ok(txn, lladd_update(txn, id_of("test.noise.change"), where, seed, 8));
+    done(lladd_commit(txn));
+    ck_assert_uint_eq(rig_stats(&r).page_images, images + 1);
+    ck_assert_uint_gt(rig_stats(&r).log_tail - tail, 4000);
+    expect_noise(where, 2);
+    rig_crash(&r, &fault_power);
+    if (!r.dir) { /* torn as well */
+        size_t len;
+        unsigned char *bytes = rig_file(&r, "pages", &len);
+        memset(bytes + where.v * 4096 + 1000, 0, 500);
+        rig_file_write(&r, "pages", bytes, len, 0);
+        free(bytes);
+    }
+    rig_open(&r);
+    expect_noise(where, 2);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- contracts (debug builds) ---------------------------------------------------------------- */
+
+#ifdef LLADD_DEBUG
+static unsigned calls;
+
+static void impure_redo(struct lladd_page *p, struct lladd_span s)
+{
+    xor_apply(p, s);
+    lladd_page_body(p)[8] = (unsigned char)++calls; /* not from the page, not from the bytes */
+}
+
+static void careless_redo(struct lladd_page *p, struct lladd_span s)
+{
+    xor_apply(p, s);
+    p->bytes[8]++; /* the header is the core's */
+}
+
+static void hole_redo(struct lladd_page *p, struct lladd_span s)
+{
+    xor_apply(p, s);
+    /* depends on what is left out */
+    lladd_page_body(p)[0] = lladd_page_body(p)[CELL_STRIDE * CELLS + 5];
+}
+
+static void forgetful_undo(struct lladd_page *p, struct lladd_span s)
+{
+    (void)p;
+    (void)s;
+}
+
+static void destructive_undo(struct lladd_page *p, struct lladd_span s)
+{
+    xor_apply(p, s);
+    p->bytes[8]++;
+}
+
+static bool first_cell_is_small(struct lladd_view v)
+{
+    return lladd_get64(lladd_view_body(v) + cell_offset(3)) < 1000;
+}
+
+static bool refuses_undo(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return kind == LLADD_SPAN_REDO && xor_validate(v, kind, s);
+}
+
+static unsigned validations;
+static bool refuses_later(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return validations++ == 0 && xor_validate(v, kind, s);
+}
+
+static void broken_promise(struct lladd_op op, const char *what)
+{
+    unsigned char args[10];
+    lladd_put16(args, 3);
+    lladd_put64(args + 2, UINT64_C(0x123456789));
+    validations = 0;
+    begin_with(&op, 0);
+    uint64_t tail = rig_stats(&r).log_tail;
+    struct lladd_txn *txn = rig_begin(&r);
+    refused(txn, LLADD_BUG, lladd_update(txn, id_of("test.xor"), page, args, 10));
+    ck_contains(lladd_txn_error(txn)->message, what);
+    ck_contains(lladd_txn_error(txn)->message, "test.xor");
+    rig_expect(&r, at(3), 0);
+    ck_assert_uint_le(rig_stats(&r).log_tail, tail + 128); /* its name, and nothing else */
+    ok(txn, cell_put(txn, at(3), 1));
+    done(lladd_commit(txn));
+    rig_expect(&r, at(3), 1);
+    rig_free(&r);
+}
+
+START_TEST(broken_promises_are_found_before_anything_is_logged)
+{
+    struct lladd_op op = xor_op;
+    op.redo = impure_redo;
+    broken_promise(op, "not pure");
+    op = xor_op;
+    op.redo = hole_redo;
+    broken_promise(op, "not pure");
+    op = xor_op;
+    op.redo = careless_redo;
+    broken_promise(op, "page header");
+    op = xor_op;
+    op.undo = forgetful_undo;
+    broken_promise(op, "undo does not take redo back");
+    op = xor_op;
+    op.undo = destructive_undo;
+    broken_promise(op, "undo changes the page header");
+    op = xor_op;
+    op.check = first_cell_is_small;
+    broken_promise(op, "check does not hold after redo");
+    op = xor_op;
+    op.validate = refuses_undo;
+    broken_promise(op, "validate refuses the undo bytes");
+    op = xor_op;
+    op.validate = refuses_later;
+    broken_promise(op, "validate refuses the redo bytes");
+}
+END_TEST
+
+/* Bytes that may differ are masked: a redo that stamps something arbitrary there keeps its
+ * promise. */
+static void stamping_redo(struct lladd_page *p, struct lladd_span s)
+{
+    xor_apply(p, s);
+    lladd_page_body(p)[cell_offset(9)] = (unsigned char)++calls;
+}
+
+static void mask_stamp(void *ctx, struct lladd_page *p)
+{
+    (void)ctx;
+    lladd_page_body(p)[cell_offset(9)] = 0;
+}
+
+START_TEST(masked_bytes_may_differ)
+{
+    struct lladd_op op = xor_op;
+    unsigned char args[10] = {0};
+    op.redo = stamping_redo;
+    op.mask = mask_stamp;
+    begin_with(&op, (unsigned)_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_update(txn, id_of("test.xor"), page, args, 10));
+    done(lladd_commit(txn));
+    rig_free(&r);
+}
+END_TEST
+#endif
+
+/* ---- bytes that validate refuses at open (OP-7) ---------------------------------------------- */
+
+static bool picky_now(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return xor_validate(v, kind, s) && lladd_get64((const unsigned char *)s.data + 2) != 0xbad;
+}
+
+/* The application has changed what it accepts and not the version: a data error, not a crash. */
+START_TEST(bytes_that_validate_no_longer_accepts_are_a_data_error)
+{
+    struct lladd_op picky = xor_op;
+    unsigned char args[10];
+    begin_with(&xor_op, (unsigned)_i);
+    lladd_put16(args, 3);
+    lladd_put64(args + 2, 0xbad);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_update(txn, id_of("test.xor"), page, args, 10));
+    done(lladd_commit(txn));
+    rig_crash(&r, &fault_power);
+    picky.validate = picky_now;
+    lladd_options_release(&r.options);
+    ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
+    ok_db(&r, lladd_register(&r.options, &picky, &r.err));
+    for (int again = 0; again < 2; again++) {
+        ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_RECORD);
+        ck_contains(r.err.message, "test.xor");
+        ck_contains(r.err.message, "LSN");
+        ck_assert_uint_eq(r.err.page.v, page.v);
+        ck_assert_uint_ne(r.err.lsn.v, 0);
+    }
+    lladd_options_release(&r.options);
+    ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
+    ok_db(&r, lladd_register(&r.options, &xor_op, &r.err));
+    rig_open(&r);
+    rig_expect(&r, at(3), 0xbad);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+struct text {
+    char bytes[1200];
+    size_t len, max;
+};
+
+static int add_text(void *ctx, const void *bytes, size_t len)
+{
+    struct text *t = ctx;
+    if (t->len + len > t->max)
+        return LLADD_NO_SPACE;
+    memcpy(t->bytes + t->len, bytes, len);
+    t->len += len;
+    t->bytes[t->len] = 0;
+    return 0;
+}
+
+static const char *printed(const struct lladd_field *fields, const void *bytes, size_t len,
+                           bool fits)
+{
+    static struct text t;
+    t = (struct text){.max = sizeof t.bytes - 1};
+    struct lladd_sink sink = {.ctx = &t, .write = add_text};
+    ck_assert_int_eq(lladd_fields_print(fields, lladd_span_of(bytes, len), &sink), fits);
+    return t.bytes;
+}
+
+START_TEST(fields_of_every_type_are_printed)
+{
+    static const struct lladd_field all[] = {
+        {"a", LLADD_FIELD_U8},   {"b", LLADD_FIELD_U16},     {"c", LLADD_FIELD_U32},
+        {"d", LLADD_FIELD_U64},  {"e", LLADD_FIELD_I64},     {"f", LLADD_FIELD_PAGE},
+        {"g", LLADD_FIELD_LSN},  {"h", LLADD_FIELD_BYTES16}, {"i", LLADD_FIELD_TEXT},
+        {NULL, LLADD_FIELD_END}};
+    static const struct lladd_field rest[] = {{"x", LLADD_FIELD_REST}, {NULL, LLADD_FIELD_END}};
+    static const struct lladd_field odd[] = {{"x", LLADD_FIELD_END}, {NULL, LLADD_FIELD_END}};
+    unsigned char b[64];
+    b[0] = 255;
+    lladd_put16(b + 1, 65535);
+    lladd_put32(b + 3, UINT32_MAX);
+    lladd_put64(b + 7, UINT64_MAX);
+    lladd_put64(b + 15, (uint64_t)-5);
+    lladd_put64(b + 23, 7);
+    lladd_put64(b + 31, 8);
+    lladd_put16(b + 39, 3);
+    memcpy(b + 41, "k\"\x01", 3);
+    memcpy(b + 44, "text\\", 5);
+    ck_assert_str_eq(printed(all, b, 49, true),
+                     "a=255 b=65535 c=4294967295 d=18446744073709551615 e=-5 f=7 g=8 "
+                     "h=\"k\\\"\\x01\" i=\"text\\\\\"");
+    ck_assert_str_eq(printed(rest, "\x00\xff\x10", 3, true), "x=00ff10");
+    ck_assert_str_eq(printed(rest, "", 0, true), "x=");
+    for (size_t len = 0; len < 44; len++)
+        (void)printed(all, b, len, false); /* never more than there is */
+    lladd_put16(b + 39, 1000);
+    (void)printed(all, b, 49, false);
+    (void)printed(odd, b, 4, false);
+    ck_assert_str_eq(printed(NULL, "", 0, true), "");
+    (void)printed(NULL, "abc", 3, false);
+}
+END_TEST
+
+START_TEST(a_sink_that_has_failed_swallows_the_rest)
+{
+    struct text t = {.max = 5};
+    struct lladd_sink sink = {.ctx = &t, .write = add_text};
+    ck_assert_int_eq(lladd_sink_write(&sink, "abc", 3), 0);
+    ck_assert_int_eq(lladd_sink_printf(&sink, "%s", "def"), LLADD_NO_SPACE);
+    ck_assert_int_eq(lladd_sink_write(&sink, "g", 1), LLADD_NO_SPACE);
+    ck_assert_str_eq(t.bytes, "abc");
+    char longer[2000];
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    t = (struct text){.max = sizeof t.bytes - 1};
+    sink = (struct lladd_sink){.ctx = &t, .write = add_text};
+    ck_assert_int_eq(lladd_sink_printf(&sink, "%s", longer), 0);
+    ck_assert_uint_ge(t.len, 500); /* cut off, not spilled */
+    ck_assert_uint_lt(t.len, sizeof longer - 1);
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ck_assert_int_eq(lladd_error_set(&err, LLADD_BUSY, "%s and %d", "text", 5), LLADD_BUSY);
+    ck_assert_str_eq(err.message, "text and 5");
+    ck_assert_int_eq(err.code, LLADD_BUSY);
+    ck_assert_int_eq(lladd_error_set(NULL, LLADD_BUSY, "nobody listens"), LLADD_BUSY);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("operations");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+    LOOP(an_operation_may_do_without_prepare);
+    LOOP(a_prepare_that_says_nothing_is_given_a_message);
+    LOOP(a_page_that_cannot_be_packed_is_imaged_as_it_is);
+#ifdef LLADD_DEBUG
+    tcase_add_test(tc, broken_promises_are_found_before_anything_is_logged);
+    LOOP(masked_bytes_may_differ);
+#endif
+    LOOP(bytes_that_validate_no_longer_accepts_are_a_data_error);
+    tcase_add_test(tc, fields_of_every_type_are_printed);
+    tcase_add_test(tc, a_sink_that_has_failed_swallows_the_rest);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Checkpoints, and what recovery makes of them: fuzzy ones with everything a checkpoint has
+ * to carry (transactions, names, fences, pins), ones that fail halfway, ones that run into the
+ * log's limit, redo by several threads, pages that were never allocated, commits that pile up
+ * without being durable.
+ */
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <errno.h>
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rig r;
+static lladd_pageno page;
+
+static struct cell at(unsigned i)
+{
+    return cell_of(page, i);
+}
+
+static void begin_case(unsigned kind)
+{
+    rig_init(&r, kind);
+    r.options.checkpoint_bytes = 16u << 10;
+    rig_open(&r);
+    page = rig_page(&r);
+}
+
+/* So much log that lladd_maintain takes a fuzzy checkpoint. */
+static void fuzzy_checkpoint(void)
+{
+    uint64_t before = rig_stats(&r).checkpoints;
+    for (unsigned i = 0; rig_stats(&r).checkpoints == before; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cell_put_wide(txn, at(40), i, 1500));
+        done(lladd_commit_async(txn, NULL));
+        ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
+        ck_assert_uint_lt(i, 1000);
+    }
+}
+
+/* ---- what a checkpoint carries --------------------------------------------------------------- */
+
+/* Two fuzzy ones between everything and the crash: redo begins after all of it. */
+START_TEST(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_gid gid = gid_of("carried");
+    struct lladd_pinner who;
+    unsigned char *bytes = calloc(2, 4096);
+    begin_case((unsigned)_i);
+    o.system = true;
+    ok_db(&r, lladd_extend(r.db, 60, &r.err));
+    struct lladd_txn *loser = rig_begin(&r), *system = rig_begin_with(&r, &o),
+                     *doubt = rig_begin(&r), *half = rig_begin(&r), *bulk = rig_begin(&r);
+    lladd_savepoint_id sp;
+    ok(loser, cell_put(loser, at(0), 1));
+    ok(loser, cells_transfer(loser, at(1), at(2), 5));
+    ok(system, cell_bump(system, at(3), 5));
+    ok(doubt, cell_put(doubt, at(4), 1));
+    ok(doubt, lladd_prepare(doubt, &gid));
+    ok(half, cell_add(half, at(5), 1));
+    ok(half, lladd_savepoint(half, &sp));
+    ok(half, cell_add(half, at(5), 10));
+    ok(half, lladd_rollback_to(half, sp));
+    ok_db(&r, lladd_pin_set(r.db, "carried", lladd_lsn_of(rig_stats(&r).log_tail), &r.err));
+    fuzzy_checkpoint();
+    /* An earlier life of page 50 whose records redo will still meet. */
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cells_format(txn, lladd_page_of(50)));
+    ok(txn, cell_put(txn, cell_of(lladd_page_of(50), 0), 666));
+    done(lladd_commit(txn));
+    ok(bulk, lladd_fence(bulk, lladd_page_of(50), 2));
+    ok(bulk, lladd_bulk_write(bulk, lladd_page_of(50), 2, "test.cells", bytes));
+    ok(bulk, lladd_bulk_sync(bulk));
+    done(lladd_commit(bulk));
+    fuzzy_checkpoint();
+    if (_i & RIG_RESERVED)
+        fuzzy_checkpoint();
+    ok(half, cell_add(half, at(5), 100));
+    rig_set(&r, at(6), 1);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    for (unsigned i = 0; i < 4; i++)
+        rig_expect(&r, at(i), 0);
+    rig_expect(&r, at(5), 0);
+    rig_expect(&r, at(6), 1);
+    rig_expect(&r, cell_of(lladd_page_of(50), 0), 0);
+    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 3);
+    ok_db(&r, lladd_claim(r.db, &gid, &doubt, &r.err));
+    done(lladd_commit(doubt));
+    rig_expect(&r, at(4), 1);
+    ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
+    ck_assert_str_eq(who.name, "carried");
+    free(bytes);
+    rig_free(&r);
+}
+END_TEST
+
+/* More transactions than one record of checkpoint data takes. */
+START_TEST(a_checkpoint_carries_any_number_of_transactions)
+{
+    enum { MANY = 2000 };
+    begin_case((unsigned)_i & ~(unsigned)RIG_THREADS);
+    for (unsigned i = 0; i < MANY; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cell_add(txn, at(i % 30), 1));
+    }
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, MANY);
+    for (unsigned i = 0; i < 30; i++)
+        rig_expect(&r, at(i), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- interrupted ----------------------------------------------------------------------------- */
+
+START_TEST(a_checkpoint_that_stops_halfway_has_changed_nothing)
+{
+    static const char *const points[] = {"checkpoint.before_flush", "checkpoint.before_control"};
+    for (unsigned p = 0; p < 2; p++) {
+        begin_case((unsigned)_i);
+        rig_set(&r, at(0), 1);
+        struct lladd_stats before = rig_stats(&r);
+        test_world_fail_at(&r.world, points[p], 1, EINTR);
+        ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_BUSY);
+        ck_assert_uint_eq(rig_stats(&r).checkpoint_lsn, before.checkpoint_lsn);
+        rig_set(&r, at(0), 2);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        rig_expect(&r, at(0), 2);
+        rig_set(&r, at(0), 3);
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_reopen(&r);
+        rig_expect(&r, at(0), 3);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+START_TEST(a_control_block_that_cannot_be_written_poisons)
+{
+    for (uint64_t n = 1; n <= 2; n++) {
+        begin_case((unsigned)_i);
+        rig_set(&r, at(0), 1);
+        test_world_fail_at(&r.world, "control.write", n, EIO);
+        ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_WRITE_FAILED);
+        ck_contains(r.err.message, "control");
+        ck_assert_int_eq(lladd_db_error(r.db, NULL), LLADD_WRITE_FAILED);
+        struct lladd_db *db = r.db;
+        r.db = NULL;
+        ck_assert_int_eq(lladd_close(db), LLADD_WRITE_FAILED);
+        rig_open(&r);
+        rig_expect(&r, at(0), 1);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* The first change after a clean open says "in use" first; if that fails, nothing was logged. */
+START_TEST(a_mark_that_cannot_be_written_poisons_before_anything_is_logged)
+{
+    begin_case((unsigned)_i);
+    rig_set(&r, at(0), 1);
+    rig_reopen(&r);
+    uint64_t tail = rig_stats(&r).log_tail;
+    test_world_fail_at(&r.world, "control.write", 1, EIO);
+    struct lladd_txn *txn = rig_begin(&r);
+    ck_assert_int_eq(cell_put(txn, at(0), 2), LLADD_WRITE_FAILED);
+    ck_assert_uint_eq(rig_stats(&r).log_tail, tail);
+    ck_assert_int_eq(lladd_abort(txn), LLADD_WRITE_FAILED);
+    lladd_kill(r.db);
+    r.db = NULL;
+    rig_open(&r);
+    rig_expect(&r, at(0), 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+static struct {
+    struct rig *r;
+    int fails;
+    bool writes;
+    unsigned asked;
+    int wrote; /* what its update gave */
+} owner;
+
+static int class_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t object,
+                      struct lladd_span redo)
+{
+    (void)ctx;
+    (void)db;
+    (void)lsn;
+    (void)object;
+    (void)redo;
+    return 0;
+}
+
+static int class_checkpoint(void *ctx, struct lladd_db *db)
+{
+    struct lladd_txn *txn;
+    (void)ctx;
+    owner.asked++;
+    if (owner.fails)
+        return owner.fails;
+    if (!owner.writes || lladd_begin(db, NULL, &txn, NULL))
+        return 0;
+    owner.wrote = cell_put_wide(txn, at(50), owner.asked, 3000);
+    return owner.wrote ? (lladd_abort(txn), 0) : lladd_commit(txn);
+}
+
+static const struct lladd_object_class writer_class = {
+    .struct_size = sizeof writer_class,
+    .name = "test.writer",
+    .version = 1,
+    .redo = class_redo,
+    .checkpoint = class_checkpoint,
+};
+
+static void begin_with_class(unsigned kind)
+{
+    memset(&owner, 0, sizeof owner);
+    rig_init(&r, kind);
+    ok_db(&r, lladd_register_class(&r.options, &writer_class, &r.err));
+    r.options.log_limit_bytes = 256u << 10;
+    r.options.log_segment_max = 16u << 10;
+    r.options.checkpoint_bytes = 1u << 30;
+    rig_open(&r);
+    page = rig_page(&r);
+}
+
+START_TEST(a_class_that_cannot_write_stops_the_checkpoint_and_is_named)
+{
+    begin_with_class((unsigned)_i);
+    owner.fails = LLADD_NO_SPACE;
+    ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_NO_SPACE);
+    ck_contains(r.err.message, "test.writer");
+    owner.fails = 0;
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_ge(owner.asked, 2);
+    rig_free(&r);
+}
+END_TEST
+
+/* The checkpoint that is to make room asks a class that wants room itself: an error for the
+ * class, and not a thread that waits for itself. */
+START_TEST(a_class_that_writes_at_the_log_s_limit_does_not_hang)
+{
+    begin_with_class((unsigned)_i);
+    owner.writes = true;
+    int rc = 0;
+    for (unsigned i = 0; i < 400 && rc == 0; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        rc = cell_put_wide(txn, at(1), i, 1500);
+        if (rc)
+            done(lladd_abort(txn));
+        else
+            done(lladd_commit_async(txn, NULL));
+    }
+    ck_assert_msg(rc == 0, "%d", rc);
+    ck_assert_uint_gt(owner.asked, 1);
+    owner.writes = false;
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- redo ------------------------------------------------------------------------------------ */
+
+/* More than four MiB of log: several threads share the pages. */
+START_TEST(redo_by_several_threads_repeats_the_same_history)
+{
+    enum { PAGES = 60, ROUNDS = 20 };
+    lladd_pageno pages[PAGES];
+    rig_init(&r, RIG_THREADS | (unsigned)_i);
+    r.options.checkpoint_bytes = 1u << 30;
+    r.options.log_ring_bytes = 1u << 20;
+    r.options.log_segment_max = 1u << 20;
+    r.options.redo_threads = 4;
+    rig_open(&r);
+    rig_pages(&r, pages, PAGES);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < PAGES; i++) {
+            struct lladd_txn *txn = rig_begin(&r);
+            ok(txn, cell_add(txn, cell_of(pages[i], 0), i));
+            ok(txn, cell_put_wide(txn, cell_of(pages[i], 1), round, 1800));
+            done(lladd_commit_async(txn, NULL));
+        }
+    }
+    struct lladd_txn *loser = rig_begin(&r);
+    ok(loser, cell_put_wide(loser, cell_of(pages[3], 2), 7, 1000));
+    rig_set(&r, cell_of(pages[0], 5), 1);
+    ck_assert_uint_gt(rig_stats(&r).log_tail, 4u << 20);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_gt(rig_stats(&r).recovered_redone, PAGES * ROUNDS);
+    for (unsigned i = 0; i < PAGES; i++) {
+        rig_expect(&r, cell_of(pages[i], 0), (uint64_t)i * ROUNDS);
+        rig_expect(&r, cell_of(pages[i], 1), ROUNDS - 1);
+    }
+    rig_expect(&r, cell_of(pages[3], 2), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* BUF-5. A torn page that no record gives a base to matters only if somebody uses it. */
+START_TEST(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use)
+{
+    for (unsigned freed = 0; freed < 2; freed++) {
+        rig_init(&r, _i ? RIG_RESERVED : 0);
+        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the device promised not to, so no images */
+        rig_open(&r);
+        lladd_pageno pages[2];
+        rig_pages(&r, pages, 2);
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_set(&r, cell_of(pages[0], 0), 5);
+        if (freed) {
+            struct lladd_txn *txn = rig_begin(&r);
+            ok(txn, lladd_page_free(txn, pages[0]));
+            done(lladd_commit(txn));
+        }
+        rig_crash(&r, &fault_power);
+        size_t len;
+        unsigned char *bytes = rig_file(&r, "pages", &len);
+        memset(bytes + pages[0].v * 4096 + 512, 0xee, 512);
+        rig_file_write(&r, "pages", bytes, len, 0);
+        free(bytes);
+        if (freed) {
+            rig_open(&r);
+            rig_expect(&r, cell_of(pages[1], 0), 0);
+        } else {
+            char text[40];
+            snprintf(text, sizeof text, "page %llu", (unsigned long long)pages[0].v);
+            ck_assert_int_eq(rig_try_open(&r), LLADD_CORRUPT_PAGE);
+            ck_contains(r.err.message, text);
+            ck_contains(r.err.message, "pages");
+        }
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* ---- commits that pile up -------------------------------------------------------------------- */
+
+/* REC-3: what a lost commit's rollback needs stays set aside until it is durable; not without
+ * bounds. */
+START_TEST(commits_nobody_waits_for_do_not_set_aside_log_without_bounds)
+{
+    struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
+    later.durability = LLADD_DURABLE_LATER;
+    rig_init(&r, (unsigned)_i & ~(unsigned)RIG_THREADS);
+    r.options.log_ring_bytes = 256u << 10;
+    r.options.log_segment_max = 1u << 20;
+    r.options.checkpoint_bytes = 1u << 30;
+    rig_open(&r);
+    page = rig_page(&r);
+    uint64_t most = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        struct lladd_txn *txn = rig_begin_with(&r, &later);
+        ok(txn, cell_put_wide(txn, at(0), i, WIDE_MAX));
+        if (i % 2)
+            done(lladd_commit(txn));
+        else
+            done(lladd_commit_async(txn, NULL));
+        uint64_t now = rig_stats(&r).undo_reserved;
+        most = now > most ? now : most;
+    }
+    ck_assert_uint_gt(most, 100u << 10); /* something did pile up */
+    ck_assert_uint_lt(most, 6u << 20);
+    rig_reopen(&r);
+    rig_expect(&r, at(0), 999);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("checkpoint");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+#define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
+    LOOP(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names, 4);
+    LOOP(a_checkpoint_carries_any_number_of_transactions, RIG_KINDS);
+    LOOP(a_checkpoint_that_stops_halfway_has_changed_nothing, RIG_KINDS);
+    LOOP(a_control_block_that_cannot_be_written_poisons, RIG_KINDS);
+    LOOP(a_mark_that_cannot_be_written_poisons_before_anything_is_logged, RIG_KINDS);
+    LOOP(a_class_that_cannot_write_stops_the_checkpoint_and_is_named, RIG_KINDS);
+    LOOP(a_class_that_writes_at_the_log_s_limit_does_not_hang, RIG_KINDS);
+    LOOP(redo_by_several_threads_repeats_the_same_history, 4);
+    LOOP(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use, 2);
+    LOOP(commits_nobody_waits_for_do_not_set_aside_log_without_bounds, RIG_KINDS);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
