@@ -330,6 +330,17 @@ __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct
     return ll_buffer__fix_slow(b, n, how, out, err);
 }
 
+void ll_buffer_touch(const struct ll_buffer *b, lladd_pageno n, uint32_t offset)
+{
+    /* Only where the place is known without looking at the frame, which would be a miss by
+     * itself. */
+    if (!b->reserved || offset >= b->page_size)
+        return;
+    uint64_t frames = ll_reserved__frames(b, n.v);
+    if (frames)
+        __builtin_prefetch(ll_reserved__page(b, frames, n.v) + offset, 1);
+}
+
 /* Whatever is not a plain hit is somebody else's business, so that a hit needs no stack. */
 int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *err)

@@ -110,6 +110,8 @@ uint64_t ll_buffer_file_pages(const struct ll_buffer *);
 /* Forgets n pages from first: frames and dirty entries go, nothing is written. LLADD_BUSY if one is
  * fixed. */
 int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);
+/* For the processor's cache: that byte of the page, if it is cached, will be wanted soon. */
+void ll_buffer_touch(const struct ll_buffer *, lladd_pageno, uint32_t offset);
 void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* Bulk access past the cache, for extents: whole pages, `bytes` as they are (checksums are added if
  * `paged`: the rest of each header must be there). The pages must not be cached dirty; cached

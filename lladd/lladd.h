@@ -220,6 +220,9 @@ LLADD_API bool lladd_page_is(struct lladd_db *, struct lladd_view, const char *p
 /** The type number the database gave to a page type; 0 if none yet. */
 LLADD_API uint16_t lladd_page_type_number(struct lladd_db *, const char *page_type);
 LLADD_API void lladd_prefetch(struct lladd_db *, lladd_pageno, uint64_t n);
+/** Says that the byte at `offset` of a page's body will be looked at soon: if the page is
+ * cached, its way from memory to the processor begins now, beside that of the page's header. */
+LLADD_API void lladd_touch(struct lladd_db *, lladd_pageno, uint32_t offset);
 
 /** Runs the operation: latch, prepare, log, redo, stamp (OP-1..3; paper, section 2.2.2). */
 LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,

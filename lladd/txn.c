@@ -4,15 +4,15 @@
 
 #include <string.h>
 
-int ll_txn_enter(struct lladd_txn *txn)
+int ll_txn_enter_slow(struct lladd_txn *txn)
 {
     if (LL_UNLIKELY(!txn || txn->magic != LL_TXN_MAGIC))
         return LLADD_CLOSED;
     int rc = ll_core_check(txn->core, &txn->err);
     if (LL_UNLIKELY(rc))
         return rc;
-    if (LL_LIKELY(lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only) ||
-        txn->rolling_back)
+    if (txn->rolling_back ||
+        (lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only))
         return 0;
     if (txn->read_only)
         return ll_fail(&txn->err, LLADD_READ_ONLY, "the transaction is read-only");

@@ -119,6 +119,15 @@ void ll_log_reserve(struct ll_log *, struct ll_credit *, struct ll_record *rec, 
 /* Copies the record into the reserved space, checksums it, makes it visible to the writer. */
 void ll_log_publish(struct ll_log *, const struct ll_record *rec);
 
+/* Both in one for a record of a transaction: fills in rec->txn and rec->prev, and moves the chain,
+ * undo_next to the record itself or, if `undo_next` is not NULL, to that. */
+void ll_log_append(struct ll_log *, struct ll_credit *, struct ll_record *rec, struct ll_chain *,
+                   const lladd_lsn *undo_next);
+
+/* The same for an update: gives its LSN, and in *size the bytes of LSN space it took. */
+lladd_lsn ll_log_append_update(struct ll_log *, struct ll_credit *, const struct ll_update *,
+                               struct ll_chain *, uint32_t *size);
+
 /* ---- positions and forcing ---- */
 
 lladd_lsn ll_log_tail(const struct ll_log *);     /* next LSN to be handed out (the frontier) */

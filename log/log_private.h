@@ -181,9 +181,6 @@ static inline uint64_t *ll_log__ring_lsn(const struct ll_log *log, uint64_t lsn)
 /* undo_left counts in eighths of a byte: what a free byte is worth, what a byte set aside takes. */
 enum { LL_LOG__FREE_BYTE = 8, LL_LOG__UNDO_BYTE = 9 };
 
-/* record.c: all bytes of a record but its LSN; rec->lsn and rec->size are set. */
-void ll_log__record_encode(const struct ll_record *, uint32_t salt, unsigned char *out);
-
 /* reserve.c */
 /* Puts a seal behind everything reserved; false if there is no space for one. */
 bool ll_log__seal_reserve(struct ll_log *, struct ll_record *seal);

@@ -115,7 +115,12 @@ struct lladd_txn {
     uint32_t magic;
     uint32_t state; /* atomic */
     struct ll_core *core;
-    lladd_lsn id, last, undo_next; /* stored between reserve and publish */
+    union { /* changed by the log while it appends */
+        struct {
+            lladd_lsn id, last, undo_next;
+        };
+        struct ll_chain chain;
+    };
     uint64_t
         busy; /* atomic: a lower bound of its records that may be unapplied; UINT64_MAX: none */
     uint32_t depth; /* of the records it writes now */
@@ -383,25 +388,33 @@ int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
 int ll_core_want_copy(struct lladd_txn *, size_t undo_len);
 /* Room for some more top actions and savepoints than are open now. */
 int ll_core_want_nesting(struct lladd_txn *);
-/* Runs prepare into the transaction's scratch: check, OP-3. A page that will be formatted is not
- * looked at. */
-int ll_core_prepare(struct lladd_txn *, struct ll_name *op, struct lladd_view,
-                    struct lladd_span args, struct lladd_draft *out);
-/* Log, redo, stamp on a frame held exclusively. From here on nothing can fail. */
-void ll_core_log_apply(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
-                       const struct lladd_draft *, enum ll_apply_how);
+/* The whole path: space, latch, check, log, redo, stamp. The operation has a redo. */
+int ll_core_update(struct lladd_txn *, struct ll_name *op, lladd_pageno, struct lladd_span args,
+                   enum ll_apply_how);
+/* The same on a frame held exclusively, with space that was taken before. */
+int ll_core_update_held(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
+                        struct lladd_span args);
+/* contract.c, for debug builds: is the operation what it promises to be on this page? */
+int ll_contract_check(struct lladd_txn *, const struct ll_name *, const struct lladd_page *,
+                      const struct lladd_draft *);
 /* Compensation: applies validated undo bytes to the frame under a CLR. Credit must be there; an
  * image is written only if the credit allows. */
 void ll_core_apply_undo(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
                         const struct ll_record *undone);
-/* Appends a record of the transaction (credit must be there); updates last and undo_next. */
-void ll_txn_append(struct lladd_txn *, struct ll_record *, lladd_lsn undo_next_after);
+/* What every transaction that wrote something needs besides: its END record. */
+uint64_t ll_undo_need_base(void);
+/* Appends a record of the transaction (credit must be there); its undo begins there, or at
+ * *undo_next if that is not NULL. What the record's own undo needs is accounted for before: a
+ * checkpoint that finds the record must find that too. */
+void ll_txn_append(struct lladd_txn *, struct ll_record *, const lladd_lsn *undo_next);
 /* Most log bytes that taking back a record can need: its compensation. */
 uint64_t ll_undo_need(const struct ll_core *, const struct ll_record *);
 uint64_t ll_undo_need_op(const struct lladd_op *, size_t undo_len);
-/* What every transaction that wrote something needs besides: its END record. */
-uint64_t ll_undo_need_base(void);
-struct lladd_view ll_view_of(const struct lladd_page *);
+static inline struct lladd_view ll_view_of(const struct lladd_page *page)
+{
+    struct lladd_view v = {page->bytes, page->size, ll_page_type(page->bytes), page->number};
+    return v;
+}
 /* Page images. */
 size_t ll_image_bound(const struct ll_core *);
 int ll_image_apply(const struct ll_core *, const struct ll_record *, unsigned char *page,

@@ -138,7 +138,7 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
         return rc;
     struct ll_record end = {
         .kind = LL_REC_CLR_END, .page = LLADD_NO_PAGE, .op = name->number, .undo_next = undo_next};
-    ll_txn_append(txn, &end, undo_next);
+    ll_txn_append(txn, &end, &undo_next);
     return 0;
 }
 
@@ -159,7 +159,7 @@ static int undo_object(struct lladd_txn *txn, struct ll_name *name, const struct
                             .undo_next = rec->prev,
                             .undo = rec->undo};
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
-    ll_txn_append(txn, &clr, clr.undo_next);
+    ll_txn_append(txn, &clr, &clr.undo_next);
     rc = cls->undo(cls->ctx, txn, clr.lsn, object, rec->undo);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
     return rc;

@@ -5,6 +5,7 @@
  * file; nothing is truncated. Only beyond the newest watermark it is a tail. A reader for
  * inspection goes over damage and goes on behind it.
  */
+#include "log/encode.h"
 #include "log_fixture.h"
 
 #include <string.h>
