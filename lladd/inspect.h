@@ -79,6 +79,10 @@ struct lladd_inspect_info {
     uint64_t losers;                   /**< transactions that would be rolled back */
     uint64_t in_doubt;                 /**< prepared ones */
     uint64_t undo_log_bytes; /**< log written by the losers: an upper bound of the undo work */
+    /* of the last lladd_inspect_log, on a database in use */
+    uint64_t recycled_bytes; /**< log that was truncated, and its files used again, before it could
+                                  be read: records that it passed over */
+    lladd_lsn recycled_to;   /**< where it went on after the last such place; 0: none */
 };
 /** `out->struct_size` must be set. */
 LLADD_API int lladd_inspect_info(const struct lladd_inspect *, struct lladd_inspect_info *out);
@@ -152,8 +156,11 @@ struct lladd_inspect_record {
     const struct lladd_field *redo_fields, *undo_fields;
 };
 typedef int lladd_inspect_record_fn(void *ctx, const struct lladd_inspect_record *);
-/** Every record from the first one at or behind `from` (0: the oldest) to the end. 0 at the end; an
- *  error names the first place that cannot be read. */
+/** Every record from the first one at or behind `from` (0: the oldest) to the end, once. 0 at the
+ *  end; an error names the first place that cannot be read. The end is where it was when the view
+ *  was taken. What a database in use truncates meanwhile, before it could be read, is passed over:
+ *  it goes on at the oldest record that is still there, and info.recycled_bytes says how much is
+ *  missing. */
 LLADD_API int lladd_inspect_log(struct lladd_inspect *, lladd_lsn from, lladd_inspect_record_fn *,
                                 void *ctx, struct lladd_error *);
 /** What the record says, in one line without newline. For want of memory `failed` of the sink is

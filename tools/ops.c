@@ -20,6 +20,9 @@ static const char usage[] =
     "register it\n"
     "if recovery needs it.\n"
     "\n"
+    "Of a database in use the counts leave out what is truncated before it could be read;\n"
+    "standard error says how much (with --json: \"recycled\").\n"
+    "\n"
     "Exit status: 0; 1 if the log is damaged (the counts end there); 2 if it cannot be read.\n";
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
@@ -125,7 +128,8 @@ static json_t *json_entry(const struct entry *e)
     return o;
 }
 
-static void print_all(const struct tool *t, struct ll_vec *list)
+static void print_all(const struct tool *t, struct ll_vec *list,
+                      const struct lladd_inspect *view)
 {
     json_t *all = t->json ? json_array() : NULL;
     if (!t->json)
@@ -137,8 +141,12 @@ static void print_all(const struct tool *t, struct ll_vec *list)
         else
             print_entry(ll_vec_at(list, i));
     }
-    if (t->json)
-        tool_json_print(json_pack("{s:o}", "names", all), true);
+    tool_recycled(t, view);
+    if (t->json) {
+        json_t *o = json_pack("{s:o}", "names", all);
+        tool_json_recycled(o, view);
+        tool_json_print(o, true);
+    }
 }
 
 static int run(const struct tool *t, struct lladd_inspect *view)
@@ -154,7 +162,7 @@ static int run(const struct tool *t, struct lladd_inspect *view)
         return tool_fail(t, "out of memory");
     }
     rc = lladd_inspect_log(view, lladd_lsn_of(0), count, &list, &err);
-    print_all(t, &list);
+    print_all(t, &list, view);
     ll_vec_free(&list);
     if (rc)
         fprintf(stderr, "lladd ops: counted up to a damaged place only: %s\n", err.message);

@@ -85,6 +85,12 @@ void tool_text_clear(struct tool_text *);
 const char *tool_text_get(const struct tool_text *);
 void tool_text_free(struct tool_text *);
 
+/* Says on stderr what was recycled under the last lladd_inspect_log, if anything was; with --json
+ * nothing, there it is a member. */
+void tool_recycled(const struct tool *, const struct lladd_inspect *);
+/* Adds {"recycled": {"bytes": ..., "to": ...}}, or nothing. */
+void tool_json_recycled(json_t *object, const struct lladd_inspect *);
+
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 /* A number; a string if it is beyond what JSON readers take for a number. */
