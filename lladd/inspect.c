@@ -533,6 +533,15 @@ const struct lladd_field *ll_inspect_fields(const struct ll_name *n, bool undo)
     return undo ? n->undo_fields : n->redo_fields;
 }
 
+const char *ll_inspect_page_type(struct lladd_inspect *v, const struct ll_name *n)
+{
+    const struct lladd_op *op = n->kind == LL_NAME_OP ? n->desc : NULL;
+    if (op)
+        return op->page_type;
+    const struct ll_name *type = ll_catalogue_by_number(&v->core, n->page_type_number);
+    return type && type->kind == LL_NAME_PAGE_TYPE ? type->name : NULL;
+}
+
 const char *lladd_name_kind_text(enum lladd_name_kind kind)
 {
     switch (kind) {
@@ -550,14 +559,6 @@ const char *lladd_name_kind_text(enum lladd_name_kind kind)
     return "unknown";
 }
 
-static const char *page_type_of(const struct ll_name *n)
-{
-    if (n->page_type)
-        return n->page_type->name;
-    const struct lladd_op *op = n->kind == LL_NAME_OP ? n->desc : NULL;
-    return op ? op->page_type : NULL;
-}
-
 int lladd_inspect_names(struct lladd_inspect *v, lladd_inspect_name_fn *fn, void *ctx)
 {
     int rc = 0;
@@ -573,7 +574,7 @@ int lladd_inspect_names(struct lladd_inspect *v, lladd_inspect_name_fn *fn, void
                                          .recorded = n->first_used,
                                          .redo_fields = ll_inspect_fields(n, false),
                                          .undo_fields = ll_inspect_fields(n, true),
-                                         .page_type = page_type_of(n)};
+                                         .page_type = ll_inspect_page_type(v, n)};
         rc = fn(ctx, &row);
     }
     return rc;

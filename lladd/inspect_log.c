@@ -637,6 +637,9 @@ static void describe_name(struct lladd_inspect *v, struct lladd_span payload,
         return;
     lladd_sink_printf(sink, "%s %u = %s@%u", lladd_name_kind_text((enum lladd_name_kind)n.kind),
                       n.number, n.name, n.version);
+    const char *type = ll_inspect_page_type(v, &n);
+    if (type)
+        lladd_sink_printf(sink, " on %s", type);
     for (int u = 0; u < 2; u++) {
         const struct lladd_field *f = u ? n.undo_fields : n.redo_fields;
         for (bool first = true; f && f->name; f++, first = false)

@@ -285,7 +285,7 @@ int ll_catalogue_encode(const struct ll_env *env, const struct ll_name *n, unsig
     at += 12 + name_len;
     put_fields(&at, redo);
     put_fields(&at, undo);
-    lladd_put32(at, n->page_type ? n->page_type->number : 0);
+    lladd_put32(at, n->page_type ? n->page_type->number : n->page_type_number);
     *len = need;
     return 0;
 }
@@ -355,12 +355,15 @@ int ll_catalogue_decode(const struct ll_env *env, struct lladd_span s, struct ll
     rc = get_fields(env, &at, end, p[10], &out->redo_fields);
     if (!rc)
         rc = get_fields(env, &at, end, p[11], &out->undo_fields);
+    if (!rc && (end - at < 4 || lladd_get32(at) > NUMBER_MAX))
+        rc = LLADD_BAD_RECORD;
     if (rc) {
         free_learned(env, out);
         memset(out, 0, sizeof *out);
         return ll_fail(
             err, rc, rc == LLADD_NO_MEMORY ? "out of memory" : "a catalogue record makes no sense");
     }
+    out->page_type_number = lladd_get32(at);
     out->hash = name_hash(out->kind, name, name_len);
     return 0;
 }

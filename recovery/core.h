@@ -48,6 +48,7 @@ struct ll_name {
     const void *desc;     /* the registered descriptor; NULL: not registered with this handle */
     struct lladd_field *redo_fields, *undo_fields; /* from the log; owned; NULL if registered */
     struct ll_name *page_type;                     /* of an operation that wants one */
+    uint32_t page_type_number;                     /* of a learned one; 0: wants none */
     /* Of a registered operation: what one record of it can need, computed once. */
     size_t need_credit, need_scratch, need_copy;
     uint64_t need_undo;

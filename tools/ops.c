@@ -10,15 +10,11 @@
 static const char usage[] =
     "usage: lladd ops [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
-    "Lists the catalogue: operations, page types, object classes, participants and tags with "
-    "their\n"
-    "versions and numbers, the layout of an operation's redo and undo bytes, how many records and "
-    "bytes\n"
-    "in the log are its own, and the LSN of the first use if the log still has it. Whatever is "
-    "not\n"
-    "built in, nor in the plug-in given with --ops, is marked: who opens the database must "
-    "register it\n"
-    "if recovery needs it.\n"
+    "Lists the catalogue: operations, page types, object classes, participants and tags with\n"
+    "their versions and numbers, the page type that an operation wants, the layout of its redo\n"
+    "and undo bytes, how many records and bytes in the log are its own, and the LSN of the first\n"
+    "use if the log still has it. Whatever is not built in, nor in the plug-in given with --ops,\n"
+    "is marked: who opens the database must register it if recovery needs it.\n"
     "\n"
     "Of a database in use the counts leave out what is truncated before it could be read;\n"
     "standard error says how much (with --json: \"recycled\").\n"
@@ -98,6 +94,8 @@ static void print_entry(const struct entry *e)
            lladd_name_kind_text(n->kind), tool_lsn(lladd_lsn_of(e->first), first), e->records,
            e->bytes, versioned,
            n->registered || n->kind == LLADD_NAME_TAG ? "" : "  (not known here)");
+    if (n->page_type)
+        printf("%35spage: %s\n", "", n->page_type);
     print_fields("redo", n->redo_fields);
     print_fields("undo", n->undo_fields);
 }

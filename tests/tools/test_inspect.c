@@ -77,6 +77,18 @@ static struct wanted find_record(struct lladd_inspect *v, const char *kind, cons
     return w;
 }
 
+static void write_log(struct lladd_db *db, lladd_pageno page, unsigned txns)
+{
+    struct lladd_txn *txn;
+    unsigned char bytes[256];
+    for (unsigned i = 0; i < txns; i++) {
+        memset(bytes, (int)i, sizeof bytes);
+        ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+        ck_assert_int_eq(lladd_set(txn, page, 256, bytes, sizeof bytes), 0);
+        ck_assert_int_eq(lladd_commit(txn), 0);
+    }
+}
+
 /* ---- the state of a database ---------------------------------------------------------------- */
 
 /* A database that was closed has nothing to recover, and its log ends where the close left it. */
@@ -334,7 +346,8 @@ START_TEST(words)
         {MADE_CLEAN, "object", "test.memory", "object=42 746865"},
         {MADE_CLEAN, "object-clr", "test.memory", "object=43"},
         {MADE_CLEAN, "action-end", NULL, ""},
-        {MADE_CLEAN, "catalogue", "test.tally", "= test.tally@3 redo: delta, why undo: delta"},
+        {MADE_CLEAN, "catalogue", "test.tally",
+         "= test.tally@3 on lladd.bytes redo: delta, why undo: delta"},
         {MADE_CLEAN, "note", "test.note", "bytes=\"mind the gap\""},
         {MADE_CLEAN, "fence", NULL, "first="},
         {MADE_CLEAN, "image", NULL, "page of type lladd."},
@@ -422,6 +435,49 @@ START_TEST(catalogue)
         ck_assert(s.tally && s.tag);
         ck_assert_uint_eq(s.unknown, known ? 0 : 2); /* the tally, and the class */
         lladd_inspect_close(v);
+    }
+    lladd_device_close(dev);
+}
+END_TEST
+
+static int see_page_type(void *ctx, const struct lladd_inspect_name *n)
+{
+    bool wants = n->kind == LLADD_NAME_OPERATION && strcmp(n->name, "test.tally") == 0;
+    if (wants) {
+        ck_assert_ptr_nonnull(n->page_type);
+        ck_assert_str_eq(n->page_type, "lladd.bytes");
+        ++*(int *)ctx;
+    }
+    if (n->kind != LLADD_NAME_OPERATION)
+        ck_assert_ptr_null(n->page_type);
+    return 0;
+}
+
+/* What an operation wants stays known while the database is used by somebody who does not know the
+ * operation: checkpoints repeat all that was learned. */
+START_TEST(page_types_outlive_strangers)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    for (int round = 0; round < 3; round++) {
+        struct lladd_options o = LLADD_OPTIONS_INIT;
+        struct lladd_error err = LLADD_ERROR_INIT;
+        struct lladd_db *db;
+        int seen = 0;
+        struct lladd_inspect *v = bench_look(dev, false);
+        ck_assert_int_eq(lladd_inspect_names(v, see_page_type, &seen), 0);
+        ck_assert_int_eq(seen, 1);
+        lladd_inspect_close(v);
+        o.device = dev;
+        o.flags = LLADD_OPT_NO_THREADS;
+        o.frames = LLADD_FRAMES_HEAP;
+        o.log_ring_bytes = 1u << 16;
+        ck_assert_int_eq(lladd_register_class(&o, made_extension.classes[0], &err), 0);
+        ck_assert_msg(lladd_open(NULL, &o, &db, &err) == 0, "%s", err.message);
+        lladd_options_release(&o);
+        write_log(db, m.bytes, 3);
+        ck_assert_int_eq(lladd_checkpoint(db, &err), 0);
+        ck_assert_int_eq(lladd_close(db), 0);
     }
     lladd_device_close(dev);
 }
@@ -541,18 +597,6 @@ struct chase {
     char probed[32];
     bool listed;
 };
-
-static void write_log(struct lladd_db *db, lladd_pageno page, unsigned txns)
-{
-    struct lladd_txn *txn;
-    unsigned char bytes[256];
-    for (unsigned i = 0; i < txns; i++) {
-        memset(bytes, (int)i, sizeof bytes);
-        ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-        ck_assert_int_eq(lladd_set(txn, page, 256, bytes, sizeof bytes), 0);
-        ck_assert_int_eq(lladd_commit(txn), 0);
-    }
-}
 
 /* Gives up all log below the next pin, or, without one, all there is. */
 static void give_up(struct chase *c)
@@ -724,6 +768,7 @@ int main(void)
     tcase_add_loop_test(t, words, 0, 14);
     tcase_add_loop_test(t, whole_log, 0, MADE_KINDS);
     tcase_add_test(t, catalogue);
+    tcase_add_test(t, page_types_outlive_strangers);
     tcase_add_loop_test(t, recycled, 0, 4);
     suite_add_tcase(s, t);
     t = tcase_create("pages");

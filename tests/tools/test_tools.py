@@ -328,6 +328,7 @@ What keeps the log, the strongest first
         db = self.made.path("long")
         out = self.good("ops", db)
         self.assertRegex(out, r"operation +- +\d+ +\d+  test\.tally@3  \(not known here\)\n"
+                              r" +page: lladd\.bytes\n"
                               r" +redo: i64 delta, text why\n +undo: i64 delta\n")
         self.assertNotIn("not known here", self.good("ops", "--ops", PLUGIN, db))
         names = self.json("ops", self.made.path("clean"))["names"]
@@ -336,6 +337,9 @@ What keeps the log, the strongest first
         self.assertEqual((tally["known"], tally["version"], tally["records"]), (False, 3, 3))
         self.assertEqual(tally["redo"], [{"name": "delta", "type": "i64"},
                                          {"name": "why", "type": "text"}])
+        self.assertEqual(tally["page_type"], "lladd.bytes")
+        self.assertEqual({n["page_type"] for n in names if n["name"] == "lladd.slotted.alloc"},
+                         {"lladd.slotted"})
         record = self.lines("--kind", "catalogue", "--op", "test.tally",
                             self.made.path("clean"))[0]
         self.assertEqual(record["lsn"], tally["first"])
