@@ -239,6 +239,9 @@ void ll_log__seg_release(struct ll_log *, struct ll_log__seg *);
 /* LSN at which the log leaves the segment: its end, or where the next one cut it. */
 uint64_t ll_log__seg_stop(struct ll_log *, const struct ll_log__seg *);
 int ll_log__open_file(struct ll_log *, struct ll_log__seg *, struct lladd_error *);
+/* No file holds lsn: says so, and which one is missing, as far as its neighbours tell. Under the
+ * mutex. */
+int ll_log__fail_missing(const struct ll_log__segments *, uint64_t lsn, struct lladd_error *);
 /* The name of the file that holds lsn; false if none does. */
 bool ll_log__file_of(struct ll_log *, uint64_t lsn, char name[LL_LOG_NAME_SIZE]);
 /* Where the next segment above lsn begins: 0 or LLADD_END. */

@@ -220,6 +220,9 @@ START_TEST(missing_and_short)
             int rc = look();
             ck_assert(rc == LLADD_MISSING_FILE || rc == LLADD_CORRUPT_LOG);
             ck_assert_uint_ne(f.err.lsn.v, 0);
+            /* Before the first file there is none that would tell its name. */
+            name_of(first == 8 && how == 0 ? 8 + 4032 : first, other);
+            ck_assert_msg(strstr(f.err.message, other) != NULL, "%s: %s", other, f.err.message);
             if (how > 0)
                 ck_assert_int_eq(f.memory->ops->unlink(f.memory, name), 0);
             ck_assert_int_eq(ll_io_open(f.memory, name, LLADD_OPEN_CREATE, &file), 0);
