@@ -38,6 +38,10 @@ int main()
     if (lladd_close(db) != 0)
         return 3;
     lladd_device_close(device);
+    if (lladd_error_set(&error, LLADD_BUSY, "%d", 5) != LLADD_BUSY || error.line == 0)
+        return 5;
+    if ((lladd_error_set)(&error, LLADD_BUSY, "%d", 6) != LLADD_BUSY || error.line != 0)
+        return 6;
     return std::strcmp(lladd_code_name(LLADD_BUSY), "LLADD_BUSY") == 0 ? 0 : 4;
 }
 END

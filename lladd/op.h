@@ -80,9 +80,15 @@ static inline void *lladd_draft_undo(struct lladd_draft *d, size_t len)
     return d->bytes + d->redo_len;
 }
 
-/** Fills *err (nullable) and returns code: how callbacks and extensions report. */
+/** Fills *err (nullable) and returns code: how callbacks and extensions report. As a macro it notes
+ *  the file and line it is used in as the error's birthplace; the function of the same name, for
+ *  callers that cannot use a macro, notes none ("extension", line 0). */
 LLADD_API int lladd_error_set(struct lladd_error *err, int code, const char *fmt, ...)
     LLADD_PRINTF(3, 4);
+/** What the macro calls. `source` must live as long as the error is read: __FILE__ does. */
+LLADD_API int lladd_error_set_at(struct lladd_error *err, const char *source, int line, int code,
+                                 const char *fmt, ...) LLADD_PRINTF(5, 6);
+#define lladd_error_set(err, ...) lladd_error_set_at(err, __FILE__, __LINE__, __VA_ARGS__)
 
 /** An operation: the unit of logging, redo and undo (paper, sections 2.1 to 2.4). */
 struct lladd_op {
