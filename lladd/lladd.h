@@ -364,7 +364,10 @@ struct lladd_pinner {
 LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
 
 /** Bulk writing (DESIGN 9): redo of earlier lives of pages [first, first+n) will never touch them
- * again. Part of the transaction; call before lladd_bulk_write. */
+ * again. Part of the transaction; call before lladd_bulk_write. Cached copies of the pages are
+ * dropped, and what was changed in them is never written, whatever becomes of the transaction: the
+ * pages hold nothing that anybody still wants, as those of an extent just allocated do.
+ * LLADD_BUSY: a page is fixed by somebody; nothing was dropped, and the call can be made again. */
 LLADD_API int lladd_fence(struct lladd_txn *, lladd_pageno first, uint64_t n);
 /** Writes whole pages past the log. `page_type` NULL: raw, the bytes are the extension's; else
  * PAGED: the library fills in the page headers. Durable after lladd_bulk_sync, which must precede
