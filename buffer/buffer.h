@@ -156,8 +156,8 @@ typedef int ll_dirty_fn(void *ctx, lladd_pageno, lladd_lsn rec_lsn, lladd_lsn ba
 int ll_buffer_dirty_each(struct ll_buffer *, ll_dirty_fn *, void *ctx, struct lladd_error *);
 /* Smallest recLSN and baseLSN over dirty and in-flight pages; UINT64_MAX if there are none. A page
  * that is about to be changed for the first time since its base was truncated has that old base
- * until its image is logged (BUF-5): *base may be less than the oldest LSN of the log. It never says
- * more than what redo needs; as a bound for truncation it would only be too careful. */
+ * until its image is logged (BUF-5): *base may be less than the oldest LSN of the log. It never
+ * says more than what redo needs; as a bound for truncation it would only be too careful. */
 void ll_buffer_dirty_min(struct ll_buffer *, lladd_lsn *rec, lladd_lsn *base);
 
 struct ll_buffer_stats {

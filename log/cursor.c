@@ -255,7 +255,8 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
         rc = ll_log_cursor_next(c, rec, err);
         if (!rc && rec->lsn.v >= goal)
             return 0;
-        if (rc == LLADD_END)
+        /* A record begins there, and is damaged. Only what lies before the goal is passed over. */
+        if (rc == LLADD_END || (rc && c->at >= goal))
             return rc;
     }
     if (rc == LLADD_NO_MEMORY || rc == LLADD_READ_FAILED)

@@ -160,7 +160,8 @@ int ll_log_cursor_read(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *
 /* The record after the last one read, across gaps left by cut tails; LLADD_END at the published
  * end. First call after open: give the position with read. */
 int ll_log_cursor_next(struct ll_log_cursor *, struct ll_record *, struct lladd_error *);
-/* First record boundary at or after lsn (lsn may be any position, also one in a gap). */
+/* First record boundary at or after lsn (lsn may be any position, also one in a gap). Damage before
+ * that is passed over; a damaged record that is known to begin there is an error. */
 int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
 
