@@ -193,10 +193,14 @@ LLADD_API int lladd_commit_async(struct lladd_txn *, lladd_lsn *out);
 LLADD_API int lladd_wait(struct lladd_db *, lladd_lsn, struct lladd_error *);
 /** Rolls back. Never fails for lack of space or memory (REC-3). Consumes the handle like commit. */
 LLADD_API int lladd_abort(struct lladd_txn *);
+/** Takes memory until it is released, dies or the transaction ends; nothing else. */
 LLADD_API int lladd_savepoint(struct lladd_txn *, lladd_savepoint_id *out);
 /** Takes back everything since the savepoint, open top actions included; the savepoint stays.
  *  LLADD_DEAD_SAVEPOINT if the action that contains it has closed (OP-6). */
 LLADD_API int lladd_rollback_to(struct lladd_txn *, lladd_savepoint_id);
+/** Forgets the savepoint and all that were made after it; what was done since stays done.
+ *  LLADD_DEAD_SAVEPOINT as above. */
+LLADD_API int lladd_savepoint_release(struct lladd_txn *, lladd_savepoint_id);
 /** The last error of a call on this transaction; valid until its next call. */
 LLADD_API const struct lladd_error *lladd_txn_error(const struct lladd_txn *);
 /** The transaction's own struct, for extensions to report into (lladd_error_set). */

@@ -198,6 +198,10 @@ struct lladd_participant {
     /** The transaction is completely rolled back. */
     void (*aborted)(void *ctx, void *state, struct lladd_db *);
     void (*rolled_back_to)(void *ctx, void *state, struct lladd_txn *, lladd_savepoint_id);
+    /** A part of the transaction was taken back, by lladd_rollback_to (then behind rolled_back_to)
+     *  or lladd_nta_abort: of what it has logged, whatever can be undone and is newer than the
+     *  record at `since`; 0: all of it. Nullable; descriptors of an older struct_size lack it. */
+    void (*taken_back)(void *ctx, void *state, struct lladd_txn *, lladd_lsn since);
 };
 
 /** Everything one extension brings, and its state on each database handle. */

@@ -3,6 +3,7 @@
 #include "recovery/registry.h"
 #include "lladd/db_private.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static int check_name(const char *what, const char *name, uint32_t version, struct lladd_error *err)
@@ -157,7 +158,8 @@ int lladd_register_class(struct lladd_options *o, const struct lladd_object_clas
 int lladd_register_participant(struct lladd_options *o, const struct lladd_participant *p,
                                struct lladd_error *err)
 {
-    return add(o, LL_NAME_PARTICIPANT, "participant", p, sizeof *p, err);
+    size_t oldest = offsetof(struct lladd_participant, taken_back); /* optional from there on */
+    return add(o, LL_NAME_PARTICIPANT, "participant", p, oldest, err);
 }
 
 int lladd_register_extension(struct lladd_options *o, const struct lladd_extension *e,

@@ -312,8 +312,11 @@ int lladd_nta_abort(struct lladd_txn *txn, struct lladd_action *action)
     int rc = innermost(txn, action);
     if (rc)
         return rc;
-    rc = ll_rollback(txn, txn->actions[txn->n_actions - 1].undo_next);
-    if (!rc)
-        pop_action(txn);
-    return rc;
+    lladd_lsn since = txn->actions[txn->n_actions - 1].undo_next;
+    rc = ll_rollback(txn, since);
+    if (rc)
+        return rc;
+    pop_action(txn);
+    ll_txn_tell_taken_back(txn, since);
+    return 0;
 }
