@@ -75,8 +75,8 @@ int ll_buffer_start(struct ll_buffer *, struct lladd_error *);
 enum {
     LL_FIX_SHARED = 0,
     LL_FIX_EXCLUSIVE = 1,
-    LL_FIX_FRESH =
-        2, /* with EXCLUSIVE: do not read, contents become zeros; may lie beyond the end */
+    LL_FIX_FRESH = 2, /* with EXCLUSIVE: do not read, contents become zeros; may lie beyond the
+                         end */
     LL_FIX_REDO = 4, /* with EXCLUSIVE: a page that fails verification is handed out as zeros with
                         LL_FRAME_BASELESS, one beyond the end as zeros without it */
     LL_FIX_TRY = 8   /* LLADD_BUSY instead of waiting for a latch */

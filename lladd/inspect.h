@@ -38,9 +38,8 @@ enum lladd_log_end {
     LLADD_LOG_END_UNKNOWN = 0, /**< it cannot be read at all */
     LLADD_LOG_END_CLEAN = 1,   /**< where a clean close left it */
     LLADD_LOG_END_OPEN = 2,    /**< behind a whole record: in use, or a crash */
-    LLADD_LOG_END_TORN =
-        3, /**< in a record that was not written completely: normal after a crash */
-    LLADD_LOG_END_DAMAGED = 4 /**< at a bad place in what is known to have been durable */
+    LLADD_LOG_END_TORN = 3,    /**< in a record that was cut short: normal after a crash */
+    LLADD_LOG_END_DAMAGED = 4  /**< at a bad place in what is known to have been durable */
 };
 
 /** Numbers about a database. LSNs and bytes of log are payload bytes. */
@@ -151,8 +150,8 @@ struct lladd_inspect_record {
     uint32_t size;   /**< bytes of log it takes */
     uint32_t number; /**< of operation, class or tag in the catalogue; 0: none */
     unsigned flags;  /**< enum lladd_record_flag */
-    /** Layouts of the spans: the operation's, or the library's own for its own records. NULL: none.
-     */
+    /** Layouts of the spans: the operation's, or the library's own for its own records. NULL:
+     *  none. */
     const struct lladd_field *redo_fields, *undo_fields;
 };
 typedef int lladd_inspect_record_fn(void *ctx, const struct lladd_inspect_record *);

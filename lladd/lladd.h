@@ -48,8 +48,7 @@ enum {
     LLADD_OPT_MUST_EXIST = 2,     /**< do not create */
     LLADD_OPT_MUST_NOT_EXIST = 4, /**< create or LLADD_EXISTS */
     LLADD_OPT_ATOMIC_PAGES = 8,   /**< the device never tears a page: no page images in the log */
-    LLADD_OPT_LOG_FULL_ERROR =
-        16 /**< at the log limit: LLADD_LOG_FULL at once instead of waiting */
+    LLADD_OPT_LOG_FULL_ERROR = 16 /**< at the log limit: LLADD_LOG_FULL instead of waiting */
 };
 
 enum lladd_phase {

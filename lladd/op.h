@@ -96,11 +96,12 @@ struct lladd_op {
     const char *name;   /**< "counter.add"; at most 63 bytes of [a-z0-9_.-] */
     uint32_t version;   /**< of the redo and undo bytes; from 1 */
     void *ctx;          /**< given to every callback but validate, redo, undo and check */
-    const char
-        *page_type; /**< the record only goes to pages of this type; NULL: any formatted page.
-                                With undo_kind LOGICAL or NONE and no redo: no page at all */
-    bool formats;   /**< turns any page into a fresh one of page_type: redo starts from a zeroed
-                               body whatever was there; undo_kind NONE or LOGICAL */
+    /** The record only goes to pages of this type; NULL: any formatted page. With undo_kind
+     *  LOGICAL or NONE and no redo: no page at all. */
+    const char *page_type;
+    /** Turns any page into a fresh one of page_type: redo starts from a zeroed body whatever was
+     *  there; undo_kind NONE or LOGICAL. */
+    bool formats;
     const struct lladd_field *redo_fields; /**< NULL: unstructured */
     const struct lladd_field *undo_fields;
     uint32_t record_max; /**< most redo plus undo bytes of one record */
@@ -122,10 +123,11 @@ struct lladd_op {
     /** LLADD_UNDO_LOGICAL: ordinary calls on the transaction; the library closes them with a
      *  compensation record. Interrupted by a crash, it is rolled back and run again. */
     int (*compensate)(void *ctx, struct lladd_txn *txn, struct lladd_span undo);
-    uint32_t
-        undo_log_max; /**< LOGICAL: most log bytes compensate writes (payload plus 128 a record) */
-    uint32_t undo_pages_max;               /**< LOGICAL: most pages it fixes at a time */
-    bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
+    uint32_t undo_log_max;   /**< LOGICAL: most log bytes compensate writes (payload plus 128 a
+                                  record) */
+    uint32_t undo_pages_max; /**< LOGICAL: most pages it fixes at a time */
+    /** Invariant; debug builds and verify. Nullable */
+    bool (*check)(struct lladd_view page);
     /** Zeroes bytes of a scratch copy that may differ between redo and the page as it was. */
     void (*mask)(void *ctx, struct lladd_page *scratch);
     /** Extra text for tools. Nullable: the field layout is printed anyway. */
@@ -139,7 +141,7 @@ struct lladd_page_type {
     uint32_t version;
     void *ctx;
     /** The unused bytes [*begin, *end) of a page, left out of images; must lie in the body.
-     * Nullable */
+     *  Nullable */
     void (*hole)(struct lladd_view page, uint32_t *begin, uint32_t *end);
     bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
     void (*mask)(void *ctx, struct lladd_page *scratch);
@@ -149,8 +151,8 @@ struct lladd_page_type {
     /** On the writer's copy before it is checksummed; holds no latch of the core. May change bytes
      *  of bulk-written pages only (OP-1). Nullable */
     void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);
-    /** The frame is given up, or the page is about to be formatted anew; frees *private_. Nullable
-     */
+    /** The frame is given up, or the page is about to be formatted anew; frees *private_.
+     *  Nullable */
     void (*evicted)(void *ctx, lladd_pageno page, void **private_);
 };
 
