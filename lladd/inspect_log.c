@@ -283,10 +283,13 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
     if (rc)
         return ll_fail(err, rc, "out of memory for a cursor");
     bool told = false; /* fn has stopped it */
+    bool exact = from.v <= v->info.log_oldest.v; /* something is known to be at `at` */
     lladd_lsn at = from.v > v->info.log_oldest.v ? from : v->info.log_oldest;
     rc = first_record(v, cursor, at, &rec, &what);
     for (;; rc = ll_log_cursor_next(cursor, &rec, &what)) {
-        rc = judge_stop(v, at, rc, &what);
+        if (exact)
+            rc = judge_stop(v, at, rc, &what);
+        exact = true;
         if (rc && rc != LLADD_END)
             rc = pass_over(v, cursor, at, rc, &rec, &what);
         if (rc)

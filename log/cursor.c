@@ -243,6 +243,9 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     struct ll_log__seg *seg;
     uint64_t goal = (lsn.v + LL_RECORD_ALIGN - 1) & ~(uint64_t)(LL_RECORD_ALIGN - 1);
     uint64_t where = goal;
+    if (lsn.v >= LL_LOG_LSN_END) /* no LSN: rounded up it would begin from the start */
+        return ll_fail_lsn(err, LLADD_END, lsn, "LSN %llu is beyond every log",
+                           (unsigned long long)lsn.v);
     int rc = ll_log__seg_find(c->log, goal, &seg, &where, err);
     if (rc && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE)
         return rc;

@@ -123,8 +123,7 @@ static int resolve(struct tool *t, const struct lladd_gid *gid, int what)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_db *db;
     char text[TOOL_GID_MAX];
-    t->options.flags = LLADD_OPT_MUST_EXIST;
-    int rc = lladd_open(t->dir, &t->options, &db, &err);
+    int rc = tool_open(t, &db, &err);
     if (rc)
         return fail(t, &err);
     int code = decide(t, db, gid, what);

@@ -51,7 +51,7 @@ static const struct option options[] = {TOOL_COMMON,
                                         {NULL, 0, NULL, 0}};
 
 struct args {
-    bool by_txn, by_page, by_last, bytes, stats;
+    bool by_txn, by_page, by_to, by_last, bytes, stats;
     uint64_t txn, page, from, to, last;
     const char *op, *kind;
 };
@@ -84,6 +84,7 @@ static int take(void *ctx, int option, const char *value)
     case FROM:
         return tool_number("--from", value, &a->from) ? 0 : -1;
     case TO:
+        a->by_to = true;
         return tool_number("--to", value, &a->to) ? 0 : -1;
     case LAST:
         a->by_last = true;
@@ -218,7 +219,7 @@ static lladd_lsn first_of_last(const struct walk *w)
 static int see(void *ctx, const struct lladd_inspect_record *r)
 {
     struct walk *w = ctx;
-    if (w->args->to && r->entry.lsn.v >= w->args->to)
+    if (w->args->by_to && r->entry.lsn.v >= w->args->to)
         return ENOUGH;
     if (!wanted(w->args, &r->entry))
         return 0;

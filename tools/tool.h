@@ -46,13 +46,15 @@ int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool
  * written. */
 int tool_end(struct tool *, int exit_code);
 
-/* A decimal number; false (and says so) if it is none. */
+/* A number, decimal or with 0x in front; false (and says so) if it is none. */
 bool tool_number(const char *what, const char *text, uint64_t *out);
 /* Says on stderr "lladd <verb>: ..."; returns TOOL_CANNOT. */
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* The same out of an error, with its name. With --json it goes to stdout as {"error": ...}. */
 int tool_error(const struct tool *, const struct lladd_error *);
 
+/* Opens the database, which must be there. Where there is none not even a lock file is made. */
+int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
 /* Opens the view the verb works on; 0, or the exit code (it has been said why). */
 int tool_inspect(const struct tool *, struct lladd_inspect **);
 

@@ -107,6 +107,8 @@ class CommandLine(Case):
             self.assertEqual(said, self.good("help", verb))
             self.assertLessEqual(max(map(len, said.splitlines())), 100)
         self.assertEqual(out, self.good("help"))
+        self.assertEqual(out, self.good("-h"))
+        self.assertEqual(self.good("stat", "--help"), self.good("stat", "-h"))
         self.assertRegex(self.good("--version"), r"^lladd \d+\.\d+\.\d+\n$")
 
     def test_manual(self):
@@ -140,6 +142,9 @@ class CommandLine(Case):
         self.assertIn("--commit or --abort", self.bad("resolve", clean, GID1, code=2))
         self.assertIn("--commit or --abort",
                       self.bad("resolve", "--commit", "--abort", clean, GID1, code=2))
+        for number in ("", " 5", "+5", "0x", "1e3", "5x", str(2**64)):
+            self.assertIn("is not a number", self.bad("log", "--from", number, clean, code=2))
+        self.assertIn("lladd page: invalid option", self.bad("page", clean, "-1", code=2))
         self.assertIn("no global id", self.bad("resolve", "--commit", clean, "xyz", code=2))
 
     def test_no_database(self):
@@ -149,6 +154,8 @@ class CommandLine(Case):
             self.assertIn("not a directory", self.bad(verb, empty + "/nowhere", code=2))
             said = self.json(verb, empty, code=2)["error"]
             self.assertEqual(said["code"], "LLADD_NOT_A_DATABASE")
+        self.assertIn("no database", self.bad("recover", empty, code=2))
+        self.assertIn("no database", self.bad("resolve", "--abort", empty, GID1, code=2))
         self.assertEqual(os.listdir(empty), [])
         self.bad("recover", empty + "/nowhere", code=2)
         self.assertFalse(os.path.exists(empty + "/nowhere"))
@@ -257,6 +264,14 @@ What keeps the log, the strongest first
             self.assertEqual(got[:-1], [r for r in every if fits(r)], options)
             self.assertGreater(len(got), 1, options)
         self.assertEqual(self.lines("--last", 3, db)[:-1], every[-3:])
+        self.assertEqual(self.lines("--from", hex(where["aborted"]), db),
+                         self.lines("--from", where["aborted"], db))
+        self.assertEqual(self.lines("--from", "0" + str(where["aborted"]), db),
+                         self.lines("--from", where["aborted"], db))
+        for beyond in (every[-1]["lsn"] + 1, 2**48, 2**63, 2**64 - 8, 2**64 - 1):
+            self.assertEqual(self.lines("--from", beyond, db)[:-1], [])
+            self.assertEqual(self.lines("--to", beyond, db)[:-1], every)
+        self.assertEqual(self.good("log", "--to", 0, db).count("\n"), 1)
         self.assertEqual(self.lines("--last", 0, db)[:-1], [])
         self.assertEqual(self.lines("--last", 2, "--kind", "clr", db)[:-1],
                          [r for r in every if r["kind"] == "clr"][-2:])
