@@ -189,6 +189,11 @@ void tool_text_free(struct tool_text *t)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
+json_t *tool_json_text(const char *text)
+{
+    return tool_json_bytes(text, strlen(text));
+}
+
 json_t *tool_json_u64(uint64_t v)
 {
     char text[24];

@@ -24,8 +24,9 @@ int tool_error(const struct tool *t, const struct lladd_error *err)
 {
     const char *name = lladd_code_name(err->code);
     if (t->json) {
-        json_t *e = json_pack("{s:s, s:s, s:s}", "code", name ? name : "unknown", "message",
-                              err->message, "directory", t->dir ? t->dir : "");
+        json_t *e = json_pack("{s:s, s:o, s:o}", "code", name ? name : "unknown", "message",
+                              tool_json_text(err->message), "directory",
+                              tool_json_text(t->dir ? t->dir : ""));
         tool_json_lsn(e, "lsn", err->lsn);
         tool_json_print(json_pack("{s:o}", "error", e), true);
         return TOOL_CANNOT;

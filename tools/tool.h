@@ -99,6 +99,7 @@ void tool_json_recycled(json_t *object, const struct lladd_inspect *);
 json_t *tool_json_u64(uint64_t);
 /* A string, or {"hex": ...} if it is no UTF-8. */
 json_t *tool_json_bytes(const void *bytes, size_t len);
+json_t *tool_json_text(const char *);
 json_t *tool_json_hex(const void *bytes, size_t len);
 /* Fields by name; {"hex": ...} without a layout or if the bytes do not fit it. */
 json_t *tool_json_fields(const struct lladd_field *, struct lladd_span);

@@ -382,6 +382,22 @@ What keeps the log, the strongest first
         rows = self.json("in-doubt", self.made.path("prepared"))["in_doubt"]
         self.assertEqual([row["gid"] for row in rows], [GID1, GID2])
 
+    def test_name_that_is_no_text(self):
+        db = self.copy("clean") + "\udcff"
+        os.rename(db[:-1], db)
+        self.assertEqual(self.json("stat", db)["directory"], {"hex": os.fsencode(db).hex()})
+        self.assertIn("hex", self.json("stat", db + "x", code=2)["error"]["directory"])
+        for verb in LOOKING:
+            self.good(verb, "--json", db)
+
+    @unittest.skipIf(os.geteuid() == 0, "root may read everything")
+    def test_no_rights(self):
+        db = self.copy("clean")
+        os.chmod(db + "/pages", 0)
+        self.assertIn("not everything could be read", self.bad("verify", db, code=2))
+        os.chmod(db + "/control", 0)
+        self.assertIn("Permission denied", self.bad("verify", db, code=2))
+
     def test_nothing_changes(self):
         for kind in self.made.where:
             db = self.made.path(kind)
@@ -543,6 +559,10 @@ class Damaged(Case):
         self.assertIn("the log is damaged", self.good("stat", db, code=1))
         self.assertEqual(self.json("stat", db, code=1)["log"]["end_kind"], "damaged")
         self.good("recover", "--dry-run", db, code=1)
+        code, out, err = run("in-doubt", db)
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("there may be more: the log is damaged", err)
+        self.assertEqual(self.json("in-doubt", db, code=1), {"in_doubt": [], "complete": False})
         self.assertIn("LLADD_CORRUPT_LOG", self.bad("recover", "--ops", PLUGIN, db, code=1))
 
     def test_torn_tail(self):
