@@ -169,7 +169,7 @@ int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *
 
 /* Segments that lie wholly below lsn may be recycled or removed. Never goes back. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
-lladd_lsn ll_log_oldest(const struct ll_log *);   /* first LSN that can still be read */
+lladd_lsn ll_log_oldest(struct ll_log *); /* first LSN that can still be read */
 /* One step of background work (create and zero the next segment, remove recycled ones): for
  * callers without threads. *more is set if there is more to do. */
 int ll_log_maintain(struct ll_log *, bool *more, struct lladd_error *);

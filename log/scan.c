@@ -207,11 +207,13 @@ int ll_log_scan(struct ll_log *log, ll_log_visit *visit, void *ctx, struct lladd
     struct scan s = {log, visit, ctx, log->start.from.v, 0, false};
     if (log->life == LL_LOG__READY)
         return ll_fail(err, LLADD_BAD_STATE, "the log is in use");
-    lladd_mutex_lock(&log->segs->mutex);
-    int rc = ll_log__ensure_listed(log, err);
-    if (!rc && s.lsn == 0)
+    int rc = 0;
+    if (s.lsn == 0) {
+        lladd_mutex_lock(&log->segs->mutex);
+        rc = ll_log__ensure_listed(log, err);
         s.lsn = log->segs->chain;
-    lladd_mutex_unlock(&log->segs->mutex);
+        lladd_mutex_unlock(&log->segs->mutex);
+    }
     if (rc)
         return rc;
     ll_log__reader_init(&r, log);

@@ -38,7 +38,6 @@ enum ll_name_kind {
 /* One name of the database. Numbered names are logged; a registered one that was never used has
  * number 0. */
 struct ll_name {
-    uint32_t hash; /* of kind and name: what is compared first */
     uint32_t version;
     uint32_t number; /* atomic: 0 until logged */
     uint8_t kind;
@@ -59,14 +58,19 @@ struct ll_name {
 struct ll_catalogue {
     struct ll_name **ids; /* registered operations by lladd_op_id */
     size_t n_ids;
+    struct ll_name **classes; /* registered object classes */
+    size_t n_classes;
     struct ll_name **all; /* every name */
     size_t n_all, cap_all;
+    size_t hint; /* in `all`: behind the one found last */
     struct ll_name **numbers; /* by number - 1; replaced, never freed before close */
     uint32_t n_numbers, cap_numbers;
-    void *retired;        /* chain of replaced `numbers` arrays */
-    struct ll_name *slab; /* the registered names, allocated together; they never move */
-    size_t n_slab;
-    unsigned char *buf; /* the catalogue record of any registered name fits */
+    void *retired; /* chain of replaced `numbers` arrays */
+    /* One piece of memory, what open makes of the registry: the names, which never move, the arrays
+     * above as they are at first, and `buf`, in which the catalogue record of any name fits. */
+    struct ll_name *slab;
+    size_t slab_bytes;
+    unsigned char *buf;
     size_t buf_size;
     uint64_t log_bytes; /* atomic: all catalogue records together take at most so much */
     struct lladd_mutex mutex;
@@ -337,6 +341,8 @@ int ll_catalogue_tag(struct ll_core *, const char *name, struct ll_name **out,
 /* A catalogue record was read: the database has this name. */
 int ll_catalogue_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
                        struct lladd_error *);
+/* How long the payload of a name's catalogue record is. */
+size_t ll_catalogue_payload(const struct ll_name *);
 /* The payload of a name's catalogue record; resizes *buf through env. Returns length or error. */
 int ll_catalogue_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
                         size_t *cap, size_t *len);
