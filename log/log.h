@@ -181,7 +181,7 @@ struct ll_log_stats {
     uint64_t segments, segment_bytes;    /* on disk now, spares included */
     uint64_t undo_reserved;
 };
-void ll_log_stats(const struct ll_log *, struct ll_log_stats *);
+void ll_log_stats(struct ll_log *, struct ll_log_stats *);
 uint64_t ll_log_incarnation(const struct ll_log *);
 
 /* ---- damaged or foreign logs (tools) ---- */

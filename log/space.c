@@ -380,11 +380,12 @@ void ll_log__stop_worker(struct ll_log *log)
     lladd_thread_join(&segs->thread);
 }
 
-void ll_log_stats(const struct ll_log *log, struct ll_log_stats *out)
+void ll_log_stats(struct ll_log *log, struct ll_log_stats *out)
 {
     struct ll_log__segments *segs = log->segs;
     uint64_t free_eighths = 0;
     lladd_mutex_lock(&segs->mutex);
+    (void)ll_log__ensure_listed(log, NULL); /* what cannot be found is not counted */
     out->segments = segs->live.len + segs->dead.len;
     out->segment_bytes = segs->disk_bytes;
     for (size_t i = segs->live.len;
