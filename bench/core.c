@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The core's hot paths through the public interface: set, short transactions, redo, open and close,
- * a transaction larger than the cache. JSON lines; see docs/benchmarks.md.
+ * recovery of a small database, a transaction larger than the cache. JSON lines; see
+ * docs/benchmarks.md.
  *
- *   bench-core [case]...   cases: set begin redo reopen large; none: all */
+ *   bench-core [case]...   cases: set begin redo reopen crash large; none: all */
 #include "common.h"
 
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,17 +176,24 @@ static void bench_redo(void)
                 "records/s", &one, ">= 10000000", "40 to 120 million");
 }
 
-static void bench_reopen(void)
+/* What a simulator would open. */
+static struct lladd_options small_options(void)
 {
-    enum { N = 20000 };
-    struct bench_figure small = {.n = 0}, large = {.n = 0};
     struct lladd_options o = LLADD_OPTIONS_INIT;
-    struct lladd_device *dev;
-    bench_must(lladd_device_memory(&dev), "device");
     o.flags = LLADD_OPT_NO_THREADS;
     o.frames = LLADD_FRAMES_HEAP;
     o.cache_bytes = 256u << 10;
     o.log_segment_min = o.log_segment_max = o.log_ring_bytes = 64u << 10;
+    return o;
+}
+
+static void bench_reopen(void)
+{
+    enum { N = 20000 };
+    struct bench_figure small = {.n = 0}, large = {.n = 0};
+    struct lladd_options o = small_options();
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
     struct lladd_db *db = open_memory(dev, &o);
     free(make_pages(db, 8));
     bench_must(lladd_close(db), "close");
@@ -214,6 +223,119 @@ static void bench_reopen(void)
     bench_print(BENCH, "open after a clean close, 100000 pages on disk", "milliseconds", &large,
                 "< 10", NULL);
     bench_remove_dir(dir);
+}
+
+/* ---- a crash, again and again -------------------------------------------------------------- */
+
+struct crashed {
+    struct crashed_file {
+        char name[64];
+        unsigned char *bytes;
+        uint64_t size;
+    } files[16];
+    size_t n;
+    const char *folder; /* being listed, with its slash */
+};
+
+static int note_file(void *ctx, const char *name)
+{
+    struct crashed *c = ctx;
+    if (strcmp(name, "log") == 0)
+        return 0;
+    if (c->n == sizeof c->files / sizeof c->files[0])
+        return -ENOSPC;
+    struct crashed_file *f = &c->files[c->n++];
+    int len = snprintf(f->name, sizeof f->name, "%s%s", c->folder, name);
+    return len < 0 || (size_t)len >= sizeof f->name ? -ENAMETOOLONG : 0;
+}
+
+/* All there is on the device. */
+static void take_files(struct lladd_device *dev, struct crashed *c)
+{
+    c->folder = "";
+    bench_must(dev->ops->list(dev, "", note_file, c), "list");
+    c->folder = "log/";
+    bench_must(dev->ops->list(dev, "log", note_file, c), "list");
+    for (size_t i = 0; i < c->n; i++) {
+        struct crashed_file *f = &c->files[i];
+        struct lladd_file *file;
+        bench_must(dev->ops->open(dev, f->name, LLADD_OPEN_READ_ONLY, &file), "open");
+        bench_must(dev->ops->size(dev, file, &f->size), "size");
+        f->bytes = malloc(f->size + 1);
+        if (!f->bytes ||
+            dev->ops->pread(dev, file, f->bytes, f->size, 0) != (int64_t)f->size)
+            bench_must(LLADD_NO_MEMORY, "read");
+        bench_must(dev->ops->close(dev, file), "close");
+    }
+}
+
+/* A new device with those files. */
+static struct lladd_device *put_files(const struct crashed *c)
+{
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
+    bench_must(dev->ops->mkdir(dev, "log"), "mkdir");
+    for (size_t i = 0; i < c->n; i++) {
+        const struct crashed_file *f = &c->files[i];
+        struct lladd_iovec all = {f->bytes, f->size};
+        struct lladd_file *file;
+        bench_must(dev->ops->open(dev, f->name, LLADD_OPEN_CREATE, &file), "create");
+        bench_must(dev->ops->pwritev(dev, file, &all, 1, 0), "write");
+        bench_must(dev->ops->close(dev, file), "close");
+    }
+    return dev;
+}
+
+/* Eight pages; since the last checkpoint five commits, and a transaction that did not end: 43
+ * records and eight page images. */
+static void crash(struct lladd_device *dev, struct lladd_options *o)
+{
+    enum { PAGES = 8 };
+    struct lladd_txn *loser, *txn;
+    struct lladd_db *db = open_memory(dev, o);
+    lladd_pageno *pages = make_pages(db, PAGES);
+    bench_must(lladd_close(db), "close");
+    db = open_memory(dev, o);
+    bench_must(lladd_begin(db, NULL, &loser, NULL), "begin");
+    for (uint32_t k = 0; k < 5; k++) {
+        uint64_t value = k;
+        bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+        for (size_t i = 0; i < PAGES - 1; i++)
+            bench_must(lladd_set(txn, pages[i], k * 64, &value, 8), "set");
+        if (k < 3)
+            bench_must(lladd_set(loser, pages[PAGES - 1], k * 64, &value, 8), "set");
+        bench_must(lladd_commit(txn), "commit");
+    }
+    lladd_kill(db);
+    free(pages);
+}
+
+static void bench_crash(void)
+{
+    enum { N = 5000 };
+    struct bench_figure us = {.n = 0};
+    struct crashed c = {.n = 0};
+    struct lladd_options o = small_options();
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
+    crash(dev, &o);
+    take_files(dev, &c);
+    lladd_device_close(dev);
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        uint64_t ns = 0;
+        for (int i = 0; i < N; i++) {
+            dev = put_files(&c);
+            uint64_t t0 = bench_now_ns();
+            lladd_kill(open_memory(dev, &o));
+            ns += bench_now_ns() - t0;
+            lladd_device_close(dev);
+        }
+        bench_add(&us, (double)ns / N / 1000);
+    }
+    bench_print(BENCH, "recover a small crashed database in memory (40 updates, 8 pages), and kill",
+                "microseconds", &us, "< 15", NULL);
+    for (size_t i = 0; i < c.n; i++)
+        free(c.files[i].bytes);
 }
 
 /* Updates ten times the cache in one transaction; how far does memory grow beyond the budget? */
@@ -258,7 +380,8 @@ int main(int argc, char **argv)
                  {"set", bench_set},
                  {"begin", bench_begin},
                  {"redo", bench_redo},
-                 {"reopen", bench_reopen}};
+                 {"reopen", bench_reopen},
+                 {"crash", bench_crash}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int wanted = argc == 1;
         for (int a = 1; a < argc; a++)
