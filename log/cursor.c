@@ -44,6 +44,11 @@ int ll_log_cursor_prepare(struct ll_log_cursor *c, size_t record_bytes)
     return ll_log__reader_prepare(&c->reader, record_bytes, NULL);
 }
 
+void ll_log_cursor_rest(struct ll_log_cursor *c)
+{
+    ll_log__reader_forget(&c->reader);
+}
+
 /* ---- the ring ---------------------------------------------------------------------------- */
 
 enum place { IN_RING, IN_FILES, NOWHERE };

@@ -151,6 +151,8 @@ int ll_log_cursor_open(struct ll_log *, struct ll_log_cursor **out);
 void ll_log_cursor_close(struct ll_log_cursor *);
 /* Gets all the memory that reading records of up to so many bytes can need. */
 int ll_log_cursor_prepare(struct ll_log_cursor *, size_t record_bytes);
+/* Lets go of the files it has read, which cannot be used again before, and of the last record. */
+void ll_log_cursor_rest(struct ll_log_cursor *);
 /* The record at lsn; its spans live until the cursor's next call. LLADD_OUT_OF_RANGE (truncated or
  * beyond the published end), LLADD_CORRUPT_LOG, LLADD_READ_FAILED. Checksum verified. Sequential
  * reads forward are buffered in large chunks; a read backwards along a chain keeps recent chunks.
