@@ -312,6 +312,14 @@ static struct ll_name *type_by_number(struct ll_core *core, uint16_t number)
     return n && n->kind == LL_NAME_PAGE_TYPE ? n : NULL;
 }
 
+/* Where the zeros begin that the page ends with. */
+static uint32_t zeros_from(const unsigned char *page, uint32_t size)
+{
+    while (size > LLADD_PAGE_HEADER + 8 && lladd_get64(page + size - 8) == 0)
+        size -= 8;
+    return size;
+}
+
 /* Builds the image of a page behind the draft in the scratch memory. */
 static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_frame *f,
                                      uint8_t *flags)
@@ -325,6 +333,10 @@ static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_fram
         pt->hole(ll_view_of(&f->page), &begin, &end);
         if (begin < LLADD_PAGE_HEADER || begin > end || end > size)
             begin = end = size;
+    }
+    if (begin == end) { /* LZ4 takes a microsecond for a page of zeros, each way */
+        begin = zeros_from(page, size);
+        end = size;
     }
     unsigned char *raw = txn->scratch + (txn->scratch_size - size);
     uint32_t before = begin - LLADD_PAGE_HEADER, len = before + (size - end);
