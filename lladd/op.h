@@ -141,7 +141,7 @@ struct lladd_page_type {
     uint32_t version;
     void *ctx;
     /** The unused bytes [*begin, *end) of a page, left out of images; must lie in the body.
-     *  Nullable */
+     *  Nullable; without it the zeros at the page's end are left out */
     void (*hole)(struct lladd_view page, uint32_t *begin, uint32_t *end);
     bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
     void (*mask)(void *ctx, struct lladd_page *scratch);

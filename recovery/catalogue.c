@@ -81,6 +81,7 @@ static int grow_numbers(struct ll_core *core, uint32_t number)
     return 0;
 }
 
+/* No byte of name is 0. */
 static bool is_called(const struct ll_name *n, const char *name, size_t len)
 {
     return n->name == name || (strncmp(n->name, name, len) == 0 && n->name[len] == 0);
