@@ -262,8 +262,7 @@ static void take_files(struct lladd_device *dev, struct crashed *c)
         bench_must(dev->ops->open(dev, f->name, LLADD_OPEN_READ_ONLY, &file), "open");
         bench_must(dev->ops->size(dev, file, &f->size), "size");
         f->bytes = malloc(f->size + 1);
-        if (!f->bytes ||
-            dev->ops->pread(dev, file, f->bytes, f->size, 0) != (int64_t)f->size)
+        if (!f->bytes || dev->ops->pread(dev, file, f->bytes, f->size, 0) != (int64_t)f->size)
             bench_must(LLADD_NO_MEMORY, "read");
         bench_must(dev->ops->close(dev, file), "close");
     }
