@@ -38,8 +38,8 @@ static int begin_merge(const struct ll_env *env, const struct lladd_registry *us
         if (user->payloads.longest > out->payloads.longest)
             out->payloads.longest = user->payloads.longest;
     }
-    return ll_registry_reserve(
-        out, ll_extensions_builtin.names + extensions + (user ? user->n : 0), err);
+    return ll_registry_reserve(out, ll_extensions_builtin.names + extensions + (user ? user->n : 0),
+                               err);
 }
 
 int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *user,
@@ -121,10 +121,15 @@ int ll_extensions_create(struct lladd_db *db, struct lladd_error *err)
             return rc;
         }
     }
-    if (!rc) {
-        rc = lladd_commit(txn);
-        if (rc)
-            ll_core_check(&db->core, err);
+    if (rc)
+        return rc;
+    rc = lladd_commit(txn);
+    if (rc &&
+        !ll_core_check(&db->core, err)) { /* not poisoned, so the transaction is still there */
+        if (err)
+            *err = txn->err;
+        int undone = lladd_abort(txn);
+        (void)undone;
     }
     return rc;
 }
