@@ -361,6 +361,16 @@ int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_f
     return 0;
 }
 
+void ll_buffer_expect(const struct ll_buffer *b, lladd_pageno n)
+{
+    const struct ll_frame *f = ll_buffer__find(b, n.v);
+    if (LL_LIKELY(f != NULL))
+        __builtin_prefetch(f, 1);
+    /* In reserved address space the page was fetched by the search; here it follows its frame. */
+    if (!b->reserved && f)
+        __builtin_prefetch(f + 1, 1);
+}
+
 /* Where redo of a page must start so that it can be rebuilt: 0 if the disk never has it torn. */
 static uint64_t base_of(const struct ll_buffer *b, const struct ll_frame *f)
 {

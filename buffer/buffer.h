@@ -88,6 +88,9 @@ enum {
  */
 int ll_buffer_fix(struct ll_buffer *, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *);
+/* Page n will be fixed and changed soon: lets the processor fetch the frame and the page's header.
+ * Does nothing for a page that is not cached. */
+void ll_buffer_expect(const struct ll_buffer *, lladd_pageno n);
 /* how: LL_FIX_SHARED or LL_FIX_EXCLUSIVE, as it was fixed. */
 void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
 /* Debug: does somebody hold the frame exclusively? */

@@ -397,7 +397,8 @@ struct lladd_stats {
         redo_bytes; /**< log since the last checkpoint's redo start */
     uint64_t pages, cache_hits, cache_misses, pages_read, pages_written, page_syncs, evictions,
         repairs, dirty_pages, cache_bytes, page_images;
-    uint64_t recovered_records, recovered_redone, recovered_undone_txns, recovery_ns;
+    uint64_t recovered_records, recovered_redone, recovered_undone_txns, recovery_ns,
+        recovery_analysis_ns, recovery_redo_ns; /**< parts of recovery_ns; redo is that of pages */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
 LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *);

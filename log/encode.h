@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    FORM_WIDE = 1,
+    FORM_WIDE = LL_RECORD_FORM_WIDE,
     FORM_PADDING_SHIFT = 1,
     FORM_PADDING_MASK = 7,
     FORM_UNDO_NEXT = 16,

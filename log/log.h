@@ -162,6 +162,26 @@ int ll_log_cursor_read(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *
 /* The record after the last one read, across gaps left by cut tails; LLADD_END at the published
  * end. First call after open: give the position with read. */
 int ll_log_cursor_next(struct ll_log_cursor *, struct ll_record *, struct lladd_error *);
+/* Readers that share the work: of the records that change a page (UPDATE, CLR, IMAGE) each gets
+ * those of its pages, all others fall to share 0. */
+struct ll_log_share {
+    uint32_t index, n; /* index < n */
+};
+bool ll_log_share_has(struct ll_log_share, const struct ll_record *);
+#define LL_LOG_BATCH 32u
+struct ll_log_batch {
+    uint32_t n;
+    uint64_t passed; /* records that the cursor went over, ours included */
+    lladd_lsn end;   /* where the last of these ends */
+    struct ll_record record[LL_LOG_BATCH];
+};
+/* Goes over some records, and hands out those of the share; `most` at most (up to LL_LOG_BATCH),
+ * perhaps none. Their spans live until the cursor's next call. Like ll_log_cursor_next; but only
+ * records that are handed out were verified, so what stands in damage is found by who has the share
+ * it seems to fall to, or by who stumbles over its length. Whoever fails at the lowest LSN is
+ * right. */
+int ll_log_cursor_batch(struct ll_log_cursor *, struct ll_log_share, unsigned most,
+                        struct ll_log_batch *out, struct lladd_error *);
 /* First record boundary at or after lsn (lsn may be any position, also one in a gap). Damage before
  * that is passed over; a damaged record that is known to begin there is an error. */
 int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,

@@ -327,6 +327,12 @@ int ll_log__reader_scratch(struct ll_log__reader *, size_t size, struct lladd_er
  * LLADD_CORRUPT_LOG: bytes that were a record once; or a failed read. */
 int ll_log__reader_record(struct ll_log__reader *, uint64_t lsn, struct ll_record *,
                           struct lladd_error *);
+/* Is the record at lsn among the bytes that follow the last one? */
+static inline bool ll_log__reader_has(const struct ll_log__reader *r, uint64_t lsn)
+{
+    return lsn == r->next && r->available >= LL_RECORD_NARROW &&
+           ll_log__peek_size(r->bytes) <= r->available;
+}
 /* The payload at lsn, as far as it lies in one block and was read; `need` bytes of it if they are
  * there. The same errors. */
 int ll_log__reader_bytes(struct ll_log__reader *, uint64_t lsn, size_t need,

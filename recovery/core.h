@@ -281,7 +281,8 @@ struct ll_core {
     lladd_transcript_fn *transcript;
     void *callback_ctx;
     uint32_t redo_threads;
-    uint64_t recovered_records, recovered_redone, recovered_undone, recovery_ns;
+    uint64_t recovered_records, recovered_redone, recovered_undone;
+    uint64_t recovery_ns, analysis_ns, redo_ns;
 };
 
 /* Every later call fails with the first cause (LOG-4, REC-3). Returns the poison's code. */

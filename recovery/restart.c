@@ -334,8 +334,10 @@ static int redo_and_undo(struct ll_core *core, struct lladd_error *err)
         if (!rc && restored)
             ll_core_transcript(core, "double-write area: %llu pages restored",
                                (unsigned long long)restored);
+        uint64_t start = ll_now_ns(&core->env);
         if (!rc)
             rc = ll_redo(core, &r, err);
+        core->redo_ns = ll_now_ns(&core->env) - start;
         core->recovered_redone = r.redone;
         core->recovered_records = r.seen;
     }
@@ -357,6 +359,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     uint64_t start = ll_now_ns(&core->env);
     progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);
     int rc = ll_analysis(core, &a, err);
+    core->analysis_ns = ll_now_ns(&core->env) - start;
     if (!rc)
         rc = start_log(core, err);
     if (rc)
