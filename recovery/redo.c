@@ -27,8 +27,7 @@
 #define TIME_ONE_IN 64u /* of so many batches one is timed */
 
 /* `view` is that of the page, and made a good while ago: handing it over copies it in pieces that
- * span several stores, and such a read waits until all older stores are done, those to the last
- * record's page included. (Half the time of redo, where a view was made for each record.) */
+ * span several stores, and such a read waits until these are done. */
 static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
                        struct lladd_view *view, struct lladd_error *err)
 {
