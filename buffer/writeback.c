@@ -27,6 +27,8 @@
  */
 #include "buffer/buffer_private.h"
 
+#include <lladd/dst.h>
+
 /* ---- batches ---- */
 
 size_t ll_buffer__batch_bytes(const struct ll_buffer *b)
@@ -219,6 +221,15 @@ static void seal(struct ll_buffer *b, struct ll_buffer__batch *batch)
     }
 }
 
+/* The log is durable as far as it has to be, or so the gate says. */
+static void observe_writes(const struct ll_buffer *b, const struct ll_buffer__batch *batch)
+{
+    for (unsigned i = 0; i < batch->n; i++)
+        LLADD_OBSERVE(.what = LLADD_DST_PAGE_WRITE, .page = batch->copies[i].page,
+                      .lsn = ll_page_lsn(batch->copies[i].bytes),
+                      .durable = b->cfg.gate.durable_lsn(b->cfg.gate.ctx));
+}
+
 /* Those for the double-write area first, at most as many at once as it holds. */
 static int write_protected(struct ll_buffer *b, struct ll_buffer__batch *batch,
                            struct lladd_error *err)
@@ -293,6 +304,8 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
     if (rc == 0)
         rc = ll_buffer__pass_gate(b, newest_lsn(batch), err);
     bool untouched = rc != 0;
+    if (rc == 0)
+        observe_writes(b, batch);
     if (rc == 0)
         rc = write_protected(b, batch, err);
     if (rc == 0)

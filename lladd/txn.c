@@ -87,6 +87,8 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
             ll_txn_release(txn);
             return rc;
         }
+        if (txn->durability == LLADD_DURABLE)
+            ll_observe_durable(core, *out);
     }
     for (size_t i = 0; i < txn->n_joined; i++) {
         const struct lladd_participant *p = txn->joined[i].participant;
@@ -134,8 +136,10 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
         rc = wait_for(core, *out, drain ? LLADD_DURABLE : durability, &why);
     else if (drain)
         rc = ll_log_force(core->log, *out, &why);
-    if (!rc && (drain || (wait && durability == LLADD_DURABLE)))
+    if (!rc && (drain || (wait && durability == LLADD_DURABLE))) {
+        ll_observe_durable(core, *out);
         ll_txns_drain(core);
+    }
     return rc;
 }
 
@@ -159,8 +163,10 @@ int lladd_wait(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
     int rc = ll_db_enter(db, err);
     if (!rc && lsn.v)
         rc = ll_log_force(db->core.log, lsn, err);
-    if (!rc)
+    if (!rc) {
+        ll_observe_durable(&db->core, lsn);
         ll_txns_drain(&db->core);
+    }
     return rc;
 }
 

@@ -466,6 +466,7 @@ void ll_core_log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_fr
     ll_page_set_lsn(page, rec.lsn);
     if (op->formats)
         ll_page_set_base(page, rec.lsn);
+    ll_observe(LLADD_DST_APPLY, txn, name, &rec);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
     if (undo)
         ll_core_use_undo(txn, ll_undo_need_op(op, d->undo_len));

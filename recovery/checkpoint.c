@@ -353,6 +353,8 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         rc = write_control(core, start, redo, err);
     if (rc)
         return rc;
+    LLADD_OBSERVE(.what = LLADD_DST_CHECKPOINT, .lsn = start,
+                  .detail = ll_log_tail(core->log).v - redo.v);
     lladd_atomic_store64(&core->last_checkpoint, start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
     lladd_lsn low = needed(core, redo, NULL);

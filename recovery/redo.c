@@ -102,6 +102,7 @@ static int redo_one(struct ll_redo_worker *w, const struct ll_record *rec)
     if (rc)
         return rc;
     rc = ll_redo_record(core, rec, &f->page, f->flags & LL_FRAME_BASELESS, &w->err);
+    ll_observe_redo(core, rec, rc);
     if (rc == 0) {
         bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
         w->redone++;
@@ -293,6 +294,7 @@ int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_l
         if (ll_fence_of_locked(core, number.v).v > rec.lsn.v)
             continue;
         rc = ll_redo_record(core, &rec, &page, baseless, &mine);
+        ll_observe_redo(core, &rec, rc);
         if (rc == 0 && baseless) {
             baseless = false;
             *rec_lsn = rec.lsn;

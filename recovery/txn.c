@@ -209,6 +209,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, lladd_lsn *out, bool *drain)
     ll_txn_set_lsn(&txn->last, rec.lsn);
     lladd_atomic_store32(&txn->state, LL_TXN_ENDED);
     ll_log_publish(core->log, &rec);
+    ll_observe(LLADD_DST_COMMIT, txn, NULL, &rec);
     for (size_t i = 0; i < txn->n_joined; i++) {
         const struct lladd_participant *p = txn->joined[i].participant;
         if (p->logged)
@@ -296,6 +297,7 @@ int ll_txn_abort(struct lladd_txn *txn)
         ll_txn_set_lsn(&txn->last, end.lsn);
         lladd_atomic_store32(&txn->state, LL_TXN_ENDED);
         ll_log_publish(core->log, &end);
+        ll_observe(LLADD_DST_END, txn, NULL, &end);
     }
     for (size_t i = 0; i < txn->n_joined; i++) {
         const struct lladd_participant *p = txn->joined[i].participant;
