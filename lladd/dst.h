@@ -87,6 +87,54 @@ struct lladd_dst_event {
     uint32_t depth;
 };
 
+/* ---- planted bugs ------------------------------------------------------------------------ */
+
+/** Deliberate violations of the rules that make recovery work, one switch each: what a simulator
+ *  must find to be believed. X(name, "name", "oracle", "what is wrong"); the oracles are those of
+ *  sim/README.md, the first that must object. */
+#define LLADD_BUG_LIST(X) \
+    X(WAL_GATE, "wal-gate", "O4", "a page is written before its log records are durable") \
+    X(LSN_STAMP, "lsn-stamp", "O2", "an update does not stamp the page with its LSN") \
+    X(DIRTY_ENTRY, "dirty-entry", "O1", "an updated page does not enter the dirty-page table") \
+    X(IMAGE, "image", "O1", "no page image although the old one is about to be truncated") \
+    X(CLR, "clr", "O2", "a page undo is applied and no compensation record written") \
+    X(CLR_END, "clr-end", "O2", "a logical undo is not closed by a compensation record") \
+    X(UNDO_NEXT, "undo-next", "O2", "undo goes on at what a compensation record undid") \
+    X(REDO_CLR, "redo-clr", "O1", "redo leaves out compensation records") \
+    X(REDO_TWICE, "redo-twice", "O2", "redo applies records without regard to the page LSN") \
+    X(LOSER, "loser", "O2", "recovery does not roll back one of the unfinished transactions") \
+    X(END_FIRST, "end-first", "O2", "the end of a rollback is logged before the rollback is") \
+    X(SAVEPOINT, "savepoint", "O2", "rolling back to a savepoint takes nothing back") \
+    X(ACKNOWLEDGE, "acknowledge", "O1", "a commit is acknowledged when written, not synced") \
+    X(PREPARE, "prepare", "O9", "a prepare is acknowledged without forcing the log") \
+    X(PREPARED, "prepared", "O9", "a checkpoint leaves out prepared transactions") \
+    X(NAMES, "names", "O1", "a checkpoint leaves out the catalogue of operations") \
+    X(FENCE, "fence", "O2", "a checkpoint leaves out the fences of bulk writing") \
+    X(BULK_SYNC, "bulk-sync", "O1", "pages written in bulk are published without a sync") \
+    X(FREE_EARLY, "free-early", "O2", "what is freed can be taken before the commit is durable") \
+    X(FLUSH, "flush", "O1", "a checkpoint does not write back the pages it leaves behind") \
+    X(CONTROL_FIRST, "control-first", "O1", "a checkpoint is named before it is durable") \
+    X(CONTROL_SYNC, "control-sync", "O1", "the copies of the control block are not synced") \
+    X(TRUNCATE, "truncate", "O1", "the log is truncated up to the checkpoint, whoever needs it") \
+    X(SYNC_DIR, "sync-dir", "O1", "a new segment is used before its name is durable") \
+    X(LOG_SYNC, "log-sync", "O1", "the log is not synced") \
+    X(SYNC_AGAIN, "sync-again", "O1", "a failed sync of the log is tried again and believed") \
+    X(PAGE_SYNC_ERROR, "page-sync-error", "O1", "a failed sync of the page file is not noticed") \
+    X(RECORD_CRC, "record-crc", "O2", "a log record with a wrong checksum is accepted") \
+    X(STALE_RECORD, "stale-record", "O2", "a record of the segment's former life is accepted") \
+    X(PAGE_CRC, "page-crc", "O2", "a page with a wrong checksum is accepted") \
+    X(WATERMARK, "watermark", "O1", "damage below the watermark is cut off like a torn tail") \
+    X(REWRITE, "rewrite", "O5", "recovery builds on log that it has not made durable") \
+    X(LSN_REUSE, "lsn-reuse", "O2", "the log goes on over its torn tail, in the same segment")
+
+/** Their numbers: bits of lladd_dst.planted. */
+enum lladd_bug {
+#define LLADD_BUG_ENUM(name, text, oracle, what) LLADD_BUG_##name,
+    LLADD_BUG_LIST(LLADD_BUG_ENUM)
+#undef LLADD_BUG_ENUM
+        LLADD_BUGS
+};
+
 /* ---- the watcher ------------------------------------------------------------------------- */
 
 /** Zeroed means: nothing is watched, nothing is different. */
@@ -94,6 +142,7 @@ struct lladd_dst {
     void *ctx; /**< given to the functions below */
     /** Nullable. Called with latches held, perhaps; must not call the library. */
     void (*observe)(void *ctx, const struct lladd_dst_event *);
+    uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */
 };
 
 #ifdef LLADD_DST
@@ -108,6 +157,14 @@ LLADD_API struct lladd_dst *lladd_dst_enter(struct lladd_dst *);
 LLADD_API struct lladd_dst *lladd_dst_current(void);
 
 /* ---- inside the library (and in extensions, if they like) -------------------------------- */
+
+/** Has the library, called by this thread, this bug? */
+#ifdef LLADD_DST
+#define LLADD_PLANTED(bug) \
+    (lladd_dst_entered != NULL && (lladd_dst_entered->planted >> (bug)&1) != 0)
+#else
+#define LLADD_PLANTED(bug) false
+#endif
 
 /** LLADD_OBSERVE(.what = ..., .lsn = ...): members as of an initializer, evaluated only if somebody
  *  watches. C only. */

@@ -72,6 +72,8 @@ static int wait_for(struct ll_core *core, lladd_lsn lsn, unsigned durability,
     case LLADD_DURABLE_OS:
         return ll_log_write(core->log, lsn, err);
     default:
+        if (LLADD_PLANTED(LLADD_BUG_ACKNOWLEDGE))
+            return ll_log_write(core->log, lsn, err);
         return ll_log_force(core->log, lsn, err);
     }
 }
@@ -217,7 +219,7 @@ int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
         return ll_fail(&txn->err, LLADD_DEAD_SAVEPOINT, "savepoint %llu does not exist any more",
                        (unsigned long long)id);
     struct ll_savepoint sp = txn->savepoints[i - 1];
-    rc = ll_rollback(txn, sp.undo_next);
+    rc = LLADD_PLANTED(LLADD_BUG_SAVEPOINT) ? 0 : ll_rollback(txn, sp.undo_next);
     if (rc)
         return rc;
     txn->depth -= (uint32_t)(txn->n_actions - sp.actions);

@@ -66,14 +66,16 @@ int ll_redo_record(struct ll_core *core, const struct ll_record *rec, struct lla
 {
     lladd_lsn at = ll_page_lsn(page->bytes);
     bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
-    if (!baseless && at.v >= rec->lsn.v)
+    if (!baseless && at.v >= rec->lsn.v && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE))
+        return LLADD_EXISTS;
+    if (rec->kind == LL_REC_CLR && LLADD_PLANTED(LLADD_BUG_REDO_CLR))
         return LLADD_EXISTS;
     if (rec->kind == LL_REC_IMAGE)
         return ll_image_apply(core, rec, page->bytes, err);
     if (!base) {
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
-        if (LL_UNLIKELY(at.v != rec->page_prev.v)) {
+        if (LL_UNLIKELY(at.v != rec->page_prev.v) && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE)) {
             int rc =
                 ll_fail_lsn(err, LLADD_CORRUPT_PAGE, rec->lsn,
                             "page %llu of \"pages\" has LSN %llu, but the record at LSN %llu "

@@ -323,6 +323,7 @@ static int undo(struct ll_core *core, struct lladd_error *err)
     for (struct lladd_txn *txn = core->txns.first; txn; txn = txn->next)
         if (!txn->prepared)
             heap[i++].txn = txn;
+    n -= LLADD_PLANTED(LLADD_BUG_LOSER);
     progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log), 0);
     enter(LLADD_DST_UNDO_LOSERS);
     rc = undo_all(core, heap, n, err);

@@ -279,7 +279,7 @@ int ll_txn_abort(struct lladd_txn *txn)
         txn->n_actions = 0;
         txn->depth = 0;
         int rc = ll_core_mark(core, &txn->err); /* one in doubt may be the first to write */
-        if (!rc)
+        if (!rc && !LLADD_PLANTED(LLADD_BUG_END_FIRST))
             rc = ll_rollback(txn, lladd_lsn_of(0));
         if (!rc)
             rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
@@ -298,6 +298,8 @@ int ll_txn_abort(struct lladd_txn *txn)
         lladd_atomic_store32(&txn->state, LL_TXN_ENDED);
         ll_log_publish(core->log, &end);
         ll_observe(LLADD_DST_END, txn, NULL, &end);
+        if (LLADD_PLANTED(LLADD_BUG_END_FIRST) && (rc = ll_rollback(txn, lladd_lsn_of(0))) != 0)
+            return rc;
     }
     for (size_t i = 0; i < txn->n_joined; i++) {
         const struct lladd_participant *p = txn->joined[i].participant;

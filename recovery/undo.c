@@ -140,6 +140,10 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
         rc = step_credit(txn, ll_record_bound(0, 0));
     if (rc)
         return rc;
+    if (LLADD_PLANTED(LLADD_BUG_CLR_END)) {
+        ll_txn_set_lsn(&txn->undo_next, undo_next);
+        return 0;
+    }
     struct ll_record end = {
         .kind = LL_REC_CLR_END, .page = LLADD_NO_PAGE, .op = name->number, .undo_next = undo_next};
     ll_txn_append(txn, &end, undo_next);
@@ -208,7 +212,8 @@ int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *re
         }
         if (needs_undo(rec))
             return 0;
-        bool jump = is_compensation(rec->kind) || rec->kind == LL_REC_ACTION_END;
+        bool jump = (is_compensation(rec->kind) && !LLADD_PLANTED(LLADD_BUG_UNDO_NEXT)) ||
+                    rec->kind == LL_REC_ACTION_END;
         ll_txn_set_lsn(&txn->undo_next, jump ? rec->undo_next : rec->prev);
     }
     if (rc && err && err != &txn->err)
