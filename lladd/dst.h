@@ -101,7 +101,7 @@ struct lladd_dst_event {
     X(DIRTY_ENTRY, "dirty-entry", "O1", "an updated page does not enter the dirty-page table") \
     X(IMAGE, "image", "O1", "no page image although the old one is about to be truncated") \
     X(CLR, "clr", "O2", "a page undo is applied and no compensation record written") \
-    X(CLR_END, "clr-end", "O2", "a logical undo is not closed by a compensation record") \
+    X(CLR_END, "clr-end", "O2", "the record that closes a logical undo does not lead past it") \
     X(UNDO_NEXT, "undo-next", "O2", "undo goes on at what a compensation record undid") \
     X(REDO_CLR, "redo-clr", "O1", "redo leaves out compensation records") \
     X(REDO_TWICE, "redo-twice", "O2", "redo applies records without regard to the page LSN") \
