@@ -328,7 +328,7 @@ static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yi
     }
 }
 
-/* Everybody who may be next, the current one first if it can go on; its number in that list. */
+/* Everybody who may be next, the current one first if it can go on. */
 static void collect(struct lladd_dst_fibers *s, struct candidates *c)
 {
     c->n = 0;
