@@ -33,11 +33,11 @@ struct lladd_sim;
 enum lladd_sim_path {
     LLADD_SIM_REDO = 0,         /**< redo by recovery */
     LLADD_SIM_UNDO = 1,         /**< undo or compensate, at rollback or by recovery */
-    LLADD_SIM_UNDO_PARTIAL = 2, /**< undo by recovery of a part of what the workload did with it */
+    LLADD_SIM_UNDO_PARTIAL = 2, /**< undo by recovery of what a crash has cut short */
     LLADD_SIM_REDO_CLR = 3,     /**< redo of its compensation record by recovery */
-    LLADD_SIM_CRASH_1 = 4,      /**< a crash while recovery was at it; in that one's recovery */
-    LLADD_SIM_CRASH_2 = 5,      /**< the second one in a row */
-    LLADD_SIM_CRASH_3 = 6,      /**< the third */
+    LLADD_SIM_CRASH_1 = 4,      /**< redo or undo by a recovery after a crash in recovery */
+    LLADD_SIM_CRASH_2 = 5,      /**< after two of these in a row */
+    LLADD_SIM_CRASH_3 = 6,      /**< after three */
     LLADD_SIM_PATHS = 7
 };
 /** "redo", "undo", "undo-partial", "redo-clr", "crash-1", "crash-2", "crash-3". */
@@ -139,6 +139,7 @@ struct lladd_sim_bounds {
     uint64_t seed;         /**< of everything random that the databases ask for. Default 1 */
     uint32_t failures;     /**< stop after so many. Default 1 */
     uint32_t calls_max;    /**< device calls of one run; more is called a loop. Default 100,000 */
+    uint64_t planted;      /**< bugs of the library to switch on: bits of enum lladd_bug (dst.h) */
 };
 #define LLADD_SIM_BOUNDS_INIT_SIZE sizeof(struct lladd_sim_bounds)
 #ifdef __cplusplus
@@ -224,12 +225,13 @@ struct lladd_sim_report {
 LLADD_API int lladd_sim_explore(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                 struct lladd_sim_report **out, struct lladd_error *);
 /** Runs what a token stands for, and writes its history as text: the workload, the device calls,
- *  what survived, what recovery decided, what the oracle objects to. `history` is nullable. The
- *  report holds the failure, if it happens again. LLADD_BAD_ARGUMENT with the reason if the token
- *  is none, is damaged, or belongs to another subject or another version of it. */
-LLADD_API int lladd_sim_replay(const struct lladd_sim_subject *, const char *token,
-                               struct lladd_sink *history, struct lladd_sim_report **out,
-                               struct lladd_error *);
+ *  what survived, what recovery decided, what the oracle objects to. `history` is nullable. Of the
+ *  bounds (nullable) calls_max and planted count; the rest is in the token. The report holds the
+ *  failure, if it happens again. LLADD_BAD_ARGUMENT with the reason if the token is none, is
+ *  damaged, or belongs to another subject or another version of it. */
+LLADD_API int lladd_sim_replay(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
+                               const char *token, struct lladd_sink *history,
+                               struct lladd_sim_report **out, struct lladd_error *);
 LLADD_API void lladd_sim_report_free(struct lladd_sim_report *);
 /** Writes the report for people, and as one JSON object in one line. Returns what the sink does. */
 LLADD_API int lladd_sim_report_text(const struct lladd_sim_report *, struct lladd_sink *);

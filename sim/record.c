@@ -266,6 +266,7 @@ int ll_sim_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db *
     sim->random = sim->bounds.seed;
     sim->clock = 0;
     sim->options.device = &run->face;
+    sim->cover.level = run->level;
     return lladd_open(NULL, &sim->options, db, err);
 }
 
@@ -407,10 +408,12 @@ void ll_sim_allowed(const struct ll_sim_record *r, uint32_t c, bool kill, uint32
 
 int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
 {
+    sim->dst.observe = NULL;
     int rc = set_up(sim, err);
     if (!rc)
         rc = run_workload(sim, err);
     uint64_t first = sim->record.hash;
+    sim->dst.observe = ll_sim_observe;
     if (!rc)
         rc = run_workload(sim, err);
     if (rc)

@@ -21,6 +21,7 @@
  * each level with an arena of its own (arena.c), wound back for the next run.
  */
 #include <lladd/bytes.h>
+#include <lladd/dst.h>
 #include <lladd/sim.h>
 
 #include <string.h>
@@ -322,6 +323,7 @@ struct ll_sim_run {
     struct ll_sim_file *spare; /* closed handles */
     uint32_t open_files;
     uint32_t level; /* crashes before it */
+    uint32_t shown; /* how many decisions it has found in force */
     bool kill;      /* the last of these was the death of a process */
     bool locked;
     bool looping; /* too many calls */
@@ -413,7 +415,7 @@ void ll_sim_allowed(const struct ll_sim_record *, uint32_t c, bool kill, uint32_
 
 /* ---- oracle.c ---------------------------------------------------------------------------- */
 
-/* What the recovered database may be. */
+/* How many decisions the recovered database may hold. */
 struct ll_sim_claim {
     uint32_t lo, hi;
     bool again; /* lo = hi is what the recovery before had found (O5) */
@@ -441,7 +443,26 @@ void ll_sim_buffer_free(struct ll_sim_buffer *);
 int ll_sim_object(struct ll_sim_verdict *, enum lladd_sim_oracle, const char *fmt, ...)
     LLADD_PRINTF(3, 4);
 
-/* ---- explore.c, replay.c, cover.c -------------------------------------------------------- */
+/* ---- cover.c: what the library says that it does ----------------------------------------- */
+
+struct ll_sim_cover {
+    struct lladd_sim_coverage *at;
+    const char **name; /* the pointers the library gives, to compare without looking */
+    uint32_t count, capacity;
+    unsigned char *logical; /* of each: it has compensated; 2: it has been undone on its page */
+    uint32_t level;         /* of the run that is being watched */
+    bool wal;               /* a page was written before its log (O4) */
+    uint64_t wal_page, wal_lsn, wal_durable;
+};
+/* For lladd_dst: ctx is the struct lladd_sim. */
+void ll_sim_observe(void *ctx, const struct lladd_dst_event *);
+/* Objects to the write that ll_sim_observe has seen (O4); forgets it. */
+void ll_sim_object_wal(struct lladd_sim *, struct ll_sim_verdict *);
+/* Fills in what is missing, and objects to it (O15). */
+int ll_sim_cover_judge(struct lladd_sim *);
+void ll_sim_cover_free(struct ll_sim_cover *);
+
+/* ---- explore.c, replay.c, sim.c, report.c ------------------------------------------------ */
 
 struct ll_sim_level {
     struct ll_sim_arena runs;   /* what one run leaves: its trace, its files */
@@ -453,46 +474,70 @@ struct lladd_sim {
     struct lladd_sim_subject subject;
     struct lladd_sim_bounds bounds;
     struct lladd_options options;
+    struct lladd_world world;
+    struct lladd_dst dst;
     uint32_t page_size;
     struct ll_sim_arena base; /* names, record, expectations: as long as the exploration */
     struct ll_sim_heap heap;
     struct ll_sim_names names;
-    struct ll_sim_level level[LLADD_SIM_DEPTH_MAX + 1];
+    struct ll_sim_level level[LLADD_SIM_DEPTH_MAX + 2];
     struct ll_sim_choices choices;
     struct ll_sim_set seen, endings;
+    struct ll_sim_cover cover;
 
-    /* the recording */
+    /* The recording. */
     struct ll_sim_run workload;
     struct ll_sim_world start; /* as setup has left it */
     struct ll_sim_record record;
     struct ll_sim_expected *expected; /* one more than decisions */
-    struct ll_sim_run *running;       /* whose device is in use */
-    uint64_t random;
+
+    struct ll_sim_run *running; /* whose device is in use */
+    uint64_t random, clock;
 
     /* Called before each device call of a run; nullable. 0 goes on; a negative errno is what the
-     * call returns; of a read or write, a positive count is how much of it is done, less one. */
+     * call returns; of a read or write, a positive count is how much of it is done, and one. */
     int64_t (*before_call)(void *ctx, struct ll_sim_run *, enum ll_sim_call_kind, uint32_t name,
                            uint64_t off, size_t len);
     void *hook_ctx;
 
     struct ll_sim_buffer dump, text;
     unsigned char *scratch_model;
-    struct lladd_sink *history; /* of a replay; NULL */
-    lladd_transcript_fn *transcript;
+    struct lladd_sink *history; /* of a replay, once it tells; NULL */
 
     struct lladd_sim_report *report;
+    struct lladd_sim_failure *failures; /* of the report */
+    struct ll_sim_vector *vectors;      /* of each; count 0: none */
     uint32_t failures_capacity;
     uint64_t started;
     bool stop; /* bounds are reached, or enough was found */
+    bool cut;  /* and something is left */
 };
 
+/* sim.c */
 int ll_sim_new(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                struct lladd_sim **out, struct lladd_error *);
 void ll_sim_free(struct lladd_sim *);
+int ll_sim_fail(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t depth,
+                const struct ll_sim_vector *);
+uint64_t ll_sim_now(void);
+/* record.c */
+int ll_sim_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db **, struct lladd_error *);
+void ll_sim_model_apply(const struct lladd_sim *, void *model, uint32_t txn);
+
+/* explore.c */
+
+/* What crashes in a row have left to claim. */
+struct ll_sim_claims {
+    uint32_t lo_power, lo_kill, hi;
+    bool power; /* one of the crashes was a loss of power */
+    bool again;
+};
+struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *, bool kill);
 int ll_sim_explore(struct lladd_sim *);
-/* A new report that belongs to the caller of lladd_sim_explore; the sim's failures are in it. */
-int ll_sim_fail(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t depth, bool token);
-/* Runs a vector; what is found is in the verdict. */
+
+/* replay.c */
+
+/* Runs a vector; what is found is in the verdict, and after how many crashes. */
 int ll_sim_replay(struct lladd_sim *, const struct ll_sim_vector *, struct ll_sim_verdict *,
                   uint32_t *depth);
 /* The vector of the choices made until now. */
@@ -500,6 +545,8 @@ void ll_sim_vector_of(const struct lladd_sim *, struct ll_sim_vector *out);
 /* Makes it smaller as long as the same oracle objects. */
 int ll_sim_shrink(struct lladd_sim *, struct ll_sim_vector *, struct ll_sim_verdict *,
                   uint32_t *depth);
-uint64_t ll_sim_now(void);
+/* Tell the history, if somebody listens. */
+void ll_sim_tell(struct lladd_sim *, const char *fmt, ...) LLADD_PRINTF(2, 3);
+void ll_sim_tell_call(const struct ll_sim_run *, const struct ll_sim_call *, uint32_t number);
 
 #endif
