@@ -162,6 +162,8 @@ static int decide(struct ll_sim_run *run, uint32_t i)
     run->undecided--;
     if (v > 0 && (is_page(u) || v >= u->fine))
         run->deviant = i;
+    if (!rc && run->sim->history)
+        ll_sim_tell_unit(run, u, v);
     if (!rc)
         rc = ll_sim_unit_apply(run->arena, run->units, u, v, &run->live, false);
     if (!rc && u->kind == LL_SIM_UNIT_NAMES)
@@ -261,9 +263,19 @@ static struct ll_sim_call *note(struct ll_sim_run *run, enum ll_sim_call_kind ki
     run->trace = calls;
     struct ll_sim_call *call = &calls[run->n_calls++];
     *call = (struct ll_sim_call){.kind = (uint8_t)kind, .inode = inode, .name = name};
-    run->trace_hash =
-        ll_sim_mix(run->trace_hash, run->sim->names.at[name].hash + (uint64_t)kind);
     return call;
+}
+
+/* The call is complete; `more` is what it has besides its kind and name. */
+static int done(struct ll_sim_run *run, const struct ll_sim_call *call, uint64_t more)
+{
+    if (!call)
+        return -ENOMEM;
+    uint64_t h = ll_sim_mix(run->trace_hash, run->sim->names.at[call->name].hash + call->kind);
+    run->trace_hash = ll_sim_mix(h, more);
+    if (run->sim->history)
+        ll_sim_tell_call(run, call, run->n_calls);
+    return 0;
 }
 
 /* The name a file has now; 0 if it has none. */
@@ -348,10 +360,9 @@ static int create(struct ll_sim_run *run, uint32_t name, uint32_t *inode)
     if (rc)
         return rc;
     *inode = ll_sim_inode_new(run->arena, &run->live, 0);
-    if (*inode == LL_SIM_NO_INODE || ll_sim_bind(run->arena, &run->live, name, *inode) ||
-        !note(run, LL_SIM_CREATE, name, *inode))
+    if (*inode == LL_SIM_NO_INODE || ll_sim_bind(run->arena, &run->live, name, *inode))
         return no_memory(run);
-    return 0;
+    return done(run, note(run, LL_SIM_CREATE, name, *inode), 0);
 }
 
 static int sim_open(struct lladd_device *dev, const char *text, unsigned flags,
@@ -434,7 +445,7 @@ static int write_at(struct ll_sim_run *run, const struct ll_sim_file *f,
     call->off = off;
     call->len = (uint32_t)len;
     call->data = data;
-    run->trace_hash = ll_sim_mix(run->trace_hash, off + ll_sim_hash(data, len));
+    done(run, call, off + ll_sim_hash(data, len));
     if (ll_sim_put(run->arena, inode, off, data, len, true, false))
         return no_memory(run);
     return hook > 0 ? -EIO : 0; /* it says that not all of it was written */
@@ -478,7 +489,7 @@ static int sim_sync(struct lladd_device *dev, struct lladd_file *file)
     int rc = (int)before(run, LL_SIM_SYNC, name, 0, 0);
     if (rc || inode == LL_SIM_NO_INODE)
         return rc;
-    return note(run, LL_SIM_SYNC, name, inode) ? 0 : -ENOMEM;
+    return done(run, note(run, LL_SIM_SYNC, name, inode), 0);
 }
 
 static int sim_truncate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
@@ -498,8 +509,7 @@ static int sim_truncate(struct lladd_device *dev, struct lladd_file *file, uint6
     if (!inode || !call || ll_sim_set_size(run->arena, inode, size, false))
         return no_memory(run);
     call->off = size;
-    run->trace_hash = ll_sim_mix(run->trace_hash, size);
-    return 0;
+    return done(run, call, size);
 }
 
 static int sim_size(struct lladd_device *dev, struct lladd_file *file, uint64_t *out)
@@ -541,8 +551,7 @@ static int sim_rename(struct lladd_device *dev, const char *from_text, const cha
     if (!call || ll_sim_bind(run->arena, &run->live, to_name, inode))
         return no_memory(run);
     call->to = to_name;
-    run->trace_hash = ll_sim_mix(run->trace_hash, run->sim->names.at[to_name].hash);
-    return 0;
+    return done(run, call, run->sim->names.at[to_name].hash);
 }
 
 static int sim_unlink(struct lladd_device *dev, const char *text)
@@ -561,7 +570,7 @@ static int sim_unlink(struct lladd_device *dev, const char *text)
         return -EISDIR;
     uint32_t inode = b->inode;
     ll_sim_unbind(&run->live, name);
-    return note(run, LL_SIM_UNLINK, name, inode) ? 0 : -ENOMEM;
+    return done(run, note(run, LL_SIM_UNLINK, name, inode), 0);
 }
 
 /* The number of a directory that is there. */
@@ -586,7 +595,7 @@ static int sim_sync_dir(struct lladd_device *dev, const char *text)
         rc = (int)before(run, LL_SIM_SYNC_DIR, name, 0, 0);
     if (rc)
         return rc;
-    return note(run, LL_SIM_SYNC_DIR, name, LL_SIM_DIRECTORY) ? 0 : -ENOMEM;
+    return done(run, note(run, LL_SIM_SYNC_DIR, name, LL_SIM_DIRECTORY), 0);
 }
 
 static int sim_mkdir(struct lladd_device *dev, const char *text)
@@ -601,10 +610,9 @@ static int sim_mkdir(struct lladd_device *dev, const char *text)
         rc = b ? -EEXIST : parent_ok(run, name);
     if (rc)
         return rc;
-    if (ll_sim_bind(run->arena, &run->live, name, LL_SIM_DIRECTORY) ||
-        !note(run, LL_SIM_MKDIR, name, LL_SIM_DIRECTORY))
+    if (ll_sim_bind(run->arena, &run->live, name, LL_SIM_DIRECTORY))
         return no_memory(run);
-    return 0;
+    return done(run, note(run, LL_SIM_MKDIR, name, LL_SIM_DIRECTORY), 0);
 }
 
 static int sim_list(struct lladd_device *dev, const char *text, lladd_list_fn *fn, void *ctx)

@@ -27,6 +27,14 @@ void ll_sim_tell(struct lladd_sim *sim, const char *fmt, ...)
     (void)lladd_sink_printf(sim->history, "%s\n", line);
 }
 
+void ll_sim_tell_unit(struct ll_sim_run *run, const struct ll_sim_unit *u, uint32_t variant)
+{
+    struct lladd_sim *sim = run->sim;
+    ll_sim_buffer_clear(&sim->text);
+    if (ll_sim_unit_describe(sim, run->units, u, variant, &sim->text.sink) == 0)
+        ll_sim_tell(sim, "    survived: %.*s", (int)sim->text.len, (const char *)sim->text.bytes);
+}
+
 void ll_sim_tell_call(const struct ll_sim_run *run, const struct ll_sim_call *call, uint32_t number)
 {
     struct lladd_sim *sim = run->sim;

@@ -547,6 +547,7 @@ int ll_sim_shrink(struct lladd_sim *, struct ll_sim_vector *, struct ll_sim_verd
                   uint32_t *depth);
 /* Tell the history, if somebody listens. */
 void ll_sim_tell(struct lladd_sim *, const char *fmt, ...) LLADD_PRINTF(2, 3);
+void ll_sim_tell_unit(struct ll_sim_run *, const struct ll_sim_unit *, uint32_t variant);
 void ll_sim_tell_call(const struct ll_sim_run *, const struct ll_sim_call *, uint32_t number);
 
 #endif
