@@ -2,6 +2,7 @@
 #ifndef LL_BUFFER_PRIVATE_H
 #define LL_BUFFER_PRIVATE_H
 /* The inside of the buffer manager. What the words mean is in the essay of buffer.c. */
+#include <lladd/dst.h>
 #include <lladd/sync.h>
 
 #include "buffer/buffer.h"

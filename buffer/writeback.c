@@ -162,7 +162,7 @@ static enum copied copy_page(struct ll_buffer *b, struct ll_buffer__batch *batch
 int ll_buffer__pass_gate(struct ll_buffer *b, uint64_t lsn, struct lladd_error *err)
 {
     const struct ll_gate *gate = &b->cfg.gate;
-    if (lsn == 0 || lsn < gate->durable_lsn(gate->ctx).v)
+    if (lsn == 0 || lsn < gate->durable_lsn(gate->ctx).v || LLADD_PLANTED(LLADD_BUG_WAL_GATE))
         return 0;
     return gate->force(gate->ctx, lladd_lsn_of(lsn), err);
 }
@@ -217,6 +217,15 @@ static void seal(struct ll_buffer *b, struct ll_buffer__batch *batch)
         }
         ll_buffer__seal(b, c->page, c->bytes);
     }
+}
+
+/* The log is durable as far as it has to be, or so the gate says. */
+static void observe_writes(const struct ll_buffer *b, const struct ll_buffer__batch *batch)
+{
+    for (unsigned i = 0; i < batch->n; i++)
+        LLADD_OBSERVE(.what = LLADD_DST_PAGE_WRITE, .page = batch->copies[i].page,
+                      .lsn = ll_page_lsn(batch->copies[i].bytes),
+                      .durable = b->cfg.gate.durable_lsn(b->cfg.gate.ctx));
 }
 
 /* Those for the double-write area first, at most as many at once as it holds. */
@@ -293,6 +302,8 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
     if (rc == 0)
         rc = ll_buffer__pass_gate(b, newest_lsn(batch), err);
     bool untouched = rc != 0;
+    if (rc == 0)
+        observe_writes(b, batch);
     if (rc == 0)
         rc = write_protected(b, batch, err);
     if (rc == 0)

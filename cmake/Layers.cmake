@@ -10,6 +10,14 @@
 
 set(LL_LAYERS_DIR ${CMAKE_BINARY_DIR}/layers)
 
+# Is every layer compiled a second time, instrumented? Not under TSan: the instrumented library's
+# threads are fibers of one thread, of which it knows nothing; nor for fuzzing, which has no use
+# for it.
+set(ll_dst ${LLADD_STATIC})
+if("${LLADD_SANITIZE}" MATCHES "thread" OR LLADD_LIBFUZZER)
+    set(ll_dst OFF)
+endif()
+
 function(ll__link target link)
     get_filename_component(dir ${link} DIRECTORY)
     file(MAKE_DIRECTORY ${dir})
@@ -29,7 +37,8 @@ endfunction()
 
 # ll_layer(NAME log [SOURCES <glob>...] [MAY_USE util io] [MAY_USE_FACE operations] [LIBS ...]
 #          [SUBFOLDERS])
-# Makes the object library ll_<name> out of <name>/*.c (and <name>/*/*.c with SUBFOLDERS).
+# Makes the object library ll_<name> out of <name>/*.c (and <name>/*/*.c with SUBFOLDERS), and
+# ll_<name>_dst out of the same with LLADD_DST defined (<lladd/dst.h>).
 # MAY_USE_FACE shows of another layer nothing but <layer>/<layer>.h.
 # A folder without sources makes no target; its headers can be seen all the same.
 function(ll_layer)
@@ -53,13 +62,22 @@ function(ll_layer)
         return()
     endif()
 
-    add_library(ll_${L_NAME} OBJECT ${sources})
-    target_link_libraries(ll_${L_NAME}
-        PRIVATE ll_flags ll_library_flags Threads::Threads ${L_LIBS})
-    set_target_properties(ll_${L_NAME} PROPERTIES
-        POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION ${ll_ipo})
-    ll_see(ll_${L_NAME} PRIVATE public ${L_NAME} ${L_MAY_USE})
-    foreach(layer IN LISTS L_MAY_USE_FACE)
-        ll_see(ll_${L_NAME} PRIVATE ${layer}_face)
-    endforeach()
+    ll__objects(ll_${L_NAME})
+    set_target_properties(ll_${L_NAME} PROPERTIES INTERPROCEDURAL_OPTIMIZATION ${ll_ipo})
+    if(ll_dst)
+        ll__objects(ll_${L_NAME}_dst)
+        target_compile_definitions(ll_${L_NAME}_dst PRIVATE LLADD_DST=1)
+    endif()
 endfunction()
+
+# One object library of the layer that ll_layer is making.
+macro(ll__objects target)
+    add_library(${target} OBJECT ${sources})
+    target_link_libraries(${target}
+        PRIVATE ll_flags ll_library_flags Threads::Threads ${L_LIBS})
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    ll_see(${target} PRIVATE public ${L_NAME} ${L_MAY_USE})
+    foreach(layer IN LISTS L_MAY_USE_FACE)
+        ll_see(${target} PRIVATE ${layer}_face)
+    endforeach()
+endmacro()

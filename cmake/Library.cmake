@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # The library proper: every layer's objects in one archive and one shared object of which nothing
-# but lladd_* can be seen, and what `cmake --install` leaves behind.
+# but lladd_* can be seen, and what `cmake --install` leaves behind. Besides it lladd_dst, an
+# archive of the same sources instrumented for simulation; a program is linked with one of the two.
 include(CMakePackageConfigHelpers)
 
 set(ll_objects)
+set(ll_dst_objects)
 get_property(ll_layers GLOBAL PROPERTY LL_LAYERS)
 foreach(layer IN LISTS ll_layers)
     if(TARGET ll_${layer})
         list(APPEND ll_objects $<TARGET_OBJECTS:ll_${layer}>)
+    endif()
+    if(TARGET ll_${layer}_dst)
+        list(APPEND ll_dst_objects $<TARGET_OBJECTS:ll_${layer}_dst>)
     endif()
 endforeach()
 
@@ -17,6 +22,24 @@ if(ll_objects AND LLADD_STATIC)
     add_library(lladd_static STATIC ${ll_objects})
     set_target_properties(lladd_static PROPERTIES OUTPUT_NAME lladd EXPORT_NAME static)
     list(APPEND ll_targets lladd_static)
+endif()
+if(ll_dst_objects)
+    add_library(lladd_dst STATIC ${ll_dst_objects})
+    set_target_properties(lladd_dst PROPERTIES EXPORT_NAME dst)
+    # Who sees it defined, has scheduling points in the inline functions of <lladd/sync.h> too.
+    target_compile_definitions(lladd_dst PUBLIC LLADD_DST=1)
+    list(APPEND ll_targets lladd_dst)
+
+    file(GLOB ll_sim_sources CONFIGURE_DEPENDS
+        ${CMAKE_SOURCE_DIR}/sim/*.c ${CMAKE_SOURCE_DIR}/sim/subjects/*.c)
+    ll__link(${CMAKE_SOURCE_DIR}/sim ${LL_LAYERS_DIR}/sim/sim)
+    add_library(lladd_sim STATIC ${ll_sim_sources})
+    set_target_properties(lladd_sim PROPERTIES
+        EXPORT_NAME sim POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION ${ll_ipo})
+    target_link_libraries(lladd_sim PUBLIC lladd_dst
+        PRIVATE $<BUILD_INTERFACE:ll_library_flags>)
+    ll_see(lladd_sim PRIVATE public sim)
+    list(APPEND ll_targets lladd_sim)
 endif()
 if(ll_objects AND LLADD_SHARED)
     add_library(lladd_shared SHARED ${ll_objects})
@@ -41,6 +64,8 @@ foreach(target IN LISTS ll_targets)
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     string(REPLACE lladd_shared lladd alias ${target})
     string(REPLACE lladd_static static alias ${alias})
+    string(REPLACE lladd_dst dst alias ${alias})
+    string(REPLACE lladd_sim sim alias ${alias})
     add_library(lladd::${alias} ALIAS ${target})
 endforeach()
 

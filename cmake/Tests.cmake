@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# ll_test(NAME test_x SOURCES test_x.c... [LAYERS util io...] [LIBRARY] [SEES log...] [LIBS ...]
-#         [LABELS slow...] [TIMEOUT seconds] [ARGS ...])
+# ll_test(NAME test_x SOURCES test_x.c... [LAYERS util io...] [LIBRARY | DST] [SEES log...]
+#         [LIBS ...] [LABELS slow...] [TIMEOUT seconds] [ARGS ...])
 #
 # One Check program, which ctest knows as <folder>/<name>. It is linked with the objects of LAYERS
-# and nothing else of ours (or, with LIBRARY, with the whole static library), and may include the
-# headers of those layers, of SEES, the public ones and "support/...".
+# and nothing else of ours (or, with LIBRARY, with the whole static library, with DST with the
+# instrumented one), and may include the headers of those layers, of SEES, the public ones and
+# "support/...".
 #
 # Labels: `quick` unless LABELS says otherwise. The ones in use: quick (under a second or two; what
 # `runtests --quick` runs), slow, nightly (not run by default), threads (also run under TSan), and
@@ -14,7 +15,7 @@ pkg_check_modules(check REQUIRED IMPORTED_TARGET check)
 pkg_check_modules(jansson QUIET IMPORTED_TARGET jansson)
 
 function(ll_test)
-    cmake_parse_arguments(T "LIBRARY" "NAME;TIMEOUT"
+    cmake_parse_arguments(T "LIBRARY;DST" "NAME;TIMEOUT"
         "SOURCES;LAYERS;SEES;LIBS;LABELS;ARGS" ${ARGN})
     get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
     set(target ${folder}-${T_NAME})
@@ -45,6 +46,9 @@ function(ll_test)
     endforeach()
     if(T_LIBRARY)
         target_link_libraries(${target} PRIVATE lladd_static)
+    endif()
+    if(T_DST)
+        target_link_libraries(${target} PRIVATE lladd_dst)
     endif()
     target_link_libraries(${target} PRIVATE
         ll_flags ll_test_support PkgConfig::check Threads::Threads ${T_LIBS})

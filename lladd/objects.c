@@ -291,6 +291,8 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
 int lladd_bulk_sync(struct lladd_txn *txn)
 {
     int rc = ll_txn_enter(txn);
+    if (LLADD_PLANTED(LLADD_BUG_BULK_SYNC))
+        return rc;
     return rc ? rc : ll_buffer_sync(txn->core->buffer, &txn->err);
 }
 

@@ -159,7 +159,11 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     txn->n_savepoints = 0;
     ll_log_credit_trim(txn->core->log, &txn->credit);
     lladd_atomic_count64(&txn->core->txns.prepared, 1);
-    return ll_log_force(txn->core->log, rec.lsn, &txn->err);
+    rc = LLADD_PLANTED(LLADD_BUG_PREPARE) ? 0
+                                          : ll_log_force(txn->core->log, rec.lsn, &txn->err);
+    if (!rc)
+        ll_observe_durable(txn->core, rec.lsn);
+    return rc;
 }
 
 static void describe(const struct lladd_txn *txn, struct lladd_in_doubt_info *info)

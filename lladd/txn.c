@@ -72,6 +72,8 @@ static int wait_for(struct ll_core *core, lladd_lsn lsn, unsigned durability,
     case LLADD_DURABLE_OS:
         return ll_log_write(core->log, lsn, err);
     default:
+        if (LLADD_PLANTED(LLADD_BUG_ACKNOWLEDGE))
+            return ll_log_write(core->log, lsn, err);
         return ll_log_force(core->log, lsn, err);
     }
 }
@@ -87,6 +89,8 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
             ll_txn_release(txn);
             return rc;
         }
+        if (txn->durability == LLADD_DURABLE)
+            ll_observe_durable(core, *out);
     }
     for (size_t i = 0; i < txn->n_joined; i++) {
         const struct lladd_participant *p = txn->joined[i].participant;
@@ -134,8 +138,10 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
         rc = wait_for(core, *out, drain ? LLADD_DURABLE : durability, &why);
     else if (drain)
         rc = ll_log_force(core->log, *out, &why);
-    if (!rc && (drain || (wait && durability == LLADD_DURABLE)))
+    if (!rc && (drain || (wait && durability == LLADD_DURABLE))) {
+        ll_observe_durable(core, *out);
         ll_txns_drain(core);
+    }
     return rc;
 }
 
@@ -159,8 +165,10 @@ int lladd_wait(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
     int rc = ll_db_enter(db, err);
     if (!rc && lsn.v)
         rc = ll_log_force(db->core.log, lsn, err);
-    if (!rc)
+    if (!rc) {
+        ll_observe_durable(&db->core, lsn);
         ll_txns_drain(&db->core);
+    }
     return rc;
 }
 
@@ -211,7 +219,7 @@ int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
         return ll_fail(&txn->err, LLADD_DEAD_SAVEPOINT, "savepoint %llu does not exist any more",
                        (unsigned long long)id);
     struct ll_savepoint sp = txn->savepoints[i - 1];
-    rc = ll_rollback(txn, sp.undo_next);
+    rc = LLADD_PLANTED(LLADD_BUG_SAVEPOINT) ? 0 : ll_rollback(txn, sp.undo_next);
     if (rc)
         return rc;
     txn->depth -= (uint32_t)(txn->n_actions - sp.actions);

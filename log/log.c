@@ -353,6 +353,10 @@ static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
     rc = forget_above(log, &end, err);
     log->scan_end = end; /* should this fail and be called again */
     log->start.end.v = end;
+    if (!rc && LLADD_PLANTED(LLADD_BUG_LSN_REUSE)) {
+        log->salt = ll_log__last(segs)->salt;
+        return begin_at(log, ll_log__last(segs), end, err);
+    }
     if (!rc)
         rc = ll_log__seg_create(log, segs->highest_end, end, err);
     if (rc)
@@ -371,7 +375,7 @@ int ll_log_start(struct ll_log *log, struct lladd_error *err)
     if (!log->start.clean && log->life != LL_LOG__SCANNED)
         return ll_fail(err, LLADD_BAD_STATE, "the end of the log was not looked for");
     uint64_t end = log->start.clean ? log->start.end.v : log->scan_end;
-    if (!log->start.clean)
+    if (!log->start.clean && !LLADD_PLANTED(LLADD_BUG_REWRITE))
         rc = rewrite_accepted(log, end, err);
     if (rc)
         return rc;

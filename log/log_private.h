@@ -7,6 +7,7 @@
 #include "log/log_format.h"
 #include "util/vec.h"
 
+#include <lladd/dst.h>
 #include <lladd/sync.h>
 
 /* ---- segments (segment.c, directory.c) ---- */

@@ -211,7 +211,8 @@ static const char *decode(const unsigned char *p, size_t len, lladd_lsn lsn, uin
         return "its length is impossible";
     if (LL_UNLIKELY(size > len))
         return "it goes on beyond what is there";
-    if (LL_UNLIKELY(lladd_get32(p) != ll_crc32c(salt, p + 4, size - 4)))
+    if (LL_UNLIKELY(lladd_get32(p) != ll_crc32c(salt, p + 4, size - 4)) &&
+        !LLADD_PLANTED(LLADD_BUG_RECORD_CRC))
         return "its checksum is wrong";
     rec->lsn = lsn;
     rec->size = size;
@@ -224,7 +225,8 @@ static const char *decode(const unsigned char *p, size_t len, lladd_lsn lsn, uin
 int ll_record_decode(const unsigned char *bytes, size_t len, lladd_lsn lsn, uint32_t salt,
                      struct ll_record *rec, struct lladd_error *err)
 {
-    if (LL_UNLIKELY(len < LL_RECORD_NARROW || ll_log__peek_lsn(bytes) != lsn.v))
+    if (LL_UNLIKELY(len < LL_RECORD_NARROW || (ll_log__peek_lsn(bytes) != lsn.v &&
+                                               !LLADD_PLANTED(LLADD_BUG_STALE_RECORD))))
         return ll_fail_lsn(err, LLADD_END, lsn, "nothing was written at LSN %llu",
                            (unsigned long long)lsn.v);
     const char *why = decode(bytes, len, lsn, salt, rec);

@@ -215,7 +215,9 @@ int ll_log__write_walked(struct ll_log *log, struct lladd_error *err)
 
 static int sync_one(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error *err)
 {
-    int rc = ll_io_sync(log->dev, seg->file);
+    int rc = LLADD_PLANTED(LLADD_BUG_LOG_SYNC) ? 0 : ll_io_sync(log->dev, seg->file);
+    if (rc && LLADD_PLANTED(LLADD_BUG_SYNC_AGAIN))
+        rc = ll_io_sync(log->dev, seg->file);
     lladd_atomic_count64(&log->syncs, 1);
     return rc ? fail_write(err, rc, seg, "sync") : 0;
 }

@@ -488,7 +488,8 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
     int rc = drop_pending(ops, err);
     if (!rc)
         rc = owner_of(txn, ops, group, &o);
-    if (!rc && (rc = ll_operations__hold(&o->hold, map, args.index, args.n)) != 0)
+    if (!rc && !LLADD_PLANTED(LLADD_BUG_FREE_EARLY) &&
+        (rc = ll_operations__hold(&o->hold, map, args.index, args.n)) != 0)
         rc = lladd_error_set(err, rc, "out of memory for an allocation");
     if (rc)
         return rc;

@@ -7,6 +7,7 @@
 #include "operations/hold.h"
 
 #include <lladd/bytes.h>
+#include <lladd/dst.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>

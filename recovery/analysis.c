@@ -111,7 +111,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     case LL_REC_CLR:
     case LL_REC_CLR_END:
     case LL_REC_OBJECT_CLR:
-        txn->undo_next = rec->undo_next;
+        txn->undo_next = LLADD_PLANTED(LLADD_BUG_UNDO_NEXT) ? rec->prev : rec->undo_next;
         break;
     case LL_REC_ACTION_END:
         txn->undo_next = rec->op ? rec->lsn : rec->undo_next;

@@ -401,12 +401,12 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
 /* Into the dirty-page table, then: does the page need an image before it changes? */
 static bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
 {
-    if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0) {
+    if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 && !LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY)) {
         ll_buffer_dirty(core->buffer, f, ll_log_tail(core->log));
         lladd_atomic_fence(); /* the entry before the horizon (BUF-5) */
     }
     return ll_page_base(f->page.bytes).v < lladd_atomic_load64(&core->image_horizon) &&
-           !core->no_images;
+           !core->no_images && !LLADD_PLANTED(LLADD_BUG_IMAGE);
 }
 
 static void forget_private(struct ll_core *core, struct ll_frame *f)
@@ -463,9 +463,11 @@ void ll_core_log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_fr
     }
     ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
     op->redo(&f->page, rec.redo);
-    ll_page_set_lsn(page, rec.lsn);
+    if (!LLADD_PLANTED(LLADD_BUG_LSN_STAMP))
+        ll_page_set_lsn(page, rec.lsn);
     if (op->formats)
         ll_page_set_base(page, rec.lsn);
+    ll_observe(LLADD_DST_APPLY, txn, name, &rec);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
     if (undo)
         ll_core_use_undo(txn, ll_undo_need_op(op, d->undo_len));
@@ -485,7 +487,10 @@ void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_f
     if (dirty_and_old(txn->core, f))
         image_or_dwb(txn, f, rec.undo.len);
     rec.page_prev = ll_page_lsn(f->page.bytes);
-    ll_txn_append(txn, &rec, rec.undo_next);
+    if (LLADD_PLANTED(LLADD_BUG_CLR))
+        ll_txn_set_lsn(&txn->undo_next, rec.undo_next), rec.lsn = rec.page_prev;
+    else
+        ll_txn_append(txn, &rec, rec.undo_next);
     op->undo(&f->page, rec.undo);
     ll_page_set_lsn(f->page.bytes, rec.lsn);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);

@@ -88,7 +88,7 @@ static int put_names(struct writer *w)
     int rc = 0;
     lladd_mutex_lock(&core->cat.mutex);
     for (size_t i = 0; !rc && i < core->cat.n_all; i++) {
-        if (!core->cat.all[i]->number)
+        if (!core->cat.all[i]->number || LLADD_PLANTED(LLADD_BUG_NAMES))
             continue;
         rc = ll_catalogue_encode(&core->env, core->cat.all[i], &buf, &cap, &len);
         if (rc)
@@ -111,7 +111,7 @@ static int put_misc(struct writer *w, lladd_lsn redo)
         if (core->fences[i].lsn.v >= redo.v)
             core->fences[kept++] = core->fences[i];
     core->n_fences = kept;
-    for (size_t i = 0; !rc && i < core->n_fences; i++) {
+    for (size_t i = 0; !rc && i < core->n_fences && !LLADD_PLANTED(LLADD_BUG_FENCE); i++) {
         unsigned char b[24];
         lladd_put64(b, core->fences[i].first);
         lladd_put64(b + 8, core->fences[i].n);
@@ -143,6 +143,8 @@ static int put_txns(struct writer *w)
         uint64_t id = lladd_atomic_load64_relaxed(&txn->id.v);
         uint32_t state = lladd_atomic_load32(&txn->state);
         if (id == 0 || state == LL_TXN_ENDED || state == LL_TXN_FREE)
+            continue;
+        if (state == LL_TXN_PREPARED && LLADD_PLANTED(LLADD_BUG_PREPARED))
             continue;
         uint64_t last = lladd_atomic_load64_relaxed(&txn->last.v), prepare = 0;
         /* One that is being aborted already is not in doubt any more. */
@@ -341,11 +343,11 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         rc = ll_point(&core->env, "checkpoint.before_flush")
                  ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
                  : 0;
-    if (!rc)
+    if (!rc && !LLADD_PLANTED(LLADD_BUG_FLUSH))
         rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
     if (!rc)
         rc = write_records(core, horizon, pages, &start, &redo, &end, err);
-    if (!rc)
+    if (!rc && !LLADD_PLANTED(LLADD_BUG_CONTROL_FIRST))
         rc = ll_log_force(core->log, end, err);
     if (!rc && ll_point(&core->env, "checkpoint.before_control"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
@@ -353,13 +355,15 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         rc = write_control(core, start, redo, err);
     if (rc)
         return rc;
+    LLADD_OBSERVE(.what = LLADD_DST_CHECKPOINT, .lsn = start,
+                  .detail = ll_log_tail(core->log).v - redo.v);
     lladd_atomic_store64(&core->last_checkpoint, start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
     lladd_lsn low = needed(core, redo, NULL);
     if (low.v < redo.v)
         rc = each_class(core, false, redo, err);
     if (!rc)
-        rc = ll_log_truncate(core->log, low, err);
+        rc = ll_log_truncate(core->log, LLADD_PLANTED(LLADD_BUG_TRUNCATE) ? end : low, err);
     return rc;
 }
 

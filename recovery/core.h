@@ -19,6 +19,7 @@
 #include "log/log.h"
 #include "util/env.h"
 
+#include <lladd/dst.h>
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 
@@ -406,6 +407,18 @@ struct lladd_view ll_view_of(const struct lladd_page *);
 size_t ll_image_bound(const struct ll_core *);
 int ll_image_apply(const struct ll_core *, const struct ll_record *, unsigned char *page,
                    struct lladd_error *);
+/* A step on this record was taken. */
+static inline void ll_observe(enum lladd_dst_what what, const struct lladd_txn *txn,
+                              const struct ll_name *op, const struct ll_record *rec)
+{
+    LLADD_OBSERVE(.what = what, .op = op ? op->name : NULL, .op_version = op ? op->version : 0,
+                  .lsn = rec->lsn, .txn = txn->id, .page = rec->page, .depth = rec->depth);
+}
+/* Somebody is about to be told that this record is durable. */
+static inline void ll_observe_durable(const struct ll_core *core, lladd_lsn lsn)
+{
+    LLADD_OBSERVE(.what = LLADD_DST_ACKNOWLEDGE, .lsn = lsn, .durable = ll_log_durable(core->log));
+}
 /* ---- undo.c ------------------------------------------------------------------------------ */
 
 /* Takes back records until undo_next <= stop. Resource and I/O failures poison (REC-3). */

@@ -66,14 +66,16 @@ int ll_redo_record(struct ll_core *core, const struct ll_record *rec, struct lla
 {
     lladd_lsn at = ll_page_lsn(page->bytes);
     bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
-    if (!baseless && at.v >= rec->lsn.v)
+    if (!baseless && at.v >= rec->lsn.v && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE))
+        return LLADD_EXISTS;
+    if (rec->kind == LL_REC_CLR && LLADD_PLANTED(LLADD_BUG_REDO_CLR))
         return LLADD_EXISTS;
     if (rec->kind == LL_REC_IMAGE)
         return ll_image_apply(core, rec, page->bytes, err);
     if (!base) {
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
-        if (LL_UNLIKELY(at.v != rec->page_prev.v)) {
+        if (LL_UNLIKELY(at.v != rec->page_prev.v) && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE)) {
             int rc =
                 ll_fail_lsn(err, LLADD_CORRUPT_PAGE, rec->lsn,
                             "page %llu of \"pages\" has LSN %llu, but the record at LSN %llu "
@@ -102,6 +104,7 @@ static int redo_one(struct ll_redo_worker *w, const struct ll_record *rec)
     if (rc)
         return rc;
     rc = ll_redo_record(core, rec, &f->page, f->flags & LL_FRAME_BASELESS, &w->err);
+    ll_observe_redo(core, rec, rc);
     if (rc == 0) {
         bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
         w->redone++;
@@ -293,6 +296,7 @@ int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_l
         if (ll_fence_of_locked(core, number.v).v > rec.lsn.v)
             continue;
         rc = ll_redo_record(core, &rec, &page, baseless, &mine);
+        ll_observe_redo(core, &rec, rc);
         if (rc == 0 && baseless) {
             baseless = false;
             *rec_lsn = rec.lsn;

@@ -24,4 +24,25 @@ struct ll_redo {
 int ll_redo(struct ll_core *, struct ll_redo *out, struct lladd_error *);
 int ll_redo_baseless(struct ll_core *, const struct ll_redo *, struct lladd_error *);
 
+/* The record has met its page, and ll_redo_record has answered rc. */
+static inline void ll_observe_redo(struct ll_core *core, const struct ll_record *rec, int rc)
+{
+#ifdef LLADD_DST
+    const struct ll_name *op = ll_catalogue_by_number(core, rec->op);
+    bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
+    LLADD_OBSERVE(.what = rec->kind == LL_REC_IMAGE ? LLADD_DST_REDO_IMAGE
+                          : rec->kind == LL_REC_CLR ? LLADD_DST_REDO_CLR
+                                                    : LLADD_DST_REDO,
+                  .detail = rc == LLADD_EXISTS      ? LLADD_DST_PRESENT
+                            : rc == LLADD_NOT_FOUND ? LLADD_DST_BASELESS
+                            : rc                    ? LLADD_DST_REFUSED
+                            : base                  ? LLADD_DST_FRESH
+                                                    : LLADD_DST_STALE,
+                  .op = op ? op->name : NULL, .op_version = op ? op->version : 0, .lsn = rec->lsn,
+                  .txn = rec->txn, .page = rec->page, .depth = rec->depth);
+#else
+    (void)core, (void)rec, (void)rc;
+#endif
+}
+
 #endif

@@ -18,6 +18,11 @@
 
 #define BLOB_HEAD 8u
 
+static void enter(enum lladd_dst_phase phase)
+{
+    LLADD_OBSERVE(.what = LLADD_DST_PHASE, .detail = phase);
+}
+
 static void progress(struct ll_core *core, enum lladd_phase phase, lladd_lsn at, unsigned percent)
 {
     if (core->progress)
@@ -91,6 +96,7 @@ static int redo_objects(struct ll_core *core, struct lladd_error *err)
     if (rc)
         return ll_fail(err, rc, "out of memory in recovery");
     progress(core, LLADD_PHASE_OBJECTS, from, 0);
+    enter(LLADD_DST_REDO_OBJECTS);
     if (from.v < ll_log_oldest(core->log).v)
         from = ll_log_oldest(core->log);
     for (rc = ll_log_cursor_seek(cursor, from, &rec, err); !rc;
@@ -157,6 +163,7 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_log_cursor *cursor = NULL;
     int rc = 0;
+    enter(LLADD_DST_IN_DOUBT);
     for (struct lladd_txn *txn = core->txns.first; !rc && txn; txn = txn->next) {
         if (!txn->prepared)
             continue;
@@ -316,7 +323,9 @@ static int undo(struct ll_core *core, struct lladd_error *err)
     for (struct lladd_txn *txn = core->txns.first; txn; txn = txn->next)
         if (!txn->prepared)
             heap[i++].txn = txn;
+    n -= LLADD_PLANTED(LLADD_BUG_LOSER);
     progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log), 0);
+    enter(LLADD_DST_UNDO_LOSERS);
     rc = undo_all(core, heap, n, err);
     ll_free(&core->env, heap);
     return rc;
@@ -331,10 +340,12 @@ static int redo_and_undo(struct ll_core *core, struct lladd_error *err)
     int rc = 0;
     ll_map_init(&r.baseless, &core->env);
     if (!core->control.clean) {
+        enter(LLADD_DST_DOUBLE_WRITE);
         rc = ll_buffer_dwb_restore(core->buffer, &restored, err);
         if (!rc && restored)
             ll_core_transcript(core, "double-write area: %llu pages restored",
                                (unsigned long long)restored);
+        enter(LLADD_DST_REDO_PAGES);
         if (!rc)
             rc = ll_redo(core, &r, err);
         core->recovered_redone = r.redone;
@@ -346,6 +357,7 @@ static int redo_and_undo(struct ll_core *core, struct lladd_error *err)
         rc = restore_in_doubt(core, err);
     if (!rc)
         rc = undo(core, err);
+    enter(LLADD_DST_CHECK);
     if (!rc)
         rc = ll_redo_baseless(core, &r, err);
     ll_map_free(&r.baseless);
@@ -357,7 +369,9 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     struct ll_analysis a;
     uint64_t start = ll_now_ns(&core->env);
     progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);
+    enter(LLADD_DST_ANALYSIS);
     int rc = ll_analysis(core, &a, err);
+    enter(LLADD_DST_LOG_START);
     if (!rc)
         rc = start_log(core, err);
     if (rc)
@@ -368,7 +382,9 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     lladd_atomic_max64(&core->image_horizon, core->control.redo.v);
     rc = redo_and_undo(core, err);
     core->recovery_ns = ll_now_ns(&core->env) - start;
-    if (!rc)
+    if (!rc) {
         progress(core, LLADD_PHASE_DONE, ll_log_tail(core->log), 100);
+        enter(LLADD_DST_RECOVERED);
+    }
     return rc;
 }

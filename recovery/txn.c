@@ -209,6 +209,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, lladd_lsn *out, bool *drain)
     ll_txn_set_lsn(&txn->last, rec.lsn);
     lladd_atomic_store32(&txn->state, LL_TXN_ENDED);
     ll_log_publish(core->log, &rec);
+    ll_observe(LLADD_DST_COMMIT, txn, NULL, &rec);
     for (size_t i = 0; i < txn->n_joined; i++) {
         const struct lladd_participant *p = txn->joined[i].participant;
         if (p->logged)
@@ -278,7 +279,7 @@ int ll_txn_abort(struct lladd_txn *txn)
         txn->n_actions = 0;
         txn->depth = 0;
         int rc = ll_core_mark(core, &txn->err); /* one in doubt may be the first to write */
-        if (!rc)
+        if (!rc && !LLADD_PLANTED(LLADD_BUG_END_FIRST))
             rc = ll_rollback(txn, lladd_lsn_of(0));
         if (!rc)
             rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
@@ -296,6 +297,9 @@ int ll_txn_abort(struct lladd_txn *txn)
         ll_txn_set_lsn(&txn->last, end.lsn);
         lladd_atomic_store32(&txn->state, LL_TXN_ENDED);
         ll_log_publish(core->log, &end);
+        ll_observe(LLADD_DST_END, txn, NULL, &end);
+        if (LLADD_PLANTED(LLADD_BUG_END_FIRST) && (rc = ll_rollback(txn, lladd_lsn_of(0))) != 0)
+            return rc;
     }
     for (size_t i = 0; i < txn->n_joined; i++) {
         const struct lladd_participant *p = txn->joined[i].participant;

@@ -83,6 +83,8 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
     else
         ll_core_apply_undo(txn, name, f, rec);
     ll_buffer_unfix(txn->core->buffer, f, LL_FIX_EXCLUSIVE);
+    if (!rc)
+        ll_observe(LLADD_DST_UNDO, txn, name, rec);
     return rc;
 }
 
@@ -128,6 +130,8 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
                          (unsigned long long)rec->lsn.v, op->name);
     txn->undo_copy_used += own ? 0 : len;
     if (!rc)
+        ll_observe(LLADD_DST_COMPENSATE_BEGIN, txn, name, rec);
+    if (!rc)
         rc = run_compensate(txn, op, undone.undo);
     txn->undo_copy_used -= own ? 0 : len;
     if (own)
@@ -136,9 +140,14 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
         rc = step_credit(txn, ll_record_bound(0, 0));
     if (rc)
         return rc;
+    if (LLADD_PLANTED(LLADD_BUG_CLR_END)) {
+        ll_txn_set_lsn(&txn->undo_next, undo_next);
+        return 0;
+    }
     struct ll_record end = {
         .kind = LL_REC_CLR_END, .page = LLADD_NO_PAGE, .op = name->number, .undo_next = undo_next};
     ll_txn_append(txn, &end, undo_next);
+    ll_observe(LLADD_DST_COMPENSATE_END, txn, name, rec);
     return 0;
 }
 
@@ -203,7 +212,8 @@ int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *re
         }
         if (needs_undo(rec))
             return 0;
-        bool jump = is_compensation(rec->kind) || rec->kind == LL_REC_ACTION_END;
+        bool jump = (is_compensation(rec->kind) && !LLADD_PLANTED(LLADD_BUG_UNDO_NEXT)) ||
+                    rec->kind == LL_REC_ACTION_END;
         ll_txn_set_lsn(&txn->undo_next, jump ? rec->undo_next : rec->prev);
     }
     if (rc && err && err != &txn->err)

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_DST_H
+#define LLADD_DST_H
+/**
+ * @file
+ * @brief What the instrumented build of the library, `lladd_dst`, has besides: it tells what it
+ * does.
+ *
+ * `lladd_dst` is made of the same sources as `lladd` with LLADD_DST defined, and is linked instead
+ * of it by who simulates: the recovery simulator, and who tests an extension with it. In `lladd`
+ * every macro of this header compiles to nothing, and the functions do not exist.
+ *
+ * A `struct lladd_dst` belongs to the OS thread that has entered it, and everything that thread
+ * then does with any database is seen by it. A thread that has entered none, which is how every
+ * thread begins, also one that the library started, is not watched: the library does what `lladd`
+ * does.
+ * @ingroup sim
+ */
+#include <lladd/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+/** What a step of the library was. In brackets: which members say more; the others say nothing. */
+enum lladd_dst_what {
+    /** Recovery enters a phase (detail: enum lladd_dst_phase). */
+    LLADD_DST_PHASE = 1,
+    /** An update was logged and applied (op, lsn, txn, page, depth). */
+    LLADD_DST_APPLY,
+    /** Recovery or repair has met an update (op, lsn, txn, page, depth, detail: enum
+     *  lladd_dst_found). */
+    LLADD_DST_REDO,
+    LLADD_DST_REDO_CLR,   /**< the same of a compensation record */
+    LLADD_DST_REDO_IMAGE, /**< the same of a page image; no op */
+    /** A page undo was applied and its CLR logged (op, lsn: of what was undone, txn, page, depth).
+     *  depth > 0: inside a top action or a compensation that was never finished. */
+    LLADD_DST_UNDO,
+    /** A logical undo begins (op, lsn: of what is undone, txn, depth: of that). */
+    LLADD_DST_COMPENSATE_BEGIN,
+    LLADD_DST_COMPENSATE_END, /**< it has succeeded, its CLR is logged; as above */
+    LLADD_DST_COMMIT,         /**< a commit record has its LSN (lsn, txn) */
+    LLADD_DST_END,            /**< the record that ends a rollback has its LSN (lsn, txn) */
+    /** A call is about to say: durable (lsn: of the record that has to be, durable). */
+    LLADD_DST_ACKNOWLEDGE,
+    /** A page goes to the page file, or to the double-write area first (lsn: the page's, page,
+     *  durable). lsn >= durable breaks the rule of the write-ahead log. */
+    LLADD_DST_PAGE_WRITE,
+    /** One is complete (lsn: where analysis begins, detail: bytes of log that redo would read
+     *  now). */
+    LLADD_DST_CHECKPOINT
+};
+
+/** Phases of an open, in this order; those with nothing to do are left out. */
+enum lladd_dst_phase {
+    LLADD_DST_ANALYSIS = 1,
+    LLADD_DST_LOG_START,    /**< the accepted tail is forced, the new segment begins */
+    LLADD_DST_DOUBLE_WRITE, /**< torn pages come back from the double-write area */
+    LLADD_DST_REDO_PAGES,
+    LLADD_DST_REDO_OBJECTS,
+    LLADD_DST_IN_DOUBT,
+    LLADD_DST_UNDO_LOSERS,
+    LLADD_DST_CHECK,
+    LLADD_DST_RECOVERED
+};
+
+/** In which state redo found the page of a record. */
+enum lladd_dst_found {
+    LLADD_DST_STALE = 1, /**< as the record had found it: applied */
+    LLADD_DST_FRESH,     /**< the record gives the page its first contents: applied */
+    LLADD_DST_PRESENT,   /**< with the record's effect already: left alone */
+    LLADD_DST_BASELESS,  /**< torn or never written, and no image or format met yet: left alone */
+    LLADD_DST_REFUSED    /**< an error: the page is neither, or the bytes do not fit it */
+};
+
+struct lladd_dst_event {
+    enum lladd_dst_what what;
+    uint32_t op_version;
+    const char *op; /**< name of the operation; lives as long as the handle */
+    lladd_lsn lsn;
+    lladd_lsn txn;
+    lladd_lsn durable; /**< everything below it is on stable storage, as far as the log knows */
+    uint64_t page;
+    uint64_t detail;
+    uint32_t depth;
+};
+
+/* ---- planted bugs ------------------------------------------------------------------------ */
+
+/** Deliberate violations of the rules that make recovery work, one switch each: what a simulator
+ *  must find to be believed. X(name, "name", "oracle", "what is wrong"); the oracles are those of
+ *  sim/README.md, the first that must object. */
+#define LLADD_BUG_LIST(X) \
+    X(WAL_GATE, "wal-gate", "O4", "a page is written before its log records are durable") \
+    X(LSN_STAMP, "lsn-stamp", "O2", "an update does not stamp the page with its LSN") \
+    X(DIRTY_ENTRY, "dirty-entry", "O1", "an updated page does not enter the dirty-page table") \
+    X(IMAGE, "image", "O1", "no page image although the old one is about to be truncated") \
+    X(CLR, "clr", "O2", "a page undo is applied and no compensation record written") \
+    X(CLR_END, "clr-end", "O2", "a logical undo is not closed by a compensation record") \
+    X(UNDO_NEXT, "undo-next", "O2", "undo goes on at what a compensation record undid") \
+    X(REDO_CLR, "redo-clr", "O1", "redo leaves out compensation records") \
+    X(REDO_TWICE, "redo-twice", "O2", "redo applies records without regard to the page LSN") \
+    X(LOSER, "loser", "O2", "recovery does not roll back one of the unfinished transactions") \
+    X(END_FIRST, "end-first", "O2", "the end of a rollback is logged before the rollback is") \
+    X(SAVEPOINT, "savepoint", "O2", "rolling back to a savepoint takes nothing back") \
+    X(ACKNOWLEDGE, "acknowledge", "O1", "a commit is acknowledged when written, not synced") \
+    X(PREPARE, "prepare", "O9", "a prepare is acknowledged without forcing the log") \
+    X(PREPARED, "prepared", "O9", "a checkpoint leaves out prepared transactions") \
+    X(NAMES, "names", "O1", "a checkpoint leaves out the catalogue of operations") \
+    X(FENCE, "fence", "O2", "a checkpoint leaves out the fences of bulk writing") \
+    X(BULK_SYNC, "bulk-sync", "O1", "pages written in bulk are published without a sync") \
+    X(FREE_EARLY, "free-early", "O2", "what is freed can be taken before the commit is durable") \
+    X(FLUSH, "flush", "O1", "a checkpoint does not write back the pages it leaves behind") \
+    X(CONTROL_FIRST, "control-first", "O1", "a checkpoint is named before it is durable") \
+    X(CONTROL_SYNC, "control-sync", "O1", "the copies of the control block are not synced") \
+    X(TRUNCATE, "truncate", "O1", "the log is truncated up to the checkpoint, whoever needs it") \
+    X(SYNC_DIR, "sync-dir", "O1", "a new segment is used before its name is durable") \
+    X(LOG_SYNC, "log-sync", "O1", "the log is not synced") \
+    X(SYNC_AGAIN, "sync-again", "O1", "a failed sync of the log is tried again and believed") \
+    X(PAGE_SYNC_ERROR, "page-sync-error", "O1", "a failed sync of the page file is not noticed") \
+    X(RECORD_CRC, "record-crc", "O2", "a log record with a wrong checksum is accepted") \
+    X(STALE_RECORD, "stale-record", "O2", "a record of the segment's former life is accepted") \
+    X(PAGE_CRC, "page-crc", "O2", "a page with a wrong checksum is accepted") \
+    X(WATERMARK, "watermark", "O1", "damage below the watermark is cut off like a torn tail") \
+    X(REWRITE, "rewrite", "O5", "recovery builds on log that it has not made durable") \
+    X(LSN_REUSE, "lsn-reuse", "O2", "the log goes on over its torn tail, in the same segment")
+
+/** Their numbers: bits of lladd_dst.planted. */
+enum lladd_bug {
+#define LLADD_BUG_ENUM(name, text, oracle, what) LLADD_BUG_##name,
+    LLADD_BUG_LIST(LLADD_BUG_ENUM)
+#undef LLADD_BUG_ENUM
+        LLADD_BUGS
+};
+
+/* ---- the watcher ------------------------------------------------------------------------- */
+
+/** Zeroed means: nothing is watched, nothing is different. */
+struct lladd_dst {
+    void *ctx; /**< given to the functions below */
+    /** Nullable. Called with latches held, perhaps; must not call the library. */
+    void (*observe)(void *ctx, const struct lladd_dst_event *);
+    uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */
+};
+
+#ifdef LLADD_DST
+/** The calling thread's; use lladd_dst_current. */
+extern __thread struct lladd_dst *lladd_dst_entered;
+#endif
+
+/** Makes it the calling thread's; NULL leaves. It must live until the thread has entered another.
+ *  Returns the one that was. */
+LLADD_API struct lladd_dst *lladd_dst_enter(struct lladd_dst *);
+/** The calling thread's, or NULL. */
+LLADD_API struct lladd_dst *lladd_dst_current(void);
+
+/* ---- inside the library (and in extensions, if they like) -------------------------------- */
+
+/** Has the library, called by this thread, this bug? */
+#ifdef LLADD_DST
+#define LLADD_PLANTED(bug) \
+    (lladd_dst_entered != NULL && (lladd_dst_entered->planted >> (bug)&1) != 0)
+#else
+#define LLADD_PLANTED(bug) false
+#endif
+
+/** LLADD_OBSERVE(.what = ..., .lsn = ...): members as of an initializer, evaluated only if somebody
+ *  watches. C only. */
+#ifdef LLADD_DST
+#define LLADD_OBSERVE(...) \
+    do { \
+        if (lladd_dst_entered && lladd_dst_entered->observe) { \
+            const struct lladd_dst_event lladd_event = {__VA_ARGS__}; \
+            lladd_dst_entered->observe(lladd_dst_entered->ctx, &lladd_event); \
+        } \
+    } while (0)
+#else
+#define LLADD_OBSERVE(...) \
+    do { \
+        if (0) { \
+            const struct lladd_dst_event lladd_event = {__VA_ARGS__}; \
+            (void)lladd_event; \
+        } \
+    } while (0)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

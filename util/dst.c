@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who watches the calling thread. Instrumented builds only (lladd/dst.h); this is the one variable
+ * that does not belong to a handle, and it belongs to a thread. */
+#include <lladd/dst.h>
+
+#ifdef LLADD_DST
+
+__thread struct lladd_dst *lladd_dst_entered;
+
+struct lladd_dst *lladd_dst_enter(struct lladd_dst *dst)
+{
+    struct lladd_dst *before = lladd_dst_entered;
+    lladd_dst_entered = dst;
+    return before;
+}
+
+struct lladd_dst *lladd_dst_current(void)
+{
+    return lladd_dst_entered;
+}
+
+#endif
