@@ -59,7 +59,7 @@ struct lladd_sim_subject {
     const char *about; /**< one line */
     void *ctx;
     /** Registers operations, makes sizes other than the simulator's (a cache of 64 pages, a log of
-     *  4 KiB segments, no threads). Device, allocator, world and flags are not its affair.
+     *  8 KiB segments, no threads). Device, allocator, world and flags are not its affair.
      *  Nullable */
     int (*configure)(void *ctx, struct lladd_options *, struct lladd_error *);
     /** Makes what the workload works on; before the first crash, once. May note page numbers and

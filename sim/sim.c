@@ -11,8 +11,8 @@ enum {
     DEPTH_DEFAULT = 3,
     CALLS_DEFAULT = 100000,
     CACHE_BYTES = 256 << 10,
-    RING_BYTES = 16 << 10,
-    SEGMENT_BYTES = 4 << 10,
+    RING_BYTES = 32 << 10,
+    SEGMENT_BYTES = 8 << 10,
     CHECKPOINT_BYTES = 16 << 10
 };
 

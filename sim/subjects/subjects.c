@@ -11,6 +11,8 @@
 
 static const struct lladd_sim_subject *const all[] = {
     &ll_sim_subject_counters,
+    &ll_sim_subject_prepared,
+    &ll_sim_subject_records,
     &ll_sim_subject_small,
     NULL,
 };
