@@ -243,8 +243,9 @@ static int contents(struct judging *j)
         if (sim->dump.sink.failed)
             return LLADD_NO_MEMORY;
         if (rc)
-            return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS, "the contents cannot be read: %s: %s",
-                                 lladd_code_name(rc), err.message);
+            return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS,
+                                 "the contents cannot be read: %s: %s", lladd_code_name(rc),
+                                 err.message);
     }
     for (uint32_t k = j->claim->lo; k <= j->claim->hi; k++) {
         bool ok;
@@ -337,8 +338,8 @@ static int look_closely(struct judging *j)
     int rc = sim->subject.pages ? look_for_leaks(j) : 0;
     if (rc || j->verdict->oracle)
         return rc;
-    rc = sim->subject.go_on ? sim->subject.go_on(sim->subject.ctx, j->db, &err)
-                            : go_on(j->db, &err);
+    rc =
+        sim->subject.go_on ? sim->subject.go_on(sim->subject.ctx, j->db, &err) : go_on(j->db, &err);
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_PROGRESS,
                              "a transaction after the recovery fails: %s: %s", lladd_code_name(rc),

@@ -107,9 +107,7 @@ static int take_options(struct lladd_sim *sim, struct lladd_error *err)
     o->checkpoint_bytes = CHECKPOINT_BYTES;
     o->frames = LLADD_FRAMES_HEAP;
     o->redo_threads = 1;
-    int rc = sim->subject.configure
-                 ? sim->subject.configure(sim->subject.ctx, o, err)
-                 : 0;
+    int rc = sim->subject.configure ? sim->subject.configure(sim->subject.ctx, o, err) : 0;
     if (rc)
         return rc;
     sim->world = (struct lladd_world){sim, world_now, world_wall, world_random, NULL};

@@ -173,8 +173,7 @@ START_TEST(the_reduction_and_the_full_product_agree)
     ck_assert_uint_gt(full, reduced);
     for (uint64_t bug = 0; bug < LLADD_BUGS; bug++) {
         enum lladd_sim_oracle a = verdict(s, 0, UINT64_C(1) << bug, &reduced);
-        enum lladd_sim_oracle b =
-            verdict(s, LLADD_SIM_FULL_PRODUCT, UINT64_C(1) << bug, &full);
+        enum lladd_sim_oracle b = verdict(s, LLADD_SIM_FULL_PRODUCT, UINT64_C(1) << bug, &full);
         ck_assert_msg((a == LLADD_SIM_O_NONE) == (b == LLADD_SIM_O_NONE),
                       "bug %u: %s with the reduction, %s without", (unsigned)bug,
                       lladd_sim_oracle_name(a), lladd_sim_oracle_name(b));
@@ -189,12 +188,9 @@ static const struct {
     enum lladd_sim_oracle oracle;
     bool token;
 } faults[] = {
-    {TOY_UNDO_WRITES_OLD, LLADD_SIM_O_LOST, true},
-    {TOY_FORGETS_NOTE, LLADD_SIM_O_CONTENTS, true},
-    {TOY_CHECK_COMPLAINS, LLADD_SIM_O_CHECK, true},
-    {TOY_LEAKS_PAGE, LLADD_SIM_O_LEAK, true},
-    {TOY_RANDOM, LLADD_SIM_O_DETERMINISM, false},
-    {TOY_FAILS, LLADD_SIM_O_WORKLOAD, false},
+    {TOY_UNDO_WRITES_OLD, LLADD_SIM_O_LOST, true},  {TOY_FORGETS_NOTE, LLADD_SIM_O_CONTENTS, true},
+    {TOY_CHECK_COMPLAINS, LLADD_SIM_O_CHECK, true}, {TOY_LEAKS_PAGE, LLADD_SIM_O_LEAK, true},
+    {TOY_RANDOM, LLADD_SIM_O_DETERMINISM, false},   {TOY_FAILS, LLADD_SIM_O_WORKLOAD, false},
     {TOY_NO_UNDO, LLADD_SIM_O_COVERAGE, false},
 };
 
@@ -284,14 +280,10 @@ static const struct {
     enum lladd_bug bug;
     enum lladd_sim_oracle oracle;
 } bugs[] = {
-    {LLADD_BUG_WAL_GATE, LLADD_SIM_O_WAL},
-    {LLADD_BUG_CLR, LLADD_SIM_O_CONTENTS},
-    {LLADD_BUG_UNDO_NEXT, LLADD_SIM_O_CONTENTS},
-    {LLADD_BUG_REDO_CLR, LLADD_SIM_O_CONTENTS},
-    {LLADD_BUG_LOSER, LLADD_SIM_O_CONTENTS},
-    {LLADD_BUG_ACKNOWLEDGE, LLADD_SIM_O_LOST},
-    {LLADD_BUG_IMAGE, LLADD_SIM_O_OPEN},
-    {LLADD_BUG_SYNC_DIR, LLADD_SIM_O_OPEN},
+    {LLADD_BUG_WAL_GATE, LLADD_SIM_O_WAL},       {LLADD_BUG_CLR, LLADD_SIM_O_CONTENTS},
+    {LLADD_BUG_UNDO_NEXT, LLADD_SIM_O_CONTENTS}, {LLADD_BUG_REDO_CLR, LLADD_SIM_O_CONTENTS},
+    {LLADD_BUG_LOSER, LLADD_SIM_O_CONTENTS},     {LLADD_BUG_ACKNOWLEDGE, LLADD_SIM_O_LOST},
+    {LLADD_BUG_IMAGE, LLADD_SIM_O_OPEN},         {LLADD_BUG_SYNC_DIR, LLADD_SIM_O_OPEN},
     {LLADD_BUG_REWRITE, LLADD_SIM_O_OPEN},
 };
 
