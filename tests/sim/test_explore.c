@@ -279,12 +279,15 @@ END_TEST
 static const struct {
     enum lladd_bug bug;
     enum lladd_sim_oracle oracle;
+    const char *subject; /* NULL: counters */
 } bugs[] = {
-    {LLADD_BUG_WAL_GATE, LLADD_SIM_O_WAL},       {LLADD_BUG_CLR, LLADD_SIM_O_CONTENTS},
-    {LLADD_BUG_UNDO_NEXT, LLADD_SIM_O_CONTENTS}, {LLADD_BUG_REDO_CLR, LLADD_SIM_O_CONTENTS},
-    {LLADD_BUG_LOSER, LLADD_SIM_O_CONTENTS},     {LLADD_BUG_ACKNOWLEDGE, LLADD_SIM_O_LOST},
-    {LLADD_BUG_IMAGE, LLADD_SIM_O_OPEN},         {LLADD_BUG_SYNC_DIR, LLADD_SIM_O_OPEN},
-    {LLADD_BUG_REWRITE, LLADD_SIM_O_OPEN},
+    {LLADD_BUG_PREPARE, LLADD_SIM_O_IN_DOUBT, "prepared"},
+    {LLADD_BUG_PREPARED, LLADD_SIM_O_IN_DOUBT, "prepared"},
+    {LLADD_BUG_WAL_GATE, LLADD_SIM_O_WAL, NULL},       {LLADD_BUG_CLR, LLADD_SIM_O_CONTENTS, NULL},
+    {LLADD_BUG_UNDO_NEXT, LLADD_SIM_O_CONTENTS, NULL}, {LLADD_BUG_REDO_CLR, LLADD_SIM_O_CONTENTS, NULL},
+    {LLADD_BUG_LOSER, LLADD_SIM_O_CONTENTS, NULL},     {LLADD_BUG_ACKNOWLEDGE, LLADD_SIM_O_LOST, NULL},
+    {LLADD_BUG_IMAGE, LLADD_SIM_O_OPEN, NULL},         {LLADD_BUG_SYNC_DIR, LLADD_SIM_O_OPEN, NULL},
+    {LLADD_BUG_REWRITE, LLADD_SIM_O_OPEN, NULL},
 };
 
 START_TEST(a_bug_of_the_library_is_caught)
@@ -294,7 +297,8 @@ START_TEST(a_bug_of_the_library_is_caught)
     struct lladd_sim_report *again;
     b.planted = UINT64_C(1) << bugs[_i].bug;
     b.depth = 2;
-    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
+    const struct lladd_sim_subject *s =
+        lladd_sim_subject_find(bugs[_i].subject ? bugs[_i].subject : "counters");
     struct lladd_sim_report *r = explore(s, &b);
     const struct lladd_sim_failure *f = expect_caught(r, bugs[_i].oracle);
     int rc = lladd_sim_replay(s, &b, f->token, NULL, &again, &err);
@@ -361,7 +365,7 @@ START_TEST(reports_say_what_was_seen)
     struct lladd_sim_report *r = explore(&toy.subject, &b);
     ck_assert_int_eq(lladd_sim_report_text(r, fresh_sink(&sink)), 0);
     ck_assert_ptr_nonnull(strstr(text.bytes, "subject toy: FAILED"));
-    ck_assert_ptr_nonnull(strstr(text.bytes, "O1 lost objects: decision 1, of transaction 1"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "O1 lost objects: the commit of transaction 1"));
     ck_assert_ptr_nonnull(strstr(text.bytes, r->failures->token));
     ck_assert_int_eq(lladd_sim_report_json(r, fresh_sink(&sink)), 0);
     ck_assert_ptr_nonnull(strstr(text.bytes, "{\"subject\":\"toy\""));
