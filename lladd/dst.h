@@ -14,6 +14,9 @@
  * then does with any database is seen by it. A thread that has entered none, which is how every
  * thread begins, also one that the library started, is not watched: the library does what `lladd`
  * does.
+ *
+ * What threads do to each other is determined with lladd_dst_run: it runs them as fibers of one
+ * thread, and asks who is next wherever one of them locks, waits, wakes, reads or writes.
  * @ingroup sim
  */
 #include <lladd/types.h>
@@ -98,7 +101,7 @@ struct lladd_dst_event {
     X(DIRTY_ENTRY, "dirty-entry", "O1", "an updated page does not enter the dirty-page table") \
     X(IMAGE, "image", "O1", "no page image although the old one is about to be truncated") \
     X(CLR, "clr", "O2", "a page undo is applied and no compensation record written") \
-    X(CLR_END, "clr-end", "O2", "a logical undo is not closed by a compensation record") \
+    X(CLR_END, "clr-end", "O2", "the record that closes a logical undo does not lead past it") \
     X(UNDO_NEXT, "undo-next", "O2", "undo goes on at what a compensation record undid") \
     X(REDO_CLR, "redo-clr", "O1", "redo leaves out compensation records") \
     X(REDO_TWICE, "redo-twice", "O2", "redo applies records without regard to the page LSN") \
@@ -135,6 +138,70 @@ enum lladd_bug {
         LLADD_BUGS
 };
 
+/* ---- schedules --------------------------------------------------------------------------- */
+
+/** Why the scheduler may go on with another fiber. The first seven are bits of
+ *  lladd_dst_schedule.points. */
+enum lladd_dst_point {
+    LLADD_DST_LOCK = 1 << 0,   /**< before a mutex is locked or tried */
+    LLADD_DST_UNLOCK = 1 << 1, /**< after one was unlocked */
+    LLADD_DST_WAIT = 1 << 2,   /**< before sleeping on a condition or a word */
+    LLADD_DST_WAKE = 1 << 3,   /**< before waking; and, as a turn of its own, whom */
+    LLADD_DST_THREAD = 1 << 4, /**< after a thread was started, before one is joined */
+    LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that says so (lladd_dst_point) */
+    LLADD_DST_ATOMIC = 1 << 6, /**< before an access to a shared word (lladd_atomic_...) */
+    LLADD_DST_YIELD = 1 << 7,  /**< the current one gives way: it is not among those to choose */
+    LLADD_DST_BLOCKED = 1 << 8 /**< the current one sleeps, or has ended */
+};
+
+/** A decision to be made: which of `n` (at least 2) fibers is next. Numbers are given in the order
+ *  in which fibers are started; 0 is the one that began. */
+struct lladd_dst_turn {
+    enum lladd_dst_point why;
+    unsigned n;
+    const uint64_t *fibers;
+    bool current; /**< fibers[0] runs now and could go on: any other choice preempts it */
+};
+
+/** How threads are run one at a time. Zero means default. */
+struct lladd_dst_schedule {
+    void *ctx;
+    /** An index into turn->fibers; any other value stops the run. Must not call the library.
+     *  Nullable: always 0, that is, nobody is preempted. */
+    unsigned (*turn)(void *ctx, const struct lladd_dst_turn *turn);
+    uint32_t points;    /**< which ones are points; default: all but LLADD_DST_ATOMIC */
+    uint64_t step_ns;   /**< virtual time from one point to the next; default 100 */
+    uint64_t steps_max; /**< points in a run; default 10 million */
+    size_t stack_bytes; /**< of each fiber; default 256 KiB */
+};
+
+struct lladd_dst_fibers; /* stacks, to be used for one run after the other */
+struct lladd_dst;
+struct lladd_error;
+
+struct lladd_dst_run_stats {
+    uint64_t steps, choices, switches, fibers;
+    uint64_t now_ns; /**< virtual time, from 0 */
+};
+
+/** 0 or LLADD_NO_MEMORY. */
+LLADD_API int lladd_dst_fibers_new(const struct lladd_dst_schedule *,
+                                   struct lladd_dst_fibers **out);
+LLADD_API void lladd_dst_fibers_free(struct lladd_dst_fibers *);
+/** Runs fn(arg), and all threads that it starts, as fibers of the calling thread, which has entered
+ *  `dst` meanwhile. Returns when all have ended: 0. LLADD_DEADLOCK: none of them can ever go on,
+ *  the message says who waits for what; LLADD_TIMEOUT: steps_max; LLADD_END: `turn` has stopped it;
+ *  LLADD_NO_MEMORY. Unless it is 0 the fibers are abandoned where they are: what they hold and have
+ *  allocated is lost. */
+LLADD_API int lladd_dst_run(struct lladd_dst_fibers *, struct lladd_dst *dst, void *(*fn)(void *),
+                            void *arg, struct lladd_error *);
+/** Of the last run, or of the one that goes on. */
+LLADD_API void lladd_dst_run_stats(const struct lladd_dst_fibers *, struct lladd_dst_run_stats *);
+/** A scheduling point of the caller's own: of a device, before each call. Nothing outside a run. */
+LLADD_API void lladd_dst_point(enum lladd_dst_point);
+/** Virtual time of the run; 0 outside one. The clock of handles that were given none. */
+LLADD_API uint64_t lladd_dst_now_ns(void);
+
 /* ---- the watcher ------------------------------------------------------------------------- */
 
 /** Zeroed means: nothing is watched, nothing is different. */
@@ -143,6 +210,9 @@ struct lladd_dst {
     /** Nullable. Called with latches held, perhaps; must not call the library. */
     void (*observe)(void *ctx, const struct lladd_dst_event *);
     uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */
+    /** Set by lladd_dst_run while it lasts. */
+    struct lladd_dst_fibers *fibers;
+    bool atomics; /**< also by lladd_dst_run: accesses to shared words are points */
 };
 
 #ifdef LLADD_DST

@@ -59,7 +59,7 @@ struct lladd_sim_subject {
     const char *about; /**< one line */
     void *ctx;
     /** Registers operations, makes sizes other than the simulator's (a cache of 64 pages, a log of
-     *  4 KiB segments, no threads). Device, allocator, world and flags are not its affair.
+     *  8 KiB segments, no threads). Device, allocator, world and flags are not its affair.
      *  Nullable */
     int (*configure)(void *ctx, struct lladd_options *, struct lladd_error *);
     /** Makes what the workload works on; before the first crash, once. May note page numbers and
@@ -123,8 +123,9 @@ enum {
     LLADD_SIM_FULL_PRODUCT = 1,
     LLADD_SIM_NO_POWER = 2, /**< leave out power loss */
     LLADD_SIM_NO_KILL = 4,  /**< leave out the death of the process, which loses nothing written */
-    LLADD_SIM_ATOMIC_PAGES = 8, /**< a device that never tears a page, and a database that is told */
-    LLADD_SIM_NO_COVERAGE = 16  /**< paths that are not reached are no failure */
+    LLADD_SIM_ATOMIC_PAGES =
+        8,                     /**< a device that never tears a page, and a database that is told */
+    LLADD_SIM_NO_COVERAGE = 16 /**< paths that are not reached are no failure */
 };
 
 #define LLADD_SIM_DEPTH_MAX 8u
@@ -158,22 +159,22 @@ struct lladd_sim_bounds {
 /** Who objected; the numbers are those of sim/README.md. */
 enum lladd_sim_oracle {
     LLADD_SIM_O_NONE = 0,
-    LLADD_SIM_O_LOST = 1,          /**< O1: an acknowledged commit is not there */
-    LLADD_SIM_O_CONTENTS = 2,      /**< O2: the contents are those of no allowed state */
-    LLADD_SIM_O_CHECK = 3,         /**< O3: the subject's check complains */
-    LLADD_SIM_O_WAL = 4,           /**< O4: a page was written before its log */
-    LLADD_SIM_O_AGAIN = 5,         /**< O5: recovered again, it is something else */
-    LLADD_SIM_O_PROGRESS = 6,      /**< O6: the recovered database does not go on */
-    LLADD_SIM_O_REBUILD = 7,       /**< O7: a page is not what base and log make of it */
-    LLADD_SIM_O_ERRORS = 8,        /**< O8: an error was swallowed, or promised away */
-    LLADD_SIM_O_IN_DOUBT = 9,      /**< O9: prepared transactions are not what they were */
-    LLADD_SIM_O_LEAK = 10,         /**< O10: pages are lost, or used and not allocated */
-    LLADD_SIM_O_OPEN = 11,         /**< recovery gave up */
-    LLADD_SIM_O_MEMORY = 12,       /**< memory was not given back */
-    LLADD_SIM_O_LOOP = 13,         /**< too many device calls */
-    LLADD_SIM_O_DETERMINISM = 14,  /**< the same again was something else */
-    LLADD_SIM_O_COVERAGE = 15,     /**< a path was never reached */
-    LLADD_SIM_O_WORKLOAD = 16,     /**< setup or run failed without any fault */
+    LLADD_SIM_O_LOST = 1,         /**< O1: an acknowledged commit is not there */
+    LLADD_SIM_O_CONTENTS = 2,     /**< O2: the contents are those of no allowed state */
+    LLADD_SIM_O_CHECK = 3,        /**< O3: the subject's check complains */
+    LLADD_SIM_O_WAL = 4,          /**< O4: a page was written before its log */
+    LLADD_SIM_O_AGAIN = 5,        /**< O5: recovered again, it is something else */
+    LLADD_SIM_O_PROGRESS = 6,     /**< O6: the recovered database does not go on */
+    LLADD_SIM_O_REBUILD = 7,      /**< O7: a page is not what base and log make of it */
+    LLADD_SIM_O_ERRORS = 8,       /**< O8: an error was swallowed, or promised away */
+    LLADD_SIM_O_IN_DOUBT = 9,     /**< O9: prepared transactions are not what they were */
+    LLADD_SIM_O_LEAK = 10,        /**< O10: pages are lost, or used and not allocated */
+    LLADD_SIM_O_OPEN = 11,        /**< recovery gave up */
+    LLADD_SIM_O_MEMORY = 12,      /**< memory was not given back */
+    LLADD_SIM_O_LOOP = 13,        /**< too many device calls */
+    LLADD_SIM_O_DETERMINISM = 14, /**< the same again was something else */
+    LLADD_SIM_O_COVERAGE = 15,    /**< a path was never reached */
+    LLADD_SIM_O_WORKLOAD = 16,    /**< setup or run failed without any fault */
     LLADD_SIM_ORACLES = 17
 };
 /** "O2 contents"; never NULL. */
@@ -203,16 +204,16 @@ struct lladd_sim_report {
     uint32_t flags;
     uint32_t depth;
     uint64_t seed;
-    bool complete;       /**< everything within the bounds was explored */
-    uint64_t calls;      /**< device calls of the workload that a crash may precede */
-    uint64_t acks;       /**< promises made to it */
-    uint64_t states;     /**< different crash states recovered from and judged */
+    bool complete;        /**< everything within the bounds was explored */
+    uint64_t calls;       /**< device calls of the workload that a crash may precede */
+    uint64_t acks;        /**< promises made to it */
+    uint64_t states;      /**< different crash states recovered from and judged */
     uint64_t kill_states; /**< of these, deaths of the process */
     uint64_t depth_states[LLADD_SIM_DEPTH_MAX + 1]; /**< by number of crashes in a row, from 1 */
-    uint64_t worlds_seen;   /**< crash points that were like an earlier one, and passed over */
-    uint64_t endings;       /**< different recoveries, each judged by all oracles */
-    uint64_t choices;       /**< decisions taken about what survived */
-    uint64_t nanoseconds;   /**< it all took */
+    uint64_t worlds_seen; /**< crash points that were like an earlier one, and passed over */
+    uint64_t endings;     /**< different recoveries, each judged by all oracles */
+    uint64_t choices;     /**< decisions taken about what survived */
+    uint64_t nanoseconds; /**< it all took */
     uint32_t n_failures;
     const struct lladd_sim_failure *failures;
     uint32_t n_coverage;

@@ -10,6 +10,7 @@
  * lladd_atomic_* functions, so that a build with scheduling hooks sees every access.
  * @ingroup util
  */
+#include <lladd/dst.h>
 #include <lladd/types.h>
 
 #include <pthread.h>
@@ -89,50 +90,72 @@ LLADD_API void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t
 /** Wakes up to n sleepers whose bits meet `bits`. */
 LLADD_API void lladd_word_wake(const uint32_t *word, int n, uint32_t bits);
 
+/* In a schedule that says so, another fiber may go first. */
+#ifdef LLADD_DST
+static inline void lladd_atomic_point_(void)
+{
+    if (lladd_dst_entered && lladd_dst_entered->atomics)
+        lladd_dst_point(LLADD_DST_ATOMIC);
+}
+#else
+#define lladd_atomic_point_() ((void)0)
+#endif
+
 static inline uint32_t lladd_atomic_load32(const uint32_t *p)
 {
+    lladd_atomic_point_();
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 static inline void lladd_atomic_store32(uint32_t *p, uint32_t v)
 {
+    lladd_atomic_point_();
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 static inline uint64_t lladd_atomic_load64(const uint64_t *p)
 {
+    lladd_atomic_point_();
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 static inline void lladd_atomic_store64(uint64_t *p, uint64_t v)
 {
+    lladd_atomic_point_();
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 static inline uint64_t lladd_atomic_load64_relaxed(const uint64_t *p)
 {
+    lladd_atomic_point_();
     return __atomic_load_n(p, __ATOMIC_RELAXED);
 }
 static inline void lladd_atomic_store64_relaxed(uint64_t *p, uint64_t v)
 {
+    lladd_atomic_point_();
     __atomic_store_n(p, v, __ATOMIC_RELAXED);
 }
 /** Sequentially consistent; returns the value before. */
 static inline uint64_t lladd_atomic_add64(uint64_t *p, uint64_t v)
 {
+    lladd_atomic_point_();
     return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
 }
 static inline uint64_t lladd_atomic_sub64(uint64_t *p, uint64_t v)
 {
+    lladd_atomic_point_();
     return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);
 }
 static inline uint32_t lladd_atomic_add32(uint32_t *p, uint32_t v)
 {
+    lladd_atomic_point_();
     return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
 }
 /** Sequentially consistent; returns the value before. */
 static inline uint32_t lladd_atomic_exchange32(uint32_t *p, uint32_t v)
 {
+    lladd_atomic_point_();
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
 static inline uint64_t lladd_atomic_exchange64(uint64_t *p, uint64_t v)
 {
+    lladd_atomic_point_();
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
 /** For counters that are only looked at: orders nothing. */
@@ -141,15 +164,18 @@ static inline void lladd_atomic_count64(uint64_t *p, uint64_t v)
     __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
 }
 /** Pointers of any type: acquire, release. */
-#define lladd_atomic_load_ptr(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define lladd_atomic_store_ptr(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define lladd_atomic_load_ptr(p) (lladd_atomic_point_(), __atomic_load_n((p), __ATOMIC_ACQUIRE))
+#define lladd_atomic_store_ptr(p, v) \
+    (lladd_atomic_point_(), __atomic_store_n((p), (v), __ATOMIC_RELEASE))
 /** Acquire-release; *expected gets what was there. */
 static inline bool lladd_atomic_cas64(uint64_t *p, uint64_t *expected, uint64_t v)
 {
+    lladd_atomic_point_();
     return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
 }
 static inline bool lladd_atomic_cas32(uint32_t *p, uint32_t *expected, uint32_t v)
 {
+    lladd_atomic_point_();
     return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
 }
 /** Raises *p to at least v. */
@@ -163,8 +189,13 @@ static inline void lladd_atomic_fence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
+/** In a loop that waits for another thread, if it will not be long. */
 static inline void lladd_cpu_relax(void)
 {
+#ifdef LLADD_DST
+    if (lladd_dst_entered && lladd_dst_entered->fibers)
+        lladd_yield();
+#endif
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #endif

@@ -140,12 +140,10 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
         rc = step_credit(txn, ll_record_bound(0, 0));
     if (rc)
         return rc;
-    if (LLADD_PLANTED(LLADD_BUG_CLR_END)) {
-        ll_txn_set_lsn(&txn->undo_next, undo_next);
-        return 0;
-    }
     struct ll_record end = {
         .kind = LL_REC_CLR_END, .page = LLADD_NO_PAGE, .op = name->number, .undo_next = undo_next};
+    if (LLADD_PLANTED(LLADD_BUG_CLR_END))
+        end.undo_next = rec->lsn;
     ll_txn_append(txn, &end, undo_next);
     ll_observe(LLADD_DST_COMPENSATE_END, txn, name, rec);
     return 0;

@@ -254,8 +254,8 @@ static int64_t before(struct ll_sim_run *run, enum ll_sim_call_kind kind, uint32
 static struct ll_sim_call *note(struct ll_sim_run *run, enum ll_sim_call_kind kind, uint32_t name,
                                 uint32_t inode)
 {
-    struct ll_sim_call *calls = ll_sim_grow(run->arena, run->trace, run->n_calls,
-                                            &run->calls_capacity, sizeof *calls);
+    struct ll_sim_call *calls =
+        ll_sim_grow(run->arena, run->trace, run->n_calls, &run->calls_capacity, sizeof *calls);
     if (!calls) {
         run->failed = LLADD_NO_MEMORY;
         return NULL;
@@ -408,7 +408,8 @@ static int64_t sim_pread(struct lladd_device *dev, struct lladd_file *file, void
 {
     struct ll_sim_run *run = run_of(dev);
     uint32_t inode = file_of(file)->inode;
-    int64_t rc = before(run, LL_SIM_READ, run->sim->before_call ? name_of(run, inode) : 0, off, len);
+    int64_t rc =
+        before(run, LL_SIM_READ, run->sim->before_call ? name_of(run, inode) : 0, off, len);
     if (rc < 0)
         return rc;
     if (rc > 0)

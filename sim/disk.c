@@ -112,8 +112,8 @@ int ll_sim_bind(struct ll_sim_arena *a, struct ll_sim_image *image, uint32_t nam
         there->inode = inode;
         return 0;
     }
-    struct ll_sim_binding *names = ll_sim_grow(a, image->names, image->n_names,
-                                               &image->names_capacity, sizeof *names);
+    struct ll_sim_binding *names =
+        ll_sim_grow(a, image->names, image->n_names, &image->names_capacity, sizeof *names);
     if (!names)
         return LLADD_NO_MEMORY;
     image->names = names;
@@ -148,8 +148,8 @@ void ll_sim_orphans(const struct lladd_sim *sim, struct ll_sim_image *image)
 uint32_t ll_sim_inode_new(struct ll_sim_arena *a, struct ll_sim_image *image, uint64_t birth)
 {
     struct ll_sim_inode *inode = ll_sim_take(a, sizeof *inode);
-    struct ll_sim_inode **all = ll_sim_grow(a, image->inode, image->n_inodes,
-                                            &image->inodes_capacity, sizeof(*all));
+    struct ll_sim_inode **all =
+        ll_sim_grow(a, image->inode, image->n_inodes, &image->inodes_capacity, sizeof(*all));
     if (!inode || !all)
         return LL_SIM_NO_INODE;
     image->inode = all;
@@ -181,9 +181,10 @@ int ll_sim_image_copy(struct ll_sim_arena *a, const struct ll_sim_image *from,
     return 0;
 }
 
-/* A copy of an image has the same inodes, which are not its own; while it lives, the one it was made
- * from does not change. */
-struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *image, uint32_t number)
+/* A copy of an image has the same inodes, which are not its own; while it lives, the one it was
+ * made from does not change. */
+struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *image,
+                                uint32_t number)
 {
     struct ll_sim_inode *old = image->inode[number];
     if (old->owner == image)
@@ -204,7 +205,8 @@ struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *ima
 }
 
 /* Block `i`, made known. */
-static struct ll_sim_block *block_at(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_t i)
+static struct ll_sim_block *block_at(struct ll_sim_arena *a, struct ll_sim_inode *inode,
+                                     uint64_t i)
 {
     if (i >= UINT32_MAX / 2)
         return NULL;
@@ -286,8 +288,8 @@ int ll_sim_set_size(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_t
     while (inode->n_blocks > whole) {
         const struct ll_sim_block *b = &inode->block[--inode->n_blocks];
         if (hashed && b->bytes)
-            inode->hash -= ll_sim_hash_at(b->bytes, LL_SIM_BLOCK,
-                                          (uint64_t)inode->n_blocks * LL_SIM_BLOCK);
+            inode->hash -=
+                ll_sim_hash_at(b->bytes, LL_SIM_BLOCK, (uint64_t)inode->n_blocks * LL_SIM_BLOCK);
     }
     size_t into = (size_t)(size % LL_SIM_BLOCK);
     if (into > 0 && size < inode->size && inode->n_blocks == whole &&

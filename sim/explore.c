@@ -71,8 +71,8 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     if (verdict.oracle)
         rc = found(sim, &verdict, run->level);
     look_at_bounds(sim);
-    bool fine = run->deviant != LL_SIM_NO_UNIT &&
-                run->units->at[run->deviant].kind == LL_SIM_UNIT_LOG;
+    bool fine =
+        run->deviant != LL_SIM_NO_UNIT && run->units->at[run->deviant].kind == LL_SIM_UNIT_LOG;
     if (rc || verdict.oracle || sim->stop || run->level >= sim->bounds.depth || (fine && !ending))
         return rc;
     struct ll_sim_claims next = *claims;

@@ -22,10 +22,40 @@ static uint64_t word_of(const unsigned char *p, size_t len)
     return w;
 }
 
+/* Long pieces are taken in stripes of eight words, each with a sum of its own: nothing waits for
+ * the word before, and the compiler can do several at a time. Short multiplications are enough,
+ * since every sum is folded at the end. */
+enum { LANES = 8, STRIPE = LANES * 8 };
+
+static uint64_t hash_stripes(const unsigned char *p, size_t n)
+{
+    uint64_t sum[LANES] = {K0, K1, K2, ~K0, ~K1, ~K2, K0 ^ K1, K1 ^ K2};
+    uint64_t key = K2;
+    for (; n > 0; n--, p += STRIPE, key += K0) {
+        uint64_t word[LANES];
+        memcpy(word, p, sizeof word);
+        if (!(word[0] | word[1] | word[2] | word[3] | word[4] | word[5] | word[6] | word[7]))
+            continue; /* much of what is written is zeros, and the place is in the key */
+        for (int i = 0; i < LANES; i++) {
+            uint64_t v = word[i] ^ (key + (uint64_t)i * K1);
+            sum[i] += (uint64_t)(uint32_t)v * (v >> 32) + (word[i] << 32 | word[i] >> 32);
+        }
+    }
+    uint64_t h = K1;
+    for (int i = 0; i < LANES; i++)
+        h = ll_sim_mix(h, sum[i]);
+    return h;
+}
+
 uint64_t ll_sim_hash(const void *bytes, size_t len)
 {
     const unsigned char *p = bytes;
     uint64_t a = K0 ^ len, b = K1;
+    if (len >= 2 * STRIPE) {
+        b ^= hash_stripes(p, len / STRIPE);
+        p += len / STRIPE * STRIPE;
+        len %= STRIPE;
+    }
     for (; len >= 16; p += 16, len -= 16) {
         a = ll_sim_fold(a ^ word_of(p, 8), K2) + b;
         b = ll_sim_fold(b ^ word_of(p + 8, 8), K1) ^ a;

@@ -188,41 +188,46 @@ static void printable(struct lladd_span s, char *out, size_t size)
     out[n] = '\0';
 }
 
-static int contents_wrong(struct judging *j)
+/* It is what some other number of decisions makes. */
+static int wrong_number(struct judging *j, uint32_t k)
 {
-    struct ll_sim_record *r = &j->sim->record;
+    const struct ll_sim_record *r = &j->sim->record;
     const struct ll_sim_claim *c = j->claim;
-    char have[150], want[150];
-    struct lladd_span expected;
-    bool ok = false;
-    uint32_t k = 0;
-    int rc = 0;
-    for (; !rc && k <= r->n_decisions; k++) {
-        rc = fits(j, k, &ok);
-        if (ok)
-            break;
-    }
-    if (rc)
-        return rc;
-    if (ok && c->again)
+    if (c->again)
         return ll_sim_object(j->verdict, LLADD_SIM_O_AGAIN,
                              "the recovery before had found %u decisions of the workload in force, "
                              "this one finds %u",
                              c->lo, k);
-    if (ok && k < c->lo)
-        return ll_sim_object(j->verdict, LLADD_SIM_O_LOST,
-                             "decision %u, of transaction %u, was acknowledged and is lost", k + 1,
-                             r->decision[k].txn + 1);
-    if (ok)
-        return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS,
-                             "decision %u, of transaction %u, is in force and was never called for",
-                             k, r->decision[k - 1].txn + 1);
-    if (j->in_doubt != j->sim->expected[c->lo].in_doubt &&
-        j->in_doubt != j->sim->expected[c->hi].in_doubt)
+    if (k < c->lo) {
+        bool prepare = r->decision[k].kind == LL_SIM_PREPARE;
+        return ll_sim_object(j->verdict, prepare ? LLADD_SIM_O_IN_DOUBT : LLADD_SIM_O_LOST,
+                             "the %s of transaction %u (decision %u) was acknowledged and is lost",
+                             prepare ? "prepare" : "commit", r->decision[k].txn + 1, k + 1);
+    }
+    return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS,
+                         "decision %u, of transaction %u, is in force and was never called for", k,
+                         r->decision[k - 1].txn + 1);
+}
+
+static int contents_wrong(struct judging *j)
+{
+    const struct ll_sim_claim *c = j->claim;
+    char have[150], want[150];
+    struct lladd_span expected;
+    bool doubt = false;
+    for (uint32_t k = 0; k <= j->sim->record.n_decisions; k++) {
+        bool ok;
+        int rc = fits(j, k, &ok);
+        if (rc || ok)
+            return rc ? rc : wrong_number(j, k);
+        doubt |= k >= c->lo && k <= c->hi && doubt_fits(j, k);
+    }
+    if (!doubt)
         return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
-                             "%u transactions are in doubt, of %u that have to be", j->in_doubt,
-                             j->sim->expected[c->lo].in_doubt);
-    rc = expected_dump(j, c->lo, &expected);
+                             "%u transactions are in doubt; after %u decisions, which are in "
+                             "force, it has to be %u",
+                             j->in_doubt, c->lo, j->sim->expected[c->lo].in_doubt);
+    int rc = expected_dump(j, c->lo, &expected);
     if (rc)
         return rc;
     printable(expected, want, sizeof want);
@@ -243,8 +248,9 @@ static int contents(struct judging *j)
         if (sim->dump.sink.failed)
             return LLADD_NO_MEMORY;
         if (rc)
-            return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS, "the contents cannot be read: %s: %s",
-                                 lladd_code_name(rc), err.message);
+            return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS,
+                                 "the contents cannot be read: %s: %s", lladd_code_name(rc),
+                                 err.message);
     }
     for (uint32_t k = j->claim->lo; k <= j->claim->hi; k++) {
         bool ok;
@@ -337,8 +343,8 @@ static int look_closely(struct judging *j)
     int rc = sim->subject.pages ? look_for_leaks(j) : 0;
     if (rc || j->verdict->oracle)
         return rc;
-    rc = sim->subject.go_on ? sim->subject.go_on(sim->subject.ctx, j->db, &err)
-                            : go_on(j->db, &err);
+    rc =
+        sim->subject.go_on ? sim->subject.go_on(sim->subject.ctx, j->db, &err) : go_on(j->db, &err);
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_PROGRESS,
                              "a transaction after the recovery fails: %s: %s", lladd_code_name(rc),

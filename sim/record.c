@@ -99,9 +99,8 @@ int lladd_sim_begin(struct lladd_sim *sim, struct lladd_db *db,
     if (rc)
         return rc;
     struct ll_sim_txn *t = &all[r->n_txns++];
-    *t = (struct ll_sim_txn){.handle = *out,
-                             .promise = (uint8_t)promise_of(sim, options),
-                             .number = r->n_txns};
+    *t = (struct ll_sim_txn){
+        .handle = *out, .promise = (uint8_t)promise_of(sim, options), .number = r->n_txns};
     return event(sim, t, "begin", NULL);
 }
 
@@ -309,8 +308,8 @@ static int set_up(struct lladd_sim *sim, struct lladd_error *err)
         inode->hash = 0;
         for (uint32_t b = 0; b < inode->n_blocks; b++)
             if (inode->block[b].bytes)
-                inode->hash += ll_sim_hash_at(inode->block[b].bytes, LL_SIM_BLOCK,
-                                              (uint64_t)b * LL_SIM_BLOCK);
+                inode->hash +=
+                    ll_sim_hash_at(inode->block[b].bytes, LL_SIM_BLOCK, (uint64_t)b * LL_SIM_BLOCK);
     }
     return rc;
 }

@@ -39,9 +39,9 @@ void ll_sim_tell_call(const struct ll_sim_run *run, const struct ll_sim_call *ca
 {
     struct lladd_sim *sim = run->sim;
     static const char *const verbs[] = {
-        [LL_SIM_WRITE] = "write",   [LL_SIM_TRUNCATE] = "truncate", [LL_SIM_CREATE] = "create",
-        [LL_SIM_MKDIR] = "mkdir",   [LL_SIM_RENAME] = "rename",     [LL_SIM_UNLINK] = "unlink",
-        [LL_SIM_SYNC] = "sync",     [LL_SIM_SYNC_DIR] = "sync directory"};
+        [LL_SIM_WRITE] = "write", [LL_SIM_TRUNCATE] = "truncate",      [LL_SIM_CREATE] = "create",
+        [LL_SIM_MKDIR] = "mkdir", [LL_SIM_RENAME] = "rename",          [LL_SIM_UNLINK] = "unlink",
+        [LL_SIM_SYNC] = "sync",   [LL_SIM_SYNC_DIR] = "sync directory"};
     const char *name = sim->names.at[call->name].text;
     if (!sim->history)
         return;
@@ -201,8 +201,9 @@ void ll_sim_vector_of(const struct lladd_sim *sim, struct ll_sim_vector *out)
 }
 
 /* Keeps the candidate if it fails as well. */
-static int try(struct lladd_sim *sim, struct ll_sim_vector *v, const struct ll_sim_vector *candidate,
-               struct ll_sim_verdict *verdict, uint32_t *depth, bool *kept)
+static int try(struct lladd_sim *sim, struct ll_sim_vector *v,
+               const struct ll_sim_vector *candidate, struct ll_sim_verdict *verdict,
+               uint32_t *depth, bool *kept)
 {
     struct ll_sim_verdict now;
     uint32_t after;

@@ -16,10 +16,9 @@ const char *lladd_sim_path_name(enum lladd_sim_path path)
 const char *lladd_sim_oracle_name(enum lladd_sim_oracle oracle)
 {
     static const char *const names[LLADD_SIM_ORACLES] = {
-        "nobody",       "O1 lost",    "O2 contents", "O3 check",     "O4 wal",
-        "O5 again",     "O6 go on",   "O7 rebuild",  "O8 errors",    "O9 in doubt",
-        "O10 leak",     "O11 open",   "O12 memory",  "O13 loop",     "O14 determinism",
-        "O15 coverage", "O16 workload"};
+        "nobody",     "O1 lost",    "O2 contents",     "O3 check",     "O4 wal",      "O5 again",
+        "O6 go on",   "O7 rebuild", "O8 errors",       "O9 in doubt",  "O10 leak",    "O11 open",
+        "O12 memory", "O13 loop",   "O14 determinism", "O15 coverage", "O16 workload"};
     return (unsigned)oracle < LLADD_SIM_ORACLES ? names[oracle] : "?";
 }
 
@@ -61,7 +60,9 @@ static void text_coverage(const struct lladd_sim_report *r, struct lladd_sink *s
 int lladd_sim_report_text(const struct lladd_sim_report *r, struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, "subject %s: %s\n", r->subject,
-                            r->n_failures ? "FAILED" : r->complete ? "passed" : "passed so far");
+                            r->n_failures ? "FAILED"
+                            : r->complete ? "passed"
+                                          : "passed so far");
     (void)lladd_sink_printf(s, "  workload: %llu device calls, %llu promises\n",
                             (unsigned long long)r->calls, (unsigned long long)r->acks);
     (void)lladd_sink_printf(s, "  crash states: %llu (%llu of them deaths of the process)\n",

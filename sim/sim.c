@@ -12,7 +12,7 @@ enum {
     CALLS_DEFAULT = 100000,
     CACHE_BYTES = 256 << 10,
     RING_BYTES = 32 << 10,
-    SEGMENT_BYTES = 4 << 10,
+    SEGMENT_BYTES = 8 << 10,
     CHECKPOINT_BYTES = 16 << 10
 };
 
@@ -107,9 +107,7 @@ static int take_options(struct lladd_sim *sim, struct lladd_error *err)
     o->checkpoint_bytes = CHECKPOINT_BYTES;
     o->frames = LLADD_FRAMES_HEAP;
     o->redo_threads = 1;
-    int rc = sim->subject.configure
-                 ? sim->subject.configure(sim->subject.ctx, o, err)
-                 : 0;
+    int rc = sim->subject.configure ? sim->subject.configure(sim->subject.ctx, o, err) : 0;
     if (rc)
         return rc;
     sim->world = (struct lladd_world){sim, world_now, world_wall, world_random, NULL};

@@ -26,8 +26,8 @@
 
 #include <string.h>
 
-#define LL_SIM_BLOCK 4096u  /* files are kept in blocks of so many bytes */
-#define LL_SIM_SECTOR 512u  /* what no disk tears */
+#define LL_SIM_BLOCK 4096u /* files are kept in blocks of so many bytes */
+#define LL_SIM_SECTOR 512u /* what no disk tears */
 #define LL_SIM_DIRECTORY UINT32_MAX
 #define LL_SIM_NO_INODE (UINT32_MAX - 1)
 
@@ -108,7 +108,7 @@ struct ll_sim_block {
 
 struct ll_sim_inode {
     uint64_t size;
-    uint64_t hash; /* of the contents; kept up to date in worlds only */
+    uint64_t hash;  /* of the contents; kept up to date in worlds only */
     uint64_t birth; /* hash of the name it was made with */
     uint32_t n_blocks, capacity;
     struct ll_sim_block *block;
@@ -371,9 +371,9 @@ enum ll_sim_decision_kind { LL_SIM_COMMIT, LL_SIM_PREPARE, LL_SIM_ROLLBACK };
 struct ll_sim_decision {
     uint8_t kind;
     uint32_t txn;
-    uint32_t called;             /* a crash before this call comes before it */
-    uint32_t acked, acked_kill;  /* a crash before this call or a later one must keep it */
-    lladd_lsn lsn;               /* to wait for; 0 */
+    uint32_t called;            /* a crash before this call comes before it */
+    uint32_t acked, acked_kill; /* a crash before this call or a later one must keep it */
+    lladd_lsn lsn;              /* to wait for; 0 */
 };
 
 struct ll_sim_event { /* for the history */

@@ -23,8 +23,7 @@ enum { ALL_SUBSETS_OF = 4, RANDOM_TEARS = 16, NAME_BITS = 64 };
 static struct ll_sim_variant *add_variant(struct ll_sim_units *us, struct ll_sim_unit *u,
                                           unsigned kind, uint32_t count)
 {
-    struct ll_sim_variant *v =
-        ll_sim_grow(us->arena, u->variants, u->n, &u->n_capacity, sizeof *v);
+    struct ll_sim_variant *v = ll_sim_grow(us->arena, u->variants, u->n, &u->n_capacity, sizeof *v);
     if (!v)
         return NULL;
     u->variants = v;
@@ -356,8 +355,8 @@ static int data_variants(struct lladd_sim *sim, struct ll_sim_units *us, struct 
 }
 
 /* As much as lies within the size. */
-static int put_within(struct ll_sim_arena *a, struct ll_sim_inode *inode, const struct ll_sim_op *op,
-                      uint32_t from, uint32_t to, bool hashed)
+static int put_within(struct ll_sim_arena *a, struct ll_sim_inode *inode,
+                      const struct ll_sim_op *op, uint32_t from, uint32_t to, bool hashed)
 {
     uint64_t at = op->off + from;
     if (at >= inode->size || from >= to)
@@ -605,9 +604,10 @@ static const char *name_of(const struct lladd_sim *sim, const struct ll_sim_op *
 static int describe_names(const struct lladd_sim *sim, const struct ll_sim_units *us,
                           const struct ll_sim_unit *u, uint64_t mask, struct lladd_sink *sink)
 {
-    static const char *const verbs[] = {
-        [LL_SIM_CREATE] = "creation of", [LL_SIM_MKDIR] = "creation of directory",
-        [LL_SIM_RENAME] = "renaming of", [LL_SIM_UNLINK] = "removal of"};
+    static const char *const verbs[] = {[LL_SIM_CREATE] = "creation of",
+                                        [LL_SIM_MKDIR] = "creation of directory",
+                                        [LL_SIM_RENAME] = "renaming of",
+                                        [LL_SIM_UNLINK] = "removal of"};
     int rc = 0;
     for (uint32_t i = 0; !rc && i < u->n_ops; i++) {
         const struct ll_sim_op *op = &us->world->ops[u->ops[i]];

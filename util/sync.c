@@ -17,12 +17,17 @@
  * (lladd_mutex_mine in an assertion), hence the atomics. Only the owner can find its own number
  * there, so the answer is exact for the thread that asks.
  *
+ * Schedules (instrumented builds). In a run (lladd/dst.h) threads are fibers of one OS thread, and
+ * whoever would wait lets another one go on. A mutex is then tried, for waiting for it would stop
+ * them all; conditions and words are nothing but addresses to sleep on.
+ *
  * Linux only: lladd_word_wait is a futex. The kernel compares the word itself, so a wake-up between
  * the caller's look at the word and its sleep is not lost.
  */
 #include <lladd/sync.h>
 
 #include "util/env.h"
+#include "util/fibers.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -81,6 +86,15 @@ static void check_before_wait(const struct lladd_mutex *m)
     LL_ASSERT(lladd_mutex_mine(m));
     LL_ASSERT(rank_allowed(m->rank, m));
 }
+
+#ifdef LLADD_DST
+static struct lladd_mutex *swap_held(struct lladd_mutex *list)
+{
+    struct lladd_mutex *before = held_list;
+    held_list = list;
+    return before;
+}
+#endif
 #else
 static inline void check_before_lock(const struct lladd_mutex *m)
 {
@@ -101,6 +115,14 @@ static inline void check_before_wait(const struct lladd_mutex *m)
 {
     (void)m;
 }
+
+#ifdef LLADD_DST
+static struct lladd_mutex *swap_held(struct lladd_mutex *list)
+{
+    (void)list;
+    return NULL;
+}
+#endif
 #endif
 
 bool lladd_mutex_mine(const struct lladd_mutex *m)
@@ -113,6 +135,19 @@ bool lladd_mutex_mine(const struct lladd_mutex *m)
     return true;
 #endif
 }
+
+/* ---- schedules ---- */
+
+#ifdef LLADD_DST
+#define POINT(why) lladd_dst_point(why)
+
+struct lladd_mutex *ll_sync_swap_held(struct lladd_mutex *list)
+{
+    return swap_held(list);
+}
+#else
+#define POINT(why) ((void)0)
+#endif
 
 /* ---- mutexes ---- */
 
@@ -138,17 +173,41 @@ void lladd_mutex_destroy(struct lladd_mutex *m)
     MUST(pthread_mutex_destroy(&m->m));
 }
 
+static void take(struct lladd_mutex *m)
+{
+    if (LL_SCHEDULED) {
+        while (pthread_mutex_trylock(&m->m) != 0)
+            (void)ll_fibers_sleep(LLADD_DST_LOCK, m, m->name, UINT32_MAX, 0);
+        m->owner = lladd_thread_self();
+    } else {
+        MUST(pthread_mutex_lock(&m->m));
+    }
+}
+
+static void give(struct lladd_mutex *m)
+{
+    if (LL_SCHEDULED)
+        m->owner = 0;
+    MUST(pthread_mutex_unlock(&m->m));
+    if (LL_SCHEDULED)
+        ll_fibers_wake(m, INT_MAX, UINT32_MAX); /* they try again */
+}
+
 void lladd_mutex_lock(struct lladd_mutex *m)
 {
+    POINT(LLADD_DST_LOCK);
     check_before_lock(m);
-    MUST(pthread_mutex_lock(&m->m));
+    take(m);
     note_locked(m);
 }
 
 bool lladd_mutex_trylock(struct lladd_mutex *m)
 {
+    POINT(LLADD_DST_LOCK);
     if (pthread_mutex_trylock(&m->m) != 0)
         return false;
+    if (LL_SCHEDULED)
+        m->owner = lladd_thread_self();
     note_locked(m);
     return true;
 }
@@ -156,7 +215,8 @@ bool lladd_mutex_trylock(struct lladd_mutex *m)
 void lladd_mutex_unlock(struct lladd_mutex *m)
 {
     note_unlock(m);
-    MUST(pthread_mutex_unlock(&m->m));
+    give(m);
+    POINT(LLADD_DST_UNLOCK);
 }
 
 /* ---- conditions ---- */
@@ -193,16 +253,37 @@ void lladd_cond_destroy(struct lladd_cond *c)
     MUST(pthread_cond_destroy(&c->c));
 }
 
+/* Nobody else runs between giving the mutex away and lying down. */
+static bool scheduled_wait(struct lladd_cond *c, struct lladd_mutex *m, uint64_t ns)
+{
+    give(m);
+    bool signalled = ll_fibers_sleep(LLADD_DST_WAIT, c, m->name, UINT32_MAX, ns);
+    take(m);
+    return signalled;
+}
+
 void lladd_cond_wait(struct lladd_cond *c, struct lladd_mutex *m)
 {
+    POINT(LLADD_DST_WAIT);
     check_before_wait(m);
     note_unlock(m);
-    MUST(pthread_cond_wait(&c->c, &m->m));
+    if (LL_SCHEDULED)
+        (void)scheduled_wait(c, m, 0);
+    else
+        MUST(pthread_cond_wait(&c->c, &m->m));
     note_locked(m);
 }
 
 bool lladd_cond_wait_for(struct lladd_cond *c, struct lladd_mutex *m, uint64_t ns)
 {
+    if (LL_SCHEDULED) {
+        POINT(LLADD_DST_WAIT);
+        check_before_wait(m);
+        note_unlock(m);
+        bool signalled = scheduled_wait(c, m, ns ? ns : 1);
+        note_locked(m);
+        return signalled;
+    }
     struct timespec until = deadline(ns);
     check_before_wait(m);
     note_unlock(m);
@@ -214,18 +295,33 @@ bool lladd_cond_wait_for(struct lladd_cond *c, struct lladd_mutex *m, uint64_t n
 
 void lladd_cond_signal(struct lladd_cond *c)
 {
-    MUST(pthread_cond_signal(&c->c));
+    POINT(LLADD_DST_WAKE);
+    if (LL_SCHEDULED)
+        ll_fibers_wake(c, 1, UINT32_MAX);
+    else
+        MUST(pthread_cond_signal(&c->c));
 }
 
 void lladd_cond_broadcast(struct lladd_cond *c)
 {
-    MUST(pthread_cond_broadcast(&c->c));
+    POINT(LLADD_DST_WAKE);
+    if (LL_SCHEDULED)
+        ll_fibers_wake(c, INT_MAX, UINT32_MAX);
+    else
+        MUST(pthread_cond_broadcast(&c->c));
 }
 
 /* ---- threads ---- */
 
 int lladd_thread_start(struct lladd_thread *thread, void *(*fn)(void *), void *arg)
 {
+    if (LL_SCHEDULED) {
+        uint64_t number = 0;
+        int started = ll_fibers_start(fn, arg, &number);
+        thread->t = (pthread_t)(uintptr_t)number;
+        thread->started = started == 0;
+        return started;
+    }
     sigset_t all, before;
     (void)sigfillset(&all);
     MUST(pthread_sigmask(SIG_SETMASK, &all, &before));
@@ -239,18 +335,24 @@ void lladd_thread_join(struct lladd_thread *thread)
 {
     if (!thread->started)
         return;
-    MUST(pthread_join(thread->t, NULL));
+    if (LL_SCHEDULED)
+        ll_fibers_join((uint64_t)(uintptr_t)thread->t);
+    else
+        MUST(pthread_join(thread->t, NULL));
     thread->started = false;
 }
 
 uint64_t lladd_thread_self(void)
 {
-    return (uint64_t)pthread_self();
+    return LL_SCHEDULED ? ll_fibers_self() : (uint64_t)pthread_self();
 }
 
 void lladd_yield(void)
 {
-    (void)sched_yield(); /* cannot fail on Linux */
+    if (LL_SCHEDULED)
+        ll_fibers_yield();
+    else
+        (void)sched_yield(); /* cannot fail on Linux */
 }
 
 /* ---- sleeping on a word ---- */
@@ -265,6 +367,12 @@ void lladd_yield(void)
 void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns)
 {
     LL_ASSERT(bits != 0);
+    if (LL_SCHEDULED) {
+        POINT(LLADD_DST_WAIT);
+        if (__atomic_load_n(word, __ATOMIC_RELAXED) == expected)
+            (void)ll_fibers_sleep(LLADD_DST_WAIT, word, NULL, bits, ns);
+        return;
+    }
     struct timespec until = {0, 0};
     if (ns != 0)
         until = deadline(ns);
@@ -276,5 +384,10 @@ void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uin
 void lladd_word_wake(const uint32_t *word, int n, uint32_t bits)
 {
     LL_ASSERT(bits != 0);
+    if (LL_SCHEDULED) {
+        POINT(LLADD_DST_WAKE);
+        ll_fibers_wake(word, n, bits);
+        return;
+    }
     (void)syscall(FUTEX_CALL, word, FUTEX_WAKE_BITSET_PRIVATE, n, NULL, NULL, bits);
 }

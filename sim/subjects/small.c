@@ -21,6 +21,17 @@ struct step {
     int32_t delta;
 };
 
+/* One segment for all of it: others are there for segments. */
+static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    o->cache_bytes = 128u << 10;
+    o->log_ring_bytes = 16u << 10;
+    o->log_segment_min = o->log_segment_max = 16u << 10;
+    return 0;
+}
+
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     lladd_pageno first;
@@ -85,6 +96,7 @@ const struct lladd_sim_subject ll_sim_subject_small = {
     .struct_size = sizeof ll_sim_subject_small,
     .name = "small",
     .about = "8 pages, 2 transactions, 40 records: what bench/sim.c measures",
+    .configure = configure,
     .setup = setup,
     .run = run,
     .dump = dump,

@@ -11,6 +11,8 @@
 
 static const struct lladd_sim_subject *const all[] = {
     &ll_sim_subject_counters,
+    &ll_sim_subject_prepared,
+    &ll_sim_subject_records,
     &ll_sim_subject_small,
     NULL,
 };
@@ -28,8 +30,7 @@ const struct lladd_sim_subject *lladd_sim_subject_find(const char *name)
     return NULL;
 }
 
-int ll_sim_pages_make(struct lladd_db *db, uint64_t n, lladd_pageno *first,
-                      struct lladd_error *err)
+int ll_sim_pages_make(struct lladd_db *db, uint64_t n, lladd_pageno *first, struct lladd_error *err)
 {
     struct lladd_txn *txn;
     int rc = lladd_begin(db, NULL, &txn, err);

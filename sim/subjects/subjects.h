@@ -5,6 +5,8 @@
 #include <lladd/sim.h>
 
 extern const struct lladd_sim_subject ll_sim_subject_counters;
+extern const struct lladd_sim_subject ll_sim_subject_prepared;
+extern const struct lladd_sim_subject ll_sim_subject_records;
 extern const struct lladd_sim_subject ll_sim_subject_small;
 
 /* The pages of a subject: `n` of them, one behind the other, under a root. */

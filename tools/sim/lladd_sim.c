@@ -160,8 +160,21 @@ static bool plant(const char *name, uint64_t *planted)
 }
 
 enum option_number {
-    DEPTH = 256, STATES, SECONDS, FAILURES, SEED, FULL, ATOMIC, NO_POWER, NO_KILL, NO_COVERAGE,
-    PLANT, JSON, REPLAY, LIST, HELP
+    DEPTH = 256,
+    STATES,
+    SECONDS,
+    FAILURES,
+    SEED,
+    FULL,
+    ATOMIC,
+    NO_POWER,
+    NO_KILL,
+    NO_COVERAGE,
+    PLANT,
+    JSON,
+    REPLAY,
+    LIST,
+    HELP
 };
 
 static const struct option options[] = {

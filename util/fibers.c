@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fibers: a cooperative scheduler below <lladd/sync.h>, in instrumented builds (lladd/dst.h).
+ *
+ * Purpose. Everything that waits for another thread waits in sync.c, so whoever decides there who
+ * runs decides all that threads can do to each other. Here one OS thread runs them all, as fibers:
+ * each has a stack of its own, and goes on until it comes to a scheduling point. There the caller's
+ * `turn` says who is next. With the same answers the same things happen.
+ *
+ * Words. A fiber is READY, ASLEEP (on the address of a mutex, condition, word or fiber), or ENDED.
+ * A *point* is a place where a READY fiber could be interrupted; `turn` is asked only if there is
+ * somebody else to go on with. Who *yields* steps back until everybody else has yielded as well,
+ * or sleeps: a fiber that spins until another does something would otherwise spin for ever in a
+ * schedule that prefers it.
+ *
+ * Time is virtual: each point takes a little, and when nobody is READY it leaps to the end of the
+ * shortest sleep. If there is none, nobody will ever run again: that is a deadlock, and the run
+ * ends with a message that says who waits for what.
+ *
+ * A run that ends early (deadlock, too many steps, `turn` says stop) leaves its fibers where they
+ * are. Their stacks are used again for the next run, and what they had allocated is lost, unless
+ * the allocator belongs to who started the run.
+ *
+ * Switching. Setting out for a new stack takes a context switch of the C library, which calls the
+ * kernel for the signal mask; from then on it is a jump, some 20 ns. A fiber that has ended waits
+ * in its loop for its next life, so a second run makes no system call. AddressSanitizer has to be
+ * told about stacks, wants contexts, and every life on a fresh stack. A fortified C library takes a
+ * jump to another stack for an attack, and gets contexts as well.
+ *
+ * Not simulated: wake-ups for no reason, and what weakly ordered memory does; all that happens is
+ * one thing after another.
+ *
+ * Threads. One OS thread has at most one run at a time; different OS threads have their own.
+ */
+#include "util/fibers.h"
+#include "util/env.h"
+
+#ifdef LLADD_DST
+
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WITH_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WITH_ASAN 1
+#endif
+#endif
+#ifdef WITH_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(WITH_ASAN) || (defined(_FORTIFY_SOURCE) && _FORTIFY_SOURCE > 0)
+#define WITH_CONTEXTS 1
+#endif
+#ifdef WITH_ASAN
+#define ONE_LIFE true
+#else
+#define ONE_LIFE false
+#endif
+
+enum { FIBERS_MAX = 32, STACK_DEFAULT = 256 * 1024, STEP_DEFAULT_NS = 100, GUARD = 4096 };
+#define STEPS_DEFAULT UINT64_C(10000000)
+#define POINTS_DEFAULT (UINT32_MAX & ~(uint32_t)LLADD_DST_ATOMIC)
+
+enum state { ENDED, READY, ASLEEP };
+
+/* A stack, and where on it to go on. */
+struct place {
+    unsigned char *stack;
+    size_t size;
+    bool begun;
+    ucontext_t context;
+    jmp_buf jump;
+#ifdef WITH_ASAN
+    void *fake_stack;
+#endif
+};
+
+struct fiber {
+    struct place place;
+    enum state state;
+    uint64_t number; /* 0 is who began */
+    void *(*fn)(void *);
+    void *arg;
+    bool yielded;
+    struct lladd_mutex *held; /* while another runs */
+    /* ASLEEP: */
+    enum lladd_dst_point why;
+    const void *on;
+    const char *name;
+    uint32_t bits;
+    uint64_t since, until; /* until: 0 for ever */
+    bool woken;
+};
+
+struct lladd_dst_fibers {
+    struct ll_env env;
+    struct lladd_dst_schedule cfg;
+    struct lladd_dst *dst; /* NULL: no run */
+    struct place outside;
+    struct fiber fibers[FIBERS_MAX];
+    unsigned n; /* that have a stack */
+    struct fiber *current;
+    bool asking; /* `turn` runs: what it does is no step of ours */
+    uint64_t next_number, sleeps;
+    struct lladd_dst_run_stats stats;
+    int rc;
+    struct lladd_error *err;
+};
+
+static struct lladd_dst_fibers *running(void)
+{
+    return lladd_dst_entered->fibers;
+}
+
+/* ---- switching --------------------------------------------------------------------------- */
+
+#ifdef WITH_ASAN
+/* Who leaves for good has no use for what the runtime keeps for him. */
+static void depart(struct place *from, const struct place *to, bool for_good)
+{
+    __sanitizer_start_switch_fiber(for_good ? NULL : &from->fake_stack, to->stack, to->size);
+}
+
+static void arrive(struct place *here)
+{
+    __sanitizer_finish_switch_fiber(here->fake_stack, NULL, NULL);
+}
+
+/* For the first time on this stack. The first of a run comes from outside and learns where that
+ * is. */
+static void arrive_first(struct lladd_dst_fibers *s)
+{
+    const void *bottom;
+    size_t size;
+    __sanitizer_finish_switch_fiber(NULL, &bottom, &size);
+    if (s->outside.stack == NULL) {
+        s->outside.stack = (unsigned char *)(uintptr_t)bottom;
+        s->outside.size = size;
+    }
+}
+
+static void clean_stack(struct place *p)
+{
+    __asan_unpoison_memory_region(p->stack, p->size);
+    p->fake_stack = NULL;
+}
+#else
+static void depart(struct place *from, const struct place *to, bool for_good)
+{
+    (void)from;
+    (void)to;
+    (void)for_good;
+}
+
+static void arrive(struct place *here)
+{
+    (void)here;
+}
+
+static void arrive_first(struct lladd_dst_fibers *s)
+{
+    (void)s;
+}
+
+static void clean_stack(struct place *p)
+{
+    (void)p;
+}
+#endif
+
+static void travel(struct place *from, struct place *to, bool for_good)
+{
+    depart(from, to, for_good);
+#ifdef WITH_CONTEXTS
+    to->begun = true;
+    (void)swapcontext(&from->context, &to->context); /* fails without memory for a stack: has one */
+#else
+    if (_setjmp(from->jump) == 0) {
+        if (to->begun)
+            _longjmp(to->jump, 1);
+        to->begun = true;
+        (void)setcontext(&to->context);
+    }
+#endif
+    arrive(from);
+}
+
+static void leave_run(struct lladd_dst_fibers *s)
+{
+    travel(&s->current->place, &s->outside, s->current->state == ENDED);
+}
+
+static void switch_to(struct lladd_dst_fibers *s, struct fiber *to)
+{
+    struct fiber *from = s->current;
+    to->yielded = false;
+    if (to == from)
+        return;
+    s->stats.switches++;
+    from->held = ll_sync_swap_held(to->held);
+    s->current = to;
+    travel(&from->place, &to->place, from->state == ENDED);
+}
+
+/* ---- ending early ------------------------------------------------------------------------ */
+
+static const char *what_for(enum lladd_dst_point why)
+{
+    switch (why) {
+    case LLADD_DST_LOCK:
+        return "mutex";
+    case LLADD_DST_WAIT:
+        return "condition or word";
+    case LLADD_DST_THREAD:
+        return "end of fiber";
+    default:
+        return "nothing";
+    }
+}
+
+static void say(char *out, size_t size, size_t *at, const char *fmt, ...) LLADD_PRINTF(4, 5);
+
+static void say(char *out, size_t size, size_t *at, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = *at < size ? vsnprintf(out + *at, size - *at, fmt, ap) : 0;
+    va_end(ap);
+    *at += n > 0 ? (size_t)n : 0;
+}
+
+static void describe_sleep(const struct fiber *f, char *out, size_t size, size_t *at)
+{
+    say(out, size, at, "%sfiber %llu waits for %s", *at ? "; " : "", (unsigned long long)f->number,
+        what_for(f->why));
+    if (f->why == LLADD_DST_LOCK) {
+        const struct lladd_mutex *m = f->on;
+        if (m->owner)
+            say(out, size, at, " \"%s\", which fiber %llu holds", m->name,
+                (unsigned long long)m->owner - 1);
+        else
+            say(out, size, at, " \"%s\"", m->name);
+    } else if (f->why == LLADD_DST_THREAD) {
+        say(out, size, at, " %llu", (unsigned long long)((const struct fiber *)f->on)->number);
+    } else {
+        say(out, size, at, " \"%s\"", f->name ? f->name : "?");
+    }
+}
+
+/* Does not return: the run is over. */
+static void end_run(struct lladd_dst_fibers *s, int code, const char *message)
+{
+    s->rc = ll_fail(s->err, code, "%s", message);
+    leave_run(s);
+}
+
+static void end_deadlocked(struct lladd_dst_fibers *s)
+{
+    char text[200] = "";
+    size_t at = 0;
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->fibers[i].state == ASLEEP)
+            describe_sleep(&s->fibers[i], text, sizeof text, &at);
+    end_run(s, LLADD_DEADLOCK, text);
+}
+
+/* ---- who is next ------------------------------------------------------------------------- */
+
+static void make_ready(struct fiber *f, bool woken)
+{
+    f->state = READY;
+    f->woken = woken;
+    f->yielded = false;
+}
+
+/* Ends the sleeps whose time has come. */
+static void expire(struct lladd_dst_fibers *s)
+{
+    for (unsigned i = 0; i < s->n; i++) {
+        struct fiber *f = &s->fibers[i];
+        if (f->state == ASLEEP && f->until && f->until <= s->stats.now_ns)
+            make_ready(f, false);
+    }
+}
+
+/* Nobody can go on: until the first sleep ends by itself. False if none does. */
+static bool leap(struct lladd_dst_fibers *s)
+{
+    uint64_t first = UINT64_MAX;
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->fibers[i].state == ASLEEP && s->fibers[i].until && s->fibers[i].until < first)
+            first = s->fibers[i].until;
+    if (first == UINT64_MAX)
+        return false;
+    s->stats.now_ns = first;
+    expire(s);
+    return true;
+}
+
+struct candidates {
+    struct fiber *fibers[FIBERS_MAX];
+    uint64_t numbers[FIBERS_MAX];
+    unsigned n;
+};
+
+static void add(struct candidates *c, struct fiber *f)
+{
+    c->fibers[c->n] = f;
+    c->numbers[c->n++] = f->number;
+}
+
+/* The others that are READY, from the one behind the current one on, round. */
+static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yielded)
+{
+    unsigned here = (unsigned)(s->current - s->fibers);
+    for (unsigned i = 1; i < s->n; i++) {
+        struct fiber *f = &s->fibers[(here + i) % s->n];
+        if (f->state == READY && f->yielded == yielded)
+            add(c, f);
+    }
+}
+
+/* Everybody who may be next, the current one first if it can go on; its number in that list. */
+static void collect(struct lladd_dst_fibers *s, struct candidates *c)
+{
+    c->n = 0;
+    if (s->current->state == READY && !s->current->yielded)
+        add(c, s->current);
+    add_others(s, c, false);
+    if (c->n > 0)
+        return;
+    /* All have stepped back. */
+    add_others(s, c, true);
+    if (c->n == 0 && s->current->state == READY)
+        add(c, s->current);
+    for (unsigned i = 0; i < s->n; i++)
+        s->fibers[i].yielded = false;
+}
+
+static unsigned ask(struct lladd_dst_fibers *s, enum lladd_dst_point why,
+                    const struct candidates *c, bool current)
+{
+    struct lladd_dst_turn turn = {why, c->n, c->numbers, current};
+    s->asking = true;
+    s->stats.choices++;
+    unsigned i = s->cfg.turn ? s->cfg.turn(s->cfg.ctx, &turn) : 0;
+    s->asking = false;
+    if (i >= c->n)
+        end_run(s, LLADD_END, "stopped by the schedule");
+    return i;
+}
+
+/* The current fiber has come to a point, or cannot go on. Returns when it is its turn again. */
+static void next(struct lladd_dst_fibers *s, enum lladd_dst_point why)
+{
+    struct candidates c;
+    s->stats.now_ns += s->cfg.step_ns;
+    if (++s->stats.steps > s->cfg.steps_max)
+        end_run(s, LLADD_TIMEOUT, "the run did not end within its number of steps");
+    expire(s);
+    collect(s, &c);
+    if (c.n == 0 && leap(s))
+        collect(s, &c);
+    if (c.n == 0)
+        end_deadlocked(s);
+    switch_to(s, c.n == 1 ? c.fibers[0] : c.fibers[ask(s, why, &c, c.fibers[0] == s->current)]);
+}
+
+void lladd_dst_point(enum lladd_dst_point why)
+{
+    if (!LL_SCHEDULED)
+        return;
+    struct lladd_dst_fibers *s = running();
+    if ((s->cfg.points & why) && !s->asking)
+        next(s, why);
+}
+
+/* ---- sleeping and waking ----------------------------------------------------------------- */
+
+bool ll_fibers_sleep(enum lladd_dst_point why, const void *on, const char *name, uint32_t bits,
+                     uint64_t ns)
+{
+    struct lladd_dst_fibers *s = running();
+    struct fiber *f = s->current;
+    f->state = ASLEEP;
+    f->why = why;
+    f->on = on;
+    f->name = name;
+    f->bits = bits;
+    f->since = ++s->sleeps;
+    f->until = ns ? s->stats.now_ns + ns : 0;
+    if (f->until < s->stats.now_ns)
+        f->until = 0; /* beyond the end of time */
+    next(s, LLADD_DST_BLOCKED);
+    return f->woken;
+}
+
+/* Who sleeps there, longest first. */
+static void sleepers(struct lladd_dst_fibers *s, const void *on, uint32_t bits,
+                     struct candidates *c)
+{
+    c->n = 0;
+    for (unsigned i = 0; i < s->n; i++) {
+        struct fiber *f = &s->fibers[i];
+        if (f->state != ASLEEP || f->on != on || !(f->bits & bits))
+            continue;
+        unsigned k = c->n++;
+        for (; k > 0 && c->fibers[k - 1]->since > f->since; k--) {
+            c->fibers[k] = c->fibers[k - 1];
+            c->numbers[k] = c->numbers[k - 1];
+        }
+        c->fibers[k] = f;
+        c->numbers[k] = f->number;
+    }
+}
+
+void ll_fibers_wake(const void *on, int n, uint32_t bits)
+{
+    struct lladd_dst_fibers *s = running();
+    for (; n > 0; n--) {
+        struct candidates c;
+        sleepers(s, on, bits, &c);
+        if (c.n == 0)
+            return;
+        /* If all of them wake there is nothing to choose. */
+        unsigned i = c.n == 1 || (unsigned)n >= c.n ? 0 : ask(s, LLADD_DST_WAKE, &c, false);
+        make_ready(c.fibers[i], true);
+    }
+}
+
+void ll_fibers_yield(void)
+{
+    struct lladd_dst_fibers *s = running();
+    if (s->asking)
+        return;
+    s->current->yielded = true;
+    next(s, LLADD_DST_YIELD);
+}
+
+/* ---- fibers ------------------------------------------------------------------------------ */
+
+static void entry(void)
+{
+    struct lladd_dst_fibers *s = running();
+    arrive_first(s);
+    for (;;) {
+        struct fiber *f = s->current;
+        (void)f->fn(f->arg);
+        f->state = ENDED;
+        ll_fibers_wake(f, INT_MAX, UINT32_MAX);
+        unsigned left = 0;
+        for (unsigned i = 0; i < s->n; i++)
+            left += s->fibers[i].state != ENDED;
+        if (left > 0)
+            next(s, LLADD_DST_BLOCKED);
+        else
+            leave_run(s);
+    }
+}
+
+/* The next entry begins at the top of the stack. */
+static void rewind_place(struct place *p)
+{
+    clean_stack(p);
+    p->begun = false;
+    (void)getcontext(&p->context); /* cannot fail on Linux */
+    p->context.uc_stack.ss_sp = p->stack;
+    p->context.uc_stack.ss_size = p->size;
+    p->context.uc_link = NULL;
+    makecontext(&p->context, entry, 0);
+}
+
+static int make_stack(struct lladd_dst_fibers *s, struct place *p)
+{
+    size_t size = (s->cfg.stack_bytes + GUARD - 1) / GUARD * GUARD;
+    unsigned char *m = mmap(NULL, size + GUARD, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (m == MAP_FAILED)
+        return LLADD_NO_MEMORY;
+    if (mprotect(m, GUARD, PROT_NONE) != 0) {
+        (void)munmap(m, size + GUARD);
+        return LLADD_NO_MEMORY;
+    }
+    p->stack = m + GUARD;
+    p->size = size;
+    rewind_place(p);
+    return 0;
+}
+
+static struct fiber *free_fiber(struct lladd_dst_fibers *s)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->fibers[i].state == ENDED && &s->fibers[i] != s->current)
+            return &s->fibers[i];
+    if (s->n == FIBERS_MAX || make_stack(s, &s->fibers[s->n].place))
+        return NULL;
+    return &s->fibers[s->n++];
+}
+
+static struct fiber *begin_fiber(struct lladd_dst_fibers *s, void *(*fn)(void *), void *arg)
+{
+    struct fiber *f = free_fiber(s);
+    if (!f)
+        return NULL;
+    if (ONE_LIFE)
+        rewind_place(&f->place);
+    f->state = READY;
+    f->number = s->next_number++;
+    f->fn = fn;
+    f->arg = arg;
+    f->yielded = false;
+    f->held = NULL;
+    s->stats.fibers++;
+    return f;
+}
+
+int ll_fibers_start(void *(*fn)(void *), void *arg, uint64_t *number)
+{
+    const struct fiber *f = begin_fiber(running(), fn, arg);
+    if (!f)
+        return LLADD_NO_THREAD;
+    *number = f->number;
+    lladd_dst_point(LLADD_DST_THREAD);
+    return 0;
+}
+
+void ll_fibers_join(uint64_t number)
+{
+    struct lladd_dst_fibers *s = running();
+    lladd_dst_point(LLADD_DST_THREAD);
+    for (unsigned i = 0; i < s->n; i++) {
+        struct fiber *f = &s->fibers[i];
+        if (f->number == number && f->state != ENDED)
+            (void)ll_fibers_sleep(LLADD_DST_THREAD, f, NULL, UINT32_MAX, 0);
+    }
+}
+
+uint64_t ll_fibers_self(void)
+{
+    return running()->current->number + 1;
+}
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+int lladd_dst_fibers_new(const struct lladd_dst_schedule *cfg, struct lladd_dst_fibers **out)
+{
+    struct ll_env env;
+    ll_env_init(&env, NULL, NULL, false);
+    struct lladd_dst_fibers *s = ll_alloc_zero(&env, sizeof *s);
+    if (!s)
+        return LLADD_NO_MEMORY;
+    s->env = env;
+    s->cfg = *cfg;
+    if (s->cfg.stack_bytes == 0)
+        s->cfg.stack_bytes = STACK_DEFAULT;
+    if (s->cfg.steps_max == 0)
+        s->cfg.steps_max = STEPS_DEFAULT;
+    if (s->cfg.step_ns == 0)
+        s->cfg.step_ns = STEP_DEFAULT_NS;
+    if (s->cfg.points == 0)
+        s->cfg.points = POINTS_DEFAULT;
+    *out = s;
+    return 0;
+}
+
+void lladd_dst_fibers_free(struct lladd_dst_fibers *s)
+{
+    if (!s)
+        return;
+    for (unsigned i = 0; i < s->n; i++)
+        (void)munmap(s->fibers[i].place.stack - GUARD, s->fibers[i].place.size + GUARD);
+    ll_free(&s->env, s);
+}
+
+/* What an abandoned run has left. */
+static void clear_away(struct lladd_dst_fibers *s)
+{
+    for (unsigned i = 0; i < s->n; i++) {
+        if (s->fibers[i].state == ENDED)
+            continue;
+        s->fibers[i].state = ENDED;
+        rewind_place(&s->fibers[i].place);
+    }
+}
+
+int lladd_dst_run(struct lladd_dst_fibers *s, struct lladd_dst *dst, void *(*fn)(void *), void *arg,
+                  struct lladd_error *err)
+{
+    struct lladd_error local = LLADD_ERROR_INIT;
+    if (s->dst || dst->fibers || LL_SCHEDULED)
+        return ll_fail(err, LLADD_BAD_STATE, "a run inside a run");
+    memset(&s->stats, 0, sizeof s->stats);
+    s->rc = 0;
+    s->err = err ? err : &local;
+    s->next_number = 0;
+    s->sleeps = 0;
+    s->asking = false;
+    s->current = NULL;
+    s->outside.stack = NULL;
+    s->outside.begun = true;
+    struct fiber *first = begin_fiber(s, fn, arg);
+    if (!first)
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory for a stack");
+    struct lladd_dst *before = lladd_dst_enter(dst);
+    struct lladd_mutex *held = ll_sync_swap_held(NULL);
+    s->dst = dst;
+    dst->fibers = s;
+    dst->atomics = (s->cfg.points & LLADD_DST_ATOMIC) != 0;
+    s->current = first;
+    travel(&s->outside, &first->place, false);
+    dst->fibers = NULL;
+    dst->atomics = false;
+    s->dst = NULL;
+    (void)ll_sync_swap_held(held);
+    (void)lladd_dst_enter(before);
+    clear_away(s);
+    return s->rc;
+}
+
+void lladd_dst_run_stats(const struct lladd_dst_fibers *s, struct lladd_dst_run_stats *out)
+{
+    *out = s->stats;
+}
+
+uint64_t lladd_dst_now_ns(void)
+{
+    return LL_SCHEDULED ? running()->stats.now_ns : 0;
+}
+
+#endif
