@@ -183,8 +183,7 @@ int ll_sim_image_copy(struct ll_sim_arena *a, const struct ll_sim_image *from,
 
 /* A copy of an image has the same inodes, which are not its own; while it lives, the one it was
  * made from does not change. */
-struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *image,
-                                uint32_t number)
+struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *image, uint32_t number)
 {
     struct ll_sim_inode *old = image->inode[number];
     if (old->owner == image)
@@ -205,8 +204,7 @@ struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *ima
 }
 
 /* Block `i`, made known. */
-static struct ll_sim_block *block_at(struct ll_sim_arena *a, struct ll_sim_inode *inode,
-                                     uint64_t i)
+static struct ll_sim_block *block_at(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_t i)
 {
     if (i >= UINT32_MAX / 2)
         return NULL;
