@@ -424,7 +424,7 @@ static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll
         const struct ll_sim_op *op = &w->ops[i];
         uint32_t of = op->kind == LL_SIM_RENAME ? op->to : op->name;
         bool now = call->kind == LL_SIM_SYNC
-                       ? is_data(op) && op->inode == call->inode
+                       ? is_data(op) && op->inode == call->inode && !op->lost
                        : !is_data(op) && sim->names.at[of].parent == call->name;
         if (!now) {
             w->ops[kept++] = *op;
@@ -438,6 +438,17 @@ static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll
     return 0;
 }
 
+static void lose(struct ll_sim_world *w, uint32_t inode)
+{
+    for (uint32_t i = 0; i < w->n_ops; i++) {
+        struct ll_sim_op *op = &w->ops[i];
+        if (!is_data(op) || op->inode != inode || op->lost)
+            continue;
+        op->lost = true;
+        op->hash = ll_sim_mix(op->hash, 1);
+    }
+}
+
 int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_world *w,
                 const struct ll_sim_call *call, uint32_t number)
 {
@@ -446,6 +457,9 @@ int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_wor
     case LL_SIM_SYNC:
     case LL_SIM_SYNC_DIR:
         return settle(sim, a, w, call);
+    case LL_SIM_SYNC_FAILED:
+        lose(w, call->inode);
+        return 0;
     case LL_SIM_WRITE:
         return add_write(sim, a, w, call, number);
     case LL_SIM_CREATE:

@@ -43,6 +43,7 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
                                         enum ll_sim_decision_kind kind)
 {
     struct ll_sim_record *r = &sim->record;
+    r->txn[t->number - 1].id = lladd_txn_id(t->handle);
     struct ll_sim_decision *d =
         ll_sim_grow(&sim->base, r->decision, r->n_decisions, &r->decisions_capacity, sizeof *d);
     if (!d)
@@ -57,6 +58,34 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
     return d;
 }
 
+/* Log order is the order of the records, which with several threads need not be that of the
+ * calls. */
+void ll_sim_see_end(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record)
+{
+    struct ll_sim_record *r = &sim->record;
+    for (uint32_t i = r->n_decisions; i-- > 0;) {
+        struct ll_sim_decision *d = &r->decision[i];
+        if (d->kind != LL_SIM_PREPARE && txn.v && r->txn[d->txn].id.v == txn.v) {
+            d->order = record;
+            return;
+        }
+    }
+}
+
+/* Those whose records are known, among each other. */
+static void put_in_order(struct ll_sim_record *r)
+{
+    for (uint32_t i = 1; i < r->n_decisions; i++) {
+        struct ll_sim_decision d = r->decision[i];
+        uint32_t at = i;
+        while (at > 0 && d.order.v && d.order.v < r->decision[at - 1].order.v) {
+            r->decision[at] = r->decision[at - 1];
+            at--;
+        }
+        r->decision[at] = d;
+    }
+}
+
 static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsigned promise)
 {
     if (promise >= POWER && d->acked == UINT32_MAX)
@@ -64,6 +93,20 @@ static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsign
     if (promise >= PROCESS && d->acked_kill == UINT32_MAX)
         d->acked_kill = now(sim);
     sim->record.acks += promise >= POWER;
+}
+
+/* The transaction's last decision has come to nothing. */
+static void take_back(struct lladd_sim *sim, const struct ll_sim_txn *t)
+{
+    struct ll_sim_record *r = &sim->record;
+    for (uint32_t i = r->n_decisions; i-- > 0;) {
+        if (r->decision[i].txn != t->number - 1)
+            continue;
+        memmove(&r->decision[i], &r->decision[i + 1],
+                (r->n_decisions - 1 - i) * sizeof *r->decision);
+        r->n_decisions--;
+        return;
+    }
 }
 
 static int misuse(struct lladd_sim *sim)
@@ -145,7 +188,7 @@ int lladd_sim_commit(struct lladd_sim *sim, struct lladd_txn *handle)
     if (rc == 0)
         acknowledge(sim, d, t->promise);
     else if (!consumed(rc))
-        sim->record.n_decisions--;
+        take_back(sim, t);
     return ended(sim, t, rc, "committed");
 }
 
@@ -161,7 +204,7 @@ int lladd_sim_commit_async(struct lladd_sim *sim, struct lladd_txn *handle, llad
     if (rc == 0)
         d->lsn = *out;
     else if (!consumed(rc))
-        sim->record.n_decisions--;
+        take_back(sim, t);
     if (rc == 0 && out->v == 0)
         acknowledge(sim, d, t->promise);
     return ended(sim, t, rc, "is ordered");
@@ -192,7 +235,7 @@ int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
         return LLADD_NO_MEMORY;
     int rc = lladd_abort(handle);
     if (prepared && !consumed(rc))
-        sim->record.n_decisions--;
+        take_back(sim, t);
     return ended(sim, t, rc, "aborted");
 }
 
@@ -208,7 +251,7 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
     if (rc) {
         if (consumed(rc))
             return ended(sim, t, rc, "");
-        sim->record.n_decisions--;
+        take_back(sim, t);
         return rc;
     }
     acknowledge(sim, d, POWER);
@@ -421,6 +464,7 @@ int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
         return lladd_error_set(err, LLADD_BUG,
                                "the workload is not deterministic: run twice, it did different "
                                "things");
+    put_in_order(&sim->record);
     uint32_t n = sim->record.n_decisions + 1;
     sim->expected = ll_sim_take(&sim->base, n * sizeof *sim->expected);
     if (!sim->expected)

@@ -38,10 +38,15 @@ void ll_sim_tell_unit(struct ll_sim_run *run, const struct ll_sim_unit *u, uint3
 void ll_sim_tell_call(const struct ll_sim_run *run, const struct ll_sim_call *call, uint32_t number)
 {
     struct lladd_sim *sim = run->sim;
-    static const char *const verbs[] = {
-        [LL_SIM_WRITE] = "write", [LL_SIM_TRUNCATE] = "truncate",      [LL_SIM_CREATE] = "create",
-        [LL_SIM_MKDIR] = "mkdir", [LL_SIM_RENAME] = "rename",          [LL_SIM_UNLINK] = "unlink",
-        [LL_SIM_SYNC] = "sync",   [LL_SIM_SYNC_DIR] = "sync directory"};
+    static const char *const verbs[] = {[LL_SIM_WRITE] = "write",
+                                        [LL_SIM_TRUNCATE] = "truncate",
+                                        [LL_SIM_CREATE] = "create",
+                                        [LL_SIM_MKDIR] = "mkdir",
+                                        [LL_SIM_RENAME] = "rename",
+                                        [LL_SIM_UNLINK] = "unlink",
+                                        [LL_SIM_SYNC] = "sync",
+                                        [LL_SIM_SYNC_FAILED] = "sync, which fails,",
+                                        [LL_SIM_SYNC_DIR] = "sync directory"};
     const char *name = sim->names.at[call->name].text;
     if (!sim->history)
         return;
