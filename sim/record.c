@@ -14,8 +14,8 @@ enum { POWER = 2, PROCESS = 1, NEITHER = 0 }; /* what a promise survives */
 static struct ll_sim_txn *txn_of(struct lladd_sim *sim, const struct lladd_txn *handle)
 {
     for (uint32_t i = sim->record.n_txns; i-- > 0;)
-        if (sim->record.txn[i].handle == handle)
-            return &sim->record.txn[i];
+        if (sim->record.txn[i]->handle == handle)
+            return sim->record.txn[i];
     return NULL;
 }
 
@@ -43,7 +43,7 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
                                         enum ll_sim_decision_kind kind)
 {
     struct ll_sim_record *r = &sim->record;
-    r->txn[t->number - 1].id = lladd_txn_id(t->handle);
+    r->txn[t->number - 1]->id = lladd_txn_id(t->handle);
     struct ll_sim_decision *d =
         ll_sim_grow(&sim->base, r->decision, r->n_decisions, &r->decisions_capacity, sizeof *d);
     if (!d)
@@ -65,7 +65,7 @@ void ll_sim_see_end(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record)
     struct ll_sim_record *r = &sim->record;
     for (uint32_t i = r->n_decisions; i-- > 0;) {
         struct ll_sim_decision *d = &r->decision[i];
-        if (d->kind != LL_SIM_PREPARE && txn.v && r->txn[d->txn].id.v == txn.v) {
+        if (d->kind != LL_SIM_PREPARE && txn.v && r->txn[d->txn]->id.v == txn.v) {
             d->order = record;
             return;
         }
@@ -86,6 +86,15 @@ static void put_in_order(struct ll_sim_record *r)
     }
 }
 
+/* The last decision about a transaction. Its place may change while the library works. */
+static struct ll_sim_decision *decision_of(struct lladd_sim *sim, const struct ll_sim_txn *t)
+{
+    uint32_t i = sim->record.n_decisions - 1;
+    while (sim->record.decision[i].txn != t->number - 1)
+        i--;
+    return &sim->record.decision[i];
+}
+
 static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsigned promise)
 {
     if (promise >= POWER && d->acked == UINT32_MAX)
@@ -99,14 +108,9 @@ static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsign
 static void take_back(struct lladd_sim *sim, const struct ll_sim_txn *t)
 {
     struct ll_sim_record *r = &sim->record;
-    for (uint32_t i = r->n_decisions; i-- > 0;) {
-        if (r->decision[i].txn != t->number - 1)
-            continue;
-        memmove(&r->decision[i], &r->decision[i + 1],
-                (r->n_decisions - 1 - i) * sizeof *r->decision);
-        r->n_decisions--;
-        return;
-    }
+    struct ll_sim_decision *d = decision_of(sim, t);
+    r->n_decisions--;
+    memmove(d, d + 1, (size_t)(&r->decision[r->n_decisions] - d) * sizeof *d);
 }
 
 static int misuse(struct lladd_sim *sim)
@@ -133,15 +137,19 @@ int lladd_sim_begin(struct lladd_sim *sim, struct lladd_db *db,
                     struct lladd_error *err)
 {
     struct ll_sim_record *r = &sim->record;
-    struct ll_sim_txn *all =
-        ll_sim_grow(&sim->base, r->txn, r->n_txns, &r->txns_capacity, sizeof *all);
-    if (!all)
-        return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator's record");
-    r->txn = all;
     int rc = lladd_begin(db, options, out, err);
     if (rc)
         return rc;
-    struct ll_sim_txn *t = &all[r->n_txns++];
+    /* Each by itself: another thread may begin one while this one commits. */
+    struct ll_sim_txn *t = ll_sim_take(&sim->base, sizeof *t);
+    struct ll_sim_txn **all =
+        ll_sim_grow(&sim->base, r->txn, r->n_txns, &r->txns_capacity, sizeof(*all));
+    if (!t || !all) {
+        (void)lladd_abort(*out); /* it has done nothing */
+        return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator's record");
+    }
+    r->txn = all;
+    all[r->n_txns++] = t;
     *t = (struct ll_sim_txn){
         .handle = *out, .promise = (uint8_t)promise_of(sim, options), .number = r->n_txns};
     return event(sim, t, "begin", NULL);
@@ -181,12 +189,11 @@ int lladd_sim_commit(struct lladd_sim *sim, struct lladd_txn *handle)
     struct ll_sim_txn *t = txn_of(sim, handle);
     if (!t)
         return misuse(sim);
-    struct ll_sim_decision *d = decision(sim, t, LL_SIM_COMMIT);
-    if (!d || event(sim, t, "commit", NULL))
+    if (!decision(sim, t, LL_SIM_COMMIT) || event(sim, t, "commit", NULL))
         return LLADD_NO_MEMORY;
     int rc = lladd_commit(handle);
     if (rc == 0)
-        acknowledge(sim, d, t->promise);
+        acknowledge(sim, decision_of(sim, t), t->promise);
     else if (!consumed(rc))
         take_back(sim, t);
     return ended(sim, t, rc, "committed");
@@ -197,16 +204,15 @@ int lladd_sim_commit_async(struct lladd_sim *sim, struct lladd_txn *handle, llad
     struct ll_sim_txn *t = txn_of(sim, handle);
     if (!t)
         return misuse(sim);
-    struct ll_sim_decision *d = decision(sim, t, LL_SIM_COMMIT);
-    if (!d || event(sim, t, "commit without waiting", NULL))
+    if (!decision(sim, t, LL_SIM_COMMIT) || event(sim, t, "commit without waiting", NULL))
         return LLADD_NO_MEMORY;
     int rc = lladd_commit_async(handle, out);
     if (rc == 0)
-        d->lsn = *out;
+        decision_of(sim, t)->lsn = *out;
     else if (!consumed(rc))
         take_back(sim, t);
     if (rc == 0 && out->v == 0)
-        acknowledge(sim, d, t->promise);
+        acknowledge(sim, decision_of(sim, t), t->promise);
     return ended(sim, t, rc, "is ordered");
 }
 
@@ -216,7 +222,7 @@ int lladd_sim_wait(struct lladd_sim *sim, struct lladd_db *db, lladd_lsn lsn,
     int rc = lladd_wait(db, lsn, err);
     for (uint32_t i = 0; !rc && i < sim->record.n_decisions; i++) {
         struct ll_sim_decision *d = &sim->record.decision[i];
-        struct ll_sim_txn *t = &sim->record.txn[d->txn];
+        struct ll_sim_txn *t = sim->record.txn[d->txn];
         if (d->lsn.v == 0 || d->lsn.v > lsn.v || d->acked != UINT32_MAX)
             continue;
         acknowledge(sim, d, t->promise == NEITHER ? POWER : t->promise);
@@ -244,9 +250,9 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
     struct ll_sim_txn *t = txn_of(sim, handle);
     if (!t)
         return misuse(sim);
-    struct ll_sim_decision *d = decision(sim, t, LL_SIM_PREPARE);
-    if (!d || event(sim, t, "prepare", NULL))
+    if (!decision(sim, t, LL_SIM_PREPARE) || event(sim, t, "prepare", NULL))
         return LLADD_NO_MEMORY;
+    t->gid = *gid;
     int rc = lladd_prepare(handle, gid);
     if (rc) {
         if (consumed(rc))
@@ -254,9 +260,8 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
         take_back(sim, t);
         return rc;
     }
-    acknowledge(sim, d, POWER);
+    acknowledge(sim, decision_of(sim, t), POWER);
     t->prepared = true;
-    t->gid = *gid;
     return event(sim, t, "prepared", NULL);
 }
 
@@ -396,7 +401,7 @@ bool ll_sim_in_doubt_after(const struct ll_sim_record *r, uint32_t txn, uint32_t
 
 void ll_sim_model_apply(const struct lladd_sim *sim, void *model, uint32_t txn)
 {
-    for (const struct ll_sim_note *n = sim->record.txn[txn].first; n; n = n->next)
+    for (const struct ll_sim_note *n = sim->record.txn[txn]->first; n; n = n->next)
         sim->subject.model_apply(sim->subject.ctx, model, lladd_span_of(n->bytes, n->len));
 }
 

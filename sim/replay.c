@@ -198,11 +198,15 @@ void ll_sim_vector_of(const struct lladd_sim *sim, struct ll_sim_vector *out)
     out->seed = sim->bounds.seed;
     out->recording = sim->record.hash & 0xffffff;
     out->count = 0;
-    for (uint32_t i = 0; i < sim->choices.count && i < LL_SIM_VECTOR_MAX; i++) {
-        out->value[i] = sim->choices.at[i].value;
-        if (out->value[i])
+    for (uint32_t i = 0; i < sim->choices.count; i++) {
+        uint32_t value = sim->choices.at[i].value;
+        if (i < LL_SIM_VECTOR_MAX)
+            out->value[i] = value;
+        if (value)
             out->count = i + 1;
     }
+    if (out->count > LL_SIM_VECTOR_MAX)
+        out->count = 0; /* it cannot be told in a token */
 }
 
 /* Keeps the candidate if it fails as well. */

@@ -390,7 +390,7 @@ struct ll_sim_event { /* for the history */
 };
 
 struct ll_sim_record {
-    struct ll_sim_txn *txn;
+    struct ll_sim_txn **txn;
     uint32_t n_txns, txns_capacity;
     struct ll_sim_decision *decision;
     uint32_t n_decisions, decisions_capacity;

@@ -18,6 +18,7 @@ enum { PASSED = 0, FAILED = 1, USAGE = 2 };
 
 static const char usage[] =
     "lladd-sim [options] SUBJECT...     explore\n"
+    "lladd-sim [options] --all          explore all that come with the library\n"
     "lladd-sim --list                   the subjects there are\n"
     "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
     "\n"
@@ -40,7 +41,7 @@ static const char usage[] =
 struct request {
     struct lladd_sim_bounds bounds;
     const char *token;
-    bool json;
+    bool json, all;
     int worst;
 };
 
@@ -173,6 +174,7 @@ enum option_number {
     PLANT,
     JSON,
     REPLAY,
+    ALL,
     LIST,
     HELP
 };
@@ -191,6 +193,7 @@ static const struct option options[] = {
     {"plant", required_argument, NULL, PLANT},
     {"json", no_argument, NULL, JSON},
     {"replay", required_argument, NULL, REPLAY},
+    {"all", no_argument, NULL, ALL},
     {"list", no_argument, NULL, LIST},
     {"help", no_argument, NULL, HELP},
     {NULL, 0, NULL, 0},
@@ -249,6 +252,8 @@ int main(int argc, char **argv)
             return fputs(usage, stdout) < 0 || fflush(stdout) != 0 ? USAGE : PASSED;
         if (c == JSON)
             q.json = true;
+        else if (c == ALL)
+            q.all = true;
         else if (c == REPLAY)
             q.token = optarg;
         else if (c == PLANT && !plant(optarg, &q.bounds.planted))
@@ -259,8 +264,10 @@ int main(int argc, char **argv)
             return complain("usage", "--help");
         q.bounds.flags |= flag_of(c);
     }
-    if (optind == argc || (q.token && optind + 1 < argc))
+    if (q.all ? optind < argc || q.token : optind == argc || (q.token && optind + 1 < argc))
         return complain("usage", "name a subject; --help");
+    for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); q.all && *s; s++)
+        note(&q, one(*s, &q));
     for (int i = optind; i < argc; i++)
         note(&q, by_name(argv[i], &q));
     return q.worst;
