@@ -110,7 +110,7 @@ static bool doubt_fits(const struct judging *j, uint32_t k)
         if (!ll_sim_in_doubt_after(r, t, k))
             continue;
         for (uint32_t i = 0; i < j->in_doubt && i < GIDS; i++)
-            there |= same_gid(&r->txn[t].gid, &j->gid[i]);
+            there |= same_gid(&r->txn[t]->gid, &j->gid[i]);
         if (!there && j->in_doubt <= GIDS)
             return false;
     }

@@ -234,6 +234,20 @@ static int give_tokens(struct lladd_sim *sim)
     return rc;
 }
 
+/* Made smaller, many failures are the same one. */
+static void drop_twins(struct lladd_sim *sim)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < sim->report->n_failures; i++) {
+        bool twin = false;
+        for (uint32_t j = 0; j < kept && sim->failures[i].token[0]; j++)
+            twin |= strcmp(sim->failures[j].token, sim->failures[i].token) == 0;
+        if (!twin)
+            sim->failures[kept++] = sim->failures[i];
+    }
+    sim->report->n_failures = kept;
+}
+
 /* The report leaves with what belongs to it. */
 static struct lladd_sim_report *hand_over(struct lladd_sim *sim)
 {
@@ -278,7 +292,10 @@ static int explore_all(struct lladd_sim *sim)
     if (!rc && !sim->cut && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
         rc = ll_sim_cover_judge(sim);
     sim->dst.observe = NULL;
-    return rc ? rc : give_tokens(sim);
+    if (!rc)
+        rc = give_tokens(sim);
+    drop_twins(sim);
+    return rc;
 }
 
 int lladd_sim_explore(const struct lladd_sim_subject *subject,

@@ -7,6 +7,7 @@
  */
 #include <lladd/dst.h>
 #include <lladd/sim.h>
+#include <lladd/sim_contract.h>
 
 #include <dlfcn.h>
 #include <getopt.h>
@@ -18,6 +19,7 @@ enum { PASSED = 0, FAILED = 1, USAGE = 2 };
 
 static const char usage[] =
     "lladd-sim [options] SUBJECT...     explore\n"
+    "lladd-sim [options] --all          explore all that come with the library\n"
     "lladd-sim --list                   the subjects there are\n"
     "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
     "\n"
@@ -35,12 +37,13 @@ static const char usage[] =
     "  --no-kill         no death of the process\n"
     "  --no-coverage     paths that are not reached are no failure\n"
     "  --plant BUG       switch on a bug of the library (--list names them)\n"
+    "  --contract        no crashes: do its operations keep what they promise to recovery?\n"
     "  --json            one JSON object for each subject\n";
 
 struct request {
     struct lladd_sim_bounds bounds;
     const char *token;
-    bool json;
+    bool json, all, contract;
     int worst;
 };
 
@@ -58,8 +61,25 @@ static int complain(const char *what, const char *why)
 
 /* ---- one subject ------------------------------------------------------------------------- */
 
+static int promises(const struct lladd_sim_subject *s, const struct request *q)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_contract_report *r;
+    struct lladd_sink sink = {NULL, to_stdout, 0};
+    if (lladd_sim_contract_subject(s, NULL, &r, &err))
+        return complain(s->name, err.message);
+    int rc = q->json ? lladd_sim_contract_json(r, &sink) : lladd_sim_contract_text(r, &sink);
+    int result = r->broken ? FAILED : PASSED;
+    lladd_sim_contract_free(r);
+    if (rc || fflush(stdout) != 0)
+        return complain(s->name, "the report cannot be written");
+    return result;
+}
+
 static int one(const struct lladd_sim_subject *s, const struct request *q)
 {
+    if (q->contract)
+        return promises(s, q);
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *r;
     struct lladd_sink sink = {NULL, to_stdout, 0};
@@ -173,6 +193,8 @@ enum option_number {
     PLANT,
     JSON,
     REPLAY,
+    ALL,
+    CONTRACT,
     LIST,
     HELP
 };
@@ -191,6 +213,8 @@ static const struct option options[] = {
     {"plant", required_argument, NULL, PLANT},
     {"json", no_argument, NULL, JSON},
     {"replay", required_argument, NULL, REPLAY},
+    {"all", no_argument, NULL, ALL},
+    {"contract", no_argument, NULL, CONTRACT},
     {"list", no_argument, NULL, LIST},
     {"help", no_argument, NULL, HELP},
     {NULL, 0, NULL, 0},
@@ -249,6 +273,10 @@ int main(int argc, char **argv)
             return fputs(usage, stdout) < 0 || fflush(stdout) != 0 ? USAGE : PASSED;
         if (c == JSON)
             q.json = true;
+        else if (c == ALL)
+            q.all = true;
+        else if (c == CONTRACT)
+            q.contract = true;
         else if (c == REPLAY)
             q.token = optarg;
         else if (c == PLANT && !plant(optarg, &q.bounds.planted))
@@ -259,8 +287,12 @@ int main(int argc, char **argv)
             return complain("usage", "--help");
         q.bounds.flags |= flag_of(c);
     }
-    if (optind == argc || (q.token && optind + 1 < argc))
+    if (q.contract && q.token)
+        return complain("usage", "--contract or --replay; --help");
+    if (q.all ? optind < argc || q.token : optind == argc || (q.token && optind + 1 < argc))
         return complain("usage", "name a subject; --help");
+    for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); q.all && *s; s++)
+        note(&q, one(*s, &q));
     for (int i = optind; i < argc; i++)
         note(&q, by_name(argv[i], &q));
     return q.worst;
