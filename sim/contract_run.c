@@ -122,23 +122,25 @@ void ll_sim__watch(struct ll_sim__bench *b)
     }
 }
 
-static void set_timer(int which, uint64_t us)
+/* 0: off. */
+static void set_timers(uint64_t us)
 {
-    struct itimerval t = {{0, 0}, {(time_t)(us / 1000000), (suseconds_t)(us % 1000000)}};
-    (void)setitimer(which, &t, NULL);
+    uint64_t real = us * ASLEEP;
+    struct itimerval busy = {{0, 0}, {(time_t)(us / 1000000), (suseconds_t)(us % 1000000)}};
+    struct itimerval asleep = {{0, 0}, {(time_t)(real / 1000000), (suseconds_t)(real % 1000000)}};
+    (void)setitimer(ITIMER_PROF, &busy, NULL);
+    (void)setitimer(ITIMER_REAL, &asleep, NULL);
 }
 
 void ll_sim__clock(struct ll_sim__bench *b, const char *doing, const char *op)
 {
     snprintf(b->board->doing, sizeof b->board->doing, "%s of %s", doing, op);
-    set_timer(ITIMER_PROF, (uint64_t)b->in->limit_ms * 1000);
-    set_timer(ITIMER_REAL, (uint64_t)b->in->limit_ms * 1000 * ASLEEP);
+    set_timers((uint64_t)b->in->limit_ms * 1000);
 }
 
 void ll_sim__clock_off(void)
 {
-    set_timer(ITIMER_PROF, 0);
-    set_timer(ITIMER_REAL, 0);
+    set_timers(0);
 }
 
 /* ---- calling --------------------------------------------------------------------------------- */

@@ -76,7 +76,7 @@ int lladd_sim_contract_subject(const struct lladd_sim_subject *subject,
                                const struct lladd_sim_contract *given,
                                struct lladd_sim_contract_report **out, struct lladd_error *err)
 {
-    struct session s = {NULL};
+    struct session s = {.sim = NULL};
     struct lladd_sim_contract in = LLADD_SIM_CONTRACT_INIT;
     *out = NULL;
     if (given && given->struct_size == sizeof in) {

@@ -10,7 +10,6 @@
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <lladd/sim.h>
-#include <lladd/sim_contract.h>
 #include <stdio.h>
 #include <string.h>
 

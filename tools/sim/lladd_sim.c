@@ -7,7 +7,6 @@
  */
 #include <lladd/dst.h>
 #include <lladd/sim.h>
-#include <lladd/sim_contract.h>
 
 #include <dlfcn.h>
 #include <getopt.h>
