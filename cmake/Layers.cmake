@@ -67,6 +67,7 @@ function(ll_layer)
     if(ll_dst)
         ll__objects(ll_${L_NAME}_dst)
         target_compile_definitions(ll_${L_NAME}_dst PRIVATE LLADD_DST=1)
+        set_target_properties(ll_${L_NAME}_dst PROPERTIES INTERPROCEDURAL_OPTIMIZATION ${ll_ipo})
     endif()
 endfunction()
 

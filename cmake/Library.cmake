@@ -29,6 +29,17 @@ if(ll_dst_objects)
     # Who sees it defined, has scheduling points in the inline functions of <lladd/sync.h> too.
     target_compile_definitions(lladd_dst PUBLIC LLADD_DST=1)
     list(APPEND ll_targets lladd_dst)
+
+    file(GLOB ll_sim_sources CONFIGURE_DEPENDS
+        ${CMAKE_SOURCE_DIR}/sim/*.c ${CMAKE_SOURCE_DIR}/sim/subjects/*.c)
+    ll__link(${CMAKE_SOURCE_DIR}/sim ${LL_LAYERS_DIR}/sim/sim)
+    add_library(lladd_sim STATIC ${ll_sim_sources})
+    set_target_properties(lladd_sim PROPERTIES
+        EXPORT_NAME sim POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION ${ll_ipo})
+    target_link_libraries(lladd_sim PUBLIC lladd_dst
+        PRIVATE $<BUILD_INTERFACE:ll_library_flags>)
+    ll_see(lladd_sim PRIVATE public sim)
+    list(APPEND ll_targets lladd_sim)
 endif()
 if(ll_objects AND LLADD_SHARED)
     add_library(lladd_shared SHARED ${ll_objects})
@@ -54,6 +65,7 @@ foreach(target IN LISTS ll_targets)
     string(REPLACE lladd_shared lladd alias ${target})
     string(REPLACE lladd_static static alias ${alias})
     string(REPLACE lladd_dst dst alias ${alias})
+    string(REPLACE lladd_sim sim alias ${alias})
     add_library(lladd::${alias} ALIAS ${target})
 endforeach()
 

@@ -46,6 +46,23 @@ int main()
     return std::strcmp(lladd_code_name(LLADD_BUSY), "LLADD_BUSY") == 0 ? 0 : 4;
 }
 END
+# One that explores crashes, if the simulator was built.
+cat > "$work/src/sim_program.c" << 'END'
+#include <lladd/sim.h>
+int main(void)
+{
+    struct lladd_sim_bounds bounds = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_error error = LLADD_ERROR_INIT;
+    struct lladd_sim_report *report;
+    bounds.depth = 1;
+    bounds.flags = LLADD_SIM_NO_COVERAGE;
+    if (lladd_sim_explore(lladd_sim_subject_find("small"), &bounds, &report, &error) != 0)
+        return 1;
+    int bad = report->n_failures > 0 || !report->complete || report->states < 100;
+    lladd_sim_report_free(report);
+    return bad;
+}
+END
 cat > "$work/src/CMakeLists.txt" << 'END'
 cmake_minimum_required(VERSION 3.22)
 project(consumer C CXX)
@@ -59,6 +76,10 @@ foreach(language c cxx)
         target_link_libraries(${language}_${kind} PRIVATE lladd::${kind})
     endforeach()
 endforeach()
+if(TARGET lladd::sim)
+    add_executable(sim sim_program.c)
+    target_link_libraries(sim PRIVATE lladd::sim)
+endif()
 END
 cmake -S "$work/src" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$prefix"
 cmake --build "$work/cmake"
@@ -77,7 +98,9 @@ c++ -std=c++17 -o "$work/pc/cxx_static" "$work/src/cxx_program.cc" $static
 
 count=0
 for program in "$work/cmake"/c_lladd "$work/cmake"/c_static "$work/cmake"/c_dst \
-    "$work/cmake"/cxx_lladd "$work/cmake"/cxx_static "$work/cmake"/cxx_dst "$work/pc"/*; do
+    "$work/cmake"/cxx_lladd "$work/cmake"/cxx_static "$work/cmake"/cxx_dst \
+    "$work/cmake"/sim "$work/pc"/*; do
+    test -e "$program" || continue
     mkdir "$work/run"
     (cd "$work/run" && LD_LIBRARY_PATH=$libdir "$program")
     rm -rf "$work/run"

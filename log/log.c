@@ -364,6 +364,15 @@ static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
     return begin_at(log, ll_log__last(segs), ll_log__last(segs)->first, err);
 }
 
+/* The names that were listed need not be durable: a process may have died between a rename and the
+ * sync of the directory (REC-4). Files are used again because of what the names say, so first they
+ * must stay. */
+static int settle_names(struct ll_log *log, struct lladd_error *err)
+{
+    int rc = ll_io_sync_dir(log->dev, LL_LOG_DIR);
+    return rc ? ll_fail_io(err, rc, true, "make durable the names in", LL_LOG_DIR) : 0;
+}
+
 int ll_log_start(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -375,7 +384,9 @@ int ll_log_start(struct ll_log *log, struct lladd_error *err)
     if (!log->start.clean && log->life != LL_LOG__SCANNED)
         return ll_fail(err, LLADD_BAD_STATE, "the end of the log was not looked for");
     uint64_t end = log->start.clean ? log->start.end.v : log->scan_end;
-    if (!log->start.clean && !LLADD_PLANTED(LLADD_BUG_REWRITE))
+    if (!log->start.clean)
+        rc = settle_names(log, err);
+    if (!rc && !log->start.clean && !LLADD_PLANTED(LLADD_BUG_REWRITE))
         rc = rewrite_accepted(log, end, err);
     if (rc)
         return rc;

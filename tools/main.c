@@ -3,8 +3,8 @@
  * lladd: looks into LLADD databases, and finishes what was left unfinished in them.
  *
  * One verb, one file. All but `recover` and `resolve` only read: they stand on <lladd/inspect.h>,
- * take no lock, and work on a database that is in use, crashed or damaged. docs/man/lladd.1 is the
- * manual.
+ * take no lock, and work on a database that is in use, crashed or damaged. `sim` needs none: it
+ * runs a program of its own. docs/man/lladd.1 is the manual.
  */
 #include "tool.h"
 
@@ -23,6 +23,7 @@ static const struct {
     {"recover", tool_recover, "recover and close, or say what recovery would do"},
     {"in-doubt", tool_in_doubt, "prepared transactions that wait for a decision"},
     {"resolve", tool_resolve, "decide one of them"},
+    {"sim", tool_sim, "explore the crashes of a workload, or replay one (lladd-sim)"},
 };
 
 static void print_usage(FILE *to)
@@ -31,7 +32,8 @@ static void print_usage(FILE *to)
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         fprintf(to, "  %-10s%s\n", verbs[i].name, verbs[i].about);
     fprintf(to, "\n\"lladd VERB --help\" says more. Only recover and resolve change anything.\n"
-                "Every verb takes --json, and --ops FILE.so for operations that are not built in.\n"
+                "Every verb takes --json; all but sim also --ops FILE.so, for operations that are\n"
+                "not built in.\n"
                 "Exit status: 0 fine, 1 something is wrong with the database, 2 cannot say.\n");
 }
 

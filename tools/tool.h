@@ -120,6 +120,7 @@ int tool_ops(int argc, char **argv);
 int tool_recover(int argc, char **argv);
 int tool_in_doubt(int argc, char **argv);
 int tool_resolve(int argc, char **argv);
+int tool_sim(int argc, char **argv);
 
 /* record.c, for log and page: one line about a record, and the same for programs. */
 struct tool_line {

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_SIM_H
+#define LLADD_SIM_H
+/**
+ * @file
+ * @brief The recovery simulator: hand it your operations, a workload and a way to check the result,
+ * and it recovers from every crash that the workload can meet.
+ *
+ * A *subject* is what is put to the test: functions that register operations, prepare a database,
+ * run a workload and look at what recovery made of it, and a small model of what should be there.
+ * lladd_sim_explore runs the workload once on a simulated disk that knows for every byte whether it
+ * is durable, and then recovers from every state a crash could have left, and from the crashes of
+ * those recoveries, up to a depth. What is wrong comes back with a *token*: a short text with which
+ * lladd_sim_replay does the same again and tells the story. sim/README.md says what a simulated
+ * crash can do and what it cannot.
+ *
+ * No files are touched and no process is forked. Explorations share nothing: any number may run at
+ * a time, each in one thread. Programs that use this link lladd::sim and not lladd::lladd.
+ * @ingroup sim
+ */
+#include <lladd/lladd.h>
+#include <lladd/sim_contract.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** One exploration under way: what a workload gets. */
+struct lladd_sim;
+
+/* ---- subjects -------------------------------------------------------------------------------- */
+
+/** Ways through an operation's callbacks that an exploration is expected to have gone. */
+enum lladd_sim_path {
+    LLADD_SIM_REDO = 0,         /**< redo by recovery */
+    LLADD_SIM_UNDO = 1,         /**< undo or compensate, at rollback or by recovery */
+    LLADD_SIM_UNDO_PARTIAL = 2, /**< undo by recovery of what a crash has cut short */
+    LLADD_SIM_REDO_CLR = 3,     /**< redo of its compensation record by recovery */
+    LLADD_SIM_CRASH_1 = 4,      /**< redo or undo by a recovery after a crash in recovery */
+    LLADD_SIM_CRASH_2 = 5,      /**< after two of these in a row */
+    LLADD_SIM_CRASH_3 = 6,      /**< after three */
+    LLADD_SIM_PATHS = 7
+};
+/** "redo", "undo", "undo-partial", "redo-clr", "crash-1", "crash-2", "crash-3". */
+LLADD_API const char *lladd_sim_path_name(enum lladd_sim_path);
+
+/** A path that need not be reached. Arrays end with op NULL. */
+struct lladd_sim_excuse {
+    const char *op; /**< the operation's name; "*": any */
+    unsigned paths; /**< 1u << LLADD_SIM_..., or'ed */
+    const char *why;
+};
+
+/** What is put to the test. Callbacks return 0 or a code of error.h with *err filled in; none may
+ *  depend on anything but its arguments, on ctx as `setup` left it, and on the database: they are
+ *  called any number of times, also on databases of an earlier time. Nullable ones say so. */
+struct lladd_sim_subject {
+    size_t struct_size;
+    const char *name;  /**< at most 63 bytes of [a-z0-9_.-] */
+    const char *about; /**< one line */
+    void *ctx;
+    /** Registers operations, makes sizes other than the simulator's (a cache of 64 pages, a log of
+     *  8 KiB segments, no threads). Device, allocator, world and flags are not its affair.
+     *  Nullable */
+    int (*configure)(void *ctx, struct lladd_options *, struct lladd_error *);
+    /** Makes what the workload works on; before the first crash, once. May note page numbers and
+     *  the like in ctx. Nullable */
+    int (*setup)(void *ctx, struct lladd_db *, struct lladd_error *);
+    /** The workload. Its transactions go through the calls below, so that the simulator knows what
+     *  was promised. Deterministic; leaves no transaction open that it wants rolled back or
+     *  committed: those still open meet the end of the process. */
+    int (*run)(void *ctx, struct lladd_sim *, struct lladd_db *, struct lladd_error *);
+    /** Is everything in order? Any complaint is a failure (oracle O3). Nullable */
+    int (*check)(void *ctx, struct lladd_db *, struct lladd_error *);
+    /** Writes the contents, in a form of its own, equal for equal contents. Nullable */
+    int (*dump)(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
+    /** The model: plain memory without pointers, of this size, zeroed before model_init. 0: none,
+     *  and the contents are then compared with nothing. */
+    size_t model_size;
+    void (*model_init)(void *ctx, void *model); /**< as setup leaves the database. Nullable */
+    /** Does what a noted step of a transaction does (lladd_sim_note). */
+    void (*model_apply)(void *ctx, void *model, struct lladd_span note);
+    /** Writes what `dump` is to write of a database with these contents. */
+    int (*model_dump)(void *ctx, const void *model, struct lladd_sink *);
+    /** Says what a note stands for, for the history. Nullable: hexadecimal */
+    void (*describe)(void *ctx, struct lladd_span note, struct lladd_sink *);
+    /** Something new in a recovered database, committed: must go well (oracle O6). Nullable: a page
+     *  is allocated, written and freed. */
+    int (*go_on)(void *ctx, struct lladd_db *, struct lladd_error *);
+    /** Calls fn for each page the subject's structures consist of: every other allocated page is a
+     *  leak, and each of these must be allocated (oracle O10). Not 0 from fn stops and is what it
+     *  returns. Nullable: not looked at */
+    int (*pages)(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
+                 struct lladd_error *);
+    /** Operations whose paths must all be reached, names in an array that ends with NULL. NULL: all
+     *  that the workload runs. */
+    const char *const *operations;
+    const struct lladd_sim_excuse *excuses; /**< nullable */
+};
+
+/* ---- what a workload calls --------------------------------------------------------------- */
+
+/** These do what their namesakes in lladd.h do, and tell the simulator. */
+LLADD_API int lladd_sim_begin(struct lladd_sim *, struct lladd_db *,
+                              const struct lladd_txn_options *, struct lladd_txn **out,
+                              struct lladd_error *);
+LLADD_API int lladd_sim_commit(struct lladd_sim *, struct lladd_txn *);
+LLADD_API int lladd_sim_commit_async(struct lladd_sim *, struct lladd_txn *, lladd_lsn *out);
+LLADD_API int lladd_sim_wait(struct lladd_sim *, struct lladd_db *, lladd_lsn,
+                             struct lladd_error *);
+LLADD_API int lladd_sim_abort(struct lladd_sim *, struct lladd_txn *);
+LLADD_API int lladd_sim_savepoint(struct lladd_sim *, struct lladd_txn *, lladd_savepoint_id *out);
+LLADD_API int lladd_sim_rollback_to(struct lladd_sim *, struct lladd_txn *, lladd_savepoint_id);
+LLADD_API int lladd_sim_prepare(struct lladd_sim *, struct lladd_txn *, const struct lladd_gid *);
+/** The transaction has done something: `bytes`, which are copied, are what model_apply gets if it
+ *  commits. After the calls that did it, and before its next one. */
+LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void *bytes, size_t len);
+
+/* ---- exploring --------------------------------------------------------------------------- */
+
+enum {
+    /** Every combination of versions of every page, instead of one page at a time: exponential, for
+     *  a few pages. Must give the same verdicts. */
+    LLADD_SIM_FULL_PRODUCT = 1,
+    LLADD_SIM_NO_POWER = 2, /**< leave out power loss */
+    LLADD_SIM_NO_KILL = 4,  /**< leave out the death of the process, which loses nothing written */
+    LLADD_SIM_ATOMIC_PAGES =
+        8,                     /**< a device that never tears a page, and a database that is told */
+    LLADD_SIM_NO_COVERAGE = 16 /**< paths that are not reached are no failure */
+};
+
+#define LLADD_SIM_DEPTH_MAX 8u
+
+/** How far to go. Zero means default, everywhere. Use LLADD_SIM_BOUNDS_INIT. */
+struct lladd_sim_bounds {
+    size_t struct_size;
+    uint32_t flags;
+    uint32_t depth;        /**< crashes in a row, the first included. Default 3; 1 to DEPTH_MAX */
+    uint64_t states;       /**< stop after so many. Default: none */
+    uint64_t milliseconds; /**< stop after about so long. Default: none */
+    uint64_t seed;         /**< of everything random that the databases ask for. Default 1 */
+    uint32_t failures;     /**< stop after so many. Default 1 */
+    uint32_t calls_max;    /**< device calls of one run; more is called a loop. Default 100,000 */
+    uint64_t planted;      /**< bugs of the library to switch on: bits of enum lladd_bug (dst.h) */
+};
+#define LLADD_SIM_BOUNDS_INIT_SIZE sizeof(struct lladd_sim_bounds)
+#ifdef __cplusplus
+#define LLADD_SIM_BOUNDS_INIT \
+    lladd_sim_bounds \
+    { \
+        sizeof(struct lladd_sim_bounds) \
+    }
+#else
+#define LLADD_SIM_BOUNDS_INIT \
+    { \
+        .struct_size = sizeof(struct lladd_sim_bounds) \
+    }
+#endif
+
+/** Who objected; the numbers are those of sim/README.md. */
+enum lladd_sim_oracle {
+    LLADD_SIM_O_NONE = 0,
+    LLADD_SIM_O_LOST = 1,         /**< O1: an acknowledged commit is not there */
+    LLADD_SIM_O_CONTENTS = 2,     /**< O2: the contents are those of no allowed state */
+    LLADD_SIM_O_CHECK = 3,        /**< O3: the subject's check complains */
+    LLADD_SIM_O_WAL = 4,          /**< O4: a page was written before its log */
+    LLADD_SIM_O_AGAIN = 5,        /**< O5: recovered again, it is something else */
+    LLADD_SIM_O_PROGRESS = 6,     /**< O6: the recovered database does not go on */
+    LLADD_SIM_O_REBUILD = 7,      /**< O7: a page is not what base and log make of it */
+    LLADD_SIM_O_ERRORS = 8,       /**< O8: an error was swallowed, or promised away */
+    LLADD_SIM_O_IN_DOUBT = 9,     /**< O9: prepared transactions are not what they were */
+    LLADD_SIM_O_LEAK = 10,        /**< O10: pages are lost, or used and not allocated */
+    LLADD_SIM_O_OPEN = 11,        /**< recovery gave up */
+    LLADD_SIM_O_MEMORY = 12,      /**< memory was not given back */
+    LLADD_SIM_O_LOOP = 13,        /**< too many device calls */
+    LLADD_SIM_O_DETERMINISM = 14, /**< the same again was something else */
+    LLADD_SIM_O_COVERAGE = 15,    /**< a path was never reached */
+    LLADD_SIM_O_WORKLOAD = 16,    /**< setup or run failed without any fault */
+    LLADD_SIM_ORACLES = 17
+};
+/** "O2 contents"; never NULL. */
+LLADD_API const char *lladd_sim_oracle_name(enum lladd_sim_oracle);
+
+#define LLADD_SIM_TOKEN_MAX 64u
+
+struct lladd_sim_failure {
+    enum lladd_sim_oracle oracle;
+    char token[LLADD_SIM_TOKEN_MAX + 1]; /**< "" if no single run shows it (coverage) */
+    uint32_t depth;                      /**< crashes in a row */
+    char message[512];                   /**< one line */
+};
+
+/** What became of one operation. */
+struct lladd_sim_coverage {
+    const char *op;
+    uint32_t version;
+    uint64_t runs;                   /**< by the workload */
+    uint64_t paths[LLADD_SIM_PATHS]; /**< how often each was gone */
+    unsigned missing;                /**< 1u << path: never, and not excused */
+};
+
+struct lladd_sim_report {
+    size_t struct_size;
+    char subject[64];
+    uint32_t flags;
+    uint32_t depth;
+    uint64_t seed;
+    bool complete;        /**< everything within the bounds was explored */
+    uint64_t calls;       /**< device calls of the workload that a crash may precede */
+    uint64_t acks;        /**< promises made to it */
+    uint64_t states;      /**< different crash states recovered from and judged */
+    uint64_t kill_states; /**< of these, deaths of the process */
+    uint64_t depth_states[LLADD_SIM_DEPTH_MAX + 1]; /**< by number of crashes in a row, from 1 */
+    uint64_t worlds_seen; /**< crash points that were like an earlier one, and passed over */
+    uint64_t endings;     /**< different recoveries, each judged by all oracles */
+    uint64_t choices;     /**< decisions taken about what survived */
+    uint64_t nanoseconds; /**< it all took */
+    uint32_t n_failures;
+    const struct lladd_sim_failure *failures;
+    uint32_t n_coverage;
+    const struct lladd_sim_coverage *coverage;
+};
+
+/** Explores a subject. 0 if it could be done, whatever was found: look at (*out)->n_failures. An
+ *  error (and *out NULL): the subject or the bounds are no good, or there is no memory. The report
+ *  is released with lladd_sim_report_free. */
+LLADD_API int lladd_sim_explore(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
+                                struct lladd_sim_report **out, struct lladd_error *);
+/** Runs what a token stands for, and writes its history as text: the workload, the device calls,
+ *  what survived, what recovery decided, what the oracle objects to. `history` is nullable. Of the
+ *  bounds (nullable) calls_max and planted count; the rest is in the token. The report holds the
+ *  failure, if it happens again. LLADD_BAD_ARGUMENT with the reason if the token is none, is
+ *  damaged, or belongs to another subject or another version of it. */
+LLADD_API int lladd_sim_replay(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
+                               const char *token, struct lladd_sink *history,
+                               struct lladd_sim_report **out, struct lladd_error *);
+LLADD_API void lladd_sim_report_free(struct lladd_sim_report *);
+/** Writes the report for people, and as one JSON object in one line. Returns what the sink does. */
+LLADD_API int lladd_sim_report_text(const struct lladd_sim_report *, struct lladd_sink *);
+LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct lladd_sink *);
+
+/* ---- the subjects that come with it ---------------------------------------------------------- */
+
+/** The library's own, in an array that ends with NULL. */
+LLADD_API const struct lladd_sim_subject *const *lladd_sim_subjects(void);
+/** NULL if there is none of that name. */
+LLADD_API const struct lladd_sim_subject *lladd_sim_subject_find(const char *name);
+
+/** What a shared object given to `lladd sim` exports under the name LLADD_SIM_PLUGIN_SYMBOL: a
+ *  function that returns a NULL-terminated array of subjects. */
+typedef const struct lladd_sim_subject *const *lladd_sim_plugin_fn(void);
+#define LLADD_SIM_PLUGIN_SYMBOL "lladd_sim_plugin"
+
+#ifdef __cplusplus
+}
+#endif
+#endif

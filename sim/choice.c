@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * choice: everything that is not determined is asked for here, and a run is what its answers make
+ * it.
+ *
+ * The answers to all questions asked so far are a row. To enumerate, a run takes the first answer
+ * to each question it asks; then the last question that has another answer gets that, what was
+ * asked behind it is forgotten, and the run is done again. To replay, the answers are given.
+ *
+ * The row of a failing run is long, but nearly all of it is 0, the most ordinary answer. A token is
+ * what remains, as base64url:
+ *
+ *   u8 version   u8 flags   3 bytes of the hash of the subject's name   3 bytes of the hash of the
+ *   recording   [varint seed, if the flags say so]   for each answer that is not 0: varint of
+ *   answer << 2 | zeros before it, 3 meaning that another varint says how many more
+ *   at the end 2 bytes of the hash of all that
+ */
+#include "sim/sim_private.h"
+
+#include <stdlib.h>
+
+/* ---- choosing ---------------------------------------------------------------------------- */
+
+/* Choices outlive every arena: a row grows and shrinks all the time. */
+static struct ll_sim_choice *choice_add(struct ll_sim_choices *c)
+{
+    if (c->count == c->capacity) {
+        uint32_t larger = c->capacity ? 2 * c->capacity : 64;
+        struct ll_sim_choice *at = realloc(c->at, larger * sizeof *at);
+        if (!at)
+            return NULL;
+        c->at = at;
+        c->capacity = larger;
+    }
+    return &c->at[c->count++];
+}
+
+uint32_t ll_sim_choose(struct lladd_sim *sim, enum ll_sim_choice_kind kind, uint32_t n,
+                       uint32_t first, uint32_t limit)
+{
+    struct ll_sim_choices *c = &sim->choices;
+    c->asked++;
+    if (c->pos < c->count) {
+        const struct ll_sim_choice *given = &c->at[c->pos++];
+        return given->value < n ? given->value : n - 1;
+    }
+    struct ll_sim_choice *fresh = choice_add(c);
+    uint32_t value = c->mode == LL_SIM_TAKE ? 0 : first;
+    if (!fresh) {
+        sim->running->failed = LLADD_NO_MEMORY;
+        return value;
+    }
+    *fresh = (struct ll_sim_choice){value, c->mode == LL_SIM_TAKE ? n : limit, (uint8_t)kind};
+    c->pos = c->count;
+    return value;
+}
+
+int ll_sim_choice_push(struct lladd_sim *sim, enum ll_sim_choice_kind kind, uint32_t value)
+{
+    struct ll_sim_choice *fresh = choice_add(&sim->choices);
+    if (!fresh)
+        return LLADD_NO_MEMORY;
+    *fresh = (struct ll_sim_choice){value, 0, (uint8_t)kind};
+    sim->choices.pos = sim->choices.count;
+    return 0;
+}
+
+bool ll_sim_choices_next(struct ll_sim_choices *c, uint32_t base)
+{
+    while (c->count > base) {
+        struct ll_sim_choice *last = &c->at[c->count - 1];
+        if (last->value + 1 < last->limit) {
+            last->value++;
+            c->pos = base;
+            return true;
+        }
+        c->count--;
+    }
+    c->pos = base;
+    return false;
+}
+
+void ll_sim_choices_free(struct ll_sim_choices *c)
+{
+    free(c->at);
+    memset(c, 0, sizeof *c);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------ */
+
+enum {
+    TOKEN_VERSION = 1,
+    TOKEN_BYTES = LLADD_SIM_TOKEN_MAX / 4 * 3,
+    AT_FLAGS = 1,
+    AT_SUBJECT = 2,
+    AT_RECORDING = 5,
+    AT_REST = 8,
+    CHECK = 2,
+    HAS_SEED = 128,
+    MANY_ZEROS = 3
+};
+
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+struct bytes {
+    unsigned char at[TOKEN_BYTES + 1];
+    uint32_t len, pos;
+    bool bad; /* no room, or nothing more to read */
+};
+
+static void put_byte(struct bytes *b, unsigned v)
+{
+    if (b->len >= TOKEN_BYTES)
+        b->bad = true;
+    else
+        b->at[b->len++] = (unsigned char)v;
+}
+
+static void put_varint(struct bytes *b, uint64_t v)
+{
+    for (; v >= 128; v >>= 7)
+        put_byte(b, (unsigned)(v & 127) | 128);
+    put_byte(b, (unsigned)v);
+}
+
+static uint64_t get_varint(struct bytes *b)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        if (b->pos >= b->len)
+            break;
+        unsigned byte = b->at[b->pos++];
+        v |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
+            return v;
+    }
+    b->bad = true;
+    return 0;
+}
+
+static void put_hash(unsigned char *to, uint64_t hash, int n)
+{
+    for (int i = 0; i < n; i++)
+        to[i] = (unsigned char)(hash >> (8 * i));
+}
+
+static void to_text(const struct bytes *b, char *out)
+{
+    for (uint32_t i = 0; i < b->len; i += 3) {
+        uint32_t left = b->len - i;
+        uint32_t v = (uint32_t)b->at[i] << 16 | (left > 1 ? (uint32_t)b->at[i + 1] << 8 : 0) |
+                     (left > 2 ? b->at[i + 2] : 0);
+        for (uint32_t j = 0; j < (left > 2 ? 4 : left + 1); j++)
+            *out++ = letters[v >> (18 - 6 * j) & 63];
+    }
+    *out = '\0';
+}
+
+bool ll_sim_token_encode(const struct lladd_sim_subject *subject, const struct ll_sim_vector *v,
+                         char out[LLADD_SIM_TOKEN_MAX + 1])
+{
+    struct bytes b = {.len = AT_REST};
+    b.at[0] = TOKEN_VERSION;
+    b.at[AT_FLAGS] = (unsigned char)(v->flags | (v->seed != 1 ? HAS_SEED : 0));
+    put_hash(b.at + AT_SUBJECT, ll_sim_hash(subject->name, strlen(subject->name)), 3);
+    put_hash(b.at + AT_RECORDING, v->recording, 3);
+    if (v->seed != 1)
+        put_varint(&b, v->seed);
+    uint32_t zeros = 0;
+    for (uint32_t i = 0; i < v->count; i++) {
+        if (v->value[i] == 0) {
+            zeros++;
+            continue;
+        }
+        put_varint(&b, (uint64_t)v->value[i] << 2 | (zeros < MANY_ZEROS ? zeros : MANY_ZEROS));
+        if (zeros >= MANY_ZEROS)
+            put_varint(&b, zeros - MANY_ZEROS);
+        zeros = 0;
+    }
+    uint64_t check = ll_sim_hash(b.at, b.len);
+    for (int i = 0; i < CHECK; i++)
+        put_byte(&b, (unsigned)(check >> (8 * i) & 255));
+    if (b.bad)
+        return false;
+    to_text(&b, out);
+    return true;
+}
+
+static int from_text(const char *token, struct bytes *b, struct lladd_error *err)
+{
+    size_t len = strlen(token);
+    if (len > LLADD_SIM_TOKEN_MAX)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "a token has at most %u characters, this has %zu",
+                               LLADD_SIM_TOKEN_MAX, len);
+    uint32_t v = 0;
+    for (size_t i = 0; i < len; i++) {
+        const char *letter = strchr(letters, token[i]);
+        if (!letter)
+            return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                                   "character %zu of the token is none that a token has", i + 1);
+        v = v << 6 | (uint32_t)(letter - letters);
+        if (i % 4 > 0)
+            put_byte(b, v >> (6 - 2 * (i % 4)) & 255);
+    }
+    uint32_t lost = len % 4 == 2 ? v & 15 : len % 4 == 3 ? v & 3 : len % 4; /* bits of no byte */
+    if (lost || b->len < AT_REST + CHECK)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token is not whole");
+    uint64_t check = ll_sim_hash(b->at, b->len - CHECK);
+    unsigned char expected[CHECK];
+    put_hash(expected, check, CHECK);
+    if (memcmp(b->at + b->len - CHECK, expected, CHECK) != 0)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token is damaged: its check fails");
+    b->len -= CHECK;
+    return 0;
+}
+
+static int get_values(struct bytes *b, struct ll_sim_vector *v, struct lladd_error *err)
+{
+    while (b->pos < b->len) {
+        uint64_t both = get_varint(b);
+        uint64_t zeros = both & 3;
+        if (zeros == MANY_ZEROS)
+            zeros += get_varint(b);
+        if (b->bad || both >> 2 > UINT32_MAX || zeros >= LL_SIM_VECTOR_MAX - v->count)
+            return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token makes no sense");
+        while (zeros-- > 0)
+            v->value[v->count++] = 0;
+        v->value[v->count++] = (uint32_t)(both >> 2);
+    }
+    return 0;
+}
+
+int ll_sim_token_decode(const struct lladd_sim_subject *subject, const char *token,
+                        struct ll_sim_vector *out, struct lladd_error *err)
+{
+    struct bytes b = {.len = 0};
+    unsigned char name[3];
+    int rc = from_text(token, &b, err);
+    if (rc)
+        return rc;
+    if (b.at[0] != TOKEN_VERSION)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "the token is of format %u, this simulator knows %u", b.at[0],
+                               TOKEN_VERSION);
+    put_hash(name, ll_sim_hash(subject->name, strlen(subject->name)), 3);
+    if (memcmp(name, b.at + AT_SUBJECT, sizeof name) != 0)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token is not of subject \"%s\"",
+                               subject->name);
+    memset(out, 0, sizeof *out);
+    out->flags = b.at[AT_FLAGS] & ~(unsigned)HAS_SEED;
+    out->recording = (uint32_t)b.at[AT_RECORDING] | (uint32_t)b.at[AT_RECORDING + 1] << 8 |
+                     (uint32_t)b.at[AT_RECORDING + 2] << 16;
+    out->seed = 1;
+    b.pos = AT_REST;
+    if (b.at[AT_FLAGS] & HAS_SEED)
+        out->seed = get_varint(&b);
+    return get_values(&b, out, err);
+}

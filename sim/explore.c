@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * explore: every crash, and every crash of the recoveries from it.
+ *
+ * Along a trace the disk only gains possibilities until something is synced, and a sync only takes
+ * some away. So all states are seen if, after each call, those are visited in which something of
+ * that call has arrived; and where promises have become stricter, which an acknowledgement does,
+ * those that are possible there, once more.
+ *
+ *   after call c of a trace, which has made a world:
+ *     was a world like this, with these claims, visited at this level?       ─► nothing to do
+ *     the process dies here                                                  ─► one run
+ *     power fails: for each unit that call c has added to, and each choice   ─► one run
+ *     each run: recovery, oracles (oracle.c); then its own trace, one level deeper
+ *
+ * Behind the last call of a recovery its claim is the strictest: what it has shown is what the next
+ * one must show (O5, REC-4).
+ *
+ * A log that is cut inside a record is recovered from, and looked at. Its recovery is followed
+ * deeper only if it does something that no other of its level did.
+ */
+#include "sim/sim_private.h"
+
+struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *c, bool kill)
+{
+    bool power = c->power || !kill;
+    return (struct ll_sim_claim){power ? c->lo_power : c->lo_kill, c->hi, c->again};
+}
+
+static void look_at_bounds(struct lladd_sim *sim)
+{
+    const struct lladd_sim_bounds *b = &sim->bounds;
+    uint64_t n = sim->report->states;
+    bool done = b->states && n >= b->states;
+    if (b->milliseconds && n % 64 == 0)
+        done |= ll_sim_now() - sim->started >= b->milliseconds * 1000000;
+    if (done || sim->report->n_failures >= b->failures) {
+        sim->stop = true;
+        sim->cut = true;
+    }
+}
+
+static int found(struct lladd_sim *sim, struct ll_sim_verdict *verdict, uint32_t depth)
+{
+    struct ll_sim_vector v;
+    ll_sim_vector_of(sim, &v);
+    return ll_sim_fail(sim, verdict, depth, &v);
+}
+
+static int explore_trace(struct lladd_sim *sim, uint32_t level, struct ll_sim_run *run,
+                         uint32_t n_calls, const struct ll_sim_claims *claims);
+
+/* One run, and what comes of it. */
+static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
+                       const struct ll_sim_claims *claims)
+{
+    struct ll_sim_claim claim = ll_sim_claim_of(claims, run->kill);
+    struct ll_sim_verdict verdict;
+    uint32_t open_calls;
+    bool ending;
+    int rc = ll_sim_judge(sim, run, &claim, &verdict, &open_calls, &ending);
+    if (rc)
+        return rc;
+    if (run->pick != LL_SIM_NO_UNIT && run->variant[run->pick] == LL_SIM_UNDECIDED)
+        return 0; /* nobody looks at what the last call has done: as if it had not been */
+    struct lladd_sim_report *r = sim->report;
+    r->states++;
+    r->depth_states[run->level]++;
+    r->kill_states += run->kill;
+    r->endings += ending;
+    if (verdict.oracle)
+        rc = found(sim, &verdict, run->level);
+    look_at_bounds(sim);
+    bool fine =
+        run->deviant != LL_SIM_NO_UNIT && run->units->at[run->deviant].kind == LL_SIM_UNIT_LOG;
+    if (rc || verdict.oracle || sim->stop || run->level >= sim->bounds.depth || (fine && !ending))
+        return rc;
+    struct ll_sim_claims next = *claims;
+    next.power |= !run->kill;
+    next.again = false;
+    run->shown = verdict.k;
+    return explore_trace(sim, run->level + 1, run, open_calls, &next);
+}
+
+/* All the ways a loss of power can go, with something of unit `pick`. */
+static int explore_power(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
+                         struct ll_sim_units *units, uint32_t pick,
+                         const struct ll_sim_claims *claims)
+{
+    uint32_t base = sim->choices.count;
+    int rc = 0;
+    do {
+        struct ll_sim_run run;
+        ll_sim_rewind(&sim->level[level].runs);
+        rc = ll_sim_run_init(sim, &run, &sim->level[level].runs, level, world, units);
+        run.pick = pick;
+        if (!rc)
+            rc = explore_run(sim, &run, claims);
+    } while (!rc && !sim->stop && ll_sim_choices_next(&sim->choices, base));
+    sim->choices.count = base;
+    return rc;
+}
+
+static int explore_kill(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
+                        const struct ll_sim_claims *claims)
+{
+    uint32_t base = sim->choices.count;
+    int rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, 1);
+    uint32_t begin = sim->choices.count;
+    if (rc)
+        return rc;
+    do {
+        struct ll_sim_run run;
+        ll_sim_rewind(&sim->level[level].runs);
+        rc = ll_sim_run_init(sim, &run, &sim->level[level].runs, level, world, NULL);
+        if (!rc)
+            rc = explore_run(sim, &run, claims);
+    } while (!rc && !sim->stop && ll_sim_choices_next(&sim->choices, begin));
+    sim->choices.count = base;
+    return rc;
+}
+
+/* A crash in this world; `all`: not only what the last call has made possible. */
+static int explore_world(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
+                         const struct ll_sim_claims *claims, bool all)
+{
+    uint64_t hash = ll_sim_mix(ll_sim_world_hash(sim, world), level * 4 + all * 2 + claims->again);
+    hash = ll_sim_mix(hash, (uint64_t)claims->lo_power << 32 | claims->hi);
+    hash = ll_sim_mix(hash, (uint64_t)claims->lo_kill << 1 | claims->power);
+    int seen = ll_sim_set_put(&sim->seen, hash);
+    if (seen) {
+        sim->report->worlds_seen += seen > 0;
+        return seen < 0 ? seen : 0;
+    }
+    int rc = 0;
+    if (!(sim->bounds.flags & LLADD_SIM_NO_KILL))
+        rc = explore_kill(sim, level, world, claims);
+    if (rc || sim->stop || sim->bounds.flags & LLADD_SIM_NO_POWER)
+        return rc;
+    struct ll_sim_units units;
+    ll_sim_rewind(&sim->level[level].units);
+    bool fine = level == 1 || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;
+    rc = ll_sim_units_of(sim, &sim->level[level].units, world, fine, &units);
+    uint32_t base = sim->choices.count;
+    if (!rc)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, 0);
+    if (!rc && all)
+        rc = explore_power(sim, level, world, &units, LL_SIM_NO_UNIT, claims);
+    for (uint32_t i = 0; !rc && !all && !sim->stop && i < units.count; i++)
+        if (units.at[i].newest)
+            rc = explore_power(sim, level, world, &units, i, claims);
+    sim->choices.count = base;
+    return rc;
+}
+
+/* Crashes of a run, the first n_calls of its trace being what counts. */
+static int explore_trace(struct lladd_sim *sim, uint32_t level, struct ll_sim_run *run,
+                         uint32_t n_calls, const struct ll_sim_claims *before)
+{
+    struct ll_sim_level *l = &sim->level[level];
+    struct ll_sim_world world;
+    struct ll_sim_claims claims = *before;
+    uint32_t base = sim->choices.count, lo = UINT32_MAX;
+    ll_sim_rewind(&l->worlds);
+    int rc = ll_sim_run_world(run, &l->worlds, &world);
+    for (uint32_t c = 0; !rc && !sim->stop && c <= n_calls; c++) {
+        if (c > 0)
+            rc = ll_sim_step(sim, &l->worlds, &world, &run->trace[c - 1], c - 1);
+        if (level == 1) {
+            ll_sim_allowed(&sim->record, c, true, &claims.lo_kill, &claims.hi);
+            ll_sim_allowed(&sim->record, c, false, &claims.lo_power, &claims.hi);
+        } else if (c == n_calls) {
+            claims.lo_power = claims.lo_kill = claims.hi = run->shown;
+            claims.again = true;
+        }
+        uint32_t strict = claims.lo_power + claims.lo_kill;
+        bool all = level == 1 ? strict != lo : c == n_calls;
+        lo = strict;
+        if (rc || (!all && world.fresh_ops == 0))
+            continue;
+        rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, c + 1);
+        if (!rc)
+            rc = explore_world(sim, level, &world, &claims, all);
+        sim->choices.count = base;
+    }
+    return rc;
+}
+
+int ll_sim_explore(struct lladd_sim *sim)
+{
+    const struct ll_sim_claims none = {0};
+    sim->choices.mode = LL_SIM_ENUMERATE;
+    return explore_trace(sim, 1, &sim->workload, sim->workload.n_calls, &none);
+}

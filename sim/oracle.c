@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * oracle: a database is recovered from what a crash has left, and looked at.
+ *
+ * Every recovery is asked whether it succeeds (O11), holds what it must and nothing else (O1, O2),
+ * pleases the subject (O3), knows the prepared transactions (O9), and gives its memory back (O12).
+ * Going on (O6), pages (O10) and a clean close are looked at once for each *ending*: recoveries
+ * that issued the same calls with the same bytes, and hold the same, end the same.
+ */
+#include "sim/sim_private.h"
+
+#include <lladd/pages.h>
+#include <lladd/records.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- buffers ----------------------------------------------------------------------------- */
+
+static int buffer_write(void *ctx, const void *bytes, size_t len)
+{
+    struct ll_sim_buffer *b = ctx;
+    if (len > b->size - b->len) {
+        size_t size = b->size + len + 256;
+        size += size / 2;
+        unsigned char *more = realloc(b->bytes, size);
+        if (!more)
+            return LLADD_NO_MEMORY;
+        b->bytes = more;
+        b->size = size;
+    }
+    if (len)
+        memcpy(b->bytes + b->len, bytes, len);
+    b->len += len;
+    return 0;
+}
+
+void ll_sim_buffer_init(struct ll_sim_buffer *b)
+{
+    memset(b, 0, sizeof *b);
+    b->sink = (struct lladd_sink){b, buffer_write, 0};
+}
+
+void ll_sim_buffer_clear(struct ll_sim_buffer *b)
+{
+    b->len = 0;
+    b->sink.failed = 0;
+}
+
+void ll_sim_buffer_free(struct ll_sim_buffer *b)
+{
+    free(b->bytes);
+    b->bytes = NULL;
+    b->len = b->size = 0;
+}
+
+/* ---- objections -------------------------------------------------------------------------- */
+
+int ll_sim_object(struct ll_sim_verdict *v, enum lladd_sim_oracle oracle, const char *fmt, ...)
+{
+    if (v->oracle) /* the first one is the one that tells most */
+        return 0;
+    va_list args;
+    v->oracle = oracle;
+    va_start(args, fmt);
+    (void)vsnprintf(v->message, sizeof v->message, fmt, args);
+    va_end(args);
+    return 0;
+}
+
+struct judging {
+    struct lladd_sim *sim;
+    struct lladd_db *db;
+    const struct ll_sim_claim *claim;
+    struct ll_sim_verdict *verdict;
+    struct lladd_gid gid[16]; /* in doubt, as the database says */
+    uint32_t in_doubt;
+    uint32_t resolved; /* 0: all were aborted, 1: committed */
+};
+
+/* ---- transactions in doubt (O9) ---------------------------------------------------------- */
+
+enum { GIDS = sizeof((struct judging *)0)->gid / sizeof((struct judging *)0)->gid[0] };
+
+static bool same_gid(const struct lladd_gid *a, const struct lladd_gid *b)
+{
+    return a->format == b->format && a->gtrid_length == b->gtrid_length &&
+           a->bqual_length == b->bqual_length &&
+           memcmp(a->data, b->data, a->gtrid_length + a->bqual_length) == 0;
+}
+
+static int see_doubt(void *ctx, const struct lladd_in_doubt_info *info)
+{
+    struct judging *j = ctx;
+    if (j->in_doubt < GIDS)
+        j->gid[j->in_doubt] = info->gid;
+    j->in_doubt++;
+    return 0;
+}
+
+/* Is what is in doubt what has to be after the first k decisions? */
+static bool doubt_fits(const struct judging *j, uint32_t k)
+{
+    const struct ll_sim_record *r = &j->sim->record;
+    if (j->in_doubt != j->sim->expected[k].in_doubt)
+        return false;
+    for (uint32_t t = 0; j->in_doubt && t < r->n_txns; t++) {
+        bool there = false;
+        if (!ll_sim_in_doubt_after(r, t, k))
+            continue;
+        for (uint32_t i = 0; i < j->in_doubt && i < GIDS; i++)
+            there |= same_gid(&r->txn[t]->gid, &j->gid[i]);
+        if (!there && j->in_doubt <= GIDS)
+            return false;
+    }
+    return true;
+}
+
+/* Finishes them, one way or the other. */
+static int resolve(struct judging *j)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    if (j->in_doubt == 0 || j->in_doubt > GIDS)
+        return 0;
+    j->resolved = ll_sim_choose(j->sim, LL_SIM_C_RESOLVE, 2, 0, 2);
+    for (uint32_t i = 0; i < j->in_doubt; i++) {
+        struct lladd_txn *txn;
+        int rc = lladd_claim(j->db, &j->gid[i], &txn, &err);
+        if (rc)
+            return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
+                                 "a transaction in doubt cannot be claimed: %s", err.message);
+        rc = j->resolved ? lladd_commit(txn) : lladd_abort(txn);
+        if (rc)
+            return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
+                                 "a transaction in doubt cannot be %s: %s",
+                                 j->resolved ? "committed" : "aborted", lladd_code_name(rc));
+    }
+    return 0;
+}
+
+/* ---- contents (O1, O2) ------------------------------------------------------------------- */
+
+/* What the dump must be after the first k decisions, and what became of those in doubt. */
+static int expected_dump(struct judging *j, uint32_t k, struct lladd_span *out)
+{
+    struct lladd_sim *sim = j->sim;
+    const struct ll_sim_expected *e = &sim->expected[k];
+    *out = lladd_span_of(e->dump, e->dump_len);
+    if (e->in_doubt == 0 || !j->resolved)
+        return 0;
+    memcpy(sim->scratch_model, e->model, sim->subject.model_size);
+    for (uint32_t t = 0; t < sim->record.n_txns; t++)
+        if (ll_sim_in_doubt_after(&sim->record, t, k))
+            ll_sim_model_apply(sim, sim->scratch_model, t);
+    ll_sim_buffer_clear(&sim->text);
+    int rc = sim->subject.model_dump(sim->subject.ctx, sim->scratch_model, &sim->text.sink);
+    *out = lladd_span_of(sim->text.bytes, sim->text.len);
+    return rc ? rc : sim->text.sink.failed;
+}
+
+static int fits(struct judging *j, uint32_t k, bool *out)
+{
+    *out = false;
+    if (!doubt_fits(j, k))
+        return 0;
+    *out = true;
+    if (!j->sim->subject.dump || !j->sim->subject.model_size)
+        return 0;
+    struct lladd_span want;
+    int rc = expected_dump(j, k, &want);
+    *out = !rc && want.len == j->sim->dump.len &&
+           (want.len == 0 || memcmp(want.data, j->sim->dump.bytes, want.len) == 0);
+    return rc;
+}
+
+/* Bytes for people: as they are as far as they can be printed. */
+static void printable(struct lladd_span s, char *out, size_t size)
+{
+    const unsigned char *p = s.data;
+    size_t n = 0;
+    for (size_t i = 0; i < s.len && n + 5 < size; i++) {
+        if (p[i] >= ' ' && p[i] < 127)
+            out[n++] = (char)p[i];
+        else
+            n += (size_t)snprintf(out + n, 5, p[i] == '\n' ? " | " : "\\x%02x", p[i]);
+    }
+    out[n] = '\0';
+}
+
+/* It is what some other number of decisions makes. */
+static int wrong_number(struct judging *j, uint32_t k)
+{
+    const struct ll_sim_record *r = &j->sim->record;
+    const struct ll_sim_claim *c = j->claim;
+    if (c->again)
+        return ll_sim_object(j->verdict, LLADD_SIM_O_AGAIN,
+                             "the recovery before had found %u decisions of the workload in force, "
+                             "this one finds %u",
+                             c->lo, k);
+    if (k < c->lo) {
+        bool prepare = r->decision[k].kind == LL_SIM_PREPARE;
+        return ll_sim_object(j->verdict, prepare ? LLADD_SIM_O_IN_DOUBT : LLADD_SIM_O_LOST,
+                             "the %s of transaction %u (decision %u) was acknowledged and is lost",
+                             prepare ? "prepare" : "commit", r->decision[k].txn + 1, k + 1);
+    }
+    return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS,
+                         "decision %u, of transaction %u, is in force and was never called for", k,
+                         r->decision[k - 1].txn + 1);
+}
+
+static int contents_wrong(struct judging *j)
+{
+    const struct ll_sim_claim *c = j->claim;
+    char have[150], want[150];
+    struct lladd_span expected;
+    bool doubt = false;
+    for (uint32_t k = 0; k <= j->sim->record.n_decisions; k++) {
+        bool ok;
+        int rc = fits(j, k, &ok);
+        if (rc || ok)
+            return rc ? rc : wrong_number(j, k);
+        doubt |= k >= c->lo && k <= c->hi && doubt_fits(j, k);
+    }
+    if (!doubt)
+        return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
+                             "%u transactions are in doubt; after %u decisions, which are in "
+                             "force, it has to be %u",
+                             j->in_doubt, c->lo, j->sim->expected[c->lo].in_doubt);
+    int rc = expected_dump(j, c->lo, &expected);
+    if (rc)
+        return rc;
+    printable(expected, want, sizeof want);
+    printable(lladd_span_of(j->sim->dump.bytes, j->sim->dump.len), have, sizeof have);
+    return ll_sim_object(j->verdict, c->again ? LLADD_SIM_O_AGAIN : LLADD_SIM_O_CONTENTS,
+                         "the contents are \"%s\"; allowed are those after %u to %u decisions, the "
+                         "first being \"%s\"",
+                         have, c->lo, c->hi, want);
+}
+
+static int contents(struct judging *j)
+{
+    struct lladd_sim *sim = j->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ll_sim_buffer_clear(&sim->dump);
+    if (sim->subject.dump) {
+        int rc = sim->subject.dump(sim->subject.ctx, j->db, &sim->dump.sink, &err);
+        if (sim->dump.sink.failed)
+            return LLADD_NO_MEMORY;
+        if (rc)
+            return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS,
+                                 "the contents cannot be read: %s: %s", lladd_code_name(rc),
+                                 err.message);
+    }
+    for (uint32_t k = j->claim->lo; k <= j->claim->hi; k++) {
+        bool ok;
+        int rc = fits(j, k, &ok);
+        if (rc)
+            return rc;
+        if (ok) {
+            j->verdict->k = k;
+            return 0;
+        }
+    }
+    return contents_wrong(j);
+}
+
+/* ---- once for each ending ---------------------------------------------------------------- */
+
+static int go_on(struct lladd_db *db, struct lladd_error *err)
+{
+    static const unsigned char bytes[] = "the database goes on";
+    struct lladd_txn *txn;
+    lladd_pageno page = {0};
+    int rc = lladd_begin(db, NULL, &txn, err);
+    if (rc)
+        return rc;
+    rc = lladd_page_alloc(txn, &page);
+    if (!rc)
+        rc = lladd_bytes_format(txn, page);
+    if (!rc)
+        rc = lladd_set(txn, page, 0, bytes, sizeof bytes);
+    if (!rc)
+        rc = lladd_page_free(txn, page);
+    if (!rc)
+        return lladd_commit(txn);
+    *err = *lladd_txn_error(txn);
+    (void)lladd_abort(txn); /* the first error is the one to tell */
+    return rc;
+}
+
+struct leak {
+    struct judging *j;
+    unsigned char *used; /* a byte for each page */
+    uint64_t pages;
+};
+
+static int see_page(void *ctx, lladd_pageno page)
+{
+    struct leak *l = ctx;
+    if (page.v >= l->pages)
+        return ll_sim_object(l->j->verdict, LLADD_SIM_O_LEAK,
+                             "page %llu is used and lies behind the end of the page file",
+                             (unsigned long long)page.v);
+    l->used[page.v] = 1;
+    return 0;
+}
+
+/* O10. */
+static int look_for_leaks(struct judging *j)
+{
+    struct lladd_sim *sim = j->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct leak l = {.j = j, .pages = lladd_page_count(j->db)};
+    l.used = ll_sim_take(sim->running->arena, (size_t)l.pages);
+    if (!l.used)
+        return LLADD_NO_MEMORY;
+    memset(l.used, 0, (size_t)l.pages);
+    int rc = sim->subject.pages(sim->subject.ctx, j->db, see_page, &l, &err);
+    if (rc)
+        return ll_sim_object(j->verdict, LLADD_SIM_O_LEAK, "the pages cannot be found: %s: %s",
+                             lladd_code_name(rc), err.message);
+    for (uint64_t p = 0; p < l.pages; p++) {
+        enum lladd_page_use use;
+        rc = lladd_page_use(j->db, lladd_page_of(p), &use, &err);
+        if (rc)
+            return ll_sim_object(j->verdict, LLADD_SIM_O_LEAK, "page %llu: %s",
+                                 (unsigned long long)p, err.message);
+        bool allocated = use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
+        if (allocated != (l.used[p] != 0))
+            return ll_sim_object(j->verdict, LLADD_SIM_O_LEAK,
+                                 allocated ? "page %llu is allocated and nobody's"
+                                           : "page %llu is used and not allocated",
+                                 (unsigned long long)p);
+    }
+    return 0;
+}
+
+static int look_closely(struct judging *j)
+{
+    struct lladd_sim *sim = j->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = sim->subject.pages ? look_for_leaks(j) : 0;
+    if (rc || j->verdict->oracle)
+        return rc;
+    rc =
+        sim->subject.go_on ? sim->subject.go_on(sim->subject.ctx, j->db, &err) : go_on(j->db, &err);
+    if (rc)
+        return ll_sim_object(j->verdict, LLADD_SIM_O_PROGRESS,
+                             "a transaction after the recovery fails: %s: %s", lladd_code_name(rc),
+                             err.message);
+    return 0;
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+static int look(struct judging *j)
+{
+    struct lladd_sim *sim = j->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = lladd_in_doubt(j->db, see_doubt, j, &err);
+    if (rc)
+        return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT, "%s: %s", lladd_code_name(rc),
+                             err.message);
+    rc = resolve(j);
+    if (rc || j->verdict->oracle)
+        return rc;
+    rc = contents(j);
+    if (rc || j->verdict->oracle)
+        return rc;
+    rc = sim->subject.check ? sim->subject.check(sim->subject.ctx, j->db, &err) : 0;
+    if (rc)
+        return ll_sim_object(j->verdict, LLADD_SIM_O_CHECK, "%s: %s", lladd_code_name(rc),
+                             err.message);
+    return 0;
+}
+
+static int no_database(struct lladd_sim *sim, const struct ll_sim_run *run, int code,
+                       const struct lladd_error *err, struct ll_sim_verdict *verdict)
+{
+    if (run->looping)
+        return ll_sim_object(verdict, LLADD_SIM_O_LOOP, "recovery made more than %u device calls",
+                             sim->bounds.calls_max);
+    return ll_sim_object(verdict, LLADD_SIM_O_OPEN, "%s: %s", lladd_code_name(code), err->message);
+}
+
+int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_sim_claim *claim,
+                 struct ll_sim_verdict *verdict, uint32_t *open_calls, bool *ending)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct judging j = {.sim = sim, .claim = claim, .verdict = verdict};
+    verdict->oracle = LLADD_SIM_O_NONE;
+    verdict->k = claim->lo;
+    *ending = false;
+    int rc = ll_sim_open(sim, run, &j.db, &err);
+    *open_calls = run->n_calls;
+    if (run->failed)
+        return run->failed;
+    if (rc) {
+        (void)no_database(sim, run, rc, &err, verdict);
+    } else {
+        uint64_t hash = run->trace_hash;
+        rc = look(&j);
+        ll_sim_object_wal(sim, verdict);
+        /* What nobody has looked at by now has not arrived; no choice is left for what follows. */
+        run->undecided = 0;
+        hash = ll_sim_mix(hash, verdict->k * 2 + j.resolved);
+        int seen = rc || verdict->oracle ? 1 : ll_sim_set_put(&sim->endings, hash + run->level);
+        *ending = seen == 0;
+        if (*ending)
+            rc = look_closely(&j);
+        if (*ending && !rc && !verdict->oracle) {
+            int closed = lladd_close(j.db);
+            if (closed)
+                (void)ll_sim_object(verdict, LLADD_SIM_O_PROGRESS, "it cannot be closed: %s",
+                                    lladd_code_name(closed));
+        } else {
+            lladd_kill(j.db);
+        }
+        if (rc || seen < 0)
+            return rc ? rc : seen;
+    }
+    if (sim->heap.live)
+        (void)ll_sim_object(verdict, LLADD_SIM_O_MEMORY,
+                            "%llu pieces of memory were not given back",
+                            (unsigned long long)sim->heap.live);
+    if (run->open_files)
+        (void)ll_sim_object(verdict, LLADD_SIM_O_MEMORY, "%u files were not closed",
+                            run->open_files);
+    return run->failed;
+}

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * record: the workload runs, and what it was promised is written down.
+ *
+ * What recovery may find depends on *decisions*, the steps that the log orders: commits, and
+ * prepares and rollbacks of prepared transactions. After a crash some first k of them hold and the
+ * others do not. k is at least what was acknowledged before the crash, and at most what was called
+ * for. For each k the model gives the contents.
+ */
+#include "sim/sim_private.h"
+
+enum { POWER = 2, PROCESS = 1, NEITHER = 0 }; /* what a promise survives */
+
+static struct ll_sim_txn *txn_of(struct lladd_sim *sim, const struct lladd_txn *handle)
+{
+    for (uint32_t i = sim->record.n_txns; i-- > 0;)
+        if (sim->record.txn[i]->handle == handle)
+            return sim->record.txn[i];
+    return NULL;
+}
+
+static uint32_t now(const struct lladd_sim *sim)
+{
+    return sim->workload.n_calls;
+}
+
+static int event(struct lladd_sim *sim, const struct ll_sim_txn *t, const char *what,
+                 const struct ll_sim_note *note)
+{
+    struct ll_sim_record *r = &sim->record;
+    struct ll_sim_event *e =
+        ll_sim_grow(&sim->base, r->event, r->n_events, &r->events_capacity, sizeof *e);
+    if (!e)
+        return LLADD_NO_MEMORY;
+    r->event = e;
+    e[r->n_events++] = (struct ll_sim_event){now(sim), t->number, what, note};
+    uint64_t h = ll_sim_mix(r->hash, ll_sim_hash(what, strlen(what)) + now(sim));
+    r->hash = ll_sim_mix(h, note ? ll_sim_hash(note->bytes, note->len) : t->number);
+    return 0;
+}
+
+static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_sim_txn *t,
+                                        enum ll_sim_decision_kind kind)
+{
+    struct ll_sim_record *r = &sim->record;
+    r->txn[t->number - 1]->id = lladd_txn_id(t->handle);
+    struct ll_sim_decision *d =
+        ll_sim_grow(&sim->base, r->decision, r->n_decisions, &r->decisions_capacity, sizeof *d);
+    if (!d)
+        return NULL;
+    r->decision = d;
+    d = &d[r->n_decisions++];
+    *d = (struct ll_sim_decision){.kind = (uint8_t)kind,
+                                  .txn = t->number - 1,
+                                  .called = now(sim),
+                                  .acked = UINT32_MAX,
+                                  .acked_kill = UINT32_MAX};
+    return d;
+}
+
+/* Log order is the order of the records, which with several threads need not be that of the
+ * calls. */
+void ll_sim_see_end(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record)
+{
+    struct ll_sim_record *r = &sim->record;
+    for (uint32_t i = r->n_decisions; i-- > 0;) {
+        struct ll_sim_decision *d = &r->decision[i];
+        if (d->kind != LL_SIM_PREPARE && txn.v && r->txn[d->txn]->id.v == txn.v) {
+            d->order = record;
+            return;
+        }
+    }
+}
+
+/* Those whose records are known, among each other. */
+static void put_in_order(struct ll_sim_record *r)
+{
+    for (uint32_t i = 1; i < r->n_decisions; i++) {
+        struct ll_sim_decision d = r->decision[i];
+        uint32_t at = i;
+        while (at > 0 && d.order.v && d.order.v < r->decision[at - 1].order.v) {
+            r->decision[at] = r->decision[at - 1];
+            at--;
+        }
+        r->decision[at] = d;
+    }
+}
+
+/* The last decision about a transaction. Its place may change while the library works. */
+static struct ll_sim_decision *decision_of(struct lladd_sim *sim, const struct ll_sim_txn *t)
+{
+    uint32_t i = sim->record.n_decisions - 1;
+    while (sim->record.decision[i].txn != t->number - 1)
+        i--;
+    return &sim->record.decision[i];
+}
+
+static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsigned promise)
+{
+    if (promise >= POWER && d->acked == UINT32_MAX)
+        d->acked = now(sim);
+    if (promise >= PROCESS && d->acked_kill == UINT32_MAX)
+        d->acked_kill = now(sim);
+    sim->record.acks += promise >= POWER;
+}
+
+/* The transaction's last decision has come to nothing. */
+static void take_back(struct lladd_sim *sim, const struct ll_sim_txn *t)
+{
+    struct ll_sim_record *r = &sim->record;
+    struct ll_sim_decision *d = decision_of(sim, t);
+    r->n_decisions--;
+    memmove(d, d + 1, (size_t)(&r->decision[r->n_decisions] - d) * sizeof *d);
+}
+
+static int misuse(struct lladd_sim *sim)
+{
+    sim->record.misuse = true;
+    return LLADD_BAD_ARGUMENT;
+}
+
+static bool consumed(int rc)
+{
+    return rc == 0 || lladd_code_root(rc) == LLADD_ROOT_POISONED;
+}
+
+/* ---- what the workload calls ------------------------------------------------------------- */
+
+static unsigned promise_of(const struct lladd_sim *sim, const struct lladd_txn_options *o)
+{
+    enum lladd_durability d = o && o->durability ? o->durability : sim->options.durability;
+    return d == LLADD_DURABLE_OS ? PROCESS : d == LLADD_DURABLE_LATER ? NEITHER : POWER;
+}
+
+int lladd_sim_begin(struct lladd_sim *sim, struct lladd_db *db,
+                    const struct lladd_txn_options *options, struct lladd_txn **out,
+                    struct lladd_error *err)
+{
+    struct ll_sim_record *r = &sim->record;
+    int rc = lladd_begin(db, options, out, err);
+    if (rc)
+        return rc;
+    /* Each by itself: another thread may begin one while this one commits. */
+    struct ll_sim_txn *t = ll_sim_take(&sim->base, sizeof *t);
+    struct ll_sim_txn **all =
+        ll_sim_grow(&sim->base, r->txn, r->n_txns, &r->txns_capacity, sizeof(*all));
+    if (!t || !all) {
+        (void)lladd_abort(*out); /* it has done nothing */
+        return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator's record");
+    }
+    r->txn = all;
+    all[r->n_txns++] = t;
+    *t = (struct ll_sim_txn){
+        .handle = *out, .promise = (uint8_t)promise_of(sim, options), .number = r->n_txns};
+    return event(sim, t, "begin", NULL);
+}
+
+int lladd_sim_note(struct lladd_sim *sim, struct lladd_txn *handle, const void *bytes, size_t len)
+{
+    struct ll_sim_txn *t = txn_of(sim, handle);
+    if (!t)
+        return misuse(sim);
+    struct ll_sim_note *note = ll_sim_take(&sim->base, sizeof *note + len);
+    if (!note)
+        return LLADD_NO_MEMORY;
+    if (len)
+        memcpy(note + 1, bytes, len);
+    *note = (struct ll_sim_note){NULL, note + 1, len};
+    if (t->last)
+        t->last->next = note;
+    else
+        t->first = note;
+    t->last = note;
+    return event(sim, t, "does", note);
+}
+
+/* After a call that may have used the transaction up. */
+static int ended(struct lladd_sim *sim, struct ll_sim_txn *t, int rc, const char *what)
+{
+    if (!consumed(rc))
+        return rc;
+    t->handle = NULL;
+    int noted = event(sim, t, rc ? "is lost to a poisoned handle" : what, NULL);
+    return rc ? rc : noted;
+}
+
+int lladd_sim_commit(struct lladd_sim *sim, struct lladd_txn *handle)
+{
+    struct ll_sim_txn *t = txn_of(sim, handle);
+    if (!t)
+        return misuse(sim);
+    if (!decision(sim, t, LL_SIM_COMMIT) || event(sim, t, "commit", NULL))
+        return LLADD_NO_MEMORY;
+    int rc = lladd_commit(handle);
+    if (rc == 0)
+        acknowledge(sim, decision_of(sim, t), t->promise);
+    else if (!consumed(rc))
+        take_back(sim, t);
+    return ended(sim, t, rc, "committed");
+}
+
+int lladd_sim_commit_async(struct lladd_sim *sim, struct lladd_txn *handle, lladd_lsn *out)
+{
+    struct ll_sim_txn *t = txn_of(sim, handle);
+    if (!t)
+        return misuse(sim);
+    if (!decision(sim, t, LL_SIM_COMMIT) || event(sim, t, "commit without waiting", NULL))
+        return LLADD_NO_MEMORY;
+    int rc = lladd_commit_async(handle, out);
+    if (rc == 0)
+        decision_of(sim, t)->lsn = *out;
+    else if (!consumed(rc))
+        take_back(sim, t);
+    if (rc == 0 && out->v == 0)
+        acknowledge(sim, decision_of(sim, t), t->promise);
+    return ended(sim, t, rc, "is ordered");
+}
+
+int lladd_sim_wait(struct lladd_sim *sim, struct lladd_db *db, lladd_lsn lsn,
+                   struct lladd_error *err)
+{
+    int rc = lladd_wait(db, lsn, err);
+    for (uint32_t i = 0; !rc && i < sim->record.n_decisions; i++) {
+        struct ll_sim_decision *d = &sim->record.decision[i];
+        struct ll_sim_txn *t = sim->record.txn[d->txn];
+        if (d->lsn.v == 0 || d->lsn.v > lsn.v || d->acked != UINT32_MAX)
+            continue;
+        acknowledge(sim, d, t->promise == NEITHER ? POWER : t->promise);
+        rc = event(sim, t, "committed", NULL);
+    }
+    return rc;
+}
+
+int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
+{
+    struct ll_sim_txn *t = txn_of(sim, handle);
+    if (!t)
+        return misuse(sim);
+    bool prepared = t->prepared;
+    if ((prepared && !decision(sim, t, LL_SIM_ROLLBACK)) || event(sim, t, "abort", NULL))
+        return LLADD_NO_MEMORY;
+    int rc = lladd_abort(handle);
+    if (prepared && !consumed(rc))
+        take_back(sim, t);
+    return ended(sim, t, rc, "aborted");
+}
+
+int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const struct lladd_gid *gid)
+{
+    struct ll_sim_txn *t = txn_of(sim, handle);
+    if (!t)
+        return misuse(sim);
+    if (!decision(sim, t, LL_SIM_PREPARE) || event(sim, t, "prepare", NULL))
+        return LLADD_NO_MEMORY;
+    t->gid = *gid;
+    int rc = lladd_prepare(handle, gid);
+    if (rc) {
+        if (consumed(rc))
+            return ended(sim, t, rc, "");
+        take_back(sim, t);
+        return rc;
+    }
+    acknowledge(sim, decision_of(sim, t), POWER);
+    t->prepared = true;
+    return event(sim, t, "prepared", NULL);
+}
+
+int lladd_sim_savepoint(struct lladd_sim *sim, struct lladd_txn *handle, lladd_savepoint_id *out)
+{
+    struct ll_sim_txn *t = txn_of(sim, handle);
+    if (!t)
+        return misuse(sim);
+    struct ll_sim_mark *marks =
+        ll_sim_grow(&sim->base, t->marks, t->n_marks, &t->marks_capacity, sizeof *marks);
+    if (!marks)
+        return LLADD_NO_MEMORY;
+    t->marks = marks;
+    int rc = lladd_savepoint(handle, out);
+    if (rc)
+        return rc;
+    marks[t->n_marks++] = (struct ll_sim_mark){*out, t->last};
+    return event(sim, t, "sets a savepoint", NULL);
+}
+
+int lladd_sim_rollback_to(struct lladd_sim *sim, struct lladd_txn *handle, lladd_savepoint_id id)
+{
+    struct ll_sim_txn *t = txn_of(sim, handle);
+    if (!t)
+        return misuse(sim);
+    int rc = lladd_rollback_to(handle, id);
+    if (rc)
+        return consumed(rc) ? ended(sim, t, rc, "") : rc;
+    while (t->n_marks > 0 && t->marks[t->n_marks - 1].id != id)
+        t->n_marks--;
+    if (t->n_marks == 0)
+        return misuse(sim);
+    t->last = t->marks[t->n_marks - 1].last;
+    if (t->last)
+        t->last->next = NULL;
+    else
+        t->first = NULL;
+    return event(sim, t, "rolled back to a savepoint", NULL);
+}
+
+/* ---- running it -------------------------------------------------------------------------- */
+
+/* Opens a database on a run's device. */
+int ll_sim_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db **db,
+                struct lladd_error *err)
+{
+    ll_sim_heap_rewind(&sim->heap);
+    sim->running = run;
+    sim->random = sim->bounds.seed;
+    sim->clock = 0;
+    sim->options.device = &run->face;
+    sim->cover.level = run->level;
+    return lladd_open(NULL, &sim->options, db, err);
+}
+
+static int close_workload(struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    int rc = lladd_close(db);
+    if (rc)
+        return lladd_error_set(err, rc, "closing failed");
+    if (sim->heap.live)
+        return lladd_error_set(err, LLADD_BUG, "%llu pieces of memory were not given back",
+                               (unsigned long long)sim->heap.live);
+    return 0;
+}
+
+static int set_up(struct lladd_sim *sim, struct lladd_error *err)
+{
+    struct ll_sim_run run;
+    struct lladd_db *db;
+    int rc = ll_sim_run_init(sim, &run, &sim->base, 0, NULL, NULL);
+    if (!rc)
+        rc = ll_sim_open(sim, &run, &db, err);
+    if (rc)
+        return rc;
+    sim->page_size = lladd_page_size(db);
+    if (sim->subject.setup)
+        rc = sim->subject.setup(sim->subject.ctx, db, err);
+    if (rc) {
+        lladd_kill(db);
+        return rc;
+    }
+    rc = close_workload(sim, db, err);
+    if (rc)
+        return rc;
+    /* It has come to rest: all of it is durable. */
+    rc = ll_sim_image_copy(&sim->base, &run.live, &sim->start.image);
+    for (uint32_t i = 0; !rc && i < sim->start.image.n_inodes; i++) {
+        struct ll_sim_inode *inode = ll_sim_own(&sim->base, &sim->start.image, i);
+        if (!inode)
+            return LLADD_NO_MEMORY;
+        inode->hash = 0;
+        for (uint32_t b = 0; b < inode->n_blocks; b++)
+            if (inode->block[b].bytes)
+                inode->hash +=
+                    ll_sim_hash_at(inode->block[b].bytes, LL_SIM_BLOCK, (uint64_t)b * LL_SIM_BLOCK);
+    }
+    return rc;
+}
+
+static int run_workload(struct lladd_sim *sim, struct lladd_error *err)
+{
+    struct lladd_db *db;
+    struct ll_sim_record *r = &sim->record;
+    r->n_txns = r->n_decisions = r->n_events = 0;
+    r->hash = r->acks = 0;
+    ll_sim_rewind(&sim->level[0].runs);
+    int rc = ll_sim_run_init(sim, &sim->workload, &sim->level[0].runs, 0, &sim->start, NULL);
+    if (!rc)
+        rc = ll_sim_open(sim, &sim->workload, &db, err);
+    if (rc)
+        return rc;
+    rc = sim->subject.run(sim->subject.ctx, sim, db, err);
+    if (!rc && r->misuse)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                             "the workload gave the simulator a transaction it does not know, or "
+                             "one that is over");
+    if (rc || sim->workload.failed) {
+        lladd_kill(db);
+        return rc ? rc : sim->workload.failed;
+    }
+    rc = close_workload(sim, db, err);
+    r->hash = ll_sim_mix(r->hash, sim->workload.trace_hash);
+    return rc;
+}
+
+/* ---- what is expected -------------------------------------------------------------------- */
+
+bool ll_sim_in_doubt_after(const struct ll_sim_record *r, uint32_t txn, uint32_t k)
+{
+    bool in_doubt = false;
+    for (uint32_t i = 0; i < k; i++)
+        if (r->decision[i].txn == txn)
+            in_doubt = r->decision[i].kind == LL_SIM_PREPARE;
+    return in_doubt;
+}
+
+void ll_sim_model_apply(const struct lladd_sim *sim, void *model, uint32_t txn)
+{
+    for (const struct ll_sim_note *n = sim->record.txn[txn]->first; n; n = n->next)
+        sim->subject.model_apply(sim->subject.ctx, model, lladd_span_of(n->bytes, n->len));
+}
+
+static int expect(struct lladd_sim *sim, uint32_t k)
+{
+    struct ll_sim_record *r = &sim->record;
+    struct ll_sim_expected *e = &sim->expected[k];
+    size_t size = sim->subject.model_size;
+    for (uint32_t t = 0; t < r->n_txns; t++)
+        e->in_doubt += ll_sim_in_doubt_after(r, t, k);
+    if (size == 0)
+        return 0;
+    e->model = ll_sim_take(&sim->base, size);
+    if (!e->model)
+        return LLADD_NO_MEMORY;
+    if (k > 0) {
+        memcpy(e->model, e[-1].model, size);
+        if (r->decision[k - 1].kind == LL_SIM_COMMIT)
+            ll_sim_model_apply(sim, e->model, r->decision[k - 1].txn);
+    } else {
+        memset(e->model, 0, size);
+        if (sim->subject.model_init)
+            sim->subject.model_init(sim->subject.ctx, e->model);
+    }
+    ll_sim_buffer_clear(&sim->dump);
+    int rc = sim->subject.model_dump(sim->subject.ctx, e->model, &sim->dump.sink);
+    unsigned char *dump = ll_sim_take(&sim->base, sim->dump.len);
+    if (rc || sim->dump.sink.failed || !dump)
+        return rc ? rc : LLADD_NO_MEMORY;
+    if (sim->dump.len)
+        memcpy(dump, sim->dump.bytes, sim->dump.len);
+    e->dump = dump;
+    e->dump_len = sim->dump.len;
+    return 0;
+}
+
+void ll_sim_allowed(const struct ll_sim_record *r, uint32_t c, bool kill, uint32_t *lo,
+                    uint32_t *hi)
+{
+    *lo = *hi = 0;
+    for (uint32_t i = 0; i < r->n_decisions; i++) {
+        const struct ll_sim_decision *d = &r->decision[i];
+        if ((kill ? d->acked_kill : d->acked) <= c)
+            *lo = i + 1;
+        if (d->called < c)
+            *hi = i + 1;
+    }
+    if (*hi < *lo)
+        *hi = *lo;
+}
+
+int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
+{
+    sim->dst.observe = NULL;
+    int rc = set_up(sim, err);
+    if (!rc)
+        rc = run_workload(sim, err);
+    uint64_t first = sim->record.hash;
+    sim->dst.observe = ll_sim_observe;
+    if (!rc)
+        rc = run_workload(sim, err);
+    if (rc)
+        return rc;
+    if (sim->record.hash != first)
+        return lladd_error_set(err, LLADD_BUG,
+                               "the workload is not deterministic: run twice, it did different "
+                               "things");
+    put_in_order(&sim->record);
+    uint32_t n = sim->record.n_decisions + 1;
+    sim->expected = ll_sim_take(&sim->base, n * sizeof *sim->expected);
+    if (!sim->expected)
+        return LLADD_NO_MEMORY;
+    memset(sim->expected, 0, n * sizeof *sim->expected);
+    for (uint32_t k = 0; !rc && k < n; k++)
+        rc = expect(sim, k);
+    return rc;
+}

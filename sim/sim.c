@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sim: explorations from the outside.
+ */
+#include "sim/sim_private.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    DEPTH_DEFAULT = 3,
+    CALLS_DEFAULT = 100000,
+    CACHE_BYTES = 256 << 10,
+    RING_BYTES = 32 << 10,
+    SEGMENT_BYTES = 8 << 10,
+    CHECKPOINT_BYTES = 16 << 10
+};
+
+uint64_t ll_sim_now(void)
+{
+    struct timespec t;
+    if (clock_gettime(CLOCK_MONOTONIC, &t))
+        return 0;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- the world of the databases ---------------------------------------------------------- */
+
+static uint64_t world_now(void *ctx)
+{
+    struct lladd_sim *sim = ctx;
+    return sim->clock += 1000;
+}
+
+static int64_t world_wall(void *ctx)
+{
+    (void)ctx;
+    return 1; /* a time like any other */
+}
+
+static int world_random(void *ctx, void *buf, size_t len)
+{
+    struct lladd_sim *sim = ctx;
+    unsigned char *p = buf;
+    for (size_t i = 0; i < len; i++) {
+        sim->random = ll_sim_mix(sim->random, i);
+        p[i] = (unsigned char)(sim->random >> 32);
+    }
+    return 0;
+}
+
+static void transcript(void *ctx, const char *line)
+{
+    ll_sim_tell(ctx, "    recovery: %s", line);
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static int take_subject(struct lladd_sim *sim, const struct lladd_sim_subject *s,
+                        struct lladd_error *err)
+{
+    if (s->struct_size < offsetof(struct lladd_sim_subject, check) || s->struct_size > 4096)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "subject: struct_size is not set");
+    memcpy(&sim->subject, s,
+           s->struct_size < sizeof sim->subject ? s->struct_size : sizeof sim->subject);
+    s = &sim->subject;
+    if (!s->name || strlen(s->name) == 0 || strlen(s->name) > 63 || !s->run)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "a subject needs a name of 1 to 63 bytes, and run");
+    if (s->model_size && (!s->model_apply || !s->model_dump || !s->dump))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "subject \"%s\": a model needs model_apply, model_dump and dump",
+                               s->name);
+    return 0;
+}
+
+static int take_bounds(struct lladd_sim *sim, const struct lladd_sim_bounds *b,
+                       struct lladd_error *err)
+{
+    struct lladd_sim_bounds *own = &sim->bounds;
+    const uint32_t flags = LLADD_SIM_FULL_PRODUCT | LLADD_SIM_NO_POWER | LLADD_SIM_NO_KILL |
+                           LLADD_SIM_ATOMIC_PAGES | LLADD_SIM_NO_COVERAGE;
+    if (b && (b->struct_size < 8 || b->struct_size > 4096))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: use LLADD_SIM_BOUNDS_INIT");
+    if (b)
+        memcpy(own, b, b->struct_size < sizeof *own ? b->struct_size : sizeof *own);
+    own->depth = own->depth ? own->depth : DEPTH_DEFAULT;
+    own->seed = own->seed ? own->seed : 1;
+    own->failures = own->failures ? own->failures : 1;
+    own->calls_max = own->calls_max ? own->calls_max : CALLS_DEFAULT;
+    if (own->depth > LLADD_SIM_DEPTH_MAX)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: depth is at most %u",
+                               LLADD_SIM_DEPTH_MAX);
+    if (own->flags & ~flags)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: unknown flag 0x%x",
+                               own->flags & ~flags);
+    return 0;
+}
+
+static int take_options(struct lladd_sim *sim, struct lladd_error *err)
+{
+    struct lladd_options *o = &sim->options;
+    *o = (struct lladd_options)LLADD_OPTIONS_INIT;
+    o->cache_bytes = CACHE_BYTES;
+    o->log_ring_bytes = RING_BYTES;
+    o->log_segment_min = o->log_segment_max = SEGMENT_BYTES;
+    o->checkpoint_bytes = CHECKPOINT_BYTES;
+    o->frames = LLADD_FRAMES_HEAP;
+    o->redo_threads = 1;
+    int rc = sim->subject.configure ? sim->subject.configure(sim->subject.ctx, o, err) : 0;
+    if (rc)
+        return rc;
+    sim->world = (struct lladd_world){sim, world_now, world_wall, world_random, NULL};
+    o->world = &sim->world;
+    o->allocator = &sim->heap.face;
+    o->flags |= LLADD_OPT_NO_THREADS;
+    if (sim->bounds.flags & LLADD_SIM_ATOMIC_PAGES)
+        o->flags |= LLADD_OPT_ATOMIC_PAGES;
+    sim->page_size = o->page_size ? o->page_size : LL_SIM_BLOCK;
+    return 0;
+}
+
+static int make(struct lladd_sim *sim, const struct lladd_sim_subject *subject,
+                const struct lladd_sim_bounds *bounds, struct lladd_error *err)
+{
+    int rc = take_subject(sim, subject, err);
+    if (!rc)
+        rc = take_bounds(sim, bounds, err);
+    if (!rc)
+        rc = take_options(sim, err);
+    if (rc)
+        return rc;
+    sim->dst = (struct lladd_dst){.ctx = sim, .planted = sim->bounds.planted};
+    sim->report = calloc(1, sizeof *sim->report);
+    sim->scratch_model = malloc(sim->subject.model_size + 1);
+    if (!sim->report || !sim->scratch_model || ll_sim_names_init(sim))
+        return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator");
+    struct lladd_sim_report *r = sim->report;
+    r->struct_size = sizeof *r;
+    memcpy(r->subject, sim->subject.name, strlen(sim->subject.name) + 1);
+    r->flags = sim->bounds.flags;
+    r->depth = sim->bounds.depth;
+    r->seed = sim->bounds.seed;
+    return 0;
+}
+
+int ll_sim_new(const struct lladd_sim_subject *subject, const struct lladd_sim_bounds *bounds,
+               struct lladd_sim **out, struct lladd_error *err)
+{
+    struct lladd_sim *sim = calloc(1, sizeof *sim);
+    if (!sim)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator");
+    ll_sim_heap_init(&sim->heap);
+    ll_sim_buffer_init(&sim->dump);
+    ll_sim_buffer_init(&sim->text);
+    sim->started = ll_sim_now();
+    int rc = make(sim, subject, bounds, err);
+    if (rc) {
+        ll_sim_free(sim);
+        return rc;
+    }
+    *out = sim;
+    return 0;
+}
+
+void ll_sim_free(struct lladd_sim *sim)
+{
+    lladd_options_release(&sim->options);
+    for (unsigned i = 0; i < sizeof sim->level / sizeof *sim->level; i++) {
+        ll_sim_arena_free(&sim->level[i].runs);
+        ll_sim_arena_free(&sim->level[i].worlds);
+        ll_sim_arena_free(&sim->level[i].units);
+    }
+    ll_sim_arena_free(&sim->base);
+    ll_sim_arena_free(&sim->heap.arena);
+    ll_sim_choices_free(&sim->choices);
+    ll_sim_set_free(&sim->seen);
+    ll_sim_set_free(&sim->endings);
+    ll_sim_cover_free(&sim->cover);
+    ll_sim_buffer_free(&sim->dump);
+    ll_sim_buffer_free(&sim->text);
+    free(sim->scratch_model);
+    free(sim->vectors);
+    free(sim->failures);
+    free(sim->report);
+    free(sim);
+}
+
+int ll_sim_fail(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, uint32_t depth,
+                const struct ll_sim_vector *vector)
+{
+    struct lladd_sim_report *r = sim->report;
+    if (r->n_failures == sim->failures_capacity) {
+        uint32_t larger = sim->failures_capacity ? 2 * sim->failures_capacity : 8;
+        struct lladd_sim_failure *f = realloc(sim->failures, larger * sizeof *f);
+        if (f)
+            sim->failures = f;
+        struct ll_sim_vector *v = realloc(sim->vectors, larger * sizeof *v);
+        if (v)
+            sim->vectors = v;
+        if (!f || !v)
+            return LLADD_NO_MEMORY;
+        sim->failures_capacity = larger;
+    }
+    struct lladd_sim_failure *f = &sim->failures[r->n_failures];
+    *f = (struct lladd_sim_failure){.oracle = verdict->oracle, .depth = depth};
+    memcpy(f->message, verdict->message, sizeof f->message);
+    struct ll_sim_vector *v = &sim->vectors[r->n_failures];
+    v->count = 0;
+    if (vector)
+        *v = *vector;
+    r->n_failures++;
+    r->failures = sim->failures;
+    return 0;
+}
+
+/* ---- exploring --------------------------------------------------------------------------- */
+
+/* Failures get their tokens once all is found: making them smaller takes runs. */
+static int give_tokens(struct lladd_sim *sim)
+{
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < sim->report->n_failures; i++) {
+        struct lladd_sim_failure *f = &sim->failures[i];
+        struct ll_sim_verdict verdict = {.oracle = f->oracle};
+        if (sim->vectors[i].count == 0)
+            continue;
+        memcpy(verdict.message, f->message, sizeof verdict.message);
+        rc = ll_sim_shrink(sim, &sim->vectors[i], &verdict, &f->depth);
+        memcpy(f->message, verdict.message, sizeof f->message);
+        if (!ll_sim_token_encode(&sim->subject, &sim->vectors[i], f->token))
+            f->token[0] = '\0';
+    }
+    return rc;
+}
+
+/* Made smaller, many failures are the same one. */
+static void drop_twins(struct lladd_sim *sim)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < sim->report->n_failures; i++) {
+        bool twin = false;
+        for (uint32_t j = 0; j < kept && sim->failures[i].token[0]; j++)
+            twin |= strcmp(sim->failures[j].token, sim->failures[i].token) == 0;
+        if (!twin)
+            sim->failures[kept++] = sim->failures[i];
+    }
+    sim->report->n_failures = kept;
+}
+
+/* The report leaves with what belongs to it. */
+static struct lladd_sim_report *hand_over(struct lladd_sim *sim)
+{
+    struct lladd_sim_report *r = sim->report;
+    r->calls = sim->workload.n_calls;
+    r->acks = sim->record.acks;
+    r->choices = sim->choices.asked;
+    r->complete = !sim->cut;
+    r->n_coverage = sim->cover.count;
+    r->coverage = sim->cover.at;
+    r->nanoseconds = ll_sim_now() - sim->started;
+    sim->report = NULL;
+    sim->failures = NULL;
+    sim->cover.at = NULL;
+    sim->cover.count = 0;
+    return r;
+}
+
+static bool is_ours(int rc)
+{
+    return rc == LLADD_NO_MEMORY || rc == LLADD_BAD_ARGUMENT;
+}
+
+/* Setup or workload have failed: that is what was found. */
+static int workload_failed(struct lladd_sim *sim, int rc, const struct lladd_error *err)
+{
+    struct ll_sim_verdict v = {0};
+    enum lladd_sim_oracle o = rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD;
+    (void)ll_sim_object(&v, o, "%s: %s", lladd_code_name(rc) ? lladd_code_name(rc) : "error",
+                        err->message);
+    sim->cut = true;
+    return ll_sim_fail(sim, &v, 0, NULL);
+}
+
+static int explore_all(struct lladd_sim *sim)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = ll_sim_record(sim, &err);
+    if (rc)
+        return is_ours(rc) ? rc : workload_failed(sim, rc, &err);
+    rc = ll_sim_explore(sim);
+    if (!rc && !sim->cut && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
+        rc = ll_sim_cover_judge(sim);
+    sim->dst.observe = NULL;
+    if (!rc)
+        rc = give_tokens(sim);
+    drop_twins(sim);
+    return rc;
+}
+
+int lladd_sim_explore(const struct lladd_sim_subject *subject,
+                      const struct lladd_sim_bounds *bounds, struct lladd_sim_report **out,
+                      struct lladd_error *err)
+{
+    struct lladd_sim *sim;
+    *out = NULL;
+    int rc = ll_sim_new(subject, bounds, &sim, err);
+    if (rc)
+        return rc;
+    struct lladd_dst *before = lladd_dst_enter(&sim->dst);
+    rc = explore_all(sim);
+    (void)lladd_dst_enter(before); /* what it returns is ours */
+    if (rc)
+        rc = lladd_error_set(err, rc, "exploring subject \"%s\" failed: %s", subject->name,
+                             lladd_code_text(rc));
+    else
+        *out = hand_over(sim);
+    ll_sim_free(sim);
+    return rc;
+}
+
+static int replay_all(struct lladd_sim *sim, const struct ll_sim_vector *v,
+                      struct lladd_sink *history, struct lladd_error *err)
+{
+    struct ll_sim_verdict verdict;
+    uint32_t depth;
+    sim->options.transcript = history ? transcript : NULL;
+    sim->options.callback_ctx = sim;
+    int rc = ll_sim_record(sim, err);
+    if (rc)
+        return rc;
+    if ((sim->record.hash & 0xffffff) != v->recording)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "the token was made with another version of the subject or of the "
+                               "library: the workload does other things now");
+    sim->history = history;
+    rc = ll_sim_replay(sim, v, &verdict, &depth);
+    if (!rc && verdict.oracle)
+        rc = ll_sim_fail(sim, &verdict, depth, v);
+    if (!rc && verdict.oracle && !ll_sim_token_encode(&sim->subject, v, sim->failures[0].token))
+        sim->failures[0].token[0] = '\0';
+    sim->history = NULL;
+    return rc;
+}
+
+int lladd_sim_replay(const struct lladd_sim_subject *subject, const struct lladd_sim_bounds *bounds,
+                     const char *token, struct lladd_sink *history, struct lladd_sim_report **out,
+                     struct lladd_error *err)
+{
+    struct ll_sim_vector v;
+    struct lladd_sim *sim;
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    *out = NULL;
+    int rc = ll_sim_token_decode(subject, token, &v, err);
+    if (rc)
+        return rc;
+    if (bounds && bounds->struct_size >= sizeof b) {
+        b.calls_max = bounds->calls_max;
+        b.planted = bounds->planted;
+    }
+    b.flags = v.flags;
+    b.seed = v.seed;
+    b.depth = LLADD_SIM_DEPTH_MAX;
+    rc = ll_sim_new(subject, &b, &sim, err);
+    if (rc)
+        return rc;
+    struct lladd_dst *before = lladd_dst_enter(&sim->dst);
+    rc = replay_all(sim, &v, history, err);
+    (void)lladd_dst_enter(before);
+    if (!rc)
+        *out = hand_over(sim);
+    ll_sim_free(sim);
+    return rc;
+}

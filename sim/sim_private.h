@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_SIM_PRIVATE_H
+#define LL_SIM_PRIVATE_H
+/*
+ * The inside of the simulator.
+ *
+ * A *run* is one life of a database: the workload's, or a recovery. Its device (device.c) writes
+ * down every call that changes something: the *trace*. A *world* (disk.c) is what there is at one
+ * point of a trace: files as they are durable, and the *operations* issued since that are not.
+ * Walking along a trace makes a world of each crash point without running anything again.
+ *
+ * What a crash leaves of a world is decided by the *unit* (unit.c): a page, the unsynced part of
+ * the log, a file, the names. A unit has *variants*, numbered from 0 = nothing of it got through.
+ * The next run, a recovery, decides a unit when it first looks at it: then it *chooses* (choice.c).
+ * explore.c goes through all choices; replay.c takes those of a token. So there are
+ *
+ *    level 0   the workload            trace ─► worlds
+ *    level 1   recovery from each      trace ─► worlds
+ *    level 2   recovery from those     ...
+ *
+ * each level with an arena of its own (arena.c), wound back for the next run.
+ */
+#include <lladd/bytes.h>
+#include <lladd/dst.h>
+#include <lladd/sim.h>
+
+#include <string.h>
+
+#define LL_SIM_BLOCK 4096u /* files are kept in blocks of so many bytes */
+#define LL_SIM_SECTOR 512u /* what no disk tears */
+#define LL_SIM_DIRECTORY UINT32_MAX
+#define LL_SIM_NO_INODE (UINT32_MAX - 1)
+
+struct ll_sim_chunk;
+
+/* ---- arena.c ----------------------------------------------------------------------------- */
+
+/* Zeroed is empty. */
+struct ll_sim_arena {
+    struct ll_sim_chunk *first, *now;
+    size_t used;
+};
+void *ll_sim_take(struct ll_sim_arena *, size_t); /* NULL: no memory; not zeroed */
+/* The array with room for one more, moved if need be. */
+void *ll_sim_grow(struct ll_sim_arena *, void *array, size_t count, uint32_t *capacity,
+                  size_t element);
+void ll_sim_rewind(struct ll_sim_arena *);
+void ll_sim_arena_free(struct ll_sim_arena *);
+
+/* What the databases allocate from. */
+struct ll_sim_heap {
+    struct lladd_allocator face;
+    struct ll_sim_arena arena;
+    void *free[256];
+    uint64_t live; /* pieces not given back */
+    /* Called before each allocation; nullable. False: there is no memory. */
+    bool (*grant)(void *ctx, size_t size);
+    void *grant_ctx;
+};
+void ll_sim_heap_init(struct ll_sim_heap *);
+void ll_sim_heap_rewind(struct ll_sim_heap *);
+
+/* ---- hash.c ------------------------------------------------------------------------------ */
+
+static inline uint64_t ll_sim_fold(uint64_t a, uint64_t b)
+{
+    __uint128_t p = (__uint128_t)a * b;
+    return (uint64_t)p ^ (uint64_t)(p >> 64);
+}
+static inline uint64_t ll_sim_mix(uint64_t h, uint64_t v)
+{
+    return ll_sim_fold(h ^ v ^ UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xa0761d6478bd642f) ^ v);
+}
+uint64_t ll_sim_hash(const void *, size_t);
+/* The part that words have in the hash of a file: parts are added, and taken away by subtracting.
+ * Zeros have none. Place and length are multiples of 8. */
+uint64_t ll_sim_hash_at(const unsigned char *, size_t len, uint64_t off);
+
+/* A set of hashes. */
+struct ll_sim_set {
+    uint64_t *slots;
+    size_t size, count;
+};
+/* Puts it in: 1 if it was there, 0 if not, LLADD_NO_MEMORY. */
+int ll_sim_set_put(struct ll_sim_set *, uint64_t hash);
+void ll_sim_set_free(struct ll_sim_set *);
+
+/* ---- disk.c: what is on the disk --------------------------------------------------------- */
+
+enum ll_sim_file_kind { LL_SIM_PLAIN, LL_SIM_PAGES, LL_SIM_LOG };
+
+/* Names are numbers; 0 is the database's directory itself. */
+struct ll_sim_name {
+    const char *text;
+    const char *last; /* behind the last slash */
+    uint64_t hash;
+    uint32_t parent;
+    enum ll_sim_file_kind kind; /* of a file of this name */
+};
+struct ll_sim_names {
+    struct ll_sim_name *at;
+    uint32_t count, capacity;
+    uint32_t *buckets; /* number + 1 */
+    uint32_t n_buckets;
+};
+
+struct ll_sim_block {
+    unsigned char *bytes; /* NULL: zeros */
+    bool mine;            /* nobody else has it: may be changed */
+};
+
+struct ll_sim_inode {
+    uint64_t size;
+    uint64_t hash;  /* of the contents; kept up to date in worlds only */
+    uint64_t birth; /* hash of the name it was made with */
+    uint32_t n_blocks, capacity;
+    struct ll_sim_block *block;
+    const struct ll_sim_image *owner; /* who may change it; the others copy */
+};
+
+struct ll_sim_binding {
+    uint32_t name, inode; /* LL_SIM_DIRECTORY: a directory */
+};
+
+/* Names and files. Copied cheaply: inodes and blocks are shared until somebody writes. */
+struct ll_sim_image {
+    struct ll_sim_binding *names;
+    uint32_t n_names, names_capacity;
+    struct ll_sim_inode **inode;
+    uint32_t n_inodes, inodes_capacity;
+};
+
+/* What a device call did, as the trace has it. */
+enum ll_sim_call_kind {
+    LL_SIM_WRITE,
+    LL_SIM_TRUNCATE,
+    LL_SIM_CREATE,
+    LL_SIM_MKDIR,
+    LL_SIM_RENAME,
+    LL_SIM_UNLINK,
+    LL_SIM_SYNC,
+    LL_SIM_SYNC_FAILED, /* what was pending may have arrived; no later sync makes it durable */
+    LL_SIM_SYNC_DIR,
+    /* not in traces: for the hook only */
+    LL_SIM_OPEN,
+    LL_SIM_READ,
+    LL_SIM_SIZE,
+    LL_SIM_LIST
+};
+
+struct ll_sim_call {
+    uint8_t kind;
+    uint32_t inode;
+    uint32_t name, to; /* of the file; rename's new one */
+    uint32_t len;
+    uint64_t off; /* truncate: the new size */
+    const unsigned char *data;
+};
+
+/* A part of a call that is not durable. */
+struct ll_sim_op {
+    uint8_t kind;
+    uint8_t file; /* enum ll_sim_file_kind: by which unit it is decided */
+    bool lost;    /* a sync has failed over it */
+    uint32_t inode;
+    uint32_t name, to;
+    uint32_t len;
+    uint32_t call; /* number of the call in its trace */
+    uint64_t off;
+    const unsigned char *data;
+    uint64_t hash;
+};
+
+struct ll_sim_world {
+    struct ll_sim_image image;
+    struct ll_sim_op *ops;
+    uint32_t n_ops, ops_capacity;
+    uint32_t fresh_ops; /* how many the last call has added */
+};
+
+int ll_sim_names_init(struct lladd_sim *);
+/* The number of a name; UINT32_MAX: no memory. */
+uint32_t ll_sim_intern(struct lladd_sim *, const char *text);
+struct ll_sim_binding *ll_sim_find(const struct ll_sim_image *, uint32_t name);
+int ll_sim_bind(struct ll_sim_arena *, struct ll_sim_image *, uint32_t name, uint32_t inode);
+void ll_sim_unbind(struct ll_sim_image *, uint32_t name);
+/* Drops names in directories that are not there. */
+void ll_sim_orphans(const struct lladd_sim *, struct ll_sim_image *);
+/* Inode numbers below are known; LL_SIM_NO_INODE if there is no memory. */
+uint32_t ll_sim_inode_new(struct ll_sim_arena *, struct ll_sim_image *, uint64_t birth);
+int ll_sim_image_copy(struct ll_sim_arena *, const struct ll_sim_image *, struct ll_sim_image *out);
+/* The inode to be changed: a copy if it is shared. NULL: no memory. */
+struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *, struct ll_sim_image *, uint32_t inode);
+/* `stable`: the bytes stay as they are as long as the image lives, whole blocks need no copy.
+ * `hashed`: keep the inode's hash. */
+int ll_sim_put(struct ll_sim_arena *, struct ll_sim_inode *, uint64_t off,
+               const unsigned char *data, size_t len, bool stable, bool hashed);
+int ll_sim_set_size(struct ll_sim_arena *, struct ll_sim_inode *, uint64_t size, bool hashed);
+size_t ll_sim_get(const struct ll_sim_inode *, uint64_t off, unsigned char *out, size_t len);
+/* Applies a change of names to the image. */
+int ll_sim_apply_name(struct ll_sim_arena *, struct ll_sim_image *, const struct ll_sim_op *);
+/* The world goes one call on. */
+int ll_sim_step(struct lladd_sim *, struct ll_sim_arena *, struct ll_sim_world *,
+                const struct ll_sim_call *, uint32_t number);
+/* Of everything durable and everything pending. */
+uint64_t ll_sim_world_hash(const struct lladd_sim *, const struct ll_sim_world *);
+
+/* ---- unit.c: what a crash decides -------------------------------------------------------- */
+
+enum ll_sim_unit_kind { LL_SIM_UNIT_NAMES, LL_SIM_UNIT_LOG, LL_SIM_UNIT_DATA, LL_SIM_UNIT_SIZE };
+
+enum { LL_SIM_MASK_WORDS = 2, LL_SIM_MASK_BITS = 64 * LL_SIM_MASK_WORDS };
+
+struct ll_sim_variant {
+    uint8_t kind;
+    uint32_t count;
+    uint64_t mask[LL_SIM_MASK_WORDS];
+};
+enum {
+    LL_SIM_V_CUT,      /* the first `count` bytes of the pending log */
+    LL_SIM_V_HOLE,     /* all of it but the bytes from `count` to mask[0] */
+    LL_SIM_V_SURVIVOR, /* nothing but these */
+    LL_SIM_V_PREFIX,   /* the first `count` operations; of a size: the size after them */
+    LL_SIM_V_TORN,     /* these, and of the last operation the parts of the mask */
+    LL_SIM_V_NAMES     /* the operations of mask[0]; bit 63 stands for all from there on */
+};
+
+struct ll_sim_unit {
+    uint8_t kind; /* enum ll_sim_unit_kind */
+    uint8_t file; /* enum ll_sim_file_kind */
+    bool newest;  /* has an operation of the world's last call */
+    bool made;    /* the variants are there */
+    uint32_t inode;
+    uint64_t page; /* of a page file */
+    uint32_t *ops; /* numbers of its operations */
+    uint32_t n_ops, ops_capacity;
+    struct ll_sim_variant *variants;
+    uint32_t n, n_capacity;
+    uint32_t fresh; /* the first variant in which the last call has a part; n: there is none */
+    uint32_t fine;  /* the first one that cuts inside a record; n: there is none */
+};
+
+struct ll_sim_units {
+    struct ll_sim_arena *arena;
+    const struct ll_sim_world *world;
+    struct ll_sim_unit *at;
+    uint32_t count, capacity;
+    bool fine; /* cut inside records */
+};
+/* The units of a world; variants are made when first asked for. */
+int ll_sim_units_of(struct lladd_sim *, struct ll_sim_arena *, const struct ll_sim_world *,
+                    bool fine, struct ll_sim_units *out);
+int ll_sim_unit_variants(struct lladd_sim *, struct ll_sim_units *, struct ll_sim_unit *);
+/* Applies a variant to an image. `hashed` as for ll_sim_put. */
+int ll_sim_unit_apply(struct ll_sim_arena *, const struct ll_sim_units *,
+                      const struct ll_sim_unit *, uint32_t v, struct ll_sim_image *, bool hashed);
+/* Says in words what is left of the unit. */
+int ll_sim_unit_describe(const struct lladd_sim *, const struct ll_sim_units *,
+                         const struct ll_sim_unit *, uint32_t v, struct lladd_sink *);
+
+/* ---- choice.c ---------------------------------------------------------------------------- */
+
+enum ll_sim_choice_kind {
+    LL_SIM_C_MODE,    /* 0 power loss, 1 the process dies */
+    LL_SIM_C_CRASH,   /* before which call of the trace, from 1; 0: none */
+    LL_SIM_C_VARIANT, /* of a unit */
+    LL_SIM_C_RESOLVE, /* of transactions in doubt: 0 abort, 1 commit */
+    LL_SIM_C_FAULT,   /* of a device call or allocation: 0 none */
+    LL_SIM_C_SCHEDULE /* which thread goes on */
+};
+
+struct ll_sim_choice {
+    uint32_t value, limit; /* enumeration stops before it */
+    uint8_t kind;
+};
+enum ll_sim_choice_mode { LL_SIM_ENUMERATE, LL_SIM_TAKE };
+struct ll_sim_choices {
+    struct ll_sim_choice *at;
+    uint32_t count, capacity;
+    uint32_t pos; /* the next to be asked for */
+    uint8_t mode;
+    uint64_t asked; /* in all */
+};
+/* Answers a number below n. Enumeration goes from `first` to below `limit`. */
+uint32_t ll_sim_choose(struct lladd_sim *, enum ll_sim_choice_kind, uint32_t n, uint32_t first,
+                       uint32_t limit);
+/* Adds a choice that the explorer has made itself. */
+int ll_sim_choice_push(struct lladd_sim *, enum ll_sim_choice_kind, uint32_t value);
+/* Makes ready for the next run with other choices from `base` on; false: there are none, and those
+ * from `base` on are gone. */
+bool ll_sim_choices_next(struct ll_sim_choices *, uint32_t base);
+void ll_sim_choices_free(struct ll_sim_choices *);
+
+/* What a token holds. */
+enum { LL_SIM_VECTOR_MAX = 256 };
+struct ll_sim_vector {
+    uint32_t flags;
+    uint32_t recording; /* a part of the hash of the recording */
+    uint64_t seed;
+    uint32_t count;
+    uint32_t value[LL_SIM_VECTOR_MAX];
+};
+/* False if it does not fit LLADD_SIM_TOKEN_MAX characters. */
+bool ll_sim_token_encode(const struct lladd_sim_subject *, const struct ll_sim_vector *,
+                         char out[LLADD_SIM_TOKEN_MAX + 1]);
+int ll_sim_token_decode(const struct lladd_sim_subject *, const char *token,
+                        struct ll_sim_vector *out, struct lladd_error *);
+
+/* ---- device.c: a run --------------------------------------------------------------------- */
+
+struct ll_sim_file; /* open file */
+
+struct ll_sim_run {
+    struct lladd_device face; /* first: what the database gets */
+    struct lladd_sim *sim;
+    struct ll_sim_arena *arena;
+    struct ll_sim_image live;        /* as the run sees it */
+    const struct ll_sim_world *from; /* what the crash left; NULL at level 0 */
+    struct ll_sim_units *units;      /* NULL: everything is there (level 0, killed process) */
+    uint32_t *variant;               /* of each unit */
+    uint32_t undecided;
+    uint32_t pick;    /* the unit that must have a part of the last call; NO_UNIT: any or none */
+    uint32_t deviant; /* the page that is not at 0, or the log cut inside a record; NO_UNIT */
+    struct ll_sim_call *trace;
+    uint32_t n_calls, calls_capacity;
+    uint64_t trace_hash;
+    uint64_t calls_all;        /* reading ones too */
+    struct ll_sim_file *spare; /* closed handles */
+    uint32_t open_files;
+    uint32_t level; /* crashes before it */
+    uint32_t shown; /* how many decisions it has found in force */
+    bool kill;      /* the last of these was the death of a process */
+    bool locked;
+    bool looping; /* too many calls */
+    int failed;   /* LLADD_NO_MEMORY: ours, not the database's */
+};
+#define LL_SIM_UNDECIDED UINT32_MAX
+#define LL_SIM_NO_UNIT UINT32_MAX
+
+/* A fresh run on what a crash left of a world (NULL: an empty disk). Without units the process has
+ * died, nothing else. */
+int ll_sim_run_init(struct lladd_sim *, struct ll_sim_run *, struct ll_sim_arena *, uint32_t level,
+                    const struct ll_sim_world *, struct ll_sim_units *);
+/* What the crash before the run has left: where its trace begins. */
+int ll_sim_run_world(struct ll_sim_run *, struct ll_sim_arena *, struct ll_sim_world *out);
+extern const struct lladd_device_ops ll_sim_device_ops;
+
+/* ---- record.c: what was promised --------------------------------------------------------- */
+
+struct ll_sim_note {
+    struct ll_sim_note *next;
+    const void *bytes;
+    size_t len;
+};
+
+struct ll_sim_mark { /* a savepoint */
+    lladd_savepoint_id id;
+    struct ll_sim_note *last;
+};
+
+struct ll_sim_txn {
+    struct lladd_txn *handle; /* NULL: over */
+    lladd_lsn id;
+    struct ll_sim_note *first, *last;
+    struct ll_sim_mark *marks;
+    uint32_t n_marks, marks_capacity;
+    uint8_t promise; /* of its commit: 2 survives power loss, 1 the process, 0 neither */
+    bool prepared;
+    struct lladd_gid gid;
+    uint32_t number; /* from 1, for people */
+};
+
+enum ll_sim_decision_kind { LL_SIM_COMMIT, LL_SIM_PREPARE, LL_SIM_ROLLBACK };
+
+/* A step in log order that changes what recovery has to find. */
+struct ll_sim_decision {
+    uint8_t kind;
+    uint32_t txn;
+    uint32_t called;            /* a crash before this call comes before it */
+    uint32_t acked, acked_kill; /* a crash before this call or a later one must keep it */
+    lladd_lsn lsn;              /* to wait for; 0 */
+    lladd_lsn order;            /* of its record; 0: it has none, or it is not known */
+};
+
+struct ll_sim_event { /* for the history */
+    uint32_t at;      /* calls made before it */
+    uint32_t txn;
+    const char *what;
+    const struct ll_sim_note *note;
+};
+
+struct ll_sim_record {
+    struct ll_sim_txn **txn;
+    uint32_t n_txns, txns_capacity;
+    struct ll_sim_decision *decision;
+    uint32_t n_decisions, decisions_capacity;
+    struct ll_sim_event *event;
+    uint32_t n_events, events_capacity;
+    uint32_t run_at, run_end; /* calls made before the workload; after it */
+    uint64_t acks;
+    uint64_t hash; /* of trace and promises: must be the same twice */
+    bool misuse;
+};
+
+/* What the database must contain after the first k decisions. */
+struct ll_sim_expected {
+    unsigned char *model;
+    const unsigned char *dump;
+    size_t dump_len;
+    uint64_t hash;
+    uint32_t in_doubt; /* how many */
+};
+
+/* The library has logged the end of a transaction. */
+void ll_sim_see_end(struct lladd_sim *, lladd_lsn txn, lladd_lsn record);
+/* Runs setup and workload, twice; makes the trace, the record and what is expected. */
+int ll_sim_record(struct lladd_sim *, struct lladd_error *);
+/* Is the transaction of `txn` in doubt after the first k decisions? */
+bool ll_sim_in_doubt_after(const struct ll_sim_record *, uint32_t txn, uint32_t k);
+/* The first and last k that a crash before call c may leave. */
+void ll_sim_allowed(const struct ll_sim_record *, uint32_t c, bool kill, uint32_t *lo,
+                    uint32_t *hi);
+
+/* ---- oracle.c ---------------------------------------------------------------------------- */
+
+/* How many decisions the recovered database may hold. */
+struct ll_sim_claim {
+    uint32_t lo, hi;
+    bool again; /* lo = hi is what the recovery before had found (O5) */
+};
+
+struct ll_sim_verdict {
+    enum lladd_sim_oracle oracle; /* 0: nothing to object */
+    uint32_t k;                   /* what it is */
+    char message[512];
+};
+
+/* Recovers what a crash has left, and looks at it. `open_calls`: length of the trace when open had
+ * returned. *ending: the recovery was like no other before. LLADD_NO_MEMORY, or 0. */
+int ll_sim_judge(struct lladd_sim *, struct ll_sim_run *, const struct ll_sim_claim *,
+                 struct ll_sim_verdict *, uint32_t *open_calls, bool *ending);
+/* Bytes that collect in an arena-less buffer. */
+struct ll_sim_buffer {
+    unsigned char *bytes;
+    size_t len, size;
+    struct lladd_sink sink;
+};
+void ll_sim_buffer_init(struct ll_sim_buffer *);
+void ll_sim_buffer_clear(struct ll_sim_buffer *);
+void ll_sim_buffer_free(struct ll_sim_buffer *);
+int ll_sim_object(struct ll_sim_verdict *, enum lladd_sim_oracle, const char *fmt, ...)
+    LLADD_PRINTF(3, 4);
+
+/* ---- cover.c: what the library says that it does ----------------------------------------- */
+
+struct ll_sim_cover {
+    struct lladd_sim_coverage *at;
+    const char **name; /* the pointers the library gives, to compare without looking */
+    uint32_t count, capacity;
+    unsigned char *logical; /* of each: it has compensated; 2: it has been undone on its page */
+    uint32_t level;         /* of the run that is being watched */
+    bool wal;               /* a page was written before its log (O4) */
+    uint64_t wal_page, wal_lsn, wal_durable;
+};
+/* For lladd_dst: ctx is the struct lladd_sim. */
+void ll_sim_observe(void *ctx, const struct lladd_dst_event *);
+/* Objects to the write that ll_sim_observe has seen (O4); forgets it. */
+void ll_sim_object_wal(struct lladd_sim *, struct ll_sim_verdict *);
+/* Fills in what is missing, and objects to it (O15). */
+int ll_sim_cover_judge(struct lladd_sim *);
+void ll_sim_cover_free(struct ll_sim_cover *);
+
+/* ---- explore.c, replay.c, sim.c, report.c ------------------------------------------------ */
+
+struct ll_sim_level {
+    struct ll_sim_arena runs;   /* what one run leaves: its trace, its files */
+    struct ll_sim_arena worlds; /* worlds along that trace */
+    struct ll_sim_arena units;  /* of one crash point */
+};
+
+struct lladd_sim {
+    struct lladd_sim_subject subject;
+    struct lladd_sim_bounds bounds;
+    struct lladd_options options;
+    struct lladd_world world;
+    struct lladd_dst dst;
+    uint32_t page_size;
+    struct ll_sim_arena base; /* names, record, expectations: as long as the exploration */
+    struct ll_sim_heap heap;
+    struct ll_sim_names names;
+    struct ll_sim_level level[LLADD_SIM_DEPTH_MAX + 2];
+    struct ll_sim_choices choices;
+    struct ll_sim_set seen, endings;
+    struct ll_sim_cover cover;
+
+    /* The recording. */
+    struct ll_sim_run workload;
+    struct ll_sim_world start; /* as setup has left it */
+    struct ll_sim_record record;
+    struct ll_sim_expected *expected; /* one more than decisions */
+
+    struct ll_sim_run *running; /* whose device is in use */
+    uint64_t random, clock;
+
+    /* Called before each device call of a run; nullable. 0 goes on; a negative errno is what the
+     * call returns; of a read or write, a positive count is how much of it is done, and one. */
+    int64_t (*before_call)(void *ctx, struct ll_sim_run *, enum ll_sim_call_kind, uint32_t name,
+                           uint64_t off, size_t len);
+    void *hook_ctx;
+
+    struct ll_sim_buffer dump, text;
+    unsigned char *scratch_model;
+    struct lladd_sink *history; /* of a replay, once it tells; NULL */
+
+    struct lladd_sim_report *report;
+    struct lladd_sim_failure *failures; /* of the report */
+    struct ll_sim_vector *vectors;      /* of each; count 0: none */
+    uint32_t failures_capacity;
+    uint64_t started;
+    bool stop; /* bounds are reached, or enough was found */
+    bool cut;  /* and something is left */
+};
+
+/* sim.c */
+int ll_sim_new(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
+               struct lladd_sim **out, struct lladd_error *);
+void ll_sim_free(struct lladd_sim *);
+int ll_sim_fail(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t depth,
+                const struct ll_sim_vector *);
+uint64_t ll_sim_now(void);
+/* record.c */
+int ll_sim_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db **, struct lladd_error *);
+void ll_sim_model_apply(const struct lladd_sim *, void *model, uint32_t txn);
+
+/* explore.c */
+
+/* What crashes in a row have left to claim. */
+struct ll_sim_claims {
+    uint32_t lo_power, lo_kill, hi;
+    bool power; /* one of the crashes was a loss of power */
+    bool again;
+};
+struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *, bool kill);
+int ll_sim_explore(struct lladd_sim *);
+
+/* replay.c */
+
+/* Runs a vector; what is found is in the verdict, and after how many crashes. */
+int ll_sim_replay(struct lladd_sim *, const struct ll_sim_vector *, struct ll_sim_verdict *,
+                  uint32_t *depth);
+/* The vector of the choices made until now. */
+void ll_sim_vector_of(const struct lladd_sim *, struct ll_sim_vector *out);
+/* Makes it smaller as long as the same oracle objects. */
+int ll_sim_shrink(struct lladd_sim *, struct ll_sim_vector *, struct ll_sim_verdict *,
+                  uint32_t *depth);
+/* Tell the history, if somebody listens. */
+void ll_sim_tell(struct lladd_sim *, const char *fmt, ...) LLADD_PRINTF(2, 3);
+void ll_sim_tell_unit(struct ll_sim_run *, const struct ll_sim_unit *, uint32_t variant);
+void ll_sim_tell_call(const struct ll_sim_run *, const struct ll_sim_call *, uint32_t number);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of subjects, and what they share. */
+#include "sim/subjects/subjects.h"
+
+#include <lladd/pages.h>
+#include <lladd/records.h>
+
+#include <string.h>
+
+#define ROOT "sim.pages"
+
+static const struct lladd_sim_subject *const all[] = {
+    &ll_sim_subject_counters,
+    &ll_sim_subject_prepared,
+    &ll_sim_subject_records,
+    &ll_sim_subject_small,
+    NULL,
+};
+
+const struct lladd_sim_subject *const *lladd_sim_subjects(void)
+{
+    return all;
+}
+
+const struct lladd_sim_subject *lladd_sim_subject_find(const char *name)
+{
+    for (const struct lladd_sim_subject *const *s = all; *s; s++)
+        if (strcmp((*s)->name, name) == 0)
+            return *s;
+    return NULL;
+}
+
+int ll_sim_pages_make(struct lladd_db *db, uint64_t n, lladd_pageno *first, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    int rc = lladd_begin(db, NULL, &txn, err);
+    if (rc)
+        return rc;
+    rc = lladd_extent_alloc(txn, n, LLADD_EXTENT_PAGED, first);
+    for (uint64_t i = 0; !rc && i < n; i++)
+        rc = lladd_bytes_format(txn, lladd_page_of(first->v + i));
+    if (!rc)
+        rc = lladd_root_set(txn, ROOT, (struct lladd_root_value){first->v, n});
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+int ll_sim_pages_find(struct lladd_db *db, lladd_pageno *first, struct lladd_error *err)
+{
+    struct lladd_root_value v;
+    int rc = lladd_root_get(db, ROOT, &v, err);
+    *first = lladd_page_of(rc ? 0 : v.a);
+    return rc;
+}
+
+int ll_sim_give_up(struct lladd_sim *sim, struct lladd_txn *txn, int rc, struct lladd_error *err)
+{
+    *err = *lladd_txn_error(txn);
+    int aborted = sim ? lladd_sim_abort(sim, txn) : lladd_abort(txn);
+    return aborted ? aborted : rc;
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The recovery simulator finds what is there to be found and nothing else: what is right passes in
+ * every crash state, what is broken is caught by the oracle meant for it, with a token that does it
+ * again; and a token that is not one of its own is refused with a reason.
+ */
+#include "toy.h"
+
+#include <check.h>
+#include <lladd/dst.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+struct text {
+    char bytes[200000];
+    size_t len;
+};
+
+static int take_text(void *ctx, const void *bytes, size_t len)
+{
+    struct text *t = ctx;
+    ck_assert_uint_lt(t->len + len, sizeof t->bytes);
+    memcpy(t->bytes + t->len, bytes, len);
+    t->len += len;
+    t->bytes[t->len] = '\0';
+    return 0;
+}
+
+static struct text text; /* too large for a stack */
+
+static struct lladd_sink *fresh_sink(struct lladd_sink *sink)
+{
+    text.len = 0;
+    text.bytes[0] = '\0';
+    *sink = (struct lladd_sink){&text, take_text, 0};
+    return sink;
+}
+
+/* ---- exploring --------------------------------------------------------------------------- */
+
+static struct lladd_sim_report *explore(const struct lladd_sim_subject *s,
+                                        const struct lladd_sim_bounds *b)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *r = NULL;
+    int rc = lladd_sim_explore(s, b, &r, &err);
+    ck_assert_msg(rc == 0, "%s: %s", s->name, err.message);
+    return r;
+}
+
+static void expect_passed(const struct lladd_sim_report *r)
+{
+    for (uint32_t i = 0; i < r->n_failures; i++)
+        ck_abort_msg("%s: %s: %s, token %s", r->subject,
+                     lladd_sim_oracle_name(r->failures[i].oracle), r->failures[i].message,
+                     r->failures[i].token);
+    ck_assert(r->complete);
+}
+
+/* The one failure is this oracle's. */
+static const struct lladd_sim_failure *expect_caught(const struct lladd_sim_report *r,
+                                                     enum lladd_sim_oracle oracle)
+{
+    ck_assert_uint_eq(r->n_failures, 1);
+    ck_assert_msg(r->failures->oracle == oracle, "%s instead of %s: %s",
+                  lladd_sim_oracle_name(r->failures->oracle), lladd_sim_oracle_name(oracle),
+                  r->failures->message);
+    ck_assert_str_ne(r->failures->message, "");
+    return r->failures;
+}
+
+/* ---- what is right ----------------------------------------------------------------------- */
+
+START_TEST(every_subject_recovers_from_every_crash)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.depth = 2;
+    const struct lladd_sim_subject *s = lladd_sim_subjects()[_i];
+    struct lladd_sim_report *r = explore(s, &b);
+    expect_passed(r);
+    ck_assert_uint_gt(r->depth_states[1], 1000);
+    ck_assert_uint_gt(r->depth_states[2], 5000);
+    ck_assert_uint_eq(r->depth_states[1] + r->depth_states[2], r->states);
+    ck_assert_uint_gt(r->kill_states, 100);
+    ck_assert_uint_gt(r->acks, 0);
+    ck_assert_uint_gt(r->worlds_seen, 100);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+/* Two deaths of the process and then a loss of power: a name of a used segment is back that a
+ * recovery had seen gone (log/log.c, settle_names). */
+START_TEST(a_third_crash_finds_names_that_were_never_durable)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.states = 4000;
+    b.flags = LLADD_SIM_NO_COVERAGE;
+    struct lladd_sim_report *r = explore(lladd_sim_subject_find("counters"), &b);
+    ck_assert_uint_eq(r->n_failures, 0);
+    ck_assert_uint_eq(r->states, 4000);
+    ck_assert_uint_gt(r->depth_states[3], 2000);
+    ck_assert(!r->complete);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+START_TEST(a_stranger_s_operation_passes)
+{
+    struct toy toy;
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    toy_init(&toy, TOY_RIGHT);
+    b.depth = 2;
+    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    expect_passed(r);
+    bool met = false;
+    for (uint32_t i = 0; i < r->n_coverage; i++) {
+        const struct lladd_sim_coverage *c = &r->coverage[i];
+        if (strcmp(c->op, "toy.add") != 0)
+            continue;
+        met = true;
+        ck_assert_uint_eq(c->runs, 3);
+        for (unsigned p = 0; p <= LLADD_SIM_CRASH_1; p++)
+            ck_assert_msg(c->paths[p] > 0, "%s", lladd_sim_path_name((enum lladd_sim_path)p));
+        ck_assert_uint_eq(c->missing, 0);
+    }
+    ck_assert(met);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+/* The same again is the same. */
+START_TEST(exploring_is_deterministic)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_sim_report *r[2];
+    b.depth = 2;
+    for (int i = 0; i < 2; i++)
+        r[i] = explore(lladd_sim_subject_find("counters"), &b);
+    ck_assert_uint_eq(r[0]->states, r[1]->states);
+    ck_assert_uint_eq(r[0]->endings, r[1]->endings);
+    ck_assert_uint_eq(r[0]->choices, r[1]->choices);
+    lladd_sim_report_free(r[0]);
+    lladd_sim_report_free(r[1]);
+}
+END_TEST
+
+/* ---- the reduction ----------------------------------------------------------------------- */
+
+static enum lladd_sim_oracle verdict(const struct lladd_sim_subject *s, uint32_t flags,
+                                     uint64_t planted, uint64_t *states)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.depth = 1;
+    b.flags = flags | LLADD_SIM_NO_COVERAGE;
+    b.planted = planted;
+    struct lladd_sim_report *r = explore(s, &b);
+    enum lladd_sim_oracle o = r->n_failures ? r->failures->oracle : LLADD_SIM_O_NONE;
+    *states = r->states;
+    lladd_sim_report_free(r);
+    return o;
+}
+
+/* With one page at a time and with all combinations: of what is right and of what is broken. */
+START_TEST(the_reduction_and_the_full_product_agree)
+{
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
+    uint64_t reduced, full;
+    ck_assert_int_eq(verdict(s, 0, 0, &reduced), LLADD_SIM_O_NONE);
+    ck_assert_int_eq(verdict(s, LLADD_SIM_FULL_PRODUCT, 0, &full), LLADD_SIM_O_NONE);
+    ck_assert_uint_gt(full, reduced);
+    for (uint64_t bug = 0; bug < LLADD_BUGS; bug++) {
+        enum lladd_sim_oracle a = verdict(s, 0, UINT64_C(1) << bug, &reduced);
+        enum lladd_sim_oracle b = verdict(s, LLADD_SIM_FULL_PRODUCT, UINT64_C(1) << bug, &full);
+        ck_assert_msg((a == LLADD_SIM_O_NONE) == (b == LLADD_SIM_O_NONE),
+                      "bug %u: %s with the reduction, %s without", (unsigned)bug,
+                      lladd_sim_oracle_name(a), lladd_sim_oracle_name(b));
+    }
+}
+END_TEST
+
+/* ---- what is broken ---------------------------------------------------------------------- */
+
+static const struct {
+    enum toy_fault fault;
+    enum lladd_sim_oracle oracle;
+    bool token;
+} faults[] = {
+    {TOY_UNDO_WRITES_OLD, LLADD_SIM_O_LOST, true},  {TOY_FORGETS_NOTE, LLADD_SIM_O_CONTENTS, true},
+    {TOY_CHECK_COMPLAINS, LLADD_SIM_O_CHECK, true}, {TOY_LEAKS_PAGE, LLADD_SIM_O_LEAK, true},
+    {TOY_RANDOM, LLADD_SIM_O_DETERMINISM, false},   {TOY_FAILS, LLADD_SIM_O_WORKLOAD, false},
+    {TOY_NO_UNDO, LLADD_SIM_O_COVERAGE, false},
+};
+
+START_TEST(a_broken_subject_is_caught)
+{
+    struct toy toy;
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *again;
+    struct lladd_sink sink;
+    toy_init(&toy, faults[_i].fault);
+    b.depth = 2;
+    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    const struct lladd_sim_failure *f = expect_caught(r, faults[_i].oracle);
+    ck_assert_int_eq(f->token[0] != '\0', faults[_i].token);
+    if (faults[_i].token) {
+        ck_assert_uint_le(strlen(f->token), LLADD_SIM_TOKEN_MAX);
+        int rc = lladd_sim_replay(&toy.subject, NULL, f->token, fresh_sink(&sink), &again, &err);
+        ck_assert_msg(rc == 0, "%s", err.message);
+        ck_assert_str_eq(expect_caught(again, faults[_i].oracle)->message, f->message);
+        ck_assert_str_eq(again->failures->token, f->token);
+        ck_assert_ptr_nonnull(strstr(text.bytes, "transaction 1: begin"));
+        ck_assert_ptr_nonnull(strstr(text.bytes, "Crash 1, before call"));
+        ck_assert_ptr_nonnull(strstr(text.bytes, "recovery: analysis"));
+        ck_assert_ptr_nonnull(strstr(text.bytes, f->message));
+        lladd_sim_report_free(again);
+    }
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+/* A path that cannot be reached is excused by name, with a reason. */
+START_TEST(an_excuse_is_accepted)
+{
+    static const struct lladd_sim_excuse excuses[] = {
+        {"toy.add", 1u << LLADD_SIM_UNDO | 1u << LLADD_SIM_UNDO_PARTIAL, "it is redo-only"},
+        {NULL, 0, NULL}};
+    struct toy toy;
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    toy_init(&toy, TOY_NO_UNDO);
+    toy.subject.excuses = excuses;
+    b.depth = 2;
+    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    expect_passed(r);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+START_TEST(misuse_by_the_workload_is_an_error)
+{
+    struct toy toy;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *r;
+    toy_init(&toy, TOY_LOOSE);
+    ck_assert_int_eq(lladd_sim_explore(&toy.subject, NULL, &r, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_ptr_null(r);
+    ck_assert_str_ne(err.message, "");
+}
+END_TEST
+
+START_TEST(bad_subjects_and_bounds_are_refused)
+{
+    struct toy toy;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_sim_report *r;
+    toy_init(&toy, TOY_RIGHT);
+    b.depth = LLADD_SIM_DEPTH_MAX + 1;
+    ck_assert_int_eq(lladd_sim_explore(&toy.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
+    b.depth = 1;
+    b.flags = 1u << 31;
+    ck_assert_int_eq(lladd_sim_explore(&toy.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
+    b.flags = 0;
+    toy.subject.run = NULL;
+    ck_assert_int_eq(lladd_sim_explore(&toy.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
+    toy_init(&toy, TOY_RIGHT);
+    toy.subject.model_dump = NULL;
+    ck_assert_int_eq(lladd_sim_explore(&toy.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
+    toy.subject.struct_size = 3;
+    ck_assert_int_eq(lladd_sim_explore(&toy.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
+}
+END_TEST
+
+/* ---- bugs of the library ----------------------------------------------------------------- */
+
+static const struct {
+    enum lladd_bug bug;
+    enum lladd_sim_oracle oracle;
+    const char *subject; /* NULL: counters */
+} bugs[] = {
+    {LLADD_BUG_PREPARE, LLADD_SIM_O_IN_DOUBT, "prepared"},
+    {LLADD_BUG_PREPARED, LLADD_SIM_O_CONTENTS, "prepared"},
+    {LLADD_BUG_WAL_GATE, LLADD_SIM_O_WAL, NULL},
+    {LLADD_BUG_CLR, LLADD_SIM_O_CONTENTS, NULL},
+    {LLADD_BUG_UNDO_NEXT, LLADD_SIM_O_CONTENTS, NULL},
+    {LLADD_BUG_REDO_CLR, LLADD_SIM_O_CONTENTS, NULL},
+    {LLADD_BUG_LOSER, LLADD_SIM_O_CONTENTS, NULL},
+    {LLADD_BUG_ACKNOWLEDGE, LLADD_SIM_O_LOST, NULL},
+    {LLADD_BUG_IMAGE, LLADD_SIM_O_OPEN, NULL},
+    {LLADD_BUG_SYNC_DIR, LLADD_SIM_O_OPEN, NULL},
+    {LLADD_BUG_REWRITE, LLADD_SIM_O_OPEN, NULL},
+};
+
+START_TEST(a_bug_of_the_library_is_caught)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *again;
+    b.planted = UINT64_C(1) << bugs[_i].bug;
+    b.depth = 2;
+    const struct lladd_sim_subject *s =
+        lladd_sim_subject_find(bugs[_i].subject ? bugs[_i].subject : "counters");
+    struct lladd_sim_report *r = explore(s, &b);
+    const struct lladd_sim_failure *f = expect_caught(r, bugs[_i].oracle);
+    int rc = lladd_sim_replay(s, &b, f->token, NULL, &again, &err);
+    ck_assert_msg(rc == 0, "%s", err.message);
+    ck_assert_str_eq(expect_caught(again, bugs[_i].oracle)->message, f->message);
+    lladd_sim_report_free(again);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+/* ---- tokens ------------------------------------------------------------------------------ */
+
+static void refused(const struct lladd_sim_subject *s, const char *token, const char *why)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *r;
+    ck_assert_int_eq(lladd_sim_replay(s, NULL, token, NULL, &r, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_ptr_null(r);
+    ck_assert_msg(strstr(err.message, why) != NULL, "\"%s\": %s", token, err.message);
+}
+
+START_TEST(a_token_that_is_none_is_refused)
+{
+    struct toy toy;
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    char token[LLADD_SIM_TOKEN_MAX + 1], longer[LLADD_SIM_TOKEN_MAX + 2];
+    toy_init(&toy, TOY_UNDO_WRITES_OLD);
+    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    memcpy(token, expect_caught(r, LLADD_SIM_O_LOST)->token, sizeof token);
+    lladd_sim_report_free(r);
+
+    refused(lladd_sim_subject_find("counters"), token, "not of subject");
+    /* The same name, another workload. */
+    struct toy right;
+    toy_init(&right, TOY_NO_UNDO);
+    refused(&right.subject, token, "another version");
+    refused(&toy.subject, "", "not whole");
+    refused(&toy.subject, "AQ", "not whole");
+    refused(&toy.subject, "what is this?", "character 5");
+    memset(longer, 'A', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    refused(&toy.subject, longer, "at most 64");
+    /* Each letter counts. */
+    for (size_t i = 0; i < strlen(token); i++) {
+        char damaged[LLADD_SIM_TOKEN_MAX + 1];
+        memcpy(damaged, token, sizeof damaged);
+        damaged[i] = damaged[i] == 'B' ? 'C' : 'B';
+        struct lladd_error err = LLADD_ERROR_INIT;
+        struct lladd_sim_report *none;
+        ck_assert_int_eq(lladd_sim_replay(&toy.subject, NULL, damaged, NULL, &none, &err),
+                         LLADD_BAD_ARGUMENT);
+    }
+}
+END_TEST
+
+/* ---- reports ----------------------------------------------------------------------------- */
+
+START_TEST(reports_say_what_was_seen)
+{
+    struct toy toy;
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_sink sink;
+    toy_init(&toy, TOY_UNDO_WRITES_OLD);
+    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    ck_assert_int_eq(lladd_sim_report_text(r, fresh_sink(&sink)), 0);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "subject toy: FAILED"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "O1 lost objects: the commit of transaction 1"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, r->failures->token));
+    ck_assert_int_eq(lladd_sim_report_json(r, fresh_sink(&sink)), 0);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "{\"subject\":\"toy\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "\"oracle\":\"O1 lost\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "\"op\":\"toy.add\""));
+    ck_assert_ptr_eq(strchr(text.bytes, '\n'), text.bytes + text.len - 1);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("explore");
+    TCase *tc = tcase_create("all");
+    int subjects = 0;
+    while (lladd_sim_subjects()[subjects])
+        subjects++;
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, every_subject_recovers_from_every_crash, 0, subjects);
+    tcase_add_test(tc, a_third_crash_finds_names_that_were_never_durable);
+    tcase_add_test(tc, a_stranger_s_operation_passes);
+    tcase_add_test(tc, exploring_is_deterministic);
+    tcase_add_test(tc, the_reduction_and_the_full_product_agree);
+    tcase_add_loop_test(tc, a_broken_subject_is_caught, 0, sizeof faults / sizeof *faults);
+    tcase_add_test(tc, an_excuse_is_accepted);
+    tcase_add_test(tc, misuse_by_the_workload_is_an_error);
+    tcase_add_test(tc, bad_subjects_and_bounds_are_refused);
+    tcase_add_loop_test(tc, a_bug_of_the_library_is_caught, 0, sizeof bugs / sizeof *bugs);
+    tcase_add_test(tc, a_token_that_is_none_is_refused);
+    tcase_add_test(tc, reports_say_what_was_seen);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See toy.h. */
+#include "toy.h"
+
+#include <lladd/bytes.h>
+#include <lladd/pages.h>
+#include <lladd/records.h>
+
+#define TRY(call) \
+    do { \
+        int try_rc = (call); \
+        if (try_rc) \
+            return try_rc; \
+    } while (0)
+
+/* ---- the operation: adds to the first word of a page -------------------------------------- */
+
+static int add_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
+                       struct lladd_draft *d)
+{
+    const struct toy *toy = ctx;
+    uint64_t delta = lladd_get64(args.data);
+    lladd_put64(lladd_draft_redo(d, 8), delta);
+    if (toy->fault == TOY_NO_UNDO)
+        return 0;
+    bool broken = toy->fault == TOY_UNDO_WRITES_OLD;
+    lladd_put64(lladd_draft_undo(d, 8), broken ? lladd_get64(lladd_view_body(page)) : delta);
+    return 0;
+}
+
+static bool add_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)page;
+    (void)kind;
+    return s.len == 8;
+}
+
+static void add_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    unsigned char *body = lladd_page_body(page);
+    lladd_put64(body, lladd_get64(body) + lladd_get64(redo.data));
+}
+
+static void add_undo(struct lladd_page *page, struct lladd_span undo)
+{
+    unsigned char *body = lladd_page_body(page);
+    lladd_put64(body, lladd_get64(body) - lladd_get64(undo.data));
+}
+
+static void write_old(struct lladd_page *page, struct lladd_span undo)
+{
+    lladd_put64(lladd_page_body(page), lladd_get64(undo.data));
+}
+
+static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    struct toy *toy = ctx;
+    return lladd_register(o, &toy->op, err);
+}
+
+/* ---- the database ------------------------------------------------------------------------ */
+
+static int find(struct lladd_db *db, lladd_pageno *page, struct lladd_error *err)
+{
+    struct lladd_root_value v = {0, 0};
+    int rc = lladd_root_get(db, "toy", &v, err);
+    *page = lladd_page_of(v.a);
+    return rc;
+}
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    lladd_pageno page;
+    (void)ctx;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    TRY(lladd_page_alloc(txn, &page));
+    TRY(lladd_bytes_format(txn, page));
+    TRY(lladd_root_set(txn, "toy", (struct lladd_root_value){page.v, 0}));
+    return lladd_commit(txn);
+}
+
+static int add(struct lladd_sim *sim, struct lladd_db *db, struct lladd_txn *txn, uint64_t delta,
+               bool say)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    unsigned char bytes[8];
+    lladd_pageno page;
+    lladd_op_id op;
+    lladd_put64(bytes, delta);
+    TRY(find(db, &page, &err));
+    TRY(lladd_op_lookup(db, "toy.add", 1, &op));
+    TRY(lladd_update(txn, op, page, bytes, sizeof bytes));
+    return say ? lladd_sim_note(sim, txn, bytes, sizeof bytes) : 0;
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct toy *toy = ctx;
+    struct lladd_txn *open, *txn;
+    toy->runs++;
+    if (toy->fault == TOY_FAILS)
+        return lladd_error_set(err, LLADD_BUSY, "the toy does not want to");
+    TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
+    TRY(lladd_sim_begin(sim, db, NULL, &open, err));
+    TRY(add(sim, db, open, 100, true));
+    TRY(add(sim, db, txn, toy->fault == TOY_RANDOM ? toy->runs : 5, true));
+    TRY(add(sim, db, txn, 7, toy->fault != TOY_FORGETS_NOTE));
+    TRY(lladd_sim_commit(sim, txn));
+    if (toy->fault == TOY_LOOSE)
+        return lladd_sim_note(sim, txn, "x", 1) ? 0 : LLADD_BUSY;
+    return lladd_sim_abort(sim, open);
+}
+
+static int sum_of(struct lladd_db *db, uint64_t *sum, struct lladd_error *err)
+{
+    unsigned char bytes[8];
+    lladd_pageno page;
+    TRY(find(db, &page, err));
+    TRY(lladd_get(db, page, 0, bytes, sizeof bytes, err));
+    *sum = lladd_get64(bytes);
+    return 0;
+}
+
+static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    const struct toy *toy = ctx;
+    uint64_t sum;
+    TRY(sum_of(db, &sum, err));
+    if (toy->fault == TOY_CHECK_COMPLAINS && sum == 12)
+        return lladd_error_set(err, LLADD_BAD_STATE, "the toy does not like 12");
+    return 0;
+}
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    uint64_t sum;
+    (void)ctx;
+    TRY(sum_of(db, &sum, err));
+    return lladd_sink_printf(sink, "sum %llu", (unsigned long long)sum);
+}
+
+static void apply(void *ctx, void *model, struct lladd_span note)
+{
+    uint64_t *sum = model;
+    (void)ctx;
+    *sum += lladd_get64(note.data);
+}
+
+static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
+{
+    const uint64_t *sum = model;
+    (void)ctx;
+    return lladd_sink_printf(sink, "sum %llu", (unsigned long long)*sum);
+}
+
+static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                 struct lladd_error *err)
+{
+    const struct toy *toy = ctx;
+    lladd_pageno page;
+    TRY(find(db, &page, err));
+    return toy->fault == TOY_LEAKS_PAGE ? 0 : fn(arg, page);
+}
+
+static const char *const operations[] = {"toy.add", NULL};
+
+void toy_init(struct toy *toy, enum toy_fault fault)
+{
+    *toy = (struct toy){.fault = fault};
+    toy->op = (struct lladd_op){
+        .struct_size = sizeof toy->op,
+        .name = "toy.add",
+        .version = 1,
+        .ctx = toy,
+        .page_type = "lladd.bytes",
+        .record_max = 16,
+        .undo_kind = fault == TOY_NO_UNDO ? LLADD_UNDO_NONE : LLADD_UNDO_PAGE,
+        .prepare = add_prepare,
+        .validate = add_validate,
+        .redo = add_redo,
+        .undo = fault == TOY_NO_UNDO           ? NULL
+                : fault == TOY_UNDO_WRITES_OLD ? write_old
+                                               : add_undo,
+    };
+    toy->subject = (struct lladd_sim_subject){
+        .struct_size = sizeof toy->subject,
+        .name = "toy",
+        .ctx = toy,
+        .configure = configure,
+        .setup = setup,
+        .run = run,
+        .check = check,
+        .dump = dump,
+        .model_size = fault == TOY_NO_UNDO ? 0 : sizeof(uint64_t),
+        .model_apply = apply,
+        .model_dump = model_dump,
+        .pages = pages,
+        .operations = operations,
+    };
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_TESTS_SIM_TOY_H
+#define LL_TESTS_SIM_TOY_H
+/* A subject as a stranger would write it, with an operation of his own that can be broken. */
+#include <lladd/sim.h>
+
+enum toy_fault {
+    TOY_RIGHT,
+    TOY_UNDO_WRITES_OLD, /* undo puts back what was there, whoever has added to it since */
+    TOY_FORGETS_NOTE,    /* the workload does something and does not say so */
+    TOY_CHECK_COMPLAINS, /* of any database in which the sum is 12 */
+    TOY_RANDOM,          /* the workload is another one each time */
+    TOY_LEAKS_PAGE,      /* `pages` does not tell of all */
+    TOY_FAILS,           /* the workload returns an error */
+    TOY_NO_UNDO,         /* adding is redo-only, and there is no model that would mind */
+    TOY_LOOSE            /* the workload uses a transaction that is over */
+};
+
+/* What such a subject needs: no globals. */
+struct toy {
+    enum toy_fault fault;
+    struct lladd_op op;
+    struct lladd_sim_subject subject;
+    unsigned runs;
+};
+/* The subject is in toy->subject. */
+void toy_init(struct toy *, enum toy_fault);
+
+#endif
