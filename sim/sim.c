@@ -275,9 +275,13 @@ static bool is_ours(int rc)
 static int workload_failed(struct lladd_sim *sim, int rc, const struct lladd_error *err)
 {
     struct ll_sim_verdict v = {0};
-    enum lladd_sim_oracle o = rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD;
-    (void)ll_sim_object(&v, o, "%s: %s", lladd_code_name(rc) ? lladd_code_name(rc) : "error",
-                        err->message);
+    const char *name = lladd_code_name(rc);
+    if (sim->running && sim->running->looping)
+        (void)ll_sim_object(&v, LLADD_SIM_O_LOOP, "the workload made more than %u device calls",
+                            sim->bounds.calls_max);
+    else
+        (void)ll_sim_object(&v, rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD,
+                            "%s: %s", name ? name : "error", err->message);
     sim->cut = true;
     return ll_sim_fail(sim, &v, 0, NULL);
 }
