@@ -98,8 +98,8 @@ c++ -std=c++17 -o "$work/pc/cxx_static" "$work/src/cxx_program.cc" $static
 
 count=0
 for program in "$work/cmake"/c_lladd "$work/cmake"/c_static "$work/cmake"/c_dst \
-    "$work/cmake"/cxx_lladd "$work/cmake"/cxx_static "$work/cmake"/cxx_dst \
-    "$work/cmake"/sim "$work/pc"/*; do
+    "$work/cmake"/cxx_lladd "$work/cmake"/cxx_static "$work/cmake"/cxx_dst "$work/cmake"/sim \
+    "$work/pc"/*; do
     test -e "$program" || continue
     mkdir "$work/run"
     (cd "$work/run" && LD_LIBRARY_PATH=$libdir "$program")
