@@ -252,10 +252,11 @@ struct lladd_action {
     uint64_t private_[4];
 };
 LLADD_API int lladd_nta_begin(struct lladd_txn *, struct lladd_action *);
-/** Closes the innermost action. `op` (of undo kind LOGICAL) and its undo bytes are what takes it
- * back from now on; LLADD_NO_OP: nothing does. LLADD_BAD_STATE if it is not the innermost. A
- * compensation that a crash interrupts runs again, and what it did in an action that was closed with
- * LLADD_NO_OP is still there then: only what may happen twice belongs there (OP-5). */
+/** Closes the innermost action. `op` (of undo kind LOGICAL) and its undo bytes are what takes
+ * it back from now on; LLADD_NO_OP: nothing does. LLADD_BAD_STATE if it is not the innermost.
+ * A compensation that a crash interrupts runs again, and what it did in an action that was
+ * closed with LLADD_NO_OP is still there then: only what may happen twice belongs there
+ * (OP-5). */
 LLADD_API int lladd_nta_end(struct lladd_txn *, struct lladd_action *, lladd_op_id op,
                             const void *undo, size_t len);
 /** Takes back the innermost action physically and closes it. */
