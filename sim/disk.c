@@ -417,6 +417,41 @@ static int make_durable(struct ll_sim_arena *a, struct ll_sim_image *image,
     return ll_sim_put(a, inode, op->off, op->data, op->len, true, true);
 }
 
+/* What is written again gets to the disk after all, and the older bytes are nowhere any more. */
+static void overwrite_lost(struct ll_sim_world *w, uint32_t n, const struct ll_sim_op *by)
+{
+    for (uint32_t i = 0; i < n && by->kind == LL_SIM_WRITE; i++) {
+        struct ll_sim_op *op = &w->ops[i];
+        uint64_t end = op->off + op->len, by_end = by->off + by->len;
+        if (!op->lost || op->inode != by->inode || end <= by->off || op->off >= by_end)
+            continue;
+        if (end <= by_end) {
+            op->len = op->off < by->off ? (uint32_t)(by->off - op->off) : 0;
+        } else if (op->off >= by->off) {
+            op->data += by_end - op->off;
+            op->len = (uint32_t)(end - by_end);
+            op->off = by_end;
+        }
+    }
+}
+
+/* A sync that failed or lied: what was pending is in the cache only, or nowhere. */
+static void lose(struct ll_sim_world *w, const struct ll_sim_call *call)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < w->n_ops; i++) {
+        struct ll_sim_op op = w->ops[i];
+        if (is_data(&op) && op.inode == call->inode && call->kind == LL_SIM_SYNC_REVERTED)
+            continue;
+        if (op.kind == LL_SIM_WRITE && op.inode == call->inode) {
+            op.hash = op.lost ? op.hash : ll_sim_mix(op.hash, 1);
+            op.lost = true;
+        }
+        w->ops[kept++] = op;
+    }
+    w->n_ops = kept;
+}
+
 /* What the sync is about is durable now and leaves the list. */
 static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_world *w,
                   const struct ll_sim_call *call)
@@ -426,7 +461,7 @@ static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll
         const struct ll_sim_op *op = &w->ops[i];
         uint32_t of = op->kind == LL_SIM_RENAME ? op->to : op->name;
         bool now = call->kind == LL_SIM_SYNC
-                       ? is_data(op) && op->inode == call->inode
+                       ? is_data(op) && op->inode == call->inode && !op->lost
                        : !is_data(op) && sim->names.at[of].parent == call->name;
         if (!now) {
             w->ops[kept++] = *op;
@@ -435,6 +470,7 @@ static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll
         int rc = make_durable(a, &w->image, op);
         if (rc)
             return rc;
+        overwrite_lost(w, kept, op);
     }
     w->n_ops = kept;
     return 0;
@@ -448,6 +484,10 @@ int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_wor
     case LL_SIM_SYNC:
     case LL_SIM_SYNC_DIR:
         return settle(sim, a, w, call);
+    case LL_SIM_SYNC_LOST:
+    case LL_SIM_SYNC_REVERTED:
+        lose(w, call);
+        return 0;
     case LL_SIM_WRITE:
         return add_write(sim, a, w, call, number);
     case LL_SIM_CREATE:

@@ -384,42 +384,59 @@ static int no_database(struct lladd_sim *sim, const struct ll_sim_run *run, int 
     return ll_sim_object(verdict, LLADD_SIM_O_OPEN, "%s: %s", lladd_code_name(code), err->message);
 }
 
+int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db *db,
+                      const struct ll_sim_claim *claim, struct ll_sim_verdict *verdict,
+                      bool *ending)
+{
+    struct judging j = {.sim = sim, .db = db, .claim = claim, .verdict = verdict};
+    uint64_t hash = run->trace_hash;
+    verdict->oracle = LLADD_SIM_O_NONE;
+    verdict->k = claim->lo;
+    verdict->code = 0;
+    int rc = look(&j);
+    ll_sim_object_wal(sim, verdict);
+    /* What nobody has looked at by now has not arrived; no choice is left for what follows. */
+    run->undecided = 0;
+    hash = ll_sim_mix(hash, verdict->k * 2 + j.resolved);
+    int seen = rc || verdict->oracle ? 1 : ll_sim_set_put(&sim->endings, hash + run->level);
+    *ending = seen == 0;
+    if (*ending)
+        rc = look_closely(&j);
+    if (*ending && !rc && !verdict->oracle) {
+        int closed = lladd_close(j.db);
+        if (closed)
+            (void)ll_sim_object(verdict, LLADD_SIM_O_PROGRESS, "it cannot be closed: %s",
+                                lladd_code_name(closed));
+    } else {
+        lladd_kill(j.db);
+    }
+    if (rc || seen < 0)
+        return rc ? rc : seen;
+    ll_sim_object_memory(sim, run, verdict);
+    return run->failed;
+}
+
 int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_sim_claim *claim,
                  struct ll_sim_verdict *verdict, uint32_t *open_calls, bool *ending)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct judging j = {.sim = sim, .claim = claim, .verdict = verdict};
-    verdict->oracle = LLADD_SIM_O_NONE;
-    verdict->k = claim->lo;
-    *ending = false;
-    int rc = ll_sim_open(sim, run, &j.db, &err);
+    struct lladd_db *db;
+    int rc = ll_sim_open(sim, run, &db, &err);
     *open_calls = run->n_calls;
     if (run->failed)
         return run->failed;
-    if (rc) {
-        (void)no_database(sim, run, rc, &err, verdict);
-    } else {
-        uint64_t hash = run->trace_hash;
-        rc = look(&j);
-        ll_sim_object_wal(sim, verdict);
-        /* What nobody has looked at by now has not arrived; no choice is left for what follows. */
-        run->undecided = 0;
-        hash = ll_sim_mix(hash, verdict->k * 2 + j.resolved);
-        int seen = rc || verdict->oracle ? 1 : ll_sim_set_put(&sim->endings, hash + run->level);
-        *ending = seen == 0;
-        if (*ending)
-            rc = look_closely(&j);
-        if (*ending && !rc && !verdict->oracle) {
-            int closed = lladd_close(j.db);
-            if (closed)
-                (void)ll_sim_object(verdict, LLADD_SIM_O_PROGRESS, "it cannot be closed: %s",
-                                    lladd_code_name(closed));
-        } else {
-            lladd_kill(j.db);
-        }
-        if (rc || seen < 0)
-            return rc ? rc : seen;
-    }
+    if (rc == 0)
+        return ll_sim_judge_open(sim, run, db, claim, verdict, ending);
+    *verdict = (struct ll_sim_verdict){.k = claim->lo, .code = rc};
+    *ending = false;
+    (void)no_database(sim, run, rc, &err, verdict);
+    ll_sim_object_memory(sim, run, verdict);
+    return run->failed;
+}
+
+void ll_sim_object_memory(struct lladd_sim *sim, const struct ll_sim_run *run,
+                          struct ll_sim_verdict *verdict)
+{
     if (sim->heap.live)
         (void)ll_sim_object(verdict, LLADD_SIM_O_MEMORY,
                             "%llu pieces of memory were not given back",
@@ -427,5 +444,4 @@ int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_
     if (run->open_files)
         (void)ll_sim_object(verdict, LLADD_SIM_O_MEMORY, "%u files were not closed",
                             run->open_files);
-    return run->failed;
 }

@@ -10,6 +10,7 @@
 enum {
     DEPTH_DEFAULT = 3,
     CALLS_DEFAULT = 100000,
+    POINTS_DEFAULT = 4,
     CACHE_BYTES = 256 << 10,
     RING_BYTES = 32 << 10,
     SEGMENT_BYTES = 8 << 10,
@@ -88,6 +89,9 @@ static int take_bounds(struct lladd_sim *sim, const struct lladd_sim_bounds *b,
     own->seed = own->seed ? own->seed : 1;
     own->failures = own->failures ? own->failures : 1;
     own->calls_max = own->calls_max ? own->calls_max : CALLS_DEFAULT;
+    own->points = own->points ? own->points : POINTS_DEFAULT;
+    own->samples = own->samples == UINT32_MAX ? 0 : own->samples ? own->samples : 1;
+    own->every = own->every ? own->every : 1;
     if (own->depth > LLADD_SIM_DEPTH_MAX)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: depth is at most %u",
                                LLADD_SIM_DEPTH_MAX);
@@ -172,6 +176,7 @@ void ll_sim_free(struct lladd_sim *sim)
         ll_sim_arena_free(&sim->level[i].units);
     }
     ll_sim_arena_free(&sim->base);
+    ll_sim_arena_free(&sim->noted);
     ll_sim_arena_free(&sim->heap.arena);
     ll_sim_choices_free(&sim->choices);
     ll_sim_set_free(&sim->seen);
@@ -183,6 +188,7 @@ void ll_sim_free(struct lladd_sim *sim)
     free(sim->vectors);
     free(sim->failures);
     free(sim->report);
+    free(sim->faults);
     free(sim);
 }
 
@@ -216,8 +222,7 @@ int ll_sim_fail(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, uin
 
 /* ---- exploring --------------------------------------------------------------------------- */
 
-/* Failures get their tokens once all is found: making them smaller takes runs. */
-static int give_tokens(struct lladd_sim *sim)
+int ll_sim_give_tokens(struct lladd_sim *sim)
 {
     int rc = 0;
     for (uint32_t i = 0; !rc && i < sim->report->n_failures; i++) {
@@ -257,10 +262,11 @@ static bool is_ours(int rc)
     return rc == LLADD_NO_MEMORY || rc == LLADD_BAD_ARGUMENT;
 }
 
-/* Setup or workload have failed: that is what was found. */
-static int workload_failed(struct lladd_sim *sim, int rc, const struct lladd_error *err)
+int ll_sim_workload_failed(struct lladd_sim *sim, int rc, const struct lladd_error *err)
 {
     struct ll_sim_verdict v = {0};
+    if (is_ours(rc))
+        return rc;
     enum lladd_sim_oracle o = rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD;
     (void)ll_sim_object(&v, o, "%s: %s", lladd_code_name(rc) ? lladd_code_name(rc) : "error",
                         err->message);
@@ -273,12 +279,12 @@ static int explore_all(struct lladd_sim *sim)
     struct lladd_error err = LLADD_ERROR_INIT;
     int rc = ll_sim_record(sim, &err);
     if (rc)
-        return is_ours(rc) ? rc : workload_failed(sim, rc, &err);
+        return ll_sim_workload_failed(sim, rc, &err);
     rc = ll_sim_explore(sim);
     if (!rc && !sim->cut && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
         rc = ll_sim_cover_judge(sim);
     sim->dst.observe = NULL;
-    return rc ? rc : give_tokens(sim);
+    return rc ? rc : ll_sim_give_tokens(sim);
 }
 
 int lladd_sim_explore(const struct lladd_sim_subject *subject,

@@ -1,0 +1,1051 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * errors: the n-th call fails, for every n.
+ *
+ * A *fault* is a kind, a number n and whether it is for ever: of the calls it can hit (device calls
+ * of one sort, or allocations) the n-th fails, or that and all later ones. n grows until a run ends
+ * in which nothing was hit. It happens in the workload, with opening and closing around it, or in
+ * the recovery from a crash of the workload that went well. Then the device is well again:
+ *
+ *    fault in the workload    trace ─► crash ─► recovery, judged
+ *    trace ─► crash ─► fault in its recovery  trace ─► crash ─► recovery, judged
+ *
+ * The first judge is O8, of the run in which the fault was: has anybody been told who had to be,
+ * and was nothing promised afterwards? A failed write or sync of log, pages, control file or
+ * double-write area poisons the handle (LOG-4); want of memory or space never does, and does not
+ * keep anybody from rolling back (REC-3). Then all other oracles look at what is recovered, with
+ * the claims of what had been promised.
+ *
+ * Which states. A fault changes what the run does, mostly to nothing; so it is enough to crash at
+ * the fault, where promises changed since, and at the end: with nothing of what is pending, with
+ * all of it (the process dies), some states drawn at random; and, for what the kernel says that it
+ * has and does not write (SYNC_LOST), by the death of the process and then of the power: REC-4.
+ *
+ * Which recoveries. What a recovery does is a set of features: phases, ways of redo and undo, kinds
+ * of device calls on kinds of files. Crashes are chosen greedily until together they have all.
+ *
+ * Lies. Where a sync has returned 0 and lost everything, nobody can know what is missing. Then the
+ * power may take what it likes: recovery has to end, that is all. The death of the process takes
+ * nothing, as always.
+ *
+ * A row of choices is: kind and one, n, level * 2 + for ever; at level 1 the crash before it; then
+ * crashes as replay.c has them.
+ */
+#include "sim/errors.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- kinds of faults --------------------------------------------------------------------- */
+
+enum {
+    ONCE = 1,     /* and not for ever */
+    RESOURCE = 2, /* want of something: nothing is broken */
+    LIE = 4
+};
+
+#define CALL(kind) (1u << LL_SIM_##kind)
+#define NAMES (CALL(CREATE) | CALL(MKDIR) | CALL(RENAME) | CALL(UNLINK))
+#define CHANGES (NAMES | CALL(WRITE) | CALL(APPEND) | CALL(TRUNCATE))
+#define WRITES (CALL(WRITE) | CALL(APPEND))
+#define ALL_CALLS (UINT32_MAX & ~CALL(CLOSE))
+
+static const struct {
+    uint32_t calls;
+    uint8_t flags;
+    int result; /* negative errno; of a sync, enum ll_sim_sync_effect */
+} kinds[LLADD_SIM_FAULTS] = {
+    [LLADD_SIM_FAULT_OPEN] = {CALL(OPEN), 0, -EIO},
+    [LLADD_SIM_FAULT_CREATE] = {CALL(CREATE), 0, -EIO},
+    [LLADD_SIM_FAULT_READ] = {CALL(READ), 0, -EIO},
+    [LLADD_SIM_FAULT_WRITE] = {CALL(WRITE), 0, -EIO},
+    [LLADD_SIM_FAULT_WRITE_BYTE] = {WRITES, ONCE, -EIO},
+    [LLADD_SIM_FAULT_WRITE_SECTOR] = {WRITES, ONCE, -EIO},
+    [LLADD_SIM_FAULT_WRITE_BUT_ONE] = {WRITES, ONCE, -EIO},
+    [LLADD_SIM_FAULT_WRITE_ALL] = {WRITES, ONCE, -EIO},
+    [LLADD_SIM_FAULT_APPEND] = {CALL(APPEND), 0, -EIO},
+    [LLADD_SIM_FAULT_SYNC] = {CALL(SYNC), 0, -EIO},
+    [LLADD_SIM_FAULT_SYNC_LOST] = {CALL(SYNC), 0, LL_SIM_SYNC_FAILS_LOST},
+    [LLADD_SIM_FAULT_SYNC_REVERTED] = {CALL(SYNC), 0, LL_SIM_SYNC_FAILS_REVERTED},
+    [LLADD_SIM_FAULT_SYNC_LATE] = {CALL(SYNC), ONCE | LIE, LL_SIM_SYNC_LIES},
+    [LLADD_SIM_FAULT_SYNC_ELSEWHERE] = {CALL(SYNC), ONCE | LIE, LL_SIM_SYNC_LIES},
+    [LLADD_SIM_FAULT_TRUNCATE] = {CALL(TRUNCATE), 0, -EIO},
+    [LLADD_SIM_FAULT_RENAME] = {CALL(RENAME), 0, -EIO},
+    [LLADD_SIM_FAULT_UNLINK] = {CALL(UNLINK), 0, -EIO},
+    [LLADD_SIM_FAULT_SYNC_DIR] = {CALL(SYNC_DIR), 0, -EIO},
+    [LLADD_SIM_FAULT_MKDIR] = {CALL(MKDIR), 0, -EIO},
+    [LLADD_SIM_FAULT_LIST] = {CALL(LIST), 0, -EIO},
+    [LLADD_SIM_FAULT_LOCK] = {CALL(LOCK), 0, -EIO},
+    [LLADD_SIM_FAULT_SIZE] = {CALL(SIZE), 0, -EIO},
+    [LLADD_SIM_FAULT_CLOSE] = {CALL(CLOSE), 0, -EIO},
+    [LLADD_SIM_FAULT_SPACE] = {CHANGES & ~CALL(UNLINK), RESOURCE, -ENOSPC},
+    [LLADD_SIM_FAULT_FILES] = {CALL(OPEN) | CALL(CREATE) | CALL(LOCK), RESOURCE, -EMFILE},
+    [LLADD_SIM_FAULT_READ_ONLY] = {CHANGES, 0, -EROFS},
+    [LLADD_SIM_FAULT_INTERRUPTED] = {ALL_CALLS, ONCE, -EINTR},
+    [LLADD_SIM_FAULT_AGAIN] = {ALL_CALLS & ~CALL(LOCK), ONCE, -EAGAIN},
+    [LLADD_SIM_FAULT_MEMORY] = {0, RESOURCE, 0},
+};
+
+const char *lladd_sim_fault_name(enum lladd_sim_fault kind)
+{
+    static const char *const names[LLADD_SIM_FAULTS] = {
+#define NAME(name, text, what) text,
+        LLADD_SIM_FAULT_LIST(NAME)
+#undef NAME
+    };
+    return (unsigned)kind < LLADD_SIM_FAULTS ? names[kind] : "?";
+}
+
+static const char *what_of(enum lladd_sim_fault kind)
+{
+    static const char *const texts[LLADD_SIM_FAULTS] = {
+#define TEXT(name, text, what) what,
+        LLADD_SIM_FAULT_LIST(TEXT)
+#undef TEXT
+    };
+    return texts[kind];
+}
+
+/* ---- letting it happen ------------------------------------------------------------------- */
+
+enum { SYNCS = 8, NOBODY = UINT32_MAX };
+
+enum phase { OPENING, RUNNING, CLOSING };
+
+struct ll_sim_faults {
+    struct lladd_sim *sim;
+    struct lladd_allocator memory; /* in front of the simulator's heap */
+
+    enum lladd_sim_fault kind;
+    uint32_t at; /* from 1 */
+    bool for_ever;
+    bool armed;
+
+    uint32_t seen;    /* calls it could have hit */
+    uint32_t fired;   /* and has */
+    uint32_t calls;   /* of the trace, before the first of these */
+    uint32_t name;    /* of its file */
+    enum phase phase; /* now */
+    enum phase hit;   /* at the first of these */
+    bool grave;       /* the handle has to be poisoned */
+    uint64_t acks;    /* promises made until then */
+    uint32_t late;    /* the file whose next sync tells of an earlier one; NOBODY */
+    uint32_t again;   /* a file whose sync failed and was asked again; NOBODY */
+    uint32_t failed[SYNCS]; /* files whose sync failed, and that were not written since */
+    uint32_t n_failed;
+
+    bool gathering; /* features */
+    uint64_t features[LL_SIM_FEATURE_WORDS];
+    uint32_t recording; /* for tokens: of the workload without faults */
+    struct lladd_sim_errors_report *report; /* NULL in replays */
+    char text[200];
+};
+
+static struct ll_sim_run *running(const struct ll_sim_faults *f)
+{
+    return f->sim->running;
+}
+
+/* LOG-4: log that is in use, pages, control file, double-write area. A segment that is being made
+ * is written from its beginning, and nothing depends on it yet. */
+static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
+                     uint64_t off)
+{
+    const struct ll_sim_run *run = running(f);
+    const struct ll_sim_name *n = &f->sim->names.at[name];
+    if (call != LL_SIM_WRITE && call != LL_SIM_SYNC)
+        return false;
+    if (n->kind == LL_SIM_PAGES || strcmp(n->text, "control") == 0 || strcmp(n->text, "dwb") == 0)
+        return true;
+    if (n->kind != LL_SIM_LOG)
+        return false;
+    if (call == LL_SIM_WRITE)
+        return off > 0;
+    for (uint32_t i = run->n_calls; i-- > 0;) {
+        const struct ll_sim_call *c = &run->trace[i];
+        if (c->name != name)
+            continue;
+        if (c->kind == LL_SIM_WRITE && c->off > 0)
+            return true;
+        if (c->kind != LL_SIM_WRITE)
+            return false;
+    }
+    return false;
+}
+
+static uint64_t size_of(const struct ll_sim_run *run, uint32_t name)
+{
+    const struct ll_sim_binding *b = ll_sim_find(&run->live, name);
+    return b && b->inode != LL_SIM_DIRECTORY ? run->live.inode[b->inode]->size : 0;
+}
+
+static bool can_hit(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
+                    uint64_t off, size_t len)
+{
+    if (!(kinds[f->kind].calls >> call & 1))
+        return false;
+    if (f->kind == LLADD_SIM_FAULT_SPACE && call != LL_SIM_CREATE && call != LL_SIM_MKDIR)
+        return call != LL_SIM_RENAME && off + len > size_of(running(f), name);
+    return f->kind != LLADD_SIM_FAULT_WRITE_BUT_ONE || len > 2;
+}
+
+/* Counts a call that can be hit: is it? */
+static bool count(struct ll_sim_faults *f)
+{
+    f->seen++;
+    if (f->for_ever ? f->seen < f->at : f->seen != f->at)
+        return false;
+    if (f->fired++ == 0) {
+        f->calls = running(f)->n_calls;
+        f->hit = f->phase;
+    }
+    return true;
+}
+
+static void make_grave(struct ll_sim_faults *f)
+{
+    if (!f->grave)
+        f->acks = f->sim->record.acks;
+    f->grave = true;
+}
+
+static void tell_hit(struct ll_sim_faults *f, const char *name)
+{
+    if (f->fired > 1 || running(f)->failed)
+        return;
+    (void)snprintf(f->text, sizeof f->text, "HERE: %s%s%s", what_of(f->kind), *name ? ": " : "",
+                   name);
+    if (f->sim->history)
+        ll_sim_tell(f->sim, "    %s", f->text);
+    else if (ll_sim_remark(f->sim, f->text))
+        running(f)->failed = LLADD_NO_MEMORY;
+}
+
+/* Notes which syncs have failed, and whether one is asked again though nothing was written. */
+static void watch(struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name)
+{
+    for (uint32_t i = 0; i < f->n_failed; i++) {
+        if (f->failed[i] != name)
+            continue;
+        if (call == LL_SIM_SYNC && f->again == NOBODY)
+            f->again = name;
+        if (call == LL_SIM_WRITE || call == LL_SIM_TRUNCATE || call == LL_SIM_RENAME)
+            f->failed[i--] = f->failed[--f->n_failed];
+    }
+}
+
+static void sync_failed(struct ll_sim_faults *f, uint32_t name)
+{
+    if (f->n_failed < SYNCS)
+        f->failed[f->n_failed++] = name;
+}
+
+static int64_t result_of(const struct ll_sim_faults *f, size_t len)
+{
+    switch (f->kind) {
+    case LLADD_SIM_FAULT_WRITE_BYTE:
+        return 1 + 1;
+    case LLADD_SIM_FAULT_WRITE_SECTOR:
+        return (int64_t)(len < LL_SIM_SECTOR ? len : LL_SIM_SECTOR) + 1;
+    case LLADD_SIM_FAULT_WRITE_BUT_ONE:
+        return (int64_t)len - 1 + 1;
+    case LLADD_SIM_FAULT_WRITE_ALL:
+        return (int64_t)len + 1;
+    default:
+        return kinds[f->kind].result;
+    }
+}
+
+static int64_t before_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kind call,
+                           uint32_t name, uint64_t off, size_t len)
+{
+    struct ll_sim_faults *f = ctx;
+    const struct ll_sim_name *n = &f->sim->names.at[name];
+    (void)run;
+    if (f->gathering)
+        ll_sim_feature_put(f->features, 128u + (unsigned)call * 4 + (unsigned)n->kind);
+    watch(f, call, name);
+    if (call == LL_SIM_SYNC && f->late == name) {
+        f->late = NOBODY;
+        if (is_grave(f, call, name, off))
+            make_grave(f);
+        sync_failed(f, name);
+        return -EIO;
+    }
+    if (!f->armed || !can_hit(f, call, name, off, len) || !count(f))
+        return 0;
+    f->name = f->fired == 1 ? name : f->name;
+    tell_hit(f, n->text);
+    if (f->kind == LLADD_SIM_FAULT_SYNC_LATE)
+        f->late = name;
+    if (kinds[f->kind].flags & LIE)
+        return LL_SIM_SYNC_LIES;
+    if (!(kinds[f->kind].flags & RESOURCE) && is_grave(f, call, name, off))
+        make_grave(f);
+    if (call == LL_SIM_SYNC)
+        sync_failed(f, name);
+    return result_of(f, len);
+}
+
+static bool no_more(struct ll_sim_faults *f)
+{
+    if (!f->armed || f->kind != LLADD_SIM_FAULT_MEMORY || !count(f))
+        return false;
+    tell_hit(f, "");
+    return true;
+}
+
+static void *memory_alloc(void *ctx, size_t size)
+{
+    struct ll_sim_faults *f = ctx;
+    const struct lladd_allocator *heap = &f->sim->heap.face;
+    return no_more(f) ? NULL : heap->alloc(heap->ctx, size);
+}
+
+static void *memory_resize(void *ctx, void *p, size_t size)
+{
+    struct ll_sim_faults *f = ctx;
+    const struct lladd_allocator *heap = &f->sim->heap.face;
+    return no_more(f) ? NULL : heap->resize(heap->ctx, p, size);
+}
+
+static void memory_release(void *ctx, void *p)
+{
+    struct ll_sim_faults *f = ctx;
+    const struct lladd_allocator *heap = &f->sim->heap.face;
+    heap->release(heap->ctx, p);
+}
+
+static int faults_new(struct lladd_sim *sim)
+{
+    struct ll_sim_faults *f = calloc(1, sizeof *f);
+    if (!f)
+        return LLADD_NO_MEMORY;
+    f->sim = sim;
+    f->late = f->again = NOBODY;
+    f->memory = (struct lladd_allocator){f, memory_alloc, memory_resize, memory_release};
+    sim->faults = f;
+    sim->options.allocator = &f->memory;
+    sim->before_call = before_call;
+    sim->hook_ctx = f;
+    return 0;
+}
+
+static void arm(struct ll_sim_faults *f)
+{
+    f->armed = true;
+    f->seen = f->fired = f->n_failed = 0;
+    f->grave = false;
+    f->late = f->again = NOBODY;
+    f->phase = OPENING;
+}
+
+/* The device is well again. */
+static void disarm(struct ll_sim_faults *f)
+{
+    f->armed = false;
+    f->late = NOBODY;
+    f->n_failed = 0;
+}
+
+/* ---- O8 ---------------------------------------------------------------------------------- */
+
+/* What a run with a fault has shown. */
+struct outcome {
+    int opened, ran, closed; /* what these returned */
+    bool poisoned;           /* the handle, before it was closed */
+    struct lladd_error why;
+};
+
+static int object_error(struct ll_sim_verdict *v, const struct ll_sim_faults *f, const char *what)
+{
+    return ll_sim_object(v, LLADD_SIM_O_ERRORS, "%s (%s): %s", lladd_sim_fault_name(f->kind),
+                         f->for_ever ? "for ever" : "once", what);
+}
+
+/* A transaction whose call has failed, and with which nothing was done about it. */
+static const struct ll_sim_txn *unheeded(const struct ll_sim_record *r)
+{
+    for (uint32_t i = 0; i < r->n_txns; i++)
+        if (r->txn[i].failed && lladd_code_root(r->txn[i].failed) != LLADD_ROOT_ANSWER)
+            return &r->txn[i];
+    return NULL;
+}
+
+static void look_at_promises(const struct ll_sim_faults *f, const struct outcome *o,
+                             struct ll_sim_verdict *v)
+{
+    const struct ll_sim_record *r = &f->sim->record;
+    const struct ll_sim_txn *t = unheeded(r);
+    char text[200];
+    if (f->again != NOBODY) {
+        (void)snprintf(text, sizeof text, "the sync of %s failed and was asked for again",
+                       f->sim->names.at[f->again].text);
+        (void)object_error(v, f, text);
+    }
+    if (r->late_acks)
+        (void)object_error(v, f, "something was promised after a call had returned poison");
+    if (f->grave && r->acks > f->acks)
+        (void)object_error(v, f, "something was promised after it");
+    if (o->ran == 0 && o->opened == 0 && t) {
+        (void)snprintf(text, sizeof text,
+                       "the workload returned 0 although the %s of transaction %u had returned %s",
+                       t->call, t->number, lladd_code_name(t->failed));
+        (void)object_error(v, f, text);
+    }
+}
+
+static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *o,
+                           struct ll_sim_verdict *v)
+{
+    char text[300];
+    bool want = kinds[f->kind].flags & RESOURCE;
+    if (f->grave && f->hit != CLOSING && o->opened == 0 && !o->poisoned)
+        (void)object_error(v, f, "the handle is not poisoned (LOG-4)");
+    if (f->grave && f->hit == CLOSING && o->closed == 0)
+        (void)object_error(v, f, "lladd_close returned 0 (LOG-4)");
+    if (want && o->poisoned) {
+        (void)snprintf(text, sizeof text, "the handle is poisoned by it: %s: %.200s",
+                       lladd_code_name(o->why.code), o->why.message);
+        (void)object_error(v, f, text);
+    }
+    if (want && f->sim->record.abort_failed) {
+        (void)snprintf(text, sizeof text, "an abort returned %s (REC-3)",
+                       lladd_code_name(f->sim->record.abort_failed));
+        (void)object_error(v, f, text);
+    }
+    if (f->kind == LLADD_SIM_FAULT_SPACE && o->opened == 0 && o->closed) {
+        (void)snprintf(text, sizeof text, "lladd_close returned %s (REC-3)",
+                       lladd_code_name(o->closed));
+        (void)object_error(v, f, text);
+    }
+}
+
+/* Of the run alone; what it has left on the disk is for the others. */
+static void look_at_run(struct ll_sim_faults *f, const struct outcome *o, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    const struct ll_sim_run *run = running(f);
+    ll_sim_object_wal(sim, v);
+    if (run->looping)
+        (void)ll_sim_object(v, LLADD_SIM_O_LOOP, "more than %u device calls",
+                            sim->bounds.calls_max);
+    look_at_promises(f, o, v);
+    look_at_poison(f, o, v);
+    ll_sim_object_memory(sim, run, v);
+}
+
+static void count_run(struct ll_sim_faults *f, const struct outcome *o, bool recovery)
+{
+    struct lladd_sim_errors_report *r = f->report;
+    if (!r)
+        return;
+    struct lladd_sim_fault_counts *c = &r->faults[f->kind];
+    if (!f->fired) {
+        c->chances += f->for_ever ? 0 : f->seen;
+        return;
+    }
+    r->runs++;
+    c->once += !f->for_ever;
+    c->for_ever += f->for_ever;
+    c->recovery += recovery;
+    c->close += !recovery && f->hit == CLOSING;
+    bool returned = o->opened || o->ran || o->closed || f->sim->record.errors;
+    c->returned += returned;
+    c->absorbed += !returned;
+    c->poisoned += o->poisoned;
+}
+
+/* ---- the workload, with a fault ---------------------------------------------------------- */
+
+static int faulty_workload(struct ll_sim_faults *f, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct outcome o = {0};
+    struct lladd_db *db;
+    int rc = ll_sim_record_begin(sim);
+    if (rc)
+        return rc;
+    arm(f);
+    o.opened = ll_sim_open(sim, &sim->workload, &db, &err);
+    if (o.opened == 0) {
+        f->phase = RUNNING;
+        o.ran = sim->subject.run(sim->subject.ctx, sim, db, &err);
+        o.poisoned = lladd_db_error(db, &o.why) != 0;
+        f->phase = CLOSING;
+        o.closed = lladd_close(db);
+    }
+    disarm(f);
+    if (sim->workload.failed)
+        return sim->workload.failed;
+    *v = (struct ll_sim_verdict){.code = o.ran};
+    look_at_run(f, &o, v);
+    count_run(f, &o, false);
+    return ll_sim_expect(sim);
+}
+
+/* ---- a recovery, with a fault ------------------------------------------------------------ */
+
+/* Runs in a row, the faulty one among them; what they claim. */
+struct row {
+    struct ll_sim_run runs[LLADD_SIM_DEPTH_MAX + 1];
+    struct ll_sim_world worlds[LLADD_SIM_DEPTH_MAX + 1];
+    struct ll_sim_units units[LLADD_SIM_DEPTH_MAX + 1];
+    struct ll_sim_claims claims;
+    struct ll_sim_run *last; /* what the next crash is a crash of */
+    uint32_t settled;        /* calls of it after which it holds what it has shown; NOBODY: never */
+    uint32_t level;          /* of the next crash */
+};
+
+/* Takes the next crash out of the row of choices. */
+static int next_crash(struct lladd_sim *sim, struct row *r)
+{
+    uint32_t crash = ll_sim_choose(sim, LL_SIM_C_CRASH, r->last->n_calls + 2, 0, 1);
+    uint32_t level = r->level, calls = crash ? crash - 1 : 0;
+    struct ll_sim_run *before = r->last;
+    int rc = ll_sim_replay_crash(sim, before, calls, &r->worlds[level], &r->units[level],
+                                 &r->runs[level], level);
+    ll_sim_claims_at(sim, before, level, calls, r->settled, &r->claims);
+    r->last = &r->runs[level];
+    r->settled = NOBODY;
+    r->level++;
+    return rc;
+}
+
+/* Another crash comes after that of this run. */
+static void pass(struct row *r)
+{
+    r->claims.power |= !r->last->kill;
+}
+
+/* The workload has gone well; it crashes, and the recovery from that has the fault. */
+static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct outcome o = {0};
+    struct lladd_db *db;
+    int rc = next_crash(sim, r);
+    if (rc)
+        return rc;
+    struct ll_sim_run *run = r->last;
+    struct ll_sim_claim claim = ll_sim_claim_of(&r->claims, run->kill);
+    sim->record.errors = 0;
+    arm(f);
+    o.opened = ll_sim_open(sim, run, &db, &o.why);
+    disarm(f);
+    if (run->failed)
+        return run->failed;
+    *v = (struct ll_sim_verdict){.code = o.opened};
+    if (o.opened == 0)
+        o.poisoned = lladd_db_error(db, &o.why) != 0;
+    if (f->sim->history)
+        ll_sim_tell(sim, "  lladd_open returned %s%s%s",
+                    o.opened ? lladd_code_name(o.opened) : "0", o.opened ? ": " : "",
+                    o.opened ? o.why.message : "");
+    count_run(f, &o, true);
+    if (kinds[f->kind].flags & RESOURCE && o.opened &&
+        lladd_code_root(o.opened) != LLADD_ROOT_RESOURCE) {
+        (void)object_error(v, f, "lladd_open returned something else than want of it: ");
+        size_t len = strlen(v->message);
+        (void)snprintf(v->message + len, sizeof v->message - len, "%s: %.200s",
+                       lladd_code_name(o.opened), o.why.message);
+    }
+    if (o.opened || o.poisoned) {
+        if (o.opened == 0)
+            lladd_kill(db);
+        look_at_run(f, &o, v);
+        pass(r);
+        return 0;
+    }
+    look_at_promises(f, &o, v);
+    look_at_poison(f, &o, v);
+    uint32_t calls = run->n_calls;
+    bool ending, lost = kinds[f->kind].flags & LIE && !run->kill;
+    struct ll_sim_verdict found = {0};
+    rc = ll_sim_judge_open(sim, run, db, &claim, &found, &ending);
+    if (!v->oracle && !lost)
+        *v = found;
+    run->shown = found.k;
+    r->settled = calls;
+    pass(r);
+    return rc;
+}
+
+/* ---- crashes behind it ------------------------------------------------------------------- */
+
+/* Nobody can be blamed for what was lost behind his back. */
+static bool excusable(const struct ll_sim_faults *f, const struct row *r,
+                      const struct ll_sim_verdict *v)
+{
+    bool lie = kinds[f->kind].flags & LIE && (r->claims.power || !r->last->kill);
+    return lie && v->oracle != LLADD_SIM_O_MEMORY && v->oracle != LLADD_SIM_O_LOOP &&
+           v->oracle != LLADD_SIM_O_WAL;
+}
+
+/* The disk is still full: recovery does without space, or says so and has changed nothing. */
+static int judge_on_full_disk(struct ll_sim_faults *f, struct row *r,
+                              const struct ll_sim_claim *claim, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    bool ending;
+    uint32_t at = f->at, fired = f->fired, calls = f->calls;
+    f->at = 1;
+    arm(f);
+    int rc = ll_sim_open(sim, r->last, &db, &err);
+    disarm(f);
+    f->at = at;
+    f->fired = fired;
+    f->calls = calls;
+    if (r->last->failed)
+        return r->last->failed;
+    if (rc && lladd_code_root(rc) == LLADD_ROOT_RESOURCE) {
+        if (f->report)
+            f->report->full_refused++;
+        ll_sim_tell(sim, "  refused on a full disk: %s", err.message);
+        rc = ll_sim_open(sim, r->last, &db, &err);
+    }
+    r->settled = r->last->n_calls;
+    if (rc == 0)
+        return ll_sim_judge_open(sim, r->last, db, claim, v, &ending);
+    *v = (struct ll_sim_verdict){.k = claim->lo, .code = rc};
+    return ll_sim_object(v, LLADD_SIM_O_OPEN, "on a full disk: %s: %s", lladd_code_name(rc),
+                         err.message);
+}
+
+static int judge(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct ll_sim_run *run = r->last;
+    struct ll_sim_claim claim = ll_sim_claim_of(&r->claims, run->kill);
+    bool ending;
+    int rc;
+    if (f->kind == LLADD_SIM_FAULT_SPACE && f->for_ever)
+        rc = judge_on_full_disk(f, r, &claim, v);
+    else
+        rc = ll_sim_judge(sim, run, &claim, v, &r->settled, &ending);
+    if (f->report)
+        f->report->states++;
+    run->shown = v->k;
+    if (v->oracle && excusable(f, r, v)) {
+        v->oracle = LLADD_SIM_O_NONE;
+        r->settled = NOBODY;
+    }
+    if (v->oracle)
+        ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(v->oracle), v->message);
+    pass(r);
+    return rc;
+}
+
+/* Crashes as long as the row of choices goes on. */
+static int follow(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
+{
+    struct ll_sim_choices *c = &f->sim->choices;
+    int rc = 0;
+    while (!rc && !v->oracle && c->pos < c->count && r->level <= LLADD_SIM_DEPTH_MAX) {
+        rc = next_crash(f->sim, r);
+        if (!rc)
+            rc = judge(f, r, v);
+    }
+    return rc;
+}
+
+/* ---- replaying --------------------------------------------------------------------------- */
+
+static void begin_row(struct lladd_sim *sim, struct row *r)
+{
+    r->claims = (struct ll_sim_claims){0};
+    r->last = &sim->workload;
+    r->settled = sim->workload.n_calls;
+    r->level = 1;
+}
+
+/* The workload as it is without any fault. */
+static int go_back(struct lladd_sim *sim)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sink *history = sim->history;
+    sim->history = NULL;
+    int rc = ll_sim_record_again(sim, &err);
+    sim->history = history;
+    return rc;
+}
+
+static int faulty_run(struct ll_sim_faults *f, struct row *r, uint32_t level,
+                      struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    *v = (struct ll_sim_verdict){0};
+    if (level == 1) {
+        if (sim->choices.pos >= sim->choices.count)
+            return 0; /* no crash, no recovery */
+        begin_row(sim, r);
+        if (sim->history)
+            ll_sim_tell_workload(sim, sim->choices.at[sim->choices.pos].value - 1);
+        return faulty_recovery(f, r, v);
+    }
+    struct lladd_sink *history = sim->history;
+    sim->history = NULL; /* it is told from the record */
+    int rc = faulty_workload(f, v);
+    sim->history = history;
+    begin_row(sim, r);
+    if (!rc && history)
+        ll_sim_tell_workload(sim, sim->workload.n_calls);
+    return rc;
+}
+
+int ll_sim_errors_replay(struct lladd_sim *sim, const struct ll_sim_vector *vector,
+                         struct ll_sim_verdict *v, uint32_t *depth)
+{
+    struct row r;
+    int rc = sim->faults ? 0 : faults_new(sim);
+    if (!rc)
+        rc = go_back(sim);
+    if (!rc)
+        rc = ll_sim_take_row(sim, vector);
+    if (rc)
+        return rc;
+    struct ll_sim_faults *f = sim->faults;
+    uint32_t kind = ll_sim_choose(sim, LL_SIM_C_FAULT, LLADD_SIM_FAULTS + 1, 0, 1);
+    f->at = ll_sim_choose(sim, LL_SIM_C_FAULT, UINT32_MAX, 0, 1);
+    uint32_t how = ll_sim_choose(sim, LL_SIM_C_FAULT, 4, 0, 1);
+    *v = (struct ll_sim_verdict){0};
+    *depth = 0;
+    if (kind == 0)
+        return 0;
+    f->kind = (enum lladd_sim_fault)(kind - 1);
+    f->for_ever = how & 1;
+    struct lladd_sim_errors_report *report = f->report;
+    f->report = NULL;
+    ll_sim_tell(sim, "Call %u that it can hit%s: %s.", f->at, f->for_ever ? ", and all later" : "",
+                what_of(f->kind));
+    ll_sim_set_free(&sim->endings); /* so that it is looked at closely */
+    rc = faulty_run(f, &r, how >> 1, v);
+    if (v->oracle)
+        ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(v->oracle), v->message);
+    ll_sim_set_free(&sim->endings);
+    if (!rc)
+        rc = follow(f, &r, v);
+    if (!rc && !v->oracle)
+        ll_sim_tell(sim, "  It holds what it has to.");
+    *depth = r.level - 1;
+    f->report = report;
+    return rc;
+}
+
+/* ---- enumerating ------------------------------------------------------------------------- */
+
+static int found(struct ll_sim_faults *f, const struct ll_sim_verdict *v, uint32_t depth)
+{
+    struct ll_sim_vector vector;
+    ll_sim_vector_of(f->sim, &vector);
+    vector.recording = f->recording;
+    return ll_sim_fail(f->sim, v, depth, &vector);
+}
+
+static void look_at_bounds(struct lladd_sim *sim, const struct ll_sim_faults *f)
+{
+    const struct lladd_sim_bounds *b = &sim->bounds;
+    bool done = b->states && f->report->states >= b->states;
+    done |= b->milliseconds && ll_sim_now() - sim->started >= b->milliseconds * 1000000;
+    if (done || sim->report->n_failures >= b->failures)
+        sim->stop = sim->cut = true;
+}
+
+/* One crash, and after a death of the process perhaps the loss of power behind its recovery. */
+static int one_state(struct ll_sim_faults *f, const struct row *from, uint32_t calls, bool kill,
+                     uint64_t draw)
+{
+    struct lladd_sim *sim = f->sim;
+    struct ll_sim_verdict v = {0};
+    struct row r = *from;
+    uint32_t base = sim->choices.count;
+    int rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, calls + 1);
+    if (!rc)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, kill);
+    sim->choices.pos = base;
+    sim->choices.mode = draw ? LL_SIM_DRAW : LL_SIM_TAKE;
+    sim->choices.draw = draw;
+    if (!rc)
+        rc = follow(f, &r, &v);
+    sim->choices.mode = LL_SIM_TAKE;
+    bool lost = f->kind == LLADD_SIM_FAULT_SYNC_LOST && kill && r.settled != NOBODY;
+    if (!rc && !v.oracle && lost && !(sim->bounds.flags & LLADD_SIM_NO_POWER)) {
+        uint32_t here = sim->choices.count;
+        rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, r.settled + 1);
+        if (!rc)
+            rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, 0);
+        sim->choices.pos = here;
+        if (!rc)
+            rc = follow(f, &r, &v);
+    }
+    if (!rc && v.oracle)
+        rc = found(f, &v, r.level - 1);
+    sim->choices.count = base;
+    look_at_bounds(sim, f);
+    return rc;
+}
+
+static int states_of(struct ll_sim_faults *f, const struct row *r, uint32_t calls, uint64_t hash)
+{
+    struct lladd_sim *sim = f->sim;
+    int rc = 0;
+    if (!(sim->bounds.flags & LLADD_SIM_NO_KILL))
+        rc = one_state(f, r, calls, true, 0);
+    if (rc || sim->stop || sim->bounds.flags & LLADD_SIM_NO_POWER)
+        return rc;
+    rc = one_state(f, r, calls, false, 0);
+    for (uint32_t i = 0; !rc && !sim->stop && i < sim->bounds.samples; i++)
+        rc = one_state(f, r, calls, false, ll_sim_mix(sim->bounds.seed + i, hash) | 1);
+    return rc;
+}
+
+/* Crashes at the fault, where promises changed since, and at the end. */
+static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
+{
+    struct lladd_sim *sim = f->sim;
+    struct ll_sim_arena *a = &sim->level[LLADD_SIM_DEPTH_MAX + 1].worlds;
+    struct ll_sim_claims claims = r->claims;
+    const struct ll_sim_run *run = r->last;
+    struct ll_sim_world world = {0};
+    uint32_t strict = UINT32_MAX;
+    ll_sim_rewind(a);
+    int rc = run->from ? ll_sim_run_world(r->last, a, &world)
+                       : ll_sim_image_copy(a, &sim->start.image, &world.image);
+    for (uint32_t c = 0; !rc && !sim->stop && c <= run->n_calls; c++) {
+        if (c > 0)
+            rc = ll_sim_step(sim, a, &world, &run->trace[c - 1], c - 1);
+        if (rc || c < f->calls)
+            continue;
+        ll_sim_claims_at(sim, run, r->level, c, r->settled, &claims);
+        uint32_t now = claims.lo_power + claims.lo_kill + claims.again;
+        bool matters = c == f->calls || c == run->n_calls || now != strict;
+        strict = now;
+        if (!matters)
+            continue;
+        uint64_t hash = ll_sim_mix(ll_sim_world_hash(sim, &world), r->level * 2 + claims.again);
+        hash = ll_sim_mix(hash, (uint64_t)claims.lo_power << 32 | claims.hi);
+        hash = ll_sim_mix(hash, (uint64_t)claims.lo_kill << 1 | claims.power);
+        /* What is expected after so many decisions may be something else in another run. */
+        for (uint32_t k = claims.lo_power; k <= claims.hi && sim->subject.model_size; k++)
+            hash = ll_sim_mix(hash, ll_sim_hash(sim->expected[k].dump, sim->expected[k].dump_len));
+        bool full = f->kind == LLADD_SIM_FAULT_SPACE && f->for_ever;
+        bool twice = f->kind == LLADD_SIM_FAULT_SYNC_LOST;
+        bool lie = kinds[f->kind].flags & LIE;
+        int seen = ll_sim_set_put(&sim->seen, ll_sim_mix(hash, full + 2u * twice + 4u * lie));
+        if (seen)
+            rc = seen < 0 ? seen : 0;
+        else
+            rc = states_of(f, r, c, hash);
+    }
+    return rc;
+}
+
+/* One fault in one run. Crash: the point of the recovery, at level 1. */
+static int one_fault(struct ll_sim_faults *f, uint32_t level, const struct ll_sim_point *point)
+{
+    struct lladd_sim *sim = f->sim;
+    struct ll_sim_verdict v;
+    struct row r;
+    sim->choices.count = 0;
+    int rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, (uint32_t)f->kind + 1);
+    if (!rc)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, f->at);
+    if (!rc)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, level * 2 + f->for_ever);
+    if (!rc && point)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, point->calls + 1);
+    if (!rc && point)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, point->kill);
+    sim->choices.pos = LL_SIM_ERRORS_HEAD;
+    sim->choices.mode = LL_SIM_TAKE;
+    if (!rc)
+        rc = faulty_run(f, &r, level, &v);
+    if (!rc && v.oracle)
+        rc = found(f, &v, level);
+    else if (!rc && f->fired)
+        rc = crash_everywhere(f, &r);
+    look_at_bounds(sim, f);
+    return rc;
+}
+
+/* Every n, until nothing is hit. */
+static int every_n(struct ll_sim_faults *f, uint32_t level, const struct ll_sim_point *point)
+{
+    int rc = 0;
+    f->at = 1;
+    do {
+        rc = one_fault(f, level, point);
+        f->at += f->sim->bounds.every;
+    } while (!rc && f->fired && !f->sim->stop);
+    return rc;
+}
+
+static int every_kind(struct ll_sim_faults *f, uint32_t level, const struct ll_sim_point *point)
+{
+    int rc = 0;
+    for (unsigned k = 0; !rc && k < LLADD_SIM_FAULTS; k++) {
+        f->kind = (enum lladd_sim_fault)k;
+        for (unsigned ever = 0; !rc && !f->sim->stop && ever < 2; ever++) {
+            f->for_ever = ever;
+            if (ever == 0 || !(kinds[k].flags & ONCE))
+                rc = every_n(f, level, point);
+        }
+    }
+    return rc;
+}
+
+/* ---- which recoveries -------------------------------------------------------------------- */
+
+static void gather(void *ctx, const struct lladd_dst_event *e)
+{
+    struct lladd_sim *sim = ctx;
+    ll_sim_feature_put(sim->faults->features, ((unsigned)e->what * 11u + (unsigned)e->detail) % 128);
+    ll_sim_observe(ctx, e);
+}
+
+/* What the recovery from a crash does. */
+static int features_of(struct ll_sim_faults *f, struct ll_sim_point *p)
+{
+    struct lladd_sim *sim = f->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    struct row r;
+    sim->choices.count = 0;
+    int rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, p->calls + 1);
+    if (!rc)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, p->kill);
+    sim->choices.pos = 0;
+    sim->choices.mode = LL_SIM_TAKE;
+    begin_row(sim, &r);
+    if (!rc)
+        rc = next_crash(sim, &r);
+    if (rc)
+        return rc;
+    memset(f->features, 0, sizeof f->features);
+    f->gathering = true;
+    sim->dst.observe = gather;
+    if (ll_sim_open(sim, r.last, &db, &err) == 0) /* else the explorer will say so */
+        lladd_kill(db);
+    sim->dst.observe = ll_sim_observe;
+    f->gathering = false;
+    memcpy(p->features, f->features, sizeof p->features);
+    return r.last->failed;
+}
+
+static int choose_points(struct ll_sim_faults *f, struct ll_sim_point *out, uint32_t *n)
+{
+    struct lladd_sim *sim = f->sim;
+    uint32_t calls = sim->workload.n_calls, all = 0;
+    struct ll_sim_point *p = calloc(2 * (calls + 1), sizeof *p);
+    int rc = p ? 0 : LLADD_NO_MEMORY;
+    for (uint32_t c = 0; !rc && c <= calls; c++)
+        for (unsigned kill = 0; !rc && kill < 2; kill++) {
+            if (sim->bounds.flags & (kill ? LLADD_SIM_NO_KILL : LLADD_SIM_NO_POWER))
+                continue;
+            p[all] = (struct ll_sim_point){.calls = c, .kill = kill};
+            rc = features_of(f, &p[all++]);
+        }
+    *n = rc ? 0 : ll_sim_features_cover(p, all, out, sim->bounds.points);
+    free(p);
+    return rc;
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+static int look_for_holes(struct ll_sim_faults *f)
+{
+    struct lladd_sim *sim = f->sim;
+    int rc = 0;
+    for (unsigned k = 0; !rc && k < LLADD_SIM_FAULTS; k++) {
+        struct lladd_sim_fault_counts *c = &f->report->faults[k];
+        struct ll_sim_verdict v = {0};
+        c->hole = c->chances > 0 && c->once + c->for_ever == 0;
+        if (!c->hole || sim->cut || sim->bounds.flags & LLADD_SIM_NO_COVERAGE)
+            continue;
+        (void)ll_sim_object(&v, LLADD_SIM_O_COVERAGE, "fault \"%s\" was possible and never happened",
+                            lladd_sim_fault_name((enum lladd_sim_fault)k));
+        rc = ll_sim_fail(sim, &v, 0, NULL);
+    }
+    return rc;
+}
+
+static int errors_all(struct lladd_sim *sim, struct lladd_sim_errors_report *report)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    uint32_t points = 0;
+    int rc = faults_new(sim);
+    if (rc)
+        return rc;
+    rc = ll_sim_record(sim, &err);
+    if (rc)
+        return ll_sim_workload_failed(sim, rc, &err);
+    struct ll_sim_faults *f = sim->faults;
+    struct ll_sim_point *point = calloc(sim->bounds.points, sizeof *point);
+    if (!point)
+        return LLADD_NO_MEMORY;
+    f->report = report;
+    f->recording = sim->record.hash & 0xffffff;
+    rc = choose_points(f, point, &points);
+    report->points = points;
+    for (uint32_t i = 0; !rc && !sim->stop && i < points; i++)
+        rc = every_kind(f, 1, &point[i]);
+    if (!rc && !sim->stop)
+        rc = every_kind(f, 0, NULL);
+    free(point);
+    if (!rc)
+        rc = look_for_holes(f);
+    f->report = NULL;
+    return rc ? rc : ll_sim_give_tokens(sim);
+}
+
+static void hand_over(struct lladd_sim *sim, struct lladd_sim_errors_report *r)
+{
+    r->struct_size = sizeof *r;
+    memcpy(r->subject, sim->report->subject, sizeof r->subject);
+    r->seed = sim->bounds.seed;
+    r->complete = !sim->cut;
+    r->n_failures = sim->report->n_failures;
+    r->failures = sim->failures;
+    r->nanoseconds = ll_sim_now() - sim->started;
+    sim->failures = NULL;
+}
+
+int lladd_sim_errors(const struct lladd_sim_subject *subject, const struct lladd_sim_bounds *bounds,
+                     struct lladd_sim_errors_report **out, struct lladd_error *err)
+{
+    struct lladd_sim *sim;
+    *out = NULL;
+    struct lladd_sim_errors_report *report = calloc(1, sizeof *report);
+    if (!report)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator");
+    int rc = ll_sim_new(subject, bounds, &sim, err);
+    if (rc) {
+        free(report);
+        return rc;
+    }
+    struct lladd_dst *before = lladd_dst_enter(&sim->dst);
+    rc = errors_all(sim, report);
+    (void)lladd_dst_enter(before); /* what it returns is ours */
+    if (rc) {
+        free(report);
+        rc = lladd_error_set(err, rc, "errors in subject \"%s\": %s", subject->name,
+                             lladd_code_text(rc));
+    } else {
+        hand_over(sim, report);
+        *out = report;
+    }
+    ll_sim_free(sim);
+    return rc;
+}
+
+void lladd_sim_errors_free(struct lladd_sim_errors_report *r)
+{
+    if (!r)
+        return;
+    free((void *)(uintptr_t)r->failures);
+    free(r);
+}
