@@ -224,6 +224,7 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
     struct ll_sim_decision *d = decision(sim, t, LL_SIM_PREPARE);
     if (!d || event(sim, t, "prepare", NULL))
         return LLADD_NO_MEMORY;
+    t->gid = *gid; /* it may be in doubt though the call fails */
     int rc = noted(sim, t, "prepare", lladd_prepare(handle, gid));
     if (rc) { /* poisoned, it may have reached the disk; the handle is not used up in any case */
         sim->record.n_decisions -= !consumed(rc);
@@ -231,7 +232,6 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
     }
     acknowledge(sim, d, POWER);
     t->prepared = true;
-    t->gid = *gid;
     return event(sim, t, "prepared", NULL);
 }
 
