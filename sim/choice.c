@@ -10,9 +10,9 @@
  * The row of a failing run is long, but nearly all of it is 0, the most ordinary answer. A token is
  * what remains, as base64url:
  *
- *   u8 version | kind << 4   u8 flags   3 bytes of the hash of the subject's name   3 bytes of the hash of the
- *   recording   [varint seed, if the flags say so]   for each answer that is not 0: varint of
- *   answer << 2 | zeros before it, 3 meaning that another varint says how many more
+ *   u8 version | kind << 4   u8 flags   3 bytes of the hash of the subject's name   3 bytes of the
+ *   hash of the recording   [varint seed, if the flags say so]   for each answer that is not 0:
+ *   varint of answer << 2 | zeros before it, 3 meaning that another varint says how many more
  *   at the end 2 bytes of the hash of all that
  */
 #include "sim/sim_private.h"

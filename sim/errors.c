@@ -33,339 +33,8 @@
  */
 #include "sim/errors.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* ---- kinds of faults --------------------------------------------------------------------- */
-
-enum {
-    ONCE = 1,     /* and not for ever */
-    RESOURCE = 2, /* want of something: nothing is broken */
-    LIE = 4
-};
-
-#define CALL(kind) (1u << LL_SIM_##kind)
-#define NAMES (CALL(CREATE) | CALL(MKDIR) | CALL(RENAME) | CALL(UNLINK))
-#define CHANGES (NAMES | CALL(WRITE) | CALL(APPEND) | CALL(TRUNCATE))
-#define WRITES (CALL(WRITE) | CALL(APPEND))
-#define ALL_CALLS (UINT32_MAX & ~CALL(CLOSE))
-
-static const struct {
-    uint32_t calls;
-    uint8_t flags;
-    int result; /* negative errno; of a sync, enum ll_sim_sync_effect */
-} kinds[LLADD_SIM_FAULTS] = {
-    [LLADD_SIM_FAULT_OPEN] = {CALL(OPEN), 0, -EIO},
-    [LLADD_SIM_FAULT_CREATE] = {CALL(CREATE), 0, -EIO},
-    [LLADD_SIM_FAULT_READ] = {CALL(READ), 0, -EIO},
-    [LLADD_SIM_FAULT_WRITE] = {CALL(WRITE), 0, -EIO},
-    [LLADD_SIM_FAULT_WRITE_BYTE] = {WRITES, ONCE, -EIO},
-    [LLADD_SIM_FAULT_WRITE_SECTOR] = {WRITES, ONCE, -EIO},
-    [LLADD_SIM_FAULT_WRITE_BUT_ONE] = {WRITES, ONCE, -EIO},
-    [LLADD_SIM_FAULT_WRITE_ALL] = {WRITES, ONCE, -EIO},
-    [LLADD_SIM_FAULT_APPEND] = {CALL(APPEND), 0, -EIO},
-    [LLADD_SIM_FAULT_SYNC] = {CALL(SYNC), 0, -EIO},
-    [LLADD_SIM_FAULT_SYNC_LOST] = {CALL(SYNC), 0, LL_SIM_SYNC_FAILS_LOST},
-    [LLADD_SIM_FAULT_SYNC_REVERTED] = {CALL(SYNC), 0, LL_SIM_SYNC_FAILS_REVERTED},
-    [LLADD_SIM_FAULT_SYNC_LATE] = {CALL(SYNC), ONCE | LIE, LL_SIM_SYNC_LIES},
-    [LLADD_SIM_FAULT_SYNC_ELSEWHERE] = {CALL(SYNC), ONCE | LIE, LL_SIM_SYNC_LIES},
-    [LLADD_SIM_FAULT_TRUNCATE] = {CALL(TRUNCATE), 0, -EIO},
-    [LLADD_SIM_FAULT_RENAME] = {CALL(RENAME), 0, -EIO},
-    [LLADD_SIM_FAULT_UNLINK] = {CALL(UNLINK), 0, -EIO},
-    [LLADD_SIM_FAULT_SYNC_DIR] = {CALL(SYNC_DIR), 0, -EIO},
-    [LLADD_SIM_FAULT_MKDIR] = {CALL(MKDIR), 0, -EIO},
-    [LLADD_SIM_FAULT_LIST] = {CALL(LIST), 0, -EIO},
-    [LLADD_SIM_FAULT_LOCK] = {CALL(LOCK), 0, -EIO},
-    [LLADD_SIM_FAULT_SIZE] = {CALL(SIZE), 0, -EIO},
-    [LLADD_SIM_FAULT_CLOSE] = {CALL(CLOSE), 0, -EIO},
-    [LLADD_SIM_FAULT_SPACE] = {CHANGES & ~CALL(UNLINK), RESOURCE, -ENOSPC},
-    [LLADD_SIM_FAULT_FILES] = {CALL(OPEN) | CALL(CREATE) | CALL(LOCK), RESOURCE, -EMFILE},
-    [LLADD_SIM_FAULT_READ_ONLY] = {CHANGES, 0, -EROFS},
-    [LLADD_SIM_FAULT_INTERRUPTED] = {ALL_CALLS, ONCE, -EINTR},
-    [LLADD_SIM_FAULT_AGAIN] = {ALL_CALLS & ~CALL(LOCK), ONCE, -EAGAIN},
-    [LLADD_SIM_FAULT_MEMORY] = {0, RESOURCE, 0},
-};
-
-const char *lladd_sim_fault_name(enum lladd_sim_fault kind)
-{
-    static const char *const names[LLADD_SIM_FAULTS] = {
-#define NAME(name, text, what) text,
-        LLADD_SIM_FAULT_LIST(NAME)
-#undef NAME
-    };
-    return (unsigned)kind < LLADD_SIM_FAULTS ? names[kind] : "?";
-}
-
-static const char *what_of(enum lladd_sim_fault kind)
-{
-    static const char *const texts[LLADD_SIM_FAULTS] = {
-#define TEXT(name, text, what) what,
-        LLADD_SIM_FAULT_LIST(TEXT)
-#undef TEXT
-    };
-    return texts[kind];
-}
-
-/* ---- letting it happen ------------------------------------------------------------------- */
-
-enum { SYNCS = 8, NOBODY = UINT32_MAX };
-
-enum phase { OPENING, RUNNING, CLOSING };
-
-struct ll_sim_faults {
-    struct lladd_sim *sim;
-    struct lladd_allocator memory; /* in front of the simulator's heap */
-
-    enum lladd_sim_fault kind;
-    uint32_t at; /* from 1 */
-    bool for_ever;
-    bool armed;
-
-    uint32_t seen;    /* calls it could have hit */
-    uint32_t fired;   /* and has */
-    uint32_t calls;   /* of the trace, before the first of these */
-    uint32_t name;    /* of its file */
-    enum phase phase; /* now */
-    enum phase hit;   /* at the first of these */
-    bool grave;       /* the handle has to be poisoned */
-    enum phase graved; /* since then */
-    uint64_t acks;    /* promises made until then */
-    uint32_t late;    /* the file whose next sync tells of an earlier one; NOBODY */
-    uint32_t again;   /* a file whose sync failed and was asked again; NOBODY */
-    uint32_t failed[SYNCS]; /* files whose sync failed, and that were not written since */
-    uint32_t n_failed;
-
-    bool gathering; /* features */
-    uint64_t features[LL_SIM_FEATURE_WORDS];
-    uint32_t recording; /* for tokens: of the workload without faults */
-    struct lladd_sim_errors_report *report; /* NULL in replays */
-    char text[200];
-};
-
-static struct ll_sim_run *running(const struct ll_sim_faults *f)
-{
-    return f->sim->running;
-}
-
-/* LOG-4: log that is in use, pages, control file, double-write area. A segment that is being made
- * is written from its beginning, and nothing depends on it yet. */
-static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
-                     uint64_t off)
-{
-    const struct ll_sim_run *run = running(f);
-    const struct ll_sim_name *n = &f->sim->names.at[name];
-    if (call != LL_SIM_WRITE && call != LL_SIM_SYNC)
-        return false;
-    if (n->kind == LL_SIM_PAGES || strcmp(n->text, "control") == 0 || strcmp(n->text, "dwb") == 0)
-        return true;
-    if (n->kind != LL_SIM_LOG)
-        return false;
-    if (call == LL_SIM_WRITE)
-        return off > 0;
-    for (uint32_t i = run->n_calls; i-- > 0;) {
-        const struct ll_sim_call *c = &run->trace[i];
-        if (c->name != name)
-            continue;
-        if (c->kind == LL_SIM_WRITE && c->off > 0)
-            return true;
-        if (c->kind != LL_SIM_WRITE)
-            return false;
-    }
-    return false;
-}
-
-static uint64_t size_of(const struct ll_sim_run *run, uint32_t name)
-{
-    const struct ll_sim_binding *b = ll_sim_find(&run->live, name);
-    return b && b->inode != LL_SIM_DIRECTORY ? run->live.inode[b->inode]->size : 0;
-}
-
-static bool can_hit(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
-                    uint64_t off, size_t len)
-{
-    if (!(kinds[f->kind].calls >> call & 1))
-        return false;
-    if (f->kind == LLADD_SIM_FAULT_SPACE && call != LL_SIM_CREATE && call != LL_SIM_MKDIR)
-        return call != LL_SIM_RENAME && off + len > size_of(running(f), name);
-    return f->kind != LLADD_SIM_FAULT_WRITE_BUT_ONE || len > 2;
-}
-
-/* Counts a call that can be hit: is it? */
-static bool count(struct ll_sim_faults *f)
-{
-    f->seen++;
-    if (f->for_ever ? f->seen < f->at : f->seen != f->at)
-        return false;
-    if (f->fired++ == 0) {
-        f->calls = running(f)->n_calls;
-        f->hit = f->phase;
-    }
-    return true;
-}
-
-static void make_grave(struct ll_sim_faults *f)
-{
-    if (f->grave)
-        return;
-    f->grave = true;
-    f->graved = f->phase;
-    f->acks = f->sim->record.acks;
-}
-
-static void tell_hit(struct ll_sim_faults *f, const char *name)
-{
-    if (f->fired > 1 || running(f)->failed)
-        return;
-    (void)snprintf(f->text, sizeof f->text, "HERE: %s%s%s", what_of(f->kind), *name ? ": " : "",
-                   name);
-    if (f->sim->history)
-        ll_sim_tell(f->sim, "    %s", f->text);
-    else if (ll_sim_remark(f->sim, f->text))
-        running(f)->failed = LLADD_NO_MEMORY;
-}
-
-/* Notes which syncs have failed, and whether one is asked again though nothing was written. */
-static void watch(struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name)
-{
-    for (uint32_t i = 0; i < f->n_failed; i++) {
-        if (f->failed[i] != name)
-            continue;
-        if (call == LL_SIM_SYNC && f->again == NOBODY)
-            f->again = name;
-        if (call == LL_SIM_WRITE || call == LL_SIM_TRUNCATE || call == LL_SIM_RENAME)
-            f->failed[i--] = f->failed[--f->n_failed];
-    }
-}
-
-static void sync_failed(struct ll_sim_faults *f, uint32_t name)
-{
-    if (f->n_failed < SYNCS)
-        f->failed[f->n_failed++] = name;
-}
-
-/* How much of a failed write was done. No sector is torn, but for that in which a file grows, or
- * the log goes on. */
-static size_t part_of(const struct ll_sim_faults *f, uint32_t name, uint64_t off, size_t len)
-{
-    size_t part = f->kind == LLADD_SIM_FAULT_WRITE_BYTE      ? 1
-                  : f->kind == LLADD_SIM_FAULT_WRITE_BUT_ONE ? len - 1
-                                                             : LL_SIM_SECTOR;
-    part = part < len ? part : len;
-    bool grows = off + part >= size_of(running(f), name);
-    if (grows || part == len || (f->sim->names.at[name].kind == LL_SIM_LOG && off > 0))
-        return part;
-    uint64_t end = (off + part) / LL_SIM_SECTOR * LL_SIM_SECTOR;
-    return end > off ? (size_t)(end - off) : 0;
-}
-
-static int64_t result_of(const struct ll_sim_faults *f, uint32_t name, uint64_t off, size_t len)
-{
-    switch (f->kind) {
-    case LLADD_SIM_FAULT_WRITE_BYTE:
-    case LLADD_SIM_FAULT_WRITE_SECTOR:
-    case LLADD_SIM_FAULT_WRITE_BUT_ONE: {
-        size_t part = part_of(f, name, off, len);
-        return part ? (int64_t)part + 1 : -EIO;
-    }
-    case LLADD_SIM_FAULT_WRITE_ALL:
-        return (int64_t)len + 1;
-    default:
-        return kinds[f->kind].result;
-    }
-}
-
-static int64_t before_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kind call,
-                           uint32_t name, uint64_t off, size_t len)
-{
-    struct ll_sim_faults *f = ctx;
-    const struct ll_sim_name *n = &f->sim->names.at[name];
-    (void)run;
-    if (f->gathering)
-        ll_sim_feature_put(f->features, 128u + (unsigned)call * 4 + (unsigned)n->kind);
-    watch(f, call, name);
-    if (call == LL_SIM_SYNC && f->late == name) {
-        f->late = NOBODY;
-        if (is_grave(f, call, name, off))
-            make_grave(f);
-        sync_failed(f, name);
-        return -EIO;
-    }
-    if (!f->armed || !can_hit(f, call, name, off, len) || !count(f))
-        return 0;
-    f->name = f->fired == 1 ? name : f->name;
-    tell_hit(f, n->text);
-    if (f->kind == LLADD_SIM_FAULT_SYNC_LATE)
-        f->late = name;
-    if (kinds[f->kind].flags & LIE)
-        return LL_SIM_SYNC_LIES;
-    if (!(kinds[f->kind].flags & RESOURCE) && is_grave(f, call, name, off))
-        make_grave(f);
-    if (call == LL_SIM_SYNC)
-        sync_failed(f, name);
-    return result_of(f, name, off, len);
-}
-
-static bool no_more(struct ll_sim_faults *f)
-{
-    if (!f->armed || f->kind != LLADD_SIM_FAULT_MEMORY || !count(f))
-        return false;
-    tell_hit(f, "");
-    return true;
-}
-
-static void *memory_alloc(void *ctx, size_t size)
-{
-    struct ll_sim_faults *f = ctx;
-    const struct lladd_allocator *heap = &f->sim->heap.face;
-    return no_more(f) ? NULL : heap->alloc(heap->ctx, size);
-}
-
-static void *memory_resize(void *ctx, void *p, size_t size)
-{
-    struct ll_sim_faults *f = ctx;
-    const struct lladd_allocator *heap = &f->sim->heap.face;
-    return no_more(f) ? NULL : heap->resize(heap->ctx, p, size);
-}
-
-static void memory_release(void *ctx, void *p)
-{
-    struct ll_sim_faults *f = ctx;
-    const struct lladd_allocator *heap = &f->sim->heap.face;
-    heap->release(heap->ctx, p);
-}
-
-static int faults_new(struct lladd_sim *sim)
-{
-    struct ll_sim_faults *f = calloc(1, sizeof *f);
-    if (!f)
-        return LLADD_NO_MEMORY;
-    f->sim = sim;
-    f->late = f->again = NOBODY;
-    f->memory = (struct lladd_allocator){f, memory_alloc, memory_resize, memory_release};
-    sim->faults = f;
-    sim->options.allocator = &f->memory;
-    sim->before_call = before_call;
-    sim->hook_ctx = f;
-    return 0;
-}
-
-static void arm(struct ll_sim_faults *f)
-{
-    f->armed = true;
-    f->seen = f->fired = f->n_failed = 0;
-    f->grave = false;
-    f->late = f->again = NOBODY;
-    f->phase = OPENING;
-}
-
-/* The device is well again. */
-static void disarm(struct ll_sim_faults *f)
-{
-    f->armed = false;
-    f->late = NOBODY;
-    f->n_failed = 0;
-}
 
 /* ---- O8 ---------------------------------------------------------------------------------- */
 
@@ -397,7 +66,7 @@ static void look_at_promises(const struct ll_sim_faults *f, const struct outcome
     const struct ll_sim_record *r = &f->sim->record;
     const struct ll_sim_txn *t = unheeded(r);
     char text[200];
-    if (f->again != NOBODY) {
+    if (f->again != LL_SIM_NOBODY) {
         (void)snprintf(text, sizeof text, "the sync of %s failed and was asked for again",
                        f->sim->names.at[f->again].text);
         (void)object_error(v, f, text);
@@ -418,10 +87,10 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
                            struct ll_sim_verdict *v)
 {
     char text[300];
-    bool want = kinds[f->kind].flags & RESOURCE;
-    if (f->grave && f->graved != CLOSING && o->opened == 0 && !o->poisoned)
+    bool want = ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_RESOURCE;
+    if (f->grave && f->graved != LL_SIM_CLOSING && o->opened == 0 && !o->poisoned)
         (void)object_error(v, f, "the handle is not poisoned (LOG-4)");
-    if (f->grave && f->graved == CLOSING && o->closed == 0)
+    if (f->grave && f->graved == LL_SIM_CLOSING && o->closed == 0)
         (void)object_error(v, f, "lladd_close returned 0 (LOG-4)");
     if (want && o->poisoned) {
         (void)snprintf(text, sizeof text, "the handle is poisoned by it: %s: %.200s",
@@ -444,7 +113,7 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
 static void look_at_run(struct ll_sim_faults *f, const struct outcome *o, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
-    const struct ll_sim_run *run = running(f);
+    const struct ll_sim_run *run = sim->running;
     ll_sim_object_wal(sim, v);
     if (run->looping)
         (void)ll_sim_object(v, LLADD_SIM_O_LOOP, "more than %u device calls",
@@ -468,7 +137,7 @@ static void count_run(struct ll_sim_faults *f, const struct outcome *o, bool rec
     c->once += !f->for_ever;
     c->for_ever += f->for_ever;
     c->recovery += recovery;
-    c->close += !recovery && f->hit == CLOSING;
+    c->close += !recovery && f->hit == LL_SIM_CLOSING;
     bool returned = o->opened || o->ran || o->closed || f->sim->record.errors;
     c->returned += returned;
     c->absorbed += !returned;
@@ -486,16 +155,16 @@ static int faulty_workload(struct ll_sim_faults *f, struct ll_sim_verdict *v)
     int rc = ll_sim_record_begin(sim);
     if (rc)
         return rc;
-    arm(f);
+    ll_sim_arm(f);
     o.opened = ll_sim_open(sim, &sim->workload, &db, &err);
     if (o.opened == 0) {
-        f->phase = RUNNING;
+        f->phase = LL_SIM_RUNNING;
         o.ran = sim->subject.run(sim->subject.ctx, sim, db, &err);
         o.poisoned = lladd_db_error(db, &o.why) != 0;
-        f->phase = CLOSING;
+        f->phase = LL_SIM_CLOSING;
         o.closed = lladd_close(db);
     }
-    disarm(f);
+    ll_sim_disarm(f);
     if (sim->workload.failed)
         return sim->workload.failed;
     *v = (struct ll_sim_verdict){.code = o.ran};
@@ -513,21 +182,27 @@ struct row {
     struct ll_sim_units units[LLADD_SIM_DEPTH_MAX + 1];
     struct ll_sim_claims claims;
     struct ll_sim_run *last; /* what the next crash is a crash of */
-    uint32_t settled;        /* calls of it after which it holds what it has shown; NOBODY: never */
-    uint32_t level;          /* of the next crash */
+    uint32_t settled; /* calls of it after which it holds what it has shown; LL_SIM_NOBODY: never */
+    uint32_t level;   /* of the next crash */
 };
+
+/* Does the row say when the next crash is? 0 is never. */
+static bool more_crashes(const struct ll_sim_choices *c)
+{
+    return c->pos < c->count && c->at[c->pos].value > 0;
+}
 
 /* Takes the next crash out of the row of choices. */
 static int next_crash(struct lladd_sim *sim, struct row *r)
 {
     uint32_t crash = ll_sim_choose(sim, LL_SIM_C_CRASH, r->last->n_calls + 2, 0, 1);
-    uint32_t level = r->level, calls = crash ? crash - 1 : 0;
+    uint32_t level = r->level, calls = crash - 1;
     struct ll_sim_run *before = r->last;
     int rc = ll_sim_replay_crash(sim, before, calls, &r->worlds[level], &r->units[level],
                                  &r->runs[level], level);
     ll_sim_claims_at(sim, before, level, calls, r->settled, &r->claims);
     r->last = &r->runs[level];
-    r->settled = NOBODY;
+    r->settled = LL_SIM_NOBODY;
     r->level++;
     return rc;
 }
@@ -550,21 +225,20 @@ static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim
     struct ll_sim_run *run = r->last;
     struct ll_sim_claim claim = ll_sim_claim_of(&r->claims, run->kill);
     sim->record.errors = 0;
-    arm(f);
+    ll_sim_arm(f);
     o.opened = ll_sim_open(sim, run, &db, &o.why);
-    disarm(f);
+    ll_sim_disarm(f);
     if (run->failed)
         return run->failed;
     *v = (struct ll_sim_verdict){.code = o.opened};
     if (o.opened == 0)
         o.poisoned = lladd_db_error(db, &o.why) != 0;
     if (f->sim->history)
-        ll_sim_tell(sim, "  lladd_open returned %s%s%s",
-                    o.opened ? lladd_code_name(o.opened) : "0", o.opened ? ": " : "",
-                    o.opened ? o.why.message : "");
+        ll_sim_tell(sim, "  lladd_open returned %s%s%s", o.opened ? lladd_code_name(o.opened) : "0",
+                    o.opened ? ": " : "", o.opened ? o.why.message : "");
     count_run(f, &o, true);
-    if (kinds[f->kind].flags & RESOURCE && o.opened && o.opened != LLADD_UNDO_FAILED &&
-        lladd_code_root(o.opened) != LLADD_ROOT_RESOURCE) {
+    if (ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_RESOURCE && o.opened &&
+        o.opened != LLADD_UNDO_FAILED && lladd_code_root(o.opened) != LLADD_ROOT_RESOURCE) {
         (void)object_error(v, f, "lladd_open returned something else than want of it: ");
         size_t len = strlen(v->message);
         (void)snprintf(v->message + len, sizeof v->message - len, "%s: %.200s",
@@ -580,7 +254,7 @@ static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim
     look_at_promises(f, &o, v);
     look_at_poison(f, &o, v);
     uint32_t calls = run->n_calls;
-    bool ending, lost = kinds[f->kind].flags & LIE && !run->kill;
+    bool ending, lost = ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_LIE && !run->kill;
     struct ll_sim_verdict found = {0};
     rc = ll_sim_judge_open(sim, run, db, &claim, &found, &ending);
     if (!v->oracle && !lost)
@@ -597,7 +271,8 @@ static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim
 static bool excusable(const struct ll_sim_faults *f, const struct row *r,
                       const struct ll_sim_verdict *v)
 {
-    bool lie = kinds[f->kind].flags & LIE && (r->claims.power || !r->last->kill);
+    bool lie =
+        ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_LIE && (r->claims.power || !r->last->kill);
     return lie && v->oracle != LLADD_SIM_O_MEMORY && v->oracle != LLADD_SIM_O_LOOP &&
            v->oracle != LLADD_SIM_O_WAL;
 }
@@ -612,9 +287,9 @@ static int judge_on_full_disk(struct ll_sim_faults *f, struct row *r,
     bool ending;
     uint32_t at = f->at, fired = f->fired, calls = f->calls;
     f->at = 1;
-    arm(f);
+    ll_sim_arm(f);
     int rc = ll_sim_open(sim, r->last, &db, &err);
-    disarm(f);
+    ll_sim_disarm(f);
     f->at = at;
     f->fired = fired;
     f->calls = calls;
@@ -650,7 +325,7 @@ static int judge(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *
     run->shown = v->k;
     if (v->oracle && excusable(f, r, v)) {
         v->oracle = LLADD_SIM_O_NONE;
-        r->settled = NOBODY;
+        r->settled = LL_SIM_NOBODY;
     }
     if (v->oracle)
         ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(v->oracle), v->message);
@@ -663,7 +338,7 @@ static int follow(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict 
 {
     struct ll_sim_choices *c = &f->sim->choices;
     int rc = 0;
-    while (!rc && !v->oracle && c->pos < c->count && r->level <= LLADD_SIM_DEPTH_MAX) {
+    while (!rc && !v->oracle && more_crashes(c) && r->level <= LLADD_SIM_DEPTH_MAX) {
         rc = next_crash(f->sim, r);
         if (!rc)
             rc = judge(f, r, v);
@@ -698,8 +373,8 @@ static int faulty_run(struct ll_sim_faults *f, struct row *r, uint32_t level,
     struct lladd_sim *sim = f->sim;
     *v = (struct ll_sim_verdict){0};
     if (level == 1) {
-        if (sim->choices.pos >= sim->choices.count)
-            return 0; /* no crash, no recovery */
+        if (!more_crashes(&sim->choices))
+            return 0; /* no recovery either */
         begin_row(sim, r);
         if (sim->history)
             ll_sim_tell_workload(sim, sim->choices.at[sim->choices.pos].value - 1);
@@ -719,7 +394,7 @@ int ll_sim_errors_replay(struct lladd_sim *sim, const struct ll_sim_vector *vect
                          struct ll_sim_verdict *v, uint32_t *depth)
 {
     struct row r;
-    int rc = sim->faults ? 0 : faults_new(sim);
+    int rc = sim->faults ? 0 : ll_sim_faults_new(sim);
     if (!rc)
         rc = go_back(sim);
     if (!rc)
@@ -739,7 +414,7 @@ int ll_sim_errors_replay(struct lladd_sim *sim, const struct ll_sim_vector *vect
     struct lladd_sim_errors_report *report = f->report;
     f->report = NULL;
     ll_sim_tell(sim, "Call %u that it can hit%s: %s.", f->at, f->for_ever ? ", and all later" : "",
-                what_of(f->kind));
+                ll_sim_fault_what(f->kind));
     ll_sim_set_free(&sim->endings); /* so that it is looked at closely */
     rc = faulty_run(f, &r, how >> 1, v);
     if (v->oracle)
@@ -790,7 +465,7 @@ static int one_state(struct ll_sim_faults *f, const struct row *from, uint32_t c
     if (!rc)
         rc = follow(f, &r, &v);
     sim->choices.mode = LL_SIM_TAKE;
-    bool lost = f->kind == LLADD_SIM_FAULT_SYNC_LOST && kill && r.settled != NOBODY;
+    bool lost = f->kind == LLADD_SIM_FAULT_SYNC_LOST && kill && r.settled != LL_SIM_NOBODY;
     if (!rc && !v.oracle && lost && !(sim->bounds.flags & LLADD_SIM_NO_POWER)) {
         uint32_t here = sim->choices.count;
         rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, r.settled + 1);
@@ -854,7 +529,7 @@ static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
             hash = ll_sim_mix(hash, ll_sim_hash(sim->expected[k].dump, sim->expected[k].dump_len));
         bool full = f->kind == LLADD_SIM_FAULT_SPACE && f->for_ever;
         bool twice = f->kind == LLADD_SIM_FAULT_SYNC_LOST;
-        bool lie = kinds[f->kind].flags & LIE;
+        bool lie = ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_LIE;
         int seen = ll_sim_set_put(&sim->seen, ll_sim_mix(hash, full + 2u * twice + 4u * lie));
         if (seen)
             rc = seen < 0 ? seen : 0;
@@ -911,7 +586,7 @@ static int every_kind(struct ll_sim_faults *f, uint32_t level, const struct ll_s
         f->kind = (enum lladd_sim_fault)k;
         for (unsigned ever = 0; !rc && !f->sim->stop && ever < 2; ever++) {
             f->for_ever = ever;
-            if (ever == 0 || !(kinds[k].flags & ONCE))
+            if (ever == 0 || !(ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_ONCE))
                 rc = every_n(f, level, point);
         }
     }
@@ -923,7 +598,8 @@ static int every_kind(struct ll_sim_faults *f, uint32_t level, const struct ll_s
 static void gather(void *ctx, const struct lladd_dst_event *e)
 {
     struct lladd_sim *sim = ctx;
-    ll_sim_feature_put(sim->faults->features, ((unsigned)e->what * 11u + (unsigned)e->detail) % 128);
+    ll_sim_feature_put(sim->faults->features,
+                       ((unsigned)e->what * 11u + (unsigned)e->detail) % 128);
     ll_sim_observe(ctx, e);
 }
 
@@ -986,7 +662,8 @@ static int look_for_holes(struct ll_sim_faults *f)
         c->hole = c->chances > 0 && c->once + c->for_ever == 0;
         if (!c->hole || sim->cut || sim->bounds.flags & LLADD_SIM_NO_COVERAGE)
             continue;
-        (void)ll_sim_object(&v, LLADD_SIM_O_COVERAGE, "fault \"%s\" was possible and never happened",
+        (void)ll_sim_object(&v, LLADD_SIM_O_COVERAGE,
+                            "fault \"%s\" was possible and never happened",
                             lladd_sim_fault_name((enum lladd_sim_fault)k));
         rc = ll_sim_fail(sim, &v, 0, NULL);
     }
@@ -997,7 +674,7 @@ static int errors_all(struct lladd_sim *sim, struct lladd_sim_errors_report *rep
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     uint32_t points = 0;
-    int rc = faults_new(sim);
+    int rc = ll_sim_faults_new(sim);
     if (rc)
         return rc;
     rc = ll_sim_record(sim, &err);

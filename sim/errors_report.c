@@ -27,8 +27,9 @@ int lladd_sim_errors_text(const struct lladd_sim_errors_report *r, struct lladd_
                                           : "passed so far");
     (void)lladd_sink_printf(s, "  runs with an error: %llu; crashes chosen for recoveries: %u\n",
                             ull(r->runs), r->points);
-    (void)lladd_sink_printf(s, "  crash states after them: %llu; opens refused on a full disk: "
-                               "%llu\n",
+    (void)lladd_sink_printf(s,
+                            "  crash states after them: %llu; opens refused on a full disk: "
+                            "%llu\n",
                             ull(r->states), ull(r->full_refused));
     (void)lladd_sink_printf(s, "  %s in %.2f s\n",
                             r->complete ? "everything within the bounds" : "NOT everything",

@@ -247,18 +247,19 @@ int ll_sim_shrink(struct lladd_sim *sim, struct ll_sim_vector *v, struct ll_sim_
     bool kept, any = true;
     /* Which fault it is stays. */
     const uint32_t head = v->kind == LL_SIM_TOKEN_ERRORS ? LL_SIM_ERRORS_HEAD : 0;
+    const uint32_t least = head ? head : 1;
     int rc = try(sim, v, v, verdict, depth, &kept);
     if (rc || !kept)
         return rc;
     while (any && tried < SMALLER_MAX) {
         any = false;
-        for (uint32_t n = head ? head : 1; !rc && n < v->count && tried < SMALLER_MAX; n++, tried++) {
+        for (uint32_t n = least; !rc && n < v->count && tried < SMALLER_MAX; n++, tried++) {
             struct ll_sim_vector shorter = *v;
             shorter.count = n;
             rc = try(sim, v, &shorter, verdict, depth, &kept);
             any |= kept;
         }
-        for (uint32_t i = head ? head : 1; !rc && i < v->count && tried < SMALLER_MAX; i++) {
+        for (uint32_t i = least; !rc && i < v->count && tried < SMALLER_MAX; i++) {
             if (v->value[i] == 0)
                 continue;
             struct ll_sim_vector fewer = *v;
