@@ -257,7 +257,7 @@ LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct llad
     X(WRITE_BUT_ONE, "write-but-one", "EIO: writing; all but a byte was written") \
     X(WRITE_ALL, "write-all", "EIO: writing; all of it was written") \
     X(APPEND, "append", "EIO: writing at the end") \
-    X(SYNC, "sync", "EIO: a sync; what it was for arrives in part, and another one would help") \
+    X(SYNC, "sync", "EIO: a sync; what it was for arrives in part, and no other helps") \
     X(SYNC_LOST, "sync-lost", "EIO: a sync; nothing arrives, the cache has it and calls it clean") \
     X(SYNC_REVERTED, "sync-reverted", "EIO: a sync; nothing arrives, the cache has the old bytes") \
     X(SYNC_LATE, "sync-lies-late", "a sync loses everything and returns 0, the file's next fails") \

@@ -183,8 +183,7 @@ int ll_sim_image_copy(struct ll_sim_arena *a, const struct ll_sim_image *from,
 
 /* A copy of an image has the same inodes, which are not its own; while it lives, the one it was
  * made from does not change. */
-struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *image,
-                                uint32_t number)
+struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *image, uint32_t number)
 {
     struct ll_sim_inode *old = image->inode[number];
     if (old->owner == image)
@@ -205,8 +204,7 @@ struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *ima
 }
 
 /* Block `i`, made known. */
-static struct ll_sim_block *block_at(struct ll_sim_arena *a, struct ll_sim_inode *inode,
-                                     uint64_t i)
+static struct ll_sim_block *block_at(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_t i)
 {
     if (i >= UINT32_MAX / 2)
         return NULL;
@@ -435,18 +433,30 @@ static void overwrite_lost(struct ll_sim_world *w, uint32_t n, const struct ll_s
     }
 }
 
-/* A sync that failed or lied: what was pending is in the cache only, or nowhere. */
+static uint32_t drop_empty(struct ll_sim_world *w, uint32_t n)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!w->ops[i].lost || w->ops[i].kind != LL_SIM_WRITE || w->ops[i].len > 0)
+            w->ops[kept++] = w->ops[i];
+    return kept;
+}
+
+/* A sync that failed or lied: what was pending is in the cache, or nowhere, and no other sync is for
+ * it. */
 static void lose(struct ll_sim_world *w, const struct ll_sim_call *call)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < w->n_ops; i++) {
         struct ll_sim_op op = w->ops[i];
-        if (is_data(&op) && op.inode == call->inode && call->kind == LL_SIM_SYNC_REVERTED)
+        bool meant = is_data(&op) && op.inode == call->inode;
+        if (meant && call->kind == LL_SIM_SYNC_REVERTED)
             continue;
-        if (op.kind == LL_SIM_WRITE && op.inode == call->inode) {
-            op.hash = op.lost ? op.hash : ll_sim_mix(op.hash, 1);
-            op.lost = true;
-        }
+        if (meant && !op.lost)
+            op.hash = ll_sim_mix(op.hash, 1);
+        op.lost |= meant;
+        op.gone |= meant && op.kind == LL_SIM_WRITE && call->kind == LL_SIM_SYNC_LOST;
+        op.hash += op.gone;
         w->ops[kept++] = op;
     }
     w->n_ops = kept;
@@ -472,7 +482,7 @@ static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll
             return rc;
         overwrite_lost(w, kept, op);
     }
-    w->n_ops = kept;
+    w->n_ops = drop_empty(w, kept);
     return 0;
 }
 
@@ -484,6 +494,7 @@ int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_wor
     case LL_SIM_SYNC:
     case LL_SIM_SYNC_DIR:
         return settle(sim, a, w, call);
+    case LL_SIM_SYNC_FAILED:
     case LL_SIM_SYNC_LOST:
     case LL_SIM_SYNC_REVERTED:
         lose(w, call);

@@ -55,8 +55,8 @@ static int object_error(struct ll_sim_verdict *v, const struct ll_sim_faults *f,
 static const struct ll_sim_txn *unheeded(const struct ll_sim_record *r)
 {
     for (uint32_t i = 0; i < r->n_txns; i++)
-        if (r->txn[i].failed && lladd_code_root(r->txn[i].failed) != LLADD_ROOT_ANSWER)
-            return &r->txn[i];
+        if (r->txn[i]->failed && lladd_code_root(r->txn[i]->failed) != LLADD_ROOT_ANSWER)
+            return r->txn[i];
     return NULL;
 }
 
@@ -115,12 +115,9 @@ static void look_at_run(struct ll_sim_faults *f, const struct outcome *o, struct
     struct lladd_sim *sim = f->sim;
     const struct ll_sim_run *run = sim->running;
     ll_sim_object_wal(sim, v);
-    if (run->looping)
-        (void)ll_sim_object(v, LLADD_SIM_O_LOOP, "more than %u device calls",
-                            sim->bounds.calls_max);
     look_at_promises(f, o, v);
     look_at_poison(f, o, v);
-    ll_sim_object_memory(sim, run, v);
+    ll_sim_object_ends(sim, run, v);
 }
 
 static void count_run(struct ll_sim_faults *f, const struct outcome *o, bool recovery)

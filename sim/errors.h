@@ -23,8 +23,6 @@ enum ll_sim_phase { LL_SIM_OPENING, LL_SIM_RUNNING, LL_SIM_CLOSING };
 
 struct ll_sim_faults {
     struct lladd_sim *sim;
-    struct lladd_allocator memory; /* in front of the simulator's heap */
-
     enum lladd_sim_fault kind;
     uint32_t at; /* from 1 */
     bool for_ever;
@@ -52,7 +50,7 @@ struct ll_sim_faults {
     char text[200];                         /* what was hit, for the history */
 };
 
-/* From then on the simulator's databases have their memory from it, and their calls pass it. */
+/* From then on the device calls and allocations of the simulator's databases pass it. */
 int ll_sim_faults_new(struct lladd_sim *);
 /* The fault that it says may happen. */
 void ll_sim_arm(struct ll_sim_faults *);

@@ -251,33 +251,14 @@ static int64_t before_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_k
     return result_of(f, name, off, len);
 }
 
-static bool no_more(struct ll_sim_faults *f)
+static bool grant(void *ctx, size_t size)
 {
+    struct ll_sim_faults *f = ctx;
+    (void)size;
     if (!f->armed || f->kind != LLADD_SIM_FAULT_MEMORY || !count(f))
-        return false;
+        return true;
     tell_hit(f, "");
-    return true;
-}
-
-static void *memory_alloc(void *ctx, size_t size)
-{
-    struct ll_sim_faults *f = ctx;
-    const struct lladd_allocator *heap = &f->sim->heap.face;
-    return no_more(f) ? NULL : heap->alloc(heap->ctx, size);
-}
-
-static void *memory_resize(void *ctx, void *p, size_t size)
-{
-    struct ll_sim_faults *f = ctx;
-    const struct lladd_allocator *heap = &f->sim->heap.face;
-    return no_more(f) ? NULL : heap->resize(heap->ctx, p, size);
-}
-
-static void memory_release(void *ctx, void *p)
-{
-    struct ll_sim_faults *f = ctx;
-    const struct lladd_allocator *heap = &f->sim->heap.face;
-    heap->release(heap->ctx, p);
+    return false;
 }
 
 int ll_sim_faults_new(struct lladd_sim *sim)
@@ -287,9 +268,9 @@ int ll_sim_faults_new(struct lladd_sim *sim)
         return LLADD_NO_MEMORY;
     f->sim = sim;
     f->late = f->again = LL_SIM_NOBODY;
-    f->memory = (struct lladd_allocator){f, memory_alloc, memory_resize, memory_release};
     sim->faults = f;
-    sim->options.allocator = &f->memory;
+    sim->heap.grant = grant;
+    sim->heap.grant_ctx = f;
     sim->before_call = before_call;
     sim->hook_ctx = f;
     return 0;

@@ -110,7 +110,7 @@ static bool doubt_fits(const struct judging *j, uint32_t k)
         if (!ll_sim_in_doubt_after(r, t, k))
             continue;
         for (uint32_t i = 0; i < j->in_doubt && i < GIDS; i++)
-            there |= same_gid(&r->txn[t].gid, &j->gid[i]);
+            there |= same_gid(&r->txn[t]->gid, &j->gid[i]);
         if (!there && j->in_doubt <= GIDS)
             return false;
     }
@@ -375,15 +375,6 @@ static int look(struct judging *j)
     return 0;
 }
 
-static int no_database(struct lladd_sim *sim, const struct ll_sim_run *run, int code,
-                       const struct lladd_error *err, struct ll_sim_verdict *verdict)
-{
-    if (run->looping)
-        return ll_sim_object(verdict, LLADD_SIM_O_LOOP, "recovery made more than %u device calls",
-                             sim->bounds.calls_max);
-    return ll_sim_object(verdict, LLADD_SIM_O_OPEN, "%s: %s", lladd_code_name(code), err->message);
-}
-
 int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db *db,
                       const struct ll_sim_claim *claim, struct ll_sim_verdict *verdict,
                       bool *ending)
@@ -412,7 +403,7 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     }
     if (rc || seen < 0)
         return rc ? rc : seen;
-    ll_sim_object_memory(sim, run, verdict);
+    ll_sim_object_ends(sim, run, verdict);
     return run->failed;
 }
 
@@ -429,14 +420,19 @@ int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_
         return ll_sim_judge_open(sim, run, db, claim, verdict, ending);
     *verdict = (struct ll_sim_verdict){.k = claim->lo, .code = rc};
     *ending = false;
-    (void)no_database(sim, run, rc, &err, verdict);
-    ll_sim_object_memory(sim, run, verdict);
+    (void)ll_sim_object(verdict, LLADD_SIM_O_OPEN, "%s: %s", lladd_code_name(rc), err.message);
+    ll_sim_object_ends(sim, run, verdict);
     return run->failed;
 }
 
-void ll_sim_object_memory(struct lladd_sim *sim, const struct ll_sim_run *run,
-                          struct ll_sim_verdict *verdict)
+void ll_sim_object_ends(struct lladd_sim *sim, const struct ll_sim_run *run,
+                        struct ll_sim_verdict *verdict)
 {
+    if (run->looping) {
+        verdict->oracle = LLADD_SIM_O_NONE; /* whatever came of it */
+        (void)ll_sim_object(verdict, LLADD_SIM_O_LOOP, "it took more than %u device calls",
+                            sim->bounds.calls_max);
+    }
     if (sim->heap.live)
         (void)ll_sim_object(verdict, LLADD_SIM_O_MEMORY,
                             "%llu pieces of memory were not given back",

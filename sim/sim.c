@@ -222,6 +222,20 @@ int ll_sim_fail(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, uin
 
 /* ---- exploring --------------------------------------------------------------------------- */
 
+/* Made smaller, many failures are the same one. */
+static void drop_twins(struct lladd_sim *sim)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < sim->report->n_failures; i++) {
+        bool twin = false;
+        for (uint32_t j = 0; j < kept && sim->failures[i].token[0]; j++)
+            twin |= strcmp(sim->failures[j].token, sim->failures[i].token) == 0;
+        if (!twin)
+            sim->failures[kept++] = sim->failures[i];
+    }
+    sim->report->n_failures = kept;
+}
+
 int ll_sim_give_tokens(struct lladd_sim *sim)
 {
     int rc = 0;
@@ -236,6 +250,7 @@ int ll_sim_give_tokens(struct lladd_sim *sim)
         if (!ll_sim_token_encode(&sim->subject, &sim->vectors[i], f->token))
             f->token[0] = '\0';
     }
+    drop_twins(sim);
     return rc;
 }
 
@@ -267,9 +282,13 @@ int ll_sim_workload_failed(struct lladd_sim *sim, int rc, const struct lladd_err
     struct ll_sim_verdict v = {0};
     if (is_ours(rc))
         return rc;
-    enum lladd_sim_oracle o = rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD;
-    (void)ll_sim_object(&v, o, "%s: %s", lladd_code_name(rc) ? lladd_code_name(rc) : "error",
-                        err->message);
+    const char *name = lladd_code_name(rc);
+    if (sim->running && sim->running->looping)
+        (void)ll_sim_object(&v, LLADD_SIM_O_LOOP, "the workload made more than %u device calls",
+                            sim->bounds.calls_max);
+    else
+        (void)ll_sim_object(&v, rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD,
+                            "%s: %s", name ? name : "error", err->message);
     sim->cut = true;
     return ll_sim_fail(sim, &v, 0, NULL);
 }
@@ -284,7 +303,9 @@ static int explore_all(struct lladd_sim *sim)
     if (!rc && !sim->cut && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
         rc = ll_sim_cover_judge(sim);
     sim->dst.observe = NULL;
-    return rc ? rc : ll_sim_give_tokens(sim);
+    if (!rc)
+        rc = ll_sim_give_tokens(sim);
+    return rc;
 }
 
 int lladd_sim_explore(const struct lladd_sim_subject *subject,

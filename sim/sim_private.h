@@ -53,6 +53,9 @@ struct ll_sim_heap {
     struct ll_sim_arena arena;
     void *free[256];
     uint64_t live; /* pieces not given back */
+    /* Called before each allocation; nullable. False: there is no memory. */
+    bool (*grant)(void *ctx, size_t size);
+    void *grant_ctx;
 };
 void ll_sim_heap_init(struct ll_sim_heap *);
 void ll_sim_heap_rewind(struct ll_sim_heap *);
@@ -136,6 +139,7 @@ enum ll_sim_call_kind {
     LL_SIM_RENAME,
     LL_SIM_UNLINK,
     LL_SIM_SYNC,
+    LL_SIM_SYNC_FAILED, /* what was pending may have arrived; no later sync makes it durable */
     LL_SIM_SYNC_DIR,
     LL_SIM_SYNC_LOST,     /* it failed, or lied: what was pending never arrives, the cache has it */
     LL_SIM_SYNC_REVERTED, /* the same, and the cache has not */
@@ -162,7 +166,8 @@ struct ll_sim_call {
 struct ll_sim_op {
     uint8_t kind;
     uint8_t file; /* enum ll_sim_file_kind: by which unit it is decided */
-    bool lost;    /* it is in the cache, and will not get to the disk */
+    bool lost;    /* a sync has failed over it */
+    bool gone;    /* and it will never get to the disk */
     uint32_t inode;
     uint32_t name, to;
     uint32_t len;
@@ -389,6 +394,7 @@ struct ll_sim_decision {
     uint32_t called;            /* a crash before this call comes before it */
     uint32_t acked, acked_kill; /* a crash before this call or a later one must keep it */
     lladd_lsn lsn;              /* to wait for; 0 */
+    lladd_lsn order;            /* of its record; 0: it has none, or it is not known */
 };
 
 struct ll_sim_event { /* for the history */
@@ -399,7 +405,7 @@ struct ll_sim_event { /* for the history */
 };
 
 struct ll_sim_record {
-    struct ll_sim_txn *txn;
+    struct ll_sim_txn **txn;
     uint32_t n_txns, txns_capacity;
     struct ll_sim_decision *decision;
     uint32_t n_decisions, decisions_capacity;
@@ -425,6 +431,8 @@ struct ll_sim_expected {
     uint32_t in_doubt; /* how many */
 };
 
+/* The library has logged the end of a transaction. */
+void ll_sim_see_end(struct lladd_sim *, lladd_lsn txn, lladd_lsn record);
 /* Runs setup and workload, twice; makes the trace, the record and what is expected. */
 int ll_sim_record(struct lladd_sim *, struct lladd_error *);
 /* The same once more without setup: what errors have made of it is forgotten. */
@@ -462,8 +470,8 @@ int ll_sim_judge(struct lladd_sim *, struct ll_sim_run *, const struct ll_sim_cl
 /* The same of a database that is open already, and then is no more. */
 int ll_sim_judge_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db *,
                       const struct ll_sim_claim *, struct ll_sim_verdict *, bool *ending);
-/* Is anything left of a database that is closed? (O12) */
-void ll_sim_object_memory(struct lladd_sim *, const struct ll_sim_run *, struct ll_sim_verdict *);
+/* Did it end by itself, and is anything left of it? (O12, O13) */
+void ll_sim_object_ends(struct lladd_sim *, const struct ll_sim_run *, struct ll_sim_verdict *);
 /* Bytes that collect in an arena-less buffer. */
 struct ll_sim_buffer {
     unsigned char *bytes;
