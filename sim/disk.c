@@ -442,8 +442,8 @@ static uint32_t drop_empty(struct ll_sim_world *w, uint32_t n)
     return kept;
 }
 
-/* A sync that failed or lied: what was pending is in the cache, or nowhere, and no other sync is for
- * it. */
+/* A sync that failed or lied: what was pending is in the cache, or nowhere, and no other sync will
+ * bring it to the disk. */
 static void lose(struct ll_sim_world *w, const struct ll_sim_call *call)
 {
     uint32_t kept = 0;
