@@ -288,7 +288,7 @@ LLADD_API const char *lladd_sim_fault_name(enum lladd_sim_fault);
 
 /** What became of one kind of fault. */
 struct lladd_sim_fault_counts {
-    uint64_t chances;  /**< calls that it could hit, in the workload and in the recoveries chosen */
+    uint64_t chances;  /**< calls that it could hit, in all these runs */
     uint64_t once;     /**< runs in which it hit one call */
     uint64_t for_ever; /**< runs in which it hit one call and all later ones */
     uint64_t recovery; /**< of all these: recoveries */
@@ -305,7 +305,7 @@ struct lladd_sim_errors_report {
     uint64_t seed;
     bool complete;         /**< everything within the bounds was done */
     uint32_t points;       /**< crashes chosen for their recoveries */
-    uint64_t runs;         /**< of workload or recovery, in which something failed */
+    uint64_t runs;         /**< in which something failed */
     uint64_t states;       /**< crash states after these, recovered from and judged */
     uint64_t full_refused; /**< opens on a full disk that said so; the next one succeeded */
     uint64_t nanoseconds;
@@ -317,7 +317,7 @@ struct lladd_sim_errors_report {
 /** Runs the workload again and again, and in each run lets another call fail: the first, the
  *  second, and so on until none is left, of every kind of fault, only that one and from that one
  *  on. The same with recoveries from a few crashes, chosen so that together they do everything that
- *  recovery does. Looks at what the calls returned, and at what a working device then makes of the
+ *  recovery does, and with the creation of a database. Looks at what the calls returned, and at what a working device then makes of the
  *  disk (sim/README.md). Of the bounds flags, depth and what belongs to it are ignored, apart from
  *  NO_POWER, NO_KILL, ATOMIC_PAGES and NO_COVERAGE (a fault that never hit is no failure).
  *  Otherwise as lladd_sim_explore; tokens are for lladd_sim_replay. */

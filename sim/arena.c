@@ -76,8 +76,9 @@ void *ll_sim_grow(struct ll_sim_arena *a, void *array, size_t count, uint32_t *c
     void *p = ll_sim_take(a, larger * element);
     if (!p)
         return NULL;
-    if (count)
-        memcpy(p, array, count * element);
+    size_t there = count < *capacity ? count : *capacity; /* it may be asked for one far behind */
+    if (there)
+        memcpy(p, array, there * element);
     *capacity = larger;
     return p;
 }

@@ -493,12 +493,7 @@ static int sim_append(struct lladd_device *dev, struct lladd_file *file, const v
 static int revert(struct ll_sim_run *run, uint32_t inode)
 {
     struct ll_sim_world w;
-    int rc = run->from ? ll_sim_run_world(run, run->arena, &w)
-                       : ll_sim_image_copy(run->arena, &run->sim->start.image, &w.image);
-    if (!run->from) {
-        w.ops = NULL;
-        w.n_ops = w.ops_capacity = w.fresh_ops = 0;
-    }
+    int rc = ll_sim_run_world(run, run->arena, &w);
     for (uint32_t c = 0; !rc && c < run->n_calls; c++)
         rc = ll_sim_step(run->sim, run->arena, &w, &run->trace[c], c);
     struct ll_sim_inode *live = rc ? NULL : ll_sim_own(run->arena, &run->live, inode);

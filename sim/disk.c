@@ -415,22 +415,42 @@ static int make_durable(struct ll_sim_arena *a, struct ll_sim_image *image,
     return ll_sim_put(a, inode, op->off, op->data, op->len, true, true);
 }
 
-/* What is written again gets to the disk after all, and the older bytes are nowhere any more. */
-static void overwrite_lost(struct ll_sim_world *w, uint32_t n, const struct ll_sim_op *by)
+/* What is written again over lost bytes gets to the disk, and the older bytes are not in the cache
+ * any more either. */
+static int patch(struct ll_sim_arena *a, struct ll_sim_op *lost, const struct ll_sim_op *by)
 {
-    for (uint32_t i = 0; i < n && by->kind == LL_SIM_WRITE; i++) {
+    uint64_t from = lost->off > by->off ? lost->off : by->off;
+    uint64_t lost_end = lost->off + lost->len, by_end = by->off + by->len;
+    uint64_t end = lost_end < by_end ? lost_end : by_end;
+    if (from >= end)
+        return 0;
+    unsigned char *bytes = ll_sim_take(a, lost->len);
+    if (!bytes)
+        return LLADD_NO_MEMORY;
+    memcpy(bytes, lost->data, lost->len);
+    memcpy(bytes + (from - lost->off), by->data + (from - by->off), (size_t)(end - from));
+    lost->data = bytes;
+    lost->hash = ll_sim_mix(lost->hash, by->hash);
+    return 0;
+}
+
+static int overwrite_lost(struct ll_sim_arena *a, struct ll_sim_world *w, uint32_t n,
+                          const struct ll_sim_op *by)
+{
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < n; i++) {
         struct ll_sim_op *op = &w->ops[i];
-        uint64_t end = op->off + op->len, by_end = by->off + by->len;
-        if (!op->lost || op->inode != by->inode || end <= by->off || op->off >= by_end)
+        uint64_t end = by->off + by->len;
+        if (!op->lost || op->inode != by->inode)
             continue;
-        if (end <= by_end) {
+        if (op->kind == LL_SIM_WRITE && by->kind == LL_SIM_WRITE)
+            rc = patch(a, op, by);
+        else if (op->kind == LL_SIM_WRITE && op->off + op->len > by->off)
             op->len = op->off < by->off ? (uint32_t)(by->off - op->off) : 0;
-        } else if (op->off >= by->off) {
-            op->data += by_end - op->off;
-            op->len = (uint32_t)(end - by_end);
-            op->off = by_end;
-        }
+        else if (op->kind == LL_SIM_TRUNCATE && op->off < end)
+            op->off = end;
     }
+    return rc;
 }
 
 static uint32_t drop_empty(struct ll_sim_world *w, uint32_t n)
@@ -478,9 +498,10 @@ static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll
             continue;
         }
         int rc = make_durable(a, &w->image, op);
+        if (!rc && is_data(op))
+            rc = overwrite_lost(a, w, kept, op);
         if (rc)
             return rc;
-        overwrite_lost(w, kept, op);
     }
     w->n_ops = drop_empty(w, kept);
     return 0;

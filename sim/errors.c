@@ -5,8 +5,10 @@
  * A *fault* is a kind, a number n and whether it is for ever: of the calls it can hit (device calls
  * of one sort, or allocations) the n-th fails, or that and all later ones. n grows until a run ends
  * in which nothing was hit. It happens in the workload, with opening and closing around it, or in
- * the recovery from a crash of the workload that went well. Then the device is well again:
+ * the recovery from a crash of the workload that went well, or in the creation of a database. Then
+ * the device is well again:
  *
+ *    fault in creation        trace ─► crash ─► open, which makes what is missing
  *    fault in the workload    trace ─► crash ─► recovery, judged
  *    trace ─► crash ─► fault in its recovery  trace ─► crash ─► recovery, judged
  *
@@ -28,8 +30,8 @@
  * power may take what it likes: recovery has to end, that is all. The death of the process takes
  * nothing, as always.
  *
- * A row of choices is: kind and one, n, level * 2 + for ever; at level 1 the crash before it; then
- * crashes as replay.c has them.
+ * A row of choices is: kind and one, n, stage * 2 + for ever; of a recovery the crash before it;
+ * then crashes as replay.c has them.
  */
 #include "sim/errors.h"
 
@@ -170,7 +172,7 @@ static int faulty_workload(struct ll_sim_faults *f, struct ll_sim_verdict *v)
     return ll_sim_expect(sim);
 }
 
-/* ---- a recovery, with a fault ------------------------------------------------------------ */
+/* ---- rows of crashes ---------------------------------------------------------------------- */
 
 /* Runs in a row, the faulty one among them; what they claim. */
 struct row {
@@ -182,6 +184,65 @@ struct row {
     uint32_t settled; /* calls of it after which it holds what it has shown; LL_SIM_NOBODY: never */
     uint32_t level;   /* of the next crash */
 };
+
+/* ---- creation, with a fault ---------------------------------------------------------------- */
+
+/* What is made is closed at once. Nothing is promised by it but that the next open succeeds. */
+static int faulty_creation(struct ll_sim_faults *f, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct outcome o = {0};
+    struct lladd_db *db;
+    int rc = ll_sim_record_begin(sim);
+    if (!rc)
+        rc = ll_sim_run_init(sim, &sim->workload, &sim->level[0].runs, 0, NULL, NULL);
+    if (rc)
+        return rc;
+    ll_sim_arm(f);
+    o.opened = ll_sim_open(sim, &sim->workload, &db, &o.why);
+    if (o.opened == 0) {
+        o.poisoned = lladd_db_error(db, &o.why) != 0;
+        f->phase = LL_SIM_CLOSING;
+        o.closed = lladd_close(db);
+    }
+    ll_sim_disarm(f);
+    if (sim->workload.failed)
+        return sim->workload.failed;
+    *v = (struct ll_sim_verdict){.code = o.opened};
+    look_at_run(f, &o, v);
+    count_run(f, &o, false);
+    return ll_sim_expect(sim);
+}
+
+/* A database that was being made has to be made, or to be there, and to work. */
+static int judge_creation(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    *v = (struct ll_sim_verdict){0};
+    int rc = v->code = ll_sim_open(sim, r->last, &db, &err);
+    r->settled = LL_SIM_NOBODY;
+    if (r->last->failed)
+        return r->last->failed;
+    if (rc) {
+        (void)ll_sim_object(v, LLADD_SIM_O_OPEN, "creation cannot be finished: %s: %s",
+                            lladd_code_name(rc), err.message);
+    } else {
+        rc = ll_sim_go_on(db, &err);
+        r->last->undecided = 0;
+        int closed = lladd_close(db);
+        if (rc || closed)
+            (void)ll_sim_object(v, LLADD_SIM_O_PROGRESS,
+                                "a database that was made does not work: %s",
+                                lladd_code_name(rc ? rc : closed));
+    }
+    ll_sim_object_wal(sim, v);
+    ll_sim_object_ends(sim, r->last, v);
+    return r->last->failed;
+}
+
+/* ---- a recovery, with a fault ------------------------------------------------------------ */
 
 /* Does the row say when the next crash is? 0 is never. */
 static bool more_crashes(const struct ll_sim_choices *c)
@@ -313,7 +374,9 @@ static int judge(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *
     struct ll_sim_claim claim = ll_sim_claim_of(&r->claims, run->kill);
     bool ending;
     int rc;
-    if (f->kind == LLADD_SIM_FAULT_SPACE && f->for_ever)
+    if (f->stage == LL_SIM_CREATION)
+        rc = judge_creation(f, r, v);
+    else if (f->kind == LLADD_SIM_FAULT_SPACE && f->for_ever)
         rc = judge_on_full_disk(f, r, &claim, v);
     else
         rc = ll_sim_judge(sim, run, &claim, v, &r->settled, &ending);
@@ -364,12 +427,11 @@ static int go_back(struct lladd_sim *sim)
     return rc;
 }
 
-static int faulty_run(struct ll_sim_faults *f, struct row *r, uint32_t level,
-                      struct ll_sim_verdict *v)
+static int faulty_run(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
     *v = (struct ll_sim_verdict){0};
-    if (level == 1) {
+    if (f->stage == LL_SIM_RECOVERY) {
         if (!more_crashes(&sim->choices))
             return 0; /* no recovery either */
         begin_row(sim, r);
@@ -379,7 +441,7 @@ static int faulty_run(struct ll_sim_faults *f, struct row *r, uint32_t level,
     }
     struct lladd_sink *history = sim->history;
     sim->history = NULL; /* it is told from the record */
-    int rc = faulty_workload(f, v);
+    int rc = f->stage == LL_SIM_CREATION ? faulty_creation(f, v) : faulty_workload(f, v);
     sim->history = history;
     begin_row(sim, r);
     if (!rc && history)
@@ -401,19 +463,20 @@ int ll_sim_errors_replay(struct lladd_sim *sim, const struct ll_sim_vector *vect
     struct ll_sim_faults *f = sim->faults;
     uint32_t kind = ll_sim_choose(sim, LL_SIM_C_FAULT, LLADD_SIM_FAULTS + 1, 0, 1);
     f->at = ll_sim_choose(sim, LL_SIM_C_FAULT, UINT32_MAX, 0, 1);
-    uint32_t how = ll_sim_choose(sim, LL_SIM_C_FAULT, 4, 0, 1);
+    uint32_t how = ll_sim_choose(sim, LL_SIM_C_FAULT, 2 * LL_SIM_STAGES, 0, 1);
     *v = (struct ll_sim_verdict){0};
     *depth = 0;
     if (kind == 0)
         return 0;
     f->kind = (enum lladd_sim_fault)(kind - 1);
     f->for_ever = how & 1;
+    f->stage = (enum ll_sim_stage)(how >> 1);
     struct lladd_sim_errors_report *report = f->report;
     f->report = NULL;
     ll_sim_tell(sim, "Call %u that it can hit%s: %s.", f->at, f->for_ever ? ", and all later" : "",
                 ll_sim_fault_what(f->kind));
     ll_sim_set_free(&sim->endings); /* so that it is looked at closely */
-    rc = faulty_run(f, &r, how >> 1, v);
+    rc = faulty_run(f, &r, v);
     if (v->oracle)
         ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(v->oracle), v->message);
     ll_sim_set_free(&sim->endings);
@@ -505,8 +568,7 @@ static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
     /* What the oracles have done to a recovered database is no concern of the next crash. */
     uint32_t end = r->settled < run->n_calls ? r->settled : run->n_calls;
     ll_sim_rewind(a);
-    int rc = run->from ? ll_sim_run_world(r->last, a, &world)
-                       : ll_sim_image_copy(a, &sim->start.image, &world.image);
+    int rc = ll_sim_run_world(r->last, a, &world);
     for (uint32_t c = 0; !rc && !sim->stop && c <= end; c++) {
         if (c > 0)
             rc = ll_sim_step(sim, a, &world, &run->trace[c - 1], c - 1);
@@ -525,9 +587,11 @@ static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
         for (uint32_t k = claims.lo_power; k <= claims.hi && sim->subject.model_size; k++)
             hash = ll_sim_mix(hash, ll_sim_hash(sim->expected[k].dump, sim->expected[k].dump_len));
         bool full = f->kind == LLADD_SIM_FAULT_SPACE && f->for_ever;
+        bool created = f->stage == LL_SIM_CREATION;
         bool twice = f->kind == LLADD_SIM_FAULT_SYNC_LOST;
         bool lie = ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_LIE;
-        int seen = ll_sim_set_put(&sim->seen, ll_sim_mix(hash, full + 2u * twice + 4u * lie));
+        int seen = ll_sim_set_put(&sim->seen,
+                                  ll_sim_mix(hash, full + 2u * twice + 4u * lie + 8u * created));
         if (seen)
             rc = seen < 0 ? seen : 0;
         else
@@ -536,8 +600,8 @@ static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
     return rc;
 }
 
-/* One fault in one run. Crash: the point of the recovery, at level 1. */
-static int one_fault(struct ll_sim_faults *f, uint32_t level, const struct ll_sim_point *point)
+/* One fault in one run. `point`: the crash whose recovery it is; NULL in other stages. */
+static int one_fault(struct ll_sim_faults *f, const struct ll_sim_point *point)
 {
     struct lladd_sim *sim = f->sim;
     struct ll_sim_verdict v;
@@ -547,7 +611,7 @@ static int one_fault(struct ll_sim_faults *f, uint32_t level, const struct ll_si
     if (!rc)
         rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, f->at);
     if (!rc)
-        rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, level * 2 + f->for_ever);
+        rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, (uint32_t)f->stage * 2 + f->for_ever);
     if (!rc && point)
         rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, point->calls + 1);
     if (!rc && point)
@@ -555,9 +619,9 @@ static int one_fault(struct ll_sim_faults *f, uint32_t level, const struct ll_si
     sim->choices.pos = LL_SIM_ERRORS_HEAD;
     sim->choices.mode = LL_SIM_TAKE;
     if (!rc)
-        rc = faulty_run(f, &r, level, &v);
+        rc = faulty_run(f, &r, &v);
     if (!rc && v.oracle)
-        rc = found(f, &v, level);
+        rc = found(f, &v, f->stage == LL_SIM_RECOVERY);
     else if (!rc && f->fired)
         rc = crash_everywhere(f, &r);
     look_at_bounds(sim, f);
@@ -565,26 +629,28 @@ static int one_fault(struct ll_sim_faults *f, uint32_t level, const struct ll_si
 }
 
 /* Every n, until nothing is hit. */
-static int every_n(struct ll_sim_faults *f, uint32_t level, const struct ll_sim_point *point)
+static int every_n(struct ll_sim_faults *f, const struct ll_sim_point *point)
 {
     int rc = 0;
     f->at = 1;
     do {
-        rc = one_fault(f, level, point);
+        rc = one_fault(f, point);
         f->at += f->sim->bounds.every;
     } while (!rc && f->fired && !f->sim->stop);
     return rc;
 }
 
-static int every_kind(struct ll_sim_faults *f, uint32_t level, const struct ll_sim_point *point)
+static int every_kind(struct ll_sim_faults *f, enum ll_sim_stage stage,
+                      const struct ll_sim_point *point)
 {
     int rc = 0;
+    f->stage = stage;
     for (unsigned k = 0; !rc && k < LLADD_SIM_FAULTS; k++) {
         f->kind = (enum lladd_sim_fault)k;
         for (unsigned ever = 0; !rc && !f->sim->stop && ever < 2; ever++) {
             f->for_ever = ever;
             if (ever == 0 || !(ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_ONCE))
-                rc = every_n(f, level, point);
+                rc = every_n(f, point);
         }
     }
     return rc;
@@ -686,9 +752,11 @@ static int errors_all(struct lladd_sim *sim, struct lladd_sim_errors_report *rep
     rc = choose_points(f, point, &points);
     report->points = points;
     for (uint32_t i = 0; !rc && !sim->stop && i < points; i++)
-        rc = every_kind(f, 1, &point[i]);
+        rc = every_kind(f, LL_SIM_RECOVERY, &point[i]);
     if (!rc && !sim->stop)
-        rc = every_kind(f, 0, NULL);
+        rc = every_kind(f, LL_SIM_WORKLOAD, NULL);
+    if (!rc && !sim->stop)
+        rc = every_kind(f, LL_SIM_CREATION, NULL);
     free(point);
     if (!rc)
         rc = look_for_holes(f);

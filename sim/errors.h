@@ -19,11 +19,14 @@ const char *ll_sim_fault_what(enum lladd_sim_fault);
 enum { LL_SIM_SYNCS = 8 };
 #define LL_SIM_NOBODY UINT32_MAX
 
+/* Where it happens. */
+enum ll_sim_stage { LL_SIM_WORKLOAD, LL_SIM_RECOVERY, LL_SIM_CREATION, LL_SIM_STAGES };
 enum ll_sim_phase { LL_SIM_OPENING, LL_SIM_RUNNING, LL_SIM_CLOSING };
 
 struct ll_sim_faults {
     struct lladd_sim *sim;
     enum lladd_sim_fault kind;
+    enum ll_sim_stage stage;
     uint32_t at; /* from 1 */
     bool for_ever;
     bool armed;

@@ -267,7 +267,7 @@ static int contents(struct judging *j)
 
 /* ---- once for each ending ---------------------------------------------------------------- */
 
-static int go_on(struct lladd_db *db, struct lladd_error *err)
+int ll_sim_go_on(struct lladd_db *db, struct lladd_error *err)
 {
     static const unsigned char bytes[] = "the database goes on";
     struct lladd_txn *txn;
@@ -343,8 +343,8 @@ static int look_closely(struct judging *j)
     int rc = sim->subject.pages ? look_for_leaks(j) : 0;
     if (rc || j->verdict->oracle)
         return rc;
-    rc =
-        sim->subject.go_on ? sim->subject.go_on(sim->subject.ctx, j->db, &err) : go_on(j->db, &err);
+    rc = sim->subject.go_on ? sim->subject.go_on(sim->subject.ctx, j->db, &err)
+                            : ll_sim_go_on(j->db, &err);
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_PROGRESS,
                              "a transaction after the recovery fails: %s: %s", lladd_code_name(rc),

@@ -470,6 +470,8 @@ int ll_sim_judge(struct lladd_sim *, struct ll_sim_run *, const struct ll_sim_cl
 /* The same of a database that is open already, and then is no more. */
 int ll_sim_judge_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db *,
                       const struct ll_sim_claim *, struct ll_sim_verdict *, bool *ending);
+/* A page is allocated, written and freed. */
+int ll_sim_go_on(struct lladd_db *, struct lladd_error *);
 /* Did it end by itself, and is anything left of it? (O12, O13) */
 void ll_sim_object_ends(struct lladd_sim *, const struct ll_sim_run *, struct ll_sim_verdict *);
 /* Bytes that collect in an arena-less buffer. */

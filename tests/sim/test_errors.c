@@ -109,6 +109,9 @@ START_TEST(every_subject_survives_every_error)
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC].close, 0);
     ck_assert_uint_eq(r->faults[LLADD_SIM_FAULT_SYNC_ELSEWHERE].returned, 0);
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC_LATE].returned, 0);
+    /* What only creation does. */
+    ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_MKDIR].returned, 0);
+    ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_UNLINK].returned, 0);
     lladd_sim_errors_free(r);
 }
 END_TEST
