@@ -317,9 +317,10 @@ struct lladd_sim_errors_report {
 /** Runs the workload again and again, and in each run lets another call fail: the first, the
  *  second, and so on until none is left, of every kind of fault, only that one and from that one
  *  on. The same with recoveries from a few crashes, chosen so that together they do everything that
- *  recovery does, and with the creation of a database. Looks at what the calls returned, and at what a working device then makes of the
- *  disk (sim/README.md). Of the bounds flags, depth and what belongs to it are ignored, apart from
- *  NO_POWER, NO_KILL, ATOMIC_PAGES and NO_COVERAGE (a fault that never hit is no failure).
+ *  recovery does, and with the creation of a database. Looks at what the calls returned, and at
+ *  what a working device then makes of the disk (sim/README.md). Of the bounds flags, depth and
+ *  what belongs to it are ignored, apart from NO_POWER, NO_KILL, ATOMIC_PAGES and NO_COVERAGE (a
+ *  fault that never hit is no failure).
  *  Otherwise as lladd_sim_explore; tokens are for lladd_sim_replay. */
 LLADD_API int lladd_sim_errors(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_errors_report **out, struct lladd_error *);

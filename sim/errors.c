@@ -75,6 +75,8 @@ static void look_at_promises(const struct ll_sim_faults *f, const struct outcome
     }
     if (r->late_acks)
         (void)object_error(v, f, "something was promised after a call had returned poison");
+    if (r->misuse)
+        (void)object_error(v, f, "the workload then used a transaction that was over");
     if (f->grave && r->acks > f->acks)
         (void)object_error(v, f, "something was promised after it");
     if (o->ran == 0 && o->opened == 0 && t) {
@@ -733,20 +735,21 @@ static int look_for_holes(struct ll_sim_faults *f)
     return rc;
 }
 
-static int errors_all(struct lladd_sim *sim, struct lladd_sim_errors_report *report)
+static int errors_all(struct lladd_sim *sim, struct lladd_sim_errors_report *report,
+                      struct lladd_error *err)
 {
-    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_error own;
     uint32_t points = 0;
-    int rc = ll_sim_faults_new(sim);
+    int rc = ll_sim_record_first(sim, &own, err);
     if (rc)
-        return rc;
-    rc = ll_sim_record(sim, &err);
-    if (rc)
-        return ll_sim_workload_failed(sim, rc, &err);
-    struct ll_sim_faults *f = sim->faults;
+        return ll_sim_workload_failed(sim, rc, &own);
     struct ll_sim_point *point = calloc(sim->bounds.points, sizeof *point);
-    if (!point)
-        return LLADD_NO_MEMORY;
+    rc = point ? ll_sim_faults_new(sim) : LLADD_NO_MEMORY;
+    if (rc) {
+        free(point);
+        return lladd_error_set(err, rc, "no memory for the simulator");
+    }
+    struct ll_sim_faults *f = sim->faults;
     f->report = report;
     f->recording = sim->record.hash & 0xffffff;
     rc = choose_points(f, point, &points);
@@ -761,7 +764,12 @@ static int errors_all(struct lladd_sim *sim, struct lladd_sim_errors_report *rep
     if (!rc)
         rc = look_for_holes(f);
     f->report = NULL;
-    return rc ? rc : ll_sim_give_tokens(sim);
+    if (!rc)
+        rc = ll_sim_give_tokens(sim);
+    if (rc)
+        return lladd_error_set(err, rc, "errors in subject \"%s\": %s", sim->subject.name,
+                               lladd_code_text(rc));
+    return 0;
 }
 
 static void hand_over(struct lladd_sim *sim, struct lladd_sim_errors_report *r)
@@ -790,12 +798,10 @@ int lladd_sim_errors(const struct lladd_sim_subject *subject, const struct lladd
         return rc;
     }
     struct lladd_dst *before = lladd_dst_enter(&sim->dst);
-    rc = errors_all(sim, report);
+    rc = errors_all(sim, report, err);
     (void)lladd_dst_enter(before); /* what it returns is ours */
     if (rc) {
         free(report);
-        rc = lladd_error_set(err, rc, "errors in subject \"%s\": %s", subject->name,
-                             lladd_code_text(rc));
     } else {
         hand_over(sim, report);
         *out = report;

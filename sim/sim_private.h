@@ -574,6 +574,8 @@ int ll_sim_new(const struct lladd_sim_subject *, const struct lladd_sim_bounds *
 void ll_sim_free(struct lladd_sim *);
 int ll_sim_fail(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t depth,
                 const struct ll_sim_vector *);
+/* ll_sim_record. Callbacks get an error of ours to write to: the caller's may be NULL. */
+int ll_sim_record_first(struct lladd_sim *, struct lladd_error *own, struct lladd_error *err);
 /* Setup or workload have failed: that is what was found, unless it is an error of ours. */
 int ll_sim_workload_failed(struct lladd_sim *, int rc, const struct lladd_error *);
 /* Failures get their tokens once all is found: making them smaller takes runs. */
