@@ -99,11 +99,11 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
 {
     if (q->contract)
         return promises(s, q);
+    if (q->errors && !q->token)
+        return errors(s, q);
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *r;
     struct lladd_sink sink = {NULL, to_stdout, 0};
-    if (q->errors && !q->token)
-        return errors(s, q);
     int rc = q->token ? lladd_sim_replay(s, &q->bounds, q->token, q->json ? NULL : &sink, &r, &err)
                       : lladd_sim_explore(s, &q->bounds, &r, &err);
     if (rc)
