@@ -142,6 +142,11 @@ struct lladd_sim_bounds {
     uint32_t failures;     /**< stop after so many. Default 1 */
     uint32_t calls_max;    /**< device calls of one run; more is called a loop. Default 100,000 */
     uint64_t planted;      /**< bugs of the library to switch on: bits of enum lladd_bug (dst.h) */
+    /* Of lladd_sim_errors: */
+    uint32_t points;  /**< crashes in whose recovery errors happen. Default 4 */
+    uint32_t samples; /**< crash states drawn at random after each error, besides the simple ones.
+                           Default 1; UINT32_MAX: none */
+    uint32_t every;   /**< let only each so-many-th call fail. Default 1 */
 };
 #define LLADD_SIM_BOUNDS_INIT_SIZE sizeof(struct lladd_sim_bounds)
 #ifdef __cplusplus
@@ -238,6 +243,91 @@ LLADD_API void lladd_sim_report_free(struct lladd_sim_report *);
 /** Writes the report for people, and as one JSON object in one line. Returns what the sink does. */
 LLADD_API int lladd_sim_report_text(const struct lladd_sim_report *, struct lladd_sink *);
 LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct lladd_sink *);
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+/** What can go wrong in a call that says so (in the two cases that end with "lies", says so to
+ *  somebody else). X(name, "text", "what"). */
+#define LLADD_SIM_FAULT_LIST(X) \
+    X(OPEN, "open", "EIO: opening a file that is there") \
+    X(CREATE, "create", "EIO: creating one") \
+    X(READ, "read", "EIO: reading") \
+    X(WRITE, "write", "EIO: writing; nothing was written") \
+    X(WRITE_BYTE, "write-byte", "EIO: writing; one byte was written") \
+    X(WRITE_SECTOR, "write-sector", "EIO: writing; one sector was written") \
+    X(WRITE_BUT_ONE, "write-but-one", "EIO: writing; all but a byte was written") \
+    X(WRITE_ALL, "write-all", "EIO: writing; all of it was written") \
+    X(APPEND, "append", "EIO: writing at the end") \
+    X(SYNC, "sync", "EIO: a sync; what it was for arrives in part, and no other helps") \
+    X(SYNC_LOST, "sync-lost", "EIO: a sync; nothing arrives, the cache has it and calls it clean") \
+    X(SYNC_REVERTED, "sync-reverted", "EIO: a sync; nothing arrives, the cache has the old bytes") \
+    X(SYNC_LATE, "sync-lies-late", "a sync loses everything and returns 0, the file's next fails") \
+    X(SYNC_ELSEWHERE, "sync-lies", "a sync loses everything and returns 0; somebody else is told") \
+    X(TRUNCATE, "truncate", "EIO: setting a size") \
+    X(RENAME, "rename", "EIO: renaming") \
+    X(UNLINK, "unlink", "EIO: removing") \
+    X(SYNC_DIR, "sync-dir", "EIO: a sync of a directory") \
+    X(MKDIR, "mkdir", "EIO: making a directory") \
+    X(LIST, "list", "EIO: listing one") \
+    X(LOCK, "lock", "EIO: taking the lock") \
+    X(SIZE, "size", "EIO: asking for a size") \
+    X(CLOSE, "close", "EIO: closing a file") \
+    X(SPACE, "space", "ENOSPC: whatever would make a file or a directory grow") \
+    X(FILES, "files", "EMFILE: opening, creating, locking") \
+    X(READ_ONLY, "read-only", "EROFS: whatever changes something") \
+    X(INTERRUPTED, "interrupted", "EINTR: any call") \
+    X(AGAIN, "again", "EAGAIN: any call but the lock's") \
+    X(MEMORY, "memory", "an allocation")
+enum lladd_sim_fault {
+#define LLADD_SIM_FAULT_ENUM(name, text, what) LLADD_SIM_FAULT_##name,
+    LLADD_SIM_FAULT_LIST(LLADD_SIM_FAULT_ENUM)
+#undef LLADD_SIM_FAULT_ENUM
+        LLADD_SIM_FAULTS
+};
+/** "sync-lost"; never NULL. */
+LLADD_API const char *lladd_sim_fault_name(enum lladd_sim_fault);
+
+/** What became of one kind of fault. */
+struct lladd_sim_fault_counts {
+    uint64_t chances;  /**< calls that it could hit, in all these runs */
+    uint64_t once;     /**< runs in which it hit one call */
+    uint64_t for_ever; /**< runs in which it hit one call and all later ones */
+    uint64_t recovery; /**< of all these: recoveries */
+    uint64_t close;    /**< of the others: closing, which aborts and takes a checkpoint */
+    uint64_t returned; /**< runs in which some call of the library then failed */
+    uint64_t absorbed; /**< and in which none did: it was not needed, or done another way */
+    uint64_t poisoned; /**< runs that ended with a poisoned handle */
+    bool hole;         /**< there were chances, and none was taken */
+};
+
+struct lladd_sim_errors_report {
+    size_t struct_size;
+    char subject[64];
+    uint64_t seed;
+    bool complete;         /**< everything within the bounds was done */
+    uint32_t points;       /**< crashes chosen for their recoveries */
+    uint64_t runs;         /**< in which something failed */
+    uint64_t states;       /**< crash states after these, recovered from and judged */
+    uint64_t full_refused; /**< opens on a full disk that said so; the next one succeeded */
+    uint64_t nanoseconds;
+    struct lladd_sim_fault_counts faults[LLADD_SIM_FAULTS];
+    uint32_t n_failures;
+    const struct lladd_sim_failure *failures;
+};
+
+/** Runs the workload again and again, and in each run lets another call fail: the first, the
+ *  second, and so on until none is left, of every kind of fault, only that one and from that one
+ *  on. The same with recoveries from a few crashes, chosen so that together they do everything that
+ *  recovery does, and with the creation of a database. Looks at what the calls returned, and at
+ *  what a working device then makes of the disk (sim/README.md). Of the bounds flags, depth and
+ *  what belongs to it are ignored, apart from NO_POWER, NO_KILL, ATOMIC_PAGES and NO_COVERAGE (a
+ *  fault that never hit is no failure).
+ *  Otherwise as lladd_sim_explore; tokens are for lladd_sim_replay. */
+LLADD_API int lladd_sim_errors(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
+                               struct lladd_sim_errors_report **out, struct lladd_error *);
+LLADD_API void lladd_sim_errors_free(struct lladd_sim_errors_report *);
+LLADD_API int lladd_sim_errors_text(const struct lladd_sim_errors_report *, struct lladd_sink *);
+LLADD_API int lladd_sim_errors_json(const struct lladd_sim_errors_report *, struct lladd_sink *);
 
 /* ---- the subjects that come with it ---------------------------------------------------------- */
 

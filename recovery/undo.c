@@ -196,7 +196,8 @@ static int cursor_for(struct lladd_txn *txn)
 int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *rec,
                      struct lladd_error *err)
 {
-    int rc = cursor_for(txn);
+    /* Before the first record there is no spare cursor, and need be none. */
+    int rc = txn->undo_next.v > stop.v ? cursor_for(txn) : 0;
     while (!rc && txn->undo_next.v > stop.v) {
         lladd_lsn at = txn->undo_next;
         rc = ll_log_cursor_read(txn->cursor, at, rec, &txn->err);

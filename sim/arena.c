@@ -10,6 +10,13 @@
 
 #include <stdlib.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#endif
+
 enum { CHUNK = 1 << 20, ALIGN = 16 };
 
 struct ll_sim_chunk {
@@ -76,8 +83,9 @@ void *ll_sim_grow(struct ll_sim_arena *a, void *array, size_t count, uint32_t *c
     void *p = ll_sim_take(a, larger * element);
     if (!p)
         return NULL;
-    if (count)
-        memcpy(p, array, count * element);
+    size_t there = count < *capacity ? count : *capacity; /* it may be asked for one far behind */
+    if (there)
+        memcpy(p, array, there * element);
     *capacity = larger;
     return p;
 }
@@ -93,6 +101,7 @@ void ll_sim_arena_free(struct ll_sim_arena *a)
     while (a->first) {
         struct ll_sim_chunk *c = a->first;
         a->first = c->next;
+        ASAN_UNPOISON_MEMORY_REGION(c->bytes, c->size);
         free(c);
     }
     a->now = NULL;
@@ -102,7 +111,7 @@ void ll_sim_arena_free(struct ll_sim_arena *a)
 /* ---- the databases' memory --------------------------------------------------------------- */
 
 /* Pieces are rounded up to a class and carry it in front; what is given back waits in the list of
- * its class. */
+ * its class. AddressSanitizer is told what may be used. */
 struct piece {
     union {
         struct piece *next; /* while free */
@@ -125,6 +134,13 @@ static size_t class_of(size_t size, size_t *rounded)
     return (top - 5) * 4 + ((up >> (top - 2)) & 3);
 }
 
+/* Of the piece so much is the user's. */
+static void only(struct piece *p, size_t size)
+{
+    ASAN_UNPOISON_MEMORY_REGION(p + 1, size);
+    ASAN_POISON_MEMORY_REGION((unsigned char *)(p + 1) + size, p->size - size);
+}
+
 static void *heap_alloc(void *ctx, size_t size)
 {
     struct ll_sim_heap *h = ctx;
@@ -142,6 +158,7 @@ static void *heap_alloc(void *ctx, size_t size)
     p->class = class;
     p->size = rounded;
     h->live++;
+    only(p, size);
     return p + 1;
 }
 
@@ -152,6 +169,7 @@ static void heap_release(void *ctx, void *ptr)
         return;
     struct piece *p = (struct piece *)ptr - 1;
     size_t class = p->class;
+    only(p, 0);
     p->next = h->free[class];
     h->free[class] = p;
     h->live--;
@@ -161,12 +179,15 @@ static void *heap_resize(void *ctx, void *ptr, size_t size)
 {
     if (!ptr)
         return heap_alloc(ctx, size);
-    const struct piece *old = (const struct piece *)ptr - 1;
-    if (size <= old->size)
+    struct piece *old = (struct piece *)ptr - 1;
+    if (size <= old->size) {
+        only(old, size);
         return ptr;
+    }
     void *fresh = heap_alloc(ctx, size);
     if (!fresh)
         return NULL;
+    only(old, old->size);
     memcpy(fresh, ptr, old->size);
     heap_release(ctx, ptr);
     return fresh;
@@ -180,6 +201,8 @@ void ll_sim_heap_init(struct ll_sim_heap *h)
 
 void ll_sim_heap_rewind(struct ll_sim_heap *h)
 {
+    for (struct ll_sim_chunk *c = h->arena.first; c; c = c->next)
+        ASAN_UNPOISON_MEMORY_REGION(c->bytes, c->size);
     ll_sim_rewind(&h->arena);
     memset(h->free, 0, sizeof h->free);
     h->live = 0;

@@ -10,9 +10,9 @@
  * The row of a failing run is long, but nearly all of it is 0, the most ordinary answer. A token is
  * what remains, as base64url:
  *
- *   u8 version   u8 flags   3 bytes of the hash of the subject's name   3 bytes of the hash of the
- *   recording   [varint seed, if the flags say so]   for each answer that is not 0: varint of
- *   answer << 2 | zeros before it, 3 meaning that another varint says how many more
+ *   u8 version | kind << 4   u8 flags   3 bytes of the hash of the subject's name   3 bytes of the
+ *   hash of the recording   [varint seed, if the flags say so]   for each answer that is not 0:
+ *   varint of answer << 2 | zeros before it, 3 meaning that another varint says how many more
  *   at the end 2 bytes of the hash of all that
  */
 #include "sim/sim_private.h"
@@ -46,11 +46,16 @@ uint32_t ll_sim_choose(struct lladd_sim *sim, enum ll_sim_choice_kind kind, uint
     }
     struct ll_sim_choice *fresh = choice_add(c);
     uint32_t value = c->mode == LL_SIM_TAKE ? 0 : first;
+    if (c->mode == LL_SIM_DRAW) {
+        c->draw = ll_sim_mix(c->draw, c->count);
+        if (c->draw >> 63 && limit > first)
+            value = first + (uint32_t)(c->draw >> 16) % (limit - first);
+    }
     if (!fresh) {
         sim->running->failed = LLADD_NO_MEMORY;
         return value;
     }
-    *fresh = (struct ll_sim_choice){value, c->mode == LL_SIM_TAKE ? n : limit, (uint8_t)kind};
+    *fresh = (struct ll_sim_choice){value, c->mode == LL_SIM_ENUMERATE ? limit : n, (uint8_t)kind};
     c->pos = c->count;
     return value;
 }
@@ -97,6 +102,8 @@ enum {
     AT_REST = 8,
     CHECK = 2,
     HAS_SEED = 128,
+    KIND_SHIFT = 4,
+    KIND_MAX = LL_SIM_TOKEN_ERRORS,
     MANY_ZEROS = 3
 };
 
@@ -160,7 +167,7 @@ bool ll_sim_token_encode(const struct lladd_sim_subject *subject, const struct l
                          char out[LLADD_SIM_TOKEN_MAX + 1])
 {
     struct bytes b = {.len = AT_REST};
-    b.at[0] = TOKEN_VERSION;
+    b.at[0] = (unsigned char)(TOKEN_VERSION | v->kind << KIND_SHIFT);
     b.at[AT_FLAGS] = (unsigned char)(v->flags | (v->seed != 1 ? HAS_SEED : 0));
     put_hash(b.at + AT_SUBJECT, ll_sim_hash(subject->name, strlen(subject->name)), 3);
     put_hash(b.at + AT_RECORDING, v->recording, 3);
@@ -239,15 +246,18 @@ int ll_sim_token_decode(const struct lladd_sim_subject *subject, const char *tok
     int rc = from_text(token, &b, err);
     if (rc)
         return rc;
-    if (b.at[0] != TOKEN_VERSION)
+    unsigned version = b.at[0] & ((1u << KIND_SHIFT) - 1), kind = b.at[0] >> KIND_SHIFT;
+    if (version != TOKEN_VERSION || kind > KIND_MAX)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "the token is of format %u, this simulator knows %u", b.at[0],
-                               TOKEN_VERSION);
+                               "the token is of format %u and kind %u; this simulator knows format "
+                               "%u, and kinds to %u",
+                               version, kind, TOKEN_VERSION, KIND_MAX);
     put_hash(name, ll_sim_hash(subject->name, strlen(subject->name)), 3);
     if (memcmp(name, b.at + AT_SUBJECT, sizeof name) != 0)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token is not of subject \"%s\"",
                                subject->name);
     memset(out, 0, sizeof *out);
+    out->kind = (uint8_t)kind;
     out->flags = b.at[AT_FLAGS] & ~(unsigned)HAS_SEED;
     out->recording = (uint32_t)b.at[AT_RECORDING] | (uint32_t)b.at[AT_RECORDING + 1] << 8 |
                      (uint32_t)b.at[AT_RECORDING + 2] << 16;

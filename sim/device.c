@@ -395,12 +395,16 @@ static int sim_close(struct lladd_device *dev, struct lladd_file *file)
 {
     struct ll_sim_run *run = run_of(dev);
     struct ll_sim_file *f = file_of(file);
+    int rc = 0;
     if (f->inode == LL_SIM_NO_INODE)
         run->locked = false;
+    else if (run->sim->before_call) /* no step of its own: nothing depends on it */
+        rc = (int)run->sim->before_call(run->sim->hook_ctx, run, LL_SIM_CLOSE,
+                                        name_of(run, f->inode), 0, 0);
     f->next = run->spare;
     run->spare = f;
     run->open_files--;
-    return 0;
+    return rc;
 }
 
 static int64_t sim_pread(struct lladd_device *dev, struct lladd_file *file, void *buf, size_t len,
@@ -421,11 +425,11 @@ static int64_t sim_pread(struct lladd_device *dev, struct lladd_file *file, void
 }
 
 /* Takes the pieces together, and does what a write does. */
-static int write_at(struct ll_sim_run *run, const struct ll_sim_file *f,
+static int write_at(struct ll_sim_run *run, enum ll_sim_call_kind kind, const struct ll_sim_file *f,
                     const struct lladd_iovec *pieces, int n, uint64_t off, size_t len)
 {
     uint32_t name = name_of(run, f->inode);
-    int64_t hook = before(run, LL_SIM_WRITE, name, off, len);
+    int64_t hook = before(run, kind, name, off, len);
     if (hook < 0)
         return (int)hook;
     if (hook > 0)
@@ -463,23 +467,61 @@ static int sim_pwritev(struct lladd_device *dev, struct lladd_file *file,
         len += pieces[i].len;
     if (len > UINT32_MAX / 2 || off > (uint64_t)INT64_MAX - len)
         return -EFBIG;
-    return len ? write_at(run_of(dev), f, pieces, n, off, len) : 0;
+    return len ? write_at(run_of(dev), LL_SIM_WRITE, f, pieces, n, off, len) : 0;
 }
 
 static int sim_append(struct lladd_device *dev, struct lladd_file *file, const void *buf,
                       size_t len, uint64_t *off)
 {
     struct ll_sim_run *run = run_of(dev);
+    const struct ll_sim_file *f = file_of(file);
     struct lladd_iovec piece = {buf, len};
-    if (file_of(file)->inode == LL_SIM_NO_INODE)
+    if (f->read_only || f->inode == LL_SIM_NO_INODE)
         return -EBADF;
-    int rc = run->undecided ? decide_size(run, file_of(file)->inode) : 0;
-    uint64_t end = run->live.inode[file_of(file)->inode]->size;
-    if (!rc)
-        rc = sim_pwritev(dev, file, &piece, 1, end);
+    int rc = run->undecided ? decide_size(run, f->inode) : 0;
+    uint64_t end = run->live.inode[f->inode]->size;
+    if (len > UINT32_MAX / 2 || end > (uint64_t)INT64_MAX - len)
+        return -EFBIG;
+    if (!rc && len)
+        rc = write_at(run, LL_SIM_APPEND, f, &piece, 1, end, len);
     if (!rc && off)
         *off = end;
     return rc;
+}
+
+/* The cache forgets what never got to the disk: the file is what the disk has of it. */
+static int revert(struct ll_sim_run *run, uint32_t inode)
+{
+    struct ll_sim_world w;
+    int rc = ll_sim_run_world(run, run->arena, &w);
+    for (uint32_t c = 0; !rc && c < run->n_calls; c++)
+        rc = ll_sim_step(run->sim, run->arena, &w, &run->trace[c], c);
+    struct ll_sim_inode *live = rc ? NULL : ll_sim_own(run->arena, &run->live, inode);
+    if (!live)
+        return no_memory(run);
+    const struct ll_sim_inode *disk = w.image.inode[inode];
+    unsigned char *bytes = ll_sim_take(run->arena, (size_t)disk->size + 1);
+    if (!bytes)
+        return no_memory(run);
+    size_t len = ll_sim_get(disk, 0, bytes, (size_t)disk->size);
+    if (ll_sim_set_size(run->arena, live, 0, false) ||
+        ll_sim_put(run->arena, live, 0, bytes, len, false, false) ||
+        ll_sim_set_size(run->arena, live, disk->size, false))
+        return no_memory(run);
+    return 0;
+}
+
+/* A sync that does something else than what it is for. */
+static int sync_fails(struct ll_sim_run *run, uint32_t name, uint32_t inode, int effect)
+{
+    bool reverted = effect == LL_SIM_SYNC_FAILS_REVERTED;
+    enum ll_sim_call_kind kind = reverted ? LL_SIM_SYNC_REVERTED : LL_SIM_SYNC_LOST;
+    int rc = reverted && run->undecided ? decide_bytes(run, inode, 0, UINT64_MAX, false) : 0;
+    if (!rc && reverted)
+        rc = revert(run, inode);
+    if (!rc)
+        rc = done(run, note(run, kind, name, inode), 0);
+    return rc || effect == LL_SIM_SYNC_LIES ? rc : -EIO;
 }
 
 static int sim_sync(struct lladd_device *dev, struct lladd_file *file)
@@ -490,6 +532,8 @@ static int sim_sync(struct lladd_device *dev, struct lladd_file *file)
     int rc = (int)before(run, LL_SIM_SYNC, name, 0, 0);
     if (inode == LL_SIM_NO_INODE)
         return rc;
+    if (rc > 0)
+        return sync_fails(run, name, inode, rc);
     int noted = done(run, note(run, rc ? LL_SIM_SYNC_FAILED : LL_SIM_SYNC, name, inode), 0);
     return rc ? rc : noted;
 }
@@ -647,7 +691,9 @@ static int sim_lock(struct lladd_device *dev, const char *name, struct lladd_fil
     (void)name; /* a database has one */
     if (run->locked)
         return -EAGAIN;
-    int rc = handle_new(run, LL_SIM_NO_INODE, false, out);
+    int rc = (int)before(run, LL_SIM_LOCK, 0, 0, 0);
+    if (!rc)
+        rc = handle_new(run, LL_SIM_NO_INODE, false, out);
     run->locked = rc == 0;
     return rc;
 }

@@ -415,6 +415,73 @@ static int make_durable(struct ll_sim_arena *a, struct ll_sim_image *image,
     return ll_sim_put(a, inode, op->off, op->data, op->len, true, true);
 }
 
+/* What is written again over lost bytes gets to the disk, and the older bytes are not in the cache
+ * any more either. */
+static int patch(struct ll_sim_arena *a, struct ll_sim_op *lost, const struct ll_sim_op *by)
+{
+    uint64_t from = lost->off > by->off ? lost->off : by->off;
+    uint64_t lost_end = lost->off + lost->len, by_end = by->off + by->len;
+    uint64_t end = lost_end < by_end ? lost_end : by_end;
+    if (from >= end)
+        return 0;
+    unsigned char *bytes = ll_sim_take(a, lost->len);
+    if (!bytes)
+        return LLADD_NO_MEMORY;
+    memcpy(bytes, lost->data, lost->len);
+    memcpy(bytes + (from - lost->off), by->data + (from - by->off), (size_t)(end - from));
+    lost->data = bytes;
+    lost->hash = ll_sim_mix(lost->hash, by->hash);
+    return 0;
+}
+
+static int overwrite_lost(struct ll_sim_arena *a, struct ll_sim_world *w, uint32_t n,
+                          const struct ll_sim_op *by)
+{
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < n; i++) {
+        struct ll_sim_op *op = &w->ops[i];
+        uint64_t end = by->off + by->len;
+        if (!op->lost || op->inode != by->inode)
+            continue;
+        if (op->kind == LL_SIM_WRITE && by->kind == LL_SIM_WRITE)
+            rc = patch(a, op, by);
+        else if (op->kind == LL_SIM_WRITE && op->off + op->len > by->off)
+            op->len = op->off < by->off ? (uint32_t)(by->off - op->off) : 0;
+        else if (op->kind == LL_SIM_TRUNCATE && op->off < end)
+            op->off = end;
+    }
+    return rc;
+}
+
+static uint32_t drop_empty(struct ll_sim_world *w, uint32_t n)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!w->ops[i].lost || w->ops[i].kind != LL_SIM_WRITE || w->ops[i].len > 0)
+            w->ops[kept++] = w->ops[i];
+    return kept;
+}
+
+/* A sync that failed or lied: what was pending is in the cache, or nowhere, and no other sync will
+ * bring it to the disk. */
+static void lose(struct ll_sim_world *w, const struct ll_sim_call *call)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < w->n_ops; i++) {
+        struct ll_sim_op op = w->ops[i];
+        bool meant = is_data(&op) && op.inode == call->inode;
+        if (meant && call->kind == LL_SIM_SYNC_REVERTED)
+            continue;
+        if (meant && !op.lost)
+            op.hash = ll_sim_mix(op.hash, 1);
+        op.lost |= meant;
+        op.gone |= meant && op.kind == LL_SIM_WRITE && call->kind == LL_SIM_SYNC_LOST;
+        op.hash += op.gone;
+        w->ops[kept++] = op;
+    }
+    w->n_ops = kept;
+}
+
 /* What the sync is about is durable now and leaves the list. */
 static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_world *w,
                   const struct ll_sim_call *call)
@@ -431,22 +498,13 @@ static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll
             continue;
         }
         int rc = make_durable(a, &w->image, op);
+        if (!rc && is_data(op))
+            rc = overwrite_lost(a, w, kept, op);
         if (rc)
             return rc;
     }
-    w->n_ops = kept;
+    w->n_ops = drop_empty(w, kept);
     return 0;
-}
-
-static void lose(struct ll_sim_world *w, uint32_t inode)
-{
-    for (uint32_t i = 0; i < w->n_ops; i++) {
-        struct ll_sim_op *op = &w->ops[i];
-        if (!is_data(op) || op->inode != inode || op->lost)
-            continue;
-        op->lost = true;
-        op->hash = ll_sim_mix(op->hash, 1);
-    }
 }
 
 int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_world *w,
@@ -458,7 +516,9 @@ int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_wor
     case LL_SIM_SYNC_DIR:
         return settle(sim, a, w, call);
     case LL_SIM_SYNC_FAILED:
-        lose(w, call->inode);
+    case LL_SIM_SYNC_LOST:
+    case LL_SIM_SYNC_REVERTED:
+        lose(w, call);
         return 0;
     case LL_SIM_WRITE:
         return add_write(sim, a, w, call, number);

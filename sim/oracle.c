@@ -267,7 +267,7 @@ static int contents(struct judging *j)
 
 /* ---- once for each ending ---------------------------------------------------------------- */
 
-static int go_on(struct lladd_db *db, struct lladd_error *err)
+int ll_sim_go_on(struct lladd_db *db, struct lladd_error *err)
 {
     static const unsigned char bytes[] = "the database goes on";
     struct lladd_txn *txn;
@@ -343,8 +343,8 @@ static int look_closely(struct judging *j)
     int rc = sim->subject.pages ? look_for_leaks(j) : 0;
     if (rc || j->verdict->oracle)
         return rc;
-    rc =
-        sim->subject.go_on ? sim->subject.go_on(sim->subject.ctx, j->db, &err) : go_on(j->db, &err);
+    rc = sim->subject.go_on ? sim->subject.go_on(sim->subject.ctx, j->db, &err)
+                            : ll_sim_go_on(j->db, &err);
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_PROGRESS,
                              "a transaction after the recovery fails: %s: %s", lladd_code_name(rc),
@@ -375,46 +375,62 @@ static int look(struct judging *j)
     return 0;
 }
 
+int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db *db,
+                      const struct ll_sim_claim *claim, struct ll_sim_verdict *verdict,
+                      bool *ending)
+{
+    struct judging j = {.sim = sim, .db = db, .claim = claim, .verdict = verdict};
+    uint64_t hash = run->trace_hash;
+    verdict->oracle = LLADD_SIM_O_NONE;
+    verdict->k = claim->lo;
+    verdict->code = 0;
+    int rc = look(&j);
+    ll_sim_object_wal(sim, verdict);
+    /* What nobody has looked at by now has not arrived; no choice is left for what follows. */
+    run->undecided = 0;
+    hash = ll_sim_mix(hash, verdict->k * 2 + j.resolved);
+    int seen = rc || verdict->oracle ? 1 : ll_sim_set_put(&sim->endings, hash + run->level);
+    *ending = seen == 0;
+    if (*ending)
+        rc = look_closely(&j);
+    if (*ending && !rc && !verdict->oracle) {
+        int closed = lladd_close(j.db);
+        if (closed)
+            (void)ll_sim_object(verdict, LLADD_SIM_O_PROGRESS, "it cannot be closed: %s",
+                                lladd_code_name(closed));
+    } else {
+        lladd_kill(j.db);
+    }
+    if (rc || seen < 0)
+        return rc ? rc : seen;
+    ll_sim_object_ends(sim, run, verdict);
+    return run->failed;
+}
+
 int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_sim_claim *claim,
                  struct ll_sim_verdict *verdict, uint32_t *open_calls, bool *ending)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct judging j = {.sim = sim, .claim = claim, .verdict = verdict};
-    verdict->oracle = LLADD_SIM_O_NONE;
-    verdict->k = claim->lo;
-    *ending = false;
-    int rc = ll_sim_open(sim, run, &j.db, &err);
+    struct lladd_db *db;
+    int rc = ll_sim_open(sim, run, &db, &err);
     *open_calls = run->n_calls;
     if (run->failed)
         return run->failed;
-    if (rc) {
-        (void)ll_sim_object(verdict, LLADD_SIM_O_OPEN, "%s: %s", lladd_code_name(rc), err.message);
-    } else {
-        uint64_t hash = run->trace_hash;
-        rc = look(&j);
-        ll_sim_object_wal(sim, verdict);
-        /* What nobody has looked at by now has not arrived; no choice is left for what follows. */
-        run->undecided = 0;
-        hash = ll_sim_mix(hash, verdict->k * 2 + j.resolved);
-        int seen = rc || verdict->oracle ? 1 : ll_sim_set_put(&sim->endings, hash + run->level);
-        *ending = seen == 0;
-        if (*ending)
-            rc = look_closely(&j);
-        if (*ending && !rc && !verdict->oracle) {
-            int closed = lladd_close(j.db);
-            if (closed)
-                (void)ll_sim_object(verdict, LLADD_SIM_O_PROGRESS, "it cannot be closed: %s",
-                                    lladd_code_name(closed));
-        } else {
-            lladd_kill(j.db);
-        }
-        if (rc || seen < 0)
-            return rc ? rc : seen;
-    }
+    if (rc == 0)
+        return ll_sim_judge_open(sim, run, db, claim, verdict, ending);
+    *verdict = (struct ll_sim_verdict){.k = claim->lo, .code = rc};
+    *ending = false;
+    (void)ll_sim_object(verdict, LLADD_SIM_O_OPEN, "%s: %s", lladd_code_name(rc), err.message);
+    ll_sim_object_ends(sim, run, verdict);
+    return run->failed;
+}
+
+void ll_sim_object_ends(struct lladd_sim *sim, const struct ll_sim_run *run,
+                        struct ll_sim_verdict *verdict)
+{
     if (run->looping) {
         verdict->oracle = LLADD_SIM_O_NONE; /* whatever came of it */
-        (void)ll_sim_object(verdict, LLADD_SIM_O_LOOP,
-                            "recovery, and looking at its result, took more than %u device calls",
+        (void)ll_sim_object(verdict, LLADD_SIM_O_LOOP, "it took more than %u device calls",
                             sim->bounds.calls_max);
     }
     if (sim->heap.live)
@@ -424,5 +440,4 @@ int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_
     if (run->open_files)
         (void)ll_sim_object(verdict, LLADD_SIM_O_MEMORY, "%u files were not closed",
                             run->open_files);
-    return run->failed;
 }

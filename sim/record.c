@@ -29,13 +29,13 @@ static int event(struct lladd_sim *sim, const struct ll_sim_txn *t, const char *
 {
     struct ll_sim_record *r = &sim->record;
     struct ll_sim_event *e =
-        ll_sim_grow(&sim->base, r->event, r->n_events, &r->events_capacity, sizeof *e);
+        ll_sim_grow(&sim->noted, r->event, r->n_events, &r->events_capacity, sizeof *e);
     if (!e)
         return LLADD_NO_MEMORY;
     r->event = e;
-    e[r->n_events++] = (struct ll_sim_event){now(sim), t->number, what, note};
+    e[r->n_events++] = (struct ll_sim_event){now(sim), t ? t->number : 0, what, note};
     uint64_t h = ll_sim_mix(r->hash, ll_sim_hash(what, strlen(what)) + now(sim));
-    r->hash = ll_sim_mix(h, note ? ll_sim_hash(note->bytes, note->len) : t->number);
+    r->hash = ll_sim_mix(h, note ? ll_sim_hash(note->bytes, note->len) : t ? t->number : 0);
     return 0;
 }
 
@@ -45,7 +45,7 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
     struct ll_sim_record *r = &sim->record;
     r->txn[t->number - 1]->id = lladd_txn_id(t->handle);
     struct ll_sim_decision *d =
-        ll_sim_grow(&sim->base, r->decision, r->n_decisions, &r->decisions_capacity, sizeof *d);
+        ll_sim_grow(&sim->noted, r->decision, r->n_decisions, &r->decisions_capacity, sizeof *d);
     if (!d)
         return NULL;
     r->decision = d;
@@ -97,6 +97,8 @@ static struct ll_sim_decision *decision_of(struct lladd_sim *sim, const struct l
 
 static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsigned promise)
 {
+    if (promise >= POWER && sim->record.poisoned)
+        sim->record.late_acks++;
     if (promise >= POWER && d->acked == UINT32_MAX)
         d->acked = now(sim);
     if (promise >= PROCESS && d->acked_kill == UINT32_MAX)
@@ -124,6 +126,21 @@ static bool consumed(int rc)
     return rc == 0 || lladd_code_root(rc) == LLADD_ROOT_POISONED;
 }
 
+int ll_sim_remark(struct lladd_sim *sim, const char *what)
+{
+    return event(sim, NULL, what, NULL);
+}
+
+/* A call on a transaction has ended: what became of it is noted. */
+static int noted(struct lladd_sim *sim, struct ll_sim_txn *t, const char *call, int rc)
+{
+    t->failed = rc;
+    t->call = call;
+    sim->record.errors += rc != 0;
+    sim->record.poisoned |= lladd_code_root(rc) == LLADD_ROOT_POISONED;
+    return rc;
+}
+
 /* ---- what the workload calls ------------------------------------------------------------- */
 
 static unsigned promise_of(const struct lladd_sim *sim, const struct lladd_txn_options *o)
@@ -141,9 +158,9 @@ int lladd_sim_begin(struct lladd_sim *sim, struct lladd_db *db,
     if (rc)
         return rc;
     /* Each by itself: another thread may begin one while this one commits. */
-    struct ll_sim_txn *t = ll_sim_take(&sim->base, sizeof *t);
+    struct ll_sim_txn *t = ll_sim_take(&sim->noted, sizeof *t);
     struct ll_sim_txn **all =
-        ll_sim_grow(&sim->base, r->txn, r->n_txns, &r->txns_capacity, sizeof(*all));
+        ll_sim_grow(&sim->noted, r->txn, r->n_txns, &r->txns_capacity, sizeof(*all));
     if (!t || !all) {
         (void)lladd_abort(*out); /* it has done nothing */
         return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator's record");
@@ -160,7 +177,7 @@ int lladd_sim_note(struct lladd_sim *sim, struct lladd_txn *handle, const void *
     struct ll_sim_txn *t = txn_of(sim, handle);
     if (!t)
         return misuse(sim);
-    struct ll_sim_note *note = ll_sim_take(&sim->base, sizeof *note + len);
+    struct ll_sim_note *note = ll_sim_take(&sim->noted, sizeof *note + len);
     if (!note)
         return LLADD_NO_MEMORY;
     if (len)
@@ -191,7 +208,7 @@ int lladd_sim_commit(struct lladd_sim *sim, struct lladd_txn *handle)
         return misuse(sim);
     if (!decision(sim, t, LL_SIM_COMMIT) || event(sim, t, "commit", NULL))
         return LLADD_NO_MEMORY;
-    int rc = lladd_commit(handle);
+    int rc = noted(sim, t, "commit", lladd_commit(handle));
     if (rc == 0)
         acknowledge(sim, decision_of(sim, t), t->promise);
     else if (!consumed(rc))
@@ -206,7 +223,7 @@ int lladd_sim_commit_async(struct lladd_sim *sim, struct lladd_txn *handle, llad
         return misuse(sim);
     if (!decision(sim, t, LL_SIM_COMMIT) || event(sim, t, "commit without waiting", NULL))
         return LLADD_NO_MEMORY;
-    int rc = lladd_commit_async(handle, out);
+    int rc = noted(sim, t, "commit", lladd_commit_async(handle, out));
     if (rc == 0)
         decision_of(sim, t)->lsn = *out;
     else if (!consumed(rc))
@@ -220,6 +237,8 @@ int lladd_sim_wait(struct lladd_sim *sim, struct lladd_db *db, lladd_lsn lsn,
                    struct lladd_error *err)
 {
     int rc = lladd_wait(db, lsn, err);
+    sim->record.errors += rc != 0;
+    sim->record.poisoned |= lladd_code_root(rc) == LLADD_ROOT_POISONED;
     for (uint32_t i = 0; !rc && i < sim->record.n_decisions; i++) {
         struct ll_sim_decision *d = &sim->record.decision[i];
         struct ll_sim_txn *t = sim->record.txn[d->txn];
@@ -239,7 +258,8 @@ int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
     bool prepared = t->prepared;
     if ((prepared && !decision(sim, t, LL_SIM_ROLLBACK)) || event(sim, t, "abort", NULL))
         return LLADD_NO_MEMORY;
-    int rc = lladd_abort(handle);
+    int rc = noted(sim, t, "abort", lladd_abort(handle));
+    sim->record.abort_failed = rc ? rc : sim->record.abort_failed;
     if (prepared && !consumed(rc))
         take_back(sim, t);
     return ended(sim, t, rc, "aborted");
@@ -252,12 +272,11 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
         return misuse(sim);
     if (!decision(sim, t, LL_SIM_PREPARE) || event(sim, t, "prepare", NULL))
         return LLADD_NO_MEMORY;
-    t->gid = *gid;
-    int rc = lladd_prepare(handle, gid);
-    if (rc) {
-        if (consumed(rc))
-            return ended(sim, t, rc, "");
-        take_back(sim, t);
+    t->gid = *gid; /* it may be in doubt though the call fails */
+    int rc = noted(sim, t, "prepare", lladd_prepare(handle, gid));
+    if (rc) { /* poisoned, it may have reached the disk; the handle is not used up in any case */
+        if (!consumed(rc))
+            take_back(sim, t);
         return rc;
     }
     acknowledge(sim, decision_of(sim, t), POWER);
@@ -271,7 +290,7 @@ int lladd_sim_savepoint(struct lladd_sim *sim, struct lladd_txn *handle, lladd_s
     if (!t)
         return misuse(sim);
     struct ll_sim_mark *marks =
-        ll_sim_grow(&sim->base, t->marks, t->n_marks, &t->marks_capacity, sizeof *marks);
+        ll_sim_grow(&sim->noted, t->marks, t->n_marks, &t->marks_capacity, sizeof *marks);
     if (!marks)
         return LLADD_NO_MEMORY;
     t->marks = marks;
@@ -287,9 +306,9 @@ int lladd_sim_rollback_to(struct lladd_sim *sim, struct lladd_txn *handle, lladd
     struct ll_sim_txn *t = txn_of(sim, handle);
     if (!t)
         return misuse(sim);
-    int rc = lladd_rollback_to(handle, id);
+    int rc = noted(sim, t, "rollback", lladd_rollback_to(handle, id));
     if (rc)
-        return consumed(rc) ? ended(sim, t, rc, "") : rc;
+        return rc;
     while (t->n_marks > 0 && t->marks[t->n_marks - 1].id != id)
         t->n_marks--;
     if (t->n_marks == 0)
@@ -362,14 +381,20 @@ static int set_up(struct lladd_sim *sim, struct lladd_error *err)
     return rc;
 }
 
+int ll_sim_record_begin(struct lladd_sim *sim)
+{
+    sim->record = (struct ll_sim_record){0};
+    sim->expected = NULL;
+    ll_sim_rewind(&sim->noted);
+    ll_sim_rewind(&sim->level[0].runs);
+    return ll_sim_run_init(sim, &sim->workload, &sim->level[0].runs, 0, &sim->start, NULL);
+}
+
 static int run_workload(struct lladd_sim *sim, struct lladd_error *err)
 {
     struct lladd_db *db;
     struct ll_sim_record *r = &sim->record;
-    r->n_txns = r->n_decisions = r->n_events = 0;
-    r->hash = r->acks = 0;
-    ll_sim_rewind(&sim->level[0].runs);
-    int rc = ll_sim_run_init(sim, &sim->workload, &sim->level[0].runs, 0, &sim->start, NULL);
+    int rc = ll_sim_record_begin(sim);
     if (!rc)
         rc = ll_sim_open(sim, &sim->workload, &db, err);
     if (rc)
@@ -414,7 +439,7 @@ static int expect(struct lladd_sim *sim, uint32_t k)
         e->in_doubt += ll_sim_in_doubt_after(r, t, k);
     if (size == 0)
         return 0;
-    e->model = ll_sim_take(&sim->base, size);
+    e->model = ll_sim_take(&sim->noted, size);
     if (!e->model)
         return LLADD_NO_MEMORY;
     if (k > 0) {
@@ -428,7 +453,7 @@ static int expect(struct lladd_sim *sim, uint32_t k)
     }
     ll_sim_buffer_clear(&sim->dump);
     int rc = sim->subject.model_dump(sim->subject.ctx, e->model, &sim->dump.sink);
-    unsigned char *dump = ll_sim_take(&sim->base, sim->dump.len);
+    unsigned char *dump = ll_sim_take(&sim->noted, sim->dump.len);
     if (rc || sim->dump.sink.failed || !dump)
         return rc ? rc : LLADD_NO_MEMORY;
     if (sim->dump.len)
@@ -453,6 +478,26 @@ void ll_sim_allowed(const struct ll_sim_record *r, uint32_t c, bool kill, uint32
         *hi = *lo;
 }
 
+int ll_sim_expect(struct lladd_sim *sim)
+{
+    uint32_t n = sim->record.n_decisions + 1;
+    int rc = 0;
+    put_in_order(&sim->record);
+    sim->expected = ll_sim_take(&sim->noted, n * sizeof *sim->expected);
+    if (!sim->expected)
+        return LLADD_NO_MEMORY;
+    memset(sim->expected, 0, n * sizeof *sim->expected);
+    for (uint32_t k = 0; !rc && k < n; k++)
+        rc = expect(sim, k);
+    return rc;
+}
+
+int ll_sim_record_again(struct lladd_sim *sim, struct lladd_error *err)
+{
+    int rc = run_workload(sim, err);
+    return rc ? rc : ll_sim_expect(sim);
+}
+
 int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
 {
     sim->dst.observe = NULL;
@@ -469,13 +514,5 @@ int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
         return lladd_error_set(err, LLADD_BUG,
                                "the workload is not deterministic: run twice, it did different "
                                "things");
-    put_in_order(&sim->record);
-    uint32_t n = sim->record.n_decisions + 1;
-    sim->expected = ll_sim_take(&sim->base, n * sizeof *sim->expected);
-    if (!sim->expected)
-        return LLADD_NO_MEMORY;
-    memset(sim->expected, 0, n * sizeof *sim->expected);
-    for (uint32_t k = 0; !rc && k < n; k++)
-        rc = expect(sim, k);
-    return rc;
+    return ll_sim_expect(sim);
 }

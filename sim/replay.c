@@ -46,7 +46,10 @@ void ll_sim_tell_call(const struct ll_sim_run *run, const struct ll_sim_call *ca
                                         [LL_SIM_UNLINK] = "unlink",
                                         [LL_SIM_SYNC] = "sync",
                                         [LL_SIM_SYNC_FAILED] = "sync, which fails,",
-                                        [LL_SIM_SYNC_DIR] = "sync directory"};
+                                        [LL_SIM_SYNC_DIR] = "sync directory",
+                                        [LL_SIM_SYNC_LOST] = "sync, which loses everything, of",
+                                        [LL_SIM_SYNC_REVERTED] =
+                                            "sync, which loses everything, also in the cache, of"};
     const char *name = sim->names.at[call->name].text;
     if (!sim->history)
         return;
@@ -72,7 +75,10 @@ void ll_sim_tell_call(const struct ll_sim_run *run, const struct ll_sim_call *ca
 static void tell_event(struct lladd_sim *sim, const struct ll_sim_event *e)
 {
     if (!e->note) {
-        ll_sim_tell(sim, "  transaction %u: %s", e->txn, e->what);
+        if (e->txn)
+            ll_sim_tell(sim, "  transaction %u: %s", e->txn, e->what);
+        else
+            ll_sim_tell(sim, "  %s", e->what);
         return;
     }
     ll_sim_buffer_clear(&sim->text);
@@ -87,7 +93,7 @@ static void tell_event(struct lladd_sim *sim, const struct ll_sim_event *e)
                 sim->text.bytes ? (const char *)sim->text.bytes : "");
 }
 
-static void tell_workload(struct lladd_sim *sim, uint32_t calls)
+void ll_sim_tell_workload(struct lladd_sim *sim, uint32_t calls)
 {
     const struct ll_sim_record *r = &sim->record;
     uint32_t e = 0;
@@ -103,7 +109,7 @@ static void tell_workload(struct lladd_sim *sim, uint32_t calls)
 
 /* ---- replaying --------------------------------------------------------------------------- */
 
-static void claims_at(struct lladd_sim *sim, const struct ll_sim_run *run, uint32_t level,
+void ll_sim_claims_at(struct lladd_sim *sim, const struct ll_sim_run *run, uint32_t level,
                       uint32_t calls, uint32_t n_calls, struct ll_sim_claims *claims)
 {
     claims->again = false;
@@ -116,8 +122,7 @@ static void claims_at(struct lladd_sim *sim, const struct ll_sim_run *run, uint3
     }
 }
 
-/* The crash before the call of that number, and the recovery from it. */
-static int replay_crash(struct lladd_sim *sim, struct ll_sim_run *before, uint32_t calls,
+int ll_sim_replay_crash(struct lladd_sim *sim, struct ll_sim_run *before, uint32_t calls,
                         struct ll_sim_world *world, struct ll_sim_units *units,
                         struct ll_sim_run *run, uint32_t level)
 {
@@ -139,8 +144,20 @@ static int replay_crash(struct lladd_sim *sim, struct ll_sim_run *before, uint32
     return rc ? rc : ll_sim_run_init(sim, run, &l->runs, level, world, kill ? NULL : units);
 }
 
-int ll_sim_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
-                  struct ll_sim_verdict *verdict, uint32_t *depth)
+int ll_sim_take_row(struct lladd_sim *sim, const struct ll_sim_vector *v)
+{
+    struct ll_sim_choices *c = &sim->choices;
+    int rc = 0;
+    c->mode = LL_SIM_TAKE;
+    c->count = 0;
+    for (uint32_t i = 0; !rc && i < v->count; i++)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, v->value[i]);
+    c->pos = 0;
+    return rc;
+}
+
+static int replay_crashes(struct lladd_sim *sim, const struct ll_sim_vector *v,
+                          struct ll_sim_verdict *verdict, uint32_t *depth)
 {
     struct ll_sim_run runs[LLADD_SIM_DEPTH_MAX + 1];
     struct ll_sim_world worlds[LLADD_SIM_DEPTH_MAX + 1];
@@ -149,12 +166,7 @@ int ll_sim_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
     struct ll_sim_run *before = &sim->workload;
     uint32_t n_calls = before->n_calls;
     struct ll_sim_choices *c = &sim->choices;
-    int rc = 0;
-    c->mode = LL_SIM_TAKE;
-    c->count = 0;
-    for (uint32_t i = 0; !rc && i < v->count; i++)
-        rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, v->value[i]);
-    c->pos = 0;
+    int rc = ll_sim_take_row(sim, v);
     *verdict = (struct ll_sim_verdict){0};
     *depth = 0;
     for (uint32_t level = 1; !rc && level <= LLADD_SIM_DEPTH_MAX && c->pos < v->count; level++) {
@@ -164,12 +176,12 @@ int ll_sim_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
         if (crash == 0)
             break;
         if (level == 1)
-            tell_workload(sim, crash - 1);
-        rc = replay_crash(sim, before, crash - 1, &worlds[level], &units[level], &runs[level],
-                          level);
+            ll_sim_tell_workload(sim, crash - 1);
+        rc = ll_sim_replay_crash(sim, before, crash - 1, &worlds[level], &units[level],
+                                 &runs[level], level);
         if (rc)
             return rc;
-        claims_at(sim, before, level, crash - 1, n_calls, &claims);
+        ll_sim_claims_at(sim, before, level, crash - 1, n_calls, &claims);
         struct ll_sim_claim claim = ll_sim_claim_of(&claims, runs[level].kill);
         ll_sim_set_free(&sim->endings); /* so that it is looked at closely */
         rc = ll_sim_judge(sim, &runs[level], &claim, verdict, &open_calls, &ending);
@@ -190,10 +202,18 @@ int ll_sim_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
     return rc;
 }
 
+int ll_sim_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
+                  struct ll_sim_verdict *verdict, uint32_t *depth)
+{
+    return v->kind == LL_SIM_TOKEN_ERRORS ? ll_sim_errors_replay(sim, v, verdict, depth)
+                                          : replay_crashes(sim, v, verdict, depth);
+}
+
 /* ---- smaller ----------------------------------------------------------------------------- */
 
 void ll_sim_vector_of(const struct lladd_sim *sim, struct ll_sim_vector *out)
 {
+    out->kind = sim->faults ? LL_SIM_TOKEN_ERRORS : LL_SIM_TOKEN_EXPLORE;
     out->flags = sim->bounds.flags;
     out->seed = sim->bounds.seed;
     out->recording = sim->record.hash & 0xffffff;
@@ -235,18 +255,21 @@ int ll_sim_shrink(struct lladd_sim *sim, struct ll_sim_vector *v, struct ll_sim_
 {
     unsigned tried = 0;
     bool kept, any = true;
+    /* Which fault it is stays. */
+    const uint32_t head = v->kind == LL_SIM_TOKEN_ERRORS ? LL_SIM_ERRORS_HEAD : 0;
+    const uint32_t least = head ? head : 1;
     int rc = try(sim, v, v, verdict, depth, &kept);
     if (rc || !kept)
         return rc;
     while (any && tried < SMALLER_MAX) {
         any = false;
-        for (uint32_t n = 1; !rc && n < v->count && tried < SMALLER_MAX; n++, tried++) {
+        for (uint32_t n = least; !rc && n < v->count && tried < SMALLER_MAX; n++, tried++) {
             struct ll_sim_vector shorter = *v;
             shorter.count = n;
             rc = try(sim, v, &shorter, verdict, depth, &kept);
             any |= kept;
         }
-        for (uint32_t i = 1; !rc && i < v->count && tried < SMALLER_MAX; i++) {
+        for (uint32_t i = least; !rc && i < v->count && tried < SMALLER_MAX; i++) {
             if (v->value[i] == 0)
                 continue;
             struct ll_sim_vector fewer = *v;
@@ -255,7 +278,7 @@ int ll_sim_shrink(struct lladd_sim *sim, struct ll_sim_vector *v, struct ll_sim_
             rc = try(sim, v, &fewer, verdict, depth, &kept);
             any |= kept;
         }
-        for (uint32_t i = 0; !rc && i < v->count && tried < SMALLER_MAX; i++) {
+        for (uint32_t i = head; !rc && i < v->count && tried < SMALLER_MAX; i++) {
             struct ll_sim_vector less = *v;
             less.value[i] /= 2;
             if (less.value[i] == 0)

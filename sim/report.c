@@ -89,7 +89,7 @@ int lladd_sim_report_text(const struct lladd_sim_report *r, struct lladd_sink *s
 
 /* ---- for programs ------------------------------------------------------------------------ */
 
-static void json_string(const char *text, struct lladd_sink *s)
+void ll_sim_json_string(const char *text, struct lladd_sink *s)
 {
     (void)lladd_sink_write(s, "\"", 1);
     for (const char *p = text; *p; p++) {
@@ -114,7 +114,7 @@ static void json_coverage(const struct lladd_sim_report *r, struct lladd_sink *s
     for (uint32_t i = 0; i < r->n_coverage; i++) {
         const struct lladd_sim_coverage *c = &r->coverage[i];
         (void)lladd_sink_printf(s, "%s{\"op\":", i ? "," : "");
-        json_string(c->op, s);
+        ll_sim_json_string(c->op, s);
         json_number("version", c->version, s);
         json_number("runs", c->runs, s);
         for (unsigned p = 0; p < LLADD_SIM_PATHS; p++)
@@ -138,7 +138,7 @@ static void json_failures(const struct lladd_sim_report *r, struct lladd_sink *s
                                 lladd_sim_oracle_name(f->oracle));
         json_number("depth", f->depth, s);
         (void)lladd_sink_printf(s, ",\"token\":\"%s\",\"message\":", f->token);
-        json_string(f->message, s);
+        ll_sim_json_string(f->message, s);
         (void)lladd_sink_printf(s, "}");
     }
     (void)lladd_sink_printf(s, "]");
@@ -147,7 +147,7 @@ static void json_failures(const struct lladd_sim_report *r, struct lladd_sink *s
 int lladd_sim_report_json(const struct lladd_sim_report *r, struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, "{\"subject\":");
-    json_string(r->subject, s);
+    ll_sim_json_string(r->subject, s);
     json_number("flags", r->flags, s);
     json_number("depth", r->depth, s);
     json_number("seed", r->seed, s);

@@ -10,6 +10,7 @@
 enum {
     DEPTH_DEFAULT = 3,
     CALLS_DEFAULT = 100000,
+    POINTS_DEFAULT = 4,
     CACHE_BYTES = 256 << 10,
     RING_BYTES = 32 << 10,
     SEGMENT_BYTES = 8 << 10,
@@ -88,6 +89,9 @@ static int take_bounds(struct lladd_sim *sim, const struct lladd_sim_bounds *b,
     own->seed = own->seed ? own->seed : 1;
     own->failures = own->failures ? own->failures : 1;
     own->calls_max = own->calls_max ? own->calls_max : CALLS_DEFAULT;
+    own->points = own->points ? own->points : POINTS_DEFAULT;
+    own->samples = own->samples == UINT32_MAX ? 0 : own->samples ? own->samples : 1;
+    own->every = own->every ? own->every : 1;
     if (own->depth > LLADD_SIM_DEPTH_MAX)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: depth is at most %u",
                                LLADD_SIM_DEPTH_MAX);
@@ -174,6 +178,7 @@ void ll_sim_free(struct lladd_sim *sim)
         ll_sim_arena_free(&sim->level[i].units);
     }
     ll_sim_arena_free(&sim->base);
+    ll_sim_arena_free(&sim->noted);
     ll_sim_arena_free(&sim->heap.arena);
     ll_sim_choices_free(&sim->choices);
     ll_sim_set_free(&sim->seen);
@@ -185,6 +190,7 @@ void ll_sim_free(struct lladd_sim *sim)
     free(sim->vectors);
     free(sim->failures);
     free(sim->report);
+    free(sim->faults);
     free(sim);
 }
 
@@ -218,8 +224,21 @@ int ll_sim_fail(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, uin
 
 /* ---- exploring --------------------------------------------------------------------------- */
 
-/* Failures get their tokens once all is found: making them smaller takes runs. */
-static int give_tokens(struct lladd_sim *sim)
+/* Made smaller, many failures are the same one. */
+static void drop_twins(struct lladd_sim *sim)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < sim->report->n_failures; i++) {
+        bool twin = false;
+        for (uint32_t j = 0; j < kept && sim->failures[i].token[0]; j++)
+            twin |= strcmp(sim->failures[j].token, sim->failures[i].token) == 0;
+        if (!twin)
+            sim->failures[kept++] = sim->failures[i];
+    }
+    sim->report->n_failures = kept;
+}
+
+int ll_sim_give_tokens(struct lladd_sim *sim)
 {
     int rc = 0;
     for (uint32_t i = 0; !rc && i < sim->report->n_failures; i++) {
@@ -233,21 +252,8 @@ static int give_tokens(struct lladd_sim *sim)
         if (!ll_sim_token_encode(&sim->subject, &sim->vectors[i], f->token))
             f->token[0] = '\0';
     }
+    drop_twins(sim);
     return rc;
-}
-
-/* Made smaller, many failures are the same one. */
-static void drop_twins(struct lladd_sim *sim)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < sim->report->n_failures; i++) {
-        bool twin = false;
-        for (uint32_t j = 0; j < kept && sim->failures[i].token[0]; j++)
-            twin |= strcmp(sim->failures[j].token, sim->failures[i].token) == 0;
-        if (!twin)
-            sim->failures[kept++] = sim->failures[i];
-    }
-    sim->report->n_failures = kept;
 }
 
 /* The report leaves with what belongs to it. */
@@ -273,10 +279,11 @@ static bool is_ours(int rc)
     return rc == LLADD_NO_MEMORY || rc == LLADD_BAD_ARGUMENT;
 }
 
-/* Setup or workload have failed: that is what was found. */
-static int workload_failed(struct lladd_sim *sim, int rc, const struct lladd_error *err)
+int ll_sim_workload_failed(struct lladd_sim *sim, int rc, const struct lladd_error *err)
 {
     struct ll_sim_verdict v = {0};
+    if (is_ours(rc))
+        return rc;
     const char *name = lladd_code_name(rc);
     if (sim->running && sim->running->looping)
         (void)ll_sim_object(&v, LLADD_SIM_O_LOOP, "the workload made more than %u device calls",
@@ -288,8 +295,7 @@ static int workload_failed(struct lladd_sim *sim, int rc, const struct lladd_err
     return ll_sim_fail(sim, &v, 0, NULL);
 }
 
-/* Callbacks get an error of ours to write to: the caller's may be NULL. */
-static int record(struct lladd_sim *sim, struct lladd_error *own, struct lladd_error *err)
+int ll_sim_record_first(struct lladd_sim *sim, struct lladd_error *own, struct lladd_error *err)
 {
     *own = (struct lladd_error)LLADD_ERROR_INIT;
     int rc = ll_sim_record(sim, own);
@@ -304,16 +310,15 @@ static int record(struct lladd_sim *sim, struct lladd_error *own, struct lladd_e
 static int explore_all(struct lladd_sim *sim, struct lladd_error *err)
 {
     struct lladd_error own;
-    int rc = record(sim, &own, err);
+    int rc = ll_sim_record_first(sim, &own, err);
     if (rc)
-        return is_ours(rc) ? rc : workload_failed(sim, rc, &own);
+        return ll_sim_workload_failed(sim, rc, &own);
     rc = ll_sim_explore(sim);
     if (!rc && !sim->cut && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
         rc = ll_sim_cover_judge(sim);
     sim->dst.observe = NULL;
     if (!rc)
-        rc = give_tokens(sim);
-    drop_twins(sim);
+        rc = ll_sim_give_tokens(sim);
     if (rc)
         return lladd_error_set(err, rc, "exploring subject \"%s\": %s", sim->subject.name,
                                lladd_code_text(rc));
@@ -346,7 +351,7 @@ static int replay_all(struct lladd_sim *sim, const struct ll_sim_vector *v,
     uint32_t depth;
     sim->options.transcript = history ? transcript : NULL;
     sim->options.callback_ctx = sim;
-    int rc = record(sim, &own, err);
+    int rc = ll_sim_record_first(sim, &own, err);
     if (rc)
         return rc;
     if ((sim->record.hash & 0xffffff) != v->recording)

@@ -141,11 +141,16 @@ enum ll_sim_call_kind {
     LL_SIM_SYNC,
     LL_SIM_SYNC_FAILED, /* what was pending may have arrived; no later sync makes it durable */
     LL_SIM_SYNC_DIR,
+    LL_SIM_SYNC_LOST,     /* it failed, or lied: what was pending never arrives, the cache has it */
+    LL_SIM_SYNC_REVERTED, /* the same, and the cache has not */
     /* not in traces: for the hook only */
     LL_SIM_OPEN,
     LL_SIM_READ,
     LL_SIM_SIZE,
-    LL_SIM_LIST
+    LL_SIM_LIST,
+    LL_SIM_APPEND,
+    LL_SIM_LOCK,
+    LL_SIM_CLOSE
 };
 
 struct ll_sim_call {
@@ -162,6 +167,7 @@ struct ll_sim_op {
     uint8_t kind;
     uint8_t file; /* enum ll_sim_file_kind: by which unit it is decided */
     bool lost;    /* a sync has failed over it */
+    bool gone;    /* and it will never get to the disk */
     uint32_t inode;
     uint32_t name, to;
     uint32_t len;
@@ -273,12 +279,17 @@ struct ll_sim_choice {
     uint32_t value, limit; /* enumeration stops before it */
     uint8_t kind;
 };
-enum ll_sim_choice_mode { LL_SIM_ENUMERATE, LL_SIM_TAKE };
+enum ll_sim_choice_mode {
+    LL_SIM_ENUMERATE,
+    LL_SIM_TAKE,
+    LL_SIM_DRAW /* beyond the row: at random, half of them 0 */
+};
 struct ll_sim_choices {
     struct ll_sim_choice *at;
     uint32_t count, capacity;
     uint32_t pos; /* the next to be asked for */
     uint8_t mode;
+    uint64_t draw;  /* where drawing goes on */
     uint64_t asked; /* in all */
 };
 /* Answers a number below n. Enumeration goes from `first` to below `limit`. */
@@ -293,7 +304,9 @@ void ll_sim_choices_free(struct ll_sim_choices *);
 
 /* What a token holds. */
 enum { LL_SIM_VECTOR_MAX = 256 };
+enum ll_sim_token_kind { LL_SIM_TOKEN_EXPLORE, LL_SIM_TOKEN_ERRORS };
 struct ll_sim_vector {
+    uint8_t kind; /* enum ll_sim_token_kind: what the values mean */
     uint32_t flags;
     uint32_t recording; /* a part of the hash of the recording */
     uint64_t seed;
@@ -367,7 +380,9 @@ struct ll_sim_txn {
     uint8_t promise; /* of its commit: 2 survives power loss, 1 the process, 0 neither */
     bool prepared;
     struct lladd_gid gid;
-    uint32_t number; /* from 1, for people */
+    uint32_t number;  /* from 1, for people */
+    int failed;       /* what its last call returned */
+    const char *call; /* which that was */
 };
 
 enum ll_sim_decision_kind { LL_SIM_COMMIT, LL_SIM_PREPARE, LL_SIM_ROLLBACK };
@@ -384,7 +399,7 @@ struct ll_sim_decision {
 
 struct ll_sim_event { /* for the history */
     uint32_t at;      /* calls made before it */
-    uint32_t txn;
+    uint32_t txn;     /* 0: no transaction's */
     const char *what;
     const struct ll_sim_note *note;
 };
@@ -400,6 +415,11 @@ struct ll_sim_record {
     uint64_t acks;
     uint64_t hash; /* of trace and promises: must be the same twice */
     bool misuse;
+    /* Of calls that failed: */
+    uint32_t errors;    /* how many did */
+    bool poisoned;      /* one of them with poison */
+    uint32_t late_acks; /* promises made after that */
+    int abort_failed;   /* what an abort returned; 0: all went well */
 };
 
 /* What the database must contain after the first k decisions. */
@@ -415,6 +435,13 @@ struct ll_sim_expected {
 void ll_sim_see_end(struct lladd_sim *, lladd_lsn txn, lladd_lsn record);
 /* Runs setup and workload, twice; makes the trace, the record and what is expected. */
 int ll_sim_record(struct lladd_sim *, struct lladd_error *);
+/* The same once more without setup: what errors have made of it is forgotten. */
+int ll_sim_record_again(struct lladd_sim *, struct lladd_error *);
+/* The parts of it, for who runs the workload himself: a fresh run and record; what is expected. */
+int ll_sim_record_begin(struct lladd_sim *);
+int ll_sim_expect(struct lladd_sim *);
+/* A line of the history that is no transaction's; the text stays the caller's. */
+int ll_sim_remark(struct lladd_sim *, const char *what);
 /* Is the transaction of `txn` in doubt after the first k decisions? */
 bool ll_sim_in_doubt_after(const struct ll_sim_record *, uint32_t txn, uint32_t k);
 /* The first and last k that a crash before call c may leave. */
@@ -432,6 +459,7 @@ struct ll_sim_claim {
 struct ll_sim_verdict {
     enum lladd_sim_oracle oracle; /* 0: nothing to object */
     uint32_t k;                   /* what it is */
+    int code;                     /* of the call that failed; 0: none has */
     char message[512];
 };
 
@@ -439,6 +467,13 @@ struct ll_sim_verdict {
  * returned. *ending: the recovery was like no other before. LLADD_NO_MEMORY, or 0. */
 int ll_sim_judge(struct lladd_sim *, struct ll_sim_run *, const struct ll_sim_claim *,
                  struct ll_sim_verdict *, uint32_t *open_calls, bool *ending);
+/* The same of a database that is open already, and then is no more. */
+int ll_sim_judge_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db *,
+                      const struct ll_sim_claim *, struct ll_sim_verdict *, bool *ending);
+/* A page is allocated, written and freed. */
+int ll_sim_go_on(struct lladd_db *, struct lladd_error *);
+/* Did it end by itself, and is anything left of it? (O12, O13) */
+void ll_sim_object_ends(struct lladd_sim *, const struct ll_sim_run *, struct ll_sim_verdict *);
 /* Bytes that collect in an arena-less buffer. */
 struct ll_sim_buffer {
     unsigned char *bytes;
@@ -478,6 +513,15 @@ struct ll_sim_level {
     struct ll_sim_arena units;  /* of one crash point */
 };
 
+/* What becomes of a sync that does not do what it is for. */
+enum ll_sim_sync_effect {
+    LL_SIM_SYNC_FAILS_LOST = 1, /* -EIO; as LL_SIM_SYNC_LOST says */
+    LL_SIM_SYNC_FAILS_REVERTED, /* -EIO; as LL_SIM_SYNC_REVERTED says */
+    LL_SIM_SYNC_LIES            /* 0; as LL_SIM_SYNC_LOST says */
+};
+
+struct ll_sim_faults; /* errors.c */
+
 struct lladd_sim {
     struct lladd_sim_subject subject;
     struct lladd_sim_bounds bounds;
@@ -485,7 +529,8 @@ struct lladd_sim {
     struct lladd_world world;
     struct lladd_dst dst;
     uint32_t page_size;
-    struct ll_sim_arena base; /* names, record, expectations: as long as the exploration */
+    struct ll_sim_arena base;  /* names, what setup has made: as long as the exploration */
+    struct ll_sim_arena noted; /* record and expectations: until the workload runs again */
     struct ll_sim_heap heap;
     struct ll_sim_names names;
     struct ll_sim_level level[LLADD_SIM_DEPTH_MAX + 2];
@@ -499,11 +544,13 @@ struct lladd_sim {
     struct ll_sim_record record;
     struct ll_sim_expected *expected; /* one more than decisions */
 
-    struct ll_sim_run *running; /* whose device is in use */
+    struct ll_sim_run *running;   /* whose device is in use */
+    struct ll_sim_faults *faults; /* NULL: nothing fails */
     uint64_t random, clock;
 
     /* Called before each device call of a run; nullable. 0 goes on; a negative errno is what the
-     * call returns; of a read or write, a positive count is how much of it is done, and one. */
+     * call returns; of a read or write, a positive count is how much of it is done, and one; of a
+     * sync, a positive number is one of enum ll_sim_sync_effect. */
     int64_t (*before_call)(void *ctx, struct ll_sim_run *, enum ll_sim_call_kind, uint32_t name,
                            uint64_t off, size_t len);
     void *hook_ctx;
@@ -527,6 +574,12 @@ int ll_sim_new(const struct lladd_sim_subject *, const struct lladd_sim_bounds *
 void ll_sim_free(struct lladd_sim *);
 int ll_sim_fail(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t depth,
                 const struct ll_sim_vector *);
+/* ll_sim_record. Callbacks get an error of ours to write to: the caller's may be NULL. */
+int ll_sim_record_first(struct lladd_sim *, struct lladd_error *own, struct lladd_error *err);
+/* Setup or workload have failed: that is what was found, unless it is an error of ours. */
+int ll_sim_workload_failed(struct lladd_sim *, int rc, const struct lladd_error *);
+/* Failures get their tokens once all is found: making them smaller takes runs. */
+int ll_sim_give_tokens(struct lladd_sim *);
 uint64_t ll_sim_now(void);
 /* record.c */
 int ll_sim_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db **, struct lladd_error *);
@@ -545,6 +598,17 @@ int ll_sim_explore(struct lladd_sim *);
 
 /* replay.c */
 
+/* The crash before the call of that number, and the recovery from it. `kill` out of the row. */
+int ll_sim_replay_crash(struct lladd_sim *, struct ll_sim_run *before, uint32_t calls,
+                        struct ll_sim_world *, struct ll_sim_units *, struct ll_sim_run *,
+                        uint32_t level);
+/* The claims before call `calls` of a run that is followed at `level`. */
+void ll_sim_claims_at(struct lladd_sim *, const struct ll_sim_run *, uint32_t level, uint32_t calls,
+                      uint32_t n_calls, struct ll_sim_claims *);
+/* The workload's history up to that call. */
+void ll_sim_tell_workload(struct lladd_sim *, uint32_t calls);
+/* Makes a row the one that is taken. */
+int ll_sim_take_row(struct lladd_sim *, const struct ll_sim_vector *);
 /* Runs a vector; what is found is in the verdict, and after how many crashes. */
 int ll_sim_replay(struct lladd_sim *, const struct ll_sim_vector *, struct ll_sim_verdict *,
                   uint32_t *depth);
@@ -553,6 +617,17 @@ void ll_sim_vector_of(const struct lladd_sim *, struct ll_sim_vector *out);
 /* Makes it smaller as long as the same oracle objects. */
 int ll_sim_shrink(struct lladd_sim *, struct ll_sim_vector *, struct ll_sim_verdict *,
                   uint32_t *depth);
+
+/* report.c */
+
+void ll_sim_json_string(const char *text, struct lladd_sink *);
+
+/* errors.c */
+
+enum { LL_SIM_ERRORS_HEAD = 3 }; /* values that say which fault it is */
+/* Runs a vector of LL_SIM_TOKEN_ERRORS. */
+int ll_sim_errors_replay(struct lladd_sim *, const struct ll_sim_vector *, struct ll_sim_verdict *,
+                         uint32_t *depth);
 /* Tell the history, if somebody listens. */
 void ll_sim_tell(struct lladd_sim *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 void ll_sim_tell_unit(struct ll_sim_run *, const struct ll_sim_unit *, uint32_t variant);

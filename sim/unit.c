@@ -84,6 +84,8 @@ static int place_op(struct lladd_sim *sim, struct ll_sim_units *us, uint32_t i)
     const struct ll_sim_world *w = us->world;
     const struct ll_sim_op *op = &w->ops[i];
     bool fresh = i + w->fresh_ops >= w->n_ops;
+    if (op->gone)
+        return 0; /* decided: it does not arrive */
     if (op->kind != LL_SIM_WRITE && op->kind != LL_SIM_TRUNCATE)
         return give(us, unit_for(us, LL_SIM_UNIT_NAMES, 0, 0), i, fresh);
     uint64_t size = size_before(w, i);

@@ -54,6 +54,10 @@ int ll_sim_pages_find(struct lladd_db *db, lladd_pageno *first, struct lladd_err
 
 int ll_sim_give_up(struct lladd_sim *sim, struct lladd_txn *txn, int rc, struct lladd_error *err)
 {
+    /* A commit that has failed like that has used it up; what is left is rolled back by close, or
+     * by recovery. */
+    if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
+        return lladd_error_set(err, rc, "%s", lladd_code_text(rc));
     *err = *lladd_txn_error(txn);
     int aborted = sim ? lladd_sim_abort(sim, txn) : lladd_abort(txn);
     return aborted ? aborted : rc;

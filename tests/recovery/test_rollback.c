@@ -180,6 +180,30 @@ START_TEST(a_partial_rollback_needs_no_memory)
 }
 END_TEST
 
+/* Nothing has been logged, so nothing was set aside either; and nothing is needed. Found by the
+ * simulator: the first update of an action lacked memory, and taking the action back poisoned the
+ * handle. */
+START_TEST(taking_nothing_back_needs_no_memory)
+{
+    begin_case(_i);
+    rig_reopen(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    lladd_savepoint_id sp;
+    struct lladd_action action;
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_nta_begin(txn, &action));
+    fault_alloc_fail(&r.mem, 1, true);
+    ck_assert_int_eq(cell_put(txn, at(0), 1), LLADD_NO_MEMORY);
+    ok(txn, lladd_nta_abort(txn, &action));
+    ok(txn, lladd_rollback_to(txn, sp));
+    fault_alloc_fail(&r.mem, 0, false);
+    ok(txn, cell_put(txn, at(0), 2));
+    done(lladd_commit(txn));
+    rig_expect(&r, at(0), 2);
+    rig_free(&r);
+}
+END_TEST
+
 /* The disk becomes full while transactions are open; then everything is taken back. The
  * compensation uses an operation that has no number in the log yet. `reopened`: the log space a
  * checkpoint needs must be there although this session has taken none. */
@@ -398,6 +422,7 @@ int main(void)
                         RIG_KINDS);
     tcase_add_loop_test(tc, an_abort_needs_no_memory, 0, RIG_KINDS);
     tcase_add_loop_test(tc, a_partial_rollback_needs_no_memory, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, taking_nothing_back_needs_no_memory, 0, RIG_KINDS);
     tcase_add_loop_test(tc, aborts_and_close_succeed_on_a_full_disk, 0, 8);
     tcase_add_loop_test(tc, a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk,
                         0, 2);

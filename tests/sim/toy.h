@@ -13,7 +13,8 @@ enum toy_fault {
     TOY_LEAKS_PAGE,      /* `pages` does not tell of all */
     TOY_FAILS,           /* the workload returns an error */
     TOY_NO_UNDO,         /* adding is redo-only, and there is no model that would mind */
-    TOY_LOOSE            /* the workload uses a transaction that is over */
+    TOY_LOOSE,           /* the workload uses a transaction that is over */
+    TOY_IGNORES          /* the workload does not look at what a commit returns */
 };
 
 /* What such a subject needs: no globals. */

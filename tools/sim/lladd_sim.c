@@ -18,6 +18,7 @@ enum { PASSED = 0, FAILED = 1, USAGE = 2 };
 
 static const char usage[] =
     "lladd-sim [options] SUBJECT...     explore\n"
+    "lladd-sim --errors SUBJECT...      let every call fail\n"
     "lladd-sim [options] --all          explore all that come with the library\n"
     "lladd-sim --list                   the subjects there are\n"
     "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
@@ -35,6 +36,10 @@ static const char usage[] =
     "  --no-power        no loss of power\n"
     "  --no-kill         no death of the process\n"
     "  --no-coverage     paths that are not reached are no failure\n"
+    "  --errors          errors instead of crashes\n"
+    "  --points N        errors: crashes in whose recovery they happen too (4)\n"
+    "  --samples N       errors: crash states drawn after each, besides the simple ones (1)\n"
+    "  --every N         errors: only each so-many-th call (1)\n"
     "  --plant BUG       switch on a bug of the library (--list names them)\n"
     "  --contract        no crashes: do its operations keep what they promise to recovery?\n"
     "  --json            one JSON object for each subject\n";
@@ -42,7 +47,7 @@ static const char usage[] =
 struct request {
     struct lladd_sim_bounds bounds;
     const char *token;
-    bool json, all, contract;
+    bool json, all, errors, contract;
     int worst;
 };
 
@@ -59,6 +64,21 @@ static int complain(const char *what, const char *why)
 }
 
 /* ---- one subject ------------------------------------------------------------------------- */
+
+static int errors(const struct lladd_sim_subject *s, const struct request *q)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_errors_report *r;
+    struct lladd_sink sink = {NULL, to_stdout, 0};
+    if (lladd_sim_errors(s, &q->bounds, &r, &err))
+        return complain(s->name, err.message);
+    int rc = q->json ? lladd_sim_errors_json(r, &sink) : lladd_sim_errors_text(r, &sink);
+    int result = r->n_failures ? FAILED : PASSED;
+    lladd_sim_errors_free(r);
+    if (rc || fflush(stdout) != 0)
+        return complain(s->name, "the report cannot be written");
+    return result;
+}
 
 static int promises(const struct lladd_sim_subject *s, const struct request *q)
 {
@@ -79,6 +99,8 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
 {
     if (q->contract)
         return promises(s, q);
+    if (q->errors && !q->token)
+        return errors(s, q);
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *r;
     struct lladd_sink sink = {NULL, to_stdout, 0};
@@ -184,6 +206,9 @@ enum option_number {
     SECONDS,
     FAILURES,
     SEED,
+    POINTS,
+    SAMPLES,
+    EVERY,
     FULL,
     ATOMIC,
     NO_POWER,
@@ -191,6 +216,7 @@ enum option_number {
     NO_COVERAGE,
     PLANT,
     JSON,
+    ERRORS,
     REPLAY,
     ALL,
     CONTRACT,
@@ -204,6 +230,9 @@ static const struct option options[] = {
     {"seconds", required_argument, NULL, SECONDS},
     {"failures", required_argument, NULL, FAILURES},
     {"seed", required_argument, NULL, SEED},
+    {"points", required_argument, NULL, POINTS},
+    {"samples", required_argument, NULL, SAMPLES},
+    {"every", required_argument, NULL, EVERY},
     {"full-product", no_argument, NULL, FULL},
     {"atomic-pages", no_argument, NULL, ATOMIC},
     {"no-power", no_argument, NULL, NO_POWER},
@@ -211,6 +240,7 @@ static const struct option options[] = {
     {"no-coverage", no_argument, NULL, NO_COVERAGE},
     {"plant", required_argument, NULL, PLANT},
     {"json", no_argument, NULL, JSON},
+    {"errors", no_argument, NULL, ERRORS},
     {"replay", required_argument, NULL, REPLAY},
     {"all", no_argument, NULL, ALL},
     {"contract", no_argument, NULL, CONTRACT},
@@ -222,7 +252,8 @@ static const struct option options[] = {
 static bool with_number(int which, const char *text, struct lladd_sim_bounds *b)
 {
     uint64_t v;
-    if (!number(text, which == DEPTH || which == FAILURES ? UINT32_MAX : UINT64_MAX / 1000, &v))
+    bool wide = which == STATES || which == SECONDS || which == SEED;
+    if (!number(text, wide ? UINT64_MAX / 1000 : UINT32_MAX, &v))
         return false;
     switch (which) {
     case DEPTH:
@@ -236,6 +267,15 @@ static bool with_number(int which, const char *text, struct lladd_sim_bounds *b)
         return true;
     case FAILURES:
         b->failures = (uint32_t)v;
+        return true;
+    case POINTS:
+        b->points = (uint32_t)v;
+        return true;
+    case SAMPLES:
+        b->samples = v ? (uint32_t)v : UINT32_MAX;
+        return true;
+    case EVERY:
+        b->every = (uint32_t)v;
         return true;
     default:
         b->seed = v;
@@ -272,6 +312,8 @@ int main(int argc, char **argv)
             return fputs(usage, stdout) < 0 || fflush(stdout) != 0 ? USAGE : PASSED;
         if (c == JSON)
             q.json = true;
+        else if (c == ERRORS)
+            q.errors = true;
         else if (c == ALL)
             q.all = true;
         else if (c == CONTRACT)
@@ -280,7 +322,7 @@ int main(int argc, char **argv)
             q.token = optarg;
         else if (c == PLANT && !plant(optarg, &q.bounds.planted))
             return complain(optarg, "there is no such bug (--list)");
-        else if (c >= DEPTH && c <= SEED && !with_number(c, optarg, &q.bounds))
+        else if (c >= DEPTH && c <= EVERY && !with_number(c, optarg, &q.bounds))
             return complain(optarg, "this is no number, or too large");
         else if (c == '?')
             return complain("usage", "--help");

@@ -1,0 +1,819 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * errors: the n-th call fails, for every n.
+ *
+ * A *fault* is a kind, a number n and whether it is for ever: of the calls it can hit (device calls
+ * of one sort, or allocations) the n-th fails, or that and all later ones. n grows until a run ends
+ * in which nothing was hit. It happens in the workload, with opening and closing around it, or in
+ * the recovery from a crash of the workload that went well, or in the creation of a database. Then
+ * the device is well again:
+ *
+ *    fault in creation        trace ─► crash ─► open, which makes what is missing
+ *    fault in the workload    trace ─► crash ─► recovery, judged
+ *    trace ─► crash ─► fault in its recovery  trace ─► crash ─► recovery, judged
+ *
+ * The first judge is O8, of the run in which the fault was: has anybody been told who had to be,
+ * and was nothing promised afterwards? A failed write or sync of log, pages, control file or
+ * double-write area poisons the handle (LOG-4); want of memory or space never does, and does not
+ * keep anybody from rolling back (REC-3). Then all other oracles look at what is recovered, with
+ * the claims of what had been promised.
+ *
+ * Which states. A fault changes what the run does, mostly to nothing; so it is enough to crash at
+ * the fault, where promises changed since, and at the end: with nothing of what is pending, with
+ * all of it (the process dies), some states drawn at random; and, for what the kernel says that it
+ * has and does not write (SYNC_LOST), by the death of the process and then of the power: REC-4.
+ *
+ * Which recoveries. What a recovery does is a set of features: phases, ways of redo and undo, kinds
+ * of device calls on kinds of files. Crashes are chosen greedily until together they have all.
+ *
+ * Lies. Where a sync has returned 0 and lost everything, nobody can know what is missing. Then the
+ * power may take what it likes: recovery has to end, that is all. The death of the process takes
+ * nothing, as always.
+ *
+ * A row of choices is: kind and one, n, stage * 2 + for ever; of a recovery the crash before it;
+ * then crashes as replay.c has them.
+ */
+#include "sim/errors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- O8 ---------------------------------------------------------------------------------- */
+
+/* What a run with a fault has shown. */
+struct outcome {
+    int opened, ran, closed; /* what these returned */
+    bool poisoned;           /* the handle, before it was closed */
+    struct lladd_error why;
+};
+
+static int object_error(struct ll_sim_verdict *v, const struct ll_sim_faults *f, const char *what)
+{
+    return ll_sim_object(v, LLADD_SIM_O_ERRORS, "%s (%s): %s", lladd_sim_fault_name(f->kind),
+                         f->for_ever ? "for ever" : "once", what);
+}
+
+/* A transaction whose call has failed, and with which nothing was done about it. */
+static const struct ll_sim_txn *unheeded(const struct ll_sim_record *r)
+{
+    for (uint32_t i = 0; i < r->n_txns; i++)
+        if (r->txn[i]->failed && lladd_code_root(r->txn[i]->failed) != LLADD_ROOT_ANSWER)
+            return r->txn[i];
+    return NULL;
+}
+
+static void look_at_promises(const struct ll_sim_faults *f, const struct outcome *o,
+                             struct ll_sim_verdict *v)
+{
+    const struct ll_sim_record *r = &f->sim->record;
+    const struct ll_sim_txn *t = unheeded(r);
+    char text[200];
+    if (f->again != LL_SIM_NOBODY) {
+        (void)snprintf(text, sizeof text, "the sync of %s failed and was asked for again",
+                       f->sim->names.at[f->again].text);
+        (void)object_error(v, f, text);
+    }
+    if (r->late_acks)
+        (void)object_error(v, f, "something was promised after a call had returned poison");
+    if (r->misuse)
+        (void)object_error(v, f, "the workload then used a transaction that was over");
+    if (f->grave && r->acks > f->acks)
+        (void)object_error(v, f, "something was promised after it");
+    if (o->ran == 0 && o->opened == 0 && t) {
+        (void)snprintf(text, sizeof text,
+                       "the workload returned 0 although the %s of transaction %u had returned %s",
+                       t->call, t->number, lladd_code_name(t->failed));
+        (void)object_error(v, f, text);
+    }
+}
+
+static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *o,
+                           struct ll_sim_verdict *v)
+{
+    char text[300];
+    bool want = ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_RESOURCE;
+    if (f->grave && f->graved != LL_SIM_CLOSING && o->opened == 0 && !o->poisoned)
+        (void)object_error(v, f, "the handle is not poisoned (LOG-4)");
+    if (f->grave && f->graved == LL_SIM_CLOSING && o->closed == 0)
+        (void)object_error(v, f, "lladd_close returned 0 (LOG-4)");
+    if (want && o->poisoned) {
+        (void)snprintf(text, sizeof text, "the handle is poisoned by it: %s: %.200s",
+                       lladd_code_name(o->why.code), o->why.message);
+        (void)object_error(v, f, text);
+    }
+    if (want && f->sim->record.abort_failed) {
+        (void)snprintf(text, sizeof text, "an abort returned %s (REC-3)",
+                       lladd_code_name(f->sim->record.abort_failed));
+        (void)object_error(v, f, text);
+    }
+    if (f->kind == LLADD_SIM_FAULT_SPACE && o->opened == 0 && o->closed) {
+        (void)snprintf(text, sizeof text, "lladd_close returned %s (REC-3)",
+                       lladd_code_name(o->closed));
+        (void)object_error(v, f, text);
+    }
+}
+
+/* Of the run alone; what it has left on the disk is for the others. */
+static void look_at_run(struct ll_sim_faults *f, const struct outcome *o, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    const struct ll_sim_run *run = sim->running;
+    ll_sim_object_wal(sim, v);
+    look_at_promises(f, o, v);
+    look_at_poison(f, o, v);
+    ll_sim_object_ends(sim, run, v);
+}
+
+static void count_run(struct ll_sim_faults *f, const struct outcome *o, bool recovery)
+{
+    struct lladd_sim_errors_report *r = f->report;
+    if (!r)
+        return;
+    struct lladd_sim_fault_counts *c = &r->faults[f->kind];
+    if (!f->fired) {
+        c->chances += f->for_ever ? 0 : f->seen;
+        return;
+    }
+    r->runs++;
+    c->once += !f->for_ever;
+    c->for_ever += f->for_ever;
+    c->recovery += recovery;
+    c->close += !recovery && f->hit == LL_SIM_CLOSING;
+    bool returned = o->opened || o->ran || o->closed || f->sim->record.errors;
+    c->returned += returned;
+    c->absorbed += !returned;
+    c->poisoned += o->poisoned;
+}
+
+/* ---- the workload, with a fault ---------------------------------------------------------- */
+
+static int faulty_workload(struct ll_sim_faults *f, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct outcome o = {0};
+    struct lladd_db *db;
+    int rc = ll_sim_record_begin(sim);
+    if (rc)
+        return rc;
+    ll_sim_arm(f);
+    o.opened = ll_sim_open(sim, &sim->workload, &db, &err);
+    if (o.opened == 0) {
+        f->phase = LL_SIM_RUNNING;
+        o.ran = sim->subject.run(sim->subject.ctx, sim, db, &err);
+        o.poisoned = lladd_db_error(db, &o.why) != 0;
+        f->phase = LL_SIM_CLOSING;
+        o.closed = lladd_close(db);
+    }
+    ll_sim_disarm(f);
+    if (sim->workload.failed)
+        return sim->workload.failed;
+    *v = (struct ll_sim_verdict){.code = o.ran};
+    look_at_run(f, &o, v);
+    count_run(f, &o, false);
+    return ll_sim_expect(sim);
+}
+
+/* ---- rows of crashes ---------------------------------------------------------------------- */
+
+/* Runs in a row, the faulty one among them; what they claim. */
+struct row {
+    struct ll_sim_run runs[LLADD_SIM_DEPTH_MAX + 1];
+    struct ll_sim_world worlds[LLADD_SIM_DEPTH_MAX + 1];
+    struct ll_sim_units units[LLADD_SIM_DEPTH_MAX + 1];
+    struct ll_sim_claims claims;
+    struct ll_sim_run *last; /* what the next crash is a crash of */
+    uint32_t settled; /* calls of it after which it holds what it has shown; LL_SIM_NOBODY: never */
+    uint32_t level;   /* of the next crash */
+};
+
+/* ---- creation, with a fault ---------------------------------------------------------------- */
+
+/* What is made is closed at once. Nothing is promised by it but that the next open succeeds. */
+static int faulty_creation(struct ll_sim_faults *f, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct outcome o = {0};
+    struct lladd_db *db;
+    int rc = ll_sim_record_begin(sim);
+    if (!rc)
+        rc = ll_sim_run_init(sim, &sim->workload, &sim->level[0].runs, 0, NULL, NULL);
+    if (rc)
+        return rc;
+    ll_sim_arm(f);
+    o.opened = ll_sim_open(sim, &sim->workload, &db, &o.why);
+    if (o.opened == 0) {
+        o.poisoned = lladd_db_error(db, &o.why) != 0;
+        f->phase = LL_SIM_CLOSING;
+        o.closed = lladd_close(db);
+    }
+    ll_sim_disarm(f);
+    if (sim->workload.failed)
+        return sim->workload.failed;
+    *v = (struct ll_sim_verdict){.code = o.opened};
+    look_at_run(f, &o, v);
+    count_run(f, &o, false);
+    return ll_sim_expect(sim);
+}
+
+/* A database that was being made has to be made, or to be there, and to work. */
+static int judge_creation(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    *v = (struct ll_sim_verdict){0};
+    int rc = v->code = ll_sim_open(sim, r->last, &db, &err);
+    r->settled = LL_SIM_NOBODY;
+    if (r->last->failed)
+        return r->last->failed;
+    if (rc) {
+        (void)ll_sim_object(v, LLADD_SIM_O_OPEN, "creation cannot be finished: %s: %s",
+                            lladd_code_name(rc), err.message);
+    } else {
+        rc = ll_sim_go_on(db, &err);
+        r->last->undecided = 0;
+        int closed = lladd_close(db);
+        if (rc || closed)
+            (void)ll_sim_object(v, LLADD_SIM_O_PROGRESS,
+                                "a database that was made does not work: %s",
+                                lladd_code_name(rc ? rc : closed));
+    }
+    ll_sim_object_wal(sim, v);
+    ll_sim_object_ends(sim, r->last, v);
+    return r->last->failed;
+}
+
+/* ---- a recovery, with a fault ------------------------------------------------------------ */
+
+/* Does the row say when the next crash is? 0 is never. */
+static bool more_crashes(const struct ll_sim_choices *c)
+{
+    return c->pos < c->count && c->at[c->pos].value > 0;
+}
+
+/* Takes the next crash out of the row of choices. */
+static int next_crash(struct lladd_sim *sim, struct row *r)
+{
+    uint32_t crash = ll_sim_choose(sim, LL_SIM_C_CRASH, r->last->n_calls + 2, 0, 1);
+    uint32_t level = r->level, calls = crash - 1;
+    struct ll_sim_run *before = r->last;
+    int rc = ll_sim_replay_crash(sim, before, calls, &r->worlds[level], &r->units[level],
+                                 &r->runs[level], level);
+    ll_sim_claims_at(sim, before, level, calls, r->settled, &r->claims);
+    r->last = &r->runs[level];
+    r->settled = LL_SIM_NOBODY;
+    r->level++;
+    return rc;
+}
+
+/* Another crash comes after that of this run. */
+static void pass(struct row *r)
+{
+    r->claims.power |= !r->last->kill;
+}
+
+/* The workload has gone well; it crashes, and the recovery from that has the fault. */
+static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct outcome o = {0};
+    struct lladd_db *db;
+    int rc = next_crash(sim, r);
+    if (rc)
+        return rc;
+    struct ll_sim_run *run = r->last;
+    struct ll_sim_claim claim = ll_sim_claim_of(&r->claims, run->kill);
+    sim->record.errors = 0;
+    ll_sim_arm(f);
+    o.opened = ll_sim_open(sim, run, &db, &o.why);
+    ll_sim_disarm(f);
+    if (run->failed)
+        return run->failed;
+    *v = (struct ll_sim_verdict){.code = o.opened};
+    if (o.opened == 0)
+        o.poisoned = lladd_db_error(db, &o.why) != 0;
+    if (f->sim->history)
+        ll_sim_tell(sim, "  lladd_open returned %s%s%s", o.opened ? lladd_code_name(o.opened) : "0",
+                    o.opened ? ": " : "", o.opened ? o.why.message : "");
+    count_run(f, &o, true);
+    if (ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_RESOURCE && o.opened &&
+        o.opened != LLADD_UNDO_FAILED && lladd_code_root(o.opened) != LLADD_ROOT_RESOURCE) {
+        (void)object_error(v, f, "lladd_open returned something else than want of it: ");
+        size_t len = strlen(v->message);
+        (void)snprintf(v->message + len, sizeof v->message - len, "%s: %.200s",
+                       lladd_code_name(o.opened), o.why.message);
+    }
+    if (o.opened || o.poisoned) {
+        if (o.opened == 0)
+            lladd_kill(db);
+        look_at_run(f, &o, v);
+        pass(r);
+        return 0;
+    }
+    look_at_promises(f, &o, v);
+    look_at_poison(f, &o, v);
+    uint32_t calls = run->n_calls;
+    bool ending, lost = ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_LIE && !run->kill;
+    struct ll_sim_verdict found = {0};
+    rc = ll_sim_judge_open(sim, run, db, &claim, &found, &ending);
+    if (!v->oracle && !lost)
+        *v = found;
+    run->shown = found.k;
+    r->settled = calls;
+    pass(r);
+    return rc;
+}
+
+/* ---- crashes behind it ------------------------------------------------------------------- */
+
+/* Nobody can be blamed for what was lost behind his back. */
+static bool excusable(const struct ll_sim_faults *f, const struct row *r,
+                      const struct ll_sim_verdict *v)
+{
+    bool lie =
+        ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_LIE && (r->claims.power || !r->last->kill);
+    return lie && v->oracle != LLADD_SIM_O_MEMORY && v->oracle != LLADD_SIM_O_LOOP &&
+           v->oracle != LLADD_SIM_O_WAL;
+}
+
+/* The disk is still full: recovery does without space, or says so and has changed nothing. */
+static int judge_on_full_disk(struct ll_sim_faults *f, struct row *r,
+                              const struct ll_sim_claim *claim, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    bool ending;
+    uint32_t at = f->at, fired = f->fired, calls = f->calls;
+    f->at = 1;
+    ll_sim_arm(f);
+    int rc = ll_sim_open(sim, r->last, &db, &err);
+    ll_sim_disarm(f);
+    f->at = at;
+    f->fired = fired;
+    f->calls = calls;
+    if (r->last->failed)
+        return r->last->failed;
+    if (rc && lladd_code_root(rc) == LLADD_ROOT_RESOURCE) {
+        if (f->report)
+            f->report->full_refused++;
+        ll_sim_tell(sim, "  refused on a full disk: %s", err.message);
+        rc = ll_sim_open(sim, r->last, &db, &err);
+    }
+    r->settled = r->last->n_calls;
+    if (rc == 0)
+        return ll_sim_judge_open(sim, r->last, db, claim, v, &ending);
+    *v = (struct ll_sim_verdict){.k = claim->lo, .code = rc};
+    return ll_sim_object(v, LLADD_SIM_O_OPEN, "on a full disk: %s: %s", lladd_code_name(rc),
+                         err.message);
+}
+
+static int judge(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    struct ll_sim_run *run = r->last;
+    struct ll_sim_claim claim = ll_sim_claim_of(&r->claims, run->kill);
+    bool ending;
+    int rc;
+    if (f->stage == LL_SIM_CREATION)
+        rc = judge_creation(f, r, v);
+    else if (f->kind == LLADD_SIM_FAULT_SPACE && f->for_ever)
+        rc = judge_on_full_disk(f, r, &claim, v);
+    else
+        rc = ll_sim_judge(sim, run, &claim, v, &r->settled, &ending);
+    if (f->report)
+        f->report->states++;
+    run->shown = v->k;
+    if (v->oracle && excusable(f, r, v)) {
+        v->oracle = LLADD_SIM_O_NONE;
+        r->settled = LL_SIM_NOBODY;
+    }
+    if (v->oracle)
+        ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(v->oracle), v->message);
+    pass(r);
+    return rc;
+}
+
+/* Crashes as long as the row of choices goes on. */
+static int follow(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
+{
+    struct ll_sim_choices *c = &f->sim->choices;
+    int rc = 0;
+    while (!rc && !v->oracle && more_crashes(c) && r->level <= LLADD_SIM_DEPTH_MAX) {
+        rc = next_crash(f->sim, r);
+        if (!rc)
+            rc = judge(f, r, v);
+    }
+    return rc;
+}
+
+/* ---- replaying --------------------------------------------------------------------------- */
+
+static void begin_row(struct lladd_sim *sim, struct row *r)
+{
+    r->claims = (struct ll_sim_claims){0};
+    r->last = &sim->workload;
+    r->settled = sim->workload.n_calls;
+    r->level = 1;
+}
+
+/* The workload as it is without any fault. */
+static int go_back(struct lladd_sim *sim)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sink *history = sim->history;
+    sim->history = NULL;
+    int rc = ll_sim_record_again(sim, &err);
+    sim->history = history;
+    return rc;
+}
+
+static int faulty_run(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
+{
+    struct lladd_sim *sim = f->sim;
+    *v = (struct ll_sim_verdict){0};
+    if (f->stage == LL_SIM_RECOVERY) {
+        if (!more_crashes(&sim->choices))
+            return 0; /* no recovery either */
+        begin_row(sim, r);
+        if (sim->history)
+            ll_sim_tell_workload(sim, sim->choices.at[sim->choices.pos].value - 1);
+        return faulty_recovery(f, r, v);
+    }
+    struct lladd_sink *history = sim->history;
+    sim->history = NULL; /* it is told from the record */
+    int rc = f->stage == LL_SIM_CREATION ? faulty_creation(f, v) : faulty_workload(f, v);
+    sim->history = history;
+    begin_row(sim, r);
+    if (!rc && history)
+        ll_sim_tell_workload(sim, sim->workload.n_calls);
+    return rc;
+}
+
+int ll_sim_errors_replay(struct lladd_sim *sim, const struct ll_sim_vector *vector,
+                         struct ll_sim_verdict *v, uint32_t *depth)
+{
+    struct row r;
+    int rc = sim->faults ? 0 : ll_sim_faults_new(sim);
+    if (!rc)
+        rc = go_back(sim);
+    if (!rc)
+        rc = ll_sim_take_row(sim, vector);
+    if (rc)
+        return rc;
+    struct ll_sim_faults *f = sim->faults;
+    uint32_t kind = ll_sim_choose(sim, LL_SIM_C_FAULT, LLADD_SIM_FAULTS + 1, 0, 1);
+    f->at = ll_sim_choose(sim, LL_SIM_C_FAULT, UINT32_MAX, 0, 1);
+    uint32_t how = ll_sim_choose(sim, LL_SIM_C_FAULT, 2 * LL_SIM_STAGES, 0, 1);
+    *v = (struct ll_sim_verdict){0};
+    *depth = 0;
+    if (kind == 0)
+        return 0;
+    f->kind = (enum lladd_sim_fault)(kind - 1);
+    f->for_ever = how & 1;
+    f->stage = (enum ll_sim_stage)(how >> 1);
+    struct lladd_sim_errors_report *report = f->report;
+    f->report = NULL;
+    ll_sim_tell(sim, "Call %u that it can hit%s: %s.", f->at, f->for_ever ? ", and all later" : "",
+                ll_sim_fault_what(f->kind));
+    ll_sim_set_free(&sim->endings); /* so that it is looked at closely */
+    rc = faulty_run(f, &r, v);
+    if (v->oracle)
+        ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(v->oracle), v->message);
+    ll_sim_set_free(&sim->endings);
+    if (!rc)
+        rc = follow(f, &r, v);
+    if (!rc && !v->oracle)
+        ll_sim_tell(sim, "  It holds what it has to.");
+    *depth = r.level - 1;
+    f->report = report;
+    return rc;
+}
+
+/* ---- enumerating ------------------------------------------------------------------------- */
+
+static int found(struct ll_sim_faults *f, const struct ll_sim_verdict *v, uint32_t depth)
+{
+    struct ll_sim_vector vector;
+    ll_sim_vector_of(f->sim, &vector);
+    vector.recording = f->recording;
+    return ll_sim_fail(f->sim, v, depth, &vector);
+}
+
+static void look_at_bounds(struct lladd_sim *sim, const struct ll_sim_faults *f)
+{
+    const struct lladd_sim_bounds *b = &sim->bounds;
+    bool done = b->states && f->report->states >= b->states;
+    done |= b->milliseconds && ll_sim_now() - sim->started >= b->milliseconds * 1000000;
+    if (done || sim->report->n_failures >= b->failures)
+        sim->stop = sim->cut = true;
+}
+
+/* One crash, and after a death of the process perhaps the loss of power behind its recovery. */
+static int one_state(struct ll_sim_faults *f, const struct row *from, uint32_t calls, bool kill,
+                     uint64_t draw)
+{
+    struct lladd_sim *sim = f->sim;
+    struct ll_sim_verdict v = {0};
+    struct row r = *from;
+    uint32_t base = sim->choices.count;
+    int rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, calls + 1);
+    if (!rc)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, kill);
+    sim->choices.pos = base;
+    sim->choices.mode = draw ? LL_SIM_DRAW : LL_SIM_TAKE;
+    sim->choices.draw = draw;
+    if (!rc)
+        rc = follow(f, &r, &v);
+    sim->choices.mode = LL_SIM_TAKE;
+    bool lost = f->kind == LLADD_SIM_FAULT_SYNC_LOST && kill && r.settled != LL_SIM_NOBODY;
+    if (!rc && !v.oracle && lost && !(sim->bounds.flags & LLADD_SIM_NO_POWER)) {
+        uint32_t here = sim->choices.count;
+        rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, r.settled + 1);
+        if (!rc)
+            rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, 0);
+        sim->choices.pos = here;
+        if (!rc)
+            rc = follow(f, &r, &v);
+    }
+    if (!rc && v.oracle)
+        rc = found(f, &v, r.level - 1);
+    sim->choices.count = base;
+    look_at_bounds(sim, f);
+    return rc;
+}
+
+static int states_of(struct ll_sim_faults *f, const struct row *r, uint32_t calls, uint64_t hash)
+{
+    struct lladd_sim *sim = f->sim;
+    int rc = 0;
+    if (!(sim->bounds.flags & LLADD_SIM_NO_KILL))
+        rc = one_state(f, r, calls, true, 0);
+    if (rc || sim->stop || sim->bounds.flags & LLADD_SIM_NO_POWER)
+        return rc;
+    rc = one_state(f, r, calls, false, 0);
+    for (uint32_t i = 0; !rc && !sim->stop && i < sim->bounds.samples; i++)
+        rc = one_state(f, r, calls, false, ll_sim_mix(sim->bounds.seed + i, hash) | 1);
+    return rc;
+}
+
+/* Crashes at the fault, where promises changed since, and at the end. */
+static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
+{
+    struct lladd_sim *sim = f->sim;
+    struct ll_sim_arena *a = &sim->level[LLADD_SIM_DEPTH_MAX + 1].worlds;
+    struct ll_sim_claims claims = r->claims;
+    const struct ll_sim_run *run = r->last;
+    struct ll_sim_world world = {0};
+    uint32_t strict = UINT32_MAX;
+    /* What the oracles have done to a recovered database is no concern of the next crash. */
+    uint32_t end = r->settled < run->n_calls ? r->settled : run->n_calls;
+    ll_sim_rewind(a);
+    int rc = ll_sim_run_world(r->last, a, &world);
+    for (uint32_t c = 0; !rc && !sim->stop && c <= end; c++) {
+        if (c > 0)
+            rc = ll_sim_step(sim, a, &world, &run->trace[c - 1], c - 1);
+        if (rc || c < f->calls)
+            continue;
+        ll_sim_claims_at(sim, run, r->level, c, r->settled, &claims);
+        uint32_t now = claims.lo_power + claims.lo_kill + claims.again;
+        bool matters = c == f->calls || c == end || now != strict;
+        strict = now;
+        if (!matters)
+            continue;
+        uint64_t hash = ll_sim_mix(ll_sim_world_hash(sim, &world), r->level * 2 + claims.again);
+        hash = ll_sim_mix(hash, (uint64_t)claims.lo_power << 32 | claims.hi);
+        hash = ll_sim_mix(hash, (uint64_t)claims.lo_kill << 1 | claims.power);
+        /* What is expected after so many decisions may be something else in another run. */
+        for (uint32_t k = claims.lo_power; k <= claims.hi && sim->subject.model_size; k++)
+            hash = ll_sim_mix(hash, ll_sim_hash(sim->expected[k].dump, sim->expected[k].dump_len));
+        bool full = f->kind == LLADD_SIM_FAULT_SPACE && f->for_ever;
+        bool created = f->stage == LL_SIM_CREATION;
+        bool twice = f->kind == LLADD_SIM_FAULT_SYNC_LOST;
+        bool lie = ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_LIE;
+        int seen = ll_sim_set_put(&sim->seen,
+                                  ll_sim_mix(hash, full + 2u * twice + 4u * lie + 8u * created));
+        if (seen)
+            rc = seen < 0 ? seen : 0;
+        else
+            rc = states_of(f, r, c, hash);
+    }
+    return rc;
+}
+
+/* One fault in one run. `point`: the crash whose recovery it is; NULL in other stages. */
+static int one_fault(struct ll_sim_faults *f, const struct ll_sim_point *point)
+{
+    struct lladd_sim *sim = f->sim;
+    struct ll_sim_verdict v;
+    struct row r;
+    sim->choices.count = 0;
+    int rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, (uint32_t)f->kind + 1);
+    if (!rc)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, f->at);
+    if (!rc)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_FAULT, (uint32_t)f->stage * 2 + f->for_ever);
+    if (!rc && point)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, point->calls + 1);
+    if (!rc && point)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, point->kill);
+    sim->choices.pos = LL_SIM_ERRORS_HEAD;
+    sim->choices.mode = LL_SIM_TAKE;
+    if (!rc)
+        rc = faulty_run(f, &r, &v);
+    if (!rc && v.oracle)
+        rc = found(f, &v, f->stage == LL_SIM_RECOVERY);
+    else if (!rc && f->fired)
+        rc = crash_everywhere(f, &r);
+    look_at_bounds(sim, f);
+    return rc;
+}
+
+/* Every n, until nothing is hit. */
+static int every_n(struct ll_sim_faults *f, const struct ll_sim_point *point)
+{
+    int rc = 0;
+    f->at = 1;
+    do {
+        rc = one_fault(f, point);
+        f->at += f->sim->bounds.every;
+    } while (!rc && f->fired && !f->sim->stop);
+    return rc;
+}
+
+static int every_kind(struct ll_sim_faults *f, enum ll_sim_stage stage,
+                      const struct ll_sim_point *point)
+{
+    int rc = 0;
+    f->stage = stage;
+    for (unsigned k = 0; !rc && k < LLADD_SIM_FAULTS; k++) {
+        f->kind = (enum lladd_sim_fault)k;
+        for (unsigned ever = 0; !rc && !f->sim->stop && ever < 2; ever++) {
+            f->for_ever = ever;
+            if (ever == 0 || !(ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_ONCE))
+                rc = every_n(f, point);
+        }
+    }
+    return rc;
+}
+
+/* ---- which recoveries -------------------------------------------------------------------- */
+
+static void gather(void *ctx, const struct lladd_dst_event *e)
+{
+    struct lladd_sim *sim = ctx;
+    ll_sim_feature_put(sim->faults->features,
+                       ((unsigned)e->what * 11u + (unsigned)e->detail) % 128);
+    ll_sim_observe(ctx, e);
+}
+
+/* What the recovery from a crash does. */
+static int features_of(struct ll_sim_faults *f, struct ll_sim_point *p)
+{
+    struct lladd_sim *sim = f->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    struct row r;
+    sim->choices.count = 0;
+    int rc = ll_sim_choice_push(sim, LL_SIM_C_CRASH, p->calls + 1);
+    if (!rc)
+        rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, p->kill);
+    sim->choices.pos = 0;
+    sim->choices.mode = LL_SIM_TAKE;
+    begin_row(sim, &r);
+    if (!rc)
+        rc = next_crash(sim, &r);
+    if (rc)
+        return rc;
+    memset(f->features, 0, sizeof f->features);
+    f->gathering = true;
+    sim->dst.observe = gather;
+    if (ll_sim_open(sim, r.last, &db, &err) == 0) /* else the explorer will say so */
+        lladd_kill(db);
+    sim->dst.observe = ll_sim_observe;
+    f->gathering = false;
+    memcpy(p->features, f->features, sizeof p->features);
+    return r.last->failed;
+}
+
+static int choose_points(struct ll_sim_faults *f, struct ll_sim_point *out, uint32_t *n)
+{
+    struct lladd_sim *sim = f->sim;
+    uint32_t calls = sim->workload.n_calls, all = 0;
+    struct ll_sim_point *p = calloc(2 * (calls + 1), sizeof *p);
+    int rc = p ? 0 : LLADD_NO_MEMORY;
+    for (uint32_t c = 0; !rc && c <= calls; c++)
+        for (unsigned kill = 0; !rc && kill < 2; kill++) {
+            if (sim->bounds.flags & (kill ? LLADD_SIM_NO_KILL : LLADD_SIM_NO_POWER))
+                continue;
+            p[all] = (struct ll_sim_point){.calls = c, .kill = kill};
+            rc = features_of(f, &p[all++]);
+        }
+    *n = rc ? 0 : ll_sim_features_cover(p, all, out, sim->bounds.points);
+    free(p);
+    return rc;
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+static int look_for_holes(struct ll_sim_faults *f)
+{
+    struct lladd_sim *sim = f->sim;
+    int rc = 0;
+    for (unsigned k = 0; !rc && k < LLADD_SIM_FAULTS; k++) {
+        struct lladd_sim_fault_counts *c = &f->report->faults[k];
+        struct ll_sim_verdict v = {0};
+        c->hole = c->chances > 0 && c->once + c->for_ever == 0;
+        if (!c->hole || sim->cut || sim->bounds.flags & LLADD_SIM_NO_COVERAGE)
+            continue;
+        (void)ll_sim_object(&v, LLADD_SIM_O_COVERAGE,
+                            "fault \"%s\" was possible and never happened",
+                            lladd_sim_fault_name((enum lladd_sim_fault)k));
+        rc = ll_sim_fail(sim, &v, 0, NULL);
+    }
+    return rc;
+}
+
+static int errors_all(struct lladd_sim *sim, struct lladd_sim_errors_report *report,
+                      struct lladd_error *err)
+{
+    struct lladd_error own;
+    uint32_t points = 0;
+    int rc = ll_sim_record_first(sim, &own, err);
+    if (rc)
+        return ll_sim_workload_failed(sim, rc, &own);
+    struct ll_sim_point *point = calloc(sim->bounds.points, sizeof *point);
+    rc = point ? ll_sim_faults_new(sim) : LLADD_NO_MEMORY;
+    if (rc) {
+        free(point);
+        return lladd_error_set(err, rc, "no memory for the simulator");
+    }
+    struct ll_sim_faults *f = sim->faults;
+    f->report = report;
+    f->recording = sim->record.hash & 0xffffff;
+    rc = choose_points(f, point, &points);
+    report->points = points;
+    for (uint32_t i = 0; !rc && !sim->stop && i < points; i++)
+        rc = every_kind(f, LL_SIM_RECOVERY, &point[i]);
+    if (!rc && !sim->stop)
+        rc = every_kind(f, LL_SIM_WORKLOAD, NULL);
+    if (!rc && !sim->stop)
+        rc = every_kind(f, LL_SIM_CREATION, NULL);
+    free(point);
+    if (!rc)
+        rc = look_for_holes(f);
+    f->report = NULL;
+    if (!rc)
+        rc = ll_sim_give_tokens(sim);
+    if (rc)
+        return lladd_error_set(err, rc, "errors in subject \"%s\": %s", sim->subject.name,
+                               lladd_code_text(rc));
+    return 0;
+}
+
+static void hand_over(struct lladd_sim *sim, struct lladd_sim_errors_report *r)
+{
+    r->struct_size = sizeof *r;
+    memcpy(r->subject, sim->report->subject, sizeof r->subject);
+    r->seed = sim->bounds.seed;
+    r->complete = !sim->cut;
+    r->n_failures = sim->report->n_failures;
+    r->failures = sim->failures;
+    r->nanoseconds = ll_sim_now() - sim->started;
+    sim->failures = NULL;
+}
+
+int lladd_sim_errors(const struct lladd_sim_subject *subject, const struct lladd_sim_bounds *bounds,
+                     struct lladd_sim_errors_report **out, struct lladd_error *err)
+{
+    struct lladd_sim *sim;
+    *out = NULL;
+    struct lladd_sim_errors_report *report = calloc(1, sizeof *report);
+    if (!report)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator");
+    int rc = ll_sim_new(subject, bounds, &sim, err);
+    if (rc) {
+        free(report);
+        return rc;
+    }
+    struct lladd_dst *before = lladd_dst_enter(&sim->dst);
+    rc = errors_all(sim, report, err);
+    (void)lladd_dst_enter(before); /* what it returns is ours */
+    if (rc) {
+        free(report);
+    } else {
+        hand_over(sim, report);
+        *out = report;
+    }
+    ll_sim_free(sim);
+    return rc;
+}
+
+void lladd_sim_errors_free(struct lladd_sim_errors_report *r)
+{
+    if (!r)
+        return;
+    free((void *)(uintptr_t)r->failures);
+    free(r);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * errors_report: what has failed and what came of it, for people and for programs.
+ */
+#include "sim/sim_private.h"
+
+static unsigned long long ull(uint64_t v)
+{
+    return v;
+}
+
+static void text_fault(const struct lladd_sim_fault_counts *c, const char *name,
+                       struct lladd_sink *s)
+{
+    (void)lladd_sink_printf(s, "  %-16s %8llu %7llu %8llu %8llu %7llu %8llu %8llu %8llu%s\n", name,
+                            ull(c->chances), ull(c->once), ull(c->for_ever), ull(c->recovery),
+                            ull(c->close), ull(c->returned), ull(c->absorbed), ull(c->poisoned),
+                            c->hole ? "  HOLE" : "");
+}
+
+/* The sink remembers a failure and swallows what follows: one look at the end is enough. */
+int lladd_sim_errors_text(const struct lladd_sim_errors_report *r, struct lladd_sink *s)
+{
+    (void)lladd_sink_printf(s, "errors in subject %s: %s\n", r->subject,
+                            r->n_failures ? "FAILED"
+                            : r->complete ? "passed"
+                                          : "passed so far");
+    (void)lladd_sink_printf(s, "  runs with an error: %llu; crashes chosen for recoveries: %u\n",
+                            ull(r->runs), r->points);
+    (void)lladd_sink_printf(s,
+                            "  crash states after them: %llu; opens refused on a full disk: "
+                            "%llu\n",
+                            ull(r->states), ull(r->full_refused));
+    (void)lladd_sink_printf(s, "  %s in %.2f s\n",
+                            r->complete ? "everything within the bounds" : "NOT everything",
+                            (double)r->nanoseconds / 1e9);
+    (void)lladd_sink_printf(s, "  %-16s %8s %7s %8s %8s %7s %8s %8s %8s\n", "fault", "chances",
+                            "once", "for ever", "recovery", "close", "returned", "absorbed",
+                            "poisoned");
+    for (unsigned k = 0; k < LLADD_SIM_FAULTS; k++)
+        if (r->faults[k].chances || r->faults[k].once)
+            text_fault(&r->faults[k], lladd_sim_fault_name((enum lladd_sim_fault)k), s);
+    (void)lladd_sink_printf(s, "  never possible:");
+    for (unsigned k = 0; k < LLADD_SIM_FAULTS; k++)
+        if (!r->faults[k].chances && !r->faults[k].once)
+            (void)lladd_sink_printf(s, " %s", lladd_sim_fault_name((enum lladd_sim_fault)k));
+    (void)lladd_sink_printf(s, "\n");
+    for (uint32_t i = 0; i < r->n_failures; i++) {
+        const struct lladd_sim_failure *f = &r->failures[i];
+        (void)lladd_sink_printf(s, "  %s objects: %s\n", lladd_sim_oracle_name(f->oracle),
+                                f->message);
+        if (f->token[0])
+            (void)lladd_sink_printf(s, "    token %s\n", f->token);
+    }
+    return s->failed;
+}
+
+static void number(const char *key, uint64_t value, struct lladd_sink *s)
+{
+    (void)lladd_sink_printf(s, ",\"%s\":%llu", key, ull(value));
+}
+
+static void json_fault(const struct lladd_sim_fault_counts *c, const char *name,
+                       struct lladd_sink *s)
+{
+    (void)lladd_sink_printf(s, "{\"fault\":\"%s\"", name);
+    number("chances", c->chances, s);
+    number("once", c->once, s);
+    number("for_ever", c->for_ever, s);
+    number("recovery", c->recovery, s);
+    number("close", c->close, s);
+    number("returned", c->returned, s);
+    number("absorbed", c->absorbed, s);
+    number("poisoned", c->poisoned, s);
+    (void)lladd_sink_printf(s, ",\"hole\":%s}", c->hole ? "true" : "false");
+}
+
+int lladd_sim_errors_json(const struct lladd_sim_errors_report *r, struct lladd_sink *s)
+{
+    (void)lladd_sink_printf(s, "{\"mode\":\"errors\",\"subject\":");
+    ll_sim_json_string(r->subject, s);
+    number("seed", r->seed, s);
+    (void)lladd_sink_printf(s, ",\"complete\":%s", r->complete ? "true" : "false");
+    number("points", r->points, s);
+    number("runs", r->runs, s);
+    number("states", r->states, s);
+    number("full_refused", r->full_refused, s);
+    number("nanoseconds", r->nanoseconds, s);
+    (void)lladd_sink_printf(s, ",\"faults\":[");
+    for (unsigned k = 0; k < LLADD_SIM_FAULTS; k++) {
+        (void)lladd_sink_printf(s, "%s", k ? "," : "");
+        json_fault(&r->faults[k], lladd_sim_fault_name((enum lladd_sim_fault)k), s);
+    }
+    (void)lladd_sink_printf(s, "],\"failures\":[");
+    for (uint32_t i = 0; i < r->n_failures; i++) {
+        const struct lladd_sim_failure *f = &r->failures[i];
+        (void)lladd_sink_printf(s, "%s{\"oracle\":\"%s\"", i ? "," : "",
+                                lladd_sim_oracle_name(f->oracle));
+        number("depth", f->depth, s);
+        (void)lladd_sink_printf(s, ",\"token\":\"%s\",\"message\":", f->token);
+        ll_sim_json_string(f->message, s);
+        (void)lladd_sink_printf(s, "}");
+    }
+    (void)lladd_sink_printf(s, "]}\n");
+    return s->failed;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every call fails, once and for ever, and what is right survives it; what swallows an error, or
+ * promises something behind its back, is caught by O8, with a token that does it again.
+ */
+#include "toy.h"
+
+#include <check.h>
+#include <lladd/dst.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+static char text[200000];
+static size_t text_len;
+
+static int take_text(void *ctx, const void *bytes, size_t len)
+{
+    (void)ctx;
+    ck_assert_uint_lt(text_len + len, sizeof text);
+    memcpy(text + text_len, bytes, len);
+    text_len += len;
+    text[text_len] = '\0';
+    return 0;
+}
+
+static struct lladd_sink *fresh_sink(struct lladd_sink *sink)
+{
+    text_len = 0;
+    text[0] = '\0';
+    *sink = (struct lladd_sink){NULL, take_text, 0};
+    return sink;
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+static struct lladd_sim_errors_report *errors(const struct lladd_sim_subject *s,
+                                              const struct lladd_sim_bounds *b)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_errors_report *r = NULL;
+    int rc = lladd_sim_errors(s, b, &r, &err);
+    ck_assert_msg(rc == 0, "%s: %s", s->name, err.message);
+    return r;
+}
+
+static void expect_passed(const struct lladd_sim_errors_report *r)
+{
+    for (uint32_t i = 0; i < r->n_failures; i++)
+        ck_abort_msg("%s: %s: %s, token %s", r->subject,
+                     lladd_sim_oracle_name(r->failures[i].oracle), r->failures[i].message,
+                     r->failures[i].token);
+    ck_assert(r->complete);
+}
+
+static const struct lladd_sim_failure *expect_caught(const struct lladd_sim_errors_report *r,
+                                                     enum lladd_sim_oracle oracle)
+{
+    ck_assert_uint_eq(r->n_failures, 1);
+    ck_assert_msg(r->failures->oracle == oracle, "%s instead of %s: %s",
+                  lladd_sim_oracle_name(r->failures->oracle), lladd_sim_oracle_name(oracle),
+                  r->failures->message);
+    return r->failures;
+}
+
+/* The token does it again, and tells. */
+static void expect_again(const struct lladd_sim_subject *s, const struct lladd_sim_bounds *b,
+                         const struct lladd_sim_failure *f)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *again;
+    struct lladd_sink sink;
+    ck_assert_uint_gt(strlen(f->token), 0);
+    int rc = lladd_sim_replay(s, b, f->token, fresh_sink(&sink), &again, &err);
+    ck_assert_msg(rc == 0, "%s", err.message);
+    ck_assert_uint_eq(again->n_failures, 1);
+    ck_assert_int_eq(again->failures->oracle, f->oracle);
+    ck_assert_str_eq(again->failures->message, f->message);
+    ck_assert_str_eq(again->failures->token, f->token);
+    ck_assert_ptr_nonnull(strstr(text, "HERE: "));
+    ck_assert_ptr_nonnull(strstr(text, f->message));
+    lladd_sim_report_free(again);
+}
+
+/* ---- what is right ----------------------------------------------------------------------- */
+
+/* Every sixth call, from the first on; all of them are for the night. */
+START_TEST(every_subject_survives_errors)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.points = 3;
+    b.every = 6;
+    struct lladd_sim_errors_report *r = errors(lladd_sim_subjects()[_i], &b);
+    expect_passed(r);
+    ck_assert_uint_gt(r->points, 0);
+    ck_assert_uint_gt(r->runs, 300);
+    ck_assert_uint_gt(r->states, 200);
+    for (unsigned k = 0; k < LLADD_SIM_FAULTS; k++) {
+        const struct lladd_sim_fault_counts *c = &r->faults[k];
+        ck_assert_int_eq(c->once > 0, c->chances > 0);
+        ck_assert_uint_eq(c->returned + c->absorbed, c->once + c->for_ever);
+        ck_assert(!c->hole);
+    }
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
+START_TEST(every_call_fails)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.points = 2;
+    struct lladd_sim_errors_report *r = errors(lladd_sim_subject_find("counters"), &b);
+    expect_passed(r);
+    ck_assert_uint_eq(r->points, 2);
+    for (unsigned k = 0; k < LLADD_SIM_FAULTS; k++)
+        ck_assert_uint_eq(r->faults[k].once, r->faults[k].chances);
+    /* Where it must not, and where it must happen. */
+    ck_assert_uint_eq(r->faults[LLADD_SIM_FAULT_MEMORY].poisoned, 0);
+    ck_assert_uint_eq(r->faults[LLADD_SIM_FAULT_SPACE].poisoned, 0);
+    ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC].poisoned, 0);
+    ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC].recovery, 0);
+    ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC].close, 0);
+    ck_assert_uint_eq(r->faults[LLADD_SIM_FAULT_SYNC_ELSEWHERE].returned, 0);
+    ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC_LATE].returned, 0);
+    /* What only creation does. */
+    ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_MKDIR].returned, 0);
+    ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_UNLINK].returned, 0);
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
+START_TEST(a_stranger_s_operation_passes)
+{
+    struct toy toy;
+    toy_init(&toy, TOY_RIGHT);
+    struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
+    expect_passed(r);
+    ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_MEMORY].once, 20);
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
+START_TEST(the_same_again_is_the_same)
+{
+    struct lladd_sim_errors_report *r[2];
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.every = 3;
+    for (int i = 0; i < 2; i++)
+        r[i] = errors(lladd_sim_subject_find("counters"), &b);
+    ck_assert_uint_eq(r[0]->runs, r[1]->runs);
+    ck_assert_uint_eq(r[0]->states, r[1]->states);
+    ck_assert_int_eq(memcmp(r[0]->faults, r[1]->faults, sizeof r[0]->faults), 0);
+    lladd_sim_errors_free(r[0]);
+    lladd_sim_errors_free(r[1]);
+}
+END_TEST
+
+/* ---- what is broken ---------------------------------------------------------------------- */
+
+static const struct {
+    enum lladd_bug bug;
+    enum lladd_sim_oracle oracle;
+} bugs[] = {
+    {LLADD_BUG_SYNC_AGAIN, LLADD_SIM_O_ERRORS}, {LLADD_BUG_PAGE_SYNC_ERROR, LLADD_SIM_O_ERRORS},
+    {LLADD_BUG_ACKNOWLEDGE, LLADD_SIM_O_LOST},  {LLADD_BUG_WAL_GATE, LLADD_SIM_O_WAL},
+    {LLADD_BUG_REWRITE, LLADD_SIM_O_OPEN},      {LLADD_BUG_LOSER, LLADD_SIM_O_CONTENTS},
+};
+
+START_TEST(a_bug_of_the_library_is_caught)
+{
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.planted = UINT64_C(1) << bugs[_i].bug;
+    struct lladd_sim_errors_report *r = errors(s, &b);
+    expect_again(s, &b, expect_caught(r, bugs[_i].oracle));
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
+/* Each kind of failing sync shows by itself that the two are wrong. */
+static const enum lladd_sim_fault syncs[] = {LLADD_SIM_FAULT_SYNC, LLADD_SIM_FAULT_SYNC_LOST,
+                                             LLADD_SIM_FAULT_SYNC_REVERTED};
+
+START_TEST(every_failing_sync_must_be_noticed)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    char begin[40];
+    b.planted = UINT64_C(1) << LLADD_BUG_PAGE_SYNC_ERROR;
+    b.failures = UINT32_MAX;
+    struct lladd_sim_errors_report *r = errors(lladd_sim_subject_find("counters"), &b);
+    ck_assert_uint_gt(r->n_failures, 3);
+    snprintf(begin, sizeof begin, "%s (once)", lladd_sim_fault_name(syncs[_i]));
+    bool met = false;
+    for (uint32_t i = 0; i < r->n_failures; i++)
+        met |= r->failures[i].oracle == LLADD_SIM_O_ERRORS &&
+               strncmp(r->failures[i].message, begin, strlen(begin)) == 0;
+    ck_assert(met);
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
+START_TEST(a_workload_that_ignores_an_error_is_caught)
+{
+    struct toy toy;
+    toy_init(&toy, TOY_IGNORES);
+    struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
+    const struct lladd_sim_failure *f = expect_caught(r, LLADD_SIM_O_ERRORS);
+    ck_assert_ptr_nonnull(strstr(f->message, "the workload returned 0 although the commit of "
+                                             "transaction 1 had returned "));
+    expect_again(&toy.subject, NULL, f);
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
+START_TEST(a_workload_that_fails_by_itself_is_told)
+{
+    struct toy toy;
+    toy_init(&toy, TOY_FAILS);
+    struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
+    (void)expect_caught(r, LLADD_SIM_O_WORKLOAD);
+    ck_assert(!r->complete);
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
+/* ---- bounds, tokens, reports ------------------------------------------------------------- */
+
+START_TEST(bounds_are_kept)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
+    b.states = 50;
+    b.points = 1;
+    struct lladd_sim_errors_report *r = errors(s, &b);
+    ck_assert_uint_eq(r->points, 1);
+    ck_assert_uint_ge(r->states, 50);
+    ck_assert_uint_lt(r->states, 60);
+    ck_assert(!r->complete);
+    ck_assert_uint_eq(r->n_failures, 0);
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
+/* Their kind is part of them: a damaged one is refused, and one with a kind that is none. */
+START_TEST(tokens_of_errors_are_checked)
+{
+    struct toy toy;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *again;
+    char token[LLADD_SIM_TOKEN_MAX + 1];
+    toy_init(&toy, TOY_IGNORES);
+    struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
+    strcpy(token, r->failures->token);
+    token[0] = 'A'; /* the kind is in its first bits */
+    ck_assert_int_eq(lladd_sim_replay(&toy.subject, NULL, token, NULL, &again, &err),
+                     LLADD_BAD_ARGUMENT);
+    ck_assert_ptr_null(again);
+    ck_assert_ptr_nonnull(strstr(err.message, "damaged"));
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
+START_TEST(reports_say_what_failed)
+{
+    struct toy toy;
+    struct lladd_sink sink;
+    toy_init(&toy, TOY_IGNORES);
+    struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
+    ck_assert_int_eq(lladd_sim_errors_text(r, fresh_sink(&sink)), 0);
+    ck_assert_ptr_nonnull(strstr(text, "errors in subject toy: FAILED"));
+    ck_assert_ptr_nonnull(strstr(text, "O8 errors objects: "));
+    ck_assert_ptr_nonnull(strstr(text, r->failures->token));
+    ck_assert_int_eq(lladd_sim_errors_json(r, fresh_sink(&sink)), 0);
+    ck_assert_ptr_nonnull(strstr(text, "{\"mode\":\"errors\",\"subject\":\"toy\""));
+    ck_assert_ptr_nonnull(strstr(text, "{\"fault\":\"sync-reverted\",\"chances\":"));
+    ck_assert_ptr_nonnull(strstr(text, "\"oracle\":\"O8 errors\""));
+    ck_assert_ptr_eq(strchr(text, '\n'), text + text_len - 1);
+    lladd_sim_errors_free(r);
+    toy_init(&toy, TOY_RIGHT);
+    r = errors(&toy.subject, NULL);
+    ck_assert_int_eq(lladd_sim_errors_text(r, fresh_sink(&sink)), 0);
+    ck_assert_ptr_nonnull(strstr(text, "errors in subject toy: passed\n"));
+    ck_assert_ptr_nonnull(strstr(text, "never possible: append"));
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
+START_TEST(faults_have_names_of_their_own)
+{
+    for (unsigned i = 0; i < LLADD_SIM_FAULTS; i++)
+        for (unsigned k = 0; k < i; k++)
+            ck_assert_str_ne(lladd_sim_fault_name((enum lladd_sim_fault)i),
+                             lladd_sim_fault_name((enum lladd_sim_fault)k));
+    ck_assert_str_eq(lladd_sim_fault_name(LLADD_SIM_FAULTS), "?");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("errors");
+    TCase *tc = tcase_create("all");
+    int subjects = 0;
+    while (lladd_sim_subjects()[subjects])
+        subjects++;
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, every_subject_survives_errors, 0, subjects);
+    tcase_add_test(tc, every_call_fails);
+    tcase_add_test(tc, a_stranger_s_operation_passes);
+    tcase_add_test(tc, the_same_again_is_the_same);
+    tcase_add_loop_test(tc, a_bug_of_the_library_is_caught, 0, sizeof bugs / sizeof *bugs);
+    tcase_add_loop_test(tc, every_failing_sync_must_be_noticed, 0, sizeof syncs / sizeof *syncs);
+    tcase_add_test(tc, a_workload_that_ignores_an_error_is_caught);
+    tcase_add_test(tc, a_workload_that_fails_by_itself_is_told);
+    tcase_add_test(tc, bounds_are_kept);
+    tcase_add_test(tc, tokens_of_errors_are_checked);
+    tcase_add_test(tc, reports_say_what_failed);
+    tcase_add_test(tc, faults_have_names_of_their_own);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
