@@ -121,7 +121,8 @@ struct lladd_op {
     /** LLADD_UNDO_PAGE: as pure as redo. */
     void (*undo)(struct lladd_page *page, struct lladd_span undo);
     /** LLADD_UNDO_LOGICAL: ordinary calls on the transaction; the library closes them with a
-     *  compensation record. Interrupted by a crash, it is rolled back and run again. */
+     *  compensation record. Interrupted by a crash, it is rolled back and run again; a top action
+     *  that it has closed with LLADD_NO_OP stays, so what is not idempotent has no place in one. */
     int (*compensate)(void *ctx, struct lladd_txn *txn, struct lladd_span undo);
     uint32_t undo_log_max;   /**< LOGICAL: most log bytes compensate writes (payload plus 128 a
                                   record) */

@@ -81,10 +81,28 @@ static bool range_fine(struct lladd_view map, uint32_t index, uint32_t n)
 
 /* ---- format ---------------------------------------------------------------------------------- */
 
+static bool is_place_of_map(struct lladd_view page)
+{
+    return page.number.v != 0 && ll_map_system(page.size, page.number);
+}
+
+/* Anybody may ask for it (lladd_page_format): what validate would refuse must not be logged. */
+static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
+                          struct lladd_draft *draft)
+{
+    (void)ctx;
+    (void)args;
+    if (is_place_of_map(page))
+        return 0;
+    return ll_operations__on(draft->error, page.number,
+                             lladd_error_set(draft->error, LLADD_BAD_ARGUMENT,
+                                             "page %llu is no place for an allocation map",
+                                             (unsigned long long)page.number.v));
+}
+
 static bool format_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
-    return kind == LLADD_SPAN_REDO && s.len == 0 && page.number.v != 0 &&
-           ll_map_system(page.size, page.number);
+    return kind == LLADD_SPAN_REDO && s.len == 0 && is_place_of_map(page);
 }
 
 static void format_redo(struct lladd_page *page, struct lladd_span redo)
@@ -103,6 +121,7 @@ const struct lladd_op ll_operations__map_format = {
     .formats = true,
     .record_max = 0,
     .undo_kind = LLADD_UNDO_NONE,
+    .prepare = format_prepare,
     .validate = format_validate,
     .redo = format_redo,
 };

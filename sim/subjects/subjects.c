@@ -10,10 +10,23 @@
 #define ROOT "sim.pages"
 
 static const struct lladd_sim_subject *const all[] = {
+    &ll_sim_subject_actions,
+    &ll_sim_subject_bytes,
     &ll_sim_subject_counters,
+    &ll_sim_subject_extents,
+    &ll_sim_subject_fixed,
+    &ll_sim_subject_formats,
+    &ll_sim_subject_groups,
+    &ll_sim_subject_heaps,
+    &ll_sim_subject_inventory,
+    &ll_sim_subject_pages,
     &ll_sim_subject_prepared,
+    &ll_sim_subject_promises,
     &ll_sim_subject_records,
+    &ll_sim_subject_roots,
+    &ll_sim_subject_slots,
     &ll_sim_subject_small,
+    &ll_sim_subject_steal,
     NULL,
 };
 
@@ -44,12 +57,20 @@ int ll_sim_pages_make(struct lladd_db *db, uint64_t n, lladd_pageno *first, stru
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-int ll_sim_pages_find(struct lladd_db *db, lladd_pageno *first, struct lladd_error *err)
+int ll_sim_pages_count(struct lladd_db *db, lladd_pageno *first, uint64_t *n,
+                       struct lladd_error *err)
 {
     struct lladd_root_value v;
     int rc = lladd_root_get(db, ROOT, &v, err);
     *first = lladd_page_of(rc ? 0 : v.a);
+    *n = rc ? 0 : v.b;
     return rc;
+}
+
+int ll_sim_pages_find(struct lladd_db *db, lladd_pageno *first, struct lladd_error *err)
+{
+    uint64_t n;
+    return ll_sim_pages_count(db, first, &n, err);
 }
 
 int ll_sim_give_up(struct lladd_sim *sim, struct lladd_txn *txn, int rc, struct lladd_error *err)

@@ -488,6 +488,21 @@ START_TEST(wrong_frees_are_refused_and_change_nothing)
 }
 END_TEST
 
+/* It would be logged, and no recovery would have it. */
+START_TEST(a_map_is_made_nowhere_but_in_its_place)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno page;
+    ok(txn, lladd_page_alloc(txn, &page));
+    ck_assert_int_eq(lladd_page_format(txn, page, "lladd.map"), LLADD_BAD_ARGUMENT);
+    ck_assert_uint_eq(lladd_txn_error(txn)->page.v, page.v);
+    ok(txn, lladd_page_format(txn, page, "lladd.bytes"));
+    commit(txn);
+    bed_crash(&b);
+    ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
+}
+END_TEST
+
 START_TEST(mixed_ranges_are_refused)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -669,6 +684,7 @@ int main(void)
     tcase_add_loop_test(c, bulk_extents_keep_what_was_written_past_the_log, 0, 2);
     tcase_add_test(c, a_bulk_extent_waits_for_who_looks_at_its_earlier_life);
     tcase_add_test(c, wrong_frees_are_refused_and_change_nothing);
+    tcase_add_test(c, a_map_is_made_nowhere_but_in_its_place);
     tcase_add_test(c, mixed_ranges_are_refused);
     tcase_add_test(c, pages_of_many_groups);
     tcase_add_test(c, a_group_without_a_map_is_empty);

@@ -9,6 +9,7 @@
 #include <lladd/sim.h>
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ static const char usage[] =
     "lladd-sim --errors SUBJECT...      let every call fail\n"
     "lladd-sim [options] --all          explore all that come with the library\n"
     "lladd-sim --list                   the subjects there are\n"
+    "lladd-sim --operations             and the operations each has to go all ways through\n"
     "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
     "\n"
     "A subject is a name out of the list, or a shared object (a name with a slash), which stands\n"
@@ -42,19 +44,20 @@ static const char usage[] =
     "  --every N         errors: only each so-many-th call (1)\n"
     "  --plant BUG       switch on a bug of the library (--list names them)\n"
     "  --contract        no crashes: do its operations keep what they promise to recovery?\n"
-    "  --json            one JSON object for each subject\n";
+    "  --json            one JSON object for each subject\n"
+    "  --report FILE     the same, to a file, besides the text\n";
 
 struct request {
     struct lladd_sim_bounds bounds;
     const char *token;
+    FILE *report; /* nullable */
     bool json, all, errors, contract;
     int worst;
 };
 
-static int to_stdout(void *ctx, const void *bytes, size_t len)
+static int to_file(void *ctx, const void *bytes, size_t len)
 {
-    (void)ctx;
-    return fwrite(bytes, 1, len, stdout) == len ? 0 : LLADD_NO_SPACE;
+    return fwrite(bytes, 1, len, ctx) == len ? 0 : LLADD_NO_SPACE;
 }
 
 static int complain(const char *what, const char *why)
@@ -69,7 +72,7 @@ static int errors(const struct lladd_sim_subject *s, const struct request *q)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_errors_report *r;
-    struct lladd_sink sink = {NULL, to_stdout, 0};
+    struct lladd_sink sink = {stdout, to_file, 0};
     if (lladd_sim_errors(s, &q->bounds, &r, &err))
         return complain(s->name, err.message);
     int rc = q->json ? lladd_sim_errors_json(r, &sink) : lladd_sim_errors_text(r, &sink);
@@ -84,7 +87,7 @@ static int promises(const struct lladd_sim_subject *s, const struct request *q)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_contract_report *r;
-    struct lladd_sink sink = {NULL, to_stdout, 0};
+    struct lladd_sink sink = {stdout, to_file, 0};
     if (lladd_sim_contract_subject(s, NULL, &r, &err))
         return complain(s->name, err.message);
     int rc = q->json ? lladd_sim_contract_json(r, &sink) : lladd_sim_contract_text(r, &sink);
@@ -103,7 +106,7 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
         return errors(s, q);
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *r;
-    struct lladd_sink sink = {NULL, to_stdout, 0};
+    struct lladd_sink sink = {stdout, to_file, 0}, report = {q->report, to_file, 0};
     int rc = q->token ? lladd_sim_replay(s, &q->bounds, q->token, q->json ? NULL : &sink, &r, &err)
                       : lladd_sim_explore(s, &q->bounds, &r, &err);
     if (rc)
@@ -114,6 +117,8 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
         rc = lladd_sim_report_text(r, &sink);
     else if (r->n_failures == 0)
         rc = lladd_sink_printf(&sink, "Nothing to object.\n");
+    if (!rc && q->report)
+        rc = lladd_sim_report_json(r, &report);
     int result = r->n_failures ? FAILED : PASSED;
     lladd_sim_report_free(r);
     if (rc || fflush(stdout) != 0)
@@ -181,6 +186,14 @@ static int list(void)
     return fflush(stdout) == 0 ? PASSED : USAGE;
 }
 
+static int list_operations(void)
+{
+    for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); *s; s++)
+        for (const char *const *op = (*s)->operations; op && *op; op++)
+            printf("%-20s %s\n", (*s)->name, *op);
+    return fflush(stdout) == 0 ? PASSED : USAGE;
+}
+
 static bool number(const char *text, uint64_t most, uint64_t *out)
 {
     char *end;
@@ -219,8 +232,10 @@ enum option_number {
     ERRORS,
     REPLAY,
     ALL,
+    REPORT,
     CONTRACT,
     LIST,
+    OPERATIONS,
     HELP
 };
 
@@ -243,8 +258,10 @@ static const struct option options[] = {
     {"errors", no_argument, NULL, ERRORS},
     {"replay", required_argument, NULL, REPLAY},
     {"all", no_argument, NULL, ALL},
+    {"report", required_argument, NULL, REPORT},
     {"contract", no_argument, NULL, CONTRACT},
     {"list", no_argument, NULL, LIST},
+    {"operations", no_argument, NULL, OPERATIONS},
     {"help", no_argument, NULL, HELP},
     {NULL, 0, NULL, 0},
 };
@@ -308,6 +325,8 @@ int main(int argc, char **argv)
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == LIST)
             return list();
+        if (c == OPERATIONS)
+            return list_operations();
         if (c == HELP)
             return fputs(usage, stdout) < 0 || fflush(stdout) != 0 ? USAGE : PASSED;
         if (c == JSON)
@@ -320,6 +339,8 @@ int main(int argc, char **argv)
             q.contract = true;
         else if (c == REPLAY)
             q.token = optarg;
+        else if (c == REPORT && !(q.report = fopen(optarg, "w")))
+            return complain(optarg, strerror(errno));
         else if (c == PLANT && !plant(optarg, &q.bounds.planted))
             return complain(optarg, "there is no such bug (--list)");
         else if (c >= DEPTH && c <= EVERY && !with_number(c, optarg, &q.bounds))
@@ -336,5 +357,7 @@ int main(int argc, char **argv)
         note(&q, one(*s, &q));
     for (int i = optind; i < argc; i++)
         note(&q, by_name(argv[i], &q));
+    if (q.report && fclose(q.report) != 0)
+        return complain("the report cannot be written", strerror(errno));
     return q.worst;
 }

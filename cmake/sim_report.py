@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""sim_report.py <report> [<least>]: sums up what lladd-sim --report has written, one JSON object a
+line. Status 1 if a subject failed, none was explored, or fewer crash states than the least."""
+import json
+import sys
+
+
+def main(path, least="0"):
+    with open(path, encoding="utf-8") as file:
+        subjects = [json.loads(line) for line in file]
+    states = sum(s["states"] for s in subjects)
+    failures = [(s["subject"], f) for s in subjects for f in s["failures"]]
+    for name, f in failures:
+        print(f"{name}: {f['oracle']}: {f['message']}, token {f['token'] or 'none'}")
+    cut = [s["subject"] for s in subjects if not s["complete"]]
+    if cut:
+        print(f"stopped by a bound: {' '.join(cut)}")
+    deepest = max((len(s["depth_states"]) for s in subjects), default=0)
+    seconds = sum(s["nanoseconds"] for s in subjects) / 1e9
+    print(f"{len(subjects)} subjects, {states:,} crash states, up to {deepest} crashes in a row, "
+          f"{seconds:.0f} s")
+    return 1 if failures or not subjects or states < int(least) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

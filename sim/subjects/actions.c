@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * actions: what is taken back by calls instead of bytes. Nested top actions, closed, left open and
+ * given up, one in another; updates with a logical undo; and the paper's lighter mechanism (section
+ * 2.4): an undo-only record, then redo-only ones. With three operations of its own.
+ *
+ *    sim.transfer  no page; closes an action. Undo: page, place, page, place, amount
+ *    sim.bump      adds to a counter; its undo subtracts by two calls
+ *    sim.restore   no page; logged before redo-only records. Undo: page, place, old value
+ *
+ * The counters are those of pages of bytes; several transactions add to one at a time, so only
+ * subtracting takes an addition back. Restoring an old value is for counters that one has alone.
+ */
+#include "sim/subjects/subjects.h"
+
+#include <lladd/bytes.h>
+#include <lladd/records.h>
+
+#include <string.h>
+
+enum { PAGES = 2, COUNTERS = 6, PLACE_BYTES = 10, SHARED = 4 /* counters below it are */ };
+
+struct contents {
+    int64_t counter[COUNTERS];
+};
+
+struct step {
+    uint32_t counter;
+    int32_t delta;
+};
+
+#define TRY(call) \
+    do { \
+        int try_rc = (call); \
+        if (try_rc) \
+            return try_rc; \
+    } while (0)
+
+/* ---- places ------------------------------------------------------------------------------ */
+
+struct place {
+    lladd_pageno page;
+    uint32_t offset;
+};
+
+static void put_place(unsigned char *out, struct place p)
+{
+    lladd_put64(out, p.page.v);
+    lladd_put16(out + 8, (uint16_t)p.offset);
+}
+
+static struct place get_place(const unsigned char *p)
+{
+    return (struct place){lladd_page_of(lladd_get64(p)), lladd_get16(p + 8)};
+}
+
+static bool place_fine(uint32_t offset)
+{
+    return offset <= 4000; /* on a page of any size */
+}
+
+/* ---- sim.transfer ------------------------------------------------------------------------ */
+
+enum { TRANSFER_BYTES = 2 * PLACE_BYTES + 8 };
+
+static bool transfer_validate(struct lladd_view page, enum lladd_span_kind kind,
+                              struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    (void)page;
+    return kind == LLADD_SPAN_UNDO && s.len == TRANSFER_BYTES && place_fine(lladd_get16(p + 8)) &&
+           place_fine(lladd_get16(p + PLACE_BYTES + 8));
+}
+
+static int transfer_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    const unsigned char *p = undo.data;
+    struct place from = get_place(p), to = get_place(p + PLACE_BYTES);
+    int64_t amount = (int64_t)lladd_get64(p + 2 * PLACE_BYTES);
+    (void)ctx;
+    TRY(lladd_counter_add(txn, to.page, to.offset, -amount));
+    return lladd_counter_add(txn, from.page, from.offset, amount);
+}
+
+static const struct lladd_op transfer_op = {
+    .struct_size = sizeof transfer_op,
+    .name = "sim.transfer",
+    .version = 1,
+    .record_max = TRANSFER_BYTES,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .validate = transfer_validate,
+    .compensate = transfer_compensate,
+    .undo_log_max = 512,
+    .undo_pages_max = 1,
+};
+
+/* ---- sim.bump ---------------------------------------------------------------------------- */
+
+enum { BUMP_BYTES = PLACE_BYTES + 8 };
+
+static int bump_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
+                        struct lladd_draft *d)
+{
+    const unsigned char *p = args.data; /* place, delta */
+    unsigned char *redo = lladd_draft_redo(d, BUMP_BYTES);
+    (void)ctx;
+    (void)page;
+    memcpy(redo, p, BUMP_BYTES);
+    memcpy(lladd_draft_undo(d, BUMP_BYTES), p, BUMP_BYTES);
+    return 0;
+}
+
+static bool bump_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)page;
+    (void)kind;
+    return s.len == BUMP_BYTES && place_fine(lladd_get16((const unsigned char *)s.data + 8));
+}
+
+static void bump_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    const unsigned char *p = redo.data;
+    unsigned char *at = lladd_page_body(page) + lladd_get16(p + 8);
+    lladd_put64(at, lladd_get64(at) + lladd_get64(p + PLACE_BYTES));
+}
+
+/* Two steps; what a crash leaves of them is taken back before they are done again. (In an action
+ * that nothing takes back, they would be there twice.) */
+static int bump_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    const unsigned char *p = undo.data;
+    struct place at = get_place(p);
+    int64_t delta = (int64_t)lladd_get64(p + PLACE_BYTES), half = delta / 2;
+    (void)ctx;
+    TRY(lladd_counter_add(txn, at.page, at.offset, -half));
+    return lladd_counter_add(txn, at.page, at.offset, half - delta);
+}
+
+static const struct lladd_op bump_op = {
+    .struct_size = sizeof bump_op,
+    .name = "sim.bump",
+    .version = 1,
+    .page_type = "lladd.bytes",
+    .record_max = 2 * BUMP_BYTES,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .prepare = bump_prepare,
+    .validate = bump_validate,
+    .redo = bump_redo,
+    .compensate = bump_compensate,
+    .undo_log_max = 1024,
+    .undo_pages_max = 1,
+};
+
+/* ---- sim.put, sim.restore ---------------------------------------------------------------- */
+
+static void put_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    const unsigned char *p = redo.data;
+    memcpy(lladd_page_body(page) + lladd_get16(p + 8), p + PLACE_BYTES, 8);
+}
+
+static bool put_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return kind == LLADD_SPAN_REDO && bump_validate(page, kind, s);
+}
+
+static const struct lladd_op put_op = {
+    .struct_size = sizeof put_op,
+    .name = "sim.put",
+    .version = 1,
+    .page_type = "lladd.bytes",
+    .record_max = BUMP_BYTES,
+    .undo_kind = LLADD_UNDO_NONE,
+    .validate = put_validate,
+    .redo = put_redo,
+};
+
+static bool restore_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return kind == LLADD_SPAN_UNDO && bump_validate(page, kind, s);
+}
+
+/* Done any number of times it is the same, as it must be here (OP-5). */
+static int restore_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    lladd_op_id put;
+    (void)ctx;
+    TRY(lladd_op_lookup(lladd_txn_db(txn), put_op.name, 1, &put));
+    return lladd_update(txn, put, get_place(undo.data).page, undo.data, undo.len);
+}
+
+static const struct lladd_op restore_op = {
+    .struct_size = sizeof restore_op,
+    .name = "sim.restore",
+    .version = 1,
+    .record_max = BUMP_BYTES,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .validate = restore_validate,
+    .compensate = restore_compensate,
+    .undo_log_max = 512,
+    .undo_pages_max = 1,
+};
+
+static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    static const struct lladd_op *const ops[] = {&transfer_op, &bump_op, &put_op, &restore_op};
+    (void)ctx;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        TRY(lladd_register(o, ops[i], err));
+    return 0;
+}
+
+/* ---- the workload ------------------------------------------------------------------------ */
+
+struct work {
+    struct lladd_sim *sim;
+    struct lladd_db *db;
+    struct lladd_error *err;
+    lladd_pageno first;
+    lladd_op_id transfer, bump, put, restore;
+};
+
+static struct place place_of(lladd_pageno first, uint32_t counter)
+{
+    return (struct place){lladd_page_of(first.v + counter % PAGES), counter / PAGES * 640};
+}
+
+static int note(struct work *w, struct lladd_txn *txn, uint32_t counter, int64_t delta)
+{
+    struct step s = {counter, (int32_t)delta};
+    return lladd_sim_note(w->sim, txn, &s, sizeof s);
+}
+
+static int add(struct work *w, struct lladd_txn *txn, uint32_t counter, int64_t delta)
+{
+    struct place p = place_of(w->first, counter);
+    return lladd_counter_add(txn, p.page, p.offset, delta);
+}
+
+static size_t encode(const struct work *w, uint32_t from, uint32_t to, int64_t amount,
+                     unsigned char out[TRANSFER_BYTES])
+{
+    put_place(out, place_of(w->first, from));
+    put_place(out + PLACE_BYTES, place_of(w->first, to));
+    lladd_put64(out + 2 * PLACE_BYTES, (uint64_t)amount);
+    return TRANSFER_BYTES;
+}
+
+/* Both additions, in an action. */
+static int transfer(struct work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
+                    int64_t amount)
+{
+    struct lladd_action action;
+    unsigned char undo[TRANSFER_BYTES];
+    TRY(lladd_nta_begin(txn, &action));
+    TRY(add(w, txn, from, -amount));
+    TRY(add(w, txn, to, amount));
+    return lladd_nta_end(txn, &action, w->transfer, undo, encode(w, from, to, amount, undo));
+}
+
+static int noted_transfer(struct work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
+                          int64_t amount)
+{
+    TRY(transfer(w, txn, from, to, amount));
+    TRY(note(w, txn, from, -amount));
+    return note(w, txn, to, amount);
+}
+
+/* The same by way of a third counter: an action made of two. */
+static int detour(struct work *w, struct lladd_txn *txn, uint32_t from, uint32_t to, int64_t amount)
+{
+    struct lladd_action action;
+    unsigned char undo[TRANSFER_BYTES];
+    uint32_t between = 6 - from - to; /* of 1, 2 and 3 */
+    TRY(lladd_nta_begin(txn, &action));
+    TRY(transfer(w, txn, from, between, amount));
+    TRY(transfer(w, txn, between, to, amount));
+    TRY(lladd_nta_end(txn, &action, w->transfer, undo, encode(w, from, to, amount, undo)));
+    TRY(note(w, txn, from, -amount));
+    return note(w, txn, to, amount);
+}
+
+static int bump(struct work *w, struct lladd_txn *txn, uint32_t counter, int64_t delta)
+{
+    unsigned char bytes[BUMP_BYTES];
+    struct place p = place_of(w->first, counter);
+    put_place(bytes, p);
+    lladd_put64(bytes + PLACE_BYTES, (uint64_t)delta);
+    TRY(lladd_update(txn, w->bump, p.page, bytes, sizeof bytes));
+    return note(w, txn, counter, delta);
+}
+
+/* First what takes it back, then what does it. */
+static int replace(struct work *w, struct lladd_txn *txn, uint32_t counter, int64_t value)
+{
+    unsigned char bytes[BUMP_BYTES];
+    struct place p = place_of(w->first, counter);
+    int64_t old;
+    TRY(lladd_counter_get(w->db, p.page, p.offset, &old, lladd_txn_error_out(txn)));
+    put_place(bytes, p);
+    lladd_put64(bytes + PLACE_BYTES, (uint64_t)old);
+    TRY(lladd_log_undo_only(txn, w->restore, bytes, sizeof bytes));
+    lladd_put64(bytes + PLACE_BYTES, (uint64_t)value);
+    TRY(lladd_log_redo_only(txn, w->put, p.page, bytes, sizeof bytes));
+    return note(w, txn, counter, value - old);
+}
+
+static int commits(struct work *w, struct lladd_txn *txn)
+{
+    TRY(noted_transfer(w, txn, 0, 1, 10));
+    TRY(bump(w, txn, 2, 7));
+    TRY(replace(w, txn, SHARED, 1000));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+/* An action stays open, with a closed one inside. */
+static int stays_open(struct work *w, struct lladd_txn *txn)
+{
+    struct lladd_action action;
+    TRY(noted_transfer(w, txn, 0, 2, 33));
+    TRY(replace(w, txn, SHARED + 1, 77));
+    TRY(bump(w, txn, 1, 5));
+    TRY(lladd_nta_begin(txn, &action));
+    TRY(add(w, txn, 3, 100));
+    return transfer(w, txn, 1, 0, 50);
+}
+
+static int gives_up_in_part(struct work *w, struct lladd_txn *txn)
+{
+    lladd_savepoint_id here;
+    struct lladd_action action;
+    TRY(detour(w, txn, 1, 3, 4));
+    TRY(lladd_nta_begin(txn, &action));
+    TRY(add(w, txn, 0, 900));
+    TRY(lladd_nta_abort(txn, &action));
+    TRY(lladd_sim_savepoint(w->sim, txn, &here));
+    TRY(noted_transfer(w, txn, 2, 0, 60));
+    TRY(bump(w, txn, 3, 8));
+    TRY(lladd_sim_rollback_to(w->sim, txn, here));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int rolls_back(struct work *w, struct lladd_txn *txn)
+{
+    TRY(detour(w, txn, 3, 2, 500));
+    TRY(bump(w, txn, 0, 9));
+    TRY(replace(w, txn, SHARED, 2000));
+    return lladd_sim_abort(w->sim, txn);
+}
+
+static int in_txn(struct work *w, int (*what)(struct work *, struct lladd_txn *))
+{
+    struct lladd_txn *txn;
+    TRY(lladd_sim_begin(w->sim, w->db, NULL, &txn, w->err));
+    int rc = what(w, txn);
+    return rc ? ll_sim_give_up(w->sim, txn, rc, w->err) : 0;
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &w.first, err));
+    TRY(lladd_op_lookup(db, transfer_op.name, 1, &w.transfer));
+    TRY(lladd_op_lookup(db, bump_op.name, 1, &w.bump));
+    TRY(lladd_op_lookup(db, put_op.name, 1, &w.put));
+    TRY(lladd_op_lookup(db, restore_op.name, 1, &w.restore));
+    TRY(in_txn(&w, commits));
+    TRY(in_txn(&w, stays_open));
+    TRY(in_txn(&w, gives_up_in_part));
+    TRY(lladd_checkpoint(db, err));
+    return in_txn(&w, rolls_back);
+}
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    lladd_pageno first;
+    (void)ctx;
+    return ll_sim_pages_make(db, PAGES, &first, err);
+}
+
+/* ---- what is there ----------------------------------------------------------------------- */
+
+static void apply(void *ctx, void *model, struct lladd_span bytes)
+{
+    struct contents *c = model;
+    struct step s;
+    (void)ctx;
+    memcpy(&s, bytes.data, sizeof s);
+    c->counter[s.counter] += s.delta;
+}
+
+static int write_down(const struct contents *c, struct lladd_sink *sink)
+{
+    int rc = 0;
+    for (unsigned i = 0; !rc && i < COUNTERS; i++)
+        rc = lladd_sink_printf(sink, "%lld ", (long long)c->counter[i]);
+    return rc;
+}
+
+static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
+{
+    (void)ctx;
+    return write_down(model, sink);
+}
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct contents c;
+    lladd_pageno first;
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &first, err));
+    for (unsigned i = 0; i < COUNTERS; i++) {
+        struct place p = place_of(first, i);
+        TRY(lladd_counter_get(db, p.page, p.offset, &c.counter[i], err));
+    }
+    return write_down(&c, sink);
+}
+
+static void describe(void *ctx, struct lladd_span bytes, struct lladd_sink *sink)
+{
+    struct step s;
+    (void)ctx;
+    memcpy(&s, bytes.data, sizeof s);
+    (void)lladd_sink_printf(sink, "adds %d to counter %u", s.delta, s.counter);
+}
+
+static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                 struct lladd_error *err)
+{
+    lladd_pageno first;
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &first, err));
+    for (uint64_t i = 0; i < PAGES; i++)
+        TRY(fn(arg, lladd_page_of(first.v + i)));
+    return 0;
+}
+
+static const char *const operations[] = {"sim.transfer", "sim.bump",          "sim.put",
+                                         "sim.restore",  "lladd.counter.add", NULL};
+static const struct lladd_sim_excuse excuses[] = {
+    {"sim.put", 1u << LLADD_SIM_UNDO | 1u << LLADD_SIM_UNDO_PARTIAL,
+     "it is redo-only: sim.restore takes it back"},
+    {NULL, 0, NULL}};
+
+const struct lladd_sim_subject ll_sim_subject_actions = {
+    .struct_size = sizeof ll_sim_subject_actions,
+    .name = "actions",
+    .about = "nested top actions, logical undo, undo-only and redo-only records",
+    .configure = configure,
+    .setup = setup,
+    .run = run,
+    .dump = dump,
+    .model_size = sizeof(struct contents),
+    .model_apply = apply,
+    .model_dump = model_dump,
+    .describe = describe,
+    .pages = pages,
+    .operations = operations,
+    .excuses = excuses,
+};

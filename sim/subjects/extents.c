@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * extents: runs of pages taken and given back, of all three kinds: ordinary pages, pages written in
+ * bulk past the log, raw ones. What was written in bulk is fenced against the redo of an earlier
+ * life of its pages, and durable before the commit that publishes it.
+ *
+ * A cell is an extent, which a name in the catalogue of roots leads to.
+ */
+#include "sim/subjects/cells.h"
+
+#include <lladd/pages.h>
+#include <lladd/records.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CELLS = 9, AT = 64, LEN = 700, LONG = 2 /* pages */ };
+
+static const char *name_of(unsigned cell, char out[LLADD_ROOT_NAME_MAX + 1])
+{
+    (void)snprintf(out, LLADD_ROOT_NAME_MAX + 1, "extent.%u", cell);
+    return out;
+}
+
+/* ---- the workload ------------------------------------------------------------------------ */
+
+static int write_logged(struct lladd_txn *txn, lladd_pageno page, const unsigned char *bytes)
+{
+    TRY(lladd_bytes_format(txn, page));
+    return lladd_set(txn, page, AT, bytes, LEN);
+}
+
+/* All pages at once, past the log. Raw pages have no header: theirs is the whole page. */
+static int write_bulk(struct lladd_txn *txn, lladd_pageno first, const unsigned char *bytes,
+                      bool raw)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    size_t size = lladd_page_size(db);
+    unsigned char *pages = lladd_alloc(db, LONG * size);
+    if (!pages)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY, "out of memory");
+    memset(pages, 0, LONG * size);
+    for (unsigned p = 0; p < LONG; p++)
+        memcpy(pages + p * size + LLADD_PAGE_HEADER + AT, bytes, LEN);
+    int rc = lladd_bulk_write(txn, first, LONG, raw ? NULL : "lladd.bytes", pages);
+    lladd_free(db, pages);
+    return rc ? rc : lladd_bulk_sync(txn);
+}
+
+static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, unsigned kind,
+                char letter)
+{
+    unsigned char bytes[LEN];
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    lladd_pageno first;
+    ll_sim_fill(bytes, cell, letter, LEN);
+    TRY(lladd_extent_alloc(txn, LONG, kind, &first));
+    if (kind != LLADD_EXTENT_PAGED)
+        TRY(write_bulk(txn, first, bytes, kind == LLADD_EXTENT_RAW));
+    for (unsigned p = 0; kind == LLADD_EXTENT_PAGED && p < LONG; p++)
+        TRY(write_logged(txn, lladd_page_of(first.v + p), bytes));
+    TRY(lladd_root_set(txn, name_of(cell, name), (struct lladd_root_value){first.v, kind}));
+    return w->sim ? ll_sim_cell_note(w, txn, cell, letter, LEN) : 0;
+}
+
+static int drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
+{
+    struct lladd_root_value v;
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    TRY(lladd_root_get(w->db, name_of(cell, name), &v, lladd_txn_error_out(txn)));
+    TRY(lladd_extent_free(txn, lladd_page_of(v.a), LONG));
+    TRY(lladd_root_remove(txn, name));
+    return ll_sim_cell_note(w, txn, cell, 0, 0);
+}
+
+/* Changes pages that were written in bulk: from now on they are pages like others. */
+static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter)
+{
+    struct lladd_root_value v;
+    unsigned char bytes[LEN];
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    ll_sim_fill(bytes, cell, letter, LEN);
+    TRY(lladd_root_get(w->db, name_of(cell, name), &v, lladd_txn_error_out(txn)));
+    for (unsigned p = 0; p < LONG; p++)
+        TRY(lladd_set(txn, lladd_page_of(v.a + p), AT, bytes, LEN));
+    return ll_sim_cell_note(w, txn, cell, letter, LEN);
+}
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    struct lladd_txn *txn;
+    (void)ctx;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = make(&w, txn, 0, LLADD_EXTENT_PAGED, 'a');
+    if (!rc)
+        rc = make(&w, txn, 1, LLADD_EXTENT_BULK, 'b');
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+static int writes_and_frees(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(change(w, txn, 0, 'c')); /* an earlier life, in the log */
+    TRY(drop(w, txn, 0));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+/* Where that extent was. */
+static int writes_in_bulk(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(make(w, txn, 2, LLADD_EXTENT_BULK, 'd'));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(drop(w, txn, 1));
+    return make(w, txn, 3, LLADD_EXTENT_RAW, 'o');
+}
+
+static int changes(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(change(w, txn, 2, 'e'));
+    TRY(make(w, txn, 4, LLADD_EXTENT_RAW, 'f'));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(drop(w, txn, 4));
+    TRY(make(w, txn, 5, LLADD_EXTENT_PAGED, 'x'));
+    TRY(make(w, txn, 6, LLADD_EXTENT_BULK, 'x'));
+    return lladd_sim_abort(w->sim, txn);
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    TRY(ll_sim_in_txn(&w, writes_and_frees));
+    TRY(ll_sim_in_txn(&w, writes_in_bulk));
+    TRY(ll_sim_in_txn(&w, stays_open));
+    TRY(lladd_checkpoint(db, err));
+    TRY(ll_sim_in_txn(&w, changes));
+    return ll_sim_in_txn(&w, rolls_back);
+}
+
+/* ---- what is there ----------------------------------------------------------------------- */
+
+static int find(struct lladd_db *db, unsigned cell, struct lladd_root_value *v,
+                struct lladd_error *err)
+{
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    int rc = lladd_root_get(db, name_of(cell, name), v, err);
+    if (rc)
+        *v = (struct lladd_root_value){LLADD_NO_PAGE, 0};
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+static int read_page(struct lladd_db *db, struct lladd_root_value v, unsigned p,
+                     unsigned char bytes[LEN], struct lladd_error *err)
+{
+    lladd_pageno page = lladd_page_of(v.a + p);
+    if (v.b != LLADD_EXTENT_RAW)
+        return lladd_get(db, page, AT, bytes, LEN, err);
+    unsigned char *all = lladd_alloc(db, lladd_page_size(db));
+    if (!all)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    int rc = lladd_bulk_read(db, page, 1, true, all, err);
+    memcpy(bytes, all + LLADD_PAGE_HEADER + AT, LEN);
+    lladd_free(db, all);
+    return rc;
+}
+
+static int read_extent(struct lladd_db *db, unsigned cell, struct ll_sim_cells *c,
+                       struct lladd_error *err)
+{
+    struct lladd_root_value v;
+    TRY(find(db, cell, &v, err));
+    for (unsigned p = 0; v.a != LLADD_NO_PAGE && p < LONG; p++) {
+        struct ll_sim_cells one;
+        unsigned char bytes[LEN];
+        memset(&one, 0, sizeof one);
+        TRY(read_page(db, v, p, bytes, err));
+        bool fine = ll_sim_cells_see(&one, bytes, LEN) && one.at[cell].letter;
+        if (!fine || (p && one.at[cell].letter != c->at[cell].letter))
+            return lladd_error_set(err, LLADD_BAD_STATE, "page %u of extent %u is not its own", p,
+                                   cell);
+        c->at[cell] = one.at[cell];
+    }
+    return 0;
+}
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct ll_sim_cells c;
+    (void)ctx;
+    memset(&c, 0, sizeof c);
+    for (unsigned cell = 0; cell < CELLS; cell++)
+        TRY(read_extent(db, cell, &c, err));
+    return ll_sim_cells_write(&c, sink);
+}
+
+static void init(void *ctx, void *model)
+{
+    struct ll_sim_cells *c = model;
+    (void)ctx;
+    c->at[0] = (struct ll_sim_cell){'a', LEN};
+    c->at[1] = (struct ll_sim_cell){'b', LEN};
+}
+
+static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                 struct lladd_error *err)
+{
+    (void)ctx;
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        struct lladd_root_value v;
+        TRY(find(db, cell, &v, err));
+        for (unsigned p = 0; v.a != LLADD_NO_PAGE && p < LONG; p++)
+            TRY(fn(arg, lladd_page_of(v.a + p)));
+    }
+    return 0;
+}
+
+static const char *const operations[] = {"lladd.map.take", "lladd.map.free", NULL};
+
+const struct lladd_sim_subject ll_sim_subject_extents = {
+    .struct_size = sizeof ll_sim_subject_extents,
+    .name = "extents",
+    .about = "runs of pages: ordinary, written in bulk, raw",
+    .setup = setup,
+    .run = run,
+    .dump = dump,
+    LL_SIM_CELLS_MODEL,
+    .model_init = init,
+    .pages = pages,
+    .operations = operations,
+};

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * heaps: records stored, changed so that they move to another page and back, and deleted; a heap
+ * that grows in a top action, one that is made and filled by a transaction that rolls back, and one
+ * that is destroyed.
+ */
+#include "sim/subjects/cells.h"
+
+#include <lladd/bytes.h>
+#include <lladd/pages.h>
+#include <lladd/records.h>
+
+#include <string.h>
+
+enum { LONGEST = 3500, HEAPS = 3 };
+static const char *const names[HEAPS] = {"heap.old", "heap.new", "heap.doomed"};
+
+/* NO_PAGE: there is none. */
+static int find(struct lladd_db *db, unsigned which, lladd_pageno *heap, struct lladd_error *err)
+{
+    struct lladd_root_value v;
+    int rc = lladd_root_get(db, names[which], &v, err);
+    *heap = lladd_page_of(rc ? LLADD_NO_PAGE : v.a);
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+/* ---- the workload ------------------------------------------------------------------------ */
+
+static int store_in(struct ll_sim_work *w, struct lladd_txn *txn, lladd_pageno heap, unsigned cell,
+                    char letter, size_t len)
+{
+    unsigned char bytes[LONGEST];
+    ll_sim_fill(bytes, cell, letter, len);
+    TRY(lladd_heap_insert(txn, heap, bytes, len, &w->rid[cell]));
+    return w->sim ? ll_sim_cell_note(w, txn, cell, letter, len) : 0;
+}
+
+static int store(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
+                 size_t len)
+{
+    return store_in(w, txn, w->first, cell, letter, len);
+}
+
+static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
+                  size_t len)
+{
+    unsigned char bytes[LONGEST];
+    ll_sim_fill(bytes, cell, letter, len);
+    TRY(lladd_heap_set(txn, w->first, w->rid[cell], bytes, len));
+    return ll_sim_cell_note(w, txn, cell, letter, len);
+}
+
+static int give_up(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
+{
+    TRY(lladd_heap_delete(txn, w->first, w->rid[cell]));
+    return ll_sim_cell_note(w, txn, cell, 0, 0);
+}
+
+static int make(struct lladd_txn *txn, unsigned which, lladd_pageno *heap)
+{
+    TRY(lladd_heap_create(txn, heap));
+    return lladd_root_set(txn, names[which], (struct lladd_root_value){heap->v, 0});
+}
+
+static int make_both(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    lladd_pageno doomed;
+    TRY(make(txn, 0, &w->first));
+    TRY(make(txn, 2, &doomed));
+    return store_in(w, txn, doomed, 20, 'd', 30);
+}
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    struct lladd_txn *txn;
+    (void)ctx;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = make_both(&w, txn);
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+/* Two full pages. */
+static int stores(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(store(w, txn, 0, 'a', 1900));
+    TRY(store(w, txn, 1, 'b', 1900));
+    TRY(store(w, txn, 2, 'c', 1900));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+/* Its page has no room for it, so record 0 moves to another one. */
+static int moves(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(change(w, txn, 0, 'd', 3000));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(give_up(w, txn, 1));
+    return store(w, txn, 3, 'o', 700);
+}
+
+static int gives_up(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(give_up(w, txn, 2));
+    TRY(store(w, txn, 4, 'e', 100));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+/* A heap of its own, which nobody is ever to see. */
+static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    lladd_pageno heap;
+    TRY(make(txn, 1, &heap));
+    TRY(store_in(w, txn, heap, 21, 'x', 3000));
+    TRY(give_up(w, txn, 0));
+    return lladd_sim_abort(w->sim, txn);
+}
+
+static int destroys(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    lladd_pageno heap;
+    TRY(find(w->db, 2, &heap, lladd_txn_error_out(txn)));
+    TRY(lladd_heap_destroy(txn, heap));
+    TRY(lladd_root_remove(txn, names[2]));
+    TRY(ll_sim_cell_note(w, txn, 20, 0, 0));
+    TRY(make(txn, 1, &heap));
+    TRY(store_in(w, txn, heap, 22, 'f', 50));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    TRY(find(db, 0, &w.first, err));
+    TRY(ll_sim_in_txn(&w, stores));
+    TRY(ll_sim_in_txn(&w, moves));
+    TRY(ll_sim_in_txn(&w, stays_open));
+    TRY(lladd_checkpoint(db, err));
+    TRY(ll_sim_in_txn(&w, gives_up));
+    TRY(ll_sim_in_txn(&w, rolls_back));
+    return ll_sim_in_txn(&w, destroys);
+}
+
+/* ---- what is there ----------------------------------------------------------------------- */
+
+static int read_heap(struct lladd_db *db, lladd_pageno heap, struct ll_sim_cells *c,
+                     struct lladd_error *err)
+{
+    struct lladd_heap_cursor cursor;
+    struct lladd_record r;
+    struct lladd_rid rid;
+    bool ours = true;
+    int rc = 0;
+    lladd_heap_open(db, heap, &cursor);
+    while (ours && (rc = lladd_heap_next(&cursor, &rid, &r, err)) == 0)
+        ours = ll_sim_cells_see(c, r.bytes, r.len);
+    lladd_heap_close(&cursor);
+    if (!ours)
+        return lladd_error_set(err, LLADD_BAD_STATE, "there is a record that nobody made");
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct ll_sim_cells c;
+    (void)ctx;
+    memset(&c, 0, sizeof c);
+    for (unsigned which = 0; which < HEAPS; which++) {
+        lladd_pageno heap;
+        TRY(find(db, which, &heap, err));
+        if (heap.v != LLADD_NO_PAGE)
+            TRY(read_heap(db, heap, &c, err));
+    }
+    return ll_sim_cells_write(&c, sink);
+}
+
+static void init(void *ctx, void *model)
+{
+    struct ll_sim_cells *c = model;
+    (void)ctx;
+    c->at[20] = (struct ll_sim_cell){'d', 30};
+}
+
+/* An inventory page: next, heap, count; then entries of eight bytes that begin with a page number
+ * (docs/disk-format.md). */
+static int inventory(struct lladd_db *db, lladd_pageno at, uint64_t *next,
+                     int (*fn)(void *, lladd_pageno), void *arg, struct lladd_error *err)
+{
+    struct lladd_page *page;
+    int rc = fn(arg, at);
+    for (uint32_t i = 0, n = 1; !rc && i < n; i++) {
+        TRY(lladd_fix(db, at, LLADD_LATCH_SHARED, &page, err));
+        const unsigned char *body = lladd_view_body(lladd_page_view(page));
+        uint64_t entry = lladd_get48(body + 24 + (size_t)8 * i);
+        n = lladd_get32(body + 16);
+        *next = lladd_get64(body);
+        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        rc = i < n ? fn(arg, lladd_page_of(entry)) : 0;
+    }
+    return rc;
+}
+
+int ll_sim_heap_each(struct lladd_db *db, lladd_pageno heap, int (*fn)(void *, lladd_pageno),
+                     void *arg, struct lladd_error *err)
+{
+    uint64_t next = heap.v;
+    for (uint64_t i = 0; next != 0 && i < lladd_page_count(db); i++)
+        TRY(inventory(db, lladd_page_of(next), &next, fn, arg, err));
+    return next ? lladd_error_set(err, LLADD_BAD_STATE, "the inventory does not end") : 0;
+}
+
+static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                 struct lladd_error *err)
+{
+    (void)ctx;
+    for (unsigned which = 0; which < HEAPS; which++) {
+        lladd_pageno heap;
+        TRY(find(db, which, &heap, err));
+        if (heap.v != LLADD_NO_PAGE)
+            TRY(ll_sim_heap_each(db, heap, fn, arg, err));
+    }
+    return 0;
+}
+
+static const char *const operations[] = {"lladd.heap.format", "lladd.heap.append",
+                                         "lladd.heap.hint", NULL};
+static const struct lladd_sim_excuse excuses[] = {
+    {"lladd.heap.format", LL_SIM_NO_UNDO, "formatting is not undone: the page was free before"},
+    {"lladd.heap.hint", LL_SIM_NO_UNDO, "a hint may be wrong, and is not taken back"},
+    {NULL, 0, NULL}};
+
+const struct lladd_sim_subject ll_sim_subject_heaps = {
+    .struct_size = sizeof ll_sim_subject_heaps,
+    .name = "heaps",
+    .about = "heaps: records that move, heaps that grow, are made and destroyed",
+    .setup = setup,
+    .run = run,
+    .dump = dump,
+    LL_SIM_CELLS_MODEL,
+    .model_init = init,
+    .pages = pages,
+    .operations = operations,
+    .excuses = excuses,
+};

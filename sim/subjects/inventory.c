@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * inventory: a heap of so many pages that its inventory needs another page, which is chained to it
+ * in a top action. The first page of the inventory, and all that it lists, is full before the
+ * workload begins.
+ */
+#include "sim/subjects/cells.h"
+
+#include <lladd/pages.h>
+#include <lladd/records.h>
+
+#include <string.h>
+
+enum { LEN = 4000 /* a page each */, ENTRIES = 505 /* on a page of the inventory */ };
+#define HEAP "inventory.heap"
+
+static int find(struct lladd_db *db, lladd_pageno *heap, struct lladd_error *err)
+{
+    struct lladd_root_value v;
+    int rc = lladd_root_get(db, HEAP, &v, err);
+    *heap = lladd_page_of(rc ? 0 : v.a);
+    return rc;
+}
+
+/* Full pages, all but one of those that the first page of the inventory lists. */
+static int fill_up(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid *last)
+{
+    unsigned char bytes[LEN];
+    memset(bytes, 0, LEN);
+    for (unsigned n = 0; n + 1 < ENTRIES; n++)
+        TRY(lladd_heap_insert(txn, heap, bytes, LEN, last));
+    return 0;
+}
+
+static int make(struct lladd_db *db, lladd_pageno *heap, struct lladd_rid *last,
+                struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = lladd_heap_create(txn, heap);
+    if (!rc)
+        rc = lladd_root_set(txn, HEAP, (struct lladd_root_value){heap->v, 0});
+    if (!rc)
+        rc = fill_up(txn, *heap, last);
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+static int insert(struct lladd_txn *txn, lladd_pageno heap)
+{
+    unsigned char bytes[LEN];
+    struct lladd_rid rid;
+    memset(bytes, 0, LEN);
+    return lladd_heap_insert(txn, heap, bytes, LEN, &rid);
+}
+
+/* A record is given up, and one goes to the last page that is free. */
+static int give_up(struct lladd_db *db, lladd_pageno heap, struct lladd_rid last,
+                   struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = lladd_heap_delete(txn, heap, last);
+    if (!rc)
+        rc = insert(txn, heap);
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+/* Now the heap has to look for room everywhere, and writes into its inventory where there is
+ * none. */
+static int settle(struct lladd_db *db, lladd_pageno heap, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = insert(txn, heap);
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_rid last;
+    lladd_pageno heap;
+    (void)ctx;
+    TRY(make(db, &heap, &last, err));
+    TRY(give_up(db, heap, last, err));
+    return settle(db, heap, err);
+}
+
+static int store(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
+                 size_t len)
+{
+    unsigned char bytes[LEN];
+    ll_sim_fill(bytes, cell, letter, len);
+    TRY(lladd_heap_insert(txn, w->first, bytes, len, &w->rid[cell]));
+    return ll_sim_cell_note(w, txn, cell, letter, len);
+}
+
+static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    return store(w, txn, 0, 'o', 300);
+}
+
+static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(store(w, txn, 1, 'a', 1000));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    TRY(find(db, &w.first, err));
+    TRY(ll_sim_in_txn(&w, stays_open));
+    TRY(ll_sim_in_txn(&w, commits));
+    return lladd_checkpoint(db, err);
+}
+
+/* ---- what is there ----------------------------------------------------------------------- */
+
+struct reading {
+    struct lladd_db *db;
+    struct lladd_error *err;
+    struct ll_sim_cells cells;
+    unsigned n; /* pages met */
+};
+
+static bool see_all(struct lladd_view v, struct ll_sim_cells *c)
+{
+    struct lladd_record r;
+    for (uint32_t slot = 0; slot < lladd_slotted_slots(v); slot++)
+        if (lladd_slotted_record(v, slot, &r) && !ll_sim_cells_see(c, r.bytes, r.len))
+            return false;
+    return true;
+}
+
+/* The pages that setup has filled are not looked at: there are too many of them. */
+static int read_page(void *arg, lladd_pageno number)
+{
+    struct reading *r = arg;
+    struct lladd_page *page;
+    if (r->n++ <= ENTRIES)
+        return 0;
+    TRY(lladd_fix(r->db, number, LLADD_LATCH_SHARED, &page, r->err));
+    struct lladd_view v = lladd_page_view(page);
+    bool ours = !lladd_page_is(r->db, v, "lladd.slotted") || see_all(v, &r->cells);
+    lladd_unfix(r->db, page, LLADD_LATCH_SHARED);
+    return ours ? 0 : lladd_error_set(r->err, LLADD_BAD_STATE, "a record that nobody made");
+}
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct reading r;
+    lladd_pageno heap;
+    (void)ctx;
+    memset(&r, 0, sizeof r);
+    r.db = db;
+    r.err = err;
+    TRY(find(db, &heap, err));
+    TRY(ll_sim_heap_each(db, heap, read_page, &r, err));
+    return ll_sim_cells_write(&r.cells, sink);
+}
+
+static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                 struct lladd_error *err)
+{
+    lladd_pageno heap;
+    (void)ctx;
+    TRY(find(db, &heap, err));
+    return ll_sim_heap_each(db, heap, fn, arg, err);
+}
+
+static const char *const operations[] = {"lladd.heap.link", "lladd.heap.append",
+                                         "lladd.heap.format", NULL};
+static const struct lladd_sim_excuse excuses[] = {
+    {"lladd.heap.format", LL_SIM_NO_UNDO, "formatting is not undone: the page was free before"},
+    {NULL, 0, NULL}};
+
+const struct lladd_sim_subject ll_sim_subject_inventory = {
+    .struct_size = sizeof ll_sim_subject_inventory,
+    .name = "inventory",
+    .about = "a heap whose inventory outgrows its page",
+    .setup = setup,
+    .run = run,
+    .dump = dump,
+    LL_SIM_CELLS_MODEL,
+    .pages = pages,
+    .operations = operations,
+    .excuses = excuses,
+};

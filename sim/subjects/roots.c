@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * roots: names that get values and lose them, until the catalogue needs another page, which is
+ * chained to it in a top action and stays whatever becomes of the transaction.
+ *
+ * A cell is a name; its value says the letter.
+ */
+#include "sim/subjects/cells.h"
+
+#include <lladd/bytes.h>
+#include <lladd/pages.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CELLS = 10, FILLERS = 46 }; /* 50 names fit on a page */
+
+static const char *name_of(const char *kind, unsigned i, char out[LLADD_ROOT_NAME_MAX + 1])
+{
+    (void)snprintf(out, LLADD_ROOT_NAME_MAX + 1, "%s.%u", kind, i);
+    return out;
+}
+
+static int put(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter)
+{
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    struct lladd_root_value v = {(uint64_t)letter, cell};
+    TRY(lladd_root_set(txn, name_of("cell", cell, name), v));
+    return w->sim ? ll_sim_cell_note(w, txn, cell, letter, 1) : 0;
+}
+
+static int take_away(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
+{
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    TRY(lladd_root_remove(txn, name_of("cell", cell, name)));
+    return ll_sim_cell_note(w, txn, cell, 0, 0);
+}
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    struct lladd_txn *txn;
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    (void)ctx;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = put(&w, txn, 0, 'a');
+    if (!rc)
+        rc = put(&w, txn, 1, 'a');
+    for (unsigned i = 0; !rc && i < FILLERS; i++)
+        rc = lladd_root_set(txn, name_of("filler", i, name), (struct lladd_root_value){i, 0});
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(put(w, txn, 0, 'b'));
+    TRY(take_away(w, txn, 1));
+    TRY(put(w, txn, 2, 'b'));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+/* The last one on the first page, and the first one on the second. */
+static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(put(w, txn, 3, 'o'));
+    return put(w, txn, 4, 'o');
+}
+
+static int goes_on(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(put(w, txn, 5, 'c'));
+    TRY(put(w, txn, 1, 'c'));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(put(w, txn, 6, 'x'));
+    TRY(take_away(w, txn, 0));
+    TRY(take_away(w, txn, 5));
+    return lladd_sim_abort(w->sim, txn);
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    TRY(ll_sim_in_txn(&w, commits));
+    TRY(ll_sim_in_txn(&w, stays_open));
+    TRY(lladd_checkpoint(db, err));
+    TRY(ll_sim_in_txn(&w, goes_on));
+    return ll_sim_in_txn(&w, rolls_back);
+}
+
+/* ---- what is there ----------------------------------------------------------------------- */
+
+struct seen {
+    struct ll_sim_cells cells;
+    unsigned fillers;
+};
+
+static int see(void *ctx, const char *name, struct lladd_root_value v)
+{
+    struct seen *s = ctx;
+    unsigned cell = (unsigned)v.b;
+    char own[LLADD_ROOT_NAME_MAX + 1];
+    if (strncmp(name, "filler.", 7) == 0) {
+        s->fillers++;
+        return 0;
+    }
+    if (cell >= CELLS || strcmp(name, name_of("cell", cell, own)) != 0 ||
+        s->cells.at[cell].letter)
+        return LLADD_BAD_STATE;
+    s->cells.at[cell] = (struct ll_sim_cell){(char)v.a, 1};
+    return 0;
+}
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct seen s;
+    (void)ctx;
+    memset(&s, 0, sizeof s);
+    TRY(lladd_root_each(db, see, &s, err));
+    if (s.fillers != FILLERS)
+        return lladd_error_set(err, LLADD_BAD_STATE, "%u of %u names are left", s.fillers, FILLERS);
+    return ll_sim_cells_write(&s.cells, sink);
+}
+
+static void init(void *ctx, void *model)
+{
+    struct ll_sim_cells *c = model;
+    (void)ctx;
+    c->at[0] = c->at[1] = (struct ll_sim_cell){'a', 1};
+}
+
+/* The chain of pages begins at page 0, which is not allocated but the system's; each begins with
+ * the number of the next (docs/disk-format.md). */
+static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                 struct lladd_error *err)
+{
+    lladd_pageno at = lladd_page_of(0);
+    (void)ctx;
+    for (uint64_t i = 0; i < lladd_page_count(db); i++) {
+        struct lladd_page *page;
+        TRY(lladd_fix(db, at, LLADD_LATCH_SHARED, &page, err));
+        at = lladd_page_of(lladd_get64(lladd_view_body(lladd_page_view(page))));
+        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        if (at.v == 0)
+            return 0;
+        TRY(fn(arg, at));
+    }
+    return lladd_error_set(err, LLADD_BAD_STATE, "the chain of root pages does not end");
+}
+
+static const char *const operations[] = {"lladd.root.put", "lladd.root.link", "lladd.root.format",
+                                         NULL};
+static const struct lladd_sim_excuse excuses[] = {
+    {"lladd.root.format", LL_SIM_NO_UNDO, "formatting is not undone: the page was free before"},
+    {NULL, 0, NULL}};
+
+const struct lladd_sim_subject ll_sim_subject_roots = {
+    .struct_size = sizeof ll_sim_subject_roots,
+    .name = "roots",
+    .about = "the catalogue of names, when it outgrows its page",
+    .setup = setup,
+    .run = run,
+    .dump = dump,
+    LL_SIM_CELLS_MODEL,
+    .model_init = init,
+    .pages = pages,
+    .operations = operations,
+    .excuses = excuses,
+};
