@@ -103,6 +103,21 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     return 0;
 }
 
+/* The commit is logged: waits for it as far as the transaction's durability says, or because
+ * so much is set aside for commits that are not durable (`drain`). */
+static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drain,
+                       unsigned durability)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = wait ? wait_for(core, lsn, drain ? LLADD_DURABLE : durability, &why)
+                  : ll_log_force(core->log, lsn, &why);
+    if (!rc && (drain || durability == LLADD_DURABLE)) {
+        ll_observe_durable(core, lsn);
+        ll_txns_drain(core);
+    }
+    return rc;
+}
+
 static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
     int rc = may_end(txn);
@@ -132,18 +147,9 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
         return rc;
     }
     unsigned durability = txn->durability;
-    struct lladd_error why = LLADD_ERROR_INIT;
     ll_txn_release(txn);
     ll_background_poll(ll_db_of(core));
-    if (wait)
-        rc = wait_for(core, *out, drain ? LLADD_DURABLE : durability, &why);
-    else if (drain)
-        rc = ll_log_force(core->log, *out, &why);
-    if (!rc && (drain || (wait && durability == LLADD_DURABLE))) {
-        ll_observe_durable(core, *out);
-        ll_txns_drain(core);
-    }
-    return rc;
+    return wait || drain ? see_through(core, *out, wait, drain, durability) : 0;
 }
 
 int lladd_commit(struct lladd_txn *txn)

@@ -247,10 +247,36 @@ static int refused(struct lladd_txn *txn, const struct lladd_op *op, int rc)
                    text ? text : "unknown code");
 }
 
+/* What a page of zeros needs before an operation formats it. */
+static void blank_header(unsigned char *page, const struct ll_name *name, lladd_pageno number)
+{
+    ll_page_set_number(page, number.v);
+    ll_page_set_type(page, name->page_type ? (uint16_t)name->page_type->number : 0);
+}
+
+/* Will recovery accept these bytes? A page that is formatted is by then one of zeros; such a one is
+ * made behind the draft, where there is room for a page image. */
+static bool fits(const struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view,
+                 struct lladd_span redo)
+{
+    const struct lladd_op *op = name->desc;
+    if (!op->validate)
+        return true;
+    if (op->formats) {
+        unsigned char *blank = txn->scratch + (txn->scratch_size - view.size);
+        memset(blank, 0, view.size);
+        blank_header(blank, name, view.number);
+        view.bytes = blank;
+        view.type = ll_page_type(blank);
+    }
+    return op->validate(view, LLADD_SPAN_REDO, redo);
+}
+
 /* For an operation without `prepare`: its arguments are what is logged. */
-static int prepare_plain(struct lladd_txn *txn, const struct lladd_op *op, struct lladd_view view,
+static int prepare_plain(struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view,
                          struct lladd_span args, struct lladd_draft *d)
 {
+    const struct lladd_op *op = name->desc;
     size_t undo_len = op->undo_kind == LLADD_UNDO_PAGE ? args.len : 0;
     unsigned char *redo = lladd_draft_redo(d, args.len);
     unsigned char *undo = redo ? lladd_draft_undo(d, undo_len) : NULL;
@@ -262,8 +288,7 @@ static int prepare_plain(struct lladd_txn *txn, const struct lladd_op *op, struc
         memcpy(redo, args.data, args.len);
     if (undo_len)
         memcpy(undo, args.data, undo_len);
-    if (op->validate && !op->formats &&
-        !op->validate(view, LLADD_SPAN_REDO, lladd_span_of(redo, args.len)))
+    if (!fits(txn, name, view, lladd_span_of(redo, args.len)))
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT,
                        "operation \"%s\": arguments do not fit page %llu", op->name,
                        (unsigned long long)view.number.v);
@@ -284,7 +309,7 @@ static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name,
     d->redo_len = d->undo_len = 0;
     d->error = &txn->err;
     if (LL_UNLIKELY(!op->prepare))
-        return prepare_plain(txn, op, view, args, d);
+        return prepare_plain(txn, name, view, args, d);
     txn->err.code = 0;
     int rc = op->prepare(op->ctx, view, args, d);
     return LL_LIKELY(!rc) ? 0 : refused(txn, op, rc);
@@ -460,8 +485,7 @@ static void make_fresh(struct lladd_txn *txn, const struct ll_name *name, struct
     unsigned char *page = f->page.bytes;
     forget_private(txn->core, f);
     memset(page, 0, f->page.size);
-    ll_page_set_number(page, f->page.number.v);
-    ll_page_set_type(page, name->page_type ? (uint16_t)name->page_type->number : 0);
+    blank_header(page, name, f->page.number);
     f->flags &= ~(uint32_t)LL_FRAME_DWB;
 }
 

@@ -84,6 +84,50 @@ START_TEST(an_operation_may_do_without_prepare)
 }
 END_TEST
 
+/* "test.mark": formats a page and marks it with its only byte, which must not be odd. Recovery
+ * shows validate a page of zeros with the new type, so the forward call does. */
+static bool mark_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return kind == LLADD_SPAN_REDO && s.len == 1 && *(const unsigned char *)s.data % 2 == 0 &&
+           v.type != 0 && lladd_view_body(v)[0] == 0 && lladd_view_body(v)[4000] == 0;
+}
+
+static void mark_redo(struct lladd_page *p, struct lladd_span s)
+{
+    memset(lladd_page_body(p), 0, lladd_body_size(p->size));
+    lladd_put64(lladd_page_body(p), *(const unsigned char *)s.data);
+}
+
+static const struct lladd_op mark_op = {
+    .struct_size = sizeof mark_op,
+    .name = "test.mark",
+    .version = 1,
+    .page_type = "test.cells",
+    .formats = true,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_NONE,
+    .validate = mark_validate,
+    .redo = mark_redo,
+};
+
+START_TEST(a_page_is_not_formatted_with_bytes_that_recovery_would_refuse)
+{
+    begin_with(&mark_op, (unsigned)_i);
+    rig_set(&r, at(0), 7);
+    struct lladd_txn *txn = rig_begin(&r);
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_update(txn, id_of("test.mark"), page, "\3", 1));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_update(txn, id_of("test.mark"), page, "\2\2", 2));
+    rig_expect(&r, at(0), 7);
+    ok(txn, lladd_update(txn, id_of("test.mark"), page, "\2", 1));
+    done(lladd_commit(txn));
+    rig_expect(&r, at(0), 2);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, at(0), 2);
+    rig_free(&r);
+}
+END_TEST
+
 /* A prepare that fails without saying why. */
 static int dumb_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                         struct lladd_draft *d)
@@ -508,6 +552,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(an_operation_may_do_without_prepare);
+    LOOP(a_page_is_not_formatted_with_bytes_that_recovery_would_refuse);
     LOOP(a_prepare_that_says_nothing_is_given_a_message);
     LOOP(a_page_that_cannot_be_packed_is_imaged_as_it_is);
 #ifdef LLADD_DEBUG
