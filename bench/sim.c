@@ -33,6 +33,7 @@ int main(void)
     }
     bench_print("sim", "one crash", "states/s", &one, ">= 30000", "120000 to 165000");
     bench_print("sim", "two crashes in a row", "states/s", &two, ">= 30000", "120000 to 165000");
-    bench_print("sim", "three crashes in a row", "states/s", &three, ">= 30000", "120000 to 165000");
+    bench_print("sim", "three crashes in a row", "states/s", &three, ">= 30000",
+                "120000 to 165000");
     return 0;
 }
