@@ -326,7 +326,9 @@ static int run_workload(struct lladd_sim *sim, struct lladd_error *err)
         rc = ll_sim_open(sim, &sim->workload, &db, err);
     if (rc)
         return rc;
+    r->run_at = sim->workload.n_calls;
     rc = sim->subject.run(sim->subject.ctx, sim, db, err);
+    r->run_end = sim->workload.n_calls;
     if (!rc && r->misuse)
         rc = lladd_error_set(err, LLADD_BAD_ARGUMENT,
                              "the workload gave the simulator a transaction it does not know, or "

@@ -302,20 +302,23 @@ int lladd_sim_explore(const struct lladd_sim_subject *subject,
     return rc;
 }
 
+int ll_sim_other_recording(struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                           "the token was made with another version of the subject or of the "
+                           "library: the workload does other things now");
+}
+
 static int replay_all(struct lladd_sim *sim, const struct ll_sim_vector *v,
                       struct lladd_sink *history, struct lladd_error *err)
 {
     struct ll_sim_verdict verdict;
     uint32_t depth;
-    sim->options.transcript = history ? transcript : NULL;
-    sim->options.callback_ctx = sim;
     int rc = ll_sim_record(sim, err);
     if (rc)
         return rc;
     if ((sim->record.hash & 0xffffff) != v->recording)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "the token was made with another version of the subject or of the "
-                               "library: the workload does other things now");
+        return ll_sim_other_recording(err);
     sim->history = history;
     rc = ll_sim_replay(sim, v, &verdict, &depth);
     if (!rc && verdict.oracle)
@@ -324,6 +327,14 @@ static int replay_all(struct lladd_sim *sim, const struct ll_sim_vector *v,
         sim->failures[0].token[0] = '\0';
     sim->history = NULL;
     return rc;
+}
+
+static int replay_other(struct lladd_sim *sim, const struct ll_sim_vector *v,
+                        struct lladd_sink *history, struct lladd_error *err)
+{
+    if (v->value[0] == LL_SIM_MODE_DAMAGE)
+        return ll_sim_damage_replay(sim, v, history, err);
+    return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token makes no sense");
 }
 
 int lladd_sim_replay(const struct lladd_sim_subject *subject, const struct lladd_sim_bounds *bounds,
@@ -341,14 +352,19 @@ int lladd_sim_replay(const struct lladd_sim_subject *subject, const struct lladd
         b.calls_max = bounds->calls_max;
         b.planted = bounds->planted;
     }
-    b.flags = v.flags;
+    b.flags = v.flags & ~(unsigned)LL_SIM_OTHER_MODE;
     b.seed = v.seed;
     b.depth = LLADD_SIM_DEPTH_MAX;
     rc = ll_sim_new(subject, &b, &sim, err);
     if (rc)
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&sim->dst);
-    rc = replay_all(sim, &v, history, err);
+    sim->options.transcript = history ? transcript : NULL;
+    sim->options.callback_ctx = sim;
+    if (v.flags & LL_SIM_OTHER_MODE)
+        rc = replay_other(sim, &v, history, err);
+    else
+        rc = replay_all(sim, &v, history, err);
     (void)lladd_dst_enter(before);
     if (!rc)
         *out = hand_over(sim);

@@ -301,6 +301,9 @@ bool ll_sim_token_encode(const struct lladd_sim_subject *, const struct ll_sim_v
 int ll_sim_token_decode(const struct lladd_sim_subject *, const char *token,
                         struct ll_sim_vector *out, struct lladd_error *);
 
+/* Tokens of other modes than exploring: the flag, and the first value. */
+enum { LL_SIM_OTHER_MODE = 64, LL_SIM_MODE_DAMAGE = 1, LL_SIM_MODE_RANDOM = 2 };
+
 /* ---- device.c: a run --------------------------------------------------------------------- */
 
 struct ll_sim_file; /* open file */
@@ -424,6 +427,7 @@ struct ll_sim_claim {
 struct ll_sim_verdict {
     enum lladd_sim_oracle oracle; /* 0: nothing to object */
     uint32_t k;                   /* what it is */
+    int code;                     /* of the call that failed; 0: none has */
     char message[512];
 };
 
@@ -499,6 +503,10 @@ struct lladd_sim {
     int64_t (*before_call)(void *ctx, struct ll_sim_run *, enum ll_sim_call_kind, uint32_t name,
                            uint64_t off, size_t len);
     void *hook_ctx;
+    /* Called after each read that succeeded; nullable: what was read may be changed. */
+    void (*after_read)(void *ctx, struct ll_sim_run *, uint32_t inode, uint64_t off,
+                       unsigned char *bytes, size_t len);
+    void *read_ctx;
 
     struct ll_sim_buffer dump, text;
     unsigned char *scratch_model;
@@ -549,5 +557,13 @@ int ll_sim_shrink(struct lladd_sim *, struct ll_sim_vector *, struct ll_sim_verd
 void ll_sim_tell(struct lladd_sim *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 void ll_sim_tell_unit(struct ll_sim_run *, const struct ll_sim_unit *, uint32_t variant);
 void ll_sim_tell_call(const struct ll_sim_run *, const struct ll_sim_call *, uint32_t number);
+
+/* report.c: ,"failures":[...] */
+void ll_sim_json_failures(uint32_t n, const struct lladd_sim_failure *, struct lladd_sink *);
+/* damage.c, random.c: replays of their tokens */
+int ll_sim_damage_replay(struct lladd_sim *, const struct ll_sim_vector *,
+                         struct lladd_sink *history, struct lladd_error *);
+/* The token was made with another recording. */
+int ll_sim_other_recording(struct lladd_error *);
 
 #endif

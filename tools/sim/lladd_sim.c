@@ -20,6 +20,7 @@ static const char usage[] =
     "lladd-sim [options] SUBJECT...     explore\n"
     "lladd-sim --list                   the subjects there are\n"
     "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
+    "lladd-sim --damage SUBJECT...      bytes change behind the library's back\n"
     "\n"
     "A subject is a name out of the list, or a shared object (a name with a slash), which stands\n"
     "for all its subjects; SHARED-OBJECT:NAME is one of them.\n"
@@ -41,6 +42,7 @@ struct request {
     struct lladd_sim_bounds bounds;
     const char *token;
     bool json;
+    bool damage;
     int worst;
 };
 
@@ -58,8 +60,26 @@ static int complain(const char *what, const char *why)
 
 /* ---- one subject ------------------------------------------------------------------------- */
 
+static int damage(const struct lladd_sim_subject *s, const struct request *q)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_damage_report *r;
+    struct lladd_sink sink = {NULL, to_stdout, 0};
+    int rc = lladd_sim_damage(s, &q->bounds, &r, &err);
+    if (rc)
+        return complain(s->name, err.message);
+    rc = q->json ? lladd_sim_damage_json(r, &sink) : lladd_sim_damage_text(r, &sink);
+    int result = r->n_failures ? FAILED : PASSED;
+    lladd_sim_damage_free(r);
+    if (rc || fflush(stdout) != 0)
+        return complain(s->name, "the report cannot be written");
+    return result;
+}
+
 static int one(const struct lladd_sim_subject *s, const struct request *q)
 {
+    if (q->damage && !q->token)
+        return damage(s, q);
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *r;
     struct lladd_sink sink = {NULL, to_stdout, 0};
@@ -173,6 +193,7 @@ enum option_number {
     PLANT,
     JSON,
     REPLAY,
+    DAMAGE,
     LIST,
     HELP
 };
@@ -191,6 +212,7 @@ static const struct option options[] = {
     {"plant", required_argument, NULL, PLANT},
     {"json", no_argument, NULL, JSON},
     {"replay", required_argument, NULL, REPLAY},
+    {"damage", no_argument, NULL, DAMAGE},
     {"list", no_argument, NULL, LIST},
     {"help", no_argument, NULL, HELP},
     {NULL, 0, NULL, 0},
@@ -247,7 +269,9 @@ int main(int argc, char **argv)
             return list();
         if (c == HELP)
             return fputs(usage, stdout) < 0 || fflush(stdout) != 0 ? USAGE : PASSED;
-        if (c == JSON)
+        if (c == DAMAGE)
+            q.damage = true;
+        else if (c == JSON)
             q.json = true;
         else if (c == REPLAY)
             q.token = optarg;
