@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUBJECTS "small"
+#define SUBJECTS "small", "counters", "prepared", "records"
 
 struct text {
     char bytes[100000];
