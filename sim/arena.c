@@ -129,7 +129,7 @@ static void *heap_alloc(void *ctx, size_t size)
 {
     struct ll_sim_heap *h = ctx;
     size_t rounded;
-    if (size > SIZE_MAX / 4)
+    if (size > SIZE_MAX / 4 || (h->grant && !h->grant(h->grant_ctx, size)))
         return NULL;
     size_t class = class_of(size, &rounded);
     struct piece *p = h->free[class];

@@ -306,6 +306,12 @@ static bool is_as_damaged(const struct ll_sim_inode *bad, const struct ll_sim_in
     return differs;
 }
 
+static bool is_nobodys(const struct ll_sim_situation *s, uint64_t page)
+{
+    const struct ll_sim_page_facts *f = page < s->n_pages ? &s->page[page] : NULL;
+    return !f || f->zero || f->bad || f->use == LLADD_USE_NONE || f->use == LLADD_USE_FREED;
+}
+
 /* Do these files still hold damaged bytes? A page is looked at as a whole: what stands in its
  * sectors may have become right again by going back. */
 static bool is_there_still(const struct ll_sim_damaging *d, const struct ll_sim_image *image)
@@ -322,7 +328,8 @@ static bool is_there_still(const struct ll_sim_damaging *d, const struct ll_sim_
         uint64_t size = d->now.image->inode[was->inode]->size;
         uint64_t end = r->len < size - r->off ? r->off + r->len : size;
         for (uint64_t at = r->off - r->off % unit; r->off < size && at < end; at += unit)
-            if (is_as_damaged(d->image->inode[bad->inode], d->now.image->inode[was->inode],
+            if (!(pages && is_nobodys(&d->now, at / unit)) &&
+                is_as_damaged(d->image->inode[bad->inode], d->now.image->inode[was->inode],
                               image->inode[is->inode], at, at + unit))
                 return true;
     }

@@ -493,9 +493,10 @@ static int sim_sync(struct lladd_device *dev, struct lladd_file *file)
     uint32_t inode = file_of(file)->inode;
     uint32_t name = inode == LL_SIM_NO_INODE ? 0 : name_of(run, inode);
     int rc = (int)before(run, LL_SIM_SYNC, name, 0, 0);
-    if (rc || inode == LL_SIM_NO_INODE)
+    if (inode == LL_SIM_NO_INODE)
         return rc;
-    return done(run, note(run, LL_SIM_SYNC, name, inode), 0);
+    int noted = done(run, note(run, rc ? LL_SIM_SYNC_FAILED : LL_SIM_SYNC, name, inode), 0);
+    return rc ? rc : noted;
 }
 
 static int sim_truncate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)

@@ -183,8 +183,7 @@ int ll_sim_image_copy(struct ll_sim_arena *a, const struct ll_sim_image *from,
 
 /* A copy of an image has the same inodes, which are not its own; while it lives, the one it was
  * made from does not change. */
-struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *image,
-                                uint32_t number)
+struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *image, uint32_t number)
 {
     struct ll_sim_inode *old = image->inode[number];
     if (old->owner == image)
@@ -205,8 +204,7 @@ struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *ima
 }
 
 /* Block `i`, made known. */
-static struct ll_sim_block *block_at(struct ll_sim_arena *a, struct ll_sim_inode *inode,
-                                     uint64_t i)
+static struct ll_sim_block *block_at(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_t i)
 {
     if (i >= UINT32_MAX / 2)
         return NULL;
@@ -426,7 +424,7 @@ static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll
         const struct ll_sim_op *op = &w->ops[i];
         uint32_t of = op->kind == LL_SIM_RENAME ? op->to : op->name;
         bool now = call->kind == LL_SIM_SYNC
-                       ? is_data(op) && op->inode == call->inode
+                       ? is_data(op) && op->inode == call->inode && !op->lost
                        : !is_data(op) && sim->names.at[of].parent == call->name;
         if (!now) {
             w->ops[kept++] = *op;
@@ -440,6 +438,17 @@ static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll
     return 0;
 }
 
+static void lose(struct ll_sim_world *w, uint32_t inode)
+{
+    for (uint32_t i = 0; i < w->n_ops; i++) {
+        struct ll_sim_op *op = &w->ops[i];
+        if (!is_data(op) || op->inode != inode || op->lost)
+            continue;
+        op->lost = true;
+        op->hash = ll_sim_mix(op->hash, 1);
+    }
+}
+
 int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_world *w,
                 const struct ll_sim_call *call, uint32_t number)
 {
@@ -448,6 +457,9 @@ int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_wor
     case LL_SIM_SYNC:
     case LL_SIM_SYNC_DIR:
         return settle(sim, a, w, call);
+    case LL_SIM_SYNC_FAILED:
+        lose(w, call->inode);
+        return 0;
     case LL_SIM_WRITE:
         return add_write(sim, a, w, call, number);
     case LL_SIM_CREATE:

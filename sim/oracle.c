@@ -110,7 +110,7 @@ static bool doubt_fits(const struct judging *j, uint32_t k)
         if (!ll_sim_in_doubt_after(r, t, k))
             continue;
         for (uint32_t i = 0; i < j->in_doubt && i < GIDS; i++)
-            there |= same_gid(&r->txn[t].gid, &j->gid[i]);
+            there |= same_gid(&r->txn[t]->gid, &j->gid[i]);
         if (!there && j->in_doubt <= GIDS)
             return false;
     }
@@ -379,16 +379,6 @@ static int look(struct judging *j)
     return 0;
 }
 
-static int no_database(struct lladd_sim *sim, const struct ll_sim_run *run, int code,
-                       const struct lladd_error *err, struct ll_sim_verdict *verdict)
-{
-    verdict->code = code;
-    if (run->looping)
-        return ll_sim_object(verdict, LLADD_SIM_O_LOOP, "recovery made more than %u device calls",
-                             sim->bounds.calls_max);
-    return ll_sim_object(verdict, LLADD_SIM_O_OPEN, "%s: %s", lladd_code_name(code), err->message);
-}
-
 int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_sim_claim *claim,
                  struct ll_sim_verdict *verdict, uint32_t *open_calls, bool *ending)
 {
@@ -403,7 +393,8 @@ int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_
     if (run->failed)
         return run->failed;
     if (rc) {
-        (void)no_database(sim, run, rc, &err, verdict);
+        verdict->code = rc;
+        (void)ll_sim_object(verdict, LLADD_SIM_O_OPEN, "%s: %s", lladd_code_name(rc), err.message);
     } else {
         uint64_t hash = run->trace_hash;
         rc = look(&j);
@@ -425,6 +416,12 @@ int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_
         }
         if (rc || seen < 0)
             return rc ? rc : seen;
+    }
+    if (run->looping) {
+        verdict->oracle = LLADD_SIM_O_NONE; /* whatever came of it */
+        (void)ll_sim_object(verdict, LLADD_SIM_O_LOOP,
+                            "recovery, and looking at its result, took more than %u device calls",
+                            sim->bounds.calls_max);
     }
     if (sim->heap.live)
         (void)ll_sim_object(verdict, LLADD_SIM_O_MEMORY,

@@ -14,8 +14,8 @@ enum { POWER = 2, PROCESS = 1, NEITHER = 0 }; /* what a promise survives */
 static struct ll_sim_txn *txn_of(struct lladd_sim *sim, const struct lladd_txn *handle)
 {
     for (uint32_t i = sim->record.n_txns; i-- > 0;)
-        if (sim->record.txn[i].handle == handle)
-            return &sim->record.txn[i];
+        if (sim->record.txn[i]->handle == handle)
+            return sim->record.txn[i];
     return NULL;
 }
 
@@ -43,6 +43,7 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
                                         enum ll_sim_decision_kind kind)
 {
     struct ll_sim_record *r = &sim->record;
+    r->txn[t->number - 1]->id = lladd_txn_id(t->handle);
     struct ll_sim_decision *d =
         ll_sim_grow(&sim->base, r->decision, r->n_decisions, &r->decisions_capacity, sizeof *d);
     if (!d)
@@ -57,6 +58,43 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
     return d;
 }
 
+/* Log order is the order of the records, which with several threads need not be that of the
+ * calls. */
+void ll_sim_see_end(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record)
+{
+    struct ll_sim_record *r = &sim->record;
+    for (uint32_t i = r->n_decisions; i-- > 0;) {
+        struct ll_sim_decision *d = &r->decision[i];
+        if (d->kind != LL_SIM_PREPARE && txn.v && r->txn[d->txn]->id.v == txn.v) {
+            d->order = record;
+            return;
+        }
+    }
+}
+
+/* Those whose records are known, among each other. */
+static void put_in_order(struct ll_sim_record *r)
+{
+    for (uint32_t i = 1; i < r->n_decisions; i++) {
+        struct ll_sim_decision d = r->decision[i];
+        uint32_t at = i;
+        while (at > 0 && d.order.v && d.order.v < r->decision[at - 1].order.v) {
+            r->decision[at] = r->decision[at - 1];
+            at--;
+        }
+        r->decision[at] = d;
+    }
+}
+
+/* The last decision about a transaction. Its place may change while the library works. */
+static struct ll_sim_decision *decision_of(struct lladd_sim *sim, const struct ll_sim_txn *t)
+{
+    uint32_t i = sim->record.n_decisions - 1;
+    while (sim->record.decision[i].txn != t->number - 1)
+        i--;
+    return &sim->record.decision[i];
+}
+
 static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsigned promise)
 {
     if (promise >= POWER && d->acked == UINT32_MAX)
@@ -64,6 +102,15 @@ static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsign
     if (promise >= PROCESS && d->acked_kill == UINT32_MAX)
         d->acked_kill = now(sim);
     sim->record.acks += promise >= POWER;
+}
+
+/* The transaction's last decision has come to nothing. */
+static void take_back(struct lladd_sim *sim, const struct ll_sim_txn *t)
+{
+    struct ll_sim_record *r = &sim->record;
+    struct ll_sim_decision *d = decision_of(sim, t);
+    r->n_decisions--;
+    memmove(d, d + 1, (size_t)(&r->decision[r->n_decisions] - d) * sizeof *d);
 }
 
 static int misuse(struct lladd_sim *sim)
@@ -90,15 +137,19 @@ int lladd_sim_begin(struct lladd_sim *sim, struct lladd_db *db,
                     struct lladd_error *err)
 {
     struct ll_sim_record *r = &sim->record;
-    struct ll_sim_txn *all =
-        ll_sim_grow(&sim->base, r->txn, r->n_txns, &r->txns_capacity, sizeof *all);
-    if (!all)
-        return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator's record");
-    r->txn = all;
     int rc = lladd_begin(db, options, out, err);
     if (rc)
         return rc;
-    struct ll_sim_txn *t = &all[r->n_txns++];
+    /* Each by itself: another thread may begin one while this one commits. */
+    struct ll_sim_txn *t = ll_sim_take(&sim->base, sizeof *t);
+    struct ll_sim_txn **all =
+        ll_sim_grow(&sim->base, r->txn, r->n_txns, &r->txns_capacity, sizeof(*all));
+    if (!t || !all) {
+        (void)lladd_abort(*out); /* it has done nothing */
+        return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator's record");
+    }
+    r->txn = all;
+    all[r->n_txns++] = t;
     *t = (struct ll_sim_txn){
         .handle = *out, .promise = (uint8_t)promise_of(sim, options), .number = r->n_txns};
     return event(sim, t, "begin", NULL);
@@ -138,14 +189,13 @@ int lladd_sim_commit(struct lladd_sim *sim, struct lladd_txn *handle)
     struct ll_sim_txn *t = txn_of(sim, handle);
     if (!t)
         return misuse(sim);
-    struct ll_sim_decision *d = decision(sim, t, LL_SIM_COMMIT);
-    if (!d || event(sim, t, "commit", NULL))
+    if (!decision(sim, t, LL_SIM_COMMIT) || event(sim, t, "commit", NULL))
         return LLADD_NO_MEMORY;
     int rc = lladd_commit(handle);
     if (rc == 0)
-        acknowledge(sim, d, t->promise);
+        acknowledge(sim, decision_of(sim, t), t->promise);
     else if (!consumed(rc))
-        sim->record.n_decisions--;
+        take_back(sim, t);
     return ended(sim, t, rc, "committed");
 }
 
@@ -154,16 +204,15 @@ int lladd_sim_commit_async(struct lladd_sim *sim, struct lladd_txn *handle, llad
     struct ll_sim_txn *t = txn_of(sim, handle);
     if (!t)
         return misuse(sim);
-    struct ll_sim_decision *d = decision(sim, t, LL_SIM_COMMIT);
-    if (!d || event(sim, t, "commit without waiting", NULL))
+    if (!decision(sim, t, LL_SIM_COMMIT) || event(sim, t, "commit without waiting", NULL))
         return LLADD_NO_MEMORY;
     int rc = lladd_commit_async(handle, out);
     if (rc == 0)
-        d->lsn = *out;
+        decision_of(sim, t)->lsn = *out;
     else if (!consumed(rc))
-        sim->record.n_decisions--;
+        take_back(sim, t);
     if (rc == 0 && out->v == 0)
-        acknowledge(sim, d, t->promise);
+        acknowledge(sim, decision_of(sim, t), t->promise);
     return ended(sim, t, rc, "is ordered");
 }
 
@@ -173,7 +222,7 @@ int lladd_sim_wait(struct lladd_sim *sim, struct lladd_db *db, lladd_lsn lsn,
     int rc = lladd_wait(db, lsn, err);
     for (uint32_t i = 0; !rc && i < sim->record.n_decisions; i++) {
         struct ll_sim_decision *d = &sim->record.decision[i];
-        struct ll_sim_txn *t = &sim->record.txn[d->txn];
+        struct ll_sim_txn *t = sim->record.txn[d->txn];
         if (d->lsn.v == 0 || d->lsn.v > lsn.v || d->acked != UINT32_MAX)
             continue;
         acknowledge(sim, d, t->promise == NEITHER ? POWER : t->promise);
@@ -192,7 +241,7 @@ int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
         return LLADD_NO_MEMORY;
     int rc = lladd_abort(handle);
     if (prepared && !consumed(rc))
-        sim->record.n_decisions--;
+        take_back(sim, t);
     return ended(sim, t, rc, "aborted");
 }
 
@@ -201,19 +250,18 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
     struct ll_sim_txn *t = txn_of(sim, handle);
     if (!t)
         return misuse(sim);
-    struct ll_sim_decision *d = decision(sim, t, LL_SIM_PREPARE);
-    if (!d || event(sim, t, "prepare", NULL))
+    if (!decision(sim, t, LL_SIM_PREPARE) || event(sim, t, "prepare", NULL))
         return LLADD_NO_MEMORY;
+    t->gid = *gid;
     int rc = lladd_prepare(handle, gid);
     if (rc) {
         if (consumed(rc))
             return ended(sim, t, rc, "");
-        sim->record.n_decisions--;
+        take_back(sim, t);
         return rc;
     }
-    acknowledge(sim, d, POWER);
+    acknowledge(sim, decision_of(sim, t), POWER);
     t->prepared = true;
-    t->gid = *gid;
     return event(sim, t, "prepared", NULL);
 }
 
@@ -355,7 +403,7 @@ bool ll_sim_in_doubt_after(const struct ll_sim_record *r, uint32_t txn, uint32_t
 
 void ll_sim_model_apply(const struct lladd_sim *sim, void *model, uint32_t txn)
 {
-    for (const struct ll_sim_note *n = sim->record.txn[txn].first; n; n = n->next)
+    for (const struct ll_sim_note *n = sim->record.txn[txn]->first; n; n = n->next)
         sim->subject.model_apply(sim->subject.ctx, model, lladd_span_of(n->bytes, n->len));
 }
 
@@ -423,6 +471,7 @@ int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
         return lladd_error_set(err, LLADD_BUG,
                                "the workload is not deterministic: run twice, it did different "
                                "things");
+    put_in_order(&sim->record);
     uint32_t n = sim->record.n_decisions + 1;
     sim->expected = ll_sim_take(&sim->base, n * sizeof *sim->expected);
     if (!sim->expected)

@@ -38,10 +38,15 @@ void ll_sim_tell_unit(struct ll_sim_run *run, const struct ll_sim_unit *u, uint3
 void ll_sim_tell_call(const struct ll_sim_run *run, const struct ll_sim_call *call, uint32_t number)
 {
     struct lladd_sim *sim = run->sim;
-    static const char *const verbs[] = {
-        [LL_SIM_WRITE] = "write", [LL_SIM_TRUNCATE] = "truncate",      [LL_SIM_CREATE] = "create",
-        [LL_SIM_MKDIR] = "mkdir", [LL_SIM_RENAME] = "rename",          [LL_SIM_UNLINK] = "unlink",
-        [LL_SIM_SYNC] = "sync",   [LL_SIM_SYNC_DIR] = "sync directory"};
+    static const char *const verbs[] = {[LL_SIM_WRITE] = "write",
+                                        [LL_SIM_TRUNCATE] = "truncate",
+                                        [LL_SIM_CREATE] = "create",
+                                        [LL_SIM_MKDIR] = "mkdir",
+                                        [LL_SIM_RENAME] = "rename",
+                                        [LL_SIM_UNLINK] = "unlink",
+                                        [LL_SIM_SYNC] = "sync",
+                                        [LL_SIM_SYNC_FAILED] = "sync, which fails,",
+                                        [LL_SIM_SYNC_DIR] = "sync directory"};
     const char *name = sim->names.at[call->name].text;
     if (!sim->history)
         return;
@@ -193,11 +198,15 @@ void ll_sim_vector_of(const struct lladd_sim *sim, struct ll_sim_vector *out)
     out->seed = sim->bounds.seed;
     out->recording = sim->record.hash & 0xffffff;
     out->count = 0;
-    for (uint32_t i = 0; i < sim->choices.count && i < LL_SIM_VECTOR_MAX; i++) {
-        out->value[i] = sim->choices.at[i].value;
-        if (out->value[i])
+    for (uint32_t i = 0; i < sim->choices.count; i++) {
+        uint32_t value = sim->choices.at[i].value;
+        if (i < LL_SIM_VECTOR_MAX)
+            out->value[i] = value;
+        if (value)
             out->count = i + 1;
     }
+    if (out->count > LL_SIM_VECTOR_MAX)
+        out->count = 0; /* it cannot be told in a token */
 }
 
 /* Keeps the candidate if it fails as well. */

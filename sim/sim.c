@@ -234,6 +234,20 @@ static int give_tokens(struct lladd_sim *sim)
     return rc;
 }
 
+/* Made smaller, many failures are the same one. */
+static void drop_twins(struct lladd_sim *sim)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < sim->report->n_failures; i++) {
+        bool twin = false;
+        for (uint32_t j = 0; j < kept && sim->failures[i].token[0]; j++)
+            twin |= strcmp(sim->failures[j].token, sim->failures[i].token) == 0;
+        if (!twin)
+            sim->failures[kept++] = sim->failures[i];
+    }
+    sim->report->n_failures = kept;
+}
+
 /* The report leaves with what belongs to it. */
 static struct lladd_sim_report *hand_over(struct lladd_sim *sim)
 {
@@ -261,9 +275,13 @@ static bool is_ours(int rc)
 static int workload_failed(struct lladd_sim *sim, int rc, const struct lladd_error *err)
 {
     struct ll_sim_verdict v = {0};
-    enum lladd_sim_oracle o = rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD;
-    (void)ll_sim_object(&v, o, "%s: %s", lladd_code_name(rc) ? lladd_code_name(rc) : "error",
-                        err->message);
+    const char *name = lladd_code_name(rc);
+    if (sim->running && sim->running->looping)
+        (void)ll_sim_object(&v, LLADD_SIM_O_LOOP, "the workload made more than %u device calls",
+                            sim->bounds.calls_max);
+    else
+        (void)ll_sim_object(&v, rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD,
+                            "%s: %s", name ? name : "error", err->message);
     sim->cut = true;
     return ll_sim_fail(sim, &v, 0, NULL);
 }
@@ -278,7 +296,10 @@ static int explore_all(struct lladd_sim *sim)
     if (!rc && !sim->cut && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
         rc = ll_sim_cover_judge(sim);
     sim->dst.observe = NULL;
-    return rc ? rc : give_tokens(sim);
+    if (!rc)
+        rc = give_tokens(sim);
+    drop_twins(sim);
+    return rc;
 }
 
 int lladd_sim_explore(const struct lladd_sim_subject *subject,

@@ -53,6 +53,9 @@ struct ll_sim_heap {
     struct ll_sim_arena arena;
     void *free[256];
     uint64_t live; /* pieces not given back */
+    /* Called before each allocation; nullable. False: there is no memory. */
+    bool (*grant)(void *ctx, size_t size);
+    void *grant_ctx;
 };
 void ll_sim_heap_init(struct ll_sim_heap *);
 void ll_sim_heap_rewind(struct ll_sim_heap *);
@@ -136,6 +139,7 @@ enum ll_sim_call_kind {
     LL_SIM_RENAME,
     LL_SIM_UNLINK,
     LL_SIM_SYNC,
+    LL_SIM_SYNC_FAILED, /* what was pending may have arrived; no later sync makes it durable */
     LL_SIM_SYNC_DIR,
     /* not in traces: for the hook only */
     LL_SIM_OPEN,
@@ -157,6 +161,7 @@ struct ll_sim_call {
 struct ll_sim_op {
     uint8_t kind;
     uint8_t file; /* enum ll_sim_file_kind: by which unit it is decided */
+    bool lost;    /* a sync has failed over it */
     uint32_t inode;
     uint32_t name, to;
     uint32_t len;
@@ -377,6 +382,7 @@ struct ll_sim_decision {
     uint32_t called;            /* a crash before this call comes before it */
     uint32_t acked, acked_kill; /* a crash before this call or a later one must keep it */
     lladd_lsn lsn;              /* to wait for; 0 */
+    lladd_lsn order;            /* of its record; 0: it has none, or it is not known */
 };
 
 struct ll_sim_event { /* for the history */
@@ -387,7 +393,7 @@ struct ll_sim_event { /* for the history */
 };
 
 struct ll_sim_record {
-    struct ll_sim_txn *txn;
+    struct ll_sim_txn **txn;
     uint32_t n_txns, txns_capacity;
     struct ll_sim_decision *decision;
     uint32_t n_decisions, decisions_capacity;
@@ -408,6 +414,8 @@ struct ll_sim_expected {
     uint32_t in_doubt; /* how many */
 };
 
+/* The library has logged the end of a transaction. */
+void ll_sim_see_end(struct lladd_sim *, lladd_lsn txn, lladd_lsn record);
 /* Runs setup and workload, twice; makes the trace, the record and what is expected. */
 int ll_sim_record(struct lladd_sim *, struct lladd_error *);
 /* Is the transaction of `txn` in doubt after the first k decisions? */

@@ -239,6 +239,39 @@ START_TEST(an_excuse_is_accepted)
 }
 END_TEST
 
+START_TEST(what_goes_on_for_ever_is_stopped)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.calls_max = 100;
+    struct lladd_sim_report *r = explore(lladd_sim_subject_find("counters"), &b);
+    expect_caught(r, LLADD_SIM_O_LOOP);
+    ck_assert(!r->complete);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+START_TEST(bounds_are_kept)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.flags = LLADD_SIM_NO_KILL;
+    b.states = 100;
+    struct lladd_sim_report *r = explore(lladd_sim_subject_find("counters"), &b);
+    ck_assert_uint_eq(r->states, 100);
+    ck_assert_uint_eq(r->kill_states, 0);
+    ck_assert(!r->complete);
+    ck_assert_uint_eq(r->n_failures, 0); /* and nothing is said of paths it did not come to */
+    lladd_sim_report_free(r);
+    b.flags = LLADD_SIM_NO_POWER | LLADD_SIM_NO_COVERAGE;
+    b.states = 0;
+    b.depth = 1;
+    r = explore(lladd_sim_subject_find("counters"), &b);
+    ck_assert_uint_eq(r->kill_states, r->states);
+    ck_assert_uint_le(r->states, r->calls + 1);
+    ck_assert(r->complete);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
 START_TEST(misuse_by_the_workload_is_an_error)
 {
     struct toy toy;
@@ -282,11 +315,15 @@ static const struct {
     const char *subject; /* NULL: counters */
 } bugs[] = {
     {LLADD_BUG_PREPARE, LLADD_SIM_O_IN_DOUBT, "prepared"},
-    {LLADD_BUG_PREPARED, LLADD_SIM_O_IN_DOUBT, "prepared"},
-    {LLADD_BUG_WAL_GATE, LLADD_SIM_O_WAL, NULL},       {LLADD_BUG_CLR, LLADD_SIM_O_CONTENTS, NULL},
-    {LLADD_BUG_UNDO_NEXT, LLADD_SIM_O_CONTENTS, NULL}, {LLADD_BUG_REDO_CLR, LLADD_SIM_O_CONTENTS, NULL},
-    {LLADD_BUG_LOSER, LLADD_SIM_O_CONTENTS, NULL},     {LLADD_BUG_ACKNOWLEDGE, LLADD_SIM_O_LOST, NULL},
-    {LLADD_BUG_IMAGE, LLADD_SIM_O_OPEN, NULL},         {LLADD_BUG_SYNC_DIR, LLADD_SIM_O_OPEN, NULL},
+    {LLADD_BUG_PREPARED, LLADD_SIM_O_CONTENTS, "prepared"},
+    {LLADD_BUG_WAL_GATE, LLADD_SIM_O_WAL, NULL},
+    {LLADD_BUG_CLR, LLADD_SIM_O_CONTENTS, NULL},
+    {LLADD_BUG_UNDO_NEXT, LLADD_SIM_O_CONTENTS, NULL},
+    {LLADD_BUG_REDO_CLR, LLADD_SIM_O_CONTENTS, NULL},
+    {LLADD_BUG_LOSER, LLADD_SIM_O_CONTENTS, NULL},
+    {LLADD_BUG_ACKNOWLEDGE, LLADD_SIM_O_LOST, NULL},
+    {LLADD_BUG_IMAGE, LLADD_SIM_O_OPEN, NULL},
+    {LLADD_BUG_SYNC_DIR, LLADD_SIM_O_OPEN, NULL},
     {LLADD_BUG_REWRITE, LLADD_SIM_O_OPEN, NULL},
 };
 
@@ -391,6 +428,8 @@ int main(void)
     tcase_add_test(tc, the_reduction_and_the_full_product_agree);
     tcase_add_loop_test(tc, a_broken_subject_is_caught, 0, sizeof faults / sizeof *faults);
     tcase_add_test(tc, an_excuse_is_accepted);
+    tcase_add_test(tc, what_goes_on_for_ever_is_stopped);
+    tcase_add_test(tc, bounds_are_kept);
     tcase_add_test(tc, misuse_by_the_workload_is_an_error);
     tcase_add_test(tc, bad_subjects_and_bounds_are_refused);
     tcase_add_loop_test(tc, a_bug_of_the_library_is_caught, 0, sizeof bugs / sizeof *bugs);

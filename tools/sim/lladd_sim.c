@@ -18,6 +18,7 @@ enum { PASSED = 0, FAILED = 1, USAGE = 2 };
 
 static const char usage[] =
     "lladd-sim [options] SUBJECT...     explore\n"
+    "lladd-sim [options] --all          explore all that come with the library\n"
     "lladd-sim --list                   the subjects there are\n"
     "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
     "lladd-sim --damage SUBJECT...      bytes change behind the library's back\n"
@@ -41,8 +42,7 @@ static const char usage[] =
 struct request {
     struct lladd_sim_bounds bounds;
     const char *token;
-    bool json;
-    bool damage;
+    bool json, all, damage;
     int worst;
 };
 
@@ -194,6 +194,7 @@ enum option_number {
     JSON,
     REPLAY,
     DAMAGE,
+    ALL,
     LIST,
     HELP
 };
@@ -213,6 +214,7 @@ static const struct option options[] = {
     {"json", no_argument, NULL, JSON},
     {"replay", required_argument, NULL, REPLAY},
     {"damage", no_argument, NULL, DAMAGE},
+    {"all", no_argument, NULL, ALL},
     {"list", no_argument, NULL, LIST},
     {"help", no_argument, NULL, HELP},
     {NULL, 0, NULL, 0},
@@ -273,6 +275,8 @@ int main(int argc, char **argv)
             q.damage = true;
         else if (c == JSON)
             q.json = true;
+        else if (c == ALL)
+            q.all = true;
         else if (c == REPLAY)
             q.token = optarg;
         else if (c == PLANT && !plant(optarg, &q.bounds.planted))
@@ -283,8 +287,10 @@ int main(int argc, char **argv)
             return complain("usage", "--help");
         q.bounds.flags |= flag_of(c);
     }
-    if (optind == argc || (q.token && optind + 1 < argc))
+    if (q.all ? optind < argc || q.token : optind == argc || (q.token && optind + 1 < argc))
         return complain("usage", "name a subject; --help");
+    for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); q.all && *s; s++)
+        note(&q, one(*s, &q));
     for (int i = optind; i < argc; i++)
         note(&q, by_name(argv[i], &q));
     return q.worst;
