@@ -315,6 +315,49 @@ LLADD_API void lladd_sim_damage_free(struct lladd_sim_damage_report *);
 LLADD_API int lladd_sim_damage_text(const struct lladd_sim_damage_report *, struct lladd_sink *);
 LLADD_API int lladd_sim_damage_json(const struct lladd_sim_damage_report *, struct lladd_sink *);
 
+/* ---- at random ------------------------------------------------------------------------------- */
+
+/** A number out of the workload's own stream, for `run` only: the same in each run with the same
+ *  seed. Lets a workload be another one for each seed. */
+LLADD_API uint64_t lladd_sim_random_u64(struct lladd_sim *);
+
+/** A fault, or a place for a crash: how often there was occasion for it, and how often it was done.
+ */
+struct lladd_sim_fired {
+    const char *name;
+    uint64_t offered, fired;
+};
+
+struct lladd_sim_random_report {
+    size_t struct_size;
+    char subject[64];
+    uint64_t seed;
+    uint64_t workloads; /**< each with its own options, repetitions and errors */
+    uint64_t runs;      /**< of the subject's `run` */
+    uint64_t refused;   /**< repetitions that the database did not let be: "exists", "full" */
+    uint64_t calls;     /**< device calls of the workloads */
+    uint64_t points;    /**< places where they were crashed */
+    uint64_t states;    /**< recoveries, each judged */
+    uint64_t disturbed; /**< recoveries in which an error happened, and that were crashed */
+    uint64_t depth_states[LLADD_SIM_DEPTH_MAX + 1];
+    uint32_t n_fired; /**< what was offered often and never fired is a failure (O15) */
+    const struct lladd_sim_fired *fired;
+    uint64_t nanoseconds;
+    uint32_t n_failures;
+    const struct lladd_sim_failure *failures;
+};
+
+/** For workloads that are too large to explore: runs the subject's workload with other numbers,
+ *  other sizes of cache and log, `run` repeated, an error now and then; crashes it at places of
+ *  each sort, with any part of what was pending, and the recoveries again. Goes on until `states`
+ *  (default 20,000) or `milliseconds` of the bounds are used up. Tokens are for lladd_sim_replay.
+ *  Otherwise as lladd_sim_explore. */
+LLADD_API int lladd_sim_random(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
+                               struct lladd_sim_random_report **out, struct lladd_error *);
+LLADD_API void lladd_sim_random_free(struct lladd_sim_random_report *);
+LLADD_API int lladd_sim_random_text(const struct lladd_sim_random_report *, struct lladd_sink *);
+LLADD_API int lladd_sim_random_json(const struct lladd_sim_random_report *, struct lladd_sink *);
+
 /* ---- the subjects that come with it ---------------------------------------------------------- */
 
 /** The library's own, in an array that ends with NULL. */

@@ -35,6 +35,13 @@ static struct ll_sim_choice *choice_add(struct ll_sim_choices *c)
     return &c->at[c->count++];
 }
 
+static uint32_t draw(struct ll_sim_choices *c, uint32_t n)
+{
+    c->drawn = ll_sim_mix(c->drawn, n);
+    uint32_t coin = (uint32_t)(c->drawn >> 60) % 4;
+    return coin < c->plain ? 0 : (uint32_t)((c->drawn & UINT32_MAX) % n);
+}
+
 uint32_t ll_sim_choose(struct lladd_sim *sim, enum ll_sim_choice_kind kind, uint32_t n,
                        uint32_t first, uint32_t limit)
 {
@@ -46,6 +53,8 @@ uint32_t ll_sim_choose(struct lladd_sim *sim, enum ll_sim_choice_kind kind, uint
     }
     struct ll_sim_choice *fresh = choice_add(c);
     uint32_t value = c->mode == LL_SIM_TAKE ? 0 : first;
+    if (c->mode == LL_SIM_DRAW)
+        value = draw(c, n);
     if (!fresh) {
         sim->running->failed = LLADD_NO_MEMORY;
         return value;

@@ -362,6 +362,62 @@ static int set_up(struct lladd_sim *sim, struct lladd_error *err)
     return rc;
 }
 
+uint64_t lladd_sim_random_u64(struct lladd_sim *sim)
+{
+    return sim->work = ll_sim_mix(sim->work, 1);
+}
+
+/* What the last repetition has left open is finished: the next one may change the same things. */
+static int finish_open(struct lladd_sim *sim)
+{
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < sim->record.n_txns; i++) {
+        struct ll_sim_txn *t = sim->record.txn[i];
+        if (!t->handle)
+            continue;
+        bool commit = t->prepared && lladd_sim_random_u64(sim) >> 32 & 1;
+        rc = commit ? lladd_sim_commit(sim, t->handle) : lladd_sim_abort(sim, t->handle);
+    }
+    return rc;
+}
+
+/* Between two repetitions. *db is NULL if it is closed. */
+static int in_between(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
+{
+    enum { WAYS = 4, REOPEN = 0, CHECKPOINT = 1 };
+    int rc = finish_open(sim);
+    uint64_t way = (lladd_sim_random_u64(sim) >> 32) % WAYS;
+    if (rc)
+        return lladd_error_set(err, rc, "a transaction cannot be finished");
+    if (way == CHECKPOINT)
+        return lladd_checkpoint(*db, err);
+    if (way != REOPEN)
+        return 0;
+    rc = close_workload(sim, *db, err);
+    *db = NULL;
+    return rc ? rc : ll_sim_open(sim, &sim->workload, db, err);
+}
+
+/* A repetition finds what the one before has left, and may be told that there is no room for it. */
+static int run_repeatedly(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < (sim->repeats ? sim->repeats : 1); i++) {
+        rc = i ? in_between(sim, db, err) : 0;
+        if (rc)
+            break;
+        rc = sim->subject.run(sim->subject.ctx, sim, *db, err);
+        sim->runs++;
+        enum lladd_root root = lladd_code_root(rc);
+        if (rc && i && root != LLADD_ROOT_DATA && root != LLADD_ROOT_POISONED &&
+            !sim->record.misuse) {
+            sim->refused++;
+            return 0;
+        }
+    }
+    return rc;
+}
+
 static int run_workload(struct lladd_sim *sim, struct lladd_error *err)
 {
     struct lladd_db *db;
@@ -375,14 +431,16 @@ static int run_workload(struct lladd_sim *sim, struct lladd_error *err)
     if (rc)
         return rc;
     r->run_at = sim->workload.n_calls;
-    rc = sim->subject.run(sim->subject.ctx, sim, db, err);
+    sim->work = ll_sim_mix(sim->bounds.seed, 0x776f726b);
+    rc = run_repeatedly(sim, &db, err);
     r->run_end = sim->workload.n_calls;
     if (!rc && r->misuse)
         rc = lladd_error_set(err, LLADD_BAD_ARGUMENT,
                              "the workload gave the simulator a transaction it does not know, or "
                              "one that is over");
     if (rc || sim->workload.failed) {
-        lladd_kill(db);
+        if (db)
+            lladd_kill(db);
         return rc ? rc : sim->workload.failed;
     }
     rc = close_workload(sim, db, err);
@@ -455,6 +513,20 @@ void ll_sim_allowed(const struct ll_sim_record *r, uint32_t c, bool kill, uint32
         *hi = *lo;
 }
 
+static int expect_all(struct lladd_sim *sim)
+{
+    int rc = 0;
+    put_in_order(&sim->record);
+    uint32_t n = sim->record.n_decisions + 1;
+    sim->expected = ll_sim_take(&sim->base, n * sizeof *sim->expected);
+    if (!sim->expected)
+        return LLADD_NO_MEMORY;
+    memset(sim->expected, 0, n * sizeof *sim->expected);
+    for (uint32_t k = 0; !rc && k < n; k++)
+        rc = expect(sim, k);
+    return rc;
+}
+
 int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
 {
     sim->dst.observe = NULL;
@@ -471,13 +543,12 @@ int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
         return lladd_error_set(err, LLADD_BUG,
                                "the workload is not deterministic: run twice, it did different "
                                "things");
-    put_in_order(&sim->record);
-    uint32_t n = sim->record.n_decisions + 1;
-    sim->expected = ll_sim_take(&sim->base, n * sizeof *sim->expected);
-    if (!sim->expected)
-        return LLADD_NO_MEMORY;
-    memset(sim->expected, 0, n * sizeof *sim->expected);
-    for (uint32_t k = 0; !rc && k < n; k++)
-        rc = expect(sim, k);
-    return rc;
+    return expect_all(sim);
+}
+
+int ll_sim_record_again(struct lladd_sim *sim, int *failed)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    *failed = run_workload(sim, &err);
+    return sim->workload.failed ? sim->workload.failed : expect_all(sim);
 }

@@ -355,6 +355,8 @@ static int replay_other(struct lladd_sim *sim, const struct ll_sim_vector *v,
 {
     if (v->value[0] == LL_SIM_MODE_DAMAGE)
         return ll_sim_damage_replay(sim, v, history, err);
+    if (v->value[0] == LL_SIM_MODE_RANDOM)
+        return ll_sim_random_replay(sim, v, history, err);
     return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token makes no sense");
 }
 

@@ -273,13 +273,15 @@ struct ll_sim_choice {
     uint32_t value, limit; /* enumeration stops before it */
     uint8_t kind;
 };
-enum ll_sim_choice_mode { LL_SIM_ENUMERATE, LL_SIM_TAKE };
+enum ll_sim_choice_mode { LL_SIM_ENUMERATE, LL_SIM_TAKE, LL_SIM_DRAW };
 struct ll_sim_choices {
     struct ll_sim_choice *at;
     uint32_t count, capacity;
     uint32_t pos; /* the next to be asked for */
     uint8_t mode;
     uint64_t asked; /* in all */
+    uint64_t drawn; /* state of the stream, if they are drawn */
+    uint32_t plain; /* of 4, how many draws are the ordinary answer */
 };
 /* Answers a number below n. Enumeration goes from `first` to below `limit`. */
 uint32_t ll_sim_choose(struct lladd_sim *, enum ll_sim_choice_kind, uint32_t n, uint32_t first,
@@ -418,6 +420,8 @@ struct ll_sim_expected {
 void ll_sim_see_end(struct lladd_sim *, lladd_lsn txn, lladd_lsn record);
 /* Runs setup and workload, twice; makes the trace, the record and what is expected. */
 int ll_sim_record(struct lladd_sim *, struct lladd_error *);
+/* Runs the workload once more, in which errors may happen; *failed is what it returned. */
+int ll_sim_record_again(struct lladd_sim *, int *failed);
 /* Is the transaction of `txn` in doubt after the first k decisions? */
 bool ll_sim_in_doubt_after(const struct ll_sim_record *, uint32_t txn, uint32_t k);
 /* The first and last k that a crash before call c may leave. */
@@ -505,6 +509,9 @@ struct lladd_sim {
 
     struct ll_sim_run *running; /* whose device is in use */
     uint64_t random, clock;
+    uint64_t work;    /* state of the workload's stream */
+    uint32_t repeats; /* how often `run` is called; 0: once */
+    uint64_t runs, refused;
 
     /* Called before each device call of a run; nullable. 0 goes on; a negative errno is what the
      * call returns; of a read or write, a positive count is how much of it is done, and one. */
@@ -569,6 +576,8 @@ void ll_sim_tell_call(const struct ll_sim_run *, const struct ll_sim_call *, uin
 /* report.c: ,"failures":[...] */
 void ll_sim_json_failures(uint32_t n, const struct lladd_sim_failure *, struct lladd_sink *);
 /* damage.c, random.c: replays of their tokens */
+int ll_sim_random_replay(struct lladd_sim *, const struct ll_sim_vector *,
+                         struct lladd_sink *history, struct lladd_error *);
 int ll_sim_damage_replay(struct lladd_sim *, const struct ll_sim_vector *,
                          struct lladd_sink *history, struct lladd_error *);
 /* The token was made with another recording. */
