@@ -95,6 +95,9 @@ struct lladd_sim_subject {
      *  that the workload runs. */
     const char *const *operations;
     const struct lladd_sim_excuse *excuses; /**< nullable */
+    /** `run` may be called again, on what it has left before (transactions it has left open are
+     *  finished first): lladd_sim_random makes large workloads that way. */
+    bool repeats;
 };
 
 /* ---- what a workload calls --------------------------------------------------------------- */

@@ -21,7 +21,7 @@ enum {
     STATES_DEFAULT = 20000,
     POINTS = 40,   /* of a workload */
     VARIANTS = 12, /* of a point */
-    REPEATS_MAX = 5,
+    REPEATS_MAX = 10,
     OFFERS = 400 /* that often without firing is a hole */
 };
 
@@ -250,7 +250,8 @@ static void see_units(struct random *r, const struct ll_sim_run *run)
         }
         if (u->kind == LL_SIM_UNIT_DATA) {
             offer(r, F_WRITE_LOST, variant->kind == LL_SIM_V_PREFIX && variant->count < u->n_ops);
-            offer(r, F_TORN, variant->kind == LL_SIM_V_TORN);
+            if (u->variants[u->n - 1].kind == LL_SIM_V_TORN) /* tears differ from one another */
+                offer(r, F_TORN, variant->kind == LL_SIM_V_TORN);
         }
     }
 }
@@ -504,7 +505,7 @@ static int workload(struct random *r, const struct lladd_sim_subject *subject, u
     r->workload = w;
     r->sim->history = r->history;
     swarm(r);
-    r->sim->repeats = 1 + draw(r, REPEATS_MAX);
+    r->sim->repeats = r->sim->subject.repeats ? 1 + draw(r, REPEATS_MAX) : 1;
     ll_sim_tell(r->sim, "Workload %u: `run` %u times, cache %llu, segments %llu, checkpoints %llu.",
                 w, r->sim->repeats, (unsigned long long)r->sim->options.cache_bytes,
                 (unsigned long long)r->sim->options.log_segment_max,
