@@ -41,7 +41,7 @@ enum {
     X(ERROR_WORKLOAD, "an error in the workload") \
     X(ERROR_RECOVERY, "an error in recovery") \
     X(NO_SPACE, "no space") \
-    X(SHORT, "a call does a part only") \
+    X(SHORT, "a write does a part only") \
     X(AT_WRITE, "crash behind a write") \
     X(AT_WRITE_PAGES, "crash behind a write of pages") \
     X(AT_WRITE_LOG, "crash behind a write of the log") \
@@ -179,18 +179,21 @@ static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kin
 {
     struct random *r = ctx;
     (void)name;
-    (void)off;
     (void)run;
     if (++r->calls != r->error_at)
         return 0;
     r->errors++;
-    bool transfer = (kind == LL_SIM_READ || kind == LL_SIM_WRITE) && len > 1;
+    /* A short read is the end of the file (device.h): it is the device that goes on reading. */
+    bool transfer = kind == LL_SIM_WRITE && len > 1;
     bool grows = kind == LL_SIM_WRITE || kind == LL_SIM_CREATE || kind == LL_SIM_MKDIR;
     uint32_t how = draw(r, 3);
     offer(r, F_NO_SPACE, grows && how == 1);
     offer(r, F_SHORT, transfer && how == 2);
-    if (transfer && how == 2)
-        return 1 + (int64_t)draw(r, (uint32_t)len);
+    if (transfer && how == 2) {
+        uint64_t part = draw(r, (uint32_t)len);
+        uint64_t over = (off + part) % LL_SIM_SECTOR; /* no disk tears a sector */
+        return 1 + (int64_t)(part > over ? part - over : 0);
+    }
     return grows && how == 1 ? -ENOSPC : -EIO;
 }
 
