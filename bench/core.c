@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The core's hot paths through the public interface: set, short transactions, redo, open and close,
- * a transaction larger than the cache. JSON lines; see docs/benchmarks.md.
+ * recovery of a small database, a transaction larger than the cache. JSON lines; see
+ * docs/benchmarks.md.
  *
- *   bench-core [case]...   cases: set begin redo reopen large; none: all */
+ *   bench-core [case]...   cases: set begin redo reopen crash large; none: all */
 #include "common.h"
 
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define BENCH "core"
 
@@ -126,65 +130,116 @@ static void bench_begin(void)
     lladd_device_close(dev);
 }
 
+struct recovered {
+    double redo, whole; /* updates redone per second of redo, of recovery */
+};
+
+/* Recovers the crashed database in a child, whose changes nobody sees: the next one finds what this
+ * one found. */
+static struct recovered recover_in_child(struct lladd_device *dev, struct lladd_options *o,
+                                         uint64_t updates)
+{
+    struct recovered r = {0, 0};
+    int ends[2], status = 1;
+    if (pipe(ends))
+        exit(1);
+    pid_t child = fork();
+    if (child < 0)
+        exit(1);
+    if (child == 0) {
+        struct lladd_stats s = {.struct_size = sizeof s};
+        struct lladd_db *db = open_memory(dev, o);
+        bench_must(lladd_stats(db, &s), "stats");
+        if (s.recovered_redone < updates)
+            _exit(1);
+        r.redo = (double)updates * 1e9 / (double)s.recovery_redo_ns;
+        r.whole = (double)updates * 1e9 / (double)s.recovery_ns;
+        _exit(write(ends[1], &r, sizeof r) != (ssize_t)sizeof r);
+    }
+    if (waitpid(child, &status, 0) != child || status ||
+        read(ends[0], &r, sizeof r) != (ssize_t)sizeof r) {
+        fprintf(stderr, "bench: recovery failed\n");
+        exit(1);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return r;
+}
+
+static void bench_redo_of(size_t n_pages, const char *what)
+{
+    enum { N = 2000000 };
+    struct bench_figure redo[2] = {{.n = 0}, {.n = 0}}, whole[2] = {{.n = 0}, {.n = 0}};
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
+    o.cache_bytes = 128u << 20;
+    o.log_limit_bytes = o.checkpoint_bytes = UINT64_MAX;
+    struct lladd_db *db = open_memory(dev, &o);
+    lladd_pageno *pages = make_pages(db, n_pages);
+    struct lladd_txn *txn;
+    uint64_t seed = 1;
+    unsigned char value[100];
+    bench_must(lladd_checkpoint(db, NULL), "checkpoint");
+    bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+    for (int i = 0; i < N; i++) {
+        uint64_t v = bench_random(&seed);
+        memset(value, (int)v, sizeof value);
+        value[0] = (unsigned char)i;
+        value[99] = (unsigned char)(i >> 8);
+        bench_must(
+            lladd_set(txn, pages[v % n_pages], (uint32_t)(v >> 32) % 39 * 100, value, sizeof value),
+            "set");
+    }
+    bench_must(lladd_commit(txn), "commit");
+    /* Another commit says in the log that all this is durable, as it is of all but the end of any
+     * log; or recovery would have to write it once more (REC-4). */
+    bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+    bench_must(lladd_set(txn, pages[0], 0, &seed, 8), "set");
+    bench_must(lladd_commit(txn), "commit");
+    lladd_kill(db);
+    for (int run = 0; run < 2 * BENCH_RUNS; run++) {
+        o.redo_threads = run % 2 ? 1 : 0;
+        struct recovered r = recover_in_child(dev, &o, N);
+        bench_add(&redo[run % 2], r.redo);
+        bench_add(&whole[run % 2], r.whole);
+    }
+    static const char *const threads[2] = {"all processors", "one thread"};
+    for (int i = 0; i < 2; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "redo alone, 100-byte updates, %s, %s", what, threads[i]);
+        bench_print(BENCH, name, "records/s", &redo[i], ">= 10000000", "40 to 120 million");
+        snprintf(name, sizeof name, "recovery as a whole, %s, %s", what, threads[i]);
+        bench_print(BENCH, name, "records/s", &whole[i], NULL, NULL);
+    }
+    free(pages);
+    lladd_device_close(dev);
+}
+
 static void bench_redo(void)
 {
-    enum { PAGES = 10000, N = 2000000 };
-    struct bench_figure rate = {.n = 0}, one = {.n = 0};
-    for (int run = 0; run < 2 * BENCH_RUNS; run++) {
-        struct lladd_options o = LLADD_OPTIONS_INIT;
-        struct lladd_device *dev;
-        bench_must(lladd_device_memory(&dev), "device");
-        o.cache_bytes = 128u << 20;
-        o.log_limit_bytes = o.checkpoint_bytes = UINT64_MAX;
-        struct lladd_db *db = open_memory(dev, &o);
-        lladd_pageno *pages = make_pages(db, PAGES);
-        struct lladd_txn *txn;
-        uint64_t seed = (uint64_t)run + 1;
-        unsigned char value[100];
-        bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
-        for (int i = 0; i < PAGES; i++) /* images before the checkpoint that redo starts from */
-            bench_must(lladd_set(txn, pages[i], 0, &seed, 8), "set");
-        bench_must(lladd_commit(txn), "commit");
-        bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
-        for (int i = 0; i < N; i++) {
-            uint64_t v = bench_random(&seed);
-            memset(value, (int)v, sizeof value);
-            value[0] = (unsigned char)i;
-            value[99] = (unsigned char)(i >> 8);
-            bench_must(lladd_set(txn, pages[v % PAGES], (uint32_t)(v >> 32) % 39 * 100, value,
-                                 sizeof value),
-                       "set");
-        }
-        bench_must(lladd_commit(txn), "commit");
-        lladd_kill(db);
-        o.redo_threads = run % 2 ? 1 : 0;
-        db = open_memory(dev, &o);
-        struct lladd_stats s = {.struct_size = sizeof s};
-        bench_must(lladd_stats(db, &s), "stats");
-        double per_second = (double)s.recovered_redone * 1e9 / (double)s.recovery_ns;
-        bench_add(run % 2 ? &one : &rate, per_second);
-        free(pages);
-        bench_must(lladd_close(db), "close");
-        lladd_device_close(dev);
-    }
-    bench_print(BENCH,
-                "recovery, 100-byte updates on cached pages, analysis included, all processors",
-                "records/s", &rate, ">= 10000000", "40 to 120 million");
-    bench_print(BENCH, "recovery, 100-byte updates on cached pages, analysis included, one thread",
-                "records/s", &one, ">= 10000000", "40 to 120 million");
+    bench_redo_of(10000, "200 and an image for each of 10000 pages");
+    bench_redo_of(1000, "2000 and an image for each of 1000 pages");
+}
+
+/* What a simulator would open. */
+static struct lladd_options small_options(void)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    o.flags = LLADD_OPT_NO_THREADS;
+    o.frames = LLADD_FRAMES_HEAP;
+    o.cache_bytes = 256u << 10;
+    o.log_segment_min = o.log_segment_max = o.log_ring_bytes = 64u << 10;
+    return o;
 }
 
 static void bench_reopen(void)
 {
     enum { N = 20000 };
     struct bench_figure small = {.n = 0}, large = {.n = 0};
-    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_options o = small_options();
     struct lladd_device *dev;
     bench_must(lladd_device_memory(&dev), "device");
-    o.flags = LLADD_OPT_NO_THREADS;
-    o.frames = LLADD_FRAMES_HEAP;
-    o.cache_bytes = 256u << 10;
-    o.log_segment_min = o.log_segment_max = o.log_ring_bytes = 64u << 10;
     struct lladd_db *db = open_memory(dev, &o);
     free(make_pages(db, 8));
     bench_must(lladd_close(db), "close");
@@ -214,6 +269,118 @@ static void bench_reopen(void)
     bench_print(BENCH, "open after a clean close, 100000 pages on disk", "milliseconds", &large,
                 "< 10", NULL);
     bench_remove_dir(dir);
+}
+
+/* ---- a crash, again and again -------------------------------------------------------------- */
+
+struct crashed {
+    struct crashed_file {
+        char name[64];
+        unsigned char *bytes;
+        uint64_t size;
+    } files[16];
+    size_t n;
+    const char *folder; /* being listed, with its slash */
+};
+
+static int note_file(void *ctx, const char *name)
+{
+    struct crashed *c = ctx;
+    if (strcmp(name, "log") == 0)
+        return 0;
+    if (c->n == sizeof c->files / sizeof c->files[0])
+        return -ENOSPC;
+    struct crashed_file *f = &c->files[c->n++];
+    int len = snprintf(f->name, sizeof f->name, "%s%s", c->folder, name);
+    return len < 0 || (size_t)len >= sizeof f->name ? -ENAMETOOLONG : 0;
+}
+
+/* All there is on the device. */
+static void take_files(struct lladd_device *dev, struct crashed *c)
+{
+    c->folder = "";
+    bench_must(dev->ops->list(dev, "", note_file, c), "list");
+    c->folder = "log/";
+    bench_must(dev->ops->list(dev, "log", note_file, c), "list");
+    for (size_t i = 0; i < c->n; i++) {
+        struct crashed_file *f = &c->files[i];
+        struct lladd_file *file;
+        bench_must(dev->ops->open(dev, f->name, LLADD_OPEN_READ_ONLY, &file), "open");
+        bench_must(dev->ops->size(dev, file, &f->size), "size");
+        f->bytes = malloc(f->size + 1);
+        if (!f->bytes || dev->ops->pread(dev, file, f->bytes, f->size, 0) != (int64_t)f->size)
+            bench_must(LLADD_NO_MEMORY, "read");
+        bench_must(dev->ops->close(dev, file), "close");
+    }
+}
+
+/* A new device with those files. */
+static struct lladd_device *put_files(const struct crashed *c)
+{
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
+    bench_must(dev->ops->mkdir(dev, "log"), "mkdir");
+    for (size_t i = 0; i < c->n; i++) {
+        const struct crashed_file *f = &c->files[i];
+        struct lladd_iovec all = {f->bytes, f->size};
+        struct lladd_file *file;
+        bench_must(dev->ops->open(dev, f->name, LLADD_OPEN_CREATE, &file), "create");
+        bench_must(dev->ops->pwritev(dev, file, &all, 1, 0), "write");
+        bench_must(dev->ops->close(dev, file), "close");
+    }
+    return dev;
+}
+
+/* Eight pages; since the last checkpoint five commits, and a transaction that did not end: 43
+ * records and eight page images. */
+static void crash(struct lladd_device *dev, struct lladd_options *o)
+{
+    enum { PAGES = 8 };
+    struct lladd_txn *loser, *txn;
+    struct lladd_db *db = open_memory(dev, o);
+    lladd_pageno *pages = make_pages(db, PAGES);
+    bench_must(lladd_close(db), "close");
+    db = open_memory(dev, o);
+    bench_must(lladd_begin(db, NULL, &loser, NULL), "begin");
+    for (uint32_t k = 0; k < 5; k++) {
+        uint64_t value = k;
+        bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+        for (size_t i = 0; i < PAGES - 1; i++)
+            bench_must(lladd_set(txn, pages[i], k * 64, &value, 8), "set");
+        if (k < 3)
+            bench_must(lladd_set(loser, pages[PAGES - 1], k * 64, &value, 8), "set");
+        bench_must(lladd_commit(txn), "commit");
+    }
+    lladd_kill(db);
+    free(pages);
+}
+
+static void bench_crash(void)
+{
+    enum { N = 5000 };
+    struct bench_figure us = {.n = 0};
+    struct crashed c = {.n = 0};
+    struct lladd_options o = small_options();
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
+    crash(dev, &o);
+    take_files(dev, &c);
+    lladd_device_close(dev);
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        uint64_t ns = 0;
+        for (int i = 0; i < N; i++) {
+            dev = put_files(&c);
+            uint64_t t0 = bench_now_ns();
+            lladd_kill(open_memory(dev, &o));
+            ns += bench_now_ns() - t0;
+            lladd_device_close(dev);
+        }
+        bench_add(&us, (double)ns / N / 1000);
+    }
+    bench_print(BENCH, "recover a small crashed database in memory (40 updates, 8 pages), and kill",
+                "microseconds", &us, "< 15", NULL);
+    for (size_t i = 0; i < c.n; i++)
+        free(c.files[i].bytes);
 }
 
 /* Updates ten times the cache in one transaction; how far does memory grow beyond the budget? */
@@ -258,7 +425,8 @@ int main(int argc, char **argv)
                  {"set", bench_set},
                  {"begin", bench_begin},
                  {"redo", bench_redo},
-                 {"reopen", bench_reopen}};
+                 {"reopen", bench_reopen},
+                 {"crash", bench_crash}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int wanted = argc == 1;
         for (int a = 1; a < argc; a++)

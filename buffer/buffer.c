@@ -330,6 +330,17 @@ __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct
     return ll_buffer__fix_slow(b, n, how, out, err);
 }
 
+void ll_buffer_touch(const struct ll_buffer *b, lladd_pageno n, uint32_t offset)
+{
+    /* Only where the place is known without looking at the frame, which would be a miss by
+     * itself. */
+    if (!b->reserved || offset >= b->page_size)
+        return;
+    uint64_t frames = ll_reserved__frames(b, n.v);
+    if (frames)
+        __builtin_prefetch(ll_reserved__page(b, frames, n.v) + offset, 1);
+}
+
 /* Whatever is not a plain hit is somebody else's business, so that a hit needs no stack. */
 int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *err)
@@ -348,6 +359,16 @@ int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_f
         return fix_again(b, f, n.v, how, out, err);
     *out = f;
     return 0;
+}
+
+void ll_buffer_expect(const struct ll_buffer *b, lladd_pageno n)
+{
+    const struct ll_frame *f = ll_buffer__find(b, n.v);
+    if (LL_LIKELY(f != NULL))
+        __builtin_prefetch(f, 1);
+    /* In reserved address space the page was fetched by the search; here it follows its frame. */
+    if (!b->reserved && f)
+        __builtin_prefetch(f + 1, 1);
 }
 
 /* Where redo of a page must start so that it can be rebuilt: 0 if the disk never has it torn. */

@@ -78,8 +78,8 @@ int ll_buffer_start(struct ll_buffer *, struct lladd_error *);
 enum {
     LL_FIX_SHARED = 0,
     LL_FIX_EXCLUSIVE = 1,
-    LL_FIX_FRESH =
-        2, /* with EXCLUSIVE: do not read, contents become zeros; may lie beyond the end */
+    LL_FIX_FRESH = 2, /* with EXCLUSIVE: do not read, contents become zeros; may lie beyond the
+                         end */
     LL_FIX_REDO = 4, /* with EXCLUSIVE: a page that fails verification is handed out as zeros with
                         LL_FRAME_BASELESS, one beyond the end as zeros without it */
     LL_FIX_TRY = 8   /* LLADD_BUSY instead of waiting for a latch */
@@ -91,6 +91,9 @@ enum {
  */
 int ll_buffer_fix(struct ll_buffer *, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *);
+/* Page n will be fixed and changed soon: lets the processor fetch the frame and the page's header.
+ * Does nothing for a page that is not cached. */
+void ll_buffer_expect(const struct ll_buffer *, lladd_pageno n);
 /* how: LL_FIX_SHARED or LL_FIX_EXCLUSIVE, as it was fixed. */
 void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
 /* Debug: does somebody hold the frame exclusively? */
@@ -113,6 +116,8 @@ uint64_t ll_buffer_file_pages(const struct ll_buffer *);
 /* Forgets n pages from first: frames and dirty entries go, nothing is written. LLADD_BUSY if one is
  * fixed. */
 int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);
+/* For the processor's cache: that byte of the page, if it is cached, will be wanted soon. */
+void ll_buffer_touch(const struct ll_buffer *, lladd_pageno, uint32_t offset);
 void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* Bulk access past the cache, for extents: whole pages, `bytes` as they are (checksums are added if
  * `paged`: the rest of each header must be there). The pages must not be cached dirty; cached
@@ -155,7 +160,10 @@ lladd_pageno ll_dwb_page(const void *first_page, uint32_t i);
 /* One dirty or in-flight page; not 0 stops. No latch is held that the callback could need. */
 typedef int ll_dirty_fn(void *ctx, lladd_pageno, lladd_lsn rec_lsn, lladd_lsn base_lsn);
 int ll_buffer_dirty_each(struct ll_buffer *, ll_dirty_fn *, void *ctx, struct lladd_error *);
-/* Smallest recLSN and baseLSN over dirty and in-flight pages; UINT64_MAX if there are none. */
+/* Smallest recLSN and baseLSN over dirty and in-flight pages; UINT64_MAX if there are none. A page
+ * that is about to be changed for the first time since its base was truncated has that old base
+ * until its image is logged (BUF-5): *base may be less than the oldest LSN of the log. It never
+ * says more than what redo needs; as a bound for truncation it would only be too careful. */
 void ll_buffer_dirty_min(struct ll_buffer *, lladd_lsn *rec, lladd_lsn *base);
 
 struct ll_buffer_stats {

@@ -272,18 +272,22 @@ static inline uint64_t ll_reserved__frames(const struct ll_buffer *b, uint64_t n
     return i < d->n ? lladd_atomic_load64(&d->at[i].frames) : 0;
 }
 
+static inline unsigned char *ll_reserved__page(const struct ll_buffer *b, uint64_t frames,
+                                               uint64_t n)
+{
+    return (unsigned char *)(uintptr_t)frames - CHUNK_BYTES +
+           ((n & b->chunk_mask) << b->page_shift);
+}
+
 static inline struct ll_frame *ll_reserved__find(const struct ll_buffer *b, uint64_t n)
 {
     uint64_t frames = ll_reserved__frames(b, n);
     if (LL_UNLIKELY(!frames))
         return NULL;
-    uint64_t at = n & b->chunk_mask;
     /* Who looks for a frame will look at its page. That the address is known without the frame is
-     * what lets the processor fetch both at once. (Of a page that is not there it fetches nothing.)
-     */
-    const unsigned char *pages = (const unsigned char *)(uintptr_t)frames - CHUNK_BYTES;
-    __builtin_prefetch(pages + (at << b->page_shift));
-    return (struct ll_frame *)(uintptr_t)frames + at;
+     * what lets the processor fetch both at once. (Of a page not there it fetches nothing.) */
+    __builtin_prefetch(ll_reserved__page(b, frames, n));
+    return (struct ll_frame *)(uintptr_t)frames + (n & b->chunk_mask);
 }
 
 /* Fibonacci hashing: neighbours land far apart, so no run of pages makes a long probe. */

@@ -55,17 +55,6 @@ function(ll__folder folder)
     if(NOT sources)
         return()
     endif()
-    if(folder STREQUAL "tools")
-        ll_program(lladd_tool SOURCES ${sources} SEES ${LL_ALL_LAYERS} OUTPUT_NAME lladd)
-        set_target_properties(lladd_tool PROPERTIES
-            RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
-        install(TARGETS lladd_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-        if(EXISTS ${CMAKE_SOURCE_DIR}/docs/lladd.1)
-            install(FILES ${CMAKE_SOURCE_DIR}/docs/lladd.1
-                DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-        endif()
-        return()
-    endif()
     # bench/common*.c belongs to each bench, standalone_main.c to each fuzzer.
     set(shared ${sources})
     list(FILTER shared INCLUDE REGEX "/(common[^/]*|standalone_main)\\.c$")

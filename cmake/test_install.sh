@@ -3,7 +3,8 @@
 #
 # test_install.sh <build folder>: installs into a temporary prefix and builds programs against that,
 # as a stranger would: through find_package and through pkg-config, in C and in C++, with the shared
-# and with the static library; and runs them. Prints how many there were.
+# and with the static library, and with the instrumented one; and runs them. Prints how many there
+# were.
 set -eu
 build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
@@ -38,6 +39,10 @@ int main()
     if (lladd_close(db) != 0)
         return 3;
     lladd_device_close(device);
+    if (lladd_error_set(&error, LLADD_BUSY, "%d", 5) != LLADD_BUSY || error.line == 0)
+        return 5;
+    if ((lladd_error_set)(&error, LLADD_BUSY, "%d", 6) != LLADD_BUSY || error.line != 0)
+        return 6;
     return std::strcmp(lladd_code_name(LLADD_BUSY), "LLADD_BUSY") == 0 ? 0 : 4;
 }
 END
@@ -66,7 +71,7 @@ set(CMAKE_CXX_STANDARD 17)
 find_package(lladd 0.1 REQUIRED)
 foreach(language c cxx)
     file(GLOB source ${language}_program.*)
-    foreach(kind lladd static)
+    foreach(kind lladd static dst)
         add_executable(${language}_${kind} ${source})
         target_link_libraries(${language}_${kind} PRIVATE lladd::${kind})
     endforeach()
@@ -92,8 +97,9 @@ c++ -std=c++17 -o "$work/pc/cxx_lladd" "$work/src/cxx_program.cc" $flags
 c++ -std=c++17 -o "$work/pc/cxx_static" "$work/src/cxx_program.cc" $static
 
 count=0
-for program in "$work/cmake"/c_lladd "$work/cmake"/c_static "$work/cmake"/cxx_lladd \
-    "$work/cmake"/cxx_static "$work/cmake"/sim "$work/pc"/*; do
+for program in "$work/cmake"/c_lladd "$work/cmake"/c_static "$work/cmake"/c_dst \
+    "$work/cmake"/cxx_lladd "$work/cmake"/cxx_static "$work/cmake"/cxx_dst "$work/cmake"/sim \
+    "$work/pc"/*; do
     test -e "$program" || continue
     mkdir "$work/run"
     (cd "$work/run" && LD_LIBRARY_PATH=$libdir "$program")

@@ -18,7 +18,8 @@
  * business of the device that simulates it.
  *
  * Threads. `names` protects the table, reference counts and lock flags; each node's own latch,
- * taken after it or alone, its contents.
+ * taken after it or alone, its contents. Long reads are counted under the latch and copy without
+ * it, side by side, as they do in a file; who changes a file waits until there are none.
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -33,10 +34,12 @@
 
 struct node {
     struct lladd_mutex latch;
+    struct lladd_cond no_readers;
     unsigned char *data;
     size_t size;
     size_t capacity;
-    size_t refs; /* names and open files; under `names` */
+    size_t readers; /* that copy without the latch */
+    size_t refs;    /* names and open files; under `names` */
     bool directory;
     bool locked;   /* under `names` */
     int64_t owner; /* of the lock, last taken; under `names` */
@@ -64,7 +67,8 @@ struct memory_file {
     bool holds_lock;
 };
 
-enum { BUCKETS_MIN = 32, PID_FIELD = 20 };
+/* From LONG_READ bytes on a copy takes longer than counting the reader. */
+enum { BUCKETS_MIN = 32, PID_FIELD = 20, LONG_READ = 16384 };
 
 static struct memory_device *device_of(struct lladd_device *dev)
 {
@@ -85,6 +89,11 @@ static struct node *new_node(bool directory)
         free(node);
         return NULL;
     }
+    if (node && lladd_cond_init(&node->no_readers) != 0) {
+        lladd_mutex_destroy(&node->latch);
+        free(node);
+        return NULL;
+    }
     if (node)
         node->directory = directory;
     return node;
@@ -94,6 +103,7 @@ static void unref(struct node *node)
 {
     if (--node->refs > 0)
         return;
+    lladd_cond_destroy(&node->no_readers);
     lladd_mutex_destroy(&node->latch);
     free(node->data);
     free(node);
@@ -301,6 +311,24 @@ static int memory_close(struct lladd_device *base, struct lladd_file *handle)
     return 0;
 }
 
+/* The latch, with nobody reading. */
+static void lock_to_change(struct node *node)
+{
+    lladd_mutex_lock(&node->latch);
+    while (node->readers > 0)
+        lladd_cond_wait(&node->no_readers, &node->latch);
+}
+
+static void copy_unlatched(struct node *node, void *buf, size_t off, size_t n)
+{
+    node->readers++;
+    lladd_mutex_unlock(&node->latch);
+    memcpy(buf, node->data + off, n);
+    lladd_mutex_lock(&node->latch);
+    if (--node->readers == 0)
+        lladd_cond_broadcast(&node->no_readers);
+}
+
 static int64_t memory_pread(struct lladd_device *base, struct lladd_file *file, void *buf,
                             size_t len, uint64_t off)
 {
@@ -313,7 +341,9 @@ static int64_t memory_pread(struct lladd_device *base, struct lladd_file *file, 
     if (off < node->size) {
         size_t left = node->size - (size_t)off;
         n = len < left ? len : left;
-        if (n > 0)
+        if (n >= LONG_READ)
+            copy_unlatched(node, buf, (size_t)off, n);
+        else if (n > 0)
             memcpy(buf, node->data + off, n);
     }
     lladd_mutex_unlock(&node->latch);
@@ -354,7 +384,7 @@ static int memory_pwritev(struct lladd_device *base, struct lladd_file *file,
     if (((struct memory_file *)file)->read_only)
         return -EBADF;
     struct node *node = node_of(file);
-    lladd_mutex_lock(&node->latch);
+    lock_to_change(node);
     int rc = write_pieces(node, pieces, n, off);
     lladd_mutex_unlock(&node->latch);
     return rc;
@@ -368,7 +398,7 @@ static int memory_append(struct lladd_device *base, struct lladd_file *file, con
         return -EBADF;
     struct node *node = node_of(file);
     struct lladd_iovec piece = {buf, len};
-    lladd_mutex_lock(&node->latch);
+    lock_to_change(node);
     uint64_t end = node->size;
     int rc = write_pieces(node, &piece, 1, end);
     lladd_mutex_unlock(&node->latch);
@@ -390,7 +420,7 @@ static int memory_truncate(struct lladd_device *base, struct lladd_file *file, u
     if (((struct memory_file *)file)->read_only)
         return -EINVAL; /* what ftruncate says of a descriptor opened for reading */
     struct node *node = node_of(file);
-    lladd_mutex_lock(&node->latch);
+    lock_to_change(node);
     int rc = grow(node, size);
     if (rc == 0) {
         if (size > node->size)
@@ -575,7 +605,7 @@ static int take_lock(struct node *node)
     char text[PID_FIELD + 1];
     (void)snprintf(text, sizeof text, "%-*lld\n", PID_FIELD - 1, (long long)pid);
     struct lladd_iovec piece = {text, PID_FIELD};
-    lladd_mutex_lock(&node->latch);
+    lock_to_change(node);
     int rc = write_pieces(node, &piece, 1, 0);
     lladd_mutex_unlock(&node->latch);
     if (rc == 0)

@@ -67,6 +67,38 @@ static inline void lladd_put48(void *p, uint64_t v)
     lladd_put16((unsigned char *)p + 4, (uint16_t)(v >> 32));
 }
 
+/** The n bytes at p, n from 1 to 7, as the low end of a word; reads no other byte. */
+static inline uint64_t lladd_get_few(const void *bytes, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    if (n >= 4)
+        return lladd_get32(p) | (uint64_t)lladd_get32(p + n - 4) << (8 * (n - 4));
+    return p[0] | (uint64_t)p[n / 2] << (8 * (n / 2)) | (uint64_t)p[n - 1] << (8 * (n - 1));
+}
+
+/** memcpy for what is mostly a few bytes long: up to 16 without a call. */
+static inline void lladd_copy(void *to, const void *from, size_t n)
+{
+    unsigned char *t = (unsigned char *)to;
+    const unsigned char *f = (const unsigned char *)from;
+    if (n > 16) {
+        memcpy(t, f, n);
+    } else if (n >= 8) { /* the two ends, which may overlap */
+        uint64_t a = lladd_get64(f), b = lladd_get64(f + n - 8);
+        lladd_put64(t, a);
+        lladd_put64(t + n - 8, b);
+    } else if (n >= 4) {
+        uint32_t a = lladd_get32(f), b = lladd_get32(f + n - 4);
+        lladd_put32(t, a);
+        lladd_put32(t + n - 4, b);
+    } else if (n > 0) {
+        unsigned char a = f[0], b = f[n / 2], c = f[n - 1];
+        t[0] = a;
+        t[n / 2] = b;
+        t[n - 1] = c;
+    }
+}
+
 #ifdef __cplusplus
 }
 #endif

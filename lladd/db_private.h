@@ -37,7 +37,17 @@ static inline struct lladd_db *ll_db_of(struct ll_core *core)
 /* 0 if the handle may be used by this process and is not poisoned. */
 int ll_db_enter(const struct lladd_db *, struct lladd_error *);
 /* 0 if the transaction may log something now. */
-int ll_txn_enter(struct lladd_txn *);
+int ll_txn_enter_slow(struct lladd_txn *);
+static inline int ll_txn_enter(struct lladd_txn *txn)
+{
+    if (LL_LIKELY(txn && txn->magic == LL_TXN_MAGIC &&
+                  lladd_atomic_load32(txn->core->healthy) &&
+                  lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only))
+        return 0;
+    return ll_txn_enter_slow(txn);
+}
+/* Tells participants that what is newer than `since` was taken back. */
+void ll_txn_tell_taken_back(struct lladd_txn *, lladd_lsn since);
 /* The registered operation, or LLADD_BAD_ARGUMENT. */
 int ll_op_of(struct lladd_txn *, lladd_op_id, struct ll_name **out);
 
@@ -55,8 +65,4 @@ int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struc
 int ll_extensions_create(struct lladd_db *, struct lladd_error *);
 int ll_extensions_recovered(struct lladd_db *, struct lladd_error *);
 void ll_extensions_detach(struct lladd_db *);
-
-/* contract.c, debug builds: is the operation what it promises to be on this page? */
-int ll_contract_check(struct lladd_txn *, const struct ll_name *, const struct lladd_page *,
-                      const struct lladd_draft *);
 #endif

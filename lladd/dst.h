@@ -128,6 +128,7 @@ struct lladd_dst_event {
     X(PAGE_CRC, "page-crc", "O2", "a page with a wrong checksum is accepted") \
     X(WATERMARK, "watermark", "O1", "damage below the watermark is cut off like a torn tail") \
     X(REWRITE, "rewrite", "O5", "recovery builds on log that it has not made durable") \
+    X(WAKE, "wake", "O6", "who came too late for a group commit is not woken for the next") \
     X(LSN_REUSE, "lsn-reuse", "O2", "the log goes on over its torn tail, in the same segment")
 
 /** Their numbers: bits of lladd_dst.planted. */
@@ -199,6 +200,9 @@ LLADD_API int lladd_dst_run(struct lladd_dst_fibers *, struct lladd_dst *dst, vo
 LLADD_API void lladd_dst_run_stats(const struct lladd_dst_fibers *, struct lladd_dst_run_stats *);
 /** A scheduling point of the caller's own: of a device, before each call. Nothing outside a run. */
 LLADD_API void lladd_dst_point(enum lladd_dst_point);
+/** Ends the run from inside one of its fibers, as if the lights went out: it returns LLADD_END, and
+ *  this call does not return. Nothing outside a run. */
+LLADD_API void lladd_dst_stop(void);
 /** Virtual time of the run; 0 outside one. The clock of handles that were given none. */
 LLADD_API uint64_t lladd_dst_now_ns(void);
 
@@ -221,7 +225,7 @@ extern __thread struct lladd_dst *lladd_dst_entered;
 #endif
 
 /** Makes it the calling thread's; NULL leaves. It must live until the thread has entered another.
- *  Returns the one that was. */
+ *  Returns the one that was. Not inside a run. */
 LLADD_API struct lladd_dst *lladd_dst_enter(struct lladd_dst *);
 /** The calling thread's, or NULL. */
 LLADD_API struct lladd_dst *lladd_dst_current(void);

@@ -5,33 +5,56 @@
 
 #include <string.h>
 
-static int add_builtin(struct lladd_registry *out, const struct lladd_extension *e,
-                       struct lladd_error *err)
+/* The library's own descriptors are checked by the tests, not at every open; and so it is known
+ * what they take, and how many of them there are. */
+const struct ll_payloads ll_extensions_builtin = {.names = 33, .bytes = 1529, .longest = 107};
+
+static void put_builtin(struct lladd_registry *out, const struct lladd_extension *e)
 {
-    /* The library's own descriptors are checked by the tests, not at every open. */
-    int rc = 0;
-    for (size_t i = 0; !rc && e->page_types && e->page_types[i]; i++)
-        rc = ll_registry_push(out, LL_NAME_PAGE_TYPE, e->page_types[i], err);
-    for (size_t i = 0; !rc && e->ops && e->ops[i]; i++)
-        rc = ll_registry_push(out, LL_NAME_OP, e->ops[i], err);
-    for (size_t i = 0; !rc && e->classes && e->classes[i]; i++)
-        rc = ll_registry_push(out, LL_NAME_CLASS, e->classes[i], err);
-    for (size_t i = 0; !rc && e->participants && e->participants[i]; i++)
-        rc = ll_registry_push(out, LL_NAME_PARTICIPANT, e->participants[i], err);
-    return rc ? rc : ll_registry_push(out, LL_REGISTERED_EXTENSION, e, err);
+    for (size_t i = 0; e->page_types && e->page_types[i]; i++)
+        ll_registry_put(out, LL_NAME_PAGE_TYPE, e->page_types[i]);
+    for (size_t i = 0; e->ops && e->ops[i]; i++)
+        ll_registry_put(out, LL_NAME_OP, e->ops[i]);
+    for (size_t i = 0; e->classes && e->classes[i]; i++)
+        ll_registry_put(out, LL_NAME_CLASS, e->classes[i]);
+    for (size_t i = 0; e->participants && e->participants[i]; i++)
+        ll_registry_put(out, LL_NAME_PARTICIPANT, e->participants[i]);
+    ll_registry_put(out, LL_REGISTERED_EXTENSION, e);
+}
+
+/* Room for both, and what both take. */
+static int begin_merge(const struct ll_env *env, const struct lladd_registry *user,
+                       struct lladd_registry *out, struct lladd_error *err)
+{
+    size_t extensions = 0;
+    while (ll_operations_builtin()[extensions])
+        extensions++;
+    memset(out, 0, sizeof *out);
+    out->env = *env;
+    out->payloads = ll_extensions_builtin;
+    if (user) {
+        out->payloads.names += user->payloads.names;
+        out->payloads.bytes += user->payloads.bytes;
+        if (user->payloads.longest > out->payloads.longest)
+            out->payloads.longest = user->payloads.longest;
+    }
+    return ll_registry_reserve(out, ll_extensions_builtin.names + extensions + (user ? user->n : 0),
+                               err);
 }
 
 int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *user,
                         struct lladd_registry *out, struct lladd_error *err)
 {
     const struct lladd_extension *const *builtin = ll_operations_builtin();
-    int rc = 0;
-    memset(out, 0, sizeof *out);
-    out->env = *env;
+    int rc = begin_merge(env, user, out, err);
     for (size_t i = 0; !rc && builtin[i]; i++)
-        rc = add_builtin(out, builtin[i], err);
-    for (size_t i = 0; !rc && user && i < user->n; i++)
-        rc = ll_registry_add(out, user->items[i].kind, user->items[i].desc, err);
+        put_builtin(out, builtin[i]);
+    for (size_t i = 0; !rc && user && i < user->n; i++) {
+        bool there;
+        rc = ll_registry_find(out, user->items[i].kind, user->items[i].desc, &there, err);
+        if (!rc && !there)
+            ll_registry_put(out, user->items[i].kind, user->items[i].desc);
+    }
     return rc;
 }
 
@@ -69,10 +92,9 @@ int ll_extensions_attach(struct lladd_db *db, const struct lladd_registry *reg,
             return rc;
         s->attached = true;
     }
-    for (size_t i = 0; i < core->cat.n_slab; i++) {
-        const struct ll_name *name = &core->cat.slab[i];
-        const struct lladd_object_class *c = name->kind == LL_NAME_CLASS ? name->desc : NULL;
-        int rc = c && c->attach ? c->attach(c->ctx, db, err) : 0;
+    for (size_t i = 0; i < core->cat.n_classes; i++) {
+        const struct lladd_object_class *c = core->cat.classes[i]->desc;
+        int rc = c->attach ? c->attach(c->ctx, db, err) : 0;
         if (rc)
             return rc;
     }
@@ -99,10 +121,15 @@ int ll_extensions_create(struct lladd_db *db, struct lladd_error *err)
             return rc;
         }
     }
-    if (!rc) {
-        rc = lladd_commit(txn);
-        if (rc)
-            ll_core_check(&db->core, err);
+    if (rc)
+        return rc;
+    rc = lladd_commit(txn);
+    if (rc &&
+        !ll_core_check(&db->core, err)) { /* not poisoned, so the transaction is still there */
+        if (err)
+            *err = txn->err;
+        int undone = lladd_abort(txn);
+        (void)undone;
     }
     return rc;
 }

@@ -39,8 +39,9 @@
 #define DIR_LOG "log"
 #define DIR_FILES "files"
 
-/* How often a view of a database in use is taken before damage is believed. */
-enum { LOOKS = 4 };
+/* How often a view of a database in use is taken before damage is believed, while its control block
+ * stays as it is; and at most, while checkpoints go on. */
+enum { LOOKS = 4, LOOKS_MAX = 32 };
 /* The longest record is a quarter of the ring; nothing is appended, so there will be no ring. */
 #define RING_BYTES (64ull << 20)
 
@@ -399,12 +400,15 @@ static void start_over(struct lladd_inspect *v)
 /* Looks until what is seen fits together, or can be believed not to. */
 static int look_well(struct lladd_inspect *v, struct lladd_error *err)
 {
-    for (int i = 1;; i++) {
+    for (int i = 1, still = 0;; i++) {
         int rc = look(v, err);
         bool odd = rc ? lladd_code_root(rc) == LLADD_ROOT_DATA
                       : v->log_error.code || v->info.control_bad[0] || v->info.control_bad[1];
-        bool moves = v->info.in_use == 1 || (!rc && control_moved(v));
-        if (i == LOOKS || !odd || !moves)
+        if (!odd)
+            return rc;
+        bool moved = control_moved(v);
+        still += !moved;
+        if (i == LOOKS_MAX || still == LOOKS || !(v->info.in_use == 1 || (!rc && moved)))
             return rc;
         start_over(v);
     }
@@ -422,7 +426,8 @@ lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *v)
     struct ll_log *log;
     struct lladd_error ignored = LLADD_ERROR_INIT;
     lladd_lsn oldest = {0};
-    if (v->info.in_use == 1 && control_now(v, &now) && start_log(v, &now, &log, &ignored) == 0) {
+    bool moves = v->info.in_use == 1 || control_moved(v);
+    if (moves && control_now(v, &now) && start_log(v, &now, &log, &ignored) == 0) {
         oldest = ll_log_oldest(log);
         ll_log_close(log);
     }
@@ -528,6 +533,15 @@ const struct lladd_field *ll_inspect_fields(const struct ll_name *n, bool undo)
     return undo ? n->undo_fields : n->redo_fields;
 }
 
+const char *ll_inspect_page_type(struct lladd_inspect *v, const struct ll_name *n)
+{
+    const struct lladd_op *op = n->kind == LL_NAME_OP ? n->desc : NULL;
+    if (op)
+        return op->page_type;
+    const struct ll_name *type = ll_catalogue_by_number(&v->core, n->page_type_number);
+    return type && type->kind == LL_NAME_PAGE_TYPE ? type->name : NULL;
+}
+
 const char *lladd_name_kind_text(enum lladd_name_kind kind)
 {
     switch (kind) {
@@ -545,14 +559,6 @@ const char *lladd_name_kind_text(enum lladd_name_kind kind)
     return "unknown";
 }
 
-static const char *page_type_of(const struct ll_name *n)
-{
-    if (n->page_type)
-        return n->page_type->name;
-    const struct lladd_op *op = n->kind == LL_NAME_OP ? n->desc : NULL;
-    return op ? op->page_type : NULL;
-}
-
 int lladd_inspect_names(struct lladd_inspect *v, lladd_inspect_name_fn *fn, void *ctx)
 {
     int rc = 0;
@@ -568,7 +574,7 @@ int lladd_inspect_names(struct lladd_inspect *v, lladd_inspect_name_fn *fn, void
                                          .recorded = n->first_used,
                                          .redo_fields = ll_inspect_fields(n, false),
                                          .undo_fields = ll_inspect_fields(n, true),
-                                         .page_type = page_type_of(n)};
+                                         .page_type = ll_inspect_page_type(v, n)};
         rc = fn(ctx, &row);
     }
     return rc;

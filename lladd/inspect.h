@@ -38,9 +38,8 @@ enum lladd_log_end {
     LLADD_LOG_END_UNKNOWN = 0, /**< it cannot be read at all */
     LLADD_LOG_END_CLEAN = 1,   /**< where a clean close left it */
     LLADD_LOG_END_OPEN = 2,    /**< behind a whole record: in use, or a crash */
-    LLADD_LOG_END_TORN =
-        3, /**< in a record that was not written completely: normal after a crash */
-    LLADD_LOG_END_DAMAGED = 4 /**< at a bad place in what is known to have been durable */
+    LLADD_LOG_END_TORN = 3,    /**< in a record that was cut short: normal after a crash */
+    LLADD_LOG_END_DAMAGED = 4  /**< at a bad place in what is known to have been durable */
 };
 
 /** Numbers about a database. LSNs and bytes of log are payload bytes. */
@@ -79,6 +78,10 @@ struct lladd_inspect_info {
     uint64_t losers;                   /**< transactions that would be rolled back */
     uint64_t in_doubt;                 /**< prepared ones */
     uint64_t undo_log_bytes; /**< log written by the losers: an upper bound of the undo work */
+    /* of the last lladd_inspect_log, on a database in use */
+    uint64_t recycled_bytes; /**< log that was truncated, and its files used again, before it could
+                                  be read: records that it passed over */
+    lladd_lsn recycled_to;   /**< where it went on after the last such place; 0: none */
 };
 /** `out->struct_size` must be set. */
 LLADD_API int lladd_inspect_info(const struct lladd_inspect *, struct lladd_inspect_info *out);
@@ -147,13 +150,16 @@ struct lladd_inspect_record {
     uint32_t size;   /**< bytes of log it takes */
     uint32_t number; /**< of operation, class or tag in the catalogue; 0: none */
     unsigned flags;  /**< enum lladd_record_flag */
-    /** Layouts of the spans: the operation's, or the library's own for its own records. NULL: none.
-     */
+    /** Layouts of the spans: the operation's, or the library's own for its own records. NULL:
+     *  none. */
     const struct lladd_field *redo_fields, *undo_fields;
 };
 typedef int lladd_inspect_record_fn(void *ctx, const struct lladd_inspect_record *);
-/** Every record from the first one at or behind `from` (0: the oldest) to the end. 0 at the end; an
- *  error names the first place that cannot be read. */
+/** Every record from the first one at or behind `from` (0: the oldest) to the end, once. 0 at the
+ *  end; an error names the first place that cannot be read. The end is where it was when the view
+ *  was taken. What a database in use truncates meanwhile, before it could be read, is passed over:
+ *  it goes on at the oldest record that is still there, and info.recycled_bytes says how much is
+ *  missing. */
 LLADD_API int lladd_inspect_log(struct lladd_inspect *, lladd_lsn from, lladd_inspect_record_fn *,
                                 void *ctx, struct lladd_error *);
 /** What the record says, in one line without newline. For want of memory `failed` of the sink is

@@ -221,10 +221,58 @@ static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, l
     return rc == LLADD_OUT_OF_RANGE ? ll_log_cursor_seek(cursor, at, rec, err) : rc;
 }
 
+/* How often a database in use is asked whether a place that cannot be read was truncated, while it
+ * says no: its files may be read in the moment in which they change. */
+enum { ASKED = 4 };
+
+/* The record at `at`, where the log went on, cannot be read (`why`). If the database in use has
+ * truncated it meanwhile, and used its file again, the oldest record that is still there: 0. That
+ * may be gone by the time it is read; but each time the log has moved on, and it need not be
+ * followed beyond the end that the view knows. Otherwise `why` is the truth. */
+static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at, int why,
+                     struct ll_record *rec, struct lladd_error *err)
+{
+    lladd_lsn tried = at;
+    int rc = why;
+    for (int asked = 0; rc && rc != LLADD_NO_MEMORY && asked < ASKED;) {
+        struct lladd_error ignored = LLADD_ERROR_INIT;
+        lladd_lsn oldest = ll_inspect_oldest_now(v);
+        if (oldest.v <= tried.v) {
+            asked++;
+            continue;
+        }
+        asked = 0;
+        tried = oldest;
+        bool beyond = v->scanned && oldest.v >= v->info.log_end.v;
+        rc = beyond ? LLADD_END : ll_log_cursor_seek(cursor, oldest, rec, &ignored);
+        uint64_t to = rc ? v->info.log_end.v : rec->lsn.v;
+        if (rc == 0 || beyond) {
+            v->info.recycled_bytes += to - at.v;
+            v->info.recycled_to = lladd_lsn_of(to);
+            return rc;
+        }
+        if (err)
+            *err = ignored;
+    }
+    return rc;
+}
+
+/* The error at `at`: the end that the view knows is no error, an end before it is none of the
+ * log's. */
+static int judge_stop(struct lladd_inspect *v, lladd_lsn at, int rc, struct lladd_error *err)
+{
+    if (rc != LLADD_END || !v->scanned || at.v >= v->info.log_end.v)
+        return rc;
+    return ll_fail_lsn(err, LLADD_CORRUPT_LOG, at,
+                       "the log can no longer be read at LSN %llu; it went on to LSN %llu",
+                       (unsigned long long)at.v, (unsigned long long)v->info.log_end.v);
+}
+
 int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *fn, void *ctx,
                     struct lladd_error *err)
 {
     struct ll_log_cursor *cursor;
+    struct lladd_error what = LLADD_ERROR_INIT;
     struct ll_record rec;
     if (!v->log) {
         if (err)
@@ -235,12 +283,15 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
     if (rc)
         return ll_fail(err, rc, "out of memory for a cursor");
     bool told = false; /* fn has stopped it */
-    lladd_lsn next = {0};
+    bool exact = from.v <= v->info.log_oldest.v; /* something is known to be at `at` */
     lladd_lsn at = from.v > v->info.log_oldest.v ? from : v->info.log_oldest;
-    for (rc = first_record(v, cursor, at, &rec, err);; rc = ll_log_cursor_next(cursor, &rec, err)) {
-        /* It may have been truncated, and its file used again, while we read it. */
-        if (rc && rc != LLADD_END && (next = ll_inspect_oldest_now(v)).v > at.v)
-            rc = ll_log_cursor_seek(cursor, next, &rec, err);
+    rc = first_record(v, cursor, at, &rec, &what);
+    for (;; rc = ll_log_cursor_next(cursor, &rec, &what)) {
+        if (exact)
+            rc = judge_stop(v, at, rc, &what);
+        exact = true;
+        if (rc && rc != LLADD_END)
+            rc = pass_over(v, cursor, at, rc, &rec, &what);
         if (rc)
             break;
         at = lladd_lsn_of(rec.lsn.v + rec.size);
@@ -254,7 +305,11 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
             break;
     }
     ll_log_cursor_close(cursor);
-    return rc == LLADD_END && !told ? 0 : rc;
+    if (rc == LLADD_END && !told)
+        return 0;
+    if (rc && !told && err)
+        *err = what;
+    return rc;
 }
 
 struct tally {
@@ -543,6 +598,8 @@ int lladd_inspect_log(struct lladd_inspect *v, lladd_lsn from, lladd_inspect_rec
     if (!v || !fn)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or nobody to tell");
     struct forward f = {v, fn, ctx};
+    v->info.recycled_bytes = 0;
+    v->info.recycled_to = lladd_lsn_of(0);
     return ll_inspect_walk(v, from, forward, &f, err);
 }
 
@@ -583,6 +640,9 @@ static void describe_name(struct lladd_inspect *v, struct lladd_span payload,
         return;
     lladd_sink_printf(sink, "%s %u = %s@%u", lladd_name_kind_text((enum lladd_name_kind)n.kind),
                       n.number, n.name, n.version);
+    const char *type = ll_inspect_page_type(v, &n);
+    if (type)
+        lladd_sink_printf(sink, " on %s", type);
     for (int u = 0; u < 2; u++) {
         const struct lladd_field *f = u ? n.undo_fields : n.redo_fields;
         for (bool first = true; f && f->name; f++, first = false)

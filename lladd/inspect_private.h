@@ -59,6 +59,8 @@ int ll_inspect_again(struct lladd_inspect *, struct lladd_error *);
 lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *);
 /* The registered or learned layout of a name's bytes; NULL: none. */
 const struct lladd_field *ll_inspect_fields(const struct ll_name *, bool undo);
+/* The name of the page type that an operation wants, registered or learned; NULL: none. */
+const char *ll_inspect_page_type(struct lladd_inspect *, const struct ll_name *);
 
 /* inspect_log.c */
 /* Reads the log from the checkpoint to its end: catalogue, transactions, fences, pins; and what

@@ -265,18 +265,26 @@ static int see_segment(void *ctx, const struct ll_log_file *f)
 
 /* Goes on behind a place that cannot be read. 0: *rec is the next good record; LLADD_END. */
 static int pass_damage(struct ll_verify *c, struct ll_log_cursor *cursor,
-                       const struct lladd_error *what, uint64_t at, struct ll_record *rec, int code)
+                       const struct lladd_error *first, uint64_t at, struct ll_record *rec,
+                       int code)
 {
-    struct lladd_error ignored = LLADD_ERROR_INIT;
-    uint64_t lsn = what->lsn.v > at ? what->lsn.v : at;
+    struct lladd_error what = *first;
+    uint64_t lsn = what.lsn.v > at ? what.lsn.v : at;
     c->log_whole = false;
-    int rc = ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, code, lsn, what->message);
-    if (rc)
-        return rc;
-    rc = ll_log_cursor_seek(cursor, lladd_lsn_of(lsn + 8), rec, &ignored);
-    if (rc == LLADD_NO_MEMORY)
-        return ll_verify_no_memory(c);
-    return rc || rec->lsn.v <= lsn ? LLADD_END : 0;
+    for (;;) {
+        int rc = ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, code, lsn, what.message);
+        if (rc)
+            return rc;
+        what = (struct lladd_error)LLADD_ERROR_INIT;
+        code = ll_log_cursor_seek(cursor, lladd_lsn_of(lsn + 8), rec, &what);
+        if (code == LLADD_NO_MEMORY)
+            return ll_verify_no_memory(c);
+        if (code == 0)
+            return rec->lsn.v > lsn ? 0 : LLADD_END;
+        if (code == LLADD_END || what.lsn.v <= lsn) /* it does not say what lies further on */
+            return LLADD_END;
+        lsn = what.lsn.v;
+    }
 }
 
 static bool is_beyond(const struct lladd_inspect *v, const struct ll_record *rec)

@@ -48,8 +48,7 @@ enum {
     LLADD_OPT_MUST_EXIST = 2,     /**< do not create */
     LLADD_OPT_MUST_NOT_EXIST = 4, /**< create or LLADD_EXISTS */
     LLADD_OPT_ATOMIC_PAGES = 8,   /**< the device never tears a page: no page images in the log */
-    LLADD_OPT_LOG_FULL_ERROR =
-        16 /**< at the log limit: LLADD_LOG_FULL at once instead of waiting */
+    LLADD_OPT_LOG_FULL_ERROR = 16 /**< at the log limit: LLADD_LOG_FULL instead of waiting */
 };
 
 enum lladd_phase {
@@ -193,10 +192,14 @@ LLADD_API int lladd_commit_async(struct lladd_txn *, lladd_lsn *out);
 LLADD_API int lladd_wait(struct lladd_db *, lladd_lsn, struct lladd_error *);
 /** Rolls back. Never fails for lack of space or memory (REC-3). Consumes the handle like commit. */
 LLADD_API int lladd_abort(struct lladd_txn *);
+/** Takes memory until it is released, dies or the transaction ends; nothing else. */
 LLADD_API int lladd_savepoint(struct lladd_txn *, lladd_savepoint_id *out);
 /** Takes back everything since the savepoint, open top actions included; the savepoint stays.
  *  LLADD_DEAD_SAVEPOINT if the action that contains it has closed (OP-6). */
 LLADD_API int lladd_rollback_to(struct lladd_txn *, lladd_savepoint_id);
+/** Forgets the savepoint and all that were made after it; what was done since stays done.
+ *  LLADD_DEAD_SAVEPOINT as above. */
+LLADD_API int lladd_savepoint_release(struct lladd_txn *, lladd_savepoint_id);
 /** The last error of a call on this transaction; valid until its next call. */
 LLADD_API const struct lladd_error *lladd_txn_error(const struct lladd_txn *);
 /** The transaction's own struct, for extensions to report into (lladd_error_set). */
@@ -220,6 +223,9 @@ LLADD_API bool lladd_page_is(struct lladd_db *, struct lladd_view, const char *p
 /** The type number the database gave to a page type; 0 if none yet. */
 LLADD_API uint16_t lladd_page_type_number(struct lladd_db *, const char *page_type);
 LLADD_API void lladd_prefetch(struct lladd_db *, lladd_pageno, uint64_t n);
+/** Says that the byte at `offset` of a page's body will be looked at soon: if the page is
+ * cached, its way from memory to the processor begins now, beside that of the page's header. */
+LLADD_API void lladd_touch(struct lladd_db *, lladd_pageno, uint32_t offset);
 
 /** Runs the operation: latch, prepare, log, redo, stamp (OP-1..3; paper, section 2.2.2). */
 LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
@@ -361,7 +367,10 @@ struct lladd_pinner {
 LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
 
 /** Bulk writing (DESIGN 9): redo of earlier lives of pages [first, first+n) will never touch them
- * again. Part of the transaction; call before lladd_bulk_write. */
+ * again. Part of the transaction; call before lladd_bulk_write. Cached copies of the pages are
+ * dropped, and what was changed in them is never written, whatever becomes of the transaction: the
+ * pages hold nothing that anybody still wants, as those of an extent just allocated do.
+ * LLADD_BUSY: a page is fixed by somebody; nothing was dropped, and the call can be made again. */
 LLADD_API int lladd_fence(struct lladd_txn *, lladd_pageno first, uint64_t n);
 /** Writes whole pages past the log. `page_type` NULL: raw, the bytes are the extension's; else
  * PAGED: the library fills in the page headers. Durable after lladd_bulk_sync, which must precede
@@ -388,7 +397,8 @@ struct lladd_stats {
         redo_bytes; /**< log since the last checkpoint's redo start */
     uint64_t pages, cache_hits, cache_misses, pages_read, pages_written, page_syncs, evictions,
         repairs, dirty_pages, cache_bytes, page_images;
-    uint64_t recovered_records, recovered_redone, recovered_undone_txns, recovery_ns;
+    uint64_t recovered_records, recovered_redone, recovered_undone_txns, recovery_ns,
+        recovery_analysis_ns, recovery_redo_ns; /**< parts of recovery_ns; redo is that of pages */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
 LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *);

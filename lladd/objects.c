@@ -39,10 +39,10 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
         return rc;
     struct ll_record rec = {
         .kind = LL_REC_OBJECT, .op = name->number, .page = object, .redo = redo, .undo = undo};
-    lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
-    ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
-    lladd_atomic_store64(&txn->busy, rec.lsn.v);
     ll_core_use_undo(txn, need);
+    lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
+    ll_txn_append(txn, &rec, NULL);
+    lladd_atomic_store64(&txn->busy, rec.lsn.v);
     token->private_[0] = rec.lsn.v;
     if (lsn)
         *lsn = rec.lsn;
@@ -240,7 +240,7 @@ int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     lladd_mutex_lock(&core->misc);
     rc = ll_fence_room(core, first.v, n, &txn->err);
     if (!rc) {
-        ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
+        ll_txn_append(txn, &rec, NULL);
         ll_fence_put(core, first.v, n, rec.lsn);
     }
     lladd_mutex_unlock(&core->misc);

@@ -80,9 +80,15 @@ static inline void *lladd_draft_undo(struct lladd_draft *d, size_t len)
     return d->bytes + d->redo_len;
 }
 
-/** Fills *err (nullable) and returns code: how callbacks and extensions report. */
+/** Fills *err (nullable) and returns code: how callbacks and extensions report. As a macro it notes
+ *  the file and line it is used in as the error's birthplace; the function of the same name, for
+ *  callers that cannot use a macro, notes none ("extension", line 0). */
 LLADD_API int lladd_error_set(struct lladd_error *err, int code, const char *fmt, ...)
     LLADD_PRINTF(3, 4);
+/** What the macro calls. `source` must live as long as the error is read: __FILE__ does. */
+LLADD_API int lladd_error_set_at(struct lladd_error *err, const char *source, int line, int code,
+                                 const char *fmt, ...) LLADD_PRINTF(5, 6);
+#define lladd_error_set(err, ...) lladd_error_set_at(err, __FILE__, __LINE__, __VA_ARGS__)
 
 /** An operation: the unit of logging, redo and undo (paper, sections 2.1 to 2.4). */
 struct lladd_op {
@@ -90,11 +96,12 @@ struct lladd_op {
     const char *name;   /**< "counter.add"; at most 63 bytes of [a-z0-9_.-] */
     uint32_t version;   /**< of the redo and undo bytes; from 1 */
     void *ctx;          /**< given to every callback but validate, redo, undo and check */
-    const char
-        *page_type; /**< the record only goes to pages of this type; NULL: any formatted page.
-                                With undo_kind LOGICAL or NONE and no redo: no page at all */
-    bool formats;   /**< turns any page into a fresh one of page_type: redo starts from a zeroed
-                               body whatever was there; undo_kind NONE or LOGICAL */
+    /** The record only goes to pages of this type; NULL: any formatted page. With undo_kind
+     *  LOGICAL or NONE and no redo: no page at all. */
+    const char *page_type;
+    /** Turns any page into a fresh one of page_type: redo starts from a zeroed body whatever was
+     *  there; undo_kind NONE or LOGICAL. */
+    bool formats;
     const struct lladd_field *redo_fields; /**< NULL: unstructured */
     const struct lladd_field *undo_fields;
     uint32_t record_max; /**< most redo plus undo bytes of one record */
@@ -116,10 +123,11 @@ struct lladd_op {
     /** LLADD_UNDO_LOGICAL: ordinary calls on the transaction; the library closes them with a
      *  compensation record. Interrupted by a crash, it is rolled back and run again. */
     int (*compensate)(void *ctx, struct lladd_txn *txn, struct lladd_span undo);
-    uint32_t
-        undo_log_max; /**< LOGICAL: most log bytes compensate writes (payload plus 128 a record) */
-    uint32_t undo_pages_max;               /**< LOGICAL: most pages it fixes at a time */
-    bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
+    uint32_t undo_log_max;   /**< LOGICAL: most log bytes compensate writes (payload plus 128 a
+                                  record) */
+    uint32_t undo_pages_max; /**< LOGICAL: most pages it fixes at a time */
+    /** Invariant; debug builds and verify. Nullable */
+    bool (*check)(struct lladd_view page);
     /** Zeroes bytes of a scratch copy that may differ between redo and the page as it was. */
     void (*mask)(void *ctx, struct lladd_page *scratch);
     /** Extra text for tools. Nullable: the field layout is printed anyway. */
@@ -133,7 +141,7 @@ struct lladd_page_type {
     uint32_t version;
     void *ctx;
     /** The unused bytes [*begin, *end) of a page, left out of images; must lie in the body.
-     * Nullable */
+     *  Nullable; without it the zeros at the page's end are left out */
     void (*hole)(struct lladd_view page, uint32_t *begin, uint32_t *end);
     bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
     void (*mask)(void *ctx, struct lladd_page *scratch);
@@ -143,8 +151,8 @@ struct lladd_page_type {
     /** On the writer's copy before it is checksummed; holds no latch of the core. May change bytes
      *  of bulk-written pages only (OP-1). Nullable */
     void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);
-    /** The frame is given up, or the page is about to be formatted anew; frees *private_. Nullable
-     */
+    /** The frame is given up, or the page is about to be formatted anew; frees *private_.
+     *  Nullable */
     void (*evicted)(void *ctx, lladd_pageno page, void **private_);
 };
 
@@ -192,6 +200,10 @@ struct lladd_participant {
     /** The transaction is completely rolled back. */
     void (*aborted)(void *ctx, void *state, struct lladd_db *);
     void (*rolled_back_to)(void *ctx, void *state, struct lladd_txn *, lladd_savepoint_id);
+    /** A part of the transaction was taken back, by lladd_rollback_to (then behind rolled_back_to)
+     *  or lladd_nta_abort: of what it has logged, whatever can be undone and is newer than the
+     *  record at `since`; 0: all of it. Nullable; descriptors of an older struct_size lack it. */
+    void (*taken_back)(void *ctx, void *state, struct lladd_txn *, lladd_lsn since);
 };
 
 /** Everything one extension brings, and its state on each database handle. */

@@ -68,7 +68,9 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
             o->log_segment_min > DEFAULT_SEGMENT_MAX ? o->log_segment_min : DEFAULT_SEGMENT_MAX;
     o->log_limit_bytes = or_default(o->log_limit_bytes, DEFAULT_LOG_LIMIT);
     o->checkpoint_bytes = or_default(o->checkpoint_bytes, DEFAULT_CHECKPOINT);
-    if (!o->redo_threads) {
+    if (o->flags & LLADD_OPT_NO_THREADS) {
+        o->redo_threads = 1; /* to ask the system takes longer than the rest of open */
+    } else if (!o->redo_threads) {
         long n = sysconf(_SC_NPROCESSORS_ONLN);
         o->redo_threads = n < 1 ? 1 : n > 8 ? 8 : (uint32_t)n;
     }

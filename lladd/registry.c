@@ -3,6 +3,7 @@
 #include "recovery/registry.h"
 #include "lladd/db_private.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static int check_name(const char *what, const char *name, uint32_t version, struct lladd_error *err)
@@ -21,41 +22,74 @@ static int check_name(const char *what, const char *name, uint32_t version, stru
     return 0;
 }
 
-int ll_registry_push(struct lladd_registry *reg, uint8_t kind, const void *desc,
-                     struct lladd_error *err)
+int ll_registry_reserve(struct lladd_registry *reg, size_t items, struct lladd_error *err)
+{
+    if (items <= reg->cap)
+        return 0;
+    struct ll_registered *p = ll_resize(&reg->env, reg->items, items * sizeof *p);
+    if (!p)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    reg->items = p;
+    reg->cap = items;
+    return 0;
+}
+
+void ll_registry_put(struct lladd_registry *reg, uint8_t kind, const void *desc)
 {
     const struct lladd_page_type *head = desc; /* every descriptor begins alike */
-    if (reg->n == reg->cap) {
-        size_t cap = reg->cap ? reg->cap * 2 : 64;
-        struct ll_registered *p = ll_resize(&reg->env, reg->items, cap * sizeof *p);
-        if (!p)
-            return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
-        reg->items = p;
-        reg->cap = cap;
-    }
+    LL_ASSERT(reg->n < reg->cap);
     struct ll_registered *r = &reg->items[reg->n++];
     r->kind = kind;
     r->desc = desc;
     r->name = head->name;
     r->version = head->version;
-    return 0;
 }
 
-int ll_registry_add(struct lladd_registry *reg, uint8_t kind, const void *desc,
-                    struct lladd_error *err)
+int ll_registry_find(const struct lladd_registry *reg, uint8_t kind, const void *desc, bool *there,
+                     struct lladd_error *err)
 {
     const struct lladd_page_type *head = desc;
+    *there = false;
     for (size_t i = 0; i < reg->n; i++) {
-        struct ll_registered *r = &reg->items[i];
+        const struct ll_registered *r = &reg->items[i];
         if (r->kind != kind || r->version != head->version || strcmp(r->name, head->name) != 0)
             continue;
+        *there = true;
         if (r->desc == desc)
             return 0;
         return ll_fail(err, LLADD_BAD_REGISTRATION,
                        "\"%s\" version %u is registered already, with another descriptor",
                        head->name, head->version);
     }
-    return ll_registry_push(reg, kind, desc, err);
+    return 0;
+}
+
+static void count_payload(struct ll_payloads *p, uint8_t kind, const void *desc)
+{
+    const struct lladd_page_type *head = desc;
+    if (kind == LL_REGISTERED_EXTENSION)
+        return; /* not in the catalogue */
+    struct ll_name n = {.kind = kind, .name = head->name, .version = head->version, .desc = desc};
+    size_t bytes = ll_catalogue_payload(&n);
+    p->names++;
+    p->bytes += bytes;
+    p->longest = bytes > p->longest ? bytes : p->longest;
+}
+
+int ll_registry_add(struct lladd_registry *reg, uint8_t kind, const void *desc,
+                    struct lladd_error *err)
+{
+    bool there;
+    int rc = ll_registry_find(reg, kind, desc, &there, err);
+    if (rc || there)
+        return rc;
+    if (reg->n == reg->cap)
+        rc = ll_registry_reserve(reg, reg->cap ? reg->cap * 2 : 16, err);
+    if (rc)
+        return rc;
+    ll_registry_put(reg, kind, desc);
+    count_payload(&reg->payloads, kind, desc);
+    return 0;
 }
 
 static int registry_of(struct lladd_options *o, struct lladd_error *err)
@@ -157,14 +191,18 @@ int lladd_register_class(struct lladd_options *o, const struct lladd_object_clas
 int lladd_register_participant(struct lladd_options *o, const struct lladd_participant *p,
                                struct lladd_error *err)
 {
-    return add(o, LL_NAME_PARTICIPANT, "participant", p, sizeof *p, err);
+    size_t oldest = offsetof(struct lladd_participant, taken_back); /* optional from there on */
+    return add(o, LL_NAME_PARTICIPANT, "participant", p, oldest, err);
 }
 
 int lladd_register_extension(struct lladd_options *o, const struct lladd_extension *e,
                              struct lladd_error *err)
 {
     size_t before = o && o->registry ? o->registry->n : 0;
+    struct ll_payloads payloads = {0};
     int rc = 0;
+    if (before)
+        payloads = o->registry->payloads;
     if (!e || e->struct_size < sizeof *e)
         return ll_fail(err, LLADD_BAD_REGISTRATION, "extension: struct_size is missing");
     for (size_t i = 0; !rc && e->page_types && e->page_types[i]; i++)
@@ -177,8 +215,10 @@ int lladd_register_extension(struct lladd_options *o, const struct lladd_extensi
         rc = lladd_register_participant(o, e->participants[i], err);
     if (!rc)
         rc = add(o, LL_REGISTERED_EXTENSION, "extension", e, sizeof *e, err);
-    if (rc && o && o->registry)
-        o->registry->n = before; /* all or nothing */
+    if (rc && o && o->registry) { /* all or nothing */
+        o->registry->n = before;
+        o->registry->payloads = payloads;
+    }
     return rc;
 }
 

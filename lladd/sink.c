@@ -7,14 +7,35 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-int lladd_error_set(struct lladd_error *err, int code, const char *fmt, ...)
+static int set_error(struct lladd_error *err, const char *source, int line, int code,
+                     const char *fmt, va_list ap) __attribute__((format(printf, 5, 0)));
+
+static int set_error(struct lladd_error *err, const char *source, int line, int code,
+                     const char *fmt, va_list ap)
 {
     if (!err)
         return code;
-    va_list ap;
-    ll_fail_at(err, "extension", 0, code, "%s", "");
-    va_start(ap, fmt);
+    ll_fail_at(err, source, line, code, "%s", "");
     vsnprintf(err->message, sizeof err->message, fmt, ap);
+    return code;
+}
+
+int lladd_error_set_at(struct lladd_error *err, const char *source, int line, int code,
+                       const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    set_error(err, source, line, code, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+/* The function behind the macro's name: not expanded, as no parenthesis follows it. */
+int(lladd_error_set)(struct lladd_error *err, int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    set_error(err, "extension", 0, code, fmt, ap);
     va_end(ap);
     return code;
 }

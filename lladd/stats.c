@@ -57,6 +57,8 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     s->recovered_redone = core->recovered_redone;
     s->recovered_undone_txns = core->recovered_undone;
     s->recovery_ns = core->recovery_ns;
+    s->recovery_analysis_ns = core->analysis_ns;
+    s->recovery_redo_ns = core->redo_ns;
 }
 
 int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
@@ -110,7 +112,9 @@ int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
     X("recovery.records", recovered_records) \
     X("recovery.redone", recovered_redone) \
     X("recovery.undone", recovered_undone_txns) \
-    X("recovery.ns", recovery_ns)
+    X("recovery.ns", recovery_ns) \
+    X("recovery.analysis_ns", recovery_analysis_ns) \
+    X("recovery.redo_ns", recovery_redo_ns)
 
 static int each_op(struct ll_core *core, lladd_stat_fn *fn, void *ctx)
 {

@@ -58,7 +58,7 @@ static int log_blob(struct lladd_txn *txn, const struct lladd_participant *p,
                                 .op = name->number,
                                 .page = LLADD_NO_PAGE,
                                 .redo = lladd_span_of(piece, BLOB_HEAD + len)};
-        ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
+        ll_txn_append(txn, &rec, NULL);
         txn->prepared->blobs++;
         at += len;
     } while (at < v->len);
@@ -152,7 +152,7 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     /* A checkpoint that sees the state must find the record's LSN; one that runs before the record
      * is published does not look yet. */
     lladd_mutex_lock(&txn->core->txns.mutex);
-    ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
+    ll_txn_append(txn, &rec, NULL);
     txn->prepared->lsn = rec.lsn;
     lladd_atomic_store32(&txn->state, LL_TXN_PREPARED);
     lladd_mutex_unlock(&txn->core->txns.mutex);

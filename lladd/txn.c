@@ -2,17 +2,18 @@
 /* Transactions as the public sees them: begin, commit, abort, savepoints, joining. */
 #include "lladd/db_private.h"
 
+#include <stddef.h>
 #include <string.h>
 
-int ll_txn_enter(struct lladd_txn *txn)
+int ll_txn_enter_slow(struct lladd_txn *txn)
 {
     if (LL_UNLIKELY(!txn || txn->magic != LL_TXN_MAGIC))
         return LLADD_CLOSED;
     int rc = ll_core_check(txn->core, &txn->err);
     if (LL_UNLIKELY(rc))
         return rc;
-    if (LL_LIKELY(lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only) ||
-        txn->rolling_back)
+    if (txn->rolling_back ||
+        (lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only))
         return 0;
     if (txn->read_only)
         return ll_fail(&txn->err, LLADD_READ_ONLY, "the transaction is read-only");
@@ -207,17 +208,48 @@ int lladd_savepoint(struct lladd_txn *txn, lladd_savepoint_id *out)
     return 0;
 }
 
+/* Index + 1 of the savepoint; 0 if it is dead. */
+static size_t find_savepoint(struct lladd_txn *txn, lladd_savepoint_id id)
+{
+    size_t i = txn->n_savepoints;
+    while (i > 0 && txn->savepoints[i - 1].id != id)
+        i--;
+    if (i == 0)
+        ll_fail(&txn->err, LLADD_DEAD_SAVEPOINT, "savepoint %llu does not exist any more",
+                (unsigned long long)id);
+    return i;
+}
+
+int lladd_savepoint_release(struct lladd_txn *txn, lladd_savepoint_id id)
+{
+    int rc = ll_txn_enter(txn);
+    if (rc)
+        return rc;
+    size_t i = find_savepoint(txn, id);
+    if (i == 0)
+        return LLADD_DEAD_SAVEPOINT;
+    txn->n_savepoints = i - 1;
+    return 0;
+}
+
+void ll_txn_tell_taken_back(struct lladd_txn *txn, lladd_lsn since)
+{
+    const size_t has_it = offsetof(struct lladd_participant, taken_back) + sizeof(void (*)(void));
+    for (size_t k = 0; k < txn->n_joined; k++) {
+        const struct lladd_participant *p = txn->joined[k].participant;
+        if (p->struct_size >= has_it && p->taken_back)
+            p->taken_back(p->ctx, txn->joined[k].state, txn, since);
+    }
+}
+
 int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
 {
     int rc = ll_txn_enter(txn);
     if (rc)
         return rc;
-    size_t i = txn->n_savepoints;
-    while (i > 0 && txn->savepoints[i - 1].id != id)
-        i--;
+    size_t i = find_savepoint(txn, id);
     if (i == 0)
-        return ll_fail(&txn->err, LLADD_DEAD_SAVEPOINT, "savepoint %llu does not exist any more",
-                       (unsigned long long)id);
+        return LLADD_DEAD_SAVEPOINT;
     struct ll_savepoint sp = txn->savepoints[i - 1];
     rc = LLADD_PLANTED(LLADD_BUG_SAVEPOINT) ? 0 : ll_rollback(txn, sp.undo_next);
     if (rc)
@@ -230,6 +262,7 @@ int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
         if (p->rolled_back_to)
             p->rolled_back_to(p->ctx, txn->joined[k].state, txn, id);
     }
+    ll_txn_tell_taken_back(txn, sp.undo_next);
     return 0;
 }
 

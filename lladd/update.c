@@ -73,6 +73,11 @@ void lladd_prefetch(struct lladd_db *db, lladd_pageno page, uint64_t n)
     ll_buffer_prefetch(db->core.buffer, page, n);
 }
 
+void lladd_touch(struct lladd_db *db, lladd_pageno page, uint32_t offset)
+{
+    ll_buffer_touch(db->core.buffer, page, LLADD_PAGE_HEADER + offset);
+}
+
 /* ---- updates ----------------------------------------------------------------------------- */
 
 static int check_page_op(struct lladd_txn *txn, const struct ll_name *name, lladd_pageno page)
@@ -86,64 +91,16 @@ static int check_page_op(struct lladd_txn *txn, const struct ll_name *name, llad
     return 0;
 }
 
-/* Check, on a latched page: prepare, and in debug builds whether the operation keeps its promises.
- */
-static int check(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
-                 struct lladd_span args, struct lladd_draft *d)
-{
-    int rc = ll_core_prepare(txn, name, ll_view_of(&f->page), args, d);
-#ifdef LLADD_DEBUG
-    if (!rc)
-        rc = ll_contract_check(txn, name, &f->page, d);
-#endif
-    return rc;
-}
-
-/* A page about to be formatted is not looked at: what can fail fails before its frame is taken. */
-static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page,
-                  struct lladd_span args, enum ll_apply_how how)
-{
-    struct ll_core *core = txn->core;
-    struct lladd_draft d;
-    struct ll_frame *f;
-    struct lladd_view nothing = {NULL, core->page_size, 0, page};
-    int rc = ll_core_prepare(txn, name, nothing, args, &d);
-    if (!rc)
-        rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE | LL_FIX_FRESH, &f, &txn->err);
-    if (rc)
-        return rc;
-    ll_core_log_apply(txn, name, f, &d, how);
-    ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
-    return 0;
-}
-
 static int update(struct lladd_txn *txn, lladd_op_id id, lladd_pageno page, struct lladd_span args,
                   enum ll_apply_how how)
 {
     struct ll_name *name = NULL;
-    struct ll_frame *f;
-    struct lladd_draft d;
     int rc = ll_txn_enter(txn);
     if (!rc)
         rc = ll_op_of(txn, id, &name);
     if (!rc)
         rc = check_page_op(txn, name, page);
-    if (!rc)
-        rc = ll_core_reserve_for(txn, name, 1);
-    if (LL_UNLIKELY(rc))
-        return rc;
-    struct ll_core *core = txn->core;
-    if (((const struct lladd_op *)name->desc)->formats)
-        return format(txn, name, page, args, how);
-    rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE, &f, &txn->err);
-    if (LL_UNLIKELY(rc))
-        return rc;
-    rc = check(txn, name, f, args, &d);
-    if (LL_LIKELY(!rc))
-        ll_core_log_apply(txn, name, f, &d, how);
-    ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
-    ll_log_credit_trim(core->log, &txn->credit);
-    return rc;
+    return LL_LIKELY(!rc) ? ll_core_update(txn, name, page, args, how) : rc;
 }
 
 int lladd_update(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, const void *args,
@@ -171,7 +128,6 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
                       const void *args, size_t len)
 {
     struct ll_name *name = NULL;
-    struct lladd_draft d;
     int rc = ll_txn_enter(txn);
     if (!rc)
         rc = ll_op_of(txn, id, &name);
@@ -192,15 +148,7 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
         return ll_fail(&txn->err, LLADD_BAD_STATE,
                        "operation \"%s\": take log space with lladd_log_credit before latching",
                        op->name);
-    if (op->formats) {
-        struct lladd_view nothing = {NULL, txn->core->page_size, 0, held->number};
-        rc = ll_core_prepare(txn, name, nothing, lladd_span_of(args, len), &d);
-    } else {
-        rc = check(txn, name, f, lladd_span_of(args, len), &d);
-    }
-    if (!rc)
-        ll_core_log_apply(txn, name, f, &d, LL_APPLY_NORMAL);
-    return rc;
+    return ll_core_update_held(txn, name, f, lladd_span_of(args, len));
 }
 
 /* ---- records without a page -------------------------------------------------------------- */
@@ -248,8 +196,8 @@ int lladd_log_undo_only(struct lladd_txn *txn, lladd_op_id id, const void *undo,
                             .op = name->number,
                             .page = LLADD_NO_PAGE,
                             .undo = lladd_span_of(undo, len)};
-    ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
     ll_core_use_undo(txn, ll_undo_need_op(name->desc, len));
+    ll_txn_append(txn, &rec, NULL);
     return 0;
 }
 
@@ -266,7 +214,7 @@ int lladd_log_note(struct lladd_txn *txn, const char *tag, struct lladd_span byt
         return rc;
     struct ll_record rec = {
         .kind = LL_REC_NOTE, .op = name->number, .page = LLADD_NO_PAGE, .redo = bytes};
-    ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
+    ll_txn_append(txn, &rec, NULL);
     if (lsn)
         *lsn = rec.lsn;
     return 0;
@@ -345,15 +293,15 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
                             .redo = lladd_span_of(needed, sizeof needed),
                             .undo = lladd_span_of(undo, len)};
     pop_action(txn);
-    ll_txn_append(txn, &rec, name ? lladd_lsn_of(UINT64_MAX) : a.undo_next);
-    /* The physical undo of what happened inside is not needed any more. */
+    /* The physical undo of what happened inside is not needed any more once this is logged. */
     uint64_t inside =
         txn->undo_used - (a.undo_used < txn->undo_used ? a.undo_used : txn->undo_used);
+    if (name)
+        ll_core_use_undo(txn, ll_undo_need_op(name->desc, len));
+    ll_txn_append(txn, &rec, name ? NULL : &a.undo_next);
     if (!txn->rolling_back) {
         ll_txn_set_undo_used(txn, txn->undo_used - inside);
         txn->undo_spare += inside;
-        if (name)
-            ll_core_use_undo(txn, ll_undo_need_op(name->desc, len));
         ll_core_trim_undo(txn);
     }
     return 0;
@@ -364,8 +312,11 @@ int lladd_nta_abort(struct lladd_txn *txn, struct lladd_action *action)
     int rc = innermost(txn, action);
     if (rc)
         return rc;
-    rc = ll_rollback(txn, txn->actions[txn->n_actions - 1].undo_next);
-    if (!rc)
-        pop_action(txn);
-    return rc;
+    lladd_lsn since = txn->actions[txn->n_actions - 1].undo_next;
+    rc = ll_rollback(txn, since);
+    if (rc)
+        return rc;
+    pop_action(txn);
+    ll_txn_tell_taken_back(txn, since);
+    return 0;
 }

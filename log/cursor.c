@@ -44,6 +44,11 @@ int ll_log_cursor_prepare(struct ll_log_cursor *c, size_t record_bytes)
     return ll_log__reader_prepare(&c->reader, record_bytes, NULL);
 }
 
+void ll_log_cursor_rest(struct ll_log_cursor *c)
+{
+    ll_log__reader_forget(&c->reader);
+}
+
 /* ---- the ring ---------------------------------------------------------------------------- */
 
 enum place { IN_RING, IN_FILES, NOWHERE };
@@ -106,8 +111,16 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
     struct ll_log *log = c->log;
     struct lladd_error what = LLADD_ERROR_INIT;
     enum place place;
+    int rc;
+    if (LL_LIKELY(ll_log__reader_has(&c->reader, lsn))) {
+        /* In what was read from a file, and what was written there stays as it is. */
+        rc = ll_log__reader_record(&c->reader, lsn, rec, NULL);
+        if (LL_LIKELY(rc == 0))
+            return 0;
+        ll_log__reader_forget(&c->reader);
+    }
     c->reader.jump = 0;
-    int rc = from_ring(c, lsn, &place, rec, err);
+    rc = from_ring(c, lsn, &place, rec, err);
     if (rc || place == IN_RING)
         return rc;
     bool live = log->life == LL_LOG__READY;
@@ -166,6 +179,93 @@ int ll_log_cursor_next(struct ll_log_cursor *c, struct ll_record *rec, struct ll
     if (!rc)
         c->at += rec->size;
     return rc;
+}
+
+/* ---- many at once ------------------------------------------------------------------------ */
+
+/* The share a record falls to, from bytes that nobody has verified. Without a branch, like
+ * ll_log__peek_page. */
+static inline uint32_t share_of(unsigned kind, uint64_t page, uint32_t n)
+{
+    const uint32_t paged = 1u << LL_REC_UPDATE | 1u << LL_REC_CLR | 1u << LL_REC_IMAGE;
+    uint32_t hash = (uint32_t)(page * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    uint32_t share = (uint32_t)((uint64_t)hash * n >> 32);
+    return share & (0u - (paged >> (kind & 31) & 1));
+}
+
+bool ll_log_share_has(struct ll_log_share share, const struct ll_record *rec)
+{
+    return share_of(rec->kind, rec->page & ((UINT64_C(1) << 48) - 1), share.n) == share.index;
+}
+
+/* Goes over the records that follow the last one in what was read, and picks up to `most` of the
+ * share. */
+static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, uint32_t most,
+                     const unsigned char **at, uint64_t *passed, size_t *walked)
+{
+    const unsigned char *p = r->bytes;
+    size_t left = r->available;
+    uint64_t lsn = r->next;
+    uint32_t n = 0;
+    while (n < most && left >= LL_RECORD_NARROW) {
+        uint32_t size = ll_log__peek_size(p);
+        if (LL_UNLIKELY(size < LL_RECORD_NARROW || size % LL_RECORD_ALIGN != 0 || size > left ||
+                        ll_log__peek_lsn(p) != lsn))
+            break;
+        at[n] = p;
+        n += share_of(p[7], ll_log__peek_page(p, size), share.n) == share.index;
+        p += size;
+        left -= size;
+        lsn += size;
+        (*passed)++;
+    }
+    *walked = r->available - left;
+    return n;
+}
+
+/* As many as can be had without reading; the rest, and whatever is wrong, is for
+ * ll_log_cursor_next. False: the cursor is where it was. */
+static bool batch_ahead(struct ll_log_cursor *c, struct ll_log_share share, uint32_t most,
+                        struct ll_log_batch *out)
+{
+    struct ll_log__reader *r = &c->reader;
+    const unsigned char *at[LL_LOG_BATCH];
+    size_t walked;
+    uint32_t n = pick(r, share, most, at, &out->passed, &walked);
+    for (uint32_t i = 0; i < n; i++) {
+        if (LL_UNLIKELY(ll_record_decode(at[i], ll_log__peek_size(at[i]),
+                                         lladd_lsn_of(ll_log__peek_lsn(at[i])), r->salt,
+                                         &out->record[i], NULL) != 0)) {
+            walked = (size_t)(at[i] - r->bytes);
+            break;
+        }
+        out->n = i + 1;
+    }
+    r->bytes += walked;
+    r->available -= walked;
+    r->next += walked;
+    c->at = r->next;
+    return walked > 0;
+}
+
+int ll_log_cursor_batch(struct ll_log_cursor *c, struct ll_log_share share, unsigned most,
+                        struct ll_log_batch *out, struct lladd_error *err)
+{
+    LL_ASSERT(share.index < share.n && most > 0);
+    most = most < LL_LOG_BATCH ? most : LL_LOG_BATCH;
+    out->n = 0;
+    out->passed = 0;
+    if (c->at == c->reader.next && batch_ahead(c, share, most, out)) {
+        out->end = lladd_lsn_of(c->at);
+        return 0;
+    }
+    int rc = ll_log_cursor_next(c, &out->record[0], err);
+    if (rc)
+        return rc;
+    out->passed = 1;
+    out->n = ll_log_share_has(share, &out->record[0]);
+    out->end = lladd_lsn_of(c->at);
+    return 0;
 }
 
 /* ---- seeking ----------------------------------------------------------------------------- */
@@ -243,6 +343,9 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     struct ll_log__seg *seg;
     uint64_t goal = (lsn.v + LL_RECORD_ALIGN - 1) & ~(uint64_t)(LL_RECORD_ALIGN - 1);
     uint64_t where = goal;
+    if (lsn.v >= LL_LOG_LSN_END) /* no LSN: rounded up it would begin from the start */
+        return ll_fail_lsn(err, LLADD_END, lsn, "LSN %llu is beyond every log",
+                           (unsigned long long)lsn.v);
     int rc = ll_log__seg_find(c->log, goal, &seg, &where, err);
     if (rc && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE)
         return rc;
@@ -255,7 +358,8 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
         rc = ll_log_cursor_next(c, rec, err);
         if (!rc && rec->lsn.v >= goal)
             return 0;
-        if (rc == LLADD_END)
+        /* A record begins there, and is damaged. Only what lies before the goal is passed over. */
+        if (rc == LLADD_END || (rc && c->at >= goal))
             return rc;
     }
     if (rc == LLADD_NO_MEMORY || rc == LLADD_READ_FAILED)

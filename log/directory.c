@@ -326,16 +326,13 @@ static int check_reach(struct ll_log *log, struct lladd_error *err)
     }
     LL_ASSERT(base != NULL);
     if (from > segs->highest_end)
-        return ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(from),
-                           "the log segment that holds LSN %llu is missing: the log ends at %llu",
-                           (unsigned long long)from, (unsigned long long)segs->highest_end);
+        return ll_log__fail_missing(segs, from, err);
     if (from == 0 || from >= base->first || from == base->cut)
         return 0;
     if (bad)
         return ll_log__fail_seg(err, bad);
-    return ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(from),
-                       "the log segment that holds LSN %llu is missing: the log begins at %llu",
-                       (unsigned long long)from, (unsigned long long)segs->chain);
+    /* The chain ends above a hole; there may be files again below that. */
+    return ll_log__fail_missing(segs, base->cut > from ? base->cut - 1 : from, err);
 }
 
 int ll_log__list(struct ll_log *log, struct lladd_error *err)

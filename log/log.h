@@ -119,6 +119,15 @@ void ll_log_reserve(struct ll_log *, struct ll_credit *, struct ll_record *rec, 
 /* Copies the record into the reserved space, checksums it, makes it visible to the writer. */
 void ll_log_publish(struct ll_log *, const struct ll_record *rec);
 
+/* Both in one for a record of a transaction: fills in rec->txn and rec->prev, and moves the chain,
+ * undo_next to the record itself or, if `undo_next` is not NULL, to that. */
+void ll_log_append(struct ll_log *, struct ll_credit *, struct ll_record *rec, struct ll_chain *,
+                   const lladd_lsn *undo_next);
+
+/* The same for an update: gives its LSN, and in *size the bytes of LSN space it took. */
+lladd_lsn ll_log_append_update(struct ll_log *, struct ll_credit *, const struct ll_update *,
+                               struct ll_chain *, uint32_t *size);
+
 /* ---- positions and forcing ---- */
 
 lladd_lsn ll_log_tail(const struct ll_log *);     /* next LSN to be handed out (the frontier) */
@@ -142,6 +151,8 @@ int ll_log_cursor_open(struct ll_log *, struct ll_log_cursor **out);
 void ll_log_cursor_close(struct ll_log_cursor *);
 /* Gets all the memory that reading records of up to so many bytes can need. */
 int ll_log_cursor_prepare(struct ll_log_cursor *, size_t record_bytes);
+/* Lets go of the files it has read, which cannot be used again before, and of the last record. */
+void ll_log_cursor_rest(struct ll_log_cursor *);
 /* The record at lsn; its spans live until the cursor's next call. LLADD_OUT_OF_RANGE (truncated or
  * beyond the published end), LLADD_CORRUPT_LOG, LLADD_READ_FAILED. Checksum verified. Sequential
  * reads forward are buffered in large chunks; a read backwards along a chain keeps recent chunks.
@@ -151,7 +162,28 @@ int ll_log_cursor_read(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *
 /* The record after the last one read, across gaps left by cut tails; LLADD_END at the published
  * end. First call after open: give the position with read. */
 int ll_log_cursor_next(struct ll_log_cursor *, struct ll_record *, struct lladd_error *);
-/* First record boundary at or after lsn (lsn may be any position, also one in a gap). */
+/* Readers that share the work: of the records that change a page (UPDATE, CLR, IMAGE) each gets
+ * those of its pages, all others fall to share 0. */
+struct ll_log_share {
+    uint32_t index, n; /* index < n */
+};
+bool ll_log_share_has(struct ll_log_share, const struct ll_record *);
+#define LL_LOG_BATCH 32u
+struct ll_log_batch {
+    uint32_t n;
+    uint64_t passed; /* records that the cursor went over, ours included */
+    lladd_lsn end;   /* where the last of these ends */
+    struct ll_record record[LL_LOG_BATCH];
+};
+/* Goes over some records, and hands out those of the share; `most` at most (up to LL_LOG_BATCH),
+ * perhaps none. Their spans live until the cursor's next call. Like ll_log_cursor_next; but only
+ * records that are handed out were verified, so what stands in damage is found by who has the share
+ * it seems to fall to, or by who stumbles over its length. Whoever fails at the lowest LSN is
+ * right. */
+int ll_log_cursor_batch(struct ll_log_cursor *, struct ll_log_share, unsigned most,
+                        struct ll_log_batch *out, struct lladd_error *);
+/* First record boundary at or after lsn (lsn may be any position, also one in a gap). Damage before
+ * that is passed over; a damaged record that is known to begin there is an error. */
 int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
 
@@ -159,7 +191,7 @@ int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *
 
 /* Segments that lie wholly below lsn may be recycled or removed. Never goes back. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
-lladd_lsn ll_log_oldest(const struct ll_log *);   /* first LSN that can still be read */
+lladd_lsn ll_log_oldest(struct ll_log *); /* first LSN that can still be read */
 /* One step of background work (create and zero the next segment, remove recycled ones): for
  * callers without threads. *more is set if there is more to do. */
 int ll_log_maintain(struct ll_log *, bool *more, struct lladd_error *);
@@ -171,7 +203,7 @@ struct ll_log_stats {
     uint64_t segments, segment_bytes;    /* on disk now, spares included */
     uint64_t undo_reserved;
 };
-void ll_log_stats(const struct ll_log *, struct ll_log_stats *);
+void ll_log_stats(struct ll_log *, struct ll_log_stats *);
 uint64_t ll_log_incarnation(const struct ll_log *);
 
 /* ---- damaged or foreign logs (tools) ---- */

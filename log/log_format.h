@@ -107,6 +107,16 @@ static inline uint64_t ll_log__peek_lsn(const unsigned char *p)
     return lladd_get64(p + 8);
 }
 
+/* Bit 0 of a record's form byte. */
+enum { LL_RECORD_FORM_WIDE = 1 };
+/* The page, or what stands in its place; a record too short for its form has none. Without a
+ * branch: of many records in a row nobody can foretell what they say. */
+static inline uint64_t ll_log__peek_page(const unsigned char *p, uint32_t size)
+{
+    bool wide = (p[17] & LL_RECORD_FORM_WIDE) & (size >= LL_RECORD_WIDE);
+    return lladd_get64(p + (wide ? 48 : 32)) & ((UINT64_C(1) << 48) - 1);
+}
+
 /* Writes 64 bytes, checksum included. */
 void ll_log__block_encode(const struct ll_log__block *, unsigned char out[LL_LOG_BLOCK_HEADER]);
 /* Is this a whole header whose fields agree with each other? (Of which database, and whether it

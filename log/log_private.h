@@ -182,9 +182,6 @@ static inline uint64_t *ll_log__ring_lsn(const struct ll_log *log, uint64_t lsn)
 /* undo_left counts in eighths of a byte: what a free byte is worth, what a byte set aside takes. */
 enum { LL_LOG__FREE_BYTE = 8, LL_LOG__UNDO_BYTE = 9 };
 
-/* record.c: all bytes of a record but its LSN; rec->lsn and rec->size are set. */
-void ll_log__record_encode(const struct ll_record *, uint32_t salt, unsigned char *out);
-
 /* reserve.c */
 /* Puts a seal behind everything reserved; false if there is no space for one. */
 bool ll_log__seal_reserve(struct ll_log *, struct ll_record *seal);
@@ -243,6 +240,9 @@ void ll_log__seg_release(struct ll_log *, struct ll_log__seg *);
 /* LSN at which the log leaves the segment: its end, or where the next one cut it. */
 uint64_t ll_log__seg_stop(struct ll_log *, const struct ll_log__seg *);
 int ll_log__open_file(struct ll_log *, struct ll_log__seg *, struct lladd_error *);
+/* No file holds lsn: says so, and which one is missing, as far as its neighbours tell. Under the
+ * mutex. */
+int ll_log__fail_missing(const struct ll_log__segments *, uint64_t lsn, struct lladd_error *);
 /* The name of the file that holds lsn; false if none does. */
 bool ll_log__file_of(struct ll_log *, uint64_t lsn, char name[LL_LOG_NAME_SIZE]);
 /* Where the next segment above lsn begins: 0 or LLADD_END. */
@@ -328,6 +328,12 @@ int ll_log__reader_scratch(struct ll_log__reader *, size_t size, struct lladd_er
  * LLADD_CORRUPT_LOG: bytes that were a record once; or a failed read. */
 int ll_log__reader_record(struct ll_log__reader *, uint64_t lsn, struct ll_record *,
                           struct lladd_error *);
+/* Is the record at lsn among the bytes that follow the last one? */
+static inline bool ll_log__reader_has(const struct ll_log__reader *r, uint64_t lsn)
+{
+    return lsn == r->next && r->available >= LL_RECORD_NARROW &&
+           ll_log__peek_size(r->bytes) <= r->available;
+}
 /* The payload at lsn, as far as it lies in one block and was read; `need` bytes of it if they are
  * there. The same errors. */
 int ll_log__reader_bytes(struct ll_log__reader *, uint64_t lsn, size_t need,

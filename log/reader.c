@@ -176,7 +176,9 @@ static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t wan
         want = most;
     if (w->have >= want)
         return 0;
-    uint64_t to = w->have ? 2 * (uint64_t)w->have : 4096;
+    /* Who has come here reading forward will want all of it. */
+    uint64_t first = r->next && w->begin - r->next < WINDOW ? WINDOW : 4096;
+    uint64_t to = w->have ? 2 * (uint64_t)w->have : first;
     to = to < want ? want : to;
     to = to > most ? most : to;
     char name[LL_LOG_NAME_SIZE];
@@ -303,8 +305,7 @@ int ll_log__reader_record(struct ll_log__reader *r, uint64_t lsn, struct ll_reco
 {
     r->exists = 0;
     r->jump = 0;
-    if (LL_LIKELY(lsn == r->next && r->available >= LL_RECORD_NARROW &&
-                  ll_log__peek_size(r->bytes) <= r->available)) {
+    if (LL_LIKELY(ll_log__reader_has(r, lsn))) {
         int rc = ll_record_decode(r->bytes, r->available, lladd_lsn_of(lsn), r->salt, rec, err);
         if (LL_UNLIKELY(rc))
             return rc;

@@ -2,30 +2,17 @@
 /*
  * record: between struct ll_record and its bytes (log_format.h).
  *
- * A record is written in the narrow form unless something does not fit: a distance of 32 GiB or
- * more to the previous record of the transaction, to its first, or to the page's previous one, a
- * nesting depth above 7, a redo span of 64 KiB or more. Both forms say the same; which one was
- * written is nobody's business outside this file and reserve.c.
+ * Short updates are written by encode.h, which also tells of the two forms.
  *
  * Reading checks before it believes (ERR-1): the place's own LSN, the length against what is there,
  * the checksum over all of it, and then still that the fields agree with each other, because a good
  * checksum proves only that somebody computed one.
  */
+#include "log/encode.h"
 #include "log/log_private.h"
 #include "util/crc32c.h"
 
 #include <string.h>
-
-enum {
-    FORM_WIDE = 1,
-    FORM_PADDING_SHIFT = 1,
-    FORM_PADDING_MASK = 7,
-    FORM_UNDO_NEXT = 16,
-    FORM_DEPTH_SHIFT = 5
-};
-
-#define NARROW_NO_TXN UINT32_MAX
-#define NARROW_NO_PAGE ((UINT64_C(1) << 48) - 1)
 
 size_t ll_record_bound(size_t redo_len, size_t undo_len)
 {
@@ -72,26 +59,13 @@ const char *ll_record_kind_name(unsigned kind)
 
 /* ---- writing ---- */
 
-/* Header fields go out in words of eight bytes: the checksum reads them back at once, and a load
- * that spans several younger stores has to wait for all of them. */
-static uint64_t first_word(const struct ll_record *rec, unsigned form, uint32_t high)
-{
-    return rec->flags | (uint64_t)form << 8 | (uint64_t)(uint16_t)rec->op << 16 |
-           (uint64_t)high << 32;
-}
-
 static unsigned char *put_narrow(const struct ll_record *rec, unsigned padding, unsigned char *out)
 {
-    uint64_t lsn = rec->lsn.v;
-    unsigned form = padding << FORM_PADDING_SHIFT | (rec->undo_next.v ? FORM_UNDO_NEXT : 0u) |
-                    rec->depth << FORM_DEPTH_SHIFT;
-    uint32_t prev = rec->prev.v ? (uint32_t)((lsn - rec->prev.v) / 8) : 0;
-    uint32_t txn = rec->txn.v ? (uint32_t)((lsn - rec->txn.v) / 8) : NARROW_NO_TXN;
-    uint32_t page_prev = rec->page_prev.v ? (uint32_t)((lsn - rec->page_prev.v) / 8) : 0;
-    lladd_put64(out + 16, first_word(rec, form, prev));
-    lladd_put64(out + 24, txn | (uint64_t)page_prev << 32);
-    /* LLADD_NO_PAGE becomes all ones. */
-    lladd_put64(out + 32, (rec->page & 0xffffffffffff) | (uint64_t)rec->redo.len << 48);
+    uint64_t word[3];
+    ll_encode__narrow_words(rec, padding, word);
+    lladd_put64(out + 16, word[0]);
+    lladd_put64(out + 24, word[1]);
+    lladd_put64(out + 32, word[2]);
     if (!rec->undo_next.v)
         return out + LL_RECORD_NARROW;
     lladd_put64(out + LL_RECORD_NARROW, rec->undo_next.v);
@@ -101,7 +75,7 @@ static unsigned char *put_narrow(const struct ll_record *rec, unsigned padding, 
 static unsigned char *put_wide(const struct ll_record *rec, unsigned padding, unsigned char *out)
 {
     unsigned form = FORM_WIDE | padding << FORM_PADDING_SHIFT;
-    lladd_put64(out + 16, first_word(rec, form, rec->depth));
+    lladd_put64(out + 16, ll_encode__first_word(rec->flags, form, rec->op, rec->depth));
     lladd_put64(out + 24, rec->prev.v);
     lladd_put64(out + 32, rec->txn.v);
     lladd_put64(out + 40, rec->page_prev.v);
@@ -115,27 +89,19 @@ static unsigned char *put_wide(const struct ll_record *rec, unsigned padding, un
 void ll_log__record_encode(const struct ll_record *rec, uint32_t salt, unsigned char *out)
 {
     bool wide = rec->size != ll_log__narrow_size(rec);
-    uint32_t raw = ll_log__raw_size(rec, wide);
-    unsigned padding = rec->size - raw;
+    unsigned padding = rec->size - ll_log__raw_size(rec, wide);
     LL_ASSERT(padding < LL_RECORD_ALIGN);
 
-    lladd_put32(out + 4, rec->size | (uint32_t)rec->kind << 24);
+    uint32_t head = ll_encode__size_and_kind(rec->size, rec->kind);
+    lladd_put32(out + 4, head);
     /* The padding lies in the last eight bytes, and payload goes over the rest of them. */
     lladd_put64(out + rec->size - 8, 0);
     unsigned char *p = wide ? put_wide(rec, padding, out) : put_narrow(rec, padding, out);
-    const unsigned char *redo = rec->redo.data;
-    if (redo && rec->undo.data == redo + rec->redo.len) {
-        memcpy(p, redo, rec->redo.len + rec->undo.len); /* a draft has them in one piece */
-    } else {
-        if (rec->redo.len > 0)
-            memcpy(p, redo, rec->redo.len);
-        if (rec->undo.len > 0)
-            memcpy(p + rec->redo.len, rec->undo.data, rec->undo.len);
-    }
-
-    /* The place of the LSN is read by the group writer all the time and written last of all. */
-    lladd_put32(out,
-                ll_crc32c_split(salt, lladd_get32(out + 4), rec->lsn.v, out + 16, rec->size - 16));
+    if (rec->redo.len > 0)
+        memcpy(p, rec->redo.data, rec->redo.len);
+    if (rec->undo.len > 0)
+        memcpy(p + rec->redo.len, rec->undo.data, rec->undo.len);
+    lladd_put32(out, ll_crc32c_split(salt, head, rec->lsn.v, out + 16, rec->size - 16));
 }
 
 /* ---- reading ---- */

@@ -60,4 +60,24 @@ struct ll_record {
     struct lladd_span undo;
 };
 
+/* What most records say, in fewer words: a transaction changes a page, and redo and undo bytes
+ * lie one behind the other. */
+struct ll_update {
+    uint64_t page;
+    lladd_lsn page_prev;
+    const unsigned char *bytes;
+    uint32_t redo_len, undo_len;
+    uint32_t op, depth;
+    uint8_t flags;
+};
+
+/* The records of one transaction, each of which refers to the one before. The log keeps it while it
+ * appends: changed after a record's LSN is taken and before the record is published, by relaxed
+ * atomic stores, so that who finds the record finds the chain at least as far (checkpoints do). */
+struct ll_chain {
+    lladd_lsn id;        /* its first record: the transaction's id; 0 before there is one */
+    lladd_lsn last;      /* its last record */
+    lladd_lsn undo_next; /* where rolling back begins */
+};
+
 #endif

@@ -30,6 +30,7 @@
  *
  * Undo reserve (REC-3): see segment.c for what undo_left counts.
  */
+#include "log/encode.h"
 #include "log/log_private.h"
 
 #include <limits.h>
@@ -285,20 +286,19 @@ bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)
 
 /* ---- reserve and publish ---- */
 
-/* The farthest back that the record refers in the three fields that the narrow form shortens. */
-static inline uint64_t farthest(const struct ll_record *rec)
+/* The farthest back that the record refers in the three fields that the narrow form shortens; its
+ * transaction's first record is never behind the last. */
+static uint64_t farthest(const struct ll_record *rec, uint64_t none)
 {
-    uint64_t far = UINT64_MAX;
-    if (rec->prev.v)
+    uint64_t far = rec->txn.v ? rec->txn.v : none;
+    if (rec->prev.v && rec->prev.v < far)
         far = rec->prev.v;
-    if (rec->txn.v && rec->txn.v < far)
-        far = rec->txn.v;
     if (rec->page_prev.v && rec->page_prev.v < far)
         far = rec->page_prev.v;
     return far;
 }
 
-static inline bool shape_is_narrow(const struct ll_record *rec)
+static bool shape_is_narrow(const struct ll_record *rec)
 {
     return rec->depth <= 7 && rec->redo.len <= UINT16_MAX &&
            (rec->prev.v | rec->txn.v | rec->page_prev.v) % LL_RECORD_ALIGN == 0;
@@ -323,21 +323,34 @@ static void poison_out_of_reach(struct ll_log *log, uint64_t lsn)
     ll_log__poison(log, &why);
 }
 
+/* The record's bytes but its LSN are in the ring from p on. */
+static inline void finish(struct ll_log *log, unsigned char *p, uint64_t lsn, uint32_t size)
+{
+    uint64_t at = lsn & (log->ring_size - 1);
+    if (LL_UNLIKELY(at + size > log->ring_size)) {
+        memcpy(log->ring, log->ring + log->ring_size, at + size - log->ring_size);
+        if (at + 8 == log->ring_size)
+            lladd_put64(log->ring, lsn);
+    }
+    lladd_atomic_store64((uint64_t *)(void *)(p + 8), LLADD_LE64(lsn));
+    if (LL_UNLIKELY(lladd_atomic_load32(&log->starving) != 0))
+        feed_the_hungry(log);
+}
+
 void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *rec, bool starts)
 {
-    uint64_t far = farthest(rec);
     uint64_t now = lladd_atomic_load64_relaxed(&log->tail);
-    uint64_t lsn;
-    if (LL_LIKELY(shape_is_narrow(rec) && (far == UINT64_MAX || now - far < NEAR))) {
+    uint64_t far = farthest(rec, now), lsn;
+    if (LL_LIKELY(shape_is_narrow(rec) && now - far < NEAR)) {
         /* The LSN comes out higher than `now`, but not by 16 GiB: that much the others would have
          * to log between these two lines. */
         rec->size = ll_log__narrow_size(rec);
         lsn = lladd_atomic_add64(&log->tail, rec->size);
+        if (LL_UNLIKELY(lsn - far > REACH))
+            poison_out_of_reach(log, lsn);
     } else {
-        lsn = reserve_exactly(log, rec, far == UINT64_MAX ? now : far);
+        lsn = reserve_exactly(log, rec, far);
     }
-    if (LL_UNLIKELY(far != UINT64_MAX && lsn - far > REACH && rec->size < ll_log__wide_size(rec)))
-        poison_out_of_reach(log, lsn);
     LL_ASSERT(c->bytes >= rec->size);
     c->bytes -= rec->size;
     rec->lsn.v = lsn;
@@ -347,19 +360,89 @@ void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *r
 
 void ll_log_publish(struct ll_log *log, const struct ll_record *rec)
 {
-    uint64_t at = rec->lsn.v & (log->ring_size - 1);
-    unsigned char *p = log->ring + at;
+    unsigned char *p = ll_log__ring_at(log, rec->lsn.v);
     if (LL_UNLIKELY(lladd_atomic_load32(&log->poisoned) != 0))
         return; /* LOG-4: nothing is written any more, least of all what made us poison it */
     ll_log__record_encode(rec, log->salt, p);
-    if (LL_UNLIKELY(at + rec->size > log->ring_size)) {
-        memcpy(log->ring, log->ring + log->ring_size, at + rec->size - log->ring_size);
-        if (at + 8 == log->ring_size)
-            lladd_put64(log->ring, rec->lsn.v);
-    }
-    lladd_atomic_store64((uint64_t *)(void *)(p + 8), LLADD_LE64(rec->lsn.v));
-    if (LL_UNLIKELY(lladd_atomic_load32(&log->starving) != 0))
-        feed_the_hungry(log);
+    finish(log, p, rec->lsn.v, rec->size);
+}
+
+static inline void chain_moves(struct ll_chain *chain, uint64_t lsn, uint64_t undo_next)
+{
+    lladd_atomic_store64_relaxed(&chain->last.v, lsn);
+    lladd_atomic_store64_relaxed(&chain->undo_next.v, undo_next);
+}
+
+void ll_log_append(struct ll_log *log, struct ll_credit *c, struct ll_record *rec,
+                   struct ll_chain *chain, const lladd_lsn *undo_next)
+{
+    rec->prev = chain->last;
+    rec->txn = chain->id;
+    ll_log_reserve(log, c, rec, true);
+    if (chain->id.v == 0)
+        lladd_atomic_store64_relaxed(&chain->id.v, rec->lsn.v);
+    chain_moves(chain, rec->lsn.v, undo_next ? undo_next->v : rec->lsn.v);
+    ll_log_publish(log, rec);
+}
+
+static lladd_lsn append_update_slowly(struct ll_log *log, struct ll_credit *c,
+                                      const struct ll_update *u, struct ll_chain *chain,
+                                      uint32_t *size)
+{
+    struct ll_record rec = {.kind = LL_REC_UPDATE,
+                            .flags = u->flags,
+                            .op = u->op,
+                            .depth = u->depth,
+                            .page = u->page,
+                            .page_prev = u->page_prev,
+                            .redo = lladd_span_of(u->bytes, u->redo_len),
+                            .undo = lladd_span_of(u->bytes + u->redo_len, u->undo_len)};
+    ll_log_append(log, c, &rec, chain, NULL);
+    *size = rec.size;
+    return rec.lsn;
+}
+
+/* The narrow form's distances; a transaction's first record is its own beginning. */
+static inline uint32_t back(uint64_t lsn, uint64_t to)
+{
+    return (uint32_t)((lsn - to) / LL_RECORD_ALIGN);
+}
+
+/* All that append does, for a record that is narrow: each thing once and in registers. This is the
+ * library's shortest path to its log. */
+lladd_lsn ll_log_append_update(struct ll_log *log, struct ll_credit *c, const struct ll_update *u,
+                               struct ll_chain *chain, uint32_t *size)
+{
+    uint64_t id = chain->id.v, prev = chain->last.v, page_prev = u->page_prev.v;
+    uint64_t now = lladd_atomic_load64_relaxed(&log->tail);
+    uint32_t n = u->redo_len + u->undo_len;
+    if (LL_UNLIKELY(n > UINT16_MAX || u->depth > 7 || page_prev == 0 ||
+                    page_prev % LL_RECORD_ALIGN != 0 || now - page_prev >= NEAR ||
+                    (id != 0 && now - id >= NEAR)))
+        return append_update_slowly(log, c, u, chain, size);
+    uint32_t bytes = (uint32_t)ll_log__align(LL_RECORD_NARROW + n);
+    unsigned form = (bytes - LL_RECORD_NARROW - n) << FORM_PADDING_SHIFT |
+                    u->depth << FORM_DEPTH_SHIFT;
+    uint64_t lsn = lladd_atomic_add64(&log->tail, bytes);
+    LL_ASSERT(c->bytes >= bytes);
+    c->bytes -= bytes;
+    *size = bytes;
+    if (id == 0)
+        lladd_atomic_store64_relaxed(&chain->id.v, lsn);
+    chain_moves(chain, lsn, lsn);
+    if (LL_UNLIKELY(lsn - now > NEAR))
+        poison_out_of_reach(log, lsn);
+    if (LL_UNLIKELY(lladd_atomic_load32(&log->poisoned) != 0))
+        return lladd_lsn_of(lsn); /* as ll_log_publish */
+    uint64_t word[3] = {
+        ll_encode__first_word(u->flags, form, u->op, prev ? back(lsn, prev) : 0),
+        (id ? back(lsn, id) : 0) | (uint64_t)back(lsn, page_prev) << 32,
+        (u->page & NARROW_NO_PAGE) | (uint64_t)u->redo_len << 48};
+    unsigned char *p = ll_log__ring_at(log, lsn);
+    ll_log__encode_words(log->salt, ll_encode__size_and_kind(bytes, LL_REC_UPDATE), lsn, word,
+                         u->bytes, n, p);
+    finish(log, p, lsn, bytes);
+    return lladd_lsn_of(lsn);
 }
 
 void ll_log_wait_published(struct ll_log *log, lladd_lsn up_to)

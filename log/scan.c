@@ -18,7 +18,11 @@
  */
 #include "log/log_private.h"
 
+#include <string.h>
+
 /* ---- behind damage ---- */
+
+static const unsigned char zeros[1024];
 
 /* Offset of the first word in bytes[0..len) that holds the LSN of the record it would belong to, if
  * the byte at offset 0 has LSN `lsn`; len if there is none. */
@@ -27,6 +31,10 @@ static size_t find_own_lsn(const unsigned char *bytes, size_t len, uint64_t lsn)
     size_t i = 0;
     for (; i + 64 <= len; i += 64) {
         uint64_t hit = 0;
+        /* Mostly zeros, and no record has LSN 0. */
+        if (i % sizeof zeros == 0)
+            while (i + sizeof zeros + 64 <= len && memcmp(bytes + i, zeros, sizeof zeros) == 0)
+                i += sizeof zeros;
         for (size_t k = 0; k < 64; k += 8)
             hit |= lladd_get64(bytes + i + k) == lsn + i + k - 8;
         if (hit)
@@ -209,11 +217,13 @@ int ll_log_scan(struct ll_log *log, ll_log_visit *visit, void *ctx, struct lladd
     struct scan s = {log, visit, ctx, log->start.from.v, 0, false};
     if (log->life == LL_LOG__READY)
         return ll_fail(err, LLADD_BAD_STATE, "the log is in use");
-    lladd_mutex_lock(&log->segs->mutex);
-    int rc = ll_log__ensure_listed(log, err);
-    if (!rc && s.lsn == 0)
+    int rc = 0;
+    if (s.lsn == 0) {
+        lladd_mutex_lock(&log->segs->mutex);
+        rc = ll_log__ensure_listed(log, err);
         s.lsn = log->segs->chain;
-    lladd_mutex_unlock(&log->segs->mutex);
+        lladd_mutex_unlock(&log->segs->mutex);
+    }
     if (rc)
         return rc;
     ll_log__reader_init(&r, log);

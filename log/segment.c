@@ -150,9 +150,7 @@ int ll_log__seg_find(struct ll_log *log, uint64_t lsn, struct ll_log__seg **out,
         if (seg->state == LL_LOG__BAD)
             rc = ll_log__fail_seg(err, seg);
         else if (i > 0 && lsn < seg->cut)
-            rc = ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(lsn),
-                             "the log segment that held LSN %llu is missing",
-                             (unsigned long long)lsn);
+            rc = ll_log__fail_missing(segs, lsn, err);
         else
             rc = ll_log__open_file(log, seg, err);
     }
@@ -192,6 +190,37 @@ uint64_t ll_log__seg_stop(struct ll_log *log, const struct ll_log__seg *seg)
     }
     lladd_mutex_unlock(&segs->mutex);
     return stop;
+}
+
+/* A file is named after the LSN at which it begins: where the one before it ends. */
+int ll_log__fail_missing(const struct ll_log__segments *segs, uint64_t lsn, struct lladd_error *err)
+{
+    const struct ll_log__seg *before = NULL, *behind = NULL;
+    char missing[LL_LOG_NAME_SIZE], other[LL_LOG_NAME_SIZE];
+    unsigned long long at = lsn;
+    for (size_t i = 0; i < segs->live.len && !behind; i++) {
+        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (seg->first <= lsn)
+            before = seg;
+        else
+            behind = seg;
+    }
+    if (before && before->state == LL_LOG__LIVE) {
+        ll_log__segment_name(before->end, missing);
+        ll_log__segment_name(before->name, other);
+        return ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(lsn),
+                           "the log segment that holds LSN %llu is missing: \"%s\" should follow "
+                           "\"%s\", which ends at %llu",
+                           at, missing, other, (unsigned long long)before->end);
+    }
+    if (!behind)
+        return ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(lsn),
+                           "the log segment that holds LSN %llu is missing", at);
+    ll_log__segment_name(behind->name, other);
+    return ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(lsn),
+                       "the log segment that holds LSN %llu is missing: the log begins at %llu, "
+                       "with \"%s\"",
+                       at, (unsigned long long)behind->first, other);
 }
 
 /* ---- questions ---- */

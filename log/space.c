@@ -283,11 +283,13 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     return rc;
 }
 
-lladd_lsn ll_log_oldest(const struct ll_log *log)
+lladd_lsn ll_log_oldest(struct ll_log *log)
 {
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
-    uint64_t oldest = segs->chain;
+    /* After a clean stop nobody may have looked yet. If that fails, say that everything is there:
+     * who goes and reads it is told why not. */
+    uint64_t oldest = ll_log__ensure_listed(log, NULL) ? 0 : segs->chain;
     lladd_mutex_unlock(&segs->mutex);
     return lladd_lsn_of(oldest);
 }
@@ -378,11 +380,12 @@ void ll_log__stop_worker(struct ll_log *log)
     lladd_thread_join(&segs->thread);
 }
 
-void ll_log_stats(const struct ll_log *log, struct ll_log_stats *out)
+void ll_log_stats(struct ll_log *log, struct ll_log_stats *out)
 {
     struct ll_log__segments *segs = log->segs;
     uint64_t free_eighths = 0;
     lladd_mutex_lock(&segs->mutex);
+    (void)ll_log__ensure_listed(log, NULL); /* what cannot be found is not counted */
     out->segments = segs->live.len + segs->dead.len;
     out->segment_bytes = segs->disk_bytes;
     for (size_t i = segs->live.len;

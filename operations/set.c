@@ -65,6 +65,11 @@ const struct lladd_page_type ll_operations__bytes_page = {
 size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, size_t n, size_t *skip)
 {
     size_t from = 0, to = n;
+    if (n == 8) { /* a number: the commonest of all */
+        uint64_t x = lladd_get64(a) ^ lladd_get64(b);
+        *skip = x ? (size_t)__builtin_ctzll(x) / 8 : 8;
+        return x ? 8 - (size_t)__builtin_clzll(x) / 8 - *skip : 0;
+    }
     for (;; from += 8) {
         if (n - from < 8) {
             while (from < n && a[from] == b[from])
@@ -107,7 +112,7 @@ static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args
     (void)ctx;
     const struct set_args *set = args.data;
     uint32_t body = lladd_body_size(page.size);
-    if (set->offset > body || set->len > body - set->offset)
+    if ((uint64_t)set->offset + set->len > body)
         return outside(draft->error, page.number, set->offset, set->len, body);
     const unsigned char *now = lladd_view_body(page) + set->offset;
     size_t skip, n = ll_operations__differ(now, set->bytes, set->len, &skip);
@@ -115,10 +120,8 @@ static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args
     unsigned char *undo = lladd_draft_undo(draft, OFFSET_BYTES + n);
     lladd_put16(redo, (uint16_t)(set->offset + skip));
     lladd_put16(undo, (uint16_t)(set->offset + skip));
-    if (n) {
-        memcpy(redo + OFFSET_BYTES, set->bytes + skip, n);
-        memcpy(undo + OFFSET_BYTES, now + skip, n);
-    }
+    lladd_copy(redo + OFFSET_BYTES, set->bytes + skip, n);
+    lladd_copy(undo + OFFSET_BYTES, now + skip, n);
     return 0;
 }
 
@@ -132,7 +135,7 @@ static bool set_validate(struct lladd_view page, enum lladd_span_kind kind, stru
 static void set_apply(struct lladd_page *page, struct lladd_span bytes)
 {
     const unsigned char *p = bytes.data;
-    memcpy(lladd_page_body(page) + lladd_get16(p), p + OFFSET_BYTES, bytes.len - OFFSET_BYTES);
+    lladd_copy(lladd_page_body(page) + lladd_get16(p), p + OFFSET_BYTES, bytes.len - OFFSET_BYTES);
 }
 
 static const struct lladd_field set_fields[] = {
@@ -282,6 +285,7 @@ static int set_as(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, uint
     if (len > UINT32_MAX)
         return outside(lladd_txn_error_out(txn), page, offset, len,
                        lladd_body_size(lladd_page_size(lladd_txn_db(txn))));
+    lladd_touch(lladd_txn_db(txn), page, offset);
     return len <= PIECE ? lladd_update(txn, op, page, &args, sizeof args)
                         : set_pieces(txn, op, page, &args);
 }

@@ -2,8 +2,8 @@
 /* The write path: check, then log, then change (OP-3), in one order for everybody (OP-2).
  *
  *   before the latch   credit, undo reserve, memory, catalogue number      ll_core_reserve_for
- *   under the latch    prepare: may fail, has changed nothing              ll_core_prepare
- *                      dirty-page table (BUF-4)                            ll_core_log_apply
+ *   under the latch    prepare: may fail, has changed nothing              prepare
+ *                      dirty-page table (BUF-4)                            log_apply
  *                      page image if the base lies below the horizon (BUF-5)
  *                      reserve an LSN, publish the record
  *                      redo, the page LSN
@@ -19,15 +19,13 @@
 #include <lz4.h>
 #include <string.h>
 
+/* What the shortest path consists of is one function in the end: its steps are too many and
+ * too small for calls. */
+#define INLINE inline __attribute__((always_inline))
+
 #define IMAGE_HEAD 12u
 #define UNDO_CHUNK 4096u
 #define NESTING 8u /* top actions and savepoints that compensations can have open without memory */
-
-struct lladd_view ll_view_of(const struct lladd_page *page)
-{
-    struct lladd_view v = {page->bytes, page->size, ll_page_type(page->bytes), page->number};
-    return v;
-}
 
 size_t ll_image_bound(const struct ll_core *core)
 {
@@ -233,37 +231,26 @@ void ll_core_trim_undo(struct lladd_txn *txn)
     txn->undo_spare = UNDO_CHUNK;
 }
 
-static int check_page(struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view)
+static int wrong_page(struct lladd_txn *txn, const struct lladd_op *op, struct lladd_view view)
 {
-    const struct lladd_op *op = name->desc;
-    if (op->formats)
-        return 0;
-    if (name->page_type ? view.type == name->page_type->number && view.type != 0 : view.type != 0)
-        return 0;
     return ll_fail_page(&txn->err, LLADD_WRONG_TYPE, view.number,
                         "operation \"%s\" on page %llu: the page is of another type (%u)", op->name,
                         (unsigned long long)view.number.v, view.type);
 }
 
-int ll_core_prepare(struct lladd_txn *txn, struct ll_name *name, struct lladd_view view,
-                    struct lladd_span args, struct lladd_draft *d)
+static int refused(struct lladd_txn *txn, const struct lladd_op *op, int rc)
 {
-    const struct lladd_op *op = name->desc;
-    int rc = check_page(txn, name, view);
-    if (rc)
+    if (txn->err.code == rc)
         return rc;
-    d->bytes = txn->scratch;
-    d->max = op->record_max;
-    d->redo_len = d->undo_len = 0;
-    d->error = &txn->err;
-    if (op->prepare) {
-        txn->err.code = 0;
-        rc = op->prepare(op->ctx, view, args, d);
-        if (rc && txn->err.code != rc)
-            return ll_fail(&txn->err, rc, "operation \"%s\" refused: %s", op->name,
-                           lladd_code_text(rc) ? lladd_code_text(rc) : "unknown code");
-        return rc;
-    }
+    const char *text = lladd_code_text(rc);
+    return ll_fail(&txn->err, rc, "operation \"%s\" refused: %s", op->name,
+                   text ? text : "unknown code");
+}
+
+/* For an operation without `prepare`: its arguments are what is logged. */
+static int prepare_plain(struct lladd_txn *txn, const struct lladd_op *op, struct lladd_view view,
+                         struct lladd_span args, struct lladd_draft *d)
+{
     size_t undo_len = op->undo_kind == LLADD_UNDO_PAGE ? args.len : 0;
     unsigned char *redo = lladd_draft_redo(d, args.len);
     unsigned char *undo = redo ? lladd_draft_undo(d, undo_len) : NULL;
@@ -283,27 +270,54 @@ int ll_core_prepare(struct lladd_txn *txn, struct ll_name *name, struct lladd_vi
     return 0;
 }
 
-void ll_txn_append(struct lladd_txn *txn, struct ll_record *rec, lladd_lsn undo_next_after)
+/* Runs prepare into the transaction's scratch: check, OP-3. A page that will be formatted is not
+ * looked at. */
+static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name,
+                          struct lladd_view view, struct lladd_span args, struct lladd_draft *d)
 {
-    rec->prev = txn->last;
-    rec->txn = txn->id;
+    const struct lladd_op *op = name->desc;
+    uint32_t wanted = name->page_type ? name->page_type->number : view.type;
+    if (LL_UNLIKELY((view.type != wanted || view.type == 0) && !op->formats))
+        return wrong_page(txn, op, view);
+    d->bytes = txn->scratch;
+    d->max = op->record_max;
+    d->redo_len = d->undo_len = 0;
+    d->error = &txn->err;
+    if (LL_UNLIKELY(!op->prepare))
+        return prepare_plain(txn, op, view, args, d);
+    txn->err.code = 0;
+    int rc = op->prepare(op->ctx, view, args, d);
+    return LL_LIKELY(!rc) ? 0 : refused(txn, op, rc);
+}
+
+/* A transaction's first record: rolling it back takes an END record. */
+static inline void begin_chain(struct lladd_txn *txn)
+{
+    if (LL_UNLIKELY(txn->id.v == 0))
+        ll_core_use_undo(txn, ll_undo_need_base());
+}
+
+void ll_txn_append(struct lladd_txn *txn, struct ll_record *rec, const lladd_lsn *undo_next)
+{
     rec->depth = txn->depth;
     if (txn->system)
         rec->flags |= LL_REC_SYSTEM;
-    ll_log_reserve(txn->core->log, &txn->credit, rec, true);
-    if (txn->id.v == 0) {
-        ll_txn_set_lsn(&txn->id, rec->lsn);
-        ll_core_use_undo(txn, ll_undo_need_base());
-    }
-    ll_txn_set_lsn(&txn->last, rec->lsn);
-    ll_txn_set_lsn(&txn->undo_next, undo_next_after.v == UINT64_MAX ? rec->lsn : undo_next_after);
-    ll_log_publish(txn->core->log, rec);
+    begin_chain(txn);
+    ll_log_append(txn->core->log, &txn->credit, rec, &txn->chain, undo_next);
 }
 
 static struct ll_name *type_by_number(struct ll_core *core, uint16_t number)
 {
     struct ll_name *n = number ? ll_catalogue_by_number(core, number) : NULL;
     return n && n->kind == LL_NAME_PAGE_TYPE ? n : NULL;
+}
+
+/* Where the zeros begin that the page ends with. */
+static uint32_t zeros_from(const unsigned char *page, uint32_t size)
+{
+    while (size > LLADD_PAGE_HEADER + 8 && lladd_get64(page + size - 8) == 0)
+        size -= 8;
+    return size;
 }
 
 /* Builds the image of a page behind the draft in the scratch memory. */
@@ -319,6 +333,10 @@ static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_fram
         pt->hole(ll_view_of(&f->page), &begin, &end);
         if (begin < LLADD_PAGE_HEADER || begin > end || end > size)
             begin = end = size;
+    }
+    if (begin == end) { /* LZ4 takes a microsecond for a page of zeros, each way */
+        begin = zeros_from(page, size);
+        end = size;
     }
     unsigned char *raw = txn->scratch + (txn->scratch_size - size);
     uint32_t before = begin - LLADD_PAGE_HEADER, len = before + (size - end);
@@ -399,7 +417,7 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
 }
 
 /* Into the dirty-page table, then: does the page need an image before it changes? */
-static bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
+static INLINE bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
 {
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 && !LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY)) {
         ll_buffer_dirty(core->buffer, f, ll_log_tail(core->log));
@@ -418,60 +436,141 @@ static void forget_private(struct ll_core *core, struct ll_frame *f)
     f->private_ = NULL;
 }
 
-static void count(struct lladd_txn *txn, struct ll_name *name, uint64_t bytes)
+static void count_another(struct lladd_txn *txn, struct ll_name *name)
 {
-    if (txn->counted != name) {
-        if (txn->counted) {
-            lladd_atomic_count64(&txn->counted->count, txn->counted_n);
-            lladd_atomic_count64(&txn->counted->bytes, txn->counted_bytes);
-        }
-        txn->counted = name;
-        txn->counted_n = txn->counted_bytes = 0;
+    if (txn->counted) {
+        lladd_atomic_count64(&txn->counted->count, txn->counted_n);
+        lladd_atomic_count64(&txn->counted->bytes, txn->counted_bytes);
     }
+    txn->counted = name;
+    txn->counted_n = txn->counted_bytes = 0;
+}
+
+static inline void count(struct lladd_txn *txn, struct ll_name *name, uint64_t bytes)
+{
+    if (LL_UNLIKELY(txn->counted != name))
+        count_another(txn, name);
     txn->counted_n++;
     txn->counted_bytes += bytes;
 }
 
-void ll_core_log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
-                       const struct lladd_draft *d, enum ll_apply_how how)
+/* The bytes a record of a page begins to say something about: as if nothing had been there. */
+static void make_fresh(struct lladd_txn *txn, const struct ll_name *name, struct ll_frame *f)
+{
+    unsigned char *page = f->page.bytes;
+    forget_private(txn->core, f);
+    memset(page, 0, f->page.size);
+    ll_page_set_number(page, f->page.number.v);
+    ll_page_set_type(page, name->page_type ? (uint16_t)name->page_type->number : 0);
+    f->flags &= ~(uint32_t)LL_FRAME_DWB;
+}
+
+/* Log, redo, stamp on a frame held exclusively. From here on nothing can fail. */
+static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
+                             const struct lladd_draft *d, enum ll_apply_how how)
 {
     const struct lladd_op *op = name->desc;
     unsigned char *page = f->page.bytes;
-    struct ll_record rec = {.kind = LL_REC_UPDATE,
-                            .op = name->number,
-                            .page = f->page.number.v,
-                            .redo = lladd_span_of(d->bytes, d->redo_len),
-                            .undo = lladd_span_of(d->bytes + d->redo_len, d->undo_len)};
-    bool undo = op->undo_kind != LLADD_UNDO_NONE && how == LL_APPLY_NORMAL;
-    if (!undo)
-        rec.undo.len = 0;
-    else
-        rec.flags = op->undo_kind == LLADD_UNDO_PAGE ? LL_REC_UNDO_PAGE : LL_REC_UNDO_LOGICAL;
+    struct ll_update u = {.page = f->page.number.v,
+                          .bytes = d->bytes,
+                          .redo_len = (uint32_t)d->redo_len,
+                          .op = name->number,
+                          .depth = txn->depth,
+                          .flags = txn->system ? LL_REC_SYSTEM : 0};
+    if (op->undo_kind != LLADD_UNDO_NONE && how == LL_APPLY_NORMAL) {
+        u.undo_len = (uint32_t)d->undo_len;
+        u.flags |= op->undo_kind == LLADD_UNDO_PAGE ? LL_REC_UNDO_PAGE : LL_REC_UNDO_LOGICAL;
+        ll_core_use_undo(txn, ll_undo_need_op(op, d->undo_len));
+    }
+    begin_chain(txn);
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
     bool image = dirty_and_old(txn->core, f);
-    if (op->formats) {
-        forget_private(txn->core, f);
-        rec.flags |= LL_REC_FORMATS;
-        memset(page, 0, f->page.size);
-        ll_page_set_number(page, f->page.number.v);
-        ll_page_set_type(page, name->page_type ? (uint16_t)name->page_type->number : 0);
-        f->flags &= ~(uint32_t)LL_FRAME_DWB;
+    if (LL_UNLIKELY(op->formats)) {
+        make_fresh(txn, name, f);
+        u.flags |= LL_REC_FORMATS;
     } else {
         if (LL_UNLIKELY(image))
-            image_or_dwb(txn, f, rec.redo.len + rec.undo.len);
-        rec.page_prev = ll_page_lsn(page);
+            image_or_dwb(txn, f, d->redo_len + u.undo_len);
+        u.page_prev = ll_page_lsn(page);
     }
-    ll_txn_append(txn, &rec, lladd_lsn_of(UINT64_MAX));
-    op->redo(&f->page, rec.redo);
+    uint32_t size;
+    lladd_lsn lsn =
+        ll_log_append_update(txn->core->log, &txn->credit, &u, &txn->chain, &size);
+    op->redo(&f->page, lladd_span_of(d->bytes, d->redo_len));
     if (!LLADD_PLANTED(LLADD_BUG_LSN_STAMP))
-        ll_page_set_lsn(page, rec.lsn);
-    if (op->formats)
-        ll_page_set_base(page, rec.lsn);
-    ll_observe(LLADD_DST_APPLY, txn, name, &rec);
+        ll_page_set_lsn(page, lsn);
+    if (LL_UNLIKELY(op->formats))
+        ll_page_set_base(page, lsn);
+    LLADD_OBSERVE(.what = LLADD_DST_APPLY, .op = op->name, .op_version = name->version, .lsn = lsn,
+                  .txn = txn->id, .page = u.page, .depth = u.depth);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
-    if (undo)
-        ll_core_use_undo(txn, ll_undo_need_op(op, d->undo_len));
-    count(txn, name, rec.size);
+    count(txn, name, size);
+}
+
+/* Check, on a latched page; in debug builds also whether the operation keeps its promises. */
+static INLINE int check(struct lladd_txn *txn, const struct ll_name *name, struct ll_frame *f,
+                        struct lladd_span args, struct lladd_draft *d)
+{
+    int rc = prepare(txn, name, ll_view_of(&f->page), args, d);
+#ifdef LLADD_DEBUG
+    if (!rc)
+        rc = ll_contract_check(txn, name, &f->page, d);
+#endif
+    return rc;
+}
+
+/* A page about to be formatted is not looked at: what can fail fails before its frame is taken. */
+static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page,
+                  struct lladd_span args, enum ll_apply_how how)
+{
+    struct ll_core *core = txn->core;
+    struct lladd_draft d;
+    struct ll_frame *f;
+    struct lladd_view nothing = {NULL, core->page_size, 0, page};
+    int rc = prepare(txn, name, nothing, args, &d);
+    if (!rc)
+        rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE | LL_FIX_FRESH, &f, &txn->err);
+    if (rc)
+        return rc;
+    log_apply(txn, name, f, &d, how);
+    ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
+    return 0;
+}
+
+int ll_core_update(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page,
+                   struct lladd_span args, enum ll_apply_how how)
+{
+    const struct lladd_op *op = name->desc;
+    struct ll_core *core = txn->core;
+    struct lladd_draft d;
+    struct ll_frame *f;
+    int rc = ll_core_reserve_for(txn, name, 1);
+    if (LL_UNLIKELY(rc))
+        return rc;
+    if (LL_UNLIKELY(op->formats))
+        return format(txn, name, page, args, how);
+    rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE, &f, &txn->err);
+    if (LL_UNLIKELY(rc))
+        return rc;
+    rc = check(txn, name, f, args, &d);
+    if (LL_LIKELY(!rc))
+        log_apply(txn, name, f, &d, how);
+    ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
+    ll_log_credit_trim(core->log, &txn->credit);
+    return rc;
+}
+
+int ll_core_update_held(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
+                        struct lladd_span args)
+{
+    struct lladd_view nothing = {NULL, txn->core->page_size, 0, f->page.number};
+    struct lladd_draft d;
+    int rc = ((const struct lladd_op *)name->desc)->formats
+                 ? prepare(txn, name, nothing, args, &d)
+                 : check(txn, name, f, args, &d);
+    if (!rc)
+        log_apply(txn, name, f, &d, LL_APPLY_NORMAL);
+    return rc;
 }
 
 void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
@@ -490,7 +589,7 @@ void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_f
     if (LLADD_PLANTED(LLADD_BUG_CLR))
         ll_txn_set_lsn(&txn->undo_next, rec.undo_next), rec.lsn = rec.page_prev;
     else
-        ll_txn_append(txn, &rec, rec.undo_next);
+        ll_txn_append(txn, &rec, &rec.undo_next);
     op->undo(&f->page, rec.undo);
     ll_page_set_lsn(f->page.bytes, rec.lsn);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);

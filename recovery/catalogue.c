@@ -14,31 +14,42 @@
  * replaced, never changed in place beyond its published length). */
 #include "recovery/core.h"
 #include "recovery/registry.h"
-#include "util/crc32c.h"
 
 #include <lladd/bytes.h>
 #include <string.h>
 
 #define NAME_MAX_LEN 63u
 #define NUMBER_MAX 65535u /* 16 bits in a record */
+#define HEAD 12u          /* of a payload: what stands before the name */
+#define TAIL 4u
+#define TAG_PAYLOAD (HEAD + NAME_MAX_LEN + TAIL)
 
 struct retired {
     struct retired *next;
 };
 
-static uint32_t name_hash(unsigned kind, const char *name, size_t len)
+/* Part of the slab, not a piece of memory of its own? */
+static bool in_slab(const struct ll_catalogue *cat, const void *p)
 {
-    return ll_crc32c(kind, name, len);
+    return (uintptr_t)p - (uintptr_t)cat->slab < cat->slab_bytes;
+}
+
+static void free_array(struct ll_core *core, void *p)
+{
+    if (!in_slab(&core->cat, p))
+        ll_free(&core->env, p);
 }
 
 static int add_to_all(struct ll_core *core, struct ll_name *n)
 {
     struct ll_catalogue *cat = &core->cat;
     if (cat->n_all == cat->cap_all) {
-        size_t cap = cat->cap_all ? cat->cap_all * 2 : 64;
-        struct ll_name **p = ll_resize(&core->env, cat->all, cap * sizeof(struct ll_name *));
+        size_t cap = cat->cap_all * 2;
+        struct ll_name **p = ll_alloc(&core->env, cap * sizeof(struct ll_name *));
         if (!p)
             return LLADD_NO_MEMORY;
+        memcpy(p, cat->all, cat->n_all * sizeof(struct ll_name *));
+        free_array(core, cat->all);
         cat->all = p;
         cat->cap_all = cap;
     }
@@ -52,18 +63,17 @@ static int grow_numbers(struct ll_core *core, uint32_t number)
     struct ll_catalogue *cat = &core->cat;
     if (number <= cat->cap_numbers)
         return 0;
-    uint32_t cap = cat->cap_numbers ? cat->cap_numbers * 2 : 64;
+    uint32_t cap = cat->cap_numbers * 2;
     while (cap < number)
         cap *= 2;
     struct ll_name **p = ll_alloc_zero(&core->env, cap * sizeof(struct ll_name *));
     if (!p)
         return LLADD_NO_MEMORY;
     struct ll_name **old = cat->numbers;
-    if (old)
-        memcpy(p, old, cat->n_numbers * sizeof(struct ll_name *));
+    memcpy(p, old, cat->n_numbers * sizeof(struct ll_name *));
     lladd_atomic_store_ptr(&cat->numbers, p);
     cat->cap_numbers = cap;
-    if (old) {
+    if (!in_slab(cat, old)) {
         struct retired *r = (struct retired *)(void *)old;
         r->next = cat->retired;
         cat->retired = r;
@@ -71,42 +81,74 @@ static int grow_numbers(struct ll_core *core, uint32_t number)
     return 0;
 }
 
-/* Its record can be written without memory and without other log space than what is set aside: a
- * compensation may be the first to use a name (REC-3). Before the handle is public. */
-static int prepare_name(struct ll_core *core, const struct ll_name *n)
+/* No byte of name is 0. */
+static bool is_called(const struct ll_name *n, const char *name, size_t len)
 {
-    struct ll_catalogue *cat = &core->cat;
-    size_t len = 0;
-    int rc = ll_catalogue_encode(&core->env, n, &cat->buf, &cat->buf_size, &len);
-    if (!rc)
-        lladd_atomic_add64(&cat->log_bytes, ll_record_bound(len, 0));
-    return rc;
+    return n->name == name || (strncmp(n->name, name, len) == 0 && n->name[len] == 0);
 }
 
+/* Begins behind the one found last: a log repeats the names in the order in which they were
+ * registered, and whoever asks for one name often asks for it again. */
 static struct ll_name *find(struct ll_core *core, unsigned kind, const char *name, size_t len,
                             uint32_t version)
 {
     struct ll_catalogue *cat = &core->cat;
-    uint32_t hash = name_hash(kind, name, len);
-    for (size_t i = 0; i < cat->n_all; i++) {
-        struct ll_name *n = cat->all[i];
-        if (n->hash == hash && n->kind == kind && (version == 0 || n->version == version) &&
-            strlen(n->name) == len && memcmp(n->name, name, len) == 0)
-            return n;
+    for (size_t i = 0, at = cat->hint; i < cat->n_all; i++, at++) {
+        at = at < cat->n_all ? at : 0;
+        struct ll_name *n = cat->all[at];
+        if (n->kind != kind || (version != 0 && n->version != version) || !is_called(n, name, len))
+            continue;
+        cat->hint = at + 1;
+        return n;
     }
     return NULL;
 }
 
-static int link_page_type(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
+/* `last` is the page type of the operation before. */
+static int link_page_type(struct ll_core *core, struct ll_name *n, struct ll_name *last,
+                          struct lladd_error *err)
 {
     const struct lladd_op *op = n->desc;
     if (!op->page_type)
         return 0;
-    n->page_type = find(core, LL_NAME_PAGE_TYPE, op->page_type, strlen(op->page_type), 0);
+    size_t len = strlen(op->page_type);
+    n->page_type = last && is_called(last, op->page_type, len)
+                       ? last
+                       : find(core, LL_NAME_PAGE_TYPE, op->page_type, len, 0);
     if (!n->page_type)
         return ll_fail(err, LLADD_BAD_REGISTRATION,
                        "operation \"%s\" wants page type \"%s\", which is not registered", op->name,
                        op->page_type);
+    return 0;
+}
+
+/* The slab and what lies in it. Any registered name's record can be written without memory and
+ * without other log space than what is set aside: a compensation may be the first to use a name
+ * (REC-3). */
+static int allocate(struct ll_core *core, const struct lladd_registry *reg)
+{
+    struct ll_catalogue *cat = &core->cat;
+    size_t n = reg->n ? reg->n : 1;
+    size_t names = n * sizeof *cat->slab, array = n * sizeof(struct ll_name *);
+    size_t more = 8 * sizeof(struct ll_name *); /* names that nobody registered, in `all` */
+    size_t longest = reg->payloads.longest > TAG_PAYLOAD ? reg->payloads.longest : TAG_PAYLOAD;
+    size_t bytes = names + 4 * array + more + longest;
+    unsigned char *p = ll_alloc(&core->env, bytes);
+    if (!p)
+        return LLADD_NO_MEMORY;
+    cat->slab_bytes = bytes;
+    cat->slab = (struct ll_name *)(void *)p;
+    cat->numbers = (struct ll_name **)(void *)(p + names);
+    cat->ids = (struct ll_name **)(void *)(p + names + array);
+    cat->classes = (struct ll_name **)(void *)(p + names + 2 * array);
+    cat->all = (struct ll_name **)(void *)(p + names + 3 * array);
+    cat->buf = p + names + 4 * array + more;
+    cat->cap_numbers = (uint32_t)n;
+    cat->cap_all = n + 8;
+    cat->buf_size = longest;
+    memset(cat->numbers, 0, array);
+    /* 8 more bytes of each, which is rounded up. */
+    cat->log_bytes = reg->payloads.names * ll_record_bound(8, 0) + reg->payloads.bytes;
     return 0;
 }
 
@@ -116,35 +158,28 @@ int ll_catalogue_init(struct ll_core *core, const struct lladd_registry *reg,
     struct ll_catalogue *cat = &core->cat;
     if (lladd_mutex_init(&cat->mutex, LLADD_RANK_CATALOGUE, "catalogue"))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
-    size_t n = reg->n ? reg->n : 1;
-    cat->slab = ll_alloc_zero(&core->env, n * sizeof *cat->slab);
-    cat->ids = ll_alloc(&core->env, n * sizeof(struct ll_name *));
-    cat->all = ll_alloc(&core->env, (n + 8) * sizeof(struct ll_name *));
-    cat->cap_all = n + 8;
-    cat->n_slab = reg->n;
-    if (!cat->slab || !cat->ids || !cat->all || grow_numbers(core, (uint32_t)n))
+    if (allocate(core, reg))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < reg->n; i++) {
         const struct ll_registered *r = &reg->items[i];
         if (r->kind == LL_REGISTERED_EXTENSION)
             continue;
-        struct ll_name *name = &cat->slab[i];
-        name->kind = r->kind;
-        name->name = r->name;
-        name->version = r->version;
-        name->desc = r->desc;
-        name->hash = name_hash(r->kind, r->name, strlen(r->name));
+        struct ll_name *name = &cat->slab[cat->n_all];
+        *name = (struct ll_name){
+            .kind = r->kind, .name = r->name, .version = r->version, .desc = r->desc};
         cat->all[cat->n_all++] = name;
-        if (prepare_name(core, name))
-            return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
         if (r->kind == LL_NAME_OP)
             cat->ids[cat->n_ids++] = name;
+        else if (r->kind == LL_NAME_CLASS)
+            cat->classes[cat->n_classes++] = name;
     }
+    struct ll_name *last = NULL;
     for (size_t i = 0; i < cat->n_ids; i++) {
         ll_core_needs(core, cat->ids[i]);
-        int rc = link_page_type(core, cat->ids[i], err);
+        int rc = link_page_type(core, cat->ids[i], last, err);
         if (rc)
             return rc;
+        last = cat->ids[i]->page_type;
     }
     return 0;
 }
@@ -182,11 +217,9 @@ void ll_catalogue_free(struct ll_core *core)
         next = r->next;
         ll_free(&core->env, r);
     }
-    ll_free(&core->env, cat->all);
-    ll_free(&core->env, cat->ids);
+    free_array(core, cat->all);
+    free_array(core, cat->numbers);
     ll_free(&core->env, cat->slab);
-    ll_free(&core->env, cat->numbers);
-    ll_free(&core->env, cat->buf);
     lladd_mutex_destroy(&cat->mutex);
     memset(cat, 0, sizeof *cat);
 }
@@ -259,14 +292,36 @@ static void put_fields(unsigned char **at, const struct lladd_field *f)
     }
 }
 
+size_t ll_catalogue_payload(const struct ll_name *n)
+{
+    size_t bytes = HEAD + strlen(n->name) + TAIL;
+    for (int undo = 0; undo < 2; undo++)
+        for (const struct lladd_field *f = fields_of(n, undo); f && f->name; f++)
+            bytes += 2 + strlen(f->name);
+    return bytes;
+}
+
+static void encode(const struct ll_name *n, unsigned char *at)
+{
+    const struct lladd_field *redo = fields_of(n, false), *undo = fields_of(n, true);
+    size_t name_len = strlen(n->name);
+    lladd_put32(at, n->number);
+    lladd_put32(at + 4, n->version);
+    at[8] = n->kind;
+    at[9] = (unsigned char)name_len;
+    at[10] = (unsigned char)count_fields(redo);
+    at[11] = (unsigned char)count_fields(undo);
+    memcpy(at + HEAD, n->name, name_len);
+    at += HEAD + name_len;
+    put_fields(&at, redo);
+    put_fields(&at, undo);
+    lladd_put32(at, n->page_type ? n->page_type->number : n->page_type_number);
+}
+
 int ll_catalogue_encode(const struct ll_env *env, const struct ll_name *n, unsigned char **buf,
                         size_t *cap, size_t *len)
 {
-    const struct lladd_field *redo = fields_of(n, false), *undo = fields_of(n, true);
-    size_t name_len = strlen(n->name), need = 12 + name_len + 4;
-    for (int u = 0; u < 2; u++)
-        for (const struct lladd_field *f = u ? undo : redo; f && f->name; f++)
-            need += 2 + strlen(f->name);
+    size_t need = ll_catalogue_payload(n);
     if (need > *cap) {
         unsigned char *p = ll_resize(env, *buf, need + 64);
         if (!p)
@@ -274,18 +329,7 @@ int ll_catalogue_encode(const struct ll_env *env, const struct ll_name *n, unsig
         *buf = p;
         *cap = need + 64;
     }
-    unsigned char *at = *buf;
-    lladd_put32(at, n->number);
-    lladd_put32(at + 4, n->version);
-    at[8] = n->kind;
-    at[9] = (unsigned char)name_len;
-    at[10] = (unsigned char)count_fields(redo);
-    at[11] = (unsigned char)count_fields(undo);
-    memcpy(at + 12, n->name, name_len);
-    at += 12 + name_len;
-    put_fields(&at, redo);
-    put_fields(&at, undo);
-    lladd_put32(at, n->page_type ? n->page_type->number : 0);
+    encode(n, *buf);
     *len = need;
     return 0;
 }
@@ -355,13 +399,15 @@ int ll_catalogue_decode(const struct ll_env *env, struct lladd_span s, struct ll
     rc = get_fields(env, &at, end, p[10], &out->redo_fields);
     if (!rc)
         rc = get_fields(env, &at, end, p[11], &out->undo_fields);
+    if (!rc && (end - at < 4 || lladd_get32(at) > NUMBER_MAX))
+        rc = LLADD_BAD_RECORD;
     if (rc) {
         free_learned(env, out);
         memset(out, 0, sizeof *out);
         return ll_fail(
             err, rc, rc == LLADD_NO_MEMORY ? "out of memory" : "a catalogue record makes no sense");
     }
-    out->hash = name_hash(out->kind, name, name_len);
+    out->page_type_number = lladd_get32(at);
     return 0;
 }
 
@@ -417,16 +463,18 @@ static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_err
 {
     struct ll_catalogue *cat = &core->cat;
     struct ll_credit credit = {0};
-    size_t len = 0;
+    size_t len = ll_catalogue_payload(n);
     uint32_t number = cat->n_numbers + 1;
     if (number > NUMBER_MAX)
         return ll_fail(err, LLADD_TOO_LARGE, "the database knows %u names already", NUMBER_MAX);
     if (grow_numbers(core, number))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    if (len > cat->buf_size)
+        return ll_fail(err, LLADD_BAD_REGISTRATION,
+                       "the descriptor of \"%s\" has changed since it was registered", n->name);
     struct ll_name numbered = *n;
     numbered.number = number;
-    if (ll_catalogue_encode(&core->env, &numbered, &cat->buf, &cat->buf_size, &len))
-        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    encode(&numbered, cat->buf);
     struct ll_record rec = {.kind = LL_REC_CATALOGUE,
                             .page = LLADD_NO_PAGE,
                             .op = number,
@@ -486,7 +534,6 @@ int ll_catalogue_tag(struct ll_core *core, const char *name, struct ll_name **ou
             n->name = copy;
             n->learned = true;
             lladd_atomic_add64(&core->cat.log_bytes, ll_record_bound(NAME_MAX_LEN + 16, 0));
-            n->hash = name_hash(LL_NAME_TAG, name, len);
         }
     }
     lladd_mutex_unlock(&core->cat.mutex);

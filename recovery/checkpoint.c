@@ -172,11 +172,8 @@ static int put_txns(struct writer *w)
 static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advance,
                       struct lladd_error *err)
 {
-    for (size_t i = 0; i < core->cat.n_slab; i++) {
-        struct ll_name *n = &core->cat.slab[i];
-        const struct lladd_object_class *c = n->kind == LL_NAME_CLASS ? n->desc : NULL;
-        if (!c)
-            continue;
+    for (size_t i = 0; i < core->cat.n_classes; i++) {
+        const struct lladd_object_class *c = core->cat.classes[i]->desc;
         if (ask_checkpoint && c->checkpoint) {
             lladd_atomic_store64(&core->asking_class, lladd_thread_self());
             int rc = c->checkpoint(c->ctx, core->db);
@@ -208,10 +205,10 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
             who->page = LLADD_NO_PAGE;
         }
     }
-    for (size_t i = 0; i < core->cat.n_slab; i++) {
-        struct ll_name *n = &core->cat.slab[i];
-        const struct lladd_object_class *c = n->kind == LL_NAME_CLASS ? n->desc : NULL;
-        if (!c || !lladd_atomic_load32(&n->number) || !c->durable_lsn)
+    for (size_t i = 0; i < core->cat.n_classes; i++) {
+        const struct ll_name *n = core->cat.classes[i];
+        const struct lladd_object_class *c = n->desc;
+        if (!lladd_atomic_load32(&n->number) || !c->durable_lsn)
             continue;
         lladd_lsn need = c->durable_lsn(c->ctx, core->db);
         if (need.v < low.v) {

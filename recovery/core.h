@@ -39,7 +39,6 @@ enum ll_name_kind {
 /* One name of the database. Numbered names are logged; a registered one that was never used has
  * number 0. */
 struct ll_name {
-    uint32_t hash; /* of kind and name: what is compared first */
     uint32_t version;
     uint32_t number; /* atomic: 0 until logged */
     uint8_t kind;
@@ -49,6 +48,7 @@ struct ll_name {
     const void *desc;     /* the registered descriptor; NULL: not registered with this handle */
     struct lladd_field *redo_fields, *undo_fields; /* from the log; owned; NULL if registered */
     struct ll_name *page_type;                     /* of an operation that wants one */
+    uint32_t page_type_number;                     /* of a learned one; 0: wants none */
     /* Of a registered operation: what one record of it can need, computed once. */
     size_t need_credit, need_scratch, need_copy;
     uint64_t need_undo;
@@ -59,14 +59,19 @@ struct ll_name {
 struct ll_catalogue {
     struct ll_name **ids; /* registered operations by lladd_op_id */
     size_t n_ids;
+    struct ll_name **classes; /* registered object classes */
+    size_t n_classes;
     struct ll_name **all; /* every name */
     size_t n_all, cap_all;
+    size_t hint; /* in `all`: behind the one found last */
     struct ll_name **numbers; /* by number - 1; replaced, never freed before close */
     uint32_t n_numbers, cap_numbers;
-    void *retired;        /* chain of replaced `numbers` arrays */
-    struct ll_name *slab; /* the registered names, allocated together; they never move */
-    size_t n_slab;
-    unsigned char *buf; /* the catalogue record of any registered name fits */
+    void *retired; /* chain of replaced `numbers` arrays */
+    /* One piece of memory, what open makes of the registry: the names, which never move, the arrays
+     * above as they are at first, and `buf`, in which the catalogue record of any name fits. */
+    struct ll_name *slab;
+    size_t slab_bytes;
+    unsigned char *buf;
     size_t buf_size;
     uint64_t log_bytes; /* atomic: all catalogue records together take at most so much */
     struct lladd_mutex mutex;
@@ -116,7 +121,12 @@ struct lladd_txn {
     uint32_t magic;
     uint32_t state; /* atomic */
     struct ll_core *core;
-    lladd_lsn id, last, undo_next; /* stored between reserve and publish */
+    union { /* changed by the log while it appends */
+        struct {
+            lladd_lsn id, last, undo_next;
+        };
+        struct ll_chain chain;
+    };
     uint64_t
         busy; /* atomic: a lower bound of its records that may be unapplied; UINT64_MAX: none */
     uint32_t depth; /* of the records it writes now */
@@ -272,7 +282,8 @@ struct ll_core {
     lladd_transcript_fn *transcript;
     void *callback_ctx;
     uint32_t redo_threads;
-    uint64_t recovered_records, recovered_redone, recovered_undone, recovery_ns;
+    uint64_t recovered_records, recovered_redone, recovered_undone;
+    uint64_t recovery_ns, analysis_ns, redo_ns;
 };
 
 /* Every later call fails with the first cause (LOG-4, REC-3). Returns the poison's code. */
@@ -332,6 +343,8 @@ int ll_catalogue_tag(struct ll_core *, const char *name, struct ll_name **out,
 /* A catalogue record was read: the database has this name. */
 int ll_catalogue_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
                        struct lladd_error *);
+/* How long the payload of a name's catalogue record is. */
+size_t ll_catalogue_payload(const struct ll_name *);
 /* The payload of a name's catalogue record; resizes *buf through env. Returns length or error. */
 int ll_catalogue_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
                         size_t *cap, size_t *len);
@@ -384,25 +397,33 @@ int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
 int ll_core_want_copy(struct lladd_txn *, size_t undo_len);
 /* Room for some more top actions and savepoints than are open now. */
 int ll_core_want_nesting(struct lladd_txn *);
-/* Runs prepare into the transaction's scratch: check, OP-3. A page that will be formatted is not
- * looked at. */
-int ll_core_prepare(struct lladd_txn *, struct ll_name *op, struct lladd_view,
-                    struct lladd_span args, struct lladd_draft *out);
-/* Log, redo, stamp on a frame held exclusively. From here on nothing can fail. */
-void ll_core_log_apply(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
-                       const struct lladd_draft *, enum ll_apply_how);
+/* The whole path: space, latch, check, log, redo, stamp. The operation has a redo. */
+int ll_core_update(struct lladd_txn *, struct ll_name *op, lladd_pageno, struct lladd_span args,
+                   enum ll_apply_how);
+/* The same on a frame held exclusively, with space that was taken before. */
+int ll_core_update_held(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
+                        struct lladd_span args);
+/* contract.c, for debug builds: is the operation what it promises to be on this page? */
+int ll_contract_check(struct lladd_txn *, const struct ll_name *, const struct lladd_page *,
+                      const struct lladd_draft *);
 /* Compensation: applies validated undo bytes to the frame under a CLR. Credit must be there; an
  * image is written only if the credit allows. */
 void ll_core_apply_undo(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
                         const struct ll_record *undone);
-/* Appends a record of the transaction (credit must be there); updates last and undo_next. */
-void ll_txn_append(struct lladd_txn *, struct ll_record *, lladd_lsn undo_next_after);
+/* What every transaction that wrote something needs besides: its END record. */
+uint64_t ll_undo_need_base(void);
+/* Appends a record of the transaction (credit must be there); its undo begins there, or at
+ * *undo_next if that is not NULL. What the record's own undo needs is accounted for before: a
+ * checkpoint that finds the record must find that too. */
+void ll_txn_append(struct lladd_txn *, struct ll_record *, const lladd_lsn *undo_next);
 /* Most log bytes that taking back a record can need: its compensation. */
 uint64_t ll_undo_need(const struct ll_core *, const struct ll_record *);
 uint64_t ll_undo_need_op(const struct lladd_op *, size_t undo_len);
-/* What every transaction that wrote something needs besides: its END record. */
-uint64_t ll_undo_need_base(void);
-struct lladd_view ll_view_of(const struct lladd_page *);
+static inline struct lladd_view ll_view_of(const struct lladd_page *page)
+{
+    struct lladd_view v = {page->bytes, page->size, ll_page_type(page->bytes), page->number};
+    return v;
+}
 /* Page images. */
 size_t ll_image_bound(const struct ll_core *);
 int ll_image_apply(const struct ll_core *, const struct ll_record *, unsigned char *page,

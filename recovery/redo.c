@@ -3,9 +3,18 @@
  *
  * Redo of one page depends on nothing but that page and the log (OP-4), so the pages are dealt out
  * to workers by a hash of their number, each with a cursor of its own over the same log: no queue,
- * no order to keep between workers. A record is applied iff the page is exactly where the record
- * found it (page LSN = page_prev, BUF-6); a page that is further on has it already; anything else
- * is damage and said so.
+ * no order to keep between workers. Each verifies the records of its pages and steps over the
+ * others by their length. A record is applied iff the page is exactly where the record found it
+ * (page LSN = page_prev, BUF-6); a page that is further on has it already; anything else is damage
+ * and said so.
+ *
+ * A worker takes a batch of records, lets the processor fetch what they need, latches their pages,
+ * applies the records, and gives the pages back. What is next to the record then comes from memory
+ * while the one before is applied; and no latch, which would have to wait until the page's bytes
+ * have arrived where they were written to, stands between one record and the next.
+ *
+ * A worker that fails says at which LSN, and the others go on as far as that: the lowest LSN, which
+ * is what recovery reports, does not depend on how many there are and who was first.
  *
  * A page that fails verification here is torn or rotten: it has no base, its records are skipped
  * until an image or a format record gives it one (BUF-5). What is left without a base at the end
@@ -15,10 +24,12 @@
 
 #include <string.h>
 
-#define TIME_ONE_IN 64u
+#define TIME_ONE_IN 64u /* of so many batches one is timed */
 
+/* `view` is that of the page, and made a good while ago: handing it over copies it in pieces that
+ * span several stores, and such a read waits until these are done. */
 static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
-                       struct lladd_error *err)
+                       struct lladd_view *view, struct lladd_error *err)
 {
     struct ll_name *name = ll_catalogue_by_number(core, rec->op);
     int rc = LL_LIKELY(name && name->desc && name->kind == LL_NAME_OP)
@@ -33,11 +44,11 @@ static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct
         memset(page->bytes, 0, page->size);
         ll_page_set_number(page->bytes, page->number.v);
         ll_page_set_type(page->bytes, name->page_type ? (uint16_t)name->page_type->number : 0);
+        *view = ll_view_of(page);
     }
-    struct lladd_view view = ll_view_of(page);
-    bool typed = name->page_type ? view.type == name->page_type->number : view.type != 0;
+    bool typed = name->page_type ? view->type == name->page_type->number : view->type != 0;
     if (!typed || (clr ? !op->undo : !op->redo) ||
-        (op->validate && !op->validate(view, clr ? LLADD_SPAN_UNDO : LLADD_SPAN_REDO, bytes))) {
+        (op->validate && !op->validate(*view, clr ? LLADD_SPAN_UNDO : LLADD_SPAN_REDO, bytes))) {
         rc = ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
                          "LSN %llu: %s bytes of \"%s\" do not fit page %llu",
                          (unsigned long long)rec->lsn.v, clr ? "undo" : "redo", op->name,
@@ -61,8 +72,16 @@ static bool never_formatted(const unsigned char *page)
     return ll_page_lsn(page).v == 0 && ll_page_type(page) == 0;
 }
 
-int ll_redo_record(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
-                   bool baseless, struct lladd_error *err)
+static int redo_image(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
+                      struct lladd_view *view, struct lladd_error *err)
+{
+    int rc = ll_image_apply(core, rec, page->bytes, err);
+    *view = ll_view_of(page);
+    return rc;
+}
+
+static int redo_record(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
+                       struct lladd_view *view, bool baseless, struct lladd_error *err)
 {
     lladd_lsn at = ll_page_lsn(page->bytes);
     bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
@@ -71,7 +90,7 @@ int ll_redo_record(struct ll_core *core, const struct ll_record *rec, struct lla
     if (rec->kind == LL_REC_CLR && LLADD_PLANTED(LLADD_BUG_REDO_CLR))
         return LLADD_EXISTS;
     if (rec->kind == LL_REC_IMAGE)
-        return ll_image_apply(core, rec, page->bytes, err);
+        return redo_image(core, rec, page, view, err);
     if (!base) {
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
@@ -87,25 +106,68 @@ int ll_redo_record(struct ll_core *core, const struct ll_record *rec, struct lla
             return rc;
         }
     }
-    return apply_bytes(core, rec, page, err);
+    return apply_bytes(core, rec, page, view, err);
 }
 
-static uint64_t page_hash(uint64_t page)
+int ll_redo_record(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
+                   bool baseless, struct lladd_error *err)
 {
-    return (page * 0x9e3779b97f4a7c15ull) >> 40;
+    struct lladd_view view = ll_view_of(page);
+    return redo_record(core, rec, page, &view, baseless, err);
 }
 
-static int redo_one(struct ll_redo_worker *w, const struct ll_record *rec)
+/* ---- one batch --------------------------------------------------------------------------- */
+
+struct held_page {
+    struct ll_frame *frame;
+    struct lladd_view view;
+};
+
+/* Pages that are held, found by number: twice as many places as records, a power of two. */
+#define HELD_PLACES 64u
+_Static_assert(HELD_PLACES >= 2 * LL_LOG_BATCH, "the search for a frame must end");
+
+struct held {
+    unsigned n;
+    struct held_page page[LL_LOG_BATCH];
+    uint8_t place[HELD_PLACES]; /* index + 1 */
+};
+
+/* The place of page n, or the empty one where it goes. */
+static uint8_t *held_place(struct held *h, uint64_t n)
 {
-    struct ll_core *core = w->core;
-    struct ll_frame *f;
+    uint64_t i = n * 0x9e3779b97f4a7c15ull >> 58;
+    while (h->place[i] && h->page[h->place[i] - 1].frame->page.number.v != n)
+        i = (i + 1) % HELD_PLACES;
+    return &h->place[i];
+}
+
+/* The record's page; fixed, unless an earlier record of the batch is of the same. */
+static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record *rec,
+                struct held_page **out)
+{
+    uint8_t *place = held_place(h, rec->page);
+    if (*place) {
+        *out = &h->page[*place - 1];
+        return 0;
+    }
     unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO;
-    int rc = ll_buffer_fix(core->buffer, lladd_page_of(rec->page), how, &f, &w->err);
+    struct held_page *p = &h->page[h->n];
+    int rc = ll_buffer_fix(w->core->buffer, lladd_page_of(rec->page), how, &p->frame, &w->err);
     if (rc)
         return rc;
-    rc = ll_redo_record(core, rec, &f->page, f->flags & LL_FRAME_BASELESS, &w->err);
-    ll_observe_redo(core, rec, rc);
-    if (rc == 0) {
+    p->view = ll_view_of(&p->frame->page);
+    *place = (uint8_t)++h->n;
+    *out = p;
+    return 0;
+}
+
+static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, struct held_page *p)
+{
+    struct ll_frame *f = p->frame;
+    int rc = redo_record(w->core, rec, &f->page, &p->view, f->flags & LL_FRAME_BASELESS, &w->err);
+    ll_observe_redo(w->core, rec, rc);
+    if (LL_LIKELY(rc == 0)) {
         bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
         w->redone++;
         f->flags &= ~(uint32_t)LL_FRAME_BASELESS;
@@ -114,43 +176,22 @@ static int redo_one(struct ll_redo_worker *w, const struct ll_record *rec)
     }
     if (rc == 0 || rc == LLADD_EXISTS) {
         if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0)
-            ll_buffer_dirty(core->buffer, f, rec->lsn);
+            ll_buffer_dirty(w->core->buffer, f, rec->lsn);
         rc = 0;
     } else if (rc == LLADD_NOT_FOUND) {
         rc = ll_map_put(&w->baseless, rec->page, rec->lsn.v);
         if (rc)
             ll_fail(&w->err, rc, "out of memory in redo");
     }
-    ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
     return rc;
 }
 
-static bool is_mine(const struct ll_redo_worker *w, const struct ll_record *rec)
-{
-    if (rec->kind != LL_REC_UPDATE && rec->kind != LL_REC_CLR && rec->kind != LL_REC_IMAGE)
-        return false;
-    if (rec->page == LLADD_NO_PAGE)
-        return false;
-    if (w->n > 1 && page_hash(rec->page) % w->n != w->index)
-        return false;
-    return w->core->n_fences == 0 || ll_fence_of(w->core, rec->page).v <= rec->lsn.v;
-}
-
-static void report(struct ll_redo_worker *w, const struct ll_record *rec)
-{
-    struct ll_core *core = w->core;
-    if (w->index != 0 || !core->progress || (w->seen & 0x3fff) != 0)
-        return;
-    uint64_t from = core->control.redo.v, to = ll_log_tail(core->log).v;
-    core->progress(core->callback_ctx, LLADD_PHASE_REDO, rec->lsn,
-                   to > from ? (unsigned)((rec->lsn.v - from) * 100 / (to - from)) : 100);
-}
-
-static int timed_redo_one(struct ll_redo_worker *w, const struct ll_record *rec)
+static int timed_redo_held(struct ll_redo_worker *w, const struct ll_record *rec,
+                           struct held_page *p)
 {
     struct ll_name *n = ll_catalogue_by_number(w->core, rec->op);
     uint64_t start = ll_now_ns(&w->core->env);
-    int rc = redo_one(w, rec);
+    int rc = redo_held(w, rec, p);
     if (n) {
         uint64_t ns = (ll_now_ns(&w->core->env) - start) * TIME_ONE_IN;
         lladd_atomic_count64(&n->redo_ns, ns);
@@ -159,65 +200,171 @@ static int timed_redo_one(struct ll_redo_worker *w, const struct ll_record *rec)
     return rc;
 }
 
+/* Is there a page to be redone by the record? */
+static bool counts(const struct ll_core *core, const struct ll_record *rec)
+{
+    if (rec->kind != LL_REC_UPDATE && rec->kind != LL_REC_CLR && rec->kind != LL_REC_IMAGE)
+        return false;
+    if (rec->page == LLADD_NO_PAGE)
+        return false;
+    return core->n_fences == 0 || ll_fence_of(core, rec->page).v <= rec->lsn.v;
+}
+
+/* Applies records[0..n) in order; w->at says how far it came. Pages are fixed before any record is
+ * applied: if one cannot be had, those before it are redone all the same. */
+static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, unsigned n,
+                     bool timed)
+{
+    struct held h;
+    struct held_page *page[LL_LOG_BATCH];
+    unsigned fixed = 0;
+    int rc = 0, failed = 0;
+    h.n = 0;
+    memset(h.place, 0, sizeof h.place);
+    for (; fixed < n; fixed++) {
+        page[fixed] = NULL;
+        if (counts(w->core, &records[fixed]) &&
+            (failed = hold(w, &h, &records[fixed], &page[fixed])) != 0)
+            break;
+    }
+    for (unsigned i = 0; !rc && i < fixed; i++) {
+        w->at = records[i].lsn.v;
+        if (page[i])
+            rc = timed ? timed_redo_held(w, &records[i], page[i])
+                       : redo_held(w, &records[i], page[i]);
+    }
+    for (unsigned i = 0; i < h.n; i++)
+        ll_buffer_unfix(w->core->buffer, h.page[i].frame, LL_FIX_EXCLUSIVE);
+    if (!rc && failed) {
+        w->at = records[fixed].lsn.v;
+        rc = failed;
+    }
+    return rc;
+}
+
+static int redo_batch(struct ll_redo_worker *w, const struct ll_log_batch *batch, bool timed)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < batch->n; i++)
+        ll_buffer_expect(w->core->buffer, lladd_page_of(batch->record[i].page));
+    for (uint32_t i = 0; !rc && i < batch->n; i += w->together) {
+        uint32_t n = batch->n - i < w->together ? batch->n - i : w->together;
+        rc = redo_some(w, batch->record + i, n, timed);
+    }
+    return rc;
+}
+
+/* ---- the log, from the redo point to its end --------------------------------------------- */
+
+static void report(const struct ll_redo_worker *w, lladd_lsn at)
+{
+    struct ll_core *core = w->core;
+    if (w->share.index != 0 || !core->progress)
+        return;
+    uint64_t from = core->control.redo.v, to = ll_log_tail(core->log).v;
+    core->progress(core->callback_ctx, LLADD_PHASE_REDO, at,
+                   to > from ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);
+}
+
+/* Exactly at the redo point: a search would pass over a damaged record. Only a cut tail has no
+ * record there. */
+static int first_batch(struct ll_redo_worker *w, struct ll_log_cursor *cursor,
+                       struct ll_log_batch *batch)
+{
+    struct ll_core *core = w->core;
+    struct ll_record *rec = &batch->record[0];
+    w->at = core->control.redo.v;
+    int rc = ll_log_cursor_read(cursor, core->control.redo, rec, &w->err);
+    if (rc == LLADD_OUT_OF_RANGE)
+        rc = ll_log_cursor_seek(cursor, core->control.redo, rec, &w->err);
+    if (rc)
+        return rc;
+    batch->passed = 1;
+    batch->end = lladd_lsn_of(rec->lsn.v + rec->size);
+    batch->n = ll_log_share_has(w->share, rec);
+    return 0;
+}
+
+static int redo_share(struct ll_redo_worker *w, struct ll_log_cursor *cursor)
+{
+    struct ll_log_batch batch;
+    uint64_t batches = 0, told = 0;
+    int rc = first_batch(w, cursor, &batch);
+    while (!rc) {
+        w->seen += batch.passed;
+        rc = redo_batch(w, &batch, ++batches % TIME_ONE_IN == 0);
+        if (rc)
+            break;
+        w->at = batch.end.v;
+        if (w->at > lladd_atomic_load64(w->stop))
+            break;
+        if (w->seen - told > 0x4000) {
+            told = w->seen;
+            report(w, lladd_lsn_of(w->at));
+        }
+        rc = ll_log_cursor_batch(cursor, w->share, LL_LOG_BATCH, &batch, &w->err);
+        if (rc)
+            w->at = w->err.lsn.v > w->at ? w->err.lsn.v : w->at;
+    }
+    return rc == LLADD_END ? 0 : rc;
+}
+
 static void *worker(void *arg)
 {
     struct ll_redo_worker *w = arg;
-    struct ll_core *core = w->core;
     struct ll_log_cursor *cursor;
-    struct ll_record rec;
-    int rc = ll_log_cursor_open(core->log, &cursor);
+    int rc = ll_log_cursor_open(w->core->log, &cursor);
     if (rc) {
-        w->rc = ll_fail(&w->err, rc, "out of memory in redo");
-        lladd_atomic_store32(w->stop, 1);
-        return NULL;
+        w->at = 0;
+        rc = ll_fail(&w->err, rc, "out of memory in redo");
+    } else {
+        rc = redo_share(w, cursor);
+        ll_log_cursor_close(cursor);
     }
-    /* Exactly there: a search would pass over a damaged record. Only a cut tail has no record. */
-    rc = ll_log_cursor_read(cursor, core->control.redo, &rec, &w->err);
-    if (rc == LLADD_OUT_OF_RANGE)
-        rc = ll_log_cursor_seek(cursor, core->control.redo, &rec, &w->err);
-    for (; !rc;
-         rc = ll_log_cursor_next(cursor, &rec, &w->err)) {
-        w->seen++;
-        if (is_mine(w, &rec))
-            rc = w->seen % TIME_ONE_IN ? redo_one(w, &rec) : timed_redo_one(w, &rec);
-        if (rc || ((w->seen & 0xff) == 0 && lladd_atomic_load32(w->stop)))
-            break;
-        report(w, &rec);
+    w->rc = rc;
+    uint64_t lowest = lladd_atomic_load64(w->stop);
+    while (rc && w->at < lowest && !lladd_atomic_cas64(w->stop, &lowest, w->at)) {
     }
-    ll_log_cursor_close(cursor);
-    w->rc = rc == LLADD_END ? 0 : rc;
-    if (w->rc)
-        lladd_atomic_store32(w->stop, 1);
     return NULL;
+}
+
+/* How many pages a worker may hold at once: all of them together half of the cache. */
+static unsigned most_together(const struct ll_core *core, unsigned workers)
+{
+    struct ll_buffer_stats s;
+    ll_buffer_stats(core->buffer, &s);
+    uint64_t each = s.frames / (2 * (uint64_t)workers);
+    return each < 1 ? 1 : each < LL_LOG_BATCH ? (unsigned)each : LL_LOG_BATCH;
 }
 
 static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
                struct lladd_error *err)
 {
-    uint32_t stop = 0;
+    uint64_t stop = UINT64_MAX;
+    unsigned together = most_together(core, n);
     for (unsigned i = 0; i < n; i++) {
         struct ll_redo_worker *w = &workers[i];
         w->core = core;
-        w->index = i;
-        w->n = n;
+        w->share = (struct ll_log_share){i, n};
         w->stop = &stop;
+        w->together = together;
         ll_map_init(&w->baseless, &core->env);
     }
     for (unsigned i = 1; i < n; i++)
         if (lladd_thread_start(&workers[i].thread, worker, &workers[i]))
             worker(&workers[i]); /* no thread to be had: its share is done here */
     worker(&workers[0]);
-    int rc = 0;
+    const struct ll_redo_worker *first = NULL;
     for (unsigned i = 0; i < n; i++) {
+        const struct ll_redo_worker *w = &workers[i];
         if (workers[i].thread.started)
             lladd_thread_join(&workers[i].thread);
-        if (workers[i].rc && !rc) {
-            rc = workers[i].rc;
-            if (err)
-                *err = workers[i].err;
-        }
+        if (w->rc && (!first || w->at < first->at))
+            first = w;
     }
-    return rc;
+    if (first && err)
+        *err = first->err;
+    return first ? first->rc : 0;
 }
 
 int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)

@@ -7,9 +7,11 @@
 struct ll_redo_worker {
     struct ll_core *core;
     struct lladd_thread thread;
-    unsigned index, n;
-    uint32_t *stop; /* atomic */
+    struct ll_log_share share;
+    uint64_t *stop;    /* atomic, of all: the lowest LSN at which one of them failed */
+    unsigned together; /* records of which the pages are held at once */
     int rc;
+    uint64_t at; /* LSN of the record last looked at: where it failed, if it did */
     uint64_t seen, redone;
     struct ll_map baseless; /* page -> LSN of the last record that was skipped */
     struct lladd_error err;

@@ -16,15 +16,32 @@ struct ll_registered {
 
 #define LL_REGISTERED_EXTENSION 100
 
+/* What the catalogue records of some names take: measured when they are registered, not at every
+ * open. */
+struct ll_payloads {
+    size_t names;
+    size_t bytes;   /* of payload, together */
+    size_t longest; /* of one */
+};
+
+/* Of the built-in names, known without counting; a test counts them. */
+extern const struct ll_payloads ll_extensions_builtin;
+
 struct lladd_registry {
     struct ll_env env;
     struct ll_registered *items;
     size_t n, cap;
+    struct ll_payloads payloads;
 };
 
-/* Without and with a look at what is there: the same name and version with another descriptor is
- * LLADD_BAD_REGISTRATION, with the same one nothing to do. */
-int ll_registry_push(struct lladd_registry *, uint8_t kind, const void *desc, struct lladd_error *);
+/* Room for so many in all. */
+int ll_registry_reserve(struct lladd_registry *, size_t items, struct lladd_error *);
+/* Without a look at what is there; there is room, and the caller counts the payload. */
+void ll_registry_put(struct lladd_registry *, uint8_t kind, const void *desc);
+/* Is it there? The same name and version with another descriptor is LLADD_BAD_REGISTRATION. */
+int ll_registry_find(const struct lladd_registry *, uint8_t kind, const void *desc, bool *there,
+                     struct lladd_error *);
+/* With a look, room and counting. */
 int ll_registry_add(struct lladd_registry *, uint8_t kind, const void *desc, struct lladd_error *);
 
 #endif

@@ -50,10 +50,10 @@ static int start_log(struct ll_core *core, struct lladd_error *err)
 static lladd_lsn class_start(struct ll_core *core)
 {
     uint64_t low = UINT64_MAX;
-    for (size_t i = 0; i < core->cat.n_slab; i++) {
-        struct ll_name *n = &core->cat.slab[i];
-        const struct lladd_object_class *c = n->kind == LL_NAME_CLASS ? n->desc : NULL;
-        if (!c || !lladd_atomic_load32(&n->number))
+    for (size_t i = 0; i < core->cat.n_classes; i++) {
+        struct ll_name *n = core->cat.classes[i];
+        const struct lladd_object_class *c = n->desc;
+        if (!lladd_atomic_load32(&n->number))
             continue;
         uint64_t from = c->durable_lsn ? c->durable_lsn(c->ctx, core->db).v : 0;
         n->count = from; /* kept for the pass over the log; statistics start after it */
@@ -105,9 +105,8 @@ static int redo_objects(struct ll_core *core, struct lladd_error *err)
             (rc = redo_object(core, &rec, &done, err)) != 0)
             break;
     ll_log_cursor_close(cursor);
-    for (size_t i = 0; i < core->cat.n_slab; i++)
-        if (core->cat.slab[i].kind == LL_NAME_CLASS)
-            core->cat.slab[i].count = 0;
+    for (size_t i = 0; i < core->cat.n_classes; i++)
+        core->cat.classes[i]->count = 0;
     if (rc != LLADD_END)
         return rc;
     ll_core_transcript(core, "objects: %llu records from LSN %llu", (unsigned long long)done,
@@ -345,9 +344,11 @@ static int redo_and_undo(struct ll_core *core, struct lladd_error *err)
         if (!rc && restored)
             ll_core_transcript(core, "double-write area: %llu pages restored",
                                (unsigned long long)restored);
+        uint64_t start = ll_now_ns(&core->env);
         enter(LLADD_DST_REDO_PAGES);
         if (!rc)
             rc = ll_redo(core, &r, err);
+        core->redo_ns = ll_now_ns(&core->env) - start;
         core->recovered_redone = r.redone;
         core->recovered_records = r.seen;
     }
@@ -371,6 +372,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);
     enter(LLADD_DST_ANALYSIS);
     int rc = ll_analysis(core, &a, err);
+    core->analysis_ns = ll_now_ns(&core->env) - start;
     enter(LLADD_DST_LOG_START);
     if (!rc)
         rc = start_log(core, err);

@@ -154,6 +154,8 @@ void ll_txn_release(struct lladd_txn *txn)
         ll_log_undo_release(core->log, txn->undo_used + txn->undo_spare);
     ll_free(&core->env, txn->owner);
     txn->owner = NULL;
+    if (txn->cursor)
+        ll_log_cursor_rest(txn->cursor); /* the next rollback is of something else */
     lladd_mutex_lock(&t->mutex);
     struct ll_prepared *prepared = txn->prepared; /* others read it under the mutex */
     txn->prepared = NULL;

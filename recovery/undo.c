@@ -144,7 +144,7 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
         .kind = LL_REC_CLR_END, .page = LLADD_NO_PAGE, .op = name->number, .undo_next = undo_next};
     if (LLADD_PLANTED(LLADD_BUG_CLR_END))
         end.undo_next = rec->lsn;
-    ll_txn_append(txn, &end, undo_next);
+    ll_txn_append(txn, &end, &undo_next);
     ll_observe(LLADD_DST_COMPENSATE_END, txn, name, rec);
     return 0;
 }
@@ -166,7 +166,7 @@ static int undo_object(struct lladd_txn *txn, struct ll_name *name, const struct
                             .undo_next = rec->prev,
                             .undo = rec->undo};
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
-    ll_txn_append(txn, &clr, clr.undo_next);
+    ll_txn_append(txn, &clr, &clr.undo_next);
     rc = cls->undo(cls->ctx, txn, clr.lsn, object, rec->undo);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
     return rc;

@@ -519,19 +519,30 @@ static void choose(struct ll_sim_damaging *d)
     }
 }
 
+/* Callbacks get an error of ours to write to: the caller's may be NULL. */
+static int record(struct lladd_sim *sim, struct lladd_error *err)
+{
+    struct lladd_error own = LLADD_ERROR_INIT;
+    int rc = ll_sim_record(sim, &own);
+    const char *text = lladd_code_text(rc) ? lladd_code_text(rc) : "an unknown error";
+    return rc ? lladd_error_set(err, rc, "subject \"%s\": %s", sim->subject.name,
+                                own.message[0] ? own.message : text)
+              : 0;
+}
+
 /* Another database of the subject, for foreign files. */
 static int make_other(struct ll_sim_damaging *d, struct lladd_error *err)
 {
     struct lladd_sim_bounds b = d->sim->bounds;
     b.seed++;
     int rc = ll_sim_new(&d->sim->subject, &b, &d->other, err);
-    return rc ? rc : ll_sim_record(d->other, err);
+    return rc ? rc : record(d->other, err);
 }
 
 static int damage_all(struct ll_sim_damaging *d, struct lladd_error *err)
 {
     struct lladd_sim *sim = d->sim;
-    int rc = ll_sim_record(sim, err);
+    int rc = record(sim, err);
     sim->dst.observe = NULL;
     if (!rc)
         rc = make_other(d, err);
@@ -564,7 +575,7 @@ int ll_sim_damage_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
                                   .one_situation = v->value[1],
                                   .one_kind = v->value[2],
                                   .one_at = v->value[3]};
-    int rc = ll_sim_record(sim, err);
+    int rc = record(sim, err);
     sim->dst.observe = NULL;
     if (!rc && (sim->record.hash & 0xffffff) != v->recording)
         rc = ll_sim_other_recording(err);

@@ -107,9 +107,11 @@ static int take_options(struct lladd_sim *sim, struct lladd_error *err)
     o->checkpoint_bytes = CHECKPOINT_BYTES;
     o->frames = LLADD_FRAMES_HEAP;
     o->redo_threads = 1;
-    int rc = sim->subject.configure ? sim->subject.configure(sim->subject.ctx, o, err) : 0;
+    struct lladd_error own = LLADD_ERROR_INIT;
+    int rc = sim->subject.configure ? sim->subject.configure(sim->subject.ctx, o, &own) : 0;
     if (rc)
-        return rc;
+        return lladd_error_set(err, rc, "subject \"%s\", configure: %s", sim->subject.name,
+                               own.message);
     sim->world = (struct lladd_world){sim, world_now, world_wall, world_random, NULL};
     o->world = &sim->world;
     o->allocator = &sim->heap.face;
@@ -286,12 +288,25 @@ static int workload_failed(struct lladd_sim *sim, int rc, const struct lladd_err
     return ll_sim_fail(sim, &v, 0, NULL);
 }
 
-static int explore_all(struct lladd_sim *sim)
+/* Callbacks get an error of ours to write to: the caller's may be NULL. */
+static int record(struct lladd_sim *sim, struct lladd_error *own, struct lladd_error *err)
 {
-    struct lladd_error err = LLADD_ERROR_INIT;
-    int rc = ll_sim_record(sim, &err);
+    *own = (struct lladd_error)LLADD_ERROR_INIT;
+    int rc = ll_sim_record(sim, own);
+    if (rc && own->message[0] == '\0')
+        return lladd_error_set(err, rc, "subject \"%s\": %s", sim->subject.name,
+                               lladd_code_text(rc) ? lladd_code_text(rc) : "an unknown error");
+    if (rc && err)
+        *err = *own;
+    return rc;
+}
+
+static int explore_all(struct lladd_sim *sim, struct lladd_error *err)
+{
+    struct lladd_error own;
+    int rc = record(sim, &own, err);
     if (rc)
-        return is_ours(rc) ? rc : workload_failed(sim, rc, &err);
+        return is_ours(rc) ? rc : workload_failed(sim, rc, &own);
     rc = ll_sim_explore(sim);
     if (!rc && !sim->cut && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
         rc = ll_sim_cover_judge(sim);
@@ -299,7 +314,10 @@ static int explore_all(struct lladd_sim *sim)
     if (!rc)
         rc = give_tokens(sim);
     drop_twins(sim);
-    return rc;
+    if (rc)
+        return lladd_error_set(err, rc, "exploring subject \"%s\": %s", sim->subject.name,
+                               lladd_code_text(rc));
+    return 0;
 }
 
 int lladd_sim_explore(const struct lladd_sim_subject *subject,
@@ -312,12 +330,9 @@ int lladd_sim_explore(const struct lladd_sim_subject *subject,
     if (rc)
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&sim->dst);
-    rc = explore_all(sim);
+    rc = explore_all(sim, err);
     (void)lladd_dst_enter(before); /* what it returns is ours */
-    if (rc)
-        rc = lladd_error_set(err, rc, "exploring subject \"%s\" failed: %s", subject->name,
-                             lladd_code_text(rc));
-    else
+    if (!rc)
         *out = hand_over(sim);
     ll_sim_free(sim);
     return rc;
@@ -334,8 +349,9 @@ static int replay_all(struct lladd_sim *sim, const struct ll_sim_vector *v,
                       struct lladd_sink *history, struct lladd_error *err)
 {
     struct ll_sim_verdict verdict;
+    struct lladd_error own;
     uint32_t depth;
-    int rc = ll_sim_record(sim, err);
+    int rc = record(sim, &own, err);
     if (rc)
         return rc;
     if ((sim->record.hash & 0xffffff) != v->recording)

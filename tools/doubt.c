@@ -15,7 +15,8 @@ static const char list_usage[] =
     "be\n"
     "decided).\n"
     "\n"
-    "Exit status: 0; 2 if the directory cannot be read.\n";
+    "Exit status: 0; 1 if the log is damaged, so that there may be more of them; 2 if the\n"
+    "directory cannot be read.\n";
 
 static const char resolve_usage[] =
     "usage: lladd resolve (--commit | --abort) [--json] [--ops FILE.so] DIRECTORY GID\n"
@@ -69,14 +70,23 @@ int tool_in_doubt(int argc, char **argv)
     if (code)
         return tool_end(&t, code);
     l.rows = t.json ? json_array() : NULL;
-    int rc = lladd_inspect_txns(view, see_txn, &l);
-    lladd_inspect_close(view);
+    struct lladd_inspect_info info = {.struct_size = sizeof info};
+    int rc = lladd_inspect_info(view, &info);
+    if (!rc)
+        rc = lladd_inspect_txns(view, see_txn, &l);
+    bool whole =
+        info.log_end_kind != LLADD_LOG_END_DAMAGED && info.log_end_kind != LLADD_LOG_END_UNKNOWN;
     if (rc)
         code = tool_fail(&t, "out of memory");
     else if (t.json)
-        tool_json_print(json_pack("{s:o}", "in_doubt", l.rows), true);
-    else if (l.n == 0)
+        tool_json_print(json_pack("{s:o, s:b}", "in_doubt", l.rows, "complete", whole), true);
+    else if (l.n == 0 && whole)
         printf("no transaction is in doubt\n");
+    if (!rc && !whole) {
+        tool_fail(&t, "there may be more: %s", lladd_inspect_log_end(view));
+        code = TOOL_FINDINGS;
+    }
+    lladd_inspect_close(view);
     return tool_end(&t, code);
 }
 
@@ -123,8 +133,7 @@ static int resolve(struct tool *t, const struct lladd_gid *gid, int what)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_db *db;
     char text[TOOL_GID_MAX];
-    t->options.flags = LLADD_OPT_MUST_EXIST;
-    int rc = lladd_open(t->dir, &t->options, &db, &err);
+    int rc = tool_open(t, &db, &err);
     if (rc)
         return fail(t, &err);
     int code = decide(t, db, gid, what);

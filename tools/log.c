@@ -28,6 +28,10 @@ static const char usage[] =
     "  --json           one JSON object a line; the last one says how the log ends\n"
     "  --ops FILE.so    a plug-in whose operations describe themselves\n"
     "\n"
+    "Of a database in use the log ends where it did when the command began. What is truncated\n"
+    "before it could be read is left out; standard error says how much (with --json the last\n"
+    "object: \"recycled\").\n"
+    "\n"
     "Exit status: 0, also at a torn tail, which is normal after a crash; 1 at the first place "
     "where\n"
     "something is damaged that was durable; 2 if the log cannot be read.\n";
@@ -47,7 +51,7 @@ static const struct option options[] = {TOOL_COMMON,
                                         {NULL, 0, NULL, 0}};
 
 struct args {
-    bool by_txn, by_page, by_last, bytes, stats;
+    bool by_txn, by_page, by_to, by_last, bytes, stats;
     uint64_t txn, page, from, to, last;
     const char *op, *kind;
 };
@@ -80,6 +84,7 @@ static int take(void *ctx, int option, const char *value)
     case FROM:
         return tool_number("--from", value, &a->from) ? 0 : -1;
     case TO:
+        a->by_to = true;
         return tool_number("--to", value, &a->to) ? 0 : -1;
     case LAST:
         a->by_last = true;
@@ -185,20 +190,41 @@ struct walk {
     const struct args *args;
     struct tool_line line;
     struct ll_vec rows;
-    uint64_t skip, seen; /* matching records to leave out; met so far */
-    bool counting;       /* the first pass for --last */
+    struct ll_vec last; /* for --last: LSNs of the last matching records, a ring */
+    uint64_t seen;      /* matching records in the first pass */
+    bool noting;        /* the first pass */
 };
+
+static int note(struct walk *w, lladd_lsn lsn)
+{
+    uint64_t n = w->args->last;
+    w->seen++;
+    if (n == 0)
+        return 0;
+    if (w->last.len < n)
+        return ll_vec_append(&w->last, &lsn, 1);
+    *(lladd_lsn *)ll_vec_at(&w->last, (size_t)((w->seen - 1) % n)) = lsn;
+    return 0;
+}
+
+/* Where the last N of them begin. */
+static lladd_lsn first_of_last(const struct walk *w)
+{
+    uint64_t n = w->args->last;
+    if (w->last.len == 0)
+        return lladd_lsn_of(0);
+    return *(const lladd_lsn *)ll_vec_at(&w->last, w->last.len < n ? 0 : (size_t)(w->seen % n));
+}
 
 static int see(void *ctx, const struct lladd_inspect_record *r)
 {
     struct walk *w = ctx;
-    if (w->args->to && r->entry.lsn.v >= w->args->to)
+    if (w->args->by_to && r->entry.lsn.v >= w->args->to)
         return ENOUGH;
     if (!wanted(w->args, &r->entry))
         return 0;
-    w->seen++;
-    if (w->counting || w->seen <= w->skip)
-        return 0;
+    if (w->noting)
+        return note(w, r->entry.lsn);
     if (w->args->stats)
         return count(&w->rows, r);
     tool_line_print(&w->line, r);
@@ -209,13 +235,12 @@ static int walk(struct walk *w, struct lladd_inspect *view, struct lladd_error *
 {
     lladd_lsn from = lladd_lsn_of(w->args->from);
     if (w->args->by_last) {
-        w->counting = true;
+        w->noting = true;
         int rc = lladd_inspect_log(view, from, see, w, err);
-        if (rc == LLADD_NO_MEMORY)
+        if (rc == LLADD_NO_MEMORY || w->last.len == 0)
             return rc;
-        w->counting = false;
-        w->skip = w->seen > w->args->last ? w->seen - w->args->last : 0;
-        w->seen = 0;
+        w->noting = false;
+        from = first_of_last(w);
     }
     return lladd_inspect_log(view, from, see, w, err);
 }
@@ -232,11 +257,13 @@ static int foot(const struct tool *t, struct lladd_inspect *view, int rc,
     bool ended = rc == 0 || rc == ENOUGH;
     if (rc == LLADD_NO_MEMORY)
         return tool_fail(t, "out of memory");
+    tool_recycled(t, view);
     if (t->json) {
         json_t *o = json_pack("{s:s, s:s}", "kind",
                               ended ? tool_log_end_name(info.log_end_kind) : "damaged", "text",
                               ended ? text : err->message);
         tool_json_lsn(o, "lsn", ended ? info.log_end : err->lsn);
+        tool_json_recycled(o, view);
         tool_json_print(json_pack("{s:o}", "end", o), false);
     } else if (rc == 0) {
         printf("end of the log: %s\n", text);
@@ -253,6 +280,7 @@ static int run(const struct tool *t, const struct args *a, struct lladd_inspect 
     struct walk w = {.args = a};
     ll_env_init(&env, NULL, NULL, false);
     ll_vec_init(&w.rows, &env, sizeof(struct row));
+    ll_vec_init(&w.last, &env, sizeof(lladd_lsn));
     tool_line_init(&w.line, view, t, a->bytes);
     if (!a->stats)
         tool_line_header(&w.line);
@@ -266,6 +294,7 @@ static int run(const struct tool *t, const struct args *a, struct lladd_inspect 
     }
     tool_line_free(&w.line);
     ll_vec_free(&w.rows);
+    ll_vec_free(&w.last);
     return foot(t, view, rc, &err);
 }
 

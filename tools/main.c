@@ -44,7 +44,7 @@ int main(int argc, char **argv)
         printf("lladd %s\n", lladd_version());
         return fflush(stdout) ? TOOL_CANNOT : TOOL_FINE;
     }
-    if (strcmp(verb, "--help") == 0 || strcmp(verb, "help") == 0) {
+    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
         if (argc == 2) {
             print_usage(stdout);
             return fflush(stdout) ? TOOL_CANNOT : TOOL_FINE;

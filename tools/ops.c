@@ -10,15 +10,14 @@
 static const char usage[] =
     "usage: lladd ops [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
-    "Lists the catalogue: operations, page types, object classes, participants and tags with "
-    "their\n"
-    "versions and numbers, the layout of an operation's redo and undo bytes, how many records and "
-    "bytes\n"
-    "in the log are its own, and the LSN of the first use if the log still has it. Whatever is "
-    "not\n"
-    "built in, nor in the plug-in given with --ops, is marked: who opens the database must "
-    "register it\n"
-    "if recovery needs it.\n"
+    "Lists the catalogue: operations, page types, object classes, participants and tags with\n"
+    "their versions and numbers, the page type that an operation wants, the layout of its redo\n"
+    "and undo bytes, how many records and bytes in the log are its own, and the LSN of the first\n"
+    "use if the log still has it. Whatever is not built in, nor in the plug-in given with --ops,\n"
+    "is marked: who opens the database must register it if recovery needs it.\n"
+    "\n"
+    "Of a database in use the counts leave out what is truncated before it could be read;\n"
+    "standard error says how much (with --json: \"recycled\").\n"
     "\n"
     "Exit status: 0; 1 if the log is damaged (the counts end there); 2 if it cannot be read.\n";
 
@@ -95,6 +94,8 @@ static void print_entry(const struct entry *e)
            lladd_name_kind_text(n->kind), tool_lsn(lladd_lsn_of(e->first), first), e->records,
            e->bytes, versioned,
            n->registered || n->kind == LLADD_NAME_TAG ? "" : "  (not known here)");
+    if (n->page_type)
+        printf("%35spage: %s\n", "", n->page_type);
     print_fields("redo", n->redo_fields);
     print_fields("undo", n->undo_fields);
 }
@@ -125,7 +126,8 @@ static json_t *json_entry(const struct entry *e)
     return o;
 }
 
-static void print_all(const struct tool *t, struct ll_vec *list)
+static void print_all(const struct tool *t, struct ll_vec *list,
+                      const struct lladd_inspect *view)
 {
     json_t *all = t->json ? json_array() : NULL;
     if (!t->json)
@@ -137,8 +139,12 @@ static void print_all(const struct tool *t, struct ll_vec *list)
         else
             print_entry(ll_vec_at(list, i));
     }
-    if (t->json)
-        tool_json_print(json_pack("{s:o}", "names", all), true);
+    tool_recycled(t, view);
+    if (t->json) {
+        json_t *o = json_pack("{s:o}", "names", all);
+        tool_json_recycled(o, view);
+        tool_json_print(o, true);
+    }
 }
 
 static int run(const struct tool *t, struct lladd_inspect *view)
@@ -154,7 +160,7 @@ static int run(const struct tool *t, struct lladd_inspect *view)
         return tool_fail(t, "out of memory");
     }
     rc = lladd_inspect_log(view, lladd_lsn_of(0), count, &list, &err);
-    print_all(t, &list);
+    print_all(t, &list, view);
     ll_vec_free(&list);
     if (rc)
         fprintf(stderr, "lladd ops: counted up to a damaged place only: %s\n", err.message);

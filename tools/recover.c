@@ -66,10 +66,9 @@ static int recover(struct tool *t)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_stats s = {.struct_size = sizeof s};
     struct lladd_db *db;
-    t->options.flags = LLADD_OPT_MUST_EXIST;
     t->options.transcript = hear;
     t->options.callback_ctx = &tr;
-    int rc = lladd_open(t->dir, &t->options, &db, &err);
+    int rc = tool_open(t, &db, &err);
     if (rc) {
         json_decref(tr.lines);
         return fail_open(t, &err);

@@ -189,6 +189,11 @@ void tool_text_free(struct tool_text *t)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
+json_t *tool_json_text(const char *text)
+{
+    return tool_json_bytes(text, strlen(text));
+}
+
 json_t *tool_json_u64(uint64_t v)
 {
     char text[24];
@@ -224,6 +229,36 @@ void tool_json_lsn(json_t *object, const char *key, lladd_lsn lsn)
 {
     if (lsn.v)
         json_object_set_new(object, key, tool_json_u64(lsn.v));
+}
+
+/* What the last reading of the log has passed over. */
+static struct lladd_inspect_info info_of(const struct lladd_inspect *view)
+{
+    struct lladd_inspect_info i = {.struct_size = sizeof i};
+    int rc = lladd_inspect_info(view, &i);
+    if (rc)
+        i.recycled_bytes = 0;
+    return i;
+}
+
+void tool_recycled(const struct tool *t, const struct lladd_inspect *view)
+{
+    struct lladd_inspect_info i = info_of(view);
+    char bytes[24];
+    if (i.recycled_bytes && !t->json)
+        fprintf(stderr,
+                "lladd %s: %s of log below LSN %" PRIu64
+                " were truncated before they could be read, and are left out\n",
+                t->verb, tool_bytes(i.recycled_bytes, bytes), i.recycled_to.v);
+}
+
+void tool_json_recycled(json_t *object, const struct lladd_inspect *view)
+{
+    struct lladd_inspect_info i = info_of(view);
+    if (i.recycled_bytes)
+        json_object_set_new(object, "recycled",
+                            json_pack("{s:o, s:o}", "bytes", tool_json_u64(i.recycled_bytes), "to",
+                                      tool_json_u64(i.recycled_to.v)));
 }
 
 json_t *tool_json_gid(const struct lladd_gid *g)

@@ -139,7 +139,7 @@ static int print_text(const struct tool *t, struct lladd_inspect *view,
 static int add_file(void *ctx, const char *name, uint64_t bytes)
 {
     return json_array_append_new(
-        ctx, json_pack("{s:s, s:o}", "name", name, "bytes", tool_json_u64(bytes)));
+        ctx, json_pack("{s:o, s:o}", "name", tool_json_text(name), "bytes", tool_json_u64(bytes)));
 }
 
 static int add_txn(void *ctx, const struct lladd_inspect_txn *t)
@@ -198,11 +198,11 @@ static int print_json(const struct tool *t, struct lladd_inspect *view,
         rc = lladd_inspect_txns(view, add_txn, txns);
     if (!rc)
         rc = lladd_inspect_pinners(view, add_pinner, pinners);
-    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:o, s:b, s:b, s:[b,b]}", "directory", t->dir,
-                          "uuid", tool_uuid(i->uuid, uuid), "format", (int)i->format, "page_size",
-                          (int)i->page_size, "created_us", json_integer(i->created_us), "clean",
-                          i->clean, "atomic_pages", i->atomic_pages, "control_bad",
-                          i->control_bad[0], i->control_bad[1]);
+    json_t *o = json_pack("{s:o, s:s, s:i, s:i, s:o, s:b, s:b, s:[b,b]}", "directory",
+                          tool_json_text(t->dir), "uuid", tool_uuid(i->uuid, uuid), "format",
+                          (int)i->format, "page_size", (int)i->page_size, "created_us",
+                          json_integer(i->created_us), "clean", i->clean, "atomic_pages",
+                          i->atomic_pages, "control_bad", i->control_bad[0], i->control_bad[1]);
     json_object_set_new(o, "in_use", i->in_use < 0 ? json_null() : json_boolean(i->in_use));
     if (i->holder)
         json_object_set_new(o, "pid", json_integer(i->holder));

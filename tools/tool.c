@@ -3,6 +3,7 @@
 #include "tool.h"
 
 #include <dlfcn.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -23,8 +24,9 @@ int tool_error(const struct tool *t, const struct lladd_error *err)
 {
     const char *name = lladd_code_name(err->code);
     if (t->json) {
-        json_t *e = json_pack("{s:s, s:s, s:s}", "code", name ? name : "unknown", "message",
-                              err->message, "directory", t->dir ? t->dir : "");
+        json_t *e = json_pack("{s:s, s:o, s:o}", "code", name ? name : "unknown", "message",
+                              tool_json_text(err->message), "directory",
+                              tool_json_text(t->dir ? t->dir : ""));
         tool_json_lsn(e, "lsn", err->lsn);
         tool_json_print(json_pack("{s:o}", "error", e), true);
         return TOOL_CANNOT;
@@ -38,8 +40,10 @@ bool tool_number(const char *what, const char *text, uint64_t *out)
 {
     char *end;
     errno = 0;
-    unsigned long long v = strtoull(text, &end, 0);
-    if (errno || end == text || *end || text[0] == '-' || text[0] == ' ') {
+    bool hex = strncmp(text, "0x", 2) == 0; /* as in the names of log files */
+    bool begins = isxdigit((unsigned char)text[hex ? 2 : 0]);
+    unsigned long long v = strtoull(text, &end, hex ? 16 : 10);
+    if (errno || !begins || end == text || *end) {
         fprintf(stderr, "lladd: %s: \"%s\" is not a number\n", what, text);
         return false;
     }
@@ -87,8 +91,11 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
     t->options = (struct lladd_options)LLADD_OPTIONS_INIT;
     *exit_code = TOOL_CANNOT;
     optind = 1;
-    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (o == TOOL_HELP) {
+    char name[32]; /* for what getopt says */
+    snprintf(name, sizeof name, "lladd %s", t->verb);
+    argv[0] = name;
+    for (int o; (o = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (o == TOOL_HELP || o == 'h') {
             printf("%s", t->usage);
             *exit_code = fflush(stdout) ? TOOL_CANNOT : TOOL_FINE;
             return 1;
@@ -123,6 +130,19 @@ int tool_end(struct tool *t, int exit_code)
         return TOOL_CANNOT;
     }
     return exit_code;
+}
+
+int tool_open(struct tool *t, struct lladd_db **out, struct lladd_error *err)
+{
+    struct lladd_inspect *view;
+    int rc = lladd_inspect(t->dir, &t->options, &view, err);
+    if (!rc)
+        lladd_inspect_close(view);
+    if (rc == LLADD_NOT_A_DATABASE)
+        return rc;
+    *err = (struct lladd_error)LLADD_ERROR_INIT;
+    t->options.flags = LLADD_OPT_MUST_EXIST;
+    return lladd_open(t->dir, &t->options, out, err);
 }
 
 int tool_inspect(const struct tool *t, struct lladd_inspect **out)

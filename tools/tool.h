@@ -46,13 +46,15 @@ int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool
  * written. */
 int tool_end(struct tool *, int exit_code);
 
-/* A decimal number; false (and says so) if it is none. */
+/* A number, decimal or with 0x in front; false (and says so) if it is none. */
 bool tool_number(const char *what, const char *text, uint64_t *out);
 /* Says on stderr "lladd <verb>: ..."; returns TOOL_CANNOT. */
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* The same out of an error, with its name. With --json it goes to stdout as {"error": ...}. */
 int tool_error(const struct tool *, const struct lladd_error *);
 
+/* Opens the database, which must be there. Where there is none not even a lock file is made. */
+int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
 /* Opens the view the verb works on; 0, or the exit code (it has been said why). */
 int tool_inspect(const struct tool *, struct lladd_inspect **);
 
@@ -85,12 +87,19 @@ void tool_text_clear(struct tool_text *);
 const char *tool_text_get(const struct tool_text *);
 void tool_text_free(struct tool_text *);
 
+/* Says on stderr what was recycled under the last lladd_inspect_log, if anything was; with --json
+ * nothing, there it is a member. */
+void tool_recycled(const struct tool *, const struct lladd_inspect *);
+/* Adds {"recycled": {"bytes": ..., "to": ...}}, or nothing. */
+void tool_json_recycled(json_t *object, const struct lladd_inspect *);
+
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 /* A number; a string if it is beyond what JSON readers take for a number. */
 json_t *tool_json_u64(uint64_t);
 /* A string, or {"hex": ...} if it is no UTF-8. */
 json_t *tool_json_bytes(const void *bytes, size_t len);
+json_t *tool_json_text(const char *);
 json_t *tool_json_hex(const void *bytes, size_t len);
 /* Fields by name; {"hex": ...} without a layout or if the bytes do not fit it. */
 json_t *tool_json_fields(const struct lladd_field *, struct lladd_span);

@@ -33,9 +33,13 @@ static const char *kind_name(enum lladd_finding_kind kind)
                                           : "note";
 }
 
-static int print_finding(void *ctx, const struct lladd_finding *f)
+struct told {
+    json_t *list;    /* with --json; else NULL */
+    bool unreadable; /* something could not be read for want of rights, memory or files */
+};
+
+static int print_finding(const struct lladd_finding *f)
 {
-    (void)ctx;
     printf("%-6s  %s", kind_name(f->kind), f->file);
     if (f->offset != UINT64_MAX)
         printf(", byte %" PRIu64, f->offset);
@@ -47,9 +51,10 @@ static int print_finding(void *ctx, const struct lladd_finding *f)
     return 0;
 }
 
-static int add_finding(void *ctx, const struct lladd_finding *f)
+static int add_finding(json_t *list, const struct lladd_finding *f)
 {
-    json_t *o = json_pack("{s:s, s:s}", "kind", kind_name(f->kind), "file", f->file);
+    json_t *o =
+        json_pack("{s:s, s:o}", "kind", kind_name(f->kind), "file", tool_json_text(f->file));
     if (f->code)
         json_object_set_new(o, "code", json_string(lladd_code_name(f->code)));
     if (f->offset != UINT64_MAX)
@@ -57,8 +62,15 @@ static int add_finding(void *ctx, const struct lladd_finding *f)
     if (f->page.v != LLADD_NO_PAGE)
         json_object_set_new(o, "page", tool_json_u64(f->page.v));
     tool_json_lsn(o, "lsn", f->lsn);
-    json_object_set_new(o, "message", json_string(f->message));
-    return json_array_append_new(ctx, o);
+    json_object_set_new(o, "message", tool_json_text(f->message));
+    return json_array_append_new(list, o);
+}
+
+static int tell(void *ctx, const struct lladd_finding *f)
+{
+    struct told *told = ctx;
+    told->unreadable = told->unreadable || lladd_code_root(f->code) == LLADD_ROOT_RESOURCE;
+    return told->list ? add_finding(told->list, f) : print_finding(f);
 }
 
 static void print_summary(const struct lladd_verified *v)
@@ -113,7 +125,7 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
         rc = print_json(&v, list) ? -1 : rc;
         return rc ? TOOL_CANNOT : TOOL_FINDINGS;
     }
-    (void)print_finding(NULL, &f); /* cannot fail */
+    (void)print_finding(&f); /* cannot fail */
     printf("without a control block nothing else can be checked\n");
     return TOOL_FINDINGS;
 }
@@ -129,16 +141,18 @@ int tool_verify(int argc, char **argv)
         return tool_end(&t, code);
     if (lladd_inspect(t.dir, &t.options, &view, &err))
         return tool_end(&t, is_damage(&err) ? report_control(&t, &err) : tool_error(&t, &err));
-    json_t *findings = json_array();
-    int rc = t.json ? lladd_inspect_verify(view, add_finding, findings, &v, &err)
-                    : lladd_inspect_verify(view, print_finding, NULL, &v, &err);
+    struct told told = {.list = t.json ? json_array() : NULL};
+    int rc = lladd_inspect_verify(view, tell, &told, &v, &err);
+    code = v.damage + v.repair ? TOOL_FINDINGS : TOOL_FINE;
     if (rc)
         code = tool_error(&t, &err);
     else if (t.json)
-        code = print_json(&v, json_incref(findings));
+        rc = print_json(&v, json_incref(told.list));
     else
         print_summary(&v);
-    json_decref(findings);
+    json_decref(told.list);
     lladd_inspect_close(view);
-    return tool_end(&t, rc ? TOOL_CANNOT : v.damage + v.repair ? TOOL_FINDINGS : TOOL_FINE);
+    if (!rc && told.unreadable)
+        code = tool_fail(&t, "not everything could be read");
+    return tool_end(&t, rc ? TOOL_CANNOT : code);
 }

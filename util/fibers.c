@@ -328,7 +328,7 @@ static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yi
     }
 }
 
-/* Everybody who may be next, the current one first if it can go on; its number in that list. */
+/* Everybody who may be next, the current one first if it can go on. */
 static void collect(struct lladd_dst_fibers *s, struct candidates *c)
 {
     c->n = 0;
@@ -354,7 +354,7 @@ static unsigned ask(struct lladd_dst_fibers *s, enum lladd_dst_point why,
     unsigned i = s->cfg.turn ? s->cfg.turn(s->cfg.ctx, &turn) : 0;
     s->asking = false;
     if (i >= c->n)
-        end_run(s, LLADD_END, "stopped by the schedule");
+        end_run(s, LLADD_END, "the schedule has stopped the run");
     return i;
 }
 
@@ -381,6 +381,12 @@ void lladd_dst_point(enum lladd_dst_point why)
     struct lladd_dst_fibers *s = running();
     if ((s->cfg.points & why) && !s->asking)
         next(s, why);
+}
+
+void lladd_dst_stop(void)
+{
+    if (LL_SCHEDULED)
+        end_run(running(), LLADD_END, "a fiber has stopped the run");
 }
 
 /* ---- sleeping and waking ----------------------------------------------------------------- */

@@ -309,13 +309,14 @@ static void conclude(const struct run *r)
     printf(" (--seed %" PRIu64 ")\n", r->seed);
 }
 
-/* Has the tool print the last transaction. It knows of this program what the log says. */
+/* Has the tool print the last transaction. It knows of this program what the log says. One
+ * that had to look for room in many pages has more records than a screen has lines. */
 static bool show_last(const struct run *r)
 {
     char txn[24];
     int status, out[2];
     snprintf(txn, sizeof txn, "%" PRIu64, r->last.txn);
-    printf("Last one   lladd log --txn %s %s\n", txn, r->dir);
+    printf("Last one   lladd log --txn %s --last 8 %s\n", txn, r->dir);
     fflush(stdout);
     if (pipe(out))
         return perror("packages: pipe"), false;
@@ -323,7 +324,8 @@ static bool show_last(const struct run *r)
     if (pid == 0) {
         if (dup2(out[1], STDOUT_FILENO) < 0 || close(out[0]) || close(out[1]))
             _exit(127);
-        execl(r->tool, "lladd", "log", "--txn", txn, "--from", txn, r->dir, (char *)NULL);
+        execl(r->tool, "lladd", "log", "--txn", txn, "--from", txn, "--last", "8", r->dir,
+              (char *)NULL);
         perror(r->tool);
         _exit(127);
     }

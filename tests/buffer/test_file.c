@@ -325,6 +325,12 @@ START_TEST(what_is_cached_is_not_asked_for)
     ck_assert_uint_eq(rig_get(&r, 4), 4);
     ll_buffer_prefetch(r.b, lladd_page_of(1), 6);
     ck_assert_uint_eq(r.checker.prefetched, 4); /* 1 2, 5 6 */
+    for (uint64_t n = 0; n < 12; n += 11) { /* a hint for the processor: nothing is read for it */
+        ll_buffer_touch(r.b, lladd_page_of(n), 0);
+        ll_buffer_touch(r.b, lladd_page_of(n), UINT32_MAX);
+    }
+    ll_buffer_touch(r.b, lladd_page_of(UINT64_MAX), 64);
+    ck_assert_uint_eq(r.checker.prefetched, 4);
     ll_buffer_prefetch(r.b, lladd_page_of(8), UINT64_MAX);
     ck_assert_uint_eq(r.checker.prefetched, 6); /* 8 9 */
     ll_buffer_prefetch(r.b, lladd_page_of(10), 1);

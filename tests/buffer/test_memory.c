@@ -4,6 +4,8 @@
  * times what the cache holds grows by the budget and little more; and so does one that touches
  * pages so far apart that each has its own frames and its own page table. With both frame providers
  * (_i), on files, without anything of the test's that would grow itself.
+ *
+ * A sanitizer's own memory is many times the budget: under one, the books alone are looked at.
  */
 #include <check.h>
 
@@ -14,6 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { MEASURED = 0 };
+#else
+enum { MEASURED = 1 };
+#endif
 enum { PAGE = 4096, MIB = 1 << 20, BUDGET = 16 * MIB, SLACK = 4 * MIB };
 
 struct place {
@@ -88,7 +95,8 @@ static void open_place(struct place *p, int kind, uint64_t pages)
 
 static void close_place(struct place *p)
 {
-    ck_assert_uint_le(p->most - p->before, BUDGET + SLACK);
+    if (MEASURED)
+        ck_assert_uint_le(p->most - p->before, BUDGET + SLACK);
     ll_buffer_close(p->b);
     lladd_device_close(p->dev);
     temp_dir_remove(p->dir);
@@ -123,7 +131,11 @@ START_TEST(changing_ten_times_the_cache)
             look(&p);
     }
     /* It was a real test: the cache was full. */
-    ck_assert_uint_ge(p.most - p.before, BUDGET / 2);
+    struct ll_buffer_stats s;
+    ll_buffer_stats(p.b, &s);
+    ck_assert_uint_ge(s.bytes, BUDGET / 2);
+    if (MEASURED)
+        ck_assert_uint_ge(p.most - p.before, BUDGET / 2);
     close_place(&p);
 }
 END_TEST
@@ -148,9 +160,6 @@ END_TEST
 
 int main(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return 77; /* a sanitizer's own memory is many times the budget */
-#endif
     Suite *s = suite_create("buffer: memory");
     TCase *t = tcase_create("both providers");
     tcase_set_timeout(t, 120);

@@ -473,6 +473,31 @@ START_TEST(a_sink_that_has_failed_swallows_the_rest)
     ck_assert_str_eq(err.message, "text and 5");
     ck_assert_int_eq(err.code, LLADD_BUSY);
     ck_assert_int_eq(lladd_error_set(NULL, LLADD_BUSY, "nobody listens"), LLADD_BUSY);
+    /* The birthplace is where the macro stands; the function knows none. */
+    int line = __LINE__ + 1;
+    lladd_error_set(&err, LLADD_BUSY, "here");
+    ck_assert_int_eq(err.line, line);
+    ck_assert_str_eq(err.source, __FILE__);
+    ck_assert_int_eq((lladd_error_set)(&err, LLADD_BUSY, "%d", 7), LLADD_BUSY);
+    ck_assert_str_eq(err.message, "7");
+    ck_assert_str_eq(err.source, "extension");
+    ck_assert_int_eq((lladd_error_set)(NULL, LLADD_BUSY, "nobody listens"), LLADD_BUSY);
+}
+END_TEST
+
+/* The error of an operation's prepare says where in the operation it was born. */
+START_TEST(birthplace)
+{
+    begin_with(NULL, 0);
+    struct lladd_txn *txn = rig_begin(&r);
+    struct cell nowhere = {page, CELLS};
+    refused(txn, LLADD_BAD_ARGUMENT, cell_add(txn, nowhere, 1));
+    const struct lladd_error *err = lladd_txn_error(txn);
+    ck_assert_ptr_nonnull(strstr(err->message, "there is no cell"));
+    ck_assert_ptr_nonnull(strstr(err->source, "testops.c"));
+    ck_assert_int_gt(err->line, 0);
+    ok(txn, lladd_abort(txn));
+    rig_free(&r);
 }
 END_TEST
 
@@ -492,6 +517,7 @@ int main(void)
     LOOP(bytes_that_validate_no_longer_accepts_are_a_data_error);
     tcase_add_test(tc, fields_of_every_type_are_printed);
     tcase_add_test(tc, a_sink_that_has_failed_swallows_the_rest);
+    tcase_add_test(tc, birthplace);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

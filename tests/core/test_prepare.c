@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
 static struct rig r;
@@ -301,7 +302,7 @@ END_TEST
 /* ---- participants ------------------------------------------------------------------------ */
 
 /* What came, as one letter each: P prepare, I in doubt, L logged, D durable, A aborted, R rolled
- * back. */
+ * back, T taken back. */
 static char said[64];
 static unsigned n_said;
 static uint64_t last_logged, last_durable;
@@ -384,11 +385,23 @@ static void on_rolled_back(void *ctx, void *state, struct lladd_txn *txn, lladd_
     say('R');
 }
 
+static lladd_lsn taken_back_since;
+
+static void on_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
+{
+    (void)ctx;
+    (void)txn;
+    ck_assert_ptr_eq(state, &blob);
+    taken_back_since = since;
+    say('T');
+}
+
 #define WATCHER(its_name) \
     { \
         .struct_size = sizeof(struct lladd_participant), .name = its_name, .version = 1, \
         .ctx = said, .prepare = on_prepare, .in_doubt = on_in_doubt, .logged = on_logged, \
         .durable = on_durable, .aborted = on_aborted, .rolled_back_to = on_rolled_back, \
+        .taken_back = on_taken_back, \
     }
 static const struct lladd_participant watcher = WATCHER("test.watcher");
 static const struct lladd_participant second_watcher = WATCHER("test.watcher2");
@@ -430,9 +443,75 @@ START_TEST(participants_hear_of_commit_abort_and_partial_rollback_in_order)
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_rollback_to(txn, sp));
     done(lladd_commit_async(txn, &lsn));
-    ck_assert_str_eq(said, "RL"); /* not durable yet, as far as one has to know */
+    ck_assert_str_eq(said, "RTL"); /* not durable yet, as far as one has to know */
     ok_db(&r, lladd_wait(r.db, lsn, &r.err));
-    ck_assert_str_eq(said, "RLD");
+    ck_assert_str_eq(said, "RTLD");
+    rig_free(&r);
+}
+END_TEST
+
+/* Who keeps an LSN with what it notes knows what to drop, whichever way it was taken back. */
+START_TEST(participants_hear_what_is_taken_back)
+{
+    struct lladd_action action, inner;
+    lladd_savepoint_id sp;
+    begin_watched(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_join(txn, &watcher, &blob));
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, cell_put(txn, at(0), 1));
+    ok(txn, lladd_nta_abort(txn, &action));
+    ck_assert_str_eq(said, "T");
+    ck_assert_uint_eq(taken_back_since.v, 0); /* it was all there was */
+    ok(txn, cell_put(txn, at(0), 2));
+    lladd_lsn kept;
+    ok(txn, lladd_log_note(txn, "test.mark", lladd_span_of("here", 4), &kept));
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, lladd_nta_begin(txn, &inner));
+    ok(txn, cell_put(txn, at(0), 3));
+    ok(txn, lladd_nta_abort(txn, &inner));
+    ck_assert_uint_eq(taken_back_since.v, kept.v);
+    ok(txn, lladd_nta_abort(txn, &action)); /* nothing is in it any more */
+    ck_assert_uint_eq(taken_back_since.v, kept.v);
+    forget_said();
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, cell_put(txn, at(0), 4));
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, cell_put(txn, at(1), 5));
+    ok(txn, lladd_rollback_to(txn, sp));
+    ck_assert_str_eq(said, "RT"); /* once, for the open action as well */
+    ck_assert_uint_eq(taken_back_since.v, kept.v);
+    ok(txn, lladd_savepoint_release(txn, sp));
+    ck_assert_str_eq(said, "RT"); /* nothing was taken back */
+    done(lladd_commit(txn));
+    rig_free(&r);
+}
+END_TEST
+
+/* A descriptor that was compiled before taken_back existed ends where that begins. */
+START_TEST(participants_of_an_older_version_are_not_asked)
+{
+    struct lladd_participant older = second_watcher;
+    struct lladd_action action;
+    older.struct_size = offsetof(struct lladd_participant, taken_back);
+    forget_said();
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_participant(&r.options, &older, &r.err));
+    rig_open(&r);
+    page = rig_page(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_join(txn, &older, &blob));
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, cell_put(txn, at(0), 1));
+    ok(txn, lladd_nta_abort(txn, &action));
+    ck_assert_str_eq(said, "");
+    done(lladd_abort(txn));
+    ck_assert_str_eq(said, "A");
+    rig_close(&r);
+    older.struct_size--;
+    ck_assert_int_eq(lladd_register_participant(&r.options, &older, &r.err),
+                     LLADD_BAD_REGISTRATION);
+    older.struct_size++;
     rig_free(&r);
 }
 END_TEST
@@ -612,6 +691,8 @@ int main(void)
     LOOP(what_is_prepared_holds_the_log_and_is_named);
     LOOP(a_visitor_may_claim_and_stop);
     LOOP(participants_hear_of_commit_abort_and_partial_rollback_in_order);
+    LOOP(participants_hear_what_is_taken_back);
+    LOOP(participants_of_an_older_version_are_not_asked);
     LOOP(participants_of_transactions_that_wrote_nothing_hear_of_the_end);
     LOOP(commits_in_flight_become_durable_in_order_and_each_once);
     LOOP(joining_twice_or_unregistered_is_refused);

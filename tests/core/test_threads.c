@@ -237,6 +237,7 @@ static void *read_pages(void *arg)
         must(cell_read(r.db, cell_of(pages[p], 20), &v, NULL));
         must(v % K ? LLADD_CORRUPT_PAGE : 0);
         lladd_prefetch(r.db, pages[p], 2);
+        lladd_touch(r.db, pages[p], 100);
         w->commits++;
     }
     return NULL;

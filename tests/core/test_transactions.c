@@ -335,6 +335,63 @@ START_TEST(a_savepoint_dies_when_its_top_action_closes_or_is_taken_back)
 }
 END_TEST
 
+START_TEST(a_released_savepoint_and_later_ones_are_gone)
+{
+    begin_case(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_action action;
+    lladd_savepoint_id sp[4], inside;
+    for (unsigned i = 0; i < 4; i++) {
+        ok(txn, lladd_savepoint(txn, &sp[i]));
+        ok(txn, cell_put(txn, at(0), i + 1));
+    }
+    ok(txn, lladd_savepoint_release(txn, sp[2]));
+    rig_expect(&r, at(0), 4); /* nothing is taken back */
+    for (unsigned i = 2; i < 4; i++) {
+        refused(txn, LLADD_DEAD_SAVEPOINT, lladd_savepoint_release(txn, sp[i]));
+        refused(txn, LLADD_DEAD_SAVEPOINT, lladd_rollback_to(txn, sp[i]));
+    }
+    refused(txn, LLADD_DEAD_SAVEPOINT, lladd_savepoint_release(txn, 0));
+    ok(txn, lladd_rollback_to(txn, sp[1]));
+    rig_expect(&r, at(0), 1);
+    /* Inside a top action one that was made before can be released, too. */
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, lladd_savepoint(txn, &inside));
+    ok(txn, cell_put(txn, at(1), 7));
+    ok(txn, lladd_savepoint_release(txn, sp[1]));
+    refused(txn, LLADD_DEAD_SAVEPOINT, lladd_rollback_to(txn, inside));
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
+    ok(txn, lladd_rollback_to(txn, sp[0]));
+    rig_expect(&r, at(0), 0);
+    rig_expect(&r, at(1), 7); /* the closed action has no undo */
+    ok(txn, lladd_savepoint_release(txn, sp[0]));
+    done(lladd_commit(txn));
+    end_case();
+}
+END_TEST
+
+/* A loop that makes and releases savepoints can go on for ever. */
+START_TEST(savepoints_that_are_released_take_no_memory)
+{
+    lladd_savepoint_id sp = 0, last;
+    begin_case(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_savepoint_release(txn, sp));
+    uint64_t allocations = fault_alloc_calls(&r.mem);
+    for (unsigned i = 0; i < 10000; i++) {
+        last = sp;
+        ok(txn, lladd_savepoint(txn, &sp));
+        ck_assert_uint_gt(sp, last);
+        ok(txn, lladd_savepoint_release(txn, sp));
+    }
+    if (!(r.kind & RIG_THREADS)) /* nobody else allocates */
+        ck_assert_uint_eq(fault_alloc_calls(&r.mem), allocations);
+    done(lladd_commit(txn));
+    end_case();
+}
+END_TEST
+
 /* OP-6 */
 START_TEST(rolling_back_past_an_open_action_takes_the_action_back)
 {
@@ -746,6 +803,8 @@ int main(void)
     LOOP(an_abort_after_a_partial_rollback_takes_back_the_rest_only);
     LOOP(a_crash_after_a_partial_rollback_undoes_the_rest_only);
     LOOP(a_savepoint_dies_when_its_top_action_closes_or_is_taken_back);
+    LOOP(a_released_savepoint_and_later_ones_are_gone);
+    LOOP(savepoints_that_are_released_take_no_memory);
     LOOP(rolling_back_past_an_open_action_takes_the_action_back);
     LOOP(a_read_only_transaction_refuses_to_write_and_writes_nothing);
     LOOP(committing_a_reader_makes_durable_what_it_may_have_seen);

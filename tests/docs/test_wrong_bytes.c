@@ -176,6 +176,11 @@ START_TEST(after_a_clean_close_there_is_no_newest_group)
     OK(lladd_log_open(db, lladd_lsn_of(0), NULL, &cursor, &err));
     ck_assert_int_eq(lladd_log_read(cursor, newest, &entry, &err), LLADD_CORRUPT_LOG);
     lladd_log_close(cursor);
+    /* Who begins there is told, too. */
+    OK(lladd_log_open(db, newest, NULL, &cursor, &err));
+    ck_assert_int_eq(lladd_log_next(cursor, &entry, &err), LLADD_CORRUPT_LOG);
+    ck_assert_uint_eq(err.lsn.v, newest.v);
+    lladd_log_close(cursor);
     ck_assert_int_eq(counted(page), 1);
     close_db();
     ck_assert_int_eq(stat(path, &after), 0);

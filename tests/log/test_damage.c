@@ -5,6 +5,7 @@
  * file; nothing is truncated. Only beyond the newest watermark it is a tail. A reader for
  * inspection goes over damage and goes on behind it.
  */
+#include "log/encode.h"
 #include "log_fixture.h"
 
 #include <string.h>
@@ -219,6 +220,9 @@ START_TEST(missing_and_short)
             int rc = look();
             ck_assert(rc == LLADD_MISSING_FILE || rc == LLADD_CORRUPT_LOG);
             ck_assert_uint_ne(f.err.lsn.v, 0);
+            /* Before the first file there is none that would tell its name. */
+            name_of(first == 8 && how == 0 ? 8 + 4032 : first, other);
+            ck_assert_msg(strstr(f.err.message, other) != NULL, "%s: %s", other, f.err.message);
             if (how > 0)
                 ck_assert_int_eq(f.memory->ops->unlink(f.memory, name), 0);
             ck_assert_int_eq(ll_io_open(f.memory, name, LLADD_OPEN_CREATE, &file), 0);
@@ -479,6 +483,53 @@ START_TEST(read_only_over_damage)
 }
 END_TEST
 
+static void seek_finds(struct ll_log_cursor *c, uint64_t goal, size_t i)
+{
+    struct ll_record rec;
+    must(&f, ll_log_cursor_seek(c, lladd_lsn_of(goal), &rec, &f.err));
+    ck_assert_uint_eq(rec.lsn.v, f.list[i].rec.lsn.v);
+}
+
+static void seek_tells(struct ll_log_cursor *c, uint64_t goal, size_t i)
+{
+    struct ll_record rec;
+    must_fail(&f, LLADD_CORRUPT_LOG, ll_log_cursor_seek(c, lladd_lsn_of(goal), &rec, &f.err));
+    ck_assert_uint_eq(f.err.lsn.v, f.list[i].rec.lsn.v);
+}
+
+/* Who begins at a damaged record is told so; who begins behind it is not stopped by it. */
+START_TEST(a_seek_tells_of_damage_at_its_goal)
+{
+    struct ll_log_cursor *c;
+    struct ll_log_place place;
+    uint64_t last;
+    make_log(&last);
+    ll_log_close(f.log);
+    f.log = NULL;
+    f.cfg.read_only = true;
+    for (size_t i = 1; i + 1 < f.count; i += f.count / 7) {
+        uint64_t at = f.list[i].rec.lsn.v, before = f.list[i - 1].rec.lsn.v;
+        must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+        ck_assert(ll_log_place(f.log, f.list[i].rec.lsn, &place));
+        flip_byte(&f, place.name, place.offset + 18, 1);
+        ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+        seek_tells(c, at, i);
+        if (f.list[i - 1].rec.lsn.v + f.list[i - 1].rec.size == at) { /* no seal between them */
+            seek_finds(c, before, i - 1);
+            seek_tells(c, before + 8, i);
+        }
+        struct ll_record rec;
+        must(&f, ll_log_cursor_seek(c, lladd_lsn_of(at + 8), &rec, &f.err));
+        ck_assert_uint_gt(rec.lsn.v, at);
+        ck_assert_uint_le(rec.lsn.v, f.list[i + 1].rec.lsn.v);
+        ll_log_cursor_close(c);
+        flip_byte(&f, place.name, place.offset + 18, 1);
+        ll_log_close(f.log);
+        f.log = NULL;
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("damage");
@@ -488,6 +539,7 @@ int main(void)
     tcase_add_loop_test(t, every_byte_below_the_watermark, 0, 3);
     tcase_add_test(t, every_byte_after_a_clean_stop);
     tcase_add_test(t, refusing_changes_nothing);
+    tcase_add_test(t, a_seek_tells_of_damage_at_its_goal);
     tcase_add_test(t, proof_behind_much_damage);
     tcase_add_test(t, payload_is_no_proof);
     tcase_add_test(t, missing_and_short);

@@ -8,6 +8,7 @@
 #include "bed.h"
 
 #include "operations/operations.h"
+#include "recovery/registry.h"
 
 static const struct lladd_op *const *all_ops(void)
 {
@@ -51,6 +52,11 @@ START_TEST(every_operation_could_be_registered_by_a_user)
     struct lladd_options options = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     ck_assert_int_eq(lladd_register_extension(&options, ll_operations_builtin()[0], &err), 0);
+    /* What registration has measured, open takes for known. */
+    const struct ll_payloads *p = &options.registry->payloads;
+    ck_assert_uint_eq(p->names, ll_extensions_builtin.names);
+    ck_assert_uint_eq(p->bytes, ll_extensions_builtin.bytes);
+    ck_assert_uint_eq(p->longest, ll_extensions_builtin.longest);
     lladd_options_release(&options);
 }
 END_TEST

@@ -515,6 +515,29 @@ START_TEST(a_schedule_can_stop_a_run)
 }
 END_TEST
 
+static void *lights_out(void *arg)
+{
+    bool *after = arg;
+    lladd_mutex_lock(&a);
+    lladd_dst_stop();
+    *after = true;
+    return NULL;
+}
+
+START_TEST(a_fiber_can_stop_the_run_where_it_stands)
+{
+    bool after = false;
+    begin_all(0, 0);
+    ck_assert_int_eq(lladd_mutex_init(&a, LLADD_RANK_LEAF, "a"), 0);
+    ck_assert_int_eq(run(lights_out, &after), LLADD_END);
+    ck_assert(!after);
+    lladd_dst_stop(); /* nothing outside */
+    /* Nobody will ever unlock it: a run that is stopped leaves things as they are. */
+    ck_assert(!lladd_mutex_trylock(&a));
+    end_case();
+}
+END_TEST
+
 static void *many(void *arg)
 {
     struct lladd_thread t[64];
@@ -585,6 +608,7 @@ int main(void)
     tcase_add_test(t, who_spins_gives_way);
     tcase_add_test(t, runs_that_do_not_end_are_ended);
     tcase_add_test(t, a_schedule_can_stop_a_run);
+    tcase_add_test(t, a_fiber_can_stop_the_run_where_it_stands);
     tcase_add_test(t, threads_can_run_out);
     tcase_add_loop_test(t, a_seed_gives_the_same_run_again, 0, 2);
     suite_add_tcase(suite, t);

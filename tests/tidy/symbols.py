@@ -3,7 +3,8 @@
 """symbols.py exports <shared library>: it exports lladd_* and nothing else, and something.
 symbols.py globals <archive>: no object in it has variables that can be written, so that nothing is
 shared by two databases in one process.
-symbols.py selftest <c compiler>: both find what they look for."""
+symbols.py plain <archive>: no object in it knows anything of the instrumented build.
+symbols.py selftest <c compiler>: all of them find what they look for."""
 import os
 import re
 import subprocess
@@ -43,6 +44,15 @@ def writable_symbols(archive):
     return objects, found
 
 
+def instrumented_symbols(archive):
+    """Defined or wanted, in how many objects."""
+    lines = run("nm", archive).splitlines()
+    names = {line.split()[-1] for line in lines if line.split()}
+    return (len([line for line in lines if line.endswith(".o:")]),
+            sorted(name for name in names
+                   if name.startswith(("lladd_dst", "ll_fibers", "ll_sync_swap"))))
+
+
 def selftest(compiler):
     with tempfile.TemporaryDirectory() as folder:
         source, obj = os.path.join(folder, "a.c"), os.path.join(folder, "a.o")
@@ -52,13 +62,17 @@ def selftest(compiler):
                        "int stranger(void) { return 0; }\n"
                        "static _Thread_local int t; int lladd_t(void) { return ++t; }\n"
                        "int written = 5;\n"
+                   "int lladd_dst_x(void); int lladd_y(void) { return lladd_dst_x(); }\n"
                        "const char *const lladd_names[] = {\"a\", \"b\"};\n")
         run(compiler, "-fPIC", "-c", source, "-o", obj)
         run(compiler, "-shared", obj, "-o", library)
         ours, foreign = foreign_exports(library)
         objects, found = writable_symbols(obj)
-        names = sorted(name.split(".")[0] for _, name in found)
-        good = (ours == 3 and sorted(foreign) == ["stranger", "written"] and objects == 1 and
+        # A static local is n.0 for gcc and lladd_x.n for clang.
+        names = sorted([part for part in name.split(".") if not part.isdigit()][-1]
+                       for _, name in found)
+        good = (instrumented_symbols(obj)[1] == ["lladd_dst_x"] and ours == 4 and
+                sorted(foreign) == ["stranger", "written"] and objects == 1 and
                 names == ["n", "t", "written"])
         if not good:
             print(ours, foreign, objects, names)
@@ -74,6 +88,12 @@ def main(what, path):
             print(f"exported, but not ours: {name}")
         print(f"{ours} symbols of ours, {len(foreign)} others")
         return 1 if foreign or not ours else 0
+    if what == "plain":
+        objects, names = instrumented_symbols(path)
+        for name in names:
+            print(f"of the instrumented build: {name}")
+        print(f"{objects} objects, {len(names)} symbols")
+        return 1 if names or not objects else 0
     objects, found = writable_symbols(path)
     for obj, name in found:
         print(f"{obj}: {name} can be written")

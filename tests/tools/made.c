@@ -171,8 +171,8 @@ struct lladd_options made_options(struct lladd_device *device)
     o.flags = LLADD_OPT_NO_THREADS;
     o.cache_bytes = 1u << 20;
     o.log_ring_bytes = 1u << 16;
-    o.log_segment_min = 1u << 14;
-    o.log_segment_max = 1u << 14;
+    o.log_segment_min = MADE_SEGMENT;
+    o.log_segment_max = MADE_SEGMENT;
     o.redo_threads = 1;
     o.frames = LLADD_FRAMES_HEAP;
     o.device = device;

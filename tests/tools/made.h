@@ -29,6 +29,7 @@ struct made {
 extern const struct lladd_op made_tally;
 extern const struct lladd_extension made_extension;
 
+#define MADE_SEGMENT (1u << 14) /* bytes of each file of the log */
 /* Options that make and open such a database on a device (NULL: below a directory). Registers the
  * extension; release with lladd_options_release. */
 struct lladd_options made_options(struct lladd_device *);

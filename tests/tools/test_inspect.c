@@ -8,8 +8,11 @@
 #include "bench.h"
 
 #include <check.h>
+#include <errno.h>
 #include <lladd/bytes.h>
 #include <lladd/records.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,6 +75,18 @@ static struct wanted find_record(struct lladd_inspect *v, const char *kind, cons
     ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), look_for, &w, &err), 1);
     ck_assert(w.found);
     return w;
+}
+
+static void write_log(struct lladd_db *db, lladd_pageno page, unsigned txns)
+{
+    struct lladd_txn *txn;
+    unsigned char bytes[256];
+    for (unsigned i = 0; i < txns; i++) {
+        memset(bytes, (int)i, sizeof bytes);
+        ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+        ck_assert_int_eq(lladd_set(txn, page, 256, bytes, sizeof bytes), 0);
+        ck_assert_int_eq(lladd_commit(txn), 0);
+    }
 }
 
 /* ---- the state of a database ---------------------------------------------------------------- */
@@ -331,7 +346,8 @@ START_TEST(words)
         {MADE_CLEAN, "object", "test.memory", "object=42 746865"},
         {MADE_CLEAN, "object-clr", "test.memory", "object=43"},
         {MADE_CLEAN, "action-end", NULL, ""},
-        {MADE_CLEAN, "catalogue", "test.tally", "= test.tally@3 redo: delta, why undo: delta"},
+        {MADE_CLEAN, "catalogue", "test.tally",
+         "= test.tally@3 on lladd.bytes redo: delta, why undo: delta"},
         {MADE_CLEAN, "note", "test.note", "bytes=\"mind the gap\""},
         {MADE_CLEAN, "fence", NULL, "first="},
         {MADE_CLEAN, "image", NULL, "page of type lladd."},
@@ -419,6 +435,49 @@ START_TEST(catalogue)
         ck_assert(s.tally && s.tag);
         ck_assert_uint_eq(s.unknown, known ? 0 : 2); /* the tally, and the class */
         lladd_inspect_close(v);
+    }
+    lladd_device_close(dev);
+}
+END_TEST
+
+static int see_page_type(void *ctx, const struct lladd_inspect_name *n)
+{
+    bool wants = n->kind == LLADD_NAME_OPERATION && strcmp(n->name, "test.tally") == 0;
+    if (wants) {
+        ck_assert_ptr_nonnull(n->page_type);
+        ck_assert_str_eq(n->page_type, "lladd.bytes");
+        ++*(int *)ctx;
+    }
+    if (n->kind != LLADD_NAME_OPERATION)
+        ck_assert_ptr_null(n->page_type);
+    return 0;
+}
+
+/* What an operation wants stays known while the database is used by somebody who does not know the
+ * operation: checkpoints repeat all that was learned. */
+START_TEST(page_types_outlive_strangers)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    for (int round = 0; round < 3; round++) {
+        struct lladd_options o = LLADD_OPTIONS_INIT;
+        struct lladd_error err = LLADD_ERROR_INIT;
+        struct lladd_db *db;
+        int seen = 0;
+        struct lladd_inspect *v = bench_look(dev, false);
+        ck_assert_int_eq(lladd_inspect_names(v, see_page_type, &seen), 0);
+        ck_assert_int_eq(seen, 1);
+        lladd_inspect_close(v);
+        o.device = dev;
+        o.flags = LLADD_OPT_NO_THREADS;
+        o.frames = LLADD_FRAMES_HEAP;
+        o.log_ring_bytes = 1u << 16;
+        ck_assert_int_eq(lladd_register_class(&o, made_extension.classes[0], &err), 0);
+        ck_assert_msg(lladd_open(NULL, &o, &db, &err) == 0, "%s", err.message);
+        lladd_options_release(&o);
+        write_log(db, m.bytes, 3);
+        ck_assert_int_eq(lladd_checkpoint(db, &err), 0);
+        ck_assert_int_eq(lladd_close(db), 0);
     }
     lladd_device_close(dev);
 }
@@ -523,6 +582,137 @@ START_TEST(untouched)
 }
 END_TEST
 
+/* ---- log that is recycled under the reader -------------------------------------------------- */
+
+struct chase {
+    struct lladd_db *db;
+    lladd_pageno page;
+    lladd_lsn pin[2];      /* what lies below is given up next */
+    unsigned jumps, pins;  /* done; to do */
+    lladd_lsn last, began; /* of the records seen; of the last one before a jump */
+    uint64_t missing;
+    unsigned n;
+    bool hasty;     /* give up the next part as soon as the reader has asked what is left */
+    uint64_t floor; /* everything below has been given up */
+    char probed[32];
+    bool listed;
+};
+
+/* Gives up all log below the next pin, or, without one, all there is. */
+static void give_up(struct chase *c)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = c->jumps < c->pins ? lladd_pin_set(c->db, "reader", c->pin[c->jumps], &err)
+                                : lladd_pin_clear(c->db, "reader", &err);
+    ck_assert_msg(rc == 0, "%s", err.message);
+    c->floor = c->jumps < c->pins ? c->pin[c->jumps].v : lladd_durable_lsn(c->db).v;
+    for (int i = 0; i < 3; i++) {
+        write_log(c->db, c->page, 100);
+        ck_assert_int_eq(lladd_checkpoint(c->db, &err), 0);
+    }
+    c->jumps++;
+}
+
+/* Each record comes once, in order; where one is missing, log was given up. Gives up the next part
+ * right after the first record of what is left. */
+static int chase(void *ctx, const struct lladd_inspect_record *r)
+{
+    struct chase *c = ctx;
+    lladd_lsn lsn = r->entry.lsn;
+    ck_assert_uint_ge(lsn.v, c->last.v);
+    bool jumped = c->n == 0 || lsn.v > c->last.v;
+    if (c->n)
+        c->missing += lsn.v - c->last.v;
+    c->last = lladd_lsn_of(lsn.v + r->size);
+    c->n++;
+    if (jumped && c->jumps <= c->pins && (!c->hasty || c->jumps == 0))
+        give_up(c);
+    return 0;
+}
+
+static struct chase *chased;
+static const struct lladd_device_ops *memory_ops;
+
+static void *give_up_elsewhere(void *c)
+{
+    give_up(c);
+    return NULL;
+}
+
+static int note_listing(struct lladd_device *dev, const char *dir, lladd_list_fn *fn, void *ctx)
+{
+    chased->probed[0] = 0;
+    chased->listed = true;
+    return memory_ops->list(dev, dir, fn, ctx);
+}
+
+/* The reader asks what is left by listing the files and opening each, in order. When it then opens
+ * one that it has opened already, it wants to read: a hasty database gives up the next part just
+ * then, in a thread of its own, as the reader holds a mutex. And a file that was given up might
+ * wait a while until it is used again: here it does not. */
+static int open_what_is_left(struct lladd_device *dev, const char *name, unsigned flags,
+                             struct lladd_file **out)
+{
+    struct chase *c = chased;
+    if (!(flags & LLADD_OPEN_READ_ONLY) || strncmp(name, "log/", 4) != 0)
+        return memory_ops->open(dev, name, flags, out);
+    if (c->hasty && c->listed && strcmp(name, c->probed) <= 0 && c->jumps <= c->pins) {
+        pthread_t other;
+        c->listed = false;
+        ck_assert_int_eq(pthread_create(&other, NULL, give_up_elsewhere, c), 0);
+        ck_assert_int_eq(pthread_join(other, NULL), 0);
+    }
+    snprintf(c->probed, sizeof c->probed, "%s", name);
+    if (strtoull(name + 4, NULL, 16) + MADE_SEGMENT <= c->floor)
+        return -ENOENT;
+    return memory_ops->open(dev, name, flags, out);
+}
+
+/* A reader that is overtaken by checkpoints goes on at the oldest record that is left, up to three
+ * times, shows none twice, and says how much it has missed; also if what was left when it asked is
+ * gone by the time it reads. */
+START_TEST(recycled)
+{
+    struct lladd_device *dev;
+    struct made m;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct chase c = {.pins = _i == 3 ? 1 : (unsigned)_i, .hasty = _i == 3};
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    ck_assert_int_eq(made_open(NULL, dev, MADE_CLEAN, &m, &c.db, &err), 0);
+    c.page = m.bytes;
+    ck_assert_int_eq(lladd_pin_set(c.db, "reader", lladd_lsn_of(8), &err), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        write_log(c.db, c.page, 160);
+        c.pin[i] = lladd_durable_lsn(c.db);
+    }
+    write_log(c.db, c.page, 160);
+    struct lladd_inspect *v = bench_look(dev, false);
+    lladd_lsn end = info_of(v).log_end;
+    struct lladd_device_ops ops = *dev->ops;
+    memory_ops = dev->ops;
+    ops.list = note_listing;
+    dev->ops = &ops;
+    ops.open = open_what_is_left;
+    chased = &c;
+    int rc = lladd_inspect_log(v, lladd_lsn_of(0), chase, &c, &err);
+    dev->ops = memory_ops;
+    ck_assert_msg(rc == 0, "%s", err.message);
+    ck_assert_uint_eq(c.jumps, c.pins + 1);
+    struct lladd_inspect_info i = info_of(v);
+    ck_assert_uint_gt(i.recycled_bytes, 0);
+    ck_assert_uint_eq(i.recycled_to.v, end.v); /* the last time all was given up */
+    ck_assert_uint_eq(i.recycled_bytes, c.missing + (end.v - c.last.v));
+    ck_assert_int_eq(err.code, 0); /* a call that succeeds leaves the struct as it was */
+    lladd_inspect_close(v);
+    v = bench_look(dev, false); /* and a new look is whole */
+    ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), ignore_record, NULL, &err), 0);
+    ck_assert_uint_eq(info_of(v).recycled_bytes, 0);
+    lladd_inspect_close(v);
+    lladd_kill(c.db);
+    lladd_device_close(dev);
+}
+END_TEST
+
 /* ---- what is no database -------------------------------------------------------------------- */
 
 static int look_code(struct lladd_device *dev, struct lladd_error *err)
@@ -578,6 +768,8 @@ int main(void)
     tcase_add_loop_test(t, words, 0, 14);
     tcase_add_loop_test(t, whole_log, 0, MADE_KINDS);
     tcase_add_test(t, catalogue);
+    tcase_add_test(t, page_types_outlive_strangers);
+    tcase_add_loop_test(t, recycled, 0, 4);
     suite_add_tcase(s, t);
     t = tcase_create("pages");
     tcase_add_loop_test(t, uses, 0, 2);

@@ -11,7 +11,7 @@
  *   - undo takes redo back (after the mask)
  *
  * A broken promise is LLADD_BUG, reported before anything has changed. */
-#include "lladd/db_private.h"
+#include "recovery/core.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""make_corpus.py <make_db> [folder]: writes the inputs with which the fuzzers begin.
+
+<make_db> is build/debug/tests/tools/tools-make_db; the databases it makes are the same every time,
+and so is what is written here: fuzz/corpus/<fuzzer>/<what it is>. Each fuzzer's first comment says
+what its input means. A good input leads past the first check, with something wrong behind it."""
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+PAGE, CONTROL, COPY = 4096, 256, 4096
+FILE_MAX, SUM_MAX = 8 << 10, 100 << 10
+
+
+def made(make_db, folder, kind):
+    """The files of a database: name -> bytes."""
+    path = os.path.join(folder, kind)
+    subprocess.run([make_db, kind, path], check=True, stdout=subprocess.DEVNULL)
+    files = {}
+    for base, _, names in os.walk(path):
+        for name in names:
+            full = os.path.join(base, name)
+            with open(full, "rb") as file:
+                files[os.path.relpath(full, path)] = file.read()
+    return files
+
+
+def control_seeds(bases):
+    fix = 1
+    for kind, files in bases.items():
+        first = files["control"][:CONTROL]
+        second = files["control"][COPY:COPY + CONTROL]
+        yield kind, bytes([0]) + first + second
+        yield kind + "-first-only", bytes([0]) + first
+        yield kind + "-first-torn", bytes([0]) + first[:100] + bytes(156) + second
+        yield kind + "-second-torn", bytes([0]) + first + second[:100] + bytes(156)
+        # A field at a time has a strange value, and the checksum is right.
+        for at, size, value in ((8, 4, 2), (8, 4, 0), (12, 4, 5000), (12, 4, 65536), (16, 8, 1),
+                                (32, 8, 1), (56, 8, 2**64 - 1), (72, 8, 0), (80, 8, 2**63),
+                                (104, 4, 3), (120, 8, 7), (136, 8, 1)):
+            if kind == "clean":
+                odd = bytearray(first)
+                odd[at:at + size] = value.to_bytes(size, "little")
+                yield f"field-{at}-is-{value:x}", bytes([fix]) + bytes(odd) + second
+
+
+def log_seeds():
+    headers, records, whole, clean, watermark = 1, 2, 4, 8, 16
+    dice = random.Random(1)
+
+    def change(at, what, value):
+        return struct.pack("<HBB", at, what, value)
+
+    put, flip, zeros, move = range(4)
+    for flags in (0, clean, watermark, headers | records):
+        yield f"unchanged-{flags}", bytes([flags])
+        yield f"torn-{flags}", bytes([flags]) + change(4096 + 1500, zeros, 200)
+        yield f"hole-{flags}", bytes([flags]) + change(800, zeros, 255)
+        yield f"bit-{flags}", bytes([flags]) + change(700, flip, 4)
+    for segment in range(2):  # each byte of a header, its checksum made good again
+        for at in range(8, 64, 8):
+            yield (f"header-{segment}-{at}",
+                   bytes([headers]) + change(segment * 4096 + at, flip, 1 << at % 7))
+    for n in range(24):  # heads of records: length, kind, flags, LSN, links
+        some = b"".join(change(64 + 8 * dice.randrange(1000), dice.choice([put, flip, move]),
+                               dice.randrange(256)) for _ in range(1 + n % 4))
+        yield f"records-{n}", bytes([headers | records | (clean if n % 3 else watermark)]) + some
+    yield "whole-zeros", bytes([whole]) + bytes(300)
+    yield "whole-text", bytes([whole | headers]) + b"no log, but text. " * 20
+
+
+def page_seeds(bases):
+    pages, area, reserved, shorter = 1, 2, 4, 8
+    for kind, files in bases.items():
+        content, dwb = files["pages"], files["dwb"]
+        for n in (0, 2):
+            some = content[n * PAGE:n * PAGE + 2000]
+            for flags in (0, pages, pages | area | reserved, pages | shorter):
+                head = dwb[:200] if flags & area else b""
+                yield (f"{kind}-{n}-{flags}",
+                       bytes([flags, 37 * (n + 1), len(head), 0]) + head + some)
+    copies = bytearray(200)  # an area that says how many copies it has, and of which pages
+    for count in (1, 2, 15, 200):
+        for at in (4, 8, 16, 24):
+            copies[:] = dwb[:200]
+            struct.pack_into("<I", copies, at, count)
+            yield f"area-{at}-{count}", bytes([area | pages, 9, 200, 0]) + bytes(copies)
+
+
+def open_seeds(bases):
+    dice = random.Random(2)
+    flip, put, zeros, cut, copy, small = range(6)
+    for crashed, kind in enumerate(("clean", "crashed")):
+        yield kind, bytes([crashed])
+        for n in range(len(bases[kind])):
+            for what in (zeros, cut, copy):
+                at = dice.randrange(1 << 24) & ~63
+                yield (f"{kind}-file-{n}-{what}",
+                       bytes([crashed, n, at & 255, at >> 8 & 255, at >> 16, what, 8 + n]))
+        for flags in (2, 4, 8, 14):  # checksums are right again: what is behind them?
+            for n in range(14):
+                seed = bytes([crashed | flags])
+                for _ in range(1 + n % 3):
+                    at = dice.randrange(1 << 14) & ~7
+                    seed += bytes([dice.randrange(8), at & 255, at >> 8 & 255, 0,
+                                   dice.choice([flip, put, small]), dice.randrange(256)])
+                yield f"{kind}-forged-{flags}-{n}", seed
+
+
+def main(make_db, folder):
+    with tempfile.TemporaryDirectory() as work:
+        bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
+    total = 0
+    for fuzzer, seeds in (("fuzz_control", control_seeds(bases)), ("fuzz_log", log_seeds()),
+                          ("fuzz_page", page_seeds(bases)), ("fuzz_open", open_seeds(bases))):
+        path = os.path.join(folder, fuzzer)
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+        for name, seed in seeds:
+            if len(seed) > FILE_MAX:
+                sys.exit(f"{fuzzer}/{name} has {len(seed)} bytes")
+            total += len(seed)
+            with open(os.path.join(path, name), "xb") as file:
+                file.write(seed)
+    if total > SUM_MAX:
+        sys.exit(f"{total} bytes are too many")
+    print(f"{total} bytes")
+
+
+if __name__ == "__main__":
+    here = os.path.dirname(os.path.abspath(__file__))
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else os.path.join(here, "corpus"))

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Redo by one thread and by several: the same history, in a cache that holds only a few of the
+ * pages as well as in one that holds them all, and where no thread can be had; and the same error,
+ * the one at the lowest LSN, whoever meets which first.
+ */
+#include "rig.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGES = 200, ROUNDS = 8 };
+
+static struct rig r;
+static lladd_pageno pages[PAGES];
+
+/* ---- helpers ---- */
+
+static void begin_case(unsigned kind)
+{
+    rig_init(&r, kind);
+    r.options.checkpoint_bytes = 1u << 30;
+    r.options.log_ring_bytes = 1u << 20;
+    r.options.log_segment_max = 1u << 20;
+    rig_open(&r);
+    rig_pages(&r, pages, PAGES);
+}
+
+/* More than the four MiB of log from which on several threads share the pages; neighbours in the
+ * log are of one page, of two, and of many. */
+static void write_history(void)
+{
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < PAGES; i++) {
+            struct lladd_txn *txn = rig_begin(&r);
+            ok(txn, cell_add(txn, cell_of(pages[i], 0), i));
+            ok(txn, cell_add(txn, cell_of(pages[i], 0), 1));
+            ok(txn, cell_add(txn, cell_of(pages[0], 4), 1));
+            ok(txn, cell_put_wide(txn, cell_of(pages[i], 1), round, 1800));
+            done(lladd_commit_async(txn, NULL));
+        }
+    }
+    rig_set(&r, cell_of(pages[0], 5), 1);
+    ck_assert_uint_gt(rig_stats(&r).redo_bytes, 4u << 20);
+}
+
+static void expect_history(void)
+{
+    for (unsigned i = 0; i < PAGES; i++) {
+        rig_expect(&r, cell_of(pages[i], 0), (uint64_t)(i + 1) * ROUNDS);
+        rig_expect(&r, cell_of(pages[i], 1), ROUNDS - 1);
+    }
+    rig_expect(&r, cell_of(pages[0], 4), (uint64_t)PAGES * ROUNDS);
+    rig_expect(&r, cell_of(pages[0], 5), 1);
+}
+
+/* ---- cases ---- */
+
+/* Each worker holds the pages of some records at once; of a small cache, only as many as leave room
+ * for the others. */
+START_TEST(redo_in_a_cache_of_any_size_repeats_the_same_history)
+{
+    static const uint32_t threads[] = {1, 8};
+    for (unsigned small = 0; small < 2; small++) {
+        for (unsigned t = 0; t < 2; t++) {
+            begin_case(RIG_THREADS | (_i ? RIG_RESERVED : 0));
+            write_history();
+            rig_crash(&r, &fault_power);
+            r.options.redo_threads = threads[t];
+            r.options.cache_bytes = small ? rig_small_cache(r.kind) : 4u << 20;
+            rig_open(&r);
+            ck_assert_uint_ge(rig_stats(&r).recovered_redone, 4u * PAGES * ROUNDS);
+            ck_assert_uint_le(rig_stats(&r).recovery_redo_ns, rig_stats(&r).recovery_ns);
+            expect_history();
+            rig_free(&r);
+        }
+    }
+}
+END_TEST
+
+/* BUF-6. Two pages lost their last writes: what is said does not depend on who finds what first. */
+START_TEST(the_error_at_the_lowest_lsn_is_reported)
+{
+    static const uint32_t threads[] = {1, 4};
+    struct lladd_error first = LLADD_ERROR_INIT;
+    for (unsigned t = 0; t < 2; t++) {
+        size_t len;
+        begin_case(RIG_THREADS | (_i ? RIG_RESERVED : 0));
+        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* no images, which would repair them */
+        rig_reopen(&r);
+        unsigned char *old = rig_file(&r, "pages", &len);
+        ck_assert_ptr_nonnull(old);
+        for (unsigned i = 0; i < PAGES; i++)
+            rig_set(&r, cell_of(pages[i], 2), i);
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        write_history();
+        rig_crash(&r, &fault_power);
+        for (unsigned i = 150; i < PAGES; i += 7)
+            rig_file_write(&r, "pages", old + pages[i].v * 4096, 4096, pages[i].v * 4096);
+        free(old);
+        r.options.redo_threads = threads[t];
+        ck_assert_int_eq(rig_try_open(&r), LLADD_CORRUPT_PAGE);
+        ck_contains(r.err.message, "a write was lost");
+        ck_assert_uint_eq(r.err.page.v, pages[150].v);
+        if (t == 0)
+            first = r.err;
+        ck_assert_uint_eq(r.err.lsn.v, first.lsn.v);
+        ck_assert_str_eq(r.err.message, first.message);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+#ifdef __GLIBC__
+/* No thread can be had, for its stack would be larger than the address space: the one that opens
+ * does all the shares. */
+START_TEST(without_a_thread_one_does_the_work_of_all)
+{
+    pthread_attr_t attr, before;
+    begin_case(RIG_THREADS);
+    write_history();
+    rig_crash(&r, &fault_power);
+    r.options.redo_threads = 4;
+    rig_want_transcript(&r);
+    ck_assert_int_eq(pthread_getattr_default_np(&before), 0);
+    ck_assert_int_eq(pthread_attr_init(&attr), 0);
+    ck_assert_int_eq(pthread_attr_setstacksize(&attr, (size_t)1 << (sizeof(size_t) * 8 - 2)), 0);
+    ck_assert_int_eq(pthread_setattr_default_np(&attr), 0);
+    /* Redo is done by then; what works in the background later cannot be started. */
+    ck_assert_int_eq(rig_try_open(&r), LLADD_NO_THREAD);
+    ck_contains(r.transcript, "redo: from");
+    ck_contains(r.transcript, " 0 pages without a base");
+    ck_assert_int_eq(pthread_setattr_default_np(&before), 0);
+    (void)pthread_attr_destroy(&attr);
+    (void)pthread_attr_destroy(&before);
+    rig_open(&r);
+    expect_history();
+    rig_free(&r);
+}
+END_TEST
+#endif
+
+int main(void)
+{
+    Suite *s = suite_create("redo");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, redo_in_a_cache_of_any_size_repeats_the_same_history, 0, 2);
+    tcase_add_loop_test(tc, the_error_at_the_lowest_lsn_is_reported, 0, 2);
+#ifdef __GLIBC__
+    tcase_add_test(tc, without_a_thread_one_does_the_work_of_all);
+#endif
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
