@@ -284,6 +284,7 @@ LLADD_API const char *lladd_sim_damage_end_name(enum lladd_sim_damage_end);
     X(CONTROL_GAP, "between and behind the two copies in control") \
     X(DWB, "the double-write area when no page needs it") \
     X(UNPROVED, "a lost write to a page: no record that is retained tells of it") \
+    X(ZEROS, "a read that gives zeros: so does a page that was never used (BUF-6)") \
     X(WHOLE, "an older state that is whole in itself: no page is newer than its log")
 enum lladd_sim_reason {
 #define LLADD_SIM_REASON_ENUM(name, text) LLADD_SIM_REASON_##name,

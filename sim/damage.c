@@ -227,6 +227,10 @@ static bool is_hidden(const struct ll_sim_damaging *d, struct outcome *o)
         o->reason = LLADD_SIM_REASON_UNPROVED;
         return true;
     }
+    if (d->misread && m->one_page && m->zeros) {
+        o->reason = LLADD_SIM_REASON_ZEROS;
+        return true;
+    }
     if (d->kind == LLADD_SIM_DAMAGE_OLDER && m->page == UINT64_MAX &&
         ll_sim_damage_newest(d, d->image) < o->end) {
         o->reason = LLADD_SIM_REASON_WHOLE;

@@ -39,10 +39,8 @@ static int see_record(void *ctx, const struct lladd_inspect_record *r)
                                                        .decides = strcmp(kind, "commit") == 0 ||
                                                                   strcmp(kind, "prepare") == 0 ||
                                                                   strcmp(kind, "end") == 0};
-    if (strcmp(kind, "seal") == 0 && r->entry.redo.len == 8) {
-        uint64_t stated = lladd_get64(r->entry.redo.data);
-        s->watermark = stated > s->watermark ? stated : s->watermark;
-    }
+    if (strcmp(kind, "seal") == 0 && r->entry.redo.len == 8)
+        all[s->n_records - 1].states = lladd_get64(r->entry.redo.data);
     return 0;
 }
 
@@ -81,11 +79,8 @@ int ll_sim_damage_learn(struct ll_sim_damaging *d)
     s->repair = d->found_repair;
     s->info.struct_size = sizeof s->info;
     rc = lladd_inspect_info(view, &s->info);
-    s->watermark = s->info.watermark.v;
     if (!rc)
         rc = lladd_inspect_log(view, lladd_lsn_of(0), see_record, d, &err);
-    if (s->clean)
-        s->watermark = s->info.log_end.v;
     if (!rc)
         rc = learn_pages(d, view);
     lladd_inspect_close(view);
@@ -164,12 +159,30 @@ static void mean_log(const struct ll_sim_damaging *d, struct ll_sim_meaning *m, 
         return;
     }
     uint64_t lsn = r->lsn > begin || into >= BLOCK_HEADER ? r->lsn : begin;
-    if (r->end > s->watermark) {
-        unused(m, LLADD_SIM_REASON_TAIL);
-        m->tail = lsn < m->tail ? lsn : m->tail;
+    if (lsn < m->log_first) {
+        m->log_first = lsn;
+        m->log_first_end = r->end;
+    }
+    m->log_end = r->end > m->log_end ? r->end : m->log_end;
+}
+
+/* Is the first damaged record known to have been durable, by control or by a seal that is left? */
+static void weigh_log(const struct ll_sim_situation *s, struct ll_sim_meaning *m)
+{
+    uint64_t stated = s->clean ? s->info.log_end.v : s->info.watermark.v;
+    if (m->log_first == UINT64_MAX)
+        return;
+    for (uint32_t i = 0; i < s->n_records; i++) {
+        const struct ll_sim_record_facts *r = &s->record[i];
+        if (r->states > stated && (r->end <= m->log_first || r->lsn >= m->log_end))
+            stated = r->states;
+    }
+    if (m->log_first_end <= stated) {
+        m->solid = true;
         return;
     }
-    m->solid = true;
+    unused(m, LLADD_SIM_REASON_TAIL);
+    m->tail = m->log_first;
 }
 
 static void mean_page(const struct ll_sim_damaging *d, struct ll_sim_meaning *m, uint64_t off)
@@ -250,8 +263,11 @@ static void mean_region(const struct ll_sim_damaging *d, struct ll_sim_meaning *
 
 void ll_sim_damage_meaning(struct ll_sim_damaging *d, struct ll_sim_meaning *m)
 {
-    *m = (struct ll_sim_meaning){
-        .page = UINT64_MAX, .tail = UINT64_MAX, .one_page = true, .zeros = true};
+    *m = (struct ll_sim_meaning){.page = UINT64_MAX,
+                                 .tail = UINT64_MAX,
+                                 .log_first = UINT64_MAX,
+                                 .one_page = true,
+                                 .zeros = true};
     for (uint32_t i = 0; i < d->n_regions; i++) {
         const struct ll_sim_region *r = &d->region[i];
         const struct ll_sim_binding *was = ll_sim_find(d->now.image, r->name);
@@ -264,4 +280,5 @@ void ll_sim_damage_meaning(struct ll_sim_damaging *d, struct ll_sim_meaning *m)
         if (d->misread && !d->read_bit)
             m->zeros = reads_zeros(d, old, r->len);
     }
+    weigh_log(&d->now, m);
 }

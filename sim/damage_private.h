@@ -20,7 +20,8 @@ struct ll_sim_page_facts {
 /* A record of the log. */
 struct ll_sim_record_facts {
     uint64_t lsn, end;
-    bool decides; /* commits, prepares, or ends a transaction */
+    bool decides;    /* commits, prepares, or ends a transaction */
+    uint64_t states; /* of a seal: what was durable below it */
 };
 
 /* What a database's files are like before the damage. */
@@ -32,7 +33,6 @@ struct ll_sim_situation {
     struct ll_sim_image *image;
     struct ll_sim_claim claim;
     struct lladd_inspect_info info;
-    uint64_t watermark; /* the newest that log or control state */
     uint64_t damage, repair, repair_after;
     struct ll_sim_page_facts *page;
     uint64_t n_pages;
@@ -48,13 +48,14 @@ struct ll_sim_region {
 
 /* What the damaged bytes were good for. */
 struct ll_sim_meaning {
-    bool differs;      /* any byte does */
-    bool solid;        /* somebody must notice */
-    bool zeros;        /* what is there now is all zeros: as of a page that was never used */
-    bool one_page;     /* nothing but bytes of one page of the page file */
-    uint64_t page;     /* that one */
-    unsigned reasons;  /* 1u << enum lladd_sim_reason: why nobody need notice the rest */
-    uint64_t tail;     /* lowest LSN at or above the watermark that is damaged; UINT64_MAX */
+    bool differs;     /* any byte does */
+    bool solid;       /* somebody must notice */
+    bool zeros;       /* what is there now is all zeros: as of a page that was never used */
+    bool one_page;    /* nothing but bytes of one page of the page file */
+    uint64_t page;    /* that one */
+    unsigned reasons; /* 1u << enum lladd_sim_reason: why nobody need notice the rest */
+    uint64_t log_first, log_first_end, log_end; /* records that are damaged; UINT64_MAX: none */
+    uint64_t tail;     /* that first one, if no watermark that is left says that it was durable */
     uint64_t page_lsn; /* highest page LSN of the pages that differ */
 };
 
