@@ -2,8 +2,8 @@
 /*
  * random: crashes of workloads that are too large to explore.
  *
- *   workload w     a seed of its own: other numbers for `run`, `run` repeated, other sizes of cache,
- *                  log and checkpoints; in one of four an error happens and nobody repairs it
+ *   workload w     a seed of its own: other numbers for `run`, `run` repeated, other sizes of the
+ *                  cache, the log and checkpoints; in one of four an error happens
  *     point p      a place to crash at. Places are of sorts, the kind of call and file before it or
  *                  what the workload was doing, and each sort has the same chance: else nearly all
  *                  would be writes
