@@ -106,16 +106,18 @@ END_TEST
 static const struct {
     enum lladd_bug bug;
     const char *subject;
+    uint64_t states;
 } credulous[] = {
-    {LLADD_BUG_RECORD_CRC, "small"},
-    {LLADD_BUG_PAGE_CRC, "small"},
-    {LLADD_BUG_WATERMARK, "small"},
+    {LLADD_BUG_RECORD_CRC, "small", 4000},    {LLADD_BUG_PAGE_CRC, "small", 4000},
+    {LLADD_BUG_WATERMARK, "small", 4000},     {LLADD_BUG_STALE_RECORD, "prepared", 40000},
+    {LLADD_BUG_LSN_REUSE, "counters", 40000},
 };
 
 START_TEST(who_believes_too_much_is_caught)
 {
     uint64_t planted = UINT64_C(1) << credulous[_i].bug;
-    struct lladd_sim_damage_report *r = damage(credulous[_i].subject, 4000, planted);
+    struct lladd_sim_damage_report *r =
+        damage(credulous[_i].subject, credulous[_i].states, planted);
     ck_assert_uint_eq(r->n_failures, 1);
     ck_assert_uint_eq(ended(r, LLADD_SIM_WRONG), 1);
     ck_assert_uint_le(strlen(r->failures->token), LLADD_SIM_TOKEN_MAX);
