@@ -152,6 +152,12 @@ LLADD_API uint64_t lladd_now_ns(struct lladd_db *);
 /** The id of a registered operation: LLADD_NOT_FOUND if it is not. */
 LLADD_API int lladd_op_lookup(struct lladd_db *, const char *name, uint32_t version,
                               lladd_op_id *out);
+/** What was registered under a name: for tools that run operations by themselves. NULL if nothing
+ *  was (version 0: any). */
+LLADD_API const struct lladd_op *lladd_op_descriptor(struct lladd_db *, const char *name,
+                                                     uint32_t version);
+LLADD_API const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_db *,
+                                                                   const char *name);
 /** Takes a fuzzy checkpoint now and truncates the log as far as nobody pins it. */
 LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);
 /** One step of background work, for handles without threads; *more (nullable): there is more. */
@@ -246,8 +252,11 @@ struct lladd_action {
     uint64_t private_[4];
 };
 LLADD_API int lladd_nta_begin(struct lladd_txn *, struct lladd_action *);
-/** Closes the innermost action. `op` (of undo kind LOGICAL) and its undo bytes are what takes it
- * back from now on; LLADD_NO_OP: nothing does. LLADD_BAD_STATE if it is not the innermost. */
+/** Closes the innermost action. `op` (of undo kind LOGICAL) and its undo bytes are what takes
+ * it back from now on; LLADD_NO_OP: nothing does. LLADD_BAD_STATE if it is not the innermost.
+ * A compensation that a crash interrupts runs again, and what it did in an action that was
+ * closed with LLADD_NO_OP is still there then: only what may happen twice belongs there
+ * (OP-5). */
 LLADD_API int lladd_nta_end(struct lladd_txn *, struct lladd_action *, lladd_op_id op,
                             const void *undo, size_t len);
 /** Takes back the innermost action physically and closes it. */

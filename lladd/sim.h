@@ -19,6 +19,7 @@
  * @ingroup sim
  */
 #include <lladd/lladd.h>
+#include <lladd/sim_contract.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -29,6 +29,18 @@ int lladd_op_lookup(struct lladd_db *db, const char *name, uint32_t version, lla
     return LLADD_NOT_FOUND;
 }
 
+const struct lladd_op *lladd_op_descriptor(struct lladd_db *db, const char *name, uint32_t version)
+{
+    lladd_op_id id;
+    return lladd_op_lookup(db, name, version, &id) ? NULL : db->core.cat.ids[id]->desc;
+}
+
+const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_db *db, const char *name)
+{
+    struct ll_name *n = ll_catalogue_find(&db->core, LL_NAME_PAGE_TYPE, name, 0);
+    return n ? n->desc : NULL;
+}
+
 /* ---- pages ------------------------------------------------------------------------------- */
 
 int lladd_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,

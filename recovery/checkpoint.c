@@ -11,7 +11,8 @@
  *      now at least as far as B
  *   5. append the table, the fences from H on, the pins; append END; force
  *   6. the control block names A and H; both copies are durable
- *   7. truncate below what redo, undo, classes and pins need
+ *   7. truncate below what redo, undo, classes and pins need: undo as of 5, for who commits later
+ *      may lose its commit record to a crash
  *
  * H is the A of the previous checkpoint, or the log's tail when everything is flushed; it lies
  * before A. Updates go on throughout, so other records lie between A and END. Analysis reads from
@@ -255,10 +256,18 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
     return 0;
 }
 
-/* *start is A, where analysis begins. */
-static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages, lladd_lsn *start,
-                         lladd_lsn *redo, lladd_lsn *end, struct lladd_error *err)
+/* What the records of a checkpoint say. */
+struct marks {
+    lladd_lsn start; /* A, where analysis begins */
+    lladd_lsn redo;
+    lladd_lsn undo; /* of who may have to be rolled back if this checkpoint is all that survives */
+    lladd_lsn end;
+};
+
+static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages,
+                         struct marks *marks, struct lladd_error *err)
 {
+    lladd_lsn *start = &marks->start, *redo = &marks->redo;
     struct writer w = {.core = core, .pages = pages, .err = err};
     ll_vec_init(&w.buf, &core->env, 1);
     w.batch = ll_log_record_max(core->log) / 2 < BATCH ? ll_log_record_max(core->log) / 2 : BATCH;
@@ -281,6 +290,10 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
         ll_buffer_dirty_min(core->buffer, &low, &base);
         *redo = low.v < start->v ? low : *start;
     }
+    /* Now, and not when the log is truncated: who ends after END is forced is a loser if we crash
+     * before its last record is durable. Who has ended by now, has ended before END; and who has
+     * begun below BEGIN can be seen, for that is published. */
+    marks->undo = ll_txns_oldest(core, NULL);
     rc = put_txns(&w);
     if (!rc)
         rc = put_misc(&w, *redo);
@@ -293,7 +306,7 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
     struct ll_record last = {.kind = LL_REC_CHECKPOINT_END, .redo = lladd_span_of(b, sizeof b)};
     if (!rc)
         rc = append(core, &last, err);
-    *end = last.lsn;
+    marks->end = last.lsn;
     return rc;
 }
 
@@ -331,7 +344,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         return rc;
     lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
                                   : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
-    lladd_lsn start = {0}, redo = {0}, end = {0};
+    struct marks m = {{0}, {0}, {0}, {0}};
     lladd_atomic_max64(&core->image_horizon, horizon.v);
     lladd_atomic_fence();
     uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes them durable */
@@ -343,24 +356,26 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     if (!rc && !LLADD_PLANTED(LLADD_BUG_FLUSH))
         rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
     if (!rc)
-        rc = write_records(core, horizon, pages, &start, &redo, &end, err);
+        rc = write_records(core, horizon, pages, &m, err);
     if (!rc && !LLADD_PLANTED(LLADD_BUG_CONTROL_FIRST))
-        rc = ll_log_force(core->log, end, err);
+        rc = ll_log_force(core->log, m.end, err);
     if (!rc && ll_point(&core->env, "checkpoint.before_control"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
     if (!rc)
-        rc = write_control(core, start, redo, err);
+        rc = write_control(core, m.start, m.redo, err);
     if (rc)
         return rc;
-    LLADD_OBSERVE(.what = LLADD_DST_CHECKPOINT, .lsn = start,
-                  .detail = ll_log_tail(core->log).v - redo.v);
-    lladd_atomic_store64(&core->last_checkpoint, start.v);
+    LLADD_OBSERVE(.what = LLADD_DST_CHECKPOINT, .lsn = m.start,
+                  .detail = ll_log_tail(core->log).v - m.redo.v);
+    lladd_atomic_store64(&core->last_checkpoint, m.start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
-    lladd_lsn low = needed(core, redo, NULL);
-    if (low.v < redo.v)
-        rc = each_class(core, false, redo, err);
+    lladd_lsn low = needed(core, m.redo, NULL);
+    if (low.v < m.redo.v)
+        rc = each_class(core, false, m.redo, err);
+    if (m.undo.v < low.v)
+        low = m.undo;
     if (!rc)
-        rc = ll_log_truncate(core->log, LLADD_PLANTED(LLADD_BUG_TRUNCATE) ? end : low, err);
+        rc = ll_log_truncate(core->log, LLADD_PLANTED(LLADD_BUG_TRUNCATE) ? m.end : low, err);
     return rc;
 }
 

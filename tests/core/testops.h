@@ -12,8 +12,8 @@
  *   test.add       cell += delta; undo subtracts: neither is idempotent, and they commute
  *   test.put       cell = value, undo brings the value before back
  *   test.poke      cell = value, never undone
- *   test.bump      cell += delta; its undo is logical: two ordinary updates in a top action that
- *                  subtract, one half of delta each
+ *   test.bump      cell += delta; its undo is logical: two ordinary updates that subtract, one half
+ *                  of delta each
  *   test.transfer  no page: logical undo of moving an amount from one cell to another, anywhere
  *   test.restore   no page: logical undo that pokes a value back: idempotent, restartable
  *   test.wide      test.put with filling: long records

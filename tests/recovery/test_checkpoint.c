@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <lladd/bytes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,56 @@ START_TEST(a_checkpoint_carries_any_number_of_transactions)
 END_TEST
 
 /* ---- interrupted ----------------------------------------------------------------------------- */
+
+struct late {
+    struct lladd_txn *txn;
+    int rc;
+};
+
+static void *commit_late(void *ctx)
+{
+    struct late *late = ctx;
+    late->rc = lladd_commit_async(late->txn, NULL);
+    return NULL;
+}
+
+/* The checkpoint's records are durable; its control block is about to be written. */
+static void at_control_write(void *ctx, uint64_t number, unsigned kind, const char *name)
+{
+    struct late *late = ctx;
+    pthread_t thread;
+    (void)number;
+    if (kind != FAULT_PWRITEV || strcmp(name, "control") != 0 || late->rc != LLADD_BUSY)
+        return;
+    ck_assert_int_eq(pthread_create(&thread, NULL, commit_late, late), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+/* Its commit record is not durable when the log is truncated: after a crash it is a loser that has
+ * to be rolled back, and what that takes must still be there. (Found by docs/model,
+ * truncate-late.) */
+START_TEST(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early)
+{
+    struct late late = {.rc = LLADD_BUSY};
+    begin_case(_i ? RIG_RESERVED : 0);
+    late.txn = rig_begin(&r);
+    ok(late.txn, cell_put(late.txn, at(1), 7));
+    for (unsigned i = 0; i < 100; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cell_put_wide(txn, at(40), i, 1500));
+        done(lladd_commit(txn));
+    }
+    fault_device_hook(r.fd, at_control_write, &late);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    fault_device_hook(r.fd, NULL, NULL);
+    ck_assert_int_eq(late.rc, 0);
+    rig_maintain(&r); /* what is truncated is given back */
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    rig_expect(&r, at(1), 0);
+    rig_free(&r);
+}
+END_TEST
 
 START_TEST(a_checkpoint_that_stops_halfway_has_changed_nothing)
 {
@@ -390,6 +441,7 @@ int main(void)
 #define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
     LOOP(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names, 4);
     LOOP(a_checkpoint_carries_any_number_of_transactions, RIG_KINDS);
+    LOOP(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early, 2);
     LOOP(a_checkpoint_that_stops_halfway_has_changed_nothing, RIG_KINDS);
     LOOP(a_control_block_that_cannot_be_written_poisons, RIG_KINDS);
     LOOP(a_mark_that_cannot_be_written_poisons_before_anything_is_logged, RIG_KINDS);

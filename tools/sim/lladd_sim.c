@@ -38,12 +38,13 @@ static const char usage[] =
     "  --no-kill         no death of the process\n"
     "  --no-coverage     paths that are not reached are no failure\n"
     "  --plant BUG       switch on a bug of the library (--list names them)\n"
+    "  --contract        no crashes: do its operations keep what they promise to recovery?\n"
     "  --json            one JSON object for each subject\n";
 
 struct request {
     struct lladd_sim_bounds bounds;
     const char *token;
-    bool json, all, damage, random;
+    bool json, all, damage, random, contract;
     int worst;
 };
 
@@ -93,12 +94,29 @@ static int at_random(const struct lladd_sim_subject *s, const struct request *q)
     return result;
 }
 
+static int promises(const struct lladd_sim_subject *s, const struct request *q)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_contract_report *r;
+    struct lladd_sink sink = {NULL, to_stdout, 0};
+    if (lladd_sim_contract_subject(s, NULL, &r, &err))
+        return complain(s->name, err.message);
+    int rc = q->json ? lladd_sim_contract_json(r, &sink) : lladd_sim_contract_text(r, &sink);
+    int result = r->broken ? FAILED : PASSED;
+    lladd_sim_contract_free(r);
+    if (rc || fflush(stdout) != 0)
+        return complain(s->name, "the report cannot be written");
+    return result;
+}
+
 static int one(const struct lladd_sim_subject *s, const struct request *q)
 {
     if (q->damage && !q->token)
         return damage(s, q);
     if (q->random && !q->token)
         return at_random(s, q);
+    if (q->contract)
+        return promises(s, q);
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *r;
     struct lladd_sink sink = {NULL, to_stdout, 0};
@@ -215,6 +233,7 @@ enum option_number {
     DAMAGE,
     RANDOM,
     ALL,
+    CONTRACT,
     LIST,
     HELP
 };
@@ -236,6 +255,7 @@ static const struct option options[] = {
     {"damage", no_argument, NULL, DAMAGE},
     {"random", no_argument, NULL, RANDOM},
     {"all", no_argument, NULL, ALL},
+    {"contract", no_argument, NULL, CONTRACT},
     {"list", no_argument, NULL, LIST},
     {"help", no_argument, NULL, HELP},
     {NULL, 0, NULL, 0},
@@ -300,6 +320,8 @@ int main(int argc, char **argv)
             q.json = true;
         else if (c == ALL)
             q.all = true;
+        else if (c == CONTRACT)
+            q.contract = true;
         else if (c == REPLAY)
             q.token = optarg;
         else if (c == PLANT && !plant(optarg, &q.bounds.planted))
@@ -310,6 +332,8 @@ int main(int argc, char **argv)
             return complain("usage", "--help");
         q.bounds.flags |= flag_of(c);
     }
+    if (q.contract && q.token)
+        return complain("usage", "--contract or --replay; --help");
     if (q.all ? optind < argc || q.token : optind == argc || (q.token && optind + 1 < argc))
         return complain("usage", "name a subject; --help");
     for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); q.all && *s; s++)

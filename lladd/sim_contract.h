@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_SIM_CONTRACT_H
+#define LLADD_SIM_CONTRACT_H
+/**
+ * @file
+ * @brief Contract checks: does an operation keep the promises on which recovery relies?
+ *
+ * They need no workload and no crash, only samples: a page, and an update of it. Each operation is
+ * run on copies of the pages that stand alone between forbidden pages, in a child process with a
+ * time limit, so that one that crashes, loops or writes where it should not is reported by name
+ * and harms nobody. sim/README.md says which crash each promise is needed for.
+ * @ingroup sim
+ */
+#include <lladd/lladd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** X(name, "name", "what went wrong if it fails"). */
+#define LLADD_SIM_CHECKS(X) \
+    X(ONE_PAGE, "one-page", "a callback touches memory outside its page and its bytes") \
+    X(ACCEPTS, "accepts", "prepare or validate refuses a sample, or the sample's page is no good") \
+    X(PURE, "pure", "redo or undo depends on more than the page and the bytes") \
+    X(HEADER, "header", "redo or undo changes the page header") \
+    X(INVARIANT, "invariant", "check does not hold after redo or undo") \
+    X(RESTORES, "restores", "undo does not take redo back") \
+    X(PREFIXES, "prefixes", "undo does not take back a prefix of several records") \
+    X(INTERLEAVED, "interleaved", "undo is wrong when others have changed the page since") \
+    X(ABSENT, "absent", "undo of what was never done changes something") \
+    X(TWICE, "twice", "undo done twice is not undo done once") \
+    X(FIELDS, "fields", "the field layout does not describe the bytes exactly") \
+    X(HOSTILE, "hostile", "bytes that validate accepts lead a callback outside its page") \
+    X(ENDS, "ends", "a callback does not come back") \
+    X(SURVIVES, "survives", "a callback crashes")
+
+enum lladd_sim_check {
+#define LLADD_SIM_CHECK_ENUM(name, text, what) LLADD_SIM_C_##name,
+    LLADD_SIM_CHECKS(LLADD_SIM_CHECK_ENUM)
+#undef LLADD_SIM_CHECK_ENUM
+        LLADD_SIM_CHECKS_COUNT
+};
+/** "one-page"; never NULL. */
+LLADD_API const char *lladd_sim_check_name(enum lladd_sim_check);
+
+/** A page and an update of it. What is not known is zero. */
+struct lladd_sim_sample {
+    const struct lladd_op *op;
+    const struct lladd_page_type *type; /**< of the page after the update: hole, check, mask */
+    const void *page; /**< page_size bytes as they were before, header included; NULL: zeros */
+    uint64_t number;  /**< of the page */
+    struct lladd_span args; /**< for prepare, or (without one) redo bytes; if the next are NULL */
+    struct lladd_span redo, undo; /**< as logged; NULL: made of args */
+    /** Samples that follow each other on one page are a history: each finds the page as the one
+     *  before has left it. Transactions with different owners (not 0) may be rolled back in any
+     *  order, as long as none has ended. */
+    uint64_t owner;
+    size_t ended; /**< index of the first sample behind the owner's end; 0: it has not ended */
+};
+
+/** A logical undo, for `absent` and `twice` (undo-only records: lladd_log_undo_only). */
+struct lladd_sim_undo {
+    const char *op; /**< name of an operation of undo kind LOGICAL */
+    struct lladd_span undo;
+    /** Does what the undo takes back, in a transaction that will commit. */
+    int (*effect)(void *ctx, struct lladd_txn *);
+};
+
+/** What is put to the test. Use LLADD_SIM_CONTRACT_INIT; zero means default. */
+struct lladd_sim_contract {
+    size_t struct_size;
+    uint32_t page_size; /**< default 4096 */
+    uint32_t rounds;    /**< mangled records per sample. Default 300 */
+    uint64_t seed;      /**< of the mangling. Default 1 */
+    uint32_t limit_ms;  /**< processor time of one callback. Default 500 */
+    const struct lladd_sim_sample *samples;
+    size_t n_samples;
+    /* Of logical undos; a database in memory is made for them. */
+    const struct lladd_sim_undo *undos;
+    size_t n_undos;
+    void *ctx; /**< given to the functions below and to `effect` */
+    int (*configure)(void *ctx, struct lladd_options *, struct lladd_error *);
+    int (*setup)(void *ctx, struct lladd_db *, struct lladd_error *); /**< nullable */
+    /** Writes the contents, equal for equal contents. */
+    int (*dump)(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
+};
+#define LLADD_SIM_CONTRACT_INIT_SIZE sizeof(struct lladd_sim_contract)
+#ifdef __cplusplus
+#define LLADD_SIM_CONTRACT_INIT \
+    lladd_sim_contract \
+    { \
+        sizeof(struct lladd_sim_contract) \
+    }
+#else
+#define LLADD_SIM_CONTRACT_INIT \
+    { \
+        .struct_size = sizeof(struct lladd_sim_contract) \
+    }
+#endif
+
+enum lladd_sim_result {
+    LLADD_SIM_NOT_APPLICABLE =
+        0, /**< the operation promises no such thing, or no sample showed it */
+    LLADD_SIM_KEPT = 1,
+    LLADD_SIM_BROKEN = 2
+};
+
+/** What became of one operation. */
+struct lladd_sim_kept {
+    char op[64];
+    uint32_t version;
+    enum lladd_sim_result result[LLADD_SIM_CHECKS_COUNT];
+    uint64_t runs[LLADD_SIM_CHECKS_COUNT];     /**< how often each was tried */
+    char message[LLADD_SIM_CHECKS_COUNT][160]; /**< the first violation, one line; or "" */
+};
+
+struct lladd_sim_contract_report {
+    size_t struct_size;
+    uint32_t n_verdicts;
+    uint32_t broken; /**< promises, over all operations */
+    uint64_t nanoseconds;
+    const struct lladd_sim_kept *verdicts;
+};
+
+/** Checks every operation of which there is a sample. 0 if it could be done, whatever was found:
+ *  look at (*out)->broken. An error (and *out NULL): the input is no good, or there is no memory or
+ *  no process. Forks; nothing that the callbacks do to memory is seen by the caller. */
+LLADD_API int lladd_sim_contract(const struct lladd_sim_contract *,
+                                 struct lladd_sim_contract_report **out, struct lladd_error *);
+LLADD_API void lladd_sim_contract_free(struct lladd_sim_contract_report *);
+/** For people, and as one JSON object in one line. Return what the sink does. */
+LLADD_API int lladd_sim_contract_text(const struct lladd_sim_contract_report *,
+                                      struct lladd_sink *);
+LLADD_API int lladd_sim_contract_json(const struct lladd_sim_contract_report *,
+                                      struct lladd_sink *);
+
+/** Samples out of the log of a database: every update that its transactions have logged, as far as
+ *  it is durable, with the page as it was. */
+struct lladd_sim_samples {
+    struct lladd_sim_sample *at;
+    size_t count;
+    void *private_;
+};
+/** The log must begin with the database: collect from a young one, made with
+ *  LLADD_OPT_ATOMIC_PAGES and with the log pinned (lladd_pin_set) where checkpoints are taken. A
+ *  page gives no samples from its first image on until it is formatted again. Released with
+ *  lladd_sim_samples_free. */
+LLADD_API int lladd_sim_collect(struct lladd_db *, struct lladd_sim_samples *out,
+                                struct lladd_error *);
+LLADD_API void lladd_sim_samples_free(struct lladd_sim_samples *);
+
+struct lladd_sim_subject;
+
+/** Runs a subject's workload (sim.h) on a database in memory, and checks every operation it has
+ *  used on samples out of that. Of `given` (nullable) rounds, seed and limit_ms are used. */
+LLADD_API int lladd_sim_contract_subject(const struct lladd_sim_subject *,
+                                         const struct lladd_sim_contract *given,
+                                         struct lladd_sim_contract_report **out,
+                                         struct lladd_error *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
