@@ -42,6 +42,7 @@ enum {
     X(ERROR_RECOVERY, "an error in recovery") \
     X(NO_SPACE, "no space") \
     X(SHORT, "a write does a part only") \
+    X(SYNC_FAILED, "a sync fails") \
     X(AT_WRITE, "crash behind a write") \
     X(AT_WRITE_PAGES, "crash behind a write of pages") \
     X(AT_WRITE_LOG, "crash behind a write of the log") \
@@ -173,8 +174,7 @@ static uint32_t choose_place(struct random *r, const struct ll_sim_run *run, uin
 
 /* ---- errors ------------------------------------------------------------------------------ */
 
-/* Before each call: the one that was chosen fails. Not a sync: what a failed one leaves has ways of
- * its own, and they are few enough to be gone through one by one. */
+/* Before each call: the one that was chosen fails. Of a sync, anything may have arrived then. */
 static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kind kind,
                          uint32_t name, uint64_t off, size_t len)
 {
@@ -182,7 +182,7 @@ static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kin
     (void)name;
     (void)run;
     r->calls += kind != LL_SIM_CLOSE; /* it is none of a run's calls_all */
-    if (r->calls < r->error_at || !r->error_at || r->errors || kind == LL_SIM_SYNC)
+    if (r->calls < r->error_at || !r->error_at || r->errors)
         return 0;
     r->errors++;
     /* A short read is the end of the file (device.h): it is the device that goes on reading. */
@@ -191,6 +191,7 @@ static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kin
     uint32_t how = draw(r, 3);
     offer(r, F_NO_SPACE, grows && how == 1);
     offer(r, F_SHORT, transfer && how == 2);
+    offer(r, F_SYNC_FAILED, kind == LL_SIM_SYNC);
     if (transfer && how == 2) {
         uint64_t part = draw(r, (uint32_t)len);
         uint64_t over = (off + part) % LL_SIM_SECTOR; /* no disk tears a sector */

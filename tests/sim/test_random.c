@@ -74,11 +74,17 @@ START_TEST(what_is_right_passes)
     ck_assert_uint_ge(r->workloads, 3);
     ck_assert_uint_gt(r->disturbed, 100);
     ck_assert_uint_gt(r->depth_states[3], 100);
-    static const char *const faults[] = {
-        "the process dies",        "power fails",          "a name is lost",
-        "the log is cut",          "recovery is crashed",  "recovery is crashed again",
-        "a write has not arrived", "an error in recovery", "crash behind a write of the log",
-        "crash when one commits"};
+    static const char *const faults[] = {"the process dies",
+                                         "power fails",
+                                         "a name is lost",
+                                         "the log is cut",
+                                         "recovery is crashed",
+                                         "recovery is crashed again",
+                                         "a write has not arrived",
+                                         "an error in recovery",
+                                         "a sync fails",
+                                         "crash behind a write of the log",
+                                         "crash when one commits"};
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
         ck_assert_msg(fired(r, faults[i]) > 0, "%s: \"%s\" never happened", r->subject, faults[i]);
     lladd_sim_random_free(r);
@@ -207,9 +213,10 @@ START_TEST(a_broken_operation_is_caught_within_a_second)
 }
 END_TEST
 
-static const enum lladd_bug bugs[] = {LLADD_BUG_CLR,     LLADD_BUG_UNDO_NEXT,   LLADD_BUG_REDO_CLR,
-                                      LLADD_BUG_LOSER,   LLADD_BUG_ACKNOWLEDGE, LLADD_BUG_END_FIRST,
-                                      LLADD_BUG_WAL_GATE};
+static const enum lladd_bug bugs[] = {
+    LLADD_BUG_CLR,      LLADD_BUG_UNDO_NEXT,   LLADD_BUG_REDO_CLR,
+    LLADD_BUG_LOSER,    LLADD_BUG_ACKNOWLEDGE, LLADD_BUG_END_FIRST,
+    LLADD_BUG_WAL_GATE, LLADD_BUG_SYNC_AGAIN,  LLADD_BUG_PAGE_SYNC_ERROR};
 
 START_TEST(a_broken_library_is_caught)
 {
