@@ -54,6 +54,9 @@ struct ll_buffer_config {
      * Called with no latch but the frame's own (exclusive, not yet visible to others). */
     int (*repair)(void *ctx, lladd_pageno, unsigned char *bytes, lladd_lsn *rec_lsn,
                   struct lladd_error *why_and_result);
+    /* Is the LSN in a part of the log that a recovery has not found any more? Such a page is newer
+     * than its log: it fails verification. */
+    bool (*lost)(void *ctx, lladd_lsn);
     /* Page type callbacks (DESIGN 2a). loaded: after verification, before anybody sees the frame;
      * flushed: on the writer's private copy, before the checksum, no core latch held;
      * evicted: before the frame is given up, private_ must be freed. */

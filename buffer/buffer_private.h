@@ -420,6 +420,10 @@ int ll_buffer__dwb_ready(struct ll_buffer *, struct lladd_error *);
 /* ---- verify.c ---- */
 
 bool ll_buffer__all_zero(const void *, size_t);
+/* What comes from the disk is verified here, always (BUF-2): ll_page_verify, and whether the log
+ * goes as far as the page. */
+int ll_buffer__verify(const struct ll_buffer *, uint64_t n, const unsigned char *bytes,
+                      struct lladd_error *);
 /* Number and checksum into a copy that goes to the disk; a page of zeros stays one. */
 void ll_buffer__seal(const struct ll_buffer *, uint64_t n, unsigned char *bytes);
 /* Reads n pages; what lies beyond the end of the file is zeros. */

@@ -231,8 +231,7 @@ int ll_buffer_bulk_read(struct ll_buffer *b, lladd_pageno first, uint64_t n, uns
         return rc;
     rc = ll_buffer__read_pages(b, first.v, n, bytes, err);
     for (uint64_t i = 0; rc == 0 && paged && i < n; i++)
-        rc = ll_page_verify(b->cfg.salt, lladd_page_of(first.v + i), bytes + i * b->page_size,
-                            b->page_size, b->cfg.name, err);
+        rc = ll_buffer__verify(b, first.v + i, bytes + i * b->page_size, err);
     return rc;
 }
 

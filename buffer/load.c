@@ -140,8 +140,7 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
     if (rc != 0)
         return rc;
     struct lladd_error why = LLADD_ERROR_INIT;
-    rc = ll_page_verify(b->cfg.salt, lladd_page_of(n), f->page.bytes, b->page_size, b->cfg.name,
-                        &why);
+    rc = ll_buffer__verify(b, n, f->page.bytes, &why);
     if (rc == 0)
         return 0;
     if (redo) {

@@ -48,6 +48,22 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
                         ll_page_checksum(bytes), crc);
 }
 
+/* No page is written before its records are durable (BUF-1). So if recovery has not found the
+ * record of a page's LSN, the log was damaged where nothing else could tell (LOG-3), and the page
+ * has effects that nobody will ever undo. */
+int ll_buffer__verify(const struct ll_buffer *b, uint64_t n, const unsigned char *bytes,
+                      struct lladd_error *err)
+{
+    int rc = ll_page_verify(b->cfg.salt, lladd_page_of(n), bytes, b->page_size, b->cfg.name, err);
+    lladd_lsn lsn = ll_page_lsn(bytes);
+    if (rc || lsn.v == 0 || !b->cfg.lost || !b->cfg.lost(b->cfg.ctx, lsn))
+        return rc;
+    return ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(n),
+                        "\"%s\": page %llu has page LSN %llu, behind the place where damage has "
+                        "cut off the log",
+                        b->cfg.name, (unsigned long long)n, (unsigned long long)lsn.v);
+}
+
 void ll_buffer__seal(const struct ll_buffer *b, uint64_t n, unsigned char *bytes)
 {
     if (ll_page_lsn(bytes).v == 0 && ll_buffer__all_zero(bytes, b->page_size))

@@ -208,6 +208,11 @@ static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned 
         *lsn = h->first;
         return "a write was lost: redo will not find it as the record expects";
     }
+    /* What lies before redo was on the disk when its checkpoint was taken; nothing will redo it. */
+    if (!c->v->info.clean && !h->first && at < h->last) {
+        *lsn = h->last;
+        return "a write was lost: the log has a newer record about it, and redo begins behind that";
+    }
     return NULL;
 }
 

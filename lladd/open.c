@@ -118,6 +118,12 @@ static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
     return ll_log_force(core->log, lsn, err);
 }
 
+static bool is_lost(void *ctx, lladd_lsn lsn)
+{
+    struct ll_core *core = ctx;
+    return core->log && ll_log_lost(core->log, lsn);
+}
+
 static void on_poison(void *ctx, const struct lladd_error *why)
 {
     int code = ll_core_poison(ctx, why);
@@ -205,6 +211,7 @@ static int open_buffer(struct lladd_db *db, const struct lladd_options *o, bool 
                                  .no_images = core->no_images,
                                  .ctx = core,
                                  .repair = ll_repair_page,
+                                 .lost = is_lost,
                                  .loaded = on_loaded,
                                  .flushed = on_flushed,
                                  .evicted = on_evicted,

@@ -96,6 +96,9 @@ struct lladd_sim_subject {
      *  that the workload runs. */
     const char *const *operations;
     const struct lladd_sim_excuse *excuses; /**< nullable */
+    /** `run` may be called again, on what it has left before (transactions it has left open are
+     *  finished first): lladd_sim_random makes large workloads that way. */
+    bool repeats;
 };
 
 /* ---- what a workload calls --------------------------------------------------------------- */
@@ -328,6 +331,127 @@ LLADD_API int lladd_sim_errors(const struct lladd_sim_subject *, const struct ll
 LLADD_API void lladd_sim_errors_free(struct lladd_sim_errors_report *);
 LLADD_API int lladd_sim_errors_text(const struct lladd_sim_errors_report *, struct lladd_sink *);
 LLADD_API int lladd_sim_errors_json(const struct lladd_sim_errors_report *, struct lladd_sink *);
+
+/* ---- silent damage --------------------------------------------------------------------------- */
+
+/** What a disk does to bytes without saying so. X(name, "text", "what"). */
+#define LLADD_SIM_DAMAGE_LIST(X) \
+    X(FLIP, "flip", "one bit is the other one") \
+    X(ZERO, "zero", "a page or sector is zeros") \
+    X(GARBAGE, "garbage", "a sector is noise") \
+    X(LOST, "lost", "a write was not done: what was there before is there still") \
+    X(MISDIRECTED, "misdirected", "a write went somewhere else, and not where it should") \
+    X(MISREAD, "misread", "a read, once, gives what stands somewhere else, or a wrong bit") \
+    X(TRUNCATED, "truncated", "a file is shorter, or missing") \
+    X(FOREIGN, "foreign", "a file or a page is another database's") \
+    X(OLDER, "older", "a file, or all but the pages, or only those, is as it was earlier")
+enum lladd_sim_damage_kind {
+#define LLADD_SIM_DAMAGE_ENUM(name, text, what) LLADD_SIM_DAMAGE_##name,
+    LLADD_SIM_DAMAGE_LIST(LLADD_SIM_DAMAGE_ENUM)
+#undef LLADD_SIM_DAMAGE_ENUM
+        LLADD_SIM_DAMAGE_KINDS
+};
+/** "flip" and so on. */
+LLADD_API const char *lladd_sim_damage_name(enum lladd_sim_damage_kind);
+
+/** What came of it. */
+enum lladd_sim_damage_end {
+    LLADD_SIM_REPAIRED = 0,     /**< the contents are right, and the damage is gone */
+    LLADD_SIM_DETECTED = 1,     /**< open, a read or inspection has named it */
+    LLADD_SIM_HARMLESS = 2,     /**< of bytes that mean nothing: nobody need notice */
+    LLADD_SIM_UNDETECTABLE = 3, /**< nothing that is left could tell; sim/README.md lists why */
+    LLADD_SIM_WRONG = 4,        /**< wrong contents, or damage that nobody noticed: a failure */
+    LLADD_SIM_DAMAGE_ENDS = 5
+};
+/** "repaired" and so on. */
+LLADD_API const char *lladd_sim_damage_end_name(enum lladd_sim_damage_end);
+
+/** Why damage may go unnoticed. X(name, "text"). */
+#define LLADD_SIM_REASON_LIST(X) \
+    X(UNUSED_LOG, "log space that holds no record") \
+    X(TAIL, "beyond the newest stated watermark after an unclean stop: as a torn tail (LOG-3)") \
+    X(FREE, "a page that is free, or was never used") \
+    X(RAW, "a page of a raw extent: its bytes and checksums are its owner's") \
+    X(CONTROL_GAP, "between and behind the two copies in control") \
+    X(DWB, "the double-write area when no page needs it") \
+    X(UNPROVED, "a lost write to a page: no record that is retained tells of it") \
+    X(ZEROS, "a read that gives zeros: so does a page that was never used (BUF-6)") \
+    X(WHOLE, "an older state that is whole in itself: no page is newer than its log")
+enum lladd_sim_reason {
+#define LLADD_SIM_REASON_ENUM(name, text) LLADD_SIM_REASON_##name,
+    LLADD_SIM_REASON_LIST(LLADD_SIM_REASON_ENUM)
+#undef LLADD_SIM_REASON_ENUM
+        LLADD_SIM_REASONS
+};
+LLADD_API const char *lladd_sim_reason_text(enum lladd_sim_reason);
+
+struct lladd_sim_damage_report {
+    size_t struct_size;
+    char subject[64];
+    uint64_t seed;
+    bool complete;     /**< everything possible was done */
+    uint64_t possible; /**< damages there are, in all situations */
+    uint64_t done;     /**< of these, tried */
+    uint64_t counts[LLADD_SIM_DAMAGE_KINDS][LLADD_SIM_DAMAGE_ENDS];
+    uint64_t by_open, by_read, by_inspection; /**< who detected it: the first of these */
+    uint64_t reasons[LLADD_SIM_REASONS];      /**< of the harmless and the undetectable */
+    uint64_t nanoseconds;
+    uint32_t n_failures;
+    const struct lladd_sim_failure *failures;
+};
+
+/** Damages the files that a subject's workload leaves (closed; killed; after a loss of power), one
+ *  damage at a time, and looks at what comes of it. Of the bounds: `states` is how many damages to
+ *  try, spread evenly over the kinds (0: all of them), milliseconds, seed, failures, planted.
+ *  Tokens are for lladd_sim_replay. Otherwise as lladd_sim_explore. */
+LLADD_API int lladd_sim_damage(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
+                               struct lladd_sim_damage_report **out, struct lladd_error *);
+LLADD_API void lladd_sim_damage_free(struct lladd_sim_damage_report *);
+LLADD_API int lladd_sim_damage_text(const struct lladd_sim_damage_report *, struct lladd_sink *);
+LLADD_API int lladd_sim_damage_json(const struct lladd_sim_damage_report *, struct lladd_sink *);
+
+/* ---- at random ------------------------------------------------------------------------------- */
+
+/** A number out of the workload's own stream, for `run` only: the same in each run with the same
+ *  seed. Lets a workload be another one for each seed. */
+LLADD_API uint64_t lladd_sim_random_u64(struct lladd_sim *);
+
+/** A fault, or a place for a crash: how often there was occasion for it, and how often it was done.
+ */
+struct lladd_sim_fired {
+    const char *name;
+    uint64_t offered, fired;
+};
+
+struct lladd_sim_random_report {
+    size_t struct_size;
+    char subject[64];
+    uint64_t seed;
+    uint64_t workloads; /**< each with its own options, repetitions and errors */
+    uint64_t runs;      /**< of the subject's `run` */
+    uint64_t refused;   /**< repetitions that the database did not let be: "exists", "full" */
+    uint64_t calls;     /**< device calls of the workloads */
+    uint64_t points;    /**< places where they were crashed */
+    uint64_t states;    /**< recoveries, each judged */
+    uint64_t disturbed; /**< recoveries in which an error happened, and that were crashed */
+    uint64_t depth_states[LLADD_SIM_DEPTH_MAX + 1];
+    uint32_t n_fired; /**< what was offered often and never fired is a failure (O15) */
+    const struct lladd_sim_fired *fired;
+    uint64_t nanoseconds;
+    uint32_t n_failures;
+    const struct lladd_sim_failure *failures;
+};
+
+/** For workloads that are too large to explore: runs the subject's workload with other numbers,
+ *  other sizes of cache and log, `run` repeated, an error now and then; crashes it at places of
+ *  each sort, with any part of what was pending, and the recoveries again. Goes on until `states`
+ *  (default 20,000) or `milliseconds` of the bounds are used up. Tokens are for lladd_sim_replay.
+ *  Otherwise as lladd_sim_explore. */
+LLADD_API int lladd_sim_random(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
+                               struct lladd_sim_random_report **out, struct lladd_error *);
+LLADD_API void lladd_sim_random_free(struct lladd_sim_random_report *);
+LLADD_API int lladd_sim_random_text(const struct lladd_sim_random_report *, struct lladd_sink *);
+LLADD_API int lladd_sim_random_json(const struct lladd_sim_random_report *, struct lladd_sink *);
 
 /* ---- the subjects that come with it ---------------------------------------------------------- */
 

@@ -216,6 +216,9 @@ int ll_record_decode(const unsigned char *bytes, size_t len, lladd_lsn lsn, uint
 uint32_t ll_record_salt(const unsigned char uuid[16], uint64_t incarnation);
 const char *ll_record_kind_name(unsigned kind);
 
+/* Does the LSN lie in a gap that a cut has left (LOG-2)? No record is there, nor will be. */
+bool ll_log_lost(struct ll_log *, lladd_lsn);
+
 /* A segment file. */
 struct ll_log_file {
     char name[32];        /* below the database's directory */

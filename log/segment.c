@@ -250,6 +250,19 @@ int ll_log__seg_after(struct ll_log *log, uint64_t lsn, uint64_t *first)
     return rc;
 }
 
+bool ll_log_lost(struct ll_log *log, lladd_lsn lsn)
+{
+    struct ll_log__segments *segs = log->segs;
+    bool lost = false;
+    lladd_mutex_lock(&segs->mutex);
+    for (size_t i = 0; !lost && i < segs->live.len; i++) {
+        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        lost = lsn.v >= seg->cut && lsn.v < seg->first;
+    }
+    lladd_mutex_unlock(&segs->mutex);
+    return lost;
+}
+
 uint64_t ll_log__cut_above(struct ll_log *log, uint64_t lsn)
 {
     struct ll_log__segments *segs = log->segs;

@@ -108,6 +108,19 @@ static bool is_map(struct lladd_db *db, const struct lladd_page *page)
     return lladd_page_is(db, lladd_page_view(page), ll_operations__map_page.name);
 }
 
+/* Where a group's map should be stands something of this type. The first map was made with the
+ * database; others may not be there yet. */
+static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *err)
+{
+    if (type == 0 && map.v != 1)
+        return 0;
+    return ll_operations__on(err, map,
+                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                                             "page %llu should be an allocation map, and is of "
+                                             "type %u",
+                                             (unsigned long long)map.v, type));
+}
+
 /* Formats the map of a group if that has not been done. Under `grow`. */
 static int format_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group)
 {
@@ -122,13 +135,8 @@ static int format_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t
     lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
     if (there)
         return 0;
-    if (type != 0)
-        return ll_operations__on(err, map,
-                                 lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                                                 "page %llu should be an allocation map, and is of "
-                                                 "type %u",
-                                                 (unsigned long long)map.v, type));
-    return lladd_update(txn, LL_OP_MAP_FORMAT, map, NULL, 0);
+    rc = look_at_no_map(map, type, err);
+    return rc ? rc : lladd_update(txn, LL_OP_MAP_FORMAT, map, NULL, 0);
 }
 
 /* Makes sure that the group's map is there. */
@@ -570,9 +578,11 @@ static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_
         *out = ll_operations__map_use(lladd_page_view(p), index);
         ll_operations__held(&ops->alloc.holds, map, index / LL_HOLD_CHUNK, NULL, bits);
         *held = bits[index % LL_HOLD_CHUNK / 64] >> index % 64 & 1;
+    } else {
+        rc = look_at_no_map(map, lladd_page_view(p).type, err);
     }
     lladd_unfix(ops->db, p, LLADD_LATCH_SHARED);
-    return 0;
+    return rc;
 }
 
 int lladd_page_use(struct lladd_db *db, lladd_pageno page, enum lladd_page_use *out,

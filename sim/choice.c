@@ -35,6 +35,14 @@ static struct ll_sim_choice *choice_add(struct ll_sim_choices *c)
     return &c->at[c->count++];
 }
 
+/* Below n. */
+static uint32_t draw(struct ll_sim_choices *c, uint32_t n)
+{
+    c->drawn = ll_sim_mix(c->drawn, n);
+    uint32_t coin = (uint32_t)(c->drawn >> 60) % 4;
+    return coin < c->plain ? 0 : (uint32_t)((c->drawn & UINT32_MAX) % n);
+}
+
 uint32_t ll_sim_choose(struct lladd_sim *sim, enum ll_sim_choice_kind kind, uint32_t n,
                        uint32_t first, uint32_t limit)
 {
@@ -46,11 +54,8 @@ uint32_t ll_sim_choose(struct lladd_sim *sim, enum ll_sim_choice_kind kind, uint
     }
     struct ll_sim_choice *fresh = choice_add(c);
     uint32_t value = c->mode == LL_SIM_TAKE ? 0 : first;
-    if (c->mode == LL_SIM_DRAW) {
-        c->draw = ll_sim_mix(c->draw, c->count);
-        if (c->draw >> 63 && limit > first)
-            value = first + (uint32_t)(c->draw >> 16) % (limit - first);
-    }
+    if (c->mode == LL_SIM_DRAW && limit > first)
+        value += draw(c, limit - first);
     if (!fresh) {
         sim->running->failed = LLADD_NO_MEMORY;
         return value;
@@ -103,7 +108,7 @@ enum {
     CHECK = 2,
     HAS_SEED = 128,
     KIND_SHIFT = 4,
-    KIND_MAX = LL_SIM_TOKEN_ERRORS,
+    KIND_MAX = LL_SIM_TOKEN_RANDOM,
     MANY_ZEROS = 3
 };
 

@@ -4,8 +4,8 @@
  *
  * The log repeats history from the first page on, so a page can be followed from record to record:
  * what it was before each of them, and the bytes of the record, make a sample. Pages that somebody
- * has changed in ways that cannot be followed (an image, an operation that is not known) are left
- * alone until they are formatted again.
+ * has changed in ways that cannot be followed (an image, an operation that is not known, bulk
+ * writing) are left alone until they are formatted again.
  */
 #include <lladd/bytes.h>
 #include <lladd/sim_contract.h>
@@ -149,9 +149,20 @@ static void ended(struct collect *c, lladd_lsn txn)
             c->out->at[i].ended = c->out->count;
 }
 
+/* Pages [first, first + n) are written past the log from here on. */
+static void lose_fenced(struct collect *c, struct lladd_span fence)
+{
+    const unsigned char *p = fence.data;
+    for (size_t i = 0; fence.len >= 16 && i < c->n_pages; i++)
+        if (c->page[i].number - lladd_get64(p) < lladd_get64(p + 8))
+            lose(&c->page[i]);
+}
+
 static int see(struct collect *c, const struct lladd_log_entry *e, struct lladd_error *err)
 {
     const char *kind = lladd_log_kind_name(e->kind);
+    if (strcmp(kind, "fence") == 0)
+        lose_fenced(c, e->redo);
     if (strcmp(kind, "update") == 0 && e->page != LLADD_NO_PAGE)
         return change(c, e, false, err);
     if (strcmp(kind, "clr") == 0)

@@ -421,7 +421,12 @@ static int64_t sim_pread(struct lladd_device *dev, struct lladd_file *file, void
     if (inode == LL_SIM_NO_INODE)
         return -EINVAL;
     rc = run->undecided ? decide_bytes(run, inode, off, len, false) : 0;
-    return rc ? rc : (int64_t)ll_sim_get(run->live.inode[inode], off, buf, len);
+    if (rc)
+        return rc;
+    len = ll_sim_get(run->live.inode[inode], off, buf, len);
+    if (run->sim->after_read)
+        run->sim->after_read(run->sim->read_ctx, run, inode, off, buf, len);
+    return (int64_t)len;
 }
 
 /* Takes the pieces together, and does what a write does. */

@@ -373,7 +373,10 @@ static int judge(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *
 {
     struct lladd_sim *sim = f->sim;
     struct ll_sim_run *run = r->last;
-    struct ll_sim_claim claim = ll_sim_claim_of(&r->claims, run->kill);
+    /* A cache that has the old bytes again keeps no promise that rests on it. */
+    struct ll_sim_claims claims = r->claims;
+    claims.power |= f->kind == LLADD_SIM_FAULT_SYNC_REVERTED;
+    struct ll_sim_claim claim = ll_sim_claim_of(&claims, run->kill);
     bool ending;
     int rc;
     if (f->stage == LL_SIM_CREATION)
@@ -421,12 +424,12 @@ static void begin_row(struct lladd_sim *sim, struct row *r)
 /* The workload as it is without any fault. */
 static int go_back(struct lladd_sim *sim)
 {
-    struct lladd_error err = LLADD_ERROR_INIT;
+    int failed = 0;
     struct lladd_sink *history = sim->history;
     sim->history = NULL;
-    int rc = ll_sim_record_again(sim, &err);
+    int rc = ll_sim_record_again(sim, &failed);
     sim->history = history;
-    return rc;
+    return rc ? rc : failed;
 }
 
 static int faulty_run(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
@@ -523,7 +526,8 @@ static int one_state(struct ll_sim_faults *f, const struct row *from, uint32_t c
         rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, kill);
     sim->choices.pos = base;
     sim->choices.mode = draw ? LL_SIM_DRAW : LL_SIM_TAKE;
-    sim->choices.draw = draw;
+    sim->choices.drawn = draw;
+    sim->choices.plain = 2; /* half of them are the ordinary answer */
     if (!rc)
         rc = follow(f, &r, &v);
     sim->choices.mode = LL_SIM_TAKE;

@@ -91,16 +91,8 @@ int lladd_sim_errors_json(const struct lladd_sim_errors_report *r, struct lladd_
         (void)lladd_sink_printf(s, "%s", k ? "," : "");
         json_fault(&r->faults[k], lladd_sim_fault_name((enum lladd_sim_fault)k), s);
     }
-    (void)lladd_sink_printf(s, "],\"failures\":[");
-    for (uint32_t i = 0; i < r->n_failures; i++) {
-        const struct lladd_sim_failure *f = &r->failures[i];
-        (void)lladd_sink_printf(s, "%s{\"oracle\":\"%s\"", i ? "," : "",
-                                lladd_sim_oracle_name(f->oracle));
-        number("depth", f->depth, s);
-        (void)lladd_sink_printf(s, ",\"token\":\"%s\",\"message\":", f->token);
-        ll_sim_json_string(f->message, s);
-        (void)lladd_sink_printf(s, "}");
-    }
-    (void)lladd_sink_printf(s, "]}\n");
+    (void)lladd_sink_printf(s, "]");
+    ll_sim_json_failures(r->n_failures, r->failures, s);
+    (void)lladd_sink_printf(s, "}\n");
     return s->failed;
 }

@@ -126,11 +126,11 @@ static int resolve(struct judging *j)
     j->resolved = ll_sim_choose(j->sim, LL_SIM_C_RESOLVE, 2, 0, 2);
     for (uint32_t i = 0; i < j->in_doubt; i++) {
         struct lladd_txn *txn;
-        int rc = lladd_claim(j->db, &j->gid[i], &txn, &err);
+        int rc = j->verdict->code = lladd_claim(j->db, &j->gid[i], &txn, &err);
         if (rc)
             return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
                                  "a transaction in doubt cannot be claimed: %s", err.message);
-        rc = j->resolved ? lladd_commit(txn) : lladd_abort(txn);
+        rc = j->verdict->code = j->resolved ? lladd_commit(txn) : lladd_abort(txn);
         if (rc)
             return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
                                  "a transaction in doubt cannot be %s: %s",
@@ -245,6 +245,7 @@ static int contents(struct judging *j)
     ll_sim_buffer_clear(&sim->dump);
     if (sim->subject.dump) {
         int rc = sim->subject.dump(sim->subject.ctx, j->db, &sim->dump.sink, &err);
+        j->verdict->code = rc;
         if (sim->dump.sink.failed)
             return LLADD_NO_MEMORY;
         if (rc)
@@ -317,12 +318,13 @@ static int look_for_leaks(struct judging *j)
         return LLADD_NO_MEMORY;
     memset(l.used, 0, (size_t)l.pages);
     int rc = sim->subject.pages(sim->subject.ctx, j->db, see_page, &l, &err);
+    j->verdict->code = rc;
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_LEAK, "the pages cannot be found: %s: %s",
                              lladd_code_name(rc), err.message);
     for (uint64_t p = 0; p < l.pages; p++) {
         enum lladd_page_use use;
-        rc = lladd_page_use(j->db, lladd_page_of(p), &use, &err);
+        rc = j->verdict->code = lladd_page_use(j->db, lladd_page_of(p), &use, &err);
         if (rc)
             return ll_sim_object(j->verdict, LLADD_SIM_O_LEAK, "page %llu: %s",
                                  (unsigned long long)p, err.message);
@@ -345,6 +347,7 @@ static int look_closely(struct judging *j)
         return rc;
     rc = sim->subject.go_on ? sim->subject.go_on(sim->subject.ctx, j->db, &err)
                             : ll_sim_go_on(j->db, &err);
+    j->verdict->code = rc;
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_PROGRESS,
                              "a transaction after the recovery fails: %s: %s", lladd_code_name(rc),
@@ -358,7 +361,7 @@ static int look(struct judging *j)
 {
     struct lladd_sim *sim = j->sim;
     struct lladd_error err = LLADD_ERROR_INIT;
-    int rc = lladd_in_doubt(j->db, see_doubt, j, &err);
+    int rc = j->verdict->code = lladd_in_doubt(j->db, see_doubt, j, &err);
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT, "%s: %s", lladd_code_name(rc),
                              err.message);
@@ -369,6 +372,7 @@ static int look(struct judging *j)
     if (rc || j->verdict->oracle)
         return rc;
     rc = sim->subject.check ? sim->subject.check(sim->subject.ctx, j->db, &err) : 0;
+    j->verdict->code = rc;
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_CHECK, "%s: %s", lladd_code_name(rc),
                              err.message);
@@ -394,7 +398,7 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     if (*ending)
         rc = look_closely(&j);
     if (*ending && !rc && !verdict->oracle) {
-        int closed = lladd_close(j.db);
+        int closed = verdict->code = lladd_close(j.db);
         if (closed)
             (void)ll_sim_object(verdict, LLADD_SIM_O_PROGRESS, "it cannot be closed: %s",
                                 lladd_code_name(closed));

@@ -385,32 +385,97 @@ int ll_sim_record_begin(struct lladd_sim *sim)
 {
     sim->record = (struct ll_sim_record){0};
     sim->expected = NULL;
+    sim->work = ll_sim_mix(sim->bounds.seed, 0x776f726b);
     ll_sim_rewind(&sim->noted);
     ll_sim_rewind(&sim->level[0].runs);
     return ll_sim_run_init(sim, &sim->workload, &sim->level[0].runs, 0, &sim->start, NULL);
 }
 
-static int run_workload(struct lladd_sim *sim, struct lladd_error *err)
+uint64_t lladd_sim_random_u64(struct lladd_sim *sim)
+{
+    return sim->work = ll_sim_mix(sim->work, 1);
+}
+
+/* What the last repetition has left open is finished: the next one may change the same things. */
+static int finish_open(struct lladd_sim *sim)
+{
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < sim->record.n_txns; i++) {
+        struct ll_sim_txn *t = sim->record.txn[i];
+        if (!t->handle)
+            continue;
+        bool commit = t->prepared && lladd_sim_random_u64(sim) >> 32 & 1;
+        rc = commit ? lladd_sim_commit(sim, t->handle) : lladd_sim_abort(sim, t->handle);
+    }
+    return rc;
+}
+
+/* Between two repetitions. *db is NULL if it is closed. */
+static int in_between(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
+{
+    enum { WAYS = 4, REOPEN = 0, CHECKPOINT = 1 };
+    int rc = finish_open(sim);
+    uint64_t way = (lladd_sim_random_u64(sim) >> 32) % WAYS;
+    if (rc)
+        return lladd_error_set(err, rc, "a transaction cannot be finished");
+    if (way == CHECKPOINT)
+        return lladd_checkpoint(*db, err);
+    if (way != REOPEN)
+        return 0;
+    rc = close_workload(sim, *db, err);
+    *db = NULL;
+    return rc ? rc : ll_sim_open(sim, &sim->workload, db, err);
+}
+
+/* A repetition finds what the one before has left, and may be told that there is no room for it. */
+static int run_repeatedly(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < (sim->repeats ? sim->repeats : 1); i++) {
+        rc = i ? in_between(sim, db, err) : 0;
+        if (rc)
+            break;
+        rc = sim->subject.run(sim->subject.ctx, sim, *db, err);
+        sim->runs++;
+        enum lladd_root root = lladd_code_root(rc);
+        if (rc && i && root != LLADD_ROOT_DATA && root != LLADD_ROOT_POISONED &&
+            !sim->record.misuse) {
+            sim->refused++;
+            return 0;
+        }
+    }
+    return rc;
+}
+
+/* On a fresh record. */
+static int run_begun(struct lladd_sim *sim, struct lladd_error *err)
 {
     struct lladd_db *db;
     struct ll_sim_record *r = &sim->record;
-    int rc = ll_sim_record_begin(sim);
-    if (!rc)
-        rc = ll_sim_open(sim, &sim->workload, &db, err);
+    int rc = ll_sim_open(sim, &sim->workload, &db, err);
     if (rc)
         return rc;
-    rc = sim->subject.run(sim->subject.ctx, sim, db, err);
+    r->run_at = sim->workload.n_calls;
+    rc = run_repeatedly(sim, &db, err);
+    r->run_end = sim->workload.n_calls;
     if (!rc && r->misuse)
         rc = lladd_error_set(err, LLADD_BAD_ARGUMENT,
                              "the workload gave the simulator a transaction it does not know, or "
                              "one that is over");
     if (rc || sim->workload.failed) {
-        lladd_kill(db);
+        if (db)
+            lladd_kill(db);
         return rc ? rc : sim->workload.failed;
     }
     rc = close_workload(sim, db, err);
     r->hash = ll_sim_mix(r->hash, sim->workload.trace_hash);
     return rc;
+}
+
+static int run_workload(struct lladd_sim *sim, struct lladd_error *err)
+{
+    int rc = ll_sim_record_begin(sim);
+    return rc ? rc : run_begun(sim, err);
 }
 
 /* ---- what is expected -------------------------------------------------------------------- */
@@ -492,12 +557,6 @@ int ll_sim_expect(struct lladd_sim *sim)
     return rc;
 }
 
-int ll_sim_record_again(struct lladd_sim *sim, struct lladd_error *err)
-{
-    int rc = run_workload(sim, err);
-    return rc ? rc : ll_sim_expect(sim);
-}
-
 int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
 {
     sim->dst.observe = NULL;
@@ -515,4 +574,14 @@ int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
                                "the workload is not deterministic: run twice, it did different "
                                "things");
     return ll_sim_expect(sim);
+}
+
+int ll_sim_record_again(struct lladd_sim *sim, int *failed)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = ll_sim_record_begin(sim);
+    if (rc)
+        return rc;
+    *failed = run_begun(sim, &err);
+    return sim->workload.failed ? sim->workload.failed : ll_sim_expect(sim);
 }

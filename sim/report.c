@@ -129,11 +129,12 @@ static void json_coverage(const struct lladd_sim_report *r, struct lladd_sink *s
     (void)lladd_sink_printf(s, "]");
 }
 
-static void json_failures(const struct lladd_sim_report *r, struct lladd_sink *s)
+void ll_sim_json_failures(uint32_t n, const struct lladd_sim_failure *failures,
+                          struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, ",\"failures\":[");
-    for (uint32_t i = 0; i < r->n_failures; i++) {
-        const struct lladd_sim_failure *f = &r->failures[i];
+    for (uint32_t i = 0; i < n; i++) {
+        const struct lladd_sim_failure *f = &failures[i];
         (void)lladd_sink_printf(s, "%s{\"oracle\":\"%s\"", i ? "," : "",
                                 lladd_sim_oracle_name(f->oracle));
         json_number("depth", f->depth, s);
@@ -167,7 +168,7 @@ int lladd_sim_report_json(const struct lladd_sim_report *r, struct lladd_sink *s
     json_number("nanoseconds", r->nanoseconds, s);
     json_number("states_per_second", per_second(r), s);
     json_coverage(r, s);
-    json_failures(r, s);
+    ll_sim_json_failures(r->n_failures, r->failures, s);
     (void)lladd_sink_printf(s, "}\n");
     return s->failed;
 }

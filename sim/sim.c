@@ -343,21 +343,24 @@ int lladd_sim_explore(const struct lladd_sim_subject *subject,
     return rc;
 }
 
-static int replay_all(struct lladd_sim *sim, const struct ll_sim_vector *v,
+int ll_sim_other_recording(struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                           "the token was made with another version of the subject or of the "
+                           "library: the workload does other things now");
+}
+
+static int replay_row(struct lladd_sim *sim, const struct ll_sim_vector *v,
                       struct lladd_sink *history, struct lladd_error *err)
 {
     struct ll_sim_verdict verdict;
     struct lladd_error own;
     uint32_t depth;
-    sim->options.transcript = history ? transcript : NULL;
-    sim->options.callback_ctx = sim;
     int rc = ll_sim_record_first(sim, &own, err);
     if (rc)
         return rc;
     if ((sim->record.hash & 0xffffff) != v->recording)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "the token was made with another version of the subject or of the "
-                               "library: the workload does other things now");
+        return ll_sim_other_recording(err);
     sim->history = history;
     rc = ll_sim_replay(sim, v, &verdict, &depth);
     if (!rc && verdict.oracle)
@@ -366,6 +369,19 @@ static int replay_all(struct lladd_sim *sim, const struct ll_sim_vector *v,
         sim->failures[0].token[0] = '\0';
     sim->history = NULL;
     return rc;
+}
+
+static int replay_any(struct lladd_sim *sim, const struct ll_sim_vector *v,
+                      struct lladd_sink *history, struct lladd_error *err)
+{
+    switch (v->kind) {
+    case LL_SIM_TOKEN_DAMAGE:
+        return ll_sim_damage_replay(sim, v, history, err);
+    case LL_SIM_TOKEN_RANDOM:
+        return ll_sim_random_replay(sim, v, history, err);
+    default:
+        return replay_row(sim, v, history, err);
+    }
 }
 
 int lladd_sim_replay(const struct lladd_sim_subject *subject, const struct lladd_sim_bounds *bounds,
@@ -390,7 +406,9 @@ int lladd_sim_replay(const struct lladd_sim_subject *subject, const struct lladd
     if (rc)
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&sim->dst);
-    rc = replay_all(sim, &v, history, err);
+    sim->options.transcript = history ? transcript : NULL;
+    sim->options.callback_ctx = sim;
+    rc = replay_any(sim, &v, history, err);
     (void)lladd_dst_enter(before);
     if (!rc)
         *out = hand_over(sim);

@@ -282,15 +282,16 @@ struct ll_sim_choice {
 enum ll_sim_choice_mode {
     LL_SIM_ENUMERATE,
     LL_SIM_TAKE,
-    LL_SIM_DRAW /* beyond the row: at random, half of them 0 */
+    LL_SIM_DRAW /* beyond the row: at random */
 };
 struct ll_sim_choices {
     struct ll_sim_choice *at;
     uint32_t count, capacity;
     uint32_t pos; /* the next to be asked for */
     uint8_t mode;
-    uint64_t draw;  /* where drawing goes on */
     uint64_t asked; /* in all */
+    uint64_t drawn; /* state of the stream, if they are drawn */
+    uint32_t plain; /* of 4, how many draws are the ordinary answer */
 };
 /* Answers a number below n. Enumeration goes from `first` to below `limit`. */
 uint32_t ll_sim_choose(struct lladd_sim *, enum ll_sim_choice_kind, uint32_t n, uint32_t first,
@@ -304,7 +305,12 @@ void ll_sim_choices_free(struct ll_sim_choices *);
 
 /* What a token holds. */
 enum { LL_SIM_VECTOR_MAX = 256 };
-enum ll_sim_token_kind { LL_SIM_TOKEN_EXPLORE, LL_SIM_TOKEN_ERRORS };
+enum ll_sim_token_kind {
+    LL_SIM_TOKEN_EXPLORE,
+    LL_SIM_TOKEN_ERRORS,
+    LL_SIM_TOKEN_DAMAGE,
+    LL_SIM_TOKEN_RANDOM
+};
 struct ll_sim_vector {
     uint8_t kind; /* enum ll_sim_token_kind: what the values mean */
     uint32_t flags;
@@ -435,8 +441,9 @@ struct ll_sim_expected {
 void ll_sim_see_end(struct lladd_sim *, lladd_lsn txn, lladd_lsn record);
 /* Runs setup and workload, twice; makes the trace, the record and what is expected. */
 int ll_sim_record(struct lladd_sim *, struct lladd_error *);
-/* The same once more without setup: what errors have made of it is forgotten. */
-int ll_sim_record_again(struct lladd_sim *, struct lladd_error *);
+/* The workload once more, without setup: what the last run has made of the record is forgotten.
+ * Errors may happen in it; *failed is what it returned. */
+int ll_sim_record_again(struct lladd_sim *, int *failed);
 /* The parts of it, for who runs the workload himself: a fresh run and record; what is expected. */
 int ll_sim_record_begin(struct lladd_sim *);
 int ll_sim_expect(struct lladd_sim *);
@@ -547,6 +554,9 @@ struct lladd_sim {
     struct ll_sim_run *running;   /* whose device is in use */
     struct ll_sim_faults *faults; /* NULL: nothing fails */
     uint64_t random, clock;
+    uint64_t work;    /* state of the workload's stream */
+    uint32_t repeats; /* how often `run` is called; 0: once */
+    uint64_t runs, refused;
 
     /* Called before each device call of a run; nullable. 0 goes on; a negative errno is what the
      * call returns; of a read or write, a positive count is how much of it is done, and one; of a
@@ -554,6 +564,10 @@ struct lladd_sim {
     int64_t (*before_call)(void *ctx, struct ll_sim_run *, enum ll_sim_call_kind, uint32_t name,
                            uint64_t off, size_t len);
     void *hook_ctx;
+    /* Called after each read that succeeded; nullable: what was read may be changed. */
+    void (*after_read)(void *ctx, struct ll_sim_run *, uint32_t inode, uint64_t off,
+                       unsigned char *bytes, size_t len);
+    void *read_ctx;
 
     struct ll_sim_buffer dump, text;
     unsigned char *scratch_model;
@@ -580,6 +594,8 @@ int ll_sim_record_first(struct lladd_sim *, struct lladd_error *own, struct llad
 int ll_sim_workload_failed(struct lladd_sim *, int rc, const struct lladd_error *);
 /* Failures get their tokens once all is found: making them smaller takes runs. */
 int ll_sim_give_tokens(struct lladd_sim *);
+/* The token was made with another recording. */
+int ll_sim_other_recording(struct lladd_error *);
 uint64_t ll_sim_now(void);
 /* record.c */
 int ll_sim_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db **, struct lladd_error *);
@@ -621,6 +637,17 @@ int ll_sim_shrink(struct lladd_sim *, struct ll_sim_vector *, struct ll_sim_verd
 /* report.c */
 
 void ll_sim_json_string(const char *text, struct lladd_sink *);
+/* ,"failures":[...] */
+void ll_sim_json_failures(uint32_t n, const struct lladd_sim_failure *, struct lladd_sink *);
+
+/* damage.c, random.c */
+
+/* Run vectors of LL_SIM_TOKEN_DAMAGE and LL_SIM_TOKEN_RANDOM, with all that is found in the report.
+ */
+int ll_sim_damage_replay(struct lladd_sim *, const struct ll_sim_vector *,
+                         struct lladd_sink *history, struct lladd_error *);
+int ll_sim_random_replay(struct lladd_sim *, const struct ll_sim_vector *,
+                         struct lladd_sink *history, struct lladd_error *);
 
 /* errors.c */
 

@@ -216,4 +216,5 @@ const struct lladd_sim_subject ll_sim_subject_counters = {
     .describe = describe,
     .pages = pages,
     .operations = operations,
+    .repeats = true,
 };

@@ -166,4 +166,5 @@ const struct lladd_sim_subject ll_sim_subject_prepared = {
     .describe = describe,
     .pages = pages,
     .operations = operations,
+    .repeats = true,
 };

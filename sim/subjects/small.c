@@ -104,4 +104,5 @@ const struct lladd_sim_subject ll_sim_subject_small = {
     .model_apply = apply,
     .model_dump = model_dump,
     .operations = operations,
+    .repeats = true,
 };

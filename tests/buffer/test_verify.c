@@ -271,6 +271,44 @@ START_TEST(damaged_pages_are_repaired)
 }
 END_TEST
 
+static bool from_1000_on(void *ctx, lladd_lsn lsn)
+{
+    (void)ctx;
+    return lsn.v >= 1000;
+}
+
+/* A page that is newer than the log has been written when the log went further than it does now:
+ * what it holds can be neither redone nor undone. */
+START_TEST(a_page_that_is_newer_than_its_log)
+{
+    struct rig r;
+    unsigned char page[RIG_PAGE];
+    memset(&mechanic, 0, sizeof mechanic);
+    mechanic.since = 950;
+    rig_init(&r, _i, PAGES);
+    r.cfg.lost = from_1000_on;
+    rig_create(&r);
+    rig_put(&r, 1, 5);
+    rig_put(&r, 3, 5);
+    rig_flush(&r);
+    make_page(page, 1, 992, 6);
+    rig_poke(&r, RIG_PAGE, page, RIG_PAGE);
+    make_page(page, 3, 1000, 7);
+    rig_poke(&r, 3 * RIG_PAGE, page, RIG_PAGE);
+    rig_reopen(&r);
+    ck_assert_uint_eq(rig_get(&r, 1), 6);
+    ck_assert_int_eq(rig_try(&r, 3, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_ptr_nonnull(strstr(r.err.message, "page 3 has page LSN 1000"));
+    ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(3), 1, page, true, &r.err),
+                     LLADD_CORRUPT_PAGE);
+    r.cfg.repair = repair;
+    rig_reopen(&r);
+    ck_assert_uint_eq(rig_get(&r, 3), 99);
+    ck_assert_uint_eq(mechanic.calls, 1);
+    rig_close(&r);
+}
+END_TEST
+
 static int refuse(void *ctx, struct ll_frame *f, struct lladd_error *err)
 {
     (void)ctx;
@@ -314,6 +352,7 @@ int main(void)
     tcase_add_loop_test(t, a_device_that_cannot_read, 0, RIG_KINDS);
     tcase_add_loop_test(t, redo_gets_damaged_pages_as_zeros, 0, RIG_KINDS);
     tcase_add_loop_test(t, damaged_pages_are_repaired, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_page_that_is_newer_than_its_log, 0, RIG_KINDS);
     tcase_add_loop_test(t, repaired_in_vain, 0, RIG_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

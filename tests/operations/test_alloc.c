@@ -661,6 +661,38 @@ START_TEST(random_histories)
 }
 END_TEST
 
+/* A page of zeros is a map that is not there yet, and its group has no page in use. The first map
+ * was made with the database: zeros there are damage, or pages that are in use would be given away.
+ */
+START_TEST(a_first_map_of_zeros_is_damage)
+{
+    static const unsigned char zeros[4096];
+    struct lladd_iovec piece = {zeros, sizeof zeros};
+    struct lladd_file *file;
+    enum lladd_page_use use;
+    lladd_pageno page;
+    struct bed bed; /* not the fixture's: without threads */
+    bed_init(&bed, 4096);
+    bed.options.flags |= LLADD_OPT_NO_THREADS;
+    bed_open(&bed);
+    struct lladd_txn *txn = bed_begin(&bed);
+    ok(txn, lladd_page_alloc(txn, &page));
+    ok(txn, lladd_commit(txn));
+    bed_close(&bed);
+    ck_assert_int_eq(bed.base->ops->open(bed.base, "pages", 0, &file), 0);
+    ck_assert_int_eq(bed.base->ops->pwritev(bed.base, file, &piece, 1, sizeof zeros), 0);
+    ck_assert_int_eq(bed.base->ops->close(bed.base, file), 0);
+    bed_open(&bed);
+    ck_assert_int_eq(lladd_page_use(bed.db, page, &use, &bed.err), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(bed.err.page.v, 1);
+    txn = bed_begin(&bed);
+    refuses(txn, LLADD_CORRUPT_PAGE, lladd_page_alloc(txn, &page));
+    ok(txn, lladd_abort(txn));
+    bed_kill(&bed); /* the bed would look at its pages */
+    bed_free(&bed);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("pages and extents");
@@ -688,6 +720,7 @@ int main(void)
     tcase_add_test(c, mixed_ranges_are_refused);
     tcase_add_test(c, pages_of_many_groups);
     tcase_add_test(c, a_group_without_a_map_is_empty);
+    tcase_add_test(c, a_first_map_of_zeros_is_damage);
     tcase_add_loop_test(c, random_histories, 0, 6);
     suite_add_tcase(s, c);
     return bed_run(s);

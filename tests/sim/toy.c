@@ -200,6 +200,7 @@ void toy_init(struct toy *toy, enum toy_fault fault)
         .model_apply = apply,
         .model_dump = model_dump,
         .pages = pages,
+        .repeats = true,
         .operations = operations,
     };
 }

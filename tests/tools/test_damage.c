@@ -381,6 +381,34 @@ START_TEST(lost_write)
 }
 END_TEST
 
+/* Redo begins behind a checkpoint, so nothing will heal what it believes to be written. The log
+ * still has the record that proves the loss. */
+START_TEST(lost_write_before_a_checkpoint_and_a_crash)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    unsigned char old[4096];
+    bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    lladd_options_release(&o);
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_set(txn, m.bytes, 300, "new", 3), 0);
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
+    lladd_kill(db);
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.n, 0);
+    bench_write(dev, "pages", m.bytes.v * 4096, old, sizeof old);
+    f = verify(dev);
+    ck_assert_uint_eq(f.count.damage, 1);
+    ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "a write was lost"));
+    lladd_device_close(dev);
+}
+END_TEST
+
 /* Without images redo needs the page as the first record behind the checkpoint left it: one that is
  * older is damage after a crash, too; and recovery refuses it. */
 START_TEST(lost_write_before_redo)
@@ -845,6 +873,7 @@ int main(void)
     tcase_add_test(t, reading_repairs);
     tcase_add_test(t, nothing_repairs);
     tcase_add_loop_test(t, lost_write, 0, 2);
+    tcase_add_test(t, lost_write_before_a_checkpoint_and_a_crash);
     tcase_add_test(t, lost_write_before_redo);
     tcase_add_test(t, damaged_in_use);
     tcase_add_test(t, strange_pages);

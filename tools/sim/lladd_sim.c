@@ -24,6 +24,8 @@ static const char usage[] =
     "lladd-sim --list                   the subjects there are\n"
     "lladd-sim --operations             and the operations each has to go all ways through\n"
     "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
+    "lladd-sim --damage SUBJECT...      bytes change behind the library's back\n"
+    "lladd-sim --random SUBJECT...      large workloads, crashed at random\n"
     "\n"
     "A subject is a name out of the list, or a shared object (a name with a slash), which stands\n"
     "for all its subjects; SHARED-OBJECT:NAME is one of them.\n"
@@ -51,7 +53,7 @@ struct request {
     struct lladd_sim_bounds bounds;
     const char *token;
     FILE *report; /* nullable */
-    bool json, all, errors, contract;
+    bool json, all, errors, damage, random, contract;
     int worst;
 };
 
@@ -83,6 +85,38 @@ static int errors(const struct lladd_sim_subject *s, const struct request *q)
     return result;
 }
 
+static int damage(const struct lladd_sim_subject *s, const struct request *q)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_damage_report *r;
+    struct lladd_sink sink = {stdout, to_file, 0};
+    int rc = lladd_sim_damage(s, &q->bounds, &r, &err);
+    if (rc)
+        return complain(s->name, err.message);
+    rc = q->json ? lladd_sim_damage_json(r, &sink) : lladd_sim_damage_text(r, &sink);
+    int result = r->n_failures ? FAILED : PASSED;
+    lladd_sim_damage_free(r);
+    if (rc || fflush(stdout) != 0)
+        return complain(s->name, "the report cannot be written");
+    return result;
+}
+
+static int at_random(const struct lladd_sim_subject *s, const struct request *q)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_random_report *r;
+    struct lladd_sink sink = {stdout, to_file, 0};
+    int rc = lladd_sim_random(s, &q->bounds, &r, &err);
+    if (rc)
+        return complain(s->name, err.message);
+    rc = q->json ? lladd_sim_random_json(r, &sink) : lladd_sim_random_text(r, &sink);
+    int result = r->n_failures ? FAILED : PASSED;
+    lladd_sim_random_free(r);
+    if (rc || fflush(stdout) != 0)
+        return complain(s->name, "the report cannot be written");
+    return result;
+}
+
 static int promises(const struct lladd_sim_subject *s, const struct request *q)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -100,6 +134,10 @@ static int promises(const struct lladd_sim_subject *s, const struct request *q)
 
 static int one(const struct lladd_sim_subject *s, const struct request *q)
 {
+    if (q->damage && !q->token)
+        return damage(s, q);
+    if (q->random && !q->token)
+        return at_random(s, q);
     if (q->contract)
         return promises(s, q);
     if (q->errors && !q->token)
@@ -231,6 +269,8 @@ enum option_number {
     JSON,
     ERRORS,
     REPLAY,
+    DAMAGE,
+    RANDOM,
     ALL,
     REPORT,
     CONTRACT,
@@ -257,6 +297,8 @@ static const struct option options[] = {
     {"json", no_argument, NULL, JSON},
     {"errors", no_argument, NULL, ERRORS},
     {"replay", required_argument, NULL, REPLAY},
+    {"damage", no_argument, NULL, DAMAGE},
+    {"random", no_argument, NULL, RANDOM},
     {"all", no_argument, NULL, ALL},
     {"report", required_argument, NULL, REPORT},
     {"contract", no_argument, NULL, CONTRACT},
@@ -329,7 +371,11 @@ int main(int argc, char **argv)
             return list_operations();
         if (c == HELP)
             return fputs(usage, stdout) < 0 || fflush(stdout) != 0 ? USAGE : PASSED;
-        if (c == JSON)
+        if (c == DAMAGE)
+            q.damage = true;
+        else if (c == RANDOM)
+            q.random = true;
+        else if (c == JSON)
             q.json = true;
         else if (c == ERRORS)
             q.errors = true;

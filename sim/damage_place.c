@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * damage, place: which bytes of the files mean something (docs/disk-format.md), so that it is known
+ * without asking the library whether damage to them has to be noticed.
+ *
+ *   pages     pages that are allocated, the root page, the maps
+ *   log       whole records between the oldest LSN and the end, and the headers of their blocks;
+ *             after an unclean stop nothing from the newest stated watermark on
+ *   control   the two copies
+ *   dwb       what a page that is torn would need
+ */
+#include "sim/damage_private.h"
+
+#include <stdlib.h>
+
+enum {
+    CONTROL_COPY = 4096,
+    CONTROL_BYTES = 256,
+    BLOCK_MAX = 65536,
+    BLOCK_HEADER = 64,
+    PAGE_LSN = 8,
+    PAGE_BASE = 16
+};
+
+/* ---- learning ---------------------------------------------------------------------------- */
+
+static int see_record(void *ctx, const struct lladd_inspect_record *r)
+{
+    struct ll_sim_damaging *d = ctx;
+    struct ll_sim_situation *s = &d->now;
+    const char *kind = lladd_log_kind_name(r->entry.kind);
+    struct ll_sim_record_facts *all = ll_sim_grow(&d->sim->level[2].worlds, s->record, s->n_records,
+                                                  &s->records_capacity, sizeof *all);
+    if (!all)
+        return LLADD_NO_MEMORY;
+    s->record = all;
+    all[s->n_records++] = (struct ll_sim_record_facts){.lsn = r->entry.lsn.v,
+                                                       .end = r->entry.lsn.v + r->size,
+                                                       .decides = strcmp(kind, "commit") == 0 ||
+                                                                  strcmp(kind, "prepare") == 0 ||
+                                                                  strcmp(kind, "end") == 0};
+    if (strcmp(kind, "seal") == 0 && r->entry.redo.len == 8)
+        all[s->n_records - 1].states = lladd_get64(r->entry.redo.data);
+    return 0;
+}
+
+static int learn_pages(struct ll_sim_damaging *d, struct lladd_inspect *view)
+{
+    struct ll_sim_situation *s = &d->now;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    s->n_pages = s->info.page_file_bytes / d->sim->page_size;
+    s->page = ll_sim_take(&d->sim->level[2].worlds, (s->n_pages + 1) * sizeof *s->page);
+    if (!s->page)
+        return LLADD_NO_MEMORY;
+    for (uint64_t p = 0; p < s->n_pages; p++) {
+        struct lladd_inspect_page page;
+        int rc = lladd_inspect_page(view, lladd_page_of(p), &page, &err);
+        if (rc)
+            return rc;
+        s->page[p] = (struct ll_sim_page_facts){
+            .lsn = page.lsn.v,
+            .base = page.base.v,
+            .use = (uint8_t)(page.use_known ? page.use : LLADD_USE_PAGED),
+            .zero = page.zero,
+            .bad = page.code != 0};
+    }
+    return 0;
+}
+
+int ll_sim_damage_learn(struct ll_sim_damaging *d)
+{
+    struct ll_sim_situation *s = &d->now;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_inspect *view;
+    int rc = ll_sim_damage_inspect(d, s->image, &view);
+    if (rc)
+        return rc;
+    s->damage = d->found_damage;
+    s->repair = d->found_repair;
+    s->info.struct_size = sizeof s->info;
+    rc = lladd_inspect_info(view, &s->info);
+    if (!rc)
+        rc = lladd_inspect_log(view, lladd_lsn_of(0), see_record, d, &err);
+    if (!rc)
+        rc = learn_pages(d, view);
+    lladd_inspect_close(view);
+    return rc;
+}
+
+uint32_t ll_sim_damage_decisions_from(const struct ll_sim_situation *s, uint64_t lsn)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_records; i++)
+        n += s->record[i].decides && s->record[i].end > lsn;
+    return n;
+}
+
+uint64_t ll_sim_damage_newest(const struct ll_sim_damaging *d, const struct ll_sim_image *image)
+{
+    uint64_t newest = 0;
+    uint32_t name = ll_sim_intern(d->sim, "pages");
+    const struct ll_sim_binding *b = ll_sim_find(image, name);
+    unsigned char header[32];
+    for (uint64_t p = 0; b && p < d->now.n_pages; p++) {
+        if (d->now.page[p].use == LLADD_USE_RAW ||
+            ll_sim_get(image->inode[b->inode], p * d->sim->page_size, header, sizeof header) !=
+                sizeof header)
+            continue;
+        uint64_t lsn = lladd_get64(header + PAGE_LSN);
+        newest = lsn > newest ? lsn : newest;
+    }
+    return newest;
+}
+
+/* ---- meaning ----------------------------------------------------------------------------- */
+
+/* The record that holds the LSN; NULL: none does. */
+static const struct ll_sim_record_facts *record_at(const struct ll_sim_situation *s, uint64_t lsn)
+{
+    uint32_t from = 0, to = s->n_records;
+    while (from < to) {
+        uint32_t mid = from + (to - from) / 2;
+        if (s->record[mid].end <= lsn)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from < s->n_records && s->record[from].lsn <= lsn ? &s->record[from] : NULL;
+}
+
+/* The first record that has a byte in [lsn, end). */
+static const struct ll_sim_record_facts *record_in(const struct ll_sim_situation *s, uint64_t lsn,
+                                                   uint64_t end)
+{
+    for (uint32_t i = 0; i < s->n_records; i++)
+        if (s->record[i].end > lsn && s->record[i].lsn < end)
+            return &s->record[i];
+    return NULL;
+}
+
+static void unused(struct ll_sim_meaning *m, enum lladd_sim_reason why)
+{
+    m->reasons |= 1u << why;
+}
+
+static void mean_log(const struct ll_sim_damaging *d, struct ll_sim_meaning *m, uint32_t name,
+                     uint64_t size, uint64_t off)
+{
+    const struct ll_sim_situation *s = &d->now;
+    uint64_t first = strtoull(d->sim->names.at[name].last, NULL, 16);
+    uint64_t block = size < BLOCK_MAX ? size : BLOCK_MAX;
+    uint64_t begin = first + off / block * (block - BLOCK_HEADER), into = off % block;
+    const struct ll_sim_record_facts *r = into < BLOCK_HEADER
+                                              ? record_in(s, begin, begin + block - BLOCK_HEADER)
+                                              : record_at(s, begin + into - BLOCK_HEADER);
+    m->one_page = false;
+    if (!r) {
+        unused(m, LLADD_SIM_REASON_UNUSED_LOG);
+        return;
+    }
+    uint64_t lsn = r->lsn > begin || into >= BLOCK_HEADER ? r->lsn : begin;
+    if (lsn < m->log_first) {
+        m->log_first = lsn;
+        m->log_first_end = r->end;
+    }
+    m->log_end = r->end > m->log_end ? r->end : m->log_end;
+}
+
+/* Is the first damaged record known to have been durable, by control or by a seal that is left? */
+static void weigh_log(const struct ll_sim_situation *s, struct ll_sim_meaning *m)
+{
+    uint64_t stated = s->clean ? s->info.log_end.v : s->info.watermark.v;
+    if (m->log_first == UINT64_MAX)
+        return;
+    for (uint32_t i = 0; i < s->n_records; i++) {
+        const struct ll_sim_record_facts *r = &s->record[i];
+        if (r->states > stated && (r->end <= m->log_first || r->lsn >= m->log_end))
+            stated = r->states;
+    }
+    if (m->log_first_end <= stated) {
+        m->solid = true;
+        return;
+    }
+    unused(m, LLADD_SIM_REASON_TAIL);
+    m->tail = m->log_first;
+}
+
+static void mean_page(const struct ll_sim_damaging *d, struct ll_sim_meaning *m, uint64_t off)
+{
+    uint64_t p = off / d->sim->page_size;
+    const struct ll_sim_page_facts *f = p < d->now.n_pages ? &d->now.page[p] : NULL;
+    if (m->page != UINT64_MAX && m->page != p)
+        m->one_page = false;
+    m->page = p;
+    if (!f || f->zero || f->bad || f->use == LLADD_USE_NONE || f->use == LLADD_USE_FREED) {
+        unused(m, LLADD_SIM_REASON_FREE);
+        return;
+    }
+    if (f->use == LLADD_USE_RAW) {
+        unused(m, LLADD_SIM_REASON_RAW);
+        return;
+    }
+    m->page_lsn = f->lsn > m->page_lsn ? f->lsn : m->page_lsn;
+    m->solid = true;
+}
+
+static void mean_byte(const struct ll_sim_damaging *d, struct ll_sim_meaning *m,
+                      const struct ll_sim_region *r, uint64_t size, uint64_t off)
+{
+    const struct ll_sim_name *name = &d->sim->names.at[r->name];
+    m->differs = true;
+    if (name->kind == LL_SIM_LOG) {
+        mean_log(d, m, r->name, size, off);
+        return;
+    }
+    if (name->kind == LL_SIM_PAGES) {
+        mean_page(d, m, off);
+        return;
+    }
+    m->one_page = false;
+    if (strcmp(name->text, "log/new.tmp") == 0)
+        unused(m, LLADD_SIM_REASON_UNUSED_LOG);
+    else if (strcmp(name->text, "dwb") == 0)
+        unused(m, LLADD_SIM_REASON_DWB);
+    else if (strcmp(name->text, "control") == 0 &&
+             (off >= 2 * CONTROL_COPY || off % CONTROL_COPY >= CONTROL_BYTES))
+        unused(m, LLADD_SIM_REASON_CONTROL_GAP);
+    else
+        m->solid = true;
+}
+
+static bool reads_zeros(const struct ll_sim_damaging *d, const struct ll_sim_inode *inode,
+                        uint64_t len)
+{
+    unsigned char bytes[512];
+    bool zeros = true;
+    for (uint64_t at = 0; zeros && at < len; at += sizeof bytes) {
+        size_t n = ll_sim_get(inode, d->read_from + at, bytes, sizeof bytes);
+        for (size_t i = 0; i < n; i++)
+            zeros &= bytes[i] == 0;
+    }
+    return zeros;
+}
+
+/* What stands there now; a read that goes wrong gives something else everywhere. */
+static void mean_region(const struct ll_sim_damaging *d, struct ll_sim_meaning *m,
+                        const struct ll_sim_region *r, const struct ll_sim_inode *old,
+                        const struct ll_sim_inode *new)
+{
+    uint64_t end = r->len < old->size - r->off ? r->off + r->len : old->size;
+    unsigned char a[512], b[512];
+    for (uint64_t at = r->off; at < end; at += sizeof a) {
+        size_t n = end - at < sizeof a ? (size_t)(end - at) : sizeof a;
+        (void)ll_sim_get(old, at, a, n);
+        size_t there = new ? ll_sim_get(new, at, b, n) : 0;
+        for (size_t k = 0; k < n; k++) {
+            m->zeros &= k < there && b[k] == 0 && !d->misread;
+            if (d->misread || k >= there || a[k] != b[k])
+                mean_byte(d, m, r, old->size, at + k);
+        }
+    }
+}
+
+void ll_sim_damage_meaning(struct ll_sim_damaging *d, struct ll_sim_meaning *m)
+{
+    *m = (struct ll_sim_meaning){.page = UINT64_MAX,
+                                 .tail = UINT64_MAX,
+                                 .log_first = UINT64_MAX,
+                                 .one_page = true,
+                                 .zeros = true};
+    for (uint32_t i = 0; i < d->n_regions; i++) {
+        const struct ll_sim_region *r = &d->region[i];
+        const struct ll_sim_binding *was = ll_sim_find(d->now.image, r->name);
+        const struct ll_sim_binding *is = ll_sim_find(d->image, r->name);
+        if (!was || was->inode == LL_SIM_DIRECTORY)
+            continue; /* it was not there before: nobody misses it */
+        const struct ll_sim_inode *old = d->now.image->inode[was->inode];
+        if (r->off < old->size)
+            mean_region(d, m, r, old, is ? d->image->inode[is->inode] : NULL);
+        if (d->misread && !d->read_bit)
+            m->zeros = reads_zeros(d, old, r->len);
+    }
+    weigh_log(&d->now, m);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Silent damage: whatever is done to the files behind the library's back, somebody notices, or it
+ * is put right, or the reason why nobody can is known. A library that believes what it should not
+ * is caught, and the token does it again.
+ */
+#include <check.h>
+#include <lladd/dst.h>
+#include <lladd/sim.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SUBJECTS "small", "counters", "prepared", "records"
+
+struct text {
+    char bytes[100000];
+    size_t len;
+};
+
+static struct text text; /* too large for a stack */
+
+static int take_text(void *ctx, const void *bytes, size_t len)
+{
+    struct text *t = ctx;
+    ck_assert_uint_lt(t->len + len, sizeof t->bytes);
+    memcpy(t->bytes + t->len, bytes, len);
+    t->len += len;
+    t->bytes[t->len] = '\0';
+    return 0;
+}
+
+static struct lladd_sink *fresh_sink(struct lladd_sink *sink)
+{
+    text.len = 0;
+    text.bytes[0] = '\0';
+    *sink = (struct lladd_sink){&text, take_text, 0};
+    return sink;
+}
+
+static struct lladd_sim_damage_report *damage(const char *subject, uint64_t states,
+                                              uint64_t planted)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_damage_report *r = NULL;
+    b.states = states;
+    b.planted = planted;
+    int rc = lladd_sim_damage(lladd_sim_subject_find(subject), &b, &r, &err);
+    ck_assert_msg(rc == 0, "%s: %s", subject, err.message);
+    return r;
+}
+
+static void expect_passed(const struct lladd_sim_damage_report *r)
+{
+    if (r->n_failures)
+        ck_abort_msg("%s: %s, token %s", r->subject, r->failures->message, r->failures->token);
+    for (unsigned k = 0; k < LLADD_SIM_DAMAGE_KINDS; k++)
+        ck_assert_uint_eq(r->counts[k][LLADD_SIM_WRONG], 0);
+}
+
+static uint64_t ended(const struct lladd_sim_damage_report *r, enum lladd_sim_damage_end end)
+{
+    uint64_t n = 0;
+    for (unsigned k = 0; k < LLADD_SIM_DAMAGE_KINDS; k++)
+        n += r->counts[k][end];
+    return n;
+}
+
+/* ---- what is right ----------------------------------------------------------------------- */
+
+START_TEST(nothing_goes_unnoticed)
+{
+    static const char *const subjects[] = {SUBJECTS};
+    struct lladd_sim_damage_report *r = damage(subjects[_i], 4000, 0);
+    expect_passed(r);
+    for (unsigned k = 0; k < LLADD_SIM_DAMAGE_KINDS; k++) {
+        uint64_t n = 0;
+        for (unsigned e = 0; e < LLADD_SIM_DAMAGE_ENDS; e++)
+            n += r->counts[k][e];
+        ck_assert_msg(n > 0, "no damage of kind %s",
+                      lladd_sim_damage_name((enum lladd_sim_damage_kind)k));
+    }
+    ck_assert_uint_gt(ended(r, LLADD_SIM_REPAIRED), 50);
+    ck_assert_uint_gt(ended(r, LLADD_SIM_DETECTED), 200);
+    ck_assert_uint_gt(r->by_open, 0);
+    ck_assert_uint_gt(r->by_read, 0);
+    ck_assert_uint_gt(r->by_inspection, 0);
+    lladd_sim_damage_free(r);
+}
+END_TEST
+
+START_TEST(the_same_again_is_the_same)
+{
+    struct lladd_sim_damage_report *a = damage("small", 500, 0), *b = damage("small", 500, 0);
+    ck_assert_uint_eq(a->done, b->done);
+    ck_assert_mem_eq(a->counts, b->counts, sizeof a->counts);
+    ck_assert(!a->complete);
+    lladd_sim_damage_free(a);
+    lladd_sim_damage_free(b);
+}
+END_TEST
+
+/* ---- what is wrong ----------------------------------------------------------------------- */
+
+/* A library that lets pass what it should not, and what then stands in the story. */
+static const struct {
+    enum lladd_bug bug;
+    const char *subject;
+    uint64_t states;
+} credulous[] = {
+    {LLADD_BUG_RECORD_CRC, "small", 4000},    {LLADD_BUG_PAGE_CRC, "small", 4000},
+    {LLADD_BUG_WATERMARK, "small", 4000},     {LLADD_BUG_STALE_RECORD, "prepared", 40000},
+    {LLADD_BUG_LSN_REUSE, "counters", 40000},
+};
+
+START_TEST(who_believes_too_much_is_caught)
+{
+    uint64_t planted = UINT64_C(1) << credulous[_i].bug;
+    struct lladd_sim_damage_report *r =
+        damage(credulous[_i].subject, credulous[_i].states, planted);
+    ck_assert_uint_eq(r->n_failures, 1);
+    ck_assert_uint_eq(ended(r, LLADD_SIM_WRONG), 1);
+    ck_assert_uint_le(strlen(r->failures->token), LLADD_SIM_TOKEN_MAX);
+    /* The token does it again, with the same words, and tells the story. */
+    const struct lladd_sim_subject *s = lladd_sim_subject_find(credulous[_i].subject);
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *again;
+    struct lladd_sink sink;
+    b.planted = planted;
+    int rc = lladd_sim_replay(s, &b, r->failures->token, fresh_sink(&sink), &again, &err);
+    ck_assert_msg(rc == 0, "%s", err.message);
+    ck_assert_uint_eq(again->n_failures, 1);
+    ck_assert_str_eq(again->failures->message, r->failures->message);
+    ck_assert_str_eq(again->failures->token, r->failures->token);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "WRONG"));
+    lladd_sim_report_free(again);
+    /* Without the bug there is nothing to it. */
+    rc = lladd_sim_replay(s, NULL, r->failures->token, NULL, &again, &err);
+    ck_assert(rc == LLADD_BAD_ARGUMENT || (rc == 0 && again->n_failures == 0));
+    lladd_sim_report_free(again);
+    lladd_sim_damage_free(r);
+}
+END_TEST
+
+/* ---- words ------------------------------------------------------------------------------- */
+
+START_TEST(the_report_in_words)
+{
+    struct lladd_sim_damage_report *r = damage("small", 300, 0);
+    struct lladd_sink sink;
+    ck_assert_int_eq(lladd_sim_damage_text(r, fresh_sink(&sink)), 0);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "subject small, damaged: passed so far"));
+    for (unsigned k = 0; k < LLADD_SIM_DAMAGE_KINDS; k++)
+        ck_assert_ptr_nonnull(
+            strstr(text.bytes, lladd_sim_damage_name((enum lladd_sim_damage_kind)k)));
+    for (unsigned i = 0; i < LLADD_SIM_REASONS; i++)
+        ck_assert_int_eq(strstr(text.bytes, lladd_sim_reason_text((enum lladd_sim_reason)i)) !=
+                             NULL,
+                         r->reasons[i] != 0);
+    ck_assert_int_eq(lladd_sim_damage_json(r, fresh_sink(&sink)), 0);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "{\"subject\":\"small\",\"mode\":\"damage\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "\"failures\":[]}"));
+    lladd_sim_damage_free(r);
+}
+END_TEST
+
+int main(void)
+{
+    static const char *const subjects[] = {SUBJECTS};
+    Suite *s = suite_create("damage");
+    TCase *t = tcase_create("damage");
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, nothing_goes_unnoticed, 0, sizeof subjects / sizeof subjects[0]);
+    tcase_add_test(t, the_same_again_is_the_same);
+    tcase_add_loop_test(t, who_believes_too_much_is_caught, 0,
+                        sizeof credulous / sizeof credulous[0]);
+    tcase_add_test(t, the_report_in_words);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The randomised mode: what is right passes, whatever is drawn; what is broken is caught within a
+ * second, and the token does it again; every fault that there was occasion for has happened; and
+ * the same seed is the same again, another one another.
+ */
+#include "toy.h"
+
+#include <check.h>
+#include <lladd/bytes.h>
+#include <lladd/dst.h>
+#include <lladd/pages.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SUBJECTS "small", "counters", "prepared", "records"
+
+struct text {
+    char bytes[400000];
+    size_t len;
+};
+
+static struct text text; /* too large for a stack */
+
+static int take_text(void *ctx, const void *bytes, size_t len)
+{
+    struct text *t = ctx;
+    ck_assert_uint_lt(t->len + len, sizeof t->bytes);
+    memcpy(t->bytes + t->len, bytes, len);
+    t->len += len;
+    t->bytes[t->len] = '\0';
+    return 0;
+}
+
+static struct lladd_sink *fresh_sink(struct lladd_sink *sink)
+{
+    text.len = 0;
+    text.bytes[0] = '\0';
+    *sink = (struct lladd_sink){&text, take_text, 0};
+    return sink;
+}
+
+static struct lladd_sim_random_report *at_random(const struct lladd_sim_subject *s,
+                                                 const struct lladd_sim_bounds *b)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_random_report *r = NULL;
+    int rc = lladd_sim_random(s, b, &r, &err);
+    ck_assert_msg(rc == 0, "%s: %s", s->name, err.message);
+    return r;
+}
+
+static uint64_t fired(const struct lladd_sim_random_report *r, const char *name)
+{
+    for (uint32_t i = 0; i < r->n_fired; i++)
+        if (strcmp(r->fired[i].name, name) == 0)
+            return r->fired[i].fired;
+    ck_abort_msg("there is no fault \"%s\"", name);
+}
+
+/* ---- what is right ----------------------------------------------------------------------- */
+
+static const char *const subjects[] = {SUBJECTS};
+
+START_TEST(what_is_right_passes)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.states = 6000;
+    struct lladd_sim_random_report *r = at_random(lladd_sim_subject_find(subjects[_i]), &b);
+    if (r->n_failures)
+        ck_abort_msg("%s: %s: %s, token %s", r->subject, lladd_sim_oracle_name(r->failures->oracle),
+                     r->failures->message, r->failures->token);
+    ck_assert_uint_ge(r->states, b.states);
+    ck_assert_uint_ge(r->workloads, 3);
+    ck_assert_uint_gt(r->disturbed, 100);
+    ck_assert_uint_gt(r->depth_states[3], 100);
+    static const char *const faults[] = {"the process dies",
+                                         "power fails",
+                                         "a name is lost",
+                                         "the log is cut",
+                                         "recovery is crashed",
+                                         "recovery is crashed again",
+                                         "a write has not arrived",
+                                         "an error in recovery",
+                                         "a sync fails",
+                                         "crash behind a write of the log",
+                                         "crash when one commits"};
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        ck_assert_msg(fired(r, faults[i]) > 0, "%s: \"%s\" never happened", r->subject, faults[i]);
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+START_TEST(a_seed_is_always_the_same)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_sim_random_report *r[3];
+    b.states = 1000;
+    for (int i = 0; i < 3; i++) {
+        b.seed = i < 2 ? 5 : 6;
+        r[i] = at_random(lladd_sim_subject_find("counters"), &b);
+    }
+    ck_assert_uint_eq(r[0]->calls, r[1]->calls);
+    ck_assert_uint_eq(r[0]->runs, r[1]->runs);
+    ck_assert_mem_eq(r[0]->depth_states, r[1]->depth_states, sizeof r[0]->depth_states);
+    unsigned differ = 0;
+    for (uint32_t i = 0; i < r[0]->n_fired; i++) {
+        ck_assert_uint_eq(r[0]->fired[i].fired, r[1]->fired[i].fired);
+        differ += r[0]->fired[i].fired != r[2]->fired[i].fired;
+    }
+    ck_assert_uint_gt(differ, 5);
+    for (int i = 0; i < 3; i++)
+        lladd_sim_random_free(r[i]);
+}
+END_TEST
+
+/* ---- a workload that draws --------------------------------------------------------------- */
+
+/* The toy's workload, but the numbers are drawn; noted as the toy does. */
+static int drawing_run(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
+                       struct lladd_error *err)
+{
+    struct toy *toy = ctx;
+    for (uint64_t n = 1 + lladd_sim_random_u64(sim) % 20; n > 0; n--) {
+        struct lladd_root_value v;
+        struct lladd_txn *txn;
+        unsigned char bytes[8];
+        lladd_op_id op;
+        int rc = lladd_root_get(db, "toy", &v, err);
+        if (!rc)
+            rc = lladd_op_lookup(db, toy->op.name, 1, &op);
+        if (!rc)
+            rc = lladd_sim_begin(sim, db, NULL, &txn, err);
+        if (rc)
+            return rc;
+        lladd_put64(bytes, lladd_sim_random_u64(sim) % 1000);
+        rc = lladd_update(txn, op, lladd_page_of(v.a), bytes, sizeof bytes);
+        if (!rc)
+            rc = lladd_sim_note(sim, txn, bytes, sizeof bytes);
+        if (rc) {
+            *err = *lladd_txn_error(txn);
+            int aborted = lladd_sim_abort(sim, txn);
+            return aborted ? aborted : rc;
+        }
+        bool commit = lladd_sim_random_u64(sim) % 4 != 0;
+        rc = commit ? lladd_sim_commit(sim, txn) : lladd_sim_abort(sim, txn);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+START_TEST(a_workload_may_draw)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct toy toy;
+    toy_init(&toy, TOY_RIGHT);
+    toy.subject.run = drawing_run;
+    b.states = 3000;
+    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    ck_assert_msg(r->n_failures == 0, "%s, token %s", r->failures->message, r->failures->token);
+    ck_assert_uint_gt(r->calls, 100);
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+/* ---- what is wrong ----------------------------------------------------------------------- */
+
+static const struct {
+    enum toy_fault fault;
+    enum lladd_sim_oracle oracle;
+} faults[] = {
+    {TOY_UNDO_WRITES_OLD, LLADD_SIM_O_CONTENTS},
+    {TOY_FORGETS_NOTE, LLADD_SIM_O_CONTENTS},
+    {TOY_CHECK_COMPLAINS, LLADD_SIM_O_CHECK},
+    {TOY_LEAKS_PAGE, LLADD_SIM_O_LEAK},
+};
+
+static void expect_again(const struct lladd_sim_subject *s, const struct lladd_sim_bounds *b,
+                         const struct lladd_sim_failure *f)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *again;
+    struct lladd_sink sink;
+    ck_assert_uint_gt(strlen(f->token), 0);
+    ck_assert_uint_le(strlen(f->token), LLADD_SIM_TOKEN_MAX);
+    int rc = lladd_sim_replay(s, b, f->token, fresh_sink(&sink), &again, &err);
+    ck_assert_msg(rc == 0, "%s", err.message);
+    ck_assert_uint_eq(again->n_failures, 1);
+    ck_assert_int_eq(again->failures->oracle, f->oracle);
+    ck_assert_str_eq(again->failures->message, f->message);
+    ck_assert_str_eq(again->failures->token, f->token);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "objects: "));
+    lladd_sim_report_free(again);
+}
+
+START_TEST(a_broken_operation_is_caught_within_a_second)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct toy toy;
+    toy_init(&toy, faults[_i].fault);
+    b.milliseconds = 20000; /* a machine may be busy */
+    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    ck_assert_uint_eq(r->n_failures, 1);
+    /* Contents that are wrong may happen to be those of another time. */
+    ck_assert_msg(r->failures->oracle == faults[_i].oracle ||
+                      (faults[_i].oracle == LLADD_SIM_O_CONTENTS &&
+                       r->failures->oracle == LLADD_SIM_O_LOST),
+                  "%s: %s", lladd_sim_oracle_name(r->failures->oracle), r->failures->message);
+    ck_assert_uint_lt(r->states, 300); /* which is far less than a second */
+    expect_again(&toy.subject, NULL, r->failures);
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+static const enum lladd_bug bugs[] = {
+    LLADD_BUG_CLR,      LLADD_BUG_UNDO_NEXT,   LLADD_BUG_REDO_CLR,
+    LLADD_BUG_LOSER,    LLADD_BUG_ACKNOWLEDGE, LLADD_BUG_END_FIRST,
+    LLADD_BUG_WAL_GATE, LLADD_BUG_SYNC_AGAIN,  LLADD_BUG_PAGE_SYNC_ERROR};
+
+START_TEST(a_broken_library_is_caught)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
+    b.planted = UINT64_C(1) << bugs[_i];
+    struct lladd_sim_random_report *r = at_random(s, &b);
+    ck_assert_uint_eq(r->n_failures, 1);
+    expect_again(s, &b, r->failures);
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+/* What was left out is left out again. */
+START_TEST(a_token_keeps_the_bounds)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
+    b.planted = UINT64_C(1) << LLADD_BUG_CLR;
+    b.flags = LLADD_SIM_NO_POWER;
+    b.seed = 7;
+    struct lladd_sim_random_report *r = at_random(s, &b);
+    ck_assert_uint_eq(fired(r, "power fails"), 0);
+    ck_assert_uint_eq(r->n_failures, 1);
+    expect_again(s, &b, r->failures);
+    ck_assert_ptr_null(strstr(text.bytes, "power fails"));
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+START_TEST(a_token_of_no_sense_is_refused)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *again;
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct toy toy;
+    toy_init(&toy, TOY_CHECK_COMPLAINS);
+    b.states = 300;
+    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    ck_assert_uint_eq(r->n_failures, 1);
+    ck_assert_int_eq(lladd_sim_replay(lladd_sim_subject_find("small"), NULL, r->failures->token,
+                                      NULL, &again, &err),
+                     LLADD_BAD_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.message, "not of subject \"small\""));
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+/* ---- words ------------------------------------------------------------------------------- */
+
+START_TEST(the_report_in_words)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_sink sink;
+    b.states = 500;
+    struct lladd_sim_random_report *r = at_random(lladd_sim_subject_find("small"), &b);
+    ck_assert_int_eq(lladd_sim_random_text(r, fresh_sink(&sink)), 0);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "subject small, at random: passed so far"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "the process dies"));
+    ck_assert_int_eq(lladd_sim_random_json(r, fresh_sink(&sink)), 0);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "{\"subject\":\"small\",\"mode\":\"random\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "\"the log is cut\":["));
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("random");
+    TCase *t = tcase_create("random");
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, what_is_right_passes, 0, sizeof subjects / sizeof subjects[0]);
+    tcase_add_test(t, a_seed_is_always_the_same);
+    tcase_add_test(t, a_workload_may_draw);
+    tcase_add_loop_test(t, a_broken_operation_is_caught_within_a_second, 0,
+                        sizeof faults / sizeof faults[0]);
+    tcase_add_loop_test(t, a_broken_library_is_caught, 0, sizeof bugs / sizeof bugs[0]);
+    tcase_add_test(t, a_token_keeps_the_bounds);
+    tcase_add_test(t, a_token_of_no_sense_is_refused);
+    tcase_add_test(t, the_report_in_words);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
