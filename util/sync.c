@@ -257,7 +257,8 @@ void lladd_cond_destroy(struct lladd_cond *c)
 static bool scheduled_wait(struct lladd_cond *c, struct lladd_mutex *m, uint64_t ns)
 {
     give(m);
-    bool signalled = ll_fibers_sleep(LLADD_DST_WAIT, c, m->name, UINT32_MAX, ns);
+    bool signalled =
+        LL_SCHEDULED && ll_fibers_sleep(LLADD_DST_WAIT, c, m->name, UINT32_MAX, ns);
     take(m);
     return signalled;
 }
