@@ -5,9 +5,9 @@
  * transactions, and the steps that tie them together. Used by recovery (which runs it backwards and
  * forwards again) and by the assembly in lladd/ (which offers it to the public).
  *
- *   lladd_update ─► ll_core_apply: prepare ► dirty ► [image] ► reserve ► publish ► redo ► stamp
- *   lladd_abort ──► ll_rollback:   read record ► undo ► compensation record ► ... ► END
- *   lladd_open ───► ll_restart:    analysis ► redo ► objects ► undo by depth
+ *   lladd_update ─► ll_core_update: prepare ► dirty ► [image] ► reserve ► publish ► redo ► stamp
+ *   lladd_abort ──► ll_rollback:    read record ► undo ► compensation record ► ... ► END
+ *   lladd_open ───► ll_restart:     analysis ► redo ► objects ► undo by depth
  *
  * Two orders carry the proofs:
  *   - a transaction's last, undo_next, state are stored *between* reserve and publish, so a

@@ -145,22 +145,27 @@ static void count_run(struct ll_sim_faults *f, const struct outcome *o, bool rec
     c->poisoned += o->poisoned;
 }
 
-/* ---- the workload, with a fault ---------------------------------------------------------- */
+/* ---- the workload, or creation, with a fault --------------------------------------------- */
 
-static int faulty_workload(struct ll_sim_faults *f, struct ll_sim_verdict *v)
+/* From open to close. A database that is being created is closed at once; nothing is promised by
+ * that but that the next open succeeds. */
+static int faulty_life(struct ll_sim_faults *f, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct outcome o = {0};
     struct lladd_db *db;
+    bool creation = f->stage == LL_SIM_CREATION;
     int rc = ll_sim_record_begin(sim);
+    if (!rc && creation)
+        rc = ll_sim_run_init(sim, &sim->workload, &sim->level[0].runs, 0, NULL, NULL);
     if (rc)
         return rc;
     ll_sim_arm(f);
     o.opened = ll_sim_open(sim, &sim->workload, &db, &err);
     if (o.opened == 0) {
         f->phase = LL_SIM_RUNNING;
-        o.ran = sim->subject.run(sim->subject.ctx, sim, db, &err);
+        o.ran = creation ? 0 : sim->subject.run(sim->subject.ctx, sim, db, &err);
         o.poisoned = lladd_db_error(db, &o.why) != 0;
         f->phase = LL_SIM_CLOSING;
         o.closed = lladd_close(db);
@@ -168,7 +173,7 @@ static int faulty_workload(struct ll_sim_faults *f, struct ll_sim_verdict *v)
     ll_sim_disarm(f);
     if (sim->workload.failed)
         return sim->workload.failed;
-    *v = (struct ll_sim_verdict){.code = o.ran};
+    *v = (struct ll_sim_verdict){.code = creation ? o.opened : o.ran};
     look_at_run(f, &o, v);
     count_run(f, &o, false);
     return ll_sim_expect(sim);
@@ -187,34 +192,7 @@ struct row {
     uint32_t level;   /* of the next crash */
 };
 
-/* ---- creation, with a fault ---------------------------------------------------------------- */
-
-/* What is made is closed at once. Nothing is promised by it but that the next open succeeds. */
-static int faulty_creation(struct ll_sim_faults *f, struct ll_sim_verdict *v)
-{
-    struct lladd_sim *sim = f->sim;
-    struct outcome o = {0};
-    struct lladd_db *db;
-    int rc = ll_sim_record_begin(sim);
-    if (!rc)
-        rc = ll_sim_run_init(sim, &sim->workload, &sim->level[0].runs, 0, NULL, NULL);
-    if (rc)
-        return rc;
-    ll_sim_arm(f);
-    o.opened = ll_sim_open(sim, &sim->workload, &db, &o.why);
-    if (o.opened == 0) {
-        o.poisoned = lladd_db_error(db, &o.why) != 0;
-        f->phase = LL_SIM_CLOSING;
-        o.closed = lladd_close(db);
-    }
-    ll_sim_disarm(f);
-    if (sim->workload.failed)
-        return sim->workload.failed;
-    *v = (struct ll_sim_verdict){.code = o.opened};
-    look_at_run(f, &o, v);
-    count_run(f, &o, false);
-    return ll_sim_expect(sim);
-}
+/* ---- crashes of creation ------------------------------------------------------------------- */
 
 /* A database that was being made has to be made, or to be there, and to work. */
 static int judge_creation(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
@@ -446,7 +424,7 @@ static int faulty_run(struct ll_sim_faults *f, struct row *r, struct ll_sim_verd
     }
     struct lladd_sink *history = sim->history;
     sim->history = NULL; /* it is told from the record */
-    int rc = f->stage == LL_SIM_CREATION ? faulty_creation(f, v) : faulty_workload(f, v);
+    int rc = faulty_life(f, v);
     sim->history = history;
     begin_row(sim, r);
     if (!rc && history)

@@ -11,47 +11,25 @@
  * The counters are those of pages of bytes; several transactions add to one at a time, so only
  * subtracting takes an addition back. Restoring an old value is for counters that one has alone.
  */
-#include "sim/subjects/subjects.h"
+#include "sim/subjects/amounts.h"
 
 #include <lladd/bytes.h>
-#include <lladd/records.h>
 
 #include <string.h>
 
 enum { PAGES = 2, COUNTERS = 6, PLACE_BYTES = 10, SHARED = 4 /* counters below it are */ };
 
-struct contents {
-    int64_t counter[COUNTERS];
-};
-
-struct step {
-    uint32_t counter;
-    int32_t delta;
-};
-
-#define TRY(call) \
-    do { \
-        int try_rc = (call); \
-        if (try_rc) \
-            return try_rc; \
-    } while (0)
-
 /* ---- places ------------------------------------------------------------------------------ */
 
-struct place {
-    lladd_pageno page;
-    uint32_t offset;
-};
-
-static void put_place(unsigned char *out, struct place p)
+static void put_place(unsigned char *out, struct ll_sim_place p)
 {
     lladd_put64(out, p.page.v);
     lladd_put16(out + 8, (uint16_t)p.offset);
 }
 
-static struct place get_place(const unsigned char *p)
+static struct ll_sim_place get_place(const unsigned char *p)
 {
-    return (struct place){lladd_page_of(lladd_get64(p)), lladd_get16(p + 8)};
+    return (struct ll_sim_place){lladd_page_of(lladd_get64(p)), lladd_get16(p + 8)};
 }
 
 static bool place_fine(uint32_t offset)
@@ -75,7 +53,7 @@ static bool transfer_validate(struct lladd_view page, enum lladd_span_kind kind,
 static int transfer_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const unsigned char *p = undo.data;
-    struct place from = get_place(p), to = get_place(p + PLACE_BYTES);
+    struct ll_sim_place from = get_place(p), to = get_place(p + PLACE_BYTES);
     int64_t amount = (int64_t)lladd_get64(p + 2 * PLACE_BYTES);
     (void)ctx;
     TRY(lladd_counter_add(txn, to.page, to.offset, -amount));
@@ -129,7 +107,7 @@ static void bump_redo(struct lladd_page *page, struct lladd_span redo)
 static int bump_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const unsigned char *p = undo.data;
-    struct place at = get_place(p);
+    struct ll_sim_place at = get_place(p);
     int64_t delta = (int64_t)lladd_get64(p + PLACE_BYTES), half = delta / 2;
     (void)ctx;
     TRY(lladd_counter_add(txn, at.page, at.offset, -half));
@@ -212,100 +190,99 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
-struct work {
-    struct lladd_sim *sim;
-    struct lladd_db *db;
-    struct lladd_error *err;
-    lladd_pageno first;
-    lladd_op_id transfer, bump, put, restore;
-};
-
-static struct place place_of(lladd_pageno first, uint32_t counter)
+static struct ll_sim_place place_of(lladd_pageno first, uint32_t counter)
 {
-    return (struct place){lladd_page_of(first.v + counter % PAGES), counter / PAGES * 640};
+    return (struct ll_sim_place){lladd_page_of(first.v + counter % PAGES), counter / PAGES * 640};
 }
 
-static int note(struct work *w, struct lladd_txn *txn, uint32_t counter, int64_t delta)
+static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, int64_t delta)
 {
-    struct step s = {counter, (int32_t)delta};
-    return lladd_sim_note(w->sim, txn, &s, sizeof s);
-}
-
-static int add(struct work *w, struct lladd_txn *txn, uint32_t counter, int64_t delta)
-{
-    struct place p = place_of(w->first, counter);
+    struct ll_sim_place p = place_of(w->first, counter);
     return lladd_counter_add(txn, p.page, p.offset, delta);
 }
 
-static size_t encode(const struct work *w, uint32_t from, uint32_t to, int64_t amount,
-                     unsigned char out[TRANSFER_BYTES])
+static int op_id(struct lladd_txn *txn, const struct lladd_op *op, lladd_op_id *id)
 {
-    put_place(out, place_of(w->first, from));
-    put_place(out + PLACE_BYTES, place_of(w->first, to));
-    lladd_put64(out + 2 * PLACE_BYTES, (uint64_t)amount);
-    return TRANSFER_BYTES;
+    return lladd_op_lookup(lladd_txn_db(txn), op->name, op->version, id);
+}
+
+/* What takes the action back is a transfer the other way. */
+static int close_action(struct ll_sim_work *w, struct lladd_txn *txn, struct lladd_action *action,
+                        uint32_t from, uint32_t to, int64_t amount)
+{
+    unsigned char undo[TRANSFER_BYTES];
+    lladd_op_id id;
+    TRY(op_id(txn, &transfer_op, &id));
+    put_place(undo, place_of(w->first, from));
+    put_place(undo + PLACE_BYTES, place_of(w->first, to));
+    lladd_put64(undo + 2 * PLACE_BYTES, (uint64_t)amount);
+    return lladd_nta_end(txn, action, id, undo, sizeof undo);
 }
 
 /* Both additions, in an action. */
-static int transfer(struct work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
+static int transfer(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
                     int64_t amount)
 {
     struct lladd_action action;
-    unsigned char undo[TRANSFER_BYTES];
     TRY(lladd_nta_begin(txn, &action));
     TRY(add(w, txn, from, -amount));
     TRY(add(w, txn, to, amount));
-    return lladd_nta_end(txn, &action, w->transfer, undo, encode(w, from, to, amount, undo));
+    return close_action(w, txn, &action, from, to, amount);
 }
 
-static int noted_transfer(struct work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
+static int noted_transfer(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
                           int64_t amount)
 {
     TRY(transfer(w, txn, from, to, amount));
-    TRY(note(w, txn, from, -amount));
-    return note(w, txn, to, amount);
+    TRY(ll_sim_amount_note(w, txn, from, -amount));
+    return ll_sim_amount_note(w, txn, to, amount);
 }
 
 /* The same by way of a third counter: an action made of two. */
-static int detour(struct work *w, struct lladd_txn *txn, uint32_t from, uint32_t to, int64_t amount)
+static int detour(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
+                  int64_t amount)
 {
     struct lladd_action action;
-    unsigned char undo[TRANSFER_BYTES];
     uint32_t between = 6 - from - to; /* of 1, 2 and 3 */
     TRY(lladd_nta_begin(txn, &action));
     TRY(transfer(w, txn, from, between, amount));
     TRY(transfer(w, txn, between, to, amount));
-    TRY(lladd_nta_end(txn, &action, w->transfer, undo, encode(w, from, to, amount, undo)));
-    TRY(note(w, txn, from, -amount));
-    return note(w, txn, to, amount);
+    TRY(close_action(w, txn, &action, from, to, amount));
+    TRY(ll_sim_amount_note(w, txn, from, -amount));
+    return ll_sim_amount_note(w, txn, to, amount);
 }
 
-static int bump(struct work *w, struct lladd_txn *txn, uint32_t counter, int64_t delta)
+static int bump(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, int64_t delta)
 {
     unsigned char bytes[BUMP_BYTES];
-    struct place p = place_of(w->first, counter);
+    struct ll_sim_place p = place_of(w->first, counter);
+    lladd_op_id id;
     put_place(bytes, p);
     lladd_put64(bytes + PLACE_BYTES, (uint64_t)delta);
-    TRY(lladd_update(txn, w->bump, p.page, bytes, sizeof bytes));
-    return note(w, txn, counter, delta);
+    TRY(op_id(txn, &bump_op, &id));
+    TRY(lladd_update(txn, id, p.page, bytes, sizeof bytes));
+    return ll_sim_amount_note(w, txn, counter, delta);
 }
 
 /* First what takes it back, then what does it. */
-static int replace(struct work *w, struct lladd_txn *txn, uint32_t counter, int64_t value)
+static int replace(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, int64_t value)
 {
     unsigned char bytes[BUMP_BYTES];
-    struct place p = place_of(w->first, counter);
+    struct ll_sim_place p = place_of(w->first, counter);
+    lladd_op_id id;
     int64_t old;
     TRY(lladd_counter_get(w->db, p.page, p.offset, &old, lladd_txn_error_out(txn)));
     put_place(bytes, p);
     lladd_put64(bytes + PLACE_BYTES, (uint64_t)old);
-    TRY(lladd_log_undo_only(txn, w->restore, bytes, sizeof bytes));
+    TRY(op_id(txn, &restore_op, &id));
+    TRY(lladd_log_undo_only(txn, id, bytes, sizeof bytes));
     lladd_put64(bytes + PLACE_BYTES, (uint64_t)value);
-    TRY(lladd_log_redo_only(txn, w->put, p.page, bytes, sizeof bytes));
-    return note(w, txn, counter, value - old);
+    TRY(op_id(txn, &put_op, &id));
+    TRY(lladd_log_redo_only(txn, id, p.page, bytes, sizeof bytes));
+    return ll_sim_amount_note(w, txn, counter, value - old);
 }
 
-static int commits(struct work *w, struct lladd_txn *txn)
+static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(noted_transfer(w, txn, 0, 1, 10));
     TRY(bump(w, txn, 2, 7));
@@ -314,7 +291,7 @@ static int commits(struct work *w, struct lladd_txn *txn)
 }
 
 /* An action stays open, with a closed one inside. */
-static int stays_open(struct work *w, struct lladd_txn *txn)
+static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     struct lladd_action action;
     TRY(noted_transfer(w, txn, 0, 2, 33));
@@ -325,7 +302,7 @@ static int stays_open(struct work *w, struct lladd_txn *txn)
     return transfer(w, txn, 1, 0, 50);
 }
 
-static int gives_up_in_part(struct work *w, struct lladd_txn *txn)
+static int gives_up_in_part(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id here;
     struct lladd_action action;
@@ -340,7 +317,7 @@ static int gives_up_in_part(struct work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-static int rolls_back(struct work *w, struct lladd_txn *txn)
+static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(detour(w, txn, 3, 2, 500));
     TRY(bump(w, txn, 0, 9));
@@ -348,28 +325,16 @@ static int rolls_back(struct work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
-static int in_txn(struct work *w, int (*what)(struct work *, struct lladd_txn *))
-{
-    struct lladd_txn *txn;
-    TRY(lladd_sim_begin(w->sim, w->db, NULL, &txn, w->err));
-    int rc = what(w, txn);
-    return rc ? ll_sim_give_up(w->sim, txn, rc, w->err) : 0;
-}
-
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
-    struct work w = {.sim = sim, .db = db, .err = err};
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
     (void)ctx;
     TRY(ll_sim_pages_find(db, &w.first, err));
-    TRY(lladd_op_lookup(db, transfer_op.name, 1, &w.transfer));
-    TRY(lladd_op_lookup(db, bump_op.name, 1, &w.bump));
-    TRY(lladd_op_lookup(db, put_op.name, 1, &w.put));
-    TRY(lladd_op_lookup(db, restore_op.name, 1, &w.restore));
-    TRY(in_txn(&w, commits));
-    TRY(in_txn(&w, stays_open));
-    TRY(in_txn(&w, gives_up_in_part));
+    TRY(ll_sim_in_txn(&w, commits));
+    TRY(ll_sim_in_txn(&w, stays_open));
+    TRY(ll_sim_in_txn(&w, gives_up_in_part));
     TRY(lladd_checkpoint(db, err));
-    return in_txn(&w, rolls_back);
+    return ll_sim_in_txn(&w, rolls_back);
 }
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
@@ -381,59 +346,10 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 /* ---- what is there ----------------------------------------------------------------------- */
 
-static void apply(void *ctx, void *model, struct lladd_span bytes)
-{
-    struct contents *c = model;
-    struct step s;
-    (void)ctx;
-    memcpy(&s, bytes.data, sizeof s);
-    c->counter[s.counter] += s.delta;
-}
-
-static int write_down(const struct contents *c, struct lladd_sink *sink)
-{
-    int rc = 0;
-    for (unsigned i = 0; !rc && i < COUNTERS; i++)
-        rc = lladd_sink_printf(sink, "%lld ", (long long)c->counter[i]);
-    return rc;
-}
-
-static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
-{
-    (void)ctx;
-    return write_down(model, sink);
-}
-
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
-    struct contents c;
-    lladd_pageno first;
     (void)ctx;
-    TRY(ll_sim_pages_find(db, &first, err));
-    for (unsigned i = 0; i < COUNTERS; i++) {
-        struct place p = place_of(first, i);
-        TRY(lladd_counter_get(db, p.page, p.offset, &c.counter[i], err));
-    }
-    return write_down(&c, sink);
-}
-
-static void describe(void *ctx, struct lladd_span bytes, struct lladd_sink *sink)
-{
-    struct step s;
-    (void)ctx;
-    memcpy(&s, bytes.data, sizeof s);
-    (void)lladd_sink_printf(sink, "adds %d to counter %u", s.delta, s.counter);
-}
-
-static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
-                 struct lladd_error *err)
-{
-    lladd_pageno first;
-    (void)ctx;
-    TRY(ll_sim_pages_find(db, &first, err));
-    for (uint64_t i = 0; i < PAGES; i++)
-        TRY(fn(arg, lladd_page_of(first.v + i)));
-    return 0;
+    return ll_sim_amounts_read(db, COUNTERS, place_of, sink, err);
 }
 
 static const char *const operations[] = {"sim.transfer", "sim.bump",          "sim.put",
@@ -451,11 +367,8 @@ const struct lladd_sim_subject ll_sim_subject_actions = {
     .setup = setup,
     .run = run,
     .dump = dump,
-    .model_size = sizeof(struct contents),
-    .model_apply = apply,
-    .model_dump = model_dump,
-    .describe = describe,
-    .pages = pages,
+    LL_SIM_AMOUNTS_MODEL,
+    .pages = ll_sim_pages_each,
     .operations = operations,
     .excuses = excuses,
 };

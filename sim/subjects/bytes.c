@@ -5,8 +5,6 @@
  */
 #include "sim/subjects/cells.h"
 
-#include <lladd/records.h>
-
 #include <string.h>
 
 enum { PAGES = 2, ON_PAGE = 6, STRIDE = 640, LONGEST = 600 };

@@ -40,12 +40,15 @@ int ll_sim_cell_note(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell
     return lladd_sim_note(w->sim, txn, &s, sizeof s);
 }
 
-int ll_sim_in_txn(struct ll_sim_work *w, int (*what)(struct ll_sim_work *, struct lladd_txn *))
+int ll_sim_cell_drop(struct ll_sim_work *w, struct lladd_txn *txn, const char *prefix,
+                     unsigned cell)
 {
-    struct lladd_txn *txn;
-    TRY(lladd_sim_begin(w->sim, w->db, NULL, &txn, w->err));
-    int rc = what(w, txn);
-    return rc ? ll_sim_give_up(w->sim, txn, rc, w->err) : 0;
+    struct lladd_root_value v;
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    TRY(lladd_root_get(w->db, ll_sim_root_name(prefix, cell, name), &v, lladd_txn_error_out(txn)));
+    TRY(lladd_page_free(txn, lladd_page_of(v.a)));
+    TRY(lladd_root_remove(txn, name));
+    return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 
 int ll_sim_cells_write(const struct ll_sim_cells *c, struct lladd_sink *sink)
@@ -84,14 +87,48 @@ void ll_sim_cells_describe(void *ctx, struct lladd_span note, struct lladd_sink 
         (void)lladd_sink_printf(sink, "empties cell %u", s.cell);
 }
 
-int ll_sim_pages_each(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
-                      struct lladd_error *err)
+bool ll_sim_cells_see_slotted(struct ll_sim_cells *c, struct lladd_view v)
 {
-    lladd_pageno first;
-    (void)ctx;
-    uint64_t n;
-    TRY(ll_sim_pages_count(db, &first, &n, err));
-    for (uint64_t i = 0; i < n; i++)
-        TRY(fn(arg, lladd_page_of(first.v + i)));
-    return 0;
+    struct lladd_record r;
+    for (uint32_t slot = 0; slot < lladd_slotted_slots(v); slot++)
+        if (lladd_slotted_record(v, slot, &r) && !ll_sim_cells_see(c, r.bytes, r.len))
+            return false;
+    return true;
+}
+
+static int read_page(struct lladd_db *db, lladd_pageno number,
+                     bool (*see_all)(struct ll_sim_cells *, struct lladd_view),
+                     struct ll_sim_cells *c, struct lladd_error *err)
+{
+    struct lladd_page *page;
+    TRY(lladd_fix(db, number, LLADD_LATCH_SHARED, &page, err));
+    bool ours = see_all(c, lladd_page_view(page));
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    return ours ? 0 : lladd_error_set(err, LLADD_BAD_STATE, "there is a record that nobody made");
+}
+
+int ll_sim_records_dump(struct lladd_db *db, const char *other,
+                        bool (*see_all)(struct ll_sim_cells *, struct lladd_view),
+                        struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct ll_sim_cells c;
+    lladd_pageno page;
+    memset(&c, 0, sizeof c);
+    TRY(ll_sim_pages_find(db, &page, err));
+    TRY(read_page(db, page, see_all, &c, err));
+    page = lladd_page_of(LLADD_NO_PAGE);
+    if (other)
+        TRY(ll_sim_root_page(db, other, &page, err));
+    if (page.v != LLADD_NO_PAGE)
+        TRY(read_page(db, page, see_all, &c, err));
+    return ll_sim_cells_write(&c, sink);
+}
+
+int ll_sim_records_each(struct lladd_db *db, const char *other, int (*fn)(void *, lladd_pageno),
+                        void *arg, struct lladd_error *err)
+{
+    lladd_pageno page;
+    TRY(ll_sim_pages_each(NULL, db, fn, arg, err));
+    TRY(ll_sim_root_page(db, other, &page, err));
+    return page.v == LLADD_NO_PAGE ? 0 : fn(arg, page);
 }

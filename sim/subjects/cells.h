@@ -6,10 +6,6 @@
  * belongs to one transaction at a time. */
 #include "sim/subjects/subjects.h"
 
-#include <lladd/records.h>
-
-enum { LL_SIM_CELLS = 40 };
-
 struct ll_sim_cell {
     char letter; /* 0: empty */
     uint32_t len;
@@ -19,22 +15,6 @@ struct ll_sim_cells {
     struct ll_sim_cell at[LL_SIM_CELLS];
 };
 
-#define TRY(call) \
-    do { \
-        int try_rc = (call); \
-        if (try_rc) \
-            return try_rc; \
-    } while (0)
-
-/* A workload under way. */
-struct ll_sim_work {
-    struct lladd_sim *sim;
-    struct lladd_db *db;
-    struct lladd_error *err;
-    lladd_pageno first; /* of the subject's pages */
-    struct lladd_rid rid[LL_SIM_CELLS];
-};
-
 /* Fills a buffer: the cell's number as its first byte, if there is one, then the letter. */
 void ll_sim_fill(unsigned char *out, unsigned cell, char letter, size_t len);
 /* Is it what ll_sim_fill has made? Then the cell gets it. False also if it has something. */
@@ -42,8 +22,8 @@ bool ll_sim_cells_see(struct ll_sim_cells *, const unsigned char *bytes, size_t 
 /* The transaction has given the cell this contents; letter 0: made it empty. */
 int ll_sim_cell_note(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                      size_t len);
-/* Runs `what` in a transaction, which it ends or leaves open. */
-int ll_sim_in_txn(struct ll_sim_work *, int (*what)(struct ll_sim_work *, struct lladd_txn *));
+/* Empties a cell that is a page, to which the root `prefix.cell` leads: gives both back. */
+int ll_sim_cell_drop(struct ll_sim_work *, struct lladd_txn *, const char *prefix, unsigned cell);
 
 int ll_sim_cells_write(const struct ll_sim_cells *, struct lladd_sink *);
 void ll_sim_cells_apply(void *ctx, void *model, struct lladd_span note);
@@ -55,9 +35,18 @@ void ll_sim_cells_describe(void *ctx, struct lladd_span note, struct lladd_sink 
     .model_size = sizeof(struct ll_sim_cells), .model_apply = ll_sim_cells_apply, \
     .model_dump = ll_sim_cells_dump, .describe = ll_sim_cells_describe
 
-/* `pages` of subjects with nothing but ll_sim_pages_make. */
-int ll_sim_pages_each(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
-                      struct lladd_error *);
+/* ---- cells that are records -------------------------------------------------------------- */
+
+/* Sees each record of a page; false if one is nobody's. */
+bool ll_sim_cells_see_slotted(struct ll_sim_cells *, struct lladd_view);
+
+/* `dump` and `pages` of subjects whose records are on their first page, and on one to which the
+ * root `other` (NULL: none) leads, once it does. */
+int ll_sim_records_dump(struct lladd_db *, const char *other,
+                        bool (*see_all)(struct ll_sim_cells *, struct lladd_view),
+                        struct lladd_sink *, struct lladd_error *);
+int ll_sim_records_each(struct lladd_db *, const char *other, int (*fn)(void *arg, lladd_pageno),
+                        void *arg, struct lladd_error *);
 
 /* Calls fn for each page of a heap. */
 int ll_sim_heap_each(struct lladd_db *, lladd_pageno heap, int (*fn)(void *arg, lladd_pageno),

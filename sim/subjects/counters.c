@@ -8,8 +8,6 @@
  */
 #include "sim/subjects/subjects.h"
 
-#include <lladd/records.h>
-
 #include <string.h>
 
 enum { PAGES = 3, COUNTERS = 4, AT_TEXT = 512, TEXT = 24 };
@@ -35,13 +33,7 @@ static uint32_t place_of(uint32_t counter)
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
-struct work {
-    struct lladd_sim *sim;
-    struct lladd_db *db;
-    lladd_pageno first;
-};
-
-static int add(struct work *w, struct lladd_txn *txn, uint32_t page, uint32_t counter,
+static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t page, uint32_t counter,
                int64_t delta)
 {
     struct step s;
@@ -53,7 +45,7 @@ static int add(struct work *w, struct lladd_txn *txn, uint32_t page, uint32_t co
     return rc ? rc : lladd_sim_note(w->sim, txn, &s, sizeof s);
 }
 
-static int set(struct work *w, struct lladd_txn *txn, uint32_t page, const char *text)
+static int set(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t page, const char *text)
 {
     struct step s;
     memset(&s, 0, sizeof s);
@@ -63,14 +55,7 @@ static int set(struct work *w, struct lladd_txn *txn, uint32_t page, const char 
     return rc ? rc : lladd_sim_note(w->sim, txn, &s, sizeof s);
 }
 
-#define TRY(call) \
-    do { \
-        int try_rc = (call); \
-        if (try_rc) \
-            return try_rc; \
-    } while (0)
-
-static int commits(struct work *w, struct lladd_txn *txn)
+static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(add(w, txn, 0, 0, 5));
     TRY(add(w, txn, 1, 1, 7));
@@ -78,7 +63,7 @@ static int commits(struct work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-static int rolls_back_in_part(struct work *w, struct lladd_txn *txn)
+static int rolls_back_in_part(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id here;
     TRY(add(w, txn, 2, 2, 100));
@@ -90,7 +75,7 @@ static int rolls_back_in_part(struct work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-static int rolls_back(struct work *w, struct lladd_txn *txn)
+static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(set(w, txn, 0, "taken back"));
     TRY(add(w, txn, 0, 0, 1000));
@@ -99,36 +84,25 @@ static int rolls_back(struct work *w, struct lladd_txn *txn)
 }
 
 /* One that is still open while another one commits, which makes its records durable. */
-static int stays_open(struct work *w, struct lladd_txn *txn)
+static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(add(w, txn, 0, 2, 77));
     TRY(add(w, txn, 1, 3, 78));
     return set(w, txn, 2, "open");
 }
 
-static int in_txn(struct work *w, int (*what)(struct work *, struct lladd_txn *),
-                  struct lladd_error *err)
-{
-    struct lladd_txn *txn;
-    int rc = lladd_sim_begin(w->sim, w->db, NULL, &txn, err);
-    if (rc)
-        return rc;
-    rc = what(w, txn);
-    return rc ? ll_sim_give_up(w->sim, txn, rc, err) : 0;
-}
-
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
-    struct work w = {.sim = sim, .db = db};
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
     (void)ctx;
     TRY(ll_sim_pages_find(db, &w.first, err));
-    TRY(in_txn(&w, commits, err));
+    TRY(ll_sim_in_txn(&w, commits));
     TRY(lladd_checkpoint(db, err));
-    TRY(in_txn(&w, stays_open, err));
-    TRY(in_txn(&w, rolls_back_in_part, err));
+    TRY(ll_sim_in_txn(&w, stays_open));
+    TRY(ll_sim_in_txn(&w, rolls_back_in_part));
     TRY(lladd_checkpoint(db, err));
-    TRY(in_txn(&w, rolls_back, err));
-    return in_txn(&w, commits, err);
+    TRY(ll_sim_in_txn(&w, rolls_back));
+    return ll_sim_in_txn(&w, commits);
 }
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
@@ -190,17 +164,6 @@ static void describe(void *ctx, struct lladd_span note, struct lladd_sink *sink)
         (void)lladd_sink_printf(sink, "writes \"%.*s\" on page %u", TEXT, s.text, s.page);
 }
 
-static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
-                 struct lladd_error *err)
-{
-    lladd_pageno first;
-    (void)ctx;
-    TRY(ll_sim_pages_find(db, &first, err));
-    for (uint64_t i = 0; i < PAGES; i++)
-        TRY(fn(arg, lladd_page_of(first.v + i)));
-    return 0;
-}
-
 static const char *const operations[] = {"lladd.counter.add", "lladd.set", NULL};
 
 const struct lladd_sim_subject ll_sim_subject_counters = {
@@ -214,7 +177,7 @@ const struct lladd_sim_subject ll_sim_subject_counters = {
     .model_apply = apply,
     .model_dump = model_dump,
     .describe = describe,
-    .pages = pages,
+    .pages = ll_sim_pages_each,
     .operations = operations,
     .repeats = true,
 };

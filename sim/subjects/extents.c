@@ -8,19 +8,10 @@
  */
 #include "sim/subjects/cells.h"
 
-#include <lladd/pages.h>
-#include <lladd/records.h>
-
-#include <stdio.h>
 #include <string.h>
 
 enum { CELLS = 9, AT = 64, LEN = 700, LONG = 2 /* pages */ };
-
-static const char *name_of(unsigned cell, char out[LLADD_ROOT_NAME_MAX + 1])
-{
-    (void)snprintf(out, LLADD_ROOT_NAME_MAX + 1, "extent.%u", cell);
-    return out;
-}
+#define PREFIX "extent"
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
@@ -59,7 +50,8 @@ static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, uns
         TRY(write_bulk(txn, first, bytes, kind == LLADD_EXTENT_RAW));
     for (unsigned p = 0; kind == LLADD_EXTENT_PAGED && p < LONG; p++)
         TRY(write_logged(txn, lladd_page_of(first.v + p), bytes));
-    TRY(lladd_root_set(txn, name_of(cell, name), (struct lladd_root_value){first.v, kind}));
+    TRY(lladd_root_set(txn, ll_sim_root_name(PREFIX, cell, name),
+                       (struct lladd_root_value){first.v, kind}));
     return w->sim ? ll_sim_cell_note(w, txn, cell, letter, LEN) : 0;
 }
 
@@ -67,7 +59,7 @@ static int drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
 {
     struct lladd_root_value v;
     char name[LLADD_ROOT_NAME_MAX + 1];
-    TRY(lladd_root_get(w->db, name_of(cell, name), &v, lladd_txn_error_out(txn)));
+    TRY(lladd_root_get(w->db, ll_sim_root_name(PREFIX, cell, name), &v, lladd_txn_error_out(txn)));
     TRY(lladd_extent_free(txn, lladd_page_of(v.a), LONG));
     TRY(lladd_root_remove(txn, name));
     return ll_sim_cell_note(w, txn, cell, 0, 0);
@@ -80,7 +72,7 @@ static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, c
     unsigned char bytes[LEN];
     char name[LLADD_ROOT_NAME_MAX + 1];
     ll_sim_fill(bytes, cell, letter, LEN);
-    TRY(lladd_root_get(w->db, name_of(cell, name), &v, lladd_txn_error_out(txn)));
+    TRY(lladd_root_get(w->db, ll_sim_root_name(PREFIX, cell, name), &v, lladd_txn_error_out(txn)));
     for (unsigned p = 0; p < LONG; p++)
         TRY(lladd_set(txn, lladd_page_of(v.a + p), AT, bytes, LEN));
     return ll_sim_cell_note(w, txn, cell, letter, LEN);
@@ -151,7 +143,7 @@ static int find(struct lladd_db *db, unsigned cell, struct lladd_root_value *v,
                 struct lladd_error *err)
 {
     char name[LLADD_ROOT_NAME_MAX + 1];
-    int rc = lladd_root_get(db, name_of(cell, name), v, err);
+    int rc = lladd_root_get(db, ll_sim_root_name(PREFIX, cell, name), v, err);
     if (rc)
         *v = (struct lladd_root_value){LLADD_NO_PAGE, 0};
     return rc == LLADD_NOT_FOUND ? 0 : rc;

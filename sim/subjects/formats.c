@@ -8,20 +8,12 @@
  */
 #include "sim/subjects/cells.h"
 
-#include <lladd/pages.h>
-
-#include <stdio.h>
 #include <string.h>
 
 enum { CELLS = 10, TYPES = 4 };
+#define PREFIX "format"
 static const char *const types[TYPES] = {"lladd.bytes", "lladd.slotted", "lladd.heap",
                                          "lladd.root"};
-
-static const char *name_of(unsigned cell, char out[LLADD_ROOT_NAME_MAX + 1])
-{
-    (void)snprintf(out, LLADD_ROOT_NAME_MAX + 1, "format.%u", cell);
-    return out;
-}
 
 static char letter_of(unsigned type)
 {
@@ -34,18 +26,14 @@ static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, uns
     lladd_pageno page;
     TRY(lladd_page_alloc(txn, &page));
     TRY(lladd_page_format(txn, page, types[type]));
-    TRY(lladd_root_set(txn, name_of(cell, name), (struct lladd_root_value){page.v, 0}));
+    TRY(lladd_root_set(txn, ll_sim_root_name(PREFIX, cell, name),
+                       (struct lladd_root_value){page.v, 0}));
     return ll_sim_cell_note(w, txn, cell, letter_of(type), 1);
 }
 
 static int drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
 {
-    struct lladd_root_value v;
-    char name[LLADD_ROOT_NAME_MAX + 1];
-    TRY(lladd_root_get(w->db, name_of(cell, name), &v, lladd_txn_error_out(txn)));
-    TRY(lladd_page_free(txn, lladd_page_of(v.a)));
-    TRY(lladd_root_remove(txn, name));
-    return ll_sim_cell_note(w, txn, cell, 0, 0);
+    return ll_sim_cell_drop(w, txn, PREFIX, cell);
 }
 
 static int makes_all(struct ll_sim_work *w, struct lladd_txn *txn)
@@ -94,15 +82,6 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 /* ---- what is there ----------------------------------------------------------------------- */
 
-static int find(struct lladd_db *db, unsigned cell, lladd_pageno *page, struct lladd_error *err)
-{
-    struct lladd_root_value v;
-    char name[LLADD_ROOT_NAME_MAX + 1];
-    int rc = lladd_root_get(db, name_of(cell, name), &v, err);
-    *page = lladd_page_of(rc ? LLADD_NO_PAGE : v.a);
-    return rc == LLADD_NOT_FOUND ? 0 : rc;
-}
-
 static int look(struct lladd_db *db, lladd_pageno number, struct ll_sim_cell *cell,
                 struct lladd_error *err)
 {
@@ -122,7 +101,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     memset(&c, 0, sizeof c);
     for (unsigned cell = 0; cell < CELLS; cell++) {
         lladd_pageno page;
-        TRY(find(db, cell, &page, err));
+        TRY(ll_sim_ith_page(db, PREFIX, cell, &page, err));
         if (page.v != LLADD_NO_PAGE)
             TRY(look(db, page, &c.at[cell], err));
     }
@@ -133,13 +112,7 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
                  struct lladd_error *err)
 {
     (void)ctx;
-    for (unsigned cell = 0; cell < CELLS; cell++) {
-        lladd_pageno page;
-        TRY(find(db, cell, &page, err));
-        if (page.v != LLADD_NO_PAGE)
-            TRY(fn(arg, page));
-    }
-    return 0;
+    return ll_sim_ith_each(db, PREFIX, CELLS, fn, arg, err);
 }
 
 static const char *const operations[] = {"lladd.bytes.format", "lladd.slotted.format",

@@ -8,19 +8,10 @@
  */
 #include "sim/subjects/cells.h"
 
-#include <lladd/pages.h>
-#include <lladd/records.h>
-
-#include <stdio.h>
 #include <string.h>
 
 enum { CELLS = 3, TAKEN = 16100 /* of 16128 */, EXTENT = 40, LEN = 60 };
-
-static const char *name_of(unsigned cell, char out[LLADD_ROOT_NAME_MAX + 1])
-{
-    (void)snprintf(out, LLADD_ROOT_NAME_MAX + 1, "group.%u", cell);
-    return out;
-}
+#define PREFIX "group"
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
@@ -50,7 +41,8 @@ static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
     TRY(lladd_extent_alloc(txn, EXTENT, LLADD_EXTENT_PAGED, &first));
     TRY(write_page(txn, first, bytes));
     TRY(write_page(txn, lladd_page_of(first.v + EXTENT - 1), bytes));
-    TRY(lladd_root_set(txn, name_of(cell, name), (struct lladd_root_value){first.v, 0}));
+    TRY(lladd_root_set(txn, ll_sim_root_name(PREFIX, cell, name),
+                       (struct lladd_root_value){first.v, 0}));
     return ll_sim_cell_note(w, txn, cell, letter, LEN);
 }
 
@@ -82,15 +74,6 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 /* ---- what is there ----------------------------------------------------------------------- */
 
-static int find(struct lladd_db *db, unsigned cell, lladd_pageno *first, struct lladd_error *err)
-{
-    struct lladd_root_value v;
-    char name[LLADD_ROOT_NAME_MAX + 1];
-    int rc = lladd_root_get(db, name_of(cell, name), &v, err);
-    *first = lladd_page_of(rc ? LLADD_NO_PAGE : v.a);
-    return rc == LLADD_NOT_FOUND ? 0 : rc;
-}
-
 static int read_page(struct lladd_db *db, lladd_pageno page, unsigned cell, struct ll_sim_cells *c,
                      struct lladd_error *err)
 {
@@ -110,7 +93,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     memset(&c, 0, sizeof c);
     for (unsigned cell = 0; cell < CELLS; cell++) {
         lladd_pageno first;
-        TRY(find(db, cell, &first, err));
+        TRY(ll_sim_ith_page(db, PREFIX, cell, &first, err));
         if (first.v == LLADD_NO_PAGE)
             continue;
         TRY(read_page(db, first, cell, &c, err));
@@ -134,7 +117,7 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
     uint64_t begin = lladd_extent_max(db) + 1, end = begin + 4 * EXTENT;
     (void)ctx;
     for (unsigned cell = 0; cell < CELLS; cell++)
-        TRY(find(db, cell, &first[cell], err));
+        TRY(ll_sim_ith_page(db, PREFIX, cell, &first[cell], err));
     for (uint64_t p = begin; p < end && p < lladd_page_count(db); p++) {
         enum lladd_page_use use;
         TRY(lladd_page_use(db, lladd_page_of(p), &use, err));

@@ -7,22 +7,11 @@
 #include "sim/subjects/cells.h"
 
 #include <lladd/bytes.h>
-#include <lladd/pages.h>
-#include <lladd/records.h>
 
 #include <string.h>
 
 enum { LONGEST = 3500, HEAPS = 3 };
 static const char *const names[HEAPS] = {"heap.old", "heap.new", "heap.doomed"};
-
-/* NO_PAGE: there is none. */
-static int find(struct lladd_db *db, unsigned which, lladd_pageno *heap, struct lladd_error *err)
-{
-    struct lladd_root_value v;
-    int rc = lladd_root_get(db, names[which], &v, err);
-    *heap = lladd_page_of(rc ? LLADD_NO_PAGE : v.a);
-    return rc == LLADD_NOT_FOUND ? 0 : rc;
-}
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
@@ -122,7 +111,7 @@ static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 static int destroys(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_pageno heap;
-    TRY(find(w->db, 2, &heap, lladd_txn_error_out(txn)));
+    TRY(ll_sim_root_page(w->db, names[2], &heap, lladd_txn_error_out(txn)));
     TRY(lladd_heap_destroy(txn, heap));
     TRY(lladd_root_remove(txn, names[2]));
     TRY(ll_sim_cell_note(w, txn, 20, 0, 0));
@@ -135,7 +124,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 {
     struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
     (void)ctx;
-    TRY(find(db, 0, &w.first, err));
+    TRY(ll_sim_root_page(db, names[0], &w.first, err));
     TRY(ll_sim_in_txn(&w, stores));
     TRY(ll_sim_in_txn(&w, moves));
     TRY(ll_sim_in_txn(&w, stays_open));
@@ -171,7 +160,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     memset(&c, 0, sizeof c);
     for (unsigned which = 0; which < HEAPS; which++) {
         lladd_pageno heap;
-        TRY(find(db, which, &heap, err));
+        TRY(ll_sim_root_page(db, names[which], &heap, err));
         if (heap.v != LLADD_NO_PAGE)
             TRY(read_heap(db, heap, &c, err));
     }
@@ -219,7 +208,7 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
     (void)ctx;
     for (unsigned which = 0; which < HEAPS; which++) {
         lladd_pageno heap;
-        TRY(find(db, which, &heap, err));
+        TRY(ll_sim_root_page(db, names[which], &heap, err));
         if (heap.v != LLADD_NO_PAGE)
             TRY(ll_sim_heap_each(db, heap, fn, arg, err));
     }

@@ -6,21 +6,10 @@
  */
 #include "sim/subjects/cells.h"
 
-#include <lladd/pages.h>
-#include <lladd/records.h>
-
 #include <string.h>
 
 enum { LEN = 4000 /* a page each */, ENTRIES = 505 /* on a page of the inventory */ };
 #define HEAP "inventory.heap"
-
-static int find(struct lladd_db *db, lladd_pageno *heap, struct lladd_error *err)
-{
-    struct lladd_root_value v;
-    int rc = lladd_root_get(db, HEAP, &v, err);
-    *heap = lladd_page_of(rc ? 0 : v.a);
-    return rc;
-}
 
 /* Full pages, all but one of those that the first page of the inventory lists. */
 static int fill_up(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid *last)
@@ -109,7 +98,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 {
     struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
     (void)ctx;
-    TRY(find(db, &w.first, err));
+    TRY(ll_sim_root_page(db, HEAP, &w.first, err));
     TRY(ll_sim_in_txn(&w, stays_open));
     TRY(ll_sim_in_txn(&w, commits));
     return lladd_checkpoint(db, err);
@@ -124,15 +113,6 @@ struct reading {
     unsigned n; /* pages met */
 };
 
-static bool see_all(struct lladd_view v, struct ll_sim_cells *c)
-{
-    struct lladd_record r;
-    for (uint32_t slot = 0; slot < lladd_slotted_slots(v); slot++)
-        if (lladd_slotted_record(v, slot, &r) && !ll_sim_cells_see(c, r.bytes, r.len))
-            return false;
-    return true;
-}
-
 /* The pages that setup has filled are not looked at: there are too many of them. */
 static int read_page(void *arg, lladd_pageno number)
 {
@@ -142,7 +122,7 @@ static int read_page(void *arg, lladd_pageno number)
         return 0;
     TRY(lladd_fix(r->db, number, LLADD_LATCH_SHARED, &page, r->err));
     struct lladd_view v = lladd_page_view(page);
-    bool ours = !lladd_page_is(r->db, v, "lladd.slotted") || see_all(v, &r->cells);
+    bool ours = !lladd_page_is(r->db, v, "lladd.slotted") || ll_sim_cells_see_slotted(&r->cells, v);
     lladd_unfix(r->db, page, LLADD_LATCH_SHARED);
     return ours ? 0 : lladd_error_set(r->err, LLADD_BAD_STATE, "a record that nobody made");
 }
@@ -155,7 +135,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     memset(&r, 0, sizeof r);
     r.db = db;
     r.err = err;
-    TRY(find(db, &heap, err));
+    TRY(ll_sim_root_page(db, HEAP, &heap, err));
     TRY(ll_sim_heap_each(db, heap, read_page, &r, err));
     return ll_sim_cells_write(&r.cells, sink);
 }
@@ -165,7 +145,7 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
 {
     lladd_pageno heap;
     (void)ctx;
-    TRY(find(db, &heap, err));
+    TRY(ll_sim_root_page(db, HEAP, &heap, err));
     return ll_sim_heap_each(db, heap, fn, arg, err);
 }
 

@@ -8,19 +8,10 @@
  */
 #include "sim/subjects/cells.h"
 
-#include <lladd/pages.h>
-#include <lladd/records.h>
-
-#include <stdio.h>
 #include <string.h>
 
 enum { CELLS = 12, AT = 1000, LEN = 40 };
-
-static const char *name_of(unsigned cell, char out[LLADD_ROOT_NAME_MAX + 1])
-{
-    (void)snprintf(out, LLADD_ROOT_NAME_MAX + 1, "page.%u", cell);
-    return out;
-}
+#define PREFIX "page"
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
@@ -33,18 +24,14 @@ static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
     TRY(lladd_page_alloc(txn, &page));
     TRY(lladd_page_format(txn, page, "lladd.bytes"));
     TRY(lladd_set(txn, page, AT, bytes, LEN));
-    TRY(lladd_root_set(txn, name_of(cell, name), (struct lladd_root_value){page.v, 0}));
+    TRY(lladd_root_set(txn, ll_sim_root_name(PREFIX, cell, name),
+                       (struct lladd_root_value){page.v, 0}));
     return w->sim ? ll_sim_cell_note(w, txn, cell, letter, LEN) : 0;
 }
 
 static int drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
 {
-    struct lladd_root_value v;
-    char name[LLADD_ROOT_NAME_MAX + 1];
-    TRY(lladd_root_get(w->db, name_of(cell, name), &v, lladd_txn_error_out(txn)));
-    TRY(lladd_page_free(txn, lladd_page_of(v.a)));
-    TRY(lladd_root_remove(txn, name));
-    return ll_sim_cell_note(w, txn, cell, 0, 0);
+    return ll_sim_cell_drop(w, txn, PREFIX, cell);
 }
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
@@ -133,15 +120,6 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 /* ---- what is there ----------------------------------------------------------------------- */
 
-static int find(struct lladd_db *db, unsigned cell, lladd_pageno *page, struct lladd_error *err)
-{
-    struct lladd_root_value v;
-    char name[LLADD_ROOT_NAME_MAX + 1];
-    int rc = lladd_root_get(db, name_of(cell, name), &v, err);
-    *page = lladd_page_of(rc ? LLADD_NO_PAGE : v.a);
-    return rc == LLADD_NOT_FOUND ? 0 : rc;
-}
-
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
     struct ll_sim_cells c;
@@ -150,7 +128,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     for (unsigned cell = 0; cell < CELLS; cell++) {
         unsigned char bytes[LEN];
         lladd_pageno page;
-        TRY(find(db, cell, &page, err));
+        TRY(ll_sim_ith_page(db, PREFIX, cell, &page, err));
         if (page.v == LLADD_NO_PAGE)
             continue;
         TRY(lladd_get(db, page, AT, bytes, LEN, err));
@@ -173,13 +151,7 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
                  struct lladd_error *err)
 {
     (void)ctx;
-    for (unsigned cell = 0; cell < CELLS; cell++) {
-        lladd_pageno page;
-        TRY(find(db, cell, &page, err));
-        if (page.v != LLADD_NO_PAGE)
-            TRY(fn(arg, page));
-    }
-    return 0;
+    return ll_sim_ith_each(db, PREFIX, CELLS, fn, arg, err);
 }
 
 static const char *const operations[] = {"lladd.map.take", "lladd.map.free", "lladd.bytes.format",

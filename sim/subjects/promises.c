@@ -9,9 +9,6 @@
  */
 #include "sim/subjects/cells.h"
 
-#include <lladd/pages.h>
-#include <lladd/records.h>
-
 #include <string.h>
 
 enum { CELLS = 8, LEN = 30, STRIDE = 500 };

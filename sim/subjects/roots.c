@@ -8,31 +8,23 @@
 #include "sim/subjects/cells.h"
 
 #include <lladd/bytes.h>
-#include <lladd/pages.h>
 
-#include <stdio.h>
 #include <string.h>
 
 enum { CELLS = 10, FILLERS = 46 }; /* 50 names fit on a page */
-
-static const char *name_of(const char *kind, unsigned i, char out[LLADD_ROOT_NAME_MAX + 1])
-{
-    (void)snprintf(out, LLADD_ROOT_NAME_MAX + 1, "%s.%u", kind, i);
-    return out;
-}
 
 static int put(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter)
 {
     char name[LLADD_ROOT_NAME_MAX + 1];
     struct lladd_root_value v = {(uint64_t)letter, cell};
-    TRY(lladd_root_set(txn, name_of("cell", cell, name), v));
+    TRY(lladd_root_set(txn, ll_sim_root_name("cell", cell, name), v));
     return w->sim ? ll_sim_cell_note(w, txn, cell, letter, 1) : 0;
 }
 
 static int take_away(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
 {
     char name[LLADD_ROOT_NAME_MAX + 1];
-    TRY(lladd_root_remove(txn, name_of("cell", cell, name)));
+    TRY(lladd_root_remove(txn, ll_sim_root_name("cell", cell, name)));
     return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 
@@ -47,7 +39,8 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     if (!rc)
         rc = put(&w, txn, 1, 'a');
     for (unsigned i = 0; !rc && i < FILLERS; i++)
-        rc = lladd_root_set(txn, name_of("filler", i, name), (struct lladd_root_value){i, 0});
+        rc = lladd_root_set(txn, ll_sim_root_name("filler", i, name),
+                            (struct lladd_root_value){i, 0});
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
@@ -108,7 +101,7 @@ static int see(void *ctx, const char *name, struct lladd_root_value v)
         s->fillers++;
         return 0;
     }
-    if (cell >= CELLS || strcmp(name, name_of("cell", cell, own)) != 0 ||
+    if (cell >= CELLS || strcmp(name, ll_sim_root_name("cell", cell, own)) != 0 ||
         s->cells.at[cell].letter)
         return LLADD_BAD_STATE;
     s->cells.at[cell] = (struct ll_sim_cell){(char)v.a, 1};

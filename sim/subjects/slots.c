@@ -6,11 +6,6 @@
  */
 #include "sim/subjects/cells.h"
 
-#include <lladd/pages.h>
-#include <lladd/records.h>
-
-#include <string.h>
-
 enum { LONGEST = 1200 };
 #define NEW_PAGE "slots.new"
 
@@ -135,60 +130,22 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 /* ---- what is there ----------------------------------------------------------------------- */
 
-static bool see_all(struct lladd_view v, struct ll_sim_cells *c)
-{
-    struct lladd_record r;
-    for (uint32_t slot = 0; slot < lladd_slotted_slots(v); slot++)
-        if (lladd_slotted_record(v, slot, &r) && !ll_sim_cells_see(c, r.bytes, r.len))
-            return false;
-    return true;
-}
-
-static int read_page(struct lladd_db *db, lladd_pageno number, struct ll_sim_cells *c,
-                     struct lladd_error *err)
-{
-    struct lladd_page *page;
-    TRY(lladd_fix(db, number, LLADD_LATCH_SHARED, &page, err));
-    bool ours = see_all(lladd_page_view(page), c);
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
-    return ours ? 0 : lladd_error_set(err, LLADD_BAD_STATE, "there is a record that nobody made");
-}
-
-/* NO_PAGE: there is none. */
-static int find_new(struct lladd_db *db, lladd_pageno *page, struct lladd_error *err)
-{
-    struct lladd_root_value v;
-    int rc = lladd_root_get(db, NEW_PAGE, &v, err);
-    *page = lladd_page_of(rc ? LLADD_NO_PAGE : v.a);
-    return rc == LLADD_NOT_FOUND ? 0 : rc;
-}
-
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
-    struct ll_sim_cells c;
-    lladd_pageno page;
     (void)ctx;
-    memset(&c, 0, sizeof c);
-    TRY(ll_sim_pages_find(db, &page, err));
-    TRY(read_page(db, page, &c, err));
-    TRY(find_new(db, &page, err));
-    if (page.v != LLADD_NO_PAGE)
-        TRY(read_page(db, page, &c, err));
-    return ll_sim_cells_write(&c, sink);
+    return ll_sim_records_dump(db, NEW_PAGE, ll_sim_cells_see_slotted, sink, err);
 }
 
 static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
                  struct lladd_error *err)
 {
-    lladd_pageno page;
-    TRY(ll_sim_pages_each(ctx, db, fn, arg, err));
-    TRY(find_new(db, &page, err));
-    return page.v == LLADD_NO_PAGE ? 0 : fn(arg, page);
+    (void)ctx;
+    return ll_sim_records_each(db, NEW_PAGE, fn, arg, err);
 }
 
-static const char *const operations[] = {
-    "lladd.slotted.format", "lladd.slotted.alloc", "lladd.slotted.free",
-    "lladd.slotted.set",    "lladd.slotted.purge", NULL};
+static const char *const operations[] = {"lladd.slotted.format", "lladd.slotted.alloc",
+                                         "lladd.slotted.free",   "lladd.slotted.set",
+                                         "lladd.slotted.purge",  NULL};
 static const struct lladd_sim_excuse excuses[] = {
     {"lladd.slotted.format", LL_SIM_NO_UNDO, "formatting is not undone: the page was free before"},
     {"lladd.slotted.purge", LL_SIM_NO_UNDO, "what is purged nobody can want back"},

@@ -6,8 +6,6 @@
  */
 #include "sim/subjects/subjects.h"
 
-#include <lladd/records.h>
-
 #include <string.h>
 
 enum { PAGES = 8, RECORDS = 20 };

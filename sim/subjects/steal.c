@@ -8,8 +8,6 @@
  */
 #include "sim/subjects/cells.h"
 
-#include <lladd/records.h>
-
 #include <string.h>
 
 enum { PAGES = 24, CELLS = 12, LEN = 100 };

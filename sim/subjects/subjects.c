@@ -2,32 +2,18 @@
 /* The table of subjects, and what they share. */
 #include "sim/subjects/subjects.h"
 
-#include <lladd/pages.h>
-#include <lladd/records.h>
-
+#include <stdio.h>
 #include <string.h>
 
 #define ROOT "sim.pages"
 
 static const struct lladd_sim_subject *const all[] = {
-    &ll_sim_subject_actions,
-    &ll_sim_subject_bytes,
-    &ll_sim_subject_counters,
-    &ll_sim_subject_extents,
-    &ll_sim_subject_fixed,
-    &ll_sim_subject_formats,
-    &ll_sim_subject_groups,
-    &ll_sim_subject_heaps,
-    &ll_sim_subject_inventory,
-    &ll_sim_subject_pages,
-    &ll_sim_subject_prepared,
-    &ll_sim_subject_promises,
-    &ll_sim_subject_records,
-    &ll_sim_subject_roots,
-    &ll_sim_subject_slots,
-    &ll_sim_subject_small,
-    &ll_sim_subject_steal,
-    NULL,
+    &ll_sim_subject_actions, &ll_sim_subject_bytes,    &ll_sim_subject_counters,
+    &ll_sim_subject_extents, &ll_sim_subject_fixed,    &ll_sim_subject_formats,
+    &ll_sim_subject_groups,  &ll_sim_subject_heaps,    &ll_sim_subject_inventory,
+    &ll_sim_subject_pages,   &ll_sim_subject_prepared, &ll_sim_subject_promises,
+    &ll_sim_subject_records, &ll_sim_subject_roots,    &ll_sim_subject_slots,
+    &ll_sim_subject_small,   &ll_sim_subject_steal,    NULL,
 };
 
 const struct lladd_sim_subject *const *lladd_sim_subjects(void)
@@ -82,4 +68,58 @@ int ll_sim_give_up(struct lladd_sim *sim, struct lladd_txn *txn, int rc, struct 
     *err = *lladd_txn_error(txn);
     int aborted = sim ? lladd_sim_abort(sim, txn) : lladd_abort(txn);
     return aborted ? aborted : rc;
+}
+
+int ll_sim_in_txn(struct ll_sim_work *w, int (*what)(struct ll_sim_work *, struct lladd_txn *))
+{
+    struct lladd_txn *txn;
+    TRY(lladd_sim_begin(w->sim, w->db, NULL, &txn, w->err));
+    int rc = what(w, txn);
+    return rc ? ll_sim_give_up(w->sim, txn, rc, w->err) : 0;
+}
+
+int ll_sim_pages_each(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                      struct lladd_error *err)
+{
+    lladd_pageno first;
+    uint64_t n;
+    (void)ctx;
+    TRY(ll_sim_pages_count(db, &first, &n, err));
+    for (uint64_t i = 0; i < n; i++)
+        TRY(fn(arg, lladd_page_of(first.v + i)));
+    return 0;
+}
+
+int ll_sim_root_page(struct lladd_db *db, const char *name, lladd_pageno *page,
+                     struct lladd_error *err)
+{
+    struct lladd_root_value v;
+    int rc = lladd_root_get(db, name, &v, err);
+    *page = lladd_page_of(rc ? LLADD_NO_PAGE : v.a);
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+const char *ll_sim_root_name(const char *prefix, unsigned i, char out[LLADD_ROOT_NAME_MAX + 1])
+{
+    (void)snprintf(out, LLADD_ROOT_NAME_MAX + 1, "%s.%u", prefix, i);
+    return out;
+}
+
+int ll_sim_ith_page(struct lladd_db *db, const char *prefix, unsigned i, lladd_pageno *page,
+                    struct lladd_error *err)
+{
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    return ll_sim_root_page(db, ll_sim_root_name(prefix, i, name), page, err);
+}
+
+int ll_sim_ith_each(struct lladd_db *db, const char *prefix, unsigned n,
+                    int (*fn)(void *, lladd_pageno), void *arg, struct lladd_error *err)
+{
+    for (unsigned i = 0; i < n; i++) {
+        lladd_pageno page;
+        TRY(ll_sim_ith_page(db, prefix, i, &page, err));
+        if (page.v != LLADD_NO_PAGE)
+            TRY(fn(arg, page));
+    }
+    return 0;
 }

@@ -2,6 +2,8 @@
 #ifndef LL_SIM_SUBJECTS_H
 #define LL_SIM_SUBJECTS_H
 /* The library's own subjects: ordinary users of <lladd/sim.h>. */
+#include <lladd/pages.h>
+#include <lladd/records.h>
 #include <lladd/sim.h>
 
 extern const struct lladd_sim_subject ll_sim_subject_actions;
@@ -22,12 +24,50 @@ extern const struct lladd_sim_subject ll_sim_subject_slots;
 extern const struct lladd_sim_subject ll_sim_subject_small;
 extern const struct lladd_sim_subject ll_sim_subject_steal;
 
-/* The pages of a subject: `n` of them, one behind the other, under a root. */
-int ll_sim_pages_make(struct lladd_db *, uint64_t n, lladd_pageno *first, struct lladd_error *);
-int ll_sim_pages_count(struct lladd_db *, lladd_pageno *first, uint64_t *n, struct lladd_error *);
-int ll_sim_pages_find(struct lladd_db *, lladd_pageno *first, struct lladd_error *);
+#define TRY(call) \
+    do { \
+        int try_rc = (call); \
+        if (try_rc) \
+            return try_rc; \
+    } while (0)
+
+/* ---- a workload under way ---------------------------------------------------------------- */
+
+enum { LL_SIM_CELLS = 40 }; /* see cells.h */
+
+struct ll_sim_work {
+    struct lladd_sim *sim; /* NULL in a setup: nobody is told */
+    struct lladd_db *db;
+    struct lladd_error *err;
+    lladd_pageno first; /* of the subject's pages */
+    struct lladd_rid rid[LL_SIM_CELLS];
+};
+
+/* Runs `what` in a transaction, which it ends or leaves open. */
+int ll_sim_in_txn(struct ll_sim_work *, int (*what)(struct ll_sim_work *, struct lladd_txn *));
 
 /* Ends a transaction whose call has failed: takes its error, aborts it, returns rc. */
 int ll_sim_give_up(struct lladd_sim *, struct lladd_txn *, int rc, struct lladd_error *);
+
+/* ---- where a subject's pages are --------------------------------------------------------- */
+
+/* `n` of them, one behind the other, under a root. */
+int ll_sim_pages_make(struct lladd_db *, uint64_t n, lladd_pageno *first, struct lladd_error *);
+int ll_sim_pages_count(struct lladd_db *, lladd_pageno *first, uint64_t *n, struct lladd_error *);
+int ll_sim_pages_find(struct lladd_db *, lladd_pageno *first, struct lladd_error *);
+/* `pages` of subjects with nothing but these. */
+int ll_sim_pages_each(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
+                      struct lladd_error *);
+
+/* The page to which a root leads; LLADD_NO_PAGE if there is no such root. */
+int ll_sim_root_page(struct lladd_db *, const char *name, lladd_pageno *, struct lladd_error *);
+
+/* The name of the i-th of several roots: "prefix.i". */
+const char *ll_sim_root_name(const char *prefix, unsigned i, char out[LLADD_ROOT_NAME_MAX + 1]);
+int ll_sim_ith_page(struct lladd_db *, const char *prefix, unsigned i, lladd_pageno *,
+                    struct lladd_error *);
+/* Calls fn for each page to which one of the first n of these roots leads. */
+int ll_sim_ith_each(struct lladd_db *, const char *prefix, unsigned n,
+                    int (*fn)(void *arg, lladd_pageno), void *arg, struct lladd_error *);
 
 #endif

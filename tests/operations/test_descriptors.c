@@ -9,6 +9,7 @@
 
 #include "operations/operations.h"
 #include "recovery/registry.h"
+#include "support/text.h"
 
 static const struct lladd_op *const *all_ops(void)
 {
@@ -249,45 +250,25 @@ END_TEST
 
 /* ---- what tools show ------------------------------------------------------------------------- */
 
-struct text {
-    char bytes[65536];
-    size_t len;
-};
-
-static int add_text(void *ctx, const void *bytes, size_t len)
-{
-    struct text *t = ctx;
-    ck_assert_uint_lt(t->len + len, sizeof t->bytes);
-    memcpy(t->bytes + t->len, bytes, len);
-    t->len += len;
-    t->bytes[t->len] = 0;
-    return 0;
-}
-
 START_TEST(records_print_as_their_fields_say)
 {
     static struct text t;
-    struct lladd_sink sink = {.ctx = &t, .write = add_text};
     unsigned char add[10];
     lladd_put16(add, 40);
     lladd_put64(add + 2, (uint64_t)-5);
-    t.len = 0;
     ck_assert(lladd_fields_print(ll_operations__counter_add.redo_fields,
-                                 lladd_span_of(add, sizeof add), &sink));
+                                 lladd_span_of(add, sizeof add), text_fresh(&t)));
     ck_assert_str_eq(t.bytes, "offset=40 delta=-5");
     unsigned char alloc[] = {3, 0, 1, 5, 0, 'h', 'e', 'l', 'l', 'o'};
-    t.len = 0;
     ck_assert(lladd_fields_print(ll_operations__slotted_alloc.redo_fields,
-                                 lladd_span_of(alloc, sizeof alloc), &sink));
+                                 lladd_span_of(alloc, sizeof alloc), text_fresh(&t)));
     ck_assert_str_eq(t.bytes, "slot=3 tag=1 length=5 bytes=\"hello\"");
     unsigned char purge[] = {1, 0, 7, 1};
-    t.len = 0;
-    ll_operations__slotted_purge.describe(NULL, &sink, LLADD_SPAN_REDO,
+    ll_operations__slotted_purge.describe(NULL, text_fresh(&t), LLADD_SPAN_REDO,
                                           lladd_span_of(purge, sizeof purge));
     ck_assert_str_eq(t.bytes, "1 263");
     unsigned char runs[] = {9, 0, 2, 0, 'a', 'b', 50, 0, 1, 0, 'c'};
-    t.len = 0;
-    ll_operations__set_range.describe(NULL, &sink, LLADD_SPAN_REDO,
+    ll_operations__set_range.describe(NULL, text_fresh(&t), LLADD_SPAN_REDO,
                                       lladd_span_of(runs, sizeof runs));
     ck_assert_str_eq(t.bytes, "9+2 50+1");
 }
@@ -299,15 +280,13 @@ START_TEST(pages_describe_themselves)
     static struct text t;
     struct random r = {5};
     for (size_t k = 0; types[k]; k++) {
-        struct lladd_sink sink = {.ctx = &t, .write = add_text};
         struct scratch s;
         uint64_t applied = 0;
         make_page(&r, &s, 4096, types[k]);
         for (int i = 0; i < 500; i++)
             apply(&r, &s, types[k], true, &applied);
-        t.len = 0;
         if (types[k]->describe) {
-            types[k]->describe(types[k]->ctx, &sink, scratch_view(&s));
+            types[k]->describe(types[k]->ctx, text_fresh(&t), scratch_view(&s));
             ck_assert_uint_gt(t.len, 5);
         } else {
             ck_assert_str_eq(types[k]->name, "lladd.bytes");

@@ -3,7 +3,7 @@
  * Pages of fixed-length records: as many as fit, found by slot, changed in part, freed and taken
  * again when nobody may want them back; compared with an array; wrong calls are refused.
  */
-#include "bed.h"
+#include "history.h"
 
 static struct bed b;
 static lladd_pageno page;
@@ -212,99 +212,59 @@ END_TEST
 
 /* ---- against an array ------------------------------------------------------------------------ */
 
-enum { SLOTS = 400, TXNS = 3 };
+enum { LEN = 24 };
 
-struct model {
-    int base[SLOTS], now[SLOTS]; /* -1: none, else the fill byte */
-    int owner[SLOTS];
-    struct lladd_txn *txn[TXNS];
-};
-
-static void model_end(struct model *m, int t, bool keep)
+static void model_expect(const struct history *h)
 {
-    for (int s = 0; s < SLOTS; s++) {
-        if (m->owner[s] != t)
-            continue;
-        m->owner[s] = -1;
-        if (keep)
-            m->base[s] = m->now[s];
-        else
-            m->now[s] = m->base[s];
-    }
-    m->txn[t] = NULL;
-}
-
-static void model_expect(const struct model *m, uint32_t n)
-{
-    unsigned char want[24];
-    for (uint32_t s = 0; s < n; s++) {
+    unsigned char want[LEN];
+    for (uint32_t s = 0; s < h->records; s++) {
         struct lladd_rid rid = {page, s, 0};
-        ck_assert(there(rid) == (m->now[s] >= 0));
-        memset(want, m->now[s], sizeof want);
-        if (m->now[s] >= 0)
+        ck_assert(there(rid) == h->now[s].there);
+        memset(want, h->now[s].fill, sizeof want);
+        if (h->now[s].there)
             expect(rid, want, sizeof want);
     }
 }
 
-static void model_write(struct model *m, int t, uint64_t r, uint32_t n)
+static void model_write(struct history *h, int t, uint64_t r)
 {
-    unsigned char bytes[24];
-    int fill = (int)(r & 255);
-    uint32_t s = (uint32_t)(r >> 8) % n;
+    unsigned char bytes[LEN];
+    struct version v = {true, (char)(r & 255), LEN};
+    uint32_t s = (uint32_t)(r >> 8) % h->records;
     struct lladd_rid rid = {page, s, 0};
-    memset(bytes, fill, sizeof bytes);
-    if (m->now[s] >= 0 && (m->owner[s] < 0 || m->owner[s] == t)) {
+    memset(bytes, v.fill, sizeof bytes);
+    if (h->now[s].there && history_may_write(h, t, s)) {
         if (r >> 40 & 1) {
-            ok(m->txn[t], lladd_fixed_set(m->txn[t], rid, 0, bytes, sizeof bytes));
+            ok(h->txn[t], lladd_fixed_set(h->txn[t], rid, 0, bytes, sizeof bytes));
         } else {
-            ok(m->txn[t], lladd_fixed_free(m->txn[t], rid));
-            fill = -1;
+            ok(h->txn[t], lladd_fixed_free(h->txn[t], rid));
+            v.there = false;
         }
     } else {
-        int rc = lladd_fixed_alloc(m->txn[t], page, bytes, &rid);
+        int rc = lladd_fixed_alloc(h->txn[t], page, bytes, &rid);
         if (rc == LLADD_PAGE_FULL)
             return;
         ck_assert_int_eq(rc, 0);
         s = rid.slot;
-        ck_assert(m->now[s] < 0 && m->owner[s] < 0);
+        ck_assert(!h->now[s].there && h->owner[s] < 0);
     }
-    m->now[s] = fill;
-    m->owner[s] = t;
+    history_wrote(h, t, s, v);
 }
 
 START_TEST(random_interleavings)
 {
-    static struct model m;
-    uint64_t seed = (uint64_t)_i + 31;
-    make_page(24);
-    uint32_t n = slots_of(24);
-    ck_assert_uint_le(n, SLOTS);
-    memset(&m, 0, sizeof m);
-    for (int s = 0; s < SLOTS; s++)
-        m.base[s] = m.now[s] = m.owner[s] = -1;
-    for (int step = 0; step < 2000; step++) {
-        uint64_t r = seeded_next(&seed);
-        int t = (int)(r % TXNS);
-        if (m.txn[t] && (r >> 3) % 100 == 0) {
-            bool keep = r >> 60 & 1;
-            if (keep)
-                commit(m.txn[t]);
-            else
-                abort_txn(m.txn[t]);
-            model_end(&m, t, keep);
-            model_expect(&m, n);
-        } else if ((r >> 3) % 800 == 1) {
-            bed_crash(&b);
-            for (int k = 0; k < TXNS; k++)
-                model_end(&m, k, false);
-            model_expect(&m, n);
-        } else {
-            if (!m.txn[t])
-                m.txn[t] = bed_begin(&b);
-            model_write(&m, t, r >> 3, n);
-        }
-    }
-    model_expect(&m, n);
+    static struct history h;
+    make_page(LEN);
+    h = (struct history){.records = slots_of(LEN),
+                         .txns = 3,
+                         .steps = 2000,
+                         .end_every = 100,
+                         .crash_every = 800,
+                         .look_every = 50,
+                         .write = model_write,
+                         .expect = model_expect};
+    history_run(&h, &b, (uint64_t)_i + 31);
+    ck_assert_uint_gt(h.undone, 0);
 }
 END_TEST
 

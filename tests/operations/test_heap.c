@@ -4,7 +4,7 @@
  * the last commit left; pages that grew stay when a transaction rolls back, and go when the heap
  * was never committed; room that was given up is used again; wrong calls are refused.
  */
-#include "bed.h"
+#include "history.h"
 
 #include "operations/heap.h"
 
@@ -513,100 +513,61 @@ END_TEST
 
 /* ---- against a model ------------------------------------------------------------------------- */
 
-enum { RECORDS = 500, TXNS = 3 };
-
-struct version {
-    bool there;
-    char fill;
-    uint32_t len;
-};
+enum { RECORDS = HISTORY_RECORDS };
 
 struct model {
+    struct history h;
     struct lladd_rid rid[RECORDS];
-    struct version base[RECORDS], now[RECORDS];
-    int owner[RECORDS];
-    struct lladd_txn *txn[TXNS];
     unsigned moved;
 };
 
-static void model_end(struct model *m, int t, bool keep)
+static void model_expect(const struct history *h)
 {
-    for (int i = 0; i < RECORDS; i++) {
-        if (m->owner[i] != t)
-            continue;
-        m->owner[i] = -1;
-        if (keep)
-            m->base[i] = m->now[i];
-        else
-            m->now[i] = m->base[i];
-    }
-    m->txn[t] = NULL;
-}
-
-static void model_expect(const struct model *m)
-{
+    const struct model *m = (const struct model *)(const void *)h;
     unsigned n = 0;
     for (int i = 0; i < RECORDS; i++) {
-        n += m->now[i].there;
-        if (m->now[i].there)
-            expect(m->rid[i], m->now[i].fill, m->now[i].len);
+        n += h->now[i].there;
+        if (h->now[i].there)
+            expect(m->rid[i], h->now[i].fill, h->now[i].len);
     }
     ck_assert_uint_eq(walk_count(), n);
 }
 
-static void model_write(struct model *m, int t, uint64_t r)
+static void model_write(struct history *h, int t, uint64_t r)
 {
-    int i = (int)((r >> 32) % RECORDS);
+    struct model *m = (struct model *)(void *)h;
+    uint32_t i = (uint32_t)(r >> 32) % RECORDS;
     struct version v = {true, (char)('a' + (int)(r & 15)),
                         (uint32_t)(r >> 8) % (r >> 5 & 3 ? 200 : 4000)};
-    if ((m->owner[i] >= 0 && m->owner[i] != t) || (!m->now[i].there && m->base[i].there))
+    if (!history_may_write(h, t, i) || (!h->now[i].there && h->base[i].there))
         return; /* somebody else's, or its id may come back */
-    if (!m->now[i].there) {
-        m->rid[i] = insert(m->txn[t], v.fill, v.len);
+    if (!h->now[i].there) {
+        m->rid[i] = insert(h->txn[t], v.fill, v.len);
     } else if ((r >> 50 & 15) < 4) {
-        ok(m->txn[t], lladd_heap_delete(m->txn[t], heap, m->rid[i]));
+        ok(h->txn[t], lladd_heap_delete(h->txn[t], heap, m->rid[i]));
         v.there = false;
     } else {
-        set(m->txn[t], m->rid[i], v.fill, v.len);
+        set(h->txn[t], m->rid[i], v.fill, v.len);
         m->moved += home_tag(m->rid[i]) == 1;
     }
     /* An id whose record may come back by a rollback is not given to another one. */
-    for (int k = 0; k < RECORDS && v.there; k++)
-        ck_assert(k == i || !(m->now[k].there || (m->owner[k] >= 0 && m->base[k].there)) ||
+    for (uint32_t k = 0; k < RECORDS && v.there; k++)
+        ck_assert(k == i || !(h->now[k].there || (h->owner[k] >= 0 && h->base[k].there)) ||
                   m->rid[k].page.v != m->rid[i].page.v || m->rid[k].slot != m->rid[i].slot);
-    m->now[i] = v;
-    m->owner[i] = t;
+    history_wrote(h, t, i, v);
 }
 
 START_TEST(random_histories)
 {
     static struct model m;
-    uint64_t seed = (uint64_t)_i * 31 + 5;
-    memset(&m, 0, sizeof m);
-    for (int i = 0; i < RECORDS; i++)
-        m.owner[i] = -1;
-    for (int step = 0; step < 2500; step++) {
-        uint64_t r = seeded_next(&seed);
-        int t = (int)(r % TXNS);
-        if (m.txn[t] && (r >> 3) % 40 == 0) {
-            bool keep = r >> 60 & 1;
-            if (keep)
-                commit(m.txn[t]);
-            else
-                abort_txn(m.txn[t]);
-            model_end(&m, t, keep);
-        } else if ((r >> 3) % 500 == 1) {
-            bed_crash(&b);
-            for (int k = 0; k < TXNS; k++)
-                model_end(&m, k, false);
-            model_expect(&m);
-        } else {
-            if (!m.txn[t])
-                m.txn[t] = bed_begin(&b);
-            model_write(&m, t, r >> 3);
-        }
-    }
-    model_expect(&m);
+    m = (struct model){.h = {.records = RECORDS,
+                             .txns = 3,
+                             .steps = 2500,
+                             .end_every = 40,
+                             .crash_every = 500,
+                             .write = model_write,
+                             .expect = model_expect}};
+    history_run(&m.h, &b, (uint64_t)_i * 31 + 5);
     ck_assert_uint_gt(m.moved, 50);
 }
 END_TEST

@@ -6,7 +6,7 @@
  * it (REC-3). (The ancestor reused slots and space as soon as they were free, and undo found them
  * taken.)
  */
-#include "bed.h"
+#include "history.h"
 
 #include "operations/slotted.h"
 
@@ -322,50 +322,27 @@ END_TEST
 
 /* ---- any interleaving ------------------------------------------------------------------------ */
 
-enum { TXNS = 4, SLOTS = 120 };
+enum { SLOTS = 120 };
 
-struct version {
-    bool there;
-    char fill;
-    uint32_t len;
-};
-
-/* Every record is one transaction's business at a time; `base` is what its abort brings back. */
 struct model {
-    struct version base[SLOTS], now[SLOTS];
-    int owner[SLOTS]; /* transaction, or -1 */
-    struct lladd_txn *txn[TXNS];
-    unsigned full, undone;
+    struct history h;
+    unsigned full;
 };
 
-static void model_expect(const struct model *m)
+static void model_expect(const struct history *h)
 {
     for (uint32_t s = 0; s < SLOTS; s++) {
         struct lladd_rid rid = {page, s, 0};
-        if (m->now[s].there)
-            expect(rid, m->now[s].fill, m->now[s].len);
+        if (h->now[s].there)
+            expect(rid, h->now[s].fill, h->now[s].len);
         else
             expect_none(rid);
     }
 }
 
-static void model_end(struct model *m, int t, bool keep)
+static void model_write(struct history *h, int t, uint64_t r)
 {
-    for (int s = 0; s < SLOTS; s++) {
-        if (m->owner[s] != t)
-            continue;
-        if (keep)
-            m->base[s] = m->now[s];
-        else
-            m->now[s] = m->base[s];
-        m->undone += !keep;
-        m->owner[s] = -1;
-    }
-    m->txn[t] = NULL;
-}
-
-static void model_write(struct model *m, int t, uint64_t r)
-{
+    struct model *m = (struct model *)(void *)h;
     unsigned char bytes[4096];
     struct version v = {true, (char)('A' + (int)(r >> 8 & 31)),
                         (uint32_t)(r >> 16) % (r >> 15 & 1 ? 30 : 900)};
@@ -373,61 +350,40 @@ static void model_write(struct model *m, int t, uint64_t r)
     struct lladd_rid rid = {page, s, 0};
     int rc;
     memset(bytes, v.fill, sizeof bytes);
-    if (m->now[s].there && (m->owner[s] == t || m->owner[s] < 0)) {
+    if (h->now[s].there && history_may_write(h, t, s)) {
         if (r >> 48 & 1) {
-            rc = lladd_slotted_set(m->txn[t], rid, bytes, v.len, 0);
+            rc = lladd_slotted_set(h->txn[t], rid, bytes, v.len, 0);
         } else {
-            rc = lladd_slotted_free(m->txn[t], rid);
+            rc = lladd_slotted_free(h->txn[t], rid);
             v.there = false;
         }
     } else {
-        rc = lladd_slotted_alloc(m->txn[t], page, bytes, v.len, 0, &rid);
+        rc = lladd_slotted_alloc(h->txn[t], page, bytes, v.len, 0, &rid);
         s = rc ? 0 : rid.slot;
         ck_assert_uint_lt(s, SLOTS);
         if (!rc)
-            ck_assert(!m->now[s].there && (m->owner[s] < 0 || m->owner[s] == t));
+            ck_assert(!h->now[s].there && history_may_write(h, t, s));
     }
-    ck_assert_msg(rc == 0 || rc == LLADD_PAGE_FULL, "%s", lladd_txn_error(m->txn[t])->message);
+    ck_assert_msg(rc == 0 || rc == LLADD_PAGE_FULL, "%s", lladd_txn_error(h->txn[t])->message);
     m->full += rc != 0;
-    if (rc)
-        return;
-    m->now[s] = v;
-    m->owner[s] = t;
+    if (rc == 0)
+        history_wrote(h, t, s, v);
 }
 
 START_TEST(random_interleavings)
 {
     static struct model m;
-    uint64_t seed = (uint64_t)_i * 7919 + 3;
-    memset(&m, 0, sizeof m);
-    for (int s = 0; s < SLOTS; s++)
-        m.owner[s] = -1;
-    for (int step = 0; step < 2500; step++) {
-        uint64_t r = seeded_next(&seed);
-        int t = (int)(r % TXNS);
-        if (m.txn[t] && (r >> 3) % 12 == 0) {
-            bool keep = r >> 60 & 1;
-            if (keep)
-                commit(m.txn[t]);
-            else
-                abort_txn(m.txn[t]);
-            model_end(&m, t, keep);
-        } else if ((r >> 3) % 400 == 1) {
-            bed_crash(&b);
-            for (int k = 0; k < TXNS; k++)
-                model_end(&m, k, false);
-            model_expect(&m);
-        } else {
-            if (!m.txn[t])
-                m.txn[t] = bed_begin(&b);
-            model_write(&m, t, r >> 3);
-        }
-        if (step % 50 == 0)
-            model_expect(&m);
-    }
-    model_expect(&m);
+    m = (struct model){.h = {.records = SLOTS,
+                             .txns = 4,
+                             .steps = 2500,
+                             .end_every = 12,
+                             .crash_every = 400,
+                             .look_every = 50,
+                             .write = model_write,
+                             .expect = model_expect}};
+    history_run(&m.h, &b, (uint64_t)_i * 7919 + 3);
     ck_assert_uint_gt(m.full, 100);
-    ck_assert_uint_gt(m.undone, 100);
+    ck_assert_uint_gt(m.h.undone, 100);
 }
 END_TEST
 

@@ -3,6 +3,8 @@
  * Contract checks: for every promise an operation that breaks it, and no other, is reported by the
  * promise's name, and whoever crashes or loops takes nobody along.
  */
+#include "support/text.h"
+
 #include <check.h>
 #include <lladd/bytes.h>
 #include <lladd/pages.h>
@@ -652,32 +654,14 @@ END_TEST
 
 /* ---- reports and bad input ------------------------------------------------------------------- */
 
-struct text {
-    char bytes[16384];
-    size_t len;
-};
-
-static int add_text(void *ctx, const void *bytes, size_t len)
-{
-    struct text *t = ctx;
-    if (t->len + len >= sizeof t->bytes)
-        return LLADD_NO_SPACE;
-    memcpy(t->bytes + t->len, bytes, len);
-    t->len += len;
-    t->bytes[t->len] = '\0';
-    return 0;
-}
-
 START_TEST(reports)
 {
     static struct text text, json;
-    struct lladd_sink to_text = {.ctx = &text, .write = add_text};
-    struct lladd_sink to_json = {.ctx = &json, .write = add_text};
     struct lladd_op op = good("test.forgetful");
     op.undo = forgetful_undo;
     struct lladd_sim_contract_report *r = check_op(&op);
-    ck_assert_int_eq(lladd_sim_contract_text(r, &to_text), 0);
-    ck_assert_int_eq(lladd_sim_contract_json(r, &to_json), 0);
+    ck_assert_int_eq(lladd_sim_contract_text(r, text_fresh(&text)), 0);
+    ck_assert_int_eq(lladd_sim_contract_json(r, text_fresh(&json)), 0);
     ck_assert_ptr_nonnull(strstr(text.bytes, "test.forgetful version 1\n"));
     ck_assert_ptr_nonnull(strstr(text.bytes, "  restores     BROKEN"));
     ck_assert_ptr_nonnull(strstr(text.bytes, "undo does not take redo back"));

@@ -4,6 +4,7 @@
  * promises something behind its back, is caught by O8, with a token that does it again.
  */
 #include "toy.h"
+#include "verdicts.h"
 
 #include <check.h>
 #include <lladd/dst.h>
@@ -11,28 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- text -------------------------------------------------------------------------------- */
-
-static char text[200000];
-static size_t text_len;
-
-static int take_text(void *ctx, const void *bytes, size_t len)
-{
-    (void)ctx;
-    ck_assert_uint_lt(text_len + len, sizeof text);
-    memcpy(text + text_len, bytes, len);
-    text_len += len;
-    text[text_len] = '\0';
-    return 0;
-}
-
-static struct lladd_sink *fresh_sink(struct lladd_sink *sink)
-{
-    text_len = 0;
-    text[0] = '\0';
-    *sink = (struct lladd_sink){NULL, take_text, 0};
-    return sink;
-}
+static struct text text;
 
 /* ---- running ----------------------------------------------------------------------------- */
 
@@ -46,42 +26,13 @@ static struct lladd_sim_errors_report *errors(const struct lladd_sim_subject *s,
     return r;
 }
 
-static void expect_passed(const struct lladd_sim_errors_report *r)
+/* The token does it again, and tells where the fault was. */
+static void expect_told(const struct lladd_sim_subject *s, const struct lladd_sim_bounds *b,
+                        const struct lladd_sim_failure *f)
 {
-    for (uint32_t i = 0; i < r->n_failures; i++)
-        ck_abort_msg("%s: %s: %s, token %s", r->subject,
-                     lladd_sim_oracle_name(r->failures[i].oracle), r->failures[i].message,
-                     r->failures[i].token);
-    ck_assert(r->complete);
-}
-
-static const struct lladd_sim_failure *expect_caught(const struct lladd_sim_errors_report *r,
-                                                     enum lladd_sim_oracle oracle)
-{
-    ck_assert_uint_eq(r->n_failures, 1);
-    ck_assert_msg(r->failures->oracle == oracle, "%s instead of %s: %s",
-                  lladd_sim_oracle_name(r->failures->oracle), lladd_sim_oracle_name(oracle),
-                  r->failures->message);
-    return r->failures;
-}
-
-/* The token does it again, and tells. */
-static void expect_again(const struct lladd_sim_subject *s, const struct lladd_sim_bounds *b,
-                         const struct lladd_sim_failure *f)
-{
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_sim_report *again;
-    struct lladd_sink sink;
-    ck_assert_uint_gt(strlen(f->token), 0);
-    int rc = lladd_sim_replay(s, b, f->token, fresh_sink(&sink), &again, &err);
-    ck_assert_msg(rc == 0, "%s", err.message);
-    ck_assert_uint_eq(again->n_failures, 1);
-    ck_assert_int_eq(again->failures->oracle, f->oracle);
-    ck_assert_str_eq(again->failures->message, f->message);
-    ck_assert_str_eq(again->failures->token, f->token);
-    ck_assert_ptr_nonnull(strstr(text, "HERE: "));
-    ck_assert_ptr_nonnull(strstr(text, f->message));
-    lladd_sim_report_free(again);
+    expect_again(s, b, f, &text);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "HERE: "));
+    ck_assert_ptr_nonnull(strstr(text.bytes, f->message));
 }
 
 /* ---- what is right ----------------------------------------------------------------------- */
@@ -94,6 +45,7 @@ START_TEST(every_subject_survives_errors)
     b.every = 6;
     struct lladd_sim_errors_report *r = errors(lladd_sim_subjects()[_i], &b);
     expect_passed(r);
+    ck_assert(r->complete);
     ck_assert_uint_gt(r->points, 0);
     ck_assert_uint_gt(r->runs, 300);
     ck_assert_uint_gt(r->states, 200);
@@ -113,6 +65,7 @@ START_TEST(every_call_fails)
     b.points = 2;
     struct lladd_sim_errors_report *r = errors(lladd_sim_subject_find("counters"), &b);
     expect_passed(r);
+    ck_assert(r->complete);
     ck_assert_uint_eq(r->points, 2);
     for (unsigned k = 0; k < LLADD_SIM_FAULTS; k++)
         ck_assert_uint_eq(r->faults[k].once, r->faults[k].chances);
@@ -137,6 +90,7 @@ START_TEST(a_stranger_s_operation_passes)
     toy_init(&toy, TOY_RIGHT);
     struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
     expect_passed(r);
+    ck_assert(r->complete);
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_MEMORY].once, 20);
     lladd_sim_errors_free(r);
 }
@@ -174,7 +128,7 @@ START_TEST(a_bug_of_the_library_is_caught)
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     b.planted = UINT64_C(1) << bugs[_i].bug;
     struct lladd_sim_errors_report *r = errors(s, &b);
-    expect_again(s, &b, expect_caught(r, bugs[_i].oracle));
+    expect_told(s, &b, expect_caught(r, bugs[_i].oracle));
     lladd_sim_errors_free(r);
 }
 END_TEST
@@ -209,7 +163,7 @@ START_TEST(a_workload_that_ignores_an_error_is_caught)
     const struct lladd_sim_failure *f = expect_caught(r, LLADD_SIM_O_ERRORS);
     ck_assert_ptr_nonnull(strstr(f->message, "the workload returned 0 although the commit of "
                                              "transaction 1 had returned "));
-    expect_again(&toy.subject, NULL, f);
+    expect_told(&toy.subject, NULL, f);
     lladd_sim_errors_free(r);
 }
 END_TEST
@@ -265,24 +219,23 @@ END_TEST
 START_TEST(reports_say_what_failed)
 {
     struct toy toy;
-    struct lladd_sink sink;
     toy_init(&toy, TOY_IGNORES);
     struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
-    ck_assert_int_eq(lladd_sim_errors_text(r, fresh_sink(&sink)), 0);
-    ck_assert_ptr_nonnull(strstr(text, "errors in subject toy: FAILED"));
-    ck_assert_ptr_nonnull(strstr(text, "O8 errors objects: "));
-    ck_assert_ptr_nonnull(strstr(text, r->failures->token));
-    ck_assert_int_eq(lladd_sim_errors_json(r, fresh_sink(&sink)), 0);
-    ck_assert_ptr_nonnull(strstr(text, "{\"mode\":\"errors\",\"subject\":\"toy\""));
-    ck_assert_ptr_nonnull(strstr(text, "{\"fault\":\"sync-reverted\",\"chances\":"));
-    ck_assert_ptr_nonnull(strstr(text, "\"oracle\":\"O8 errors\""));
-    ck_assert_ptr_eq(strchr(text, '\n'), text + text_len - 1);
+    ck_assert_int_eq(lladd_sim_errors_text(r, text_fresh(&text)), 0);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "errors in subject toy: FAILED"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "O8 errors objects: "));
+    ck_assert_ptr_nonnull(strstr(text.bytes, r->failures->token));
+    ck_assert_int_eq(lladd_sim_errors_json(r, text_fresh(&text)), 0);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "{\"mode\":\"errors\",\"subject\":\"toy\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "{\"fault\":\"sync-reverted\",\"chances\":"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "\"oracle\":\"O8 errors\""));
+    ck_assert_ptr_eq(strchr(text.bytes, '\n'), text.bytes + text.len - 1);
     lladd_sim_errors_free(r);
     toy_init(&toy, TOY_RIGHT);
     r = errors(&toy.subject, NULL);
-    ck_assert_int_eq(lladd_sim_errors_text(r, fresh_sink(&sink)), 0);
-    ck_assert_ptr_nonnull(strstr(text, "errors in subject toy: passed\n"));
-    ck_assert_ptr_nonnull(strstr(text, "never possible: append"));
+    ck_assert_int_eq(lladd_sim_errors_text(r, text_fresh(&text)), 0);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "errors in subject toy: passed\n"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "never possible: append"));
     lladd_sim_errors_free(r);
 }
 END_TEST

@@ -5,6 +5,7 @@
  * the same seed is the same again, another one another.
  */
 #include "toy.h"
+#include "verdicts.h"
 
 #include <check.h>
 #include <lladd/bytes.h>
@@ -15,30 +16,7 @@
 
 #define SUBJECTS "small", "counters", "prepared", "records"
 
-struct text {
-    char bytes[400000];
-    size_t len;
-};
-
-static struct text text; /* too large for a stack */
-
-static int take_text(void *ctx, const void *bytes, size_t len)
-{
-    struct text *t = ctx;
-    ck_assert_uint_lt(t->len + len, sizeof t->bytes);
-    memcpy(t->bytes + t->len, bytes, len);
-    t->len += len;
-    t->bytes[t->len] = '\0';
-    return 0;
-}
-
-static struct lladd_sink *fresh_sink(struct lladd_sink *sink)
-{
-    text.len = 0;
-    text.bytes[0] = '\0';
-    *sink = (struct lladd_sink){&text, take_text, 0};
-    return sink;
-}
+static struct text text;
 
 static struct lladd_sim_random_report *at_random(const struct lladd_sim_subject *s,
                                                  const struct lladd_sim_bounds *b)
@@ -67,9 +45,7 @@ START_TEST(what_is_right_passes)
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     b.states = 6000;
     struct lladd_sim_random_report *r = at_random(lladd_sim_subject_find(subjects[_i]), &b);
-    if (r->n_failures)
-        ck_abort_msg("%s: %s: %s, token %s", r->subject, lladd_sim_oracle_name(r->failures->oracle),
-                     r->failures->message, r->failures->token);
+    expect_passed(r);
     ck_assert_uint_ge(r->states, b.states);
     ck_assert_uint_ge(r->workloads, 3);
     ck_assert_uint_gt(r->disturbed, 100);
@@ -176,22 +152,11 @@ static const struct {
     {TOY_LEAKS_PAGE, LLADD_SIM_O_LEAK},
 };
 
-static void expect_again(const struct lladd_sim_subject *s, const struct lladd_sim_bounds *b,
-                         const struct lladd_sim_failure *f)
+static void expect_told(const struct lladd_sim_subject *s, const struct lladd_sim_bounds *b,
+                        const struct lladd_sim_failure *f)
 {
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_sim_report *again;
-    struct lladd_sink sink;
-    ck_assert_uint_gt(strlen(f->token), 0);
-    ck_assert_uint_le(strlen(f->token), LLADD_SIM_TOKEN_MAX);
-    int rc = lladd_sim_replay(s, b, f->token, fresh_sink(&sink), &again, &err);
-    ck_assert_msg(rc == 0, "%s", err.message);
-    ck_assert_uint_eq(again->n_failures, 1);
-    ck_assert_int_eq(again->failures->oracle, f->oracle);
-    ck_assert_str_eq(again->failures->message, f->message);
-    ck_assert_str_eq(again->failures->token, f->token);
+    expect_again(s, b, f, &text);
     ck_assert_ptr_nonnull(strstr(text.bytes, "objects: "));
-    lladd_sim_report_free(again);
 }
 
 START_TEST(a_broken_operation_is_caught_within_a_second)
@@ -203,12 +168,12 @@ START_TEST(a_broken_operation_is_caught_within_a_second)
     struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
     ck_assert_uint_eq(r->n_failures, 1);
     /* Contents that are wrong may happen to be those of another time. */
-    ck_assert_msg(r->failures->oracle == faults[_i].oracle ||
-                      (faults[_i].oracle == LLADD_SIM_O_CONTENTS &&
-                       r->failures->oracle == LLADD_SIM_O_LOST),
-                  "%s: %s", lladd_sim_oracle_name(r->failures->oracle), r->failures->message);
+    ck_assert_msg(
+        r->failures->oracle == faults[_i].oracle ||
+            (faults[_i].oracle == LLADD_SIM_O_CONTENTS && r->failures->oracle == LLADD_SIM_O_LOST),
+        "%s: %s", lladd_sim_oracle_name(r->failures->oracle), r->failures->message);
     ck_assert_uint_lt(r->states, 300); /* which is far less than a second */
-    expect_again(&toy.subject, NULL, r->failures);
+    expect_told(&toy.subject, NULL, r->failures);
     lladd_sim_random_free(r);
 }
 END_TEST
@@ -225,7 +190,7 @@ START_TEST(a_broken_library_is_caught)
     b.planted = UINT64_C(1) << bugs[_i];
     struct lladd_sim_random_report *r = at_random(s, &b);
     ck_assert_uint_eq(r->n_failures, 1);
-    expect_again(s, &b, r->failures);
+    expect_told(s, &b, r->failures);
     lladd_sim_random_free(r);
 }
 END_TEST
@@ -241,7 +206,7 @@ START_TEST(a_token_keeps_the_bounds)
     struct lladd_sim_random_report *r = at_random(s, &b);
     ck_assert_uint_eq(fired(r, "power fails"), 0);
     ck_assert_uint_eq(r->n_failures, 1);
-    expect_again(s, &b, r->failures);
+    expect_told(s, &b, r->failures);
     ck_assert_ptr_null(strstr(text.bytes, "power fails"));
     lladd_sim_random_free(r);
 }
@@ -270,13 +235,12 @@ END_TEST
 START_TEST(the_report_in_words)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    struct lladd_sink sink;
     b.states = 500;
     struct lladd_sim_random_report *r = at_random(lladd_sim_subject_find("small"), &b);
-    ck_assert_int_eq(lladd_sim_random_text(r, fresh_sink(&sink)), 0);
+    ck_assert_int_eq(lladd_sim_random_text(r, text_fresh(&text)), 0);
     ck_assert_ptr_nonnull(strstr(text.bytes, "subject small, at random: passed so far"));
     ck_assert_ptr_nonnull(strstr(text.bytes, "the process dies"));
-    ck_assert_int_eq(lladd_sim_random_json(r, fresh_sink(&sink)), 0);
+    ck_assert_int_eq(lladd_sim_random_json(r, text_fresh(&text)), 0);
     ck_assert_ptr_nonnull(strstr(text.bytes, "{\"subject\":\"small\",\"mode\":\"random\""));
     ck_assert_ptr_nonnull(strstr(text.bytes, "\"the log is cut\":["));
     lladd_sim_random_free(r);

@@ -284,6 +284,33 @@ static bool is_about(const struct findings *f, uint64_t page, enum lladd_finding
     return false;
 }
 
+static struct lladd_db *made_again(struct lladd_device *dev)
+{
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    lladd_options_release(&o);
+    return db;
+}
+
+static void change(struct lladd_db *db, lladd_pageno page, const char *text)
+{
+    struct lladd_txn *txn;
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_set(txn, page, 300, text, strlen(text)), 0);
+    ck_assert_int_eq(lladd_commit(txn), 0);
+}
+
+/* All was well; then the page is as it was. */
+static struct findings lose_write(struct lladd_device *dev, lladd_pageno page,
+                                  const unsigned char old[4096])
+{
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.n, 0);
+    bench_write(dev, "pages", page.v * 4096, old, 4096);
+    return verify(dev);
+}
+
 /* A torn page whose base is in the log: redo will rebuild it, says verify; and so it does. */
 START_TEST(redo_repairs)
 {
@@ -295,11 +322,8 @@ START_TEST(redo_repairs)
     ck_assert_uint_eq(f.count.damage, 0);
     ck_assert_uint_eq(f.count.repair, 1);
     ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_REPAIR, "redo will rebuild it"));
-    struct lladd_options o = made_options(dev);
-    struct lladd_db *db;
+    struct lladd_db *db = made_again(dev);
     char text[4];
-    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
-    lladd_options_release(&o);
     ck_assert_int_eq(lladd_get(db, m.bytes, 256, text, 4, NULL), 0);
     ck_assert_mem_eq(text, "done", 4);
     ck_assert_int_eq(lladd_close(db), 0);
@@ -319,11 +343,8 @@ START_TEST(reading_repairs)
     ck_assert_uint_eq(f.count.damage, 0);
     ck_assert(
         is_about(&f, m.slotted.v, LLADD_FINDING_REPAIR, "it will be rebuilt when it is read"));
-    struct lladd_options o = made_options(dev);
-    struct lladd_db *db;
+    struct lladd_db *db = made_again(dev);
     struct lladd_page *page;
-    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
-    lladd_options_release(&o);
     ck_assert_int_eq(lladd_fix(db, m.slotted, LLADD_LATCH_SHARED, &page, NULL), 0);
     lladd_unfix(db, page, LLADD_LATCH_SHARED);
     ck_assert_int_eq(lladd_close(db), 0);
@@ -340,11 +361,8 @@ START_TEST(nothing_repairs)
     struct findings f = verify(dev);
     ck_assert_uint_eq(f.count.damage, 1);
     ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "no base to rebuild it from"));
-    struct lladd_options o = made_options(dev);
-    struct lladd_db *db;
+    struct lladd_db *db = made_again(dev);
     struct lladd_page *page;
-    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
-    lladd_options_release(&o);
     ck_assert_int_eq(lladd_fix(db, m.bulk, LLADD_LATCH_SHARED, &page, NULL), LLADD_CORRUPT_PAGE);
     ck_assert_int_eq(lladd_close(db), 0);
     lladd_device_close(dev);
@@ -358,22 +376,13 @@ START_TEST(lost_write)
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
     unsigned char old[4096];
     bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
-    struct lladd_options o = made_options(dev);
-    struct lladd_db *db;
-    struct lladd_txn *txn;
-    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
-    lladd_options_release(&o);
-    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-    ck_assert_int_eq(lladd_set(txn, m.bytes, 300, "new", 3), 0);
-    ck_assert_int_eq(lladd_commit(txn), 0);
+    struct lladd_db *db = made_again(dev);
+    change(db, m.bytes, "new");
     if (_i)
         lladd_kill(db);
     else
         ck_assert_int_eq(lladd_close(db), 0);
-    struct findings f = verify(dev);
-    ck_assert_uint_eq(f.n, 0);
-    bench_write(dev, "pages", m.bytes.v * 4096, old, sizeof old);
-    f = verify(dev);
+    struct findings f = lose_write(dev, m.bytes, old);
     /* After a crash that is what redo is for. */
     ck_assert_uint_eq(f.count.damage, _i ? 0 : 1);
     ck_assert(_i || is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "a write was lost"));
@@ -389,20 +398,11 @@ START_TEST(lost_write_before_a_checkpoint_and_a_crash)
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
     unsigned char old[4096];
     bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
-    struct lladd_options o = made_options(dev);
-    struct lladd_db *db;
-    struct lladd_txn *txn;
-    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
-    lladd_options_release(&o);
-    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-    ck_assert_int_eq(lladd_set(txn, m.bytes, 300, "new", 3), 0);
-    ck_assert_int_eq(lladd_commit(txn), 0);
+    struct lladd_db *db = made_again(dev);
+    change(db, m.bytes, "new");
     ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
     lladd_kill(db);
-    struct findings f = verify(dev);
-    ck_assert_uint_eq(f.n, 0);
-    bench_write(dev, "pages", m.bytes.v * 4096, old, sizeof old);
-    f = verify(dev);
+    struct findings f = lose_write(dev, m.bytes, old);
     ck_assert_uint_eq(f.count.damage, 1);
     ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "a write was lost"));
     lladd_device_close(dev);
@@ -419,21 +419,15 @@ START_TEST(lost_write_before_redo)
     bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
     struct lladd_options o = made_options(dev);
     struct lladd_db *db;
-    struct lladd_txn *txn;
     o.flags |= LLADD_OPT_ATOMIC_PAGES;
     ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-        ck_assert_int_eq(lladd_set(txn, m.bytes, 300, i ? "two" : "one", 3), 0);
-        ck_assert_int_eq(lladd_commit(txn), 0);
+        change(db, m.bytes, i ? "two" : "one");
         if (i == 0)
             ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
     }
     lladd_kill(db);
-    struct findings f = verify(dev);
-    ck_assert_uint_eq(f.n, 0);
-    bench_write(dev, "pages", m.bytes.v * 4096, old, sizeof old);
-    f = verify(dev);
+    struct findings f = lose_write(dev, m.bytes, old);
     ck_assert_uint_eq(f.count.damage, 1);
     ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "redo will not find it"));
     ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), LLADD_CORRUPT_PAGE);
@@ -542,14 +536,8 @@ START_TEST(old_control)
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
     struct image im = bench_copy(dev);
-    struct lladd_options o = made_options(dev);
-    struct lladd_db *db;
-    struct lladd_txn *txn;
-    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
-    lladd_options_release(&o);
-    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-    ck_assert_int_eq(lladd_set(txn, m.bytes, 300, "new", 3), 0);
-    ck_assert_int_eq(lladd_commit(txn), 0);
+    struct lladd_db *db = made_again(dev);
+    change(db, m.bytes, "new");
     ck_assert_int_eq(lladd_close(db), 0);
     struct image_file *control = bench_file(&im, "control");
     bench_write(dev, "control", 0, control->bytes, control->len);
@@ -706,10 +694,7 @@ START_TEST(area_repairs)
     f = verify(dev);
     ck_assert_uint_eq(f.count.damage, 1);
     bench_flip(dev, "dwb", 5000, 1);
-    struct lladd_options o = made_options(dev);
-    struct lladd_db *db;
-    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
-    lladd_options_release(&o);
+    struct lladd_db *db = made_again(dev);
     ck_assert_int_eq(lladd_close(db), 0);
     bench_read(dev, "pages", m.bulk.v * 4096, now, sizeof now);
     ck_assert_mem_eq(now, good, sizeof now);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef SUPPORT_TEXT_H
+#define SUPPORT_TEXT_H
+/* A sink that keeps what is written as one string. More than fits ends the test. It is too large
+ * for a stack:
+ *
+ *     static struct text text;
+ *     lladd_sim_report_text(r, text_fresh(&text));
+ *     ck_assert_ptr_nonnull(strstr(text.bytes, "passed")); */
+#include <lladd/op.h>
+
+struct text {
+    struct lladd_sink sink;
+    size_t len;
+    char bytes[400000];
+};
+
+/* Empties it. */
+struct lladd_sink *text_fresh(struct text *);
+
+#endif
