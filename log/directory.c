@@ -15,6 +15,15 @@
  * and can be read as far as it goes. The chain must reach down to the LSN from which recovery
  * reads; what is missing for that is named.
  *
+ * A header that is no header need not be damage. When a file is used again, a crash or an error can
+ * leave a part of the new header and a part of the old, before anything depends on the new one. The
+ * files that are used again are those that nobody needs: below the chain they do not matter; but
+ * those in which a scan has found nothing get their new place by that same scan's cut, which a
+ * crash undoes. So above redo's start a *torn* segment, of which nothing is wrong but the first
+ * header, is taken for what its name and its size say: the chain goes through it, and whether it
+ * must have held records is asked when the scan comes to it (scan.c). After a clean stop there is
+ * no scan: then it is damage.
+ *
  * highest_end (LOG-1) is the end of the highest LSN range any of the files ever stood for.
  */
 #include "log/log_private.h"
@@ -43,6 +52,7 @@ static void mark_bad(struct ll_log__seg *seg, int code, const char *why)
 static void judge(struct ll_log *log, struct ll_log__seg *seg, const struct ll_log__block *b,
                   bool whole, uint64_t file_size)
 {
+    seg->torn = !whole && seg->size == file_size;
     if (!whole || b->index != 0)
         mark_bad(seg, LLADD_CORRUPT_LOG, "its first block header is damaged");
     else if (b->uuid_hash != log->uuid_hash)
@@ -83,6 +93,11 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
         return ll_fail_io(err, got, false, "read", path);
     }
     bool whole = size >= LL_LOG_SEGMENT_MIN && ll_log__block_decode(bytes, &b);
+    if (!whole && size >= LL_LOG_SEGMENT_MIN && size <= LL_LOG_SEGMENT_MAX &&
+        (size & (size - 1)) == 0) {
+        place.segment_size = (uint32_t)size;
+        place.incarnation = lladd_get64(bytes + 8);
+    }
     if (whole) {
         place.incarnation = b.incarnation;
         place.segment_size = b.segment_size;
@@ -182,8 +197,8 @@ static int take(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error 
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
     }
     segs->disk_bytes += seg->size;
-    /* The end of a damaged one is a guess. */
-    if (seg->state != LL_LOG__BAD && seg->end > segs->highest_end)
+    /* The end of a damaged one is a guess, but for a torn one: that has its size (LOG-1). */
+    if ((seg->state != LL_LOG__BAD || seg->torn) && seg->end > segs->highest_end)
         segs->highest_end = seg->end;
     return 0;
 }
@@ -223,30 +238,36 @@ static int read_headers(struct ll_log *log, struct lladd_error *err)
 
 /* ---- the chain --------------------------------------------------------------------------- */
 
-/* Index of the whole segment that holds the byte before lsn, or live.len. */
-static size_t holder(const struct ll_log__segments *segs, uint64_t lsn, size_t below)
+/* May the chain go on through this one? */
+static bool passable(const struct ll_log *log, const struct ll_log__seg *seg)
 {
+    uint64_t from = log->start.from.v;
+    return seg->state == LL_LOG__LIVE ||
+           (seg->torn && !log->start.clean && from != 0 && from < seg->first);
+}
+
+/* Index of the segment that holds the byte before lsn and is passable, or live.len. */
+static size_t holder(const struct ll_log *log, uint64_t lsn, size_t below)
+{
+    const struct ll_log__segments *segs = log->segs;
     for (size_t i = below; i-- > 0;) {
         const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
         if (seg->first < lsn)
-            return seg->state == LL_LOG__LIVE && lsn <= seg->end ? i : segs->live.len;
+            return passable(log, seg) && lsn <= seg->end ? i : segs->live.len;
     }
     return segs->live.len;
 }
 
 /* Moves live[from..to) to the dead: they lie in a gap. */
-static int bury(struct ll_log__segments *segs, size_t from, size_t to)
+static int bury(struct ll_log *log, size_t from, size_t to)
 {
+    struct ll_log__segments *segs = log->segs;
     int rc = ll_vec_reserve(&segs->dead, segs->dead.len + (to - from));
     if (rc)
         return rc;
     for (size_t i = from; i < to; i++) {
         struct ll_log__seg *seg = ll_log__at(&segs->live, from);
-        if (seg->state == LL_LOG__BAD) { /* its size is not known, so it can only be removed */
-            segs->disk_bytes -= seg->size;
-            seg->size = 0;
-        }
-        seg->state = LL_LOG__DEAD;
+        ll_log__seg_retire(log, seg);
         rc = ll_vec_append(&segs->dead, &seg, 1);
         LL_ASSERT(rc == 0); /* reserved */
         ll_vec_remove(&segs->live, from);
@@ -266,24 +287,65 @@ static void end_the_bad(struct ll_log__segments *segs)
     }
 }
 
+/* Of a torn segment nobody knows the incarnation, and without it its records cannot be told from
+ * rubbish. Two guesses: what its header says, and that of the segment before it. */
+static void guess_salts(struct ll_log *log)
+{
+    const struct ll_log__seg *before = NULL;
+    for (size_t i = 0; i < log->segs->live.len; i++) {
+        struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
+        if (!seg->torn)
+            before = seg->state == LL_LOG__LIVE ? seg : before;
+        else
+            seg->second_salt = before ? before->salt : seg->salt;
+    }
+}
+
+void ll_log__guess_again(struct ll_log *log)
+{
+    lladd_mutex_lock(&log->segs->mutex);
+    for (size_t i = 0; i < log->segs->live.len; i++) {
+        struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
+        uint32_t salt = seg->salt;
+        if (seg->torn) {
+            seg->salt = seg->second_salt;
+            seg->second_salt = salt;
+        }
+    }
+    lladd_mutex_unlock(&log->segs->mutex);
+}
+
+const struct ll_log__seg *ll_log__torn_in(const struct ll_log *log, uint64_t from, uint64_t below)
+{
+    const struct ll_log__seg *found = NULL;
+    lladd_mutex_lock(&log->segs->mutex);
+    for (size_t i = 0; i < log->segs->live.len && !found; i++) {
+        const struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
+        found = seg->torn && seg->first >= from && seg->first < below ? seg : NULL;
+    }
+    lladd_mutex_unlock(&log->segs->mutex);
+    return found;
+}
+
 static int follow_chain(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     if (segs->live.len == 0)
         return ll_fail(err, LLADD_MISSING_FILE, "there is no log segment in \"log\"");
     size_t i = segs->live.len - 1;
-    if (ll_log__at(&segs->live, i)->state == LL_LOG__BAD && !log->cfg.read_only)
+    if (!passable(log, ll_log__at(&segs->live, i)) && !log->cfg.read_only)
         return ll_log__fail_seg(err, ll_log__at(&segs->live, i));
-    while (i > 0 && ll_log__at(&segs->live, i)->state == LL_LOG__LIVE) {
-        size_t before = holder(segs, ll_log__at(&segs->live, i)->cut, i);
+    while (i > 0 && passable(log, ll_log__at(&segs->live, i))) {
+        size_t before = holder(log, ll_log__at(&segs->live, i)->cut, i);
         if (before == segs->live.len)
             break;
-        if (before + 1 < i && bury(segs, before + 1, i))
+        if (before + 1 < i && bury(log, before + 1, i))
             return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
         i = before;
     }
     segs->chain = ll_log__at(&segs->live, i)->first;
     end_the_bad(segs);
+    guess_salts(log);
     return 0;
 }
 
@@ -329,6 +391,8 @@ static int check_reach(struct ll_log *log, struct lladd_error *err)
         return ll_log__fail_missing(segs, from, err);
     if (from == 0 || from >= base->first || from == base->cut)
         return 0;
+    if (base->state == LL_LOG__BAD) /* it may have named another cut */
+        bad = base;
     if (bad)
         return ll_log__fail_seg(err, bad);
     /* The chain ends above a hole; there may be files again below that. */

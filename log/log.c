@@ -331,7 +331,7 @@ static int forget_above(struct ll_log *log, uint64_t *end, struct lladd_error *e
             break;
         if (ll_vec_append(&segs->dead, &seg, 1))
             return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
-        seg->state = LL_LOG__DEAD;
+        ll_log__seg_retire(log, seg);
         ll_vec_remove(&segs->live, i);
     }
     return 0;

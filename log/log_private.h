@@ -30,6 +30,8 @@ struct ll_log__seg {
     uint32_t room; /* payload bytes of a block */
     uint32_t salt; /* of its records */
     uint32_t users;
+    uint32_t second_salt; /* of a torn one: a second guess */
+    bool torn;            /* BAD, and nothing but its first header is known to be wrong */
     int code;
     const char *why;
     enum ll_log__seg_state state;
@@ -236,7 +238,13 @@ int ll_log__seg_insert(struct ll_log *, struct ll_log__seg *);
  * exists. LLADD_END: above all. With *out used by the caller until seg_release. */
 int ll_log__seg_find(struct ll_log *, uint64_t lsn, struct ll_log__seg **out, uint64_t *at,
                      struct lladd_error *);
+/* The same, and what lies in a torn one can be read. */
+int ll_log__seg_find_torn(struct ll_log *, uint64_t lsn, struct ll_log__seg **out, uint64_t *at,
+                          struct lladd_error *);
 void ll_log__seg_release(struct ll_log *, struct ll_log__seg *);
+/* Takes it out of use: its file may become another segment, or, if it is not known how long it
+ * is, be removed. The caller moves it to the dead. */
+void ll_log__seg_retire(struct ll_log *, struct ll_log__seg *);
 /* LSN at which the log leaves the segment: its end, or where the next one cut it. */
 uint64_t ll_log__seg_stop(struct ll_log *, const struct ll_log__seg *);
 int ll_log__open_file(struct ll_log *, struct ll_log__seg *, struct lladd_error *);
@@ -282,6 +290,10 @@ int ll_log__list(struct ll_log *, struct lladd_error *);
 /* Opens one segment whose place is known. */
 int ll_log__list_one(struct ll_log *, uint64_t first, uint64_t size, struct lladd_error *);
 int ll_log__fail_seg(struct lladd_error *, const struct ll_log__seg *);
+/* The first torn segment that begins in [from, below); NULL. */
+const struct ll_log__seg *ll_log__torn_in(const struct ll_log *, uint64_t from, uint64_t below);
+/* Reads torn ones by the other guess of their incarnation. */
+void ll_log__guess_again(struct ll_log *);
 
 /* reader.c: records out of files */
 
@@ -302,6 +314,7 @@ struct ll_log__window {
 struct ll_log__reader {
     struct ll_log *log;
     bool lenient; /* block headers are not looked at: the search behind damage */
+    bool torn;    /* nor is the first one of a segment */
     struct ll_log__window windows[LL_LOG__WINDOWS];
     unsigned char *scratch; /* a record that is not in one piece */
     size_t scratch_capacity;

@@ -97,6 +97,15 @@ void ll_log__segments_free(struct ll_log *log)
     log->segs = NULL;
 }
 
+void ll_log__seg_retire(struct ll_log *log, struct ll_log__seg *seg)
+{
+    if (seg->state == LL_LOG__BAD && !seg->torn) {
+        log->segs->disk_bytes -= seg->size;
+        seg->size = 0;
+    }
+    seg->state = LL_LOG__DEAD;
+}
+
 /* ---- finding ---- */
 
 int ll_log__open_file(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error *err)
@@ -128,8 +137,8 @@ static size_t index_of(const struct ll_log__segments *segs, uint64_t lsn)
     return low;
 }
 
-int ll_log__seg_find(struct ll_log *log, uint64_t lsn, struct ll_log__seg **out, uint64_t *where,
-                     struct lladd_error *err)
+static int find(struct ll_log *log, uint64_t lsn, bool torn, struct ll_log__seg **out,
+                uint64_t *where, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     struct ll_log__seg *seg = NULL;
@@ -147,7 +156,7 @@ int ll_log__seg_find(struct ll_log *log, uint64_t lsn, struct ll_log__seg **out,
     if (!rc) {
         seg = ll_log__at(&segs->live, i);
         *where = lsn < seg->first ? seg->first : lsn;
-        if (seg->state == LL_LOG__BAD)
+        if (seg->state == LL_LOG__BAD && !(torn && seg->torn))
             rc = ll_log__fail_seg(err, seg);
         else if (i > 0 && lsn < seg->cut)
             rc = ll_log__fail_missing(segs, lsn, err);
@@ -160,6 +169,18 @@ int ll_log__seg_find(struct ll_log *log, uint64_t lsn, struct ll_log__seg **out,
     }
     lladd_mutex_unlock(&segs->mutex);
     return rc;
+}
+
+int ll_log__seg_find(struct ll_log *log, uint64_t lsn, struct ll_log__seg **out, uint64_t *where,
+                     struct lladd_error *err)
+{
+    return find(log, lsn, false, out, where, err);
+}
+
+int ll_log__seg_find_torn(struct ll_log *log, uint64_t lsn, struct ll_log__seg **out,
+                          uint64_t *where, struct lladd_error *err)
+{
+    return find(log, lsn, true, out, where, err);
 }
 
 void ll_log__seg_release(struct ll_log *log, struct ll_log__seg *seg)

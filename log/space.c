@@ -268,11 +268,7 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
             rc = ll_fail(err, rc, "no memory for the list of log segments");
             break;
         }
-        if (seg->state == LL_LOG__BAD) { /* its size is not known */
-            segs->disk_bytes -= seg->size;
-            seg->size = 0;
-        }
-        seg->state = LL_LOG__DEAD;
+        ll_log__seg_retire(log, seg);
         ll_vec_remove(&segs->live, 0);
     }
     if (segs->live.len > 0 && segs->chain < ll_log__at(&segs->live, 0)->first)

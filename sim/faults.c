@@ -6,8 +6,8 @@
  * to the judge (errors.c): whether LOG-4 applies to what was hit; and which syncs have failed, so
  * that one that is asked for again without anything having been written is seen.
  *
- * A write that fails has written nothing, a sector, all but a byte, or all. No sector of a file is
- * torn (as in unit.c), but for that in which a file grows, or the log goes on.
+ * A write that fails has written nothing, a byte, a sector, all but a byte, or all: sectors are
+ * torn by it, as no crash tears them (unit.c).
  */
 #include "sim/errors.h"
 
@@ -190,30 +190,22 @@ static void sync_failed(struct ll_sim_faults *f, uint32_t name)
         f->failed[f->n_failed++] = name;
 }
 
-/* How much of a failed write was done. No sector is torn, but for that in which a file grows, or
- * the log goes on. */
-static size_t part_of(const struct ll_sim_faults *f, uint32_t name, uint64_t off, size_t len)
+/* How much of a failed write was done. */
+static size_t part_of(const struct ll_sim_faults *f, size_t len)
 {
     size_t part = f->kind == LLADD_SIM_FAULT_WRITE_BYTE      ? 1
                   : f->kind == LLADD_SIM_FAULT_WRITE_BUT_ONE ? len - 1
                                                              : LL_SIM_SECTOR;
-    part = part < len ? part : len;
-    bool grows = off + part >= size_of(running(f), name);
-    if (grows || part == len || (f->sim->names.at[name].kind == LL_SIM_LOG && off > 0))
-        return part;
-    uint64_t end = (off + part) / LL_SIM_SECTOR * LL_SIM_SECTOR;
-    return end > off ? (size_t)(end - off) : 0;
+    return part < len ? part : len;
 }
 
-static int64_t result_of(const struct ll_sim_faults *f, uint32_t name, uint64_t off, size_t len)
+static int64_t result_of(const struct ll_sim_faults *f, size_t len)
 {
     switch (f->kind) {
     case LLADD_SIM_FAULT_WRITE_BYTE:
     case LLADD_SIM_FAULT_WRITE_SECTOR:
-    case LLADD_SIM_FAULT_WRITE_BUT_ONE: {
-        size_t part = part_of(f, name, off, len);
-        return part ? (int64_t)part + 1 : -EIO;
-    }
+    case LLADD_SIM_FAULT_WRITE_BUT_ONE:
+        return (int64_t)part_of(f, len) + 1;
     case LLADD_SIM_FAULT_WRITE_ALL:
         return (int64_t)len + 1;
     default:
@@ -248,7 +240,7 @@ static int64_t before_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_k
         make_grave(f);
     if (call == LL_SIM_SYNC)
         sync_failed(f, name);
-    return result_of(f, name, off, len);
+    return result_of(f, len);
 }
 
 static bool grant(void *ctx, size_t size)

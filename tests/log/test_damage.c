@@ -198,6 +198,26 @@ END_TEST
 
 /* ---- whole files ---- */
 
+/* A header that is damaged is no torn one where records stand behind it: each bit of it, in each
+ * segment; the control file knows of nothing. */
+START_TEST(every_bit_of_first_headers)
+{
+    char name[LL_LOG_NAME_SIZE];
+    uint64_t last;
+    make_log(&last);
+    for (uint64_t first = 8; first < last; first += 4032) {
+        name_of(first, name);
+        for (unsigned bit = 0; bit < 8 * LL_LOG_BLOCK_HEADER; bit++) {
+            flip_byte(&f, name, bit / 8, (unsigned char)(1u << bit % 8));
+            must_fail(&f, LLADD_CORRUPT_LOG, look());
+            ck_assert_msg(strstr(f.err.message, name) != NULL, "%s: %s", name, f.err.message);
+            flip_byte(&f, name, bit / 8, (unsigned char)(1u << bit % 8));
+        }
+        must(&f, look());
+    }
+}
+END_TEST
+
 START_TEST(missing_and_short)
 {
     char name[LL_LOG_NAME_SIZE], other[LL_LOG_NAME_SIZE];
@@ -542,6 +562,7 @@ int main(void)
     tcase_add_test(t, a_seek_tells_of_damage_at_its_goal);
     tcase_add_test(t, proof_behind_much_damage);
     tcase_add_test(t, payload_is_no_proof);
+    tcase_add_test(t, every_bit_of_first_headers);
     tcase_add_test(t, missing_and_short);
     tcase_add_test(t, foreign);
     tcase_add_test(t, no_log_at_all);
