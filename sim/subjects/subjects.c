@@ -27,6 +27,11 @@ static const struct lladd_sim_subject *const all[] = {
     &ll_sim_subject_slots,
     &ll_sim_subject_small,
     &ll_sim_subject_steal,
+    &ll_sim_subject_threads_abort,
+    &ll_sim_subject_threads_background,
+    &ll_sim_subject_threads_checkpoint,
+    &ll_sim_subject_threads_commit,
+    &ll_sim_subject_threads_wait,
     NULL,
 };
 

@@ -21,6 +21,11 @@ extern const struct lladd_sim_subject ll_sim_subject_roots;
 extern const struct lladd_sim_subject ll_sim_subject_slots;
 extern const struct lladd_sim_subject ll_sim_subject_small;
 extern const struct lladd_sim_subject ll_sim_subject_steal;
+extern const struct lladd_sim_subject ll_sim_subject_threads_abort;
+extern const struct lladd_sim_subject ll_sim_subject_threads_background;
+extern const struct lladd_sim_subject ll_sim_subject_threads_checkpoint;
+extern const struct lladd_sim_subject ll_sim_subject_threads_commit;
+extern const struct lladd_sim_subject ll_sim_subject_threads_wait;
 
 /* The pages of a subject: `n` of them, one behind the other, under a root. */
 int ll_sim_pages_make(struct lladd_db *, uint64_t n, lladd_pageno *first, struct lladd_error *);
