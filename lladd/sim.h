@@ -99,6 +99,15 @@ struct lladd_sim_subject {
     /** `run` may be called again, on what it has left before (transactions it has left open are
      *  finished first): lladd_sim_random makes large workloads that way. */
     bool repeats;
+    /** A workload of 2 or 3 threads, for lladd_sim_interleave: each calls run_thread with a number
+     *  of its own, from 0. They wait for each other with <lladd/sync.h> only. `run` may then be
+     *  NULL: whoever has one thread only calls run_thread with one number after the other. */
+    uint32_t threads;
+    int (*run_thread)(void *ctx, struct lladd_sim *, struct lladd_db *, unsigned thread,
+                      struct lladd_error *);
+    /** lladd_sim_interleave lets the library's own threads take part: the checkpointer, the page
+     *  writer, the log's worker. */
+    bool background;
 };
 
 /* ---- what a workload calls --------------------------------------------------------------- */
@@ -129,10 +138,14 @@ enum {
     LLADD_SIM_NO_KILL = 4,  /**< leave out the death of the process, which loses nothing written */
     LLADD_SIM_ATOMIC_PAGES =
         8,                     /**< a device that never tears a page, and a database that is told */
-    LLADD_SIM_NO_COVERAGE = 16 /**< paths that are not reached are no failure */
+    LLADD_SIM_NO_COVERAGE = 16, /**< paths that are not reached are no failure */
+    /** lladd_sim_interleave: schedules by randomised priorities, instead of all of them, with
+     *  accesses to shared words as points besides. */
+    LLADD_SIM_RANDOM_SCHEDULES = 32
 };
 
 #define LLADD_SIM_DEPTH_MAX 8u
+#define LLADD_SIM_THREADS_MAX 3u /**< of a subject */
 
 /** How far to go. Zero means default, everywhere. Use LLADD_SIM_BOUNDS_INIT. */
 struct lladd_sim_bounds {
@@ -150,6 +163,9 @@ struct lladd_sim_bounds {
     uint32_t samples; /**< crash states drawn at random after each error, besides the simple ones.
                            Default 1; UINT32_MAX: none */
     uint32_t every;   /**< let only each so-many-th call fail. Default 1 */
+    /* Of lladd_sim_interleave: */
+    uint32_t preemptions; /**< threads interrupted where they could go on. Default 2; UINT32_MAX: 0 */
+    uint64_t schedules;   /**< stop after so many. Default: none; 1000 if they are random */
 };
 #define LLADD_SIM_BOUNDS_INIT_SIZE sizeof(struct lladd_sim_bounds)
 #ifdef __cplusplus
@@ -184,7 +200,8 @@ enum lladd_sim_oracle {
     LLADD_SIM_O_DETERMINISM = 14, /**< the same again was something else */
     LLADD_SIM_O_COVERAGE = 15,    /**< a path was never reached */
     LLADD_SIM_O_WORKLOAD = 16,    /**< setup or run failed without any fault */
-    LLADD_SIM_ORACLES = 17
+    LLADD_SIM_O_DEADLOCK = 17,    /**< O17: threads wait, and nobody will ever wake them */
+    LLADD_SIM_ORACLES = 18
 };
 /** "O2 contents"; never NULL. */
 LLADD_API const char *lladd_sim_oracle_name(enum lladd_sim_oracle);
@@ -227,6 +244,11 @@ struct lladd_sim_report {
     const struct lladd_sim_failure *failures;
     uint32_t n_coverage;
     const struct lladd_sim_coverage *coverage;
+    /* Of lladd_sim_interleave: */
+    uint64_t schedules;   /**< runs of the workload; 0: it had one thread */
+    uint64_t recordings;  /**< of these, with other device calls or promises than any before */
+    uint64_t turns;       /**< most places in one of them where another thread could go on */
+    uint32_t preemptions; /**< allowed in each */
 };
 
 /** Explores a subject. 0 if it could be done, whatever was found: look at (*out)->n_failures. An
@@ -246,6 +268,19 @@ LLADD_API void lladd_sim_report_free(struct lladd_sim_report *);
 /** Writes the report for people, and as one JSON object in one line. Returns what the sink does. */
 LLADD_API int lladd_sim_report_text(const struct lladd_sim_report *, struct lladd_sink *);
 LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct lladd_sink *);
+
+/* ---- several threads ----------------------------------------------------------------------- */
+
+/** Runs the workload of a subject with `threads` in every schedule with so many preemptions
+ *  (bounds.preemptions): wherever a thread locks, waits, wakes, or calls the device, another one may
+ *  go on. Each run that made other device calls or promises than all before it is then explored as
+ *  lladd_sim_explore does; crash states that an earlier schedule has led to are passed over. A
+ *  deadlock, a run without an end and a thread that returns an error are failures, too. The run ends
+ *  when the last thread has; closing is lladd_sim_explore's affair. Otherwise as lladd_sim_explore.
+ */
+LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
+                                   const struct lladd_sim_bounds *, struct lladd_sim_report **out,
+                                   struct lladd_error *);
 
 /* ---- errors -------------------------------------------------------------------------------- */
 

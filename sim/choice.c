@@ -108,7 +108,7 @@ enum {
     CHECK = 2,
     HAS_SEED = 128,
     KIND_SHIFT = 4,
-    KIND_MAX = LL_SIM_TOKEN_RANDOM,
+    KIND_MAX = LL_SIM_TOKEN_INTERLEAVE,
     MANY_ZEROS = 3
 };
 

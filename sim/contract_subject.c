@@ -58,7 +58,7 @@ static int collect(struct session *s, const struct lladd_sim_subject *subject,
     if (!rc && subject->setup)
         rc = subject->setup(subject->ctx, s->db, err);
     if (!rc)
-        rc = subject->run(subject->ctx, s->sim, s->db, err);
+        rc = ll_sim_subject_run(s->sim, s->db, err);
     if (!rc)
         rc = lladd_begin(s->db, NULL, &last, err);
     if (rc)

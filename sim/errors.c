@@ -165,7 +165,7 @@ static int faulty_life(struct ll_sim_faults *f, struct ll_sim_verdict *v)
     o.opened = ll_sim_open(sim, &sim->workload, &db, &err);
     if (o.opened == 0) {
         f->phase = LL_SIM_RUNNING;
-        o.ran = creation ? 0 : sim->subject.run(sim->subject.ctx, sim, db, &err);
+        o.ran = creation ? 0 : ll_sim_subject_run(sim, db, &err);
         o.poisoned = lladd_db_error(db, &o.why) != 0;
         f->phase = LL_SIM_CLOSING;
         o.closed = lladd_close(db);

@@ -40,7 +40,7 @@ static void look_at_bounds(struct lladd_sim *sim)
     }
 }
 
-static int found(struct lladd_sim *sim, struct ll_sim_verdict *verdict, uint32_t depth)
+int ll_sim_found(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, uint32_t depth)
 {
     struct ll_sim_vector v;
     ll_sim_vector_of(sim, &v);
@@ -69,7 +69,7 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     r->kill_states += run->kill;
     r->endings += ending;
     if (verdict.oracle)
-        rc = found(sim, &verdict, run->level);
+        rc = ll_sim_found(sim, &verdict, run->level);
     look_at_bounds(sim);
     bool fine =
         run->deviant != LL_SIM_NO_UNIT && run->units->at[run->deviant].kind == LL_SIM_UNIT_LOG;
@@ -120,13 +120,23 @@ static int explore_kill(struct lladd_sim *sim, uint32_t level, const struct ll_s
     return rc;
 }
 
+/* Claims are numbers of decisions of this recording. What is compared is what they stand for: the
+ * same world may come of another schedule, in which decisions have other numbers. */
+static uint64_t claims_hash(const struct lladd_sim *sim, const struct ll_sim_claims *c)
+{
+    uint32_t lo = c->lo_power < c->lo_kill ? c->lo_power : c->lo_kill;
+    uint64_t h = (uint64_t)(c->lo_power - lo) << 32 | (c->lo_kill - lo) << 1 | c->power;
+    for (uint32_t k = lo; k <= c->hi || k <= c->lo_kill; k++)
+        h = ll_sim_mix(h, sim->expected[k].hash + (k > c->hi));
+    return h;
+}
+
 /* A crash in this world; `all`: not only what the last call has made possible. */
 static int explore_world(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
                          const struct ll_sim_claims *claims, bool all)
 {
     uint64_t hash = ll_sim_mix(ll_sim_world_hash(sim, world), level * 4 + all * 2 + claims->again);
-    hash = ll_sim_mix(hash, (uint64_t)claims->lo_power << 32 | claims->hi);
-    hash = ll_sim_mix(hash, (uint64_t)claims->lo_kill << 1 | claims->power);
+    hash = ll_sim_mix(hash, claims_hash(sim, claims));
     int seen = ll_sim_set_put(&sim->seen, hash);
     if (seen) {
         sim->report->worlds_seen += seen > 0;

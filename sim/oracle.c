@@ -392,7 +392,7 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     ll_sim_object_wal(sim, verdict);
     /* What nobody has looked at by now has not arrived; no choice is left for what follows. */
     run->undecided = 0;
-    hash = ll_sim_mix(hash, verdict->k * 2 + j.resolved);
+    hash = ll_sim_mix(hash, sim->expected[verdict->k].hash * 2 + j.resolved);
     int seen = rc || verdict->oracle ? 1 : ll_sim_set_put(&sim->endings, hash + run->level);
     *ending = seen == 0;
     if (*ending)

@@ -28,6 +28,8 @@ static int event(struct lladd_sim *sim, const struct ll_sim_txn *t, const char *
                  const struct ll_sim_note *note)
 {
     struct ll_sim_record *r = &sim->record;
+    if (sim->crossing && t && ll_sim_crossing_tell(sim))
+        return LLADD_NO_MEMORY;
     struct ll_sim_event *e =
         ll_sim_grow(&sim->noted, r->event, r->n_events, &r->events_capacity, sizeof *e);
     if (!e)
@@ -336,9 +338,14 @@ int ll_sim_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db *
     return lladd_open(NULL, &sim->options, db, err);
 }
 
+/* One that was interleaved ends where its threads do: to close it takes one. */
 static int close_workload(struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
-    int rc = lladd_close(db);
+    int rc = 0;
+    if (sim->crossing)
+        lladd_kill(db);
+    else
+        rc = lladd_close(db);
     if (rc)
         return lladd_error_set(err, rc, "closing failed");
     if (sim->heap.live)
@@ -347,7 +354,7 @@ static int close_workload(struct lladd_sim *sim, struct lladd_db *db, struct lla
     return 0;
 }
 
-static int set_up(struct lladd_sim *sim, struct lladd_error *err)
+static int run_set_up(struct lladd_sim *sim, struct lladd_error *err)
 {
     struct ll_sim_run run;
     struct lladd_db *db;
@@ -378,6 +385,15 @@ static int set_up(struct lladd_sim *sim, struct lladd_error *err)
                 inode->hash +=
                     ll_sim_hash_at(inode->block[b].bytes, LL_SIM_BLOCK, (uint64_t)b * LL_SIM_BLOCK);
     }
+    return rc;
+}
+
+int ll_sim_set_up(struct lladd_sim *sim, struct lladd_error *err)
+{
+    struct ll_sim_crossing *crossing = sim->crossing;
+    sim->crossing = NULL; /* that comes after it */
+    int rc = run_set_up(sim, err);
+    sim->crossing = crossing;
     return rc;
 }
 
@@ -427,6 +443,19 @@ static int in_between(struct lladd_sim *sim, struct lladd_db **db, struct lladd_
     return rc ? rc : ll_sim_open(sim, &sim->workload, db, err);
 }
 
+int ll_sim_subject_run(struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    const struct lladd_sim_subject *s = &sim->subject;
+    int rc = 0;
+    if (sim->crossing)
+        return ll_sim_cross(sim, db, err);
+    if (s->run)
+        return s->run(s->ctx, sim, db, err);
+    for (unsigned i = 0; !rc && i < s->threads; i++)
+        rc = s->run_thread(s->ctx, sim, db, i, err);
+    return rc;
+}
+
 /* A repetition finds what the one before has left, and may be told that there is no room for it. */
 static int run_repeatedly(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
 {
@@ -435,7 +464,7 @@ static int run_repeatedly(struct lladd_sim *sim, struct lladd_db **db, struct ll
         rc = i ? in_between(sim, db, err) : 0;
         if (rc)
             break;
-        rc = sim->subject.run(sim->subject.ctx, sim, *db, err);
+        rc = ll_sim_subject_run(sim, *db, err);
         sim->runs++;
         enum lladd_root root = lladd_code_root(rc);
         if (rc && i && root != LLADD_ROOT_DATA && root != LLADD_ROOT_POISONED &&
@@ -447,8 +476,7 @@ static int run_repeatedly(struct lladd_sim *sim, struct lladd_db **db, struct ll
     return rc;
 }
 
-/* On a fresh record. */
-static int run_begun(struct lladd_sim *sim, struct lladd_error *err)
+int ll_sim_record_run(struct lladd_sim *sim, struct lladd_error *err)
 {
     struct lladd_db *db;
     struct ll_sim_record *r = &sim->record;
@@ -475,7 +503,7 @@ static int run_begun(struct lladd_sim *sim, struct lladd_error *err)
 static int run_workload(struct lladd_sim *sim, struct lladd_error *err)
 {
     int rc = ll_sim_record_begin(sim);
-    return rc ? rc : run_begun(sim, err);
+    return rc ? rc : ll_sim_record_run(sim, err);
 }
 
 /* ---- what is expected -------------------------------------------------------------------- */
@@ -495,15 +523,29 @@ void ll_sim_model_apply(const struct lladd_sim *sim, void *model, uint32_t txn)
         sim->subject.model_apply(sim->subject.ctx, model, lladd_span_of(n->bytes, n->len));
 }
 
+/* Its id, and what it does if it commits. */
+static uint64_t hash_txn(uint64_t h, const struct ll_sim_txn *t)
+{
+    h = ll_sim_mix(h, ll_sim_hash(t->gid.data, t->gid.gtrid_length + t->gid.bqual_length));
+    for (const struct ll_sim_note *n = t->first; n; n = n->next)
+        h = ll_sim_mix(h, ll_sim_hash(n->bytes, n->len));
+    return h;
+}
+
 static int expect(struct lladd_sim *sim, uint32_t k)
 {
     struct ll_sim_record *r = &sim->record;
     struct ll_sim_expected *e = &sim->expected[k];
     size_t size = sim->subject.model_size;
     for (uint32_t t = 0; t < r->n_txns; t++)
-        e->in_doubt += ll_sim_in_doubt_after(r, t, k);
-    if (size == 0)
+        if (ll_sim_in_doubt_after(r, t, k)) {
+            e->in_doubt++;
+            e->hash = hash_txn(e->hash, r->txn[t]);
+        }
+    if (size == 0) {
+        e->hash = ll_sim_mix(e->hash, k + 1); /* nobody knows what it is */
         return 0;
+    }
     e->model = ll_sim_take(&sim->noted, size);
     if (!e->model)
         return LLADD_NO_MEMORY;
@@ -525,6 +567,8 @@ static int expect(struct lladd_sim *sim, uint32_t k)
         memcpy(dump, sim->dump.bytes, sim->dump.len);
     e->dump = dump;
     e->dump_len = sim->dump.len;
+    e->hash = ll_sim_mix(ll_sim_mix(e->hash, ll_sim_hash(e->model, size)),
+                         ll_sim_hash(e->dump, e->dump_len));
     return 0;
 }
 
@@ -560,7 +604,7 @@ int ll_sim_expect(struct lladd_sim *sim)
 int ll_sim_record(struct lladd_sim *sim, struct lladd_error *err)
 {
     sim->dst.observe = NULL;
-    int rc = set_up(sim, err);
+    int rc = ll_sim_set_up(sim, err);
     if (!rc)
         rc = run_workload(sim, err);
     uint64_t first = sim->record.hash;
@@ -582,6 +626,6 @@ int ll_sim_record_again(struct lladd_sim *sim, int *failed)
     int rc = ll_sim_record_begin(sim);
     if (rc)
         return rc;
-    *failed = run_begun(sim, &err);
+    *failed = ll_sim_record_run(sim, &err);
     return sim->workload.failed ? sim->workload.failed : ll_sim_expect(sim);
 }

@@ -156,6 +156,7 @@ int ll_sim_take_row(struct lladd_sim *sim, const struct ll_sim_vector *v)
     return rc;
 }
 
+/* The crashes of a workload, from where the row is now. */
 static int replay_crashes(struct lladd_sim *sim, const struct ll_sim_vector *v,
                           struct ll_sim_verdict *verdict, uint32_t *depth)
 {
@@ -166,9 +167,7 @@ static int replay_crashes(struct lladd_sim *sim, const struct ll_sim_vector *v,
     struct ll_sim_run *before = &sim->workload;
     uint32_t n_calls = before->n_calls;
     struct ll_sim_choices *c = &sim->choices;
-    int rc = ll_sim_take_row(sim, v);
-    *verdict = (struct ll_sim_verdict){0};
-    *depth = 0;
+    int rc = 0;
     for (uint32_t level = 1; !rc && level <= LLADD_SIM_DEPTH_MAX && c->pos < v->count; level++) {
         uint32_t crash = ll_sim_choose(sim, LL_SIM_C_CRASH, n_calls + 2, 0, 1);
         uint32_t open_calls;
@@ -205,18 +204,27 @@ static int replay_crashes(struct lladd_sim *sim, const struct ll_sim_vector *v,
 int ll_sim_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
                   struct ll_sim_verdict *verdict, uint32_t *depth)
 {
-    return v->kind == LL_SIM_TOKEN_ERRORS ? ll_sim_errors_replay(sim, v, verdict, depth)
-                                          : replay_crashes(sim, v, verdict, depth);
+    if (v->kind == LL_SIM_TOKEN_ERRORS)
+        return ll_sim_errors_replay(sim, v, verdict, depth);
+    *verdict = (struct ll_sim_verdict){0};
+    *depth = 0;
+    int rc = ll_sim_take_row(sim, v);
+    if (!rc && v->kind == LL_SIM_TOKEN_INTERLEAVE)
+        rc = ll_sim_crossing_replay(sim, verdict);
+    return rc || verdict->oracle ? rc : replay_crashes(sim, v, verdict, depth);
 }
 
 /* ---- smaller ----------------------------------------------------------------------------- */
 
 void ll_sim_vector_of(const struct lladd_sim *sim, struct ll_sim_vector *out)
 {
-    out->kind = sim->faults ? LL_SIM_TOKEN_ERRORS : LL_SIM_TOKEN_EXPLORE;
+    out->kind = sim->faults     ? LL_SIM_TOKEN_ERRORS
+                : sim->crossing ? LL_SIM_TOKEN_INTERLEAVE
+                                : LL_SIM_TOKEN_EXPLORE;
     out->flags = sim->bounds.flags;
     out->seed = sim->bounds.seed;
-    out->recording = sim->record.hash & 0xffffff;
+    out->recording =
+        sim->crossing ? ll_sim_crossing_recording(sim) : (uint32_t)(sim->record.hash & 0xffffff);
     out->count = 0;
     for (uint32_t i = 0; i < sim->choices.count; i++) {
         uint32_t value = sim->choices.at[i].value;
@@ -250,17 +258,35 @@ static int try(struct lladd_sim *sim, struct ll_sim_vector *v,
 
 enum { SMALLER_MAX = 400 }; /* replays */
 
+/* A schedule with fewer answers that are not the ordinary one, from its end. */
+static int shrink_schedule(struct lladd_sim *sim, struct ll_sim_vector *v,
+                           struct ll_sim_verdict *verdict, uint32_t *depth)
+{
+    int rc = 0;
+    for (uint32_t i = ll_sim_schedule_answers(v); !rc && i-- > 0;) {
+        struct ll_sim_vector fewer;
+        bool kept;
+        ll_sim_schedule_without(v, i, &fewer);
+        rc = try(sim, v, &fewer, verdict, depth, &kept);
+    }
+    return rc;
+}
+
 int ll_sim_shrink(struct lladd_sim *sim, struct ll_sim_vector *v, struct ll_sim_verdict *verdict,
                   uint32_t *depth)
 {
     unsigned tried = 0;
     bool kept, any = true;
-    /* Which fault it is stays. */
-    const uint32_t head = v->kind == LL_SIM_TOKEN_ERRORS ? LL_SIM_ERRORS_HEAD : 0;
-    const uint32_t least = head ? head : 1;
     int rc = try(sim, v, v, verdict, depth, &kept);
+    if (!rc && kept && v->kind == LL_SIM_TOKEN_INTERLEAVE)
+        rc = shrink_schedule(sim, v, verdict, depth);
     if (rc || !kept)
         return rc;
+    /* Which fault it is stays, and the schedule. */
+    const uint32_t head = v->kind == LL_SIM_TOKEN_ERRORS       ? LL_SIM_ERRORS_HEAD
+                          : v->kind == LL_SIM_TOKEN_INTERLEAVE ? ll_sim_schedule_head(v)
+                                                               : 0;
+    const uint32_t least = head ? head : 1;
     while (any && tried < SMALLER_MAX) {
         any = false;
         for (uint32_t n = least; !rc && n < v->count && tried < SMALLER_MAX; n++, tried++) {

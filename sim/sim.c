@@ -11,6 +11,8 @@ enum {
     DEPTH_DEFAULT = 3,
     CALLS_DEFAULT = 100000,
     POINTS_DEFAULT = 4,
+    PREEMPTIONS_DEFAULT = 2,
+    SCHEDULES_DEFAULT = 1000, /* at random */
     CACHE_BYTES = 256 << 10,
     RING_BYTES = 32 << 10,
     SEGMENT_BYTES = 8 << 10,
@@ -65,9 +67,14 @@ static int take_subject(struct lladd_sim *sim, const struct lladd_sim_subject *s
     memcpy(&sim->subject, s,
            s->struct_size < sizeof sim->subject ? s->struct_size : sizeof sim->subject);
     s = &sim->subject;
-    if (!s->name || strlen(s->name) == 0 || strlen(s->name) > 63 || !s->run)
+    if (!s->name || strlen(s->name) == 0 || strlen(s->name) > 63 || (!s->run && !s->run_thread))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "a subject needs a name of 1 to 63 bytes, and run");
+                               "a subject needs a name of 1 to 63 bytes, and run or run_thread");
+    if (s->threads > LLADD_SIM_THREADS_MAX || (s->threads > 1) != (s->run_thread != NULL))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "subject \"%s\": 2 or 3 threads need run_thread, and nothing else "
+                               "does",
+                               s->name);
     if (s->model_size && (!s->model_apply || !s->model_dump || !s->dump))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
                                "subject \"%s\": a model needs model_apply, model_dump and dump",
@@ -80,7 +87,8 @@ static int take_bounds(struct lladd_sim *sim, const struct lladd_sim_bounds *b,
 {
     struct lladd_sim_bounds *own = &sim->bounds;
     const uint32_t flags = LLADD_SIM_FULL_PRODUCT | LLADD_SIM_NO_POWER | LLADD_SIM_NO_KILL |
-                           LLADD_SIM_ATOMIC_PAGES | LLADD_SIM_NO_COVERAGE;
+                           LLADD_SIM_ATOMIC_PAGES | LLADD_SIM_NO_COVERAGE |
+                           LLADD_SIM_RANDOM_SCHEDULES;
     if (b && (b->struct_size < 8 || b->struct_size > 4096))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: use LLADD_SIM_BOUNDS_INIT");
     if (b)
@@ -92,6 +100,11 @@ static int take_bounds(struct lladd_sim *sim, const struct lladd_sim_bounds *b,
     own->points = own->points ? own->points : POINTS_DEFAULT;
     own->samples = own->samples == UINT32_MAX ? 0 : own->samples ? own->samples : 1;
     own->every = own->every ? own->every : 1;
+    own->preemptions = own->preemptions == UINT32_MAX ? 0
+                       : own->preemptions             ? own->preemptions
+                                                      : PREEMPTIONS_DEFAULT;
+    if (own->flags & LLADD_SIM_RANDOM_SCHEDULES && !own->schedules)
+        own->schedules = SCHEDULES_DEFAULT;
     if (own->depth > LLADD_SIM_DEPTH_MAX)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: depth is at most %u",
                                LLADD_SIM_DEPTH_MAX);
@@ -184,6 +197,7 @@ void ll_sim_free(struct lladd_sim *sim)
     ll_sim_set_free(&sim->seen);
     ll_sim_set_free(&sim->endings);
     ll_sim_cover_free(&sim->cover);
+    ll_sim_crossing_free(sim);
     ll_sim_buffer_free(&sim->dump);
     ll_sim_buffer_free(&sim->text);
     free(sim->scratch_model);
@@ -256,11 +270,11 @@ int ll_sim_give_tokens(struct lladd_sim *sim)
     return rc;
 }
 
-/* The report leaves with what belongs to it. */
-static struct lladd_sim_report *hand_over(struct lladd_sim *sim)
+struct lladd_sim_report *ll_sim_hand_over(struct lladd_sim *sim)
 {
     struct lladd_sim_report *r = sim->report;
-    r->calls = sim->workload.n_calls;
+    if (r->calls < sim->workload.n_calls)
+        r->calls = sim->workload.n_calls;
     r->acks = sim->record.acks;
     r->choices = sim->choices.asked;
     r->complete = !sim->cut;
@@ -338,7 +352,7 @@ int lladd_sim_explore(const struct lladd_sim_subject *subject,
     rc = explore_all(sim, err);
     (void)lladd_dst_enter(before); /* what it returns is ours */
     if (!rc)
-        *out = hand_over(sim);
+        *out = ll_sim_hand_over(sim);
     ll_sim_free(sim);
     return rc;
 }
@@ -379,6 +393,8 @@ static int replay_any(struct lladd_sim *sim, const struct ll_sim_vector *v,
         return ll_sim_damage_replay(sim, v, history, err);
     case LL_SIM_TOKEN_RANDOM:
         return ll_sim_random_replay(sim, v, history, err);
+    case LL_SIM_TOKEN_INTERLEAVE:
+        return ll_sim_interleave_replay(sim, v, history, err);
     default:
         return replay_row(sim, v, history, err);
     }
@@ -395,7 +411,7 @@ int lladd_sim_replay(const struct lladd_sim_subject *subject, const struct lladd
     int rc = ll_sim_token_decode(subject, token, &v, err);
     if (rc)
         return rc;
-    if (bounds && bounds->struct_size >= sizeof b) {
+    if (bounds && bounds->struct_size >= offsetof(struct lladd_sim_bounds, points)) {
         b.calls_max = bounds->calls_max;
         b.planted = bounds->planted;
     }
@@ -411,7 +427,7 @@ int lladd_sim_replay(const struct lladd_sim_subject *subject, const struct lladd
     rc = replay_any(sim, &v, history, err);
     (void)lladd_dst_enter(before);
     if (!rc)
-        *out = hand_over(sim);
+        *out = ll_sim_hand_over(sim);
     ll_sim_free(sim);
     return rc;
 }

@@ -309,7 +309,8 @@ enum ll_sim_token_kind {
     LL_SIM_TOKEN_EXPLORE,
     LL_SIM_TOKEN_ERRORS,
     LL_SIM_TOKEN_DAMAGE,
-    LL_SIM_TOKEN_RANDOM
+    LL_SIM_TOKEN_RANDOM,
+    LL_SIM_TOKEN_INTERLEAVE
 };
 struct ll_sim_vector {
     uint8_t kind; /* enum ll_sim_token_kind: what the values mean */
@@ -433,10 +434,16 @@ struct ll_sim_expected {
     unsigned char *model;
     const unsigned char *dump;
     size_t dump_len;
-    uint64_t hash;
+    uint64_t hash;     /* of what it stands for, whatever its number */
     uint32_t in_doubt; /* how many */
 };
 
+/* Setup, to where the workload starts. */
+int ll_sim_set_up(struct lladd_sim *, struct lladd_error *);
+/* Opens, runs the workload, closes; on a record that has begun. */
+int ll_sim_record_run(struct lladd_sim *, struct lladd_error *);
+/* The workload of a subject: `run`, or its threads one after the other. */
+int ll_sim_subject_run(struct lladd_sim *, struct lladd_db *, struct lladd_error *);
 /* The library has logged the end of a transaction. */
 void ll_sim_see_end(struct lladd_sim *, lladd_lsn txn, lladd_lsn record);
 /* Runs setup and workload, twice; makes the trace, the record and what is expected. */
@@ -527,7 +534,8 @@ enum ll_sim_sync_effect {
     LL_SIM_SYNC_LIES            /* 0; as LL_SIM_SYNC_LOST says */
 };
 
-struct ll_sim_faults; /* errors.c */
+struct ll_sim_faults;   /* errors.c */
+struct ll_sim_crossing; /* interleave.c */
 
 struct lladd_sim {
     struct lladd_sim_subject subject;
@@ -553,6 +561,7 @@ struct lladd_sim {
 
     struct ll_sim_run *running;   /* whose device is in use */
     struct ll_sim_faults *faults; /* NULL: nothing fails */
+    struct ll_sim_crossing *crossing; /* NULL: the workload has one thread */
     uint64_t random, clock;
     uint64_t work;    /* state of the workload's stream */
     uint32_t repeats; /* how often `run` is called; 0: once */
@@ -592,11 +601,15 @@ int ll_sim_fail(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t dept
 int ll_sim_record_first(struct lladd_sim *, struct lladd_error *own, struct lladd_error *err);
 /* Setup or workload have failed: that is what was found, unless it is an error of ours. */
 int ll_sim_workload_failed(struct lladd_sim *, int rc, const struct lladd_error *);
+/* Objects to what the exploration has found, while bounds allow. */
+int ll_sim_found(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t depth);
 /* Failures get their tokens once all is found: making them smaller takes runs. */
 int ll_sim_give_tokens(struct lladd_sim *);
 /* The token was made with another recording. */
 int ll_sim_other_recording(struct lladd_error *);
 uint64_t ll_sim_now(void);
+/* The report leaves with what belongs to it. */
+struct lladd_sim_report *ll_sim_hand_over(struct lladd_sim *);
 /* record.c */
 int ll_sim_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db **, struct lladd_error *);
 void ll_sim_model_apply(const struct lladd_sim *, void *model, uint32_t txn);
@@ -648,6 +661,26 @@ int ll_sim_damage_replay(struct lladd_sim *, const struct ll_sim_vector *,
                          struct lladd_sink *history, struct lladd_error *);
 int ll_sim_random_replay(struct lladd_sim *, const struct ll_sim_vector *,
                          struct lladd_sink *history, struct lladd_error *);
+
+/* interleave.c */
+
+/* Runs the workload's threads; inside a schedule. */
+int ll_sim_cross(struct lladd_sim *, struct lladd_db *, struct lladd_error *);
+/* Another thread than the last time goes on: the history says so. */
+int ll_sim_crossing_tell(struct lladd_sim *);
+/* A part of the hash of the workload in its simplest schedule. */
+uint32_t ll_sim_crossing_recording(const struct lladd_sim *);
+void ll_sim_crossing_free(struct lladd_sim *);
+/* Runs the schedule at the head of the row that is taken; what follows are crashes. */
+int ll_sim_crossing_replay(struct lladd_sim *, struct ll_sim_verdict *);
+/* Runs a vector of LL_SIM_TOKEN_INTERLEAVE. */
+int ll_sim_interleave_replay(struct lladd_sim *, const struct ll_sim_vector *,
+                             struct lladd_sink *history, struct lladd_error *);
+/* How many values at its head say which schedule it is, and how many answers these are. */
+uint32_t ll_sim_schedule_head(const struct ll_sim_vector *);
+uint32_t ll_sim_schedule_answers(const struct ll_sim_vector *);
+/* The same without answer number i. */
+void ll_sim_schedule_without(const struct ll_sim_vector *, uint32_t i, struct ll_sim_vector *out);
 
 /* errors.c */
 

@@ -7,14 +7,9 @@
 
 #define ROOT "sim.pages"
 
-static const struct lladd_sim_subject *const all[] = {
-    &ll_sim_subject_actions, &ll_sim_subject_bytes,    &ll_sim_subject_counters,
-    &ll_sim_subject_extents, &ll_sim_subject_fixed,    &ll_sim_subject_formats,
-    &ll_sim_subject_groups,  &ll_sim_subject_heaps,    &ll_sim_subject_inventory,
-    &ll_sim_subject_pages,   &ll_sim_subject_prepared, &ll_sim_subject_promises,
-    &ll_sim_subject_records, &ll_sim_subject_roots,    &ll_sim_subject_slots,
-    &ll_sim_subject_small,   &ll_sim_subject_steal,    NULL,
-};
+#define LL_SIM_SUBJECT(name) &ll_sim_subject_##name,
+static const struct lladd_sim_subject *const all[] = {LL_SIM_SUBJECTS(LL_SIM_SUBJECT) NULL};
+#undef LL_SIM_SUBJECT
 
 const struct lladd_sim_subject *const *lladd_sim_subjects(void)
 {

@@ -6,23 +6,34 @@
 #include <lladd/records.h>
 #include <lladd/sim.h>
 
-extern const struct lladd_sim_subject ll_sim_subject_actions;
-extern const struct lladd_sim_subject ll_sim_subject_bytes;
-extern const struct lladd_sim_subject ll_sim_subject_counters;
-extern const struct lladd_sim_subject ll_sim_subject_extents;
-extern const struct lladd_sim_subject ll_sim_subject_fixed;
-extern const struct lladd_sim_subject ll_sim_subject_formats;
-extern const struct lladd_sim_subject ll_sim_subject_groups;
-extern const struct lladd_sim_subject ll_sim_subject_heaps;
-extern const struct lladd_sim_subject ll_sim_subject_inventory;
-extern const struct lladd_sim_subject ll_sim_subject_pages;
-extern const struct lladd_sim_subject ll_sim_subject_prepared;
-extern const struct lladd_sim_subject ll_sim_subject_promises;
-extern const struct lladd_sim_subject ll_sim_subject_records;
-extern const struct lladd_sim_subject ll_sim_subject_roots;
-extern const struct lladd_sim_subject ll_sim_subject_slots;
-extern const struct lladd_sim_subject ll_sim_subject_small;
-extern const struct lladd_sim_subject ll_sim_subject_steal;
+/* A line each, by name. */
+#define LL_SIM_SUBJECTS(X) \
+    X(actions) \
+    X(bytes) \
+    X(counters) \
+    X(extents) \
+    X(fixed) \
+    X(formats) \
+    X(groups) \
+    X(heaps) \
+    X(inventory) \
+    X(pages) \
+    X(prepared) \
+    X(promises) \
+    X(records) \
+    X(roots) \
+    X(slots) \
+    X(small) \
+    X(steal) \
+    X(threads_abort) \
+    X(threads_background) \
+    X(threads_checkpoint) \
+    X(threads_commit) \
+    X(threads_wait)
+
+#define LL_SIM_SUBJECT(name) extern const struct lladd_sim_subject ll_sim_subject_##name;
+LL_SIM_SUBJECTS(LL_SIM_SUBJECT)
+#undef LL_SIM_SUBJECT
 
 #define TRY(call) \
     do { \

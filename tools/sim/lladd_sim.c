@@ -26,6 +26,7 @@ static const char usage[] =
     "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
     "lladd-sim --damage SUBJECT...      bytes change behind the library's back\n"
     "lladd-sim --random SUBJECT...      large workloads, crashed at random\n"
+    "lladd-sim --interleave SUBJECT...  several threads, in every schedule\n"
     "\n"
     "A subject is a name out of the list, or a shared object (a name with a slash), which stands\n"
     "for all its subjects; SHARED-OBJECT:NAME is one of them.\n"
@@ -44,6 +45,9 @@ static const char usage[] =
     "  --points N        errors: crashes in whose recovery they happen too (4)\n"
     "  --samples N       errors: crash states drawn after each, besides the simple ones (1)\n"
     "  --every N         errors: only each so-many-th call (1)\n"
+    "  --preemptions N   interleave: threads interrupted where they could go on (2)\n"
+    "  --schedules N     interleave: stop after so many schedules\n"
+    "  --random-schedules  interleave: randomised priorities instead of all schedules\n"
     "  --plant BUG       switch on a bug of the library (--list names them)\n"
     "  --contract        no crashes: do its operations keep what they promise to recovery?\n"
     "  --json            one JSON object for each subject\n"
@@ -53,7 +57,7 @@ struct request {
     struct lladd_sim_bounds bounds;
     const char *token;
     FILE *report; /* nullable */
-    bool json, all, errors, damage, random, contract;
+    bool json, all, errors, damage, random, contract, interleave;
     int worst;
 };
 
@@ -146,7 +150,9 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
     struct lladd_sim_report *r;
     struct lladd_sink sink = {stdout, to_file, 0}, report = {q->report, to_file, 0};
     int rc = q->token ? lladd_sim_replay(s, &q->bounds, q->token, q->json ? NULL : &sink, &r, &err)
-                      : lladd_sim_explore(s, &q->bounds, &r, &err);
+             : q->interleave
+                 ? lladd_sim_interleave(s, &q->bounds, &r, &err)
+                 : lladd_sim_explore(s, &q->bounds, &r, &err);
     if (rc)
         return complain(s->name, err.message);
     if (q->json)
@@ -260,17 +266,21 @@ enum option_number {
     POINTS,
     SAMPLES,
     EVERY,
+    PREEMPTIONS,
+    SCHEDULES,
     FULL,
     ATOMIC,
     NO_POWER,
     NO_KILL,
     NO_COVERAGE,
+    RANDOM_SCHEDULES,
     PLANT,
     JSON,
     ERRORS,
     REPLAY,
     DAMAGE,
     RANDOM,
+    INTERLEAVE,
     ALL,
     REPORT,
     CONTRACT,
@@ -288,17 +298,21 @@ static const struct option options[] = {
     {"points", required_argument, NULL, POINTS},
     {"samples", required_argument, NULL, SAMPLES},
     {"every", required_argument, NULL, EVERY},
+    {"preemptions", required_argument, NULL, PREEMPTIONS},
+    {"schedules", required_argument, NULL, SCHEDULES},
     {"full-product", no_argument, NULL, FULL},
     {"atomic-pages", no_argument, NULL, ATOMIC},
     {"no-power", no_argument, NULL, NO_POWER},
     {"no-kill", no_argument, NULL, NO_KILL},
     {"no-coverage", no_argument, NULL, NO_COVERAGE},
+    {"random-schedules", no_argument, NULL, RANDOM_SCHEDULES},
     {"plant", required_argument, NULL, PLANT},
     {"json", no_argument, NULL, JSON},
     {"errors", no_argument, NULL, ERRORS},
     {"replay", required_argument, NULL, REPLAY},
     {"damage", no_argument, NULL, DAMAGE},
     {"random", no_argument, NULL, RANDOM},
+    {"interleave", no_argument, NULL, INTERLEAVE},
     {"all", no_argument, NULL, ALL},
     {"report", required_argument, NULL, REPORT},
     {"contract", no_argument, NULL, CONTRACT},
@@ -311,7 +325,7 @@ static const struct option options[] = {
 static bool with_number(int which, const char *text, struct lladd_sim_bounds *b)
 {
     uint64_t v;
-    bool wide = which == STATES || which == SECONDS || which == SEED;
+    bool wide = which == STATES || which == SECONDS || which == SEED || which == SCHEDULES;
     if (!number(text, wide ? UINT64_MAX / 1000 : UINT32_MAX, &v))
         return false;
     switch (which) {
@@ -336,6 +350,12 @@ static bool with_number(int which, const char *text, struct lladd_sim_bounds *b)
     case EVERY:
         b->every = (uint32_t)v;
         return true;
+    case PREEMPTIONS:
+        b->preemptions = v ? (uint32_t)v : UINT32_MAX;
+        return true;
+    case SCHEDULES:
+        b->schedules = v;
+        return true;
     default:
         b->seed = v;
         return true;
@@ -355,6 +375,8 @@ static uint32_t flag_of(int which)
         return LLADD_SIM_NO_KILL;
     case NO_COVERAGE:
         return LLADD_SIM_NO_COVERAGE;
+    case RANDOM_SCHEDULES:
+        return LLADD_SIM_RANDOM_SCHEDULES;
     default:
         return 0;
     }
@@ -375,6 +397,8 @@ int main(int argc, char **argv)
             q.damage = true;
         else if (c == RANDOM)
             q.random = true;
+        else if (c == INTERLEAVE)
+            q.interleave = true;
         else if (c == JSON)
             q.json = true;
         else if (c == ERRORS)
@@ -389,7 +413,7 @@ int main(int argc, char **argv)
             return complain(optarg, strerror(errno));
         else if (c == PLANT && !plant(optarg, &q.bounds.planted))
             return complain(optarg, "there is no such bug (--list)");
-        else if (c >= DEPTH && c <= EVERY && !with_number(c, optarg, &q.bounds))
+        else if (c >= DEPTH && c <= SCHEDULES && !with_number(c, optarg, &q.bounds))
             return complain(optarg, "this is no number, or too large");
         else if (c == '?')
             return complain("usage", "--help");
@@ -400,7 +424,8 @@ int main(int argc, char **argv)
     if (q.all ? optind < argc || q.token : optind == argc || (q.token && optind + 1 < argc))
         return complain("usage", "name a subject; --help");
     for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); q.all && *s; s++)
-        note(&q, one(*s, &q));
+        if (!q.interleave || (*s)->threads > 1)
+            note(&q, one(*s, &q));
     for (int i = optind; i < argc; i++)
         note(&q, by_name(argv[i], &q));
     if (q.report && fclose(q.report) != 0)

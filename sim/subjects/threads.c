@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * threads: workloads of two or three threads, for lladd_sim_interleave.
+ *
+ *   threads.commit      two transactions commit, each on a page of its own: one group or two
+ *   threads.abort       three transactions at a time, of which one is rolled back
+ *   threads.wait        commits that return before they are durable, and who waits for them
+ *   threads.checkpoint  a transaction that commits, or not yet, while a checkpoint is taken
+ *   threads.background  the library's own threads write pages and take checkpoints meanwhile
+ *
+ * A cell is a text on a page of its own. No two threads write the same page: what is looked for is
+ * what they share without knowing.
+ */
+#include "sim/subjects/cells.h"
+
+#include <lladd/records.h>
+
+#include <string.h>
+
+enum { CELLS = 8, LEN = 40, AT = 200 };
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    lladd_pageno first;
+    const uint64_t *pages = ctx;
+    return ll_sim_pages_make(db, *pages, &first, err);
+}
+
+/* ---- what threads do --------------------------------------------------------------------- */
+
+static int begin(struct ll_sim_work *w, enum lladd_durability durability, struct lladd_txn **txn)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    o.durability = durability;
+    return lladd_sim_begin(w->sim, w->db, &o, txn, w->err);
+}
+
+static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter)
+{
+    unsigned char bytes[LEN];
+    ll_sim_fill(bytes, cell, letter, LEN);
+    int rc = lladd_set(txn, lladd_page_of(w->first.v + cell), AT, bytes, LEN);
+    return rc ? ll_sim_give_up(w->sim, txn, rc, w->err)
+              : ll_sim_cell_note(w, txn, cell, letter, LEN);
+}
+
+/* A transaction that has done something. */
+static int change(struct ll_sim_work *w, enum lladd_durability durability, unsigned cell,
+                  char letter, struct lladd_txn **txn)
+{
+    TRY(begin(w, durability, txn));
+    return fill(w, *txn, cell, letter);
+}
+
+static int change_and_commit(struct ll_sim_work *w, enum lladd_durability durability,
+                             unsigned cell, char letter)
+{
+    struct lladd_txn *txn;
+    TRY(change(w, durability, cell, letter, &txn));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+/* Makes the cache take other pages. */
+static int look_at(struct ll_sim_work *w, unsigned from, unsigned to)
+{
+    for (unsigned p = from; p < to; p++) {
+        unsigned char byte;
+        TRY(lladd_get(w->db, lladd_page_of(w->first.v + p), 0, &byte, 1, w->err));
+    }
+    return 0;
+}
+
+static int start(struct ll_sim_work *w, struct lladd_sim *sim, struct lladd_db *db,
+                 struct lladd_error *err)
+{
+    *w = (struct ll_sim_work){.sim = sim, .db = db, .err = err};
+    return ll_sim_pages_find(db, &w->first, err);
+}
+
+static int commits(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                   struct lladd_error *err)
+{
+    struct ll_sim_work w;
+    (void)ctx;
+    TRY(start(&w, sim, db, err));
+    return change_and_commit(&w, LLADD_DURABLE, thread, (char)('a' + thread));
+}
+
+static int one_aborts(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                      struct lladd_error *err)
+{
+    struct ll_sim_work w;
+    struct lladd_txn *txn;
+    (void)ctx;
+    TRY(start(&w, sim, db, err));
+    TRY(change(&w, LLADD_DURABLE, thread, (char)('a' + thread), &txn));
+    return thread == 2 ? lladd_sim_abort(sim, txn) : lladd_sim_commit(sim, txn);
+}
+
+/* One orders two commits and waits for both; the other commits what will be durable some time, and
+ * then something that has to be now. */
+static int waits(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                 struct lladd_error *err)
+{
+    struct ll_sim_work w;
+    struct lladd_txn *txn;
+    lladd_lsn ordered;
+    (void)ctx;
+    TRY(start(&w, sim, db, err));
+    if (thread == 1) {
+        TRY(change_and_commit(&w, LLADD_DURABLE_LATER, 1, 'l'));
+        return change_and_commit(&w, LLADD_DURABLE, 2, 'd');
+    }
+    TRY(change(&w, LLADD_DURABLE, 0, 'p', &txn));
+    TRY(lladd_sim_commit_async(sim, txn, &ordered));
+    TRY(change(&w, LLADD_DURABLE, 0, 'q', &txn));
+    TRY(lladd_sim_commit_async(sim, txn, &ordered));
+    return lladd_sim_wait(sim, db, ordered, err);
+}
+
+/* The first one commits without waiting; the second one leaves its log far behind, and takes a
+ * checkpoint. */
+static int takes_checkpoint(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                            struct lladd_error *err)
+{
+    enum { LONG = 700, TIMES = 4 };
+    static const unsigned char zeros[LONG];
+    struct ll_sim_work w;
+    struct lladd_txn *txn;
+    (void)ctx;
+    TRY(start(&w, sim, db, err));
+    if (thread == 0)
+        return change_and_commit(&w, LLADD_DURABLE_LATER, 0, 'l');
+    TRY(begin(&w, LLADD_DURABLE_LATER, &txn));
+    for (unsigned i = 0; i < TIMES; i++) {
+        int rc = lladd_set(txn, lladd_page_of(w.first.v + 1), 2000, zeros, LONG);
+        if (rc)
+            return ll_sim_give_up(sim, txn, rc, err);
+    }
+    TRY(fill(&w, txn, 1, 'c'));
+    TRY(lladd_sim_commit(sim, txn));
+    return lladd_checkpoint(db, err);
+}
+
+enum { PAGES = 24 };
+
+/* Both write more than the cache likes, and more log than goes by without a checkpoint. */
+static int works(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                 struct lladd_error *err)
+{
+    struct ll_sim_work w;
+    (void)ctx;
+    TRY(start(&w, sim, db, err));
+    if (thread == 0) {
+        TRY(change_and_commit(&w, LLADD_DURABLE, 0, 'a'));
+        return change_and_commit(&w, LLADD_DURABLE_LATER, 1, 'b');
+    }
+    TRY(change_and_commit(&w, LLADD_DURABLE_LATER, 2, 'c'));
+    return look_at(&w, CELLS, PAGES);
+}
+
+/* ---- what is there ----------------------------------------------------------------------- */
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct ll_sim_cells c;
+    lladd_pageno first;
+    uint64_t pages;
+    (void)ctx;
+    memset(&c, 0, sizeof c);
+    TRY(ll_sim_pages_count(db, &first, &pages, err));
+    for (unsigned cell = 0; cell < CELLS && cell < pages; cell++) {
+        unsigned char bytes[LEN];
+        TRY(lladd_get(db, lladd_page_of(first.v + cell), AT, bytes, LEN, err));
+        if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, LEN) && c.at[cell].letter))
+            return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
+    }
+    return ll_sim_cells_write(&c, sink);
+}
+
+static int small_segments(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    o->log_segment_min = o->log_segment_max = 4 << 10;
+    return 0;
+}
+
+static int small_cache(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    o->cache_bytes = 80 << 10;
+    o->checkpoint_bytes = 400;
+    return 0;
+}
+
+static const char *const operations[] = {"lladd.set", NULL};
+static const uint64_t few_pages = 3, many_pages = PAGES;
+
+#define THREADS_SUBJECT(which, what) \
+    .struct_size = sizeof(struct lladd_sim_subject), .name = "threads." which, .about = what, \
+    .setup = setup, .dump = dump, LL_SIM_CELLS_MODEL, .pages = ll_sim_pages_each, \
+    .operations = operations
+
+const struct lladd_sim_subject ll_sim_subject_threads_commit = {
+    THREADS_SUBJECT("commit", "two threads commit: one group or two"),
+    .ctx = (void *)(uintptr_t)&few_pages,
+    .threads = 2,
+    .run_thread = commits,
+};
+
+const struct lladd_sim_subject ll_sim_subject_threads_abort = {
+    THREADS_SUBJECT("abort", "three threads at work, one rolls back"),
+    .ctx = (void *)(uintptr_t)&few_pages,
+    .threads = 3,
+    .run_thread = one_aborts,
+};
+
+const struct lladd_sim_subject ll_sim_subject_threads_wait = {
+    THREADS_SUBJECT("wait", "commits that are durable later, and who waits for them"),
+    .ctx = (void *)(uintptr_t)&few_pages,
+    .threads = 2,
+    .run_thread = waits,
+};
+
+const struct lladd_sim_subject ll_sim_subject_threads_checkpoint = {
+    THREADS_SUBJECT("checkpoint", "a commit while a checkpoint is taken and the log truncated"),
+    .ctx = (void *)(uintptr_t)&few_pages,
+    .configure = small_segments,
+    .threads = 2,
+    .run_thread = takes_checkpoint,
+};
+
+const struct lladd_sim_subject ll_sim_subject_threads_background = {
+    THREADS_SUBJECT("background", "the library's threads write pages and take checkpoints"),
+    .ctx = (void *)(uintptr_t)&many_pages,
+    .configure = small_cache,
+    .threads = 2,
+    .run_thread = works,
+    .background = true,
+};
