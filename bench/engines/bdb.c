@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Berkeley DB: a transactional environment in one process, logging on, as its own tutorial sets one
+ * up; the cache and the log buffer as large as ours. DB_HASH has native integers as keys; DB_RECNO
+ * and DB_QUEUE count from 1. */
+#include "engine.h"
+
+#include <db.h>
+#include <stdio.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bench_db {
+    DB_ENV *env;
+    DB *db;
+    struct bench_setup setup;
+    DBTYPE type;
+};
+
+static const char *version(void)
+{
+    static char text[32];
+    int major, minor, patch;
+    db_version(&major, &minor, &patch);
+    snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
+    return text;
+}
+
+static int failed(const char *what, int rc)
+{
+    if (rc == 0)
+        return 0;
+    if (rc == DB_LOCK_DEADLOCK)
+        return BENCH_AGAIN;
+    fprintf(stderr, "bdb: %s: %s\n", what, db_strerror(rc));
+    return BENCH_FAILED;
+}
+
+static int open_env(struct bench_db *b, const struct bench_setup *s)
+{
+    const u_int32_t flags = DB_CREATE | DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_MPOOL | DB_INIT_TXN |
+                            DB_PRIVATE | DB_THREAD | DB_RECOVER;
+    int rc = db_env_create(&b->env, 0);
+    if (!rc)
+        rc = b->env->set_cachesize(b->env, (u_int32_t)(s->cache_bytes >> 30),
+                                   (u_int32_t)(s->cache_bytes & ((1u << 30) - 1)), 1);
+    if (!rc)
+        rc = b->env->set_lg_bsize(b->env, 16u << 20);
+    if (!rc)
+        rc = b->env->set_lg_max(b->env, 64u << 20);
+    if (!rc)
+        rc = b->env->set_lk_detect(b->env, DB_LOCK_DEFAULT);
+    if (!rc)
+        rc = b->env->set_lk_max_locks(b->env, 1000000);
+    if (!rc)
+        rc = b->env->set_lk_max_objects(b->env, 1000000);
+    if (!rc)
+        rc = b->env->set_lk_max_lockers(b->env, 10000);
+    if (!rc)
+        rc = b->env->set_tx_max(b->env, 1000);
+    return rc ? rc : b->env->open(b->env, s->dir, flags, 0600);
+}
+
+static int open_db(struct bench_db *b, bool presized)
+{
+    const struct bench_setup *s = &b->setup;
+    int rc = db_create(&b->db, b->env, 0);
+    if (!rc)
+        rc = b->db->set_pagesize(b->db, 4096);
+    if (!rc && presized)
+        rc = b->db->set_h_nelem(b->db, (u_int32_t)s->expected);
+    if (!rc && presized)
+        rc = b->db->set_h_ffactor(b->db, 4096 * 8 / 10 / (s->key_size + s->value_size + 6));
+    if (!rc && b->type != DB_HASH)
+        rc = b->db->set_re_len(b->db, s->value_size);
+    if (!rc && b->type == DB_QUEUE)
+        rc = b->db->set_q_extentsize(b->db, 0);
+    return rc ? rc
+              : b->db->open(b->db, NULL, "bench.db", NULL, b->type,
+                            DB_CREATE | DB_AUTO_COMMIT | DB_THREAD, 0600);
+}
+
+static int open_as(const struct bench_setup *s, DBTYPE type, bool presized, struct bench_db **out)
+{
+    struct bench_db *b = calloc(1, sizeof *b);
+    if (!b)
+        return BENCH_FAILED;
+    b->setup = *s;
+    b->type = type;
+    int rc = open_env(b, s);
+    if (!rc)
+        rc = open_db(b, presized);
+    *out = b;
+    return failed("open", rc);
+}
+
+static int open_hash(const struct bench_setup *s, struct bench_db **out)
+{
+    return open_as(s, DB_HASH, false, out);
+}
+
+static int open_presized(const struct bench_setup *s, struct bench_db **out)
+{
+    return open_as(s, DB_HASH, true, out);
+}
+
+static int open_recno(const struct bench_setup *s, struct bench_db **out)
+{
+    return open_as(s, DB_RECNO, false, out);
+}
+
+static int open_queue(const struct bench_setup *s, struct bench_db **out)
+{
+    return open_as(s, DB_QUEUE, false, out);
+}
+
+static int close_all(struct bench_db *b)
+{
+    int rc = b->env->txn_checkpoint(b->env, 0, 0, DB_FORCE);
+    int closed = b->db->close(b->db, 0);
+    rc = rc ? rc : closed;
+    closed = b->env->close(b->env, 0);
+    free(b);
+    return failed("close", rc ? rc : closed);
+}
+
+static int begin(struct bench_db *b, struct bench_txn **out)
+{
+    DB_TXN *txn;
+    int rc = b->env->txn_begin(b->env, NULL, &txn, 0);
+    *out = (struct bench_txn *)txn;
+    return failed("begin", rc);
+}
+
+static int commit(struct bench_db *b, struct bench_txn *txn)
+{
+    (void)b;
+    return failed("commit", ((DB_TXN *)txn)->commit((DB_TXN *)txn, 0));
+}
+
+static int roll_back(struct bench_db *b, struct bench_txn *txn)
+{
+    (void)b;
+    return failed("abort", ((DB_TXN *)txn)->abort((DB_TXN *)txn));
+}
+
+/* Record numbers begin with 1. */
+static DBT key_of(const struct bench_db *b, uint64_t *key)
+{
+    DBT k;
+    memset(&k, 0, sizeof k);
+    *key += b->type != DB_HASH;
+    k.data = key;
+    k.size = b->type == DB_HASH ? b->setup.key_size : sizeof(db_recno_t);
+    k.ulen = sizeof *key;
+    k.flags = DB_DBT_USERMEM;
+    return k;
+}
+
+static DBT value_of(const struct bench_db *b, const void *value)
+{
+    DBT v;
+    memset(&v, 0, sizeof v);
+    v.data = (void *)(uintptr_t)value;
+    v.size = v.ulen = b->setup.value_size;
+    v.flags = DB_DBT_USERMEM;
+    return v;
+}
+
+static int insert(struct bench_db *b, struct bench_txn *txn, uint64_t key, const void *value)
+{
+    DBT k = key_of(b, &key), v = value_of(b, value);
+    return failed("put", b->db->put(b->db, (DB_TXN *)txn, &k, &v, DB_NOOVERWRITE));
+}
+
+static int update(struct bench_db *b, struct bench_txn *txn, uint64_t key, const void *value)
+{
+    DBT k = key_of(b, &key), v = value_of(b, value);
+    return failed("put", b->db->put(b->db, (DB_TXN *)txn, &k, &v, 0));
+}
+
+static int lookup(struct bench_db *b, uint64_t key, void *value)
+{
+    DBT k = key_of(b, &key), v = value_of(b, value);
+    int rc = b->db->get(b->db, NULL, &k, &v, 0);
+    return rc == DB_NOTFOUND || rc == DB_KEYEMPTY ? BENCH_ABSENT : failed("get", rc);
+}
+
+static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
+                const void *values)
+{
+    int rc = 0;
+    for (uint64_t i = 0; !rc && i < count; i++)
+        rc = update(b, txn, first + i, (const char *)values + i * b->setup.value_size);
+    return rc;
+}
+
+static void io(struct bench_db *b, uint64_t *log_bytes, uint64_t *pages_read,
+               uint64_t *pages_written)
+{
+    DB_LOG_STAT *log = NULL;
+    DB_MPOOL_STAT *pool = NULL;
+    if (b->env->log_stat(b->env, &log, 0) == 0 && log)
+        *log_bytes = (uint64_t)log->st_w_mbytes << 20 | log->st_w_bytes;
+    if (b->env->memp_stat(b->env, &pool, NULL, 0) == 0 && pool) {
+        *pages_read = pool->st_page_in;
+        *pages_written = pool->st_page_out;
+    }
+    free(log);
+    free(pool);
+}
+
+#define SETTINGS "private environment; locks, log, transactions; pages of 4 KiB; log buffer 16 MiB"
+#define ENGINE(symbol, text, opens, fills) \
+    const struct bench_engine bench_engine_##symbol = { \
+        .name = text, \
+        .version = version, \
+        .settings = SETTINGS, \
+        .open = opens, \
+        .close = close_all, \
+        .begin = begin, \
+        .commit = commit, \
+        .abort = roll_back, \
+        .insert = insert, \
+        .update = update, \
+        .lookup = lookup, \
+        .fill = fills, \
+        .io = io, \
+    };
+ENGINE(bdb_hash, "bdb-hash", open_hash, NULL)
+ENGINE(bdb_hash_presized, "bdb-hash-presized", open_presized, NULL)
+ENGINE(bdb_recno, "bdb-recno", open_recno, fill)
+ENGINE(bdb_queue, "bdb-queue", open_queue, fill)
