@@ -73,8 +73,6 @@ static int open_db(struct bench_db *b, bool presized)
         rc = b->db->set_h_ffactor(b->db, 4096 * 8 / 10 / (s->key_size + s->value_size + 6));
     if (!rc && b->type != DB_HASH)
         rc = b->db->set_re_len(b->db, s->value_size);
-    if (!rc && b->type == DB_QUEUE)
-        rc = b->db->set_q_extentsize(b->db, 0);
     return rc ? rc
               : b->db->open(b->db, NULL, "bench.db", NULL, b->type,
                             DB_CREATE | DB_AUTO_COMMIT | DB_THREAD, 0600);
