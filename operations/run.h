@@ -7,7 +7,7 @@
  * move; extent k holds
  *
  *     k < 4                  page k                          one page each
- *     4 <= k < 4 + 4*12      4 of each power of two: 1 1 1 1 | 1 1 1 1 | 2 2 2 2 | 4 4 4 4 ...
+ *     4 <= k < 4 + 4 * 13    four of each power of two: 1 1 1 1 | 2 2 2 2 | 4 4 4 4 ... 4096
  *     beyond                 8192 pages each
  *
  * so at most a quarter of it is not used, page i's extent is known from the position of i's highest
