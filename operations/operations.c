@@ -15,6 +15,7 @@
  * of their own, as a user's would be. */
 #include "operations/operations.h"
 
+#include "operations/hash/table.h"
 #include "operations/operations_private.h"
 #include "operations/run.h"
 
@@ -122,7 +123,8 @@ const struct lladd_extension ll_operations__extension = {
 const struct lladd_extension *const *ll_operations_builtin(void)
 {
     static const struct lladd_extension *const all[] = {&ll_operations__extension,
-                                                        &ll_operations__run_extension, NULL};
+                                                        &ll_operations__run_extension,
+                                                        &ll_hash__extension, NULL};
     return all;
 }
 

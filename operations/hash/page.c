@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Bucket pages: page type "lladd.hash.bucket".
  *
- *   32 u48 the table's root page     38 u8 level     39 u8 flags (1: overflow page)
+ *   32 u48 the table's root page     38 u8 level     39 u8 flags (1: overflow page, 2: closed)
  *   40 u48 bucket                    46 u16 length of every key, 0: any
  *   48 u48 next page of the chain    54 u16 length of every value, 0: any
  *   56 u16 slots, u16 of these with an element, u16 with a ghost, u16 end of the entries (var.c)
@@ -19,7 +19,7 @@
  *   replace  redo u16 slot, entry            undo (logical) root, u8 flags, key, old value
  *   mark     redo u16 slot, u8 is a ghost    no undo: what takes insert and remove back
  *   restore  redo u16 slot, entry            no undo: what takes replace back
- *   narrow   redo u8 level, u8, bitmaps      no undo: entries go, others move up (split, clearing)
+ *   narrow   redo u8 level, u8 how, bitmaps      no undo: entries go, others move up (split, clearing)
  *   widen    redo u8 level, entries          no undo: entries come (merge)
  *   bytes    redo runs of bytes              undo (page) likewise
  *
@@ -34,10 +34,11 @@
 #define UNDO_HEAD 9u  /* root, flags */
 #define SMALL_PAGE 4096u
 #define LARGE_PAGE 65536u
-#define NARROW_MAX (2u + 2u * (LARGE_PAGE / 4 / 8))
+#define NARROW_BYTES(page) (2u + 2u * ((page) / 4 / 8))
 #define RUN_HEAD 4u
 #define RUN_GAP 8u
 
+enum { NARROW_TRIMS = 1, NARROW_CLOSES = 2 };
 enum { FLAG_KEY_BLOB = 1, FLAG_VALUE_BLOB = 2, FLAG_GHOST = 4 };
 
 /* ---- pages ----------------------------------------------------------------------------------- */
@@ -46,7 +47,7 @@ bool ll_hash__head_fine(struct lladd_view v)
 {
     const unsigned char *p = v.bytes;
     if (p[HB_LEVEL] > HB_LEVEL_MAX || lladd_get48(p + HB_BUCKET) >> p[HB_LEVEL] ||
-        p[HB_FLAGS] & ~HB_OVERFLOW || hb_get(p, HB_KEY) > LL_HASH_INLINE_MAX ||
+        p[HB_FLAGS] & ~(HB_OVERFLOW | HB_CLOSED) || hb_get(p, HB_KEY) > LL_HASH_INLINE_MAX ||
         hb_get(p, HB_VALUE) > LL_HASH_INLINE_MAX)
         return false;
     return hb_is_fixed(p) ? ll_hash__fixed_head_fine(v) : ll_hash__var_head_fine(v);
@@ -179,7 +180,7 @@ static bool format_validate(struct lladd_view v, enum lladd_span_kind kind, stru
     bool fixed = hb_is_fixed(head);
     uint32_t key = hb_get(head, HB_KEY), value = hb_get(head, HB_VALUE);
     if (head[HB_LEVEL] > HB_LEVEL_MAX || lladd_get48(head + HB_BUCKET) >> head[HB_LEVEL] ||
-        head[HB_FLAGS] & ~HB_OVERFLOW || key > LL_HASH_INLINE_MAX || value > LL_HASH_INLINE_MAX)
+        head[HB_FLAGS] & ~(HB_OVERFLOW | HB_CLOSED) || key > LL_HASH_INLINE_MAX || value > LL_HASH_INLINE_MAX)
         return false;
     uint64_t room = fixed ? ll_hash__fixed_slots(v.size, key, value) : ll_hash__var_bytes(v.size);
     p += HB_HEAD_BYTES;
@@ -252,6 +253,7 @@ static void widen_redo(struct lladd_page *page, struct lladd_span redo)
 {
     const unsigned char *p = redo.data;
     page->bytes[HB_LEVEL] = p[0];
+    page->bytes[HB_FLAGS] &= (unsigned char)~HB_CLOSED;
     fill(page, p + 1, redo.len - 1);
 }
 
@@ -259,10 +261,11 @@ static bool narrow_validate(struct lladd_view v, enum lladd_span_kind kind, stru
 {
     const unsigned char *p = s.data;
     if (kind != LLADD_SPAN_REDO || s.len < 2 || !ll_hash__fine(v) || p[0] > HB_LEVEL_MAX ||
-        p[1] > 1 || lladd_get48(v.bytes + HB_BUCKET) >> p[0])
+        p[1] & ~(NARROW_TRIMS | NARROW_CLOSES) || lladd_get48(v.bytes + HB_BUCKET) >> p[0])
         return false;
     size_t map = (hb_get(v.bytes, HB_SLOTS) + 7) / 8;
-    return s.len == 2 + map * (1 + p[1]) && !(p[1] && hb_is_fixed(v.bytes));
+    bool trims = p[1] & NARROW_TRIMS;
+    return s.len == 2 + map * (trims ? 2 : 1) && !(trims && hb_is_fixed(v.bytes));
 }
 
 static int narrow_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
@@ -276,7 +279,7 @@ static int narrow_prepare(void *ctx, struct lladd_view v, struct lladd_span args
         return lladd_error_set(draft->error, LLADD_CORRUPT_PAGE, "a bucket of %u slots",
                                hb_get(v.bytes, HB_SLOTS));
     redo[0] = (unsigned char)n->level;
-    redo[1] = n->trim != NULL;
+    redo[1] = (unsigned char)((n->trim ? NARROW_TRIMS : 0) | (n->close ? NARROW_CLOSES : 0));
     memcpy(redo + 2, n->drop, map);
     if (n->trim)
         memcpy(redo + 2 + map, n->trim, map);
@@ -288,10 +291,13 @@ static void narrow_redo(struct lladd_page *page, struct lladd_span redo)
     const unsigned char *p = redo.data;
     size_t map = (hb_get(page->bytes, HB_SLOTS) + 7) / 8;
     page->bytes[HB_LEVEL] = p[0];
+    if (p[1] & NARROW_CLOSES)
+        page->bytes[HB_FLAGS] |= HB_CLOSED;
     if (hb_is_fixed(page->bytes))
         ll_hash__fixed_drop(page->bytes, p + 2);
     else
-        ll_hash__var_drop(page->bytes, page->size, p + 2, p[1] ? p + 2 + map : NULL);
+        ll_hash__var_drop(page->bytes, page->size, p + 2,
+                          p[1] & NARROW_TRIMS ? p + 2 + map : NULL);
 }
 
 /* ---- one entry ------------------------------------------------------------------------------- */
@@ -359,16 +365,29 @@ static int too_long(struct lladd_draft *d)
     return lladd_error_set(d->error, LLADD_BUG, "an entry is longer than its operation's record");
 }
 
+static inline void fullness(struct hb_change *c, struct lladd_view v)
+{
+    if (hb_is_fixed(v.bytes)) {
+        c->full = hb_get(v.bytes, HB_LIVE);
+        c->of = hb_get(v.bytes, HB_SLOTS);
+        c->empty = c->of - c->full - hb_get(v.bytes, HB_GHOSTS);
+        return;
+    }
+    c->of = ll_hash__var_bytes(v.size);
+    c->full = hb_get(v.bytes, HB_AREA) - HB_ENTRIES + HB_VAR_DIR * hb_get(v.bytes, HB_SLOTS);
+    c->empty = c->of;
+    if (c->full > c->of / 2) /* it may be because of what was dropped */
+        c->full = c->of - ll_hash__var_room(v.bytes, v.size);
+}
+
 /* Is this the page, and where on it is the key? HB_DONE: go on. */
 static inline enum hb_answer look(struct hb_change *c, struct lladd_view v, struct hb_place *place)
 {
     const struct ll_hash_table *t = c->table;
     c->answer = HB_DONE;
-    if (!ll_hash__is_bucket(t, v, c->hash))
-        return HB_MOVED;
-    c->live = hb_get(v.bytes, HB_LIVE);
-    c->slots = hb_get(v.bytes, HB_SLOTS);
-    c->used = c->live + hb_get(v.bytes, HB_GHOSTS);
+    if (!c->chain && !ll_hash__is_bucket(t, v, c->hash))
+        return HB_MOVED; /* who holds the chain has looked */
+    fullness(c, v);
     if (lladd_get48(v.bytes + HB_NEXT) && !c->chain)
         return HB_CHAINED;
     ll_hash__find(v, &c->key, place);
@@ -457,9 +476,11 @@ static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
     unsigned flags = (old.tag & HB_GHOST ? FLAG_GHOST : 0u) |
                      (old.value_len & HB_BLOB ? FLAG_VALUE_BLOB : 0u);
     uint32_t key = HB_LEN(old.key_len), value = HB_LEN(old.value_len);
+    if (c->brief && value > LL_HASH_SHORT)
+        return answer(c, d, HB_PRESENT); /* its undo may need more than a short one sets aside */
     unsigned char *undo = put_undo(c, d, flags, 2 + key + value);
     if (!undo)
-        return answer(c, d, HB_PRESENT); /* longer than a short one: ask the other operation */
+        return too_long(d);
     lladd_put16(undo, (uint16_t)key);
     lladd_copy(undo + 2, old.key, key);
     lladd_copy(undo + 2 + key, old.value, value);
@@ -542,7 +563,7 @@ static bool parse_undo(struct lladd_span s, bool value, lladd_pageno *root, stru
                             .value_len = (uint16_t)((n - key) |
                                                     (flags & FLAG_VALUE_BLOB ? HB_BLOB : 0)),
                             .ghost = (flags & FLAG_GHOST) != 0};
-    return !(out->key_len & HB_BLOB) || key == LL_HASH_KEY_REF;
+    return !(out->key_len & HB_BLOB) || key == HB_KEY_REF;
 }
 
 static bool key_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s,
@@ -679,7 +700,7 @@ static const struct lladd_field value_fields[] = {{"root", LLADD_FIELD_PAGE},
                                                   {"value", LLADD_FIELD_REST},
                                                   {NULL, LLADD_FIELD_END}};
 static const struct lladd_field narrow_fields[] = {{"level", LLADD_FIELD_U8},
-                                                   {"trims", LLADD_FIELD_U8},
+                                                   {"how", LLADD_FIELD_U8},
                                                    {"slots", LLADD_FIELD_REST},
                                                    {NULL, LLADD_FIELD_END}};
 static const struct lladd_field widen_fields[] = {
@@ -699,6 +720,10 @@ static const struct lladd_field bytes_fields[] = {{"runs", LLADD_FIELD_REST},
 #define WIDEN(op_name, page) \
     BUCKET_OP(op_name, page, .redo_fields = widen_fields, .undo_kind = LLADD_UNDO_NONE, \
               .prepare = widen_prepare, .validate = widen_validate, .redo = widen_redo)
+#define NARROW(op_name, page) \
+    BUCKET_OP(op_name, NARROW_BYTES(page), .redo_fields = narrow_fields, \
+              .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
+              .validate = narrow_validate, .redo = narrow_redo)
 /* Two runs are RUN_GAP bytes apart or more, so their heads take less than the equal bytes between
  * them would; one head may come on top. */
 #define BYTES(op_name, page) \
@@ -751,25 +776,14 @@ const struct lladd_op ll_hash__mark =
     BUCKET_OP("lladd.hash.mark", 3, .redo_fields = mark_fields, .undo_kind = LLADD_UNDO_NONE,
               .prepare = mark_prepare, .validate = mark_validate, .redo = mark_redo);
 
-const struct lladd_op ll_hash__narrow =
-    BUCKET_OP("lladd.hash.narrow", NARROW_MAX, .redo_fields = narrow_fields,
-              .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare,
-              .validate = narrow_validate, .redo = narrow_redo);
+const struct lladd_op ll_hash__narrow = NARROW("lladd.hash.narrow", SMALL_PAGE);
+const struct lladd_op ll_hash__narrow_long = NARROW("lladd.hash.narrow.long", LARGE_PAGE);
 
 /* ---- the page type --------------------------------------------------------------------------- */
 
 static bool bucket_check(struct lladd_view v)
 {
     return ll_hash__fine(v);
-}
-
-static void bucket_hole(struct lladd_view v, uint32_t *begin, uint32_t *end)
-{
-    *begin = *end = v.size;
-    if (hb_is_fixed(v.bytes) || !ll_hash__head_fine(v))
-        return;
-    *begin = hb_get(v.bytes, HB_AREA);
-    *end = v.size - HB_VAR_DIR * hb_get(v.bytes, HB_SLOTS);
 }
 
 static void bucket_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
@@ -801,7 +815,6 @@ const struct lladd_page_type ll_hash__bucket_page = {
     .struct_size = sizeof(struct lladd_page_type),
     .name = "lladd.hash.bucket",
     .version = 1,
-    .hole = bucket_hole,
     .check = bucket_check,
     .describe = bucket_describe,
 };

@@ -11,7 +11,7 @@
 enum {
     HB_ROOT = LLADD_PAGE_HEADER,        /* u48 the table's root page */
     HB_LEVEL = LLADD_PAGE_HEADER + 6,   /* u8 low bits of the hash that all keys have in common */
-    HB_FLAGS = LLADD_PAGE_HEADER + 7,   /* u8 1: an overflow page */
+    HB_FLAGS = LLADD_PAGE_HEADER + 7,   /* u8 HB_OVERFLOW, HB_CLOSED */
     HB_BUCKET = LLADD_PAGE_HEADER + 8,  /* u48 these bits */
     HB_KEY = LLADD_PAGE_HEADER + 14,    /* u16 length of every key, 0: any */
     HB_NEXT = LLADD_PAGE_HEADER + 16,   /* u48 overflow page, 0: none */
@@ -25,6 +25,7 @@ enum {
 #define HB_HEAD_BYTES 24u /* of it, which a format record brings */
 #define HB_LEVEL_MAX 47u
 #define HB_OVERFLOW 1u
+#define HB_CLOSED 2u /* no bucket: not yet, or not any more */
 
 /* A tag: 15 bits of the hash, never 0, and whether the entry is a ghost. */
 #define HB_GHOST 0x8000u
@@ -64,6 +65,13 @@ struct hb_entry {
     uint16_t cap; /* bytes its value may take where it is */
 };
 #define HB_LEN(x) ((x) & (HB_BLOB - 1u))
+
+/* What stands for a long key or value in an entry. Two keyed hashes and the length say whether two
+ * long keys are the same: u64 hash, u64 another hash, u64 length, u64 blob. Of a value: u64 length,
+ * u64 blob. */
+#define HB_KEY_REF 32u
+#define HB_KEY_REF_SAME 24u
+#define HB_VALUE_REF 16u
 
 /* What is looked for. */
 struct hb_key {
@@ -152,8 +160,10 @@ struct hb_change {
     uint16_t value_len;
     bool chain;    /* the whole chain has been looked at: this page's answer counts */
     bool revive;   /* replace: a ghost is as good as an element */
+    bool brief;    /* replace: nothing but short values, please */
     /* out */
-    uint32_t live, slots, used; /* of the page, before the change */
+    uint32_t full, of;       /* how full the page was: fixed: elements of slots, else bytes of bytes */
+    uint32_t empty;          /* fixed: slots that have neither element nor ghost */
     uint32_t slot;
     enum hb_answer {
         HB_DONE = 0,
@@ -176,7 +186,7 @@ extern const struct lladd_op ll_hash__bucket_format, ll_hash__bucket_format_long
 extern const struct lladd_op ll_hash__insert, ll_hash__remove;
 extern const struct lladd_op ll_hash__replace, ll_hash__replace_short;
 extern const struct lladd_op ll_hash__mark, ll_hash__restore, ll_hash__restore_short;
-extern const struct lladd_op ll_hash__narrow, ll_hash__widen, ll_hash__widen_long;
+extern const struct lladd_op ll_hash__narrow, ll_hash__narrow_long, ll_hash__widen, ll_hash__widen_long;
 extern const struct lladd_op ll_hash__bytes, ll_hash__bytes_long;
 extern const struct lladd_page_type ll_hash__bucket_page;
 
@@ -199,6 +209,7 @@ struct hb_fill {
 /* Of narrow. */
 struct hb_narrow {
     unsigned level;
+    bool close;
     const unsigned char *drop, *trim; /* bitmaps of HB_SLOTS bits; trim NULL: none */
 };
 /* Of bytes: what the page shall be. */

@@ -9,7 +9,8 @@
  *
  * A value that gets shorter leaves its entry as long as it was, so that undo finds the room again;
  * the slack is given up when nobody wants it back any more (drop). What is dropped in the midst of
- * the area is moved together when room is needed. */
+ * the area is moved together when room is needed. Between entries and directory all is zero: what
+ * bytes are changed into does not depend on what was there long ago. */
 #include "operations/hash/page.h"
 
 #include <string.h>
@@ -90,6 +91,8 @@ void ll_hash__var_find(const unsigned char *page, uint32_t size, const struct hb
                        struct hb_place *out)
 {
     uint32_t slots = hb_get(page, HB_SLOTS);
+    /* Which blob a long key is in does not matter. */
+    size_t same = key->len & HB_BLOB ? HB_KEY_REF_SAME : key->len;
     *out = (struct hb_place){HB_NONE, HB_NONE, HB_NONE};
     for (uint32_t i = 0; i < slots; i++) {
         uint16_t tag = lladd_get16(dir_at(page, size, i));
@@ -100,7 +103,7 @@ void ll_hash__var_find(const unsigned char *page, uint32_t size, const struct hb
             out->ghost = i;
         if ((tag & (HB_GHOST - 1)) != key->tag || !ll_hash__var_entry(page, size, i, &e))
             continue;
-        if (e.key_len == key->len && memcmp(e.key, key->bytes, HB_LEN(key->len)) == 0) {
+        if (e.key_len == key->len && memcmp(e.key, key->bytes, same) == 0) {
             out->slot = i;
             return;
         }
