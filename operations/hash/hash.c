@@ -492,6 +492,7 @@ static int store(struct hb_change *c, enum how how, bool physical, bool *done)
 {
     struct ll_hash_table *t = c->table;
     bool try_insert = how == HOW_INSERT;
+    unsigned tried = 0;
     for (;;) {
         int rc = try_insert ? change(c, t->hashes->insert, physical) : replace(c, physical);
         if (rc)
@@ -515,8 +516,9 @@ static int store(struct hb_change *c, enum how how, bool physical, bool *done)
             c->revive = false;
             try_insert = true;
             break;
-        default: /* no room */
-            rc = ll_hash__make_room(c->txn, t, c, physical);
+        default: /* no room: a split may make some, a chain will */
+            rc = tried++ ? ll_hash__make_room(c->txn, t, c, physical)
+                         : reshape(ll_hash__split(c->txn, t, physical));
             if (rc)
                 return rc;
         }

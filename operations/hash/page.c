@@ -444,6 +444,9 @@ static int insert_prepare(void *ctx, struct lladd_view v, struct lladd_span args
         return answer(c, d, HB_FULL);
     struct hb_entry fresh = {c->key.bytes, c->value,     c->key.tag,
                              c->key.len,   c->value_len, HB_LEN(c->value_len)};
+    c->full += hb_is_fixed(v.bytes)
+                   ? 1
+                   : HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(fresh.key_len) + fresh.cap;
     int rc = draft_entry(c, v, d, &fresh);
     if (rc)
         return rc;

@@ -162,8 +162,8 @@ struct hb_change {
     bool revive;   /* replace: a ghost is as good as an element */
     bool brief;    /* replace: nothing but short values, please */
     /* out */
-    uint32_t full, of;       /* how full the page was: fixed: elements of slots, else bytes of bytes */
-    uint32_t empty;          /* fixed: slots that have neither element nor ghost */
+    uint32_t full, of;  /* how full the page is: of slots (fixed), or of bytes */
+    uint32_t empty;     /* fixed: slots that had neither element nor ghost */
     uint32_t slot;
     enum hb_answer {
         HB_DONE = 0,

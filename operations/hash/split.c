@@ -631,7 +631,7 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
     struct ll_hash_table *t = r->t;
     struct lladd_error *err = lladd_txn_error_out(r->txn);
     struct lladd_page *low, *high, *root = NULL;
-    int rc = lladd_log_credit(r->txn, ll_hash__op_bytes(t), 4);
+    int rc = lladd_log_credit(r->txn, ll_hash__op_bytes(t), 3); /* two heads and the root */
     if (!rc)
         rc = fix_heads(r, LLADD_LATCH_EXCLUSIVE, &low, &high);
     if (rc)

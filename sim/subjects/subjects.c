@@ -27,6 +27,10 @@ static const struct lladd_sim_subject *const all[] = {
     &ll_sim_subject_slots,
     &ll_sim_subject_small,
     &ll_sim_subject_steal,
+    &ll_sim_subject_tables,
+    &ll_sim_subject_tables_any,
+    &ll_sim_subject_tables_large,
+    &ll_sim_subject_tables_physical,
     NULL,
 };
 

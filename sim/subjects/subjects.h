@@ -21,6 +21,10 @@ extern const struct lladd_sim_subject ll_sim_subject_roots;
 extern const struct lladd_sim_subject ll_sim_subject_slots;
 extern const struct lladd_sim_subject ll_sim_subject_small;
 extern const struct lladd_sim_subject ll_sim_subject_steal;
+extern const struct lladd_sim_subject ll_sim_subject_tables;
+extern const struct lladd_sim_subject ll_sim_subject_tables_any;
+extern const struct lladd_sim_subject ll_sim_subject_tables_large;
+extern const struct lladd_sim_subject ll_sim_subject_tables_physical;
 
 /* The pages of a subject: `n` of them, one behind the other, under a root. */
 int ll_sim_pages_make(struct lladd_db *, uint64_t n, lladd_pageno *first, struct lladd_error *);
