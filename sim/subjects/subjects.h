@@ -25,6 +25,10 @@
     X(slots) \
     X(small) \
     X(steal) \
+    X(tables) \
+    X(tables_any) \
+    X(tables_large) \
+    X(tables_physical) \
     X(threads_abort) \
     X(threads_background) \
     X(threads_checkpoint) \
