@@ -16,7 +16,6 @@
 #include "operations/operations.h"
 
 #include "operations/operations_private.h"
-#include "operations/run.h"
 
 #define LIST(id, name) &ll_operations__##name,
 static const struct lladd_op *const ops[] = {LL_OPERATIONS(LIST) NULL};
@@ -122,7 +121,8 @@ const struct lladd_extension ll_operations__extension = {
 const struct lladd_extension *const *ll_operations_builtin(void)
 {
     static const struct lladd_extension *const all[] = {&ll_operations__extension,
-                                                        &ll_operations__run_extension, NULL};
+                                                        &ll_operations__run_extension,
+                                                        &ll_operations__array_extension, NULL};
     return all;
 }
 
