@@ -4,13 +4,13 @@
  *   +0  u64 extents in use
  *   +8  u64 first page of the chain, 0: none
  *   +16 u64 id of the transaction that made the run
- *   +24 u64 first page of extent 0, of extent 1, ... of extent 63
+ *   +24 u64 first page of extent 0, of extent 1, ... of extent 15
  *
  * and a page of the chain, page type "lladd.run":
  *
  *   32 u64 next page of the chain, 0: none
  *   40 u64 the structure's root page
- *   48     u64 first page of extent 64 (of the chain's next page: 64 + entries of a page), ...
+ *   48     u64 first page of extent 16 (of the chain's next page: 16 + entries of a page), ...
  *
  * What lies beyond the number of extents means nothing. A chain never gets shorter while the run
  * lives.
@@ -299,7 +299,7 @@ static int keep(struct ll_run *r, uint64_t k, uint64_t first, struct lladd_error
     return 0;
 }
 
-/* Reads extents 64 ... n - 1. */
+/* Reads extents LL_RUN_DIRECT ... n - 1. */
 static int load_chain(struct ll_run *r, lladd_pageno page, uint64_t n, struct lladd_error *err)
 {
     uint32_t entries = chain_entries(lladd_page_size(r->db));

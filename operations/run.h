@@ -27,7 +27,7 @@
  * There is one struct ll_run for a root in a database; who hands out several handles shares it. */
 #include "operations/operations_private.h"
 
-#define LL_RUN_DIRECT 64u
+#define LL_RUN_DIRECT 16u
 /* Bytes of the root page that a run takes: u64 n_extents, u64 first page of the chain (0: none),
  * u64 id of the transaction that made it, u64 first page of each direct extent. */
 #define LL_RUN_BYTES (24u + 8u * LL_RUN_DIRECT)
