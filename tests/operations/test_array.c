@@ -588,6 +588,39 @@ START_TEST(without_memory_nothing_changes)
 }
 END_TEST
 
+START_TEST(without_space_nothing_changes)
+{
+    enum { N = 200000 };
+    lladd_pageno root = create(8, N);
+    struct lladd_array *a = open_array(root);
+    uint64_t v = 3, values[2000] = {1};
+    fill(a, 600, 1);
+    fault_device_capacity(b.fd, fault_device_bytes(b.fd));
+    struct lladd_txn *txn = bed_begin(&b);
+    set8(txn, a, 1, 77);
+    refuses(txn, LLADD_NO_SPACE, lladd_array_set(txn, a, N - 1, &v));
+    refuses(txn, LLADD_NO_SPACE, lladd_array_set_range(txn, a, N - 2000, 2000, values));
+    ck_assert_uint_eq(get8(a, N - 1), 0);
+    ck_assert_uint_eq(get8(a, N - 2000), 0);
+    ck_assert_uint_eq(length(a), N);
+    if (_i)
+        abort_txn(txn);
+    else
+        commit(txn);
+    ck_assert_uint_eq(get8(a, 1), _i ? 2 : 77);
+    check_whole(a);
+    fault_device_capacity(b.fd, UINT64_MAX);
+    txn = bed_begin(&b);
+    set8(txn, a, N - 1, 3);
+    commit(txn);
+    crash(&a, root);
+    ck_assert_uint_eq(get8(a, N - 1), 3);
+    ck_assert_uint_eq(get8(a, 599), 600);
+    check_whole(a);
+    lladd_array_close(a);
+}
+END_TEST
+
 /* ---- against a model ------------------------------------------------------------------------- */
 
 enum { MOST = 6000 };
@@ -706,6 +739,7 @@ int main(void)
     tcase_add_test(c, two_handles_are_one_array);
     tcase_add_test(c, wrong_calls_change_nothing);
     tcase_add_test(c, without_memory_nothing_changes);
+    tcase_add_loop_test(c, without_space_nothing_changes, 0, 2);
     tcase_add_loop_test(c, anything_at_all, 0, 12);
     suite_add_tcase(s, c);
     return bed_run(s);

@@ -327,9 +327,8 @@ static struct {
 
 /* Extents of their full length would take gigabytes: the list is made to name the same pages again
  * and again, as a damaged one might, and is only read. */
-static void list_by_hand(uint64_t n, uint64_t chain_pages)
+static void list_by_hand(uint64_t first, uint64_t n, uint64_t chain_pages)
 {
-    uint64_t first = ll_operations__run_page(&run, 0).v;
     struct put {
         uint32_t offset;
         uint64_t value;
@@ -367,7 +366,7 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
     grow(1);
     ok_db(&b, lladd_extend(b.db, 8192 + 64, &b.err));
     uint64_t first = ll_operations__run_page(&run, 0).v;
-    list_by_hand(N, 2);
+    list_by_hand(first, N, 2);
     crash();
     ck_assert_uint_eq(run.n_extents, N);
     for (uint64_t k = LL_RUN_DIRECT; k < N; k++)
@@ -389,9 +388,9 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
     ck_assert_uint_eq(used, 2 + 2);
     /* Damage is found. */
     ll_operations__run_close(&run);
-    list_by_hand(N, 1);
+    list_by_hand(first, N, 1);
     ck_assert_int_eq(ll_operations__run_open(&run, b.db, root, AT, &b.err), LLADD_CORRUPT_PAGE);
-    list_by_hand(N, 2);
+    list_by_hand(first, N, 2);
     open_run();
 }
 END_TEST
@@ -403,7 +402,7 @@ START_TEST(the_chain_gets_longer_when_it_has_to)
     uint64_t length = ll_operations__run_pages(n + 1) - ll_operations__run_pages(n);
     grow(1);
     ok_db(&b, lladd_extend(b.db, 8192 + 64, &b.err));
-    list_by_hand(n, _i ? 1 : 0);
+    list_by_hand(ll_operations__run_page(&run, 0).v, n, _i ? 1 : 0);
     crash();
     uint64_t used = count_used();
     struct lladd_txn *txn = bed_begin(&b);
