@@ -17,7 +17,6 @@
 
 #include "operations/hash/table.h"
 #include "operations/operations_private.h"
-#include "operations/run.h"
 
 #define LIST(id, name) &ll_operations__##name,
 static const struct lladd_op *const ops[] = {LL_OPERATIONS(LIST) NULL};
@@ -122,9 +121,13 @@ const struct lladd_extension ll_operations__extension = {
 
 const struct lladd_extension *const *ll_operations_builtin(void)
 {
-    static const struct lladd_extension *const all[] = {&ll_operations__extension,
-                                                        &ll_operations__run_extension,
-                                                        &ll_hash__extension, NULL};
+    static const struct lladd_extension *const all[] = {
+        &ll_operations__extension,
+        &ll_operations__run_extension,
+        &ll_operations__array_extension,
+        &ll_hash__extension,
+        NULL,
+    };
     return all;
 }
 

@@ -9,6 +9,7 @@
 /* A line each, by name. */
 #define LL_SIM_SUBJECTS(X) \
     X(actions) \
+    X(arrays) \
     X(bytes) \
     X(counters) \
     X(extents) \
