@@ -118,28 +118,34 @@ static int waits(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned
     return lladd_sim_wait(sim, db, ordered, err);
 }
 
-/* The first one commits without waiting; the second one leaves its log far behind, and takes a
- * checkpoint. */
+/* The first one commits without waiting; the second one leaves its log far behind, takes a
+ * checkpoint, and lets the log's segments be used again. */
 static int takes_checkpoint(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                             struct lladd_error *err)
 {
-    enum { LONG = 700, TIMES = 4 };
-    static const unsigned char zeros[LONG];
+    enum { LONG = 1800, TIMES = 4 }; /* four segments */
+    unsigned char bytes[LONG];
     struct ll_sim_work w;
     struct lladd_txn *txn;
+    bool more = true;
     (void)ctx;
     TRY(start(&w, sim, db, err));
     if (thread == 0)
         return change_and_commit(&w, LLADD_DURABLE_LATER, 0, 'l');
     TRY(begin(&w, LLADD_DURABLE_LATER, &txn));
     for (unsigned i = 0; i < TIMES; i++) {
-        int rc = lladd_set(txn, lladd_page_of(w.first.v + 1), 2000, zeros, LONG);
+        for (unsigned k = 0; k < LONG; k++)
+            bytes[k] = (unsigned char)(k * (k + i + 1) >> 3);
+        int rc = lladd_set(txn, lladd_page_of(w.first.v + 1), 2000, bytes, LONG);
         if (rc)
             return ll_sim_give_up(sim, txn, rc, err);
     }
     TRY(fill(&w, txn, 1, 'c'));
     TRY(lladd_sim_commit(sim, txn));
-    return lladd_checkpoint(db, err);
+    TRY(lladd_checkpoint(db, err));
+    while (more)
+        TRY(lladd_maintain(db, &more, err));
+    return 0;
 }
 
 enum { PAGES = 24 };
