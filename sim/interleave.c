@@ -333,9 +333,7 @@ static int push_schedule(struct ll_sim_crossing *x)
     uint32_t behind = 0;
     x->sim->choices.count = x->sim->choices.pos = 0;
     if (x->how == RANDOM && x->n_answers > ANSWERS_TOLD)
-        return push(x, 1) || push(x, x->number + 1) || push(x, x->bound)
-                   ? LLADD_NO_MEMORY
-                   : 0;
+        return push(x, 1) || push(x, x->number + 1) || push(x, x->bound) ? LLADD_NO_MEMORY : 0;
     uint32_t n = x->n_answers < ANSWERS_MAX ? x->n_answers : ANSWERS_MAX;
     int rc = push(x, n + 2);
     for (uint32_t i = 0; !rc && i < n; i++) {
@@ -574,9 +572,6 @@ static int interleave(struct lladd_sim *sim, struct lladd_error *err)
     sim->report->preemptions = sim->bounds.preemptions;
     rc = sim->bounds.flags & LLADD_SIM_RANDOM_SCHEDULES ? at_random(sim->crossing)
                                                         : all_schedules(sim->crossing);
-    bool whole = !sim->cut || sim->bounds.flags & LLADD_SIM_RANDOM_SCHEDULES;
-    if (!rc && whole && !sim->report->n_failures && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
-        rc = ll_sim_cover_judge(sim);
     if (!rc)
         rc = ll_sim_give_tokens(sim);
     return rc ? lladd_error_set(err, rc, "interleaving subject \"%s\": %s", sim->subject.name,
