@@ -100,8 +100,8 @@ struct lladd_sim_subject {
      *  finished first): lladd_sim_random makes large workloads that way. */
     bool repeats;
     /** A workload of 2 or 3 threads, for lladd_sim_interleave: each calls run_thread with a number
-     *  of its own, from 0. They wait for each other with <lladd/sync.h> only. `run` may then be
-     *  NULL: whoever has one thread only calls run_thread with one number after the other. */
+     *  of its own, from 0. They wait for each other with <lladd/sync.h> only, and prepare nothing.
+     *  `run` may then be NULL: whoever has one thread only calls run_thread with one number after the other. */
     uint32_t threads;
     int (*run_thread)(void *ctx, struct lladd_sim *, struct lladd_db *, unsigned thread,
                       struct lladd_error *);
@@ -276,8 +276,8 @@ LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct llad
  *  go on. Each run that made other device calls or promises than all before it is then explored as
  *  lladd_sim_explore does; crash states that an earlier schedule has led to are passed over. A
  *  deadlock, a run without an end and a thread that returns an error are failures, too. The run ends
- *  when the last thread has; closing is lladd_sim_explore's affair. Otherwise as lladd_sim_explore.
- */
+ *  when the last thread has. Closing, cuts inside a record and coverage are lladd_sim_explore's
+ *  affair. Otherwise as lladd_sim_explore. */
 LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
                                    const struct lladd_sim_bounds *, struct lladd_sim_report **out,
                                    struct lladd_error *);

@@ -372,7 +372,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_lsn low = needed(core, m.redo, NULL);
     if (low.v < m.redo.v)
         rc = each_class(core, false, m.redo, err);
-    if (m.undo.v < low.v)
+    if (m.undo.v < low.v && !LLADD_PLANTED(LLADD_BUG_UNDO_LATE))
         low = m.undo;
     if (!rc)
         rc = ll_log_truncate(core->log, LLADD_PLANTED(LLADD_BUG_TRUNCATE) ? m.end : low, err);

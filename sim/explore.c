@@ -27,6 +27,12 @@ struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *c, bool kill)
     return (struct ll_sim_claim){power ? c->lo_power : c->lo_kill, c->hi, c->again};
 }
 
+/* A record that was cut means nothing, whoever wrote it: one schedule is enough to see that. */
+bool ll_sim_is_fine(const struct lladd_sim *sim, uint32_t level)
+{
+    return (level == 1 && !sim->crossing) || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;
+}
+
 static void look_at_bounds(struct lladd_sim *sim)
 {
     const struct lladd_sim_bounds *b = &sim->bounds;
@@ -149,8 +155,7 @@ static int explore_world(struct lladd_sim *sim, uint32_t level, const struct ll_
         return rc;
     struct ll_sim_units units;
     ll_sim_rewind(&sim->level[level].units);
-    bool fine = level == 1 || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;
-    rc = ll_sim_units_of(sim, &sim->level[level].units, world, fine, &units);
+    rc = ll_sim_units_of(sim, &sim->level[level].units, world, ll_sim_is_fine(sim, level), &units);
     uint32_t base = sim->choices.count;
     if (!rc)
         rc = ll_sim_choice_push(sim, LL_SIM_C_MODE, 0);

@@ -138,9 +138,8 @@ int ll_sim_replay_crash(struct lladd_sim *sim, struct ll_sim_run *before, uint32
                 calls + 1, kill ? "the process dies, what it has written stays" : "power fails",
                 world->n_ops);
     ll_sim_tell(sim, "Recovery %u:", level);
-    bool fine = level == 1 || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;
     if (!rc && !kill)
-        rc = ll_sim_units_of(sim, &l->units, world, fine, units);
+        rc = ll_sim_units_of(sim, &l->units, world, ll_sim_is_fine(sim, level), units);
     return rc ? rc : ll_sim_run_init(sim, run, &l->runs, level, world, kill ? NULL : units);
 }
 

@@ -624,6 +624,8 @@ struct ll_sim_claims {
 };
 struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *, bool kill);
 int ll_sim_explore(struct lladd_sim *);
+/* Is the log cut inside records, too, by a crash of this level? */
+bool ll_sim_is_fine(const struct lladd_sim *, uint32_t level);
 
 /* replay.c */
 
