@@ -90,7 +90,6 @@ static const struct row rows[] = {
     {LLADD_BUG_END_FIRST, RANDOM, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, RANDOM, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},
     {LLADD_BUG_SYNC_AGAIN, RANDOM, "counters", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
-    {LLADD_BUG_PAGE_SYNC_ERROR, RANDOM, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
     /* Damage. */
     {LLADD_BUG_RECORD_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     {LLADD_BUG_PAGE_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
