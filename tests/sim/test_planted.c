@@ -74,7 +74,7 @@ static const struct row rows[] = {
     {LLADD_BUG_PAGE_CRC, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_WATERMARK, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     {LLADD_BUG_REWRITE, EXPLORE, "counters", LLADD_SIM_O_OPEN, 2, 0, 0, 0},
-    {LLADD_BUG_WAKE, INTERLEAVE, "threads_commit", LLADD_SIM_O_DEADLOCK, 1, 0, 0, 0},
+    {LLADD_BUG_WAKE, INTERLEAVE, "threads.commit", LLADD_SIM_O_DEADLOCK, 1, 0, 0, 0},
     {LLADD_BUG_LSN_REUSE, RANDOM, "counters", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     /* Errors: also in bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
