@@ -222,6 +222,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
         return rc;
     }
     include(b, n);
+    LLADD_OBSERVE(.what = LLADD_DST_CACHED, .page = n, .detail = (uintptr_t)f->page.bytes);
     uint64_t held = how & LL_FIX_EXCLUSIVE ? LATCH_EXCLUSIVE : LATCH_SHARED;
     (void)latch_become(f, LATCH_RESIDENT | LATCH_FIX | held);
     *out = f;

@@ -19,7 +19,7 @@
  * thread, and asks who is next wherever one of them locks, waits, wakes, reads or writes.
  * @ingroup sim
  */
-#include <lladd/types.h>
+#include <lladd/op.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,7 +53,10 @@ enum lladd_dst_what {
     LLADD_DST_PAGE_WRITE,
     /** One is complete (lsn: where analysis begins, detail: bytes of log that redo would read
      *  now). */
-    LLADD_DST_CHECKPOINT
+    LLADD_DST_CHECKPOINT,
+    /** A page has come to the cache (page, detail: the address of its bytes, which lie there until
+     *  another page has come to the same place). */
+    LLADD_DST_CACHED
 };
 
 /** Phases of an open, in this order; those with nothing to do are left out. */
@@ -211,6 +214,19 @@ LLADD_API void lladd_dst_stop(void);
 /** Virtual time of the run; 0 outside one. The clock of handles that were given none. */
 LLADD_API uint64_t lladd_dst_now_ns(void);
 
+/* ---- changing pages ---------------------------------------------------------------------- */
+
+/** The library is about to change a page: by an update, a rollback, recovery, or repair. */
+struct lladd_dst_change {
+    const struct lladd_op *op;
+    bool undo;                /**< `undo` is to be called, not `redo` */
+    struct lladd_page *page;  /**< as redo or undo is to find it; its LSN is the one before */
+    struct lladd_span bytes;  /**< for that call */
+    lladd_lsn lsn;            /**< of the record */
+    bool undoable;            /**< of an update: `undo` may have to take it back */
+    struct lladd_span undo_bytes; /**< with these bytes */
+};
+
 /* ---- the watcher ------------------------------------------------------------------------- */
 
 /** Zeroed means: nothing is watched, nothing is different. */
@@ -218,6 +234,9 @@ struct lladd_dst {
     void *ctx; /**< given to the functions below */
     /** Nullable. Called with latches held, perhaps; must not call the library. */
     void (*observe)(void *ctx, const struct lladd_dst_event *);
+    /** Nullable. Called in place of each redo and undo of a page, and has to do what these would
+     *  have done. Otherwise as `observe`. */
+    void (*change)(void *ctx, const struct lladd_dst_change *);
     uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */
     /** Set by lladd_dst_run while it lasts. */
     struct lladd_dst_fibers *fibers;
@@ -263,6 +282,17 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
             (void)lladd_event; \
         } \
     } while (0)
+#endif
+
+/** LLADD_CHANGED(.op = ..., .page = ...): has somebody else made the change? C only. */
+#ifdef LLADD_DST
+#define LLADD_CHANGED(...) \
+    (lladd_dst_entered && lladd_dst_entered->change && \
+     (lladd_dst_entered->change(lladd_dst_entered->ctx, \
+                                &(const struct lladd_dst_change){__VA_ARGS__}), \
+      true))
+#else
+#define LLADD_CHANGED(...) false
 #endif
 
 #ifdef __cplusplus

@@ -201,7 +201,8 @@ enum lladd_sim_oracle {
     LLADD_SIM_O_COVERAGE = 15,    /**< a path was never reached */
     LLADD_SIM_O_WORKLOAD = 16,    /**< setup or run failed without any fault */
     LLADD_SIM_O_DEADLOCK = 17,    /**< O17: threads wait, and nobody will ever wake them */
-    LLADD_SIM_ORACLES = 18
+    LLADD_SIM_O_ONE_PAGE = 17,    /**< redo or undo touched more than its page and its bytes */
+    LLADD_SIM_ORACLES = 19
 };
 /** "O2 contents"; never NULL. */
 LLADD_API const char *lladd_sim_oracle_name(enum lladd_sim_oracle);

@@ -76,6 +76,8 @@ void ll_sim_observe(void *ctx, const struct lladd_dst_event *e)
 {
     struct lladd_sim *sim = ctx;
     struct ll_sim_cover *c = &sim->cover;
+    if (sim->guard)
+        ll_sim_guard_see(sim, e);
     if (e->what == LLADD_DST_PAGE_WRITE) {
         see_page_write(c, e);
         return;

@@ -456,11 +456,9 @@ static void swarm(struct random *r)
 /* It has failed although nothing was wrong. */
 static int workload_failed(struct random *r, int rc, const struct lladd_error *err)
 {
-    struct ll_sim_verdict v = {0};
-    const char *name = lladd_code_name(rc);
-    enum lladd_sim_oracle o = rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD;
-    (void)ll_sim_object(&v, o, "%s: %s", name ? name : "error", err->message);
-    ll_sim_tell(r->sim, "%s objects: %s", lladd_sim_oracle_name(o), v.message);
+    struct ll_sim_verdict v;
+    ll_sim_object_recording(r->sim, &v, rc, err);
+    ll_sim_tell(r->sim, "%s objects: %s", lladd_sim_oracle_name(v.oracle), v.message);
     r->point = r->variant = 0;
     return found(r, &v, 0);
 }

@@ -59,6 +59,9 @@ struct ll_sim_heap {
 };
 void ll_sim_heap_init(struct ll_sim_heap *);
 void ll_sim_heap_rewind(struct ll_sim_heap *);
+/* Forbids everything in it to be touched, or allows it again. False: that cannot be done. */
+bool ll_sim_heap_allow(struct ll_sim_heap *, bool allowed);
+bool ll_sim_heap_has(const struct ll_sim_heap *, const unsigned char *at);
 
 /* ---- hash.c ------------------------------------------------------------------------------ */
 
@@ -519,6 +522,19 @@ void ll_sim_object_wal(struct lladd_sim *, struct ll_sim_verdict *);
 int ll_sim_cover_judge(struct lladd_sim *);
 void ll_sim_cover_free(struct ll_sim_cover *);
 
+/* ---- guard.c, rebuild.c: changes of pages while the workload is recorded ------------------ */
+
+struct ll_sim_guard;
+/* From now on each redo and undo is made under guard. Whatever they return, _end follows. */
+int ll_sim_guard_begin(struct lladd_sim *, struct lladd_error *);
+/* Nothing happens if nothing has begun. */
+void ll_sim_guard_end(struct lladd_sim *);
+void ll_sim_guard_see(struct lladd_sim *, const struct lladd_dst_event *);
+/* Asks the database for the page types that were met. */
+int ll_sim_guard_types(struct lladd_sim *, struct lladd_db *);
+/* Makes the pages once more, of a copy and the log (O7). */
+int ll_sim_rebuild(struct lladd_sim *);
+
 /* ---- explore.c, replay.c, sim.c, report.c ------------------------------------------------ */
 
 struct ll_sim_level {
@@ -558,6 +574,8 @@ struct lladd_sim {
     struct ll_sim_world start; /* as setup has left it */
     struct ll_sim_record record;
     struct ll_sim_expected *expected; /* one more than decisions */
+    struct ll_sim_guard *guard;       /* NULL: nobody looks at changes of pages */
+    struct ll_sim_verdict objection;  /* to the recording, by who was looking */
 
     struct ll_sim_run *running;   /* whose device is in use */
     struct ll_sim_faults *faults; /* NULL: nothing fails */
@@ -599,7 +617,10 @@ int ll_sim_fail(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t dept
                 const struct ll_sim_vector *);
 /* ll_sim_record. Callbacks get an error of ours to write to: the caller's may be NULL. */
 int ll_sim_record_first(struct lladd_sim *, struct lladd_error *own, struct lladd_error *err);
-/* Setup or workload have failed: that is what was found, unless it is an error of ours. */
+/* Setup or workload have failed: whose objection that is. */
+void ll_sim_object_recording(struct lladd_sim *, struct ll_sim_verdict *, int rc,
+                             const struct lladd_error *);
+/* That is what was found, unless it is an error of ours. */
 int ll_sim_workload_failed(struct lladd_sim *, int rc, const struct lladd_error *);
 /* Objects to what the exploration has found, while bounds allow. */
 int ll_sim_found(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t depth);
