@@ -316,7 +316,11 @@ LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
     X(READ_ONLY, "read-only", "EROFS: whatever changes something") \
     X(INTERRUPTED, "interrupted", "EINTR: any call") \
     X(AGAIN, "again", "EAGAIN: any call but the lock's") \
-    X(MEMORY, "memory", "an allocation")
+    X(MEMORY, "memory", "an allocation") \
+    X(READ_NONE, "read-none", "a read gives nothing, and the file goes on") \
+    X(READ_BYTE, "read-byte", "a read gives one byte, and the file goes on") \
+    X(READ_SECTOR, "read-sector", "a read gives one sector, and the file goes on") \
+    X(READ_BUT_ONE, "read-but-one", "a read gives all but a byte, and the file goes on")
 enum lladd_sim_fault {
 #define LLADD_SIM_FAULT_ENUM(name, text, what) LLADD_SIM_FAULT_##name,
     LLADD_SIM_FAULT_LIST(LLADD_SIM_FAULT_ENUM)
