@@ -135,7 +135,7 @@ struct lladd_dst_event {
     X(REWRITE, "rewrite", "O11", "recovery builds on log that it has not made durable") \
     X(WAKE, "wake", "O17", "who came too late for a group commit is not woken for the next") \
     X(LSN_REUSE, "lsn-reuse", "O11", "the log goes on over its torn tail, in the same segment") \
-    X(GROUP_LATE, "group-late", "O1", "who came too late for a group commit is told it is durable") \
+    X(GROUP_LATE, "group-late", "O1", "who comes too late for a group commit is told: durable") \
     X(UNDO_LATE, "undo-late", "O11", "a checkpoint forgets who commits while it is written") \
     X(IN_FLIGHT, "in-flight", "O2", "a checkpoint does not wait for pages that others write")
 

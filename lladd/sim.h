@@ -101,7 +101,7 @@ struct lladd_sim_subject {
     bool repeats;
     /** A workload of 2 or 3 threads, for lladd_sim_interleave: each calls run_thread with a number
      *  of its own, from 0. They wait for each other with <lladd/sync.h> only, and prepare nothing.
-     *  `run` may then be NULL: whoever has one thread only calls run_thread with one number after the other. */
+     *  `run` may then be NULL: who has only one thread calls it with one number after the other. */
     uint32_t threads;
     int (*run_thread)(void *ctx, struct lladd_sim *, struct lladd_db *, unsigned thread,
                       struct lladd_error *);
@@ -164,7 +164,7 @@ struct lladd_sim_bounds {
                            Default 1; UINT32_MAX: none */
     uint32_t every;   /**< let only each so-many-th call fail. Default 1 */
     /* Of lladd_sim_interleave: */
-    uint32_t preemptions; /**< threads interrupted where they could go on. Default 2; UINT32_MAX: 0 */
+    uint32_t preemptions; /**< of threads that could go on. Default 2; UINT32_MAX: none */
     uint64_t schedules;   /**< stop after so many. Default: none; 1000 if they are random */
 };
 #define LLADD_SIM_BOUNDS_INIT_SIZE sizeof(struct lladd_sim_bounds)
@@ -273,12 +273,12 @@ LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct llad
 /* ---- several threads ----------------------------------------------------------------------- */
 
 /** Runs the workload of a subject with `threads` in every schedule with so many preemptions
- *  (bounds.preemptions): wherever a thread locks, waits, wakes, or calls the device, another one may
- *  go on. Each run that made other device calls or promises than all before it is then explored as
- *  lladd_sim_explore does; crash states that an earlier schedule has led to are passed over. A
- *  deadlock, a run without an end and a thread that returns an error are failures, too. The run ends
- *  when the last thread has. Closing, cuts inside a record and coverage are lladd_sim_explore's
- *  affair. Otherwise as lladd_sim_explore. */
+ *  (bounds.preemptions): wherever a thread locks, waits, wakes, or calls the device, another one
+ *  may go on. Each run that made other device calls or promises than all before it is then
+ *  explored as lladd_sim_explore does; crash states that an earlier schedule has led to are passed
+ *  over. A deadlock, a run without an end and a thread that returns an error are failures, too. The
+ *  run ends when the last thread has. Closing, cuts inside a record and coverage are
+ *  lladd_sim_explore's affair. Otherwise as lladd_sim_explore. */
 LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
                                    const struct lladd_sim_bounds *, struct lladd_sim_report **out,
                                    struct lladd_error *);

@@ -16,10 +16,10 @@
  * point before it and one after it: whatever others do while it is under way comes before it or
  * after it in another schedule.
  *
- * What is passed over. A run with the trace and the promises of an earlier one has the same crashes.
- * And crash states are known by what they are, not by which schedule led to them: all schedules
- * have one set of those seen. A state is its disk and what it must hold; decisions are therefore
- * compared by their effects (expect, in record.c), since their numbers are another schedule's.
+ * What is passed over. A run with the trace and the promises of an earlier one has the same
+ * crashes. And crash states are known by what they are, not by which schedule led to them: all
+ * schedules have one set of those seen. A state is its disk and what it must hold; decisions are
+ * therefore compared by their effects (expect, in record.c): their numbers are another schedule's.
  *
  * The schedule begins when all threads are there and ends with the last of them. Before and behind
  * it there is only one that does something: the library's own threads have come to rest first. Who

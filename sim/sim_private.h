@@ -577,8 +577,8 @@ struct lladd_sim {
     struct ll_sim_guard *guard;       /* NULL: nobody looks at changes of pages */
     struct ll_sim_verdict objection;  /* to the recording, by who was looking */
 
-    struct ll_sim_run *running;   /* whose device is in use */
-    struct ll_sim_faults *faults; /* NULL: nothing fails */
+    struct ll_sim_run *running;       /* whose device is in use */
+    struct ll_sim_faults *faults;     /* NULL: nothing fails */
     struct ll_sim_crossing *crossing; /* NULL: the workload has one thread */
     uint64_t random, clock;
     uint64_t work;    /* state of the workload's stream */

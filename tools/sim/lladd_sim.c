@@ -150,9 +150,8 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
     struct lladd_sim_report *r;
     struct lladd_sink sink = {stdout, to_file, 0}, report = {q->report, to_file, 0};
     int rc = q->token ? lladd_sim_replay(s, &q->bounds, q->token, q->json ? NULL : &sink, &r, &err)
-             : q->interleave
-                 ? lladd_sim_interleave(s, &q->bounds, &r, &err)
-                 : lladd_sim_explore(s, &q->bounds, &r, &err);
+             : q->interleave ? lladd_sim_interleave(s, &q->bounds, &r, &err)
+                             : lladd_sim_explore(s, &q->bounds, &r, &err);
     if (rc)
         return complain(s->name, err.message);
     if (q->json)
