@@ -94,16 +94,16 @@ struct lladd_dst_event {
 
 /** Deliberate violations of the rules that make recovery work, one switch each: what a simulator
  *  must find to be believed. X(name, "name", "oracle", "what is wrong"); the oracles are those of
- *  sim/README.md, the first that must object. */
+ *  sim/README.md. Where and by which one each is caught, tests/sim/test_planted.c says. */
 #define LLADD_BUG_LIST(X) \
     X(WAL_GATE, "wal-gate", "O4", "a page is written before its log records are durable") \
-    X(LSN_STAMP, "lsn-stamp", "O2", "an update does not stamp the page with its LSN") \
-    X(DIRTY_ENTRY, "dirty-entry", "O1", "an updated page does not enter the dirty-page table") \
-    X(IMAGE, "image", "O1", "no page image although the old one is about to be truncated") \
+    X(LSN_STAMP, "lsn-stamp", "O11", "an update does not stamp the page with its LSN") \
+    X(DIRTY_ENTRY, "dirty-entry", "O11", "a page enters the dirty-page table after its record") \
+    X(IMAGE, "image", "O11", "no page image although the old one is about to be truncated") \
     X(CLR, "clr", "O2", "a page undo is applied and no compensation record written") \
     X(CLR_END, "clr-end", "O2", "the record that closes a logical undo does not lead past it") \
     X(UNDO_NEXT, "undo-next", "O2", "undo goes on at what a compensation record undid") \
-    X(REDO_CLR, "redo-clr", "O1", "redo leaves out compensation records") \
+    X(REDO_CLR, "redo-clr", "O2", "redo leaves out compensation records") \
     X(REDO_TWICE, "redo-twice", "O2", "redo applies records without regard to the page LSN") \
     X(LOSER, "loser", "O2", "recovery does not roll back one of the unfinished transactions") \
     X(END_FIRST, "end-first", "O2", "the end of a rollback is logged before the rollback is") \
@@ -111,28 +111,30 @@ struct lladd_dst_event {
     X(ACKNOWLEDGE, "acknowledge", "O1", "a commit is acknowledged when written, not synced") \
     X(PREPARE, "prepare", "O9", "a prepare is acknowledged without forcing the log") \
     X(PREPARED, "prepared", "O9", "a checkpoint leaves out prepared transactions") \
-    X(NAMES, "names", "O1", "a checkpoint leaves out the catalogue of operations") \
+    X(NAMES, "names", "O11", "a checkpoint leaves out the names of operations") \
     X(FENCE, "fence", "O2", "a checkpoint leaves out the fences of bulk writing") \
-    X(BULK_SYNC, "bulk-sync", "O1", "pages written in bulk are published without a sync") \
+    X(BULK_SYNC, "bulk-sync", "O2", "pages written in bulk are published without a sync") \
     X(FREE_EARLY, "free-early", "O2", "what is freed can be taken before the commit is durable") \
-    X(FLUSH, "flush", "O1", "a checkpoint does not write back the pages it leaves behind") \
-    X(CONTROL_FIRST, "control-first", "O1", "a checkpoint is named before it is durable") \
-    X(CONTROL_SYNC, "control-sync", "O1", "the copies of the control block are not synced") \
-    X(TRUNCATE, "truncate", "O1", "the log is truncated up to the checkpoint, whoever needs it") \
-    X(SYNC_DIR, "sync-dir", "O1", "a new segment is used before its name is durable") \
+    X(FLUSH, "flush", "O2", "a checkpoint is complete before the pages are written back") \
+    X(CONTROL_FIRST, "control-first", "O2", "a checkpoint is named before it is durable") \
+    X(CONTROL_SYNC, "control-sync", "O11", "the copies of the control block are not synced") \
+    X(TRUNCATE, "truncate", "O9", "the log is truncated up to the checkpoint, whoever needs it") \
+    X(SYNC_DIR, "sync-dir", "O11", "a new segment is used before its name is durable") \
+    X(SETTLE, "settle", "O11", "recovery uses segments again by names that are not durable") \
+    X(RECYCLE, "recycle", "O11", "a segment that is used again keeps its old header") \
     X(LOG_SYNC, "log-sync", "O1", "the log is not synced") \
-    X(SYNC_AGAIN, "sync-again", "O1", "a failed sync of the log is tried again and believed") \
-    X(PAGE_SYNC_ERROR, "page-sync-error", "O1", "a failed sync of the page file is not noticed") \
-    X(RECORD_CRC, "record-crc", "O2", "a log record with a wrong checksum is accepted") \
-    X(STALE_RECORD, "stale-record", "O2", "a record of the segment's former life is accepted") \
+    X(SYNC_AGAIN, "sync-again", "O8", "a failed sync of the log is tried again and believed") \
+    X(PAGE_SYNC_ERROR, "page-sync-error", "O8", "a failed sync of the page file is not noticed") \
+    X(RECORD_CRC, "record-crc", "O11", "a log record with a wrong checksum is accepted") \
+    X(STALE_RECORD, "stale-record", "O11", "a record of the segment's former life is accepted") \
     X(PAGE_CRC, "page-crc", "O2", "a page with a wrong checksum is accepted") \
-    X(WATERMARK, "watermark", "O1", "damage below the watermark is cut off like a torn tail") \
-    X(REWRITE, "rewrite", "O5", "recovery builds on log that it has not made durable") \
-    X(WAKE, "wake", "O6", "who came too late for a group commit is not woken for the next") \
-    X(LSN_REUSE, "lsn-reuse", "O2", "the log goes on over its torn tail, in the same segment") \
+    X(WATERMARK, "watermark", "O2", "damage below the watermark is cut off like a torn tail") \
+    X(REWRITE, "rewrite", "O11", "recovery builds on log that it has not made durable") \
+    X(WAKE, "wake", "O17", "who came too late for a group commit is not woken for the next") \
+    X(LSN_REUSE, "lsn-reuse", "O11", "the log goes on over its torn tail, in the same segment") \
     X(GROUP_LATE, "group-late", "O1", "who came too late for a group commit is told it is durable") \
     X(UNDO_LATE, "undo-late", "O11", "a checkpoint forgets who commits while it is written") \
-    X(IN_FLIGHT, "in-flight", "O1", "a checkpoint does not wait for pages that others write")
+    X(IN_FLIGHT, "in-flight", "O2", "a checkpoint does not wait for pages that others write")
 
 /** Their numbers: bits of lladd_dst.planted. */
 enum lladd_bug {

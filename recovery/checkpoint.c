@@ -89,7 +89,8 @@ static int put_names(struct writer *w)
     int rc = 0;
     lladd_mutex_lock(&core->cat.mutex);
     for (size_t i = 0; !rc && i < core->cat.n_all; i++) {
-        if (!core->cat.all[i]->number || LLADD_PLANTED(LLADD_BUG_NAMES))
+        if (!core->cat.all[i]->number ||
+            (core->cat.all[i]->kind == LL_NAME_OP && LLADD_PLANTED(LLADD_BUG_NAMES)))
             continue;
         rc = ll_catalogue_encode(&core->env, core->cat.all[i], &buf, &cap, &len);
         if (rc)
@@ -363,6 +364,8 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
     if (!rc)
         rc = write_control(core, m.start, m.redo, err);
+    if (!rc && LLADD_PLANTED(LLADD_BUG_FLUSH))
+        rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
     if (rc)
         return rc;
     LLADD_OBSERVE(.what = LLADD_DST_CHECKPOINT, .lsn = m.start,

@@ -22,6 +22,7 @@
     X(promises) \
     X(records) \
     X(roots) \
+    X(rounds) \
     X(slots) \
     X(small) \
     X(steal) \

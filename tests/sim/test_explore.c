@@ -258,39 +258,6 @@ START_TEST(bad_subjects_and_bounds_are_refused)
 }
 END_TEST
 
-/* ---- bugs of the library ----------------------------------------------------------------- */
-
-static const struct {
-    enum lladd_bug bug;
-    enum lladd_sim_oracle oracle;
-    const char *subject; /* NULL: counters */
-} bugs[] = {
-    {LLADD_BUG_PREPARE, LLADD_SIM_O_IN_DOUBT, "prepared"},
-    {LLADD_BUG_PREPARED, LLADD_SIM_O_CONTENTS, "prepared"},
-    {LLADD_BUG_WAL_GATE, LLADD_SIM_O_WAL, NULL},
-    {LLADD_BUG_CLR, LLADD_SIM_O_CONTENTS, NULL},
-    {LLADD_BUG_UNDO_NEXT, LLADD_SIM_O_CONTENTS, NULL},
-    {LLADD_BUG_REDO_CLR, LLADD_SIM_O_CONTENTS, NULL},
-    {LLADD_BUG_LOSER, LLADD_SIM_O_CONTENTS, NULL},
-    {LLADD_BUG_ACKNOWLEDGE, LLADD_SIM_O_LOST, NULL},
-    {LLADD_BUG_IMAGE, LLADD_SIM_O_OPEN, NULL},
-    {LLADD_BUG_SYNC_DIR, LLADD_SIM_O_OPEN, NULL},
-    {LLADD_BUG_REWRITE, LLADD_SIM_O_OPEN, NULL},
-};
-
-START_TEST(a_bug_of_the_library_is_caught)
-{
-    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    b.planted = UINT64_C(1) << bugs[_i].bug;
-    b.depth = 2;
-    const struct lladd_sim_subject *s =
-        lladd_sim_subject_find(bugs[_i].subject ? bugs[_i].subject : "counters");
-    struct lladd_sim_report *r = explore(s, &b);
-    expect_again(s, &b, expect_caught(r, bugs[_i].oracle), &text);
-    lladd_sim_report_free(r);
-}
-END_TEST
-
 /* ---- tokens ------------------------------------------------------------------------------ */
 
 static void refused(const struct lladd_sim_subject *s, const char *token, const char *why)
@@ -376,7 +343,6 @@ int main(void)
     tcase_add_test(tc, bounds_are_kept);
     tcase_add_test(tc, misuse_by_the_workload_is_an_error);
     tcase_add_test(tc, bad_subjects_and_bounds_are_refused);
-    tcase_add_loop_test(tc, a_bug_of_the_library_is_caught, 0, sizeof bugs / sizeof *bugs);
     tcase_add_test(tc, a_token_that_is_none_is_refused);
     tcase_add_test(tc, reports_say_what_was_seen);
     suite_add_tcase(s, tc);

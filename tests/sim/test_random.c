@@ -178,23 +178,6 @@ START_TEST(a_broken_operation_is_caught_within_a_second)
 }
 END_TEST
 
-static const enum lladd_bug bugs[] = {
-    LLADD_BUG_CLR,      LLADD_BUG_UNDO_NEXT,   LLADD_BUG_REDO_CLR,
-    LLADD_BUG_LOSER,    LLADD_BUG_ACKNOWLEDGE, LLADD_BUG_END_FIRST,
-    LLADD_BUG_WAL_GATE, LLADD_BUG_SYNC_AGAIN,  LLADD_BUG_PAGE_SYNC_ERROR};
-
-START_TEST(a_broken_library_is_caught)
-{
-    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
-    b.planted = UINT64_C(1) << bugs[_i];
-    struct lladd_sim_random_report *r = at_random(s, &b);
-    ck_assert_uint_eq(r->n_failures, 1);
-    expect_told(s, &b, r->failures);
-    lladd_sim_random_free(r);
-}
-END_TEST
-
 /* What was left out is left out again. */
 START_TEST(a_token_keeps_the_bounds)
 {
@@ -257,7 +240,6 @@ int main(void)
     tcase_add_test(t, a_workload_may_draw);
     tcase_add_loop_test(t, a_broken_operation_is_caught_within_a_second, 0,
                         sizeof faults / sizeof faults[0]);
-    tcase_add_loop_test(t, a_broken_library_is_caught, 0, sizeof bugs / sizeof bugs[0]);
     tcase_add_test(t, a_token_keeps_the_bounds);
     tcase_add_test(t, a_token_of_no_sense_is_refused);
     tcase_add_test(t, the_report_in_words);
