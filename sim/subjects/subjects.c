@@ -19,6 +19,7 @@ static const struct lladd_sim_subject *const all[] = {
     &ll_sim_subject_groups,
     &ll_sim_subject_heaps,
     &ll_sim_subject_inventory,
+    &ll_sim_subject_objects,
     &ll_sim_subject_pages,
     &ll_sim_subject_prepared,
     &ll_sim_subject_promises,

@@ -13,6 +13,7 @@ extern const struct lladd_sim_subject ll_sim_subject_formats;
 extern const struct lladd_sim_subject ll_sim_subject_groups;
 extern const struct lladd_sim_subject ll_sim_subject_heaps;
 extern const struct lladd_sim_subject ll_sim_subject_inventory;
+extern const struct lladd_sim_subject ll_sim_subject_objects;
 extern const struct lladd_sim_subject ll_sim_subject_pages;
 extern const struct lladd_sim_subject ll_sim_subject_prepared;
 extern const struct lladd_sim_subject ll_sim_subject_promises;
