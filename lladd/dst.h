@@ -27,7 +27,9 @@ extern "C" {
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/** What a step of the library was. In brackets: which members say more; the others say nothing. */
+/** What a step of the library was. In brackets: which members say more; the others say nothing. Of
+ *  records of object classes, op is the class and page the object; that one was logged is told
+ *  before it is applied. */
 enum lladd_dst_what {
     /** Recovery enters a phase (detail: enum lladd_dst_phase). */
     LLADD_DST_PHASE = 1,
@@ -72,7 +74,7 @@ enum lladd_dst_phase {
     LLADD_DST_RECOVERED
 };
 
-/** In which state redo found the page of a record. */
+/** In which state redo found the page of a record, or the object. */
 enum lladd_dst_found {
     LLADD_DST_STALE = 1, /**< as the record had found it: applied */
     LLADD_DST_FRESH,     /**< the record gives the page its first contents: applied */
@@ -84,7 +86,7 @@ enum lladd_dst_found {
 struct lladd_dst_event {
     enum lladd_dst_what what;
     uint32_t op_version;
-    const char *op; /**< name of the operation; lives as long as the handle */
+    const char *op; /**< name of the operation or class; lives as long as the handle */
     lladd_lsn lsn;
     lladd_lsn txn;
     lladd_lsn durable; /**< everything below it is on stable storage, as far as the log knows */

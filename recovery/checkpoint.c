@@ -341,6 +341,9 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     int rc = ll_core_check(core, err);
     if (!rc)
         rc = ll_core_mark(core, err);
+    /* Before the horizon: closing flushes what classes write with the rest. */
+    if (!rc)
+        rc = each_class(core, true, lladd_lsn_of(0), err);
     if (rc)
         return rc;
     lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
@@ -349,11 +352,9 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_max64(&core->image_horizon, horizon.v);
     lladd_atomic_fence();
     uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes them durable */
-    rc = each_class(core, true, lladd_lsn_of(0), err);
-    if (!rc)
-        rc = ll_point(&core->env, "checkpoint.before_flush")
-                 ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
-                 : 0;
+    rc = ll_point(&core->env, "checkpoint.before_flush")
+             ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
+             : 0;
     if (!rc && !LLADD_PLANTED(LLADD_BUG_FLUSH))
         rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
     if (!rc)

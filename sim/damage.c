@@ -530,7 +530,12 @@ static int make_other(struct ll_sim_damaging *d, struct lladd_error *err)
     struct lladd_error own;
     b.seed++;
     int rc = ll_sim_new(&d->sim->subject, &b, &d->other, err);
-    return rc ? rc : ll_sim_record_first(d->other, &own, err);
+    if (rc)
+        return rc;
+    struct lladd_dst *before = lladd_dst_enter(&d->other->dst);
+    rc = ll_sim_record_first(d->other, &own, err);
+    (void)lladd_dst_enter(before); /* ours again */
+    return rc;
 }
 
 static int damage_all(struct ll_sim_damaging *d, struct lladd_error *err)

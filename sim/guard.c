@@ -92,31 +92,32 @@ static void listen_end(void)
 
 /* ---- one call ---------------------------------------------------------------------------- */
 
-enum what { VALIDATE, CHANGE, CHECK };
-
+/* validate, then redo or undo, then check. */
 struct call {
     const struct lladd_op *op;
-    enum what what;
     enum lladd_span_kind kind;
     uint64_t page;
     struct lladd_span bytes;
+    const char *volatile doing; /* which of them */
 };
 
-static bool make(const struct ll_sim__bench *b, const struct call *c, struct lladd_span bytes)
+/* On the page in slot 0. */
+static bool make(const struct ll_sim__bench *b, struct call *c, struct lladd_span bytes)
 {
+    const struct lladd_op *op = c->op;
     struct lladd_page page = ll_sim__page(b, 0, c->page);
-    if (c->what == VALIDATE)
-        return !c->op->validate || c->op->validate(ll_sim__view(b, 0, c->page), c->kind, bytes);
-    if (c->what == CHECK)
-        return !c->op->check || c->op->check(ll_sim__view(b, 0, c->page));
-    (c->kind == LLADD_SPAN_UNDO ? c->op->undo : c->op->redo)(&page, bytes);
-    return true;
+    c->doing = "validate";
+    if (op->validate && !op->validate(ll_sim__view(b, 0, c->page), c->kind, bytes))
+        return false;
+    c->doing = c->kind == LLADD_SPAN_UNDO ? "undo" : "redo";
+    (c->kind == LLADD_SPAN_UNDO ? op->undo : op->redo)(&page, bytes);
+    c->doing = "check";
+    return !op->check || op->check(ll_sim__view(b, 0, c->page));
 }
 
 enum outcome { FINE, REFUSED, TOUCHED, UNABLE };
 
-/* On the page in slot 0. */
-static enum outcome alone(struct lladd_sim *sim, const struct call *c)
+static enum outcome alone(struct lladd_sim *sim, struct call *c)
 {
     struct ll_sim_guard *g = sim->guard;
     struct lladd_span bytes = c->bytes;
@@ -130,13 +131,6 @@ static enum outcome alone(struct lladd_sim *sim, const struct call *c)
     able &= ll_sim_heap_allow(&sim->heap, true);
     able &= ll_sim__allow(&g->bench, 0);
     return able ? outcome : UNABLE;
-}
-
-static const char *name_of(const struct call *c)
-{
-    if (c->what == CHANGE)
-        return c->kind == LLADD_SPAN_UNDO ? "undo" : "redo";
-    return c->what == CHECK ? "check" : "validate";
 }
 
 static void say_what(const struct lladd_sim *sim, const struct call *c, char *out, size_t size)
@@ -163,7 +157,7 @@ static void say_what(const struct lladd_sim *sim, const struct call *c, char *ou
 }
 
 /* Makes a call; false, with an objection, unless all is well. */
-static bool guarded(struct lladd_sim *sim, const struct call *c)
+static bool guarded(struct lladd_sim *sim, struct call *c)
 {
     char what[160];
     switch (alone(sim, c)) {
@@ -175,13 +169,13 @@ static bool guarded(struct lladd_sim *sim, const struct call *c)
     case TOUCHED:
         say_what(sim, c, what, sizeof what);
         (void)ll_sim_object(&sim->objection, LLADD_SIM_O_ONE_PAGE,
-                            "%s of \"%s\" on page %llu touches %s", name_of(c), c->op->name,
+                            "%s of \"%s\" on page %llu touches %s", c->doing, c->op->name,
                             (unsigned long long)c->page, what);
         break;
     case REFUSED:
         (void)ll_sim_object(&sim->objection, LLADD_SIM_O_ONE_PAGE,
                             "%s of \"%s\" refuses page %llu, or bytes that were logged for it",
-                            name_of(c), c->op->name, (unsigned long long)c->page);
+                            c->doing, c->op->name, (unsigned long long)c->page);
         break;
     }
     return false;
@@ -233,7 +227,7 @@ bool ll_sim_guard_same(struct ll_sim_guard *g, const struct lladd_op *op, uint64
 
 /* ---- what is known of pages -------------------------------------------------------------- */
 
-static struct ll_sim_place *place_of(struct lladd_sim *sim, uint64_t page)
+struct ll_sim_place *ll_sim_guard_place(struct lladd_sim *sim, uint64_t page)
 {
     struct ll_sim_guard *g = sim->guard;
     for (uint32_t i = 0; i < g->n_places; i++)
@@ -258,7 +252,7 @@ void ll_sim_guard_see(struct lladd_sim *sim, const struct lladd_dst_event *e)
         for (uint32_t i = 0; i < g->n_places; i++)
             if (g->place[i].bytes == bytes)
                 g->place[i].bytes = NULL;
-        struct ll_sim_place *p = place_of(sim, e->page);
+        struct ll_sim_place *p = ll_sim_guard_place(sim, e->page);
         if (p)
             p->bytes = bytes;
     } else if (e->what == LLADD_DST_PAGE_WRITE) {
@@ -329,6 +323,7 @@ static void note(struct lladd_sim *sim, struct ll_sim_place *p, const struct lla
     g->change = all;
     all[g->n_changes++] = (struct ll_sim_change){c->lsn, p->page, c->op, c->undo, after};
     p->last = g->n_changes;
+    g->newest = c->lsn.v > g->newest.v ? c->lsn : g->newest;
 }
 
 /* ---- a change ---------------------------------------------------------------------------- */
@@ -346,35 +341,25 @@ static void change_alone(struct lladd_sim *sim, const struct lladd_dst_change *c
                         .page = c->page->number.v,
                         .bytes = c->bytes};
     memcpy(b->slot[0], c->page->bytes, b->size);
-    bool fine = guarded(sim, &call);
-    call.what = CHANGE;
-    fine = fine && guarded(sim, &call);
-    if (fine)
-        memcpy(c->page->bytes, b->slot[0], b->size);
-    else
+    if (!guarded(sim, &call)) {
         make_where_it_belongs(c);
-    call.what = CHECK;
-    fine = fine && guarded(sim, &call);
-    if (!fine || !c->undoable)
         return;
+    }
+    memcpy(c->page->bytes, b->slot[0], b->size);
     call.kind = LLADD_SPAN_UNDO;
     call.bytes = c->undo_bytes;
-    call.what = VALIDATE;
-    fine = guarded(sim, &call);
-    call.what = CHANGE;
-    if (fine)
-        (void)guarded(sim, &call); /* on the copy, which is not needed any more */
+    if (c->undoable)
+        (void)guarded(sim, &call); /* on the copy; an objection is all that matters */
 }
 
 static void change(void *ctx, const struct lladd_dst_change *c)
 {
     struct lladd_sim *sim = ctx;
-    if (sim->guard->rebuilding) {
-        make_where_it_belongs(c);
+    if (sim->guard->again) {
         ll_sim_rebuild_change(sim, c);
         return;
     }
-    struct ll_sim_place *p = place_of(sim, c->page->number.v);
+    struct ll_sim_place *p = ll_sim_guard_place(sim, c->page->number.v);
     if (p)
         look_back(sim, p, c);
     change_alone(sim, c);

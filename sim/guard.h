@@ -23,6 +23,7 @@ struct ll_sim_place {
     uint64_t page;
     const unsigned char *bytes; /* NULL: another page is there now */
     uint32_t last;              /* number of its last change, from 1; 0: none */
+    bool moved;                 /* rebuild.c: recovery has changed it on its own account */
 };
 
 struct ll_sim_page_type {
@@ -46,19 +47,21 @@ struct ll_sim_guard {
     uint32_t n_changes, changes_capacity, n_places, places_capacity, n_types, types_capacity;
     struct ll_sim_written *written;
     uint32_t n_written, written_capacity;
-    uint32_t again;               /* rebuild.c: the change after the one that was made again last */
+    uint32_t next;                /* rebuild.c: the change after the one that was made again last */
     sigjmp_buf back;              /* where a forbidden touch leads */
     const unsigned char *touched; /* what it was */
     stack_t stack_before;
     void *stack;
-    bool rebuilding;
+    lladd_lsn newest;             /* of all changes */
+    struct ll_sim_archive *again; /* rebuild.c: NULL while the workload runs */
 };
 
 /* Are the bodies of two versions of a page the same, apart from what the operation or the page type
  * say does not count? *at: the first byte that differs. */
 bool ll_sim_guard_same(struct ll_sim_guard *, const struct lladd_op *, uint64_t number,
                        const unsigned char *, const unsigned char *, uint32_t *at);
-/* A change is made again. */
+struct ll_sim_place *ll_sim_guard_place(struct lladd_sim *, uint64_t page); /* NULL: no memory */
+/* Makes the change, perhaps again. */
 void ll_sim_rebuild_change(struct lladd_sim *, const struct lladd_dst_change *);
 
 #endif

@@ -23,27 +23,28 @@
 
 /* ---- the archive ------------------------------------------------------------------------- */
 
-struct archive {
+struct ll_sim_archive {
     struct lladd_sim *sim;
     struct ll_sim_guard *guard;
     struct ll_sim_world world;
-    uint32_t pages; /* name of the page file */
+    uint32_t pages;                        /* name of the page file */
+    const struct ll_sim_inode *old, *live; /* that of the archive, that of the workload */
     unsigned char *page[2];
     bool logged; /* something was written to the log */
 };
 
-static enum ll_sim_file_kind kind_of(const struct archive *a, uint32_t name)
+static enum ll_sim_file_kind kind_of(const struct ll_sim_archive *a, uint32_t name)
 {
     return a->sim->names.at[name].kind;
 }
 
-static bool is_named(const struct archive *a, uint32_t name, const char *text)
+static bool is_named(const struct ll_sim_archive *a, uint32_t name, const char *text)
 {
     return strcmp(a->sim->names.at[name].text, text) == 0;
 }
 
 /* Was the page written to its file from the cache? */
-static bool comes_from_cache(struct archive *a, uint32_t call, uint64_t page)
+static bool comes_from_cache(struct ll_sim_archive *a, uint32_t call, uint64_t page)
 {
     for (uint32_t i = 0; i < a->guard->n_written; i++) {
         struct ll_sim_written *w = &a->guard->written[i];
@@ -55,7 +56,8 @@ static bool comes_from_cache(struct archive *a, uint32_t call, uint64_t page)
     return false;
 }
 
-static int put(struct archive *a, const struct ll_sim_call *call, uint32_t from, uint32_t len)
+static int put(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_t from,
+               uint32_t len)
 {
     struct ll_sim_inode *inode = ll_sim_own(&a->guard->kept, &a->world.image, call->inode);
     return inode ? ll_sim_put(&a->guard->kept, inode, call->off + from, call->data + from, len,
@@ -63,7 +65,7 @@ static int put(struct archive *a, const struct ll_sim_call *call, uint32_t from,
                  : LLADD_NO_MEMORY;
 }
 
-static int put_bulk(struct archive *a, const struct ll_sim_call *call, uint32_t number)
+static int put_bulk(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_t number)
 {
     uint32_t size = a->sim->page_size;
     int rc = 0;
@@ -74,7 +76,7 @@ static int put_bulk(struct archive *a, const struct ll_sim_call *call, uint32_t 
 }
 
 /* The segment is about to be used again: its bytes stay under the name it has had. */
-static int set_aside(struct archive *a, const struct ll_sim_call *call)
+static int set_aside(struct ll_sim_archive *a, const struct ll_sim_call *call)
 {
     struct ll_sim_image *image = &a->world.image;
     struct ll_sim_binding *b = ll_sim_find(image, call->name);
@@ -88,7 +90,7 @@ static int set_aside(struct archive *a, const struct ll_sim_call *call)
 }
 
 /* Is it the first write of a segment's next life, which begins before its new name does? */
-static bool begins_anew(const struct archive *a, uint32_t c)
+static bool begins_anew(const struct ll_sim_archive *a, uint32_t c)
 {
     const struct ll_sim_call *call = &a->sim->workload.trace[c];
     if (call->kind != LL_SIM_WRITE || call->off != 0 || kind_of(a, call->name) != LL_SIM_LOG)
@@ -105,7 +107,7 @@ static bool begins_anew(const struct archive *a, uint32_t c)
     return false;
 }
 
-static int archive_write(struct archive *a, const struct ll_sim_call *call, uint32_t c)
+static int archive_write(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_t c)
 {
     a->logged |= kind_of(a, call->name) == LL_SIM_LOG;
     if (kind_of(a, call->name) == LL_SIM_PAGES)
@@ -116,7 +118,7 @@ static int archive_write(struct archive *a, const struct ll_sim_call *call, uint
     return rc ? rc : put(a, call, 0, call->len);
 }
 
-static int archive_call(struct archive *a, uint32_t c)
+static int archive_call(struct ll_sim_archive *a, uint32_t c)
 {
     const struct ll_sim_call *call = &a->sim->workload.trace[c];
     struct ll_sim_op op = {
@@ -141,7 +143,14 @@ static int archive_call(struct archive *a, uint32_t c)
     }
 }
 
-static int make_archive(struct archive *a)
+static const struct ll_sim_inode *page_file(const struct ll_sim_archive *a,
+                                            const struct ll_sim_image *image)
+{
+    const struct ll_sim_binding *b = ll_sim_find(image, a->pages);
+    return b ? image->inode[b->inode] : NULL;
+}
+
+static int make_archive(struct ll_sim_archive *a)
 {
     struct ll_sim_arena *kept = &a->guard->kept;
     const struct ll_sim_run *run = &a->sim->workload;
@@ -157,36 +166,9 @@ static int make_archive(struct archive *a)
             rc = LLADD_NO_MEMORY;
     for (uint32_t c = 0; !rc && c < run->n_calls; c++)
         rc = archive_call(a, c);
-    return rc;
-}
-
-/* ---- each change ------------------------------------------------------------------------- */
-
-static const struct ll_sim_change *change_of(struct ll_sim_guard *g, uint64_t page, lladd_lsn lsn)
-{
-    for (uint32_t i = 0; i < g->n_changes; i++) { /* nearly always it is the next one */
-        uint32_t at = (g->again + i) % g->n_changes;
-        if (g->change[at].lsn.v != lsn.v || g->change[at].page != page)
-            continue;
-        g->again = at + 1;
-        return &g->change[at];
-    }
-    return NULL;
-}
-
-void ll_sim_rebuild_change(struct lladd_sim *sim, const struct lladd_dst_change *c)
-{
-    struct ll_sim_guard *g = sim->guard;
-    const struct ll_sim_change *was = change_of(g, c->page->number.v, c->lsn);
-    uint32_t at;
-    if (!was || ll_sim_guard_same(g, c->op, was->page, was->after, c->page->bytes, &at))
-        return;
-    (void)ll_sim_object(
-        &sim->objection, LLADD_SIM_O_REBUILD,
-        "%s of \"%s\" at LSN %llu makes something else of page %llu when the log is read again: "
-        "byte %u is 0x%02x, and was 0x%02x",
-        c->undo ? "undo" : "redo", c->op->name, (unsigned long long)c->lsn.v,
-        (unsigned long long)was->page, (unsigned)at, c->page->bytes[at], was->after[at]);
+    a->old = page_file(a, &a->world.image);
+    a->live = page_file(a, &run->live);
+    return rc ? rc : a->old && a->live ? 0 : LLADD_NOT_FOUND;
 }
 
 /* ---- each page --------------------------------------------------------------------------- */
@@ -217,68 +199,142 @@ static bool same_page(struct ll_sim_guard *g, uint64_t page, const unsigned char
     return ll_sim_guard_same(g, NULL, page, a, b, at);
 }
 
-static int compare_page(struct archive *a, struct ll_sim_run *run, uint64_t page)
+/* Do both have the page's bytes in the same place? */
+static bool shared(const struct ll_sim_inode *x, const struct ll_sim_inode *y, uint64_t page,
+                   uint32_t size)
 {
-    struct lladd_sim *sim = a->sim;
-    const struct ll_sim_run *runs[] = {run, &sim->workload};
-    unsigned char *const *bytes = a->page;
-    char operations[200];
-    uint32_t at;
-    for (unsigned i = 0; i < 2; i++) {
-        const struct ll_sim_binding *b = ll_sim_find(&runs[i]->live, a->pages);
-        memset(bytes[i], 0, sim->page_size); /* what is not there is zeros */
-        if (b)
-            (void)ll_sim_get(runs[i]->live.inode[b->inode], page * sim->page_size, bytes[i],
-                             sim->page_size);
+    for (uint64_t i = page * size / LL_SIM_BLOCK; i * LL_SIM_BLOCK < (page + 1) * size; i++) {
+        const unsigned char *a = i < x->n_blocks ? x->block[i].bytes : NULL;
+        const unsigned char *b = i < y->n_blocks ? y->block[i].bytes : NULL;
+        if (a != b)
+            return false;
     }
-    if (same_page(a->guard, page, bytes[0], bytes[1], &at))
-        return 0;
+    return true;
+}
+
+static int object_page(struct ll_sim_archive *a, uint64_t page, uint32_t at)
+{
+    char operations[200];
     tell_operations(a->guard, page, operations, sizeof operations);
-    return ll_sim_object(&sim->objection, LLADD_SIM_O_REBUILD,
+    return ll_sim_object(&a->sim->objection, LLADD_SIM_O_REBUILD,
                          "page %llu, made of a copy and the log, is not what it is: byte %u is "
                          "0x%02x, and should be 0x%02x; it was changed by %s",
-                         (unsigned long long)page, (unsigned)at, bytes[0][at], bytes[1][at],
+                         (unsigned long long)page, (unsigned)at, a->page[0][at], a->page[1][at],
                          operations);
 }
 
-/* Which pages are in use is asked while the database is open. */
-static int find_used(struct archive *a, struct lladd_db *db, unsigned char **out, uint64_t *n,
-                     struct lladd_error *err)
+/* As it was made again, and as the workload has left it. */
+static void compare_bytes(struct ll_sim_archive *a, uint64_t page, const unsigned char *made,
+                          bool header)
 {
+    uint32_t size = a->sim->page_size, at;
+    memcpy(a->page[0], made, size);
+    memset(a->page[1], 0, size); /* what is not there is zeros */
+    (void)ll_sim_get(a->live, page * size, a->page[1], size);
+    bool same = header ? same_page(a->guard, page, a->page[0], a->page[1], &at)
+                       : ll_sim_guard_same(a->guard, NULL, page, a->page[0], a->page[1], &at);
+    if (!same)
+        (void)object_page(a, page, at);
+}
+
+static int compare_page(struct ll_sim_archive *a, struct lladd_db *db, uint64_t page,
+                        struct lladd_error *err)
+{
+    enum lladd_page_use use;
+    struct lladd_page *made;
+    const struct ll_sim_place *p = ll_sim_guard_place(a->sim, page);
+    if (!p || p->moved)
+        return p ? 0 : LLADD_NO_MEMORY;
+    int rc = lladd_page_use(db, lladd_page_of(page), &use, err);
+    if (rc || (use != LLADD_USE_PAGED && use != LLADD_USE_SYSTEM))
+        return rc;
+    rc = lladd_fix(db, lladd_page_of(page), LLADD_LATCH_SHARED, &made, err);
+    if (rc)
+        return rc;
+    compare_bytes(a, page, made->bytes, true);
+    lladd_unfix(db, made, LLADD_LATCH_SHARED);
+    return 0;
+}
+
+/* ---- each change ------------------------------------------------------------------------- */
+
+static const struct ll_sim_change *change_of(struct ll_sim_guard *g, uint64_t page, lladd_lsn lsn)
+{
+    for (uint32_t i = 0; i < g->n_changes; i++) { /* nearly always it is the next one */
+        uint32_t at = (g->next + i) % g->n_changes;
+        if (g->change[at].lsn.v != lsn.v || g->change[at].page != page)
+            continue;
+        g->next = at + 1;
+        return &g->change[at];
+    }
+    return NULL;
+}
+
+/* Recovery, being done, may change pages on its own account: an extension saves something at the
+ * checkpoint that ends it. Such a page is compared as it was before, but for the header, in which
+ * there may be the LSN of a new image. */
+static void let_go(struct ll_sim_archive *a, const struct lladd_dst_change *c)
+{
+    uint64_t page = c->page->number.v;
+    struct ll_sim_place *p = ll_sim_guard_place(a->sim, page);
+    if (c->lsn.v <= a->guard->newest.v || !p || p->moved)
+        return;
+    p->moved = true;
+    if (!c->op->formats)
+        compare_bytes(a, page, c->page->bytes, false);
+}
+
+void ll_sim_rebuild_change(struct lladd_sim *sim, const struct lladd_dst_change *c)
+{
+    struct ll_sim_guard *g = sim->guard;
+    const struct ll_sim_change *was = change_of(g, c->page->number.v, c->lsn);
+    uint32_t at;
+    if (!was)
+        let_go(g->again, c);
+    (c->undo ? c->op->undo : c->op->redo)(c->page, c->bytes);
+    if (!was || ll_sim_guard_same(g, c->op, was->page, was->after, c->page->bytes, &at))
+        return;
+    (void)ll_sim_object(
+        &sim->objection, LLADD_SIM_O_REBUILD,
+        "%s of \"%s\" at LSN %llu makes something else of page %llu when the log is read again: "
+        "byte %u is 0x%02x, and was 0x%02x",
+        c->undo ? "undo" : "redo", c->op->name, (unsigned long long)c->lsn.v,
+        (unsigned long long)was->page, (unsigned)at, c->page->bytes[at], was->after[at]);
+}
+
+/* ---- the whole --------------------------------------------------------------------------- */
+
+/* All pages that the workload has changed, or written. */
+static int compare(struct ll_sim_archive *a, struct lladd_db *db, struct lladd_error *err)
+{
+    uint64_t n = lladd_page_count(db);
     int rc = 0;
-    *n = lladd_page_count(db);
-    *out = ll_sim_take(&a->guard->kept, (size_t)*n);
-    if (!*out)
-        return LLADD_NO_MEMORY;
-    for (uint64_t p = 0; !rc && p < *n; p++) {
-        enum lladd_page_use use = LLADD_USE_FREED;
-        rc = lladd_page_use(db, lladd_page_of(p), &use, err);
-        (*out)[p] = use == LLADD_USE_PAGED || use == LLADD_USE_SYSTEM;
+    for (uint64_t p = 0; !rc && p < n; p++)
+        if (!shared(a->old, a->live, p, a->sim->page_size))
+            rc = compare_page(a, db, p, err);
+    for (uint32_t i = 0; !rc && i < a->guard->n_places; i++) {
+        const struct ll_sim_place *p = &a->guard->place[i];
+        if (p->last && p->page < n && shared(a->old, a->live, p->page, a->sim->page_size))
+            rc = compare_page(a, db, p->page, err);
     }
     return rc;
 }
 
-static int compare(struct archive *a, struct ll_sim_run *run, struct lladd_error *err)
+/* Opening the archive recovers it. It is not closed: that may change pages. */
+static int recover(struct ll_sim_archive *a, struct ll_sim_run *run, struct lladd_error *err)
 {
     struct lladd_db *db;
-    unsigned char *used = NULL;
-    uint64_t n = 0;
     int rc = ll_sim_open(a->sim, run, &db, err);
     if (rc)
         return rc;
-    rc = find_used(a, db, &used, &n, err);
-    int closed = lladd_close(db);
-    for (uint64_t p = 0; !rc && !closed && p < n; p++)
-        if (used[p])
-            rc = compare_page(a, run, p);
-    if (rc == 0 && closed)
-        return lladd_error_set(err, closed, "closing failed");
+    rc = compare(a, db, err);
+    lladd_kill(db);
     return rc;
 }
 
 int ll_sim_rebuild(struct lladd_sim *sim)
 {
-    struct archive a = {.sim = sim, .guard = sim->guard};
+    struct ll_sim_archive a = {.sim = sim, .guard = sim->guard};
     struct lladd_error err = LLADD_ERROR_INIT;
     struct ll_sim_run run;
     int rc = make_archive(&a);
@@ -288,9 +344,9 @@ int ll_sim_rebuild(struct lladd_sim *sim)
         return rc;
     void (*observe)(void *, const struct lladd_dst_event *) = sim->dst.observe;
     sim->dst.observe = NULL; /* it is no recovery from a crash, and counts for none */
-    a.guard->rebuilding = true;
-    rc = compare(&a, &run, &err);
-    a.guard->rebuilding = false;
+    a.guard->again = &a;
+    rc = recover(&a, &run, &err);
+    a.guard->again = NULL;
     sim->dst.observe = observe;
     sim->running = &sim->workload;
     if (run.failed || rc == LLADD_NO_MEMORY)

@@ -17,6 +17,7 @@
     X(groups) \
     X(heaps) \
     X(inventory) \
+    X(objects) \
     X(pages) \
     X(prepared) \
     X(promises) \
