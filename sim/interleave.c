@@ -38,7 +38,7 @@
 
 #include <stdlib.h>
 
-enum { ANSWERS_MAX = 40, ANSWERS_TOLD = 12, STEPS_MAX = 1000000 };
+enum { ANSWERS_MAX = 100, ANSWERS_TOLD = 12, STEPS_MAX = 1000000 };
 
 struct answer {
     uint32_t turn, value;
@@ -401,6 +401,12 @@ int ll_sim_crossing_replay(struct lladd_sim *sim, struct ll_sim_verdict *v)
 uint32_t ll_sim_crossing_recording(const struct lladd_sim *sim)
 {
     return sim->crossing->recording;
+}
+
+bool ll_sim_crossing_told(const struct lladd_sim *sim)
+{
+    const struct ll_sim_crossing *x = sim->crossing;
+    return x->how == RANDOM || x->n_answers <= ANSWERS_MAX;
 }
 
 /* ---- all schedules ----------------------------------------------------------------------- */

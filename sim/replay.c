@@ -232,7 +232,7 @@ void ll_sim_vector_of(const struct lladd_sim *sim, struct ll_sim_vector *out)
         if (value)
             out->count = i + 1;
     }
-    if (out->count > LL_SIM_VECTOR_MAX)
+    if (out->count > LL_SIM_VECTOR_MAX || (sim->crossing && !ll_sim_crossing_told(sim)))
         out->count = 0; /* it cannot be told in a token */
 }
 

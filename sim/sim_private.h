@@ -18,7 +18,8 @@
  *    level 1   recovery from each      trace ─► worlds
  *    level 2   recovery from those     ...
  *
- * each level with an arena of its own (arena.c), wound back for the next run.
+ * each level with an arena of its own (arena.c), wound back for the next run. With several threads
+ * level 0 is one schedule after the other (interleave.c).
  */
 #include <lladd/bytes.h>
 #include <lladd/dst.h>
@@ -693,6 +694,8 @@ int ll_sim_cross(struct lladd_sim *, struct lladd_db *, struct lladd_error *);
 int ll_sim_crossing_tell(struct lladd_sim *);
 /* A part of the hash of the workload in its simplest schedule. */
 uint32_t ll_sim_crossing_recording(const struct lladd_sim *);
+/* Does the row that is made begin with all of the schedule? */
+bool ll_sim_crossing_told(const struct lladd_sim *);
 void ll_sim_crossing_free(struct lladd_sim *);
 /* Runs the schedule at the head of the row that is taken; what follows are crashes. */
 int ll_sim_crossing_replay(struct lladd_sim *, struct ll_sim_verdict *);
