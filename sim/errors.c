@@ -446,7 +446,9 @@ static int faulty_run(struct ll_sim_faults *f, struct row *r, struct ll_sim_verd
     }
     struct lladd_sink *history = sim->history;
     sim->history = NULL; /* it is told from the record */
-    int rc = f->stage == LL_SIM_CREATION ? faulty_creation(f, v) : faulty_workload(f, v);
+    int rc = f->stage == LL_SIM_CREATION                       ? faulty_creation(f, v)
+             : ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK ? ll_sim_lose_write(f, v)
+                                                               : faulty_workload(f, v);
     sim->history = history;
     begin_row(sim, r);
     if (!rc && history)
@@ -628,7 +630,7 @@ static int one_fault(struct ll_sim_faults *f, const struct ll_sim_point *point)
         rc = faulty_run(f, &r, &v);
     if (!rc && v.oracle)
         rc = found(f, &v, f->stage == LL_SIM_RECOVERY);
-    else if (!rc && f->fired)
+    else if (!rc && f->fired && !(ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK))
         rc = crash_everywhere(f, &r);
     look_at_bounds(sim, f);
     return rc;
@@ -653,6 +655,8 @@ static int every_kind(struct ll_sim_faults *f, enum ll_sim_stage stage,
     f->stage = stage;
     for (unsigned k = 0; !rc && k < LLADD_SIM_FAULTS; k++) {
         f->kind = (enum lladd_sim_fault)k;
+        if (stage != LL_SIM_WORKLOAD && ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK)
+            continue;
         for (unsigned ever = 0; !rc && !f->sim->stop && ever < 2; ever++) {
             f->for_ever = ever;
             if (ever == 0 || !(ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_ONCE))
