@@ -320,7 +320,9 @@ LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
     X(READ_NONE, "read-none", "a read gives nothing, and the file goes on") \
     X(READ_BYTE, "read-byte", "a read gives one byte, and the file goes on") \
     X(READ_SECTOR, "read-sector", "a read gives one sector, and the file goes on") \
-    X(READ_BUT_ONE, "read-but-one", "a read gives all but a byte, and the file goes on")
+    X(READ_BUT_ONE, "read-but-one", "a read gives all but a byte, and the file goes on") \
+    X(PAGE_LOST, "page-lost", "0 is returned for a write of pages, and it is not done") \
+    X(PAGE_ASTRAY, "page-astray", "0 is returned for a write of pages, and it goes elsewhere")
 enum lladd_sim_fault {
 #define LLADD_SIM_FAULT_ENUM(name, text, what) LLADD_SIM_FAULT_##name,
     LLADD_SIM_FAULT_LIST(LLADD_SIM_FAULT_ENUM)

@@ -424,7 +424,8 @@ static int faulty_run(struct ll_sim_faults *f, struct row *r, struct ll_sim_verd
     }
     struct lladd_sink *history = sim->history;
     sim->history = NULL; /* it is told from the record */
-    int rc = faulty_life(f, v);
+    const bool lost = f->stage != LL_SIM_CREATION && ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK;
+    int rc = lost ? ll_sim_lose_write(f, v) : faulty_life(f, v);
     sim->history = history;
     begin_row(sim, r);
     if (!rc && history)
@@ -606,7 +607,7 @@ static int one_fault(struct ll_sim_faults *f, const struct ll_sim_point *point)
         rc = faulty_run(f, &r, &v);
     if (!rc && v.oracle)
         rc = found(f, &v, f->stage == LL_SIM_RECOVERY);
-    else if (!rc && f->fired)
+    else if (!rc && f->fired && !(ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK))
         rc = crash_everywhere(f, &r);
     look_at_bounds(sim, f);
     return rc;
@@ -631,6 +632,8 @@ static int every_kind(struct ll_sim_faults *f, enum ll_sim_stage stage,
     f->stage = stage;
     for (unsigned k = 0; !rc && k < LLADD_SIM_FAULTS; k++) {
         f->kind = (enum lladd_sim_fault)k;
+        if (stage != LL_SIM_WORKLOAD && ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK)
+            continue;
         for (unsigned ever = 0; !rc && !f->sim->stop && ever < 2; ever++) {
             f->for_ever = ever;
             if (ever == 0 || !(ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_ONCE))

@@ -60,6 +60,8 @@ static const struct {
     [LLADD_SIM_FAULT_INTERRUPTED] = {ALL_CALLS, LL_SIM_FAULT_ONCE, -EINTR},
     [LLADD_SIM_FAULT_AGAIN] = {ALL_CALLS & ~CALL(LOCK), LL_SIM_FAULT_ONCE, -EAGAIN},
     [LLADD_SIM_FAULT_MEMORY] = {0, LL_SIM_FAULT_RESOURCE, 0},
+    [LLADD_SIM_FAULT_PAGE_LOST] = {CALL(WRITE), LL_SIM_FAULT_ONCE | LL_SIM_FAULT_DISK, 0},
+    [LLADD_SIM_FAULT_PAGE_ASTRAY] = {CALL(WRITE), LL_SIM_FAULT_ONCE | LL_SIM_FAULT_DISK, 0},
     [LLADD_SIM_FAULT_READ_NONE] = {CALL(READ), 0, 0},
     [LLADD_SIM_FAULT_READ_BYTE] = {CALL(READ), 0, 0},
     [LLADD_SIM_FAULT_READ_SECTOR] = {CALL(READ), 0, 0},
@@ -172,6 +174,8 @@ static bool can_hit(const struct ll_sim_faults *f, enum ll_sim_call_kind call, u
         return false;
     if (f->kind == LLADD_SIM_FAULT_SPACE && call != LL_SIM_CREATE && call != LL_SIM_MKDIR)
         return call != LL_SIM_RENAME && off + len > size_of(running(f), name);
+    if (kinds[f->kind].flags & LL_SIM_FAULT_DISK)
+        return f->sim->names.at[name].kind == LL_SIM_PAGES;
     if (is_short_read(f->kind)) {
         size_t all = there(f, name, off, len);
         return all > 0 && part_of(f, all) < all;
@@ -270,6 +274,10 @@ static int64_t before_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_k
     if (!f->armed || !can_hit(f, call, name, off, len) || !count(f))
         return 0;
     tell_hit(f, n->text);
+    if (f->kind == LLADD_SIM_FAULT_PAGE_LOST)
+        return LL_SIM_WRITE_LOST;
+    if (f->kind == LLADD_SIM_FAULT_PAGE_ASTRAY)
+        return LL_SIM_WRITE_ASTRAY;
     if (f->kind == LLADD_SIM_FAULT_SYNC_LATE)
         f->late = name;
     if (ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_LIE)

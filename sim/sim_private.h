@@ -551,6 +551,10 @@ enum ll_sim_sync_effect {
     LL_SIM_SYNC_LIES            /* 0; as LL_SIM_SYNC_LOST says */
 };
 
+/* What becomes of a write that says that it was done. */
+#define LL_SIM_WRITE_LOST INT64_MAX         /* nothing */
+#define LL_SIM_WRITE_ASTRAY (INT64_MAX - 1) /* one page further back, or, of the first, on */
+
 struct ll_sim_faults;   /* errors.c */
 struct ll_sim_crossing; /* interleave.c */
 
@@ -587,8 +591,8 @@ struct lladd_sim {
     uint64_t runs, refused;
 
     /* Called before each device call of a run; nullable. 0 goes on; a negative errno is what the
-     * call returns; of a read or write, a positive count is how much of it is done, and one; of a
-     * sync, a positive number is one of enum ll_sim_sync_effect. */
+     * call returns; of a read or write, a positive count is how much of it is done, and one, or
+     * one of LL_SIM_WRITE_...; of a sync, a positive number is one of enum ll_sim_sync_effect. */
     int64_t (*before_call)(void *ctx, struct ll_sim_run *, enum ll_sim_call_kind, uint32_t name,
                            uint64_t off, size_t len);
     void *hook_ctx;
@@ -596,6 +600,7 @@ struct lladd_sim {
     void (*after_read)(void *ctx, struct ll_sim_run *, uint32_t inode, uint64_t off,
                        unsigned char *bytes, size_t len);
     void *read_ctx;
+    bool raw_write; /* the write that was lost, or went elsewhere, was of bytes without an LSN */
 
     struct ll_sim_buffer dump, text;
     unsigned char *scratch_model;
