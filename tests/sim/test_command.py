@@ -117,7 +117,7 @@ class Bad(unittest.TestCase):
 
     def test_one_that_crashes(self):
         for mode in [], ["--errors"], ["--random"], ["--contract"]:
-            self.found("crashes", "the subject crashed: signal 11", *mode)
+            self.found("crashes", "the subject crashed: signal 6", *mode)
 
     def test_one_that_does_not_end(self):
         self.found("hangs", "the subject has not ended within 1 s", "--limit", 1)

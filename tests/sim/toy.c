@@ -109,7 +109,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     struct toy *toy = ctx;
     struct lladd_txn *open, *txn;
     toy->runs++;
-    if (toy->fault == TOY_CRASHES && raise(SIGSEGV) == 0)
+    if (toy->fault == TOY_CRASHES && raise(SIGABRT) == 0)
         return LLADD_BUG;
     while (toy->fault == TOY_HANGS)
         (void)sched_yield();
