@@ -151,8 +151,10 @@ enum {
 struct lladd_sim_bounds {
     size_t struct_size;
     uint32_t flags;
-    uint32_t depth;        /**< crashes in a row, the first included. Default 3; 1 to DEPTH_MAX */
-    uint64_t states;       /**< stop after so many. Default: none */
+    uint32_t depth;  /**< crashes in a row, the first included: 1 to DEPTH_MAX. Default 4, of
+                                which lladd_sim_explore makes the last only in one recovery of each
+                                sort (sim/README.md) */
+    uint64_t states; /**< stop after so many; a run without any counts a little. Default: none */
     uint64_t milliseconds; /**< stop after about so long. Default: none */
     uint64_t seed;         /**< of everything random that the databases ask for. Default 1 */
     uint32_t failures;     /**< stop after so many. Default 1 */

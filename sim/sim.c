@@ -8,7 +8,7 @@
 #include <time.h>
 
 enum {
-    DEPTH_DEFAULT = 3,
+    DEPTH_DEFAULT = 4,
     CALLS_DEFAULT = 100000,
     POINTS_DEFAULT = 4,
     PREEMPTIONS_DEFAULT = 2,
@@ -93,6 +93,7 @@ static int take_bounds(struct lladd_sim *sim, const struct lladd_sim_bounds *b,
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: use LLADD_SIM_BOUNDS_INIT");
     if (b)
         memcpy(own, b, b->struct_size < sizeof *own ? b->struct_size : sizeof *own);
+    sim->sampled_from = own->depth ? 0 : DEPTH_DEFAULT;
     own->depth = own->depth ? own->depth : DEPTH_DEFAULT;
     own->seed = own->seed ? own->seed : 1;
     own->failures = own->failures ? own->failures : 1;
@@ -196,6 +197,7 @@ void ll_sim_free(struct lladd_sim *sim)
     ll_sim_choices_free(&sim->choices);
     ll_sim_set_free(&sim->seen);
     ll_sim_set_free(&sim->endings);
+    ll_sim_set_free(&sim->sorts);
     ll_sim_cover_free(&sim->cover);
     ll_sim_crossing_free(sim);
     ll_sim_buffer_free(&sim->dump);

@@ -588,6 +588,11 @@ struct lladd_sim {
     uint64_t random, clock;
     uint64_t work;    /* state of the workload's stream */
     uint32_t repeats; /* how often `run` is called; 0: once */
+    uint64_t in_vain; /* places to crash, and runs, at which there was nothing new */
+    /* From this crash in a row on, one recovery of each sort is crashed; 0: always all are. */
+    uint32_t sampled_from;
+    struct ll_sim_set sorts;
+    bool coarse; /* LLADD_SIM_FULL_PRODUCT, but only at level 1 the log is cut inside records */
     uint64_t runs, refused;
 
     /* Called before each device call of a run; nullable. 0 goes on; a negative errno is what the
@@ -651,8 +656,6 @@ struct ll_sim_claims {
 };
 struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *, bool kill);
 int ll_sim_explore(struct lladd_sim *);
-/* Is the log cut inside records, too, by a crash of this level? */
-bool ll_sim_is_fine(const struct lladd_sim *, uint32_t level);
 
 /* replay.c */
 
@@ -719,6 +722,17 @@ enum { LL_SIM_ERRORS_HEAD = 3 }; /* values that say which fault it is */
 /* Runs a vector of LL_SIM_TOKEN_ERRORS. */
 int ll_sim_errors_replay(struct lladd_sim *, const struct ll_sim_vector *, struct ll_sim_verdict *,
                          uint32_t *depth);
+/* So many places without anything new count for one crash state, where these are bounded. */
+enum { LL_SIM_IN_VAIN = 1000 };
+
+/* Is the log cut inside records, too, at the crash of this level? (A record that was cut means
+ * nothing, whichever thread wrote it: no schedule is needed to see that.) */
+static inline bool ll_sim_cuts_records(const struct lladd_sim *sim, uint32_t level)
+{
+    return (level == 1 && !sim->crossing) ||
+           (sim->bounds.flags & LLADD_SIM_FULL_PRODUCT && !sim->coarse);
+}
+
 /* Tell the history, if somebody listens. */
 void ll_sim_tell(struct lladd_sim *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 void ll_sim_tell_unit(struct ll_sim_run *, const struct ll_sim_unit *, uint32_t variant);

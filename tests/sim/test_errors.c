@@ -220,6 +220,19 @@ START_TEST(reports_say_what_failed)
 }
 END_TEST
 
+/* Also while recoveries are chosen. */
+START_TEST(time_is_a_bound)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.milliseconds = 1;
+    struct lladd_sim_errors_report *r = errors(lladd_sim_subject_find("groups"), &b);
+    expect_passed(r);
+    ck_assert(!r->complete);
+    ck_assert_uint_eq(r->runs, 0);
+    lladd_sim_errors_free(r);
+}
+END_TEST
+
 START_TEST(faults_have_names_of_their_own)
 {
     for (unsigned i = 0; i < LLADD_SIM_FAULTS; i++)
@@ -246,6 +259,7 @@ int main(void)
     tcase_add_test(tc, a_workload_that_ignores_an_error_is_caught);
     tcase_add_test(tc, a_workload_that_fails_by_itself_is_told);
     tcase_add_test(tc, bounds_are_kept);
+    tcase_add_test(tc, time_is_a_bound);
     tcase_add_test(tc, tokens_of_errors_are_checked);
     tcase_add_test(tc, reports_say_what_failed);
     tcase_add_test(tc, faults_have_names_of_their_own);
