@@ -43,7 +43,8 @@
  * allowed to (writeback.c); without it whoever needs room writes, or ll_buffer_step does.
  *
  * The files: buffer.c opens, closes and serves hits; load.c misses and evicts; slots.c keeps to the
- * budget; dirty.c is the dirty-page table; writeback.c writes; file.c has what goes past the cache.
+ * budget; dirty.c is the dirty-page table; writeback.c writes; written.c remembers what was
+ * written; file.c has what goes past the cache.
  */
 #include "buffer/buffer_private.h"
 
@@ -145,7 +146,7 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
     if (b->batch_capacity > pages / 8)
         b->batch_capacity = pages >= 8 ? (unsigned)(pages / 8) : 1;
 
-    b->bytes += sizeof *b + ll_buffer__batch_bytes(b) +
+    b->bytes += sizeof *b + ll_buffer__batch_bytes(b) + ll_buffer__written_bytes(&b->cfg) +
                 2 * IN_FLIGHT_MIN * sizeof(struct ll_buffer__in_flight);
     /* All of them held, each where nothing else is; one of them in a chunk of its own. */
     uint64_t least = b->bytes + FRAMES_MIN * (b->slot_bytes + b->place_bytes) + b->claim_bytes;
@@ -246,6 +247,7 @@ static void release(struct ll_buffer *b)
         ll_heap__close(b);
     ll_buffer__slots_free(b);
     ll_buffer__batches_free(b);
+    ll_buffer__written_free(b);
     ll_vec_free(&b->in_flight);
     ll_buffer__dwb_close(b);
     /* What had to be durable was synced; what was not, a crash may take as well as this close. */
@@ -271,6 +273,7 @@ static struct ll_buffer *new_buffer(const struct ll_buffer_config *cfg)
     if (cfg->dwb_name)
         b->cfg.dwb_name = memcpy(names + name_len, cfg->dwb_name, dwb_len);
     ll_buffer__dirty_init(b);
+    ll_buffer__written_init(b);
     if (init_latches(b) != 0) {
         ll_free(cfg->env, b);
         return NULL;
@@ -438,6 +441,7 @@ void ll_buffer_stats(const struct ll_buffer *b, struct ll_buffer_stats *out)
     out->syncs = lladd_atomic_load64(&b->count.syncs);
     out->evictions = lladd_atomic_load64(&b->count.evictions);
     out->repairs = lladd_atomic_load64(&b->count.repairs);
+    out->lost_writes = lladd_atomic_load64(&b->count.lost_writes);
     out->frames = b->slot_max;
     out->frames_used = lladd_atomic_load32(&b->slots_used);
     out->dirty = lladd_atomic_load64(&b->dirty_count);

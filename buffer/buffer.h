@@ -168,6 +168,7 @@ void ll_buffer_dirty_min(struct ll_buffer *, lladd_lsn *rec, lladd_lsn *base);
 
 struct ll_buffer_stats {
     uint64_t hits, misses, reads, writes, pages_written, syncs, evictions, repairs;
+    uint64_t lost_writes; /* pages that were read older than they had been written */
     uint64_t frames, frames_used, dirty, in_flight, bytes;
 };
 void ll_buffer_stats(const struct ll_buffer *, struct ll_buffer_stats *);

@@ -170,6 +170,10 @@ struct ll_buffer {
     unsigned char *dwb_scratch; /* two pages */
     uint32_t dwb_checked;       /* 1: open, and nothing in it is worth restoring any more */
 
+    /* What was written. */
+    uint64_t lines;      /* where their memory begins; 0: not made yet */
+    uint64_t line_count;
+
     /* The background writer. */
     struct lladd_thread writer;
     uint32_t writer_word; /* changes when there may be work */
@@ -178,6 +182,7 @@ struct ll_buffer {
 
     struct {
         uint64_t fixes, misses, reads, writes, pages_written, syncs, evictions, repairs;
+        uint64_t lost_writes;
     } count;
 };
 
@@ -417,12 +422,24 @@ int ll_buffer__dwb_close(struct ll_buffer *);
 /* Before any page is written: what a former life left in the area is dealt with. */
 int ll_buffer__dwb_ready(struct ll_buffer *, struct lladd_error *);
 
+/* ---- written.c ---- */
+
+/* What it takes of the budget. */
+uint64_t ll_buffer__written_bytes(const struct ll_buffer_config *);
+void ll_buffer__written_init(struct ll_buffer *);
+void ll_buffer__written_free(struct ll_buffer *);
+/* Page n was written with this page LSN; or with bytes that have none. */
+void ll_buffer__note_written(struct ll_buffer *, uint64_t n, uint64_t lsn);
+void ll_buffer__forget_written(struct ll_buffer *, uint64_t n);
+/* The page LSN with which page n was last written, or 0 if that is not known. */
+uint64_t ll_buffer__last_written(const struct ll_buffer *, uint64_t n);
+
 /* ---- verify.c ---- */
 
 bool ll_buffer__all_zero(const void *, size_t);
-/* What comes from the disk is verified here, always (BUF-2): ll_page_verify, and whether the log
- * goes as far as the page. */
-int ll_buffer__verify(const struct ll_buffer *, uint64_t n, const unsigned char *bytes,
+/* What comes from the disk is verified here, always (BUF-2): ll_page_verify, whether the log goes
+ * as far as the page, and the page as far as what was written. */
+int ll_buffer__verify(struct ll_buffer *, uint64_t n, const unsigned char *bytes,
                       struct lladd_error *);
 /* Number and checksum into a copy that goes to the disk; a page of zeros stays one. */
 void ll_buffer__seal(const struct ll_buffer *, uint64_t n, unsigned char *bytes);

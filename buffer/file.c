@@ -180,6 +180,17 @@ static int seal_all(struct ll_buffer *b, uint64_t first, uint64_t n, unsigned ch
     return ll_buffer__pass_gate(b, newest, err);
 }
 
+static void remember_bulk(struct ll_buffer *b, uint64_t first, uint64_t n,
+                          const unsigned char *bytes, bool paged)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        if (paged)
+            ll_buffer__note_written(b, first + i, ll_page_lsn(bytes + i * b->page_size).v);
+        else
+            ll_buffer__forget_written(b, first + i);
+    }
+}
+
 int ll_buffer_bulk_write(struct ll_buffer *b, lladd_pageno first, uint64_t n, unsigned char *bytes,
                          bool paged, struct lladd_error *err)
 {
@@ -197,6 +208,7 @@ int ll_buffer_bulk_write(struct ll_buffer *b, lladd_pageno first, uint64_t n, un
     struct lladd_iovec piece = {bytes, (size_t)n * b->page_size};
     rc = ll_buffer__write_at(b, &piece, 1, first.v, n);
     if (rc == 0) {
+        remember_bulk(b, first.v, n, bytes, paged);
         lladd_atomic_max64(&b->page_count, first.v + n);
         ll_buffer__note_write(b);
         return 0;

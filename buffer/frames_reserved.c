@@ -129,6 +129,8 @@ static int grow_directory(struct ll_buffer *b, uint64_t i)
         d->at[k].frames = old->at[k].frames;
     }
     ll_buffer__charge(b, sizeof *d + n * sizeof d->at[0]);
+    /* The next chunk may need the next directory. */
+    b->claim_bytes = b->place_bytes + chunk_bytes(b) + sizeof *d + 2 * n * sizeof d->at[0];
     lladd_atomic_store64(&b->directory, (uintptr_t)d);
     return 0;
 }

@@ -133,6 +133,20 @@ static int make_room(struct ll_buffer *b, struct lladd_error *err)
 
 /* ---- misses ---- */
 
+/* Has the log all that was written? */
+static int repaired_enough(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
+                           struct lladd_error *err)
+{
+    uint64_t written = ll_buffer__last_written(b, n);
+    if (lsn.v >= written)
+        return 0;
+    return ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(n),
+                        "\"%s\": page %llu was written with page LSN %llu, and the log rebuilds it "
+                        "only as it was at %llu",
+                        b->cfg.name, (unsigned long long)n, (unsigned long long)written,
+                        (unsigned long long)lsn.v);
+}
+
 static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool redo,
                            struct lladd_error *err)
 {
@@ -151,6 +165,8 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
     lladd_lsn since = {0};
     if (b->cfg.repair)
         rc = b->cfg.repair(b->cfg.ctx, lladd_page_of(n), f->page.bytes, &since, &why);
+    if (rc == 0)
+        rc = repaired_enough(b, n, ll_page_lsn(f->page.bytes), &why);
     if (rc != 0) {
         if (err)
             *err = why;
@@ -222,6 +238,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
         return rc;
     }
     include(b, n);
+    LLADD_OBSERVE(.what = LLADD_DST_CACHED, .page = n, .detail = (uintptr_t)f->page.bytes);
     uint64_t held = how & LL_FIX_EXCLUSIVE ? LATCH_EXCLUSIVE : LATCH_SHARED;
     (void)latch_become(f, LATCH_RESIDENT | LATCH_FIX | held);
     *out = f;

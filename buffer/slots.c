@@ -10,8 +10,8 @@
  * further one, too, while several threads write), and for each resident page what cost_of_page() in
  * buffer.c says. In reserved space frames and page tables are charged by what was touched
  * (frames_reserved.c), which depends on the page; a slot is therefore only given out while the most
- * that a page can add is free as well. Batches and directories are charged without asking: there
- * are few, and the slots given out later pay.
+ * that a page can add is free as well. Batches are charged without asking: there are few, and the
+ * slots given out later pay.
  */
 #include "buffer/buffer_private.h"
 

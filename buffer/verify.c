@@ -5,7 +5,8 @@
  * The checksum covers salt, page number and all bytes behind itself, so a page of another database,
  * or one that was written to the wrong place, fails as surely as one with a flipped bit. The number
  * stands in the header as well: the message can then say whose page it is. A page of zeros was
- * never formatted and has no checksum.
+ * never formatted and has no checksum. Of a page that is good in itself is asked whether it is the
+ * newest: it must not be older than what was written (written.c), nor newer than the log.
  */
 #include "buffer/buffer_private.h"
 #include "util/crc32c.h"
@@ -51,11 +52,26 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
 /* No page is written before its records are durable (BUF-1). So if recovery has not found the
  * record of a page's LSN, the log was damaged where nothing else could tell (LOG-3), and the page
  * has effects that nobody will ever undo. */
-int ll_buffer__verify(const struct ll_buffer *b, uint64_t n, const unsigned char *bytes,
+static int verify_age(struct ll_buffer *b, uint64_t n, lladd_lsn lsn, struct lladd_error *err)
+{
+    uint64_t written = ll_buffer__last_written(b, n);
+    if (LL_LIKELY(lsn.v >= written))
+        return 0;
+    lladd_atomic_count64(&b->count.lost_writes, 1);
+    return ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(n),
+                        "\"%s\": page %llu has page LSN %llu, but was written with %llu: that "
+                        "write was lost",
+                        b->cfg.name, (unsigned long long)n, (unsigned long long)lsn.v,
+                        (unsigned long long)written);
+}
+
+int ll_buffer__verify(struct ll_buffer *b, uint64_t n, const unsigned char *bytes,
                       struct lladd_error *err)
 {
     int rc = ll_page_verify(b->cfg.salt, lladd_page_of(n), bytes, b->page_size, b->cfg.name, err);
     lladd_lsn lsn = ll_page_lsn(bytes);
+    if (rc == 0)
+        rc = verify_age(b, n, lsn, err);
     if (rc || lsn.v == 0 || !b->cfg.lost || !b->cfg.lost(b->cfg.ctx, lsn))
         return rc;
     return ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(n),

@@ -8,7 +8,8 @@
  *   seal      the page type's `flushed` may work on the copy; page number and checksum go in.
  *   gate      force the log up to the newest page LSN among the copies.
  *   write     neighbouring pages in one call; first those for the double-write area.
- *   done      entries in flight are marked written, COPIED bits cleared, sleepers woken.
+ *   done      page LSNs are remembered (written.c), entries in flight are marked written, COPIED
+ *             bits cleared, sleepers woken.
  *
  * COPIED keeps the frame from being evicted (a reader would get the old page from the disk) and
  * from being copied a second time (two writes of one page could land in the wrong order).
@@ -289,6 +290,13 @@ static void all_done(struct ll_buffer *b, struct ll_buffer__batch *batch)
         ll_buffer__in_flight_done(b, written, n);
 }
 
+/* Before anybody can evict one of them and read it. */
+static void remember(struct ll_buffer *b, const struct ll_buffer__batch *batch)
+{
+    for (unsigned i = 0; i < batch->n; i++)
+        ll_buffer__note_written(b, batch->copies[i].page, ll_page_lsn(batch->copies[i].bytes).v);
+}
+
 /* All but the first step. Afterwards the batch is empty. */
 static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
                         struct lladd_error *err)
@@ -308,6 +316,8 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
         rc = write_protected(b, batch, err);
     if (rc == 0)
         rc = write_rest(b, batch, err);
+    if (rc == 0)
+        remember(b, batch);
     if (rc == 0)
         all_done(b, batch);
     else if (untouched)

@@ -18,8 +18,9 @@ def main(path, least="0"):
         print(f"stopped by a bound: {' '.join(cut)}")
     deepest = max((len(s["depth_states"]) for s in subjects), default=0)
     seconds = sum(s["nanoseconds"] for s in subjects) / 1e9
-    print(f"{len(subjects)} subjects, {states:,} crash states, up to {deepest} crashes in a row, "
-          f"{seconds:.0f} s")
+    schedules = sum(s.get("schedules", 0) for s in subjects)
+    print(f"{len(subjects)} subjects, " + (f"{schedules:,} schedules, " if schedules else "") +
+          f"{states:,} crash states, up to {deepest} crashes in a row, {seconds:.0f} s")
     return 1 if failures or not subjects or states < int(least) else 0
 
 

@@ -35,6 +35,33 @@ int ll_io__check_flags(unsigned flags)
     return 0;
 }
 
+/* `done` bytes have come: is that all there is? */
+static int64_t read_on(struct lladd_device *dev, struct lladd_file *file, char *buf, size_t len,
+                       uint64_t off, uint64_t done)
+{
+    for (int again = 0;; again++) {
+        uint64_t size;
+        int rc = ll_io_size(dev, file, &size);
+        if (rc != 0)
+            return rc;
+        if (done == len || off + done >= size)
+            return (int64_t)done;
+        if (again)
+            return -EIO;
+        int64_t n = dev->ops->pread(dev, file, buf + done, (size_t)(len - done), off + done);
+        if (n < 0)
+            return n;
+        done += (uint64_t)n;
+    }
+}
+
+int64_t ll_io_pread(struct lladd_device *dev, struct lladd_file *file, void *buf, size_t len,
+                    uint64_t off)
+{
+    int64_t n = dev->ops->pread(dev, file, buf, len, off);
+    return n < 0 || (uint64_t)n >= len ? n : read_on(dev, file, buf, len, off, (uint64_t)n);
+}
+
 int ll_io_read_full(struct lladd_device *dev, struct lladd_file *file, void *buf, size_t len,
                     uint64_t off)
 {

@@ -17,12 +17,6 @@ static inline int ll_io_close(struct lladd_device *dev, struct lladd_file *file)
     return dev->ops->close(dev, file);
 }
 
-static inline int64_t ll_io_pread(struct lladd_device *dev, struct lladd_file *file, void *buf,
-                                  size_t len, uint64_t off)
-{
-    return dev->ops->pread(dev, file, buf, len, off);
-}
-
 static inline int ll_io_pwrite(struct lladd_device *dev, struct lladd_file *file, const void *buf,
                                size_t len, uint64_t off)
 {
@@ -96,6 +90,11 @@ static inline void ll_io_prefetch(struct lladd_device *dev, struct lladd_file *f
         dev->ops->prefetch(dev, file, off, len);
 }
 
+/* Reads len bytes, or as many as the file has from there on; to take a transfer that broke off for
+ * the end of the file could mean to cut a log, or a page for one that was never used. A device that
+ * breaks its promise and returns less is asked once more, and then has failed: -EIO. */
+int64_t ll_io_pread(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
+                    uint64_t off);
 /* Reads exactly len bytes: 0, -ENODATA if the file ends before, or the device's error. */
 int ll_io_read_full(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                     uint64_t off);

@@ -45,7 +45,8 @@ struct lladd_device_ops {
     int (*open)(struct lladd_device *, const char *name, unsigned flags, struct lladd_file **out);
     /** Releases the file; the result tells whether earlier writes failed late. */
     int (*close)(struct lladd_device *, struct lladd_file *);
-    /** Reads up to len bytes; returns how many, fewer only at the end of the file. */
+    /** Reads up to len bytes; returns how many, fewer only at the end of the file. (Fewer before
+     *  that is an error of the device: the library compares with `size`, and asks once more.) */
     int64_t (*pread)(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                      uint64_t off);
     /** Writes all the pieces one after the other at off, or fails. Extends the file if needed. */

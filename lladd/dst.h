@@ -19,7 +19,7 @@
  * thread, and asks who is next wherever one of them locks, waits, wakes, reads or writes.
  * @ingroup sim
  */
-#include <lladd/types.h>
+#include <lladd/op.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,7 +27,9 @@ extern "C" {
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/** What a step of the library was. In brackets: which members say more; the others say nothing. */
+/** What a step of the library was. In brackets: which members say more; the others say nothing. Of
+ *  records of object classes, op is the class and page the object; that one was logged is told
+ *  before it is applied. */
 enum lladd_dst_what {
     /** Recovery enters a phase (detail: enum lladd_dst_phase). */
     LLADD_DST_PHASE = 1,
@@ -53,7 +55,10 @@ enum lladd_dst_what {
     LLADD_DST_PAGE_WRITE,
     /** One is complete (lsn: where analysis begins, detail: bytes of log that redo would read
      *  now). */
-    LLADD_DST_CHECKPOINT
+    LLADD_DST_CHECKPOINT,
+    /** A page has come to the cache (page, detail: the address of its bytes, which lie there until
+     *  another page has come to the same place). */
+    LLADD_DST_CACHED
 };
 
 /** Phases of an open, in this order; those with nothing to do are left out. */
@@ -69,7 +74,7 @@ enum lladd_dst_phase {
     LLADD_DST_RECOVERED
 };
 
-/** In which state redo found the page of a record. */
+/** In which state redo found the page of a record, or the object. */
 enum lladd_dst_found {
     LLADD_DST_STALE = 1, /**< as the record had found it: applied */
     LLADD_DST_FRESH,     /**< the record gives the page its first contents: applied */
@@ -81,7 +86,7 @@ enum lladd_dst_found {
 struct lladd_dst_event {
     enum lladd_dst_what what;
     uint32_t op_version;
-    const char *op; /**< name of the operation; lives as long as the handle */
+    const char *op; /**< name of the operation or class; lives as long as the handle */
     lladd_lsn lsn;
     lladd_lsn txn;
     lladd_lsn durable; /**< everything below it is on stable storage, as far as the log knows */
@@ -94,16 +99,16 @@ struct lladd_dst_event {
 
 /** Deliberate violations of the rules that make recovery work, one switch each: what a simulator
  *  must find to be believed. X(name, "name", "oracle", "what is wrong"); the oracles are those of
- *  sim/README.md, the first that must object. */
+ *  sim/README.md. Where and by which one each is caught, tests/sim/test_planted.c says. */
 #define LLADD_BUG_LIST(X) \
     X(WAL_GATE, "wal-gate", "O4", "a page is written before its log records are durable") \
-    X(LSN_STAMP, "lsn-stamp", "O2", "an update does not stamp the page with its LSN") \
-    X(DIRTY_ENTRY, "dirty-entry", "O1", "an updated page does not enter the dirty-page table") \
-    X(IMAGE, "image", "O1", "no page image although the old one is about to be truncated") \
+    X(LSN_STAMP, "lsn-stamp", "O11", "an update does not stamp the page with its LSN") \
+    X(DIRTY_ENTRY, "dirty-entry", "O11", "a page enters the dirty-page table after its record") \
+    X(IMAGE, "image", "O11", "no page image although the old one is about to be truncated") \
     X(CLR, "clr", "O2", "a page undo is applied and no compensation record written") \
     X(CLR_END, "clr-end", "O2", "the record that closes a logical undo does not lead past it") \
     X(UNDO_NEXT, "undo-next", "O2", "undo goes on at what a compensation record undid") \
-    X(REDO_CLR, "redo-clr", "O1", "redo leaves out compensation records") \
+    X(REDO_CLR, "redo-clr", "O2", "redo leaves out compensation records") \
     X(REDO_TWICE, "redo-twice", "O2", "redo applies records without regard to the page LSN") \
     X(LOSER, "loser", "O2", "recovery does not roll back one of the unfinished transactions") \
     X(END_FIRST, "end-first", "O2", "the end of a rollback is logged before the rollback is") \
@@ -111,25 +116,30 @@ struct lladd_dst_event {
     X(ACKNOWLEDGE, "acknowledge", "O1", "a commit is acknowledged when written, not synced") \
     X(PREPARE, "prepare", "O9", "a prepare is acknowledged without forcing the log") \
     X(PREPARED, "prepared", "O9", "a checkpoint leaves out prepared transactions") \
-    X(NAMES, "names", "O1", "a checkpoint leaves out the catalogue of operations") \
+    X(NAMES, "names", "O11", "a checkpoint leaves out the names of operations") \
     X(FENCE, "fence", "O2", "a checkpoint leaves out the fences of bulk writing") \
-    X(BULK_SYNC, "bulk-sync", "O1", "pages written in bulk are published without a sync") \
+    X(BULK_SYNC, "bulk-sync", "O2", "pages written in bulk are published without a sync") \
     X(FREE_EARLY, "free-early", "O2", "what is freed can be taken before the commit is durable") \
-    X(FLUSH, "flush", "O1", "a checkpoint does not write back the pages it leaves behind") \
-    X(CONTROL_FIRST, "control-first", "O1", "a checkpoint is named before it is durable") \
-    X(CONTROL_SYNC, "control-sync", "O1", "the copies of the control block are not synced") \
-    X(TRUNCATE, "truncate", "O1", "the log is truncated up to the checkpoint, whoever needs it") \
-    X(SYNC_DIR, "sync-dir", "O1", "a new segment is used before its name is durable") \
+    X(FLUSH, "flush", "O2", "a checkpoint is complete before the pages are written back") \
+    X(CONTROL_FIRST, "control-first", "O2", "a checkpoint is named before it is durable") \
+    X(CONTROL_SYNC, "control-sync", "O11", "the copies of the control block are not synced") \
+    X(TRUNCATE, "truncate", "O9", "the log is truncated up to the checkpoint, whoever needs it") \
+    X(SYNC_DIR, "sync-dir", "O11", "a new segment is used before its name is durable") \
+    X(SETTLE, "settle", "O11", "recovery uses segments again by names that are not durable") \
+    X(RECYCLE, "recycle", "O11", "a segment that is used again keeps its old header") \
     X(LOG_SYNC, "log-sync", "O1", "the log is not synced") \
-    X(SYNC_AGAIN, "sync-again", "O1", "a failed sync of the log is tried again and believed") \
-    X(PAGE_SYNC_ERROR, "page-sync-error", "O1", "a failed sync of the page file is not noticed") \
-    X(RECORD_CRC, "record-crc", "O2", "a log record with a wrong checksum is accepted") \
-    X(STALE_RECORD, "stale-record", "O2", "a record of the segment's former life is accepted") \
+    X(SYNC_AGAIN, "sync-again", "O8", "a failed sync of the log is tried again and believed") \
+    X(PAGE_SYNC_ERROR, "page-sync-error", "O8", "a failed sync of the page file is not noticed") \
+    X(RECORD_CRC, "record-crc", "O11", "a log record with a wrong checksum is accepted") \
+    X(STALE_RECORD, "stale-record", "O11", "a record of the segment's former life is accepted") \
     X(PAGE_CRC, "page-crc", "O2", "a page with a wrong checksum is accepted") \
-    X(WATERMARK, "watermark", "O1", "damage below the watermark is cut off like a torn tail") \
-    X(REWRITE, "rewrite", "O5", "recovery builds on log that it has not made durable") \
-    X(WAKE, "wake", "O6", "who came too late for a group commit is not woken for the next") \
-    X(LSN_REUSE, "lsn-reuse", "O2", "the log goes on over its torn tail, in the same segment")
+    X(WATERMARK, "watermark", "O2", "damage below the watermark is cut off like a torn tail") \
+    X(REWRITE, "rewrite", "O11", "recovery builds on log that it has not made durable") \
+    X(WAKE, "wake", "O17", "who came too late for a group commit is not woken for the next") \
+    X(LSN_REUSE, "lsn-reuse", "O11", "the log goes on over its torn tail, in the same segment") \
+    X(GROUP_LATE, "group-late", "O1", "who comes too late for a group commit is told: durable") \
+    X(UNDO_LATE, "undo-late", "O11", "a checkpoint forgets who commits while it is written") \
+    X(IN_FLIGHT, "in-flight", "O2", "a checkpoint does not wait for pages that others write")
 
 /** Their numbers: bits of lladd_dst.planted. */
 enum lladd_bug {
@@ -206,6 +216,19 @@ LLADD_API void lladd_dst_stop(void);
 /** Virtual time of the run; 0 outside one. The clock of handles that were given none. */
 LLADD_API uint64_t lladd_dst_now_ns(void);
 
+/* ---- changing pages ---------------------------------------------------------------------- */
+
+/** The library is about to change a page: by an update, a rollback, recovery, or repair. */
+struct lladd_dst_change {
+    const struct lladd_op *op;
+    bool undo;                /**< `undo` is to be called, not `redo` */
+    struct lladd_page *page;  /**< as redo or undo is to find it; its LSN is the one before */
+    struct lladd_span bytes;  /**< for that call */
+    lladd_lsn lsn;            /**< of the record */
+    bool undoable;            /**< of an update: `undo` may have to take it back */
+    struct lladd_span undo_bytes; /**< with these bytes */
+};
+
 /* ---- the watcher ------------------------------------------------------------------------- */
 
 /** Zeroed means: nothing is watched, nothing is different. */
@@ -213,6 +236,9 @@ struct lladd_dst {
     void *ctx; /**< given to the functions below */
     /** Nullable. Called with latches held, perhaps; must not call the library. */
     void (*observe)(void *ctx, const struct lladd_dst_event *);
+    /** Nullable. Called in place of each redo and undo of a page, and has to do what these would
+     *  have done. Otherwise as `observe`. */
+    void (*change)(void *ctx, const struct lladd_dst_change *);
     uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */
     /** Set by lladd_dst_run while it lasts. */
     struct lladd_dst_fibers *fibers;
@@ -258,6 +284,17 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
             (void)lladd_event; \
         } \
     } while (0)
+#endif
+
+/** LLADD_CHANGED(.op = ..., .page = ...): has somebody else made the change? C only. */
+#ifdef LLADD_DST
+#define LLADD_CHANGED(...) \
+    (lladd_dst_entered && lladd_dst_entered->change && \
+     (lladd_dst_entered->change(lladd_dst_entered->ctx, \
+                                &(const struct lladd_dst_change){__VA_ARGS__}), \
+      true))
+#else
+#define LLADD_CHANGED(...) false
 #endif
 
 #ifdef __cplusplus

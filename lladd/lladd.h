@@ -410,6 +410,8 @@ struct lladd_stats {
         repairs, dirty_pages, cache_bytes, page_images;
     uint64_t recovered_records, recovered_redone, recovered_undone_txns, recovery_ns,
         recovery_analysis_ns, recovery_redo_ns; /**< parts of recovery_ns; redo is that of pages */
+    uint64_t lost_writes; /**< pages read older than this handle had written them: repaired, or an
+                               error */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
 LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *);

@@ -44,6 +44,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
     ll_txn_append(txn, &rec, NULL);
     lladd_atomic_store64(&txn->busy, rec.lsn.v);
     token->private_[0] = rec.lsn.v;
+    ll_observe(LLADD_DST_APPLY, txn, name, &rec);
     if (lsn)
         *lsn = rec.lsn;
     return 0;

@@ -172,8 +172,8 @@ struct lladd_object_class {
     int (*redo)(void *ctx, struct lladd_db *, lladd_lsn, uint64_t object, struct lladd_span redo);
     /** Takes back a record, at rollback and recovery (txn NULL when recovery repeats history); must
      * not fail but for lack of memory. NULL: the class's records have no undo. */
-    int (*undo)(void *ctx, struct lladd_txn *, lladd_lsn compensation, uint64_t object,
-                struct lladd_span undo);
+    int (*undo)(void *ctx, struct lladd_db *, struct lladd_txn *, lladd_lsn compensation,
+                uint64_t object, struct lladd_span undo);
     /** A checkpoint is being taken: write what bounds redo, if the class has any. Nullable */
     int (*checkpoint)(void *ctx, struct lladd_db *);
     /** Please make everything older than lsn durable; may do it later. Nullable */

@@ -100,8 +100,8 @@ struct lladd_sim_subject {
      *  finished first): lladd_sim_random makes large workloads that way. */
     bool repeats;
     /** A workload of 2 or 3 threads, for lladd_sim_interleave: each calls run_thread with a number
-     *  of its own, from 0. They wait for each other with <lladd/sync.h> only. `run` may then be
-     *  NULL: whoever has one thread only calls run_thread with one number after the other. */
+     *  of its own, from 0. They wait for each other with <lladd/sync.h> only, and prepare nothing.
+     *  `run` may then be NULL: who has only one thread calls it with one number after the other. */
     uint32_t threads;
     int (*run_thread)(void *ctx, struct lladd_sim *, struct lladd_db *, unsigned thread,
                       struct lladd_error *);
@@ -151,8 +151,10 @@ enum {
 struct lladd_sim_bounds {
     size_t struct_size;
     uint32_t flags;
-    uint32_t depth;        /**< crashes in a row, the first included. Default 3; 1 to DEPTH_MAX */
-    uint64_t states;       /**< stop after so many. Default: none */
+    uint32_t depth;  /**< crashes in a row, the first included: 1 to DEPTH_MAX. Default 4, of
+                                which lladd_sim_explore makes the last only in one recovery of each
+                                sort (sim/README.md) */
+    uint64_t states; /**< stop after so many; a run without any counts a little. Default: none */
     uint64_t milliseconds; /**< stop after about so long. Default: none */
     uint64_t seed;         /**< of everything random that the databases ask for. Default 1 */
     uint32_t failures;     /**< stop after so many. Default 1 */
@@ -164,7 +166,7 @@ struct lladd_sim_bounds {
                            Default 1; UINT32_MAX: none */
     uint32_t every;   /**< let only each so-many-th call fail. Default 1 */
     /* Of lladd_sim_interleave: */
-    uint32_t preemptions; /**< threads interrupted where they could go on. Default 2; UINT32_MAX: 0 */
+    uint32_t preemptions; /**< of threads that could go on. Default 2; UINT32_MAX: none */
     uint64_t schedules;   /**< stop after so many. Default: none; 1000 if they are random */
 };
 #define LLADD_SIM_BOUNDS_INIT_SIZE sizeof(struct lladd_sim_bounds)
@@ -201,7 +203,8 @@ enum lladd_sim_oracle {
     LLADD_SIM_O_COVERAGE = 15,    /**< a path was never reached */
     LLADD_SIM_O_WORKLOAD = 16,    /**< setup or run failed without any fault */
     LLADD_SIM_O_DEADLOCK = 17,    /**< O17: threads wait, and nobody will ever wake them */
-    LLADD_SIM_ORACLES = 18
+    LLADD_SIM_O_ONE_PAGE = 17,    /**< redo or undo touched more than its page and its bytes */
+    LLADD_SIM_ORACLES = 19
 };
 /** "O2 contents"; never NULL. */
 LLADD_API const char *lladd_sim_oracle_name(enum lladd_sim_oracle);
@@ -272,12 +275,12 @@ LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct llad
 /* ---- several threads ----------------------------------------------------------------------- */
 
 /** Runs the workload of a subject with `threads` in every schedule with so many preemptions
- *  (bounds.preemptions): wherever a thread locks, waits, wakes, or calls the device, another one may
- *  go on. Each run that made other device calls or promises than all before it is then explored as
- *  lladd_sim_explore does; crash states that an earlier schedule has led to are passed over. A
- *  deadlock, a run without an end and a thread that returns an error are failures, too. The run ends
- *  when the last thread has; closing is lladd_sim_explore's affair. Otherwise as lladd_sim_explore.
- */
+ *  (bounds.preemptions): wherever a thread locks, waits, wakes, or calls the device, another one
+ *  may go on. Each run that made other device calls or promises than all before it is then
+ *  explored as lladd_sim_explore does; crash states that an earlier schedule has led to are passed
+ *  over. A deadlock, a run without an end and a thread that returns an error are failures, too. The
+ *  run ends when the last thread has. Closing, cuts inside a record and coverage are
+ *  lladd_sim_explore's affair. Otherwise as lladd_sim_explore. */
 LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
                                    const struct lladd_sim_bounds *, struct lladd_sim_report **out,
                                    struct lladd_error *);
@@ -315,7 +318,13 @@ LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
     X(READ_ONLY, "read-only", "EROFS: whatever changes something") \
     X(INTERRUPTED, "interrupted", "EINTR: any call") \
     X(AGAIN, "again", "EAGAIN: any call but the lock's") \
-    X(MEMORY, "memory", "an allocation")
+    X(MEMORY, "memory", "an allocation") \
+    X(READ_NONE, "read-none", "a read gives nothing, and the file goes on") \
+    X(READ_BYTE, "read-byte", "a read gives one byte, and the file goes on") \
+    X(READ_SECTOR, "read-sector", "a read gives one sector, and the file goes on") \
+    X(READ_BUT_ONE, "read-but-one", "a read gives all but a byte, and the file goes on") \
+    X(PAGE_LOST, "page-lost", "0 is returned for a write of pages, and it is not done") \
+    X(PAGE_ASTRAY, "page-astray", "0 is returned for a write of pages, and it goes elsewhere")
 enum lladd_sim_fault {
 #define LLADD_SIM_FAULT_ENUM(name, text, what) LLADD_SIM_FAULT_##name,
     LLADD_SIM_FAULT_LIST(LLADD_SIM_FAULT_ENUM)

@@ -59,6 +59,7 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     s->recovery_ns = core->recovery_ns;
     s->recovery_analysis_ns = core->analysis_ns;
     s->recovery_redo_ns = core->redo_ns;
+    s->lost_writes = buf.lost_writes;
 }
 
 int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
@@ -103,6 +104,7 @@ int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
     X("page.written", pages_written) \
     X("page.syncs", page_syncs) \
     X("page.repairs", repairs) \
+    X("page.lost_writes", lost_writes) \
     X("page.images", page_images) \
     X("cache.hits", cache_hits) \
     X("cache.misses", cache_misses) \

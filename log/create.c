@@ -114,7 +114,7 @@ static int fill_old(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__
     }
     encode_first_header(log, seg, header);
     rc = ll_point(log->env, "log.segment.recycle");
-    if (!rc)
+    if (!rc && !LLADD_PLANTED(LLADD_BUG_RECYCLE))
         rc = ll_io_pwrite(log->dev, seg->file, header, sizeof header, 0);
     if (!rc)
         rc = ll_io_sync(log->dev, seg->file);

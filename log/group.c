@@ -246,6 +246,8 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
     if (rc)
         return leave_poisoned(log, group, &why, err);
     lladd_atomic_count64(&log->groups, 1);
+    if (LLADD_PLANTED(LLADD_BUG_GROUP_LATE))
+        cut = lladd_atomic_load64(&log->tail);
     lladd_atomic_store64(&log->durable, cut);
     set_word(log, group + 1, LL_LOG__FREE);
     if (!LLADD_PLANTED(LLADD_BUG_WAKE))

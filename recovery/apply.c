@@ -520,7 +520,13 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
     uint32_t size;
     lladd_lsn lsn =
         ll_log_append_update(txn->core->log, &txn->credit, &u, &txn->chain, &size);
-    op->redo(&f->page, lladd_span_of(d->bytes, d->redo_len));
+    if (LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
+        ll_buffer_dirty(txn->core->buffer, f, ll_log_tail(txn->core->log));
+    if (!LLADD_CHANGED(.op = op, .page = &f->page, .lsn = lsn,
+                       .bytes = lladd_span_of(d->bytes, d->redo_len),
+                       .undoable = (u.flags & LL_REC_UNDO_PAGE) != 0,
+                       .undo_bytes = lladd_span_of(d->bytes + d->redo_len, u.undo_len)))
+        op->redo(&f->page, lladd_span_of(d->bytes, d->redo_len));
     if (!LLADD_PLANTED(LLADD_BUG_LSN_STAMP))
         ll_page_set_lsn(page, lsn);
     if (LL_UNLIKELY(op->formats))
@@ -614,7 +620,11 @@ void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_f
         ll_txn_set_lsn(&txn->undo_next, rec.undo_next), rec.lsn = rec.page_prev;
     else
         ll_txn_append(txn, &rec, &rec.undo_next);
-    op->undo(&f->page, rec.undo);
+    if (LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
+        ll_buffer_dirty(txn->core->buffer, f, ll_log_tail(txn->core->log));
+    if (!LLADD_CHANGED(.op = op, .undo = true, .page = &f->page, .lsn = rec.lsn,
+                       .bytes = rec.undo))
+        op->undo(&f->page, rec.undo);
     ll_page_set_lsn(f->page.bytes, rec.lsn);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
 }

@@ -89,7 +89,8 @@ static int put_names(struct writer *w)
     int rc = 0;
     lladd_mutex_lock(&core->cat.mutex);
     for (size_t i = 0; !rc && i < core->cat.n_all; i++) {
-        if (!core->cat.all[i]->number || LLADD_PLANTED(LLADD_BUG_NAMES))
+        if (!core->cat.all[i]->number ||
+            (core->cat.all[i]->kind == LL_NAME_OP && LLADD_PLANTED(LLADD_BUG_NAMES)))
             continue;
         rc = ll_catalogue_encode(&core->env, core->cat.all[i], &buf, &cap, &len);
         if (rc)
@@ -340,6 +341,9 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     int rc = ll_core_check(core, err);
     if (!rc)
         rc = ll_core_mark(core, err);
+    /* Before the horizon: closing flushes what classes write with the rest. */
+    if (!rc)
+        rc = each_class(core, true, lladd_lsn_of(0), err);
     if (rc)
         return rc;
     lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
@@ -348,11 +352,9 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_max64(&core->image_horizon, horizon.v);
     lladd_atomic_fence();
     uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes them durable */
-    rc = each_class(core, true, lladd_lsn_of(0), err);
-    if (!rc)
-        rc = ll_point(&core->env, "checkpoint.before_flush")
-                 ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
-                 : 0;
+    rc = ll_point(&core->env, "checkpoint.before_flush")
+             ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
+             : 0;
     if (!rc && !LLADD_PLANTED(LLADD_BUG_FLUSH))
         rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
     if (!rc)
@@ -363,6 +365,8 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
     if (!rc)
         rc = write_control(core, m.start, m.redo, err);
+    if (!rc && LLADD_PLANTED(LLADD_BUG_FLUSH))
+        rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
     if (rc)
         return rc;
     LLADD_OBSERVE(.what = LLADD_DST_CHECKPOINT, .lsn = m.start,
@@ -372,7 +376,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_lsn low = needed(core, m.redo, NULL);
     if (low.v < m.redo.v)
         rc = each_class(core, false, m.redo, err);
-    if (m.undo.v < low.v)
+    if (m.undo.v < low.v && !LLADD_PLANTED(LLADD_BUG_UNDO_LATE))
         low = m.undo;
     if (!rc)
         rc = ll_log_truncate(core->log, LLADD_PLANTED(LLADD_BUG_TRUNCATE) ? m.end : low, err);

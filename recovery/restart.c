@@ -62,6 +62,14 @@ static lladd_lsn class_start(struct ll_core *core)
     return lladd_lsn_of(low);
 }
 
+static void observe_object(const struct ll_name *class, const struct ll_record *rec,
+                           enum lladd_dst_found found)
+{
+    LLADD_OBSERVE(.what = rec->kind == LL_REC_OBJECT_CLR ? LLADD_DST_REDO_CLR : LLADD_DST_REDO,
+                  .detail = found, .op = class->name, .op_version = class->version,
+                  .lsn = rec->lsn, .txn = rec->txn, .page = rec->page, .depth = rec->depth);
+}
+
 static int redo_object(struct ll_core *core, const struct ll_record *rec, uint64_t *done,
                        struct lladd_error *err)
 {
@@ -70,14 +78,19 @@ static int redo_object(struct ll_core *core, const struct ll_record *rec, uint64
     if (rc)
         return rc;
     const struct lladd_object_class *c = n->desc;
-    if (rec->lsn.v < n->count)
+    if (rec->lsn.v < n->count) {
+        observe_object(n, rec, LLADD_DST_PRESENT);
         return 0;
+    }
     if (rec->kind == LL_REC_OBJECT_CLR && !c->undo)
         return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: class \"%s\" has no undo",
                            (unsigned long long)rec->lsn.v, c->name);
     (*done)++;
-    rc = rec->kind == LL_REC_OBJECT ? c->redo(c->ctx, core->db, rec->lsn, rec->page, rec->redo)
-                                    : c->undo(c->ctx, NULL, rec->lsn, rec->page, rec->undo);
+    if (rec->kind == LL_REC_OBJECT)
+        rc = c->redo(c->ctx, core->db, rec->lsn, rec->page, rec->redo);
+    else
+        rc = c->undo(c->ctx, core->db, NULL, rec->lsn, rec->page, rec->undo);
+    observe_object(n, rec, rc ? LLADD_DST_REFUSED : LLADD_DST_STALE);
     if (rc)
         return ll_fail_lsn(err, rc, rec->lsn, "class \"%s\" cannot redo LSN %llu", c->name,
                            (unsigned long long)rec->lsn.v);

@@ -167,8 +167,10 @@ static int undo_object(struct lladd_txn *txn, struct ll_name *name, const struct
                             .undo = rec->undo};
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
     ll_txn_append(txn, &clr, &clr.undo_next);
-    rc = cls->undo(cls->ctx, txn, clr.lsn, object, rec->undo);
+    rc = cls->undo(cls->ctx, txn->core->db, txn, clr.lsn, object, rec->undo);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
+    if (!rc)
+        ll_observe(LLADD_DST_UNDO, txn, name, rec);
     return rc;
 }
 

@@ -8,7 +8,7 @@
  */
 #include "sim/sim_private.h"
 
-#include <stdlib.h>
+#include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -17,22 +17,31 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #endif
 
-enum { CHUNK = 1 << 20, ALIGN = 16 };
+/* APART: a whole number of the system's pages, whatever their size. */
+enum { CHUNK = 1 << 20, ALIGN = 16, APART = 64 << 10 };
 
+/* Comes from the system, so that its bytes are alone on their pages, and can be forbidden while
+ * this head of it is read. */
 struct ll_sim_chunk {
     struct ll_sim_chunk *next;
-    size_t size;
-    unsigned char bytes[] __attribute__((aligned(ALIGN)));
+    size_t size; /* of the bytes, which are APART from here */
 };
 
 /* ---- arenas ------------------------------------------------------------------------------ */
 
+static unsigned char *bytes_of(struct ll_sim_chunk *c)
+{
+    return (unsigned char *)c + APART;
+}
+
 static struct ll_sim_chunk *chunk_new(size_t size)
 {
-    size = size < CHUNK ? CHUNK : size;
-    struct ll_sim_chunk *c = malloc(sizeof *c + size);
-    if (!c)
+    size = size < CHUNK ? CHUNK : (size + APART - 1) / APART * APART;
+    void *p =
+        mmap(NULL, APART + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
         return NULL;
+    struct ll_sim_chunk *c = p;
     c->next = NULL;
     c->size = size;
     return c;
@@ -46,7 +55,7 @@ static void *take_more(struct ll_sim_arena *a, size_t size)
         a->used = 0;
         if (a->now->size >= size) {
             a->used = size;
-            return a->now->bytes;
+            return bytes_of(a->now);
         }
     }
     struct ll_sim_chunk *c = chunk_new(size);
@@ -58,14 +67,14 @@ static void *take_more(struct ll_sim_arena *a, size_t size)
         a->first = c;
     a->now = c;
     a->used = size;
-    return c->bytes;
+    return bytes_of(c);
 }
 
 void *ll_sim_take(struct ll_sim_arena *a, size_t size)
 {
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (a->now && a->now->size - a->used >= size) {
-        void *p = a->now->bytes + a->used;
+        void *p = bytes_of(a->now) + a->used;
         a->used += size;
         return p;
     }
@@ -101,8 +110,8 @@ void ll_sim_arena_free(struct ll_sim_arena *a)
     while (a->first) {
         struct ll_sim_chunk *c = a->first;
         a->first = c->next;
-        ASAN_UNPOISON_MEMORY_REGION(c->bytes, c->size);
-        free(c);
+        ASAN_UNPOISON_MEMORY_REGION(bytes_of(c), c->size);
+        (void)munmap(c, APART + c->size); /* what was mapped can be unmapped */
     }
     a->now = NULL;
     a->used = 0;
@@ -202,8 +211,24 @@ void ll_sim_heap_init(struct ll_sim_heap *h)
 void ll_sim_heap_rewind(struct ll_sim_heap *h)
 {
     for (struct ll_sim_chunk *c = h->arena.first; c; c = c->next)
-        ASAN_UNPOISON_MEMORY_REGION(c->bytes, c->size);
+        ASAN_UNPOISON_MEMORY_REGION(bytes_of(c), c->size);
     ll_sim_rewind(&h->arena);
     memset(h->free, 0, sizeof h->free);
     h->live = 0;
+}
+
+bool ll_sim_heap_allow(struct ll_sim_heap *h, bool allowed)
+{
+    bool done = true;
+    for (struct ll_sim_chunk *c = h->arena.first; c; c = c->next)
+        done &= mprotect(bytes_of(c), c->size, allowed ? PROT_READ | PROT_WRITE : PROT_NONE) == 0;
+    return done;
+}
+
+bool ll_sim_heap_has(const struct ll_sim_heap *h, const unsigned char *at)
+{
+    for (struct ll_sim_chunk *c = h->arena.first; c; c = c->next)
+        if (at >= bytes_of(c) && at < bytes_of(c) + c->size)
+            return true;
+    return false;
 }

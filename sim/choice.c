@@ -49,7 +49,8 @@ uint32_t ll_sim_choose(struct lladd_sim *sim, enum ll_sim_choice_kind kind, uint
     struct ll_sim_choices *c = &sim->choices;
     c->asked++;
     if (c->pos < c->count) {
-        const struct ll_sim_choice *given = &c->at[c->pos++];
+        struct ll_sim_choice *given = &c->at[c->pos++];
+        given->kind = (uint8_t)kind; /* a token does not say it */
         return given->value < n ? given->value : n - 1;
     }
     struct ll_sim_choice *fresh = choice_add(c);

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { LL_SIM__SLOTS = 3 };
+enum { LL_SIM__SLOTS = 3, LL_SIM__SIGNAL_STACK = 64 << 10 };
 
 /* Shared by parent and children. */
 struct ll_sim__board {
@@ -51,6 +51,13 @@ struct ll_sim__bench {
 /* contract_run.c: callbacks under guard. */
 int ll_sim__bench_init(struct ll_sim__bench *, size_t longest, struct lladd_error *);
 void ll_sim__bench_free(struct ll_sim__bench *);
+/* Puts bytes in their place, and says where that is; then no page may be touched but that in the
+ * slot. False: it cannot be forbidden. */
+bool ll_sim__lay(struct ll_sim__bench *, unsigned slot, struct lladd_span *bytes);
+/* All pages may be touched again. False: it cannot be had. */
+bool ll_sim__allow(struct ll_sim__bench *, unsigned slot);
+/* What lies at this address, as the callback sees it. False: it is none of these. */
+bool ll_sim__where(const struct ll_sim__bench *, const unsigned char *at, char *out, size_t size);
 /* In the child: dying is told. */
 void ll_sim__watch(struct ll_sim__bench *);
 struct lladd_page ll_sim__page(const struct ll_sim__bench *, unsigned slot, uint64_t number);

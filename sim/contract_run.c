@@ -5,7 +5,8 @@
  * Pages and bytes lie in one mapping, each between pages that nobody may touch; while a callback
  * runs, the other pages are forbidden as well. Bytes end where their guard begins, so that reading
  * one too many is noticed. A child process does the calling; a timer that counts its processor time
- * ends callbacks that do not come back, another one those that sleep.
+ * ends callbacks that do not come back, another one those that sleep. (guard.c uses the mapping
+ * without a child.)
  */
 #include "sim/contract_private.h"
 
@@ -18,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { GUARD = 64 << 10, ASLEEP = 40, SIGNAL_STACK = 64 << 10, NOISE = 8 << 10, NEAR = 64 };
+enum { GUARD = 64 << 10, ASLEEP = 40, NOISE = 8 << 10, NEAR = 64 };
 
 /* ---- the arena ------------------------------------------------------------------------------- */
 
@@ -76,18 +77,17 @@ struct lladd_view ll_sim__view(const struct ll_sim__bench *b, unsigned slot, uin
 /* The one of this process, for signal handlers, which get no argument of ours. */
 static struct ll_sim__bench *watched;
 
-static void say_where(struct ll_sim__bench *b, const unsigned char *at)
+bool ll_sim__where(const struct ll_sim__bench *b, const unsigned char *at, char *out, size_t size)
 {
-    const unsigned char *page = b->slot[b->inside];
-    if (at >= b->map && at < b->bytes - GUARD / 2) {
-        b->board->outside = true;
-        snprintf(b->board->where, sizeof b->board->where, "byte %td of its page of %u bytes",
-                 at - page, b->size);
-    } else if (at >= b->bytes - GUARD / 2 && at < b->map + b->map_len) {
-        b->board->outside = true;
-        snprintf(b->board->where, sizeof b->board->where, "byte %td of its %zu bytes of arguments",
-                 at - (b->bytes + b->bytes_room - b->len), b->len);
-    }
+    if (at < b->map || at >= b->map + b->map_len)
+        return false;
+    if (at < b->bytes - GUARD / 2)
+        (void)snprintf(out, size, "byte %td of its page of %u bytes", at - b->slot[b->inside],
+                       b->size);
+    else
+        (void)snprintf(out, size, "byte %td of its %zu bytes of arguments",
+                       at - (b->bytes + b->bytes_room - b->len), b->len);
+    return true;
 }
 
 static void dies(int signal, siginfo_t *info, void *context)
@@ -97,7 +97,8 @@ static void dies(int signal, siginfo_t *info, void *context)
     b->board->signal = signal;
     b->board->late = signal == SIGPROF || signal == SIGALRM;
     if (signal == SIGSEGV || signal == SIGBUS)
-        say_where(b, info->si_addr);
+        b->board->outside =
+            ll_sim__where(b, info->si_addr, b->board->where, sizeof b->board->where);
     (void)kill(getpid(), SIGKILL);
 }
 
@@ -105,11 +106,11 @@ void ll_sim__watch(struct ll_sim__bench *b)
 {
     static const int deadly[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,
                                  SIGABRT, SIGTRAP, SIGPROF, SIGALRM};
-    stack_t stack = {.ss_size = SIGNAL_STACK};
+    stack_t stack = {.ss_size = LL_SIM__SIGNAL_STACK};
     watched = b;
     /* A callback that eats its stack is to be told as well. */
-    stack.ss_sp =
-        mmap(NULL, SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack.ss_sp = mmap(NULL, LL_SIM__SIGNAL_STACK, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack.ss_sp != MAP_FAILED)
         (void)sigaltstack(&stack, NULL);
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {
@@ -161,36 +162,51 @@ static __attribute__((noinline)) void scatter(struct ll_sim__bench *b)
         free(block[i]);
 }
 
-static void allow(struct ll_sim__bench *b, unsigned slot, int others)
+static bool allow(struct ll_sim__bench *b, unsigned slot, int others)
 {
+    bool done = true;
     for (unsigned i = 0; i < LL_SIM__SLOTS; i++) {
         if (i == slot)
             continue;
         unsigned char *start = b->slot[i] + b->size - b->page_room;
-        if (mprotect(start, b->page_room, others))
-            (void)kill(getpid(), SIGABRT); /* nothing can be promised then */
+        done &= mprotect(start, b->page_room, others) == 0;
     }
+    return done;
 }
 
-static struct lladd_span lay(struct ll_sim__bench *b, unsigned slot, struct lladd_span bytes)
+bool ll_sim__lay(struct ll_sim__bench *b, unsigned slot, struct lladd_span *bytes)
 {
-    unsigned char *at = b->bytes + b->bytes_room - bytes.len;
-    if (bytes.len && at != bytes.data)
-        memmove(at, bytes.data, bytes.len);
+    unsigned char *at = b->bytes + b->bytes_room - bytes->len;
+    if (bytes->len && at != bytes->data)
+        memmove(at, bytes->data, bytes->len);
     b->inside = slot;
-    b->len = bytes.len;
+    b->len = bytes->len;
     scatter(b);
     size_t before = (size_t)(at - b->bytes);
     memset(before < NEAR ? b->bytes : at - NEAR, (int)(b->random >> 40),
            before < NEAR ? before : NEAR);
-    allow(b, slot, PROT_NONE);
-    return lladd_span_of(at, bytes.len);
+    bytes->data = at;
+    return allow(b, slot, PROT_NONE);
+}
+
+bool ll_sim__allow(struct ll_sim__bench *b, unsigned slot)
+{
+    return allow(b, slot, PROT_READ | PROT_WRITE);
+}
+
+/* In the child; if pages cannot be forbidden nothing can be promised. */
+static struct lladd_span lay(struct ll_sim__bench *b, unsigned slot, struct lladd_span bytes)
+{
+    if (!ll_sim__lay(b, slot, &bytes))
+        (void)kill(getpid(), SIGABRT);
+    return bytes;
 }
 
 static void done(struct ll_sim__bench *b, unsigned slot)
 {
     ll_sim__clock_off();
-    allow(b, slot, PROT_READ | PROT_WRITE);
+    if (!ll_sim__allow(b, slot))
+        (void)kill(getpid(), SIGABRT);
 }
 
 bool ll_sim__validate(struct ll_sim__bench *b, const struct lladd_op *op, unsigned slot,

@@ -76,6 +76,8 @@ void ll_sim_observe(void *ctx, const struct lladd_dst_event *e)
 {
     struct lladd_sim *sim = ctx;
     struct ll_sim_cover *c = &sim->cover;
+    if (sim->guard)
+        ll_sim_guard_see(sim, e);
     if (e->what == LLADD_DST_PAGE_WRITE) {
         see_page_write(c, e);
         return;
@@ -158,7 +160,7 @@ static unsigned expected(const struct lladd_sim *sim, uint32_t i)
     if (!(logical & UNDONE))
         all &= ~(1u << LLADD_SIM_REDO_CLR);
     for (unsigned d = 2; d <= 4; d++)
-        if (sim->bounds.depth < d)
+        if (sim->bounds.depth < d || (sim->sampled_from && d >= sim->sampled_from))
             all &= ~(1u << (LLADD_SIM_CRASH_1 + (d - 2)));
     return all & ~excused(&sim->subject, sim->cover.at[i].op);
 }

@@ -409,9 +409,9 @@ static int failed(struct ll_sim_damaging *d, struct outcome *o)
     return rc;
 }
 
-static void look_at_clock(struct lladd_sim *sim, uint64_t done)
+static void look_at_clock(struct lladd_sim *sim)
 {
-    if (sim->bounds.milliseconds && done % 16 == 0 &&
+    if (sim->bounds.milliseconds &&
         ll_sim_now() - sim->started >= sim->bounds.milliseconds * 1000000)
         sim->stop = true;
 }
@@ -424,6 +424,7 @@ int ll_sim_damage_try(struct ll_sim_damaging *d, const char *fmt, ...)
     (void)vsnprintf(d->what, sizeof d->what, fmt, args);
     va_end(args);
     ll_sim_damage_meaning(d, &o.meaning);
+    look_at_clock(d->sim);
     if (!o.meaning.differs)
         return 0;
     int rc = 0;
@@ -446,7 +447,6 @@ int ll_sim_damage_try(struct ll_sim_damaging *d, const char *fmt, ...)
     if (o.reason != LLADD_SIM_REASONS)
         r->reasons[o.reason]++;
     ll_sim_tell(d->sim, "  %s", lladd_sim_damage_end_name(end));
-    look_at_clock(d->sim, r->done);
     return end == LLADD_SIM_WRONG ? failed(d, &o) : 0;
 }
 
@@ -495,6 +495,7 @@ static int pass(struct ll_sim_damaging *d)
     struct lladd_sim *sim = d->sim;
     int rc = 0;
     for (uint32_t i = 0; !rc && !sim->stop && i < SITUATIONS; i++) {
+        look_at_clock(sim);
         if (!situation(d, i) || (d->one && d->one_situation != i))
             continue;
         struct ll_sim_arena *a = &sim->level[2].worlds;
@@ -530,7 +531,12 @@ static int make_other(struct ll_sim_damaging *d, struct lladd_error *err)
     struct lladd_error own;
     b.seed++;
     int rc = ll_sim_new(&d->sim->subject, &b, &d->other, err);
-    return rc ? rc : ll_sim_record_first(d->other, &own, err);
+    if (rc)
+        return rc;
+    struct lladd_dst *before = lladd_dst_enter(&d->other->dst);
+    rc = ll_sim_record_first(d->other, &own, err);
+    (void)lladd_dst_enter(before); /* ours again */
+    return rc;
 }
 
 static int damage_all(struct ll_sim_damaging *d, struct lladd_error *err)

@@ -429,6 +429,19 @@ static int64_t sim_pread(struct lladd_device *dev, struct lladd_file *file, void
     return (int64_t)len;
 }
 
+/* Are these not the beginning of the page that belongs there? (docs/disk-format.md; one that was
+ * never used is zeros.) */
+static bool is_raw(const struct lladd_sim *sim, const unsigned char *bytes, size_t len,
+                   uint64_t off)
+{
+    enum { NUMBER_AT = 24 };
+    bool any = false;
+    for (size_t i = 0; i < len && i < LL_SIM_SECTOR; i++)
+        any |= bytes[i] != 0;
+    return any && len >= LLADD_PAGE_HEADER &&
+           lladd_get64(bytes + NUMBER_AT) != off / sim->page_size;
+}
+
 /* Takes the pieces together, and does what a write does. */
 static int write_at(struct ll_sim_run *run, enum ll_sim_call_kind kind, const struct ll_sim_file *f,
                     const struct lladd_iovec *pieces, int n, uint64_t off, size_t len)
@@ -437,7 +450,17 @@ static int write_at(struct ll_sim_run *run, enum ll_sim_call_kind kind, const st
     int64_t hook = before(run, kind, name, off, len);
     if (hook < 0)
         return (int)hook;
-    if (hook > 0)
+    bool astray = hook == LL_SIM_WRITE_ASTRAY;
+    if (hook == LL_SIM_WRITE_LOST || astray)
+        run->sim->raw_write = is_raw(run->sim, pieces[0].data, pieces[0].len, off);
+    if (hook == LL_SIM_WRITE_LOST)
+        return 0;
+    if (astray) {
+        unsigned char there[LL_SIM_SECTOR];
+        off = off >= run->sim->page_size ? off - run->sim->page_size : off + len;
+        size_t got = ll_sim_get(run->live.inode[f->inode], off, there, sizeof there);
+        run->sim->raw_write |= is_raw(run->sim, there, got, off);
+    } else if (hook > 0)
         len = (size_t)(hook - 1) < len ? (size_t)(hook - 1) : len;
     int rc = run->undecided ? decide_bytes(run, f->inode, off, len, true) : 0;
     unsigned char *data = ll_sim_take(run->arena, len);
@@ -458,7 +481,7 @@ static int write_at(struct ll_sim_run *run, enum ll_sim_call_kind kind, const st
     done(run, call, off + ll_sim_hash(data, len));
     if (ll_sim_put(run->arena, inode, off, data, len, true, false))
         return no_memory(run);
-    return hook > 0 ? -EIO : 0; /* it says that not all of it was written */
+    return hook > 0 && !astray ? -EIO : 0; /* it says that not all of it was written */
 }
 
 static int sim_pwritev(struct lladd_device *dev, struct lladd_file *file,

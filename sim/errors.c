@@ -424,7 +424,8 @@ static int faulty_run(struct ll_sim_faults *f, struct row *r, struct ll_sim_verd
     }
     struct lladd_sink *history = sim->history;
     sim->history = NULL; /* it is told from the record */
-    int rc = faulty_life(f, v);
+    const bool lost = f->stage != LL_SIM_CREATION && ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK;
+    int rc = lost ? ll_sim_lose_write(f, v) : faulty_life(f, v);
     sim->history = history;
     begin_row(sim, r);
     if (!rc && history)
@@ -485,7 +486,8 @@ static int found(struct ll_sim_faults *f, const struct ll_sim_verdict *v, uint32
 static void look_at_bounds(struct lladd_sim *sim, const struct ll_sim_faults *f)
 {
     const struct lladd_sim_bounds *b = &sim->bounds;
-    bool done = b->states && f->report->states >= b->states;
+    const struct lladd_sim_errors_report *r = f->report;
+    bool done = b->states && (r->states >= b->states || r->runs / LL_SIM_IN_VAIN >= b->states);
     done |= b->milliseconds && ll_sim_now() - sim->started >= b->milliseconds * 1000000;
     if (done || sim->report->n_failures >= b->failures)
         sim->stop = sim->cut = true;
@@ -606,7 +608,7 @@ static int one_fault(struct ll_sim_faults *f, const struct ll_sim_point *point)
         rc = faulty_run(f, &r, &v);
     if (!rc && v.oracle)
         rc = found(f, &v, f->stage == LL_SIM_RECOVERY);
-    else if (!rc && f->fired)
+    else if (!rc && f->fired && !(ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK))
         rc = crash_everywhere(f, &r);
     look_at_bounds(sim, f);
     return rc;
@@ -631,6 +633,8 @@ static int every_kind(struct ll_sim_faults *f, enum ll_sim_stage stage,
     f->stage = stage;
     for (unsigned k = 0; !rc && k < LLADD_SIM_FAULTS; k++) {
         f->kind = (enum lladd_sim_fault)k;
+        if (stage != LL_SIM_WORKLOAD && ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK)
+            continue;
         for (unsigned ever = 0; !rc && !f->sim->stop && ever < 2; ever++) {
             f->for_ever = ever;
             if (ever == 0 || !(ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_ONCE))
@@ -685,12 +689,13 @@ static int choose_points(struct ll_sim_faults *f, struct ll_sim_point *out, uint
     uint32_t calls = sim->workload.n_calls, all = 0;
     struct ll_sim_point *p = calloc(2 * (calls + 1), sizeof *p);
     int rc = p ? 0 : LLADD_NO_MEMORY;
-    for (uint32_t c = 0; !rc && c <= calls; c++)
+    for (uint32_t c = 0; !rc && !sim->stop && c <= calls; c++)
         for (unsigned kill = 0; !rc && kill < 2; kill++) {
             if (sim->bounds.flags & (kill ? LLADD_SIM_NO_KILL : LLADD_SIM_NO_POWER))
                 continue;
             p[all] = (struct ll_sim_point){.calls = c, .kill = kill};
             rc = features_of(f, &p[all++]);
+            look_at_bounds(sim, f);
         }
     *n = rc ? 0 : ll_sim_features_cover(p, all, out, sim->bounds.points);
     free(p);

@@ -11,7 +11,8 @@ enum { LL_SIM_FEATURE_WORDS = 4 }; /* 64 features each: 128 of events, then thos
 enum {
     LL_SIM_FAULT_ONCE = 1,     /* and not for ever */
     LL_SIM_FAULT_RESOURCE = 2, /* want of something: nothing is broken */
-    LL_SIM_FAULT_LIE = 4
+    LL_SIM_FAULT_LIE = 4,
+    LL_SIM_FAULT_DISK = 8 /* of pages, while the database is open (lost.c) */
 };
 unsigned ll_sim_fault_flags(enum lladd_sim_fault);
 const char *ll_sim_fault_what(enum lladd_sim_fault);
@@ -59,6 +60,11 @@ int ll_sim_faults_new(struct lladd_sim *);
 void ll_sim_arm(struct ll_sim_faults *);
 /* The device is well again. */
 void ll_sim_disarm(struct ll_sim_faults *);
+
+/* ---- lost.c ------------------------------------------------------------------------------ */
+
+/* The workload with a fault of the kind LL_SIM_FAULT_DISK, and what its handle then shows. */
+int ll_sim_lose_write(struct ll_sim_faults *, struct ll_sim_verdict *);
 
 /* ---- features.c -------------------------------------------------------------------------- */
 

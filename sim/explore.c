@@ -18,6 +18,9 @@
  *
  * A log that is cut inside a record is recovered from, and looked at. Its recovery is followed
  * deeper only if it does something that no other of its level did.
+ *
+ * If nobody has said how deep to go, the fourth crash is of one recovery of each sort: the same
+ * kinds of calls for the same kinds of files, one after the other. (All would be millions.)
  */
 #include "sim/sim_private.h"
 
@@ -27,17 +30,23 @@ struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *c, bool kill)
     return (struct ll_sim_claim){power ? c->lo_power : c->lo_kill, c->hi, c->again};
 }
 
+/* After each crash state, and where there was nothing new: that takes time as well. */
 static void look_at_bounds(struct lladd_sim *sim)
 {
     const struct lladd_sim_bounds *b = &sim->bounds;
-    uint64_t n = sim->report->states;
-    bool done = b->states && n >= b->states;
-    if (b->milliseconds && n % 64 == 0)
-        done |= ll_sim_now() - sim->started >= b->milliseconds * 1000000;
-    if (done || sim->report->n_failures >= b->failures) {
+    const struct lladd_sim_report *r = sim->report;
+    bool done = b->states && (r->states >= b->states || sim->in_vain / LL_SIM_IN_VAIN >= b->states);
+    done |= b->milliseconds && ll_sim_now() - sim->started >= b->milliseconds * 1000000;
+    if (done || r->n_failures >= b->failures) {
         sim->stop = true;
         sim->cut = true;
     }
+}
+
+static void pass_over(struct lladd_sim *sim)
+{
+    sim->in_vain++;
+    look_at_bounds(sim);
 }
 
 int ll_sim_found(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, uint32_t depth)
@@ -50,6 +59,16 @@ int ll_sim_found(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, ui
 static int explore_trace(struct lladd_sim *sim, uint32_t level, struct ll_sim_run *run,
                          uint32_t n_calls, const struct ll_sim_claims *claims);
 
+/* What it did, but not where and with which bytes. */
+static uint64_t sort_of(const struct lladd_sim *sim, const struct ll_sim_run *run, uint32_t n_calls)
+{
+    uint64_t sort = ll_sim_mix(run->level, run->kill);
+    for (uint32_t c = 0; c < n_calls; c++)
+        sort = ll_sim_mix(sort, (uint64_t)run->trace[c].kind << 8 |
+                                    sim->names.at[run->trace[c].name].kind);
+    return sort;
+}
+
 /* One run, and what comes of it. */
 static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
                        const struct ll_sim_claims *claims)
@@ -61,8 +80,10 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     int rc = ll_sim_judge(sim, run, &claim, &verdict, &open_calls, &ending);
     if (rc)
         return rc;
-    if (run->pick != LL_SIM_NO_UNIT && run->variant[run->pick] == LL_SIM_UNDECIDED)
-        return 0; /* nobody looks at what the last call has done: as if it had not been */
+    if (run->pick != LL_SIM_NO_UNIT && run->variant[run->pick] == LL_SIM_UNDECIDED) {
+        pass_over(sim); /* nobody looks at what the last call has done: as if it had not been */
+        return 0;
+    }
     struct lladd_sim_report *r = sim->report;
     r->states++;
     r->depth_states[run->level]++;
@@ -75,6 +96,11 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
         run->deviant != LL_SIM_NO_UNIT && run->units->at[run->deviant].kind == LL_SIM_UNIT_LOG;
     if (rc || verdict.oracle || sim->stop || run->level >= sim->bounds.depth || (fine && !ending))
         return rc;
+    if (sim->sampled_from && run->level + 1 >= sim->sampled_from) {
+        int met = ll_sim_set_put(&sim->sorts, sort_of(sim, run, open_calls));
+        if (met)
+            return met < 0 ? met : 0;
+    }
     struct ll_sim_claims next = *claims;
     next.power |= !run->kill;
     next.again = false;
@@ -140,6 +166,7 @@ static int explore_world(struct lladd_sim *sim, uint32_t level, const struct ll_
     int seen = ll_sim_set_put(&sim->seen, hash);
     if (seen) {
         sim->report->worlds_seen += seen > 0;
+        pass_over(sim);
         return seen < 0 ? seen : 0;
     }
     int rc = 0;
@@ -149,7 +176,7 @@ static int explore_world(struct lladd_sim *sim, uint32_t level, const struct ll_
         return rc;
     struct ll_sim_units units;
     ll_sim_rewind(&sim->level[level].units);
-    bool fine = level == 1 || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;
+    bool fine = ll_sim_cuts_records(sim, level);
     rc = ll_sim_units_of(sim, &sim->level[level].units, world, fine, &units);
     uint32_t base = sim->choices.count;
     if (!rc)

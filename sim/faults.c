@@ -60,6 +60,12 @@ static const struct {
     [LLADD_SIM_FAULT_INTERRUPTED] = {ALL_CALLS, LL_SIM_FAULT_ONCE, -EINTR},
     [LLADD_SIM_FAULT_AGAIN] = {ALL_CALLS & ~CALL(LOCK), LL_SIM_FAULT_ONCE, -EAGAIN},
     [LLADD_SIM_FAULT_MEMORY] = {0, LL_SIM_FAULT_RESOURCE, 0},
+    [LLADD_SIM_FAULT_PAGE_LOST] = {CALL(WRITE), LL_SIM_FAULT_ONCE | LL_SIM_FAULT_DISK, 0},
+    [LLADD_SIM_FAULT_PAGE_ASTRAY] = {CALL(WRITE), LL_SIM_FAULT_ONCE | LL_SIM_FAULT_DISK, 0},
+    [LLADD_SIM_FAULT_READ_NONE] = {CALL(READ), 0, 0},
+    [LLADD_SIM_FAULT_READ_BYTE] = {CALL(READ), 0, 0},
+    [LLADD_SIM_FAULT_READ_SECTOR] = {CALL(READ), 0, 0},
+    [LLADD_SIM_FAULT_READ_BUT_ONE] = {CALL(READ), 0, 0},
 };
 
 const char *lladd_sim_fault_name(enum lladd_sim_fault kind)
@@ -127,6 +133,40 @@ static uint64_t size_of(const struct ll_sim_run *run, uint32_t name)
     return b && b->inode != LL_SIM_DIRECTORY ? run->live.inode[b->inode]->size : 0;
 }
 
+/* How much of a transfer is done: so much, and it is less than there is. */
+static size_t part_of(const struct ll_sim_faults *f, size_t len)
+{
+    size_t part;
+    switch (f->kind) {
+    case LLADD_SIM_FAULT_READ_NONE:
+        return 0;
+    case LLADD_SIM_FAULT_WRITE_BYTE:
+    case LLADD_SIM_FAULT_READ_BYTE:
+        part = 1;
+        break;
+    case LLADD_SIM_FAULT_WRITE_BUT_ONE:
+    case LLADD_SIM_FAULT_READ_BUT_ONE:
+        part = len - 1;
+        break;
+    default:
+        part = LL_SIM_SECTOR;
+    }
+    return part < len ? part : len;
+}
+
+static bool is_short_read(enum lladd_sim_fault kind)
+{
+    return kind >= LLADD_SIM_FAULT_READ_NONE && kind <= LLADD_SIM_FAULT_READ_BUT_ONE;
+}
+
+/* What a read finds there. */
+static size_t there(const struct ll_sim_faults *f, uint32_t name, uint64_t off, size_t len)
+{
+    uint64_t size = size_of(running(f), name);
+    uint64_t left = off < size ? size - off : 0;
+    return left < len ? (size_t)left : len;
+}
+
 static bool can_hit(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
                     uint64_t off, size_t len)
 {
@@ -134,6 +174,12 @@ static bool can_hit(const struct ll_sim_faults *f, enum ll_sim_call_kind call, u
         return false;
     if (f->kind == LLADD_SIM_FAULT_SPACE && call != LL_SIM_CREATE && call != LL_SIM_MKDIR)
         return call != LL_SIM_RENAME && off + len > size_of(running(f), name);
+    if (kinds[f->kind].flags & LL_SIM_FAULT_DISK)
+        return f->sim->names.at[name].kind == LL_SIM_PAGES;
+    if (is_short_read(f->kind)) {
+        size_t all = there(f, name, off, len);
+        return all > 0 && part_of(f, all) < all;
+    }
     return f->kind != LLADD_SIM_FAULT_WRITE_BUT_ONE || len > 2;
 }
 
@@ -190,16 +236,7 @@ static void sync_failed(struct ll_sim_faults *f, uint32_t name)
         f->failed[f->n_failed++] = name;
 }
 
-/* How much of a failed write was done. */
-static size_t part_of(const struct ll_sim_faults *f, size_t len)
-{
-    size_t part = f->kind == LLADD_SIM_FAULT_WRITE_BYTE      ? 1
-                  : f->kind == LLADD_SIM_FAULT_WRITE_BUT_ONE ? len - 1
-                                                             : LL_SIM_SECTOR;
-    return part < len ? part : len;
-}
-
-static int64_t result_of(const struct ll_sim_faults *f, size_t len)
+static int64_t result_of(const struct ll_sim_faults *f, uint32_t name, uint64_t off, size_t len)
 {
     switch (f->kind) {
     case LLADD_SIM_FAULT_WRITE_BYTE:
@@ -208,6 +245,11 @@ static int64_t result_of(const struct ll_sim_faults *f, size_t len)
         return (int64_t)part_of(f, len) + 1;
     case LLADD_SIM_FAULT_WRITE_ALL:
         return (int64_t)len + 1;
+    case LLADD_SIM_FAULT_READ_NONE:
+    case LLADD_SIM_FAULT_READ_BYTE:
+    case LLADD_SIM_FAULT_READ_SECTOR:
+    case LLADD_SIM_FAULT_READ_BUT_ONE:
+        return (int64_t)part_of(f, there(f, name, off, len)) + 1;
     default:
         return kinds[f->kind].result;
     }
@@ -232,6 +274,10 @@ static int64_t before_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_k
     if (!f->armed || !can_hit(f, call, name, off, len) || !count(f))
         return 0;
     tell_hit(f, n->text);
+    if (f->kind == LLADD_SIM_FAULT_PAGE_LOST)
+        return LL_SIM_WRITE_LOST;
+    if (f->kind == LLADD_SIM_FAULT_PAGE_ASTRAY)
+        return LL_SIM_WRITE_ASTRAY;
     if (f->kind == LLADD_SIM_FAULT_SYNC_LATE)
         f->late = name;
     if (ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_LIE)
@@ -240,7 +286,7 @@ static int64_t before_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_k
         make_grave(f);
     if (call == LL_SIM_SYNC)
         sync_failed(f, name);
-    return result_of(f, len);
+    return result_of(f, name, off, len);
 }
 
 static bool grant(void *ctx, size_t size)

@@ -16,10 +16,10 @@
  * point before it and one after it: whatever others do while it is under way comes before it or
  * after it in another schedule.
  *
- * What is passed over. A run with the trace and the promises of an earlier one has the same crashes.
- * And crash states are known by what they are, not by which schedule led to them: all schedules
- * have one set of those seen. A state is its disk and what it must hold; decisions are therefore
- * compared by their effects (expect, in record.c), since their numbers are another schedule's.
+ * What is passed over. A run with the trace and the promises of an earlier one has the same
+ * crashes. And crash states are known by what they are, not by which schedule led to them: all
+ * schedules have one set of those seen. A state is its disk and what it must hold; decisions are
+ * therefore compared by their effects (expect, in record.c): their numbers are another schedule's.
  *
  * The schedule begins when all threads are there and ends with the last of them. Before and behind
  * it there is only one that does something: the library's own threads have come to rest first. Who
@@ -38,7 +38,7 @@
 
 #include <stdlib.h>
 
-enum { ANSWERS_MAX = 40, ANSWERS_TOLD = 12, STEPS_MAX = 1000000 };
+enum { ANSWERS_MAX = 100, ANSWERS_TOLD = 12, STEPS_MAX = 1000000 };
 
 struct answer {
     uint32_t turn, value;
@@ -62,6 +62,7 @@ struct ll_sim_crossing {
     struct ll_all_choices all;
     struct ll_seeded_choices seeded;
     uint32_t number;    /* of the random schedule, from 0 */
+    uint32_t bound;     /* preemptions */
     uint32_t length;    /* turns of the ordinary schedule */
     uint32_t recording; /* a part of its hash */
     struct ll_sim_set recordings;
@@ -110,18 +111,21 @@ static unsigned turn(void *ctx, const struct lladd_dst_turn *t)
     return i;
 }
 
-static void choose_how(struct ll_sim_crossing *x, enum how how, uint32_t number)
+/* `bound`: preemptions. */
+static void choose_how(struct ll_sim_crossing *x, enum how how, uint32_t number, uint32_t bound)
 {
     const struct lladd_sim_bounds *b = &x->sim->bounds;
+    const bool background = x->sim->subject.background;
     x->how = how;
     x->number = number;
     x->seeded.state = ll_sim_mix(b->seed, number + 1);
+    x->bound = bound;
     if (how == RANDOM)
-        ll_schedule_init(&x->policy, LL_SCHEDULE_PCT, b->preemptions + 1, x->length,
+        ll_schedule_init(&x->policy, LL_SCHEDULE_PCT, bound + 1, x->length,
                          ll_seeded_choices_choose, &x->seeded);
     else
-        ll_schedule_init(&x->policy, LL_SCHEDULE_BOUNDED, b->preemptions, 0,
-                         ll_all_choices_choose, &x->all);
+        ll_schedule_init(&x->policy, background ? LL_SCHEDULE_DELAYED : LL_SCHEDULE_BOUNDED, bound,
+                         0, ll_all_choices_choose, &x->all);
 }
 
 /* ---- telling who goes on ----------------------------------------------------------------- */
@@ -329,9 +333,7 @@ static int push_schedule(struct ll_sim_crossing *x)
     uint32_t behind = 0;
     x->sim->choices.count = x->sim->choices.pos = 0;
     if (x->how == RANDOM && x->n_answers > ANSWERS_TOLD)
-        return push(x, 1) || push(x, x->number + 1) || push(x, x->sim->bounds.preemptions)
-                   ? LLADD_NO_MEMORY
-                   : 0;
+        return push(x, 1) || push(x, x->number + 1) || push(x, x->bound) ? LLADD_NO_MEMORY : 0;
     uint32_t n = x->n_answers < ANSWERS_MAX ? x->n_answers : ANSWERS_MAX;
     int rc = push(x, n + 2);
     for (uint32_t i = 0; !rc && i < n; i++) {
@@ -371,11 +373,11 @@ static void take_schedule(struct ll_sim_crossing *x)
     uint32_t head = ll_sim_choose(sim, LL_SIM_C_SCHEDULE, UINT32_MAX, 0, 1), at = 0;
     if (head == 1) {
         uint32_t number = ll_sim_choose(sim, LL_SIM_C_SCHEDULE, UINT32_MAX, 0, 1);
-        sim->bounds.preemptions = ll_sim_choose(sim, LL_SIM_C_SCHEDULE, UINT32_MAX, 0, 1);
-        choose_how(x, RANDOM, number - 1);
+        uint32_t bound = ll_sim_choose(sim, LL_SIM_C_SCHEDULE, UINT32_MAX, 0, 1);
+        choose_how(x, RANDOM, number - 1, bound);
         return;
     }
-    choose_how(x, GIVEN, 0);
+    choose_how(x, GIVEN, 0, 0);
     x->n_given = head < 2 ? 0 : head - 2 < ANSWERS_MAX ? head - 2 : ANSWERS_MAX;
     for (uint32_t i = 0; i < x->n_given; i++) {
         at += ll_sim_choose(sim, LL_SIM_C_SCHEDULE, UINT32_MAX, 0, 1);
@@ -399,6 +401,12 @@ int ll_sim_crossing_replay(struct lladd_sim *sim, struct ll_sim_verdict *v)
 uint32_t ll_sim_crossing_recording(const struct lladd_sim *sim)
 {
     return sim->crossing->recording;
+}
+
+bool ll_sim_crossing_told(const struct lladd_sim *sim)
+{
+    const struct ll_sim_crossing *x = sim->crossing;
+    return x->how == RANDOM || x->n_answers <= ANSWERS_MAX;
 }
 
 /* ---- all schedules ----------------------------------------------------------------------- */
@@ -449,19 +457,36 @@ static int one_schedule(struct ll_sim_crossing *x)
     return ll_sim_explore(sim);
 }
 
+static int at_random(struct ll_sim_crossing *x)
+{
+    struct lladd_sim *sim = x->sim;
+    int rc = 0;
+    for (uint32_t n = 0; !rc && !sim->stop; n++) {
+        choose_how(x, RANDOM, n, sim->bounds.preemptions);
+        rc = one_schedule(x);
+        look_at_bounds(sim);
+    }
+    sim->cut = true;
+    return rc;
+}
+
+/* All with no preemption, then all with one, and so on, those with fewer once more: little time is
+ * lost by that, and what is found is found with as few as possible. */
 static int all_schedules(struct ll_sim_crossing *x)
 {
     struct lladd_sim *sim = x->sim;
-    const bool random = sim->bounds.flags & LLADD_SIM_RANDOM_SCHEDULES;
-    bool more = true;
     int rc = 0;
-    for (uint32_t n = 0; !rc && more && !sim->stop; n++) {
-        choose_how(x, random ? RANDOM : BOUNDED, n);
-        rc = one_schedule(x);
-        more = random || ll_all_choices_next(&x->all);
-        look_at_bounds(sim);
+    for (uint32_t bound = 0; !rc && !sim->stop && bound <= sim->bounds.preemptions; bound++) {
+        bool more = true;
+        ll_all_choices_free(&x->all);
+        while (!rc && more && !sim->stop) {
+            choose_how(x, BOUNDED, 0, bound);
+            rc = one_schedule(x);
+            more = ll_all_choices_next(&x->all);
+            look_at_bounds(sim);
+        }
+        sim->cut |= more || (sim->stop && bound < sim->bounds.preemptions);
     }
-    sim->cut |= more || random;
     return rc;
 }
 
@@ -472,7 +497,7 @@ static int run_ordinary(struct ll_sim_crossing *x)
     struct ll_sim_verdict v;
     uint64_t first = 0;
     for (unsigned again = 0; again < 2; again++) {
-        choose_how(x, ORDINARY, 0);
+        choose_how(x, ORDINARY, 0, 0);
         int rc = run(x, &v);
         if (rc)
             return rc;
@@ -551,10 +576,8 @@ static int interleave(struct lladd_sim *sim, struct lladd_error *err)
     if (rc || sim->stop)
         return rc;
     sim->report->preemptions = sim->bounds.preemptions;
-    rc = all_schedules(sim->crossing);
-    bool whole = !sim->cut || sim->bounds.flags & LLADD_SIM_RANDOM_SCHEDULES;
-    if (!rc && whole && !sim->report->n_failures && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
-        rc = ll_sim_cover_judge(sim);
+    rc = sim->bounds.flags & LLADD_SIM_RANDOM_SCHEDULES ? at_random(sim->crossing)
+                                                        : all_schedules(sim->crossing);
     if (!rc)
         rc = ll_sim_give_tokens(sim);
     return rc ? lladd_error_set(err, rc, "interleaving subject \"%s\": %s", sim->subject.name,

@@ -10,9 +10,10 @@
  *       variant v  what was pending survives or does not, at random; the recovery is judged; or an
  *                  error happens in it, and it dies; and crashed in turn, like the workload
  *
- * Each w, (w, p) and (w, p, v) has a stream of its own, so a token is these three and the seed.
+ * Each w, (w, p) and (w, p, v) has a stream of its own, so that the seed and these three numbers
+ * are enough to do one of them again.
  */
-#include "sim/sim_private.h"
+#include "sim/random.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,73 +22,16 @@ enum {
     STATES_DEFAULT = 20000,
     POINTS = 40,   /* of a workload */
     VARIANTS = 12, /* of a point */
-    REPEATS_MAX = 10,
-    OFFERS = 400 /* that often without firing is a hole */
+    OFFERS = 400,  /* that often without firing is a hole */
 };
 
-/* Faults, and places to crash at. */
-#define FAULTS(X) \
-    X(KILL, "the process dies") \
-    X(POWER, "power fails") \
-    X(NAME_LOST, "a name is lost") \
-    X(SIZE_LOST, "a size is lost") \
-    X(LOG_CUT, "the log is cut") \
-    X(LOG_HOLE, "a hole in the log") \
-    X(LOG_ALONE, "a part of the log alone") \
-    X(WRITE_LOST, "a write has not arrived") \
-    X(TORN, "a write is torn") \
-    X(CRASH_2, "recovery is crashed") \
-    X(CRASH_3, "recovery is crashed again") \
-    X(ERROR_WORKLOAD, "an error in the workload") \
-    X(ERROR_RECOVERY, "an error in recovery") \
-    X(NO_SPACE, "no space") \
-    X(SHORT, "a write does a part only") \
-    X(SYNC_FAILED, "a sync fails") \
-    X(AT_WRITE, "crash behind a write") \
-    X(AT_WRITE_PAGES, "crash behind a write of pages") \
-    X(AT_WRITE_LOG, "crash behind a write of the log") \
-    X(AT_TRUNCATE, "crash behind truncate") \
-    X(AT_CREATE, "crash behind create") \
-    X(AT_RENAME, "crash behind rename") \
-    X(AT_UNLINK, "crash behind unlink") \
-    X(AT_SYNC, "crash behind a sync") \
-    X(AT_SYNC_PAGES, "crash behind a sync of pages") \
-    X(AT_SYNC_LOG, "crash behind a sync of the log") \
-    X(AT_SYNC_DIR, "crash behind sync of a directory") \
-    X(AT_BEGIN, "crash when a transaction begins") \
-    X(AT_NOTE, "crash when one does something") \
-    X(AT_COMMIT, "crash when one commits") \
-    X(AT_ABORT, "crash when one rolls back") \
-    X(AT_OTHER, "crash at savepoints and prepares")
-enum fault {
-#define FAULT_ENUM(name, text) F_##name,
-    FAULTS(FAULT_ENUM)
-#undef FAULT_ENUM
-        FAULT_COUNT
-};
-
-struct random {
-    struct lladd_sim *sim; /* of the workload */
-    struct lladd_sim_random_report *report;
-    struct lladd_sim_bounds bounds;
-    struct lladd_sim_fired fired[FAULT_COUNT];
-    struct lladd_sim_failure *failures;
-    uint32_t workload, point, variant;
-    uint64_t started;
-    uint64_t stream;           /* of the faults */
-    uint32_t error_at, errors; /* before which call; how many have happened */
-    uint32_t calls, most;      /* of this run; of any recovery */
-    bool one, stop;
-    struct lladd_sink *history;
-};
-
-static uint32_t draw(struct random *r, uint32_t n)
+static uint32_t draw(struct ll_sim_random *r, uint32_t n)
 {
     r->stream = ll_sim_mix(r->stream, n);
     return (uint32_t)((r->stream >> 20) % n);
 }
 
-static void offer(struct random *r, enum fault f, bool fired)
+static void offer(struct ll_sim_random *r, enum ll_sim_random_fault f, bool fired)
 {
     r->fired[f].offered++;
     r->fired[f].fired += fired;
@@ -95,15 +39,16 @@ static void offer(struct random *r, enum fault f, bool fired)
 
 /* ---- where to crash ---------------------------------------------------------------------- */
 
-static enum fault sort_of_call(const struct lladd_sim *sim, const struct ll_sim_call *call)
+static enum ll_sim_random_fault sort_of_call(const struct lladd_sim *sim,
+                                             const struct ll_sim_call *call)
 {
     unsigned kind = sim->names.at[call->name].kind;
     unsigned file = kind == LL_SIM_PAGES ? 1 : kind == LL_SIM_LOG ? 2 : 0;
     switch (call->kind) {
     case LL_SIM_WRITE:
-        return (enum fault)(F_AT_WRITE + file);
+        return (enum ll_sim_random_fault)(F_AT_WRITE + file);
     case LL_SIM_SYNC:
-        return (enum fault)(F_AT_SYNC + file);
+        return (enum ll_sim_random_fault)(F_AT_SYNC + file);
     case LL_SIM_TRUNCATE:
         return F_AT_TRUNCATE;
     case LL_SIM_RENAME:
@@ -117,7 +62,7 @@ static enum fault sort_of_call(const struct lladd_sim *sim, const struct ll_sim_
     }
 }
 
-static enum fault sort_of_event(const struct ll_sim_event *e)
+static enum ll_sim_random_fault sort_of_event(const struct ll_sim_event *e)
 {
     if (e->note)
         return F_AT_NOTE;
@@ -130,19 +75,19 @@ static enum fault sort_of_event(const struct ll_sim_event *e)
 
 struct places {
     uint32_t count[FAULT_COUNT];
-    enum fault want;
+    enum ll_sim_random_fault want;
     uint32_t nth, at; /* that one of its sort is at this call */
 };
 
-static void see_place(struct places *p, enum fault sort, uint32_t at)
+static void see_place(struct places *p, enum ll_sim_random_fault sort, uint32_t at)
 {
     if (sort == p->want && p->count[sort] == p->nth)
         p->at = at;
     p->count[sort]++;
 }
 
-static void see_places(const struct random *r, const struct ll_sim_run *run, uint32_t n_calls,
-                       struct places *p)
+static void see_places(const struct ll_sim_random *r, const struct ll_sim_run *run,
+                       uint32_t n_calls, struct places *p)
 {
     const struct ll_sim_record *record = &r->sim->record;
     memset(p->count, 0, sizeof p->count);
@@ -154,7 +99,8 @@ static void see_places(const struct random *r, const struct ll_sim_run *run, uin
 }
 
 /* How many calls come before the crash. */
-static uint32_t choose_place(struct random *r, const struct ll_sim_run *run, uint32_t n_calls)
+static uint32_t choose_place(struct ll_sim_random *r, const struct ll_sim_run *run,
+                             uint32_t n_calls)
 {
     struct places p = {.want = FAULT_COUNT};
     unsigned sorts[FAULT_COUNT], n = 0;
@@ -164,10 +110,10 @@ static uint32_t choose_place(struct random *r, const struct ll_sim_run *run, uin
             sorts[n++] = f;
     if (n == 0 || draw(r, 8) == 0)
         return draw(r, n_calls + 1); /* anywhere; also before the first one, and behind the last */
-    p.want = (enum fault)sorts[draw(r, n)];
+    p.want = (enum ll_sim_random_fault)sorts[draw(r, n)];
     p.nth = draw(r, p.count[p.want]);
     for (unsigned i = 0; i < n; i++)
-        offer(r, (enum fault)sorts[i], sorts[i] == (unsigned)p.want);
+        offer(r, (enum ll_sim_random_fault)sorts[i], sorts[i] == (unsigned)p.want);
     see_places(r, run, n_calls, &p);
     return p.at;
 }
@@ -178,7 +124,7 @@ static uint32_t choose_place(struct random *r, const struct ll_sim_run *run, uin
 static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kind kind,
                          uint32_t name, uint64_t off, size_t len)
 {
-    struct random *r = ctx;
+    struct ll_sim_random *r = ctx;
     (void)name;
     (void)run;
     r->calls += kind != LL_SIM_CLOSE; /* it is none of a run's calls_all */
@@ -200,7 +146,7 @@ static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kin
     return grows && how == 1 ? -ENOSPC : -EIO;
 }
 
-static void begin_errors(struct random *r, uint32_t at)
+static void begin_errors(struct ll_sim_random *r, uint32_t at)
 {
     r->calls = 0;
     r->errors = 0;
@@ -211,24 +157,37 @@ static void begin_errors(struct random *r, uint32_t at)
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
-static int found(struct random *r, struct ll_sim_verdict *v, uint32_t depth)
+static void token_of(const struct ll_sim_random *r, struct ll_sim_vector *v)
 {
-    struct ll_sim_vector vector = {.kind = LL_SIM_TOKEN_RANDOM,
-                                   .flags = r->bounds.flags,
-                                   .seed = r->bounds.seed,
-                                   .count = 4,
-                                   .value = {r->workload, r->point, r->variant, r->bounds.depth}};
+    const struct ll_sim_which *w = &r->at;
+    *v = (struct ll_sim_vector){
+        .kind = LL_SIM_TOKEN_RANDOM,
+        .flags = r->bounds.flags,
+        .seed = r->bounds.seed,
+        .recording = r->sim->record.hash & 0xffffff,
+        .count = WHICH_VALUES,
+        .value = {w->workload, w->repeats, w->without, r->bounds.depth, w->point, w->variant}};
+}
+
+/* `token` is nullable: no single run shows it. */
+static int found(struct ll_sim_random *r, const struct ll_sim_verdict *v, uint32_t depth,
+                 const struct ll_sim_vector *token)
+{
     struct lladd_sim_random_report *report = r->report;
-    struct lladd_sim_failure *more =
-        realloc(r->failures, (report->n_failures + 1) * sizeof *r->failures);
-    if (!more)
+    if (r->wanted && v->oracle != r->wanted)
+        return 0;
+    size_t n = report->n_failures + 1;
+    struct lladd_sim_failure *more = realloc(r->failures, n * sizeof *more);
+    r->failures = more ? more : r->failures;
+    struct ll_sim_vector *tokens = realloc(r->tokens, n * sizeof *tokens);
+    r->tokens = tokens ? tokens : r->tokens;
+    if (!more || !tokens)
         return LLADD_NO_MEMORY;
-    r->failures = more;
-    struct lladd_sim_failure *f = &more[report->n_failures++];
+    struct lladd_sim_failure *f = &more[n - 1];
     *f = (struct lladd_sim_failure){.oracle = v->oracle, .depth = depth};
     memcpy(f->message, v->message, sizeof f->message);
-    if (depth == UINT32_MAX || !ll_sim_token_encode(&r->sim->subject, &vector, f->token))
-        f->token[0] = '\0';
+    tokens[n - 1] = token ? *token : (struct ll_sim_vector){.count = 0};
+    report->n_failures++;
     report->failures = more;
     r->stop |= report->n_failures >= r->bounds.failures;
     return 0;
@@ -237,7 +196,7 @@ static int found(struct random *r, struct ll_sim_verdict *v, uint32_t depth)
 /* ---- one row of crashes ------------------------------------------------------------------ */
 
 /* What has survived, for the list of what fired. */
-static void see_units(struct random *r, const struct ll_sim_run *run)
+static void see_units(struct ll_sim_random *r, const struct ll_sim_run *run)
 {
     for (uint32_t i = 0; run->units && i < run->units->count; i++) {
         const struct ll_sim_unit *u = &run->units->at[i];
@@ -263,7 +222,7 @@ static void see_units(struct random *r, const struct ll_sim_run *run)
 }
 
 /* A recovery in which an error happens, and that dies of it, or of old age. */
-static int disturb(struct random *r, struct ll_sim_run *run, struct ll_sim_verdict *v,
+static int disturb(struct ll_sim_random *r, struct ll_sim_run *run, struct ll_sim_verdict *v,
                    uint32_t *n_calls)
 {
     struct lladd_sim *sim = r->sim;
@@ -292,8 +251,8 @@ static int disturb(struct random *r, struct ll_sim_run *run, struct ll_sim_verdi
 }
 
 /* A recovery that must succeed. */
-static int recover(struct random *r, struct ll_sim_run *run, const struct ll_sim_claims *claims,
-                   struct ll_sim_verdict *v, uint32_t *n_calls)
+static int recover(struct ll_sim_random *r, struct ll_sim_run *run,
+                   const struct ll_sim_claims *claims, struct ll_sim_verdict *v, uint32_t *n_calls)
 {
     struct lladd_sim *sim = r->sim;
     struct ll_sim_claim claim = ll_sim_claim_of(claims, run->kill);
@@ -311,7 +270,7 @@ static int recover(struct random *r, struct ll_sim_run *run, const struct ll_sim
     return rc;
 }
 
-static int begin_run(struct random *r, uint32_t level, const struct ll_sim_world *world,
+static int begin_run(struct ll_sim_random *r, uint32_t level, const struct ll_sim_world *world,
                      struct ll_sim_units *units, struct ll_sim_run *run)
 {
     struct lladd_sim *sim = r->sim;
@@ -328,13 +287,14 @@ static int begin_run(struct random *r, uint32_t level, const struct ll_sim_world
     offer(r, F_POWER, !kill);
     ll_sim_tell(sim, "Crash %u: %s. %u operations are not durable.", level,
                 kill ? "the process dies" : "power fails", world->n_ops);
-    int rc = kill ? 0 : ll_sim_units_of(sim, &l->units, world, level == 1, units);
+    int rc =
+        kill ? 0 : ll_sim_units_of(sim, &l->units, world, ll_sim_cuts_records(sim, level), units);
     return rc ? rc : ll_sim_run_init(sim, run, &l->runs, level, world, kill ? NULL : units);
 }
 
 /* The world after some calls of a run. */
-static int world_at(struct random *r, uint32_t level, struct ll_sim_run *before, uint32_t calls,
-                    struct ll_sim_world *world)
+static int world_at(struct ll_sim_random *r, uint32_t level, struct ll_sim_run *before,
+                    uint32_t calls, struct ll_sim_world *world)
 {
     struct ll_sim_level *l = &r->sim->level[level];
     ll_sim_rewind(&l->worlds);
@@ -344,8 +304,24 @@ static int world_at(struct random *r, uint32_t level, struct ll_sim_run *before,
     return rc;
 }
 
+/* What this level has chosen becomes a part of the row. */
+static void remember(struct ll_sim_random *r, uint32_t calls, const struct ll_sim_run *run,
+                     bool disturbed)
+{
+    const struct ll_sim_choices *c = &r->sim->choices;
+    struct ll_sim_vector *row = &r->row;
+    r->whole &= !disturbed && run->level <= LLADD_SIM_DEPTH_MAX &&
+                row->count + c->count + 2 <= LL_SIM_VECTOR_MAX;
+    if (!r->whole)
+        return;
+    row->value[row->count++] = calls + 1;
+    row->value[row->count++] = run->kill;
+    for (uint32_t i = 0; i < c->count; i++)
+        row->value[row->count++] = c->at[i].value;
+}
+
 /* Crashes the recovery `before` in turn, or not. */
-static bool goes_on(struct random *r, uint32_t level, bool disturbed)
+static bool goes_on(struct ll_sim_random *r, uint32_t level, bool disturbed)
 {
     if (level > r->bounds.depth + 1) /* one more, if an error has spoilt the last one */
         return false;
@@ -358,7 +334,7 @@ static bool goes_on(struct random *r, uint32_t level, bool disturbed)
 }
 
 /* A crash of the workload in this world, and what follows. */
-static int row(struct random *r, const struct ll_sim_world *first, uint32_t calls)
+static int row(struct ll_sim_random *r, const struct ll_sim_world *first, uint32_t calls)
 {
     struct lladd_sim *sim = r->sim;
     struct ll_sim_run runs[LLADD_SIM_DEPTH_MAX + 2];
@@ -366,26 +342,31 @@ static int row(struct random *r, const struct ll_sim_world *first, uint32_t call
     struct ll_sim_world worlds[LLADD_SIM_DEPTH_MAX + 2];
     struct ll_sim_claims claims = {0};
     struct ll_sim_verdict v = {0};
-    uint32_t n_calls = 0;
+    uint32_t n_calls = 0, depth = 0;
     bool disturbed = false;
     ll_sim_allowed(&sim->record, calls, true, &claims.lo_kill, &claims.hi);
     ll_sim_allowed(&sim->record, calls, false, &claims.lo_power, &claims.hi);
     worlds[1] = *first;
+    r->row.count = 0;
+    r->whole = true;
     int rc = begin_run(r, 1, &worlds[1], &units[1], &runs[1]);
     for (uint32_t level = 1; !rc; level++) {
         struct ll_sim_run *run = &runs[level];
         disturbed = level <= r->bounds.depth && draw(r, 6) == 0;
+        disturbed &= !(r->at.without & NO_DISTURBANCE);
         rc = disturbed ? disturb(r, run, &v, &n_calls) : recover(r, run, &claims, &v, &n_calls);
+        remember(r, calls, run, disturbed);
+        depth = level;
         if (rc || v.oracle || !goes_on(r, level + 1, disturbed))
             break;
         claims.power |= !run->kill;
         claims.again = false;
-        uint32_t at = choose_place(r, run, n_calls);
-        if (!disturbed && at == n_calls) {
+        calls = choose_place(r, run, n_calls);
+        if (!disturbed && calls == n_calls) {
             claims.lo_power = claims.lo_kill = claims.hi = run->shown;
             claims.again = true;
         }
-        rc = world_at(r, level + 1, run, at, &worlds[level + 1]);
+        rc = world_at(r, level + 1, run, calls, &worlds[level + 1]);
         if (!rc)
             rc = begin_run(r, level + 1, &worlds[level + 1], &units[level + 1], &runs[level + 1]);
         disturbed = false;
@@ -393,51 +374,57 @@ static int row(struct random *r, const struct ll_sim_world *first, uint32_t call
         if (!rc && v.oracle)
             break;
     }
-    return !rc && v.oracle ? found(r, &v, 0) : rc;
+    if (rc || !v.oracle)
+        return rc;
+    struct ll_sim_vector token;
+    token_of(r, &token);
+    return found(r, &v, depth, &token);
 }
 
 /* ---- workloads --------------------------------------------------------------------------- */
 
-static bool is_used_up(struct random *r)
+/* A workload that comes to no crash counts, too. */
+static bool is_used_up(struct ll_sim_random *r)
 {
     const struct lladd_sim_bounds *b = &r->bounds;
-    r->stop |= b->states && r->report->states >= b->states;
+    r->stop |= b->states && (r->report->states >= b->states || r->report->workloads > b->states);
     r->stop |= b->milliseconds && ll_sim_now() - r->started >= b->milliseconds * 1000000;
     return r->stop;
 }
 
-static int crash_workload(struct random *r, uint64_t seed)
+static int crash_at(struct ll_sim_random *r, uint64_t seed, uint32_t p)
 {
     struct lladd_sim *sim = r->sim;
-    int rc = 0;
-    for (uint32_t p = 0; !rc && p < POINTS && !is_used_up(r); p++) {
-        if (r->one && r->point != p)
+    struct ll_sim_world world;
+    r->stream = ll_sim_mix(seed, 1000 + p);
+    uint32_t calls = choose_place(r, &sim->workload, sim->workload.n_calls);
+    ll_sim_tell(sim, "The workload is crashed behind call %u of %u.", calls, sim->workload.n_calls);
+    int rc = world_at(r, 1, &sim->workload, calls, &world);
+    r->report->points++;
+    for (uint32_t v = 0; !rc && v < VARIANTS && !is_used_up(r); v++) {
+        if (r->scope == THERE && r->at.variant != v)
             continue;
-        struct ll_sim_world world;
-        r->stream = ll_sim_mix(seed, 1000 + p);
-        uint32_t calls = choose_place(r, &sim->workload, sim->workload.n_calls);
-        ll_sim_tell(sim, "The workload is crashed behind call %u of %u.", calls,
-                    sim->workload.n_calls);
-        rc = world_at(r, 1, &sim->workload, calls, &world);
-        r->report->points++;
-        for (uint32_t v = 0; !rc && v < VARIANTS && !is_used_up(r); v++) {
-            if (r->one && r->variant != v)
-                continue;
-            if (!r->one) {
-                r->point = p;
-                r->variant = v;
-            }
-            r->stream = ll_sim_mix(ll_sim_mix(seed, 2000 + p), v);
-            r->most = 0;
-            ll_sim_set_free(&sim->endings); /* looked at closely, each: a token does the same */
-            rc = row(r, &world, calls);
-        }
+        r->at.point = p;
+        r->at.variant = v;
+        r->stream = ll_sim_mix(ll_sim_mix(seed, 2000 + p), v);
+        r->most = 0;
+        ll_sim_set_free(&sim->endings); /* looked at closely, each: a token does the same */
+        rc = row(r, &world, calls);
     }
     return rc;
 }
 
+static int crash_workload(struct ll_sim_random *r, uint64_t seed)
+{
+    uint32_t first = r->scope == ALL ? 0 : r->at.point;
+    int rc = 0;
+    for (uint32_t p = 0; !rc && p < (r->scope == THERE ? 1 : POINTS) && !is_used_up(r); p++)
+        rc = crash_at(r, seed, (first + p) % POINTS);
+    return rc;
+}
+
 /* Other sizes, where the subject has not asked for some. */
-static void swarm(struct random *r)
+static void swarm(struct ll_sim_random *r)
 {
     static const uint32_t segments[] = {8 << 10, 16 << 10, 32 << 10};
     static const uint32_t caches[] = {128 << 10, 192 << 10, 256 << 10, 512 << 10};
@@ -454,18 +441,19 @@ static void swarm(struct random *r)
 }
 
 /* It has failed although nothing was wrong. */
-static int workload_failed(struct random *r, int rc, const struct lladd_error *err)
+static int workload_failed(struct ll_sim_random *r, int rc, const struct lladd_error *err)
 {
-    struct ll_sim_verdict v = {0};
-    const char *name = lladd_code_name(rc);
-    enum lladd_sim_oracle o = rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD;
-    (void)ll_sim_object(&v, o, "%s: %s", name ? name : "error", err->message);
-    ll_sim_tell(r->sim, "%s objects: %s", lladd_sim_oracle_name(o), v.message);
-    r->point = r->variant = 0;
-    return found(r, &v, 0);
+    struct ll_sim_verdict v;
+    struct ll_sim_vector token;
+    ll_sim_object_recording(r->sim, &v, rc, err);
+    ll_sim_tell(r->sim, "%s objects: %s", lladd_sim_oracle_name(v.oracle), v.message);
+    r->at.point = r->at.variant = 0;
+    token_of(r, &token);
+    token.recording = 0; /* there is none */
+    return found(r, &v, 0, &token);
 }
 
-static int record_workload(struct random *r, bool *good)
+static int record_workload(struct ll_sim_random *r, bool *good)
 {
     struct lladd_sim *sim = r->sim;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -475,7 +463,7 @@ static int record_workload(struct random *r, bool *good)
     *good = rc == 0;
     if (rc)
         return rc == LLADD_NO_MEMORY ? rc : workload_failed(r, rc, &err);
-    bool errors = draw(r, 4) == 0;
+    bool errors = draw(r, 4) == 0 && !(r->at.without & NO_ERROR);
     offer(r, F_ERROR_WORKLOAD, errors);
     if (errors) {
         begin_errors(r, 1 + draw(r, (uint32_t)sim->workload.calls_all));
@@ -494,12 +482,66 @@ static int record_workload(struct random *r, bool *good)
     return rc;
 }
 
-/* Workload number `w`, from its beginning to the last crash. */
-static int workload(struct random *r, const struct lladd_sim_subject *subject, uint32_t w,
-                    struct lladd_error *err)
+/* The row of choices behind it, again. */
+static int crash_by_row(struct ll_sim_random *r)
+{
+    struct ll_sim_verdict v;
+    uint32_t depth;
+    int rc = ll_sim_replay(r->sim, &r->row, &v, &depth);
+    return rc || !v.oracle ? rc : found(r, &v, depth, &r->row);
+}
+
+/* If it fails again as a row of choices, these are made fewer and smaller. */
+static int shrink_row(struct ll_sim_random *r)
+{
+    struct lladd_sim_failure *f = &r->failures[0];
+    struct ll_sim_verdict v;
+    uint32_t depth;
+    r->whole_failure = *f;
+    r->row.kind = LL_SIM_TOKEN_RANDOM;
+    r->row.flags = r->bounds.flags;
+    int rc = ll_sim_replay(r->sim, &r->row, &v, &depth);
+    r->whole = !rc && v.oracle == f->oracle;
+    if (!r->whole)
+        return rc;
+    rc = ll_sim_shrink(r->sim, &r->row, &v, &depth);
+    memcpy(f->message, v.message, sizeof f->message);
+    f->depth = depth;
+    return rc;
+}
+
+static int crash_recorded(struct ll_sim_random *r, uint64_t seed, struct lladd_error *err)
+{
+    if (r->recording && (r->sim->record.hash & 0xffffff) != r->recording)
+        return ll_sim_other_recording(err);
+    int rc = r->scope == ROW ? crash_by_row(r) : crash_workload(r, seed);
+    if (!rc && r->wanted && r->scope == THERE && r->report->n_failures && r->whole)
+        rc = shrink_row(r);
+    return rc;
+}
+
+/* Sizes and repetitions. All is drawn, whether it is used or not: what follows is the same. */
+static void vary(struct ll_sim_random *r)
+{
+    struct lladd_sim *sim = r->sim;
+    const struct lladd_options o = sim->options;
+    swarm(r);
+    if (r->at.without & OWN_SIZES)
+        sim->options = o;
+    r->drawn = sim->subject.repeats ? 1 + draw(r, REPEATS_MAX) : 1;
+    sim->repeats = r->at.repeats ? r->at.repeats : r->drawn;
+    ll_sim_tell(sim, "Workload %u: `run` %u times, cache %llu, segments %llu, checkpoints %llu.",
+                r->at.workload, sim->repeats, (unsigned long long)sim->options.cache_bytes,
+                (unsigned long long)sim->options.log_segment_max,
+                (unsigned long long)sim->options.checkpoint_bytes);
+}
+
+/* A workload, from its beginning to the last crash. */
+int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subject *subject,
+                           struct lladd_error *err)
 {
     struct lladd_sim_bounds b = r->bounds;
-    uint64_t seed = ll_sim_mix(r->bounds.seed, w);
+    uint64_t seed = ll_sim_mix(r->bounds.seed, r->at.workload);
     bool good;
     b.seed = seed ? seed : 1;
     b.flags |= LLADD_SIM_FULL_PRODUCT | LLADD_SIM_NO_COVERAGE;
@@ -507,31 +549,32 @@ static int workload(struct random *r, const struct lladd_sim_subject *subject, u
     if (rc)
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&r->sim->dst);
+    r->sim->coarse = true;
     r->stream = ll_sim_mix(seed, 3);
-    r->workload = w;
+    if (r->transcript) {
+        r->sim->options.transcript = r->transcript;
+        r->sim->options.callback_ctx = r->sim;
+    }
     r->sim->history = r->history;
-    swarm(r);
-    r->sim->repeats = r->sim->subject.repeats ? 1 + draw(r, REPEATS_MAX) : 1;
-    ll_sim_tell(r->sim, "Workload %u: `run` %u times, cache %llu, segments %llu, checkpoints %llu.",
-                w, r->sim->repeats, (unsigned long long)r->sim->options.cache_bytes,
-                (unsigned long long)r->sim->options.log_segment_max,
-                (unsigned long long)r->sim->options.checkpoint_bytes);
+    vary(r);
     r->sim->history = NULL; /* the recording would tell every call */
     rc = record_workload(r, &good);
     r->sim->history = r->history;
     r->report->workloads++;
     if (!rc && good)
-        rc = crash_workload(r, seed);
+        rc = crash_recorded(r, seed, err);
     (void)lladd_dst_enter(before);
     ll_sim_free(r->sim);
     r->sim = NULL;
-    return rc ? lladd_error_set(err, rc, "subject \"%s\" at random: %s", subject->name,
-                                lladd_code_text(rc))
-              : 0;
+    return rc && rc != LLADD_BAD_ARGUMENT ? lladd_error_set(err, rc, "subject \"%s\" at random: %s",
+                                                            subject->name, lladd_code_text(rc))
+                                          : rc;
 }
 
+/* ---- all of it --------------------------------------------------------------------------- */
+
 /* What was offered often and has never happened. */
-static int look_for_holes(struct random *r)
+static int look_for_holes(struct ll_sim_random *r)
 {
     int rc = 0;
     for (unsigned f = 0; !rc && f < FAULT_COUNT; f++) {
@@ -541,14 +584,12 @@ static int look_for_holes(struct random *r)
             continue;
         (void)ll_sim_object(&v, LLADD_SIM_O_COVERAGE, "\"%s\" never happened, of %llu occasions",
                             r->fired[f].name, (unsigned long long)r->fired[f].offered);
-        rc = found(r, &v, UINT32_MAX);
-        if (!rc)
-            r->failures[r->report->n_failures - 1].depth = 0;
+        rc = found(r, &v, 0, NULL);
     }
     return rc;
 }
 
-static void name_faults(struct random *r)
+static void name_faults(struct ll_sim_random *r)
 {
 #define FAULT_NAME(name, text) text,
     static const char *const names[] = {FAULTS(FAULT_NAME)};
@@ -557,7 +598,7 @@ static void name_faults(struct random *r)
         r->fired[f].name = names[f];
 }
 
-static int take_bounds(struct random *r, const struct lladd_sim_subject *subject,
+static int take_bounds(struct ll_sim_random *r, const struct lladd_sim_subject *subject,
                        const struct lladd_sim_bounds *bounds, struct lladd_error *err)
 {
     struct lladd_sim *sim;
@@ -576,17 +617,22 @@ static int take_bounds(struct random *r, const struct lladd_sim_subject *subject
 int lladd_sim_random(const struct lladd_sim_subject *subject, const struct lladd_sim_bounds *bounds,
                      struct lladd_sim_random_report **out, struct lladd_error *err)
 {
-    struct random r = {.started = ll_sim_now()};
+    struct ll_sim_random r = {.started = ll_sim_now()};
     *out = NULL;
     r.report = calloc(1, sizeof *r.report);
     struct lladd_sim_fired *fired = calloc(FAULT_COUNT, sizeof *fired);
     int rc = r.report && fired ? take_bounds(&r, subject, bounds, err)
                                : lladd_error_set(err, LLADD_NO_MEMORY, "no memory");
     name_faults(&r);
-    for (uint32_t w = 0; !rc && !is_used_up(&r); w++)
-        rc = workload(&r, subject, w, err);
+    for (uint32_t w = 0; !rc && !is_used_up(&r); w++) {
+        r.at = (struct ll_sim_which){.workload = w};
+        rc = ll_sim_random_workload(&r, subject, err);
+    }
     if (!rc && look_for_holes(&r))
         rc = lladd_error_set(err, LLADD_NO_MEMORY, "no memory");
+    if (!rc)
+        rc = ll_sim_random_give_tokens(&r, subject, err);
+    free(r.tokens);
     if (rc) {
         free(fired);
         free(r.failures);
@@ -602,91 +648,51 @@ int lladd_sim_random(const struct lladd_sim_subject *subject, const struct lladd
     return 0;
 }
 
+/* Which row of crashes a token stands for. */
+static bool is_of_a_row(const struct ll_sim_vector *v, struct ll_sim_random *r)
+{
+    const uint32_t *value = v->value;
+    bool row = value[2] & A_ROW;
+    r->at = (struct ll_sim_which){value[0], value[1], value[2] & WITHOUT_ALL, 0, 0, 0};
+    if (value[1] > REPEATS_MAX || value[2] > (WITHOUT_ALL | A_ROW) ||
+        (row ? v->count <= ROW_AT : v->count > WHICH_VALUES || value[3] == 0))
+        return false;
+    r->scope = row ? ROW : THERE;
+    r->recording = v->recording;
+    if (row) {
+        r->row = *v;
+        r->row.count = v->count - ROW_AT;
+        memmove(r->row.value, v->value + ROW_AT, r->row.count * sizeof *v->value);
+        return true;
+    }
+    r->bounds.depth = value[3];
+    r->at.point = value[4];
+    r->at.variant = value[5];
+    return value[3] <= LLADD_SIM_DEPTH_MAX && value[4] < POINTS && value[5] < VARIANTS;
+}
+
 int ll_sim_random_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
                          struct lladd_sink *history, struct lladd_error *err)
 {
     struct lladd_sim_random_report report = {.struct_size = sizeof report};
-    struct random r = {.report = &report,
-                       .bounds = sim->bounds,
-                       .point = v->value[1],
-                       .variant = v->value[2],
-                       .one = true,
-                       .history = history,
-                       .started = ll_sim_now()};
-    if (v->count < 4 || v->value[3] == 0 || v->value[3] > LLADD_SIM_DEPTH_MAX)
+    struct ll_sim_random r = {.report = &report,
+                              .bounds = sim->bounds,
+                              .transcript = sim->options.transcript,
+                              .history = history,
+                              .started = ll_sim_now()};
+    if (!is_of_a_row(v, &r))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token makes no sense");
-    r.bounds.depth = v->value[3];
     r.bounds.failures = 1;
     name_faults(&r);
-    int rc = workload(&r, &sim->subject, v->value[0], err);
+    int rc = ll_sim_random_workload(&r, &sim->subject, err);
     if (!rc && report.n_failures) {
-        struct ll_sim_verdict found_again = {.oracle = r.failures->oracle};
-        memcpy(found_again.message, r.failures->message, sizeof found_again.message);
-        rc = ll_sim_fail(sim, &found_again, r.failures->depth, v);
-        if (!rc)
-            memcpy(sim->failures[0].token, r.failures->token, sizeof sim->failures[0].token);
+        struct ll_sim_verdict again = {.oracle = r.failures->oracle};
+        memcpy(again.message, r.failures->message, sizeof again.message);
+        rc = ll_sim_fail(sim, &again, r.failures->depth, v);
+        if (!rc && !ll_sim_token_encode(&sim->subject, v, sim->failures[0].token))
+            sim->failures[0].token[0] = '\0';
     }
     free(r.failures);
+    free(r.tokens);
     return rc;
-}
-
-/* ---- reports ----------------------------------------------------------------------------- */
-
-void lladd_sim_random_free(struct lladd_sim_random_report *r)
-{
-    if (!r)
-        return;
-    free((void *)(uintptr_t)r->failures);
-    free((void *)(uintptr_t)r->fired);
-    free(r);
-}
-
-int lladd_sim_random_text(const struct lladd_sim_random_report *r, struct lladd_sink *s)
-{
-    (void)lladd_sink_printf(s, "subject %s, at random: %s\n", r->subject,
-                            r->n_failures ? "FAILED" : "passed so far");
-    (void)lladd_sink_printf(
-        s, "  seed %llu: %llu workloads of %llu runs (%llu refused), %llu device calls\n",
-        (unsigned long long)r->seed, (unsigned long long)r->workloads, (unsigned long long)r->runs,
-        (unsigned long long)r->refused, (unsigned long long)r->calls);
-    (void)lladd_sink_printf(
-        s, "  %llu places to crash at, %llu recoveries judged, %llu disturbed, in %.2f s\n",
-        (unsigned long long)r->points, (unsigned long long)r->states,
-        (unsigned long long)r->disturbed, (double)r->nanoseconds / 1e9);
-    for (uint32_t i = 0; i < r->n_fired; i++)
-        if (r->fired[i].offered)
-            (void)lladd_sink_printf(s, "  %-36s %10llu of %10llu%s\n", r->fired[i].name,
-                                    (unsigned long long)r->fired[i].fired,
-                                    (unsigned long long)r->fired[i].offered,
-                                    r->fired[i].fired ? "" : " !");
-    for (uint32_t i = 0; i < r->n_failures; i++) {
-        (void)lladd_sink_printf(s, "  %s objects: %s\n",
-                                lladd_sim_oracle_name(r->failures[i].oracle),
-                                r->failures[i].message);
-        if (r->failures[i].token[0])
-            (void)lladd_sink_printf(s, "    token %s\n", r->failures[i].token);
-    }
-    return s->failed;
-}
-
-int lladd_sim_random_json(const struct lladd_sim_random_report *r, struct lladd_sink *s)
-{
-    (void)lladd_sink_printf(s, "{\"subject\":\"%s\",\"mode\":\"random\",\"seed\":%llu", r->subject,
-                            (unsigned long long)r->seed);
-    (void)lladd_sink_printf(s, ",\"workloads\":%llu,\"runs\":%llu,\"refused\":%llu,\"calls\":%llu",
-                            (unsigned long long)r->workloads, (unsigned long long)r->runs,
-                            (unsigned long long)r->refused, (unsigned long long)r->calls);
-    (void)lladd_sink_printf(
-        s, ",\"points\":%llu,\"states\":%llu,\"disturbed\":%llu,\"nanoseconds\":%llu",
-        (unsigned long long)r->points, (unsigned long long)r->states,
-        (unsigned long long)r->disturbed, (unsigned long long)r->nanoseconds);
-    (void)lladd_sink_printf(s, ",\"fired\":{");
-    for (uint32_t i = 0; i < r->n_fired; i++)
-        (void)lladd_sink_printf(s, "%s\"%s\":[%llu,%llu]", i ? "," : "", r->fired[i].name,
-                                (unsigned long long)r->fired[i].fired,
-                                (unsigned long long)r->fired[i].offered);
-    (void)lladd_sink_printf(s, "}");
-    ll_sim_json_failures(r->n_failures, r->failures, s);
-    (void)lladd_sink_printf(s, "}\n");
-    return s->failed;
 }

@@ -4,8 +4,8 @@
  *
  * A row is: the call before which the first crash happens (one more than the calls made; 0 is no
  * crash), how, what survived, in the order recovery asked; then the same of the crash of that
- * recovery; and so on. Tried in making it smaller: without its last crashes, without each choice
- * that is not the ordinary one, and with smaller numbers.
+ * recovery; and so on. Tried in making it smaller: without each of its crashes, without its last
+ * choices, without each choice that is not the ordinary one, and with smaller numbers.
  */
 #include "sim/sim_private.h"
 
@@ -133,12 +133,13 @@ int ll_sim_replay_crash(struct lladd_sim *sim, struct ll_sim_run *before, uint32
     int rc = ll_sim_run_world(before, &l->worlds, world);
     for (uint32_t c = 0; !rc && c < calls; c++)
         rc = ll_sim_step(sim, &l->worlds, world, &before->trace[c], c);
-    bool kill = ll_sim_choose(sim, LL_SIM_C_MODE, 2, 0, 1) == 1;
+    bool kill =
+        ll_sim_choose(sim, LL_SIM_C_MODE, 2, 0, 1) == 1 || sim->bounds.flags & LLADD_SIM_NO_POWER;
     ll_sim_tell(sim, "Crash %u, before call %u: %s. %u operations are not durable.", level,
                 calls + 1, kill ? "the process dies, what it has written stays" : "power fails",
                 world->n_ops);
     ll_sim_tell(sim, "Recovery %u:", level);
-    bool fine = level == 1 || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;
+    bool fine = ll_sim_cuts_records(sim, level);
     if (!rc && !kill)
         rc = ll_sim_units_of(sim, &l->units, world, fine, units);
     return rc ? rc : ll_sim_run_init(sim, run, &l->runs, level, world, kill ? NULL : units);
@@ -233,7 +234,7 @@ void ll_sim_vector_of(const struct lladd_sim *sim, struct ll_sim_vector *out)
         if (value)
             out->count = i + 1;
     }
-    if (out->count > LL_SIM_VECTOR_MAX)
+    if (out->count > LL_SIM_VECTOR_MAX || (sim->crossing && !ll_sim_crossing_told(sim)))
         out->count = 0; /* it cannot be told in a token */
 }
 
@@ -272,6 +273,44 @@ static int shrink_schedule(struct lladd_sim *sim, struct ll_sim_vector *v,
     return rc;
 }
 
+/* One of the crashes is left out, with what survived it. */
+static int without_a_crash(struct lladd_sim *sim, struct ll_sim_vector *v,
+                           struct ll_sim_verdict *verdict, uint32_t *depth, bool *kept)
+{
+    uint32_t at[LLADD_SIM_DEPTH_MAX + 2], n = 0, after;
+    struct ll_sim_verdict now;
+    int rc = ll_sim_replay(sim, v, &now, &after); /* which tells the choices apart */
+    *kept = false;
+    for (uint32_t i = 0; i < v->count && i < sim->choices.count && n <= LLADD_SIM_DEPTH_MAX; i++)
+        if (sim->choices.at[i].kind == LL_SIM_C_CRASH)
+            at[n++] = i;
+    at[n] = v->count;
+    for (uint32_t k = n; !rc && !*kept && n > 1 && k-- > 0;) {
+        struct ll_sim_vector fewer = *v;
+        memmove(fewer.value + at[k], v->value + at[k + 1],
+                (v->count - at[k + 1]) * sizeof *v->value);
+        fewer.count -= at[k + 1] - at[k];
+        rc = try(sim, v, &fewer, verdict, depth, kept);
+    }
+    return rc;
+}
+
+/* By half, or by one: an earlier crash, or less of what survives. */
+static int lower(struct lladd_sim *sim, struct ll_sim_vector *v, uint32_t i,
+                 struct ll_sim_verdict *verdict, uint32_t *depth, bool *kept)
+{
+    uint32_t from = v->value[i];
+    int rc = 0;
+    *kept = false;
+    for (uint32_t by = from / 2 + from % 2; !rc && !*kept && by > 0 && from > 1;
+         by = by > 1 ? 1 : 0) {
+        struct ll_sim_vector less = *v;
+        less.value[i] = from - by;
+        rc = try(sim, v, &less, verdict, depth, kept);
+    }
+    return rc;
+}
+
 int ll_sim_shrink(struct lladd_sim *sim, struct ll_sim_vector *v, struct ll_sim_verdict *verdict,
                   uint32_t *depth)
 {
@@ -289,6 +328,9 @@ int ll_sim_shrink(struct lladd_sim *sim, struct ll_sim_vector *v, struct ll_sim_
     const uint32_t least = head ? head : 1;
     while (any && tried < SMALLER_MAX) {
         any = false;
+        do
+            rc = without_a_crash(sim, v, verdict, depth, &kept);
+        while (!rc && kept);
         for (uint32_t n = least; !rc && n < v->count && tried < SMALLER_MAX; n++, tried++) {
             struct ll_sim_vector shorter = *v;
             shorter.count = n;
@@ -305,12 +347,8 @@ int ll_sim_shrink(struct lladd_sim *sim, struct ll_sim_vector *v, struct ll_sim_
             any |= kept;
         }
         for (uint32_t i = head; !rc && i < v->count && tried < SMALLER_MAX; i++) {
-            struct ll_sim_vector less = *v;
-            less.value[i] /= 2;
-            if (less.value[i] == 0)
-                continue;
+            rc = lower(sim, v, i, verdict, depth, &kept);
             tried++;
-            rc = try(sim, v, &less, verdict, depth, &kept);
             any |= kept;
         }
     }

@@ -16,10 +16,10 @@ const char *lladd_sim_path_name(enum lladd_sim_path path)
 const char *lladd_sim_oracle_name(enum lladd_sim_oracle oracle)
 {
     static const char *const names[LLADD_SIM_ORACLES] = {
-        "nobody",     "O1 lost",    "O2 contents",     "O3 check",     "O4 wal",      "O5 again",
-        "O6 go on",   "O7 rebuild", "O8 errors",       "O9 in doubt",  "O10 leak",    "O11 open",
-        "O12 memory", "O13 loop",   "O14 determinism", "O15 coverage", "O16 workload",
-        "O17 deadlock"};
+        "nobody",       "O1 lost",      "O2 contents", "O3 check",  "O4 wal",
+        "O5 again",     "O6 go on",     "O7 rebuild",  "O8 errors", "O9 in doubt",
+        "O10 leak",     "O11 open",     "O12 memory",  "O13 loop",  "O14 determinism",
+        "O15 coverage", "O16 workload", "O17 deadlock", "O18 one page"};
     return (unsigned)oracle < LLADD_SIM_ORACLES ? names[oracle] : "?";
 }
 
@@ -67,12 +67,13 @@ int lladd_sim_report_text(const struct lladd_sim_report *r, struct lladd_sink *s
     (void)lladd_sink_printf(s, "  workload: %llu device calls, %llu promises\n",
                             (unsigned long long)r->calls, (unsigned long long)r->acks);
     if (r->schedules)
-        (void)lladd_sink_printf(s, "  schedules: %llu with %s%u preemptions in %llu turns; "
-                                   "%llu different runs\n",
-                                (unsigned long long)r->schedules,
-                                r->flags & LLADD_SIM_RANDOM_SCHEDULES ? "random priorities, " : "up to ",
-                                r->preemptions, (unsigned long long)r->turns,
-                                (unsigned long long)r->recordings);
+        (void)lladd_sink_printf(
+            s,
+            "  schedules: %llu with %s%u preemptions in %llu turns; "
+            "%llu different runs\n",
+            (unsigned long long)r->schedules,
+            r->flags & LLADD_SIM_RANDOM_SCHEDULES ? "random priorities, " : "up to ",
+            r->preemptions, (unsigned long long)r->turns, (unsigned long long)r->recordings);
     (void)lladd_sink_printf(s, "  crash states: %llu (%llu of them deaths of the process)\n",
                             (unsigned long long)r->states, (unsigned long long)r->kill_states);
     for (uint32_t d = 1; d <= LLADD_SIM_DEPTH_MAX; d++)

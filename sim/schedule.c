@@ -8,6 +8,9 @@
  * between going on and each other fiber; when there are none left it is no choice. Turns at which
  * the current fiber cannot go on cost nothing.
  *
+ * Delayed. With several threads that sleep and wake all the time, the turns that cost nothing grow
+ * exponentially all the same. Here every answer but the first costs one (delay bounding).
+ *
  * PCT. Random answers at every point hardly ever let one fiber fall far behind. Priorities do: the
  * highest runs until it sleeps, and at a few random points falls to the bottom.
  *
@@ -56,10 +59,11 @@ static enum ll_schedule_kind kind_of(const struct lladd_dst_turn *turn)
 
 static unsigned bounded(struct ll_schedule *s, const struct lladd_dst_turn *turn)
 {
-    if (turn->current && s->preemptions >= s->bound)
+    bool costs = turn->current || s->policy == LL_SCHEDULE_DELAYED;
+    if (costs && s->preemptions >= s->bound)
         return 0;
     unsigned i = answer(s, kind_of(turn), turn->n);
-    s->preemptions += turn->current && i != 0;
+    s->preemptions += costs && i != 0;
     return i;
 }
 

@@ -26,6 +26,9 @@ enum ll_schedule_policy {
     /* At most `bound` preemptions, at any points; every other turn is a choice among all. With all
      * choices tried that is everything that can happen with so few preemptions. */
     LL_SCHEDULE_BOUNDED,
+    /* The same, and each other turn at which it is not the first one's counts as a preemption, too.
+     * Where many threads sleep and wake, the free choices alone would be too many. */
+    LL_SCHEDULE_DELAYED,
     /* Probabilistic concurrency testing: each fiber gets a random priority, the highest runs, and
      * at `bound` - 1 random points of `length` the current one falls below all others. Finds a bug
      * that needs `bound` orderings with probability >= 1 / (fibers * length^(bound-1)). */

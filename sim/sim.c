@@ -8,7 +8,7 @@
 #include <time.h>
 
 enum {
-    DEPTH_DEFAULT = 3,
+    DEPTH_DEFAULT = 4,
     CALLS_DEFAULT = 100000,
     POINTS_DEFAULT = 4,
     PREEMPTIONS_DEFAULT = 2,
@@ -93,6 +93,7 @@ static int take_bounds(struct lladd_sim *sim, const struct lladd_sim_bounds *b,
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: use LLADD_SIM_BOUNDS_INIT");
     if (b)
         memcpy(own, b, b->struct_size < sizeof *own ? b->struct_size : sizeof *own);
+    sim->sampled_from = own->depth ? 0 : DEPTH_DEFAULT;
     own->depth = own->depth ? own->depth : DEPTH_DEFAULT;
     own->seed = own->seed ? own->seed : 1;
     own->failures = own->failures ? own->failures : 1;
@@ -196,6 +197,7 @@ void ll_sim_free(struct lladd_sim *sim)
     ll_sim_choices_free(&sim->choices);
     ll_sim_set_free(&sim->seen);
     ll_sim_set_free(&sim->endings);
+    ll_sim_set_free(&sim->sorts);
     ll_sim_cover_free(&sim->cover);
     ll_sim_crossing_free(sim);
     ll_sim_buffer_free(&sim->dump);
@@ -293,18 +295,24 @@ static bool is_ours(int rc)
     return rc == LLADD_NO_MEMORY || rc == LLADD_BAD_ARGUMENT;
 }
 
+void ll_sim_object_recording(struct lladd_sim *sim, struct ll_sim_verdict *v, int rc,
+                             const struct lladd_error *err)
+{
+    const char *name = lladd_code_name(rc);
+    *v = sim->objection;
+    if (sim->running && sim->running->looping)
+        (void)ll_sim_object(v, LLADD_SIM_O_LOOP, "the workload made more than %u device calls",
+                            sim->bounds.calls_max);
+    (void)ll_sim_object(v, rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD,
+                        "%s: %s", name ? name : "error", err->message);
+}
+
 int ll_sim_workload_failed(struct lladd_sim *sim, int rc, const struct lladd_error *err)
 {
-    struct ll_sim_verdict v = {0};
+    struct ll_sim_verdict v;
     if (is_ours(rc))
         return rc;
-    const char *name = lladd_code_name(rc);
-    if (sim->running && sim->running->looping)
-        (void)ll_sim_object(&v, LLADD_SIM_O_LOOP, "the workload made more than %u device calls",
-                            sim->bounds.calls_max);
-    else
-        (void)ll_sim_object(&v, rc == LLADD_BUG ? LLADD_SIM_O_DETERMINISM : LLADD_SIM_O_WORKLOAD,
-                            "%s: %s", name ? name : "error", err->message);
+    ll_sim_object_recording(sim, &v, rc, err);
     sim->cut = true;
     return ll_sim_fail(sim, &v, 0, NULL);
 }
@@ -328,6 +336,8 @@ static int explore_all(struct lladd_sim *sim, struct lladd_error *err)
     if (rc)
         return ll_sim_workload_failed(sim, rc, &own);
     rc = ll_sim_explore(sim);
+    if (!rc && sim->objection.oracle && sim->report->n_failures < sim->bounds.failures)
+        rc = ll_sim_fail(sim, &sim->objection, 0, NULL);
     if (!rc && !sim->cut && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
         rc = ll_sim_cover_judge(sim);
     sim->dst.observe = NULL;

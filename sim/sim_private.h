@@ -18,7 +18,8 @@
  *    level 1   recovery from each      trace ─► worlds
  *    level 2   recovery from those     ...
  *
- * each level with an arena of its own (arena.c), wound back for the next run.
+ * each level with an arena of its own (arena.c), wound back for the next run. With several threads
+ * level 0 is one schedule after the other (interleave.c).
  */
 #include <lladd/bytes.h>
 #include <lladd/dst.h>
@@ -59,6 +60,9 @@ struct ll_sim_heap {
 };
 void ll_sim_heap_init(struct ll_sim_heap *);
 void ll_sim_heap_rewind(struct ll_sim_heap *);
+/* Forbids everything in it to be touched, or allows it again. False: that cannot be done. */
+bool ll_sim_heap_allow(struct ll_sim_heap *, bool allowed);
+bool ll_sim_heap_has(const struct ll_sim_heap *, const unsigned char *at);
 
 /* ---- hash.c ------------------------------------------------------------------------------ */
 
@@ -519,6 +523,19 @@ void ll_sim_object_wal(struct lladd_sim *, struct ll_sim_verdict *);
 int ll_sim_cover_judge(struct lladd_sim *);
 void ll_sim_cover_free(struct ll_sim_cover *);
 
+/* ---- guard.c, rebuild.c: changes of pages while the workload is recorded ------------------ */
+
+struct ll_sim_guard;
+/* From now on each redo and undo is made under guard. Whatever they return, _end follows. */
+int ll_sim_guard_begin(struct lladd_sim *, struct lladd_error *);
+/* Nothing happens if nothing has begun. */
+void ll_sim_guard_end(struct lladd_sim *);
+void ll_sim_guard_see(struct lladd_sim *, const struct lladd_dst_event *);
+/* Asks the database for the page types that were met. */
+int ll_sim_guard_types(struct lladd_sim *, struct lladd_db *);
+/* Makes the pages once more, of a copy and the log (O7). */
+int ll_sim_rebuild(struct lladd_sim *);
+
 /* ---- explore.c, replay.c, sim.c, report.c ------------------------------------------------ */
 
 struct ll_sim_level {
@@ -533,6 +550,10 @@ enum ll_sim_sync_effect {
     LL_SIM_SYNC_FAILS_REVERTED, /* -EIO; as LL_SIM_SYNC_REVERTED says */
     LL_SIM_SYNC_LIES            /* 0; as LL_SIM_SYNC_LOST says */
 };
+
+/* What becomes of a write that says that it was done. */
+#define LL_SIM_WRITE_LOST INT64_MAX         /* nothing */
+#define LL_SIM_WRITE_ASTRAY (INT64_MAX - 1) /* one page further back, or, of the first, on */
 
 struct ll_sim_faults;   /* errors.c */
 struct ll_sim_crossing; /* interleave.c */
@@ -558,18 +579,25 @@ struct lladd_sim {
     struct ll_sim_world start; /* as setup has left it */
     struct ll_sim_record record;
     struct ll_sim_expected *expected; /* one more than decisions */
+    struct ll_sim_guard *guard;       /* NULL: nobody looks at changes of pages */
+    struct ll_sim_verdict objection;  /* to the recording, by who was looking */
 
-    struct ll_sim_run *running;   /* whose device is in use */
-    struct ll_sim_faults *faults; /* NULL: nothing fails */
+    struct ll_sim_run *running;       /* whose device is in use */
+    struct ll_sim_faults *faults;     /* NULL: nothing fails */
     struct ll_sim_crossing *crossing; /* NULL: the workload has one thread */
     uint64_t random, clock;
     uint64_t work;    /* state of the workload's stream */
     uint32_t repeats; /* how often `run` is called; 0: once */
+    uint64_t in_vain; /* places to crash, and runs, at which there was nothing new */
+    /* From this crash in a row on, one recovery of each sort is crashed; 0: always all are. */
+    uint32_t sampled_from;
+    struct ll_sim_set sorts;
+    bool coarse; /* LLADD_SIM_FULL_PRODUCT, but only at level 1 the log is cut inside records */
     uint64_t runs, refused;
 
     /* Called before each device call of a run; nullable. 0 goes on; a negative errno is what the
-     * call returns; of a read or write, a positive count is how much of it is done, and one; of a
-     * sync, a positive number is one of enum ll_sim_sync_effect. */
+     * call returns; of a read or write, a positive count is how much of it is done, and one, or
+     * one of LL_SIM_WRITE_...; of a sync, a positive number is one of enum ll_sim_sync_effect. */
     int64_t (*before_call)(void *ctx, struct ll_sim_run *, enum ll_sim_call_kind, uint32_t name,
                            uint64_t off, size_t len);
     void *hook_ctx;
@@ -577,6 +605,7 @@ struct lladd_sim {
     void (*after_read)(void *ctx, struct ll_sim_run *, uint32_t inode, uint64_t off,
                        unsigned char *bytes, size_t len);
     void *read_ctx;
+    bool raw_write; /* the write that was lost, or went elsewhere, was of bytes without an LSN */
 
     struct ll_sim_buffer dump, text;
     unsigned char *scratch_model;
@@ -599,7 +628,10 @@ int ll_sim_fail(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t dept
                 const struct ll_sim_vector *);
 /* ll_sim_record. Callbacks get an error of ours to write to: the caller's may be NULL. */
 int ll_sim_record_first(struct lladd_sim *, struct lladd_error *own, struct lladd_error *err);
-/* Setup or workload have failed: that is what was found, unless it is an error of ours. */
+/* Setup or workload have failed: whose objection that is. */
+void ll_sim_object_recording(struct lladd_sim *, struct ll_sim_verdict *, int rc,
+                             const struct lladd_error *);
+/* That is what was found, unless it is an error of ours. */
 int ll_sim_workload_failed(struct lladd_sim *, int rc, const struct lladd_error *);
 /* Objects to what the exploration has found, while bounds allow. */
 int ll_sim_found(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t depth);
@@ -670,6 +702,8 @@ int ll_sim_cross(struct lladd_sim *, struct lladd_db *, struct lladd_error *);
 int ll_sim_crossing_tell(struct lladd_sim *);
 /* A part of the hash of the workload in its simplest schedule. */
 uint32_t ll_sim_crossing_recording(const struct lladd_sim *);
+/* Does the row that is made begin with all of the schedule? */
+bool ll_sim_crossing_told(const struct lladd_sim *);
 void ll_sim_crossing_free(struct lladd_sim *);
 /* Runs the schedule at the head of the row that is taken; what follows are crashes. */
 int ll_sim_crossing_replay(struct lladd_sim *, struct ll_sim_verdict *);
@@ -688,6 +722,17 @@ enum { LL_SIM_ERRORS_HEAD = 3 }; /* values that say which fault it is */
 /* Runs a vector of LL_SIM_TOKEN_ERRORS. */
 int ll_sim_errors_replay(struct lladd_sim *, const struct ll_sim_vector *, struct ll_sim_verdict *,
                          uint32_t *depth);
+/* So many places without anything new count for one crash state, where these are bounded. */
+enum { LL_SIM_IN_VAIN = 1000 };
+
+/* Is the log cut inside records, too, at the crash of this level? (A record that was cut means
+ * nothing, whichever thread wrote it: no schedule is needed to see that.) */
+static inline bool ll_sim_cuts_records(const struct lladd_sim *sim, uint32_t level)
+{
+    return (level == 1 && !sim->crossing) ||
+           (sim->bounds.flags & LLADD_SIM_FULL_PRODUCT && !sim->coarse);
+}
+
 /* Tell the history, if somebody listens. */
 void ll_sim_tell(struct lladd_sim *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 void ll_sim_tell_unit(struct ll_sim_run *, const struct ll_sim_unit *, uint32_t variant);

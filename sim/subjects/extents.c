@@ -2,7 +2,8 @@
 /*
  * extents: runs of pages taken and given back, of all three kinds: ordinary pages, pages written in
  * bulk past the log, raw ones. What was written in bulk is fenced against the redo of an earlier
- * life of its pages, and durable before the commit that publishes it.
+ * life of its pages, and durable before the commit that publishes it. The checkpoint is one of
+ * those that come by themselves: pages stay dirty, redo begins before it and before the fences.
  *
  * A cell is an extent, which a name in the catalogue of roots leads to.
  */
@@ -12,6 +13,14 @@
 
 enum { CELLS = 9, AT = 64, LEN = 700, LONG = 2 /* pages */ };
 #define PREFIX "extent"
+
+static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    o->checkpoint_bytes = 1; /* whenever lladd_maintain is called */
+    return 0;
+}
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
@@ -87,6 +96,8 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     int rc = make(&w, txn, 0, LLADD_EXTENT_PAGED, 'a');
     if (!rc)
         rc = make(&w, txn, 1, LLADD_EXTENT_BULK, 'b');
+    if (!rc)
+        rc = make(&w, txn, 7, LLADD_EXTENT_PAGED, 'g');
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
@@ -94,13 +105,16 @@ static int writes_and_frees(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(change(w, txn, 0, 'c')); /* an earlier life, in the log */
     TRY(drop(w, txn, 0));
+    TRY(change(w, txn, 7, 'h'));
+    TRY(drop(w, txn, 7));
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Where that extent was. */
+/* Where those extents were. */
 static int writes_in_bulk(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(make(w, txn, 2, LLADD_EXTENT_BULK, 'd'));
+    TRY(make(w, txn, 8, LLADD_EXTENT_RAW, 'i'));
     return lladd_sim_commit(w->sim, txn);
 }
 
@@ -132,7 +146,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(ll_sim_in_txn(&w, writes_and_frees));
     TRY(ll_sim_in_txn(&w, writes_in_bulk));
     TRY(ll_sim_in_txn(&w, stays_open));
-    TRY(lladd_checkpoint(db, err));
+    TRY(lladd_maintain(db, NULL, err));
     TRY(ll_sim_in_txn(&w, changes));
     return ll_sim_in_txn(&w, rolls_back);
 }
@@ -199,6 +213,7 @@ static void init(void *ctx, void *model)
     (void)ctx;
     c->at[0] = (struct ll_sim_cell){'a', LEN};
     c->at[1] = (struct ll_sim_cell){'b', LEN};
+    c->at[7] = (struct ll_sim_cell){'g', LEN};
 }
 
 static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
@@ -220,6 +235,7 @@ const struct lladd_sim_subject ll_sim_subject_extents = {
     .struct_size = sizeof ll_sim_subject_extents,
     .name = "extents",
     .about = "runs of pages: ordinary, written in bulk, raw",
+    .configure = configure,
     .setup = setup,
     .run = run,
     .dump = dump,

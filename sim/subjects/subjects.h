@@ -18,11 +18,13 @@
     X(groups) \
     X(heaps) \
     X(inventory) \
+    X(objects) \
     X(pages) \
     X(prepared) \
     X(promises) \
     X(records) \
     X(roots) \
+    X(rounds) \
     X(slots) \
     X(small) \
     X(steal) \

@@ -52,8 +52,8 @@ static int change(struct ll_sim_work *w, enum lladd_durability durability, unsig
     return fill(w, *txn, cell, letter);
 }
 
-static int change_and_commit(struct ll_sim_work *w, enum lladd_durability durability,
-                             unsigned cell, char letter)
+static int change_and_commit(struct ll_sim_work *w, enum lladd_durability durability, unsigned cell,
+                             char letter)
 {
     struct lladd_txn *txn;
     TRY(change(w, durability, cell, letter, &txn));
@@ -118,31 +118,41 @@ static int waits(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned
     return lladd_sim_wait(sim, db, ordered, err);
 }
 
-/* The first one commits without waiting; the second one leaves its log far behind, and takes a
- * checkpoint. */
+/* Log that nobody has to take back. */
+static int leave_log(struct ll_sim_work *w, unsigned notes)
+{
+    enum { LONG = 1500 };
+    static const unsigned char bytes[LONG];
+    struct lladd_txn *txn;
+    TRY(begin(w, LLADD_DURABLE_LATER, &txn));
+    for (unsigned i = 0; i < notes; i++) {
+        int rc = lladd_log_note(txn, "sim.note", lladd_span_of(bytes, LONG), NULL);
+        if (rc)
+            return ll_sim_give_up(w->sim, txn, rc, w->err);
+    }
+    return lladd_sim_commit(w->sim, txn);
+}
+
+/* The first one commits without waiting. The second one leaves several segments of log behind,
+ * takes a checkpoint, and goes on until the log uses its first segments again. */
 static int takes_checkpoint(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                             struct lladd_error *err)
 {
-    enum { LONG = 700, TIMES = 4 };
-    static const unsigned char zeros[LONG];
     struct ll_sim_work w;
-    struct lladd_txn *txn;
+    bool more = true;
     (void)ctx;
     TRY(start(&w, sim, db, err));
     if (thread == 0)
         return change_and_commit(&w, LLADD_DURABLE_LATER, 0, 'l');
-    TRY(begin(&w, LLADD_DURABLE_LATER, &txn));
-    for (unsigned i = 0; i < TIMES; i++) {
-        int rc = lladd_set(txn, lladd_page_of(w.first.v + 1), 2000, zeros, LONG);
-        if (rc)
-            return ll_sim_give_up(sim, txn, rc, err);
-    }
-    TRY(fill(&w, txn, 1, 'c'));
-    TRY(lladd_sim_commit(sim, txn));
-    return lladd_checkpoint(db, err);
+    TRY(leave_log(&w, 6));
+    TRY(lladd_checkpoint(db, err));
+    TRY(leave_log(&w, 14));
+    while (more)
+        TRY(lladd_maintain(db, &more, err));
+    return 0;
 }
 
-enum { PAGES = 24 };
+enum { PAGES = 18 };
 
 /* Both write more than the cache likes, and more log than goes by without a checkpoint. */
 static int works(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
@@ -190,7 +200,7 @@ static int small_cache(void *ctx, struct lladd_options *o, struct lladd_error *e
 {
     (void)ctx;
     (void)err;
-    o->cache_bytes = 80 << 10;
+    o->cache_bytes = 64 << 10;
     o->checkpoint_bytes = 400;
     return 0;
 }

@@ -81,8 +81,10 @@ static int checker_pwritev(struct lladd_device *dev, struct lladd_file *file,
                            const struct lladd_iovec *pieces, int n, uint64_t off)
 {
     struct rig_checker *c = checker_of(dev);
+    bool lost = false;
     if (file == c->pages && !c->raw) {
-        count(&c->page_writes, 1);
+        uint64_t number = __atomic_add_fetch(&c->page_writes, 1, __ATOMIC_RELAXED);
+        lost = c->lose_every && number % c->lose_every == 0;
         uint64_t at = off;
         for (int i = 0; i < n; i++) {
             if (at % c->page_size != 0 || pieces[i].len % c->page_size != 0)
@@ -92,7 +94,7 @@ static int checker_pwritev(struct lladd_device *dev, struct lladd_file *file,
             at += pieces[i].len;
         }
     }
-    return c->below->ops->pwritev(c->below, file, pieces, n, off);
+    return lost ? 0 : c->below->ops->pwritev(c->below, file, pieces, n, off);
 }
 
 static int checker_sync(struct lladd_device *dev, struct lladd_file *file)

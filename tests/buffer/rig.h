@@ -46,6 +46,7 @@ struct rig_checker {
     uint64_t early;       /* pages written before their log record */
     uint64_t wrong;       /* writes that were no whole, sound pages */
     uint64_t page_writes; /* calls */
+    uint64_t lose_every;  /* each so-many-th of them is acknowledged and not done; 0: none */
     uint64_t prefetched;  /* pages */
 };
 

@@ -67,11 +67,12 @@ static int ledger_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t o
     return 0;
 }
 
-static int ledger_undo(void *ctx, struct lladd_txn *txn, lladd_lsn compensation, uint64_t object,
-                       struct lladd_span undo)
+static int ledger_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn,
+                       lladd_lsn compensation, uint64_t object, struct lladd_span undo)
 {
     struct ledger *l = ctx;
-    (void)txn;
+    ck_assert(!txn || lladd_txn_db(txn) == db); /* without one there is a database all the same */
+    ck_assert_uint_eq(lladd_page_size(db), lladd_page_size(r.db ? r.db : db));
     ck_assert_uint_ne(compensation.v, 0);
     l->account[object] -= (int64_t)lladd_get64(undo.data);
     l->undone++;

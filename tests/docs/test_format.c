@@ -76,10 +76,11 @@ static int object_redo(void *ctx, struct lladd_db *handle, lladd_lsn lsn, uint64
     return 0;
 }
 
-static int object_undo(void *ctx, struct lladd_txn *txn, lladd_lsn clr, uint64_t object,
-                       struct lladd_span undo)
+static int object_undo(void *ctx, struct lladd_db *handle, struct lladd_txn *txn, lladd_lsn clr,
+                       uint64_t object, struct lladd_span undo)
 {
     (void)ctx;
+    (void)handle;
     (void)txn;
     (void)clr;
     (void)object;

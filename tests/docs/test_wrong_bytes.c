@@ -8,6 +8,7 @@
 #include "util/crc32c.h"
 
 #include <lladd/bytes.h>
+#include <lladd/records.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,47 @@ START_TEST(a_lost_write_without_images_is_noticed)
     lladd_pageno page = lose_a_write();
     refused(LLADD_CORRUPT_PAGE, "a write was lost");
     ck_assert_uint_eq(err.page.v, page.v);
+}
+END_TEST
+
+/* The same while it is open: of its own writes the handle remembers the newest. */
+START_TEST(a_lost_write_of_this_run)
+{
+    enum { MANY = 120 };
+    unsigned char old[PAGE];
+    struct lladd_stats s = {.struct_size = sizeof s};
+    lladd_pageno others[MANY];
+    options.durability = LLADD_DURABLE_LATER;
+    options.cache_bytes = 256 << 10;
+    options.flags |= _i ? LLADD_OPT_ATOMIC_PAGES : 0;
+    open_db();
+    lladd_pageno page = new_page();
+    for (int i = 0; i < MANY; i++)
+        others[i] = new_page();
+    count(page);
+    OK(lladd_checkpoint(db, &err));
+    file_read("pages", old, PAGE, (off_t)page.v * PAGE);
+    count(page);
+    OK(lladd_checkpoint(db, &err));
+    file_write("pages", old, PAGE, (off_t)page.v * PAGE);
+    for (int i = 0; i < MANY; i++)
+        ck_assert_int_eq(counted(others[i]), 0);
+    if (_i) { /* nothing has logged an image of it */
+        int64_t n;
+        ck_assert_int_eq(lladd_counter_get(db, page, 0, &n, &err), LLADD_CORRUPT_PAGE);
+        ck_assert_ptr_nonnull(strstr(err.message, "that write was lost"));
+        ck_assert_uint_eq(err.page.v, page.v);
+        close_db();
+        return;
+    }
+    ck_assert_int_eq(counted(page), 2);
+    ck_assert_int_eq(lladd_stats(db, &s), 0);
+    ck_assert_uint_eq(s.lost_writes, 1);
+    ck_assert_uint_eq(s.repairs, 1);
+    close_db();
+    open_db();
+    ck_assert_int_eq(counted(page), 2);
+    close_db();
 }
 END_TEST
 
@@ -334,6 +376,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_page_in_the_place_of_another);
     tcase_add_test(tc, a_lost_write_is_healed_by_the_image);
     tcase_add_test(tc, a_lost_write_without_images_is_noticed);
+    tcase_add_loop_test(tc, a_lost_write_of_this_run, 0, 2);
     tcase_add_test(tc, a_flipped_bit_in_the_log);
     tcase_add_test(tc, a_flipped_bit_in_the_newest_group);
     tcase_add_test(tc, after_a_clean_close_there_is_no_newest_group);

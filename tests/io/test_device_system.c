@@ -30,6 +30,8 @@ static struct {
     int interrupted; /* so many reads and writes return EINTR first */
     size_t at_most;  /* bytes that one read or write moves; 0: no limit */
     bool nothing;    /* writes move nothing, and say so */
+    int ends;        /* so many reads say that the file ends, at `ends_at` */
+    size_t ends_at;
     int error;       /* errno of every call named in `kind` */
     const char *kind;
     int rc;
@@ -113,6 +115,12 @@ ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t off)
 {
     if (interrupted() || call_fails("pread"))
         return -1;
+    if (plan.ends > 0 && (size_t)off >= plan.ends_at) {
+        plan.ends--;
+        return 0;
+    }
+    if (plan.ends > 0 && n > plan.ends_at - (size_t)off)
+        n = plan.ends_at - (size_t)off;
     return __real_pread(fd, buf, limited(n), off);
 }
 
@@ -344,7 +352,7 @@ START_TEST(short_and_interrupted)
     seeded_fill((uint64_t)_i, data, SIZE);
     for (int i = 0; i < 100; i++)
         pieces[i] = (struct lladd_iovec){data + 100 * i, 100};
-    plan.at_most = (size_t[]){1, 7, 99, 100, 101, 250, 4096}[_i];
+    plan.at_most = (size_t[]){1, 7, 99, 100, 101, 250, 511, 512, 513, 4096, SIZE - 1}[_i];
     plan.interrupted = 3;
     ck_assert_int_eq(ll_io_pwritev(dev, f, pieces, 100, 0), 0);
     ck_assert_int_eq(plan.interrupted, 0);
@@ -357,6 +365,39 @@ START_TEST(short_and_interrupted)
     ck_assert_int_eq(ll_io_append(dev, f, data, 300, NULL), 0);
     ck_assert_int_eq(ll_io_read_full(dev, f, got, 310, 0), 0);
     ck_assert_mem_eq(got + 10, data, 300);
+    ck_assert_int_eq(ll_io_close(dev, f), 0);
+}
+END_TEST
+
+/* A read that says that the file ends, where it does not: it is asked once more, and then it has
+ * failed. Whoever reads never sees less than there is. */
+START_TEST(a_read_that_ends_too_early)
+{
+    enum { SIZE = 5000 };
+    static unsigned char data[SIZE], got[SIZE + 1];
+    struct lladd_file *f = create("f");
+    seeded_fill(7, data, SIZE);
+    ck_assert_int_eq(ll_io_pwrite(dev, f, data, SIZE, 0), 0);
+    plan.ends_at = (size_t[]){0, 1, 512, 4096, SIZE - 1}[_i];
+    plan.ends = 1;
+    memset(got, 0, sizeof got);
+    ck_assert_int_eq(ll_io_pread(dev, f, got, SIZE + 1, 0), SIZE);
+    ck_assert_int_eq(plan.ends, 0);
+    ck_assert_mem_eq(got, data, SIZE);
+    plan.ends = 1;
+    ck_assert_int_eq(ll_io_read_full(dev, f, got, SIZE, 0), 0);
+    plan.ends = 2;
+    ck_assert_int_eq(ll_io_pread(dev, f, got, SIZE + 1, 0), -EIO);
+    plan.ends = 2;
+    ck_assert_int_eq(ll_io_read_full(dev, f, got, SIZE, 0), -EIO);
+    /* Where it does end, it may say so. */
+    plan.ends = 0;
+    ck_assert_int_eq(ll_io_pread(dev, f, got, 10, SIZE), 0);
+    ck_assert_int_eq(ll_io_pread(dev, f, got, 10, SIZE + 100), 0);
+    ck_assert_int_eq(ll_io_read_full(dev, f, got, 10, SIZE - 5), -ENODATA);
+    fails_with("fstat", EIO);
+    ck_assert_int_eq(ll_io_pread(dev, f, got, 10, SIZE), -EIO);
+    fails_with(NULL, 0);
     ck_assert_int_eq(ll_io_close(dev, f), 0);
 }
 END_TEST
@@ -439,7 +480,8 @@ int main(void)
     tcase_set_timeout(posix, 60);
     tcase_add_test(posix, every_allocation_fails_once);
     tcase_add_test(posix, devices_need_memory);
-    tcase_add_loop_test(posix, short_and_interrupted, 0, 7);
+    tcase_add_loop_test(posix, short_and_interrupted, 0, 11);
+    tcase_add_loop_test(posix, a_read_that_ends_too_early, 0, 5);
     tcase_add_test(posix, no_progress_is_an_error);
     tcase_add_test(posix, errors_come_through);
     tcase_add_test(posix, a_failed_sync_is_asked_for_once);

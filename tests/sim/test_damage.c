@@ -114,6 +114,22 @@ START_TEST(who_believes_too_much_is_caught)
 }
 END_TEST
 
+/* ---- bounds ------------------------------------------------------------------------------ */
+
+/* Counting the damages is work, too. */
+START_TEST(time_is_a_bound)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_damage_report *r;
+    b.milliseconds = 1;
+    ck_assert_int_eq(lladd_sim_damage(lladd_sim_subject_find("small"), &b, &r, &err), 0);
+    ck_assert(!r->complete);
+    ck_assert_uint_eq(r->done, 0);
+    lladd_sim_damage_free(r);
+}
+END_TEST
+
 /* ---- words ------------------------------------------------------------------------------- */
 
 START_TEST(the_report_in_words)
@@ -146,6 +162,7 @@ int main(void)
     tcase_add_loop_test(t, who_believes_too_much_is_caught, 0,
                         sizeof credulous / sizeof credulous[0]);
     tcase_add_test(t, the_report_in_words);
+    tcase_add_test(t, time_is_a_bound);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -6,6 +6,8 @@
 #include "rig.h"
 #include "seen.h"
 
+#include <lladd/bytes.h>
+
 static struct rig r;
 static struct seen seen;
 static lladd_pageno page[2];
@@ -191,6 +193,99 @@ START_TEST(a_prepared_transaction_is_promised_when_it_is_durable)
 }
 END_TEST
 
+/* ---- object classes ---------------------------------------------------------------------- */
+
+static int64_t total;       /* of an object that is in memory only */
+static bool total_is_saved; /* all of it, or nothing */
+
+static lladd_lsn total_durable(void *ctx, struct lladd_db *db)
+{
+    (void)ctx;
+    return total_is_saved ? lladd_durable_lsn(db) : lladd_lsn_of(0);
+}
+
+static int total_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t object,
+                      struct lladd_span s)
+{
+    (void)ctx;
+    (void)db;
+    (void)lsn;
+    (void)object;
+    total += (int64_t)lladd_get64(s.data);
+    return 0;
+}
+
+static int total_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn, lladd_lsn compensation,
+                      uint64_t object, struct lladd_span s)
+{
+    (void)ctx;
+    (void)db;
+    (void)txn;
+    (void)compensation;
+    (void)object;
+    total -= (int64_t)lladd_get64(s.data);
+    return 0;
+}
+
+static const struct lladd_object_class total_class = {
+    .struct_size = sizeof total_class,
+    .name = "test.total",
+    .version = 1,
+    .durable_lsn = total_durable,
+    .redo = total_redo,
+    .undo = total_undo,
+};
+
+static void total_add(struct lladd_txn *txn, uint64_t amount)
+{
+    unsigned char bytes[8];
+    struct lladd_token token;
+    lladd_put64(bytes, amount);
+    struct lladd_span s = lladd_span_of(bytes, sizeof bytes);
+    ok(txn, lladd_log_object(txn, &total_class, 7, s, s, &token, NULL));
+    total += (int64_t)amount;
+    lladd_applied(txn, &token);
+}
+
+static void crash_and_recover(bool saved)
+{
+    rig_crash(&r, &fault_kill);
+    total_is_saved = saved;
+    total = saved ? total : 0;
+    seen.n = 0;
+    rig_open(&r);
+}
+
+START_TEST(object_records_are_told_like_updates)
+{
+    rig_init(&r, 0);
+    total = 0;
+    total_is_saved = false;
+    ok_db(&r, lladd_register_class(&r.options, &total_class, &r.err));
+    rig_open(&r);
+    seen_begin(&seen);
+    struct lladd_txn *txn = rig_begin(&r);
+    total_add(txn, 5);
+    ck_assert_uint_eq(find(LLADD_DST_APPLY)->page, 7);
+    ck_assert_str_eq(find(LLADD_DST_APPLY)->op, "test.total");
+    done(lladd_abort(txn));
+    ck_assert_uint_eq(seen_count(&seen, LLADD_DST_UNDO, "test.total", 0), 1);
+    txn = rig_begin(&r);
+    total_add(txn, 6);
+    done(lladd_commit(txn));
+    txn = rig_begin(&r);
+    total_add(txn, 70);
+    crash_and_recover(false);
+    ck_assert_int_eq(total, 6);
+    ck_assert_uint_ge(seen_count(&seen, LLADD_DST_REDO, "test.total", LLADD_DST_STALE), 2);
+    ck_assert_uint_eq(seen_count(&seen, LLADD_DST_REDO_CLR, "test.total", LLADD_DST_STALE), 1);
+    crash_and_recover(true);
+    ck_assert_int_eq(total, 6);
+    ck_assert_uint_eq(seen_count(&seen, LLADD_DST_REDO, "test.total", LLADD_DST_STALE), 0);
+    end_case();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("observe");
@@ -203,6 +298,7 @@ int main(void)
     tcase_add_test(t, redo_tells_of_compensations);
     tcase_add_test(t, redo_tells_of_pages_that_need_nothing);
     tcase_add_test(t, a_prepared_transaction_is_promised_when_it_is_durable);
+    tcase_add_test(t, object_records_are_told_like_updates);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

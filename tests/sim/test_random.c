@@ -178,23 +178,6 @@ START_TEST(a_broken_operation_is_caught_within_a_second)
 }
 END_TEST
 
-static const enum lladd_bug bugs[] = {
-    LLADD_BUG_CLR,      LLADD_BUG_UNDO_NEXT,   LLADD_BUG_REDO_CLR,
-    LLADD_BUG_LOSER,    LLADD_BUG_ACKNOWLEDGE, LLADD_BUG_END_FIRST,
-    LLADD_BUG_WAL_GATE, LLADD_BUG_SYNC_AGAIN,  LLADD_BUG_PAGE_SYNC_ERROR};
-
-START_TEST(a_broken_library_is_caught)
-{
-    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
-    b.planted = UINT64_C(1) << bugs[_i];
-    struct lladd_sim_random_report *r = at_random(s, &b);
-    ck_assert_uint_eq(r->n_failures, 1);
-    expect_told(s, &b, r->failures);
-    lladd_sim_random_free(r);
-}
-END_TEST
-
 /* What was left out is left out again. */
 START_TEST(a_token_keeps_the_bounds)
 {
@@ -208,6 +191,98 @@ START_TEST(a_token_keeps_the_bounds)
     ck_assert_uint_eq(r->n_failures, 1);
     expect_told(s, &b, r->failures);
     ck_assert_ptr_null(strstr(text.bytes, "power fails"));
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+/* ---- smaller ----------------------------------------------------------------------------- */
+
+/* One repetition is enough to show it, and so are the subject's own sizes: the token holds that,
+ * and the choices, of which there is no more than it takes. */
+START_TEST(a_failure_is_made_smaller)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
+    b.planted = UINT64_C(1) << LLADD_BUG_LOSER;
+    b.seed = 1 + (uint64_t)_i;
+    struct lladd_sim_random_report *r = at_random(s, &b);
+    ck_assert_uint_eq(r->n_failures, 1);
+    expect_told(s, &b, r->failures);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "`run` 1 times, cache 262144, segments 8192, "));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "The workload of subject \"counters\":"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "recovery: analysis"));
+    ck_assert_ptr_null(strstr(text.bytes, "An error in the recovery"));
+    ck_assert_ptr_null(strstr(text.bytes, "Crash 2"));
+    ck_assert_uint_eq(r->failures->depth, 1);
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+/* An error in a recovery is no choice: then the token is the numbers by which all was drawn. */
+START_TEST(what_is_no_row_of_choices_is_told_by_its_numbers)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
+    b.planted = UINT64_C(1) << LLADD_BUG_PAGE_SYNC_ERROR;
+    b.seed = 1 + (uint64_t)_i;
+    struct lladd_sim_random_report *r = at_random(s, &b);
+    ck_assert_uint_eq(r->n_failures, 1);
+    expect_told(s, &b, r->failures);
+    ck_assert_ptr_nonnull(strstr(text.bytes, "The workload is crashed behind call "));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "An error in the recovery, in its call "));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "recovery: analysis"));
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+/* A token is of one version of the workload. */
+START_TEST(a_token_of_another_workload_is_refused)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_sim_report *again;
+    struct toy toy, other;
+    toy_init(&toy, TOY_UNDO_WRITES_OLD);
+    toy_init(&other, TOY_FORGETS_NOTE);
+    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    ck_assert_uint_eq(r->n_failures, 1);
+    ck_assert_int_eq(lladd_sim_replay(&other.subject, NULL, r->failures->token, NULL, &again, &err),
+                     LLADD_BAD_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.message, "another version"));
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+/* A workload that always fails comes to no crash; that ends all the same. */
+START_TEST(bounds_count_where_there_is_no_crash)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct toy toy;
+    toy_init(&toy, TOY_FAILS);
+    b.states = 30;
+    b.failures = UINT32_MAX;
+    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    ck_assert_uint_eq(r->states, 0);
+    ck_assert_uint_le(r->workloads, 31);
+    ck_assert_uint_ge(r->n_failures, 1);
+    ck_assert_int_eq(r->failures->oracle, LLADD_SIM_O_WORKLOAD);
+    lladd_sim_random_free(r);
+}
+END_TEST
+
+/* Many failures, once small, are the same one. */
+START_TEST(the_same_failure_is_told_once)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    struct toy toy;
+    toy_init(&toy, TOY_UNDO_WRITES_OLD);
+    b.failures = 20;
+    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    ck_assert_uint_ge(r->n_failures, 1);
+    ck_assert_uint_lt(r->n_failures, 20);
+    for (uint32_t i = 0; i < r->n_failures; i++)
+        for (uint32_t k = 0; k < i; k++)
+            ck_assert_str_ne(r->failures[i].token, r->failures[k].token);
     lladd_sim_random_free(r);
 }
 END_TEST
@@ -257,9 +332,13 @@ int main(void)
     tcase_add_test(t, a_workload_may_draw);
     tcase_add_loop_test(t, a_broken_operation_is_caught_within_a_second, 0,
                         sizeof faults / sizeof faults[0]);
-    tcase_add_loop_test(t, a_broken_library_is_caught, 0, sizeof bugs / sizeof bugs[0]);
     tcase_add_test(t, a_token_keeps_the_bounds);
     tcase_add_test(t, a_token_of_no_sense_is_refused);
+    tcase_add_loop_test(t, a_failure_is_made_smaller, 0, 3);
+    tcase_add_test(t, the_same_failure_is_told_once);
+    tcase_add_loop_test(t, what_is_no_row_of_choices_is_told_by_its_numbers, 0, 3);
+    tcase_add_test(t, a_token_of_another_workload_is_refused);
+    tcase_add_test(t, bounds_count_where_there_is_no_crash);
     tcase_add_test(t, the_report_in_words);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

@@ -6,6 +6,9 @@
 #include <lladd/pages.h>
 #include <lladd/records.h>
 
+#include <sched.h>
+#include <signal.h>
+
 #define TRY(call) \
     do { \
         int try_rc = (call); \
@@ -39,6 +42,13 @@ static void add_redo(struct lladd_page *page, struct lladd_span redo)
 {
     unsigned char *body = lladd_page_body(page);
     lladd_put64(body, lladd_get64(body) + lladd_get64(redo.data));
+}
+
+static void add_ever_more(struct lladd_page *page, struct lladd_span redo)
+{
+    static uint64_t more;
+    unsigned char *body = lladd_page_body(page);
+    lladd_put64(body, lladd_get64(body) + lladd_get64(redo.data) + more++);
 }
 
 static void add_undo(struct lladd_page *page, struct lladd_span undo)
@@ -83,12 +93,12 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 static int add(struct lladd_sim *sim, struct lladd_db *db, struct lladd_txn *txn, uint64_t delta,
                bool say)
 {
-    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_error *err = lladd_txn_error_out(txn);
     unsigned char bytes[8];
     lladd_pageno page;
     lladd_op_id op;
     lladd_put64(bytes, delta);
-    TRY(find(db, &page, &err));
+    TRY(find(db, &page, err));
     TRY(lladd_op_lookup(db, "toy.add", 1, &op));
     TRY(lladd_update(txn, op, page, bytes, sizeof bytes));
     return say ? lladd_sim_note(sim, txn, bytes, sizeof bytes) : 0;
@@ -99,14 +109,22 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     struct toy *toy = ctx;
     struct lladd_txn *open, *txn;
     toy->runs++;
+    if (toy->fault == TOY_CRASHES && raise(SIGABRT) == 0)
+        return LLADD_BUG;
+    while (toy->fault == TOY_HANGS)
+        (void)sched_yield();
+    while (toy->fault == TOY_LOOPS)
+        TRY(lladd_checkpoint(db, err));
     if (toy->fault == TOY_FAILS)
         return lladd_error_set(err, LLADD_BUSY, "the toy does not want to");
     TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
     TRY(lladd_sim_begin(sim, db, NULL, &open, err));
-    TRY(add(sim, db, open, 100, true));
+    int rc = add(sim, db, open, 100, true);
+    if (rc)
+        return lladd_error_set(err, rc, "%s", lladd_txn_error(open)->message);
     TRY(add(sim, db, txn, toy->fault == TOY_RANDOM ? toy->runs : 5, true));
     TRY(add(sim, db, txn, 7, toy->fault != TOY_FORGETS_NOTE));
-    int rc = lladd_sim_commit(sim, txn);
+    rc = lladd_sim_commit(sim, txn);
     if (toy->fault == TOY_IGNORES)
         return 0;
     if (rc)
@@ -131,6 +149,8 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
     const struct toy *toy = ctx;
     uint64_t sum;
     TRY(sum_of(db, &sum, err));
+    if (toy->fault == TOY_LEAKS_MEMORY && !lladd_alloc(db, 10))
+        return LLADD_NO_MEMORY;
     if (toy->fault == TOY_CHECK_COMPLAINS && sum == 12)
         return lladd_error_set(err, LLADD_BAD_STATE, "the toy does not like 12");
     return 0;
@@ -182,7 +202,7 @@ void toy_init(struct toy *toy, enum toy_fault fault)
         .undo_kind = fault == TOY_NO_UNDO ? LLADD_UNDO_NONE : LLADD_UNDO_PAGE,
         .prepare = add_prepare,
         .validate = add_validate,
-        .redo = add_redo,
+        .redo = fault == TOY_IMPURE ? add_ever_more : add_redo,
         .undo = fault == TOY_NO_UNDO           ? NULL
                 : fault == TOY_UNDO_WRITES_OLD ? write_old
                                                : add_undo,

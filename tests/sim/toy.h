@@ -14,7 +14,12 @@ enum toy_fault {
     TOY_FAILS,           /* the workload returns an error */
     TOY_NO_UNDO,         /* adding is redo-only, and there is no model that would mind */
     TOY_LOOSE,           /* the workload uses a transaction that is over */
-    TOY_IGNORES          /* the workload does not look at what a commit returns */
+    TOY_IGNORES,         /* the workload does not look at what a commit returns */
+    TOY_IMPURE,          /* redo has side effects: each one adds one more than the one before */
+    TOY_LEAKS_MEMORY,    /* `check` does not give back what it has allocated */
+    TOY_LOOPS,           /* the workload takes checkpoints for ever */
+    TOY_HANGS,           /* the workload does nothing for ever */
+    TOY_CRASHES          /* the workload does what a process dies of */
 };
 
 /* What such a subject needs: no globals. */

@@ -105,10 +105,11 @@ static int memory_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t o
     return LLADD_BUG; /* history is not repeated: see above */
 }
 
-static int memory_undo(void *ctx, struct lladd_txn *txn, lladd_lsn compensation, uint64_t object,
-                       struct lladd_span undo)
+static int memory_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn,
+                       lladd_lsn compensation, uint64_t object, struct lladd_span undo)
 {
     (void)ctx;
+    (void)db;
     (void)txn;
     (void)compensation;
     (void)object;

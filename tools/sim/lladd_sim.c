@@ -4,6 +4,9 @@
  *
  * A program of its own, because it holds the instrumented library, and the lladd command the
  * ordinary one. It exports what it holds: a shared object with subjects finds the library here.
+ *
+ * Each subject has a process of its own, so that one that crashes, or does not end, is reported by
+ * its name and takes nobody along.
  */
 #include <lladd/dst.h>
 #include <lladd/sim.h>
@@ -11,37 +14,41 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { PASSED = 0, FAILED = 1, USAGE = 2 };
 
 static const char usage[] =
     "lladd-sim [options] SUBJECT...     explore\n"
     "lladd-sim --errors SUBJECT...      let every call fail\n"
-    "lladd-sim [options] --all          explore all that come with the library\n"
-    "lladd-sim --list                   the subjects there are\n"
-    "lladd-sim --operations             and the operations each has to go all ways through\n"
-    "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
     "lladd-sim --damage SUBJECT...      bytes change behind the library's back\n"
     "lladd-sim --random SUBJECT...      large workloads, crashed at random\n"
     "lladd-sim --interleave SUBJECT...  several threads, in every schedule\n"
+    "lladd-sim --contract SUBJECT...    no crashes: do its operations keep what they promise to\n"
+    "                                   recovery?\n"
+    "lladd-sim [options] --all          all that come with the library, instead of names\n"
+    "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
+    "lladd-sim --list                   the subjects there are\n"
+    "lladd-sim --operations             and the operations each has to go all ways through\n"
     "\n"
     "A subject is a name out of the list, or a shared object (a name with a slash), which stands\n"
     "for all its subjects; SHARED-OBJECT:NAME is one of them.\n"
     "\n"
-    "  --depth N         crashes in a row (3)\n"
-    "  --states N        stop after so many crash states\n"
+    "  --depth N         explore, random: crashes in a row (4, the last one sampled)\n"
+    "  --states N        stop after so many crash states, or damages\n"
     "  --seconds N       stop after about so long\n"
     "  --failures N      stop after so many failures (1)\n"
-    "  --seed N          of what the databases ask for at random (1)\n"
-    "  --full-product    every combination of versions of all pages\n"
+    "  --seed N          of everything random (1)\n"
+    "  --full-product    explore, errors: every combination of versions of all pages\n"
     "  --atomic-pages    a device that does not tear pages\n"
     "  --no-power        no loss of power\n"
     "  --no-kill         no death of the process\n"
-    "  --no-coverage     paths that are not reached are no failure\n"
-    "  --errors          errors instead of crashes\n"
+    "  --no-coverage     what was never reached, or never happened, is no failure\n"
     "  --points N        errors: crashes in whose recovery they happen too (4)\n"
     "  --samples N       errors: crash states drawn after each, besides the simple ones (1)\n"
     "  --every N         errors: only each so-many-th call (1)\n"
@@ -49,15 +56,20 @@ static const char usage[] =
     "  --schedules N     interleave: stop after so many schedules\n"
     "  --random-schedules  interleave: randomised priorities instead of all schedules\n"
     "  --plant BUG       switch on a bug of the library (--list names them)\n"
-    "  --contract        no crashes: do its operations keep what they promise to recovery?\n"
+    "  --limit N         a subject that takes more seconds than that does not end\n"
     "  --json            one JSON object for each subject\n"
-    "  --report FILE     the same, to a file, besides the text\n";
+    "  --report FILE     the same, to a file, besides the text\n"
+    "\n"
+    "What means nothing in the mode, contradicts something else, or is given twice, is refused.\n";
 
 struct request {
+    unsigned mode;
     struct lladd_sim_bounds bounds;
     const char *token;
-    FILE *report; /* nullable */
-    bool json, all, errors, damage, random, contract, interleave;
+    const char *report_name;
+    FILE *report;   /* nullable */
+    unsigned limit; /* seconds; 0: none */
+    bool json, all;
     int worst;
 };
 
@@ -72,102 +84,150 @@ static int complain(const char *what, const char *why)
     return USAGE;
 }
 
+/* ---- modes ------------------------------------------------------------------------------- */
+
+enum {
+    EXPLORE = 1,
+    ERRORS = 2,
+    DAMAGE = 4,
+    RANDOM = 8,
+    INTERLEAVE = 16,
+    CONTRACT = 32,
+    REPLAY = 64,
+    LIST = 128,
+    OPERATIONS = 256,
+    HELP = 512,
+    SEARCH = EXPLORE | ERRORS | DAMAGE | RANDOM | INTERLEAVE,
+    RUN = SEARCH | CONTRACT | REPLAY
+};
+
+/* Where a report goes. Either is nullable. */
+struct outlet {
+    struct lladd_sink *text;
+    struct lladd_sink *json[2];
+};
+
+/* Runs a subject and writes the report. 0 and what was found, or a code with *err. */
+#define MODE(mode, type, call, failed, as_text, as_json, release) \
+    static int mode(const struct lladd_sim_subject *s, const struct request *q, \
+                    const struct outlet *to, bool *found, struct lladd_error *err) \
+    { \
+        struct type *r; \
+        int rc = call; \
+        if (rc) \
+            return rc; \
+        *found = (failed) != 0; \
+        if (to->text) \
+            rc = as_text(r, to->text); \
+        for (int i = 0; !rc && i < 2; i++) \
+            if (to->json[i]) \
+                rc = as_json(r, to->json[i]); \
+        release(r); \
+        return rc ? lladd_error_set(err, rc, "the report cannot be written") : 0; \
+    }
+
+static int promises(const struct lladd_sim_subject *s, const struct request *q,
+                    struct lladd_sim_contract_report **out, struct lladd_error *err)
+{
+    struct lladd_sim_contract given = LLADD_SIM_CONTRACT_INIT;
+    given.seed = q->bounds.seed;
+    return lladd_sim_contract_subject(s, &given, out, err);
+}
+
+/* The story is told while it happens. */
+static int replay(const struct lladd_sim_subject *s, const struct request *q,
+                  const struct outlet *to, struct lladd_sim_report **out, struct lladd_error *err)
+{
+    int rc = lladd_sim_replay(s, &q->bounds, q->token, to->text, out, err);
+    if (!rc && to->text && (*out)->n_failures == 0)
+        (void)lladd_sink_printf(to->text, "Nothing to object.\n"); /* see told */
+    return rc;
+}
+
+static int told(const struct lladd_sim_report *r, struct lladd_sink *to)
+{
+    (void)r;
+    return to->failed;
+}
+
+MODE(explore_it, lladd_sim_report, lladd_sim_explore(s, &q->bounds, &r, err), r->n_failures,
+     lladd_sim_report_text, lladd_sim_report_json, lladd_sim_report_free)
+MODE(errors_of_it, lladd_sim_errors_report, lladd_sim_errors(s, &q->bounds, &r, err), r->n_failures,
+     lladd_sim_errors_text, lladd_sim_errors_json, lladd_sim_errors_free)
+MODE(damage_it, lladd_sim_damage_report, lladd_sim_damage(s, &q->bounds, &r, err), r->n_failures,
+     lladd_sim_damage_text, lladd_sim_damage_json, lladd_sim_damage_free)
+MODE(at_random, lladd_sim_random_report, lladd_sim_random(s, &q->bounds, &r, err), r->n_failures,
+     lladd_sim_random_text, lladd_sim_random_json, lladd_sim_random_free)
+MODE(interleave_it, lladd_sim_report, lladd_sim_interleave(s, &q->bounds, &r, err), r->n_failures,
+     lladd_sim_report_text, lladd_sim_report_json, lladd_sim_report_free)
+MODE(promises_of_it, lladd_sim_contract_report, promises(s, q, &r, err), r->broken,
+     lladd_sim_contract_text, lladd_sim_contract_json, lladd_sim_contract_free)
+MODE(replay_it, lladd_sim_report, replay(s, q, to, &r, err), r->n_failures, told,
+     lladd_sim_report_json, lladd_sim_report_free)
+
 /* ---- one subject ------------------------------------------------------------------------- */
 
-static int errors(const struct lladd_sim_subject *s, const struct request *q)
+static int run_it(const struct lladd_sim_subject *s, const struct request *q)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_sim_errors_report *r;
-    struct lladd_sink sink = {stdout, to_file, 0};
-    if (lladd_sim_errors(s, &q->bounds, &r, &err))
-        return complain(s->name, err.message);
-    int rc = q->json ? lladd_sim_errors_json(r, &sink) : lladd_sim_errors_text(r, &sink);
-    int result = r->n_failures ? FAILED : PASSED;
-    lladd_sim_errors_free(r);
-    if (rc || fflush(stdout) != 0)
-        return complain(s->name, "the report cannot be written");
-    return result;
-}
-
-static int damage(const struct lladd_sim_subject *s, const struct request *q)
-{
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_sim_damage_report *r;
-    struct lladd_sink sink = {stdout, to_file, 0};
-    int rc = lladd_sim_damage(s, &q->bounds, &r, &err);
+    struct lladd_sink out = {stdout, to_file, 0}, file = {q->report, to_file, 0};
+    struct outlet to = {q->json ? NULL : &out, {q->json ? &out : NULL, q->report ? &file : NULL}};
+    bool found = false;
+    int rc = q->mode == EXPLORE      ? explore_it(s, q, &to, &found, &err)
+             : q->mode == ERRORS     ? errors_of_it(s, q, &to, &found, &err)
+             : q->mode == DAMAGE     ? damage_it(s, q, &to, &found, &err)
+             : q->mode == RANDOM     ? at_random(s, q, &to, &found, &err)
+             : q->mode == INTERLEAVE ? interleave_it(s, q, &to, &found, &err)
+             : q->mode == CONTRACT   ? promises_of_it(s, q, &to, &found, &err)
+                                     : replay_it(s, q, &to, &found, &err);
     if (rc)
         return complain(s->name, err.message);
-    rc = q->json ? lladd_sim_damage_json(r, &sink) : lladd_sim_damage_text(r, &sink);
-    int result = r->n_failures ? FAILED : PASSED;
-    lladd_sim_damage_free(r);
-    if (rc || fflush(stdout) != 0)
+    if (fflush(stdout) != 0 || (q->report && fflush(q->report) != 0))
         return complain(s->name, "the report cannot be written");
-    return result;
+    return found ? FAILED : PASSED;
 }
 
-static int at_random(const struct lladd_sim_subject *s, const struct request *q)
+/* What a report would have said. */
+static int died(const struct lladd_sim_subject *s, const struct request *q, int signal)
 {
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_sim_random_report *r;
-    struct lladd_sink sink = {stdout, to_file, 0};
-    int rc = lladd_sim_random(s, &q->bounds, &r, &err);
-    if (rc)
-        return complain(s->name, err.message);
-    rc = q->json ? lladd_sim_random_json(r, &sink) : lladd_sim_random_text(r, &sink);
-    int result = r->n_failures ? FAILED : PASSED;
-    lladd_sim_random_free(r);
-    if (rc || fflush(stdout) != 0)
-        return complain(s->name, "the report cannot be written");
-    return result;
+    char why[120];
+    FILE *to[2] = {q->json ? stdout : NULL, q->report};
+    if (signal == SIGALRM)
+        (void)snprintf(why, sizeof why, "the subject has not ended within %u s", q->limit);
+    else
+        (void)snprintf(why, sizeof why, "the subject crashed: signal %d, %s", signal,
+                       strsignal(signal));
+    bool fine = q->json || printf("subject %s: FAILED\n  %s\n", s->name, why) > 0;
+    for (int i = 0; i < 2; i++)
+        fine &= !to[i] ||
+                (fprintf(to[i],
+                         "{\"subject\":\"%s\",\"complete\":false,\"states\":0,\"depth_states\":[],"
+                         "\"nanoseconds\":0,\"failures\":[{\"oracle\":\"%s\",\"depth\":0,"
+                         "\"token\":\"\",\"message\":\"%s\"}]}\n",
+                         s->name, signal == SIGALRM ? "no end" : "crash", why) > 0 &&
+                 fflush(to[i]) == 0);
+    return fine && fflush(stdout) == 0 ? FAILED : complain(s->name, why);
 }
 
-static int promises(const struct lladd_sim_subject *s, const struct request *q)
-{
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_sim_contract_report *r;
-    struct lladd_sink sink = {stdout, to_file, 0};
-    if (lladd_sim_contract_subject(s, NULL, &r, &err))
-        return complain(s->name, err.message);
-    int rc = q->json ? lladd_sim_contract_json(r, &sink) : lladd_sim_contract_text(r, &sink);
-    int result = r->broken ? FAILED : PASSED;
-    lladd_sim_contract_free(r);
-    if (rc || fflush(stdout) != 0)
-        return complain(s->name, "the report cannot be written");
-    return result;
-}
-
+/* In a process of its own. */
 static int one(const struct lladd_sim_subject *s, const struct request *q)
 {
-    if (q->damage && !q->token)
-        return damage(s, q);
-    if (q->random && !q->token)
-        return at_random(s, q);
-    if (q->contract)
-        return promises(s, q);
-    if (q->errors && !q->token)
-        return errors(s, q);
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_sim_report *r;
-    struct lladd_sink sink = {stdout, to_file, 0}, report = {q->report, to_file, 0};
-    int rc = q->token ? lladd_sim_replay(s, &q->bounds, q->token, q->json ? NULL : &sink, &r, &err)
-             : q->interleave
-                 ? lladd_sim_interleave(s, &q->bounds, &r, &err)
-                 : lladd_sim_explore(s, &q->bounds, &r, &err);
-    if (rc)
-        return complain(s->name, err.message);
-    if (q->json)
-        rc = lladd_sim_report_json(r, &sink);
-    else if (!q->token)
-        rc = lladd_sim_report_text(r, &sink);
-    else if (r->n_failures == 0)
-        rc = lladd_sink_printf(&sink, "Nothing to object.\n");
-    if (!rc && q->report)
-        rc = lladd_sim_report_json(r, &report);
-    int result = r->n_failures ? FAILED : PASSED;
-    lladd_sim_report_free(r);
-    if (rc || fflush(stdout) != 0)
+    int status;
+    if (fflush(stdout) != 0 || (q->report && fflush(q->report) != 0))
         return complain(s->name, "the report cannot be written");
-    return result;
+    pid_t child = fork();
+    if (child < 0)
+        return complain(s->name, strerror(errno));
+    if (child == 0) {
+        (void)alarm(q->limit);
+        if (q->mode == REPLAY) /* as far as it comes */
+            (void)setvbuf(stdout, NULL, _IOLBF, 0);
+        exit(run_it(s, q));
+    }
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return complain(s->name, strerror(errno));
+    return WIFSIGNALED(status) ? died(s, q, WTERMSIG(status)) : WEXITSTATUS(status);
 }
 
 /* ---- which subjects ---------------------------------------------------------------------- */
@@ -177,13 +237,25 @@ static void note(struct request *q, int result)
     q->worst = result > q->worst ? result : q->worst;
 }
 
+/* Those of an array that have the name (NULL: any). */
+static unsigned each(const struct lladd_sim_subject *const *s, const char *name, struct request *q)
+{
+    unsigned n = 0;
+    for (; *s; s++) {
+        if (name && strcmp((*s)->name, name) != 0)
+            continue;
+        n++;
+        note(q, one(*s, q));
+    }
+    return n;
+}
+
 /* The object stays: its subjects are in use until the program ends. */
 static int of_plugin(const char *text, struct request *q)
 {
     char file[1024];
     const char *colon = strrchr(text, ':');
     size_t len = colon ? (size_t)(colon - text) : strlen(text);
-    bool met = false;
     if (len >= sizeof file)
         return complain(text, "the name is too long");
     memcpy(file, text, len);
@@ -196,24 +268,24 @@ static int of_plugin(const char *text, struct request *q)
         return complain(file, "it has no " LLADD_SIM_PLUGIN_SYMBOL);
     lladd_sim_plugin_fn *fn;
     memcpy(&fn, &symbol, sizeof fn);
-    for (const struct lladd_sim_subject *const *s = fn(); *s; s++) {
-        if (colon && strcmp((*s)->name, colon + 1) != 0)
-            continue;
-        met = true;
-        note(q, one(*s, q));
-    }
-    return met ? PASSED : complain(text, "there is no such subject in it");
+    const struct lladd_sim_subject *const *all = fn();
+    if (q->token && !colon && all[0] && all[1])
+        return complain(text, "a token is of one subject: name it behind a colon");
+    return each(all, colon ? colon + 1 : NULL, q)
+               ? PASSED
+               : complain(text, "there is no such subject in it");
 }
 
 static int by_name(const char *text, struct request *q)
 {
     if (strchr(text, '/'))
         return of_plugin(text, q);
-    const struct lladd_sim_subject *s = lladd_sim_subject_find(text);
-    return s ? one(s, q) : complain(text, "there is no such subject (--list)");
+    return each(lladd_sim_subjects(), text, q)
+               ? PASSED
+               : complain(text, "there is no such subject (--list)");
 }
 
-/* ---- options ----------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------- */
 
 #define BUG_NAME(name, text, oracle, what) text,
 #define BUG_WHAT(name, text, oracle, what) what,
@@ -238,12 +310,106 @@ static int list_operations(void)
     return fflush(stdout) == 0 ? PASSED : USAGE;
 }
 
-static bool number(const char *text, uint64_t most, uint64_t *out)
+/* ---- options ----------------------------------------------------------------------------- */
+
+enum option_number {
+    O_ERRORS,
+    O_DAMAGE,
+    O_RANDOM,
+    O_INTERLEAVE,
+    O_CONTRACT,
+    O_REPLAY,
+    O_LIST,
+    O_OPERATIONS,
+    O_HELP,
+    O_DEPTH,
+    O_STATES,
+    O_SECONDS,
+    O_FAILURES,
+    O_SEED,
+    O_POINTS,
+    O_SAMPLES,
+    O_EVERY,
+    O_PREEMPTIONS,
+    O_SCHEDULES,
+    O_LIMIT,
+    O_FULL,
+    O_ATOMIC,
+    O_NO_POWER,
+    O_NO_KILL,
+    O_NO_COVERAGE,
+    O_RANDOM_SCHEDULES,
+    O_ALL,
+    O_JSON,
+    O_PLANT,
+    O_REPORT,
+    OPTIONS
+};
+
+enum sort { A_MODE, A_FLAG, A_SWITCH, A_NUMBER, A_TEXT };
+#define MANY (UINT64_MAX / 1000)
+
+static const struct known {
+    const char *name;
+    enum sort sort;
+    unsigned modes;       /* in which it means something; of a mode: that */
+    uint64_t least, most; /* of a number; a flag is in `least` */
+} known[OPTIONS] = {
+    [O_ERRORS] = {"errors", A_MODE, ERRORS, 0, 0},
+    [O_DAMAGE] = {"damage", A_MODE, DAMAGE, 0, 0},
+    [O_RANDOM] = {"random", A_MODE, RANDOM, 0, 0},
+    [O_INTERLEAVE] = {"interleave", A_MODE, INTERLEAVE, 0, 0},
+    [O_CONTRACT] = {"contract", A_MODE, CONTRACT, 0, 0},
+    [O_REPLAY] = {"replay", A_TEXT, REPLAY, 0, 0},
+    [O_LIST] = {"list", A_MODE, LIST, 0, 0},
+    [O_OPERATIONS] = {"operations", A_MODE, OPERATIONS, 0, 0},
+    [O_HELP] = {"help", A_MODE, HELP, 0, 0},
+    [O_DEPTH] = {"depth", A_NUMBER, EXPLORE | RANDOM | INTERLEAVE, 1,
+                 LLADD_SIM_DEPTH_MAX},
+    [O_STATES] = {"states", A_NUMBER, SEARCH, 1, MANY},
+    [O_SECONDS] = {"seconds", A_NUMBER, SEARCH, 1, MANY},
+    [O_FAILURES] = {"failures", A_NUMBER, SEARCH, 1, UINT32_MAX},
+    [O_SEED] = {"seed", A_NUMBER, SEARCH | CONTRACT, 1, MANY},
+    [O_POINTS] = {"points", A_NUMBER, ERRORS, 1, 1000000},
+    [O_SAMPLES] = {"samples", A_NUMBER, ERRORS, 0, 1000000},
+    [O_EVERY] = {"every", A_NUMBER, ERRORS, 1, UINT32_MAX},
+    [O_PREEMPTIONS] = {"preemptions", A_NUMBER, INTERLEAVE, 0, 1000000},
+    [O_SCHEDULES] = {"schedules", A_NUMBER, INTERLEAVE, 1, MANY},
+    [O_LIMIT] = {"limit", A_NUMBER, RUN, 1, 1000000},
+    [O_FULL] = {"full-product", A_FLAG, EXPLORE | ERRORS | INTERLEAVE, LLADD_SIM_FULL_PRODUCT, 0},
+    [O_ATOMIC] = {"atomic-pages", A_FLAG, SEARCH, LLADD_SIM_ATOMIC_PAGES, 0},
+    [O_NO_POWER] = {"no-power", A_FLAG, SEARCH, LLADD_SIM_NO_POWER, 0},
+    [O_NO_KILL] = {"no-kill", A_FLAG, SEARCH, LLADD_SIM_NO_KILL, 0},
+    [O_NO_COVERAGE] = {"no-coverage", A_FLAG, EXPLORE | ERRORS | RANDOM, LLADD_SIM_NO_COVERAGE, 0},
+    [O_RANDOM_SCHEDULES] = {"random-schedules", A_FLAG, INTERLEAVE, LLADD_SIM_RANDOM_SCHEDULES, 0},
+    [O_ALL] = {"all", A_SWITCH, SEARCH | CONTRACT, 0, 0},
+    [O_JSON] = {"json", A_SWITCH, RUN, 0, 0},
+    [O_PLANT] = {"plant", A_TEXT, SEARCH | REPLAY, 0, 0},
+    [O_REPORT] = {"report", A_TEXT, RUN, 0, 0},
+};
+
+static int complain_of(enum option_number o, const char *why, const char *other)
+{
+    fprintf(stderr, "lladd-sim: --%s %s%s\n", known[o].name, why, other);
+    return USAGE;
+}
+
+static const char *mode_name(unsigned mode)
+{
+    for (unsigned o = 0; o < OPTIONS; o++)
+        if (known[o].modes == mode && (known[o].sort == A_MODE || o == O_REPLAY))
+            return known[o].name;
+    return "explore";
+}
+
+static bool number(const char *text, const struct known *k, uint64_t *out)
 {
     char *end;
+    errno = 0;
     unsigned long long v = strtoull(text, &end, 0);
     *out = v;
-    return *text >= '0' && *text <= '9' && *end == '\0' && v <= most;
+    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && v >= k->least &&
+           v <= k->most;
 }
 
 static bool plant(const char *name, uint64_t *planted)
@@ -257,178 +423,164 @@ static bool plant(const char *name, uint64_t *planted)
     return false;
 }
 
-enum option_number {
-    DEPTH = 256,
-    STATES,
-    SECONDS,
-    FAILURES,
-    SEED,
-    POINTS,
-    SAMPLES,
-    EVERY,
-    PREEMPTIONS,
-    SCHEDULES,
-    FULL,
-    ATOMIC,
-    NO_POWER,
-    NO_KILL,
-    NO_COVERAGE,
-    RANDOM_SCHEDULES,
-    PLANT,
-    JSON,
-    ERRORS,
-    REPLAY,
-    DAMAGE,
-    RANDOM,
-    INTERLEAVE,
-    ALL,
-    REPORT,
-    CONTRACT,
-    LIST,
-    OPERATIONS,
-    HELP
-};
-
-static const struct option options[] = {
-    {"depth", required_argument, NULL, DEPTH},
-    {"states", required_argument, NULL, STATES},
-    {"seconds", required_argument, NULL, SECONDS},
-    {"failures", required_argument, NULL, FAILURES},
-    {"seed", required_argument, NULL, SEED},
-    {"points", required_argument, NULL, POINTS},
-    {"samples", required_argument, NULL, SAMPLES},
-    {"every", required_argument, NULL, EVERY},
-    {"preemptions", required_argument, NULL, PREEMPTIONS},
-    {"schedules", required_argument, NULL, SCHEDULES},
-    {"full-product", no_argument, NULL, FULL},
-    {"atomic-pages", no_argument, NULL, ATOMIC},
-    {"no-power", no_argument, NULL, NO_POWER},
-    {"no-kill", no_argument, NULL, NO_KILL},
-    {"no-coverage", no_argument, NULL, NO_COVERAGE},
-    {"random-schedules", no_argument, NULL, RANDOM_SCHEDULES},
-    {"plant", required_argument, NULL, PLANT},
-    {"json", no_argument, NULL, JSON},
-    {"errors", no_argument, NULL, ERRORS},
-    {"replay", required_argument, NULL, REPLAY},
-    {"damage", no_argument, NULL, DAMAGE},
-    {"random", no_argument, NULL, RANDOM},
-    {"interleave", no_argument, NULL, INTERLEAVE},
-    {"all", no_argument, NULL, ALL},
-    {"report", required_argument, NULL, REPORT},
-    {"contract", no_argument, NULL, CONTRACT},
-    {"list", no_argument, NULL, LIST},
-    {"operations", no_argument, NULL, OPERATIONS},
-    {"help", no_argument, NULL, HELP},
-    {NULL, 0, NULL, 0},
-};
-
-static bool with_number(int which, const char *text, struct lladd_sim_bounds *b)
+static void take_number(enum option_number o, uint64_t v, struct request *q)
 {
-    uint64_t v;
-    bool wide = which == STATES || which == SECONDS || which == SEED || which == SCHEDULES;
-    if (!number(text, wide ? UINT64_MAX / 1000 : UINT32_MAX, &v))
-        return false;
-    switch (which) {
-    case DEPTH:
-        b->depth = (uint32_t)v;
-        return true;
-    case STATES:
+    struct lladd_sim_bounds *b = &q->bounds;
+    uint32_t small = (uint32_t)v;
+    switch (o) {
+    case O_DEPTH:
+        b->depth = small;
+        break;
+    case O_STATES:
         b->states = v;
-        return true;
-    case SECONDS:
+        break;
+    case O_SECONDS:
         b->milliseconds = 1000 * v;
-        return true;
-    case FAILURES:
-        b->failures = (uint32_t)v;
-        return true;
-    case POINTS:
-        b->points = (uint32_t)v;
-        return true;
-    case SAMPLES:
-        b->samples = v ? (uint32_t)v : UINT32_MAX;
-        return true;
-    case EVERY:
-        b->every = (uint32_t)v;
-        return true;
-    case PREEMPTIONS:
-        b->preemptions = v ? (uint32_t)v : UINT32_MAX;
-        return true;
-    case SCHEDULES:
-        b->schedules = v;
-        return true;
-    default:
+        break;
+    case O_FAILURES:
+        b->failures = small;
+        break;
+    case O_SEED:
         b->seed = v;
-        return true;
+        break;
+    case O_POINTS:
+        b->points = small;
+        break;
+    case O_SAMPLES:
+        b->samples = small ? small : UINT32_MAX;
+        break;
+    case O_EVERY:
+        b->every = small;
+        break;
+    case O_PREEMPTIONS:
+        b->preemptions = small ? small : UINT32_MAX;
+        break;
+    case O_SCHEDULES:
+        b->schedules = v;
+        break;
+    default:
+        q->limit = small;
+        break;
     }
 }
 
-static uint32_t flag_of(int which)
+static int take_text(enum option_number o, const char *text, struct request *q)
 {
-    switch (which) {
-    case FULL:
-        return LLADD_SIM_FULL_PRODUCT;
-    case ATOMIC:
-        return LLADD_SIM_ATOMIC_PAGES;
-    case NO_POWER:
-        return LLADD_SIM_NO_POWER;
-    case NO_KILL:
-        return LLADD_SIM_NO_KILL;
-    case NO_COVERAGE:
-        return LLADD_SIM_NO_COVERAGE;
-    case RANDOM_SCHEDULES:
-        return LLADD_SIM_RANDOM_SCHEDULES;
+    if (o == O_PLANT && !plant(text, &q->bounds.planted))
+        return complain(text, "there is no such bug (--list)");
+    if (o == O_REPORT)
+        q->report_name = text;
+    if (o == O_REPLAY)
+        q->token = text;
+    return PASSED;
+}
+
+/* One option, by itself. */
+static int take(enum option_number o, const char *text, struct request *q)
+{
+    const struct known *k = &known[o];
+    uint64_t v;
+    switch (k->sort) {
+    case A_FLAG:
+        q->bounds.flags |= (uint32_t)k->least;
+        return PASSED;
+    case A_NUMBER:
+        if (!number(text, k, &v)) {
+            fprintf(stderr, "lladd-sim: --%s %s: it takes a number from %llu to %llu\n", k->name,
+                    text, (unsigned long long)k->least, (unsigned long long)k->most);
+            return USAGE;
+        }
+        take_number(o, v, q);
+        return PASSED;
+    case A_TEXT:
+        return take_text(o, text, q);
     default:
-        return 0;
+        q->json |= o == O_JSON;
+        q->all |= o == O_ALL;
+        return PASSED;
     }
+}
+
+/* What was given goes together, and means something. */
+static int look_at(const bool given[OPTIONS], struct request *q)
+{
+    q->mode = EXPLORE;
+    for (unsigned o = 0; o < OPTIONS; o++) {
+        if (!given[o] || !(known[o].sort == A_MODE || o == O_REPLAY))
+            continue;
+        if (q->mode != EXPLORE)
+            return complain_of((enum option_number)o, "contradicts --", mode_name(q->mode));
+        q->mode = known[o].modes;
+    }
+    for (unsigned o = 0; o < OPTIONS; o++)
+        if (given[o] && !(known[o].modes & q->mode))
+            return q->mode == EXPLORE
+                       ? complain_of((enum option_number)o, "means nothing without ",
+                                     known[o].modes == ERRORS ? "--errors" : "another mode")
+                       : complain_of((enum option_number)o, "means nothing with --",
+                                     mode_name(q->mode));
+    if (given[O_NO_POWER] && given[O_NO_KILL] && q->mode != DAMAGE) /* which has closed files */
+        return complain_of(O_NO_POWER, "contradicts --", "no-kill: no crash is left");
+    return PASSED;
+}
+
+static int options_of(int argc, char **argv, struct request *q)
+{
+    struct option longs[OPTIONS + 1];
+    bool given[OPTIONS] = {false};
+    memset(longs, 0, sizeof longs);
+    for (int o = 0; o < OPTIONS; o++)
+        longs[o] = (struct option){known[o].name,
+                                   known[o].sort >= A_NUMBER ? required_argument : no_argument,
+                                   NULL, 256 + o};
+    for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
+        if (c == '?')
+            return complain("usage", "--help");
+        enum option_number o = (enum option_number)(c - 256);
+        if (given[o] && o != O_PLANT)
+            return complain_of(o, "is given twice", "");
+        given[o] = true;
+        if (take(o, optarg, q))
+            return USAGE;
+    }
+    return look_at(given, q);
+}
+
+static int subjects_of(int argc, char **argv, struct request *q)
+{
+    if (q->all && optind < argc)
+        return complain(argv[optind], "a subject is named, and --all is given");
+    if (!q->all && optind == argc)
+        return complain("usage", "name a subject; --help");
+    if (q->token && optind + 1 < argc)
+        return complain(argv[optind + 1], "a token is of one subject");
+    if (q->report_name && !(q->report = fopen(q->report_name, "w")))
+        return complain(q->report_name, strerror(errno));
+    for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); q->all && *s; s++)
+        if (q->mode != INTERLEAVE || (*s)->threads > 1)
+            note(q, one(*s, q));
+    for (int i = optind; i < argc; i++)
+        note(q, by_name(argv[i], q));
+    if (q->report && fclose(q->report) != 0)
+        return complain("the report cannot be written", strerror(errno));
+    return q->worst;
 }
 
 int main(int argc, char **argv)
 {
     struct request q = {.bounds = LLADD_SIM_BOUNDS_INIT};
-    int c;
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (c == LIST)
-            return list();
-        if (c == OPERATIONS)
-            return list_operations();
-        if (c == HELP)
-            return fputs(usage, stdout) < 0 || fflush(stdout) != 0 ? USAGE : PASSED;
-        if (c == DAMAGE)
-            q.damage = true;
-        else if (c == RANDOM)
-            q.random = true;
-        else if (c == INTERLEAVE)
-            q.interleave = true;
-        else if (c == JSON)
-            q.json = true;
-        else if (c == ERRORS)
-            q.errors = true;
-        else if (c == ALL)
-            q.all = true;
-        else if (c == CONTRACT)
-            q.contract = true;
-        else if (c == REPLAY)
-            q.token = optarg;
-        else if (c == REPORT && !(q.report = fopen(optarg, "w")))
-            return complain(optarg, strerror(errno));
-        else if (c == PLANT && !plant(optarg, &q.bounds.planted))
-            return complain(optarg, "there is no such bug (--list)");
-        else if (c >= DEPTH && c <= SCHEDULES && !with_number(c, optarg, &q.bounds))
-            return complain(optarg, "this is no number, or too large");
-        else if (c == '?')
-            return complain("usage", "--help");
-        q.bounds.flags |= flag_of(c);
+    if (options_of(argc, argv, &q))
+        return USAGE;
+    if (q.mode & (LIST | OPERATIONS | HELP) && optind < argc)
+        return complain(argv[optind], "no subject is wanted here");
+    switch (q.mode) {
+    case LIST:
+        return list();
+    case OPERATIONS:
+        return list_operations();
+    case HELP:
+        return fputs(usage, stdout) < 0 || fflush(stdout) != 0 ? USAGE : PASSED;
+    default:
+        return subjects_of(argc, argv, &q);
     }
-    if (q.contract && q.token)
-        return complain("usage", "--contract or --replay; --help");
-    if (q.all ? optind < argc || q.token : optind == argc || (q.token && optind + 1 < argc))
-        return complain("usage", "name a subject; --help");
-    for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); q.all && *s; s++)
-        if (!q.interleave || (*s)->threads > 1)
-            note(&q, one(*s, &q));
-    for (int i = optind; i < argc; i++)
-        note(&q, by_name(argv[i], &q));
-    if (q.report && fclose(q.report) != 0)
-        return complain("the report cannot be written", strerror(errno));
-    return q.worst;
 }

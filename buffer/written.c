@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * written: what this buffer manager remembers of the pages it wrote.
+ *
+ * A disk that acknowledges a write and does not do it, or does it elsewhere, leaves the old page:
+ * whole, of this database, in its place. Only somebody who remembers knows better. So the page LSN
+ * of each page that is written is kept here, and a page that is read must not have a lower one
+ * (BUF-6: page LSNs never go back). One that has is damaged: rebuilt from the log if that reaches
+ * back, else refused.
+ *
+ * The bound. The table has room for four times as many pages as the cache, at most for LINES_MAX *
+ * PLACES; its memory belongs to the budget, and is asked for when the first page is written. (If it
+ * is refused, nothing is remembered until the next one.) Where a line is full the page with the
+ * lowest LSN is forgotten, and a lost write of that is not noticed here. After open the table is
+ * empty: what a former run has written only the log remembers. Pages of raw extents have no LSN;
+ * who writes there makes the table forget.
+ *
+ * Threads. A line of the processor's cache holds PLACES pages and a latch of one word, which is
+ * held for a few instructions and while nothing else is done. Hits know nothing of all this. The
+ * writes of one page are noted in their order (COPIED), and before the page can be evicted and
+ * read.
+ */
+#include "buffer/buffer_private.h"
+
+enum {
+    PLACES = 3,
+    LINE = 64,
+    PER_FRAME = 4,      /* pages remembered for each that the cache can hold */
+    LINES_MAX = 1 << 20 /* 64 MiB */
+};
+
+struct ll_buffer__line {
+    uint32_t latch;
+    uint32_t unused;
+    uint64_t page[PLACES]; /* number + 1; 0: nothing */
+    uint64_t lsn[PLACES];
+    uint64_t spare;
+};
+_Static_assert(sizeof(struct ll_buffer__line) == LINE, "one line of the processor's cache");
+
+uint64_t ll_buffer__written_bytes(const struct ll_buffer_config *cfg)
+{
+    uint64_t frames = cfg->budget / cfg->page_size;
+    uint64_t lines = (frames * PER_FRAME + PLACES - 1) / PLACES;
+    return (lines < LINES_MAX ? lines : LINES_MAX) * LINE + LINE; /* to align them */
+}
+
+/* The table, or NULL; as a number, because it comes to be while others look. */
+static struct ll_buffer__line *table(const struct ll_buffer *b)
+{
+    uintptr_t memory = (uintptr_t)lladd_atomic_load64(&b->lines);
+    return (struct ll_buffer__line *)((memory + LINE - 1) & ~(uintptr_t)(LINE - 1));
+}
+
+static void make_table(struct ll_buffer *b)
+{
+    lladd_mutex_lock(&b->slots_latch);
+    if (!table(b)) {
+        void *memory = ll_alloc_zero(b->env, (size_t)ll_buffer__written_bytes(&b->cfg));
+        lladd_atomic_store64(&b->lines, (uintptr_t)memory);
+    }
+    lladd_mutex_unlock(&b->slots_latch);
+}
+
+void ll_buffer__written_init(struct ll_buffer *b)
+{
+    b->line_count = ll_buffer__written_bytes(&b->cfg) / LINE - 1;
+}
+
+void ll_buffer__written_free(struct ll_buffer *b)
+{
+    ll_free(b->env, (void *)(uintptr_t)b->lines);
+}
+
+/* The page's line, latched; NULL if there is no table. */
+static struct ll_buffer__line *hold(const struct ll_buffer *b, uint64_t n)
+{
+    struct ll_buffer__line *lines = table(b);
+    if (LL_UNLIKELY(!lines))
+        return NULL;
+    uint64_t hash = n * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    struct ll_buffer__line *line = &lines[hash * b->line_count >> 32];
+    uint32_t free = 0;
+    while (!lladd_atomic_cas32(&line->latch, &free, 1)) {
+        lladd_cpu_relax();
+        free = 0;
+    }
+    return line;
+}
+
+static void let_go(struct ll_buffer__line *line)
+{
+    lladd_atomic_store32(&line->latch, 0);
+}
+
+static unsigned place_of(const struct ll_buffer__line *line, uint64_t n)
+{
+    unsigned i = 0;
+    while (i < PLACES && line->page[i] != n + 1)
+        i++;
+    return i;
+}
+
+void ll_buffer__note_written(struct ll_buffer *b, uint64_t n, uint64_t lsn)
+{
+    if (LL_UNLIKELY(!table(b)))
+        make_table(b);
+    struct ll_buffer__line *line = hold(b, n);
+    if (!line)
+        return;
+    unsigned place = place_of(line, n);
+    for (unsigned i = 0; place == PLACES && i < PLACES; i++)
+        place = line->page[i] ? PLACES : i;
+    if (place == PLACES) {
+        place = 0;
+        for (unsigned i = 1; i < PLACES; i++)
+            place = line->lsn[i] < line->lsn[place] ? i : place;
+    }
+    line->page[place] = n + 1;
+    line->lsn[place] = lsn;
+    let_go(line);
+}
+
+void ll_buffer__forget_written(struct ll_buffer *b, uint64_t n)
+{
+    struct ll_buffer__line *line = hold(b, n);
+    if (!line)
+        return;
+    unsigned place = place_of(line, n);
+    if (place < PLACES)
+        line->page[place] = line->lsn[place] = 0;
+    let_go(line);
+}
+
+uint64_t ll_buffer__last_written(const struct ll_buffer *b, uint64_t n)
+{
+    struct ll_buffer__line *line = hold(b, n);
+    if (!line)
+        return 0;
+    unsigned place = place_of(line, n);
+    uint64_t lsn = place < PLACES ? line->lsn[place] : 0;
+    let_go(line);
+    return lsn;
+}

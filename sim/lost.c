@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * lost: writes of pages that the disk acknowledges and does not do, or does to another page, while
+ * the database is open (crash-model.md, C2 and C3).
+ *
+ * The workload runs with one of them, and takes a checkpoint, so that all pages have been written.
+ * Then the cache forgets them, transactions that are still open are rolled back, and everything is
+ * read again: through the handle that wrote it. What it shows has to be right, or it says that
+ * stored bytes are wrong. It has written few enough pages to remember them all (buffer/written.c),
+ * so there is no third way, but for bytes of raw extents, which have no page LSN: there nobody
+ * knows.
+ *
+ * Where transactions are prepared, what they did is seen and not yet decided. Such a subject is not
+ * right without any fault either, and then nothing is tried.
+ */
+#include "sim/errors.h"
+
+/* Stored bytes are wrong, and somebody says so. */
+static bool is_told(int code)
+{
+    return lladd_code_root(code) == LLADD_ROOT_DATA || code == LLADD_UNDO_FAILED;
+}
+
+/* The cache has nothing that was not read after the fault. */
+static int read_all_again(struct lladd_db *db)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    int rc = lladd_stats(db, &s);
+    return rc ? rc : lladd_discard(db, (lladd_pageno){0}, s.pages);
+}
+
+static int roll_back(struct lladd_sim *sim)
+{
+    int rc = 0;
+    for (uint32_t i = sim->record.n_txns; !rc && i-- > 0;) {
+        struct ll_sim_txn *t = sim->record.txn[i];
+        if (!t->handle || t->prepared)
+            continue;
+        rc = lladd_abort(t->handle);
+        t->handle = NULL;
+    }
+    return rc;
+}
+
+/* The workload, and what its handle shows then. *told: a call has said that bytes are wrong. */
+static int run_and_look(struct ll_sim_faults *f, struct ll_sim_verdict *v, bool *told)
+{
+    struct lladd_sim *sim = f->sim;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db = NULL;
+    bool ending;
+    int rc = ll_sim_record_begin(sim);
+    if (rc)
+        return rc;
+    *v = (struct ll_sim_verdict){0};
+    ll_sim_arm(f);
+    int failed = ll_sim_open(sim, &sim->workload, &db, &err);
+    bool opened = failed == 0;
+    f->phase = LL_SIM_RUNNING;
+    if (opened)
+        failed = sim->subject.run(sim->subject.ctx, sim, db, &err);
+    if (!failed)
+        failed = lladd_checkpoint(db, &err);
+    ll_sim_disarm(f);
+    if (!failed)
+        failed = read_all_again(db);
+    if (!failed)
+        failed = roll_back(sim);
+    if (!failed && !sim->workload.failed)
+        rc = ll_sim_expect(sim);
+    if (failed || rc || sim->workload.failed) {
+        if (opened)
+            lladd_kill(db);
+        v->code = failed;
+        *told = is_told(failed);
+        if (failed && !*told)
+            (void)ll_sim_object(v, LLADD_SIM_O_ERRORS, "%s: %s", lladd_code_name(failed),
+                                err.message);
+        return rc ? rc : sim->workload.failed;
+    }
+    uint32_t all = sim->record.n_decisions;
+    struct ll_sim_claim claim = {.lo = all, .hi = all};
+    rc = ll_sim_judge_open(sim, &sim->workload, db, &claim, v, &ending);
+    *told = v->oracle && is_told(v->code);
+    if (*told)
+        v->oracle = LLADD_SIM_O_NONE;
+    return rc;
+}
+
+/* Can the subject be judged like this at all? */
+static int can_be_judged(struct ll_sim_faults *f, bool *can)
+{
+    struct ll_sim_verdict v;
+    bool told = false;
+    uint32_t at = f->at;
+    f->at = UINT32_MAX;
+    int rc = run_and_look(f, &v, &told);
+    f->at = at;
+    *can = !told && v.oracle == LLADD_SIM_O_NONE;
+    return rc;
+}
+
+int ll_sim_lose_write(struct ll_sim_faults *f, struct ll_sim_verdict *v)
+{
+    bool can = true, told = false;
+    *v = (struct ll_sim_verdict){0};
+    int rc = f->at == 1 ? can_be_judged(f, &can) : 0;
+    f->fired = 0;
+    if (rc || !can)
+        return rc;
+    rc = run_and_look(f, v, &told);
+    if (f->fired && f->sim->raw_write)
+        v->oracle = LLADD_SIM_O_NONE;
+    if (rc || !f->report)
+        return rc;
+    struct lladd_sim_fault_counts *c = &f->report->faults[f->kind];
+    if (!f->fired)
+        c->chances += f->seen;
+    f->report->runs += f->fired > 0;
+    c->once += f->fired > 0;
+    c->returned += f->fired && told;
+    c->absorbed += f->fired && !told;
+    return 0;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_SIM_RANDOM_H
+#define LL_SIM_RANDOM_H
+/* What random.c is made of besides: making failures smaller (random_shrink.c). */
+#include "sim/sim_private.h"
+
+enum { REPEATS_MAX = 10 };
+
+/* What is left out of a workload. */
+enum { NO_DISTURBANCE = 1, NO_ERROR = 2, OWN_SIZES = 4, WITHOUT_ALL = 7 };
+
+/* Which row of crashes: that is what a token holds, values in this order. */
+struct ll_sim_which {
+    uint32_t workload;
+    uint32_t repeats; /* 0: as many as it has drawn */
+    uint32_t without; /* or'ed; A_ROW in a token: then follow the choices */
+    uint32_t depth, point, variant;
+};
+enum { A_ROW = 8, ROW_AT = 3, WHICH_VALUES = 6 };
+
+enum ll_sim_scope {
+    ALL,   /* points and variants */
+    ABOUT, /* all, from this point on, until `wanted` objects */
+    THERE, /* this one */
+    ROW    /* the row of choices */
+};
+
+/* Faults, and places to crash at. */
+#define FAULTS(X) \
+    X(KILL, "the process dies") \
+    X(POWER, "power fails") \
+    X(NAME_LOST, "a name is lost") \
+    X(SIZE_LOST, "a size is lost") \
+    X(LOG_CUT, "the log is cut") \
+    X(LOG_HOLE, "a hole in the log") \
+    X(LOG_ALONE, "a part of the log alone") \
+    X(WRITE_LOST, "a write has not arrived") \
+    X(TORN, "a write is torn") \
+    X(CRASH_2, "recovery is crashed") \
+    X(CRASH_3, "recovery is crashed again") \
+    X(ERROR_WORKLOAD, "an error in the workload") \
+    X(ERROR_RECOVERY, "an error in recovery") \
+    X(NO_SPACE, "no space") \
+    X(SHORT, "a write does a part only") \
+    X(SYNC_FAILED, "a sync fails") \
+    X(AT_WRITE, "crash behind a write") \
+    X(AT_WRITE_PAGES, "crash behind a write of pages") \
+    X(AT_WRITE_LOG, "crash behind a write of the log") \
+    X(AT_TRUNCATE, "crash behind truncate") \
+    X(AT_CREATE, "crash behind create") \
+    X(AT_RENAME, "crash behind rename") \
+    X(AT_UNLINK, "crash behind unlink") \
+    X(AT_SYNC, "crash behind a sync") \
+    X(AT_SYNC_PAGES, "crash behind a sync of pages") \
+    X(AT_SYNC_LOG, "crash behind a sync of the log") \
+    X(AT_SYNC_DIR, "crash behind sync of a directory") \
+    X(AT_BEGIN, "crash when a transaction begins") \
+    X(AT_NOTE, "crash when one does something") \
+    X(AT_COMMIT, "crash when one commits") \
+    X(AT_ABORT, "crash when one rolls back") \
+    X(AT_OTHER, "crash at savepoints and prepares")
+enum ll_sim_random_fault {
+#define FAULT_ENUM(name, text) F_##name,
+    FAULTS(FAULT_ENUM)
+#undef FAULT_ENUM
+        FAULT_COUNT
+};
+
+struct ll_sim_random {
+    struct lladd_sim *sim; /* of the workload */
+    struct lladd_sim_random_report *report;
+    struct lladd_sim_bounds bounds;
+    struct lladd_sim_fired fired[FAULT_COUNT];
+    struct lladd_sim_failure *failures;
+    struct ll_sim_vector *tokens; /* of the failures; count 0: none */
+    struct ll_sim_which at;
+    enum ll_sim_scope scope;
+    enum lladd_sim_oracle wanted; /* NONE: any */
+    struct ll_sim_vector row;     /* the choices of this row; of a replay, or found by shrinking */
+    bool whole;                   /* it is all of them */
+    uint32_t recording;           /* 0, or what it has to be */
+    uint32_t drawn;               /* repetitions */
+    struct lladd_sim_failure whole_failure;          /* before the row was made smaller */
+    void (*transcript)(void *ctx, const char *line); /* nullable */
+    uint64_t started;
+    uint64_t stream;           /* of the faults */
+    uint32_t error_at, errors; /* before which call; how many have happened */
+    uint32_t calls, most;      /* of this run; of any recovery */
+    bool stop;
+    struct lladd_sink *history;
+};
+
+/* One workload: r->at says which, r->scope what is crashed. */
+int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subject *,
+                           struct lladd_error *);
+/* Makes each failure as small as it can, and gives it its token. */
+int ll_sim_random_give_tokens(struct ll_sim_random *r, const struct lladd_sim_subject *,
+                              struct lladd_error *);
+
+#endif

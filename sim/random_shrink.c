@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * random, smaller: what is told of a failure.
+ *
+ * First the workload is made smaller: without errors in recovery, without the error in the
+ * workload, with the sizes that the subject has by itself, with fewer repetitions, with fewer
+ * crashes in a row; what is left out stays out if the same oracle objects to one of the next few
+ * hundred crashes. Then that crash: it becomes a row of choices, as replay.c has them, which is
+ * made smaller as the explorer's are. The token is the workload and the row; or, if the row does
+ * not fit into it, or holds an error in recovery (which is no choice), the workload and p and v
+ * (random.c).
+ */
+#include "sim/random.h"
+
+#include <stdlib.h>
+
+enum { SEARCH_STATES = 300 }; /* for the same failure in a smaller workload */
+
+/* A failure on its way. */
+struct attempt {
+    const struct lladd_sim_subject *subject;
+    struct lladd_sim_bounds bounds;
+    struct ll_sim_which at;
+    struct lladd_sim_failure failure; /* the smallest so far */
+    struct ll_sim_vector token;
+    uint32_t drawn; /* repetitions */
+    bool is_row;
+    struct lladd_sim_failure by_row;
+    struct ll_sim_vector row;
+};
+
+/* Does the same oracle object there, or (ABOUT) nearby? Then that is where it is. With THERE, also
+ * what is left of the row of choices, if it fails as one. */
+static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_scope scope,
+                  bool *kept, struct lladd_error *err)
+{
+    struct lladd_sim_random_report report = {.struct_size = sizeof report};
+    struct ll_sim_random r = {.report = &report,
+                              .bounds = a->bounds,
+                              .at = *at,
+                              .scope = scope,
+                              .wanted = a->failure.oracle,
+                              .started = ll_sim_now()};
+    r.bounds.depth = at->depth;
+    r.bounds.failures = 1;
+    r.bounds.milliseconds = 0;
+    r.bounds.states = scope == ABOUT ? SEARCH_STATES : 0;
+    int rc = ll_sim_random_workload(&r, a->subject, err);
+    *kept = !rc && report.n_failures;
+    a->drawn = r.drawn;
+    if (*kept) {
+        a->is_row = scope == THERE && r.whole && r.row.count;
+        a->at = r.at;
+        a->at.depth = at->depth;
+        a->failure = a->is_row ? r.whole_failure : r.failures[0];
+        a->token = r.tokens[0];
+    }
+    if (*kept && a->is_row) {
+        a->by_row = r.failures[0];
+        a->row = a->token;
+        a->row.value[2] |= A_ROW;
+        a->row.count = ROW_AT;
+        a->is_row = r.row.count <= LL_SIM_VECTOR_MAX - ROW_AT;
+        for (uint32_t i = 0; a->is_row && i < r.row.count; i++)
+            a->row.value[a->row.count++] = r.row.value[i];
+    }
+    free(r.failures);
+    free(r.tokens);
+    return rc;
+}
+
+/* Fewer of what *what is in *at, which is `present` now; the first that still fails stays. */
+static int fewer(struct attempt *a, uint32_t *what, struct ll_sim_which *at, uint32_t present,
+                 struct lladd_error *err)
+{
+    bool kept = false;
+    int rc = 0;
+    for (uint32_t n = 1; !rc && !kept && n < present; n++) {
+        *what = n;
+        rc = try_it(a, at, ABOUT, &kept, err);
+    }
+    *at = a->at;
+    return rc;
+}
+
+static int make_smaller(struct attempt *a, struct lladd_error *err)
+{
+    bool kept;
+    struct ll_sim_which at = a->at;
+    int rc = 0;
+    for (uint32_t bit = 1; !rc && bit <= WITHOUT_ALL; bit <<= 1) {
+        at = a->at;
+        at.without |= bit;
+        rc = try_it(a, &at, ABOUT, &kept, err);
+    }
+    at = a->at;
+    if (!rc)
+        rc = fewer(a, &at.repeats, &at, a->drawn, err);
+    if (!rc)
+        rc = fewer(a, &at.depth, &at, at.depth, err);
+    return rc ? rc : try_it(a, &at, THERE, &kept, err);
+}
+
+/* The row, if it fits; else by which numbers it was drawn. */
+static int give_token(struct attempt *a, struct lladd_sim_failure *f, struct lladd_error *err)
+{
+    int rc = make_smaller(a, err);
+    if (rc)
+        return rc;
+    if (a->is_row && ll_sim_token_encode(a->subject, &a->row, a->by_row.token)) {
+        *f = a->by_row;
+        return 0;
+    }
+    if (!ll_sim_token_encode(a->subject, &a->token, a->failure.token))
+        return lladd_error_set(err, LLADD_BUG, "a token is too long"); /* six numbers and a seed */
+    *f = a->failure;
+    return 0;
+}
+
+int ll_sim_random_give_tokens(struct ll_sim_random *r, const struct lladd_sim_subject *subject,
+                              struct lladd_error *err)
+{
+    uint32_t n = r->report->n_failures, kept = 0;
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < n; i++) {
+        const struct ll_sim_vector *t = &r->tokens[i];
+        struct attempt a = {
+            .subject = subject,
+            .bounds = r->bounds,
+            .failure = r->failures[i],
+            .token = *t,
+            .at = {t->value[0], t->value[1], t->value[2], t->value[3], t->value[4], t->value[5]}};
+        bool twin = false;
+        if (t->count)
+            rc = give_token(&a, &r->failures[i], err);
+        for (uint32_t k = 0; k < kept && t->count; k++)
+            twin |= strcmp(r->failures[k].token, r->failures[i].token) == 0;
+        if (!twin)
+            r->failures[kept++] = r->failures[i];
+    }
+    r->report->n_failures = kept;
+    return rc;
+}

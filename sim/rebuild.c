@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rebuild: a copy of the pages from before the workload, and its log, make the pages that the
+ * workload has left, byte by byte (O7).
+ *
+ * That is media recovery, done by the library itself: an *archive* is made out of the recording, in
+ * which the page file is as setup has left it, the control file as it was when the first record was
+ * logged behind that, and the log has everything that was ever written to it, segments that were
+ * truncated and used again included; and it is opened. As nothing of the workload is missing in
+ * that log, recovery repeats all of it, and has nothing to take back. Each
+ * change is compared with what it had made in the workload, and in the end all pages that are in
+ * use. So a redo that depends on more than page and bytes is found, and whoever changes a page
+ * without a record.
+ *
+ * Not logged, and so part of the archive, are pages that were written in bulk and the files of
+ * extensions. What page types and operations say does not count (mask, hole) is not compared.
+ */
+#include "sim/guard.h"
+
+#include <lladd/pages.h>
+
+#include <stdio.h>
+
+/* ---- the archive ------------------------------------------------------------------------- */
+
+struct ll_sim_archive {
+    struct lladd_sim *sim;
+    struct ll_sim_guard *guard;
+    struct ll_sim_world world;
+    uint32_t pages;                        /* name of the page file */
+    const struct ll_sim_inode *old, *live; /* that of the archive, that of the workload */
+    unsigned char *page[2];
+    bool logged; /* something was written to the log */
+};
+
+static enum ll_sim_file_kind kind_of(const struct ll_sim_archive *a, uint32_t name)
+{
+    return a->sim->names.at[name].kind;
+}
+
+static bool is_named(const struct ll_sim_archive *a, uint32_t name, const char *text)
+{
+    return strcmp(a->sim->names.at[name].text, text) == 0;
+}
+
+/* Was the page written to its file from the cache? */
+static bool comes_from_cache(struct ll_sim_archive *a, uint32_t call, uint64_t page)
+{
+    for (uint32_t i = 0; i < a->guard->n_written; i++) {
+        struct ll_sim_written *w = &a->guard->written[i];
+        if (w->met || w->page != page || w->call > call)
+            continue;
+        w->met = true;
+        return true;
+    }
+    return false;
+}
+
+static int put(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_t from,
+               uint32_t len)
+{
+    struct ll_sim_inode *inode = ll_sim_own(&a->guard->kept, &a->world.image, call->inode);
+    return inode ? ll_sim_put(&a->guard->kept, inode, call->off + from, call->data + from, len,
+                              false, false)
+                 : LLADD_NO_MEMORY;
+}
+
+static int put_bulk(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_t number)
+{
+    uint32_t size = a->sim->page_size;
+    int rc = 0;
+    for (uint32_t at = 0; !rc && at < call->len; at += size)
+        if (!comes_from_cache(a, number, (call->off + at) / size))
+            rc = put(a, call, at, call->len - at < size ? call->len - at : size);
+    return rc;
+}
+
+/* The segment is about to be used again: its bytes stay under the name it has had. */
+static int set_aside(struct ll_sim_archive *a, const struct ll_sim_call *call)
+{
+    struct ll_sim_image *image = &a->world.image;
+    struct ll_sim_binding *b = ll_sim_find(image, call->name);
+    uint32_t copy = ll_sim_inode_new(&a->guard->kept, image, 0);
+    if (!b || copy == LL_SIM_NO_INODE)
+        return LLADD_NO_MEMORY;
+    image->inode[call->inode]->owner = NULL; /* who changes it now, takes a copy */
+    *image->inode[copy] = *image->inode[call->inode];
+    b->inode = copy;
+    return 0;
+}
+
+/* Is it the first write of a segment's next life, which begins before its new name does? */
+static bool begins_anew(const struct ll_sim_archive *a, uint32_t c)
+{
+    const struct ll_sim_call *call = &a->sim->workload.trace[c];
+    if (call->kind != LL_SIM_WRITE || call->off != 0 || kind_of(a, call->name) != LL_SIM_LOG)
+        return false;
+    for (uint32_t i = c + 1; i < a->sim->workload.n_calls; i++) {
+        const struct ll_sim_call *later = &a->sim->workload.trace[i];
+        if (later->inode != call->inode)
+            continue;
+        if (later->kind == LL_SIM_RENAME)
+            return true;
+        if (later->kind == LL_SIM_WRITE && later->off == 0)
+            return false;
+    }
+    return false;
+}
+
+static int archive_write(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_t c)
+{
+    a->logged |= kind_of(a, call->name) == LL_SIM_LOG;
+    if (kind_of(a, call->name) == LL_SIM_PAGES)
+        return put_bulk(a, call, c);
+    if (is_named(a, call->name, "dwb") || (a->logged && is_named(a, call->name, "control")))
+        return 0;
+    int rc = begins_anew(a, c) ? set_aside(a, call) : 0;
+    return rc ? rc : put(a, call, 0, call->len);
+}
+
+static int archive_call(struct ll_sim_archive *a, uint32_t c)
+{
+    const struct ll_sim_call *call = &a->sim->workload.trace[c];
+    struct ll_sim_op op = {
+        .kind = call->kind, .inode = call->inode, .name = call->name, .to = call->to};
+    switch (call->kind) {
+    case LL_SIM_WRITE:
+        return archive_write(a, call, c);
+    case LL_SIM_TRUNCATE: {
+        struct ll_sim_inode *inode = ll_sim_own(&a->guard->kept, &a->world.image, call->inode);
+        return inode ? ll_sim_set_size(&a->guard->kept, inode, call->off, false) : LLADD_NO_MEMORY;
+    }
+    case LL_SIM_UNLINK:
+        if (kind_of(a, call->name) == LL_SIM_LOG)
+            return 0;
+        return ll_sim_apply_name(&a->guard->kept, &a->world.image, &op);
+    case LL_SIM_CREATE:
+    case LL_SIM_MKDIR:
+    case LL_SIM_RENAME:
+        return ll_sim_apply_name(&a->guard->kept, &a->world.image, &op);
+    default:
+        return 0;
+    }
+}
+
+static const struct ll_sim_inode *page_file(const struct ll_sim_archive *a,
+                                            const struct ll_sim_image *image)
+{
+    const struct ll_sim_binding *b = ll_sim_find(image, a->pages);
+    return b ? image->inode[b->inode] : NULL;
+}
+
+static int make_archive(struct ll_sim_archive *a)
+{
+    struct ll_sim_arena *kept = &a->guard->kept;
+    const struct ll_sim_run *run = &a->sim->workload;
+    int rc = ll_sim_image_copy(kept, &a->sim->start.image, &a->world.image);
+    a->pages = ll_sim_intern(a->sim, "pages");
+    for (unsigned i = 0; i < 2; i++)
+        a->page[i] = ll_sim_take(kept, a->sim->page_size);
+    if (a->pages == UINT32_MAX || !a->page[0] || !a->page[1])
+        return LLADD_NO_MEMORY;
+    /* Files have the numbers of the recording; those that are set aside come behind them. */
+    while (!rc && a->world.image.n_inodes < run->live.n_inodes)
+        if (ll_sim_inode_new(kept, &a->world.image, 0) == LL_SIM_NO_INODE)
+            rc = LLADD_NO_MEMORY;
+    for (uint32_t c = 0; !rc && c < run->n_calls; c++)
+        rc = archive_call(a, c);
+    a->old = page_file(a, &a->world.image);
+    a->live = page_file(a, &run->live);
+    return rc ? rc : a->old && a->live ? 0 : LLADD_NOT_FOUND;
+}
+
+/* ---- each page --------------------------------------------------------------------------- */
+
+/* The names of operations that have changed the page. */
+static void tell_operations(const struct ll_sim_guard *g, uint64_t page, char *out, size_t size)
+{
+    size_t len = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < g->n_changes && len + 70 < size; i++) {
+        bool told = g->change[i].page != page;
+        for (uint32_t k = 0; !told && k < i; k++)
+            told = g->change[k].page == page && g->change[k].op == g->change[i].op;
+        if (!told)
+            len += (size_t)snprintf(out + len, size - len, "%s\"%s\"", len ? ", " : "",
+                                    g->change[i].op->name);
+    }
+    if (len == 0)
+        (void)snprintf(out, size, "no operation");
+}
+
+static bool same_page(struct ll_sim_guard *g, uint64_t page, const unsigned char *a,
+                      const unsigned char *b, uint32_t *at)
+{
+    for (*at = 4; *at < LLADD_PAGE_HEADER; ++*at) /* the checksum is made of the rest */
+        if (a[*at] != b[*at])
+            return false;
+    return ll_sim_guard_same(g, NULL, page, a, b, at);
+}
+
+/* Do both have the page's bytes in the same place? */
+static bool shared(const struct ll_sim_inode *x, const struct ll_sim_inode *y, uint64_t page,
+                   uint32_t size)
+{
+    for (uint64_t i = page * size / LL_SIM_BLOCK; i * LL_SIM_BLOCK < (page + 1) * size; i++) {
+        const unsigned char *a = i < x->n_blocks ? x->block[i].bytes : NULL;
+        const unsigned char *b = i < y->n_blocks ? y->block[i].bytes : NULL;
+        if (a != b)
+            return false;
+    }
+    return true;
+}
+
+static int object_page(struct ll_sim_archive *a, uint64_t page, uint32_t at)
+{
+    char operations[200];
+    tell_operations(a->guard, page, operations, sizeof operations);
+    return ll_sim_object(&a->sim->objection, LLADD_SIM_O_REBUILD,
+                         "page %llu, made of a copy and the log, is not what it is: byte %u is "
+                         "0x%02x, and should be 0x%02x; it was changed by %s",
+                         (unsigned long long)page, (unsigned)at, a->page[0][at], a->page[1][at],
+                         operations);
+}
+
+/* As it was made again, and as the workload has left it. */
+static void compare_bytes(struct ll_sim_archive *a, uint64_t page, const unsigned char *made,
+                          bool header)
+{
+    uint32_t size = a->sim->page_size, at;
+    memcpy(a->page[0], made, size);
+    memset(a->page[1], 0, size); /* what is not there is zeros */
+    (void)ll_sim_get(a->live, page * size, a->page[1], size);
+    bool same = header ? same_page(a->guard, page, a->page[0], a->page[1], &at)
+                       : ll_sim_guard_same(a->guard, NULL, page, a->page[0], a->page[1], &at);
+    if (!same)
+        (void)object_page(a, page, at);
+}
+
+static int compare_page(struct ll_sim_archive *a, struct lladd_db *db, uint64_t page,
+                        struct lladd_error *err)
+{
+    enum lladd_page_use use;
+    struct lladd_page *made;
+    const struct ll_sim_place *p = ll_sim_guard_place(a->sim, page);
+    if (!p || p->moved)
+        return p ? 0 : LLADD_NO_MEMORY;
+    int rc = lladd_page_use(db, lladd_page_of(page), &use, err);
+    if (rc || (use != LLADD_USE_PAGED && use != LLADD_USE_SYSTEM))
+        return rc;
+    rc = lladd_fix(db, lladd_page_of(page), LLADD_LATCH_SHARED, &made, err);
+    if (rc)
+        return rc;
+    compare_bytes(a, page, made->bytes, true);
+    lladd_unfix(db, made, LLADD_LATCH_SHARED);
+    return 0;
+}
+
+/* ---- each change ------------------------------------------------------------------------- */
+
+static const struct ll_sim_change *change_of(struct ll_sim_guard *g, uint64_t page, lladd_lsn lsn)
+{
+    for (uint32_t i = 0; i < g->n_changes; i++) { /* nearly always it is the next one */
+        uint32_t at = (g->next + i) % g->n_changes;
+        if (g->change[at].lsn.v != lsn.v || g->change[at].page != page)
+            continue;
+        g->next = at + 1;
+        return &g->change[at];
+    }
+    return NULL;
+}
+
+/* Recovery, being done, may change pages on its own account: an extension saves something at the
+ * checkpoint that ends it. Such a page is compared as it was before, but for the header, in which
+ * there may be the LSN of a new image. */
+static void let_go(struct ll_sim_archive *a, const struct lladd_dst_change *c)
+{
+    uint64_t page = c->page->number.v;
+    struct ll_sim_place *p = ll_sim_guard_place(a->sim, page);
+    if (c->lsn.v <= a->guard->newest.v || !p || p->moved)
+        return;
+    p->moved = true;
+    if (!c->op->formats)
+        compare_bytes(a, page, c->page->bytes, false);
+}
+
+void ll_sim_rebuild_change(struct lladd_sim *sim, const struct lladd_dst_change *c)
+{
+    struct ll_sim_guard *g = sim->guard;
+    const struct ll_sim_change *was = change_of(g, c->page->number.v, c->lsn);
+    uint32_t at;
+    if (!was)
+        let_go(g->again, c);
+    (c->undo ? c->op->undo : c->op->redo)(c->page, c->bytes);
+    if (!was || ll_sim_guard_same(g, c->op, was->page, was->after, c->page->bytes, &at))
+        return;
+    (void)ll_sim_object(
+        &sim->objection, LLADD_SIM_O_REBUILD,
+        "%s of \"%s\" at LSN %llu makes something else of page %llu when the log is read again: "
+        "byte %u is 0x%02x, and was 0x%02x",
+        c->undo ? "undo" : "redo", c->op->name, (unsigned long long)c->lsn.v,
+        (unsigned long long)was->page, (unsigned)at, c->page->bytes[at], was->after[at]);
+}
+
+/* ---- the whole --------------------------------------------------------------------------- */
+
+/* All pages that the workload has changed, or written. */
+static int compare(struct ll_sim_archive *a, struct lladd_db *db, struct lladd_error *err)
+{
+    uint64_t n = lladd_page_count(db);
+    int rc = 0;
+    for (uint64_t p = 0; !rc && p < n; p++)
+        if (!shared(a->old, a->live, p, a->sim->page_size))
+            rc = compare_page(a, db, p, err);
+    for (uint32_t i = 0; !rc && i < a->guard->n_places; i++) {
+        const struct ll_sim_place *p = &a->guard->place[i];
+        if (p->last && p->page < n && shared(a->old, a->live, p->page, a->sim->page_size))
+            rc = compare_page(a, db, p->page, err);
+    }
+    return rc;
+}
+
+/* Opening the archive recovers it. It is not closed: that may change pages. */
+static int recover(struct ll_sim_archive *a, struct ll_sim_run *run, struct lladd_error *err)
+{
+    struct lladd_db *db;
+    int rc = ll_sim_open(a->sim, run, &db, err);
+    if (rc)
+        return rc;
+    rc = compare(a, db, err);
+    lladd_kill(db);
+    return rc;
+}
+
+int ll_sim_rebuild(struct lladd_sim *sim)
+{
+    struct ll_sim_archive a = {.sim = sim, .guard = sim->guard};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct ll_sim_run run;
+    int rc = make_archive(&a);
+    if (!rc)
+        rc = ll_sim_run_init(sim, &run, &a.guard->kept, 1, &a.world, NULL);
+    if (rc)
+        return rc;
+    void (*observe)(void *, const struct lladd_dst_event *) = sim->dst.observe;
+    sim->dst.observe = NULL; /* it is no recovery from a crash, and counts for none */
+    a.guard->again = &a;
+    rc = recover(&a, &run, &err);
+    a.guard->again = NULL;
+    sim->dst.observe = observe;
+    sim->running = &sim->workload;
+    if (run.failed || rc == LLADD_NO_MEMORY)
+        return LLADD_NO_MEMORY;
+    if (rc)
+        (void)ll_sim_object(&sim->objection, LLADD_SIM_O_REBUILD,
+                            "a copy of the pages and the log make no database: %s", err.message);
+    return 0;
+}

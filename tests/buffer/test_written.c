@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A disk that says it wrote and did not, while the database is open: the page that comes back is
+ * whole, and older than what was written. It is rebuilt or refused, never shown, as long as the
+ * buffer manager remembers; what it has forgotten it does not notice, and it never takes a right
+ * page for a wrong one.
+ */
+#include <lladd/sync.h>
+
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAMES = 16, PAGES = 6 * FRAMES };
+
+/* Until page n is not cached any more: others are read. */
+static void push_out(struct rig *r, uint64_t n)
+{
+    uint64_t reads = rig_stats(r).reads;
+    for (uint64_t i = 0; rig_stats(r).reads < reads + 4 * FRAMES; i++)
+        if (i % PAGES != n)
+            (void)rig_get(r, i % PAGES);
+}
+
+/* A file of pages that hold 1; *r has a cache for a sixth of them. */
+static void open_full(struct rig *r, int kind)
+{
+    rig_init(r, kind, FRAMES);
+    if (kind == RIG_RESERVED || kind == RIG_RESERVED_FILES)
+        r->cfg.budget -= 120 << 10; /* what the rig adds would be enough for all of them */
+    rig_create(r);
+    for (uint64_t n = 0; n < PAGES; n++)
+        rig_format(r, n, 1);
+    rig_flush(r);
+}
+
+/* The page is written as `value`, and the disk keeps what it had. Returns the LSN it should have.
+ */
+static uint64_t lose(struct rig *r, uint64_t n, uint64_t value)
+{
+    unsigned char old[RIG_PAGE];
+    uint64_t lsn = rig_put(r, n, value);
+    rig_peek(r, n * RIG_PAGE, old, RIG_PAGE);
+    rig_flush(r);
+    rig_poke(r, n * RIG_PAGE, old, RIG_PAGE);
+    push_out(r, n);
+    return lsn;
+}
+
+START_TEST(a_lost_write_is_refused)
+{
+    struct rig r;
+    char lsns[100];
+    open_full(&r, _i);
+    uint64_t before = rig_put(&r, 5, 2);
+    rig_flush(&r);
+    uint64_t lsn = lose(&r, 5, 3);
+    (void)snprintf(lsns, sizeof lsns, "page 5 has page LSN %llu, but was written with %llu",
+                   (unsigned long long)before, (unsigned long long)lsn);
+    ck_assert_int_eq(rig_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_msg(strstr(r.err.message, lsns) != NULL, "%s", r.err.message);
+    ck_assert_uint_eq(r.err.page.v, 5);
+    ck_assert_int_eq(rig_try(&r, 5, LL_FIX_EXCLUSIVE), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(rig_stats(&r).lost_writes, 2);
+    for (uint64_t n = 0; n < PAGES; n++)
+        ck_assert(n == 5 || rig_get(&r, n) == 1);
+    /* Whoever makes it new does not need what was lost. */
+    rig_format(&r, 5, 4);
+    rig_flush(&r);
+    push_out(&r, 5);
+    ck_assert_uint_eq(rig_get(&r, 5), 4);
+    /* Only this run knows. */
+    (void)lose(&r, 5, 6);
+    rig_reopen(&r);
+    ck_assert_uint_eq(rig_get(&r, 5), 4);
+    rig_close(&r);
+}
+END_TEST
+
+/* Beyond the old end of the file zeros come back, which would be a page that was never used. */
+START_TEST(a_lost_write_that_leaves_zeros)
+{
+    struct rig r;
+    unsigned char zeros[RIG_PAGE] = {0};
+    open_full(&r, _i);
+    rig_format(&r, PAGES, 2);
+    rig_format(&r, PAGES + 1, 3);
+    rig_flush(&r);
+    rig_poke(&r, (uint64_t)PAGES * RIG_PAGE, zeros, RIG_PAGE);
+    push_out(&r, PAGES);
+    ck_assert_int_eq(rig_try(&r, PAGES, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(rig_get(&r, PAGES + 1), 3);
+    rig_close(&r);
+}
+END_TEST
+
+/* Redo gets it like any other page that is damaged. */
+START_TEST(redo_gets_zeros)
+{
+    struct rig r;
+    open_full(&r, _i);
+    (void)lose(&r, 5, 3);
+    struct ll_frame *f = rig_fix(&r, 5, LL_FIX_EXCLUSIVE | LL_FIX_REDO);
+    ck_assert(f->flags & LL_FRAME_BASELESS);
+    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), 0);
+    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- repair ---- */
+
+static uint64_t rebuilt_lsn;
+
+static int repair(void *ctx, lladd_pageno n, unsigned char *bytes, lladd_lsn *rec,
+                  struct lladd_error *err)
+{
+    (void)ctx;
+    ck_assert_int_eq(err->code, LLADD_CORRUPT_PAGE);
+    memset(bytes, 0, RIG_PAGE);
+    rig_stamp(bytes, RIG_PAGE, n.v, rebuilt_lsn, 99);
+    rec->v = 900;
+    return 0;
+}
+
+START_TEST(a_lost_write_is_repaired)
+{
+    struct rig r;
+    char text[100];
+    open_full(&r, _i);
+    ll_buffer_close(r.b);
+    r.cfg.repair = repair;
+    ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+    uint64_t lsn = lose(&r, 5, 3);
+    /* A log that ends before the write does not help. */
+    rebuilt_lsn = lsn - 1;
+    ck_assert_int_eq(rig_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    (void)snprintf(text, sizeof text, "written with page LSN %llu, and the log rebuilds it only",
+                   (unsigned long long)lsn);
+    ck_assert_msg(strstr(r.err.message, text) != NULL, "%s", r.err.message);
+    ck_assert_uint_eq(rig_stats(&r).repairs, 0);
+    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
+    rebuilt_lsn = lsn;
+    ck_assert_uint_eq(rig_get(&r, 5), 99);
+    ck_assert_uint_eq(rig_stats(&r).repairs, 1);
+    ck_assert_uint_eq(rig_stats(&r).lost_writes, 2);
+    rig_flush(&r);
+    ck_assert_uint_eq(rig_stored(&r, 5), 99);
+    push_out(&r, 5);
+    ck_assert_uint_eq(rig_get(&r, 5), 99);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- past the cache ---- */
+
+START_TEST(bulk_writes)
+{
+    struct rig r;
+    unsigned char old[RIG_PAGE], bytes[2 * RIG_PAGE] = {0};
+    open_full(&r, _i);
+    rig_peek(&r, 5 * RIG_PAGE, old, RIG_PAGE);
+    uint64_t lsn = rig_put(&r, 4, 2);
+    rig_flush(&r);
+    rig_stamp(bytes, RIG_PAGE, 5, lsn + 1, 7);
+    r.gate.tail = r.gate.durable = lsn + 2;
+    ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(5), 1, bytes, true, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(5), 1, bytes, true, &r.err), 0);
+    ck_assert_uint_eq(rig_get(&r, 5), 7);
+    rig_poke(&r, 5 * RIG_PAGE, old, RIG_PAGE);
+    ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(5), 1, bytes, true, &r.err),
+                     LLADD_CORRUPT_PAGE);
+    push_out(&r, 5);
+    ck_assert_int_eq(rig_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    /* Bytes that are no page have no LSN. */
+    r.checker.raw = true;
+    ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(4), 2, bytes, false, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(4), 2, bytes, false, &r.err), 0);
+    rig_poke(&r, 5 * RIG_PAGE, old, RIG_PAGE);
+    ck_assert_uint_eq(rig_get(&r, 5), 1);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- the bound ---- */
+
+/* Of many more pages than it has room for, the newest are remembered; of the others it is not known
+ * that they are old; and none that is right is refused. */
+START_TEST(what_is_forgotten)
+{
+    enum { MANY = 40 * FRAMES };
+    struct rig r;
+    open_full(&r, RIG_HEAP);
+    for (uint64_t n = PAGES; n < MANY; n++)
+        rig_format(&r, n, 1);
+    rig_flush(&r);
+    unsigned char *old = malloc((size_t)MANY * RIG_PAGE);
+    ck_assert_ptr_nonnull(old);
+    rig_peek(&r, 0, old, (size_t)MANY * RIG_PAGE);
+    for (uint64_t n = 0; n < MANY; n++)
+        rig_put(&r, n, 2);
+    rig_flush(&r);
+    for (uint64_t n = 0; n < MANY; n++)
+        ck_assert_uint_eq(rig_get(&r, n), 2);
+    rig_poke(&r, 0, old, (size_t)MANY * RIG_PAGE);
+    unsigned noticed = 0, newest = 0;
+    for (uint64_t n = 0; n < MANY; n++) {
+        int rc = rig_try(&r, n, LL_FIX_SHARED);
+        ck_assert(rc == LLADD_CORRUPT_PAGE || rig_get(&r, n) == 1);
+        noticed += rc != 0;
+        newest += rc != 0 && n >= MANY - FRAMES;
+    }
+    ck_assert_uint_ge(noticed, 3 * FRAMES);
+    ck_assert_uint_le(noticed, 6 * FRAMES);
+    ck_assert_uint_eq(newest, FRAMES);
+    free(old);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- threads ---- */
+
+enum { CROWD = 8, OWN = 4 };
+
+struct worker {
+    struct rig *r;
+    struct lladd_thread thread;
+    uint64_t first;  /* of the pages that are its own */
+    uint64_t rounds;
+    uint64_t right, refused, wrong;
+};
+
+/* One change of one of its pages: it has to be as it was left, or refused for the right reason. */
+static void change(struct worker *w, uint64_t n, uint64_t *value)
+{
+    struct ll_frame *f;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = ll_buffer_fix(w->r->b, lladd_page_of(n), LL_FIX_EXCLUSIVE, &f, &err);
+    if (rc == 0) {
+        bool whole = rig_is_whole(f->page.bytes, RIG_PAGE);
+        w->wrong += !whole || lladd_get64(f->page.bytes + LLADD_PAGE_HEADER) != *value;
+        w->right++;
+    } else {
+        w->wrong += rc != LLADD_CORRUPT_PAGE || !strstr(err.message, "that write was lost");
+        w->refused++;
+        rc = ll_buffer_fix(w->r->b, lladd_page_of(n), LL_FIX_EXCLUSIVE | LL_FIX_FRESH, &f, &err);
+    }
+    if (rc != 0) {
+        w->wrong++;
+        return;
+    }
+    (void)rig_change(w->r, f, ++*value);
+    ll_buffer_unfix(w->r->b, f, LL_FIX_EXCLUSIVE);
+}
+
+/* Others' pages take the frames from its own. */
+static void read_others(struct worker *w, uint64_t *seed)
+{
+    enum { OTHERS = CROWD * OWN };
+    for (unsigned i = 0; i < 8; i++) {
+        struct ll_frame *f;
+        lladd_pageno n = {OTHERS + seeded_next(seed) % (PAGES - OTHERS)};
+        int rc = ll_buffer_fix(w->r->b, n, LL_FIX_SHARED, &f, NULL);
+        w->wrong += rc != 0 || lladd_get64(f->page.bytes + LLADD_PAGE_HEADER) != 1;
+        if (rc == 0)
+            ll_buffer_unfix(w->r->b, f, LL_FIX_SHARED);
+    }
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    uint64_t values[OWN] = {1, 1, 1, 1};
+    uint64_t seed = w->first + 1;
+    for (uint64_t i = 0; i < w->rounds; i++) {
+        uint64_t k = seeded_next(&seed) % OWN;
+        change(w, w->first + k, &values[k]);
+        read_others(w, &seed);
+    }
+    return NULL;
+}
+
+/* Every eighth write of a page is not done. */
+START_TEST(a_crowd_on_a_disk_that_loses_writes)
+{
+    static const unsigned crowd[] = {2, CROWD};
+    unsigned n = crowd[_i % 2];
+    struct worker w[CROWD] = {0};
+    struct rig r;
+    open_full(&r, _i / 2 ? RIG_RESERVED : RIG_HEAP);
+    r.checker.lose_every = 8;
+    for (unsigned i = 0; i < n; i++) {
+        w[i] = (struct worker){.r = &r, .first = (uint64_t)i * OWN, .rounds = 4000 / n};
+        ck_assert_int_eq(lladd_thread_start(&w[i].thread, work, &w[i]), 0);
+    }
+    uint64_t refused = 0, right = 0;
+    for (unsigned i = 0; i < n; i++) {
+        lladd_thread_join(&w[i].thread);
+        ck_assert_uint_eq(w[i].wrong, 0);
+        refused += w[i].refused;
+        right += w[i].right;
+    }
+    ck_assert_uint_gt(right, 0);
+    ck_assert_uint_ge(rig_stats(&r).lost_writes, refused);
+    ck_assert_uint_gt(refused, 0);
+    rig_close(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("buffer: what was written");
+    TCase *t = tcase_create("both providers");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, a_lost_write_is_refused, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_lost_write_that_leaves_zeros, 0, RIG_KINDS);
+    tcase_add_loop_test(t, redo_gets_zeros, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_lost_write_is_repaired, 0, RIG_KINDS);
+    tcase_add_loop_test(t, bulk_writes, 0, RIG_KINDS);
+    tcase_add_test(t, what_is_forgotten);
+    tcase_add_loop_test(t, a_crowd_on_a_disk_that_loses_writes, 0, 4);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

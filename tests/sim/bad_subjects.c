@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Subjects that break the rules, each under the name of what it does: a shared object for
+ * test_command.py. */
+#include "toy.h"
+
+enum { SUBJECTS = 10 };
+
+static const struct {
+    const char *name;
+    enum toy_fault fault;
+} named[SUBJECTS] = {
+    {"right", TOY_RIGHT},   {"crashes", TOY_CRASHES},          {"hangs", TOY_HANGS},
+    {"loops", TOY_LOOPS},   {"leaks", TOY_LEAKS_MEMORY},       {"leaks-page", TOY_LEAKS_PAGE},
+    {"impure", TOY_IMPURE}, {"another-each-time", TOY_RANDOM}, {"broken", TOY_UNDO_WRITES_OLD},
+    {"fails", TOY_FAILS},
+};
+
+/* Its type is lladd_sim_plugin_fn, the name is LLADD_SIM_PLUGIN_SYMBOL. */
+LLADD_API const struct lladd_sim_subject *const *lladd_sim_plugin(void);
+
+const struct lladd_sim_subject *const *lladd_sim_plugin(void)
+{
+    static struct toy toy[SUBJECTS];
+    static const struct lladd_sim_subject *all[SUBJECTS + 1];
+    for (int i = 0; i < SUBJECTS; i++) {
+        toy_init(&toy[i], named[i].fault);
+        toy[i].subject.name = named[i].name;
+        all[i] = &toy[i].subject;
+    }
+    return all;
+}
