@@ -253,7 +253,8 @@ static int chain_next(const struct ll_run *r, lladd_pageno page, lladd_pageno *n
     return ours ? 0 : broken(err, page, "in the chain of another run");
 }
 
-/* Page c of the chain; LLADD_END: *out is the last one before it (perhaps the root page). */
+/* Page c of the chain; LLADD_END: it is the next to come, and *out the last one there is (perhaps
+ * the root page). */
 static int chain_find(const struct ll_run *r, uint64_t c, lladd_pageno *out,
                       struct lladd_error *err)
 {
@@ -264,7 +265,7 @@ static int chain_find(const struct ll_run *r, uint64_t c, lladd_pageno *out,
         if (rc)
             return rc;
         if (next.v == 0)
-            return LLADD_END;
+            return i == c ? LLADD_END : broken(err, r->root, "the chain of its run is too short");
         *out = next;
     }
     return 0;
