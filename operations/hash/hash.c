@@ -54,8 +54,7 @@ static inline int key_of(struct ll_hash_table *t, const void *key, size_t len, s
                          uint64_t *hash, struct lladd_error *err)
 {
     if (t->key_size ? len != t->key_size : len > LL_HASH_INLINE_MAX)
-        return t->key_size ? wrong_size(err, "key", len, t->key_size)
-                           : too_large(err, "key", len);
+        return t->key_size ? wrong_size(err, "key", len, t->key_size) : too_large(err, "key", len);
     *hash = ll_siphash(&t->seed, key, len);
     out->bytes = key;
     out->len = (uint16_t)len;
@@ -77,7 +76,8 @@ static int value_of(struct ll_hash_table *t, const void *value, size_t len, stru
 /* ---- finding --------------------------------------------------------------------------------- */
 
 /* A page said that it is not the bucket one took it for. */
-static int again(struct ll_hash_table *t, uint64_t believed, unsigned *tries, struct lladd_error *err)
+static int again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
+                 struct lladd_error *err)
 {
     if (++*tries > TRIES)
         return ll_hash__corrupt(err, t->root, "hash table: its pages contradict its root");
@@ -277,8 +277,8 @@ struct asked {
 
 /* First every page's lines are sent for, then the keys are looked up: so many cache misses at a
  * time. */
-static void get_batch(struct ll_hash_table *t, struct lladd_hash_query *q, size_t n, uint64_t buckets,
-                      struct lladd_error *err)
+static void get_batch(struct ll_hash_table *t, struct lladd_hash_query *q, size_t n,
+                      uint64_t buckets, struct lladd_error *err)
 {
     struct asked a[BATCH];
     for (size_t i = 0; i < n; i++) {
@@ -289,8 +289,8 @@ static void get_batch(struct ll_hash_table *t, struct lladd_hash_query *q, size_
         touch(t, a[i].page, a[i].key.tag);
     }
     for (size_t i = 0; i < n; i++)
-        q[i].rc = a[i].rc ? a[i].rc
-                          : get(t, &a[i].key, a[i].hash, q[i].buf, q[i].size, &q[i].len, err);
+        q[i].rc =
+            a[i].rc ? a[i].rc : get(t, &a[i].key, a[i].hash, q[i].buf, q[i].size, &q[i].len, err);
 }
 
 int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t n,
@@ -563,8 +563,8 @@ int lladd_hash_put(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
 }
 
 int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
-                                size_t key_len, const void *value, size_t value_len,
-                                bool *inserted, void *buf, size_t size, size_t *len)
+                                size_t key_len, const void *value, size_t value_len, bool *inserted,
+                                void *buf, size_t size, size_t *len)
 {
     struct hb_change c = {.old = size ? buf : NULL, .old_size = size};
     int rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, inserted);
@@ -586,8 +586,7 @@ int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *k
         return rc;
     if (c.answer == HB_ABSENT)
         return not_found(lladd_txn_error_out(txn));
-    return c.full * MERGE_DEN > c.of ? 0
-                                     : reshape(ll_hash__merge(txn, c.table, physical));
+    return c.full * MERGE_DEN > c.of ? 0 : reshape(ll_hash__merge(txn, c.table, physical));
 }
 
 /* ---- taking back ----------------------------------------------------------------------------- */
@@ -642,8 +641,7 @@ int ll_hash__take_back(struct lladd_txn *txn, lladd_pageno root, const struct hb
         return rc;
     uint64_t hash = ll_hash__of(t, u->key, u->key_len);
     struct hb_key key = {u->key, u->key_len, hb_tag(hash)};
-    bool brief =
-        HB_LEN(u->key_len) <= LL_HASH_SHORT && HB_LEN(u->value_len) <= LL_HASH_SHORT;
+    bool brief = HB_LEN(u->key_len) <= LL_HASH_SHORT && HB_LEN(u->value_len) <= LL_HASH_SHORT;
     lladd_op_id restore = brief ? h->restore_short : h->restore;
     rc = lladd_log_credit(txn, u->what == HB_UNDO_REPLACE ? restore : h->mark, 1);
     if (!rc)
@@ -748,8 +746,7 @@ int lladd_hash_create(struct lladd_txn *txn, const struct lladd_hash_options *op
     lladd_savepoint_id before;
     lladd_pageno made;
     if (options)
-        memcpy(&o, options,
-               options->struct_size < sizeof o ? options->struct_size : sizeof o);
+        memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     int rc = check_options(txn, &o);
     if (!rc)
         rc = lladd_savepoint(txn, &before);

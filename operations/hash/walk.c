@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Walking through a table, and counting.
  *
- * The order is that of the hashes with their bits reversed. Bucket b of level n is then an interval:
- * all that begins with the n bits of b, reversed. Splits cut an interval in two, merges join two
- * neighbours, and no element ever changes places. So a walk remembers how far it has come: it copies
- * out of the bucket that contains its position whatever is not before it, and goes on at the
- * interval's end. */
+ * The order is that of the hashes with their bits reversed. Bucket b of level n is then an
+ * interval: all that begins with the n bits of b, reversed. Splits cut an interval in two, merges
+ * join two neighbours, and no element ever changes places. So a walk remembers how far it has come:
+ * it copies out of the bucket that contains its position whatever is not before it, and goes on at
+ * the interval's end. */
 #include "operations/hash/table.h"
 
 #include <string.h>

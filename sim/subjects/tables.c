@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * tables: hash tables whose pages hold three elements, so that a dozen make them split, merge and
- * chain: with logical undo, of fixed and of any length; with physical undo; on large pages. Of each,
- * one transaction stays open while others split what it has put in; removals, replacements and
+ * chain: with logical undo, of fixed and of any length; with physical undo; on large pages. One
+ * transaction stays open while others split what it has put in; removals, replacements and
  * splits are rolled back, and one table is made and destroyed by transactions that roll back.
  */
 #include "sim/subjects/cells.h"
@@ -285,10 +285,11 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
         .excuses = without, \
     }
 
-static const char *const fixed_ops[] = {
-    "lladd.hash.bucket.format", "lladd.hash.insert",  "lladd.hash.remove", "lladd.hash.replace",
-    "lladd.hash.mark",          "lladd.hash.restore", "lladd.hash.narrow", "lladd.hash.widen",
-    "lladd.hash.buckets",       NULL};
+static const char *const fixed_ops[] = {"lladd.hash.bucket.format", "lladd.hash.insert",
+                                        "lladd.hash.remove",        "lladd.hash.replace",
+                                        "lladd.hash.mark",          "lladd.hash.restore",
+                                        "lladd.hash.narrow",        "lladd.hash.widen",
+                                        "lladd.hash.buckets",       NULL};
 static const struct lladd_sim_excuse excuses[] = {NO_UNDO("lladd.hash.bucket.format"),
                                                   NO_UNDO("lladd.hash.narrow"),
                                                   NO_UNDO("lladd.hash.widen"),
@@ -301,9 +302,13 @@ static const struct lladd_sim_excuse excuses[] = {NO_UNDO("lladd.hash.bucket.for
                                                   STEP("lladd.hash.restore.short"),
                                                   NO_UNDO("lladd.hash.format"),
                                                   {NULL, 0, NULL}};
-static const char *const any_ops[] = {"lladd.hash.insert",        "lladd.hash.remove",
-                                      "lladd.hash.replace.short", "lladd.hash.replace",
-                                      "lladd.hash.restore.short", "lladd.hash.narrow", NULL};
+static const char *const any_ops[] = {"lladd.hash.insert",
+                                      "lladd.hash.remove",
+                                      "lladd.hash.replace.short",
+                                      "lladd.hash.replace",
+                                      "lladd.hash.restore.short",
+                                      "lladd.hash.narrow",
+                                      NULL};
 static const char *const physical_ops[] = {"lladd.hash.bytes", "lladd.hash.format",
                                            "lladd.hash.destroy", "lladd.hash.bucket.format", NULL};
 static const char *const large_ops[] = {"lladd.hash.bucket.format.long", "lladd.hash.narrow.long",

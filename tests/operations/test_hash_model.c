@@ -34,8 +34,9 @@ static size_t key_bytes(uint32_t k, unsigned char *out)
 
 static size_t value_bytes(uint32_t k, uint32_t version, unsigned char *out)
 {
-    size_t len = options.value_size ? options.value_size
-                                    : (k * 7 + version * 31) % 5 == 0 ? 0 : version * 37 % 300;
+    size_t len = options.value_size                ? options.value_size
+                 : (k * 7 + version * 31) % 5 == 0 ? 0
+                                                   : version * 37 % 300;
     memset(out, (int)(k + version), len);
     if (len >= 4)
         lladd_put32(out, version);

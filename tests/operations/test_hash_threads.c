@@ -163,7 +163,11 @@ static void threads(unsigned n, uint64_t rounds)
     for (unsigned i = 0; i < n + 2; i++) {
         struct worker *w = &workers[i];
         *w = (struct worker){.seed = i * 77 + 1, .id = i, .rounds = rounds};
-        ck_assert_int_eq(lladd_thread_start(&w->thread, i < n ? work : i == n ? walk : look_up, w),
+        ck_assert_int_eq(lladd_thread_start(&w->thread,
+                                            i < n    ? work
+                                            : i == n ? walk
+                                                     : look_up,
+                                            w),
                          0);
     }
     for (unsigned i = 0; i < n + 2; i++)
