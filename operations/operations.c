@@ -7,12 +7,14 @@
  *               lladd.slotted   records of any length             slotted_page.c, slotted.c
  *               lladd.fixed     records of one length             fixed.c
  *               lladd.heap      many slotted pages                heap_page.c, heap_space.c, heap.c
+ *               lladd.blob      bytes without end                 blob_page.c, blob_map.c, blob.c
  *
  * This folder includes nothing of the library but <lladd/...>: what it can do, everybody can. Its
  * one privilege is to be registered first, so that its operations' ids are known beforehand
  * (operations_private.h); a test compares them. */
 #include "operations/operations.h"
 
+#include "operations/blob.h"
 #include "operations/operations_private.h"
 
 #define LIST(id, name) &ll_operations__##name,
@@ -118,7 +120,8 @@ const struct lladd_extension ll_operations__extension = {
 
 const struct lladd_extension *const *ll_operations_builtin(void)
 {
-    static const struct lladd_extension *const all[] = {&ll_operations__extension, NULL};
+    static const struct lladd_extension *const all[] = {&ll_operations__extension,
+                                                        &ll_operations__blob_extension, NULL};
     return all;
 }
 
