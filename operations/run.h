@@ -17,23 +17,42 @@
  * grows: readers need no latch.
  *
  * Growing and shrinking are nested top actions: closed, they stay when the transaction is rolled
- * back. What is beyond the pages a structure uses is never read: pages are given out unformatted. */
+ * back. What is beyond the pages a structure uses is never read: pages are given out unformatted.
+ *
+ * But in the transaction that has made the structure they are part of the transaction, for what it
+ * has made must be gone when it rolls back. So there they must not stand in a top action that will
+ * be closed: call them outside of your own. (Nobody else may know the structure as yet.) The root
+ * page says who that is, by the transaction's id, which no other will ever have.
+ *
+ * There is one struct ll_run for a root in a database; who hands out several handles shares it. */
 #include "operations/operations_private.h"
 
 #define LL_RUN_DIRECT 64u
-/* Bytes of the root page that a run takes: u64 n_extents, u64 first page of the chain, u64 last
- * page of the chain, u64 first page of each direct extent. */
+/* Bytes of the root page that a run takes: u64 n_extents, u64 first page of the chain (0: none),
+ * u64 id of the transaction that made it, u64 first page of each direct extent. */
 #define LL_RUN_BYTES (24u + 8u * LL_RUN_DIRECT)
+
+extern const struct lladd_extension ll_operations__run_extension;
+
+struct ll_run_maker; /* run.c */
 
 /* The copy in memory. */
 struct ll_run {
     struct lladd_db *db;
     lladd_pageno root;
-    uint32_t at;         /* where in the root page's body */
-    uint64_t n_extents;  /* atomic; those below are there to be read */
-    uint64_t *level[48]; /* atomic pointers; level l has 64 << l first pages */
-    struct lladd_mutex grow;
+    uint32_t at; /* where in the root page's body */
+    lladd_op_id format, put, link;
+    uint64_t maker_id;       /* as the root page has it */
+    uint64_t n_extents;      /* atomic; those below are there to be read */
+    uint64_t *level[48];     /* atomic pointers; level l has 64 << l first pages */
+    struct lladd_mutex grow; /* held over I/O by who changes the number of extents */
+    bool stale; /* under `grow` and the extension's mutex: the root page knows better */
+    struct ll_run_maker *maker; /* the open transaction that made it and has grown it */
+    struct ll_run *next_made;
 };
+
+/* Latches: before those of the allocator. */
+enum { LL_OPERATIONS_RANK_RUN = LLADD_RANK_EXTENSION + 2 };
 
 /* Index of the extent page i lies in, and *offset in it. */
 static inline uint64_t ll_run_extent(uint64_t i, uint64_t *offset)
@@ -53,30 +72,56 @@ static inline uint64_t ll_run_extent(uint64_t i, uint64_t *offset)
     return 4 + 4 * (power - 2) + (i >> (power - 2) & 3);
 }
 
+/* Where the copy in memory has extent k. */
+static inline uint64_t *ll_run_slot(const struct ll_run *r, uint64_t k)
+{
+    unsigned level = 63 - (unsigned)__builtin_clzll((k >> 6) + 1);
+    uint64_t *at = lladd_atomic_load_ptr(&r->level[level]);
+    return at + (k - ((UINT64_C(64) << level) - 64));
+}
+
 /* How many pages the first n extents hold together. */
 uint64_t ll_operations__run_pages(uint64_t n_extents);
 
+/* The root page's area is zeros: it becomes an empty run that the transaction has made. After the
+ * root page has been allocated and formatted in it. */
+int ll_operations__run_create(struct lladd_txn *, lladd_pageno root, uint32_t at);
 /* Reads the list of extents from the root page and the chain. */
 int ll_operations__run_open(struct ll_run *, struct lladd_db *, lladd_pageno root, uint32_t at,
                             struct lladd_error *);
 void ll_operations__run_close(struct ll_run *);
 
+/* Has this transaction made the structure? */
+static inline bool ll_run_made_by(const struct ll_run *r, const struct lladd_txn *txn)
+{
+    return r->maker_id && r->maker_id == lladd_txn_id(txn).v;
+}
+
 /* Page i, which must be below ll_operations__run_size. No latch, no fix. */
-lladd_pageno ll_operations__run_page(const struct ll_run *, uint64_t i);
+static inline lladd_pageno ll_operations__run_page(const struct ll_run *r, uint64_t i)
+{
+    uint64_t offset, k = ll_run_extent(i, &offset);
+    return lladd_page_of(lladd_atomic_load64(ll_run_slot(r, k)) + offset);
+}
+/* How many pages there are to use. Less than there are (0) if the transaction that made the run has
+ * rolled back a part of itself: grow looks again. */
 static inline uint64_t ll_operations__run_size(const struct ll_run *r)
 {
-    return ll_operations__run_pages(lladd_atomic_load64((uint64_t *)&r->n_extents));
+    return ll_operations__run_pages(lladd_atomic_load64(&r->n_extents));
 }
 /* Makes it hold at least n pages. Not under any page latch. Whoever finds it large enough by the
  * time it is his turn does nothing. */
 int ll_operations__run_grow(struct lladd_txn *, struct ll_run *, uint64_t n);
-/* Gives back the extents that n pages do not need; they are free for others when the transaction's
- * commit is durable. Nobody may be using their pages. */
+/* Gives back the extents that n pages do not need, for good, also if the transaction rolls back
+ * (unless it has made the run): nobody may want what was in them any more, so not before it is
+ * durable that they hold nothing. They are free for others when the transaction has ended. Nobody
+ * may be using their pages. */
 int ll_operations__run_shrink(struct lladd_txn *, struct ll_run *, uint64_t n);
-/* Gives everything back, in the transaction, for good: the root page is the caller's to free. */
+/* Gives everything back, in the transaction and with it: if it rolls back, all is as it was. The
+ * root page is the caller's to free; nobody uses the run meanwhile. */
 int ll_operations__run_free(struct lladd_txn *, struct ll_run *);
-/* Calls fn for each extent and each page of the chain. */
-int ll_operations__run_each(const struct ll_run *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
+/* Calls fn for each extent and each page of the chain; not 0 stops. */
+int ll_operations__run_each(struct ll_run *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                             void *ctx, struct lladd_error *);
 
 #endif
