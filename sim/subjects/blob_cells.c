@@ -7,7 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CELLS = 6, LONGEST = 40000, ZEROS = 200000, BEHIND = 300 };
+enum { CELLS = 6, NEAR = 3800, LONGEST = 16000 };
+
+/* Zeros before the contents. */
+static uint64_t zeros_of(unsigned cell)
+{
+    return cell == LL_SIM_BLOB_FAR ? 200000 : NEAR;
+}
 
 static const char *name_of(unsigned cell, char out[LLADD_ROOT_NAME_MAX + 1])
 {
@@ -38,7 +44,8 @@ int ll_sim_blob_make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell
     char name[LLADD_ROOT_NAME_MAX + 1];
     lladd_pageno root;
     ll_sim_fill(bytes, cell, letter, len);
-    TRY(lladd_blob_create(txn, bytes, len, &root));
+    TRY(lladd_blob_create(txn, NULL, zeros_of(cell), &root));
+    TRY(lladd_blob_append(txn, root, bytes, len));
     TRY(lladd_root_set(txn, name_of(cell, name), (struct lladd_root_value){root.v, 0}));
     return note(w, txn, cell, letter, len);
 }
@@ -50,18 +57,19 @@ int ll_sim_blob_write(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cel
     lladd_pageno root;
     ll_sim_fill(bytes, cell, letter, len);
     TRY(find(w->db, cell, &root, lladd_txn_error_out(txn)));
-    TRY(lladd_blob_write(txn, root, 0, bytes, len));
+    TRY(lladd_blob_write(txn, root, zeros_of(cell), bytes, len));
     return note(w, txn, cell, letter, len);
 }
 
 int ll_sim_blob_replace(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
                         size_t len)
 {
-    unsigned char bytes[LONGEST];
+    unsigned char bytes[NEAR + LONGEST];
     lladd_pageno root;
-    ll_sim_fill(bytes, cell, letter, len);
+    memset(bytes, 0, NEAR);
+    ll_sim_fill(bytes + NEAR, cell, letter, len);
     TRY(find(w->db, cell, &root, lladd_txn_error_out(txn)));
-    TRY(lladd_blob_replace(txn, root, bytes, len));
+    TRY(lladd_blob_replace(txn, root, bytes, NEAR + len));
     return note(w, txn, cell, letter, len);
 }
 
@@ -76,22 +84,6 @@ int ll_sim_blob_append(struct ll_sim_work *w, struct lladd_txn *txn, unsigned ce
     return note(w, txn, cell, letter, len);
 }
 
-int ll_sim_blob_far(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
-                    bool make)
-{
-    unsigned char bytes[BEHIND];
-    char name[LLADD_ROOT_NAME_MAX + 1];
-    lladd_pageno root;
-    ll_sim_fill(bytes, cell, letter, BEHIND);
-    if (make)
-        TRY(lladd_blob_create(txn, NULL, ZEROS, &root));
-    else
-        TRY(find(w->db, cell, &root, lladd_txn_error_out(txn)));
-    TRY(lladd_root_set(txn, name_of(cell, name), (struct lladd_root_value){root.v, ZEROS}));
-    TRY(lladd_blob_write(txn, root, ZEROS, bytes, BEHIND));
-    return note(w, txn, cell, letter, BEHIND);
-}
-
 int ll_sim_blob_drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
 {
     char name[LLADD_ROOT_NAME_MAX + 1];
@@ -104,16 +96,15 @@ int ll_sim_blob_drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell
 
 /* ---- what is there ----------------------------------------------------------------------- */
 
-/* The contents, behind however many zeros. */
-static int read_blob(struct lladd_db *db, lladd_pageno root, unsigned char *out, size_t *len,
-                     struct lladd_error *err)
+/* The contents, behind their zeros. */
+static int read_blob(struct lladd_db *db, unsigned cell, lladd_pageno root, unsigned char *out,
+                     size_t *len, struct lladd_error *err)
 {
-    uint64_t all, got, from;
-    TRY(lladd_blob_length(db, root, &all, err));
-    from = all > ZEROS ? ZEROS : 0;
-    for (uint64_t at = 0; at < from; at += LONGEST) {
-        TRY(lladd_blob_read(db, root, at, out, LONGEST, NULL, err));
-        for (size_t i = 0; i < LONGEST; i++)
+    uint64_t from = zeros_of(cell), got;
+    for (uint64_t at = 0, n; at < from; at += n) {
+        n = from - at < LONGEST ? from - at : LONGEST;
+        TRY(lladd_blob_read(db, root, at, out, n, NULL, err));
+        for (size_t i = 0; i < n; i++)
             if (out[i])
                 return lladd_error_set(err, LLADD_BAD_STATE, "a byte that nobody wrote");
     }
@@ -135,7 +126,7 @@ int ll_sim_blobs_dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink,
         TRY(find(db, cell, &root, err));
         if (root.v == LLADD_NO_PAGE)
             continue;
-        TRY(read_blob(db, root, bytes, &len, err));
+        TRY(read_blob(db, cell, root, bytes, &len, err));
         if (!ll_sim_cells_see(&c, bytes, len) || !c.at[cell].letter)
             return lladd_error_set(err, LLADD_BAD_STATE, "blob %u is not its own", cell);
     }

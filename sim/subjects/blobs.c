@@ -8,7 +8,7 @@
  */
 #include "sim/subjects/blobs.h"
 
-enum { FAR = 5 }; /* the cell of the blob with zeros in front */
+enum { FAR = LL_SIM_BLOB_FAR };
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
@@ -16,42 +16,43 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     struct lladd_txn *txn;
     (void)ctx;
     TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = ll_sim_blob_make(&w, txn, 0, 'a', 100);
+    int rc = ll_sim_blob_make(&w, txn, 0, 'a', 20);
     if (!rc)
-        rc = ll_sim_blob_make(&w, txn, 1, 'b', 9000);
+        rc = ll_sim_blob_make(&w, txn, 1, 'b', 200);
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Out of the root page, into two more. */
+/* Out of the root page, into another. */
 static int grows(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    TRY(ll_sim_blob_append(w, txn, 0, 'a', 100, 9000));
+    TRY(ll_sim_blob_append(w, txn, 0, 'a', 20, 150));
     return lladd_sim_commit(w->sim, txn);
 }
 
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    return ll_sim_blob_write(w, txn, 1, 'o', 9000);
+    return ll_sim_blob_write(w, txn, 1, 'o', 200);
 }
 
 static int far(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    TRY(ll_sim_blob_far(w, txn, FAR, 'f', true));
+    TRY(ll_sim_blob_make(w, txn, FAR, 'f', 50));
     return lladd_sim_commit(w->sim, txn);
 }
 
 static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    TRY(ll_sim_blob_replace(w, txn, 0, 'c', 5000));
+    TRY(ll_sim_blob_replace(w, txn, 0, 'c', 30));
     return lladd_sim_commit(w->sim, txn);
 }
 
 static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    TRY(ll_sim_blob_far(w, txn, FAR, 'x', false));
+    TRY(ll_sim_blob_write(w, txn, FAR, 'x', 50));
+    TRY(ll_sim_blob_append(w, txn, FAR, 'x', 50, 4100)); /* a link in an index page */
     TRY(ll_sim_blob_drop(w, txn, FAR));
-    TRY(ll_sim_blob_replace(w, txn, 0, 'x', 300));
-    TRY(ll_sim_blob_make(w, txn, 2, 'x', 5000));
+    TRY(ll_sim_blob_replace(w, txn, 0, 'x', 100));
+    TRY(ll_sim_blob_make(w, txn, 2, 'x', 60));
     return lladd_sim_abort(w->sim, txn);
 }
 
@@ -79,8 +80,8 @@ static void init(void *ctx, void *model)
 {
     struct ll_sim_cells *c = model;
     (void)ctx;
-    c->at[0] = (struct ll_sim_cell){'a', 100};
-    c->at[1] = (struct ll_sim_cell){'b', 9000};
+    c->at[0] = (struct ll_sim_cell){'a', 20};
+    c->at[1] = (struct ll_sim_cell){'b', 200};
 }
 
 static const char *const operations[] = {"lladd.blob.format",     "lladd.blob.write",

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_BLOBS_H
 #define LL_SIM_BLOBS_H
-/* Cells that are blobs, each under a name: what the subjects blobs and bulk share. */
+/* Cells that are blobs, each under a name: what the subjects blobs and bulk share. A cell's contents
+ * are behind zeros that nobody has written: so many that they begin at the end of the root page, for
+ * LL_SIM_BLOB_FAR so many that its entries are in index pages. (Every byte of log is a state.) */
 #include "sim/subjects/cells.h"
 
 #include <lladd/blob.h>
 
+enum { LL_SIM_BLOB_FAR = 5 };
+
 int ll_sim_blob_make(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                      size_t len);
-/* All of its bytes, `len` of them, anew. */
+/* All `len` bytes of its contents anew. */
 int ll_sim_blob_write(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                       size_t len);
 int ll_sim_blob_replace(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
@@ -16,9 +20,6 @@ int ll_sim_blob_replace(struct ll_sim_work *, struct lladd_txn *, unsigned cell,
 /* From `was` to `len` bytes. */
 int ll_sim_blob_append(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                        size_t was, size_t len);
-/* Contents behind LL_SIM_BLOB_FAR zeros; with `make`, of a new blob. */
-int ll_sim_blob_far(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
-                    bool make);
 int ll_sim_blob_drop(struct ll_sim_work *, struct lladd_txn *, unsigned cell);
 
 /* Members of a subject. */

@@ -14,17 +14,17 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     (void)ctx;
     lladd_blob_bulk_from(db, 1);
     TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = ll_sim_blob_make(&w, txn, 0, 'a', 10000);
+    int rc = ll_sim_blob_make(&w, txn, 0, 'a', 5000);
     if (!rc)
-        rc = ll_sim_blob_make(&w, txn, 1, 'b', 10000);
+        rc = ll_sim_blob_make(&w, txn, 1, 'b', 5000);
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
 /* Two writes, one sync. */
 static int makes_and_grows(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    TRY(ll_sim_blob_make(w, txn, 2, 'c', 12000));
-    TRY(ll_sim_blob_append(w, txn, 0, 'a', 10000, 15000));
+    TRY(ll_sim_blob_make(w, txn, 2, 'c', 300));
+    TRY(ll_sim_blob_append(w, txn, 0, 'a', 5000, 9000));
     return lladd_sim_commit(w->sim, txn);
 }
 
@@ -32,14 +32,14 @@ static int makes_and_grows(struct ll_sim_work *w, struct lladd_txn *txn)
 static int changes(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_blob_bulk_from(w->db, UINT64_MAX);
-    TRY(ll_sim_blob_write(w, txn, 2, 'd', 12000));
+    TRY(ll_sim_blob_write(w, txn, 2, 'd', 300));
     lladd_blob_bulk_from(w->db, 1);
     return lladd_sim_commit(w->sim, txn);
 }
 
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    return ll_sim_blob_replace(w, txn, 1, 'o', 9000);
+    return ll_sim_blob_replace(w, txn, 1, 'o', 4500);
 }
 
 static int destroys(struct ll_sim_work *w, struct lladd_txn *txn)
@@ -53,16 +53,16 @@ static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id before;
     TRY(lladd_sim_savepoint(w->sim, txn, &before));
-    TRY(ll_sim_blob_replace(w, txn, 0, 'x', 11000));
+    TRY(ll_sim_blob_replace(w, txn, 0, 'x', 4500));
     TRY(lladd_sim_rollback_to(w->sim, txn, before));
-    TRY(ll_sim_blob_write(w, txn, 0, 'e', 15000));
+    TRY(ll_sim_blob_write(w, txn, 0, 'e', 9000));
     return lladd_sim_commit(w->sim, txn);
 }
 
 static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    TRY(ll_sim_blob_replace(w, txn, 0, 'y', 9000));
-    TRY(ll_sim_blob_make(w, txn, 3, 'y', 9000));
+    TRY(ll_sim_blob_replace(w, txn, 0, 'y', 4500));
+    TRY(ll_sim_blob_make(w, txn, 3, 'y', 4500));
     return lladd_sim_abort(w->sim, txn);
 }
 
@@ -84,8 +84,8 @@ static void init(void *ctx, void *model)
 {
     struct ll_sim_cells *c = model;
     (void)ctx;
-    c->at[0] = (struct ll_sim_cell){'a', 10000};
-    c->at[1] = (struct ll_sim_cell){'b', 10000};
+    c->at[0] = (struct ll_sim_cell){'a', 5000};
+    c->at[1] = (struct ll_sim_cell){'b', 5000};
 }
 
 static const char *const operations[] = {"lladd.blob.write", "lladd.blob.link", NULL};
