@@ -11,6 +11,8 @@
 
 static const struct lladd_sim_subject *const all[] = {
     &ll_sim_subject_actions,
+    &ll_sim_subject_blobs,
+    &ll_sim_subject_bulk,
     &ll_sim_subject_bytes,
     &ll_sim_subject_counters,
     &ll_sim_subject_extents,
@@ -19,6 +21,7 @@ static const struct lladd_sim_subject *const all[] = {
     &ll_sim_subject_groups,
     &ll_sim_subject_heaps,
     &ll_sim_subject_inventory,
+    &ll_sim_subject_lists,
     &ll_sim_subject_pages,
     &ll_sim_subject_prepared,
     &ll_sim_subject_promises,

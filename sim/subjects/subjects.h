@@ -5,6 +5,8 @@
 #include <lladd/sim.h>
 
 extern const struct lladd_sim_subject ll_sim_subject_actions;
+extern const struct lladd_sim_subject ll_sim_subject_blobs;
+extern const struct lladd_sim_subject ll_sim_subject_bulk;
 extern const struct lladd_sim_subject ll_sim_subject_bytes;
 extern const struct lladd_sim_subject ll_sim_subject_counters;
 extern const struct lladd_sim_subject ll_sim_subject_extents;
@@ -13,6 +15,7 @@ extern const struct lladd_sim_subject ll_sim_subject_formats;
 extern const struct lladd_sim_subject ll_sim_subject_groups;
 extern const struct lladd_sim_subject ll_sim_subject_heaps;
 extern const struct lladd_sim_subject ll_sim_subject_inventory;
+extern const struct lladd_sim_subject ll_sim_subject_lists;
 extern const struct lladd_sim_subject ll_sim_subject_pages;
 extern const struct lladd_sim_subject ll_sim_subject_prepared;
 extern const struct lladd_sim_subject ll_sim_subject_promises;
