@@ -158,7 +158,7 @@ static void fill(struct lladd_page *page, const unsigned char *p, size_t n)
             ll_hash__fixed_place(page->bytes, p);
         } else {
             struct hb_place place;
-            struct hb_key nothing = {NULL, 0, 0};
+            struct hb_key nothing = {.len = 0};
             ll_hash__var_find(page->bytes, page->size, &nothing, &place);
             ll_hash__var_store(page->bytes, page->size, place.free, p);
         }
@@ -384,6 +384,7 @@ static inline enum hb_answer look(struct hb_change *c, struct lladd_view v, stru
 {
     const struct ll_hash_table *t = c->table;
     c->answer = HB_DONE;
+    c->gone_key = c->gone_value = lladd_page_of(0);
     if (!c->chain && !ll_hash__is_bucket(t, v, c->hash))
         return HB_MOVED; /* who holds the chain has looked */
     fullness(c, v);
@@ -398,8 +399,17 @@ static void copy_old(struct hb_change *c, const struct hb_entry *e)
 {
     c->old_len = HB_LEN(e->value_len);
     c->old_blob = (e->value_len & HB_BLOB) != 0;
-    if (c->old)
+    if (c->old && !c->old_blob)
         memcpy(c->old, e->value, c->old_len < c->old_size ? c->old_len : c->old_size);
+}
+
+/* The blobs of an element that will be one no more. */
+static void note_blobs(struct hb_change *c, const struct hb_entry *e, bool key)
+{
+    if (key && e->key_len & HB_BLOB)
+        c->gone_key = lladd_page_of(lladd_get64(e->key + HB_KEY_REF - 8));
+    if (e->value_len & HB_BLOB)
+        c->gone_value = lladd_page_of(lladd_get64(e->value + HB_VALUE_REF - 8));
 }
 
 static int draft_entry(struct hb_change *c, struct lladd_view v, struct lladd_draft *d,
@@ -469,13 +479,20 @@ static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
     if (a != HB_DONE)
         return answer(c, d, a);
     c->slot = place.slot;
-    struct hb_entry fresh = {old.key,     c->value,     c->key.tag,
-                             old.key_len, c->value_len, HB_LEN(c->value_len)};
+    /* The blob of a ghost's key has gone with the element. */
+    bool ghost = (old.tag & HB_GHOST) != 0;
+    struct hb_entry fresh = {ghost ? c->key.bytes : old.key,
+                             c->value,
+                             c->key.tag,
+                             old.key_len,
+                             c->value_len,
+                             HB_LEN(c->value_len)};
+    if (!ghost)
+        note_blobs(c, &old, false);
     int rc = draft_entry(c, v, d, &fresh);
     if (rc)
         return rc;
-    unsigned flags =
-        (old.tag & HB_GHOST ? FLAG_GHOST : 0u) | (old.value_len & HB_BLOB ? FLAG_VALUE_BLOB : 0u);
+    unsigned flags = (ghost ? FLAG_GHOST : 0u) | (old.value_len & HB_BLOB ? FLAG_VALUE_BLOB : 0u);
     uint32_t key = HB_LEN(old.key_len), value = HB_LEN(old.value_len);
     if (c->brief && value > LL_HASH_SHORT)
         return answer(c, d, HB_PRESENT); /* its undo may need more than a short one sets aside */
@@ -502,7 +519,7 @@ static int remove_prepare(void *ctx, struct lladd_view v, struct lladd_span args
     if (a != HB_DONE)
         return answer(c, d, a);
     c->slot = place.slot;
-    copy_old(c, &e);
+    note_blobs(c, &e, true);
     unsigned char *redo = lladd_draft_redo(d, 3);
     unsigned char *undo = put_undo(c, d, 0, HB_LEN(e.key_len));
     if (!undo)
@@ -564,7 +581,8 @@ static bool parse_undo(struct lladd_span s, bool value, lladd_pageno *root, stru
                             .value_len =
                                 (uint16_t)((n - key) | (flags & FLAG_VALUE_BLOB ? HB_BLOB : 0)),
                             .ghost = (flags & FLAG_GHOST) != 0};
-    return !(out->key_len & HB_BLOB) || key == HB_KEY_REF;
+    return (!(out->key_len & HB_BLOB) || key == HB_KEY_REF) &&
+           (!(out->value_len & HB_BLOB) || n - key == HB_VALUE_REF);
 }
 
 static bool key_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s,

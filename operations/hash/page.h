@@ -78,6 +78,7 @@ struct hb_key {
     const unsigned char *bytes;
     uint16_t len; /* with HB_BLOB */
     uint16_t tag;
+    unsigned char ref[HB_KEY_REF]; /* what `bytes` points at, if the key is long */
 };
 
 /* Where it is, and where something new could go: a slot with its ghost, or with nothing. */
@@ -174,7 +175,8 @@ struct hb_change {
         HB_REVIVE,  /* insert: it is there as a ghost that somebody may want back */
         HB_ABSENT   /* replace, remove: it is not there */
     } answer;
-    unsigned char *old; /* nullable: insert copies the value it finds there, replace never */
+    lladd_pageno gone_key, gone_value; /* blobs that the change has left without an entry, or 0 */
+    unsigned char *old;                /* nullable: insert copies the value it finds there, replace never */
     size_t old_size, old_len;
     bool old_blob;
 };
