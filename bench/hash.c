@@ -104,7 +104,8 @@ static void bench_insert(void)
         bench_add(&gets, MILLION / looked_up(&b, MILLION, MILLION, (uint64_t)run + 1));
         close_bed(&b);
     }
-    bench_print(BENCH, "insert, 8-byte keys and values, 1 million in one transaction, splits included",
+    bench_print(BENCH,
+                "insert, 8-byte keys and values, 1 million in one transaction, splits included",
                 "1/s", &inserts, ">= 4000000", "12 million");
     bench_print(BENCH, "get, 8-byte keys and values, 1 million", "1/s", &gets, ">= 5000000",
                 "6 to 7 million dependent");
@@ -154,7 +155,8 @@ static void bench_many(void)
     }
     close_bed(&b);
     bench_print(BENCH, "get, 8-byte keys and values, 5 million", "1/s", &one, NULL, NULL);
-    bench_print(BENCH, "get_many, 256 at a time, 5 million", "1/s", &many, NULL, "16 to 48 million");
+    bench_print(BENCH, "get_many, 256 at a time, 5 million", "1/s", &many, NULL,
+                "16 to 48 million");
     bench_print(BENCH, "get_many compared with get, 5 million", "times", &times, ">= 3", NULL);
 }
 
@@ -229,7 +231,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"insert", bench_insert}, {"create", all_creates},   {"physical", all_physical},
+    } cases[] = {{"insert", bench_insert}, {"create", all_creates},    {"physical", all_physical},
                  {"many", bench_many},     {"threads", bench_threads}, {"log", all_logs}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int wanted = argc == 1;

@@ -10,6 +10,8 @@
 #define LL_SIM_SUBJECTS(X) \
     X(actions) \
     X(arrays) \
+    X(blobs) \
+    X(bulk) \
     X(bytes) \
     X(counters) \
     X(extents) \
@@ -18,6 +20,7 @@
     X(groups) \
     X(heaps) \
     X(inventory) \
+    X(lists) \
     X(objects) \
     X(pages) \
     X(prepared) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * tables: hash tables whose pages hold three elements, so that a dozen make them split, merge and
- * chain: with logical undo, of fixed and of any length; with physical undo; on large pages. Of each,
- * one transaction stays open while others split what it has put in; removals, replacements and
+ * chain: with logical undo, of fixed and of any length; with physical undo; on large pages. One
+ * transaction stays open while others split what it has put in; removals, replacements and
  * splits are rolled back, and one table is made and destroyed by transactions that roll back.
  */
 #include "sim/subjects/cells.h"
@@ -117,7 +117,7 @@ static int stays_open(struct ll_sim_work *base, struct lladd_txn *txn)
 static int grows(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
-    for (unsigned cell = 10; cell < 17; cell++)
+    for (unsigned cell = 10; cell < 14; cell++)
         TRY(fill(w, txn, cell, 'g', cell % 2 ? 900 : 30));
     return lladd_sim_commit(base->sim, txn);
 }
@@ -125,7 +125,7 @@ static int grows(struct ll_sim_work *base, struct lladd_txn *txn)
 static int rolls_back(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
-    for (unsigned cell = 20; cell < 24; cell++)
+    for (unsigned cell = 20; cell < 22; cell++)
         TRY(fill(w, txn, cell, 'r', 800));
     TRY(clear(w, txn, 10));
     TRY(fill(w, txn, 10, 'r', 20));
@@ -137,7 +137,7 @@ static int rolls_back(struct ll_sim_work *base, struct lladd_txn *txn)
 static int shrinks(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
-    for (unsigned cell = 11; cell < 17; cell++)
+    for (unsigned cell = 11; cell < 14; cell++)
         TRY(clear(w, txn, cell));
     TRY(fill(w, txn, 10, 'k', 40));
     return lladd_sim_commit(base->sim, txn);
@@ -157,8 +157,8 @@ static int shrinks_again(struct ll_sim_work *base, struct lladd_txn *txn)
 static int goes_on(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
-    TRY(clear(w, txn, 16));
-    for (unsigned cell = 24; cell < 28; cell++)
+    TRY(clear(w, txn, 13));
+    for (unsigned cell = 24; cell < 26; cell++)
         TRY(fill(w, txn, cell, 'x', 800));
     return 0;
 }
@@ -186,12 +186,15 @@ static int run_steps(struct work *w)
     if (!alone)
         TRY(ll_sim_in_txn(&w->base, stays_open));
     TRY(ll_sim_in_txn(&w->base, grows));
-    TRY(lladd_checkpoint(w->base.db, w->base.err));
+    if (!w->kind->page_size)
+        TRY(lladd_checkpoint(w->base.db, w->base.err));
     TRY(ll_sim_in_txn(&w->base, rolls_back));
     if (alone) {
         TRY(ll_sim_in_txn(&w->base, makes_and_destroys));
         return ll_sim_in_txn(&w->base, goes_on);
     }
+    if (w->kind->page_size) /* the rest is as elsewhere */
+        return 0;
     TRY(ll_sim_in_txn(&w->base, shrinks));
     return ll_sim_in_txn(&w->base, shrinks_again);
 }
@@ -282,10 +285,11 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
         .excuses = without, \
     }
 
-static const char *const fixed_ops[] = {
-    "lladd.hash.bucket.format", "lladd.hash.insert",  "lladd.hash.remove", "lladd.hash.replace",
-    "lladd.hash.mark",          "lladd.hash.restore", "lladd.hash.narrow", "lladd.hash.widen",
-    "lladd.hash.buckets",       NULL};
+static const char *const fixed_ops[] = {"lladd.hash.bucket.format", "lladd.hash.insert",
+                                        "lladd.hash.remove",        "lladd.hash.replace",
+                                        "lladd.hash.mark",          "lladd.hash.restore",
+                                        "lladd.hash.narrow",        "lladd.hash.widen",
+                                        "lladd.hash.buckets",       NULL};
 static const struct lladd_sim_excuse excuses[] = {NO_UNDO("lladd.hash.bucket.format"),
                                                   NO_UNDO("lladd.hash.narrow"),
                                                   NO_UNDO("lladd.hash.widen"),
@@ -298,9 +302,13 @@ static const struct lladd_sim_excuse excuses[] = {NO_UNDO("lladd.hash.bucket.for
                                                   STEP("lladd.hash.restore.short"),
                                                   NO_UNDO("lladd.hash.format"),
                                                   {NULL, 0, NULL}};
-static const char *const any_ops[] = {"lladd.hash.insert",        "lladd.hash.remove",
-                                      "lladd.hash.replace.short", "lladd.hash.replace",
-                                      "lladd.hash.restore.short", "lladd.hash.narrow", NULL};
+static const char *const any_ops[] = {"lladd.hash.insert",
+                                      "lladd.hash.remove",
+                                      "lladd.hash.replace.short",
+                                      "lladd.hash.replace",
+                                      "lladd.hash.restore.short",
+                                      "lladd.hash.narrow",
+                                      NULL};
 static const char *const physical_ops[] = {"lladd.hash.bytes", "lladd.hash.format",
                                            "lladd.hash.destroy", "lladd.hash.bucket.format", NULL};
 static const char *const large_ops[] = {"lladd.hash.bucket.format.long", "lladd.hash.narrow.long",

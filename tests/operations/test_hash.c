@@ -132,8 +132,7 @@ START_TEST(wrong_arguments_change_nothing)
     ck_assert_int_eq(lladd_hash_get(hash, &k, 4, &k, 8, NULL, &b.err), LLADD_KEY_SIZE);
     ck_assert_int_eq(lladd_hash_get(hash, &k, 8, &k, 8, NULL, &b.err), LLADD_NOT_FOUND);
     ck_assert_int_eq(lladd_hash_open(b.db, root, 2, &h, &b.err), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_hash_open(b.db, root, LLADD_HASH_PHYSICAL, &h, &b.err),
-                     LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_hash_open(b.db, root, LLADD_HASH_PHYSICAL, &h, &b.err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_hash_open(b.db, lladd_page_of(0), 0, &h, &b.err), LLADD_WRONG_TYPE);
     ck_assert_ptr_null(h);
     ok(txn, insert(txn, 1, 2));
@@ -383,7 +382,8 @@ START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
         rc = lladd_hash_insert(other, hash, &i, 8, value, 100);
         put += rc == 0;
     }
-    ck_assert_msg(lladd_code_root(rc) == LLADD_ROOT_RESOURCE || lladd_code_root(rc) == LLADD_ROOT_RETRY,
+    ck_assert_msg(lladd_code_root(rc) == LLADD_ROOT_RESOURCE ||
+                      lladd_code_root(rc) == LLADD_ROOT_RETRY,
                   "%s", lladd_code_name(rc));
     ck_assert_uint_eq(count(), put);
     abort_txn(txn);
