@@ -31,7 +31,8 @@ LLADD_API uint32_t lladd_array_element_max(const struct lladd_db *);
  *  take no log and no page writes. LLADD_BAD_ARGUMENT for a size of 0 or beyond the maximum. */
 LLADD_API int lladd_array_create(struct lladd_txn *, uint32_t size, uint64_t length,
                                  lladd_pageno *root);
-/** Frees all its pages, in the transaction. Other calls on it are LLADD_DESTROYED from now on (until
+/** Frees all its pages, in the transaction. Other calls on it are LLADD_DESTROYED from now on
+ * (until
  *  the transaction is rolled back, if it is). Nobody else may be using it. */
 LLADD_API int lladd_array_destroy(struct lladd_txn *, lladd_pageno root);
 
@@ -43,7 +44,8 @@ LLADD_API void lladd_array_close(struct lladd_array *);
 LLADD_API uint32_t lladd_array_element_size(const struct lladd_array *);
 /** How many elements there are now, uncommitted changes included. */
 LLADD_API int lladd_array_length(struct lladd_array *, uint64_t *out, struct lladd_error *);
-/** Appends `n` elements of zeros; *first (nullable) is the first one's index. LLADD_TOO_LARGE beyond
+/** Appends `n` elements of zeros; *first (nullable) is the first one's index. LLADD_TOO_LARGE
+ * beyond
  *  2^48 bytes. */
 LLADD_API int lladd_array_extend(struct lladd_txn *, struct lladd_array *, uint64_t n,
                                  uint64_t *first);
