@@ -15,8 +15,8 @@
  * looks at an earlier life of a page they have got; try again.
  *
  * Readers without isolation see each page as of one moment. In a top action that ends with
- * LLADD_NO_OP, and so outlives its transaction, call lladd_bulk_sync before the end: what is written
- * past the log is forced by the commit, or by prepare, of the transaction.
+ * LLADD_NO_OP, and so outlives its transaction, call lladd_bulk_sync before the end: what is
+ * written past the log is forced by the commit, or by prepare, of the transaction.
  *
  * Threads: any number. Two transactions that write to one blob are a fault of the caller.
  * @ingroup operations

@@ -8,15 +8,15 @@
  * The paper's Figure "Linear Hash Table Bucket operations" (section 4.1). Every prefix of the
  * records that an operation logs leaves a list that can be walked; insertions are taken back
  * logically, and what is removed keeps its place until the transaction has ended, so transactions
- * that work next to each other in one list do not disturb each other. Items keep their ids for life.
- * A list is known by its root page.
+ * that work next to each other in one list do not disturb each other. Items keep their ids for
+ * life. A list is known by its root page.
  *
  * A call that returns an error has changed nothing. LLADD_WRONG_TYPE if the page is no list's root,
- * LLADD_DESTROYED if the list there has been destroyed, LLADD_OTHER_DATABASE if the transaction is of
- * another one.
+ * LLADD_DESTROYED if the list there has been destroyed, LLADD_OTHER_DATABASE if the transaction is
+ * of another one.
  *
- * Threads: any number; writers of one list take turns, readers wait for nobody. Two transactions that
- * remove, or write, one item are a fault of the caller. A transaction that has made a list, or
+ * Threads: any number; writers of one list take turns, readers wait for nobody. Two transactions
+ * that remove, or write, one item are a fault of the caller. A transaction that has made a list, or
  * spliced it, must be alone with it until it has ended.
  * @ingroup operations
  */
@@ -81,7 +81,8 @@ LLADD_API int lladd_list_count(struct lladd_list *, uint64_t *out, struct lladd_
 /** Calls fn for each page of the list; not 0 stops. */
 LLADD_API int lladd_list_pages(struct lladd_list *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                struct lladd_error *);
-/** Does every link have its counterpart, and is every item stored in the chain? Not while others change
+/** Does every link have its counterpart, and is every item stored in the chain? Not while others
+ * change
  *  the list. LLADD_CORRUPT_PAGE. */
 LLADD_API int lladd_list_check(struct lladd_list *, struct lladd_error *);
 

@@ -2,22 +2,26 @@
 /* Blobs, the calls: what is logged and what is not.
  *
  * A blob is a sequence of bytes over its root page, which holds the first ones, and data pages
- * (blob_page.c, blob_map.c). A write of less than `bulk_from` bytes is logged: bytes before and after
- * where there are pages, new pages by their contents alone. A longer one is not:
+ * (blob_page.c, blob_map.c). A write of less than `bulk_from` bytes is logged: bytes before and
+ * after where there are pages, new pages by their contents alone. A longer one is not:
  *
- *   1. its pages are taken, in extents, and fenced, so that redo of what they held before leaves them
+ *   1. its pages are taken, in extents, and fenced, so that redo of what they held before leaves
+ * them
  *      alone;
  *   2. they are written, past the log, the first and the last one filled up with what the blob has
  *      there;
- *   3. the entries in root and index pages are changed to them, logged, runs of pages in one record;
- *      the pages they led to are freed, by the transaction, so that rolling back finds them and they
+ *   3. the entries in root and index pages are changed to them, logged, runs of pages in one
+ * record;
+ *      the pages they led to are freed, by the transaction, so that rolling back finds them and
+ * they
  *      are used again only when its commit is durable;
- *   4. the transaction's commit, or prepare, forces what was written (`committing` of the participant:
+ *   4. the transaction's commit, or prepare, forces what was written (`committing` of the
+ * participant:
  *      once, whatever the number of writes).
  *
- * So a crash leaves the old pages, which nobody has touched, or, if the commit record is in the log,
- * the new ones, which were durable before it was. Everything logged has undo on its page, since
- * nobody else writes to the blob; a call that fails half-way goes back to a savepoint.
+ * So a crash leaves the old pages, which nobody has touched, or, if the commit record is in the
+ * log, the new ones, which were durable before it was. Everything logged has undo on its page,
+ * since nobody else writes to the blob; a call that fails half-way goes back to a savepoint.
  *
  * Bytes of the root page are always logged: they are few, and it is there already. */
 #include "operations/blob.h"
@@ -108,7 +112,8 @@ static int log_update(struct lladd_txn *txn, enum ll_blob_op op, lladd_pageno pa
                      : lladd_update(txn, id, page, args, len);
 }
 
-/* Bytes from `at` of the root page become these, the length becomes `len` when they are all there. */
+/* Bytes from `at` of the root page become these, the length becomes `len` when they are all there.
+ * */
 static int write_root(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t len,
                       uint32_t at, const unsigned char *bytes, uint32_t n, bool redo_only)
 {

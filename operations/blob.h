@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_BLOB_H
 #define LL_OPERATIONS_BLOB_H
-/* What the files of blobs share: where things are on their pages (blob_page.c), which page of a blob
- * is where (blob_map.c). */
+/* What the files of blobs share: where things are on their pages (blob_page.c), which page of a
+ * blob is where (blob_map.c). */
 #include "operations/operations_private.h"
 
 #include <lladd/blob.h>
@@ -109,8 +109,8 @@ struct ll_blob_set { /* data.set */
     uint32_t n;
     const unsigned char *bytes; /* NULL: zeros */
 };
-/* link: entries at ... at + n - 1 become first, first + 1, ... or all none (first 0). What they were
- * must have the same form: else LLADD_CONFLICT. */
+/* link: entries at ... at + n - 1 become first, first + 1, ... or all none (first 0). What they
+ * were must have the same form: else LLADD_CONFLICT. */
 struct ll_blob_link {
     uint32_t at, n;
     uint64_t first;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which page of a blob is where.
  *
- * The root page has the numbers of data pages 0 to 31, and those of four trees of index pages, as old
- * file systems have them: below an index page of level 1 are `fan` data pages, below one of level l
- * fan times as many as below one of level l - 1. The first tree has what fits below one page of level
- * 1, the second what fits below one of level 2, and so on; so where a data page's entry is follows
- * from its number, nothing moves when a blob grows, and pages that were never written need neither
- * page nor entry. With pages of 4 KiB (674 entries) the first tree ends at 2.8 MB, the second at 1.8
- * GB, the third at 1.2 TB, the fourth beyond LLADD_BLOB_MAX.
+ * The root page has the numbers of data pages 0 to 31, and those of four trees of index pages, as
+ * old file systems have them: below an index page of level 1 are `fan` data pages, below one of
+ * level l fan times as many as below one of level l - 1. The first tree has what fits below one
+ * page of level 1, the second what fits below one of level 2, and so on; so where a data page's
+ * entry is follows from its number, nothing moves when a blob grows, and pages that were never
+ * written need neither page nor entry. With pages of 4 KiB (674 entries) the first tree ends at 2.8
+ * MB, the second at 1.8 GB, the third at 1.2 TB, the fourth beyond LLADD_BLOB_MAX.
  *
- * Each page below the root says whose it is and which. Readers hold one latch at a time: who follows
- * a number that somebody has changed meanwhile finds a page of somebody else, or of another place,
- * and looks again from the root. An older version of the right page he may find (its successor is not
- * committed, or was not when he looked): he could have come earlier. */
+ * Each page below the root says whose it is and which. Readers hold one latch at a time: who
+ * follows a number that somebody has changed meanwhile finds a page of somebody else, or of another
+ * place, and looks again from the root. An older version of the right page he may find (its
+ * successor is not committed, or was not when he looked): he could have come earlier. */
 #include "operations/blob.h"
 
 /* ---- fixing ---------------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ int ll_operations__blob_place(struct lladd_txn *txn, lladd_pageno root, uint64_t
     uint32_t page_size = lladd_page_size(db);
     struct path p = path_to(page_size, root, i);
     while (below(&p)) {
-        struct ll_blob_run r;
+        struct ll_blob_run r = {{0}, 0};
         int rc = no_conflict(err, root, p.node, look(db, root, &p, 1, &r, err));
         if (!rc && r.first.v == 0)
             rc = make_index(txn, root, &p, i, &r.first);
@@ -269,6 +269,7 @@ static int next_run(struct lladd_db *db, lladd_pageno root, lladd_pageno node, u
                     struct lladd_error *err)
 {
     struct path p = {.node = node, .where = where, .slot = *next, .room = end - *next};
+    *out = (struct ll_blob_run){{0}, 0};
     int rc = no_conflict(err, root, node, look(db, root, &p, UINT64_MAX, out, err));
     *slot = *next;
     *next += rc ? 0 : (uint32_t)out->n;
@@ -293,7 +294,7 @@ static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, ui
     uint64_t span = span_of(page_size, level);
     int rc = 0;
     while (next < fan && !rc) {
-        struct ll_blob_run r;
+        struct ll_blob_run r = {{0}, 0};
         rc = next_run(db, root, node, where, &next, &slot, fan, &r, lladd_txn_error_out(f->txn));
         if (rc || r.first.v == 0)
             continue;
@@ -307,9 +308,9 @@ static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, ui
     return rc ? rc : free_run(f, (struct ll_blob_run){node, 1});
 }
 
-/* Entries `from` to `end` of a node lead nowhere any more; what they led to, pages of a level, each of
- * `span` data pages, is freed. `first` is the first data page below entry 0; of a root that is no such
- * page, and negative (modulo 2^64). */
+/* Entries `from` to `end` of a node lead nowhere any more; what they led to, pages of a level, each
+ * of `span` data pages, is freed. `first` is the first data page below entry 0; of a root that is
+ * no such page, and negative (modulo 2^64). */
 static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where,
                        uint32_t from, uint32_t end, unsigned level, uint64_t first, uint64_t span)
 {
@@ -318,7 +319,7 @@ static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, 
     uint32_t slot, next = from;
     int rc = 0;
     while (next < end && !rc) {
-        struct ll_blob_run r;
+        struct ll_blob_run r = {{0}, 0};
         rc = next_run(db, root, node, where, &next, &slot, end, &r, err);
         if (rc || r.first.v == 0)
             continue;
@@ -397,7 +398,7 @@ static int visit_entries(struct visit *v, lladd_pageno node, uint64_t where, uin
     uint32_t slot, next = from;
     int rc = 0;
     while (next < end && !rc) {
-        struct ll_blob_run r;
+        struct ll_blob_run r = {{0}, 0};
         rc = next_run(v->db, v->root, node, where, &next, &slot, end, &r, v->err);
         for (uint64_t k = 0; !rc && r.first.v && k < r.n; k++) {
             lladd_pageno page = lladd_page_of(r.first.v + k);

@@ -12,8 +12,8 @@
  *   A number of 0: nothing but zeros         40 u56 which data page, u8 0
  *   there, and no page.                      48 bytes
  *
- * Whatever lies behind the blob's length is zero on all of them (or not there), so lengthening a blob
- * writes nothing.
+ * Whatever lies behind the blob's length is zero on all of them (or not there), so lengthening a
+ * blob writes nothing.
  *
  *   lladd.blob.format        redo u64 length, bytes from 256 on                  undo none
  *   lladd.blob.write         redo u64 length, u16 offset, bytes                  undo the same
@@ -126,8 +126,8 @@ uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint3
     return k;
 }
 
-/* The entries of a page: where they begin, how many there are. The root's type differs from an index
- * page's; its operations know. */
+/* The entries of a page: where they begin, how many there are. The root's type differs from an
+ * index page's; its operations know. */
 struct entries {
     uint32_t base, n;
 };

@@ -28,8 +28,7 @@ extern const struct lladd_page_type ll_operations__list_page;
 extern const struct lladd_participant ll_operations__list_participant;
 extern const struct lladd_extension ll_operations__list_extension;
 
-struct lladd_list; /* shared by all handles on one root */
-struct ll_list_changer;
+struct ll_list_changer; /* list_memory.c */
 
 /* What an open database has. */
 struct ll_lists {
@@ -116,6 +115,81 @@ static inline struct ll_list_ends ll_list_ends_of(const unsigned char *root)
 
 /* The item on this page, and its record; false if there is none, or another has its slot now. */
 bool ll_operations__list_find(struct lladd_view, struct lladd_item, struct lladd_record *);
+
+/* ---- in memory: list_memory.c ---------------------------------------------------------------- */
+
+/* Shared by all handles on one root page. */
+struct lladd_list {
+    struct ll_lists *lists;
+    struct lladd_list *next;
+    lladd_pageno root;
+    uint32_t refs;             /* handles and transactions; under lists->mutex */
+    uint32_t turns;            /* atomic */
+    const void *alone;         /* the changer that is alone with it; under lists->mutex */
+    struct lladd_mutex change; /* links */
+};
+
+/* The list of a root page, with a reference more; and one less. */
+int ll_operations__list_take(struct ll_lists *, lladd_pageno root, struct lladd_list **out,
+                             struct lladd_error *);
+void ll_operations__list_drop(struct ll_lists *, struct lladd_list *);
+bool ll_operations__list_is_alone(struct lladd_txn *, struct lladd_list *);
+/* The transaction is alone with the list from now on. */
+int ll_operations__list_stay_alone(struct lladd_txn *, struct ll_lists *, lladd_pageno root);
+
+static inline lladd_op_id ll_list_id(struct ll_lists *ls, enum ll_list_op op)
+{
+    return ls->first_op + (lladd_op_id)op;
+}
+
+/* ---- looking: list_walk.c -------------------------------------------------------------------- */
+
+/* An item as its page has it. */
+struct ll_list_look {
+    struct lladd_item prev, next;
+    bool gone;
+    uint64_t owner; /* of its page */
+    size_t len;
+};
+
+/* Where an item's bytes are copied; NULL: nowhere. */
+struct ll_list_copy {
+    void *buf;
+    size_t size;
+    bool (*is)(void *ctx, struct lladd_span item); /* nullable; asked of those that are there */
+    void *ctx;
+    bool yes;
+};
+
+int ll_operations__list_no_item(struct lladd_error *, struct lladd_item);
+int ll_operations__list_broken(struct lladd_error *, const struct lladd_list *, struct lladd_item);
+/* Fixes the root page of a list that exists. */
+int ll_operations__list_root(struct lladd_db *, lladd_pageno root, struct lladd_page **out,
+                             struct lladd_error *);
+static inline uint32_t ll_list_heaps_on(const unsigned char *root)
+{
+    uint32_t n = lladd_get16(root + LIST_HEAPS);
+    return n < LIST_HEAPS_MAX ? n : LIST_HEAPS_MAX;
+}
+
+static inline uint64_t ll_list_heap_at(const unsigned char *root, uint32_t i)
+{
+    return lladd_get64(root + LIST_HEAP + 8 * (size_t)i);
+}
+
+/* Where new items go; LLADD_NO_PAGE if the list has no heap. */
+int ll_operations__list_look_root(struct lladd_db *, lladd_pageno root, struct ll_list_ends *,
+                                  lladd_pageno *heap, struct lladd_error *);
+/* LLADD_NOT_FOUND if it is not there any more. */
+int ll_operations__list_look_item(struct lladd_db *, struct lladd_item, struct ll_list_look *,
+                                  struct ll_list_copy *, struct lladd_error *);
+/* The caller's item: LLADD_OUT_OF_RANGE if it is none of this list's. */
+int ll_operations__list_look_own(const struct lladd_list *, struct lladd_item,
+                                 struct ll_list_look *, struct ll_list_copy *,
+                                 struct lladd_error *);
+/* Which heap does a page with this owner's word belong to? */
+int ll_operations__list_heap_of(struct lladd_db *, uint64_t owner, lladd_pageno *heap,
+                                struct lladd_error *);
 
 /* What an insertion's undo does: the item is removed, wherever it is by then. */
 int ll_operations__list_take_back(struct lladd_txn *, struct lladd_item);

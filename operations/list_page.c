@@ -20,7 +20,8 @@
  *   lladd.list.insert  undo item: removes it
  *
  * where items, in log records, are u64 page, u16 slot, u16 turn. Link and mark change records of
- * slotted pages; so do the operations of slotted pages, which store items and change their bytes. */
+ * slotted pages; so do the operations of slotted pages, which store items and change their bytes.
+ * */
 #include "operations/list.h"
 #include "operations/slotted.h"
 

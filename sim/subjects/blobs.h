@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_BLOBS_H
 #define LL_SIM_BLOBS_H
-/* Cells that are blobs, each under a name: what the subjects blobs and bulk share. A cell's contents
- * are behind zeros that nobody has written: so many that they begin at the end of the root page, for
- * LL_SIM_BLOB_FAR so many that its entries are in index pages. (Every byte of log is a state.) */
+/* Cells that are blobs, each under a name: what the subjects blobs and bulk share. A cell's
+ * contents are behind zeros that nobody has written: so many that they begin at the end of the root
+ * page, for LL_SIM_BLOB_FAR so many that its entries are in index pages. (Every byte of log is a
+ * state.) */
 #include "sim/subjects/cells.h"
 
 #include <lladd/blob.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bulk: blobs whose bytes go past the log. Written at once, replaced, overwritten with the first and
- * last page merged, appended to; changed by logged writes afterwards; where another blob was before;
- * rolled back to a savepoint, and altogether. Everything of at least one byte in data pages is
- * "large" here.
+ * bulk: blobs whose bytes go past the log. Written at once, replaced, overwritten with the first
+ * and last page merged, appended to; changed by logged writes afterwards; where another blob was
+ * before; rolled back to a savepoint, and altogether. Everything of at least one byte in data pages
+ * is "large" here.
  */
 #include "sim/subjects/blobs.h"
 

@@ -4,8 +4,8 @@
  * commit, roll back and stay open; items removed, swept, written; a list that is made and filled by
  * a transaction that rolls back, one that is spliced behind another, one that is destroyed.
  *
- * A cell is an item. The order is part of the contents: each list's letters are dumped one after the
- * other, and the model is the same sequence.
+ * A cell is an item. The order is part of the contents: each list's letters are dumped one after
+ * the other, and the model is the same sequence.
  */
 #include "sim/subjects/cells.h"
 

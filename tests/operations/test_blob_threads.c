@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Blobs and threads: writers with blobs of their own, logged and past the log, committing and rolling
- * back, and readers of one blob that a writer replaces, cuts off and lengthens: whatever they read of
- * a page is of one moment. Runs under TSan.
+ * Blobs and threads: writers with blobs of their own, logged and past the log, committing and
+ * rolling back, and readers of one blob that a writer replaces, cuts off and lengthens: whatever
+ * they read of a page is of one moment. Runs under TSan.
  */
 #include "bed.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lists: order, ids that last, removal and rollback around each other's items, splicing, walks that
- * others disturb. Whatever happens, the chain is whole in both directions and every stored item is in
- * it; every page comes back; a call that fails has changed nothing.
+ * others disturb. Whatever happens, the chain is whole in both directions and every stored item is
+ * in it; every page comes back; a call that fails has changed nothing.
  */
 #include "bed.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lists and threads: everybody inserts, removes, writes and rolls back in one list, next to the items
- * of the others, while all walk. Nobody's items are lost, each comes exactly once in every walk of
- * its owner, in the order of its owner's insertions. Runs under TSan.
+ * Lists and threads: everybody inserts, removes, writes and rolls back in one list, next to the
+ * items of the others, while all walk. Nobody's items are lost, each comes exactly once in every
+ * walk of its owner, in the order of its owner's insertions. Runs under TSan.
  */
 #include "bed.h"
 

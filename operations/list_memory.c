@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Lists in memory: one for each root page that somebody has open, or that a transaction is alone
+ * with; and the extension. See list.c. */
+#include "operations/list.h"
+
+#define TRY(call) \
+    do { \
+        int try_rc = (call); \
+        if (try_rc) \
+            return try_rc; \
+    } while (0)
+
+/* A transaction that is alone with some lists. */
+struct ll_list_changer {
+    struct ll_lists *lists;
+    struct ll_list_changer *next, *before;
+    struct lladd_list **list;
+    size_t n, cap;
+};
+
+/* ---- lists in memory ------------------------------------------------------------------------- */
+
+void ll_operations__list_drop(struct ll_lists *ls, struct lladd_list *l)
+{
+    lladd_mutex_lock(&ls->mutex);
+    bool last = --l->refs == 0;
+    for (struct lladd_list **at = &ls->first; last && *at; at = &(*at)->next) {
+        if (*at == l) {
+            *at = l->next;
+            break;
+        }
+    }
+    lladd_mutex_unlock(&ls->mutex);
+    if (last) {
+        lladd_mutex_destroy(&l->change);
+        lladd_free(ls->db, l);
+    }
+}
+
+/* The list of a root page, with a reference more. */
+int ll_operations__list_take(struct ll_lists *ls, lladd_pageno root, struct lladd_list **out,
+                             struct lladd_error *err)
+{
+    struct lladd_list *fresh = lladd_alloc(ls->db, sizeof *fresh), *l;
+    if (!fresh)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a list");
+    *fresh = (struct lladd_list){.lists = ls, .root = root, .refs = 1};
+    int rc = lladd_mutex_init(&fresh->change, LL_OPERATIONS_RANK_LIST, "list");
+    if (rc) {
+        lladd_free(ls->db, fresh);
+        return lladd_error_set(err, rc, "out of memory for a list");
+    }
+    lladd_mutex_lock(&ls->mutex);
+    for (l = ls->first; l && l->root.v != root.v; l = l->next) {
+    }
+    if (l) {
+        l->refs++;
+    } else {
+        fresh->next = ls->first;
+        ls->first = fresh;
+    }
+    lladd_mutex_unlock(&ls->mutex);
+    if (l) {
+        lladd_mutex_destroy(&fresh->change);
+        lladd_free(ls->db, fresh);
+    }
+    *out = l ? l : fresh;
+    return 0;
+}
+
+/* ---- who is alone with a list ---------------------------------------------------------------- */
+
+static void changer_free(struct ll_list_changer *c)
+{
+    struct ll_lists *ls = c->lists;
+    for (size_t i = 0; i < c->n; i++) {
+        lladd_mutex_lock(&ls->mutex);
+        if (c->list[i]->alone == c)
+            c->list[i]->alone = NULL;
+        lladd_mutex_unlock(&ls->mutex);
+        ll_operations__list_drop(ls, c->list[i]);
+    }
+    lladd_mutex_lock(&ls->mutex);
+    if (c->before)
+        c->before->next = c->next;
+    else
+        ls->changers = c->next;
+    if (c->next)
+        c->next->before = c->before;
+    lladd_mutex_unlock(&ls->mutex);
+    lladd_free(ls->db, c->list);
+    lladd_free(ls->db, c);
+}
+
+/* The commit has its place in the log: who changes the list now, logs behind it. */
+static void changer_logged(void *ctx, void *state, lladd_lsn commit)
+{
+    struct ll_list_changer *c = state;
+    (void)ctx;
+    (void)commit;
+    lladd_mutex_lock(&c->lists->mutex);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->list[i]->alone == c)
+            c->list[i]->alone = NULL;
+    lladd_mutex_unlock(&c->lists->mutex);
+}
+
+static void changer_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    changer_free(state);
+}
+
+static void changer_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    changer_free(state);
+}
+
+const struct lladd_participant ll_operations__list_participant = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "lladd.lists",
+    .version = 1,
+    .logged = changer_logged,
+    .durable = changer_durable,
+    .aborted = changer_aborted,
+};
+
+static int changer_of(struct lladd_txn *txn, struct ll_lists *ls, struct ll_list_changer **out)
+{
+    struct ll_list_changer *c = lladd_joined(txn, &ll_operations__list_participant);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    if (!c) {
+        c = lladd_alloc(ls->db, sizeof *c);
+        if (!c)
+            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a list");
+        *c = (struct ll_list_changer){.lists = ls};
+        int rc = lladd_join(txn, &ll_operations__list_participant, c);
+        if (rc) {
+            lladd_free(ls->db, c);
+            return rc;
+        }
+        lladd_mutex_lock(&ls->mutex);
+        c->next = ls->changers;
+        if (c->next)
+            c->next->before = c;
+        ls->changers = c;
+        lladd_mutex_unlock(&ls->mutex);
+    }
+    if (c->n == c->cap) {
+        size_t cap = c->cap ? c->cap * 2 : 4;
+        struct lladd_list **p = lladd_resize(ls->db, c->list, cap * sizeof *p);
+        if (!p)
+            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a list");
+        c->list = p;
+        c->cap = cap;
+    }
+    *out = c;
+    return 0;
+}
+
+bool ll_operations__list_is_alone(struct lladd_txn *txn, struct lladd_list *l)
+{
+    const void *c = lladd_joined(txn, &ll_operations__list_participant);
+    lladd_mutex_lock(&l->lists->mutex);
+    bool is = c && l->alone == c;
+    lladd_mutex_unlock(&l->lists->mutex);
+    return is;
+}
+
+/* The transaction is alone with the list from now on. */
+int ll_operations__list_stay_alone(struct lladd_txn *txn, struct ll_lists *ls, lladd_pageno root)
+{
+    struct ll_list_changer *c = NULL;
+    struct lladd_list *l = NULL;
+    TRY(changer_of(txn, ls, &c));
+    TRY(ll_operations__list_take(ls, root, &l, lladd_txn_error_out(txn)));
+    lladd_mutex_lock(&ls->mutex);
+    bool was = l->alone == c;
+    l->alone = c;
+    lladd_mutex_unlock(&ls->mutex);
+    if (was)
+        ll_operations__list_drop(ls, l);
+    else
+        c->list[c->n++] = l;
+    return 0;
+}
+
+/* ---- per handle ------------------------------------------------------------------------------ */
+
+static const struct lladd_op *const ops[] = {
+    [LL_LIST_FORMAT] = &ll_operations__list_format,
+    [LL_LIST_ENDS] = &ll_operations__list_ends,
+    [LL_LIST_HEAPS] = &ll_operations__list_heaps,
+    [LL_LIST_LINK] = &ll_operations__list_link,
+    [LL_LIST_MARK] = &ll_operations__list_mark,
+    [LL_LIST_INSERT] = &ll_operations__list_insert,
+    [LL_LIST_OPS] = NULL,
+};
+static const struct lladd_page_type *const page_types[] = {&ll_operations__list_page, NULL};
+static const struct lladd_participant *const participants[] = {&ll_operations__list_participant,
+                                                               NULL};
+
+static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
+{
+    (void)ctx;
+    struct ll_lists *ls = lladd_alloc(db, sizeof *ls);
+    if (!ls)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    *ls = (struct ll_lists){.db = db};
+    int rc = lladd_op_lookup(db, ops[0]->name, ops[0]->version, &ls->first_op);
+    if (!rc)
+        rc = lladd_mutex_init(&ls->mutex, LLADD_RANK_LEAF, "lists");
+    if (rc) {
+        lladd_free(db, ls);
+        return lladd_error_set(err, rc, "no operations for lists");
+    }
+    *state = ls;
+    return 0;
+}
+
+static void detach(void *ctx, struct lladd_db *db, void *state)
+{
+    (void)ctx;
+    struct ll_lists *ls = state;
+    while (ls->changers) /* whose end the handle did not live to see */
+        changer_free(ls->changers);
+    while (ls->first)
+        ll_operations__list_drop(ls, ls->first);
+    lladd_mutex_destroy(&ls->mutex);
+    lladd_free(db, ls);
+}
+
+const struct lladd_extension ll_operations__list_extension = {
+    .struct_size = sizeof(struct lladd_extension),
+    .name = "lladd.list",
+    .version = 1,
+    .ops = ops,
+    .page_types = page_types,
+    .participants = participants,
+    .attach = attach,
+    .detach = detach,
+};
