@@ -7,12 +7,11 @@
  */
 #include "bed.h"
 
-#include "operations/blob.h"
 #include "operations/operations.h"
 #include "recovery/registry.h"
 #include "support/text.h"
 
-enum { MANY = 200 };
+enum { MANY = 200, RECORD_MAX = 1 << 17 };
 
 static const struct lladd_op *ops_of_all[MANY];
 static const struct lladd_page_type *types_of_all[MANY];
@@ -63,6 +62,7 @@ START_TEST(every_operation_is_complete)
         ck_assert(op->undo_kind == LLADD_UNDO_LOGICAL || op->redo);
         ck_assert_ptr_nonnull(op->validate);
         ck_assert(!op->page_type || type_of(op));
+        ck_assert_uint_le(op->record_max, RECORD_MAX);
         ck_assert((op->undo_kind == LLADD_UNDO_PAGE) == (op->undo != NULL));
         ck_assert(op->record_max == 0 || !op->redo || op->redo_fields != NULL);
         ck_assert(op->undo_kind == LLADD_UNDO_NONE || op->undo_fields != NULL);
@@ -143,9 +143,12 @@ static size_t make_bytes(struct random *r, const struct lladd_op *op, enum lladd
     const struct lladd_field *f = kind == LLADD_SPAN_REDO ? op->redo_fields : op->undo_fields;
     static const uint32_t rests[] = {1, 8, 20, 60, 300};
     size_t len = 0, rest = below(r, below(r, 9) ? rests[below(r, 5)] : op->record_max + 1);
-    seeded_fill(seeded_next(&r->state), out, op->record_max);
+    if (rest > op->record_max)
+        rest = op->record_max;
+    size_t most = rest + 64 < op->record_max ? rest + 64 : op->record_max;
+    seeded_fill(seeded_next(&r->state), out, most);
     if (below(r, 8) == 0 || !f)
-        return rest < op->record_max ? rest : op->record_max;
+        return rest;
     for (; f->name; f++) {
         uint64_t v = f->type == LLADD_FIELD_U8 ? below(r, 5) : make_number(r, page_size);
         unsigned char bytes[8];
@@ -177,37 +180,36 @@ static size_t make_bytes(struct random *r, const struct lladd_op *op, enum lladd
     return len < op->record_max ? len : op->record_max;
 }
 
-/* A page of the operation's type: fresh, then changed by whatever random records it accepts. */
+/* A fresh page of the type: formatted with the first bytes drawn that are accepted. */
 static void make_page(struct random *r, struct scratch *s, uint32_t size,
                       const struct lladd_page_type *type)
 {
-    static unsigned char format[32];
+    enum { TRIES = 1000000 };
+    static unsigned char bytes[RECORD_MAX];
     const struct lladd_op *formatter = NULL;
+    struct lladd_view blank;
+    size_t len = 0;
     for (size_t i = 0; all_ops()[i]; i++)
         if (all_ops()[i]->formats && type_of(all_ops()[i]) == type)
             formatter = all_ops()[i];
     ck_assert_ptr_nonnull(formatter);
-    memset(format, 0, sizeof format);
-    size_t len = formatter->record_max;
-    if (len > sizeof format) /* blobs: contents may follow */
-        len = formatter == &ll_operations__blob_format ? 8 : 16;
-    if (formatter == &ll_operations__blob_index_format)
-        lladd_put64(format + 8, ll_blob_where(1, 32));
-    if (formatter == &ll_operations__fixed_format) {
-        uint32_t record = 1 + below(r, 200);
-        lladd_put16(format, (uint16_t)record);
-        lladd_put16(format + 2, (uint16_t)(1 + below(r, (size - 100) / (record + 1))));
-    }
-    if (strcmp(formatter->name, "lladd.array.format") == 0)
-        lladd_put32(format, 1 + below(r, 200));
-    scratch_init(s, size, 1, formatter, lladd_span_of(format, len));
+    unsigned char *page = calloc(1, size);
+    ck_assert_ptr_nonnull(page);
+    blank = (struct lladd_view){page, size, 7, lladd_page_of(1)};
+    unsigned tries = 0;
+    do
+        len = make_bytes(r, formatter, LLADD_SPAN_REDO, bytes, size);
+    while (!formatter->validate(blank, LLADD_SPAN_REDO, lladd_span_of(bytes, len)) &&
+           ++tries < TRIES);
+    free(page);
+    ck_assert_msg(tries < TRIES, "%s accepts nothing", formatter->name);
+    scratch_init(s, size, 1, formatter, lladd_span_of(bytes, len));
 }
 
 static void apply(struct random *r, struct scratch *s, const struct lladd_page_type *type,
                   bool sane, uint64_t *applied)
 {
-    static unsigned char bytes[16384];
-    ck_assert_uint_le(ll_operations__slotted_set.record_max, sizeof bytes);
+    static unsigned char bytes[RECORD_MAX];
     enum lladd_span_kind kind = below(r, 4) ? LLADD_SPAN_REDO : LLADD_SPAN_UNDO;
     unsigned char header[LLADD_PAGE_HEADER];
     const struct lladd_op *op;
