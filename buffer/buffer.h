@@ -128,6 +128,10 @@ int ll_buffer_bulk_read(struct ll_buffer *, lladd_pageno first, uint64_t n, unsi
                         bool paged, struct lladd_error *);
 /* Extends the file to `pages` pages on the device, so that later writes there need no space. */
 int ll_buffer_extend(struct ll_buffer *, uint64_t pages, struct lladd_error *);
+/* After an unclean stop: if the file is longer than the `pages` it is known to have had, its end is
+ * written again, so that the next sync makes it durable. A sync that failed may have left it in the
+ * operating system's cache only, marked clean (REC-4). */
+int ll_buffer_confirm_end(struct ll_buffer *, uint64_t pages, struct lladd_error *);
 
 /* Checksum of a page image as stored. */
 uint32_t ll_page_crc(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t page_size);

@@ -307,6 +307,26 @@ int ll_buffer_extend(struct ll_buffer *b, uint64_t pages, struct lladd_error *er
     return rc;
 }
 
+int ll_buffer_confirm_end(struct ll_buffer *b, uint64_t pages, struct lladd_error *err)
+{
+    uint64_t end = lladd_atomic_load64(&b->file_pages);
+    int rc = ll_buffer__check(b, err);
+    if (rc != 0 || end <= pages)
+        return rc;
+    void *bytes = ll_alloc(b->env, b->page_size);
+    if (!bytes)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory in recovery");
+    rc = ll_buffer__read_pages(b, end - 1, 1, bytes, err);
+    if (rc == 0) {
+        int io = ll_io_pwrite(b->cfg.dev, b->file, bytes, b->page_size, (end - 1) * b->page_size);
+        ll_buffer__note_write(b);
+        if (io != 0)
+            rc = ll_buffer__poison(b, io, "write to", b->cfg.name, err);
+    }
+    ll_free(b->env, bytes);
+    return ll_buffer__leave(b, rc);
+}
+
 /* ---- prefetching ---- */
 
 static bool is_cached(struct ll_buffer *b, uint64_t n)

@@ -345,7 +345,8 @@ static int undo(struct ll_core *core, struct lladd_error *err)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static int redo_and_undo(struct ll_core *core, struct lladd_error *err)
+/* `pages`: how many the page file had at the last checkpoint. */
+static int redo_and_undo(struct ll_core *core, uint64_t pages, struct lladd_error *err)
 {
     struct ll_redo r = {0};
     uint64_t restored = 0;
@@ -357,6 +358,8 @@ static int redo_and_undo(struct ll_core *core, struct lladd_error *err)
         if (!rc && restored)
             ll_core_transcript(core, "double-write area: %llu pages restored",
                                (unsigned long long)restored);
+        if (!rc)
+            rc = ll_buffer_confirm_end(core->buffer, pages, err);
         uint64_t start = ll_now_ns(&core->env);
         enter(LLADD_DST_REDO_PAGES);
         if (!rc)
@@ -395,7 +398,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     /* Pages whose base is older may not rely on it any more: redo starts there, and so will the
      * next one at the earliest. */
     lladd_atomic_max64(&core->image_horizon, core->control.redo.v);
-    rc = redo_and_undo(core, err);
+    rc = redo_and_undo(core, a.pages, err);
     core->recovery_ns = ll_now_ns(&core->env) - start;
     if (!rc) {
         progress(core, LLADD_PHASE_DONE, ll_log_tail(core->log), 100);

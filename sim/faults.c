@@ -100,14 +100,24 @@ static struct ll_sim_run *running(const struct ll_sim_faults *f)
     return f->sim->running;
 }
 
+static uint64_t size_of(const struct ll_sim_run *run, uint32_t name)
+{
+    const struct ll_sim_binding *b = ll_sim_find(&run->live, name);
+    return b && b->inode != LL_SIM_DIRECTORY ? run->live.inode[b->inode]->size : 0;
+}
+
 /* LOG-4: log that is in use, pages, control file, double-write area. A segment that is being made
- * is written from its beginning, and nothing depends on it yet. */
+ * is written from its beginning, and nothing depends on it yet; nor on pages that are being added,
+ * where that is refused. */
 static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
                      uint64_t off)
 {
     const struct ll_sim_run *run = running(f);
     const struct ll_sim_name *n = &f->sim->names.at[name];
     if (call != LL_SIM_WRITE && call != LL_SIM_SYNC)
+        return false;
+    if (n->kind == LL_SIM_PAGES && f->kind == LLADD_SIM_FAULT_READ_ONLY && call == LL_SIM_WRITE &&
+        off >= size_of(run, name))
         return false;
     if (n->kind == LL_SIM_PAGES || strcmp(n->text, "control") == 0 || strcmp(n->text, "dwb") == 0)
         return true;
@@ -125,12 +135,6 @@ static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, 
             return false;
     }
     return false;
-}
-
-static uint64_t size_of(const struct ll_sim_run *run, uint32_t name)
-{
-    const struct ll_sim_binding *b = ll_sim_find(&run->live, name);
-    return b && b->inode != LL_SIM_DIRECTORY ? run->live.inode[b->inode]->size : 0;
 }
 
 /* How much of a transfer is done: so much, and it is less than there is. */

@@ -154,7 +154,6 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     struct ll_sim_work w = {.db = db, .err = err};
     struct lladd_txn *txn;
     (void)ctx;
-    TRY(lladd_extend(db, 128, err)); /* how the page file grows is another subject's affair */
     TRY(lladd_begin(db, NULL, &txn, err));
     int rc = make_first(&w, txn);
     if (rc)
