@@ -32,25 +32,27 @@ LLADD_API uint32_t lladd_array_element_max(const struct lladd_db *);
 LLADD_API int lladd_array_create(struct lladd_txn *, uint32_t size, uint64_t length,
                                  lladd_pageno *root);
 /** Frees all its pages, in the transaction. Other calls on it are LLADD_DESTROYED from now on
- * (until
- *  the transaction is rolled back, if it is). Nobody else may be using it. */
+ *  (until the transaction is rolled back, if it is). Nobody else may be using it. */
 LLADD_API int lladd_array_destroy(struct lladd_txn *, lladd_pageno root);
 
-/** A handle; close it before the database. LLADD_WRONG_TYPE if the page is no array's root. */
+/** A handle; close it before the database. LLADD_WRONG_TYPE if the page is no array's root,
+ *  LLADD_DESTROYED if it was one. */
 LLADD_API int lladd_array_open(struct lladd_db *, lladd_pageno root, struct lladd_array **out,
                                struct lladd_error *);
 LLADD_API void lladd_array_close(struct lladd_array *);
 
+/** Bytes of an element. */
 LLADD_API uint32_t lladd_array_element_size(const struct lladd_array *);
 /** How many elements there are now, uncommitted changes included. */
 LLADD_API int lladd_array_length(struct lladd_array *, uint64_t *out, struct lladd_error *);
 /** Appends `n` elements of zeros; *first (nullable) is the first one's index. LLADD_TOO_LARGE
- * beyond
- *  2^48 bytes. */
+ *  beyond 2^48 bytes. Takes no pages: an element takes its page, and those before it, when it is
+ *  first written. */
 LLADD_API int lladd_array_extend(struct lladd_txn *, struct lladd_array *, uint64_t n,
                                  uint64_t *first);
 /** Cuts off the last `n`; they are zeros if it grows again. What is left over of its pages is given
- *  back when the commit is durable. LLADD_OUT_OF_RANGE if there are not so many. */
+ *  back when the commit is durable, by the next call that changes the length (to shrink it by 0 is
+ *  enough). LLADD_OUT_OF_RANGE if there are not so many. */
 LLADD_API int lladd_array_shrink(struct lladd_txn *, struct lladd_array *, uint64_t n);
 
 /** Replaces an element. LLADD_OUT_OF_RANGE behind the end. */

@@ -96,8 +96,7 @@ LLADD_API int lladd_hash_remove(struct lladd_txn *, struct lladd_hash *, const v
  *  LLADD_NOT_FOUND. */
 LLADD_API int lladd_hash_get(struct lladd_hash *, const void *key, size_t key_len, void *buf,
                              size_t size, size_t *len, struct lladd_error *);
-/** Without a copy: calls fn with the value's bytes while the page is latched shared. Not 0 from fn
- * is
+/** Without a copy: calls fn with the value's bytes while the page is latched shared. Not 0 from fn is
  *  what the call returns. fn must be short and must not call the library. A value that lives in a
  *  blob is read into memory first. */
 typedef int lladd_hash_value_fn(void *ctx, struct lladd_span value);

@@ -20,7 +20,6 @@
 #include "operations/blob.h"
 #include "operations/list.h"
 #include "operations/operations_private.h"
-#include "operations/run.h"
 
 #define LIST(id, name) &ll_operations__##name,
 static const struct lladd_op *const ops[] = {LL_OPERATIONS(LIST) NULL};
@@ -127,6 +126,7 @@ const struct lladd_extension *const *ll_operations_builtin(void)
 {
     static const struct lladd_extension *const all[] = {&ll_operations__extension,
                                                         &ll_operations__run_extension,
+                                                        &ll_operations__array_extension,
                                                         &ll_operations__blob_extension,
                                                         &ll_operations__list_extension, NULL};
     return all;

@@ -4,13 +4,13 @@
  *   +0  u64 extents in use
  *   +8  u64 first page of the chain, 0: none
  *   +16 u64 id of the transaction that made the run
- *   +24 u64 first page of extent 0, of extent 1, ... of extent 63
+ *   +24 u64 first page of extent 0, of extent 1, ... of extent 15
  *
  * and a page of the chain, page type "lladd.run":
  *
  *   32 u64 next page of the chain, 0: none
  *   40 u64 the structure's root page
- *   48     u64 first page of extent 64 (of the chain's next page: 64 + entries of a page), ...
+ *   48     u64 first page of extent 16 (of the chain's next page: 16 + entries of a page), ...
  *
  * What lies beyond the number of extents means nothing. A chain never gets shorter while the run
  * lives.
@@ -180,6 +180,19 @@ static void run_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v
     }
 }
 
+void ll_operations__run_describe(struct lladd_view v, uint32_t at, struct lladd_sink *sink)
+{
+    const unsigned char *p = lladd_view_body(v) + at;
+    uint64_t n = lladd_get64(p);
+    lladd_sink_printf(sink, "made by %llu, %llu extents, chain %llu\n",
+                      (unsigned long long)lladd_get64(p + 16), (unsigned long long)n,
+                      (unsigned long long)lladd_get64(p + 8));
+    for (uint32_t k = 0; k < n && k < LL_RUN_DIRECT; k++)
+        lladd_sink_printf(sink, "extent %u: %llu pages from %llu\n", k,
+                          (unsigned long long)extent_length(k),
+                          (unsigned long long)lladd_get64(p + DIRECT_AT + (size_t)8 * k));
+}
+
 static bool run_check(struct lladd_view v)
 {
     return lladd_get64(lladd_view_body(v) + 8) != v.number.v;
@@ -240,7 +253,8 @@ static int chain_next(const struct ll_run *r, lladd_pageno page, lladd_pageno *n
     return ours ? 0 : broken(err, page, "in the chain of another run");
 }
 
-/* Page c of the chain; LLADD_END: *out is the last one before it (perhaps the root page). */
+/* Page c of the chain; LLADD_END: it is the next to come, and *out the last one there is (perhaps
+ * the root page). */
 static int chain_find(const struct ll_run *r, uint64_t c, lladd_pageno *out,
                       struct lladd_error *err)
 {
@@ -251,7 +265,7 @@ static int chain_find(const struct ll_run *r, uint64_t c, lladd_pageno *out,
         if (rc)
             return rc;
         if (next.v == 0)
-            return LLADD_END;
+            return i == c ? LLADD_END : broken(err, r->root, "the chain of its run is too short");
         *out = next;
     }
     return 0;
@@ -286,7 +300,7 @@ static int keep(struct ll_run *r, uint64_t k, uint64_t first, struct lladd_error
     return 0;
 }
 
-/* Reads extents 64 ... n - 1. */
+/* Reads extents LL_RUN_DIRECT ... n - 1. */
 static int load_chain(struct ll_run *r, lladd_pageno page, uint64_t n, struct lladd_error *err)
 {
     uint32_t entries = chain_entries(lladd_page_size(r->db));
@@ -317,7 +331,8 @@ static int load(struct ll_run *r, struct lladd_error *err)
     const unsigned char *p = lladd_page_body(held) + r->at;
     uint64_t n = lladd_get64(p);
     lladd_pageno chain = lladd_page_of(lladd_get64(p + 8));
-    r->maker_id = lladd_get64(p + 16);
+    if (!r->maker_id) /* never another one: who compares it takes no latch */
+        r->maker_id = lladd_get64(p + 16);
     if (n > lladd_page_count(r->db))
         rc = broken(err, r->root, "lists more extents than there are pages");
     for (uint64_t k = 0; k < n && k < LL_RUN_DIRECT && !rc; k++)
@@ -490,14 +505,7 @@ static int own(struct lladd_txn *txn, struct ll_run *r)
 
 /* ---- changing the number of extents ---------------------------------------------------------- */
 
-/* One step: a top action, or, in the transaction that made the run, a part of that. */
-struct step {
-    bool maker;
-    lladd_savepoint_id before;
-    struct lladd_action action;
-};
-
-static int step_begin(struct lladd_txn *txn, struct ll_run *r, struct step *s)
+int ll_operations__run_step_begin(struct lladd_txn *txn, struct ll_run *r, struct ll_run_step *s)
 {
     s->maker = ll_run_made_by(r, txn);
     int rc = s->maker ? own(txn, r) : 0;
@@ -506,8 +514,7 @@ static int step_begin(struct lladd_txn *txn, struct ll_run *r, struct step *s)
     return s->maker ? lladd_savepoint(txn, &s->before) : lladd_nta_begin(txn, &s->action);
 }
 
-/* rc, or why the step could not be closed: then nothing of it is left. */
-static int step_end(struct lladd_txn *txn, struct step *s, int rc)
+int ll_operations__run_step_end(struct lladd_txn *txn, struct ll_run_step *s, int rc)
 {
     if (s->maker) {
         rc = ll_operations__all_or_nothing(txn, s->before, rc);
@@ -579,17 +586,17 @@ static int refresh(struct ll_run *r, struct lladd_error *err)
 
 static int add(struct lladd_txn *txn, struct ll_run *r)
 {
-    struct step step;
+    struct ll_run_step step;
     lladd_pageno first = {0};
     uint64_t k = lladd_atomic_load64(&r->n_extents);
     int rc = want_slot(r, k);
     if (rc)
         return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a run");
-    rc = step_begin(txn, r, &step);
+    rc = ll_operations__run_step_begin(txn, r, &step);
     if (rc)
         return rc;
     rc = add_extent(txn, r, k, &first);
-    rc = step_end(txn, &step, rc);
+    rc = ll_operations__run_step_end(txn, &step, rc);
     if (rc)
         return rc;
     lladd_atomic_store64(ll_run_slot(r, k), first.v);
@@ -618,16 +625,16 @@ static int free_extents(struct lladd_txn *txn, struct ll_run *r, uint64_t from, 
 
 int ll_operations__run_shrink(struct lladd_txn *txn, struct ll_run *r, uint64_t n)
 {
-    struct step step;
+    struct ll_run_step step;
     uint64_t left = extents_for(n);
     lladd_mutex_lock(&r->grow);
     int rc = refresh(r, lladd_txn_error_out(txn));
     uint64_t had = lladd_atomic_load64(&r->n_extents);
-    if (!rc && left < had && (rc = step_begin(txn, r, &step)) == 0) {
+    if (!rc && left < had && (rc = ll_operations__run_step_begin(txn, r, &step)) == 0) {
         rc = put(txn, r, r->root, r->at, left);
         if (!rc)
             rc = free_extents(txn, r, left, had);
-        rc = step_end(txn, &step, rc);
+        rc = ll_operations__run_step_end(txn, &step, rc);
         if (!rc)
             lladd_atomic_store64(&r->n_extents, left);
     }

@@ -3,8 +3,8 @@
 #define LL_OPERATIONS_RUN_H
 /* Runs: pages 0, 1, 2 ... of a structure, as many as it wants, found by arithmetic.
  *
- * What arrays, hash tables (one page a bucket) and blobs stand on. A run grows by extents that never
- * move; extent k holds
+ * What arrays, hash tables (one page a bucket) and blobs stand on. A run grows by extents that
+ * never move; extent k holds
  *
  *     k < 4                  page k                          one page each
  *     4 <= k < 4 + 4 * 13    four of each power of two: 1 1 1 1 | 2 2 2 2 | 4 4 4 4 ... 4096
@@ -27,12 +27,10 @@
  * There is one struct ll_run for a root in a database; who hands out several handles shares it. */
 #include "operations/operations_private.h"
 
-#define LL_RUN_DIRECT 64u
+#define LL_RUN_DIRECT 16u
 /* Bytes of the root page that a run takes: u64 n_extents, u64 first page of the chain (0: none),
  * u64 id of the transaction that made it, u64 first page of each direct extent. */
 #define LL_RUN_BYTES (24u + 8u * LL_RUN_DIRECT)
-
-extern const struct lladd_extension ll_operations__run_extension;
 
 struct ll_run_maker; /* run.c */
 
@@ -52,7 +50,10 @@ struct ll_run {
 };
 
 /* Latches: before those of the allocator. */
-enum { LL_OPERATIONS_RANK_RUN = LLADD_RANK_EXTENSION + 2 };
+enum {
+    LL_OPERATIONS_RANK_ARRAY = LLADD_RANK_EXTENSION + 1,
+    LL_OPERATIONS_RANK_RUN = LLADD_RANK_EXTENSION + 2
+};
 
 /* Index of the extent page i lies in, and *offset in it. */
 static inline uint64_t ll_run_extent(uint64_t i, uint64_t *offset)
@@ -120,8 +121,21 @@ int ll_operations__run_shrink(struct lladd_txn *, struct ll_run *, uint64_t n);
 /* Gives everything back, in the transaction and with it: if it rolls back, all is as it was. The
  * root page is the caller's to free; nobody uses the run meanwhile. */
 int ll_operations__run_free(struct lladd_txn *, struct ll_run *);
+/* One step of growing or giving back, for structures that have more to do of the kind: a top action
+ * that is closed with LLADD_NO_OP, or, in the transaction that made the run, a part of that. The
+ * end returns rc, or why the step could not be closed; if that is not 0, nothing of it is left. */
+struct ll_run_step {
+    bool maker;
+    lladd_savepoint_id before;
+    struct lladd_action action;
+};
+int ll_operations__run_step_begin(struct lladd_txn *, struct ll_run *, struct ll_run_step *);
+int ll_operations__run_step_end(struct lladd_txn *, struct ll_run_step *, int rc);
+
 /* Calls fn for each extent and each page of the chain; not 0 stops. */
 int ll_operations__run_each(struct ll_run *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                             void *ctx, struct lladd_error *);
+/* For tools: the part of a root page. */
+void ll_operations__run_describe(struct lladd_view, uint32_t at, struct lladd_sink *);
 
 #endif

@@ -11,6 +11,7 @@
 
 static const struct lladd_sim_subject *const all[] = {
     &ll_sim_subject_actions,
+    &ll_sim_subject_arrays,
     &ll_sim_subject_blobs,
     &ll_sim_subject_bulk,
     &ll_sim_subject_bytes,

@@ -5,6 +5,7 @@
 #include <lladd/sim.h>
 
 extern const struct lladd_sim_subject ll_sim_subject_actions;
+extern const struct lladd_sim_subject ll_sim_subject_arrays;
 extern const struct lladd_sim_subject ll_sim_subject_blobs;
 extern const struct lladd_sim_subject ll_sim_subject_bulk;
 extern const struct lladd_sim_subject ll_sim_subject_bytes;

@@ -197,6 +197,8 @@ static void make_page(struct random *r, struct scratch *s, uint32_t size,
         lladd_put16(format, (uint16_t)record);
         lladd_put16(format + 2, (uint16_t)(1 + below(r, (size - 100) / (record + 1))));
     }
+    if (strcmp(formatter->name, "lladd.array.format") == 0)
+        lladd_put32(format, 1 + below(r, 200));
     scratch_init(s, size, 1, formatter, lladd_span_of(format, len));
 }
 

@@ -327,9 +327,8 @@ static struct {
 
 /* Extents of their full length would take gigabytes: the list is made to name the same pages again
  * and again, as a damaged one might, and is only read. */
-static void list_by_hand(uint64_t n, uint64_t chain_pages)
+static void list_by_hand(uint64_t first, uint64_t n, uint64_t chain_pages)
 {
-    uint64_t first = ll_operations__run_page(&run, 0).v;
     struct put {
         uint32_t offset;
         uint64_t value;
@@ -363,11 +362,11 @@ static void list_by_hand(uint64_t n, uint64_t chain_pages)
 
 START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
 {
-    enum { N = 64 + 506 + 3 };
+    enum { N = LL_RUN_DIRECT + 506 + 3 };
     grow(1);
     ok_db(&b, lladd_extend(b.db, 8192 + 64, &b.err));
     uint64_t first = ll_operations__run_page(&run, 0).v;
-    list_by_hand(N, 2);
+    list_by_hand(first, N, 2);
     crash();
     ck_assert_uint_eq(run.n_extents, N);
     for (uint64_t k = LL_RUN_DIRECT; k < N; k++)
@@ -389,9 +388,9 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
     ck_assert_uint_eq(used, 2 + 2);
     /* Damage is found. */
     ll_operations__run_close(&run);
-    list_by_hand(N, 1);
+    list_by_hand(first, N, 1);
     ck_assert_int_eq(ll_operations__run_open(&run, b.db, root, AT, &b.err), LLADD_CORRUPT_PAGE);
-    list_by_hand(N, 2);
+    list_by_hand(first, N, 2);
     open_run();
 }
 END_TEST
@@ -399,22 +398,23 @@ END_TEST
 /* The chain's first page is made when it is first needed, and one behind that when it is full. */
 START_TEST(the_chain_gets_longer_when_it_has_to)
 {
-    uint64_t n = _i ? 64 + 506 : 64;
+    uint64_t n = _i ? LL_RUN_DIRECT + 506 : LL_RUN_DIRECT;
+    uint64_t length = ll_operations__run_pages(n + 1) - ll_operations__run_pages(n);
     grow(1);
     ok_db(&b, lladd_extend(b.db, 8192 + 64, &b.err));
-    list_by_hand(n, _i ? 1 : 0);
+    list_by_hand(ll_operations__run_page(&run, 0).v, n, _i ? 1 : 0);
     crash();
     uint64_t used = count_used();
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, ll_operations__run_grow(txn, &run, ll_operations__run_pages(n) + 1));
     abort_txn(txn);
-    ck_assert_uint_eq(count_used(), used + 1 + 8192);
+    ck_assert_uint_eq(count_used(), used + 1 + length);
     crash(); /* not durable: as if nothing had happened */
     ck_assert_uint_eq(count_used(), used);
     ck_assert_uint_eq(run.n_extents, n);
     grow(ll_operations__run_pages(n) + 1);
     crash();
-    ck_assert_uint_eq(count_used(), used + 1 + 8192);
+    ck_assert_uint_eq(count_used(), used + 1 + length);
     ck_assert_uint_eq(run.n_extents, n + 1);
 }
 END_TEST

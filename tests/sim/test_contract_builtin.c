@@ -7,6 +7,7 @@
 #include "operations/operations.h"
 
 #include <check.h>
+#include <lladd/array.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <lladd/sim.h>
@@ -195,6 +196,30 @@ static void use_roots_and_pages(struct bed *b)
     must(lladd_commit(t));
 }
 
+/* So long that the root page cannot list it. */
+static void use_array(struct bed *b)
+{
+    struct lladd_array *a;
+    lladd_pageno root;
+    struct lladd_txn *t = begin(b);
+    static unsigned char element[4000] = "array";
+    must(lladd_array_create(t, sizeof element, 40, &root));
+    must(lladd_commit(t));
+    must(lladd_array_open(b->db, root, &a, &b->err));
+    t = begin(b);
+    must(lladd_array_set(t, a, 39, element));
+    must(lladd_array_shrink(t, a, 20));
+    must(lladd_commit(t));
+    t = begin(b);
+    must(lladd_array_extend(t, a, 1, NULL));
+    must(lladd_array_destroy(t, root));
+    must(lladd_abort(t));
+    lladd_array_close(a);
+    t = begin(b);
+    must(lladd_root_set(t, "array", (struct lladd_root_value){root.v, 0}));
+    must(lladd_commit(t));
+}
+
 static const struct lladd_sim_kept *find(const struct lladd_sim_contract_report *r, const char *op)
 {
     for (uint32_t i = 0; i < r->n_verdicts; i++)
@@ -203,9 +228,20 @@ static const struct lladd_sim_kept *find(const struct lladd_sim_contract_report 
     return NULL;
 }
 
+static void check_kept(const struct lladd_sim_contract_report *r, const struct lladd_op *const *ops)
+{
+    for (size_t i = 0; ops[i]; i++) {
+        const struct lladd_sim_kept *k = find(r, ops[i]->name);
+        ck_assert_msg(k != NULL, "%s was not used", ops[i]->name);
+        ck_assert_int_eq(k->result[LLADD_SIM_C_PURE], LLADD_SIM_KEPT);
+        ck_assert_int_eq(k->result[LLADD_SIM_C_HOSTILE], LLADD_SIM_KEPT);
+        if (ops[i]->undo)
+            ck_assert_int_eq(k->result[LLADD_SIM_C_RESTORES], LLADD_SIM_KEPT);
+    }
+}
+
 START_TEST(the_built_in_operations_keep_every_promise)
 {
-    const struct lladd_extension *e = ll_operations_builtin()[0];
     struct lladd_sim_samples samples;
     struct bed b;
     bed_open(&b);
@@ -215,6 +251,7 @@ START_TEST(the_built_in_operations_keep_every_promise)
     use_heap(&b);
     use_purge(&b);
     use_roots_and_pages(&b);
+    use_array(&b);
     int rc = lladd_sim_collect(b.db, &samples, &b.err);
     ck_assert_msg(rc == 0, "%s", b.err.message);
     struct lladd_sim_contract in = LLADD_SIM_CONTRACT_INIT;
@@ -226,14 +263,8 @@ START_TEST(the_built_in_operations_keep_every_promise)
     ck_assert_msg(rc == 0, "%s", b.err.message);
     print_broken(r);
     ck_assert_uint_eq(r->broken, 0);
-    for (size_t i = 0; e->ops[i]; i++) {
-        const struct lladd_sim_kept *k = find(r, e->ops[i]->name);
-        ck_assert_msg(k != NULL, "%s was not used", e->ops[i]->name);
-        ck_assert_int_eq(k->result[LLADD_SIM_C_PURE], LLADD_SIM_KEPT);
-        ck_assert_int_eq(k->result[LLADD_SIM_C_HOSTILE], LLADD_SIM_KEPT);
-        if (e->ops[i]->undo)
-            ck_assert_int_eq(k->result[LLADD_SIM_C_RESTORES], LLADD_SIM_KEPT);
-    }
+    for (const struct lladd_extension *const *e = ll_operations_builtin(); *e; e++)
+        check_kept(r, (*e)->ops);
     ck_assert_int_eq(find(r, "lladd.counter.add")->result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_KEPT);
     ck_assert_int_eq(find(r, "lladd.slotted.set")->result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_KEPT);
     lladd_sim_contract_free(r);
