@@ -56,7 +56,7 @@ LLADD_API int lladd_blob_read(struct lladd_db *, lladd_pageno root, uint64_t off
 LLADD_API int lladd_blob_pages(struct lladd_db *, lladd_pageno root,
                                int (*fn)(void *ctx, lladd_pageno), void *ctx, struct lladd_error *);
 /** Writes of at least so many bytes go past the log, on this handle, from now on; 0: as many as the
- *  library thinks best (64 KiB), UINT64_MAX: all are logged. */
+ *  library thinks best (1 MiB), UINT64_MAX: all are logged. */
 LLADD_API void lladd_blob_bulk_from(struct lladd_db *, uint64_t bytes);
 /** Is every page there, the blob's own, and zero behind the end? Not while others change the blob.
  *  LLADD_CORRUPT_PAGE. */

@@ -28,7 +28,7 @@
 
 #include <string.h>
 
-#define BULK_FROM (64u << 10) /* docs/structures-blob.md says what was measured */
+#define BULK_FROM (1u << 20) /* docs/structures-blob.md says what was measured */
 #define STAGE_BYTES (1u << 20)
 #define EXTENT_BYTES (8u << 20) /* longer runs of free pages are rare */
 #define FRESH_MAX 64u           /* new pages that a logged write takes at a time */
@@ -75,8 +75,21 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     *b = (struct ll_blobs){.bulk_from = BULK_FROM};
     *state = b;
-    int rc = lladd_op_lookup(db, ops[0]->name, ops[0]->version, &b->first_op);
-    return rc ? lladd_error_set(err, rc, "operation \"%s\" is missing", ops[0]->name) : 0;
+    return 0;
+}
+
+/* An extension's operations have ids one after the other. The first one's is looked up when it is
+ * first needed: most databases that are opened have no blobs. */
+lladd_op_id ll_operations__blob_op(struct lladd_db *db, enum ll_blob_op op)
+{
+    struct ll_blobs *b = ll_blobs_of(db);
+    lladd_op_id first = lladd_atomic_load32(&b->first_op);
+    if (first == 0) {
+        if (lladd_op_lookup(db, ops[0]->name, ops[0]->version, &first))
+            return LLADD_NO_OP;
+        lladd_atomic_store32(&b->first_op, first);
+    }
+    return first + (lladd_op_id)op;
 }
 
 static void detach(void *ctx, struct lladd_db *db, void *state)

@@ -34,7 +34,7 @@ extern const struct lladd_extension ll_operations__blob_extension;
 
 /* What an open database has. */
 struct ll_blobs {
-    lladd_op_id first_op;
+    uint32_t first_op;  /* atomic; id of the first operation, 0: not looked up yet */
     uint64_t bulk_from; /* atomic; writes of at least so many bytes go past the log */
 };
 
@@ -42,9 +42,10 @@ static inline struct ll_blobs *ll_blobs_of(struct lladd_db *db)
 {
     return lladd_state(db, &ll_operations__blob_extension);
 }
+lladd_op_id ll_operations__blob_op(struct lladd_db *, enum ll_blob_op);
 static inline lladd_op_id ll_blob_op(struct lladd_txn *txn, enum ll_blob_op op)
 {
-    return ll_blobs_of(lladd_txn_db(txn))->first_op + op;
+    return ll_operations__blob_op(lladd_txn_db(txn), op);
 }
 
 /* ---- pages ----------------------------------------------------------------------------------- */

@@ -62,11 +62,13 @@ static int set_next(struct lladd_txn *txn, const struct lladd_list *l, struct ll
     struct ll_list_ends ends;
     lladd_pageno heap;
     if (!ll_list_none(at))
-        return lladd_update(txn, ll_list_id(l->lists, LL_LIST_LINK), at.page, &a, sizeof a);
+        return lladd_update(txn, ll_operations__list_id(l->lists, LL_LIST_LINK), at.page, &a,
+                            sizeof a);
     TRY(ll_operations__list_look_root(l->lists->db, l->root, &ends, &heap,
                                       lladd_txn_error_out(txn)));
     ends.first = to;
-    return lladd_update(txn, ll_list_id(l->lists, LL_LIST_ENDS), l->root, &ends, sizeof ends);
+    return lladd_update(txn, ll_operations__list_id(l->lists, LL_LIST_ENDS), l->root, &ends,
+                        sizeof ends);
 }
 
 static int set_prev(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item at,
@@ -76,11 +78,13 @@ static int set_prev(struct lladd_txn *txn, const struct lladd_list *l, struct ll
     struct ll_list_ends ends;
     lladd_pageno heap;
     if (!ll_list_none(at))
-        return lladd_update(txn, ll_list_id(l->lists, LL_LIST_LINK), at.page, &a, sizeof a);
+        return lladd_update(txn, ll_operations__list_id(l->lists, LL_LIST_LINK), at.page, &a,
+                            sizeof a);
     TRY(ll_operations__list_look_root(l->lists->db, l->root, &ends, &heap,
                                       lladd_txn_error_out(txn)));
     ends.last = to;
-    return lladd_update(txn, ll_list_id(l->lists, LL_LIST_ENDS), l->root, &ends, sizeof ends);
+    return lladd_update(txn, ll_operations__list_id(l->lists, LL_LIST_ENDS), l->root, &ends,
+                        sizeof ends);
 }
 
 /* The end of several steps: closed, by `op` or by nothing, or taken back. */
@@ -216,7 +220,8 @@ static int insert_among(struct lladd_txn *txn, struct lladd_list *l, lladd_pagen
     int rc = insert_between(txn, l, heap, prev, next, bytes, len, out);
     lladd_put64(undo, out->page.v);
     lladd_put32(undo + 8, out->slot);
-    return close_action(txn, &action, rc, ll_list_id(l->lists, LL_LIST_INSERT), undo, sizeof undo);
+    return close_action(txn, &action, rc, ll_operations__list_id(l->lists, LL_LIST_INSERT), undo,
+                        sizeof undo);
 }
 
 /* At the end, or behind `after`. Under the latch. */
@@ -288,7 +293,7 @@ int ll_operations__list_take_back(struct lladd_txn *txn, struct lladd_item item)
 {
     struct ll_lists *ls = ll_lists_of(lladd_txn_db(txn));
     struct ll_list_mark a = {item, true};
-    int rc = lladd_update(txn, ll_list_id(ls, LL_LIST_MARK), item.page, &a, sizeof a);
+    int rc = lladd_update(txn, ll_operations__list_id(ls, LL_LIST_MARK), item.page, &a, sizeof a);
     return rc == LLADD_NOT_FOUND || rc == LLADD_WRONG_TYPE ? 0 : rc;
 }
 
@@ -320,7 +325,8 @@ int lladd_list_remove(struct lladd_txn *txn, struct lladd_list *l, struct lladd_
     if (!ll_operations__list_is_alone(txn, l))
         TRY(sweep_around(txn, l, item));
     TRY(ll_operations__hold_record(txn, item.page, LINK_SLOT(item)));
-    int rc = lladd_update(txn, ll_list_id(l->lists, LL_LIST_MARK), item.page, &a, sizeof a);
+    int rc =
+        lladd_update(txn, ll_operations__list_id(l->lists, LL_LIST_MARK), item.page, &a, sizeof a);
     return rc == LLADD_NOT_FOUND ? ll_operations__list_no_item(err, item) : rc;
 }
 
@@ -351,7 +357,7 @@ static int create(struct lladd_txn *txn, struct ll_lists *ls, lladd_pageno *root
     TRY(lladd_page_alloc(txn, root));
     TRY(lladd_heap_create(txn, &heap));
     lladd_put64(bytes, heap.v);
-    TRY(lladd_update(txn, ll_list_id(ls, LL_LIST_FORMAT), *root, bytes, sizeof bytes));
+    TRY(lladd_update(txn, ll_operations__list_id(ls, LL_LIST_FORMAT), *root, bytes, sizeof bytes));
     return ll_operations__list_stay_alone(txn, ls, *root);
 }
 
@@ -423,11 +429,13 @@ static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lla
             return lladd_error_set(err, LLADD_TOO_LARGE, "a list is made of at most %u others",
                                    LIST_HEAPS_MAX);
     }
-    TRY(lladd_update(txn, ll_list_id(to->lists, LL_LIST_HEAPS), to->root, &a, sizeof a));
+    TRY(lladd_update(txn, ll_operations__list_id(to->lists, LL_LIST_HEAPS), to->root, &a,
+                     sizeof a));
     TRY(lladd_heap_create(txn, &fresh));
     heap[0] = fresh.v;
     a.n = 1;
-    return lladd_update(txn, ll_list_id(to->lists, LL_LIST_HEAPS), from->root, &a, sizeof a);
+    return lladd_update(txn, ll_operations__list_id(to->lists, LL_LIST_HEAPS), from->root, &a,
+                        sizeof a);
 }
 
 /* Under both latches. The root page of `from` lets go first; until `to` is linked, its items are in
@@ -450,7 +458,8 @@ static int splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_lis
     int rc = splice_heaps(txn, to, from, heaps);
     lladd_free(db, heaps);
     TRY(rc);
-    TRY(lladd_update(txn, ll_list_id(to->lists, LL_LIST_ENDS), from->root, &none, sizeof none));
+    TRY(lladd_update(txn, ll_operations__list_id(to->lists, LL_LIST_ENDS), from->root, &none,
+                     sizeof none));
     TRY(set_prev(txn, to, b.first, a.last));
     TRY(set_next(txn, to, a.last, b.first));
     return set_prev(txn, to, LLADD_ITEM_NONE, b.last);

@@ -33,7 +33,7 @@ struct ll_list_changer; /* list_memory.c */
 /* What an open database has. */
 struct ll_lists {
     struct lladd_db *db;
-    lladd_op_id first_op;
+    uint32_t first_op;        /* atomic; id of the first operation, 0: not looked up yet */
     struct lladd_mutex mutex; /* a leaf: what follows */
     struct lladd_list *first;
     struct ll_list_changer *changers;
@@ -137,10 +137,7 @@ bool ll_operations__list_is_alone(struct lladd_txn *, struct lladd_list *);
 /* The transaction is alone with the list from now on. */
 int ll_operations__list_stay_alone(struct lladd_txn *, struct ll_lists *, lladd_pageno root);
 
-static inline lladd_op_id ll_list_id(struct ll_lists *ls, enum ll_list_op op)
-{
-    return ls->first_op + (lladd_op_id)op;
-}
+lladd_op_id ll_operations__list_id(struct ll_lists *, enum ll_list_op);
 
 /* ---- looking: list_walk.c -------------------------------------------------------------------- */
 

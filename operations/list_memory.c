@@ -204,6 +204,18 @@ static const struct lladd_page_type *const page_types[] = {&ll_operations__list_
 static const struct lladd_participant *const participants[] = {&ll_operations__list_participant,
                                                                NULL};
 
+/* Looked up when it is first needed: most databases that are opened have no lists. */
+lladd_op_id ll_operations__list_id(struct ll_lists *ls, enum ll_list_op op)
+{
+    lladd_op_id first = lladd_atomic_load32(&ls->first_op);
+    if (first == 0) {
+        if (lladd_op_lookup(ls->db, ops[0]->name, ops[0]->version, &first))
+            return LLADD_NO_OP;
+        lladd_atomic_store32(&ls->first_op, first);
+    }
+    return first + (lladd_op_id)op;
+}
+
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
@@ -211,12 +223,10 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     if (!ls)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     *ls = (struct ll_lists){.db = db};
-    int rc = lladd_op_lookup(db, ops[0]->name, ops[0]->version, &ls->first_op);
-    if (!rc)
-        rc = lladd_mutex_init(&ls->mutex, LLADD_RANK_LEAF, "lists");
+    int rc = lladd_mutex_init(&ls->mutex, LLADD_RANK_LEAF, "lists");
     if (rc) {
         lladd_free(db, ls);
-        return lladd_error_set(err, rc, "no operations for lists");
+        return lladd_error_set(err, rc, "out of memory");
     }
     *state = ls;
     return 0;

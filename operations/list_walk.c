@@ -199,7 +199,7 @@ int lladd_list_next(struct lladd_list *l, struct lladd_item at, struct lladd_ite
                     size_t size, size_t *len, struct lladd_error *err)
 {
     struct ll_list_copy copy = {.buf = buf, .size = size};
-    struct walk w;
+    struct walk w = {.at = LLADD_ITEM_NONE};
     TRY(walk_begin(l, &w, at, err));
     do
         TRY(walk_step(l, &w, at, &copy, err));
@@ -215,7 +215,7 @@ int lladd_list_next(struct lladd_list *l, struct lladd_item at, struct lladd_ite
 static int walk_all(struct lladd_list *l, struct lladd_item from, struct ll_list_copy *copy,
                     uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
-    struct walk w;
+    struct walk w = {.at = LLADD_ITEM_NONE};
     struct lladd_item at = from;
     int rc = walk_begin(l, &w, at, err);
     *n = 0;
@@ -348,7 +348,7 @@ int lladd_list_check(struct lladd_list *l, struct lladd_error *err)
 {
     struct lladd_item at = LLADD_ITEM_NONE, before = at;
     struct ll_list_ends ends;
-    struct walk w;
+    struct walk w = {.at = LLADD_ITEM_NONE};
     lladd_pageno heap;
     uint64_t linked = 0, stored = 0;
     TRY(each_heap(l, count_records, &stored, err));

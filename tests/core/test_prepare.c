@@ -450,6 +450,63 @@ START_TEST(participants_hear_of_commit_abort_and_partial_rollback_in_order)
 }
 END_TEST
 
+static int committing_fails;
+
+static int on_committing(void *ctx, void *state, struct lladd_txn *txn)
+{
+    (void)ctx;
+    ck_assert_ptr_eq(state, &blob);
+    say('C');
+    return committing_fails ? lladd_error_set(lladd_txn_error_out(txn), committing_fails, "not yet")
+                            : 0;
+}
+
+static const struct lladd_participant forcing = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "test.forcing",
+    .version = 1,
+    .logged = on_logged,
+    .durable = on_durable,
+    .aborted = on_aborted,
+    .committing = on_committing,
+};
+
+/* What has to be durable before the commit record becomes so in time, once; or there is no commit,
+ * and the transaction goes on. */
+START_TEST(participants_are_asked_before_the_commit_is_logged)
+{
+    struct lladd_gid gid = gid_of("forcing");
+    forget_said();
+    last_logged = last_durable = 0;
+    committing_fails = 0;
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_participant(&r.options, &forcing, &r.err));
+    rig_open(&r);
+    page = rig_page(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_join(txn, &forcing, &blob));
+    ok(txn, cell_put(txn, at(0), 1));
+    committing_fails = LLADD_NO_SPACE;
+    ck_assert_int_eq(lladd_commit(txn), LLADD_NO_SPACE);
+    ck_assert_int_eq(lladd_prepare(txn, &gid), LLADD_NO_SPACE);
+    ck_assert_str_eq(said, "CC");
+    committing_fails = 0;
+    ok(txn, cell_put(txn, at(0), 2));
+    done(lladd_commit(txn));
+    ck_assert_str_eq(said, "CCCLD");
+    forget_said();
+    txn = rig_begin(&r);
+    ok(txn, lladd_join(txn, &forcing, &blob));
+    ok(txn, cell_put(txn, at(0), 3));
+    ok(txn, lladd_prepare(txn, &gid));
+    ck_assert_str_eq(said, "C");
+    committing_fails = LLADD_NO_SPACE; /* it has promised: nobody asks again */
+    done(lladd_commit(txn));
+    ck_assert_str_eq(said, "CLD");
+    rig_free(&r);
+}
+END_TEST
+
 /* Who keeps an LSN with what it notes knows what to drop, whichever way it was taken back. */
 START_TEST(participants_hear_what_is_taken_back)
 {
@@ -691,6 +748,7 @@ int main(void)
     LOOP(what_is_prepared_holds_the_log_and_is_named);
     LOOP(a_visitor_may_claim_and_stop);
     LOOP(participants_hear_of_commit_abort_and_partial_rollback_in_order);
+    LOOP(participants_are_asked_before_the_commit_is_logged);
     LOOP(participants_hear_what_is_taken_back);
     LOOP(participants_of_an_older_version_are_not_asked);
     LOOP(participants_of_transactions_that_wrote_nothing_hear_of_the_end);

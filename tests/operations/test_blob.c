@@ -96,8 +96,8 @@ static size_t size_at(uint32_t page_size, int i)
                    head,
                    head + room,
                    head + 2 * room,
-                   64u << 10,
-                   head + (64u << 10),
+                   1u << 20,
+                   head + (1u << 20),
                    head + BLOB_DIRECT * room,
                    head + (BLOB_DIRECT + 1) * room,
                    head + (BLOB_DIRECT + ll_blob_fan(page_size)) * room};
@@ -257,6 +257,7 @@ END_TEST
 START_TEST(commit_forces_once)
 {
     setup_sized(4096);
+    lladd_blob_bulk_from(b.db, 20000);
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
     lladd_pageno root[5];
     struct lladd_gid gid = bed_gid("blobs");
@@ -286,6 +287,7 @@ END_TEST
 START_TEST(commit_fails_with_the_sync)
 {
     setup_sized(4096);
+    lladd_blob_bulk_from(b.db, 20000);
     struct lladd_txn *txn = bed_begin(&b);
     lladd_pageno root = create(txn, 1, 100);
     commit(txn);
@@ -753,6 +755,7 @@ END_TEST
 START_TEST(a_looked_at_page_makes_it_busy)
 {
     setup_sized(4096);
+    lladd_blob_bulk_from(b.db, 20000);
     unsigned char *p = made(1, 300000);
     struct ll_blob_run r;
     struct lladd_page *page;
