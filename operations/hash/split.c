@@ -17,11 +17,11 @@
  * price of a hundred bytes of log besides the entries that move.
  *
  * Where there are chains, and where undo is physical, buckets are *rebuilt*: their entries are
- * read, laid out anew on fresh overflow pages, and the head page is changed to what it shall be byte by
- * byte. Everything that can fail happens before the heads are latched; then the entries are read
- * once more, and if anything has changed since, all is taken back and done again. With logical undo
- * this is a top action that is closed before the latches go; with physical undo it is part of the
- * transaction.
+ * read, laid out anew on fresh overflow pages, and the head page is changed to what it shall be
+ * byte by byte. Everything that can fail happens before the heads are latched; then the entries
+ * are read once more, and if anything has changed since, all is taken back and done again. With
+ * logical undo this is a top action that is closed before the latches go; with physical undo it is
+ * part of the transaction.
  *
  * Ghosts go along, except those nobody wants back (table.c). One thread splits or merges at a time
  * (`shape`); who does not get the latch leaves it at that. Page latches are taken in the order
