@@ -8,6 +8,8 @@
 
 #include <lladd/hash.h>
 
+#include <stdio.h>
+
 enum { MOST = 64, STAY = 2000 };
 
 static struct bed b;
@@ -54,8 +56,10 @@ static void teardown(void)
  * failures. */
 static void sure(bool condition, const char *what)
 {
-    if (!condition)
-        ck_abort_msg("%s", what);
+    if (condition)
+        return;
+    fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
+    abort();
 }
 
 static struct lladd_txn *begin(void)
