@@ -21,6 +21,8 @@
  *   restore  redo u16 slot, entry            no undo: what takes replace back
  *   narrow   redo u8 level, u8 how, bitmaps  no undo: entries go, others move up (split, clearing)
  *   widen    redo u8 level, entries          no undo: entries come (merge)
+ *   slot     redo u16 slot, entry or u16 0    undo (page) likewise: the same in a table of one
+ *                                            transaction
  *   bytes    redo runs of bytes              undo (page) likewise
  *
  * Why mark, restore, narrow and widen need no undo: see hash.c and split.c. */
@@ -560,6 +562,58 @@ static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
                                  (unsigned long long)v.number.v);
 }
 
+/* ---- one slot, as it was and as it is -------------------------------------------------------- */
+
+/* What insert, remove and replace do to a page of the fixed layout, with undo of that page. */
+static int slot_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                        struct lladd_draft *d)
+{
+    (void)ctx;
+    const struct hb_change *c = *(struct hb_change *const *)args.data;
+    struct hb_entry old;
+    int rc = c->op->prepare(NULL, v, args, d);
+    if (rc)
+        return rc;
+    uint32_t slot = c->slot;
+    bool was = ll_hash__fixed_entry(v.bytes, slot, &old);
+    size_t size = 2 + ll_hash__pack_size(true, &old);
+    if (c->op == &ll_hash__remove) {
+        struct hb_entry ghost = old;
+        ghost.tag |= HB_GHOST;
+        unsigned char *redo = lladd_draft_redo(d, size);
+        lladd_put16(redo, (uint16_t)slot);
+        ll_hash__pack(redo + 2, true, &ghost);
+    }
+    unsigned char *undo = lladd_draft_undo(d, was ? size : 4);
+    if (!undo)
+        return too_long(d);
+    lladd_put16(undo, (uint16_t)slot);
+    if (was)
+        ll_hash__pack(undo + 2, true, &old);
+    else
+        lladd_put16(undo + 2, 0);
+    return 0;
+}
+
+static bool slot_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    (void)kind;
+    if (s.len < 4 || !ll_hash__fine(v) || !hb_is_fixed(v.bytes) ||
+        lladd_get16(p) >= hb_get(v.bytes, HB_SLOTS))
+        return false;
+    return lladd_get16(p + 2) == 0 ? s.len == 4 : packed(v.bytes, p + 2, s.len - 2) == s.len - 2;
+}
+
+static void slot_apply(struct lladd_page *page, struct lladd_span bytes)
+{
+    const unsigned char *p = bytes.data;
+    if (lladd_get16(p + 2) == 0)
+        ll_hash__fixed_empty(page->bytes, lladd_get16(p));
+    else
+        ll_hash__fixed_store(page->bytes, lladd_get16(p), p + 2);
+}
+
 /* ---- taking back ----------------------------------------------------------------------------- */
 
 /* What undo bytes say; false if they make no sense. */
@@ -800,6 +854,21 @@ const struct lladd_op ll_hash__remove =
               .undo_fields = key_fields, .undo_kind = LLADD_UNDO_LOGICAL, .prepare = remove_prepare,
               .validate = remove_validate, .redo = mark_redo, .compensate = remove_compensate,
               .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
+
+const struct lladd_op ll_hash__slot = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.hash.slot",
+    .version = 1,
+    .page_type = "lladd.hash.bucket",
+    .redo_fields = store_fields,
+    .undo_fields = store_fields,
+    .record_max = 2 * (2 + ENTRY_BYTES),
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = slot_prepare,
+    .validate = slot_validate,
+    .redo = slot_apply,
+    .undo = slot_apply,
+};
 
 const struct lladd_op ll_hash__mark = {
     .struct_size = sizeof(struct lladd_op),

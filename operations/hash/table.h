@@ -70,7 +70,8 @@ struct ll_hashes {
     struct ll_holds holds;
     uint32_t recovering; /* atomic: losers are not taken back yet */
     lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
-        mark, restore, restore_short, narrow, narrow_long, widen, widen_long, bytes, bytes_long;
+        mark, restore, restore_short, narrow, narrow_long, widen, widen_long, slot, bytes,
+        bytes_long;
 };
 
 extern const struct lladd_extension ll_hash__extension;
