@@ -16,14 +16,14 @@
  * (the last page is closed), `buckets`. So both stay, whatever becomes of the transaction, at the
  * price of a hundred bytes of log besides the entries that move.
  *
- * With physical undo it is `bytes` instead of `narrow` and `buckets`.
+ * With physical undo a split logs `bytes` instead of `narrow` and `buckets`, and there are no
+ * merges (ll_hash__merge says why).
  *
- * Where there are chains, and to merge with physical undo, buckets are *rebuilt*: their entries are
- * read, laid out anew on fresh overflow pages, and the head page is changed to what it shall be
- * byte by byte. Everything that can fail happens before the heads are latched; then the entries
- * are read once more, and if anything has changed since, all is taken back and done again. With
- * logical undo this is a top action that is closed before the latches go; with physical undo it is
- * part of the transaction.
+ * Where there are chains, buckets are *rebuilt*: their entries are read, laid out anew on fresh
+ * overflow pages, and the head page is changed to what it shall be byte by byte. Everything that can
+ * fail happens before the heads are latched; then the entries are read once more, and if anything
+ * has changed since, all is taken back and done again. With logical undo this is a top action that
+ * is closed before the latches go; with physical undo it is part of the transaction.
  *
  * Ghosts go along, except those nobody wants back (table.c). One thread splits, merges or rebuilds
  * at a time (`shape`); who does not get the latch for a split or merge leaves it at that. Page
@@ -765,11 +765,10 @@ static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physi
     return rebuild(&r);
 }
 
-static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n, bool physical)
+static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n)
 {
     struct rebuild r = {.t = t,
                         .txn = txn,
-                        .physical = physical,
                         .what = MERGE,
                         .low = ll_hash__parent(n - 1),
                         .high = n - 1,
@@ -792,14 +791,14 @@ static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_
     return rc || left < of / MERGED_DEN ? rc : rebuild(&r);
 }
 
-static int merge_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
+static int merge_step(struct lladd_txn *txn, struct ll_hash_table *t)
 {
     uint64_t n;
     int rc = ll_hash__buckets(t, &n, lladd_txn_error_out(txn));
     if (rc || n == 1)
         return rc;
-    rc = physical ? LLADD_END : merge_plain(txn, t, n);
-    return rc == LLADD_END ? merge_rebuilt(txn, t, n, physical) : rc;
+    rc = merge_plain(txn, t, n);
+    return rc == LLADD_END ? merge_rebuilt(txn, t, n) : rc;
 }
 
 /* The shape is not what memory says: it will be looked at again. */
@@ -820,9 +819,11 @@ int ll_hash__split(struct lladd_txn *txn, struct ll_hash_table *t, bool physical
 
 int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
 {
-    if (!lladd_mutex_trylock(&t->shape))
+    /* A page that is formatted anew must not have changes that may yet be undone on it. With physical
+     * undo a bucket that was merged away, and split off again, would have. */
+    if (physical || !lladd_mutex_trylock(&t->shape))
         return 0;
-    return settle(t, merge_step(txn, t, physical));
+    return settle(t, merge_step(txn, t));
 }
 
 /* *dropped: how many ghosts have gone. With logical undo. */
