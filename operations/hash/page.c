@@ -21,6 +21,8 @@
  *   restore  redo u16 slot, entry            no undo: what takes replace back
  *   narrow   redo u8 level, u8 how, bitmaps  no undo: entries go, others move up (split, clearing)
  *   widen    redo u8 level, entries          no undo: entries come (merge)
+ *   slot     redo u16 slot, entry or u16 0    undo (page) likewise: the same in a table of one
+ *                                            transaction
  *   bytes    redo runs of bytes              undo (page) likewise
  *
  * Why mark, restore, narrow and widen need no undo: see hash.c and split.c. */
@@ -560,6 +562,58 @@ static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
                                  (unsigned long long)v.number.v);
 }
 
+/* ---- one slot, as it was and as it is -------------------------------------------------------- */
+
+/* What insert, remove and replace do to a page of the fixed layout, with undo of that page. */
+static int slot_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                        struct lladd_draft *d)
+{
+    (void)ctx;
+    const struct hb_change *c = *(struct hb_change *const *)args.data;
+    struct hb_entry old;
+    int rc = c->op->prepare(NULL, v, args, d);
+    if (rc)
+        return rc;
+    uint32_t slot = c->slot;
+    bool was = ll_hash__fixed_entry(v.bytes, slot, &old);
+    size_t size = 2 + ll_hash__pack_size(true, &old);
+    if (c->op == &ll_hash__remove) {
+        struct hb_entry ghost = old;
+        ghost.tag |= HB_GHOST;
+        unsigned char *redo = lladd_draft_redo(d, size);
+        lladd_put16(redo, (uint16_t)slot);
+        ll_hash__pack(redo + 2, true, &ghost);
+    }
+    unsigned char *undo = lladd_draft_undo(d, was ? size : 4);
+    if (!undo)
+        return too_long(d);
+    lladd_put16(undo, (uint16_t)slot);
+    if (was)
+        ll_hash__pack(undo + 2, true, &old);
+    else
+        lladd_put16(undo + 2, 0);
+    return 0;
+}
+
+static bool slot_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    (void)kind;
+    if (s.len < 4 || !ll_hash__fine(v) || !hb_is_fixed(v.bytes) ||
+        lladd_get16(p) >= hb_get(v.bytes, HB_SLOTS))
+        return false;
+    return lladd_get16(p + 2) == 0 ? s.len == 4 : packed(v.bytes, p + 2, s.len - 2) == s.len - 2;
+}
+
+static void slot_apply(struct lladd_page *page, struct lladd_span bytes)
+{
+    const unsigned char *p = bytes.data;
+    if (lladd_get16(p + 2) == 0)
+        ll_hash__fixed_empty(page->bytes, lladd_get16(p));
+    else
+        ll_hash__fixed_store(page->bytes, lladd_get16(p), p + 2);
+}
+
 /* ---- taking back ----------------------------------------------------------------------------- */
 
 /* What undo bytes say; false if they make no sense. */
@@ -732,20 +786,20 @@ static const struct lladd_field bytes_fields[] = {{"runs", LLADD_FIELD_REST},
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
         .page_type = "lladd.hash.bucket", .record_max = (most), __VA_ARGS__ \
     }
-#define FORMAT(op_name, page) \
+#define FORMAT_OP(op_name, page) \
     BUCKET_OP(op_name, page, .formats = true, .redo_fields = format_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = format_prepare, \
               .validate = format_validate, .redo = format_redo)
-#define WIDEN(op_name, page) \
+#define WIDEN_OP(op_name, page) \
     BUCKET_OP(op_name, page, .redo_fields = widen_fields, .undo_kind = LLADD_UNDO_NONE, \
               .prepare = widen_prepare, .validate = widen_validate, .redo = widen_redo)
-#define NARROW(op_name, page) \
+#define NARROW_OP(op_name, page) \
     BUCKET_OP(op_name, NARROW_BYTES(page), .redo_fields = narrow_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
               .validate = narrow_validate, .redo = narrow_redo)
 /* Two runs are RUN_GAP bytes apart or more, so their heads take less than the equal bytes between
  * them would; one head may come on top. */
-#define BYTES(op_name, page) \
+#define BYTES_OP(op_name, page) \
     { \
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
         .redo_fields = bytes_fields, .undo_fields = bytes_fields, .record_max = 2 * (page), \
@@ -754,41 +808,67 @@ static const struct lladd_field bytes_fields[] = {{"runs", LLADD_FIELD_REST},
     }
 /* One record takes a change of one entry back. */
 #define UNDO_LOG(bytes) (128 + (bytes))
-#define REPLACE(op_name, entry, length) \
+#define REPLACE_OP(op_name, entry, length) \
     BUCKET_OP(op_name, 2 + (entry) + UNDO_HEAD + 2 + 2 * (length), .redo_fields = store_fields, \
               .undo_fields = value_fields, .undo_kind = LLADD_UNDO_LOGICAL, \
               .prepare = replace_prepare, .validate = replace_validate, .redo = store_redo, \
               .compensate = replace_compensate, .undo_log_max = UNDO_LOG(2 + (entry)), \
               .undo_pages_max = 2)
-#define RESTORE(op_name, entry) \
+#define RESTORE_OP(op_name, entry) \
     BUCKET_OP(op_name, 2 + (entry), .redo_fields = store_fields, .undo_kind = LLADD_UNDO_NONE, \
               .prepare = restore_prepare, .validate = store_validate, .redo = store_redo)
 
-const struct lladd_op ll_hash__bucket_format = FORMAT("lladd.hash.bucket.format", SMALL_PAGE);
+const struct lladd_op ll_hash__bucket_format = FORMAT_OP("lladd.hash.bucket.format", SMALL_PAGE);
 const struct lladd_op ll_hash__bucket_format_long =
-    FORMAT("lladd.hash.bucket.format.long", LARGE_PAGE);
-const struct lladd_op ll_hash__widen = WIDEN("lladd.hash.widen", SMALL_PAGE);
-const struct lladd_op ll_hash__widen_long = WIDEN("lladd.hash.widen.long", LARGE_PAGE);
-const struct lladd_op ll_hash__bytes = BYTES("lladd.hash.bytes", SMALL_PAGE);
-const struct lladd_op ll_hash__bytes_long = BYTES("lladd.hash.bytes.long", LARGE_PAGE);
+    FORMAT_OP("lladd.hash.bucket.format.long", LARGE_PAGE);
+const struct lladd_op ll_hash__widen = WIDEN_OP("lladd.hash.widen", SMALL_PAGE);
+const struct lladd_op ll_hash__widen_long = WIDEN_OP("lladd.hash.widen.long", LARGE_PAGE);
+const struct lladd_op ll_hash__bytes = BYTES_OP("lladd.hash.bytes", SMALL_PAGE);
+const struct lladd_op ll_hash__bytes_long = BYTES_OP("lladd.hash.bytes.long", LARGE_PAGE);
 const struct lladd_op ll_hash__replace =
-    REPLACE("lladd.hash.replace", ENTRY_BYTES, LL_HASH_INLINE_MAX);
+    REPLACE_OP("lladd.hash.replace", ENTRY_BYTES, LL_HASH_INLINE_MAX);
 const struct lladd_op ll_hash__replace_short =
-    REPLACE("lladd.hash.replace.short", SHORT_BYTES, LL_HASH_SHORT);
-const struct lladd_op ll_hash__restore = RESTORE("lladd.hash.restore", ENTRY_BYTES);
-const struct lladd_op ll_hash__restore_short = RESTORE("lladd.hash.restore.short", SHORT_BYTES);
+    REPLACE_OP("lladd.hash.replace.short", SHORT_BYTES, LL_HASH_SHORT);
+const struct lladd_op ll_hash__restore = RESTORE_OP("lladd.hash.restore", ENTRY_BYTES);
+const struct lladd_op ll_hash__restore_short = RESTORE_OP("lladd.hash.restore.short", SHORT_BYTES);
 
-const struct lladd_op ll_hash__insert = BUCKET_OP(
-    "lladd.hash.insert", 2 + ENTRY_BYTES + UNDO_HEAD + LL_HASH_INLINE_MAX,
-    .redo_fields = store_fields, .undo_fields = key_fields, .undo_kind = LLADD_UNDO_LOGICAL,
-    .prepare = insert_prepare, .validate = insert_validate, .redo = store_redo,
-    .compensate = insert_compensate, .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
+const struct lladd_op ll_hash__insert = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.hash.insert",
+    .version = 1,
+    .page_type = "lladd.hash.bucket",
+    .redo_fields = store_fields,
+    .undo_fields = key_fields,
+    .record_max = 2 + ENTRY_BYTES + UNDO_HEAD + LL_HASH_INLINE_MAX,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .prepare = insert_prepare,
+    .validate = insert_validate,
+    .redo = store_redo,
+    .compensate = insert_compensate,
+    .undo_log_max = UNDO_LOG(3),
+    .undo_pages_max = 2,
+};
 
 const struct lladd_op ll_hash__remove =
     BUCKET_OP("lladd.hash.remove", 3 + UNDO_HEAD + LL_HASH_INLINE_MAX, .redo_fields = mark_fields,
               .undo_fields = key_fields, .undo_kind = LLADD_UNDO_LOGICAL, .prepare = remove_prepare,
               .validate = remove_validate, .redo = mark_redo, .compensate = remove_compensate,
               .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
+
+const struct lladd_op ll_hash__slot = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.hash.slot",
+    .version = 1,
+    .page_type = "lladd.hash.bucket",
+    .redo_fields = store_fields,
+    .undo_fields = store_fields,
+    .record_max = 2 * (2 + ENTRY_BYTES),
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = slot_prepare,
+    .validate = slot_validate,
+    .redo = slot_apply,
+    .undo = slot_apply,
+};
 
 const struct lladd_op ll_hash__mark = {
     .struct_size = sizeof(struct lladd_op),
@@ -803,8 +883,8 @@ const struct lladd_op ll_hash__mark = {
     .redo = mark_redo,
 };
 
-const struct lladd_op ll_hash__narrow = NARROW("lladd.hash.narrow", SMALL_PAGE);
-const struct lladd_op ll_hash__narrow_long = NARROW("lladd.hash.narrow.long", LARGE_PAGE);
+const struct lladd_op ll_hash__narrow = NARROW_OP("lladd.hash.narrow", SMALL_PAGE);
+const struct lladd_op ll_hash__narrow_long = NARROW_OP("lladd.hash.narrow.long", LARGE_PAGE);
 
 /* ---- the page type --------------------------------------------------------------------------- */
 

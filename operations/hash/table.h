@@ -43,7 +43,7 @@ struct ll_hash_table {
     uint32_t destroyed; /* atomic: by a transaction that may still roll back, or has not */
     uint64_t owner;     /* atomic: struct ll_hash_owner * who alone may change it; 0: anybody */
     struct lladd_mutex loading; /* held while the root page is read */
-    struct lladd_mutex shape;   /* one splits or merges at a time */
+    struct lladd_mutex shape;   /* one splits, merges or rebuilds at a time */
     uint64_t splits, merges;    /* atomic */
 };
 
@@ -70,7 +70,8 @@ struct ll_hashes {
     struct ll_holds holds;
     uint32_t recovering; /* atomic: losers are not taken back yet */
     lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
-        mark, restore, restore_short, narrow, narrow_long, widen, widen_long, bytes, bytes_long;
+        mark, restore, restore_short, narrow, narrow_long, widen, widen_long, slot, bytes,
+        bytes_long;
 };
 
 extern const struct lladd_extension ll_hash__extension;

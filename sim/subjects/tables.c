@@ -309,8 +309,9 @@ static const char *const any_ops[] = {"lladd.hash.insert",
                                       "lladd.hash.restore.short",
                                       "lladd.hash.narrow",
                                       NULL};
-static const char *const physical_ops[] = {"lladd.hash.bytes", "lladd.hash.format",
-                                           "lladd.hash.destroy", "lladd.hash.bucket.format", NULL};
+static const char *const physical_ops[] = {"lladd.hash.slot",          "lladd.hash.bytes",
+                                           "lladd.hash.format",        "lladd.hash.destroy",
+                                           "lladd.hash.bucket.format", NULL};
 static const char *const large_ops[] = {"lladd.hash.bucket.format.long", "lladd.hash.narrow.long",
                                         "lladd.hash.widen.long", "lladd.hash.bytes.long", NULL};
 
