@@ -13,7 +13,6 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     struct lladd_txn *txn;
     (void)ctx;
     lladd_blob_bulk_from(db, 1);
-    TRY(lladd_extend(db, 64, err)); /* how the page file grows is another subject's affair */
     TRY(lladd_begin(db, NULL, &txn, err));
     int rc = ll_sim_blob_make(&w, txn, 0, 'a', 5000);
     if (!rc)
