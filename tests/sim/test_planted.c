@@ -33,10 +33,11 @@ struct row {
     uint64_t states; /* at most; of DAMAGE: how many are tried. 0: MOST */
 };
 
-enum { MOST = 20000, SAMPLES = 1000 };
+enum { MOST = 20000, LONG = 400000, SAMPLES = 1000 };
 
 #define ATOMIC LLADD_SIM_ATOMIC_PAGES
 #define AT_RANDOM LLADD_SIM_RANDOM_SCHEDULES
+#define KILLED LLADD_SIM_NO_POWER
 
 static const struct row rows[] = {
     {LLADD_BUG_WAL_GATE, EXPLORE, "counters", LLADD_SIM_O_WAL, 1, 0, 0, 0},
@@ -78,8 +79,9 @@ static const struct row rows[] = {
     {LLADD_BUG_WAKE, INTERLEAVE, "threads.commit", LLADD_SIM_O_DEADLOCK, 1, 0, 0, 0},
     {LLADD_BUG_LSN_REUSE, RANDOM, "counters", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_GROUP_LATE, INTERLEAVE, "threads.commit", LLADD_SIM_O_LOST, 1, 0, 0, 0},
-    {LLADD_BUG_UNDO_LATE, INTERLEAVE, "threads.checkpoint", LLADD_SIM_O_OPEN, 1, LLADD_SIM_NO_POWER, 0, 400000},
-    {LLADD_BUG_IN_FLIGHT, INTERLEAVE, "threads.background", LLADD_SIM_O_CONTENTS, 1, AT_RANDOM, 0, 400000},
+    {LLADD_BUG_UNDO_LATE, INTERLEAVE, "threads.checkpoint", LLADD_SIM_O_OPEN, 1, KILLED, 0, LONG},
+    {LLADD_BUG_IN_FLIGHT, INTERLEAVE, "threads.background", LLADD_SIM_O_CONTENTS, 1, AT_RANDOM, 0,
+     LONG},
     /* Errors: also in bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},
