@@ -108,6 +108,7 @@ static int again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
 static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t tag)
 {
     uint32_t size = 2 + t->key_size + t->value_size;
+    lladd_touch(t->db, page, 0);
     if (t->fixed)
         lladd_touch(t->db, page,
                     HB_ENTRIES - LLADD_PAGE_HEADER +

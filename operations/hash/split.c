@@ -20,8 +20,8 @@
  * merges (ll_hash__merge says why).
  *
  * Where there are chains, buckets are *rebuilt*: their entries are read, laid out anew on fresh
- * overflow pages, and the head page is changed to what it shall be byte by byte. Everything that can
- * fail happens before the heads are latched; then the entries are read once more, and if anything
+ * overflow pages, and the head page is changed to what it shall be byte by byte. What can fail
+ * happens before the heads are latched; then the entries are read once more, and if anything
  * has changed since, all is taken back and done again. With logical undo this is a top action that
  * is closed before the latches go; with physical undo it is part of the transaction.
  *
@@ -819,8 +819,8 @@ int ll_hash__split(struct lladd_txn *txn, struct ll_hash_table *t, bool physical
 
 int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
 {
-    /* A page that is formatted anew must not have changes that may yet be undone on it. With physical
-     * undo a bucket that was merged away, and split off again, would have. */
+    /* A page that is formatted anew must not have changes on it that may yet be undone. With
+     * physical undo a bucket that was merged away, and split off again, would have. */
     if (physical || !lladd_mutex_trylock(&t->shape))
         return 0;
     return settle(t, merge_step(txn, t));

@@ -112,8 +112,9 @@ static inline bool ll_hash__is_bucket(const struct ll_hash_table *t, struct llad
                                       uint64_t hash)
 {
     return v.type == t->type && lladd_get48(v.bytes + HB_ROOT) == t->root.v &&
-           v.bytes[HB_FLAGS] == 0 && hb_covers(v.bytes, hash) && ll_hash__head_fine(v) &&
-           hb_get(v.bytes, HB_KEY) == t->key_size && hb_get(v.bytes, HB_VALUE) == t->value_size;
+           v.bytes[HB_FLAGS] == 0 && hb_covers(v.bytes, hash) &&
+           hb_get(v.bytes, HB_KEY) == t->key_size && hb_get(v.bytes, HB_VALUE) == t->value_size &&
+           (t->fixed ? hb_get(v.bytes, HB_SLOTS) == t->fixed_slots : ll_hash__head_fine(v));
 }
 
 /* The hash of an entry's key. */
