@@ -424,7 +424,8 @@ static int faulty_run(struct ll_sim_faults *f, struct row *r, struct ll_sim_verd
     }
     struct lladd_sink *history = sim->history;
     sim->history = NULL; /* it is told from the record */
-    const bool lost = f->stage != LL_SIM_CREATION && ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK;
+    const bool lost =
+        f->stage != LL_SIM_CREATION && ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK;
     int rc = lost ? ll_sim_lose_write(f, v) : faulty_life(f, v);
     sim->history = history;
     begin_row(sim, r);

@@ -78,8 +78,10 @@ static const struct row rows[] = {
     {LLADD_BUG_WAKE, INTERLEAVE, "threads.commit", LLADD_SIM_O_DEADLOCK, 1, 0, 0, 0},
     {LLADD_BUG_LSN_REUSE, RANDOM, "counters", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_GROUP_LATE, INTERLEAVE, "threads.commit", LLADD_SIM_O_LOST, 1, 0, 0, 0},
-    {LLADD_BUG_UNDO_LATE, INTERLEAVE, "threads.checkpoint", LLADD_SIM_O_OPEN, 1, LLADD_SIM_NO_POWER, 0, 400000},
-    {LLADD_BUG_IN_FLIGHT, INTERLEAVE, "threads.background", LLADD_SIM_O_CONTENTS, 1, AT_RANDOM, 0, 400000},
+    {LLADD_BUG_UNDO_LATE, INTERLEAVE, "threads.checkpoint", LLADD_SIM_O_OPEN, 1, LLADD_SIM_NO_POWER,
+     0, 400000},
+    {LLADD_BUG_IN_FLIGHT, INTERLEAVE, "threads.background", LLADD_SIM_O_CONTENTS, 1, AT_RANDOM, 0,
+     400000},
     /* Errors: also in bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},
