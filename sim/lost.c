@@ -58,7 +58,7 @@ static int run_and_look(struct ll_sim_faults *f, struct ll_sim_verdict *v, bool 
     bool opened = failed == 0;
     f->phase = LL_SIM_RUNNING;
     if (opened)
-        failed = sim->subject.run(sim->subject.ctx, sim, db, &err);
+        failed = ll_sim_subject_run(sim, db, &err);
     if (!failed)
         failed = lladd_checkpoint(db, &err);
     ll_sim_disarm(f);

@@ -175,20 +175,24 @@ static void init(void *ctx, void *model)
 }
 
 /* An inventory page: next, heap, count; then entries of eight bytes that begin with a page number
- * (docs/disk-format.md). */
+ * (docs/disk-format.md). Some are read at a time, for fn may want the page itself. */
 static int inventory(struct lladd_db *db, lladd_pageno at, uint64_t *next,
                      int (*fn)(void *, lladd_pageno), void *arg, struct lladd_error *err)
 {
+    enum { ENTRY = 8, SOME = 64 };
+    unsigned char entries[SOME * ENTRY];
     struct lladd_page *page;
     int rc = fn(arg, at);
-    for (uint32_t i = 0, n = 1; !rc && i < n; i++) {
+    for (uint32_t i = 0, n = 1; !rc && i < n;) {
         TRY(lladd_fix(db, at, LLADD_LATCH_SHARED, &page, err));
         const unsigned char *body = lladd_view_body(lladd_page_view(page));
-        uint64_t entry = lladd_get48(body + 24 + (size_t)8 * i);
         n = lladd_get32(body + 16);
         *next = lladd_get64(body);
+        uint32_t end = n - i < SOME ? n : i + SOME;
+        memcpy(entries, body + 24 + (size_t)ENTRY * i, (size_t)ENTRY * (end - i));
         lladd_unfix(db, page, LLADD_LATCH_SHARED);
-        rc = i < n ? fn(arg, lladd_page_of(entry)) : 0;
+        for (const unsigned char *e = entries; !rc && i < end; i++, e += ENTRY)
+            rc = fn(arg, lladd_page_of(lladd_get48(e)));
     }
     return rc;
 }

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { PAGES = 24, CELLS = 12, LEN = 100 };
+enum { PAGES = 24, CELLS = 9, LEN = 100 };
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
