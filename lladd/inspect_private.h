@@ -128,6 +128,8 @@ struct ll_verify {
     uint32_t dwb_copies;
     struct ll_log_cursor *cursor; /* for single records */
     bool log_whole;               /* no damage was met in the log */
+    uint64_t log_begins;          /* LSN of the first record that can be read; 0: none yet */
+    uint64_t hidden;              /* one before it that something names; 0: none */
 };
 
 /* Pass a finding on. Not 0: stop with that. */

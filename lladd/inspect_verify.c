@@ -327,6 +327,23 @@ static int check_contents(struct ll_verify *c, uint64_t page, const struct ll_ve
     return 0;
 }
 
+/* What stands in a free page is nobody's. But no page is written before the log is durable up to
+ * its LSN: one that is newer than the whole log proves that the log had gone on. */
+static int check_free(struct ll_verify *c, uint64_t page)
+{
+    const struct lladd_inspect *v = c->v;
+    uint64_t at = ll_page_lsn(v->page).v, end = v->info.log_end.v;
+    char text[200];
+    if (!c->log_whole || v->log_error.code || v->info.in_use == 1 || at < end ||
+        ll_page_verify(v->core.salt, lladd_page_of(page), v->page, v->core.page_size, "pages",
+                       NULL))
+        return 0;
+    snprintf(text, sizeof text,
+             "page %llu is free and has page LSN %llu; the log ends before that, at LSN %llu",
+             (unsigned long long)page, (unsigned long long)at, (unsigned long long)end);
+    return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, page, at, text);
+}
+
 static int verify_page(struct ll_verify *c, uint64_t page)
 {
     struct lladd_inspect *v = c->v;
@@ -347,7 +364,7 @@ static int verify_page(struct ll_verify *c, uint64_t page)
         return 0; /* the file has become shorter; whoever did that is responsible */
     if (is_free) {
         c->out->free_pages++;
-        return 0;
+        return rc == LLADD_READ_FAILED || rc == LLADD_OUT_OF_RANGE ? 0 : check_free(c, page);
     }
     c->out->zero_pages += !rc && ll_page_lsn(v->page).v == 0 && !ll_page_type(v->page);
     const struct ll_verify_fence *f = ll_verify_fence_of(c, page, UINT64_MAX);

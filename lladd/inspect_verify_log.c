@@ -123,6 +123,16 @@ static int check_name(struct ll_verify *c, const struct ll_record *rec)
     return ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
 }
 
+/* Where the oldest segment goes on with the end of a record that is gone, nobody says where the
+ * next one begins. That one before the first good record was lost is known only from those that
+ * name it: no record of the files that are gone has its beginning in this one. */
+static void note_named(struct ll_verify *c, uint64_t lsn)
+{
+    if (lsn >= c->v->info.log_oldest.v && lsn < c->log_begins &&
+        (c->hidden == 0 || lsn < c->hidden))
+        c->hidden = lsn;
+}
+
 /* Each record of a transaction names the one before it. */
 static int check_chain(struct ll_verify *c, const struct ll_record *rec)
 {
@@ -227,6 +237,14 @@ int ll_verify_record(struct ll_verify *c, const struct ll_record *rec)
     if (rec->lsn.v + rec->size > c->v->known_end)
         c->v->known_end = rec->lsn.v + rec->size;
     int rc = 0;
+    if (c->log_begins == 0)
+        c->log_begins = rec->lsn.v;
+    if (c->log_whole) {
+        note_named(c, rec->txn.v);
+        note_named(c, rec->prev.v);
+        note_named(c, rec->page_prev.v);
+        note_named(c, rec->undo_next.v);
+    }
     if (!payload_fits(rec)) {
         snprintf(text, sizeof text, "the contents of a record of kind %s make no sense",
                  ll_record_kind_name(rec->kind));
@@ -352,11 +370,36 @@ static int need_record(struct ll_verify *c, struct ll_log_cursor *cursor, uint64
                               rc == LLADD_OUT_OF_RANGE ? LLADD_MISSING_FILE : rc, lsn, text);
 }
 
+/* What is pinned was never truncated. */
+static int check_pins(struct ll_verify *c)
+{
+    const struct ll_core *core = &c->v->core;
+    char text[300];
+    int rc = 0;
+    for (size_t i = 0; !rc && i < core->n_pins; i++) {
+        uint64_t lsn = core->pins[i].lsn.v;
+        if (lsn >= c->v->info.log_oldest.v)
+            continue;
+        snprintf(text, sizeof text,
+                 "pin \"%s\" keeps the log from LSN %llu on; it begins at LSN %llu",
+                 core->pins[i].name, (unsigned long long)lsn,
+                 (unsigned long long)c->v->info.log_oldest.v);
+        rc = ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, lsn, text);
+    }
+    return rc;
+}
+
 static int check_needs(struct ll_verify *c, struct ll_log_cursor *cursor)
 {
     struct lladd_inspect *v = c->v;
     struct ll_record rec;
-    int rc = need_record(c, cursor, v->core.control.checkpoint.v, "the last checkpoint");
+    int rc = check_pins(c);
+    if (!rc && c->hidden)
+        rc = ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, c->hidden,
+                                "a later record names the one at this LSN, and there is none");
+    c->log_whole = c->log_whole && !c->hidden;
+    if (!rc)
+        rc = need_record(c, cursor, v->core.control.checkpoint.v, "the last checkpoint");
     for (size_t i = 0; !rc && i < v->txns.len; i++) {
         const struct lladd_inspect_txn *t =
             &((struct ll_inspect_txn *)ll_vec_at(&v->txns, i))->seen;

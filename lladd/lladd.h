@@ -352,7 +352,8 @@ struct lladd_log_cursor;
  * this operation, class or note tag. The log is not kept for it: pin what must stay. */
 LLADD_API int lladd_log_open(struct lladd_db *, lladd_lsn from, const char *name,
                              struct lladd_log_cursor **out, struct lladd_error *);
-/** LLADD_END behind the last durable record. */
+/** LLADD_END behind the last durable record. LLADD_CORRUPT_LOG or LLADD_MISSING_FILE, with the LSN,
+ *  where damage may hide a record at or after `from`. */
 LLADD_API int lladd_log_next(struct lladd_log_cursor *, struct lladd_log_entry *,
                              struct lladd_error *);
 LLADD_API int lladd_log_read(struct lladd_log_cursor *, lladd_lsn, struct lladd_log_entry *,

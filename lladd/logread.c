@@ -68,6 +68,22 @@ static void translate(struct lladd_log_cursor *c, const struct ll_record *rec,
     out->undo = rec->undo;
 }
 
+/* The first record. Who begins at a place misses none that should be there: what is pinned was not
+ * truncated. */
+static int first_record(struct lladd_log_cursor *c, struct ll_record *rec, struct lladd_error *err)
+{
+    struct ll_core *core = &c->db->core;
+    lladd_lsn oldest = ll_log_oldest(core->log);
+    if (c->from.v == 0)
+        return ll_log_cursor_seek(c->cursor, oldest, rec, err);
+    int rc = ll_log_cursor_follow(c->cursor, c->from, rec, err);
+    if (!rc && c->from.v < oldest.v && rec->lsn.v >= oldest.v && ll_pin_keeps(core, c->from))
+        return ll_fail_lsn(err, LLADD_MISSING_FILE, c->from,
+                           "LSN %llu is pinned, and the log begins at LSN %llu",
+                           (unsigned long long)c->from.v, (unsigned long long)oldest.v);
+    return rc;
+}
+
 int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, struct lladd_error *err)
 {
     struct ll_record rec;
@@ -76,8 +92,7 @@ int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, stru
         if (c->started) {
             rc = ll_log_cursor_next(c->cursor, &rec, err);
         } else {
-            lladd_lsn oldest = ll_log_oldest(c->db->core.log);
-            rc = ll_log_cursor_seek(c->cursor, c->from.v > oldest.v ? c->from : oldest, &rec, err);
+            rc = first_record(c, &rec, err);
             c->started = rc == 0;
         }
         if (rc)

@@ -413,12 +413,14 @@ LLADD_API const char *lladd_sim_damage_end_name(enum lladd_sim_damage_end);
 /** Why damage may go unnoticed. X(name, "text"). */
 #define LLADD_SIM_REASON_LIST(X) \
     X(UNUSED_LOG, "log space that holds no record") \
+    X(UNNAMED, "the first records behind what was truncated, if nothing that is left names them") \
     X(TAIL, "beyond the newest stated watermark after an unclean stop: as a torn tail (LOG-3)") \
     X(FREE, "a page that is free, or was never used") \
     X(RAW, "a page of a raw extent: its bytes and checksums are its owner's") \
     X(CONTROL_GAP, "between and behind the two copies in control") \
     X(DWB, "the double-write area when no page needs it") \
     X(UNPROVED, "a lost write to a page: no record that is retained tells of it") \
+    X(BULK, "a lost write in bulk: the log has neither the contents nor any change since") \
     X(ZEROS, "a read that gives zeros: so does a page that was never used (BUF-6)") \
     X(WHOLE, "an older state that is whole in itself: no page is newer than its log")
 enum lladd_sim_reason {

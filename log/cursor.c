@@ -135,8 +135,9 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
     }
     if (!rc)
         return 0;
-    /* A segment may have been given up, and used again, while we read it. */
-    if (live && rc != LLADD_OUT_OF_RANGE && lsn < ll_log_oldest(log).v)
+    /* A segment may have been given up, and used again, while we read it. One that is still there
+     * is damaged, also below a place where the chain of segments is broken. */
+    if (live && rc != LLADD_OUT_OF_RANGE && ll_log__given_up(log, lsn))
         return out_of_range(err, lsn, "was truncated");
     if (live && rc == LLADD_END)
         return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lladd_lsn_of(lsn), "%s", what.message);
@@ -161,6 +162,24 @@ int ll_log_cursor_read(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
         return out_of_range(err, lsn.v, "is beyond the end of the log");
     if (!rc)
         c->at = lsn.v + rec->size;
+    return rc;
+}
+
+int ll_log_cursor_need(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record *rec,
+                       struct lladd_error *err)
+{
+    struct ll_log__segments *segs = c->log->segs;
+    int rc = ll_log_cursor_read(c, lsn, rec, err);
+    if (rc != LLADD_OUT_OF_RANGE)
+        return rc;
+    lladd_mutex_lock(&segs->mutex);
+    if (lsn.v < segs->chain)
+        rc = ll_log__fail_missing(segs, lsn.v, err);
+    else
+        rc = ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn,
+                         "LSN %llu is needed, and the log has no such record",
+                         (unsigned long long)lsn.v);
+    lladd_mutex_unlock(&segs->mutex);
     return rc;
 }
 
@@ -297,10 +316,12 @@ static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b
 }
 
 /* The first record that begins in the block that holds lsn, or, if none does or that is not known,
- * in one before it. */
+ * in one before it. LLADD_OUT_OF_RANGE: none before lsn is known, because the log begins there and
+ * not because it is damaged. */
 static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *boundary,
                          struct lladd_error *err)
 {
+    bool whole = true;
     for (;;) {
         struct ll_log__block b;
         uint64_t begin = 0, before = 0;
@@ -311,10 +332,11 @@ static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *bounda
             *boundary = begin + b.first_record;
             return 0;
         }
+        whole = whole && !rc;
         if (before >= begin || before >= lsn) /* the oldest block, or the gap that a cut left */
-            return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lladd_lsn_of(lsn),
-                               "no record is known to begin at or before LSN %llu",
-                               (unsigned long long)lsn);
+            return ll_fail_lsn(
+                err, whole ? LLADD_OUT_OF_RANGE : LLADD_CORRUPT_LOG, lladd_lsn_of(lsn),
+                "no record is known to begin at or before LSN %llu", (unsigned long long)lsn);
         lsn = before;
     }
 }
@@ -365,4 +387,50 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     if (rc == LLADD_NO_MEMORY || rc == LLADD_READ_FAILED)
         return rc;
     return resynchronise(c, goal, rec, err);
+}
+
+/* The first record at or behind the goal, of a log in which nobody knows where the first one
+ * begins. */
+static int follow_from_start(struct ll_log_cursor *c, uint64_t goal, struct ll_record *rec,
+                             struct lladd_error *err)
+{
+    uint64_t oldest = ll_log_oldest(c->log).v;
+    int rc = record_at(c, goal, rec, err);
+    if (rc == 0)
+        c->at = goal + rec->size;
+    bool none = rc && ll_log__reader_record(&c->reader, goal, rec, NULL) == LLADD_END;
+    if (rc == 0 || (rc == LLADD_CORRUPT_LOG && !none) || rc == LLADD_NO_MEMORY ||
+        rc == LLADD_READ_FAILED)
+        return rc;
+    return resynchronise(c, goal < oldest ? goal : oldest, rec, err);
+}
+
+int ll_log_cursor_follow(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record *rec,
+                         struct lladd_error *err)
+{
+    struct lladd_error ignored;
+    struct ll_log__seg *seg;
+    uint64_t goal = (lsn.v + LL_RECORD_ALIGN - 1) & ~(uint64_t)(LL_RECORD_ALIGN - 1);
+    if (lsn.v >= LL_LOG_LSN_END)
+        return ll_log_cursor_seek(c, lsn, rec, err);
+    int rc = ll_log__seg_find(c->log, goal, &seg, &goal, err);
+    if (rc)
+        return rc;
+    ll_log__seg_release(c->log, seg);
+    c->at = 0;
+    rc = boundary_near(c, goal, &c->at, err);
+    bool first = rc == LLADD_OUT_OF_RANGE;
+    if (first)
+        rc = follow_from_start(c, goal, rec, err);
+    else if (!rc)
+        rc = ll_log_cursor_next(c, rec, err);
+    while (!rc && rec->lsn.v < goal)
+        rc = ll_log_cursor_next(c, rec, err);
+    if (rc == 0 || rc == LLADD_END || rc == LLADD_NO_MEMORY || rc == LLADD_READ_FAILED)
+        return rc;
+    /* Damage before the goal hides nothing if a record is good that begins there. */
+    if (first || c->at >= goal || record_at(c, goal, rec, &ignored) != 0)
+        return rc;
+    c->at = goal + rec->size;
+    return 0;
 }

@@ -22,7 +22,8 @@
  * crash undoes. So above redo's start a *torn* segment, of which nothing is wrong but the first
  * header, is taken for what its name and its size say: the chain goes through it, and whether it
  * must have held records is asked when the scan comes to it (scan.c). After a clean stop there is
- * no scan: then it is damage.
+ * no scan: then it is damage. One that stands behind a gap was made by a cut, and with its header
+ * nobody knows where the log before it ends: no later than where the segment below it does.
  *
  * highest_end (LOG-1) is the end of the highest LSN range any of the files ever stood for.
  */
@@ -327,6 +328,30 @@ const struct ll_log__seg *ll_log__torn_in(const struct ll_log *log, uint64_t fro
     return found;
 }
 
+/* A torn segment behind a gap: the chain goes on with the whole one below. */
+static void bridge(struct ll_log *log, size_t i)
+{
+    struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
+    const struct ll_log__seg *below = ll_log__at(&log->segs->live, i - 1);
+    if (seg->torn && passable(log, seg) && below->state == LL_LOG__LIVE &&
+        below->end < seg->first) {
+        seg->cut = below->end;
+        seg->behind_gap = true;
+    }
+}
+
+uint64_t ll_log__torn_behind_gap(const struct ll_log *log, uint64_t lsn)
+{
+    uint64_t first = 0;
+    lladd_mutex_lock(&log->segs->mutex);
+    for (size_t i = 0; i < log->segs->live.len && first == 0; i++) {
+        const struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
+        first = seg->behind_gap && seg->first > lsn ? seg->first : 0;
+    }
+    lladd_mutex_unlock(&log->segs->mutex);
+    return first;
+}
+
 static int follow_chain(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -336,6 +361,7 @@ static int follow_chain(struct ll_log *log, struct lladd_error *err)
     if (!passable(log, ll_log__at(&segs->live, i)) && !log->cfg.read_only)
         return ll_log__fail_seg(err, ll_log__at(&segs->live, i));
     while (i > 0 && passable(log, ll_log__at(&segs->live, i))) {
+        bridge(log, i);
         size_t before = holder(log, ll_log__at(&segs->live, i)->cut, i);
         if (before == segs->live.len)
             break;

@@ -159,6 +159,10 @@ void ll_log_cursor_rest(struct ll_log_cursor *);
  */
 int ll_log_cursor_read(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
+/* The same for a record that must be there, for something that is kept names it: instead of
+ * LLADD_OUT_OF_RANGE, LLADD_MISSING_FILE or LLADD_CORRUPT_LOG. */
+int ll_log_cursor_need(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
+                       struct lladd_error *);
 /* The record after the last one read, across gaps left by cut tails; LLADD_END at the published
  * end. First call after open: give the position with read. */
 int ll_log_cursor_next(struct ll_log_cursor *, struct ll_record *, struct lladd_error *);
@@ -186,6 +190,11 @@ int ll_log_cursor_batch(struct ll_log_cursor *, struct ll_log_share, unsigned mo
  * that is passed over; a damaged record that is known to begin there is an error. */
 int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
+/* The same for who must not miss a record: damage that may hide one at or after lsn is an error.
+ * Of the first records behind what was truncated, of which nobody knows where they begin, only
+ * those can be told that are damaged and still say their own LSN. */
+int ll_log_cursor_follow(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
+                         struct lladd_error *);
 
 /* ---- space ---- */
 

@@ -32,6 +32,7 @@ struct ll_log__seg {
     uint32_t users;
     uint32_t second_salt; /* of a torn one: a second guess */
     bool torn;            /* BAD, and nothing but its first header is known to be wrong */
+    bool behind_gap;      /* torn, and made by a cut: where that was nobody knows */
     int code;
     const char *why;
     enum ll_log__seg_state state;
@@ -253,6 +254,8 @@ int ll_log__open_file(struct ll_log *, struct ll_log__seg *, struct lladd_error 
 int ll_log__fail_missing(const struct ll_log__segments *, uint64_t lsn, struct lladd_error *);
 /* The name of the file that holds lsn; false if none does. */
 bool ll_log__file_of(struct ll_log *, uint64_t lsn, char name[LL_LOG_NAME_SIZE]);
+/* Does lsn lie below all files, damaged ones included? */
+bool ll_log__given_up(struct ll_log *, uint64_t lsn);
 /* Where the next segment above lsn begins: 0 or LLADD_END. */
 int ll_log__seg_after(struct ll_log *, uint64_t lsn, uint64_t *first);
 /* The highest LSN above lsn where a cut says that the log had ended; 0 if there is none. */
@@ -292,6 +295,8 @@ int ll_log__list_one(struct ll_log *, uint64_t first, uint64_t size, struct llad
 int ll_log__fail_seg(struct lladd_error *, const struct ll_log__seg *);
 /* The first torn segment that begins in [from, below); NULL. */
 const struct ll_log__seg *ll_log__torn_in(const struct ll_log *, uint64_t from, uint64_t below);
+/* Where the next torn segment behind a gap begins above lsn; 0 if there is none. */
+uint64_t ll_log__torn_behind_gap(const struct ll_log *, uint64_t lsn);
 /* Reads torn ones by the other guess of their incarnation. */
 void ll_log__guess_again(struct ll_log *);
 

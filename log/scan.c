@@ -115,14 +115,15 @@ static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_
     struct ll_record rec;
     ll_log__reader_init(&r, log);
     r.lenient = r.torn = true;
-    uint64_t from = lsn + LL_RECORD_ALIGN;
+    uint64_t from = lsn + LL_RECORD_ALIGN, gap = ll_log__torn_behind_gap(log, lsn);
     int rc;
     *proof = 0;
     for (;;) {
         rc = ll_log__find_record(&r, from, &rec, err);
         if (rc)
             break;
-        if (watermark_of(&rec, watermark) && *watermark > lsn) {
+        /* Behind a cut at lsn, which a torn header may have told of, there is nothing before it. */
+        if (watermark_of(&rec, watermark) && *watermark > (gap && rec.lsn.v >= gap ? gap : lsn)) {
             *proof = rec.lsn.v;
             break;
         }
@@ -178,8 +179,13 @@ static int look_behind(struct ll_log *log, uint64_t lsn, const struct lladd_erro
     if (proof)
         return fail_damaged(log, lsn, what, "a seal says that all was durable below LSN", watermark,
                             err);
+    uint64_t gap = ll_log__torn_behind_gap(log, lsn);
     if (ll_log__torn_in(log, lsn, UINT64_MAX))
         rc = find_hidden(log, lsn, &hidden, err);
+    if (!rc && !hidden && gap) {
+        lsn = gap;
+        rc = find_hidden(log, lsn, &hidden, err);
+    }
     if (hidden)
         return fail_damaged(log, lsn, what, "a good record stands at LSN", lsn, err);
     return rc;

@@ -258,6 +258,15 @@ bool ll_log__file_of(struct ll_log *log, uint64_t lsn, char name[LL_LOG_NAME_SIZ
     return found;
 }
 
+bool ll_log__given_up(struct ll_log *log, uint64_t lsn)
+{
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    bool gone = segs->live.len > 0 && lsn < ll_log__at(&segs->live, 0)->first;
+    lladd_mutex_unlock(&segs->mutex);
+    return gone;
+}
+
 int ll_log__seg_after(struct ll_log *log, uint64_t lsn, uint64_t *first)
 {
     struct ll_log__segments *segs = log->segs;

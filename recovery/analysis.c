@@ -308,7 +308,7 @@ static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
             ll_fail(err, rc, "out of memory in analysis");
             break;
         }
-        rc = ll_log_cursor_read(cursor, txn->prepared->lsn, &rec, err);
+        rc = ll_log_cursor_need(cursor, txn->prepared->lsn, &rec, err);
         if (!rc && (rec.kind != LL_REC_PREPARE || rec.txn.v != txn->id.v))
             rc = ll_fail_lsn(err, LLADD_CORRUPT_LOG, txn->prepared->lsn,
                              "LSN %llu is not the prepare record of transaction %llu",
@@ -370,7 +370,7 @@ static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
 {
     struct ll_record rec;
     for (lladd_lsn at = txn->last; at.v; at = rec.prev) {
-        int rc = ll_log_cursor_read(cursor, at, &rec, err);
+        int rc = ll_log_cursor_need(cursor, at, &rec, err);
         if (!rc && rec.kind == LL_REC_PREPARE_BLOB && txn->prepared)
             rc = check_blob(core, &rec, err);
         else if (!rc)

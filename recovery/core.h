@@ -509,6 +509,8 @@ lladd_lsn ll_fence_of(const struct ll_core *, uint64_t page); /* during redo: no
 lladd_lsn ll_fence_of_locked(struct ll_core *, uint64_t page);
 lladd_lsn ll_pin_get(struct ll_core *, const char *name); /* 0: there is none */
 int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, struct lladd_error *); /* 0: remove */
+/* Does any pin keep the log from this LSN on, or from below it? */
+bool ll_pin_keeps(struct ll_core *, lladd_lsn);
 /* Applies one record to a page in redo or repair: 0 applied, LLADD_EXISTS there already,
  * LLADD_NOT_FOUND the page has no base yet (skipped), or an error. */
 int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,

@@ -129,6 +129,16 @@ lladd_lsn ll_pin_get(struct ll_core *core, const char *name)
     return lsn;
 }
 
+bool ll_pin_keeps(struct ll_core *core, lladd_lsn lsn)
+{
+    bool kept = false;
+    lladd_mutex_lock(&core->misc);
+    for (size_t i = 0; i < core->n_pins; i++)
+        kept = kept || core->pins[i].lsn.v <= lsn.v;
+    lladd_mutex_unlock(&core->misc);
+    return kept;
+}
+
 int ll_pin_put(struct ll_core *core, const char *name, lladd_lsn lsn, struct lladd_error *err)
 {
     int rc = 0;

@@ -110,9 +110,7 @@ static int redo_objects(struct ll_core *core, struct lladd_error *err)
         return ll_fail(err, rc, "out of memory in recovery");
     progress(core, LLADD_PHASE_OBJECTS, from, 0);
     enter(LLADD_DST_REDO_OBJECTS);
-    if (from.v < ll_log_oldest(core->log).v)
-        from = ll_log_oldest(core->log);
-    for (rc = ll_log_cursor_seek(cursor, from, &rec, err); !rc;
+    for (rc = ll_log_cursor_follow(cursor, from, &rec, err); !rc;
          rc = ll_log_cursor_next(cursor, &rec, err))
         if ((rec.kind == LL_REC_OBJECT || rec.kind == LL_REC_OBJECT_CLR) &&
             (rc = redo_object(core, &rec, &done, err)) != 0)
@@ -185,9 +183,9 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
             ll_fail(err, rc, "out of memory in recovery");
             break;
         }
-        rc = ll_log_cursor_read(cursor, txn->prepared->lsn, &rec, err);
+        rc = ll_log_cursor_need(cursor, txn->prepared->lsn, &rec, err);
         for (uint32_t i = txn->prepared->blobs; !rc && i; i--) {
-            rc = ll_log_cursor_read(cursor, rec.prev, &rec, err);
+            rc = ll_log_cursor_need(cursor, rec.prev, &rec, err);
             if (!rc && rec.kind != LL_REC_PREPARE_BLOB)
                 rc = ll_fail_lsn(err, LLADD_BAD_RECORD, rec.lsn, "LSN %llu is not a prepare blob",
                                  (unsigned long long)rec.lsn.v);

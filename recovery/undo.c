@@ -202,7 +202,7 @@ int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *re
     int rc = txn->undo_next.v > stop.v ? cursor_for(txn) : 0;
     while (!rc && txn->undo_next.v > stop.v) {
         lladd_lsn at = txn->undo_next;
-        rc = ll_log_cursor_read(txn->cursor, at, rec, &txn->err);
+        rc = ll_log_cursor_need(txn->cursor, at, rec, &txn->err);
         if (rc)
             break;
         if (rec->txn.v != txn->id.v || rec->prev.v >= at.v || rec->undo_next.v >= at.v) {

@@ -227,6 +227,10 @@ static bool is_hidden(const struct ll_sim_damaging *d, struct outcome *o)
         o->reason = LLADD_SIM_REASON_UNPROVED;
         return true;
     }
+    if (m->bulk) {
+        o->reason = LLADD_SIM_REASON_BULK;
+        return true;
+    }
     if (d->misread && m->one_page && m->zeros) {
         o->reason = LLADD_SIM_REASON_ZEROS;
         return true;
@@ -310,12 +314,6 @@ static bool is_as_damaged(const struct ll_sim_inode *bad, const struct ll_sim_in
     return differs;
 }
 
-static bool is_nobodys(const struct ll_sim_situation *s, uint64_t page)
-{
-    const struct ll_sim_page_facts *f = page < s->n_pages ? &s->page[page] : NULL;
-    return !f || f->zero || f->bad || f->use == LLADD_USE_NONE || f->use == LLADD_USE_FREED;
-}
-
 /* Do these files still hold damaged bytes? A page is looked at as a whole: what stands in its
  * sectors may have become right again by going back. */
 static bool is_there_still(const struct ll_sim_damaging *d, const struct ll_sim_image *image)
@@ -332,7 +330,7 @@ static bool is_there_still(const struct ll_sim_damaging *d, const struct ll_sim_
         uint64_t size = d->now.image->inode[was->inode]->size;
         uint64_t end = r->len < size - r->off ? r->off + r->len : size;
         for (uint64_t at = r->off - r->off % unit; r->off < size && at < end; at += unit)
-            if (!(pages && is_nobodys(&d->now, at / unit)) &&
+            if (!(pages && ll_sim_damage_nobodys(&d->now, at / unit)) &&
                 is_as_damaged(d->image->inode[bad->inode], d->now.image->inode[was->inode],
                               image->inode[is->inode], at, at + unit))
                 return true;
@@ -383,6 +381,8 @@ static int judge(struct ll_sim_damaging *d, struct outcome *o)
     if (d->misread && !fired)
         d->misread = false; /* nobody has read that: as if it had not been */
     o->healed = !is_there_still(d, &run.live);
+    if (o->verdict.oracle == LLADD_SIM_O_NONE && d->image == d->now.image)
+        return ll_sim_damage_learn_after(d, &run.live);
     if (o->verdict.oracle == LLADD_SIM_O_NONE && (o->damage || o->repair)) {
         rc = ll_sim_damage_inspect(d, &run.live, NULL);
         o->lingers = d->found_damage > 0;
@@ -479,10 +479,13 @@ static bool situation(struct ll_sim_damaging *d, uint32_t number)
 static int undamaged(struct ll_sim_damaging *d)
 {
     struct outcome o = {.why = "without any damage", .meaning.tail = UINT64_MAX};
+    struct lladd_sink *history = d->sim->history;
     d->image = d->now.image;
     d->n_regions = 0;
     d->misread = false;
+    d->sim->history = NULL;
     int rc = judge(d, &o);
+    d->sim->history = history;
     if (rc || o.verdict.oracle == LLADD_SIM_O_NONE)
         return rc;
     d->sim->stop = true;
@@ -506,7 +509,7 @@ static int pass(struct ll_sim_damaging *d)
                  : LLADD_NO_MEMORY;
         if (!rc)
             rc = ll_sim_damage_learn(d);
-        if (!rc && d->counting)
+        if (!rc)
             rc = undamaged(d);
         if (!rc && !sim->stop)
             rc = ll_sim_damage_all(d);

@@ -150,23 +150,49 @@ static int zeros(struct ll_sim_damaging *d, uint32_t name, struct ll_sim_inode *
 
 /* ---- writes that were lost --------------------------------------------------------------- */
 
+/* What the call writes to the page, all of it; or NULL. */
+static const unsigned char *written(const struct ll_sim_damaging *d, const struct ll_sim_call *call,
+                                    uint32_t name, uint64_t page)
+{
+    uint32_t size = d->sim->page_size;
+    if (call->kind != LL_SIM_WRITE || call->name != name || call->off > page * size ||
+        call->off + call->len < (page + 1) * size)
+        return NULL;
+    return call->data + (page * size - call->off);
+}
+
+/* The call whose version of the page is in the file; 0: that from before the workload. What was
+ * written later is no older version, it is what power might have left as well. */
+static uint32_t present(const struct ll_sim_damaging *d, uint32_t name, uint64_t page)
+{
+    const struct ll_sim_binding *b = ll_sim_find(d->now.image, name);
+    unsigned char now[BLOCK_MAX];
+    uint32_t size = d->sim->page_size;
+    (void)ll_sim_get(d->now.image->inode[b->inode], page * size, now, size);
+    for (uint32_t c = d->now.calls; c > 0; c--) {
+        const unsigned char *bytes = written(d, &d->sim->workload.trace[c - 1], name, page);
+        if (bytes && memcmp(bytes, now, size) == 0)
+            return c;
+    }
+    return 0;
+}
+
 /* Each version that the page has had, as far back as the workload goes. */
 static int lost_versions(struct ll_sim_damaging *d, uint32_t name, uint64_t page)
 {
     const struct ll_sim_run *w = &d->sim->workload;
-    uint32_t size = d->sim->page_size;
+    uint32_t size = d->sim->page_size, last = present(d, name, page);
     unsigned char old[BLOCK_MAX];
     const struct ll_sim_binding *b = ll_sim_find(&d->sim->start.image, name);
     int rc = 0;
-    for (uint32_t c = 0; !rc && c <= d->now.calls; c++) {
+    for (uint32_t c = 0; !rc && c <= last; c++) {
         const struct ll_sim_call *call = c ? &w->trace[c - 1] : NULL;
+        const unsigned char *bytes = call ? written(d, call, name, page) : old;
         uint64_t at = page * size;
-        if (call && (call->kind != LL_SIM_WRITE || call->name != name || call->off > at ||
-                     call->off + call->len < at + size))
+        if (!bytes)
             continue;
         if ((!call && !b) || !ll_sim_damage_next(d, LLADD_SIM_DAMAGE_LOST, &rc))
             continue;
-        const unsigned char *bytes = call ? call->data + (at - call->off) : old;
         if (!call) {
             size_t n = ll_sim_get(d->sim->start.image.inode[b->inode], at, old, size);
             memset(old + n, 0, size - n);
@@ -240,13 +266,12 @@ static int misdirect_page(struct ll_sim_damaging *d, uint32_t name, uint64_t pag
     rc = copy(d, name, page * size, name, victim * size, size);
     /* What the page was before that write. */
     const unsigned char *newest = NULL, *before = NULL;
-    for (uint32_t c = 0; c < d->now.calls; c++) {
-        const struct ll_sim_call *call = &w->trace[c];
-        if (call->kind != LL_SIM_WRITE || call->name != name || call->off > page * size ||
-            call->off + call->len < (page + 1) * size)
+    for (uint32_t c = 0, last = present(d, name, page); c < last; c++) {
+        const unsigned char *bytes = written(d, &w->trace[c], name, page);
+        if (!bytes)
             continue;
         before = newest;
-        newest = call->data + (page * size - call->off);
+        newest = bytes;
     }
     if (!rc && before)
         rc = ll_sim_damage_put(d, name, page * size, before, size);
@@ -435,7 +460,7 @@ static int older(struct ll_sim_damaging *d)
     for (uint32_t i = 0; !rc && !d->sim->stop && i < EARLIER; i++) {
         uint32_t c = (uint32_t)((uint64_t)d->now.calls * i / EARLIER);
         ll_sim_rewind(a);
-        rc = ll_sim_damage_image(d, a, c, UINT32_MAX, false, &old);
+        rc = ll_sim_damage_image(d, a, c, UINT32_MAX, d->now.power, &old);
         if (!rc)
             rc = mixed(d, &old, c, false);
         if (!rc)

@@ -11,6 +11,7 @@
  */
 #include "sim/damage_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -18,9 +19,12 @@ enum {
     CONTROL_BYTES = 256,
     BLOCK_MAX = 65536,
     BLOCK_HEADER = 64,
+    BLOCK_FIRST_RECORD = 24,
     PAGE_LSN = 8,
     PAGE_BASE = 16
 };
+
+#define BLOCK_FIRST_UNKNOWN (UINT32_MAX - 1)
 
 /* ---- learning ---------------------------------------------------------------------------- */
 
@@ -34,14 +38,36 @@ static int see_record(void *ctx, const struct lladd_inspect_record *r)
     if (!all)
         return LLADD_NO_MEMORY;
     s->record = all;
-    all[s->n_records++] = (struct ll_sim_record_facts){.lsn = r->entry.lsn.v,
-                                                       .end = r->entry.lsn.v + r->size,
-                                                       .decides = strcmp(kind, "commit") == 0 ||
-                                                                  strcmp(kind, "prepare") == 0 ||
-                                                                  strcmp(kind, "end") == 0};
+    all[s->n_records++] = (struct ll_sim_record_facts){
+        .lsn = r->entry.lsn.v,
+        .end = r->entry.lsn.v + r->size,
+        .page = r->entry.page,
+        .fence = strcmp(kind, "fence") == 0,
+        .names = {r->entry.prev.v, r->entry.txn.v, r->entry.page_prev.v, r->entry.undo_next.v},
+        .decides = strcmp(kind, "commit") == 0 || strcmp(kind, "prepare") == 0 ||
+                   strcmp(kind, "end") == 0};
     if (strcmp(kind, "seal") == 0 && r->entry.redo.len == 8)
         all[s->n_records - 1].states = lladd_get64(r->entry.redo.data);
     return 0;
+}
+
+/* Its LSN is a fence's, and nobody has logged anything about it since. */
+static bool is_bulk(const struct ll_sim_situation *s, uint64_t page, uint64_t lsn)
+{
+    bool bulk = false;
+    for (uint32_t i = 0; i < s->n_records; i++) {
+        const struct ll_sim_record_facts *r = &s->record[i];
+        if (r->lsn == lsn)
+            bulk = r->fence;
+        else if (r->lsn > lsn && r->page == page)
+            return false;
+    }
+    return bulk;
+}
+
+static bool is_free(unsigned use)
+{
+    return use == LLADD_USE_NONE || use == LLADD_USE_FREED;
 }
 
 static int learn_pages(struct ll_sim_damaging *d, struct lladd_inspect *view)
@@ -62,9 +88,22 @@ static int learn_pages(struct ll_sim_damaging *d, struct lladd_inspect *view)
             .base = page.base.v,
             .use = (uint8_t)(page.use_known ? page.use : LLADD_USE_PAGED),
             .zero = page.zero,
+            .bulk = page.lsn.v && is_bulk(s, p, page.lsn.v),
             .bad = page.code != 0};
     }
     return 0;
+}
+
+/* Does the first block of the log not say where its first record begins? */
+static bool begins_inside(const struct ll_sim_damaging *d, uint64_t oldest)
+{
+    char name[32];
+    unsigned char header[BLOCK_HEADER] = {0};
+    (void)snprintf(name, sizeof name, "log/%016llx.seg", (unsigned long long)oldest);
+    const struct ll_sim_binding *b = ll_sim_find(d->now.image, ll_sim_intern(d->sim, name));
+    if (b && b->inode != LL_SIM_DIRECTORY)
+        (void)ll_sim_get(d->now.image->inode[b->inode], 0, header, sizeof header);
+    return lladd_get32(header + BLOCK_FIRST_RECORD) == BLOCK_FIRST_UNKNOWN;
 }
 
 int ll_sim_damage_learn(struct ll_sim_damaging *d)
@@ -83,8 +122,32 @@ int ll_sim_damage_learn(struct ll_sim_damaging *d)
         rc = lladd_inspect_log(view, lladd_lsn_of(0), see_record, d, &err);
     if (!rc)
         rc = learn_pages(d, view);
+    s->begins_inside = begins_inside(d, s->info.log_oldest.v);
     lladd_inspect_close(view);
     return rc;
+}
+
+int ll_sim_damage_learn_after(struct ll_sim_damaging *d, const struct ll_sim_image *image)
+{
+    struct ll_sim_situation *s = &d->now;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_inspect *view = NULL;
+    int rc = ll_sim_damage_inspect(d, image, &view);
+    for (uint64_t p = 0; !rc && p < s->n_pages; p++) {
+        struct lladd_inspect_page page;
+        rc = lladd_inspect_page(view, lladd_page_of(p), &page, &err);
+        if (!rc)
+            s->page[p].passing = page.use_known && is_free(page.use);
+    }
+    if (view)
+        lladd_inspect_close(view);
+    return rc == LLADD_OUT_OF_RANGE ? 0 : rc; /* the file may have become shorter */
+}
+
+bool ll_sim_damage_nobodys(const struct ll_sim_situation *s, uint64_t page)
+{
+    const struct ll_sim_page_facts *f = page < s->n_pages ? &s->page[page] : NULL;
+    return !f || f->zero || f->bad || f->passing || is_free(f->use);
 }
 
 uint32_t ll_sim_damage_decisions_from(const struct ll_sim_situation *s, uint64_t lsn)
@@ -166,12 +229,35 @@ static void mean_log(const struct ll_sim_damaging *d, struct ll_sim_meaning *m, 
     m->log_end = r->end > m->log_end ? r->end : m->log_end;
 }
 
+static bool is_named(const struct ll_sim_situation *s, uint64_t from, uint64_t to)
+{
+    bool named = false;
+    for (uint32_t i = 0; i < s->n_records; i++)
+        for (unsigned k = 0; k < 4 && s->record[i].lsn >= to; k++)
+            named |= s->record[i].names[k] >= from && s->record[i].names[k] < to;
+    for (uint64_t p = 0; p < s->n_pages; p++)
+        named |= s->page[p].lsn >= from && s->page[p].lsn < to && s->page[p].use == LLADD_USE_PAGED;
+    return named;
+}
+
+/* Are those that are damaged the first ones, of which only who names them can tell that they were
+ * there? */
+static bool is_unnamed_start(const struct ll_sim_situation *s, const struct ll_sim_meaning *m)
+{
+    return s->begins_inside && m->log_first == s->record[0].lsn && m->log_end <= s->info.redo.v &&
+           !is_named(s, m->log_first, m->log_end);
+}
+
 /* Is the first damaged record known to have been durable, by control or by a seal that is left? */
 static void weigh_log(const struct ll_sim_situation *s, struct ll_sim_meaning *m)
 {
     uint64_t stated = s->clean ? s->info.log_end.v : s->info.watermark.v;
     if (m->log_first == UINT64_MAX)
         return;
+    if (is_unnamed_start(s, m)) {
+        unused(m, LLADD_SIM_REASON_UNNAMED);
+        return;
+    }
     for (uint32_t i = 0; i < s->n_records; i++) {
         const struct ll_sim_record_facts *r = &s->record[i];
         if (r->states > stated && (r->end <= m->log_first || r->lsn >= m->log_end))
@@ -192,7 +278,7 @@ static void mean_page(const struct ll_sim_damaging *d, struct ll_sim_meaning *m,
     if (m->page != UINT64_MAX && m->page != p)
         m->one_page = false;
     m->page = p;
-    if (!f || f->zero || f->bad || f->use == LLADD_USE_NONE || f->use == LLADD_USE_FREED) {
+    if (ll_sim_damage_nobodys(&d->now, p)) {
         unused(m, LLADD_SIM_REASON_FREE);
         return;
     }
@@ -200,6 +286,7 @@ static void mean_page(const struct ll_sim_damaging *d, struct ll_sim_meaning *m,
         unused(m, LLADD_SIM_REASON_RAW);
         return;
     }
+    m->bulk |= f->bulk;
     m->page_lsn = f->lsn > m->page_lsn ? f->lsn : m->page_lsn;
     m->solid = true;
 }

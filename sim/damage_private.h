@@ -14,14 +14,18 @@ struct ll_sim_page_facts {
     uint64_t lsn, base;
     uint8_t use; /* enum lladd_page_use */
     bool zero;
-    bool bad; /* is damaged already, as a torn one is */
+    bool bad;     /* is damaged already, as a torn one is */
+    bool bulk;    /* was written in bulk, and no record has changed it since */
+    bool passing; /* nobody's when the database was recovered: whose transaction was not over */
 };
 
 /* A record of the log. */
 struct ll_sim_record_facts {
-    uint64_t lsn, end;
-    bool decides;    /* commits, prepares, or ends a transaction */
-    uint64_t states; /* of a seal: what was durable below it */
+    uint64_t lsn, end, page;
+    bool fence;        /* before pages are written in bulk */
+    bool decides;      /* commits, prepares, or ends a transaction */
+    uint64_t states;   /* of a seal: what was durable below it */
+    uint64_t names[4]; /* LSNs of records before it that it names; 0: none */
 };
 
 /* What a database's files are like before the damage. */
@@ -33,11 +37,12 @@ struct ll_sim_situation {
     struct ll_sim_image *image;
     struct ll_sim_claim claim;
     struct lladd_inspect_info info;
-    uint64_t damage, repair, repair_after;
+    uint64_t damage, repair;
     struct ll_sim_page_facts *page;
     uint64_t n_pages;
     struct ll_sim_record_facts *record; /* by LSN */
     uint32_t n_records, records_capacity;
+    bool begins_inside; /* the log begins with the end of a record that was truncated, perhaps */
 };
 
 enum { LL_SIM_REGIONS = 64 };
@@ -51,6 +56,7 @@ struct ll_sim_meaning {
     bool differs;     /* any byte does */
     bool solid;       /* somebody must notice */
     bool zeros;       /* what is there now is all zeros: as of a page that was never used */
+    bool bulk;        /* a page of it was written in bulk, and never logged */
     bool one_page;    /* nothing but bytes of one page of the page file */
     uint64_t page;    /* that one */
     unsigned reasons; /* 1u << enum lladd_sim_reason: why nobody need notice the rest */
@@ -113,6 +119,10 @@ int ll_sim_damage_all(struct ll_sim_damaging *);
 /* damage_place.c */
 /* Learns what the undamaged files hold. */
 int ll_sim_damage_learn(struct ll_sim_damaging *);
+/* And what is left of them once they were recovered. */
+int ll_sim_damage_learn_after(struct ll_sim_damaging *, const struct ll_sim_image *);
+/* Does nobody care what stands in this page? */
+bool ll_sim_damage_nobodys(const struct ll_sim_situation *, uint64_t page);
 void ll_sim_damage_meaning(struct ll_sim_damaging *, struct ll_sim_meaning *);
 /* How many decisions lie in records at or behind an LSN. */
 uint32_t ll_sim_damage_decisions_from(const struct ll_sim_situation *, uint64_t lsn);

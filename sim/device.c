@@ -156,6 +156,10 @@ static int decide(struct ll_sim_run *run, uint32_t i)
     int rc = ll_sim_unit_variants(run->sim, run->units, u);
     if (!rc && u->n > 1 && !beyond(run, u)) {
         range_of(run, i, &first, &limit);
+        /* Cuts at every byte are so many that nothing else would be drawn. */
+        if (run->sim->choices.mode == LL_SIM_DRAW && run->sim->choices.drawn >> 32 & 3 &&
+            u->fine > first && u->fine < limit)
+            limit = u->fine;
         v = ll_sim_choose(run->sim, LL_SIM_C_VARIANT, u->n, first, limit);
     }
     run->variant[i] = v;

@@ -549,7 +549,6 @@ int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subje
     if (rc)
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&r->sim->dst);
-    r->sim->coarse = true;
     r->stream = ll_sim_mix(seed, 3);
     if (r->transcript) {
         r->sim->options.transcript = r->transcript;

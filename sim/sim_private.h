@@ -592,7 +592,6 @@ struct lladd_sim {
     /* From this crash in a row on, one recovery of each sort is crashed; 0: always all are. */
     uint32_t sampled_from;
     struct ll_sim_set sorts;
-    bool coarse; /* LLADD_SIM_FULL_PRODUCT, but only at level 1 the log is cut inside records */
     uint64_t runs, refused;
 
     /* Called before each device call of a run; nullable. 0 goes on; a negative errno is what the
@@ -729,8 +728,7 @@ enum { LL_SIM_IN_VAIN = 1000 };
  * nothing, whichever thread wrote it: no schedule is needed to see that.) */
 static inline bool ll_sim_cuts_records(const struct lladd_sim *sim, uint32_t level)
 {
-    return (level == 1 && !sim->crossing) ||
-           (sim->bounds.flags & LLADD_SIM_FULL_PRODUCT && !sim->coarse);
+    return (level == 1 && !sim->crossing) || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;
 }
 
 /* Tell the history, if somebody listens. */

@@ -190,8 +190,9 @@ static int read_extent(struct lladd_db *db, unsigned cell, struct ll_sim_cells *
         TRY(read_page(db, v, p, bytes, err));
         bool fine = ll_sim_cells_see(&one, bytes, LEN) && one.at[cell].letter;
         if (!fine || (p && one.at[cell].letter != c->at[cell].letter))
-            return lladd_error_set(err, LLADD_BAD_STATE, "page %u of extent %u is not its own", p,
-                                   cell);
+            return lladd_error_set(err, /* raw pages are ours, to the last byte */
+                                   v.b == LLADD_EXTENT_RAW ? LLADD_CORRUPT_PAGE : LLADD_BAD_STATE,
+                                   "page %u of extent %u is not its own", p, cell);
         c->at[cell] = one.at[cell];
     }
     return 0;

@@ -114,6 +114,8 @@ static int read_note(struct lladd_db *db, lladd_lsn at, struct lladd_error *err)
     TRY(lladd_log_open(db, at, "sim.note", &cursor, err));
     int rc = lladd_log_next(cursor, &e, err);
     lladd_log_close(cursor);
+    if (rc && rc != LLADD_END)
+        return rc;
     if (rc || e.lsn.v != at.v)
         return lladd_error_set(err, LLADD_BAD_STATE, "the log from LSN %llu on is not there",
                                (unsigned long long)at.v);

@@ -7,6 +7,7 @@
 #include "rig.h"
 
 #include <lladd/bytes.h>
+#include <lladd/inspect.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -430,6 +431,65 @@ START_TEST(a_pin_holds_the_log_over_restarts_until_it_is_cleared)
 }
 END_TEST
 
+static int ignore_finding(void *ctx, const struct lladd_finding *f)
+{
+    (void)ctx;
+    (void)f;
+    return 0;
+}
+
+static int first_at(lladd_lsn lsn)
+{
+    struct lladd_log_cursor *cursor;
+    struct lladd_log_entry entry;
+    ok_db(&r, lladd_log_open(r.db, lsn, "test.note", &cursor, &r.err));
+    int rc = lladd_log_next(cursor, &entry, &r.err);
+    ck_assert(rc != 0 || entry.lsn.v == lsn.v);
+    lladd_log_close(cursor);
+    return rc;
+}
+
+/* Who reads from a pinned place gets what stands there or is told that it is damaged or gone, not
+ * the next thing that can be read; and so is who inspects. */
+START_TEST(damage_to_pinned_log_is_told)
+{
+    static const int told[] = {LLADD_CORRUPT_LOG, LLADD_CORRUPT_LOG, LLADD_MISSING_FILE};
+    struct lladd_inspect *view;
+    struct lladd_verified verified = {.struct_size = sizeof verified};
+    unsigned char bytes[512];
+    char name[32];
+    uint64_t offset;
+    lladd_lsn lsn;
+    rig_init(&r, 0);
+    r.options.log_segment_min = r.options.log_segment_max = 8192;
+    rig_open(&r);
+    page = rig_page(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_log_note(txn, "test.note", lladd_span_of("here", 4), &lsn));
+    ok_db(&r, lladd_pin_set(r.db, "reader", lsn, &r.err));
+    done(lladd_commit(txn));
+    much_log();
+    ck_assert_int_eq(first_at(lsn), 0);
+    rig_close(&r);
+    ok_db(&r, lladd_inspect(NULL, &r.options, &view, &r.err));
+    ck_assert(lladd_inspect_place(view, lsn, name, &offset));
+    lladd_inspect_close(view);
+    memset(bytes, 0x5a, sizeof bytes);
+    if (_i == 2)
+        ck_assert_int_eq(r.base->ops->unlink(r.base, name), 0);
+    else
+        rig_file_write(&r, name, bytes, _i ? sizeof bytes : 4, _i ? offset - 128 : offset + 24);
+    ok_db(&r, lladd_inspect(NULL, &r.options, &view, &r.err));
+    ok_db(&r, lladd_inspect_verify(view, ignore_finding, NULL, &verified, &r.err));
+    ck_assert_uint_gt(verified.damage, 0);
+    lladd_inspect_close(view);
+    rig_open(&r);
+    ck_assert_int_eq(first_at(lsn), told[_i]);
+    ck_assert(r.err.lsn.v != 0 && r.err.lsn.v <= lsn.v);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(wrong_pins_are_refused)
 {
     char name[65];
@@ -720,6 +780,7 @@ int main(void)
     LOOP(wrong_object_records_are_refused);
     LOOP(a_class_that_cannot_redo_stops_recovery_with_its_name);
     LOOP(snapshots_are_commit_lsns_and_the_oldest_is_known);
+    tcase_add_loop_test(tc, damage_to_pinned_log_is_told, 0, 3);
     LOOP(a_pin_holds_the_log_over_restarts_until_it_is_cleared);
     LOOP(wrong_pins_are_refused);
     tcase_add_test(tc, a_pin_that_cannot_be_logged_has_changed_nothing);

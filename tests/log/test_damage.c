@@ -550,6 +550,71 @@ START_TEST(a_seek_tells_of_damage_at_its_goal)
 }
 END_TEST
 
+/* A log whose first segment is damaged, or gone, but not needed for recovery: whoever reads there
+ * all the same is told what is wrong, and not that it was truncated. */
+START_TEST(a_needed_record_in_a_damaged_segment)
+{
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    char name[LL_LOG_NAME_SIZE];
+    uint64_t last;
+    make_log(&last);
+    name_of(8, name);
+    f.start.from = lladd_lsn_of(8 + 4032);
+    lladd_lsn first = f.list[0].rec.lsn;
+    if (_i == 0)
+        flip_byte(&f, name, 3, 1);
+    else
+        ck_assert_int_eq(f.memory->ops->unlink(f.memory, name), 0);
+    ll_log_close(f.log);
+    f.log = NULL;
+    f.cfg.read_only = true;
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    int code = _i == 0 ? LLADD_CORRUPT_LOG : LLADD_MISSING_FILE;
+    must_fail(&f, code, ll_log_cursor_need(c, first, &rec, &f.err));
+    ck_assert_ptr_nonnull(strstr(f.err.message, "log segment"));
+    if (_i == 0) {
+        must_fail(&f, code, ll_log_cursor_read(c, first, &rec, &f.err));
+        must_fail(&f, code, ll_log_cursor_follow(c, first, &rec, &f.err));
+    }
+    must(&f, ll_log_cursor_seek(c, first, &rec, &f.err)); /* who takes what there is */
+    ck_assert_uint_gt(rec.lsn.v, first.v);
+    ll_log_cursor_close(c);
+}
+END_TEST
+
+/* Who must not miss a record is not led past damage to the next good one. */
+START_TEST(following_is_not_led_past_damage)
+{
+    struct ll_log_cursor *c;
+    struct ll_log_place place;
+    struct ll_record rec;
+    unsigned char zeros[256] = {0};
+    uint64_t last;
+    make_log(&last);
+    ll_log_close(f.log);
+    f.log = NULL;
+    f.cfg.read_only = true;
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    for (size_t i = 0; i < f.count; i++) {
+        must(&f, ll_log_cursor_follow(c, f.list[i].rec.lsn, &rec, &f.err));
+        check_record(&f, &rec, i);
+    }
+    size_t i = f.count / 2;
+    ck_assert(ll_log_place(f.log, f.list[i].rec.lsn, &place));
+    write_file(&f, place.name, place.offset - 8, zeros, sizeof zeros);
+    ll_log_cursor_rest(c);
+    must_fail(&f, LLADD_CORRUPT_LOG, ll_log_cursor_follow(c, f.list[i].rec.lsn, &rec, &f.err));
+    must(&f, ll_log_cursor_seek(c, f.list[i].rec.lsn, &rec, &f.err));
+    ck_assert_uint_gt(rec.lsn.v, f.list[i].rec.lsn.v);
+    /* What lies behind the damage can be followed from where it begins. */
+    must(&f, ll_log_cursor_follow(c, rec.lsn, &rec, &f.err));
+    ll_log_cursor_close(c);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("damage");
@@ -560,6 +625,8 @@ int main(void)
     tcase_add_test(t, every_byte_after_a_clean_stop);
     tcase_add_test(t, refusing_changes_nothing);
     tcase_add_test(t, a_seek_tells_of_damage_at_its_goal);
+    tcase_add_loop_test(t, a_needed_record_in_a_damaged_segment, 0, 2);
+    tcase_add_test(t, following_is_not_led_past_damage);
     tcase_add_test(t, proof_behind_much_damage);
     tcase_add_test(t, payload_is_no_proof);
     tcase_add_test(t, every_bit_of_first_headers);

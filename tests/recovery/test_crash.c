@@ -404,7 +404,7 @@ static int play_full_disk(struct rig *r, struct history *h, struct lladd_error *
     }
     uint64_t images = rig_stats(r).page_images;
     ck_assert_int_eq(step_abort(t), 0);
-    ck_assert_uint_lt(rig_stats(r).page_images, images + W_PAGES / 2);
+    ck_assert_uint_lt(rig_stats(r).page_images, images + W_PAGES * 3 / 4);
     ck_assert_int_eq(step_abort(glutton), 0);
     ck_assert_int_eq(lladd_checkpoint(r->db, err), 0);
     fault_device_capacity(r->fd, UINT64_MAX);

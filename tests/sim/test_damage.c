@@ -67,6 +67,23 @@ START_TEST(nothing_goes_unnoticed)
 }
 END_TEST
 
+/* A sample of every subject that there is. */
+START_TEST(no_subject_is_deceived)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.states = 200;
+    b.milliseconds = 8000;
+    for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); *s; s++) {
+        struct lladd_error err = LLADD_ERROR_INIT;
+        struct lladd_sim_damage_report *r = NULL;
+        int rc = lladd_sim_damage(*s, &b, &r, &err);
+        ck_assert_msg(rc == 0, "%s: %s", (*s)->name, err.message);
+        expect_nothing_wrong(r);
+        lladd_sim_damage_free(r);
+    }
+}
+END_TEST
+
 START_TEST(the_same_again_is_the_same)
 {
     struct lladd_sim_damage_report *a = damage("small", 500, 0), *b = damage("small", 500, 0);
@@ -158,6 +175,7 @@ int main(void)
     TCase *t = tcase_create("damage");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, nothing_goes_unnoticed, 0, sizeof subjects / sizeof subjects[0]);
+    tcase_add_test(t, no_subject_is_deceived);
     tcase_add_test(t, the_same_again_is_the_same);
     tcase_add_loop_test(t, who_believes_too_much_is_caught, 0,
                         sizeof credulous / sizeof credulous[0]);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What proves to inspection that something is gone, though everything that is there is good: what
+ * other records name, and pages that are newer than the log.
+ */
+#include "bench.h"
+
+#include "buffer/buffer.h"
+#include "util/crc32c.h"
+
+#include <check.h>
+#include <lladd/bytes.h>
+#include <string.h>
+
+static struct findings verify(struct lladd_device *dev)
+{
+    struct lladd_inspect *v = bench_look(dev, false);
+    struct findings f;
+    ck_assert_int_eq(bench_verify(v, &f), 0);
+    lladd_inspect_close(v);
+    return f;
+}
+
+static uint64_t a_free_page(struct lladd_device *dev, uint32_t *salt)
+{
+    struct lladd_inspect_info i = {.struct_size = sizeof i};
+    struct lladd_inspect *v = bench_look(dev, false);
+    struct lladd_inspect_page page = {.use = LLADD_USE_SYSTEM};
+    uint64_t n = 0;
+    while (page.use != LLADD_USE_NONE && page.use != LLADD_USE_FREED)
+        ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(++n), &page, NULL), 0);
+    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    *salt = ll_crc32c(0, i.uuid, 16);
+    lladd_inspect_close(v);
+    return n;
+}
+
+/* What stands in a free page is nobody's; but it was not written before its log was durable. */
+START_TEST(free_page_newer_than_the_log)
+{
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
+    uint32_t salt;
+    uint64_t n = a_free_page(dev, &salt);
+    unsigned char bytes[4096] = {0};
+    lladd_put64(bytes + 8, UINT64_C(1) << 40);
+    lladd_put64(bytes + 24, n);
+    bench_write(dev, "pages", n * 4096, bytes, sizeof bytes); /* whoever wrote that */
+    ck_assert_uint_eq(verify(dev).count.damage, 0);
+    lladd_put32(bytes, ll_page_crc(salt, lladd_page_of(n), bytes, sizeof bytes));
+    bench_write(dev, "pages", n * 4096, bytes, sizeof bytes);
+    struct findings f = verify(dev);
+    ck_assert_uint_eq(f.count.damage, 1);
+    ck_assert_uint_eq(f.at[0].page, n);
+    ck_assert_ptr_nonnull(strstr(f.at[0].message, "the log ends before that"));
+    lladd_put64(bytes + 8, 8);
+    lladd_put32(bytes, ll_page_crc(salt, lladd_page_of(n), bytes, sizeof bytes));
+    bench_write(dev, "pages", n * 4096, bytes, sizeof bytes);
+    ck_assert_uint_eq(verify(dev).count.damage, 0);
+    lladd_device_close(dev);
+}
+END_TEST
+
+struct named {
+    uint64_t lsn, names[4];
+};
+struct log {
+    struct named at[400];
+    size_t n;
+};
+
+static int note_names(void *ctx, const struct lladd_inspect_record *r)
+{
+    struct log *log = ctx;
+    if (log->n < sizeof log->at / sizeof log->at[0])
+        log->at[log->n++] = (struct named){
+            r->entry.lsn.v,
+            {r->entry.prev.v, r->entry.txn.v, r->entry.page_prev.v, r->entry.undo_next.v}};
+    return 0;
+}
+
+/* Does a record from number k on name one before it, and not the first of all? */
+static bool is_named(const struct log *log, size_t k)
+{
+    bool named = false;
+    for (size_t i = k; i < log->n; i++)
+        for (size_t j = 0; j < 4; j++)
+            named |= log->at[i].names[j] >= log->at[0].lsn && log->at[i].names[j] < log->at[k].lsn;
+    return named;
+}
+
+/* The file in which the log begins does not say where its first record does. That the first ones
+ * are gone is known from those behind them that name them. */
+START_TEST(first_records_are_gone)
+{
+    static struct log log;
+    struct made m;
+    struct lladd_device *dev = bench_make(MADE_LONG, &m);
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_inspect *v = bench_look(dev, false);
+    unsigned char bytes[4096], zeros[4096] = {0};
+    char name[32];
+    uint64_t at;
+    unsigned told = 0;
+    log.n = 0;
+    ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), note_names, &log, &err), 0);
+    ck_assert_uint_gt(log.n, 20);
+    ck_assert(lladd_inspect_place(v, lladd_lsn_of(log.at[0].lsn), name, &at));
+    lladd_inspect_close(v);
+    bench_read(dev, name, at, bytes, sizeof bytes);
+    for (size_t k = 1; k < 20 && log.at[k].lsn - log.at[0].lsn <= sizeof bytes; k++) {
+        bench_write(dev, name, at, zeros, log.at[k].lsn - log.at[0].lsn);
+        if (is_named(&log, k)) {
+            ck_assert_uint_gt(verify(dev).count.damage, 0);
+            told++;
+        }
+        bench_write(dev, name, at, bytes, sizeof bytes);
+    }
+    ck_assert_uint_gt(told, 0);
+    ck_assert_uint_eq(verify(dev).count.damage, 0);
+    lladd_device_close(dev);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("proof");
+    TCase *t = tcase_create("proof");
+    tcase_add_test(t, free_page_newer_than_the_log);
+    tcase_add_test(t, first_records_are_gone);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
