@@ -36,6 +36,9 @@
     X(LLADD_WRONG_TYPE, -313, MISUSE, "the page or record is of another type") \
     X(LLADD_NEWER_FORMAT, -314, MISUSE, "written by a newer version of the library") \
     X(LLADD_TOO_LARGE, -315, MISUSE, "longer than a record may be") \
+    X(LLADD_KEY_SIZE, -316, MISUSE, "the table's keys or values have another length") \
+    X(LLADD_DESTROYED, -317, MISUSE, "the structure has been destroyed") \
+    X(LLADD_OTHER_DATABASE, -318, MISUSE, "transaction and structure are of different databases") \
     X(LLADD_NO_MEMORY, -401, RESOURCE, "out of memory") \
     X(LLADD_NO_SPACE, -402, RESOURCE, "no space left on the device") \
     X(LLADD_NO_FRAME, -403, RESOURCE, "every page of the cache is fixed") \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The built-in operations: what every database has, brought by one extension like any other.
+/* The built-in operations: what every database has, brought by extensions like any other. The first
+ * of them, which the others stand on:
  *
  *   page 0      lladd.root      named roots                       root.c
  *   page 1, ... lladd.map       which pages are in use            map.c, alloc.c
@@ -9,8 +10,9 @@
  *               lladd.heap      many slotted pages                heap_page.c, heap_space.c, heap.c
  *
  * This folder includes nothing of the library but <lladd/...>: what it can do, everybody can. Its
- * one privilege is to be registered first, so that its operations' ids are known beforehand
- * (operations_private.h); a test compares them. */
+ * one privilege is that the first extension is registered first, so that its operations' ids are
+ * known beforehand (operations_private.h); a test compares them. The data structures are extensions
+ * of their own, as a user's would be. */
 #include "operations/operations.h"
 
 #include "operations/operations_private.h"
@@ -118,7 +120,9 @@ const struct lladd_extension ll_operations__extension = {
 
 const struct lladd_extension *const *ll_operations_builtin(void)
 {
-    static const struct lladd_extension *const all[] = {&ll_operations__extension, NULL};
+    static const struct lladd_extension *const all[] = {&ll_operations__extension,
+                                                        &ll_operations__run_extension,
+                                                        &ll_operations__array_extension, NULL};
     return all;
 }
 

@@ -61,6 +61,8 @@ extern const struct lladd_participant ll_operations__records_participant;
 extern const struct lladd_participant ll_operations__heap_participant;
 
 extern const struct lladd_extension ll_operations__extension;
+extern const struct lladd_extension ll_operations__run_extension;
+extern const struct lladd_extension ll_operations__array_extension;
 
 /* ---- what an open database has --------------------------------------------------------------- */
 

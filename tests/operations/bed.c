@@ -2,6 +2,8 @@
 /* See bed.h. */
 #include "bed.h"
 
+#include "operations/operations.h"
+
 void bed_init(struct bed *b, uint32_t page_size)
 {
     memset(b, 0, sizeof *b);
@@ -89,9 +91,17 @@ lladd_pageno bed_page(struct bed *b, const char *type)
     return page;
 }
 
+static void check_types(struct bed *b, struct lladd_view v,
+                        const struct lladd_page_type *const *types)
+{
+    for (size_t i = 0; types && types[i]; i++)
+        if (v.type && types[i]->check && lladd_page_is(b->db, v, types[i]->name))
+            ck_assert_msg(types[i]->check(v), "page %llu is no good %s",
+                          (unsigned long long)v.number.v, types[i]->name);
+}
+
 void bed_check(struct bed *b)
 {
-    const struct lladd_page_type *const *types = ll_operations__extension.page_types;
     for (uint64_t n = 0; n < lladd_page_count(b->db); n++) {
         struct lladd_page *page;
         enum lladd_page_use use;
@@ -100,10 +110,8 @@ void bed_check(struct bed *b)
             continue;
         ok_db(b, lladd_fix(b->db, lladd_page_of(n), LLADD_LATCH_SHARED, &page, &b->err));
         struct lladd_view v = lladd_page_view(page);
-        for (size_t i = 0; types[i]; i++)
-            if (v.type && types[i]->check && lladd_page_is(b->db, v, types[i]->name))
-                ck_assert_msg(types[i]->check(v), "page %llu is no good %s", (unsigned long long)n,
-                              types[i]->name);
+        for (const struct lladd_extension *const *e = ll_operations_builtin(); *e; e++)
+            check_types(b, v, (*e)->page_types);
         lladd_unfix(b->db, page, LLADD_LATCH_SHARED);
     }
 }

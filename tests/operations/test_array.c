@@ -1,0 +1,712 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Arrays: elements at the ends of pages, ranges, zeros where nobody has written, length with
+ * rollback and savepoints, pages that come back, arrays that are made and destroyed by transactions
+ * that roll back, wrong calls with their codes and nothing changed, memory that runs out at every
+ * allocation, and everything at once against an array in memory.
+ */
+#include "bed.h"
+
+#include <lladd/array.h>
+
+static struct bed b;
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+}
+
+static void teardown(void)
+{
+    bed_free(&b);
+}
+
+static lladd_pageno create(uint32_t size, uint64_t length)
+{
+    lladd_pageno root = {0};
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_array_create(txn, size, length, &root));
+    commit(txn);
+    return root;
+}
+
+static struct lladd_array *open_array(lladd_pageno root)
+{
+    struct lladd_array *a = NULL;
+    ok_db(&b, lladd_array_open(b.db, root, &a, &b.err));
+    return a;
+}
+
+static void crash(struct lladd_array **a, lladd_pageno root)
+{
+    lladd_array_close(*a);
+    bed_crash(&b);
+    *a = open_array(root);
+}
+
+static uint64_t length(struct lladd_array *a)
+{
+    uint64_t n = UINT64_MAX;
+    ok_db(&b, lladd_array_length(a, &n, &b.err));
+    return n;
+}
+
+static uint64_t get8(struct lladd_array *a, uint64_t index)
+{
+    uint64_t v = UINT64_MAX;
+    ok_db(&b, lladd_array_get(a, index, &v, &b.err));
+    return v;
+}
+
+static void set8(struct lladd_txn *txn, struct lladd_array *a, uint64_t index, uint64_t v)
+{
+    ok(txn, lladd_array_set(txn, a, index, &v));
+}
+
+static uint64_t count_used(void)
+{
+    uint64_t n = 0;
+    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
+        enum lladd_page_use use;
+        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
+        n += use == LLADD_USE_PAGED;
+    }
+    return n;
+}
+
+static int count_one(void *ctx, lladd_pageno page)
+{
+    (void)page;
+    ++*(uint64_t *)ctx;
+    return 0;
+}
+
+/* It is in order, and every page that is allocated is its. */
+static void check_whole(struct lladd_array *a)
+{
+    uint64_t pages = 0;
+    ok_db(&b, lladd_array_check(a, &b.err));
+    ok_db(&b, lladd_array_pages(a, count_one, &pages, &b.err));
+    ck_assert_uint_eq(pages, count_used());
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+START_TEST(what_nobody_has_written_is_zeros_and_takes_no_pages)
+{
+    lladd_pageno root = create(8, UINT64_C(1) << 45);
+    struct lladd_array *a = open_array(root);
+    unsigned char bytes[8 * 1000];
+    ck_assert_uint_eq(lladd_array_element_size(a), 8);
+    ck_assert_uint_eq(length(a), UINT64_C(1) << 45);
+    ck_assert_uint_eq(get8(a, 0), 0);
+    ck_assert_uint_eq(get8(a, (UINT64_C(1) << 45) - 1), 0);
+    memset(bytes, 1, sizeof bytes);
+    ok_db(&b, lladd_array_get_range(a, 77777, 1000, bytes, &b.err));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        ck_assert_uint_eq(bytes[i], 0);
+    ck_assert_uint_eq(count_used(), 1);
+    check_whole(a);
+    lladd_array_close(a);
+}
+END_TEST
+
+/* Sizes that fill a page to the byte, and those that leave something over. */
+static const uint32_t sizes[] = {1, 3, 8, 100, 2032, 2033, 4064};
+
+START_TEST(elements_at_the_ends_of_pages)
+{
+    uint32_t size = sizes[_i], per_page = 4064 / size;
+    uint64_t at[] = {0,
+                     per_page - 1,
+                     per_page,
+                     2 * (uint64_t)per_page - 1,
+                     2 * (uint64_t)per_page,
+                     17 * (uint64_t)per_page};
+    static unsigned char bytes[4064], got[4064];
+    lladd_pageno root = create(size, at[5] + 1);
+    struct lladd_array *a = open_array(root);
+    for (size_t i = 0; i < 6; i++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        seeded_fill(at[i] + 1, bytes, size);
+        ok(txn, lladd_array_set(txn, a, at[i], bytes));
+        commit(txn);
+    }
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < 6; i++) {
+            seeded_fill(at[i] + 1, bytes, size);
+            ok_db(&b, lladd_array_get(a, at[i], got, &b.err));
+            ck_assert_mem_eq(got, bytes, size);
+        }
+        memset(bytes, 0, size);
+        if (per_page > 2) {
+            ok_db(&b, lladd_array_get(a, 1, got, &b.err));
+            ck_assert_mem_eq(got, bytes, size);
+        }
+        check_whole(a);
+        crash(&a, root);
+    }
+    lladd_array_close(a);
+}
+END_TEST
+
+START_TEST(part_of_an_element)
+{
+    lladd_pageno root = create(10, 3);
+    struct lladd_array *a = open_array(root);
+    char got[11] = "";
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_array_set(txn, a, 1, "0123456789"));
+    ok(txn, lladd_array_write(txn, a, 1, 3, "abc", 3));
+    ok(txn, lladd_array_write(txn, a, 1, 10, "", 0));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_write(txn, a, 1, 8, "xyz", 3));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_write(txn, a, 1, 11, "", 0));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_write(txn, a, 3, 0, "x", 1));
+    commit(txn);
+    ok_db(&b, lladd_array_get(a, 1, got, &b.err));
+    ck_assert_str_eq(got, "012abc6789");
+    lladd_array_close(a);
+}
+END_TEST
+
+START_TEST(ranges_over_pages)
+{
+    enum { N = 3000 };
+    static uint64_t in[N], out[N];
+    lladd_pageno root = create(8, N + 20);
+    struct lladd_array *a = open_array(root);
+    for (uint64_t i = 0; i < N; i++)
+        in[i] = i * 77 + 1;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_array_set_range(txn, a, 10, N, in));
+    ok(txn, lladd_array_set_range(txn, a, N + 20, 0, in));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_set_range(txn, a, 21, N, in));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_set_range(txn, a, 1, UINT64_MAX, in));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_set_range(txn, a, N + 21, 0, in));
+    commit(txn);
+    crash(&a, root);
+    ok_db(&b, lladd_array_get_range(a, 10, N, out, &b.err));
+    ck_assert_mem_eq(in, out, sizeof in);
+    ck_assert_uint_eq(get8(a, 9), 0);
+    ck_assert_uint_eq(get8(a, N + 10), 0);
+    ck_assert_int_eq(lladd_array_get_range(a, 21, N, out, &b.err), LLADD_OUT_OF_RANGE);
+    txn = bed_begin(&b);
+    uint64_t zeros[600] = {0};
+    ok(txn, lladd_array_set_range(txn, a, 700, 600, zeros));
+    abort_txn(txn);
+    ok_db(&b, lladd_array_get_range(a, 10, N, out, &b.err));
+    ck_assert_mem_eq(in, out, sizeof in);
+    check_whole(a);
+    lladd_array_close(a);
+}
+END_TEST
+
+/* Pages that a transaction has formatted stay; what it has written there goes. */
+START_TEST(pages_outlive_the_transaction_that_needed_them)
+{
+    lladd_pageno root = create(8, 5000);
+    struct lladd_array *a = open_array(root);
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    set8(txn, a, 4000, 4);
+    set8(other, a, 4001, 5);
+    abort_txn(txn);
+    commit(other);
+    for (int round = 0; round < 2; round++) {
+        ck_assert_uint_eq(get8(a, 4000), 0);
+        ck_assert_uint_eq(get8(a, 4001), 5);
+        check_whole(a);
+        crash(&a, root);
+    }
+    lladd_array_close(a);
+}
+END_TEST
+
+/* ---- length ---------------------------------------------------------------------------------- */
+
+START_TEST(an_array_grows_and_shrinks_with_its_transaction)
+{
+    lladd_pageno root = create(8, 0);
+    struct lladd_array *a = open_array(root);
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_savepoint_id sp;
+    uint64_t first = 99, v = 7;
+    ck_assert_uint_eq(length(a), 0);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_set(txn, a, 0, &v));
+    ok(txn, lladd_array_extend(txn, a, 10, &first));
+    ck_assert_uint_eq(first, 0);
+    set8(txn, a, 9, 7);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_array_extend(txn, a, 600, &first));
+    ck_assert_uint_eq(first, 10);
+    set8(txn, a, 609, 8);
+    ok(txn, lladd_rollback_to(txn, sp));
+    ck_assert_uint_eq(length(a), 10);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_set(txn, a, 10, &v));
+    ok(txn, lladd_array_extend(txn, a, 600, NULL));
+    ck_assert_uint_eq(get8(a, 609), 0);
+    commit(txn);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_shrink(txn, a, 611));
+    refuses(txn, LLADD_TOO_LARGE, lladd_array_extend(txn, a, UINT64_C(1) << 45, NULL));
+    refuses(txn, LLADD_TOO_LARGE, lladd_array_extend(txn, a, UINT64_MAX, NULL));
+    set8(txn, a, 5, 5);
+    ok(txn, lladd_array_shrink(txn, a, 605));
+    ck_assert_int_eq(lladd_array_get(a, 5, &v, &b.err), LLADD_OUT_OF_RANGE);
+    ck_assert_uint_eq(length(a), 5);
+    if (_i)
+        abort_txn(txn);
+    else
+        crash(&a, root);
+    ck_assert_uint_eq(length(a), 610);
+    ck_assert_uint_eq(get8(a, 9), 7);
+    ck_assert_uint_eq(get8(a, 5), 0);
+    check_whole(a);
+    lladd_array_close(a);
+}
+END_TEST
+
+static void fill(struct lladd_array *a, uint64_t n, uint64_t add)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint64_t i = 0; i < n; i++)
+        set8(txn, a, i, i + add);
+    commit(txn);
+}
+
+/* In the same transaction, which then commits or not; in another one; after a crash. */
+START_TEST(what_was_cut_off_is_zeros_when_it_comes_again)
+{
+    enum { N = 2000, LEFT = 700 };
+    lladd_pageno root = create(8, N);
+    struct lladd_array *a = open_array(root);
+    fill(a, N, 1);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_array_shrink(txn, a, N - LEFT));
+    if (_i >= 2) {
+        commit(txn);
+        if (_i == 3)
+            crash(&a, root);
+        txn = bed_begin(&b);
+    }
+    ok(txn, lladd_array_extend(txn, a, N - LEFT, NULL));
+    for (uint64_t i = 0; i < N; i++)
+        ck_assert_uint_eq(get8(a, i), i < LEFT ? i + 1 : 0);
+    set8(txn, a, N - 1, 3);
+    if (_i == 1) {
+        abort_txn(txn);
+        for (uint64_t i = 0; i < N; i++)
+            ck_assert_uint_eq(get8(a, i), i + 1);
+    } else {
+        commit(txn);
+        crash(&a, root);
+        for (uint64_t i = 0; i < N; i++)
+            ck_assert_uint_eq(get8(a, i), i < LEFT ? i + 1 : i == N - 1 ? 3 : 0);
+    }
+    check_whole(a);
+    lladd_array_close(a);
+}
+END_TEST
+
+START_TEST(pages_come_back_when_it_is_durable_that_nobody_wants_them)
+{
+    enum { N = 100 * 508 };
+    lladd_pageno root = create(8, N);
+    struct lladd_array *a = open_array(root);
+    fill(a, N, 1);
+    uint64_t full = count_used();
+    ck_assert_uint_gt(full, 100);
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    ok(txn, lladd_array_shrink(txn, a, N - 508));
+    commit(txn);
+    ck_assert_uint_eq(count_used(), full);
+    if (_i == 1) { /* not known any more; nothing is lost */
+        crash(&a, root);
+        txn = bed_begin(&b);
+        ok(txn, lladd_array_shrink(txn, a, 0));
+        commit(txn);
+        check_whole(a);
+    }
+    other = bed_begin(&b);
+    ok(other, lladd_array_shrink(other, a, 0));
+    ck_assert_uint_lt(count_used(), 10);
+    abort_txn(other); /* they are gone all the same */
+    ck_assert_uint_lt(count_used(), 10);
+    check_whole(a);
+    ck_assert_uint_eq(get8(a, 507), 508);
+    txn = bed_begin(&b);
+    ok(txn, lladd_array_extend(txn, a, N - 508, NULL));
+    commit(txn);
+    ck_assert_uint_eq(get8(a, N - 1), 0);
+    fill(a, N, 2);
+    crash(&a, root);
+    for (uint64_t i = 0; i < N; i += 333)
+        ck_assert_uint_eq(get8(a, i), i + 2);
+    check_whole(a);
+    lladd_array_close(a);
+}
+END_TEST
+
+/* A1 shrinks, and before that is durable B has extended and filled the array, and C cuts it and
+ * rolls back: what B wrote must be there. */
+START_TEST(a_late_commit_gives_back_nothing_that_is_in_use)
+{
+    enum { N = 10000 };
+    lladd_pageno root = create(8, N);
+    struct lladd_array *a = open_array(root);
+    fill(a, N, 1);
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_lsn lsn;
+    ok(txn, lladd_array_shrink(txn, a, N - 500));
+    ck_assert_int_eq(lladd_commit_async(txn, &lsn), 0);
+    struct lladd_txn *second = bed_begin(&b);
+    ok(second, lladd_array_extend(second, a, N - 500, NULL));
+    set8(second, a, N - 1, 17);
+    commit(second);
+    ok_db(&b, lladd_wait(b.db, lsn, &b.err));
+    struct lladd_txn *third = bed_begin(&b);
+    ok(third, lladd_array_shrink(third, a, N - 600));
+    ok(third, lladd_array_extend(third, a, 50, NULL));
+    abort_txn(third);
+    ck_assert_uint_eq(length(a), N);
+    ck_assert_uint_eq(get8(a, N - 1), 17);
+    ck_assert_uint_eq(get8(a, 499), 500);
+    ck_assert_uint_eq(get8(a, 500), 0);
+    check_whole(a);
+    lladd_array_close(a);
+}
+END_TEST
+
+/* ---- made and destroyed ---------------------------------------------------------------------- */
+
+START_TEST(an_array_is_gone_with_the_transaction_that_made_it)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_savepoint_id sp;
+    lladd_pageno root = {0}, again = {0};
+    uint64_t v = 3;
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_array_create(txn, 8, 5000, &root));
+    struct lladd_array *a = open_array(root), *other = NULL;
+    set8(txn, a, 4999, 1);
+    ck_assert_uint_eq(get8(a, 4999), 1);
+    if (_i == 0) {
+        ok(txn, lladd_rollback_to(txn, sp));
+        /* Perhaps at the same page; it is another one. */
+        ok(txn, lladd_array_create(txn, 16, 3, &again));
+        other = open_array(again);
+        ck_assert_uint_eq(lladd_array_element_size(other), 16);
+        refuses(txn, LLADD_DESTROYED, lladd_array_set(txn, a, 0, &v));
+        lladd_array_close(other);
+    }
+    abort_txn(txn);
+    ck_assert_int_eq(lladd_array_get(a, 0, &v, &b.err), LLADD_DESTROYED);
+    ck_assert_int_eq(lladd_array_length(a, &v, &b.err), LLADD_DESTROYED);
+    ck_assert_int_eq(lladd_array_check(a, &b.err), LLADD_DESTROYED);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_DESTROYED, lladd_array_set(txn, a, 0, &v));
+    refuses(txn, LLADD_DESTROYED, lladd_array_extend(txn, a, 1, NULL));
+    commit(txn);
+    ck_assert_int_eq(lladd_array_open(b.db, root, &other, &b.err), LLADD_WRONG_TYPE);
+    ck_assert_uint_eq(count_used(), 0);
+    lladd_array_close(a);
+}
+END_TEST
+
+/* Filled, cut and filled again by the transaction that makes it, with a rollback in between. */
+START_TEST(its_maker_may_do_anything_with_it)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_savepoint_id sp;
+    lladd_pageno root = {0};
+    ok(txn, lladd_array_create(txn, 8, 1000, &root));
+    struct lladd_array *a = open_array(root);
+    for (uint64_t i = 0; i < 1000; i++)
+        set8(txn, a, i, i + 1);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_array_extend(txn, a, 9000, NULL));
+    for (uint64_t i = 0; i < 10000; i++)
+        set8(txn, a, i, i + 2);
+    ok(txn, lladd_rollback_to(txn, sp));
+    ck_assert_uint_eq(length(a), 1000);
+    ck_assert_uint_eq(get8(a, 999), 1000);
+    ok(txn, lladd_array_shrink(txn, a, 1));
+    ok(txn, lladd_array_extend(txn, a, 2000, NULL));
+    ck_assert_uint_eq(get8(a, 999), 0);
+    set8(txn, a, 2998, 5);
+    commit(txn);
+    for (int round = 0; round < 2; round++) {
+        ck_assert_uint_eq(length(a), 2999);
+        ck_assert_uint_eq(get8(a, 998), 999);
+        ck_assert_uint_eq(get8(a, 999), 0);
+        ck_assert_uint_eq(get8(a, 2998), 5);
+        check_whole(a);
+        crash(&a, root);
+    }
+    lladd_array_close(a);
+}
+END_TEST
+
+START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
+{
+    lladd_pageno root = create(8, 3000);
+    struct lladd_array *a = open_array(root), *other;
+    uint64_t v = 1;
+    fill(a, 3000, 1);
+    uint64_t used = count_used();
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_array_destroy(txn, root));
+    refuses(txn, LLADD_DESTROYED, lladd_array_set(txn, a, 0, &v));
+    refuses(txn, LLADD_DESTROYED, lladd_array_destroy(txn, root));
+    ck_assert_int_eq(lladd_array_get(a, 2999, &v, &b.err), LLADD_DESTROYED);
+    ck_assert_int_eq(lladd_array_open(b.db, root, &other, &b.err), LLADD_DESTROYED);
+    if (_i)
+        abort_txn(txn);
+    else
+        crash(&a, root);
+    ck_assert_uint_eq(get8(a, 2999), 3000);
+    ck_assert_uint_eq(count_used(), used);
+    check_whole(a);
+    txn = bed_begin(&b);
+    ok(txn, lladd_array_destroy(txn, root));
+    commit(txn);
+    ck_assert_uint_eq(count_used(), 0);
+    /* Others get its pages; who still has it in hand is told, whatever is there now. */
+    for (int i = 0; i < 40; i++) {
+        lladd_pageno fresh = create(4, 100);
+        other = open_array(fresh);
+        ck_assert_uint_eq(lladd_array_element_size(other), 4);
+        lladd_array_close(other);
+        ck_assert_int_eq(lladd_array_get(a, 0, &v, &b.err), LLADD_DESTROYED);
+    }
+    lladd_array_close(a);
+}
+END_TEST
+
+START_TEST(two_handles_are_one_array)
+{
+    lladd_pageno root = create(8, 10);
+    struct lladd_array *a = open_array(root), *c = open_array(root);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_array_extend(txn, a, 5000, NULL));
+    set8(txn, c, 5009, 9);
+    lladd_array_close(c);
+    ck_assert_uint_eq(get8(a, 5009), 9);
+    lladd_array_close(a); /* before the transaction has ended */
+    abort_txn(txn);
+    a = open_array(root);
+    ck_assert_uint_eq(length(a), 10);
+    check_whole(a);
+    lladd_array_close(a);
+}
+END_TEST
+
+START_TEST(wrong_calls_change_nothing)
+{
+    struct lladd_txn *txn = bed_begin(&b), *foreign;
+    struct lladd_array *a;
+    lladd_pageno root = {7}, bytes = {0};
+    uint64_t v = 1;
+    ck_assert_uint_eq(lladd_array_element_max(b.db), 4064);
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_array_create(txn, 0, 1, &root));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_array_create(txn, 4065, 1, &root));
+    refuses(txn, LLADD_TOO_LARGE, lladd_array_create(txn, 8, (UINT64_C(1) << 45) + 1, &root));
+    ck_assert_uint_eq(root.v, 7);
+    ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
+    commit(txn);
+    bytes = bed_page(&b, "lladd.bytes");
+    ck_assert_int_eq(lladd_array_open(b.db, bytes, &a, &b.err), LLADD_WRONG_TYPE);
+    ck_assert_int_eq(lladd_array_open(b.db, lladd_page_of(0), &a, &b.err), LLADD_WRONG_TYPE);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_WRONG_TYPE, lladd_array_destroy(txn, bytes));
+    commit(txn);
+    a = open_array(create(8, 5));
+    struct bed second;
+    bed_init(&second, 4096);
+    bed_open(&second);
+    foreign = bed_begin(&second);
+    refuses(foreign, LLADD_OTHER_DATABASE, lladd_array_set(foreign, a, 0, &v));
+    refuses(foreign, LLADD_OTHER_DATABASE, lladd_array_set_range(foreign, a, 0, 1, &v));
+    refuses(foreign, LLADD_OTHER_DATABASE, lladd_array_extend(foreign, a, 1, NULL));
+    refuses(foreign, LLADD_OTHER_DATABASE, lladd_array_shrink(foreign, a, 1));
+    commit(foreign);
+    bed_free(&second);
+    ck_assert_uint_eq(length(a), 5);
+    ck_assert_uint_eq(get8(a, 0), 0);
+    lladd_array_close(a);
+    lladd_array_close(NULL);
+}
+END_TEST
+
+/* ---- what runs out --------------------------------------------------------------------------- */
+
+/* A life of an array, with every allocation failing in turn: the call says so and has changed
+ * nothing, and made again it succeeds. */
+START_TEST(without_memory_nothing_changes)
+{
+    static uint64_t values[2000];
+    for (uint64_t i = 0; i < 2000; i++)
+        values[i] = i + 1;
+    for (int call = 0; call < 6; call++) {
+        for (uint64_t n = 1;; n++) {
+            lladd_pageno root = call ? create(8, 2000) : lladd_page_of(0);
+            struct lladd_array *a = call ? open_array(root) : NULL;
+            uint64_t used = count_used(), before = call ? length(a) : 0;
+            struct lladd_txn *txn = bed_begin(&b);
+            fault_alloc_fail(&b.mem, n, false);
+            int rc = call == 0   ? lladd_array_create(txn, 8, 2000, &root)
+                     : call == 1 ? lladd_array_set_range(txn, a, 0, 2000, values)
+                     : call == 2 ? lladd_array_extend(txn, a, 50, NULL)
+                     : call == 3 ? lladd_array_shrink(txn, a, 50)
+                     : call == 4 ? lladd_array_destroy(txn, root)
+                                 : lladd_array_open(b.db, root, &a, &b.err);
+            bool fired = fault_alloc_fired(&b.mem) > 0;
+            fault_alloc_fail(&b.mem, 0, false);
+            if (call == 5 && !rc)
+                lladd_array_close(a);
+            if (rc) {
+                ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+                ck_assert(call == 0 || length(a) == before);
+                ck_assert(call == 1 || count_used() == used);
+                ck_assert(call == 0 || get8(a, 1999) == 0);
+            }
+            abort_txn(txn);
+            if (call && rc)
+                ok_db(&b, lladd_array_check(a, &b.err));
+            ck_assert(call == 0 || get8(a, 1999) == 0);
+            lladd_array_close(call ? a : NULL);
+            if (call) {
+                txn = bed_begin(&b);
+                ok(txn, lladd_array_destroy(txn, root));
+                commit(txn);
+            }
+            ck_assert_uint_eq(count_used(), 0);
+            if (!fired)
+                break;
+        }
+    }
+}
+END_TEST
+
+/* ---- against a model ------------------------------------------------------------------------- */
+
+enum { MOST = 6000 };
+
+struct model {
+    uint64_t length;
+    unsigned char bytes[MOST * 20];
+};
+
+static struct model now, saved, committed;
+
+static void same(struct lladd_array *a, uint32_t size)
+{
+    static unsigned char got[MOST * 20];
+    ck_assert_uint_eq(length(a), now.length);
+    ok_db(&b, lladd_array_get_range(a, 0, now.length, got, &b.err));
+    ck_assert_mem_eq(got, now.bytes, (size_t)now.length * size);
+}
+
+static void change(struct lladd_txn *txn, struct lladd_array *a, uint32_t size, uint64_t *seed)
+{
+    static unsigned char bytes[MOST * 20];
+    uint64_t r = seeded_next(seed), first = now.length ? (r >> 16) % now.length : 0;
+    uint64_t n = 1 + (r >> 8) % 900;
+    seeded_fill(r, bytes, 900 * (size_t)size);
+    if (r % 8 < 4 && now.length) {
+        ok(txn, lladd_array_set(txn, a, first, bytes));
+        memcpy(now.bytes + first * size, bytes, size);
+    } else if (r % 8 == 4 && now.length) {
+        n = n < now.length - first ? n : now.length - first;
+        ok(txn, lladd_array_set_range(txn, a, first, n, bytes));
+        memcpy(now.bytes + first * size, bytes, (size_t)n * size);
+    } else if (r % 8 == 5 && now.length + n <= MOST) {
+        ok(txn, lladd_array_extend(txn, a, n, &first));
+        ck_assert_uint_eq(first, now.length);
+        memset(now.bytes + now.length * size, 0, (size_t)n * size);
+        now.length += n;
+    } else if (r % 8 == 6 && now.length) {
+        n = n < now.length ? n : now.length;
+        ok(txn, lladd_array_shrink(txn, a, n));
+        now.length -= n;
+    } else if (now.length) {
+        ok(txn, lladd_array_write(txn, a, first, 1, bytes, size - 1));
+        memcpy(now.bytes + first * size + 1, bytes, size - 1);
+    }
+}
+
+START_TEST(anything_at_all)
+{
+    uint32_t size = (uint32_t[]){4, 8, 20, 13}[_i % 4];
+    uint64_t seed = (uint64_t)_i + 1;
+    lladd_pageno root = create(size, 0);
+    struct lladd_array *a = open_array(root);
+    memset(&now, 0, sizeof now);
+    for (int round = 0; round < 60; round++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        lladd_savepoint_id sp;
+        committed = now;
+        for (uint64_t i = seeded_next(&seed) % 12; i > 0; i--)
+            change(txn, a, size, &seed);
+        ok(txn, lladd_savepoint(txn, &sp));
+        saved = now;
+        for (uint64_t i = seeded_next(&seed) % 12; i > 0; i--)
+            change(txn, a, size, &seed);
+        if (seeded_next(&seed) % 3 == 0) {
+            ok(txn, lladd_rollback_to(txn, sp));
+            now = saved;
+            same(a, size);
+            change(txn, a, size, &seed);
+        }
+        switch (seeded_next(&seed) % 8) {
+        case 0:
+        case 1:
+            abort_txn(txn);
+            now = committed;
+            break;
+        case 2:
+            crash(&a, root);
+            now = committed;
+            break;
+        default:
+            commit(txn);
+            if (seeded_next(&seed) % 6 == 0)
+                crash(&a, root);
+        }
+        same(a, size);
+        if (round % 10 == 9)
+            check_whole(a);
+    }
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_array_destroy(txn, root));
+    commit(txn);
+    lladd_array_close(a);
+    ck_assert_uint_eq(count_used(), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("arrays");
+    TCase *c = tcase_create("arrays");
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, what_nobody_has_written_is_zeros_and_takes_no_pages);
+    tcase_add_loop_test(c, elements_at_the_ends_of_pages, 0, 7);
+    tcase_add_test(c, part_of_an_element);
+    tcase_add_test(c, ranges_over_pages);
+    tcase_add_test(c, pages_outlive_the_transaction_that_needed_them);
+    tcase_add_loop_test(c, an_array_grows_and_shrinks_with_its_transaction, 0, 2);
+    tcase_add_loop_test(c, what_was_cut_off_is_zeros_when_it_comes_again, 0, 4);
+    tcase_add_loop_test(c, pages_come_back_when_it_is_durable_that_nobody_wants_them, 0, 2);
+    tcase_add_test(c, a_late_commit_gives_back_nothing_that_is_in_use);
+    tcase_add_loop_test(c, an_array_is_gone_with_the_transaction_that_made_it, 0, 2);
+    tcase_add_test(c, its_maker_may_do_anything_with_it);
+    tcase_add_loop_test(c, a_destroyed_array_is_no_more_unless_that_is_rolled_back, 0, 2);
+    tcase_add_test(c, two_handles_are_one_array);
+    tcase_add_test(c, wrong_calls_change_nothing);
+    tcase_add_test(c, without_memory_nothing_changes);
+    tcase_add_loop_test(c, anything_at_all, 0, 12);
+    suite_add_tcase(s, c);
+    return bed_run(s);
+}

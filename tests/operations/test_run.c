@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Runs of pages: the arithmetic, growing and giving back in the transaction of whoever needs it and
+ * staying whatever becomes of that, being gone with the transaction that made them, the chain of
+ * pages behind the root page, memory and space that run out, and damage.
+ */
+#include "bed.h"
+
+#include "operations/run.h"
+
+enum { AT = 100 };
+
+static struct bed b;
+static lladd_pageno root;
+static struct ll_run run;
+
+static void open_run(void)
+{
+    ok_db(&b, ll_operations__run_open(&run, b.db, root, AT, &b.err));
+}
+
+/* A root page (of a type that is not ours) and an empty run. */
+static void make(struct lladd_txn *txn)
+{
+    ok(txn, lladd_page_alloc(txn, &root));
+    ok(txn, lladd_bytes_format(txn, root));
+    ok(txn, ll_operations__run_create(txn, root, AT));
+}
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+    struct lladd_txn *txn = bed_begin(&b);
+    make(txn);
+    commit(txn);
+    open_run();
+}
+
+static void teardown(void)
+{
+    ll_operations__run_close(&run);
+    bed_free(&b);
+}
+
+/* What is not durable is lost. */
+static void crash(void)
+{
+    ll_operations__run_close(&run);
+    bed_crash(&b);
+    open_run();
+}
+
+static uint64_t count_used(void)
+{
+    uint64_t n = 0;
+    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
+        enum lladd_page_use use;
+        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
+        n += use == LLADD_USE_PAGED;
+    }
+    return n;
+}
+
+struct sum {
+    uint64_t pages, calls;
+};
+
+static int add_up(void *ctx, lladd_pageno first, uint64_t n)
+{
+    struct sum *s = ctx;
+    for (uint64_t i = 0; i < n; i++) {
+        enum lladd_page_use use;
+        ok_db(&b, lladd_page_use(b.db, lladd_page_of(first.v + i), &use, &b.err));
+        ck_assert_int_eq(use, LLADD_USE_PAGED);
+    }
+    s->pages += n;
+    s->calls++;
+    return 0;
+}
+
+/* Everything allocated is the root page or in the run. */
+static void check_whole(void)
+{
+    struct sum s = {0, 0};
+    ok_db(&b, ll_operations__run_each(&run, add_up, &s, &b.err));
+    ck_assert_uint_eq(s.pages + 1, count_used());
+}
+
+static void grow(uint64_t n)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, ll_operations__run_grow(txn, &run, n));
+    commit(txn);
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------ */
+
+START_TEST(every_page_has_its_place_and_no_extent_moves)
+{
+    uint64_t at = 0;
+    for (uint64_t k = 0; k < 90; k++) {
+        uint64_t length = ll_operations__run_pages(k + 1) - ll_operations__run_pages(k);
+        ck_assert_uint_ge(length, 1);
+        ck_assert_uint_le(length, 8192);
+        ck_assert_uint_le(length, k < 8 ? 1 : ll_operations__run_pages(k) / 4);
+        ck_assert_uint_eq(ll_operations__run_pages(k), at);
+        for (uint64_t i = 0; i < length; i++, at++) {
+            uint64_t offset, extent = ll_run_extent(at, &offset);
+            ck_assert_uint_eq(extent, k);
+            ck_assert_uint_eq(offset, i);
+        }
+    }
+    uint64_t offset, far = ll_run_extent(UINT64_C(1) << 48, &offset);
+    ck_assert_uint_eq(ll_operations__run_pages(far) + offset, UINT64_C(1) << 48);
+}
+END_TEST
+
+/* ---- growing --------------------------------------------------------------------------------- */
+
+START_TEST(an_empty_run_has_no_pages)
+{
+    ck_assert_uint_eq(ll_operations__run_size(&run), 0);
+    check_whole();
+    crash();
+    ck_assert_uint_eq(ll_operations__run_size(&run), 0);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, ll_operations__run_grow(txn, &run, 0));
+    ok(txn, ll_operations__run_shrink(txn, &run, 0));
+    ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* nothing was logged */
+    commit(txn);
+}
+END_TEST
+
+START_TEST(pages_stay_where_they_are)
+{
+    enum { N = 200 };
+    uint64_t where[N];
+    unsigned char seen[4096] = {0};
+    for (uint64_t i = 0; i < N; i++) {
+        grow(i + 1);
+        ck_assert_uint_ge(ll_operations__run_size(&run), i + 1);
+        where[i] = ll_operations__run_page(&run, i).v;
+        ck_assert_uint_lt(where[i], sizeof seen);
+        ck_assert(!seen[where[i]]++);
+    }
+    check_whole();
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t i = 0; i < N; i++)
+            ck_assert_uint_eq(ll_operations__run_page(&run, i).v, where[i]);
+        crash();
+    }
+    check_whole();
+}
+END_TEST
+
+START_TEST(growth_survives_the_rollback_of_who_needed_it)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_savepoint_id before;
+    ok(txn, lladd_savepoint(txn, &before));
+    ok(txn, ll_operations__run_grow(txn, &run, 9));
+    uint64_t size = ll_operations__run_size(&run), ninth = ll_operations__run_page(&run, 8).v;
+    ok(txn, lladd_rollback_to(txn, before));
+    ck_assert_uint_eq(ll_operations__run_size(&run), size);
+    abort_txn(txn);
+    ck_assert_uint_eq(ll_operations__run_size(&run), size);
+    check_whole();
+    grow(9); /* makes it durable that all of that has happened: there is nothing to do */
+    txn = bed_begin(&b);
+    ok(txn, lladd_set(txn, root, 0, "x", 1));
+    commit(txn);
+    crash();
+    ck_assert_uint_eq(ll_operations__run_size(&run), size);
+    ck_assert_uint_eq(ll_operations__run_page(&run, 8).v, ninth);
+    check_whole();
+}
+END_TEST
+
+/* ---- in the transaction that made it --------------------------------------------------------- */
+
+START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
+{
+    uint64_t used = count_used();
+    ll_operations__run_close(&run);
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno before = root;
+    make(txn);
+    open_run();
+    ck_assert(ll_run_made_by(&run, txn));
+    ok(txn, ll_operations__run_grow(txn, &run, 50));
+    ck_assert_uint_gt(count_used(), used + 50);
+    if (_i == 1)
+        ll_operations__run_close(&run); /* before it ends: it is not told then */
+    if (_i == 2) {
+        ll_operations__run_close(&run);
+        struct lladd_txn *other = bed_begin(&b); /* makes the loser's records durable */
+        ok(other, lladd_set(other, before, 0, "x", 1));
+        commit(other);
+        bed_crash(&b);
+    } else {
+        abort_txn(txn);
+    }
+    ck_assert_uint_eq(count_used(), used);
+    if (_i == 0) {
+        ck_assert_uint_eq(ll_operations__run_size(&run), 0);
+        ll_operations__run_close(&run);
+    }
+    root = before;
+    open_run();
+    check_whole();
+}
+END_TEST
+
+START_TEST(what_the_maker_takes_back_is_taken_back_in_memory_too)
+{
+    ll_operations__run_close(&run);
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_action action;
+    lladd_savepoint_id early, late;
+    lladd_pageno first = root;
+    make(txn);
+    open_run();
+    ok(txn, ll_operations__run_grow(txn, &run, 3));
+    ok(txn, lladd_savepoint(txn, &early));
+    ok(txn, ll_operations__run_grow(txn, &run, 20));
+    ok(txn, lladd_savepoint(txn, &late));
+    ok(txn, ll_operations__run_shrink(txn, &run, 5));
+    ck_assert_uint_eq(ll_operations__run_size(&run), 5);
+    ok(txn, lladd_rollback_to(txn, late));
+    ok(txn, ll_operations__run_grow(txn, &run, 20));
+    ck_assert_uint_eq(ll_operations__run_size(&run), 20);
+    ok(txn, lladd_rollback_to(txn, early));
+    ok(txn, ll_operations__run_grow(txn, &run, 1));
+    ck_assert_uint_eq(ll_operations__run_size(&run), 3);
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, ll_operations__run_grow(txn, &run, 40));
+    ok(txn, lladd_nta_abort(txn, &action));
+    ok(txn, ll_operations__run_grow(txn, &run, 4));
+    ck_assert_uint_eq(ll_operations__run_size(&run), 4);
+    commit(txn);
+    ck_assert_uint_eq(count_used(), 2 + 4);
+    /* It is a run like others now. */
+    txn = bed_begin(&b);
+    ck_assert(!ll_run_made_by(&run, txn));
+    ok(txn, ll_operations__run_grow(txn, &run, 6));
+    abort_txn(txn);
+    ck_assert_uint_eq(ll_operations__run_size(&run), 6);
+    ll_operations__run_close(&run);
+    open_run();
+    ck_assert_uint_eq(ll_operations__run_size(&run), 6);
+    ll_operations__run_close(&run);
+    root = first;
+    open_run();
+}
+END_TEST
+
+/* ---- giving back ----------------------------------------------------------------------------- */
+
+START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_ended)
+{
+    grow(100);
+    uint64_t had = count_used();
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    lladd_pageno last = ll_operations__run_page(&run, 99), taken;
+    ok(txn, ll_operations__run_shrink(txn, &run, 50));
+    ck_assert_uint_ge(ll_operations__run_size(&run), 50);
+    ck_assert_uint_lt(ll_operations__run_size(&run), 64);
+    check_whole();
+    for (int i = 0; i < 100; i++) {
+        ok(other, lladd_page_alloc(other, &taken));
+        ck_assert_uint_ne(taken.v, last.v);
+    }
+    abort_txn(other);
+    if (_i)
+        abort_txn(txn); /* the action was closed */
+    else
+        commit(txn);
+    check_whole();
+    ck_assert_uint_lt(count_used(), had);
+    other = bed_begin(&b);
+    bool again = false;
+    for (uint64_t pages = lladd_page_count(b.db); !again && lladd_page_count(b.db) == pages;) {
+        ok(other, lladd_page_alloc(other, &taken));
+        again = taken.v == last.v;
+    }
+    ck_assert(again);
+    abort_txn(other);
+    grow(100);
+    crash();
+    check_whole();
+    ck_assert_uint_ge(ll_operations__run_size(&run), 100);
+}
+END_TEST
+
+START_TEST(a_run_that_is_freed_is_there_again_when_that_is_rolled_back)
+{
+    grow(30);
+    uint64_t used = count_used(), page = ll_operations__run_page(&run, 29).v;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, ll_operations__run_free(txn, &run));
+    ck_assert_uint_eq(count_used(), 1);
+    abort_txn(txn);
+    ck_assert_uint_eq(count_used(), used);
+    ck_assert_uint_eq(ll_operations__run_page(&run, 29).v, page);
+    check_whole();
+    crash();
+    check_whole();
+    txn = bed_begin(&b);
+    ok(txn, ll_operations__run_free(txn, &run));
+    ok(txn, lladd_page_free(txn, root));
+    commit(txn);
+    ck_assert_uint_eq(count_used(), 0);
+    txn = bed_begin(&b);
+    ll_operations__run_close(&run);
+    make(txn);
+    commit(txn);
+    open_run();
+}
+END_TEST
+
+/* ---- the chain ------------------------------------------------------------------------------- */
+
+static struct {
+    lladd_op_id put, link, format;
+} ops;
+
+/* Extents of their full length would take gigabytes: the list is made to name the same pages again
+ * and again, as a damaged one might, and is only read. */
+static void list_by_hand(uint64_t n, uint64_t chain_pages)
+{
+    uint64_t first = ll_operations__run_page(&run, 0).v;
+    struct put {
+        uint32_t offset;
+        uint64_t value;
+    } args;
+    lladd_pageno page = root, next;
+    unsigned char bytes[8];
+    struct lladd_txn *txn = bed_begin(&b);
+    ok_db(&b, lladd_op_lookup(b.db, "lladd.run.put", 1, &ops.put));
+    ok_db(&b, lladd_op_lookup(b.db, "lladd.run.link", 1, &ops.link));
+    ok_db(&b, lladd_op_lookup(b.db, "lladd.run.format", 1, &ops.format));
+    for (uint32_t k = 0; k < LL_RUN_DIRECT; k++) {
+        args = (struct put){AT + 24 + 8 * k, first};
+        ok(txn, lladd_update(txn, ops.put, root, &args, sizeof args));
+    }
+    for (uint64_t c = 0, k = LL_RUN_DIRECT; c < chain_pages; c++) {
+        ok(txn, lladd_page_alloc(txn, &next));
+        lladd_put64(bytes, root.v);
+        ok(txn, lladd_update(txn, ops.format, next, bytes, sizeof bytes));
+        args = (struct put){page.v == root.v ? AT + 8 : 0, next.v};
+        ok(txn, lladd_update(txn, page.v == root.v ? ops.put : ops.link, page, &args, sizeof args));
+        page = next;
+        for (uint32_t i = 0; i < 506 && k < n; i++, k++) {
+            args = (struct put){16 + 8 * i, first + k % 3};
+            ok(txn, lladd_update(txn, ops.link, page, &args, sizeof args));
+        }
+    }
+    args = (struct put){AT, n};
+    ok(txn, lladd_update(txn, ops.put, root, &args, sizeof args));
+    commit(txn);
+}
+
+START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
+{
+    enum { N = 64 + 506 + 3 };
+    grow(1);
+    ok_db(&b, lladd_extend(b.db, 8192 + 64, &b.err));
+    uint64_t first = ll_operations__run_page(&run, 0).v;
+    list_by_hand(N, 2);
+    crash();
+    ck_assert_uint_eq(run.n_extents, N);
+    for (uint64_t k = LL_RUN_DIRECT; k < N; k++)
+        ck_assert_uint_eq(ll_operations__run_page(&run, ll_operations__run_pages(k) + k % 7).v,
+                          first + k % 3 + k % 7);
+    /* Growing enters the next extent behind the last one, in the second page; giving back a large
+     * one takes it away again. */
+    grow(ll_operations__run_pages(N) + 1);
+    ck_assert_uint_eq(run.n_extents, N + 1);
+    uint64_t page = ll_operations__run_page(&run, ll_operations__run_pages(N)).v;
+    crash();
+    ck_assert_uint_eq(run.n_extents, N + 1);
+    ck_assert_uint_eq(ll_operations__run_page(&run, ll_operations__run_pages(N)).v, page);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, ll_operations__run_shrink(txn, &run, ll_operations__run_pages(N)));
+    commit(txn);
+    ck_assert_uint_eq(run.n_extents, N);
+    uint64_t used = count_used();
+    ck_assert_uint_eq(used, 2 + 2);
+    /* Damage is found. */
+    ll_operations__run_close(&run);
+    list_by_hand(N, 1);
+    ck_assert_int_eq(ll_operations__run_open(&run, b.db, root, AT, &b.err), LLADD_CORRUPT_PAGE);
+    list_by_hand(N, 2);
+    open_run();
+}
+END_TEST
+
+/* The chain's first page is made when it is first needed, and one behind that when it is full. */
+START_TEST(the_chain_gets_longer_when_it_has_to)
+{
+    uint64_t n = _i ? 64 + 506 : 64;
+    grow(1);
+    ok_db(&b, lladd_extend(b.db, 8192 + 64, &b.err));
+    list_by_hand(n, _i ? 1 : 0);
+    crash();
+    uint64_t used = count_used();
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, ll_operations__run_grow(txn, &run, ll_operations__run_pages(n) + 1));
+    abort_txn(txn);
+    ck_assert_uint_eq(count_used(), used + 1 + 8192);
+    crash(); /* not durable: as if nothing had happened */
+    ck_assert_uint_eq(count_used(), used);
+    ck_assert_uint_eq(run.n_extents, n);
+    grow(ll_operations__run_pages(n) + 1);
+    crash();
+    ck_assert_uint_eq(count_used(), used + 1 + 8192);
+    ck_assert_uint_eq(run.n_extents, n + 1);
+}
+END_TEST
+
+START_TEST(lists_that_cannot_be_are_refused)
+{
+    static const uint64_t counts[] = {5, 1u << 20, UINT64_MAX};
+    struct put {
+        uint32_t offset;
+        uint64_t value;
+    } args = {AT, counts[_i]};
+    lladd_op_id op;
+    grow(2);
+    ok_db(&b, lladd_op_lookup(b.db, "lladd.run.put", 1, &op));
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_update(txn, op, root, &args, sizeof args));
+    struct ll_run other;
+    ck_assert_int_eq(ll_operations__run_open(&other, b.db, root, AT, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(b.err.page.v, root.v);
+    ck_assert_str_ne(b.err.message, "");
+    args.offset = 4096 - 32 - 7;
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_update(txn, op, root, &args, sizeof args));
+    abort_txn(txn);
+}
+END_TEST
+
+/* ---- what runs out --------------------------------------------------------------------------- */
+
+/* Each allocation in turn fails: nothing has changed, and the next attempt succeeds. */
+START_TEST(without_memory_nothing_changes)
+{
+    for (uint64_t n = 1;; n++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        uint64_t size = ll_operations__run_size(&run);
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = ll_operations__run_grow(txn, &run, size + 1);
+        fault_alloc_fail(&b.mem, 0, false);
+        if (rc == 0) {
+            commit(txn);
+            ck_assert_uint_gt(n, 1);
+            break;
+        }
+        ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+        ck_assert_int_eq(lladd_txn_error(txn)->code, rc);
+        ck_assert_uint_eq(ll_operations__run_size(&run), size);
+        check_whole();
+        commit(txn);
+    }
+    check_whole();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("runs");
+    TCase *c = tcase_create("runs");
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, every_page_has_its_place_and_no_extent_moves);
+    tcase_add_test(c, an_empty_run_has_no_pages);
+    tcase_add_test(c, pages_stay_where_they_are);
+    tcase_add_test(c, growth_survives_the_rollback_of_who_needed_it);
+    tcase_add_loop_test(c, a_run_is_gone_with_the_transaction_that_made_it, 0, 3);
+    tcase_add_test(c, what_the_maker_takes_back_is_taken_back_in_memory_too);
+    tcase_add_loop_test(c, extents_that_are_given_back_serve_others_when_the_transaction_has_ended,
+                        0, 2);
+    tcase_add_test(c, a_run_that_is_freed_is_there_again_when_that_is_rolled_back);
+    tcase_add_test(c, a_long_list_goes_on_in_a_chain_of_pages);
+    tcase_add_loop_test(c, the_chain_gets_longer_when_it_has_to, 0, 2);
+    tcase_add_loop_test(c, lists_that_cannot_be_are_refused, 0, 3);
+    tcase_add_test(c, without_memory_nothing_changes);
+    suite_add_tcase(s, c);
+    return bed_run(s);
+}
