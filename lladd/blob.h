@@ -8,7 +8,15 @@
  * Small changes are logged, bytes and all. Large ones are written straight to fresh extents, forced
  * before the commit, and only the descriptor is logged; what they replace stays where it is until
  * the commit is durable. So a transaction that stores a gigabyte writes it once. A blob is known by
- * its root page, and small ones live in it.
+ * its root page, and small ones live in it. Zeros that were never written take no pages.
+ *
+ * A call that returns an error has changed nothing. LLADD_WRONG_TYPE if the page is no blob's root,
+ * LLADD_DESTROYED if the blob there has been destroyed. LLADD_BUSY, of large writes: somebody still
+ * looks at an earlier life of a page they have got; try again.
+ *
+ * Readers without isolation see each page as of one moment. In a top action that ends with
+ * LLADD_NO_OP, and so outlives its transaction, call lladd_bulk_sync before the end: what is written
+ * past the log is forced by the commit, or by prepare, of the transaction.
  *
  * Threads: any number. Two transactions that write to one blob are a fault of the caller.
  * @ingroup operations
@@ -44,8 +52,14 @@ LLADD_API int lladd_blob_length(struct lladd_db *, lladd_pageno root, uint64_t *
  *  LLADD_OUT_OF_RANGE if they are not all there. */
 LLADD_API int lladd_blob_read(struct lladd_db *, lladd_pageno root, uint64_t offset, void *out,
                               uint64_t len, uint64_t *got, struct lladd_error *);
+/** Calls fn for each page of the blob; not 0 stops. */
 LLADD_API int lladd_blob_pages(struct lladd_db *, lladd_pageno root,
                                int (*fn)(void *ctx, lladd_pageno), void *ctx, struct lladd_error *);
+/** Writes of at least so many bytes go past the log, on this handle, from now on; 0: as many as the
+ *  library thinks best (64 KiB), UINT64_MAX: all are logged. */
+LLADD_API void lladd_blob_bulk_from(struct lladd_db *, uint64_t bytes);
+/** Is every page there, the blob's own, and zero behind the end? Not while others change the blob.
+ *  LLADD_CORRUPT_PAGE. */
 LLADD_API int lladd_blob_check(struct lladd_db *, lladd_pageno root, struct lladd_error *);
 
 #ifdef __cplusplus

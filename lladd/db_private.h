@@ -48,6 +48,7 @@ static inline int ll_txn_enter(struct lladd_txn *txn)
 }
 /* Tells participants that what is newer than `since` was taken back. */
 void ll_txn_tell_taken_back(struct lladd_txn *, lladd_lsn since);
+int ll_txn_tell_committing(struct lladd_txn *);
 /* The registered operation, or LLADD_BAD_ARGUMENT. */
 int ll_op_of(struct lladd_txn *, lladd_op_id, struct ll_name **out);
 

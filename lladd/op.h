@@ -205,6 +205,11 @@ struct lladd_participant {
      *  or lladd_nta_abort: of what it has logged, whatever can be undone and is newer than the
      *  record at `since`; 0: all of it. Nullable; descriptors of an older struct_size lack it. */
     void (*taken_back)(void *ctx, void *state, struct lladd_txn *, lladd_lsn since);
+    /** The transaction is about to log its commit or prepare record: what has to be durable before
+     *  that (pages written past the log: lladd_bulk_sync) becomes so now, once for all that it
+     *  did. An error refuses the commit, and the transaction is as it was. Nullable; descriptors of
+     *  an older struct_size lack it. */
+    int (*committing)(void *ctx, void *state, struct lladd_txn *);
 };
 
 /** Everything one extension brings, and its state on each database handle. */

@@ -139,7 +139,9 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     if (rc)
         return rc;
     unsigned char bytes[LL_PREPARE_MAX];
-    rc = log_blobs(txn);
+    rc = ll_txn_tell_committing(txn);
+    if (!rc)
+        rc = log_blobs(txn);
     size_t len = rc ? 0 : ll_prepare_encode(txn->prepared, bytes);
     if (!rc)
         rc = ll_core_reserve_plain(txn, ll_record_bound(len, 0), 0);

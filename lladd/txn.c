@@ -118,6 +118,18 @@ static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drai
     return rc;
 }
 
+int ll_txn_tell_committing(struct lladd_txn *txn)
+{
+    const size_t has_it = offsetof(struct lladd_participant, committing) + sizeof(int (*)(void));
+    int rc = 0;
+    for (size_t k = 0; k < txn->n_joined && !rc; k++) {
+        const struct lladd_participant *p = txn->joined[k].participant;
+        if (p->struct_size >= has_it && p->committing)
+            rc = p->committing(p->ctx, txn->joined[k].state, txn);
+    }
+    return rc;
+}
+
 static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
     int rc = may_end(txn);
@@ -136,7 +148,9 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     bool drain = false;
     /* Out of what is set aside for the end of its rollback, which is not to come: committing needs
      * no space, and what is prepared can be committed on a full disk. */
-    rc = ll_core_mark(core, &txn->err);
+    rc = lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE ? ll_txn_tell_committing(txn) : 0;
+    if (!rc)
+        rc = ll_core_mark(core, &txn->err);
     if (!rc)
         rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
     if (!rc)

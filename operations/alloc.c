@@ -559,13 +559,15 @@ int lladd_extent_free(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+/* `held` (nullable): somebody may want it back. */
 static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_use *out,
                   bool *held, struct lladd_error *err)
 {
     uint32_t page_size = lladd_page_size(ops->db), index = ll_map_index(page_size, page);
     lladd_pageno map = ll_map_page(page_size, ll_map_group(page_size, page));
     struct lladd_page *p;
-    *held = false;
+    if (held)
+        *held = false;
     *out = page.v < lladd_page_count(ops->db) && ll_map_system(page_size, page) ? LLADD_USE_SYSTEM
                                                                                 : LLADD_USE_NONE;
     if (page.v >= lladd_page_count(ops->db) || *out == LLADD_USE_SYSTEM)
@@ -576,8 +578,10 @@ static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_
     if (is_map(ops->db, p)) {
         uint64_t bits[LL_HOLD_WORDS];
         *out = ll_operations__map_use(lladd_page_view(p), index);
-        ll_operations__held(&ops->alloc.holds, map, index / LL_HOLD_CHUNK, NULL, bits);
-        *held = bits[index % LL_HOLD_CHUNK / 64] >> index % 64 & 1;
+        if (held) {
+            ll_operations__held(&ops->alloc.holds, map, index / LL_HOLD_CHUNK, NULL, bits);
+            *held = bits[index % LL_HOLD_CHUNK / 64] >> index % 64 & 1;
+        }
     } else {
         rc = look_at_no_map(map, lladd_page_view(p).type, err);
     }
@@ -588,8 +592,7 @@ static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_
 int lladd_page_use(struct lladd_db *db, lladd_pageno page, enum lladd_page_use *out,
                    struct lladd_error *err)
 {
-    bool held;
-    return use_of(ll_operations_of(db), page, out, &held, err);
+    return use_of(ll_operations_of(db), page, out, NULL, err);
 }
 
 /* The core asks whether a page without base is missed (BUF-5). A raw page has none and needs none;

@@ -8,6 +8,8 @@
  *               lladd.slotted   records of any length             slotted_page.c, slotted.c
  *               lladd.fixed     records of one length             fixed.c
  *               lladd.heap      many slotted pages                heap_page.c, heap_space.c, heap.c
+ *               lladd.blob      bytes without end                 blob_page.c, blob_map.c, blob.c
+ *               lladd.list      items in an order, in heaps       list_page.c, list.c
  *
  * This folder includes nothing of the library but <lladd/...>: what it can do, everybody can. Its
  * one privilege is that the first extension is registered first, so that its operations' ids are
@@ -15,6 +17,8 @@
  * of their own, as a user's would be. */
 #include "operations/operations.h"
 
+#include "operations/blob.h"
+#include "operations/list.h"
 #include "operations/operations_private.h"
 
 #define LIST(id, name) &ll_operations__##name,
@@ -122,7 +126,9 @@ const struct lladd_extension *const *ll_operations_builtin(void)
 {
     static const struct lladd_extension *const all[] = {&ll_operations__extension,
                                                         &ll_operations__run_extension,
-                                                        &ll_operations__array_extension, NULL};
+                                                         &ll_operations__array_extension,
+                                                         &ll_operations__blob_extension,
+                                                         &ll_operations__list_extension, NULL};
     return all;
 }
 

@@ -106,6 +106,7 @@ static inline struct ll_operations *ll_operations_of(struct lladd_db *db)
 
 /* Extension latches in the order in which they may be taken, all before any page latch. */
 enum {
+    LL_OPERATIONS_RANK_LIST = LLADD_RANK_EXTENSION,
     LL_OPERATIONS_RANK_HEAP = LLADD_RANK_EXTENSION + 1,
     LL_OPERATIONS_RANK_ROOTS = LLADD_RANK_EXTENSION + 2,
     LL_OPERATIONS_RANK_GROW = LLADD_RANK_EXTENSION + 3

@@ -7,6 +7,7 @@
  */
 #include "bed.h"
 
+#include "operations/blob.h"
 #include "operations/operations.h"
 #include "recovery/registry.h"
 #include "support/text.h"
@@ -180,7 +181,7 @@ static size_t make_bytes(struct random *r, const struct lladd_op *op, enum lladd
 static void make_page(struct random *r, struct scratch *s, uint32_t size,
                       const struct lladd_page_type *type)
 {
-    static unsigned char format[16];
+    static unsigned char format[32];
     const struct lladd_op *formatter = NULL;
     for (size_t i = 0; all_ops()[i]; i++)
         if (all_ops()[i]->formats && type_of(all_ops()[i]) == type)
@@ -188,6 +189,10 @@ static void make_page(struct random *r, struct scratch *s, uint32_t size,
     ck_assert_ptr_nonnull(formatter);
     memset(format, 0, sizeof format);
     size_t len = formatter->record_max;
+    if (len > sizeof format) /* blobs: contents may follow */
+        len = formatter == &ll_operations__blob_format ? 8 : 16;
+    if (formatter == &ll_operations__blob_index_format)
+        lladd_put64(format + 8, ll_blob_where(1, 32));
     if (formatter == &ll_operations__fixed_format) {
         uint32_t record = 1 + below(r, 200);
         lladd_put16(format, (uint16_t)record);
