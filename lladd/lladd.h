@@ -149,6 +149,8 @@ LLADD_API void *lladd_alloc(struct lladd_db *, size_t);
 LLADD_API void *lladd_resize(struct lladd_db *, void *, size_t);
 LLADD_API void lladd_free(struct lladd_db *, void *);
 LLADD_API uint64_t lladd_now_ns(struct lladd_db *);
+/** Bytes nobody can foretell (in the simulator: those of its seed). 0 or negative errno. */
+LLADD_API int lladd_random(struct lladd_db *, void *buf, size_t len);
 /** The id of a registered operation: LLADD_NOT_FOUND if it is not. */
 LLADD_API int lladd_op_lookup(struct lladd_db *, const char *name, uint32_t version,
                               lladd_op_id *out);

@@ -710,6 +710,11 @@ void lladd_free(struct lladd_db *db, void *p)
     ll_free(&db->core.env, p);
 }
 
+int lladd_random(struct lladd_db *db, void *buf, size_t len)
+{
+    return ll_random(&db->core.env, buf, len);
+}
+
 uint64_t lladd_now_ns(struct lladd_db *db)
 {
     return ll_now_ns(&db->core.env);

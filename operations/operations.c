@@ -18,6 +18,7 @@
 #include "operations/operations.h"
 
 #include "operations/blob.h"
+#include "operations/hash/table.h"
 #include "operations/list.h"
 #include "operations/operations_private.h"
 
@@ -128,7 +129,8 @@ const struct lladd_extension *const *ll_operations_builtin(void)
                                                         &ll_operations__run_extension,
                                                          &ll_operations__array_extension,
                                                          &ll_operations__blob_extension,
-                                                         &ll_operations__list_extension, NULL};
+                                                         &ll_operations__list_extension,
+                                                         &ll_hash__extension, NULL};
     return all;
 }
 

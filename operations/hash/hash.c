@@ -1,0 +1,816 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Linear hash tables (paper, section 4.1): the calls. See lladd/hash.h for what they promise,
+ * page.c for the pages, table.c for what is known in memory, split.c for splits and merges.
+ *
+ * A change of a key is one lladd_update of its bucket's page. Its `prepare` searches under the
+ * page's latch and either finds that all is well, or says what is not: the bucket has been split
+ * since (again, with the number of buckets there is now), there are overflow pages (again, with the
+ * head page latched while the chain is looked through), there is no room (make some, again).
+ *
+ * Undo is by key, wherever the key is by then: `take_back`. It is one record that needs no undo
+ * itself, and does nothing if it finds its work done; so it may be cut short by a crash and run
+ * again. It needs no room: what a removal leaves is a ghost with all its bytes, a shorter value
+ * leaves its room, and a longer one has more of it. Nobody else takes any of that while the remover
+ * may yet roll back (table.c, holds).
+ *
+ * If the table is the transaction's own (it has made it, or its undo is to be physical), the same
+ * `prepare` and redo run on a copy of the page, and what they change is logged byte by byte. */
+#include "operations/hash/table.h"
+
+#include <lladd/hash.h>
+
+#include <string.h>
+
+#define TRIES 1000  /* of who finds pages and memory contradict each other */
+#define SPLIT_NUM 4 /* a page of which 4/5 are in use asks for a split */
+#define SPLIT_DEN 5
+#define MERGE_DEN 10 /* one of which 1/10 is, for a merge */
+#define FRAME_TRIES 100000
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static int table_of(const struct lladd_hash *h, struct ll_hash_table **out, struct lladd_error *err)
+{
+    if (!h || !h->table)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the hash table is NULL");
+    *out = h->table;
+    return 0;
+}
+
+static int wrong_size(struct lladd_error *err, const char *what, size_t len, uint32_t size)
+{
+    return lladd_error_set(err, LLADD_KEY_SIZE, "a %s of %zu bytes: in this table they have %u",
+                           what, len, size);
+}
+
+static int too_large(struct lladd_error *err, const char *what, size_t len)
+{
+    return lladd_error_set(err, LLADD_TOO_LARGE, "a %s of %zu bytes: at most %u", what, len,
+                           LL_HASH_INLINE_MAX);
+}
+
+/* Fills in what the key is looked for with. */
+static inline int key_of(struct ll_hash_table *t, const void *key, size_t len, struct hb_key *out,
+                         uint64_t *hash, struct lladd_error *err)
+{
+    if (t->key_size ? len != t->key_size : len > LL_HASH_INLINE_MAX)
+        return t->key_size ? wrong_size(err, "key", len, t->key_size)
+                           : too_large(err, "key", len);
+    *hash = ll_siphash(&t->seed, key, len);
+    out->bytes = key;
+    out->len = (uint16_t)len;
+    out->tag = hb_tag(*hash);
+    return 0;
+}
+
+static int value_of(struct ll_hash_table *t, const void *value, size_t len, struct hb_change *c,
+                    struct lladd_error *err)
+{
+    if (t->value_size ? len != t->value_size : len > LL_HASH_INLINE_MAX)
+        return t->value_size ? wrong_size(err, "value", len, t->value_size)
+                             : too_large(err, "value", len);
+    c->value = value;
+    c->value_len = (uint16_t)len;
+    return 0;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* A page said that it is not the bucket one took it for. */
+static int again(struct ll_hash_table *t, uint64_t believed, unsigned *tries, struct lladd_error *err)
+{
+    if (++*tries > TRIES)
+        return ll_hash__corrupt(err, t->root, "hash table: its pages contradict its root");
+    if (lladd_atomic_load64(&t->buckets) == believed && *tries > 2)
+        ll_hash__forget(t);
+    if (*tries > 10)
+        lladd_yield();
+    return 0;
+}
+
+static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t tag)
+{
+    uint32_t size = 2 + t->key_size + t->value_size;
+    if (t->fixed)
+        lladd_touch(t->db, page,
+                    HB_ENTRIES - LLADD_PAGE_HEADER +
+                        ((uint32_t)(tag & (HB_GHOST - 1)) * t->fixed_slots >> 15) * size);
+}
+
+int ll_hash__fix_bucket(struct ll_hash_table *t, uint64_t hash, enum lladd_latch latch,
+                        struct lladd_page **out, struct lladd_error *err)
+{
+    for (unsigned tries = 0;;) {
+        uint64_t n;
+        int rc = ll_hash__buckets(t, &n, err);
+        if (rc)
+            return rc;
+        lladd_pageno page = ll_operations__run_page(&t->run, ll_hash__bucket(hash, n));
+        rc = lladd_fix(t->db, page, latch, out, err);
+        if (rc)
+            return rc;
+        if (__builtin_expect(ll_hash__is_bucket(t, lladd_page_view(*out), hash), 1))
+            return 0;
+        lladd_unfix(t->db, *out, latch);
+        rc = again(t, n, &tries, err);
+        if (rc)
+            return rc;
+    }
+}
+
+int ll_hash__fix_next(struct ll_hash_table *t, const struct lladd_page *head,
+                      const struct lladd_page *from, enum lladd_latch latch,
+                      struct lladd_page **out, struct lladd_error *err)
+{
+    lladd_pageno next = lladd_page_of(lladd_get48(from->bytes + HB_NEXT));
+    if (next.v == 0)
+        return LLADD_END;
+    if (next.v == head->number.v)
+        return ll_hash__corrupt(err, next, "is twice in the chain of a bucket");
+    int rc = lladd_fix(t->db, next, latch, out, err);
+    if (rc)
+        return rc;
+    struct lladd_view v = lladd_page_view(*out);
+    if (v.type == t->type && v.bytes[HB_FLAGS] == HB_OVERFLOW &&
+        memcmp(v.bytes + HB_BUCKET, head->bytes + HB_BUCKET, 8) == 0 &&
+        lladd_get48(v.bytes + HB_ROOT) == t->root.v && ll_hash__head_fine(v) &&
+        hb_get(v.bytes, HB_VALUE) == t->value_size)
+        return 0;
+    lladd_unfix(t->db, *out, latch);
+    return ll_hash__corrupt(err, next, "is in the chain of a bucket, and is none of its pages");
+}
+
+/* Where a key is: the head of its bucket, and the page it is on, which may be the same. */
+struct found {
+    struct lladd_page *head, *page;
+    struct hb_entry entry;
+    uint32_t slot;
+    enum lladd_latch latch; /* of the head, and of the page */
+};
+
+static inline void let_go(struct ll_hash_table *t, struct found *f)
+{
+    if (f->page != f->head)
+        lladd_unfix(t->db, f->page, f->latch);
+    lladd_unfix(t->db, f->head, f->latch);
+}
+
+/* Looks the key up in the chain of the head one holds. LLADD_END: it is not there; `page` is the
+ * last page. Other errors: nothing but the head is held. */
+static inline int find_in_chain(struct ll_hash_table *t, struct found *f, const struct hb_key *key,
+                                struct lladd_error *err)
+{
+    struct lladd_page *next = NULL;
+    struct hb_place place;
+    f->page = f->head;
+    for (uint64_t steps = 0;; steps++) {
+        struct lladd_view v = lladd_page_view(f->page);
+        ll_hash__find(v, key, &place);
+        if (place.slot != HB_NONE) {
+            f->slot = place.slot;
+            (void)ll_hash__entry(v, place.slot, &f->entry);
+            return 0;
+        }
+        if (__builtin_expect(lladd_get48(v.bytes + HB_NEXT) == 0, 1))
+            return LLADD_END;
+        int rc = ll_hash__fix_next(t, f->head, f->page, f->latch, &next, err);
+        if (!rc && steps > lladd_page_count(t->db)) {
+            lladd_unfix(t->db, next, f->latch);
+            rc = ll_hash__corrupt(err, f->head->number, "the chain of its bucket does not end");
+        }
+        if (f->page != f->head)
+            lladd_unfix(t->db, f->page, f->latch);
+        f->page = next;
+        if (rc)
+            return rc;
+    }
+}
+
+/* Finds an element, and holds its page; LLADD_NOT_FOUND without a message. */
+static inline int find(struct ll_hash_table *t, const struct hb_key *key, uint64_t hash,
+                       struct found *f, struct lladd_error *err)
+{
+    f->latch = LLADD_LATCH_SHARED;
+    int rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &f->head, err);
+    if (rc)
+        return rc;
+    rc = find_in_chain(t, f, key, err);
+    if (!rc && f->entry.tag & HB_GHOST)
+        rc = LLADD_END;
+    if (rc == LLADD_END) {
+        let_go(t, f);
+        return LLADD_NOT_FOUND;
+    }
+    if (rc)
+        lladd_unfix(t->db, f->head, f->latch);
+    return rc;
+}
+
+static int not_found(struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_NOT_FOUND, "there is no such key");
+}
+
+int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd_hash_value_fn *fn,
+                    void *ctx, struct lladd_error *err)
+{
+    struct ll_hash_table *t = NULL;
+    struct hb_key k;
+    struct found f;
+    uint64_t hash = 0;
+    int rc = table_of(h, &t, err);
+    if (!rc)
+        rc = key_of(t, key, key_len, &k, &hash, err);
+    if (!rc)
+        rc = find(t, &k, hash, &f, err);
+    if (rc)
+        return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
+    rc = fn(ctx, lladd_span_of(f.entry.value, HB_LEN(f.entry.value_len)));
+    let_go(t, &f);
+    return rc;
+}
+
+/* Behind the search; the page has been asked for. */
+static inline int get(struct ll_hash_table *t, const struct hb_key *k, uint64_t hash, void *buf,
+                      size_t size, size_t *len, struct lladd_error *err)
+{
+    struct found f;
+    int rc = find(t, k, hash, &f, err);
+    if (rc)
+        return rc;
+    size_t n = HB_LEN(f.entry.value_len);
+    lladd_copy(buf, f.entry.value, n < size ? n : size);
+    if (len)
+        *len = n;
+    let_go(t, &f);
+    return 0;
+}
+
+int lladd_hash_get(struct lladd_hash *h, const void *key, size_t key_len, void *buf, size_t size,
+                   size_t *len, struct lladd_error *err)
+{
+    struct ll_hash_table *t = NULL;
+    struct hb_key k;
+    uint64_t hash = 0, n = 0;
+    int rc = table_of(h, &t, err);
+    if (!rc)
+        rc = key_of(t, key, key_len, &k, &hash, err);
+    if (!rc)
+        rc = ll_hash__buckets(t, &n, err);
+    if (rc)
+        return rc;
+    touch(t, ll_operations__run_page(&t->run, ll_hash__bucket(hash, n)), k.tag);
+    rc = get(t, &k, hash, buf, size, len, err);
+    return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+#define BATCH 32u
+
+struct asked {
+    struct hb_key key;
+    uint64_t hash;
+    lladd_pageno page;
+    int rc;
+};
+
+/* First every page's lines are sent for, then the keys are looked up: so many cache misses at a
+ * time. */
+static void get_batch(struct ll_hash_table *t, struct lladd_hash_query *q, size_t n, uint64_t buckets,
+                      struct lladd_error *err)
+{
+    struct asked a[BATCH];
+    for (size_t i = 0; i < n; i++) {
+        a[i].rc = key_of(t, q[i].key, q[i].key_len, &a[i].key, &a[i].hash, err);
+        if (a[i].rc)
+            continue;
+        a[i].page = ll_operations__run_page(&t->run, ll_hash__bucket(a[i].hash, buckets));
+        touch(t, a[i].page, a[i].key.tag);
+    }
+    for (size_t i = 0; i < n; i++)
+        q[i].rc = a[i].rc ? a[i].rc
+                          : get(t, &a[i].key, a[i].hash, q[i].buf, q[i].size, &q[i].len, err);
+}
+
+int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t n,
+                        struct lladd_error *err)
+{
+    struct ll_hash_table *t = NULL;
+    struct lladd_error one = LLADD_ERROR_INIT;
+    uint64_t buckets;
+    int first = 0, rc = table_of(h, &t, err);
+    for (size_t done = 0; done < n && !rc; done += BATCH) {
+        size_t now = n - done < BATCH ? n - done : BATCH;
+        rc = ll_hash__buckets(t, &buckets, err);
+        if (rc)
+            break;
+        get_batch(t, q + done, now, buckets, &one);
+        for (size_t i = 0; i < now && !first; i++)
+            if (q[done + i].rc && q[done + i].rc != LLADD_NOT_FOUND)
+                first = q[done + i].rc;
+    }
+    if (!rc && first && err)
+        *err = one;
+    return rc ? rc : first;
+}
+
+/* ---- changing -------------------------------------------------------------------------------- */
+
+static const struct lladd_op *op_of(const struct ll_hashes *h, lladd_op_id id)
+{
+    return id == h->insert    ? &ll_hash__insert
+           : id == h->remove  ? &ll_hash__remove
+           : id == h->replace ? &ll_hash__replace
+                              : &ll_hash__replace_short;
+}
+
+/* Prepares on the page, changes a copy, and logs in which bytes the two differ. */
+static int change_bytes(struct hb_change *c, const struct lladd_op *op, struct lladd_page *held)
+{
+    struct ll_hash_table *t = c->table;
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    uint32_t size = held->size;
+    unsigned char *memory = lladd_alloc(t->db, size + op->record_max);
+    if (!memory)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a bucket");
+    struct lladd_draft d = {.bytes = memory + size, .max = op->record_max, .error = err};
+    int rc = op->prepare(op->ctx, lladd_page_view(held), lladd_span_of(&c, sizeof c), &d);
+    if (!rc) {
+        struct lladd_page copy = *held;
+        copy.bytes = memory;
+        memcpy(memory, held->bytes, size);
+        op->redo(&copy, lladd_span_of(d.bytes, d.redo_len));
+        rc = ll_hash__write(c->txn, t, held, memory);
+    }
+    lladd_free(t->db, memory);
+    return rc;
+}
+
+static int change_held(struct hb_change *c, lladd_op_id op, struct lladd_page *held, bool physical)
+{
+    return physical ? change_bytes(c, op_of(c->table->hashes, op), held)
+                    : lladd_update_page(c->txn, op, held, &c, sizeof c);
+}
+
+/* An insertion into a chain that does not have the key: the first page with room. */
+static int insert_somewhere(struct hb_change *c, lladd_op_id op, struct lladd_page *head,
+                            bool physical)
+{
+    struct lladd_page *page = head, *next;
+    for (;;) {
+        int rc = change_held(c, op, page, physical);
+        bool full = rc == LLADD_BUSY && c->answer == HB_FULL;
+        if (full)
+            rc = ll_hash__fix_next(c->table, head, page, LLADD_LATCH_EXCLUSIVE, &next,
+                                   lladd_txn_error_out(c->txn));
+        if (page != head)
+            lladd_unfix(c->table->db, page, LLADD_LATCH_EXCLUSIVE);
+        if (full && rc == LLADD_END)
+            return LLADD_BUSY;
+        if (!full || rc)
+            return rc;
+        page = next;
+    }
+}
+
+/* The long way: with the head latched, through the chain. LLADD_BUSY: c->answer says what. */
+static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
+{
+    struct ll_hash_table *t = c->table;
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    struct found f = {.latch = LLADD_LATCH_EXCLUSIVE};
+    int rc = lladd_log_credit(c->txn, physical ? ll_hash__op_bytes(t) : op, 1);
+    if (!rc)
+        rc = ll_hash__fix_bucket(t, c->hash, LLADD_LATCH_EXCLUSIVE, &f.head, err);
+    if (rc)
+        return rc;
+    c->chain = true;
+    rc = find_in_chain(t, &f, &c->key, err);
+    bool held = rc == 0 || rc == LLADD_END;
+    if (rc == 0) {
+        rc = change_held(c, op, f.page, physical);
+    } else if (rc == LLADD_END) {
+        if (f.page != f.head)
+            lladd_unfix(t->db, f.page, LLADD_LATCH_EXCLUSIVE);
+        f.page = f.head;
+        rc = op == t->hashes->insert ? insert_somewhere(c, op, f.head, physical)
+                                     : change_held(c, op, f.head, physical);
+    }
+    if (held && f.page != f.head)
+        lladd_unfix(t->db, f.page, LLADD_LATCH_EXCLUSIVE);
+    lladd_unfix(t->db, f.head, LLADD_LATCH_EXCLUSIVE);
+    return rc;
+}
+
+/* 0: it is done, or c->answer says why not. */
+static int change(struct hb_change *c, lladd_op_id op, bool physical)
+{
+    struct ll_hash_table *t = c->table;
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    for (unsigned tries = 0;;) {
+        uint64_t n;
+        int rc = ll_hash__buckets(t, &n, err);
+        if (rc)
+            return rc;
+        c->chain = false;
+        c->answer = HB_DONE;
+        if (physical) {
+            rc = change_in_chain(c, op, true);
+        } else {
+            lladd_pageno page = ll_operations__run_page(&t->run, ll_hash__bucket(c->hash, n));
+            touch(t, page, c->key.tag);
+            rc = lladd_update(c->txn, op, page, &c, sizeof c);
+            if (rc == LLADD_BUSY && c->answer == HB_CHAINED)
+                rc = change_in_chain(c, op, false);
+        }
+        if (rc == LLADD_WRONG_TYPE && c->answer == HB_DONE)
+            c->answer = HB_MOVED;
+        else if (rc != LLADD_BUSY || c->answer == HB_DONE)
+            return rc;
+        if (c->answer != HB_MOVED)
+            return 0;
+        rc = again(t, n, &tries, err);
+        if (rc)
+            return rc;
+    }
+}
+
+static int replace(struct hb_change *c, bool physical)
+{
+    struct ll_hashes *h = c->table->hashes;
+    c->brief = HB_LEN(c->key.len) <= LL_HASH_SHORT && HB_LEN(c->value_len) <= LL_HASH_SHORT;
+    if (!c->brief)
+        return change(c, h->replace, physical);
+    int rc = change(c, h->replace_short, physical);
+    if (rc || c->answer != HB_PRESENT)
+        return rc;
+    c->brief = false;
+    return change(c, h->replace, physical);
+}
+
+/* Behind a change that went well: the table gets into the right shape. That it may not succeed is
+ * no reason to say that the change did not; what matters comes up again. */
+static int reshape(int rc)
+{
+    return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
+}
+
+static int grown(struct hb_change *c, bool physical)
+{
+    if (__builtin_expect(c->full * SPLIT_DEN <= c->of * SPLIT_NUM && c->empty * 8 >= c->of, 1))
+        return 0;
+    if (c->full * SPLIT_DEN <= c->of * SPLIT_NUM)
+        return reshape(ll_hash__clear(c->txn, c->table, c->hash, physical));
+    return reshape(ll_hash__split(c->txn, c->table, physical));
+}
+
+enum how { HOW_INSERT, HOW_PUT };
+
+/* Checks what can be checked, and says how. */
+static int begin(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
+                 struct hb_change *c, bool *physical)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    uint64_t n;
+    memset(c, 0, sizeof *c);
+    int rc = table_of(h, &c->table, err);
+    if (rc)
+        return rc;
+    if (__builtin_expect(lladd_txn_db(txn) != c->table->db, 0))
+        return lladd_error_set(err, LLADD_OTHER_DATABASE,
+                               "the transaction and the hash table are of different databases");
+    c->txn = txn;
+    rc = ll_hash__buckets(c->table, &n, err);
+    if (!rc)
+        rc = key_of(c->table, key, key_len, &c->key, &c->hash, err);
+    return rc ? rc : ll_hash__how(txn, c->table, physical);
+}
+
+/* *done: it is in. Otherwise it was there. */
+static int store(struct hb_change *c, enum how how, bool physical, bool *done)
+{
+    struct ll_hash_table *t = c->table;
+    bool try_insert = how == HOW_INSERT;
+    for (;;) {
+        int rc = try_insert ? change(c, t->hashes->insert, physical) : replace(c, physical);
+        if (rc)
+            return rc;
+        switch (c->answer) {
+        case HB_DONE:
+            *done = true;
+            return try_insert ? grown(c, physical) : 0;
+        case HB_PRESENT:
+            if (how == HOW_INSERT) {
+                *done = false;
+                return 0;
+            }
+            try_insert = false;
+            break;
+        case HB_REVIVE:
+            c->revive = true;
+            try_insert = false;
+            break;
+        case HB_ABSENT:
+            c->revive = false;
+            try_insert = true;
+            break;
+        default: /* no room */
+            rc = ll_hash__make_room(c->txn, t, c, physical);
+            if (rc)
+                return rc;
+        }
+    }
+}
+
+static int insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
+                  const void *value, size_t value_len, enum how how, struct hb_change *c,
+                  bool *done)
+{
+    bool physical;
+    unsigned char *old = c->old;
+    size_t old_size = c->old_size;
+    int rc = begin(txn, h, key, key_len, c, &physical);
+    c->old = old;
+    c->old_size = old_size;
+    if (!rc)
+        rc = value_of(c->table, value, value_len, c, lladd_txn_error_out(txn));
+    /* A value that gets shorter leaves room that we may want back. */
+    if (!rc && !physical && how == HOW_PUT && !c->table->fixed)
+        rc = ll_hash__hold(txn, c->table, c->hash);
+    return rc ? rc : store(c, how, physical, done);
+}
+
+int lladd_hash_insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
+                      const void *value, size_t value_len)
+{
+    struct hb_change c = {.old = NULL};
+    bool done = false;
+    int rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, &done);
+    return rc || done ? rc
+                      : lladd_error_set(lladd_txn_error_out(txn), LLADD_EXISTS,
+                                        "the key is there already");
+}
+
+int lladd_hash_put(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
+                   const void *value, size_t value_len)
+{
+    struct hb_change c = {.old = NULL};
+    bool done;
+    return insert(txn, h, key, key_len, value, value_len, HOW_PUT, &c, &done);
+}
+
+int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
+                                size_t key_len, const void *value, size_t value_len,
+                                bool *inserted, void *buf, size_t size, size_t *len)
+{
+    struct hb_change c = {.old = size ? buf : NULL, .old_size = size};
+    int rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, inserted);
+    if (!rc && !*inserted && len)
+        *len = c.old_len;
+    return rc;
+}
+
+int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len)
+{
+    struct hb_change c;
+    bool physical;
+    int rc = begin(txn, h, key, key_len, &c, &physical);
+    if (!rc && !physical)
+        rc = ll_hash__hold(txn, c.table, c.hash);
+    if (!rc)
+        rc = change(&c, c.table->hashes->remove, physical);
+    if (rc)
+        return rc;
+    if (c.answer == HB_ABSENT)
+        return not_found(lladd_txn_error_out(txn));
+    return c.full * MERGE_DEN > c.of ? 0
+                                     : reshape(ll_hash__merge(txn, c.table, physical));
+}
+
+/* ---- taking back ----------------------------------------------------------------------------- */
+
+/* With the head of the bucket latched; others may hold every frame for a moment. */
+static int fix_to_undo(struct ll_hash_table *t, struct found *f, const struct hb_key *key,
+                       uint64_t hash, struct lladd_error *err)
+{
+    int rc = LLADD_NO_FRAME;
+    f->latch = LLADD_LATCH_EXCLUSIVE;
+    for (int i = 0; i < FRAME_TRIES && rc == LLADD_NO_FRAME; i++) {
+        if (i)
+            lladd_yield();
+        rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_EXCLUSIVE, &f->head, err);
+        if (rc)
+            continue;
+        rc = find_in_chain(t, f, key, err);
+        if (rc && rc != LLADD_END)
+            lladd_unfix(t->db, f->head, LLADD_LATCH_EXCLUSIVE);
+    }
+    return rc;
+}
+
+static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struct found *f,
+                     const struct hb_undo *u, lladd_op_id restore)
+{
+    bool ghost = (f->entry.tag & HB_GHOST) != 0;
+    if (u->what == HB_UNDO_REPLACE) {
+        struct hb_restore r = {f->slot, f->entry};
+        r.entry.value = u->value;
+        r.entry.value_len = u->value_len;
+        r.entry.cap = t->fixed ? f->entry.cap : HB_LEN(u->value_len);
+        r.entry.tag = (uint16_t)((f->entry.tag & (HB_GHOST - 1)) | (u->ghost ? HB_GHOST : 0));
+        return lladd_update_page(txn, restore, f->page, &r, sizeof r);
+    }
+    struct hb_mark m = {f->slot, u->what == HB_UNDO_INSERT};
+    return m.ghost == ghost ? 0 : lladd_update_page(txn, t->hashes->mark, f->page, &m, sizeof m);
+}
+
+int ll_hash__take_back(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo *u)
+{
+    struct ll_hashes *h = ll_hashes_of(lladd_txn_db(txn));
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_hash_table *t;
+    struct found f;
+    uint64_t n;
+    int rc = ll_hash__find_table(h, root, &t);
+    if (rc)
+        return lladd_error_set(err, rc, "out of memory for a hash table");
+    rc = ll_hash__buckets(t, &n, err);
+    if (rc)
+        return rc;
+    uint64_t hash = ll_hash__of(t, u->key, u->key_len);
+    struct hb_key key = {u->key, u->key_len, hb_tag(hash)};
+    bool brief =
+        HB_LEN(u->key_len) <= LL_HASH_SHORT && HB_LEN(u->value_len) <= LL_HASH_SHORT;
+    lladd_op_id restore = brief ? h->restore_short : h->restore;
+    rc = lladd_log_credit(txn, u->what == HB_UNDO_REPLACE ? restore : h->mark, 1);
+    if (!rc)
+        rc = fix_to_undo(t, &f, &key, hash, err);
+    if (rc && rc != LLADD_END)
+        return rc;
+    if (rc == 0)
+        rc = undo_step(txn, t, &f, u, restore);
+    else if (u->what == HB_UNDO_INSERT)
+        rc = 0; /* it was done, and the ghost is forgotten */
+    else
+        rc = ll_hash__corrupt(err, f.head->number, "does not have what a removal left");
+    let_go(t, &f);
+    return rc;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static int check_options(struct lladd_txn *txn, const struct lladd_hash_options *o)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    uint32_t most = lladd_page_size(lladd_txn_db(txn)) / 4;
+    if (most > LL_HASH_INLINE_MAX)
+        most = LL_HASH_INLINE_MAX;
+    if (o->key_size > most || o->value_size > most)
+        return lladd_error_set(err, LLADD_KEY_SIZE,
+                               "keys of %u and values of %u bytes: at most %u, or 0 for any",
+                               o->key_size, o->value_size, most);
+    return 0;
+}
+
+void ll_hash__head(const struct ll_hash_table *t, unsigned char head[HB_HEAD_BYTES], unsigned level,
+                   uint64_t bucket, unsigned flags, uint64_t next)
+{
+    lladd_put48(head, t->root.v);
+    head[HB_LEVEL - HB_ROOT] = (unsigned char)level;
+    head[HB_FLAGS - HB_ROOT] = (unsigned char)flags;
+    lladd_put48(head + HB_BUCKET - HB_ROOT, bucket);
+    lladd_put16(head + HB_KEY - HB_ROOT, (uint16_t)t->key_size);
+    lladd_put48(head + HB_NEXT - HB_ROOT, next);
+    lladd_put16(head + HB_VALUE - HB_ROOT, (uint16_t)t->value_size);
+}
+
+static uint64_t buckets_for(struct ll_hash_table *t, uint64_t expected)
+{
+    uint32_t page = lladd_page_size(t->db);
+    uint64_t each = t->fixed ? ll_hash__fixed_slots(page, t->key_size, t->value_size)
+                             : ll_hash__var_bytes(page) / 64;
+    uint64_t n = expected / (each * 2 / 3 + 1) + 1;
+    return n >> (HB_LEVEL_MAX - 1) ? UINT64_C(1) << (HB_LEVEL_MAX - 1) : n;
+}
+
+/* The table's first buckets, empty. */
+static int make_buckets(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n)
+{
+    unsigned char count[8];
+    int rc = ll_operations__run_grow(txn, &t->run, n);
+    for (uint64_t b = 0; b < n && !rc; b++) {
+        struct hb_fill f = {.len = 0};
+        ll_hash__head(t, f.head, ll_hash__level(b, n), b, 0, 0);
+        rc = lladd_update(txn, ll_hash__op_format(t), ll_operations__run_page(&t->run, b), &f,
+                          sizeof f);
+    }
+    lladd_put64(count, n);
+    return rc ? rc : lladd_update(txn, t->hashes->count, t->root, count, sizeof count);
+}
+
+static int create(struct lladd_txn *txn, struct ll_hashes *h, const struct lladd_hash_options *o,
+                  lladd_pageno *root)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    unsigned char format[8 + HR_SEED_BYTES];
+    struct ll_hash_table *t;
+    lladd_put32(format, o->key_size);
+    lladd_put32(format + 4, o->value_size);
+    int rc = lladd_random(h->db, format + 8, HR_SEED_BYTES);
+    if (rc)
+        return lladd_error_set(err, LLADD_NO_ACCESS, "no random bytes for a hash table");
+    rc = lladd_page_alloc(txn, root);
+    if (!rc)
+        rc = lladd_update(txn, h->format, *root, format, sizeof format);
+    if (!rc)
+        rc = ll_operations__run_create(txn, *root, HR_RUN - LLADD_PAGE_HEADER);
+    if (!rc && ll_hash__new_table(h, *root, &t))
+        rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
+    if (!rc)
+        rc = ll_hash__claim(txn, t);
+    if (rc)
+        return rc;
+    t->key_size = o->key_size;
+    t->value_size = o->value_size;
+    t->fixed = t->key_size && t->value_size;
+    rc = ll_operations__run_open(&t->run, h->db, *root, HR_RUN - LLADD_PAGE_HEADER, err);
+    t->loaded = !rc;
+    return rc ? rc : make_buckets(txn, t, buckets_for(t, o->expected));
+}
+
+int lladd_hash_create(struct lladd_txn *txn, const struct lladd_hash_options *options,
+                      lladd_pageno *root)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    lladd_savepoint_id before;
+    lladd_pageno made;
+    if (options)
+        memcpy(&o, options,
+               options->struct_size < sizeof o ? options->struct_size : sizeof o);
+    int rc = check_options(txn, &o);
+    if (!rc)
+        rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = create(txn, ll_hashes_of(lladd_txn_db(txn)), &o, &made);
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    if (!rc)
+        *root = made;
+    return rc ? rc : lladd_savepoint_release(txn, before);
+}
+
+int lladd_hash_open(struct lladd_db *db, lladd_pageno root, unsigned flags, struct lladd_hash **out,
+                    struct lladd_error *err)
+{
+    struct ll_hashes *h = ll_hashes_of(db);
+    struct ll_hash_table *t;
+    uint64_t n;
+    bool physical = flags == LLADD_HASH_PHYSICAL;
+    if (flags & ~(unsigned)LLADD_HASH_PHYSICAL)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
+    if (ll_hash__find_table(h, root, &t))
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
+    int rc = ll_hash__buckets(t, &n, err);
+    if (rc)
+        return rc;
+    struct lladd_hash *handle = lladd_alloc(db, sizeof *handle);
+    if (!handle)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
+    handle->table = t;
+    lladd_mutex_lock(&h->mutex);
+    bool agree = t->handles == 0 || t->physical == physical;
+    if (agree) {
+        t->physical = physical;
+        t->handles++;
+    }
+    lladd_mutex_unlock(&h->mutex);
+    if (!agree) {
+        lladd_free(db, handle);
+        return lladd_error_set(err, LLADD_BAD_STATE,
+                               "the hash table is open with the other kind of undo");
+    }
+    *out = handle;
+    return 0;
+}
+
+void lladd_hash_close(struct lladd_hash *h)
+{
+    if (!h)
+        return;
+    struct ll_hash_table *t = h->table;
+    lladd_mutex_lock(&t->hashes->mutex);
+    t->handles--;
+    lladd_mutex_unlock(&t->hashes->mutex);
+    lladd_free(t->db, h);
+}
+
+uint32_t lladd_hash_key_size(const struct lladd_hash *h)
+{
+    return h->table->key_size;
+}
+
+uint32_t lladd_hash_value_size(const struct lladd_hash *h)
+{
+    return h->table->value_size;
+}

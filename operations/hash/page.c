@@ -1,0 +1,820 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bucket pages: page type "lladd.hash.bucket".
+ *
+ *   32 u48 the table's root page     38 u8 level     39 u8 flags (1: overflow page, 2: closed)
+ *   40 u48 bucket                    46 u16 length of every key, 0: any
+ *   48 u48 next page of the chain    54 u16 length of every value, 0: any
+ *   56 u16 slots, u16 of these with an element, u16 with a ghost, u16 end of the entries (var.c)
+ *   64 entries: fixed.c, var.c
+ *
+ * A page of level n and bucket b holds the keys whose hash is b modulo 2^n, and says so itself:
+ * whoever comes with an older idea of how many buckets there are sees that he is wrong here.
+ *
+ * Of one key there is at most one entry in a bucket: an element, or a ghost that keeps what was
+ * removed. An entry stays in its slot until somebody splits, merges or clears up, who holds the
+ * page exclusively, and takes all entries along that anybody may want back.
+ *
+ *   insert   redo u16 slot, entry            undo (logical) root, u8 flags, key: becomes a ghost
+ *   remove   redo u16 slot, u8 1             undo (logical) likewise: the ghost is an element again
+ *   replace  redo u16 slot, entry            undo (logical) root, u8 flags, key, old value
+ *   mark     redo u16 slot, u8 is a ghost    no undo: what takes insert and remove back
+ *   restore  redo u16 slot, entry            no undo: what takes replace back
+ *   narrow   redo u8 level, u8 how, bitmaps      no undo: entries go, others move up (split, clearing)
+ *   widen    redo u8 level, entries          no undo: entries come (merge)
+ *   bytes    redo runs of bytes              undo (page) likewise
+ *
+ * Why mark, restore, narrow and widen need no undo: see hash.c and split.c. */
+#include "operations/hash/table.h"
+
+#include <string.h>
+
+/* Longest entry in a record, and records with it. */
+#define ENTRY_BYTES (HB_VAR_HEAD + 2 * LL_HASH_INLINE_MAX)
+#define SHORT_BYTES (HB_VAR_HEAD + 2 * LL_HASH_SHORT)
+#define UNDO_HEAD 9u  /* root, flags */
+#define SMALL_PAGE 4096u
+#define LARGE_PAGE 65536u
+#define NARROW_BYTES(page) (2u + 2u * ((page) / 4 / 8))
+#define RUN_HEAD 4u
+#define RUN_GAP 8u
+
+enum { NARROW_TRIMS = 1, NARROW_CLOSES = 2 };
+enum { FLAG_KEY_BLOB = 1, FLAG_VALUE_BLOB = 2, FLAG_GHOST = 4 };
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+bool ll_hash__head_fine(struct lladd_view v)
+{
+    const unsigned char *p = v.bytes;
+    if (p[HB_LEVEL] > HB_LEVEL_MAX || lladd_get48(p + HB_BUCKET) >> p[HB_LEVEL] ||
+        p[HB_FLAGS] & ~(HB_OVERFLOW | HB_CLOSED) || hb_get(p, HB_KEY) > LL_HASH_INLINE_MAX ||
+        hb_get(p, HB_VALUE) > LL_HASH_INLINE_MAX)
+        return false;
+    return hb_is_fixed(p) ? ll_hash__fixed_head_fine(v) : ll_hash__var_head_fine(v);
+}
+
+bool ll_hash__fine(struct lladd_view v)
+{
+    return ll_hash__head_fine(v) &&
+           (hb_is_fixed(v.bytes) ? ll_hash__fixed_fine(v) : ll_hash__var_fine(v));
+}
+
+size_t ll_hash__pack_size(bool fixed, const struct hb_entry *e)
+{
+    return (fixed ? 2u : HB_VAR_HEAD) + HB_LEN(e->key_len) + HB_LEN(e->value_len);
+}
+
+void ll_hash__pack(unsigned char *to, bool fixed, const struct hb_entry *e)
+{
+    lladd_put16(to, e->tag);
+    if (!fixed) {
+        lladd_put16(to + 2, e->key_len);
+        lladd_put16(to + 4, e->value_len);
+        lladd_put16(to + 6, e->cap);
+    }
+    to += fixed ? 2 : HB_VAR_HEAD;
+    lladd_copy(to, e->key, HB_LEN(e->key_len));
+    lladd_copy(to + HB_LEN(e->key_len), e->value, HB_LEN(e->value_len));
+}
+
+/* `head` is a page's, for the lengths of the fixed layout. */
+void ll_hash__unpack(const unsigned char *head, const unsigned char *p, struct hb_entry *out)
+{
+    out->tag = lladd_get16(p);
+    if (hb_is_fixed(head)) {
+        out->key_len = (uint16_t)hb_get(head, HB_KEY);
+        out->value_len = out->cap = (uint16_t)hb_get(head, HB_VALUE);
+        out->key = p + 2;
+    } else {
+        out->key_len = lladd_get16(p + 2);
+        out->value_len = lladd_get16(p + 4);
+        out->cap = lladd_get16(p + 6);
+        out->key = p + HB_VAR_HEAD;
+    }
+    out->value = out->key + HB_LEN(out->key_len);
+}
+
+static size_t packed(const unsigned char *page, const unsigned char *p, size_t n)
+{
+    return hb_is_fixed(page) ? ll_hash__fixed_packed(page, p, n) : ll_hash__var_packed(p, n);
+}
+
+/* Bytes a packed entry takes on a page of the other layout than the fixed one. */
+static uint32_t var_need(const unsigned char *p)
+{
+    return HB_VAR_HEAD + HB_LEN(lladd_get16(p + 2)) + lladd_get16(p + 6);
+}
+
+/* May this entry be stored in that slot of the page, which is in order? */
+static bool store_fits(struct lladd_view v, uint32_t slot, const unsigned char *p, size_t n)
+{
+    uint32_t slots = hb_get(v.bytes, HB_SLOTS);
+    if (packed(v.bytes, p, n) != n || n == 0)
+        return false;
+    if (hb_is_fixed(v.bytes))
+        return slot < slots;
+    struct hb_entry e;
+    uint32_t room = ll_hash__var_room(v.bytes, v.size), need = var_need(p);
+    if (slot == slots && slots < UINT16_MAX - 1)
+        return room >= need + HB_VAR_DIR;
+    if (slot >= slots)
+        return false;
+    if (ll_hash__var_entry(v.bytes, v.size, slot, &e))
+        room += HB_VAR_HEAD + HB_LEN(e.key_len) + e.cap;
+    return room >= need;
+}
+
+static void store(unsigned char *page, uint32_t size, uint32_t slot, const unsigned char *p)
+{
+    if (hb_is_fixed(page))
+        ll_hash__fixed_store(page, slot, p);
+    else
+        ll_hash__var_store(page, size, slot, p);
+}
+
+/* Do these entries all fit into the page besides what is there? */
+static bool fill_fits(struct lladd_view v, const unsigned char *p, size_t n)
+{
+    uint32_t slots = hb_get(v.bytes, HB_SLOTS);
+    uint32_t used = hb_get(v.bytes, HB_LIVE) + hb_get(v.bytes, HB_GHOSTS);
+    bool fixed = hb_is_fixed(v.bytes);
+    uint64_t room = fixed ? slots - used : ll_hash__var_room(v.bytes, v.size), need = 0;
+    while (n > 0) {
+        size_t len = packed(v.bytes, p, n);
+        if (len == 0)
+            return false;
+        need += fixed ? 1 : var_need(p) + HB_VAR_DIR;
+        p += len;
+        n -= len;
+    }
+    return need <= room;
+}
+
+static void fill(struct lladd_page *page, const unsigned char *p, size_t n)
+{
+    while (n > 0) {
+        size_t len = packed(page->bytes, p, n);
+        if (hb_is_fixed(page->bytes)) {
+            ll_hash__fixed_place(page->bytes, p);
+        } else {
+            struct hb_place place;
+            struct hb_key nothing = {NULL, 0, 0};
+            ll_hash__var_find(page->bytes, page->size, &nothing, &place);
+            ll_hash__var_store(page->bytes, page->size, place.free, p);
+        }
+        p += len;
+        n -= len;
+    }
+}
+
+/* ---- format, narrow, widen ------------------------------------------------------------------- */
+
+static bool format_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    if (kind != LLADD_SPAN_REDO || s.len < HB_HEAD_BYTES)
+        return false;
+    /* Of a page that is all zeros but for this head. */
+    unsigned char head[HB_ENTRIES] = {0};
+    memcpy(head + HB_ROOT, p, HB_HEAD_BYTES);
+    bool fixed = hb_is_fixed(head);
+    uint32_t key = hb_get(head, HB_KEY), value = hb_get(head, HB_VALUE);
+    if (head[HB_LEVEL] > HB_LEVEL_MAX || lladd_get48(head + HB_BUCKET) >> head[HB_LEVEL] ||
+        head[HB_FLAGS] & ~(HB_OVERFLOW | HB_CLOSED) || key > LL_HASH_INLINE_MAX || value > LL_HASH_INLINE_MAX)
+        return false;
+    uint64_t room = fixed ? ll_hash__fixed_slots(v.size, key, value) : ll_hash__var_bytes(v.size);
+    p += HB_HEAD_BYTES;
+    for (size_t n = s.len - HB_HEAD_BYTES; n > 0;) {
+        size_t len = packed(head, p, n);
+        uint64_t need = len == 0 ? UINT64_MAX : fixed ? 1 : var_need(p) + HB_VAR_DIR;
+        if (need > room)
+            return false;
+        room -= need;
+        p += len;
+        n -= len;
+    }
+    return room > 0 || s.len > HB_HEAD_BYTES;
+}
+
+static int format_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                          struct lladd_draft *draft)
+{
+    (void)ctx;
+    (void)v;
+    const struct hb_fill *f = args.data;
+    if (args.len != sizeof *f)
+        return lladd_error_set(draft->error, LLADD_BAD_ARGUMENT,
+                               "a bucket is made by its table");
+    unsigned char *redo = lladd_draft_redo(draft, HB_HEAD_BYTES + f->len);
+    if (!redo)
+        return lladd_error_set(draft->error, LLADD_TOO_LARGE, "%zu bytes of a bucket", f->len);
+    memcpy(redo, f->head, HB_HEAD_BYTES);
+    if (f->len)
+        memcpy(redo + HB_HEAD_BYTES, f->packed, f->len);
+    return 0;
+}
+
+static void format_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    const unsigned char *p = redo.data;
+    memset(lladd_page_body(page), 0, lladd_body_size(page->size));
+    memcpy(page->bytes + HB_ROOT, p, HB_HEAD_BYTES);
+    if (hb_is_fixed(page->bytes))
+        ll_hash__fixed_clear(page->bytes, page->size);
+    else
+        ll_hash__var_clear(page->bytes, page->size);
+    fill(page, p + HB_HEAD_BYTES, redo.len - HB_HEAD_BYTES);
+}
+
+static bool widen_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    return kind == LLADD_SPAN_REDO && s.len >= 1 && ll_hash__fine(v) && p[0] <= HB_LEVEL_MAX &&
+           !(lladd_get48(v.bytes + HB_BUCKET) >> p[0]) && fill_fits(v, p + 1, s.len - 1);
+}
+
+static int widen_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                         struct lladd_draft *draft)
+{
+    (void)ctx;
+    const struct hb_fill *f = args.data;
+    unsigned char *redo = lladd_draft_redo(draft, 1 + f->len);
+    if (redo) {
+        redo[0] = (unsigned char)f->level;
+        if (f->len)
+            memcpy(redo + 1, f->packed, f->len);
+    }
+    return redo && widen_validate(v, LLADD_SPAN_REDO, lladd_span_of(redo, 1 + f->len))
+               ? 0
+               : lladd_error_set(draft->error, LLADD_PAGE_FULL, "the bucket has no room");
+}
+
+static void widen_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    const unsigned char *p = redo.data;
+    page->bytes[HB_LEVEL] = p[0];
+    page->bytes[HB_FLAGS] &= (unsigned char)~HB_CLOSED;
+    fill(page, p + 1, redo.len - 1);
+}
+
+static bool narrow_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    if (kind != LLADD_SPAN_REDO || s.len < 2 || !ll_hash__fine(v) || p[0] > HB_LEVEL_MAX ||
+        p[1] & ~(NARROW_TRIMS | NARROW_CLOSES) || lladd_get48(v.bytes + HB_BUCKET) >> p[0])
+        return false;
+    size_t map = (hb_get(v.bytes, HB_SLOTS) + 7) / 8;
+    bool trims = p[1] & NARROW_TRIMS;
+    return s.len == 2 + map * (trims ? 2 : 1) && !(trims && hb_is_fixed(v.bytes));
+}
+
+static int narrow_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                          struct lladd_draft *draft)
+{
+    (void)ctx;
+    const struct hb_narrow *n = args.data;
+    size_t map = (hb_get(v.bytes, HB_SLOTS) + 7) / 8;
+    unsigned char *redo = lladd_draft_redo(draft, 2 + map * (n->trim ? 2 : 1));
+    if (!redo)
+        return lladd_error_set(draft->error, LLADD_CORRUPT_PAGE, "a bucket of %u slots",
+                               hb_get(v.bytes, HB_SLOTS));
+    redo[0] = (unsigned char)n->level;
+    redo[1] = (unsigned char)((n->trim ? NARROW_TRIMS : 0) | (n->close ? NARROW_CLOSES : 0));
+    memcpy(redo + 2, n->drop, map);
+    if (n->trim)
+        memcpy(redo + 2 + map, n->trim, map);
+    return 0;
+}
+
+static void narrow_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    const unsigned char *p = redo.data;
+    size_t map = (hb_get(page->bytes, HB_SLOTS) + 7) / 8;
+    page->bytes[HB_LEVEL] = p[0];
+    if (p[1] & NARROW_CLOSES)
+        page->bytes[HB_FLAGS] |= HB_CLOSED;
+    if (hb_is_fixed(page->bytes))
+        ll_hash__fixed_drop(page->bytes, p + 2);
+    else
+        ll_hash__var_drop(page->bytes, page->size, p + 2,
+                          p[1] & NARROW_TRIMS ? p + 2 + map : NULL);
+}
+
+/* ---- one entry ------------------------------------------------------------------------------- */
+
+static bool store_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    return kind == LLADD_SPAN_REDO && s.len > 2 && ll_hash__fine(v) &&
+           store_fits(v, lladd_get16(p), p + 2, s.len - 2);
+}
+
+static void store_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    const unsigned char *p = redo.data;
+    store(page->bytes, page->size, lladd_get16(p), p + 2);
+}
+
+static bool mark_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    struct hb_entry e;
+    return kind == LLADD_SPAN_REDO && s.len == 3 && p[2] <= 1 && ll_hash__fine(v) &&
+           lladd_get16(p) < hb_get(v.bytes, HB_SLOTS) && ll_hash__entry(v, lladd_get16(p), &e);
+}
+
+static void mark_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    const unsigned char *p = redo.data;
+    unsigned char *bytes = page->bytes, *at;
+    uint32_t slot = lladd_get16(p);
+    if (hb_is_fixed(bytes))
+        at = bytes + HB_ENTRIES +
+             (size_t)slot * (2 + hb_get(bytes, HB_KEY) + hb_get(bytes, HB_VALUE));
+    else
+        at = bytes + page->size - (size_t)HB_VAR_DIR * (slot + 1);
+    uint16_t tag = lladd_get16(at);
+    if (!!(tag & HB_GHOST) == p[2])
+        return;
+    lladd_put16(at, tag ^ HB_GHOST);
+    hb_set(bytes, HB_LIVE, hb_get(bytes, HB_LIVE) + (p[2] ? -1u : 1u));
+    hb_set(bytes, HB_GHOSTS, hb_get(bytes, HB_GHOSTS) + (p[2] ? 1u : -1u));
+}
+
+/* Undo bytes of insert and remove, and the beginning of those of replace. */
+static unsigned char *put_undo(const struct hb_change *c, struct lladd_draft *d, unsigned flags,
+                               size_t more)
+{
+    unsigned char *undo = lladd_draft_undo(d, UNDO_HEAD + more);
+    if (undo) {
+        lladd_put64(undo, c->table->root.v);
+        undo[8] = (unsigned char)(flags | (c->key.len & HB_BLOB ? FLAG_KEY_BLOB : 0));
+    }
+    return undo ? undo + UNDO_HEAD : NULL;
+}
+
+static int answer(struct hb_change *c, struct lladd_draft *d, enum hb_answer a)
+{
+    c->answer = a;
+    d->error->code = LLADD_BUSY; /* the caller knows what to do; nobody reads a message */
+    return LLADD_BUSY;
+}
+
+static int too_long(struct lladd_draft *d)
+{
+    return lladd_error_set(d->error, LLADD_BUG, "an entry is longer than its operation's record");
+}
+
+static inline void fullness(struct hb_change *c, struct lladd_view v)
+{
+    if (hb_is_fixed(v.bytes)) {
+        c->full = hb_get(v.bytes, HB_LIVE);
+        c->of = hb_get(v.bytes, HB_SLOTS);
+        c->empty = c->of - c->full - hb_get(v.bytes, HB_GHOSTS);
+        return;
+    }
+    c->of = ll_hash__var_bytes(v.size);
+    c->full = hb_get(v.bytes, HB_AREA) - HB_ENTRIES + HB_VAR_DIR * hb_get(v.bytes, HB_SLOTS);
+    c->empty = c->of;
+    if (c->full > c->of / 2) /* it may be because of what was dropped */
+        c->full = c->of - ll_hash__var_room(v.bytes, v.size);
+}
+
+/* Is this the page, and where on it is the key? HB_DONE: go on. */
+static inline enum hb_answer look(struct hb_change *c, struct lladd_view v, struct hb_place *place)
+{
+    const struct ll_hash_table *t = c->table;
+    c->answer = HB_DONE;
+    if (!c->chain && !ll_hash__is_bucket(t, v, c->hash))
+        return HB_MOVED; /* who holds the chain has looked */
+    fullness(c, v);
+    if (lladd_get48(v.bytes + HB_NEXT) && !c->chain)
+        return HB_CHAINED;
+    ll_hash__find(v, &c->key, place);
+    return HB_DONE;
+}
+
+/* Copies a value out for insert_if_absent. */
+static void copy_old(struct hb_change *c, const struct hb_entry *e)
+{
+    c->old_len = HB_LEN(e->value_len);
+    c->old_blob = (e->value_len & HB_BLOB) != 0;
+    if (c->old)
+        memcpy(c->old, e->value, c->old_len < c->old_size ? c->old_len : c->old_size);
+}
+
+static int draft_entry(struct hb_change *c, struct lladd_view v, struct lladd_draft *d,
+                       struct hb_entry *e)
+{
+    bool fixed = hb_is_fixed(v.bytes);
+    unsigned char *redo = lladd_draft_redo(d, 2 + ll_hash__pack_size(fixed, e));
+    if (!redo)
+        return too_long(d);
+    lladd_put16(redo, (uint16_t)c->slot);
+    ll_hash__pack(redo + 2, fixed, e);
+    /* The fixed layout has one length for all, and an empty slot was found. */
+    if (!fixed && (!ll_hash__var_fine(v) || !store_fits(v, c->slot, redo + 2, d->redo_len - 2)))
+        return answer(c, d, HB_FULL);
+    return 0;
+}
+
+static int insert_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                          struct lladd_draft *d)
+{
+    (void)ctx;
+    struct hb_change *c = *(struct hb_change *const *)args.data;
+    struct hb_place place;
+    enum hb_answer a = look(c, v, &place);
+    if (a != HB_DONE)
+        return answer(c, d, a);
+    c->slot = place.slot;
+    if (place.slot != HB_NONE) {
+        struct hb_entry e;
+        ll_hash__entry(v, place.slot, &e);
+        if (!(e.tag & HB_GHOST))
+            copy_old(c, &e);
+        if (!(e.tag & HB_GHOST) || ll_hash__held(c->table, c->hash))
+            return answer(c, d, e.tag & HB_GHOST ? HB_REVIVE : HB_PRESENT);
+    } else if (place.ghost != HB_NONE && ll_hash__may_reuse(c->table, v, place.ghost)) {
+        c->slot = place.ghost;
+    } else {
+        c->slot = place.free;
+    }
+    if (c->slot == HB_NONE)
+        return answer(c, d, HB_FULL);
+    struct hb_entry fresh = {c->key.bytes, c->value,     c->key.tag,
+                             c->key.len,   c->value_len, HB_LEN(c->value_len)};
+    int rc = draft_entry(c, v, d, &fresh);
+    if (rc)
+        return rc;
+    unsigned char *undo = put_undo(c, d, 0, HB_LEN(c->key.len));
+    if (!undo)
+        return too_long(d);
+    lladd_copy(undo, c->key.bytes, HB_LEN(c->key.len));
+    return 0;
+}
+
+static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                           struct lladd_draft *d)
+{
+    (void)ctx;
+    struct hb_change *c = *(struct hb_change *const *)args.data;
+    struct hb_place place;
+    struct hb_entry old;
+    enum hb_answer a = look(c, v, &place);
+    if (a == HB_DONE && (place.slot == HB_NONE || !ll_hash__entry(v, place.slot, &old) ||
+                         (old.tag & HB_GHOST && !c->revive)))
+        a = HB_ABSENT;
+    if (a != HB_DONE)
+        return answer(c, d, a);
+    c->slot = place.slot;
+    struct hb_entry fresh = {old.key,     c->value,     c->key.tag,
+                             old.key_len, c->value_len, HB_LEN(c->value_len)};
+    int rc = draft_entry(c, v, d, &fresh);
+    if (rc)
+        return rc;
+    unsigned flags = (old.tag & HB_GHOST ? FLAG_GHOST : 0u) |
+                     (old.value_len & HB_BLOB ? FLAG_VALUE_BLOB : 0u);
+    uint32_t key = HB_LEN(old.key_len), value = HB_LEN(old.value_len);
+    if (c->brief && value > LL_HASH_SHORT)
+        return answer(c, d, HB_PRESENT); /* its undo may need more than a short one sets aside */
+    unsigned char *undo = put_undo(c, d, flags, 2 + key + value);
+    if (!undo)
+        return too_long(d);
+    lladd_put16(undo, (uint16_t)key);
+    lladd_copy(undo + 2, old.key, key);
+    lladd_copy(undo + 2 + key, old.value, value);
+    return 0;
+}
+
+static int remove_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                          struct lladd_draft *d)
+{
+    (void)ctx;
+    struct hb_change *c = *(struct hb_change *const *)args.data;
+    struct hb_place place;
+    struct hb_entry e;
+    enum hb_answer a = look(c, v, &place);
+    if (a == HB_DONE && (place.slot == HB_NONE || !ll_hash__entry(v, place.slot, &e) ||
+                         e.tag & HB_GHOST))
+        a = HB_ABSENT;
+    if (a != HB_DONE)
+        return answer(c, d, a);
+    c->slot = place.slot;
+    copy_old(c, &e);
+    unsigned char *redo = lladd_draft_redo(d, 3);
+    unsigned char *undo = put_undo(c, d, 0, HB_LEN(e.key_len));
+    if (!undo)
+        return too_long(d);
+    lladd_put16(redo, (uint16_t)c->slot);
+    redo[2] = 1;
+    lladd_copy(undo, e.key, HB_LEN(e.key_len));
+    return 0;
+}
+
+static int mark_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                        struct lladd_draft *d)
+{
+    (void)ctx;
+    (void)v;
+    const struct hb_mark *m = args.data;
+    unsigned char *redo = lladd_draft_redo(d, 3);
+    lladd_put16(redo, (uint16_t)m->slot);
+    redo[2] = m->ghost;
+    return 0;
+}
+
+static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                           struct lladd_draft *d)
+{
+    (void)ctx;
+    const struct hb_restore *r = args.data;
+    bool fixed = hb_is_fixed(v.bytes);
+    unsigned char *redo = lladd_draft_redo(d, 2 + ll_hash__pack_size(fixed, &r->entry));
+    if (!redo)
+        return too_long(d);
+    lladd_put16(redo, (uint16_t)r->slot);
+    ll_hash__pack(redo + 2, fixed, &r->entry);
+    return ll_hash__fine(v) && store_fits(v, r->slot, redo + 2, d->redo_len - 2)
+               ? 0
+               : lladd_error_set(d->error, LLADD_CORRUPT_PAGE,
+                                 "page %llu has no room for what was there",
+                                 (unsigned long long)v.number.v);
+}
+
+/* ---- taking back ----------------------------------------------------------------------------- */
+
+/* What undo bytes say; false if they make no sense. */
+static bool parse_undo(struct lladd_span s, bool value, lladd_pageno *root, struct hb_undo *out)
+{
+    const unsigned char *p = s.data;
+    if (s.len < UNDO_HEAD + (value ? 2u : 0u) || p[8] & ~7u)
+        return false;
+    size_t n = s.len - UNDO_HEAD, key = value ? lladd_get16(p + UNDO_HEAD) : n;
+    *root = lladd_page_of(lladd_get64(p));
+    p += UNDO_HEAD + (value ? 2 : 0);
+    n -= value ? 2 : 0;
+    if (key > n || key > LL_HASH_INLINE_MAX || n - key > LL_HASH_INLINE_MAX)
+        return false;
+    unsigned flags = ((const unsigned char *)s.data)[8];
+    *out = (struct hb_undo){.key = p,
+                            .value = p + key,
+                            .key_len = (uint16_t)(key | (flags & FLAG_KEY_BLOB ? HB_BLOB : 0)),
+                            .value_len = (uint16_t)((n - key) |
+                                                    (flags & FLAG_VALUE_BLOB ? HB_BLOB : 0)),
+                            .ghost = (flags & FLAG_GHOST) != 0};
+    return !(out->key_len & HB_BLOB) || key == HB_KEY_REF;
+}
+
+static bool key_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s,
+                         bool value)
+{
+    lladd_pageno root;
+    struct hb_undo u;
+    (void)v;
+    return kind == LLADD_SPAN_UNDO && parse_undo(s, value, &root, &u);
+}
+
+static bool insert_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return kind == LLADD_SPAN_REDO ? store_validate(v, kind, s) : key_validate(v, kind, s, false);
+}
+static bool remove_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return kind == LLADD_SPAN_REDO ? mark_validate(v, kind, s) : key_validate(v, kind, s, false);
+}
+static bool replace_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    return kind == LLADD_SPAN_REDO ? store_validate(v, kind, s) : key_validate(v, kind, s, true);
+}
+
+static int take_back(struct lladd_txn *txn, struct lladd_span s, enum hb_undo_what what)
+{
+    lladd_pageno root;
+    struct hb_undo u;
+    if (!parse_undo(s, what == HB_UNDO_REPLACE, &root, &u))
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_RECORD,
+                               "undo bytes of a hash table make no sense");
+    u.what = what;
+    return ll_hash__take_back(txn, root, &u);
+}
+static int insert_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    return take_back(txn, undo, HB_UNDO_INSERT);
+}
+static int remove_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    return take_back(txn, undo, HB_UNDO_REMOVE);
+}
+static int replace_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    return take_back(txn, undo, HB_UNDO_REPLACE);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* Where the first run of bytes that differ at or after `from` begins and ends; runs with less than
+ * RUN_GAP equal bytes between them are one. */
+static bool next_run(const unsigned char *a, const unsigned char *b, size_t n, size_t from,
+                     size_t *begin, size_t *end)
+{
+    while (n - from >= 8 && lladd_get64(a + from) == lladd_get64(b + from))
+        from += 8;
+    while (from < n && a[from] == b[from])
+        from++;
+    *begin = *end = from;
+    for (size_t at = from; at < n && at - *end < RUN_GAP; at++)
+        if (a[at] != b[at])
+            *end = at + 1;
+    return *end > *begin;
+}
+
+static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                         struct lladd_draft *d)
+{
+    (void)ctx;
+    const struct hb_bytes *want = args.data;
+    const unsigned char *now = lladd_view_body(v), *then = want->page + LLADD_PAGE_HEADER;
+    size_t body = lladd_body_size(v.size), begin, end = 0, len = 0;
+    while (next_run(now, then, body, end, &begin, &end))
+        len += RUN_HEAD + (end - begin);
+    unsigned char *redo = lladd_draft_redo(d, len), *undo = redo ? lladd_draft_undo(d, len) : NULL;
+    if (!undo)
+        return too_long(d);
+    for (end = 0; next_run(now, then, body, end, &begin, &end);) {
+        size_t n = end - begin;
+        lladd_put16(redo, (uint16_t)begin);
+        lladd_put16(redo + 2, (uint16_t)n);
+        memcpy(undo, redo, RUN_HEAD);
+        memcpy(redo + RUN_HEAD, then + begin, n);
+        memcpy(undo + RUN_HEAD, now + begin, n);
+        redo += RUN_HEAD + n;
+        undo += RUN_HEAD + n;
+    }
+    return 0;
+}
+
+static bool bytes_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    (void)kind;
+    for (size_t at = 0; at < s.len;) {
+        if (s.len - at < RUN_HEAD)
+            return false;
+        size_t offset = lladd_get16(p + at), n = lladd_get16(p + at + 2);
+        if (offset + n > lladd_body_size(v.size) || n > s.len - at - RUN_HEAD)
+            return false;
+        at += RUN_HEAD + n;
+    }
+    return true;
+}
+
+static void bytes_apply(struct lladd_page *page, struct lladd_span bytes)
+{
+    const unsigned char *p = bytes.data, *end = p + bytes.len;
+    while (p < end) {
+        size_t n = lladd_get16(p + 2);
+        memcpy(lladd_page_body(page) + lladd_get16(p), p + RUN_HEAD, n);
+        p += RUN_HEAD + n;
+    }
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static const struct lladd_field format_fields[] = {{"head", LLADD_FIELD_REST},
+                                                   {NULL, LLADD_FIELD_END}};
+static const struct lladd_field store_fields[] = {
+    {"slot", LLADD_FIELD_U16}, {"entry", LLADD_FIELD_REST}, {NULL, LLADD_FIELD_END}};
+static const struct lladd_field mark_fields[] = {
+    {"slot", LLADD_FIELD_U16}, {"ghost", LLADD_FIELD_U8}, {NULL, LLADD_FIELD_END}};
+static const struct lladd_field key_fields[] = {{"root", LLADD_FIELD_PAGE},
+                                                {"flags", LLADD_FIELD_U8},
+                                                {"key", LLADD_FIELD_REST},
+                                                {NULL, LLADD_FIELD_END}};
+static const struct lladd_field value_fields[] = {{"root", LLADD_FIELD_PAGE},
+                                                  {"flags", LLADD_FIELD_U8},
+                                                  {"key", LLADD_FIELD_BYTES16},
+                                                  {"value", LLADD_FIELD_REST},
+                                                  {NULL, LLADD_FIELD_END}};
+static const struct lladd_field narrow_fields[] = {{"level", LLADD_FIELD_U8},
+                                                   {"how", LLADD_FIELD_U8},
+                                                   {"slots", LLADD_FIELD_REST},
+                                                   {NULL, LLADD_FIELD_END}};
+static const struct lladd_field widen_fields[] = {
+    {"level", LLADD_FIELD_U8}, {"entries", LLADD_FIELD_REST}, {NULL, LLADD_FIELD_END}};
+static const struct lladd_field bytes_fields[] = {{"runs", LLADD_FIELD_REST},
+                                                  {NULL, LLADD_FIELD_END}};
+
+#define BUCKET_OP(op_name, most, ...) \
+    { \
+        .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
+        .page_type = "lladd.hash.bucket", .record_max = (most), __VA_ARGS__ \
+    }
+#define FORMAT(op_name, page) \
+    BUCKET_OP(op_name, page, .formats = true, .redo_fields = format_fields, \
+              .undo_kind = LLADD_UNDO_NONE, .prepare = format_prepare, \
+              .validate = format_validate, .redo = format_redo)
+#define WIDEN(op_name, page) \
+    BUCKET_OP(op_name, page, .redo_fields = widen_fields, .undo_kind = LLADD_UNDO_NONE, \
+              .prepare = widen_prepare, .validate = widen_validate, .redo = widen_redo)
+#define NARROW(op_name, page) \
+    BUCKET_OP(op_name, NARROW_BYTES(page), .redo_fields = narrow_fields, \
+              .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
+              .validate = narrow_validate, .redo = narrow_redo)
+/* Two runs are RUN_GAP bytes apart or more, so their heads take less than the equal bytes between
+ * them would; one head may come on top. */
+#define BYTES(op_name, page) \
+    { \
+        .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
+        .redo_fields = bytes_fields, .undo_fields = bytes_fields, .record_max = 2 * (page), \
+        .undo_kind = LLADD_UNDO_PAGE, .prepare = bytes_prepare, .validate = bytes_validate, \
+        .redo = bytes_apply, .undo = bytes_apply, \
+    }
+/* One record takes a change of one entry back. */
+#define UNDO_LOG(bytes) (128 + (bytes))
+#define REPLACE(op_name, entry, length) \
+    BUCKET_OP(op_name, 2 + (entry) + UNDO_HEAD + 2 + 2 * (length), .redo_fields = store_fields, \
+              .undo_fields = value_fields, .undo_kind = LLADD_UNDO_LOGICAL, \
+              .prepare = replace_prepare, .validate = replace_validate, .redo = store_redo, \
+              .compensate = replace_compensate, .undo_log_max = UNDO_LOG(2 + (entry)), \
+              .undo_pages_max = 2)
+#define RESTORE(op_name, entry) \
+    BUCKET_OP(op_name, 2 + (entry), .redo_fields = store_fields, .undo_kind = LLADD_UNDO_NONE, \
+              .prepare = restore_prepare, .validate = store_validate, .redo = store_redo)
+
+const struct lladd_op ll_hash__bucket_format = FORMAT("lladd.hash.bucket.format", SMALL_PAGE);
+const struct lladd_op ll_hash__bucket_format_long =
+    FORMAT("lladd.hash.bucket.format.long", LARGE_PAGE);
+const struct lladd_op ll_hash__widen = WIDEN("lladd.hash.widen", SMALL_PAGE);
+const struct lladd_op ll_hash__widen_long = WIDEN("lladd.hash.widen.long", LARGE_PAGE);
+const struct lladd_op ll_hash__bytes = BYTES("lladd.hash.bytes", SMALL_PAGE);
+const struct lladd_op ll_hash__bytes_long = BYTES("lladd.hash.bytes.long", LARGE_PAGE);
+const struct lladd_op ll_hash__replace =
+    REPLACE("lladd.hash.replace", ENTRY_BYTES, LL_HASH_INLINE_MAX);
+const struct lladd_op ll_hash__replace_short =
+    REPLACE("lladd.hash.replace.short", SHORT_BYTES, LL_HASH_SHORT);
+const struct lladd_op ll_hash__restore = RESTORE("lladd.hash.restore", ENTRY_BYTES);
+const struct lladd_op ll_hash__restore_short = RESTORE("lladd.hash.restore.short", SHORT_BYTES);
+
+const struct lladd_op ll_hash__insert =
+    BUCKET_OP("lladd.hash.insert", 2 + ENTRY_BYTES + UNDO_HEAD + LL_HASH_INLINE_MAX,
+              .redo_fields = store_fields, .undo_fields = key_fields,
+              .undo_kind = LLADD_UNDO_LOGICAL, .prepare = insert_prepare,
+              .validate = insert_validate, .redo = store_redo, .compensate = insert_compensate,
+              .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
+
+const struct lladd_op ll_hash__remove =
+    BUCKET_OP("lladd.hash.remove", 3 + UNDO_HEAD + LL_HASH_INLINE_MAX, .redo_fields = mark_fields,
+              .undo_fields = key_fields, .undo_kind = LLADD_UNDO_LOGICAL,
+              .prepare = remove_prepare, .validate = remove_validate, .redo = mark_redo,
+              .compensate = remove_compensate, .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
+
+const struct lladd_op ll_hash__mark =
+    BUCKET_OP("lladd.hash.mark", 3, .redo_fields = mark_fields, .undo_kind = LLADD_UNDO_NONE,
+              .prepare = mark_prepare, .validate = mark_validate, .redo = mark_redo);
+
+const struct lladd_op ll_hash__narrow = NARROW("lladd.hash.narrow", SMALL_PAGE);
+const struct lladd_op ll_hash__narrow_long = NARROW("lladd.hash.narrow.long", LARGE_PAGE);
+
+/* ---- the page type --------------------------------------------------------------------------- */
+
+static bool bucket_check(struct lladd_view v)
+{
+    return ll_hash__fine(v);
+}
+
+static void bucket_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
+{
+    (void)ctx;
+    const unsigned char *p = v.bytes;
+    lladd_sink_printf(sink, "root %llu, bucket %llu of 2^%u%s, next %llu\n",
+                      (unsigned long long)lladd_get48(p + HB_ROOT),
+                      (unsigned long long)lladd_get48(p + HB_BUCKET), p[HB_LEVEL],
+                      p[HB_FLAGS] & HB_OVERFLOW ? ", overflow page" : "",
+                      (unsigned long long)lladd_get48(p + HB_NEXT));
+    lladd_sink_printf(sink, "%u slots, %u elements, %u ghosts\n", hb_get(p, HB_SLOTS),
+                      hb_get(p, HB_LIVE), hb_get(p, HB_GHOSTS));
+    for (uint32_t i = 0; ll_hash__head_fine(v) && i < hb_get(p, HB_SLOTS); i++) {
+        struct hb_entry e;
+        if (!ll_hash__entry(v, i, &e))
+            continue;
+        lladd_sink_printf(sink, "%u: tag 0x%04x%s, key %u%s", i, e.tag & (HB_GHOST - 1),
+                          e.tag & HB_GHOST ? " ghost" : "", HB_LEN(e.key_len),
+                          e.key_len & HB_BLOB ? " (blob)" : "");
+        for (uint32_t k = 0; k < HB_LEN(e.key_len) && k < 16; k++)
+            lladd_sink_printf(sink, "%s%02x", k ? "" : " ", e.key[k]);
+        lladd_sink_printf(sink, ", value %u%s\n", HB_LEN(e.value_len),
+                          e.value_len & HB_BLOB ? " (blob)" : "");
+    }
+}
+
+const struct lladd_page_type ll_hash__bucket_page = {
+    .struct_size = sizeof(struct lladd_page_type),
+    .name = "lladd.hash.bucket",
+    .version = 1,
+    .check = bucket_check,
+    .describe = bucket_describe,
+};

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_HASH_SIPHASH_H
+#define LL_OPERATIONS_HASH_SIPHASH_H
+/* SipHash-2-4 (Aumasson, Bernstein 2012): a keyed hash of 64 bits. Who does not know the key cannot
+ * choose inputs that collide. Inline, because keys are mostly a word long: docs/decisions/siphash.md
+ * says why it is here and not in a library. */
+#include <lladd/bytes.h>
+
+struct ll_siphash_key {
+    uint64_t k0, k1;
+};
+
+static inline struct ll_siphash_key ll_siphash_key_of(const unsigned char seed[16])
+{
+    struct ll_siphash_key k = {lladd_get64(seed), lladd_get64(seed + 8)};
+    return k;
+}
+
+#define LL_SIP_ROTATE(x, b) ((x) << (b) | (x) >> (64 - (b)))
+#define LL_SIP_ROUND(v) \
+    do { \
+        (v)[0] += (v)[1]; \
+        (v)[2] += (v)[3]; \
+        (v)[1] = LL_SIP_ROTATE((v)[1], 13) ^ (v)[0]; \
+        (v)[3] = LL_SIP_ROTATE((v)[3], 16) ^ (v)[2]; \
+        (v)[0] = LL_SIP_ROTATE((v)[0], 32) + (v)[3]; \
+        (v)[2] += (v)[1]; \
+        (v)[3] = LL_SIP_ROTATE((v)[3], 21) ^ (v)[0]; \
+        (v)[1] = LL_SIP_ROTATE((v)[1], 17) ^ (v)[2]; \
+        (v)[2] = LL_SIP_ROTATE((v)[2], 32); \
+    } while (0)
+
+static inline uint64_t ll_siphash(const struct ll_siphash_key *key, const void *bytes, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    uint64_t v[4] = {key->k0 ^ UINT64_C(0x736f6d6570736575), key->k1 ^ UINT64_C(0x646f72616e646f6d),
+                     key->k0 ^ UINT64_C(0x6c7967656e657261),
+                     key->k1 ^ UINT64_C(0x7465646279746573)};
+    size_t left = len;
+    for (; left >= 8; left -= 8, p += 8) {
+        uint64_t m = lladd_get64(p);
+        v[3] ^= m;
+        LL_SIP_ROUND(v);
+        LL_SIP_ROUND(v);
+        v[0] ^= m;
+    }
+    uint64_t last = (uint64_t)len << 56 | (left ? lladd_get_few(p, left) : 0);
+    v[3] ^= last;
+    LL_SIP_ROUND(v);
+    LL_SIP_ROUND(v);
+    v[0] ^= last;
+    v[2] ^= 0xff;
+    for (int i = 0; i < 4; i++)
+        LL_SIP_ROUND(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+#endif

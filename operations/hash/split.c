@@ -1,0 +1,841 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Splits, merges and chains.
+ *
+ * A split of bucket b among n, without chains and with logical undo, is four records that need no
+ * undo, since every prefix of them is a table in order:
+ *
+ *   format   page n becomes a bucket of the next level with the entries that go there. It is
+ *            closed, and beyond the number of buckets: nobody looks at it
+ *   widen    it is opened, and latched from here to the end
+ *   narrow   page b loses them and is of the next level, too: from here on the split has happened
+ *   buckets  the root page says n + 1. If a crash comes before this record, the level of b tells
+ *            (table.c)
+ *
+ * A merge of the last bucket into its parent likewise: `narrow` (the parent drops what nobody wants
+ * back), `widen` (it gets the entries and is of the level below: the merge has happened), `narrow`
+ * (the last page is closed), `buckets`. So both stay, whatever becomes of the transaction, at the
+ * price of a hundred bytes of log besides the entries that move.
+ *
+ * Where there are chains, and where undo is physical, buckets are *rebuilt*: their entries are read,
+ * laid out anew on fresh overflow pages, and the head page is changed to what it shall be byte by
+ * byte. Everything that can fail happens before the heads are latched; then the entries are read
+ * once more, and if anything has changed since, all is taken back and done again. With logical undo
+ * this is a top action that is closed before the latches go; with physical undo it is part of the
+ * transaction.
+ *
+ * Ghosts go along, except those nobody wants back (table.c). One thread splits or merges at a time
+ * (`shape`); who does not get the latch leaves it at that. Page latches are taken in the order
+ * lower bucket, higher bucket, its chain, root page. */
+#include "operations/hash/table.h"
+
+#include <string.h>
+
+#define REBUILD_TRIES 64
+#define MERGED_NUM 1 /* two buckets become one if they fill at most half of it */
+#define MERGED_DEN 2
+
+/* ---- small things ---------------------------------------------------------------------------- */
+
+int ll_hash__write(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
+                   const unsigned char *image)
+{
+    struct hb_bytes args = {image};
+    return lladd_update_page(txn, ll_hash__op_bytes(t), held, &args, sizeof args);
+}
+
+/* Is the page the head of bucket b at this level? */
+static bool is_head(const struct ll_hash_table *t, struct lladd_view v, uint64_t b, unsigned level)
+{
+    return ll_hash__is_bucket(t, v, b) && v.bytes[HB_LEVEL] == level &&
+           lladd_get48(v.bytes + HB_BUCKET) == b;
+}
+
+/* LLADD_CONFLICT: it is not, the table has changed, or memory is wrong. */
+static int fix_head(struct ll_hash_table *t, uint64_t b, unsigned level, enum lladd_latch latch,
+                    struct lladd_page **out, struct lladd_error *err)
+{
+    int rc = lladd_fix(t->db, ll_operations__run_page(&t->run, b), latch, out, err);
+    if (rc || is_head(t, lladd_page_view(*out), b, level))
+        return rc;
+    lladd_unfix(t->db, *out, latch);
+    return LLADD_CONFLICT;
+}
+
+static unsigned top_bit(uint64_t n)
+{
+    return 63 - (unsigned)__builtin_clzll(n);
+}
+
+static void set_bit(unsigned char *map, uint32_t i)
+{
+    map[i / 8] = (unsigned char)(map[i / 8] | 1u << i % 8);
+}
+
+/* What goes from a page, and what moves. */
+struct sorted {
+    unsigned char *drop, *trim; /* bitmaps */
+    unsigned char *packed;      /* entries that move */
+    size_t len;
+    uint32_t moved, dropped, kept; /* entries; dropped: that nobody gets */
+    uint64_t kept_bytes;           /* that those which stay take */
+};
+
+static struct sorted *sorted_new(struct ll_hash_table *t, uint32_t page_size)
+{
+    size_t map = page_size / 8; /* no page has as many slots as bytes */
+    struct sorted *s = lladd_alloc(t->db, sizeof *s + 2 * map + page_size);
+    if (!s)
+        return NULL;
+    *s = (struct sorted){.drop = (unsigned char *)(s + 1)};
+    s->trim = s->drop + map;
+    s->packed = s->trim + map;
+    return s;
+}
+
+/* Sorts the entries of a page: those whose hash has `bit` move. */
+static void sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, struct sorted *s)
+{
+    uint32_t slots = hb_get(v.bytes, HB_SLOTS);
+    memset(s->drop, 0, (slots + 7) / 8);
+    memset(s->trim, 0, (slots + 7) / 8);
+    s->len = s->moved = s->dropped = s->kept = 0;
+    s->kept_bytes = 0;
+    for (uint32_t i = 0; i < slots; i++) {
+        struct hb_entry e;
+        if (!ll_hash__entry(v, i, &e))
+            continue;
+        uint64_t hash = ll_hash__of(t, e.key, e.key_len);
+        bool held = !(ll_operations__nothing_held(&t->hashes->holds)) && ll_hash__held(t, hash);
+        if (!held)
+            e.cap = HB_LEN(e.value_len);
+        if (e.tag & HB_GHOST && !held) {
+            set_bit(s->drop, i);
+            s->dropped++;
+        } else if (hash & bit) {
+            set_bit(s->drop, i);
+            ll_hash__pack(s->packed + s->len, t->fixed, &e);
+            s->len += ll_hash__pack_size(t->fixed, &e);
+            s->moved++;
+        } else {
+            if (!held)
+                set_bit(s->trim, i);
+            s->kept++;
+            s->kept_bytes += HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(e.key_len) + e.cap;
+        }
+    }
+}
+
+static int narrow(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
+                  unsigned level, const struct sorted *s, bool close)
+{
+    struct hb_narrow args = {level, close, s->drop, t->fixed ? NULL : s->trim};
+    return lladd_update_page(txn, ll_hash__op_narrow(t), held, &args, sizeof args);
+}
+
+static int widen(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
+                 unsigned level, const unsigned char *packed, size_t len)
+{
+    struct hb_fill args = {.level = level, .packed = packed, .len = len};
+    return lladd_update_page(txn, ll_hash__op_widen(t), held, &args,
+                             sizeof args);
+}
+
+static int write_count(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *root,
+                       uint64_t n)
+{
+    unsigned char count[8];
+    lladd_put64(count, n);
+    return lladd_update_page(txn, t->hashes->count, root, count, sizeof count);
+}
+
+/* Log space for all records of a split or merge that does not rebuild. */
+static int take_credit(struct lladd_txn *txn, struct ll_hash_table *t)
+{
+    struct ll_hashes *h = t->hashes;
+    int rc = lladd_log_credit(txn, ll_hash__op_narrow(t), 1);
+    if (!rc)
+        rc = lladd_log_credit(txn, h->count, 1);
+    if (!rc)
+        rc = lladd_log_credit(txn, ll_hash__op_widen(t), 1);
+    return rc ? rc : lladd_log_credit(txn, ll_hash__op_format(t), 3);
+}
+
+/* ---- a split without chains ------------------------------------------------------------------ */
+
+/* Under all latches. */
+static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
+                         struct lladd_page *fresh, struct lladd_page *root, const struct sorted *s,
+                         uint64_t n)
+{
+    unsigned level = top_bit(n) + 1;
+    int rc = widen(txn, t, fresh, level, NULL, 0);
+    if (!rc)
+        rc = narrow(txn, t, old, level, s, false);
+    if (rc)
+        return rc;
+    lladd_atomic_store64(&t->buckets, n + 1);
+    lladd_atomic_add64(&t->splits, 1);
+    return write_count(txn, t, root, n + 1);
+}
+
+static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
+                      struct sorted *s, uint64_t n)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_page *fresh, *root;
+    lladd_pageno page = ll_operations__run_page(&t->run, n);
+    struct hb_fill f = {.packed = s->packed};
+    sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s);
+    f.len = s->len;
+    ll_hash__head(t, f.head, top_bit(n) + 1, n, HB_CLOSED, 0);
+    int rc = lladd_update(txn, ll_hash__op_format(t), page, &f, sizeof f);
+    if (!rc)
+        rc = lladd_fix(t->db, page, LLADD_LATCH_EXCLUSIVE, &fresh, err);
+    if (rc)
+        return rc;
+    rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
+    if (!rc) {
+        rc = split_records(txn, t, old, fresh, root, s, n);
+        lladd_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
+    }
+    lladd_unfix(t->db, fresh, LLADD_LATCH_EXCLUSIVE);
+    return rc;
+}
+
+/* LLADD_END: there is a chain. */
+static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_page *old;
+    int rc = take_credit(txn, t);
+    if (rc)
+        return rc;
+    struct sorted *s = sorted_new(t, lladd_page_size(t->db));
+    if (!s)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a split");
+    rc = fix_head(t, n - (UINT64_C(1) << top_bit(n)), top_bit(n), LLADD_LATCH_EXCLUSIVE, &old, err);
+    if (!rc) {
+        rc = lladd_get48(old->bytes + HB_NEXT) ? LLADD_END : split_held(txn, t, old, s, n);
+        lladd_unfix(t->db, old, LLADD_LATCH_EXCLUSIVE);
+    }
+    lladd_free(t->db, s);
+    return rc;
+}
+
+/* ---- a merge without chains ------------------------------------------------------------------ */
+
+/* May the entries of both go into one page with room to spare? */
+static bool merge_fits(const struct ll_hash_table *t, const struct sorted *parent,
+                       const struct sorted *last)
+{
+    if (t->fixed)
+        return (parent->kept + last->moved) * MERGED_DEN <= t->fixed_slots * MERGED_NUM;
+    return (parent->kept_bytes + last->len + (uint64_t)HB_VAR_DIR * last->moved) * MERGED_DEN <=
+           (uint64_t)ll_hash__var_bytes(lladd_page_size(t->db)) * MERGED_NUM;
+}
+
+static int merge_records(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *parent,
+                         struct lladd_page *last, struct lladd_page *root, struct sorted *p,
+                         struct sorted *l, uint64_t n)
+{
+    unsigned level = top_bit(n - 1);
+    int rc = narrow(txn, t, parent, level + 1, p, false);
+    if (!rc)
+        rc = widen(txn, t, parent, level, l->packed, l->len);
+    if (rc)
+        return rc;
+    lladd_atomic_store64(&t->buckets, n - 1);
+    lladd_atomic_add64(&t->merges, 1);
+    rc = narrow(txn, t, last, level + 1, l, true);
+    return rc ? rc : write_count(txn, t, root, n - 1);
+}
+
+static int merge_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *parent,
+                      struct lladd_page *last, struct sorted *p, struct sorted *l, uint64_t n)
+{
+    struct lladd_page *root;
+    if (lladd_get48(parent->bytes + HB_NEXT) || lladd_get48(last->bytes + HB_NEXT))
+        return LLADD_END;
+    sort(t, lladd_page_view(parent), 0, p);
+    sort(t, lladd_page_view(last), UINT64_C(1) << top_bit(n - 1), l);
+    if (!merge_fits(t, p, l))
+        return 0;
+    int rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, lladd_txn_error_out(txn));
+    if (rc)
+        return rc;
+    rc = merge_records(txn, t, parent, last, root, p, l, n);
+    lladd_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
+    return rc;
+}
+
+/* LLADD_END: there is a chain. */
+static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_page *parent, *last;
+    int rc = take_credit(txn, t);
+    if (rc)
+        return rc;
+    struct sorted *p = sorted_new(t, lladd_page_size(t->db));
+    struct sorted *l = p ? sorted_new(t, lladd_page_size(t->db)) : NULL;
+    if (!l)
+        rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a merge");
+    if (!rc)
+        rc = fix_head(t, ll_hash__parent(n - 1), top_bit(n - 1) + 1, LLADD_LATCH_EXCLUSIVE, &parent,
+                      err);
+    if (!rc) {
+        rc = fix_head(t, n - 1, top_bit(n - 1) + 1, LLADD_LATCH_EXCLUSIVE, &last, err);
+        if (!rc) {
+            rc = merge_held(txn, t, parent, last, p, l, n);
+            lladd_unfix(t->db, last, LLADD_LATCH_EXCLUSIVE);
+        }
+        lladd_unfix(t->db, parent, LLADD_LATCH_EXCLUSIVE);
+    }
+    lladd_free(t->db, l);
+    lladd_free(t->db, p);
+    return rc;
+}
+
+/* ---- rebuilding ------------------------------------------------------------------------------ */
+
+enum { STAY, GO }; /* the bucket that keeps its number, and the one of a split */
+
+/* What buckets hold: entries as records have them, one behind the other, those of STAY first. */
+struct contents {
+    unsigned char *bytes[2];
+    size_t len[2], cap[2];
+    uint64_t *chain; /* old overflow pages */
+    size_t n_chain, cap_chain;
+    uint64_t pages[2]; /* a layout takes: head included, 0: no such bucket */
+};
+
+/* What is to be done. */
+struct rebuild {
+    struct ll_hash_table *t;
+    struct lladd_txn *txn;
+    bool physical;
+    enum { SPLIT, MERGE, ROOM } what;
+    uint64_t low, high; /* buckets; high: of a split or merge */
+    unsigned level;     /* of the heads that are there */
+    uint64_t n;         /* buckets there are */
+    const struct hb_change *change; /* ROOM */
+    struct contents seen, now;
+    uint64_t *fresh; /* pages for chains */
+    size_t n_fresh;
+    unsigned char *image;
+};
+
+static int no_memory(const struct rebuild *r)
+{
+    return lladd_error_set(lladd_txn_error_out(r->txn), LLADD_NO_MEMORY,
+                           "out of memory for buckets");
+}
+
+static void contents_free(struct ll_hash_table *t, struct contents *c)
+{
+    lladd_free(t->db, c->bytes[STAY]);
+    lladd_free(t->db, c->bytes[GO]);
+    lladd_free(t->db, c->chain);
+    memset(c, 0, sizeof *c);
+}
+
+static int add_entry(const struct rebuild *r, struct contents *c, int to, const struct hb_entry *e)
+{
+    size_t need = ll_hash__pack_size(r->t->fixed, e);
+    if (c->cap[to] - c->len[to] < need) {
+        size_t cap = 2 * c->cap[to] + need + lladd_page_size(r->t->db);
+        unsigned char *p = lladd_resize(r->t->db, c->bytes[to], cap);
+        if (!p)
+            return no_memory(r);
+        c->bytes[to] = p;
+        c->cap[to] = cap;
+    }
+    ll_hash__pack(c->bytes[to] + c->len[to], r->t->fixed, e);
+    c->len[to] += need;
+    return 0;
+}
+
+static bool same_key(const struct hb_key *k, const struct hb_entry *e)
+{
+    size_t n = k->len & HB_BLOB ? HB_KEY_REF_SAME : k->len;
+    return k->len == e->key_len && k->tag == (e->tag & (HB_GHOST - 1)) &&
+           memcmp(k->bytes, e->key, n) == 0;
+}
+
+static int add_page(const struct rebuild *r, struct contents *c, struct lladd_view v)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < hb_get(v.bytes, HB_SLOTS) && !rc; i++) {
+        struct hb_entry e;
+        if (!ll_hash__entry(v, i, &e))
+            continue;
+        uint64_t hash = ll_hash__of(r->t, e.key, e.key_len);
+        if (!ll_hash__held(r->t, hash)) {
+            if (e.tag & HB_GHOST)
+                continue;
+            e.cap = HB_LEN(e.value_len);
+        }
+        if (r->change && !r->t->fixed && same_key(&r->change->key, &e) &&
+            e.cap < HB_LEN(r->change->value_len))
+            e.cap = HB_LEN(r->change->value_len);
+        rc = add_entry(r, c, r->what == SPLIT && hash >> r->level & 1 ? GO : STAY, &e);
+    }
+    return rc;
+}
+
+static int add_chain_page(const struct rebuild *r, struct contents *c, lladd_pageno page)
+{
+    if (c->n_chain == c->cap_chain) {
+        size_t cap = 2 * c->cap_chain + 8;
+        uint64_t *p = lladd_resize(r->t->db, c->chain, cap * sizeof *p);
+        if (!p)
+            return no_memory(r);
+        c->chain = p;
+        c->cap_chain = cap;
+    }
+    c->chain[c->n_chain++] = page.v;
+    return 0;
+}
+
+/* All of a bucket whose head one holds. */
+static int add_bucket(const struct rebuild *r, struct contents *c, const struct lladd_page *head)
+{
+    struct ll_hash_table *t = r->t;
+    struct lladd_error *err = lladd_txn_error_out(r->txn);
+    struct lladd_page *page, *next;
+    int rc = add_page(r, c, lladd_page_view(head));
+    if (rc)
+        return rc;
+    rc = ll_hash__fix_next(t, head, head, LLADD_LATCH_SHARED, &page, err);
+    while (!rc) {
+        rc = add_chain_page(r, c, page->number);
+        if (!rc)
+            rc = add_page(r, c, lladd_page_view(page));
+        if (!rc && c->n_chain > lladd_page_count(t->db))
+            rc = ll_hash__corrupt(err, head->number, "the chain of its bucket does not end");
+        if (!rc)
+            rc = ll_hash__fix_next(t, head, page, LLADD_LATCH_SHARED, &next, err);
+        lladd_unfix(t->db, page, LLADD_LATCH_SHARED);
+        page = next;
+    }
+    return rc == LLADD_END ? 0 : rc;
+}
+
+/* How many of the bytes at p a page takes; *left is the room it then has. */
+static size_t page_full(const struct rebuild *r, const unsigned char *p, size_t n, uint32_t *left)
+{
+    struct ll_hash_table *t = r->t;
+    uint32_t page_size = lladd_page_size(t->db);
+    uint32_t room = t->fixed ? t->fixed_slots : ll_hash__var_bytes(page_size);
+    size_t at = 0;
+    while (at < n) {
+        uint32_t need = 1, len = 2 + t->key_size + t->value_size;
+        if (!t->fixed) {
+            uint32_t key = HB_LEN(lladd_get16(p + at + 2));
+            len = HB_VAR_HEAD + key + HB_LEN(lladd_get16(p + at + 4));
+            need = HB_VAR_HEAD + HB_VAR_DIR + key + lladd_get16(p + at + 6);
+        }
+        if (need > room)
+            break;
+        room -= need;
+        at += len;
+    }
+    *left = room;
+    return at;
+}
+
+/* Counts the pages a layout of the contents takes. */
+static void lay_out(const struct rebuild *r, struct contents *c)
+{
+    for (int to = STAY; to <= GO; to++) {
+        uint32_t left, need = 0;
+        c->pages[to] = 0;
+        if (to == GO && r->what != SPLIT)
+            continue;
+        if (r->what == ROOM)
+            need = r->t->fixed ? 1
+                               : HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(r->change->key.len) +
+                                     HB_LEN(r->change->value_len);
+        size_t at = 0;
+        do {
+            at += page_full(r, c->bytes[to] + at, c->len[to] - at, &left);
+            c->pages[to]++;
+        } while (at < c->len[to]);
+        if (left < need)
+            c->pages[to]++;
+    }
+}
+
+/* Reads the buckets whose heads one holds. */
+static int look(const struct rebuild *r, struct contents *c, const struct lladd_page *low,
+                const struct lladd_page *high)
+{
+    c->len[STAY] = c->len[GO] = c->n_chain = 0;
+    int rc = add_bucket(r, c, low);
+    if (!rc && r->what == MERGE)
+        rc = add_bucket(r, c, high);
+    if (!rc)
+        lay_out(r, c);
+    return rc;
+}
+
+static bool same_contents(const struct contents *a, const struct contents *b)
+{
+    for (int to = STAY; to <= GO; to++)
+        if (a->len[to] != b->len[to] || a->pages[to] != b->pages[to] ||
+            (a->len[to] && memcmp(a->bytes[to], b->bytes[to], a->len[to]) != 0))
+            return false;
+    return a->n_chain == b->n_chain &&
+           (a->n_chain == 0 || memcmp(a->chain, b->chain, a->n_chain * sizeof *a->chain) == 0);
+}
+
+static int fix_heads(const struct rebuild *r, enum lladd_latch latch, struct lladd_page **low,
+                     struct lladd_page **high)
+{
+    struct ll_hash_table *t = r->t;
+    struct lladd_error *err = lladd_txn_error_out(r->txn);
+    *high = NULL;
+    int rc = fix_head(t, r->low, r->level, latch, low, err);
+    if (!rc && r->what == MERGE && (rc = fix_head(t, r->high, r->level, latch, high, err)) != 0)
+        lladd_unfix(t->db, *low, latch);
+    return rc;
+}
+
+static void unfix_heads(const struct rebuild *r, enum lladd_latch latch, struct lladd_page *low,
+                        struct lladd_page *high)
+{
+    if (high)
+        lladd_unfix(r->t->db, high, latch);
+    lladd_unfix(r->t->db, low, latch);
+}
+
+static int peek(struct rebuild *r)
+{
+    struct lladd_page *low, *high;
+    int rc = fix_heads(r, LLADD_LATCH_SHARED, &low, &high);
+    if (rc)
+        return rc;
+    rc = look(r, &r->seen, low, high);
+    unfix_heads(r, LLADD_LATCH_SHARED, low, high);
+    return rc;
+}
+
+/* The level of the buckets when all is done. */
+static unsigned new_level(const struct rebuild *r)
+{
+    return r->what == SPLIT ? r->level + 1 : r->what == MERGE ? r->level - 1 : r->level;
+}
+
+/* Fresh overflow pages of one bucket, from the last one backwards; *first is the first one's
+ * number (0: none), *head what remains for the head page. */
+static int write_chain(struct rebuild *r, int to, uint64_t bucket, size_t *next_fresh,
+                       uint64_t *first, size_t *head)
+{
+    const struct contents *c = &r->seen;
+    uint32_t left;
+    size_t at = page_full(r, c->bytes[to], c->len[to], &left), n = c->pages[to] - 1;
+    const uint64_t *pages = r->fresh + *next_fresh;
+    int rc = 0;
+    *head = at;
+    *next_fresh += n;
+    *first = n ? pages[0] : 0;
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct hb_fill f = {.packed = c->bytes[to] + at};
+        f.len = page_full(r, f.packed, c->len[to] - at, &left);
+        at += f.len;
+        ll_hash__head(r->t, f.head, new_level(r), bucket, HB_OVERFLOW, i + 1 < n ? pages[i + 1] : 0);
+        rc = lladd_update(r->txn, ll_hash__op_format(r->t), lladd_page_of(pages[i]), &f, sizeof f);
+    }
+    return rc;
+}
+
+/* Pages are taken and given back, and what nobody can see yet is written. */
+static int write_fresh(struct rebuild *r, uint64_t first[2], size_t head[2])
+{
+    struct ll_hash_table *t = r->t;
+    const struct contents *c = &r->seen;
+    size_t next = 0, n = c->pages[STAY] - 1 + (c->pages[GO] ? c->pages[GO] - 1 : 0);
+    int rc = 0;
+    lladd_free(t->db, r->fresh);
+    r->fresh = lladd_alloc(t->db, (n + 1) * sizeof *r->fresh);
+    if (!r->fresh)
+        return no_memory(r);
+    for (size_t i = 0; i < n && !rc; i++) {
+        lladd_pageno page = {0};
+        rc = lladd_page_alloc(r->txn, &page);
+        r->fresh[i] = page.v;
+    }
+    for (size_t i = 0; i < c->n_chain && !rc; i++)
+        rc = lladd_page_free(r->txn, lladd_page_of(c->chain[i]));
+    if (!rc)
+        rc = write_chain(r, STAY, r->low, &next, &first[STAY], &head[STAY]);
+    if (rc || r->what != SPLIT)
+        return rc;
+    rc = write_chain(r, GO, r->high, &next, &first[GO], &head[GO]);
+    if (rc)
+        return rc;
+    struct hb_fill f = {.packed = c->bytes[GO], .len = head[GO]};
+    ll_hash__head(t, f.head, new_level(r), r->high, HB_CLOSED, first[GO]);
+    return lladd_update(r->txn, ll_hash__op_format(t), ll_operations__run_page(&t->run, r->high),
+                        &f, sizeof f);
+}
+
+/* The head page becomes one with these entries. */
+static int write_head(struct rebuild *r, struct lladd_page *held, uint64_t bucket, unsigned flags,
+                      uint64_t next, const unsigned char *packed, size_t len)
+{
+    struct hb_fill f = {.packed = packed, .len = len};
+    struct lladd_page copy = *held;
+    unsigned char *redo = r->image + held->size;
+    copy.bytes = r->image;
+    memcpy(copy.bytes, held->bytes, LLADD_PAGE_HEADER);
+    ll_hash__head(r->t, f.head, flags & HB_CLOSED ? r->level : new_level(r), bucket, flags, next);
+    memcpy(redo, f.head, HB_HEAD_BYTES);
+    if (len)
+        memcpy(redo + HB_HEAD_BYTES, packed, len);
+    ll_hash__bucket_format.redo(&copy, lladd_span_of(redo, HB_HEAD_BYTES + len));
+    return ll_hash__write(r->txn, r->t, held, r->image);
+}
+
+static int write_root(struct rebuild *r, struct lladd_page *root, uint64_t n)
+{
+    memcpy(r->image, root->bytes, root->size);
+    lladd_put64(r->image + HR_BUCKETS, n);
+    return ll_hash__write(r->txn, r->t, root, r->image);
+}
+
+/* Everything under latches; nothing can fail any more but for a bug or a poisoned handle. */
+static int write_heads(struct rebuild *r, struct lladd_page *low, struct lladd_page *high,
+                       struct lladd_page *root, const uint64_t first[2], const size_t head[2])
+{
+    struct ll_hash_table *t = r->t;
+    uint64_t n = r->what == SPLIT ? r->n + 1 : r->n - 1;
+    int rc = write_head(r, low, r->low, 0, first[STAY], r->seen.bytes[STAY], head[STAY]);
+    if (!rc && r->what == SPLIT)
+        rc = write_head(r, high, r->high, 0, first[GO], r->seen.bytes[GO], head[GO]);
+    if (!rc && r->what == MERGE)
+        rc = write_head(r, high, r->high, HB_CLOSED, 0, NULL, 0);
+    if (!rc && r->what != ROOM)
+        rc = write_root(r, root, n);
+    if (rc || r->what == ROOM)
+        return rc;
+    lladd_atomic_store64(&t->buckets, n);
+    lladd_atomic_add64(r->what == SPLIT ? &t->splits : &t->merges, 1);
+    return 0;
+}
+
+/* LLADD_CONFLICT: somebody was quicker. */
+static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t head[2],
+                       struct lladd_action *action)
+{
+    struct ll_hash_table *t = r->t;
+    struct lladd_error *err = lladd_txn_error_out(r->txn);
+    struct lladd_page *low, *high, *root = NULL;
+    int rc = lladd_log_credit(r->txn, ll_hash__op_bytes(t), 4);
+    if (!rc)
+        rc = fix_heads(r, LLADD_LATCH_EXCLUSIVE, &low, &high);
+    if (rc)
+        return rc;
+    rc = look(r, &r->now, low, high);
+    if (!rc && !same_contents(&r->seen, &r->now))
+        rc = LLADD_CONFLICT;
+    if (!rc && r->what == SPLIT)
+        rc = lladd_fix(t->db, ll_operations__run_page(&t->run, r->high), LLADD_LATCH_EXCLUSIVE,
+                       &high, err);
+    if (!rc && r->what != ROOM)
+        rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
+    if (!rc) {
+        rc = write_heads(r, low, high, root, first, head);
+        if (!rc && !r->physical)
+            rc = lladd_nta_end(r->txn, action, LLADD_NO_OP, NULL, 0);
+        if (rc) /* the bytes are the library's to take back: nobody may be let in between */
+            ll_hash__forget(t);
+    }
+    if (root)
+        lladd_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
+    unfix_heads(r, LLADD_LATCH_EXCLUSIVE, low, high);
+    return rc;
+}
+
+static int rebuild_once(struct rebuild *r)
+{
+    struct lladd_savepoint_pair {
+        lladd_savepoint_id id;
+        struct lladd_action action;
+    } open;
+    uint64_t first[2] = {0, 0};
+    size_t head[2] = {0, 0};
+    int rc = peek(r);
+    if (!rc)
+        rc = r->physical ? lladd_savepoint(r->txn, &open.id) : lladd_nta_begin(r->txn, &open.action);
+    if (rc)
+        return rc;
+    rc = write_fresh(r, first, head);
+    if (!rc)
+        rc = switch_over(r, first, head, &open.action);
+    if (!rc)
+        return r->physical ? lladd_savepoint_release(r->txn, open.id) : 0;
+    struct lladd_error why = *lladd_txn_error(r->txn);
+    int undone = r->physical ? lladd_rollback_to(r->txn, open.id)
+                             : lladd_nta_abort(r->txn, &open.action);
+    if (undone)
+        return undone;
+    *lladd_txn_error_out(r->txn) = why;
+    return rc;
+}
+
+static int rebuild(struct rebuild *r)
+{
+    struct ll_hash_table *t = r->t;
+    uint32_t page = lladd_page_size(t->db);
+    r->image = lladd_alloc(t->db, 2 * (size_t)page);
+    int rc = r->image ? LLADD_CONFLICT : no_memory(r);
+    for (int i = 0; i < REBUILD_TRIES && rc == LLADD_CONFLICT; i++)
+        rc = rebuild_once(r);
+    lladd_free(t->db, r->image);
+    lladd_free(t->db, r->fresh);
+    contents_free(t, &r->seen);
+    contents_free(t, &r->now);
+    return rc;
+}
+
+/* ---- what others ask for --------------------------------------------------------------------- */
+
+/* Under `shape`. */
+static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
+{
+    uint64_t n;
+    int rc = ll_hash__buckets(t, &n, lladd_txn_error_out(txn));
+    if (rc || (n + 1) >> (HB_LEVEL_MAX - 1))
+        return rc;
+    rc = ll_operations__run_grow(txn, &t->run, n + 1);
+    if (rc)
+        return rc;
+    rc = physical ? LLADD_END : split_plain(txn, t, n);
+    if (rc != LLADD_END)
+        return rc;
+    struct rebuild r = {.t = t,
+                        .txn = txn,
+                        .physical = physical,
+                        .what = SPLIT,
+                        .low = n - (UINT64_C(1) << top_bit(n)),
+                        .high = n,
+                        .level = top_bit(n),
+                        .n = n};
+    return rebuild(&r);
+}
+
+static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n, bool physical)
+{
+    struct rebuild r = {.t = t,
+                        .txn = txn,
+                        .physical = physical,
+                        .what = MERGE,
+                        .low = ll_hash__parent(n - 1),
+                        .high = n - 1,
+                        .level = top_bit(n - 1) + 1,
+                        .n = n};
+    /* Only if both go into one page. */
+    struct contents c = {.n_chain = 0};
+    struct lladd_page *low, *high;
+    uint32_t left = 0;
+    int rc = fix_heads(&r, LLADD_LATCH_SHARED, &low, &high);
+    if (rc)
+        return rc;
+    rc = look(&r, &c, low, high);
+    unfix_heads(&r, LLADD_LATCH_SHARED, low, high);
+    size_t all = c.len[STAY];
+    if (!rc && page_full(&r, c.bytes[STAY], all, &left) < all)
+        left = 0;
+    contents_free(t, &c);
+    uint32_t of = t->fixed ? t->fixed_slots : ll_hash__var_bytes(lladd_page_size(t->db));
+    return rc || left < of / MERGED_DEN ? rc : rebuild(&r);
+}
+
+static int merge_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
+{
+    uint64_t n;
+    int rc = ll_hash__buckets(t, &n, lladd_txn_error_out(txn));
+    if (rc || n == 1)
+        return rc;
+    rc = physical ? LLADD_END : merge_plain(txn, t, n);
+    return rc == LLADD_END ? merge_rebuilt(txn, t, n, physical) : rc;
+}
+
+/* The shape is not what memory says: it will be looked at again. */
+static int settle(struct ll_hash_table *t, int rc)
+{
+    if (rc == LLADD_CONFLICT)
+        ll_hash__forget(t);
+    lladd_mutex_unlock(&t->shape);
+    return rc == LLADD_CONFLICT ? 0 : rc;
+}
+
+int ll_hash__split(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
+{
+    if (!lladd_mutex_trylock(&t->shape))
+        return 0;
+    return settle(t, split_step(txn, t, physical));
+}
+
+int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
+{
+    if (!lladd_mutex_trylock(&t->shape))
+        return 0;
+    return settle(t, merge_step(txn, t, physical));
+}
+
+/* *dropped: how many ghosts have gone. With logical undo. */
+static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, uint32_t *dropped)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_page *page;
+    *dropped = 0;
+    int rc = lladd_log_credit(txn, ll_hash__op_narrow(t), 1);
+    if (rc)
+        return rc;
+    struct sorted *s = sorted_new(t, lladd_page_size(t->db));
+    if (!s)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a bucket");
+    rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_EXCLUSIVE, &page, err);
+    if (!rc) {
+        sort(t, lladd_page_view(page), 0, s);
+        if (s->dropped)
+            rc = narrow(txn, t, page, page->bytes[HB_LEVEL], s, false);
+        lladd_unfix(t->db, page, LLADD_LATCH_EXCLUSIVE);
+        *dropped = rc ? 0 : s->dropped;
+    }
+    lladd_free(t->db, s);
+    return rc;
+}
+
+int ll_hash__clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, bool physical)
+{
+    uint32_t dropped;
+    return physical ? 0 : clear(txn, t, hash, &dropped);
+}
+
+int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const struct hb_change *c,
+                       bool physical)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_page *head;
+    uint32_t dropped = 0;
+    int rc = physical ? 0 : clear(txn, t, c->hash, &dropped);
+    if (rc || dropped)
+        return rc;
+    rc = ll_hash__fix_bucket(t, c->hash, LLADD_LATCH_SHARED, &head, err);
+    if (rc)
+        return rc;
+    struct rebuild r = {.t = t,
+                        .txn = txn,
+                        .physical = physical,
+                        .what = ROOM,
+                        .low = lladd_get48(head->bytes + HB_BUCKET),
+                        .level = head->bytes[HB_LEVEL],
+                        .change = c};
+    lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+    rc = rebuild(&r);
+    /* If the bucket was split meanwhile, there may be room now. */
+    return rc == LLADD_CONFLICT ? 0 : rc;
+}

@@ -1,0 +1,666 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What an open database knows of its hash tables, and what its transactions have to do with them.
+ *
+ * Of each table there is one struct ll_hash_table, made when it is first met and kept until the
+ * database is closed, so that compensations find it without asking for memory. Its number of
+ * buckets is what lookups go by. It may be wrong for a moment, and 0 stands for "ask the root
+ * page"; bucket pages say themselves what belongs to them, so nobody is misled.
+ *
+ * The root page's number of buckets is written behind the record that splits or merges, and a crash
+ * may come in between. Then the buckets' levels tell: the bucket to be split next has been split
+ * already, or the last one's parent has got its entries back. (load)
+ *
+ * A transaction that removes a key holds its hash (operations/hold.c): 18 bits of it, under the
+ * number of the root page. Two keys that share them are held together, which does no harm.
+ *
+ * A table that a transaction has made is its own until it ends, and so is one with physical undo
+ * that it has changed: `owner`. What it does there is taken back byte by byte, splits included. */
+#include "operations/hash/table.h"
+
+#include <string.h>
+
+#define HOLD_BITS 18u
+#define LAYOUT 1u
+
+int ll_hash__corrupt(struct lladd_error *err, lladd_pageno page, const char *what)
+{
+    return ll_operations__on(err, page,
+                             lladd_error_set(err, LLADD_CORRUPT_PAGE, "page %llu: %s",
+                                             (unsigned long long)page.v, what));
+}
+
+/* ---- the root page --------------------------------------------------------------------------- */
+
+/* Redo: key size, value size, seed. */
+#define FORMAT_BYTES (8u + HR_SEED_BYTES)
+
+static bool sizes_fine(const unsigned char *p)
+{
+    return lladd_get32(p) <= LL_HASH_INLINE_MAX && lladd_get32(p + 4) <= LL_HASH_INLINE_MAX;
+}
+
+static bool format_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    return kind == LLADD_SPAN_REDO && s.len == FORMAT_BYTES && sizes_fine(s.data);
+}
+
+static void format_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    memset(lladd_page_body(page), 0, lladd_body_size(page->size));
+    lladd_put32(page->bytes + HR_LAYOUT, LAYOUT);
+    memcpy(page->bytes + HR_KEY, redo.data, FORMAT_BYTES);
+}
+
+static const struct lladd_field format_fields[] = {{"key_size", LLADD_FIELD_U32},
+                                                   {"value_size", LLADD_FIELD_U32},
+                                                   {"seed", LLADD_FIELD_REST},
+                                                   {NULL, LLADD_FIELD_END}};
+
+static const struct lladd_op root_format = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.hash.format",
+    .version = 1,
+    .page_type = "lladd.hash",
+    .formats = true,
+    .redo_fields = format_fields,
+    .record_max = FORMAT_BYTES,
+    .undo_kind = LLADD_UNDO_NONE,
+    .validate = format_validate,
+    .redo = format_redo,
+};
+
+static bool count_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    return kind == LLADD_SPAN_REDO && s.len == 8;
+}
+
+static void count_redo(struct lladd_page *page, struct lladd_span redo)
+{
+    memcpy(page->bytes + HR_BUCKETS, redo.data, 8);
+}
+
+static const struct lladd_field count_fields[] = {{"buckets", LLADD_FIELD_U64},
+                                                  {NULL, LLADD_FIELD_END}};
+
+/* Behind a split or a merge, which stays. */
+static const struct lladd_op root_count = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.hash.buckets",
+    .version = 1,
+    .page_type = "lladd.hash",
+    .redo_fields = count_fields,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_NONE,
+    .validate = count_validate,
+    .redo = count_redo,
+};
+
+static int destroy_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                           struct lladd_draft *d)
+{
+    (void)ctx;
+    (void)args;
+    lladd_put32(lladd_draft_redo(d, 4), 1);
+    memcpy(lladd_draft_undo(d, 4), v.bytes + HR_STATE, 4);
+    return 0;
+}
+
+static bool destroy_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v;
+    (void)kind;
+    return s.len == 4 && lladd_get32(s.data) <= 1;
+}
+
+static void destroy_apply(struct lladd_page *page, struct lladd_span bytes)
+{
+    memcpy(page->bytes + HR_STATE, bytes.data, 4);
+}
+
+static const struct lladd_field destroy_fields[] = {{"destroyed", LLADD_FIELD_U32},
+                                                    {NULL, LLADD_FIELD_END}};
+
+static const struct lladd_op root_destroy = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.hash.destroy",
+    .version = 1,
+    .page_type = "lladd.hash",
+    .redo_fields = destroy_fields,
+    .undo_fields = destroy_fields,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = destroy_prepare,
+    .validate = destroy_validate,
+    .redo = destroy_apply,
+    .undo = destroy_apply,
+};
+
+static bool root_check(struct lladd_view v)
+{
+    return lladd_get32(v.bytes + HR_LAYOUT) == LAYOUT && lladd_get32(v.bytes + HR_STATE) <= 1 &&
+           sizes_fine(v.bytes + HR_KEY);
+}
+
+static void root_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
+{
+    (void)ctx;
+    lladd_sink_printf(sink, "keys of %u bytes, values of %u (0: any), %llu buckets%s\n",
+                      lladd_get32(v.bytes + HR_KEY), lladd_get32(v.bytes + HR_VALUE),
+                      (unsigned long long)lladd_get64(v.bytes + HR_BUCKETS),
+                      lladd_get32(v.bytes + HR_STATE) ? ", destroyed" : "");
+}
+
+const struct lladd_page_type ll_hash__root_page = {
+    .struct_size = sizeof(struct lladd_page_type),
+    .name = "lladd.hash",
+    .version = 1,
+    .check = root_check,
+    .describe = root_describe,
+};
+
+/* ---- the list of tables ---------------------------------------------------------------------- */
+
+static struct ll_hash_table *find(struct ll_hashes *h, lladd_pageno root)
+{
+    struct ll_hash_table *t = h->tables;
+    while (t && t->root.v != root.v)
+        t = t->next;
+    return t;
+}
+
+static int make(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **out)
+{
+    struct ll_hash_table *t = lladd_alloc(h->db, sizeof *t);
+    if (!t)
+        return LLADD_NO_MEMORY;
+    *t = (struct ll_hash_table){.hashes = h, .db = h->db, .root = root};
+    t->large = lladd_page_size(h->db) > 4096;
+    int rc = lladd_mutex_init(&t->loading, LL_HASH_RANK_LOADING, "hash table");
+    if (!rc && (rc = lladd_mutex_init(&t->shape, LL_HASH_RANK_SHAPE, "hash table's shape")) != 0)
+        lladd_mutex_destroy(&t->loading);
+    if (rc)
+        lladd_free(h->db, t);
+    *out = rc ? NULL : t;
+    return rc;
+}
+
+static void unmake(struct ll_hash_table *t)
+{
+    if (t->loaded)
+        ll_operations__run_close(&t->run);
+    lladd_mutex_destroy(&t->shape);
+    lladd_mutex_destroy(&t->loading);
+    lladd_free(t->db, t);
+}
+
+int ll_hash__find_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **out)
+{
+    struct ll_hash_table *fresh;
+    lladd_mutex_lock(&h->mutex);
+    *out = find(h, root);
+    lladd_mutex_unlock(&h->mutex);
+    if (*out)
+        return 0;
+    int rc = make(h, root, &fresh);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&h->mutex);
+    *out = find(h, root);
+    if (!*out) {
+        fresh->next = h->tables;
+        h->tables = *out = fresh;
+    }
+    lladd_mutex_unlock(&h->mutex);
+    if (*out != fresh)
+        unmake(fresh);
+    return 0;
+}
+
+int ll_hash__new_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **out)
+{
+    int rc = make(h, root, out);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&h->mutex);
+    struct ll_hash_table *older = find(h, root);
+    if (older) { /* it stays, for handles that somebody may have forgotten to close */
+        older->root = lladd_page_of(LLADD_NO_PAGE);
+        lladd_atomic_store32(&older->destroyed, 1);
+        lladd_atomic_store64(&older->buckets, 0);
+    }
+    (*out)->next = h->tables;
+    h->tables = *out;
+    lladd_mutex_unlock(&h->mutex);
+    return 0;
+}
+
+void ll_hash__forget(struct ll_hash_table *t)
+{
+    lladd_atomic_store64(&t->buckets, 0);
+}
+
+/* ---- reading the root page ------------------------------------------------------------------- */
+
+static int destroyed(const struct ll_hash_table *t, struct lladd_error *err)
+{
+    return ll_operations__on(err, t->root,
+                             lladd_error_set(err, LLADD_DESTROYED,
+                                             "the hash table of page %llu has been destroyed",
+                                             (unsigned long long)t->root.v));
+}
+
+static int read_root(struct ll_hash_table *t, uint64_t *buckets, struct lladd_error *err)
+{
+    struct lladd_page *p;
+    int rc = ll_operations__fix(t->db, t->root, ll_hash__root_page.name, LLADD_LATCH_SHARED, &p,
+                                err);
+    if (rc)
+        return rc;
+    struct lladd_view v = lladd_page_view(p);
+    *buckets = lladd_get64(v.bytes + HR_BUCKETS);
+    if (!root_check(v) || *buckets >> HB_LEVEL_MAX) {
+        rc = ll_hash__corrupt(err, t->root, "is no root of a hash table that makes sense");
+    } else if (lladd_get32(v.bytes + HR_STATE)) {
+        rc = destroyed(t, err);
+    } else if (*buckets == 0) {
+        rc = ll_hash__corrupt(err, t->root, "is the root of a hash table without buckets");
+    } else {
+        t->key_size = lladd_get32(v.bytes + HR_KEY);
+        t->value_size = lladd_get32(v.bytes + HR_VALUE);
+        t->seed = ll_siphash_key_of(v.bytes + HR_SEED);
+        t->fixed = t->key_size && t->value_size;
+        t->fixed_slots =
+            t->fixed ? ll_hash__fixed_slots(v.size, t->key_size, t->value_size) : 0;
+        t->type = lladd_page_type_number(t->db, ll_hash__bucket_page.name);
+    }
+    lladd_unfix(t->db, p, LLADD_LATCH_SHARED);
+    return rc;
+}
+
+/* The level of a bucket, as its page has it. */
+static int level_of(struct ll_hash_table *t, uint64_t b, unsigned *out, struct lladd_error *err)
+{
+    struct lladd_page *p;
+    lladd_pageno n = ll_operations__run_page(&t->run, b);
+    int rc = ll_operations__fix(t->db, n, ll_hash__bucket_page.name, LLADD_LATCH_SHARED, &p, err);
+    if (rc)
+        return rc;
+    *out = p->bytes[HB_LEVEL];
+    bool ours = lladd_get48(p->bytes + HB_ROOT) == t->root.v &&
+                lladd_get48(p->bytes + HB_BUCKET) == b;
+    lladd_unfix(t->db, p, LLADD_LATCH_SHARED);
+    return ours ? 0 : ll_hash__corrupt(err, n, "is not the bucket it should be");
+}
+
+/* The root page may be one split or merge behind. */
+static int catch_up(struct ll_hash_table *t, uint64_t *n, struct lladd_error *err)
+{
+    unsigned level, full = 63 - (unsigned)__builtin_clzll(*n);
+    uint64_t next = *n - (UINT64_C(1) << full);
+    int rc = level_of(t, next, &level, err);
+    if (rc)
+        return rc;
+    if (level == full + 1) {
+        *n += 1;
+        return 0;
+    }
+    if (*n == 1)
+        return 0;
+    uint64_t last = *n - 1, parent = ll_hash__parent(last);
+    rc = level_of(t, parent, &level, err);
+    if (!rc && level + 1 == ll_hash__level(parent, *n))
+        *n = last;
+    return rc;
+}
+
+int ll_hash__buckets_slow(struct ll_hash_table *t, uint64_t *out, struct lladd_error *err)
+{
+    if (lladd_atomic_load32(&t->destroyed))
+        return destroyed(t, err);
+    lladd_mutex_lock(&t->loading);
+    *out = lladd_atomic_load64(&t->buckets);
+    int rc = 0;
+    if (*out == 0) {
+        rc = read_root(t, out, err);
+        if (!rc && !t->loaded) {
+            rc = ll_operations__run_open(&t->run, t->db, t->root, HR_RUN - LLADD_PAGE_HEADER, err);
+            t->loaded = !rc;
+        }
+        if (!rc && ll_operations__run_size(&t->run) &&
+            *out > ll_operations__run_size(&t->run))
+            rc = ll_hash__corrupt(err, t->root, "has more buckets than pages");
+        if (!rc)
+            rc = catch_up(t, out, err);
+        if (!rc)
+            lladd_atomic_store64(&t->buckets, *out);
+    }
+    lladd_mutex_unlock(&t->loading);
+    return rc;
+}
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+static void owner_release(struct ll_hash_owner *o)
+{
+    for (size_t i = 0; i < o->n_own; i++) {
+        uint64_t mine = (uintptr_t)o;
+        (void)lladd_atomic_cas64(&o->own[i]->owner, &mine, 0);
+    }
+}
+
+/* What the transaction has done to tables of its own may be gone. */
+static void owner_forget(struct ll_hash_owner *o)
+{
+    for (size_t i = 0; i < o->n_own; i++) {
+        lladd_atomic_store32(&o->own[i]->destroyed, o->own[i]->root.v == LLADD_NO_PAGE);
+        ll_hash__forget(o->own[i]);
+    }
+}
+
+static void owner_free(struct ll_hash_owner *o)
+{
+    struct ll_hashes *h = o->hashes;
+    ll_operations__hold_end(&o->hold);
+    owner_release(o);
+    lladd_mutex_lock(&h->mutex);
+    if (o->before)
+        o->before->next = o->next;
+    else
+        h->owners = o->next;
+    if (o->next)
+        o->next->before = o->before;
+    lladd_mutex_unlock(&h->mutex);
+    lladd_free(h->db, o->own);
+    lladd_free(h->db, o);
+}
+
+/* The tables it alone may change, then what it holds. */
+static int owner_prepare(void *ctx, void *state, struct lladd_txn *txn, struct lladd_sink *sink)
+{
+    struct ll_hash_owner *o = state;
+    unsigned char bytes[8];
+    (void)ctx;
+    (void)txn;
+    lladd_put64(bytes, o->n_own);
+    int rc = lladd_sink_write(sink, bytes, sizeof bytes);
+    for (size_t i = 0; i < o->n_own && !rc; i++) {
+        lladd_put64(bytes, o->own[i]->root.v);
+        rc = lladd_sink_write(sink, bytes, sizeof bytes);
+    }
+    return rc ? rc : ll_operations__hold_write(&o->hold, sink);
+}
+
+static int owner_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
+{
+    struct ll_hashes *h = ll_hashes_of(lladd_txn_db(txn));
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    const unsigned char *p = blob.data;
+    struct ll_hash_owner *o;
+    (void)ctx;
+    uint64_t n = blob.len >= 8 ? lladd_get64(p) : UINT64_MAX;
+    if (n > blob.len / 8 - 1)
+        return lladd_error_set(err, LLADD_BAD_RECORD,
+                               "hash tables: a prepare record of %zu bytes makes no sense",
+                               blob.len);
+    int rc = ll_hash__owner(txn, h, &o);
+    for (uint64_t i = 0; i < n && !rc; i++) {
+        struct ll_hash_table *t;
+        rc = ll_hash__find_table(h, lladd_page_of(lladd_get64(p + 8 + 8 * i)), &t);
+        if (!rc)
+            rc = ll_hash__claim(txn, t);
+        else
+            rc = lladd_error_set(err, rc, "out of memory for a transaction in doubt");
+    }
+    size_t used = 8 + 8 * (size_t)n;
+    return rc ? rc
+              : ll_operations__hold_restore(&o->hold, lladd_span_of(p + used, blob.len - used),
+                                            err);
+}
+
+static void owner_logged(void *ctx, void *state, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)commit;
+    struct ll_hash_owner *o = state;
+    ll_operations__hold_release(&o->hold);
+    owner_release(o);
+}
+
+static void owner_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    owner_free(state);
+}
+
+static void owner_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    owner_forget(state);
+    owner_free(state);
+}
+
+static void owner_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
+{
+    (void)ctx;
+    (void)txn;
+    (void)since;
+    owner_forget(state);
+}
+
+static const struct lladd_participant participant = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "lladd.hash",
+    .version = 1,
+    .prepare = owner_prepare,
+    .in_doubt = owner_in_doubt,
+    .logged = owner_logged,
+    .durable = owner_durable,
+    .aborted = owner_aborted,
+    .taken_back = owner_taken_back,
+};
+
+int ll_hash__owner(struct lladd_txn *txn, struct ll_hashes *h, struct ll_hash_owner **out)
+{
+    *out = lladd_joined(txn, &participant);
+    if (*out)
+        return 0;
+    struct ll_hash_owner *o = lladd_alloc(h->db, sizeof *o);
+    if (!o)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                               "out of memory for a transaction's hash tables");
+    *o = (struct ll_hash_owner){.hashes = h};
+    int rc = lladd_join(txn, &participant, o);
+    if (rc) {
+        lladd_free(h->db, o);
+        return rc;
+    }
+    ll_operations__hold_begin(&h->holds, &o->hold);
+    lladd_mutex_lock(&h->mutex);
+    o->next = h->owners;
+    if (o->next)
+        o->next->before = o;
+    h->owners = o;
+    lladd_mutex_unlock(&h->mutex);
+    *out = o;
+    return 0;
+}
+
+int ll_hash__claim(struct lladd_txn *txn, struct ll_hash_table *t)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_hash_owner *o;
+    uint64_t nobody = 0;
+    int rc = ll_hash__owner(txn, t->hashes, &o);
+    if (rc || lladd_atomic_load64(&t->owner) == (uintptr_t)o)
+        return rc;
+    if (o->n_own == o->cap_own) {
+        size_t cap = o->cap_own ? 2 * o->cap_own : 4;
+        struct ll_hash_table **p = lladd_resize(t->db, o->own, cap * sizeof *p);
+        if (!p)
+            return lladd_error_set(err, LLADD_NO_MEMORY,
+                                   "out of memory for a transaction's hash tables");
+        o->own = p;
+        o->cap_own = cap;
+    }
+    if (!lladd_atomic_cas64(&t->owner, &nobody, (uintptr_t)o))
+        return lladd_error_set(err, LLADD_BUSY,
+                               "the hash table of page %llu is another transaction's for now",
+                               (unsigned long long)t->root.v);
+    o->own[o->n_own++] = t;
+    return 0;
+}
+
+int ll_hash__how(struct lladd_txn *txn, struct ll_hash_table *t, bool *physical)
+{
+    uint64_t owner = lladd_atomic_load64(&t->owner);
+    *physical = owner || t->physical || ll_run_made_by(&t->run, txn);
+    return __builtin_expect(*physical, 0) ? ll_hash__claim(txn, t) : 0;
+}
+
+/* ---- holds ----------------------------------------------------------------------------------- */
+
+static uint32_t hold_index(uint64_t hash)
+{
+    return (uint32_t)(hash >> 20) & ((1u << HOLD_BITS) - 1);
+}
+
+int ll_hash__hold(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
+{
+    struct ll_hash_owner *o;
+    int rc = ll_hash__owner(txn, t->hashes, &o);
+    if (!rc && ll_operations__hold(&o->hold, t->root, hold_index(hash), 1))
+        rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                             "out of memory for what a transaction removes");
+    return rc;
+}
+
+bool ll_hash__held(const struct ll_hash_table *t, uint64_t hash)
+{
+    uint64_t held[LL_HOLD_WORDS];
+    uint32_t i = hold_index(hash);
+    if (lladd_atomic_load32(&t->hashes->recovering))
+        return true;
+    if (ll_operations__nothing_held(&t->hashes->holds))
+        return false;
+    ll_operations__held(&t->hashes->holds, t->root, i / LL_HOLD_CHUNK, NULL, held);
+    return held[i % LL_HOLD_CHUNK / 64] >> i % 64 & 1;
+}
+
+bool ll_hash__may_forget(const struct ll_hash_table *t, const struct hb_entry *e)
+{
+    if (!(e->tag & HB_GHOST) || lladd_atomic_load32(&t->hashes->recovering))
+        return false;
+    return ll_operations__nothing_held(&t->hashes->holds) ||
+           !ll_hash__held(t, ll_hash__of(t, e->key, e->key_len));
+}
+
+/* ---- the extension --------------------------------------------------------------------------- */
+
+/* In the order of the ids in struct ll_hashes. */
+static const struct lladd_op *const ops[] = {
+    &root_format,
+    &root_count,
+    &root_destroy,
+    &ll_hash__bucket_format,
+    &ll_hash__bucket_format_long,
+    &ll_hash__insert,
+    &ll_hash__remove,
+    &ll_hash__replace,
+    &ll_hash__replace_short,
+    &ll_hash__mark,
+    &ll_hash__restore,
+    &ll_hash__restore_short,
+    &ll_hash__narrow,
+    &ll_hash__narrow_long,
+    &ll_hash__widen,
+    &ll_hash__widen_long,
+    &ll_hash__bytes,
+    &ll_hash__bytes_long,
+    NULL};
+static const struct lladd_page_type *const page_types[] = {&ll_hash__root_page,
+                                                           &ll_hash__bucket_page, NULL};
+static const struct lladd_participant *const participants[] = {&participant, NULL};
+
+/* An extension's operations are registered one behind the other, so one question will do: there is
+ * one for each open. (tests/operations/test_hash.c asks the others.) */
+static int look_up(struct ll_hashes *h)
+{
+    lladd_op_id *const ids[] = {
+        &h->format,        &h->count,  &h->destroy, &h->bucket,        &h->bucket_long, &h->insert,
+        &h->remove,        &h->replace, &h->replace_short, &h->mark,   &h->restore,
+        &h->restore_short, &h->narrow, &h->narrow_long, &h->widen,   &h->widen_long,    &h->bytes, &h->bytes_long};
+    lladd_op_id first;
+    int rc = lladd_op_lookup(h->db, root_format.name, root_format.version, &first);
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0] && !rc; i++)
+        *ids[i] = first + (lladd_op_id)i;
+    return rc;
+}
+
+static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
+{
+    (void)ctx;
+    struct ll_hashes *h = lladd_alloc(db, sizeof *h);
+    if (!h)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    *h = (struct ll_hashes){.db = db, .recovering = 1};
+    int rc = look_up(h);
+    if (!rc)
+        rc = ll_operations__holds_init(&h->holds, db, "hash keys removed");
+    if (!rc && (rc = lladd_mutex_init(&h->mutex, LLADD_RANK_LEAF, "hash tables")) != 0)
+        ll_operations__holds_free(&h->holds);
+    if (rc) {
+        lladd_free(db, h);
+        return lladd_error_set(err, rc, "hash tables cannot be used");
+    }
+    *state = h;
+    return 0;
+}
+
+/* Recovery may have changed under them what compensations have read. */
+static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)db;
+    (void)err;
+    struct ll_hashes *h = state;
+    for (struct ll_hash_table *t = h->tables; t; t = t->next) {
+        if (t->loaded)
+            ll_operations__run_close(&t->run);
+        t->loaded = false;
+        ll_hash__forget(t);
+    }
+    lladd_atomic_store32(&h->recovering, 0);
+    return 0;
+}
+
+static void detach(void *ctx, struct lladd_db *db, void *state)
+{
+    (void)ctx;
+    struct ll_hashes *h = state;
+    while (h->owners) /* in doubt, or the handle did not live to see their end */
+        owner_free(h->owners);
+    for (struct ll_hash_table *t = h->tables, *next; t; t = next) {
+        next = t->next;
+        unmake(t);
+    }
+    ll_operations__holds_free(&h->holds);
+    lladd_mutex_destroy(&h->mutex);
+    lladd_free(db, h);
+}
+
+const struct lladd_extension ll_hash__extension = {
+    .struct_size = sizeof(struct lladd_extension),
+    .name = "lladd.hash",
+    .version = 1,
+    .ops = ops,
+    .page_types = page_types,
+    .participants = participants,
+    .attach = attach,
+    .recovered = recovered,
+    .detach = detach,
+};

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_HASH_TABLE_H
+#define LL_OPERATIONS_HASH_TABLE_H
+/* What an open database knows of a hash table: see table.c. */
+#include "operations/hash/page.h"
+#include "operations/hash/siphash.h"
+#include "operations/run.h"
+
+#include <lladd/hash.h>
+
+/* The root page, page type "lladd.hash": offsets in the page. */
+enum {
+    HR_LAYOUT = LLADD_PAGE_HEADER,     /* u32 1 */
+    HR_STATE = LLADD_PAGE_HEADER + 4,  /* u32 0; 1: destroyed */
+    HR_KEY = LLADD_PAGE_HEADER + 8,    /* u32 length of every key, 0: any */
+    HR_VALUE = LLADD_PAGE_HEADER + 12, /* u32 length of every value, 0: any */
+    HR_SEED = LLADD_PAGE_HEADER + 16,  /* 16 bytes */
+    HR_BUCKETS = LLADD_PAGE_HEADER + 32, /* u64 */
+    HR_RUN = LLADD_PAGE_HEADER + 40
+};
+#define HR_SEED_BYTES 16u
+
+struct ll_hash_owner;
+
+struct ll_hash_table {
+    /* Read by every lookup, changed when the table splits or merges. */
+    uint64_t buckets; /* atomic; 0: the root page has to be asked */
+    struct ll_hashes *hashes;
+    struct lladd_db *db;
+    lladd_pageno root;
+    struct ll_siphash_key seed;
+    uint16_t type; /* of its bucket pages */
+    bool fixed;
+    bool large; /* pages need the long records */
+    uint32_t key_size, value_size;
+    uint32_t fixed_slots;
+    struct ll_run run;
+    /* The rest. */
+    struct ll_hash_table *next;
+    bool loaded;           /* the fields above are there; under `loading` */
+    bool physical;         /* how its open handles want it; under the extension's mutex */
+    uint32_t handles;      /* likewise */
+    uint32_t destroyed;    /* atomic: by a transaction that may still roll back, or has not */
+    uint64_t owner;        /* atomic: struct ll_hash_owner * who alone may change it; 0: anybody */
+    struct lladd_mutex loading; /* held while the root page is read */
+    struct lladd_mutex shape;   /* one splits or merges at a time */
+    uint64_t splits, merges;    /* atomic */
+};
+
+struct lladd_hash {
+    struct ll_hash_table *table;
+};
+
+/* What a transaction has to do with tables: a participant. */
+struct ll_hash_owner {
+    struct ll_hash_owner *next, *before;
+    struct ll_hashes *hashes;
+    struct ll_hold_owner hold;  /* what it has removed */
+    struct ll_hash_table **own; /* tables it alone may change until it has ended, or has destroyed */
+    size_t n_own, cap_own;
+};
+
+/* Of a database. */
+struct ll_hashes {
+    struct lladd_db *db;
+    struct lladd_mutex mutex; /* a leaf: the list of tables, handles */
+    struct ll_hash_table *tables;
+    struct ll_hash_owner *owners;
+    struct ll_holds holds;
+    uint32_t recovering; /* atomic: losers are not taken back yet */
+    lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace,
+        replace_short, mark, restore, restore_short, narrow, narrow_long, widen, widen_long, bytes, bytes_long;
+};
+
+extern const struct lladd_extension ll_hash__extension;
+extern const struct lladd_page_type ll_hash__root_page;
+
+/* Latches: shape is held while a run grows, loading while pages are read. */
+enum {
+    LL_HASH_RANK_SHAPE = LLADD_RANK_EXTENSION + 0,
+    LL_HASH_RANK_LOADING = LLADD_RANK_EXTENSION + 1
+};
+
+static inline struct ll_hashes *ll_hashes_of(struct lladd_db *db)
+{
+    return lladd_state(db, &ll_hash__extension);
+}
+
+/* The bucket of a hash among n. */
+static inline uint64_t ll_hash__bucket(uint64_t hash, uint64_t n)
+{
+    unsigned level = 63 - (unsigned)__builtin_clzll(n);
+    uint64_t b = hash & ((UINT64_C(2) << level) - 1);
+    return b < n ? b : b & ((UINT64_C(1) << level) - 1);
+}
+/* How many low bits of the hash the keys of bucket b share, among n. */
+static inline unsigned ll_hash__level(uint64_t b, uint64_t n)
+{
+    unsigned level = 63 - (unsigned)__builtin_clzll(n);
+    uint64_t full = UINT64_C(1) << level;
+    return b >= full || b < n - full ? level + 1 : level;
+}
+/* The bucket that b was split from, or will be merged into. */
+static inline uint64_t ll_hash__parent(uint64_t b)
+{
+    return b ^ (UINT64_C(1) << (63 - (unsigned)__builtin_clzll(b)));
+}
+
+static inline bool ll_hash__is_bucket(const struct ll_hash_table *t, struct lladd_view v,
+                                      uint64_t hash)
+{
+    return v.type == t->type && lladd_get48(v.bytes + HB_ROOT) == t->root.v &&
+           v.bytes[HB_FLAGS] == 0 && hb_covers(v.bytes, hash) && ll_hash__head_fine(v) &&
+           hb_get(v.bytes, HB_KEY) == t->key_size && hb_get(v.bytes, HB_VALUE) == t->value_size;
+}
+
+/* The hash of an entry's key. */
+static inline uint64_t ll_hash__of(const struct ll_hash_table *t, const unsigned char *key,
+                                   uint16_t len)
+{
+    return len & HB_BLOB ? lladd_get64(key) : ll_siphash(&t->seed, key, len);
+}
+
+/* Holds: is the key with this hash held by anybody? May the ghost in a slot be forgotten? */
+bool ll_hash__held(const struct ll_hash_table *, uint64_t hash);
+bool ll_hash__may_forget(const struct ll_hash_table *, const struct hb_entry *);
+static inline bool ll_hash__may_reuse(const struct ll_hash_table *t, struct lladd_view v,
+                                      uint32_t slot)
+{
+    struct hb_entry e;
+    return ll_hash__entry(v, slot, &e) && ll_hash__may_forget(t, &e);
+}
+
+/* ---- table.c --------------------------------------------------------------------------------- */
+
+/* The table of a root page, made known if need be. Reads nothing. */
+int ll_hash__find_table(struct ll_hashes *, lladd_pageno root, struct ll_hash_table **out);
+/* A new one under this root page: what was known of an older one is known no more. */
+int ll_hash__new_table(struct ll_hashes *, lladd_pageno root, struct ll_hash_table **out);
+/* How many buckets it has. Reads the root page if need be: LLADD_DESTROYED, LLADD_WRONG_TYPE. */
+int ll_hash__buckets_slow(struct ll_hash_table *, uint64_t *out, struct lladd_error *);
+static inline int ll_hash__buckets(struct ll_hash_table *t, uint64_t *out, struct lladd_error *err)
+{
+    *out = lladd_atomic_load64(&t->buckets);
+    return __builtin_expect(*out != 0, 1) ? 0 : ll_hash__buckets_slow(t, out, err);
+}
+/* Nothing in memory is believed any more. */
+void ll_hash__forget(struct ll_hash_table *);
+/* The transaction's part, made if need be. */
+int ll_hash__owner(struct lladd_txn *, struct ll_hashes *, struct ll_hash_owner **out);
+/* The transaction alone may change the table from now on, until it has ended. LLADD_BUSY if another
+ * one may. */
+int ll_hash__claim(struct lladd_txn *, struct ll_hash_table *);
+/* Must the transaction's changes of the table be taken back byte by byte? Then it is claimed. */
+int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
+/* The transaction is about to remove the key with this hash. */
+int ll_hash__hold(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
+
+int ll_hash__corrupt(struct lladd_error *, lladd_pageno, const char *what);
+
+/* ---- hash.c ---------------------------------------------------------------------------------- */
+
+/* Latches the head page of a key's bucket. */
+int ll_hash__fix_bucket(struct ll_hash_table *, uint64_t hash, enum lladd_latch,
+                        struct lladd_page **out, struct lladd_error *);
+/* The next page of a chain whose head one holds; LLADD_END behind the last. */
+int ll_hash__fix_next(struct ll_hash_table *, const struct lladd_page *head,
+                      const struct lladd_page *from, enum lladd_latch, struct lladd_page **out,
+                      struct lladd_error *);
+
+enum hb_undo_what { HB_UNDO_INSERT, HB_UNDO_REMOVE, HB_UNDO_REPLACE };
+struct hb_undo {
+    enum hb_undo_what what;
+    const unsigned char *key, *value;
+    uint16_t key_len, value_len;
+    bool ghost;
+};
+/* The compensation of a change of a key, wherever that is by now. */
+int ll_hash__take_back(struct lladd_txn *, lladd_pageno root, const struct hb_undo *);
+
+/* ---- split.c --------------------------------------------------------------------------------- */
+
+/* One bucket more, or one less; unless somebody is at it already. */
+int ll_hash__split(struct lladd_txn *, struct ll_hash_table *, bool physical);
+int ll_hash__merge(struct lladd_txn *, struct ll_hash_table *, bool physical);
+/* Drops ghosts nobody wants back from the head page of a key's bucket. */
+int ll_hash__clear(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, bool physical);
+/* The bucket of a hash is given room: chains are made, lengthened, or packed anew, until there is
+ * room for an entry of the key with a value of so many bytes. */
+int ll_hash__make_room(struct lladd_txn *, struct ll_hash_table *, const struct hb_change *,
+                       bool physical);
+/* Changes the held page to what `image` says; undone byte by byte. */
+int ll_hash__write(struct lladd_txn *, struct ll_hash_table *, struct lladd_page *held,
+                   const unsigned char *image);
+/* An empty bucket page's head. */
+void ll_hash__head(const struct ll_hash_table *, unsigned char head[HB_HEAD_BYTES], unsigned level,
+                   uint64_t bucket, unsigned flags, uint64_t next);
+static inline lladd_op_id ll_hash__op_format(const struct ll_hash_table *t)
+{
+    return t->large ? t->hashes->bucket_long : t->hashes->bucket;
+}
+static inline lladd_op_id ll_hash__op_narrow(const struct ll_hash_table *t)
+{
+    return t->large ? t->hashes->narrow_long : t->hashes->narrow;
+}
+static inline lladd_op_id ll_hash__op_widen(const struct ll_hash_table *t)
+{
+    return t->large ? t->hashes->widen_long : t->hashes->widen;
+}
+static inline lladd_op_id ll_hash__op_bytes(const struct ll_hash_table *t)
+{
+    return t->large ? t->hashes->bytes_long : t->hashes->bytes;
+}
+
+#endif

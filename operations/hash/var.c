@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bucket pages whose keys or values are of any length. Entries grow from the front, a directory of
+ * slots from the end:
+ *
+ *   entry      u16 slot (UINT16_MAX: dropped), u16 key length, u16 value length, u16 cap,
+ *              the key, `cap` bytes of which the first are the value
+ *   directory  of slot i, 4 * (i + 1) bytes before the page's end: u16 tag (0: unused), u16 where
+ *              the entry is
+ *
+ * A value that gets shorter leaves its entry as long as it was, so that undo finds the room again;
+ * the slack is given up when nobody wants it back any more (drop). What is dropped in the midst of
+ * the area is moved together when room is needed. Between entries and directory all is zero: what
+ * bytes are changed into does not depend on what was there long ago. */
+#include "operations/hash/page.h"
+
+#include <string.h>
+
+static unsigned char *dir(unsigned char *page, uint32_t size, uint32_t slot)
+{
+    return page + size - (size_t)HB_VAR_DIR * (slot + 1);
+}
+static const unsigned char *dir_at(const unsigned char *page, uint32_t size, uint32_t slot)
+{
+    return page + size - (size_t)HB_VAR_DIR * (slot + 1);
+}
+
+/* Of an entry on the page. */
+static uint32_t entry_size(const unsigned char *e)
+{
+    return HB_VAR_HEAD + HB_LEN(lladd_get16(e + 2)) + lladd_get16(e + 6);
+}
+
+bool ll_hash__var_head_fine(struct lladd_view v)
+{
+    uint32_t slots = hb_get(v.bytes, HB_SLOTS), area = hb_get(v.bytes, HB_AREA);
+    return area >= HB_ENTRIES && area + HB_VAR_DIR * slots <= v.size;
+}
+
+/* The entries follow each other without a gap, each is where its slot says, and all slots are
+ * met. */
+bool ll_hash__var_fine(struct lladd_view v)
+{
+    uint32_t slots = hb_get(v.bytes, HB_SLOTS), area = hb_get(v.bytes, HB_AREA);
+    uint32_t live = 0, ghosts = 0, used = 0;
+    for (uint32_t i = 0; i < slots; i++) {
+        uint16_t tag = lladd_get16(dir_at(v.bytes, v.size, i));
+        if (tag == HB_GHOST)
+            return false;
+        live += tag && !(tag & HB_GHOST);
+        ghosts += tag & HB_GHOST ? 1 : 0;
+    }
+    for (uint32_t at = HB_ENTRIES; at < area;) {
+        const unsigned char *e = v.bytes + at;
+        if (area - at < HB_VAR_HEAD || entry_size(e) > area - at ||
+            HB_LEN(lladd_get16(e + 4)) > lladd_get16(e + 6))
+            return false;
+        uint32_t slot = lladd_get16(e);
+        if (slot != UINT16_MAX) {
+            if (slot >= slots)
+                return false;
+            const unsigned char *d = dir_at(v.bytes, v.size, slot);
+            if (lladd_get16(d) == 0 || lladd_get16(d + 2) != at)
+                return false;
+            used++;
+        }
+        at += entry_size(e);
+    }
+    return used == live + ghosts && live == hb_get(v.bytes, HB_LIVE) &&
+           ghosts == hb_get(v.bytes, HB_GHOSTS);
+}
+
+/* Whatever stands there, what comes out lies in the page. */
+bool ll_hash__var_entry(const unsigned char *page, uint32_t size, uint32_t slot,
+                        struct hb_entry *out)
+{
+    const unsigned char *d = dir_at(page, size, slot);
+    uint32_t at = lladd_get16(d + 2), area = hb_get(page, HB_AREA);
+    out->tag = lladd_get16(d);
+    if (out->tag == 0 || at < HB_ENTRIES || at > area || area - at < HB_VAR_HEAD)
+        return false;
+    const unsigned char *e = page + at;
+    out->key_len = lladd_get16(e + 2);
+    out->value_len = lladd_get16(e + 4);
+    out->cap = lladd_get16(e + 6);
+    out->key = e + HB_VAR_HEAD;
+    out->value = out->key + HB_LEN(out->key_len);
+    return entry_size(e) <= area - at && HB_LEN(out->value_len) <= out->cap;
+}
+
+void ll_hash__var_find(const unsigned char *page, uint32_t size, const struct hb_key *key,
+                       struct hb_place *out)
+{
+    uint32_t slots = hb_get(page, HB_SLOTS);
+    /* Which blob a long key is in does not matter. */
+    size_t same = key->len & HB_BLOB ? HB_KEY_REF_SAME : key->len;
+    *out = (struct hb_place){HB_NONE, HB_NONE, HB_NONE};
+    for (uint32_t i = 0; i < slots; i++) {
+        uint16_t tag = lladd_get16(dir_at(page, size, i));
+        struct hb_entry e;
+        if (tag == 0 && out->free == HB_NONE)
+            out->free = i;
+        if (tag & HB_GHOST && out->ghost == HB_NONE)
+            out->ghost = i;
+        if ((tag & (HB_GHOST - 1)) != key->tag || !ll_hash__var_entry(page, size, i, &e))
+            continue;
+        if (e.key_len == key->len && memcmp(e.key, key->bytes, same) == 0) {
+            out->slot = i;
+            return;
+        }
+    }
+    if (out->free == HB_NONE && slots < UINT16_MAX - 1)
+        out->free = slots;
+}
+
+void ll_hash__var_clear(unsigned char *page, uint32_t size)
+{
+    (void)size;
+    hb_set(page, HB_AREA, HB_ENTRIES);
+}
+
+size_t ll_hash__var_packed(const unsigned char *p, size_t n)
+{
+    if (n < HB_VAR_HEAD)
+        return 0;
+    uint32_t key = HB_LEN(lladd_get16(p + 2)), value = HB_LEN(lladd_get16(p + 4));
+    return (lladd_get16(p) & (HB_GHOST - 1)) && value <= lladd_get16(p + 6) &&
+                   n - HB_VAR_HEAD >= (size_t)key + value
+               ? HB_VAR_HEAD + key + value
+               : 0;
+}
+
+uint32_t ll_hash__var_room(const unsigned char *page, uint32_t size)
+{
+    uint32_t slots = hb_get(page, HB_SLOTS);
+    uint32_t used = HB_VAR_DIR * slots;
+    for (uint32_t i = 0; i < slots; i++) {
+        struct hb_entry e;
+        if (ll_hash__var_entry(page, size, i, &e))
+            used += HB_VAR_HEAD + HB_LEN(e.key_len) + e.cap;
+    }
+    return used < ll_hash__var_bytes(size) ? ll_hash__var_bytes(size) - used : 0;
+}
+
+static void count(unsigned char *page, uint16_t tag, int by)
+{
+    unsigned field = tag & HB_GHOST ? HB_GHOSTS : HB_LIVE;
+    if (tag)
+        hb_set(page, field, hb_get(page, field) + (uint32_t)by);
+}
+
+static void drop_slot(unsigned char *page, uint32_t size, uint32_t slot)
+{
+    unsigned char *d = dir(page, size, slot);
+    uint16_t tag = lladd_get16(d);
+    if (tag == 0)
+        return;
+    count(page, tag, -1);
+    lladd_put16(page + lladd_get16(d + 2), UINT16_MAX);
+    memset(d, 0, HB_VAR_DIR);
+}
+
+/* Moves the entries together. Room that nobody uses is zeros: equal pages have equal bytes. */
+static void compact(unsigned char *page, uint32_t size, const unsigned char *trim)
+{
+    uint32_t to = HB_ENTRIES, area = hb_get(page, HB_AREA);
+    for (uint32_t at = HB_ENTRIES, n; at < area; at += n) {
+        uint32_t slot = lladd_get16(page + at);
+        n = entry_size(page + at);
+        if (slot == UINT16_MAX)
+            continue;
+        uint32_t kept = n;
+        if (trim && trim[slot / 8] >> slot % 8 & 1) {
+            uint32_t value = HB_LEN(lladd_get16(page + at + 4));
+            kept = n - lladd_get16(page + at + 6) + value;
+            lladd_put16(page + at + 6, (uint16_t)value);
+        }
+        memmove(page + to, page + at, kept);
+        lladd_put16(dir(page, size, slot) + 2, (uint16_t)to);
+        to += kept;
+    }
+    memset(page + to, 0, area - to);
+    hb_set(page, HB_AREA, to);
+}
+
+void ll_hash__var_store(unsigned char *page, uint32_t size, uint32_t slot,
+                        const unsigned char *packed)
+{
+    uint16_t tag = lladd_get16(packed), key_len = lladd_get16(packed + 2);
+    uint16_t value_len = lladd_get16(packed + 4), cap = lladd_get16(packed + 6);
+    const unsigned char *key = packed + HB_VAR_HEAD, *value = key + HB_LEN(key_len);
+    struct hb_entry e;
+    if (slot < hb_get(page, HB_SLOTS) && ll_hash__var_entry(page, size, slot, &e) &&
+        e.key_len == key_len && e.cap >= cap && memcmp(e.key, key, HB_LEN(key_len)) == 0) {
+        unsigned char *at = page + (e.key - HB_VAR_HEAD - page), *to = page + (e.value - page);
+        count(page, e.tag, -1);
+        lladd_put16(dir(page, size, slot), tag);
+        lladd_put16(at + 4, value_len);
+        memcpy(to, value, HB_LEN(value_len));
+        memset(to + HB_LEN(value_len), 0, e.cap - HB_LEN(value_len));
+        count(page, tag, 1);
+        return;
+    }
+    if (slot < hb_get(page, HB_SLOTS))
+        drop_slot(page, size, slot);
+    uint32_t need = HB_VAR_HEAD + HB_LEN(key_len) + cap;
+    uint32_t slots = slot < hb_get(page, HB_SLOTS) ? hb_get(page, HB_SLOTS) : slot + 1;
+    if (hb_get(page, HB_AREA) + need + HB_VAR_DIR * slots > size)
+        compact(page, size, NULL);
+    uint32_t at = hb_get(page, HB_AREA);
+    hb_set(page, HB_SLOTS, slots);
+    lladd_put16(page + at, (uint16_t)slot);
+    memcpy(page + at + 2, packed + 2, 6);
+    memcpy(page + at + HB_VAR_HEAD, key, HB_LEN(key_len) + HB_LEN(value_len));
+    memset(page + at + HB_VAR_HEAD + HB_LEN(key_len) + HB_LEN(value_len), 0,
+           cap - HB_LEN(value_len));
+    lladd_put16(dir(page, size, slot), tag);
+    lladd_put16(dir(page, size, slot) + 2, (uint16_t)at);
+    hb_set(page, HB_AREA, at + need);
+    count(page, tag, 1);
+}
+
+void ll_hash__var_drop(unsigned char *page, uint32_t size, const unsigned char *drop,
+                       const unsigned char *trim)
+{
+    uint32_t slots = hb_get(page, HB_SLOTS);
+    for (uint32_t i = 0; i < slots; i++)
+        if (drop[i / 8] >> i % 8 & 1)
+            drop_slot(page, size, i);
+    compact(page, size, trim);
+    while (slots && lladd_get16(dir(page, size, slots - 1)) == 0)
+        slots--;
+    hb_set(page, HB_SLOTS, slots);
+}

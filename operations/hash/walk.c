@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Walking through a table, and counting.
+ *
+ * The order is that of the hashes with their bits reversed. Bucket b of level n is then an interval:
+ * all that begins with the n bits of b, reversed. Splits cut an interval in two, merges join two
+ * neighbours, and no element ever changes places. So a walk remembers how far it has come: it copies
+ * out of the bucket that contains its position whatever is not before it, and goes on at the
+ * interval's end. */
+#include "operations/hash/table.h"
+
+#include <string.h>
+
+#define HEAD_BYTES 8u /* in the buffer: u32 key length, u32 value length; HB_BLOB of 16 bits */
+
+static uint64_t reverse(uint64_t x)
+{
+    x = (x >> 1 & UINT64_C(0x5555555555555555)) | (x & UINT64_C(0x5555555555555555)) << 1;
+    x = (x >> 2 & UINT64_C(0x3333333333333333)) | (x & UINT64_C(0x3333333333333333)) << 2;
+    x = (x >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f)) | (x & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4;
+    return __builtin_bswap64(x);
+}
+
+/* Calls fn for each page of the bucket that contains the position, whose bytes are latched shared.
+ * *next: where its interval ends, 0 at the end of everything; *begin: where it begins. */
+typedef int page_fn(void *ctx, struct ll_hash_table *, struct lladd_view, uint64_t from,
+                    struct lladd_error *);
+
+static int visit(struct ll_hash_table *t, uint64_t from, uint64_t *next, page_fn *fn, void *ctx,
+                 struct lladd_error *err)
+{
+    struct lladd_page *head, *page, *after = NULL;
+    int rc = ll_hash__fix_bucket(t, reverse(from), LLADD_LATCH_SHARED, &head, err);
+    if (rc)
+        return rc;
+    unsigned level = head->bytes[HB_LEVEL];
+    uint64_t begin = reverse(lladd_get48(head->bytes + HB_BUCKET));
+    *next = level ? begin + (UINT64_C(1) << (64 - level)) : 0;
+    /* At the beginning of the interval everything counts. */
+    page = head;
+    for (uint64_t steps = 0; !rc; steps++) {
+        rc = fn(ctx, t, lladd_page_view(page), from == begin ? 0 : from, err);
+        if (!rc)
+            rc = ll_hash__fix_next(t, head, page, LLADD_LATCH_SHARED, &after, err);
+        if (page != head)
+            lladd_unfix(t->db, page, LLADD_LATCH_SHARED);
+        page = head;
+        if (!rc)
+            page = after;
+        if (!rc && steps > lladd_page_count(t->db))
+            rc = ll_hash__corrupt(err, head->number, "the chain of its bucket does not end");
+    }
+    if (page != head)
+        lladd_unfix(t->db, page, LLADD_LATCH_SHARED);
+    lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+/* Is the entry an element behind the position? */
+static bool wanted(const struct ll_hash_table *t, const struct hb_entry *e, uint64_t from)
+{
+    return !(e->tag & HB_GHOST) &&
+           (from == 0 || reverse(ll_hash__of(t, e->key, e->key_len)) >= from);
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+static int count_page(void *ctx, struct ll_hash_table *t, struct lladd_view v, uint64_t from,
+                      struct lladd_error *err)
+{
+    uint64_t *sum = ctx;
+    (void)err;
+    if (from == 0) {
+        *sum += hb_get(v.bytes, HB_LIVE);
+        return 0;
+    }
+    for (uint32_t i = 0; i < hb_get(v.bytes, HB_SLOTS); i++) {
+        struct hb_entry e;
+        *sum += ll_hash__entry(v, i, &e) && wanted(t, &e, from);
+    }
+    return 0;
+}
+
+int lladd_hash_count(struct lladd_hash *h, uint64_t *out, struct lladd_error *err)
+{
+    uint64_t sum = 0, at = 0;
+    int rc;
+    do
+        rc = visit(h->table, at, &at, count_page, &sum, err);
+    while (!rc && at);
+    if (!rc)
+        *out = sum;
+    return rc;
+}
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+/* private_ of a walk. */
+enum { W_POSITION, W_STATE, W_AT, W_FILLED };
+enum { BEFORE, UNDER_WAY, OVER };
+
+static int copy_page(void *ctx, struct ll_hash_table *t, struct lladd_view v, uint64_t from,
+                     struct lladd_error *err)
+{
+    struct lladd_hash_walk *w = ctx;
+    for (uint32_t i = 0; i < hb_get(v.bytes, HB_SLOTS); i++) {
+        struct hb_entry e;
+        if (!ll_hash__entry(v, i, &e) || !wanted(t, &e, from))
+            continue;
+        size_t key = HB_LEN(e.key_len), value = HB_LEN(e.value_len);
+        size_t need = HEAD_BYTES + key + value;
+        if (w->size - w->private_[W_FILLED] < need) {
+            size_t size = 2 * w->size + need + v.size;
+            unsigned char *p = lladd_resize(t->db, w->buffer, size);
+            if (!p)
+                return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a walk");
+            w->buffer = p;
+            w->size = size;
+        }
+        unsigned char *to = w->buffer + w->private_[W_FILLED];
+        lladd_put32(to, e.key_len);
+        lladd_put32(to + 4, e.value_len);
+        lladd_copy(to + HEAD_BYTES, e.key, key);
+        lladd_copy(to + HEAD_BYTES + key, e.value, value);
+        w->private_[W_FILLED] += need;
+    }
+    return 0;
+}
+
+static int fill(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd_error *err)
+{
+    uint64_t next = 0;
+    w->private_[W_AT] = w->private_[W_FILLED] = 0;
+    int rc = visit(t, w->private_[W_POSITION], &next, copy_page, w, err);
+    if (rc) {
+        w->private_[W_FILLED] = 0; /* the same bucket again, next time */
+        return rc;
+    }
+    w->private_[W_POSITION] = next;
+    w->private_[W_STATE] = next ? UNDER_WAY : OVER;
+    return 0;
+}
+
+int lladd_hash_next(struct lladd_hash *h, struct lladd_hash_walk *w, struct lladd_span *key,
+                    struct lladd_span *value, struct lladd_error *err)
+{
+    while (w->private_[W_AT] == w->private_[W_FILLED]) {
+        if (w->private_[W_STATE] == OVER)
+            return LLADD_END;
+        int rc = fill(h->table, w, err);
+        if (rc)
+            return rc;
+    }
+    const unsigned char *p = w->buffer + w->private_[W_AT];
+    *key = lladd_span_of(p + HEAD_BYTES, HB_LEN(lladd_get32(p)));
+    *value = lladd_span_of(p + HEAD_BYTES + key->len, HB_LEN(lladd_get32(p + 4)));
+    w->private_[W_AT] += HEAD_BYTES + key->len + value->len;
+    return 0;
+}
+
+void lladd_hash_walk_end(struct lladd_hash *h, struct lladd_hash_walk *w)
+{
+    lladd_free(h->table->db, w->buffer);
+    memset(w, 0, sizeof *w);
+}
