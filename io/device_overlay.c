@@ -17,8 +17,8 @@
  * the lladd command holds it shared meanwhile (tools/peek.c).
  *
  * Threads. `names` protects entries, reference counts and lock flags; each node's own latch, taken
- * after it or alone, its size and blocks; both while the device below is asked. Files below are read without a latch where nothing is
- * being changed: they do not change.
+ * after it or alone, its size and blocks; both while the device below is asked. Reading takes no
+ * latch over that: the files below do not change.
  */
 #include "io/io_private.h"
 #include "util/env.h"

@@ -2,7 +2,8 @@
 #ifndef LL_IO_H
 #define LL_IO_H
 /* The face of the io layer: the device table's calls with names that read well, and the devices
- * behind it (<lladd/device.h>). All return what the table says: 0 or a count, or a negative errno. */
+ * behind it (<lladd/device.h>). All return what the table says: 0 or a count, or a negative
+ * errno. */
 #include <lladd/device.h>
 
 static inline int ll_io_open(struct lladd_device *dev, const char *name, unsigned flags,

@@ -18,15 +18,15 @@
 static const char usage[] =
     "usage: lladd dump [--json] [--ops FILE.so] DIRECTORY [ROOT...]\n"
     "\n"
-    "Writes the arrays, hash tables, lists and blobs that the roots of these names lead to, or all\n"
-    "that any root leads to, as text that \"lladd load\" reads (docs/dump-format.md). Of a database\n"
-    "that was not closed it shows what is there once it is recovered; nothing on disk is changed.\n"
-    "A database in use is refused.\n"
+    "Writes the arrays, hash tables, lists and blobs that the roots of these names lead to, or\n"
+    "all that any root leads to, as text that \"lladd load\" reads (docs/dump-format.md). Of a\n"
+    "database that was not closed it shows what is there once it is recovered; nothing on disk is\n"
+    "changed. A database in use is refused.\n"
     "\n"
     "  --json    one JSON object a line instead, which load does not read\n"
     "\n"
-    "Exit status: 0; 1 if something in the database is damaged (the text then has no end, and load\n"
-    "refuses it); 2 if it cannot be read.\n";
+    "Exit status: 0; 1 if something in the database is damaged (the text then has no end, and\n"
+    "load refuses it); 2 if it cannot be read.\n";
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 

@@ -55,8 +55,8 @@ struct dump_reader {
     int (*tail)(void *ctx, struct lladd_error *);
     int (*done)(void *ctx, struct lladd_error *);
 };
-/* 0, what a callback returned, LLADD_BAD_ARGUMENT with the line and what was expected there,
- * LLADD_READ_FAILED, LLADD_NO_MEMORY. */
+/* 0, what a callback returned, LLADD_BAD_ARGUMENT with the line and what was expected there
+ * (or why the file cannot be read), LLADD_NO_MEMORY. */
 int dump_read(FILE *from, const struct dump_reader *, struct lladd_error *);
 
 #endif

@@ -86,7 +86,8 @@ const char *tool_lsn(lladd_lsn, char out[24]);
 #define TOOL_GID_MAX 300
 const char *tool_gid(const struct lladd_gid *, char out[TOOL_GID_MAX]);
 bool tool_parse_gid(const char *text, struct lladd_gid *);
-/* The bytes that are written in hexadecimal; `out` may be where the text is. False if it is none. */
+/* The bytes that are written in hexadecimal; `out` may be where the text is. False: they are
+ * not. */
 bool tool_hex(const char *text, unsigned char *out, size_t *len);
 /* Offsets, hexadecimal, text; runs of equal lines are left out. */
 void tool_hexdump(const char *indent, const void *bytes, size_t len, uint64_t offset);
