@@ -96,8 +96,8 @@ LLADD_API int lladd_hash_remove(struct lladd_txn *, struct lladd_hash *, const v
  *  LLADD_NOT_FOUND. */
 LLADD_API int lladd_hash_get(struct lladd_hash *, const void *key, size_t key_len, void *buf,
                              size_t size, size_t *len, struct lladd_error *);
-/** Without a copy: calls fn with the value's bytes while the page is latched shared. Not 0 from fn is
- *  what the call returns. fn must be short and must not call the library. A value that lives in a
+/** Without a copy: calls fn with the value's bytes while the page is latched shared. Not 0 from fn
+ *  is what the call returns. fn must be short and must not call the library. A value that lives in a
  *  blob is read into memory first. */
 typedef int lladd_hash_value_fn(void *ctx, struct lladd_span value);
 LLADD_API int lladd_hash_look(struct lladd_hash *, const void *key, size_t key_len,
@@ -133,12 +133,14 @@ LLADD_API int lladd_hash_next(struct lladd_hash *, struct lladd_hash_walk *, str
                               struct lladd_span *value, struct lladd_error *);
 LLADD_API void lladd_hash_walk_end(struct lladd_hash *, struct lladd_hash_walk *);
 
+/** What a table consists of, by and large if others change it meanwhile. */
 struct lladd_hash_stats {
     size_t struct_size;
     uint64_t elements, buckets, pages, overflow_pages, ghosts, blobs;
     uint64_t splits, merges; /**< since the database was opened */
     uint32_t longest_chain;  /**< pages */
 };
+/** Fills as much as out->struct_size says. Reads every bucket. */
 LLADD_API int lladd_hash_stats(struct lladd_hash *, struct lladd_hash_stats *,
                                struct lladd_error *);
 /** Calls fn for each page the table consists of, blobs included; not 0 stops and is what it

@@ -3,6 +3,8 @@
  * meanwhile (statistics may then be a little off, no worse). */
 #include "operations/hash/table.h"
 
+#include <lladd/blob.h>
+
 #include <string.h>
 
 /* Calls fn for each page of each bucket, overflow pages included, latched shared. */
@@ -87,19 +89,59 @@ int lladd_hash_stats(struct lladd_hash *h, struct lladd_hash_stats *out, struct 
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
+/* Page numbers, gathered under latches and used when there are none. */
+struct numbers {
+    uint64_t *at;
+    size_t n, cap;
+};
+
+static int add_number(struct ll_hash_table *t, struct numbers *m, uint64_t number,
+                      struct lladd_error *err)
+{
+    if (m->n == m->cap) {
+        size_t cap = 2 * m->cap + 32;
+        uint64_t *p = lladd_resize(t->db, m->at, cap * sizeof *p);
+        if (!p)
+            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a table's pages");
+        m->at = p;
+        m->cap = cap;
+    }
+    m->at[m->n++] = number;
+    return 0;
+}
+
+/* Overflow pages, and the blobs of elements. */
+struct parts {
+    struct numbers overflow, blobs;
+};
+
+static int list_parts(void *ctx, struct ll_hash_table *t, const struct place *at,
+                      struct lladd_view v, struct lladd_error *err)
+{
+    struct parts *p = ctx;
+    int rc = at->in_chain ? add_number(t, &p->overflow, v.number.v, err) : 0;
+    for (uint32_t i = 0; !t->fixed && i < hb_get(v.bytes, HB_SLOTS) && !rc; i++) {
+        struct hb_entry e;
+        if (!ll_hash__entry(v, i, &e) || e.tag & HB_GHOST)
+            continue;
+        if (e.key_len & HB_BLOB)
+            rc = add_number(t, &p->blobs, lladd_get64(e.key + HB_KEY_REF - 8), err);
+        if (!rc && e.value_len & HB_BLOB)
+            rc = add_number(t, &p->blobs, lladd_get64(e.value + HB_VALUE_REF - 8), err);
+    }
+    return rc;
+}
+
+static void parts_free(struct ll_hash_table *t, struct parts *p)
+{
+    lladd_free(t->db, p->overflow.at);
+    lladd_free(t->db, p->blobs.at);
+}
+
 struct lister {
     int (*fn)(void *ctx, lladd_pageno);
     void *ctx;
 };
-
-static int list_overflow(void *ctx, struct ll_hash_table *t, const struct place *at,
-                         struct lladd_view v, struct lladd_error *err)
-{
-    const struct lister *l = ctx;
-    (void)t;
-    (void)err;
-    return at->in_chain ? l->fn(l->ctx, v.number) : 0;
-}
 
 static int list_extent(void *ctx, lladd_pageno first, uint64_t n)
 {
@@ -115,7 +157,13 @@ int lladd_hash_pages(struct lladd_hash *h, int (*fn)(void *ctx, lladd_pageno), v
 {
     struct ll_hash_table *t = h->table;
     struct lister l = {fn, ctx};
-    int rc = each_page(t, list_overflow, &l, err);
+    struct parts p = {.overflow = {.at = NULL}};
+    int rc = each_page(t, list_parts, &p, err);
+    for (size_t i = 0; i < p.overflow.n && !rc; i++)
+        rc = fn(ctx, lladd_page_of(p.overflow.at[i]));
+    for (size_t i = 0; i < p.blobs.n && !rc; i++)
+        rc = lladd_blob_pages(t->db, lladd_page_of(p.blobs.at[i]), fn, ctx, err);
+    parts_free(t, &p);
     if (!rc)
         rc = ll_operations__run_each(&t->run, list_extent, &l, err);
     return rc ? rc : fn(ctx, t->root);
@@ -167,7 +215,8 @@ static int check_entry(struct checker *c, struct ll_hash_table *t, struct lladd_
     if (!ll_hash__entry(v, slot, &e))
         return 0;
     uint64_t hash = ll_hash__of(t, e.key, e.key_len);
-    struct hb_key key = {e.key, e.key_len, (uint16_t)(e.tag & (HB_GHOST - 1))};
+    struct hb_key key = {
+        .bytes = e.key, .len = e.key_len, .tag = (uint16_t)(e.tag & (HB_GHOST - 1))};
     if (!hb_covers(v.bytes, hash))
         return ll_hash__corrupt(err, v.number, "has a key that belongs to another bucket");
     if (key.tag != hb_tag(hash))
@@ -207,6 +256,16 @@ static int check_use(void *ctx, lladd_pageno page)
     return rc ? rc : use == LLADD_USE_PAGED ? 0 : LLADD_CORRUPT_PAGE;
 }
 
+static int check_blobs(struct ll_hash_table *t, struct lladd_error *err)
+{
+    struct parts p = {.overflow = {.at = NULL}};
+    int rc = each_page(t, list_parts, &p, err);
+    for (size_t i = 0; i < p.blobs.n && !rc; i++)
+        rc = lladd_blob_check(t->db, lladd_page_of(p.blobs.at[i]), err);
+    parts_free(t, &p);
+    return rc;
+}
+
 int lladd_hash_check(struct lladd_hash *h, struct lladd_error *err)
 {
     struct ll_hash_table *t = h->table;
@@ -214,6 +273,9 @@ int lladd_hash_check(struct lladd_hash *h, struct lladd_error *err)
     ll_hash__forget(t); /* as if it were opened anew */
     int rc = each_page(t, check_page, &c, err);
     lladd_free(t->db, c.keys);
+    if (rc)
+        return rc;
+    rc = check_blobs(t, err);
     if (rc)
         return rc;
     rc = lladd_hash_pages(h, check_use, t->db, err);
@@ -224,26 +286,15 @@ int lladd_hash_check(struct lladd_hash *h, struct lladd_error *err)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static int free_overflow(void *ctx, struct ll_hash_table *t, const struct place *at,
-                         struct lladd_view v, struct lladd_error *err)
-{
-    struct checker *c = ctx; /* of page numbers */
-    struct hb_entry e = {.key_len = 8};
-    unsigned char number[8];
-    if (!at->in_chain)
-        return 0;
-    lladd_put64(number, v.number.v);
-    e.key = number;
-    return remember(c, t, &e, err);
-}
-
 static int destroy(struct lladd_txn *txn, struct ll_hash_table *t)
 {
-    struct checker pages = {.keys = NULL};
-    int rc = each_page(t, free_overflow, &pages, lladd_txn_error_out(txn));
-    for (size_t at = 0; at < pages.len && !rc; at += 10)
-        rc = lladd_page_free(txn, lladd_page_of(lladd_get64(pages.keys + at + 2)));
-    lladd_free(t->db, pages.keys);
+    struct parts p = {.overflow = {.at = NULL}};
+    int rc = each_page(t, list_parts, &p, lladd_txn_error_out(txn));
+    for (size_t i = 0; i < p.blobs.n && !rc; i++)
+        rc = lladd_blob_destroy(txn, lladd_page_of(p.blobs.at[i]));
+    for (size_t i = 0; i < p.overflow.n && !rc; i++)
+        rc = lladd_page_free(txn, lladd_page_of(p.overflow.at[i]));
+    parts_free(t, &p);
     if (!rc)
         rc = ll_operations__run_free(txn, &t->run);
     if (!rc)

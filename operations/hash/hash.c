@@ -17,6 +17,7 @@
  * `prepare` and redo run on a copy of the page, and what they change is logged byte by byte. */
 #include "operations/hash/table.h"
 
+#include <lladd/blob.h>
 #include <lladd/hash.h>
 
 #include <string.h>
@@ -45,39 +46,54 @@ static int wrong_size(struct lladd_error *err, const char *what, size_t len, uin
 
 static int too_large(struct lladd_error *err, const char *what, size_t len)
 {
-    return lladd_error_set(err, LLADD_TOO_LARGE, "a %s of %zu bytes: at most %u", what, len,
-                           LL_HASH_INLINE_MAX);
+    return lladd_error_set(err, LLADD_TOO_LARGE, "a %s of %zu bytes is too long", what, len);
+}
+
+/* Two hashes with different keys, and the length: who does not know the table's seed finds no two
+ * long keys that agree in all of it, and nor will chance. */
+static void long_key(const struct ll_hash_table *t, const void *key, size_t len, struct hb_key *out,
+                     uint64_t hash)
+{
+    struct ll_siphash_key other = {~t->seed.k0, t->seed.k1};
+    lladd_put64(out->ref, hash);
+    lladd_put64(out->ref + 8, ll_siphash(&other, key, len));
+    lladd_put64(out->ref + 16, len);
+    lladd_put64(out->ref + 24, 0); /* the blob, when there is one */
+    out->bytes = out->ref;
+    out->len = HB_KEY_REF | HB_BLOB;
 }
 
 /* Fills in what the key is looked for with. */
 static inline int key_of(struct ll_hash_table *t, const void *key, size_t len, struct hb_key *out,
                          uint64_t *hash, struct lladd_error *err)
 {
-    if (t->key_size ? len != t->key_size : len > LL_HASH_INLINE_MAX)
-        return t->key_size ? wrong_size(err, "key", len, t->key_size)
-                           : too_large(err, "key", len);
+    if (t->key_size ? len != t->key_size : len > UINT32_MAX)
+        return t->key_size ? wrong_size(err, "key", len, t->key_size) : too_large(err, "key", len);
     *hash = ll_siphash(&t->seed, key, len);
     out->bytes = key;
     out->len = (uint16_t)len;
     out->tag = hb_tag(*hash);
+    if (__builtin_expect(len > LL_HASH_INLINE_MAX, 0))
+        long_key(t, key, len, out, *hash);
     return 0;
 }
 
 static int value_of(struct ll_hash_table *t, const void *value, size_t len, struct hb_change *c,
                     struct lladd_error *err)
 {
-    if (t->value_size ? len != t->value_size : len > LL_HASH_INLINE_MAX)
+    if (t->value_size ? len != t->value_size : len > LLADD_BLOB_MAX)
         return t->value_size ? wrong_size(err, "value", len, t->value_size)
                              : too_large(err, "value", len);
     c->value = value;
-    c->value_len = (uint16_t)len;
+    c->value_len = len > LL_HASH_INLINE_MAX ? HB_VALUE_REF | HB_BLOB : (uint16_t)len;
     return 0;
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
 /* A page said that it is not the bucket one took it for. */
-static int again(struct ll_hash_table *t, uint64_t believed, unsigned *tries, struct lladd_error *err)
+static int again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
+                 struct lladd_error *err)
 {
     if (++*tries > TRIES)
         return ll_hash__corrupt(err, t->root, "hash table: its pages contradict its root");
@@ -211,12 +227,39 @@ static int not_found(struct lladd_error *err)
     return lladd_error_set(err, LLADD_NOT_FOUND, "there is no such key");
 }
 
+/* A value that is a blob, read without any latch. Somebody may have replaced it meanwhile: then
+ * what stands there now is read instead. *out is the caller's to free. */
+static int read_long(struct ll_hash_table *t, const struct hb_key *k, uint64_t hash,
+                     unsigned char ref[HB_VALUE_REF], size_t most, unsigned char *into,
+                     struct lladd_error *err)
+{
+    for (;;) {
+        unsigned char now[HB_VALUE_REF];
+        struct found f;
+        uint64_t len = lladd_get64(ref);
+        int rc = lladd_blob_read(t->db, lladd_page_of(lladd_get64(ref + 8)), 0, into,
+                                 len < most ? len : most, NULL, err);
+        if (rc == 0)
+            return 0;
+        struct lladd_error ignored = LLADD_ERROR_INIT;
+        if (find(t, k, hash, &f, &ignored))
+            return rc;
+        bool blob = (f.entry.value_len & HB_BLOB) != 0;
+        memcpy(now, blob ? f.entry.value : ref, HB_VALUE_REF);
+        let_go(t, &f);
+        if (!blob || memcmp(now, ref, HB_VALUE_REF) == 0 || lladd_get64(now) > len)
+            return rc;
+        memcpy(ref, now, HB_VALUE_REF);
+    }
+}
+
 int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd_hash_value_fn *fn,
                     void *ctx, struct lladd_error *err)
 {
     struct ll_hash_table *t = NULL;
     struct hb_key k;
     struct found f;
+    unsigned char ref[HB_VALUE_REF];
     uint64_t hash = 0;
     int rc = table_of(h, &t, err);
     if (!rc)
@@ -225,8 +268,22 @@ int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd
         rc = find(t, &k, hash, &f, err);
     if (rc)
         return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
-    rc = fn(ctx, lladd_span_of(f.entry.value, HB_LEN(f.entry.value_len)));
+    bool blob = (f.entry.value_len & HB_BLOB) != 0;
+    if (!blob)
+        rc = fn(ctx, lladd_span_of(f.entry.value, HB_LEN(f.entry.value_len)));
+    else
+        memcpy(ref, f.entry.value, HB_VALUE_REF);
     let_go(t, &f);
+    if (!blob)
+        return rc;
+    size_t len = lladd_get64(ref);
+    unsigned char *copy = lladd_alloc(t->db, len);
+    if (!copy)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a value");
+    rc = read_long(t, &k, hash, ref, len, copy, err);
+    if (!rc)
+        rc = fn(ctx, lladd_span_of(copy, lladd_get64(ref)));
+    lladd_free(t->db, copy);
     return rc;
 }
 
@@ -235,15 +292,24 @@ static inline int get(struct ll_hash_table *t, const struct hb_key *k, uint64_t 
                       size_t size, size_t *len, struct lladd_error *err)
 {
     struct found f;
+    unsigned char ref[HB_VALUE_REF];
     int rc = find(t, k, hash, &f, err);
     if (rc)
         return rc;
     size_t n = HB_LEN(f.entry.value_len);
-    lladd_copy(buf, f.entry.value, n < size ? n : size);
-    if (len)
-        *len = n;
+    bool blob = (f.entry.value_len & HB_BLOB) != 0;
+    if (__builtin_expect(blob, 0))
+        memcpy(ref, f.entry.value, HB_VALUE_REF);
+    else
+        lladd_copy(buf, f.entry.value, n < size ? n : size);
     let_go(t, &f);
-    return 0;
+    if (__builtin_expect(blob, 0)) {
+        rc = size ? read_long(t, k, hash, ref, size, buf, err) : 0;
+        n = lladd_get64(ref);
+    }
+    if (len && !rc)
+        *len = n;
+    return rc;
 }
 
 int lladd_hash_get(struct lladd_hash *h, const void *key, size_t key_len, void *buf, size_t size,
@@ -277,8 +343,8 @@ struct asked {
 
 /* First every page's lines are sent for, then the keys are looked up: so many cache misses at a
  * time. */
-static void get_batch(struct ll_hash_table *t, struct lladd_hash_query *q, size_t n, uint64_t buckets,
-                      struct lladd_error *err)
+static void get_batch(struct ll_hash_table *t, struct lladd_hash_query *q, size_t n,
+                      uint64_t buckets, struct lladd_error *err)
 {
     struct asked a[BATCH];
     for (size_t i = 0; i < n; i++) {
@@ -289,8 +355,8 @@ static void get_batch(struct ll_hash_table *t, struct lladd_hash_query *q, size_
         touch(t, a[i].page, a[i].key.tag);
     }
     for (size_t i = 0; i < n; i++)
-        q[i].rc = a[i].rc ? a[i].rc
-                          : get(t, &a[i].key, a[i].hash, q[i].buf, q[i].size, &q[i].len, err);
+        q[i].rc =
+            a[i].rc ? a[i].rc : get(t, &a[i].key, a[i].hash, q[i].buf, q[i].size, &q[i].len, err);
 }
 
 int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t n,
@@ -487,25 +553,77 @@ static int begin(struct lladd_txn *txn, struct lladd_hash *h, const void *key, s
     return rc ? rc : ll_hash__how(txn, c->table, physical);
 }
 
+/* What the caller has given, for blobs. */
+struct given {
+    const void *key, *value;
+    size_t key_len, value_len;
+    unsigned char ref[HB_VALUE_REF];
+};
+
+/* An entry for a long key needs the blob to be there. */
+static int want_key(struct hb_change *c, const struct given *g)
+{
+    lladd_pageno blob;
+    if (!(c->key.len & HB_BLOB) || lladd_get64(c->key.ref + HB_KEY_REF - 8))
+        return 0;
+    int rc = lladd_blob_create(c->txn, g->key, g->key_len, &blob);
+    if (!rc)
+        lladd_put64(c->key.ref + HB_KEY_REF - 8, blob.v);
+    return rc;
+}
+
+static int want_value(struct hb_change *c, struct given *g)
+{
+    lladd_pageno blob;
+    if (!(c->value_len & HB_BLOB))
+        return 0;
+    int rc = lladd_blob_create(c->txn, g->value, g->value_len, &blob);
+    if (rc)
+        return rc;
+    lladd_put64(g->ref, g->value_len);
+    lladd_put64(g->ref + 8, blob.v);
+    c->value = g->ref;
+    return 0;
+}
+
+/* No entry has come to refer to the key's blob after all. */
+static int unwant_key(struct hb_change *c)
+{
+    uint64_t blob = c->key.len & HB_BLOB ? lladd_get64(c->key.ref + HB_KEY_REF - 8) : 0;
+    lladd_put64(c->key.ref + HB_KEY_REF - 8, 0);
+    return blob ? lladd_blob_destroy(c->txn, lladd_page_of(blob)) : 0;
+}
+
+static int drop_gone(struct hb_change *c)
+{
+    int rc = c->gone_key.v ? lladd_blob_destroy(c->txn, c->gone_key) : 0;
+    return rc || !c->gone_value.v ? rc : lladd_blob_destroy(c->txn, c->gone_value);
+}
+
 /* *done: it is in. Otherwise it was there. */
-static int store(struct hb_change *c, enum how how, bool physical, bool *done)
+static int store(struct hb_change *c, const struct given *g, enum how how, bool physical,
+                 bool *done)
 {
     struct ll_hash_table *t = c->table;
     bool try_insert = how == HOW_INSERT;
+    unsigned tried = 0;
     for (;;) {
-        int rc = try_insert ? change(c, t->hashes->insert, physical) : replace(c, physical);
+        int rc = try_insert || c->revive ? want_key(c, g) : 0;
+        if (!rc)
+            rc = try_insert ? change(c, t->hashes->insert, physical) : replace(c, physical);
         if (rc)
             return rc;
         switch (c->answer) {
         case HB_DONE:
             *done = true;
-            return try_insert ? grown(c, physical) : 0;
+            return try_insert ? grown(c, physical) : drop_gone(c);
         case HB_PRESENT:
             if (how == HOW_INSERT) {
                 *done = false;
                 return 0;
             }
             try_insert = false;
+            rc = unwant_key(c);
             break;
         case HB_REVIVE:
             c->revive = true;
@@ -515,18 +633,42 @@ static int store(struct hb_change *c, enum how how, bool physical, bool *done)
             c->revive = false;
             try_insert = true;
             break;
-        default: /* no room */
-            rc = ll_hash__make_room(c->txn, t, c, physical);
-            if (rc)
-                return rc;
+        default: /* no room: a split may make some, a chain will */
+            rc = tried++ ? ll_hash__make_room(c->txn, t, c, physical)
+                         : reshape(ll_hash__split(c->txn, t, physical));
         }
+        if (rc)
+            return rc;
     }
+}
+
+/* Where blobs may come or go, a change is more than one step. */
+static int store_any(struct hb_change *c, struct given *g, enum how how, bool physical, bool *done)
+{
+    lladd_savepoint_id before;
+    int rc = lladd_savepoint(c->txn, &before);
+    if (rc)
+        return rc;
+    rc = want_value(c, g);
+    if (!rc)
+        rc = store(c, g, how, physical, done);
+    bool made = c->value_len & HB_BLOB || c->key.len & HB_BLOB;
+    if (rc || (!*done && made)) {
+        struct lladd_error why = *lladd_txn_error(c->txn);
+        int undone = lladd_rollback_to(c->txn, before);
+        if (undone)
+            return undone;
+        *lladd_txn_error_out(c->txn) = why;
+    }
+    int released = lladd_savepoint_release(c->txn, before);
+    return rc ? rc : released;
 }
 
 static int insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
                   const void *value, size_t value_len, enum how how, struct hb_change *c,
                   bool *done)
 {
+    struct given g = {key, value, key_len, value_len, {0}};
     bool physical;
     unsigned char *old = c->old;
     size_t old_size = c->old_size;
@@ -538,7 +680,11 @@ static int insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key, 
     /* A value that gets shorter leaves room that we may want back. */
     if (!rc && !physical && how == HOW_PUT && !c->table->fixed)
         rc = ll_hash__hold(txn, c->table, c->hash);
-    return rc ? rc : store(c, how, physical, done);
+    *done = false;
+    if (rc)
+        return rc;
+    return c->table->fixed ? store(c, &g, how, physical, done)
+                           : store_any(c, &g, how, physical, done);
 }
 
 int lladd_hash_insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
@@ -561,14 +707,34 @@ int lladd_hash_put(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
 }
 
 int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
-                                size_t key_len, const void *value, size_t value_len,
-                                bool *inserted, void *buf, size_t size, size_t *len)
+                                size_t key_len, const void *value, size_t value_len, bool *inserted,
+                                void *buf, size_t size, size_t *len)
 {
     struct hb_change c = {.old = size ? buf : NULL, .old_size = size};
     int rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, inserted);
-    if (!rc && !*inserted && len)
+    if (rc || *inserted)
+        return rc;
+    if (c.old_blob)
+        return get(c.table, &c.key, c.hash, buf, size, len, lladd_txn_error_out(txn));
+    if (len)
         *len = c.old_len;
-    return rc;
+    return 0;
+}
+
+static int take_away(struct hb_change *c, bool physical)
+{
+    lladd_savepoint_id before;
+    bool careful = !c->table->fixed;
+    int rc = careful ? lladd_savepoint(c->txn, &before) : 0;
+    if (rc)
+        return rc;
+    rc = change(c, c->table->hashes->remove, physical);
+    if (!rc && c->answer == HB_DONE)
+        rc = drop_gone(c);
+    if (!careful)
+        return rc;
+    rc = ll_operations__all_or_nothing(c->txn, before, rc);
+    return rc ? rc : lladd_savepoint_release(c->txn, before);
 }
 
 int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len)
@@ -579,13 +745,12 @@ int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *k
     if (!rc && !physical)
         rc = ll_hash__hold(txn, c.table, c.hash);
     if (!rc)
-        rc = change(&c, c.table->hashes->remove, physical);
+        rc = take_away(&c, physical);
     if (rc)
         return rc;
     if (c.answer == HB_ABSENT)
         return not_found(lladd_txn_error_out(txn));
-    return c.full * MERGE_DEN > c.of ? 0
-                                     : reshape(ll_hash__merge(txn, c.table, physical));
+    return c.full * MERGE_DEN > c.of ? 0 : reshape(ll_hash__merge(txn, c.table, physical));
 }
 
 /* ---- taking back ----------------------------------------------------------------------------- */
@@ -615,6 +780,7 @@ static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struc
     bool ghost = (f->entry.tag & HB_GHOST) != 0;
     if (u->what == HB_UNDO_REPLACE) {
         struct hb_restore r = {f->slot, f->entry};
+        r.entry.key = u->key; /* whose blob may be another one */
         r.entry.value = u->value;
         r.entry.value_len = u->value_len;
         r.entry.cap = t->fixed ? f->entry.cap : HB_LEN(u->value_len);
@@ -639,9 +805,8 @@ int ll_hash__take_back(struct lladd_txn *txn, lladd_pageno root, const struct hb
     if (rc)
         return rc;
     uint64_t hash = ll_hash__of(t, u->key, u->key_len);
-    struct hb_key key = {u->key, u->key_len, hb_tag(hash)};
-    bool brief =
-        HB_LEN(u->key_len) <= LL_HASH_SHORT && HB_LEN(u->value_len) <= LL_HASH_SHORT;
+    struct hb_key key = {.bytes = u->key, .len = u->key_len, .tag = hb_tag(hash)};
+    bool brief = HB_LEN(u->key_len) <= LL_HASH_SHORT && HB_LEN(u->value_len) <= LL_HASH_SHORT;
     lladd_op_id restore = brief ? h->restore_short : h->restore;
     rc = lladd_log_credit(txn, u->what == HB_UNDO_REPLACE ? restore : h->mark, 1);
     if (!rc)
@@ -746,8 +911,7 @@ int lladd_hash_create(struct lladd_txn *txn, const struct lladd_hash_options *op
     lladd_savepoint_id before;
     lladd_pageno made;
     if (options)
-        memcpy(&o, options,
-               options->struct_size < sizeof o ? options->struct_size : sizeof o);
+        memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     int rc = check_options(txn, &o);
     if (!rc)
         rc = lladd_savepoint(txn, &before);

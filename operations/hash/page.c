@@ -19,7 +19,7 @@
  *   replace  redo u16 slot, entry            undo (logical) root, u8 flags, key, old value
  *   mark     redo u16 slot, u8 is a ghost    no undo: what takes insert and remove back
  *   restore  redo u16 slot, entry            no undo: what takes replace back
- *   narrow   redo u8 level, u8 how, bitmaps      no undo: entries go, others move up (split, clearing)
+ *   narrow   redo u8 level, u8 how, bitmaps  no undo: entries go, others move up (split, clearing)
  *   widen    redo u8 level, entries          no undo: entries come (merge)
  *   bytes    redo runs of bytes              undo (page) likewise
  *
@@ -31,7 +31,7 @@
 /* Longest entry in a record, and records with it. */
 #define ENTRY_BYTES (HB_VAR_HEAD + 2 * LL_HASH_INLINE_MAX)
 #define SHORT_BYTES (HB_VAR_HEAD + 2 * LL_HASH_SHORT)
-#define UNDO_HEAD 9u  /* root, flags */
+#define UNDO_HEAD 9u /* root, flags */
 #define SMALL_PAGE 4096u
 #define LARGE_PAGE 65536u
 #define NARROW_BYTES(page) (2u + 2u * ((page) / 4 / 8))
@@ -158,7 +158,7 @@ static void fill(struct lladd_page *page, const unsigned char *p, size_t n)
             ll_hash__fixed_place(page->bytes, p);
         } else {
             struct hb_place place;
-            struct hb_key nothing = {NULL, 0, 0};
+            struct hb_key nothing = {.len = 0};
             ll_hash__var_find(page->bytes, page->size, &nothing, &place);
             ll_hash__var_store(page->bytes, page->size, place.free, p);
         }
@@ -180,7 +180,8 @@ static bool format_validate(struct lladd_view v, enum lladd_span_kind kind, stru
     bool fixed = hb_is_fixed(head);
     uint32_t key = hb_get(head, HB_KEY), value = hb_get(head, HB_VALUE);
     if (head[HB_LEVEL] > HB_LEVEL_MAX || lladd_get48(head + HB_BUCKET) >> head[HB_LEVEL] ||
-        head[HB_FLAGS] & ~(HB_OVERFLOW | HB_CLOSED) || key > LL_HASH_INLINE_MAX || value > LL_HASH_INLINE_MAX)
+        head[HB_FLAGS] & ~(HB_OVERFLOW | HB_CLOSED) || key > LL_HASH_INLINE_MAX ||
+        value > LL_HASH_INLINE_MAX)
         return false;
     uint64_t room = fixed ? ll_hash__fixed_slots(v.size, key, value) : ll_hash__var_bytes(v.size);
     p += HB_HEAD_BYTES;
@@ -203,8 +204,7 @@ static int format_prepare(void *ctx, struct lladd_view v, struct lladd_span args
     (void)v;
     const struct hb_fill *f = args.data;
     if (args.len != sizeof *f)
-        return lladd_error_set(draft->error, LLADD_BAD_ARGUMENT,
-                               "a bucket is made by its table");
+        return lladd_error_set(draft->error, LLADD_BAD_ARGUMENT, "a bucket is made by its table");
     unsigned char *redo = lladd_draft_redo(draft, HB_HEAD_BYTES + f->len);
     if (!redo)
         return lladd_error_set(draft->error, LLADD_TOO_LARGE, "%zu bytes of a bucket", f->len);
@@ -296,8 +296,7 @@ static void narrow_redo(struct lladd_page *page, struct lladd_span redo)
     if (hb_is_fixed(page->bytes))
         ll_hash__fixed_drop(page->bytes, p + 2);
     else
-        ll_hash__var_drop(page->bytes, page->size, p + 2,
-                          p[1] & NARROW_TRIMS ? p + 2 + map : NULL);
+        ll_hash__var_drop(page->bytes, page->size, p + 2, p[1] & NARROW_TRIMS ? p + 2 + map : NULL);
 }
 
 /* ---- one entry ------------------------------------------------------------------------------- */
@@ -385,6 +384,7 @@ static inline enum hb_answer look(struct hb_change *c, struct lladd_view v, stru
 {
     const struct ll_hash_table *t = c->table;
     c->answer = HB_DONE;
+    c->gone_key = c->gone_value = lladd_page_of(0);
     if (!c->chain && !ll_hash__is_bucket(t, v, c->hash))
         return HB_MOVED; /* who holds the chain has looked */
     fullness(c, v);
@@ -399,8 +399,17 @@ static void copy_old(struct hb_change *c, const struct hb_entry *e)
 {
     c->old_len = HB_LEN(e->value_len);
     c->old_blob = (e->value_len & HB_BLOB) != 0;
-    if (c->old)
+    if (c->old && !c->old_blob)
         memcpy(c->old, e->value, c->old_len < c->old_size ? c->old_len : c->old_size);
+}
+
+/* The blobs of an element that will be one no more. */
+static void note_blobs(struct hb_change *c, const struct hb_entry *e, bool key)
+{
+    if (key && e->key_len & HB_BLOB)
+        c->gone_key = lladd_page_of(lladd_get64(e->key + HB_KEY_REF - 8));
+    if (e->value_len & HB_BLOB)
+        c->gone_value = lladd_page_of(lladd_get64(e->value + HB_VALUE_REF - 8));
 }
 
 static int draft_entry(struct hb_change *c, struct lladd_view v, struct lladd_draft *d,
@@ -444,6 +453,8 @@ static int insert_prepare(void *ctx, struct lladd_view v, struct lladd_span args
         return answer(c, d, HB_FULL);
     struct hb_entry fresh = {c->key.bytes, c->value,     c->key.tag,
                              c->key.len,   c->value_len, HB_LEN(c->value_len)};
+    c->full +=
+        hb_is_fixed(v.bytes) ? 1 : HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(fresh.key_len) + fresh.cap;
     int rc = draft_entry(c, v, d, &fresh);
     if (rc)
         return rc;
@@ -468,13 +479,20 @@ static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
     if (a != HB_DONE)
         return answer(c, d, a);
     c->slot = place.slot;
-    struct hb_entry fresh = {old.key,     c->value,     c->key.tag,
-                             old.key_len, c->value_len, HB_LEN(c->value_len)};
+    /* The blob of a ghost's key has gone with the element. */
+    bool ghost = (old.tag & HB_GHOST) != 0;
+    struct hb_entry fresh = {ghost ? c->key.bytes : old.key,
+                             c->value,
+                             c->key.tag,
+                             old.key_len,
+                             c->value_len,
+                             HB_LEN(c->value_len)};
+    if (!ghost)
+        note_blobs(c, &old, false);
     int rc = draft_entry(c, v, d, &fresh);
     if (rc)
         return rc;
-    unsigned flags = (old.tag & HB_GHOST ? FLAG_GHOST : 0u) |
-                     (old.value_len & HB_BLOB ? FLAG_VALUE_BLOB : 0u);
+    unsigned flags = (ghost ? FLAG_GHOST : 0u) | (old.value_len & HB_BLOB ? FLAG_VALUE_BLOB : 0u);
     uint32_t key = HB_LEN(old.key_len), value = HB_LEN(old.value_len);
     if (c->brief && value > LL_HASH_SHORT)
         return answer(c, d, HB_PRESENT); /* its undo may need more than a short one sets aside */
@@ -495,13 +513,13 @@ static int remove_prepare(void *ctx, struct lladd_view v, struct lladd_span args
     struct hb_place place;
     struct hb_entry e;
     enum hb_answer a = look(c, v, &place);
-    if (a == HB_DONE && (place.slot == HB_NONE || !ll_hash__entry(v, place.slot, &e) ||
-                         e.tag & HB_GHOST))
+    if (a == HB_DONE &&
+        (place.slot == HB_NONE || !ll_hash__entry(v, place.slot, &e) || e.tag & HB_GHOST))
         a = HB_ABSENT;
     if (a != HB_DONE)
         return answer(c, d, a);
     c->slot = place.slot;
-    copy_old(c, &e);
+    note_blobs(c, &e, true);
     unsigned char *redo = lladd_draft_redo(d, 3);
     unsigned char *undo = put_undo(c, d, 0, HB_LEN(e.key_len));
     if (!undo)
@@ -560,10 +578,11 @@ static bool parse_undo(struct lladd_span s, bool value, lladd_pageno *root, stru
     *out = (struct hb_undo){.key = p,
                             .value = p + key,
                             .key_len = (uint16_t)(key | (flags & FLAG_KEY_BLOB ? HB_BLOB : 0)),
-                            .value_len = (uint16_t)((n - key) |
-                                                    (flags & FLAG_VALUE_BLOB ? HB_BLOB : 0)),
+                            .value_len =
+                                (uint16_t)((n - key) | (flags & FLAG_VALUE_BLOB ? HB_BLOB : 0)),
                             .ghost = (flags & FLAG_GHOST) != 0};
-    return !(out->key_len & HB_BLOB) || key == HB_KEY_REF;
+    return (!(out->key_len & HB_BLOB) || key == HB_KEY_REF) &&
+           (!(out->value_len & HB_BLOB) || n - key == HB_VALUE_REF);
 }
 
 static bool key_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s,
@@ -759,22 +778,30 @@ const struct lladd_op ll_hash__replace_short =
 const struct lladd_op ll_hash__restore = RESTORE("lladd.hash.restore", ENTRY_BYTES);
 const struct lladd_op ll_hash__restore_short = RESTORE("lladd.hash.restore.short", SHORT_BYTES);
 
-const struct lladd_op ll_hash__insert =
-    BUCKET_OP("lladd.hash.insert", 2 + ENTRY_BYTES + UNDO_HEAD + LL_HASH_INLINE_MAX,
-              .redo_fields = store_fields, .undo_fields = key_fields,
-              .undo_kind = LLADD_UNDO_LOGICAL, .prepare = insert_prepare,
-              .validate = insert_validate, .redo = store_redo, .compensate = insert_compensate,
-              .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
+const struct lladd_op ll_hash__insert = BUCKET_OP(
+    "lladd.hash.insert", 2 + ENTRY_BYTES + UNDO_HEAD + LL_HASH_INLINE_MAX,
+    .redo_fields = store_fields, .undo_fields = key_fields, .undo_kind = LLADD_UNDO_LOGICAL,
+    .prepare = insert_prepare, .validate = insert_validate, .redo = store_redo,
+    .compensate = insert_compensate, .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
 
 const struct lladd_op ll_hash__remove =
     BUCKET_OP("lladd.hash.remove", 3 + UNDO_HEAD + LL_HASH_INLINE_MAX, .redo_fields = mark_fields,
-              .undo_fields = key_fields, .undo_kind = LLADD_UNDO_LOGICAL,
-              .prepare = remove_prepare, .validate = remove_validate, .redo = mark_redo,
-              .compensate = remove_compensate, .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
+              .undo_fields = key_fields, .undo_kind = LLADD_UNDO_LOGICAL, .prepare = remove_prepare,
+              .validate = remove_validate, .redo = mark_redo, .compensate = remove_compensate,
+              .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
 
-const struct lladd_op ll_hash__mark =
-    BUCKET_OP("lladd.hash.mark", 3, .redo_fields = mark_fields, .undo_kind = LLADD_UNDO_NONE,
-              .prepare = mark_prepare, .validate = mark_validate, .redo = mark_redo);
+const struct lladd_op ll_hash__mark = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.hash.mark",
+    .version = 1,
+    .page_type = "lladd.hash.bucket",
+    .redo_fields = mark_fields,
+    .record_max = 3,
+    .undo_kind = LLADD_UNDO_NONE,
+    .prepare = mark_prepare,
+    .validate = mark_validate,
+    .redo = mark_redo,
+};
 
 const struct lladd_op ll_hash__narrow = NARROW("lladd.hash.narrow", SMALL_PAGE);
 const struct lladd_op ll_hash__narrow_long = NARROW("lladd.hash.narrow.long", LARGE_PAGE);

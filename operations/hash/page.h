@@ -78,6 +78,7 @@ struct hb_key {
     const unsigned char *bytes;
     uint16_t len; /* with HB_BLOB */
     uint16_t tag;
+    unsigned char ref[HB_KEY_REF]; /* what `bytes` points at, if the key is long */
 };
 
 /* Where it is, and where something new could go: a slot with its ghost, or with nothing. */
@@ -101,7 +102,7 @@ void ll_hash__var_find(const unsigned char *page, uint32_t size, const struct hb
                        struct hb_place *out);
 void ll_hash__fixed_clear(unsigned char *page, uint32_t size);
 void ll_hash__var_clear(unsigned char *page, uint32_t size);
-/* An entry as records have it: how long it is at p (0: it does not fit into n bytes or the page). */
+/* An entry as records have it: how long it is at p; 0: it does not fit into n bytes or the page. */
 size_t ll_hash__fixed_packed(const unsigned char *page, const unsigned char *p, size_t n);
 size_t ll_hash__var_packed(const unsigned char *p, size_t n);
 /* Puts it into a slot in place of what is there. */
@@ -158,23 +159,24 @@ struct hb_change {
     uint64_t hash;
     const unsigned char *value;
     uint16_t value_len;
-    bool chain;    /* the whole chain has been looked at: this page's answer counts */
-    bool revive;   /* replace: a ghost is as good as an element */
-    bool brief;    /* replace: nothing but short values, please */
+    bool chain;  /* the whole chain has been looked at: this page's answer counts */
+    bool revive; /* replace: a ghost is as good as an element */
+    bool brief;  /* replace: nothing but short values, please */
     /* out */
-    uint32_t full, of;       /* how full the page was: fixed: elements of slots, else bytes of bytes */
-    uint32_t empty;          /* fixed: slots that have neither element nor ghost */
+    uint32_t full, of; /* how full the page is: of slots (fixed), or of bytes */
+    uint32_t empty;    /* fixed: slots that had neither element nor ghost */
     uint32_t slot;
     enum hb_answer {
         HB_DONE = 0,
-        HB_MOVED,    /* not its bucket any more */
-        HB_CHAINED,  /* there are overflow pages to look at */
-        HB_FULL,     /* no room */
-        HB_PRESENT,  /* insert: it is there */
-        HB_REVIVE,   /* insert: it is there as a ghost that somebody may want back */
-        HB_ABSENT    /* replace, remove: it is not there */
+        HB_MOVED,   /* not its bucket any more */
+        HB_CHAINED, /* there are overflow pages to look at */
+        HB_FULL,    /* no room */
+        HB_PRESENT, /* insert: it is there */
+        HB_REVIVE,  /* insert: it is there as a ghost that somebody may want back */
+        HB_ABSENT   /* replace, remove: it is not there */
     } answer;
-    unsigned char *old; /* nullable: insert copies the value it finds there, replace never */
+    lladd_pageno gone_key, gone_value; /* blobs that the change has left without an entry, or 0 */
+    unsigned char *old;                /* nullable: insert copies the value it finds there, replace never */
     size_t old_size, old_len;
     bool old_blob;
 };
@@ -186,7 +188,8 @@ extern const struct lladd_op ll_hash__bucket_format, ll_hash__bucket_format_long
 extern const struct lladd_op ll_hash__insert, ll_hash__remove;
 extern const struct lladd_op ll_hash__replace, ll_hash__replace_short;
 extern const struct lladd_op ll_hash__mark, ll_hash__restore, ll_hash__restore_short;
-extern const struct lladd_op ll_hash__narrow, ll_hash__narrow_long, ll_hash__widen, ll_hash__widen_long;
+extern const struct lladd_op ll_hash__narrow, ll_hash__narrow_long, ll_hash__widen,
+    ll_hash__widen_long;
 extern const struct lladd_op ll_hash__bytes, ll_hash__bytes_long;
 extern const struct lladd_page_type ll_hash__bucket_page;
 
@@ -202,8 +205,8 @@ struct hb_restore {
 /* Of format and widen: a head (format only), and entries out of pages one holds. */
 struct hb_fill {
     unsigned char head[HB_HEAD_BYTES];
-    unsigned level;                 /* widen */
-    const unsigned char *packed;    /* entries as records have them */
+    unsigned level;              /* widen */
+    const unsigned char *packed; /* entries as records have them */
     size_t len;
 };
 /* Of narrow. */

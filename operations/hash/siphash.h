@@ -2,8 +2,8 @@
 #ifndef LL_OPERATIONS_HASH_SIPHASH_H
 #define LL_OPERATIONS_HASH_SIPHASH_H
 /* SipHash-2-4 (Aumasson, Bernstein 2012): a keyed hash of 64 bits. Who does not know the key cannot
- * choose inputs that collide. Inline, because keys are mostly a word long: docs/decisions/siphash.md
- * says why it is here and not in a library. */
+ * choose inputs that collide. Inline, because keys are mostly a word long; why it is here and not
+ * in a library: docs/decisions/siphash.md. */
 #include <lladd/bytes.h>
 
 struct ll_siphash_key {

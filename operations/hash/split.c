@@ -16,8 +16,8 @@
  * (the last page is closed), `buckets`. So both stay, whatever becomes of the transaction, at the
  * price of a hundred bytes of log besides the entries that move.
  *
- * Where there are chains, and where undo is physical, buckets are *rebuilt*: their entries are read,
- * laid out anew on fresh overflow pages, and the head page is changed to what it shall be byte by
+ * Where there are chains, and where undo is physical, buckets are *rebuilt*: their entries are
+ * read, laid out anew on fresh overflow pages, and the head page is changed to what it shall be byte by
  * byte. Everything that can fail happens before the heads are latched; then the entries are read
  * once more, and if anything has changed since, all is taken back and done again. With logical undo
  * this is a top action that is closed before the latches go; with physical undo it is part of the
@@ -136,8 +136,7 @@ static int widen(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_pa
                  unsigned level, const unsigned char *packed, size_t len)
 {
     struct hb_fill args = {.level = level, .packed = packed, .len = len};
-    return lladd_update_page(txn, ll_hash__op_widen(t), held, &args,
-                             sizeof args);
+    return lladd_update_page(txn, ll_hash__op_widen(t), held, &args, sizeof args);
 }
 
 static int write_count(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *root,
@@ -315,9 +314,9 @@ struct rebuild {
     struct lladd_txn *txn;
     bool physical;
     enum { SPLIT, MERGE, ROOM } what;
-    uint64_t low, high; /* buckets; high: of a split or merge */
-    unsigned level;     /* of the heads that are there */
-    uint64_t n;         /* buckets there are */
+    uint64_t low, high;             /* buckets; high: of a split or merge */
+    unsigned level;                 /* of the heads that are there */
+    uint64_t n;                     /* buckets there are */
     const struct hb_change *change; /* ROOM */
     struct contents seen, now;
     uint64_t *fresh; /* pages for chains */
@@ -543,7 +542,8 @@ static int write_chain(struct rebuild *r, int to, uint64_t bucket, size_t *next_
         struct hb_fill f = {.packed = c->bytes[to] + at};
         f.len = page_full(r, f.packed, c->len[to] - at, &left);
         at += f.len;
-        ll_hash__head(r->t, f.head, new_level(r), bucket, HB_OVERFLOW, i + 1 < n ? pages[i + 1] : 0);
+        ll_hash__head(r->t, f.head, new_level(r), bucket, HB_OVERFLOW,
+                      i + 1 < n ? pages[i + 1] : 0);
         rc = lladd_update(r->txn, ll_hash__op_format(r->t), lladd_page_of(pages[i]), &f, sizeof f);
     }
     return rc;
@@ -631,7 +631,7 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
     struct ll_hash_table *t = r->t;
     struct lladd_error *err = lladd_txn_error_out(r->txn);
     struct lladd_page *low, *high, *root = NULL;
-    int rc = lladd_log_credit(r->txn, ll_hash__op_bytes(t), 4);
+    int rc = lladd_log_credit(r->txn, ll_hash__op_bytes(t), 3); /* two heads and the root */
     if (!rc)
         rc = fix_heads(r, LLADD_LATCH_EXCLUSIVE, &low, &high);
     if (rc)
@@ -667,7 +667,8 @@ static int rebuild_once(struct rebuild *r)
     size_t head[2] = {0, 0};
     int rc = peek(r);
     if (!rc)
-        rc = r->physical ? lladd_savepoint(r->txn, &open.id) : lladd_nta_begin(r->txn, &open.action);
+        rc =
+            r->physical ? lladd_savepoint(r->txn, &open.id) : lladd_nta_begin(r->txn, &open.action);
     if (rc)
         return rc;
     rc = write_fresh(r, first, head);
@@ -676,8 +677,8 @@ static int rebuild_once(struct rebuild *r)
     if (!rc)
         return r->physical ? lladd_savepoint_release(r->txn, open.id) : 0;
     struct lladd_error why = *lladd_txn_error(r->txn);
-    int undone = r->physical ? lladd_rollback_to(r->txn, open.id)
-                             : lladd_nta_abort(r->txn, &open.action);
+    int undone =
+        r->physical ? lladd_rollback_to(r->txn, open.id) : lladd_nta_abort(r->txn, &open.action);
     if (undone)
         return undone;
     *lladd_txn_error_out(r->txn) = why;

@@ -254,8 +254,8 @@ static int destroyed(const struct ll_hash_table *t, struct lladd_error *err)
 static int read_root(struct ll_hash_table *t, uint64_t *buckets, struct lladd_error *err)
 {
     struct lladd_page *p;
-    int rc = ll_operations__fix(t->db, t->root, ll_hash__root_page.name, LLADD_LATCH_SHARED, &p,
-                                err);
+    int rc =
+        ll_operations__fix(t->db, t->root, ll_hash__root_page.name, LLADD_LATCH_SHARED, &p, err);
     if (rc)
         return rc;
     struct lladd_view v = lladd_page_view(p);
@@ -271,8 +271,7 @@ static int read_root(struct ll_hash_table *t, uint64_t *buckets, struct lladd_er
         t->value_size = lladd_get32(v.bytes + HR_VALUE);
         t->seed = ll_siphash_key_of(v.bytes + HR_SEED);
         t->fixed = t->key_size && t->value_size;
-        t->fixed_slots =
-            t->fixed ? ll_hash__fixed_slots(v.size, t->key_size, t->value_size) : 0;
+        t->fixed_slots = t->fixed ? ll_hash__fixed_slots(v.size, t->key_size, t->value_size) : 0;
         t->type = lladd_page_type_number(t->db, ll_hash__bucket_page.name);
     }
     lladd_unfix(t->db, p, LLADD_LATCH_SHARED);
@@ -288,8 +287,8 @@ static int level_of(struct ll_hash_table *t, uint64_t b, unsigned *out, struct l
     if (rc)
         return rc;
     *out = p->bytes[HB_LEVEL];
-    bool ours = lladd_get48(p->bytes + HB_ROOT) == t->root.v &&
-                lladd_get48(p->bytes + HB_BUCKET) == b;
+    bool ours =
+        lladd_get48(p->bytes + HB_ROOT) == t->root.v && lladd_get48(p->bytes + HB_BUCKET) == b;
     lladd_unfix(t->db, p, LLADD_LATCH_SHARED);
     return ours ? 0 : ll_hash__corrupt(err, n, "is not the bucket it should be");
 }
@@ -328,8 +327,7 @@ int ll_hash__buckets_slow(struct ll_hash_table *t, uint64_t *out, struct lladd_e
             rc = ll_operations__run_open(&t->run, t->db, t->root, HR_RUN - LLADD_PAGE_HEADER, err);
             t->loaded = !rc;
         }
-        if (!rc && ll_operations__run_size(&t->run) &&
-            *out > ll_operations__run_size(&t->run))
+        if (!rc && ll_operations__run_size(&t->run) && *out > ll_operations__run_size(&t->run))
             rc = ll_hash__corrupt(err, t->root, "has more buckets than pages");
         if (!rc)
             rc = catch_up(t, out, err);
@@ -562,26 +560,25 @@ bool ll_hash__may_forget(const struct ll_hash_table *t, const struct hb_entry *e
 /* ---- the extension --------------------------------------------------------------------------- */
 
 /* In the order of the ids in struct ll_hashes. */
-static const struct lladd_op *const ops[] = {
-    &root_format,
-    &root_count,
-    &root_destroy,
-    &ll_hash__bucket_format,
-    &ll_hash__bucket_format_long,
-    &ll_hash__insert,
-    &ll_hash__remove,
-    &ll_hash__replace,
-    &ll_hash__replace_short,
-    &ll_hash__mark,
-    &ll_hash__restore,
-    &ll_hash__restore_short,
-    &ll_hash__narrow,
-    &ll_hash__narrow_long,
-    &ll_hash__widen,
-    &ll_hash__widen_long,
-    &ll_hash__bytes,
-    &ll_hash__bytes_long,
-    NULL};
+static const struct lladd_op *const ops[] = {&root_format,
+                                             &root_count,
+                                             &root_destroy,
+                                             &ll_hash__bucket_format,
+                                             &ll_hash__bucket_format_long,
+                                             &ll_hash__insert,
+                                             &ll_hash__remove,
+                                             &ll_hash__replace,
+                                             &ll_hash__replace_short,
+                                             &ll_hash__mark,
+                                             &ll_hash__restore,
+                                             &ll_hash__restore_short,
+                                             &ll_hash__narrow,
+                                             &ll_hash__narrow_long,
+                                             &ll_hash__widen,
+                                             &ll_hash__widen_long,
+                                             &ll_hash__bytes,
+                                             &ll_hash__bytes_long,
+                                             NULL};
 static const struct lladd_page_type *const page_types[] = {&ll_hash__root_page,
                                                            &ll_hash__bucket_page, NULL};
 static const struct lladd_participant *const participants[] = {&participant, NULL};
@@ -590,10 +587,11 @@ static const struct lladd_participant *const participants[] = {&participant, NUL
  * one for each open. (tests/operations/test_hash.c asks the others.) */
 static int look_up(struct ll_hashes *h)
 {
-    lladd_op_id *const ids[] = {
-        &h->format,        &h->count,  &h->destroy, &h->bucket,        &h->bucket_long, &h->insert,
-        &h->remove,        &h->replace, &h->replace_short, &h->mark,   &h->restore,
-        &h->restore_short, &h->narrow, &h->narrow_long, &h->widen,   &h->widen_long,    &h->bytes, &h->bytes_long};
+    lladd_op_id *const ids[] = {&h->format,        &h->count,       &h->destroy, &h->bucket,
+                                &h->bucket_long,   &h->insert,      &h->remove,  &h->replace,
+                                &h->replace_short, &h->mark,        &h->restore, &h->restore_short,
+                                &h->narrow,        &h->narrow_long, &h->widen,   &h->widen_long,
+                                &h->bytes,         &h->bytes_long};
     lladd_op_id first;
     int rc = lladd_op_lookup(h->db, root_format.name, root_format.version, &first);
     for (size_t i = 0; i < sizeof ids / sizeof ids[0] && !rc; i++)

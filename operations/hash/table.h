@@ -10,11 +10,11 @@
 
 /* The root page, page type "lladd.hash": offsets in the page. */
 enum {
-    HR_LAYOUT = LLADD_PAGE_HEADER,     /* u32 1 */
-    HR_STATE = LLADD_PAGE_HEADER + 4,  /* u32 0; 1: destroyed */
-    HR_KEY = LLADD_PAGE_HEADER + 8,    /* u32 length of every key, 0: any */
-    HR_VALUE = LLADD_PAGE_HEADER + 12, /* u32 length of every value, 0: any */
-    HR_SEED = LLADD_PAGE_HEADER + 16,  /* 16 bytes */
+    HR_LAYOUT = LLADD_PAGE_HEADER,       /* u32 1 */
+    HR_STATE = LLADD_PAGE_HEADER + 4,    /* u32 0; 1: destroyed */
+    HR_KEY = LLADD_PAGE_HEADER + 8,      /* u32 length of every key, 0: any */
+    HR_VALUE = LLADD_PAGE_HEADER + 12,   /* u32 length of every value, 0: any */
+    HR_SEED = LLADD_PAGE_HEADER + 16,    /* 16 bytes */
     HR_BUCKETS = LLADD_PAGE_HEADER + 32, /* u64 */
     HR_RUN = LLADD_PAGE_HEADER + 40
 };
@@ -37,11 +37,11 @@ struct ll_hash_table {
     struct ll_run run;
     /* The rest. */
     struct ll_hash_table *next;
-    bool loaded;           /* the fields above are there; under `loading` */
-    bool physical;         /* how its open handles want it; under the extension's mutex */
-    uint32_t handles;      /* likewise */
-    uint32_t destroyed;    /* atomic: by a transaction that may still roll back, or has not */
-    uint64_t owner;        /* atomic: struct ll_hash_owner * who alone may change it; 0: anybody */
+    bool loaded;        /* the fields above are there; under `loading` */
+    bool physical;      /* how its open handles want it; under the extension's mutex */
+    uint32_t handles;   /* likewise */
+    uint32_t destroyed; /* atomic: by a transaction that may still roll back, or has not */
+    uint64_t owner;     /* atomic: struct ll_hash_owner * who alone may change it; 0: anybody */
     struct lladd_mutex loading; /* held while the root page is read */
     struct lladd_mutex shape;   /* one splits or merges at a time */
     uint64_t splits, merges;    /* atomic */
@@ -55,8 +55,9 @@ struct lladd_hash {
 struct ll_hash_owner {
     struct ll_hash_owner *next, *before;
     struct ll_hashes *hashes;
-    struct ll_hold_owner hold;  /* what it has removed */
-    struct ll_hash_table **own; /* tables it alone may change until it has ended, or has destroyed */
+    struct ll_hold_owner hold; /* what it has removed */
+    struct ll_hash_table *
+        *own; /* tables it alone may change until it has ended, or has destroyed */
     size_t n_own, cap_own;
 };
 
@@ -68,8 +69,8 @@ struct ll_hashes {
     struct ll_hash_owner *owners;
     struct ll_holds holds;
     uint32_t recovering; /* atomic: losers are not taken back yet */
-    lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace,
-        replace_short, mark, restore, restore_short, narrow, narrow_long, widen, widen_long, bytes, bytes_long;
+    lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
+        mark, restore, restore_short, narrow, narrow_long, widen, widen_long, bytes, bytes_long;
 };
 
 extern const struct lladd_extension ll_hash__extension;

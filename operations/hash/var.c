@@ -30,6 +30,13 @@ static uint32_t entry_size(const unsigned char *e)
     return HB_VAR_HEAD + HB_LEN(lladd_get16(e + 2)) + lladd_get16(e + 6);
 }
 
+/* What stands for something long has the length of a reference. */
+static bool refs_fine(uint32_t key_len, uint32_t value_len)
+{
+    return (!(key_len & HB_BLOB) || HB_LEN(key_len) == HB_KEY_REF) &&
+           (!(value_len & HB_BLOB) || HB_LEN(value_len) == HB_VALUE_REF);
+}
+
 bool ll_hash__var_head_fine(struct lladd_view v)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS), area = hb_get(v.bytes, HB_AREA);
@@ -52,7 +59,8 @@ bool ll_hash__var_fine(struct lladd_view v)
     for (uint32_t at = HB_ENTRIES; at < area;) {
         const unsigned char *e = v.bytes + at;
         if (area - at < HB_VAR_HEAD || entry_size(e) > area - at ||
-            HB_LEN(lladd_get16(e + 4)) > lladd_get16(e + 6))
+            HB_LEN(lladd_get16(e + 4)) > lladd_get16(e + 6) ||
+            !refs_fine(lladd_get16(e + 2), lladd_get16(e + 4)))
             return false;
         uint32_t slot = lladd_get16(e);
         if (slot != UINT16_MAX) {
@@ -84,7 +92,8 @@ bool ll_hash__var_entry(const unsigned char *page, uint32_t size, uint32_t slot,
     out->cap = lladd_get16(e + 6);
     out->key = e + HB_VAR_HEAD;
     out->value = out->key + HB_LEN(out->key_len);
-    return entry_size(e) <= area - at && HB_LEN(out->value_len) <= out->cap;
+    return entry_size(e) <= area - at && HB_LEN(out->value_len) <= out->cap &&
+           refs_fine(out->key_len, out->value_len);
 }
 
 void ll_hash__var_find(const unsigned char *page, uint32_t size, const struct hb_key *key,
@@ -123,8 +132,8 @@ size_t ll_hash__var_packed(const unsigned char *p, size_t n)
     if (n < HB_VAR_HEAD)
         return 0;
     uint32_t key = HB_LEN(lladd_get16(p + 2)), value = HB_LEN(lladd_get16(p + 4));
-    return (lladd_get16(p) & (HB_GHOST - 1)) && value <= lladd_get16(p + 6) &&
-                   n - HB_VAR_HEAD >= (size_t)key + value
+    return (lladd_get16(p) & (HB_GHOST - 1)) && refs_fine(lladd_get16(p + 2), lladd_get16(p + 4)) &&
+                   value <= lladd_get16(p + 6) && n - HB_VAR_HEAD >= (size_t)key + value
                ? HB_VAR_HEAD + key + value
                : 0;
 }

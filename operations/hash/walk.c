@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Walking through a table, and counting.
  *
- * The order is that of the hashes with their bits reversed. Bucket b of level n is then an interval:
- * all that begins with the n bits of b, reversed. Splits cut an interval in two, merges join two
- * neighbours, and no element ever changes places. So a walk remembers how far it has come: it copies
- * out of the bucket that contains its position whatever is not before it, and goes on at the
- * interval's end. */
+ * The order is that of the hashes with their bits reversed. Bucket b of level n is then an
+ * interval: all that begins with the n bits of b, reversed. Splits cut an interval in two, merges
+ * join two neighbours, and no element ever changes places. So a walk remembers how far it has come:
+ * it copies out of the bucket that contains its position whatever is not before it, and goes on at
+ * the interval's end. */
 #include "operations/hash/table.h"
+
+#include <lladd/blob.h>
 
 #include <string.h>
 
@@ -98,6 +100,20 @@ int lladd_hash_count(struct lladd_hash *h, uint64_t *out, struct lladd_error *er
 enum { W_POSITION, W_STATE, W_AT, W_FILLED };
 enum { BEFORE, UNDER_WAY, OVER };
 
+static int want_room(struct ll_hash_table *t, struct lladd_hash_walk *w, size_t need,
+                     struct lladd_error *err)
+{
+    if (w->size - w->private_[W_FILLED] >= need)
+        return 0;
+    size_t size = 2 * w->private_[W_FILLED] + need + lladd_page_size(t->db);
+    unsigned char *p = lladd_resize(t->db, w->buffer, size);
+    if (!p)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a walk");
+    w->buffer = p;
+    w->size = size;
+    return 0;
+}
+
 static int copy_page(void *ctx, struct ll_hash_table *t, struct lladd_view v, uint64_t from,
                      struct lladd_error *err)
 {
@@ -108,14 +124,9 @@ static int copy_page(void *ctx, struct ll_hash_table *t, struct lladd_view v, ui
             continue;
         size_t key = HB_LEN(e.key_len), value = HB_LEN(e.value_len);
         size_t need = HEAD_BYTES + key + value;
-        if (w->size - w->private_[W_FILLED] < need) {
-            size_t size = 2 * w->size + need + v.size;
-            unsigned char *p = lladd_resize(t->db, w->buffer, size);
-            if (!p)
-                return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a walk");
-            w->buffer = p;
-            w->size = size;
-        }
+        int rc = want_room(t, w, need, err);
+        if (rc)
+            return rc;
         unsigned char *to = w->buffer + w->private_[W_FILLED];
         lladd_put32(to, e.key_len);
         lladd_put32(to + 4, e.value_len);
@@ -140,21 +151,89 @@ static int fill(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd
     return 0;
 }
 
+/* Reads what a reference in the buffer stands for to behind the buffer's contents. */
+static int read_blob(struct ll_hash_table *t, struct lladd_hash_walk *w,
+                     const unsigned char *length, size_t behind, struct lladd_span *out,
+                     struct lladd_error *err)
+{
+    uint64_t len = lladd_get64(length), blob = lladd_get64(length + 8);
+    size_t at = w->private_[W_FILLED] + behind;
+    out->data = w->buffer + at;
+    out->len = len;
+    return lladd_blob_read(t->db, lladd_page_of(blob), 0, w->buffer + at, len, NULL, err);
+}
+
+/* The element at W_AT. Both spans point into the buffer. */
+static int element(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd_span *key,
+                   struct lladd_span *value, struct lladd_error *err)
+{
+    const unsigned char *p = w->buffer + w->private_[W_AT];
+    uint32_t key_len = lladd_get32(p), value_len = lladd_get32(p + 4);
+    const unsigned char *k = p + HEAD_BYTES, *v = k + HB_LEN(key_len);
+    uint64_t long_key = key_len & HB_BLOB ? lladd_get64(k + 16) : 0;
+    uint64_t long_value = value_len & HB_BLOB ? lladd_get64(v) : 0;
+    int rc = want_room(t, w, long_key + long_value, err);
+    if (rc)
+        return rc;
+    p = w->buffer + w->private_[W_AT]; /* it may have moved */
+    k = p + HEAD_BYTES;
+    v = k + HB_LEN(key_len);
+    w->private_[W_AT] += HEAD_BYTES + HB_LEN(key_len) + HB_LEN(value_len);
+    *key = lladd_span_of(k, HB_LEN(key_len));
+    *value = lladd_span_of(v, HB_LEN(value_len));
+    if (key_len & HB_BLOB)
+        rc = read_blob(t, w, k + 16, 0, key, err);
+    if (!rc && value_len & HB_BLOB)
+        rc = read_blob(t, w, v, long_key, value, err);
+    return rc;
+}
+
+/* Has the element that was copied from its page gone since, or has it another value? */
+static int look_again(struct ll_hash_table *t, const unsigned char *p, bool *changed,
+                      struct lladd_error *err)
+{
+    uint16_t len = (uint16_t)lladd_get32(p);
+    uint64_t hash = ll_hash__of(t, p + HEAD_BYTES, len);
+    struct hb_key key = {.bytes = p + HEAD_BYTES, .len = len, .tag = hb_tag(hash)};
+    struct hb_place place;
+    struct lladd_page *head;
+    int rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &head, err);
+    if (rc)
+        return rc;
+    struct hb_entry e;
+    ll_hash__find(lladd_page_view(head), &key, &place);
+    *changed = place.slot == HB_NONE || !ll_hash__entry(lladd_page_view(head), place.slot, &e) ||
+               e.tag & HB_GHOST || e.value_len != (uint16_t)lladd_get32(p + 4) ||
+               memcmp(e.key, key.bytes, HB_LEN(len)) != 0 ||
+               memcmp(e.value, key.bytes + HB_LEN(len), HB_LEN(e.value_len)) != 0;
+    lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+    return 0;
+}
+
 int lladd_hash_next(struct lladd_hash *h, struct lladd_hash_walk *w, struct lladd_span *key,
                     struct lladd_span *value, struct lladd_error *err)
 {
-    while (w->private_[W_AT] == w->private_[W_FILLED]) {
-        if (w->private_[W_STATE] == OVER)
+    for (;;) {
+        struct lladd_error ignored = LLADD_ERROR_INIT;
+        bool changed = false;
+        if (w->private_[W_AT] == w->private_[W_FILLED] && w->private_[W_STATE] == OVER)
             return LLADD_END;
-        int rc = fill(h->table, w, err);
+        int rc = w->private_[W_AT] == w->private_[W_FILLED] ? fill(h->table, w, err) : 0;
         if (rc)
             return rc;
+        if (w->private_[W_AT] == w->private_[W_FILLED])
+            continue;
+        uint64_t at = w->private_[W_AT];
+        rc = element(h->table, w, key, value, err);
+        if (rc == 0)
+            return 0;
+        /* A blob that is gone belongs to an element that was removed or replaced since. */
+        if (rc != LLADD_NO_MEMORY && w->private_[W_AT] != at)
+            if (look_again(h->table, w->buffer + at, &changed, &ignored))
+                return rc;
+        if (!changed)
+            return rc;
     }
-    const unsigned char *p = w->buffer + w->private_[W_AT];
-    *key = lladd_span_of(p + HEAD_BYTES, HB_LEN(lladd_get32(p)));
-    *value = lladd_span_of(p + HEAD_BYTES + key->len, HB_LEN(lladd_get32(p + 4)));
-    w->private_[W_AT] += HEAD_BYTES + key->len + value->len;
-    return 0;
 }
 
 void lladd_hash_walk_end(struct lladd_hash *h, struct lladd_hash_walk *w)

@@ -9,6 +9,8 @@
 /* A line each, by name. */
 #define LL_SIM_SUBJECTS(X) \
     X(actions) \
+    X(blobs) \
+    X(bulk) \
     X(bytes) \
     X(counters) \
     X(extents) \
@@ -17,6 +19,7 @@
     X(groups) \
     X(heaps) \
     X(inventory) \
+    X(lists) \
     X(pages) \
     X(prepared) \
     X(promises) \
@@ -26,6 +29,10 @@
     X(slots) \
     X(small) \
     X(steal) \
+    X(tables) \
+    X(tables_any) \
+    X(tables_large) \
+    X(tables_physical) \
     X(threads_abort) \
     X(threads_background) \
     X(threads_checkpoint) \

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { KEYS = 400 };
+enum { KEYS = 400, LONGEST = 9000 };
 
 static struct bed b;
 static lladd_pageno root;
@@ -26,7 +26,9 @@ static uint32_t next_version;
 
 static size_t key_bytes(uint32_t k, unsigned char *out)
 {
-    size_t len = options.key_size ? options.key_size : 4 + k % 7 * (k % 13 == 0 ? 120 : 3);
+    size_t len = options.key_size ? options.key_size
+                 : k % 41 == 0    ? 995 + k % 12 + k * 7
+                                  : 4 + k % 7 * (k % 13 == 0 ? 120 : 3);
     memset(out, (int)k, len);
     lladd_put32(out, k);
     return len;
@@ -34,8 +36,10 @@ static size_t key_bytes(uint32_t k, unsigned char *out)
 
 static size_t value_bytes(uint32_t k, uint32_t version, unsigned char *out)
 {
-    size_t len = options.value_size ? options.value_size
-                                    : (k * 7 + version * 31) % 5 == 0 ? 0 : version * 37 % 300;
+    size_t len = options.value_size                ? options.value_size
+                 : (k * 7 + version * 31) % 5 == 0 ? 0
+                 : version % 29 == 0               ? 998 + version % 5 + version % 7 * 1000
+                                                   : version * 37 % 300;
     memset(out, (int)(k + version), len);
     if (len >= 4)
         lladd_put32(out, version);
@@ -44,7 +48,7 @@ static size_t value_bytes(uint32_t k, uint32_t version, unsigned char *out)
 
 static void compare_key(uint32_t k)
 {
-    unsigned char key[1000], value[1000], got[1000];
+    unsigned char key[LONGEST], value[LONGEST], got[LONGEST];
     size_t klen = key_bytes(k, key), len = 0;
     int rc = lladd_hash_get(hash, key, klen, got, sizeof got, &len, &b.err);
     if (!now.version[k]) {
@@ -100,7 +104,7 @@ static uint64_t pages_used(void)
 
 static void step(struct lladd_txn *txn, uint64_t *seed)
 {
-    unsigned char key[1000], value[1000];
+    unsigned char key[LONGEST], value[LONGEST];
     uint64_t r = seeded_next(seed);
     uint32_t k = (uint32_t)(r >> 8) % KEYS;
     size_t klen = key_bytes(k, key), vlen = value_bytes(k, ++next_version, value);
@@ -121,7 +125,7 @@ static void step(struct lladd_txn *txn, uint64_t *seed)
         break;
     case 4: {
         bool inserted;
-        unsigned char got[1000], want[1000];
+        unsigned char got[LONGEST], want[LONGEST];
         size_t len = 0;
         ok(txn, lladd_hash_insert_if_absent(txn, hash, key, klen, value, vlen, &inserted, got,
                                             sizeof got, &len));
@@ -145,7 +149,7 @@ static void step(struct lladd_txn *txn, uint64_t *seed)
 /* Many of one kind: the table grows, or shrinks. */
 static void wave(struct lladd_txn *txn, bool up, uint64_t *seed)
 {
-    unsigned char key[1000], value[1000];
+    unsigned char key[LONGEST], value[LONGEST];
     for (uint32_t k = 0; k < KEYS; k++) {
         if (seeded_next(seed) % 8 == 0)
             continue;

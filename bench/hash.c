@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Linear hash tables: insertions with their splits, lookups one by one, many at a time and by two
+ * threads, log bytes, both kinds of undo. JSON lines; see docs/benchmarks.md.
+ *
+ *   bench-hash [case]...   cases: insert create physical many threads log; none: all */
+#include "common.h"
+
+#include <lladd/hash.h>
+#include <lladd/sync.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BENCH "hash"
+#define MILLION 1000000u
+
+struct bed {
+    struct lladd_device *dev;
+    struct lladd_db *db;
+    struct lladd_hash *hash;
+    lladd_pageno root;
+    uint32_t width; /* of keys and of values */
+};
+
+static void open_bed(struct bed *b, uint32_t width)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    b->width = width;
+    bench_must(lladd_device_memory(&b->dev), "device");
+    o.device = b->dev;
+    o.cache_bytes = UINT64_C(2) << 30;
+    o.log_limit_bytes = o.checkpoint_bytes = UINT64_MAX;
+    bench_must(lladd_open(NULL, &o, &b->db, &err), "open");
+}
+
+static void make_table(struct bed *b, struct lladd_txn *txn, unsigned flags)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    o.key_size = o.value_size = b->width;
+    bench_must(lladd_hash_create(txn, &o, &b->root), "create");
+    bench_must(lladd_hash_open(b->db, b->root, flags, &b->hash, NULL), "open");
+}
+
+static struct lladd_txn *begin(struct bed *b)
+{
+    struct lladd_txn *txn;
+    bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
+    return txn;
+}
+
+static void close_bed(struct bed *b)
+{
+    lladd_hash_close(b->hash);
+    bench_must(lladd_close(b->db), "close");
+    lladd_device_close(b->dev);
+}
+
+/* Keys 0, 1, 2 ... */
+static void insert(struct bed *b, struct lladd_txn *txn, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        bench_must(lladd_hash_insert(txn, b->hash, &i, b->width, &i, b->width), "insert");
+}
+
+/* Of a table of its own: the seconds n insertions took. */
+static double filled(struct bed *b, uint32_t width, uint64_t n, unsigned flags, bool create)
+{
+    open_bed(b, width);
+    struct lladd_txn *txn = begin(b);
+    uint64_t t0 = bench_now_ns();
+    make_table(b, txn, flags);
+    if (!create) {
+        bench_must(lladd_commit(txn), "commit");
+        txn = begin(b);
+        t0 = bench_now_ns();
+    }
+    insert(b, txn, n);
+    double took = (double)(bench_now_ns() - t0) / 1e9;
+    bench_must(lladd_commit(txn), "commit");
+    return took;
+}
+
+static double looked_up(struct bed *b, uint64_t n, uint64_t keys, uint64_t seed)
+{
+    uint64_t sum = 0, t0 = bench_now_ns();
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t key = bench_random(&seed) % keys, value = 0;
+        bench_must(lladd_hash_get(b->hash, &key, b->width, &value, sizeof value, NULL, NULL),
+                   "get");
+        sum += value != key;
+    }
+    bench_must(sum ? LLADD_BUG : 0, "values");
+    return (double)(bench_now_ns() - t0) / 1e9;
+}
+
+static void bench_insert(void)
+{
+    struct bench_figure inserts = {.n = 0}, gets = {.n = 0};
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        struct bed b;
+        bench_add(&inserts, MILLION / filled(&b, 8, MILLION, LLADD_HASH_LOGICAL, false));
+        bench_add(&gets, MILLION / looked_up(&b, MILLION, MILLION, (uint64_t)run + 1));
+        close_bed(&b);
+    }
+    bench_print(BENCH,
+                "insert, 8-byte keys and values, 1 million in one transaction, splits included",
+                "1/s", &inserts, ">= 4000000", "12 million");
+    bench_print(BENCH, "get, 8-byte keys and values, 1 million", "1/s", &gets, ">= 5000000",
+                "6 to 7 million dependent");
+}
+
+static void bench_create(unsigned flags, const char *what)
+{
+    struct bench_figure inserts = {.n = 0};
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        struct bed b;
+        bench_add(&inserts, MILLION / filled(&b, 4, MILLION, flags, flags == LLADD_HASH_LOGICAL));
+        close_bed(&b);
+    }
+    bench_print(BENCH, what, "1/s", &inserts, NULL, NULL);
+}
+
+#define BATCH 256u
+
+static double looked_up_many(struct bed *b, uint64_t n, uint64_t keys, uint64_t seed)
+{
+    static struct lladd_hash_query q[BATCH];
+    static uint64_t key[BATCH], value[BATCH];
+    uint64_t t0 = bench_now_ns();
+    for (uint64_t done = 0; done < n; done += BATCH) {
+        for (size_t i = 0; i < BATCH; i++) {
+            key[i] = bench_random(&seed) % keys;
+            q[i] = (struct lladd_hash_query){
+                .key = &key[i], .key_len = 8, .buf = &value[i], .size = 8};
+        }
+        bench_must(lladd_hash_get_many(b->hash, q, BATCH, NULL), "get_many");
+        for (size_t i = 0; i < BATCH; i++)
+            bench_must(q[i].rc || value[i] != key[i] ? LLADD_BUG : 0, "values");
+    }
+    return (double)(bench_now_ns() - t0) / 1e9;
+}
+
+static void bench_many(void)
+{
+    enum { KEYS = 5 * MILLION, N = 2 * MILLION };
+    struct bench_figure one = {.n = 0}, many = {.n = 0}, times = {.n = 0};
+    struct bed b;
+    (void)filled(&b, 8, KEYS, LLADD_HASH_LOGICAL, false);
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        bench_add(&one, N / looked_up(&b, N, KEYS, (uint64_t)run + 1));
+        bench_add(&many, N / looked_up_many(&b, N, KEYS, (uint64_t)run + 100));
+        bench_add(&times, many.sample[run] / one.sample[run]);
+    }
+    close_bed(&b);
+    bench_print(BENCH, "get, 8-byte keys and values, 5 million", "1/s", &one, NULL, NULL);
+    bench_print(BENCH, "get_many, 256 at a time, 5 million", "1/s", &many, NULL,
+                "16 to 48 million");
+    bench_print(BENCH, "get_many compared with get, 5 million", "times", &times, ">= 3", NULL);
+}
+
+struct looker {
+    struct lladd_thread thread;
+    struct bed *bed;
+    uint64_t n, seed;
+};
+
+static void *look(void *arg)
+{
+    struct looker *l = arg;
+    (void)looked_up(l->bed, l->n, MILLION / 2, l->seed);
+    return NULL;
+}
+
+static double by_threads(struct bed *b, unsigned n)
+{
+    struct looker l[2];
+    uint64_t t0 = bench_now_ns();
+    for (unsigned i = 0; i < n; i++) {
+        l[i] = (struct looker){.bed = b, .n = 2 * MILLION / n, .seed = i + 1};
+        bench_must(lladd_thread_start(&l[i].thread, look, &l[i]), "thread");
+    }
+    for (unsigned i = 0; i < n; i++)
+        lladd_thread_join(&l[i].thread);
+    return (double)(bench_now_ns() - t0) / 1e9;
+}
+
+static void bench_threads(void)
+{
+    struct bench_figure times = {.n = 0};
+    struct bed b;
+    (void)filled(&b, 8, MILLION / 2, LLADD_HASH_LOGICAL, false);
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        double one = by_threads(&b, 1);
+        bench_add(&times, one / by_threads(&b, 2));
+    }
+    close_bed(&b);
+    bench_print(BENCH, "get by two threads compared with one, 500 thousand keys", "times", &times,
+                ">= 1.7", "2");
+}
+
+static void bench_log(bool create, const char *what)
+{
+    struct bench_figure bytes = {.n = 0};
+    struct lladd_stats s = {.struct_size = sizeof s};
+    struct bed b;
+    (void)filled(&b, 4, MILLION, LLADD_HASH_LOGICAL, create);
+    bench_must(lladd_stats(b.db, &s), "stats");
+    bench_add(&bytes, (double)s.log_bytes / MILLION);
+    close_bed(&b);
+    bench_print(BENCH, what, "bytes", &bytes, "<= 90", NULL);
+}
+
+static void all_creates(void)
+{
+    bench_create(LLADD_HASH_LOGICAL, "insert, 4-byte keys and values, by who creates the table");
+}
+static void all_physical(void)
+{
+    bench_create(LLADD_HASH_PHYSICAL, "insert, 4-byte keys and values, physical undo");
+}
+static void all_logs(void)
+{
+    bench_log(false, "log bytes per insertion of 4-byte keys and values, splits included");
+    bench_log(true, "log bytes per insertion by who creates the table");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {{"insert", bench_insert}, {"create", all_creates},    {"physical", all_physical},
+                 {"many", bench_many},     {"threads", bench_threads}, {"log", all_logs}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int wanted = argc == 1;
+        for (int a = 1; a < argc; a++)
+            wanted = wanted || strcmp(argv[a], cases[i].name) == 0;
+        if (wanted)
+            cases[i].run();
+    }
+    return 0;
+}

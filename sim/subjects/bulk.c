@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * bulk: blobs whose bytes go past the log. Written at once, replaced, overwritten with the first and
+ * last page merged, appended to; changed by logged writes afterwards; where another blob was before;
+ * rolled back to a savepoint, and altogether. Everything of at least one byte in data pages is
+ * "large" here.
+ */
+#include "sim/subjects/blobs.h"
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    struct lladd_txn *txn;
+    (void)ctx;
+    lladd_blob_bulk_from(db, 1);
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = ll_sim_blob_make(&w, txn, 0, 'a', 5000);
+    if (!rc)
+        rc = ll_sim_blob_make(&w, txn, 1, 'b', 5000);
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+/* Two writes, one sync. */
+static int makes_and_grows(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(ll_sim_blob_make(w, txn, 2, 'c', 300));
+    TRY(ll_sim_blob_append(w, txn, 0, 'a', 5000, 9000));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+/* Logged, on pages that were written past the log; an earlier life of them, for the next. */
+static int changes(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    lladd_blob_bulk_from(w->db, UINT64_MAX);
+    TRY(ll_sim_blob_write(w, txn, 2, 'd', 300));
+    lladd_blob_bulk_from(w->db, 1);
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    return ll_sim_blob_replace(w, txn, 1, 'o', 4500);
+}
+
+static int destroys(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(ll_sim_blob_drop(w, txn, 2));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+/* Where that one was. */
+static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    lladd_savepoint_id before;
+    TRY(lladd_sim_savepoint(w->sim, txn, &before));
+    TRY(ll_sim_blob_replace(w, txn, 0, 'x', 4500));
+    TRY(lladd_sim_rollback_to(w->sim, txn, before));
+    TRY(ll_sim_blob_write(w, txn, 0, 'e', 9000));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(ll_sim_blob_replace(w, txn, 0, 'y', 4500));
+    TRY(ll_sim_blob_make(w, txn, 3, 'y', 4500));
+    return lladd_sim_abort(w->sim, txn);
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    lladd_blob_bulk_from(db, 1);
+    TRY(ll_sim_in_txn(&w, makes_and_grows));
+    TRY(ll_sim_in_txn(&w, changes));
+    TRY(ll_sim_in_txn(&w, stays_open));
+    TRY(lladd_checkpoint(db, err));
+    TRY(ll_sim_in_txn(&w, destroys));
+    TRY(ll_sim_in_txn(&w, replaces));
+    return ll_sim_in_txn(&w, rolls_back);
+}
+
+static void init(void *ctx, void *model)
+{
+    struct ll_sim_cells *c = model;
+    (void)ctx;
+    c->at[0] = (struct ll_sim_cell){'a', 5000};
+    c->at[1] = (struct ll_sim_cell){'b', 5000};
+}
+
+static const char *const operations[] = {"lladd.blob.write", "lladd.blob.link", NULL};
+
+const struct lladd_sim_subject ll_sim_subject_bulk = {
+    .struct_size = sizeof ll_sim_subject_bulk,
+    .name = "bulk",
+    .about = "blobs that are written past the log: large ones",
+    .setup = setup,
+    .run = run,
+    .check = ll_sim_blobs_check,
+    .dump = ll_sim_blobs_dump,
+    LL_SIM_CELLS_MODEL,
+    .model_init = init,
+    .pages = ll_sim_blobs_pages,
+    .operations = operations,
+};

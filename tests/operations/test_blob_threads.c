@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Blobs and threads: writers with blobs of their own, logged and past the log, committing and rolling
+ * back, and readers of one blob that a writer replaces, cuts off and lengthens: whatever they read of
+ * a page is of one moment. Runs under TSan.
+ */
+#include "bed.h"
+
+#include "operations/blob.h"
+
+enum { MOST = 64, PIECE = 4048 /* contents of a data page */ };
+
+static struct bed b;
+
+struct worker {
+    struct lladd_thread thread;
+    uint64_t seed;
+    int id, rounds;
+    lladd_pageno root;
+    size_t len;
+    unsigned char letter;
+};
+
+static struct worker workers[MOST];
+static lladd_pageno shared;
+static uint32_t writing;
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    b.options.flags = 0;
+    b.options.cache_bytes = 4u << 20;
+    b.options.log_ring_bytes = 1u << 20;
+    b.options.frames = LLADD_FRAMES_AUTO;
+    bed_open(&b);
+}
+
+static void teardown(void)
+{
+    bed_free(&b);
+}
+
+static void run(int n, void *(*fn)(void *))
+{
+    memset(workers, 0, sizeof workers);
+    for (int i = 0; i < n; i++) {
+        workers[i].id = i;
+        workers[i].rounds = n == MOST ? 3 : 12;
+        workers[i].seed = (uint64_t)i * 77 + 1;
+        ck_assert_int_eq(lladd_thread_start(&workers[i].thread, fn, &workers[i]), 0);
+    }
+    for (int i = 0; i < n; i++)
+        lladd_thread_join(&workers[i].thread);
+}
+
+static struct lladd_txn *begin(void)
+{
+    struct lladd_txn *txn = NULL;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ck_assert_int_eq(lladd_begin(b.db, NULL, &txn, &err), 0);
+    return txn;
+}
+
+static void filled_with(lladd_pageno root, size_t len, unsigned char letter)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    uint64_t n = 0;
+    unsigned char *p = malloc(len + 1);
+    ck_assert_ptr_nonnull(p);
+    ck_assert_int_eq(lladd_blob_read(b.db, root, 0, p, len + 1, &n, &err), 0);
+    ck_assert_uint_eq(n, len);
+    for (size_t i = 0; i < len; i++)
+        ck_assert_uint_eq(p[i], letter);
+    free(p);
+}
+
+/* Each call may be told that somebody still looks at a page: then it is made again. */
+#define again(txn, call) \
+    do { \
+        int again_rc; \
+        while ((again_rc = (call)) == LLADD_BUSY) { \
+        } \
+        ck_assert_msg(again_rc == 0, "%s", lladd_txn_error(txn)->message); \
+    } while (0)
+
+static void *write_own(void *arg)
+{
+    struct worker *w = arg;
+    static _Thread_local unsigned char bytes[120000];
+    for (int round = 0; round < w->rounds; round++) {
+        struct lladd_txn *txn = begin();
+        uint64_t r = seeded_next(&w->seed);
+        size_t len = (r >> 8) % (r % 3 ? 9000 : sizeof bytes);
+        unsigned char letter = (unsigned char)(w->id * 16 + round + 1);
+        lladd_pageno root = w->root;
+        memset(bytes, letter, len);
+        if (!root.v)
+            again(txn, lladd_blob_create(txn, bytes, len, &root));
+        else
+            again(txn, lladd_blob_replace(txn, root, bytes, len));
+        filled_with(root, len, letter);
+        if (r >> 60 < 4) {
+            abort_txn(txn);
+            continue;
+        }
+        commit(txn);
+        w->root = root;
+        w->len = len;
+        w->letter = letter;
+    }
+    if (w->root.v)
+        filled_with(w->root, w->len, w->letter);
+    return NULL;
+}
+
+static const int counts[] = {2, 8, 64};
+
+START_TEST(everybody_has_a_blob)
+{
+    uint64_t used = 0;
+    run(counts[_i], write_own);
+    bed_crash(&b);
+    for (int i = 0; i < counts[_i]; i++) {
+        if (!workers[i].root.v)
+            continue;
+        filled_with(workers[i].root, workers[i].len, workers[i].letter);
+        ok_db(&b, lladd_blob_check(b.db, workers[i].root, &b.err));
+        struct lladd_txn *txn = begin();
+        ok(txn, lladd_blob_destroy(txn, workers[i].root));
+        commit(txn);
+    }
+    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
+        enum lladd_page_use use;
+        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
+        used += use == LLADD_USE_PAGED;
+    }
+    ck_assert_uint_eq(used, 0);
+}
+END_TEST
+
+/* One changes the shared blob; it is of one letter whenever it has not been cut off. */
+static void change_shared(struct worker *w)
+{
+    static unsigned char bytes[150000];
+    for (int round = 0; round < 25; round++) {
+        struct lladd_txn *txn = begin();
+        uint64_t r = seeded_next(&w->seed);
+        memset(bytes, 'a' + round % 26, sizeof bytes);
+        if (r % 4 == 0)
+            ok(txn, lladd_blob_truncate(txn, shared, (r >> 8) % sizeof bytes));
+        else if (r % 4 == 1)
+            ok(txn, lladd_blob_truncate(txn, shared, sizeof bytes));
+        lladd_blob_bulk_from(b.db, r % 3 ? 1 : UINT64_MAX);
+        again(txn, lladd_blob_replace(txn, shared, bytes, sizeof bytes));
+        if (r >> 60 < 5)
+            abort_txn(txn);
+        else
+            commit(txn);
+    }
+    lladd_atomic_store32(&writing, 0);
+}
+
+/* No page is a mixture: what is read of it is one letter, and zeros behind it. */
+static void *read_shared(void *arg)
+{
+    struct worker *w = arg;
+    unsigned char bytes[3 * PIECE];
+    struct lladd_error err = LLADD_ERROR_INIT;
+    if (w->id == 0) {
+        change_shared(w);
+        return NULL;
+    }
+    while (lladd_atomic_load32(&writing)) {
+        uint64_t from = 3840 + seeded_next(&w->seed) % 30 * PIECE, n = 0;
+        ck_assert_int_eq(lladd_blob_read(b.db, shared, from, bytes, sizeof bytes, &n, &err), 0);
+        for (size_t i = 0; i < n; i++) {
+            unsigned char first = bytes[i / PIECE * PIECE];
+            ck_assert(bytes[i] == first || bytes[i] == 0);
+        }
+        ck_assert_int_eq(lladd_blob_length(b.db, shared, &n, &err), 0);
+    }
+    return NULL;
+}
+
+START_TEST(readers_of_what_is_replaced)
+{
+    struct lladd_txn *txn = begin();
+    ok(txn, lladd_blob_create(txn, NULL, 150000, &shared));
+    commit(txn);
+    lladd_atomic_store32(&writing, 1);
+    run(_i ? 8 : 2, read_shared);
+    ok_db(&b, lladd_blob_check(b.db, shared, &b.err));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("blob threads");
+    TCase *c = tcase_create("threads");
+    tcase_set_timeout(c, 120);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_loop_test(c, everybody_has_a_blob, 0, 3);
+    tcase_add_loop_test(c, readers_of_what_is_replaced, 0, 2);
+    suite_add_tcase(s, c);
+    return bed_run(s);
+}

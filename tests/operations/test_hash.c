@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Hash tables, the edges: wrong arguments with their codes and nothing changed, a table's life and
+ * end, equal hashes, what is rolled back after somebody else's splits and merges, rolling back on a
+ * full device, walks under change, memory that runs out at every allocation.
+ */
+#include "bed.h"
+
+#include "operations/hash/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static struct bed b;
+static lladd_pageno root;
+static struct lladd_hash *hash;
+
+static void make(uint32_t key_size, uint32_t value_size)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    o.key_size = key_size;
+    o.value_size = value_size;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_hash_create(txn, &o, &root));
+    commit(txn);
+    ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_LOGICAL, &hash, &b.err));
+}
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+}
+
+static void teardown(void)
+{
+    if (hash)
+        ok_db(&b, lladd_hash_check(hash, &b.err));
+    lladd_hash_close(hash);
+    hash = NULL;
+    bed_free(&b);
+}
+
+static int insert(struct lladd_txn *txn, uint64_t key, uint64_t value)
+{
+    return lladd_hash_insert(txn, hash, &key, 8, &value, 8);
+}
+static int take(struct lladd_txn *txn, uint64_t key)
+{
+    return lladd_hash_remove(txn, hash, &key, 8);
+}
+static bool has(uint64_t key, uint64_t value)
+{
+    uint64_t got = 0;
+    int rc = lladd_hash_get(hash, &key, 8, &got, 8, NULL, &b.err);
+    ck_assert_msg(rc == 0 || rc == LLADD_NOT_FOUND, "%s: %s", lladd_code_name(rc), b.err.message);
+    return rc == 0 && got == value;
+}
+static uint64_t count(void)
+{
+    uint64_t n = 0;
+    ok_db(&b, lladd_hash_count(hash, &n, &b.err));
+    return n;
+}
+static struct lladd_hash_stats stats(void)
+{
+    struct lladd_hash_stats s = {.struct_size = sizeof s};
+    ok_db(&b, lladd_hash_stats(hash, &s, &b.err));
+    return s;
+}
+
+/* ---- the hash -------------------------------------------------------------------------------- */
+
+/* The test vectors of the paper that defines SipHash: key 00 01 02 ... 0f, input 00 01 02 ... */
+START_TEST(siphash_is_siphash)
+{
+    unsigned char bytes[64];
+    for (unsigned i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)i;
+    struct ll_siphash_key key = ll_siphash_key_of(bytes);
+    ck_assert_uint_eq(ll_siphash(&key, bytes, 15), UINT64_C(0xa129ca6149be45e5));
+    ck_assert_uint_eq(ll_siphash(&key, bytes, 0), UINT64_C(0x726fdb47dd0e0e31));
+    ck_assert_uint_eq(ll_siphash(&key, bytes, 8), UINT64_C(0x93f5f5799a932462));
+}
+END_TEST
+
+START_TEST(operations_are_where_they_should_be)
+{
+    struct ll_hashes *h = ll_hashes_of(b.db);
+    lladd_op_id id;
+    ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.hash.format", 1, &id), 0);
+    ck_assert_uint_eq(id, h->format);
+    ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.hash.narrow.long", 1, &id), 0);
+    ck_assert_uint_eq(id, h->narrow_long);
+    ck_assert_int_eq(lladd_op_lookup(b.db, "lladd.hash.bytes.long", 1, &id), 0);
+    ck_assert_uint_eq(id, h->bytes_long);
+}
+END_TEST
+
+START_TEST(random_bytes_are_the_worlds)
+{
+    unsigned char one[16] = {0}, two[16] = {0};
+    ck_assert_int_eq(lladd_random(b.db, one, 16), 0);
+    ck_assert_int_eq(lladd_random(b.db, two, 16), 0);
+    ck_assert_mem_ne(one, two, 16);
+}
+END_TEST
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+START_TEST(wrong_arguments_change_nothing)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    struct lladd_hash *h = NULL;
+    lladd_pageno page;
+    uint64_t k = 1;
+    struct lladd_txn *txn = bed_begin(&b);
+    o.key_size = 1001;
+    refuses(txn, LLADD_KEY_SIZE, lladd_hash_create(txn, &o, &page));
+    o.key_size = 8;
+    o.value_size = 2000;
+    refuses(txn, LLADD_KEY_SIZE, lladd_hash_create(txn, &o, &page));
+    commit(txn);
+    make(8, 8);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_KEY_SIZE, lladd_hash_insert(txn, hash, &k, 7, &k, 8));
+    refuses(txn, LLADD_KEY_SIZE, lladd_hash_insert(txn, hash, &k, 8, &k, 7));
+    refuses(txn, LLADD_KEY_SIZE, lladd_hash_put(txn, hash, &k, 0, &k, 8));
+    refuses(txn, LLADD_KEY_SIZE, lladd_hash_remove(txn, hash, &k, 4));
+    refuses(txn, LLADD_NOT_FOUND, lladd_hash_remove(txn, hash, &k, 8));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_hash_insert(txn, NULL, &k, 8, &k, 8));
+    ck_assert_int_eq(lladd_hash_get(hash, &k, 4, &k, 8, NULL, &b.err), LLADD_KEY_SIZE);
+    ck_assert_int_eq(lladd_hash_get(hash, &k, 8, &k, 8, NULL, &b.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_hash_open(b.db, root, 2, &h, &b.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_hash_open(b.db, root, LLADD_HASH_PHYSICAL, &h, &b.err), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_hash_open(b.db, lladd_page_of(0), 0, &h, &b.err), LLADD_WRONG_TYPE);
+    ck_assert_ptr_null(h);
+    ok(txn, insert(txn, 1, 2));
+    refuses(txn, LLADD_EXISTS, insert(txn, 1, 3));
+    ck_assert(has(1, 2));
+    commit(txn);
+    ck_assert_uint_eq(count(), 1);
+}
+END_TEST
+
+START_TEST(a_transaction_of_another_database_is_refused)
+{
+    struct bed other;
+    make(8, 8);
+    bed_init(&other, 4096);
+    bed_open(&other);
+    struct lladd_txn *txn = bed_begin(&other);
+    refuses(txn, LLADD_OTHER_DATABASE, insert(txn, 1, 1));
+    refuses(txn, LLADD_OTHER_DATABASE, take(txn, 1));
+    abort_txn(txn);
+    bed_free(&other);
+    ck_assert_uint_eq(count(), 0);
+}
+END_TEST
+
+START_TEST(keys_and_values_of_every_length)
+{
+    unsigned char bytes[1001], got[1001];
+    size_t len = 0;
+    make(0, 0);
+    seeded_fill(7, bytes, sizeof bytes);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (size_t n = 0; n <= 1000; n += n < 20 || n > 980 ? 1 : 37) {
+        ok(txn, lladd_hash_insert(txn, hash, bytes, n, bytes, 1000 - n));
+        refuses(txn, LLADD_EXISTS, lladd_hash_insert(txn, hash, bytes, n, bytes, 1));
+    }
+    for (size_t n = 0; n <= 1000; n += n < 20 || n > 980 ? 1 : 37) {
+        ok_db(&b, lladd_hash_get(hash, bytes, n, got, sizeof got, &len, &b.err));
+        ck_assert_uint_eq(len, 1000 - n);
+        ck_assert_mem_eq(got, bytes, len);
+        memset(got, 0xee, 4); /* no more than there is room for */
+        ok_db(&b, lladd_hash_get(hash, bytes, n, got, len > 2 ? 2 : 0, &len, &b.err));
+        ck_assert_uint_eq(got[2], 0xee);
+    }
+    commit(txn);
+}
+END_TEST
+
+/* ---- a table's life -------------------------------------------------------------------------- */
+
+START_TEST(a_destroyed_table_says_so)
+{
+    make(8, 8);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, insert(txn, 1, 1));
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_hash_destroy(txn, root));
+    refuses(txn, LLADD_DESTROYED, insert(txn, 2, 2));
+    uint64_t k = 1;
+    ck_assert_int_eq(lladd_hash_get(hash, &k, 8, &k, 8, NULL, &b.err), LLADD_DESTROYED);
+    abort_txn(txn);
+    ck_assert(has(1, 1));
+    txn = bed_begin(&b);
+    ok(txn, lladd_hash_destroy(txn, root));
+    commit(txn);
+    ck_assert_int_eq(lladd_hash_get(hash, &k, 8, &k, 8, NULL, &b.err), LLADD_DESTROYED);
+    lladd_hash_close(hash);
+    hash = NULL;
+}
+END_TEST
+
+START_TEST(expected_elements_get_their_buckets_at_once)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    o.key_size = o.value_size = 8;
+    o.expected = 5000;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_hash_create(txn, &o, &root));
+    commit(txn);
+    ok_db(&b, lladd_hash_open(b.db, root, 0, &hash, &b.err));
+    txn = bed_begin(&b);
+    for (uint64_t i = 0; i < 5000; i++)
+        ok(txn, insert(txn, i, i));
+    commit(txn);
+    ck_assert_uint_lt(stats().splits, stats().buckets / 2);
+    ck_assert_uint_eq(count(), 5000);
+}
+END_TEST
+
+/* ---- equal hashes ---------------------------------------------------------------------------- */
+
+/* Keys of 8 bytes whose hash agrees in the low 20 bits: no split will ever part them. */
+static size_t equal_keys(uint64_t *out, size_t n)
+{
+    const struct ll_siphash_key *seed = &hash->table->seed;
+    uint64_t first = 0, want = ll_siphash(seed, &first, 8) & 0xfff;
+    size_t found = 0;
+    for (uint64_t k = 0; found < n; k++)
+        if ((ll_siphash(seed, &k, 8) & 0xfff) == want)
+            out[found++] = k;
+    return found;
+}
+
+START_TEST(equal_hashes_make_chains)
+{
+    static uint64_t keys[900];
+    make(8, 8);
+    size_t n = equal_keys(keys, 900);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (size_t i = 0; i < n; i++)
+        ok(txn, insert(txn, keys[i], i));
+    ck_assert_uint_ge(stats().longest_chain, 3);
+    ok_db(&b, lladd_hash_check(hash, &b.err));
+    commit(txn);
+    txn = bed_begin(&b);
+    for (size_t i = 0; i < n; i++)
+        ck_assert(has(keys[i], i));
+    for (size_t i = 0; i < n; i += 2)
+        ok(txn, take(txn, keys[i]));
+    ok_db(&b, lladd_hash_check(hash, &b.err));
+    abort_txn(txn);
+    for (size_t i = 0; i < n; i++)
+        ck_assert(has(keys[i], i));
+    for (int round = 0; round < 2; round++) {
+        txn = bed_begin(&b);
+        for (size_t i = (size_t)round; i < n; i += 2)
+            ok(txn, take(txn, keys[i]));
+        commit(txn);
+    }
+    ck_assert_uint_eq(count(), 0);
+    txn = bed_begin(&b); /* the ghosts are nobody's: the chain goes when it is split or merged */
+    for (size_t i = 0; i < 10; i++)
+        ok(txn, insert(txn, keys[i], i));
+    commit(txn);
+}
+END_TEST
+
+/* ---- undo ------------------------------------------------------------------------------------ */
+
+START_TEST(undo_finds_keys_that_others_have_moved)
+{
+    make(8, 8);
+    struct lladd_txn *mine = bed_begin(&b), *other;
+    for (uint64_t i = 0; i < 100; i++)
+        ok(mine, insert(mine, i, i));
+    other = bed_begin(&b);
+    for (uint64_t i = 1000; i < 9000; i++)
+        ok(other, insert(other, i, i));
+    commit(other);
+    ck_assert_uint_gt(stats().buckets, 16);
+    abort_txn(mine);
+    ck_assert_uint_eq(count(), 8000);
+    mine = bed_begin(&b);
+    for (uint64_t i = 1000; i < 1100; i++)
+        ok(mine, take(mine, i));
+    other = bed_begin(&b);
+    for (uint64_t i = 1100; i < 9000; i++)
+        ok(other, take(other, i));
+    commit(other);
+    other = bed_begin(&b); /* now that their ghosts are nobody's, buckets merge */
+    for (uint64_t i = 20000; i < 22000; i++) {
+        ok(other, insert(other, i, i));
+        ok(other, take(other, i));
+    }
+    commit(other);
+    ck_assert_uint_gt(stats().merges, 0);
+    abort_txn(mine);
+    for (uint64_t i = 1000; i < 1100; i++)
+        ck_assert(has(i, i));
+    ck_assert_uint_eq(count(), 100);
+}
+END_TEST
+
+START_TEST(a_key_removed_and_put_back_with_savepoints)
+{
+    lladd_savepoint_id sp[4];
+    make(8, 8);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, insert(txn, 5, 50));
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &sp[0]));
+    ok(txn, take(txn, 5));
+    ok(txn, lladd_savepoint(txn, &sp[1]));
+    ok(txn, insert(txn, 5, 51));
+    ok(txn, lladd_savepoint(txn, &sp[2]));
+    ok(txn, take(txn, 5));
+    ok(txn, lladd_savepoint(txn, &sp[3]));
+    ok(txn, insert(txn, 5, 52));
+    ok(txn, take(txn, 5));
+    ok(txn, insert(txn, 5, 53));
+    ck_assert(has(5, 53));
+    ok(txn, lladd_rollback_to(txn, sp[3]));
+    ck_assert(!has(5, 53) && !has(5, 51));
+    ok(txn, lladd_rollback_to(txn, sp[2]));
+    ck_assert(has(5, 51));
+    ok(txn, lladd_rollback_to(txn, sp[1]));
+    ck_assert_uint_eq(count(), 0);
+    ok(txn, lladd_rollback_to(txn, sp[0]));
+    ck_assert(has(5, 50));
+    ok(txn, take(txn, 5));
+    ok(txn, insert(txn, 5, 54));
+    abort_txn(txn);
+    ck_assert(has(5, 50));
+}
+END_TEST
+
+START_TEST(transactions_interleave)
+{
+    make(8, 8);
+    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b), *all = bed_begin(&b);
+    for (uint64_t i = 0; i < 500; i++)
+        ok(all, insert(all, i, i));
+    commit(all);
+    for (uint64_t i = 0; i < 500; i += 2) {
+        ok(one, take(one, i));
+        ok(two, take(two, i + 1));
+        ok(one, insert(one, i + 1000, 1));
+        ok(two, insert(two, i + 1001, 2));
+    }
+    abort_txn(one);
+    commit(two);
+    for (uint64_t i = 0; i < 500; i += 2)
+        ck_assert(has(i, i) && !has(i + 1, i + 1) && !has(i + 1000, 1) && has(i + 1001, 2));
+}
+END_TEST
+
+/* All there is is removed; others get none of the room; rolling it back takes none. */
+START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
+{
+    make(8, 100);
+    unsigned char value[100] = {1};
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    for (uint64_t i = 0; i < 3000; i++)
+        ok(txn, lladd_hash_insert(txn, hash, &i, 8, value, 100));
+    commit(txn);
+    txn = bed_begin(&b);
+    for (uint64_t i = 0; i < 3000; i++)
+        ok(txn, take(txn, i));
+    ck_assert_uint_eq(count(), 0);
+    other = bed_begin(&b);
+    fault_device_capacity(b.fd, fault_device_bytes(b.fd));
+    int rc = 0;
+    uint64_t put = 0;
+    for (uint64_t i = 5000; !rc && i < 50000; i++) {
+        rc = lladd_hash_insert(other, hash, &i, 8, value, 100);
+        put += rc == 0;
+    }
+    ck_assert_msg(lladd_code_root(rc) == LLADD_ROOT_RESOURCE ||
+                      lladd_code_root(rc) == LLADD_ROOT_RETRY,
+                  "%s", lladd_code_name(rc));
+    ck_assert_uint_eq(count(), put);
+    abort_txn(txn);
+    abort_txn(other);
+    fault_device_capacity(b.fd, UINT64_MAX);
+    ck_assert_uint_eq(count(), 3000);
+}
+END_TEST
+
+START_TEST(one_transaction_at_a_time_with_physical_undo)
+{
+    make(8, 8);
+    lladd_hash_close(hash);
+    ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_PHYSICAL, &hash, &b.err));
+    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    for (uint64_t i = 0; i < 2000; i++)
+        ok(one, insert(one, i, i));
+    ck_assert_uint_gt(stats().splits, 4);
+    refuses(two, LLADD_BUSY, insert(two, 5000, 1));
+    refuses(two, LLADD_BUSY, take(two, 1));
+    abort_txn(one);
+    ck_assert_uint_eq(count(), 0);
+    ck_assert_uint_eq(stats().buckets, 1);
+    ok(two, insert(two, 5000, 1));
+    commit(two);
+    ck_assert(has(5000, 1));
+}
+END_TEST
+
+START_TEST(what_is_in_doubt_keeps_what_it_removed)
+{
+    struct lladd_gid gid = bed_gid("doubt");
+    make(8, 8);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint64_t i = 0; i < 200; i++)
+        ok(txn, insert(txn, i, i));
+    commit(txn);
+    txn = bed_begin(&b);
+    for (uint64_t i = 0; i < 100; i++)
+        ok(txn, take(txn, i));
+    ok(txn, lladd_prepare(txn, &gid));
+    lladd_hash_close(hash);
+    hash = NULL;
+    bed_crash(&b);
+    ok_db(&b, lladd_hash_open(b.db, root, 0, &hash, &b.err));
+    txn = bed_begin(&b);
+    for (uint64_t i = 1000; i < 4000; i++)
+        ok(txn, insert(txn, i, i));
+    commit(txn);
+    ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+    abort_txn(txn);
+    for (uint64_t i = 0; i < 200; i++)
+        ck_assert(has(i, i));
+    ck_assert_uint_eq(count(), 3200);
+}
+END_TEST
+
+/* ---- many, and looking ----------------------------------------------------------------------- */
+
+static int see(void *ctx, struct lladd_span value)
+{
+    ck_assert_uint_eq(value.len, 8);
+    *(uint64_t *)ctx = lladd_get64(value.data);
+    return -7;
+}
+
+START_TEST(many_at_a_time)
+{
+    enum { N = 1000 };
+    static struct lladd_hash_query q[N];
+    static uint64_t key[N], value[N];
+    uint64_t seen = 0;
+    make(8, 8);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint64_t i = 0; i < N; i++) {
+        key[i] = i;
+        q[i] = (struct lladd_hash_query){.key = &key[i], .key_len = 8, .buf = &value[i], .size = 8};
+        if (i % 3)
+            ok(txn, insert(txn, i, i * i));
+    }
+    commit(txn);
+    ok_db(&b, lladd_hash_get_many(hash, q, N, &b.err));
+    for (uint64_t i = 0; i < N; i++) {
+        ck_assert_int_eq(q[i].rc, i % 3 ? 0 : LLADD_NOT_FOUND);
+        ck_assert(!(i % 3) || (value[i] == i * i && q[i].len == 8));
+    }
+    q[500].key_len = 3;
+    ck_assert_int_eq(lladd_hash_get_many(hash, q, N, &b.err), LLADD_KEY_SIZE);
+    ck_assert_int_eq(q[500].rc, LLADD_KEY_SIZE);
+    ck_assert_int_eq(q[501].rc, LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_hash_look(hash, &key[4], 8, see, &seen, &b.err), -7);
+    ck_assert_uint_eq(seen, 16);
+    ck_assert_int_eq(lladd_hash_look(hash, &key[3], 8, see, &seen, &b.err), LLADD_NOT_FOUND);
+}
+END_TEST
+
+/* ---- walks ----------------------------------------------------------------------------------- */
+
+START_TEST(a_walk_meets_what_stays_exactly_once)
+{
+    enum { STAY = 3000 };
+    static unsigned char met[STAY];
+    struct lladd_hash_walk w = {{0}, NULL, 0};
+    struct lladd_span key, value;
+    uint64_t next = 100000, steps = 0;
+    int rc;
+    make(8, 8);
+    memset(met, 0, sizeof met);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint64_t i = 0; i < STAY; i++)
+        ok(txn, insert(txn, i, i));
+    while ((rc = lladd_hash_next(hash, &w, &key, &value, &b.err)) == 0) {
+        uint64_t k = lladd_get64(key.data);
+        if (k < STAY)
+            met[k]++;
+        if (++steps % 3000 == 500) /* up */
+            for (int i = 0; i < 20000; i++, next++)
+                ok(txn, insert(txn, next, next));
+        if (steps % 3000 == 2000) { /* and down again */
+            for (uint64_t gone = 100000; gone < next; gone++)
+                ok(txn, take(txn, gone));
+            next = 100000;
+            commit(txn);
+            txn = bed_begin(&b);
+            for (uint64_t i = 50000; i < 51000; i++) {
+                ok(txn, insert(txn, i, i));
+                ok(txn, take(txn, i));
+            }
+        }
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    ck_assert_int_eq(lladd_hash_next(hash, &w, &key, &value, &b.err), LLADD_END);
+    lladd_hash_walk_end(hash, &w);
+    for (uint64_t i = 0; i < STAY; i++)
+        ck_assert_msg(met[i] == 1, "element %llu was met %u times", (unsigned long long)i, met[i]);
+    commit(txn);
+    ck_assert_uint_gt(stats().splits, 10);
+    ck_assert_uint_gt(stats().merges, 0);
+}
+END_TEST
+
+/* ---- what fails ------------------------------------------------------------------------------ */
+
+/* The n-th allocation fails: the call has changed nothing, or has succeeded. */
+START_TEST(memory_runs_out_anywhere)
+{
+    uint64_t failures = 0;
+    make(0, 0);
+    unsigned char value[400] = {1};
+    for (uint64_t nth = 1; nth < 60; nth++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        uint64_t before = count(), done = 0;
+        fault_alloc_fail(&b.mem, nth, false);
+        for (uint64_t i = 0; i < 40; i++) {
+            uint64_t key = nth * 100 + i;
+            int rc = lladd_hash_insert(txn, hash, &key, 8, value, i * 10);
+            ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
+            done += rc == 0;
+            failures += rc != 0;
+            if (!rc && i % 3 == 0) {
+                rc = take(txn, key);
+                ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
+                done -= rc == 0;
+            }
+        }
+        fault_alloc_fail(&b.mem, 0, false);
+        ck_assert_uint_eq(count(), before + done);
+        if (nth % 2) {
+            abort_txn(txn);
+            ck_assert_uint_eq(count(), before);
+        } else {
+            commit(txn);
+        }
+    }
+    ck_assert_uint_gt(failures, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("hash tables");
+    TCase *t = tcase_create("hash");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, siphash_is_siphash);
+    tcase_add_test(t, operations_are_where_they_should_be);
+    tcase_add_test(t, random_bytes_are_the_worlds);
+    tcase_add_test(t, wrong_arguments_change_nothing);
+    tcase_add_test(t, a_transaction_of_another_database_is_refused);
+    tcase_add_test(t, keys_and_values_of_every_length);
+    tcase_add_test(t, a_destroyed_table_says_so);
+    tcase_add_test(t, expected_elements_get_their_buckets_at_once);
+    tcase_add_test(t, equal_hashes_make_chains);
+    tcase_add_test(t, undo_finds_keys_that_others_have_moved);
+    tcase_add_test(t, a_key_removed_and_put_back_with_savepoints);
+    tcase_add_test(t, transactions_interleave);
+    tcase_add_test(t, a_removal_of_everything_is_taken_back_on_a_full_device);
+    tcase_add_test(t, one_transaction_at_a_time_with_physical_undo);
+    tcase_add_test(t, what_is_in_doubt_keeps_what_it_removed);
+    tcase_add_test(t, many_at_a_time);
+    tcase_add_test(t, a_walk_meets_what_stays_exactly_once);
+    tcase_add_test(t, memory_runs_out_anywhere);
+    suite_add_tcase(s, t);
+    return bed_run(s);
+}
