@@ -574,8 +574,8 @@ static int collect(struct names *names)
         rc = 0; /* it was made here */
     for (const struct entry *e = names->dev->entries; e && rc == 0; e = e->next) {
         const char *rest = folder ? e->name + folder + 1 : e->name;
-        bool inside = folder == 0 || (strncmp(e->name, names->folder, folder) == 0 &&
-                                      e->name[folder] == '/');
+        bool inside =
+            folder == 0 || (strncmp(e->name, names->folder, folder) == 0 && e->name[folder] == '/');
         if (inside && e->node && !strchr(rest, '/'))
             rc = add_name(names, rest);
     }

@@ -243,11 +243,11 @@ static int dump_blob(struct dumping *d, struct dump_head *h, lladd_pageno root)
 
 static int dump_one(struct dumping *d, const struct named *n)
 {
-    static int (*const how[])(struct dumping *, struct dump_head *, lladd_pageno) = {
-        [TOOL_ARRAY] = dump_array,
-        [TOOL_LIST] = dump_list,
-        [TOOL_BLOB] = dump_blob,
-        [TOOL_HASH] = dump_hash};
+    static int (*const how[])(struct dumping *, struct dump_head *,
+                              lladd_pageno) = {[TOOL_ARRAY] = dump_array,
+                                               [TOOL_LIST] = dump_list,
+                                               [TOOL_BLOB] = dump_blob,
+                                               [TOOL_HASH] = dump_hash};
     struct dump_head h = {.kind = n->kind->name};
     snprintf(h.name, sizeof h.name, "%s", n->name);
     int rc = how[n->kind->id](d, &h, lladd_page_of(n->page));

@@ -64,8 +64,8 @@ static void put_quoted(struct dump_out *o, struct lladd_span s)
     size_t used;
     put(o, "\"", 1);
     for (size_t done = 0; done < s.len;) {
-        done += escape((const unsigned char *)s.data + done, s.len - done, text, sizeof text,
-                       &used);
+        done +=
+            escape((const unsigned char *)s.data + done, s.len - done, text, sizeof text, &used);
         put(o, text, used);
     }
     put(o, "\"", 1);
@@ -362,9 +362,9 @@ static int read_tail(struct reading *r)
     if (rc)
         return rc;
     if (count != r->count || r->count != r->head.count)
-        return wrong(r, "%" PRIu64 " were announced, %" PRIu64 " are said to be here, and %" PRIu64
-                        " are",
-                     r->head.count, count, r->count);
+        return wrong(
+            r, "%" PRIu64 " were announced, %" PRIu64 " are said to be here, and %" PRIu64 " are",
+            r->head.count, count, r->count);
     (void)snprintf(want, sizeof want, "%08" PRIx32, r->crc);
     if (!word(r, want)) {
         char what[48];
@@ -387,8 +387,7 @@ static int counted(struct reading *r, uint64_t n)
 
 static int sized(struct reading *r, const char *what, struct lladd_span s, uint64_t size)
 {
-    return s.len == size ? 0
-                         : wrong(r, "%s of %zu bytes instead of %" PRIu64, what, s.len, size);
+    return s.len == size ? 0 : wrong(r, "%s of %zu bytes instead of %" PRIu64, what, s.len, size);
 }
 
 static int read_zeros(struct reading *r)

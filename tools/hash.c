@@ -137,9 +137,9 @@ static void print_bytes(const struct hashing *h, struct lladd_span s)
 static void print_json(const struct hashing *h, struct lladd_span key, struct lladd_span value)
 {
     json_t *(*how)(const void *, size_t) = h->hex ? tool_json_hex : tool_json_bytes;
-    tool_json_print(json_pack("{s:o, s:o}", "key", how(key.data, key.len), "value",
-                              how(value.data, value.len)),
-                    false);
+    tool_json_print(
+        json_pack("{s:o, s:o}", "key", how(key.data, key.len), "value", how(value.data, value.len)),
+        false);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -309,9 +309,7 @@ static int alter(struct hashing *h, bool put)
 static int run(struct hashing *h, const char *what)
 {
     struct tool *t = h->t;
-    int code = strcmp(what, "scan") == 0
-                   ? 0
-                   : bytes_of(h, "KEY", t->argv[1], &h->key, &h->key_len);
+    int code = strcmp(what, "scan") == 0 ? 0 : bytes_of(h, "KEY", t->argv[1], &h->key, &h->key_len);
     if (code)
         return code;
     if (strcmp(what, "get") == 0)

@@ -112,8 +112,7 @@ static void print_structures(const struct looked *l)
     if (l->s.others)
         printf("; %" PRIu64 " root%s of something else", l->s.others, l->s.others == 1 ? "" : "s");
     if (l->s.unowned)
-        printf("; %" PRIu64 " page%s of no structure", l->s.unowned,
-               l->s.unowned == 1 ? "" : "s");
+        printf("; %" PRIu64 " page%s of no structure", l->s.unowned, l->s.unowned == 1 ? "" : "s");
     printf("\n");
 }
 
@@ -152,17 +151,15 @@ static void print_summary(const struct lladd_verified *v, const struct looked *l
 
 static int print_json(const struct lladd_verified *v, const struct looked *l, json_t *findings)
 {
-    tool_json_print(json_pack("{s:o, s:{s:o, s:o, s:o, s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:o}",
-                              "findings",
-                              findings, "checked", "records", tool_json_u64(v->records), "segments",
-                              tool_json_u64(v->segments), "pages", tool_json_u64(v->pages),
-                              "free_pages", tool_json_u64(v->free_pages), "raw_pages",
-                              tool_json_u64(v->raw_pages), "never_formatted",
-                              tool_json_u64(v->zero_pages), "structures", json_structures(l),
-                              "damage", tool_json_u64(v->damage), "repair",
-                              tool_json_u64(v->repair), "leaked_pages",
-                              tool_json_u64(l->s.leaked), "notes", tool_json_u64(v->notes)),
-                    true);
+    tool_json_print(
+        json_pack("{s:o, s:{s:o, s:o, s:o, s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:o}", "findings",
+                  findings, "checked", "records", tool_json_u64(v->records), "segments",
+                  tool_json_u64(v->segments), "pages", tool_json_u64(v->pages), "free_pages",
+                  tool_json_u64(v->free_pages), "raw_pages", tool_json_u64(v->raw_pages),
+                  "never_formatted", tool_json_u64(v->zero_pages), "structures", json_structures(l),
+                  "damage", tool_json_u64(v->damage), "repair", tool_json_u64(v->repair),
+                  "leaked_pages", tool_json_u64(l->s.leaked), "notes", tool_json_u64(v->notes)),
+        true);
     return 0;
 }
 
@@ -218,8 +215,8 @@ static int look_at_structures(struct tool *t, const struct lladd_inspect *view, 
     snprintf(l->why_not, sizeof l->why_not, "%s", err->message);
     told->unreadable = told->unreadable || lladd_code_root(rc) == LLADD_ROOT_RESOURCE;
     if (lladd_code_root(rc) == LLADD_ROOT_DATA && v->damage == 0) {
-        struct lladd_finding f = {LLADD_FINDING_DAMAGE, rc,        ".",         UINT64_MAX,
-                                  err->lsn,             err->page, err->message};
+        struct lladd_finding f = {LLADD_FINDING_DAMAGE, rc, ".", UINT64_MAX, err->lsn, err->page,
+                                  err->message};
         v->damage++;
         return tell(told, &f);
     }

@@ -283,11 +283,12 @@ static void introduce(const struct run *r)
 {
     printf("Loading    %s (%s stanzas) again and again: %s transactions.\n", r->path,
            number_of(r->stanzas.count).text, number_of(r->transactions).text);
-    printf("           Each puts a stanza into a hash table (lladd_hash, undone by key), under its\n"
-           "           first field and how often that came before, and counts it by its letter\n"
-           "           (packages.count, our own operation: examples/packages/tally.c).\n"
-           "           One in %u is aborted on purpose.\n",
-           ABORT_EVERY);
+    printf(
+        "           Each puts a stanza into a hash table (lladd_hash, undone by key), under its\n"
+        "           first field and how often that came before, and counts it by its letter\n"
+        "           (packages.count, our own operation: examples/packages/tally.c).\n"
+        "           One in %u is aborted on purpose.\n",
+        ABORT_EVERY);
     printf("Killing    the loader, a process of %" PRIu64 " threads, with SIGKILL, %" PRIu64
            " times. Opening recovers; then\n",
            r->threads, r->kills);

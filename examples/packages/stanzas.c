@@ -106,8 +106,8 @@ static void find_field(struct stanza *z)
     while (end > begin && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
         end--;
     z->field = begin;
-    z->field_len = (size_t)(end - begin) < STANZA_FIELD_MAX ? (size_t)(end - begin)
-                                                            : STANZA_FIELD_MAX;
+    z->field_len =
+        (size_t)(end - begin) < STANZA_FIELD_MAX ? (size_t)(end - begin) : STANZA_FIELD_MAX;
 }
 
 static int compare(const char *a, size_t a_len, const char *b, size_t b_len)

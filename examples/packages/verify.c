@@ -160,8 +160,8 @@ static int check_table(struct comparison *c)
 int verify(struct store *s, const struct stanzas *stanzas, struct ledger *ledger, struct verdict *v,
            struct lladd_error *err)
 {
-    struct comparison c = {.store = s, .stanzas = stanzas, .ledger = ledger, .verdict = v,
-                           .err = err};
+    struct comparison c = {
+        .store = s, .stanzas = stanzas, .ledger = ledger, .verdict = v, .err = err};
     *v = (struct verdict){0};
     c.there = calloc(ledger->n, 1);
     int rc = c.there ? 0 : lladd_error_set(err, LLADD_NO_MEMORY, "no memory to compare");

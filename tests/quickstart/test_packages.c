@@ -140,8 +140,8 @@ static void expect_all_well(void)
 /* Blank lines are lines of blanks, also at the beginning, and with the ends of lines of DOS. */
 START_TEST(stanzas_of_the_file)
 {
-    static const char *const begins[] = {"Package: a\nVersion: 1\n", "Package: b\n",
-                                         "Package: a\n", "Package: last, without a newline"};
+    static const char *const begins[] = {"Package: a\nVersion: 1\n", "Package: b\n", "Package: a\n",
+                                         "Package: last, without a newline"};
     for (size_t i = 0; i < stanzas.count; i++)
         ck_assert_int_eq(strncmp(stanzas.list[i].text, begins[i], strlen(begins[i])), 0);
     ck_assert_uint_eq(stanzas.list[0].len, strlen(begins[0]));
@@ -306,8 +306,8 @@ END_TEST
 
 START_TEST(finds_a_key_of_nobody)
 {
-    static const char *const keys[] = {"what?", "a", "a -1", "a 00", "b 99999", "", " ",
-                                       "c 0", "a 18446744073709551616"};
+    static const char *const keys[] = {
+        "what?", "a", "a -1", "a 00", "b 99999", "", " ", "c 0", "a 18446744073709551616"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         size_t len = strlen(keys[i]);
         struct lladd_txn *txn = begin();
@@ -431,22 +431,14 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const cases[] = {stanzas_of_the_file,
-                                  all_is_well,
-                                  all_is_well_after_a_kill,
-                                  a_kill_after_a_checkpoint_amid_updates,
-                                  found_and_then_owed,
-                                  finds_what_is_missing,
-                                  finds_what_was_aborted,
-                                  finds_what_was_not_counted,
-                                  finds_what_is_gone,
-                                  finds_a_changed_byte,
-                                  finds_a_key_of_nobody,
-                                  keys_are_the_first_field_and_a_number,
-                                  keys_of_any_text,
-                                  undo_leaves_the_others_alone,
-                                  letters_have_cells,
-                                  count_refuses_what_is_no_cell};
+    const TTest *const cases[] = {stanzas_of_the_file,      all_is_well,
+                                  all_is_well_after_a_kill, a_kill_after_a_checkpoint_amid_updates,
+                                  found_and_then_owed,      finds_what_is_missing,
+                                  finds_what_was_aborted,   finds_what_was_not_counted,
+                                  finds_what_is_gone,       finds_a_changed_byte,
+                                  finds_a_key_of_nobody,    keys_are_the_first_field_and_a_number,
+                                  keys_of_any_text,         undo_leaves_the_others_alone,
+                                  letters_have_cells,       count_refuses_what_is_no_cell};
     Suite *suite = suite_create("packages");
     TCase *tc = tcase_create("packages");
     tcase_add_checked_fixture(tc, setup, teardown);
