@@ -34,7 +34,7 @@ struct lladd_hash;
 /** Of a new table. Zero means default, everywhere. */
 struct lladd_hash_options {
     size_t struct_size;
-    uint32_t key_size;   /**< length of every key, at most a quarter of a page; 0: any length */
+    uint32_t key_size;   /**< length of every key, at most 1000 bytes; 0: any length */
     uint32_t value_size; /**< length of every value, likewise; 0: any length */
     uint64_t expected;   /**< that many elements get their buckets at once; a hint */
 };
@@ -96,9 +96,9 @@ LLADD_API int lladd_hash_remove(struct lladd_txn *, struct lladd_hash *, const v
  *  LLADD_NOT_FOUND. */
 LLADD_API int lladd_hash_get(struct lladd_hash *, const void *key, size_t key_len, void *buf,
                              size_t size, size_t *len, struct lladd_error *);
-/** Without a copy: calls fn with the value's bytes while the page is latched shared. Not 0 from fn
- *  is what the call returns. fn must be short and must not call the library. A value that lives in a
- *  blob is read into memory first. */
+/** Without a copy: calls fn with the value's bytes while the page is latched shared. Not 0 from
+ *  fn is what the call returns. fn must be short and must not call the library. A value that lives
+ *  in a blob is read into memory first. */
 typedef int lladd_hash_value_fn(void *ctx, struct lladd_span value);
 LLADD_API int lladd_hash_look(struct lladd_hash *, const void *key, size_t key_len,
                               lladd_hash_value_fn *fn, void *ctx, struct lladd_error *);

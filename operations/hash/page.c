@@ -732,20 +732,20 @@ static const struct lladd_field bytes_fields[] = {{"runs", LLADD_FIELD_REST},
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
         .page_type = "lladd.hash.bucket", .record_max = (most), __VA_ARGS__ \
     }
-#define FORMAT(op_name, page) \
+#define FORMAT_OP(op_name, page) \
     BUCKET_OP(op_name, page, .formats = true, .redo_fields = format_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = format_prepare, \
               .validate = format_validate, .redo = format_redo)
-#define WIDEN(op_name, page) \
+#define WIDEN_OP(op_name, page) \
     BUCKET_OP(op_name, page, .redo_fields = widen_fields, .undo_kind = LLADD_UNDO_NONE, \
               .prepare = widen_prepare, .validate = widen_validate, .redo = widen_redo)
-#define NARROW(op_name, page) \
+#define NARROW_OP(op_name, page) \
     BUCKET_OP(op_name, NARROW_BYTES(page), .redo_fields = narrow_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
               .validate = narrow_validate, .redo = narrow_redo)
 /* Two runs are RUN_GAP bytes apart or more, so their heads take less than the equal bytes between
  * them would; one head may come on top. */
-#define BYTES(op_name, page) \
+#define BYTES_OP(op_name, page) \
     { \
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
         .redo_fields = bytes_fields, .undo_fields = bytes_fields, .record_max = 2 * (page), \
@@ -754,35 +754,46 @@ static const struct lladd_field bytes_fields[] = {{"runs", LLADD_FIELD_REST},
     }
 /* One record takes a change of one entry back. */
 #define UNDO_LOG(bytes) (128 + (bytes))
-#define REPLACE(op_name, entry, length) \
+#define REPLACE_OP(op_name, entry, length) \
     BUCKET_OP(op_name, 2 + (entry) + UNDO_HEAD + 2 + 2 * (length), .redo_fields = store_fields, \
               .undo_fields = value_fields, .undo_kind = LLADD_UNDO_LOGICAL, \
               .prepare = replace_prepare, .validate = replace_validate, .redo = store_redo, \
               .compensate = replace_compensate, .undo_log_max = UNDO_LOG(2 + (entry)), \
               .undo_pages_max = 2)
-#define RESTORE(op_name, entry) \
+#define RESTORE_OP(op_name, entry) \
     BUCKET_OP(op_name, 2 + (entry), .redo_fields = store_fields, .undo_kind = LLADD_UNDO_NONE, \
               .prepare = restore_prepare, .validate = store_validate, .redo = store_redo)
 
-const struct lladd_op ll_hash__bucket_format = FORMAT("lladd.hash.bucket.format", SMALL_PAGE);
+const struct lladd_op ll_hash__bucket_format = FORMAT_OP("lladd.hash.bucket.format", SMALL_PAGE);
 const struct lladd_op ll_hash__bucket_format_long =
-    FORMAT("lladd.hash.bucket.format.long", LARGE_PAGE);
-const struct lladd_op ll_hash__widen = WIDEN("lladd.hash.widen", SMALL_PAGE);
-const struct lladd_op ll_hash__widen_long = WIDEN("lladd.hash.widen.long", LARGE_PAGE);
-const struct lladd_op ll_hash__bytes = BYTES("lladd.hash.bytes", SMALL_PAGE);
-const struct lladd_op ll_hash__bytes_long = BYTES("lladd.hash.bytes.long", LARGE_PAGE);
+    FORMAT_OP("lladd.hash.bucket.format.long", LARGE_PAGE);
+const struct lladd_op ll_hash__widen = WIDEN_OP("lladd.hash.widen", SMALL_PAGE);
+const struct lladd_op ll_hash__widen_long = WIDEN_OP("lladd.hash.widen.long", LARGE_PAGE);
+const struct lladd_op ll_hash__bytes = BYTES_OP("lladd.hash.bytes", SMALL_PAGE);
+const struct lladd_op ll_hash__bytes_long = BYTES_OP("lladd.hash.bytes.long", LARGE_PAGE);
 const struct lladd_op ll_hash__replace =
-    REPLACE("lladd.hash.replace", ENTRY_BYTES, LL_HASH_INLINE_MAX);
+    REPLACE_OP("lladd.hash.replace", ENTRY_BYTES, LL_HASH_INLINE_MAX);
 const struct lladd_op ll_hash__replace_short =
-    REPLACE("lladd.hash.replace.short", SHORT_BYTES, LL_HASH_SHORT);
-const struct lladd_op ll_hash__restore = RESTORE("lladd.hash.restore", ENTRY_BYTES);
-const struct lladd_op ll_hash__restore_short = RESTORE("lladd.hash.restore.short", SHORT_BYTES);
+    REPLACE_OP("lladd.hash.replace.short", SHORT_BYTES, LL_HASH_SHORT);
+const struct lladd_op ll_hash__restore = RESTORE_OP("lladd.hash.restore", ENTRY_BYTES);
+const struct lladd_op ll_hash__restore_short = RESTORE_OP("lladd.hash.restore.short", SHORT_BYTES);
 
-const struct lladd_op ll_hash__insert = BUCKET_OP(
-    "lladd.hash.insert", 2 + ENTRY_BYTES + UNDO_HEAD + LL_HASH_INLINE_MAX,
-    .redo_fields = store_fields, .undo_fields = key_fields, .undo_kind = LLADD_UNDO_LOGICAL,
-    .prepare = insert_prepare, .validate = insert_validate, .redo = store_redo,
-    .compensate = insert_compensate, .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
+const struct lladd_op ll_hash__insert = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.hash.insert",
+    .version = 1,
+    .page_type = "lladd.hash.bucket",
+    .redo_fields = store_fields,
+    .undo_fields = key_fields,
+    .record_max = 2 + ENTRY_BYTES + UNDO_HEAD + LL_HASH_INLINE_MAX,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .prepare = insert_prepare,
+    .validate = insert_validate,
+    .redo = store_redo,
+    .compensate = insert_compensate,
+    .undo_log_max = UNDO_LOG(3),
+    .undo_pages_max = 2,
+};
 
 const struct lladd_op ll_hash__remove =
     BUCKET_OP("lladd.hash.remove", 3 + UNDO_HEAD + LL_HASH_INLINE_MAX, .redo_fields = mark_fields,
@@ -803,8 +814,8 @@ const struct lladd_op ll_hash__mark = {
     .redo = mark_redo,
 };
 
-const struct lladd_op ll_hash__narrow = NARROW("lladd.hash.narrow", SMALL_PAGE);
-const struct lladd_op ll_hash__narrow_long = NARROW("lladd.hash.narrow.long", LARGE_PAGE);
+const struct lladd_op ll_hash__narrow = NARROW_OP("lladd.hash.narrow", SMALL_PAGE);
+const struct lladd_op ll_hash__narrow_long = NARROW_OP("lladd.hash.narrow.long", LARGE_PAGE);
 
 /* ---- the page type --------------------------------------------------------------------------- */
 

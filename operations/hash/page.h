@@ -176,7 +176,7 @@ struct hb_change {
         HB_ABSENT   /* replace, remove: it is not there */
     } answer;
     lladd_pageno gone_key, gone_value; /* blobs that the change has left without an entry, or 0 */
-    unsigned char *old;                /* nullable: insert copies the value it finds there, replace never */
+    unsigned char *old; /* nullable: insert copies the value it finds there to it */
     size_t old_size, old_len;
     bool old_blob;
 };

@@ -17,15 +17,15 @@
  * price of a hundred bytes of log besides the entries that move.
  *
  * Where there are chains, and where undo is physical, buckets are *rebuilt*: their entries are
- * read, laid out anew on fresh overflow pages, and the head page is changed to what it shall be byte by
- * byte. Everything that can fail happens before the heads are latched; then the entries are read
- * once more, and if anything has changed since, all is taken back and done again. With logical undo
- * this is a top action that is closed before the latches go; with physical undo it is part of the
- * transaction.
+ * read, laid out anew on fresh overflow pages, and the head page is changed to what it shall be
+ * byte by byte. Everything that can fail happens before the heads are latched; then the entries
+ * are read once more, and if anything has changed since, all is taken back and done again. With
+ * logical undo this is a top action that is closed before the latches go; with physical undo it is
+ * part of the transaction.
  *
- * Ghosts go along, except those nobody wants back (table.c). One thread splits or merges at a time
- * (`shape`); who does not get the latch leaves it at that. Page latches are taken in the order
- * lower bucket, higher bucket, its chain, root page. */
+ * Ghosts go along, except those nobody wants back (table.c). One thread splits, merges or rebuilds
+ * at a time (`shape`); who does not get the latch for a split or merge leaves it at that. Page
+ * latches are taken in the order lower bucket, higher bucket, its chain, root page. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -836,7 +836,11 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
                         .level = head->bytes[HB_LEVEL],
                         .change = c};
     lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+    /* Who changes which pages a bucket has does so under this latch: pages that we find in a chain
+     * and give back are nobody else's by then. */
+    lladd_mutex_lock(&t->shape);
     rc = rebuild(&r);
+    lladd_mutex_unlock(&t->shape);
     /* If the bucket was split meanwhile, there may be room now. */
     return rc == LLADD_CONFLICT ? 0 : rc;
 }

@@ -178,7 +178,7 @@ static int make(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **o
     *t = (struct ll_hash_table){.hashes = h, .db = h->db, .root = root};
     t->large = lladd_page_size(h->db) > 4096;
     int rc = lladd_mutex_init(&t->loading, LL_HASH_RANK_LOADING, "hash table");
-    if (!rc && (rc = lladd_mutex_init(&t->shape, LL_HASH_RANK_SHAPE, "hash table's shape")) != 0)
+    if (!rc && (rc = lladd_mutex_init(&t->shape, LL_HASH_RANK_SHAPE, "hash table shape")) != 0)
         lladd_mutex_destroy(&t->loading);
     if (rc)
         lladd_free(h->db, t);

@@ -43,7 +43,7 @@ struct ll_hash_table {
     uint32_t destroyed; /* atomic: by a transaction that may still roll back, or has not */
     uint64_t owner;     /* atomic: struct ll_hash_owner * who alone may change it; 0: anybody */
     struct lladd_mutex loading; /* held while the root page is read */
-    struct lladd_mutex shape;   /* one splits or merges at a time */
+    struct lladd_mutex shape;   /* one splits, merges or rebuilds at a time */
     uint64_t splits, merges;    /* atomic */
 };
 
