@@ -408,12 +408,13 @@ static bool fresh_directory(const char *dir, char *why, size_t size)
     return empty;
 }
 
-/* The pages, and as much log as there may be between two checkpoints. */
+/* The pages, a good third of which stays empty, and as much log as there may be between two
+ * checkpoints. */
 static bool enough_space(const struct run *r, char *why, size_t size)
 {
     struct statvfs fs;
     double text = stanzas_bytes(&r->stanzas, r->transactions);
-    double need = 2.5 * text + 64.0 * (double)r->transactions + 300e6;
+    double need = 3.0 * text + 64.0 * (double)r->transactions + 800e6;
     if (statvfs(r->dir, &fs)) {
         snprintf(why, size, "%s: %s", r->dir, strerror(errno));
         return false;

@@ -5,6 +5,8 @@
 
 #define TABLE_ROOT "packages"
 #define TALLY_ROOT "packages.tally"
+#define CACHE_BYTES (UINT64_C(512) << 20)
+#define CHECKPOINT_BYTES (UINT64_C(256) << 20)
 
 static int make(struct lladd_txn *txn)
 {
@@ -56,6 +58,9 @@ int store_open(struct store *s, const char *dir, lladd_transcript_fn *transcript
                struct lladd_error *err)
 {
     struct lladd_options options = LLADD_OPTIONS_INIT;
+    /* A hash touches pages all over the file. */
+    options.cache_bytes = CACHE_BYTES;
+    options.checkpoint_bytes = CHECKPOINT_BYTES;
     options.transcript = transcript;
     options.callback_ctx = ctx;
     *s = (struct store){.db = NULL};
