@@ -369,6 +369,8 @@ static int load(const struct tool *t, struct loading *l, FILE *from, struct llad
     rc = dump_read(from, &reader, err);
     if (rc)
         name_file(t, err);
+    if (rc == LLADD_LOG_FULL && !l->batch)
+        fprintf(stderr, "lladd load: with --batch N the log need not hold the whole file\n");
     int undone = rc ? abort_txn(l, &second) : 0;
     close_handles(l);
     free(l->buffer);

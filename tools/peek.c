@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +27,15 @@ static int hold_off(const char *dir)
         fd = -1;
     }
     return fd;
+}
+
+/* Whether their changes are to stay nobody knows yet. They are there. */
+static void warn(const struct tool *t, struct lladd_db *db)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    if (lladd_stats(db, &s) == 0 && s.in_doubt)
+        fprintf(stderr, "lladd %s: what %" PRIu64 " transaction%s in doubt changed is regarded\n",
+                t->verb, s.in_doubt, s.in_doubt == 1 ? "" : "s");
 }
 
 int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
@@ -46,6 +56,8 @@ int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
     }
     if (rc)
         tool_peek_end(p);
+    else
+        warn(t, p->db);
     return rc;
 }
 

@@ -22,6 +22,7 @@ struct walk {
     lladd_finding_fn *found;
     void *ctx;
     struct tool_structures *out;
+    struct lladd_error *err;
     struct ll_vec roots;  /* struct root */
     unsigned char *owned; /* a bit a page */
     uint64_t pages;
@@ -48,8 +49,10 @@ static int report(struct walk *w, int kind, int code, uint64_t page, const char 
 static int broken(struct walk *w, const struct lladd_error *err)
 {
     char text[400];
-    if (lladd_code_root(err->code) == LLADD_ROOT_RESOURCE)
+    if (lladd_code_root(err->code) == LLADD_ROOT_RESOURCE) {
+        *w->err = *err;
         return err->code;
+    }
     snprintf(text, sizeof text, "%s \"%s\": %s", w->kind->name, w->at->name, err->message);
     return report(w, LLADD_FINDING_DAMAGE, err->code,
                   err->page.v == LLADD_NO_PAGE ? w->at->page : err->page.v, text);
@@ -81,7 +84,7 @@ static int own(void *ctx, lladd_pageno page)
     enum lladd_page_use use;
     if (page.v >= w->pages)
         return broken_page(w, page.v, "is its own, but beyond the end of the page file");
-    int rc = lladd_page_use(w->db, page, &use, NULL);
+    int rc = lladd_page_use(w->db, page, &use, w->err);
     if (rc)
         return rc;
     if (use != LLADD_USE_PAGED && use != LLADD_USE_RAW)
@@ -93,11 +96,11 @@ static int own(void *ctx, lladd_pageno page)
 }
 
 /* The catalogue's own pages: a chain that begins with the root page. */
-static int own_catalogue(struct walk *w, struct lladd_error *err)
+static int own_catalogue(struct walk *w)
 {
     struct lladd_page *p;
     for (uint64_t page = 0, n = 0; n == 0 || (page && page < w->pages && n < w->pages); n++) {
-        int rc = lladd_fix(w->db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, err);
+        int rc = lladd_fix(w->db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, w->err);
         if (rc)
             return rc;
         set_owned(w, page);
@@ -130,6 +133,7 @@ static int check_root(struct walk *w, size_t i)
     int rc = tool_kind_of(w->db, w->at->page, &w->kind, &err);
     if (rc || !w->kind) {
         w->out->others++;
+        *w->err = err;
         return lladd_code_root(rc) == LLADD_ROOT_RESOURCE ? rc : 0; /* the page is told elsewhere */
     }
     w->out->checked[w->kind->id]++;
@@ -168,21 +172,21 @@ static void add_range(struct ranges *r, uint64_t first, uint64_t last)
     r->len += n > 0 && (size_t)n < sizeof r->text - r->len ? (size_t)n : 0;
 }
 
-static int is_lost(const struct walk *w, uint64_t page, bool *out, struct lladd_error *err)
+static int is_lost(const struct walk *w, uint64_t page, bool *out)
 {
     enum lladd_page_use use;
-    int rc = lladd_page_use(w->db, lladd_page_of(page), &use, err);
+    int rc = lladd_page_use(w->db, lladd_page_of(page), &use, w->err);
     *out = !rc && (use == LLADD_USE_PAGED || use == LLADD_USE_RAW) && !is_owned(w, page);
     return rc;
 }
 
-static int look_for_lost(struct walk *w, struct ranges *r, uint64_t *first, struct lladd_error *err)
+static int look_for_lost(struct walk *w, struct ranges *r, uint64_t *first)
 {
     uint64_t begin = 0;
     bool inside = false;
     for (uint64_t page = 0; page <= w->pages; page++) {
         bool lost = false;
-        int rc = page < w->pages ? is_lost(w, page, &lost, err) : 0;
+        int rc = page < w->pages ? is_lost(w, page, &lost) : 0;
         if (rc)
             return rc;
         if (lost && !inside)
@@ -198,13 +202,13 @@ static int look_for_lost(struct walk *w, struct ranges *r, uint64_t *first, stru
 
 /* Pages that nobody has are lost only if nobody can have them whom the tools do not know: an
  * application's own structure, or a transaction in doubt. */
-static int judge(struct walk *w, struct lladd_error *err)
+static int judge(struct walk *w)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
     struct ranges r = {{0}, 0, 0};
     char text[400];
     uint64_t first = 0, known = 0;
-    int rc = look_for_lost(w, &r, &first, err);
+    int rc = look_for_lost(w, &r, &first);
     if (!rc)
         rc = lladd_stats(w->db, &s);
     for (int i = 0; i <= TOOL_HASH; i++)
@@ -222,19 +226,19 @@ static int judge(struct walk *w, struct lladd_error *err)
 int tool_structures_check(struct lladd_db *db, lladd_finding_fn *found, void *ctx,
                           struct tool_structures *out, struct lladd_error *err)
 {
-    struct walk w = {.db = db, .found = found, .ctx = ctx, .out = out};
+    struct walk w = {.db = db, .found = found, .ctx = ctx, .out = out, .err = err};
     struct ll_env env;
     ll_env_init(&env, NULL, NULL, false);
     ll_vec_init(&w.roots, &env, sizeof(struct root));
     w.pages = lladd_page_count(db);
     w.owned = calloc((size_t)(w.pages / 8 + 1), 1);
-    int rc = w.owned ? own_catalogue(&w, err) : LLADD_NO_MEMORY;
+    int rc = w.owned ? own_catalogue(&w) : LLADD_NO_MEMORY;
     if (!rc)
         rc = lladd_root_each(db, gather, &w.roots, err);
     for (size_t i = 0; i < w.roots.len && !rc; i++)
         rc = check_root(&w, i);
     if (!rc)
-        rc = judge(&w, err);
+        rc = judge(&w);
     if (rc == LLADD_NO_MEMORY)
         lladd_error_set(err, rc, "out of memory to check the structures");
     free(w.owned);

@@ -2,12 +2,20 @@
 """Dumps (docs/dump-format.md), written by the book: an opinion of their own about the format."""
 
 
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
+def table():
+    for byte in range(256):
         for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+            byte = byte >> 1 ^ (0x82f63b78 if byte & 1 else 0)
+        yield byte
+
+
+TABLE = list(table())
+
+
+def crc32c(data, seed=0):
+    crc = seed ^ 0xffffffff
+    for byte in data:
+        crc = TABLE[(crc ^ byte) & 255] ^ crc >> 8
     return crc ^ 0xffffffff
 
 

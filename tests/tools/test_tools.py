@@ -378,6 +378,11 @@ What keeps the log, the strongest first
             self.assertEqual(said["leaked_pages"], 0)
             self.assertEqual(said["checked"]["raw_pages"], 2)
 
+    def test_structures_in_doubt(self):
+        self.assertIn("transactions in doubt changed is regarded",
+                      run("dump", "--ops", PLUGIN, self.made.path("prepared"))[2])
+        self.assertNotIn("in doubt", run("dump", "--ops", PLUGIN, self.made.path("clean"))[2])
+
     def test_in_doubt(self):
         self.assertEqual(self.good("in-doubt", self.made.path("clean")),
                          "no transaction is in doubt\n")
