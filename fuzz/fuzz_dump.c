@@ -74,7 +74,7 @@ static int record(void *ctx, struct lladd_span s, struct lladd_span value, struc
     bool hash = strcmp(h->head.kind, "hash") == 0, blob = strcmp(h->head.kind, "blob") == 0;
     (void)err;
     MUST(h->inside);
-    bool nothing = strcmp(h->head.kind, "array") == 0 && is_zero(s);
+    bool array = strcmp(h->head.kind, "array") == 0, nothing = (array || blob) && is_zero(s);
     if (!nothing) /* which is written as zeros */
         add(h, s.data, s.len);
     if (hash)
@@ -83,10 +83,12 @@ static int record(void *ctx, struct lladd_span s, struct lladd_span value, struc
     MUST(h->count <= h->head.count);
     if (h->out && hash)
         dump_pair(h->out, s, value);
-    else if (h->out && strcmp(h->head.kind, "array") == 0)
+    else if (h->out && array)
         dump_element(h->out, s.data, s.len);
+    else if (h->out && blob)
+        dump_piece(h->out, s);
     else if (h->out)
-        dump_item(h->out, s, blob ? s.len : 1);
+        dump_item(h->out, s);
     return 0;
 }
 
@@ -94,7 +96,8 @@ static int zeros(void *ctx, uint64_t n, struct lladd_error *err)
 {
     struct heard *h = ctx;
     (void)err;
-    MUST(h->inside && n > 0 && strcmp(h->head.kind, "array") == 0);
+    MUST(h->inside && n > 0);
+    MUST(strcmp(h->head.kind, "array") == 0 || strcmp(h->head.kind, "blob") == 0);
     h->count += n; /* not in the digest: lines of zeros that follow each other become one */
     if (h->out) {
         h->out->zeros += n;

@@ -140,14 +140,16 @@ static void write_tail(struct dumping *d)
         dump_tail(&d->out);
 }
 
-static void write_item(struct dumping *d, const char *what, struct lladd_span s, uint64_t counts)
+static void write_item(struct dumping *d, const char *what, struct lladd_span s)
 {
     if (d->t->json)
         tool_json_print(json_pack("{s:o}", what, tool_json_bytes(s.data, s.len)), false);
     else if (strcmp(what, "element") == 0)
         dump_element(&d->out, s.data, s.len);
+    else if (strcmp(what, "bytes") == 0)
+        dump_piece(&d->out, s);
     else
-        dump_item(&d->out, s, counts);
+        dump_item(&d->out, s);
 }
 
 static void write_pair(struct dumping *d, struct lladd_span key, struct lladd_span value)
@@ -179,7 +181,7 @@ static int dump_array(struct dumping *d, struct dump_head *h, lladd_pageno root)
         uint64_t n = h->count - i < most ? h->count - i : most;
         rc = lladd_array_get_range(a, i, n, d->buffer, d->err);
         for (uint64_t k = 0; k < n && !rc; k++)
-            write_item(d, "element", (struct lladd_span){d->buffer + k * size, size}, 1);
+            write_item(d, "element", (struct lladd_span){d->buffer + k * size, size});
     }
     lladd_array_close(a);
     return rc;
@@ -198,8 +200,10 @@ static int dump_hash(struct dumping *d, struct dump_head *h, lladd_pageno root)
     rc = lladd_hash_count(t, &h->count, d->err);
     if (!rc)
         write_head(d, h);
-    while (!rc && (rc = lladd_hash_next(t, &walk, &key, &value, d->err)) == 0)
-        write_pair(d, key, value);
+    /* One that runs in a circle would never end; the count is compared afterwards. */
+    for (uint64_t n = 0; !rc && n <= h->count; n++)
+        if ((rc = lladd_hash_next(t, &walk, &key, &value, d->err)) == 0)
+            write_pair(d, key, value);
     lladd_hash_walk_end(t, &walk);
     lladd_hash_close(t);
     return rc == LLADD_END ? 0 : rc;
@@ -217,8 +221,9 @@ static int dump_list(struct dumping *d, struct dump_head *h, lladd_pageno root)
     rc = rc ? rc : room(d, lladd_list_item_max(d->db));
     if (!rc)
         write_head(d, h);
-    while (!rc && (rc = lladd_list_next(l, at, &at, d->buffer, d->size, &len, d->err)) == 0)
-        write_item(d, "item", (struct lladd_span){d->buffer, len}, 1);
+    for (uint64_t n = 0; !rc && n <= h->count; n++) /* as in a table */
+        if ((rc = lladd_list_next(l, at, &at, d->buffer, d->size, &len, d->err)) == 0)
+            write_item(d, "item", (struct lladd_span){d->buffer, len});
     lladd_list_close(l);
     return rc == LLADD_END ? 0 : rc;
 }
@@ -234,7 +239,7 @@ static int dump_blob(struct dumping *d, struct dump_head *h, lladd_pageno root)
         rc = lladd_blob_read(d->db, root, at, d->buffer, n, NULL, d->err);
         for (uint64_t k = 0; k < n && !rc; k += PIECE) {
             size_t len = n - k < PIECE ? (size_t)(n - k) : PIECE;
-            write_item(d, "bytes", (struct lladd_span){d->buffer + k, len}, len);
+            write_item(d, "bytes", (struct lladd_span){d->buffer + k, len});
         }
         at += n;
     }

@@ -108,15 +108,27 @@ static bool all_zero(const unsigned char *p, size_t len)
     return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
 }
 
-void dump_element(struct dump_out *o, const void *bytes, size_t len)
+/* Something that counts so many; zeros are gathered. */
+static void put_line(struct dump_out *o, struct lladd_span s, uint64_t counts)
 {
-    if (all_zero(bytes, len)) {
-        o->zeros++;
-        o->count++;
+    o->count += counts;
+    if (all_zero(s.data, s.len)) {
+        o->zeros += counts;
         return;
     }
     flush_zeros(o);
-    dump_item(o, (struct lladd_span){bytes, len}, 1);
+    put_quoted(o, s);
+    put(o, "\n", 1);
+}
+
+void dump_element(struct dump_out *o, const void *bytes, size_t len)
+{
+    put_line(o, (struct lladd_span){bytes, len}, 1);
+}
+
+void dump_piece(struct dump_out *o, struct lladd_span piece)
+{
+    put_line(o, piece, piece.len);
 }
 
 void dump_pair(struct dump_out *o, struct lladd_span key, struct lladd_span value)
@@ -128,11 +140,11 @@ void dump_pair(struct dump_out *o, struct lladd_span key, struct lladd_span valu
     o->count++;
 }
 
-void dump_item(struct dump_out *o, struct lladd_span item, uint64_t counts)
+void dump_item(struct dump_out *o, struct lladd_span item)
 {
     put_quoted(o, item);
     put(o, "\n", 1);
-    o->count += counts;
+    o->count++;
 }
 
 void dump_tail(struct dump_out *o)
@@ -393,8 +405,8 @@ static int sized(struct reading *r, const char *what, struct lladd_span s, uint6
 static int read_zeros(struct reading *r)
 {
     uint64_t n = 0;
-    if (strcmp(r->head.kind, "array") != 0)
-        return wrong(r, "zeros are elements of arrays");
+    if (strcmp(r->head.kind, "array") != 0 && strcmp(r->head.kind, "blob") != 0)
+        return wrong(r, "zeros are elements of arrays, or bytes of blobs");
     int rc = number(r, "how many zeros", &n);
     rc = rc ? rc : line_end(r);
     if (!rc && n == 0)

@@ -26,15 +26,17 @@ struct dump_out {
     FILE *to;
     uint32_t crc;
     uint64_t count, structures;
-    uint64_t zeros; /* elements that are zero, not yet written */
+    uint64_t zeros; /* elements or bytes that are zero, not yet written */
 };
 void dump_begin(struct dump_out *, FILE *to);
 void dump_head(struct dump_out *, const struct dump_head *);
 /* An element of an array. */
 void dump_element(struct dump_out *, const void *bytes, size_t len);
 void dump_pair(struct dump_out *, struct lladd_span key, struct lladd_span value);
-/* An item of a list, or a piece of a blob (which counts as many as it has bytes). */
-void dump_item(struct dump_out *, struct lladd_span, uint64_t counts);
+/* An item of a list. */
+void dump_item(struct dump_out *, struct lladd_span);
+/* The next bytes of a blob. */
+void dump_piece(struct dump_out *, struct lladd_span);
 void dump_tail(struct dump_out *);
 void dump_end(struct dump_out *);
 /* A string in quotes, bytes that are not printable as \xHH. */
@@ -49,7 +51,7 @@ struct dump_reader {
     int (*head)(void *ctx, const struct dump_head *, struct lladd_error *);
     /* One element, item, piece of a blob, or (hash) key and value. */
     int (*record)(void *ctx, struct lladd_span, struct lladd_span value, struct lladd_error *);
-    /* n elements of zeros. */
+    /* n elements, or bytes of a blob, of zeros. */
     int (*zeros)(void *ctx, uint64_t n, struct lladd_error *);
     /* The structure is complete: as many as the head said, and the checksum is right. */
     int (*tail)(void *ctx, struct lladd_error *);

@@ -314,8 +314,10 @@ static int zeros(void *ctx, uint64_t n, struct lladd_error *err)
 {
     struct loading *l = ctx;
     int rc = flush(l, err);
-    l->at += n; /* they are zeros already */
+    l->at += n;
     l->records++;
+    if (!rc && l->kind->id == TOOL_BLOB) /* an array's elements are zeros already */
+        rc = of_txn(l, lladd_blob_truncate(l->txn, l->root, l->at), err);
     return rc;
 }
 
