@@ -16,7 +16,7 @@
  *    transaction in which they happened is rolled back.
  *  - LLADD_HASH_PHYSICAL: changes are taken back byte by byte. The stepping stone the paper
  *    describes, and the baseline of its comparison. One transaction at a time may have changed the
- *    table and not ended; a second one is LLADD_BUSY.
+ *    table and not ended; a second one is LLADD_BUSY. It grows, and does not shrink.
  *
  * Threads: a handle may be used by any number of them. Lookups of different threads never wait for
  * each other. Two transactions that change one key are a fault of the caller (paper, section 2.1).

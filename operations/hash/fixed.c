@@ -122,6 +122,14 @@ void ll_hash__fixed_store(unsigned char *page, uint32_t slot, const unsigned cha
     count(page, lladd_get16(p), 1);
 }
 
+void ll_hash__fixed_empty(unsigned char *page, uint32_t slot)
+{
+    uint32_t size = slot_size(page);
+    unsigned char *p = page + HB_ENTRIES + (size_t)slot * size;
+    count(page, lladd_get16(p), -1);
+    memset(p, 0, size);
+}
+
 static uint32_t empty_from(const unsigned char *page, uint32_t home, uint32_t slots, uint32_t size)
 {
     for (uint32_t n = 0, i = home; n < slots; n++, i = i + 1 == slots ? 0 : i + 1)

@@ -14,7 +14,8 @@
  * may yet roll back (table.c, holds).
  *
  * If the table is the transaction's own (it has made it, or its undo is to be physical), the same
- * `prepare` and redo run on a copy of the page, and what they change is logged byte by byte. */
+ * `prepare` searches, and the slot is logged as it was and as it will be; where entries move about,
+ * redo runs on a copy of the page, and what it changes is logged byte by byte. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -107,6 +108,7 @@ static int again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
 static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t tag)
 {
     uint32_t size = 2 + t->key_size + t->value_size;
+    lladd_touch(t->db, page, 0);
     if (t->fixed)
         lladd_touch(t->db, page,
                     HB_ENTRIES - LLADD_PAGE_HEADER +
@@ -415,8 +417,11 @@ static int change_bytes(struct hb_change *c, const struct lladd_op *op, struct l
 
 static int change_held(struct hb_change *c, lladd_op_id op, struct lladd_page *held, bool physical)
 {
-    return physical ? change_bytes(c, op_of(c->table->hashes, op), held)
-                    : lladd_update_page(c->txn, op, held, &c, sizeof c);
+    struct ll_hash_table *t = c->table;
+    c->op = op_of(t->hashes, op);
+    if (physical && !t->fixed)
+        return change_bytes(c, c->op, held);
+    return lladd_update_page(c->txn, physical ? t->hashes->slot : op, held, &c, sizeof c);
 }
 
 /* An insertion into a chain that does not have the key: the first page with room. */
@@ -446,7 +451,8 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
     struct ll_hash_table *t = c->table;
     struct lladd_error *err = lladd_txn_error_out(c->txn);
     struct found f = {.latch = LLADD_LATCH_EXCLUSIVE};
-    int rc = lladd_log_credit(c->txn, physical ? ll_hash__op_bytes(t) : op, 1);
+    lladd_op_id logged = !physical ? op : t->fixed ? t->hashes->slot : ll_hash__op_bytes(t);
+    int rc = lladd_log_credit(c->txn, logged, 1);
     if (!rc)
         rc = ll_hash__fix_bucket(t, c->hash, LLADD_LATCH_EXCLUSIVE, &f.head, err);
     if (rc)
@@ -481,14 +487,15 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
             return rc;
         c->chain = false;
         c->answer = HB_DONE;
-        if (physical) {
+        if (physical && !t->fixed) {
             rc = change_in_chain(c, op, true);
         } else {
+            c->op = op_of(t->hashes, op);
             lladd_pageno page = ll_operations__run_page(&t->run, ll_hash__bucket(c->hash, n));
             touch(t, page, c->key.tag);
-            rc = lladd_update(c->txn, op, page, &c, sizeof c);
+            rc = lladd_update(c->txn, physical ? t->hashes->slot : op, page, &c, sizeof c);
             if (rc == LLADD_BUSY && c->answer == HB_CHAINED)
-                rc = change_in_chain(c, op, false);
+                rc = change_in_chain(c, op, physical);
         }
         if (rc == LLADD_WRONG_TYPE && c->answer == HB_DONE)
             c->answer = HB_MOVED;
@@ -626,8 +633,10 @@ static int store(struct hb_change *c, const struct given *g, enum how how, bool 
             rc = unwant_key(c);
             break;
         case HB_REVIVE:
+            /* Whoever holds it may end before we do. */
             c->revive = true;
             try_insert = false;
+            rc = physical ? 0 : ll_hash__hold(c->txn, t, c->hash);
             break;
         case HB_ABSENT:
             c->revive = false;

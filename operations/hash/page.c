@@ -21,7 +21,9 @@
  *   restore  redo u16 slot, entry            no undo: what takes replace back
  *   narrow   redo u8 level, u8 how, bitmaps  no undo: entries go, others move up (split, clearing)
  *   widen    redo u8 level, entries          no undo: entries come (merge)
- *   bytes    redo runs of bytes              undo (page) likewise
+ *   slot     redo u16 slot, entry or u16 0    undo (page) likewise: the same in a table of one
+ *                                            transaction
+ *   bytes    redo runs of bytes              undo (page) likewise: bytes.c
  *
  * Why mark, restore, narrow and widen need no undo: see hash.c and split.c. */
 #include "operations/hash/table.h"
@@ -35,8 +37,6 @@
 #define SMALL_PAGE 4096u
 #define LARGE_PAGE 65536u
 #define NARROW_BYTES(page) (2u + 2u * ((page) / 4 / 8))
-#define RUN_HEAD 4u
-#define RUN_GAP 8u
 
 enum { NARROW_TRIMS = 1, NARROW_CLOSES = 2 };
 enum { FLAG_KEY_BLOB = 1, FLAG_VALUE_BLOB = 2, FLAG_GHOST = 4 };
@@ -560,6 +560,58 @@ static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
                                  (unsigned long long)v.number.v);
 }
 
+/* ---- one slot, as it was and as it is -------------------------------------------------------- */
+
+/* What insert, remove and replace do to a page of the fixed layout, with undo of that page. */
+static int slot_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                        struct lladd_draft *d)
+{
+    (void)ctx;
+    const struct hb_change *c = *(struct hb_change *const *)args.data;
+    struct hb_entry old;
+    int rc = c->op->prepare(NULL, v, args, d);
+    if (rc)
+        return rc;
+    uint32_t slot = c->slot;
+    bool was = ll_hash__fixed_entry(v.bytes, slot, &old);
+    size_t size = 2 + ll_hash__pack_size(true, &old);
+    if (c->op == &ll_hash__remove) {
+        struct hb_entry ghost = old;
+        ghost.tag |= HB_GHOST;
+        unsigned char *redo = lladd_draft_redo(d, size);
+        lladd_put16(redo, (uint16_t)slot);
+        ll_hash__pack(redo + 2, true, &ghost);
+    }
+    unsigned char *undo = lladd_draft_undo(d, was ? size : 4);
+    if (!undo)
+        return too_long(d);
+    lladd_put16(undo, (uint16_t)slot);
+    if (was)
+        ll_hash__pack(undo + 2, true, &old);
+    else
+        lladd_put16(undo + 2, 0);
+    return 0;
+}
+
+static bool slot_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    (void)kind;
+    if (s.len < 4 || !ll_hash__fine(v) || !hb_is_fixed(v.bytes) ||
+        lladd_get16(p) >= hb_get(v.bytes, HB_SLOTS))
+        return false;
+    return lladd_get16(p + 2) == 0 ? s.len == 4 : packed(v.bytes, p + 2, s.len - 2) == s.len - 2;
+}
+
+static void slot_apply(struct lladd_page *page, struct lladd_span bytes)
+{
+    const unsigned char *p = bytes.data;
+    if (lladd_get16(p + 2) == 0)
+        ll_hash__fixed_empty(page->bytes, lladd_get16(p));
+    else
+        ll_hash__fixed_store(page->bytes, lladd_get16(p), p + 2);
+}
+
 /* ---- taking back ----------------------------------------------------------------------------- */
 
 /* What undo bytes say; false if they make no sense. */
@@ -633,74 +685,6 @@ static int replace_compensate(void *ctx, struct lladd_txn *txn, struct lladd_spa
     return take_back(txn, undo, HB_UNDO_REPLACE);
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
-
-/* Where the first run of bytes that differ at or after `from` begins and ends; runs with less than
- * RUN_GAP equal bytes between them are one. */
-static bool next_run(const unsigned char *a, const unsigned char *b, size_t n, size_t from,
-                     size_t *begin, size_t *end)
-{
-    while (n - from >= 8 && lladd_get64(a + from) == lladd_get64(b + from))
-        from += 8;
-    while (from < n && a[from] == b[from])
-        from++;
-    *begin = *end = from;
-    for (size_t at = from; at < n && at - *end < RUN_GAP; at++)
-        if (a[at] != b[at])
-            *end = at + 1;
-    return *end > *begin;
-}
-
-static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
-                         struct lladd_draft *d)
-{
-    (void)ctx;
-    const struct hb_bytes *want = args.data;
-    const unsigned char *now = lladd_view_body(v), *then = want->page + LLADD_PAGE_HEADER;
-    size_t body = lladd_body_size(v.size), begin, end = 0, len = 0;
-    while (next_run(now, then, body, end, &begin, &end))
-        len += RUN_HEAD + (end - begin);
-    unsigned char *redo = lladd_draft_redo(d, len), *undo = redo ? lladd_draft_undo(d, len) : NULL;
-    if (!undo)
-        return too_long(d);
-    for (end = 0; next_run(now, then, body, end, &begin, &end);) {
-        size_t n = end - begin;
-        lladd_put16(redo, (uint16_t)begin);
-        lladd_put16(redo + 2, (uint16_t)n);
-        memcpy(undo, redo, RUN_HEAD);
-        memcpy(redo + RUN_HEAD, then + begin, n);
-        memcpy(undo + RUN_HEAD, now + begin, n);
-        redo += RUN_HEAD + n;
-        undo += RUN_HEAD + n;
-    }
-    return 0;
-}
-
-static bool bytes_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
-{
-    const unsigned char *p = s.data;
-    (void)kind;
-    for (size_t at = 0; at < s.len;) {
-        if (s.len - at < RUN_HEAD)
-            return false;
-        size_t offset = lladd_get16(p + at), n = lladd_get16(p + at + 2);
-        if (offset + n > lladd_body_size(v.size) || n > s.len - at - RUN_HEAD)
-            return false;
-        at += RUN_HEAD + n;
-    }
-    return true;
-}
-
-static void bytes_apply(struct lladd_page *page, struct lladd_span bytes)
-{
-    const unsigned char *p = bytes.data, *end = p + bytes.len;
-    while (p < end) {
-        size_t n = lladd_get16(p + 2);
-        memcpy(lladd_page_body(page) + lladd_get16(p), p + RUN_HEAD, n);
-        p += RUN_HEAD + n;
-    }
-}
-
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
 static const struct lladd_field format_fields[] = {{"head", LLADD_FIELD_REST},
@@ -724,8 +708,6 @@ static const struct lladd_field narrow_fields[] = {{"level", LLADD_FIELD_U8},
                                                    {NULL, LLADD_FIELD_END}};
 static const struct lladd_field widen_fields[] = {
     {"level", LLADD_FIELD_U8}, {"entries", LLADD_FIELD_REST}, {NULL, LLADD_FIELD_END}};
-static const struct lladd_field bytes_fields[] = {{"runs", LLADD_FIELD_REST},
-                                                  {NULL, LLADD_FIELD_END}};
 
 #define BUCKET_OP(op_name, most, ...) \
     { \
@@ -743,15 +725,6 @@ static const struct lladd_field bytes_fields[] = {{"runs", LLADD_FIELD_REST},
     BUCKET_OP(op_name, NARROW_BYTES(page), .redo_fields = narrow_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
               .validate = narrow_validate, .redo = narrow_redo)
-/* Two runs are RUN_GAP bytes apart or more, so their heads take less than the equal bytes between
- * them would; one head may come on top. */
-#define BYTES_OP(op_name, page) \
-    { \
-        .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
-        .redo_fields = bytes_fields, .undo_fields = bytes_fields, .record_max = 2 * (page), \
-        .undo_kind = LLADD_UNDO_PAGE, .prepare = bytes_prepare, .validate = bytes_validate, \
-        .redo = bytes_apply, .undo = bytes_apply, \
-    }
 /* One record takes a change of one entry back. */
 #define UNDO_LOG(bytes) (128 + (bytes))
 #define REPLACE_OP(op_name, entry, length) \
@@ -769,8 +742,6 @@ const struct lladd_op ll_hash__bucket_format_long =
     FORMAT_OP("lladd.hash.bucket.format.long", LARGE_PAGE);
 const struct lladd_op ll_hash__widen = WIDEN_OP("lladd.hash.widen", SMALL_PAGE);
 const struct lladd_op ll_hash__widen_long = WIDEN_OP("lladd.hash.widen.long", LARGE_PAGE);
-const struct lladd_op ll_hash__bytes = BYTES_OP("lladd.hash.bytes", SMALL_PAGE);
-const struct lladd_op ll_hash__bytes_long = BYTES_OP("lladd.hash.bytes.long", LARGE_PAGE);
 const struct lladd_op ll_hash__replace =
     REPLACE_OP("lladd.hash.replace", ENTRY_BYTES, LL_HASH_INLINE_MAX);
 const struct lladd_op ll_hash__replace_short =
@@ -800,6 +771,21 @@ const struct lladd_op ll_hash__remove =
               .undo_fields = key_fields, .undo_kind = LLADD_UNDO_LOGICAL, .prepare = remove_prepare,
               .validate = remove_validate, .redo = mark_redo, .compensate = remove_compensate,
               .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
+
+const struct lladd_op ll_hash__slot = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "lladd.hash.slot",
+    .version = 1,
+    .page_type = "lladd.hash.bucket",
+    .redo_fields = store_fields,
+    .undo_fields = store_fields,
+    .record_max = 2 * (2 + ENTRY_BYTES),
+    .undo_kind = LLADD_UNDO_PAGE,
+    .prepare = slot_prepare,
+    .validate = slot_validate,
+    .redo = slot_apply,
+    .undo = slot_apply,
+};
 
 const struct lladd_op ll_hash__mark = {
     .struct_size = sizeof(struct lladd_op),

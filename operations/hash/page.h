@@ -107,6 +107,7 @@ size_t ll_hash__fixed_packed(const unsigned char *page, const unsigned char *p, 
 size_t ll_hash__var_packed(const unsigned char *p, size_t n);
 /* Puts it into a slot in place of what is there. */
 void ll_hash__fixed_store(unsigned char *page, uint32_t slot, const unsigned char *packed);
+void ll_hash__fixed_empty(unsigned char *page, uint32_t slot);
 void ll_hash__var_store(unsigned char *page, uint32_t size, uint32_t slot,
                         const unsigned char *packed);
 /* Puts it where its hash says. */
@@ -155,6 +156,7 @@ struct ll_hash_table;
 struct hb_change {
     struct ll_hash_table *table;
     struct lladd_txn *txn;
+    const struct lladd_op *op; /* slot: whose change it is to be */
     struct hb_key key;
     uint64_t hash;
     const unsigned char *value;
@@ -176,7 +178,7 @@ struct hb_change {
         HB_ABSENT   /* replace, remove: it is not there */
     } answer;
     lladd_pageno gone_key, gone_value; /* blobs that the change has left without an entry, or 0 */
-    unsigned char *old; /* nullable: insert copies the value it finds there to it */
+    unsigned char *old;                /* nullable: insert copies the value it finds there to it */
     size_t old_size, old_len;
     bool old_blob;
 };
@@ -190,7 +192,7 @@ extern const struct lladd_op ll_hash__replace, ll_hash__replace_short;
 extern const struct lladd_op ll_hash__mark, ll_hash__restore, ll_hash__restore_short;
 extern const struct lladd_op ll_hash__narrow, ll_hash__narrow_long, ll_hash__widen,
     ll_hash__widen_long;
-extern const struct lladd_op ll_hash__bytes, ll_hash__bytes_long;
+extern const struct lladd_op ll_hash__slot, ll_hash__bytes, ll_hash__bytes_long;
 extern const struct lladd_page_type ll_hash__bucket_page;
 
 /* Arguments of mark, and of restore. */

@@ -16,12 +16,14 @@
  * (the last page is closed), `buckets`. So both stay, whatever becomes of the transaction, at the
  * price of a hundred bytes of log besides the entries that move.
  *
- * Where there are chains, and where undo is physical, buckets are *rebuilt*: their entries are
- * read, laid out anew on fresh overflow pages, and the head page is changed to what it shall be
- * byte by byte. Everything that can fail happens before the heads are latched; then the entries
- * are read once more, and if anything has changed since, all is taken back and done again. With
- * logical undo this is a top action that is closed before the latches go; with physical undo it is
- * part of the transaction.
+ * With physical undo a split logs `bytes` instead of `narrow` and `buckets`, and there are no
+ * merges (ll_hash__merge says why).
+ *
+ * Where there are chains, buckets are *rebuilt*: their entries are read, laid out anew on fresh
+ * overflow pages, and the head page is changed to what it shall be byte by byte. What can fail
+ * happens before the heads are latched; then the entries are read once more, and if anything
+ * has changed since, all is taken back and done again. With logical undo this is a top action that
+ * is closed before the latches go; with physical undo it is part of the transaction.
  *
  * Ghosts go along, except those nobody wants back (table.c). One thread splits, merges or rebuilds
  * at a time (`shape`); who does not get the latch for a split or merge leaves it at that. Page
@@ -125,6 +127,26 @@ static void sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, str
     }
 }
 
+/* The same with undo of the page's bytes. */
+static int narrow_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
+                        unsigned level, const struct sorted *s)
+{
+    struct lladd_page copy = *held;
+    copy.bytes = lladd_alloc(t->db, held->size);
+    if (!copy.bytes)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                               "out of memory for a split");
+    memcpy(copy.bytes, held->bytes, held->size);
+    copy.bytes[HB_LEVEL] = (unsigned char)level;
+    if (t->fixed)
+        ll_hash__fixed_drop(copy.bytes, s->drop);
+    else
+        ll_hash__var_drop(copy.bytes, copy.size, s->drop, s->trim);
+    int rc = ll_hash__write(txn, t, held, copy.bytes);
+    lladd_free(t->db, copy.bytes);
+    return rc;
+}
+
 static int narrow(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
                   unsigned level, const struct sorted *s, bool close)
 {
@@ -147,6 +169,20 @@ static int write_count(struct lladd_txn *txn, struct ll_hash_table *t, struct ll
     return lladd_update_page(txn, t->hashes->count, root, count, sizeof count);
 }
 
+static int count_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *root,
+                       uint64_t n)
+{
+    unsigned char *copy = lladd_alloc(t->db, root->size);
+    if (!copy)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                               "out of memory for a split");
+    memcpy(copy, root->bytes, root->size);
+    lladd_put64(copy + HR_BUCKETS, n);
+    int rc = ll_hash__write(txn, t, root, copy);
+    lladd_free(t->db, copy);
+    return rc;
+}
+
 /* Log space for all records of a split or merge that does not rebuild. */
 static int take_credit(struct lladd_txn *txn, struct ll_hash_table *t)
 {
@@ -161,24 +197,24 @@ static int take_credit(struct lladd_txn *txn, struct ll_hash_table *t)
 
 /* ---- a split without chains ------------------------------------------------------------------ */
 
-/* Under all latches. */
+/* Under all latches. What the fresh page holds need not be taken back. */
 static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
                          struct lladd_page *fresh, struct lladd_page *root, const struct sorted *s,
-                         uint64_t n)
+                         uint64_t n, bool physical)
 {
     unsigned level = top_bit(n) + 1;
     int rc = widen(txn, t, fresh, level, NULL, 0);
     if (!rc)
-        rc = narrow(txn, t, old, level, s, false);
+        rc = physical ? narrow_bytes(txn, t, old, level, s) : narrow(txn, t, old, level, s, false);
     if (rc)
         return rc;
     lladd_atomic_store64(&t->buckets, n + 1);
     lladd_atomic_add64(&t->splits, 1);
-    return write_count(txn, t, root, n + 1);
+    return physical ? count_bytes(txn, t, root, n + 1) : write_count(txn, t, root, n + 1);
 }
 
 static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
-                      struct sorted *s, uint64_t n)
+                      struct sorted *s, uint64_t n, bool physical)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *fresh, *root;
@@ -194,7 +230,7 @@ static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
         return rc;
     rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
     if (!rc) {
-        rc = split_records(txn, t, old, fresh, root, s, n);
+        rc = split_records(txn, t, old, fresh, root, s, n, physical);
         lladd_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
     }
     lladd_unfix(t->db, fresh, LLADD_LATCH_EXCLUSIVE);
@@ -202,11 +238,13 @@ static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
 }
 
 /* LLADD_END: there is a chain. */
-static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n)
+static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n, bool physical)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *old;
     int rc = take_credit(txn, t);
+    if (!rc && physical)
+        rc = lladd_log_credit(txn, ll_hash__op_bytes(t), 3);
     if (rc)
         return rc;
     struct sorted *s = sorted_new(t, lladd_page_size(t->db));
@@ -214,7 +252,8 @@ static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a split");
     rc = fix_head(t, n - (UINT64_C(1) << top_bit(n)), top_bit(n), LLADD_LATCH_EXCLUSIVE, &old, err);
     if (!rc) {
-        rc = lladd_get48(old->bytes + HB_NEXT) ? LLADD_END : split_held(txn, t, old, s, n);
+        rc =
+            lladd_get48(old->bytes + HB_NEXT) ? LLADD_END : split_held(txn, t, old, s, n, physical);
         lladd_unfix(t->db, old, LLADD_LATCH_EXCLUSIVE);
     }
     lladd_free(t->db, s);
@@ -712,7 +751,7 @@ static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physi
     rc = ll_operations__run_grow(txn, &t->run, n + 1);
     if (rc)
         return rc;
-    rc = physical ? LLADD_END : split_plain(txn, t, n);
+    rc = split_plain(txn, t, n, physical);
     if (rc != LLADD_END)
         return rc;
     struct rebuild r = {.t = t,
@@ -726,11 +765,10 @@ static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physi
     return rebuild(&r);
 }
 
-static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n, bool physical)
+static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n)
 {
     struct rebuild r = {.t = t,
                         .txn = txn,
-                        .physical = physical,
                         .what = MERGE,
                         .low = ll_hash__parent(n - 1),
                         .high = n - 1,
@@ -753,14 +791,14 @@ static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_
     return rc || left < of / MERGED_DEN ? rc : rebuild(&r);
 }
 
-static int merge_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
+static int merge_step(struct lladd_txn *txn, struct ll_hash_table *t)
 {
     uint64_t n;
     int rc = ll_hash__buckets(t, &n, lladd_txn_error_out(txn));
     if (rc || n == 1)
         return rc;
-    rc = physical ? LLADD_END : merge_plain(txn, t, n);
-    return rc == LLADD_END ? merge_rebuilt(txn, t, n, physical) : rc;
+    rc = merge_plain(txn, t, n);
+    return rc == LLADD_END ? merge_rebuilt(txn, t, n) : rc;
 }
 
 /* The shape is not what memory says: it will be looked at again. */
@@ -781,9 +819,11 @@ int ll_hash__split(struct lladd_txn *txn, struct ll_hash_table *t, bool physical
 
 int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
 {
-    if (!lladd_mutex_trylock(&t->shape))
+    /* A page that is formatted anew must not have changes on it that may yet be undone. With
+     * physical undo a bucket that was merged away, and split off again, would have. */
+    if (physical || !lladd_mutex_trylock(&t->shape))
         return 0;
-    return settle(t, merge_step(txn, t, physical));
+    return settle(t, merge_step(txn, t));
 }
 
 /* *dropped: how many ghosts have gone. With logical undo. */

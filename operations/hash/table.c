@@ -576,6 +576,7 @@ static const struct lladd_op *const ops[] = {&root_format,
                                              &ll_hash__narrow_long,
                                              &ll_hash__widen,
                                              &ll_hash__widen_long,
+                                             &ll_hash__slot,
                                              &ll_hash__bytes,
                                              &ll_hash__bytes_long,
                                              NULL};
@@ -587,11 +588,11 @@ static const struct lladd_participant *const participants[] = {&participant, NUL
  * one for each open. (tests/operations/test_hash.c asks the others.) */
 static int look_up(struct ll_hashes *h)
 {
-    lladd_op_id *const ids[] = {&h->format,        &h->count,       &h->destroy, &h->bucket,
-                                &h->bucket_long,   &h->insert,      &h->remove,  &h->replace,
-                                &h->replace_short, &h->mark,        &h->restore, &h->restore_short,
-                                &h->narrow,        &h->narrow_long, &h->widen,   &h->widen_long,
-                                &h->bytes,         &h->bytes_long};
+    lladd_op_id *const ids[] = {
+        &h->format,     &h->count,         &h->destroy, &h->bucket,        &h->bucket_long,
+        &h->insert,     &h->remove,        &h->replace, &h->replace_short, &h->mark,
+        &h->restore,    &h->restore_short, &h->narrow,  &h->narrow_long,   &h->widen,
+        &h->widen_long, &h->slot,          &h->bytes,   &h->bytes_long};
     lladd_op_id first;
     int rc = lladd_op_lookup(h->db, root_format.name, root_format.version, &first);
     for (size_t i = 0; i < sizeof ids / sizeof ids[0] && !rc; i++)

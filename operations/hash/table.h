@@ -70,7 +70,8 @@ struct ll_hashes {
     struct ll_holds holds;
     uint32_t recovering; /* atomic: losers are not taken back yet */
     lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
-        mark, restore, restore_short, narrow, narrow_long, widen, widen_long, bytes, bytes_long;
+        mark, restore, restore_short, narrow, narrow_long, widen, widen_long, slot, bytes,
+        bytes_long;
 };
 
 extern const struct lladd_extension ll_hash__extension;
@@ -111,8 +112,9 @@ static inline bool ll_hash__is_bucket(const struct ll_hash_table *t, struct llad
                                       uint64_t hash)
 {
     return v.type == t->type && lladd_get48(v.bytes + HB_ROOT) == t->root.v &&
-           v.bytes[HB_FLAGS] == 0 && hb_covers(v.bytes, hash) && ll_hash__head_fine(v) &&
-           hb_get(v.bytes, HB_KEY) == t->key_size && hb_get(v.bytes, HB_VALUE) == t->value_size;
+           v.bytes[HB_FLAGS] == 0 && hb_covers(v.bytes, hash) &&
+           hb_get(v.bytes, HB_KEY) == t->key_size && hb_get(v.bytes, HB_VALUE) == t->value_size &&
+           (t->fixed ? hb_get(v.bytes, HB_SLOTS) == t->fixed_slots : ll_hash__head_fine(v));
 }
 
 /* The hash of an entry's key. */

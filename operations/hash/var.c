@@ -197,13 +197,16 @@ void ll_hash__var_store(unsigned char *page, uint32_t size, uint32_t slot,
     uint16_t tag = lladd_get16(packed), key_len = lladd_get16(packed + 2);
     uint16_t value_len = lladd_get16(packed + 4), cap = lladd_get16(packed + 6);
     const unsigned char *key = packed + HB_VAR_HEAD, *value = key + HB_LEN(key_len);
+    /* In place, so that the room it had stays with it; a long key's blob may be another one now. */
+    size_t same = key_len & HB_BLOB ? HB_KEY_REF_SAME : HB_LEN(key_len);
     struct hb_entry e;
     if (slot < hb_get(page, HB_SLOTS) && ll_hash__var_entry(page, size, slot, &e) &&
-        e.key_len == key_len && e.cap >= cap && memcmp(e.key, key, HB_LEN(key_len)) == 0) {
+        e.key_len == key_len && e.cap >= cap && memcmp(e.key, key, same) == 0) {
         unsigned char *at = page + (e.key - HB_VAR_HEAD - page), *to = page + (e.value - page);
         count(page, e.tag, -1);
         lladd_put16(dir(page, size, slot), tag);
         lladd_put16(at + 4, value_len);
+        memcpy(at + HB_VAR_HEAD, key, HB_LEN(key_len));
         memcpy(to, value, HB_LEN(value_len));
         memset(to + HB_LEN(value_len), 0, e.cap - HB_LEN(value_len));
         count(page, tag, 1);

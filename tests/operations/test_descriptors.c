@@ -8,6 +8,7 @@
 #include "bed.h"
 
 #include "operations/blob.h"
+#include "operations/hash/page.h"
 #include "operations/operations.h"
 #include "recovery/registry.h"
 #include "support/text.h"
@@ -193,6 +194,11 @@ static void make_page(struct random *r, struct scratch *s, uint32_t size,
         len = formatter == &ll_operations__blob_format ? 8 : 16;
     if (formatter == &ll_operations__blob_index_format)
         lladd_put64(format + 8, ll_blob_where(1, 32));
+    if (formatter == &ll_hash__bucket_format_long) {
+        len = HB_HEAD_BYTES;
+        lladd_put16(format + HB_KEY - HB_ROOT, (uint16_t)(below(r, 3) ? 1 + below(r, 40) : 0));
+        lladd_put16(format + HB_VALUE - HB_ROOT, (uint16_t)(1 + below(r, 40)));
+    }
     if (formatter == &ll_operations__fixed_format) {
         uint32_t record = 1 + below(r, 200);
         lladd_put16(format, (uint16_t)record);
@@ -206,8 +212,8 @@ static void make_page(struct random *r, struct scratch *s, uint32_t size,
 static void apply(struct random *r, struct scratch *s, const struct lladd_page_type *type,
                   bool sane, uint64_t *applied)
 {
-    static unsigned char bytes[16384];
-    ck_assert_uint_le(ll_operations__slotted_set.record_max, sizeof bytes);
+    static unsigned char bytes[1u << 18];
+    ck_assert_uint_le(ll_hash__bytes_long.record_max, sizeof bytes);
     enum lladd_span_kind kind = below(r, 4) ? LLADD_SPAN_REDO : LLADD_SPAN_UNDO;
     unsigned char header[LLADD_PAGE_HEADER];
     const struct lladd_op *op;

@@ -181,6 +181,58 @@ START_TEST(keys_and_values_of_every_length)
 }
 END_TEST
 
+struct copied {
+    unsigned char bytes[20000];
+    size_t len;
+};
+
+static int copy(void *ctx, struct lladd_span value)
+{
+    struct copied *c = ctx;
+    memcpy(c->bytes, value.data, value.len);
+    c->len = value.len;
+    return 0;
+}
+
+/* Around the longest that stays in the page, and beyond a page: blobs come and go. */
+START_TEST(long_keys_and_values_are_blobs)
+{
+    static const size_t lengths[] = {999, 1000, 1001, 4096, 20000};
+    static unsigned char bytes[20000], got[20000];
+    static struct copied seen;
+    lladd_savepoint_id sp;
+    bool inserted;
+    size_t len;
+    make(0, 0);
+    seeded_fill(9, bytes, sizeof bytes);
+    for (size_t i = 0; i < 5; i++) {
+        size_t n = lengths[i];
+        struct lladd_txn *txn = bed_begin(&b);
+        ok(txn, lladd_hash_insert(txn, hash, bytes, n, bytes, n));
+        refuses(txn, LLADD_EXISTS, lladd_hash_insert(txn, hash, bytes, n, bytes, n));
+        ok(txn, lladd_hash_insert_if_absent(txn, hash, bytes, n, bytes, 7, &inserted, got,
+                                            sizeof got, &len));
+        ck_assert(!inserted && len == n && memcmp(got, bytes, n) == 0);
+        ok(txn, lladd_savepoint(txn, &sp));
+        ok(txn, lladd_hash_put(txn, hash, bytes, n, bytes, 5));
+        ok(txn, lladd_hash_remove(txn, hash, bytes, n));
+        ok(txn, lladd_hash_put(txn, hash, bytes, n, bytes, 3000));
+        ok(txn, lladd_rollback_to(txn, sp));
+        ok_db(&b, lladd_hash_look(hash, bytes, n, copy, &seen, &b.err));
+        ck_assert(seen.len == n && memcmp(seen.bytes, bytes, n) == 0);
+        commit(txn);
+    }
+    ck_assert_uint_eq(stats().blobs, 6);
+    ok_db(&b, lladd_hash_check(hash, &b.err));
+    struct lladd_txn *txn = bed_begin(&b);
+    for (size_t i = 0; i < 5; i++)
+        ok(txn, lladd_hash_remove(txn, hash, bytes, lengths[i]));
+    ck_assert_uint_eq(stats().blobs, 0);
+    abort_txn(txn);
+    ck_assert_uint_eq(stats().blobs, 6);
+}
+END_TEST
+
 /* ---- a table's life -------------------------------------------------------------------------- */
 
 START_TEST(a_destroyed_table_says_so)
@@ -574,6 +626,7 @@ int main(void)
     tcase_add_test(t, wrong_arguments_change_nothing);
     tcase_add_test(t, a_transaction_of_another_database_is_refused);
     tcase_add_test(t, keys_and_values_of_every_length);
+    tcase_add_test(t, long_keys_and_values_are_blobs);
     tcase_add_test(t, a_destroyed_table_says_so);
     tcase_add_test(t, expected_elements_get_their_buckets_at_once);
     tcase_add_test(t, equal_hashes_make_chains);
