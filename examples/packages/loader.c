@@ -2,11 +2,11 @@
 /* The loader: threads that keep many transactions in flight.
  *
  * Each thread has LANES transactions open at a time and works on one of them at random, so that
- * transactions overlap in every way: begin, put the stanza into the table, count it, then commit or,
- * one in ABORT_EVERY, abort. What the library asks in return is in its first page of documentation:
- * isolation is the caller's. Two transactions never write one key here, and what they add to the
- * tally commutes; that their changes share pages, and that the table splits its buckets under them,
- * is no concern of theirs.
+ * transactions overlap in every way: begin, put the stanza into the table, count it, then commit
+ * or, one in ABORT_EVERY, abort. What the library asks in return is in its first page of
+ * documentation: isolation is the caller's. Two transactions never write one key here, and what
+ * they add to the tally commutes; that their changes share pages, and that the table splits its
+ * buckets under them, is no concern of theirs.
  *
  * A commit does not wait. lladd_commit_async says how far the log must be durable for it, and only
  * when WINDOW commits are under way does the thread wait for the older half of them: one lladd_wait

@@ -2,9 +2,9 @@
 /*
  * What <lladd/device.h> promises, shown on the devices the library brings: every case runs on POSIX
  * files, on memory, and on an overlay over each, and none may be told from another. Names stay
- * inside the directory; reads end at the end of the file; writes are whole and fill gaps with zeros;
- * names and files have separate lives; directories list what is in them; the lock refuses a second
- * opener and names the first; several threads may use one file.
+ * inside the directory; reads end at the end of the file; writes are whole and fill gaps with
+ * zeros; names and files have separate lives; directories list what is in them; the lock refuses a
+ * second opener and names the first; several threads may use one file.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
