@@ -20,7 +20,7 @@ static const struct {
     {"stat", tool_stat, "sizes, state, what the next open has to do, who keeps the log"},
     {"log", tool_log, "the records of the log, by operation, with their fields"},
     {"page", tool_page, "one page: header, contents, history"},
-    {"verify", tool_verify, "check every page and every record"},
+    {"verify", tool_verify, "check every page, record and structure"},
     {"ops", tool_ops, "the operations that the log knows"},
     {"recover", tool_recover, "recover and close, or say what recovery would do"},
     {"in-doubt", tool_in_doubt, "prepared transactions that wait for a decision"},
