@@ -112,12 +112,34 @@ def open_seeds(bases):
                 yield f"{kind}-forged-{flags}-{n}", seed
 
 
+def dump_seeds():
+    fix = b"\x01"
+    parts = [('array "a" element 2 count 5', ['"ab"', "zeros 2", '"\\x00\\xff"', "zeros 1"], 5),
+             ('hash "h" key 0 value 0 count 2', ['"k\\"" ""', '"" "v\\\\"'], 2),
+             ('hash "f" key 2 value 1 count 1', ['"ab" "c"'], 1),
+             ('list "l" count 2', ['"one"', '""'], 2),
+             ('blob "b" count 7', ['"xyz"', "zeros 3", '"\\x7f"'], 7)]
+    texts = ["\n".join([head, *lines, f"end {count} crc 00000000"]) + "\n"
+             for head, lines, count in parts]
+    whole = "lladd dump 1\n" + "".join(texts) + f"done {len(texts)}\n"
+    yield "whole", fix + whole.encode()
+    yield "nothing", fix + b"lladd dump 1\ndone 0\n"
+    yield "checksums-wrong", b"\0" + whole.encode()
+    for n, text in enumerate(texts):
+        one = "lladd dump 1\n" + text + "done 1\n"
+        yield f"one-{n}", fix + one.encode()
+        yield f"cut-off-{n}", fix + one[:-9].encode()
+        yield f"too-many-{n}", fix + one.replace("end ", '"ab"\nend ').encode()
+        yield f"count-{n}", fix + one.replace("count ", "count 1844674407370955161").encode()
+
+
 def main(make_db, folder):
     with tempfile.TemporaryDirectory() as work:
         bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
     total = 0
     for fuzzer, seeds in (("fuzz_control", control_seeds(bases)), ("fuzz_log", log_seeds()),
-                          ("fuzz_page", page_seeds(bases)), ("fuzz_open", open_seeds(bases))):
+                          ("fuzz_page", page_seeds(bases)), ("fuzz_open", open_seeds(bases)),
+                          ("fuzz_dump", dump_seeds())):
         path = os.path.join(folder, fuzzer)
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)

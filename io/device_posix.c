@@ -347,7 +347,10 @@ static int take_lock(int fd, int64_t *owner)
         return write_owner(fd);
     if (errno != EAGAIN && errno != EACCES) /* POSIX leaves the choice between the two */
         return -errno;
-    *owner = read_owner(fd);
+    /* Who only keeps others from opening holds it shared, and has not written his pid. */
+    whole.l_type = F_RDLCK;
+    if (fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK)
+        *owner = read_owner(fd);
     return -EAGAIN;
 }
 

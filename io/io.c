@@ -79,5 +79,7 @@ void lladd_device_close(struct lladd_device *dev)
         ll_io__posix_close_device(dev);
     else if (dev->ops == &ll_io__memory_ops)
         ll_io__memory_close_device(dev);
+    else if (dev->ops == &ll_io__overlay_ops)
+        ll_io__overlay_close_device(dev);
     /* Somebody else's device ends as its maker says. */
 }

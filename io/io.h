@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_IO_H
 #define LL_IO_H
-/* The face of the io layer: the device table's calls with names that read well, and the two devices
- * behind lladd_device_posix and lladd_device_memory (<lladd/device.h>). All return what the table
- * says: 0 or a count, or a negative errno. */
+/* The face of the io layer: the device table's calls with names that read well, and the devices
+ * behind it (<lladd/device.h>). All return what the table says: 0 or a count, or a negative
+ * errno. */
 #include <lladd/device.h>
 
 static inline int ll_io_open(struct lladd_device *dev, const char *name, unsigned flags,

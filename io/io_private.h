@@ -6,8 +6,10 @@
 
 extern const struct lladd_device_ops ll_io__posix_ops;
 extern const struct lladd_device_ops ll_io__memory_ops;
+extern const struct lladd_device_ops ll_io__overlay_ops;
 void ll_io__posix_close_device(struct lladd_device *);
 void ll_io__memory_close_device(struct lladd_device *);
+void ll_io__overlay_close_device(struct lladd_device *);
 
 /* Is this a name as <lladd/device.h> has them? "" only where a directory is meant. */
 bool ll_io__name_ok(const char *name, bool directory);

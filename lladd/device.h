@@ -89,6 +89,11 @@ LLADD_API int lladd_device_posix(const char *dir, bool create, struct lladd_devi
 /** Files in memory. They live as long as the device, across any number of opens: what a test
  *  crashes and reopens. */
 LLADD_API int lladd_device_memory(struct lladd_device **out);
+/** The files of another device, and over them, in memory, whatever is written here: a database can
+ *  be opened, recovered, looked at and changed, and below nothing is. Refuses to be locked while
+ *  somebody has the lock below; that nobody takes it later is the caller's affair. `below` must
+ *  outlive it, and nobody may write there meanwhile. LLADD_NO_MEMORY. */
+LLADD_API int lladd_device_overlay(struct lladd_device *below, struct lladd_device **out);
 LLADD_API void lladd_device_close(struct lladd_device *);
 
 /** Memory comes from here; NULL in the options means malloc. `resize` moves like realloc. */

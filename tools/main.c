@@ -2,9 +2,11 @@
 /*
  * lladd: looks into LLADD databases, and finishes what was left unfinished in them.
  *
- * One verb, one file. All but `recover` and `resolve` only read: they stand on <lladd/inspect.h>,
- * take no lock, and work on a database that is in use, crashed or damaged. `sim` needs none: it
- * runs a program of its own. docs/man/lladd.1 is the manual.
+ * One verb, one file. Those that look stand on <lladd/inspect.h>, take no lock, and work on a
+ * database that is in use, crashed or damaged. Those that look at structures (`dump`, `hash get`
+ * and `scan`, a part of `verify`) need one that is not in use, and recover it in memory (peek.c).
+ * `recover`, `resolve`, `load`, `hash put` and `del` open it. `sim` needs none: it runs a program
+ * of its own. docs/man/lladd.1 is the manual.
  */
 #include "tool.h"
 
@@ -18,11 +20,14 @@ static const struct {
     {"stat", tool_stat, "sizes, state, what the next open has to do, who keeps the log"},
     {"log", tool_log, "the records of the log, by operation, with their fields"},
     {"page", tool_page, "one page: header, contents, history"},
-    {"verify", tool_verify, "check every page and every record"},
+    {"verify", tool_verify, "check every page, record and structure"},
     {"ops", tool_ops, "the operations that the log knows"},
     {"recover", tool_recover, "recover and close, or say what recovery would do"},
     {"in-doubt", tool_in_doubt, "prepared transactions that wait for a decision"},
     {"resolve", tool_resolve, "decide one of them"},
+    {"dump", tool_dump, "arrays, hash tables, lists and blobs as text"},
+    {"load", tool_load, "make them out of such text"},
+    {"hash", tool_hash, "get, put, del, scan: one hash table, for scripts"},
     {"sim", tool_sim, "explore the crashes of a workload, or replay one (lladd-sim)"},
 };
 
@@ -31,10 +36,13 @@ static void print_usage(FILE *to)
     fprintf(to, "usage: lladd VERB [options] DIRECTORY ...\n\n");
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         fprintf(to, "  %-10s%s\n", verbs[i].name, verbs[i].about);
-    fprintf(to, "\n\"lladd VERB --help\" says more. Only recover and resolve change anything.\n"
-                "Every verb takes --json; all but sim also --ops FILE.so, for operations that are\n"
-                "not built in.\n"
-                "Exit status: 0 fine, 1 something is wrong with the database, 2 cannot say.\n");
+    fprintf(to, "\n\"lladd VERB --help\" says more. Only recover, resolve, load, and hash's put\n"
+                "and del change anything. Every verb takes --json; all but sim also --ops FILE.so, "
+                "for\n"
+                "operations that are not built in.\n"
+                "Exit status: 0 fine, 1 something is wrong with the database (or hash: the key is "
+                "not\n"
+                "there), 2 cannot say.\n");
 }
 
 int main(int argc, char **argv)

@@ -151,10 +151,11 @@ static void print_body(struct lladd_inspect *view, const struct lladd_inspect_pa
     tool_text_free(&text);
     if (bytes) {
         printf("bytes\n");
-        tool_dump("  ", p->view.bytes, p->view.size, 0);
+        tool_hexdump("  ", p->view.bytes, p->view.size, 0);
     } else if (!described && !p->zero) {
         printf("contents\n");
-        tool_dump("  ", lladd_view_body(p->view), lladd_body_size(p->view.size), LLADD_PAGE_HEADER);
+        tool_hexdump("  ", lladd_view_body(p->view), lladd_body_size(p->view.size),
+                     LLADD_PAGE_HEADER);
     }
 }
 

@@ -63,7 +63,7 @@ static void print_span(const char *what, struct lladd_span s)
     if (s.len == 0)
         return;
     printf("    %s, %zu bytes\n", what, s.len);
-    tool_dump("      ", s.data, s.len, 0);
+    tool_hexdump("      ", s.data, s.len, 0);
 }
 
 /* Length of the value that begins at p: what is quoted, or up to the next blank. */

@@ -54,12 +54,6 @@ static void hear(void *ctx, const char *line)
         printf("%s\n", line);
 }
 
-static int fail_open(const struct tool *t, const struct lladd_error *err)
-{
-    int code = tool_error(t, err);
-    return lladd_code_root(err->code) == LLADD_ROOT_DATA ? TOOL_FINDINGS : code;
-}
-
 static int recover(struct tool *t)
 {
     struct transcript tr = {t->json ? json_array() : NULL};
@@ -71,7 +65,7 @@ static int recover(struct tool *t)
     int rc = tool_open(t, &db, &err);
     if (rc) {
         json_decref(tr.lines);
-        return fail_open(t, &err);
+        return tool_failed(t, &err);
     }
     rc = lladd_stats(db, &s);
     int closed = lladd_close(db);

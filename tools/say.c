@@ -92,6 +92,19 @@ static bool parse_hex(const char **text, unsigned char *out, uint32_t max, uint3
     return true;
 }
 
+bool tool_hex(const char *text, unsigned char *out, size_t *len)
+{
+    size_t n = 0;
+    for (; text[2 * n]; n++) {
+        int high = digit(text[2 * n]), low = high < 0 ? -1 : digit(text[2 * n + 1]);
+        if (low < 0)
+            return false;
+        out[n] = (unsigned char)(high * 16 + low);
+    }
+    *len = n;
+    return true;
+}
+
 bool tool_parse_gid(const char *text, struct lladd_gid *g)
 {
     char *end;
@@ -124,7 +137,7 @@ static void dump_line(const char *indent, const unsigned char *p, size_t n, uint
     putchar('\n');
 }
 
-void tool_dump(const char *indent, const void *bytes, size_t len, uint64_t offset)
+void tool_hexdump(const char *indent, const void *bytes, size_t len, uint64_t offset)
 {
     const unsigned char *p = bytes;
     bool skipping = false;
@@ -221,6 +234,8 @@ json_t *tool_json_hex(const void *bytes, size_t len)
 
 json_t *tool_json_bytes(const void *bytes, size_t len)
 {
+    if (len == 0)
+        return json_string("");
     json_t *text = memchr(bytes, 0, len) ? NULL : json_stringn(bytes, len);
     return text ? text : json_pack("{s:o*}", "hex", tool_json_hex(bytes, len));
 }

@@ -34,6 +34,12 @@ int tool_error(const struct tool *t, const struct lladd_error *err)
     return tool_fail(t, "%s: %s (%s)", t->dir, err->message, name ? name : "unknown error");
 }
 
+int tool_failed(const struct tool *t, const struct lladd_error *err)
+{
+    int code = tool_error(t, err);
+    return lladd_code_root(err->code) == LLADD_ROOT_DATA ? TOOL_FINDINGS : code;
+}
+
 /* ---- arguments ------------------------------------------------------------------------------ */
 
 bool tool_number(const char *what, const char *text, uint64_t *out)
@@ -109,7 +115,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
             return 1;
         }
     }
-    if (argc - optind != 1 + wanted) {
+    if (argc - optind < 1 + wanted || argc - optind - 1 - wanted > t->more) {
         tool_fail(t, argc - optind < 1            ? "which directory?"
                      : argc - optind < 1 + wanted ? "an argument is missing"
                                                   : "too many arguments");
@@ -117,7 +123,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
         return 1;
     }
     t->dir = argv[optind];
-    t->argc = wanted;
+    t->argc = argc - optind - 1;
     t->argv = argv + optind + 1;
     return t->plugin && (*exit_code = load_plugin(t)) != 0;
 }

@@ -26,6 +26,7 @@ struct tool {
     struct lladd_options options; /* with what the plug-in registers */
     int argc;                     /* arguments behind the directory */
     char **argv;
+    int more; /* how many there may be beyond those the verb wants; set before tool_parse */
 };
 
 /* Values getopt_long returns for the common options; a verb's own begin at TOOL_OWN. */
@@ -38,7 +39,8 @@ enum { TOOL_JSON = 256, TOOL_OPS, TOOL_HELP, TOOL_OWN };
 
 /* Takes one option of the verb; -1: the value makes no sense (and it has been said). */
 typedef int tool_option_fn(void *ctx, int option, const char *value);
-/* Reads the command line: options, then the directory, then `wanted` further arguments. 0: go on;
+/* Reads the command line: options, then the directory, then `wanted` further arguments, and at most
+ * tool->more beyond them. 0: go on;
  * otherwise *exit_code is what to return (after --help, or a mistake). */
 int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool_option_fn *,
                void *ctx, int wanted, int *exit_code);
@@ -52,9 +54,20 @@ bool tool_number(const char *what, const char *text, uint64_t *out);
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* The same out of an error, with its name. With --json it goes to stdout as {"error": ...}. */
 int tool_error(const struct tool *, const struct lladd_error *);
+/* The same for a verb that works on an open database: TOOL_FINDINGS if it is damaged. */
+int tool_failed(const struct tool *, const struct lladd_error *);
 
 /* Opens the database, which must be there. Where there is none not even a lock file is made. */
 int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
+
+/* Opens the database in memory: recovered, and nothing on disk is changed. */
+struct tool_peek {
+    struct lladd_db *db;
+    struct lladd_device *disk, *overlay;
+    int lock;
+};
+int tool_peek(struct tool *, struct tool_peek *, struct lladd_error *);
+void tool_peek_end(struct tool_peek *);
 /* Opens the view the verb works on; 0, or the exit code (it has been said why). */
 int tool_inspect(const struct tool *, struct lladd_inspect **);
 
@@ -73,8 +86,11 @@ const char *tool_lsn(lladd_lsn, char out[24]);
 #define TOOL_GID_MAX 300
 const char *tool_gid(const struct lladd_gid *, char out[TOOL_GID_MAX]);
 bool tool_parse_gid(const char *text, struct lladd_gid *);
+/* The bytes that are written in hexadecimal; `out` may be where the text is. False: they are
+ * not. */
+bool tool_hex(const char *text, unsigned char *out, size_t *len);
 /* Offsets, hexadecimal, text; runs of equal lines are left out. */
-void tool_dump(const char *indent, const void *bytes, size_t len, uint64_t offset);
+void tool_hexdump(const char *indent, const void *bytes, size_t len, uint64_t offset);
 
 /* A sink that gathers text. */
 struct tool_text {
@@ -110,6 +126,40 @@ json_t *tool_json_gid(const struct lladd_gid *);
  * ends the program. */
 void tool_json_print(json_t *, bool pretty);
 
+/* ---- structures ----------------------------------------------------------------------------- */
+
+/* Not 0 stops. */
+typedef int tool_page_fn(void *ctx, lladd_pageno);
+
+enum tool_kind_id { TOOL_ARRAY = 1, TOOL_LIST, TOOL_BLOB, TOOL_HASH };
+struct tool_kind {
+    enum tool_kind_id id;
+    const char *name, *page_type;
+    int (*check)(struct lladd_db *, lladd_pageno root, struct lladd_error *);
+    int (*pages)(struct lladd_db *, lladd_pageno root, tool_page_fn *, void *ctx,
+                 struct lladd_error *);
+    int (*destroy)(struct lladd_txn *, lladd_pageno root);
+};
+/* NULL if there is none. */
+const struct tool_kind *tool_kind_named(const char *name);
+/* What has its root on this page; *out NULL: nothing the tools know. */
+int tool_kind_of(struct lladd_db *, uint64_t page, const struct tool_kind **out,
+                 struct lladd_error *);
+
+/* structures.c, for verify. */
+struct tool_structures {
+    uint64_t checked[TOOL_HASH + 1]; /* by enum tool_kind_id */
+    uint64_t others;                 /* roots of what the tools do not know */
+    uint64_t unowned;                /* allocated pages that none of the structures has */
+    uint64_t leaked;                 /* the same, where nobody else can have them */
+    uint64_t damage;                 /* findings */
+    bool unlisted;                   /* a structure could not say what its pages are */
+};
+enum { TOOL_LEAK = LLADD_FINDING_NOTE + 1 }; /* kind of a finding: pages are lost, not data */
+/* Checks all that the roots lead to. 0 also if there are findings. */
+int tool_structures_check(struct lladd_db *, lladd_finding_fn *, void *ctx,
+                          struct tool_structures *, struct lladd_error *);
+
 /* ---- verbs ---------------------------------------------------------------------------------- */
 
 int tool_stat(int argc, char **argv);
@@ -121,6 +171,9 @@ int tool_recover(int argc, char **argv);
 int tool_in_doubt(int argc, char **argv);
 int tool_resolve(int argc, char **argv);
 int tool_sim(int argc, char **argv);
+int tool_dump(int argc, char **argv);
+int tool_load(int argc, char **argv);
+int tool_hash(int argc, char **argv);
 
 /* record.c, for log and page: one line about a record, and the same for programs. */
 struct tool_line {

@@ -14,6 +14,7 @@ static const char usage[] =
     "  repair  damaged, but the library will put it right by itself, at the next open or when it "
     "is\n"
     "          read: from the log, the double-write area or the other copy\n"
+    "  leak    pages that are allocated and can be nobody's\n"
     "  note    no fault, as a torn tail of the log after a crash\n"
     "\n"
     "Pages are checked for checksum, identity, agreement with the log, and by their types' own "
@@ -21,15 +22,23 @@ static const char usage[] =
     "the built-in ones, and those of the plug-in given with --ops. Works while the database is in "
     "use.\n"
     "\n"
+    "If it is not, it is then recovered in memory, nothing on disk is changed, and each structure "
+    "that\n"
+    "a root leads to is checked: arrays, lists, blobs, hash tables. Allocated pages that none of "
+    "these\n"
+    "has are counted; they are a leak if every root is one of these and no transaction is in "
+    "doubt.\n"
+    "\n"
     "Exit status: 0 if there is nothing but notes, 1 if there is, 2 if the directory cannot be "
     "read.\n";
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 
-static const char *kind_name(enum lladd_finding_kind kind)
+static const char *kind_name(int kind)
 {
     return kind == LLADD_FINDING_DAMAGE   ? "damage"
            : kind == LLADD_FINDING_REPAIR ? "repair"
+           : kind == TOOL_LEAK            ? "leak"
                                           : "note";
 }
 
@@ -73,7 +82,53 @@ static int tell(void *ctx, const struct lladd_finding *f)
     return told->list ? add_finding(told->list, f) : print_finding(f);
 }
 
-static void print_summary(const struct lladd_verified *v)
+/* The structures, if they were looked at. */
+struct looked {
+    struct tool_structures s;
+    bool done;
+    char why_not[320];
+};
+
+static void print_structures(const struct looked *l)
+{
+    static const char *const names[][2] = {[TOOL_ARRAY] = {"array", "arrays"},
+                                           [TOOL_LIST] = {"list", "lists"},
+                                           [TOOL_BLOB] = {"blob", "blobs"},
+                                           [TOOL_HASH] = {"hash table", "hash tables"}};
+    const char *comma = "";
+    if (!l->done) {
+        printf("structures: not checked: %s\n", l->why_not);
+        return;
+    }
+    printf("structures: ");
+    for (int i = TOOL_ARRAY; i <= TOOL_HASH; i++) {
+        if (!l->s.checked[i])
+            continue;
+        printf("%s%" PRIu64 " %s", comma, l->s.checked[i], names[i][l->s.checked[i] > 1]);
+        comma = ", ";
+    }
+    if (!*comma)
+        printf("none");
+    if (l->s.others)
+        printf("; %" PRIu64 " root%s of something else", l->s.others, l->s.others == 1 ? "" : "s");
+    if (l->s.unowned)
+        printf("; %" PRIu64 " page%s of no structure", l->s.unowned, l->s.unowned == 1 ? "" : "s");
+    printf("\n");
+}
+
+static json_t *json_structures(const struct looked *l)
+{
+    if (!l->done)
+        return json_pack("{s:o}", "unchecked", tool_json_text(l->why_not));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
+                     tool_json_u64(l->s.checked[TOOL_ARRAY]), "lists",
+                     tool_json_u64(l->s.checked[TOOL_LIST]), "blobs",
+                     tool_json_u64(l->s.checked[TOOL_BLOB]), "hash_tables",
+                     tool_json_u64(l->s.checked[TOOL_HASH]), "other_roots",
+                     tool_json_u64(l->s.others), "unowned_pages", tool_json_u64(l->s.unowned));
+}
+
+static void print_summary(const struct lladd_verified *v, const struct looked *l)
 {
     printf("checked: %" PRIu64 " record%s in %" PRIu64 " log segment%s, %" PRIu64 " page%s",
            v->records, v->records == 1 ? "" : "s", v->segments, v->segments == 1 ? "" : "s",
@@ -82,25 +137,29 @@ static void print_summary(const struct lladd_verified *v)
         printf(" (%" PRIu64 " free, %" PRIu64 " raw, %" PRIu64 " never formatted)", v->free_pages,
                v->raw_pages, v->zero_pages);
     printf("\n");
-    if (v->damage + v->repair == 0)
+    print_structures(l);
+    if (v->damage + v->repair + l->s.leaked == 0)
         printf("no damage\n");
     if (v->damage)
         printf("%" PRIu64 " damaged place%s\n", v->damage, v->damage == 1 ? "" : "s");
     if (v->repair)
         printf("%" PRIu64 " damaged place%s that the library will repair\n", v->repair,
                v->repair == 1 ? "" : "s");
+    if (l->s.leaked)
+        printf("%" PRIu64 " page%s lost\n", l->s.leaked, l->s.leaked == 1 ? "" : "s");
 }
 
-static int print_json(const struct lladd_verified *v, json_t *findings)
+static int print_json(const struct lladd_verified *v, const struct looked *l, json_t *findings)
 {
-    tool_json_print(json_pack("{s:o, s:{s:o, s:o, s:o, s:o, s:o, s:o}, s:o, s:o, s:o}", "findings",
-                              findings, "checked", "records", tool_json_u64(v->records), "segments",
-                              tool_json_u64(v->segments), "pages", tool_json_u64(v->pages),
-                              "free_pages", tool_json_u64(v->free_pages), "raw_pages",
-                              tool_json_u64(v->raw_pages), "never_formatted",
-                              tool_json_u64(v->zero_pages), "damage", tool_json_u64(v->damage),
-                              "repair", tool_json_u64(v->repair), "notes", tool_json_u64(v->notes)),
-                    true);
+    tool_json_print(
+        json_pack("{s:o, s:{s:o, s:o, s:o, s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:o}", "findings",
+                  findings, "checked", "records", tool_json_u64(v->records), "segments",
+                  tool_json_u64(v->segments), "pages", tool_json_u64(v->pages), "free_pages",
+                  tool_json_u64(v->free_pages), "raw_pages", tool_json_u64(v->raw_pages),
+                  "never_formatted", tool_json_u64(v->zero_pages), "structures", json_structures(l),
+                  "damage", tool_json_u64(v->damage), "repair", tool_json_u64(v->repair),
+                  "leaked_pages", tool_json_u64(l->s.leaked), "notes", tool_json_u64(v->notes)),
+        true);
     return 0;
 }
 
@@ -113,6 +172,7 @@ static bool is_damage(const struct lladd_error *err)
 static int report_control(const struct tool *t, const struct lladd_error *err)
 {
     struct lladd_verified v = {.struct_size = sizeof v, .damage = 1};
+    struct looked l = {.why_not = "there is no control block"};
     struct lladd_finding f = {.kind = LLADD_FINDING_DAMAGE,
                               .code = err->code,
                               .file = "control",
@@ -122,7 +182,7 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
     if (t->json) {
         json_t *list = json_array();
         int rc = add_finding(list, &f);
-        rc = print_json(&v, list) ? -1 : rc;
+        rc = print_json(&v, &l, list) ? -1 : rc;
         return rc ? TOOL_CANNOT : TOOL_FINDINGS;
     }
     (void)print_finding(&f); /* cannot fail */
@@ -130,10 +190,44 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
     return TOOL_FINDINGS;
 }
 
+/* Only a database that nobody has open holds still, and only one that recovers has structures. An
+ * open that fails for what verify has not found is a finding of its own. */
+static int look_at_structures(struct tool *t, const struct lladd_inspect *view, struct told *told,
+                              struct lladd_verified *v, struct looked *l, struct lladd_error *err)
+{
+    struct lladd_inspect_info i = {.struct_size = sizeof i};
+    struct tool_peek peek;
+    int rc = lladd_inspect_info(view, &i);
+    if (rc)
+        return rc;
+    if (i.in_use == 1) {
+        snprintf(l->why_not, sizeof l->why_not, "the database is in use");
+        return 0;
+    }
+    rc = tool_peek(t, &peek, err);
+    if (!rc) {
+        l->done = true;
+        rc = tool_structures_check(peek.db, tell, told, &l->s, err);
+        v->damage += l->s.damage;
+        tool_peek_end(&peek);
+        return rc;
+    }
+    snprintf(l->why_not, sizeof l->why_not, "%s", err->message);
+    told->unreadable = told->unreadable || lladd_code_root(rc) == LLADD_ROOT_RESOURCE;
+    if (lladd_code_root(rc) == LLADD_ROOT_DATA && v->damage == 0) {
+        struct lladd_finding f = {LLADD_FINDING_DAMAGE, rc, ".", UINT64_MAX, err->lsn, err->page,
+                                  err->message};
+        v->damage++;
+        return tell(told, &f);
+    }
+    return 0;
+}
+
 int tool_verify(int argc, char **argv)
 {
     struct tool t = {.verb = "verify", .usage = usage};
     struct lladd_verified v = {.struct_size = sizeof v};
+    struct looked l = {.done = false};
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_inspect *view;
     int code;
@@ -143,13 +237,15 @@ int tool_verify(int argc, char **argv)
         return tool_end(&t, is_damage(&err) ? report_control(&t, &err) : tool_error(&t, &err));
     struct told told = {.list = t.json ? json_array() : NULL};
     int rc = lladd_inspect_verify(view, tell, &told, &v, &err);
-    code = v.damage + v.repair ? TOOL_FINDINGS : TOOL_FINE;
+    if (!rc)
+        rc = look_at_structures(&t, view, &told, &v, &l, &err);
+    code = v.damage + v.repair + l.s.leaked ? TOOL_FINDINGS : TOOL_FINE;
     if (rc)
         code = tool_error(&t, &err);
     else if (t.json)
-        rc = print_json(&v, json_incref(told.list));
+        rc = print_json(&v, &l, json_incref(told.list));
     else
-        print_summary(&v);
+        print_summary(&v, &l);
     json_decref(told.list);
     lladd_inspect_close(view);
     if (!rc && told.unreadable)

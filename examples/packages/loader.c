@@ -2,10 +2,11 @@
 /* The loader: threads that keep many transactions in flight.
  *
  * Each thread has LANES transactions open at a time and works on one of them at random, so that
- * transactions overlap in every way: begin, store the stanza, set the index entry, then commit or,
- * one in ABORT_EVERY, abort. What the library asks in return is in its first page of documentation:
- * isolation is the caller's. Two transactions never write one stanza or one index entry here; that
- * their records share pages is no concern of theirs.
+ * transactions overlap in every way: begin, put the stanza into the table, count it, then commit
+ * or, one in ABORT_EVERY, abort. What the library asks in return is in its first page of
+ * documentation: isolation is the caller's. Two transactions never write one key here, and what
+ * they add to the tally commutes; that their changes share pages, and that the table splits its
+ * buckets under them, is no concern of theirs.
  *
  * A commit does not wait. lladd_commit_async says how far the log must be durable for it, and only
  * when WINDOW commits are under way does the thread wait for the older half of them: one lladd_wait
@@ -14,6 +15,8 @@
 #include "loader.h"
 
 #include "store.h"
+
+#include <lladd/sync.h>
 
 #include <errno.h>
 #include <limits.h>
@@ -28,13 +31,12 @@
  * killed meanwhile. */
 #define ACKS_MAX (PIPE_BUF / sizeof(struct ack))
 
-enum step { STEP_BEGIN, STEP_STORE, STEP_INDEX, STEP_END };
+enum step { STEP_BEGIN, STEP_STORE, STEP_COUNT, STEP_END };
 
 struct lane {
     enum step step;
     struct lladd_txn *txn;
     uint64_t sequence;
-    struct lladd_rid rid;
 };
 
 struct shared {
@@ -128,7 +130,6 @@ static bool advance(struct worker *w, struct lane *lane)
 {
     struct shared *s = w->shared;
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct stanza text;
     switch (lane->step) {
     case STEP_BEGIN:
         if (w->dry || !take(s, &lane->sequence)) {
@@ -139,13 +140,12 @@ static bool advance(struct worker *w, struct lane *lane)
             return failed(s, &err, "begin");
         break;
     case STEP_STORE:
-        text = stanzas_of(s->job->stanzas, lane->sequence);
-        if (store_put(&s->store, lane->txn, lane->sequence, text.text, text.len, &lane->rid))
-            return failed(s, lladd_txn_error(lane->txn), "heap insert");
+        if (store_put(&s->store, lane->txn, s->job->stanzas, lane->sequence))
+            return failed(s, lladd_txn_error(lane->txn), "insert");
         break;
-    case STEP_INDEX:
-        if (index_put(&s->store.index, lane->txn, lane->sequence, lane->rid))
-            return failed(s, lladd_txn_error(lane->txn), "packages.index_put");
+    case STEP_COUNT:
+        if (store_count(&s->store, lane->txn, s->job->stanzas, lane->sequence))
+            return failed(s, lladd_txn_error(lane->txn), "packages.count");
         break;
     case STEP_END:
         if (end(w, lane)) {

@@ -5,9 +5,8 @@
  *
  * Where to read on:
  *
- *   bucket.c    a page type and an operation of one's own: the part that only you can write
- *   index.c     a data structure made of it, which grows while others use it
- *   store.c     the library's records beside it
+ *   tally.c     a page type and an operation of one's own: the part that only you can write
+ *   store.c     the library's hash table beside it, in the same transactions
  *   loader.c    threads with many transactions in flight; asynchronous commit
  *   verify.c    what "recovered" means, and how it is checked
  *   this file   the parent: it starts the loader, notes what is acknowledged, kills, compares
@@ -284,10 +283,12 @@ static void introduce(const struct run *r)
 {
     printf("Loading    %s (%s stanzas) again and again: %s transactions.\n", r->path,
            number_of(r->stanzas.count).text, number_of(r->transactions).text);
-    printf("           Each stores a stanza (the library's heap of records) and an index entry\n"
-           "           (packages.index_put, our own: examples/packages/bucket.c).\n"
-           "           One in %u is aborted on purpose.\n",
-           ABORT_EVERY);
+    printf(
+        "           Each puts a stanza into a hash table (lladd_hash, undone by key), under its\n"
+        "           first field and how often that came before, and counts it by its letter\n"
+        "           (packages.count, our own operation: examples/packages/tally.c).\n"
+        "           One in %u is aborted on purpose.\n",
+        ABORT_EVERY);
     printf("Killing    the loader, a process of %" PRIu64 " threads, with SIGKILL, %" PRIu64
            " times. Opening recovers; then\n",
            r->threads, r->kills);
@@ -407,12 +408,13 @@ static bool fresh_directory(const char *dir, char *why, size_t size)
     return empty;
 }
 
-/* The pages, and as much log as there may be between two checkpoints. */
+/* The pages, a good third of which stays empty, and as much log as there may be between two
+ * checkpoints. */
 static bool enough_space(const struct run *r, char *why, size_t size)
 {
     struct statvfs fs;
     double text = stanzas_bytes(&r->stanzas, r->transactions);
-    double need = 1.5 * text + 64.0 * (double)r->transactions + 300e6;
+    double need = 3.0 * text + 64.0 * (double)r->transactions + 800e6;
     if (statvfs(r->dir, &fs)) {
         snprintf(why, size, "%s: %s", r->dir, strerror(errno));
         return false;
@@ -467,7 +469,7 @@ int main(int argc, char **argv)
 {
     struct run r = {.transactions = 200000,
                     .kills = 5,
-                    .threads = 4,
+                    .threads = 8,
                     .recovery_min = 1e9,
                     .seed = mix((uint64_t)getpid() + (uint64_t)(clock_seconds() * 1e6)) % 1000000};
     char why[512];

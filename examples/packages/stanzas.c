@@ -68,7 +68,7 @@ static bool add(struct stanzas *s, size_t *room, const char *text, const char *e
             return false;
         s->list = more;
     }
-    s->list[s->count++] = (struct stanza){text, (size_t)(end - text)};
+    s->list[s->count++] = (struct stanza){.text = text, .len = (size_t)(end - text)};
     return true;
 }
 
@@ -91,6 +91,110 @@ static bool split(struct stanzas *s)
     return !begin || add(s, &room, begin, end);
 }
 
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* What stands behind the first line's colon, or all of it if it has none; cut off where it is too
+ * long for a key. */
+static void find_field(struct stanza *z)
+{
+    const char *newline = memchr(z->text, '\n', z->len);
+    const char *end = newline ? newline : z->text + z->len;
+    const char *colon = memchr(z->text, ':', (size_t)(end - z->text));
+    const char *begin = colon ? colon + 1 : z->text;
+    while (begin < end && (*begin == ' ' || *begin == '\t'))
+        begin++;
+    while (end > begin && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+        end--;
+    z->field = begin;
+    z->field_len =
+        (size_t)(end - begin) < STANZA_FIELD_MAX ? (size_t)(end - begin) : STANZA_FIELD_MAX;
+}
+
+static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
+    return order ? order : (a_len > b_len) - (a_len < b_len);
+}
+
+static int by_field(const void *a, const void *b, void *list)
+{
+    size_t i = *(const size_t *)a, k = *(const size_t *)b;
+    const struct stanza *x = (struct stanza *)list + i, *y = (struct stanza *)list + k;
+    int order = compare(x->field, x->field_len, y->field, y->field_len);
+    return order ? order : (i > k) - (i < k);
+}
+
+/* Sorts them, so that those that say the same stand together and are counted. */
+static bool number(struct stanzas *s)
+{
+    s->by_field = calloc(s->count, sizeof *s->by_field);
+    if (!s->by_field)
+        return false;
+    for (size_t i = 0; i < s->count; i++) {
+        find_field(&s->list[i]);
+        s->by_field[i] = i;
+    }
+    qsort_r(s->by_field, s->count, sizeof *s->by_field, by_field, s->list);
+    for (size_t i = 0, next; i < s->count; i = next) {
+        const struct stanza *first = &s->list[s->by_field[i]];
+        for (next = i; next < s->count; next++) {
+            struct stanza *z = &s->list[s->by_field[next]];
+            if (compare(z->field, z->field_len, first->field, first->field_len) != 0)
+                break;
+            z->nth = next - i;
+        }
+        for (size_t k = i; k < next; k++)
+            s->list[s->by_field[k]].same = next - i;
+    }
+    return true;
+}
+
+size_t stanzas_key(const struct stanzas *s, uint64_t sequence, char key[STANZA_KEY_MAX])
+{
+    const struct stanza *z = &s->list[sequence % s->count];
+    uint64_t before = sequence / s->count * z->same + z->nth;
+    memcpy(key, z->field, z->field_len);
+    int n = snprintf(key + z->field_len, STANZA_KEY_MAX - z->field_len, " %llu",
+                     (unsigned long long)before);
+    return z->field_len + (size_t)n;
+}
+
+/* The first place in the order of fields that is not before this one. */
+static size_t lower_bound(const struct stanzas *s, const char *field, size_t len)
+{
+    size_t low = 0, high = s->count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        const struct stanza *z = &s->list[s->by_field[mid]];
+        if (compare(z->field, z->field_len, field, len) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+bool stanzas_find(const struct stanzas *s, const char *key, size_t len, uint64_t *sequence)
+{
+    char again[STANZA_KEY_MAX], digits[24];
+    const char *blank = len < STANZA_KEY_MAX ? memrchr(key, ' ', len) : NULL;
+    size_t n = blank ? (size_t)(key + len - blank) - 1 : sizeof digits;
+    if (n >= sizeof digits)
+        return false;
+    memcpy(digits, blank + 1, n);
+    digits[n] = 0;
+    size_t at = lower_bound(s, key, (size_t)(blank - key));
+    if (at == s->count)
+        return false;
+    size_t same = s->list[s->by_field[at]].same;
+    uint64_t before = strtoull(digits, NULL, 10);
+    *sequence = before / same * s->count + s->by_field[at + before % same];
+    /* If it is one, it is this one. */
+    return stanzas_key(s, *sequence, again) == len && memcmp(again, key, len) == 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
 bool stanzas_read(struct stanzas *s, const char *path, char *why, size_t why_size)
 {
     *s = (struct stanzas){0};
@@ -107,6 +211,8 @@ bool stanzas_read(struct stanzas *s, const char *path, char *why, size_t why_siz
         good = refuse(why, why_size, "no memory for the stanzas of %s", path);
     if (good && s->count == 0)
         good = refuse(why, why_size, "%s is empty: there is nothing to load", path);
+    if (good && !number(s))
+        good = refuse(why, why_size, "no memory for the keys of %s", path);
     if (!good)
         stanzas_free(s);
     return good;
@@ -116,6 +222,7 @@ void stanzas_free(struct stanzas *s)
 {
     free(s->bytes);
     free(s->list);
+    free(s->by_field);
     *s = (struct stanzas){0};
 }
 

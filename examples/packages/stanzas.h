@@ -6,15 +6,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define STANZA_FIELD_MAX 200u
+#define STANZA_KEY_MAX (STANZA_FIELD_MAX + 24u)
+
 struct stanza {
     const char *text; /**< in `bytes` of the file */
     size_t len;
+    const char *field; /**< what its first field says: "adduser" of "Package: adduser" */
+    size_t field_len;
+    size_t nth, same; /**< it is the nth, from 0, of so many that say the same there */
 };
 
 struct stanzas {
     char *bytes;
     size_t size;
     struct stanza *list;
+    size_t *by_field; /**< numbers of stanzas in the order of their fields, then of the file */
     size_t count;
 };
 
@@ -23,6 +30,11 @@ bool stanzas_read(struct stanzas *, const char *path, char *why, size_t why_size
 void stanzas_free(struct stanzas *);
 /** The stanza of a transaction: the file again and again. */
 struct stanza stanzas_of(const struct stanzas *, uint64_t sequence);
+/** Its key, of which there is no second: the first field, a blank, and how many have said the same
+ *  before. Returns its length. */
+size_t stanzas_key(const struct stanzas *, uint64_t sequence, char key[STANZA_KEY_MAX]);
+/** Which transaction's key is it? False: nobody's. */
+bool stanzas_find(const struct stanzas *, const char *key, size_t len, uint64_t *sequence);
 /** Text bytes of transactions 0 to n - 1. */
 double stanzas_bytes(const struct stanzas *, uint64_t n);
 #endif

@@ -1,60 +1,76 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stanzas in a heap. A record:
- *
- *   u64 sequence, u32 total, u32 offset, u64 next page, u32 next slot, text
- *
- * A stanza that is too long for one record becomes a chain of them. */
+/* One root leads to the hash table, one to the page with the tally. Both are made in one
+ * transaction, so that neither is ever there alone. */
 #include "store.h"
 
-#include "bucket.h"
+#define TABLE_ROOT "packages"
+#define TALLY_ROOT "packages.tally"
+#define CACHE_BYTES (UINT64_C(512) << 20)
+#define CHECKPOINT_BYTES (UINT64_C(256) << 20)
 
-#include <lladd/bytes.h>
-#include <lladd/pages.h>
-#include <stdlib.h>
-#include <string.h>
+static int make(struct lladd_txn *txn)
+{
+    lladd_pageno table, tally;
+    int rc = lladd_hash_create(txn, NULL, &table);
+    if (!rc)
+        rc = lladd_root_set(txn, TABLE_ROOT, (struct lladd_root_value){table.v, 0});
+    if (!rc)
+        rc = lladd_page_alloc(txn, &tally);
+    if (!rc)
+        rc = lladd_page_format(txn, tally, TALLY_TYPE);
+    return rc ? rc : lladd_root_set(txn, TALLY_ROOT, (struct lladd_root_value){tally.v, 0});
+}
 
-#define HEAD_BYTES 28u
-#define HEAP_ROOT "packages.heap"
-
-static int create(struct store *s, struct lladd_error *err)
+static int create(struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_txn *txn;
-    int rc = lladd_begin(s->db, NULL, &txn, err);
+    int rc = lladd_begin(db, NULL, &txn, err);
     if (rc)
         return rc;
-    rc = lladd_heap_create(txn, &s->heap);
-    if (!rc)
-        rc = lladd_root_set(txn, HEAP_ROOT, (struct lladd_root_value){s->heap.v, 0});
+    rc = make(txn);
     if (rc) {
         *err = *lladd_txn_error(txn);
         int aborted = lladd_abort(txn);
-        return aborted ? lladd_error_set(err, aborted, "the heap cannot be rolled back") : rc;
+        return aborted ? lladd_error_set(err, aborted, "the table cannot be rolled back") : rc;
     }
     rc = lladd_commit(txn);
-    return rc ? lladd_error_set(err, rc, "the heap cannot be committed") : 0;
+    return rc ? lladd_error_set(err, rc, "the table cannot be committed") : 0;
+}
+
+/* Finds what is in the database; makes it in a new one. */
+static int find(struct store *s, struct lladd_error *err)
+{
+    struct lladd_root_value table, tally;
+    int rc = lladd_root_get(s->db, TABLE_ROOT, &table, err);
+    if (rc == LLADD_NOT_FOUND) {
+        rc = create(s->db, err);
+        rc = rc ? rc : lladd_root_get(s->db, TABLE_ROOT, &table, err);
+    }
+    rc = rc ? rc : lladd_root_get(s->db, TALLY_ROOT, &tally, err);
+    rc = rc ? rc : tally_lookup(s->db, &s->count, err);
+    if (rc)
+        return rc;
+    s->tally = lladd_page_of(tally.a);
+    return lladd_hash_open(s->db, lladd_page_of(table.a), LLADD_HASH_LOGICAL, &s->table, err);
 }
 
 int store_open(struct store *s, const char *dir, lladd_transcript_fn *transcript, void *ctx,
                struct lladd_error *err)
 {
     struct lladd_options options = LLADD_OPTIONS_INIT;
-    struct lladd_root_value heap;
+    /* A hash touches pages all over the file. */
+    options.cache_bytes = CACHE_BYTES;
+    options.checkpoint_bytes = CHECKPOINT_BYTES;
     options.transcript = transcript;
     options.callback_ctx = ctx;
-    int rc = bucket_register(&options, err);
+    *s = (struct store){.db = NULL};
+    int rc = tally_register(&options, err);
     if (!rc)
         rc = lladd_open(dir, &options, &s->db, err);
     lladd_options_release(&options);
     if (rc)
         return rc;
-    s->piece_max = lladd_heap_max(lladd_page_size(s->db)) - HEAD_BYTES;
-    rc = lladd_root_get(s->db, HEAP_ROOT, &heap, err);
-    if (!rc)
-        s->heap = lladd_page_of(heap.a);
-    else if (rc == LLADD_NOT_FOUND)
-        rc = create(s, err);
-    if (!rc)
-        rc = index_open(&s->index, s->db, err);
+    rc = find(s, err);
     if (rc)
         lladd_kill(s->db); /* as it is: the next open recovers what there is */
     return rc;
@@ -62,90 +78,29 @@ int store_open(struct store *s, const char *dir, lladd_transcript_fn *transcript
 
 int store_close(struct store *s)
 {
-    index_close(&s->index);
+    lladd_hash_close(s->table);
     return lladd_close(s->db);
 }
 
-/* The last piece first: each record names the one behind it. */
-int store_put(struct store *s, struct lladd_txn *txn, uint64_t sequence, const char *text,
-              size_t len, struct lladd_rid *out)
+void store_kill(struct store *s)
 {
-    struct lladd_rid next = {{0}, 0, 0};
-    size_t offset = len ? (len - 1) / s->piece_max * s->piece_max : 0;
-    unsigned char *record = malloc(HEAD_BYTES + s->piece_max);
-    if (!record || len > UINT32_MAX) {
-        free(record);
-        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY, "stanza of %zu bytes",
-                               len);
-    }
-    int rc;
-    for (;;) {
-        size_t n = len - offset < s->piece_max ? len - offset : s->piece_max;
-        lladd_put64(record, sequence);
-        lladd_put32(record + 8, (uint32_t)len);
-        lladd_put32(record + 12, (uint32_t)offset);
-        lladd_put64(record + 16, next.page.v);
-        lladd_put32(record + 24, next.slot);
-        memcpy(record + HEAD_BYTES, text + offset, n);
-        rc = lladd_heap_insert(txn, s->heap, record, HEAD_BYTES + n, out);
-        if (rc || offset == 0)
-            break;
-        next = *out;
-        offset -= s->piece_max;
-    }
-    free(record);
-    return rc;
+    lladd_hash_close(s->table);
+    lladd_kill(s->db);
 }
 
-bool piece_parse(const struct lladd_record *r, struct piece *out)
+int store_put(struct store *s, struct lladd_txn *txn, const struct stanzas *stanzas,
+              uint64_t sequence)
 {
-    if (r->len < HEAD_BYTES)
-        return false;
-    *out = (struct piece){
-        .sequence = lladd_get64(r->bytes),
-        .total = lladd_get32(r->bytes + 8),
-        .offset = lladd_get32(r->bytes + 12),
-        .next = {lladd_page_of(lladd_get64(r->bytes + 16)), lladd_get32(r->bytes + 24), 0},
-        .text = (const char *)r->bytes + HEAD_BYTES,
-        .len = r->len - HEAD_BYTES};
-    return out->offset <= out->total && out->len <= out->total - out->offset;
+    char key[STANZA_KEY_MAX];
+    size_t len = stanzas_key(stanzas, sequence, key);
+    struct stanza text = stanzas_of(stanzas, sequence);
+    return lladd_hash_insert(txn, s->table, key, len, text.text, text.len);
 }
 
-static int broken(struct lladd_error *err, uint64_t sequence)
+int store_count(struct store *s, struct lladd_txn *txn, const struct stanzas *stanzas,
+                uint64_t sequence)
 {
-    return lladd_error_set(err, LLADD_BAD_RECORD, "the records of %llu do not fit together",
-                           (unsigned long long)sequence);
-}
-
-int store_get(struct store *s, uint64_t sequence, char *buf, size_t size, size_t *len,
-              struct lladd_error *err)
-{
-    struct lladd_rid rid;
-    int rc = index_get(&s->index, sequence, &rid, err);
-    if (rc)
-        return rc;
-    size_t max = HEAD_BYTES + s->piece_max, got = 0, n;
-    unsigned char *record = malloc(max);
-    if (!record)
-        return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for a record");
-    struct piece p = {0};
-    do {
-        rc = lladd_heap_get(s->db, s->heap, rid, record, max, &n, err);
-        if (rc)
-            break;
-        struct lladd_record r = {record, (uint32_t)n, 0};
-        if (n > max || !piece_parse(&r, &p) || p.sequence != sequence || p.offset != got) {
-            rc = broken(err, sequence);
-            break;
-        }
-        if (got < size)
-            memcpy(buf + got, p.text, p.len < size - got ? p.len : size - got);
-        got += p.len;
-        rid = p.next;
-    } while (rid.page.v != 0 && p.len > 0);
-    free(record);
-    if (!rc && got != p.total)
-        rc = broken(err, sequence);
-    *len = got;
-    return rc;
+    struct stanza text = stanzas_of(stanzas, sequence);
+    struct tally_count count = {tally_cell(text.field, text.field_len), {1, (int64_t)text.len}};
+    return lladd_update(txn, s->count, s->tally, &count, sizeof count);
 }

@@ -1,20 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two ways through the database that have to agree with each other, with the file, and with the
+/* Three ways through the database that have to agree with each other, with the file, and with the
  * parent's ledger:
  *
- *   the heap    every record there is belongs to a transaction of the run, and its text is that
- *               piece of the transaction's stanza. Adding up the pieces shows what is partial, what
- *               is there twice, and what an aborted transaction left behind.
- *   the index   every sequence number leads to its whole stanza, or to nothing.
+ *   a walk      every element of the table belongs to a transaction of the run, once, and its value
+ *               is that transaction's stanza.
+ *   look-ups    every transaction's key leads to its stanza, or to nothing.
+ *   the tally   says of each letter how many stanzas and bytes the walk has found.
  *
  * The ledger says which of the two it must be. Only what was in flight when the loader died may be
- * either, but never anything in between. */
+ * either, but never anything in between. And the table itself says whether every key is in the
+ * bucket where it belongs (lladd_hash_check). */
 #include "verify.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct comparison {
+    struct store *store;
+    const struct stanzas *stanzas;
+    struct ledger *ledger;
+    struct verdict *verdict;
+    struct lladd_error *err;
+    unsigned char *there; /* by transaction: how often the walk has met it, 2 at most */
+    struct tally tally[TALLY_CELLS];
+};
 
 __attribute__((format(printf, 2, 3))) static void discrepancy(struct verdict *v, const char *fmt,
                                                               ...)
@@ -28,32 +39,41 @@ __attribute__((format(printf, 2, 3))) static void discrepancy(struct verdict *v,
     v->discrepancies++;
 }
 
-/* Adds up in stored[] how many bytes of each transaction's stanza the heap holds. */
-static int walk_heap(struct store *s, const struct stanzas *stanzas, const struct ledger *ledger,
-                     uint64_t *stored, struct verdict *v, struct lladd_error *err)
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+static void meet(struct comparison *c, struct lladd_span key, struct lladd_span value)
 {
-    struct lladd_heap_cursor cursor;
-    struct lladd_record record;
-    struct lladd_rid rid;
-    struct piece p;
-    int rc;
-    lladd_heap_open(s->db, s->heap, &cursor);
-    while ((rc = lladd_heap_next(&cursor, &rid, &record, err)) == 0) {
-        v->records++;
-        if (!piece_parse(&record, &p) || p.sequence >= ledger->n) {
-            discrepancy(v, "page %llu slot %u holds a record nobody wrote",
-                        (unsigned long long)rid.page.v, rid.slot);
-            continue;
-        }
-        struct stanza text = stanzas_of(stanzas, p.sequence);
-        if (p.total != text.len || memcmp(p.text, text.text + p.offset, p.len) != 0)
-            discrepancy(v, "transaction %llu: bytes %u to %zu differ from the file",
-                        (unsigned long long)p.sequence, p.offset, p.offset + p.len);
-        stored[p.sequence] += p.len;
+    uint64_t sequence;
+    c->verdict->elements++;
+    if (!stanzas_find(c->stanzas, key.data, key.len, &sequence) || sequence >= c->ledger->n) {
+        discrepancy(c->verdict, "there is a key that nobody wrote: %.*s",
+                    (int)(key.len < 80 ? key.len : 80), (const char *)key.data);
+        return;
     }
-    lladd_heap_close(&cursor);
+    struct stanza text = stanzas_of(c->stanzas, sequence);
+    if (value.len != text.len || memcmp(value.data, text.text, text.len) != 0)
+        discrepancy(c->verdict, "transaction %llu differs from the file",
+                    (unsigned long long)sequence);
+    if (c->there[sequence])
+        discrepancy(c->verdict, "transaction %llu is there twice", (unsigned long long)sequence);
+    c->there[sequence] = 1;
+    struct tally *t = &c->tally[tally_cell(text.field, text.field_len)];
+    t->stanzas++;
+    t->bytes += (int64_t)text.len;
+}
+
+static int walk(struct comparison *c)
+{
+    struct lladd_hash_walk walk = {{0}, NULL, 0};
+    struct lladd_span key, value;
+    int rc;
+    while ((rc = lladd_hash_next(c->store->table, &walk, &key, &value, c->err)) == 0)
+        meet(c, key, value);
+    lladd_hash_walk_end(c->store->table, &walk);
     return rc == LLADD_END ? 0 : rc;
 }
+
+/* ---- look-ups -------------------------------------------------------------------------------- */
 
 /* What the ledger says about a transaction against what the database says. */
 static void judge(struct ledger *ledger, uint64_t sequence, bool there, struct verdict *v)
@@ -85,48 +105,70 @@ static void judge(struct ledger *ledger, uint64_t sequence, bool there, struct v
     }
 }
 
-static int walk_index(struct store *s, const struct stanzas *stanzas, struct ledger *ledger,
-                      const uint64_t *stored, char *buf, size_t size, struct verdict *v,
-                      struct lladd_error *err)
+/* Called under the page's latch: nothing is copied. */
+static int see(void *ctx, struct lladd_span value)
 {
-    for (uint64_t i = 0; i < ledger->n; i++) {
-        struct stanza text = stanzas_of(stanzas, i);
-        unsigned long long name = i;
-        size_t len = 0;
-        int rc = store_get(s, i, buf, size, &len, err);
-        bool there = rc == 0;
-        if (rc && rc != LLADD_NOT_FOUND && lladd_code_root(rc) != LLADD_ROOT_MISUSE &&
-            rc != LLADD_BAD_RECORD)
-            return rc;
-        if (rc && rc != LLADD_NOT_FOUND)
-            discrepancy(v, "transaction %llu: %s", name, err->message);
-        else if (there && (len != text.len || memcmp(buf, text.text, len) != 0))
-            discrepancy(v, "transaction %llu differs from the file", name);
-        else if (stored[i] != (there ? text.len : 0))
-            discrepancy(v, "transaction %llu: the index has %s of it, the heap %llu bytes", name,
-                        there ? "all" : "nothing", (unsigned long long)stored[i]);
-        else
-            judge(ledger, i, there, v);
+    *(size_t *)ctx = value.len;
+    return 0;
+}
+
+static int look_up(struct comparison *c)
+{
+    int rc = 0;
+    for (uint64_t i = 0; i < c->ledger->n && !rc; i++) {
+        char key[STANZA_KEY_MAX];
+        size_t len = SIZE_MAX;
+        rc = lladd_hash_look(c->store->table, key, stanzas_key(c->stanzas, i, key), see, &len,
+                             c->err);
+        rc = rc == LLADD_NOT_FOUND ? 0 : rc;
+        bool there = len != SIZE_MAX;
+        if (!rc && there != (c->there[i] != 0))
+            discrepancy(c->verdict, "transaction %llu is found %s and not %s",
+                        (unsigned long long)i, there ? "by its key" : "in a walk",
+                        there ? "in a walk" : "by its key");
+        else if (!rc)
+            judge(c->ledger, i, there, c->verdict);
     }
+    return rc;
+}
+
+/* ---- the tally ------------------------------------------------------------------------------- */
+
+static int compare_tally(struct comparison *c)
+{
+    struct tally said[TALLY_CELLS];
+    int rc = tally_read(c->store->db, c->store->tally, said, c->err);
+    for (uint32_t i = 0; i < TALLY_CELLS && !rc; i++)
+        if (said[i].stanzas != c->tally[i].stanzas || said[i].bytes != c->tally[i].bytes)
+            discrepancy(c->verdict,
+                        "the tally has %lld stanzas and %lld bytes of letter %u, the table %lld "
+                        "and %lld",
+                        (long long)said[i].stanzas, (long long)said[i].bytes, i,
+                        (long long)c->tally[i].stanzas, (long long)c->tally[i].bytes);
+    return rc;
+}
+
+static int check_table(struct comparison *c)
+{
+    int rc = lladd_hash_check(c->store->table, c->err);
+    if (rc != LLADD_CORRUPT_PAGE)
+        return rc;
+    discrepancy(c->verdict, "%s", c->err->message);
     return 0;
 }
 
 int verify(struct store *s, const struct stanzas *stanzas, struct ledger *ledger, struct verdict *v,
            struct lladd_error *err)
 {
-    size_t longest = 1;
-    for (size_t i = 0; i < stanzas->count; i++)
-        if (stanzas->list[i].len > longest)
-            longest = stanzas->list[i].len;
+    struct comparison c = {
+        .store = s, .stanzas = stanzas, .ledger = ledger, .verdict = v, .err = err};
     *v = (struct verdict){0};
-    uint64_t *stored = calloc(ledger->n, sizeof *stored);
-    char *buf = malloc(longest);
-    int rc = stored && buf ? 0 : lladd_error_set(err, LLADD_NO_MEMORY, "no memory to compare");
-    if (!rc)
-        rc = walk_heap(s, stanzas, ledger, stored, v, err);
-    if (!rc)
-        rc = walk_index(s, stanzas, ledger, stored, buf, longest, v, err);
-    free(stored);
-    free(buf);
+    c.there = calloc(ledger->n, 1);
+    int rc = c.there ? 0 : lladd_error_set(err, LLADD_NO_MEMORY, "no memory to compare");
+    rc = rc ? rc : walk(&c);
+    rc = rc ? rc : look_up(&c);
+    rc = rc ? rc : compare_tally(&c);
+    rc = rc ? rc : check_table(&c);
+    free(c.there);
     return rc;
 }

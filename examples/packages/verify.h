@@ -12,7 +12,7 @@ struct verdict {
     uint64_t whole;                 /**< acknowledged commits that are there, every byte */
     uint64_t nothing;               /**< aborted on purpose, and not a trace of them */
     uint64_t found;                 /**< nobody had heard of the commit yet; there, every byte */
-    uint64_t records;               /**< of the heap */
+    uint64_t elements;              /**< of the table */
     uint64_t discrepancies;         /**< everything else */
     char shown[VERDICT_SHOWN][160]; /**< the first of them, in words */
 };

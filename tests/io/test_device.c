@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What <lladd/device.h> promises, shown on both devices the library brings: every case runs once on
- * POSIX files and once on memory, and neither may be told from the other. Names stay inside the
- * directory; reads end at the end of the file; writes are whole and fill gaps with zeros; names and
- * files have separate lives; directories list what is in them; the lock refuses a second opener and
- * names the first; several threads may use one file.
+ * What <lladd/device.h> promises, shown on the devices the library brings: every case runs on POSIX
+ * files, on memory, and on an overlay over each, and none may be told from another. Names stay
+ * inside the directory; reads end at the end of the file; writes are whole and fill gaps with
+ * zeros; names and files have separate lives; directories list what is in them; the lock refuses a
+ * second opener and names the first; several threads may use one file.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct lladd_device *dev;
+static struct lladd_device *dev, *below;
 static char *dir;
 
 static void setup_posix(void)
@@ -33,9 +33,29 @@ static void setup_memory(void)
     ck_assert_int_eq(lladd_device_memory(&dev), 0);
 }
 
+static void setup_overlay(void)
+{
+    below = dev;
+    ck_assert_int_eq(lladd_device_overlay(below, &dev), 0);
+}
+
+static void setup_overlay_posix(void)
+{
+    setup_posix();
+    setup_overlay();
+}
+
+static void setup_overlay_memory(void)
+{
+    setup_memory();
+    setup_overlay();
+}
+
 static void teardown(void)
 {
     lladd_device_close(dev);
+    lladd_device_close(below);
+    below = NULL;
     temp_dir_remove(dir);
 }
 
@@ -619,6 +639,8 @@ int main(void)
     Suite *suite = suite_create("device");
     add_cases(suite, "posix", setup_posix);
     add_cases(suite, "memory", setup_memory);
+    add_cases(suite, "overlay over posix", setup_overlay_posix);
+    add_cases(suite, "overlay over memory", setup_overlay_memory);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

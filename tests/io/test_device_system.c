@@ -188,7 +188,7 @@ struct dirent *__wrap_readdir(DIR *dir)
 
 /* ---- fixture ---- */
 
-static struct lladd_device *dev;
+static struct lladd_device *dev, *below;
 static char *dir;
 
 static void fails_with(const char *kind, int error)
@@ -212,10 +212,19 @@ static void setup_memory(void)
     ck_assert_int_eq(lladd_device_memory(&dev), 0);
 }
 
+static void setup_overlay(void)
+{
+    setup_memory();
+    below = dev;
+    ck_assert_int_eq(lladd_device_overlay(below, &dev), 0);
+}
+
 static void teardown(void)
 {
     memset(&plan, 0, sizeof plan);
     lladd_device_close(dev);
+    lladd_device_close(below);
+    below = NULL;
     temp_dir_remove(dir);
 }
 
@@ -295,7 +304,7 @@ static bool workload(void)
 
 START_TEST(every_allocation_fails_once)
 {
-    bool posix = dir != NULL;
+    bool posix = dir != NULL, overlay = below != NULL;
     for (uint64_t n = 1;; n++) {
         plan.alloc_in = n;
         plan.alloc_failed = false;
@@ -303,11 +312,45 @@ START_TEST(every_allocation_fails_once)
         teardown();
         if (posix)
             setup_posix();
+        else if (overlay)
+            setup_overlay();
         else
             setup_memory();
         if (!failed)
             break;
         ck_assert_uint_lt(n, 100000);
+    }
+}
+END_TEST
+
+/* Over files that are below: a failed write has changed nothing, and the next one works. */
+START_TEST(changing_what_is_below_takes_memory)
+{
+    unsigned char bytes[9000], got[9000];
+    for (uint64_t n = 1; n < 40; n++) {
+        char name[16];
+        struct lladd_file *f;
+        sprintf(name, "f%d", (int)n);
+        memset(bytes, 'b', sizeof bytes);
+        ck_assert_int_eq(ll_io_open(below, name, LLADD_OPEN_CREATE, &f), 0);
+        ck_assert_int_eq(ll_io_pwrite(below, f, bytes, sizeof bytes, 0), 0);
+        ck_assert_int_eq(ll_io_close(below, f), 0);
+        plan.alloc_failed = false;
+        plan.alloc_in = n;
+        while (starved(ARMED(ll_io_open(dev, name, 0, &f)))) {
+        }
+        /* The parts of a block that are not written come from below. */
+        while (starved(ARMED(ll_io_pwrite(dev, f, "new", 3, 4095)))) {
+            ck_assert_int_eq(ll_io_pread(dev, f, got, sizeof got, 0), sizeof got);
+            ck_assert(got[0] == 'b' && got[8999] == 'b');
+        }
+        memcpy(bytes + 4095, "new", 3);
+        ck_assert_int_eq(ll_io_pread(dev, f, got, sizeof got, 0), sizeof got);
+        ck_assert_mem_eq(got, bytes, sizeof got);
+        ck_assert_int_eq(ll_io_close(dev, f), 0);
+        while (starved(ARMED(ll_io_unlink(dev, name)))) {
+        }
+        ck_assert_int_eq(ll_io_open(dev, name, 0, &f), -ENOENT);
     }
 }
 END_TEST
@@ -328,6 +371,8 @@ START_TEST(devices_need_memory)
     ck_assert(!plan.alloc_failed);
     lladd_device_close(other);
 
+    plan.alloc_in = 1;
+    ck_assert_int_eq(ARMED(lladd_device_overlay(dev, &other)), LLADD_NO_MEMORY);
     plan.alloc_in = 1;
     int rc = ARMED(lladd_device_posix(dir, false, &other, &err));
     ck_assert_int_eq(rc, LLADD_NO_MEMORY);
@@ -491,6 +536,12 @@ int main(void)
     tcase_set_timeout(memory, 60);
     tcase_add_test(memory, every_allocation_fails_once);
     suite_add_tcase(suite, memory);
+    TCase *overlay = tcase_create("overlay");
+    tcase_add_checked_fixture(overlay, setup_overlay, teardown);
+    tcase_set_timeout(overlay, 60);
+    tcase_add_test(overlay, every_allocation_fails_once);
+    tcase_add_test(overlay, changing_what_is_below_takes_memory);
+    suite_add_tcase(suite, overlay);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

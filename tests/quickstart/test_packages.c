@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The demonstration's parts: its operation and index do what they say, and its comparison finds
+ * The demonstration's parts: its keys and its operation do what they say, and its comparison finds
  * everything it claims to find. Each case of the latter plants one kind of damage, with ordinary
  * transactions, and expects that and nothing else.
  */
-#include "bucket.h"
 #include "support/fixtures.h"
 #include "verify.h"
 
 #include <check.h>
+#include <lladd/sync.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define N 60u
-#define LONG_STANZA 9000u /* three records on pages of 4 KiB */
+#define LONG_STANZA 9000u /* longer than a page of 4 KiB */
 
 static char *dir;
 static struct store store;
@@ -27,7 +27,7 @@ static void write_file(const char *path)
 {
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
-    fputs("\n  \nPackage: a\nVersion: 1\n\nPackage: b\n\r\n\n\nPackage: long\nText: ", f);
+    fputs("\n  \nPackage: a\nVersion: 1\n\nPackage: b\n\r\n\n\nPackage: a\nText: ", f);
     for (unsigned i = 0; i < LONG_STANZA; i++)
         fputc('a' + (int)(i % 23), f);
     fputs("\n\nPackage: last, without a newline", f);
@@ -53,19 +53,21 @@ static struct lladd_txn *begin(void)
     return txn;
 }
 
-static struct lladd_rid put(struct lladd_txn *txn, uint64_t sequence)
+static void put(struct lladd_txn *txn, uint64_t sequence)
 {
-    struct stanza text = stanzas_of(&stanzas, sequence);
-    struct lladd_rid rid;
-    int rc = store_put(&store, txn, sequence, text.text, text.len, &rid);
+    int rc = store_put(&store, txn, &stanzas, sequence);
     ck_assert_msg(rc == 0, "%s", lladd_txn_error(txn)->message);
-    return rid;
 }
 
-static void enter(struct lladd_txn *txn, uint64_t sequence, struct lladd_rid rid)
+static void count(struct lladd_txn *txn, uint64_t sequence)
 {
-    int rc = index_put(&store.index, txn, sequence, rid);
+    int rc = store_count(&store, txn, &stanzas, sequence);
     ck_assert_msg(rc == 0, "%s", lladd_txn_error(txn)->message);
+}
+
+static void commit(struct lladd_txn *txn)
+{
+    ck_assert_int_eq(lladd_commit(txn), 0);
 }
 
 static void setup(void)
@@ -81,7 +83,8 @@ static void setup(void)
     open_store();
     for (uint64_t i = 0; i < N; i++) {
         struct lladd_txn *txn = begin();
-        enter(txn, i, put(txn, i));
+        put(txn, i);
+        count(txn, i);
         bool aborts = ledger_aborts(&ledger, i);
         ck_assert_int_eq(aborts ? lladd_abort(txn) : lladd_commit(txn), 0);
         ledger_set(&ledger, i, aborts ? LEDGER_ABORTED : LEDGER_COMMITTED);
@@ -137,8 +140,8 @@ static void expect_all_well(void)
 /* Blank lines are lines of blanks, also at the beginning, and with the ends of lines of DOS. */
 START_TEST(stanzas_of_the_file)
 {
-    static const char *const begins[] = {"Package: a\nVersion: 1\n", "Package: b\n",
-                                         "Package: long\n", "Package: last, without a newline"};
+    static const char *const begins[] = {"Package: a\nVersion: 1\n", "Package: b\n", "Package: a\n",
+                                         "Package: last, without a newline"};
     for (size_t i = 0; i < stanzas.count; i++)
         ck_assert_int_eq(strncmp(stanzas.list[i].text, begins[i], strlen(begins[i])), 0);
     ck_assert_uint_eq(stanzas.list[0].len, strlen(begins[0]));
@@ -154,39 +157,41 @@ START_TEST(all_is_well)
 {
     expect_all_well();
     struct verdict v = compare();
-    ck_assert_uint_gt(v.records, v.whole); /* the long one takes several */
+    ck_assert_uint_eq(v.elements, v.whole);
 }
 END_TEST
 
 START_TEST(all_is_well_after_a_kill)
 {
     struct lladd_txn *open = begin();
-    enter(open, one_that(true), put(open, one_that(true)));
+    put(open, one_that(true));
+    count(open, one_that(true));
     ck_assert_int_eq(lladd_log_note(open, "test", lladd_span_of("x", 1), NULL), 0);
     struct lladd_txn *txn = begin();
     ck_assert_int_eq(lladd_root_set(txn, "anything", (struct lladd_root_value){1, 2}), 0);
     ck_assert_int_eq(lladd_commit(txn), 0); /* and with it what the open one has logged */
-    index_close(&store.index);
-    lladd_kill(store.db);
+    store_kill(&store);
     open_store();
     expect_all_well();
 }
 END_TEST
 
-/* Sets entries far behind the sixty until it is told to stop. */
+/* Counts up and down until it is told to stop. */
 struct writers {
     struct lladd_thread threads[2];
     uint64_t stop, written; /* atomic */
 };
 
-static void *write_entries(void *arg)
+static void *count_up_and_down(void *arg)
 {
     struct writers *w = arg;
-    struct lladd_rid rid = {lladd_page_of(1), 2, 3};
     while (!lladd_atomic_load64(&w->stop)) {
+        struct tally_count some = {3, {5, 7}}, less = {3, {-5, -7}};
         struct lladd_txn *txn = begin();
-        enter(txn, N + lladd_atomic_add64(&w->written, 1), rid);
-        ck_assert_int_eq(lladd_commit(txn), 0);
+        ck_assert_int_eq(lladd_update(txn, store.count, store.tally, &some, sizeof some), 0);
+        ck_assert_int_eq(lladd_update(txn, store.count, store.tally, &less, sizeof less), 0);
+        lladd_atomic_add64(&w->written, 1);
+        commit(txn);
     }
     return NULL;
 }
@@ -200,7 +205,7 @@ START_TEST(a_kill_after_a_checkpoint_amid_updates)
         struct lladd_error err = LLADD_ERROR_INIT;
         struct writers w = {.stop = 0};
         for (int k = 0; k < 2; k++)
-            ck_assert_int_eq(lladd_thread_start(&w.threads[k], write_entries, &w), 0);
+            ck_assert_int_eq(lladd_thread_start(&w.threads[k], count_up_and_down, &w), 0);
         while (lladd_atomic_load64(&w.written) < 100)
             lladd_yield();
         int rc = lladd_checkpoint(store.db, &err);
@@ -208,8 +213,7 @@ START_TEST(a_kill_after_a_checkpoint_amid_updates)
         for (int k = 0; k < 2; k++)
             lladd_thread_join(&w.threads[k]);
         ck_assert_msg(rc == 0, "%s", err.message);
-        index_close(&store.index);
-        lladd_kill(store.db);
+        store_kill(&store);
         open_store();
     }
     expect_all_well();
@@ -243,183 +247,198 @@ START_TEST(finds_what_was_aborted)
 {
     uint64_t i = one_that(true);
     struct lladd_txn *txn = begin();
-    enter(txn, i, put(txn, i));
-    ck_assert_int_eq(lladd_commit(txn), 0);
+    put(txn, i);
+    count(txn, i);
+    commit(txn);
     expect_one("was aborted and is there");
     ledger.state[i] = LEDGER_OPEN;
     expect_one("never committed and is there");
 }
 END_TEST
 
-START_TEST(finds_a_record_without_index_entry)
+/* The tally says that something is gone, also when the ledger does not know of it. */
+START_TEST(finds_what_was_not_counted)
 {
     struct lladd_txn *txn = begin();
-    put(txn, one_that(true));
-    ck_assert_int_eq(lladd_commit(txn), 0);
-    expect_one("the index has nothing of it");
+    count(txn, one_that(false));
+    commit(txn);
+    expect_one("the tally has ");
 }
 END_TEST
 
-START_TEST(finds_a_record_that_is_there_twice)
+START_TEST(finds_what_is_gone)
 {
+    char key[STANZA_KEY_MAX];
     struct lladd_txn *txn = begin();
-    put(txn, one_that(false));
-    ck_assert_int_eq(lladd_commit(txn), 0);
-    expect_one("the index has all of it");
-}
-END_TEST
-
-START_TEST(finds_an_entry_that_leads_elsewhere)
-{
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_rid rid;
-    uint64_t i = one_that(false), other = i + 1;
-    while (ledger_aborts(&ledger, other))
-        other++;
-    ck_assert_int_eq(index_get(&store.index, other, &rid, &err), 0);
-    struct lladd_txn *txn = begin();
-    enter(txn, i, rid);
-    ck_assert_int_eq(lladd_commit(txn), 0);
-    expect_one("do not fit together");
-}
-END_TEST
-
-/* One byte of the text: the walk through the heap sees it, and the one through the index. */
-START_TEST(finds_a_changed_byte)
-{
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_rid rid;
-    unsigned char record[5000];
-    size_t len;
-    uint64_t i = one_that(false);
-    ck_assert_int_eq(index_get(&store.index, i, &rid, &err), 0);
-    ck_assert_int_eq(lladd_heap_get(store.db, store.heap, rid, record, sizeof record, &len, &err),
-                     0);
-    record[len - 1] ^= 1;
-    struct lladd_txn *txn = begin();
-    ck_assert_int_eq(lladd_heap_set(txn, store.heap, rid, record, len), 0);
-    ck_assert_int_eq(lladd_commit(txn), 0);
+    size_t len = stanzas_key(&stanzas, one_that(false), key);
+    ck_assert_int_eq(lladd_hash_remove(txn, store.table, key, len), 0);
+    commit(txn);
     struct verdict v = compare();
     ck_assert_uint_eq(v.discrepancies, 2);
-    ck_assert_ptr_nonnull(strstr(v.shown[0], "differ from the file"));
-    ck_assert_ptr_nonnull(strstr(v.shown[1], "differs from the file"));
+    ck_assert_ptr_nonnull(strstr(v.shown[0], "was acknowledged and is missing"));
+    ck_assert_ptr_nonnull(strstr(v.shown[1], "the tally has "));
 }
 END_TEST
 
-START_TEST(finds_a_record_of_nobody)
+START_TEST(finds_a_changed_byte)
 {
-    struct lladd_rid rid;
-    struct lladd_txn *txn = begin();
-    ck_assert_int_eq(lladd_heap_insert(txn, store.heap, "what?", 5, &rid), 0);
-    ck_assert_int_eq(lladd_commit(txn), 0);
-    expect_one("nobody wrote");
-}
-END_TEST
-
-/* The last record of a chain is gone: both walks see it. */
-START_TEST(finds_a_stanza_that_ends_early)
-{
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_rid rid;
-    unsigned char bytes[5000];
-    struct piece p;
-    uint64_t i = 2; /* the long one */
-    while (ledger_aborts(&ledger, i))
-        i += stanzas.count;
-    ck_assert_int_eq(index_get(&store.index, i, &rid, &err), 0);
-    for (;;) {
-        struct lladd_record record = {bytes, 0, 0};
-        size_t len;
-        ck_assert_int_eq(lladd_heap_get(store.db, store.heap, rid, bytes, sizeof bytes, &len, &err),
-                         0);
-        record.len = (uint32_t)len;
-        ck_assert(piece_parse(&record, &p));
-        if (p.next.page.v == 0)
-            break;
-        rid = p.next;
+    char key[STANZA_KEY_MAX], changed[LONG_STANZA + 100];
+    for (unsigned n = 0; n < 2; n++) { /* a short one, and the long one */
+        uint64_t i = 2 * n;
+        while (ledger_aborts(&ledger, i))
+            i += stanzas.count;
+        struct stanza text = stanzas_of(&stanzas, i);
+        ck_assert_uint_lt(text.len, sizeof changed);
+        memcpy(changed, text.text, text.len);
+        changed[text.len - 2] ^= 1;
+        struct lladd_txn *txn = begin();
+        size_t len = stanzas_key(&stanzas, i, key);
+        ck_assert_int_eq(lladd_hash_put(txn, store.table, key, len, changed, text.len), 0);
+        commit(txn);
+        expect_one("differs from the file");
+        txn = begin();
+        ck_assert_int_eq(lladd_hash_put(txn, store.table, key, len, text.text, text.len), 0);
+        commit(txn);
     }
-    struct lladd_txn *txn = begin();
-    ck_assert_int_eq(lladd_heap_delete(txn, store.heap, rid), 0);
-    ck_assert_int_eq(lladd_commit(txn), 0);
-    ck_assert_uint_eq(compare().discrepancies, 1);
+    expect_all_well();
 }
 END_TEST
 
-/* ---- the index and its operation ------------------------------------------------------------- */
-
-/* Several extents further on: it grows there, and is found again. */
-START_TEST(index_grows)
+START_TEST(finds_a_key_of_nobody)
 {
-    struct lladd_error err = LLADD_ERROR_INIT;
-    uint64_t far = 3 * 64 * (uint64_t)bucket_capacity(lladd_page_size(store.db)) + 5;
-    struct lladd_rid rid = {lladd_page_of(77), 3, 4}, got;
-    struct lladd_txn *txn = begin();
-    ck_assert_int_eq(index_get(&store.index, far, &got, &err), LLADD_NOT_FOUND);
-    enter(txn, far, rid);
-    ck_assert_int_eq(lladd_commit(txn), 0);
-    ck_assert_int_eq(store_close(&store), 0);
-    open_store();
-    ck_assert_int_eq(index_get(&store.index, far, &got, &err), 0);
-    ck_assert_uint_eq(got.page.v, 77);
-    ck_assert_uint_eq(got.slot, 3);
-    ck_assert_uint_eq(got.size, 4);
-    ck_assert_int_eq(index_get(&store.index, far - 1, &got, &err), LLADD_NOT_FOUND);
-    ck_assert_int_eq(index_get(&store.index, far + 1, &got, &err), LLADD_NOT_FOUND);
+    static const char *const keys[] = {
+        "what?", "a", "a -1", "a 00", "b 99999", "", " ", "c 0", "a 18446744073709551616"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        size_t len = strlen(keys[i]);
+        struct lladd_txn *txn = begin();
+        ck_assert_int_eq(lladd_hash_insert(txn, store.table, keys[i], len, "x", 1), 0);
+        commit(txn);
+        expect_one("nobody wrote");
+        txn = begin();
+        ck_assert_int_eq(lladd_hash_remove(txn, store.table, keys[i], len), 0);
+        commit(txn);
+    }
 }
 END_TEST
 
-/* Neighbours on one page, ended the other way round than they began. */
-START_TEST(undo_leaves_the_neighbours_alone)
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* The first and the third stanza say the same: their keys go on counting over the repetitions. */
+START_TEST(keys_are_the_first_field_and_a_number)
+{
+    static const char *const keys[] = {"a 0", "b 0", "a 1", "last, without a newline 0",
+                                       "a 2", "b 1", "a 3", "last, without a newline 1"};
+    char key[STANZA_KEY_MAX];
+    for (uint64_t i = 0; i < 8; i++) {
+        size_t len = stanzas_key(&stanzas, i, key);
+        ck_assert_uint_eq(len, strlen(keys[i]));
+        ck_assert_mem_eq(key, keys[i], len);
+    }
+    for (uint64_t i = 0; i < 1000; i++) {
+        uint64_t found = UINT64_MAX;
+        size_t len = stanzas_key(&stanzas, i, key);
+        ck_assert(stanzas_find(&stanzas, key, len, &found));
+        ck_assert_uint_eq(found, i);
+    }
+}
+END_TEST
+
+/* Lines without a colon, with nothing behind it, and longer than a key may be. */
+START_TEST(keys_of_any_text)
+{
+    char why[200], key[STANZA_KEY_MAX];
+    struct stanzas s;
+    char *path = temp_dir_path(dir, "text");
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("no colon here \r\nand more\n\nEmpty:\n\n \tblank: \tfirst\n\n:\n\n", f);
+    for (int twice = 0; twice < 2; twice++) {
+        for (int i = 0; i < 300; i++)
+            fputc('x', f);
+        fprintf(f, "%d\n\n", twice);
+    }
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_msg(stanzas_read(&s, path, why, sizeof why), "%s", why);
+    static const char *const keys[] = {"no colon here 0", " 0", "first 0", " 1"};
+    ck_assert_uint_eq(s.count, 6);
+    for (uint64_t i = 0; i < 4; i++) {
+        ck_assert_uint_eq(stanzas_key(&s, i, key), strlen(keys[i]));
+        ck_assert_mem_eq(key, keys[i], strlen(keys[i]));
+    }
+    ck_assert_uint_eq(stanzas_key(&s, 5, key), STANZA_FIELD_MAX + 2);
+    ck_assert_int_eq(key[STANZA_FIELD_MAX + 1], '1');
+    for (uint64_t i = 0; i < 60; i++) {
+        uint64_t found = UINT64_MAX;
+        ck_assert(stanzas_find(&s, key, stanzas_key(&s, i, key), &found));
+        ck_assert_uint_eq(found, i);
+    }
+    stanzas_free(&s);
+    free(path);
+}
+END_TEST
+
+/* ---- the tally and its operation ------------------------------------------------------------- */
+
+/* Three count in one cell, and end the other way round than they began. */
+START_TEST(undo_leaves_the_others_alone)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_rid a = {lladd_page_of(1), 1, 1}, b = {lladd_page_of(2), 2, 2}, got;
+    struct tally before[TALLY_CELLS], after[TALLY_CELLS];
+    ck_assert_int_eq(tally_read(store.db, store.tally, before, &err), 0);
     struct lladd_txn *first = begin(), *second = begin(), *third = begin();
-    enter(first, N + 1, a);
-    enter(second, N + 2, b);
-    enter(first, N + 1, b); /* its undo goes back to a, and further */
-    enter(third, N + 3, a);
-    ck_assert_int_eq(lladd_commit(third), 0);
+    count(first, 0);
+    count(second, 0);
+    count(third, 0);
+    count(first, 0);
+    commit(third);
     ck_assert_int_eq(lladd_abort(first), 0);
-    ck_assert_int_eq(lladd_commit(second), 0);
-    ck_assert_int_eq(index_get(&store.index, N + 1, &got, &err), LLADD_NOT_FOUND);
-    ck_assert_int_eq(index_get(&store.index, N + 2, &got, &err), 0);
-    ck_assert_uint_eq(got.page.v, 2);
-    ck_assert_int_eq(index_get(&store.index, N + 3, &got, &err), 0);
-    ck_assert_uint_eq(got.page.v, 1);
+    commit(second);
+    ck_assert_int_eq(tally_read(store.db, store.tally, after, &err), 0);
+    ck_assert_int_eq(after[0].stanzas, before[0].stanzas + 2);
+    ck_assert_int_eq(after[0].bytes, before[0].bytes + 2 * (int64_t)stanzas.list[0].len);
+    for (uint32_t i = 1; i < TALLY_CELLS; i++)
+        ck_assert_int_eq(after[i].stanzas, before[i].stanzas);
+}
+END_TEST
+
+START_TEST(letters_have_cells)
+{
+    ck_assert_uint_eq(tally_cell("adduser", 7), 0);
+    ck_assert_uint_eq(tally_cell("Zsh", 3), 25);
+    ck_assert_uint_eq(tally_cell("", 0), TALLY_CELLS - 1);
+    for (int c = 0; c < 256; c++) {
+        char text = (char)c;
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        ck_assert(letter == (tally_cell(&text, 1) < TALLY_CELLS - 1));
+    }
 }
 END_TEST
 
 /* Refused before anything is logged; the transaction goes on. */
-START_TEST(put_refuses_no_page)
+START_TEST(count_refuses_what_is_no_cell)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_rid nowhere = {lladd_page_of(0), 1, 1}, got;
+    struct tally_count wrong = {TALLY_CELLS, {1, 1}};
+    struct tally cells[TALLY_CELLS];
     struct lladd_txn *txn = begin();
-    ck_assert_int_eq(index_put(&store.index, txn, N, nowhere), LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(lladd_update(txn, store.count, store.tally, &wrong, sizeof wrong),
+                     LLADD_OUT_OF_RANGE);
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
-    ck_assert_int_eq(lladd_commit(txn), 0);
-    ck_assert_int_eq(index_get(&store.index, N, &got, &err), LLADD_NOT_FOUND);
+    commit(txn);
+    ck_assert_int_eq(tally_read(store.db, lladd_page_of(0), cells, &err), LLADD_WRONG_TYPE);
 }
 END_TEST
 
 int main(void)
 {
-    const TTest *const cases[] = {stanzas_of_the_file,
-                                  all_is_well,
-                                  all_is_well_after_a_kill,
-                                  a_kill_after_a_checkpoint_amid_updates,
-                                  found_and_then_owed,
-                                  finds_what_is_missing,
-                                  finds_what_was_aborted,
-                                  finds_a_record_without_index_entry,
-                                  finds_a_record_that_is_there_twice,
-                                  finds_an_entry_that_leads_elsewhere,
-                                  finds_a_changed_byte,
-                                  finds_a_record_of_nobody,
-                                  finds_a_stanza_that_ends_early,
-                                  index_grows,
-                                  undo_leaves_the_neighbours_alone,
-                                  put_refuses_no_page};
+    const TTest *const cases[] = {stanzas_of_the_file,      all_is_well,
+                                  all_is_well_after_a_kill, a_kill_after_a_checkpoint_amid_updates,
+                                  found_and_then_owed,      finds_what_is_missing,
+                                  finds_what_was_aborted,   finds_what_was_not_counted,
+                                  finds_what_is_gone,       finds_a_changed_byte,
+                                  finds_a_key_of_nobody,    keys_are_the_first_field_and_a_number,
+                                  keys_of_any_text,         undo_leaves_the_others_alone,
+                                  letters_have_cells,       count_refuses_what_is_no_cell};
     Suite *suite = suite_create("packages");
     TCase *tc = tcase_create("packages");
     tcase_add_checked_fixture(tc, setup, teardown);

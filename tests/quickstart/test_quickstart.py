@@ -68,8 +68,10 @@ def case_load(packages, _script, folder, tool):
     expect(aborted > TRANSACTIONS // 50, "hardly any transaction was aborted:", compared)
     expect("no discrepancy" in out, "no result")
     if tool:
-        expect(re.search(r"packages\.index_put@1\s+sequence=\d+\s+page=\d+\s+slot=\d+", out[
-            out.index("Last one"):]), "the last transaction does not show our operation")
+        last = out[out.index("Last one"):]
+        expect(re.search(r"packages\.count@1\s+cell=\d+\s+stanzas=1\s+bytes=\d+", last),
+               "the last transaction does not show our operation")
+        expect("lladd.hash.insert" in last, "the last transaction does not show the table's")
 
 
 def case_input(packages, _script, folder, _tool):

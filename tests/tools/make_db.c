@@ -2,7 +2,11 @@
 /* make_db KIND DIR: makes a database for test_tools.py (made.h), and prints where things are, one
  * "name number" a line. make_db --hold KIND DIR does not close it: prints "ready" and waits for the
  * end of its input, with the database in use. make_db --churn DIR opens one and commits until its
- * input ends, with background threads. */
+ * input ends, with background threads.
+ *
+ * On a database that is there: make_db --forget DIR NAME removes a root, and what it led to is
+ * lost; --alias DIR NAME gives its value a second name; --root DIR NAME makes one that leads to no
+ * page; --free-last DIR frees the last page that is allocated, whosesoever it is. */
 #include "made.h"
 
 #include <lladd/records.h>
@@ -76,6 +80,56 @@ static int churn(const char *dir)
     return rc || closed ? fail(&err) : 0;
 }
 
+static int free_last(struct lladd_txn *txn)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    for (uint64_t page = lladd_page_count(db); page-- > 0;) {
+        enum lladd_page_use use;
+        int rc = lladd_page_use(db, lladd_page_of(page), &use, NULL);
+        if (rc || use == LLADD_USE_PAGED)
+            return rc ? rc : lladd_page_free(txn, lladd_page_of(page));
+    }
+    return LLADD_NOT_FOUND;
+}
+
+static int change(struct lladd_txn *txn, const char *what, const char *name)
+{
+    struct lladd_root_value value = {UINT64_MAX, 0};
+    if (strcmp(what, "--free-last") == 0)
+        return free_last(txn);
+    if (strcmp(what, "--forget") == 0)
+        return lladd_root_remove(txn, name);
+    if (strcmp(what, "--root") == 0)
+        return lladd_root_set(txn, name, value);
+    int rc = lladd_root_get(lladd_txn_db(txn), name, &value, NULL);
+    return rc ? rc : lladd_root_set(txn, "alias", value);
+}
+
+/* Does to a database what nobody should. */
+static int spoil(const char *dir, const char *what, const char *name)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    int rc = lladd_open(dir, NULL, &db, &err);
+    if (rc)
+        return fail(&err);
+    rc = lladd_begin(db, NULL, &txn, &err);
+    if (!rc)
+        rc = change(txn, what, name);
+    if (!rc)
+        rc = lladd_commit(txn);
+    int closed = lladd_close(db);
+    return rc || closed ? fail(&err) : 0;
+}
+
+static bool is_spoiling(int argc, char **argv)
+{
+    return (argc == 3 && strcmp(argv[1], "--free-last") == 0) ||
+           (argc == 4 && (strcmp(argv[1], "--forget") == 0 || strcmp(argv[1], "--alias") == 0 ||
+                          strcmp(argv[1], "--root") == 0));
+}
+
 int main(int argc, char **argv)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -83,6 +137,8 @@ int main(int argc, char **argv)
     struct made m = {0};
     if (argc == 3 && strcmp(argv[1], "--churn") == 0)
         return churn(argv[2]);
+    if (is_spoiling(argc, argv))
+        return spoil(argv[2], argv[1], argc == 4 ? argv[3] : NULL);
     bool hold = argc == 4 && strcmp(argv[1], "--hold") == 0;
     if (!hold && argc != 3)
         return 2;

@@ -1,0 +1,732 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * device_overlay: another device's files, and what was written over them in memory.
+ *
+ * For trying something out on a database: it is opened, recovered, looked at and changed, and the
+ * device below is only read. All that was written is forgotten when the device is closed.
+ *
+ * Definitions. A *node* is a file or directory that somebody has opened or made here; until then
+ * the names are those of the device below. An *entry* binds a full name to a node, or to none: the
+ * name is gone here, whatever is below. Of the file below the first `shown` bytes are what the file
+ * here begins with; over them, and behind them, lie the blocks that were written, each of BLOCK
+ * bytes. What has neither is zeros, and zeros written where there would be zeros anyway make no
+ * block: a log that is made ready ahead costs nothing.
+ *
+ * The lock. Below nothing is locked (that would write the owner's pid): `lock` asks who holds the
+ * lock below and is refused if somebody does. That nobody takes it later is the caller's affair;
+ * the lladd command holds it shared meanwhile (tools/peek.c).
+ *
+ * Threads. `names` protects entries, reference counts and lock flags; each node's own latch, taken
+ * after it or alone, its size and blocks; both while the device below is asked. Reading takes no
+ * latch over that: the files below do not change.
+ */
+#include "io/io_private.h"
+#include "util/env.h"
+#include "util/map.h"
+
+#include <lladd/sync.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 4096, PID_FIELD = 20 };
+
+struct node {
+    struct lladd_mutex latch;
+    struct lladd_file *below; /* NULL: made here */
+    uint64_t shown, size;
+    struct ll_map blocks; /* by number */
+    size_t refs;          /* entries and open files; under `names` */
+    bool directory;
+    bool locked; /* under `names` */
+};
+
+struct entry {
+    struct entry *next;
+    struct node *node; /* NULL: gone */
+    char name[];
+};
+
+struct overlay_device {
+    struct lladd_device base;
+    struct lladd_device *below;
+    uint32_t rank; /* of `names`; its nodes' is the next. Below that of the device below */
+    struct ll_env env;
+    struct lladd_mutex names;
+    struct entry *entries; /* few: the files of a database */
+};
+
+struct overlay_file {
+    struct node *node;
+    bool read_only;
+    bool holds_lock;
+};
+
+static struct overlay_device *device_of(struct lladd_device *dev)
+{
+    return (struct overlay_device *)dev;
+}
+
+static struct node *node_of(const struct lladd_file *file)
+{
+    return ((const struct overlay_file *)file)->node;
+}
+
+/* ---- nodes ---- */
+
+static struct node *new_node(struct overlay_device *dev, bool directory)
+{
+    struct node *node = calloc(1, sizeof *node);
+    if (node && lladd_mutex_init(&node->latch, dev->rank + 1, "overlay file") != 0) {
+        free(node);
+        return NULL;
+    }
+    if (node) {
+        node->directory = directory;
+        node->refs = 1; /* the caller's */
+        ll_map_init(&node->blocks, &dev->env);
+    }
+    return node;
+}
+
+/* Drops the blocks from number `from` on. */
+static void drop_blocks(struct node *node, uint64_t from)
+{
+    uint64_t number, at;
+    bool more = true;
+    while (more) { /* removing ends a walk */
+        size_t cursor = 0;
+        while ((more = ll_map_next(&node->blocks, &cursor, &number, &at)) && number < from) {
+        }
+        if (more) {
+            free((void *)(uintptr_t)at);
+            (void)ll_map_remove(&node->blocks, number); /* it is there */
+        }
+    }
+}
+
+static int unref(struct overlay_device *dev, struct node *node)
+{
+    if (--node->refs > 0)
+        return 0;
+    int rc = node->below ? ll_io_close(dev->below, node->below) : 0;
+    uint64_t number, at;
+    for (size_t cursor = 0; ll_map_next(&node->blocks, &cursor, &number, &at);)
+        free((void *)(uintptr_t)at);
+    ll_map_free(&node->blocks);
+    lladd_mutex_destroy(&node->latch);
+    free(node);
+    return rc;
+}
+
+/* ---- names; all of it under `names` ---- */
+
+static struct entry *find_entry(const struct overlay_device *dev, const char *name, size_t len)
+{
+    for (struct entry *e = dev->entries; e; e = e->next)
+        if (strncmp(e->name, name, len) == 0 && e->name[len] == '\0')
+            return e;
+    return NULL;
+}
+
+/* Binds name to node (NULL: gone), whatever it was bound to. Takes a reference. */
+static int bind(struct overlay_device *dev, const char *name, struct node *node)
+{
+    size_t len = strlen(name);
+    struct entry *e = find_entry(dev, name, len);
+    struct node *old = e ? e->node : NULL;
+    if (!e) {
+        e = malloc(sizeof *e + len + 1);
+        if (!e)
+            return -ENOMEM;
+        memcpy(e->name, name, len + 1);
+        e->next = dev->entries;
+        dev->entries = e;
+    }
+    e->node = node;
+    if (node)
+        node->refs++;
+    return old ? unref(dev, old) : 0;
+}
+
+/* Opens the file below and makes a node of it. */
+static int node_below(struct overlay_device *dev, const char *name, struct node **out)
+{
+    struct lladd_file *file;
+    int rc = ll_io_open(dev->below, name, LLADD_OPEN_READ_ONLY, &file);
+    if (rc != 0 && rc != -EISDIR)
+        return rc;
+    struct node *node = new_node(dev, rc == -EISDIR);
+    if (!node) {
+        if (rc == 0)
+            (void)ll_io_close(dev->below, file); /* only read */
+        return -ENOMEM;
+    }
+    if (rc == 0) {
+        node->below = file;
+        rc = ll_io_size(dev->below, file, &node->shown);
+        node->size = node->shown;
+    }
+    if (rc == 0 || rc == -EISDIR)
+        rc = bind(dev, name, node);
+    *out = node;
+    int dropped = unref(dev, node); /* the entry keeps it */
+    return rc != 0 ? rc : dropped;
+}
+
+/* Is the name a directory? -ENOENT, -ENOTDIR, or the error of the device below. */
+static int check_directory(struct overlay_device *dev, const char *name, size_t len)
+{
+    const struct entry *e = find_entry(dev, name, len);
+    if (len == 0 || (e && e->node && e->node->directory))
+        return 0;
+    if (e)
+        return e->node ? -ENOTDIR : -ENOENT;
+    char *whole = strndup(name, len);
+    if (!whole)
+        return -ENOMEM;
+    struct node *node;
+    int rc = node_below(dev, whole, &node);
+    free(whole);
+    return rc != 0 ? rc : node->directory ? 0 : -ENOTDIR;
+}
+
+/* Is there a directory for the name to be in? */
+static int check_parent(struct overlay_device *dev, const char *name)
+{
+    int rc = 0;
+    const char *slash = strchr(name, '/');
+    for (; slash && rc == 0; slash = strchr(slash + 1, '/'))
+        rc = check_directory(dev, name, (size_t)(slash - name));
+    return rc;
+}
+
+/* The node of a name, here or below. */
+static int find(struct overlay_device *dev, const char *name, struct node **out)
+{
+    const struct entry *e = find_entry(dev, name, strlen(name));
+    int rc = check_parent(dev, name);
+    if (rc != 0)
+        return rc;
+    if (!e)
+        rc = node_below(dev, name, out);
+    else if (e->node)
+        *out = e->node;
+    else
+        rc = -ENOENT;
+    return rc == -ENOTDIR ? -ENOENT : rc; /* its directory is one here, whatever it is below */
+}
+
+static int find_or_create(struct overlay_device *dev, const char *name, unsigned flags,
+                          struct node **out)
+{
+    int rc = ll_io__name_ok(name, false) ? find(dev, name, out) : -EINVAL;
+    if (rc == 0)
+        return flags & LLADD_OPEN_EXCLUSIVE ? -EEXIST : (*out)->directory ? -EISDIR : 0;
+    if (rc != -ENOENT || !(flags & LLADD_OPEN_CREATE))
+        return rc;
+    rc = check_parent(dev, name);
+    if (rc != 0)
+        return rc;
+    struct node *node = new_node(dev, false);
+    if (!node)
+        return -ENOMEM;
+    rc = bind(dev, name, node);
+    *out = node;
+    int dropped = unref(dev, node); /* the entry keeps it, if there is one */
+    return rc != 0 ? rc : dropped;
+}
+
+/* ---- contents ---- */
+
+static unsigned char *block_at(const struct node *node, uint64_t number)
+{
+    return ll_map_get_ptr(&node->blocks, number);
+}
+
+static bool is_zero(const unsigned char *p, size_t len)
+{
+    return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
+}
+
+/* Reads [off, off + len) as it would be without blocks. */
+static int read_below(struct overlay_device *dev, const struct node *node, uint64_t shown,
+                      unsigned char *buf, size_t len, uint64_t off)
+{
+    size_t n = off >= shown ? 0 : shown - off < len ? (size_t)(shown - off) : len;
+    memset(buf + n, 0, len - n);
+    return n ? ll_io_read_full(dev->below, node->below, buf, n, off) : 0;
+}
+
+/* The block, made of what is below if there is none. Under the latch. */
+static int make_block(struct overlay_device *dev, struct node *node, uint64_t number,
+                      unsigned char **out)
+{
+    *out = block_at(node, number);
+    if (*out)
+        return 0;
+    unsigned char *block = malloc(BLOCK);
+    if (!block)
+        return -ENOMEM;
+    int rc = read_below(dev, node, node->shown, block, BLOCK, number * BLOCK);
+    if (rc == 0 && ll_map_put_ptr(&node->blocks, number, block) != 0)
+        rc = -ENOMEM;
+    if (rc != 0) {
+        free(block);
+        return rc;
+    }
+    *out = block;
+    return 0;
+}
+
+/* Puts the bytes into their blocks. Under the latch. */
+static int write_piece(struct overlay_device *dev, struct node *node, const unsigned char *data,
+                       size_t len, uint64_t off)
+{
+    while (len > 0) {
+        uint64_t number = off / BLOCK;
+        size_t at = (size_t)(off % BLOCK), n = BLOCK - at < len ? BLOCK - at : len;
+        unsigned char *block;
+        if (block_at(node, number) || off < node->shown || !is_zero(data, n)) {
+            int rc = make_block(dev, node, number, &block);
+            if (rc != 0)
+                return rc;
+            memcpy(block + at, data, n);
+        }
+        data += n;
+        off += n;
+        len -= n;
+    }
+    return 0;
+}
+
+/* Under the latch. The bytes are there, or the size is as it was. */
+static int write_pieces(struct overlay_device *dev, struct node *node,
+                        const struct lladd_iovec *pieces, int n, uint64_t off)
+{
+    uint64_t start = off, end = off;
+    for (int i = 0; i < n; i++) {
+        if (end > INT64_MAX || pieces[i].len > INT64_MAX - end)
+            return -EFBIG;
+        end += pieces[i].len;
+    }
+    int rc = 0;
+    for (int i = 0; i < n && rc == 0; i++) {
+        rc = write_piece(dev, node, pieces[i].data, pieces[i].len, off);
+        off += pieces[i].len;
+    }
+    if (rc == 0 && end > node->size && end > start)
+        node->size = end;
+    return rc;
+}
+
+/* ---- the table of functions ---- */
+
+static int overlay_open(struct lladd_device *base, const char *name, unsigned flags,
+                        struct lladd_file **out)
+{
+    struct overlay_device *dev = device_of(base);
+    int rc = ll_io__check_flags(flags);
+    if (rc != 0)
+        return rc;
+    struct overlay_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return -ENOMEM;
+    lladd_mutex_lock(&dev->names);
+    rc = find_or_create(dev, name, flags, &file->node);
+    if (rc == 0)
+        file->node->refs++;
+    lladd_mutex_unlock(&dev->names);
+    if (rc != 0) {
+        free(file);
+        return rc;
+    }
+    file->read_only = (flags & LLADD_OPEN_READ_ONLY) != 0;
+    *out = (struct lladd_file *)file;
+    return 0;
+}
+
+static int overlay_close(struct lladd_device *base, struct lladd_file *handle)
+{
+    struct overlay_device *dev = device_of(base);
+    struct overlay_file *file = (struct overlay_file *)handle;
+    lladd_mutex_lock(&dev->names);
+    if (file->holds_lock)
+        file->node->locked = false;
+    int rc = unref(dev, file->node);
+    lladd_mutex_unlock(&dev->names);
+    free(file);
+    return rc;
+}
+
+static int64_t overlay_pread(struct lladd_device *base, struct lladd_file *file, void *buf,
+                             size_t len, uint64_t off)
+{
+    struct node *node = node_of(file);
+    if (off > INT64_MAX || len > INT64_MAX - off)
+        return -EINVAL;
+    lladd_mutex_lock(&node->latch);
+    uint64_t size = node->size, shown = node->shown;
+    lladd_mutex_unlock(&node->latch);
+    size_t n = off >= size ? 0 : size - off < len ? (size_t)(size - off) : len;
+    int rc = n ? read_below(device_of(base), node, shown, buf, n, off) : 0;
+    if (rc != 0)
+        return rc;
+    lladd_mutex_lock(&node->latch);
+    for (size_t done = 0; done < n;) {
+        size_t at = (size_t)((off + done) % BLOCK);
+        size_t part = BLOCK - at < n - done ? BLOCK - at : n - done;
+        const unsigned char *block = block_at(node, (off + done) / BLOCK);
+        if (block)
+            memcpy((unsigned char *)buf + done, block + at, part);
+        done += part;
+    }
+    lladd_mutex_unlock(&node->latch);
+    return (int64_t)n;
+}
+
+static int overlay_pwritev(struct lladd_device *base, struct lladd_file *file,
+                           const struct lladd_iovec *pieces, int n, uint64_t off)
+{
+    struct node *node = node_of(file);
+    if (((struct overlay_file *)file)->read_only)
+        return -EBADF;
+    lladd_mutex_lock(&node->latch);
+    int rc = write_pieces(device_of(base), node, pieces, n, off);
+    lladd_mutex_unlock(&node->latch);
+    return rc;
+}
+
+static int overlay_append(struct lladd_device *base, struct lladd_file *file, const void *buf,
+                          size_t len, uint64_t *off)
+{
+    struct node *node = node_of(file);
+    struct lladd_iovec piece = {buf, len};
+    if (((struct overlay_file *)file)->read_only)
+        return -EBADF;
+    lladd_mutex_lock(&node->latch);
+    uint64_t end = node->size;
+    int rc = write_pieces(device_of(base), node, &piece, 1, end);
+    lladd_mutex_unlock(&node->latch);
+    if (rc == 0 && off)
+        *off = end;
+    return rc;
+}
+
+static int overlay_sync(struct lladd_device *base, struct lladd_file *file)
+{
+    (void)base;
+    (void)file;
+    return 0;
+}
+
+static int overlay_truncate(struct lladd_device *base, struct lladd_file *file, uint64_t size)
+{
+    struct node *node = node_of(file);
+    if (((struct overlay_file *)file)->read_only)
+        return -EINVAL;
+    if (size > INT64_MAX)
+        return -EFBIG;
+    (void)base;
+    lladd_mutex_lock(&node->latch);
+    unsigned char *last = size % BLOCK ? block_at(node, size / BLOCK) : NULL;
+    if (size < node->size) {
+        drop_blocks(node, (size + BLOCK - 1) / BLOCK);
+        if (last)
+            memset(last + size % BLOCK, 0, (size_t)(BLOCK - size % BLOCK));
+        node->shown = node->shown < size ? node->shown : size;
+    }
+    node->size = size;
+    lladd_mutex_unlock(&node->latch);
+    return 0;
+}
+
+static int overlay_size(struct lladd_device *base, struct lladd_file *file, uint64_t *out)
+{
+    (void)base;
+    struct node *node = node_of(file);
+    lladd_mutex_lock(&node->latch);
+    *out = node->size;
+    lladd_mutex_unlock(&node->latch);
+    return 0;
+}
+
+/* The new name first: if there is no memory for the old one's end, it is taken back. */
+static int rename_locked(struct overlay_device *dev, const char *from, const char *to)
+{
+    struct node *node, *old = NULL;
+    int rc = find(dev, from, &node);
+    if (rc != 0)
+        return rc;
+    rc = find(dev, to, &old);
+    if (rc != 0 && rc != -ENOENT)
+        return rc;
+    if (node->directory || (rc == 0 && old->directory))
+        return -EISDIR;
+    if (rc == 0 && old == node)
+        return 0;
+    rc = check_parent(dev, to);
+    if (rc == 0)
+        rc = bind(dev, to, node);
+    return rc != 0 ? rc : bind(dev, from, NULL); /* it has an entry: no memory is needed */
+}
+
+static int overlay_rename(struct lladd_device *base, const char *from, const char *to)
+{
+    struct overlay_device *dev = device_of(base);
+    if (!ll_io__name_ok(from, false) || !ll_io__name_ok(to, false))
+        return -EINVAL;
+    lladd_mutex_lock(&dev->names);
+    int rc = rename_locked(dev, from, to);
+    lladd_mutex_unlock(&dev->names);
+    return rc;
+}
+
+static int overlay_unlink(struct lladd_device *base, const char *name)
+{
+    struct overlay_device *dev = device_of(base);
+    struct node *node;
+    if (!ll_io__name_ok(name, false))
+        return -EINVAL;
+    lladd_mutex_lock(&dev->names);
+    int rc = find(dev, name, &node);
+    if (rc == 0)
+        rc = node->directory ? -EISDIR : bind(dev, name, NULL);
+    lladd_mutex_unlock(&dev->names);
+    return rc;
+}
+
+static int overlay_sync_dir(struct lladd_device *base, const char *name)
+{
+    struct overlay_device *dev = device_of(base);
+    if (!ll_io__name_ok(name, true))
+        return -EINVAL;
+    lladd_mutex_lock(&dev->names);
+    int rc = check_parent(dev, name);
+    if (rc == 0)
+        rc = check_directory(dev, name, strlen(name));
+    lladd_mutex_unlock(&dev->names);
+    return rc;
+}
+
+static int overlay_mkdir(struct lladd_device *base, const char *name)
+{
+    struct overlay_device *dev = device_of(base);
+    struct node *node;
+    if (!ll_io__name_ok(name, false))
+        return -EINVAL;
+    lladd_mutex_lock(&dev->names);
+    int rc = find(dev, name, &node);
+    rc = rc == 0 ? -EEXIST : rc == -ENOENT ? check_parent(dev, name) : rc;
+    if (rc == 0) {
+        node = new_node(dev, true);
+        rc = node ? bind(dev, name, node) : -ENOMEM;
+        if (node && unref(dev, node) != 0 && rc == 0) /* the entry keeps it */
+            rc = -EIO;
+    }
+    lladd_mutex_unlock(&dev->names);
+    return rc;
+}
+
+/* ---- lists ---- */
+
+struct names {
+    struct overlay_device *dev;
+    const char *folder;
+    char *text; /* one after the other with their 0 bytes */
+    size_t len;
+};
+
+static int add_name(struct names *names, const char *name)
+{
+    size_t len = strlen(name) + 1;
+    char *more = realloc(names->text, names->len + len);
+    if (!more)
+        return -ENOMEM;
+    memcpy(more + names->len, name, len);
+    names->text = more;
+    names->len += len;
+    return 0;
+}
+
+/* A name below counts unless there is an entry for it, which has its own word. */
+static int add_below(void *ctx, const char *name)
+{
+    struct names *names = ctx;
+    size_t folder = strlen(names->folder), len = folder + 1 + strlen(name);
+    char *whole = malloc(len + 1);
+    if (!whole)
+        return -ENOMEM;
+    (void)snprintf(whole, len + 1, "%s%s%s", names->folder, folder ? "/" : "", name);
+    bool mine = find_entry(names->dev, whole, strlen(whole)) != NULL;
+    free(whole);
+    return mine ? 0 : add_name(names, name);
+}
+
+static int collect(struct names *names)
+{
+    size_t folder = strlen(names->folder);
+    int rc = ll_io_list(names->dev->below, names->folder, add_below, names);
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        rc = 0; /* it was made here */
+    for (const struct entry *e = names->dev->entries; e && rc == 0; e = e->next) {
+        const char *rest = folder ? e->name + folder + 1 : e->name;
+        bool inside =
+            folder == 0 || (strncmp(e->name, names->folder, folder) == 0 && e->name[folder] == '/');
+        if (inside && e->node && !strchr(rest, '/'))
+            rc = add_name(names, rest);
+    }
+    return rc;
+}
+
+static int overlay_list(struct lladd_device *base, const char *name, lladd_list_fn *fn, void *ctx)
+{
+    struct overlay_device *dev = device_of(base);
+    struct names names = {.dev = dev, .folder = name};
+    int rc = overlay_sync_dir(base, name); /* is it a directory? */
+    if (rc != 0)
+        return rc;
+    lladd_mutex_lock(&dev->names);
+    rc = collect(&names);
+    lladd_mutex_unlock(&dev->names);
+    for (const char *p = names.text; rc == 0 && p < names.text + names.len; p += strlen(p) + 1)
+        rc = fn(ctx, p);
+    free(names.text);
+    return rc;
+}
+
+/* ---- the lock ---- */
+
+/* Somebody here, or below? Under `names`. */
+static int check_free(struct overlay_device *dev, const char *name, const struct node *node,
+                      int64_t *owner)
+{
+    const struct lladd_device_ops *below = dev->below->ops;
+    *owner = 0;
+    if (node && node->locked) {
+        *owner = getpid();
+        return -EAGAIN;
+    }
+    return below->struct_size >= sizeof *below && below->holder
+               ? below->holder(dev->below, name, owner)
+               : 0;
+}
+
+/* The file's contents say who holds it, as they do elsewhere. */
+static int take_lock(struct overlay_device *dev, struct node *node)
+{
+    char text[PID_FIELD + 1];
+    (void)snprintf(text, sizeof text, "%-*lld\n", PID_FIELD - 1, (long long)getpid());
+    struct lladd_iovec piece = {text, PID_FIELD};
+    lladd_mutex_lock(&node->latch);
+    int rc = write_pieces(dev, node, &piece, 1, 0);
+    lladd_mutex_unlock(&node->latch);
+    if (rc == 0)
+        node->locked = true;
+    return rc;
+}
+
+static int overlay_lock(struct lladd_device *base, const char *name, struct lladd_file **out,
+                        int64_t *owner)
+{
+    struct overlay_device *dev = device_of(base);
+    *owner = 0;
+    struct overlay_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return -ENOMEM;
+    lladd_mutex_lock(&dev->names);
+    int rc = find_or_create(dev, name, LLADD_OPEN_CREATE, &file->node);
+    if (rc == 0)
+        rc = check_free(dev, name, file->node, owner);
+    if (rc == 0)
+        rc = take_lock(dev, file->node);
+    if (rc == 0)
+        file->node->refs++;
+    lladd_mutex_unlock(&dev->names);
+    if (rc != 0) {
+        free(file);
+        return rc;
+    }
+    file->holds_lock = true;
+    *out = (struct lladd_file *)file;
+    return 0;
+}
+
+static int overlay_holder(struct lladd_device *base, const char *name, int64_t *owner)
+{
+    struct overlay_device *dev = device_of(base);
+    struct node *node = NULL;
+    *owner = 0;
+    if (!ll_io__name_ok(name, false))
+        return -EINVAL;
+    lladd_mutex_lock(&dev->names);
+    int rc = find(dev, name, &node);
+    if (rc == 0 || rc == -ENOENT)
+        rc = check_free(dev, name, rc == 0 ? node : NULL, owner);
+    lladd_mutex_unlock(&dev->names);
+    return rc;
+}
+
+static void overlay_prefetch(struct lladd_device *base, struct lladd_file *file, uint64_t off,
+                             uint64_t len)
+{
+    const struct node *node = node_of(file);
+    if (node->below)
+        ll_io_prefetch(device_of(base)->below, node->below, off, len);
+}
+
+const struct lladd_device_ops ll_io__overlay_ops = {
+    .struct_size = sizeof ll_io__overlay_ops,
+    .open = overlay_open,
+    .close = overlay_close,
+    .pread = overlay_pread,
+    .pwritev = overlay_pwritev,
+    .append = overlay_append,
+    .sync = overlay_sync,
+    .truncate = overlay_truncate,
+    .size = overlay_size,
+    .rename = overlay_rename,
+    .unlink = overlay_unlink,
+    .sync_dir = overlay_sync_dir,
+    .mkdir = overlay_mkdir,
+    .list = overlay_list,
+    .lock = overlay_lock,
+    .prefetch = overlay_prefetch,
+    .holder = overlay_holder,
+};
+
+int lladd_device_overlay(struct lladd_device *below, struct lladd_device **out)
+{
+    if (!below || !out)
+        return LLADD_BAD_ARGUMENT;
+    bool nested = below->ops == &ll_io__overlay_ops;
+    struct overlay_device *dev = calloc(1, sizeof *dev);
+    if (dev)
+        dev->rank = (nested ? device_of(below)->rank : (uint32_t)LLADD_RANK_DEVICE) - 2;
+    if (!dev || lladd_mutex_init(&dev->names, dev->rank, "overlay device") != 0) {
+        free(dev);
+        return LLADD_NO_MEMORY;
+    }
+    ll_env_init(&dev->env, NULL, NULL, false);
+    dev->base.ops = &ll_io__overlay_ops;
+    dev->below = below;
+    *out = &dev->base;
+    return 0;
+}
+
+void ll_io__overlay_close_device(struct lladd_device *base)
+{
+    struct overlay_device *dev = device_of(base);
+    while (dev->entries) {
+        struct entry *e = dev->entries;
+        dev->entries = e->next;
+        if (e->node)
+            (void)unref(dev, e->node); /* below it was only read */
+        free(e);
+    }
+    lladd_mutex_destroy(&dev->names);
+    free(dev);
+}

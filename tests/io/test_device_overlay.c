@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is special about an overlay; that it is a device like any other is shown in test_device.c.
+ * It begins with the files below, whatever is done to it stays in it, and the lock below counts.
+ * A random walk over both it and a plain device in memory that holds a copy finds no difference.
+ */
+#include "io/io.h"
+#include "support/fixtures.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct lladd_device *below, *dev;
+
+static void setup(void)
+{
+    ck_assert_int_eq(lladd_device_memory(&below), 0);
+    ck_assert_int_eq(lladd_device_overlay(below, &dev), 0);
+}
+
+static void teardown(void)
+{
+    lladd_device_close(dev);
+    lladd_device_close(below);
+}
+
+/* ---- helpers ---- */
+
+static struct lladd_file *open_file(struct lladd_device *d, const char *name, unsigned flags)
+{
+    struct lladd_file *f = NULL;
+    ck_assert_int_eq(ll_io_open(d, name, flags, &f), 0);
+    return f;
+}
+
+static void put(struct lladd_device *d, const char *name, const void *bytes, size_t len)
+{
+    struct lladd_file *f = open_file(d, name, LLADD_OPEN_CREATE);
+    ck_assert_int_eq(ll_io_pwrite(d, f, bytes, len, 0), 0);
+    ck_assert_int_eq(ll_io_close(d, f), 0);
+}
+
+static void expect(struct lladd_device *d, const char *name, const void *bytes, size_t len)
+{
+    static unsigned char got[1 << 16];
+    struct lladd_file *f = open_file(d, name, LLADD_OPEN_READ_ONLY);
+    ck_assert_int_eq(ll_io_pread(d, f, got, sizeof got, 0), (int64_t)len);
+    ck_assert(len == 0 || memcmp(got, bytes, len) == 0);
+    ck_assert_int_eq(ll_io_close(d, f), 0);
+}
+
+static void expect_text(struct lladd_device *d, const char *name, const char *text)
+{
+    expect(d, name, text, strlen(text));
+}
+
+static int try_open(struct lladd_device *d, const char *name)
+{
+    struct lladd_file *f;
+    int rc = ll_io_open(d, name, LLADD_OPEN_READ_ONLY, &f);
+    if (rc == 0)
+        ck_assert_int_eq(ll_io_close(d, f), 0);
+    return rc;
+}
+
+static int count_name(void *ctx, const char *name)
+{
+    (void)name;
+    ++*(int *)ctx;
+    return 0;
+}
+
+static int count_names(struct lladd_device *d, const char *folder)
+{
+    int n = 0;
+    ck_assert_int_eq(ll_io_list(d, folder, count_name, &n), 0);
+    return n;
+}
+
+/* ---- cases ---- */
+
+/* Everything that can be done to a file is done; what is below stays as it was. */
+START_TEST(nothing_comes_through)
+{
+    ck_assert_int_eq(ll_io_mkdir(below, "log"), 0);
+    put(below, "log/1", "one", 3);
+    put(below, "log/2", "two", 3);
+    put(below, "a", "apple", 5);
+    put(below, "b", "banana", 6);
+    expect_text(dev, "log/1", "one");
+    put(dev, "log/1", "ONE and more", 12);
+    put(dev, "log/3", "three", 5);
+    ck_assert_int_eq(ll_io_unlink(dev, "log/2"), 0);
+    ck_assert_int_eq(ll_io_rename(dev, "a", "log/a"), 0);
+    ck_assert_int_eq(ll_io_mkdir(dev, "new"), 0);
+    struct lladd_file *f = open_file(dev, "b", 0);
+    ck_assert_int_eq(ll_io_truncate(dev, f, 3), 0);
+    ck_assert_int_eq(ll_io_append(dev, f, "d", 1, NULL), 0);
+    ck_assert_int_eq(ll_io_sync(dev, f), 0);
+    ck_assert_int_eq(ll_io_close(dev, f), 0);
+
+    expect_text(dev, "log/1", "ONE and more");
+    expect_text(dev, "log/a", "apple");
+    expect_text(dev, "b", "band");
+    ck_assert_int_eq(try_open(dev, "a"), -ENOENT);
+    ck_assert_int_eq(try_open(dev, "log/2"), -ENOENT);
+    ck_assert_int_eq(count_names(dev, ""), 3);    /* log, b, new */
+    ck_assert_int_eq(count_names(dev, "log"), 3); /* 1, 3, a */
+    ck_assert_int_eq(count_names(dev, "new"), 0);
+
+    expect_text(below, "log/1", "one");
+    expect_text(below, "log/2", "two");
+    expect_text(below, "a", "apple");
+    expect_text(below, "b", "banana");
+    ck_assert_int_eq(count_names(below, ""), 3);
+    ck_assert_int_eq(count_names(below, "log"), 2);
+    ck_assert_int_eq(count_names(dev, "log"), 3);
+}
+END_TEST
+
+/* A name that was taken away can be used anew, and has nothing of what is below. */
+START_TEST(names_begin_anew)
+{
+    put(below, "f", "from below", 10);
+    ck_assert_int_eq(ll_io_unlink(dev, "f"), 0);
+    ck_assert_int_eq(ll_io_unlink(dev, "f"), -ENOENT);
+    ck_assert_int_eq(ll_io_rename(dev, "f", "g"), -ENOENT);
+    put(dev, "f", "", 0);
+    expect_text(dev, "f", "");
+    ck_assert_int_eq(ll_io_unlink(dev, "f"), 0);
+    ck_assert_int_eq(ll_io_mkdir(dev, "f"), 0);
+    put(dev, "f/x", "x", 1);
+    ck_assert_int_eq(try_open(dev, "f"), -EISDIR);
+    ck_assert_int_eq(ll_io_mkdir(dev, "f"), -EEXIST);
+    expect_text(below, "f", "from below");
+}
+END_TEST
+
+/* Cut off and extended, a file does not show what is below again. */
+START_TEST(cut_off_is_gone)
+{
+    static unsigned char bytes[9000], want[9000];
+    memset(bytes, 0xaa, sizeof bytes);
+    put(below, "f", bytes, sizeof bytes);
+    struct lladd_file *f = open_file(dev, "f", 0);
+    ck_assert_int_eq(ll_io_pwrite(dev, f, "zz", 2, 4999), 0); /* a block in the middle */
+    ck_assert_int_eq(ll_io_truncate(dev, f, 5000), 0);
+    ck_assert_int_eq(ll_io_truncate(dev, f, 9000), 0);
+    memset(want, 0xaa, 4999);
+    want[4999] = 'z';
+    expect(dev, "f", want, sizeof want);
+    ck_assert_int_eq(ll_io_pwrite(dev, f, "q", 1, 8999), 0);
+    want[8999] = 'q';
+    expect(dev, "f", want, sizeof want);
+    ck_assert_int_eq(ll_io_close(dev, f), 0);
+}
+END_TEST
+
+START_TEST(the_lock_below_counts)
+{
+    struct lladd_file *held, *f;
+    int64_t owner = 0;
+    ck_assert_int_eq(ll_io_lock(below, "lock", &held, &owner), 0);
+    ck_assert_int_eq(ll_io_lock(dev, "lock", &f, &owner), -EAGAIN);
+    ck_assert_int_eq(owner, getpid());
+    ck_assert_int_eq(dev->ops->holder(dev, "lock", &owner), -EAGAIN);
+    ck_assert_int_eq(ll_io_close(below, held), 0);
+    ck_assert_int_eq(dev->ops->holder(dev, "lock", &owner), 0);
+    ck_assert_int_eq(ll_io_lock(dev, "lock", &f, &owner), 0);
+    /* Below it is not taken. */
+    ck_assert_int_eq(ll_io_lock(below, "lock", &held, &owner), 0);
+    ck_assert_int_eq(ll_io_close(below, held), 0);
+    ck_assert_int_eq(ll_io_close(dev, f), 0);
+}
+END_TEST
+
+START_TEST(overlays_on_overlays)
+{
+    struct lladd_device *top;
+    put(below, "f", "bottom", 6);
+    put(dev, "g", "middle", 6);
+    ck_assert_int_eq(lladd_device_overlay(dev, &top), 0);
+    expect_text(top, "f", "bottom");
+    expect_text(top, "g", "middle");
+    put(top, "g", "TOP", 3);
+    expect_text(top, "g", "TOPdle");
+    expect_text(dev, "g", "middle");
+    lladd_device_close(top);
+    ck_assert_int_eq(lladd_device_overlay(NULL, &top), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_device_overlay(dev, NULL), LLADD_BAD_ARGUMENT);
+}
+END_TEST
+
+enum { STEPS = 3000, REACH = 40000 };
+
+/* One file, the same steps on the overlay and on a copy that is a plain file. */
+START_TEST(like_a_copy)
+{
+    static unsigned char bytes[REACH], got[REACH], want[REACH];
+    static const uint64_t edges[] = {0, 1, 4095, 4096, 4097, 8192, 12287, 20000};
+    struct lladd_device *plain;
+    uint64_t seed = (uint64_t)_i + 1, a = 0, b = 0;
+    ck_assert_int_eq(lladd_device_memory(&plain), 0);
+    seeded_fill(seed, bytes, sizeof bytes);
+    put(below, "f", bytes, 20000);
+    put(plain, "f", bytes, 20000);
+    struct lladd_file *f = open_file(dev, "f", 0), *copy = open_file(plain, "f", 0);
+    srand((unsigned)seed);
+    for (int step = 0; step < STEPS; step++) {
+        uint64_t off = rand() % 2 ? (uint64_t)(rand() % 24000) : edges[rand() % 8];
+        size_t len = (size_t)(rand() % 9000);
+        const unsigned char *from = bytes + rand() % 20000;
+        if (rand() % 4 == 0) {
+            memset(want, 0, len);
+            from = want;
+        }
+        struct lladd_iovec pieces[2] = {{from, len / 3}, {from + len / 3, len - len / 3}};
+        switch (rand() % 4) {
+        case 0:
+            ck_assert_int_eq(ll_io_truncate(dev, f, off), 0);
+            ck_assert_int_eq(ll_io_truncate(plain, copy, off), 0);
+            break;
+        case 1:
+            ck_assert_int_eq(ll_io_pwritev(dev, f, pieces, 2, off), 0);
+            ck_assert_int_eq(ll_io_pwritev(plain, copy, pieces, 2, off), 0);
+            break;
+        case 2:
+            ck_assert_int_eq(ll_io_size(plain, copy, &b), 0);
+            if (b + 100 > REACH)
+                break;
+            ck_assert_int_eq(ll_io_append(dev, f, from, 100, &a), 0);
+            ck_assert_int_eq(ll_io_append(plain, copy, from, 100, &b), 0);
+            ck_assert_uint_eq(a, b);
+            break;
+        default:
+            ck_assert_int_eq(ll_io_pread(dev, f, got, len, off),
+                             ll_io_pread(plain, copy, want, len, off));
+        }
+        int64_t n = ll_io_pread(plain, copy, want, sizeof want, 0);
+        ck_assert_int_eq(ll_io_pread(dev, f, got, sizeof got, 0), n);
+        ck_assert_msg(memcmp(got, want, (size_t)n) == 0, "step %d", step);
+    }
+    ck_assert_int_eq(ll_io_close(plain, copy), 0);
+    ck_assert_int_eq(ll_io_close(dev, f), 0);
+    expect(below, "f", bytes, 20000);
+    lladd_device_close(plain);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("device_overlay");
+    TCase *tc = tcase_create("all");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, nothing_comes_through);
+    tcase_add_test(tc, names_begin_anew);
+    tcase_add_test(tc, cut_off_is_gone);
+    tcase_add_test(tc, the_lock_below_counts);
+    tcase_add_test(tc, overlays_on_overlays);
+    tcase_add_loop_test(tc, like_a_copy, 0, 4);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

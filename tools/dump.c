@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lladd dump: structures as text. */
+#include "dump_text.h"
+#include "tool.h"
+
+#include "util/vec.h"
+
+#include <lladd/array.h>
+#include <lladd/blob.h>
+#include <lladd/hash.h>
+#include <lladd/list.h>
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: lladd dump [--json] [--ops FILE.so] DIRECTORY [ROOT...]\n"
+    "\n"
+    "Writes the arrays, hash tables, lists and blobs that the roots of these names lead to, or\n"
+    "all that any root leads to, as text that \"lladd load\" reads (docs/dump-format.md). Of a\n"
+    "database that was not closed it shows what is there once it is recovered; nothing on disk is\n"
+    "changed. A database in use is refused.\n"
+    "\n"
+    "  --json    one JSON object a line instead, which load does not read\n"
+    "\n"
+    "Exit status: 0; 1 if something in the database is damaged (the text then has no end, and\n"
+    "load refuses it); 2 if it cannot be read.\n";
+
+static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
+
+#define PIECE 1024u      /* bytes of a blob in one line */
+#define CHUNK (1u << 16) /* read at a time */
+
+struct named {
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    uint64_t page;
+    const struct tool_kind *kind;
+};
+
+struct dumping {
+    const struct tool *t;
+    struct lladd_db *db;
+    struct dump_out out;
+    struct lladd_error *err;
+    struct ll_vec names; /* struct named */
+    unsigned char *buffer;
+    size_t size;
+};
+
+/* ---- what to write -------------------------------------------------------------------------- */
+
+static int gather(void *ctx, const char *name, struct lladd_root_value value)
+{
+    struct named *n = ll_vec_push(ctx);
+    if (!n)
+        return LLADD_NO_MEMORY;
+    snprintf(n->name, sizeof n->name, "%s", name);
+    n->page = value.a;
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+/* Everything, in the order of the names: two dumps of one database can be compared. */
+static int all_roots(struct dumping *d)
+{
+    int rc = lladd_root_each(d->db, gather, &d->names, d->err);
+    if (rc == LLADD_NO_MEMORY)
+        return lladd_error_set(d->err, rc, "out of memory");
+    if (d->names.len > 1)
+        qsort(d->names.data, d->names.len, sizeof(struct named), by_name);
+    for (size_t i = 0; i < d->names.len && !rc; i++) {
+        struct named *n = ll_vec_at(&d->names, i);
+        rc = tool_kind_of(d->db, n->page, &n->kind, d->err);
+        if (!rc && !n->kind)
+            fprintf(stderr, "lladd dump: \"%s\" is left out: no array, hash table, list or blob\n",
+                    n->name);
+    }
+    return rc;
+}
+
+static int named_roots(struct dumping *d)
+{
+    int rc = 0;
+    for (int i = 0; i < d->t->argc && !rc; i++) {
+        struct lladd_root_value value;
+        rc = lladd_root_get(d->db, d->t->argv[i], &value, d->err);
+        if (!rc && gather(&d->names, d->t->argv[i], value))
+            rc = lladd_error_set(d->err, LLADD_NO_MEMORY, "out of memory");
+        if (rc)
+            break;
+        struct named *n = ll_vec_at(&d->names, d->names.len - 1);
+        rc = tool_kind_of(d->db, n->page, &n->kind, d->err);
+        if (!rc && !n->kind)
+            rc = lladd_error_set(d->err, LLADD_WRONG_TYPE,
+                                 "the root \"%s\" is no array, hash table, list or blob", n->name);
+    }
+    return rc;
+}
+
+static int room(struct dumping *d, size_t size)
+{
+    if (size <= d->size)
+        return 0;
+    unsigned char *p = realloc(d->buffer, size);
+    if (!p)
+        return lladd_error_set(d->err, LLADD_NO_MEMORY, "out of memory for %zu bytes", size);
+    d->buffer = p;
+    d->size = size;
+    return 0;
+}
+
+/* ---- one record ----------------------------------------------------------------------------- */
+
+static void write_head(struct dumping *d, const struct dump_head *h)
+{
+    if (!d->t->json) {
+        dump_head(&d->out, h);
+        return;
+    }
+    json_t *o = json_pack("{s:s, s:o, s:o}", "structure", h->kind, "name", tool_json_text(h->name),
+                          "count", tool_json_u64(h->count));
+    if (strcmp(h->kind, "array") == 0)
+        json_object_set_new(o, "element_size", tool_json_u64(h->element_size));
+    if (strcmp(h->kind, "hash") == 0) {
+        json_object_set_new(o, "key_size", tool_json_u64(h->key_size));
+        json_object_set_new(o, "value_size", tool_json_u64(h->value_size));
+    }
+    tool_json_print(o, false);
+}
+
+static void write_tail(struct dumping *d)
+{
+    if (!d->t->json)
+        dump_tail(&d->out);
+}
+
+static void write_item(struct dumping *d, const char *what, struct lladd_span s)
+{
+    if (d->t->json)
+        tool_json_print(json_pack("{s:o}", what, tool_json_bytes(s.data, s.len)), false);
+    else if (strcmp(what, "element") == 0)
+        dump_element(&d->out, s.data, s.len);
+    else if (strcmp(what, "bytes") == 0)
+        dump_piece(&d->out, s);
+    else
+        dump_item(&d->out, s);
+}
+
+static void write_pair(struct dumping *d, struct lladd_span key, struct lladd_span value)
+{
+    if (d->t->json)
+        tool_json_print(json_pack("{s:o, s:o}", "key", tool_json_bytes(key.data, key.len), "value",
+                                  tool_json_bytes(value.data, value.len)),
+                        false);
+    else
+        dump_pair(&d->out, key, value);
+}
+
+/* ---- one structure -------------------------------------------------------------------------- */
+
+static int dump_array(struct dumping *d, struct dump_head *h, lladd_pageno root)
+{
+    struct lladd_array *a;
+    int rc = lladd_array_open(d->db, root, &a, d->err);
+    if (rc)
+        return rc;
+    uint32_t size = lladd_array_element_size(a);
+    uint64_t most = CHUNK / size ? CHUNK / size : 1;
+    h->element_size = size;
+    rc = lladd_array_length(a, &h->count, d->err);
+    rc = rc ? rc : room(d, (size_t)most * size);
+    if (!rc)
+        write_head(d, h);
+    for (uint64_t i = 0; i < h->count && !rc; i += most) {
+        uint64_t n = h->count - i < most ? h->count - i : most;
+        rc = lladd_array_get_range(a, i, n, d->buffer, d->err);
+        for (uint64_t k = 0; k < n && !rc; k++)
+            write_item(d, "element", (struct lladd_span){d->buffer + k * size, size});
+    }
+    lladd_array_close(a);
+    return rc;
+}
+
+static int dump_hash(struct dumping *d, struct dump_head *h, lladd_pageno root)
+{
+    struct lladd_hash *t;
+    struct lladd_hash_walk walk = {{0}, NULL, 0};
+    struct lladd_span key, value;
+    int rc = lladd_hash_open(d->db, root, 0, &t, d->err);
+    if (rc)
+        return rc;
+    h->key_size = lladd_hash_key_size(t);
+    h->value_size = lladd_hash_value_size(t);
+    rc = lladd_hash_count(t, &h->count, d->err);
+    if (!rc)
+        write_head(d, h);
+    /* One that runs in a circle would never end; the count is compared afterwards. */
+    for (uint64_t n = 0; !rc && n <= h->count; n++)
+        if ((rc = lladd_hash_next(t, &walk, &key, &value, d->err)) == 0)
+            write_pair(d, key, value);
+    lladd_hash_walk_end(t, &walk);
+    lladd_hash_close(t);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int dump_list(struct dumping *d, struct dump_head *h, lladd_pageno root)
+{
+    struct lladd_list *l;
+    struct lladd_item at = LLADD_ITEM_NONE;
+    size_t len;
+    int rc = lladd_list_open(d->db, root, &l, d->err);
+    if (rc)
+        return rc;
+    rc = lladd_list_count(l, &h->count, d->err);
+    rc = rc ? rc : room(d, lladd_list_item_max(d->db));
+    if (!rc)
+        write_head(d, h);
+    for (uint64_t n = 0; !rc && n <= h->count; n++) /* as in a table */
+        if ((rc = lladd_list_next(l, at, &at, d->buffer, d->size, &len, d->err)) == 0)
+            write_item(d, "item", (struct lladd_span){d->buffer, len});
+    lladd_list_close(l);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int dump_blob(struct dumping *d, struct dump_head *h, lladd_pageno root)
+{
+    int rc = lladd_blob_length(d->db, root, &h->count, d->err);
+    rc = rc ? rc : room(d, CHUNK);
+    if (!rc)
+        write_head(d, h);
+    for (uint64_t at = 0; at < h->count && !rc;) {
+        uint64_t n = h->count - at < CHUNK ? h->count - at : CHUNK;
+        rc = lladd_blob_read(d->db, root, at, d->buffer, n, NULL, d->err);
+        for (uint64_t k = 0; k < n && !rc; k += PIECE) {
+            size_t len = n - k < PIECE ? (size_t)(n - k) : PIECE;
+            write_item(d, "bytes", (struct lladd_span){d->buffer + k, len});
+        }
+        at += n;
+    }
+    return rc;
+}
+
+static int dump_one(struct dumping *d, const struct named *n)
+{
+    static int (*const how[])(struct dumping *, struct dump_head *,
+                              lladd_pageno) = {[TOOL_ARRAY] = dump_array,
+                                               [TOOL_LIST] = dump_list,
+                                               [TOOL_BLOB] = dump_blob,
+                                               [TOOL_HASH] = dump_hash};
+    struct dump_head h = {.kind = n->kind->name};
+    snprintf(h.name, sizeof h.name, "%s", n->name);
+    int rc = how[n->kind->id](d, &h, lladd_page_of(n->page));
+    if (!rc && !d->t->json && d->out.count != h.count)
+        rc = lladd_error_set(d->err, LLADD_CORRUPT_PAGE,
+                             "\"%s\" says it holds %" PRIu64 ", and %" PRIu64 " were found",
+                             n->name, h.count, d->out.count);
+    if (!rc)
+        write_tail(d);
+    return rc;
+}
+
+static int dump_all(struct dumping *d)
+{
+    int rc = d->t->argc ? named_roots(d) : all_roots(d);
+    if (rc)
+        return rc;
+    if (!d->t->json)
+        dump_begin(&d->out, stdout);
+    for (size_t i = 0; i < d->names.len && !rc && !ferror(stdout); i++) {
+        const struct named *n = ll_vec_at(&d->names, i);
+        if (n->kind)
+            rc = dump_one(d, n);
+    }
+    if (!rc && !d->t->json)
+        dump_end(&d->out);
+    return rc;
+}
+
+int tool_dump(int argc, char **argv)
+{
+    struct tool t = {.verb = "dump", .usage = usage, .more = INT_MAX - 2};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct tool_peek peek;
+    struct ll_env env;
+    int code;
+    if (tool_parse(&t, argc, argv, options, NULL, NULL, 0, &code))
+        return tool_end(&t, code);
+    int rc = tool_peek(&t, &peek, &err);
+    if (rc)
+        return tool_end(&t, tool_failed(&t, &err));
+    ll_env_init(&env, NULL, NULL, false);
+    struct dumping d = {.t = &t, .db = peek.db, .err = &err};
+    ll_vec_init(&d.names, &env, sizeof(struct named));
+    rc = dump_all(&d);
+    free(d.buffer);
+    ll_vec_free(&d.names);
+    tool_peek_end(&peek);
+    return tool_end(&t, rc ? tool_failed(&t, &err) : TOOL_FINE);
+}

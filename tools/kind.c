@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The structures that the tools know: how each is told by its root page, checked and listed. */
+#include "tool.h"
+
+#include <lladd/array.h>
+#include <lladd/blob.h>
+#include <lladd/hash.h>
+#include <lladd/list.h>
+
+#include <string.h>
+
+static int array_check(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
+{
+    struct lladd_array *a;
+    int rc = lladd_array_open(db, root, &a, err);
+    if (rc)
+        return rc;
+    rc = lladd_array_check(a, err);
+    lladd_array_close(a);
+    return rc;
+}
+
+static int array_pages(struct lladd_db *db, lladd_pageno root, tool_page_fn *fn, void *ctx,
+                       struct lladd_error *err)
+{
+    struct lladd_array *a;
+    int rc = lladd_array_open(db, root, &a, err);
+    if (rc)
+        return rc;
+    rc = lladd_array_pages(a, fn, ctx, err);
+    lladd_array_close(a);
+    return rc;
+}
+
+static int list_check(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
+{
+    struct lladd_list *l;
+    int rc = lladd_list_open(db, root, &l, err);
+    if (rc)
+        return rc;
+    rc = lladd_list_check(l, err);
+    lladd_list_close(l);
+    return rc;
+}
+
+static int list_pages(struct lladd_db *db, lladd_pageno root, tool_page_fn *fn, void *ctx,
+                      struct lladd_error *err)
+{
+    struct lladd_list *l;
+    int rc = lladd_list_open(db, root, &l, err);
+    if (rc)
+        return rc;
+    rc = lladd_list_pages(l, fn, ctx, err);
+    lladd_list_close(l);
+    return rc;
+}
+
+static int hash_check(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
+{
+    struct lladd_hash *h;
+    int rc = lladd_hash_open(db, root, 0, &h, err);
+    if (rc)
+        return rc;
+    rc = lladd_hash_check(h, err);
+    lladd_hash_close(h);
+    return rc;
+}
+
+static int hash_pages(struct lladd_db *db, lladd_pageno root, tool_page_fn *fn, void *ctx,
+                      struct lladd_error *err)
+{
+    struct lladd_hash *h;
+    int rc = lladd_hash_open(db, root, 0, &h, err);
+    if (rc)
+        return rc;
+    rc = lladd_hash_pages(h, fn, ctx, err);
+    lladd_hash_close(h);
+    return rc;
+}
+
+static const struct tool_kind kinds[] = {
+    {TOOL_ARRAY, "array", "lladd.array", array_check, array_pages, lladd_array_destroy},
+    {TOOL_LIST, "list", "lladd.list", list_check, list_pages, lladd_list_destroy},
+    {TOOL_BLOB, "blob", "lladd.blob", lladd_blob_check, lladd_blob_pages, lladd_blob_destroy},
+    {TOOL_HASH, "hash", "lladd.hash", hash_check, hash_pages, lladd_hash_destroy},
+};
+
+const struct tool_kind *tool_kind_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+/* A root's first word may be anything: only an allocated page of the right type says what it is. */
+int tool_kind_of(struct lladd_db *db, uint64_t page, const struct tool_kind **out,
+                 struct lladd_error *err)
+{
+    enum lladd_page_use use;
+    struct lladd_page *p;
+    *out = NULL;
+    if (page >= lladd_page_count(db))
+        return 0;
+    int rc = lladd_page_use(db, lladd_page_of(page), &use, err);
+    if (rc || use != LLADD_USE_PAGED)
+        return rc;
+    rc = lladd_fix(db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (lladd_page_is(db, lladd_page_view(p), kinds[i].page_type))
+            *out = &kinds[i];
+    lladd_unfix(db, p, LLADD_LATCH_SHARED);
+    return 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opens a database as its next user will find it, recovered, and changes nothing on disk: what
+ * recovery writes, and all that comes after it, stays in memory (lladd_device_overlay).
+ *
+ * A database that is in use is refused: its files change while they are read. That it is not opened
+ * meanwhile is seen to by a shared lock on its lock file; any number of such looks go on side by
+ * side. */
+#include "tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Keeps others from opening the database; -1 if there is nothing to lock. Who cannot have the lock
+ * is told by the open that follows in whose hands it is. */
+static int hold_off(const char *dir)
+{
+    char path[4096];
+    struct flock whole = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    int n = snprintf(path, sizeof path, "%s/lock", dir);
+    int fd = n > 0 && (size_t)n < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0 && fcntl(fd, F_OFD_SETLK, &whole) != 0) {
+        (void)close(fd); /* only read */
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Whether their changes are to stay nobody knows yet. They are there. */
+static void warn(const struct tool *t, struct lladd_db *db)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    if (lladd_stats(db, &s) == 0 && s.in_doubt)
+        fprintf(stderr, "lladd %s: what %" PRIu64 " transaction%s in doubt changed is regarded\n",
+                t->verb, s.in_doubt, s.in_doubt == 1 ? "" : "s");
+}
+
+int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
+{
+    *p = (struct tool_peek){.lock = -1};
+    int rc = lladd_device_posix(t->dir, false, &p->disk, err);
+    if (rc)
+        return rc;
+    p->lock = hold_off(t->dir);
+    rc = lladd_device_overlay(p->disk, &p->overlay);
+    if (rc) {
+        lladd_error_set(err, rc, "out of memory");
+    } else {
+        struct lladd_options o = t->options;
+        o.device = p->overlay;
+        o.flags = LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS;
+        rc = lladd_open(t->dir, &o, &p->db, err);
+    }
+    if (rc)
+        tool_peek_end(p);
+    else
+        warn(t, p->db);
+    return rc;
+}
+
+void tool_peek_end(struct tool_peek *p)
+{
+    if (p->db)
+        lladd_kill(p->db);
+    lladd_device_close(p->overlay);
+    lladd_device_close(p->disk);
+    if (p->lock >= 0)
+        (void)close(p->lock); /* only read */
+    *p = (struct tool_peek){.lock = -1};
+}

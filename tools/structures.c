@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* For lladd verify: is every structure that a root leads to in order, and has every allocated page
+ * an owner? Works on the database as its next user will find it (peek.c). */
+#include "tool.h"
+
+#include "util/vec.h"
+
+#include <inttypes.h>
+#include <lladd/bytes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RANGES_SHOWN 8u
+
+struct root {
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    uint64_t page;
+};
+
+struct walk {
+    struct lladd_db *db;
+    lladd_finding_fn *found;
+    void *ctx;
+    struct tool_structures *out;
+    struct lladd_error *err;
+    struct ll_vec roots;  /* struct root */
+    unsigned char *owned; /* a bit a page */
+    uint64_t pages;
+    const struct root *at;        /* whose pages are being listed */
+    const struct tool_kind *kind; /* and what it is */
+};
+
+/* ---- saying it ------------------------------------------------------------------------------ */
+
+static int report(struct walk *w, int kind, int code, uint64_t page, const char *message)
+{
+    struct lladd_finding f = {.kind = (enum lladd_finding_kind)kind,
+                              .code = code,
+                              .file = "pages",
+                              .offset = UINT64_MAX,
+                              .page = lladd_page_of(page),
+                              .message = message};
+    if (kind == LLADD_FINDING_DAMAGE)
+        w->out->damage++;
+    return w->found(w->ctx, &f);
+}
+
+/* About the structure at hand. What ran out is no finding: the call ends with it. */
+static int broken(struct walk *w, const struct lladd_error *err)
+{
+    char text[400];
+    if (lladd_code_root(err->code) == LLADD_ROOT_RESOURCE) {
+        *w->err = *err;
+        return err->code;
+    }
+    snprintf(text, sizeof text, "%s \"%s\": %s", w->kind->name, w->at->name, err->message);
+    return report(w, LLADD_FINDING_DAMAGE, err->code,
+                  err->page.v == LLADD_NO_PAGE ? w->at->page : err->page.v, text);
+}
+
+static int broken_page(struct walk *w, uint64_t page, const char *what)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    err.page = lladd_page_of(page);
+    lladd_error_set(&err, LLADD_CORRUPT_PAGE, "page %" PRIu64 " %s", page, what);
+    return broken(w, &err);
+}
+
+/* ---- owners --------------------------------------------------------------------------------- */
+
+static bool is_owned(const struct walk *w, uint64_t page)
+{
+    return w->owned[page / 8] >> (page % 8) & 1;
+}
+
+static void set_owned(struct walk *w, uint64_t page)
+{
+    w->owned[page / 8] = (unsigned char)(w->owned[page / 8] | 1u << (page % 8));
+}
+
+static int own(void *ctx, lladd_pageno page)
+{
+    struct walk *w = ctx;
+    enum lladd_page_use use;
+    if (page.v >= w->pages)
+        return broken_page(w, page.v, "is its own, but beyond the end of the page file");
+    int rc = lladd_page_use(w->db, page, &use, w->err);
+    if (rc)
+        return rc;
+    if (use != LLADD_USE_PAGED && use != LLADD_USE_RAW)
+        return broken_page(w, page.v, "is its own, but not allocated");
+    if (is_owned(w, page.v))
+        return broken_page(w, page.v, "belongs to it and to something else");
+    set_owned(w, page.v);
+    return 0;
+}
+
+/* The catalogue's own pages: a chain that begins with the root page. */
+static int own_catalogue(struct walk *w)
+{
+    struct lladd_page *p;
+    for (uint64_t page = 0, n = 0; n == 0 || (page && page < w->pages && n < w->pages); n++) {
+        int rc = lladd_fix(w->db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, w->err);
+        if (rc)
+            return rc;
+        set_owned(w, page);
+        page = lladd_get64(lladd_view_body(lladd_page_view(p)));
+        lladd_unfix(w->db, p, LLADD_LATCH_SHARED);
+    }
+    return 0;
+}
+
+/* ---- roots ---------------------------------------------------------------------------------- */
+
+static int gather(void *ctx, const char *name, struct lladd_root_value value)
+{
+    struct root *r = ll_vec_push(ctx);
+    if (!r)
+        return LLADD_NO_MEMORY;
+    snprintf(r->name, sizeof r->name, "%s", name);
+    r->page = value.a;
+    return 0;
+}
+
+/* The pages even of one that is not in order: they are not for others, and not lost. */
+static int check_root(struct walk *w, size_t i)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    w->at = ll_vec_at(&w->roots, i);
+    for (size_t k = 0; k < i; k++)
+        if (((struct root *)ll_vec_at(&w->roots, k))->page == w->at->page)
+            return 0; /* another name of the same */
+    int rc = tool_kind_of(w->db, w->at->page, &w->kind, &err);
+    if (rc || !w->kind) {
+        w->out->others++;
+        *w->err = err;
+        return lladd_code_root(rc) == LLADD_ROOT_RESOURCE ? rc : 0; /* the page is told elsewhere */
+    }
+    w->out->checked[w->kind->id]++;
+    rc = w->kind->check(w->db, lladd_page_of(w->at->page), &err);
+    if (rc && (rc = broken(w, &err)) != 0)
+        return rc;
+    uint64_t damage = w->out->damage;
+    err = (struct lladd_error)LLADD_ERROR_INIT;
+    rc = w->kind->pages(w->db, lladd_page_of(w->at->page), own, w, &err);
+    if (!rc || !err.code || w->out->damage > damage)
+        return rc;
+    w->out->unlisted = true;
+    return broken(w, &err);
+}
+
+/* ---- what is left --------------------------------------------------------------------------- */
+
+struct ranges {
+    char text[256];
+    size_t len;
+    uint64_t n;
+};
+
+static void add_range(struct ranges *r, uint64_t first, uint64_t last)
+{
+    int n = 0;
+    if (++r->n > RANGES_SHOWN)
+        n = r->n == RANGES_SHOWN + 1 ? snprintf(r->text + r->len, sizeof r->text - r->len, ", ...")
+                                     : 0;
+    else if (first == last)
+        n = snprintf(r->text + r->len, sizeof r->text - r->len, "%s%" PRIu64, r->n > 1 ? ", " : "",
+                     first);
+    else
+        n = snprintf(r->text + r->len, sizeof r->text - r->len, "%s%" PRIu64 " to %" PRIu64,
+                     r->n > 1 ? ", " : "", first, last);
+    r->len += n > 0 && (size_t)n < sizeof r->text - r->len ? (size_t)n : 0;
+}
+
+static int is_lost(const struct walk *w, uint64_t page, bool *out)
+{
+    enum lladd_page_use use;
+    int rc = lladd_page_use(w->db, lladd_page_of(page), &use, w->err);
+    *out = !rc && (use == LLADD_USE_PAGED || use == LLADD_USE_RAW) && !is_owned(w, page);
+    return rc;
+}
+
+static int look_for_lost(struct walk *w, struct ranges *r, uint64_t *first)
+{
+    uint64_t begin = 0;
+    bool inside = false;
+    for (uint64_t page = 0; page <= w->pages; page++) {
+        bool lost = false;
+        int rc = page < w->pages ? is_lost(w, page, &lost) : 0;
+        if (rc)
+            return rc;
+        if (lost && !inside)
+            begin = page;
+        if (!lost && inside)
+            add_range(r, begin, page - 1);
+        if (lost && w->out->unowned++ == 0)
+            *first = page;
+        inside = lost;
+    }
+    return 0;
+}
+
+/* Pages that nobody has are lost only if nobody can have them whom the tools do not know: an
+ * application's own structure, or a transaction in doubt. */
+static int judge(struct walk *w)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    struct ranges r = {{0}, 0, 0};
+    char text[400];
+    uint64_t first = 0, known = 0;
+    int rc = look_for_lost(w, &r, &first);
+    if (!rc)
+        rc = lladd_stats(w->db, &s);
+    for (int i = 0; i <= TOOL_HASH; i++)
+        known += w->out->checked[i];
+    if (rc || !w->out->unowned || !known || w->out->others || w->out->unlisted || s.in_doubt)
+        return rc;
+    w->out->leaked = w->out->unowned;
+    snprintf(text, sizeof text,
+             "%" PRIu64 " allocated page%s (%s): every root is a structure, and none has %s",
+             w->out->unowned, w->out->unowned == 1 ? "" : "s", r.text,
+             w->out->unowned == 1 ? "it" : "them");
+    return report(w, TOOL_LEAK, 0, first, text);
+}
+
+int tool_structures_check(struct lladd_db *db, lladd_finding_fn *found, void *ctx,
+                          struct tool_structures *out, struct lladd_error *err)
+{
+    struct walk w = {.db = db, .found = found, .ctx = ctx, .out = out, .err = err};
+    struct ll_env env;
+    ll_env_init(&env, NULL, NULL, false);
+    ll_vec_init(&w.roots, &env, sizeof(struct root));
+    w.pages = lladd_page_count(db);
+    w.owned = calloc((size_t)(w.pages / 8 + 1), 1);
+    int rc = w.owned ? own_catalogue(&w) : LLADD_NO_MEMORY;
+    if (!rc)
+        rc = lladd_root_each(db, gather, &w.roots, err);
+    for (size_t i = 0; i < w.roots.len && !rc; i++)
+        rc = check_root(&w, i);
+    if (!rc)
+        rc = judge(&w);
+    if (rc == LLADD_NO_MEMORY)
+        lladd_error_set(err, rc, "out of memory to check the structures");
+    free(w.owned);
+    ll_vec_free(&w.roots);
+    return rc;
+}
