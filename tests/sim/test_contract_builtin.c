@@ -263,8 +263,10 @@ START_TEST(the_built_in_operations_keep_every_promise)
     ck_assert_msg(rc == 0, "%s", b.err.message);
     print_broken(r);
     ck_assert_uint_eq(r->broken, 0);
-    for (const struct lladd_extension *const *e = ll_operations_builtin(); *e; e++)
-        check_kept(r, (*e)->ops);
+    /* Those of blobs, lists and hash tables are collected from their subjects: contract_all. */
+    enum { BASE_RUNS_ARRAYS = 3 };
+    for (unsigned e = 0; e < BASE_RUNS_ARRAYS; e++)
+        check_kept(r, ll_operations_builtin()[e]->ops);
     ck_assert_int_eq(find(r, "lladd.counter.add")->result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_KEPT);
     ck_assert_int_eq(find(r, "lladd.slotted.set")->result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_KEPT);
     lladd_sim_contract_free(r);
