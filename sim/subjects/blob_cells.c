@@ -122,7 +122,7 @@ int ll_sim_blobs_dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink,
     memset(&c, 0, sizeof c);
     for (unsigned cell = 0; cell < CELLS; cell++) {
         lladd_pageno root;
-        size_t len;
+        size_t len = 0;
         TRY(find(db, cell, &root, err));
         if (root.v == LLADD_NO_PAGE)
             continue;
