@@ -104,22 +104,26 @@ static struct ll_name *find(struct ll_core *core, unsigned kind, const char *nam
     return NULL;
 }
 
-/* `last` is the page type of the operation before. */
-static int link_page_type(struct ll_core *core, struct ll_name *n, struct ll_name *last,
+/* Whose page type it is, beginning with the one at `hint`: operations of one type are registered
+ * together. */
+static int link_page_type(struct ll_catalogue *cat, struct ll_name *n, size_t *hint,
                           struct lladd_error *err)
 {
     const struct lladd_op *op = n->desc;
     if (!op->page_type)
         return 0;
     size_t len = strlen(op->page_type);
-    n->page_type = last && is_called(last, op->page_type, len)
-                       ? last
-                       : find(core, LL_NAME_PAGE_TYPE, op->page_type, len, 0);
-    if (!n->page_type)
-        return ll_fail(err, LLADD_BAD_REGISTRATION,
-                       "operation \"%s\" wants page type \"%s\", which is not registered", op->name,
-                       op->page_type);
-    return 0;
+    for (size_t i = 0, at = *hint; i < cat->n_types; i++, at++) {
+        at = at < cat->n_types ? at : 0;
+        if (!is_called(cat->types[at], op->page_type, len))
+            continue;
+        n->page_type = cat->types[at];
+        *hint = at;
+        return 0;
+    }
+    return ll_fail(err, LLADD_BAD_REGISTRATION,
+                   "operation \"%s\" wants page type \"%s\", which is not registered", op->name,
+                   op->page_type);
 }
 
 /* The slab and what lies in it. Any registered name's record can be written without memory and
@@ -132,7 +136,7 @@ static int allocate(struct ll_core *core, const struct lladd_registry *reg)
     size_t names = n * sizeof *cat->slab, array = n * sizeof(struct ll_name *);
     size_t more = 8 * sizeof(struct ll_name *); /* names that nobody registered, in `all` */
     size_t longest = reg->payloads.longest > TAG_PAYLOAD ? reg->payloads.longest : TAG_PAYLOAD;
-    size_t bytes = names + 4 * array + more + longest;
+    size_t bytes = names + 5 * array + more + longest;
     unsigned char *p = ll_alloc(&core->env, bytes);
     if (!p)
         return LLADD_NO_MEMORY;
@@ -141,8 +145,9 @@ static int allocate(struct ll_core *core, const struct lladd_registry *reg)
     cat->numbers = (struct ll_name **)(void *)(p + names);
     cat->ids = (struct ll_name **)(void *)(p + names + array);
     cat->classes = (struct ll_name **)(void *)(p + names + 2 * array);
-    cat->all = (struct ll_name **)(void *)(p + names + 3 * array);
-    cat->buf = p + names + 4 * array + more;
+    cat->types = (struct ll_name **)(void *)(p + names + 3 * array);
+    cat->all = (struct ll_name **)(void *)(p + names + 4 * array);
+    cat->buf = p + names + 5 * array + more;
     cat->cap_numbers = (uint32_t)n;
     cat->cap_all = n + 8;
     cat->buf_size = longest;
@@ -172,14 +177,15 @@ int ll_catalogue_init(struct ll_core *core, const struct lladd_registry *reg,
             cat->ids[cat->n_ids++] = name;
         else if (r->kind == LL_NAME_CLASS)
             cat->classes[cat->n_classes++] = name;
+        else if (r->kind == LL_NAME_PAGE_TYPE)
+            cat->types[cat->n_types++] = name;
     }
-    struct ll_name *last = NULL;
+    size_t hint = 0;
     for (size_t i = 0; i < cat->n_ids; i++) {
         ll_core_needs(core, cat->ids[i]);
-        int rc = link_page_type(core, cat->ids[i], last, err);
+        int rc = link_page_type(cat, cat->ids[i], &hint, err);
         if (rc)
             return rc;
-        last = cat->ids[i]->page_type;
     }
     return 0;
 }

@@ -61,6 +61,8 @@ struct ll_catalogue {
     size_t n_ids;
     struct ll_name **classes; /* registered object classes */
     size_t n_classes;
+    struct ll_name **types; /* page types, in the order of registration */
+    size_t n_types;
     struct ll_name **all; /* every name */
     size_t n_all, cap_all;
     size_t hint; /* in `all`: behind the one found last */
