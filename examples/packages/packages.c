@@ -317,7 +317,7 @@ static bool show_last(const struct run *r)
     char txn[24];
     int status, out[2];
     snprintf(txn, sizeof txn, "%" PRIu64, r->last.txn);
-    printf("Last one   lladd log --txn %s --last 8 %s\n", txn, r->dir);
+    printf("Last one   lladd log --txn %s --last 4 %s\n", txn, r->dir);
     fflush(stdout);
     if (pipe(out))
         return perror("packages: pipe"), false;
@@ -325,7 +325,7 @@ static bool show_last(const struct run *r)
     if (pid == 0) {
         if (dup2(out[1], STDOUT_FILENO) < 0 || close(out[0]) || close(out[1]))
             _exit(127);
-        execl(r->tool, "lladd", "log", "--txn", txn, "--from", txn, "--last", "8", r->dir,
+        execl(r->tool, "lladd", "log", "--txn", txn, "--from", txn, "--last", "4", r->dir,
               (char *)NULL);
         perror(r->tool);
         _exit(127);

@@ -87,7 +87,8 @@ def main(root, build, cmake, cc):
         expect_run(3, run("the program built with cmake", ["other/runs"], folder, env))
         command = os.path.join(prefix, "bin", "lladd")
         for line in commands(root) if os.path.exists(command) else []:
-            if not run(line, [command] + line.split()[1:], folder, env).strip():
+            said = run(line, [command] + line.split()[1:], folder, env).strip()
+            if not said and line.split()[1:3] != ["hash", "put"]: # which has nothing to say
                 sys.exit(f"{line} says nothing")
         # What it does when it may not: no directory can be made below a file.
         os.rename(os.path.join(folder, "runs.db"), os.path.join(folder, "moved.db"))
