@@ -34,7 +34,7 @@ static const char usage[] =
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 
-static const char *kind_name(int kind)
+static const char *kind_name(unsigned kind)
 {
     return kind == LLADD_FINDING_DAMAGE   ? "damage"
            : kind == LLADD_FINDING_REPAIR ? "repair"
