@@ -15,9 +15,7 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     ll_buffer_stats(core->buffer, &buf);
     memset(s, 0, sizeof *s);
     s->struct_size = sizeof *s;
-    lladd_mutex_lock(&t->commit);
-    s->committed = t->committed;
-    lladd_mutex_unlock(&t->commit);
+    s->committed = lladd_atomic_load64(&t->committed);
     lladd_mutex_lock(&t->mutex);
     s->begun = t->begun;
     s->active = t->active;

@@ -230,7 +230,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, lladd_lsn *out, bool *drain)
         txn->n_joined = txn->cap_joined = 0;
     }
     lladd_atomic_store64(&t->visible, rec.lsn.v);
-    t->committed++;
+    lladd_atomic_count64(&t->committed, 1); /* so do those that have logged nothing */
     *drain = t->pending_undo > PENDING_UNDO_MAX;
     lladd_mutex_unlock(&t->commit);
     *out = rec.lsn;
