@@ -414,6 +414,23 @@ static int memory_sync(struct lladd_device *base, struct lladd_file *file)
     return 0;
 }
 
+/* With the latch. */
+static int resize(struct node *node, uint64_t size)
+{
+    int rc = grow(node, size);
+    if (rc != 0)
+        return rc;
+    if (size > node->size)
+        memset(node->data + node->size, 0, (size_t)size - node->size);
+    node->size = (size_t)size;
+    if (size == 0) {
+        free(node->data);
+        node->data = NULL;
+        node->capacity = 0;
+    }
+    return 0;
+}
+
 static int memory_truncate(struct lladd_device *base, struct lladd_file *file, uint64_t size)
 {
     (void)base;
@@ -421,16 +438,27 @@ static int memory_truncate(struct lladd_device *base, struct lladd_file *file, u
         return -EINVAL; /* what ftruncate says of a descriptor opened for reading */
     struct node *node = node_of(file);
     lock_to_change(node);
-    int rc = grow(node, size);
-    if (rc == 0) {
-        if (size > node->size)
-            memset(node->data + node->size, 0, (size_t)size - node->size);
-        node->size = (size_t)size;
-        if (size == 0) {
-            free(node->data);
-            node->data = NULL;
-            node->capacity = 0;
-        }
+    int rc = resize(node, size);
+    lladd_mutex_unlock(&node->latch);
+    return rc;
+}
+
+/* Memory that was never touched is zeros already. */
+static int memory_allocate(struct lladd_device *base, struct lladd_file *file, uint64_t size)
+{
+    (void)base;
+    if (((struct memory_file *)file)->read_only)
+        return -EBADF;
+    struct node *node = node_of(file);
+    int rc = 0;
+    lock_to_change(node);
+    if (!node->data && size > 0 && size < SIZE_MAX / 2) {
+        node->data = calloc(1, (size_t)size);
+        node->capacity = node->data ? (size_t)size : 0;
+        node->size = node->capacity;
+        rc = node->data ? 0 : -ENOMEM;
+    } else if (size > node->size) {
+        rc = resize(node, size);
     }
     lladd_mutex_unlock(&node->latch);
     return rc;
@@ -679,6 +707,7 @@ const struct lladd_device_ops ll_io__memory_ops = {
     .lock = memory_lock,
     .prefetch = NULL, /* it is all there */
     .holder = memory_holder,
+    .allocate = memory_allocate,
 };
 
 int lladd_device_memory(struct lladd_device **out)

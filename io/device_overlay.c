@@ -454,6 +454,14 @@ static int overlay_size(struct lladd_device *base, struct lladd_file *file, uint
     return 0;
 }
 
+/* Blocks that nobody has written take no space and are zeros; what is there below stays. */
+static int overlay_allocate(struct lladd_device *base, struct lladd_file *file, uint64_t size)
+{
+    uint64_t now = 0;
+    int rc = overlay_size(base, file, &now);
+    return rc || size <= now ? rc : overlay_truncate(base, file, size);
+}
+
 /* The new name first: if there is no memory for the old one's end, it is taken back. */
 static int rename_locked(struct overlay_device *dev, const char *from, const char *to)
 {
@@ -610,9 +618,7 @@ static int check_free(struct overlay_device *dev, const char *name, const struct
         *owner = getpid();
         return -EAGAIN;
     }
-    return below->struct_size >= sizeof *below && below->holder
-               ? below->holder(dev->below, name, owner)
-               : 0;
+    return LL_IO_HAS(below, holder) ? below->holder(dev->below, name, owner) : 0;
 }
 
 /* The file's contents say who holds it, as they do elsewhere. */
@@ -696,6 +702,7 @@ const struct lladd_device_ops ll_io__overlay_ops = {
     .lock = overlay_lock,
     .prefetch = overlay_prefetch,
     .holder = overlay_holder,
+    .allocate = overlay_allocate,
 };
 
 int lladd_device_overlay(struct lladd_device *below, struct lladd_device **out)

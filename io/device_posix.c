@@ -251,6 +251,19 @@ static int posix_truncate(struct lladd_device *dev, struct lladd_file *file, uin
     return rc != 0 ? -errno : 0;
 }
 
+/* posix_fallocate would write the zeros itself where the file system cannot, byte after byte. */
+static int posix_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
+{
+    (void)dev;
+    if (size > INT64_MAX)
+        return -EFBIG;
+    int rc;
+    do {
+        rc = fallocate(fd_of(file), 0, 0, (off_t)size);
+    } while (rc != 0 && errno == EINTR);
+    return rc != 0 ? -errno : 0;
+}
+
 static int posix_rename(struct lladd_device *dev, const char *from, const char *to)
 {
     if (!ll_io__name_ok(from, false) || !ll_io__name_ok(to, false))
@@ -400,6 +413,18 @@ static void posix_prefetch(struct lladd_device *dev, struct lladd_file *file, ui
         (void)posix_fadvise(fd_of(file), (off_t)off, (off_t)len, POSIX_FADV_WILLNEED);
 }
 
+/* Whole pages: the last one will be written to again, and would have to be waited for. */
+static void posix_write_behind(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
+                               uint64_t len)
+{
+    (void)dev;
+    const uint64_t page = 4096;
+    uint64_t first = off & ~(page - 1), end = (off + len) & ~(page - 1);
+    if (off <= INT64_MAX && len <= INT64_MAX - off && end > first) /* a hint, like prefetch */
+        (void)sync_file_range(fd_of(file), (off_t)first, (off_t)(end - first),
+                              SYNC_FILE_RANGE_WRITE);
+}
+
 const struct lladd_device_ops ll_io__posix_ops = {
     .struct_size = sizeof ll_io__posix_ops,
     .open = posix_open,
@@ -418,6 +443,8 @@ const struct lladd_device_ops ll_io__posix_ops = {
     .lock = posix_lock,
     .prefetch = posix_prefetch,
     .holder = posix_holder,
+    .allocate = posix_allocate,
+    .write_behind = posix_write_behind,
 };
 
 /* Makes the entry of a new directory durable in its parent. */

@@ -6,6 +6,9 @@
  * errno. */
 #include <lladd/device.h>
 
+#include <errno.h>
+#include <stddef.h>
+
 static inline int ll_io_open(struct lladd_device *dev, const char *name, unsigned flags,
                              struct lladd_file **out)
 {
@@ -88,6 +91,24 @@ static inline void ll_io_prefetch(struct lladd_device *dev, struct lladd_file *f
 {
     if (dev->ops->prefetch)
         dev->ops->prefetch(dev, file, off, len);
+}
+
+/* Has the device, which may be older than its header, this nullable call? */
+#define LL_IO_HAS(ops, call) \
+    ((ops)->struct_size >= offsetof(struct lladd_device_ops, call) + sizeof (ops)->call && \
+     (ops)->call)
+
+/* -EOPNOTSUPP: the device cannot. */
+static inline int ll_io_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
+{
+    return LL_IO_HAS(dev->ops, allocate) ? dev->ops->allocate(dev, file, size) : -EOPNOTSUPP;
+}
+
+static inline void ll_io_write_behind(struct lladd_device *dev, struct lladd_file *file,
+                                      uint64_t off, uint64_t len)
+{
+    if (LL_IO_HAS(dev->ops, write_behind))
+        dev->ops->write_behind(dev, file, off, len);
 }
 
 /* Reads len bytes, or as many as the file has from there on; to take a transfer that broke off for

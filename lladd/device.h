@@ -75,6 +75,13 @@ struct lladd_device_ops {
     /** Does somebody hold the lock that `lock` takes? 0: nobody; -EAGAIN: yes, *owner as for
      * `lock`. Takes and creates nothing. Nullable: not known. */
     int (*holder)(struct lladd_device *, const char *name, int64_t *owner);
+    /** Makes the file at least `size` bytes long. What is new reads as zeros, and the space for it
+     *  is taken: that there is none any more cannot make a later write there fail. Nullable, or
+     *  -EOPNOTSUPP: not capable, and the library writes zeros instead. */
+    int (*allocate)(struct lladd_device *, struct lladd_file *, uint64_t size);
+    /** Says that a `sync` will come some time for [off, off+len), which was written: it may as well
+     *  be on its way by then. Nullable, may do nothing, waits for nothing. */
+    void (*write_behind)(struct lladd_device *, struct lladd_file *, uint64_t off, uint64_t len);
 };
 
 /** A device is whatever begins with this. */

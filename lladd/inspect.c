@@ -122,7 +122,7 @@ static void ask_holder(struct lladd_inspect *v)
 {
     struct lladd_device *dev = v->core.dev;
     int64_t pid = 0;
-    bool can = dev->ops->struct_size >= sizeof *dev->ops && dev->ops->holder;
+    bool can = LL_IO_HAS(dev->ops, holder);
     int rc = can ? dev->ops->holder(dev, FILE_LOCK, &pid) : -ENOTSUP;
     v->info.in_use = rc == 0 ? 0 : rc == -EAGAIN ? 1 : -1;
     v->info.holder = rc == -EAGAIN ? pid : 0;

@@ -602,6 +602,14 @@ static int sim_size(struct lladd_device *dev, struct lladd_file *file, uint64_t 
     return rc;
 }
 
+/* What a file system does: a size that is durable once the file was synced, and blocks. */
+static int sim_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
+{
+    uint64_t now = 0;
+    int rc = sim_size(dev, file, &now);
+    return rc || size <= now ? rc : sim_truncate(dev, file, size);
+}
+
 static int sim_rename(struct lladd_device *dev, const char *from_text, const char *to_text)
 {
     struct ll_sim_run *run = run_of(dev);
@@ -754,4 +762,5 @@ const struct lladd_device_ops ll_sim_device_ops = {
     .list = sim_list,
     .lock = sim_lock,
     .holder = sim_holder,
+    .allocate = sim_allocate,
 };

@@ -181,6 +181,8 @@ SCHEDULED(int, append, true,
 SCHEDULED(int, sync, true, (struct lladd_device * dev, struct lladd_file *file), dev, file)
 SCHEDULED(int, truncate, true, (struct lladd_device * dev, struct lladd_file *file, uint64_t size),
           dev, file, size)
+SCHEDULED(int, allocate, true, (struct lladd_device * dev, struct lladd_file *file, uint64_t size),
+          dev, file, size)
 SCHEDULED(int, rename, true, (struct lladd_device * dev, const char *from, const char *to), dev,
           from, to)
 SCHEDULED(int, unlink, true, (struct lladd_device * dev, const char *name), dev, name)
@@ -200,6 +202,7 @@ static struct lladd_device_ops scheduled_ops(void)
     ops.append = point_append;
     ops.sync = point_sync;
     ops.truncate = point_truncate;
+    ops.allocate = point_allocate;
     ops.rename = point_rename;
     ops.unlink = point_unlink;
     ops.sync_dir = point_sync_dir;

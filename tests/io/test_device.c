@@ -248,6 +248,47 @@ START_TEST(truncate_cuts_and_extends)
 }
 END_TEST
 
+START_TEST(allocate_extends_with_zeros)
+{
+    struct lladd_file *f = open_file("f", LLADD_OPEN_CREATE);
+    ck_assert_int_eq(ll_io_allocate(dev, f, 5), 0);
+    expect_bytes(f, "\0\0\0\0\0", 5);
+    write_at(f, "abcdefg", 0);
+    ck_assert_int_eq(ll_io_allocate(dev, f, 3), 0); /* never shorter */
+    expect_bytes(f, "abcdefg", 7);
+    ck_assert_int_eq(ll_io_allocate(dev, f, 9), 0);
+    expect_bytes(f, "abcdefg\0\0", 9);
+    ck_assert_int_eq(ll_io_truncate(dev, f, 2), 0);
+    ck_assert_int_eq(ll_io_allocate(dev, f, 4), 0);
+    expect_bytes(f, "ab\0\0", 4);
+    ck_assert_int_eq(ll_io_allocate(dev, f, UINT64_MAX), -EFBIG);
+    ll_io_write_behind(dev, f, 0, 4); /* a hint, and so are those that make no sense */
+    ll_io_write_behind(dev, f, UINT64_MAX - 5, 100);
+    expect_bytes(f, "ab\0\0", 4);
+    ck_assert_int_eq(ll_io_close(dev, f), 0);
+    f = open_file("f", LLADD_OPEN_READ_ONLY);
+    ck_assert_int_lt(ll_io_allocate(dev, f, 100), 0);
+    expect_bytes(f, "ab\0\0", 4);
+    ck_assert_int_eq(ll_io_close(dev, f), 0);
+}
+END_TEST
+
+/* A table of a library before there were these calls ends before them. */
+START_TEST(calls_an_older_device_does_not_have)
+{
+    struct lladd_device_ops ops = *dev->ops;
+    struct lladd_device older = {&ops};
+    ops.struct_size = offsetof(struct lladd_device_ops, allocate);
+    ck_assert_int_eq(ll_io_allocate(&older, NULL, 5), -EOPNOTSUPP);
+    ll_io_write_behind(&older, NULL, 0, 5);
+    ops = *dev->ops;
+    ops.allocate = NULL;
+    ops.write_behind = NULL;
+    ck_assert_int_eq(ll_io_allocate(&older, NULL, 5), -EOPNOTSUPP);
+    ll_io_write_behind(&older, NULL, 0, 5);
+}
+END_TEST
+
 /* More pieces than the kernel takes at once, some empty, all in one place after the other. */
 START_TEST(gathered_writes)
 {
@@ -616,6 +657,8 @@ static void add_cases(Suite *suite, const char *name, void (*setup)(void))
     tcase_add_test(tc, read_ends_at_the_end);
     tcase_add_test(tc, gaps_are_zeros);
     tcase_add_test(tc, truncate_cuts_and_extends);
+    tcase_add_test(tc, allocate_extends_with_zeros);
+    tcase_add_test(tc, calls_an_older_device_does_not_have);
     tcase_add_test(tc, gathered_writes);
     tcase_add_test(tc, offsets_that_overflow);
     tcase_add_test(tc, append_says_where);

@@ -44,6 +44,7 @@ struct fault_device {
     bool fail_forever;
     uint64_t fired;
     uint64_t capacity;
+    bool cannot_allocate;
 
     uint64_t crash_in;
     bool crashed;
@@ -252,6 +253,28 @@ static int fault_truncate(struct lladd_device *dev, struct lladd_file *handle, u
     return end(fd, rc);
 }
 
+/* What is new reads as zeros, and is there after a crash if the file was synced: like a truncation
+ * to more bytes than there are. */
+static int fault_allocate(struct lladd_device *dev, struct lladd_file *handle, uint64_t size)
+{
+    struct fault_device *fd = of(dev);
+    const struct fault_file *f = (struct fault_file *)handle;
+    uint64_t now = 0;
+    if (fd->cannot_allocate)
+        return -EOPNOTSUPP;
+    int rc = begin(fd, FAULT_TRUNCATE, f->name, f);
+    if (rc == 0)
+        rc = fd->base->ops->size(fd->base, f->base, &now);
+    bool larger = rc == 0 && size > now;
+    if (larger)
+        rc = check_room(fd, f->model, size);
+    if (larger && rc == 0)
+        rc = fd->base->ops->truncate(fd->base, f->base, size);
+    if (larger && happened(rc))
+        model_truncate(fd->model, f->model, size);
+    return end(fd, rc);
+}
+
 static int fault_size(struct lladd_device *dev, struct lladd_file *handle, uint64_t *out)
 {
     struct fault_device *fd = of(dev);
@@ -418,6 +441,7 @@ static const struct lladd_device_ops fault_ops = {
     .lock = fault_lock,
     .prefetch = NULL,
     .holder = fault_holder,
+    .allocate = fault_allocate,
 };
 
 /* ---- the test's side ---- */
@@ -520,6 +544,11 @@ uint64_t fault_device_fired(struct fault_device *fd)
     uint64_t n = fd->fired;
     pthread_mutex_unlock(&fd->mutex);
     return n;
+}
+
+void fault_device_can_allocate(struct fault_device *fd, bool can)
+{
+    fd->cannot_allocate = !can;
 }
 
 void fault_device_capacity(struct fault_device *fd, uint64_t bytes)

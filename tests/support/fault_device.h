@@ -107,6 +107,9 @@ void fault_device_only(struct fault_device *, const char *prefix);
 uint64_t fault_device_fired(struct fault_device *);
 /* -ENOSPC for what would make the sizes of all files together exceed this; UINT64_MAX: no limit. */
 void fault_device_capacity(struct fault_device *, uint64_t bytes);
+/* As it is for file systems that allocate nothing but what is written. (It can, to begin with; that
+ * counts as FAULT_TRUNCATE.) */
+void fault_device_can_allocate(struct fault_device *, bool can);
 uint64_t fault_device_bytes(struct fault_device *); /* that sum now */
 
 /* Called before each call (number and kind as above, name of the file), outside all latches. */
