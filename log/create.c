@@ -2,12 +2,16 @@
 /*
  * create: making segment files.
  *
- * A file gets the name log/<first LSN>.seg when it is ready for use: header and zeros are written
- * and synced under another name, then it is renamed and the directory synced. A dead segment of the
- * right size is used again: its first header is rewritten and synced, then it is renamed, then the
- * directory synced. What the old blocks hold cannot be taken for records of the new place, because
- * every block and every record says its own LSN. Zeros and not a hole, so that the fdatasync of a
- * commit finds nothing but data to write.
+ * A file gets the name log/<first LSN>.seg when it is ready for use: its space is allocated and its
+ * header written and synced under another name, then it is renamed and the directory synced. A dead
+ * segment of the right size is used again: its first header is rewritten and synced, then it is
+ * renamed, then the directory synced. What the old blocks hold cannot be taken for records of the
+ * new place, because every block and every record says its own LSN.
+ *
+ * A segment made ahead of need, for somebody who syncs often, is filled with zeros, too: then the
+ * fdatasync of a commit finds nothing but data to write, where otherwise the file system must note
+ * which blocks hold something now. It takes a millisecond a megabyte, so it is broken off when
+ * somebody waits for the segment. (docs/decisions/log-segments-allocated.md)
  *
  * No credit goes beyond the last segment whose creation is durable (LOG-1); so a crash finds files
  * for every LSN that was ever handed out, and the log goes on behind them.
@@ -23,6 +27,8 @@
 #include <errno.h>
 
 static const unsigned char zeros[16384];
+/* Syncs for one segment from which on zeros pay. */
+enum { OFTEN = 16 };
 
 /* ---- making a file ----------------------------------------------------------------------- */
 
@@ -54,18 +60,14 @@ static void encode_first_header(struct ll_log *log, const struct ll_log__seg *se
     ll_log__block_encode(&b, out);
 }
 
-static int write_zeros(struct ll_log *log, struct lladd_file *file, const unsigned char *header,
-                       uint64_t size)
+/* Zeros behind the header; `idly`: until somebody is in a hurry. */
+static int write_zeros(struct ll_log *log, struct lladd_file *file, uint64_t size, bool idly)
 {
     struct lladd_iovec v[64];
-    uint64_t off = 0;
-    while (off < size) {
+    uint64_t off = LL_LOG_BLOCK_HEADER;
+    while (off < size && !(idly && lladd_atomic_load32(&log->segs->hurry))) {
         int n = 0;
         uint64_t start = off;
-        if (off == 0) {
-            v[n++] = (struct lladd_iovec){header, LL_LOG_BLOCK_HEADER};
-            off = LL_LOG_BLOCK_HEADER;
-        }
         for (; n < 64 && off < size; n++) {
             size_t len = size - off < sizeof zeros ? (size_t)(size - off) : sizeof zeros;
             v[n] = (struct lladd_iovec){zeros, len};
@@ -78,10 +80,24 @@ static int write_zeros(struct ll_log *log, struct lladd_file *file, const unsign
     return 0;
 }
 
-/* Header and zeros under the temporary name, synced. */
-static int fill_new(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error *err)
+/* Space for the whole segment, zeros in it as far as they are needed, and the header. */
+static int fill_file(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too)
 {
     unsigned char header[LL_LOG_BLOCK_HEADER];
+    encode_first_header(log, seg, header);
+    int rc = ll_io_allocate(log->dev, seg->file, seg->size);
+    bool cannot = rc == -EOPNOTSUPP;
+    if (!rc || cannot)
+        rc = ll_io_pwrite(log->dev, seg->file, header, sizeof header, 0);
+    if (!rc && (cannot || zeros_too))
+        rc = write_zeros(log, seg->file, seg->size, !cannot);
+    return rc;
+}
+
+/* Under the temporary name, synced. */
+static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
+                    struct lladd_error *err)
+{
     uint64_t size = 0;
     int rc = ll_io_open(log->dev, LL_LOG_NEW_FILE, LLADD_OPEN_CREATE, &seg->file);
     if (rc)
@@ -89,9 +105,8 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, struct lladd_er
     rc = ll_io_size(log->dev, seg->file, &size);
     if (!rc && size > seg->size)
         rc = ll_io_truncate(log->dev, seg->file, seg->size);
-    encode_first_header(log, seg, header);
     if (!rc)
-        rc = write_zeros(log, seg->file, header, seg->size);
+        rc = fill_file(log, seg, zeros_too);
     if (!rc)
         rc = ll_point(log->env, "log.segment.create");
     if (!rc)
@@ -149,9 +164,9 @@ static int publish_file(struct ll_log *log, const struct ll_log__seg *seg, struc
 /* seg->file is set, or nothing is left behind but perhaps the temporary file. `old` says truly what
  * became of it: its name, and size 0 if it is of no use any more. Without the mutex. */
 static int make_file(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__seg *old,
-                     struct lladd_error *err)
+                     bool zeros_too, struct lladd_error *err)
 {
-    int rc = old ? fill_old(log, seg, old, err) : fill_new(log, seg, err);
+    int rc = old ? fill_old(log, seg, old, err) : fill_new(log, seg, zeros_too, err);
     if (!rc)
         rc = publish_file(log, seg, old, err);
     if (rc && seg->file) {
@@ -277,19 +292,25 @@ static int fit_limit(struct ll_log *log, uint32_t *size, struct lladd_error *err
 
 /* ---- making a segment -------------------------------------------------------------------- */
 
+struct making {
+    uint64_t first, cut;
+    bool zeros; /* if it is a new file */
+};
+
 /* Makes a segment out of a dead one, or of nothing. Releases the mutex meanwhile. */
-static int try_make(struct ll_log *log, uint64_t first, uint64_t cut, uint32_t size,
+static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
                     struct ll_log__seg *old, struct ll_log__seg **out, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     struct ll_log__block b = {
-        .incarnation = log->incarnation, .segment_first = first, .cut = cut, .segment_size = size};
-    struct ll_log__seg *seg = ll_log__seg_new(log, &b, first);
+        .incarnation = log->incarnation, .segment_first = m->first, .cut = m->cut,
+        .segment_size = size};
+    struct ll_log__seg *seg = ll_log__seg_new(log, &b, m->first);
     uint32_t old_size = old ? old->size : 0;
     int rc;
     if (seg) {
         lladd_mutex_unlock(&segs->mutex);
-        rc = make_file(log, seg, old, err);
+        rc = make_file(log, seg, old, m->zeros, err);
         lladd_mutex_lock(&segs->mutex);
     } else {
         rc = ll_fail(err, LLADD_NO_MEMORY, "no memory for a log segment");
@@ -313,11 +334,11 @@ static int try_make(struct ll_log *log, uint64_t first, uint64_t cut, uint32_t s
 
 /* First choice: a dead file of the right size; then a new one; then any dead one. But if one has
  * the name already, that: another would take its place. */
-static int make_segment(struct ll_log *log, uint64_t first, uint64_t cut, struct ll_log__seg **out,
+static int make_segment(struct ll_log *log, const struct making *m, struct ll_log__seg **out,
                         struct lladd_error *err)
 {
-    uint32_t size = ll_log__next_size(log, cut == first);
-    struct ll_log__seg *old = take_named(log, first);
+    uint32_t size = ll_log__next_size(log, m->cut == m->first);
+    struct ll_log__seg *old = take_named(log, m->first);
     if (old && old->size == 0) {
         ll_log__seg_delete(log, old);
         old = NULL;
@@ -325,13 +346,13 @@ static int make_segment(struct ll_log *log, uint64_t first, uint64_t cut, struct
     if (!old)
         old = take_dead(log, size);
     if (old)
-        return try_make(log, first, cut, old->size, old, out, err);
+        return try_make(log, m, old->size, old, out, err);
     int rc = fit_limit(log, &size, err);
     if (!rc)
-        rc = try_make(log, first, cut, size, NULL, out, err);
+        rc = try_make(log, m, size, NULL, out, err);
     if (rc)
         old = take_dead(log, 0);
-    return old ? try_make(log, first, cut, old->size, old, out, err) : rc;
+    return old ? try_make(log, m, old->size, old, out, err) : rc;
 }
 
 /* Calls upwards without the mutex. */
@@ -352,23 +373,36 @@ uint64_t ll_log__live_bytes(const struct ll_log__segments *segs)
     return segs->disk_bytes - dead;
 }
 
-int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, struct lladd_error *err)
+/* Do zeros pay? For who has synced often since the last segment was made. */
+static bool syncs_often(struct ll_log *log)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t groups = lladd_atomic_load64(&log->groups), before = segs->groups;
+    segs->groups = groups;
+    return groups - before >= OFTEN;
+}
+
+int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, bool ahead,
+                       struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     LL_ASSERT(lladd_mutex_mine(&segs->mutex));
     if (segs->creating) {
+        lladd_atomic_store32(&segs->hurry, 1);
         lladd_cond_wait(&segs->changed, &segs->mutex);
         return 0;
     }
     if (first + log->cfg.segment_max >= LL_LOG_LSN_END)
         return ll_fail(err, LLADD_NO_SPACE, "no LSNs are left");
+    struct making m = {first, cut, syncs_often(log) && ahead};
     struct ll_log__seg *seg = NULL;
     segs->creating = true;
+    lladd_atomic_store32(&segs->hurry, segs->stop);
     int rc = ll_vec_reserve(&segs->live, segs->live.len + 1);
     if (rc)
         rc = ll_fail(err, rc, "no memory for the list of log segments");
     else
-        rc = make_segment(log, first, cut, &seg, err);
+        rc = make_segment(log, &m, &seg, err);
     if (!rc) {
         rc = ll_log__seg_insert(log, seg);
         LL_ASSERT(rc == 0); /* reserved; nobody else inserts while `creating` is set */

@@ -172,7 +172,7 @@ static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint6
         uint64_t before = log->written;
         int rc = ll_log__walk(log, end - before < portion ? end : before + portion, err);
         if (!rc && log->writer.walked > before) {
-            rc = ll_log__write_walked(log, err);
+            rc = ll_log__write_walked(log, portion == UINT64_MAX, err);
             if (portion != UINT64_MAX)
                 wake(log, WAKE_WRITTEN, INT_MAX);
         }

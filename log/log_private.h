@@ -56,6 +56,8 @@ struct ll_log__segments {
     bool creating;               /* somebody makes a segment, outside the mutex */
     bool gave_up;                /* preallocation failed; the next who needs space tries again */
     bool stop;
+    uint32_t hurry;  /* somebody waits for what is being made; atomic */
+    uint64_t groups; /* there were when the last one was made */
 };
 
 static inline struct ll_log__seg *ll_log__at(const struct ll_vec *v, size_t i)
@@ -224,7 +226,7 @@ void ll_log__writer_init(struct ll_log *, struct ll_log__seg *, uint64_t lsn);
  * published, or when so many blocks were begun that they must be written first. */
 int ll_log__walk(struct ll_log *, uint64_t end, struct lladd_error *);
 /* Writes what was walked, one gathered write per segment; raises `written` when all is done. */
-int ll_log__write_walked(struct ll_log *, struct lladd_error *);
+int ll_log__write_walked(struct ll_log *, bool sync_comes, struct lladd_error *);
 /* Syncs every segment that has bytes of [from, to). */
 int ll_log__sync_range(struct ll_log *, uint64_t from, uint64_t to, struct lladd_error *);
 
@@ -265,7 +267,9 @@ uint64_t ll_log__cut_above(struct ll_log *, uint64_t lsn);
 /* Makes the segment that begins at `first`; `cut` is the end of the log before it. Releases the
  * mutex meanwhile; if somebody else is making one, waits for that and returns 0: the caller looks
  * whether it has what it wanted. */
-int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, struct lladd_error *);
+/* `ahead`: nobody needs it yet. */
+int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, bool ahead,
+                       struct lladd_error *);
 /* Removes one dead file; false if there is none that can be, or *rc says why not. */
 bool ll_log__remove_dead(struct ll_log *, int *rc, struct lladd_error *);
 /* How big the next segment should be. */

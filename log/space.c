@@ -123,6 +123,13 @@ static bool last_reserve(struct ll_log *log, uint64_t need)
     return true;
 }
 
+/* Another segment behind the last one. */
+static int go_on(struct ll_log *log, bool ahead, struct lladd_error *err)
+{
+    uint64_t end = ll_log__last(log->segs)->end;
+    return ll_log__seg_create(log, end, end, ahead, err);
+}
+
 /* If credits go to `to`, in the current segment: is there still space for what is set aside? */
 static bool beside_undo(const struct ll_log *log, uint64_t to)
 {
@@ -146,7 +153,7 @@ static int advance(struct ll_log *log, uint64_t need, bool reserved, bool *enoug
     int rc = next && !reached ? enter_next(log, next, reserved, &entered, err) : 0;
     if (rc || entered)
         return rc;
-    rc = ll_log__seg_create(log, ll_log__last(segs)->end, ll_log__last(segs)->end, err);
+    rc = go_on(log, false, err);
     if (rc && reserved && !next_of(segs) && last_reserve(log, need))
         rc = 0;
     return rc;
@@ -223,7 +230,7 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, bool recovery, struc
                 break;
             lladd_atomic_add64(&log->undo_left, need);
         }
-        rc = ll_log__seg_create(log, ll_log__last(segs)->end, ll_log__last(segs)->end, err);
+        rc = go_on(log, false, err);
     }
     lladd_mutex_unlock(&segs->mutex);
     return rc;
@@ -315,7 +322,7 @@ static int step(struct ll_log *log, bool *did, struct lladd_error *err)
     if (!segs->listed || !segs->granted || segs->creating)
         return 0;
     if (ahead(segs) < AHEAD && !segs->gave_up && may_preallocate(log)) {
-        rc = ll_log__seg_create(log, ll_log__last(segs)->end, ll_log__last(segs)->end, err);
+        rc = go_on(log, true, err);
         segs->gave_up = rc != 0;
         *did = rc == 0;
     } else if (segs->dead.len > KEEP_DEAD) {
@@ -371,6 +378,7 @@ void ll_log__stop_worker(struct ll_log *log)
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
     segs->stop = true;
+    lladd_atomic_store32(&segs->hurry, 1);
     lladd_cond_broadcast(&segs->changed);
     lladd_mutex_unlock(&segs->mutex);
     lladd_thread_join(&segs->thread);

@@ -185,7 +185,15 @@ static int fail_write(struct lladd_error *err, int rc, const struct ll_log__seg 
     return ll_fail_io(err, rc, true, what, name);
 }
 
-int ll_log__write_walked(struct ll_log *log, struct lladd_error *err)
+static size_t length(const struct lladd_iovec *v, uint32_t n)
+{
+    size_t len = 0;
+    for (uint32_t i = 0; i < n; i++)
+        len += v[i].len;
+    return len;
+}
+
+int ll_log__write_walked(struct ll_log *log, bool sync_comes, struct lladd_error *err)
 {
     struct ll_log__writer *w = &log->writer;
     uint64_t from = log->written;
@@ -202,6 +210,8 @@ int ll_log__write_walked(struct ll_log *log, struct lladd_error *err)
             rc = ll_io_pwritev(log->dev, w->seg->file, w->pieces, (int)n, off);
         if (rc)
             return fail_write(err, rc, w->seg, "write");
+        if (!sync_comes)
+            ll_io_write_behind(log->dev, w->seg->file, off, length(w->pieces, n));
         lladd_atomic_count64(&log->writes, 1);
     }
     LL_ASSERT(w->header_used == w->header_count);

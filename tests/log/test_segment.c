@@ -77,10 +77,12 @@ START_TEST(sizes_double)
 }
 END_TEST
 
-/* A file has its whole size, with zeros, before it has its name. */
+/* A file has its whole size, with zeros, before it has its name; whether the device allocates or has
+ * to be written to. */
 START_TEST(zeroed_and_synced_first)
 {
     char name[LL_LOG_NAME_SIZE];
+    fault_device_can_allocate(f.fd, _i == 0);
     fixture_create(&f);
     unsigned char bytes[8192];
     fill_to(4100);
@@ -97,6 +99,58 @@ START_TEST(zeroed_and_synced_first)
     f.count = 0;
     must(&f, reopen(&f));
     ck_assert_uint_ge(ll_log_tail(f.log).v, 8 + 4032 + 8128);
+}
+END_TEST
+
+static uint64_t zeros_written(struct fixture *fix)
+{
+    struct ll_log_stats before = stats(), after;
+    fault_device_reset_calls(fix->fd);
+    for (unsigned i = 0; i < 20 && stats().segments == before.segments; i++) {
+        bool more;
+        must(fix, ll_log_maintain(fix->log, &more, &fix->err));
+    }
+    after = stats();
+    ck_assert_uint_eq(after.segments, before.segments + 1);
+    return fault_device_calls(fix->fd, FAULT_PWRITEV) - 1; /* the header */
+}
+
+/* Segments made ahead are filled with zeros for those who sync often, and for nobody else. */
+START_TEST(zeros_ahead_for_frequent_syncs)
+{
+    fixture_create(&f);
+    put(&f, 10);
+    ck_assert_uint_eq(zeros_written(&f), 0);
+    for (unsigned i = 0; i < 16; i++) {
+        put(&f, 10);
+        force(&f);
+    }
+    ck_assert_uint_gt(zeros_written(&f), 0);
+    fill_to(8 + 4032 + 100);
+    ck_assert_uint_eq(zeros_written(&f), 0);
+    force(&f);
+    check_records(&f, 0, f.count);
+    crash_and_reopen(&f, FAULT_POWER);
+}
+END_TEST
+
+/* Bulk writers do not wait for zeros: what they need is allocated. */
+START_TEST(no_zeros_for_who_waits)
+{
+    fixture_create(&f);
+    for (unsigned i = 0; i < 40; i++) {
+        put(&f, 10);
+        force(&f);
+    }
+    fault_device_reset_calls(f.fd);
+    struct ll_log_stats before = stats();
+    fill_to(30000);
+    uint64_t made = stats().segments - before.segments;
+    ck_assert_uint_gt(made, 0);
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_PWRITEV),
+                      made /* headers */ + stats().writes - before.writes);
+    force(&f);
+    check_records(&f, 0, f.count);
 }
 END_TEST
 
@@ -508,7 +562,9 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, sizes_double);
-    tcase_add_test(t, zeroed_and_synced_first);
+    tcase_add_loop_test(t, zeroed_and_synced_first, 0, 2);
+    tcase_add_test(t, zeros_ahead_for_frequent_syncs);
+    tcase_add_test(t, no_zeros_for_who_waits);
     tcase_add_test(t, truncation);
     tcase_add_test(t, truncation_stops_at_durable);
     tcase_add_test(t, reader_keeps_its_file);
