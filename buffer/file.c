@@ -9,10 +9,10 @@
  * waited for: otherwise that write could land on what the page becomes next.
  *
  * Growing. Bytes between the physical end and what is written beyond it read as zeros, which are
- * valid pages. ll_buffer_extend writes the zeros, so that blocks are allocated, and syncs, so that
- * they still are after a crash. It and writes beyond the end exclude each other (grow_latch): zeros
- * must not land on a page that was just written. Running out of space there is no poison: nothing
- * that anybody relies on was to be written.
+ * valid pages. ll_buffer_extend allocates blocks for them, by writing zeros where the device knows
+ * no other way, and syncs, so that they are still there after a crash. It and writes beyond the end
+ * exclude each other (grow_latch): zeros must not land on a page that was just written. Running out
+ * of space there is no poison: nothing that anybody relies on was to be written.
  */
 #include "buffer/buffer_private.h"
 
@@ -249,7 +249,7 @@ int ll_buffer_bulk_read(struct ll_buffer *b, lladd_pageno first, uint64_t n, uns
 
 /* ---- growing ---- */
 
-/* Zeros from the physical end up to `pages`. Under grow_latch. */
+/* From the physical end up to `pages`. Under grow_latch. */
 static int write_zeros(struct ll_buffer *b, uint64_t pages)
 {
     enum { CHUNK = 256 << 10 };
@@ -273,7 +273,9 @@ static int grow_file(struct ll_buffer *b, uint64_t pages)
     lladd_mutex_lock(&b->grow_latch);
     uint64_t had = b->file_pages;
     if (pages > had) {
-        rc = write_zeros(b, pages);
+        rc = ll_io_allocate(b->cfg.dev, b->file, pages * b->page_size);
+        if (rc == -EOPNOTSUPP)
+            rc = write_zeros(b, pages);
         if (rc == 0)
             lladd_atomic_store64(&b->file_pages, pages);
         /* Gives the space back that was enough for some. Should this fail, too, the zeros stay:

@@ -13,8 +13,8 @@
  *             room where it was found before.
  *   holds     what transactions have freed and may want back (hold.c).
  *
- * If no group can serve, the page file grows, by a quarter of itself but at least 16 pages and at
- * most 16 MiB (or what is asked for). It never shrinks, and it is extended on the device, so
+ * If no group can serve, the page file grows, to twice its size but by at least 16 pages and at most
+ * 64 MiB (or what is asked for). It never shrinks, and it is extended on the device, so
  * writing a page that was allocated never needs space. Growing is not logged: a map that is not
  * there yet (a page of zeros) stands for a group without allocations, and is formatted when its
  * group is first used.
@@ -31,7 +31,7 @@
 
 #define RUN_UNKNOWN UINT32_MAX
 #define GROW_PAGES_MIN 16u
-#define GROW_BYTES_MAX (16u << 20)
+#define GROW_BYTES_MAX (64u << 20)
 
 struct ll_map_group {
     uint32_t run;   /* no longer run of free pages than this; RUN_UNKNOWN */
@@ -164,7 +164,7 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, ui
     lladd_mutex_lock(&a->grow);
     uint64_t count = lladd_page_count(ops->db);
     if (count == seen) {
-        uint64_t least = n + 2, step = count / 4; /* a map and a group's end may lie in between */
+        uint64_t least = n + 2, step = count; /* a map and a group's end may lie in between */
         step = step < GROW_PAGES_MIN ? GROW_PAGES_MIN : step;
         step = step > GROW_BYTES_MAX / page_size ? GROW_BYTES_MAX / page_size : step;
         step = step < least ? least : step;
