@@ -340,8 +340,10 @@ void ll_buffer_touch(const struct ll_buffer *b, lladd_pageno n, uint32_t offset)
     if (!b->reserved || offset >= b->page_size)
         return;
     uint64_t frames = ll_reserved__frames(b, n.v);
-    if (frames)
-        __builtin_prefetch(ll_reserved__page(b, frames, n.v) + offset, 1);
+    if (!frames)
+        return;
+    __builtin_prefetch(&((struct ll_frame *)(uintptr_t)frames)[n.v & b->chunk_mask], 1);
+    __builtin_prefetch(ll_reserved__page(b, frames, n.v) + offset, 1);
 }
 
 /* Whatever is not a plain hit is somebody else's business, so that a hit needs no stack. */

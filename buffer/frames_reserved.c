@@ -55,6 +55,22 @@ static void want_small_pages(void *at, size_t bytes)
     (void)madvise(at, bytes, MADV_NOHUGEPAGE);
 }
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1; older headers do not have it */
+#endif
+
+/* But where all of two megabytes are resident, one costs no more than the 512 did, and a hit finds
+ * its address in the processor's table of translations. The pages move there while others use
+ * them; the kernel sees to that. Afterwards the range is as before: what is dropped of it is given
+ * back in small pages, and nobody puts it together behind our back. */
+static void want_one_huge_page(void *at, size_t bytes)
+{
+    if (madvise(at, bytes, MADV_HUGEPAGE) != 0)
+        return;
+    (void)madvise(at, bytes, MADV_COLLAPSE);
+    want_small_pages(at, bytes);
+}
+
 /* ---- chunks ---- */
 
 static int map_chunk(struct ll_buffer *b, struct ll_buffer__chunk *c)
@@ -231,6 +247,20 @@ static void enter_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_
         ll_buffer__charge(b, b->region_tables * b->os_page);
 }
 
+/* The page at i has come: is its region complete by that? */
+static void complete_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t i)
+{
+    const uint16_t full = (uint16_t)(1u << b->group_shift);
+    uint64_t group = i >> b->group_shift, region = i >> b->region_shift;
+    uint64_t n = UINT64_C(1) << (b->region_shift - b->group_shift);
+    if (c->groups[group] != full || c->regions[region] != n || b->region_tables != 1)
+        return;
+    for (uint64_t k = region * n; k < (region + 1) * n; k++)
+        if (c->groups[k] != full)
+            return;
+    want_one_huge_page(c->pages + region * region_bytes(b), region_bytes(b));
+}
+
 /* Frees the page tables of a region of the chunk. */
 static void remap_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t region)
 {
@@ -281,6 +311,7 @@ int ll_reserved__claim(struct ll_buffer *b, uint64_t n, uint32_t slot, struct ll
         f->slot = slot;
         lladd_atomic_store64(&f->latch, LATCH_LOADING | LATCH_EXCLUSIVE);
         lladd_atomic_store64(&ll_buffer__slot(b, slot)->frame, (uintptr_t)f);
+        complete_region(b, c, i);
         *out = f;
     }
     lladd_mutex_unlock(latch);
