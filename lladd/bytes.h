@@ -76,13 +76,20 @@ static inline uint64_t lladd_get_few(const void *bytes, size_t n)
     return p[0] | (uint64_t)p[n / 2] << (8 * (n / 2)) | (uint64_t)p[n - 1] << (8 * (n - 1));
 }
 
-/** memcpy for what is mostly a few bytes long: up to 16 without a call. */
+/** memcpy for what is mostly a few bytes long: up to 32 without a call. */
 static inline void lladd_copy(void *to, const void *from, size_t n)
 {
     unsigned char *t = (unsigned char *)to;
     const unsigned char *f = (const unsigned char *)from;
-    if (n > 16) {
+    if (n > 32) {
         memcpy(t, f, n);
+    } else if (n > 16) {
+        uint64_t a = lladd_get64(f), b = lladd_get64(f + 8);
+        uint64_t c = lladd_get64(f + n - 16), d = lladd_get64(f + n - 8);
+        lladd_put64(t, a);
+        lladd_put64(t + 8, b);
+        lladd_put64(t + n - 16, c);
+        lladd_put64(t + n - 8, d);
     } else if (n >= 8) { /* the two ends, which may overlap */
         uint64_t a = lladd_get64(f), b = lladd_get64(f + n - 8);
         lladd_put64(t, a);

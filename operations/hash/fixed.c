@@ -130,38 +130,64 @@ void ll_hash__fixed_empty(unsigned char *page, uint32_t slot)
     memset(p, 0, size);
 }
 
-static uint32_t empty_from(const unsigned char *page, uint32_t home, uint32_t slots, uint32_t size)
+/* How the entries of a page lie. */
+struct lay {
+    unsigned char *first;
+    uint32_t slots, size;
+};
+
+static inline struct lay lay_of(unsigned char *page)
 {
-    for (uint32_t n = 0, i = home; n < slots; n++, i = i + 1 == slots ? 0 : i + 1)
-        if (lladd_get16(page + HB_ENTRIES + (size_t)i * size) == 0)
-            return i;
-    return HB_NONE;
+    return (struct lay){page + HB_ENTRIES, hb_get(page, HB_SLOTS), slot_size(page)};
+}
+static inline unsigned char *at(const struct lay *l, uint32_t i)
+{
+    return l->first + (size_t)i * l->size;
 }
 
-void ll_hash__fixed_place(unsigned char *page, const unsigned char *packed)
+/* The first empty slot from `home` on, but not beyond `end`, which is returned if there is none. */
+static inline uint32_t empty_from(const struct lay *l, uint32_t home, uint32_t end)
 {
-    uint32_t slots = hb_get(page, HB_SLOTS);
-    uint32_t i = empty_from(page, home_of(lladd_get16(packed), slots), slots, slot_size(page));
-    if (i != HB_NONE)
-        ll_hash__fixed_store(page, i, packed);
+    uint32_t i = home;
+    while (i != end && lladd_get16(at(l, i)))
+        i = i + 1 == l->slots ? 0 : i + 1;
+    return i;
 }
 
-/* Moves every entry to the first empty slot from its home on, if that lies before it. True if any
- * has moved. */
-static bool move_up(unsigned char *page, uint32_t slots, uint32_t size, uint32_t from)
+void ll_hash__fixed_fill(unsigned char *page, const unsigned char *p, size_t n)
+{
+    struct lay l = lay_of(page);
+    uint32_t added[2] = {0, 0}; /* elements, ghosts */
+    for (; n >= l.size; n -= l.size, p += l.size) {
+        uint16_t tag = lladd_get16(p);
+        uint32_t home = home_of(tag, l.slots), before = home ? home - 1 : l.slots - 1;
+        uint32_t i = empty_from(&l, home, before);
+        if (lladd_get16(at(&l, i)))
+            break;
+        lladd_copy(at(&l, i), p, l.size);
+        added[tag >> 15]++;
+    }
+    hb_set(page, HB_LIVE, hb_get(page, HB_LIVE) + added[0]);
+    hb_set(page, HB_GHOSTS, hb_get(page, HB_GHOSTS) + added[1]);
+}
+
+/* Moves every entry to the first empty slot from its home on; `from` is empty. True if any has
+ * moved. */
+static bool move_up(const struct lay *l, uint32_t from)
 {
     bool moved = false;
-    for (uint32_t n = 0, i = from; n < slots; n++, i = i + 1 == slots ? 0 : i + 1) {
-        unsigned char *p = page + HB_ENTRIES + (size_t)i * size;
+    for (uint32_t n = 1, i = from; n < l->slots; n++) {
+        i = i + 1 == l->slots ? 0 : i + 1;
+        unsigned char *p = at(l, i);
         uint16_t tag = lladd_get16(p);
-        uint32_t home = home_of(tag, slots);
-        if (tag == 0 || home == i || home >= slots)
+        uint32_t home = home_of(tag, l->slots);
+        if (tag == 0 || home == i)
             continue;
-        uint32_t to = empty_from(page, home, slots, size);
-        if (to == HB_NONE || (to + slots - home) % slots >= (i + slots - home) % slots)
+        uint32_t to = empty_from(l, home, i);
+        if (to == i)
             continue;
-        memcpy(page + HB_ENTRIES + (size_t)to * size, p, size);
-        memset(p, 0, size);
+        memcpy(at(l, to), p, l->size);
+        memset(p, 0, l->size);
         moved = true;
     }
     return moved;
@@ -169,16 +195,26 @@ static bool move_up(unsigned char *page, uint32_t slots, uint32_t size, uint32_t
 
 void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop)
 {
-    uint32_t slots = hb_get(page, HB_SLOTS), size = slot_size(page), first = HB_NONE;
-    for (uint32_t i = 0; i < slots; i++) {
-        unsigned char *p = page + HB_ENTRIES + (size_t)i * size;
-        if (!(drop[i / 8] >> i % 8 & 1))
+    struct lay l = lay_of(page);
+    uint32_t gone[2] = {0, 0}, first = HB_NONE, empty = HB_NONE;
+    for (uint32_t i = 0; i < l.slots; i++) {
+        unsigned char *p = at(&l, i);
+        uint16_t tag = lladd_get16(p);
+        if (tag == 0)
+            empty = i;
+        if (tag == 0 || !(drop[i / 8] >> i % 8 & 1))
             continue;
-        count(page, lladd_get16(p), -1);
-        memset(p, 0, size);
+        gone[tag >> 15]++;
+        memset(p, 0, l.size);
         first = i;
     }
-    /* Those that wrap around the end may have to move once more. */
-    while (first != HB_NONE && move_up(page, slots, size, first)) {
+    if (first == HB_NONE)
+        return;
+    hb_set(page, HB_LIVE, hb_get(page, HB_LIVE) - gone[0]);
+    hb_set(page, HB_GHOSTS, hb_get(page, HB_GHOSTS) - gone[1]);
+    /* No entry lies behind a slot that was empty and has its home before it; so what comes behind
+     * such a slot is in order after one round. On a page that was full some may have to move once
+     * more. */
+    while (move_up(&l, empty != HB_NONE ? empty : first) && empty == HB_NONE) {
     }
 }

@@ -57,7 +57,7 @@ static void long_key(const struct ll_hash_table *t, const void *key, size_t len,
 {
     struct ll_siphash_key other = {~t->seed.k0, t->seed.k1};
     lladd_put64(out->ref, hash);
-    lladd_put64(out->ref + 8, ll_siphash(&other, key, len));
+    lladd_put64(out->ref + 8, ll_siphash_rounds(&other, key, len, 2, 4));
     lladd_put64(out->ref + 16, len);
     lladd_put64(out->ref + 24, 0); /* the blob, when there is one */
     out->bytes = out->ref;
@@ -491,9 +491,10 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
             rc = change_in_chain(c, op, true);
         } else {
             c->op = op_of(t->hashes, op);
-            lladd_pageno page = ll_operations__run_page(&t->run, ll_hash__bucket(c->hash, n));
-            touch(t, page, c->key.tag);
-            rc = lladd_update(c->txn, physical ? t->hashes->slot : op, page, &c, sizeof c);
+            if (__builtin_expect(n != c->buckets, 0))
+                c->page = ll_operations__run_page(&t->run, ll_hash__bucket(c->hash, n));
+            c->buckets = n;
+            rc = lladd_update(c->txn, physical ? t->hashes->slot : op, c->page, &c, sizeof c);
             if (rc == LLADD_BUSY && c->answer == HB_CHAINED)
                 rc = change_in_chain(c, op, physical);
         }
@@ -503,6 +504,7 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
             return rc;
         if (c->answer != HB_MOVED)
             return 0;
+        c->buckets = 0; /* its page may be another one, though there be as many as before */
         rc = again(t, n, &tries, err);
         if (rc)
             return rc;
@@ -546,7 +548,6 @@ static int begin(struct lladd_txn *txn, struct lladd_hash *h, const void *key, s
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     uint64_t n;
-    memset(c, 0, sizeof *c);
     int rc = table_of(h, &c->table, err);
     if (rc)
         return rc;
@@ -557,7 +558,13 @@ static int begin(struct lladd_txn *txn, struct lladd_hash *h, const void *key, s
     rc = ll_hash__buckets(c->table, &n, err);
     if (!rc)
         rc = key_of(c->table, key, key_len, &c->key, &c->hash, err);
-    return rc ? rc : ll_hash__how(txn, c->table, physical);
+    if (rc)
+        return rc;
+    c->page = ll_operations__run_page(&c->table->run, ll_hash__bucket(c->hash, n));
+    c->buckets = n;
+    /* As early as can be: what comes until the page is looked at takes less time than it. */
+    touch(c->table, c->page, c->key.tag);
+    return ll_hash__how(txn, c->table, physical);
 }
 
 /* What the caller has given, for blobs. */
@@ -679,11 +686,7 @@ static int insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key, 
 {
     struct given g = {key, value, key_len, value_len, {0}};
     bool physical;
-    unsigned char *old = c->old;
-    size_t old_size = c->old_size;
     int rc = begin(txn, h, key, key_len, c, &physical);
-    c->old = old;
-    c->old_size = old_size;
     if (!rc)
         rc = value_of(c->table, value, value_len, c, lladd_txn_error_out(txn));
     /* A value that gets shorter leaves room that we may want back. */
@@ -748,7 +751,7 @@ static int take_away(struct hb_change *c, bool physical)
 
 int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len)
 {
-    struct hb_change c;
+    struct hb_change c = {.old = NULL};
     bool physical;
     int rc = begin(txn, h, key, key_len, &c, &physical);
     if (!rc && !physical)

@@ -152,16 +152,16 @@ static bool fill_fits(struct lladd_view v, const unsigned char *p, size_t n)
 
 static void fill(struct lladd_page *page, const unsigned char *p, size_t n)
 {
+    if (hb_is_fixed(page->bytes)) {
+        ll_hash__fixed_fill(page->bytes, p, n);
+        return;
+    }
     while (n > 0) {
-        size_t len = packed(page->bytes, p, n);
-        if (hb_is_fixed(page->bytes)) {
-            ll_hash__fixed_place(page->bytes, p);
-        } else {
-            struct hb_place place;
-            struct hb_key nothing = {.len = 0};
-            ll_hash__var_find(page->bytes, page->size, &nothing, &place);
-            ll_hash__var_store(page->bytes, page->size, place.free, p);
-        }
+        struct hb_place place;
+        struct hb_key nothing = {.len = 0};
+        size_t len = ll_hash__var_packed(p, n);
+        ll_hash__var_find(page->bytes, page->size, &nothing, &place);
+        ll_hash__var_store(page->bytes, page->size, place.free, p);
         p += len;
         n -= len;
     }
@@ -415,7 +415,7 @@ static void note_blobs(struct hb_change *c, const struct hb_entry *e, bool key)
 static int draft_entry(struct hb_change *c, struct lladd_view v, struct lladd_draft *d,
                        struct hb_entry *e)
 {
-    bool fixed = hb_is_fixed(v.bytes);
+    bool fixed = c->table->fixed; /* and so is the page: look */
     unsigned char *redo = lladd_draft_redo(d, 2 + ll_hash__pack_size(fixed, e));
     if (!redo)
         return too_long(d);

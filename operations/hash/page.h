@@ -110,8 +110,8 @@ void ll_hash__fixed_store(unsigned char *page, uint32_t slot, const unsigned cha
 void ll_hash__fixed_empty(unsigned char *page, uint32_t slot);
 void ll_hash__var_store(unsigned char *page, uint32_t size, uint32_t slot,
                         const unsigned char *packed);
-/* Puts it where its hash says. */
-void ll_hash__fixed_place(unsigned char *page, const unsigned char *packed);
+/* Puts n bytes of entries where their hashes say. */
+void ll_hash__fixed_fill(unsigned char *page, const unsigned char *packed, size_t n);
 /* Takes the slots of a bitmap away; those of the other give up what their values do not need. */
 void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop);
 void ll_hash__var_drop(unsigned char *page, uint32_t size, const unsigned char *drop,
@@ -158,7 +158,8 @@ struct hb_change {
     struct lladd_txn *txn;
     const struct lladd_op *op; /* slot: whose change it is to be */
     struct hb_key key;
-    uint64_t hash;
+    uint64_t hash, buckets; /* among so many */
+    lladd_pageno page;      /* its bucket is this one */
     const unsigned char *value;
     uint16_t value_len;
     bool chain;  /* the whole chain has been looked at: this page's answer counts */

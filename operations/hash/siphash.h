@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_HASH_SIPHASH_H
 #define LL_OPERATIONS_HASH_SIPHASH_H
-/* SipHash-2-4 (Aumasson, Bernstein 2012): a keyed hash of 64 bits. Who does not know the key cannot
+/* SipHash (Aumasson, Bernstein 2012): a keyed hash of 64 bits. Who does not know the key cannot
  * choose inputs that collide. Inline, because keys are mostly a word long; why it is here and not
- * in a library: docs/decisions/siphash.md. */
+ * in a library, and why -1-3: docs/decisions/siphash.md. */
 #include <lladd/bytes.h>
 
 struct ll_siphash_key {
@@ -30,7 +30,9 @@ static inline struct ll_siphash_key ll_siphash_key_of(const unsigned char seed[1
         (v)[2] = LL_SIP_ROTATE((v)[2], 32); \
     } while (0)
 
-static inline uint64_t ll_siphash(const struct ll_siphash_key *key, const void *bytes, size_t len)
+/* SipHash-c-d: c rounds for each word, d at the end. */
+static inline __attribute__((always_inline)) uint64_t
+ll_siphash_rounds(const struct ll_siphash_key *key, const void *bytes, size_t len, int c, int d)
 {
     const unsigned char *p = (const unsigned char *)bytes;
     uint64_t v[4] = {key->k0 ^ UINT64_C(0x736f6d6570736575), key->k1 ^ UINT64_C(0x646f72616e646f6d),
@@ -40,19 +42,27 @@ static inline uint64_t ll_siphash(const struct ll_siphash_key *key, const void *
     for (; left >= 8; left -= 8, p += 8) {
         uint64_t m = lladd_get64(p);
         v[3] ^= m;
-        LL_SIP_ROUND(v);
-        LL_SIP_ROUND(v);
+        for (int i = 0; i < c; i++)
+            LL_SIP_ROUND(v);
         v[0] ^= m;
     }
     uint64_t last = (uint64_t)len << 56 | (left ? lladd_get_few(p, left) : 0);
     v[3] ^= last;
-    LL_SIP_ROUND(v);
-    LL_SIP_ROUND(v);
+    for (int i = 0; i < c; i++)
+        LL_SIP_ROUND(v);
     v[0] ^= last;
     v[2] ^= 0xff;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < d; i++)
         LL_SIP_ROUND(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* SipHash-1-3. For keys of a word or half of one the compiler unrolls it. */
+static inline uint64_t ll_siphash(const struct ll_siphash_key *key, const void *bytes, size_t len)
+{
+    return len == 8   ? ll_siphash_rounds(key, bytes, 8, 1, 3)
+           : len == 4 ? ll_siphash_rounds(key, bytes, 4, 1, 3)
+                      : ll_siphash_rounds(key, bytes, len, 1, 3);
 }
 
 #endif

@@ -68,68 +68,9 @@ static unsigned top_bit(uint64_t n)
     return 63 - (unsigned)__builtin_clzll(n);
 }
 
-static void set_bit(unsigned char *map, uint32_t i)
-{
-    map[i / 8] = (unsigned char)(map[i / 8] | 1u << i % 8);
-}
-
-/* What goes from a page, and what moves. */
-struct sorted {
-    unsigned char *drop, *trim; /* bitmaps */
-    unsigned char *packed;      /* entries that move */
-    size_t len;
-    uint32_t moved, dropped, kept; /* entries; dropped: that nobody gets */
-    uint64_t kept_bytes;           /* that those which stay take */
-};
-
-static struct sorted *sorted_new(struct ll_hash_table *t, uint32_t page_size)
-{
-    size_t map = page_size / 8; /* no page has as many slots as bytes */
-    struct sorted *s = lladd_alloc(t->db, sizeof *s + 2 * map + page_size);
-    if (!s)
-        return NULL;
-    *s = (struct sorted){.drop = (unsigned char *)(s + 1)};
-    s->trim = s->drop + map;
-    s->packed = s->trim + map;
-    return s;
-}
-
-/* Sorts the entries of a page: those whose hash has `bit` move. */
-static void sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, struct sorted *s)
-{
-    uint32_t slots = hb_get(v.bytes, HB_SLOTS);
-    memset(s->drop, 0, (slots + 7) / 8);
-    memset(s->trim, 0, (slots + 7) / 8);
-    s->len = s->moved = s->dropped = s->kept = 0;
-    s->kept_bytes = 0;
-    for (uint32_t i = 0; i < slots; i++) {
-        struct hb_entry e;
-        if (!ll_hash__entry(v, i, &e))
-            continue;
-        uint64_t hash = ll_hash__of(t, e.key, e.key_len);
-        bool held = !(ll_operations__nothing_held(&t->hashes->holds)) && ll_hash__held(t, hash);
-        if (!held)
-            e.cap = HB_LEN(e.value_len);
-        if (e.tag & HB_GHOST && !held) {
-            set_bit(s->drop, i);
-            s->dropped++;
-        } else if (hash & bit) {
-            set_bit(s->drop, i);
-            ll_hash__pack(s->packed + s->len, t->fixed, &e);
-            s->len += ll_hash__pack_size(t->fixed, &e);
-            s->moved++;
-        } else {
-            if (!held)
-                set_bit(s->trim, i);
-            s->kept++;
-            s->kept_bytes += HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(e.key_len) + e.cap;
-        }
-    }
-}
-
 /* The same with undo of the page's bytes. */
 static int narrow_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
-                        unsigned level, const struct sorted *s)
+                        unsigned level, const struct hb_sorted *s)
 {
     struct lladd_page copy = *held;
     copy.bytes = lladd_alloc(t->db, held->size);
@@ -148,7 +89,7 @@ static int narrow_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct l
 }
 
 static int narrow(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
-                  unsigned level, const struct sorted *s, bool close)
+                  unsigned level, const struct hb_sorted *s, bool close)
 {
     struct hb_narrow args = {level, close, s->drop, t->fixed ? NULL : s->trim};
     return lladd_update_page(txn, ll_hash__op_narrow(t), held, &args, sizeof args);
@@ -199,8 +140,8 @@ static int take_credit(struct lladd_txn *txn, struct ll_hash_table *t)
 
 /* Under all latches. What the fresh page holds need not be taken back. */
 static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
-                         struct lladd_page *fresh, struct lladd_page *root, const struct sorted *s,
-                         uint64_t n, bool physical)
+                         struct lladd_page *fresh, struct lladd_page *root,
+                         const struct hb_sorted *s, uint64_t n, bool physical)
 {
     unsigned level = top_bit(n) + 1;
     int rc = widen(txn, t, fresh, level, NULL, 0);
@@ -214,13 +155,13 @@ static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
 }
 
 static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
-                      struct sorted *s, uint64_t n, bool physical)
+                      struct hb_sorted *s, uint64_t n, bool physical)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *fresh, *root;
     lladd_pageno page = ll_operations__run_page(&t->run, n);
     struct hb_fill f = {.packed = s->packed};
-    sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s);
+    ll_hash__sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s);
     f.len = s->len;
     ll_hash__head(t, f.head, top_bit(n) + 1, n, HB_CLOSED, 0);
     int rc = lladd_update(txn, ll_hash__op_format(t), page, &f, sizeof f);
@@ -247,7 +188,7 @@ static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
         rc = lladd_log_credit(txn, ll_hash__op_bytes(t), 3);
     if (rc)
         return rc;
-    struct sorted *s = sorted_new(t, lladd_page_size(t->db));
+    struct hb_sorted *s = ll_hash__sorted_new(t, lladd_page_size(t->db));
     if (!s)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a split");
     rc = fix_head(t, n - (UINT64_C(1) << top_bit(n)), top_bit(n), LLADD_LATCH_EXCLUSIVE, &old, err);
@@ -263,8 +204,8 @@ static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
 /* ---- a merge without chains ------------------------------------------------------------------ */
 
 /* May the entries of both go into one page with room to spare? */
-static bool merge_fits(const struct ll_hash_table *t, const struct sorted *parent,
-                       const struct sorted *last)
+static bool merge_fits(const struct ll_hash_table *t, const struct hb_sorted *parent,
+                       const struct hb_sorted *last)
 {
     if (t->fixed)
         return (parent->kept + last->moved) * MERGED_DEN <= t->fixed_slots * MERGED_NUM;
@@ -273,8 +214,8 @@ static bool merge_fits(const struct ll_hash_table *t, const struct sorted *paren
 }
 
 static int merge_records(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *parent,
-                         struct lladd_page *last, struct lladd_page *root, struct sorted *p,
-                         struct sorted *l, uint64_t n)
+                         struct lladd_page *last, struct lladd_page *root, struct hb_sorted *p,
+                         struct hb_sorted *l, uint64_t n)
 {
     unsigned level = top_bit(n - 1);
     int rc = narrow(txn, t, parent, level + 1, p, false);
@@ -289,13 +230,13 @@ static int merge_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
 }
 
 static int merge_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *parent,
-                      struct lladd_page *last, struct sorted *p, struct sorted *l, uint64_t n)
+                      struct lladd_page *last, struct hb_sorted *p, struct hb_sorted *l, uint64_t n)
 {
     struct lladd_page *root;
     if (lladd_get48(parent->bytes + HB_NEXT) || lladd_get48(last->bytes + HB_NEXT))
         return LLADD_END;
-    sort(t, lladd_page_view(parent), 0, p);
-    sort(t, lladd_page_view(last), UINT64_C(1) << top_bit(n - 1), l);
+    ll_hash__sort(t, lladd_page_view(parent), 0, p);
+    ll_hash__sort(t, lladd_page_view(last), UINT64_C(1) << top_bit(n - 1), l);
     if (!merge_fits(t, p, l))
         return 0;
     int rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, lladd_txn_error_out(txn));
@@ -314,8 +255,8 @@ static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
     int rc = take_credit(txn, t);
     if (rc)
         return rc;
-    struct sorted *p = sorted_new(t, lladd_page_size(t->db));
-    struct sorted *l = p ? sorted_new(t, lladd_page_size(t->db)) : NULL;
+    struct hb_sorted *p = ll_hash__sorted_new(t, lladd_page_size(t->db));
+    struct hb_sorted *l = p ? ll_hash__sorted_new(t, lladd_page_size(t->db)) : NULL;
     if (!l)
         rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a merge");
     if (!rc)
@@ -835,12 +776,12 @@ static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, 
     int rc = lladd_log_credit(txn, ll_hash__op_narrow(t), 1);
     if (rc)
         return rc;
-    struct sorted *s = sorted_new(t, lladd_page_size(t->db));
+    struct hb_sorted *s = ll_hash__sorted_new(t, lladd_page_size(t->db));
     if (!s)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a bucket");
     rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_EXCLUSIVE, &page, err);
     if (!rc) {
-        sort(t, lladd_page_view(page), 0, s);
+        ll_hash__sort(t, lladd_page_view(page), 0, s);
         if (s->dropped)
             rc = narrow(txn, t, page, page->bytes[HB_LEVEL], s, false);
         lladd_unfix(t->db, page, LLADD_LATCH_EXCLUSIVE);

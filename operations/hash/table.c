@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define HOLD_BITS 18u
-#define LAYOUT 1u
+#define LAYOUT 2u
 
 int ll_hash__corrupt(struct lladd_error *err, lladd_pageno page, const char *what)
 {
@@ -537,14 +537,20 @@ int ll_hash__hold(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
     return rc;
 }
 
+bool ll_hash__any_held(const struct ll_hash_table *t)
+{
+    return lladd_atomic_load32(&t->hashes->recovering) ||
+           !ll_operations__nothing_held(&t->hashes->holds);
+}
+
 bool ll_hash__held(const struct ll_hash_table *t, uint64_t hash)
 {
     uint64_t held[LL_HOLD_WORDS];
     uint32_t i = hold_index(hash);
+    if (!ll_hash__any_held(t))
+        return false;
     if (lladd_atomic_load32(&t->hashes->recovering))
         return true;
-    if (ll_operations__nothing_held(&t->hashes->holds))
-        return false;
     ll_operations__held(&t->hashes->holds, t->root, i / LL_HOLD_CHUNK, NULL, held);
     return held[i % LL_HOLD_CHUNK / 64] >> i % 64 & 1;
 }

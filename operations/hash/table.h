@@ -10,7 +10,7 @@
 
 /* The root page, page type "lladd.hash": offsets in the page. */
 enum {
-    HR_LAYOUT = LLADD_PAGE_HEADER,       /* u32 1 */
+    HR_LAYOUT = LLADD_PAGE_HEADER,       /* u32 2 */
     HR_STATE = LLADD_PAGE_HEADER + 4,    /* u32 0; 1: destroyed */
     HR_KEY = LLADD_PAGE_HEADER + 8,      /* u32 length of every key, 0: any */
     HR_VALUE = LLADD_PAGE_HEADER + 12,   /* u32 length of every value, 0: any */
@@ -124,7 +124,9 @@ static inline uint64_t ll_hash__of(const struct ll_hash_table *t, const unsigned
     return len & HB_BLOB ? lladd_get64(key) : ll_siphash(&t->seed, key, len);
 }
 
-/* Holds: is the key with this hash held by anybody? May the ghost in a slot be forgotten? */
+/* Holds: is any key held by anybody? Is the key with this hash? May the ghost in a slot be
+ * forgotten? */
+bool ll_hash__any_held(const struct ll_hash_table *);
 bool ll_hash__held(const struct ll_hash_table *, uint64_t hash);
 bool ll_hash__may_forget(const struct ll_hash_table *, const struct hb_entry *);
 static inline bool ll_hash__may_reuse(const struct ll_hash_table *t, struct lladd_view v,
@@ -180,6 +182,23 @@ struct hb_undo {
 };
 /* The compensation of a change of a key, wherever that is by now. */
 int ll_hash__take_back(struct lladd_txn *, lladd_pageno root, const struct hb_undo *);
+
+/* ---- sort.c ---------------------------------------------------------------------------------- */
+
+/* What goes from a page, and what moves. */
+struct hb_sorted {
+    unsigned char *drop, *trim; /* bitmaps */
+    unsigned char *packed;      /* entries that move */
+    size_t len;
+    uint32_t moved, dropped, kept; /* entries; dropped: that nobody gets */
+    uint64_t kept_bytes;           /* that those which stay take */
+};
+
+/* NULL: out of memory. The caller frees it with lladd_free. */
+struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *, uint32_t page_size);
+/* Sorts the entries of a page: those whose hash has `bit` move. Holds are asked for under the
+ * page's latch: who removes an element has its hold before he comes for the latch. */
+void ll_hash__sort(struct ll_hash_table *, struct lladd_view, uint64_t bit, struct hb_sorted *);
 
 /* ---- split.c --------------------------------------------------------------------------------- */
 
