@@ -64,31 +64,13 @@ static void set8(struct lladd_txn *txn, struct lladd_array *a, uint64_t index, u
     ok(txn, lladd_array_set(txn, a, index, &v));
 }
 
-static uint64_t count_used(void)
-{
-    uint64_t n = 0;
-    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
-        enum lladd_page_use use;
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
-        n += use == LLADD_USE_PAGED;
-    }
-    return n;
-}
-
-static int count_one(void *ctx, lladd_pageno page)
-{
-    (void)page;
-    ++*(uint64_t *)ctx;
-    return 0;
-}
-
 /* It is in order, and every page that is allocated is its. */
 static void check_whole(struct lladd_array *a)
 {
     uint64_t pages = 0;
     ok_db(&b, lladd_array_check(a, &b.err));
-    ok_db(&b, lladd_array_pages(a, count_one, &pages, &b.err));
-    ck_assert_uint_eq(pages, count_used());
+    ok_db(&b, lladd_array_pages(a, bed_count_page, &pages, &b.err));
+    ck_assert_uint_eq(pages, bed_pages_used(&b));
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
@@ -106,7 +88,7 @@ START_TEST(what_nobody_has_written_is_zeros_and_takes_no_pages)
     ok_db(&b, lladd_array_get_range(a, 77777, 1000, bytes, &b.err));
     for (size_t i = 0; i < sizeof bytes; i++)
         ck_assert_uint_eq(bytes[i], 0);
-    ck_assert_uint_eq(count_used(), 1);
+    ck_assert_uint_eq(bed_pages_used(&b), 1);
     check_whole(a);
     lladd_array_close(a);
 }
@@ -314,12 +296,12 @@ START_TEST(pages_come_back_when_it_is_durable_that_nobody_wants_them)
     lladd_pageno root = create(8, N);
     struct lladd_array *a = open_array(root);
     fill(a, N, 1);
-    uint64_t full = count_used();
+    uint64_t full = bed_pages_used(&b);
     ck_assert_uint_gt(full, 100);
     struct lladd_txn *txn = bed_begin(&b), *other;
     ok(txn, lladd_array_shrink(txn, a, N - 508));
     commit(txn);
-    ck_assert_uint_eq(count_used(), full);
+    ck_assert_uint_eq(bed_pages_used(&b), full);
     if (_i == 1) { /* not known any more; nothing is lost */
         crash(&a, root);
         txn = bed_begin(&b);
@@ -329,9 +311,9 @@ START_TEST(pages_come_back_when_it_is_durable_that_nobody_wants_them)
     }
     other = bed_begin(&b);
     ok(other, lladd_array_shrink(other, a, 0));
-    ck_assert_uint_lt(count_used(), 10);
+    ck_assert_uint_lt(bed_pages_used(&b), 10);
     abort_txn(other); /* they are gone all the same */
-    ck_assert_uint_lt(count_used(), 10);
+    ck_assert_uint_lt(bed_pages_used(&b), 10);
     check_whole(a);
     ck_assert_uint_eq(get8(a, 507), 508);
     txn = bed_begin(&b);
@@ -408,7 +390,7 @@ START_TEST(an_array_is_gone_with_the_transaction_that_made_it)
     refuses(txn, LLADD_DESTROYED, lladd_array_extend(txn, a, 1, NULL));
     commit(txn);
     ck_assert_int_eq(lladd_array_open(b.db, root, &other, &b.err), LLADD_WRONG_TYPE);
-    ck_assert_uint_eq(count_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
     lladd_array_close(a);
 }
 END_TEST
@@ -453,7 +435,7 @@ START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
     struct lladd_array *a = open_array(root), *other;
     uint64_t v = 1;
     fill(a, 3000, 1);
-    uint64_t used = count_used();
+    uint64_t used = bed_pages_used(&b);
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_array_destroy(txn, root));
     refuses(txn, LLADD_DESTROYED, lladd_array_set(txn, a, 0, &v));
@@ -465,12 +447,12 @@ START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
     else
         crash(&a, root);
     ck_assert_uint_eq(get8(a, 2999), 3000);
-    ck_assert_uint_eq(count_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     check_whole(a);
     txn = bed_begin(&b);
     ok(txn, lladd_array_destroy(txn, root));
     commit(txn);
-    ck_assert_uint_eq(count_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
     /* Others get its pages; who still has it in hand is told, whatever is there now. */
     for (int i = 0; i < 40; i++) {
         lladd_pageno fresh = create(4, 100);
@@ -551,7 +533,7 @@ START_TEST(without_memory_nothing_changes)
         for (uint64_t n = 1;; n++) {
             lladd_pageno root = call ? create(8, 2000) : lladd_page_of(0);
             struct lladd_array *a = call ? open_array(root) : NULL;
-            uint64_t used = count_used(), before = call ? length(a) : 0;
+            uint64_t used = bed_pages_used(&b), before = call ? length(a) : 0;
             struct lladd_txn *txn = bed_begin(&b);
             fault_alloc_fail(&b.mem, n, false);
             int rc = call == 0   ? lladd_array_create(txn, 8, 2000, &root)
@@ -567,7 +549,7 @@ START_TEST(without_memory_nothing_changes)
             if (rc) {
                 ck_assert_int_eq(rc, LLADD_NO_MEMORY);
                 ck_assert(call == 0 || length(a) == before);
-                ck_assert(call == 1 || count_used() == used);
+                ck_assert(call == 1 || bed_pages_used(&b) == used);
                 ck_assert(call == 0 || get8(a, 1999) == 0);
             }
             abort_txn(txn);
@@ -580,7 +562,7 @@ START_TEST(without_memory_nothing_changes)
                 ok(txn, lladd_array_destroy(txn, root));
                 commit(txn);
             }
-            ck_assert_uint_eq(count_used(), 0);
+            ck_assert_uint_eq(bed_pages_used(&b), 0);
             if (!fired)
                 break;
         }
@@ -714,7 +696,7 @@ START_TEST(anything_at_all)
     ok(txn, lladd_array_destroy(txn, root));
     commit(txn);
     lladd_array_close(a);
-    ck_assert_uint_eq(count_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
 }
 END_TEST
 

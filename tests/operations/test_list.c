@@ -82,28 +82,10 @@ static void is(const char *want)
     in_order(list, want);
 }
 
-static uint64_t pages_used(void)
-{
-    enum lladd_page_use use;
-    uint64_t n = 0;
-    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
-        n += use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
-    }
-    return n;
-}
-
-static int count_page(void *ctx, lladd_pageno page)
-{
-    (void)page;
-    ++*(uint64_t *)ctx;
-    return 0;
-}
-
 static uint64_t pages_of(struct lladd_list *l)
 {
     uint64_t n = 0;
-    ok_db(&b, lladd_list_pages(l, count_page, &n, &b.err));
+    ok_db(&b, lladd_list_pages(l, bed_count_page, &n, &b.err));
     return n;
 }
 
@@ -343,7 +325,7 @@ START_TEST(a_queue_stays_small)
     for (int i = 0; i < 1000; i++)
         ok(txn, lladd_list_append(txn, list, item, sizeof item, &tail));
     commit(txn);
-    uint64_t pages = pages_used();
+    uint64_t pages = bed_pages_used(&b);
     for (int i = 0; i < 3000; i++) {
         txn = bed_begin(&b);
         ok_db(&b, lladd_list_next(list, NONE, &at, NULL, 0, NULL, &b.err));
@@ -352,9 +334,9 @@ START_TEST(a_queue_stays_small)
         commit(txn);
     }
     ck_assert_uint_le(stored(), 1010);
-    ck_assert_uint_le(pages_used(), pages + pages / 2);
+    ck_assert_uint_le(bed_pages_used(&b), pages + pages / 2);
     ok_db(&b, lladd_list_check(list, &b.err));
-    ck_assert_uint_eq(pages_used(), pages_of(list));
+    ck_assert_uint_eq(bed_pages_used(&b), pages_of(list));
 }
 END_TEST
 
@@ -392,7 +374,7 @@ END_TEST
 
 START_TEST(made_and_rolled_back)
 {
-    uint64_t used = pages_used();
+    uint64_t used = bed_pages_used(&b);
     struct lladd_txn *txn = bed_begin(&b);
     struct lladd_list *other;
     lladd_pageno page;
@@ -421,7 +403,7 @@ START_TEST(made_and_rolled_back)
         commit(txn);
         ok_db(&b, lladd_list_open(b.db, page, &other, &b.err));
         ok_db(&b, lladd_list_check(other, &b.err));
-        ck_assert_uint_eq(pages_used(), used + pages_of(other));
+        ck_assert_uint_eq(bed_pages_used(&b), used + pages_of(other));
         txn = bed_begin(&b);
         ok(txn, lladd_list_destroy(txn, page));
         refuses(txn, LLADD_DESTROYED, lladd_list_append(txn, other, item, 1, &at));
@@ -435,7 +417,7 @@ START_TEST(made_and_rolled_back)
         ck_assert_int_eq(lladd_list_count(other, &n, &b.err), LLADD_DESTROYED);
         lladd_list_close(other);
     }
-    ck_assert_uint_eq(pages_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     is("");
 }
 END_TEST
@@ -494,7 +476,7 @@ START_TEST(spliced)
         commit(txn);
         is("abz");
     }
-    ck_assert_uint_eq(pages_used(), pages_of(list) + pages_of(other));
+    ck_assert_uint_eq(bed_pages_used(&b), pages_of(list) + pages_of(other));
     lladd_list_close(other);
 }
 END_TEST
@@ -524,7 +506,7 @@ START_TEST(spliced_too_often)
     ok(txn, lladd_list_destroy(txn, root));
     ok(txn, lladd_list_destroy(txn, page));
     commit(txn);
-    ck_assert_uint_eq(pages_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
     lladd_list_close(other);
 }
 END_TEST
@@ -606,7 +588,7 @@ static void compare(const struct model *m)
     }
     ck_assert_int_eq(lladd_list_next(list, at, &at, NULL, 0, NULL, &b.err), LLADD_END);
     ok_db(&b, lladd_list_check(list, &b.err));
-    ck_assert_uint_eq(pages_used(), pages_of(list));
+    ck_assert_uint_eq(bed_pages_used(&b), pages_of(list));
 }
 
 static void change_one(struct lladd_txn *txn, uint64_t r, uint64_t r2)
