@@ -104,7 +104,9 @@ static bool root_check(struct lladd_view v)
     for (uint32_t field = LL_ARRAY_STATE; field <= LL_ARRAY_FORMATTED; field++)
         if (!sensible(field, lladd_get64(p + (size_t)8 * field)))
             return false;
-    return size >= 1 && size <= lladd_body_size(v.size);
+    /* Pages are formatted when the run has them, and given back when they count no more. */
+    return size >= 1 && size <= lladd_body_size(v.size) &&
+           ll_run_says(p + LL_ARRAY_RUN, lladd_get64(p + 8 * LL_ARRAY_FORMATTED));
 }
 
 static void root_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)

@@ -95,9 +95,12 @@ static struct sorted *sorted_new(struct ll_hash_table *t, uint32_t page_size)
 }
 
 /* Sorts the entries of a page: those whose hash has `bit` move. */
-static void sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, struct sorted *s)
+static int sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, struct sorted *s,
+                struct lladd_error *err)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS);
+    if (!ll_hash__fine(v)) /* what is moved, and what it leaves, might not even fit into a page */
+        return ll_hash__corrupt(err, v.number, "is no bucket that makes sense");
     memset(s->drop, 0, (slots + 7) / 8);
     memset(s->trim, 0, (slots + 7) / 8);
     s->len = s->moved = s->dropped = s->kept = 0;
@@ -125,6 +128,7 @@ static void sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, str
             s->kept_bytes += HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(e.key_len) + e.cap;
         }
     }
+    return 0;
 }
 
 /* The same with undo of the page's bytes. */
@@ -220,10 +224,11 @@ static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
     struct lladd_page *fresh, *root;
     lladd_pageno page = ll_operations__run_page(&t->run, n);
     struct hb_fill f = {.packed = s->packed};
-    sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s);
+    int rc = sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s, err);
     f.len = s->len;
     ll_hash__head(t, f.head, top_bit(n) + 1, n, HB_CLOSED, 0);
-    int rc = lladd_update(txn, ll_hash__op_format(t), page, &f, sizeof f);
+    if (!rc)
+        rc = lladd_update(txn, ll_hash__op_format(t), page, &f, sizeof f);
     if (!rc)
         rc = lladd_fix(t->db, page, LLADD_LATCH_EXCLUSIVE, &fresh, err);
     if (rc)
@@ -291,14 +296,16 @@ static int merge_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
 static int merge_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *parent,
                       struct lladd_page *last, struct sorted *p, struct sorted *l, uint64_t n)
 {
+    struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *root;
     if (lladd_get48(parent->bytes + HB_NEXT) || lladd_get48(last->bytes + HB_NEXT))
         return LLADD_END;
-    sort(t, lladd_page_view(parent), 0, p);
-    sort(t, lladd_page_view(last), UINT64_C(1) << top_bit(n - 1), l);
-    if (!merge_fits(t, p, l))
-        return 0;
-    int rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, lladd_txn_error_out(txn));
+    int rc = sort(t, lladd_page_view(parent), 0, p, err);
+    if (!rc)
+        rc = sort(t, lladd_page_view(last), UINT64_C(1) << top_bit(n - 1), l, err);
+    if (rc || !merge_fits(t, p, l))
+        return rc;
+    rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
     if (rc)
         return rc;
     rc = merge_records(txn, t, parent, last, root, p, l, n);
@@ -403,6 +410,9 @@ static bool same_key(const struct hb_key *k, const struct hb_entry *e)
 static int add_page(const struct rebuild *r, struct contents *c, struct lladd_view v)
 {
     int rc = 0;
+    if (!ll_hash__fine(v))
+        return ll_hash__corrupt(lladd_txn_error_out(r->txn), v.number,
+                                "is no bucket that makes sense");
     for (uint32_t i = 0; i < hb_get(v.bytes, HB_SLOTS) && !rc; i++) {
         struct hb_entry e;
         if (!ll_hash__entry(v, i, &e))
@@ -840,8 +850,8 @@ static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, 
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a bucket");
     rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_EXCLUSIVE, &page, err);
     if (!rc) {
-        sort(t, lladd_page_view(page), 0, s);
-        if (s->dropped)
+        rc = sort(t, lladd_page_view(page), 0, s, err);
+        if (!rc && s->dropped)
             rc = narrow(txn, t, page, page->bytes[HB_LEVEL], s, false);
         lladd_unfix(t->db, page, LLADD_LATCH_EXCLUSIVE);
         *dropped = rc ? 0 : s->dropped;

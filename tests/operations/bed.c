@@ -127,6 +127,18 @@ void bed_check(struct bed *b)
     }
 }
 
+void bed_forge(struct bed *b, lladd_pageno number, uint32_t offset, void *bytes, size_t len)
+{
+    struct lladd_page *page;
+    unsigned char *was = exact(bytes, len);
+    ok_db(b, lladd_fix(b->db, number, LLADD_LATCH_EXCLUSIVE, &page, &b->err));
+    memcpy(was, page->bytes + offset, len);
+    memcpy(page->bytes + offset, bytes, len);
+    lladd_unfix(b->db, page, LLADD_LATCH_EXCLUSIVE);
+    memcpy(bytes, was, len);
+    free(was);
+}
+
 uint64_t bed_pages_used(struct bed *b)
 {
     enum lladd_page_use use;

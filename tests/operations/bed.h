@@ -51,6 +51,9 @@ struct lladd_gid bed_gid(const char *text);
 lladd_pageno bed_page(struct bed *, const char *type);
 /* Every page of the database passes its type's check. */
 void bed_check(struct bed *);
+/* Puts bytes on a page in memory, behind everybody's back, and what was there into `bytes`: a
+ * second call makes it good again. */
+void bed_forge(struct bed *, lladd_pageno, uint32_t offset, void *bytes, size_t len);
 /* Pages that somebody has allocated. */
 uint64_t bed_pages_used(struct bed *);
 /* For lladd_..._pages: one more, in the uint64_t that is ctx. */

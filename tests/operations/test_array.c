@@ -7,7 +7,7 @@
  */
 #include "bed.h"
 
-#include <lladd/array.h>
+#include "operations/array.h"
 
 static struct bed b;
 
@@ -72,6 +72,23 @@ static void check_whole(struct lladd_array *a)
     ok_db(&b, lladd_array_pages(a, bed_count_page, &pages, &b.err));
     ck_assert_uint_eq(pages, bed_pages_used(&b));
 }
+
+/* ---- a hostile page -------------------------------------------------------------------------- */
+
+/* The root page counts more formatted pages than the array has. */
+START_TEST(formatted_pages_that_are_not_there_are_noticed)
+{
+    lladd_pageno root = create(8, 100000);
+    struct lladd_array *a = NULL;
+    unsigned char formatted[8] = {0, 1};
+    bed_forge(&b, root, LLADD_PAGE_HEADER + 8 * LL_ARRAY_FORMATTED, formatted, 8);
+    ck_assert_int_eq(lladd_array_open(b.db, root, &a, &b.err), LLADD_CORRUPT_PAGE);
+    bed_forge(&b, root, LLADD_PAGE_HEADER + 8 * LL_ARRAY_FORMATTED, formatted, 8);
+    a = open_array(root);
+    ck_assert_uint_eq(get8(a, 99999), 0);
+    lladd_array_close(a);
+}
+END_TEST
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
@@ -706,6 +723,7 @@ int main(void)
     TCase *c = tcase_create("arrays");
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, formatted_pages_that_are_not_there_are_noticed);
     tcase_add_test(c, what_nobody_has_written_is_zeros_and_takes_no_pages);
     tcase_add_loop_test(c, elements_at_the_ends_of_pages, 0, 7);
     tcase_add_test(c, part_of_an_element);
