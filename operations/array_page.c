@@ -104,9 +104,7 @@ static bool root_check(struct lladd_view v)
     for (uint32_t field = LL_ARRAY_STATE; field <= LL_ARRAY_FORMATTED; field++)
         if (!sensible(field, lladd_get64(p + (size_t)8 * field)))
             return false;
-    /* Pages are formatted when the run has them, and given back when they count no more. */
-    return size >= 1 && size <= lladd_body_size(v.size) &&
-           ll_run_says(p + LL_ARRAY_RUN, lladd_get64(p + 8 * LL_ARRAY_FORMATTED));
+    return size >= 1 && size <= lladd_body_size(v.size);
 }
 
 static void root_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
@@ -147,6 +145,8 @@ int ll_operations__array_read(struct lladd_db *db, lladd_pageno page, struct ll_
                                   .length = lladd_get64(p + 8 * LL_ARRAY_LENGTH),
                                   .formatted = lladd_get64(p + 8 * LL_ARRAY_FORMATTED),
                                   .maker = lladd_get64(p + LL_ARRAY_RUN + 16)};
+    /* Pages are formatted when the run has them, and given back when they count no more. */
+    sane = sane && ll_run_says(p + LL_ARRAY_RUN, out->formatted);
     lladd_unfix(db, held, LLADD_LATCH_SHARED);
     if (sane && out->length <= ll_array_length_max(out->size))
         return 0;

@@ -449,8 +449,13 @@ static bool pass_begin(struct ll_operations *ops, struct ll_heap *h)
 static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
                    struct pool_page *out, struct lladd_error *err)
 {
+    uint64_t pages = 0;
     while (h->passing) {
         struct lladd_page *page;
+        if (++pages > lladd_page_count(ops->db)) {
+            h->passing = false;
+            return ll_operations__heap_endless(err, h->root);
+        }
         int rc = fix_inventory(ops->db, h->at, h->root, &page, err);
         if (rc)
             return rc;
@@ -488,6 +493,14 @@ static int pass(struct ll_operations *ops, struct ll_heap *h, uint32_t need, str
     return rc;
 }
 
+int ll_operations__heap_endless(struct lladd_error *err, lladd_pageno heap)
+{
+    return ll_operations__on(err, heap,
+                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                                             "the inventory of heap %llu does not end",
+                                             (unsigned long long)heap.v));
+}
+
 /* ---- growing --------------------------------------------------------------------------------- */
 
 /* The last inventory page and how many entries it has. */
@@ -507,10 +520,7 @@ static int find_last(struct lladd_db *db, struct ll_heap *h, lladd_pageno from, 
             return 0;
         from = next;
     }
-    return ll_operations__on(err, h->root,
-                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                                             "the inventory of heap %llu does not end",
-                                             (unsigned long long)h->root.v));
+    return ll_operations__heap_endless(err, h->root);
 }
 
 static int add_inventory(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *last,

@@ -246,6 +246,33 @@ START_TEST(a_stub_that_leads_nowhere_is_damage)
 }
 END_TEST
 
+/* The inventory's only page says that it comes next: nobody follows that for ever. */
+START_TEST(an_inventory_that_does_not_end_is_noticed)
+{
+    unsigned char next[8];
+    struct lladd_heap_cursor c;
+    struct lladd_rid rid;
+    struct lladd_record r;
+    struct lladd_txn *txn = bed_begin(&b);
+    unsigned char byte = 1;
+    if (_i)
+        insert(txn, 'r', 100);
+    lladd_put64(next, heap.v);
+    bed_forge(&b, heap, LLADD_PAGE_HEADER, next, sizeof next);
+    int rc = 0;
+    lladd_heap_open(b.db, heap, &c);
+    for (unsigned i = 0; i < 10000 && !rc; i++)
+        rc = lladd_heap_next(&c, &rid, &r, &b.err);
+    lladd_heap_close(&c);
+    ck_assert_int_eq(rc, LLADD_CORRUPT_PAGE);
+    if (!_i)
+        refuses(txn, LLADD_CORRUPT_PAGE, lladd_heap_insert(txn, heap, &byte, 1, &rid));
+    bed_forge(&b, heap, LLADD_PAGE_HEADER, next, sizeof next);
+    commit(txn);
+    ck_assert_uint_eq(walk_count(), (unsigned)_i);
+}
+END_TEST
+
 /* ---- growing --------------------------------------------------------------------------------- */
 
 START_TEST(pages_stay_and_records_go_when_an_insert_is_rolled_back)
@@ -568,6 +595,7 @@ int main(void)
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, insert_get_set_delete);
+    tcase_add_loop_test(c, an_inventory_that_does_not_end_is_noticed, 0, 2);
     tcase_add_test(c, a_record_that_outgrows_its_page_keeps_its_id);
     tcase_add_test(c, moved_contents_have_no_id_of_their_own);
     tcase_add_test(c, a_stub_that_leads_nowhere_is_damage);
