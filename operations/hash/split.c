@@ -77,6 +77,7 @@ static void set_bit(unsigned char *map, uint32_t i)
 struct sorted {
     unsigned char *drop, *trim; /* bitmaps */
     unsigned char *packed;      /* entries that move */
+    unsigned char *image;       /* room for a page: nothing may fail for memory half-way */
     size_t len;
     uint32_t moved, dropped, kept; /* entries; dropped: that nobody gets */
     uint64_t kept_bytes;           /* that those which stay take */
@@ -85,12 +86,13 @@ struct sorted {
 static struct sorted *sorted_new(struct ll_hash_table *t, uint32_t page_size)
 {
     size_t map = page_size / 8; /* no page has as many slots as bytes */
-    struct sorted *s = lladd_alloc(t->db, sizeof *s + 2 * map + page_size);
+    struct sorted *s = lladd_alloc(t->db, sizeof *s + 2 * map + 2 * (size_t)page_size);
     if (!s)
         return NULL;
     *s = (struct sorted){.drop = (unsigned char *)(s + 1)};
     s->trim = s->drop + map;
     s->packed = s->trim + map;
+    s->image = s->packed + page_size;
     return s;
 }
 
@@ -136,19 +138,14 @@ static int narrow_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct l
                         unsigned level, const struct sorted *s)
 {
     struct lladd_page copy = *held;
-    copy.bytes = lladd_alloc(t->db, held->size);
-    if (!copy.bytes)
-        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
-                               "out of memory for a split");
+    copy.bytes = s->image;
     memcpy(copy.bytes, held->bytes, held->size);
     copy.bytes[HB_LEVEL] = (unsigned char)level;
     if (t->fixed)
         ll_hash__fixed_drop(copy.bytes, s->drop);
     else
         ll_hash__var_drop(copy.bytes, copy.size, s->drop, s->trim);
-    int rc = ll_hash__write(txn, t, held, copy.bytes);
-    lladd_free(t->db, copy.bytes);
-    return rc;
+    return ll_hash__write(txn, t, held, copy.bytes);
 }
 
 static int narrow(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
@@ -174,17 +171,11 @@ static int write_count(struct lladd_txn *txn, struct ll_hash_table *t, struct ll
 }
 
 static int count_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *root,
-                       uint64_t n)
+                       uint64_t n, unsigned char *image)
 {
-    unsigned char *copy = lladd_alloc(t->db, root->size);
-    if (!copy)
-        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
-                               "out of memory for a split");
-    memcpy(copy, root->bytes, root->size);
-    lladd_put64(copy + HR_BUCKETS, n);
-    int rc = ll_hash__write(txn, t, root, copy);
-    lladd_free(t->db, copy);
-    return rc;
+    memcpy(image, root->bytes, root->size);
+    lladd_put64(image + HR_BUCKETS, n);
+    return ll_hash__write(txn, t, root, image);
 }
 
 /* Log space for all records of a split or merge that does not rebuild. */
@@ -214,7 +205,8 @@ static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
         return rc;
     lladd_atomic_store64(&t->buckets, n + 1);
     lladd_atomic_add64(&t->splits, 1);
-    return physical ? count_bytes(txn, t, root, n + 1) : write_count(txn, t, root, n + 1);
+    return physical ? count_bytes(txn, t, root, n + 1, s->image)
+                    : write_count(txn, t, root, n + 1);
 }
 
 static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
