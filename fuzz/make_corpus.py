@@ -133,13 +133,29 @@ def dump_seeds():
         yield f"count-{n}", fix + one.replace("count ", "count 1844674407370955161").encode()
 
 
+def structure_seeds():
+    commit, physical, destroy, reverse, bulk = 1, 2, 4, 8, 16
+    dice = random.Random(3)
+    head = 64  # in the third byte: where a page says what it is
+    for flags in (0, commit, physical, commit | destroy, physical | destroy | reverse,
+                  commit | bulk | destroy):
+        yield f"unchanged-{flags}", bytes([flags])
+        for n in range(10):
+            seed = bytes([flags])
+            for _ in range(1 + n % 4):
+                seed += bytes([dice.randrange(256), dice.randrange(256),
+                               dice.randrange(16) | dice.choice([0, head, head]),
+                               dice.randrange(8), dice.randrange(256)])
+            yield f"changed-{flags}-{n}", seed
+
+
 def main(make_db, folder):
     with tempfile.TemporaryDirectory() as work:
         bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
     total = 0
     for fuzzer, seeds in (("fuzz_control", control_seeds(bases)), ("fuzz_log", log_seeds()),
                           ("fuzz_page", page_seeds(bases)), ("fuzz_open", open_seeds(bases)),
-                          ("fuzz_dump", dump_seeds())):
+                          ("fuzz_dump", dump_seeds()), ("fuzz_structures", structure_seeds())):
         path = os.path.join(folder, fuzzer)
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)

@@ -27,6 +27,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*)(void));
 
+/* What takes so long goes on for ever. */
+enum { INPUT_SECONDS = 60 };
+
 struct input {
     uint8_t *data;
     size_t size;
@@ -112,7 +115,9 @@ static void run(const struct options *o, uint64_t number, const uint8_t *data, s
     current.size = size;
     (void)snprintf(current.name, sizeof current.name, "%scrash-%llu-%llu", o->prefix,
                    (unsigned long long)o->seed, (unsigned long long)number);
+    (void)alarm(INPUT_SECONDS);
     (void)LLVMFuzzerTestOneInput(copy, size);
+    (void)alarm(0);
     free(copy);
 }
 

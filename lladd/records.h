@@ -158,7 +158,7 @@ LLADD_API int lladd_heap_get(struct lladd_db *, lladd_pageno heap, struct lladd_
 struct lladd_heap_cursor {
     struct lladd_db *db;
     lladd_pageno heap;
-    uint64_t private_[3];
+    uint64_t private_[4];
     unsigned char *buffer;
     size_t size;
 };

@@ -76,9 +76,9 @@ struct ll_array_note {
 };
 
 struct ll_array_owner {
+    struct ll_owner owner;
     struct ll_arrays *all;
     struct ll_array_note *notes;
-    struct ll_array_owner *next, *before;
 };
 
 struct ll_arrays {
@@ -86,7 +86,7 @@ struct ll_arrays {
     struct lladd_mutex mutex;
     struct lladd_array **buckets;
     size_t n_buckets, n;
-    struct ll_array_owner *owners;
+    struct ll_owners owners;
     uint32_t serial;
 };
 

@@ -204,21 +204,12 @@ int ll_operations__array_look(struct lladd_array *a, struct ll_array_root *out,
 
 static void owner_free(struct ll_array_owner *o)
 {
-    struct ll_arrays *all = o->all;
-    lladd_mutex_lock(&all->mutex);
-    if (o->before)
-        o->before->next = o->next;
-    else
-        all->owners = o->next;
-    if (o->next)
-        o->next->before = o->before;
-    lladd_mutex_unlock(&all->mutex);
     for (struct ll_array_note *n = o->notes, *next; n; n = next) {
         next = n->next;
         ll_operations__array_release(n->array);
-        lladd_free(all->db, n);
+        lladd_free(o->all->db, n);
     }
-    lladd_free(all->db, o);
+    ll_operations__owner_free(&o->owner);
 }
 
 static void array_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
@@ -279,25 +270,13 @@ static const struct lladd_participant array_participant = {
 
 static int owner_of(struct lladd_txn *txn, struct ll_arrays *all, struct ll_array_owner **out)
 {
-    *out = lladd_joined(txn, &array_participant);
-    if (*out)
-        return 0;
-    struct ll_array_owner *o = lladd_alloc(all->db, sizeof *o);
-    if (!o)
-        return LLADD_NO_MEMORY;
-    *o = (struct ll_array_owner){.all = all};
-    int rc = lladd_join(txn, &array_participant, o);
-    if (rc) {
-        lladd_free(all->db, o);
+    struct ll_owner *o;
+    int rc = ll_operations__owner_of(txn, &array_participant, &all->owners,
+                                     sizeof(struct ll_array_owner), "a note of an array", &o);
+    if (rc)
         return rc;
-    }
-    lladd_mutex_lock(&all->mutex);
-    o->next = all->owners;
-    if (o->next)
-        o->next->before = o;
-    all->owners = o;
-    lladd_mutex_unlock(&all->mutex);
-    *out = o;
+    *out = (struct ll_array_owner *)o;
+    (*out)->all = all;
     return 0;
 }
 
@@ -305,25 +284,25 @@ int ll_operations__array_note(struct lladd_txn *txn, struct lladd_array *a,
                               struct ll_array_note **out)
 {
     struct ll_array_owner *o;
+    struct ll_array_note *n;
     int rc = owner_of(txn, a->all, &o);
-    struct ll_array_note *n = NULL;
-    if (!rc)
-        for (n = o->notes; n && n->array != a;)
-            n = n->next;
-    if (!rc && !n) {
+    if (rc)
+        return rc;
+    for (n = o->notes; n && n->array != a;)
+        n = n->next;
+    if (!n) {
         n = lladd_alloc(a->db, sizeof *n);
-        if (n) {
-            *n = (struct ll_array_note){.next = o->notes, .array = a};
-            lladd_mutex_lock(&a->all->mutex);
-            a->users++;
-            o->notes = n;
-            lladd_mutex_unlock(&a->all->mutex);
-        } else {
-            rc = LLADD_NO_MEMORY;
-        }
+        if (!n)
+            return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                                   "out of memory for a note of an array");
+        *n = (struct ll_array_note){.next = o->notes, .array = a};
+        lladd_mutex_lock(&a->all->mutex);
+        a->users++;
+        o->notes = n;
+        lladd_mutex_unlock(&a->all->mutex);
     }
     *out = n;
-    return rc ? lladd_error_set(lladd_txn_error_out(txn), rc, "no room to note an array") : 0;
+    return 0;
 }
 
 /* ---- per handle ------------------------------------------------------------------------------ */
@@ -334,7 +313,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     struct ll_arrays *all = lladd_alloc(db, sizeof *all);
     if (!all)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
-    *all = (struct ll_arrays){.db = db};
+    *all = (struct ll_arrays){.db = db, .owners = {db, &all->mutex, NULL}};
     int rc = lladd_mutex_init(&all->mutex, LLADD_RANK_LEAF, "arrays");
     if (rc) {
         lladd_free(db, all);
@@ -348,8 +327,8 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_arrays *all = state;
-    while (all->owners) /* whose end the handle did not live to see */
-        owner_free(all->owners);
+    while (all->owners.first) /* whose end the handle did not live to see */
+        owner_free((struct ll_array_owner *)all->owners.first);
     for (size_t i = 0; i < all->n_buckets; i++) {
         for (struct lladd_array *a = all->buckets[i], *next; a; a = next) {
             next = a->next; /* somebody has not closed it */

@@ -354,7 +354,8 @@ int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno heap)
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* private_: inventory page; entry << 16 | next slot; data page + 1, 0 if it is to be looked up. */
+/* private_: inventory page; entry << 16 | next slot; data page + 1, 0 if it is to be looked up;
+ * inventory pages so far. */
 void lladd_heap_open(struct lladd_db *db, lladd_pageno heap, struct lladd_heap_cursor *c)
 {
     *c = (struct lladd_heap_cursor){.db = db, .heap = heap};
@@ -388,6 +389,8 @@ static int cursor_page(struct lladd_heap_cursor *c, struct lladd_error *err)
             c->private_[2] = ll_operations__inventory_entry(v, index).page.v + 1;
         else if (next == 0)
             rc = LLADD_END;
+        else if (++c->private_[3] > lladd_page_count(c->db))
+            rc = ll_operations__heap_endless(err, c->heap);
         else
             c->private_[0] = next;
         lladd_unfix(c->db, page, LLADD_LATCH_SHARED);

@@ -63,6 +63,8 @@ int ll_operations__heap_gained(struct lladd_txn *, lladd_pageno heap,
 /* Forgets what memory says about a heap. With a creator: nobody else can see it before that has
  * committed. */
 int ll_operations__heap_reset(struct lladd_txn *, lladd_pageno heap, bool created);
+/* Its inventory pages form a ring. */
+int ll_operations__heap_endless(struct lladd_error *, lladd_pageno heap);
 /* Is the page with this owner's word a page of this heap? 0, or LLADD_OUT_OF_RANGE and others. */
 int ll_operations__heap_member(struct lladd_db *, lladd_pageno heap, lladd_pageno page,
                                uint64_t owner, struct lladd_error *);

@@ -58,8 +58,8 @@ struct ll_heap {
 
 /* The heaps a transaction has made. */
 struct ll_heaps_created {
+    struct ll_owner owner;
     struct ll_operations *ops;
-    struct ll_heaps_created *next, *before; /* of all transactions */
     struct ll_heap **heaps;
     size_t n, cap;
 };
@@ -156,6 +156,7 @@ static int heap_for(struct ll_operations *ops, lladd_pageno root, struct ll_heap
 int ll_operations__heaps_init(struct ll_operations *ops, struct lladd_error *err)
 {
     int rc = lladd_mutex_init(&ops->heaps.mutex, LLADD_RANK_LEAF, "heaps");
+    ops->heaps.created = (struct ll_owners){ops->db, &ops->heaps.mutex, NULL};
     return rc ? lladd_error_set(err, rc, "out of memory") : 0;
 }
 
@@ -171,11 +172,10 @@ void ll_operations__heaps_free(struct ll_operations *ops)
         }
     }
     lladd_free(ops->db, t->buckets);
-    while (t->created) { /* by transactions whose end the handle did not live to see */
-        struct ll_heaps_created *c = t->created;
-        t->created = c->next;
+    while (t->created.first) { /* by transactions whose end the handle did not live to see */
+        struct ll_heaps_created *c = (struct ll_heaps_created *)t->created.first;
         lladd_free(ops->db, c->heaps);
-        lladd_free(ops->db, c);
+        ll_operations__owner_free(&c->owner);
     }
     lladd_mutex_destroy(&t->mutex);
 }
@@ -195,24 +195,13 @@ static bool is_creator(struct lladd_txn *txn, struct ll_operations *ops, struct 
 static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
                       struct ll_heaps_created **out)
 {
-    struct ll_heaps_created *c = lladd_joined(txn, &ll_operations__heap_participant);
-    if (!c) {
-        c = lladd_alloc(ops->db, sizeof *c);
-        if (!c)
-            return LLADD_NO_MEMORY;
-        *c = (struct ll_heaps_created){.ops = ops};
-        int rc = lladd_join(txn, &ll_operations__heap_participant, c);
-        if (rc) {
-            lladd_free(ops->db, c);
-            return rc;
-        }
-        lladd_mutex_lock(&ops->heaps.mutex);
-        c->next = ops->heaps.created;
-        if (c->next)
-            c->next->before = c;
-        ops->heaps.created = c;
-        lladd_mutex_unlock(&ops->heaps.mutex);
-    }
+    struct ll_owner *owner;
+    int rc = ll_operations__owner_of(txn, &ll_operations__heap_participant, &ops->heaps.created,
+                                     sizeof(struct ll_heaps_created), "a heap", &owner);
+    if (rc)
+        return rc;
+    struct ll_heaps_created *c = (struct ll_heaps_created *)owner;
+    c->ops = ops;
     if (c->n == c->cap) {
         size_t cap = c->cap ? c->cap * 2 : 4;
         struct ll_heap **p = lladd_resize(ops->db, c->heaps, cap * sizeof *p);
@@ -273,19 +262,9 @@ static void created_logged(void *ctx, void *state, lladd_lsn commit)
 
 static void created_free(struct ll_heaps_created *c)
 {
-    struct lladd_db *db = c->ops->db;
-    struct ll_heaps *t = &c->ops->heaps;
     disown(c);
-    lladd_mutex_lock(&t->mutex);
-    if (c->before)
-        c->before->next = c->next;
-    else
-        t->created = c->next;
-    if (c->next)
-        c->next->before = c->before;
-    lladd_mutex_unlock(&t->mutex);
-    lladd_free(db, c->heaps);
-    lladd_free(db, c);
+    lladd_free(c->ops->db, c->heaps);
+    ll_operations__owner_free(&c->owner);
 }
 
 static void created_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
@@ -470,8 +449,13 @@ static bool pass_begin(struct ll_operations *ops, struct ll_heap *h)
 static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
                    struct pool_page *out, struct lladd_error *err)
 {
+    uint64_t pages = 0;
     while (h->passing) {
         struct lladd_page *page;
+        if (++pages > lladd_page_count(ops->db)) {
+            h->passing = false;
+            return ll_operations__heap_endless(err, h->root);
+        }
         int rc = fix_inventory(ops->db, h->at, h->root, &page, err);
         if (rc)
             return rc;
@@ -509,6 +493,14 @@ static int pass(struct ll_operations *ops, struct ll_heap *h, uint32_t need, str
     return rc;
 }
 
+int ll_operations__heap_endless(struct lladd_error *err, lladd_pageno heap)
+{
+    return ll_operations__on(err, heap,
+                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                                             "the inventory of heap %llu does not end",
+                                             (unsigned long long)heap.v));
+}
+
 /* ---- growing --------------------------------------------------------------------------------- */
 
 /* The last inventory page and how many entries it has. */
@@ -528,10 +520,7 @@ static int find_last(struct lladd_db *db, struct ll_heap *h, lladd_pageno from, 
             return 0;
         from = next;
     }
-    return ll_operations__on(err, h->root,
-                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                                             "the inventory of heap %llu does not end",
-                                             (unsigned long long)h->root.v));
+    return ll_operations__heap_endless(err, h->root);
 }
 
 static int add_inventory(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *last,

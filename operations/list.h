@@ -28,7 +28,6 @@ extern const struct lladd_page_type ll_operations__list_page;
 extern const struct lladd_participant ll_operations__list_participant;
 extern const struct lladd_extension ll_operations__list_extension;
 
-struct ll_list_changer; /* list_memory.c */
 
 /* What an open database has. */
 struct ll_lists {
@@ -36,7 +35,7 @@ struct ll_lists {
     uint32_t first_op;        /* atomic; id of the first operation, 0: not looked up yet */
     struct lladd_mutex mutex; /* a leaf: what follows */
     struct lladd_list *first;
-    struct ll_list_changer *changers;
+    struct ll_owners changers;
 };
 
 static inline struct ll_lists *ll_lists_of(struct lladd_db *db)

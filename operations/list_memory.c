@@ -12,8 +12,8 @@
 
 /* A transaction that is alone with some lists. */
 struct ll_list_changer {
+    struct ll_owner owner;
     struct ll_lists *lists;
-    struct ll_list_changer *next, *before;
     struct lladd_list **list;
     size_t n, cap;
 };
@@ -80,16 +80,8 @@ static void changer_free(struct ll_list_changer *c)
         lladd_mutex_unlock(&ls->mutex);
         ll_operations__list_drop(ls, c->list[i]);
     }
-    lladd_mutex_lock(&ls->mutex);
-    if (c->before)
-        c->before->next = c->next;
-    else
-        ls->changers = c->next;
-    if (c->next)
-        c->next->before = c->before;
-    lladd_mutex_unlock(&ls->mutex);
     lladd_free(ls->db, c->list);
-    lladd_free(ls->db, c);
+    ll_operations__owner_free(&c->owner);
 }
 
 /* The commit has its place in the log: who changes the list now, logs behind it. */
@@ -131,30 +123,17 @@ const struct lladd_participant ll_operations__list_participant = {
 
 static int changer_of(struct lladd_txn *txn, struct ll_lists *ls, struct ll_list_changer **out)
 {
-    struct ll_list_changer *c = lladd_joined(txn, &ll_operations__list_participant);
-    struct lladd_error *err = lladd_txn_error_out(txn);
-    if (!c) {
-        c = lladd_alloc(ls->db, sizeof *c);
-        if (!c)
-            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a list");
-        *c = (struct ll_list_changer){.lists = ls};
-        int rc = lladd_join(txn, &ll_operations__list_participant, c);
-        if (rc) {
-            lladd_free(ls->db, c);
-            return rc;
-        }
-        lladd_mutex_lock(&ls->mutex);
-        c->next = ls->changers;
-        if (c->next)
-            c->next->before = c;
-        ls->changers = c;
-        lladd_mutex_unlock(&ls->mutex);
-    }
+    struct ll_owner *owner;
+    TRY(ll_operations__owner_of(txn, &ll_operations__list_participant, &ls->changers,
+                                sizeof(struct ll_list_changer), "a list", &owner));
+    struct ll_list_changer *c = (struct ll_list_changer *)owner;
+    c->lists = ls;
     if (c->n == c->cap) {
         size_t cap = c->cap ? c->cap * 2 : 4;
         struct lladd_list **p = lladd_resize(ls->db, c->list, cap * sizeof *p);
         if (!p)
-            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a list");
+            return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                                   "out of memory for a list");
         c->list = p;
         c->cap = cap;
     }
@@ -222,7 +201,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     struct ll_lists *ls = lladd_alloc(db, sizeof *ls);
     if (!ls)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
-    *ls = (struct ll_lists){.db = db};
+    *ls = (struct ll_lists){.db = db, .changers = {db, &ls->mutex, NULL}};
     int rc = lladd_mutex_init(&ls->mutex, LLADD_RANK_LEAF, "lists");
     if (rc) {
         lladd_free(db, ls);
@@ -236,8 +215,8 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_lists *ls = state;
-    while (ls->changers) /* whose end the handle did not live to see */
-        changer_free(ls->changers);
+    while (ls->changers.first) /* whose end the handle did not live to see */
+        changer_free((struct ll_list_changer *)ls->changers.first);
     while (ls->first)
         ll_operations__list_drop(ls, ls->first);
     lladd_mutex_destroy(&ls->mutex);

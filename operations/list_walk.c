@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#define TRIES 64 /* of following links that others change meanwhile */
+#define TRIES 64   /* of following links that others change meanwhile */
+#define ROUNDS 256 /* past one item: the links form a ring */
 
 #define TRY(call) \
     do { \
@@ -97,10 +98,10 @@ int ll_operations__list_heap_of(struct lladd_db *db, uint64_t owner, lladd_pagen
                                 struct lladd_error *err)
 {
     struct lladd_page *page;
-    int rc = owner >> 16
-                 ? ll_operations__fix(db, ll_heap_owner_page(owner), ll_operations__heap_page.name,
-                                      LLADD_LATCH_SHARED, &page, err)
-                 : LLADD_WRONG_TYPE;
+    if (owner >> 16 == 0)
+        return lladd_error_set(err, LLADD_WRONG_TYPE, "an item's page belongs to no heap");
+    int rc = ll_operations__fix(db, ll_heap_owner_page(owner), ll_operations__heap_page.name,
+                                LLADD_LATCH_SHARED, &page, err);
     if (rc)
         return rc;
     *heap = ll_inventory_heap(lladd_page_view(page));
@@ -154,7 +155,12 @@ struct walk {
     struct lladd_item at; /* LLADD_ITEM_NONE: before the first */
     struct lladd_item next;
     struct ll_list_look it; /* what is at `at` */
+    /* Is it a ring? The item after the last power of two of steps, and how often it came again. */
+    struct lladd_item mark;
+    uint64_t steps;
+    int met;
 };
+#define WALK ((struct walk){.at = LLADD_ITEM_NONE, .mark = LLADD_ITEM_NONE})
 
 /* What is behind the caller's item. */
 static int walk_begin(struct lladd_list *l, struct walk *w, struct lladd_item at,
@@ -173,6 +179,19 @@ static int walk_begin(struct lladd_list *l, struct walk *w, struct lladd_item at
     return 0;
 }
 
+/* Who begins anew, or finds an item's id in use again, comes by once more, but not so often. */
+static bool goes_round(struct walk *w)
+{
+    if (ll_list_same(w->at, w->mark) && ++w->met == ROUNDS)
+        return true;
+    w->steps++;
+    if ((w->steps & (w->steps - 1)) == 0) {
+        w->mark = w->at;
+        w->met = 0;
+    }
+    return false;
+}
+
 /* To the next item that is there, marked or not; LLADD_END. Begins anew at `from` if the way has
  * been changed under our feet. */
 static int walk_step(struct lladd_list *l, struct walk *w, struct lladd_item from,
@@ -186,7 +205,7 @@ static int walk_step(struct lladd_list *l, struct walk *w, struct lladd_item fro
         if (!rc) {
             w->at = next;
             w->next = w->it.next;
-            return 0;
+            return goes_round(w) ? ll_operations__list_broken(err, l, next) : 0;
         }
         if (rc != LLADD_NOT_FOUND)
             return rc;
@@ -199,7 +218,7 @@ int lladd_list_next(struct lladd_list *l, struct lladd_item at, struct lladd_ite
                     size_t size, size_t *len, struct lladd_error *err)
 {
     struct ll_list_copy copy = {.buf = buf, .size = size};
-    struct walk w = {.at = LLADD_ITEM_NONE};
+    struct walk w = WALK;
     TRY(walk_begin(l, &w, at, err));
     do
         TRY(walk_step(l, &w, at, &copy, err));
@@ -212,10 +231,10 @@ int lladd_list_next(struct lladd_list *l, struct lladd_item at, struct lladd_ite
 
 /* One walk from `from` on, over items that are there, until `is` says yes (*out) or, without it, to
  * the end; *n counts them. LLADD_BUSY: the item it stood at has been swept; begin again. */
-static int walk_all(struct lladd_list *l, struct lladd_item from, struct ll_list_copy *copy,
-                    uint64_t *n, struct lladd_item *out, struct lladd_error *err)
+static int walk_once(struct lladd_list *l, struct lladd_item from, struct ll_list_copy *copy,
+                     uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
-    struct walk w = {.at = LLADD_ITEM_NONE};
+    struct walk w = WALK;
     struct lladd_item at = from;
     int rc = walk_begin(l, &w, at, err);
     *n = 0;
@@ -231,6 +250,21 @@ static int walk_all(struct lladd_list *l, struct lladd_item from, struct ll_list
     return rc == LLADD_OUT_OF_RANGE && !ll_list_same(at, from) ? LLADD_BUSY : rc;
 }
 
+static int walk_all(struct lladd_list *l, struct lladd_item from, struct ll_list_copy *copy,
+                    uint64_t *n, struct lladd_item *out, struct lladd_error *err)
+{
+    struct lladd_item before = LLADD_ITEM_NONE;
+    /* What has been swept does not come again; where one gets no further from is broken. */
+    for (int same = 0; same < TRIES; same++) {
+        int rc = walk_once(l, from, copy, n, out, err);
+        if (rc != LLADD_BUSY)
+            return rc;
+        same = ll_list_same(*out, before) ? same : 0;
+        before = *out;
+    }
+    return ll_operations__list_broken(err, l, before);
+}
+
 int lladd_list_find(struct lladd_list *l, struct lladd_item at,
                     bool (*is)(void *ctx, struct lladd_span item), void *ctx,
                     struct lladd_item *out, struct lladd_error *err)
@@ -238,10 +272,7 @@ int lladd_list_find(struct lladd_list *l, struct lladd_item at,
     struct ll_list_copy copy = {.is = is, .ctx = ctx};
     struct lladd_item got;
     uint64_t n;
-    int rc;
-    do
-        rc = walk_all(l, at, &copy, &n, &got, err);
-    while (rc == LLADD_BUSY);
+    int rc = walk_all(l, at, &copy, &n, &got, err);
     if (rc == LLADD_END)
         return lladd_error_set(err, LLADD_NOT_FOUND, "no item is like that");
     if (!rc)
@@ -253,10 +284,7 @@ int lladd_list_count(struct lladd_list *l, uint64_t *out, struct lladd_error *er
 {
     struct lladd_item last;
     uint64_t n;
-    int rc;
-    do
-        rc = walk_all(l, LLADD_ITEM_NONE, NULL, &n, &last, err);
-    while (rc == LLADD_BUSY);
+    int rc = walk_all(l, LLADD_ITEM_NONE, NULL, &n, &last, err);
     if (rc != LLADD_END)
         return rc;
     *out = n;
@@ -269,8 +297,11 @@ int lladd_list_count(struct lladd_list *l, uint64_t *out, struct lladd_error *er
 static int heap_pages(struct lladd_db *db, lladd_pageno heap, int (*fn)(void *ctx, lladd_pageno),
                       void *ctx, struct lladd_error *err)
 {
+    uint64_t pages = 0;
     for (lladd_pageno at = heap, next; at.v; at = next) {
         uint32_t count = 1;
+        if (++pages > lladd_page_count(db))
+            return ll_operations__heap_endless(err, heap);
         TRY(fn(ctx, at));
         for (uint32_t i = 0; i < count || i == 0; i++) {
             struct lladd_page *page;
@@ -348,7 +379,7 @@ int lladd_list_check(struct lladd_list *l, struct lladd_error *err)
 {
     struct lladd_item at = LLADD_ITEM_NONE, before = at;
     struct ll_list_ends ends;
-    struct walk w = {.at = LLADD_ITEM_NONE};
+    struct walk w = WALK;
     lladd_pageno heap;
     uint64_t linked = 0, stored = 0;
     TRY(each_heap(l, count_records, &stored, err));

@@ -5,6 +5,7 @@
  * database has, and the few lines everybody needs. Includes nothing of the library but
  * <lladd/...>. */
 #include "operations/hold.h"
+#include "operations/owners.h"
 
 #include <lladd/bytes.h>
 #include <lladd/dst.h>
@@ -80,13 +81,12 @@ struct ll_allocator {
 };
 
 struct ll_heap; /* heap_space.c */
-struct ll_heaps_created;
 
 struct ll_heaps {
     struct lladd_mutex mutex; /* a leaf: the table, and every heap's pool */
     struct ll_heap **buckets;
     size_t n_buckets, n;
-    struct ll_heaps_created *created; /* by transactions not committed yet */
+    struct ll_owners created; /* by transactions not committed yet */
 };
 
 struct ll_operations {

@@ -36,15 +36,15 @@
 
 /* What a transaction has made and grown. */
 struct ll_run_maker {
+    struct ll_owner owner;
     struct ll_runs *runs;
     struct ll_run *made;
-    struct ll_run_maker *next, *before;
 };
 
 struct ll_runs {
     struct lladd_db *db;
     struct lladd_mutex mutex;
-    struct ll_run_maker *makers;
+    struct ll_owners makers;
 };
 
 static struct ll_runs *runs_of(struct lladd_db *db)
@@ -414,14 +414,8 @@ static void maker_free(struct ll_run_maker *m)
     lladd_mutex_lock(&runs->mutex);
     while (m->made)
         disown(m->made);
-    if (m->before)
-        m->before->next = m->next;
-    else
-        runs->makers = m->next;
-    if (m->next)
-        m->next->before = m->before;
     lladd_mutex_unlock(&runs->mutex);
-    lladd_free(runs->db, m);
+    ll_operations__owner_free(&m->owner);
 }
 
 /* Extents may be gone: what memory has of them is not used until the root page has been asked. */
@@ -472,25 +466,13 @@ static const struct lladd_participant run_participant = {
 static int own(struct lladd_txn *txn, struct ll_run *r)
 {
     struct ll_runs *runs = runs_of(r->db);
-    struct ll_run_maker *m = lladd_joined(txn, &run_participant);
-    if (!m) {
-        m = lladd_alloc(r->db, sizeof *m);
-        if (!m)
-            return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
-                                   "out of memory for a run");
-        *m = (struct ll_run_maker){.runs = runs};
-        int rc = lladd_join(txn, &run_participant, m);
-        if (rc) {
-            lladd_free(r->db, m);
-            return rc;
-        }
-        lladd_mutex_lock(&runs->mutex);
-        m->next = runs->makers;
-        if (m->next)
-            m->next->before = m;
-        runs->makers = m;
-        lladd_mutex_unlock(&runs->mutex);
-    }
+    struct ll_owner *owner;
+    int rc = ll_operations__owner_of(txn, &run_participant, &runs->makers,
+                                     sizeof(struct ll_run_maker), "a run", &owner);
+    if (rc)
+        return rc;
+    struct ll_run_maker *m = (struct ll_run_maker *)owner;
+    m->runs = runs;
     lladd_mutex_lock(&runs->mutex);
     if (r->maker != m) {
         if (r->maker)
@@ -689,7 +671,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     struct ll_runs *runs = lladd_alloc(db, sizeof *runs);
     if (!runs)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
-    *runs = (struct ll_runs){.db = db};
+    *runs = (struct ll_runs){.db = db, .makers = {db, &runs->mutex, NULL}};
     int rc = lladd_mutex_init(&runs->mutex, LLADD_RANK_LEAF, "runs made");
     if (rc) {
         lladd_free(db, runs);
@@ -703,8 +685,8 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_runs *runs = state;
-    while (runs->makers) /* whose end the handle did not live to see */
-        maker_free(runs->makers);
+    while (runs->makers.first) /* whose end the handle did not live to see */
+        maker_free((struct ll_run_maker *)runs->makers.first);
     lladd_mutex_destroy(&runs->mutex);
     lladd_free(db, runs);
 }

@@ -84,6 +84,13 @@ static inline uint64_t *ll_run_slot(const struct ll_run *r, uint64_t k)
 /* How many pages the first n extents hold together. */
 uint64_t ll_operations__run_pages(uint64_t n_extents);
 
+/* Do these bytes of a root page's area say that the run holds at least n pages? */
+static inline bool ll_run_says(const unsigned char *area, uint64_t n)
+{
+    uint64_t extents = lladd_get64(area);
+    return extents > UINT32_MAX || ll_operations__run_pages(extents) >= n;
+}
+
 /* The root page's area is zeros: it becomes an empty run that the transaction has made. After the
  * root page has been allocated and formatted in it. */
 int ll_operations__run_create(struct lladd_txn *, lladd_pageno root, uint32_t at);

@@ -3,8 +3,9 @@
  *
  * The body is the caller's, from the first byte to the last. Logged is what changes, before and
  * after: the wrapper's `prepare` compares the new bytes with the page and leaves out equal ones at
- * both ends (lladd.set), or everywhere (lladd.set_range). What is left out was not changed, so undo
- * has no business with it; a transaction that isolation lets write these bytes is alone with them.
+ * both ends (lladd.set), or everywhere (lladd.set_range: byte_runs.h). What is left out was not
+ * changed, so undo has no business with it; a transaction that isolation lets write these bytes is
+ * alone with them.
  *
  *   lladd.set, lladd.set.long   u16 offset, bytes                     redo and undo alike
  *   lladd.set_range             { u16 offset, u16 n, n bytes } ...    redo and undo alike
@@ -12,6 +13,7 @@
  * lladd.set is the shortest path through the library, and the one that benchmarks measure; it takes
  * up to SHORT bytes, so that the log space set aside per call is small. lladd.set.long is the same
  * for up to PIECE bytes; on larger pages a longer range takes several records. */
+#include "operations/byte_runs.h"
 #include "operations/operations_private.h"
 
 #include <string.h>
@@ -19,8 +21,6 @@
 #define OFFSET_BYTES 2u
 #define SHORT 128u
 #define PIECE 4096u
-#define RUN_HEAD 4u
-#define RUN_GAP 8u /* equal bytes that are worth a new run */
 
 struct set_args {
     const unsigned char *bytes;
@@ -154,22 +154,6 @@ const struct lladd_op ll_operations__set_long = SET_OP("lladd.set.long", PIECE);
 
 /* ---- set_range ------------------------------------------------------------------------------- */
 
-/* Where the first run of changed bytes at or after `from` begins and ends; false: there is none.
- * Runs with less than RUN_GAP equal bytes between them are one. */
-static bool next_run(const unsigned char *a, const unsigned char *b, size_t n, size_t from,
-                     size_t *begin, size_t *end)
-{
-    while (n - from >= 8 && lladd_get64(a + from) == lladd_get64(b + from))
-        from += 8;
-    while (from < n && a[from] == b[from])
-        from++;
-    *begin = *end = from;
-    for (size_t at = from; at < n && at - *end < RUN_GAP; at++)
-        if (a[at] != b[at])
-            *end = at + 1;
-    return *end > *begin;
-}
-
 static int range_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                          struct lladd_draft *draft)
 {
@@ -178,83 +162,17 @@ static int range_prepare(void *ctx, struct lladd_view page, struct lladd_span ar
     uint32_t body = lladd_body_size(page.size);
     if (set->offset > body || set->len > body - set->offset)
         return outside(draft->error, page.number, set->offset, set->len, body);
-    const unsigned char *now = lladd_view_body(page) + set->offset;
-    size_t begin, end = 0, len = 0;
-    while (next_run(now, set->bytes, set->len, end, &begin, &end))
-        len += RUN_HEAD + (end - begin);
-    unsigned char *redo = lladd_draft_redo(draft, len), *undo = lladd_draft_undo(draft, len);
-    for (end = 0; next_run(now, set->bytes, set->len, end, &begin, &end);) {
-        size_t n = end - begin;
-        lladd_put16(redo, (uint16_t)(set->offset + begin));
-        lladd_put16(redo + 2, (uint16_t)n);
-        memcpy(undo, redo, RUN_HEAD);
-        memcpy(redo + RUN_HEAD, set->bytes + begin, n);
-        memcpy(undo + RUN_HEAD, now + begin, n);
-        redo += RUN_HEAD + n;
-        undo += RUN_HEAD + n;
-    }
-    return 0;
+    return ll_operations__runs_prepare(page, set->offset, set->bytes, set->len, draft);
 }
 
-static bool range_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
-{
-    const unsigned char *p = s.data;
-    (void)kind;
-    for (size_t at = 0; at < s.len;) {
-        if (s.len - at < RUN_HEAD)
-            return false;
-        size_t offset = lladd_get16(p + at), n = lladd_get16(p + at + 2);
-        if (offset + n > lladd_body_size(page.size) || n > s.len - at - RUN_HEAD)
-            return false;
-        at += RUN_HEAD + n;
-    }
-    return true;
-}
-
-static void range_apply(struct lladd_page *page, struct lladd_span bytes)
-{
-    const unsigned char *p = bytes.data, *end = p + bytes.len;
-    while (p < end) {
-        size_t n = lladd_get16(p + 2);
-        memcpy(lladd_page_body(page) + lladd_get16(p), p + RUN_HEAD, n);
-        p += RUN_HEAD + n;
-    }
-}
-
-static void range_describe(void *ctx, struct lladd_sink *sink, enum lladd_span_kind kind,
-                           struct lladd_span s)
-{
-    const unsigned char *p = s.data;
-    (void)ctx;
-    (void)kind;
-    for (size_t at = 0; s.len - at >= RUN_HEAD;) {
-        size_t n = lladd_get16(p + at + 2);
-        lladd_sink_printf(sink, "%s%u+%zu", at ? " " : "", lladd_get16(p + at), n);
-        if (n > s.len - at - RUN_HEAD)
-            return;
-        at += RUN_HEAD + n;
-    }
-}
-
-static const struct lladd_field range_fields[] = {{"runs", LLADD_FIELD_REST},
-                                                  {NULL, LLADD_FIELD_END}};
-
-/* Two runs are RUN_GAP bytes apart or more, so their heads never need more room than the equal
- * bytes they leave out; one head may come on top. */
 const struct lladd_op ll_operations__set_range = {
     .struct_size = sizeof(struct lladd_op),
     .name = "lladd.set_range",
     .version = 1,
     .page_type = "lladd.bytes",
-    .redo_fields = range_fields,
-    .undo_fields = range_fields,
-    .record_max = 2 * (PIECE + RUN_HEAD),
-    .undo_kind = LLADD_UNDO_PAGE,
+    .record_max = 2 * (PIECE + LL_BYTE_RUNS_HEAD),
     .prepare = range_prepare,
-    .validate = range_validate,
-    .redo = range_apply,
-    .undo = range_apply,
-    .describe = range_describe,
+    LL_BYTE_RUNS_OP,
 };
 
 /* ---- calls ----------------------------------------------------------------------------------- */

@@ -15,6 +15,13 @@ struct place {
 typedef int bucket_fn(void *ctx, struct ll_hash_table *, const struct place *, struct lladd_view,
                       struct lladd_error *);
 
+/* Whatever stands on it, its entries are in the page. */
+static bool makes_sense(const struct ll_hash_table *t, struct lladd_view v)
+{
+    return ll_hash__head_fine(v) && lladd_get48(v.bytes + HB_ROOT) == t->root.v &&
+           hb_get(v.bytes, HB_KEY) == t->key_size && hb_get(v.bytes, HB_VALUE) == t->value_size;
+}
+
 static int each_page(struct ll_hash_table *t, bucket_fn *fn, void *ctx, struct lladd_error *err)
 {
     struct place at = {0};
@@ -27,7 +34,10 @@ static int each_page(struct ll_hash_table *t, bucket_fn *fn, void *ctx, struct l
             return rc;
         page = head;
         for (at.in_chain = 0; !rc; at.in_chain++) {
-            rc = fn(ctx, t, &at, lladd_page_view(page), err);
+            struct lladd_view v = lladd_page_view(page);
+            rc = makes_sense(t, v) ? fn(ctx, t, &at, v, err)
+                                   : ll_hash__corrupt(err, v.number,
+                                                      "is no bucket of this table");
             if (!rc && at.in_chain > lladd_page_count(t->db))
                 rc = ll_hash__corrupt(err, head->number, "the chain of its bucket does not end");
             if (!rc)
@@ -235,9 +245,8 @@ static int check_page(void *ctx, struct ll_hash_table *t, const struct place *at
     struct checker *c = ctx;
     if (!at->in_chain)
         c->len = 0;
-    if (!ll_hash__fine(v) || lladd_get48(v.bytes + HB_ROOT) != t->root.v ||
-        hb_get(v.bytes, HB_KEY) != t->key_size || hb_get(v.bytes, HB_VALUE) != t->value_size)
-        return ll_hash__corrupt(err, v.number, "is no bucket of this table that makes sense");
+    if (!ll_hash__fine(v))
+        return ll_hash__corrupt(err, v.number, "is no bucket that makes sense");
     if (lladd_get48(v.bytes + HB_BUCKET) != at->bucket ||
         v.bytes[HB_LEVEL] != ll_hash__level(at->bucket, at->n) ||
         v.bytes[HB_FLAGS] != (at->in_chain ? HB_OVERFLOW : 0))

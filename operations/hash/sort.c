@@ -12,12 +12,13 @@ static void set_bit(unsigned char *map, uint32_t i)
 struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *t, uint32_t page_size)
 {
     size_t map = page_size / 8; /* no page has as many slots as bytes */
-    struct hb_sorted *s = lladd_alloc(t->db, sizeof *s + 2 * map + page_size);
+    struct hb_sorted *s = lladd_alloc(t->db, sizeof *s + 2 * map + 2 * (size_t)page_size);
     if (!s)
         return NULL;
     *s = (struct hb_sorted){.drop = (unsigned char *)(s + 1)};
     s->trim = s->drop + map;
     s->packed = s->trim + map;
+    s->image = s->packed + page_size;
     return s;
 }
 
@@ -79,10 +80,14 @@ static void sort_var(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
     }
 }
 
-void ll_hash__sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, struct hb_sorted *s)
+int ll_hash__sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, struct hb_sorted *s,
+                  struct lladd_error *err)
 {
+    if (!ll_hash__fine(v)) /* what is moved, and what it leaves, might not even fit into a page */
+        return ll_hash__corrupt(err, v.number, "is no bucket that makes sense");
     memset(s->drop, 0, (hb_get(v.bytes, HB_SLOTS) + 7) / 8);
     s->len = s->moved = s->dropped = s->kept = 0;
     s->kept_bytes = 0;
     (t->fixed ? sort_fixed : sort_var)(t, v, bit, s);
+    return 0;
 }

@@ -73,19 +73,14 @@ static int narrow_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct l
                         unsigned level, const struct hb_sorted *s)
 {
     struct lladd_page copy = *held;
-    copy.bytes = lladd_alloc(t->db, held->size);
-    if (!copy.bytes)
-        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
-                               "out of memory for a split");
+    copy.bytes = s->image;
     memcpy(copy.bytes, held->bytes, held->size);
     copy.bytes[HB_LEVEL] = (unsigned char)level;
     if (t->fixed)
         ll_hash__fixed_drop(copy.bytes, s->drop);
     else
         ll_hash__var_drop(copy.bytes, copy.size, s->drop, s->trim);
-    int rc = ll_hash__write(txn, t, held, copy.bytes);
-    lladd_free(t->db, copy.bytes);
-    return rc;
+    return ll_hash__write(txn, t, held, copy.bytes);
 }
 
 static int narrow(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
@@ -111,17 +106,11 @@ static int write_count(struct lladd_txn *txn, struct ll_hash_table *t, struct ll
 }
 
 static int count_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *root,
-                       uint64_t n)
+                       uint64_t n, unsigned char *image)
 {
-    unsigned char *copy = lladd_alloc(t->db, root->size);
-    if (!copy)
-        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
-                               "out of memory for a split");
-    memcpy(copy, root->bytes, root->size);
-    lladd_put64(copy + HR_BUCKETS, n);
-    int rc = ll_hash__write(txn, t, root, copy);
-    lladd_free(t->db, copy);
-    return rc;
+    memcpy(image, root->bytes, root->size);
+    lladd_put64(image + HR_BUCKETS, n);
+    return ll_hash__write(txn, t, root, image);
 }
 
 /* Log space for all records of a split or merge that does not rebuild. */
@@ -151,7 +140,8 @@ static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
         return rc;
     lladd_atomic_store64(&t->buckets, n + 1);
     lladd_atomic_add64(&t->splits, 1);
-    return physical ? count_bytes(txn, t, root, n + 1) : write_count(txn, t, root, n + 1);
+    return physical ? count_bytes(txn, t, root, n + 1, s->image)
+                    : write_count(txn, t, root, n + 1);
 }
 
 static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
@@ -161,10 +151,11 @@ static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
     struct lladd_page *fresh, *root;
     lladd_pageno page = ll_operations__run_page(&t->run, n);
     struct hb_fill f = {.packed = s->packed};
-    ll_hash__sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s);
+    int rc = ll_hash__sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s, err);
     f.len = s->len;
     ll_hash__head(t, f.head, top_bit(n) + 1, n, HB_CLOSED, 0);
-    int rc = lladd_update(txn, ll_hash__op_format(t), page, &f, sizeof f);
+    if (!rc)
+        rc = lladd_update(txn, ll_hash__op_format(t), page, &f, sizeof f);
     if (!rc)
         rc = lladd_fix(t->db, page, LLADD_LATCH_EXCLUSIVE, &fresh, err);
     if (rc)
@@ -232,14 +223,16 @@ static int merge_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
 static int merge_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *parent,
                       struct lladd_page *last, struct hb_sorted *p, struct hb_sorted *l, uint64_t n)
 {
+    struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *root;
     if (lladd_get48(parent->bytes + HB_NEXT) || lladd_get48(last->bytes + HB_NEXT))
         return LLADD_END;
-    ll_hash__sort(t, lladd_page_view(parent), 0, p);
-    ll_hash__sort(t, lladd_page_view(last), UINT64_C(1) << top_bit(n - 1), l);
-    if (!merge_fits(t, p, l))
-        return 0;
-    int rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, lladd_txn_error_out(txn));
+    int rc = ll_hash__sort(t, lladd_page_view(parent), 0, p, err);
+    if (!rc)
+        rc = ll_hash__sort(t, lladd_page_view(last), UINT64_C(1) << top_bit(n - 1), l, err);
+    if (rc || !merge_fits(t, p, l))
+        return rc;
+    rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
     if (rc)
         return rc;
     rc = merge_records(txn, t, parent, last, root, p, l, n);
@@ -344,6 +337,9 @@ static bool same_key(const struct hb_key *k, const struct hb_entry *e)
 static int add_page(const struct rebuild *r, struct contents *c, struct lladd_view v)
 {
     int rc = 0;
+    if (!ll_hash__fine(v))
+        return ll_hash__corrupt(lladd_txn_error_out(r->txn), v.number,
+                                "is no bucket that makes sense");
     for (uint32_t i = 0; i < hb_get(v.bytes, HB_SLOTS) && !rc; i++) {
         struct hb_entry e;
         if (!ll_hash__entry(v, i, &e))
@@ -781,8 +777,8 @@ static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, 
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a bucket");
     rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_EXCLUSIVE, &page, err);
     if (!rc) {
-        ll_hash__sort(t, lladd_page_view(page), 0, s);
-        if (s->dropped)
+        rc = ll_hash__sort(t, lladd_page_view(page), 0, s, err);
+        if (!rc && s->dropped)
             rc = narrow(txn, t, page, page->bytes[HB_LEVEL], s, false);
         lladd_unfix(t->db, page, LLADD_LATCH_EXCLUSIVE);
         *dropped = rc ? 0 : s->dropped;

@@ -189,6 +189,7 @@ int ll_hash__take_back(struct lladd_txn *, lladd_pageno root, const struct hb_un
 struct hb_sorted {
     unsigned char *drop, *trim; /* bitmaps */
     unsigned char *packed;      /* entries that move */
+    unsigned char *image;       /* room for a page: nothing may fail for memory half-way */
     size_t len;
     uint32_t moved, dropped, kept; /* entries; dropped: that nobody gets */
     uint64_t kept_bytes;           /* that those which stay take */
@@ -198,7 +199,8 @@ struct hb_sorted {
 struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *, uint32_t page_size);
 /* Sorts the entries of a page: those whose hash has `bit` move. Holds are asked for under the
  * page's latch: who removes an element has its hold before he comes for the latch. */
-void ll_hash__sort(struct ll_hash_table *, struct lladd_view, uint64_t bit, struct hb_sorted *);
+int ll_hash__sort(struct ll_hash_table *, struct lladd_view, uint64_t bit, struct hb_sorted *,
+                  struct lladd_error *);
 
 /* ---- split.c --------------------------------------------------------------------------------- */
 

@@ -22,6 +22,15 @@ void bed_init(struct bed *b, uint32_t page_size)
     b->options.log_segment_max = 1u << 20;
 }
 
+void bed_init_threads(struct bed *b)
+{
+    bed_init(b, 4096);
+    b->options.flags = 0;
+    b->options.cache_bytes = 4u << 20;
+    b->options.log_ring_bytes = 1u << 20;
+    b->options.frames = LLADD_FRAMES_AUTO;
+}
+
 int bed_try_open(struct bed *b)
 {
     b->err = (struct lladd_error)LLADD_ERROR_INIT;
@@ -70,7 +79,9 @@ void bed_free(struct bed *b)
 struct lladd_txn *bed_begin(struct bed *b)
 {
     struct lladd_txn *txn = NULL;
-    ok_db(b, lladd_begin(b->db, NULL, &txn, &b->err));
+    struct lladd_error err = LLADD_ERROR_INIT;
+    if (lladd_begin(b->db, NULL, &txn, &err) != 0)
+        ck_abort_msg("begin: %s", err.message);
     return txn;
 }
 
@@ -114,6 +125,36 @@ void bed_check(struct bed *b)
             check_types(b, v, (*e)->page_types);
         lladd_unfix(b->db, page, LLADD_LATCH_SHARED);
     }
+}
+
+void bed_forge(struct bed *b, lladd_pageno number, uint32_t offset, void *bytes, size_t len)
+{
+    struct lladd_page *page;
+    unsigned char *was = exact(bytes, len);
+    ok_db(b, lladd_fix(b->db, number, LLADD_LATCH_EXCLUSIVE, &page, &b->err));
+    memcpy(was, page->bytes + offset, len);
+    memcpy(page->bytes + offset, bytes, len);
+    lladd_unfix(b->db, page, LLADD_LATCH_EXCLUSIVE);
+    memcpy(bytes, was, len);
+    free(was);
+}
+
+uint64_t bed_pages_used(struct bed *b)
+{
+    enum lladd_page_use use;
+    uint64_t used = 0;
+    for (uint64_t n = 0; n < lladd_page_count(b->db); n++) {
+        ok_db(b, lladd_page_use(b->db, lladd_page_of(n), &use, &b->err));
+        used += use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
+    }
+    return used;
+}
+
+int bed_count_page(void *ctx, lladd_pageno page)
+{
+    (void)page;
+    ++*(uint64_t *)ctx;
+    return 0;
 }
 
 int bed_run(Suite *s)

@@ -33,6 +33,8 @@ struct bed {
 };
 
 void bed_init(struct bed *, uint32_t page_size);
+/* For many threads: with those of the library, and room for all. */
+void bed_init_threads(struct bed *);
 void bed_free(struct bed *);
 void bed_open(struct bed *);
 int bed_try_open(struct bed *);
@@ -41,6 +43,7 @@ void bed_close(struct bed *);
 void bed_kill(struct bed *);
 /* And on again: recovery has run. */
 void bed_crash(struct bed *);
+/* Any thread may. */
 struct lladd_txn *bed_begin(struct bed *);
 struct lladd_gid bed_gid(const char *text);
 
@@ -48,6 +51,13 @@ struct lladd_gid bed_gid(const char *text);
 lladd_pageno bed_page(struct bed *, const char *type);
 /* Every page of the database passes its type's check. */
 void bed_check(struct bed *);
+/* Puts bytes on a page in memory, behind everybody's back, and what was there into `bytes`: a
+ * second call makes it good again. */
+void bed_forge(struct bed *, lladd_pageno, uint32_t offset, void *bytes, size_t len);
+/* Pages that somebody has allocated. */
+uint64_t bed_pages_used(struct bed *);
+/* For lladd_..._pages: one more, in the uint64_t that is ctx. */
+int bed_count_page(void *ctx, lladd_pageno);
 
 #define ok(txn, call) \
     do { \

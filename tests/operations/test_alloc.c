@@ -41,20 +41,11 @@ static lladd_pageno extent(struct lladd_txn *txn, uint64_t n, unsigned flags)
     return first;
 }
 
-static uint64_t count_used(void)
-{
-    uint64_t n = 0;
-    for (uint64_t p = 0; p < lladd_page_count(b.db); p++)
-        n += use_of(lladd_page_of(p)) == LLADD_USE_PAGED ||
-             use_of(lladd_page_of(p)) == LLADD_USE_RAW;
-    return n;
-}
-
 /* ---- allocation and its undo ----------------------------------------------------------------- */
 
 START_TEST(a_new_database_has_nothing_allocated)
 {
-    ck_assert_uint_eq(count_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
     ck_assert_int_eq(use_of(lladd_page_of(0)), LLADD_USE_SYSTEM);
     ck_assert_int_eq(use_of(lladd_page_of(1)), LLADD_USE_SYSTEM);
     ck_assert_int_eq(use_of(lladd_page_of(2)), LLADD_USE_NONE);
@@ -77,7 +68,7 @@ START_TEST(committed_allocations_stay_and_aborted_ones_go)
     bed_crash(&b);
     ck_assert_int_eq(use_of(kept), LLADD_USE_PAGED);
     ck_assert_int_eq(use_of(gone), LLADD_USE_NONE);
-    ck_assert_uint_eq(count_used(), 1);
+    ck_assert_uint_eq(bed_pages_used(&b), 1);
 }
 END_TEST
 
@@ -348,7 +339,7 @@ START_TEST(extents_are_contiguous_and_disjoint)
     for (int i = 0; i < N; i++)
         ok(txn, lladd_extent_free(txn, first[i], len[i]));
     commit(txn);
-    ck_assert_uint_eq(count_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
     /* All of it is one run again. */
     uint64_t pages = lladd_page_count(b.db);
     txn = bed_begin(&b);
@@ -460,7 +451,7 @@ START_TEST(wrong_frees_are_refused_and_change_nothing)
     lladd_pageno page = alloc(txn), raw = extent(txn, 4, LLADD_EXTENT_RAW);
     uint64_t count = lladd_page_count(b.db), used;
     commit(txn);
-    used = count_used();
+    used = bed_pages_used(&b);
     txn = bed_begin(&b);
     refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, lladd_page_of(0)));
     refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, lladd_page_of(1)));
@@ -473,7 +464,7 @@ START_TEST(wrong_frees_are_refused_and_change_nothing)
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_extent_free(txn, raw, 0));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_extent_free(txn, raw, UINT64_MAX));
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
-    ck_assert_uint_eq(count_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     ok(txn, lladd_page_free(txn, page));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, page)); /* twice */
     commit(txn);

@@ -7,7 +7,7 @@
  */
 #include "bed.h"
 
-#include <lladd/array.h>
+#include "operations/array.h"
 
 static struct bed b;
 
@@ -64,32 +64,31 @@ static void set8(struct lladd_txn *txn, struct lladd_array *a, uint64_t index, u
     ok(txn, lladd_array_set(txn, a, index, &v));
 }
 
-static uint64_t count_used(void)
-{
-    uint64_t n = 0;
-    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
-        enum lladd_page_use use;
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
-        n += use == LLADD_USE_PAGED;
-    }
-    return n;
-}
-
-static int count_one(void *ctx, lladd_pageno page)
-{
-    (void)page;
-    ++*(uint64_t *)ctx;
-    return 0;
-}
-
 /* It is in order, and every page that is allocated is its. */
 static void check_whole(struct lladd_array *a)
 {
     uint64_t pages = 0;
     ok_db(&b, lladd_array_check(a, &b.err));
-    ok_db(&b, lladd_array_pages(a, count_one, &pages, &b.err));
-    ck_assert_uint_eq(pages, count_used());
+    ok_db(&b, lladd_array_pages(a, bed_count_page, &pages, &b.err));
+    ck_assert_uint_eq(pages, bed_pages_used(&b));
 }
+
+/* ---- a hostile page -------------------------------------------------------------------------- */
+
+/* The root page counts more formatted pages than the array has. */
+START_TEST(formatted_pages_that_are_not_there_are_noticed)
+{
+    lladd_pageno root = create(8, 100000);
+    struct lladd_array *a = NULL;
+    unsigned char formatted[8] = {0, 1};
+    bed_forge(&b, root, LLADD_PAGE_HEADER + 8 * LL_ARRAY_FORMATTED, formatted, 8);
+    ck_assert_int_eq(lladd_array_open(b.db, root, &a, &b.err), LLADD_CORRUPT_PAGE);
+    bed_forge(&b, root, LLADD_PAGE_HEADER + 8 * LL_ARRAY_FORMATTED, formatted, 8);
+    a = open_array(root);
+    ck_assert_uint_eq(get8(a, 99999), 0);
+    lladd_array_close(a);
+}
+END_TEST
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
@@ -106,7 +105,7 @@ START_TEST(what_nobody_has_written_is_zeros_and_takes_no_pages)
     ok_db(&b, lladd_array_get_range(a, 77777, 1000, bytes, &b.err));
     for (size_t i = 0; i < sizeof bytes; i++)
         ck_assert_uint_eq(bytes[i], 0);
-    ck_assert_uint_eq(count_used(), 1);
+    ck_assert_uint_eq(bed_pages_used(&b), 1);
     check_whole(a);
     lladd_array_close(a);
 }
@@ -314,12 +313,12 @@ START_TEST(pages_come_back_when_it_is_durable_that_nobody_wants_them)
     lladd_pageno root = create(8, N);
     struct lladd_array *a = open_array(root);
     fill(a, N, 1);
-    uint64_t full = count_used();
+    uint64_t full = bed_pages_used(&b);
     ck_assert_uint_gt(full, 100);
     struct lladd_txn *txn = bed_begin(&b), *other;
     ok(txn, lladd_array_shrink(txn, a, N - 508));
     commit(txn);
-    ck_assert_uint_eq(count_used(), full);
+    ck_assert_uint_eq(bed_pages_used(&b), full);
     if (_i == 1) { /* not known any more; nothing is lost */
         crash(&a, root);
         txn = bed_begin(&b);
@@ -329,9 +328,9 @@ START_TEST(pages_come_back_when_it_is_durable_that_nobody_wants_them)
     }
     other = bed_begin(&b);
     ok(other, lladd_array_shrink(other, a, 0));
-    ck_assert_uint_lt(count_used(), 10);
+    ck_assert_uint_lt(bed_pages_used(&b), 10);
     abort_txn(other); /* they are gone all the same */
-    ck_assert_uint_lt(count_used(), 10);
+    ck_assert_uint_lt(bed_pages_used(&b), 10);
     check_whole(a);
     ck_assert_uint_eq(get8(a, 507), 508);
     txn = bed_begin(&b);
@@ -408,7 +407,7 @@ START_TEST(an_array_is_gone_with_the_transaction_that_made_it)
     refuses(txn, LLADD_DESTROYED, lladd_array_extend(txn, a, 1, NULL));
     commit(txn);
     ck_assert_int_eq(lladd_array_open(b.db, root, &other, &b.err), LLADD_WRONG_TYPE);
-    ck_assert_uint_eq(count_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
     lladd_array_close(a);
 }
 END_TEST
@@ -453,7 +452,7 @@ START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
     struct lladd_array *a = open_array(root), *other;
     uint64_t v = 1;
     fill(a, 3000, 1);
-    uint64_t used = count_used();
+    uint64_t used = bed_pages_used(&b);
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_array_destroy(txn, root));
     refuses(txn, LLADD_DESTROYED, lladd_array_set(txn, a, 0, &v));
@@ -465,12 +464,12 @@ START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
     else
         crash(&a, root);
     ck_assert_uint_eq(get8(a, 2999), 3000);
-    ck_assert_uint_eq(count_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     check_whole(a);
     txn = bed_begin(&b);
     ok(txn, lladd_array_destroy(txn, root));
     commit(txn);
-    ck_assert_uint_eq(count_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
     /* Others get its pages; who still has it in hand is told, whatever is there now. */
     for (int i = 0; i < 40; i++) {
         lladd_pageno fresh = create(4, 100);
@@ -551,7 +550,7 @@ START_TEST(without_memory_nothing_changes)
         for (uint64_t n = 1;; n++) {
             lladd_pageno root = call ? create(8, 2000) : lladd_page_of(0);
             struct lladd_array *a = call ? open_array(root) : NULL;
-            uint64_t used = count_used(), before = call ? length(a) : 0;
+            uint64_t used = bed_pages_used(&b), before = call ? length(a) : 0;
             struct lladd_txn *txn = bed_begin(&b);
             fault_alloc_fail(&b.mem, n, false);
             int rc = call == 0   ? lladd_array_create(txn, 8, 2000, &root)
@@ -567,7 +566,7 @@ START_TEST(without_memory_nothing_changes)
             if (rc) {
                 ck_assert_int_eq(rc, LLADD_NO_MEMORY);
                 ck_assert(call == 0 || length(a) == before);
-                ck_assert(call == 1 || count_used() == used);
+                ck_assert(call == 1 || bed_pages_used(&b) == used);
                 ck_assert(call == 0 || get8(a, 1999) == 0);
             }
             abort_txn(txn);
@@ -580,7 +579,7 @@ START_TEST(without_memory_nothing_changes)
                 ok(txn, lladd_array_destroy(txn, root));
                 commit(txn);
             }
-            ck_assert_uint_eq(count_used(), 0);
+            ck_assert_uint_eq(bed_pages_used(&b), 0);
             if (!fired)
                 break;
         }
@@ -714,7 +713,7 @@ START_TEST(anything_at_all)
     ok(txn, lladd_array_destroy(txn, root));
     commit(txn);
     lladd_array_close(a);
-    ck_assert_uint_eq(count_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
 }
 END_TEST
 
@@ -724,6 +723,7 @@ int main(void)
     TCase *c = tcase_create("arrays");
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, formatted_pages_that_are_not_there_are_noticed);
     tcase_add_test(c, what_nobody_has_written_is_zeros_and_takes_no_pages);
     tcase_add_loop_test(c, elements_at_the_ends_of_pages, 0, 7);
     tcase_add_test(c, part_of_an_element);

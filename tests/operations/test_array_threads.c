@@ -24,11 +24,7 @@ static struct worker workers[MOST];
 static void setup(void)
 {
     lladd_pageno root = {0};
-    bed_init(&b, 4096);
-    b.options.flags = 0;
-    b.options.cache_bytes = 4u << 20;
-    b.options.log_ring_bytes = 1u << 20;
-    b.options.frames = LLADD_FRAMES_AUTO;
+    bed_init_threads(&b);
     bed_open(&b);
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_array_create(txn, 8, EACH * MOST, &root));
@@ -43,20 +39,12 @@ static void teardown(void)
     bed_free(&b);
 }
 
-static struct lladd_txn *begin(void)
-{
-    struct lladd_txn *txn = NULL;
-    struct lladd_error err = LLADD_ERROR_INIT;
-    ck_assert_int_eq(lladd_begin(b.db, NULL, &txn, &err), 0);
-    return txn;
-}
-
 /* Every n-th element is its own, so that neighbours belong to different threads. */
 static void *write_own(void *arg)
 {
     struct worker *w = arg;
     for (int round = 0; round < 12; round++) {
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         bool stays = seeded_next(&w->seed) % 3 != 0;
         for (int i = 0; i < 10; i++) {
             uint64_t r = seeded_next(&w->seed), k = (r >> 8) % EACH;
@@ -88,7 +76,7 @@ static void *extend(void *arg)
     struct worker *w = arg;
     uint64_t length = EACH * MOST;
     for (int round = 0; round < 40; round++) {
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         uint64_t first = 0, v = 1;
         ok(txn, lladd_array_extend(txn, array, LAST, &first));
         ck_assert_uint_eq(first, length);
@@ -100,7 +88,7 @@ static void *extend(void *arg)
             abort_txn(txn);
         } else {
             commit(txn);
-            txn = begin();
+            txn = bed_begin(&b);
             ok(txn, lladd_array_shrink(txn, array, LAST));
             commit(txn);
         }
@@ -161,7 +149,7 @@ static void *open_and_close(void *arg)
     for (int round = 0; round < 100; round++) {
         struct lladd_error err = LLADD_ERROR_INIT;
         struct lladd_array *a = NULL;
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         ck_assert_int_eq(lladd_array_open(b.db, lladd_page_of(w->n), &a, &err), 0);
         uint64_t v = seeded_next(&w->seed);
         ok(txn, lladd_array_set(txn, a, w->id, &v));

@@ -61,28 +61,10 @@ static void is_made(lladd_pageno root, uint64_t seed, size_t len)
     free(want);
 }
 
-static uint64_t pages_used(void)
-{
-    enum lladd_page_use use;
-    uint64_t n = 0;
-    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
-        n += use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
-    }
-    return n;
-}
-
-static int count_page(void *ctx, lladd_pageno page)
-{
-    (void)page;
-    ++*(uint64_t *)ctx;
-    return 0;
-}
-
 static uint64_t pages_of(lladd_pageno root)
 {
     uint64_t n = 0;
-    ok_db(&b, lladd_blob_pages(b.db, root, count_page, &n, &b.err));
+    ok_db(&b, lladd_blob_pages(b.db, root, bed_count_page, &n, &b.err));
     return n;
 }
 
@@ -115,14 +97,14 @@ static void one_size(uint32_t page_size, size_t len, uint64_t bulk_from)
     is_made(root, len, len);
     commit(txn);
     ck_assert_uint_eq(pages_of(root), 1 + data + index);
-    ck_assert_uint_eq(pages_used(), 1 + data + index);
+    ck_assert_uint_eq(bed_pages_used(&b), 1 + data + index);
     bed_crash(&b);
     is_made(root, len, len);
     txn = bed_begin(&b);
     ok(txn, lladd_blob_destroy(txn, root));
     refuses(txn, LLADD_DESTROYED, lladd_blob_append(txn, root, "x", 1));
     commit(txn);
-    ck_assert_uint_eq(pages_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
 }
 
 START_TEST(every_size)
@@ -247,7 +229,7 @@ START_TEST(large_values_are_not_logged)
         bed_crash(&b);
         is(root, p + round, LEN - (size_t)round);
     }
-    ck_assert_uint_eq(pages_used(), pages_of(root));
+    ck_assert_uint_eq(bed_pages_used(&b), pages_of(root));
     free(p);
     bed_free(&b);
 }
@@ -328,7 +310,7 @@ START_TEST(cut_off_and_grown_again)
     commit(txn);
     bed_crash(&b);
     is(root, want, len);
-    ck_assert_uint_eq(pages_used(), 1);
+    ck_assert_uint_eq(bed_pages_used(&b), 1);
     free(want);
     bed_free(&b);
 }
@@ -371,7 +353,7 @@ START_TEST(near_the_limit)
         ok(txn, lladd_blob_destroy(txn, root));
     }
     commit(txn);
-    ck_assert_uint_eq(pages_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
     free(p);
     bed_free(&b);
 }
@@ -388,7 +370,7 @@ START_TEST(wrong_arguments)
     struct lladd_txn *txn = bed_begin(&b);
     root = create(txn, 1, 10);
     commit(txn);
-    uint64_t used = pages_used();
+    uint64_t used = bed_pages_used(&b);
     txn = bed_begin(&b);
     refuses(txn, LLADD_TOO_LARGE, lladd_blob_create(txn, NULL, LLADD_BLOB_MAX + 1, &other));
     refuses(txn, LLADD_TOO_LARGE, lladd_blob_create(txn, &byte, UINT64_MAX, &other));
@@ -404,7 +386,7 @@ START_TEST(wrong_arguments)
     ok(txn, lladd_blob_append(txn, root, NULL, 0));
     commit(txn);
     is_made(root, 1, 10);
-    ck_assert_uint_eq(pages_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     ck_assert_int_eq(lladd_blob_read(b.db, root, 5, &byte, 6, NULL, &b.err), LLADD_OUT_OF_RANGE);
     ck_assert_int_eq(lladd_blob_read(b.db, root, 11, &byte, 1, NULL, &b.err), LLADD_OUT_OF_RANGE);
     ok_db(&b, lladd_blob_read(b.db, root, 11, &byte, 1, &n, &b.err));
@@ -475,7 +457,7 @@ START_TEST(rolled_back)
     struct lladd_txn *txn = bed_begin(&b);
     lladd_pageno root = create(txn, 1, 400000), other;
     commit(txn);
-    uint64_t used = pages_used();
+    uint64_t used = bed_pages_used(&b);
     lladd_savepoint_id sp;
     txn = bed_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
@@ -491,7 +473,7 @@ START_TEST(rolled_back)
         if (round == 0) {
             ok(txn, lladd_rollback_to(txn, sp));
             is_made(root, 1, 400000);
-            ck_assert_uint_eq(pages_used(), used);
+            ck_assert_uint_eq(bed_pages_used(&b), used);
         }
     }
     if (_i / 2)
@@ -499,7 +481,7 @@ START_TEST(rolled_back)
     else
         abort_txn(txn);
     is_made(root, 1, 400000);
-    ck_assert_uint_eq(pages_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     free(p);
     bed_free(&b);
 }
@@ -577,7 +559,7 @@ static void compare_all(const struct model *m)
         is(m[i].root, m[i].bytes, m[i].len);
         pages += pages_of(m[i].root);
     }
-    ck_assert_uint_eq(pages_used(), pages);
+    ck_assert_uint_eq(bed_pages_used(&b), pages);
 }
 
 static void some_transaction(uint64_t *seed, const unsigned char *p)
@@ -700,10 +682,10 @@ static int failing_run(const unsigned char *p)
 static void after_failure(void)
 {
     is(now[0].root, now[0].bytes, now[0].len);
-    ck_assert_uint_eq(pages_used(), pages_of(now[0].root));
+    ck_assert_uint_eq(bed_pages_used(&b), pages_of(now[0].root));
     bed_crash(&b);
     is(now[0].root, now[0].bytes, now[0].len);
-    ck_assert_uint_eq(pages_used(), pages_of(now[0].root));
+    ck_assert_uint_eq(bed_pages_used(&b), pages_of(now[0].root));
     bed_free(&b);
 }
 
@@ -772,10 +754,10 @@ START_TEST(a_looked_at_page_makes_it_busy)
     int rc = 0;
     while (rc == 0 && used < 1000) { /* until it is its turn */
         rc = lladd_blob_create(txn, p, 70000, &again);
-        used = rc ? used : pages_used();
+        used = rc ? used : bed_pages_used(&b);
     }
     ck_assert_int_eq(rc, LLADD_BUSY);
-    ck_assert_uint_eq(pages_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     lladd_unfix(b.db, page, LLADD_LATCH_SHARED);
     ok(txn, lladd_blob_create(txn, p, 70000, &again));
     commit(txn);

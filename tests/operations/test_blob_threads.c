@@ -27,11 +27,7 @@ static uint32_t writing;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    b.options.flags = 0;
-    b.options.cache_bytes = 4u << 20;
-    b.options.log_ring_bytes = 1u << 20;
-    b.options.frames = LLADD_FRAMES_AUTO;
+    bed_init_threads(&b);
     bed_open(&b);
 }
 
@@ -51,14 +47,6 @@ static void run(int n, void *(*fn)(void *))
     }
     for (int i = 0; i < n; i++)
         lladd_thread_join(&workers[i].thread);
-}
-
-static struct lladd_txn *begin(void)
-{
-    struct lladd_txn *txn = NULL;
-    struct lladd_error err = LLADD_ERROR_INIT;
-    ck_assert_int_eq(lladd_begin(b.db, NULL, &txn, &err), 0);
-    return txn;
 }
 
 static void filled_with(lladd_pageno root, size_t len, unsigned char letter)
@@ -90,7 +78,7 @@ static void *write_own(void *arg)
     struct worker *w = arg;
     static _Thread_local unsigned char bytes[120000];
     for (int round = 0; round < w->rounds; round++) {
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         uint64_t r = seeded_next(&w->seed);
         size_t len = (r >> 8) % (r % 3 ? 9000 : sizeof bytes);
         unsigned char letter = (unsigned char)(w->id * 16 + round + 1);
@@ -127,7 +115,7 @@ START_TEST(everybody_has_a_blob)
             continue;
         filled_with(workers[i].root, workers[i].len, workers[i].letter);
         ok_db(&b, lladd_blob_check(b.db, workers[i].root, &b.err));
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         ok(txn, lladd_blob_destroy(txn, workers[i].root));
         commit(txn);
     }
@@ -145,7 +133,7 @@ static void change_shared(struct worker *w)
 {
     static unsigned char bytes[150000];
     for (int round = 0; round < 25; round++) {
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         uint64_t r = seeded_next(&w->seed);
         memset(bytes, 'a' + round % 26, sizeof bytes);
         if (r % 4 == 0)
@@ -186,7 +174,7 @@ static void *read_shared(void *arg)
 
 START_TEST(readers_of_what_is_replaced)
 {
-    struct lladd_txn *txn = begin();
+    struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_blob_create(txn, NULL, 150000, &shared));
     commit(txn);
     lladd_atomic_store32(&writing, 1);

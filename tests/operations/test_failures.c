@@ -17,17 +17,6 @@ enum { ROUNDS = 12 };
 
 static bool committed[ROUNDS], unknown[ROUNDS];
 
-static uint64_t pages_used(void)
-{
-    enum lladd_page_use use;
-    uint64_t n = 0;
-    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
-        n += use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
-    }
-    return n;
-}
-
 static void setup(void)
 {
     bed_init(&b, 4096);
@@ -179,7 +168,7 @@ static void count_pages(void)
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_heap_destroy(txn, heap));
     commit(txn);
-    ck_assert_uint_eq(pages_used(), 3);
+    ck_assert_uint_eq(bed_pages_used(&b), 3);
 }
 
 START_TEST(without_failures)

@@ -109,6 +109,51 @@ START_TEST(random_bytes_are_the_worlds)
 }
 END_TEST
 
+/* ---- hostile pages --------------------------------------------------------------------------- */
+
+static lladd_pageno head_page(uint64_t bucket)
+{
+    return ll_operations__run_page(&hash->table->run, bucket);
+}
+
+/* More slots than a page has room for: whoever goes through them all says so. */
+START_TEST(a_page_with_too_many_slots_is_noticed)
+{
+    struct lladd_hash_stats s = {.struct_size = sizeof s};
+    unsigned char slots[2] = {0xff, 0xff};
+    uint64_t n = 0;
+    make(_i ? 8 : 0, 8);
+    bed_forge(&b, head_page(0), HB_SLOTS, slots, 2);
+    ck_assert_int_eq(lladd_hash_stats(hash, &s, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_hash_pages(hash, bed_count_page, &n, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_hash_check(hash, &b.err), LLADD_CORRUPT_PAGE);
+    struct lladd_txn *txn = bed_begin(&b);
+    refuses(txn, LLADD_CORRUPT_PAGE, lladd_hash_destroy(txn, root));
+    abort_txn(txn);
+    bed_forge(&b, head_page(0), HB_SLOTS, slots, 2);
+}
+END_TEST
+
+/* Entries whose lengths are wrong, in a bucket that is to be split: it stays as it is. */
+START_TEST(a_bucket_that_makes_no_sense_is_not_split)
+{
+    unsigned char length[2] = {0, 4};
+    make(0, 0);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint64_t k = 0; k < 40; k++)
+        ok(txn, insert(txn, k, k));
+    commit(txn);
+    ck_assert_uint_eq(stats().buckets, 1);
+    bed_forge(&b, head_page(0), HB_ENTRIES + 2, length, 2);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_CORRUPT_PAGE, ll_hash__split(txn, hash->table, _i));
+    abort_txn(txn);
+    bed_forge(&b, head_page(0), HB_ENTRIES + 2, length, 2);
+    ck_assert_uint_eq(stats().buckets, 1);
+    ck_assert_uint_eq(count(), 40);
+}
+END_TEST
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 START_TEST(wrong_arguments_change_nothing)
@@ -626,6 +671,8 @@ int main(void)
     tcase_add_test(t, siphash_is_siphash);
     tcase_add_test(t, operations_are_where_they_should_be);
     tcase_add_test(t, random_bytes_are_the_worlds);
+    tcase_add_loop_test(t, a_page_with_too_many_slots_is_noticed, 0, 2);
+    tcase_add_loop_test(t, a_bucket_that_makes_no_sense_is_not_split, 0, 2);
     tcase_add_test(t, wrong_arguments_change_nothing);
     tcase_add_test(t, a_transaction_of_another_database_is_refused);
     tcase_add_test(t, keys_and_values_of_every_length);

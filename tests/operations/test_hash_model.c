@@ -91,17 +91,6 @@ static void open_hash(void)
     ok_db(&b, lladd_hash_open(b.db, root, flags, &hash, &b.err));
 }
 
-static uint64_t pages_used(void)
-{
-    enum lladd_page_use use;
-    uint64_t n = 0;
-    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
-        n += use == LLADD_USE_PAGED;
-    }
-    return n;
-}
-
 static void step(struct lladd_txn *txn, uint64_t *seed)
 {
     unsigned char key[LONGEST], value[LONGEST];
@@ -209,7 +198,7 @@ static void model(uint32_t page_size, uint32_t key_size, uint32_t value_size, un
     if (page_size > 4096)
         b.options.log_ring_bytes = 4u << 20;
     bed_open(&b);
-    uint64_t pages = pages_used();
+    uint64_t pages = bed_pages_used(&b);
     options = (struct lladd_hash_options)LLADD_HASH_OPTIONS_INIT;
     options.key_size = key_size;
     options.value_size = value_size;
@@ -268,7 +257,7 @@ static void model(uint32_t page_size, uint32_t key_size, uint32_t value_size, un
     lladd_pageno page;
     ok(txn, lladd_page_alloc(txn, &page));
     abort_txn(txn);
-    ck_assert_uint_eq(pages_used(), pages);
+    ck_assert_uint_eq(bed_pages_used(&b), pages);
     bed_free(&b);
 }
 

@@ -32,11 +32,9 @@ static uint64_t key_of(uint64_t id, uint64_t i)
 static void setup(void)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
-    bed_init(&b, 4096);
-    b.options.flags = 0;
+    bed_init_threads(&b);
     b.options.cache_bytes = 8u << 20;
     b.options.log_ring_bytes = 4u << 20;
-    b.options.frames = LLADD_FRAMES_AUTO;
     bed_open(&b);
     o.key_size = 8;
     o.value_size = 64; /* some fifty elements a page: many splits */
@@ -60,14 +58,6 @@ static void sure(bool condition, const char *what)
         return;
     fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
     abort();
-}
-
-static struct lladd_txn *begin(void)
-{
-    struct lladd_txn *txn = NULL;
-    struct lladd_error err = LLADD_ERROR_INIT;
-    sure(lladd_begin(b.db, NULL, &txn, &err) == 0, err.message);
-    return txn;
 }
 
 static void value_of(uint64_t key, unsigned char out[64])
@@ -100,7 +90,7 @@ static void *work(void *arg)
     struct worker *w = arg;
     enum { BATCH = 40 };
     for (uint64_t round = 0; round < w->rounds; round++) {
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         bool keep = seeded_next(&w->seed) % 4 != 0, drop = round % 3 == 2;
         for (uint64_t i = 0; i < BATCH; i++)
             put_in(txn, key_of(w->id, round * BATCH + i), i % 5 == 0);
@@ -114,7 +104,7 @@ static void *work(void *arg)
         look(key_of(w->id, round * BATCH), keep);
         if (!keep || !drop)
             continue;
-        txn = begin();
+        txn = bed_begin(&b);
         for (uint64_t i = 0; i < BATCH; i++) {
             uint64_t key = key_of(w->id, round * BATCH + i);
             sure(lladd_hash_remove(txn, hash, &key, 8) == 0, lladd_txn_error(txn)->message);
@@ -165,7 +155,7 @@ static void *look_up(void *arg)
 static void threads(unsigned n, uint64_t rounds)
 {
     uint64_t count = 0, want = STAY;
-    struct lladd_txn *txn = begin();
+    struct lladd_txn *txn = bed_begin(&b);
     for (uint64_t i = 0; i < STAY; i++)
         put_in(txn, i, false);
     commit(txn);

@@ -60,17 +60,6 @@ static void expect_none(struct lladd_rid rid)
     ck_assert_int_eq(lladd_heap_get(b.db, heap, rid, NULL, 0, NULL, &b.err), LLADD_OUT_OF_RANGE);
 }
 
-static uint64_t pages_used(void)
-{
-    enum lladd_page_use use;
-    uint64_t n = 0;
-    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
-        n += use == LLADD_USE_PAGED;
-    }
-    return n;
-}
-
 /* Records of a walk. */
 static unsigned walk_count(void)
 {
@@ -257,6 +246,33 @@ START_TEST(a_stub_that_leads_nowhere_is_damage)
 }
 END_TEST
 
+/* The inventory's only page says that it comes next: nobody follows that for ever. */
+START_TEST(an_inventory_that_does_not_end_is_noticed)
+{
+    unsigned char next[8];
+    struct lladd_heap_cursor c;
+    struct lladd_rid rid;
+    struct lladd_record r;
+    struct lladd_txn *txn = bed_begin(&b);
+    unsigned char byte = 1;
+    if (_i)
+        insert(txn, 'r', 100);
+    lladd_put64(next, heap.v);
+    bed_forge(&b, heap, LLADD_PAGE_HEADER, next, sizeof next);
+    int rc = 0;
+    lladd_heap_open(b.db, heap, &c);
+    for (unsigned i = 0; i < 10000 && !rc; i++)
+        rc = lladd_heap_next(&c, &rid, &r, &b.err);
+    lladd_heap_close(&c);
+    ck_assert_int_eq(rc, LLADD_CORRUPT_PAGE);
+    if (!_i)
+        refuses(txn, LLADD_CORRUPT_PAGE, lladd_heap_insert(txn, heap, &byte, 1, &rid));
+    bed_forge(&b, heap, LLADD_PAGE_HEADER, next, sizeof next);
+    commit(txn);
+    ck_assert_uint_eq(walk_count(), (unsigned)_i);
+}
+END_TEST
+
 /* ---- growing --------------------------------------------------------------------------------- */
 
 START_TEST(pages_stay_and_records_go_when_an_insert_is_rolled_back)
@@ -266,26 +282,26 @@ START_TEST(pages_stay_and_records_go_when_an_insert_is_rolled_back)
         insert(txn, 't', 500);
     struct lladd_rid o = insert(other, 'o', 500);
     commit(other);
-    uint64_t pages = pages_used();
+    uint64_t pages = bed_pages_used(&b);
     if (_i)
         abort_txn(txn);
     else
         bed_crash(&b);
-    ck_assert_uint_eq(pages_used(), pages);
+    ck_assert_uint_eq(bed_pages_used(&b), pages);
     expect(o, 'o', 500);
     ck_assert_uint_eq(walk_count(), 1);
     txn = bed_begin(&b);
     for (int i = 0; i < 190; i++)
         insert(txn, 'n', 500);
     commit(txn);
-    ck_assert_uint_le(pages_used(), pages + pages / 4);
+    ck_assert_uint_le(bed_pages_used(&b), pages + pages / 4);
     ck_assert_uint_eq(walk_count(), 191);
 }
 END_TEST
 
 START_TEST(a_heap_that_was_never_committed_leaves_nothing)
 {
-    uint64_t pages = pages_used();
+    uint64_t pages = bed_pages_used(&b);
     lladd_pageno before = heap;
     struct lladd_txn *txn = bed_begin(&b);
     lladd_savepoint_id sp;
@@ -294,7 +310,7 @@ START_TEST(a_heap_that_was_never_committed_leaves_nothing)
     for (int i = 0; i < 100; i++)
         insert(txn, 'x', 1000);
     ck_assert_uint_eq(walk_count(), 100);
-    ck_assert_uint_gt(pages_used(), pages + 20);
+    ck_assert_uint_gt(bed_pages_used(&b), pages + 20);
     if (_i == 0)
         abort_txn(txn);
     else if (_i == 1)
@@ -303,7 +319,7 @@ START_TEST(a_heap_that_was_never_committed_leaves_nothing)
         ok(txn, lladd_rollback_to(txn, sp));
         commit(txn);
     }
-    ck_assert_uint_eq(pages_used(), pages);
+    ck_assert_uint_eq(bed_pages_used(&b), pages);
     /* The same pages may become another heap; nothing is remembered of the first. */
     txn = bed_begin(&b);
     ok(txn, lladd_heap_create(txn, &heap));
@@ -370,16 +386,16 @@ START_TEST(more_pages_than_an_inventory_page_lists)
     for (uint64_t i = 0; i < 19; i++)
         expect(some[i], (char)('a' + i * (n / 19) % 26), 3000);
     /* After opening, room is found without asking for more. */
-    uint64_t pages = pages_used();
+    uint64_t pages = bed_pages_used(&b);
     txn = bed_begin(&b);
     for (uint64_t i = 0; i < n / 2; i++)
         insert(txn, 's', 100 + seeded_next(&seed) % 700);
     commit(txn);
-    ck_assert_uint_eq(pages_used(), pages);
+    ck_assert_uint_eq(bed_pages_used(&b), pages);
     txn = bed_begin(&b);
     ok(txn, lladd_heap_destroy(txn, heap));
     commit(txn);
-    ck_assert_uint_eq(pages_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
 }
 END_TEST
 
@@ -394,8 +410,8 @@ START_TEST(room_that_was_given_up_is_used_again)
             r[i] = insert(txn, 'x', (size_t)(50 + (round * 37 + i) % 300));
         commit(txn);
         if (round == 0)
-            pages = pages_used();
-        ck_assert_uint_le(pages_used(), pages * 5 / 4);
+            pages = bed_pages_used(&b);
+        ck_assert_uint_le(bed_pages_used(&b), pages * 5 / 4);
         txn = bed_begin(&b);
         for (int i = 0; i < 2000; i++)
             ok(txn, lladd_heap_delete(txn, heap, r[i]));
@@ -411,7 +427,7 @@ END_TEST
 
 START_TEST(destroy_frees_everything_or_nothing)
 {
-    uint64_t none = pages_used() - 1;
+    uint64_t none = bed_pages_used(&b) - 1;
     struct lladd_txn *txn = bed_begin(&b);
     struct lladd_rid r = insert(txn, 'r', 100);
     for (int i = 0; i < 300; i++)
@@ -431,7 +447,7 @@ START_TEST(destroy_frees_everything_or_nothing)
     txn = bed_begin(&b);
     ok(txn, lladd_heap_destroy(txn, heap));
     commit(txn);
-    ck_assert_uint_eq(pages_used(), none);
+    ck_assert_uint_eq(bed_pages_used(&b), none);
 }
 END_TEST
 
@@ -579,6 +595,7 @@ int main(void)
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, insert_get_set_delete);
+    tcase_add_loop_test(c, an_inventory_that_does_not_end_is_noticed, 0, 2);
     tcase_add_test(c, a_record_that_outgrows_its_page_keeps_its_id);
     tcase_add_test(c, moved_contents_have_no_id_of_their_own);
     tcase_add_test(c, a_stub_that_leads_nowhere_is_damage);

@@ -82,28 +82,10 @@ static void is(const char *want)
     in_order(list, want);
 }
 
-static uint64_t pages_used(void)
-{
-    enum lladd_page_use use;
-    uint64_t n = 0;
-    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
-        n += use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
-    }
-    return n;
-}
-
-static int count_page(void *ctx, lladd_pageno page)
-{
-    (void)page;
-    ++*(uint64_t *)ctx;
-    return 0;
-}
-
 static uint64_t pages_of(struct lladd_list *l)
 {
     uint64_t n = 0;
-    ok_db(&b, lladd_list_pages(l, count_page, &n, &b.err));
+    ok_db(&b, lladd_list_pages(l, bed_count_page, &n, &b.err));
     return n;
 }
 
@@ -123,6 +105,57 @@ static uint64_t stored(void)
     lladd_heap_close(&c);
     return n;
 }
+
+/* ---- hostile pages --------------------------------------------------------------------------- */
+
+static bool is_z(void *ctx, struct lladd_span item)
+{
+    (void)ctx;
+    return memcmp(item.data, "z", 1) == 0;
+}
+
+/* The last item says that the second one is next: nobody follows that for ever. */
+START_TEST(a_ring_is_noticed)
+{
+    uint64_t n;
+    struct lladd_txn *txn = bed_begin(&b);
+    append(txn, "a");
+    struct lladd_item second = append(txn, "b"), found = NONE;
+    for (int i = 0; i < 300 * _i; i++)
+        append(txn, "c");
+    struct lladd_item last = append(txn, "d");
+    struct ll_list_link link = {last, second, ITEM_NEXT};
+    ok(txn, lladd_update(txn, ll_operations__list_id(ll_lists_of(b.db), LL_LIST_LINK), last.page,
+                         &link, sizeof link));
+    ck_assert_int_eq(lladd_list_count(list, &n, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_list_find(list, NONE, is_z, NULL, &found, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_list_check(list, &b.err), LLADD_CORRUPT_PAGE);
+    if (_i == 0) { /* of nothing but items that have been removed */
+        ok(txn, lladd_list_remove(txn, list, second));
+        link = (struct ll_list_link){second, second, ITEM_NEXT};
+        ok(txn, lladd_update(txn, ll_operations__list_id(ll_lists_of(b.db), LL_LIST_LINK),
+                             second.page, &link, sizeof link));
+        char c;
+        size_t len;
+        ck_assert_int_eq(lladd_list_next(list, NONE, &found, &c, 1, &len, &b.err), 0);
+        ck_assert_int_eq(lladd_list_next(list, found, &found, &c, 1, &len, &b.err),
+                         LLADD_CORRUPT_PAGE);
+    }
+    abort_txn(txn);
+    is("");
+}
+END_TEST
+
+/* An item's page that says that it belongs to no heap. */
+START_TEST(a_page_without_a_heap_is_an_error_with_a_message)
+{
+    lladd_pageno heap;
+    b.err.code = 0;
+    ck_assert_int_eq(ll_operations__list_heap_of(b.db, 5, &heap, &b.err), LLADD_WRONG_TYPE);
+    ck_assert_int_eq(b.err.code, LLADD_WRONG_TYPE);
+    ck_assert_str_ne(b.err.message, "");
+}
+END_TEST
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
@@ -343,7 +376,7 @@ START_TEST(a_queue_stays_small)
     for (int i = 0; i < 1000; i++)
         ok(txn, lladd_list_append(txn, list, item, sizeof item, &tail));
     commit(txn);
-    uint64_t pages = pages_used();
+    uint64_t pages = bed_pages_used(&b);
     for (int i = 0; i < 3000; i++) {
         txn = bed_begin(&b);
         ok_db(&b, lladd_list_next(list, NONE, &at, NULL, 0, NULL, &b.err));
@@ -352,9 +385,9 @@ START_TEST(a_queue_stays_small)
         commit(txn);
     }
     ck_assert_uint_le(stored(), 1010);
-    ck_assert_uint_le(pages_used(), pages + pages / 2);
+    ck_assert_uint_le(bed_pages_used(&b), pages + pages / 2);
     ok_db(&b, lladd_list_check(list, &b.err));
-    ck_assert_uint_eq(pages_used(), pages_of(list));
+    ck_assert_uint_eq(bed_pages_used(&b), pages_of(list));
 }
 END_TEST
 
@@ -392,7 +425,7 @@ END_TEST
 
 START_TEST(made_and_rolled_back)
 {
-    uint64_t used = pages_used();
+    uint64_t used = bed_pages_used(&b);
     struct lladd_txn *txn = bed_begin(&b);
     struct lladd_list *other;
     lladd_pageno page;
@@ -421,7 +454,7 @@ START_TEST(made_and_rolled_back)
         commit(txn);
         ok_db(&b, lladd_list_open(b.db, page, &other, &b.err));
         ok_db(&b, lladd_list_check(other, &b.err));
-        ck_assert_uint_eq(pages_used(), used + pages_of(other));
+        ck_assert_uint_eq(bed_pages_used(&b), used + pages_of(other));
         txn = bed_begin(&b);
         ok(txn, lladd_list_destroy(txn, page));
         refuses(txn, LLADD_DESTROYED, lladd_list_append(txn, other, item, 1, &at));
@@ -435,7 +468,7 @@ START_TEST(made_and_rolled_back)
         ck_assert_int_eq(lladd_list_count(other, &n, &b.err), LLADD_DESTROYED);
         lladd_list_close(other);
     }
-    ck_assert_uint_eq(pages_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     is("");
 }
 END_TEST
@@ -494,7 +527,7 @@ START_TEST(spliced)
         commit(txn);
         is("abz");
     }
-    ck_assert_uint_eq(pages_used(), pages_of(list) + pages_of(other));
+    ck_assert_uint_eq(bed_pages_used(&b), pages_of(list) + pages_of(other));
     lladd_list_close(other);
 }
 END_TEST
@@ -524,7 +557,7 @@ START_TEST(spliced_too_often)
     ok(txn, lladd_list_destroy(txn, root));
     ok(txn, lladd_list_destroy(txn, page));
     commit(txn);
-    ck_assert_uint_eq(pages_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
     lladd_list_close(other);
 }
 END_TEST
@@ -606,7 +639,7 @@ static void compare(const struct model *m)
     }
     ck_assert_int_eq(lladd_list_next(list, at, &at, NULL, 0, NULL, &b.err), LLADD_END);
     ok_db(&b, lladd_list_check(list, &b.err));
-    ck_assert_uint_eq(pages_used(), pages_of(list));
+    ck_assert_uint_eq(bed_pages_used(&b), pages_of(list));
 }
 
 static void change_one(struct lladd_txn *txn, uint64_t r, uint64_t r2)
@@ -728,6 +761,8 @@ static void prepare_failure(void)
     committed = now;
 }
 
+static bool failed; /* an allocation, in the last failing_run */
+
 static int failing_run(void)
 {
     struct lladd_txn *txn = NULL;
@@ -744,6 +779,7 @@ static int failing_run(void)
     } else {
         commit(txn);
     }
+    failed = fault_alloc_fired(&b.mem) > 0;
     fault_alloc_fail(&b.mem, 0, false);
     fault_device_capacity(b.fd, UINT64_MAX);
     return rc;
@@ -758,14 +794,14 @@ START_TEST(without_memory)
         fault_alloc_fail(&b.mem, n, _i);
         int rc = failing_run();
         ck_assert_msg(rc == 0 || rc == LLADD_NO_MEMORY, "%s", lladd_code_name(rc));
-        more = rc != 0;
+        more = failed;
         refused += rc != 0;
         compare(&now);
         crash();
         compare(&now);
         teardown();
     }
-    ck_assert_int_gt(refused, 5);
+    ck_assert_int_gt(refused, 0);
 }
 END_TEST
 
@@ -824,6 +860,8 @@ int main(void)
     TCase *c = tcase_create("list");
     tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_loop_test(c, a_ring_is_noticed, 0, 2);
+    tcase_add_test(c, a_page_without_a_heap_is_an_error_with_a_message);
     tcase_add_test(c, keeps_the_order);
     tcase_add_test(c, items_of_every_length);
     tcase_add_test(c, finds);

@@ -27,11 +27,7 @@ static const struct lladd_item NONE = {{UINT64_MAX}, 0};
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    b.options.flags = 0;
-    b.options.cache_bytes = 4u << 20;
-    b.options.log_ring_bytes = 1u << 20;
-    b.options.frames = LLADD_FRAMES_AUTO;
+    bed_init_threads(&b);
     bed_open(&b);
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_list_create(txn, &root));
@@ -43,14 +39,6 @@ static void teardown(void)
 {
     lladd_list_close(list);
     bed_free(&b);
-}
-
-static struct lladd_txn *begin(void)
-{
-    struct lladd_txn *txn = NULL;
-    struct lladd_error err = LLADD_ERROR_INIT;
-    ck_assert_int_eq(lladd_begin(b.db, NULL, &txn, &err), 0);
-    return txn;
 }
 
 /* Behind one of its own: between this one and the next there may be anybody's. */
@@ -110,7 +98,7 @@ static void *work(void *arg)
         size_t n = w->n;
         uint64_t count;
         memcpy(saved, w->item, sizeof saved);
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         for (int i = 0; i < 5; i++)
             change(w, txn);
         if (round % 4 == 3) {

@@ -51,17 +51,6 @@ static void crash(void)
     open_run();
 }
 
-static uint64_t count_used(void)
-{
-    uint64_t n = 0;
-    for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
-        enum lladd_page_use use;
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
-        n += use == LLADD_USE_PAGED;
-    }
-    return n;
-}
-
 struct sum {
     uint64_t pages, calls;
 };
@@ -84,7 +73,7 @@ static void check_whole(void)
 {
     struct sum s = {0, 0};
     ok_db(&b, ll_operations__run_each(&run, add_up, &s, &b.err));
-    ck_assert_uint_eq(s.pages + 1, count_used());
+    ck_assert_uint_eq(s.pages + 1, bed_pages_used(&b));
 }
 
 static void grow(uint64_t n)
@@ -181,7 +170,7 @@ END_TEST
 
 START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
 {
-    uint64_t used = count_used();
+    uint64_t used = bed_pages_used(&b);
     ll_operations__run_close(&run);
     struct lladd_txn *txn = bed_begin(&b);
     lladd_pageno before = root;
@@ -189,7 +178,7 @@ START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
     open_run();
     ck_assert(ll_run_made_by(&run, txn));
     ok(txn, ll_operations__run_grow(txn, &run, 50));
-    ck_assert_uint_gt(count_used(), used + 50);
+    ck_assert_uint_gt(bed_pages_used(&b), used + 50);
     if (_i == 1)
         ll_operations__run_close(&run); /* before it ends: it is not told then */
     if (_i == 2) {
@@ -201,7 +190,7 @@ START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
     } else {
         abort_txn(txn);
     }
-    ck_assert_uint_eq(count_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     if (_i == 0) {
         ck_assert_uint_eq(ll_operations__run_size(&run), 0);
         ll_operations__run_close(&run);
@@ -239,7 +228,7 @@ START_TEST(what_the_maker_takes_back_is_taken_back_in_memory_too)
     ok(txn, ll_operations__run_grow(txn, &run, 4));
     ck_assert_uint_eq(ll_operations__run_size(&run), 4);
     commit(txn);
-    ck_assert_uint_eq(count_used(), 2 + 4);
+    ck_assert_uint_eq(bed_pages_used(&b), 2 + 4);
     /* It is a run like others now. */
     txn = bed_begin(&b);
     ck_assert(!ll_run_made_by(&run, txn));
@@ -260,7 +249,7 @@ END_TEST
 START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_ended)
 {
     grow(100);
-    uint64_t had = count_used();
+    uint64_t had = bed_pages_used(&b);
     struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
     lladd_pageno last = ll_operations__run_page(&run, 99), taken;
     ok(txn, ll_operations__run_shrink(txn, &run, 50));
@@ -277,7 +266,7 @@ START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_end
     else
         commit(txn);
     check_whole();
-    ck_assert_uint_lt(count_used(), had);
+    ck_assert_uint_lt(bed_pages_used(&b), had);
     other = bed_begin(&b);
     bool again = false;
     for (uint64_t pages = lladd_page_count(b.db); !again && lladd_page_count(b.db) == pages;) {
@@ -296,12 +285,12 @@ END_TEST
 START_TEST(a_run_that_is_freed_is_there_again_when_that_is_rolled_back)
 {
     grow(30);
-    uint64_t used = count_used(), page = ll_operations__run_page(&run, 29).v;
+    uint64_t used = bed_pages_used(&b), page = ll_operations__run_page(&run, 29).v;
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, ll_operations__run_free(txn, &run));
-    ck_assert_uint_eq(count_used(), 1);
+    ck_assert_uint_eq(bed_pages_used(&b), 1);
     abort_txn(txn);
-    ck_assert_uint_eq(count_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     ck_assert_uint_eq(ll_operations__run_page(&run, 29).v, page);
     check_whole();
     crash();
@@ -310,7 +299,7 @@ START_TEST(a_run_that_is_freed_is_there_again_when_that_is_rolled_back)
     ok(txn, ll_operations__run_free(txn, &run));
     ok(txn, lladd_page_free(txn, root));
     commit(txn);
-    ck_assert_uint_eq(count_used(), 0);
+    ck_assert_uint_eq(bed_pages_used(&b), 0);
     txn = bed_begin(&b);
     ll_operations__run_close(&run);
     make(txn);
@@ -384,7 +373,7 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
     ok(txn, ll_operations__run_shrink(txn, &run, ll_operations__run_pages(N)));
     commit(txn);
     ck_assert_uint_eq(run.n_extents, N);
-    uint64_t used = count_used();
+    uint64_t used = bed_pages_used(&b);
     ck_assert_uint_eq(used, 2 + 2);
     /* Damage is found. */
     ll_operations__run_close(&run);
@@ -404,17 +393,17 @@ START_TEST(the_chain_gets_longer_when_it_has_to)
     ok_db(&b, lladd_extend(b.db, 8192 + 64, &b.err));
     list_by_hand(ll_operations__run_page(&run, 0).v, n, _i ? 1 : 0);
     crash();
-    uint64_t used = count_used();
+    uint64_t used = bed_pages_used(&b);
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, ll_operations__run_grow(txn, &run, ll_operations__run_pages(n) + 1));
     abort_txn(txn);
-    ck_assert_uint_eq(count_used(), used + 1 + length);
+    ck_assert_uint_eq(bed_pages_used(&b), used + 1 + length);
     crash(); /* not durable: as if nothing had happened */
-    ck_assert_uint_eq(count_used(), used);
+    ck_assert_uint_eq(bed_pages_used(&b), used);
     ck_assert_uint_eq(run.n_extents, n);
     grow(ll_operations__run_pages(n) + 1);
     crash();
-    ck_assert_uint_eq(count_used(), used + 1 + length);
+    ck_assert_uint_eq(bed_pages_used(&b), used + 1 + length);
     ck_assert_uint_eq(run.n_extents, n + 1);
 }
 END_TEST

@@ -28,11 +28,7 @@ static struct worker workers[THREADS];
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    b.options.flags = 0;
-    b.options.cache_bytes = 4u << 20;
-    b.options.log_ring_bytes = 1u << 20;
-    b.options.frames = LLADD_FRAMES_AUTO;
+    bed_init_threads(&b);
     bed_open(&b);
     page = bed_page(&b, "lladd.bytes");
     struct lladd_txn *txn = bed_begin(&b);
@@ -57,14 +53,6 @@ static void run(void *(*fn)(void *))
     }
     for (int i = 0; i < THREADS; i++)
         lladd_thread_join(&workers[i].thread);
-}
-
-static struct lladd_txn *begin(void)
-{
-    struct lladd_txn *txn = NULL;
-    struct lladd_error err = LLADD_ERROR_INIT;
-    ck_assert_int_eq(lladd_begin(b.db, NULL, &txn, &err), 0);
-    return txn;
 }
 
 /* ---- pages ----------------------------------------------------------------------------------- */
@@ -95,7 +83,7 @@ static void *allocate(void *arg)
 {
     struct worker *w = arg;
     for (int round = 0; round < 60; round++) {
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         lladd_pageno got[12];
         uint64_t n[12];
         int count = 2 + (int)(seeded_next(&w->seed) % 10);
@@ -111,12 +99,12 @@ static void *allocate(void *arg)
             continue;
         }
         commit(txn);
-        txn = begin();
+        txn = bed_begin(&b);
         for (int i = 0; i < count; i++)
             ok(txn, lladd_extent_free(txn, got[i], n[i]));
         if (round % 3 == 1) {
             abort_txn(txn);
-            txn = begin();
+            txn = bed_begin(&b);
             for (int i = 0; i < count; i++)
                 ok(txn, lladd_extent_free(txn, got[i], n[i]));
         }
@@ -148,7 +136,7 @@ static void *count(void *arg)
 {
     struct worker *w = arg;
     for (int round = 0; round < 200; round++) {
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         int64_t delta = (int64_t)(seeded_next(&w->seed) % 100) - 50;
         for (int i = 0; i < 5; i++)
             ok(txn, lladd_counter_add(txn, page, 0, delta));
@@ -218,7 +206,7 @@ static void *use_heap(void *arg)
     struct worker *w = arg;
     static _Thread_local struct lladd_rid saved[sizeof w->mine / sizeof w->mine[0]];
     for (int round = 0; round < 40; round++) {
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         unsigned n = w->n_mine;
         memcpy(saved, w->mine, sizeof saved);
         change(w, txn, 20);
@@ -258,7 +246,7 @@ static uint32_t finished;
 static void *insert_one(void *arg)
 {
     struct worker *w = arg;
-    struct lladd_txn *txn = begin();
+    struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_heap_insert(txn, heap, "b", 1, &w->mine[0]));
     commit(txn);
     lladd_atomic_add32(&finished, 1);
@@ -268,7 +256,7 @@ static void *insert_one(void *arg)
 
 START_TEST(inserters_use_different_pages)
 {
-    struct lladd_txn *txn = begin();
+    struct lladd_txn *txn = bed_begin(&b);
     struct lladd_rid r;
     struct lladd_page *held;
     ok(txn, lladd_heap_insert(txn, heap, "a", 1, &r));
@@ -293,7 +281,7 @@ static void *use_page(void *arg)
 {
     struct worker *w = arg;
     for (int round = 0; round < 80; round++) {
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         struct lladd_rid r[8];
         unsigned char bytes[400], got[400];
         unsigned n = 0;
@@ -318,12 +306,12 @@ static void *use_page(void *arg)
             continue;
         }
         commit(txn);
-        txn = begin();
+        txn = bed_begin(&b);
         for (unsigned i = 0; i < n; i++)
             ok(txn, lladd_slotted_free(txn, r[i]));
         if (round % 4 == 0) {
             abort_txn(txn);
-            txn = begin();
+            txn = bed_begin(&b);
             for (unsigned i = 0; i < n; i++)
                 ok(txn, lladd_slotted_free(txn, r[i]));
         }
@@ -352,7 +340,7 @@ static void *use_roots(void *arg)
 {
     struct worker *w = arg;
     for (int i = 0; i < 60; i++) {
-        struct lladd_txn *txn = begin();
+        struct lladd_txn *txn = bed_begin(&b);
         char name[] = "worker A name 00";
         name[7] = (char)('A' + w->id);
         name[14] = (char)('0' + i / 10);

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Hash tables that split, merge and rebuild chains while every n-th allocation, read, or device
+ * call fails: each call succeeds, or says why not and has changed nothing (API-1); every rollback
+ * succeeds (REC-3); the table is in order after each failure and after a crash; what was committed
+ * is there and nothing else; no page is lost.
+ */
+#include "bed.h"
+
+#include <lladd/hash.h>
+
+#include <errno.h>
+
+enum { KEYS = 400, LONGEST = 3000, FULL_LOOKS = 10 };
+
+static struct bed b;
+static lladd_pageno root;
+static struct lladd_hash *hash;
+static struct lladd_hash_options options;
+static unsigned flags;
+
+struct model {
+    uint32_t version[KEYS]; /* 0: not there */
+};
+static struct model committed, now, before_commit;
+static bool unknown; /* committed, or before_commit */
+static uint32_t next_version;
+
+/* What fails, and how often. */
+static struct {
+    enum { NOTHING, MEMORY, READS, DEVICE } what;
+    uint64_t every, failures, looks;
+} fault;
+
+static void faults(bool on)
+{
+    uint64_t n = on ? fault.every : 0;
+    switch (fault.what) {
+    case MEMORY:
+        fault_alloc_fail(&b.mem, n, false);
+        break;
+    case READS:
+        fault_device_fail(b.fd, n, FAULT_PREAD, EIO, false);
+        break;
+    case DEVICE:
+        fault_device_fail(b.fd, n, FAULT_ANY, fault.every % 2 ? EIO : ENOSPC, false);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- the table and its model ----------------------------------------------------------------- */
+
+static size_t key_bytes(uint32_t k, unsigned char *out)
+{
+    size_t len = options.key_size ? options.key_size : k % 29 == 7 ? 1001 + k : 4 + k % 5;
+    memset(out, (int)k, len);
+    lladd_put32(out, k);
+    return len;
+}
+
+static size_t value_bytes(uint32_t k, uint32_t version, unsigned char *out)
+{
+    size_t len = options.value_size  ? options.value_size
+                 : version % 23 == 5 ? 1001 + version % 1500
+                                     : 4 + (k + version) % 200;
+    memset(out, (int)(k + version), len);
+    lladd_put32(out, version);
+    return len;
+}
+
+static void compare_key(const struct model *m, uint32_t k)
+{
+    unsigned char key[LONGEST], value[LONGEST], got[LONGEST];
+    size_t len = 0;
+    int rc = lladd_hash_get(hash, key, key_bytes(k, key), got, sizeof got, &len, &b.err);
+    ck_assert_msg(rc == (m->version[k] ? 0 : LLADD_NOT_FOUND), "key %u: %s: %s", k,
+                  lladd_code_name(rc), b.err.message);
+    if (rc)
+        return;
+    ck_assert_uint_eq(len, value_bytes(k, m->version[k], value));
+    ck_assert_mem_eq(got, value, len);
+}
+
+static void compare(const struct model *m)
+{
+    uint64_t count = 0, n = 0;
+    for (uint32_t k = 0; k < KEYS; k++) {
+        compare_key(m, k);
+        n += m->version[k] != 0;
+    }
+    ok_db(&b, lladd_hash_check(hash, &b.err));
+    ok_db(&b, lladd_hash_count(hash, &count, &b.err));
+    ck_assert_uint_eq(count, n);
+}
+
+static void open_hash(void)
+{
+    ok_db(&b, lladd_hash_open(b.db, root, flags, &hash, &b.err));
+}
+
+/* Is the handle of no more use? */
+static bool poisoned(void)
+{
+    return lladd_db_error(b.db, &b.err) != 0;
+}
+
+static bool fired(void)
+{
+    return fault.what == MEMORY    ? fault_alloc_fired(&b.mem) > 0
+           : fault.what != NOTHING ? fault_device_fired(b.fd) > 0
+                                   : false;
+}
+
+/* What something has failed for leaves the table as it was, or as it should be: `now`. */
+static void look(uint32_t k)
+{
+    faults(false);
+    compare_key(&now, k);
+    if (fault.looks++ < FULL_LOOKS)
+        compare(&now);
+    faults(true);
+}
+
+/* A call has said this. If it has failed, it has changed nothing. */
+static bool fine(struct lladd_txn *txn, int rc)
+{
+    if (rc == 0)
+        return true;
+    const struct lladd_error *err = lladd_txn_error(txn);
+    ck_assert_msg(err->code == rc && err->message[0], "%s, but the error is %s",
+                  lladd_code_name(rc), lladd_code_name(err->code));
+    ck_assert_msg(fault.what != NOTHING && rc != LLADD_EXISTS && rc != LLADD_NOT_FOUND &&
+                      rc != LLADD_BUG && rc != LLADD_CORRUPT_PAGE,
+                  "every %llu: %s: %s", (unsigned long long)fault.every, lladd_code_name(rc),
+                  err->message);
+    fault.failures++;
+    if (!poisoned())
+        return true;
+    ck_assert_int_eq(fault.what, DEVICE);
+    return false;
+}
+
+/* ---- the workload ---------------------------------------------------------------------------- */
+
+/* Keys from `from` on get new values, or go. False: the handle is poisoned. */
+static bool change_all(struct lladd_txn *txn, uint32_t from, uint32_t to, bool put)
+{
+    unsigned char key[LONGEST], value[LONGEST];
+    bool useful = true;
+    for (uint32_t k = from; k < to && useful; k++) {
+        size_t klen = key_bytes(k, key), vlen = value_bytes(k, ++next_version, value);
+        int rc;
+        if (!put && !now.version[k])
+            continue;
+        if (!put)
+            rc = lladd_hash_remove(txn, hash, key, klen);
+        else if (now.version[k] || k % 3)
+            rc = lladd_hash_put(txn, hash, key, klen, value, vlen);
+        else
+            rc = lladd_hash_insert(txn, hash, key, klen, value, vlen);
+        useful = fine(txn, rc);
+        if (rc == 0)
+            now.version[k] = put ? next_version : 0;
+        if (useful && fired())
+            look(k);
+    }
+    return useful;
+}
+
+static bool end(struct lladd_txn *txn, bool keep)
+{
+    unknown = keep;
+    before_commit = committed;
+    if (keep) {
+        committed = now;
+        int rc = lladd_commit(txn);
+        if (rc == 0) {
+            unknown = false;
+            return true;
+        }
+        ck_assert_int_ne(fault.what, NOTHING);
+        if (poisoned())
+            return false;
+        committed = before_commit;
+        unknown = false;
+    }
+    int rc = lladd_abort(txn);
+    if (rc != 0) { /* memory is not needed, but what is on the device may be */
+        ck_assert(fault.what == READS || fault.what == DEVICE);
+        return false;
+    }
+    now = committed;
+    faults(false);
+    compare(&now);
+    faults(true);
+    return true;
+}
+
+/* What transactions do: it grows, shrinks in several steps (what is removed takes room until the
+ * transaction has ended), grows again, with something on top that is taken back at once. */
+static const struct {
+    uint32_t from, to, again_from, again_to;
+    bool put, keep;
+} rounds[] = {
+    {0, KEYS, 0, KEYS / 4, true, true},
+    {0, KEYS / 2, 0, KEYS, false, false},
+    {0, KEYS / 2, KEYS / 2, KEYS, false, true},
+    {KEYS / 2, KEYS - 80, 0, KEYS / 4, false, true},
+    {KEYS - 80, KEYS - 5, KEYS - 30, KEYS, false, true},
+    {0, KEYS, KEYS / 3, KEYS, true, false},
+    {KEYS / 4, KEYS, 0, KEYS / 2, true, true},
+    {KEYS / 4, KEYS, 0, KEYS / 4, false, true},
+};
+
+static bool round_of(size_t i)
+{
+    struct lladd_txn *txn;
+    lladd_savepoint_id sp;
+    int rc = lladd_begin(b.db, NULL, &txn, &b.err);
+    if (rc) {
+        ck_assert_int_ne(fault.what, NOTHING);
+        return !poisoned();
+    }
+    bool useful = change_all(txn, rounds[i].from, rounds[i].to, rounds[i].put);
+    struct model saved = now;
+    if (useful && lladd_savepoint(txn, &sp) == 0) {
+        useful = change_all(txn, rounds[i].again_from, rounds[i].again_to, !rounds[i].put);
+        if (useful && fault.what != MEMORY) /* of which it needs none */
+            faults(false);
+        if (useful)
+            ok(txn, lladd_rollback_to(txn, sp));
+        faults(useful);
+        now = saved;
+    }
+    if (!useful) {
+        faults(false);
+        (void)lladd_abort(txn); /* of a poisoned handle */
+        return false;
+    }
+    return end(txn, rounds[i].keep);
+}
+
+static void destroyed_and_back(void)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    bool gone = false;
+    for (int i = 0; i < 30 && !gone; i++) {
+        faults(true);
+        gone = lladd_hash_destroy(txn, root) == 0;
+        faults(false);
+        if (!gone)
+            compare(&now);
+        fault.every += fault.every / 4 + 1;
+    }
+    abort_txn(txn);
+    compare(&now);
+}
+
+/* The same tables every time. */
+static int no_chance(void *ctx, void *buf, size_t len)
+{
+    (void)ctx;
+    memset(buf, 0x3c, len);
+    return 0;
+}
+static const struct lladd_world world = {.random = no_chance};
+
+/* All of it once; what it consisted of. */
+static struct lladd_hash_stats run(void)
+{
+    struct lladd_hash_stats s = {.struct_size = sizeof s};
+    bool useful = true;
+    bed_init(&b, 4096);
+    b.options.cache_bytes = 1u << 16;
+    b.options.world = &world;
+    bed_open(&b);
+    uint64_t pages = bed_pages_used(&b);
+    memset(&committed, 0, sizeof committed);
+    memset(&now, 0, sizeof now);
+    next_version = 0;
+    unknown = false;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_hash_create(txn, &options, &root));
+    commit(txn);
+    open_hash();
+    faults(true);
+    for (size_t i = 0; i < sizeof rounds / sizeof rounds[0] && useful; i++)
+        useful = round_of(i);
+    faults(false);
+    if (useful) {
+        compare(&now);
+        ok_db(&b, lladd_hash_stats(hash, &s, &b.err));
+        if (fault.what == MEMORY || fault.what == READS)
+            destroyed_and_back();
+    }
+    lladd_hash_close(hash);
+    bed_crash(&b);
+    open_hash();
+    unsigned char key[LONGEST], got[LONGEST];
+    if (unknown) /* the last commit may or may not have reached the device: the table tells */
+        for (uint32_t k = 0; k < KEYS; k++) {
+            int rc = lladd_hash_get(hash, key, key_bytes(k, key), got, sizeof got, NULL, &b.err);
+            if ((rc == 0) != (committed.version[k] != 0) ||
+                (rc == 0 && lladd_get32(got) != committed.version[k]))
+                committed = before_commit;
+        }
+    compare(&committed);
+    lladd_hash_close(hash);
+    txn = bed_begin(&b);
+    ok(txn, lladd_hash_destroy(txn, root));
+    commit(txn);
+    ck_assert_uint_eq(bed_pages_used(&b), pages);
+    bed_free(&b);
+    return s;
+}
+
+static void set_up(int kind)
+{
+    options = (struct lladd_hash_options)LLADD_HASH_OPTIONS_INIT;
+    options.key_size = kind & 1 ? 0 : 8;
+    options.value_size = kind & 1 ? 0 : 200;
+    flags = kind & 2 ? LLADD_HASH_PHYSICAL : LLADD_HASH_LOGICAL;
+    fault.what = NOTHING;
+    fault.failures = 0;
+}
+
+START_TEST(without_failures)
+{
+    set_up(_i);
+    struct lladd_hash_stats s = run();
+    ck_assert_uint_gt(s.splits, 15);
+    if (!(_i & 2))
+        ck_assert_uint_gt(s.merges, 0);
+}
+END_TEST
+
+static void every_nth(int kind, int what)
+{
+    set_up(kind);
+    fault.what = what;
+    for (uint64_t n = 1; n < 6000; n += n < 8 ? 1 : n / 2) {
+        fault.every = n;
+        fault.looks = 0;
+        (void)run();
+    }
+    if (what != DEVICE) /* which poisons the handle as soon as the log cannot be written */
+        ck_assert_uint_gt(fault.failures, 100);
+}
+
+START_TEST(allocations_fail)
+{
+    every_nth(_i, MEMORY);
+}
+END_TEST
+
+START_TEST(reads_fail)
+{
+    every_nth(_i, READS);
+}
+END_TEST
+
+START_TEST(device_calls_fail)
+{
+    every_nth(_i, DEVICE);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("hash tables, failures");
+    TCase *c = tcase_create("failures");
+    tcase_set_timeout(c, 300);
+    tcase_add_loop_test(c, without_failures, 0, 4);
+    tcase_add_loop_test(c, allocations_fail, 0, 4);
+    tcase_add_loop_test(c, reads_fail, 0, 4);
+    tcase_add_loop_test(c, device_calls_fail, 0, 4);
+    suite_add_tcase(s, c);
+    return bed_run(s);
+}
