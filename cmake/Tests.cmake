@@ -52,6 +52,7 @@ function(ll_test)
     endif()
     target_link_libraries(${target} PRIVATE
         ll_flags ll_test_support PkgConfig::check Threads::Threads ${T_LIBS})
+    target_link_options(${target} PRIVATE -Wl,--wrap=_mark_point) # support/mark_point.c
     ll_see(${target} PRIVATE public support ${T_LAYERS} ${T_SEES})
 
     if(ll_ipo)
