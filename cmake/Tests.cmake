@@ -9,8 +9,8 @@
 # "support/...".
 #
 # Labels: `quick` unless LABELS says otherwise. The ones in use: quick (under a second or two; what
-# `runtests --quick` runs), slow, nightly (not run by default), threads (also run under TSan), and
-# `nofork` is put on by itself where a sanitizer makes Check run its cases in one process.
+# `runtests --quick` runs), slow, nightly (not run by default), threads (also run under TSan),
+# release (which the release build runs besides its quick ones).
 pkg_check_modules(check REQUIRED IMPORTED_TARGET check)
 pkg_check_modules(jansson QUIET IMPORTED_TARGET jansson)
 
@@ -52,6 +52,11 @@ function(ll_test)
     endif()
     target_link_libraries(${target} PRIVATE
         ll_flags ll_test_support PkgConfig::check Threads::Threads ${T_LIBS})
+    target_link_options(${target} PRIVATE -Wl,--wrap=_mark_point) # support/mark_point.c
+    if(LLADD_SANITIZE)
+        # Ten times slower: tests that search take a part of what they search in the other builds.
+        target_compile_definitions(${target} PRIVATE LL_TEST_SANITIZED=1)
+    endif()
     ll_see(${target} PRIVATE public support ${T_LAYERS} ${T_SEES})
 
     if(ll_ipo)
@@ -86,8 +91,13 @@ function(ll_test_properties test labels timeout)
     if(LLADD_COVERAGE)
         math(EXPR timeout "${timeout} * 3")
     endif()
+    # Long ones first: a test that is begun last leaves the other processors idle.
+    set(cost 1)
+    if(labels MATCHES "slow|nightly")
+        set(cost 100)
+    endif()
     set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
-        SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+        COST ${cost} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
 # Each fuzzer for a moment, on its corpus and what a fixed seed makes of that.

@@ -9,53 +9,34 @@
  * what they take, and how many of them there are. */
 const struct ll_payloads ll_extensions_builtin = {.names = 83, .bytes = 4116, .longest = 169};
 
-static void put_builtin(struct lladd_registry *out, const struct lladd_extension *e)
+/* Of the user's, what is not built in. */
+static int put_items(struct lladd_registry *out, const struct lladd_registry *user,
+                     struct lladd_error *err)
 {
-    for (size_t i = 0; e->page_types && e->page_types[i]; i++)
-        ll_registry_put(out, LL_NAME_PAGE_TYPE, e->page_types[i]);
-    for (size_t i = 0; e->ops && e->ops[i]; i++)
-        ll_registry_put(out, LL_NAME_OP, e->ops[i]);
-    for (size_t i = 0; e->classes && e->classes[i]; i++)
-        ll_registry_put(out, LL_NAME_CLASS, e->classes[i]);
-    for (size_t i = 0; e->participants && e->participants[i]; i++)
-        ll_registry_put(out, LL_NAME_PARTICIPANT, e->participants[i]);
-    ll_registry_put(out, LL_REGISTERED_EXTENSION, e);
-}
-
-/* Room for both, and what both take. */
-static int begin_merge(const struct ll_env *env, const struct lladd_registry *user,
-                       struct lladd_registry *out, struct lladd_error *err)
-{
-    size_t extensions = 0;
-    while (ll_operations_builtin()[extensions])
-        extensions++;
-    memset(out, 0, sizeof *out);
-    out->env = *env;
-    out->payloads = ll_extensions_builtin;
-    if (user) {
-        out->payloads.names += user->payloads.names;
-        out->payloads.bytes += user->payloads.bytes;
-        if (user->payloads.longest > out->payloads.longest)
-            out->payloads.longest = user->payloads.longest;
-    }
-    return ll_registry_reserve(out, ll_extensions_builtin.names + extensions + (user ? user->n : 0),
-                               err);
-}
-
-int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *user,
-                        struct lladd_registry *out, struct lladd_error *err)
-{
-    const struct lladd_extension *const *builtin = ll_operations_builtin();
-    int rc = begin_merge(env, user, out, err);
-    for (size_t i = 0; !rc && builtin[i]; i++)
-        put_builtin(out, builtin[i]);
-    for (size_t i = 0; !rc && user && i < user->n; i++) {
+    int rc = ll_registry_reserve(out, user->n, err);
+    for (size_t i = 0; !rc && i < user->n; i++) {
         bool there;
         rc = ll_registry_find(out, user->items[i].kind, user->items[i].desc, &there, err);
         if (!rc && !there)
             ll_registry_put(out, user->items[i].kind, user->items[i].desc);
     }
     return rc;
+}
+
+int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *user,
+                        struct lladd_registry *out, struct lladd_error *err)
+{
+    memset(out, 0, sizeof *out);
+    out->env = *env;
+    out->builtin = ll_operations_builtin();
+    out->payloads = ll_extensions_builtin;
+    if (!user || user->n == 0)
+        return 0;
+    out->payloads.names += user->payloads.names;
+    out->payloads.bytes += user->payloads.bytes;
+    if (user->payloads.longest > out->payloads.longest)
+        out->payloads.longest = user->payloads.longest;
+    return put_items(out, user, err);
 }
 
 static int ask_allocator(struct ll_core *core, lladd_pageno page, bool *out,
@@ -71,34 +52,46 @@ static int ask_allocator(struct ll_core *core, lladd_pageno page, bool *out,
     return 0;
 }
 
+static int attach(struct lladd_db *db, const struct lladd_extension *ext, struct lladd_error *err)
+{
+    struct ll_extension_state *s = &db->extensions[db->n_extensions++];
+    s->ext = ext;
+    int rc = ext->attach ? ext->attach(ext->ctx, db, &s->state, err) : 0;
+    s->attached = rc == 0;
+    return rc;
+}
+
+static int attach_classes(struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_catalogue *cat = &db->core.cat;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < cat->n_classes; i++) {
+        const struct lladd_object_class *c = cat->classes[i]->desc;
+        rc = c->attach ? c->attach(c->ctx, db, err) : 0;
+    }
+    return rc;
+}
+
 int ll_extensions_attach(struct lladd_db *db, const struct lladd_registry *reg,
                          struct lladd_error *err)
 {
     struct ll_core *core = &db->core;
-    size_t n = 0;
+    size_t builtin = 0, n = 0;
+    while (reg->builtin[builtin])
+        builtin++;
     for (size_t i = 0; i < reg->n; i++)
         n += reg->items[i].kind == LL_REGISTERED_EXTENSION;
-    db->extensions = ll_alloc_zero(&core->env, (n ? n : 1) * sizeof *db->extensions);
+    db->extensions = ll_alloc_zero(&core->env, (builtin + n) * sizeof *db->extensions);
     if (!db->extensions)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     core->is_allocated = ask_allocator;
-    for (size_t i = 0; i < reg->n; i++) {
-        if (reg->items[i].kind != LL_REGISTERED_EXTENSION)
-            continue;
-        struct ll_extension_state *s = &db->extensions[db->n_extensions++];
-        s->ext = reg->items[i].desc;
-        int rc = s->ext->attach ? s->ext->attach(s->ext->ctx, db, &s->state, err) : 0;
-        if (rc)
-            return rc;
-        s->attached = true;
-    }
-    for (size_t i = 0; i < core->cat.n_classes; i++) {
-        const struct lladd_object_class *c = core->cat.classes[i]->desc;
-        int rc = c->attach ? c->attach(c->ctx, db, err) : 0;
-        if (rc)
-            return rc;
-    }
-    return 0;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < builtin; i++)
+        rc = attach(db, reg->builtin[i], err);
+    for (size_t i = 0; !rc && i < reg->n; i++)
+        if (reg->items[i].kind == LL_REGISTERED_EXTENSION)
+            rc = attach(db, reg->items[i].desc, err);
+    return rc ? rc : attach_classes(db, err);
 }
 
 int ll_extensions_create(struct lladd_db *db, struct lladd_error *err)

@@ -36,32 +36,51 @@ int ll_registry_reserve(struct lladd_registry *reg, size_t items, struct lladd_e
 
 void ll_registry_put(struct lladd_registry *reg, uint8_t kind, const void *desc)
 {
-    const struct lladd_page_type *head = desc; /* every descriptor begins alike */
     LL_ASSERT(reg->n < reg->cap);
-    struct ll_registered *r = &reg->items[reg->n++];
-    r->kind = kind;
-    r->desc = desc;
-    r->name = head->name;
-    r->version = head->version;
+    reg->items[reg->n++] = (struct ll_registered){.kind = kind, .desc = desc};
+}
+
+/* Every descriptor begins alike. */
+static bool same_name(const void *a, const void *b)
+{
+    const struct lladd_page_type *x = a, *y = b;
+    return x->version == y->version && (x->name == y->name || strcmp(x->name, y->name) == 0);
+}
+
+/* What the extension has under the name of `desc`; NULL: nothing of that kind. */
+static const void *in_extension(const struct lladd_extension *e, uint8_t kind, const void *desc)
+{
+    for (size_t i = 0; kind == LL_NAME_PAGE_TYPE && e->page_types && e->page_types[i]; i++)
+        if (same_name(e->page_types[i], desc))
+            return e->page_types[i];
+    for (size_t i = 0; kind == LL_NAME_OP && e->ops && e->ops[i]; i++)
+        if (same_name(e->ops[i], desc))
+            return e->ops[i];
+    for (size_t i = 0; kind == LL_NAME_CLASS && e->classes && e->classes[i]; i++)
+        if (same_name(e->classes[i], desc))
+            return e->classes[i];
+    for (size_t i = 0; kind == LL_NAME_PARTICIPANT && e->participants && e->participants[i]; i++)
+        if (same_name(e->participants[i], desc))
+            return e->participants[i];
+    return kind == LL_REGISTERED_EXTENSION && same_name(e, desc) ? e : NULL;
 }
 
 int ll_registry_find(const struct lladd_registry *reg, uint8_t kind, const void *desc, bool *there,
                      struct lladd_error *err)
 {
     const struct lladd_page_type *head = desc;
-    *there = false;
-    for (size_t i = 0; i < reg->n; i++) {
-        const struct ll_registered *r = &reg->items[i];
-        if (r->kind != kind || r->version != head->version || strcmp(r->name, head->name) != 0)
-            continue;
-        *there = true;
-        if (r->desc == desc)
-            return 0;
-        return ll_fail(err, LLADD_BAD_REGISTRATION,
-                       "\"%s\" version %u is registered already, with another descriptor",
-                       head->name, head->version);
-    }
-    return 0;
+    const void *found = NULL;
+    for (size_t i = 0; !found && reg->builtin && reg->builtin[i]; i++)
+        found = in_extension(reg->builtin[i], kind, desc);
+    for (size_t i = 0; !found && i < reg->n; i++)
+        if (reg->items[i].kind == kind && same_name(reg->items[i].desc, desc))
+            found = reg->items[i].desc;
+    *there = found != NULL;
+    if (!found || found == desc)
+        return 0;
+    return ll_fail(err, LLADD_BAD_REGISTRATION,
+                   "\"%s\" version %u is registered already, with another descriptor", head->name,
+                   head->version);
 }
 
 static void count_payload(struct ll_payloads *p, uint8_t kind, const void *desc)

@@ -325,8 +325,8 @@ static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
 /* Is a name of this kind in the catalogue that is not registered? */
 static bool lacks(const struct ll_core *core, unsigned kind)
 {
-    for (size_t i = 0; i < core->cat.n_all; i++)
-        if (!core->cat.all[i]->desc && core->cat.all[i]->kind == kind)
+    for (size_t i = core->cat.n_registered; i < core->cat.n_all; i++)
+        if (core->cat.all[i]->kind == kind)
             return true;
     return false;
 }

@@ -104,26 +104,22 @@ static struct ll_name *find(struct ll_core *core, unsigned kind, const char *nam
     return NULL;
 }
 
-/* Whose page type it is, beginning with the one at `hint`: operations of one type are registered
- * together. */
-static int link_page_type(struct ll_catalogue *cat, struct ll_name *n, size_t *hint,
-                          struct lladd_error *err)
+/* The page type that an operation wants, beginning with the one at `hint`: operations of one type
+ * are registered together. The linker makes one of equal names in one program, so a look at where
+ * they stand does for nearly all. */
+static struct ll_name *type_called(const struct ll_catalogue *cat, const char *name, size_t *hint)
 {
-    const struct lladd_op *op = n->desc;
-    if (!op->page_type)
-        return 0;
-    size_t len = strlen(op->page_type);
     for (size_t i = 0, at = *hint; i < cat->n_types; i++, at++) {
         at = at < cat->n_types ? at : 0;
-        if (!is_called(cat->types[at], op->page_type, len))
+        if (cat->types[at]->name != name)
             continue;
-        n->page_type = cat->types[at];
         *hint = at;
-        return 0;
+        return cat->types[at];
     }
-    return ll_fail(err, LLADD_BAD_REGISTRATION,
-                   "operation \"%s\" wants page type \"%s\", which is not registered", op->name,
-                   op->page_type);
+    for (size_t i = 0; i < cat->n_types; i++)
+        if (strcmp(cat->types[i]->name, name) == 0)
+            return cat->types[i];
+    return NULL;
 }
 
 /* The slab and what lies in it. Any registered name's record can be written without memory and
@@ -132,7 +128,7 @@ static int link_page_type(struct ll_catalogue *cat, struct ll_name *n, size_t *h
 static int allocate(struct ll_core *core, const struct lladd_registry *reg)
 {
     struct ll_catalogue *cat = &core->cat;
-    size_t n = reg->n ? reg->n : 1;
+    size_t n = reg->payloads.names ? reg->payloads.names : 1;
     size_t names = n * sizeof *cat->slab, array = n * sizeof(struct ll_name *);
     size_t more = 8 * sizeof(struct ll_name *); /* names that nobody registered, in `all` */
     size_t longest = reg->payloads.longest > TAG_PAYLOAD ? reg->payloads.longest : TAG_PAYLOAD;
@@ -157,6 +153,90 @@ static int allocate(struct ll_core *core, const struct lladd_registry *reg)
     return 0;
 }
 
+/* What is registered takes the next name of the slab. */
+static struct ll_name *fill(struct ll_name *name, uint8_t kind, const void *desc)
+{
+    static const struct ll_name nothing;
+    const struct lladd_page_type *head = desc; /* every descriptor begins alike */
+    memcpy(name, &nothing, sizeof *name); /* an assignment clears word by word, which is slower */
+    name->kind = kind;
+    name->name = head->name;
+    name->version = head->version;
+    name->desc = desc;
+    return name;
+}
+
+static struct ll_name *add_extension(struct ll_catalogue *cat, struct ll_name *next,
+                                     const struct lladd_extension *e)
+{
+    for (size_t i = 0; e->page_types && e->page_types[i]; i++)
+        cat->types[cat->n_types++] = fill(next++, LL_NAME_PAGE_TYPE, e->page_types[i]);
+    struct ll_name **id = cat->ids + cat->n_ids;
+    for (const struct lladd_op *const *op = e->ops; op && *op; op++)
+        *id++ = fill(next++, LL_NAME_OP, *op);
+    cat->n_ids = (size_t)(id - cat->ids);
+    for (size_t i = 0; e->classes && e->classes[i]; i++)
+        cat->classes[cat->n_classes++] = fill(next++, LL_NAME_CLASS, e->classes[i]);
+    for (size_t i = 0; e->participants && e->participants[i]; i++)
+        fill(next++, LL_NAME_PARTICIPANT, e->participants[i]);
+    return next;
+}
+
+static struct ll_name *add_item(struct ll_catalogue *cat, struct ll_name *next,
+                                const struct ll_registered *r)
+{
+    if (r->kind == LL_REGISTERED_EXTENSION)
+        return next;
+    struct ll_name *name = fill(next, r->kind, r->desc);
+    if (r->kind == LL_NAME_OP)
+        cat->ids[cat->n_ids++] = name;
+    else if (r->kind == LL_NAME_CLASS)
+        cat->classes[cat->n_classes++] = name;
+    else if (r->kind == LL_NAME_PAGE_TYPE)
+        cat->types[cat->n_types++] = name;
+    return next + 1;
+}
+
+static void add_registered(struct ll_catalogue *cat, const struct lladd_registry *reg)
+{
+    struct ll_name *next = cat->slab;
+    for (size_t i = 0; reg->builtin && reg->builtin[i]; i++)
+        next = add_extension(cat, next, reg->builtin[i]);
+    for (size_t i = 0; i < reg->n; i++)
+        next = add_item(cat, next, &reg->items[i]);
+    cat->n_registered = cat->n_all = (size_t)(next - cat->slab);
+    LL_ASSERT(cat->n_registered <= cat->cap_numbers); /* ll_extensions_builtin is right */
+    struct ll_name **all = cat->all;
+    for (struct ll_name *name = cat->slab; name < next; name++)
+        *all++ = name;
+}
+
+/* What an operation needs, and its page type. Operations of one type are registered together: it is
+ * looked for when another one is wanted. */
+static int prepare_ops(struct ll_core *core, struct lladd_error *err)
+{
+    struct ll_catalogue *cat = &core->cat;
+    const char *wanted = NULL;
+    struct ll_name *type = NULL;
+    size_t hint = 0;
+    for (size_t i = 0; i < cat->n_ids; i++) {
+        struct ll_name *name = cat->ids[i];
+        const struct lladd_op *op = name->desc;
+        ll_core_needs(core, name);
+        if (!op->page_type)
+            continue;
+        if (op->page_type != wanted)
+            type = type_called(cat, op->page_type, &hint);
+        if (!type)
+            return ll_fail(err, LLADD_BAD_REGISTRATION,
+                           "operation \"%s\" wants page type \"%s\", which is not registered",
+                           op->name, op->page_type);
+        wanted = op->page_type;
+        name->page_type = type;
+    }
+    return 0;
+}
+
 int ll_catalogue_init(struct ll_core *core, const struct lladd_registry *reg,
                       struct lladd_error *err)
 {
@@ -165,29 +245,8 @@ int ll_catalogue_init(struct ll_core *core, const struct lladd_registry *reg,
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     if (allocate(core, reg))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < reg->n; i++) {
-        const struct ll_registered *r = &reg->items[i];
-        if (r->kind == LL_REGISTERED_EXTENSION)
-            continue;
-        struct ll_name *name = &cat->slab[cat->n_all];
-        *name = (struct ll_name){
-            .kind = r->kind, .name = r->name, .version = r->version, .desc = r->desc};
-        cat->all[cat->n_all++] = name;
-        if (r->kind == LL_NAME_OP)
-            cat->ids[cat->n_ids++] = name;
-        else if (r->kind == LL_NAME_CLASS)
-            cat->classes[cat->n_classes++] = name;
-        else if (r->kind == LL_NAME_PAGE_TYPE)
-            cat->types[cat->n_types++] = name;
-    }
-    size_t hint = 0;
-    for (size_t i = 0; i < cat->n_ids; i++) {
-        ll_core_needs(core, cat->ids[i]);
-        int rc = link_page_type(cat, cat->ids[i], &hint, err);
-        if (rc)
-            return rc;
-    }
-    return 0;
+    add_registered(cat, reg);
+    return prepare_ops(core, err);
 }
 
 static void free_fields(const struct ll_env *env, struct lladd_field *f)
@@ -213,11 +272,9 @@ void ll_catalogue_drop(const struct ll_env *env, struct ll_name *n)
 void ll_catalogue_free(struct ll_core *core)
 {
     struct ll_catalogue *cat = &core->cat;
-    for (size_t i = 0; i < cat->n_all; i++) {
-        if (cat->all[i]->learned) {
-            free_learned(&core->env, cat->all[i]);
-            ll_free(&core->env, cat->all[i]);
-        }
+    for (size_t i = cat->n_registered; i < cat->n_all; i++) {
+        free_learned(&core->env, cat->all[i]);
+        ll_free(&core->env, cat->all[i]);
     }
     for (struct retired *r = cat->retired, *next; r; r = next) {
         next = r->next;

@@ -63,8 +63,8 @@ struct ll_catalogue {
     size_t n_classes;
     struct ll_name **types; /* page types, in the order of registration */
     size_t n_types;
-    struct ll_name **all; /* every name */
-    size_t n_all, cap_all;
+    struct ll_name **all; /* every name, the registered ones first */
+    size_t n_all, cap_all, n_registered;
     size_t hint; /* in `all`: behind the one found last */
     struct ll_name **numbers; /* by number - 1; replaced, never freed before close */
     uint32_t n_numbers, cap_numbers;

@@ -2,7 +2,7 @@
 #ifndef LL_RECOVERY_REGISTRY_H
 #define LL_RECOVERY_REGISTRY_H
 /* What was registered before open: pointers to descriptors, in order. Grows; owned by the options.
- */
+ * A handle's has the built-in extensions besides: in place, as every open would copy them. */
 #include "util/env.h"
 
 #include <lladd/op.h>
@@ -10,8 +10,6 @@
 struct ll_registered {
     uint8_t kind; /* enum ll_name_kind, or LL_REGISTERED_EXTENSION */
     const void *desc;
-    const char *name;
-    uint32_t version;
 };
 
 #define LL_REGISTERED_EXTENSION 100
@@ -29,9 +27,10 @@ extern const struct ll_payloads ll_extensions_builtin;
 
 struct lladd_registry {
     struct ll_env env;
+    const struct lladd_extension *const *builtin; /* before the items; NULL-terminated, or NULL */
     struct ll_registered *items;
     size_t n, cap;
-    struct ll_payloads payloads;
+    struct ll_payloads payloads; /* of the built-in ones, too */
 };
 
 /* Room for so many in all. */
