@@ -196,6 +196,7 @@ int run_large(const struct cell *c)
     r.close_s = (double)(bench_now_ns() - t0) / 1e9;
     meter_stop(&m, c, NULL, &whole);
     r.device_bytes = whole.device_bytes;
+    r.written_bytes = whole.written_bytes;
     r.syncs = whole.syncs;
     if (!rc)
         cell_send(c, &r);

@@ -136,7 +136,7 @@ void meter_start(struct meter *m, const struct cell *c, struct bench_db *db)
 {
     io_of(c, db, &m->log0, &m->read0, &m->written0);
     count_read(&m->counts0);
-    m->device0 = count_device_bytes();
+    m->device0 = count_device_bytes(c->dir);
     m->cpu0 = bench_cpu_ns();
     m->t0 = bench_now_ns();
 }
@@ -149,7 +149,8 @@ void meter_stop(const struct meter *m, const struct cell *c, struct bench_db *db
     r->cpu_us = (double)(bench_cpu_ns() - m->cpu0) / 1e3;
     count_read(&now);
     r->syncs = (double)(now.syncs - m->counts0.syncs);
-    r->device_bytes = count_device_bytes() - m->device0;
+    r->device_bytes = count_device_bytes(c->dir) - m->device0;
+    r->written_bytes = (double)(now.written_bytes - m->counts0.written_bytes);
     io_of(c, db, &log, &in, &out);
     if (c->engine->io && db) {
         r->log_bytes = log - m->log0;
@@ -163,7 +164,7 @@ void meter_stop(const struct meter *m, const struct cell *c, struct bench_db *db
 struct row row_init(const char *name)
 {
     struct row r = {.elapsed_s = NAN, .cpu_us = NAN, .p50_us = NAN, .p99_us = NAN,
-                    .p999_us = NAN, .log_bytes = NAN, .device_bytes = NAN, .syncs = NAN,
+                    .p999_us = NAN, .log_bytes = NAN, .written_bytes = NAN, .device_bytes = NAN, .syncs = NAN,
                     .pages_read = NAN, .pages_written = NAN, .close_s = NAN, .peak_mib = NAN,
                     .slice_s = NAN, .mark_from_s = NAN, .mark_to_s = NAN};
     snprintf(r.name, sizeof r.name, "%s", name);

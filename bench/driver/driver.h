@@ -59,7 +59,7 @@ struct row {
     char name[24]; /* of the case, where one cell has several */
     uint64_t ops, retries;
     double elapsed_s, cpu_us, p50_us, p99_us, p999_us;
-    double log_bytes, device_bytes, syncs, pages_read, pages_written;
+    double log_bytes, written_bytes, device_bytes, syncs, pages_read, pages_written;
     double close_s; /* until all is on the disk, after `elapsed_s` */
     double peak_mib;
     /* Operations per slice of time, and when a checkpoint ran; for charts. */
@@ -106,12 +106,14 @@ double hist_us(const struct hist *, double quantile); /* NAN if it is empty */
 
 /* What the process has asked of the operating system so far. */
 struct counts {
-    uint64_t syncs;     /* fsync, fdatasync, msync(MS_SYNC), writes on O_SYNC and O_DSYNC files */
-    uint64_t log_bytes; /* written to files whose names count_log_files gave */
+    uint64_t syncs;         /* fsync, fdatasync, msync(MS_SYNC), writes on O_SYNC and O_DSYNC files */
+    uint64_t written_bytes; /* handed to write, pwrite ...; what is stored through mmap is not */
+    uint64_t log_bytes;     /* of these, written to files whose names count_log_files gave */
 };
 void count_log_files(const char *names);
 void count_read(struct counts *);
-double count_device_bytes(void); /* that the kernel has sent, or will; NAN: it does not say */
+/* Written to the device below the directory, by whomever; NAN: there is none. */
+double count_device_bytes(const char *dir);
 
 /* What was used between two moments. */
 struct meter {

@@ -111,6 +111,7 @@ static void put_json(const struct plan *p, const struct cell *c, const struct ro
     put_number(f, "p999_us", r->p999_us);
     put_number(f, "cpu_us_per_op", r->cpu_us / ops);
     put_number(f, "log_bytes_per_op", r->log_bytes / ops);
+    put_number(f, "written_bytes_per_op", r->written_bytes / ops);
     put_number(f, "device_bytes_per_op", r->device_bytes / ops);
     put_number(f, "syncs_per_op", r->syncs / ops);
     put_number(f, "pages_read_per_op", r->pages_read / ops);
