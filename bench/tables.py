@@ -14,6 +14,10 @@ number = report.number
 WEAKER = {"leveldb": "no isolation", "rocksdb-batch": "no isolation",
           "kyotocabinet-hash": "others see changes before the commit",
           "kyotocabinet-tree": "others see changes before the commit"}
+NO_LOG = "no log: nothing to replay"
+NO_UNDO = "the database is as it was before the commit: nothing to undo"
+WEAKER_IN = {("W6", "lmdb"): NO_LOG, ("W6", "tdb"): NO_LOG, ("W9", "lmdb"): NO_UNDO,
+             ("W9", "sqlite"): NO_UNDO, ("W9", "rocksdb-txn"): NO_UNDO, ("W9", "tdb"): NO_UNDO}
 
 
 def read(path):
@@ -71,7 +75,7 @@ def collect(rows):
         engines = groups.setdefault(group_of(row), {})
         n = 0 if by_time(row) else row["n"]
         if row["case"] == "lookup-64":
-            n = round(n, -4) or n # whole groups of 64
+            n = round(n, -4) or n  # whole groups of 64
         cells = engines.setdefault(row["engine"], {})
         cells.setdefault((n, row["threads"]), Cell()).add(row)
     return groups
@@ -100,7 +104,7 @@ def lost_at(engines, engine, columns, column_names):
         mine = best_of(engines, column, ours)
         peer = best_of(engines, column, lambda e: not ours(e))
         if mine and peer and mine[1] == engine and mine[0] < peer[0]:
-            lost.append(f"**lost** {column_names[column]}: {mine[0] / peer[0]:.2f} × {peer[1]}")
+            lost.append(f"**lost** {column_names[column]}: {mine[0] / peer[0]:.2g} × {peer[1]}")
     return "; ".join(lost)
 
 
@@ -130,7 +134,8 @@ def one_table(group, engines):
         for field, _ in used:
             value = cells[last].median(field) if last in cells else None
             line.append("" if value is None else number(value) if value else "0")
-        line.append(lost_at(engines, engine, columns, names) or WEAKER.get(engine, ""))
+        line.append(lost_at(engines, engine, columns, names) or
+                    WEAKER_IN.get((group[0], engine)) or WEAKER.get(engine, ""))
         lines.append("| " + " | ".join(line) + " |")
     note = f"Details: {names[last]}." if len(columns) > 1 else ""
     return "\n".join(lines) + ("\n\n" + note if note else "")

@@ -156,23 +156,34 @@ int run_overwrite(const struct cell *c)
 
 /* ---- W7: a small cache ----------------------------------------------------------------------- */
 
-static int update_some(struct worker *w)
+static int update_in_one(struct worker *w, uint64_t first_version)
 {
     unsigned char value[4096];
     const struct cell *c = w->cell;
-    const uint64_t each = c->c->txn_ops;
+    struct bench_txn *txn;
+    int rc = c->engine->begin(w->db, w->thread, &txn);
+    if (rc)
+        return rc;
+    for (uint64_t j = 0; !rc && j < c->c->txn_ops; j++) {
+        uint64_t i = bench_random(&w->seed) % c->records, t0 = bench_now_ns();
+        cell_value(c, i, (uint32_t)(first_version + j), value);
+        rc = c->engine->update(w->db, txn, cell_key(c, i), value);
+        hist_add(&w->hist, bench_now_ns() - t0);
+    }
+    if (!rc)
+        return c->engine->commit(w->db, txn);
+    if (rc == BENCH_AGAIN && c->engine->abort(w->db, txn))
+        return BENCH_FAILED;
+    return rc;
+}
+
+static int update_some(struct worker *w)
+{
     int rc = 0;
-    for (uint64_t at = 0; !rc && at < c->n; at += each) {
-        struct bench_txn *txn;
-        rc = c->engine->begin(w->db, w->thread, &txn);
-        for (uint64_t j = 0; !rc && j < each; j++) {
-            uint64_t i = bench_random(&w->seed) % c->records, t0 = bench_now_ns();
-            cell_value(c, i, (uint32_t)(at + j) + 1, value);
-            rc = c->engine->update(w->db, txn, cell_key(c, i), value);
-            hist_add(&w->hist, bench_now_ns() - t0);
-        }
-        rc = rc ? rc : c->engine->commit(w->db, txn);
-        w->ops += each;
+    while (!rc && w->ops < w->cell->n) {
+        while ((rc = update_in_one(w, w->ops + 1)) == BENCH_AGAIN)
+            w->retries++;
+        w->ops += w->cell->c->txn_ops;
     }
     return rc;
 }

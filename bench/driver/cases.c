@@ -109,7 +109,7 @@ const struct bench_case bench_cases[] = {
     {.workload = "W7", .name = "update", .refuses = common, .run = run_large,
      .what = "N random updates, 100 a transaction, of ten times what the cache holds",
      .load = load_records, .level = BENCH_OS, .n = 200000, .records = 10 * MILLION, .txn_ops = 100,
-     .key_size = 8, .value_size = 100, .cache = SMALL_CACHE, ONE_THREAD},
+     .key_size = 8, .value_size = 100, .cache = SMALL_CACHE, ONE_THREAD, .in_order = true},
     {.workload = "W8", .name = "latency", .refuses = refuses_w8, .run = run_latency,
      .what = "durable transactions at full load, at half load, and there with checkpoints",
      .load = load_records, .level = BENCH_DISK, .txn_ops = 1, RECORDS, .seconds = 6,

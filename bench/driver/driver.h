@@ -82,6 +82,7 @@ struct bench_case {
     uint32_t key_size, value_size;
     struct list threads;
     uint64_t seconds;
+    bool in_order; /* keys are the numbers themselves, not mixed */
     bool keep_log;
     bool cold; /* files are dropped from the operating system's cache before each run */
 };
@@ -131,7 +132,7 @@ struct bench_setup cell_setup(const struct cell *, uint64_t expected);
 int cell_open(const struct cell *, uint64_t expected, struct bench_db **);
 int cell_join(const struct cell *, struct bench_db *, struct bench_thread **);
 void cell_leave(const struct cell *, struct bench_db *, struct bench_thread *);
-/* Fills the value of record i; `version` tells one update from the next. */
+/* Fills the value of record i, as its update `version` leaves it (0: as it was loaded). */
 void cell_value(const struct cell *, uint64_t i, uint32_t version, void *value);
 void cell_send(const struct cell *, struct row *);
 struct row row_init(const char *name);

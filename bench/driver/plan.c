@@ -83,6 +83,10 @@ static int start(struct child *k, struct cell *c, int (*fn)(const struct cell *)
         c->rows = ends[1];
         count_log_files(c->engine->log_files);
         int rc = dup2(k->said, STDERR_FILENO) < 0 ? -1 : fn(c);
+        if (rc == BENCH_AGAIN || rc == BENCH_ABSENT)
+            bench_failed(c->engine->name, c->c->name,
+                         rc == BENCH_ABSENT ? "a record is not there"
+                                            : "it wants the transaction to be tried again");
         _exit(rc ? 1 : 0);
     }
     close(ends[1]);
@@ -166,8 +170,8 @@ static int run_child(const struct state *s, struct child *k, struct cell *c,
 static void keep_bases_for(struct state *s, const struct cell *c)
 {
     char wanted[128];
-    snprintf(wanted, sizeof wanted, "%d %d %llu %u %u", c->c->load == load_fill,
-             c->c->txn_ops && c->c->txn_ops < BENCH_BULK, (unsigned long long)c->records,
+    snprintf(wanted, sizeof wanted, "%d %d %d %llu %u %u", c->c->load == load_fill,
+             c->c->in_order, c->c->txn_ops && c->c->txn_ops < BENCH_BULK, (unsigned long long)c->records,
              c->key_size, c->value_size);
     if (c->c->load && strcmp(wanted, s->base) == 0)
         return;
