@@ -9,6 +9,8 @@ import sys
 # What stands for a family in a chart.
 SHOWN = ["lladd-hash", "lladd-hash-physical", "lladd-array", "bdb-hash", "lmdb", "sqlite",
          "wiredtiger", "rocksdb-batch", "leveldb", "kyotocabinet-hash", "tdb"]
+COLOURS = ["#c00000", "#e07030", "#d0a000", "#1060b0", "#20a050", "#8040a0", "#606060", "#40b0c0",
+           "#a06030", "#e060a0", "#90b020"]
 
 
 def points(rows, workload, case, x, y, filesystem=None):
@@ -30,14 +32,15 @@ def gnuplot(path, settings, curves):
     """Curves are (name, points, style)."""
     text = ["set terminal svg size 860,480 font 'sans-serif,13' background 'white'",
             f"set output '{path}'", "set key outside right top", "set grid",
-            "set style line 1 linewidth 3", *settings]
+            *settings]
     for i, (_, values, _) in enumerate(curves):
         text.append(f"$c{i} << EOD")
         text += [f"{x} {y}" for x, y in values]
         text.append("EOD")
     text.append("plot " + ", ".join(
         f"$c{i} using 1:2 {style} linewidth {3 if name.startswith('lladd') else 1.3} "
-        f"title '{name}'" for i, (name, _, style) in enumerate(curves)))
+        f"linecolor rgb '{COLOURS[SHOWN.index(name)]}' title '{name}'"
+        for i, (name, _, style) in enumerate(curves)))
     subprocess.run(["gnuplot"], input="\n".join(text) + "\n", text=True, check=True)
     with open(path, encoding="utf-8") as f:
         lines = [line.rstrip() for line in f]
@@ -60,7 +63,7 @@ def insert(rows, path):
 def threads(rows, path):
     sizes = [r["n"] for r in rows if r.get("case") == "lookup" and not r.get("failure")]
     fewest = min(sizes, default=0)
-    rows = [r for r in rows if r.get("case") == "lookup" and r["n"] < 2 * fewest]
+    rows = [r for r in rows if r.get("case") == "lookup" and r["n"] == fewest]
     found = points(rows, "W5", "lookup", lambda r: r["threads"], lambda r: r["elapsed_s"] * 1e3)
     return path, ["set logscale x 2", "set yrange [0:*]", "set xlabel 'threads'",
                   f"set ylabel 'ms for {fewest:,} lookups'"], lines(found)

@@ -2,7 +2,7 @@
 /* Large transactions: W1 inserts, W2 arrays, W7 more than the cache holds, W9 rollback. */
 #include "driver.h"
 
-#include "../common.h"
+#include "common.h"
 
 #include <math.h>
 #include <stdlib.h>

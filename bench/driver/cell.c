@@ -2,7 +2,7 @@
 /* What workloads share; all of it runs in the child. */
 #include "driver.h"
 
-#include "../common.h"
+#include "common.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -187,9 +187,9 @@ void meter_stop(const struct meter *m, const struct cell *c, struct bench_db *db
 struct row row_init(const char *name)
 {
     struct row r = {.elapsed_s = NAN, .cpu_us = NAN, .p50_us = NAN, .p99_us = NAN,
-                    .p999_us = NAN, .log_bytes = NAN, .written_bytes = NAN, .device_bytes = NAN, .syncs = NAN,
-                    .pages_read = NAN, .pages_written = NAN, .close_s = NAN, .peak_mib = NAN,
-                    .slice_s = NAN, .mark_from_s = NAN, .mark_to_s = NAN};
+                    .p999_us = NAN, .log_bytes = NAN, .written_bytes = NAN, .device_bytes = NAN,
+                    .syncs = NAN, .pages_read = NAN, .pages_written = NAN, .close_s = NAN,
+                    .peak_mib = NAN, .slice_s = NAN, .mark_from_s = NAN, .mark_to_s = NAN};
     snprintf(r.name, sizeof r.name, "%s", name);
     return r;
 }

@@ -2,7 +2,7 @@
 /* W3 and W4: transactions of one update each. */
 #include "driver.h"
 
-#include "../common.h"
+#include "common.h"
 
 #include <stdlib.h>
 

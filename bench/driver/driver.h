@@ -8,7 +8,7 @@
  * workloads are in bulk.c, commit.c, latency.c, read.c and recovery.c: functions that run in the
  * child, open the engine, measure, and send rows. count.c counts what the process asks of the
  * operating system. */
-#include "../engines/engine.h"
+#include "engines/engine.h"
 
 #include <stdio.h>
 
@@ -107,7 +107,7 @@ double hist_us(const struct hist *, double quantile); /* NAN if it is empty */
 
 /* What the process has asked of the operating system so far. */
 struct counts {
-    uint64_t syncs;         /* fsync, fdatasync, msync(MS_SYNC), writes on O_SYNC and O_DSYNC files */
+    uint64_t syncs;         /* fsync, fdatasync, msync(MS_SYNC), writes on O_SYNC, O_DSYNC files */
     uint64_t written_bytes; /* handed to write, pwrite ...; what is stored through mmap is not */
     uint64_t log_bytes;     /* of these, written to files whose names count_log_files gave */
 };

@@ -6,7 +6,7 @@
  * before him took long has waited, too. */
 #include "driver.h"
 
-#include "../common.h"
+#include "common.h"
 
 #include <errno.h>
 #include <pthread.h>

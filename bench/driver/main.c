@@ -47,8 +47,9 @@ static void help(void)
 
 static const char *level_list(unsigned levels)
 {
-    static const char *const lists[8] = {"none",    "disk",          "os",          "disk, os",
-                                         "process", "disk, process", "os, process", "disk, os, process"};
+    static const char *const lists[8] = {
+        "none", "disk", "os", "disk, os", "process", "disk, process", "os, process",
+        "disk, os, process"};
     return lists[levels & 7];
 }
 

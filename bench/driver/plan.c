@@ -4,7 +4,7 @@
  * dies, the row says so and the next one begins. */
 #include "driver.h"
 
-#include "../common.h"
+#include "common.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -171,8 +171,8 @@ static void keep_bases_for(struct state *s, const struct cell *c)
 {
     char wanted[128];
     snprintf(wanted, sizeof wanted, "%d %d %d %llu %u %u", c->c->load == load_fill,
-             c->c->in_order, c->c->txn_ops && c->c->txn_ops < BENCH_BULK, (unsigned long long)c->records,
-             c->key_size, c->value_size);
+             c->c->in_order, c->c->txn_ops && c->c->txn_ops < BENCH_BULK,
+             (unsigned long long)c->records, c->key_size, c->value_size);
     if (c->c->load && strcmp(wanted, s->base) == 0)
         return;
     if (*s->base) {

@@ -2,7 +2,7 @@
 /* W5: lookups of what is cached, one at a time and many. */
 #include "driver.h"
 
-#include "../common.h"
+#include "common.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +33,16 @@ static int warm(const struct cell *c, struct bench_db *db)
     return rc;
 }
 
+static uint64_t share_of(const struct worker *w)
+{
+    const struct cell *c = w->cell;
+    return c->n / c->threads + (w->index < c->n % c->threads);
+}
+
 static int look_some(struct worker *w)
 {
     const struct cell *c = w->cell;
-    uint64_t n = c->n / c->threads;
+    uint64_t n = share_of(w);
     int rc = 0;
     for (; !rc && w->ops < n; w->ops++) {
         uint64_t t0 = w->ops % SAMPLED ? 0 : bench_now_ns();
@@ -69,7 +75,7 @@ static int look_groups(struct worker *w)
     const struct cell *c = w->cell;
     unsigned char *values = malloc((size_t)GROUP * c->value_size);
     int rc = values ? 0 : BENCH_FAILED;
-    for (; !rc && w->ops < c->n / c->threads; w->ops += GROUP) {
+    for (uint64_t n = share_of(w); !rc && w->ops < n; w->ops += GROUP) {
         uint64_t t0 = bench_now_ns();
         rc = look_group(w, values);
         hist_add(&w->hist, (bench_now_ns() - t0) / GROUP);

@@ -2,7 +2,7 @@
 /* W6: a process does transactions and is killed; another one opens the database. */
 #include "driver.h"
 
-#include "../common.h"
+#include "common.h"
 
 #include <math.h>
 #include <signal.h>

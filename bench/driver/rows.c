@@ -77,7 +77,8 @@ static void put_cell(FILE *f, const struct plan *p, const struct cell *c, const 
     put_text(f, "version", c->engine->version());
     put_text(f, "settings", c->engine->settings);
     put_text(f, "level", level_name(c->c->level));
-    put_whole(f, "n", r->ops ? r->ops : c->n);
+    put_whole(f, "n", c->n ? c->n : r->ops);
+    put_whole(f, "ops", r->ops);
     put_whole(f, "records", c->records);
     put_whole(f, "threads", c->threads);
     put_whole(f, "key_size", c->key_size);
@@ -160,7 +161,7 @@ static void put_line(const struct cell *c, const struct row *r)
     char t[10][16];
     const double ops = (double)r->ops;
     printf("%-2s %-21s %-20s %7s %7u ", c->c->workload, *r->name ? r->name : c->c->name,
-           c->engine->name, shown((double)(r->ops ? r->ops : c->n), t[0]), c->threads);
+           c->engine->name, shown((double)(c->n ? c->n : r->ops), t[0]), c->threads);
     if (*r->failure)
         printf("failed: %s\n", r->failure);
     else

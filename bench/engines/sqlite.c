@@ -225,7 +225,8 @@ static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint6
         .settings = table "; WAL; pages of 4 KiB; prepared statements; one connection for all " \
                           "writers, under a mutex, one for each reader; cache 32 MiB a " \
                           "connection with more than 8 threads; mmap 2 GiB if all fits the " \
-                          "cache; checkpoints after 1000 pages; disk: synchronous = full; OS: off", \
+                          "cache; checkpoints after 1000 pages; disk: synchronous = full; OS: " \
+                          "off", \
         .log_files = "-wal", \
         .levels = BENCH_AT(BENCH_DISK) | BENCH_AT(BENCH_OS), \
         .open = opens, \
