@@ -61,9 +61,9 @@ def insert(rows, path):
 
 
 def threads(rows, path):
-    sizes = [r["n"] for r in rows if r.get("case") == "lookup" and not r.get("failure")]
-    fewest = min(sizes, default=0)
-    rows = [r for r in rows if r.get("case") == "lookup" and r["n"] == fewest]
+    rows = [r for r in rows if (r["workload"], r.get("case")) == ("W5", "lookup")]
+    fewest = min((r["n"] for r in rows if not r["failure"]), default=0)
+    rows = [r for r in rows if r["n"] == fewest]
     found = points(rows, "W5", "lookup", lambda r: r["threads"], lambda r: r["elapsed_s"] * 1e3)
     return path, ["set logscale x 2", "set yrange [0:*]", "set xlabel 'threads'",
                   f"set ylabel 'ms for {fewest:,} lookups'"], lines(found)

@@ -19,6 +19,10 @@ def row(engine, rate, **other):
     return {**made, **other}
 
 
+INSTRUCTIONS = {"workload": "W10", "case": "lookup", "engine": "lladd-hash", "failure": None,
+                "instructions_per_op": 400.0}
+
+
 def line_of(text, beginning):
     return next(line for line in text.splitlines() if line.startswith(beginning))
 
@@ -61,6 +65,10 @@ class Tables(unittest.TestCase):
         self.assertIn("failed", line_of(text, "| tdb"))
         self.assertIn("- W3 durable tdb, 8 threads, 0: it took longer", text)
 
+    def test_instructions_have_a_table(self):
+        text = tables.page([row("lladd-hash", 1.0), INSTRUCTIONS], [])
+        self.assertIn("| lladd-hash |  | 400 |", text)
+
     def test_what_is_missing_is_named(self):
         text = tables.page([row("lladd-hash", 1.0),
                             {"workload": "all", "engine": "tdb", "skipped": "not found"}], [])
@@ -84,6 +92,7 @@ class Charts(unittest.TestCase):
     def test_a_chart_for_what_was_measured(self):
         rows = [row(e, r * t, threads=t) for e, r in (("lladd-hash", 50.0), ("leveldb", 20.0))
                 for t in (1, 8)]
+        rows += [INSTRUCTIONS, {"workload": "all", "engine": "tdb", "skipped": "not found"}]
         with tempfile.TemporaryDirectory() as work:
             self.assertEqual([name for name, _ in charts.draw(rows, work)], ["commits"])
             self.assertEqual(os.listdir(work), ["commits.svg"])
