@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Turns the benches' JSON lines (standard input) into the table of docs/benchmarks.md.
 
-    for b in build/bench/bench-*; do $b; done | bench/report.py
+    for b in core fix commit; do build/release/bench/bench-$b; done | bench/report.py
 """
 import json
 import re
@@ -29,10 +29,10 @@ def met(median, target):
             "": abs(median - bound) < 0.01}[parts.group(1)]
 
 
-def main():
-    print("| bench | case | median | spread | unit | target | limit here | |")
-    print("| --- | --- | ---: | --- | --- | --- | --- | --- |")
-    for line in sys.stdin:
+def table(lines):
+    yield "| bench | case | median | spread | unit | target | limit here | |"
+    yield "| --- | --- | ---: | --- | --- | --- | --- | --- |"
+    for line in lines:
         if not line.startswith("{"):
             continue
         row = json.loads(line)
@@ -43,8 +43,13 @@ def main():
         if len(words) == 2:
             target = f"{words[0]} {number(float(words[1]))}"
         spread = f"{number(row['min'])} to {number(row['max'])}"
-        print(f"| {row['bench']} | {row['case']} | {number(row['median'])} | {spread} | "
-              f"{row['unit']} | {target} | {row.get('limit', '')} | {verdict} |")
+        yield (f"| {row['bench']} | {row['case']} | {number(row['median'])} | {spread} | "
+               f"{row['unit']} | {target} | {row.get('limit', '')} | {verdict} |")
+
+
+def main():
+    for line in table(sys.stdin):
+        print(line)
 
 
 if __name__ == "__main__":

@@ -1,40 +1,99 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine.h"
 
-#include <string.h>
+#include <stdio.h>
 
-#define ENGINE(name) extern const struct bench_engine bench_engine_##name;
-ENGINE(lladd_hash)
-ENGINE(lladd_hash_physical)
-ENGINE(lladd_array)
-ENGINE(lladd_array_bulk)
-#ifdef BENCH_BDB
-ENGINE(bdb_hash)
-ENGINE(bdb_hash_presized)
-ENGINE(bdb_recno)
-ENGINE(bdb_queue)
-#endif
-#undef ENGINE
+/* What belongs to a package that may be missing: X(symbol), and the names for who asks. */
+#define LLADD(X) \
+    X(lladd_hash) X(lladd_hash_physical) X(lladd_array) X(lladd_array_bulk) X(lladd_records)
+#define BDB(X) X(bdb_hash) X(bdb_hash_presized) X(bdb_btree) X(bdb_recno) X(bdb_queue)
+#define LMDB(X) X(lmdb)
+#define SQLITE(X) X(sqlite) X(sqlite_rowid)
+#define WIREDTIGER(X) X(wiredtiger) X(wiredtiger_col)
+#define ROCKSDB(X) X(rocksdb_batch) X(rocksdb_txn)
+#define LEVELDB(X) X(leveldb)
+#define KYOTOCABINET(X) X(kyotocabinet_hash) X(kyotocabinet_tree)
+#define TDB(X) X(tdb)
+
+#define DECLARE(symbol) extern const struct bench_engine bench_engine_##symbol;
+#define ADDRESS(symbol) &bench_engine_##symbol,
+
+LLADD(DECLARE)
+BDB(DECLARE)
+LMDB(DECLARE)
+SQLITE(DECLARE)
+WIREDTIGER(DECLARE)
+ROCKSDB(DECLARE)
+LEVELDB(DECLARE)
+KYOTOCABINET(DECLARE)
+TDB(DECLARE)
 
 const struct bench_engine *const bench_engines[] = {
-    &bench_engine_lladd_hash, &bench_engine_lladd_hash_physical, &bench_engine_lladd_array,
-    &bench_engine_lladd_array_bulk,
+    LLADD(ADDRESS)
 #ifdef BENCH_BDB
-    &bench_engine_bdb_hash, &bench_engine_bdb_hash_presized, &bench_engine_bdb_recno,
-    &bench_engine_bdb_queue,
+    BDB(ADDRESS)
+#endif
+#ifdef BENCH_LMDB
+    LMDB(ADDRESS)
+#endif
+#ifdef BENCH_SQLITE
+    SQLITE(ADDRESS)
+#endif
+#ifdef BENCH_WIREDTIGER
+    WIREDTIGER(ADDRESS)
+#endif
+#ifdef BENCH_ROCKSDB
+    ROCKSDB(ADDRESS)
+#endif
+#ifdef BENCH_LEVELDB
+    LEVELDB(ADDRESS)
+#endif
+#ifdef BENCH_KYOTOCABINET
+    KYOTOCABINET(ADDRESS)
+#endif
+#ifdef BENCH_TDB
+    TDB(ADDRESS)
 #endif
     NULL};
 
-const char *const bench_engines_missing[] = {
+const struct bench_missing bench_engines_missing[] = {
 #ifndef BENCH_BDB
-    "bdb-hash, bdb-hash-presized, bdb-recno, bdb-queue: Berkeley DB was not found (libdb5.3-dev)",
+    {"bdb-hash bdb-hash-presized bdb-btree bdb-recno bdb-queue",
+     "Berkeley DB was not found (libdb5.3-dev)"},
 #endif
-    NULL};
+#ifndef BENCH_LMDB
+    {"lmdb", "LMDB was not found (liblmdb-dev)"},
+#endif
+#ifndef BENCH_SQLITE
+    {"sqlite sqlite-rowid", "SQLite was not found (libsqlite3-dev)"},
+#endif
+#ifndef BENCH_WIREDTIGER
+    {"wiredtiger wiredtiger-col", "WiredTiger was not found (libwiredtiger-dev)"},
+#endif
+#ifndef BENCH_ROCKSDB
+    {"rocksdb-batch rocksdb-txn",
+     "the release build of RocksDB was not found (bench/install-peers fetches it)"},
+#endif
+#ifndef BENCH_LEVELDB
+    {"leveldb", "LevelDB was not found (libleveldb-dev)"},
+#endif
+#ifndef BENCH_KYOTOCABINET
+    {"kyotocabinet-hash kyotocabinet-tree",
+     "Kyoto Cabinet was not found (libkyotocabinet-dev)"},
+#endif
+#ifndef BENCH_TDB
+    {"tdb", "TDB was not found (libtdb-dev)"},
+#endif
+    {NULL, NULL}};
 
-const struct bench_engine *bench_engine_find(const char *name)
+int bench_failed(const char *engine, const char *what, const char *why)
 {
-    for (size_t i = 0; bench_engines[i]; i++)
-        if (strcmp(bench_engines[i]->name, name) == 0)
-            return bench_engines[i];
-    return NULL;
+    fprintf(stderr, "%s: %s: %s\n", engine, what, why);
+    return BENCH_FAILED;
+}
+
+void bench_key(unsigned char out[8], uint64_t key, uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++)
+        out[i] = (unsigned char)(key >> (8 * (size - 1 - i)));
 }

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Charts of docs/benchmarks.md: SVG, drawn by gnuplot."""
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+
+# What stands for a family in a chart.
+SHOWN = ["lladd-hash", "lladd-hash-physical", "lladd-array", "bdb-hash", "lmdb", "sqlite",
+         "wiredtiger", "rocksdb-batch", "leveldb", "kyotocabinet-hash", "tdb"]
+COLOURS = ["#c00000", "#e07030", "#d0a000", "#1060b0", "#20a050", "#8040a0", "#606060", "#40b0c0",
+           "#a06030", "#e060a0", "#90b020"]
+
+
+def points(rows, workload, case, x, y, filesystem=None):
+    """{engine: [(x, median of y)]} of the rows that have both."""
+    found = {}
+    for row in rows:
+        if "skipped" in row or row.get("failure") or (row["workload"], row["case"]) != (workload,
+                                                                                       case):
+            continue
+        if row["engine"] in SHOWN and (filesystem is None or row["filesystem"] != "tmpfs"):
+            at, value = x(row), y(row)
+            if at is not None and value:
+                found.setdefault(row["engine"], {}).setdefault(at, []).append(value)
+    return {e: sorted((at, statistics.median(v)) for at, v in found[e].items())
+            for e in SHOWN if e in found}
+
+
+def gnuplot(path, settings, curves):
+    """Curves are (name, points, style)."""
+    text = ["set terminal svg size 860,480 font 'sans-serif,13' background 'white'",
+            f"set output '{path}'", "set key outside right top", "set grid",
+            *settings]
+    for i, (_, values, _) in enumerate(curves):
+        text.append(f"$c{i} << EOD")
+        text += [f"{x} {y}" for x, y in values]
+        text.append("EOD")
+    text.append("plot " + ", ".join(
+        f"$c{i} using 1:2 {style} linewidth {3 if name.startswith('lladd') else 1.3} "
+        f"linecolor rgb '{COLOURS[SHOWN.index(name)]}' title '{name}'"
+        for i, (name, _, style) in enumerate(curves)))
+    subprocess.run(["gnuplot"], input="\n".join(text) + "\n", text=True, check=True)
+    with open(path, encoding="utf-8") as f:
+        lines = [line.rstrip() for line in f]
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("\n".join(lines) + "\n")
+
+
+def lines(found):
+    return [(engine, values, "with linespoints") for engine, values in found.items()
+            if len(values) > 1]
+
+
+def insert(rows, path):
+    found = points([r for r in rows if r.get("threads") == 1 and r.get("value_size") == 4], "W1",
+                   "insert", lambda r: r["n"], lambda r: r["elapsed_s"])
+    return path, ["set logscale xy", "set xlabel 'inserts in one transaction'",
+                  "set ylabel 'seconds, creation to clean close'"], lines(found)
+
+
+def threads(rows, path):
+    rows = [r for r in rows if (r["workload"], r.get("case")) == ("W5", "lookup")]
+    fewest = min((r["n"] for r in rows if not r["failure"]), default=0)
+    rows = [r for r in rows if r["n"] == fewest]
+    found = points(rows, "W5", "lookup", lambda r: r["threads"], lambda r: r["elapsed_s"] * 1e3)
+    return path, ["set logscale x 2", "set yrange [0:*]", "set xlabel 'threads'",
+                  f"set ylabel 'ms for {fewest:,} lookups'"], lines(found)
+
+
+def commits(rows, path):
+    found = points(rows, "W3", "durable", lambda r: r["threads"], lambda r: r["ops_per_s"], "disk")
+    return path, ["set logscale x 2", "set logscale y", "set xlabel 'threads'",
+                  "set ylabel 'durable transactions a second'"], lines(found)
+
+
+def recovery(rows, path):
+    def log(row):
+        if not row.get("log_bytes_per_op"):
+            return None
+        return row["log_bytes_per_op"] * row["n"] / 2 ** 20
+    found = points(rows, "W6", "recovery-warm", log, lambda r: r["elapsed_s"])
+    return path, ["set logscale xy", "set xlabel 'MiB of log since the last checkpoint'",
+                  "set ylabel 'seconds until the first read'"], lines(found)
+
+
+def checkpoint(rows, path):
+    curves, settings = [], ["set xlabel 'seconds'", "set yrange [0:*]",
+                            "set ylabel 'durable transactions a second'"]
+    for row in rows:
+        if row.get("case") != "peak" or row["failure"] or row["engine"] not in SHOWN or row["run"]:
+            continue
+        at, n = row["slice_s"], len(row["slices"])
+        wide = max(1, n // 50)
+        values = [((i + wide / 2) * at, sum(row["slices"][i:i + wide]) / (wide * at))
+                  for i in range(0, n - wide + 1, wide)]
+        curves.append((row["engine"], values, "with lines"))
+        if row["engine"] == "lladd-hash" and row["checkpoint_from_s"] is not None:
+            begin, end = row["checkpoint_from_s"], row["checkpoint_to_s"]
+            settings.append(f"set object rectangle from {begin}, graph 0 to "
+                            f"{max(end, begin + at)}, graph 1 behind fillcolor rgb '#eeeeee' "
+                            "fillstyle solid")
+    return path, settings, curves
+
+
+ALL = [("insert", insert, "Inserts in one transaction: time against their number"),
+       ("threads", threads, "Cached lookups: total time against threads"),
+       ("commits", commits, "Durable transactions a second against threads"),
+       ("recovery", recovery, "Time until the first read after kill -9 against the log's size"),
+       ("checkpoint", checkpoint,
+        "Throughput during a checkpoint (grey: that of lladd-hash; others begin theirs with it)")]
+
+
+def draw(rows, folder):
+    """Draws what there are rows for: [(name, text)]."""
+    if not shutil.which("gnuplot"):
+        print("no gnuplot: no charts (bench/install-peers installs it)", file=sys.stderr)
+        return []
+    os.makedirs(folder, exist_ok=True)
+    drawn = []
+    for name, make, text in ALL:
+        path, settings, curves = make(rows, os.path.join(folder, name + ".svg"))
+        if curves:
+            gnuplot(path, settings, curves)
+            drawn.append((name, text))
+    return drawn

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The workloads, with the sizes they have unless the command line says otherwise. */
+#include "driver.h"
+
+#define MILLION 1000000u
+#define MIB (UINT64_C(1) << 20)
+#define CACHE (1024 * MIB)
+#define SMALL_CACHE (64 * MIB)
+/* A record of W3 to W9. */
+#define RECORDS .records = MILLION, .key_size = 8, .value_size = 100, .cache = CACHE
+#define ONE_THREAD .threads = {{1}, 1}
+
+static const char *levels(const struct bench_engine *e, const struct cell *c)
+{
+    static const char *const lacks[] = {"it has no durable commits",
+                                        "it cannot leave a commit to the operating system",
+                                        "it cannot leave a commit in the process"};
+    return e->levels & BENCH_AT(c->c->level) ? NULL : lacks[c->c->level];
+}
+
+static const char *common(const struct bench_engine *e, const struct cell *c)
+{
+    if (e->one_changer && c->threads > 1)
+        return "one transaction at a time may be changing it";
+    return levels(e, c);
+}
+
+static const char *refuses_w1(const struct bench_engine *e, const struct cell *c)
+{
+    return e->numbered ? "it has record numbers, no keys" : common(e, c);
+}
+
+static const char *refuses_w2(const struct bench_engine *e, const struct cell *c)
+{
+    return e->fill ? common(e, c) : "it has no record numbers";
+}
+
+static const char *refuses_async(const struct bench_engine *e, const struct cell *c)
+{
+    if (!e->commit_async)
+        return "it has no asynchronous commit";
+    return common(e, c);
+}
+
+static const char *refuses_w5(const struct bench_engine *e, const struct cell *c)
+{
+    (void)e;
+    (void)c;
+    return NULL;
+}
+
+static const char *refuses_many(const struct bench_engine *e, const struct cell *c)
+{
+    (void)c;
+    return e->lookup_many ? NULL : "it has no lookup of many keys";
+}
+
+static const char *refuses_w8(const struct bench_engine *e, const struct cell *c)
+{
+    return e->checkpoint ? common(e, c) : "it has no checkpoints";
+}
+
+const struct bench_case bench_cases[] = {
+    {.workload = "W1", .name = "insert", .refuses = refuses_w1, .run = run_insert,
+     .what = "N inserts, int to int, in one transaction (each thread one), creation to clean close",
+     .level = BENCH_DISK, .n = MILLION, .key_size = 4, .value_size = 4, .cache = CACHE,
+     .threads = {{1, 200}, 2}},
+    {.workload = "W2", .name = "fill", .refuses = refuses_w2, .run = run_fill,
+     .what = "N ints under the numbers 0, 1, 2 ... in one transaction, creation to clean close",
+     .level = BENCH_DISK, .n = MILLION, .key_size = 8, .value_size = 4, .cache = CACHE,
+     ONE_THREAD},
+    {.workload = "W2", .name = "overwrite", .refuses = refuses_w2, .run = run_overwrite,
+     .what = "N random ones overwritten in one transaction, opening to clean close",
+     .load = load_fill, .level = BENCH_DISK, .n = MILLION, .records = MILLION, .key_size = 8,
+     .value_size = 4, .cache = CACHE, ONE_THREAD},
+    {.workload = "W3", .name = "durable", .refuses = common, .run = run_commits,
+     .what = "durable transactions of one update each",
+     .load = load_records, .level = BENCH_DISK, .txn_ops = 1, RECORDS, .seconds = 3,
+     .threads = {{1, 2, 8, 32, 64}, 5}},
+    {.workload = "W3", .name = "async", .refuses = refuses_async, .run = run_async,
+     .what = "the same without waiting for each, at most 1000 in flight",
+     .load = load_records, .level = BENCH_DISK, .txn_ops = 1, RECORDS, .seconds = 3, ONE_THREAD},
+    {.workload = "W4", .name = "os", .refuses = common, .run = run_commits,
+     .what = "the same, the log handed to the operating system at commit",
+     .load = load_records, .level = BENCH_OS, .txn_ops = 1, RECORDS, .seconds = 3,
+     .threads = {{1, 2}, 2}},
+    {.workload = "W4", .name = "process", .refuses = common, .run = run_commits,
+     .what = "the same, the log left in the process",
+     .load = load_records, .level = BENCH_PROCESS, .txn_ops = 1, RECORDS, .seconds = 3,
+     .threads = {{1, 2}, 2}},
+    {.workload = "W5", .name = "lookup", .refuses = refuses_w5, .run = run_lookups,
+     .what = "N random lookups, split over the threads, of what is cached",
+     .load = load_records, .level = BENCH_OS, .n = 500000, .txn_ops = 1, RECORDS,
+     .threads = {{1, 2, 8, 64, 250}, 5}},
+    {.workload = "W5", .name = "lookup-64", .refuses = refuses_many, .run = run_lookups_many,
+     .what = "the same, 64 keys a call",
+     .load = load_records, .level = BENCH_OS, .n = 500000, .txn_ops = 1, RECORDS,
+     .threads = {{1, 2}, 2}},
+    {.workload = "W6", .name = "recovery-warm", .refuses = common,
+     .run = run_recovery, .prepare = run_transactions_and_die,
+     .what = "kill -9 after N transactions of one update: until open and the first read answered",
+     .load = load_records, .level = BENCH_OS, .n = 200000, .txn_ops = 1, RECORDS, ONE_THREAD,
+     .keep_log = true},
+    {.workload = "W6", .name = "recovery-cold", .refuses = common,
+     .run = run_recovery, .prepare = run_transactions_and_die,
+     .what = "the same, nothing in the operating system's cache",
+     .load = load_records, .level = BENCH_OS, .n = 200000, .txn_ops = 1, RECORDS, ONE_THREAD,
+     .keep_log = true, .cold = true},
+    {.workload = "W7", .name = "update", .refuses = common, .run = run_large,
+     .what = "N random updates, 100 a transaction, of ten times what the cache holds",
+     .load = load_records, .level = BENCH_OS, .n = 200000, .records = 10 * MILLION, .txn_ops = 100,
+     .key_size = 8, .value_size = 100, .cache = SMALL_CACHE, ONE_THREAD, .in_order = true},
+    {.workload = "W8", .name = "latency", .refuses = refuses_w8, .run = run_latency,
+     .what = "durable transactions at full load, at half load, and there with checkpoints",
+     .load = load_records, .level = BENCH_DISK, .txn_ops = 1, RECORDS, .seconds = 6,
+     .threads = {{8}, 1}},
+    {.workload = "W9", .name = "rollback", .refuses = common, .run = run_rollback,
+     .what = "N updates of one transaction rolled back",
+     .load = load_records, .level = BENCH_DISK, .n = MILLION, RECORDS, ONE_THREAD},
+    {.workload = NULL}};

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_BENCH_DRIVER_H
+#define LL_BENCH_DRIVER_H
+/* The benchmark driver: cases of workloads, each run with each engine in a process of its own.
+ *
+ * main.c reads the command line; plan.c goes through the cells, which is a case with an engine,
+ * a size and a number of threads, and forks a process for each; rows.c writes what comes back. The
+ * workloads are in bulk.c, commit.c, latency.c, read.c and recovery.c: functions that run in the
+ * child, open the engine, measure, and send rows. count.c counts what the process asks of the
+ * operating system. */
+#include "engines/engine.h"
+
+#include <stdio.h>
+
+#define ROW_SLICES 400
+#define NAMES_MAX 32
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+struct list {
+    uint64_t v[16];
+    int n;
+};
+
+struct plan {
+    const struct bench_case *cases[NAMES_MAX];
+    int n_cases;
+    const struct bench_engine *engines[64];
+    int n_engines;
+    const struct bench_missing *skipped[NAMES_MAX];
+    int n_skipped;
+    struct list n, threads;           /* empty: the case's own */
+    uint64_t records, cache, seconds; /* 0: likewise */
+    uint32_t key_size, value_size;
+    int runs;
+    unsigned limit_seconds;
+    const char *dir;
+    FILE *json; /* NULL: none */
+    bool quiet; /* no table: the JSON goes to standard output */
+};
+
+/* ---- cells and rows -------------------------------------------------------------------------- */
+
+struct cell {
+    const struct bench_case *c;
+    const struct bench_engine *engine;
+    uint64_t n; /* operations; 0: as many as fit the time */
+    uint64_t records;
+    uint64_t cache;
+    uint64_t seconds;
+    uint32_t key_size, value_size, threads;
+    int run;
+    char dir[512]; /* of the database */
+    int rows;      /* where rows go */
+};
+
+/* Totals, not rates: whoever shows them divides. NAN: not known, or no such thing. */
+struct row {
+    char name[24]; /* of the case, where one cell has several */
+    uint64_t ops, retries;
+    double elapsed_s, cpu_us, p50_us, p99_us, p999_us;
+    double log_bytes, written_bytes, device_bytes, syncs, pages_read, pages_written;
+    double close_s; /* until all is on the disk, after `elapsed_s` */
+    double peak_mib;
+    /* Operations per slice of time, and when a checkpoint ran; for charts. */
+    double slice_s, mark_from_s, mark_to_s;
+    uint32_t n_slices, slices[ROW_SLICES];
+    char failure[200]; /* empty: none */
+};
+
+struct bench_case {
+    const char *workload, *name, *what;
+    /* Why this engine cannot be run, NULL if it can. */
+    const char *(*refuses)(const struct bench_engine *, const struct cell *);
+    int (*run)(const struct cell *); /* in the child; not 0: failed, with a message on stderr */
+    /* Other processes before `run`, each with the same conventions: NULL: not needed. */
+    int (*load)(const struct cell *);    /* makes the database, once for all cells alike */
+    int (*prepare)(const struct cell *); /* before each run; may end by SIGKILL */
+    enum bench_level level;
+    uint64_t n, records, txn_ops; /* txn_ops 0: n */
+    uint64_t cache;
+    uint32_t key_size, value_size;
+    struct list threads;
+    uint64_t seconds;
+    bool in_order; /* keys are the numbers themselves, not mixed */
+    bool keep_log;
+    bool cold; /* files are dropped from the operating system's cache before each run */
+};
+extern const struct bench_case bench_cases[]; /* ends with workload NULL */
+
+int plan_run(const struct plan *);
+void rows_head(const struct plan *);
+void rows_put(const struct plan *, const struct cell *, const struct row *);
+void rows_skipped(const struct plan *, const char *workload, const char *engine, const char *why);
+
+/* ---- for workloads --------------------------------------------------------------------------- */
+
+/* Latencies: buckets 3 % wide, so a percentile is as exact as that. */
+#define HIST_BUCKETS (64 * 32)
+struct hist {
+    uint64_t count;
+    uint32_t bucket[HIST_BUCKETS];
+};
+void hist_add(struct hist *, uint64_t ns);
+void hist_merge(struct hist *, const struct hist *);
+double hist_us(const struct hist *, double quantile); /* NAN if it is empty */
+
+/* What the process has asked of the operating system so far. */
+struct counts {
+    uint64_t syncs;         /* fsync, fdatasync, msync(MS_SYNC), writes on O_SYNC, O_DSYNC files */
+    uint64_t written_bytes; /* handed to write, pwrite ...; what is stored through mmap is not */
+    uint64_t log_bytes;     /* of these, written to files whose names count_log_files gave */
+};
+void count_log_files(const char *names);
+void count_read(struct counts *);
+/* Written to the device below the directory, by whomever; NAN: there is none. */
+double count_device_bytes(const char *dir);
+
+/* What was used between two moments. */
+struct meter {
+    uint64_t t0, cpu0;
+    double device0;
+    struct counts counts0;
+    double log0, read0, written0;
+};
+void meter_start(struct meter *, const struct cell *, struct bench_db *);
+void meter_stop(const struct meter *, const struct cell *, struct bench_db *, struct row *);
+
+/* The key of record i: mixed, so that inserts come in random order, except where it cannot be. */
+uint64_t cell_key(const struct cell *, uint64_t i);
+struct bench_setup cell_setup(const struct cell *, uint64_t expected);
+int cell_open(const struct cell *, uint64_t expected, struct bench_db **);
+int cell_join(const struct cell *, struct bench_db *, struct bench_thread **);
+void cell_leave(const struct cell *, struct bench_db *, struct bench_thread *);
+/* Fills the value of record i, as its update `version` leaves it (0: as it was loaded). */
+void cell_value(const struct cell *, uint64_t i, uint32_t version, void *value);
+void cell_send(const struct cell *, struct row *);
+struct row row_init(const char *name);
+void row_latencies(struct row *, const struct hist *);
+/* One update of a key that belongs to no other thread, in a transaction, repeated until it is
+ * done. */
+int cell_update(const struct cell *, struct bench_db *, struct bench_thread *, uint64_t i,
+                uint32_t version, uint64_t *retries);
+int load_records(const struct cell *); /* cell->records of them, with a checkpoint */
+
+/* Threads that begin at once. */
+struct worker {
+    const struct cell *cell;
+    struct bench_db *db;
+    struct bench_thread *thread;
+    void *shared; /* the workload's */
+    uint32_t index;
+    uint64_t ops, retries, seed;
+    struct hist hist;
+    int rc;
+};
+typedef int worker_fn(struct worker *);
+/* Runs fn in the cell's threads; adds ops, retries and latencies into the row, and meters it. */
+int workers_run(const struct cell *, struct bench_db *, worker_fn *, void *shared, struct row *);
+
+/* ---- the workloads --------------------------------------------------------------------------- */
+
+int run_insert(const struct cell *);
+int run_fill(const struct cell *);
+int load_fill(const struct cell *);
+int run_overwrite(const struct cell *);
+int run_large(const struct cell *);
+int run_rollback(const struct cell *);
+int run_commits(const struct cell *);
+int run_async(const struct cell *);
+int run_latency(const struct cell *);
+int run_lookups(const struct cell *);
+int run_lookups_many(const struct cell *);
+int run_transactions_and_die(const struct cell *);
+int run_recovery(const struct cell *);
+
+#endif

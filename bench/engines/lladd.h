@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_BENCH_LLADD_H
+#define LL_BENCH_LLADD_H
+/* What the engines of this library share: the handle, transactions, statistics. */
+#include "engine.h"
+
+#include <lladd/lladd.h>
+
+struct lladd_hash;
+struct lladd_array;
+
+struct bench_db {
+    struct lladd_db *db;
+    struct lladd_hash *hash;
+    struct lladd_array *array;
+    lladd_pageno *extents; /* of lladd-records */
+    uint64_t per_extent;   /* pages */
+    uint32_t per_page;     /* records */
+    struct bench_setup setup;
+};
+
+int bench_lladd_failed(const char *what, int rc, const struct lladd_error *err);
+int bench_lladd_open(const struct bench_setup *, struct bench_db **out);
+int bench_lladd_close(struct bench_db *);
+int bench_lladd_begin(struct bench_db *, struct bench_thread *, struct bench_txn **out);
+int bench_lladd_commit(struct bench_db *, struct bench_txn *);
+int bench_lladd_abort(struct bench_db *, struct bench_txn *);
+int bench_lladd_commit_async(struct bench_db *, struct bench_txn *, uint64_t *ticket);
+int bench_lladd_wait(struct bench_db *, uint64_t ticket);
+int bench_lladd_checkpoint(struct bench_db *);
+void bench_lladd_io(struct bench_db *, uint64_t *log_bytes, uint64_t *pages_read,
+                    uint64_t *pages_written);
+
+#define BENCH_LLADD \
+    .version = lladd_version, \
+    .settings = "defaults: pages of 4 KiB, log buffer 8 MiB, a checkpoint after 64 MiB of log " \
+                "(none where the log is kept for recovery), library threads on; no locks: the " \
+                "workloads never let two transactions at one key", \
+    .levels = BENCH_AT_ALL, .begin = bench_lladd_begin, .commit = bench_lladd_commit, \
+    .abort = bench_lladd_abort, .commit_async = bench_lladd_commit_async, \
+    .wait = bench_lladd_wait, .checkpoint = bench_lladd_checkpoint, .io = bench_lladd_io
+
+#endif

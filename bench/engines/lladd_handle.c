@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "lladd.h"
+
+#include <stdlib.h>
+
+int bench_lladd_failed(const char *what, int rc, const struct lladd_error *err)
+{
+    if (rc == 0)
+        return 0;
+    if (rc == LLADD_NOT_FOUND)
+        return BENCH_ABSENT;
+    if (lladd_code_root(rc) == LLADD_ROOT_RETRY)
+        return BENCH_AGAIN;
+    return bench_failed("lladd", what, err && err->code ? err->message : lladd_code_text(rc));
+}
+
+int bench_lladd_open(const struct bench_setup *s, struct bench_db **out)
+{
+    static const enum lladd_durability levels[] = {LLADD_DURABLE, LLADD_DURABLE_OS,
+                                                   LLADD_DURABLE_LATER};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct bench_db *b = calloc(1, sizeof *b);
+    if (!b)
+        return BENCH_FAILED;
+    *out = b;
+    b->setup = *s;
+    o.cache_bytes = s->cache_bytes;
+    o.durability = levels[s->level];
+    if (s->keep_log)
+        o.checkpoint_bytes = o.log_limit_bytes = UINT64_C(1) << 40;
+    return bench_lladd_failed("open", lladd_open(s->dir, &o, &b->db, &err), &err);
+}
+
+int bench_lladd_close(struct bench_db *b)
+{
+    int rc = lladd_close(b->db);
+    free(b->extents);
+    free(b);
+    return bench_lladd_failed("close", rc, NULL);
+}
+
+int bench_lladd_begin(struct bench_db *b, struct bench_thread *t, struct bench_txn **out)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_txn *txn;
+    (void)t;
+    int rc = lladd_begin(b->db, NULL, &txn, &err);
+    *out = (struct bench_txn *)txn;
+    return bench_lladd_failed("begin", rc, &err);
+}
+
+int bench_lladd_commit(struct bench_db *b, struct bench_txn *txn)
+{
+    (void)b;
+    return bench_lladd_failed("commit", lladd_commit((struct lladd_txn *)txn), NULL);
+}
+
+int bench_lladd_abort(struct bench_db *b, struct bench_txn *txn)
+{
+    (void)b;
+    return bench_lladd_failed("abort", lladd_abort((struct lladd_txn *)txn), NULL);
+}
+
+int bench_lladd_commit_async(struct bench_db *b, struct bench_txn *txn, uint64_t *ticket)
+{
+    (void)b;
+    lladd_lsn lsn = {0};
+    int rc = lladd_commit_async((struct lladd_txn *)txn, &lsn);
+    *ticket = lsn.v;
+    return bench_lladd_failed("commit", rc, NULL);
+}
+
+int bench_lladd_wait(struct bench_db *b, uint64_t ticket)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    return bench_lladd_failed("wait", lladd_wait(b->db, (lladd_lsn){ticket}, &err), &err);
+}
+
+int bench_lladd_checkpoint(struct bench_db *b)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    return bench_lladd_failed("checkpoint", lladd_checkpoint(b->db, &err), &err);
+}
+
+void bench_lladd_io(struct bench_db *b, uint64_t *log_bytes, uint64_t *pages_read,
+                    uint64_t *pages_written)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    if (lladd_stats(b->db, &s))
+        return;
+    *log_bytes = s.log_bytes;
+    *pages_read = s.pages_read;
+    *pages_written = s.pages_written;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* WiredTiger: row store and column store, snapshot isolation, a session and a cursor a thread. */
+#include "engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wiredtiger.h>
+
+#define TABLE "table:bench"
+
+struct bench_db {
+    WT_CONNECTION *wt;
+    struct bench_setup setup;
+    bool column;
+};
+
+struct bench_thread {
+    WT_SESSION *session;
+    WT_CURSOR *cursor;
+    unsigned reads;
+    bool reading;
+};
+
+static const char *version(void)
+{
+    int major, minor, patch;
+    static char text[32];
+    wiredtiger_version(&major, &minor, &patch);
+    snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
+    return text;
+}
+
+static int failed(const char *what, int rc)
+{
+    if (rc == WT_ROLLBACK)
+        return BENCH_AGAIN;
+    if (rc == WT_NOTFOUND)
+        return BENCH_ABSENT;
+    return rc ? bench_failed("wiredtiger", what, wiredtiger_strerror(rc)) : 0;
+}
+
+static int open_as(const struct bench_setup *s, bool column, struct bench_db **out)
+{
+    static const char *const sync[] = {"enabled=true,method=fsync", "enabled=true,method=none",
+                                       "enabled=false"};
+    struct bench_db *b = calloc(1, sizeof *b);
+    char text[512];
+    WT_SESSION *session;
+    if (!b)
+        return BENCH_FAILED;
+    *out = b;
+    b->setup = *s;
+    b->column = column;
+    uint64_t cache = s->txn_ops > 2000000 ? UINT64_C(6) << 30 : s->cache_bytes;
+    snprintf(text, sizeof text,
+             "create,cache_size=%lluM,session_max=%u,log=(enabled=true,file_max=64MB),"
+             "transaction_sync=(%s)",
+             (unsigned long long)cache >> 20, s->threads + 100, sync[s->level]);
+    int rc = wiredtiger_open(s->dir, NULL, text, &b->wt);
+    if (!rc)
+        rc = b->wt->open_session(b->wt, NULL, "isolation=snapshot", &session);
+    snprintf(text, sizeof text, "key_format=%s,value_format=u",
+             column           ? "r"
+             : s->key_size == 4 ? "I"
+                              : "Q");
+    if (!rc)
+        rc = session->create(session, TABLE, text);
+    return failed("open", rc ? rc : session->close(session, NULL));
+}
+
+static int open_rows(const struct bench_setup *s, struct bench_db **out)
+{
+    return open_as(s, false, out);
+}
+
+static int open_columns(const struct bench_setup *s, struct bench_db **out)
+{
+    return open_as(s, true, out);
+}
+
+static int close_it(struct bench_db *b)
+{
+    int rc = b->wt->close(b->wt, NULL); /* takes a checkpoint */
+    free(b);
+    return failed("close", rc);
+}
+
+static int join(struct bench_db *b, struct bench_thread **out)
+{
+    struct bench_thread *t = calloc(1, sizeof *t);
+    if (!t)
+        return BENCH_FAILED;
+    *out = t;
+    int rc = b->wt->open_session(b->wt, NULL, "isolation=snapshot", &t->session);
+    if (!rc)
+        rc = t->session->open_cursor(t->session, TABLE, NULL, NULL, &t->cursor);
+    return failed("session", rc);
+}
+
+static void leave(struct bench_db *b, struct bench_thread *t)
+{
+    (void)b;
+    failed("session", t->session->close(t->session, NULL));
+    free(t);
+}
+
+static int begin(struct bench_db *b, struct bench_thread *t, struct bench_txn **out)
+{
+    (void)b;
+    *out = (struct bench_txn *)t;
+    return failed("begin", t->session->begin_transaction(t->session, NULL));
+}
+
+static int commit(struct bench_db *b, struct bench_txn *txn)
+{
+    (void)b;
+    WT_SESSION *s = ((struct bench_thread *)txn)->session;
+    return failed("commit", s->commit_transaction(s, NULL));
+}
+
+static int roll_back(struct bench_db *b, struct bench_txn *txn)
+{
+    (void)b;
+    WT_SESSION *s = ((struct bench_thread *)txn)->session;
+    return failed("rollback", s->rollback_transaction(s, NULL));
+}
+
+static void set_key(const struct bench_db *b, WT_CURSOR *c, uint64_t key)
+{
+    if (b->column)
+        c->set_key(c, key + 1); /* record numbers begin with 1 */
+    else if (b->setup.key_size == 4)
+        c->set_key(c, (uint32_t)key);
+    else
+        c->set_key(c, key);
+}
+
+static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const void *value)
+{
+    WT_CURSOR *c = ((struct bench_thread *)txn)->cursor;
+    WT_ITEM v = {.data = value, .size = b->setup.value_size};
+    set_key(b, c, key);
+    c->set_value(c, &v);
+    return failed("insert", c->insert(c)); /* or replaces */
+}
+
+static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void *value)
+{
+    WT_CURSOR *c = t->cursor;
+    WT_SESSION *s = t->session;
+    WT_ITEM v;
+    int rc = 0;
+    if (t->reading && t->reads++ % BENCH_READS == 0) {
+        rc = s->commit_transaction(s, NULL);
+        t->reading = false;
+    }
+    if (!rc && !t->reading) {
+        rc = s->begin_transaction(s, NULL);
+        t->reading = true;
+    }
+    set_key(b, c, key);
+    if (!rc)
+        rc = c->search(c);
+    if (!rc)
+        rc = c->get_value(c, &v);
+    if (!rc)
+        memcpy(value, v.data, v.size);
+    return failed("search", rc);
+}
+
+static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
+                const void *values)
+{
+    int rc = 0;
+    for (uint64_t i = 0; !rc && i < count; i++)
+        rc = put(b, txn, first + i, (const char *)values + i * b->setup.value_size);
+    return rc;
+}
+
+static int checkpoint(struct bench_db *b)
+{
+    WT_SESSION *session;
+    int rc = b->wt->open_session(b->wt, NULL, NULL, &session);
+    if (rc)
+        return failed("session", rc);
+    rc = session->checkpoint(session, NULL);
+    int closed = session->close(session, NULL);
+    return failed("checkpoint", rc ? rc : closed);
+}
+
+#define ENGINE(symbol, text, store, only_numbers, opens) \
+    const struct bench_engine bench_engine_##symbol = { \
+        .name = text, \
+        .version = version, \
+        .settings = store "; snapshot isolation; log files of 64 MiB; cache 6 GiB for " \
+                          "transactions of more than 2 million; transaction_sync: disk: fsync; " \
+                          "OS: none; process: off", \
+        .log_files = "WiredTigerLog", \
+        .levels = BENCH_AT_ALL, \
+        .numbered = only_numbers, \
+        .open = opens, \
+        .close = close_it, \
+        .join = join, \
+        .leave = leave, \
+        .begin = begin, \
+        .commit = commit, \
+        .abort = roll_back, \
+        .insert = put, \
+        .update = put, \
+        .lookup = lookup, \
+        .fill = fill, \
+        .checkpoint = checkpoint, \
+    };
+ENGINE(wiredtiger, "wiredtiger", "row store", false, open_rows)
+ENGINE(wiredtiger_col, "wiredtiger-col", "column store", true, open_columns)

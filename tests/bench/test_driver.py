@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""lladd-bench as its users call it: every workload, tiny, with every engine there is."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BENCH = ""
+# What waits for a disk waits long, here for nothing.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+FIELDS = {
+    "workload", "case", "engine", "version", "settings", "level", "n", "ops", "records", "threads",
+    "key_size", "value_size", "cache_mib", "filesystem", "run", "time", "elapsed_s", "ops_per_s",
+    "p50_us", "p99_us", "p999_us", "cpu_us_per_op", "log_bytes_per_op", "written_bytes_per_op",
+    "device_bytes_per_op", "syncs_per_op", "pages_read_per_op", "pages_written_per_op", "retries",
+    "close_s", "peak_memory_mib", "slice_s", "slices", "checkpoint_from_s", "checkpoint_to_s",
+    "failure"}
+OURS = ["lladd-hash", "lladd-hash-physical", "lladd-array", "lladd-array-bulk", "lladd-records"]
+WORKLOADS = [f"W{i}" for i in range(1, 10)]
+# What each of our engines has to give in each workload: nothing is left out unnoticed.
+CASES = {
+    "lladd-hash": {"insert", "durable", "async", "os", "process", "lookup", "lookup-64",
+                   "recovery-warm", "recovery-cold", "update", "peak", "half-load",
+                   "half-load-checkpoints", "rollback"},
+    "lladd-array": {"fill", "overwrite", "durable", "async", "os", "process", "lookup",
+                    "recovery-warm", "recovery-cold", "update", "peak", "half-load",
+                    "half-load-checkpoints", "rollback"},
+}
+CASES["lladd-records"] = CASES["lladd-array-bulk"] = CASES["lladd-array"]
+CASES["lladd-hash-physical"] = CASES["lladd-hash"] - {"peak", "half-load",
+                                                      "half-load-checkpoints"}
+
+
+def run(*words):
+    return subprocess.run([BENCH, *words], capture_output=True, text=True, check=False)
+
+
+def engines():
+    """Those that --list says are there."""
+    lines = run("--list").stdout.split("engines:\n")[1].splitlines()
+    return [line.split()[0] for line in lines
+            if line.startswith("  ") and not line.startswith("   ") and "skipped" not in line]
+
+
+class Driver(unittest.TestCase):
+    def rows(self, *words, status=0):
+        """What a run writes with --json, in a directory that it must leave empty."""
+        with tempfile.TemporaryDirectory(dir=MEMORY) as work:
+            path = os.path.join(work, "out.jsonl")
+            where = os.path.join(work, "databases")
+            os.mkdir(where)
+            result = run("--json", path, "--dir", where, *words)
+            self.assertEqual(result.returncode, status, result.stderr + result.stdout)
+            self.assertEqual(os.listdir(where), [])
+            with open(path, encoding="utf-8") as f:
+                return [json.loads(line) for line in f]
+
+    def check(self, rows):
+        for row in rows:
+            if "skipped" in row:
+                self.assertEqual(set(row), {"workload", "engine", "skipped"})
+                continue
+            self.assertEqual(set(row), FIELDS)
+            self.assertIsNone(row["failure"], row)
+            self.assertGreater(row["ops"], 0, row)
+            self.assertGreater(row["elapsed_s"], 0, row)
+            self.assertGreater(row["ops_per_s"], 0, row)
+            self.assertGreater(row["peak_memory_mib"], 0, row)
+            self.assertGreaterEqual(row["cpu_us_per_op"], 0, row)
+            self.assertGreaterEqual(row["syncs_per_op"], 0, row)
+            self.assertTrue(row["settings"] and row["version"], row)
+
+
+class Usage(Driver):
+    def refused(self, words, *texts):
+        result = run(*words)
+        self.assertEqual(result.returncode, 2, words)
+        for text in texts:
+            self.assertIn(text, result.stderr)
+        self.assertEqual(result.stdout, "")
+
+    def test_list_has_everything(self):
+        text = run("--list").stdout
+        for name in WORKLOADS:
+            self.assertIn(f"  {name}.", text)
+        for name in OURS:
+            self.assertIn(f"  {name} ", text)
+        for name in ("bdb", "lmdb", "sqlite", "wiredtiger", "rocksdb", "leveldb", "kyotocabinet",
+                     "tdb"):
+            self.assertIn(name, text)  # there, or named as skipped
+
+    def test_help_names_every_option(self):
+        result = run("--help")
+        self.assertEqual(result.returncode, 0)
+        for option in ("list", "engine", "threads", "n", "records", "key", "value", "cache",
+                       "seconds", "runs", "limit", "dir", "json", "help"):
+            self.assertIn(f"--{option}", result.stdout)
+
+    def test_what_makes_no_sense_is_refused(self):
+        self.refused(["W33"], "no such workload", "W33")
+        self.refused(["W1.fill"], "no such workload", "W1.fill")
+        self.refused([], "no workload")
+        self.refused(["W1", "--engine", "lladd-hsah"], "no such engine", "lladd-hsah")
+        self.refused(["W1", "--engine", ""], "no such engine")
+        for threads in ("0", "1,,2", "x", "1,-2", "1001", ""):
+            self.refused(["W1", "--threads", threads], "--threads")
+        self.refused(["W1", "--n", "10x"], "--n", "10x")
+        self.refused(["W1", "--key", "5"], "--key")
+        self.refused(["W1", "--value", "4097"], "--value")
+        self.refused(["W1", "--runs", "0"], "--runs")
+        self.refused(["W1", "--dir", "/no/such/place"], "no such directory")
+        self.refused(["W1", "--json", "/no/such/place/x"], "cannot be written")
+        self.refused(["W1", "--frobnicate"], "frobnicate")
+
+    def test_a_family_is_all_of_its_engines(self):
+        rows = self.rows("W9", "--engine", "lladd", "--n", "10", "--records", "10")
+        self.assertEqual({r["engine"] for r in rows}, set(OURS))
+
+    def test_lists_give_a_row_for_each(self):
+        rows = self.rows("W1", "--engine", "lladd-hash", "--n", "100,200", "--threads", "1,3",
+                         "--runs", "2")
+        self.check(rows)
+        self.assertEqual(sorted((r["n"], r["threads"], r["run"]) for r in rows),
+                         sorted((n, t, k) for n in (100, 200) for t in (1, 3) for k in (0, 1)))
+
+    def test_json_to_standard_output_is_all_there_is(self):
+        result = run("W1", "--engine", "lladd-hash", "--n", "100", "--threads", "1", "--json", "-")
+        self.assertEqual(result.returncode, 0)
+        self.check([json.loads(line) for line in result.stdout.splitlines()])
+
+
+class Ours(Driver):
+    def test_every_workload(self):
+        rows = self.rows(*WORKLOADS, "--engine", "lladd", "--n", "600", "--records", "1000",
+                         "--threads", "1,4", "--seconds", "1")
+        self.check(rows)
+        for engine in OURS:
+            found = {r["case"] for r in rows if r["engine"] == engine and "skipped" not in r}
+            self.assertEqual(found, CASES[engine], engine)
+
+    def test_what_is_counted_is_there(self):
+        rows = self.rows("W3.durable", "W6.recovery-warm", "--engine", "lladd-hash", "--n", "200",
+                         "--records", "1000", "--threads", "1")
+        self.check(rows)
+        commits, recovery = rows
+        self.assertGreaterEqual(commits["syncs_per_op"], 1)  # each is durable by itself
+        self.assertGreater(commits["log_bytes_per_op"], 200)  # 100 bytes before and 100 after
+        self.assertGreaterEqual(commits["written_bytes_per_op"], commits["log_bytes_per_op"])
+        self.assertGreater(commits["p999_us"], 0)
+        self.assertGreaterEqual(commits["p999_us"], commits["p50_us"])
+        self.assertGreater(recovery["log_bytes_per_op"], 200)
+
+    def test_throughput_over_time(self):
+        rows = self.rows("W8", "--engine", "lladd-hash", "--records", "1000", "--seconds", "1")
+        self.check(rows)
+        peak = rows[0]
+        self.assertEqual(peak["case"], "peak")
+        self.assertLessEqual(sum(peak["slices"]), peak["ops"])
+        self.assertGreater(sum(peak["slices"]), peak["ops"] / 2)
+        self.assertLess(peak["checkpoint_from_s"], peak["checkpoint_to_s"])
+
+
+class Peers(Driver):
+    def test_every_workload(self):
+        peers = [e for e in engines() if not e.startswith("lladd-")]
+        if not peers:
+            self.skipTest("no peers here")
+        timed = [w for w in WORKLOADS if w != "W8"]
+        rows = self.rows(*timed, "--engine", ",".join(peers), "--n", "200", "--records", "500",
+                         "--threads", "1,4")
+        self.check(rows)
+        for engine in peers:
+            found = {r["workload"] for r in rows if r["engine"] == engine and "skipped" not in r}
+            self.assertLessEqual({"W3", "W4", "W5", "W6", "W7", "W9"}, found, engine)
+
+
+    def test_checkpoints(self):
+        one_each = [e for e in engines() if e in ("bdb-hash", "sqlite", "wiredtiger", "rocksdb-txn",
+                                                  "kyotocabinet-hash")]
+        if not one_each:
+            self.skipTest("no peers here")
+        rows = self.rows("W8", "--engine", ",".join(one_each), "--records", "500", "--seconds",
+                         "1")
+        self.check(rows)
+        self.assertEqual(len(rows), 3 * len(one_each))
+
+
+class Failures(Driver):
+    def test_what_takes_too_long_is_a_row(self):
+        rows = self.rows("W3.durable", "--engine", "lladd-hash,lladd-array", "--seconds", "30",
+                         "--records", "100", "--threads", "1", "--limit", "1", status=1)
+        self.assertEqual([r["engine"] for r in rows], ["lladd-hash", "lladd-array"])
+        for row in rows:
+            self.assertEqual(set(row), FIELDS)
+            self.assertIn("longer than --limit", row["failure"])
+            self.assertIsNone(row["ops_per_s"])
+
+    def test_an_engine_that_fails_says_why(self):
+        with tempfile.TemporaryDirectory() as work:
+            result = subprocess.run(
+                ["bash", "-c", 'ulimit -f 256; exec "$@"', "bash", BENCH, "W1", "--engine",
+                 "lladd-hash", "--n", "100000", "--threads", "1", "--json", "-", "--dir", work],
+                capture_output=True, text=True, check=False)
+        row = json.loads(result.stdout)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("signal 25", row["failure"])  # a file as large as it may be
+
+
+if __name__ == "__main__":
+    BENCH = sys.argv.pop(1)
+    CLASS = {"usage": "Usage", "lladd": "Ours", "peers": "Peers", "failures": "Failures"}
+    unittest.main(argv=[sys.argv[0], CLASS[sys.argv[1]]])

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""bench/run's tables and charts, from rows that are made up."""
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, sys.argv.pop(1))
+import charts  # noqa: E402
+import tables  # noqa: E402
+
+
+def row(engine, rate, **other):
+    made = {"workload": "W3", "case": "durable", "engine": engine, "version": "1", "settings": "s",
+            "level": "disk", "n": int(rate), "ops": int(rate), "records": 1000, "threads": 8,
+            "key_size": 8, "value_size": 100, "cache_mib": 64, "filesystem": "ext4", "run": 0,
+            "elapsed_s": 1.0, "ops_per_s": rate, "p999_us": 100.0, "failure": None}
+    return {**made, **other}
+
+
+INSTRUCTIONS = {"workload": "W10", "case": "lookup", "engine": "lladd-hash", "failure": None,
+                "instructions_per_op": 400.0}
+
+
+def line_of(text, beginning):
+    return next(line for line in text.splitlines() if line.startswith(beginning))
+
+
+class Tables(unittest.TestCase):
+    def test_the_row_we_lose_is_marked(self):
+        text = tables.page([row("lladd-hash", 1000.0), row("lladd-array", 900.0),
+                            row("leveldb", 2000.0)], [])
+        self.assertIn("**lost** 8 threads: 0.5 × leveldb", line_of(text, "| lladd-hash"))
+        self.assertNotIn("lost", line_of(text, "| lladd-array"))
+        self.assertIn("**2000**", line_of(text, "| leveldb"))
+
+    def test_the_row_we_win_is_not(self):
+        text = tables.page([row("lladd-hash", 3000.0), row("leveldb", 2000.0)], [])
+        self.assertNotIn("**lost**", text)
+        self.assertIn("**3000**", line_of(text, "| lladd-hash"))
+
+    def test_medians_and_spread(self):
+        rows = [row("lladd-hash", rate, run=i) for i, rate in enumerate([900.0, 1000.0, 1300.0])]
+        self.assertIn("1000 ±20 %", tables.page(rows, []))
+
+    def test_targets_are_met_or_missed(self):
+        met = tables.target_table([row("lladd-hash", 2500.0), row("leveldb", 2000.0)])
+        self.assertIn("met |", line_of(met, "| W3, 8 threads"))
+        missed = tables.target_table([row("lladd-hash", 2300.0), row("leveldb", 2000.0)])
+        self.assertIn("**missed** |", line_of(missed, "| W3, 8 threads"))
+
+    def test_one_engine_is_not_another_with_a_longer_name(self):
+        text = tables.target_table([row("lladd-hash-physical", 2500.0), row("leveldb", 2000.0)])
+        self.assertEqual(text, "")
+
+    def test_filesystems_are_not_mixed(self):
+        text = tables.target_table([row("lladd-hash", 9000.0, filesystem="tmpfs"),
+                                    row("leveldb", 2000.0)])
+        self.assertNotIn("| W3, 8 threads", text)
+
+    def test_failures_are_named(self):
+        text = tables.page([row("lladd-hash", 1000.0), row("tdb", 0, failure="it took longer",
+                                                           ops_per_s=None)], [])
+        self.assertIn("failed", line_of(text, "| tdb"))
+        self.assertIn("- W3 durable tdb, 8 threads, 0: it took longer", text)
+
+    def test_instructions_have_a_table(self):
+        text = tables.page([row("lladd-hash", 1.0), INSTRUCTIONS], [])
+        self.assertIn("| lladd-hash |  | 400 |", text)
+
+    def test_what_is_missing_is_named(self):
+        text = tables.page([row("lladd-hash", 1.0),
+                            {"workload": "all", "engine": "tdb", "skipped": "not found"}], [])
+        self.assertIn("| tdb | | skipped: not found |", text)
+
+    def test_only_what_is_between_the_markers_is_replaced(self):
+        with tempfile.TemporaryDirectory() as work:
+            path = os.path.join(work, "page.md")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write("before\n<!-- bench/run: x -->\nold\n<!-- bench/run: end of x -->\nafter\n")
+            tables.write(path, "x", "new")
+            with open(path, encoding="utf-8") as f:
+                self.assertEqual(f.read(), "before\n<!-- bench/run: x -->\nnew\n"
+                                           "<!-- bench/run: end of x -->\nafter\n")
+            with self.assertRaises(SystemExit):
+                tables.write(path, "y", "new")
+
+
+@unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot here")
+class Charts(unittest.TestCase):
+    def test_a_chart_for_what_was_measured(self):
+        rows = [row(e, r * t, threads=t) for e, r in (("lladd-hash", 50.0), ("leveldb", 20.0))
+                for t in (1, 8)]
+        rows += [INSTRUCTIONS, {"workload": "all", "engine": "tdb", "skipped": "not found"}]
+        with tempfile.TemporaryDirectory() as work:
+            self.assertEqual([name for name, _ in charts.draw(rows, work)], ["commits"])
+            self.assertEqual(os.listdir(work), ["commits.svg"])
+            with open(os.path.join(work, "commits.svg"), encoding="utf-8") as f:
+                text = f.read()
+        self.assertIn("<svg", text)
+        self.assertIn("lladd-hash", text)
+        self.assertIn("leveldb", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
