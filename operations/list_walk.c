@@ -116,7 +116,7 @@ int ll_operations__list_look_own(const struct lladd_list *l, struct lladd_item i
 {
     struct lladd_db *db = l->lists->db;
     struct lladd_page *page;
-    lladd_pageno heap;
+    lladd_pageno heap = {0};
     bool own = false;
     TRY(ll_operations__list_root(db, l->root, &page, err));
     lladd_unfix(db, page, LLADD_LATCH_SHARED);

@@ -605,9 +605,12 @@ static int sim_size(struct lladd_device *dev, struct lladd_file *file, uint64_t 
 /* What a file system does: a size that is durable once the file was synced, and blocks. */
 static int sim_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
 {
-    uint64_t now = 0;
-    int rc = sim_size(dev, file, &now);
-    return rc || size <= now ? rc : sim_truncate(dev, file, size);
+    struct ll_sim_run *run = run_of(dev);
+    uint32_t inode = file_of(file)->inode;
+    if (inode == LL_SIM_NO_INODE)
+        return -EINVAL;
+    int rc = run->undecided ? decide_size(run, inode) : 0;
+    return rc || size <= run->live.inode[inode]->size ? rc : sim_truncate(dev, file, size);
 }
 
 static int sim_rename(struct lladd_device *dev, const char *from_text, const char *to_text)

@@ -77,8 +77,8 @@ START_TEST(sizes_double)
 }
 END_TEST
 
-/* A file has its whole size, with zeros, before it has its name; whether the device allocates or has
- * to be written to. */
+/* A file has its whole size, with zeros, before it has its name; whether the device allocates or
+ * has to be written to. */
 START_TEST(zeroed_and_synced_first)
 {
     char name[LL_LOG_NAME_SIZE];

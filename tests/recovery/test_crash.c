@@ -294,9 +294,9 @@ static bool workload_until(struct explorer *e, struct history *h, uint64_t n, un
 
 /* ---- cases ------------------------------------------------------------------------------- */
 
-/* Of the crash states of the larger cases, a sanitizer gets one in so many: it looks at what
- * recovery does, which is much the same in all of them, not at what comes of it. */
-#ifdef LL_TEST_SANITIZED
+/* Of the crash states of the larger cases, instrumented builds get one in so many: they look at
+ * what recovery does, which is much the same in all of them, not at what comes of it. */
+#ifdef LL_TEST_INSTRUMENTED
 #define ONE_IN 4
 #else
 #define ONE_IN 1

@@ -39,7 +39,7 @@ static void expect_told(const struct lladd_sim_subject *s, const struct lladd_si
 
 /* Every sixth call, from the first on; under a sanitizer, which asks no other question than what
  * errors make of memory, every thirtieth. All of them are for the night. */
-#ifdef LL_TEST_SANITIZED
+#ifdef LL_TEST_INSTRUMENTED
 #define EVERY 30
 #else
 #define EVERY 6

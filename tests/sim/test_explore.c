@@ -31,7 +31,7 @@ static struct lladd_sim_report *explore(const struct lladd_sim_subject *s,
 
 /* Of most this is all at this depth, of some the beginning; all of it is sim/all_subjects. Under a
  * sanitizer the beginning will do. */
-#ifdef LL_TEST_SANITIZED
+#ifdef LL_TEST_INSTRUMENTED
 #define STATES 2000
 #else
 #define STATES 6000

@@ -84,7 +84,7 @@ static void expect_caught(const struct lladd_sim_subject *s, const struct lladd_
 
 /* As many preemptions as can be done here; ./runtests goes on to two for all of them. Under a
  * sanitizer one: it looks at what a step does, and with one each step is done already. */
-#ifdef LL_TEST_SANITIZED
+#ifdef LL_TEST_INSTRUMENTED
 #define TWO 1
 #define SCHEDULES 50
 #else
@@ -173,7 +173,7 @@ static const struct {
     {"threads.commit", LLADD_BUG_GROUP_LATE, LLADD_SIM_O_LOST, true},
     {"threads.commit", LLADD_BUG_WAKE, LLADD_SIM_O_DEADLOCK, false},
     {"threads.checkpoint", LLADD_BUG_UNDO_LATE, LLADD_SIM_O_OPEN, false},
-    {"threads.background", LLADD_BUG_IN_FLIGHT, LLADD_SIM_O_CONTENTS, true},
+    {"threads.background", LLADD_BUG_IN_FLIGHT, LLADD_SIM_O_LOST, true},
 };
 
 static struct lladd_sim_bounds bounds_for(int i)
