@@ -57,6 +57,7 @@ struct ll_log__segments {
     bool gave_up;                /* preallocation failed; the next who needs space tries again */
     bool stop;
     uint32_t hurry;  /* somebody waits for what is being made; atomic */
+    uint32_t idle;   /* the thread is there and sleeps; atomic */
     uint64_t groups; /* there were when the last one was made */
 };
 
@@ -289,6 +290,14 @@ bool ll_log__disk_room_now(struct ll_log *, uint64_t to);
 /* Reads the directory if that was not done; under seg_mutex. */
 int ll_log__ensure_listed(struct ll_log *, struct lladd_error *);
 void ll_log__wake_worker(struct ll_log *);
+/* By who does not hold the mutex, if there is a thread: it writes what is unwritten if that is
+ * much. */
+void ll_log__ask_worker(struct ll_log *);
+enum { LL_LOG__MUCH = 1 << 20 };
+static inline uint64_t ll_log__unwritten(const struct ll_log *log)
+{
+    return lladd_atomic_load64_relaxed(&log->tail) - lladd_atomic_load64_relaxed(&log->written);
+}
 void ll_log__stop_worker(struct ll_log *);
 
 /* directory.c; under seg_mutex */

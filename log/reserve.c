@@ -242,16 +242,18 @@ int ll_log_credit_slow(struct ll_log *log, struct ll_credit *c, size_t bytes,
                        struct lladd_error *err)
 {
     int rc = acquire(log, c, bytes, false, err);
-    /* Whoever finds more than half of the ring waiting to be written writes it, if nobody does:
-     * before it is full, so that the others can go on meanwhile. */
-    if (rc == 0 &&
-        lladd_atomic_load64_relaxed(&log->tail) - lladd_atomic_load64_relaxed(&log->written) >
-            log->ring_size / 2) {
-        bool progress;
-        if ((lladd_atomic_load32(&log->word) & 3) == LL_LOG__FREE)
-            rc = ll_log__make_room(log, &progress, err);
-    }
-    return rc;
+    if (rc)
+        return rc;
+    /* What much of the ring waits for the log's thread writes meanwhile, if there is one; what half
+     * of it does, whoever finds that, if nobody is at it: before it is full, so that the others can
+     * go on. */
+    uint64_t waiting = ll_log__unwritten(log);
+    bool progress;
+    if (waiting > log->ring_size / 2 && (lladd_atomic_load32(&log->word) & 3) == LL_LOG__FREE)
+        return ll_log__make_room(log, &progress, err);
+    if (waiting > LL_LOG__MUCH && lladd_atomic_load32(&log->segs->idle))
+        ll_log__ask_worker(log);
+    return 0;
 }
 
 int ll_log_credit_reserved(struct ll_log *log, struct ll_credit *c, size_t bytes,

@@ -345,17 +345,42 @@ int ll_log_maintain(struct ll_log *log, bool *more, struct lladd_error *err)
     return rc;
 }
 
+/* Writes what has come together for long writes, while those who append go on. Who needs it written
+ * gets the error that there may be. Releases the mutex meanwhile. */
+static bool write_some(struct ll_log *log)
+{
+    bool progress = false;
+    if (ll_log__unwritten(log) <= LL_LOG__MUCH ||
+        (lladd_atomic_load32(&log->word) & 3) != LL_LOG__FREE || ll_log__check(log, NULL))
+        return false;
+    lladd_mutex_unlock(&log->segs->mutex);
+    (void)ll_log__make_room(log, &progress, NULL);
+    lladd_mutex_lock(&log->segs->mutex);
+    return progress;
+}
+
+void ll_log__ask_worker(struct ll_log *log)
+{
+    lladd_mutex_lock(&log->segs->mutex);
+    lladd_cond_broadcast(&log->segs->changed);
+    lladd_mutex_unlock(&log->segs->mutex);
+}
+
 static void *worker(void *arg)
 {
     struct ll_log *log = arg;
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
     while (!segs->stop) {
-        bool did = false;
+        bool did = write_some(log);
         /* Who needs the space asks for it himself and gets the error; nobody needs it yet. */
-        (void)step(log, &did, NULL);
-        if (!did && !segs->stop)
+        if (!did)
+            (void)step(log, &did, NULL);
+        if (!did && !segs->stop) {
+            lladd_atomic_store32(&segs->idle, 1);
             lladd_cond_wait(&segs->changed, &segs->mutex);
+            lladd_atomic_store32(&segs->idle, 0);
+        }
     }
     lladd_mutex_unlock(&segs->mutex);
     return NULL;

@@ -14,10 +14,10 @@
  *   holds     what transactions have freed and may want back (hold.c).
  *
  * If no group can serve, the page file grows, to twice its size but by at least 16 pages and at
- * most 64 MiB (or what is asked for). It never shrinks, and it is extended on the device, so writing
- * a page that was allocated never needs space. Growing is not logged: a map that is not there yet (a
- * page of zeros) stands for a group without allocations, and is formatted when its group is first
- * used.
+ * most 64 MiB (or what is asked for). It never shrinks, and it is extended on the device, so
+ * writing a page that was allocated never needs space. Growing is not logged: a map that is not
+ * there yet (a page of zeros) stands for a group without allocations, and is formatted when its
+ * group is first used.
  *
  * A commit that freed pages waits here, when it is durable, for the next allocator call
  * (`pending`): that one drops the pages' cached copies (BUF-6), and only then are they free for

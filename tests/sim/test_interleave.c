@@ -173,7 +173,7 @@ static const struct {
     {"threads.commit", LLADD_BUG_GROUP_LATE, LLADD_SIM_O_LOST, true},
     {"threads.commit", LLADD_BUG_WAKE, LLADD_SIM_O_DEADLOCK, false},
     {"threads.checkpoint", LLADD_BUG_UNDO_LATE, LLADD_SIM_O_OPEN, false},
-    {"threads.background", LLADD_BUG_IN_FLIGHT, LLADD_SIM_O_LOST, true},
+    {"threads.background", LLADD_BUG_IN_FLIGHT, LLADD_SIM_O_CONTENTS, true},
 };
 
 static struct lladd_sim_bounds bounds_for(int i)
