@@ -171,13 +171,12 @@ void ll_hash__fixed_fill(unsigned char *page, const unsigned char *p, size_t n)
     hb_set(page, HB_GHOSTS, hb_get(page, HB_GHOSTS) + added[1]);
 }
 
-/* Moves every entry to the first empty slot from its home on; `from` is empty. True if any has
- * moved. */
+/* Moves every entry to the first empty slot from its home on, once around from `from`. True if any
+ * has moved. */
 static bool move_up(const struct lay *l, uint32_t from)
 {
     bool moved = false;
-    for (uint32_t n = 1, i = from; n < l->slots; n++) {
-        i = i + 1 == l->slots ? 0 : i + 1;
+    for (uint32_t n = 0, i = from; n < l->slots; n++, i = i + 1 == l->slots ? 0 : i + 1) {
         unsigned char *p = at(l, i);
         uint16_t tag = lladd_get16(p);
         uint32_t home = home_of(tag, l->slots);

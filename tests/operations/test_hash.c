@@ -71,6 +71,66 @@ static struct lladd_hash_stats stats(void)
 
 /* ---- the hash -------------------------------------------------------------------------------- */
 
+static void fixed_page(unsigned char *page, uint32_t size)
+{
+    memset(page, 0, size);
+    hb_set(page, HB_KEY, 8);
+    hb_set(page, HB_VALUE, 4);
+    ll_hash__fixed_clear(page, size);
+}
+
+/* Key i, in an order of tags that seed gives; a third of them on the last slots. */
+static void packed_entry(unsigned char *p, uint64_t i, uint64_t *seed)
+{
+    uint64_t r = seeded_next(seed);
+    uint16_t tag = (uint16_t)(r % 3 ? r >> 8 & 0x7fff : 0x7fff - (r >> 8 & 0x3ff));
+    lladd_put16(p, (uint16_t)((tag ? tag : 1) | (r >> 40 & 7 ? 0 : HB_GHOST)));
+    lladd_put64(p + 2, i);
+    lladd_put32(p + 10, (uint32_t)r);
+}
+
+/* Pages of 7 slots and of 36, from a few entries to full: what is not dropped is found where a
+ * search looks for it, whatever has wrapped around the end. */
+START_TEST(what_a_drop_leaves_is_found)
+{
+    enum { SIZE = 14, MOST = 36 };
+    const uint32_t size = HB_ENTRIES + SIZE * (_i ? 36u : 7u) + 5;
+    uint64_t seed = 1 + (uint64_t)_i;
+    for (unsigned round = 0; round < 20000; round++) {
+        unsigned char page[HB_ENTRIES + SIZE * MOST + 5], was[sizeof page];
+        unsigned char packed[SIZE * MOST], drop[8] = {0};
+        fixed_page(page, size);
+        uint32_t slots = hb_get(page, HB_SLOTS);
+        uint32_t n = round % 4 ? slots - (uint32_t)(seeded_next(&seed) % 3)
+                               : (uint32_t)(seeded_next(&seed) % (slots + 1));
+        for (uint32_t i = 0; i < n; i++)
+            packed_entry(packed + i * SIZE, i, &seed);
+        ll_hash__fixed_fill(page, packed, n * SIZE);
+        struct lladd_view v = {page, size, 0, {1}};
+        ck_assert(ll_hash__fixed_fine(v));
+        ck_assert_uint_eq(hb_get(page, HB_LIVE) + hb_get(page, HB_GHOSTS), n);
+        for (unsigned i = 0; i < sizeof drop; i++)
+            drop[i] = (unsigned char)seeded_next(&seed);
+        memcpy(was, page, size);
+        ll_hash__fixed_drop(page, drop);
+        ck_assert(ll_hash__fixed_fine(v));
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < slots; i++) {
+            struct hb_entry e;
+            struct hb_place place;
+            if (!ll_hash__fixed_entry(was, i, &e))
+                continue;
+            struct hb_key key = {.bytes = e.key, .len = 8, .tag = e.tag & (HB_GHOST - 1)};
+            bool stays = !(drop[i / 8] >> i % 8 & 1);
+            ll_hash__fixed_find(page, &key, &place);
+            ck_assert_msg((place.slot != HB_NONE) == stays, "round %u, slot %u", round, i);
+            kept += stays;
+        }
+        ck_assert_uint_eq(hb_get(page, HB_LIVE) + hb_get(page, HB_GHOSTS), kept);
+    }
+}
+END_TEST
+
 /* The test vectors of the paper that defines SipHash: key 00 01 02 ... 0f, input 00 01 02 ... */
 START_TEST(siphash_is_siphash)
 {
@@ -669,6 +729,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, siphash_is_siphash);
+    tcase_add_loop_test(t, what_a_drop_leaves_is_found, 0, 2);
     tcase_add_test(t, operations_are_where_they_should_be);
     tcase_add_test(t, random_bytes_are_the_worlds);
     tcase_add_loop_test(t, a_page_with_too_many_slots_is_noticed, 0, 2);
