@@ -27,8 +27,9 @@ static bool unknown; /* committed, or before_commit */
 static uint32_t next_version;
 
 /* What fails, and how often. */
+enum what { NOTHING, MEMORY, READS, DEVICE };
 static struct {
-    enum { NOTHING, MEMORY, READS, DEVICE } what;
+    enum what what;
     uint64_t every, failures, looks;
 } fault;
 
@@ -336,7 +337,7 @@ START_TEST(without_failures)
 }
 END_TEST
 
-static void every_nth(int kind, int what)
+static void every_nth(int kind, enum what what)
 {
     set_up(kind);
     fault.what = what;
