@@ -3,7 +3,8 @@
  * group: group commit by leaders and followers, and the poison.
  *
  * Whoever needs something written or durable becomes the *leader* if there is none, and works for
- * all: there is no thread of the log's own, and a program with one thread pays no context switch.
+ * all: a commit waits for no thread of the log's own, and a program with one thread pays no context
+ * switch. (A bulk load has what it logs written by one, meanwhile: space.c.)
  * One word holds the number g of the next group to be synced and what its leader is doing:
  *
  *     FREE     no leader

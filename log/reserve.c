@@ -244,9 +244,9 @@ int ll_log_credit_slow(struct ll_log *log, struct ll_credit *c, size_t bytes,
     int rc = acquire(log, c, bytes, false, err);
     if (rc)
         return rc;
-    /* What much of the ring waits for the log's thread writes meanwhile, if there is one; what half
-     * of it does, whoever finds that, if nobody is at it: before it is full, so that the others can
-     * go on. */
+    /* If much waits to be written, the log's thread does that meanwhile, where there is one; if
+     * half of the ring does, whoever finds that, unless somebody is at it: before it is full, so
+     * that the others can go on. */
     uint64_t waiting = ll_log__unwritten(log);
     bool progress;
     if (waiting > log->ring_size / 2 && (lladd_atomic_load32(&log->word) & 3) == LL_LOG__FREE)

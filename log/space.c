@@ -15,9 +15,10 @@
  * Should even these be used up, groups go without: the damage that LOG-3 can tell from a torn
  * tail then begins one group earlier.
  *
- * Threads. With env->threads a worker keeps two segments ahead and removes dead files; it is
- * started when a segment is used up for the first time, so that small and short-lived logs have
- * none. Without, ll_log_maintain does the same, or whoever needs the space.
+ * Threads. With env->threads a worker keeps two segments ahead, removes dead files, and writes what
+ * comes together while nobody commits (a megabyte); it is started when a segment is used up for the
+ * first time, so that small and short-lived logs have none. Without, ll_log_maintain does the first
+ * two, or whoever needs the space, and who finds half of the ring unwritten the last.
  */
 #include "log/log_private.h"
 
