@@ -247,6 +247,10 @@ static void enter_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_
         ll_buffer__charge(b, b->region_tables * b->os_page);
 }
 
+/* Of a region's counter: it was put into one huge page since it was last empty. Once is enough: a
+ * page that comes and goes in it must not cost that each time. */
+#define REGION_HUGE 0x8000u
+
 /* The page at i has come: is its region complete by that? */
 static void complete_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t i)
 {
@@ -259,6 +263,7 @@ static void complete_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uin
         if (c->groups[k] != full)
             return;
     want_one_huge_page(c->pages + region * region_bytes(b), region_bytes(b));
+    c->regions[region] = (uint16_t)(n | REGION_HUGE);
 }
 
 /* Frees the page tables of a region of the chunk. */
@@ -281,8 +286,9 @@ static void leave_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_
     (void)madvise(c->frames + (group << b->group_shift), b->os_page, MADV_DONTNEED);
     ll_buffer__refund(b, b->os_page);
     uint64_t region = i >> b->region_shift;
-    if (--c->regions[region] > 0)
+    if ((--c->regions[region] & ~REGION_HUGE) > 0)
         return;
+    c->regions[region] = 0;
     remap_region(b, c, region);
     ll_buffer__refund(b, b->region_tables * b->os_page);
 }

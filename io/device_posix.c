@@ -261,6 +261,8 @@ static int posix_allocate(struct lladd_device *dev, struct lladd_file *file, uin
     do {
         rc = fallocate(fd_of(file), 0, 0, (off_t)size);
     } while (rc != 0 && errno == EINTR);
+    if (rc != 0 && errno == ENOSYS) /* some file systems' word for it */
+        return -EOPNOTSUPP;
     return rc != 0 ? -errno : 0;
 }
 

@@ -80,7 +80,7 @@ struct lladd_device_ops {
      *  -EOPNOTSUPP: not capable, and the library writes zeros instead. */
     int (*allocate)(struct lladd_device *, struct lladd_file *, uint64_t size);
     /** Says that a `sync` will come some time for [off, off+len), which was written: it may as well
-     *  be on its way by then. Nullable, may do nothing, waits for nothing. */
+     *  be on its way by then. Nullable, may do nothing; does not wait for the writing. */
     void (*write_behind)(struct lladd_device *, struct lladd_file *, uint64_t off, uint64_t len);
 };
 

@@ -103,8 +103,8 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
     if (rc)
         return fail_create(err, rc, "create", LL_LOG_NEW_FILE);
     rc = ll_io_size(log->dev, seg->file, &size);
-    if (!rc && size > seg->size)
-        rc = ll_io_truncate(log->dev, seg->file, seg->size);
+    if (!rc && size > 0) /* of an attempt that a crash has ended */
+        rc = ll_io_truncate(log->dev, seg->file, 0);
     if (!rc)
         rc = fill_file(log, seg, zeros_too);
     if (!rc)
