@@ -15,11 +15,11 @@
  * repaired (verify was content, and no checksum was forged), what was in it is still there.
  */
 #include "buffer/buffer.h"
-#include "io/io.h"
 #include "log/log.h"
 #include "recovery/core.h"
 #include "util/crc32c.h"
 #include "util/vec.h"
+#include "limited_device.h"
 
 #include <errno.h>
 #include <lladd/bytes.h>
@@ -34,19 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 enum { CRASHED = 1, FIX_CONTROL = 2, FIX_PAGES = 4, FIX_RECORDS = 8 };
-enum { CHANGE = 6, CHANGES_MAX = 64, PAGE = 4096, FILES_MAX = 16, DEVICE_MAX = 64 << 20 };
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
-
-struct file {
-    char name[64];
-    unsigned char *bytes;
-    size_t len;
-};
+enum { CHANGE = 6, CHANGES_MAX = 64, PAGE = 4096, FILES_MAX = 16 };
 
 /* A record that lies in one piece: it can be given a good checksum again. */
 struct place {
@@ -277,39 +265,6 @@ static void fix(const struct base *b, struct file *files, unsigned flags)
     }
 }
 
-/* A forged page number must not make the device as large as the number says. */
-static const struct lladd_device_ops *memory_ops;
-
-static int limited_pwritev(struct lladd_device *dev, struct lladd_file *file,
-                           const struct lladd_iovec *pieces, int n, uint64_t off)
-{
-    return off > DEVICE_MAX ? -ENOSPC : memory_ops->pwritev(dev, file, pieces, n, off);
-}
-
-static int limited_truncate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
-{
-    return size > DEVICE_MAX ? -ENOSPC : memory_ops->truncate(dev, file, size);
-}
-
-static struct lladd_device *device_of(const struct file *files, size_t n)
-{
-    static struct lladd_device_ops limited;
-    struct lladd_device *dev;
-    MUST(lladd_device_memory(&dev) == 0 && dev->ops->mkdir(dev, "log") == 0);
-    memory_ops = dev->ops;
-    limited = *dev->ops;
-    limited.pwritev = limited_pwritev;
-    limited.truncate = limited_truncate;
-    dev->ops = &limited;
-    for (size_t i = 0; i < n; i++) {
-        struct lladd_file *file;
-        MUST(ll_io_open(dev, files[i].name, LLADD_OPEN_CREATE, &file) == 0);
-        MUST(files[i].len == 0 || ll_io_pwrite(dev, file, files[i].bytes, files[i].len, 0) == 0);
-        MUST(ll_io_close(dev, file) == 0);
-    }
-    return dev;
-}
-
 static void must_be_unchanged(struct lladd_device *dev, const struct file *files, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -467,14 +422,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < changes && i < CHANGES_MAX; i++)
         apply(files, b->n, data + 1 + i * CHANGE);
     fix(b, files, flags);
-    struct lladd_device *dev = device_of(files, b->n);
+    struct lladd_device *dev = limited_device(files, b->n);
     bool content = inspect(dev);
     must_be_unchanged(dev, files, b->n);
     /* What was forged may be wrong without a trace; what was cut off, too, after a crash. */
     bool honest = !(flags & (FIX_CONTROL | FIX_PAGES | FIX_RECORDS)) && !(flags & CRASHED);
     open_database(dev, b, content && honest, flags & CRASHED);
-    dev->ops = memory_ops; /* by which the library knows what to close */
-    lladd_device_close(dev);
+    limited_device_close(dev);
     for (size_t i = 0; i < b->n; i++)
         free(files[i].bytes);
     return 0;

@@ -11,8 +11,8 @@
  * call succeeds or says why not, and none says that the library has a bug.
  */
 #include "buffer/buffer.h"
-#include "io/io.h"
 #include "util/crc32c.h"
+#include "limited_device.h"
 
 #include <errno.h>
 #include <lladd/array.h>
@@ -29,20 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 enum { COMMIT = 1, PHYSICAL = 2, DESTROY = 4, REVERSED = 8, BULK = 16 };
-enum { CHANGE = 5, CHANGES_MAX = 32, PAGE = 4096, FILES_MAX = 16, DEVICE_MAX = 64 << 20 };
+enum { CHANGE = 5, CHANGES_MAX = 32, PAGE = 4096, FILES_MAX = 16 };
 enum { ELEMENTS = 4000, FIXED_KEYS = 900, VAR_KEYS = 120, ITEMS = 60, STEPS_MAX = 20000 };
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
-
-struct file {
-    char name[64];
-    unsigned char *bytes;
-    size_t len;
-};
 
 static struct {
     struct file files[FILES_MAX];
@@ -98,39 +86,6 @@ static struct lladd_options options(struct lladd_device *dev)
     o.world = &world;
     o.allocator = &limited;
     return o;
-}
-
-/* A forged page number must not make the device as large as the number says. */
-static const struct lladd_device_ops *memory_ops;
-
-static int limited_pwritev(struct lladd_device *dev, struct lladd_file *file,
-                           const struct lladd_iovec *pieces, int n, uint64_t off)
-{
-    return off > DEVICE_MAX ? -ENOSPC : memory_ops->pwritev(dev, file, pieces, n, off);
-}
-
-static int limited_truncate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
-{
-    return size > DEVICE_MAX ? -ENOSPC : memory_ops->truncate(dev, file, size);
-}
-
-static struct lladd_device *device_of(const struct file *files, size_t n)
-{
-    static struct lladd_device_ops limited;
-    struct lladd_device *dev;
-    MUST(lladd_device_memory(&dev) == 0 && dev->ops->mkdir(dev, "log") == 0);
-    memory_ops = dev->ops;
-    limited = *dev->ops;
-    limited.pwritev = limited_pwritev;
-    limited.truncate = limited_truncate;
-    dev->ops = &limited;
-    for (size_t i = 0; i < n; i++) {
-        struct lladd_file *file;
-        MUST(ll_io_open(dev, files[i].name, LLADD_OPEN_CREATE, &file) == 0);
-        MUST(files[i].len == 0 || ll_io_pwrite(dev, file, files[i].bytes, files[i].len, 0) == 0);
-        MUST(ll_io_close(dev, file) == 0);
-    }
-    return dev;
 }
 
 /* ---- the database ---------------------------------------------------------------------------- */
@@ -535,7 +490,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(files[i].bytes, base.files[i].bytes, files[i].len);
         change(&files[i], data + 1, (size - 1) / CHANGE);
     }
-    struct lladd_device *dev = device_of(files, base.n);
+    struct lladd_device *dev = limited_device(files, base.n);
     struct lladd_options o = options(dev);
     bool open = lladd_open(NULL, &o, &u.db, &u.err) == 0;
     if (open && (u.flags & BULK))
@@ -549,8 +504,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (open)
         (void)lladd_close(u.db); /* likewise */
-    dev->ops = memory_ops;       /* by which the library knows what to close */
-    lladd_device_close(dev);
+    limited_device_close(dev);
     for (size_t i = 0; i < base.n; i++)
         if (files[i].bytes != base.files[i].bytes)
             free(files[i].bytes);
