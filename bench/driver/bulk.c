@@ -29,11 +29,7 @@ static int insert_all(struct worker *w, uint64_t from, uint64_t to)
         if (t0)
             hist_add(&w->hist, bench_now_ns() - t0);
     }
-    if (!rc)
-        return c->engine->commit(w->db, txn);
-    if (rc == BENCH_AGAIN && c->engine->abort(w->db, txn))
-        return BENCH_FAILED;
-    return rc;
+    return cell_end(c, w->db, txn, rc);
 }
 
 /* A transaction for each thread, until it goes through. */
@@ -75,6 +71,17 @@ int run_insert(const struct cell *c)
 
 /* ---- W2: elements 0, 1, 2 ... ---------------------------------------------------------------- */
 
+static int fill_some(const struct cell *c, struct bench_db *db, struct bench_txn *txn,
+                     uint64_t first, uint64_t count, const unsigned char *values)
+{
+    int rc = 0;
+    if (c->engine->fill)
+        return c->engine->fill(db, txn, first, count, values);
+    for (uint64_t i = 0; !rc && i < count; i++)
+        rc = c->engine->insert(db, txn, first + i, values + i * c->value_size);
+    return rc;
+}
+
 static int fill(const struct cell *c, struct bench_db *db, struct bench_thread *t, uint64_t n)
 {
     const uint32_t size = c->value_size;
@@ -85,7 +92,7 @@ static int fill(const struct cell *c, struct bench_db *db, struct bench_thread *
         uint64_t m = n - at < BATCH ? n - at : BATCH;
         for (uint64_t i = 0; i < m; i++)
             cell_value(c, at + i + 1, 0, values + i * size);
-        rc = c->engine->fill(db, txn, at, m, values);
+        rc = fill_some(c, db, txn, at, m, values);
     }
     free(values);
     return rc ? rc : c->engine->commit(db, txn);
@@ -170,11 +177,7 @@ static int update_in_one(struct worker *w, uint64_t first_version)
         rc = c->engine->update(w->db, txn, cell_key(c, i), value);
         hist_add(&w->hist, bench_now_ns() - t0);
     }
-    if (!rc)
-        return c->engine->commit(w->db, txn);
-    if (rc == BENCH_AGAIN && c->engine->abort(w->db, txn))
-        return BENCH_FAILED;
-    return rc;
+    return cell_end(c, w->db, txn, rc);
 }
 
 static int update_some(struct worker *w)

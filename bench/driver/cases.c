@@ -32,7 +32,7 @@ static const char *refuses_w1(const struct bench_engine *e, const struct cell *c
 
 static const char *refuses_w2(const struct bench_engine *e, const struct cell *c)
 {
-    return e->fill ? common(e, c) : "it has no record numbers";
+    return e->records ? common(e, c) : "it has no record numbers";
 }
 
 static const char *refuses_async(const struct bench_engine *e, const struct cell *c)

@@ -76,6 +76,15 @@ void cell_value(const struct cell *c, uint64_t i, uint32_t version, void *value)
     }
 }
 
+int cell_end(const struct cell *c, struct bench_db *db, struct bench_txn *txn, int rc)
+{
+    if (!rc)
+        return c->engine->commit(db, txn);
+    if (rc == BENCH_AGAIN && c->engine->abort(db, txn))
+        return BENCH_FAILED;
+    return rc;
+}
+
 int cell_update(const struct cell *c, struct bench_db *db, struct bench_thread *t, uint64_t i,
                 uint32_t version, uint64_t *retries)
 {
@@ -87,10 +96,7 @@ int cell_update(const struct cell *c, struct bench_db *db, struct bench_thread *
         int rc = e->begin(db, t, &txn);
         if (!rc)
             rc = e->update(db, txn, cell_key(c, i), value);
-        if (!rc)
-            rc = e->commit(db, txn);
-        else if (rc == BENCH_AGAIN && e->abort(db, txn))
-            return BENCH_FAILED;
+        rc = cell_end(c, db, txn, rc);
         if (rc != BENCH_AGAIN)
             return rc;
         ++*retries;
@@ -110,11 +116,7 @@ static int load_piece(const struct cell *c, struct bench_db *db, struct bench_th
         cell_value(c, i, 0, value);
         rc = e->insert(db, txn, cell_key(c, i), value);
     }
-    if (!rc)
-        return e->commit(db, txn);
-    if (rc == BENCH_AGAIN && e->abort(db, txn))
-        return BENCH_FAILED;
-    return rc;
+    return cell_end(c, db, txn, rc);
 }
 
 int load_records(const struct cell *c)

@@ -137,6 +137,8 @@ void cell_value(const struct cell *, uint64_t i, uint32_t version, void *value);
 void cell_send(const struct cell *, struct row *);
 struct row row_init(const char *name);
 void row_latencies(struct row *, const struct hist *);
+/* Ends the transaction whose operations gave rc: commits, or rolls back and says BENCH_AGAIN. */
+int cell_end(const struct cell *, struct bench_db *, struct bench_txn *, int rc);
 /* One update of a key that belongs to no other thread, in a transaction, repeated until it is
  * done. */
 int cell_update(const struct cell *, struct bench_db *, struct bench_thread *, uint64_t i,

@@ -252,6 +252,7 @@ static void io(struct bench_db *b, uint64_t *log_bytes, uint64_t *pages_read,
         .insert = insert, \
         .update = update, \
         .lookup = lookup, \
+        .records = only_numbers, \
         .fill = fills, \
         .checkpoint = checkpoint, \
         .io = io, \

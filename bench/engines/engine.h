@@ -71,7 +71,9 @@ struct bench_engine {
     /* n keys at a time; found[i] says which were there. */
     int (*lookup_many)(struct bench_db *, const uint64_t *keys, size_t n, void *values,
                        unsigned char *found);
-    /* Elements 0, 1, 2 ... : `count` of them from `first` on, none of which is there. */
+    /* W2: are keys 0, 1, 2 ... as good as record numbers? And a call that takes `count` of them
+     * from `first` on, none of which is there; NULL: `insert`, for each. */
+    bool records;
     int (*fill)(struct bench_db *, struct bench_txn *, uint64_t first, uint64_t count,
                 const void *values);
     /* What bounds recovery: changed pages to the disk, the log cut off. */

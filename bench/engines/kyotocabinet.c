@@ -126,15 +126,6 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
                   kcdbgetbuf(b->kc, (char *)k, b->setup.key_size, value, b->setup.value_size) >= 0);
 }
 
-static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
-                const void *values)
-{
-    int rc = 0;
-    for (uint64_t i = 0; !rc && i < count; i++)
-        rc = put(b, txn, first + i, (const char *)values + i * b->setup.value_size);
-    return rc;
-}
-
 static int checkpoint(struct bench_db *b)
 {
     return failed(b, "synchronize", kcdbsync(b->kc, 1, NULL, NULL));
@@ -157,7 +148,7 @@ static int checkpoint(struct bench_db *b)
         .insert = put, \
         .update = put, \
         .lookup = lookup, \
-        .fill = fill, \
+        .records = true, \
         .checkpoint = checkpoint, \
     };
 ENGINE(kyotocabinet_hash, "kyotocabinet-hash", open_hash)

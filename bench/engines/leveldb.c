@@ -126,14 +126,6 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
     return 0;
 }
 
-static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
-                const void *values)
-{
-    for (uint64_t i = 0; i < count; i++)
-        put(b, txn, first + i, (const char *)values + i * b->setup.value_size);
-    return 0;
-}
-
 const struct bench_engine bench_engine_leveldb = {
     .name = "leveldb",
     .version = version,
@@ -149,5 +141,5 @@ const struct bench_engine bench_engine_leveldb = {
     .insert = put,
     .update = put,
     .lookup = lookup,
-    .fill = fill,
+    .records = true,
 };

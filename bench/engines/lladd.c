@@ -155,15 +155,6 @@ static int array_lookup(struct bench_db *b, struct bench_thread *t, uint64_t key
     return bench_lladd_failed("get", lladd_array_get(b->array, key, value, &err), &err);
 }
 
-static int array_fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
-                      const void *values)
-{
-    int rc = 0;
-    for (uint64_t i = 0; !rc && i < count; i++)
-        rc = array_set(b, txn, first + i, (const char *)values + i * b->setup.value_size);
-    return rc;
-}
-
 static int array_fill_bulk(struct bench_db *b, struct bench_txn *txn, uint64_t first,
                            uint64_t count, const void *values)
 {
@@ -184,6 +175,7 @@ const struct bench_engine bench_engine_lladd_hash = {
 const struct bench_engine bench_engine_lladd_hash_physical = {
     HASH, .name = "lladd-hash-physical", .open = open_physical, .one_changer = true};
 const struct bench_engine bench_engine_lladd_array = {
-    ARRAY, .name = "lladd-array", .fill = array_fill};
+    ARRAY, .name = "lladd-array", .records = true};
 const struct bench_engine bench_engine_lladd_array_bulk = {
-    ARRAY, .name = "lladd-array-bulk", .fill = array_fill_bulk};
+    ARRAY, .name = "lladd-array-bulk", .records = true,
+    .fill = array_fill_bulk};

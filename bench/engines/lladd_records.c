@@ -113,15 +113,6 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
         "read", lladd_fixed_read(b->db, record(b, key), value, b->setup.value_size, &err), &err);
 }
 
-static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
-                const void *values)
-{
-    int rc = 0;
-    for (uint64_t i = 0; !rc && i < count; i++)
-        rc = insert(b, txn, first + i, (const char *)values + i * b->setup.value_size);
-    return rc;
-}
-
 const struct bench_engine bench_engine_lladd_records = {
     BENCH_LLADD,
     .name = "lladd-records",
@@ -131,5 +122,5 @@ const struct bench_engine bench_engine_lladd_records = {
     .insert = insert,
     .update = update,
     .lookup = lookup,
-    .fill = fill,
+    .records = true,
 };

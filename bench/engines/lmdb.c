@@ -161,5 +161,6 @@ const struct bench_engine bench_engine_lmdb = {
     .insert = put,
     .update = put,
     .lookup = lookup,
+    .records = true,
     .fill = fill,
 };

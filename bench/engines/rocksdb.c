@@ -174,15 +174,6 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
     return 0;
 }
 
-static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
-                const void *values)
-{
-    int rc = 0;
-    for (uint64_t i = 0; !rc && i < count; i++)
-        rc = put(b, txn, first + i, (const char *)values + i * b->setup.value_size);
-    return rc;
-}
-
 static int checkpoint(struct bench_db *b)
 {
     char *message = NULL;
@@ -208,7 +199,7 @@ static int checkpoint(struct bench_db *b)
         .insert = put, \
         .update = put, \
         .lookup = lookup, \
-        .fill = fill, \
+        .records = true, \
         .checkpoint = checkpoint, \
     };
 ENGINE(rocksdb_batch, "rocksdb-batch", "write batches: atomic, no isolation", open_batch)

@@ -209,15 +209,6 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
     return found == SQLITE_DONE ? BENCH_ABSENT : failed(c, "get", found);
 }
 
-static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
-                const void *values)
-{
-    int rc = 0;
-    for (uint64_t i = 0; !rc && i < count; i++)
-        rc = insert(b, txn, first + i, (const char *)values + i * b->setup.value_size);
-    return rc;
-}
-
 #define ENGINE(symbol, text, table, opens) \
     const struct bench_engine bench_engine_##symbol = { \
         .name = text, \
@@ -239,7 +230,7 @@ static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint6
         .insert = insert, \
         .update = update, \
         .lookup = lookup, \
-        .fill = fill, \
+        .records = true, \
         .checkpoint = checkpoint, \
     };
 ENGINE(sqlite, "sqlite", "without rowid", open_table)

@@ -126,15 +126,6 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
     return rc;
 }
 
-static int fill(struct bench_db *b, struct bench_txn *txn, uint64_t first, uint64_t count,
-                const void *values)
-{
-    int rc = 0;
-    for (uint64_t i = 0; !rc && i < count; i++)
-        rc = insert(b, txn, first + i, (const char *)values + i * b->setup.value_size);
-    return rc;
-}
-
 const struct bench_engine bench_engine_tdb = {
     .name = "tdb",
     .version = version,
@@ -149,5 +140,5 @@ const struct bench_engine bench_engine_tdb = {
     .insert = insert,
     .update = update,
     .lookup = lookup,
-    .fill = fill,
+    .records = true,
 };
