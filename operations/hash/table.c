@@ -359,19 +359,10 @@ static void owner_forget(struct ll_hash_owner *o)
 
 static void owner_free(struct ll_hash_owner *o)
 {
-    struct ll_hashes *h = o->hashes;
     ll_operations__hold_end(&o->hold);
     owner_release(o);
-    lladd_mutex_lock(&h->mutex);
-    if (o->before)
-        o->before->next = o->next;
-    else
-        h->owners = o->next;
-    if (o->next)
-        o->next->before = o->before;
-    lladd_mutex_unlock(&h->mutex);
-    lladd_free(h->db, o->own);
-    lladd_free(h->db, o);
+    lladd_free(o->owner.all->db, o->own);
+    ll_operations__owner_free(&o->owner);
 }
 
 /* The tables it alone may change, then what it holds. */
@@ -464,27 +455,14 @@ static const struct lladd_participant participant = {
 
 int ll_hash__owner(struct lladd_txn *txn, struct ll_hashes *h, struct ll_hash_owner **out)
 {
-    *out = lladd_joined(txn, &participant);
-    if (*out)
-        return 0;
-    struct ll_hash_owner *o = lladd_alloc(h->db, sizeof *o);
-    if (!o)
-        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
-                               "out of memory for a transaction's hash tables");
-    *o = (struct ll_hash_owner){.hashes = h};
-    int rc = lladd_join(txn, &participant, o);
-    if (rc) {
-        lladd_free(h->db, o);
+    struct ll_owner *owner;
+    int rc = ll_operations__owner_of(txn, &participant, &h->owners, sizeof(struct ll_hash_owner),
+                                     "a transaction's hash tables", &owner);
+    if (rc)
         return rc;
-    }
-    ll_operations__hold_begin(&h->holds, &o->hold);
-    lladd_mutex_lock(&h->mutex);
-    o->next = h->owners;
-    if (o->next)
-        o->next->before = o;
-    h->owners = o;
-    lladd_mutex_unlock(&h->mutex);
-    *out = o;
+    *out = (struct ll_hash_owner *)owner;
+    if (!(*out)->hold.holds)
+        ll_operations__hold_begin(&h->holds, &(*out)->hold);
     return 0;
 }
 
@@ -613,6 +591,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     if (!h)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     *h = (struct ll_hashes){.db = db, .recovering = 1};
+    h->owners = (struct ll_owners){db, &h->mutex, NULL};
     int rc = look_up(h);
     if (!rc)
         rc = ll_operations__holds_init(&h->holds, db, "hash keys removed");
@@ -647,8 +626,8 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_hashes *h = state;
-    while (h->owners) /* in doubt, or the handle did not live to see their end */
-        owner_free(h->owners);
+    while (h->owners.first) /* in doubt, or the handle did not live to see their end */
+        owner_free((struct ll_hash_owner *)h->owners.first);
     for (struct ll_hash_table *t = h->tables, *next; t; t = next) {
         next = t->next;
         unmake(t);

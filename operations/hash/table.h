@@ -4,6 +4,7 @@
 /* What an open database knows of a hash table: see table.c. */
 #include "operations/hash/page.h"
 #include "operations/hash/siphash.h"
+#include "operations/owners.h"
 #include "operations/run.h"
 
 #include <lladd/hash.h>
@@ -53,8 +54,7 @@ struct lladd_hash {
 
 /* What a transaction has to do with tables: a participant. */
 struct ll_hash_owner {
-    struct ll_hash_owner *next, *before;
-    struct ll_hashes *hashes;
+    struct ll_owner owner;
     struct ll_hold_owner hold; /* what it has removed */
     struct ll_hash_table *
         *own; /* tables it alone may change until it has ended, or has destroyed */
@@ -66,7 +66,7 @@ struct ll_hashes {
     struct lladd_db *db;
     struct lladd_mutex mutex; /* a leaf: the list of tables, handles */
     struct ll_hash_table *tables;
-    struct ll_hash_owner *owners;
+    struct ll_owners owners;
     struct ll_holds holds;
     uint32_t recovering; /* atomic: losers are not taken back yet */
     lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
