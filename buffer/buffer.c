@@ -342,8 +342,9 @@ void ll_buffer_touch(const struct ll_buffer *b, lladd_pageno n, uint32_t offset)
     uint64_t frames = ll_reserved__frames(b, n.v);
     if (!frames)
         return;
-    __builtin_prefetch(&((struct ll_frame *)(uintptr_t)frames)[n.v & b->chunk_mask], 1);
-    __builtin_prefetch(ll_reserved__page(b, frames, n.v) + offset, 1);
+    __builtin_prefetch(&((struct ll_frame *)(uintptr_t)frames)[n.v & b->chunk_mask]);
+    const unsigned char *at = ll_reserved__page(b, frames, n.v) + offset;
+    __builtin_prefetch(at);
 }
 
 /* Whatever is not a plain hit is somebody else's business, so that a hit needs no stack. */
@@ -374,6 +375,38 @@ void ll_buffer_expect(const struct ll_buffer *b, lladd_pageno n)
     /* In reserved address space the page was fetched by the search; here it follows its frame. */
     if (!b->reserved && f)
         __builtin_prefetch(f + 1, 1);
+}
+
+/* ---- glances ---- */
+
+/* The version is the latch word's, and how many frames have been given up: a page that went and
+ * came back counts its fixes from one. */
+bool ll_buffer_glance(const struct ll_buffer *b, lladd_pageno n, struct lladd_glance *out)
+{
+    const struct ll_frame *f = ll_buffer__find(b, n.v);
+    if (LL_UNLIKELY(f == NULL) || ll_buffer__poisoned(b))
+        return false;
+    out->departures_ = &b->departures;
+    out->departed_ = lladd_atomic_load64(&b->departures);
+    out->version_ = &f->latch;
+    out->was_ = lladd_atomic_load64(&f->latch);
+    out->size = b->page_size;
+    if (LL_UNLIKELY(!latch_may_glance(out->was_)))
+        return false;
+    if (b->reserved) {
+        out->bytes = ll_reserved__page(b, ll_reserved__frames(b, n.v), n.v);
+        return true;
+    }
+    out->bytes = (const unsigned char *)(f + 1);
+    return lladd_atomic_load64_relaxed(&f->page.number.v) == n.v;
+}
+
+bool ll_buffer_glanced(const struct lladd_glance *g)
+{
+    /* What was copied was loaded with acquire: these come behind it. */
+    uint64_t now = lladd_atomic_load64(g->version_);
+    return LL_LIKELY(((now ^ g->was_) & LATCH_VERSION) == 0 &&
+                     lladd_atomic_load64(g->departures_) == g->departed_);
 }
 
 /* Where redo of a page must start so that it can be rebuilt: 0 if the disk never has it torn. */

@@ -3,6 +3,8 @@
 #define LL_BUFFER_H
 /* The face of the buffer manager: pages of one file, cached within a byte budget, STEAL/NO-FORCE
  * behind a WAL gate. Knows no log: the gate is two functions (BUF-1). */
+#include <lladd/glance.h>
+
 #include "buffer/page_format.h"
 #include "util/env.h"
 
@@ -119,6 +121,9 @@ int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* For the processor's cache: that byte of the page, if it is cached, will be wanted soon. */
 void ll_buffer_touch(const struct ll_buffer *, lladd_pageno, uint32_t offset);
 void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
+/* See lladd/glance.h. */
+bool ll_buffer_glance(const struct ll_buffer *, lladd_pageno, struct lladd_glance *out);
+bool ll_buffer_glanced(const struct lladd_glance *);
 /* Bulk access past the cache, for extents: whole pages, `bytes` as they are (checksums are added if
  * `paged`: the rest of each header must be there). The pages must not be cached dirty; cached
  * copies are dropped. Not durable before ll_buffer_sync. */

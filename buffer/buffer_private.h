@@ -112,6 +112,7 @@ struct ll_buffer {
     uint64_t directory;    /* struct ll_buffer__directory *, reserved */
     uint64_t hash;         /* struct ll_buffer__hash *, heap */
     uint32_t page_size;
+    uint64_t departures;   /* frames that were given up, for who glances; written by evictions */
 
     struct ll_buffer_config cfg;  /* the names in it are ours, behind this struct */
     const struct ll_env *env;

@@ -80,8 +80,10 @@ static enum latch_answer get_exclusive(struct ll_frame *f, bool try, uint64_t *f
         }
         if (!(w & (LATCH_EXCLUSIVE | LATCH_COUNT))) {
             uint64_t got = count_fix(w, full) | LATCH_EXCLUSIVE | LATCH_USED | slept;
-            if (lladd_atomic_cas64(&f->latch, &w, got))
+            if (lladd_atomic_cas64(&f->latch, &w, got)) {
+                lladd_atomic_writes_follow();
                 return LATCH_GOT;
+            }
         } else if (try) {
             return LATCH_BUSY;
         } else {

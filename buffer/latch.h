@@ -12,7 +12,7 @@
  *    25..26 state
  *
  * High half: fixes since the page came in. It counts hits, and it differs after each exclusive
- * latch.
+ * latch, which is what glances go by.
  *
  * States and who moves between them:
  *
@@ -91,9 +91,22 @@ static inline bool latch_try_shared(uint64_t *word)
 static inline bool latch_try_exclusive(uint64_t *word)
 {
     uint64_t w = lladd_atomic_load64(word);
-    return (w & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_COUNT)) == LATCH_RESIDENT &&
-           w < LATCH_FIXES_FULL &&
-           lladd_atomic_cas64(word, &w, (w | LATCH_USED | LATCH_EXCLUSIVE) + LATCH_FIX);
+    bool got = (w & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_COUNT)) == LATCH_RESIDENT &&
+               w < LATCH_FIXES_FULL &&
+               lladd_atomic_cas64(word, &w, (w | LATCH_USED | LATCH_EXCLUSIVE) + LATCH_FIX);
+    lladd_atomic_writes_follow(); /* who glances sees the word change before the page does */
+    return got;
+}
+
+/* What of the word tells who glances that the page is not the one he began with. (Who fixes it to
+ * read disturbs him, too; but who reads pages that are read a lot glances.) */
+#define LATCH_VERSION (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_FIXES_FULL)
+
+/* May the page be glanced at? The clock must see that it is used, so now and then somebody has to
+ * fix it. */
+static inline bool latch_may_glance(uint64_t word)
+{
+    return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_USED)) == (LATCH_RESIDENT | LATCH_USED);
 }
 
 /* Waits, unless `try`, until the frame can be had. *full gets fixes that no longer fitted the

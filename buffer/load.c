@@ -26,6 +26,7 @@
 void ll_buffer__give_up(struct ll_buffer *b, struct ll_frame *f)
 {
     lladd_atomic_count64(&b->count.fixes, latch_fixes(lladd_atomic_load64(&f->latch)));
+    (void)lladd_atomic_add64(&b->departures, 1);
     if (b->reserved)
         ll_reserved__release(b, f);
     else

@@ -189,6 +189,33 @@ static inline void lladd_atomic_fence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
+/** Plain writes behind it are not seen before the atomic ones before it: for versions that are read
+ *  without a latch. Nothing at all on processors that keep the order of writes. (ThreadSanitizer
+ *  knows no fences, and nothing that needs this one.) */
+static inline void lladd_atomic_writes_follow(void)
+{
+#ifndef __SANITIZE_THREAD__
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
+}
+#if defined(__SANITIZE_THREAD__)
+#define LLADD_UNSEEN_ __attribute__((no_sanitize_thread, noinline, unused)) static
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LLADD_UNSEEN_ __attribute__((no_sanitize("thread"), noinline, unused)) static
+#endif
+#endif
+#ifndef LLADD_UNSEEN_
+#define LLADD_UNSEEN_ static inline
+#endif
+/** Copies n words that somebody may be writing, plainly, at this moment; what is behind it is
+ *  loaded after them. The caller finds out whether he may believe what he got, by a version;
+ *  ThreadSanitizer, which knows no such thing, does not look. */
+LLADD_UNSEEN_ void lladd_atomic_glance64(const uint64_t *from, uint64_t *into, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        into[i] = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
+}
 /** In a loop that waits for another thread, if it will not be long. */
 static inline void lladd_cpu_relax(void)
 {

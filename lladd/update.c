@@ -90,6 +90,17 @@ void lladd_touch(struct lladd_db *db, lladd_pageno page, uint32_t offset)
     ll_buffer_touch(db->core.buffer, page, LLADD_PAGE_HEADER + offset);
 }
 
+bool lladd_glance_begin(struct lladd_db *db, lladd_pageno page, struct lladd_glance *out)
+{
+    return LL_LIKELY(lladd_atomic_load32(db->core.healthy)) &&
+           ll_buffer_glance(db->core.buffer, page, out);
+}
+
+bool lladd_glance_end(const struct lladd_glance *g)
+{
+    return ll_buffer_glanced(g);
+}
+
 /* ---- updates ----------------------------------------------------------------------------- */
 
 static int check_page_op(struct lladd_txn *txn, const struct ll_name *name, lladd_pageno page)

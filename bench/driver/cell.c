@@ -222,6 +222,9 @@ void cell_send(const struct cell *c, struct row *r)
 
 struct crew {
     pthread_barrier_t start;
+    pthread_mutex_t mutex;
+    pthread_cond_t done;
+    uint32_t busy; /* who has not done his work yet */
     worker_fn *fn;
 };
 
@@ -238,14 +241,29 @@ static void *work(void *arg)
     pthread_barrier_wait(&s->crew->start);
     if (!s->w.rc)
         s->w.rc = s->crew->fn(&s->w);
+    bench_must(pthread_mutex_lock(&s->crew->mutex), "mutex");
+    if (--s->crew->busy == 0)
+        bench_must(pthread_cond_signal(&s->crew->done), "signal");
+    bench_must(pthread_mutex_unlock(&s->crew->mutex), "mutex");
     cell_leave(s->w.cell, s->w.db, s->w.thread);
     return NULL;
 }
 
+static void await_work(struct crew *crew)
+{
+    bench_must(pthread_mutex_lock(&crew->mutex), "mutex");
+    while (crew->busy > 0)
+        bench_must(pthread_cond_wait(&crew->done, &crew->mutex), "wait");
+    bench_must(pthread_mutex_unlock(&crew->mutex), "mutex");
+}
+
+/* The work is measured, from when all have started until nobody is at it; making and ending threads
+ * is not, which no engine has a part in. */
 int workers_run(const struct cell *c, struct bench_db *db, worker_fn *fn, void *shared,
                 struct row *r)
 {
-    struct crew crew = {.fn = fn};
+    struct crew crew = {.fn = fn, .busy = c->threads, .mutex = PTHREAD_MUTEX_INITIALIZER,
+                        .done = PTHREAD_COND_INITIALIZER};
     struct seat *seats = calloc(c->threads, sizeof *seats);
     struct hist *all = calloc(1, sizeof *all);
     struct meter m;
@@ -261,9 +279,10 @@ int workers_run(const struct cell *c, struct bench_db *db, worker_fn *fn, void *
     }
     meter_start(&m, c, db);
     pthread_barrier_wait(&crew.start);
+    await_work(&crew);
+    meter_stop(&m, c, db, r);
     for (uint32_t i = 0; i < c->threads; i++)
         bench_must(pthread_join(seats[i].thread, NULL), "pthread_join");
-    meter_stop(&m, c, db, r);
     for (uint32_t i = 0; i < c->threads; i++) {
         rc = rc ? rc : seats[i].w.rc;
         r->ops += seats[i].w.ops;

@@ -18,11 +18,6 @@ static uint32_t slot_size(const unsigned char *page)
     return 2 + hb_get(page, HB_KEY) + hb_get(page, HB_VALUE);
 }
 
-static uint32_t home_of(uint16_t tag, uint32_t slots)
-{
-    return (uint32_t)(tag & (HB_GHOST - 1)) * slots >> 15;
-}
-
 uint32_t ll_hash__fixed_slots(uint32_t page_size, uint32_t key_size, uint32_t value_size)
 {
     uint32_t n = (page_size - HB_ENTRIES) / (2 + key_size + value_size);
@@ -59,19 +54,10 @@ bool ll_hash__fixed_entry(const unsigned char *page, uint32_t slot, struct hb_en
     return out->tag != 0;
 }
 
-static inline bool same_key(const unsigned char *a, const unsigned char *b, uint32_t n)
-{
-    if (n == 8)
-        return lladd_get64(a) == lladd_get64(b);
-    if (n == 4)
-        return lladd_get32(a) == lladd_get32(b);
-    return memcmp(a, b, n) == 0;
-}
-
 void ll_hash__fixed_find(const unsigned char *page, const struct hb_key *key, struct hb_place *out)
 {
     uint32_t slots = hb_get(page, HB_SLOTS), size = slot_size(page), len = key->len;
-    uint32_t i = home_of(key->tag, slots);
+    uint32_t i = ll_hash__fixed_home(key->tag, slots);
     const unsigned char *p = page + HB_ENTRIES + (size_t)i * size;
     *out = (struct hb_place){HB_NONE, HB_NONE, HB_NONE};
     for (uint32_t n = slots; n > 0; n--) {
@@ -80,7 +66,7 @@ void ll_hash__fixed_find(const unsigned char *page, const struct hb_key *key, st
             out->free = i;
             return;
         }
-        if ((tag & (HB_GHOST - 1)) == key->tag && same_key(p + 2, key->bytes, len)) {
+        if ((tag & (HB_GHOST - 1)) == key->tag && ll_hash__same_key(p + 2, key->bytes, len)) {
             out->slot = i;
             return;
         }
@@ -160,7 +146,7 @@ void ll_hash__fixed_fill(unsigned char *page, const unsigned char *p, size_t n)
     uint32_t added[2] = {0, 0}; /* elements, ghosts */
     for (; n >= l.size; n -= l.size, p += l.size) {
         uint16_t tag = lladd_get16(p);
-        uint32_t home = home_of(tag, l.slots), before = home ? home - 1 : l.slots - 1;
+        uint32_t home = ll_hash__fixed_home(tag, l.slots), before = home ? home - 1 : l.slots - 1;
         uint32_t i = empty_from(&l, home, before);
         if (lladd_get16(at(&l, i)))
             break;
@@ -179,7 +165,7 @@ static bool move_up(const struct lay *l, uint32_t from)
     for (uint32_t n = 0, i = from; n < l->slots; n++, i = i + 1 == l->slots ? 0 : i + 1) {
         unsigned char *p = at(l, i);
         uint16_t tag = lladd_get16(p);
-        uint32_t home = home_of(tag, l->slots);
+        uint32_t home = ll_hash__fixed_home(tag, l->slots);
         if (tag == 0 || home == i)
             continue;
         uint32_t to = empty_from(l, home, i);

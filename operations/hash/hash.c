@@ -105,14 +105,16 @@ static int again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
     return 0;
 }
 
+/* The page's frame and header are sent for, and the slots where the key is likely to be. */
 static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t tag)
 {
     uint32_t size = 2 + t->key_size + t->value_size;
     lladd_touch(t->db, page, 0);
-    if (t->fixed)
-        lladd_touch(t->db, page,
-                    HB_ENTRIES - LLADD_PAGE_HEADER +
-                        ((uint32_t)(tag & (HB_GHOST - 1)) * t->fixed_slots >> 15) * size);
+    if (!t->fixed)
+        return;
+    uint32_t at = HB_ENTRIES - LLADD_PAGE_HEADER + ll_hash__fixed_home(tag, t->fixed_slots) * size;
+    lladd_touch(t->db, page, at);
+    lladd_touch(t->db, page, at + 2 * size - 1);
 }
 
 int ll_hash__fix_bucket(struct ll_hash_table *t, uint64_t hash, enum lladd_latch latch,
@@ -289,9 +291,8 @@ int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd
     return rc;
 }
 
-/* Behind the search; the page has been asked for. */
-static inline int get(struct ll_hash_table *t, const struct hb_key *k, uint64_t hash, void *buf,
-                      size_t size, size_t *len, struct lladd_error *err)
+static int get_latched(struct ll_hash_table *t, const struct hb_key *k, uint64_t hash, void *buf,
+                       size_t size, size_t *len, struct lladd_error *err)
 {
     struct found f;
     unsigned char ref[HB_VALUE_REF];
@@ -314,6 +315,16 @@ static inline int get(struct ll_hash_table *t, const struct hb_key *k, uint64_t 
     return rc;
 }
 
+/* On this page it was a moment ago, and the page has been asked for. */
+static inline int get(struct ll_hash_table *t, const struct hb_key *k, uint64_t hash,
+                      lladd_pageno page, void *buf, size_t size, size_t *len,
+                      struct lladd_error *err)
+{
+    int rc = ll_hash__glance(t, k, hash, page, buf, size, len);
+    return __builtin_expect(rc == LLADD_BUSY, 0) ? get_latched(t, k, hash, buf, size, len, err)
+                                                 : rc;
+}
+
 int lladd_hash_get(struct lladd_hash *h, const void *key, size_t key_len, void *buf, size_t size,
                    size_t *len, struct lladd_error *err)
 {
@@ -327,14 +338,15 @@ int lladd_hash_get(struct lladd_hash *h, const void *key, size_t key_len, void *
         rc = ll_hash__buckets(t, &n, err);
     if (rc)
         return rc;
-    touch(t, ll_operations__run_page(&t->run, ll_hash__bucket(hash, n)), k.tag);
-    rc = get(t, &k, hash, buf, size, len, err);
+    lladd_pageno page = ll_operations__run_page(&t->run, ll_hash__bucket(hash, n));
+    touch(t, page, k.tag);
+    rc = get(t, &k, hash, page, buf, size, len, err);
     return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
 }
 
 /* ---- many ------------------------------------------------------------------------------------ */
 
-#define BATCH 32u
+#define AHEAD 16u /* keys whose pages are on their way from memory while others are looked up */
 
 struct asked {
     struct hb_key key;
@@ -343,44 +355,45 @@ struct asked {
     int rc;
 };
 
-/* First every page's lines are sent for, then the keys are looked up: so many cache misses at a
- * time. */
-static void get_batch(struct ll_hash_table *t, struct lladd_hash_query *q, size_t n,
-                      uint64_t buckets, struct lladd_error *err)
+static inline void ask(struct ll_hash_table *t, const struct lladd_hash_query *q, uint64_t buckets,
+                       struct asked *a, struct lladd_error *err)
 {
-    struct asked a[BATCH];
-    for (size_t i = 0; i < n; i++) {
-        a[i].rc = key_of(t, q[i].key, q[i].key_len, &a[i].key, &a[i].hash, err);
-        if (a[i].rc)
-            continue;
-        a[i].page = ll_operations__run_page(&t->run, ll_hash__bucket(a[i].hash, buckets));
-        touch(t, a[i].page, a[i].key.tag);
-    }
-    for (size_t i = 0; i < n; i++)
-        q[i].rc =
-            a[i].rc ? a[i].rc : get(t, &a[i].key, a[i].hash, q[i].buf, q[i].size, &q[i].len, err);
+    a->rc = key_of(t, q->key, q->key_len, &a->key, &a->hash, err);
+    if (a->rc)
+        return;
+    a->page = ll_operations__run_page(&t->run, ll_hash__bucket(a->hash, buckets));
+    touch(t, a->page, a->key.tag);
 }
 
+/* Every page's lines are sent for some keys before they are looked at: so many cache misses at a
+ * time, and work to do meanwhile. */
 int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t n,
                         struct lladd_error *err)
 {
     struct ll_hash_table *t = NULL;
     struct lladd_error one = LLADD_ERROR_INIT;
+    struct asked asked[AHEAD];
     uint64_t buckets;
     int first = 0, rc = table_of(h, &t, err);
-    for (size_t done = 0; done < n && !rc; done += BATCH) {
-        size_t now = n - done < BATCH ? n - done : BATCH;
+    if (!rc)
         rc = ll_hash__buckets(t, &buckets, err);
-        if (rc)
-            break;
-        get_batch(t, q + done, now, buckets, &one);
-        for (size_t i = 0; i < now && !first; i++)
-            if (q[done + i].rc && q[done + i].rc != LLADD_NOT_FOUND)
-                first = q[done + i].rc;
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < n && i < AHEAD; i++)
+        ask(t, &q[i], buckets, &asked[i], &one);
+    for (size_t i = 0; i < n; i++) {
+        struct asked *a = &asked[i % AHEAD];
+        if (!a->rc)
+            a->rc = get(t, &a->key, a->hash, a->page, q[i].buf, q[i].size, &q[i].len, &one);
+        q[i].rc = a->rc;
+        if (__builtin_expect(a->rc && a->rc != LLADD_NOT_FOUND && !first, 0))
+            first = a->rc;
+        if (n - i > AHEAD)
+            ask(t, &q[i + AHEAD], buckets, a, &one);
     }
-    if (!rc && first && err)
+    if (first && err)
         *err = one;
-    return rc ? rc : first;
+    return first;
 }
 
 /* ---- changing -------------------------------------------------------------------------------- */
@@ -727,7 +740,7 @@ int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, con
     if (rc || *inserted)
         return rc;
     if (c.old_blob)
-        return get(c.table, &c.key, c.hash, buf, size, len, lladd_txn_error_out(txn));
+        return get_latched(c.table, &c.key, c.hash, buf, size, len, lladd_txn_error_out(txn));
     if (len)
         *len = c.old_len;
     return 0;

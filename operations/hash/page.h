@@ -5,6 +5,8 @@
  * functions declared here by whoever need not know which it is. */
 #include "operations/operations_private.h"
 
+#include <string.h>
+
 #define LL_HASH_INLINE_MAX 1000u /* longest key, and longest value, in a bucket page */
 
 /* The header, behind that of every page; it ends with the page's first cache line. */
@@ -88,6 +90,20 @@ struct hb_place {
     uint32_t free;  /* HB_NONE: none */
 };
 #define HB_NONE UINT32_MAX
+
+/* The slot where the search for a tag begins, in the fixed layout. */
+static inline uint32_t ll_hash__fixed_home(uint16_t tag, uint32_t slots)
+{
+    return (uint32_t)(tag & (HB_GHOST - 1)) * slots >> 15;
+}
+static inline bool ll_hash__same_key(const unsigned char *a, const unsigned char *b, uint32_t n)
+{
+    if (n == 8)
+        return lladd_get64(a) == lladd_get64(b);
+    if (n == 4)
+        return lladd_get32(a) == lladd_get32(b);
+    return memcmp(a, b, n) == 0;
+}
 
 /* The two layouts. Offsets stay inside the page whatever the bytes are, if `head_fine` says so. */
 bool ll_hash__fixed_head_fine(struct lladd_view);

@@ -173,6 +173,14 @@ int ll_hash__fix_next(struct ll_hash_table *, const struct lladd_page *head,
                       const struct lladd_page *from, enum lladd_latch, struct lladd_page **out,
                       struct lladd_error *);
 
+/* ---- glance.c -------------------------------------------------------------------------------- */
+
+/* Looks a key up on a page without latching it. 0: up to `size` bytes of the value are in buf, and
+ * *len (nullable) is how many it has; LLADD_NOT_FOUND; LLADD_BUSY: no answer, and nothing was
+ * changed. */
+int ll_hash__glance(struct ll_hash_table *, const struct hb_key *, uint64_t hash, lladd_pageno,
+                    void *buf, size_t size, size_t *len);
+
 enum hb_undo_what { HB_UNDO_INSERT, HB_UNDO_REMOVE, HB_UNDO_REPLACE };
 struct hb_undo {
     enum hb_undo_what what;

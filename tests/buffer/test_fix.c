@@ -4,6 +4,7 @@
  * small the cache; latches admit whom they should; a budget is a limit; who gets no page gets a
  * reason, and nothing has changed. With both frame providers, on files and in memory (_i).
  */
+#include "buffer/latch.h"
 #include "rig.h"
 #include "support/fixtures.h"
 
@@ -196,6 +197,63 @@ START_TEST(the_count_of_hits_does_not_run_over)
 END_TEST
 
 /* ---- running out ---- */
+
+/* What a glance saw counts if nobody has had the page to change it since, and if it has not been
+ * away (whatever its fixes were counted to). */
+START_TEST(glances)
+{
+    enum { AWAY = 64 * PAGES }; /* more pages than any of the caches holds */
+    struct rig r;
+    struct lladd_glance g, h;
+    uint64_t word = 0, seen;
+    rig_open(&r, _i, PAGES);
+    ck_assert(!ll_buffer_glance(r.b, lladd_page_of(1), &g));
+    rig_put(&r, 0, 10);
+    rig_put(&r, 1, 11);
+    ck_assert(!ll_buffer_glance(r.b, lladd_page_of(1), &g)); /* the clock knows of no use yet */
+    ck_assert_uint_eq(rig_get(&r, 1), 11);
+    ck_assert(ll_buffer_glance(r.b, lladd_page_of(1), &g));
+    ck_assert_uint_eq(g.size, RIG_PAGE);
+    lladd_glance_copy(&g, RIG_PAGE - 8, &word, 1);
+    ck_assert(ll_buffer_glanced(&g));
+    struct ll_frame *f = rig_fix(&r, 1, LL_FIX_SHARED);
+    memcpy(&seen, f->page.bytes + RIG_PAGE - 8, 8);
+    ck_assert_uint_eq(word, seen);
+    ck_assert(ll_buffer_glance(r.b, lladd_page_of(1), &h)); /* beside who reads */
+    rig_unfix(&r, f, LL_FIX_SHARED);
+    ck_assert(ll_buffer_glanced(&h));
+    /* Changing it. */
+    ck_assert(ll_buffer_glance(r.b, lladd_page_of(1), &g));
+    f = rig_fix(&r, 1, LL_FIX_EXCLUSIVE);
+    ck_assert(!ll_buffer_glanced(&g));
+    ck_assert(!ll_buffer_glance(r.b, lladd_page_of(1), &h));
+    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    ck_assert(!ll_buffer_glanced(&g));
+    /* Away and back, with its fixes counted as far as before. */
+    rig_flush(&r);
+    for (uint64_t n = 0; n < AWAY; n++)
+        rig_put(&r, 2 + n, n);
+    rig_flush(&r);
+    ck_assert_uint_eq(rig_get(&r, 1), 11);
+    for (int i = 0; i < 100; i++)
+        ck_assert_uint_eq(rig_get(&r, 1), 11);
+    ck_assert(ll_buffer_glance(r.b, lladd_page_of(1), &g));
+    uint64_t was = *g.version_, same = 0;
+    rig_put(&r, 1, 12);
+    rig_flush(&r);
+    for (uint64_t n = 0; n < AWAY; n++)
+        (void)rig_get(&r, 2 + n);
+    ck_assert_uint_gt(rig_stats(&r).evictions, AWAY);
+    for (int i = 0; i < 200 && !same; i++) {
+        ck_assert_uint_eq(rig_get(&r, 1), 12);
+        same = ((*g.version_ ^ was) & LATCH_VERSION) == 0;
+    }
+    ck_assert(same || _i == RIG_HEAP || _i == RIG_HEAP_FILES); /* there its frame is another one */
+    ck_assert(!ll_buffer_glanced(&g));
+    ck_assert(!ll_buffer_glance(r.b, lladd_page_of(UINT64_MAX >> 13), &g));
+    rig_close(&r);
+}
+END_TEST
 
 START_TEST(all_frames_held)
 {
@@ -460,6 +518,7 @@ int main(void)
     tcase_add_loop_test(t, what_a_fix_may_ask_for, 0, RIG_KINDS);
     tcase_add_loop_test(t, latches_admit_whom_they_should, 0, RIG_KINDS);
     tcase_add_loop_test(t, the_count_of_hits_does_not_run_over, 0, RIG_KINDS);
+    tcase_add_loop_test(t, glances, 0, RIG_KINDS);
     tcase_add_loop_test(t, all_frames_held, 0, RIG_KINDS);
     tcase_add_loop_test(t, a_budget_too_small, 0, RIG_KINDS);
     tcase_add_loop_test(t, eviction_can_be_forbidden, 0, RIG_KINDS);

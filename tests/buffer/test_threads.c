@@ -383,7 +383,7 @@ enum { CROWD = 4, ROUNDS = 6000 };
 struct member {
     struct rig *r;
     struct lladd_thread thread;
-    uint64_t seed, rounds, wrong;
+    uint64_t seed, rounds, wrong, glances;
 };
 
 struct crowd {
@@ -403,13 +403,31 @@ static void run_crowd(struct crowd *c, struct rig *r, void *(*fn)(void *), uint6
         ck_assert_uint_eq(c->m[i].wrong, 0);
 }
 
-/* Plain words in one page, counted up exclusively and read shared: the latch is all that keeps them
- * equal, and nobody is left asleep. */
+/* What a glance at a page has seen is all of one moment. */
+static void glance_at(struct member *m, uint64_t n, const uint32_t *at, unsigned count)
+{
+    struct lladd_glance g;
+    uint64_t word[3];
+    if (!ll_buffer_glance(m->r->b, lladd_page_of(n), &g))
+        return;
+    for (unsigned i = 0; i < count; i++)
+        lladd_glance_copy(&g, at[i], &word[i], 1);
+    if (!ll_buffer_glanced(&g))
+        return;
+    for (unsigned i = 1; i < count; i++)
+        wrong(&m->wrong, word[i] != word[0]);
+    m->glances++;
+}
+
+/* Plain words in one page, counted up exclusively and read shared, or without a latch: that is all
+ * that keeps them equal, and nobody is left asleep. */
 static void *count_up(void *arg)
 {
+    static const uint32_t places[] = {64, 2048, 4088};
     struct member *m = arg;
     for (uint64_t i = 0; i < m->rounds; i++) {
         struct ll_frame *f;
+        glance_at(m, 0, places, 3);
         unsigned how = (i + m->seed) % 3 ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED;
         int rc = ll_buffer_fix(m->r->b, lladd_page_of(0), how, &f, NULL);
         wrong(&m->wrong, rc != 0);
@@ -438,6 +456,10 @@ START_TEST(latches_exclude)
     run_crowd(&c, &r, count_up, UPS);
     struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED);
     ck_assert_uint_eq(lladd_get64(f->page.bytes + 64), CROWD * (UPS / 3) * 2);
+    uint64_t glances = 0;
+    for (unsigned i = 0; i < CROWD; i++)
+        glances += c.m[i].glances;
+    ck_assert_uint_gt(glances, CROWD);
     rig_unfix(&r, f, LL_FIX_SHARED);
     rig_close(&r);
 }
@@ -481,6 +503,8 @@ static void *mill_about(void *arg)
         lladd_lsn rec, base, some = lladd_lsn_of(lladd_atomic_load64(&m->r->gate.durable));
         bool more;
         if (what < 250) {
+            static const uint32_t ends[] = {LLADD_PAGE_HEADER, RIG_PAGE - 8};
+            glance_at(m, n, ends, 2);
             change_or_look(m, n, what < 120);
         } else if (what == 250) {
             wrong(&m->wrong, ll_buffer_flush(b, some, lladd_lsn_of(0), NULL) != 0);
