@@ -136,6 +136,7 @@ struct ll_log {
     uint64_t limit;      /* ring space is zeroed and free below */
     uint64_t disk_limit; /* credits go on below without looking at segments */
     uint64_t undo_left;  /* signed: eighths of bytes in untouched segments that are not set aside */
+    uint64_t undo_low;   /* if there are fewer, another segment is made ahead */
 
     _Alignas(64) uint32_t word; /* futex: number of the group and phase of its leader */
     uint32_t poisoned;
@@ -293,6 +294,12 @@ void ll_log__wake_worker(struct ll_log *);
 /* By who does not hold the mutex, if there is a thread: it writes what is unwritten if that is
  * much. */
 void ll_log__ask_worker(struct ll_log *);
+/* A transaction that sets a lot aside for its undo will soon need another segment for that. */
+static inline bool ll_log__undo_is_low(const struct ll_log *log)
+{
+    return (int64_t)lladd_atomic_load64(&log->undo_left) <
+           (int64_t)lladd_atomic_load64(&log->undo_low);
+}
 enum { LL_LOG__MUCH = 1 << 20 };
 static inline uint64_t ll_log__unwritten(const struct ll_log *log)
 {

@@ -251,7 +251,8 @@ int ll_log_credit_slow(struct ll_log *log, struct ll_credit *c, size_t bytes,
     bool progress;
     if (waiting > log->ring_size / 2 && (lladd_atomic_load32(&log->word) & 3) == LL_LOG__FREE)
         return ll_log__make_room(log, &progress, err);
-    if (waiting > LL_LOG__MUCH && lladd_atomic_load32(&log->segs->idle))
+    if ((waiting > LL_LOG__MUCH || ll_log__undo_is_low(log)) &&
+        lladd_atomic_load32(&log->segs->idle))
         ll_log__ask_worker(log);
     return 0;
 }

@@ -16,8 +16,9 @@
  * tail then begins one group earlier.
  *
  * Threads. With env->threads a worker keeps two segments ahead, removes dead files, and writes what
- * comes together while nobody commits (a megabyte); it is started when a segment is used up for the
- * first time, so that small and short-lived logs have none. Without, ll_log_maintain does the first
+ * comes together while nobody commits (a megabyte), and makes another when little is left to be set
+ * aside; it is started when a segment is used up for the first time, so that small and short-lived
+ * logs have none. Without, ll_log_maintain does the first
  * two, or whoever needs the space, and who finds half of the ring unwritten the last.
  */
 #include "log/log_private.h"
@@ -61,11 +62,18 @@ int ll_log__ensure_listed(struct ll_log *log, struct lladd_error *err)
     return rc;
 }
 
-void ll_log__start_granting(struct ll_log *log, struct ll_log__seg *seg)
+/* From now on credits are given out of this segment. */
+static void grant_from(struct ll_log *log, struct ll_log__seg *seg)
 {
     log->segs->granted = seg;
-    seg->users++; /* its file stays open */
     lladd_atomic_store64(&log->disk_limit, limit_of(log, seg));
+    lladd_atomic_store64(&log->undo_low, (seg->end - seg->first) / 2 * LL_LOG__FREE_BYTE);
+}
+
+void ll_log__start_granting(struct ll_log *log, struct ll_log__seg *seg)
+{
+    grant_from(log, seg);
+    seg->users++; /* its file stays open */
     adopt(log);
 }
 
@@ -108,8 +116,7 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
     }
     next->users++;
     segs->granted->users--; /* the writer still uses it, or it was written */
-    segs->granted = next;
-    lladd_atomic_store64(&log->disk_limit, limit_of(log, next));
+    grant_from(log, next);
     *entered = true;
     return 0;
 }
@@ -322,7 +329,8 @@ static int step(struct ll_log *log, bool *did, struct lladd_error *err)
     *did = false;
     if (!segs->listed || !segs->granted || segs->creating)
         return 0;
-    if (ahead(segs) < AHEAD && !segs->gave_up && may_preallocate(log)) {
+    bool wanted = ahead(segs) < AHEAD || ll_log__undo_is_low(log);
+    if (wanted && !segs->gave_up && may_preallocate(log)) {
         rc = go_on(log, true, err);
         segs->gave_up = rc != 0;
         *did = rc == 0;

@@ -13,11 +13,11 @@
  *             room where it was found before.
  *   holds     what transactions have freed and may want back (hold.c).
  *
- * If no group can serve, the page file grows, to twice its size but by at least 16 pages and at
- * most 64 MiB (or what is asked for). It never shrinks, and it is extended on the device, so
- * writing a page that was allocated never needs space. Growing is not logged: a map that is not
- * there yet (a page of zeros) stands for a group without allocations, and is formatted when its
- * group is first used.
+ * If no group can serve, the page file grows: to four times its size as long as it has less than a
+ * MiB, then to twice, by at least 16 pages and at most 64 MiB (or what is asked for). It never
+ * shrinks, and it is extended on the device, so writing a page that was allocated never needs
+ * space. Growing is not logged: a map that is not there yet (a page of zeros) stands for a group
+ * without allocations, and is formatted when its group is first used.
  *
  * A commit that freed pages waits here, when it is durable, for the next allocator call
  * (`pending`): that one drops the pages' cached copies (BUF-6), and only then are they free for
@@ -31,6 +31,7 @@
 
 #define RUN_UNKNOWN UINT32_MAX
 #define GROW_PAGES_MIN 16u
+#define GROW_BYTES_SOON (1u << 20)
 #define GROW_BYTES_MAX (64u << 20)
 
 struct ll_map_group {
@@ -165,6 +166,8 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, ui
     uint64_t count = lladd_page_count(ops->db);
     if (count == seen) {
         uint64_t least = n + 2, step = count; /* a map and a group's end may lie in between */
+        if (count < GROW_BYTES_SOON / page_size)
+            step = 3 * count;
         step = step < GROW_PAGES_MIN ? GROW_PAGES_MIN : step;
         step = step > GROW_BYTES_MAX / page_size ? GROW_BYTES_MAX / page_size : step;
         step = step < least ? least : step;
