@@ -56,6 +56,11 @@ LLADD_API int lladd_xa_options(int rmid, const struct lladd_options *options);
  *  standard's numbers can. */
 LLADD_API int lladd_xa_error(int rmid, struct lladd_error *out);
 
+/** An administrator ends a prepared branch (lladd_heuristic); a transaction manager is told when it
+ *  comes, until it has said xa_forget. XA_OK, or what xa_rollback returns in this state; XAER_PROTO
+ *  if the branch is not prepared. `lladd resolve --heuristic` does the same from outside. */
+LLADD_API int lladd_xa_heuristic(int rmid, const struct xid_t *, enum lladd_outcome);
+
 #ifdef __cplusplus
 }
 #endif

@@ -194,11 +194,11 @@ static int want_pending(struct ll_core *core)
     return 0;
 }
 
-int ll_txn_log_commit(struct lladd_txn *txn, lladd_lsn *out, bool *drain)
+int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_lsn *out, bool *drain)
 {
     struct ll_core *core = txn->core;
     struct ll_txn_table *t = &core->txns;
-    struct ll_record rec = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
+    struct ll_record rec = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE, .redo = outcome};
     lladd_mutex_lock(&t->commit);
     if (want_pending(core)) {
         lladd_mutex_unlock(&t->commit);

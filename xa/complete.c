@@ -49,6 +49,11 @@ static int claim(struct ll_xa__rm *rm, struct ll_xa__branch *b)
     if (!rc)
         return XA_OK;
     b->txn = NULL;
+    if (rc == LLADD_HEUR_COMMITTED || rc == LLADD_HEUR_ABORTED) { /* past us, too */
+        b->state = LL_XA__HEURISTIC;
+        b->heuristic = rc == LLADD_HEUR_COMMITTED ? XA_HEURCOM : XA_HEURRB;
+        return ll_xa__say_error(rm, b->heuristic, &err);
+    }
     if (rc == LLADD_NOT_FOUND) { /* somebody has claimed and ended it past us */
         ll_xa__branch_remove(rm->store, b);
         return ll_xa__say_error(rm, XAER_NOTA, &err);
@@ -198,8 +203,18 @@ int ll_xa__rollback(XID *xid, int rmid, long flags)
 static int forget(struct ll_xa__rm *rm, const XID *xid)
 {
     struct ll_xa__branch *b;
+    struct lladd_error err = LLADD_ERROR_INIT;
     int rc = find(rm, xid, IN(LL_XA__HEURISTIC), false, &b);
-    return rc;
+    if (rc)
+        return rc;
+    b->busy = true;
+    lladd_mutex_unlock(&ll_xa__all.mutex);
+    rc = lladd_forget(rm->store->db, &b->gid, &err);
+    lladd_mutex_lock(&ll_xa__all.mutex);
+    done(rm, b, !rc || rc == LLADD_NOT_FOUND); /* an administrator may have been faster */
+    if (ll_xa__healthy(rm))
+        return XAER_RMFAIL;
+    return rc ? ll_xa__say_error(rm, rc == LLADD_NOT_FOUND ? XAER_NOTA : XAER_RMERR, &err) : XA_OK;
 }
 
 int ll_xa__forget(XID *xid, int rmid, long flags)
@@ -207,4 +222,42 @@ int ll_xa__forget(XID *xid, int rmid, long flags)
     struct ll_xa__rm *rm;
     int rc = ll_xa__enter(rmid, flags, TMNOFLAGS, &rm);
     return rc ? rc : ll_xa__leave(rm, forget(rm, xid));
+}
+
+/* ---- an administrator ----------------------------------------------------------------------- */
+
+static int decide(struct ll_xa__rm *rm, const XID *xid, enum lladd_outcome outcome)
+{
+    struct ll_xa__branch *b;
+    int rc = find(rm, xid, IN(LL_XA__PREPARED) | IN(LL_XA__HEURISTIC), false, &b);
+    if (rc)
+        return rc;
+    if (b->state == LL_XA__HEURISTIC)
+        return b->heuristic;
+    rc = claim(rm, b);
+    if (rc)
+        return rc;
+    b->busy = true;
+    lladd_mutex_unlock(&ll_xa__all.mutex);
+    rc = lladd_heuristic(b->txn, outcome);
+    lladd_mutex_lock(&ll_xa__all.mutex);
+    if (rc)
+        return failed(rm, b, XAER_RMERR);
+    b->txn = NULL;
+    b->state = LL_XA__HEURISTIC;
+    b->heuristic = outcome == LLADD_OUTCOME_COMMIT ? XA_HEURCOM : XA_HEURRB;
+    done(rm, b, false);
+    return XA_OK;
+}
+
+int lladd_xa_heuristic(int rmid, const struct xid_t *xid, enum lladd_outcome outcome)
+{
+    struct ll_xa__rm *rm;
+    int rc = ll_xa__enter(rmid, TMNOFLAGS, TMNOFLAGS, &rm);
+    if (rc)
+        return rc;
+    if (outcome != LLADD_OUTCOME_COMMIT && outcome != LLADD_OUTCOME_ABORT)
+        return ll_xa__leave(
+            rm, ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "commit or abort?"));
+    return ll_xa__leave(rm, decide(rm, xid, outcome));
 }

@@ -75,6 +75,16 @@ static int add_in_doubt(void *ctx, const struct lladd_in_doubt_info *info)
     return 0;
 }
 
+static int add_outcome(void *ctx, const struct lladd_heuristic_info *info)
+{
+    struct ll_xa__branch *b = ll_xa__branch_add(ctx, &info->gid);
+    if (!b)
+        return LLADD_NO_MEMORY;
+    b->state = LL_XA__HEURISTIC;
+    b->heuristic = info->outcome == LLADD_OUTCOME_COMMIT ? XA_HEURCOM : XA_HEURRB;
+    return 0;
+}
+
 static int open_db(struct ll_xa__store *s, struct lladd_error *err)
 {
     struct lladd_options o = s->options;
@@ -88,6 +98,8 @@ static int open_db(struct ll_xa__store *s, struct lladd_error *err)
     if (rc)
         return rc;
     rc = lladd_in_doubt(s->db, add_in_doubt, s, err);
+    if (!rc)
+        rc = lladd_heuristics(s->db, add_outcome, s, err);
     if (rc) {
         lladd_error_set(err, rc, "out of memory for what is in doubt");
         ll_xa__branches_free(s);

@@ -195,6 +195,80 @@ START_TEST(what_has_failed_can_only_be_rolled_back)
 }
 END_TEST
 
+/* ---- heuristic outcomes ---------------------------------------------------------------------- */
+
+START_TEST(what_an_administrator_has_decided_is_told_until_it_is_forgotten)
+{
+    opened();
+    XID kept = bed_xid("kept"), gone = bed_xid("gone"), got[3];
+    gives(XAER_NOTA, lladd_xa_heuristic(RMID, &kept, LLADD_OUTCOME_COMMIT));
+    bed_work(&b, &kept, 0, 1);
+    gives(XAER_PROTO, lladd_xa_heuristic(RMID, &kept, LLADD_OUTCOME_COMMIT));
+    gives(XA_OK, xa_prepare(&kept, RMID, TMNOFLAGS));
+    gives(XAER_INVAL, lladd_xa_heuristic(RMID, &kept, (enum lladd_outcome)0));
+    bed_prepared(&b, &gone, 1, 2);
+    gives(XA_OK, lladd_xa_heuristic(RMID, &kept, LLADD_OUTCOME_COMMIT));
+    gives(XA_OK, lladd_xa_heuristic(RMID, &gone, LLADD_OUTCOME_ABORT));
+    for (unsigned round = 0; round < 3; round++) {
+        gives(XA_HEURCOM, xa_commit(&kept, RMID, TMNOFLAGS));
+        gives(XA_HEURRB, xa_commit(&gone, RMID, TMNOFLAGS));
+        gives(XA_HEURCOM, xa_rollback(&kept, RMID, TMNOFLAGS));
+        gives(XA_HEURRB, xa_rollback(&gone, RMID, TMNOFLAGS));
+        gives(XA_HEURRB, lladd_xa_heuristic(RMID, &gone, LLADD_OUTCOME_COMMIT));
+        gives(XAER_DUPID, xa_start(&kept, RMID, TMNOFLAGS));
+        gives(2, xa_recover(got, 3, RMID, TMSTARTRSCAN | TMENDRSCAN));
+        ck_assert_int_eq(bed_get(&b, 0), 1);
+        ck_assert_int_eq(bed_get(&b, 1), 0);
+        bed_crash(&b, round ? &bed_kill : &bed_power);
+        bed_open(&b);
+    }
+    gives(XA_OK, xa_forget(&kept, RMID, TMNOFLAGS));
+    gives(XAER_NOTA, xa_forget(&kept, RMID, TMNOFLAGS));
+    bed_crash(&b, &bed_power);
+    bed_open(&b);
+    gives(1, xa_recover(got, 3, RMID, TMSTARTRSCAN | TMENDRSCAN));
+    ck_assert(bed_same(&got[0], &gone));
+    gives(XAER_NOTA, xa_commit(&kept, RMID, TMNOFLAGS));
+    bed_work(&b, &kept, 0, 4); /* the XID is free again */
+    gives(XA_OK, xa_commit(&kept, RMID, TMONEPHASE));
+    gives(XA_OK, xa_forget(&gone, RMID, TMNOFLAGS));
+    bed_free(&b);
+}
+END_TEST
+
+static int claim_and(void *ctx, const struct lladd_in_doubt_info *info)
+{
+    struct lladd_db *db = lladd_xa_db(RMID);
+    const int *how = ctx;
+    struct lladd_txn *txn;
+    ck_assert_int_eq(lladd_claim(db, &info->gid, &txn, &b.err), 0);
+    ck_assert_int_eq(*how ? lladd_heuristic(txn, (enum lladd_outcome)*how) : lladd_abort(txn), 0);
+    return 0;
+}
+
+/* Somebody who works with the library itself. */
+START_TEST(decisions_past_the_switch_are_found)
+{
+    XID x = bed_xid("a");
+    int how = LLADD_OUTCOME_ABORT;
+    opened();
+    bed_prepared(&b, &x, 0, 1);
+    bed_crash(&b, &bed_power);
+    bed_open(&b);
+    ck_assert_int_eq(lladd_in_doubt(lladd_xa_db(RMID), claim_and, &how, &b.err), 0);
+    gives(XA_HEURRB, xa_commit(&x, RMID, TMNOFLAGS));
+    gives(XA_OK, xa_forget(&x, RMID, TMNOFLAGS));
+    bed_prepared(&b, &x, 0, 1);
+    bed_crash(&b, &bed_power);
+    bed_open(&b);
+    how = 0;
+    ck_assert_int_eq(lladd_in_doubt(lladd_xa_db(RMID), claim_and, &how, &b.err), 0);
+    gives(XAER_NOTA, xa_commit(&x, RMID, TMNOFLAGS));
+    ck_assert_int_eq(bed_get(&b, 0), 0);
+    bed_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("branches");
@@ -206,6 +280,8 @@ int main(void)
     tcase_add_test(tc, a_scan_has_a_cursor);
     tcase_add_test(tc, a_branch_can_be_left_and_taken_up_again);
     tcase_add_test(tc, what_has_failed_can_only_be_rolled_back);
+    tcase_add_test(tc, what_an_administrator_has_decided_is_told_until_it_is_forgotten);
+    tcase_add_test(tc, decisions_past_the_switch_are_found);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
