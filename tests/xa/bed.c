@@ -105,7 +105,11 @@ bool bed_same(const XID *a, const XID *b)
 
 void bed_add(struct bed *b, unsigned cell, int64_t delta)
 {
-    struct lladd_txn *txn = lladd_xa_txn(RMID);
+    bed_add_in(b, lladd_xa_txn(RMID), cell, delta);
+}
+
+void bed_add_in(struct bed *b, struct lladd_txn *txn, unsigned cell, int64_t delta)
+{
     ck_assert_ptr_nonnull(txn);
     ck_assert_int_eq(lladd_counter_add(txn, b->page, 64 + cell * 8, delta), 0);
 }

@@ -69,6 +69,7 @@ XID bed_xid(const char *text);
 bool bed_same(const XID *, const XID *);
 /* Adds to a counter in the branch that the thread is associated with. */
 void bed_add(struct bed *, unsigned cell, int64_t delta);
+void bed_add_in(struct bed *, struct lladd_txn *, unsigned cell, int64_t delta);
 /* What a counter says. */
 int64_t bed_get(struct bed *, unsigned cell);
 /* A branch that has added to a counter: active, idle, prepared. */
