@@ -116,6 +116,7 @@ struct lladd_dst_event {
     X(ACKNOWLEDGE, "acknowledge", "O1", "a commit is acknowledged when written, not synced") \
     X(PREPARE, "prepare", "O9", "a prepare is acknowledged without forcing the log") \
     X(PREPARED, "prepared", "O9", "a checkpoint leaves out prepared transactions") \
+    X(OUTCOMES, "outcomes", "O9", "a checkpoint leaves out heuristic outcomes") \
     X(NAMES, "names", "O11", "a checkpoint leaves out the names of operations") \
     X(FENCE, "fence", "O2", "a checkpoint leaves out the fences of bulk writing") \
     X(BULK_SYNC, "bulk-sync", "O2", "pages written in bulk are published without a sync") \

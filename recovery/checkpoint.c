@@ -127,7 +127,8 @@ static int put_misc(struct writer *w, lladd_lsn redo)
         memcpy(b + 8, core->pins[i].name, len);
         rc = part(w, LL_CKPT_PIN, b, 8 + len);
     }
-    for (size_t i = 0; !rc && i < core->n_heuristics; i++) {
+    for (size_t i = 0;
+         !rc && i < core->n_heuristics && !LLADD_PLANTED(LLADD_BUG_OUTCOMES); i++) {
         unsigned char b[LL_HEURISTIC_MAX];
         rc = part(w, LL_CKPT_HEURISTIC, b, ll_heuristic_encode(&core->heuristics[i], b));
     }

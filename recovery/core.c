@@ -95,7 +95,7 @@ int ll_core_set_aside(struct ll_core *core, struct lladd_error *err)
 {
     uint64_t want = LL_CHECKPOINT_RESERVE + lladd_atomic_load64(&core->cat.log_bytes) +
                     TXN_ROW * lladd_atomic_load64(&core->txns.active) +
-                    HEURISTIC_ROW * (lladd_atomic_load64(&core->n_heuristics) + 1);
+                    HEURISTIC_ROW * lladd_atomic_load64(&core->n_heuristics);
     uint64_t have = lladd_atomic_load64(&core->set_aside);
     if (LL_LIKELY(have >= want))
         return 0;

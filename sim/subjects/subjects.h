@@ -24,6 +24,7 @@
     X(objects) \
     X(pages) \
     X(prepared) \
+    X(heuristic) \
     X(promises) \
     X(records) \
     X(roots) \
