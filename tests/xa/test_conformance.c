@@ -4,10 +4,10 @@
  * every flag and every pair of flags.
  *
  * The tables below are the oracle: written from the standard, not from xa/. A situation is a state
- * of the resource manager (R0, R1: table 6-2), of the calling thread's association with branch X (T0,
- * T1, T2: table 6-3), and of X (S0 to S5: table 6-4); and who else is there: another thread that is
- * active in X, or has suspended it, and another branch that the caller is active in. (Table 6-5 is
- * about asynchronous calls, of which there are none: TMASYNC is XAER_ASYNC.)
+ * of the resource manager (R0, R1: table 6-2), of the calling thread's association with branch X
+ * (T0, T1, T2: table 6-3), and of X (S0 to S5: table 6-4); and who else is there: another thread
+ * that is active in X, or has suspended it, and another branch that the caller is active in. (Table
+ * 6-5 is about asynchronous calls, of which there are none: TMASYNC is XAER_ASYNC.)
  *
  * Every situation is driven up in a real database, every call is made, its code compared with the
  * oracle's, and what the resource manager holds compared with what it held: an error changes

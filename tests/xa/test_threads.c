@@ -91,7 +91,7 @@ END_TEST
 
 /* ---- branches that migrate ------------------------------------------------------------------- */
 
-/* Each branch is suspended for anybody; who gets it adds to it, or finds that another was faster. */
+/* Each branch is suspended for anybody; who gets it adds to it, or finds another was faster. */
 static uint64_t moves;
 
 static void *migrate(void *arg)
