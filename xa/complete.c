@@ -23,6 +23,10 @@ static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool now
     struct ll_xa__branch *b = ll_xa__branch_find(s, &gid);
     while (b && b->busy && !nowait) { /* no longer than the library takes to end it */
         lladd_cond_wait(&s->changed, &ll_xa__all.mutex);
+        rc = s->opening ? ll_xa__say(rm, XAER_RMFAIL, LLADD_CLOSED, "the database has failed")
+                        : ll_xa__healthy(rm);
+        if (rc)
+            return rc;
         b = ll_xa__branch_find(s, &gid);
     }
     if (!b)
