@@ -58,7 +58,9 @@ enum lladd_dst_what {
     LLADD_DST_CHECKPOINT,
     /** A page has come to the cache (page, detail: the address of its bytes, which lie there until
      *  another page has come to the same place). */
-    LLADD_DST_CACHED
+    LLADD_DST_CACHED,
+    LLADD_DST_PREPARE,  /**< a prepare record has its LSN (lsn, txn) */
+    LLADD_DST_HEURISTIC /**< the record of a heuristic abort has its LSN (lsn, txn) */
 };
 
 /** Phases of an open, in this order; those with nothing to do are left out. */

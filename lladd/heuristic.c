@@ -54,6 +54,7 @@ static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn
         struct ll_record rec = {
             .kind = LL_REC_HEURISTIC, .page = LLADD_NO_PAGE, .redo = payload};
         ll_txn_append(txn, &rec, NULL);
+        ll_observe(LLADD_DST_HEURISTIC, txn, NULL, &rec);
         *lsn = rec.lsn;
     }
     lladd_mutex_unlock(&core->checkpointing);

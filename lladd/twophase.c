@@ -154,6 +154,7 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     txn->prepared->lsn = rec.lsn;
     lladd_atomic_store32(&txn->state, LL_TXN_PREPARED);
     lladd_mutex_unlock(&txn->core->txns.mutex);
+    ll_observe(LLADD_DST_PREPARE, txn, NULL, &rec);
     txn->n_savepoints = 0;
     ll_log_credit_trim(txn->core->log, &txn->credit);
     lladd_atomic_count64(&txn->core->txns.prepared, 1);

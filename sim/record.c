@@ -63,16 +63,19 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
 
 /* Log order is the order of the records, which with several threads need not be that of the
  * calls. */
-void ll_sim_see_end(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record)
+void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, bool prepare)
 {
     struct ll_sim_record *r = &sim->record;
     for (uint32_t i = r->n_decisions; i-- > 0;) {
         struct ll_sim_decision *d = &r->decision[i];
-        bool ends = d->kind == LL_SIM_COMMIT || d->kind == LL_SIM_ROLLBACK;
-        if (ends && txn.v && r->txn[d->txn]->id.v == txn.v) {
+        bool fits = prepare ? d->kind == LL_SIM_PREPARE
+                            : d->kind == LL_SIM_COMMIT || d->kind == LL_SIM_ROLLBACK;
+        if (!fits || !txn.v || r->txn[d->txn]->id.v != txn.v)
+            continue;
+        /* A heuristic abort is one from its record on, not from the end of its rollback. */
+        if (!d->outcome || !d->order.v)
             d->order = record;
-            return;
-        }
+        return;
     }
 }
 
@@ -274,6 +277,8 @@ int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
     if (!t)
         return misuse(sim);
     bool prepared = t->prepared;
+    if (prepared && sim->crossing) /* the library does not say where it begins in the log */
+        return misuse(sim);
     if ((prepared && !decision(sim, t, LL_SIM_ROLLBACK)) || event(sim, t, "abort", NULL))
         return LLADD_NO_MEMORY;
     int rc = noted(sim, t, "abort", lladd_abort(handle));
@@ -286,7 +291,7 @@ int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
 int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const struct lladd_gid *gid)
 {
     struct ll_sim_txn *t = txn_of(sim, handle);
-    if (!t || sim->crossing) /* the library does not say where in the log it is */
+    if (!t)
         return misuse(sim);
     if (!decision(sim, t, LL_SIM_PREPARE) || event(sim, t, "prepare", NULL))
         return LLADD_NO_MEMORY;

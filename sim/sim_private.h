@@ -450,8 +450,8 @@ int ll_sim_set_up(struct lladd_sim *, struct lladd_error *);
 int ll_sim_record_run(struct lladd_sim *, struct lladd_error *);
 /* The workload of a subject: `run`, or its threads one after the other. */
 int ll_sim_subject_run(struct lladd_sim *, struct lladd_db *, struct lladd_error *);
-/* The library has logged the end of a transaction. */
-void ll_sim_see_end(struct lladd_sim *, lladd_lsn txn, lladd_lsn record);
+/* The library has logged the end of a transaction, or that it is prepared. */
+void ll_sim_see_decided(struct lladd_sim *, lladd_lsn txn, lladd_lsn record, bool prepare);
 /* Runs setup and workload, twice; makes the trace, the record and what is expected. */
 int ll_sim_record(struct lladd_sim *, struct lladd_error *);
 /* The workload once more, without setup: what the last run has made of the record is forgotten.
