@@ -6,8 +6,8 @@
  *   threads.abort       three transactions at a time, of which one is rolled back
  *   threads.wait        commits that return before they are durable, and who waits for them
  *   threads.checkpoint  a transaction that commits, or not yet, while a checkpoint is taken
- *   threads.prepare     both phases of one transaction, and an administrator who aborts another that
- *                       is prepared, while a checkpoint is taken
+ *   threads.prepare     both phases of one transaction, and an administrator who aborts another,
+ *                       while a checkpoint is taken
  *   threads.background  the library's own threads write pages and take checkpoints meanwhile
  *
  * A cell is a text on a page of its own. No two threads write the same page: what is looked for is
