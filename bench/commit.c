@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Commits through the public interface, on files: begin, set 100 bytes, commit.
  *
- *   bench-commit [case]...   cases: one threads async; none: all
+ *   bench-commit [case]...   cases: one threads async branches; none: all
  *
  * `one` alternates the library with a bare loop of equal writes every 100 ms, so that both see the
  * same machine; its figures are differences and counts. `threads` prints each rate and its ratio to
- * the bare one-thread rate measured in the same run. */
+ * the bare one-thread rate measured in the same run. `branches` is both phases of two-phase commit:
+ * what one thread alone can do, and 64 that share forces of the log. */
 #include "common.h"
 
 #include <lladd/lladd.h>
@@ -67,7 +68,7 @@ static void rig_close(struct rig *r)
     bench_remove_dir(r->dir);
 }
 
-static void one_commit(struct rig *r, uint64_t v, uint32_t slot)
+static struct lladd_txn *one_change(struct rig *r, uint64_t v, uint32_t slot)
 {
     unsigned char value[VALUE];
     struct lladd_txn *txn;
@@ -75,6 +76,22 @@ static void one_commit(struct rig *r, uint64_t v, uint32_t slot)
     memcpy(value, &v, sizeof v);
     bench_must(lladd_begin(r->db, NULL, &txn, NULL), "begin");
     bench_must(lladd_set(txn, r->pages[slot % 64], slot / 64 % 39 * VALUE, value, VALUE), "set");
+    return txn;
+}
+
+static void one_commit(struct rig *r, uint64_t v, uint32_t slot)
+{
+    bench_must(lladd_commit(one_change(r, v, slot)), "commit");
+}
+
+/* A branch of a distributed transaction: durable twice. */
+static void one_branch(struct rig *r, uint64_t v, uint32_t slot)
+{
+    struct lladd_gid gid = {.format = 1, .gtrid_length = 12};
+    struct lladd_txn *txn = one_change(r, v, slot);
+    memcpy(gid.data, &v, sizeof v);
+    memcpy(gid.data + sizeof v, &slot, sizeof slot);
+    bench_must(lladd_prepare(txn, &gid), "prepare");
     bench_must(lladd_commit(txn), "commit");
 }
 
@@ -137,6 +154,7 @@ static void bench_one(void)
 struct worker {
     struct rig *rig;
     struct lladd_thread thread;
+    void (*one)(struct rig *, uint64_t v, uint32_t slot);
     uint64_t end, n;
     uint32_t index;
 };
@@ -145,13 +163,14 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     while (bench_now_ns() < w->end) {
-        one_commit(w->rig, w->n, w->index);
+        w->one(w->rig, w->n, w->index);
         w->n++;
     }
     return NULL;
 }
 
-static double rate_of(struct rig *r, unsigned threads)
+static double rate_of(struct rig *r, unsigned threads,
+                      void (*one)(struct rig *, uint64_t, uint32_t))
 {
     struct worker *w = calloc(threads, sizeof *w);
     uint64_t t0 = bench_now_ns(), n = 0;
@@ -159,6 +178,7 @@ static double rate_of(struct rig *r, unsigned threads)
         exit(1);
     for (unsigned i = 0; i < threads; i++) {
         w[i].rig = r;
+        w[i].one = one;
         w[i].index = i;
         w[i].end = t0 + RUN_NS;
         bench_must(lladd_thread_start(&w[i].thread, work, &w[i]), "thread");
@@ -188,7 +208,7 @@ static void bench_threads(void)
     rig_open(&r);
     for (int run = 0; run < BENCH_RUNS; run++) {
         for (int i = 0; i < N; i++) {
-            double bare = bare_rate_of(&r), mine = rate_of(&r, counts[i]);
+            double bare = bare_rate_of(&r), mine = rate_of(&r, counts[i], one_commit);
             bench_add(&rate[i], mine);
             bench_add(&ratio[i], mine / bare);
         }
@@ -202,6 +222,32 @@ static void bench_threads(void)
         bench_print(BENCH, what, "ratio", &ratio[i], counts[i] == 64 ? ">= 15" : NULL,
                     counts[i] == 64 ? "20 to 25" : NULL);
     }
+    rig_close(&r);
+}
+
+/* Both phases, each forced, by one thread and by 64: what sharing forces is worth. */
+static void bench_branches(void)
+{
+    struct bench_figure alone = {.n = 0}, many = {.n = 0}, ratio = {.n = 0}, forces = {.n = 0};
+    struct lladd_stats before = {.struct_size = sizeof before}, after = before;
+    struct rig r;
+    rig_open(&r);
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        double one = rate_of(&r, 1, one_branch);
+        bench_must(lladd_stats(r.db, &before), "stats");
+        double all = rate_of(&r, 64, one_branch);
+        bench_must(lladd_stats(r.db, &after), "stats");
+        bench_add(&alone, one);
+        bench_add(&many, all);
+        bench_add(&ratio, all / one);
+        bench_add(&forces, (double)(after.log_syncs - before.log_syncs) /
+                               (double)(after.committed - before.committed));
+    }
+    bench_print(BENCH, "branches, prepared and committed, 1 thread", "1/s", &alone, NULL, NULL);
+    bench_print(BENCH, "branches, prepared and committed, 64 threads", "1/s", &many, NULL, NULL);
+    bench_print(BENCH, "branches, 64 threads: times the rate of one", "ratio", &ratio, ">= 10",
+                NULL);
+    bench_print(BENCH, "branches, 64 threads: forces for each", "count", &forces, NULL, NULL);
     rig_close(&r);
 }
 
@@ -242,7 +288,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"one", bench_one}, {"threads", bench_threads}, {"async", bench_async}};
+    } cases[] = {{"one", bench_one},
+                 {"threads", bench_threads},
+                 {"async", bench_async},
+                 {"branches", bench_branches}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int wanted = argc == 1;
         for (int a = 1; a < argc; a++)

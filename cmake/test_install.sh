@@ -63,6 +63,36 @@ int main(void)
     return bad;
 }
 END
+# One that is its own transaction manager, with the standard's header.
+cat > "$work/src/xa_program.c" << 'END'
+#include <lladd/pages.h>
+#include <lladd/xa.h>
+#include <xa.h>
+int main(void)
+{
+    struct lladd_device *device;
+    struct lladd_options options = LLADD_OPTIONS_INIT;
+    XID xid = {5, 1, 1, "gb"};
+    lladd_pageno page;
+    char info[] = "create=yes";
+    if (lladd_device_memory(&device) != 0)
+        return 1;
+    options.device = device;
+    if (lladd_xa_options(1, &options) != 0 ||
+        lladd_xa_switch.xa_open_entry(info, 1, TMNOFLAGS) != XA_OK)
+        return 2;
+    if (lladd_xa_switch.xa_start_entry(&xid, 1, TMNOFLAGS) != XA_OK ||
+        lladd_page_alloc(lladd_xa_txn(1), &page) != 0 ||
+        lladd_xa_switch.xa_end_entry(&xid, 1, TMSUCCESS) != XA_OK)
+        return 3;
+    if (lladd_xa_switch.xa_prepare_entry(&xid, 1, TMNOFLAGS) != XA_OK ||
+        lladd_xa_switch.xa_commit_entry(&xid, 1, TMNOFLAGS) != XA_OK ||
+        lladd_xa_switch.xa_close_entry(info, 1, TMNOFLAGS) != XA_OK)
+        return 4;
+    lladd_device_close(device);
+    return 0;
+}
+END
 cat > "$work/src/CMakeLists.txt" << 'END'
 cmake_minimum_required(VERSION 3.22)
 project(consumer C CXX)
@@ -76,6 +106,10 @@ foreach(language c cxx)
         target_link_libraries(${language}_${kind} PRIVATE lladd::${kind})
     endforeach()
 endforeach()
+if(TARGET lladd::xa)
+    add_executable(xa xa_program.c)
+    target_link_libraries(xa PRIVATE lladd::xa)
+endif()
 if(TARGET lladd::sim)
     add_executable(sim sim_program.c)
     target_link_libraries(sim PRIVATE lladd::sim)
@@ -96,10 +130,12 @@ cc -std=gnu11 -o "$work/pc/c_static" "$work/src/c_program.c" $static
 c++ -std=c++17 -o "$work/pc/cxx_lladd" "$work/src/cxx_program.cc" $flags
 c++ -std=c++17 -o "$work/pc/cxx_static" "$work/src/cxx_program.cc" $static
 
+cc -std=gnu11 -o "$work/pc/xa" "$work/src/xa_program.c" $(pkg-config --cflags --libs lladd-xa)
+
 count=0
 for program in "$work/cmake"/c_lladd "$work/cmake"/c_static "$work/cmake"/c_dst \
     "$work/cmake"/cxx_lladd "$work/cmake"/cxx_static "$work/cmake"/cxx_dst "$work/cmake"/sim \
-    "$work/pc"/*; do
+    "$work/cmake"/xa "$work/pc"/*; do
     test -e "$program" || continue
     mkdir "$work/run"
     (cd "$work/run" && LD_LIBRARY_PATH=$libdir "$program")

@@ -39,7 +39,8 @@ static int decode(const unsigned char *bytes, struct ll_control *c)
         MUST(err.code == rc && err.message[0]);
         return rc;
     }
-    MUST(c->format >= 1 && c->format <= LL_FORMAT_VERSION && c->incompatible == 0);
+    MUST(c->format >= 1 && c->format <= LL_FORMAT_VERSION);
+    MUST((c->incompatible & ~LL_FEATURES_KNOWN) == 0);
     MUST(power_of_two(c->page_size) && c->page_size >= 4096 && c->page_size <= 65536);
     unsigned char again[LL_CONTROL_BYTES], thrice[LL_CONTROL_BYTES];
     struct ll_control same;

@@ -46,9 +46,14 @@ static inline int ll_txn_enter(struct lladd_txn *txn)
         return 0;
     return ll_txn_enter_slow(txn);
 }
+/* 0 if the transaction may be ended now, poison apart. */
+int ll_txn_may_end(struct lladd_txn *);
+int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
 /* Tells participants that what is newer than `since` was taken back. */
 void ll_txn_tell_taken_back(struct lladd_txn *, lladd_lsn since);
 int ll_txn_tell_committing(struct lladd_txn *);
+/* The commit record has its LSN: behind ll_txn_log_commit, under no latch. */
+void ll_txn_tell_committed(struct lladd_txn *, lladd_lsn commit);
 /* The registered operation, or LLADD_BAD_ARGUMENT. */
 int ll_op_of(struct lladd_txn *, lladd_op_id, struct ll_name **out);
 

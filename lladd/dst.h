@@ -58,7 +58,9 @@ enum lladd_dst_what {
     LLADD_DST_CHECKPOINT,
     /** A page has come to the cache (page, detail: the address of its bytes, which lie there until
      *  another page has come to the same place). */
-    LLADD_DST_CACHED
+    LLADD_DST_CACHED,
+    LLADD_DST_PREPARE,  /**< a prepare record has its LSN (lsn, txn) */
+    LLADD_DST_HEURISTIC /**< the record of a heuristic abort has its LSN (lsn, txn) */
 };
 
 /** Phases of an open, in this order; those with nothing to do are left out. */
@@ -116,6 +118,7 @@ struct lladd_dst_event {
     X(ACKNOWLEDGE, "acknowledge", "O1", "a commit is acknowledged when written, not synced") \
     X(PREPARE, "prepare", "O9", "a prepare is acknowledged without forcing the log") \
     X(PREPARED, "prepared", "O9", "a checkpoint leaves out prepared transactions") \
+    X(OUTCOMES, "outcomes", "O9", "a checkpoint leaves out heuristic outcomes") \
     X(NAMES, "names", "O11", "a checkpoint leaves out the names of operations") \
     X(FENCE, "fence", "O2", "a checkpoint leaves out the fences of bulk writing") \
     X(BULK_SYNC, "bulk-sync", "O2", "pages written in bulk are published without a sync") \

@@ -54,7 +54,7 @@ int lladd_begin(struct lladd_db *db, const struct lladd_txn_options *o, struct l
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-static int may_end(struct lladd_txn *txn)
+int ll_txn_may_end(struct lladd_txn *txn)
 {
     if (!txn || txn->magic != LL_TXN_MAGIC)
         return LLADD_CLOSED;
@@ -79,7 +79,7 @@ static int wait_for(struct ll_core *core, lladd_lsn lsn, unsigned durability,
     }
 }
 
-static void tell_committed(struct lladd_txn *txn, lladd_lsn commit)
+void ll_txn_tell_committed(struct lladd_txn *txn, lladd_lsn commit)
 {
     for (size_t k = 0; k < txn->n_joined; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
@@ -93,7 +93,7 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
     struct ll_core *core = txn->core;
     *out = lladd_lsn_of(lladd_atomic_load64(&core->txns.visible));
-    tell_committed(txn, *out);
+    ll_txn_tell_committed(txn, *out);
     if (wait && out->v) {
         int rc = wait_for(core, *out, txn->durability, &txn->err);
         if (rc) {
@@ -141,7 +141,7 @@ int ll_txn_tell_committing(struct lladd_txn *txn)
 
 static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
-    int rc = may_end(txn);
+    int rc = ll_txn_may_end(txn);
     if (rc)
         return rc;
     struct ll_core *core = txn->core;
@@ -163,14 +163,14 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     if (!rc)
         rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
     if (!rc)
-        rc = ll_txn_log_commit(txn, out, &drain);
+        rc = ll_txn_log_commit(txn, lladd_span_of(NULL, 0), out, &drain);
     if (rc) {
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
             ll_txn_release(txn);
         return rc;
     }
     unsigned durability = txn->durability;
-    tell_committed(txn, *out);
+    ll_txn_tell_committed(txn, *out);
     ll_txn_release(txn);
     ll_background_poll(ll_db_of(core));
     return wait || drain ? see_through(core, *out, wait, drain, durability) : 0;
@@ -205,7 +205,7 @@ int lladd_wait(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
 
 int lladd_abort(struct lladd_txn *txn)
 {
-    int rc = may_end(txn);
+    int rc = ll_txn_may_end(txn);
     if (rc)
         return rc;
     rc = ll_core_check(txn->core, &txn->err);

@@ -82,8 +82,10 @@ void ll_sim_observe(void *ctx, const struct lladd_dst_event *e)
         see_page_write(c, e);
         return;
     }
-    if ((e->what == LLADD_DST_COMMIT || e->what == LLADD_DST_END) && c->level == 0)
-        ll_sim_see_end(sim, e->txn, e->lsn);
+    bool ends = e->what == LLADD_DST_COMMIT || e->what == LLADD_DST_END ||
+                e->what == LLADD_DST_PREPARE || e->what == LLADD_DST_HEURISTIC;
+    if (ends && c->level == 0)
+        ll_sim_see_decided(sim, e->txn, e->lsn, e->what == LLADD_DST_PREPARE);
     if (!e->op)
         return;
     uint32_t i = entry_of(c, e);

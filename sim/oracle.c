@@ -76,6 +76,9 @@ struct judging {
     struct ll_sim_verdict *verdict;
     struct lladd_gid gid[16]; /* in doubt, as the database says */
     uint32_t in_doubt;
+    struct lladd_gid ended[16]; /* heuristically */
+    unsigned outcome[16];
+    uint32_t n_ended;
     uint32_t resolved; /* 0: all were aborted, 1: committed */
 };
 
@@ -99,11 +102,39 @@ static int see_doubt(void *ctx, const struct lladd_in_doubt_info *info)
     return 0;
 }
 
+static int see_outcome(void *ctx, const struct lladd_heuristic_info *info)
+{
+    struct judging *j = ctx;
+    if (j->n_ended < GIDS) {
+        j->ended[j->n_ended] = info->gid;
+        j->outcome[j->n_ended] = info->outcome;
+    }
+    j->n_ended++;
+    return 0;
+}
+
+/* Is what is remembered what has to be? */
+static bool outcomes_fit(const struct judging *j, uint32_t k)
+{
+    const struct ll_sim_record *r = &j->sim->record;
+    if (j->n_ended != j->sim->expected[k].outcomes)
+        return false;
+    for (uint32_t t = 0; j->n_ended && j->n_ended <= GIDS && t < r->n_txns; t++) {
+        unsigned outcome = ll_sim_outcome_after(r, t, k);
+        bool there = !outcome;
+        for (uint32_t i = 0; i < j->n_ended; i++)
+            there |= j->outcome[i] == outcome && same_gid(&r->txn[t]->gid, &j->ended[i]);
+        if (!there)
+            return false;
+    }
+    return true;
+}
+
 /* Is what is in doubt what has to be after the first k decisions? */
 static bool doubt_fits(const struct judging *j, uint32_t k)
 {
     const struct ll_sim_record *r = &j->sim->record;
-    if (j->in_doubt != j->sim->expected[k].in_doubt)
+    if (j->in_doubt != j->sim->expected[k].in_doubt || !outcomes_fit(j, k))
         return false;
     for (uint32_t t = 0; j->in_doubt && t < r->n_txns; t++) {
         bool there = false;
@@ -199,10 +230,12 @@ static int wrong_number(struct judging *j, uint32_t k)
                              "this one finds %u",
                              c->lo, k);
     if (k < c->lo) {
-        bool prepare = r->decision[k].kind == LL_SIM_PREPARE;
-        return ll_sim_object(j->verdict, prepare ? LLADD_SIM_O_IN_DOUBT : LLADD_SIM_O_LOST,
+        static const char *const names[] = {"commit", "prepare", "abort", "forgetting"};
+        unsigned kind = r->decision[k].kind;
+        bool commit = kind == LL_SIM_COMMIT;
+        return ll_sim_object(j->verdict, commit ? LLADD_SIM_O_LOST : LLADD_SIM_O_IN_DOUBT,
                              "the %s of transaction %u (decision %u) was acknowledged and is lost",
-                             prepare ? "prepare" : "commit", r->decision[k].txn + 1, k + 1);
+                             names[kind], r->decision[k].txn + 1, k + 1);
     }
     return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS,
                          "decision %u, of transaction %u, is in force and was never called for", k,
@@ -224,9 +257,10 @@ static int contents_wrong(struct judging *j)
     }
     if (!doubt)
         return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
-                             "%u transactions are in doubt; after %u decisions, which are in "
-                             "force, it has to be %u",
-                             j->in_doubt, c->lo, j->sim->expected[c->lo].in_doubt);
+                             "%u transactions are in doubt and %u outcomes remembered; after %u "
+                             "decisions, which are in force, it has to be %u and %u",
+                             j->in_doubt, j->n_ended, c->lo, j->sim->expected[c->lo].in_doubt,
+                             j->sim->expected[c->lo].outcomes);
     int rc = expected_dump(j, c->lo, &expected);
     if (rc)
         return rc;
@@ -362,6 +396,8 @@ static int look(struct judging *j)
     struct lladd_sim *sim = j->sim;
     struct lladd_error err = LLADD_ERROR_INIT;
     int rc = j->verdict->code = lladd_in_doubt(j->db, see_doubt, j, &err);
+    if (!rc)
+        rc = j->verdict->code = lladd_heuristics(j->db, see_outcome, j, &err);
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT, "%s: %s", lladd_code_name(rc),
                              err.message);

@@ -3,9 +3,9 @@
  * record: the workload runs, and what it was promised is written down.
  *
  * What recovery may find depends on *decisions*, the steps that the log orders: commits, and
- * prepares and rollbacks of prepared transactions. After a crash some first k of them hold and the
- * others do not. k is at least what was acknowledged before the crash, and at most what was called
- * for. For each k the model gives the contents.
+ * prepares and rollbacks of prepared transactions, and what is forgotten. After a crash some first
+ * k of them hold and the others do not. k is at least what was acknowledged before the crash, and
+ * at most what was called for. For each k the model gives the contents.
  */
 #include "sim/sim_private.h"
 
@@ -45,7 +45,8 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
                                         enum ll_sim_decision_kind kind)
 {
     struct ll_sim_record *r = &sim->record;
-    r->txn[t->number - 1]->id = lladd_txn_id(t->handle);
+    if (t->handle)
+        r->txn[t->number - 1]->id = lladd_txn_id(t->handle);
     struct ll_sim_decision *d =
         ll_sim_grow(&sim->noted, r->decision, r->n_decisions, &r->decisions_capacity, sizeof *d);
     if (!d)
@@ -62,15 +63,19 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
 
 /* Log order is the order of the records, which with several threads need not be that of the
  * calls. */
-void ll_sim_see_end(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record)
+void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, bool prepare)
 {
     struct ll_sim_record *r = &sim->record;
     for (uint32_t i = r->n_decisions; i-- > 0;) {
         struct ll_sim_decision *d = &r->decision[i];
-        if (d->kind != LL_SIM_PREPARE && txn.v && r->txn[d->txn]->id.v == txn.v) {
+        bool fits = prepare ? d->kind == LL_SIM_PREPARE
+                            : d->kind == LL_SIM_COMMIT || d->kind == LL_SIM_ROLLBACK;
+        if (!fits || !txn.v || r->txn[d->txn]->id.v != txn.v)
+            continue;
+        /* A heuristic abort is one from its record on, not from the end of its rollback. */
+        if (!d->outcome || !d->order.v)
             d->order = record;
-            return;
-        }
+        return;
     }
 }
 
@@ -272,6 +277,8 @@ int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
     if (!t)
         return misuse(sim);
     bool prepared = t->prepared;
+    if (prepared && sim->crossing) /* the library does not say where it begins in the log */
+        return misuse(sim);
     if ((prepared && !decision(sim, t, LL_SIM_ROLLBACK)) || event(sim, t, "abort", NULL))
         return LLADD_NO_MEMORY;
     int rc = noted(sim, t, "abort", lladd_abort(handle));
@@ -284,7 +291,7 @@ int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
 int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const struct lladd_gid *gid)
 {
     struct ll_sim_txn *t = txn_of(sim, handle);
-    if (!t || sim->crossing) /* the library does not say where in the log it is */
+    if (!t)
         return misuse(sim);
     if (!decision(sim, t, LL_SIM_PREPARE) || event(sim, t, "prepare", NULL))
         return LLADD_NO_MEMORY;
@@ -298,6 +305,49 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
     acknowledge(sim, decision_of(sim, t), POWER);
     t->prepared = true;
     return event(sim, t, "prepared", NULL);
+}
+
+int lladd_sim_heuristic(struct lladd_sim *sim, struct lladd_txn *handle, enum lladd_outcome outcome)
+{
+    bool commit = outcome == LLADD_OUTCOME_COMMIT;
+    struct ll_sim_txn *t = txn_of(sim, handle);
+    if (!t || !t->prepared)
+        return misuse(sim);
+    struct ll_sim_decision *d = decision(sim, t, commit ? LL_SIM_COMMIT : LL_SIM_ROLLBACK);
+    if (!d || event(sim, t, commit ? "is to be committed" : "is to be aborted", NULL))
+        return LLADD_NO_MEMORY;
+    d->outcome = (uint8_t)outcome;
+    int rc = noted(sim, t, "heuristic", lladd_heuristic(handle, outcome));
+    if (rc == 0)
+        acknowledge(sim, decision_of(sim, t), POWER);
+    else if (!consumed(rc))
+        take_back(sim, t);
+    return ended(sim, t, rc, commit ? "committed by decision" : "aborted by decision");
+}
+
+static struct ll_sim_txn *txn_with(struct lladd_sim *sim, const struct lladd_gid *gid)
+{
+    for (uint32_t i = sim->record.n_txns; i-- > 0;)
+        if (sim->record.txn[i]->prepared &&
+            memcmp(&sim->record.txn[i]->gid, gid, sizeof *gid) == 0)
+            return sim->record.txn[i];
+    return NULL;
+}
+
+int lladd_sim_forget(struct lladd_sim *sim, struct lladd_db *db, const struct lladd_gid *gid,
+                     struct lladd_error *err)
+{
+    struct ll_sim_txn *t = txn_with(sim, gid);
+    if (!t)
+        return misuse(sim);
+    if (!decision(sim, t, LL_SIM_FORGET) || event(sim, t, "is to be forgotten", NULL))
+        return LLADD_NO_MEMORY;
+    int rc = noted(sim, t, "forget", lladd_forget(db, gid, err));
+    if (rc == 0)
+        acknowledge(sim, decision_of(sim, t), POWER);
+    else if (!consumed(rc))
+        take_back(sim, t);
+    return rc ? rc : event(sim, t, "forgotten", NULL);
 }
 
 int lladd_sim_savepoint(struct lladd_sim *sim, struct lladd_txn *handle, lladd_savepoint_id *out)
@@ -536,6 +586,15 @@ bool ll_sim_in_doubt_after(const struct ll_sim_record *r, uint32_t txn, uint32_t
     return in_doubt;
 }
 
+unsigned ll_sim_outcome_after(const struct ll_sim_record *r, uint32_t txn, uint32_t k)
+{
+    unsigned outcome = 0;
+    for (uint32_t i = 0; i < k; i++)
+        if (r->decision[i].txn == txn)
+            outcome = r->decision[i].outcome;
+    return outcome;
+}
+
 void ll_sim_model_apply(const struct lladd_sim *sim, void *model, uint32_t txn)
 {
     for (const struct ll_sim_note *n = sim->record.txn[txn]->first; n; n = n->next)
@@ -560,6 +619,9 @@ static int expect(struct lladd_sim *sim, uint32_t k)
         if (ll_sim_in_doubt_after(r, t, k)) {
             e->in_doubt++;
             e->hash = hash_txn(e->hash, r->txn[t]);
+        } else if (ll_sim_outcome_after(r, t, k)) {
+            e->outcomes++;
+            e->hash = ll_sim_mix(hash_txn(e->hash, r->txn[t]), ll_sim_outcome_after(r, t, k));
         }
     if (size == 0) {
         e->hash = ll_sim_mix(e->hash, k + 1); /* nobody knows what it is */

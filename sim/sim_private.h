@@ -396,11 +396,12 @@ struct ll_sim_txn {
     const char *call; /* which that was */
 };
 
-enum ll_sim_decision_kind { LL_SIM_COMMIT, LL_SIM_PREPARE, LL_SIM_ROLLBACK };
+enum ll_sim_decision_kind { LL_SIM_COMMIT, LL_SIM_PREPARE, LL_SIM_ROLLBACK, LL_SIM_FORGET };
 
 /* A step in log order that changes what recovery has to find. */
 struct ll_sim_decision {
     uint8_t kind;
+    uint8_t outcome; /* enum lladd_outcome of an administrator, to be remembered; 0: none */
     uint32_t txn;
     uint32_t called;            /* a crash before this call comes before it */
     uint32_t acked, acked_kill; /* a crash before this call or a later one must keep it */
@@ -440,6 +441,7 @@ struct ll_sim_expected {
     size_t dump_len;
     uint64_t hash;     /* of what it stands for, whatever its number */
     uint32_t in_doubt; /* how many */
+    uint32_t outcomes; /* heuristic ones, how many */
 };
 
 /* Setup, to where the workload starts. */
@@ -448,8 +450,8 @@ int ll_sim_set_up(struct lladd_sim *, struct lladd_error *);
 int ll_sim_record_run(struct lladd_sim *, struct lladd_error *);
 /* The workload of a subject: `run`, or its threads one after the other. */
 int ll_sim_subject_run(struct lladd_sim *, struct lladd_db *, struct lladd_error *);
-/* The library has logged the end of a transaction. */
-void ll_sim_see_end(struct lladd_sim *, lladd_lsn txn, lladd_lsn record);
+/* The library has logged the end of a transaction, or that it is prepared. */
+void ll_sim_see_decided(struct lladd_sim *, lladd_lsn txn, lladd_lsn record, bool prepare);
 /* Runs setup and workload, twice; makes the trace, the record and what is expected. */
 int ll_sim_record(struct lladd_sim *, struct lladd_error *);
 /* The workload once more, without setup: what the last run has made of the record is forgotten.
@@ -462,6 +464,8 @@ int ll_sim_expect(struct lladd_sim *);
 int ll_sim_remark(struct lladd_sim *, const char *what);
 /* Is the transaction of `txn` in doubt after the first k decisions? */
 bool ll_sim_in_doubt_after(const struct ll_sim_record *, uint32_t txn, uint32_t k);
+/* The heuristic outcome that is remembered of it then; 0: none. */
+unsigned ll_sim_outcome_after(const struct ll_sim_record *, uint32_t txn, uint32_t k);
 /* The first and last k that a crash before call c may leave. */
 void ll_sim_allowed(const struct ll_sim_record *, uint32_t c, bool kill, uint32_t *lo,
                     uint32_t *hi);

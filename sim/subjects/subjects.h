@@ -25,6 +25,7 @@
     X(objects) \
     X(pages) \
     X(prepared) \
+    X(heuristic) \
     X(promises) \
     X(records) \
     X(roots) \
@@ -41,6 +42,7 @@
     X(threads_checkpoint) \
     X(threads_commit) \
     X(threads_locks) \
+    X(threads_prepare) \
     X(threads_wait)
 
 #define LL_SIM_SUBJECT(name) extern const struct lladd_sim_subject ll_sim_subject_##name;

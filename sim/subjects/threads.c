@@ -6,6 +6,8 @@
  *   threads.abort       three transactions at a time, of which one is rolled back
  *   threads.wait        commits that return before they are durable, and who waits for them
  *   threads.checkpoint  a transaction that commits, or not yet, while a checkpoint is taken
+ *   threads.prepare     both phases of one transaction, and an administrator who aborts another,
+ *                       while a checkpoint is taken
  *   threads.background  the library's own threads write pages and take checkpoints meanwhile
  *
  * A cell is a text on a page of its own. No two threads write the same page: what is looked for is
@@ -152,6 +154,25 @@ static int takes_checkpoint(void *ctx, struct lladd_sim *sim, struct lladd_db *d
     return 0;
 }
 
+static int prepares(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                    struct lladd_error *err)
+{
+    struct lladd_gid gid = {.format = 2, .gtrid_length = 6, .data = "thread"};
+    struct ll_sim_work w;
+    struct lladd_txn *txn;
+    (void)ctx;
+    TRY(start(&w, sim, db, err));
+    if (thread == 2)
+        return lladd_checkpoint(db, err);
+    gid.data[5] = (unsigned char)('0' + thread);
+    TRY(change(&w, LLADD_DURABLE, thread, (char)('a' + thread), &txn));
+    int rc = lladd_sim_prepare(sim, txn, &gid);
+    if (rc)
+        return ll_sim_give_up(sim, txn, rc, err);
+    return thread == 0 ? lladd_sim_commit(sim, txn)
+                       : lladd_sim_heuristic(sim, txn, LLADD_OUTCOME_ABORT);
+}
+
 enum { PAGES = 18 };
 
 /* Both write more than the cache likes, and more log than goes by without a checkpoint. */
@@ -240,6 +261,13 @@ const struct lladd_sim_subject ll_sim_subject_threads_checkpoint = {
     .configure = small_segments,
     .threads = 2,
     .run_thread = takes_checkpoint,
+};
+
+const struct lladd_sim_subject ll_sim_subject_threads_prepare = {
+    THREADS_SUBJECT("prepare", "both phases, and a heuristic abort, beside a checkpoint"),
+    .ctx = (void *)(uintptr_t)&few_pages,
+    .threads = 3,
+    .run_thread = prepares,
 };
 
 const struct lladd_sim_subject ll_sim_subject_threads_background = {

@@ -555,6 +555,25 @@ START_TEST(prepared_transactions_keep_their_locks)
 }
 END_TEST
 
+START_TEST(what_an_administrator_decides_releases)
+{
+    struct lladd_gid a = bed_gid("a");
+    enum lladd_outcome outcome = _i ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT;
+    struct lladd_txn *txn = prepare_one("a", 10, false);
+    ck_assert_int_eq(lladd_heuristic(txn, outcome), 0);
+    nothing_is_locked();
+    prepare_one("c", 10, false);
+    bed_crash(&b);
+    struct lladd_gid c = bed_gid("c");
+    prepared_ones_are_kept(10, false);
+    ok_db(&b, lladd_claim(b.db, &c, &txn, &b.err));
+    ck_assert_int_eq(lladd_heuristic(txn, outcome), 0);
+    nothing_is_locked();
+    ok_db(&b, lladd_forget(b.db, &a, &b.err));
+    ok_db(&b, lladd_forget(b.db, &c, &b.err));
+}
+END_TEST
+
 START_TEST(a_database_with_locks_in_doubt_needs_the_lock_manager)
 {
     prepare_one("a", 10, false);
@@ -752,6 +771,7 @@ static Suite *suite(void)
     tcase_add_test(t, readers_lock_too);
     tcase_add_test(t, not_registered);
     tcase_add_loop_test(t, prepared_transactions_keep_their_locks, 0, 2);
+    tcase_add_loop_test(t, what_an_administrator_decides_releases, 0, 2);
     tcase_add_test(t, a_database_with_locks_in_doubt_needs_the_lock_manager);
     tcase_add_test(t, many_locks_in_doubt);
     tcase_add_test(t, a_refused_prepare_changes_nothing);

@@ -276,6 +276,8 @@ START_TEST(checkpoint_data_that_make_no_sense)
     expect_part(LL_CKPT_FENCE, 23, LLADD_BAD_RECORD, "checkpoint data");
     expect_part(LL_CKPT_FENCE, 24, LLADD_BAD_RECORD, "fence");
     expect_part(LL_CKPT_PIN, 8, LLADD_BAD_RECORD, "checkpoint data");
+    expect_part(LL_CKPT_HEURISTIC, 8, LLADD_BAD_RECORD, "heuristic outcome");
+    expect_part(LL_CKPT_HEURISTIC, 50, LLADD_BAD_RECORD, "heuristic outcome");
     expect_part(LL_CKPT_PAGES, 7, LLADD_BAD_RECORD, "checkpoint data");
     expect_part(LL_CKPT_PAGES, 8, LLADD_MISSING_FILE, "pages");
 }
@@ -303,6 +305,13 @@ START_TEST(fences_pins_and_prepares_that_make_no_sense)
     begin_case();
     expect_record((struct ll_record){.kind = LL_REC_PREPARE, .redo = lladd_span_of(b, 64)},
                   LLADD_BAD_RECORD, "prepare");
+    begin_case();
+    expect_record((struct ll_record){.kind = LL_REC_HEURISTIC, .redo = lladd_span_of(b, 64)},
+                  LLADD_BAD_RECORD, "heuristic outcome");
+    begin_case();
+    b[0] = LLADD_OUTCOME_COMMIT;
+    expect_record((struct ll_record){.kind = LL_REC_COMMIT, .redo = lladd_span_of(b, 64)},
+                  LLADD_BAD_RECORD, "heuristic outcome");
 }
 END_TEST
 

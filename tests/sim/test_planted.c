@@ -57,6 +57,7 @@ static const struct row rows[] = {
     {LLADD_BUG_ACKNOWLEDGE, EXPLORE, "counters", LLADD_SIM_O_LOST, 1, 0, 0, 0},
     {LLADD_BUG_PREPARE, EXPLORE, "prepared", LLADD_SIM_O_IN_DOUBT, 1, 0, 0, 0},
     {LLADD_BUG_PREPARED, RANDOM, "prepared", LLADD_SIM_O_IN_DOUBT, 0, 0, 0, 0},
+    {LLADD_BUG_OUTCOMES, EXPLORE, "heuristic", LLADD_SIM_O_IN_DOUBT, 1, 0, 0, 0},
     {LLADD_BUG_NAMES, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
     {LLADD_BUG_FENCE, RANDOM, "extents", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
     {LLADD_BUG_BULK_SYNC, RANDOM, "extents", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},

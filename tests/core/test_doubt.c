@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Promises under stress: what lies inside a prepared transaction, what may not be prepared, what
+ * fails in phase two, checkpoints and crashes between all steps, ids that are used again, and what
+ * it costs.
+ */
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <errno.h>
+#include <lladd/sync.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct rig r;
+static lladd_pageno page;
+
+static void begin_case(int kind)
+{
+    rig_init(&r, (unsigned)kind);
+    rig_open(&r);
+    page = rig_page(&r);
+}
+
+static struct cell at(unsigned i)
+{
+    return cell_of(page, i);
+}
+
+static int count(void *ctx, const struct lladd_in_doubt_info *info)
+{
+    unsigned *n = ctx;
+    (void)info;
+    (*n)++;
+    return 0;
+}
+
+static unsigned in_doubt(void)
+{
+    unsigned n = 0;
+    ok_db(&r, lladd_in_doubt(r.db, count, &n, &r.err));
+    return n;
+}
+
+static struct lladd_txn *claim(const char *name)
+{
+    struct lladd_gid gid = gid_of(name);
+    struct lladd_txn *txn = NULL;
+    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    return txn;
+}
+
+static struct lladd_txn *prepared(const char *name, unsigned cell, uint64_t value)
+{
+    struct lladd_gid gid = gid_of(name);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(cell), value));
+    ok(txn, lladd_prepare(txn, &gid));
+    return txn;
+}
+
+/* ---- what is inside -------------------------------------------------------------------------- */
+
+/* Savepoints that were taken back or not, top actions closed and aborted, one within the other. */
+static struct lladd_txn *intricate(void)
+{
+    struct lladd_action outer;
+    lladd_savepoint_id kept, dropped;
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(0), 1));
+    ok(txn, lladd_savepoint(txn, &kept));
+    ok(txn, cell_put(txn, at(1), 2));
+    ok(txn, lladd_savepoint(txn, &dropped));
+    ok(txn, cell_put(txn, at(2), 3));
+    ok(txn, cells_transfer(txn, at(5), at(6), 7));
+    ok(txn, lladd_rollback_to(txn, dropped));
+    ok(txn, cells_transfer(txn, at(3), at(4), 9));
+    ok(txn, lladd_nta_begin(txn, &outer));
+    ok(txn, cell_put(txn, at(7), 5));
+    ok(txn, lladd_nta_abort(txn, &outer));
+    ok(txn, lladd_savepoint_release(txn, kept));
+    ok(txn, cell_bump(txn, at(8), 10));
+    return txn;
+}
+
+static void expect_intricate(bool there)
+{
+    rig_expect(&r, at(0), there ? 1 : 0);
+    rig_expect(&r, at(1), there ? 2 : 0);
+    rig_expect(&r, at(2), 0);
+    rig_expect(&r, at(3), there ? (uint64_t)-9 : 0);
+    rig_expect(&r, at(4), there ? 9 : 0);
+    rig_expect(&r, at(5), 0);
+    rig_expect(&r, at(6), 0);
+    rig_expect(&r, at(7), 0);
+    rig_expect(&r, at(8), there ? 10 : 0);
+}
+
+START_TEST(savepoints_and_top_actions_inside_survive)
+{
+    for (int commit = 0; commit < 2; commit++) {
+        struct lladd_gid gid = gid_of("a");
+        begin_case(_i);
+        struct lladd_txn *txn = intricate();
+        ok(txn, lladd_prepare(txn, &gid));
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        expect_intricate(true);
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        txn = claim("a");
+        done(commit ? lladd_commit(txn) : lladd_abort(txn));
+        expect_intricate(commit);
+        rig_reopen(&r);
+        expect_intricate(commit);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* ---- what may not be prepared ---------------------------------------------------------------- */
+
+START_TEST(what_is_finished_read_only_or_poisoned_is_not_prepared)
+{
+    struct lladd_gid gid = gid_of("a");
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_action action;
+    begin_case(_i & RIG_RESERVED);
+    ck_assert_int_eq(lladd_prepare(NULL, &gid), LLADD_CLOSED);
+    struct lladd_txn *txn = rig_begin(&r);
+    done(lladd_commit(txn));
+    ck_assert_int_eq(lladd_prepare(txn, &gid), LLADD_CLOSED);
+    txn = rig_begin(&r);
+    done(lladd_abort(txn));
+    ck_assert_int_eq(lladd_prepare(txn, &gid), LLADD_CLOSED);
+    o.read_only = true;
+    txn = rig_begin_with(&r, &o);
+    refused(txn, LLADD_READ_ONLY, lladd_prepare(txn, &gid));
+    done(lladd_commit(txn));
+    txn = rig_begin(&r);
+    ok(txn, lladd_nta_begin(txn, &action));
+    refused(txn, LLADD_OPEN_ACTION, lladd_prepare(txn, &gid));
+    ok(txn, lladd_nta_abort(txn, &action));
+    ck_assert_uint_eq(in_doubt(), 0);
+    ok(txn, cell_put(txn, at(0), 1));
+    struct lladd_txn *other = rig_begin(&r);
+    ok(other, cell_put(other, at(1), 1));
+    fault_device_fail(r.fd, 1, FAULT_WRITES, EIO, true);
+    ck_assert_int_eq(lladd_prepare(txn, &gid), LLADD_WRITE_FAILED);
+    gid = gid_of("b");
+    ck_assert_int_eq(lladd_prepare(other, &gid), LLADD_WRITE_FAILED);
+    fault_device_fail(r.fd, 0, 0, 0, false);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_eq(in_doubt(), 0);
+    rig_expect(&r, at(0), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- phase two ------------------------------------------------------------------------------- */
+
+/* For want of memory it fails, stays prepared, and is tried again. */
+START_TEST(phase_two_can_be_tried_again)
+{
+    bool fired = true;
+    for (uint64_t n = 1; fired; n++) {
+        begin_case(_i & (RIG_RESERVED | RIG_FILES));
+        struct lladd_txn *txn = prepared("a", 0, 1);
+        fault_alloc_fail(&r.mem, n, false);
+        int rc = lladd_commit(txn);
+        fired = fault_alloc_fired(&r.mem) > 0;
+        fault_alloc_fail(&r.mem, 0, false);
+        if (rc) {
+            ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+            ck_assert_uint_eq(in_doubt(), 1);
+            done(lladd_commit(txn));
+        }
+        ck_assert_uint_eq(in_doubt(), 0);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        ck_assert_uint_eq(in_doubt(), 0);
+        rig_expect(&r, at(0), 1);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* The device fails at some step of phase two: the handle is gone, and the promise is not. */
+START_TEST(after_an_error_of_the_device_it_is_decided_or_in_doubt)
+{
+    bool fired = true;
+    unsigned doubtful = 0;
+    for (uint64_t n = 1; fired; n++) {
+        begin_case(0);
+        struct lladd_txn *txn = prepared("a", 0, 1);
+        fault_device_fail(r.fd, n, FAULT_WRITES, EIO, true);
+        int rc = _i ? lladd_commit(txn) : lladd_abort(txn);
+        fired = fault_device_fired(r.fd) > 0;
+        fault_device_fail(r.fd, 0, 0, 0, false);
+        ck_assert(rc == 0 || fired);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        unsigned still = in_doubt();
+        doubtful += still;
+        ck_assert(!(_i && rc == 0 && still)); /* a commit that was acknowledged is one */
+        if (still)
+            done(_i ? lladd_commit(claim("a")) : lladd_abort(claim("a")));
+        rig_expect(&r, at(0), _i ? 1 : 0);
+        rig_free(&r);
+    }
+    ck_assert_uint_gt(doubtful, 0);
+}
+END_TEST
+
+/* ---- checkpoints and crashes between all steps ----------------------------------------------- */
+
+/* One more step of the life of a prepared transaction; its number says where checkpoints and
+ * crashes come. */
+static unsigned step, checkpoint_at, crash_at;
+
+static bool crashed_here(void)
+{
+    step++;
+    if (step == checkpoint_at)
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    if (step != crash_at)
+        return false;
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    return true;
+}
+
+/* Runs through; says what has to be there: 0 nothing, 1 in doubt, 2 decided. */
+static int live(bool commit)
+{
+    struct lladd_gid gid = gid_of("a");
+    struct lladd_txn *txn = rig_begin(&r);
+    if (crashed_here())
+        return 0;
+    ok(txn, cell_put(txn, at(0), 1));
+    if (crashed_here())
+        return 0;
+    ok(txn, cells_transfer(txn, at(1), at(2), 3));
+    if (crashed_here())
+        return 0;
+    ok(txn, lladd_prepare(txn, &gid));
+    if (crashed_here())
+        return 1;
+    rig_set(&r, at(9), 4); /* another one, forced */
+    if (crashed_here())
+        return 1;
+    done(commit ? lladd_commit(txn) : lladd_abort(txn));
+    rig_set(&r, at(9), 5); /* nobody waits for an abort: makes its end durable */
+    return crashed_here() ? 2 : 3;
+}
+
+START_TEST(checkpoints_and_crashes_may_come_between_all_steps)
+{
+    bool commit = _i & 1;
+    for (checkpoint_at = 0; checkpoint_at <= 6; checkpoint_at++)
+        for (crash_at = 1; crash_at <= 6; crash_at++) {
+            begin_case(_i & RIG_RESERVED ? RIG_RESERVED : 0);
+            step = 0;
+            int state = live(commit);
+            ck_assert_uint_eq(in_doubt(), state == 1);
+            if (state == 1 && commit)
+                done(lladd_commit(claim("a")));
+            else if (state == 1)
+                done(lladd_abort(claim("a")));
+            rig_set(&r, at(9), 6);
+            uint64_t want = state && commit;
+            rig_expect(&r, at(0), want);
+            rig_expect(&r, at(2), want * 3);
+            rig_crash(&r, &fault_kill);
+            rig_open(&r);
+            ck_assert_uint_eq(in_doubt(), 0); /* it does not come back */
+            rig_expect(&r, at(0), want);
+            rig_expect(&r, at(1), (uint64_t)0 - want * 3);
+            rig_free(&r);
+        }
+}
+END_TEST
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+/* An id that has been used in an earlier life is another transaction's now. */
+START_TEST(an_id_can_be_used_again_after_a_restart)
+{
+    begin_case(_i);
+    for (unsigned round = 1; round <= 5; round++) {
+        struct lladd_gid gid = gid_of("a");
+        struct lladd_txn *txn = prepared("a", round, round), *second;
+        lladd_lsn id = lladd_txn_id(txn);
+        if (round % 2) {
+            rig_crash(&r, &fault_power);
+            rig_open(&r);
+            txn = claim("a");
+            ck_assert_uint_eq(lladd_txn_id(txn).v, id.v);
+        }
+        second = rig_begin(&r);
+        ok(second, cell_put(second, at(20), round));
+        refused(second, LLADD_EXISTS, lladd_prepare(second, &gid));
+        done(lladd_abort(second));
+        done(round == 3 ? lladd_abort(txn) : lladd_commit(txn));
+        if (round % 2 == 0)
+            rig_reopen(&r);
+    }
+    for (unsigned round = 1; round <= 5; round++)
+        rig_expect(&r, at(round), round == 3 ? 0 : round);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- what it costs --------------------------------------------------------------------------- */
+
+/* A force for the promise, a force for the commit; an abort needs none. */
+START_TEST(prepare_and_commit_cost_two_forces_and_no_more)
+{
+    begin_case(_i & ~RIG_THREADS);
+    rig_set(&r, at(0), 1);
+    uint64_t before = rig_stats(&r).log_syncs;
+    for (unsigned i = 1; i <= 10; i++) {
+        struct lladd_txn *txn = prepared("a", 0, i);
+        ck_assert_uint_eq(rig_stats(&r).log_syncs, before + 1);
+        done(lladd_commit(txn));
+        ck_assert_uint_eq(rig_stats(&r).log_syncs, before + 2);
+        before += 2;
+    }
+    struct lladd_txn *txn = prepared("a", 0, 99);
+    done(lladd_abort(txn));
+    ck_assert_uint_eq(rig_stats(&r).log_syncs, before + 1);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("doubt");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, savepoints_and_top_actions_inside_survive, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, what_is_finished_read_only_or_poisoned_is_not_prepared, 0, 4);
+    tcase_add_loop_test(tc, phase_two_can_be_tried_again, 0, 4);
+    tcase_add_loop_test(tc, after_an_error_of_the_device_it_is_decided_or_in_doubt, 0, 2);
+    tcase_add_loop_test(tc, checkpoints_and_crashes_may_come_between_all_steps, 0, 4);
+    tcase_add_loop_test(tc, an_id_can_be_used_again_after_a_restart, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, prepare_and_commit_cost_two_forces_and_no_more, 0, RIG_KINDS);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

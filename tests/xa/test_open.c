@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Open strings and what they open: what is malformed is refused and said why; several rmids, and
+ * several databases, in one process; what a failed device leaves; want of memory.
+ */
+#include "bed.h"
+
+#include <errno.h>
+#include <lladd/sync.h>
+#include <stdio.h>
+
+static struct bed b;
+
+static int try_open(const char *info)
+{
+    char text[600];
+    ck_assert_uint_lt(strlen(info), sizeof text);
+    memcpy(text, info, strlen(info) + 1);
+    return xa_open(text, RMID, TMNOFLAGS);
+}
+
+START_TEST(malformed_open_strings_are_refused_and_said_why)
+{
+    static const struct {
+        const char *info, *why;
+    } wrong[] = {
+        {"dir", "key=value"},
+        {"=", "no key"},
+        {"dir=", "dir: 1 to"},
+        {"dir=db;dir=db", "twice"},
+        {"dir=db;colour=red", "colour"},
+        {"dir=db;create=maybe", "yes"},
+        {"dir=db;cache=lots", "not a number"},
+        {"dir=db;cache=0", "not a number"},
+        {"dir=db;cache=12X", "not a number"},
+        {"dir=db;cache=99999999999999999999", "not a number"},
+        {"dir=db;log_limit=-1", "not a number"},
+        {"dir=db;wait=100000", "seconds"},
+        {"dir=db;threads=some", "each or any"},
+        {"dir=db;owner=", "owner"},
+        {"dir=db;owner=123456789012345678901234567890123456789012345678901234567890abcd", "owner"},
+        {"dir=db\\", "backslash"},
+        {";;dir=db", "key=value"},
+        {"dir=db;ops=/nowhere/plugin.so", "plug-in"},
+    };
+    char text[MAXINFOSIZE + 10];
+    struct lladd_error err;
+    bed_init(&b);
+    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ck_assert_msg(try_open(wrong[i].info) == XAER_INVAL, "%s", wrong[i].info);
+        ck_assert_int_ne(lladd_xa_error(RMID, &err), 0);
+        ck_assert_msg(strstr(err.message, wrong[i].why), "%s: %s", wrong[i].info, err.message);
+        ck_assert_ptr_null(lladd_xa_db(RMID));
+        gives(XAER_PROTO, xa_start(&(XID){0}, RMID, TMNOFLAGS)); /* still R0 */
+    }
+    memset(text, 'x', sizeof text);
+    memcpy(text, "dir=", 4);
+    text[MAXINFOSIZE] = 0;
+    gives(XAER_INVAL, xa_open(text, RMID, TMNOFLAGS));
+    gives(XAER_INVAL, xa_open(NULL, RMID, TMNOFLAGS));
+    gives(XAER_INVAL, xa_open("dir=db", RMID, TMJOIN));
+    gives(XAER_ASYNC, xa_open("dir=db", RMID, (long)TMASYNC));
+    gives(XA_OK, try_open("dir=a\\;b\\=c;cache=1M;owner=me;create=yes;threads=each;wait=0"));
+    bed_close(&b);
+    bed_free(&b);
+}
+END_TEST
+
+/* A real directory, which is not there. */
+START_TEST(directories_are_made_only_if_the_string_says_so)
+{
+    char info[MAXINFOSIZE], *dir = temp_dir_new(), *path = temp_dir_path(dir, "new");
+    int rmid = RMID + 1;
+    snprintf(info, sizeof info, "dir=%s", path);
+    ck_assert_int_eq(xa_open(info, rmid, TMNOFLAGS), XAER_INVAL);
+    snprintf(info, sizeof info, "dir=%s;create=yes;cache=1M", path);
+    ck_assert_int_eq(xa_open(info, rmid, TMNOFLAGS), XA_OK);
+    ck_assert_ptr_nonnull(lladd_xa_db(rmid));
+    ck_assert_int_eq(xa_close("", rmid, TMNOFLAGS), XA_OK);
+    ck_assert_ptr_null(lladd_xa_db(rmid));
+    free(path);
+    temp_dir_remove(dir);
+}
+END_TEST
+
+/* Another handle of the process, or another process, has the database. */
+START_TEST(a_database_in_use_is_not_available)
+{
+    struct lladd_db *db;
+    struct lladd_error err;
+    bed_init(&b);
+    ck_assert_int_eq(lladd_open("db", &b.options, &db, &b.err), 0);
+    gives(XAER_RMERR, try_open("dir=db"));
+    ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_LOCKED);
+    ck_assert_int_eq(lladd_close(db), 0);
+    bed_open(&b);
+    bed_free(&b);
+}
+END_TEST
+
+/* Two rmids with one database, and a third with another. */
+START_TEST(rmids_share_a_database_or_have_their_own)
+{
+    XID x = bed_xid("a"), found;
+    struct lladd_device *device;
+    struct lladd_options own = LLADD_OPTIONS_INIT;
+    ck_assert_int_eq(lladd_device_memory(&device), 0);
+    bed_init(&b);
+    own.device = device;
+    own.flags = LLADD_OPT_NO_THREADS;
+    ck_assert_int_eq(lladd_xa_options(8, &b.options), 0);
+    ck_assert_int_eq(lladd_xa_options(9, &own), 0);
+    bed_open(&b);
+    ck_assert_int_eq(lladd_xa_options(RMID, NULL), LLADD_BAD_STATE);
+    ck_assert_int_eq(xa_open("dir=db;owner=b", 8, TMNOFLAGS), XAER_INVAL);
+    ck_assert_int_eq(xa_open("dir=db", 8, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(xa_open("create=yes", 9, TMNOFLAGS), XA_OK);
+    ck_assert_ptr_eq(lladd_xa_db(8), lladd_xa_db(RMID));
+    ck_assert_ptr_ne(lladd_xa_db(9), lladd_xa_db(RMID));
+    bed_work(&b, &x, 0, 1);
+    ck_assert_int_eq(xa_start(&x, 8, TMNOFLAGS), XAER_DUPID);
+    ck_assert_int_eq(xa_start(&x, 9, TMNOFLAGS), XA_OK); /* another database's own branch */
+    ck_assert_int_eq(xa_start(&x, 8, TMJOIN), XA_OK);
+    ck_assert_ptr_ne(lladd_xa_txn(8), lladd_xa_txn(9));
+    gives(XAER_PROTO, xa_start(&x, RMID, TMJOIN)); /* it would wait for itself */
+    ck_assert_int_eq(xa_close("", 8, TMNOFLAGS), XAER_PROTO);
+    ck_assert_int_eq(xa_end(&x, 8, TMSUCCESS), XA_OK);
+    ck_assert_int_eq(xa_end(&x, 9, TMSUCCESS), XA_OK);
+    ck_assert_int_eq(xa_prepare(&x, 8, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(xa_prepare(&x, 9, TMNOFLAGS), XA_RDONLY);
+    bed_close(&b); /* rmid 8 keeps it open */
+    ck_assert_int_eq(xa_recover(&found, 1, 8, TMSTARTRSCAN), 1);
+    ck_assert_int_eq(xa_recover(&found, 1, 9, TMSTARTRSCAN), 0);
+    ck_assert_int_eq(xa_commit(&x, 8, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(xa_close("", 8, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(xa_close("", 9, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(lladd_xa_options(8, NULL), 0);
+    ck_assert_int_eq(lladd_xa_options(9, NULL), 0);
+    bed_open(&b);
+    ck_assert_int_eq(bed_get(&b, 0), 1);
+    bed_free(&b);
+    lladd_device_close(device);
+}
+END_TEST
+
+/* What an application asks of nobody in particular. */
+START_TEST(an_rmid_that_nobody_has_opened_has_nothing)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ck_assert_ptr_null(lladd_xa_db(1234));
+    ck_assert_ptr_null(lladd_xa_txn(1234));
+    ck_assert_int_eq(lladd_xa_error(1234, &err), 0);
+    ck_assert_int_eq(err.code, 0);
+    ck_assert_int_eq(xa_close("", 1234, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(lladd_xa_options(1234, NULL), 0);
+    ck_assert_str_eq(lladd_xa_switch.name, "LLADD");
+    ck_assert_int_eq(lladd_xa_switch.flags, TMNOFLAGS); /* nothing dynamic; branches migrate */
+    ck_assert_int_eq(lladd_xa_switch.version, 0);
+}
+END_TEST
+
+/* A write that fails is final for the handle. The branch stays what its last durable record says,
+ * and the resource manager is there again when it has been opened again. */
+START_TEST(a_failed_device_is_opened_again)
+{
+    XID kept = bed_xid("kept"), idle = bed_xid("idle"), busy = bed_xid("busy"), found[3];
+    bed_init(&b);
+    bed_open(&b);
+    bed_prepared(&b, &kept, 0, 1);
+    bed_work(&b, &idle, 1, 1);
+    gives(XA_OK, xa_start(&busy, RMID, TMNOFLAGS));
+    bed_add(&b, 2, 1);
+    fault_device_fail(b.fd, 1, FAULT_WRITES, EIO, true);
+    gives(XAER_RMFAIL, xa_commit(&kept, RMID, TMNOFLAGS));
+    gives(XAER_RMFAIL, xa_commit(&kept, RMID, TMNOFLAGS));
+    gives(XAER_RMFAIL, xa_prepare(&idle, RMID, TMNOFLAGS));
+    gives(XAER_RMFAIL, xa_start(&idle, RMID, TMJOIN));
+    gives(XAER_RMFAIL, xa_recover(found, 3, RMID, TMSTARTRSCAN));
+    gives(XAER_RMFAIL, xa_open("dir=db", RMID, TMNOFLAGS)); /* one is associated */
+    gives(XAER_RMFAIL, xa_end(&busy, RMID, TMSUCCESS));
+    gives(XAER_RMFAIL, xa_open("dir=db", RMID, TMNOFLAGS)); /* the device fails still */
+    gives(XAER_RMFAIL, xa_commit(&kept, RMID, TMNOFLAGS));
+    fault_device_fail(b.fd, 0, 0, 0, false);
+    gives(XA_OK, xa_open("dir=db", RMID, TMNOFLAGS));
+    gives(XAER_NOTA, xa_rollback(&idle, RMID, TMNOFLAGS)); /* rolled back by recovery */
+    int n = xa_recover(found, 3, RMID, TMSTARTRSCAN | TMENDRSCAN);
+    ck_assert_int_le(n, 1);
+    gives(n ? XA_OK : XAER_NOTA, xa_commit(&kept, RMID, TMNOFLAGS));
+    ck_assert_int_eq(bed_get(&b, 0), 1);
+    ck_assert_int_eq(bed_get(&b, 1), 0);
+    ck_assert_int_eq(bed_get(&b, 2), 0);
+    bed_free(&b);
+}
+END_TEST
+
+/* Phase two can be tried again; in one phase there is no other way than back. */
+START_TEST(without_memory_branches_stay_or_are_rolled_back)
+{
+    for (int one_phase = 0; one_phase < 2; one_phase++)
+        for (uint64_t n = 1;; n++) {
+            XID x = bed_xid("a");
+            bed_init(&b);
+            bed_open(&b);
+            bed_work(&b, &x, 0, 1);
+            if (!one_phase)
+                gives(XA_OK, xa_prepare(&x, RMID, TMNOFLAGS));
+            fault_alloc_fail(&b.mem, n, false);
+            int rc = xa_commit(&x, RMID, one_phase ? TMONEPHASE : TMNOFLAGS);
+            uint64_t fired = fault_alloc_fired(&b.mem);
+            fault_alloc_fail(&b.mem, 0, false);
+            ck_assert(rc == XA_OK || (fired && rc == (one_phase ? XA_RBOTHER : XA_RETRY)));
+            if (rc == XA_RETRY)
+                gives(XA_OK, xa_commit(&x, RMID, TMNOFLAGS));
+            gives(XAER_NOTA, xa_commit(&x, RMID, TMNOFLAGS));
+            ck_assert_int_eq(bed_get(&b, 0), rc == XA_RBOTHER ? 0 : 1);
+            bed_free(&b);
+            if (!fired)
+                break;
+        }
+}
+END_TEST
+
+/* Nothing is left of an open or a start that had no memory. */
+START_TEST(without_memory_nothing_is_opened_and_nothing_begun)
+{
+    bool opened = false;
+    for (uint64_t n = 1; !opened; n++) {
+        bed_init(&b);
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = xa_open("dir=db", RMID, TMNOFLAGS);
+        opened = fault_alloc_fired(&b.mem) == 0;
+        fault_alloc_fail(&b.mem, 0, false);
+        ck_assert(rc == XA_OK || (!opened && rc == XAER_RMERR));
+        ck_assert(rc == XA_OK || fault_alloc_live(&b.mem) == 0);
+        bed_free(&b);
+    }
+    for (uint64_t n = 1, more = 1; more; n++) {
+        XID x = bed_xid("a");
+        bed_init(&b);
+        bed_open(&b);
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = xa_start(&x, RMID, TMNOFLAGS);
+        more = fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        ck_assert_int_eq(rc, more ? XAER_RMERR : XA_OK);
+        gives(rc ? XAER_NOTA : XA_OK, xa_end(&x, RMID, TMSUCCESS));
+        gives(rc ? XAER_NOTA : XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
+        bed_free(&b);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("open");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, malformed_open_strings_are_refused_and_said_why);
+    tcase_add_test(tc, directories_are_made_only_if_the_string_says_so);
+    tcase_add_test(tc, a_database_in_use_is_not_available);
+    tcase_add_test(tc, rmids_share_a_database_or_have_their_own);
+    tcase_add_test(tc, an_rmid_that_nobody_has_opened_has_nothing);
+    tcase_add_test(tc, a_failed_device_is_opened_again);
+    tcase_add_test(tc, without_memory_branches_stay_or_are_rolled_back);
+    tcase_add_test(tc, without_memory_nothing_is_opened_and_nothing_begun);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threads of control: many of them, several rmids, branches that migrate, tightly coupled threads
+ * that take turns, and nobody who waits for ever. Run under TSan, too.
+ */
+#include "bed.h"
+
+#include <lladd/sync.h>
+#include <stdio.h>
+
+enum { THREADS = 6, ROUNDS = 40, BATONS = 4 };
+
+static struct bed b;
+
+/* ---- each its own branches, under three rmids ------------------------------------------------ */
+
+struct worker {
+    struct lladd_thread thread;
+    unsigned number;
+    int64_t sum;
+};
+
+static void one_branch(struct worker *w, int rmid, unsigned round)
+{
+    char name[32];
+    XID x;
+    snprintf(name, sizeof name, "%u/%u", w->number, round);
+    x = bed_xid(name);
+    ck_assert_int_eq(xa_start(&x, rmid, TMNOFLAGS), XA_OK);
+    struct lladd_txn *txn = lladd_xa_txn(rmid);
+    ck_assert_ptr_nonnull(txn);
+    bed_add_in(&b, txn, w->number, round + 1);
+    ck_assert_int_eq(xa_end(&x, rmid, TMSUSPEND), XA_OK);
+    ck_assert_ptr_null(lladd_xa_txn(rmid));
+    ck_assert_int_eq(xa_start(&x, rmid, TMRESUME), XA_OK);
+    ck_assert_ptr_eq(lladd_xa_txn(rmid), txn);
+    ck_assert_int_eq(xa_end(&x, rmid, TMSUCCESS), XA_OK);
+    switch (round % 4) {
+    case 0:
+        ck_assert_int_eq(xa_commit(&x, rmid, TMONEPHASE), XA_OK);
+        w->sum += round + 1;
+        break;
+    case 1:
+        ck_assert_int_eq(xa_rollback(&x, rmid, TMNOFLAGS), XA_OK);
+        break;
+    default:
+        ck_assert_int_eq(xa_prepare(&x, rmid, TMNOFLAGS), XA_OK);
+        ck_assert_int_eq(round % 4 == 2 ? xa_commit(&x, rmid, TMNOFLAGS)
+                                        : xa_rollback(&x, rmid, TMNOFLAGS),
+                         XA_OK);
+        w->sum += round % 4 == 2 ? round + 1 : 0;
+    }
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    int rmid = RMID + (int)(w->number % 3);
+    ck_assert_int_eq(xa_start(&(XID){0}, rmid, TMNOFLAGS), XAER_PROTO); /* R0: it is a thread's */
+    ck_assert_int_eq(xa_open("dir=db", rmid, TMNOFLAGS), XA_OK);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        XID found[THREADS];
+        one_branch(w, rmid, round);
+        ck_assert_int_ge(xa_recover(found, THREADS, rmid, TMSTARTRSCAN | TMENDRSCAN), 0);
+    }
+    ck_assert_int_eq(xa_close("", rmid, TMNOFLAGS), XA_OK);
+    return NULL;
+}
+
+START_TEST(threads_have_branches_of_their_own)
+{
+    struct worker w[THREADS];
+    bed_init(&b);
+    ck_assert_int_eq(lladd_xa_options(RMID + 1, &b.options), 0);
+    ck_assert_int_eq(lladd_xa_options(RMID + 2, &b.options), 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        w[i] = (struct worker){.number = i};
+        ck_assert_int_eq(lladd_thread_start(&w[i].thread, work, &w[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        lladd_thread_join(&w[i].thread);
+    bed_open(&b);
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert_int_eq(bed_get(&b, i), w[i].sum);
+    bed_close(&b);
+    ck_assert_int_eq(lladd_xa_options(RMID + 1, NULL), 0);
+    ck_assert_int_eq(lladd_xa_options(RMID + 2, NULL), 0);
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- branches that migrate ------------------------------------------------------------------- */
+
+/* Each branch is suspended for anybody; who gets it adds to it, or finds another was faster. */
+static uint64_t moves;
+
+static void *migrate(void *arg)
+{
+    struct worker *w = arg;
+    ck_assert_int_eq(xa_open("dir=db", RMID, TMNOFLAGS), XA_OK);
+    for (unsigned round = 0; round < ROUNDS * BATONS; round++) {
+        char name[16];
+        snprintf(name, sizeof name, "baton %u", round % BATONS);
+        XID x = bed_xid(name);
+        int rc = xa_start(&x, RMID, TMRESUME);
+        ck_assert(rc == XA_OK || rc == XAER_PROTO);
+        if (rc)
+            continue;
+        bed_add_in(&b, lladd_xa_txn(RMID), round % BATONS, 1);
+        lladd_atomic_add64(&moves, 1);
+        w->sum++;
+        ck_assert_int_eq(xa_end(&x, RMID, TMSUSPEND | TMMIGRATE), XA_OK);
+    }
+    ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XA_OK);
+    return NULL;
+}
+
+START_TEST(branches_migrate_from_thread_to_thread)
+{
+    struct worker w[THREADS];
+    XID x[BATONS];
+    int64_t sum = 0, found = 0;
+    moves = 0;
+    bed_init(&b);
+    bed_open(&b);
+    for (unsigned i = 0; i < BATONS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "baton %u", i);
+        x[i] = bed_xid(name);
+        gives(XA_OK, xa_start(&x[i], RMID, TMNOFLAGS));
+        gives(XA_OK, xa_end(&x[i], RMID, TMSUSPEND | TMMIGRATE));
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        w[i] = (struct worker){.number = i};
+        ck_assert_int_eq(lladd_thread_start(&w[i].thread, migrate, &w[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        lladd_thread_join(&w[i].thread);
+        sum += w[i].sum;
+    }
+    for (unsigned i = 0; i < BATONS; i++) {
+        gives(XA_OK, xa_end(&x[i], RMID, TMSUCCESS)); /* by whoever comes */
+        gives(XA_OK, xa_prepare(&x[i], RMID, TMNOFLAGS));
+        gives(XA_OK, xa_commit(&x[i], RMID, TMNOFLAGS));
+        found += bed_get(&b, i);
+    }
+    ck_assert_int_gt(sum, 0);
+    ck_assert_int_eq(found, sum);
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- tightly coupled threads ----------------------------------------------------------------- */
+
+static void *take_turns(void *arg)
+{
+    struct worker *w = arg;
+    XID x = bed_xid("shared");
+    ck_assert_int_eq(xa_open("dir=db", RMID, TMNOFLAGS), XA_OK);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        int rc = xa_start(&x, RMID, round % 2 ? TMJOIN | TMNOWAIT : TMJOIN);
+        ck_assert(rc == XA_OK || (round % 2 && rc == XA_RETRY));
+        if (rc)
+            continue;
+        bed_add_in(&b, lladd_xa_txn(RMID), 0, 1);
+        w->sum++;
+        ck_assert_int_eq(xa_end(&x, RMID, TMSUCCESS), XA_OK);
+    }
+    ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XA_OK);
+    return NULL;
+}
+
+START_TEST(who_joins_waits_for_his_turn)
+{
+    struct worker w[THREADS];
+    XID x = bed_xid("shared");
+    int64_t sum = 0;
+    bed_init(&b);
+    bed_open(&b);
+    bed_work(&b, &x, 0, 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        w[i] = (struct worker){.number = i};
+        ck_assert_int_eq(lladd_thread_start(&w[i].thread, take_turns, &w[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        lladd_thread_join(&w[i].thread);
+        sum += w[i].sum;
+    }
+    ck_assert_int_ge(sum, THREADS * ROUNDS / 2);
+    gives(XA_OK, xa_commit(&x, RMID, TMONEPHASE));
+    ck_assert_int_eq(bed_get(&b, 0), sum);
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- nobody waits for ever, and a thread's own is its own ------------------------------------ */
+
+static int other_rc[6];
+
+static void *interfere(void *arg)
+{
+    XID x = bed_xid("held");
+    char *info = arg;
+    ck_assert_int_eq(xa_open(info, RMID, TMNOFLAGS), XA_OK);
+    other_rc[0] = xa_start(&x, RMID, TMJOIN | TMNOWAIT);
+    other_rc[1] = xa_start(&x, RMID, TMJOIN); /* for no longer than the open string says */
+    other_rc[2] = xa_end(&x, RMID, TMSUCCESS);
+    other_rc[3] = xa_rollback(&x, RMID, TMNOFLAGS);
+    other_rc[4] = xa_prepare(&x, RMID, TMNOFLAGS);
+    other_rc[5] = xa_start(&x, RMID, TMRESUME);
+    ck_assert_ptr_null(lladd_xa_txn(RMID));
+    ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XA_OK);
+    return NULL;
+}
+
+START_TEST(a_branch_in_use_is_not_taken_away)
+{
+    static const int want[] = {XA_RETRY, XAER_RMERR, XAER_PROTO, XAER_PROTO, XAER_PROTO,
+                               XAER_PROTO};
+    static char info[] = "dir=db;wait=0";
+    struct lladd_thread thread;
+    XID x = bed_xid("held");
+    bed_init(&b);
+    bed_open_as(&b, RMID, info);
+    gives(XA_OK, xa_start(&x, RMID, TMNOFLAGS));
+    bed_add(&b, 0, 1);
+    ck_assert_int_eq(lladd_thread_start(&thread, interfere, info), 0);
+    lladd_thread_join(&thread);
+    for (unsigned i = 0; i < 6; i++)
+        ck_assert_int_eq(other_rc[i], want[i]);
+    gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));
+    gives(XA_OK, xa_commit(&x, RMID, TMONEPHASE));
+    ck_assert_int_eq(bed_get(&b, 0), 1);
+    bed_free(&b);
+}
+END_TEST
+
+static void *use_what_is_open(void *arg)
+{
+    XID x = bed_xid("any");
+    (void)arg;
+    ck_assert_int_eq(xa_start(&x, RMID, TMNOFLAGS), XA_OK);
+    bed_add_in(&b, lladd_xa_txn(RMID), 0, 1);
+    ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XAER_PROTO);
+    ck_assert_int_eq(xa_end(&x, RMID, TMSUCCESS), XA_OK);
+    return NULL;
+}
+
+START_TEST(an_open_for_any_thread_is_one_for_all)
+{
+    struct lladd_thread thread;
+    XID x = bed_xid("any");
+    bed_init(&b);
+    bed_open_as(&b, RMID, "dir=db;threads=any");
+    ck_assert_int_eq(lladd_thread_start(&thread, use_what_is_open, NULL), 0);
+    lladd_thread_join(&thread);
+    gives(XA_OK, xa_prepare(&x, RMID, TMNOFLAGS));
+    gives(XA_OK, xa_commit(&x, RMID, TMNOFLAGS));
+    ck_assert_int_eq(bed_get(&b, 0), 1);
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- opening and closing by many ------------------------------------------------------------- */
+
+static void *open_and_close(void *arg)
+{
+    struct worker *w = arg;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        ck_assert_int_eq(xa_open("dir=db", RMID, TMNOFLAGS), XA_OK);
+        char name[32];
+        snprintf(name, sizeof name, "oc %u/%u", w->number, round);
+        XID x = bed_xid(name);
+        ck_assert_int_eq(xa_start(&x, RMID, TMNOFLAGS), XA_OK);
+        ck_assert_int_eq(xa_end(&x, RMID, TMSUCCESS), XA_OK);
+        ck_assert_int_eq(xa_commit(&x, RMID, TMONEPHASE), XA_OK);
+        ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XA_OK);
+    }
+    return NULL;
+}
+
+START_TEST(threads_open_and_close_as_they_like)
+{
+    struct worker w[THREADS];
+    bed_init(&b);
+    for (unsigned i = 0; i < THREADS; i++) {
+        w[i] = (struct worker){.number = i};
+        ck_assert_int_eq(lladd_thread_start(&w[i].thread, open_and_close, &w[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        lladd_thread_join(&w[i].thread);
+    bed_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("threads");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, threads_have_branches_of_their_own);
+    tcase_add_test(tc, branches_migrate_from_thread_to_thread);
+    tcase_add_test(tc, who_joins_waits_for_his_turn);
+    tcase_add_test(tc, a_branch_in_use_is_not_taken_away);
+    tcase_add_test(tc, an_open_for_any_thread_is_one_for_all);
+    tcase_add_test(tc, threads_open_and_close_as_they_like);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
