@@ -310,6 +310,17 @@ LLADD_API int lladd_join(struct lladd_txn *, const struct lladd_participant *, v
 /** What lladd_join gave; NULL if it has not joined. */
 LLADD_API void *lladd_joined(const struct lladd_txn *, const struct lladd_participant *);
 
+/** Where a transaction is. */
+struct lladd_txn_now {
+    lladd_savepoint_id next; /**< what the next savepoint will be called. Who notes it with what it
+                                  does now, knows at rolled_back_to(id) that this happened behind
+                                  the savepoint: just what has a greater number than id did */
+    bool rolling_back;       /**< a compensation is running */
+};
+/** For extensions that follow a transaction. Read-only ones are fine; LLADD_BAD_STATE if it is
+ *  prepared, the poison's code if the handle is poisoned. */
+LLADD_API int lladd_txn_now(struct lladd_txn *, struct lladd_txn_now *out);
+
 /** Ties a logged object record to the moment its effect is in memory. */
 struct lladd_token {
     uint64_t private_[2];

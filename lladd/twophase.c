@@ -163,9 +163,15 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     lladd_atomic_count64(&txn->core->txns.prepared, 1);
     rc = LLADD_PLANTED(LLADD_BUG_PREPARE) ? 0
                                           : ll_log_force(txn->core->log, rec.lsn, &txn->err);
-    if (!rc)
-        ll_observe_durable(txn->core, rec.lsn);
-    return rc;
+    if (rc)
+        return rc;
+    ll_observe_durable(txn->core, rec.lsn);
+    for (size_t i = 0; i < txn->n_joined; i++) {
+        const struct lladd_participant *p = txn->joined[i].participant;
+        if (LL_PARTICIPANT_HAS(p, prepared))
+            p->prepared(p->ctx, txn->joined[i].state, txn);
+    }
+    return 0;
 }
 
 static void describe(const struct lladd_txn *txn, struct lladd_in_doubt_info *info)
