@@ -55,6 +55,30 @@ if(ll_objects AND LLADD_SHARED)
     list(APPEND ll_targets lladd_shared)
 endif()
 
+# liblladd_xa.so: a shared object of its own, which sees nothing but the public headers and is
+# linked with the shared library, for the application it is loaded into works in the same database.
+# Tests link its objects with the static one.
+file(GLOB ll_xa_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/xa/*.c)
+ll__link(${CMAKE_SOURCE_DIR}/xa ${LL_LAYERS_DIR}/xa/xa)
+add_library(ll_xa OBJECT ${ll_xa_sources})
+target_link_libraries(ll_xa PRIVATE ll_flags ll_library_flags Threads::Threads)
+set_target_properties(ll_xa PROPERTIES POSITION_INDEPENDENT_CODE ON)
+ll_see(ll_xa PRIVATE public xa)
+if(TARGET lladd_shared)
+    add_library(lladd_xa SHARED $<TARGET_OBJECTS:ll_xa>)
+    set_target_properties(lladd_xa PROPERTIES
+        EXPORT_NAME xa VERSION ${PROJECT_VERSION} SOVERSION 0
+        INSTALL_RPATH "$ORIGIN"
+        LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/lladd.map)
+    target_link_libraries(lladd_xa PUBLIC lladd_shared PRIVATE ${CMAKE_DL_LIBS})
+    target_link_options(lladd_xa PRIVATE
+        -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/lladd.map)
+    target_include_directories(lladd_xa INTERFACE
+        $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/xa>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lladd-xa>)
+    list(APPEND ll_targets lladd_xa)
+endif()
+
 foreach(target IN LISTS ll_targets)
     # ll_flags reaches the linker only (sanitizers, coverage); users get the public headers alone.
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:ll_flags>
@@ -66,6 +90,7 @@ foreach(target IN LISTS ll_targets)
     string(REPLACE lladd_static static alias ${alias})
     string(REPLACE lladd_dst dst alias ${alias})
     string(REPLACE lladd_sim sim alias ${alias})
+    string(REPLACE lladd_xa xa alias ${alias})
     add_library(lladd::${alias} ALIAS ${target})
 endforeach()
 
@@ -89,4 +114,11 @@ if(ll_targets)
         ${CMAKE_INSTALL_PREFIX})
     configure_file(lladd/lladd.pc.in ${CMAKE_BINARY_DIR}/lladd.pc @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/lladd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    if(TARGET lladd_xa)
+        # In a folder of its own: other packages may have an <xa.h>.
+        install(FILES xa/xa.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lladd-xa)
+        configure_file(xa/lladd-xa.pc.in ${CMAKE_BINARY_DIR}/lladd-xa.pc @ONLY)
+        install(FILES ${CMAKE_BINARY_DIR}/lladd-xa.pc
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    endif()
 endif()

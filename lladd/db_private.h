@@ -46,6 +46,9 @@ static inline int ll_txn_enter(struct lladd_txn *txn)
         return 0;
     return ll_txn_enter_slow(txn);
 }
+/* 0 if the transaction may be ended now, poison apart. */
+int ll_txn_may_end(struct lladd_txn *);
+int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
 /* Tells participants that what is newer than `since` was taken back. */
 void ll_txn_tell_taken_back(struct lladd_txn *, lladd_lsn since);
 int ll_txn_tell_committing(struct lladd_txn *);

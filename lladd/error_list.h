@@ -21,6 +21,8 @@
     X(LLADD_EXISTS, -202, ANSWER, "it is there already") \
     X(LLADD_END, -203, ANSWER, "no more of them") \
     X(LLADD_PAGE_FULL, -204, ANSWER, "the page has no room for it") \
+    X(LLADD_HEUR_COMMITTED, -205, ANSWER, "an administrator has committed the transaction") \
+    X(LLADD_HEUR_ABORTED, -206, ANSWER, "an administrator has aborted the transaction") \
     X(LLADD_BAD_ARGUMENT, -301, MISUSE, "an argument is out of range") \
     X(LLADD_BAD_STATE, -302, MISUSE, "not possible in the state the handle is in") \
     X(LLADD_READ_ONLY, -303, MISUSE, "the transaction or database is read-only") \

@@ -358,6 +358,7 @@ static void forget(struct lladd_inspect *v)
         ll_catalogue_free(core);
     ll_free(&core->env, core->fences);
     ll_free(&core->env, core->pins);
+    ll_free(&core->env, core->heuristics);
     ll_free(&core->env, v->page);
     if (v->mutexes)
         lladd_mutex_destroy(&core->misc);
@@ -640,6 +641,17 @@ static int gather_pinners(struct lladd_inspect *v, struct ll_vec *rows)
         const struct ll_name *n = ll_catalogue_by_number(core, k);
         if (n && n->kind == LL_NAME_CLASS)
             rc = put_pinner(v, rows, "class", lladd_lsn_of(0), lladd_lsn_of(0), n->name);
+    }
+    return rc;
+}
+
+int lladd_inspect_heuristics(struct lladd_inspect *v, lladd_heuristic_fn *fn, void *ctx)
+{
+    int rc = 0;
+    for (size_t i = 0; !rc && i < v->core.n_heuristics; i++) { /* a view does not change */
+        struct lladd_heuristic_info info;
+        ll_heuristic_describe(&v->core.heuristics[i], &info);
+        rc = fn(ctx, &info);
     }
     return rc;
 }

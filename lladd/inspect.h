@@ -106,6 +106,9 @@ typedef int lladd_inspect_txn_fn(void *ctx, const struct lladd_inspect_txn *);
 /** Oldest first. */
 LLADD_API int lladd_inspect_txns(struct lladd_inspect *, lladd_inspect_txn_fn *, void *ctx);
 
+/** Calls fn for every heuristic outcome that nobody has forgotten (lladd_heuristic), as far as the
+ *  log can be read. */
+LLADD_API int lladd_inspect_heuristics(struct lladd_inspect *, lladd_heuristic_fn *, void *ctx);
 /** What keeps the log from being truncated, the strongest first. A prepared transaction's name is
  *  its global id, format:gtrid:bqual in hexadecimal, as far as there is room. An object class knows
  *  only in the running application what it needs: it is listed with lsn 0 and age 0. */

@@ -132,6 +132,12 @@ static void take_pin(struct survey *s, const unsigned char *b, size_t len)
         s->rc = LLADD_NO_MEMORY;
 }
 
+static void take_outcome(struct survey *s, struct lladd_span payload, lladd_lsn lsn)
+{
+    if (ll_heuristic_see(&s->v->core, payload, lsn, NULL) == LLADD_NO_MEMORY)
+        s->rc = LLADD_NO_MEMORY;
+}
+
 static void take_name(struct survey *s, struct lladd_span payload, lladd_lsn lsn)
 {
     if (ll_catalogue_learn(&s->v->core, payload, lsn, NULL) == LLADD_NO_MEMORY)
@@ -166,6 +172,8 @@ static void see_data(struct survey *s, const struct ll_record *rec)
             take_fence(s, lladd_get64(b), lladd_get64(b + 8), lladd_lsn_of(lladd_get64(b + 16)));
         else if (kind == LL_CKPT_PIN)
             take_pin(s, b, len);
+        else if (kind == LL_CKPT_HEURISTIC)
+            take_outcome(s, lladd_span_of(b, len), rec->lsn);
         else if (kind == LL_CKPT_PAGES && len == 8)
             s->v->checkpoint_pages = lladd_get64(b);
     }
@@ -199,6 +207,11 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         break;
     case LL_REC_PIN:
         take_pin(s, rec->redo.data, rec->redo.len);
+        break;
+    case LL_REC_COMMIT:
+    case LL_REC_HEURISTIC:
+        if (rec->redo.len)
+            take_outcome(s, rec->redo, rec->lsn);
         break;
     default:
         break;
@@ -612,6 +625,27 @@ static void print_hex(struct lladd_sink *sink, const void *bytes, size_t len)
         lladd_sink_printf(sink, "%02x", p[i]);
 }
 
+static void print_gid(const struct lladd_gid *gid, struct lladd_sink *sink)
+{
+    lladd_sink_printf(sink, "gid=%lld:", (long long)gid->format);
+    print_hex(sink, gid->data, gid->gtrid_length);
+    lladd_sink_printf(sink, ":");
+    print_hex(sink, gid->data + gid->gtrid_length, gid->bqual_length);
+}
+
+static void describe_outcome(const struct ll_record *rec, struct lladd_sink *sink)
+{
+    static const char *const what[] = {"forgotten", "committed", "aborted"};
+    struct ll_heuristic h;
+    if (!ll_heuristic_decode(rec->redo, &h)) {
+        lladd_sink_printf(sink, "a heuristic outcome that makes no sense");
+        return;
+    }
+    lladd_sink_printf(sink, "%s by decision, ", what[h.outcome]);
+    print_gid(&h.what.gid, sink);
+    lladd_sink_printf(sink, " decided_us=%lld", (long long)h.decided_us);
+}
+
 static void describe_prepare(const struct ll_record *rec, struct lladd_sink *sink)
 {
     struct ll_prepared p;
@@ -620,10 +654,7 @@ static void describe_prepare(const struct ll_record *rec, struct lladd_sink *sin
         lladd_sink_printf(sink, "a prepare record that makes no sense");
         return;
     }
-    lladd_sink_printf(sink, "gid=%lld:", (long long)p.gid.format);
-    print_hex(sink, p.gid.data, p.gid.gtrid_length);
-    lladd_sink_printf(sink, ":");
-    print_hex(sink, p.gid.data + p.gid.gtrid_length, p.gid.bqual_length);
+    print_gid(&p.gid, sink);
     lladd_sink_printf(sink, " prepared_us=%lld owner=\"%s\"", (long long)p.prepared_us, p.owner);
 }
 
@@ -654,9 +685,11 @@ static void describe_name(struct lladd_inspect *v, struct lladd_span payload,
 static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
 {
     static const char *const names[] = {"?",      "transactions", "names",
-                                        "fences", "pins",         "size of the page file"};
+                                        "fences", "pins",         "size of the page file",
+                                        "heuristic outcomes"};
+    enum { PARTS = sizeof names / sizeof *names };
     const unsigned char *p = rec->redo.data, *b;
-    size_t left = rec->redo.len, len, count[6] = {0};
+    size_t left = rec->redo.len, len, count[PARTS] = {0};
     unsigned kind;
     bool first = true;
     if (left == 0) {
@@ -664,8 +697,8 @@ static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
         return;
     }
     while (next_part(&p, &left, &kind, &b, &len))
-        count[kind < 6 ? kind : 0]++;
-    for (size_t i = 1; i < 6; i++) {
+        count[kind < PARTS ? kind : 0]++;
+    for (size_t i = 1; i < PARTS; i++) {
         if (count[i] == 0)
             continue;
         if (i == LL_CKPT_PAGES)
@@ -754,6 +787,13 @@ void lladd_inspect_describe(struct lladd_inspect *v, const struct lladd_inspect_
     switch (r->entry.kind) {
     case LL_REC_PREPARE:
         describe_prepare(&rec, sink);
+        break;
+    case LL_REC_HEURISTIC:
+        describe_outcome(&rec, sink);
+        break;
+    case LL_REC_COMMIT:
+        if (rec.redo.len)
+            describe_outcome(&rec, sink);
         break;
     case LL_REC_CATALOGUE:
         describe_name(v, r->entry.redo, sink);

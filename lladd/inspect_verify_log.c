@@ -16,6 +16,7 @@
 
 static bool part_fits(unsigned kind, const unsigned char *b, size_t len)
 {
+    struct ll_heuristic h;
     switch (kind) {
     case LL_CKPT_TXN:
         return len == 44;
@@ -27,6 +28,8 @@ static bool part_fits(unsigned kind, const unsigned char *b, size_t len)
         return len >= 9 && len - 8 < 64;
     case LL_CKPT_PAGES:
         return len == 8;
+    case LL_CKPT_HEURISTIC:
+        return ll_heuristic_decode(lladd_span_of(b, len), &h);
     default:
         return false;
     }
@@ -51,6 +54,7 @@ static bool data_fit(struct lladd_span s)
 static bool payload_fits(const struct ll_record *rec)
 {
     struct ll_prepared p;
+    struct ll_heuristic h;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_DATA:
         return data_fit(rec->redo);
@@ -64,6 +68,10 @@ static bool payload_fits(const struct ll_record *rec)
         return rec->redo.len >= 9 && rec->redo.len - 8 < 64;
     case LL_REC_PREPARE:
         return ll_prepare_decode(rec->redo, &p);
+    case LL_REC_COMMIT:
+        return rec->redo.len == 0 || ll_heuristic_decode(rec->redo, &h);
+    case LL_REC_HEURISTIC:
+        return ll_heuristic_decode(rec->redo, &h);
     case LL_REC_PREPARE_BLOB:
         return rec->redo.len >= 8;
     case LL_REC_IMAGE:

@@ -283,7 +283,8 @@ struct lladd_gid {
 };
 
 /** Promises that the transaction can be committed or aborted whatever happens: durable when it
- *  returns 0. After it only commit and abort are legal. LLADD_EXISTS if the id is in use;
+ *  returns 0. After it only commit, abort and lladd_heuristic are legal. LLADD_EXISTS if the id is
+ *  in use, also by a heuristic outcome that nobody has forgotten;
  *  LLADD_OPEN_ACTION inside a top action. */
 LLADD_API int lladd_prepare(struct lladd_txn *, const struct lladd_gid *);
 
@@ -299,9 +300,31 @@ typedef int lladd_in_doubt_fn(void *ctx, const struct lladd_in_doubt_info *);
 LLADD_API int lladd_in_doubt(struct lladd_db *, lladd_in_doubt_fn *, void *ctx,
                              struct lladd_error *);
 /** Hands out an in-doubt transaction found by recovery, once (then LLADD_BUSY); commit or abort it.
- */
+ *  LLADD_HEUR_COMMITTED, LLADD_HEUR_ABORTED: an administrator was faster (lladd_heuristic). */
 LLADD_API int lladd_claim(struct lladd_db *, const struct lladd_gid *, struct lladd_txn **out,
                           struct lladd_error *);
+
+enum lladd_outcome { LLADD_OUTCOME_COMMIT = 1, LLADD_OUTCOME_ABORT = 2 };
+
+/** Ends a prepared transaction by an administrator's decision, because its coordinator cannot be
+ *  asked. The outcome is remembered, durably when the call returns 0, until lladd_forget: whoever
+ *  wants to claim the transaction is told, and its global id stays in use. Consumes the handle like
+ *  lladd_commit; LLADD_BAD_STATE if it is not prepared. Older libraries cannot open a database in
+ *  which this was used. */
+LLADD_API int lladd_heuristic(struct lladd_txn *, enum lladd_outcome);
+
+struct lladd_heuristic_info {
+    struct lladd_gid gid;
+    enum lladd_outcome outcome;
+    int64_t prepared_us, decided_us; /**< wall clock, microseconds since 1970 */
+    char owner[64];
+};
+typedef int lladd_heuristic_fn(void *ctx, const struct lladd_heuristic_info *);
+/** Calls fn for every outcome that is remembered. Not 0 stops with that code. */
+LLADD_API int lladd_heuristics(struct lladd_db *, lladd_heuristic_fn *, void *ctx,
+                               struct lladd_error *);
+/** Forgets an outcome, durably; its coordinator knows it now. LLADD_NOT_FOUND if there is none. */
+LLADD_API int lladd_forget(struct lladd_db *, const struct lladd_gid *, struct lladd_error *);
 
 /* ---- for extensions (DESIGN 2a) ---------------------------------------------------------- */
 

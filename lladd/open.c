@@ -289,6 +289,7 @@ static void release(struct lladd_db *db)
     ll_free(&env, core->fences);
     ll_free(&env, core->pins);
     ll_free(&env, core->snapshots);
+    ll_free(&env, core->heuristics);
     int late = core->control_file ? ll_io_close(dev, core->control_file) : 0;
     if (db->lock)
         late = ll_io_close(dev, db->lock);

@@ -15,14 +15,7 @@
 #define BLOB_PIECE 2048u
 #define BLOB_HEAD 8u
 
-static bool same_gid(const struct lladd_gid *a, const struct lladd_gid *b)
-{
-    return a->format == b->format && a->gtrid_length == b->gtrid_length &&
-           a->bqual_length == b->bqual_length &&
-           memcmp(a->data, b->data, a->gtrid_length + a->bqual_length) == 0;
-}
-
-static int check_gid(const struct lladd_gid *g, struct lladd_error *err)
+int ll_gid_check(const struct lladd_gid *g, struct lladd_error *err)
 {
     if (!g || g->format == -1 || g->gtrid_length < 1 || g->gtrid_length > 64 ||
         g->bqual_length > 64)
@@ -100,17 +93,20 @@ static int take_gid(struct lladd_txn *txn, const struct lladd_gid *gid)
     p->prepared_us = ll_wall_us(&core->env);
     if (txn->owner)
         strncpy(p->owner, txn->owner, sizeof p->owner - 1);
+    struct ll_heuristic known;
     lladd_mutex_lock(&t->mutex);
-    bool taken = false;
+    bool ended = ll_heuristic_find(core, gid, &known), taken = ended;
     for (struct lladd_txn *o = t->first; o && !taken; o = o->next)
-        taken = o->prepared && same_gid(&o->prepared->gid, gid);
+        taken = o->prepared && ll_gid_same(&o->prepared->gid, gid);
     if (!taken)
         txn->prepared = p;
     lladd_mutex_unlock(&t->mutex);
     if (!taken)
         return 0;
     ll_free(&core->env, p);
-    return ll_fail(&txn->err, LLADD_EXISTS, "the global id is in use");
+    return ll_fail(&txn->err, LLADD_EXISTS,
+                   ended ? "the global id stands for a heuristic outcome that nobody has forgotten"
+                         : "the global id is in use");
 }
 
 static void drop_gid(struct lladd_txn *txn)
@@ -133,7 +129,7 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     if (!rc && txn->n_actions)
         rc = ll_fail(&txn->err, LLADD_OPEN_ACTION, "a nested top action is still open");
     if (!rc)
-        rc = check_gid(gid, &txn->err);
+        rc = ll_gid_check(gid, &txn->err);
     if (!rc)
         rc = take_gid(txn, gid);
     if (rc)
@@ -215,14 +211,19 @@ int lladd_claim(struct lladd_db *db, const struct lladd_gid *gid, struct lladd_t
 {
     int rc = ll_db_enter(db, err);
     if (!rc)
-        rc = check_gid(gid, err);
+        rc = ll_gid_check(gid, err);
     if (rc)
         return rc;
     struct ll_txn_table *t = &db->core.txns;
+    struct ll_heuristic known;
+    if (ll_heuristic_find(&db->core, gid, &known))
+        return known.outcome == LLADD_OUTCOME_COMMIT
+                   ? ll_fail(err, LLADD_HEUR_COMMITTED, "an administrator has committed it")
+                   : ll_fail(err, LLADD_HEUR_ABORTED, "an administrator has aborted it");
     rc = LLADD_NOT_FOUND;
     lladd_mutex_lock(&t->mutex);
     for (struct lladd_txn *txn = t->first; txn; txn = txn->next) {
-        if (!txn->prepared || !same_gid(&txn->prepared->gid, gid))
+        if (!txn->prepared || !ll_gid_same(&txn->prepared->gid, gid))
             continue;
         rc = LLADD_BUSY;
         if (txn->prepared->recovered && !txn->prepared->claimed) {

@@ -54,7 +54,7 @@ int lladd_begin(struct lladd_db *db, const struct lladd_txn_options *o, struct l
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-static int may_end(struct lladd_txn *txn)
+int ll_txn_may_end(struct lladd_txn *txn)
 {
     if (!txn || txn->magic != LL_TXN_MAGIC)
         return LLADD_CLOSED;
@@ -141,7 +141,7 @@ int ll_txn_tell_committing(struct lladd_txn *txn)
 
 static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
-    int rc = may_end(txn);
+    int rc = ll_txn_may_end(txn);
     if (rc)
         return rc;
     struct ll_core *core = txn->core;
@@ -163,7 +163,7 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     if (!rc)
         rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
     if (!rc)
-        rc = ll_txn_log_commit(txn, out, &drain);
+        rc = ll_txn_log_commit(txn, lladd_span_of(NULL, 0), out, &drain);
     if (rc) {
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
             ll_txn_release(txn);
@@ -205,7 +205,7 @@ int lladd_wait(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
 
 int lladd_abort(struct lladd_txn *txn)
 {
-    int rc = may_end(txn);
+    int rc = ll_txn_may_end(txn);
     if (rc)
         return rc;
     rc = ll_core_check(txn->core, &txn->err);

@@ -27,7 +27,7 @@ enum ll_record_kind {
     LL_REC_SEAL = 17,           /* written by the log itself: watermark (LOG-3) */
     LL_REC_FENCE = 18,          /* bulk-write fence of an extent (BUF-6) */
     LL_REC_PIN = 19,            /* a named pin was set or removed */
-    LL_REC_HEURISTIC = 20,      /* reserved: heuristic outcome */
+    LL_REC_HEURISTIC = 20,      /* an administrator aborted, or an outcome is forgotten */
     LL_REC_RELOCATED_UNDO = 21, /* reserved: undo moved forward for an old in-doubt transaction */
     LL_REC_NOTE = 22,           /* tagged payload of an extension, no redo, no undo */
     LL_REC_KINDS

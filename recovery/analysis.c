@@ -176,6 +176,8 @@ static int see_part(struct ll_analysis *a, unsigned kind, const unsigned char *b
             return LLADD_BAD_RECORD;
         memcpy(name, b + 8, len - 8);
         return ll_pin_put(core, name, lladd_lsn_of(lladd_get64(b)), err);
+    case LL_CKPT_HEURISTIC:
+        return ll_heuristic_see(core, lladd_span_of(b, len), lsn, err);
     case LL_CKPT_PAGES:
         if (len != 8)
             return LLADD_BAD_RECORD;
@@ -284,6 +286,13 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         rc = ll_pin_put(a->core, name, lladd_lsn_of(lladd_get64(rec->redo.data)), err);
         return rc == LLADD_NOT_FOUND ? 0 : rc;
     }
+    case LL_REC_HEURISTIC:
+        rc = ll_heuristic_see(a->core, rec->redo, rec->lsn, err);
+        break;
+    case LL_REC_COMMIT:
+        if (rec->redo.len)
+            rc = ll_heuristic_see(a->core, rec->redo, rec->lsn, err);
+        break;
     default:
         break;
     }

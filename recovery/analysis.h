@@ -25,5 +25,8 @@ int ll_analysis_check_op(struct ll_core *, const struct ll_record *, struct llad
 #define LL_PREPARE_MAX (29u + 128u + 64u)
 size_t ll_prepare_encode(const struct ll_prepared *, unsigned char out[LL_PREPARE_MAX]);
 bool ll_prepare_decode(struct lladd_span, struct ll_prepared *);
+#define LL_HEURISTIC_MAX (9u + LL_PREPARE_MAX)
+size_t ll_heuristic_encode(const struct ll_heuristic *, unsigned char out[LL_HEURISTIC_MAX]);
+bool ll_heuristic_decode(struct lladd_span, struct ll_heuristic *);
 
 #endif

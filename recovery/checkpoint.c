@@ -9,7 +9,7 @@
  * all names before the first record that uses one, though updates go on
  *   4. append BEGIN at B and wait until everything below B is published: the transaction table is
  *      now at least as far as B
- *   5. append the table, the fences from H on, the pins; append END; force
+ *   5. append the table, the fences from H on, the pins, heuristic outcomes; append END; force
  *   6. the control block names A and H; both copies are durable
  *   7. truncate below what redo, undo, classes and pins need: undo as of 5, for who commits later
  *      may lose its commit record to a crash
@@ -19,7 +19,7 @@
  * A, but follows transactions from B on. Where pages cannot tear (no images) redo starts at the
  * smallest recLSN instead.
  */
-#include "recovery/core.h"
+#include "recovery/analysis.h"
 
 #include "util/vec.h"
 
@@ -126,6 +126,10 @@ static int put_misc(struct writer *w, lladd_lsn redo)
         lladd_put64(b, core->pins[i].lsn.v);
         memcpy(b + 8, core->pins[i].name, len);
         rc = part(w, LL_CKPT_PIN, b, 8 + len);
+    }
+    for (size_t i = 0; !rc && i < core->n_heuristics; i++) {
+        unsigned char b[LL_HEURISTIC_MAX];
+        rc = part(w, LL_CKPT_HEURISTIC, b, ll_heuristic_encode(&core->heuristics[i], b));
     }
     lladd_mutex_unlock(&core->misc);
     unsigned char pages[8];

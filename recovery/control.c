@@ -23,7 +23,6 @@
 #define CONTROL_MAGIC 0x42444c4cu /* "LLDB" */
 #define FLAG_CLEAN 1u
 #define FLAG_ATOMIC_PAGES 2u
-#define KNOWN_INCOMPATIBLE 0ull
 
 void ll_control_encode(const struct ll_control *c, unsigned char out[LL_CONTROL_BYTES])
 {
@@ -78,9 +77,9 @@ int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_contro
     if (c->format > LL_FORMAT_VERSION)
         return ll_fail(err, LLADD_NEWER_FORMAT, "format version %u; this library knows up to %u",
                        c->format, LL_FORMAT_VERSION);
-    if (c->incompatible & ~KNOWN_INCOMPATIBLE)
+    if (c->incompatible & ~LL_FEATURES_KNOWN)
         return ll_fail(err, LLADD_NEWER_FORMAT, "uses unknown features 0x%llx",
-                       (unsigned long long)(c->incompatible & ~KNOWN_INCOMPATIBLE));
+                       (unsigned long long)(c->incompatible & ~LL_FEATURES_KNOWN));
     if (c->format == 0 || c->page_size < LL_PAGE_SIZE_MIN || c->page_size > LL_PAGE_SIZE_MAX ||
         (c->page_size & (c->page_size - 1)) != 0)
         return ll_fail(err, LLADD_CORRUPT_CONTROL, "\"control\": page size %u makes no sense",

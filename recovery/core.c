@@ -67,12 +67,35 @@ int ll_core_mark_slow(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-#define TXN_ROW 49u /* in checkpoint data */
+int ll_core_feature(struct ll_core *core, uint64_t feature, struct lladd_error *err)
+{
+    int rc = 0;
+    lladd_mutex_lock(&core->control_mutex);
+    if (!(core->control.incompatible & feature)) {
+        struct lladd_error why = LLADD_ERROR_INIT;
+        struct ll_control c = core->control;
+        c.incompatible |= feature;
+        rc = ll_control_write(&core->env, core->dev, core->control_file, &c, &why);
+        if (rc) {
+            rc = ll_core_poison_write(core, &why);
+            if (err)
+                *err = why;
+        } else {
+            core->control = c;
+        }
+    }
+    lladd_mutex_unlock(&core->control_mutex);
+    return rc;
+}
+
+#define TXN_ROW 49u        /* in checkpoint data */
+#define HEURISTIC_ROW 235u /* the same, at most */
 
 int ll_core_set_aside(struct ll_core *core, struct lladd_error *err)
 {
     uint64_t want = LL_CHECKPOINT_RESERVE + lladd_atomic_load64(&core->cat.log_bytes) +
-                    TXN_ROW * lladd_atomic_load64(&core->txns.active);
+                    TXN_ROW * lladd_atomic_load64(&core->txns.active) +
+                    HEURISTIC_ROW * (lladd_atomic_load64(&core->n_heuristics) + 1);
     uint64_t have = lladd_atomic_load64(&core->set_aside);
     if (LL_LIKELY(have >= want))
         return 0;

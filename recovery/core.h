@@ -199,6 +199,13 @@ struct ll_pin {
     lladd_lsn lsn;
 };
 
+/* How an administrator has ended a transaction in doubt, until it is forgotten. */
+struct ll_heuristic {
+    struct ll_prepared what; /* gid, prepared_us, owner */
+    uint8_t outcome;         /* enum lladd_outcome; in a record also 0: forgotten */
+    int64_t decided_us;
+};
+
 struct ll_snapshot {
     uint64_t lsn;
     uint64_t count;
@@ -209,6 +216,9 @@ struct ll_snapshot {
 #define LL_CONTROL_COPY 4096u /* distance of the two copies in the file */
 #define LL_CONTROL_BYTES 256u
 #define LL_FORMAT_VERSION 1u
+/* Features that nobody may ignore. */
+#define LL_FEATURE_HEURISTIC 1ull /* heuristic outcomes are, or were, in log and checkpoints */
+#define LL_FEATURES_KNOWN LL_FEATURE_HEURISTIC
 
 struct ll_control {
     uint32_t format;
@@ -264,13 +274,16 @@ struct ll_core {
     uint64_t image_horizon;    /* atomic: a page whose base is below is imaged at its next change */
     struct ll_catalogue cat;
     struct ll_txn_table txns;
-    struct lladd_mutex misc; /* fences, pins, snapshots */
+    struct lladd_mutex misc; /* fences, pins, snapshots, heuristic outcomes */
     struct ll_fence *fences;
     size_t n_fences, cap_fences;
     struct ll_pin *pins;
     size_t n_pins, cap_pins;
     struct ll_snapshot *snapshots;
     size_t n_snapshots, cap_snapshots;
+    struct ll_heuristic *heuristics;
+    uint64_t n_heuristics; /* atomic: read without `misc`, too */
+    size_t cap_heuristics;
     struct lladd_mutex checkpointing;
     /* Atomic: log bytes set aside for the next checkpoint, and for numbers that a rollback may have
      * to give. */
@@ -309,6 +322,8 @@ static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(&core->marked)) ? 0 : ll_core_mark_slow(core, err);
 }
+/* Says durably that the feature is used. */
+int ll_core_feature(struct ll_core *, uint64_t feature, struct lladd_error *);
 /* May who finds the log at its limit take a checkpoint? Not if the options want the error, and
  * not a class that is being asked to write for one. */
 static inline bool ll_core_may_checkpoint(const struct ll_core *core)
@@ -472,11 +487,12 @@ lladd_lsn ll_txns_oldest(struct ll_core *, struct lladd_pinner *);
 lladd_lsn ll_txns_applied(struct ll_core *);
 /* Rolls back completely, writes END, runs aborted callbacks, releases. Poison or 0. */
 int ll_txn_abort(struct lladd_txn *);
-/* Appends the commit record in commit order (credit must be there), runs `logged`, and queues what
+/* Appends the commit record in commit order (credit must be there; `outcome` is empty or says that
+ * it is heuristic), runs `logged`, and queues what
  * has to happen when it is durable. The transaction's participants and undo reserve belong to the
  * queue from then on. *drain: so much waits for durability that the caller should force the log and
  * drain. May fail for lack of memory, before anything is appended. */
-int ll_txn_log_commit(struct lladd_txn *, lladd_lsn *out, bool *drain);
+int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *out, bool *drain);
 /* Durable callbacks and undo reserves of commits that are durable by now. */
 void ll_txns_drain(struct ll_core *);
 
@@ -501,7 +517,8 @@ enum ll_checkpoint_part {
     LL_CKPT_NAME = 2,  /* catalogue payload */
     LL_CKPT_FENCE = 3, /* u64 first, n, lsn */
     LL_CKPT_PIN = 4,   /* u64 lsn, name */
-    LL_CKPT_PAGES = 5  /* u64 pages the file has at least */
+    LL_CKPT_PAGES = 5, /* u64 pages the file has at least */
+    LL_CKPT_HEURISTIC = 6 /* as in a heuristic record */
 };
 /* Recovery, all of it: the log is open and not started, the buffer manager open and not started.
  * When it returns 0 the log is started, losers are gone, prepared transactions are in doubt. */
@@ -518,6 +535,17 @@ lladd_lsn ll_pin_get(struct ll_core *, const char *name); /* 0: there is none */
 int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, struct lladd_error *); /* 0: remove */
 /* Does any pin keep the log from this LSN on, or from below it? */
 bool ll_pin_keeps(struct ll_core *, lladd_lsn);
+/* ---- heuristic.c ------------------------------------------------------------------------- */
+
+bool ll_gid_same(const struct lladd_gid *, const struct lladd_gid *);
+/* Puts one into the list, in the place of one with the same id. */
+int ll_heuristic_put(struct ll_core *, const struct ll_heuristic *, struct lladd_error *);
+bool ll_heuristic_remove(struct ll_core *, const struct lladd_gid *); /* was it there? */
+bool ll_heuristic_find(struct ll_core *, const struct lladd_gid *, struct ll_heuristic *out);
+/* Recovery has met a payload: of a commit or heuristic record, or of a checkpoint. */
+int ll_heuristic_see(struct ll_core *, struct lladd_span payload, lladd_lsn, struct lladd_error *);
+void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_info *);
+
 /* Applies one record to a page in redo or repair: 0 applied, LLADD_EXISTS there already,
  * LLADD_NOT_FOUND the page has no base yet (skipped), or an error. */
 int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,

@@ -216,11 +216,11 @@ static int split_joined(struct lladd_txn *txn, struct ll_joined **later, size_t 
     return 0;
 }
 
-int ll_txn_log_commit(struct lladd_txn *txn, lladd_lsn *out, bool *drain)
+int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_lsn *out, bool *drain)
 {
     struct ll_core *core = txn->core;
     struct ll_txn_table *t = &core->txns;
-    struct ll_record rec = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
+    struct ll_record rec = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE, .redo = outcome};
     struct ll_joined *later;
     size_t n_later;
     if (split_joined(txn, &later, &n_later))

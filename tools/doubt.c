@@ -11,21 +11,28 @@ static const char list_usage[] =
     "Lists the transactions that are prepared and wait for somebody to decide: global id, when "
     "they were\n"
     "prepared, and who owns them. A global id is written format:gtrid:bqual, the latter two in\n"
-    "hexadecimal. Reads only; also while the database is in use (where most of these are about to "
-    "be\n"
-    "decided).\n"
+    "hexadecimal. Then those that an administrator has ended (lladd resolve --heuristic) and that\n"
+    "nobody has forgotten yet: how, and when. Reads only; also while the database is in use (where "
+    "most\n"
+    "of these are about to be decided).\n"
     "\n"
     "Exit status: 0; 1 if the log is damaged, so that there may be more of them; 2 if the\n"
     "directory cannot be read.\n";
 
 static const char resolve_usage[] =
-    "usage: lladd resolve (--commit | --abort) [--json] [--ops FILE.so] DIRECTORY GID\n"
+    "usage: lladd resolve (--commit | --abort) [--heuristic] [--json] [--ops FILE.so] DIRECTORY "
+    "GID\n"
+    "       lladd resolve --forget [--json] [--ops FILE.so] DIRECTORY GID\n"
     "\n"
     "Opens the database (which recovers it), commits or aborts the prepared transaction with this "
     "global\n"
     "id, as `lladd in-doubt` writes it, and closes the database. Ask the coordinator first: nobody "
     "can\n"
     "take this back.\n"
+    "\n"
+    "--heuristic is for when the coordinator cannot be asked and one cannot wait: the outcome is\n"
+    "remembered, so that the coordinator learns of it when it comes back. The global id stays in\n"
+    "use until the coordinator, or --forget, forgets the outcome.\n"
     "\n"
     "Exit status: 0; 1 if there is no such transaction, or the database is damaged; 2 if it cannot "
     "be\n"
@@ -57,11 +64,34 @@ static int see_txn(void *ctx, const struct lladd_inspect_txn *t)
     return 0;
 }
 
+static const char *outcome_name(enum lladd_outcome outcome)
+{
+    return outcome == LLADD_OUTCOME_COMMIT ? "committed" : "aborted";
+}
+
+static int see_outcome(void *ctx, const struct lladd_heuristic_info *h)
+{
+    struct list *l = ctx;
+    char gid[TOOL_GID_MAX], when[48];
+    if (l->rows)
+        return json_array_append_new(
+            l->rows, json_pack("{s:o, s:s, s:o, s:o, s:o}", "gid", tool_json_gid(&h->gid),
+                               "outcome", outcome_name(h->outcome), "prepared_us",
+                               json_integer(h->prepared_us), "decided_us",
+                               json_integer(h->decided_us), "owner",
+                               tool_json_bytes(h->owner, strlen(h->owner))));
+    if (l->n++ == 0)
+        printf("%-23s %12s  %-20s %s\n", "decided heuristically", "outcome", "owner", "global id");
+    printf("%-23s %12s  %-20s %s\n", tool_time(h->decided_us, when), outcome_name(h->outcome),
+           h->owner[0] ? h->owner : "-", tool_gid(&h->gid, gid));
+    return 0;
+}
+
 int tool_in_doubt(int argc, char **argv)
 {
     static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
     struct tool t = {.verb = "in-doubt", .usage = list_usage};
-    struct list l = {NULL, 0};
+    struct list l = {NULL, 0}, ended = {NULL, 0};
     struct lladd_inspect *view;
     int code;
     if (tool_parse(&t, argc, argv, options, NULL, NULL, 0, &code))
@@ -70,17 +100,22 @@ int tool_in_doubt(int argc, char **argv)
     if (code)
         return tool_end(&t, code);
     l.rows = t.json ? json_array() : NULL;
+    ended.rows = t.json ? json_array() : NULL;
     struct lladd_inspect_info info = {.struct_size = sizeof info};
     int rc = lladd_inspect_info(view, &info);
     if (!rc)
         rc = lladd_inspect_txns(view, see_txn, &l);
+    if (!rc)
+        rc = lladd_inspect_heuristics(view, see_outcome, &ended);
     bool whole =
         info.log_end_kind != LLADD_LOG_END_DAMAGED && info.log_end_kind != LLADD_LOG_END_UNKNOWN;
     if (rc)
         code = tool_fail(&t, "out of memory");
     else if (t.json)
-        tool_json_print(json_pack("{s:o, s:b}", "in_doubt", l.rows, "complete", whole), true);
-    else if (l.n == 0 && whole)
+        tool_json_print(json_pack("{s:o, s:o, s:b}", "in_doubt", l.rows, "heuristic",
+                                  ended.rows, "complete", whole),
+                        true);
+    else if (l.n + ended.n == 0 && whole)
         printf("no transaction is in doubt\n");
     if (!rc && !whole) {
         tool_fail(&t, "there may be more: %s", lladd_inspect_log_end(view));
@@ -92,17 +127,27 @@ int tool_in_doubt(int argc, char **argv)
 
 /* ---- resolve -------------------------------------------------------------------------------- */
 
-enum { COMMIT = TOOL_OWN, ABORT };
+enum { COMMIT = TOOL_OWN, ABORT, FORGET, HEURISTIC };
+
+struct decision {
+    int what; /* COMMIT, ABORT, FORGET */
+    bool heuristic;
+};
 
 static int take(void *ctx, int option, const char *value)
 {
-    int *what = ctx;
+    struct decision *d = ctx;
     (void)value;
-    if ((option != COMMIT && option != ABORT) || (*what && *what != option)) {
-        fprintf(stderr, "lladd resolve: --commit or --abort?\n");
+    if (option == HEURISTIC) {
+        d->heuristic = true;
+        return 0;
+    }
+    if ((option != COMMIT && option != ABORT && option != FORGET) ||
+        (d->what && d->what != option)) {
+        fprintf(stderr, "lladd resolve: --commit, --abort or --forget?\n");
         return -1;
     }
-    *what = option;
+    d->what = option;
     return 0;
 }
 
@@ -113,14 +158,20 @@ static int fail(const struct tool *t, const struct lladd_error *err)
     return root == LLADD_ROOT_DATA || root == LLADD_ROOT_ANSWER ? TOOL_FINDINGS : code;
 }
 
-static int decide(const struct tool *t, struct lladd_db *db, const struct lladd_gid *gid, int what)
+static int decide(const struct tool *t, struct lladd_db *db, const struct lladd_gid *gid,
+                  const struct decision *d)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
-    int rc = lladd_claim(db, gid, &txn, &err);
+    int rc = d->what == FORGET ? lladd_forget(db, gid, &err) : lladd_claim(db, gid, &txn, &err);
     if (rc)
         return fail(t, &err);
-    rc = what == COMMIT ? lladd_commit(txn) : lladd_abort(txn);
+    if (d->what == FORGET)
+        return TOOL_FINE;
+    if (d->heuristic)
+        rc = lladd_heuristic(txn, d->what == COMMIT ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT);
+    else
+        rc = d->what == COMMIT ? lladd_commit(txn) : lladd_abort(txn);
     if (rc == 0)
         return TOOL_FINE;
     if (lladd_db_error(db, &err) == 0)
@@ -128,7 +179,7 @@ static int decide(const struct tool *t, struct lladd_db *db, const struct lladd_
     return fail(t, &err);
 }
 
-static int resolve(struct tool *t, const struct lladd_gid *gid, int what)
+static int resolve(struct tool *t, const struct lladd_gid *gid, const struct decision *d)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_db *db;
@@ -136,18 +187,22 @@ static int resolve(struct tool *t, const struct lladd_gid *gid, int what)
     int rc = tool_open(t, &db, &err);
     if (rc)
         return fail(t, &err);
-    int code = decide(t, db, gid, what);
+    int code = decide(t, db, gid, d);
     rc = lladd_close(db);
     if (code)
         return code;
     if (rc)
         fprintf(stderr, "lladd resolve: decided, but the database was not closed cleanly (%s)\n",
                 lladd_code_name(rc));
-    const char *done = what == COMMIT ? "committed" : "aborted";
+    const char *done = d->what == COMMIT  ? "committed"
+                       : d->what == ABORT ? "aborted"
+                                          : "forgotten";
     if (t->json)
-        tool_json_print(json_pack("{s:o, s:s}", "gid", tool_json_gid(gid), "outcome", done), true);
+        tool_json_print(json_pack("{s:o, s:s, s:b}", "gid", tool_json_gid(gid), "outcome", done,
+                                  "heuristic", d->heuristic),
+                        true);
     else
-        printf("%s %s\n", done, tool_gid(gid, text));
+        printf("%s%s %s\n", done, d->heuristic ? " heuristically" : "", tool_gid(gid, text));
     return TOOL_FINE;
 }
 
@@ -156,18 +211,21 @@ int tool_resolve(int argc, char **argv)
     static const struct option options[] = {TOOL_COMMON,
                                             {"commit", no_argument, NULL, COMMIT},
                                             {"abort", no_argument, NULL, ABORT},
+                                            {"forget", no_argument, NULL, FORGET},
+                                            {"heuristic", no_argument, NULL, HEURISTIC},
                                             {NULL, 0, NULL, 0}};
     struct tool t = {.verb = "resolve", .usage = resolve_usage};
     struct lladd_gid gid;
-    int what = 0, code;
-    if (tool_parse(&t, argc, argv, options, take, &what, 1, &code))
+    struct decision d = {0, false};
+    int code;
+    if (tool_parse(&t, argc, argv, options, take, &d, 1, &code))
         return tool_end(&t, code);
-    if (!what)
-        return tool_end(&t, tool_fail(&t, "--commit or --abort?"));
+    if (!d.what || (d.what == FORGET && d.heuristic))
+        return tool_end(&t, tool_fail(&t, "--commit, --abort or --forget?"));
     if (!tool_parse_gid(t.argv[0], &gid))
         return tool_end(&t, tool_fail(&t,
                                       "\"%s\" is no global id (format:gtrid:bqual, the latter two "
                                       "in hexadecimal)",
                                       t.argv[0]));
-    return tool_end(&t, resolve(&t, &gid, what));
+    return tool_end(&t, resolve(&t, &gid, &d));
 }

@@ -29,7 +29,7 @@ import os
 import re
 import sys
 
-LAYERS = ["util", "io", "log", "buffer", "recovery", "operations", "lladd"]
+LAYERS = ["util", "io", "log", "buffer", "recovery", "operations", "xa", "lladd"]
 SOURCE = (".c", ".h")
 SKIP = {"build", ".git", "__pycache__"}
 

@@ -12,7 +12,7 @@ import sys
 NONE48 = (1 << 48) - 1
 NO_PAGE = (1 << 64) - 1
 (UPDATE, CLR, CLR_END, UNDO_ONLY, ACTION_END, COMMIT, END, PREPARE, BLOB, IMAGE, OBJECT,
- OBJECT_CLR, CATALOGUE, BEGIN, DATA, CHECKPOINT, SEAL, FENCE, PIN) = range(1, 20)
+ OBJECT_CLR, CATALOGUE, BEGIN, DATA, CHECKPOINT, SEAL, FENCE, PIN, HEURISTIC) = range(1, 21)
 NOTE = 22
 OF_TXN = {UPDATE, CLR, CLR_END, UNDO_ONLY, ACTION_END, COMMIT, END, PREPARE, BLOB, OBJECT,
           OBJECT_CLR, FENCE, NOTE}
@@ -97,7 +97,8 @@ class Control:
         self.uuid = c[40:56]
         (self.seq, self.incarnation, self.checkpoint, self.redo, self.watermark, self.end,
          flags, zero, self.created) = struct.unpack_from("<QQQQQQIIq", c, 56)
-        need(self.format == 1 and features == (0, 0, 0), "format or features")
+        self.outcomes = features[2] == 1
+        need(self.format == 1 and features in ((0, 0, 0), (0, 0, 1)), "format or features")
         need(self.page_size in (4096, 8192, 16384, 32768, 65536), "page size")
         need(zero == 0 and not any(c[136:]) and flags < 4, "reserved bytes of control")
         self.clean = bool(flags & 1)
@@ -247,7 +248,8 @@ class Record:
         self.undo = data[head + redo_len:len(data) - padding]
         need(head + redo_len + len(self.undo) + padding == len(data), f"spans of record {lsn}")
         need(not any(data[len(data) - padding:]) if padding else True, f"padding of record {lsn}")
-        need((self.txn != 0) == (self.kind in OF_TXN), f"transaction of record {lsn}")
+        need((self.txn != 0) == (self.kind in OF_TXN) or self.kind == HEURISTIC,
+             f"transaction of record {lsn}")
 
 
 # ---- what records mean ----
@@ -291,6 +293,7 @@ class Meaning:
         self.control, self.names, self.kinds = control, {}, {}
         self.images, self.pins, self.prepared, self.open = {}, {}, {}, {}
         self.blobs, self.blobs_of = [], {}
+        self.outcomes = {}
         self.notes, self.fences, self.wide, self.checkpoints, self.deepest = [], [], 0, 0, 0
         self.lsns = set()
         for record in log.records():
@@ -314,6 +317,8 @@ class Meaning:
         handler = getattr(self, f"see_{r.kind}", None)
         if handler:
             handler(r)
+        elif r.kind == COMMIT and r.redo:
+            self.outcome(r.redo, r.lsn, (1,))
         elif r.kind in (COMMIT, END, CLR_END, BEGIN):
             need(not r.redo and not r.undo, f"payload of {r.lsn}, kind {r.kind}")
         if r.kind in (COMMIT, END):
@@ -370,11 +375,13 @@ class Meaning:
         while at < len(r.redo):
             part, length = r.redo[at], u(r.redo, at + 1, 4)
             data = r.redo[at + 5:at + 5 + length]
-            need(len(data) == length and part in (1, 2, 3, 4, 5), f"checkpoint data {r.lsn}")
+            need(len(data) == length and part in (1, 2, 3, 4, 5, 6), f"checkpoint data {r.lsn}")
             if part == 2:
                 self.learn(Name(data))
             elif part == 4:
                 self.pins[data[8:].decode("ascii")] = u(data, 0, 8)
+            elif part == 6:
+                self.outcome(data, r.lsn, (1, 2))
             else:
                 need(length == {1: 44, 3: 24, 5: 8}[part], f"part {part} of {r.lsn}")
             at += 5 + length
@@ -398,6 +405,24 @@ class Meaning:
             self.pins[name] = lsn
         else:
             self.pins.pop(name, None)
+
+    def see_20(self, r):
+        need(self.control.outcomes, "a heuristic record without the feature")
+        need((r.txn == 0) == (r.redo[0] == 0), f"transaction of heuristic record {r.lsn}")
+        self.outcome(r.redo, r.lsn, (0, 2))
+        if r.txn:
+            self.open[r.txn] = r.kind
+            self.prepared.pop(r.txn, None)
+
+    def outcome(self, data, lsn, allowed):
+        need(data[0] in allowed and u(data, 1, 8) > 0, f"heuristic outcome {lsn}")
+        fmt, gtrid, bqual, when, blobs, owner = struct.unpack_from("<qIIqIB", data, 9)
+        need(len(data) == 38 + gtrid + bqual + owner and blobs == 0 and when > 0, f"outcome {lsn}")
+        text = data[38:].decode("latin-1")
+        gid = (fmt, text[:gtrid], text[gtrid:gtrid + bqual])
+        self.outcomes.pop(gid, None)
+        if data[0]:
+            self.outcomes[gid] = data[0]
 
     def see_22(self, r):
         self.notes.append((self.names[r.op].name, r.redo))
@@ -542,6 +567,8 @@ def main(folder):
         print(f"note {tag} {len(data)} {show(data[:16])}")
     for txn, gid in sorted(meaning.prepared.items()):
         print(f"prepared {gid[0]} {gid[1]} {gid[2]} {gid[3]}")
+    for gid, outcome in sorted(meaning.outcomes.items()):
+        print(f"outcome {gid[0]} {gid[1]} {gid[2]} {outcome}")
     for name, total, at, data in meaning.blobs:
         print(f"blob {name} {total} {at} {len(data)}")
     for first, n in meaning.fences:

@@ -334,12 +334,28 @@ static void write_the_rest(void)
     OK(lladd_pin_clear(db, "other", &err));
 }
 
+static void decide(const struct lladd_gid *gid, enum lladd_outcome outcome)
+{
+    struct lladd_txn *txn = begin();
+    TXN_OK(lladd_counter_add(txn, counters, 0, 0));
+    TXN_OK(lladd_prepare(txn, gid));
+    TXN_OK(lladd_heuristic(txn, outcome));
+}
+
 static void leave_in_doubt(void)
 {
     struct lladd_gid gid = {.format = 4711, .gtrid_length = 5, .bqual_length = 3};
     struct lladd_txn_options o = {.struct_size = sizeof o, .owner = "somebody"};
     struct lladd_txn *txn = NULL;
     lladd_pageno page;
+    memcpy(gid.data, "gtridcom", 8);
+    decide(&gid, LLADD_OUTCOME_COMMIT);
+    memcpy(gid.data, "gtridabo", 8);
+    decide(&gid, LLADD_OUTCOME_ABORT);
+    OK(lladd_checkpoint(db, &err));
+    memcpy(gid.data, "gtridfor", 8);
+    decide(&gid, LLADD_OUTCOME_COMMIT);
+    OK(lladd_forget(db, &gid, &err));
     memcpy(gid.data, "gtridbql", 8);
     txn = begin();
     TXN_OK(lladd_page_alloc(txn, &page));
@@ -374,7 +390,7 @@ START_TEST(everything_that_can_be_written)
     db = NULL;
     ck_assert_int_eq(rc, 0);
     char *text = read_well();
-    for (int kind = 1; kind <= 19; kind++)
+    for (int kind = 1; kind <= 20; kind++)
         ck_assert_msg(has_kind(text, kind), "no record of kind %d in:\n%s", kind, text);
     ck_assert(has_kind(text, 22));
     snprintf(line, sizeof line, "control clean=1 incarnation=1 page_size=%u\nkinds ", size);
@@ -382,6 +398,9 @@ START_TEST(everything_that_can_be_written)
     ck_assert_ptr_nonnull(strstr(text, " deepest=9 "));
     has(text, "note doc.note 70000 nnnnnnnnnnnnnnnn");
     has(text, "prepared 4711 gtrid bql somebody");
+    has(text, "outcome 4711 gtrid com 1");
+    has(text, "outcome 4711 gtrid abo 2");
+    ck_assert_ptr_null(strstr(text, "\noutcome 4711 gtrid for "));
     has(text, "blob doc.participant 3000 2048 952");
     ck_assert_ptr_nonnull(strstr(text, "\nblob lladd.pages 40 0 40\n"));
     ck_assert_ptr_nonnull(strstr(text, "\npin backup "));

@@ -139,8 +139,8 @@ class CommandLine(Case):
         self.assertIn("no kind of record \"dates\"",
                       self.bad("log", "--kind", "dates", clean, code=2))
         self.assertIn("cannot load", self.bad("stat", "--ops", "/nowhere.so", clean, code=2))
-        self.assertIn("--commit or --abort", self.bad("resolve", clean, GID1, code=2))
-        self.assertIn("--commit or --abort",
+        self.assertIn("--commit, --abort or", self.bad("resolve", clean, GID1, code=2))
+        self.assertIn("--commit, --abort or",
                       self.bad("resolve", "--commit", "--abort", clean, GID1, code=2))
         for number in ("", " 5", "+5", "0x", "1e3", "5x", str(2**64)):
             self.assertIn("is not a number", self.bad("log", "--from", number, clean, code=2))
@@ -455,6 +455,32 @@ class Doing(Case):
         again = self.json("recover", "--ops", PLUGIN, db)
         self.assertEqual((again["redone"], again["rolled_back"]), (0, 0))
 
+    def test_resolve_heuristically(self):
+        db = self.copy("prepared")
+        self.assertEqual(
+            self.good("resolve", "--ops", PLUGIN, "--abort", "--heuristic", db, GID1),
+            f"aborted heuristically {GID1}\n")
+        self.good("resolve", "--ops", PLUGIN, "--heuristic", "--commit", db, GID2)
+        told = self.json("in-doubt", db)
+        self.assertEqual(told["in_doubt"], [])
+        self.assertEqual({(r["gid"], r["outcome"]) for r in told["heuristic"]},
+                         {(GID1, "aborted"), (GID2, "committed")})
+        out = self.good("in-doubt", db).splitlines()
+        self.assertEqual(len(out), 3)
+        self.assertIn("aborted", [line for line in out if GID1 in line][0])
+        # Whoever comes later is told, and nothing changes.
+        self.assertIn("has aborted it",
+                      self.bad("resolve", "--ops", PLUGIN, "--commit", db, GID1, code=1))
+        self.good("verify", db)
+        log = self.good("log", "--kind", "heuristic", db)
+        self.assertIn("aborted by decision", log)
+        self.assertEqual(self.good("resolve", "--ops", PLUGIN, "--forget", db, GID1),
+                         f"forgotten {GID1}\n")
+        self.bad("resolve", "--ops", PLUGIN, "--forget", db, GID1, code=1)
+        self.bad("resolve", "--ops", PLUGIN, "--forget", "--heuristic", db, GID2, code=2)
+        told = self.json("in-doubt", db)["heuristic"]
+        self.assertEqual([r["gid"] for r in told], [GID2])
+
     def test_resolve(self):
         db = self.copy("prepared")
         # Whoever decides must be able to undo: the operation is needed.
@@ -464,7 +490,7 @@ class Doing(Case):
         self.assertEqual([r["gid"] for r in self.json("in-doubt", db)["in_doubt"]], [GID2])
         self.bad("resolve", "--ops", PLUGIN, "--abort", db, GID1, code=1)
         said = self.json("resolve", "--ops", PLUGIN, "--commit", db, GID2)
-        self.assertEqual(said, {"gid": GID2, "outcome": "committed"})
+        self.assertEqual(said, {"gid": GID2, "outcome": "committed", "heuristic": False})
         self.assertEqual(self.json("in-doubt", db)["in_doubt"], [])
         # 5 of the first transaction and 100 of the one that was committed.
         out = self.good("page", db, self.made.where["prepared"]["bytes"])
@@ -579,7 +605,8 @@ class Damaged(Case):
         code, out, err = run("in-doubt", db)
         self.assertEqual((code, out), (1, ""))
         self.assertIn("there may be more: the log is damaged", err)
-        self.assertEqual(self.json("in-doubt", db, code=1), {"in_doubt": [], "complete": False})
+        self.assertEqual(self.json("in-doubt", db, code=1),
+                         {"in_doubt": [], "heuristic": [], "complete": False})
         self.assertIn("LLADD_CORRUPT_LOG", self.bad("recover", "--ops", PLUGIN, db, code=1))
 
     def test_torn_tail(self):

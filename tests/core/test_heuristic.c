@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Heuristic outcomes: what an administrator has decided is durable, and remembered through crashes,
+ * clean stops, checkpoints and the truncation of the log, until it is forgotten; until then its
+ * coordinator is told, and the id stays in use.
+ */
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <errno.h>
+#include <lladd/inspect.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct rig r;
+static lladd_pageno page;
+
+static void begin_case(int kind)
+{
+    rig_init(&r, (unsigned)kind);
+    rig_open(&r);
+    page = rig_page(&r);
+}
+
+static struct cell at(unsigned i)
+{
+    return cell_of(page, i);
+}
+
+static struct lladd_txn *prepared(const char *name, unsigned cell, uint64_t value)
+{
+    struct lladd_gid gid = gid_of(name);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(cell), value));
+    ok(txn, lladd_prepare(txn, &gid));
+    return txn;
+}
+
+static struct lladd_txn *claim(const char *name)
+{
+    struct lladd_gid gid = gid_of(name);
+    struct lladd_txn *txn = NULL;
+    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    return txn;
+}
+
+static int claim_fails(const char *name)
+{
+    struct lladd_gid gid = gid_of(name);
+    struct lladd_txn *txn;
+    return lladd_claim(r.db, &gid, &txn, &r.err);
+}
+
+struct list {
+    unsigned n;
+    struct lladd_heuristic_info info[8];
+};
+
+static int add(void *ctx, const struct lladd_heuristic_info *info)
+{
+    struct list *l = ctx;
+    ck_assert_uint_lt(l->n, 8);
+    l->info[l->n++] = *info;
+    return 0;
+}
+
+static struct list remembered(void)
+{
+    struct list l = {0};
+    ok_db(&r, lladd_heuristics(r.db, add, &l, &r.err));
+    return l;
+}
+
+static int count(void *ctx, const struct lladd_in_doubt_info *info)
+{
+    unsigned *n = ctx;
+    (void)info;
+    (*n)++;
+    return 0;
+}
+
+static unsigned in_doubt(void)
+{
+    unsigned n = 0;
+    ok_db(&r, lladd_in_doubt(r.db, count, &n, &r.err));
+    return n;
+}
+
+static void forget(const char *name, int want)
+{
+    struct lladd_gid gid = gid_of(name);
+    ck_assert_int_eq(lladd_forget(r.db, &gid, &r.err), want);
+}
+
+static void check_both(const struct lladd_heuristic_info *before)
+{
+    struct list l = remembered();
+    ck_assert_uint_eq(l.n, 2);
+    ck_assert_uint_eq(in_doubt(), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned k = memcmp(&l.info[i].gid, &before[0].gid, sizeof l.info[i].gid) ? 1 : 0;
+        ck_assert_mem_eq(&l.info[i], &before[k], sizeof l.info[i]);
+    }
+    ck_assert_int_eq(claim_fails("kept"), LLADD_HEUR_COMMITTED);
+    ck_assert_int_eq(claim_fails("gone"), LLADD_HEUR_ABORTED);
+    rig_expect(&r, at(0), 1);
+    rig_expect(&r, at(1), 0);
+}
+
+/* Enough that the segments with the decisions are gone. */
+static void push_log(void)
+{
+    lladd_lsn from = lladd_lsn_of(rig_stats(&r).log_tail);
+    for (unsigned i = 0; i < 60; i++) {
+        struct lladd_txn *other = rig_begin(&r);
+        ok(other, cell_put_wide(other, at(9), i, 2000));
+        done(lladd_commit(other));
+    }
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_gt(rig_stats(&r).log_oldest, from.v);
+}
+
+START_TEST(outcomes_are_remembered_until_they_are_forgotten)
+{
+    struct lladd_gid gid = gid_of("kept");
+    begin_case(_i);
+    (void)prepared("kept", 0, 1);
+    (void)prepared("gone", 1, 2);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    done(lladd_heuristic(claim("kept"), LLADD_OUTCOME_COMMIT));
+    done(lladd_heuristic(claim("gone"), LLADD_OUTCOME_ABORT));
+    struct list l = remembered();
+    ck_assert_uint_eq(l.n, 2);
+    ck_assert_int_eq(l.info[0].outcome, LLADD_OUTCOME_COMMIT);
+    ck_assert_int_eq(l.info[1].outcome, LLADD_OUTCOME_ABORT);
+    ck_assert_mem_eq(&l.info[0].gid, &gid, sizeof gid);
+    ck_assert_int_gt(l.info[0].decided_us, 0);
+    for (unsigned round = 0; round < 6; round++) {
+        if (round % 3 == 0)
+            rig_crash(&r, &fault_power);
+        else if (round % 3 == 1)
+            rig_close(&r);
+        if (round % 3 == 2)
+            push_log();
+        else
+            rig_open(&r);
+        check_both(l.info);
+    }
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(3), 3));
+    refused(txn, LLADD_EXISTS, lladd_prepare(txn, &gid)); /* the id is in use */
+    ck_contains(lladd_txn_error(txn)->message, "heuristic");
+    forget("kept", 0);
+    forget("kept", LLADD_NOT_FOUND);
+    ck_assert_int_eq(claim_fails("kept"), LLADD_NOT_FOUND);
+    ok(txn, lladd_prepare(txn, &gid));
+    done(lladd_commit(txn));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_eq(remembered().n, 1);
+    forget("gone", 0);
+    push_log();
+    rig_reopen(&r);
+    ck_assert_uint_eq(remembered().n, 0);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(only_what_is_prepared_is_decided_upon)
+{
+    struct lladd_gid bad = gid_of("x"), unknown = gid_of("unknown");
+    bad.format = -1;
+    begin_case(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(0), 1));
+    refused(txn, LLADD_BAD_STATE, lladd_heuristic(txn, LLADD_OUTCOME_COMMIT));
+    ok(txn, lladd_prepare(txn, &unknown));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_heuristic(txn, (enum lladd_outcome)0));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_heuristic(txn, (enum lladd_outcome)3));
+    done(lladd_commit(txn));
+    ck_assert_int_eq(lladd_heuristic(NULL, LLADD_OUTCOME_COMMIT), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_forget(r.db, &bad, &r.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_forget(r.db, NULL, &r.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_forget(r.db, &unknown, &r.err), LLADD_NOT_FOUND);
+    ck_assert_uint_eq(remembered().n, 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* Crashes before the call returned: decided and remembered, or in doubt as before; nothing else. */
+static void expect_one_of_two(bool commit, bool acknowledged)
+{
+    struct list l = remembered();
+    ck_assert_uint_eq(l.n + in_doubt(), 1);
+    ck_assert(!acknowledged || l.n == 1);
+    rig_expect(&r, at(0), l.n && !commit ? 0 : 1);
+    if (l.n)
+        ck_assert_int_eq(l.info[0].outcome, commit ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT);
+    if (l.n == 0)
+        done(lladd_heuristic(claim("a"), commit ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT));
+    forget("a", 0);
+    rig_expect(&r, at(0), commit);
+}
+
+START_TEST(a_crash_at_any_step_leaves_all_or_nothing)
+{
+    enum lladd_outcome outcome = _i & 1 ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT;
+    const struct fault_crash how = {_i & 2 ? FAULT_KILL : FAULT_POWER, 0, false};
+    bool crashed = true;
+    for (uint64_t n = 1; crashed; n++) {
+        begin_case(0);
+        (void)prepared("a", 0, 1);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        struct lladd_txn *txn = claim("a");
+        fault_device_crash_at(r.fd, n);
+        int rc = lladd_heuristic(txn, outcome);
+        if (rc == 0)
+            (void)lladd_checkpoint(r.db, NULL); /* it may crash */
+        crashed = fault_device_crashed(r.fd);
+        rig_crash(&r, &how);
+        rig_open(&r);
+        expect_one_of_two(outcome == LLADD_OUTCOME_COMMIT, rc == 0);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* The whole of forgetting, likewise. */
+START_TEST(a_crash_while_forgetting_leaves_it_remembered_or_forgotten)
+{
+    bool crashed = true;
+    for (uint64_t n = 1; crashed; n++) {
+        struct lladd_gid gid = gid_of("a");
+        begin_case(0);
+        done(lladd_heuristic(prepared("a", 0, 1), LLADD_OUTCOME_COMMIT));
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        fault_device_crash_at(r.fd, n);
+        int rc = lladd_forget(r.db, &gid, NULL);
+        if (rc == 0)
+            (void)lladd_checkpoint(r.db, NULL);
+        crashed = fault_device_crashed(r.fd);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        ck_assert(rc != 0 || remembered().n == 0);
+        rig_expect(&r, at(0), 1);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* Nothing happens for want of memory but that it did not happen. */
+START_TEST(without_memory_it_stays_in_doubt)
+{
+    for (uint64_t n = 1;; n++) {
+        begin_case(_i & RIG_RESERVED);
+        struct lladd_txn *txn = prepared("a", 0, 1);
+        fault_alloc_fail(&r.mem, n, false);
+        int rc = lladd_heuristic(txn, _i & 1 ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT);
+        uint64_t fired = fault_alloc_fired(&r.mem);
+        fault_alloc_fail(&r.mem, 0, false);
+        if (rc) {
+            ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+            ck_assert_uint_eq(in_doubt(), 1);
+            ck_assert_uint_eq(remembered().n, 0);
+            done(lladd_heuristic(txn, LLADD_OUTCOME_COMMIT));
+        }
+        ck_assert_uint_eq(remembered().n, 1);
+        rig_free(&r);
+        if (!fired)
+            break;
+    }
+}
+END_TEST
+
+/* A library that would lose the outcomes cannot open the database. */
+START_TEST(the_database_says_that_it_has_them)
+{
+    struct lladd_inspect_info info = {.struct_size = sizeof info};
+    struct lladd_inspect *view;
+    struct list l = {0};
+    begin_case(_i);
+    rig_close(&r);
+    ok_db(&r, lladd_inspect(r.dir, &r.options, &view, &r.err));
+    ck_assert_int_eq(lladd_inspect_info(view, &info), 0);
+    ck_assert_uint_eq(info.incompatible, 0);
+    lladd_inspect_close(view);
+    rig_open(&r);
+    done(lladd_heuristic(prepared("a", 0, 1), LLADD_OUTCOME_ABORT));
+    rig_crash(&r, &fault_kill);
+    ok_db(&r, lladd_inspect(r.dir, &r.options, &view, &r.err));
+    ck_assert_int_eq(lladd_inspect_info(view, &info), 0);
+    ck_assert_uint_eq(info.incompatible, 1);
+    ck_assert_int_eq(lladd_inspect_heuristics(view, add, &l), 0);
+    ck_assert_uint_eq(l.n, 1);
+    ck_assert_int_eq(l.info[0].outcome, LLADD_OUTCOME_ABORT);
+    lladd_inspect_close(view);
+    rig_open(&r);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("heuristic");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, outcomes_are_remembered_until_they_are_forgotten, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, only_what_is_prepared_is_decided_upon, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, a_crash_at_any_step_leaves_all_or_nothing, 0, 4);
+    tcase_add_test(tc, a_crash_while_forgetting_leaves_it_remembered_or_forgotten);
+    tcase_add_loop_test(tc, without_memory_it_stays_in_doubt, 0, 4);
+    tcase_add_loop_test(tc, the_database_says_that_it_has_them, 0, RIG_KINDS);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

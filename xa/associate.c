@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* xa_start and xa_end: T0, T1 and T2 of table 6-3, S0, S1, S2 and S4 of table 6-4.
+ *
+ * A transaction is used by one thread at a time, so tightly coupled threads take turns: who joins
+ * or resumes while another thread is active waits for its xa_end (C193 allows a resource manager
+ * to serialise them so), with TMNOWAIT gets XA_RETRY, and after the `wait` of the open string gets
+ * XAER_RMERR rather than wait for ever. A thread that has ended without xa_end is not noticed by
+ * anybody but those who wait. */
+#include "xa/xa_private.h"
+
+static int rolled_back_only(struct ll_xa__rm *rm)
+{
+    return ll_xa__say(rm, XA_RBROLLBACK, LLADD_BAD_STATE, "the branch can only be rolled back");
+}
+
+static int begin(struct ll_xa__rm *rm, const struct lladd_gid *gid)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct ll_xa__store *s = rm->store;
+    struct ll_xa__branch *b = ll_xa__branch_add(s, gid);
+    if (!b || !ll_xa__assoc_add(b, rm)) {
+        if (b)
+            ll_xa__branch_remove(s, b);
+        return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory for a branch");
+    }
+    o.owner = s->spec.owner;
+    if (lladd_begin(s->db, &o, &b->txn, &err)) {
+        ll_xa__branch_remove(s, b);
+        return ll_xa__say_error(rm, XAER_RMERR, &err);
+    }
+    b->state = LL_XA__ACTIVE;
+    return XA_OK;
+}
+
+/* Waits until no thread is active in the branch and nobody is ending it. The branch may be another
+ * one afterwards: *b is looked up again. */
+static int wait_turn(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
+                     struct ll_xa__branch **b)
+{
+    struct ll_xa__store *s = rm->store;
+    uint64_t end = lladd_now_ns(s->db) + s->spec.wait_ns;
+    while (*b && (ll_xa__active(*b) || (*b)->busy)) {
+        const struct ll_xa__assoc *a = ll_xa__active(*b);
+        if (a && a->thread == lladd_thread_self())
+            return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
+                              "this thread is associated with the branch under another rmid");
+        if (nowait)
+            return ll_xa__say(rm, XA_RETRY, LLADD_BUSY, "another thread works on the branch");
+        uint64_t now = lladd_now_ns(s->db);
+        if (now >= end)
+            return ll_xa__say(rm, XAER_RMERR, LLADD_TIMEOUT,
+                              "another thread has been working on the branch for too long");
+        (void)lladd_cond_wait_for(&s->changed, &ll_xa__all.mutex, end - now);
+        if (s->opening || !s->db)
+            return ll_xa__say(rm, XAER_RMFAIL, LLADD_CLOSED, "the database has failed meanwhile");
+        *b = ll_xa__branch_find(s, gid);
+    }
+    return XA_OK;
+}
+
+static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
+                  struct ll_xa__branch *b)
+{
+    const struct ll_xa__assoc *a = ll_xa__mine(b, rm);
+    if (!a || !a->suspended)
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
+                          "no association that this thread could resume");
+    int rc = wait_turn(rm, gid, nowait, &b);
+    struct ll_xa__assoc *mine = rc || !b ? NULL : ll_xa__mine(b, rm);
+    if (rc)
+        return rc;
+    if (!mine) /* it could migrate, and another thread was faster */
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "another thread has resumed it");
+    if (b->state == LL_XA__ROLLBACK_ONLY) {
+        ll_xa__assoc_remove(mine);
+        return rolled_back_only(rm);
+    }
+    mine->thread = lladd_thread_self();
+    mine->suspended = false;
+    return XA_OK;
+}
+
+static int join(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
+                struct ll_xa__branch *b)
+{
+    const struct ll_xa__assoc *a = ll_xa__mine(b, rm);
+    if (a && a->thread)
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
+                          "this thread has a suspended association with the branch: resume it");
+    int rc = wait_turn(rm, gid, nowait, &b);
+    if (rc)
+        return rc;
+    if (!b)
+        return ll_xa__say(rm, XAER_NOTA, LLADD_NOT_FOUND, "the branch has ended meanwhile");
+    if (b->state == LL_XA__ROLLBACK_ONLY)
+        return rolled_back_only(rm);
+    if (b->state != LL_XA__ACTIVE)
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "the branch is prepared or completed");
+    if (!ll_xa__assoc_add(b, rm))
+        return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory");
+    return XA_OK;
+}
+
+static int start(struct ll_xa__rm *rm, const XID *xid, unsigned long flags)
+{
+    bool nowait = flags & TMNOWAIT;
+    unsigned long how = flags & (TMJOIN | TMRESUME);
+    if (!ll_xa__xid_ok(xid) || how == (TMJOIN | TMRESUME))
+        return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT,
+                          "xa_start: no XID, or both TMJOIN and TMRESUME");
+    int rc = ll_xa__healthy(rm);
+    if (rc)
+        return rc;
+    if (ll_xa__current(rm))
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
+                          "this thread is associated with a branch already");
+    struct lladd_gid gid = ll_xa__gid(xid);
+    struct ll_xa__branch *b = ll_xa__branch_find(rm->store, &gid);
+    if (!how && b)
+        return ll_xa__say(rm, XAER_DUPID, LLADD_EXISTS, "the XID is in use");
+    if (!how)
+        return begin(rm, &gid);
+    if (!b)
+        return ll_xa__say(rm, XAER_NOTA, LLADD_NOT_FOUND, "no such branch");
+    return how == TMJOIN ? join(rm, &gid, nowait, b) : resume(rm, &gid, nowait, b);
+}
+
+int ll_xa__start(XID *xid, int rmid, long flags)
+{
+    struct ll_xa__rm *rm;
+    int rc = ll_xa__enter(rmid, flags, TMJOIN | TMRESUME | TMNOWAIT, &rm);
+    return rc ? rc : ll_xa__leave(rm, start(rm, xid, (unsigned long)flags));
+}
+
+/* ---- xa_end ---------------------------------------------------------------------------------- */
+
+static int end(struct ll_xa__rm *rm, const XID *xid, unsigned long flags)
+{
+    unsigned long how = flags & ~(unsigned long)TMMIGRATE;
+    bool one = how == TMSUCCESS || how == TMFAIL || how == TMSUSPEND;
+    if (!ll_xa__xid_ok(xid) || !one || ((flags & TMMIGRATE) && how != TMSUSPEND))
+        return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT,
+                          "xa_end: no XID, or not one of TMSUCCESS, TMFAIL, TMSUSPEND[|TMMIGRATE]");
+    struct lladd_gid gid = ll_xa__gid(xid);
+    struct ll_xa__branch *b = ll_xa__branch_find(rm->store, &gid);
+    if (!b)
+        return ll_xa__say(rm, XAER_NOTA, LLADD_NOT_FOUND, "no such branch");
+    struct ll_xa__assoc *a = ll_xa__mine(b, rm);
+    if (!a)
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
+                          "this thread is not associated with the branch");
+    if (how == TMSUSPEND && a->suspended)
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "the association is suspended already");
+    int failed = ll_xa__healthy(rm);
+    if (how == TMFAIL)
+        b->state = LL_XA__ROLLBACK_ONLY;
+    bool only_back = b->state == LL_XA__ROLLBACK_ONLY;
+    if (how == TMSUSPEND && !failed && !only_back) {
+        a->suspended = true;
+        a->thread = flags & TMMIGRATE ? 0 : a->thread;
+    } else {
+        ll_xa__assoc_remove(a); /* on a failed handle, too: so that it can be opened again */
+    }
+    lladd_cond_broadcast(&rm->store->changed);
+    return failed ? failed : only_back ? rolled_back_only(rm) : XA_OK;
+}
+
+int ll_xa__end(XID *xid, int rmid, long flags)
+{
+    struct ll_xa__rm *rm;
+    int rc =
+        ll_xa__enter(rmid, flags, TMSUCCESS | TMFAIL | TMSUSPEND | TMMIGRATE, &rm);
+    return rc ? rc : ll_xa__leave(rm, end(rm, xid, (unsigned long)flags));
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The branches of a store, by their ids, and who is associated with them. */
+#include "xa/xa_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t hash(const struct lladd_gid *g)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)g->format;
+    size_t n = (size_t)g->gtrid_length + g->bqual_length;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ g->data[i]) * UINT64_C(0x100000001b3); /* FNV-1a: ids are not an enemy's */
+    return (size_t)(h ^ h >> 32);
+}
+
+/* Ids are made by ll_xa__gid and by the library: what is behind the data is zeros in both. */
+static bool same(const struct lladd_gid *a, const struct lladd_gid *b)
+{
+    return a->format == b->format && a->gtrid_length == b->gtrid_length &&
+           a->bqual_length == b->bqual_length &&
+           memcmp(a->data, b->data, (size_t)a->gtrid_length + a->bqual_length) == 0;
+}
+
+struct ll_xa__branch *ll_xa__branch_find(struct ll_xa__store *s, const struct lladd_gid *gid)
+{
+    if (!s->n_buckets)
+        return NULL;
+    struct ll_xa__branch *b = s->buckets[hash(gid) & (s->n_buckets - 1)];
+    while (b && !same(&b->gid, gid))
+        b = b->next;
+    return b;
+}
+
+static bool grow(struct ll_xa__store *s)
+{
+    size_t n = s->n_buckets ? s->n_buckets * 2 : 64;
+    struct ll_xa__branch **wider = calloc(n, sizeof(struct ll_xa__branch *));
+    if (!wider)
+        return s->n_buckets != 0; /* longer chains will do */
+    for (size_t i = 0; i < s->n_buckets; i++)
+        for (struct ll_xa__branch *b = s->buckets[i], *next; b; b = next) {
+            next = b->next;
+            size_t at = hash(&b->gid) & (n - 1);
+            b->next = wider[at];
+            wider[at] = b;
+        }
+    free(s->buckets);
+    s->buckets = wider;
+    s->n_buckets = n;
+    return true;
+}
+
+struct ll_xa__branch *ll_xa__branch_add(struct ll_xa__store *s, const struct lladd_gid *gid)
+{
+    if (s->n_branches >= s->n_buckets && !grow(s))
+        return NULL;
+    struct ll_xa__branch *b = calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    size_t at = hash(gid) & (s->n_buckets - 1);
+    b->gid = *gid;
+    b->next = s->buckets[at];
+    s->buckets[at] = b;
+    s->n_branches++;
+    return b;
+}
+
+void ll_xa__branch_remove(struct ll_xa__store *s, struct ll_xa__branch *b)
+{
+    struct ll_xa__branch **place = &s->buckets[hash(&b->gid) & (s->n_buckets - 1)];
+    while (*place != b)
+        place = &(*place)->next;
+    *place = b->next;
+    s->n_branches--;
+    while (b->assocs)
+        ll_xa__assoc_remove(b->assocs);
+    free(b);
+}
+
+void ll_xa__branches_free(struct ll_xa__store *s)
+{
+    for (size_t i = 0; i < s->n_buckets; i++)
+        while (s->buckets[i])
+            ll_xa__branch_remove(s, s->buckets[i]);
+    free(s->buckets);
+    s->buckets = NULL;
+    s->n_buckets = 0;
+}
+
+/* ---- associations ---------------------------------------------------------------------------- */
+
+struct ll_xa__assoc *ll_xa__active(const struct ll_xa__branch *b)
+{
+    struct ll_xa__assoc *a = b->assocs;
+    while (a && a->suspended)
+        a = a->next;
+    return a;
+}
+
+struct ll_xa__assoc *ll_xa__mine(const struct ll_xa__branch *b, const struct ll_xa__rm *rm)
+{
+    struct ll_xa__assoc *any = NULL;
+    for (struct ll_xa__assoc *a = b->assocs; a; a = a->next) {
+        if (a->rm != rm)
+            continue;
+        if (a->thread == lladd_thread_self())
+            return a;
+        if (a->thread == 0)
+            any = a;
+    }
+    return any;
+}
+
+struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *b, struct ll_xa__rm *rm)
+{
+    struct ll_xa__assoc *a = calloc(1, sizeof *a);
+    if (!a)
+        return NULL;
+    a->rm = rm;
+    a->branch = b;
+    a->thread = lladd_thread_self();
+    a->next = b->assocs;
+    b->assocs = a;
+    a->next_of_rm = rm->assocs;
+    rm->assocs = a;
+    return a;
+}
+
+void ll_xa__assoc_remove(struct ll_xa__assoc *a)
+{
+    struct ll_xa__assoc **place = &a->branch->assocs;
+    while (*place != a)
+        place = &(*place)->next;
+    *place = a->next;
+    place = &a->rm->assocs;
+    while (*place != a)
+        place = &(*place)->next_of_rm;
+    *place = a->next_of_rm;
+    free(a);
+}
+
+struct ll_xa__assoc *ll_xa__current(const struct ll_xa__rm *rm)
+{
+    struct ll_xa__assoc *a = rm->assocs;
+    while (a && (a->suspended || a->thread != lladd_thread_self()))
+        a = a->next_of_rm;
+    return a;
+}
+
+struct ll_xa__assoc *ll_xa__tied(const struct ll_xa__rm *rm, uint64_t thread)
+{
+    struct ll_xa__assoc *a = rm->assocs;
+    while (a && thread && a->thread != thread)
+        a = a->next_of_rm;
+    return a;
+}

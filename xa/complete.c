@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* xa_prepare, xa_commit, xa_rollback, xa_forget: how branches end (table 6-4).
+ *
+ * Nothing is known of a branch that has ended: its XID is XAER_NOTA then, and a transaction manager
+ * that recovers presumes it aborted. */
+#include "xa/xa_private.h"
+
+#define ANY_STATE 0xffu
+#define IN(state) (1u << (state))
+
+/* The branch, not busy, in one of the states, with nobody associated; XAER_NOTA, XAER_PROTO, or
+ * XA_RETRY. The states that `allowed` has not are XAER_PROTO. */
+static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool nowait,
+                struct ll_xa__branch **out)
+{
+    struct ll_xa__store *s = rm->store;
+    if (!ll_xa__xid_ok(xid))
+        return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "no XID, or a wrong one");
+    int rc = ll_xa__healthy(rm);
+    if (rc)
+        return rc;
+    struct lladd_gid gid = ll_xa__gid(xid);
+    struct ll_xa__branch *b = ll_xa__branch_find(s, &gid);
+    while (b && b->busy && !nowait) { /* no longer than the library takes to end it */
+        lladd_cond_wait(&s->changed, &ll_xa__all.mutex);
+        b = ll_xa__branch_find(s, &gid);
+    }
+    if (!b)
+        return ll_xa__say(rm, XAER_NOTA, LLADD_NOT_FOUND, "no such branch");
+    if (b->busy)
+        return ll_xa__say(rm, XA_RETRY, LLADD_BUSY, "another thread is ending the branch");
+    if (!(allowed & IN(b->state)))
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
+                          "the branch is in a state in which this cannot be done");
+    if (b->assocs)
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
+                          "a thread is associated with the branch, or has suspended that");
+    *out = b;
+    return XA_OK;
+}
+
+/* The transaction of a branch that has been in doubt since the database was opened. */
+static int claim(struct ll_xa__rm *rm, struct ll_xa__branch *b)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    if (b->txn)
+        return XA_OK;
+    int rc = lladd_claim(rm->store->db, &b->gid, &b->txn, &err);
+    if (!rc)
+        return XA_OK;
+    b->txn = NULL;
+    if (rc == LLADD_HEUR_COMMITTED || rc == LLADD_HEUR_ABORTED) { /* past us, too */
+        b->state = LL_XA__HEURISTIC;
+        b->heuristic = rc == LLADD_HEUR_COMMITTED ? XA_HEURCOM : XA_HEURRB;
+        return ll_xa__say_error(rm, b->heuristic, &err);
+    }
+    if (rc == LLADD_NOT_FOUND) { /* somebody has claimed and ended it past us */
+        ll_xa__branch_remove(rm->store, b);
+        return ll_xa__say_error(rm, XAER_NOTA, &err);
+    }
+    return ll_xa__say_error(rm, rc == LLADD_BUSY ? XA_RETRY : XAER_RMERR, &err);
+}
+
+/* Runs a step that takes time without the mutex. */
+static int step(struct ll_xa__branch *b, int (*what)(struct lladd_txn *))
+{
+    b->busy = true;
+    lladd_mutex_unlock(&ll_xa__all.mutex);
+    int rc = what(b->txn);
+    lladd_mutex_lock(&ll_xa__all.mutex);
+    return rc;
+}
+
+static void done(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool gone)
+{
+    b->busy = false;
+    if (gone)
+        ll_xa__branch_remove(rm->store, b);
+    lladd_cond_broadcast(&rm->store->changed);
+}
+
+/* The step has failed. A poisoned handle has taken the transaction with it; what becomes of the
+ * branch, recovery decides. */
+static int failed(struct ll_xa__rm *rm, struct ll_xa__branch *b, int xa_code)
+{
+    int rc = ll_xa__healthy(rm);
+    if (rc)
+        b->txn = NULL;
+    else
+        rc = ll_xa__say_error(rm, xa_code, lladd_txn_error(b->txn));
+    done(rm, b, false);
+    return rc;
+}
+
+/* ---- phase one ------------------------------------------------------------------------------- */
+
+struct promise {
+    struct lladd_txn *txn;
+    struct lladd_gid gid;
+};
+
+/* What has written nothing needs no second phase. */
+static int prepare(struct ll_xa__rm *rm, const XID *xid)
+{
+    struct ll_xa__branch *b;
+    int rc = find(rm, xid, IN(LL_XA__ACTIVE), false, &b);
+    if (rc)
+        return rc;
+    if (lladd_txn_id(b->txn).v == 0) {
+        rc = step(b, lladd_commit);
+        if (rc)
+            return failed(rm, b, XAER_RMERR);
+        done(rm, b, true);
+        return XA_RDONLY;
+    }
+    b->busy = true;
+    lladd_mutex_unlock(&ll_xa__all.mutex);
+    rc = lladd_prepare(b->txn, &b->gid);
+    lladd_mutex_lock(&ll_xa__all.mutex);
+    if (rc)
+        return failed(rm, b, XAER_RMERR);
+    b->state = LL_XA__PREPARED;
+    done(rm, b, false);
+    return XA_OK;
+}
+
+int ll_xa__prepare(XID *xid, int rmid, long flags)
+{
+    struct ll_xa__rm *rm;
+    int rc = ll_xa__enter(rmid, flags, TMNOFLAGS, &rm);
+    return rc ? rc : ll_xa__leave(rm, prepare(rm, xid));
+}
+
+/* ---- phase two ------------------------------------------------------------------------------- */
+
+/* The work could not be committed in one phase: it is rolled back, as C193 has it. */
+static int give_up(struct ll_xa__rm *rm, struct ll_xa__branch *b)
+{
+    const struct lladd_error why = *lladd_txn_error(b->txn);
+    if (step(b, lladd_abort))
+        return failed(rm, b, XAER_RMERR);
+    done(rm, b, true);
+    bool again = lladd_code_root(why.code) == LLADD_ROOT_RETRY;
+    return ll_xa__say_error(
+        rm, why.code == LLADD_DEADLOCK ? XA_RBDEADLOCK : again ? XA_RBTRANSIENT : XA_RBOTHER, &why);
+}
+
+static int commit(struct ll_xa__rm *rm, const XID *xid, bool one_phase, bool nowait)
+{
+    struct ll_xa__branch *b;
+    unsigned wanted = IN(one_phase ? LL_XA__ACTIVE : LL_XA__PREPARED) | IN(LL_XA__HEURISTIC);
+    int rc = find(rm, xid, wanted, nowait, &b);
+    if (rc)
+        return rc;
+    if (b->state == LL_XA__HEURISTIC)
+        return b->heuristic;
+    rc = claim(rm, b);
+    if (rc)
+        return rc;
+    rc = step(b, lladd_commit);
+    if (rc && one_phase && ll_xa__healthy(rm) == XA_OK)
+        return give_up(rm, b);
+    if (rc)
+        return failed(rm, b, XA_RETRY);
+    done(rm, b, true);
+    return XA_OK;
+}
+
+int ll_xa__commit(XID *xid, int rmid, long flags)
+{
+    struct ll_xa__rm *rm;
+    int rc = ll_xa__enter(rmid, flags, TMONEPHASE | TMNOWAIT, &rm);
+    if (rc)
+        return rc;
+    rc = commit(rm, xid, flags & TMONEPHASE, flags & TMNOWAIT);
+    return ll_xa__leave(rm, rc);
+}
+
+static int rollback(struct ll_xa__rm *rm, const XID *xid)
+{
+    struct ll_xa__branch *b;
+    int rc = find(rm, xid, ANY_STATE, false, &b);
+    if (rc)
+        return rc;
+    if (b->state == LL_XA__HEURISTIC)
+        return b->heuristic;
+    rc = claim(rm, b);
+    if (rc)
+        return rc == XA_RETRY ? XAER_RMERR : rc; /* which xa_rollback has not */
+    if (step(b, lladd_abort))
+        return failed(rm, b, XAER_RMERR);
+    done(rm, b, true);
+    return XA_OK;
+}
+
+int ll_xa__rollback(XID *xid, int rmid, long flags)
+{
+    struct ll_xa__rm *rm;
+    int rc = ll_xa__enter(rmid, flags, TMNOFLAGS, &rm);
+    return rc ? rc : ll_xa__leave(rm, rollback(rm, xid));
+}
+
+static int forget(struct ll_xa__rm *rm, const XID *xid)
+{
+    struct ll_xa__branch *b;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = find(rm, xid, IN(LL_XA__HEURISTIC), false, &b);
+    if (rc)
+        return rc;
+    b->busy = true;
+    lladd_mutex_unlock(&ll_xa__all.mutex);
+    rc = lladd_forget(rm->store->db, &b->gid, &err);
+    lladd_mutex_lock(&ll_xa__all.mutex);
+    done(rm, b, !rc || rc == LLADD_NOT_FOUND); /* an administrator may have been faster */
+    if (ll_xa__healthy(rm))
+        return XAER_RMFAIL;
+    return rc ? ll_xa__say_error(rm, rc == LLADD_NOT_FOUND ? XAER_NOTA : XAER_RMERR, &err) : XA_OK;
+}
+
+int ll_xa__forget(XID *xid, int rmid, long flags)
+{
+    struct ll_xa__rm *rm;
+    int rc = ll_xa__enter(rmid, flags, TMNOFLAGS, &rm);
+    return rc ? rc : ll_xa__leave(rm, forget(rm, xid));
+}
+
+/* ---- an administrator ----------------------------------------------------------------------- */
+
+static int decide(struct ll_xa__rm *rm, const XID *xid, enum lladd_outcome outcome)
+{
+    struct ll_xa__branch *b;
+    int rc = find(rm, xid, IN(LL_XA__PREPARED) | IN(LL_XA__HEURISTIC), false, &b);
+    if (rc)
+        return rc;
+    if (b->state == LL_XA__HEURISTIC)
+        return b->heuristic;
+    rc = claim(rm, b);
+    if (rc)
+        return rc;
+    b->busy = true;
+    lladd_mutex_unlock(&ll_xa__all.mutex);
+    rc = lladd_heuristic(b->txn, outcome);
+    lladd_mutex_lock(&ll_xa__all.mutex);
+    if (rc)
+        return failed(rm, b, XAER_RMERR);
+    b->txn = NULL;
+    b->state = LL_XA__HEURISTIC;
+    b->heuristic = outcome == LLADD_OUTCOME_COMMIT ? XA_HEURCOM : XA_HEURRB;
+    done(rm, b, false);
+    return XA_OK;
+}
+
+int lladd_xa_heuristic(int rmid, const struct xid_t *xid, enum lladd_outcome outcome)
+{
+    struct ll_xa__rm *rm;
+    int rc = ll_xa__enter(rmid, TMNOFLAGS, TMNOFLAGS, &rm);
+    if (rc)
+        return rc;
+    if (outcome != LLADD_OUTCOME_COMMIT && outcome != LLADD_OUTCOME_ABORT)
+        return ll_xa__leave(
+            rm, ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "commit or abort?"));
+    return ll_xa__leave(rm, decide(rm, xid, outcome));
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The switch that a transaction manager is given. */
+#include "xa/xa_private.h"
+
+/* Nothing is ever outstanding, so there is no handle that would fit. */
+static int complete(int *handle, int *retval, int rmid, long flags)
+{
+    struct ll_xa__rm *rm;
+    int rc = ll_xa__enter(rmid, flags, TMMULTIPLE | TMNOWAIT, &rm);
+    (void)handle;
+    (void)retval;
+    return rc ? rc
+              : ll_xa__leave(rm, ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT,
+                                            "nothing is done asynchronously here"));
+}
+
+struct xa_switch_t lladd_xa_switch = {
+    .name = "LLADD",
+    .flags = TMNOFLAGS,
+    .version = 0,
+    .xa_open_entry = ll_xa__open,
+    .xa_close_entry = ll_xa__close,
+    .xa_start_entry = ll_xa__start,
+    .xa_end_entry = ll_xa__end,
+    .xa_rollback_entry = ll_xa__rollback,
+    .xa_prepare_entry = ll_xa__prepare,
+    .xa_commit_entry = ll_xa__commit,
+    .xa_recover_entry = ll_xa__recover,
+    .xa_forget_entry = ll_xa__forget,
+    .xa_complete_entry = complete,
+};

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_XA_PRIVATE_H
+#define LL_XA_PRIVATE_H
+/* The resource manager: what it keeps between the calls of a transaction manager.
+ *
+ *   rm      one resource manager instance: an rmid, its open string, who has opened it
+ *   opening one thread's R1 state under an rmid, and its recovery scan
+ *   store   one database, shared by the rmids whose open strings name it
+ *   branch  a transaction branch that the store knows: states S1 to S5 (C193, table 6-4)
+ *   assoc   an association of a thread with a branch: T1, or T2 if suspended (table 6-3)
+ *
+ * XA's calls are given no handle but a number, so all of this hangs on one variable of the process,
+ * `ll_xa__all` (docs/decisions/xa-registry.md). Its mutex guards everything below, and is held for
+ * a few steps at a time: never while a database is opened, a branch is begun, prepared or ended.
+ * Whoever does that marks the branch busy, or the store opening, and wakes the others after it.
+ *
+ * XA-1  A call that does not return XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* has changed no state.
+ * XA-2  At most one association of a branch is active: a transaction is used by one at a time.
+ * XA-3  No branch is ended that any thread is associated with, suspended associations included. */
+#include "xa/xa.h"
+
+#include <lladd/lladd.h>
+#include <lladd/sync.h>
+#include <lladd/xa.h>
+
+#define LL_XA__PLUGINS 8 /* more do not fit in an open string */
+
+enum ll_xa__state {
+    LL_XA__ACTIVE = 1,   /* S1 with an active association, S2 without */
+    LL_XA__PREPARED,     /* S3 */
+    LL_XA__ROLLBACK_ONLY /* S4 */,
+    LL_XA__HEURISTIC, /* S5 */
+    LL_XA__ENDED      /* S0: about to be freed by who made it so */
+};
+
+struct ll_xa__assoc {
+    struct ll_xa__rm *rm;
+    struct ll_xa__branch *branch;
+    uint64_t thread; /* 0: may be resumed by any */
+    bool suspended;
+    struct ll_xa__assoc *next;       /* of the branch */
+    struct ll_xa__assoc *next_of_rm; /* of the rm */
+};
+
+struct ll_xa__branch {
+    struct lladd_gid gid;
+    enum ll_xa__state state;
+    bool busy;             /* a thread is ending it */
+    int heuristic;         /* XA_HEURCOM or XA_HEURRB, in S5 */
+    struct lladd_txn *txn; /* NULL: in doubt since the database was opened, and not claimed yet */
+    struct ll_xa__assoc *assocs;
+    struct ll_xa__branch *next; /* in its bucket */
+};
+
+/* What an open string says. */
+struct ll_xa__spec {
+    char dir[MAXINFOSIZE], owner[64];
+    char plugins[LL_XA__PLUGINS][MAXINFOSIZE];
+    unsigned n_plugins;
+    bool create, any_thread;
+    uint64_t cache_bytes, log_limit_bytes, wait_ns;
+};
+
+struct ll_xa__store {
+    struct ll_xa__spec spec;
+    const struct lladd_options *given; /* lladd_xa_options of who opened it first */
+    struct lladd_db *db;
+    struct lladd_options options;
+    void *plugins[LL_XA__PLUGINS];
+    unsigned n_plugins;
+    struct ll_xa__branch **buckets;
+    size_t n_buckets, n_branches;
+    size_t refs;  /* openings */
+    bool opening; /* a thread opens or closes it; the others wait for `opened` */
+    struct lladd_cond changed; /* a branch is no longer busy, or an association has ended */
+    struct ll_xa__store *next;
+};
+
+struct ll_xa__opening {
+    uint64_t thread;
+    bool scanning;
+    struct lladd_gid *scan;
+    size_t n_scan, scanned;
+    struct ll_xa__opening *next;
+};
+
+struct ll_xa__rm {
+    int rmid;
+    char info[MAXINFOSIZE];
+    struct ll_xa__store *store; /* NULL: open by nobody */
+    struct ll_xa__opening *openings;
+    struct ll_xa__assoc *assocs;
+    const struct lladd_options *options;
+    struct lladd_error err;
+    size_t calls; /* threads that are in a call under it */
+    struct ll_xa__rm *next;
+};
+
+struct ll_xa__all {
+    struct lladd_mutex mutex;
+    struct lladd_cond opened;
+    struct ll_xa__rm *rms;
+    struct ll_xa__store *stores;
+};
+extern struct ll_xa__all ll_xa__all;
+
+/* ---- open_string.c ---- */
+
+/* LLADD_BAD_ARGUMENT with a message that names the place. */
+int ll_xa__parse(const char *text, struct ll_xa__spec *out, struct lladd_error *err);
+
+/* ---- registry.c: under the mutex, all of them ---- */
+
+struct ll_xa__rm *ll_xa__rm_find(int rmid);
+/* Made if it is not there; NULL: out of memory. */
+struct ll_xa__rm *ll_xa__rm_of(int rmid);
+/* One call less; frees it if nothing is left that it is for. */
+void ll_xa__rm_settle(struct ll_xa__rm *);
+/* Of the calling thread, or of any if the open string says so; NULL: R0. */
+struct ll_xa__opening *ll_xa__opening_of(struct ll_xa__rm *);
+/* Notes why a call failed, and returns the standard's code. */
+int ll_xa__say(struct ll_xa__rm *, int xa_code, int code, const char *fmt, ...) LLADD_PRINTF(4, 5);
+/* The same for an error of the library. */
+int ll_xa__say_error(struct ll_xa__rm *, int xa_code, const struct lladd_error *);
+/* Takes the mutex and finds the rm: XA_OK with *out and the mutex held; or without it XAER_PROTO in
+ * R0, XAER_ASYNC, XAER_INVAL for a flag that is not in `allowed`. */
+int ll_xa__enter(int rmid, long flags, unsigned long allowed, struct ll_xa__rm **out);
+/* Lets the mutex go and returns rc. */
+int ll_xa__leave(struct ll_xa__rm *, int rc);
+/* XAER_RMFAIL if the handle is poisoned. */
+int ll_xa__healthy(struct ll_xa__rm *);
+bool ll_xa__xid_ok(const struct xid_t *);
+struct lladd_gid ll_xa__gid(const struct xid_t *);
+
+/* ---- store.c ---- */
+
+/* Finds or opens what the spec names; one more reference. Lets the mutex go in between. */
+int ll_xa__store_open(struct ll_xa__rm *, const struct ll_xa__spec *, struct ll_xa__store **out);
+void ll_xa__store_release(struct ll_xa__store *);
+/* Closes and opens again what is poisoned, if nobody is in it. */
+int ll_xa__store_reopen(struct ll_xa__rm *);
+
+/* ---- branch.c: under the mutex ---- */
+
+struct ll_xa__branch *ll_xa__branch_find(struct ll_xa__store *, const struct lladd_gid *);
+struct ll_xa__branch *ll_xa__branch_add(struct ll_xa__store *, const struct lladd_gid *);
+void ll_xa__branch_remove(struct ll_xa__store *, struct ll_xa__branch *);
+void ll_xa__branches_free(struct ll_xa__store *);
+/* The active association of a branch, whoever's; NULL: none. */
+struct ll_xa__assoc *ll_xa__active(const struct ll_xa__branch *);
+/* The calling thread's with this branch under this rm, a migratable one included; NULL: T0. */
+struct ll_xa__assoc *ll_xa__mine(const struct ll_xa__branch *, const struct ll_xa__rm *);
+/* Active, of the calling thread. NULL: out of memory. */
+struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *, struct ll_xa__rm *);
+void ll_xa__assoc_remove(struct ll_xa__assoc *);
+/* The calling thread's active association under this rm; NULL: none. */
+struct ll_xa__assoc *ll_xa__current(const struct ll_xa__rm *);
+/* The first association under this rm, active or suspended, of the thread; 0: of any. NULL: none.
+ */
+struct ll_xa__assoc *ll_xa__tied(const struct ll_xa__rm *, uint64_t thread);
+
+/* ---- the calls of the standard ---- */
+
+int ll_xa__open(char *info, int rmid, long flags);
+int ll_xa__close(char *info, int rmid, long flags);
+int ll_xa__start(XID *, int rmid, long flags);
+int ll_xa__end(XID *, int rmid, long flags);
+int ll_xa__prepare(XID *, int rmid, long flags);
+int ll_xa__commit(XID *, int rmid, long flags);
+int ll_xa__rollback(XID *, int rmid, long flags);
+int ll_xa__recover(XID *, long count, int rmid, long flags);
+int ll_xa__forget(XID *, int rmid, long flags);
+
+#endif
