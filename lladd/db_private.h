@@ -52,6 +52,7 @@ int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
 /* Tells participants that what is newer than `since` was taken back. */
 void ll_txn_tell_taken_back(struct lladd_txn *, lladd_lsn since);
 int ll_txn_tell_committing(struct lladd_txn *);
+void ll_txn_tell_committed(struct lladd_txn *, lladd_lsn commit);
 /* The registered operation, or LLADD_BAD_ARGUMENT. */
 int ll_op_of(struct lladd_txn *, lladd_op_id, struct ll_name **out);
 

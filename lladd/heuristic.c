@@ -79,10 +79,12 @@ int lladd_heuristic(struct lladd_txn *txn, enum lladd_outcome outcome)
             ll_txn_release(txn);
         return rc;
     }
-    if (outcome == LLADD_OUTCOME_COMMIT)
+    if (outcome == LLADD_OUTCOME_COMMIT) {
+        ll_txn_tell_committed(txn, lsn);
         ll_txn_release(txn);
-    else
+    } else {
         rc = ll_txn_abort(txn);
+    }
     if (!rc)
         rc = ll_log_force(core->log, lsn, &why);
     if (!rc) {

@@ -79,7 +79,7 @@ static int wait_for(struct ll_core *core, lladd_lsn lsn, unsigned durability,
     }
 }
 
-static void tell_committed(struct lladd_txn *txn, lladd_lsn commit)
+void ll_txn_tell_committed(struct lladd_txn *txn, lladd_lsn commit)
 {
     for (size_t k = 0; k < txn->n_joined; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
@@ -93,7 +93,7 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
     struct ll_core *core = txn->core;
     *out = lladd_lsn_of(lladd_atomic_load64(&core->txns.visible));
-    tell_committed(txn, *out);
+    ll_txn_tell_committed(txn, *out);
     if (wait && out->v) {
         int rc = wait_for(core, *out, txn->durability, &txn->err);
         if (rc) {
@@ -170,7 +170,7 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
         return rc;
     }
     unsigned durability = txn->durability;
-    tell_committed(txn, *out);
+    ll_txn_tell_committed(txn, *out);
     ll_txn_release(txn);
     ll_background_poll(ll_db_of(core));
     return wait || drain ? see_through(core, *out, wait, drain, durability) : 0;

@@ -555,6 +555,22 @@ START_TEST(prepared_transactions_keep_their_locks)
 }
 END_TEST
 
+/* Bit 0 of _i: which way; bit 1: after a restart. */
+START_TEST(an_administrators_decision_unlocks)
+{
+    struct lladd_txn *txn = prepare_one("a", 10, false);
+    struct lladd_gid a = bed_gid("a");
+    if (_i & 2) {
+        bed_crash(&b);
+        ok_db(&b, lladd_claim(b.db, &a, &txn, &b.err));
+    }
+    prepared_ones_are_kept(10, false);
+    ck_assert_int_eq(
+        lladd_heuristic(txn, _i & 1 ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT), 0);
+    nothing_is_locked();
+}
+END_TEST
+
 START_TEST(a_database_with_locks_in_doubt_needs_the_lock_manager)
 {
     prepare_one("a", 10, false);
@@ -752,6 +768,7 @@ static Suite *suite(void)
     tcase_add_test(t, readers_lock_too);
     tcase_add_test(t, not_registered);
     tcase_add_loop_test(t, prepared_transactions_keep_their_locks, 0, 2);
+    tcase_add_loop_test(t, an_administrators_decision_unlocks, 0, 4);
     tcase_add_test(t, a_database_with_locks_in_doubt_needs_the_lock_manager);
     tcase_add_test(t, many_locks_in_doubt);
     tcase_add_test(t, a_refused_prepare_changes_nothing);
