@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: BSD-2-Clause
+package lladd.interop;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import javax.transaction.xa.XAResource;
+import javax.transaction.xa.Xid;
+
+/**
+ * A transaction manager and two resource managers, A and B, with the same accounts: what one takes
+ * from its account the other adds to its own. It knows what every balance must be.
+ */
+final class Bed {
+    static final int ACCOUNTS = 40;
+    static final long BALANCE = 1000;
+    private static final int SCANS = 3;
+    private static final long BLOCKED_MS = 10_000;
+
+    /** A promise that was not kept. */
+    static final class Broken extends Exception {
+        private static final long serialVersionUID = 1;
+
+        Broken(String what) {
+            super(what);
+        }
+    }
+
+    /** What came of a transfer. */
+    enum Outcome { COMMIT, ABORT, EITHER }
+
+    private final Path folder;
+    private final Map<String, Server> servers = new LinkedHashMap<>();
+    private final Map<String, long[]> balances = new HashMap<>();
+    private final List<Tm.Event> history = new ArrayList<>();
+    private final Set<XidBytes> decided = new HashSet<>();
+    private final Set<XidBytes> committed = new HashSet<>();
+    private final Map<XidBytes, Integer> accountOf = new HashMap<>();
+    private Tm tm;
+    private Tm spare;
+    private int turn;
+    private int account;
+
+    Bed(Path folder, Server a, Server b) throws Exception {
+        this.folder = folder;
+        for (Server s : List.of(a, b)) {
+            servers.put(s.name, s);
+            s.create(ACCOUNTS, BALANCE);
+            long[] all = new long[ACCOUNTS];
+            java.util.Arrays.fill(all, BALANCE);
+            balances.put(s.name, all);
+        }
+        startManager();
+    }
+
+    Server server(String name) {
+        return servers.get(name);
+    }
+
+    /** What happened in the last run, for who has to find out why. */
+    String story() {
+        StringBuilder s = new StringBuilder();
+        for (Tm.Event e : history) s.append(' ').append(e);
+        return s.toString();
+    }
+
+    private Tm newManager() throws IOException {
+        return new Tm(folder.resolve("tm.log"),
+                servers.values().stream().map(s -> s.name + "=" + s.where()).toArray(String[]::new));
+    }
+
+    private void startManager() throws Exception {
+        if (tm != null && tm.runs()) return;
+        tm = spare == null ? newManager() : spare;
+        expect("READY", tm.ask("open " + folder.resolve("tm"), e -> {}));
+        spare = newManager();
+    }
+
+    private static void expect(String what, String answer) throws IOException {
+        if (!what.equals(answer)) throw new IOException("the transaction manager: " + answer);
+    }
+
+    private void kill(Set<String> victims) throws Exception {
+        // The transaction manager first: it must not see the others die.
+        if (victims.contains("tm")) tm.kill();
+        for (Server s : servers.values()) {
+            if (victims.contains(s.name)) s.kill();
+        }
+    }
+
+    private void note(Tm.Event e) {
+        history.add(e);
+        if (e.what().equals("start")) {
+            accountOf.put(XidBytes.parse(e.xid()), account);
+        } else if (e.what().equals("commit") && e.when().equals("after")
+                && e.rc() == XAResource.XA_OK) {
+            committed.add(XidBytes.parse(e.xid()));
+        }
+    }
+
+    /* Kills at a point, once, and remembers everything. */
+    private final class Executioner implements Tm.Listener {
+        private final Point point;
+        private final boolean heuristic;
+        private boolean done;
+
+        Executioner(Point point, boolean heuristic) {
+            this.point = point;
+            this.heuristic = heuristic;
+        }
+
+        @Override
+        public void on(Tm.Event e) throws Exception {
+            note(e);
+            if (heuristic && e.what().equals("commit") && e.when().equals("before")
+                    && server(e.who()).heuristics()) {
+                XidBytes xid = XidBytes.parse(e.xid());
+                server(e.who()).link().decide(xid, true);
+                decided.add(xid);
+            }
+            if (point != null && !done && point.is(e)) {
+                done = true;
+                kill(point.victims());
+            }
+        }
+    }
+
+    /**
+     * One transfer with a crash in it, a restart of whoever died, and recovery, with a second crash
+     * in that if `again` is not null. Everything that must hold is checked.
+     */
+    void run(Point point, Point again) throws Exception {
+        account = turn++ % ACCOUNTS;
+        long amount = 1 + turn % 7;
+        boolean heuristic = point != null && point.what().equals("forget");
+        history.clear();
+        Executioner first = new Executioner(point, heuristic);
+        String told = tm.ask("transfer " + account + " " + amount + " A B", first);
+        Outcome outcome = outcome(told);
+        if (heuristic) {
+            // Narayana takes "committed, heuristically" for committed, and forgets the branch when
+            // the next scan finds it.
+            tm.ask("scan", first);
+        }
+        if (point != null && !first.done) throw new Broken("never came to " + point);
+        restart();
+        if (again != null) {
+            Executioner second = new Executioner(again, false);
+            startManager();
+            tm.ask("scan", second);
+            if (!second.done) throw new Broken("never came to " + again + " in recovery");
+            restart();
+        }
+        startManager();
+        recover();
+        settle(account, amount, outcome);
+    }
+
+    /** A transfer that nobody disturbs, from some of the resource managers to the others. */
+    String undisturbed(int account, long amount, String names) throws Exception {
+        history.clear();
+        return tm.ask("transfer " + account + " " + amount + " " + names, new Executioner(null, false));
+    }
+
+    private boolean happened(String what, String when) {
+        return history.stream().anyMatch(e -> e.what().equals(what) && e.when().equals(when));
+    }
+
+    /* The decision is durable once it is written, whatever was told to whom. */
+    private Outcome outcome(String told) throws Broken {
+        Outcome decided = happened("decision", "after") ? Outcome.COMMIT
+                : happened("decision", "before") ? Outcome.EITHER : Outcome.ABORT;
+        String word = told.replace("RESULT ", "").split(" ")[0];
+        switch (word) {
+            case "COMMITTED" -> {
+                if (decided != Outcome.COMMIT) throw new Broken("committed without a decision");
+            }
+            case "ABORTED" -> {
+                if (decided == Outcome.COMMIT) throw new Broken("decided, and then: " + told);
+                return Outcome.ABORT;
+            }
+            case "MIXED" -> throw new Broken("heuristic outcome: " + told);
+            case "UNKNOWN", Tm.DEAD -> {
+                return decided;
+            }
+            default -> throw new Broken("the transaction manager: " + told);
+        }
+        return decided;
+    }
+
+    /* Whoever died comes back; what was promised is there, exactly, and locked. */
+    private void restart() throws Exception {
+        for (Server s : servers.values()) {
+            s.start();
+            Set<XidBytes> doubt = inDoubt(s);
+            for (XidBytes xid : promised(s)) {
+                if (!doubt.contains(xid)) {
+                    throw new Broken(s.name + " has promised " + xid + " and has " + doubt);
+                }
+            }
+            doubt.removeAll(decided); // listed until it is forgotten, but not locked any more
+            for (XidBytes xid : doubt) stillOpen(s, xid);
+        }
+    }
+
+    /* A branch that had been rolled back may be in doubt again, for the record of that need not be
+     * forced: who asks gets the same answer (presumed abort). One that had committed may not. */
+    private void stillOpen(Server s, XidBytes xid) throws Exception {
+        Integer its = accountOf.get(xid);
+        if (its == null) throw new Broken(s.name + " is in doubt about " + xid + ", nobody's");
+        if (committed.contains(xid)) {
+            throw new Broken(s.name + " is in doubt about " + xid + ", which has committed");
+        }
+        if (!s.link().locked(its)) {
+            throw new Broken(s.name + " is in doubt about " + xid + ", account " + its
+                    + " is not locked");
+        }
+    }
+
+    /* Prepared, it said, and nobody has begun to tell it how it ends. */
+    private Set<XidBytes> promised(Server s) {
+        Set<XidBytes> all = new HashSet<>();
+        for (Tm.Event e : history) {
+            if (!e.who().equals(s.name)) continue;
+            if (e.what().equals("prepare") && e.when().equals("after")
+                    && e.rc() == XAResource.XA_OK) {
+                all.add(XidBytes.parse(e.xid()));
+            } else if (e.what().equals("commit") || e.what().equals("rollback")) {
+                all.remove(XidBytes.parse(e.xid()));
+            }
+        }
+        return all;
+    }
+
+    private static Set<XidBytes> inDoubt(Server s) throws Exception {
+        Set<XidBytes> all = new HashSet<>();
+        for (Xid xid : s.link().xa().recover(XAResource.TMSTARTRSCAN | XAResource.TMENDRSCAN)) {
+            all.add(XidBytes.of(xid));
+        }
+        return all;
+    }
+
+    private boolean anyDoubt() throws Exception {
+        for (Server s : servers.values()) {
+            if (!inDoubt(s).isEmpty()) return true;
+        }
+        return false;
+    }
+
+    private void recover() throws Exception {
+        Tm.Listener note = this::note;
+        expect("SCANNED", tm.ask("scan", note));
+        for (int i = 1; i < SCANS && anyDoubt(); i++) expect("SCANNED", tm.ask("scan", note));
+        for (Server s : servers.values()) {
+            Set<XidBytes> doubt = inDoubt(s);
+            if (!doubt.isEmpty()) {
+                throw new Broken(s.name + " is in doubt after " + SCANS + " scans: " + doubt);
+            }
+        }
+    }
+
+    /* Both did it or neither, as was decided; the other accounts are as they were; it is not
+     * locked any more. */
+    private void settle(int account, long amount, Outcome outcome) throws Exception {
+        for (Server s : servers.values()) unlocked(s, account);
+        long moved = balances.get("A")[account] - server("A").link().read(account);
+        if (moved != 0 && moved != amount) throw new Broken("A has lost " + moved);
+        if (outcome == Outcome.COMMIT && moved == 0) throw new Broken("decided, but not in A");
+        if (outcome == Outcome.ABORT && moved != 0) throw new Broken("not decided, but in A");
+        balances.get("A")[account] -= moved;
+        balances.get("B")[account] += moved;
+        check();
+    }
+
+    void check() throws Exception {
+        long sum = 0;
+        for (Server s : servers.values()) {
+            long[] want = balances.get(s.name);
+            for (int i = 0; i < ACCOUNTS; i++) {
+                long is = s.link().read(i);
+                if (is != want[i]) {
+                    throw new Broken(s.name + " has " + is + " on account " + i + ", not "
+                            + want[i]);
+                }
+                sum += is;
+            }
+        }
+        if (sum != 2 * ACCOUNTS * BALANCE) throw new Broken("the sum is " + sum);
+    }
+
+    void moved(int account, long a, long b) {
+        balances.get("A")[account] += a;
+        balances.get("B")[account] += b;
+    }
+
+    /* A session whose client was killed may take a moment to notice. */
+    private static void unlocked(Server s, int account) throws Exception {
+        long until = System.currentTimeMillis() + BLOCKED_MS;
+        while (s.link().locked(account)) {
+            if (System.currentTimeMillis() > until) {
+                throw new Broken(s.name + " still keeps account " + account + " locked");
+            }
+            Thread.onSpinWait();
+        }
+    }
+
+    void close() throws IOException {
+        if (tm != null) tm.kill();
+        if (spare != null) spare.kill();
+        for (Server s : servers.values()) s.kill();
+    }
+
+    /** For who wants to look into it. */
+    Path folder() {
+        return folder;
+    }
+
+    static void remove(Path folder) throws IOException {
+        try (java.util.stream.Stream<Path> all = Files.walk(folder)) {
+            for (Path p : all.sorted(java.util.Comparator.reverseOrder()).toList()) {
+                Files.deleteIfExists(p);
+            }
+        }
+    }
+}

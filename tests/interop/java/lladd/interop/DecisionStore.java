@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-2-Clause
+package lladd.interop;
+
+import com.arjuna.ats.arjuna.common.ObjectStoreEnvironmentBean;
+import com.arjuna.ats.arjuna.common.Uid;
+import com.arjuna.ats.arjuna.exceptions.ObjectStoreException;
+import com.arjuna.ats.arjuna.state.OutputObjectState;
+import com.arjuna.ats.internal.arjuna.objectstore.ShadowNoFileLockStore;
+
+/**
+ * Narayana's default object store, with an announcement around the write that is the decision: the
+ * state of a transaction, all of whose participants have prepared, is written as committed. The
+ * store's class is a matter of configuration, so nothing inside Narayana is touched.
+ */
+public final class DecisionStore extends ShadowNoFileLockStore {
+    private static final String TRANSACTION = "/TwoPhaseCoordinator/AtomicAction";
+    private static volatile Watch watch;
+
+    public DecisionStore(ObjectStoreEnvironmentBean bean) throws ObjectStoreException {
+        super(bean);
+    }
+
+    static void tell(Watch to) {
+        watch = to;
+    }
+
+    @Override
+    public boolean write_committed(Uid uid, String type, OutputObjectState state)
+            throws ObjectStoreException {
+        if (!type.endsWith(TRANSACTION)) return super.write_committed(uid, type, state);
+        watch.event("before", "decision", "tm", "-");
+        boolean done = super.write_committed(uid, type, state);
+        watch.event("after", "decision", "tm", done ? "- 0" : "- 1");
+        return done;
+    }
+}

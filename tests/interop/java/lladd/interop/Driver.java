@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+package lladd.interop;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.Timer;
+import java.util.TimerTask;
+
+/**
+ * Goes through the crash points. One line for each: "pass NAME ..." or "FAIL NAME: why". Status 0 if
+ * all passed.
+ *
+ *     Driver PAIR short|full|POINT[/POINT]
+ *
+ * PAIR names A and B: "postgres-postgres", "lladd-postgres". POINT is as Point has it; the second one
+ * is a crash in the recovery from the first.
+ */
+public final class Driver {
+    /** A case that takes longer loses all its processes, and fails. */
+    private static final long HUNG_MS = 90_000;
+
+    private record Case(Point point, Point again) {
+        @Override
+        public String toString() {
+            return again == null ? point.toString() : point + "/" + again;
+        }
+    }
+
+    private final String pair;
+    private Bed bed;
+    private boolean quiet; // undisturbed, all was well
+    private int failed;
+    private int count;
+
+    private Driver(String pair) {
+        this.pair = pair;
+    }
+
+    public static void main(String[] args) throws Exception {
+        Driver d = new Driver(args[0]);
+        d.open();
+        d.quietly();
+        for (Case c : cases(args[1], d.bed.server("A").heuristics())) d.one(c);
+        if (d.bed != null) {
+            d.bed.close();
+            if (d.failed == 0 || d.quiet) Bed.remove(d.bed.folder());
+        }
+        System.exit(d.failed == 0 && d.count > 0 ? 0 : 1);
+    }
+
+    private void open() throws Exception {
+        Path folder = Files.createTempDirectory("lladd-interop-",
+                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx--x--x")));
+        String[] kind = pair.split("-");
+        bed = new Bed(folder, server("A", kind[0], folder), server("B", kind[1], folder));
+    }
+
+    private static Server server(String name, String kind, Path folder) throws Exception {
+        if (kind.equals("postgres")) return new Postgres(name, folder);
+        String library = System.getProperty("lladd.accounts") + "/libaccounts-" + kind + ".so";
+        if (!Files.exists(Path.of(library))) throw new java.io.IOException("no " + library);
+        return new HostServer(name, folder, switch (kind) {
+            case "lladd" -> new HostServer.Kind(library, "dir=%s;create=yes", true);
+            default -> new HostServer.Kind(library, "%s", false);
+        });
+    }
+
+    /* ---- the points ---- */
+
+    private static List<Case> cases(String form, boolean heuristics) {
+        if (!form.equals("short") && !form.equals("full")) {
+            String[] part = form.split("/");
+            return List.of(new Case(Point.parse(part[0]),
+                    part.length > 1 ? Point.parse(part[1]) : null));
+        }
+        List<Case> all = new ArrayList<>();
+        int i = 0;
+        for (String[] place : places(heuristics)) {
+            for (Set<String> victims : Point.whoDies()) {
+                // The short form kills somebody else at every place; all get their turn.
+                if (form.equals("full") || i % SHORT_EVERY == i / SHORT_EVERY % SHORT_EVERY) {
+                    all.add(new Case(new Point(place[0], place[1], place[2], victims), null));
+                }
+                i++;
+            }
+        }
+        all.addAll(again(form));
+        return all;
+    }
+
+    private static final int SHORT_EVERY = 6; // sets of victims: one for each place
+
+    private static List<String[]> places(boolean heuristics) {
+        List<String[]> all = new ArrayList<>();
+        for (String when : new String[] {"before", "after"}) {
+            for (String who : new String[] {"A", "B"}) {
+                for (String what : new String[] {"start", "end", "prepare", "commit"}) {
+                    all.add(new String[] {who, what, when});
+                }
+            }
+            all.add(new String[] {"tm", "decision", when});
+            if (heuristics) all.add(new String[] {"A", "forget", when});
+        }
+        return all;
+    }
+
+    /* The transaction manager dies when both have prepared, decided or not; then somebody dies in the
+     * recovery from that. */
+    private static List<Case> again(String form) {
+        List<Case> all = new ArrayList<>();
+        int i = 0;
+        for (String when : new String[] {"before", "after"}) {
+            Point first = new Point("tm", "decision", when, Set.of("tm"));
+            String what = when.equals("before") ? "rollback" : "commit";
+            for (String who : new String[] {"A", "B"}) {
+                for (String then : new String[] {"before", "after"}) {
+                    for (Set<String> victims : Point.whoDies()) {
+                        if (form.equals("full") || i % 12 == 7) {
+                            all.add(new Case(first, new Point(who, what, then, victims)));
+                        }
+                        i++;
+                    }
+                }
+            }
+        }
+        return all;
+    }
+
+    /* ---- running them ---- */
+
+    private void quietly() throws Exception {
+        long began = System.nanoTime();
+        String told = bed.undisturbed(0, 5, "A B");
+        bed.moved(0, -5, 5);
+        report("two-phase", told.equals("RESULT COMMITTED") ? null : told, began);
+        told = bed.undisturbed(1, 3, "A");
+        bed.moved(1, -3, 0);
+        String undo = bed.undisturbed(1, -3, "A");
+        bed.moved(1, 3, 0);
+        boolean ok = told.equals("RESULT COMMITTED") && undo.equals(told);
+        report("one-phase", ok ? null : told + " " + undo, began);
+        try {
+            bed.check();
+        } catch (Bed.Broken e) {
+            report("balances", e.getMessage(), began);
+        }
+        quiet = failed == 0;
+    }
+
+    private void one(Case c) throws Exception {
+        if (bed == null) open();
+        long began = System.nanoTime();
+        String why = null;
+        Timer hung = new Timer(true);
+        hung.schedule(new TimerTask() {
+            @Override
+            public void run() {
+                Java.killAll();
+            }
+        }, HUNG_MS);
+        try {
+            bed.run(c.point, c.again);
+        } catch (Bed.Broken | java.io.IOException | java.sql.SQLException
+                | javax.transaction.xa.XAException e) {
+            why = e + ";" + bed.story() + "; " + bed.folder();
+        } finally {
+            hung.cancel();
+        }
+        report(c.toString(), why, began);
+        if (why != null) {
+            // What it left behind is kept, and must not disturb the others.
+            bed.close();
+            bed = null;
+        }
+    }
+
+    private void report(String name, String why, long began) {
+        count++;
+        double seconds = (System.nanoTime() - began) / 1e9;
+        if (why == null) {
+            System.out.printf("pass %s/%s: %.1f s%n", pair, name, seconds);
+        } else {
+            failed++;
+            System.out.printf("FAIL %s/%s: %s%n", pair, name, why);
+        }
+    }
+}

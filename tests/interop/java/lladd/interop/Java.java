@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-2-Clause
+package lladd.interop;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+
+/** Processes, and how they end; virtual machines like this one, made to start fast. */
+final class Java {
+    private Java() {}
+
+    private static final Set<ProcessHandle> CHILDREN = ConcurrentHashMap.newKeySet();
+
+    static {
+        Runtime.getRuntime().addShutdownHook(new Thread(Java::end));
+    }
+
+    private static boolean ending;
+
+    /** All there are. Who waits for one of them gets an error then. */
+    static synchronized void killAll() {
+        for (ProcessHandle p : CHILDREN) {
+            try {
+                kill(p);
+            } catch (IOException e) {
+                System.err.println(p.pid() + " is left: " + e);
+            }
+        }
+    }
+
+    private static synchronized void end() {
+        ending = true;
+        killAll();
+    }
+
+    /** A process that ends when we do, whatever ends us (but for SIGKILL). */
+    static synchronized Process start(ProcessBuilder command) throws IOException {
+        if (ending) throw new IOException("at the end nothing begins");
+        Process p = command.start();
+        CHILDREN.add(p.toHandle());
+        return p;
+    }
+
+    /**
+     * It and its children, at once, and without a chance to say anything: it is stopped
+     * first, or PostgreSQL would have time to tell its clients that it ends.
+     */
+    static void kill(ProcessHandle process) throws IOException {
+        List<ProcessHandle> all = new ArrayList<>();
+        signal("-STOP", List.of(process));
+        process.descendants().forEach(all::add);
+        all.add(process);
+        signal("-KILL", all);
+        for (ProcessHandle p : all) {
+            while (p.isAlive()) Thread.onSpinWait();
+        }
+        CHILDREN.remove(process);
+    }
+
+    /* Who has died meanwhile does not mind. */
+    private static void signal(String what, List<ProcessHandle> to) throws IOException {
+        List<String> command = new ArrayList<>(List.of("kill", what));
+        for (ProcessHandle p : to) command.add("" + p.pid());
+        new ProcessBuilder(command).redirectErrorStream(true)
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD).start().onExit().join();
+    }
+
+    /** To be started with start. */
+    static ProcessBuilder program(Class<?> main, String... args) {
+        List<String> command = new ArrayList<>(List.of(
+                System.getProperty("java.home") + "/bin/java", "-XX:TieredStopAtLevel=1",
+                "-XX:+UseSerialGC", "-Xmx256m", "-Xshare:auto",
+                "-Djava.util.logging.config.file=" + System.getProperty("lladd.logging"),
+                "-cp", System.getProperty("java.class.path"), main.getName()));
+        command.addAll(List.of(args));
+        return new ProcessBuilder(command);
+    }
+}

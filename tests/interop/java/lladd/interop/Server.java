@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-2-Clause
+package lladd.interop;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+
+/** A resource manager in a process of its own, that can be killed and started again. */
+abstract class Server {
+    static final long PATIENCE_MS = 60_000;
+
+    final String name;
+    final Path folder;
+    private Process process;
+    private Link link;
+
+    Server(String name, Path folder) {
+        this.name = name;
+        this.folder = folder;
+    }
+
+    /** For Link.open; the same after every start. */
+    abstract String where();
+
+    /** Makes the accounts; once. */
+    abstract void create(int accounts, long balance) throws Exception;
+
+    abstract ProcessBuilder command() throws Exception;
+
+    /** Whether a branch in doubt can be decided by an administrator (and then be forgotten). */
+    boolean heuristics() {
+        return false;
+    }
+
+    final boolean runs() {
+        return process != null && process.isAlive();
+    }
+
+    /** Returns when it accepts connections; it has recovered by then. */
+    final void start() throws Exception {
+        long until = System.currentTimeMillis() + PATIENCE_MS;
+        Exception why = null;
+        while (System.currentTimeMillis() < until) {
+            if (!runs()) {
+                process = Java.start(command().redirectErrorStream(true)
+                        .redirectOutput(ProcessBuilder.Redirect.appendTo(log().toFile())));
+            }
+            try {
+                link();
+                return;
+            } catch (Exception e) {
+                why = e;
+            }
+            process.waitFor(10, TimeUnit.MILLISECONDS);
+        }
+        throw new IOException(name + " does not start; see " + log(), why);
+    }
+
+    final Path log() {
+        return folder.resolve(name + ".log");
+    }
+
+    /** A connection for looking at it from outside. */
+    final Link link() throws Exception {
+        if (link == null) link = Link.open(where());
+        return link;
+    }
+
+    /** Itself and its children. */
+    final void kill() throws IOException {
+        if (link != null) link.close();
+        link = null;
+        if (process == null) return;
+        Java.kill(process.toHandle());
+        process = null;
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+package lladd.interop;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.file.Path;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+
+/** The driver's side of a Manager: its process, what it says, and its death. */
+final class Tm {
+    /** What the transaction manager announces. rc is what an "after" says how it came out. */
+    record Event(String when, String what, String who, String xid, int rc) {
+        static Event parse(String line) {
+            String[] w = line.split(" ");
+            return new Event(w[1], w[2], w[3], w[4], w.length > 5 ? Integer.parseInt(w[5]) : 0);
+        }
+
+        @Override
+        public String toString() {
+            return who + "." + what + "." + when + ("after".equals(when) ? "=" + rc : "");
+        }
+    }
+
+    /** What is done about an event before the transaction manager goes on. */
+    interface Listener {
+        void on(Event event) throws Exception;
+    }
+
+    /** Said by nobody: it has died. */
+    static final String DEAD = "DEAD";
+
+    private final Process process;
+    private final PrintStream out;
+    private final BlockingQueue<String> said = new LinkedBlockingQueue<>();
+
+    /** Started, but not opened yet: that can happen long before it is needed. */
+    Tm(Path log, String... resourceManagers) throws IOException {
+        process = Java.start(Java.program(Manager.class, resourceManagers)
+                .redirectError(ProcessBuilder.Redirect.appendTo(log.toFile())));
+        out = new PrintStream(process.getOutputStream(), true);
+        BufferedReader in = new BufferedReader(new InputStreamReader(process.getInputStream()));
+        Thread reader = new Thread(() -> {
+            try {
+                String line;
+                while ((line = in.readLine()) != null) said.add(line);
+            } catch (IOException e) {
+                // Its end of the pipe is gone: dead.
+            }
+            said.add(DEAD);
+        });
+        reader.setDaemon(true);
+        reader.start();
+    }
+
+    boolean runs() {
+        return process.isAlive();
+    }
+
+    void kill() throws IOException {
+        Java.kill(process.toHandle());
+    }
+
+    /** Its answer, or DEAD. */
+    String ask(String command, Listener listener) throws Exception {
+        out.println(command);
+        while (true) {
+            String line = said.poll(Server.PATIENCE_MS, TimeUnit.MILLISECONDS);
+            if (line == null) throw new IOException("the transaction manager hangs in " + command);
+            if (!line.startsWith("EVENT ")) return line;
+            listener.on(Event.parse(line));
+            if (!runs()) return DEAD;
+            out.println("GO");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-2-Clause
+package lladd.interop;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.PrintStream;
+
+/**
+ * Tells the driver what the transaction manager is about to do, and waits until it says go on: by
+ * then somebody may have been killed, this process included. One line each way.
+ */
+final class Watch {
+    private final BufferedReader in;
+    private final PrintStream out;
+
+    Watch(BufferedReader in, PrintStream out) {
+        this.in = in;
+        this.out = out;
+    }
+
+    void event(String when, String what, String who, String xid) {
+        out.println("EVENT " + when + " " + what + " " + who + " " + xid);
+        try {
+            if (!"GO".equals(in.readLine())) throw new IOException("the driver is gone");
+        } catch (IOException e) {
+            Runtime.getRuntime().halt(1);
+        }
+    }
+}
