@@ -286,6 +286,10 @@ struct lladd_gid {
  *  returns 0. After it only commit and abort are legal. LLADD_EXISTS if the id is in use;
  *  LLADD_OPEN_ACTION inside a top action. */
 LLADD_API int lladd_prepare(struct lladd_txn *, const struct lladd_gid *);
+/** The same, for one thread that has many on the way: the promise holds when lladd_wait(*out) has
+ *  returned 0, and must not be given to anybody before. Until then a crash may leave the
+ *  transaction rolled back; commit and abort are legal at once. */
+LLADD_API int lladd_prepare_async(struct lladd_txn *, const struct lladd_gid *, lladd_lsn *out);
 
 struct lladd_in_doubt_info {
     struct lladd_gid gid;
