@@ -288,7 +288,8 @@ struct lladd_gid {
 LLADD_API int lladd_prepare(struct lladd_txn *, const struct lladd_gid *);
 /** The same, for one thread that has many on the way: the promise holds when lladd_wait(*out) has
  *  returned 0, and must not be given to anybody before. Until then a crash may leave the
- *  transaction rolled back; commit and abort are legal at once. */
+ *  transaction rolled back; commit and abort are legal at once. Participants are not told when it
+ *  is durable (`prepared`), so locks that could go then stay until the end. */
 LLADD_API int lladd_prepare_async(struct lladd_txn *, const struct lladd_gid *, lladd_lsn *out);
 
 struct lladd_in_doubt_info {
@@ -313,6 +314,17 @@ LLADD_API int lladd_claim(struct lladd_db *, const struct lladd_gid *, struct ll
 LLADD_API int lladd_join(struct lladd_txn *, const struct lladd_participant *, void *state);
 /** What lladd_join gave; NULL if it has not joined. */
 LLADD_API void *lladd_joined(const struct lladd_txn *, const struct lladd_participant *);
+
+/** Where a transaction is. */
+struct lladd_txn_now {
+    lladd_savepoint_id next; /**< what the next savepoint will be called. Who notes it with what it
+                                  does now, knows at rolled_back_to(id) that this happened behind
+                                  the savepoint: just what has a greater number than id did */
+    bool rolling_back;       /**< a compensation is running */
+};
+/** For extensions that follow a transaction. Read-only ones are fine; LLADD_BAD_STATE if it is
+ *  prepared, the poison's code if the handle is poisoned. */
+LLADD_API int lladd_txn_now(struct lladd_txn *, struct lladd_txn_now *out);
 
 /** Ties a logged object record to the moment its effect is in memory. */
 struct lladd_token {

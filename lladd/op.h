@@ -182,9 +182,9 @@ struct lladd_object_class {
 };
 
 /** Per-transaction state of an extension: locks, memtables, deferred frees (DESIGN 2a). `state` is
- *  what lladd_join gave. After aborted or durable the state is never used again. If the handle is
- *  poisoned or killed, neither comes, for neither would be true: what is left then, the extension's
- *  detach releases. */
+ *  what lladd_join gave. After aborted, or durable and committed, the state is never used again. If
+ *  the handle is poisoned or killed, none of them comes, for none would be true: what is left then,
+ *  the extension's detach releases. */
 struct lladd_participant {
     size_t struct_size;
     const char *name;
@@ -210,6 +210,15 @@ struct lladd_participant {
      *  did. An error refuses the commit, and the transaction is as it was. Nullable; descriptors of
      *  an older struct_size lack it. */
     int (*committing)(void *ctx, void *state, struct lladd_txn *);
+    /** The prepare record is durable: what the blob does not name may go now. Does not come after
+     *  lladd_prepare_async. Nullable; descriptors of an older struct_size lack it. */
+    void (*prepared)(void *ctx, void *state, struct lladd_txn *);
+    /** The commit record has its LSN, and so nobody can commit before this transaction any more:
+     *  called in the committing thread, behind `logged`, under no latch, before it waits for
+     *  durability. It may be called beside or behind `durable` (another thread can find the commit
+     *  durable first): who has both counts them, who has this alone may free its state in it.
+     *  Nullable; descriptors of an older struct_size lack it. */
+    void (*committed)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
 };
 
 /** Everything one extension brings, and its state on each database handle. */

@@ -172,11 +172,18 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     int rc = log_prepare(txn, gid, &lsn);
     if (!rc && !LLADD_PLANTED(LLADD_BUG_PREPARE))
         rc = ll_log_force(txn->core->log, lsn, &txn->err);
-    if (!rc)
-        ll_observe_durable(txn->core, lsn);
-    return rc;
+    if (rc)
+        return rc;
+    ll_observe_durable(txn->core, lsn);
+    for (size_t i = 0; i < txn->n_joined; i++) {
+        const struct lladd_participant *p = txn->joined[i].participant;
+        if (LL_PARTICIPANT_HAS(p, prepared))
+            p->prepared(p->ctx, txn->joined[i].state, txn);
+    }
+    return 0;
 }
 
+/* Participants are not told when it is durable: what they could let go then, they keep. */
 int lladd_prepare_async(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
     lladd_lsn lsn = {0};

@@ -79,11 +79,21 @@ static int wait_for(struct ll_core *core, lladd_lsn lsn, unsigned durability,
     }
 }
 
+static void tell_committed(struct lladd_txn *txn, lladd_lsn commit)
+{
+    for (size_t k = 0; k < txn->n_joined; k++) {
+        const struct lladd_participant *p = txn->joined[k].participant;
+        if (LL_PARTICIPANT_HAS(p, committed))
+            p->committed(p->ctx, txn->joined[k].state, txn->core->db, commit);
+    }
+}
+
 /* A transaction that wrote nothing: what it has seen must last (TXN-1). */
 static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
     struct ll_core *core = txn->core;
     *out = lladd_lsn_of(lladd_atomic_load64(&core->txns.visible));
+    tell_committed(txn, *out);
     if (wait && out->v) {
         int rc = wait_for(core, *out, txn->durability, &txn->err);
         if (rc) {
@@ -120,11 +130,10 @@ static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drai
 
 int ll_txn_tell_committing(struct lladd_txn *txn)
 {
-    const size_t has_it = offsetof(struct lladd_participant, committing) + sizeof(int (*)(void));
     int rc = 0;
     for (size_t k = 0; k < txn->n_joined && !rc; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
-        if (p->struct_size >= has_it && p->committing)
+        if (LL_PARTICIPANT_HAS(p, committing))
             rc = p->committing(p->ctx, txn->joined[k].state, txn);
     }
     return rc;
@@ -161,6 +170,7 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
         return rc;
     }
     unsigned durability = txn->durability;
+    tell_committed(txn, *out);
     ll_txn_release(txn);
     ll_background_poll(ll_db_of(core));
     return wait || drain ? see_through(core, *out, wait, drain, durability) : 0;
@@ -254,10 +264,9 @@ int lladd_savepoint_release(struct lladd_txn *txn, lladd_savepoint_id id)
 
 void ll_txn_tell_taken_back(struct lladd_txn *txn, lladd_lsn since)
 {
-    const size_t has_it = offsetof(struct lladd_participant, taken_back) + sizeof(void (*)(void));
     for (size_t k = 0; k < txn->n_joined; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
-        if (p->struct_size >= has_it && p->taken_back)
+        if (LL_PARTICIPANT_HAS(p, taken_back))
             p->taken_back(p->ctx, txn->joined[k].state, txn, since);
     }
 }
@@ -316,6 +325,18 @@ void *lladd_joined(const struct lladd_txn *txn, const struct lladd_participant *
         if (txn->joined[i].participant == p)
             return txn->joined[i].state;
     return NULL;
+}
+
+int lladd_txn_now(struct lladd_txn *txn, struct lladd_txn_now *out)
+{
+    int rc = LL_LIKELY(txn && txn->magic == LL_TXN_MAGIC && txn->read_only)
+                 ? ll_core_check(txn->core, &txn->err)
+                 : ll_txn_enter(txn);
+    if (rc)
+        return rc;
+    out->next = txn->next_id;
+    out->rolling_back = txn->rolling_back;
+    return 0;
 }
 
 const struct lladd_error *lladd_txn_error(const struct lladd_txn *txn)

@@ -158,6 +158,11 @@ struct lladd_txn {
     struct lladd_error err;
 };
 
+/* Does the participant have this callback? Older ones end before it. */
+#define LL_PARTICIPANT_HAS(p, callback) \
+    ((p)->struct_size >= offsetof(struct lladd_participant, callback) + sizeof((p)->callback) && \
+     (p)->callback)
+
 /* A committed transaction that is not durable yet. */
 struct ll_pending {
     lladd_lsn commit;

@@ -161,9 +161,14 @@ static int give_blob(struct lladd_txn *txn, const struct ll_record *rec, struct 
             err, LLADD_NO_OPERATION, rec->lsn,
             "a transaction in doubt needs participant \"%s\" version %u, not registered", n->name,
             n->version);
-    else if (who->in_doubt &&
-             (rc = who->in_doubt(who->ctx, txn, lladd_span_of(b->bytes, total))) != 0)
-        ll_fail(err, rc, "participant \"%s\" refused its blob", who->name);
+    else if (who->in_doubt) {
+        txn->err.code = 0;
+        rc = who->in_doubt(who->ctx, txn, lladd_span_of(b->bytes, total));
+        if (rc && txn->err.code == rc)
+            ll_fail_lsn(err, rc, rec->lsn, "participant \"%s\": %s", who->name, txn->err.message);
+        else if (rc)
+            ll_fail_lsn(err, rc, rec->lsn, "participant \"%s\" refused its blob", who->name);
+    }
     ll_free(&txn->core->env, b->bytes);
     b->bytes = NULL;
     return rc;

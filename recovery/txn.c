@@ -194,14 +194,41 @@ static int want_pending(struct ll_core *core)
     return 0;
 }
 
+/* What the queue gets to know of: those that want to hear of durability. The transaction's own
+ * list goes there as it is, unless somebody on it wants to hear of the commit before that. */
+static int split_joined(struct lladd_txn *txn, struct ll_joined **later, size_t *n)
+{
+    bool keeps = false;
+    *n = 0;
+    *later = NULL;
+    for (size_t i = 0; i < txn->n_joined; i++) {
+        keeps |= LL_PARTICIPANT_HAS(txn->joined[i].participant, committed);
+        *n += txn->joined[i].participant->durable != NULL;
+    }
+    if (!keeps || !*n)
+        return 0;
+    *later = ll_alloc(&txn->core->env, *n * sizeof **later);
+    if (!*later)
+        return LLADD_NO_MEMORY;
+    for (size_t i = 0, k = 0; i < txn->n_joined; i++)
+        if (txn->joined[i].participant->durable)
+            (*later)[k++] = txn->joined[i];
+    return 0;
+}
+
 int ll_txn_log_commit(struct lladd_txn *txn, lladd_lsn *out, bool *drain)
 {
     struct ll_core *core = txn->core;
     struct ll_txn_table *t = &core->txns;
     struct ll_record rec = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
+    struct ll_joined *later;
+    size_t n_later;
+    if (split_joined(txn, &later, &n_later))
+        return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a commit");
     lladd_mutex_lock(&t->commit);
     if (want_pending(core)) {
         lladd_mutex_unlock(&t->commit);
+        ll_free(&core->env, later);
         return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a commit");
     }
     rec.prev = txn->last;
@@ -222,9 +249,10 @@ int ll_txn_log_commit(struct lladd_txn *txn, lladd_lsn *out, bool *drain)
     pending->undo_used = txn->undo_used;
     t->pending_undo += txn->undo_used;
     ll_txn_set_undo_used(txn, 0);
-    pending->n_joined = txn->n_joined;
-    pending->joined = NULL;
-    if (txn->n_joined) {
+    pending->n_joined = n_later;
+    pending->joined = later;
+    if (n_later && !later) {
+        pending->n_joined = txn->n_joined;
         pending->joined = txn->joined;
         txn->joined = NULL;
         txn->n_joined = txn->cap_joined = 0;

@@ -606,6 +606,110 @@ START_TEST(participants_of_an_older_version_are_not_asked)
 }
 END_TEST
 
+static void on_prepared(void *ctx, void *state, struct lladd_txn *txn)
+{
+    struct lladd_txn_now now;
+    (void)ctx;
+    ck_assert_ptr_eq(state, &blob);
+    ck_assert_int_eq(lladd_txn_now(txn, &now), LLADD_BAD_STATE);
+    say('p');
+}
+
+static void on_committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    ck_assert_ptr_eq(state, &blob);
+    ck_assert_ptr_eq(db, r.db);
+    ck_assert_uint_ge(commit.v, last_logged);
+    say('c');
+}
+
+static const struct lladd_participant early = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "test.early",
+    .version = 1,
+    .ctx = said,
+    .prepare = on_prepare,
+    .aborted = on_aborted,
+    .prepared = on_prepared,
+    .committed = on_committed,
+};
+
+static struct lladd_txn *both_joined(void)
+{
+    struct lladd_txn *txn = joined();
+    ok(txn, lladd_join(txn, &early, &blob));
+    return txn;
+}
+
+START_TEST(participants_can_hear_of_a_commit_before_it_is_durable)
+{
+    struct lladd_gid gid = gid_of("early");
+    lladd_lsn lsn;
+    begin_watched(_i & ~RIG_THREADS);
+    rig_close(&r);
+    ok_db(&r, lladd_register_participant(&r.options, &early, &r.err));
+    rig_open(&r);
+    forget_said();
+    done(lladd_commit_async(both_joined(), &lsn));
+    ck_assert_str_eq(said, "Lc"); /* nobody has asked the log yet */
+    ok_db(&r, lladd_wait(r.db, lsn, &r.err));
+    ck_assert_str_eq(said, "LcD");
+    forget_said();
+    struct lladd_txn *txn = both_joined();
+    prepare_fails = LLADD_BUSY;
+    refused(txn, LLADD_BUSY, lladd_prepare(txn, &gid));
+    ck_assert_str_eq(said, "P");
+    prepare_fails = 0;
+    ok(txn, lladd_prepare(txn, &gid));
+    ck_assert_str_eq(said, "PPPp");
+    forget_said();
+    done(lladd_commit(txn));
+    ck_assert_str_eq(said, "LcD");
+    forget_said();
+    txn = rig_begin(&r);
+    ok(txn, lladd_join(txn, &early, &blob));
+    done(lladd_commit(txn));
+    ck_assert_str_eq(said, "c"); /* it wrote nothing */
+    forget_said();
+    txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(0), 2));
+    ok(txn, lladd_join(txn, &early, &blob));
+    done(lladd_commit(txn)); /* and nobody wants to hear of durability */
+    ck_assert_str_eq(said, "c");
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_transaction_tells_which_savepoint_comes_next)
+{
+    struct lladd_txn_now now;
+    lladd_savepoint_id one, two;
+    begin_watched(_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    for (int i = 0; i < 3; i++) {
+        ok(txn, lladd_txn_now(txn, &now));
+        ck_assert(!now.rolling_back);
+        ok(txn, lladd_savepoint(txn, &one));
+        ck_assert_uint_eq(one, now.next);
+        ok(txn, lladd_savepoint(txn, &two));
+        ok(txn, lladd_txn_now(txn, &now));
+        ck_assert_uint_gt(now.next, two);
+        ok(txn, lladd_rollback_to(txn, one));
+        ok(txn, lladd_txn_now(txn, &now));
+        ck_assert_uint_gt(now.next, two);
+    }
+    done(lladd_abort(txn));
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    o.read_only = true;
+    ok_db(&r, lladd_begin(r.db, &o, &txn, &r.err));
+    ok(txn, lladd_txn_now(txn, &now));
+    done(lladd_commit(txn));
+    ck_assert_int_eq(lladd_txn_now(NULL, &now), LLADD_CLOSED);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(participants_of_transactions_that_wrote_nothing_hear_of_the_end)
 {
     begin_watched(_i);
@@ -785,6 +889,8 @@ int main(void)
     LOOP(participants_are_asked_before_the_commit_is_logged);
     LOOP(participants_hear_what_is_taken_back);
     LOOP(participants_of_an_older_version_are_not_asked);
+    LOOP(participants_can_hear_of_a_commit_before_it_is_durable);
+    LOOP(a_transaction_tells_which_savepoint_comes_next);
     LOOP(participants_of_transactions_that_wrote_nothing_hear_of_the_end);
     LOOP(commits_in_flight_become_durable_in_order_and_each_once);
     LOOP(joining_twice_or_unregistered_is_refused);

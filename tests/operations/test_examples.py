@@ -51,10 +51,17 @@ def transfer(program, folder):
          "alice: 2\nbob: 95\nbank: 3\nnumbers drawn: 6\n")
 
 
+def locked_table(program, folder):
+    db = os.path.join(folder, "locked_table")
+    for _ in range(2):
+        same("locked_table", run(program, db),
+             "before: 1000\nafter 400 moves: 1000\nlocked now: 0\n")
+
+
 def main(programs):
     folder = tempfile.mkdtemp(prefix="lladd-examples-")
     try:
-        for example in (hello, counter, transfer):
+        for example in (hello, counter, transfer, locked_table):
             example(os.path.join(programs, example.__name__), folder)
     finally:
         shutil.rmtree(folder)

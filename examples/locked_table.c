@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* locked_table DIR: a hash table whose transactions are serialisable.
+ *
+ * The table keeps its pages whole; the locks keep transactions apart. Below the table's name there
+ * is one for each key, whether the key is there or not: so who has looked for a key in vain keeps
+ * others from putting it in. Four threads move money between accounts and open new ones, and
+ * somebody adds it all up again and again meanwhile; at all times there is as much as there was. */
+#include <lladd/hash.h>
+#include <lladd/lock.h>
+#include <lladd/records.h>
+#include <lladd/sync.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ACCOUNTS = 20, THREADS = 4, MOVES = 100, START = 100 };
+
+#define TRY(call) \
+    do { \
+        int try_rc = (call); \
+        if (try_rc) \
+            return try_rc; \
+    } while (0)
+
+struct bank {
+    struct lladd_db *db;
+    struct lladd_hash *table;
+    uint64_t name; /* of the table, for locks: its root page */
+};
+
+/* [locked] Lock the key, then use the table. */
+static int lock_key(struct lladd_txn *txn, const struct bank *b, uint64_t key,
+                    enum lladd_lock_mode mode)
+{
+    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(b->name), lladd_lock_id(key)), mode,
+                      LLADD_LOCK_WAIT);
+}
+
+/* U, not S: who reads an account to change it keeps others from doing the same, and so from a
+ * deadlock in which both want X. */
+static int read_key(struct lladd_txn *txn, const struct bank *b, uint64_t key, int64_t *value)
+{
+    size_t len;
+    TRY(lock_key(txn, b, key, LLADD_LOCK_U));
+    int rc = lladd_hash_get(b->table, &key, sizeof key, value, sizeof *value, &len,
+                            lladd_txn_error_out(txn));
+    if (rc == LLADD_NOT_FOUND)
+        *value = 0;
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+static int write_key(struct lladd_txn *txn, const struct bank *b, uint64_t key, int64_t value)
+{
+    TRY(lock_key(txn, b, key, LLADD_LOCK_X));
+    return lladd_hash_put(txn, b->table, &key, sizeof key, &value, sizeof value);
+}
+/* [/locked] */
+
+static int move(struct lladd_txn *txn, const struct bank *b, uint64_t from, uint64_t to)
+{
+    int64_t have, had;
+    TRY(read_key(txn, b, from, &have));
+    TRY(read_key(txn, b, to, &had));
+    if (have < 1 || from == to)
+        return 0;
+    TRY(write_key(txn, b, from, have - 1));
+    return write_key(txn, b, to, had + 1);
+}
+
+/* [retry] A transaction that was in the way of others, or the log's, is tried again. */
+static int move_until_done(const struct bank *b, uint64_t from, uint64_t to,
+                           struct lladd_error *err)
+{
+    for (;;) {
+        struct lladd_txn *txn;
+        TRY(lladd_begin(b->db, NULL, &txn, err));
+        int rc = move(txn, b, from, to);
+        if (!rc)
+            return lladd_commit(txn);
+        *err = *lladd_txn_error(txn);
+        TRY(lladd_abort(txn));
+        if (lladd_code_root(rc) != LLADD_ROOT_RETRY)
+            return rc;
+    }
+}
+/* [/retry] */
+
+/* [audit] Who wants all of it locks the table: S there is S on every key, there or not. */
+static int add_up(const struct bank *b, int64_t *money, struct lladd_error *err)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_hash_walk walk = {0};
+    struct lladd_span key, value;
+    struct lladd_txn *txn;
+    o.read_only = true;
+    *money = 0;
+    TRY(lladd_begin(b->db, &o, &txn, err));
+    int rc = lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(b->name)), LLADD_LOCK_S,
+                        LLADD_LOCK_WAIT);
+    if (rc)
+        *err = *lladd_txn_error(txn);
+    while (!rc && !(rc = lladd_hash_next(b->table, &walk, &key, &value, err))) {
+        int64_t one;
+        memcpy(&one, value.data, sizeof one);
+        *money += one;
+    }
+    lladd_hash_walk_end(b->table, &walk);
+    int ended = lladd_commit(txn);
+    return rc == LLADD_END ? ended : rc;
+}
+/* [/audit] */
+
+/* ---- the demonstration ----------------------------------------------------------------------- */
+
+struct clerk {
+    const struct bank *bank;
+    uint64_t number;
+    struct lladd_thread thread;
+    struct lladd_error err;
+    int rc;
+};
+
+static void *work(void *arg)
+{
+    struct clerk *c = arg;
+    for (uint64_t i = 0; !c->rc && i < MOVES; i++) {
+        uint64_t from = (i * 7 + c->number * 3) % ACCOUNTS, to = (i * 11 + c->number) % ACCOUNTS;
+        c->rc = move_until_done(c->bank, from, to, &c->err);
+    }
+    return NULL;
+}
+
+static int make_table(struct lladd_db *db, lladd_pageno *root, struct lladd_error *err)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    struct lladd_root_value value;
+    struct lladd_txn *txn;
+    int rc = lladd_root_get(db, "accounts", &value, err);
+    *root = lladd_page_of(rc ? 0 : value.a);
+    if (rc != LLADD_NOT_FOUND)
+        return rc;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    o.key_size = o.value_size = 8;
+    rc = lladd_hash_create(txn, &o, root);
+    if (!rc)
+        rc = lladd_root_set(txn, "accounts", (struct lladd_root_value){root->v, 0});
+    if (!rc)
+        return lladd_commit(txn);
+    *err = *lladd_txn_error(txn);
+    TRY(lladd_abort(txn));
+    return rc;
+}
+
+/* Every second account has something; the others are not there yet. */
+static int fill(const struct bank *b, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    int rc = 0;
+    TRY(lladd_begin(b->db, NULL, &txn, err));
+    for (uint64_t key = 0; !rc && key < ACCOUNTS; key++)
+        rc = write_key(txn, b, key, key % 2 ? 0 : START);
+    for (uint64_t key = 1; !rc && key < ACCOUNTS; key += 2)
+        rc = lladd_hash_remove(txn, b->table, &key, sizeof key);
+    if (!rc)
+        return lladd_commit(txn);
+    *err = *lladd_txn_error(txn);
+    TRY(lladd_abort(txn));
+    return rc;
+}
+
+static int work_together(const struct bank *b, struct lladd_error *err)
+{
+    static struct clerk clerks[THREADS];
+    int rc = 0;
+    for (uint64_t i = 0; !rc && i < THREADS; i++) {
+        clerks[i] = (struct clerk){.bank = b, .number = i};
+        rc = lladd_thread_start(&clerks[i].thread, work, &clerks[i]);
+    }
+    for (int i = 0; !rc && i < 20; i++) {
+        int64_t money;
+        rc = add_up(b, &money, err);
+        if (!rc && money != (int64_t)ACCOUNTS / 2 * START)
+            rc = lladd_error_set(err, LLADD_BUG, "there are %lld", (long long)money);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        lladd_thread_join(&clerks[i].thread);
+        if (clerks[i].rc && !rc) {
+            rc = clerks[i].rc;
+            *err = clerks[i].err;
+        }
+    }
+    return rc;
+}
+
+static int run(struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_lock_stats stats = {.struct_size = sizeof stats};
+    struct bank b = {.db = db};
+    lladd_pageno root;
+    int64_t before = 0, after = 0;
+    TRY(make_table(db, &root, err));
+    b.name = root.v;
+    TRY(lladd_hash_open(db, root, LLADD_HASH_LOGICAL, &b.table, err));
+    int rc = fill(&b, err);
+    if (!rc)
+        rc = add_up(&b, &before, err);
+    if (!rc)
+        rc = work_together(&b, err);
+    if (!rc)
+        rc = add_up(&b, &after, err);
+    lladd_hash_close(b.table);
+    if (rc)
+        return rc;
+    printf("before: %lld\nafter %d moves: %lld\n", (long long)before, THREADS * MOVES,
+           (long long)after);
+    TRY(lladd_lock_stats(db, &stats, err));
+    printf("locked now: %llu\n", (unsigned long long)stats.holds);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct lladd_options options = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    options.durability = LLADD_DURABLE_OS;
+    int rc = lladd_lock_register(&options, &err);
+    if (!rc)
+        rc = lladd_open(argc > 1 ? argv[1] : "locked_table.db", &options, &db, &err);
+    if (!rc) {
+        rc = run(db, &err);
+        int closed = lladd_close(db);
+        rc = rc ? rc : closed;
+    }
+    lladd_options_release(&options);
+    if (rc)
+        fprintf(stderr, "%s: %s\n", lladd_code_name(rc), err.message);
+    return rc != 0;
+}

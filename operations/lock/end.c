@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What becomes of locks when a transaction ends, is prepared, or goes back to a savepoint.
+ *
+ * A commit lets go when its record has its LSN and before it is durable: who gets a lock then can
+ * commit only behind it, and is durable only if it is; one that logs nothing waits for what it may
+ * have seen (TXN-1). So nobody ever acknowledges what rests on a commit that could be lost. */
+#include "operations/lock/table.h"
+
+void ll_operations__lock_release(struct ll_locker *l, struct ll_hold *h)
+{
+    ll_operations__hold_drop(l, h); /* while the lock's name is there */
+    ll_operations__lock_weaken(h, LLADD_LOCK_NONE);
+    ll_operations__hold_spare(l, h);
+}
+
+/* The newest first, and so parts before what they are parts of (LOCK-3). */
+void ll_operations__lock_release_all(struct ll_locker *l)
+{
+    for (struct ll_hold *h = l->newest, *older; h; h = older) {
+        older = h->older;
+        ll_operations__lock_weaken(h, LLADD_LOCK_NONE);
+        ll_operations__hold_spare(l, h);
+    }
+    l->newest = l->oldest = NULL;
+    l->n_holds = 0;
+    l->n_replaced = 0;
+    memset(l->buckets, 0, l->n_buckets * sizeof(struct ll_hold *));
+}
+
+static void committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    ll_operations__lock_release_all(state);
+    ll_operations__locker_rest(state);
+}
+
+static void aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    ll_operations__lock_release_all(state);
+    ll_operations__locker_rest(state);
+}
+
+/* ---- savepoints ------------------------------------------------------------------------------ */
+
+static void soften(struct ll_hold *h, unsigned mode)
+{
+    if (mode != h->mode)
+        ll_operations__lock_weaken(h, mode);
+}
+
+/* What became stronger since goes back; in a serialisable transaction, to no less than reading. */
+static void take_back_upgrades(struct ll_locker *l, lladd_savepoint_id to)
+{
+    while (l->n_replaced && l->replaced[l->n_replaced - 1].since > to) {
+        const struct ll_lock_replaced *r = &l->replaced[--l->n_replaced];
+        struct ll_hold *h = r->hold;
+        if (!h)
+            continue;
+        unsigned kept = l->serialisable ? ll_operations__lock_reading[h->mode] : LLADD_LOCK_NONE;
+        h->replaced--;
+        h->changed = r->changed;
+        soften(h, ll_operations__lock_join[r->mode][kept]);
+    }
+}
+
+static void rolled_back_to(void *ctx, void *state, struct lladd_txn *txn, lladd_savepoint_id to)
+{
+    struct ll_locker *l = state;
+    (void)ctx;
+    (void)txn;
+    take_back_upgrades(l, to);
+    for (struct ll_hold *h = l->newest, *older; h && h->since > to; h = older) {
+        older = h->older;
+        if (l->serialisable)
+            soften(h, ll_operations__lock_reading[h->mode]);
+        else
+            ll_operations__lock_release(l, h);
+    }
+}
+
+/* ---- two-phase commit ------------------------------------------------------------------------ */
+
+static int prepare(void *ctx, void *state, struct lladd_txn *txn, struct lladd_sink *sink)
+{
+    (void)ctx;
+    (void)txn;
+    return ll_operations__lock_blob(state, sink);
+}
+
+static void prepared(void *ctx, void *state, struct lladd_txn *txn)
+{
+    struct ll_locker *l = state;
+    (void)ctx;
+    lladd_atomic_store64(&l->txn, lladd_txn_id(txn).v);
+    lladd_atomic_store32(&l->state, LL_LOCKER_PREPARED);
+    l->n_replaced = 0; /* its savepoints are dead */
+    for (struct ll_hold *h = l->newest, *older; h && !l->serialisable; h = older) {
+        older = h->older;
+        h->replaced = 0;
+        unsigned left = ll_operations__lock_writing[h->mode];
+        if (left)
+            soften(h, left);
+        else
+            ll_operations__lock_release(l, h);
+    }
+}
+
+static int in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
+{
+    (void)ctx;
+    return ll_operations__lock_unblob(
+        lladd_state(lladd_txn_db(txn), &ll_operations__lock_extension), txn, blob);
+}
+
+const struct lladd_participant ll_operations__lock_participant = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "lock",
+    .version = 1,
+    .prepare = prepare,
+    .in_doubt = in_doubt,
+    .aborted = aborted,
+    .rolled_back_to = rolled_back_to,
+    .prepared = prepared,
+    .committed = committed,
+};

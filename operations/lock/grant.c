@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Locks, who holds them and who stands in line.
+ *
+ * Two queues. Who holds a lock and wants more is in `upgrades`, and is let in as soon as the
+ * other holders allow it: it looks at nobody who waits, for those may be waiting for it. Who
+ * holds nothing is in `waiters`, and is let in when the holders allow it, and every upgrade, and
+ * everybody who came before: so a stream of readers does not keep a writer away. But nobody
+ * waits for somebody whose mode goes with his, so the order of coming costs no concurrency. */
+#include "operations/lock/table.h"
+
+/* ---- the table of a partition ---------------------------------------------------------------- */
+
+static struct ll_lock **bucket(struct ll_lock_partition *part, uint64_t hash)
+{
+    return &part->buckets[(hash >> 6) & (part->n_buckets - 1)];
+}
+
+/* Room for one more; without memory, and some already, chains get longer. */
+static int spread(struct ll_locks *all, struct ll_lock_partition *part)
+{
+    size_t n_old = part->n_buckets, n = n_old ? n_old * 2 : 16;
+    struct ll_lock **old = part->buckets;
+    if (part->n_locks < n_old)
+        return 0;
+    struct ll_lock **fresh = lladd_alloc(all->db, n * sizeof(struct ll_lock *));
+    if (!fresh)
+        return n_old ? 0 : LLADD_NO_MEMORY;
+    memset(fresh, 0, n * sizeof(struct ll_lock *));
+    part->buckets = fresh;
+    part->n_buckets = n;
+    part->bytes += (n - n_old) * sizeof(struct ll_lock *);
+    for (size_t i = 0; i < n_old; i++) {
+        for (struct ll_lock *lock = old[i], *next; lock; lock = next) {
+            next = lock->next;
+            struct ll_lock **to = bucket(part, lock->hash);
+            lock->next = *to;
+            *to = lock;
+        }
+    }
+    lladd_free(all->db, old);
+    return 0;
+}
+
+static struct ll_lock *new_lock(struct ll_locks *all, struct ll_lock_partition *part, size_t len)
+{
+    size_t room = len < LL_LOCK_SMALL_NAME ? LL_LOCK_SMALL_NAME : len;
+    struct ll_lock *lock = room == LL_LOCK_SMALL_NAME ? part->spare : NULL;
+    if (lock) {
+        part->spare = lock->next;
+        part->n_spare--;
+    } else {
+        lock = lladd_alloc(all->db, sizeof *lock + room);
+        if (!lock)
+            return NULL;
+        part->bytes += sizeof *lock + room;
+    }
+    memset(lock, 0, sizeof *lock);
+    lock->room = (uint32_t)room;
+    return lock;
+}
+
+static struct ll_lock *find_or_make(const struct ll_lock_request *r, struct ll_lock_partition *part)
+{
+    struct ll_locks *all = r->by->all;
+    struct ll_lock *lock = part->n_buckets ? *bucket(part, r->hash) : NULL;
+    while (lock && (lock->hash != r->hash || lock->len != r->len ||
+                    memcmp(lock->name, r->name, r->len) != 0))
+        lock = lock->next;
+    if (lock)
+        return lock;
+    if (spread(all, part))
+        return NULL;
+    lock = new_lock(all, part, r->len);
+    if (!lock)
+        return NULL;
+    lock->hash = r->hash;
+    lock->len = (uint32_t)r->len;
+    memcpy(lock->name, r->name, r->len);
+    lock->upgrades_end = &lock->upgrades;
+    lock->waiters_end = &lock->waiters;
+    struct ll_lock **to = bucket(part, r->hash);
+    lock->next = *to;
+    *to = lock;
+    part->n_locks++;
+    return lock;
+}
+
+/* Who waits, waits for somebody: without holders nobody is in line (LOCK-2). */
+static void drop_unused(struct ll_locks *all, struct ll_lock_partition *part, struct ll_lock *lock)
+{
+    if (lock->mask)
+        return;
+    struct ll_lock **at = bucket(part, lock->hash);
+    while (*at != lock)
+        at = &(*at)->next;
+    *at = lock->next;
+    part->n_locks--;
+    if (lock->room == LL_LOCK_SMALL_NAME && part->n_spare < LL_LOCK_SPARE_LOCKS) {
+        lock->next = part->spare;
+        part->spare = lock;
+        part->n_spare++;
+        return;
+    }
+    part->bytes -= sizeof *lock + lock->room;
+    lladd_free(all->db, lock);
+}
+
+/* ---- granting -------------------------------------------------------------------------------- */
+
+/* The modes in which others hold the lock than this hold does. */
+static uint32_t others(const struct ll_lock *lock, const struct ll_hold *h)
+{
+    return h->mode && lock->granted[h->mode] == 1 ? lock->mask & ~(1u << h->mode) : lock->mask;
+}
+
+static uint32_t wanted(const struct ll_locker *l, const struct ll_locker *end)
+{
+    uint32_t modes = 0;
+    for (; l != end; l = l->next_waiter)
+        modes |= 1u << l->want;
+    return modes;
+}
+
+static void set_mode(struct ll_lock *lock, struct ll_hold *h, unsigned mode)
+{
+    if (h->mode && --lock->granted[h->mode] == 0)
+        lock->mask &= ~(1u << h->mode);
+    if (mode) {
+        lock->granted[mode]++;
+        lock->mask |= 1u << mode;
+    }
+    if (!h->mode && mode) {
+        h->next = lock->holders;
+        h->at = &lock->holders;
+        if (h->next)
+            h->next->at = &h->next;
+        lock->holders = h;
+    } else if (h->mode && !mode) {
+        *h->at = h->next;
+        if (h->next)
+            h->next->at = h->at;
+    }
+    h->mode = (uint8_t)mode;
+}
+
+static void join_queue(struct ll_lock_partition *part, struct ll_locker *l, struct ll_hold *h,
+                       unsigned want)
+{
+    struct ll_locker ***end = h->mode ? &h->lock->upgrades_end : &h->lock->waiters_end;
+    l->hold = h;
+    l->want = (uint8_t)want;
+    l->upgrading = h->mode != LLADD_LOCK_NONE;
+    l->decided = false;
+    l->verdict = 0;
+    lladd_atomic_store32(&l->word, 0);
+    l->next_waiter = NULL;
+    l->at_waiter = *end;
+    **end = l;
+    *end = &l->next_waiter;
+    part->waiting++;
+    lladd_atomic_store32(&l->waits, 1);
+}
+
+void ll_operations__lock_leave_queue(struct ll_locker *l)
+{
+    struct ll_lock *lock = l->hold->lock;
+    struct ll_locker ***end = l->upgrading ? &lock->upgrades_end : &lock->waiters_end;
+    *l->at_waiter = l->next_waiter;
+    if (l->next_waiter)
+        l->next_waiter->at_waiter = l->at_waiter;
+    else
+        *end = l->at_waiter;
+    ll_lock_part_of(l->all, lock->hash)->waiting--;
+    lladd_atomic_store32(&l->waits, 0);
+}
+
+/* It is about to be granted, or to become stronger. */
+static void count(struct ll_lock_partition *part, const struct ll_hold *h)
+{
+    part->acquired += !h->mode;
+    part->upgraded += h->mode != 0;
+    part->n_holds += !h->mode;
+}
+
+static struct ll_locker *let_in(struct ll_locks *all, struct ll_locker *l, struct ll_locker *woken)
+{
+    struct ll_lock_partition *part = ll_lock_part_of(all, l->hold->lock->hash);
+    ll_operations__lock_leave_queue(l);
+    count(part, l->hold);
+    set_mode(l->hold->lock, l->hold, l->want);
+    l->decided = true;
+    l->next_woken = woken;
+    return l;
+}
+
+struct ll_locker *ll_operations__lock_let_in(struct ll_locks *all, struct ll_lock *lock,
+                                             struct ll_locker *woken)
+{
+    uint32_t ahead = 0;
+    for (struct ll_locker *l = lock->upgrades, *next; l; l = next) {
+        next = l->next_waiter;
+        if (ll_operations__lock_conflicts[l->want] & others(lock, l->hold))
+            ahead |= 1u << l->want;
+        else
+            woken = let_in(all, l, woken);
+    }
+    for (struct ll_locker *l = lock->waiters, *next; l; l = next) {
+        next = l->next_waiter;
+        if (ll_operations__lock_conflicts[l->want] & (lock->mask | ahead))
+            ahead |= 1u << l->want;
+        else
+            woken = let_in(all, l, woken);
+    }
+    return woken;
+}
+
+void ll_operations__lock_wake(struct ll_locker *woken)
+{
+    while (woken) {
+        struct ll_locker *l = woken;
+        woken = l->next_woken; /* before the word: with it the locker is its thread's again */
+        lladd_atomic_store32(&l->word, 1);
+        lladd_word_wake(&l->word, 1, UINT32_MAX);
+    }
+}
+
+static int no_memory(const struct ll_lock_request *r)
+{
+    return lladd_error_set(r->err, LLADD_NO_MEMORY, "out of memory for a lock");
+}
+
+int ll_operations__lock_take(const struct ll_lock_request *r, struct ll_hold **hold)
+{
+    struct ll_locker *by = r->by;
+    struct ll_lock_partition *part = ll_lock_part_of(by->all, r->hash);
+    struct ll_hold *h = *hold ? *hold : ll_operations__hold_new(by);
+    if (!h)
+        return no_memory(r);
+    unsigned want = ll_operations__lock_join[h->mode][r->want];
+    lladd_mutex_lock(&part->mutex);
+    struct ll_lock *lock = *hold ? h->lock : find_or_make(r, part);
+    h->lock = lock;
+    int rc = 0;
+    if (!lock) {
+        lladd_mutex_unlock(&part->mutex);
+        rc = no_memory(r);
+    } else {
+        uint32_t against = others(lock, h);
+        if (!h->mode)
+            against |= wanted(lock->upgrades, NULL) | wanted(lock->waiters, NULL);
+        if (ll_operations__lock_conflicts[want] & against) {
+            join_queue(part, by, h, want);
+            rc = ll_operations__lock_wait(r, part);
+        } else {
+            count(part, h);
+            set_mode(lock, h, want);
+            lladd_mutex_unlock(&part->mutex);
+        }
+    }
+    if (!rc)
+        *hold = h;
+    else if (!*hold)
+        ll_operations__hold_spare(by, h);
+    return rc;
+}
+
+void ll_operations__lock_weaken(struct ll_hold *h, unsigned mode)
+{
+    struct ll_locks *all = h->by->all;
+    struct ll_lock *lock = h->lock;
+    struct ll_lock_partition *part = ll_lock_part_of(all, lock->hash);
+    struct ll_locker *woken = NULL;
+    lladd_mutex_lock(&part->mutex);
+    set_mode(lock, h, mode);
+    part->n_holds -= !mode;
+    if (lock->waiters || lock->upgrades)
+        woken = ll_operations__lock_let_in(all, lock, NULL);
+    if (!mode)
+        drop_unused(all, part, lock);
+    lladd_mutex_unlock(&part->mutex);
+    ll_operations__lock_wake(woken);
+}
+
+void ll_operations__lock_each_blocker(const struct ll_locker *l, ll_lock_blocker_fn *fn, void *ctx)
+{
+    const struct ll_lock *lock = l->hold->lock;
+    uint32_t conflicts = ll_operations__lock_conflicts[l->want];
+    for (struct ll_hold *h = lock->holders; h; h = h->next)
+        if (h != l->hold && (conflicts >> h->mode & 1) && !fn(ctx, h->by, h->mode))
+            return;
+    if (l->upgrading)
+        return;
+    for (struct ll_locker *u = lock->upgrades; u; u = u->next_waiter)
+        if ((conflicts >> u->want & 1) && !fn(ctx, u, u->want))
+            return;
+    for (struct ll_locker *w = lock->waiters; w != l; w = w->next_waiter)
+        if ((conflicts >> w->want & 1) && !fn(ctx, w, w->want))
+            return;
+}

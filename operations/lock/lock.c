@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls on a transaction: from names to holds. */
+#include "operations/lock/table.h"
+
+int ll_operations__locker_name(struct ll_locker *l, size_t len)
+{
+    if (len <= l->name_size)
+        return 0;
+    size_t size = len < 256 ? 256 : len;
+    unsigned char *name = lladd_resize(l->all->db, l->name, size);
+    if (!name)
+        return LLADD_NO_MEMORY;
+    l->name = name;
+    l->name_size = size;
+    return 0;
+}
+
+/* ---- lock ------------------------------------------------------------------------------------ */
+
+/* Room for what a hold was before it becomes stronger; none if no savepoint lies in between. */
+static int want_replaced(struct ll_locker *l, struct lladd_error *err)
+{
+    if (l->n_replaced < l->cap_replaced)
+        return 0;
+    size_t cap = l->cap_replaced ? l->cap_replaced * 2 : 8;
+    struct ll_lock_replaced *r = lladd_resize(l->all->db, l->replaced, cap * sizeof *r);
+    if (!r)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock");
+    l->replaced = r;
+    l->cap_replaced = cap;
+    return 0;
+}
+
+/* Gets the name in the request, or more of it. *hold is what there is of it, and then what is. */
+static int step(const struct ll_lock_request *r, struct ll_hold **hold, struct ll_hold *parent,
+                lladd_savepoint_id now)
+{
+    struct ll_locker *l = r->by;
+    struct ll_hold *h = *hold;
+    unsigned before = h ? h->mode : LLADD_LOCK_NONE;
+    bool keep = h && h->changed != now;
+    int rc = keep ? want_replaced(l, r->err) : 0;
+    if (!rc)
+        rc = ll_operations__lock_take(r, hold);
+    if (rc)
+        return rc;
+    if (keep) {
+        l->replaced[l->n_replaced++] =
+            (struct ll_lock_replaced){h, now, h->changed, (uint8_t)before};
+        h->replaced++;
+        h->changed = now;
+    }
+    if (!h)
+        ll_operations__hold_add(l, *hold, parent, now);
+    (*hold)->call = l->calls;
+    (*hold)->before = (uint8_t)before;
+    return 0;
+}
+
+/* Takes back what this call has got on ancestors (LOCK-5). */
+static void undo_steps(struct ll_locker *l, struct ll_hold *deepest, size_t n_replaced)
+{
+    while (l->n_replaced > n_replaced) {
+        const struct ll_lock_replaced *r = &l->replaced[--l->n_replaced];
+        r->hold->replaced--;
+        r->hold->changed = r->changed;
+    }
+    for (struct ll_hold *h = deepest, *parent; h; h = parent) {
+        parent = h->parent;
+        if (h->call != l->calls)
+            continue;
+        if (h->before)
+            ll_operations__lock_weaken(h, h->before);
+        else
+            ll_operations__lock_release(l, h);
+    }
+}
+
+static int lock_path(struct ll_lock_request *r, struct lladd_lock_name name, unsigned mode,
+                     lladd_savepoint_id now)
+{
+    struct ll_locker *l = r->by;
+    struct ll_hold *parent = NULL;
+    size_t n_replaced = l->n_replaced;
+    int rc = 0;
+    l->calls++;
+    for (size_t i = 0, at = 0; i < name.n; i++) {
+        size_t len = ll_operations__lock_part_put(l->name + at, &name.parts[i]);
+        r->hash = ll_operations__lock_hash(l->all, r->hash, l->name + at, len);
+        at += len;
+        r->name = l->name;
+        r->len = at;
+        r->want = i + 1 < name.n ? ll_operations__lock_intent[mode] : mode;
+        struct ll_hold *h = ll_operations__hold_find(l, r->hash, l->name, at);
+        if (!h || !ll_lock_includes(h->mode, r->want))
+            rc = step(r, &h, parent, now);
+        if (rc)
+            break;
+        if (ll_lock_includes(ll_operations__lock_implies[h->mode], mode))
+            return 0;
+        parent = h;
+    }
+    if (rc)
+        undo_steps(l, parent, n_replaced);
+    return rc;
+}
+
+static uint64_t deadline_of(const struct ll_locks *all, uint64_t timeout_ns)
+{
+    if (timeout_ns == LLADD_LOCK_WAIT)
+        timeout_ns = lladd_atomic_load64_relaxed(&all->timeout_ns);
+    if (timeout_ns == LLADD_LOCK_TRY || timeout_ns == LLADD_LOCK_FOREVER)
+        return timeout_ns;
+    uint64_t now = lladd_now_ns(all->db);
+    return timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+}
+
+static int bad_name(struct lladd_error *err, size_t size)
+{
+    return size ? lladd_error_set(err, LLADD_TOO_LARGE, "a name has at most %u bytes",
+                                  LLADD_LOCK_NAME_MAX)
+                : lladd_error_set(err, LLADD_BAD_ARGUMENT, "a name has at least one component");
+}
+
+/* The transaction's locker, made at its first lock, with the room for a name. */
+static int locker_of(struct lladd_txn *txn, size_t name_size, struct ll_locker **out)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
+    struct ll_locks *all;
+    int rc = 0;
+    if (!l && !(rc = ll_operations__locks_of(lladd_txn_db(txn), &all, err)))
+        rc = ll_operations__locker_join(all, txn, &l);
+    if (!rc && ll_operations__locker_name(l, name_size))
+        rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock");
+    *out = l;
+    return rc;
+}
+
+int lladd_lock(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lock_mode mode,
+               uint64_t timeout_ns)
+{
+    struct lladd_txn_now now;
+    struct ll_lock_request r = {.want = LLADD_LOCK_NONE};
+    int rc = lladd_txn_now(txn, &now);
+    if (rc)
+        return rc;
+    r.err = lladd_txn_error_out(txn);
+    size_t size = ll_operations__lock_name_size(name);
+    if (size == 0 || size == SIZE_MAX)
+        return bad_name(r.err, size);
+    if ((unsigned)mode - 1 >= LL_LOCK_MODES - 1)
+        return lladd_error_set(r.err, LLADD_BAD_ARGUMENT, "%d is no mode of a lock", (int)mode);
+    if (now.rolling_back)
+        return 0;
+    rc = locker_of(txn, size, &r.by);
+    if (rc)
+        return rc;
+    lladd_atomic_store64_relaxed(&r.by->txn, lladd_txn_id(txn).v);
+    r.deadline = deadline_of(r.by->all, timeout_ns);
+    return lock_path(&r, name, mode, now.next);
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+/* The hold on the name itself. *implied gets what those on its ancestors include. */
+static struct ll_hold *find_path(struct ll_locker *l, struct lladd_lock_name name,
+                                 unsigned *implied)
+{
+    struct ll_hold *h = NULL;
+    uint64_t hash = 0;
+    *implied = LLADD_LOCK_NONE;
+    for (size_t i = 0, at = 0; i < name.n; i++) {
+        size_t len = ll_operations__lock_part_put(l->name + at, &name.parts[i]);
+        hash = ll_operations__lock_hash(l->all, hash, l->name + at, len);
+        at += len;
+        if (h)
+            *implied = ll_operations__lock_join[*implied][ll_operations__lock_implies[h->mode]];
+        h = ll_operations__hold_find(l, hash, l->name, at);
+        if (!h)
+            return NULL; /* nor is there a hold on a part of it (LOCK-3) */
+    }
+    return h;
+}
+
+int lladd_unlock(struct lladd_txn *txn, struct lladd_lock_name name)
+{
+    struct lladd_txn_now now;
+    unsigned implied;
+    int rc = lladd_txn_now(txn, &now);
+    if (rc)
+        return rc;
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
+    size_t size = ll_operations__lock_name_size(name);
+    if (size == 0 || size == SIZE_MAX)
+        return bad_name(err, size);
+    if (l && ll_operations__locker_name(l, size))
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock");
+    struct ll_hold *h = l ? find_path(l, name, &implied) : NULL;
+    if (!h)
+        return lladd_error_set(err, LLADD_NOT_FOUND, "the name is not locked");
+    const char *why = NULL;
+    if (l->serialisable)
+        why = "the transaction is serialisable";
+    else if (h->mode == LLADD_LOCK_IX || h->mode == LLADD_LOCK_SIX || h->mode == LLADD_LOCK_X)
+        why = "it may protect a change";
+    else if (h->children)
+        why = "a part of the name is locked";
+    if (why)
+        return lladd_error_set(err, LLADD_BAD_STATE, "this lock stays until the end: %s", why);
+    ll_operations__lock_release(l, h);
+    return 0;
+}
+
+enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *txn, struct lladd_lock_name name)
+{
+    struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
+    size_t size = ll_operations__lock_name_size(name);
+    unsigned implied;
+    if (!l || size == 0 || size == SIZE_MAX || ll_operations__locker_name(l, size))
+        return LLADD_LOCK_NONE;
+    const struct ll_hold *h = find_path(l, name, &implied);
+    return ll_operations__lock_join[h ? h->mode : LLADD_LOCK_NONE][implied];
+}
+
+int lladd_lock_serialisable(struct lladd_txn *txn, bool on)
+{
+    struct lladd_txn_now now;
+    struct ll_locker *l;
+    int rc = lladd_txn_now(txn, &now);
+    if (!rc)
+        rc = locker_of(txn, 0, &l);
+    if (!rc)
+        l->serialisable = on;
+    return rc;
+}
+
+uint64_t lladd_lock_number(const struct lladd_txn *txn)
+{
+    const struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
+    return l ? lladd_atomic_load64(&l->number) : 0;
+}

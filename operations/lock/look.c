@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who holds and who waits, and how often. A partition is copied under its mutex, then told. */
+#include "operations/lock/table.h"
+
+/* What is told of one locker and one lock. */
+struct row {
+    struct lladd_lock_info info; /* the name is below */
+    unsigned char *name;
+    size_t name_len;
+};
+
+struct rows {
+    struct ll_locks *all;
+    struct row *rows;
+    size_t n, cap;
+    uint64_t now;
+    bool lost; /* no memory */
+};
+
+static struct row *add_row(struct rows *to, const struct ll_lock *lock, const struct ll_locker *who)
+{
+    struct lladd_db *db = to->all->db;
+    if (to->n == to->cap && !to->lost) {
+        size_t cap = to->cap ? to->cap * 2 : 32;
+        struct row *rows = lladd_resize(db, to->rows, cap * sizeof *rows);
+        to->lost = !rows;
+        if (rows) {
+            to->rows = rows;
+            to->cap = cap;
+        }
+    }
+    unsigned char *name = to->lost ? NULL : lladd_alloc(db, lock->len);
+    if (!name) {
+        to->lost = true;
+        return NULL;
+    }
+    memcpy(name, lock->name, lock->len);
+    struct row *row = &to->rows[to->n++];
+    memset(row, 0, sizeof *row);
+    row->name = name;
+    row->name_len = lock->len;
+    row->info.number = lladd_atomic_load64(&who->number);
+    row->info.txn = lladd_lsn_of(lladd_atomic_load64(&who->txn));
+    row->info.prepared = lladd_atomic_load32(&who->state) == LL_LOCKER_PREPARED;
+    return row;
+}
+
+static void add_waiter(struct rows *to, const struct ll_locker *l)
+{
+    struct row *row = add_row(to, l->hold->lock, l);
+    if (!row)
+        return;
+    row->info.held = (enum lladd_lock_mode)l->hold->mode;
+    row->info.wanted = (enum lladd_lock_mode)l->want;
+    uint64_t since = lladd_atomic_load64(&l->waits_since);
+    row->info.waited_ns = since && since < to->now ? to->now - since : 0;
+}
+
+static void add_lock(struct rows *to, const struct ll_lock *lock)
+{
+    for (const struct ll_hold *h = lock->holders; h; h = h->next) {
+        const struct ll_locker *upgrade = lock->upgrades;
+        while (upgrade && upgrade->hold != h)
+            upgrade = upgrade->next_waiter;
+        if (upgrade) {
+            add_waiter(to, upgrade);
+            continue;
+        }
+        struct row *row = add_row(to, lock, h->by);
+        if (row)
+            row->info.held = (enum lladd_lock_mode)h->mode;
+    }
+    for (const struct ll_locker *l = lock->waiters; l; l = l->next_waiter)
+        add_waiter(to, l);
+}
+
+/* Tells the rows and frees them; rc: what has happened before. */
+static int tell_rows(struct rows *r, lladd_lock_info_fn *fn, void *ctx, int rc,
+                     struct lladd_error *err)
+{
+    struct lladd_db *db = r->all->db;
+    for (size_t i = 0; i < r->n; i++) {
+        struct row *row = &r->rows[i];
+        struct lladd_lock_part *parts = NULL;
+        if (!rc && !r->lost) {
+            parts = ll_operations__lock_parts(db, row->name, row->name_len, &row->info.name.n);
+            row->info.name.parts = parts;
+            if (parts)
+                rc = fn(ctx, &row->info);
+            else
+                r->lost = true;
+        }
+        lladd_free(db, parts);
+        lladd_free(db, row->name);
+    }
+    lladd_free(db, r->rows);
+    r->rows = NULL;
+    r->n = r->cap = 0;
+    if (!rc && r->lost)
+        rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a list of locks");
+    return rc;
+}
+
+int lladd_lock_each(struct lladd_db *db, lladd_lock_info_fn *fn, void *ctx, struct lladd_error *err)
+{
+    struct rows r = {.lost = false};
+    int rc = ll_operations__locks_of(db, &r.all, err);
+    for (size_t i = 0; !rc && i < LL_LOCK_PARTITIONS; i++) {
+        struct ll_lock_partition *part = &r.all->parts[i];
+        r.now = lladd_now_ns(db);
+        lladd_mutex_lock(&part->mutex);
+        for (size_t b = 0; b < part->n_buckets; b++)
+            for (const struct ll_lock *lock = part->buckets[b]; lock; lock = lock->next)
+                add_lock(&r, lock);
+        lladd_mutex_unlock(&part->mutex);
+        rc = tell_rows(&r, fn, ctx, rc, err);
+    }
+    return rc;
+}
+
+struct blockers {
+    struct rows *to;
+    const struct ll_lock *lock;
+};
+
+static bool add_blocker(void *ctx, struct ll_locker *who, unsigned mode)
+{
+    struct blockers *b = ctx;
+    bool waits = lladd_atomic_load32(&who->waits) && who->hold->lock == b->lock;
+    if (waits && (!who->hold->mode || mode == who->want)) {
+        add_waiter(b->to, who);
+        return true;
+    }
+    struct row *row = add_row(b->to, b->lock, who);
+    if (row)
+        row->info.held = (enum lladd_lock_mode)mode;
+    return true;
+}
+
+static void find_blockers(struct rows *r, struct ll_lock_partition *pool, uint64_t number)
+{
+    for (struct ll_locker *l = pool->lockers; l; l = l->next_all) {
+        if (lladd_atomic_load64(&l->number) == number && lladd_atomic_load32(&l->waits)) {
+            struct blockers b = {r, l->hold->lock};
+            ll_operations__lock_each_blocker(l, add_blocker, &b);
+        }
+    }
+}
+
+int lladd_lock_blockers(struct lladd_db *db, uint64_t number, lladd_lock_info_fn *fn, void *ctx,
+                        struct lladd_error *err)
+{
+    struct rows r = {.lost = false};
+    int rc = ll_operations__locks_of(db, &r.all, err);
+    if (rc)
+        return rc;
+    r.now = lladd_now_ns(db);
+    ll_operations__lock_stop(r.all); /* whoever waits, and for whatever, stands still */
+    for (size_t i = 0; i < LL_LOCK_PARTITIONS; i++)
+        find_blockers(&r, &r.all->parts[i], number);
+    ll_operations__lock_go(r.all);
+    return tell_rows(&r, fn, ctx, rc, err);
+}
+
+int lladd_lock_stats(struct lladd_db *db, struct lladd_lock_stats *out, struct lladd_error *err)
+{
+    struct lladd_lock_stats s = {.struct_size = sizeof s};
+    struct ll_locks *all;
+    int rc = ll_operations__locks_of(db, &all, err);
+    if (rc)
+        return rc;
+    if (!out || out->struct_size < sizeof out->struct_size)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
+    s.memory = sizeof *all;
+    for (size_t i = 0; i < LL_LOCK_PARTITIONS; i++) {
+        struct ll_lock_partition *part = &all->parts[i];
+        lladd_mutex_lock(&part->mutex);
+        s.names += part->n_locks;
+        s.holds += part->n_holds;
+        s.waiting += part->waiting;
+        s.acquired += part->acquired;
+        s.upgraded += part->upgraded;
+        s.waits += part->waits;
+        s.wait_ns += part->wait_ns;
+        s.busy += part->busy;
+        s.timeouts += part->timeouts;
+        s.deadlocks += part->deadlocks;
+        s.memory += part->bytes + part->n_holds * sizeof(struct ll_hold);
+        lladd_mutex_unlock(&part->mutex);
+    }
+    size_t size = out->struct_size < sizeof s ? out->struct_size : sizeof s;
+    s.struct_size = size;
+    memcpy(out, &s, size);
+    return 0;
+}

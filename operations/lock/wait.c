@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Waiting, and who may not wait (LOCK-4).
+ *
+ * The graph: who waits has an edge to each one whose hold, or earlier wait, in the same lock's
+ * line does not go with what he wants. An edge that appears later than its two ends comes from
+ * somebody who does not wait (he was just granted it) or who is beginning to (an upgrade passes
+ * those who hold nothing). So whatever cycle there is, it was closed by the beginning of a wait,
+ * and goes through who began it: from him a search in breadth finds it, and finds a shortest
+ * one.
+ *
+ * The search needs the lines of all partitions at one moment, and takes all their mutexes, in
+ * order. That is for those only who may be part of a cycle: if nobody of those in the way waits
+ * himself, nobody can be. Who begins to wait says so before he looks at the others (with a fence
+ * between), so of a cycle's members the last one to say so sees the next one waiting.
+ *
+ * The victim is the youngest, be it somebody else: it is taken out of its line, gets its verdict
+ * and is woken. A verdict is given under the mutex of the line's partition, and once; who gives
+ * it sets `word` when he needs the locker no more, and only then the locker's thread goes on.
+ *
+ * A poisoned handle releases nobody's locks, for nobody ends there. Who waits looks now and then
+ * whether that has happened: it is the one thing here that is polled. */
+#include "operations/lock/table.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define POISON_LOOK_NS UINT64_C(100000000)
+#define TEXT_NAME 72
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static bool note_blocker(void *ctx, struct ll_locker *who, unsigned mode)
+{
+    struct lladd_lock_event *e = ctx;
+    if (e->blockers++ == 0) {
+        e->blocker = lladd_atomic_load64(&who->number);
+        e->blocker_txn = lladd_lsn_of(lladd_atomic_load64(&who->txn));
+        e->blocker_mode = mode;
+        e->blocker_prepared = lladd_atomic_load32(&who->state) == LL_LOCKER_PREPARED;
+    }
+    return true;
+}
+
+void ll_operations__lock_who(const struct ll_locker *l, struct lladd_lock_event *e)
+{
+    memset(e, 0, sizeof *e);
+    ll_operations__lock_each_blocker(l, note_blocker, e);
+}
+
+/* "#12 (LSN 4711, prepared)" */
+static void name_locker(char *out, size_t size, uint64_t number, lladd_lsn txn, bool prepared)
+{
+    char lsn[32] = "";
+    if (txn.v)
+        snprintf(lsn, sizeof lsn, "LSN %llu", (unsigned long long)txn.v);
+    snprintf(out, size, "#%llu%s%s%s%s%s", (unsigned long long)number,
+             txn.v || prepared ? " (" : "", lsn, txn.v && prepared ? ", " : "",
+             prepared ? "prepared" : "", txn.v || prepared ? ")" : "");
+}
+
+static int refuse(const struct ll_lock_request *r, const struct lladd_lock_event *e, int code)
+{
+    char name[TEXT_NAME], who[80], more[32] = "", time[40] = "";
+    ll_operations__lock_text(r->name, r->len, name, sizeof name);
+    name_locker(who, sizeof who, e->blocker, e->blocker_txn, e->blocker_prepared);
+    if (e->blockers > 1)
+        snprintf(more, sizeof more, " and %u more", e->blockers - 1);
+    if (code == LLADD_TIMEOUT)
+        snprintf(time, sizeof time, " for %llu us", (unsigned long long)(e->waited_ns / 1000));
+    return lladd_error_set(r->err, code, "%s on %s: in the way%s is transaction %s with %s%s",
+                           lladd_lock_mode_name(r->want), name, time, who,
+                           lladd_lock_mode_name(e->blocker_mode), more);
+}
+
+/* A string that grows; NULL bytes when there was no memory. */
+struct story {
+    struct lladd_db *db;
+    char *bytes;
+    size_t len, size;
+    bool lost;
+};
+
+static void tell(struct story *s, const char *fmt, ...) LLADD_PRINTF(2, 3);
+static void tell(struct story *s, const char *fmt, ...)
+{
+    for (int tries = 0; !s->lost && tries < 2; tries++) {
+        va_list args;
+        va_start(args, fmt);
+        int n = vsnprintf(s->bytes ? s->bytes + s->len : NULL, s->size - s->len, fmt, args);
+        va_end(args);
+        if (n >= 0 && s->bytes && (size_t)n < s->size - s->len) {
+            s->len += (size_t)n;
+            return;
+        }
+        size_t size = (s->size + (size_t)(n > 0 ? n : 0)) * 2 + 256;
+        char *bytes = lladd_resize(s->db, s->bytes, size);
+        s->lost = n < 0 || !bytes;
+        if (bytes) {
+            s->bytes = bytes;
+            s->size = size;
+        }
+    }
+}
+
+/* The mode in which `who` is in the way of `l`. */
+struct in_the_way {
+    const struct ll_locker *who;
+    unsigned mode;
+};
+
+static bool find_mode(void *ctx, struct ll_locker *who, unsigned mode)
+{
+    struct in_the_way *w = ctx;
+    if (who != w->who)
+        return true;
+    w->mode = mode;
+    return false;
+}
+
+/* The cycle, from the victim on: `from` leads backwards through it. */
+static char *tell_cycle(struct ll_locks *all, struct ll_locker **cycle, size_t n, size_t victim)
+{
+    struct story s = {.db = all->db};
+    for (size_t i = 0; i < n; i++) {
+        struct ll_locker *l = cycle[(victim + i) % n];
+        struct in_the_way next = {cycle[(victim + i + 1) % n], LLADD_LOCK_NONE};
+        char name[TEXT_NAME];
+        const struct ll_lock *lock = l->hold->lock;
+        ll_operations__lock_each_blocker(l, find_mode, &next);
+        ll_operations__lock_text(lock->name, lock->len, name, sizeof name);
+        if (i == 0)
+            tell(&s, "deadlock of %zu: ", n);
+        tell(&s, "#%llu waits for %s on %s behind #%llu with %s%s",
+             (unsigned long long)l->number, lladd_lock_mode_name(l->want), name,
+             (unsigned long long)next.who->number, lladd_lock_mode_name(next.mode),
+             i + 1 < n ? "; " : "");
+    }
+    if (!s.lost)
+        return s.bytes;
+    lladd_free(all->db, s.bytes);
+    return NULL;
+}
+
+/* ---- cycles ---------------------------------------------------------------------------------- */
+
+void ll_operations__lock_stop(struct ll_locks *all)
+{
+    for (size_t i = 0; i < LL_LOCK_PARTITIONS; i++)
+        lladd_mutex_lock(&all->parts[i].mutex);
+}
+
+void ll_operations__lock_go(struct ll_locks *all)
+{
+    for (size_t i = LL_LOCK_PARTITIONS; i-- > 0;)
+        lladd_mutex_unlock(&all->parts[i].mutex);
+}
+
+struct search {
+    struct ll_locker *start, *at; /* whose blockers are looked at */
+    struct ll_locker **end;       /* of the queue of those to look at */
+    bool closed;
+};
+
+static bool visit(void *ctx, struct ll_locker *who, unsigned mode)
+{
+    struct search *s = ctx;
+    (void)mode;
+    if (who == s->start) {
+        s->closed = true;
+        return false;
+    }
+    if (who->seen == s->start->seen || !lladd_atomic_load32(&who->waits))
+        return true;
+    who->seen = s->start->seen;
+    who->from = s->at;
+    who->next_seen = NULL;
+    *s->end = who;
+    s->end = &who->next_seen;
+    return true;
+}
+
+/* Who waits for `start` at the end of a chain from `start`; NULL: no cycle. */
+static struct ll_locker *find_cycle(struct ll_locks *all, struct ll_locker *start)
+{
+    start->seen = ++all->epoch;
+    start->from = NULL;
+    start->next_seen = NULL;
+    struct search s = {start, start, &start->next_seen, false};
+    for (; s.at; s.at = s.at->next_seen) {
+        ll_operations__lock_each_blocker(s.at, visit, &s);
+        if (s.closed)
+            return s.at;
+    }
+    return NULL;
+}
+
+static struct ll_locker *youngest_of(struct ll_locker *last)
+{
+    struct ll_locker *youngest = last;
+    for (struct ll_locker *l = last; l; l = l->from)
+        if (l->number > youngest->number)
+            youngest = l;
+    return youngest;
+}
+
+/* What the victim's error will say; NULL without memory. */
+static char *story_of(struct ll_locks *all, struct ll_locker *last, const struct ll_locker *victim)
+{
+    size_t n = 0, at = 0;
+    for (struct ll_locker *l = last; l; l = l->from)
+        n++;
+    struct ll_locker **cycle = lladd_alloc(all->db, n * sizeof(struct ll_locker *));
+    if (!cycle)
+        return NULL;
+    size_t i = n;
+    for (struct ll_locker *l = last; l; l = l->from) {
+        cycle[--i] = l;
+        if (l == victim)
+            at = i;
+    }
+    char *story = tell_cycle(all, cycle, n, at);
+    lladd_free(all->db, cycle);
+    return story;
+}
+
+static void look_for_cycles(struct ll_locker *start)
+{
+    struct ll_locks *all = start->all;
+    struct ll_locker *woken = NULL;
+    ll_operations__lock_stop(all);
+    while (!start->decided) {
+        struct ll_locker *last = find_cycle(all, start);
+        if (!last)
+            break;
+        struct ll_locker *victim = youngest_of(last);
+        struct ll_lock *lock = victim->hold->lock;
+        victim->story = story_of(all, last, victim);
+        ll_operations__lock_leave_queue(victim);
+        victim->decided = true;
+        victim->verdict = LLADD_DEADLOCK;
+        victim->next_woken = woken;
+        woken = ll_operations__lock_let_in(all, lock, victim);
+    }
+    ll_operations__lock_go(all);
+    ll_operations__lock_wake(woken);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static bool is_waiting(void *ctx, struct ll_locker *who, unsigned mode)
+{
+    bool *waits = ctx;
+    (void)mode;
+    *waits = lladd_atomic_load32(&who->waits) != 0;
+    return !*waits;
+}
+
+/* Out of the line without what one stood there for, unless there is a verdict already. */
+static void give_up(struct ll_locker *l, struct ll_lock_partition *part, int code,
+                    struct lladd_lock_event *who)
+{
+    struct ll_locker *woken = NULL;
+    lladd_mutex_lock(&part->mutex);
+    if (!l->decided) {
+        struct ll_lock *lock = l->hold->lock;
+        ll_operations__lock_who(l, who);
+        ll_operations__lock_leave_queue(l);
+        l->decided = true;
+        l->verdict = code;
+        l->next_woken = NULL;
+        woken = ll_operations__lock_let_in(l->all, lock, l);
+    }
+    lladd_mutex_unlock(&part->mutex);
+    ll_operations__lock_wake(woken);
+}
+
+static void sleep_until_decided(const struct ll_lock_request *r, struct ll_lock_partition *part,
+                                struct lladd_lock_event *who)
+{
+    struct ll_locker *l = r->by;
+    struct lladd_db *db = l->all->db;
+    while (!lladd_atomic_load32(&l->word)) {
+        uint64_t ns = POISON_LOOK_NS, now = lladd_now_ns(db);
+        int rc = lladd_db_error(db, NULL);
+        if (!rc && now >= r->deadline)
+            rc = LLADD_TIMEOUT;
+        if (rc)
+            give_up(l, part, rc, who);
+        else if (r->deadline - now < ns)
+            ns = r->deadline - now;
+        lladd_word_wait(&l->word, 0, UINT32_MAX, ns);
+    }
+}
+
+static int report(const struct ll_lock_request *r, struct lladd_lock_event *who)
+{
+    struct ll_locker *l = r->by;
+    int rc = l->verdict;
+    if (rc == LLADD_DEADLOCK)
+        return lladd_error_set(r->err, rc, "%s",
+                               l->story ? l->story : "deadlock (no memory to tell the cycle)");
+    if (rc == LLADD_BUSY || rc == LLADD_TIMEOUT)
+        return refuse(r, who, rc);
+    return rc ? lladd_db_error(l->all->db, r->err) : 0;
+}
+
+static void count(struct ll_lock_partition *part, int rc, uint64_t ns)
+{
+    lladd_mutex_lock(&part->mutex);
+    part->waits++;
+    part->wait_ns += ns;
+    part->timeouts += rc == LLADD_TIMEOUT;
+    part->deadlocks += rc == LLADD_DEADLOCK;
+    lladd_mutex_unlock(&part->mutex);
+}
+
+int ll_operations__lock_wait(const struct ll_lock_request *r, struct ll_lock_partition *part)
+{
+    struct ll_locker *l = r->by;
+    struct lladd_lock_event who;
+    bool look = false;
+    ll_operations__lock_who(l, &who);
+    if (r->deadline == 0) {
+        part->busy++;
+        ll_operations__lock_leave_queue(l);
+        lladd_mutex_unlock(&part->mutex);
+        return refuse(r, &who, LLADD_BUSY);
+    }
+    unsigned want = l->want;
+    uint64_t since = lladd_now_ns(l->all->db);
+    lladd_atomic_store64(&l->waits_since, since);
+    lladd_atomic_fence();
+    ll_operations__lock_each_blocker(l, is_waiting, &look);
+    lladd_mutex_unlock(&part->mutex);
+    if (look)
+        look_for_cycles(l);
+    sleep_until_decided(r, part, &who);
+    who.at_ns = lladd_now_ns(l->all->db);
+    who.waited_ns = who.at_ns - since;
+    int rc = report(r, &who);
+    count(part, rc, who.waited_ns);
+    who.outcome = rc;
+    who.number = l->number;
+    who.txn = lladd_lsn_of(l->txn);
+    who.wanted = want;
+    ll_operations__lock_remember(l->all, &who, r->name, r->len,
+                                 rc == 0                          ? ""
+                                 : rc == LLADD_DEADLOCK && l->story ? l->story
+                                                                  : r->err->message);
+    lladd_free(l->all->db, l->story);
+    l->story = NULL;
+    return rc;
+}
