@@ -103,7 +103,7 @@ size_t coordinator_place(size_t servers, const void *key, size_t len, size_t rep
     for (size_t i = 0; i < len; i++)
         h = (h ^ bytes[i]) * UINT64_C(0x100000001b3);
     h ^= h >> 32;
-    return (size_t)((h + replica) % servers);
+    return (size_t)(h % servers + replica) % servers;
 }
 
 struct global *coordinator_begin(struct coordinator *c)
