@@ -145,8 +145,7 @@ static void publish(struct cluster *c)
     lladd_mutex_lock(&c->mutex);
     bool changed = counts.up != c->counts.up;
     c->counts = counts;
-    (void)coordinator_error(c->coordinator, &c->error);
-    if (changed)
+    if (coordinator_error(c->coordinator, &c->error) || changed)
         lladd_cond_broadcast(&c->changed);
     lladd_mutex_unlock(&c->mutex);
 }
@@ -323,9 +322,9 @@ int cluster_wait(struct cluster *c, uint64_t ms)
     uint64_t end = lladd_now_ns(c->db) + ms * 1000000, now = 0;
     size_t all = c->n_servers;
     lladd_mutex_lock(&c->mutex);
-    while (c->counts.up < all && (now = lladd_now_ns(c->db)) < end)
+    while (c->counts.up < all && !c->error.code && (now = lladd_now_ns(c->db)) < end)
         (void)lladd_cond_wait_for(&c->changed, &c->mutex, end - now);
-    int rc = c->counts.up < all ? LLADD_TIMEOUT : 0;
+    int rc = c->error.code ? c->error.code : c->counts.up < all ? LLADD_TIMEOUT : 0;
     lladd_mutex_unlock(&c->mutex);
     return rc;
 }

@@ -49,7 +49,7 @@ struct cluster_options {
 int cluster_open(const struct cluster_options *, struct cluster **out, struct lladd_error *);
 /** All transactions must have ended. */
 int cluster_close(struct cluster *);
-/** Waits until all servers are connected; LLADD_TIMEOUT. */
+/** Waits until all servers are connected; LLADD_TIMEOUT, or what cluster_error says. */
 int cluster_wait(struct cluster *, uint64_t ms);
 /** Not 0: no further transaction will be committed (a database that is poisoned, or another
  *  coordinator with this id: LLADD_CONFLICT, LLADD_LOCKED). */

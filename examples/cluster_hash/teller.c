@@ -2,12 +2,12 @@
 /* cluster-teller: a bank over the cluster hash table.
  *
  *   cluster-teller work    --dir DIR --server A:P... [--replicas N] [--accounts N] [--threads N]
- *                          [--seconds N] [--until-eof]
+ *                          [--seconds N] [--until-eof] [--across]
  *   cluster-teller audit   --dir DIR --server A:P... [--replicas N] [--accounts N] [--exclusive]
  *   cluster-teller inspect [--replicas N] [--accounts N] DIR...
  *
  * work: opens the accounts if there are none and moves money between them, in transactions of two
- * accounts each; it prints a line about ten times a second. audit: reads all accounts in one
+ * accounts each (--across: of two servers); it prints a line about ten times a second. audit: reads all accounts in one
  * transaction; with --exclusive it writes them back as they were, so it has had every copy of every
  * account for itself, and nothing that was in doubt before still is. inspect: opens the databases of
  * servers that are not running, and compares what is in them. The exit status tells whether the sum
@@ -105,6 +105,15 @@ static void pause_before_retry(unsigned tries, uint64_t *random)
     (void)nanosleep(&t, NULL);
 }
 
+static bool same_server(const struct bank *b, uint64_t one, uint64_t other)
+{
+    unsigned char key[2][ACCOUNT_KEY];
+    account_key(one, key[0]);
+    account_key(other, key[1]);
+    return coordinator_place(b->o.n_servers, key[0], ACCOUNT_KEY, 0) ==
+           coordinator_place(b->o.n_servers, key[1], ACCOUNT_KEY, 0);
+}
+
 static void *tell(void *arg)
 {
     struct teller *t = arg;
@@ -113,6 +122,8 @@ static void *tell(void *arg)
         uint64_t from = draw(&t->random) % b->o.accounts;
         uint64_t to = (from + 1 + draw(&t->random) % (b->o.accounts - 1)) % b->o.accounts;
         int64_t amount = 1 + (int64_t)(draw(&t->random) % 100);
+        if (b->o.across && same_server(b, from, to))
+            continue;
         unsigned tries = 0;
         int rc;
         while ((rc = transfer(b, from, to, amount)) != 0 && rc != CLUSTER_UNKNOWN &&
@@ -283,6 +294,7 @@ static int usage(void)
     fprintf(stderr,
             "usage: cluster-teller work --dir DIR --server ADDRESS:PORT... [--replicas N]\n"
             "                      [--accounts N] [--threads N] [--seconds N] [--until-eof]\n"
+            "                      [--across]\n"
             "       cluster-teller audit --dir DIR --server ADDRESS:PORT... [--replicas N]\n"
             "                      [--accounts N] [--exclusive]\n"
             "       cluster-teller inspect [--replicas N] [--accounts N] DIR...\n");
@@ -306,6 +318,7 @@ static bool parse(struct bank_options *o, int argc, char **argv)
                                           {"threads", required_argument, NULL, 't'},
                                           {"seconds", required_argument, NULL, 'n'},
                                           {"until-eof", no_argument, NULL, 'e'},
+                                          {"across", no_argument, NULL, 'w'},
                                           {"exclusive", no_argument, NULL, 'x'},
                                           {NULL, 0, NULL, 0}};
     int c;
@@ -323,6 +336,8 @@ static bool parse(struct bank_options *o, int argc, char **argv)
             good = number(optarg, 1, 1000, &o->threads);
         else if (c == 'n')
             good = number(optarg, 1, 1000000, &o->seconds);
+        else if (c == 'w')
+            o->across = true;
         else if (c == 'x')
             o->exclusive = true;
         else
