@@ -24,7 +24,7 @@ enum { TO_SERVER = 1, TO_COORDINATOR = 2, DURABLE = 4 };
             abort(); \
     } while (0)
 
-/* ---- as bytes -------------------------------------------------------------------------------------- */
+/* ---- as bytes -------------------------------------------------------------------------------- */
 
 static void check_bytes(const uint8_t *data, size_t size)
 {
@@ -57,7 +57,7 @@ static void check_stream(const uint8_t *data, size_t size)
     frame_reader_free(&reader);
 }
 
-/* ---- as messages ------------------------------------------------------------------------------------- */
+/* ---- as messages ----------------------------------------------------------------------------- */
 
 struct side {
     struct lladd_device *dev;

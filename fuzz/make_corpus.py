@@ -173,7 +173,8 @@ def cluster_seeds():
     votes = [piece(69, txn(2) + struct.pack("<Bi", verdict, 0)) for verdict in range(4)]
     yield "coordinator-answered", bytes([6]) + result + votes[3]
     yield "coordinator-refused", bytes([6]) + piece(66, struct.pack("<iI", -307, 2) + b"no")
-    yield "coordinator-asked", bytes([6]) + piece(71, txn(1)) + piece(71, txn(9)) + piece(70, txn(2))
+    asked = piece(71, txn(1)) + piece(71, txn(9)) + piece(70, txn(2))
+    yield "coordinator-asked", bytes([6]) + asked
     for verdict, vote in enumerate(votes):
         yield f"coordinator-vote-{verdict}", bytes([2]) + vote
 

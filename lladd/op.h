@@ -210,8 +210,8 @@ struct lladd_participant {
      *  did. An error refuses the commit, and the transaction is as it was. Nullable; descriptors of
      *  an older struct_size lack it. */
     int (*committing)(void *ctx, void *state, struct lladd_txn *);
-    /** The prepare record is durable: what the blob does not name may go now. Does not come after
-     *  lladd_prepare_async. Nullable; descriptors of an older struct_size lack it. */
+    /** The prepare record is durable: what the blob does not name may go now. Nullable;
+     *  descriptors of an older struct_size lack it. */
     void (*prepared)(void *ctx, void *state, struct lladd_txn *);
     /** The commit record has its LSN, and so nobody can commit before this transaction any more:
      *  called in the committing thread, behind `logged`, under no latch, before it waits for

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bench-cluster-postgresql: the transfers of cluster-teller over two PostgreSQL servers, with PREPARE
- * TRANSACTION.
+/* bench-cluster-postgresql: the transfers of cluster-teller over two PostgreSQL servers, with
+ * PREPARE TRANSACTION.
  *
  *   bench-cluster-postgresql --a CONNINFO --b CONNINFO --accounts N --threads N --seconds N
  *                            [--decision]
  *
- * Each transfer takes from an account of one server and adds to one of the other. What can be sent to
- * both at a time is: the two updates, the two prepares, the two commits. --decision writes, in
+ * Each transfer takes from an account of one server and adds to one of the other. What can be sent
+ * to both at a time is: the two updates, the two prepares, the two commits. --decision writes, in
  * between, what a coordinator must know after a crash: a row, committed durably, which is deleted
  * later, not durably. Prints one line of JSON. */
 #include <getopt.h>
@@ -87,8 +87,8 @@ static bool update(struct worker *w)
     int64_t amount = 1 + (int64_t)(draw(&w->random) % 100);
     for (int i = 0; i < 2; i++)
         (void)snprintf(sql[i], SQL_MAX,
-                       "BEGIN; UPDATE accounts SET amount = amount + %" PRId64 " WHERE id = %" PRIu64
-                       " RETURNING amount",
+                       "BEGIN; UPDATE accounts SET amount = amount + %" PRId64
+                       " WHERE id = %" PRIu64,
                        i ? amount : -amount, draw(&w->random) % w->bench->accounts);
     return both(w, sql[0], sql[1]);
 }
@@ -126,8 +126,9 @@ static bool open_accounts(struct bench *b, const char *where)
     (void)snprintf(sql, SQL_MAX,
                    "DROP TABLE IF EXISTS accounts, decisions; "
                    "CREATE TABLE accounts (id int PRIMARY KEY, amount bigint, rest bytea); "
-                   "CREATE TABLE decisions (id text PRIMARY KEY); INSERT INTO accounts SELECT i, 1000,"
-                   " decode(repeat('00', 56), 'hex') FROM generate_series(0, %" PRIu64 ") i",
+                   "CREATE TABLE decisions (id text PRIMARY KEY); "
+                   "INSERT INTO accounts SELECT i, 1000, decode(repeat('00', 56), 'hex') "
+                   "FROM generate_series(0, %" PRIu64 ") i",
                    b->accounts - 1);
     bool good = PQstatus(c) == CONNECTION_OK && one(c, "SET client_min_messages = warning") &&
                 one(c, sql) && one(c, "VACUUM ANALYZE accounts");

@@ -12,7 +12,8 @@ enum request { REQUEST_GET, REQUEST_COMMIT, REQUEST_ABORT };
 
 struct write {
     STAILQ_ENTRY(write) link;
-    bool removes;
+    enum message_type how; /* PUT, DELETE or ADD */
+    int64_t delta;
     size_t key_len, value_len;
     unsigned char bytes[]; /* key, value */
 };
@@ -47,7 +48,7 @@ struct cluster {
     struct lladd_cond changed; /* of the counts */
 };
 
-/* ---- the thread that runs the machine ------------------------------------------------------------- */
+/* ---- the thread that runs the machine -------------------------------------------------------- */
 
 static void answer(struct cluster_txn *t, size_t n)
 {
@@ -69,8 +70,10 @@ static void carry_out_writes(struct cluster *c, struct cluster_txn *t)
     struct write *w;
     while ((w = STAILQ_FIRST(&t->writes)) != NULL) {
         STAILQ_REMOVE_HEAD(&t->writes, link);
-        if (w->removes)
+        if (w->how == MESSAGE_DELETE)
             (void)coordinator_delete(c->coordinator, t->global, w->bytes, w->key_len);
+        else if (w->how == MESSAGE_ADD)
+            (void)coordinator_add(c->coordinator, t->global, w->bytes, w->key_len, w->delta);
         else
             (void)coordinator_put(c->coordinator, t->global, w->bytes, w->key_len,
                                   w->bytes + w->key_len, w->value_len);
@@ -184,6 +187,11 @@ static lladd_lsn wants(void *ctx)
     return coordinator_wants(((struct cluster *)ctx)->coordinator);
 }
 
+static bool alone(void *ctx)
+{
+    return coordinator_alone(((struct cluster *)ctx)->coordinator);
+}
+
 static void tick(void *ctx)
 {
     struct cluster *c = ctx;
@@ -191,8 +199,15 @@ static void tick(void *ctx)
     publish(c);
 }
 
-static const struct shell_events events = {NULL,    connected, unreachable, received, closed,
-                                           durable, wants,     tick,        woken};
+static const struct shell_events events = {.connected = connected,
+                                           .unreachable = unreachable,
+                                           .received = received,
+                                           .closed = closed,
+                                           .durable = durable,
+                                           .wants = wants,
+                                           .alone = alone,
+                                           .tick = tick,
+                                           .woken = woken};
 
 static uint64_t now_ms(void *ctx)
 {
@@ -222,7 +237,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 /* "127.0.0.1:4711" */
 static bool parse_address(const char *text, struct sockaddr_in *out)
@@ -346,7 +361,7 @@ void cluster_count(struct cluster *c, struct coordinator_counts *out)
     lladd_mutex_unlock(&c->mutex);
 }
 
-/* ---- transactions --------------------------------------------------------------------------------- */
+/* ---- transactions ---------------------------------------------------------------------------- */
 
 int cluster_begin(struct cluster *c, struct cluster_txn **out)
 {
@@ -419,22 +434,20 @@ int cluster_get(struct cluster_txn *t, const void *key, size_t key_len, bool upd
     return rc ? rc : q.rc;
 }
 
-static int add_write(struct cluster_txn *t, bool removes, const void *key, size_t key_len,
-                     const void *value, size_t value_len)
+static int add_write(struct cluster_txn *t, const struct write *like, const void *key,
+                     const void *value)
 {
-    if (key_len < 1 || key_len > WIRE_KEY_MAX)
+    if (like->key_len < 1 || like->key_len > WIRE_KEY_MAX)
         return LLADD_KEY_SIZE;
-    if (value_len > WIRE_VALUE_MAX)
+    if (like->value_len > WIRE_VALUE_MAX)
         return LLADD_TOO_LARGE;
-    struct write *w = malloc(sizeof *w + key_len + value_len);
+    struct write *w = malloc(sizeof *w + like->key_len + like->value_len);
     if (!w)
         return LLADD_NO_MEMORY;
-    w->removes = removes;
-    w->key_len = key_len;
-    w->value_len = value_len;
-    memcpy(w->bytes, key, key_len);
-    if (value_len)
-        memcpy(w->bytes + key_len, value, value_len);
+    *w = *like;
+    memcpy(w->bytes, key, w->key_len);
+    if (value && w->value_len)
+        memcpy(w->bytes + w->key_len, value, w->value_len);
     STAILQ_INSERT_TAIL(&t->writes, w, link);
     return 0;
 }
@@ -442,12 +455,20 @@ static int add_write(struct cluster_txn *t, bool removes, const void *key, size_
 int cluster_put(struct cluster_txn *t, const void *key, size_t key_len, const void *value,
                 size_t value_len)
 {
-    return add_write(t, false, key, key_len, value, value_len);
+    struct write w = {.how = MESSAGE_PUT, .key_len = key_len, .value_len = value_len};
+    return add_write(t, &w, key, value);
+}
+
+int cluster_add(struct cluster_txn *t, const void *key, size_t key_len, int64_t delta)
+{
+    struct write w = {.how = MESSAGE_ADD, .key_len = key_len, .delta = delta};
+    return add_write(t, &w, key, NULL);
 }
 
 int cluster_delete(struct cluster_txn *t, const void *key, size_t key_len)
 {
-    return add_write(t, true, key, key_len, NULL, 0);
+    struct write w = {.how = MESSAGE_DELETE, .key_len = key_len};
+    return add_write(t, &w, key, NULL);
 }
 
 int cluster_commit(struct cluster_txn *t)

@@ -67,16 +67,20 @@ struct cluster_query {
     size_t len; /**< out: the value's length */
     int rc;     /**< out: 0, LLADD_NOT_FOUND, or another */
 };
-/** Reads n keys side by side. `update`: they will be written, so nobody else may read them for that.
- *  0 if each query's rc is 0 or LLADD_NOT_FOUND; else the first other one. */
+/** Reads n keys side by side. `update`: they will be written, so nobody else may read them for
+ *  that. 0 if each query's rc is 0 or LLADD_NOT_FOUND; else the first other one. */
 int cluster_get_many(struct cluster_txn *, struct cluster_query *, size_t n, bool update);
 int cluster_get(struct cluster_txn *, const void *key, size_t key_len, bool update, void *buf,
                 size_t size, size_t *len);
-/** Gives a key a value of at most WIRE_VALUE_MAX bytes. Not waited for: whether it could be done, the
- *  commit says. Reads that follow see it. LLADD_KEY_SIZE, LLADD_TOO_LARGE, LLADD_NO_MEMORY: not
+/** Gives a key a value of at most WIRE_VALUE_MAX bytes. Not waited for: whether it could be done,
+ *  the commit says. Reads that follow see it. LLADD_KEY_SIZE, LLADD_TOO_LARGE, LLADD_NO_MEMORY: not
  *  done, and the transaction is as it was. */
 int cluster_put(struct cluster_txn *, const void *key, size_t key_len, const void *value,
                 size_t value_len);
+/** Adds to the little-endian number in the first eight bytes of a value, without reading it. If
+ *  there is no such key (LLADD_NOT_FOUND) or number, or the sum is none (LLADD_OUT_OF_RANGE), the
+ *  commit says so, and nothing has happened. */
+int cluster_add(struct cluster_txn *, const void *key, size_t key_len, int64_t delta);
 /** The same for removing; a key that is not there is fine. */
 int cluster_delete(struct cluster_txn *, const void *key, size_t key_len);
 /** 0: it has happened, durably; CLUSTER_UNKNOWN; another: it has not happened anywhere. Frees the

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The transactions of a coordinator.
  *
- *   ACTIVE ──commit──► VOTING ──all YES or READ_ONLY──► LOGGING ──durable──► COMMITTED ──acks──► gone
- *     │ │                └── a NO, a lost session, time: ABORT to all ──► gone
+ *   ACTIVE ──commit──► VOTING ──all YES or READ_ONLY──► LOGGING ──durable──► COMMITTED ──acks──►
+ *     gone │ │                └── a NO, a lost session, time: ABORT to all ──► gone
  *     │ └─one server──► ONE_PHASE ──its word, or no word: unknown──► gone
  *     └──abort: ABORT to all──► gone
  *
  * A transaction is gone, and so presumed aborted, until its decision is durable: only then is a
- * server told COMMIT, and only then the caller. Who asks about one that is gone is told ABORT; about
- * one that is VOTING or LOGGING nothing. What is COMMITTED stays known, over crashes, until every
- * server that voted YES has acknowledged. */
+ * server told COMMIT, and only then the caller. Who asks about one that is gone is told ABORT;
+ * about one that is VOTING or LOGGING nothing. What is COMMITTED stays known, over crashes, until
+ * every server that voted YES has acknowledged. */
 #include "coordinator_private.h"
 
 #include <search.h>
@@ -92,7 +92,7 @@ static void roll_back(struct coordinator *c, struct global *g, int code)
         finish(ending, code);
 }
 
-/* ---- reading and writing ------------------------------------------------------------------------ */
+/* ---- reading and writing --------------------------------------------------------------------- */
 
 /* FNV-1a, and a step that spreads its last bytes over the whole word. Part of the data: who changes
  * it looks for keys where they are not. */
@@ -189,13 +189,21 @@ int coordinator_put(struct coordinator *c, struct global *g, const void *key, si
     return change(c, g, &m);
 }
 
+int coordinator_add(struct coordinator *c, struct global *g, const void *key, size_t len,
+                    int64_t delta)
+{
+    struct message m = {
+        .type = MESSAGE_ADD, .key = lladd_span_of(key, len), .delta = delta};
+    return change(c, g, &m);
+}
+
 int coordinator_delete(struct coordinator *c, struct global *g, const void *key, size_t len)
 {
     struct message m = {.type = MESSAGE_DELETE, .key = lladd_span_of(key, len)};
     return change(c, g, &m);
 }
 
-/* ---- ending ------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 void coordinator_abort(struct coordinator *c, struct global *g)
 {
@@ -319,7 +327,16 @@ lladd_lsn coordinator_wants(const struct coordinator *c)
     return most;
 }
 
-/* ---- what servers say --------------------------------------------------------------------------- */
+bool coordinator_alone(const struct coordinator *c)
+{
+    const struct global *g;
+    size_t open = 0;
+    TAILQ_FOREACH(g, &c->globals, link)
+        open += g->state != GLOBAL_COMMITTED;
+    return open <= 1;
+}
+
+/* ---- what servers say ------------------------------------------------------------------------ */
 
 static void result(struct global *g, size_t server, const struct message *m)
 {
@@ -405,7 +422,7 @@ void global_receive(struct coordinator *c, size_t server, const struct message *
         acknowledged(c, g, server);
 }
 
-/* ---- losses -------------------------------------------------------------------------------------- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 void globals_lose(struct coordinator *c, size_t server)
 {

@@ -67,7 +67,7 @@ void coordinator_kill(struct coordinator *);
 /** The server, of those that have the key, with this number among them: 0 is the first one. */
 size_t coordinator_place(size_t servers, const void *key, size_t len, size_t replica);
 
-/* ---- transactions. One that has met a failure can only be rolled back; commit says so, too. ---- */
+/* ---- transactions. One that has met a failure can only be rolled back; commit says so, too. -- */
 
 /** NULL: no memory, or coordinator_error says why. */
 struct global *coordinator_begin(struct coordinator *);
@@ -79,6 +79,11 @@ void coordinator_get(struct coordinator *, struct global *, struct call *, const
  *  well. What is returned is what the transaction has met so far. */
 int coordinator_put(struct coordinator *, struct global *, const void *key, size_t len,
                     const void *value, size_t value_len);
+/** Adds to the little-endian number in the first eight bytes of a value, which stays as it is
+ *  behind them. The vote is no if there is no such key (LLADD_NOT_FOUND), or no such number, or
+ *  the sum is none (LLADD_OUT_OF_RANGE). */
+int coordinator_add(struct coordinator *, struct global *, const void *key, size_t len,
+                    int64_t delta);
 /** Removing a key that is not there is fine. */
 int coordinator_delete(struct coordinator *, struct global *, const void *key, size_t len);
 /** call->code gets 0: committed, durably; CLUSTER_UNKNOWN; or another: rolled back. The transaction
@@ -87,7 +92,7 @@ void coordinator_commit(struct coordinator *, struct global *, struct call *);
 /** Gives up, and with it every get that is waited for (LLADD_CLOSED). */
 void coordinator_abort(struct coordinator *, struct global *);
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 void coordinator_connected(struct coordinator *, size_t server, uint64_t conn);
 void coordinator_unreachable(struct coordinator *, size_t server);
@@ -97,18 +102,20 @@ void coordinator_receive(struct coordinator *, uint64_t conn, const unsigned cha
 void coordinator_disconnected(struct coordinator *, uint64_t conn);
 /** The LSN that must become durable so that a decision can be told; 0: none. */
 lladd_lsn coordinator_wants(const struct coordinator *);
+/** Is there at most one transaction that is not decided? */
+bool coordinator_alone(const struct coordinator *);
 void coordinator_durable(struct coordinator *, lladd_lsn);
 /** The log has failed (what lladd_wait returned). */
 void coordinator_poisoned(struct coordinator *, int rc);
 /** Once every ten milliseconds or so. */
 void coordinator_tick(struct coordinator *);
 
-/** Not 0: no further transaction will be committed. Either the database is poisoned, or a server has
- *  seen another coordinator with the same id (LLADD_CONFLICT, LLADD_LOCKED). */
+/** Not 0: no further transaction will be committed. Either the database is poisoned, or a server
+ *  has seen another coordinator with the same id (LLADD_CONFLICT, LLADD_LOCKED). */
 int coordinator_error(const struct coordinator *, struct lladd_error *);
 
 struct coordinator_counts {
-    size_t up, open, undelivered; /**< servers, transactions; decisions not yet carried out by all */
+    size_t up, open, undelivered; /**< servers, transactions; decisions not carried out by all */
     uint64_t committed, read_only, one_phase, unknown, aborted, connections; /**< since open */
 };
 void coordinator_count(const struct coordinator *, struct coordinator_counts *);

@@ -46,7 +46,7 @@ static struct peer *peer_of(struct coordinator *c, uint64_t conn)
     return NULL;
 }
 
-/* ---- coming and going ------------------------------------------------------------------------- */
+/* ---- coming and going ------------------------------------------------------------------------ */
 
 void coordinator_connected(struct coordinator *c, size_t server, uint64_t conn)
 {
@@ -102,7 +102,8 @@ static void welcome(struct coordinator *c, struct peer *peer, const struct messa
             peer_commit(c, server, g);
 }
 
-/* Two of the reasons say that there is another one like us: nothing may be decided here any more. */
+/* Two of the reasons say that there is another one like us: nothing may be decided here any
+ * more. */
 static void refused(struct coordinator *c, struct peer *peer, const struct message *m)
 {
     char text[WIRE_TEXT_MAX + 1] = {0};
@@ -161,7 +162,7 @@ void coordinator_tick(struct coordinator *c)
     globals_tick(c, now);
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------ */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static uint64_t otherwise(uint64_t given, uint64_t standard)
 {

@@ -2,8 +2,8 @@
 /* What a coordinator keeps: its incarnation and the shape of its cluster under two names, and one
  * table "cluster.decisions":
  *
- *   u64 incarnation, u64 sequence  ->  u32 server, ...   a decision to commit, and who has to hear it
- *   u32 server                     ->  16 bytes          the uuid of the server's database */
+ *   u64 incarnation, u64 sequence  ->  u32 server, ...   a decision to commit, and who has to hear
+ *   it u32 server                     ->  16 bytes          the uuid of the server's database */
 #include "coordinator_private.h"
 
 #include <lladd/bytes.h>
@@ -67,7 +67,8 @@ void store_forget(struct coordinator *c, const struct global *g)
         rc = lladd_hash_remove(txn, c->decisions, key, sizeof key);
         rc = end(txn, rc, &lsn);
     }
-    /* What could not be removed for lack of space is delivered once more by the next incarnation. */
+    /* What could not be removed for lack of space is delivered once more by the next
+     * incarnation. */
     if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
         coordinator_poisoned(c, rc);
 }
@@ -93,7 +94,7 @@ int store_server(struct coordinator *c, size_t server, const unsigned char uuid[
     return rc;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int load_row(struct coordinator *c, struct lladd_span key, struct lladd_span value)
 {

@@ -246,7 +246,7 @@ static void commit(struct participant *p, struct session *s, struct branch *b,
     session_answer(p, s, &ack, after, false);
 }
 
-/* ---- reading and writing ---------------------------------------------------------------------- */
+/* ---- reading and writing --------------------------------------------------------------------- */
 
 enum done { DONE, WAIT, GONE };
 
@@ -293,6 +293,31 @@ static enum done get(struct participant *p, struct branch *b, const struct messa
     return DONE;
 }
 
+/* The first eight bytes of a value, as a number. */
+static int add(struct participant *p, struct branch *b, const struct message *m)
+{
+    int64_t sum;
+    size_t len = 0;
+    int rc = lladd_hash_get(p->table, m->key.data, m->key.len, p->value, WIRE_VALUE_MAX, &len,
+                            NULL);
+    if (!rc && (len < 8 || __builtin_add_overflow((int64_t)lladd_get64(p->value), m->delta, &sum)))
+        rc = LLADD_OUT_OF_RANGE;
+    if (rc)
+        return rc;
+    lladd_put64(p->value, (uint64_t)sum);
+    return lladd_hash_put(b->txn, p->table, m->key.data, m->key.len, p->value, len);
+}
+
+static int write(struct participant *p, struct branch *b, const struct message *m)
+{
+    if (m->type == MESSAGE_ADD)
+        return add(p, b, m);
+    if (m->type == MESSAGE_PUT)
+        return lladd_hash_put(b->txn, p->table, m->key.data, m->key.len, m->value.data,
+                              m->value.len);
+    return lladd_hash_remove(b->txn, p->table, m->key.data, m->key.len);
+}
+
 static enum done change(struct participant *p, struct branch *b, const struct message *m)
 {
     if (b->code) /* the vote will say so */
@@ -301,12 +326,9 @@ static enum done change(struct participant *p, struct branch *b, const struct me
         return WAIT;
     if (b->code)
         return DONE;
-    int rc = m->type == MESSAGE_PUT
-                 ? lladd_hash_put(b->txn, p->table, m->key.data, m->key.len, m->value.data,
-                                  m->value.len)
-                 : lladd_hash_remove(b->txn, p->table, m->key.data, m->key.len);
+    int rc = write(p, b, m);
     b->wrote = b->wrote || !rc;
-    if (rc && rc != LLADD_NOT_FOUND)
+    if (rc && (rc != LLADD_NOT_FOUND || m->type == MESSAGE_ADD))
         doom(p, b, rc);
     return DONE;
 }
@@ -330,7 +352,7 @@ static enum done perform(struct participant *p, struct branch *b, const struct m
     return done;
 }
 
-/* ---- queues ----------------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 static void wait_for_lock(struct participant *p, struct branch *b)
 {

@@ -3,8 +3,8 @@
  * database, and the participant's part of presumed-abort two-phase commit (README.md).
  *
  * A machine: it is fed with what happens (bytes, time, a lock that came, a log that became durable)
- * and answers through `struct participant_io`. It never waits: neither for locks nor for the log. So
- * the same code runs in server.c over libuv and in the tests in a world of its own.
+ * and answers through `struct participant_io`. It never waits: neither for locks nor for the log.
+ * So the same code runs in server.c over libuv and in the tests in a world of its own.
  *
  * Threads: one at a time. Connections are numbers that the shell chooses and never reuses. */
 #ifndef CLUSTER_HASH_PARTICIPANT_H
@@ -70,6 +70,8 @@ void participant_locked(struct participant *, struct lock_wait *, int rc);
 /** The LSN that must become durable so that an answer can leave; 0 if none waits. `urgent`: not
  *  counting those for which nobody waits. */
 lladd_lsn participant_wants(const struct participant *, bool urgent);
+/** Is there at most one transaction here, so that nobody else would be kept from anything? */
+bool participant_alone(const struct participant *);
 /** What was logged up to `lsn` is durable. */
 void participant_durable(struct participant *, lladd_lsn lsn);
 /** Once every ten milliseconds or so. */

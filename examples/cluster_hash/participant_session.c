@@ -19,7 +19,7 @@
 #define COORDINATORS_ROOT "cluster.coordinators"
 #define CONNECTIONS_MAX 1000u
 
-/* ---- sending ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 struct session *session_find(struct participant *p, uint64_t conn)
 {
@@ -80,6 +80,12 @@ lladd_lsn participant_wants(const struct participant *p, bool urgent)
     return most;
 }
 
+bool participant_alone(const struct participant *p)
+{
+    const struct branch *first = TAILQ_FIRST(&p->branches);
+    return !first || !TAILQ_NEXT(first, link);
+}
+
 void participant_durable(struct participant *p, lladd_lsn lsn)
 {
     struct answers later = STAILQ_HEAD_INITIALIZER(later);
@@ -98,7 +104,7 @@ void participant_durable(struct participant *p, lladd_lsn lsn)
     STAILQ_CONCAT(&p->answers, &later);
 }
 
-/* ---- who comes in ------------------------------------------------------------------------------ */
+/* ---- who comes in ---------------------------------------------------------------------------- */
 
 static void turn_out(struct participant *p, struct session *s, int code, const char *text)
 {
@@ -233,7 +239,7 @@ void participant_receive(struct participant *p, uint64_t conn, const unsigned ch
     }
 }
 
-/* ---- time -------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 /* The coordinator that began it, if it is here. */
 static struct session *session_of(struct participant *p, const struct branch *b)
@@ -264,7 +270,7 @@ void participant_tick(struct participant *p)
         a->urgent = a->urgent || now - a->since_ms >= p->options.lazy_ms;
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------ */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 int participant_register(struct lladd_options *options, struct lladd_error *err)
 {

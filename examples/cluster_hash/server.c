@@ -3,8 +3,9 @@
  *
  *   cluster-server --dir DIR [--port N] [--until-eof]
  *
- * Prints "listening N in-doubt M" when it has recovered and can be reached. Ends on SIGTERM and SIGINT, and
- * with --until-eof when its standard input ends: then it does not outlive who started it.
+ * Prints "listening N in-doubt M" when it has recovered and can be reached. Ends on SIGTERM and
+ * SIGINT, and with --until-eof when its standard input ends: then it does not outlive who started
+ * it.
  *
  * This is the shell of participant.c: one thread runs the machine, one waits for the log (shell.c),
  * and those of libuv's pool wait for locks, one each. */
@@ -30,7 +31,7 @@ struct server {
     bool failed;
 };
 
-/* ---- waiting for locks -------------------------------------------------------------------------- */
+/* ---- waiting for locks ----------------------------------------------------------------------- */
 
 struct lock_work {
     uv_work_t work;
@@ -67,7 +68,7 @@ static void wait_for_lock(void *ctx, struct lock_wait *wait)
     s->lock_waits++;
 }
 
-/* ---- between the shell and the machine ------------------------------------------------------------ */
+/* ---- between the shell and the machine ------------------------------------------------------- */
 
 static uint64_t now_ms(void *ctx)
 {
@@ -102,6 +103,11 @@ static void closed(void *ctx, uint64_t conn)
 static lladd_lsn wants(void *ctx)
 {
     return participant_wants(((struct server *)ctx)->participant, true);
+}
+
+static bool alone(void *ctx)
+{
+    return participant_alone(((struct server *)ctx)->participant);
 }
 
 /* Nothing can be promised any more. Who starts us again has us recover. */
@@ -139,9 +145,10 @@ static const struct shell_events events = {.accepted = accepted,
                                            .closed = closed,
                                            .durable = durable,
                                            .wants = wants,
+                                           .alone = alone,
                                            .tick = tick};
 
-/* ---- the end --------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void on_signal(uv_signal_t *signal, int number)
 {
@@ -178,7 +185,7 @@ static int watch(struct server *s, bool until_eof)
     return rc ? rc : uv_read_start((uv_stream_t *)&s->parent, on_room, on_parent);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static int serve(struct server *s, unsigned port, bool until_eof, struct lladd_error *err)
 {

@@ -46,7 +46,7 @@ uint64_t shell_now_ms(struct shell *s)
     return uv_now(&s->loop);
 }
 
-/* ---- the thread that waits for the log ---------------------------------------------------------- */
+/* ---- the thread that waits for the log ------------------------------------------------------- */
 
 static void *flush(void *arg)
 {
@@ -108,7 +108,7 @@ static void on_flushed(uv_async_t *async)
     s->events->durable(s->ctx, rc, done);
 }
 
-/* ---- connections ----------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -297,7 +297,7 @@ void shell_dial(struct shell *s, size_t peer, const struct sockaddr_in *to)
     }
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void on_tick(uv_timer_t *timer)
 {
@@ -312,9 +312,8 @@ static void on_wake(uv_async_t *async)
         s->events->woken(s->ctx);
 }
 
-static void on_before_wait(uv_prepare_t *prepare)
+static void send_all(struct shell *s)
 {
-    struct shell *s = prepare->data;
     struct link *l, *next;
     for (l = TAILQ_FIRST(&s->links); l; l = next) {
         next = TAILQ_NEXT(l, link);
@@ -324,8 +323,19 @@ static void on_before_wait(uv_prepare_t *prepare)
         if (l->broken || uv_stream_get_write_queue_size((uv_stream_t *)&l->tcp) > UNSENT_MAX)
             lost(l);
     }
-    lladd_lsn wants = s->events->wants(s->ctx);
+}
+
+static void on_before_wait(uv_prepare_t *prepare)
+{
+    struct shell *s = prepare->data;
     struct flusher *f = &s->flusher;
+    send_all(s);
+    lladd_lsn wants = s->events->wants(s->ctx);
+    if (wants.v && s->events->alone(s->ctx)) {
+        s->events->durable(s->ctx, lladd_wait(s->db, wants, NULL), wants);
+        send_all(s);
+        wants = s->events->wants(s->ctx);
+    }
     lladd_mutex_lock(&f->mutex);
     if (wants.v > f->wanted.v) {
         f->wanted = wants;

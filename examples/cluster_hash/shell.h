@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a machine (participant.h, coordinator.h) stands on: sockets, a clock, and a thread that waits
- * for the log. One loop of libuv, one thread; only shell_wake may be called from others. */
+/* What a machine (participant.h, coordinator.h) stands on: sockets, a clock, and a thread that
+ * waits for the log. One loop of libuv, one thread; only shell_wake may be called from others. */
 #ifndef CLUSTER_HASH_SHELL_H
 #define CLUSTER_HASH_SHELL_H
 #include "wire.h"
@@ -18,12 +18,14 @@ struct shell_events {
     void (*received)(void *ctx, uint64_t conn, const unsigned char *frame, size_t len);
     void (*closed)(void *ctx, uint64_t conn); /**< by the other side */
     void (*durable)(void *ctx, int rc, lladd_lsn lsn); /**< what lladd_wait(lsn) returned */
-    lladd_lsn (*wants)(void *ctx);                     /**< what should become durable; 0: nothing */
+    lladd_lsn (*wants)(void *ctx); /**< what should become durable; 0: nothing */
+    bool (*alone)(void *ctx);      /**< does nobody else need the loop while it waits for that? */
     void (*tick)(void *ctx);
     void (*woken)(void *ctx); /**< somebody has called shell_wake */
 };
 
-/** Waits for the log, so that the loop does not. While it waits the loop goes on; what was logged
+/** Waits for the log, so that the loop does not (unless nobody else needs it: then two hand-overs
+ *  between threads would be all that was won). While it waits the loop goes on; what was logged
  *  meanwhile becomes durable with the next wait, all at once (group commit). */
 struct flusher {
     struct lladd_thread thread;

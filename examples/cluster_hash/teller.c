@@ -2,16 +2,17 @@
 /* cluster-teller: a bank over the cluster hash table.
  *
  *   cluster-teller work    --dir DIR --server A:P... [--replicas N] [--accounts N] [--threads N]
- *                          [--seconds N] [--until-eof] [--across]
+ *                          [--seconds N] [--until-eof] [--across] [--blind]
  *   cluster-teller audit   --dir DIR --server A:P... [--replicas N] [--accounts N] [--exclusive]
  *   cluster-teller inspect [--replicas N] [--accounts N] DIR...
  *
  * work: opens the accounts if there are none and moves money between them, in transactions of two
- * accounts each (--across: of two servers); it prints a line about ten times a second. audit: reads all accounts in one
+ * accounts each (--across: of two servers; --blind: all by adding, without reading, as otherwise
+ * one in eight); it prints a line about ten times a second. audit: reads all accounts in one
  * transaction; with --exclusive it writes them back as they were, so it has had every copy of every
- * account for itself, and nothing that was in doubt before still is. inspect: opens the databases of
- * servers that are not running, and compares what is in them. The exit status tells whether the sum
- * is right. */
+ * account for itself, and nothing that was in doubt before still is. inspect: opens the databases
+ * of servers that are not running, and compares what is in them. The exit status tells whether the
+ * sum is right. */
 #include "cluster.h"
 #include "teller.h"
 
@@ -64,7 +65,7 @@ static bool failed(const char *what, int rc, const struct lladd_error *err)
     return false;
 }
 
-/* ---- one transfer ---------------------------------------------------------------------------------- */
+/* ---- one transfer ---------------------------------------------------------------------------- */
 
 /* Both accounts are read at once, and in the same order by everybody, so that two transfers do not
  * hold what the other one needs. */
@@ -89,6 +90,24 @@ static int transfer(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
         lladd_put64(value[i], (uint64_t)((int64_t)lladd_get64(value[i]) + change));
         rc = rc ? rc : cluster_put(txn, key[i], ACCOUNT_KEY, value[i], ACCOUNT_VALUE);
     }
+    if (!rc)
+        return cluster_commit(txn);
+    cluster_abort(txn);
+    return rc;
+}
+
+/* The same without looking at the accounts. */
+static int add(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
+{
+    unsigned char key[2][ACCOUNT_KEY];
+    struct cluster_txn *txn;
+    int rc = cluster_begin(b->cluster, &txn);
+    if (rc)
+        return rc;
+    account_key(from < to ? from : to, key[0]);
+    account_key(from < to ? to : from, key[1]);
+    rc = cluster_add(txn, key[0], ACCOUNT_KEY, from < to ? -amount : amount);
+    rc = rc ? rc : cluster_add(txn, key[1], ACCOUNT_KEY, from < to ? amount : -amount);
     if (!rc)
         return cluster_commit(txn);
     cluster_abort(txn);
@@ -126,7 +145,8 @@ static void *tell(void *arg)
             continue;
         unsigned tries = 0;
         int rc;
-        while ((rc = transfer(b, from, to, amount)) != 0 && rc != CLUSTER_UNKNOWN &&
+        bool blind = b->o.blind || draw(&t->random) % 8 == 0;
+        while ((rc = (blind ? add : transfer)(b, from, to, amount)) != 0 && rc != CLUSTER_UNKNOWN &&
                !lladd_atomic_load32(&b->stop)) {
             lladd_atomic_count64(&t->failed, 1);
             pause_before_retry(tries++, &t->random);
@@ -136,7 +156,7 @@ static void *tell(void *arg)
     return NULL;
 }
 
-/* ---- opening the accounts, and counting ------------------------------------------------------------ */
+/* ---- opening the accounts, and counting ------------------------------------------------------ */
 
 /* Accounts of one transaction, so that none is too large. */
 #define BATCH 500u
@@ -203,7 +223,7 @@ static int sum_up(struct bank *b, int64_t *sum)
     return rc;
 }
 
-/* ---- the commands ------------------------------------------------------------------------------------ */
+/* ---- the commands ---------------------------------------------------------------------------- */
 
 /* Has our input ended? Waits for a tenth of a second. */
 static bool left_alone(const struct bank *b)
@@ -294,7 +314,7 @@ static int usage(void)
     fprintf(stderr,
             "usage: cluster-teller work --dir DIR --server ADDRESS:PORT... [--replicas N]\n"
             "                      [--accounts N] [--threads N] [--seconds N] [--until-eof]\n"
-            "                      [--across]\n"
+            "                      [--across] [--blind]\n"
             "       cluster-teller audit --dir DIR --server ADDRESS:PORT... [--replicas N]\n"
             "                      [--accounts N] [--exclusive]\n"
             "       cluster-teller inspect [--replicas N] [--accounts N] DIR...\n");
@@ -319,6 +339,7 @@ static bool parse(struct bank_options *o, int argc, char **argv)
                                           {"seconds", required_argument, NULL, 'n'},
                                           {"until-eof", no_argument, NULL, 'e'},
                                           {"across", no_argument, NULL, 'w'},
+                                          {"blind", no_argument, NULL, 'b'},
                                           {"exclusive", no_argument, NULL, 'x'},
                                           {NULL, 0, NULL, 0}};
     int c;
@@ -336,6 +357,8 @@ static bool parse(struct bank_options *o, int argc, char **argv)
             good = number(optarg, 1, 1000, &o->threads);
         else if (c == 'n')
             good = number(optarg, 1, 1000000, &o->seconds);
+        else if (c == 'b')
+            o->blind = true;
         else if (c == 'w')
             o->across = true;
         else if (c == 'x')

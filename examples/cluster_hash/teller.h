@@ -12,7 +12,7 @@ struct bank_options {
     const char *dir, **servers;
     size_t n_servers;
     uint64_t replicas, accounts, threads, seconds;
-    bool until_eof, exclusive, across;
+    bool until_eof, exclusive, across, blind;
 };
 
 void account_key(uint64_t account, unsigned char key[ACCOUNT_KEY]);

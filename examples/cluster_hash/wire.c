@@ -156,6 +156,11 @@ static void body(struct cursor *c, unsigned fields, struct message *m)
         span(c, 2, 1, WIRE_KEY_MAX, &m->key);
     if (fields & WIRE_VALUE)
         span(c, 4, 0, WIRE_VALUE_MAX, &m->value);
+    if (fields & WIRE_DELTA) {
+        uint64_t delta = (uint64_t)m->delta;
+        word(c, 8, &delta);
+        m->delta = (int64_t)delta;
+    }
     if (fields & WIRE_TEXT)
         span(c, 4, 0, WIRE_TEXT_MAX, &m->text);
 }

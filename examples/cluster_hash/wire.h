@@ -24,12 +24,13 @@ enum wire_field {
     WIRE_ATTEMPT = 4,   /* u64: ties a WELCOME to its HELLO */
     WIRE_TXN = 8,       /* u64 incarnation, u64 sequence */
     WIRE_REQUEST = 16,  /* u32: ties a RESULT to its GET */
-    WIRE_OPS = 32,      /* u32: how many GETs, PUTs and DELETEs the transaction has had here */
+    WIRE_OPS = 32,      /* u32: how many GETs, PUTs, DELETEs and ADDs there were */
     WIRE_UPDATE = 64,   /* u8: 1 if the key is read in order to be written */
     WIRE_VERDICT = 128, /* u8: enum verdict */
     WIRE_CODE = 256,    /* i32: 0 or a code of lladd/error_list.h */
     WIRE_KEY = 512,     /* u16 length, 1 to WIRE_KEY_MAX; bytes */
     WIRE_VALUE = 1024,  /* u32 length, at most WIRE_VALUE_MAX; bytes */
+    WIRE_DELTA = 4096,  /* i64 */
     WIRE_TEXT = 2048    /* u32 length, at most WIRE_TEXT_MAX; a line for people */
 };
 
@@ -43,7 +44,8 @@ enum wire_field {
     X(PREPARE, 6, WIRE_TXN | WIRE_OPS) \
     X(COMMIT_ONE, 7, WIRE_TXN | WIRE_OPS) \
     X(COMMIT, 8, WIRE_TXN) \
-    X(ABORT, 9, WIRE_TXN)
+    X(ABORT, 9, WIRE_TXN) \
+    X(ADD, 10, WIRE_TXN | WIRE_KEY | WIRE_DELTA)
 #define MESSAGES_TO_COORDINATOR(X) \
     X(WELCOME, 65, WIRE_SERVER | WIRE_ATTEMPT) \
     X(REFUSED, 66, WIRE_CODE | WIRE_TEXT) \
@@ -82,6 +84,7 @@ struct message {
     bool update;
     enum verdict verdict;
     int32_t code;
+    int64_t delta;
     struct lladd_span key, value, text;
 };
 

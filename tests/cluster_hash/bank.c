@@ -29,17 +29,18 @@ static void ended(struct call *call)
     c->ended = true;
 }
 
-/* ---- an errand ----------------------------------------------------------------------------------- */
+/* ---- an errand ------------------------------------------------------------------------------- */
 
 static void choose(struct client *c)
 {
     struct world *w = c->bank->world;
     static const unsigned likely[] = {ERRAND_TRANSFER, ERRAND_TRANSFER, ERRAND_TRANSFER,
                                       ERRAND_TRANSFER, ERRAND_AUDIT,    ERRAND_ONE,
-                                      ERRAND_GIVE_UP};
+                                      ERRAND_BLIND,    ERRAND_GIVE_UP};
     c->errand = likely[world_below(w, sizeof likely / sizeof *likely)];
     c->n = c->errand == ERRAND_AUDIT ? BANK_ACCOUNTS
            : c->errand == ERRAND_ONE ? 1
+           : c->errand == ERRAND_BLIND ? 2
                                      : 2 + (unsigned)world_below(w, 2);
     for (unsigned i = 0; i < BANK_ACCOUNTS; i++)
         c->account[i] = i;
@@ -71,7 +72,9 @@ static void begin(struct client *c)
     if (world_below(c->bank->world, 4))
         sort(c);
     c->state = CLIENT_READING;
-    c->waiting = c->n;
+    c->waiting = c->errand == ERRAND_BLIND ? 0 : c->n;
+    if (c->errand == ERRAND_BLIND)
+        return;
     for (unsigned i = 0; i < c->n; i++) {
         unsigned char key[8];
         size_t len = bank_key(c->account[i], key);
@@ -105,8 +108,20 @@ static void write_back(struct client *c)
     }
 }
 
+static void add(struct client *c)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned char key[8];
+        size_t len = bank_key(c->account[i], key);
+        (void)coordinator_add(coordinator_of(c), c->txn, key, len, i ? 5 : -5);
+        c->call[i].code = 0;
+    }
+}
+
 static void end(struct client *c)
 {
+    if (c->errand == ERRAND_BLIND)
+        add(c);
     if (readings(c) || c->errand == ERRAND_GIVE_UP) {
         if (!readings(c))
             write_back(c);
@@ -114,7 +129,7 @@ static void end(struct client *c)
         c->state = CLIENT_IDLE;
         return;
     }
-    if (c->errand != ERRAND_AUDIT)
+    if (c->errand != ERRAND_AUDIT && c->errand != ERRAND_BLIND)
         write_back(c);
     c->state = CLIENT_ENDING;
     c->ended = false;
@@ -180,7 +195,7 @@ void bank_lose(struct bank *b, size_t coordinator)
     }
 }
 
-/* ---- the beginning and the end ------------------------------------------------------------------- */
+/* ---- the beginning and the end --------------------------------------------------------------- */
 
 void bank_init(struct bank *b, struct world *w)
 {

@@ -9,7 +9,8 @@
 
 enum { BANK_ACCOUNTS = 12, BANK_CLIENTS = 6, BANK_EACH = 1000 };
 
-enum errand { ERRAND_TRANSFER, ERRAND_AUDIT, ERRAND_ONE, ERRAND_GIVE_UP, ERRANDS };
+/* BLIND: a transfer by adding, of which the accounts do not count that it was. */
+enum errand { ERRAND_TRANSFER, ERRAND_AUDIT, ERRAND_ONE, ERRAND_BLIND, ERRAND_GIVE_UP };
 enum client_state { CLIENT_IDLE, CLIENT_READING, CLIENT_ENDING };
 
 struct client {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A coordinator and its servers in a world (world.h), where one thing goes wrong at a time: servers
- * that disappear or fall silent, a copied coordinator, another server in the place of one, a cluster
- * of another shape. Nobody waits for ever.
+ * that disappear or fall silent, a copied coordinator, another server in the place of one, a
+ * cluster of another shape. Nobody waits for ever.
  */
 #include "bank.h"
 #include "support/fixtures.h"
@@ -96,7 +96,7 @@ static struct coordinator_counts counts(void)
     return n;
 }
 
-/* ---- servers that are not there ------------------------------------------------------------------- */
+/* ---- servers that are not there -------------------------------------------------------------- */
 
 START_TEST(a_server_that_is_gone_keeps_nobody_waiting)
 {
@@ -173,7 +173,7 @@ START_TEST(one_replica_is_enough_to_read)
 }
 END_TEST
 
-/* ---- decisions --------------------------------------------------------------------------------------- */
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 START_TEST(a_decision_is_delivered_over_the_death_of_both)
 {
@@ -254,7 +254,7 @@ START_TEST(misuse_is_an_error_and_ends_in_rollback)
 }
 END_TEST
 
-/* ---- others in one's place ----------------------------------------------------------------------------- */
+/* ---- others in one's place ------------------------------------------------------------------- */
 
 START_TEST(a_copied_coordinator_is_found_out_and_stops)
 {

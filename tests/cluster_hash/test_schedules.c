@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The cluster hash table under random schedules: whatever the network does and whoever dies when, at
- * the end all servers agree, nothing is in doubt, nobody waits, the sum is right, what was
+ * The cluster hash table under random schedules: whatever the network does and whoever dies when,
+ * at the end all servers agree, nothing is in doubt, nobody waits, the sum is right, what was
  * acknowledged is there once, and every audit on the way has seen one moment.
  *
  *     test_schedules [first seed] [how many]       one of them again: test_schedules 4711 1

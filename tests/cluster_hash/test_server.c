@@ -43,7 +43,7 @@ struct peer {
     uint64_t incarnation, instance;
 };
 
-/* ---- fixture ---------------------------------------------------------------------------------- */
+/* ---- fixture --------------------------------------------------------------------------------- */
 
 static uint64_t now(void *ctx)
 {
@@ -273,7 +273,7 @@ static bool was_dropped(const struct peer *c)
     return false;
 }
 
-/* ---- what is promised, and when ------------------------------------------------------------------ */
+/* ---- what is promised, and when -------------------------------------------------------------- */
 
 START_TEST(a_vote_leaves_when_the_log_is_durable)
 {
@@ -374,7 +374,32 @@ START_TEST(who_writes_nothing_is_over_at_prepare)
 }
 END_TEST
 
-/* ---- locks ------------------------------------------------------------------------------------------ */
+START_TEST(numbers_are_added_to_where_there_are_any)
+{
+    begin_case();
+    struct peer a = greet("a", 1, 1);
+    static const char *const keys[] = {"number", "number", "short", "none", "full"};
+    static const int codes[] = {0, 0, LLADD_OUT_OF_RANGE, LLADD_NOT_FOUND, LLADD_OUT_OF_RANGE};
+    commit_one(&a, 1, "number", "\x05\x01\x01\x01\x01\x01\x01\x01 and more");
+    commit_one(&a, 2, "short", "1234567");
+    commit_one(&a, 3, "full", "\xff\xff\xff\xff\xff\xff\xff\x7f");
+    for (unsigned i = 0; i < 5; i++) {
+        say(&a, (struct message){.type = MESSAGE_ADD,
+                                 .txn = txn(&a, 4 + i),
+                                 .key = lladd_span_of(keys[i], strlen(keys[i])),
+                                 .delta = i ? 3 : -1});
+        tell(&a, MESSAGE_COMMIT_ONE, 4 + i, 1);
+        if (r.n == 0)
+            force();
+        expect_vote(&a, codes[i] ? VERDICT_NO : VERDICT_COMMITTED, codes[i]);
+    }
+    expect_value(&a, 20, "number", "\x07\x01\x01\x01\x01\x01\x01\x01 and more");
+    expect_value(&a, 21, "none", NULL);
+    end_case();
+}
+END_TEST
+
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 START_TEST(what_is_in_doubt_stays_locked_until_it_is_resolved)
 {
@@ -474,7 +499,7 @@ START_TEST(a_session_takes_with_it_what_is_not_prepared)
 }
 END_TEST
 
-/* ---- who may speak ----------------------------------------------------------------------------------- */
+/* ---- who may speak --------------------------------------------------------------------------- */
 
 static void expect_refusal(struct peer *c, int code)
 {
@@ -557,7 +582,7 @@ START_TEST(repeated_frames_pass_and_missing_ones_end_the_session)
 }
 END_TEST
 
-/* ---- too much, and nonsense -------------------------------------------------------------------------- */
+/* ---- too much, and nonsense ------------------------------------------------------------------ */
 
 START_TEST(one_coordinator_cannot_take_everything)
 {
@@ -653,6 +678,7 @@ int main(void)
     tcase_add_test(tc, a_reader_waits_for_what_it_has_read);
     tcase_add_test(tc, half_a_transaction_is_not_prepared);
     tcase_add_test(tc, who_writes_nothing_is_over_at_prepare);
+    tcase_add_test(tc, numbers_are_added_to_where_there_are_any);
     tcase_add_test(tc, what_is_in_doubt_stays_locked_until_it_is_resolved);
     tcase_add_test(tc, what_waits_behind_a_lock_goes_on_in_order);
     tcase_add_test(tc, who_leaves_while_waiting_is_rolled_back_when_the_wait_is_over);

@@ -30,6 +30,7 @@ static struct message sample(unsigned type)
                         .update = true,
                         .verdict = VERDICT_READ_ONLY,
                         .code = LLADD_TIMEOUT,
+                        .delta = -12345,
                         .key = {"key", 3},
                         .value = {"a value", 7},
                         .text = {"a line", 6}};

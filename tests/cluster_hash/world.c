@@ -34,7 +34,7 @@ static uint64_t now(void *ctx)
     return ((struct node *)ctx)->world->now_ms;
 }
 
-/* ---- packets -------------------------------------------------------------------------------------- */
+/* ---- packets --------------------------------------------------------------------------------- */
 
 static void post(struct world *w, uint64_t conn, bool to_server, const void *bytes, size_t len)
 {
@@ -102,7 +102,7 @@ static void node_wait(void *ctx, struct lock_wait *wait)
     TAILQ_INSERT_TAIL(&n->world->sleepers, s, link);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static void node_init(struct world *w, struct node *n, bool is_server, size_t index)
 {
@@ -196,7 +196,7 @@ static void node_free(struct node *n)
     lladd_device_close(n->base);
 }
 
-/* ---- events ------------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void connect(struct connection *c)
 {
@@ -277,7 +277,8 @@ static bool step_deliver(struct world *w)
         n++;
     skip = n ? world_below(w, n) : 0;
     bool overtake = one_in(w, w->overtake);
-    for (unsigned pass = 0; pass < 2; pass++) /* from a random one to the end, then from the start */
+    /* From a random one to the end, then from the start. */
+    for (unsigned pass = 0; pass < 2; pass++)
         TAILQ_FOREACH(p, &w->packets, link) {
             if (pass == 0 && skip) {
                 skip--;
@@ -396,7 +397,7 @@ void world_run(struct world *w, unsigned events)
         world_step(w);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 bool world_quiet(struct world *w)
 {

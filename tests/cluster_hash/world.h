@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A cluster in one process: servers and coordinators over databases in memory, a network that loses,
- * repeats, overtakes and delays, a clock that moves when nothing else does, and crashes that keep
- * what a power failure keeps. Everything follows from one seed.
+ * A cluster in one process: servers and coordinators over databases in memory, a network that
+ * loses, repeats, overtakes and delays, a clock that moves when nothing else does, and crashes
+ * that keep what a power failure keeps. Everything follows from one seed.
  *
  *     struct world w;
  *     world_init(&w, &(struct world_options){.seed = 7, .servers = 3, .coordinators = 1});
