@@ -230,6 +230,7 @@ static void drop(void *ctx, uint64_t conn)
     shell_drop(&((struct cluster *)ctx)->shell, conn);
 }
 
+/* Threads of lladd_thread_start take no signals, so not SIGPIPE either. */
 static void *run(void *arg)
 {
     struct cluster *c = arg;

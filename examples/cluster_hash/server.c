@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,5 +262,8 @@ int main(int argc, char **argv)
     }
     if (!dir || optind != argc || setenv("UV_THREADPOOL_SIZE", LOCK_THREADS, 0))
         return usage();
+    /* Writing to a coordinator that has died is an error like others. */
+    if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+        return perror("cluster-server: signal"), 1;
     return run(dir, (unsigned)port, until_eof) ? 1 : 0;
 }

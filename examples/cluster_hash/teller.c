@@ -67,8 +67,8 @@ static bool failed(const char *what, int rc, const struct lladd_error *err)
 
 /* ---- one transfer ---------------------------------------------------------------------------- */
 
-/* Both accounts are read at once, and in the same order by everybody, so that two transfers do not
- * hold what the other one needs. */
+/* [transfer] Both accounts are read at once, and in the same order by everybody, so that two
+ * transfers do not hold what the other one needs. */
 static int transfer(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
 {
     uint64_t account[2] = {from < to ? from : to, from < to ? to : from};
@@ -95,6 +95,7 @@ static int transfer(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
     cluster_abort(txn);
     return rc;
 }
+/* [/transfer] */
 
 /* The same without looking at the accounts. */
 static int add(struct bank *b, uint64_t from, uint64_t to, int64_t amount)

@@ -21,7 +21,7 @@ def expect(condition, *what):
 
 def story(run, programs, folder):
     """The demonstration, shorter: it says what it says, and everything is as it should be."""
-    done = subprocess.run([run, "--programs", programs, "--seconds", "4", "--pace", "0.3",
+    done = subprocess.run([run, "--programs", programs, "--seconds", "6", "--pace", "0.6",
                            "--accounts", "40", "--threads", "4", "--dir",
                            os.path.join(folder, "new")], text=True, timeout=200, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
