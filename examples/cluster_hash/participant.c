@@ -420,7 +420,9 @@ static struct branch *begin(struct participant *p, struct session *s, const stru
         return NULL;
     b->session = s;
     s->txns++;
-    if (lladd_begin(p->db, NULL, &b->txn, NULL)) {
+    struct lladd_txn_options options = LLADD_TXN_OPTIONS_INIT;
+    options.owner = "cluster hash table"; /* for `lladd in-doubt` */
+    if (lladd_begin(p->db, &options, &b->txn, NULL)) {
         b->txn = NULL;
         branch_free(p, b);
         return NULL;

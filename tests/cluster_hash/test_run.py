@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The cluster hash table as a user meets it: real processes, real sockets.
 
-    test_run.py story|copies|sockets <run> <folder of the programs>
+    test_run.py story|copies|sockets|resolve <run> <folder of the programs> [<lladd tool>]
 """
 import os
 import re
@@ -108,8 +108,49 @@ def sockets(_run, programs, folder):
     expect(wrong.returncode == 2 and "usage" in wrong.stderr, wrong)
 
 
+def in_doubt(tool, folder):
+    said = subprocess.run([tool, "in-doubt", "--json", folder], text=True, timeout=60, check=True,
+                          stdout=subprocess.PIPE).stdout
+    return re.findall(r'"gid": *"([^"]+)"', said)
+
+
+def resolve(_run, programs, folder):
+    """A coordinator that never comes back: the command resolves what it has left, locks and all."""
+    tool = sys.argv[4]
+    dirs = [os.path.join(folder, f"server-{i}") for i in range(2)]
+    left = []
+    for attempt in range(50):
+        servers = [Server(programs, path) for path in dirs]
+        ports = [word for s in servers for word in ("--server", f"127.0.0.1:{s.port}")]
+        command = [os.path.join(programs, "cluster-teller"), "work", "--dir",
+                   os.path.join(folder, f"coordinator-{attempt}"), *ports, "--accounts", "20",
+                   "--until-eof", "--across"]
+        with subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as bank:
+            while not bank.stdout.readline().startswith("done"):
+                expect(bank.poll() is None, "the bank has ended")
+            bank.kill()
+        for server in servers:
+            server.popen.kill()
+            server.popen.wait()
+            server.popen.stdin.close()
+            server.popen.stdout.close()
+        left = [in_doubt(tool, path) for path in dirs]
+        if any(left):
+            break
+    expect(any(left), "nothing was ever in doubt")
+    for path, gids in zip(dirs, left):
+        for gid in gids:
+            subprocess.run([tool, "resolve", "--abort", path, gid], timeout=60, check=True,
+                           stdout=subprocess.PIPE)
+        expect(not in_doubt(tool, path), "still in doubt")
+        said = subprocess.run([tool, "verify", path], text=True, timeout=60, check=True,
+                              stdout=subprocess.PIPE).stdout
+        expect("not checked" not in said and "no damage" in said, said)
+
+
 def main():
-    case, run, programs = sys.argv[1:]
+    case, run, programs = sys.argv[1:4]
     folder = tempfile.mkdtemp(prefix="lladd-cluster-")
     try:
         globals()[case](run, programs, folder)
