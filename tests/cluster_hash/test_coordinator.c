@@ -7,6 +7,7 @@
 #include "bank.h"
 #include "support/fixtures.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 static struct world w;
@@ -222,6 +223,39 @@ START_TEST(what_was_not_decided_is_presumed_aborted)
 }
 END_TEST
 
+/* Its log fails under the decision: nobody is told anything before the next incarnation has looked,
+ * and nothing is decided by this one any more. */
+START_TEST(a_coordinator_whose_log_fails_says_that_it_does_not_know)
+{
+    begin_case(1);
+    struct answer a;
+    struct global *g = coordinator_begin(c()), *waits = coordinator_begin(c());
+    ck_assert_int_eq(put(g, 0), 0);
+    ck_assert_int_eq(put(g, 1), 0);
+    ck_assert_int_eq(put(waits, 1), 0);
+    fault_device_fail(w.coordinators[0].fd, 1, FAULT_SYNC, EIO, true);
+    ask(&a);
+    coordinator_commit(c(), g, &a.call);
+    await(&a);
+    ck_assert_int_eq(a.call.code, CLUSTER_UNKNOWN);
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ck_assert_int_eq(lladd_code_root(coordinator_error(c(), &err)), LLADD_ROOT_POISONED);
+    ck_assert_ptr_null(coordinator_begin(c()));
+    ck_assert_int_eq(commit(waits), err.code);
+    world_run(&w, 2000);
+    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1); /* it has not been told: it may be true */
+    fault_device_fail(w.coordinators[0].fd, 0, 0, 0, false);
+    world_crash(&w, &w.coordinators[0]);
+    world_settle(&w);
+    g = coordinator_begin(c());
+    int first = get(g, 0), second = get(g, 1);
+    ck_assert_int_eq(first, second);
+    coordinator_abort(c(), g);
+    world_settle(&w);
+    world_free(&w);
+}
+END_TEST
+
 START_TEST(misuse_is_an_error_and_ends_in_rollback)
 {
     begin_case(1);
@@ -369,6 +403,7 @@ int main(void)
     tcase_add_test(tc, one_replica_is_enough_to_read);
     tcase_add_test(tc, a_decision_is_delivered_over_the_death_of_both);
     tcase_add_test(tc, what_was_not_decided_is_presumed_aborted);
+    tcase_add_test(tc, a_coordinator_whose_log_fails_says_that_it_does_not_know);
     tcase_add_test(tc, misuse_is_an_error_and_ends_in_rollback);
     tcase_add_test(tc, a_copied_coordinator_is_found_out_and_stops);
     tcase_add_test(tc, another_server_in_the_place_of_one_is_not_spoken_to);

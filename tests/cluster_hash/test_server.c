@@ -9,6 +9,7 @@
 #include "support/test_world.h"
 
 #include <check.h>
+#include <errno.h>
 #include <lladd/bytes.h>
 #include <stdlib.h>
 
@@ -337,6 +338,36 @@ START_TEST(a_reader_waits_for_what_it_has_read)
     expect_vote(&a, VERDICT_COMMITTED, 0);
     expect_vote(&b, VERDICT_READ_ONLY, 0);
     ck_assert_uint_eq(counts().read_only, 1);
+    end_case();
+}
+END_TEST
+
+/* Its device fails: it promises nothing any more, and says why to who runs it. */
+START_TEST(a_server_whose_log_fails_falls_silent)
+{
+    begin_case();
+    struct peer a = greet("a", 1, 1);
+    struct lladd_error err = LLADD_ERROR_INIT;
+    commit_one(&a, 1, "k", "v");
+    put(&a, 2, "k", "w");
+    tell(&a, MESSAGE_PREPARE, 2, 1);
+    put(&a, 3, "other", "w");
+    fault_device_fail(r.fd, 1, FAULT_SYNC, EIO, true);
+    ck_assert_int_ne(lladd_wait(r.db, participant_wants(r.p, true), NULL), 0);
+    tell(&a, MESSAGE_PREPARE, 3, 1);
+    ck_assert_int_eq(lladd_code_root(participant_error(r.p, &err)), LLADD_ROOT_POISONED);
+    put(&a, 4, "k", "x");
+    say(&a, (struct message){.type = MESSAGE_PING});
+    silence();
+    fault_device_fail(r.fd, 0, 0, 0, false);
+    crash();
+    a = greet("a", 2, 2);
+    participant_tick(r.p);
+    if (counts().prepared) {
+        struct message m = heard(&a, MESSAGE_INQUIRE);
+        say(&a, (struct message){.type = MESSAGE_ABORT, .txn = m.txn});
+    }
+    expect_value(&a, 1, "k", "v");
     end_case();
 }
 END_TEST
@@ -676,6 +707,7 @@ int main(void)
     tcase_add_test(tc, a_vote_leaves_when_the_log_is_durable);
     tcase_add_test(tc, an_acknowledgement_leaves_when_the_log_is_durable);
     tcase_add_test(tc, a_reader_waits_for_what_it_has_read);
+    tcase_add_test(tc, a_server_whose_log_fails_falls_silent);
     tcase_add_test(tc, half_a_transaction_is_not_prepared);
     tcase_add_test(tc, who_writes_nothing_is_over_at_prepare);
     tcase_add_test(tc, numbers_are_added_to_where_there_are_any);
