@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOCK_THREADS "256" /* at most so many wait for locks at a time; others wait for these */
+#define LOCK_THREADS "64" /* at most so many wait for locks at a time; others wait for these */
 
 struct server {
     struct shell shell;
