@@ -3,9 +3,9 @@
  * The locks in prepare records (operations/lock/blob.c). The input is a byte that says where the
  * rest is cut into two, and the blobs of two transactions.
  *
- * A blob is refused as LLADD_BAD_RECORD, or believed; then its transaction holds what can be written
- * as a blob again, which is believed where nobody else holds anything, and comes out the same. What
- * was believed or refused goes with the transaction and leaves nothing.
+ * A blob is refused as LLADD_BAD_RECORD, or believed; then its transaction holds what can be
+ * written as a blob again, which is believed where nobody else holds anything, and comes out the
+ * same. What was believed or refused goes with the transaction and leaves nothing.
  */
 #include "operations/lock/table.h"
 

@@ -160,7 +160,7 @@ static int look_at(struct lladd_db *db, uint64_t table, uint64_t row, bool locke
     return 0;
 }
 
-static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
+static int in_doubt(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct doubts d = {{false}, {false}};
     (void)ctx;
@@ -209,12 +209,13 @@ const struct lladd_sim_subject ll_sim_subject_locks = {
     .configure = configure,
     .setup = setup,
     .run = run,
-    .check = check,
+    .check = in_doubt, /* when they are finished, nothing is locked */
     .dump = dump,
     LL_SIM_AMOUNTS_MODEL,
     .pages = ll_sim_pages_each,
     .operations = operations,
     .repeats = true,
+    .in_doubt = in_doubt,
 };
 
 const struct lladd_sim_subject ll_sim_subject_threads_locks = {
@@ -223,7 +224,7 @@ const struct lladd_sim_subject ll_sim_subject_threads_locks = {
     .about = "two threads lock two rows in different order",
     .configure = configure,
     .setup = setup,
-    .check = check,
+    .check = in_doubt,
     .dump = dump,
     LL_SIM_AMOUNTS_MODEL,
     .pages = ll_sim_pages_each,
