@@ -179,6 +179,41 @@ def cluster_seeds():
         yield f"coordinator-vote-{verdict}", bytes([2]) + vote
 
 
+def lock_seeds():
+    intends, shared, reads_and_intends, update, exclusive = 2, 3, 4, 5, 6
+
+    def number(n):
+        return struct.pack("<BQ", 0, n)
+
+    def text(t):
+        return struct.pack("<BI", 1, len(t)) + t
+
+    def entry(mode, same, rest):
+        return struct.pack("<BII", mode, same, len(rest)) + rest
+
+    table = entry(intends, 0, number(1))
+    whole = {
+        "empty": b"",
+        "rows": table + entry(exclusive, 9, number(1)) + entry(exclusive, 9, number(2)),
+        "near": table + entry(exclusive, 9, number(256)) + entry(update, 10, number(513)[1:]),
+        "texts": table + entry(exclusive, 9, text(b"")) + entry(exclusive, 9, text(b"a" * 40)),
+        "deep": table + entry(intends, 9, number(2)) + entry(exclusive, 18, text(b"key")),
+        "reading": entry(1, 0, number(1)) + entry(shared, 9, number(5)),
+        "both": entry(reads_and_intends, 0, number(1)) + entry(exclusive, 9, number(5)),
+        "orphan": entry(exclusive, 0, number(1) + number(2)),
+        "weak-parent": entry(1, 0, number(1)) + entry(exclusive, 9, number(2)),
+        "twice": table + table,
+        "no-mode": entry(0, 0, number(1)) + entry(7, 0, number(2)),
+        "long": entry(exclusive, 0, struct.pack("<BI", 1, 2**32 - 1)),
+        "shared-too-much": table + entry(exclusive, 10, number(1)),
+    }
+    for name, locks in whole.items():
+        yield name, b"\xff\x01" + locks
+        yield f"{name}-cut", b"\xff\x01" + locks[:-1]
+        yield f"{name}-not-serialisable", b"\xff\x00" + locks
+        yield f"{name}-two", b"\x80\x01" + locks + b"\x01" + locks
+
+
 def main(make_db, folder):
     with tempfile.TemporaryDirectory() as work:
         bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
@@ -186,7 +221,7 @@ def main(make_db, folder):
     for fuzzer, seeds in (("fuzz_control", control_seeds(bases)), ("fuzz_log", log_seeds()),
                           ("fuzz_page", page_seeds(bases)), ("fuzz_open", open_seeds(bases)),
                           ("fuzz_dump", dump_seeds()), ("fuzz_structures", structure_seeds()),
-                          ("fuzz_cluster", cluster_seeds())):
+                          ("fuzz_cluster", cluster_seeds()), ("fuzz_locks", lock_seeds())):
         path = os.path.join(folder, fuzzer)
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)

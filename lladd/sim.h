@@ -108,6 +108,10 @@ struct lladd_sim_subject {
     /** lladd_sim_interleave lets the library's own threads take part: the checkpointer, the page
      *  writer, the log's worker. */
     bool background;
+    /** Is everything as it should be while transactions are in doubt (their locks, say)? Asked of
+     *  every recovered database, before they are finished; changes nothing. Any complaint is a
+     *  failure (oracle O9). Nullable */
+    int (*in_doubt)(void *ctx, struct lladd_db *, struct lladd_error *);
 };
 
 /* ---- what a workload calls --------------------------------------------------------------- */

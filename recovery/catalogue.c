@@ -298,7 +298,11 @@ struct ll_name *ll_catalogue_find(struct ll_core *core, unsigned kind, const cha
 
 struct ll_name *ll_catalogue_by_desc(struct ll_core *core, unsigned kind, const void *desc)
 {
-    struct ll_name *found = NULL;
+    struct ll_name **before = &core->cat.by_desc[((uintptr_t)desc >> 5) % LL_CATALOGUE_FOUND];
+    struct ll_name *found = lladd_atomic_load_ptr(before);
+    if (found && found->desc == desc && found->kind == kind)
+        return found; /* what is registered stays so, and a transaction asks for each participant */
+    found = NULL;
     lladd_mutex_lock(&core->cat.mutex);
     for (size_t i = 0; i < core->cat.n_all && !found; i++) {
         struct ll_name *n = core->cat.all[i];
@@ -306,6 +310,8 @@ struct ll_name *ll_catalogue_by_desc(struct ll_core *core, unsigned kind, const 
             found = n;
     }
     lladd_mutex_unlock(&core->cat.mutex);
+    if (found)
+        lladd_atomic_store_ptr(before, found);
     return found;
 }
 

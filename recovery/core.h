@@ -56,6 +56,8 @@ struct ll_name {
     uint64_t count, bytes, redone, redo_ns;
 };
 
+enum { LL_CATALOGUE_FOUND = 16 };
+
 struct ll_catalogue {
     struct ll_name **ids; /* registered operations by lladd_op_id */
     size_t n_ids;
@@ -66,6 +68,7 @@ struct ll_catalogue {
     struct ll_name **all; /* every name, the registered ones first */
     size_t n_all, cap_all, n_registered;
     size_t hint; /* in `all`: behind the one found last */
+    struct ll_name *by_desc[LL_CATALOGUE_FOUND]; /* atomic: found before, by address */
     struct ll_name **numbers; /* by number - 1; replaced, never freed before close */
     uint32_t n_numbers, cap_numbers;
     void *retired; /* chain of replaced `numbers` arrays */

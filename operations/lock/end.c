@@ -22,6 +22,7 @@ void ll_operations__lock_release_all(struct ll_locker *l)
         ll_operations__hold_spare(l, h);
     }
     l->newest = l->oldest = NULL;
+    l->near = NULL;
     l->n_holds = 0;
     l->n_replaced = 0;
     memset(l->buckets, 0, l->n_buckets * sizeof(struct ll_hold *));

@@ -76,32 +76,58 @@ static void undo_steps(struct ll_locker *l, struct ll_hold *deepest, size_t n_re
     }
 }
 
-static int lock_path(struct ll_lock_request *r, struct lladd_lock_name name, unsigned mode,
-                     lladd_savepoint_id now)
+static size_t part_size(const struct lladd_lock_part *part)
+{
+    return ll_operations__lock_name_size((struct lladd_lock_name){part, 1});
+}
+
+/* Is the name one of a brother of the last one? Then its ancestors are held in this mode, and only
+ * its last component is to be looked at. Puts the whole name together in either case. */
+static struct ll_hold *near_parent(struct ll_locker *l, struct lladd_lock_name name, size_t size,
+                                   unsigned intent)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < name.n; i++)
+        at += ll_operations__lock_part_put(l->name + at, &name.parts[i]);
+    struct ll_hold *near = l->near;
+    if (!near || !ll_lock_includes(near->mode, intent))
+        return NULL;
+    size_t last = part_size(&name.parts[name.n - 1]);
+    const struct ll_lock *lock = near->lock;
+    return lock->len == size - last && memcmp(lock->name, l->name, lock->len) == 0 ? near : NULL;
+}
+
+static int lock_path(struct ll_lock_request *r, struct lladd_lock_name name, size_t size,
+                     unsigned mode, lladd_savepoint_id now)
 {
     struct ll_locker *l = r->by;
-    struct ll_hold *parent = NULL;
+    unsigned intent = ll_operations__lock_intent[mode];
     size_t n_replaced = l->n_replaced;
     int rc = 0;
     l->calls++;
-    for (size_t i = 0, at = 0; i < name.n; i++) {
-        size_t len = ll_operations__lock_part_put(l->name + at, &name.parts[i]);
-        r->hash = ll_operations__lock_hash(l->all, r->hash, l->name + at, len);
-        at += len;
-        r->name = l->name;
-        r->len = at;
-        r->want = i + 1 < name.n ? ll_operations__lock_intent[mode] : mode;
-        struct ll_hold *h = ll_operations__hold_find(l, r->hash, l->name, at);
+    struct ll_hold *h, *parent = near_parent(l, name, size, intent);
+    r->name = l->name;
+    r->len = parent ? parent->lock->len : 0;
+    r->hash = parent ? parent->lock->hash : 0;
+    for (size_t i = parent ? name.n - 1 : 0;; i++) {
+        if (parent && ll_lock_includes(ll_operations__lock_implies[parent->mode], mode))
+            return 0;
+        if (i == name.n)
+            return 0;
+        size_t len = part_size(&name.parts[i]);
+        r->hash = ll_operations__lock_hash(l->all, r->hash, l->name + r->len, len);
+        r->len += len;
+        r->want = i + 1 < name.n ? intent : mode;
+        h = ll_operations__hold_find(l, r->hash, l->name, r->len);
         if (!h || !ll_lock_includes(h->mode, r->want))
             rc = step(r, &h, parent, now);
         if (rc)
             break;
-        if (ll_lock_includes(ll_operations__lock_implies[h->mode], mode))
-            return 0;
+        if (i + 2 == name.n)
+            l->near = h;
         parent = h;
     }
-    if (rc)
-        undo_steps(l, parent, n_replaced);
+    undo_steps(l, parent, n_replaced);
     return rc;
 }
 
@@ -158,7 +184,7 @@ int lladd_lock(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lo
         return rc;
     lladd_atomic_store64_relaxed(&r.by->txn, lladd_txn_id(txn).v);
     r.deadline = deadline_of(r.by->all, timeout_ns);
-    return lock_path(&r, name, mode, now.next);
+    return lock_path(&r, name, size, mode, now.next);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */

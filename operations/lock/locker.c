@@ -144,8 +144,7 @@ struct ll_hold *ll_operations__hold_new(struct ll_locker *l)
         if (!h)
             return NULL;
     }
-    memset(h, 0, sizeof *h);
-    h->by = l;
+    *h = (struct ll_hold){.by = l};
     return h;
 }
 
@@ -195,6 +194,8 @@ void ll_operations__hold_drop(struct ll_locker *l, struct ll_hold *h)
     else
         l->newest = h->older;
     l->n_holds--;
+    if (l->near == h)
+        l->near = NULL;
     if (h->parent)
         h->parent->children--;
     for (size_t i = l->n_replaced; h->replaced && i > 0; i--) {

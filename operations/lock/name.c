@@ -48,13 +48,21 @@ size_t ll_operations__lock_part_size(const unsigned char *bytes, size_t left)
     return len <= left - BYTES_HEAD ? BYTES_HEAD + len : 0;
 }
 
+/* Byte strings come from anywhere, and are hashed so that nobody can choose ones that meet. Of the
+ * numbers below one name no two have the same hash, and where they meet in a table depends on the
+ * same secret. */
 uint64_t ll_operations__lock_hash(const struct ll_locks *all, uint64_t parent,
                                   const unsigned char *part, size_t len)
 {
     struct ll_siphash_key key = {all->key.k0 ^ parent, all->key.k1};
-    uint64_t h = part[0] == PART_ID
-                     ? ll_siphash(&key, part + 1, 8)
-                     : ll_siphash(&key, part + BYTES_HEAD, len - BYTES_HEAD);
+    uint64_t h;
+    if (part[0] == PART_ID) {
+        h = (lladd_get64(part + 1) ^ key.k0) * UINT64_C(0x9e3779b97f4a7c15);
+        h = (h ^ h >> 32) * (key.k1 | 1);
+        h ^= h >> 29;
+    } else {
+        h = ll_siphash(&key, part + BYTES_HEAD, len - BYTES_HEAD);
+    }
     return h & lladd_atomic_load64_relaxed(&all->hash_mask);
 }
 

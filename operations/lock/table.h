@@ -100,6 +100,7 @@ struct ll_locker {
     size_t n_replaced, cap_replaced;
     unsigned char *name; /* the name of the call that runs */
     size_t name_size;
+    struct ll_hold *near; /* a hold, NULL when it goes: the parent of the last name */
     /* What it waits for; under the mutex of that lock's partition. */
     uint32_t waits;             /* atomic */
     uint32_t word;              /* atomic: 1 when the verdict is there for good */

@@ -21,6 +21,7 @@
     X(heaps) \
     X(inventory) \
     X(lists) \
+    X(locks) \
     X(objects) \
     X(pages) \
     X(prepared) \
@@ -39,6 +40,7 @@
     X(threads_background) \
     X(threads_checkpoint) \
     X(threads_commit) \
+    X(threads_locks) \
     X(threads_wait)
 
 #define LL_SIM_SUBJECT(name) extern const struct lladd_sim_subject ll_sim_subject_##name;

@@ -98,6 +98,7 @@ static const struct {
     uint64_t schedules, recordings;
 } right[] = {{"threads.commit", TWO, SCHEDULES, SCHEDULES / 100},
              {"threads.wait", TWO, SCHEDULES, SCHEDULES / 50},
+             {"threads.locks", TWO, SCHEDULES, SCHEDULES / 100},
              {"threads.abort", 1, 1000, 50},
              {"threads.checkpoint", 1, 300, 30},
              {"threads.background", 1, 300, 20}};

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Locks: a pair of lock and unlock, transactions with ten row locks beside the same without, two
+ * threads with different names and with one. JSON lines; see docs/benchmarks.md.
+ *
+ *   bench-lock [case]...   cases: pair rows threads contended; none: all */
+#include "common.h"
+
+#include <lladd/lock.h>
+#include <lladd/records.h>
+#include <lladd/sync.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define BENCH "lock"
+#define PAIRS 1000000u
+#define TXNS 100000u
+#define ROWS 10u
+
+struct bed {
+    struct lladd_device *dev;
+    struct lladd_db *db;
+    lladd_pageno page[2];
+};
+
+static void open_bed(struct bed *b)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_txn *txn;
+    bench_must(lladd_device_memory(&b->dev), "device");
+    o.device = b->dev;
+    o.durability = LLADD_DURABLE_LATER; /* the log's sync would hide everything */
+    bench_must(lladd_lock_register(&o, &err), "register");
+    bench_must(lladd_open(NULL, &o, &b->db, &err), "open");
+    lladd_options_release(&o);
+    bench_must(lladd_begin(b->db, NULL, &txn, &err), "begin");
+    for (int i = 0; i < 2; i++) {
+        bench_must(lladd_page_alloc(txn, &b->page[i]), "page");
+        bench_must(lladd_bytes_format(txn, b->page[i]), "format");
+    }
+    bench_must(lladd_commit(txn), "commit");
+}
+
+static void close_bed(struct bed *b)
+{
+    bench_must(lladd_close(b->db), "close");
+    lladd_device_close(b->dev);
+}
+
+static struct lladd_txn *begin(struct bed *b)
+{
+    struct lladd_txn *txn;
+    bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
+    return txn;
+}
+
+static void lock_row(struct lladd_txn *txn, uint64_t table, uint64_t row, enum lladd_lock_mode mode)
+{
+    bench_must(lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(row)), mode,
+                          LLADD_LOCK_WAIT),
+               "lock");
+}
+
+/* Locks and unlocks rows of one table, one after the other; the table stays locked with IS. */
+static double pairs(struct bed *b, uint64_t table)
+{
+    struct lladd_txn *txn = begin(b);
+    uint64_t t0 = bench_now_ns();
+    for (uint64_t i = 0; i < PAIRS; i++) {
+        lock_row(txn, table, i, LLADD_LOCK_S);
+        bench_must(lladd_unlock(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(i))),
+                   "unlock");
+    }
+    double took = (double)(bench_now_ns() - t0);
+    bench_must(lladd_commit(txn), "commit");
+    return took / PAIRS;
+}
+
+static double flat_pairs(struct bed *b)
+{
+    struct lladd_txn *txn = begin(b);
+    uint64_t t0 = bench_now_ns();
+    for (uint64_t i = 0; i < PAIRS; i++) {
+        struct lladd_lock_part part = lladd_lock_id(i);
+        struct lladd_lock_name name = {&part, 1};
+        bench_must(lladd_lock(txn, name, LLADD_LOCK_S, LLADD_LOCK_WAIT), "lock");
+        bench_must(lladd_unlock(txn, name), "unlock");
+    }
+    double took = (double)(bench_now_ns() - t0);
+    bench_must(lladd_commit(txn), "commit");
+    return took / PAIRS;
+}
+
+/* Asks again and again for what is held. */
+static double held(struct bed *b)
+{
+    struct lladd_txn *txn = begin(b);
+    lock_row(txn, 1, 1, LLADD_LOCK_X);
+    uint64_t t0 = bench_now_ns();
+    for (uint64_t i = 0; i < PAIRS; i++)
+        lock_row(txn, 1, 1, LLADD_LOCK_X);
+    double took = (double)(bench_now_ns() - t0);
+    bench_must(lladd_commit(txn), "commit");
+    return took / PAIRS;
+}
+
+static void bench_pair(void)
+{
+    struct bench_figure flat = {.n = 0}, row = {.n = 0}, again = {.n = 0};
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        struct bed b;
+        open_bed(&b);
+        bench_add(&flat, flat_pairs(&b));
+        bench_add(&row, pairs(&b, 1));
+        bench_add(&again, held(&b));
+        close_bed(&b);
+    }
+    bench_print(BENCH, "lock and unlock, nobody else", "ns", &flat, "<= 150", NULL);
+    bench_print(BENCH, "lock and unlock a row of a table, nobody else", "ns", &row, "<= 150", NULL);
+    bench_print(BENCH, "lock a row that is held already", "ns", &again, NULL, NULL);
+}
+
+/* Nanoseconds a transaction takes that writes once and locks so many rows before. */
+static double transactions(struct bed *b, uint32_t rows)
+{
+    uint64_t t0 = bench_now_ns();
+    for (uint64_t i = 0; i < TXNS; i++) {
+        struct lladd_txn *txn = begin(b);
+        for (uint32_t k = 0; k < rows; k++)
+            lock_row(txn, 1, i * 31 + k * 7, LLADD_LOCK_X);
+        bench_must(lladd_set(txn, b->page[0], (uint32_t)(i % 100) * 8, &i, 8), "set");
+        bench_must(lladd_commit(txn), "commit");
+    }
+    return (double)(bench_now_ns() - t0) / TXNS;
+}
+
+static void bench_rows(void)
+{
+    struct bench_figure without = {.n = 0}, more = {.n = 0};
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        struct bed b;
+        open_bed(&b);
+        transactions(&b, ROWS); /* what grows has grown */
+        double bare = transactions(&b, 0), locked = transactions(&b, ROWS);
+        bench_add(&without, bare);
+        bench_add(&more, locked - bare);
+        close_bed(&b);
+    }
+    bench_print(BENCH, "transaction, one small write, no locks", "ns", &without, NULL, NULL);
+    bench_print(BENCH, "what 10 row locks add to it", "ns", &more, "<= 2000", NULL);
+}
+
+/* ---- two threads ----------------------------------------------------------------------------- */
+
+struct worker {
+    struct lladd_thread thread;
+    struct bed *b;
+    uint64_t table;
+    uint32_t slot;
+};
+
+static void *make_pairs(void *arg)
+{
+    struct worker *w = arg;
+    (void)pairs(w->b, w->table);
+    return NULL;
+}
+
+/* One name for all; each writes a page of its own. */
+static void *meet(void *arg)
+{
+    struct worker *w = arg;
+    for (uint64_t i = 0; i < TXNS; i++) {
+        struct lladd_txn *txn = begin(w->b);
+        lock_row(txn, w->table, 1, LLADD_LOCK_X);
+        bench_must(lladd_set(txn, w->b->page[w->slot], 0, &i, 8), "set");
+        bench_must(lladd_commit(txn), "commit");
+    }
+    return NULL;
+}
+
+/* Seconds two threads take, each with a table of its own or with the same. */
+static double together(struct bed *b, void *(*fn)(void *), bool same)
+{
+    struct worker w[2];
+    uint64_t t0 = bench_now_ns();
+    for (uint32_t i = 0; i < 2; i++) {
+        w[i] = (struct worker){.b = b, .table = same ? 1 : 1 + i, .slot = i};
+        bench_must(lladd_thread_start(&w[i].thread, fn, &w[i]), "thread");
+    }
+    for (int i = 0; i < 2; i++)
+        lladd_thread_join(&w[i].thread);
+    return (double)(bench_now_ns() - t0) / 1e9;
+}
+
+static void bench_threads(void)
+{
+    struct bench_figure apart = {.n = 0}, rows = {.n = 0};
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        struct bed b;
+        open_bed(&b);
+        bench_add(&apart, 2 * PAIRS / together(&b, make_pairs, false));
+        bench_add(&rows, 2 * PAIRS / together(&b, make_pairs, true));
+        close_bed(&b);
+    }
+    bench_print(BENCH, "pairs of two threads, a table each", "1/s", &apart, NULL, NULL);
+    bench_print(BENCH, "pairs of two threads, the same rows read", "1/s", &rows, NULL, NULL);
+}
+
+static void bench_contended(void)
+{
+    struct bench_figure apart = {.n = 0}, same = {.n = 0};
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        struct bed b;
+        open_bed(&b);
+        bench_add(&apart, 2 * TXNS / together(&b, meet, false));
+        bench_add(&same, 2 * TXNS / together(&b, meet, true));
+        close_bed(&b);
+    }
+    bench_print(BENCH, "transactions of two threads, a row each", "1/s", &apart, NULL, NULL);
+    bench_print(BENCH, "transactions of two threads, the same row", "1/s", &same, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*fn)(void);
+    } cases[] = {{"pair", bench_pair},
+                 {"rows", bench_rows},
+                 {"threads", bench_threads},
+                 {"contended", bench_contended}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int a = argc > 1 ? 1 : 0; a < argc; a++)
+            if (argc == 1 || strcmp(argv[a], cases[i].name) == 0)
+                cases[i].fn();
+    return 0;
+}
