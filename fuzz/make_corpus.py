@@ -149,6 +149,36 @@ def structure_seeds():
             yield f"changed-{flags}-{n}", seed
 
 
+def cluster_seeds():
+    """Pieces for a server (flags 1) and for a coordinator (2); with 4 the log becomes durable."""
+    def piece(kind, body):
+        return bytes([1 + len(body), kind]) + body
+
+    def txn(sequence, incarnation=1):
+        return struct.pack("<QQ", incarnation, sequence)
+
+    key, value = struct.pack("<H", 1) + b"k", struct.pack("<I", 5) + b"value"
+    get = piece(3, txn(1) + struct.pack("<IB", 1, 1) + key)
+    put = piece(4, txn(1) + key + value)
+    prepare, one = (piece(kind, txn(1) + struct.pack("<I", 2)) for kind in (6, 7))
+    commit, abort = piece(8, txn(1)), piece(9, txn(1))
+    other = piece(4, txn(2) + key + value)
+    to_server = {"committed": get + put + prepare + commit + commit, "one-phase": get + put + one,
+                 "aborted": put + abort, "waits": put + other + prepare, "ping": piece(2, b""),
+                 "half": put + prepare, "deleted": piece(5, txn(1) + key) + piece(5, txn(1) + key)}
+    for name, pieces in to_server.items():
+        yield f"server-{name}", bytes([5]) + pieces
+        yield f"server-{name}-not-durable", bytes([1]) + pieces
+    result = piece(68, txn(1) + struct.pack("<Ii", 1, 0) + value)
+    votes = [piece(69, txn(2) + struct.pack("<Bi", verdict, 0)) for verdict in range(4)]
+    yield "coordinator-answered", bytes([6]) + result + votes[3]
+    yield "coordinator-refused", bytes([6]) + piece(66, struct.pack("<iI", -307, 2) + b"no")
+    asked = piece(71, txn(1)) + piece(71, txn(9)) + piece(70, txn(2))
+    yield "coordinator-asked", bytes([6]) + asked
+    for verdict, vote in enumerate(votes):
+        yield f"coordinator-vote-{verdict}", bytes([2]) + vote
+
+
 def lock_seeds():
     intends, shared, reads_and_intends, update, exclusive = 2, 3, 4, 5, 6
 
@@ -191,7 +221,7 @@ def main(make_db, folder):
     for fuzzer, seeds in (("fuzz_control", control_seeds(bases)), ("fuzz_log", log_seeds()),
                           ("fuzz_page", page_seeds(bases)), ("fuzz_open", open_seeds(bases)),
                           ("fuzz_dump", dump_seeds()), ("fuzz_structures", structure_seeds()),
-                          ("fuzz_locks", lock_seeds())):
+                          ("fuzz_cluster", cluster_seeds()), ("fuzz_locks", lock_seeds())):
         path = os.path.join(folder, fuzzer)
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)

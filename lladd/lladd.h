@@ -287,6 +287,11 @@ struct lladd_gid {
  *  in use, also by a heuristic outcome that nobody has forgotten;
  *  LLADD_OPEN_ACTION inside a top action. */
 LLADD_API int lladd_prepare(struct lladd_txn *, const struct lladd_gid *);
+/** The same, for one thread that has many on the way: the promise holds when lladd_wait(*out) has
+ *  returned 0, and must not be given to anybody before. Until then a crash may leave the
+ *  transaction rolled back; commit and abort are legal at once. Participants are not told when it
+ *  is durable (`prepared`), so locks that could go then stay until the end. */
+LLADD_API int lladd_prepare_async(struct lladd_txn *, const struct lladd_gid *, lladd_lsn *out);
 
 struct lladd_in_doubt_info {
     struct lladd_gid gid;

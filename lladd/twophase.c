@@ -119,7 +119,8 @@ static void drop_gid(struct lladd_txn *txn)
     ll_free(&txn->core->env, p);
 }
 
-int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
+/* All but the waiting. */
+static int log_prepare(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
     int rc = ll_txn_enter(txn);
     if (!rc)
@@ -158,17 +159,35 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     txn->n_savepoints = 0;
     ll_log_credit_trim(txn->core->log, &txn->credit);
     lladd_atomic_count64(&txn->core->txns.prepared, 1);
-    rc = LLADD_PLANTED(LLADD_BUG_PREPARE) ? 0
-                                          : ll_log_force(txn->core->log, rec.lsn, &txn->err);
+    *out = rec.lsn;
+    return 0;
+}
+
+int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
+{
+    lladd_lsn lsn = {0};
+    int rc = log_prepare(txn, gid, &lsn);
+    if (!rc && !LLADD_PLANTED(LLADD_BUG_PREPARE))
+        rc = ll_log_force(txn->core->log, lsn, &txn->err);
     if (rc)
         return rc;
-    ll_observe_durable(txn->core, rec.lsn);
+    ll_observe_durable(txn->core, lsn);
     for (size_t i = 0; i < txn->n_joined; i++) {
         const struct lladd_participant *p = txn->joined[i].participant;
         if (LL_PARTICIPANT_HAS(p, prepared))
             p->prepared(p->ctx, txn->joined[i].state, txn);
     }
     return 0;
+}
+
+/* Participants are not told when it is durable: what they could let go then, they keep. */
+int lladd_prepare_async(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
+{
+    lladd_lsn lsn = {0};
+    int rc = log_prepare(txn, gid, &lsn);
+    if (!rc && out)
+        *out = lsn;
+    return rc;
 }
 
 static void describe(const struct lladd_txn *txn, struct lladd_in_doubt_info *info)

@@ -406,6 +406,11 @@ static int look(struct judging *j)
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT, "%s: %s", lladd_code_name(rc),
                              err.message);
+    rc = sim->subject.in_doubt ? sim->subject.in_doubt(sim->subject.ctx, j->db, &err) : 0;
+    j->verdict->code = rc;
+    if (rc)
+        return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT, "%s: %s", lladd_code_name(rc),
+                             err.message);
     rc = resolve(j);
     if (rc || j->verdict->oracle)
         return rc;

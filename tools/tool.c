@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <ctype.h>
 #include <errno.h>
+#include <lladd/lock.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,18 @@ static int load_plugin(struct tool *t)
     return register_all(t, fn());
 }
 
+/* What is known without a plug-in, besides operations: transactions that are in doubt may have
+ * locks, whatever the application. */
+static int register_known(struct tool *t)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = lladd_lock_register(&t->options, &err) ? tool_fail(t, "%s", err.message) : 0;
+    rc = !rc && t->plugin ? load_plugin(t) : rc;
+    if (rc)
+        lladd_options_release(&t->options);
+    return rc;
+}
+
 static int usage_error(const struct tool *t)
 {
     fprintf(stderr, "\"lladd %s --help\" says how it is used\n", t->verb);
@@ -125,7 +138,8 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
     t->dir = argv[optind];
     t->argc = argc - optind - 1;
     t->argv = argv + optind + 1;
-    return t->plugin && (*exit_code = load_plugin(t)) != 0;
+    *exit_code = register_known(t);
+    return *exit_code != 0;
 }
 
 int tool_end(struct tool *t, int exit_code)

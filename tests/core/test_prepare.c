@@ -86,6 +86,32 @@ START_TEST(a_prepared_transaction_can_be_committed_or_aborted_at_once)
 }
 END_TEST
 
+START_TEST(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable)
+{
+    struct lladd_gid gid[3] = {gid_of("a"), gid_of("b"), gid_of("c")};
+    struct lladd_txn *txn[3];
+    lladd_lsn lsn[3];
+    begin_case(_i);
+    for (unsigned i = 0; i < 3; i++) {
+        txn[i] = rig_begin(&r);
+        ok(txn[i], cell_put(txn[i], at(i), i + 1));
+        if (i)
+            refused(txn[i], LLADD_EXISTS, lladd_prepare_async(txn[i], &gid[i - 1], &lsn[i]));
+        ok(txn[i], lladd_prepare_async(txn[i], &gid[i], &lsn[i]));
+        refused(txn[i], LLADD_BAD_STATE, cell_put(txn[i], at(i), 0));
+        if (i == 1)
+            ok_db(&r, lladd_wait(r.db, lsn[1], &r.err));
+    }
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_eq(in_doubt().n, 2); /* what was waited for, and what came before it */
+    done(lladd_commit(claim("a")));
+    for (unsigned i = 0; i < 3; i += 2)
+        rig_expect(&r, at(i), i == 0);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(after_prepare_only_commit_and_abort_are_legal)
 {
     struct lladd_gid gid = gid_of("again");
@@ -843,6 +869,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(a_prepared_transaction_can_be_committed_or_aborted_at_once);
+    LOOP(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable);
     LOOP(after_prepare_only_commit_and_abort_are_legal);
     LOOP(it_is_in_doubt_again_after_every_restart_with_its_exact_id);
     LOOP(a_claimed_transaction_that_nobody_ends_is_in_doubt_again);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A cluster in one process: servers and coordinators over databases in memory, a network that
+ * loses, repeats, overtakes and delays, a clock that moves when nothing else does, and crashes
+ * that keep what a power failure keeps. Everything follows from one seed.
+ *
+ *     struct world w;
+ *     world_init(&w, &(struct world_options){.seed = 7, .servers = 3, .coordinators = 1});
+ *     w.lose = 20;                              one message in 20 is lost, from now on
+ *     world_run(&w, 500);                       so many events
+ *     world_crash(&w, &w.servers[1]);
+ *     world_restart(&w, &w.servers[1]);
+ *     world_settle(&w);                         no faults any more; until nothing is left to do
+ *     world_free(&w);
+ */
+#ifndef CLUSTER_HASH_WORLD_H
+#define CLUSTER_HASH_WORLD_H
+#include "coordinator.h"
+#include "participant.h"
+#include "support/fault_device.h"
+#include "support/test_world.h"
+
+#include <check.h>
+
+enum { WORLD_SERVERS_MAX = 5, WORLD_COORDINATORS_MAX = 2 };
+
+struct world;
+
+struct node {
+    struct world *world;
+    bool is_server;
+    size_t index;
+    struct lladd_device *base;
+    struct fault_device *fd;
+    struct lladd_options options;
+    struct test_world chance;
+    struct lladd_db *db; /* NULL: it is down */
+    struct participant *participant;
+    struct coordinator *coordinator;
+    unsigned crashes;
+};
+
+struct connection {
+    TAILQ_ENTRY(connection) link;
+    uint64_t id;
+    struct node *coordinator, *server;
+    bool dialling;
+    bool open_there, open_here; /* the server's end, the coordinator's */
+};
+
+/* A frame on its way, or (len 0) the news that the other end has closed. */
+struct packet {
+    TAILQ_ENTRY(packet) link;
+    uint64_t conn;
+    bool to_server;
+    uint64_t due_ms;
+    size_t len;
+    unsigned char bytes[];
+};
+
+/* A transaction that waits for a lock. */
+struct sleeper {
+    TAILQ_ENTRY(sleeper) link;
+    struct node *node;
+    struct lock_wait *wait;
+    uint64_t until_ms;
+};
+
+struct world_options {
+    uint64_t seed;
+    size_t servers, coordinators, replicas;
+};
+
+struct world {
+    struct world_options options;
+    struct node servers[WORLD_SERVERS_MAX], coordinators[WORLD_COORDINATORS_MAX];
+    TAILQ_HEAD(, connection) connections;
+    TAILQ_HEAD(, packet) packets;
+    TAILQ_HEAD(, sleeper) sleepers;
+    uint64_t random, now_ms, conns, events;
+    /* One message in so many is...; 0: none. */
+    unsigned lose, repeat, overtake, delay, astray; /* astray: on a later connection of the two */
+    struct {
+        uint64_t lost, repeated, overtook, delayed, astray, crashes;
+    } happened;
+};
+
+void world_init(struct world *, const struct world_options *);
+void world_free(struct world *);
+uint64_t world_below(struct world *, uint64_t n); /* a random number below n */
+
+/* The lights go out; what was written and not synced is kept piece by piece, by chance. */
+void world_crash(struct world *, struct node *);
+void world_restart(struct world *, struct node *);
+/* One event: a message, a force, a lock, the clock. */
+void world_step(struct world *);
+void world_run(struct world *, unsigned events);
+/* Ends all faults, restarts who is down, and goes on until nobody is in doubt, waits, or has
+ * anything to tell. Fails the test if that does not come in a minute of the world's time. */
+void world_settle(struct world *);
+bool world_quiet(struct world *);
+
+struct coordinator *world_coordinator(struct world *, size_t);
+struct participant_counts world_counts(struct world *, size_t server);
+#endif
