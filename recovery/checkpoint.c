@@ -328,15 +328,7 @@ static int write_control(struct ll_core *core, lladd_lsn start, lladd_lsn redo,
     c.segment = lladd_lsn_of(c.segment_bytes = 0);
     c.atomic_pages = core->no_images;
     c.incarnation = ll_log_incarnation(core->log);
-    struct lladd_error why = LLADD_ERROR_INIT;
-    int rc = ll_control_write(&core->env, core->dev, core->control_file, &c, &why);
-    if (rc) {
-        rc = ll_core_poison_write(core, &why);
-        if (err)
-            *err = why;
-    } else {
-        core->control = c;
-    }
+    int rc = ll_core_put_control(core, &c, err);
     lladd_mutex_unlock(&core->control_mutex);
     return rc;
 }

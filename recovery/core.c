@@ -44,24 +44,32 @@ int ll_core_check_slow(struct ll_core *core, struct lladd_error *err)
     return core->poison.code;
 }
 
+int ll_core_put_control(struct ll_core *core, struct ll_control *c, struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    LL_ASSERT(lladd_mutex_mine(&core->control_mutex));
+    int rc = ll_control_write(&core->env, core->dev, core->control_file, c, &why);
+    if (rc) {
+        rc = ll_core_poison_write(core, &why);
+        if (err)
+            *err = why;
+    } else {
+        core->control = *c;
+    }
+    return rc;
+}
+
 int ll_core_mark_slow(struct ll_core *core, struct lladd_error *err)
 {
     lladd_mutex_lock(&core->control_mutex);
     int rc = 0;
     if (!lladd_atomic_load32(&core->marked)) {
-        struct lladd_error why = LLADD_ERROR_INIT;
         struct ll_control c = core->control;
         c.clean = false;
         c.segment = lladd_lsn_of(c.segment_bytes = 0);
-        rc = ll_control_write(&core->env, core->dev, core->control_file, &c, &why);
-        if (rc) {
-            rc = ll_core_poison_write(core, &why);
-            if (err)
-                *err = why;
-        } else {
-            core->control = c;
+        rc = ll_core_put_control(core, &c, err);
+        if (!rc)
             lladd_atomic_store32(&core->marked, 1);
-        }
     }
     lladd_mutex_unlock(&core->control_mutex);
     return rc;
@@ -72,17 +80,9 @@ int ll_core_feature(struct ll_core *core, uint64_t feature, struct lladd_error *
     int rc = 0;
     lladd_mutex_lock(&core->control_mutex);
     if (!(core->control.incompatible & feature)) {
-        struct lladd_error why = LLADD_ERROR_INIT;
         struct ll_control c = core->control;
         c.incompatible |= feature;
-        rc = ll_control_write(&core->env, core->dev, core->control_file, &c, &why);
-        if (rc) {
-            rc = ll_core_poison_write(core, &why);
-            if (err)
-                *err = why;
-        } else {
-            core->control = c;
-        }
+        rc = ll_core_put_control(core, &c, err);
     }
     lladd_mutex_unlock(&core->control_mutex);
     return rc;

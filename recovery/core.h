@@ -319,6 +319,8 @@ static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(core->healthy)) ? 0 : ll_core_check_slow(core, err);
 }
+/* Writes the control block; the handle is poisoned if that fails. Under control_mutex. */
+int ll_core_put_control(struct ll_core *, struct ll_control *, struct lladd_error *);
 /* The control block says "in use" before the first byte of log is written after a clean stop. */
 int ll_core_mark_slow(struct ll_core *, struct lladd_error *);
 static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)

@@ -228,3 +228,37 @@ void rig_maintain(struct rig *r)
         ok_db(r, lladd_maintain(r->db, &more, &r->err));
     ck_assert(!more);
 }
+
+/* ---- two-phase commit ---- */
+
+struct lladd_txn *rig_prepared(struct rig *r, const char *name, struct cell cell, uint64_t value)
+{
+    struct lladd_gid gid = gid_of(name);
+    struct lladd_txn *txn = rig_begin(r);
+    ok(txn, cell_put(txn, cell, value));
+    ok(txn, lladd_prepare(txn, &gid));
+    return txn;
+}
+
+struct lladd_txn *rig_claim(struct rig *r, const char *name)
+{
+    struct lladd_gid gid = gid_of(name);
+    struct lladd_txn *txn = NULL;
+    ok_db(r, lladd_claim(r->db, &gid, &txn, &r->err));
+    return txn;
+}
+
+static int add_doubt(void *ctx, const struct lladd_in_doubt_info *info)
+{
+    struct rig_doubts *d = ctx;
+    ck_assert_uint_lt(d->n, sizeof d->info / sizeof d->info[0]);
+    d->info[d->n++] = *info;
+    return 0;
+}
+
+struct rig_doubts rig_in_doubt(struct rig *r)
+{
+    struct rig_doubts d = {.n = 0};
+    ok_db(r, lladd_in_doubt(r->db, add_doubt, &d, &r->err));
+    return d;
+}

@@ -117,6 +117,15 @@ unsigned char *rig_file(struct rig *, const char *name, size_t *len);
 void rig_file_write(struct rig *, const char *name, const void *bytes, size_t len, uint64_t off);
 /* A global id made of a text. */
 struct lladd_gid gid_of(const char *text);
+/* A transaction that has set the cell and is prepared under gid_of(name). */
+struct lladd_txn *rig_prepared(struct rig *, const char *name, struct cell, uint64_t value);
+struct lladd_txn *rig_claim(struct rig *, const char *name);
+/* What lladd_in_doubt tells. */
+struct rig_doubts {
+    unsigned n;
+    struct lladd_in_doubt_info info[8];
+};
+struct rig_doubts rig_in_doubt(struct rig *);
 /* Works in the background, as the threads would, until there is nothing more to do. */
 void rig_maintain(struct rig *);
 

@@ -27,38 +27,6 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-static int count(void *ctx, const struct lladd_in_doubt_info *info)
-{
-    unsigned *n = ctx;
-    (void)info;
-    (*n)++;
-    return 0;
-}
-
-static unsigned in_doubt(void)
-{
-    unsigned n = 0;
-    ok_db(&r, lladd_in_doubt(r.db, count, &n, &r.err));
-    return n;
-}
-
-static struct lladd_txn *claim(const char *name)
-{
-    struct lladd_gid gid = gid_of(name);
-    struct lladd_txn *txn = NULL;
-    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
-    return txn;
-}
-
-static struct lladd_txn *prepared(const char *name, unsigned cell, uint64_t value)
-{
-    struct lladd_gid gid = gid_of(name);
-    struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, cell_put(txn, at(cell), value));
-    ok(txn, lladd_prepare(txn, &gid));
-    return txn;
-}
-
 /* ---- what is inside -------------------------------------------------------------------------- */
 
 /* Savepoints that were taken back or not, top actions closed and aborted, one within the other. */
@@ -109,7 +77,7 @@ START_TEST(savepoints_and_top_actions_inside_survive)
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
         rig_crash(&r, &fault_power);
         rig_open(&r);
-        txn = claim("a");
+        txn = rig_claim(&r, "a");
         done(commit ? lladd_commit(txn) : lladd_abort(txn));
         expect_intricate(commit);
         rig_reopen(&r);
@@ -142,7 +110,7 @@ START_TEST(what_is_finished_read_only_or_poisoned_is_not_prepared)
     ok(txn, lladd_nta_begin(txn, &action));
     refused(txn, LLADD_OPEN_ACTION, lladd_prepare(txn, &gid));
     ok(txn, lladd_nta_abort(txn, &action));
-    ck_assert_uint_eq(in_doubt(), 0);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
     ok(txn, cell_put(txn, at(0), 1));
     struct lladd_txn *other = rig_begin(&r);
     ok(other, cell_put(other, at(1), 1));
@@ -153,7 +121,7 @@ START_TEST(what_is_finished_read_only_or_poisoned_is_not_prepared)
     fault_device_fail(r.fd, 0, 0, 0, false);
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    ck_assert_uint_eq(in_doubt(), 0);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
     rig_expect(&r, at(0), 0);
     rig_free(&r);
 }
@@ -167,20 +135,20 @@ START_TEST(phase_two_can_be_tried_again)
     bool fired = true;
     for (uint64_t n = 1; fired; n++) {
         begin_case(_i & (RIG_RESERVED | RIG_FILES));
-        struct lladd_txn *txn = prepared("a", 0, 1);
+        struct lladd_txn *txn = rig_prepared(&r, "a", at(0), 1);
         fault_alloc_fail(&r.mem, n, false);
         int rc = lladd_commit(txn);
         fired = fault_alloc_fired(&r.mem) > 0;
         fault_alloc_fail(&r.mem, 0, false);
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
-            ck_assert_uint_eq(in_doubt(), 1);
+            ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
             done(lladd_commit(txn));
         }
-        ck_assert_uint_eq(in_doubt(), 0);
+        ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
         rig_crash(&r, &fault_power);
         rig_open(&r);
-        ck_assert_uint_eq(in_doubt(), 0);
+        ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
         rig_expect(&r, at(0), 1);
         rig_free(&r);
     }
@@ -194,7 +162,7 @@ START_TEST(after_an_error_of_the_device_it_is_decided_or_in_doubt)
     unsigned doubtful = 0;
     for (uint64_t n = 1; fired; n++) {
         begin_case(0);
-        struct lladd_txn *txn = prepared("a", 0, 1);
+        struct lladd_txn *txn = rig_prepared(&r, "a", at(0), 1);
         fault_device_fail(r.fd, n, FAULT_WRITES, EIO, true);
         int rc = _i ? lladd_commit(txn) : lladd_abort(txn);
         fired = fault_device_fired(r.fd) > 0;
@@ -202,11 +170,11 @@ START_TEST(after_an_error_of_the_device_it_is_decided_or_in_doubt)
         ck_assert(rc == 0 || fired);
         rig_crash(&r, &fault_power);
         rig_open(&r);
-        unsigned still = in_doubt();
+        unsigned still = rig_in_doubt(&r).n;
         doubtful += still;
         ck_assert(!(_i && rc == 0 && still)); /* a commit that was acknowledged is one */
         if (still)
-            done(_i ? lladd_commit(claim("a")) : lladd_abort(claim("a")));
+            done(_i ? lladd_commit(rig_claim(&r, "a")) : lladd_abort(rig_claim(&r, "a")));
         rig_expect(&r, at(0), _i ? 1 : 0);
         rig_free(&r);
     }
@@ -264,18 +232,18 @@ START_TEST(checkpoints_and_crashes_may_come_between_all_steps)
             begin_case(_i & RIG_RESERVED ? RIG_RESERVED : 0);
             step = 0;
             int state = live(commit);
-            ck_assert_uint_eq(in_doubt(), state == 1);
+            ck_assert_uint_eq(rig_in_doubt(&r).n, state == 1);
             if (state == 1 && commit)
-                done(lladd_commit(claim("a")));
+                done(lladd_commit(rig_claim(&r, "a")));
             else if (state == 1)
-                done(lladd_abort(claim("a")));
+                done(lladd_abort(rig_claim(&r, "a")));
             rig_set(&r, at(9), 6);
             uint64_t want = state && commit;
             rig_expect(&r, at(0), want);
             rig_expect(&r, at(2), want * 3);
             rig_crash(&r, &fault_kill);
             rig_open(&r);
-            ck_assert_uint_eq(in_doubt(), 0); /* it does not come back */
+            ck_assert_uint_eq(rig_in_doubt(&r).n, 0); /* it does not come back */
             rig_expect(&r, at(0), want);
             rig_expect(&r, at(1), (uint64_t)0 - want * 3);
             rig_free(&r);
@@ -291,12 +259,12 @@ START_TEST(an_id_can_be_used_again_after_a_restart)
     begin_case(_i);
     for (unsigned round = 1; round <= 5; round++) {
         struct lladd_gid gid = gid_of("a");
-        struct lladd_txn *txn = prepared("a", round, round), *second;
+        struct lladd_txn *txn = rig_prepared(&r, "a", at(round), round), *second;
         lladd_lsn id = lladd_txn_id(txn);
         if (round % 2) {
             rig_crash(&r, &fault_power);
             rig_open(&r);
-            txn = claim("a");
+            txn = rig_claim(&r, "a");
             ck_assert_uint_eq(lladd_txn_id(txn).v, id.v);
         }
         second = rig_begin(&r);
@@ -322,13 +290,13 @@ START_TEST(prepare_and_commit_cost_two_forces_and_no_more)
     rig_set(&r, at(0), 1);
     uint64_t before = rig_stats(&r).log_syncs;
     for (unsigned i = 1; i <= 10; i++) {
-        struct lladd_txn *txn = prepared("a", 0, i);
+        struct lladd_txn *txn = rig_prepared(&r, "a", at(0), i);
         ck_assert_uint_eq(rig_stats(&r).log_syncs, before + 1);
         done(lladd_commit(txn));
         ck_assert_uint_eq(rig_stats(&r).log_syncs, before + 2);
         before += 2;
     }
-    struct lladd_txn *txn = prepared("a", 0, 99);
+    struct lladd_txn *txn = rig_prepared(&r, "a", at(0), 99);
     done(lladd_abort(txn));
     ck_assert_uint_eq(rig_stats(&r).log_syncs, before + 1);
     rig_free(&r);

@@ -27,23 +27,6 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-static struct lladd_txn *prepared(const char *name, unsigned cell, uint64_t value)
-{
-    struct lladd_gid gid = gid_of(name);
-    struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, cell_put(txn, at(cell), value));
-    ok(txn, lladd_prepare(txn, &gid));
-    return txn;
-}
-
-static struct lladd_txn *claim(const char *name)
-{
-    struct lladd_gid gid = gid_of(name);
-    struct lladd_txn *txn = NULL;
-    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
-    return txn;
-}
-
 static int claim_fails(const char *name)
 {
     struct lladd_gid gid = gid_of(name);
@@ -71,21 +54,6 @@ static struct list remembered(void)
     return l;
 }
 
-static int count(void *ctx, const struct lladd_in_doubt_info *info)
-{
-    unsigned *n = ctx;
-    (void)info;
-    (*n)++;
-    return 0;
-}
-
-static unsigned in_doubt(void)
-{
-    unsigned n = 0;
-    ok_db(&r, lladd_in_doubt(r.db, count, &n, &r.err));
-    return n;
-}
-
 static void forget(const char *name, int want)
 {
     struct lladd_gid gid = gid_of(name);
@@ -96,7 +64,7 @@ static void check_both(const struct lladd_heuristic_info *before)
 {
     struct list l = remembered();
     ck_assert_uint_eq(l.n, 2);
-    ck_assert_uint_eq(in_doubt(), 0);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
     for (unsigned i = 0; i < 2; i++) {
         unsigned k = memcmp(&l.info[i].gid, &before[0].gid, sizeof l.info[i].gid) ? 1 : 0;
         ck_assert_mem_eq(&l.info[i], &before[k], sizeof l.info[i]);
@@ -125,12 +93,12 @@ START_TEST(outcomes_are_remembered_until_they_are_forgotten)
 {
     struct lladd_gid gid = gid_of("kept");
     begin_case(_i);
-    (void)prepared("kept", 0, 1);
-    (void)prepared("gone", 1, 2);
+    (void)rig_prepared(&r, "kept", at(0), 1);
+    (void)rig_prepared(&r, "gone", at(1), 2);
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    done(lladd_heuristic(claim("kept"), LLADD_OUTCOME_COMMIT));
-    done(lladd_heuristic(claim("gone"), LLADD_OUTCOME_ABORT));
+    done(lladd_heuristic(rig_claim(&r, "kept"), LLADD_OUTCOME_COMMIT));
+    done(lladd_heuristic(rig_claim(&r, "gone"), LLADD_OUTCOME_ABORT));
     struct list l = remembered();
     ck_assert_uint_eq(l.n, 2);
     ck_assert_int_eq(l.info[0].outcome, LLADD_OUTCOME_COMMIT);
@@ -193,13 +161,14 @@ END_TEST
 static void expect_one_of_two(bool commit, bool acknowledged)
 {
     struct list l = remembered();
-    ck_assert_uint_eq(l.n + in_doubt(), 1);
+    ck_assert_uint_eq(l.n + rig_in_doubt(&r).n, 1);
     ck_assert(!acknowledged || l.n == 1);
     rig_expect(&r, at(0), l.n && !commit ? 0 : 1);
+    enum lladd_outcome outcome = commit ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT;
     if (l.n)
-        ck_assert_int_eq(l.info[0].outcome, commit ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT);
+        ck_assert_int_eq(l.info[0].outcome, outcome);
     if (l.n == 0)
-        done(lladd_heuristic(claim("a"), commit ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT));
+        done(lladd_heuristic(rig_claim(&r, "a"), outcome));
     forget("a", 0);
     rig_expect(&r, at(0), commit);
 }
@@ -211,10 +180,10 @@ START_TEST(a_crash_at_any_step_leaves_all_or_nothing)
     bool crashed = true;
     for (uint64_t n = 1; crashed; n++) {
         begin_case(0);
-        (void)prepared("a", 0, 1);
+        (void)rig_prepared(&r, "a", at(0), 1);
         rig_crash(&r, &fault_power);
         rig_open(&r);
-        struct lladd_txn *txn = claim("a");
+        struct lladd_txn *txn = rig_claim(&r, "a");
         fault_device_crash_at(r.fd, n);
         int rc = lladd_heuristic(txn, outcome);
         if (rc == 0)
@@ -235,7 +204,7 @@ START_TEST(a_crash_while_forgetting_leaves_it_remembered_or_forgotten)
     for (uint64_t n = 1; crashed; n++) {
         struct lladd_gid gid = gid_of("a");
         begin_case(0);
-        done(lladd_heuristic(prepared("a", 0, 1), LLADD_OUTCOME_COMMIT));
+        done(lladd_heuristic(rig_prepared(&r, "a", at(0), 1), LLADD_OUTCOME_COMMIT));
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
         fault_device_crash_at(r.fd, n);
         int rc = lladd_forget(r.db, &gid, NULL);
@@ -256,14 +225,14 @@ START_TEST(without_memory_it_stays_in_doubt)
 {
     for (uint64_t n = 1;; n++) {
         begin_case(_i & RIG_RESERVED);
-        struct lladd_txn *txn = prepared("a", 0, 1);
+        struct lladd_txn *txn = rig_prepared(&r, "a", at(0), 1);
         fault_alloc_fail(&r.mem, n, false);
         int rc = lladd_heuristic(txn, _i & 1 ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT);
         uint64_t fired = fault_alloc_fired(&r.mem);
         fault_alloc_fail(&r.mem, 0, false);
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
-            ck_assert_uint_eq(in_doubt(), 1);
+            ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
             ck_assert_uint_eq(remembered().n, 0);
             done(lladd_heuristic(txn, LLADD_OUTCOME_COMMIT));
         }
@@ -288,7 +257,7 @@ START_TEST(the_database_says_that_it_has_them)
     ck_assert_uint_eq(info.incompatible, 0);
     lladd_inspect_close(view);
     rig_open(&r);
-    done(lladd_heuristic(prepared("a", 0, 1), LLADD_OUTCOME_ABORT));
+    done(lladd_heuristic(rig_prepared(&r, "a", at(0), 1), LLADD_OUTCOME_ABORT));
     rig_crash(&r, &fault_kill);
     ok_db(&r, lladd_inspect(r.dir, &r.options, &view, &r.err));
     ck_assert_int_eq(lladd_inspect_info(view, &info), 0);

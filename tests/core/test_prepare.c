@@ -29,59 +29,22 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-struct list {
-    unsigned n;
-    struct lladd_in_doubt_info info[8];
-};
-
-static int add_info(void *ctx, const struct lladd_in_doubt_info *info)
-{
-    struct list *l = ctx;
-    ck_assert_uint_lt(l->n, 8);
-    l->info[l->n++] = *info;
-    return 0;
-}
-
-static struct list in_doubt(void)
-{
-    struct list l = {0};
-    ok_db(&r, lladd_in_doubt(r.db, add_info, &l, &r.err));
-    return l;
-}
-
-static struct lladd_txn *prepared(const char *name, unsigned cell, uint64_t value)
-{
-    struct lladd_gid gid = gid_of(name);
-    struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, cell_put(txn, at(cell), value));
-    ok(txn, lladd_prepare(txn, &gid));
-    return txn;
-}
-
-static struct lladd_txn *claim(const char *name)
-{
-    struct lladd_gid gid = gid_of(name);
-    struct lladd_txn *txn = NULL;
-    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
-    return txn;
-}
-
 /* ---- the life of a prepared transaction -------------------------------------------------- */
 
 START_TEST(a_prepared_transaction_can_be_committed_or_aborted_at_once)
 {
     begin_case(_i);
-    struct lladd_txn *a = prepared("a", 0, 1), *b = prepared("b", 1, 2);
-    ck_assert_uint_eq(in_doubt().n, 2);
-    ck_assert(in_doubt().info[0].claimed); /* somebody has their handles */
+    struct lladd_txn *a = rig_prepared(&r, "a", at(0), 1), *b = rig_prepared(&r, "b", at(1), 2);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 2);
+    ck_assert(rig_in_doubt(&r).info[0].claimed); /* somebody has their handles */
     done(lladd_commit(a));
     done(lladd_abort(b));
-    ck_assert_uint_eq(in_doubt().n, 0);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
     rig_crash(&r, &fault_power);
     rig_open(&r);
     rig_expect(&r, at(0), 1);
     /* An abort is not waited for: b may be in doubt again, and then has its value. */
-    ck_assert_uint_eq(cell_get(r.db, at(1)), in_doubt().n ? 2 : 0);
+    ck_assert_uint_eq(cell_get(r.db, at(1)), rig_in_doubt(&r).n ? 2 : 0);
     rig_free(&r);
 }
 END_TEST
@@ -104,8 +67,8 @@ START_TEST(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable)
     }
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    ck_assert_uint_eq(in_doubt().n, 2); /* what was waited for, and what came before it */
-    done(lladd_commit(claim("a")));
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 2); /* what was waited for, and what came before it */
+    done(lladd_commit(rig_claim(&r, "a")));
     for (unsigned i = 0; i < 3; i += 2)
         rig_expect(&r, at(i), i == 0);
     rig_free(&r);
@@ -148,7 +111,7 @@ START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
     ok(txn, cells_transfer(txn, at(1), at(2), 5));
     lladd_lsn id = lladd_txn_id(txn);
     ok(txn, lladd_prepare(txn, &gid));
-    int64_t when = in_doubt().info[0].prepared_us;
+    int64_t when = rig_in_doubt(&r).info[0].prepared_us;
     for (unsigned round = 0; round < 6; round++) {
         switch (round % 3) {
         case 0:
@@ -162,7 +125,7 @@ START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
             rig_crash(&r, &fault_kill);
         }
         rig_open(&r);
-        struct list l = in_doubt();
+        struct rig_doubts l = rig_in_doubt(&r);
         ck_assert_uint_eq(l.n, 1);
         ck_assert_mem_eq(&l.info[0].gid, &gid, sizeof gid);
         ck_assert_uint_eq(l.info[0].txn.v, id.v);
@@ -174,7 +137,7 @@ START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
         rig_set(&r, at(9), round); /* others go on */
     }
     ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
-    ck_assert(in_doubt().info[0].claimed);
+    ck_assert(rig_in_doubt(&r).info[0].claimed);
     struct lladd_txn *twice;
     ck_assert_int_eq(lladd_claim(r.db, &gid, &twice, &r.err), LLADD_BUSY);
     if (_i & RIG_RESERVED)
@@ -183,7 +146,7 @@ START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
         done(lladd_abort(txn));
     ck_assert_int_eq(lladd_claim(r.db, &gid, &twice, &r.err), LLADD_NOT_FOUND);
     rig_reopen(&r);
-    ck_assert_uint_eq(in_doubt().n, 0);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
     rig_expect(&r, at(0), _i & RIG_RESERVED ? 1 : 0);
     rig_expect(&r, at(1), _i & RIG_RESERVED ? (uint64_t)-5 : 0);
     rig_expect(&r, at(2), _i & RIG_RESERVED ? 5 : 0);
@@ -194,19 +157,19 @@ END_TEST
 START_TEST(a_claimed_transaction_that_nobody_ends_is_in_doubt_again)
 {
     begin_case(_i);
-    (void)prepared("a", 0, 1);
+    (void)rig_prepared(&r, "a", at(0), 1);
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    (void)claim("a");
+    (void)rig_claim(&r, "a");
     rig_close(&r);
     rig_open(&r);
-    ck_assert_uint_eq(in_doubt().n, 1);
-    ck_assert(!in_doubt().info[0].claimed);
-    struct lladd_txn *txn = claim("a");
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
+    ck_assert(!rig_in_doubt(&r).info[0].claimed);
+    struct lladd_txn *txn = rig_claim(&r, "a");
     done(lladd_commit(txn));
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    ck_assert_uint_eq(in_doubt().n, 0);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
     rig_expect(&r, at(0), 1);
     rig_free(&r);
 }
@@ -216,7 +179,7 @@ START_TEST(a_global_id_is_used_once_at_a_time)
 {
     struct lladd_gid gid = gid_of("a");
     begin_case(_i);
-    struct lladd_txn *first = prepared("a", 0, 1), *second = rig_begin(&r);
+    struct lladd_txn *first = rig_prepared(&r, "a", at(0), 1), *second = rig_begin(&r);
     ok(second, cell_put(second, at(1), 1));
     refused(second, LLADD_EXISTS, lladd_prepare(second, &gid));
     ok(second, cell_put(second, at(2), 1)); /* nothing has happened to it */
@@ -227,7 +190,7 @@ START_TEST(a_global_id_is_used_once_at_a_time)
     struct lladd_txn *third = rig_begin(&r);
     refused(third, LLADD_EXISTS, lladd_prepare(third, &gid)); /* also found by recovery */
     done(lladd_abort(third));
-    done(lladd_commit(claim("a")));
+    done(lladd_commit(rig_claim(&r, "a")));
     rig_expect(&r, at(1), 1);
     rig_free(&r);
 }
@@ -266,9 +229,9 @@ START_TEST(an_empty_transaction_can_be_prepared)
     ok(txn, lladd_prepare(txn, &gid));
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    ck_assert_uint_eq(in_doubt().n, 1);
-    done(lladd_commit(claim("empty")));
-    ck_assert_uint_eq(in_doubt().n, 0);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
+    done(lladd_commit(rig_claim(&r, "empty")));
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
     rig_free(&r);
 }
 END_TEST
@@ -308,11 +271,11 @@ END_TEST
 START_TEST(a_visitor_may_claim_and_stop)
 {
     begin_case(_i);
-    (void)prepared("a", 0, 1);
-    (void)prepared("b", 1, 1);
+    (void)rig_prepared(&r, "a", at(0), 1);
+    (void)rig_prepared(&r, "b", at(1), 1);
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    struct list l = in_doubt();
+    struct rig_doubts l = rig_in_doubt(&r);
     ck_assert_uint_eq(l.n, 2);
     for (unsigned i = 0; i < l.n; i++) {
         struct lladd_txn *txn;
@@ -774,7 +737,7 @@ START_TEST(blobs_come_back_whole)
         }
         ck_assert_uint_eq(blobs_back, 3);
         forget_said();
-        txn = claim("blob");
+        txn = rig_claim(&r, "blob");
         ck_assert_ptr_eq(lladd_joined(txn, &watcher), &blob);
         if (i % 2) {
             done(lladd_commit(txn));
@@ -798,14 +761,14 @@ START_TEST(a_participant_may_refuse_to_prepare)
     prepare_fails = LLADD_BUSY;
     refused(txn, LLADD_BUSY, lladd_prepare(txn, &gid));
     ck_contains(lladd_txn_error(txn)->message, "not yet");
-    ck_assert_uint_eq(in_doubt().n, 0);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
     ok(txn, cell_put(txn, at(1), 2)); /* it is as it was */
     prepare_fails = 0;
     ok(txn, lladd_prepare(txn, &gid));
     rig_crash(&r, &fault_power);
     rig_open(&r);
     ck_assert_uint_eq(blobs_back, 1);
-    done(lladd_commit(claim("g")));
+    done(lladd_commit(rig_claim(&r, "g")));
     rig_expect(&r, at(1), 2);
     rig_free(&r);
 }
@@ -834,7 +797,7 @@ START_TEST(a_missing_participant_is_named_before_anything_is_touched)
     free(after);
     ok_db(&r, lladd_register_participant(&r.options, &watcher, &r.err));
     rig_open(&r);
-    done(lladd_abort(claim("g")));
+    done(lladd_abort(rig_claim(&r, "g")));
     rig_expect(&r, at(0), 0);
     rig_free(&r);
 }
