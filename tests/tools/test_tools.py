@@ -545,7 +545,10 @@ class AtWork(Case):
                 checkpoints.add(self.json("stat", db)["log"]["checkpoint"])
                 self.good("page", db, self.made.where["clean"]["bytes"])
                 self.good("ops", db)
-                self.assertEqual(len(self.lines("--last", 5, db)), 6)
+                last = self.lines("--last", 5, db)
+                # A checkpoint may take some of them away before they are read: then it says so.
+                self.assertTrue(len(last) == 6 or (len(last) < 6 and last[-1]["end"]["recycled"]),
+                                last)
                 shown = [r["lsn"] for r in self.lines(db)[:-1]]
                 self.assertEqual(shown, sorted(set(shown)))
         finally:
