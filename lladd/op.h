@@ -133,6 +133,10 @@ struct lladd_op {
     void (*mask)(void *ctx, struct lladd_page *scratch);
     /** Extra text for tools. Nullable: the field layout is printed anyway. */
     void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
+    /** Redo and undo bytes begin with a little-endian 16-bit offset in the page's body, where they
+     *  write: what is done to many pages in a row has that place sent for ahead of time. Costs only
+     *  time if it is wrong. */
+    bool offset_first;
 };
 
 /** A page format, known to the page header by number and to everybody else by name. */

@@ -24,6 +24,6 @@ extern const struct lladd_field ll_operations__runs_fields[];
     .redo_fields = ll_operations__runs_fields, .undo_fields = ll_operations__runs_fields, \
     .undo_kind = LLADD_UNDO_PAGE, .validate = ll_operations__runs_validate, \
     .redo = ll_operations__runs_apply, .undo = ll_operations__runs_apply, \
-    .describe = ll_operations__runs_describe
+    .describe = ll_operations__runs_describe, .offset_first = true
 
 #endif

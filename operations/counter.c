@@ -85,6 +85,7 @@ const struct lladd_op ll_operations__counter_add = {
     .validate = add_validate,
     .redo = add_redo,
     .undo = add_undo,
+    .offset_first = true,
 };
 
 int lladd_counter_add(struct lladd_txn *txn, lladd_pageno page, uint32_t offset, int64_t delta)

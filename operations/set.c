@@ -147,6 +147,7 @@ static const struct lladd_field set_fields[] = {
         .page_type = "lladd.bytes", .redo_fields = set_fields, .undo_fields = set_fields, \
         .record_max = 2 * (OFFSET_BYTES + (most)), .undo_kind = LLADD_UNDO_PAGE, \
         .prepare = set_prepare, .validate = set_validate, .redo = set_apply, .undo = set_apply, \
+        .offset_first = true, \
     }
 
 const struct lladd_op ll_operations__set = SET_OP("lladd.set", SHORT);

@@ -437,6 +437,9 @@ int ll_contract_check(struct lladd_txn *, const struct ll_name *, const struct l
  * image is written only if the credit allows. */
 void ll_core_apply_undo(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
                         const struct ll_record *undone);
+/* The record's page will get these redo or undo bytes soon: lets the processor fetch its frame, its
+ * header and, where the operation says so (offset_first), the place itself. */
+void ll_core_expect(struct ll_core *, const struct ll_record *, struct lladd_span bytes);
 /* What every transaction that wrote something needs besides: its END record. */
 uint64_t ll_undo_need_base(void);
 /* Appends a record of the transaction (credit must be there); its undo begins there, or at

@@ -247,8 +247,10 @@ static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, 
 static int redo_batch(struct ll_redo_worker *w, const struct ll_log_batch *batch, bool timed)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < batch->n; i++)
-        ll_buffer_expect(w->core->buffer, lladd_page_of(batch->record[i].page));
+    for (uint32_t i = 0; i < batch->n; i++) {
+        const struct ll_record *rec = &batch->record[i];
+        ll_core_expect(w->core, rec, rec->kind == LL_REC_CLR ? rec->undo : rec->redo);
+    }
     for (uint32_t i = 0; !rc && i < batch->n; i += w->together) {
         uint32_t n = batch->n - i < w->together ? batch->n - i : w->together;
         rc = redo_some(w, batch->record + i, n, timed);

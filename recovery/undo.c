@@ -187,6 +187,13 @@ static bool needs_undo(const struct ll_record *rec)
            rec->kind == LL_REC_OBJECT;
 }
 
+/* What lies between was taken back already, or goes with it. */
+static bool passes_over(const struct ll_record *rec)
+{
+    return (is_compensation(rec->kind) && !LLADD_PLANTED(LLADD_BUG_UNDO_NEXT)) ||
+           rec->kind == LL_REC_ACTION_END;
+}
+
 static int cursor_for(struct lladd_txn *txn)
 {
     if (txn->cursor)
@@ -213,9 +220,7 @@ int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *re
         }
         if (needs_undo(rec))
             return 0;
-        bool jump = (is_compensation(rec->kind) && !LLADD_PLANTED(LLADD_BUG_UNDO_NEXT)) ||
-                    rec->kind == LL_REC_ACTION_END;
-        ll_txn_set_lsn(&txn->undo_next, jump ? rec->undo_next : rec->prev);
+        ll_txn_set_lsn(&txn->undo_next, passes_over(rec) ? rec->undo_next : rec->prev);
     }
     if (rc && err && err != &txn->err)
         *err = txn->err;
@@ -274,11 +279,48 @@ static int peek_with_spare(struct lladd_txn *txn, lladd_lsn stop, struct ll_reco
     return rc;
 }
 
+/* ---- looking ahead ---- */
+
+/* A long rollback goes over pages that the processor's caches lost long ago, and one record after
+ * the other waits for its page. So the pages of the next few are sent for. Short ones change what
+ * is still at hand. */
+#define LOOK_AFTER 16u
+#define LOOK_AHEAD 8u
+
+struct ahead {
+    lladd_lsn next;      /* the first record not looked at */
+    unsigned done, seen; /* records taken back; those, and what was looked at beyond them */
+};
+
+/* Only a hint: a record that cannot be read is complained of when its turn comes. */
+static void look_ahead(struct lladd_txn *txn, lladd_lsn stop, struct ahead *a)
+{
+    if (a->done++ < LOOK_AFTER || !txn->cursor)
+        return;
+    if (a->seen < a->done || a->next.v > txn->undo_next.v) {
+        a->seen = a->done;
+        a->next = txn->undo_next;
+    }
+    struct ll_record rec;
+    /* Two at a time, so that the distance grows until it is what it should be. */
+    for (int i = 0; i < 2 && a->seen - a->done < LOOK_AHEAD && a->next.v > stop.v; i++) {
+        if (ll_log_cursor_read(txn->cursor, a->next, &rec, NULL) != 0 || rec.prev.v >= rec.lsn.v ||
+            rec.undo_next.v >= rec.lsn.v)
+            return;
+        if (rec.kind == LL_REC_UPDATE && (rec.flags & LL_REC_UNDO_PAGE))
+            ll_core_expect(txn->core, &rec, rec.undo);
+        a->seen += needs_undo(&rec);
+        a->next = passes_over(&rec) ? rec.undo_next : rec.prev;
+    }
+}
+
 int ll_rollback(struct lladd_txn *txn, lladd_lsn stop)
 {
     struct ll_record rec = {0};
+    struct ahead ahead = {{0}, 0, 0};
     int rc;
     do {
+        look_ahead(txn, stop, &ahead);
         rc = ll_rollback_peek(txn, stop, &rec, &txn->err);
         if (rc == LLADD_NO_MEMORY)
             rc = peek_with_spare(txn, stop, &rec);
