@@ -61,3 +61,12 @@ if(LLADD_IPO)
         set(CMAKE_C_COMPILE_OPTIONS_IPO -flto=auto -ffat-lto-objects)
     endif()
 endif()
+
+# Optimising the whole library once more for each of a hundred tests, examples and fuzzers takes
+# longer than all they do; that it holds together when optimised across files is seen in what is
+# shipped and what measures. The objects carry both kinds of code.
+function(ll_link_plainly target)
+    if(ll_ipo AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        target_link_options(${target} PRIVATE -fno-lto)
+    endif()
+endfunction()

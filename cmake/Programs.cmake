@@ -41,6 +41,7 @@ function(ll__example_folders)
         set(own ${sources})
         list(FILTER own INCLUDE REGEX "/examples/${name}/[^/]*$")
         ll_program(example-${name} SOURCES ${own} OUTPUT_NAME ${name})
+        ll_link_plainly(example-${name})
         set_target_properties(example-${name} PROPERTIES
             RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
     endforeach()
@@ -99,6 +100,9 @@ function(ll__folder folder)
         endif()
         set_target_properties(${target} PROPERTIES
             RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
+        if(folder MATCHES "examples|fuzz")
+            ll_link_plainly(${target})
+        endif()
     endforeach()
 endfunction()
 

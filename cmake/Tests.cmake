@@ -53,21 +53,12 @@ function(ll_test)
     target_link_libraries(${target} PRIVATE
         ll_flags ll_test_support PkgConfig::check Threads::Threads ${T_LIBS})
     target_link_options(${target} PRIVATE -Wl,--wrap=_mark_point) # support/mark_point.c
-    if(LLADD_IPO)
-        # The library once more for each of a hundred programs takes longer than all they do; that
-        # it holds together when optimised across files is seen in the programs that are shipped.
-        target_link_options(${target} PRIVATE -fno-lto)
-    endif()
+    ll_link_plainly(${target})
     if(LLADD_SANITIZE OR LLADD_COVERAGE)
         # Ten times slower: tests that search take a part of what they search in the other builds.
         target_compile_definitions(${target} PRIVATE LL_TEST_INSTRUMENTED=1)
     endif()
     ll_see(${target} PRIVATE public support ${T_LAYERS} ${T_SEES})
-
-    if(ll_ipo)
-        # The objects carry both kinds of code; optimising the whole again for each test takes long.
-        target_link_options(${target} PRIVATE -fno-lto)
-    endif()
 
     add_test(NAME ${folder}/${T_NAME} COMMAND ${target} ${T_ARGS})
     ll_test_properties(${folder}/${T_NAME} "${T_LABELS}" "${T_TIMEOUT}")
