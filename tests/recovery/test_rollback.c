@@ -6,7 +6,9 @@
  */
 #include "rig.h"
 
+#include <errno.h>
 #include <lladd/bytes.h>
+#include <lladd/records.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -413,6 +415,125 @@ START_TEST(a_compensation_that_fails_at_open_names_its_transaction)
 }
 END_TEST
 
+/* ---- a long rollback --------------------------------------------------------------------- */
+
+#define LONG_PAGES 4
+#define LONG_UPDATES 1500 /* several times what the ring holds */
+
+static void long_bytes(unsigned i, unsigned char *out)
+{
+    for (unsigned k = 0; k < 100; k++)
+        out[k] = (unsigned char)(i * 31 + k * 7 + 1);
+}
+
+static void long_pages(lladd_pageno *pages)
+{
+    struct lladd_txn *txn = rig_begin(&r);
+    for (unsigned i = 0; i < LONG_PAGES; i++) {
+        ok(txn, lladd_page_alloc(txn, &pages[i]));
+        ok(txn, lladd_bytes_format(txn, pages[i]));
+    }
+    done(lladd_commit(txn));
+}
+
+/* All that it changed is zero again. */
+static void long_check(const lladd_pageno *pages)
+{
+    static unsigned char zeros[4000], now[4000];
+    for (unsigned i = 0; i < LONG_PAGES; i++) {
+        ok_db(&r, lladd_get(r.db, pages[i], 0, now, sizeof now, &r.err));
+        ck_assert_mem_eq(now, zeros, sizeof now);
+    }
+}
+
+/* The pages of records further on are sent for by reading those: a hint, and a read that fails
+ * there only means that there is none. One that fails for the record whose turn it is does what it
+ * always did. */
+START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
+{
+    unsigned char bytes[100];
+    unsigned went_on = 0, gave_up = 0;
+    bool fired = true;
+    for (uint64_t n = 1; fired; n++) {
+        lladd_pageno pages[LONG_PAGES];
+        rig_init(&r, (unsigned)_i);
+        rig_open(&r);
+        long_pages(pages);
+        struct lladd_txn *txn = rig_begin(&r);
+        for (unsigned i = 0; i < LONG_UPDATES; i++) {
+            long_bytes(i, bytes);
+            ok(txn, lladd_set(txn, pages[i % LONG_PAGES], i * 97 % 3900, bytes, sizeof bytes));
+        }
+        fault_device_only(r.fd, "log/");
+        fault_device_fail(r.fd, n, FAULT_PREAD, EIO, false);
+        int rc = lladd_abort(txn);
+        fired = fault_device_fired(r.fd) > 0;
+        fault_device_fail(r.fd, 0, 0, 0, false);
+        if (rc) {
+            ck_assert_int_eq(rc, LLADD_UNDO_FAILED);
+            rig_crash(&r, &fault_kill);
+            rig_open(&r);
+            gave_up++;
+        } else {
+            went_on += fired;
+        }
+        long_check(pages);
+        rig_free(&r);
+    }
+    ck_assert_uint_gt(went_on, 0);
+    ck_assert_uint_gt(went_on + gave_up, 2);
+}
+END_TEST
+
+/* What says where an operation writes is only believed as far as the page goes: u16 anything, u64
+ * which is added bit by bit to the first number of the page. */
+static bool wild_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v, (void)kind;
+    return s.len == 10;
+}
+
+static void wild_apply(struct lladd_page *p, struct lladd_span s)
+{
+    unsigned char *at = lladd_page_body(p);
+    lladd_put64(at, lladd_get64(at) ^ lladd_get64((const unsigned char *)s.data + 2));
+}
+
+static const struct lladd_op wild = {
+    .struct_size = sizeof wild,
+    .name = "test.wild",
+    .version = 1,
+    .page_type = "lladd.bytes",
+    .record_max = 20,
+    .undo_kind = LLADD_UNDO_PAGE,
+    .validate = wild_validate,
+    .redo = wild_apply,
+    .undo = wild_apply,
+    .offset_first = true,
+};
+
+START_TEST(a_place_beyond_the_page_is_only_a_hint_that_is_wrong)
+{
+    lladd_pageno pages[LONG_PAGES];
+    lladd_op_id id;
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register(&r.options, &wild, &r.err));
+    rig_open(&r);
+    long_pages(pages);
+    ok_db(&r, lladd_op_lookup(r.db, wild.name, 1, &id));
+    struct lladd_txn *txn = rig_begin(&r);
+    for (unsigned i = 0; i < 200; i++) {
+        unsigned char args[10];
+        lladd_put16(args, (uint16_t)(UINT16_MAX - 77 * i));
+        lladd_put64(args + 2, i + 1);
+        ok(txn, lladd_update(txn, id, pages[i % LONG_PAGES], args, sizeof args));
+    }
+    done(lladd_abort(txn));
+    long_check(pages);
+    rig_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("rollback");
@@ -431,6 +552,9 @@ int main(void)
     tcase_add_loop_test(tc, a_compensation_that_fails_poisons_and_opening_again_repeats_it, 0,
                         RIG_KINDS);
     tcase_add_loop_test(tc, a_compensation_that_fails_at_open_names_its_transaction, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, a_read_that_fails_in_a_long_rollback_loses_nothing, RIG_RESERVED,
+                        RIG_RESERVED + 1);
+    tcase_add_loop_test(tc, a_place_beyond_the_page_is_only_a_hint_that_is_wrong, 0, RIG_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
