@@ -120,4 +120,14 @@ int64_t ll_io_pread(struct lladd_device *, struct lladd_file *, void *buf, size_
 int ll_io_read_full(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                     uint64_t off);
 
+/* A device whose syncs are put off, for making a database: device_deferred.c. It is free'd with
+ * ll_io_deferred_free, which returns the device below and leaves any other device alone. */
+struct ll_env;
+int ll_io_deferred_new(const struct ll_env *, struct lladd_device *below,
+                       struct lladd_device **out);
+struct lladd_device *ll_io_deferred_free(struct lladd_device *);
+/* Makes durable whatever was to be synced so far; from now on every sync is one. On any other
+ * device, or the second time, it does nothing. An error is final, like that of a sync. */
+int ll_io_settle(struct lladd_device *);
+
 #endif

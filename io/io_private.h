@@ -7,6 +7,7 @@
 extern const struct lladd_device_ops ll_io__posix_ops;
 extern const struct lladd_device_ops ll_io__memory_ops;
 extern const struct lladd_device_ops ll_io__overlay_ops;
+extern const struct lladd_device_ops ll_io__deferred_ops;
 void ll_io__posix_close_device(struct lladd_device *);
 void ll_io__memory_close_device(struct lladd_device *);
 void ll_io__overlay_close_device(struct lladd_device *);

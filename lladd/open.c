@@ -4,6 +4,8 @@
  * A database under construction holds a file "creating". The control file, written last, makes it a
  * database; what a crash leaves behind before that is swept away by the next open. Without that
  * file nothing is ever removed: a directory that has no control file but other contents is refused.
+ * So nothing needs to be durable, or in any order, before the control file's contents are written,
+ * and syncs are put off until then (io/device_deferred.c, ll_control_write).
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
  *        ► background work ► (after an unclean stop) checkpoint */
@@ -302,6 +304,7 @@ static void release(struct lladd_db *db)
     lladd_mutex_destroy(&core->misc);
     lladd_mutex_destroy(&core->control_mutex);
     lladd_mutex_destroy(&core->poison_mutex);
+    dev = ll_io_deferred_free(dev); /* before its allocator's copy goes */
     db->magic = 0;
     core->db = NULL;
     ll_free(&env, db);
@@ -406,6 +409,9 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     int rc = w->random(w->ctx, core->control.uuid, 16);
     if (rc)
         return ll_fail_io(err, rc, true, "make", "a uuid");
+    rc = ll_io_deferred_new(&core->env, core->dev, &core->dev);
+    if (rc)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     core->salt = ll_crc32c(0, core->control.uuid, 16);
     rc = open_log(db, o, true, err);
     if (!rc)
@@ -422,18 +428,16 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     rc = ll_io_pwrite(core->dev, core->control_file, nothing, sizeof nothing, 0);
     if (rc)
         return ll_fail_io(err, rc, true, "write", FILE_CONTROL);
+    rc = ll_io_sync_dir(core->dev, "");
+    if (rc)
+        return ll_fail_io(err, rc, true, "sync", "the directory");
     core->marked = 1; /* nobody can take it for a clean one: it does not exist yet */
     rc = ll_extensions_attach(db, reg, err);
     if (!rc)
         rc = ll_extensions_create(db, err);
     if (!rc)
         rc = ll_checkpoint(core, true, err);
-    if (rc)
-        return rc;
-    rc = ll_io_sync_dir(core->dev, "");
-    if (rc)
-        return ll_fail_io(err, rc, true, "sync", "the directory");
-    return remove_marker(core->dev, err);
+    return rc ? rc : remove_marker(core->dev, err);
 }
 
 /* ---- opening ----------------------------------------------------------------------------- */

@@ -4,7 +4,8 @@
  * Two copies, LL_CONTROL_COPY bytes apart, so that no sector holds both. They are written one after
  * the other, each synced before the next is touched: whatever a crash tears, one good copy is left,
  * and nothing that depends on the new contents is done before both are there. The reader takes the
- * good copy with the higher sequence number.
+ * good copy with the higher sequence number. The first time there is no older copy to keep: both
+ * are written, and one sync does.
  *
  *   0 u32 CRC-32C of bytes 4..255    4 u32 magic "LLDB"        8 u32 format version
  *  12 u32 page size                 16 u64 compatible         24 u64 read-only-compatible
@@ -127,13 +128,17 @@ int ll_control_write(const struct ll_env *env, struct lladd_device *dev, struct 
                      struct ll_control *c, struct lladd_error *err)
 {
     unsigned char bytes[LL_CONTROL_BYTES];
-    c->seq++;
+    bool first = c->seq++ == 0;
     ll_control_encode(c, bytes);
+    /* What it says is durable is so, also while the database is made. */
+    int rc = ll_io_settle(dev);
+    if (rc)
+        return ll_fail_io(err, rc, true, "sync", "what belongs to \"control\"");
     for (int i = 0; i < 2; i++) {
-        int rc = ll_point(env, "control.write");
+        rc = ll_point(env, "control.write");
         if (!rc)
             rc = ll_io_pwrite(dev, file, bytes, sizeof bytes, (uint64_t)i * LL_CONTROL_COPY);
-        if (!rc && !LLADD_PLANTED(LLADD_BUG_CONTROL_SYNC))
+        if (!rc && !(first && i == 0) && !LLADD_PLANTED(LLADD_BUG_CONTROL_SYNC))
             rc = ll_io_sync(dev, file);
         if (rc)
             return ll_fail_io(err, rc, true, "write", "control");

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What <lladd/device.h> promises, shown on the devices the library brings: every case runs on POSIX
- * files, on memory, and on an overlay over each, and none may be told from another. Names stay
- * inside the directory; reads end at the end of the file; writes are whole and fill gaps with
- * zeros; names and files have separate lives; directories list what is in them; the lock refuses a
- * second opener and names the first; several threads may use one file.
+ * files, on memory, on an overlay over each, and on one that has put syncs off, and none may be
+ * told from another. Names stay inside the directory; reads end at the end of the file; writes are
+ * whole and fill gaps with zeros; names and files have separate lives; directories list what is in
+ * them; the lock refuses a second opener and names the first; several threads may use one file.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
+#include "util/env.h"
 
 #include <check.h>
 #include <errno.h>
@@ -39,6 +40,16 @@ static void setup_overlay(void)
     ck_assert_int_eq(lladd_device_overlay(below, &dev), 0);
 }
 
+/* Until it is settled it says later what is wrong with a sync. */
+static void setup_deferred_posix(void)
+{
+    static struct ll_env env;
+    setup_posix();
+    ll_env_init(&env, NULL, NULL, true);
+    ck_assert_int_eq(ll_io_deferred_new(&env, dev, &dev), 0);
+    ck_assert_int_eq(ll_io_settle(dev), 0);
+}
+
 static void setup_overlay_posix(void)
 {
     setup_posix();
@@ -53,6 +64,7 @@ static void setup_overlay_memory(void)
 
 static void teardown(void)
 {
+    dev = ll_io_deferred_free(dev);
     lladd_device_close(dev);
     lladd_device_close(below);
     below = NULL;
@@ -684,6 +696,7 @@ int main(void)
     add_cases(suite, "memory", setup_memory);
     add_cases(suite, "overlay over posix", setup_overlay_posix);
     add_cases(suite, "overlay over memory", setup_overlay_memory);
+    add_cases(suite, "deferred over posix", setup_deferred_posix);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

@@ -435,7 +435,8 @@ START_TEST(power_fails_while_the_database_is_made)
 {
     static const struct fault_crash modes[] = {
         {FAULT_POWER, 0, false}, {FAULT_KILL, 0, false}, {FAULT_SUBSET, 1, true},
-        {FAULT_SUBSET, 2, false}, {FAULT_SUBSET, 3, true}};
+        {FAULT_SUBSET, 2, false}, {FAULT_SUBSET, 3, true}, {FAULT_SUBSET, 4, false},
+        {FAULT_SUBSET, 5, true}, {FAULT_SUBSET, 6, true}}; /* little of it is in any order */
     unsigned refused = 0;
     for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
         for (uint64_t n = 1;; n++) {
