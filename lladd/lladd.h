@@ -75,7 +75,7 @@ struct lladd_options {
     uint64_t log_ring_bytes;   /**< log buffer, a power of two; longest record is a quarter.
                                     Default 8 MiB */
     uint64_t log_segment_min;  /**< first log segment, a power of two from 4096. Default 1 MiB */
-    uint64_t log_segment_max;  /**< segments double up to this. Default 64 MiB */
+    uint64_t log_segment_max;  /**< segments grow up to this. Default 64 MiB */
     uint64_t log_limit_bytes;  /**< most log on disk. Default 4 GiB; UINT64_MAX: none */
     uint64_t checkpoint_bytes; /**< a checkpoint after so much log: bounds recovery.
                                     Default 64 MiB */

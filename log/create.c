@@ -180,14 +180,16 @@ static int make_file(struct ll_log *log, struct ll_log__seg *seg, struct ll_log_
 
 /* ---- which file, how big ----------------------------------------------------------------- */
 
-/* `goes_on`: behind the last segment, not behind a cut. */
-uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on)
+uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on, unsigned why)
 {
     const struct ll_log__segments *segs = log->segs;
     uint64_t size = log->cfg.segment_min;
-    /* After a cut small again: the open that makes it has to wait for it. */
+    /* After a cut small again: the open that makes it has to wait for it. A transaction that has
+     * more set aside than fits into two will go on so, and sets aside several times what it writes:
+     * making the segments is what it waits for, not their size. */
     if (goes_on && segs->live.len > 0)
-        size = (uint64_t)ll_log__last(segs)->size * 2;
+        size = (uint64_t)ll_log__last(segs)->size *
+               (why & LL_LOG__FOR_UNDO && segs->live.len > 1 ? 4 : 2);
     if (size > log->cfg.segment_max)
         size = log->cfg.segment_max;
     /* With a limit on all of them, many small ones: a whole one must be given up at a time. */
@@ -236,7 +238,7 @@ static void put_dead(struct ll_log *log, struct ll_log__seg *seg)
 static size_t least_useful(const struct ll_log *log)
 {
     const struct ll_vec *dead = &log->segs->dead;
-    uint32_t wanted = ll_log__next_size(log, true);
+    uint32_t wanted = ll_log__next_size(log, true, LL_LOG__NEEDED);
     size_t found = dead->len;
     for (size_t i = 0; i < dead->len; i++) {
         const struct ll_log__seg *seg = ll_log__at(dead, i);
@@ -294,6 +296,7 @@ static int fit_limit(struct ll_log *log, uint32_t *size, struct lladd_error *err
 
 struct making {
     uint64_t first, cut;
+    unsigned why;
     bool zeros; /* if it is a new file */
 };
 
@@ -337,7 +340,7 @@ static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
 static int make_segment(struct ll_log *log, const struct making *m, struct ll_log__seg **out,
                         struct lladd_error *err)
 {
-    uint32_t size = ll_log__next_size(log, m->cut == m->first);
+    uint32_t size = ll_log__next_size(log, m->cut == m->first, m->why);
     struct ll_log__seg *old = take_named(log, m->first);
     if (old && old->size == 0) {
         ll_log__seg_delete(log, old);
@@ -382,7 +385,7 @@ static bool syncs_often(struct ll_log *log)
     return groups - before >= OFTEN;
 }
 
-int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, bool ahead,
+int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, unsigned why,
                        struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -394,7 +397,7 @@ int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, bool ah
     }
     if (first + log->cfg.segment_max >= LL_LOG_LSN_END)
         return ll_fail(err, LLADD_NO_SPACE, "no LSNs are left");
-    struct making m = {first, cut, syncs_often(log) && ahead};
+    struct making m = {first, cut, why, syncs_often(log) && why & LL_LOG__AHEAD};
     struct ll_log__seg *seg = NULL;
     segs->creating = true;
     lladd_atomic_store32(&segs->hurry, segs->stop);

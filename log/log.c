@@ -167,7 +167,7 @@ int ll_log_create(const struct ll_log_config *cfg, struct ll_log **out, struct l
         rc = ll_fail_io(err, io, true, "create the directory", LL_LOG_DIR);
     lladd_mutex_lock(&segs->mutex);
     if (!rc)
-        rc = ll_log__seg_create(log, first, first, false, err);
+        rc = ll_log__seg_create(log, first, first, LL_LOG__NEEDED, err);
     if (!rc) {
         segs->listed = true;
         segs->chain = first;
@@ -358,7 +358,7 @@ static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
         return begin_at(log, ll_log__last(segs), end, err);
     }
     if (!rc)
-        rc = ll_log__seg_create(log, segs->highest_end, end, false, err);
+        rc = ll_log__seg_create(log, segs->highest_end, end, LL_LOG__NEEDED, err);
     if (rc)
         return rc;
     return begin_at(log, ll_log__last(segs), ll_log__last(segs)->first, err);

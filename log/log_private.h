@@ -269,13 +269,17 @@ uint64_t ll_log__cut_above(struct ll_log *, uint64_t lsn);
 /* Makes the segment that begins at `first`; `cut` is the end of the log before it. Releases the
  * mutex meanwhile; if somebody else is making one, waits for that and returns 0: the caller looks
  * whether it has what it wanted. */
-/* `ahead`: nobody needs it yet. */
-int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, bool ahead,
+enum ll_log__why {
+    LL_LOG__NEEDED = 0,
+    LL_LOG__AHEAD = 1,   /* nobody needs it yet */
+    LL_LOG__FOR_UNDO = 2 /* to be set aside */
+};
+int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, unsigned why,
                        struct lladd_error *);
 /* Removes one dead file; false if there is none that can be, or *rc says why not. */
 bool ll_log__remove_dead(struct ll_log *, int *rc, struct lladd_error *);
-/* How big the next segment should be. */
-uint32_t ll_log__next_size(const struct ll_log *, bool goes_on);
+/* How big the next segment should be; `goes_on`: behind the last one, not behind a cut. */
+uint32_t ll_log__next_size(const struct ll_log *, bool goes_on, unsigned why);
 /* Bytes of the files that are in use. */
 uint64_t ll_log__live_bytes(const struct ll_log__segments *);
 

@@ -87,6 +87,7 @@ static int extend_ring(struct ll_log *log, uint64_t want, bool *done, struct lla
             ll_free(log->env, ring);
             return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log buffer of %zu bytes", size);
         }
+        ll_prefer_huge(log->env, ring, size); /* a page fault for every 4 KiB is felt */
         log->ring = ring;
     }
     uint64_t to = (want + log->ring_chunk - 1) & ~(log->ring_chunk - 1);

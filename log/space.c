@@ -17,8 +17,8 @@
  *
  * Threads. With env->threads a worker keeps two segments ahead, removes dead files, and writes what
  * comes together while nobody commits (a megabyte), and makes another when little is left to be set
- * aside; it is started when a segment is used up for the first time, so that small and short-lived
- * logs have none. Without, ll_log_maintain does the first
+ * aside; it is started when a segment is used up for the first time, or more than two are set
+ * aside, so that small and short-lived logs have none. Without, ll_log_maintain does the first
  * two, or whoever needs the space, and who finds half of the ring unwritten the last.
  */
 #include "log/log_private.h"
@@ -62,12 +62,20 @@ int ll_log__ensure_listed(struct ll_log *log, struct lladd_error *err)
     return rc;
 }
 
+/* The next one is made in time for who goes on setting aside as much as was asked for so far. */
+static void set_undo_low(struct ll_log *log)
+{
+    const struct ll_log__seg *in_use = log->segs->granted, *last = ll_log__last(log->segs);
+    uint64_t half = (in_use->end - in_use->first) / 2, quarter = (last->end - last->first) / 4;
+    lladd_atomic_store64(&log->undo_low, (half > quarter ? half : quarter) * LL_LOG__FREE_BYTE);
+}
+
 /* From now on credits are given out of this segment. */
 static void grant_from(struct ll_log *log, struct ll_log__seg *seg)
 {
     log->segs->granted = seg;
     lladd_atomic_store64(&log->disk_limit, limit_of(log, seg));
-    lladd_atomic_store64(&log->undo_low, (seg->end - seg->first) / 2 * LL_LOG__FREE_BYTE);
+    set_undo_low(log);
 }
 
 void ll_log__start_granting(struct ll_log *log, struct ll_log__seg *seg)
@@ -132,10 +140,13 @@ static bool last_reserve(struct ll_log *log, uint64_t need)
 }
 
 /* Another segment behind the last one. */
-static int go_on(struct ll_log *log, bool ahead, struct lladd_error *err)
+static int go_on(struct ll_log *log, unsigned why, struct lladd_error *err)
 {
     uint64_t end = ll_log__last(log->segs)->end;
-    return ll_log__seg_create(log, end, end, ahead, err);
+    int rc = ll_log__seg_create(log, end, end, why, err);
+    if (!rc && log->segs->granted)
+        set_undo_low(log);
+    return rc;
 }
 
 /* If credits go to `to`, in the current segment: is there still space for what is set aside? */
@@ -161,7 +172,7 @@ static int advance(struct ll_log *log, uint64_t need, bool reserved, bool *enoug
     int rc = next && !reached ? enter_next(log, next, reserved, &entered, err) : 0;
     if (rc || entered)
         return rc;
-    rc = go_on(log, false, err);
+    rc = go_on(log, LL_LOG__NEEDED, err);
     if (rc && reserved && !next_of(segs) && last_reserve(log, need))
         rc = 0;
     return rc;
@@ -238,8 +249,10 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, bool recovery, struc
                 break;
             lladd_atomic_add64(&log->undo_left, need);
         }
-        rc = go_on(log, false, err);
+        rc = go_on(log, LL_LOG__FOR_UNDO, err);
     }
+    if (!rc && segs->live.len > AHEAD) /* the worker makes those to come */
+        ll_log__wake_worker(log);
     lladd_mutex_unlock(&segs->mutex);
     return rc;
 }
@@ -314,11 +327,11 @@ static size_t ahead(const struct ll_log__segments *segs)
 }
 
 /* Would another segment ahead leave some of the limit to those that need it now? */
-static bool may_preallocate(const struct ll_log *log)
+static bool may_preallocate(const struct ll_log *log, unsigned why)
 {
     const struct ll_log__segments *segs = log->segs;
     uint64_t limit = log->cfg.limit_bytes;
-    return limit == 0 || ll_log__live_bytes(segs) + ll_log__next_size(log, true) <= limit / 2;
+    return limit == 0 || ll_log__live_bytes(segs) + ll_log__next_size(log, true, why) <= limit / 2;
 }
 
 /* Does one thing, if there is one to do. Under the mutex. */
@@ -329,9 +342,10 @@ static int step(struct ll_log *log, bool *did, struct lladd_error *err)
     *did = false;
     if (!segs->listed || !segs->granted || segs->creating)
         return 0;
-    bool wanted = ahead(segs) < AHEAD || ll_log__undo_is_low(log);
-    if (wanted && !segs->gave_up && may_preallocate(log)) {
-        rc = go_on(log, true, err);
+    bool low = ll_log__undo_is_low(log);
+    unsigned why = low ? LL_LOG__AHEAD | LL_LOG__FOR_UNDO : LL_LOG__AHEAD;
+    if ((low || ahead(segs) < AHEAD) && !segs->gave_up && may_preallocate(log, why)) {
+        rc = go_on(log, why, err);
         segs->gave_up = rc != 0;
         *did = rc == 0;
     } else if (segs->dead.len > KEEP_DEAD) {

@@ -22,8 +22,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
+
+enum { MIB = 1 << 20, HUGE = 2 << 20 }; /* what x86-64, and arm64 with pages of 4 KiB, have */
 
 static void *system_alloc(void *ctx, size_t size)
 {
@@ -123,6 +126,17 @@ void *ll_alloc_zero(const struct ll_env *env, size_t size)
     if (p)
         memset(p, 0, size);
     return p;
+}
+
+void ll_prefer_huge(const struct ll_env *env, void *p, size_t size)
+{
+    if (env->mem.alloc != system_alloc)
+        return;
+    uintptr_t from = ((uintptr_t)p + MIB + HUGE - 1) & ~(uintptr_t)(HUGE - 1);
+    uintptr_t to = ((uintptr_t)p + size) & ~(uintptr_t)(HUGE - 1);
+    /* Advice: a kernel that has none of them refuses, and nothing is lost. */
+    if (from < to)
+        (void)madvise((unsigned char *)p + (from - (uintptr_t)p), to - from, MADV_HUGEPAGE);
 }
 
 void *ll_resize(const struct ll_env *env, void *ptr, size_t size)

@@ -24,6 +24,9 @@ void *ll_alloc(const struct ll_env *, size_t size);        /* NULL: out of memor
 void *ll_alloc_zero(const struct ll_env *, size_t size);
 void *ll_resize(const struct ll_env *, void *, size_t size);
 void ll_free(const struct ll_env *, void *);               /* NULL is fine */
+/* Of memory from ll_alloc, whatever lies behind the first MiB may come in huge pages. Does nothing
+ * if the memory is the caller's allocator's. */
+void ll_prefer_huge(const struct ll_env *, void *, size_t size);
 char *ll_strdup(const struct ll_env *, const char *);
 uint64_t ll_now_ns(const struct ll_env *);
 int64_t ll_wall_us(const struct ll_env *);
