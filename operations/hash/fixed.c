@@ -157,22 +157,75 @@ void ll_hash__fixed_fill(unsigned char *page, const unsigned char *p, size_t n)
     hb_set(page, HB_GHOSTS, hb_get(page, HB_GHOSTS) + added[1]);
 }
 
-/* Moves every entry to the first empty slot from its home on, once around from `from`. True if any
- * has moved. */
-static bool move_up(const struct lay *l, uint32_t from)
+/* A call for each of a dozen bytes is felt. */
+static inline void wipe(unsigned char *p, uint32_t size)
+{
+    static const unsigned char zeros[32];
+    if (size <= sizeof zeros)
+        lladd_copy(p, zeros, size);
+    else
+        memset(p, 0, size);
+}
+
+/* Bits for the slots of a page: the largest page with the shortest entries has the most. */
+enum { PAGE_MOST = 65536, SLOT_LEAST = 4, WORDS = PAGE_MOST / SLOT_LEAST / 64 };
+
+static inline void set_bit(uint64_t *bits, uint32_t i)
+{
+    bits[i / 64] |= UINT64_C(1) << i % 64;
+}
+static inline void clear_bit(uint64_t *bits, uint32_t i)
+{
+    bits[i / 64] &= ~(UINT64_C(1) << i % 64);
+}
+
+/* The first bit from `from` on, below `end`, that is set once `flip` is applied; `end` if none. */
+static inline uint32_t first_bit(const uint64_t *bits, uint64_t flip, uint32_t from, uint32_t end)
+{
+    for (uint32_t w = from / 64; from < end; from = ++w * 64) {
+        uint64_t word = (bits[w] ^ flip) >> from % 64;
+        if (word) {
+            uint32_t i = from + (uint32_t)__builtin_ctzll(word);
+            return i < end ? i : end;
+        }
+    }
+    return end;
+}
+
+/* The first empty slot from `home` on, around the end, before `i`; i if there is none. */
+static inline uint32_t empty_before(const uint64_t *taken, uint32_t home, uint32_t i,
+                                    uint32_t slots)
+{
+    if (home <= i)
+        return first_bit(taken, UINT64_MAX, home, i);
+    uint32_t to = first_bit(taken, UINT64_MAX, home, slots);
+    return to < slots ? to : first_bit(taken, UINT64_MAX, 0, i);
+}
+
+struct order {
+    uint64_t taken[WORDS]; /* slots with an entry */
+    uint64_t away[WORDS];  /* those of them that are not the entry's home */
+};
+
+/* Moves the entries of [from, end) that are not at home to the first empty slot from their home on.
+ * True if any has moved. */
+static bool move_up(const struct lay *l, struct order *o, uint32_t from, uint32_t end)
 {
     bool moved = false;
-    for (uint32_t n = 0, i = from; n < l->slots; n++, i = i + 1 == l->slots ? 0 : i + 1) {
+    for (uint32_t i = first_bit(o->away, 0, from, end); i < end;
+         i = first_bit(o->away, 0, i + 1, end)) {
         unsigned char *p = at(l, i);
-        uint16_t tag = lladd_get16(p);
-        uint32_t home = ll_hash__fixed_home(tag, l->slots);
-        if (tag == 0 || home == i)
-            continue;
-        uint32_t to = empty_from(l, home, i);
+        uint32_t home = ll_hash__fixed_home(lladd_get16(p), l->slots);
+        uint32_t to = empty_before(o->taken, home, i, l->slots);
         if (to == i)
             continue;
-        memcpy(at(l, to), p, l->size);
-        memset(p, 0, l->size);
+        lladd_copy(at(l, to), p, l->size);
+        wipe(p, l->size);
+        clear_bit(o->taken, i);
+        clear_bit(o->away, i);
+        set_bit(o->taken, to);
+        if (to != home)
+            set_bit(o->away, to);
         moved = true;
     }
     return moved;
@@ -181,17 +234,24 @@ static bool move_up(const struct lay *l, uint32_t from)
 void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop)
 {
     struct lay l = lay_of(page);
+    struct order o;
     uint32_t gone[2] = {0, 0}, first = HB_NONE, empty = HB_NONE;
+    memset(o.taken, 0, (l.slots / 64 + 1) * sizeof *o.taken);
+    memset(o.away, 0, (l.slots / 64 + 1) * sizeof *o.away);
     for (uint32_t i = 0; i < l.slots; i++) {
         unsigned char *p = at(&l, i);
         uint16_t tag = lladd_get16(p);
-        if (tag == 0)
+        if (tag == 0) {
             empty = i;
-        if (tag == 0 || !(drop[i / 8] >> i % 8 & 1))
-            continue;
-        gone[tag >> 15]++;
-        memset(p, 0, l.size);
-        first = i;
+        } else if (drop[i / 8] >> i % 8 & 1) {
+            gone[tag >> 15]++;
+            wipe(p, l.size);
+            first = i;
+        } else {
+            set_bit(o.taken, i);
+            if (ll_hash__fixed_home(tag, l.slots) != i)
+                set_bit(o.away, i);
+        }
     }
     if (first == HB_NONE)
         return;
@@ -200,6 +260,10 @@ void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop)
     /* No entry lies behind a slot that was empty and has its home before it; so what comes behind
      * such a slot is in order after one round. On a page that was full some may have to move once
      * more. */
-    while (move_up(&l, empty != HB_NONE ? empty : first) && empty == HB_NONE) {
-    }
+    uint32_t from = empty != HB_NONE ? empty : first;
+    bool moved;
+    do {
+        moved = move_up(&l, &o, from, l.slots);
+        moved = move_up(&l, &o, 0, from) || moved;
+    } while (moved && empty == HB_NONE);
 }
