@@ -333,18 +333,33 @@ __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct
     return ll_buffer__fix_slow(b, n, how, out, err);
 }
 
+/* The page, and its frame is on its way, where its place is known without looking at the frame,
+ * which would be a miss by itself; NULL otherwise. */
+static inline const unsigned char *touch_frame(const struct ll_buffer *b, uint64_t n)
+{
+    uint64_t frames = b->reserved ? ll_reserved__frames(b, n) : 0;
+    if (!frames)
+        return NULL;
+    __builtin_prefetch(&((struct ll_frame *)(uintptr_t)frames)[n & b->chunk_mask]);
+    return ll_reserved__page(b, frames, n);
+}
+
 void ll_buffer_touch(const struct ll_buffer *b, lladd_pageno n, uint32_t offset)
 {
-    /* Only where the place is known without looking at the frame, which would be a miss by
-     * itself. */
-    if (!b->reserved || offset >= b->page_size)
+    const unsigned char *page = offset < b->page_size ? touch_frame(b, n.v) : NULL;
+    if (page)
+        __builtin_prefetch(page + offset);
+}
+
+void ll_buffer_touch_span(const struct ll_buffer *b, lladd_pageno n, uint32_t offset, uint32_t len)
+{
+    const unsigned char *page = touch_frame(b, n.v);
+    if (!page || offset >= b->page_size)
         return;
-    uint64_t frames = ll_reserved__frames(b, n.v);
-    if (!frames)
-        return;
-    __builtin_prefetch(&((struct ll_frame *)(uintptr_t)frames)[n.v & b->chunk_mask]);
-    const unsigned char *at = ll_reserved__page(b, frames, n.v) + offset;
-    __builtin_prefetch(at);
+    uint32_t last = len && len < b->page_size - offset ? offset + len - 1 : b->page_size - 1;
+    __builtin_prefetch(page);
+    __builtin_prefetch(page + offset);
+    __builtin_prefetch(page + last);
 }
 
 /* Whatever is not a plain hit is somebody else's business, so that a hit needs no stack. */

@@ -120,6 +120,8 @@ uint64_t ll_buffer_file_pages(const struct ll_buffer *);
 int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* For the processor's cache: that byte of the page, if it is cached, will be wanted soon. */
 void ll_buffer_touch(const struct ll_buffer *, lladd_pageno, uint32_t offset);
+/* Those of the header, too, and the last of `len` bytes. */
+void ll_buffer_touch_span(const struct ll_buffer *, lladd_pageno, uint32_t offset, uint32_t len);
 void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* See lladd/glance.h. */
 bool ll_buffer_glance(const struct ll_buffer *, lladd_pageno, struct lladd_glance *out);

@@ -90,6 +90,11 @@ void lladd_touch(struct lladd_db *db, lladd_pageno page, uint32_t offset)
     ll_buffer_touch(db->core.buffer, page, LLADD_PAGE_HEADER + offset);
 }
 
+void lladd_touch_span(struct lladd_db *db, lladd_pageno page, uint32_t offset, uint32_t len)
+{
+    ll_buffer_touch_span(db->core.buffer, page, LLADD_PAGE_HEADER + offset, len);
+}
+
 bool lladd_glance_begin(struct lladd_db *db, lladd_pageno page, struct lladd_glance *out)
 {
     return LL_LIKELY(lladd_atomic_load32(db->core.healthy)) &&

@@ -2,7 +2,10 @@
 /* Lookups without a latch (lladd/glance.h), in tables of short keys and values of one length each:
  * the page's header, and the slots from the key's home on, are copied word by word, and believed
  * when they are known to have stood there. Whatever is less simple (a chain, long values, a long
- * way to the key) is left to those who hold the page. */
+ * way to the key) is left to those who hold the page.
+ *
+ * Keys and values of up to a word are never in memory on the way: bytes that lie across words just
+ * written would have to wait until these have left the processor's store buffer. */
 #include "operations/hash/table.h"
 
 #include <lladd/glance.h>
@@ -10,7 +13,6 @@
 #include <string.h>
 
 enum {
-    HEAD_WORDS = (HB_ENTRIES - LLADD_PAGE_HEADER) / 8, /* of the bucket's header */
     SLOT_BYTES = 144,                                  /* longest slot */
     SHORT_BYTES = 40,                                  /* a slot that is copied at once */
     SLOTS = 12                                         /* as far as one goes */
@@ -33,50 +35,122 @@ static inline const unsigned char *copy(const struct lladd_glance *g, uint32_t f
     return (const unsigned char *)words + (from - first);
 }
 
-/* Is it this key's bucket, all of it on this page? */
+#define MASK48 ((UINT64_C(1) << 48) - 1)
+
+/* The word at `from`, a multiple of 8, as a number. Behind the page's end there is another one,
+ * whose bytes nobody wants who wants only bytes of the page. */
+static inline uint64_t word(const struct lladd_glance *g, uint32_t from)
+{
+    uint64_t w;
+    lladd_glance_copy(g, from < g->size ? from : g->size - 8, &w, 1);
+    return LLADD_LE64(w);
+}
+
+/* Eight bytes out of two words, from byte `shift` / 8 of the first. */
+static inline uint64_t join(uint64_t low, uint64_t high, unsigned shift)
+{
+    return low >> shift | high << 1 << (63 - shift);
+}
+
+static inline uint64_t mask_of(uint32_t bytes)
+{
+    return UINT64_MAX >> (64 - 8 * bytes);
+}
+
+/* Is it this key's bucket, all of it on this page? ll_hash__is_bucket, for fixed lengths. */
 static inline bool is_bucket(const struct ll_hash_table *t, const struct lladd_glance *g,
                              uint64_t hash)
 {
-    uint64_t words[1 + HEAD_WORDS + LLADD_PAGE_HEADER / 8];
-    lladd_glance_copy(g, 0, words, 1);
-    lladd_glance_copy(g, LLADD_PAGE_HEADER, words + LLADD_PAGE_HEADER / 8, HEAD_WORDS);
-    const unsigned char *head = (const unsigned char *)words;
-    struct lladd_view v = {head, g->size, lladd_view_type(head), t->root};
-    return ll_hash__is_bucket(t, v, hash) && lladd_get48(head + HB_NEXT) == 0;
+    uint64_t type = word(g, 0), root = word(g, HB_ROOT), bucket = word(g, HB_BUCKET);
+    uint64_t next = word(g, HB_NEXT), slots = word(g, HB_SLOTS);
+    unsigned level = root >> 48 & 0xff; /* behind it the flags, none of which is set */
+    return (type >> 32 & 0xffff) == t->type && (root & MASK48) == t->root.v && root >> 56 == 0 &&
+           level <= HB_LEVEL_MAX && (bucket & MASK48) == (hash & ((UINT64_C(1) << level) - 1)) &&
+           bucket >> 48 == t->key_size && next == (uint64_t)t->value_size << 48 &&
+           (slots & 0xffff) == t->fixed_slots;
 }
 
-int ll_hash__glance(struct ll_hash_table *t, const struct hb_key *key, uint64_t hash,
-                    lladd_pageno page, void *buf, size_t size, size_t *len)
+static inline int ended(const struct lladd_glance *g, int rc)
+{
+    return __builtin_expect(lladd_glance_end(g), 1) ? rc : LLADD_BUSY;
+}
+
+/* Keys and values of 1 to 8 bytes. */
+static inline int look_short(const struct ll_hash_table *t, const struct lladd_glance *g,
+                             const struct hb_key *key, void *buf, size_t size)
 {
     uint32_t slot = 2 + t->key_size + t->value_size, slots = t->fixed_slots;
-    struct lladd_glance g;
-    if (!t->fixed || slot > SLOT_BYTES || !lladd_glance_begin(t->db, page, &g) ||
-        !is_bucket(t, &g, hash))
-        return LLADD_BUSY;
-    uint64_t words[SLOT_BYTES / 8 + 2];
-    bool at_once = slot <= SHORT_BYTES;
-    uint32_t n_words = words_of(at_once ? slot : 2 + t->key_size);
+    uint64_t mask = mask_of(t->key_size);
+    uint64_t wanted =
+        t->key_size == 8 ? lladd_get64(key->bytes) : lladd_get_few(key->bytes, t->key_size);
     uint32_t i = ll_hash__fixed_home(key->tag, slots);
     for (unsigned n = 0; n < SLOTS; n++) {
-        const unsigned char *p = copy(&g, HB_ENTRIES + i * slot, words, n_words);
-        uint16_t tag = lladd_get16(p);
-        bool found = (tag & (HB_GHOST - 1)) == key->tag &&
-                     ll_hash__same_key(p + 2, key->bytes, t->key_size);
-        if (tag == 0 || (found && tag & HB_GHOST))
-            return lladd_glance_end(&g) ? LLADD_NOT_FOUND : LLADD_BUSY;
+        uint32_t at = HB_ENTRIES + i * slot, first = at & ~7u;
+        unsigned shift = 8 * (at & 7);
+        uint64_t middle = word(g, first + 8), low = join(word(g, first), middle, shift);
+        uint64_t high = join(middle, word(g, first + 16), shift);
+        bool found = (low & (HB_GHOST - 1)) == key->tag &&
+                     ((low >> 16 | high << 48) & mask) == wanted;
+        if ((low & 0xffff) == 0 || (found && low & HB_GHOST))
+            return ended(g, LLADD_NOT_FOUND);
         if (found) {
-            p += 2 + t->key_size;
-            if (!at_once)
-                p = copy(&g, HB_ENTRIES + i * slot + 2 + t->key_size, words,
-                         words_of(t->value_size));
-            if (!lladd_glance_end(&g))
+            at += 2 + t->key_size;
+            first = at & ~7u;
+            uint64_t v = join(word(g, first), word(g, first + 8), 8 * (at & 7));
+            if (ended(g, 0))
                 return LLADD_BUSY;
-            lladd_copy(buf, p, t->value_size < size ? t->value_size : size);
-            if (len)
-                *len = t->value_size;
+            unsigned char value[8];
+            size_t len = t->value_size < size ? t->value_size : size;
+            lladd_put64(value, v);
+            lladd_copy(buf, value, len < sizeof value ? len : sizeof value);
             return 0;
         }
         i = i + 1 == slots ? 0 : i + 1;
     }
     return LLADD_BUSY;
+}
+
+/* Others, whose slot is copied. */
+static int look_long(const struct ll_hash_table *t, const struct lladd_glance *g,
+                     const struct hb_key *key, void *buf, size_t size)
+{
+    uint32_t slot = 2 + t->key_size + t->value_size, slots = t->fixed_slots;
+    uint64_t words[SLOT_BYTES / 8 + 2];
+    bool at_once = slot <= SHORT_BYTES;
+    uint32_t n_words = words_of(at_once ? slot : 2 + t->key_size);
+    uint32_t i = ll_hash__fixed_home(key->tag, slots);
+    for (unsigned n = 0; n < SLOTS; n++) {
+        const unsigned char *p = copy(g, HB_ENTRIES + i * slot, words, n_words);
+        uint16_t tag = lladd_get16(p);
+        bool found = (tag & (HB_GHOST - 1)) == key->tag &&
+                     ll_hash__same_key(p + 2, key->bytes, t->key_size);
+        if (tag == 0 || (found && tag & HB_GHOST))
+            return ended(g, LLADD_NOT_FOUND);
+        if (found) {
+            p += 2 + t->key_size;
+            if (!at_once)
+                p = copy(g, HB_ENTRIES + i * slot + 2 + t->key_size, words,
+                         words_of(t->value_size));
+            if (ended(g, 0))
+                return LLADD_BUSY;
+            lladd_copy(buf, p, t->value_size < size ? t->value_size : size);
+            return 0;
+        }
+        i = i + 1 == slots ? 0 : i + 1;
+    }
+    return LLADD_BUSY;
+}
+
+int ll_hash__glance(struct ll_hash_table *t, const struct hb_key *key, uint64_t hash,
+                    lladd_pageno page, void *buf, size_t size, size_t *len)
+{
+    struct lladd_glance g;
+    if (!t->fixed || 2 + t->key_size + t->value_size > SLOT_BYTES ||
+        !lladd_glance_begin(t->db, page, &g) || !is_bucket(t, &g, hash))
+        return LLADD_BUSY;
+    int rc = t->key_size <= 8 && t->value_size <= 8 ? look_short(t, &g, key, buf, size)
+                                                    : look_long(t, &g, key, buf, size);
+    if (!rc && len)
+        *len = t->value_size;
+    return rc;
 }

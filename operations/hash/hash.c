@@ -108,13 +108,12 @@ static int again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
 /* The page's frame and header are sent for, and the slots where the key is likely to be. */
 static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t tag)
 {
-    uint32_t size = 2 + t->key_size + t->value_size;
-    lladd_touch(t->db, page, 0);
+    uint32_t size = 2 + t->key_size + t->value_size, at = HB_ENTRIES - LLADD_PAGE_HEADER;
     if (!t->fixed)
-        return;
-    uint32_t at = HB_ENTRIES - LLADD_PAGE_HEADER + ll_hash__fixed_home(tag, t->fixed_slots) * size;
-    lladd_touch(t->db, page, at);
-    lladd_touch(t->db, page, at + 2 * size - 1);
+        lladd_touch(t->db, page, 0);
+    else
+        lladd_touch_span(t->db, page, at + ll_hash__fixed_home(tag, t->fixed_slots) * size,
+                         2 * size);
 }
 
 int ll_hash__fix_bucket(struct ll_hash_table *t, uint64_t hash, enum lladd_latch latch,

@@ -328,6 +328,9 @@ START_TEST(what_is_cached_is_not_asked_for)
     for (uint64_t n = 0; n < 12; n += 11) { /* a hint for the processor: nothing is read for it */
         ll_buffer_touch(r.b, lladd_page_of(n), 0);
         ll_buffer_touch(r.b, lladd_page_of(n), UINT32_MAX);
+        ll_buffer_touch_span(r.b, lladd_page_of(n), 64, 0);
+        ll_buffer_touch_span(r.b, lladd_page_of(n), 64, UINT32_MAX);
+        ll_buffer_touch_span(r.b, lladd_page_of(n), UINT32_MAX, 64);
     }
     ll_buffer_touch(r.b, lladd_page_of(UINT64_MAX), 64);
     ck_assert_uint_eq(r.checker.prefetched, 4);

@@ -238,6 +238,7 @@ static void *read_pages(void *arg)
         must(v % K ? LLADD_CORRUPT_PAGE : 0);
         lladd_prefetch(r.db, pages[p], 2);
         lladd_touch(r.db, pages[p], 100);
+        lladd_touch_span(r.db, pages[p], 100, 100);
         w->commits++;
     }
     return NULL;
