@@ -428,6 +428,9 @@ int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
 int ll_core_want_copy(struct lladd_txn *, size_t undo_len);
 /* Room for some more top actions and savepoints than are open now. */
 int ll_core_want_nesting(struct lladd_txn *);
+/* Sets aside the memory for taking back a transaction that recovery has found in doubt: what any
+ * record of an operation that the log knows may need (REC-3). */
+int ll_core_want_rollback(struct lladd_txn *);
 /* The whole path: space, latch, check, log, redo, stamp. The operation has a redo. */
 int ll_core_update(struct lladd_txn *, struct ll_name *op, lladd_pageno, struct lladd_span args,
                    enum ll_apply_how);

@@ -155,6 +155,33 @@ START_TEST(phase_two_can_be_tried_again)
 }
 END_TEST
 
+/* What a rollback needs has been set aside when the database was opened (REC-3): not even what was
+ * in doubt before poisons the handle for want of memory. */
+START_TEST(what_was_in_doubt_is_rolled_back_without_memory)
+{
+    for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
+        struct lladd_gid gid = gid_of("a");
+        begin_case(_i & (RIG_RESERVED | RIG_FILES));
+        struct lladd_txn *txn = intricate();
+        ok(txn, lladd_prepare(txn, &gid));
+        if (checkpoint)
+            ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        expect_intricate(true); /* so the cache has the page */
+        txn = rig_claim(&r, "a");
+        fault_alloc_fail(&r.mem, 1, true);
+        int rc = lladd_abort(txn);
+        fault_alloc_fail(&r.mem, 0, false);
+        ck_assert_int_eq(rc, 0);
+        expect_intricate(false);
+        rig_reopen(&r);
+        expect_intricate(false);
+        rig_free(&r);
+    }
+}
+END_TEST
+
 /* The device fails at some step of phase two: the handle is gone, and the promise is not. */
 START_TEST(after_an_error_of_the_device_it_is_decided_or_in_doubt)
 {
@@ -311,6 +338,7 @@ int main(void)
     tcase_add_loop_test(tc, savepoints_and_top_actions_inside_survive, 0, RIG_KINDS);
     tcase_add_loop_test(tc, what_is_finished_read_only_or_poisoned_is_not_prepared, 0, 4);
     tcase_add_loop_test(tc, phase_two_can_be_tried_again, 0, 4);
+    tcase_add_loop_test(tc, what_was_in_doubt_is_rolled_back_without_memory, 0, 4);
     tcase_add_loop_test(tc, after_an_error_of_the_device_it_is_decided_or_in_doubt, 0, 2);
     tcase_add_loop_test(tc, checkpoints_and_crashes_may_come_between_all_steps, 0, 4);
     tcase_add_loop_test(tc, an_id_can_be_used_again_after_a_restart, 0, RIG_KINDS);
