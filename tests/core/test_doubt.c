@@ -305,8 +305,8 @@ static const struct lladd_op checkpointing = {
     .undo_pages_max = 1,
 };
 
-/* The checkpoint sees a transaction that is prepared and partly taken back, or not yet. It may be in
- * doubt again only if nothing was, and is never committed. (PostgreSQL 15.20 mends this.) */
+/* The checkpoint sees a transaction that is prepared and partly taken back, or not yet. It may be
+ * in doubt again only if nothing was, and is never committed. (PostgreSQL 15.20 mends this.) */
 START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
 {
     bool first_undone = _i & 1;
