@@ -133,7 +133,7 @@ LLADD_API int lladd_lock(struct lladd_txn *, struct lladd_lock_name, enum lladd_
  *  The ancestors' intention locks stay. What was changed stays locked: LLADD_BAD_STATE for other
  *  modes, for a name of which a part is locked, in a serialisable or a prepared transaction.
  *  LLADD_NOT_FOUND if the name itself is not locked. A rollback to a savepoint does not bring the
- *  lock back. */
+ *  lock back. In `compensate` it does nothing and returns 0, as lladd_lock does. */
 LLADD_API int lladd_unlock(struct lladd_txn *, struct lladd_lock_name);
 /** What the transaction may do with the name: the mode it holds it in, joined with what the modes
  *  of its ancestors include. LLADD_LOCK_NONE also for a bad name. */

@@ -475,6 +475,8 @@ static int look(struct lladd_db *db, const struct lladd_options *o, bool *create
     int rc = ll_io_open(dev, FILE_CONTROL, 0, &core->control_file);
     if (rc == 0) {
         rc = ll_control_read(dev, core->control_file, &core->control, err);
+        if (!rc && (rc = ll_control_may_write(&core->control, err)) != 0)
+            return rc;
         if (!rc && core->control.clean)
             return 0;
     } else if (rc != -ENOENT) {

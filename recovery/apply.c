@@ -167,6 +167,28 @@ void ll_core_needs(const struct ll_core *core, struct ll_name *name)
     name->need_copy = op->undo_kind == LLADD_UNDO_NONE ? 0 : op->record_max + inside;
 }
 
+/* What its records need is not known without reading them all again. */
+int ll_core_want_rollback(struct lladd_txn *txn)
+{
+    struct ll_core *core = txn->core;
+    size_t scratch = scratch_for(core, 0), copy = 0;
+    for (uint32_t i = 1; i <= core->cat.n_numbers; i++) {
+        const struct ll_name *name = ll_catalogue_by_number(core, i);
+        if (!name || !name->desc)
+            continue;
+        size_t need = name->kind == LL_NAME_OP      ? name->need_copy
+                      : name->kind == LL_NAME_CLASS ? ll_log_record_max(core->log)
+                                                    : 0;
+        copy = need > copy ? need : copy;
+        if (name->kind == LL_NAME_OP && name->need_scratch > scratch)
+            scratch = name->need_scratch;
+    }
+    int rc = ll_txns_spare(core, &txn->err);
+    rc = rc ? rc : want_scratch_bytes(txn, scratch);
+    rc = rc ? rc : ll_core_want_copy(txn, copy);
+    return rc ? rc : ll_core_want_nesting(txn);
+}
+
 int ll_core_credit_rolling(struct lladd_txn *txn, size_t bytes, size_t with_image)
 {
     struct ll_core *core = txn->core;

@@ -124,6 +124,16 @@ int ll_control_read(struct lladd_device *dev, struct lladd_file *file, struct ll
     return 0;
 }
 
+int ll_control_may_write(const struct ll_control *c, struct lladd_error *err)
+{
+    uint64_t unknown = c->read_only_compatible & ~LL_FEATURES_KNOWN_TO_WRITE;
+    if (unknown)
+        return ll_fail(err, LLADD_NEWER_FORMAT,
+                       "uses unknown features 0x%llx: it can be looked at, not opened",
+                       (unsigned long long)unknown);
+    return 0;
+}
+
 int ll_control_write(const struct ll_env *env, struct lladd_device *dev, struct lladd_file *file,
                      struct ll_control *c, struct lladd_error *err)
 {

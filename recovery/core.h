@@ -222,6 +222,8 @@ struct ll_snapshot {
 /* Features that nobody may ignore. */
 #define LL_FEATURE_HEURISTIC 1ull /* heuristic outcomes are, or were, in log and checkpoints */
 #define LL_FEATURES_KNOWN LL_FEATURE_HEURISTIC
+/* Features that readers may ignore, and who writes may not: there is none yet. */
+#define LL_FEATURES_KNOWN_TO_WRITE 0ull
 
 struct ll_control {
     uint32_t format;
@@ -247,6 +249,8 @@ int ll_control_write(const struct ll_env *, struct lladd_device *, struct lladd_
 /* The newer good copy. LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_CORRUPT_CONTROL. */
 int ll_control_read(struct lladd_device *, struct lladd_file *, struct ll_control *,
                     struct lladd_error *);
+/* LLADD_NEWER_FORMAT: there is a feature that who writes must know, and we do not. */
+int ll_control_may_write(const struct ll_control *, struct lladd_error *);
 void ll_control_encode(const struct ll_control *, unsigned char out[LL_CONTROL_BYTES]);
 int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_control *,
                       struct lladd_error *);
@@ -424,6 +428,9 @@ int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
 int ll_core_want_copy(struct lladd_txn *, size_t undo_len);
 /* Room for some more top actions and savepoints than are open now. */
 int ll_core_want_nesting(struct lladd_txn *);
+/* Sets aside the memory for taking back a transaction that recovery has found in doubt: what any
+ * record of an operation that the log knows may need (REC-3). */
+int ll_core_want_rollback(struct lladd_txn *);
 /* The whole path: space, latch, check, log, redo, stamp. The operation has a redo. */
 int ll_core_update(struct lladd_txn *, struct ll_name *op, lladd_pageno, struct lladd_span args,
                    enum ll_apply_how);

@@ -198,6 +198,8 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
                 rc = give_blob(txn, &rec, &b, err);
         }
         ll_free(&core->env, b.bytes);
+        if (!rc && (rc = ll_core_want_rollback(txn)) != 0 && err)
+            *err = txn->err;
         ll_core_transcript(core, "in doubt: transaction %llu", (unsigned long long)txn->id.v);
     }
     if (cursor)

@@ -4,8 +4,7 @@
  * A transaction is used by one thread at a time, so tightly coupled threads take turns: who joins
  * or resumes while another thread is active waits for its xa_end (C193 allows a resource manager
  * to serialise them so), with TMNOWAIT gets XA_RETRY, and after the `wait` of the open string gets
- * XAER_RMERR rather than wait for ever. A thread that has ended without xa_end is not noticed by
- * anybody but those who wait. */
+ * XAER_RMERR rather than wait for ever. */
 #include "xa/xa_private.h"
 
 static int rolled_back_only(struct ll_xa__rm *rm)
@@ -115,6 +114,8 @@ static int start(struct ll_xa__rm *rm, const XID *xid, unsigned long flags)
     if (ll_xa__current(rm))
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
                           "this thread is associated with a branch already");
+    if (!ll_xa__thread_mark())
+        return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory for a thread's mark");
     struct lladd_gid gid = ll_xa__gid(xid);
     struct ll_xa__branch *b = ll_xa__branch_find(rm->store, &gid);
     if (!how && b)

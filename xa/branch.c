@@ -2,7 +2,6 @@
 /* The branches of a store, by their ids, and who is associated with them. */
 #include "xa/xa_private.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static size_t hash(const struct lladd_gid *g)
@@ -35,7 +34,8 @@ struct ll_xa__branch *ll_xa__branch_find(struct ll_xa__store *s, const struct ll
 static bool grow(struct ll_xa__store *s)
 {
     size_t n = s->n_buckets ? s->n_buckets * 2 : 64;
-    struct ll_xa__branch **wider = calloc(n, sizeof(struct ll_xa__branch *));
+    const struct lladd_allocator *mem = s->options.allocator;
+    struct ll_xa__branch **wider = ll_xa__new(mem, n, sizeof(struct ll_xa__branch *));
     if (!wider)
         return s->n_buckets != 0; /* longer chains will do */
     for (size_t i = 0; i < s->n_buckets; i++)
@@ -45,7 +45,7 @@ static bool grow(struct ll_xa__store *s)
             b->next = wider[at];
             wider[at] = b;
         }
-    free(s->buckets);
+    ll_xa__delete(mem, s->buckets);
     s->buckets = wider;
     s->n_buckets = n;
     return true;
@@ -55,7 +55,7 @@ struct ll_xa__branch *ll_xa__branch_add(struct ll_xa__store *s, const struct lla
 {
     if (s->n_branches >= s->n_buckets && !grow(s))
         return NULL;
-    struct ll_xa__branch *b = calloc(1, sizeof *b);
+    struct ll_xa__branch *b = ll_xa__new(s->options.allocator, 1, sizeof *b);
     if (!b)
         return NULL;
     size_t at = hash(gid) & (s->n_buckets - 1);
@@ -75,7 +75,7 @@ void ll_xa__branch_remove(struct ll_xa__store *s, struct ll_xa__branch *b)
     s->n_branches--;
     while (b->assocs)
         ll_xa__assoc_remove(b->assocs);
-    free(b);
+    ll_xa__delete(s->options.allocator, b);
 }
 
 void ll_xa__branches_free(struct ll_xa__store *s)
@@ -83,7 +83,7 @@ void ll_xa__branches_free(struct ll_xa__store *s)
     for (size_t i = 0; i < s->n_buckets; i++)
         while (s->buckets[i])
             ll_xa__branch_remove(s, s->buckets[i]);
-    free(s->buckets);
+    ll_xa__delete(s->options.allocator, s->buckets);
     s->buckets = NULL;
     s->n_buckets = 0;
 }
@@ -114,7 +114,7 @@ struct ll_xa__assoc *ll_xa__mine(const struct ll_xa__branch *b, const struct ll_
 
 struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *b, struct ll_xa__rm *rm)
 {
-    struct ll_xa__assoc *a = calloc(1, sizeof *a);
+    struct ll_xa__assoc *a = ll_xa__new(rm->store->options.allocator, 1, sizeof *a);
     if (!a)
         return NULL;
     a->rm = rm;
@@ -137,7 +137,7 @@ void ll_xa__assoc_remove(struct ll_xa__assoc *a)
     while (*place != a)
         place = &(*place)->next_of_rm;
     *place = a->next_of_rm;
-    free(a);
+    ll_xa__delete(a->rm->store->options.allocator, a);
 }
 
 struct ll_xa__assoc *ll_xa__current(const struct ll_xa__rm *rm)

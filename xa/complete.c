@@ -5,6 +5,15 @@
  * that recovers presumes it aborted. */
 #include "xa/xa_private.h"
 
+/* What a step has to work with. */
+struct work {
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    const struct lladd_gid *gid;
+    enum lladd_outcome outcome;
+    struct lladd_error err;
+};
+
 #define ANY_STATE 0xffu
 #define IN(state) (1u << (state))
 
@@ -65,14 +74,43 @@ static int claim(struct ll_xa__rm *rm, struct ll_xa__branch *b)
     return ll_xa__say_error(rm, rc == LLADD_BUSY ? XA_RETRY : XAER_RMERR, &err);
 }
 
-/* Runs a step that takes time without the mutex. */
-static int step(struct ll_xa__branch *b, int (*what)(struct lladd_txn *))
+/* Runs a step that takes time without the mutex. The branch is busy until done() or failed(). */
+static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struct work *),
+                struct work *work)
 {
+    work->db = rm->store->db;
+    work->txn = b->txn;
+    work->gid = &b->gid;
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
-    int rc = what(b->txn);
+    int rc = what(work);
     lladd_mutex_lock(&ll_xa__all.mutex);
     return rc;
+}
+
+static int do_prepare(struct work *w)
+{
+    return lladd_prepare(w->txn, w->gid);
+}
+
+static int do_commit(struct work *w)
+{
+    return lladd_commit(w->txn);
+}
+
+static int do_abort(struct work *w)
+{
+    return lladd_abort(w->txn);
+}
+
+static int do_forget(struct work *w)
+{
+    return lladd_forget(w->db, w->gid, &w->err);
+}
+
+static int do_decide(struct work *w)
+{
+    return lladd_heuristic(w->txn, w->outcome);
 }
 
 static void done(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool gone)
@@ -98,30 +136,21 @@ static int failed(struct ll_xa__rm *rm, struct ll_xa__branch *b, int xa_code)
 
 /* ---- phase one ------------------------------------------------------------------------------- */
 
-struct promise {
-    struct lladd_txn *txn;
-    struct lladd_gid gid;
-};
-
 /* What has written nothing needs no second phase. */
 static int prepare(struct ll_xa__rm *rm, const XID *xid)
 {
+    struct work work = {.txn = NULL};
     struct ll_xa__branch *b;
     int rc = find(rm, xid, IN(LL_XA__ACTIVE), false, &b);
     if (rc)
         return rc;
     if (lladd_txn_id(b->txn).v == 0) {
-        rc = step(b, lladd_commit);
-        if (rc)
+        if (step(rm, b, do_commit, &work))
             return failed(rm, b, XAER_RMERR);
         done(rm, b, true);
         return XA_RDONLY;
     }
-    b->busy = true;
-    lladd_mutex_unlock(&ll_xa__all.mutex);
-    rc = lladd_prepare(b->txn, &b->gid);
-    lladd_mutex_lock(&ll_xa__all.mutex);
-    if (rc)
+    if (step(rm, b, do_prepare, &work))
         return failed(rm, b, XAER_RMERR);
     b->state = LL_XA__PREPARED;
     done(rm, b, false);
@@ -141,7 +170,8 @@ int ll_xa__prepare(XID *xid, int rmid, long flags)
 static int give_up(struct ll_xa__rm *rm, struct ll_xa__branch *b)
 {
     const struct lladd_error why = *lladd_txn_error(b->txn);
-    if (step(b, lladd_abort))
+    struct work work = {.txn = NULL};
+    if (step(rm, b, do_abort, &work))
         return failed(rm, b, XAER_RMERR);
     done(rm, b, true);
     bool again = lladd_code_root(why.code) == LLADD_ROOT_RETRY;
@@ -151,6 +181,7 @@ static int give_up(struct ll_xa__rm *rm, struct ll_xa__branch *b)
 
 static int commit(struct ll_xa__rm *rm, const XID *xid, bool one_phase, bool nowait)
 {
+    struct work work = {.txn = NULL};
     struct ll_xa__branch *b;
     unsigned wanted = IN(one_phase ? LL_XA__ACTIVE : LL_XA__PREPARED) | IN(LL_XA__HEURISTIC);
     int rc = find(rm, xid, wanted, nowait, &b);
@@ -161,7 +192,7 @@ static int commit(struct ll_xa__rm *rm, const XID *xid, bool one_phase, bool now
     rc = claim(rm, b);
     if (rc)
         return rc;
-    rc = step(b, lladd_commit);
+    rc = step(rm, b, do_commit, &work);
     if (rc && one_phase && ll_xa__healthy(rm) == XA_OK)
         return give_up(rm, b);
     if (rc)
@@ -182,6 +213,7 @@ int ll_xa__commit(XID *xid, int rmid, long flags)
 
 static int rollback(struct ll_xa__rm *rm, const XID *xid)
 {
+    struct work work = {.txn = NULL};
     struct ll_xa__branch *b;
     int rc = find(rm, xid, ANY_STATE, false, &b);
     if (rc)
@@ -191,7 +223,7 @@ static int rollback(struct ll_xa__rm *rm, const XID *xid)
     rc = claim(rm, b);
     if (rc)
         return rc == XA_RETRY ? XAER_RMERR : rc; /* which xa_rollback has not */
-    if (step(b, lladd_abort))
+    if (step(rm, b, do_abort, &work))
         return failed(rm, b, XAER_RMERR);
     done(rm, b, true);
     return XA_OK;
@@ -206,19 +238,18 @@ int ll_xa__rollback(XID *xid, int rmid, long flags)
 
 static int forget(struct ll_xa__rm *rm, const XID *xid)
 {
+    struct work work = {.err = LLADD_ERROR_INIT};
     struct ll_xa__branch *b;
-    struct lladd_error err = LLADD_ERROR_INIT;
     int rc = find(rm, xid, IN(LL_XA__HEURISTIC), false, &b);
     if (rc)
         return rc;
-    b->busy = true;
-    lladd_mutex_unlock(&ll_xa__all.mutex);
-    rc = lladd_forget(rm->store->db, &b->gid, &err);
-    lladd_mutex_lock(&ll_xa__all.mutex);
+    rc = step(rm, b, do_forget, &work);
     done(rm, b, !rc || rc == LLADD_NOT_FOUND); /* an administrator may have been faster */
     if (ll_xa__healthy(rm))
         return XAER_RMFAIL;
-    return rc ? ll_xa__say_error(rm, rc == LLADD_NOT_FOUND ? XAER_NOTA : XAER_RMERR, &err) : XA_OK;
+    if (!rc)
+        return XA_OK;
+    return ll_xa__say_error(rm, rc == LLADD_NOT_FOUND ? XAER_NOTA : XAER_RMERR, &work.err);
 }
 
 int ll_xa__forget(XID *xid, int rmid, long flags)
@@ -232,6 +263,7 @@ int ll_xa__forget(XID *xid, int rmid, long flags)
 
 static int decide(struct ll_xa__rm *rm, const XID *xid, enum lladd_outcome outcome)
 {
+    struct work work = {.outcome = outcome};
     struct ll_xa__branch *b;
     int rc = find(rm, xid, IN(LL_XA__PREPARED) | IN(LL_XA__HEURISTIC), false, &b);
     if (rc)
@@ -241,11 +273,7 @@ static int decide(struct ll_xa__rm *rm, const XID *xid, enum lladd_outcome outco
     rc = claim(rm, b);
     if (rc)
         return rc;
-    b->busy = true;
-    lladd_mutex_unlock(&ll_xa__all.mutex);
-    rc = lladd_heuristic(b->txn, outcome);
-    lladd_mutex_lock(&ll_xa__all.mutex);
-    if (rc)
+    if (step(rm, b, do_decide, &work))
         return failed(rm, b, XAER_RMERR);
     b->txn = NULL;
     b->state = LL_XA__HEURISTIC;

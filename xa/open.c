@@ -2,28 +2,34 @@
 /* xa_open and xa_close: R0 and R1 of table 6-2, for each thread of control. */
 #include "xa/xa_private.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static struct ll_xa__opening *add_opening(struct ll_xa__rm *rm, bool any_thread)
+static struct ll_xa__opening *add_opening(struct ll_xa__rm *rm, const struct ll_xa__store *s)
 {
-    struct ll_xa__opening *o = calloc(1, sizeof *o);
+    struct ll_xa__opening *o = ll_xa__new(s->options.allocator, 1, sizeof *o);
     if (!o)
         return NULL;
-    o->thread = any_thread ? 0 : lladd_thread_self();
+    o->thread = s->spec.any_thread ? 0 : lladd_thread_self();
     o->next = rm->openings;
     rm->openings = o;
     return o;
 }
 
-static void drop_opening(struct ll_xa__rm *rm, struct ll_xa__opening *o)
+void ll_xa__opening_end(struct ll_xa__rm *rm, struct ll_xa__opening *o)
 {
+    struct ll_xa__store *store = rm->store;
     struct ll_xa__opening **place = &rm->openings;
     while (*place != o)
         place = &(*place)->next;
     *place = o->next;
-    free(o->scan);
-    free(o);
+    ll_xa__delete(store->options.allocator, o->scan);
+    ll_xa__delete(store->options.allocator, o);
+    if (!rm->openings) {
+        while (rm->assocs) /* those that could migrate */
+            ll_xa__assoc_remove(rm->assocs);
+        rm->store = NULL;
+    }
+    ll_xa__store_release(store);
 }
 
 /* Under the mutex. The rm is not settled away meanwhile: somebody is opening it. */
@@ -44,7 +50,7 @@ static int open_here(struct ll_xa__rm *rm, const char *info)
         return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT,
                           "other threads have opened rmid %d with another open string", rm->rmid);
     }
-    if (!add_opening(rm, spec.any_thread)) {
+    if (!ll_xa__thread_mark() || !add_opening(rm, store)) {
         ll_xa__store_release(store);
         return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory");
     }
@@ -94,14 +100,7 @@ static int close_here(struct ll_xa__rm *rm, struct ll_xa__opening *o)
         return ll_xa__say(rm, XAER_PROTO, LLADD_BUSY, "other threads are in calls under the rmid");
     for (; a; a = ll_xa__tied(rm, o->thread))
         ll_xa__assoc_remove(a);
-    drop_opening(rm, o);
-    struct ll_xa__store *store = rm->store;
-    if (!rm->openings) {
-        while (rm->assocs) /* those that could migrate */
-            ll_xa__assoc_remove(rm->assocs);
-        rm->store = NULL;
-    }
-    ll_xa__store_release(store);
+    ll_xa__opening_end(rm, o);
     return XA_OK;
 }
 

@@ -3,12 +3,11 @@
  * how things stood at TMSTARTRSCAN; it belongs to the thread and the rmid. */
 #include "xa/xa_private.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static void end_scan(struct ll_xa__opening *o)
+static void end_scan(const struct ll_xa__rm *rm, struct ll_xa__opening *o)
 {
-    free(o->scan);
+    ll_xa__delete(rm->store->options.allocator, o->scan);
     o->scan = NULL;
     o->n_scan = o->scanned = 0;
     o->scanning = false;
@@ -23,14 +22,15 @@ static int start_scan(struct ll_xa__rm *rm, struct ll_xa__opening *o)
 {
     const struct ll_xa__store *s = rm->store;
     size_t n = 0;
-    struct lladd_gid *list = calloc(s->n_branches + 1, sizeof *list);
+    struct lladd_gid *list =
+        ll_xa__new(s->options.allocator, s->n_branches + 1, sizeof *list);
     if (!list)
         return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory for a scan");
     for (size_t i = 0; i < s->n_buckets; i++)
         for (const struct ll_xa__branch *b = s->buckets[i]; b; b = b->next)
             if (listed(b))
                 list[n++] = b->gid;
-    end_scan(o);
+    end_scan(rm, o);
     o->scan = list;
     o->n_scan = n;
     o->scanning = true;
@@ -62,7 +62,7 @@ static int recover(struct ll_xa__rm *rm, XID *xids, long count, unsigned long fl
     for (; n < count && o->scanned < o->n_scan; n++)
         put(&xids[n], &o->scan[o->scanned++]);
     if (flags & TMENDRSCAN)
-        end_scan(o);
+        end_scan(rm, o);
     return n;
 }
 

@@ -5,7 +5,6 @@
 #include <lladd/op.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The one variable of the process: XA names an instance by a number alone. The mutex needs no
@@ -28,7 +27,7 @@ struct ll_xa__rm *ll_xa__rm_of(int rmid)
     struct ll_xa__rm *rm = ll_xa__rm_find(rmid);
     if (rm)
         return rm;
-    rm = calloc(1, sizeof *rm);
+    rm = ll_xa__new(ll_xa__all.memory, 1, sizeof *rm);
     if (rm) {
         rm->err = (struct lladd_error)LLADD_ERROR_INIT;
         rm->rmid = rmid;
@@ -46,7 +45,7 @@ void ll_xa__rm_settle(struct ll_xa__rm *rm)
     while (*place != rm)
         place = &(*place)->next;
     *place = rm->next;
-    free(rm);
+    ll_xa__delete(ll_xa__all.memory, rm);
 }
 
 struct ll_xa__opening *ll_xa__opening_of(struct ll_xa__rm *rm)

@@ -11,7 +11,6 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- plug-ins -------------------------------------------------------------------------------- */
@@ -100,8 +99,9 @@ static int open_db(struct ll_xa__store *s, struct lladd_error *err)
     rc = lladd_in_doubt(s->db, add_in_doubt, s, err);
     if (!rc)
         rc = lladd_heuristics(s->db, add_outcome, s, err);
-    if (rc) {
+    if (rc == LLADD_NO_MEMORY)
         lladd_error_set(err, rc, "out of memory for what is in doubt");
+    if (rc) {
         ll_xa__branches_free(s);
         (void)lladd_close(s->db); /* nothing was done with it */
         s->db = NULL;
@@ -121,19 +121,21 @@ static void close_db(struct ll_xa__store *s)
 static void destroy(struct ll_xa__store *s)
 {
     close_db(s);
+    const struct lladd_allocator *mem = s->options.allocator;
     if (!s->given || !s->given->registry)
         lladd_options_release(&s->options); /* else it is the caller's */
     for (unsigned i = 0; i < s->n_plugins; i++)
         (void)dlclose(s->plugins[i]);
     lladd_cond_destroy(&s->changed);
-    free(s);
+    ll_xa__delete(mem, s);
 }
 
 static struct ll_xa__store *make(const struct ll_xa__spec *spec, const struct lladd_options *given)
 {
-    struct ll_xa__store *s = calloc(1, sizeof *s);
+    const struct lladd_allocator *mem = given ? given->allocator : NULL;
+    struct ll_xa__store *s = ll_xa__new(mem, 1, sizeof *s);
     if (s && lladd_cond_init(&s->changed)) {
-        free(s);
+        ll_xa__delete(mem, s);
         return NULL;
     }
     if (!s)

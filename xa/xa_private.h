@@ -22,6 +22,7 @@
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 #include <lladd/xa.h>
+#include <threads.h>
 
 #define LL_XA__PLUGINS 8 /* more do not fit in an open string */
 
@@ -99,6 +100,9 @@ struct ll_xa__rm {
 struct ll_xa__all {
     struct lladd_mutex mutex;
     struct lladd_cond opened;
+    const struct lladd_allocator *memory; /* of the rms, which outlive databases; NULL: malloc */
+    tss_t mark; /* of threads whose end we want to hear of */
+    bool marks; /* it has been made */
     struct ll_xa__rm *rms;
     struct ll_xa__store *stores;
 };
@@ -108,6 +112,12 @@ extern struct ll_xa__all ll_xa__all;
 
 /* LLADD_BAD_ARGUMENT with a message that names the place. */
 int ll_xa__parse(const char *text, struct ll_xa__spec *out, struct lladd_error *err);
+
+/* ---- memory.c ---- */
+
+/* Zeros. NULL: out of memory. `mem` may be NULL. */
+void *ll_xa__new(const struct lladd_allocator *mem, size_t n, size_t size);
+void ll_xa__delete(const struct lladd_allocator *mem, void *);
 
 /* ---- registry.c: under the mutex, all of them ---- */
 
@@ -139,6 +149,13 @@ int ll_xa__store_open(struct ll_xa__rm *, const struct ll_xa__spec *, struct ll_
 void ll_xa__store_release(struct ll_xa__store *);
 /* Closes and opens again what is poisoned, if nobody is in it. */
 int ll_xa__store_reopen(struct ll_xa__rm *);
+
+/* ---- open.c, thread.c: under the mutex ---- */
+
+/* R1 to R0. The mutex is let go if that closes the database. */
+void ll_xa__opening_end(struct ll_xa__rm *, struct ll_xa__opening *);
+/* What the calling thread leaves behind will be cleared away. False: out of memory. */
+bool ll_xa__thread_mark(void);
 
 /* ---- branch.c: under the mutex ---- */
 

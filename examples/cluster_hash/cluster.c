@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Blocking calls over the coordinator's machine: one thread runs it, and callers hand it requests.
- * Writes stay with their transaction until its next request, so that writing costs no hand-over. */
+/* Blocking calls over the coordinator's machine, which one thread at a time runs. Writes stay with
+ * their transaction until its next request.
+ *
+ * A caller who finds nobody running the machine runs it himself until he has his answer: to hand a
+ * request to another thread and to be woken by it costs more than everything else that is done for
+ * it but the forces of the log (docs/decisions/callers-run-the-coordinator.md). Callers who come
+ * meanwhile leave their requests with him. Who has his answer goes; if others still wait for
+ * theirs, the keeper goes on, a thread of the cluster's own, until nobody waits. The keeper also
+ * takes the machine when nobody has run it for KEEPER_MS, so that servers are heard in the pauses
+ * of the program, and keeps it until it has served somebody. */
 #include "cluster.h"
 #include "shell.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define KEEPER_MS UINT64_C(10) /* as often as the shell ticks */
 
 enum request { REQUEST_GET, REQUEST_COMMIT, REQUEST_ABORT };
 
@@ -39,24 +51,30 @@ struct cluster {
     struct shell shell;
     struct sockaddr_in *servers;
     size_t n_servers;
-    struct lladd_thread thread;
+    struct lladd_thread keeper;
     struct lladd_mutex mutex; /* of what follows */
     STAILQ_HEAD(, cluster_txn) requests;
+    bool running;       /* somebody runs the machine: what is above is his */
+    uint64_t runs;      /* how often somebody has */
+    size_t asking;      /* callers that wait for answers */
+    struct lladd_cond keep; /* the keeper is wanted */
     bool stop;
     struct coordinator_counts counts;
     struct lladd_error error;
     struct lladd_cond changed; /* of the counts */
 };
 
-/* ---- the thread that runs the machine -------------------------------------------------------- */
+/* ---- whoever runs the machine ---------------------------------------------------------------- */
 
 static void answer(struct cluster_txn *t, size_t n)
 {
     struct cluster *c = t->cluster;
     lladd_mutex_lock(&c->mutex);
     t->waiting -= n;
-    if (t->waiting == 0)
+    if (t->waiting == 0) {
+        c->asking--;
         lladd_cond_signal(&t->answered);
+    }
     lladd_mutex_unlock(&c->mutex);
 }
 
@@ -123,7 +141,7 @@ static void carry_out(struct cluster *c, struct cluster_txn *t)
     }
 }
 
-static void woken(void *ctx)
+static void carry_out_all(void *ctx)
 {
     struct cluster *c = ctx;
     STAILQ_HEAD(, cluster_txn) todo = STAILQ_HEAD_INITIALIZER(todo);
@@ -207,7 +225,7 @@ static const struct shell_events events = {.connected = connected,
                                            .wants = wants,
                                            .alone = alone,
                                            .tick = tick,
-                                           .woken = woken};
+                                           .woken = carry_out_all};
 
 static uint64_t now_ms(void *ctx)
 {
@@ -230,11 +248,76 @@ static void drop(void *ctx, uint64_t conn)
     shell_drop(&((struct cluster *)ctx)->shell, conn);
 }
 
-/* Threads of lladd_thread_start take no signals, so not SIGPIPE either. */
-static void *run(void *arg)
+/* ---- who runs the machine -------------------------------------------------------------------- */
+
+/* Called with the mutex, and nobody running it; returns likewise. */
+static void run(struct cluster *c, shell_done *until, void *ctx)
+{
+    c->running = true;
+    lladd_mutex_unlock(&c->mutex);
+    carry_out_all(c);
+    shell_run(&c->shell, until, ctx);
+    lladd_mutex_lock(&c->mutex);
+    c->running = false;
+    c->runs++;
+}
+
+static bool answered(void *ctx)
+{
+    const struct cluster_txn *t = ctx;
+    return t->waiting == 0; /* only who runs the machine makes it less */
+}
+
+/* Runs the machine in a thread of the program, to which a server that has gone must not be a
+ * signal. (Threads of lladd_thread_start take none.) */
+static void run_for(struct cluster *c, struct cluster_txn *t)
+{
+    const struct timespec at_once = {0, 0};
+    sigset_t broken, before;
+    sigemptyset(&broken);
+    sigaddset(&broken, SIGPIPE);
+    int rc = pthread_sigmask(SIG_BLOCK, &broken, &before);
+    run(c, answered, t);
+    if (c->asking)
+        lladd_cond_signal(&c->keep);
+    if (rc || sigismember(&before, SIGPIPE))
+        return;
+    while (sigtimedwait(&broken, NULL, &at_once) > 0)
+        continue;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Has the keeper served somebody, and nobody else is there? */
+struct service {
+    struct cluster *cluster;
+    bool served;
+};
+
+static bool nobody_waits(void *ctx)
+{
+    struct service *v = ctx;
+    lladd_mutex_lock(&v->cluster->mutex);
+    bool waits = v->cluster->asking != 0;
+    lladd_mutex_unlock(&v->cluster->mutex);
+    bool leaves = v->served && !waits;
+    v->served = v->served || waits;
+    return leaves;
+}
+
+static void *keep(void *arg)
 {
     struct cluster *c = arg;
-    shell_run(&c->shell);
+    lladd_mutex_lock(&c->mutex);
+    while (!c->stop) {
+        uint64_t runs = c->runs;
+        bool left_alone = runs == 0;
+        if (c->running || !(c->asking || left_alone))
+            left_alone = !lladd_cond_wait_for(&c->keep, &c->mutex, KEEPER_MS * 1000000) &&
+                         c->runs == runs;
+        if (!c->running && !c->stop && (c->asking || left_alone))
+            run(c, nobody_waits, &(struct service){.cluster = c});
+    }
+    lladd_mutex_unlock(&c->mutex);
     return NULL;
 }
 
@@ -277,7 +360,7 @@ static int start(struct cluster *c, const struct cluster_options *o, struct llad
     if (rc)
         return rc;
     rc = coordinator_open(c->db, &shape, &io, &c->coordinator, err);
-    if (!rc && (rc = lladd_thread_start(&c->thread, run, c)) != 0)
+    if (!rc && (rc = lladd_thread_start(&c->keeper, keep, c)) != 0)
         lladd_error_set(err, rc, "the coordinator's thread");
     if (rc) {
         if (c->coordinator)
@@ -289,6 +372,7 @@ static int start(struct cluster *c, const struct cluster_options *o, struct llad
 
 static void free_cluster(struct cluster *c)
 {
+    lladd_cond_destroy(&c->keep);
     lladd_cond_destroy(&c->changed);
     lladd_mutex_destroy(&c->mutex);
     free(c->servers);
@@ -301,6 +385,10 @@ int cluster_open(const struct cluster_options *o, struct cluster **out, struct l
     int rc = c ? lladd_mutex_init(&c->mutex, LLADD_RANK_EXTENSION, "cluster") : LLADD_NO_MEMORY;
     if (!rc && (rc = lladd_cond_init(&c->changed)) != 0)
         lladd_mutex_destroy(&c->mutex);
+    if (!rc && (rc = lladd_cond_init(&c->keep)) != 0) {
+        lladd_cond_destroy(&c->changed);
+        lladd_mutex_destroy(&c->mutex);
+    }
     if (rc) {
         free(c);
         return lladd_error_set(err, rc, "out of memory");
@@ -323,9 +411,10 @@ int cluster_close(struct cluster *c)
 {
     lladd_mutex_lock(&c->mutex);
     c->stop = true;
+    lladd_cond_signal(&c->keep);
     lladd_mutex_unlock(&c->mutex);
     shell_wake(&c->shell);
-    lladd_thread_join(&c->thread);
+    lladd_thread_join(&c->keeper);
     coordinator_close(c->coordinator);
     shell_free(&c->shell);
     int rc = lladd_close(c->db);
@@ -377,16 +466,19 @@ int cluster_begin(struct cluster *c, struct cluster_txn **out)
     return 0;
 }
 
-/* Hands a request over and waits for its answers. */
+/* Has a request carried out, or does so, and waits for its answers. */
 static void ask(struct cluster_txn *t, enum request request, size_t answers)
 {
     struct cluster *c = t->cluster;
     lladd_mutex_lock(&c->mutex);
     t->request = request;
     t->waiting = answers;
+    c->asking++;
     bool first = STAILQ_EMPTY(&c->requests);
     STAILQ_INSERT_TAIL(&c->requests, t, link);
-    if (first)
+    if (!c->running)
+        run_for(c, t);
+    else if (first)
         shell_wake(&c->shell);
     while (t->waiting)
         lladd_cond_wait(&t->answered, &c->mutex);

@@ -28,7 +28,8 @@
  *  - LLADD_CONFLICT: a server does not have all of the transaction (it was restarted).
  *
  * Threads: a cluster may be used by any number, a transaction by one at a time. No call waits for
- * ever: `call_ms`, and for commit that twice.
+ * ever: `call_ms`, and for commit that twice. A call may run the event loop, also for others; their
+ * answers do not keep it.
  */
 #include "coordinator.h"
 

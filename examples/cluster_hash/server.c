@@ -205,7 +205,7 @@ static int serve(struct server *s, unsigned port, bool until_eof, struct lladd_e
     if (!rc && (printf("listening %u in-doubt %zu\n", port, counts.prepared) < 0 || fflush(stdout)))
         rc = lladd_error_set(err, LLADD_NO_ACCESS, "standard output: %s", strerror(errno));
     if (!rc)
-        shell_run(&s->shell);
+        shell_run(&s->shell, NULL, NULL);
     while (s->lock_waits) /* a second at most */
         (void)uv_run(&s->shell.loop, UV_RUN_ONCE);
     if (s->participant && !s->failed)

@@ -2,7 +2,8 @@
 /* Sockets and a clock for a machine; see shell.h.
  *
  * What the machine sends in one turn of the loop leaves in one write a connection, just before the
- * loop waits again; so answers to messages that came together travel together. */
+ * loop waits again; so answers to messages that came together travel together. libuv is asked to
+ * finish a write only if the socket does not take all of it at once. */
 #include "shell.h"
 
 #include <netinet/in.h>
@@ -11,6 +12,7 @@
 
 #define TICK_MS 10u
 #define BACKLOG 64
+#define OUT_KEPT 65536u
 #define UNSENT_MAX (UINT32_C(64) << 20) /* who reads so slowly is cut off */
 
 struct link {
@@ -147,16 +149,15 @@ static void on_written(uv_write_t *request, int status)
     free(o);
 }
 
-static void send_out(struct link *l)
+/* What the socket has not taken. */
+static void send_later(struct link *l, size_t taken)
 {
-    if (l->len == 0 || uv_is_closing((uv_handle_t *)&l->tcp))
-        return;
     struct outgoing *o = malloc(sizeof *o);
     if (!o) {
         lost(l);
         return;
     }
-    uv_buf_t buffer = uv_buf_init((char *)l->out, (unsigned)l->len);
+    uv_buf_t buffer = uv_buf_init((char *)l->out + taken, (unsigned)(l->len - taken));
     o->bytes = l->out;
     l->out = NULL;
     l->len = l->capacity = 0;
@@ -165,6 +166,31 @@ static void send_out(struct link *l)
         free(o);
         lost(l);
     }
+}
+
+/* All has gone. The room is kept for what comes next, unless it is unusually large. */
+static void empty(struct link *l)
+{
+    l->len = 0;
+    if (l->capacity <= OUT_KEPT)
+        return;
+    free(l->out);
+    l->out = NULL;
+    l->capacity = 0;
+}
+
+static void send_out(struct link *l)
+{
+    if (l->len == 0 || uv_is_closing((uv_handle_t *)&l->tcp))
+        return;
+    uv_buf_t buffer = uv_buf_init((char *)l->out, (unsigned)l->len);
+    int n = uv_try_write((uv_stream_t *)&l->tcp, &buffer, 1);
+    if (n < 0 && n != UV_EAGAIN)
+        lost(l);
+    else if (n == (int)l->len)
+        empty(l);
+    else
+        send_later(l, n < 0 ? 0 : (size_t)n);
 }
 
 void shell_send(struct shell *s, uint64_t conn, const void *bytes, size_t len)
@@ -325,9 +351,9 @@ static void send_all(struct shell *s)
     }
 }
 
-static void on_before_wait(uv_prepare_t *prepare)
+/* Before the loop waits. */
+static void hand_out(struct shell *s)
 {
-    struct shell *s = prepare->data;
     struct flusher *f = &s->flusher;
     send_all(s);
     lladd_lsn wants = s->events->wants(s->ctx);
@@ -352,13 +378,11 @@ int shell_init(struct shell *s, struct lladd_db *db, const struct shell_events *
     int rc = uv_loop_init(&s->loop);
     if (rc)
         return lladd_error_set(err, LLADD_NO_FILES, "no event loop: %s", uv_strerror(rc));
-    s->timer.data = s->before_wait.data = s->flushed.data = s->wake.data = s;
+    s->timer.data = s->flushed.data = s->wake.data = s;
     rc = uv_timer_init(&s->loop, &s->timer);
-    rc = rc ? rc : uv_prepare_init(&s->loop, &s->before_wait);
     rc = rc ? rc : uv_async_init(&s->loop, &s->flushed, on_flushed);
     rc = rc ? rc : uv_async_init(&s->loop, &s->wake, on_wake);
     rc = rc ? rc : uv_timer_start(&s->timer, on_tick, TICK_MS, TICK_MS);
-    rc = rc ? rc : uv_prepare_start(&s->before_wait, on_before_wait);
     if (rc)
         lladd_error_set(err, LLADD_NO_FILES, "no event loop: %s", uv_strerror(rc));
     else
@@ -386,9 +410,14 @@ int shell_listen(struct shell *s, unsigned port, unsigned *out, struct lladd_err
     return 0;
 }
 
-void shell_run(struct shell *s)
+void shell_run(struct shell *s, shell_done *done, void *ctx)
 {
-    (void)uv_run(&s->loop, UV_RUN_DEFAULT); /* returns when it is stopped, whatever is left */
+    while (!s->stopping) {
+        hand_out(s);
+        if (done && done(ctx))
+            return;
+        (void)uv_run(&s->loop, UV_RUN_ONCE);
+    }
 }
 
 void shell_stop(struct shell *s)

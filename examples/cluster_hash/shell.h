@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a machine (participant.h, coordinator.h) stands on: sockets, a clock, and a thread that
- * waits for the log. One loop of libuv, one thread; only shell_wake may be called from others. */
+ * waits for the log. One loop of libuv, one thread at a time; only shell_wake may be called from
+ * others meanwhile. */
 #ifndef CLUSTER_HASH_SHELL_H
 #define CLUSTER_HASH_SHELL_H
 #include "wire.h"
@@ -41,7 +42,6 @@ struct shell {
     uv_loop_t loop;
     uv_async_t flushed, wake;
     uv_timer_t timer;
-    uv_prepare_t before_wait;
     uv_tcp_t listener;
     bool listening, stopping;
     const struct shell_events *events;
@@ -57,8 +57,10 @@ int shell_init(struct shell *, struct lladd_db *, const struct shell_events *, v
                struct lladd_error *);
 /** On 127.0.0.1 only; port 0: the kernel chooses. *out gets the port. */
 int shell_listen(struct shell *, unsigned port, unsigned *out, struct lladd_error *);
-/** Until shell_stop. */
-void shell_run(struct shell *);
+/** Is what the loop is run for done? Asked when nothing is left that could be sent. */
+typedef bool shell_done(void *ctx);
+/** Until shell_stop, or until it is done; `done` may be NULL. Another thread may go on then. */
+void shell_run(struct shell *, shell_done *done, void *ctx);
 void shell_stop(struct shell *);
 /** Closes every connection and frees all. */
 void shell_free(struct shell *);

@@ -221,6 +221,8 @@ int lladd_unlock(struct lladd_txn *txn, struct lladd_lock_name name)
     size_t size = ll_operations__lock_name_size(name);
     if (size == 0 || size == SIZE_MAX)
         return bad_name(err, size);
+    if (now.rolling_back)
+        return 0; /* the lock that it stands for was not taken either */
     if (l && ll_operations__locker_name(l, size))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock");
     struct ll_hold *h = l ? find_path(l, name, &implied) : NULL;

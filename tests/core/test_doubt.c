@@ -155,6 +155,33 @@ START_TEST(phase_two_can_be_tried_again)
 }
 END_TEST
 
+/* What a rollback needs has been set aside when the database was opened (REC-3): not even what was
+ * in doubt before poisons the handle for want of memory. */
+START_TEST(what_was_in_doubt_is_rolled_back_without_memory)
+{
+    for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
+        struct lladd_gid gid = gid_of("a");
+        begin_case(_i & (RIG_RESERVED | RIG_FILES));
+        struct lladd_txn *txn = intricate();
+        ok(txn, lladd_prepare(txn, &gid));
+        if (checkpoint)
+            ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        expect_intricate(true); /* so the cache has the page */
+        txn = rig_claim(&r, "a");
+        fault_alloc_fail(&r.mem, 1, true);
+        int rc = lladd_abort(txn);
+        fault_alloc_fail(&r.mem, 0, false);
+        ck_assert_int_eq(rc, 0);
+        expect_intricate(false);
+        rig_reopen(&r);
+        expect_intricate(false);
+        rig_free(&r);
+    }
+}
+END_TEST
+
 /* The device fails at some step of phase two: the handle is gone, and the promise is not. */
 START_TEST(after_an_error_of_the_device_it_is_decided_or_in_doubt)
 {
@@ -251,6 +278,72 @@ START_TEST(checkpoints_and_crashes_may_come_between_all_steps)
 }
 END_TEST
 
+/* ---- a checkpoint in the middle of rolling back ---------------------------------------------- */
+
+/* Its undo takes a checkpoint; nothing that is written after that survives. */
+static unsigned checkpoints;
+
+static int checkpoint_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    (void)undo;
+    if (checkpoints++)
+        return 0; /* after the restart */
+    int rc = lladd_checkpoint(r.db, lladd_txn_error_out(txn));
+    fault_device_crash_at(r.fd, 1);
+    return rc;
+}
+
+static const struct lladd_op checkpointing = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "test.checkpointing",
+    .version = 1,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .compensate = checkpoint_compensate,
+    .undo_log_max = 256,
+    .undo_pages_max = 1,
+};
+
+/* The checkpoint sees a transaction that is prepared and partly taken back, or not yet. It may be
+ * in doubt again only if nothing was, and is never committed. (PostgreSQL 15.20 mends this.) */
+START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
+{
+    bool first_undone = _i & 1;
+    struct lladd_gid gid = gid_of("a");
+    lladd_op_id op;
+    rig_init(&r, _i & 2 ? RIG_RESERVED : 0);
+    ck_assert_int_eq(lladd_register(&r.options, &checkpointing, &r.err), 0);
+    rig_open(&r);
+    page = rig_page(&r);
+    ck_assert_int_eq(lladd_op_lookup(r.db, checkpointing.name, 1, &op), 0);
+    checkpoints = 0;
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, at(0), 1));
+    if (!first_undone)
+        ok(txn, lladd_log_undo_only(txn, op, "x", 1));
+    ok(txn, cells_transfer(txn, at(1), at(2), 3));
+    if (first_undone)
+        ok(txn, lladd_log_undo_only(txn, op, "x", 1));
+    ok(txn, lladd_prepare(txn, &gid));
+    (void)lladd_abort(txn); /* the device goes while it runs */
+    ck_assert_uint_eq(checkpoints, 1);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, first_undone);
+    if (first_undone)
+        done(lladd_abort(rig_claim(&r, "a")));
+    for (int life = 0; life < 2; life++) {
+        for (unsigned i = 0; i < 3; i++)
+            rig_expect(&r, at(i), 0);
+        ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
+        rig_reopen(&r);
+    }
+    ck_assert_uint_eq(checkpoints, 2); /* undone once more, once */
+    rig_free(&r);
+}
+END_TEST
+
 /* ---- ids ------------------------------------------------------------------------------------- */
 
 /* An id that has been used in an earlier life is another transaction's now. */
@@ -311,8 +404,10 @@ int main(void)
     tcase_add_loop_test(tc, savepoints_and_top_actions_inside_survive, 0, RIG_KINDS);
     tcase_add_loop_test(tc, what_is_finished_read_only_or_poisoned_is_not_prepared, 0, 4);
     tcase_add_loop_test(tc, phase_two_can_be_tried_again, 0, 4);
+    tcase_add_loop_test(tc, what_was_in_doubt_is_rolled_back_without_memory, 0, 4);
     tcase_add_loop_test(tc, after_an_error_of_the_device_it_is_decided_or_in_doubt, 0, 2);
     tcase_add_loop_test(tc, checkpoints_and_crashes_may_come_between_all_steps, 0, 4);
+    tcase_add_loop_test(tc, a_checkpoint_while_it_is_rolled_back_does_not_revive_it, 0, 4);
     tcase_add_loop_test(tc, an_id_can_be_used_again_after_a_restart, 0, RIG_KINDS);
     tcase_add_loop_test(tc, prepare_and_commit_cost_two_forces_and_no_more, 0, RIG_KINDS);
     suite_add_tcase(s, tc);

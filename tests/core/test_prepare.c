@@ -236,13 +236,12 @@ START_TEST(an_empty_transaction_can_be_prepared)
 }
 END_TEST
 
-/* It holds the log; one can see that it does. */
-START_TEST(what_is_prepared_holds_the_log_and_is_named)
+static void holds_the_log(int kind, bool restart)
 {
     struct lladd_pinner who;
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_gid gid = gid_of("holder");
-    begin_case(_i);
+    begin_case(kind);
     o.owner = "somebody slow";
     struct lladd_txn *txn = rig_begin_with(&r, &o);
     ok(txn, cell_put(txn, at(0), 1));
@@ -254,6 +253,8 @@ START_TEST(what_is_prepared_holds_the_log_and_is_named)
         done(lladd_commit(other));
     }
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    if (restart)
+        rig_reopen(&r);
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.kind, "prepared");
     ck_assert_uint_eq(who.lsn.v, id.v);
@@ -261,10 +262,17 @@ START_TEST(what_is_prepared_holds_the_log_and_is_named)
     ck_assert_uint_gt(who.age_bytes, 20 * 2000);
     ck_assert_str_ne(who.name, "");
     ck_assert_uint_le(rig_stats(&r).log_oldest, id.v);
-    done(lladd_commit(txn));
+    done(lladd_commit(restart ? rig_claim(&r, "holder") : txn));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_gt(rig_stats(&r).log_oldest, id.v);
     rig_free(&r);
+}
+
+/* It holds the log, over restarts, too; one can see that it does. When it is over, the log goes. */
+START_TEST(what_is_prepared_holds_the_log_and_is_named)
+{
+    holds_the_log(_i, false);
+    holds_the_log(_i, true);
 }
 END_TEST
 

@@ -541,6 +541,77 @@ START_TEST(waits_are_remembered)
 }
 END_TEST
 
+/* ---- while undo runs ------------------------------------------------------------------------- */
+
+/* An operation whose undo locks what it touches and gives it up, as its forward half might. */
+static struct {
+    unsigned runs;
+    int locked, unlocked;
+    enum lladd_lock_mode held;
+} undone;
+
+static int locking_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    (void)undo;
+    undone.runs++;
+    undone.locked = lladd_lock(txn, NAME(1), X, LLADD_LOCK_WAIT);
+    undone.unlocked = lladd_unlock(txn, NAME(2));
+    undone.held = lladd_lock_held(txn, NAME(1));
+    return 0;
+}
+
+static const struct lladd_op locking = {
+    .struct_size = sizeof(struct lladd_op),
+    .name = "test.locking",
+    .version = 1,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .compensate = locking_compensate,
+    .undo_log_max = 256,
+    .undo_pages_max = 1,
+};
+
+static void undo_has_run(unsigned runs)
+{
+    ck_assert_uint_eq(undone.runs, runs);
+    ck_assert_int_eq(undone.locked, 0);
+    ck_assert_int_eq(undone.unlocked, 0);
+    ck_assert_int_eq(undone.held, LLADD_LOCK_NONE);
+}
+
+/* Rolling back waits for nobody, takes nothing, and gives nothing up that the transaction goes on
+ * with; in recovery there is nobody to wait for. */
+START_TEST(undo_takes_no_locks_and_gives_none_up)
+{
+    lladd_op_id op;
+    lladd_savepoint_id start;
+    bed_close(&b);
+    ck_assert_int_eq(lladd_register(&b.options, &locking, &b.err), 0);
+    bed_open(&b);
+    ck_assert_int_eq(lladd_op_lookup(b.db, locking.name, 1, &op), 0);
+    struct lladd_txn *other = holder(NAME(1), X), *txn = bed_begin(&b);
+    memset(&undone, 0, sizeof undone);
+    take(txn, NAME(2), S);
+    ok(txn, lladd_savepoint(txn, &start));
+    ok(txn, lladd_log_undo_only(txn, op, "x", 1));
+    ok(txn, lladd_rollback_to(txn, start));
+    undo_has_run(1);
+    ck_assert_int_eq(lladd_lock_held(txn, NAME(2)), S);
+    ok(txn, lladd_log_undo_only(txn, op, "x", 1));
+    abort_txn(txn);
+    undo_has_run(2);
+    ck_assert_uint_eq(stats().waits, 0);
+    txn = bed_begin(&b);
+    ok(txn, lladd_log_undo_only(txn, op, "x", 1));
+    ok(other, lladd_log_undo_only(other, op, "x", 1));
+    commit(other); /* which makes both records durable */
+    bed_crash(&b);
+    undo_has_run(3);
+    ck_assert_uint_eq(stats().holds, 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("locks: waiting");
@@ -564,6 +635,7 @@ static Suite *suite(void)
     tcase_add_test(t, a_deadlock_without_memory);
     tcase_add_test(t, blockers_are_told_while_one_waits);
     tcase_add_test(t, waits_are_remembered);
+    tcase_add_test(t, undo_takes_no_locks_and_gives_none_up);
     suite_add_tcase(s, t);
     return s;
 }

@@ -11,6 +11,7 @@
 #include "io/io.h"
 
 #include <lladd/bytes.h>
+#include <lladd/inspect.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -487,7 +488,7 @@ END_TEST
 
 /* ---- the control block ------------------------------------------------------------------- */
 
-static void expect_control(void (*change)(struct ll_control *), int code, const char *what)
+static void write_control(void (*change)(struct ll_control *))
 {
     unsigned char b[LL_CONTROL_BYTES];
     begin_case();
@@ -497,6 +498,11 @@ static void expect_control(void (*change)(struct ll_control *), int code, const 
     ll_control_encode(&c, b);
     rig_file_write(&r, "control", b, sizeof b, 0);
     rig_file_write(&r, "control", b, sizeof b, LL_CONTROL_COPY);
+}
+
+static void expect_control(void (*change)(struct ll_control *), int code, const char *what)
+{
+    write_control(change);
     ck_assert_int_eq(rig_try_open(&r), code);
     ck_contains(r.err.message, what);
     rig_free(&r);
@@ -509,6 +515,14 @@ static void newer(struct ll_control *c)
 static void unknown_feature(struct ll_control *c)
 {
     c->incompatible = 1u << 30;
+}
+static void unknown_feature_of_writers(struct ll_control *c)
+{
+    c->read_only_compatible = 1u << 30;
+}
+static void unknown_features_that_may_be_ignored(struct ll_control *c)
+{
+    c->compatible = UINT64_MAX;
 }
 static void odd_page_size(struct ll_control *c)
 {
@@ -540,6 +554,34 @@ START_TEST(control_blocks_from_the_future_or_from_nowhere)
     expect_control(checkpoint_elsewhere, LLADD_CORRUPT_LOG, "LSN");
     expect_control(checkpoint_far_away, LLADD_MISSING_FILE, "LSN");
     expect_control(watermark_far_away, LLADD_CORRUPT_LOG, "LSN");
+}
+END_TEST
+
+/* Some features only who writes must know: such a database can be looked at, and open refuses
+ * before it has changed a byte. Others nobody needs to know. */
+START_TEST(features_that_some_may_ignore)
+{
+    struct lladd_inspect_info info = {.struct_size = sizeof info};
+    struct lladd_inspect *view;
+    struct lladd_file *file;
+    struct ll_control after;
+    expect_control(unknown_feature_of_writers, LLADD_NEWER_FORMAT, "0x40000000");
+    write_control(unknown_feature_of_writers);
+    uint64_t seq = f.control.seq;
+    ck_assert_int_eq(rig_try_open(&r), LLADD_NEWER_FORMAT);
+    ok_db(&r, lladd_inspect(r.dir, &r.options, &view, &r.err));
+    ck_assert_int_eq(lladd_inspect_info(view, &info), 0);
+    ck_assert_uint_eq(info.read_only_compatible, 1u << 30);
+    lladd_inspect_close(view);
+    ck_assert_int_eq(ll_io_open(r.options.device, "control", 0, &file), 0);
+    ck_assert_int_eq(ll_control_read(r.options.device, file, &after, &r.err), 0);
+    ck_assert_int_eq(ll_io_close(r.options.device, file), 0);
+    ck_assert_uint_eq(after.seq, seq);
+    rig_free(&r);
+    write_control(unknown_features_that_may_be_ignored);
+    rig_open(&r);
+    rig_expect(&r, cell_of(page, 0), 5);
+    rig_free(&r);
 }
 END_TEST
 
@@ -596,6 +638,7 @@ int main(void)
     tcase_add_test(tc, chains_that_lead_nowhere);
     tcase_add_test(tc, records_of_any_sort_in_any_order_are_survived);
     tcase_add_test(tc, control_blocks_from_the_future_or_from_nowhere);
+    tcase_add_test(tc, features_that_some_may_ignore);
     tcase_add_test(tc, one_good_copy_of_the_control_block_is_enough);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);

@@ -193,63 +193,6 @@ START_TEST(a_failed_device_is_opened_again)
 }
 END_TEST
 
-/* Phase two can be tried again; in one phase there is no other way than back. */
-START_TEST(without_memory_branches_stay_or_are_rolled_back)
-{
-    for (int one_phase = 0; one_phase < 2; one_phase++)
-        for (uint64_t n = 1;; n++) {
-            XID x = bed_xid("a");
-            bed_init(&b);
-            bed_open(&b);
-            bed_work(&b, &x, 0, 1);
-            if (!one_phase)
-                gives(XA_OK, xa_prepare(&x, RMID, TMNOFLAGS));
-            fault_alloc_fail(&b.mem, n, false);
-            int rc = xa_commit(&x, RMID, one_phase ? TMONEPHASE : TMNOFLAGS);
-            uint64_t fired = fault_alloc_fired(&b.mem);
-            fault_alloc_fail(&b.mem, 0, false);
-            ck_assert(rc == XA_OK || (fired && rc == (one_phase ? XA_RBOTHER : XA_RETRY)));
-            if (rc == XA_RETRY)
-                gives(XA_OK, xa_commit(&x, RMID, TMNOFLAGS));
-            gives(XAER_NOTA, xa_commit(&x, RMID, TMNOFLAGS));
-            ck_assert_int_eq(bed_get(&b, 0), rc == XA_RBOTHER ? 0 : 1);
-            bed_free(&b);
-            if (!fired)
-                break;
-        }
-}
-END_TEST
-
-/* Nothing is left of an open or a start that had no memory. */
-START_TEST(without_memory_nothing_is_opened_and_nothing_begun)
-{
-    bool opened = false;
-    for (uint64_t n = 1; !opened; n++) {
-        bed_init(&b);
-        fault_alloc_fail(&b.mem, n, false);
-        int rc = xa_open("dir=db", RMID, TMNOFLAGS);
-        opened = fault_alloc_fired(&b.mem) == 0;
-        fault_alloc_fail(&b.mem, 0, false);
-        ck_assert(rc == XA_OK || (!opened && rc == XAER_RMERR));
-        ck_assert(rc == XA_OK || fault_alloc_live(&b.mem) == 0);
-        bed_free(&b);
-    }
-    for (uint64_t n = 1, more = 1; more; n++) {
-        XID x = bed_xid("a");
-        bed_init(&b);
-        bed_open(&b);
-        fault_alloc_fail(&b.mem, n, false);
-        int rc = xa_start(&x, RMID, TMNOFLAGS);
-        more = fault_alloc_fired(&b.mem);
-        fault_alloc_fail(&b.mem, 0, false);
-        ck_assert_int_eq(rc, more ? XAER_RMERR : XA_OK);
-        gives(rc ? XAER_NOTA : XA_OK, xa_end(&x, RMID, TMSUCCESS));
-        gives(rc ? XAER_NOTA : XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
-        bed_free(&b);
-    }
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("open");
@@ -261,8 +204,6 @@ int main(void)
     tcase_add_test(tc, rmids_share_a_database_or_have_their_own);
     tcase_add_test(tc, an_rmid_that_nobody_has_opened_has_nothing);
     tcase_add_test(tc, a_failed_device_is_opened_again);
-    tcase_add_test(tc, without_memory_branches_stay_or_are_rolled_back);
-    tcase_add_test(tc, without_memory_nothing_is_opened_and_nothing_begun);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -261,6 +261,96 @@ START_TEST(an_open_for_any_thread_is_one_for_all)
 }
 END_TEST
 
+/* ---- threads that end in the middle ---------------------------------------------------------- */
+
+static void *begin_and_end(void *arg)
+{
+    XID held = bed_xid("held"), slept = bed_xid("slept"), moved = bed_xid("moved");
+    ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(xa_start(&moved, RMID, TMNOFLAGS), XA_OK);
+    bed_add_in(&b, lladd_xa_txn(RMID), 0, 1);
+    ck_assert_int_eq(xa_end(&moved, RMID, TMSUSPEND | TMMIGRATE), XA_OK);
+    ck_assert_int_eq(xa_start(&slept, RMID, TMNOFLAGS), XA_OK);
+    bed_add_in(&b, lladd_xa_txn(RMID), 1, 1);
+    ck_assert_int_eq(xa_end(&slept, RMID, TMSUSPEND), XA_OK);
+    ck_assert_int_eq(xa_start(&held, RMID, TMNOFLAGS), XA_OK);
+    bed_add_in(&b, lladd_xa_txn(RMID), 2, 1);
+    return NULL;
+}
+
+/* A new thread may have the number of one that has ended. It has nothing of it. */
+static void *is_new(void *arg)
+{
+    XID held = bed_xid("held");
+    ck_assert_ptr_null(lladd_xa_txn(RMID));
+    ck_assert_int_eq(xa_end(&held, RMID, TMSUCCESS), XAER_PROTO);
+    ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(xa_end(&held, RMID, TMSUCCESS), XAER_PROTO);
+    return NULL;
+}
+
+/* What a thread was in when it ended can only be rolled back: nobody knows how far it has come.
+ * What it has given up for others they have. */
+START_TEST(a_thread_that_ends_leaves_nothing_behind)
+{
+    struct lladd_thread thread;
+    XID held = bed_xid("held"), slept = bed_xid("slept"), moved = bed_xid("moved");
+    static char strings[2][32] = {"dir=db", "dir=db;threads=any"};
+    char *info = strings[_i];
+    bed_init(&b);
+    bed_open_as(&b, RMID, info);
+    ck_assert_int_eq(lladd_thread_start(&thread, begin_and_end, info), 0);
+    lladd_thread_join(&thread);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_int_eq(lladd_thread_start(&thread, is_new, info), 0);
+        lladd_thread_join(&thread);
+    }
+    gives(XA_RBROLLBACK, xa_start(&held, RMID, TMJOIN));
+    gives(XAER_PROTO, xa_prepare(&held, RMID, TMNOFLAGS));
+    gives(XA_OK, xa_rollback(&held, RMID, TMNOFLAGS));
+    gives(XAER_PROTO, xa_commit(&slept, RMID, TMONEPHASE));
+    gives(XA_OK, xa_rollback(&slept, RMID, TMNOFLAGS));
+    gives(XA_OK, xa_start(&moved, RMID, TMRESUME));
+    gives(XA_OK, xa_end(&moved, RMID, TMSUCCESS));
+    gives(XA_OK, xa_commit(&moved, RMID, TMONEPHASE));
+    ck_assert_int_eq(bed_get(&b, 0), 1);
+    ck_assert_int_eq(bed_get(&b, 1), 0);
+    ck_assert_int_eq(bed_get(&b, 2), 0);
+    bed_free(&b); /* it was open for nobody else */
+}
+END_TEST
+
+/* The database is closed by the thread that was the last, and who is waiting to join is told. */
+static void *join_what_is_held(void *arg)
+{
+    XID held = bed_xid("held");
+    int rc;
+    ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
+    while ((rc = xa_start(&held, RMID, TMJOIN)) == XAER_NOTA)
+        lladd_yield(); /* it has not begun yet */
+    ck_assert_int_eq(rc, XA_RBROLLBACK);
+    ck_assert_int_eq(xa_rollback(&held, RMID, TMNOFLAGS), XA_OK);
+    return NULL;
+}
+
+START_TEST(threads_that_end_close_what_they_have_opened)
+{
+    struct lladd_thread dies, waits;
+    char info[] = "dir=db";
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        bed_init(&b);
+        ck_assert_int_eq(lladd_thread_start(&waits, join_what_is_held, info), 0);
+        while (!lladd_xa_db(RMID))
+            lladd_yield(); /* else everything would be over when the other one ends */
+        ck_assert_int_eq(lladd_thread_start(&dies, begin_and_end, info), 0);
+        lladd_thread_join(&dies);
+        lladd_thread_join(&waits);
+        ck_assert_ptr_null(lladd_xa_db(RMID));
+        bed_free(&b);
+    }
+}
+END_TEST
+
 /* ---- opening and closing by many ------------------------------------------------------------- */
 
 static void *open_and_close(void *arg)
@@ -303,6 +393,8 @@ int main(void)
     tcase_add_test(tc, who_joins_waits_for_his_turn);
     tcase_add_test(tc, a_branch_in_use_is_not_taken_away);
     tcase_add_test(tc, an_open_for_any_thread_is_one_for_all);
+    tcase_add_loop_test(tc, a_thread_that_ends_leaves_nothing_behind, 0, 2);
+    tcase_add_test(tc, threads_that_end_close_what_they_have_opened);
     tcase_add_test(tc, threads_open_and_close_as_they_like);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);

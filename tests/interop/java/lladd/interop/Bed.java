@@ -11,6 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
 
@@ -169,6 +170,72 @@ final class Bed {
         return tm.ask("transfer " + account + " " + amount + " " + names, new Executioner(null, false));
     }
 
+    /** A transfer in which A does its part in two steps ("suspend" or "join", as Manager has it). */
+    void inSteps(String how, int account, long amount) throws Exception {
+        history.clear();
+        String told = tm.ask(how + " " + account + " " + amount + " A B",
+                new Executioner(null, false));
+        String step = how.equals("suspend") ? "resume" : "join";
+        if (!told.equals("RESULT COMMITTED")) throw new Broken(told);
+        if (!happened(step, "after")) throw new Broken("there was no " + step);
+        moved(account, -amount, amount);
+        check();
+    }
+
+    /* A transfer from the first to the second, in which an administrator rolls A's branch back when
+     * both have promised and A is about to be told to commit. */
+    private String overruled(int account, long amount, String names) throws Exception {
+        history.clear();
+        return tm.ask("transfer " + account + " " + amount + " " + names, e -> {
+            note(e);
+            if (e.who().equals("A") && e.what().equals("commit") && e.when().equals("before")) {
+                server("A").link().decide(XidBytes.parse(e.xid()), false);
+            }
+        });
+    }
+
+    /** A is asked first: the transaction manager hears of it in time, and rolls B back as well. */
+    void heardInTime(int account, long amount) throws Exception {
+        String told = overruled(account, amount, "A B");
+        if (!told.startsWith("RESULT ABORTED")) throw new Broken("not rolled back: " + told);
+        if (!happened("forget", "after")) throw new Broken("nobody has told A to forget it");
+        nothingRemains(account);
+        check();
+    }
+
+    /**
+     * B has committed before A says that it was rolled back. The transaction manager must call it
+     * mixed, and A must remember, over its death, until it is told to forget.
+     */
+    void mixed(int account, long amount) throws Exception {
+        String told = overruled(account, amount, "B A");
+        if (!told.startsWith("RESULT MIXED")) throw new Broken("not mixed: " + told);
+        server("A").kill();
+        server("A").start();
+        XAResource a = server("A").link().xa();
+        Set<XidBytes> remembered = inDoubt(server("A"));
+        if (remembered.size() != 1) throw new Broken("A remembers " + remembered);
+        XidBytes xid = remembered.iterator().next();
+        if (accountOf.get(xid) == null) throw new Broken("A remembers " + xid + ", nobody's");
+        try {
+            a.commit(xid, false);
+            throw new Broken("A commits " + xid + ", which was rolled back");
+        } catch (XAException e) {
+            if (e.errorCode != XAException.XA_HEURRB) throw e;
+        }
+        a.forget(xid);
+        nothingRemains(account);
+        moved(account, 0, -amount);
+        balances(); // the sum is not what it was: that is what mixed means
+    }
+
+    private void nothingRemains(int account) throws Exception {
+        for (Server s : servers.values()) {
+            unlocked(s, account);
+            if (!inDoubt(s).isEmpty()) throw new Broken(s.name + " still has " + inDoubt(s));
+        }
+    }
+
     private boolean happened(String what, String when) {
         return history.stream().anyMatch(e -> e.what().equals(what) && e.when().equals(when));
     }
@@ -280,6 +347,11 @@ final class Bed {
     }
 
     void check() throws Exception {
+        long sum = balances();
+        if (sum != 2 * ACCOUNTS * BALANCE) throw new Broken("the sum is " + sum);
+    }
+
+    private long balances() throws Exception {
         long sum = 0;
         for (Server s : servers.values()) {
             long[] want = balances.get(s.name);
@@ -292,7 +364,7 @@ final class Bed {
                 sum += is;
             }
         }
-        if (sum != 2 * ACCOUNTS * BALANCE) throw new Broken("the sum is " + sum);
+        return sum;
     }
 
     void moved(int account, long a, long b) {

@@ -44,7 +44,11 @@ public final class Driver {
         Driver d = new Driver(args[0]);
         d.open();
         d.quietly();
-        for (Case c : cases(args[1], d.bed.server("A").heuristics())) d.one(c);
+        boolean heuristics = d.bed.server("A").heuristics();
+        if (heuristics) d.variants();
+        for (Case c : cases(args[1], heuristics)) d.one(c);
+        // What the transaction manager remembers of this one would disturb others.
+        if (heuristics && d.bed != null) d.variant("mixed", () -> d.bed.mixed(3, 6));
         if (d.bed != null) {
             d.bed.close();
             if (d.failed == 0 || d.quiet) Bed.remove(d.bed.folder());
@@ -148,6 +152,29 @@ public final class Driver {
         } catch (Bed.Broken e) {
             report("balances", e.getMessage(), began);
         }
+        quiet = failed == 0;
+    }
+
+    private interface Variant {
+        void run() throws Exception;
+    }
+
+    private void variant(String name, Variant what) {
+        long began = System.nanoTime();
+        try {
+            what.run();
+            report(name, null, began);
+        } catch (Exception e) {
+            report(name, e + ";" + bed.story() + "; " + bed.folder(), began);
+        }
+    }
+
+    /* What LLADD can and PostgreSQL cannot: branches that are put aside and joined, and outcomes that
+     * an administrator decided. */
+    private void variants() {
+        variant("suspend", () -> bed.inSteps("suspend", 2, 4));
+        variant("join", () -> bed.inSteps("join", 2, 4));
+        variant("heuristic", () -> bed.heardInTime(3, 6));
         quiet = failed == 0;
     }
 

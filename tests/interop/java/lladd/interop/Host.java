@@ -157,7 +157,8 @@ final class Host implements Runnable {
                 case START -> {
                     xa.start(xid, flags);
                     working = xid;
-                    loose.add(xid);
+                    // Who joins or resumes leaves it to whoever began it.
+                    if (flags == XAResource.TMNOFLAGS) loose.add(xid);
                 }
                 case END -> {
                     xa.end(xid, flags);

@@ -36,6 +36,9 @@ import javax.transaction.xa.XAResource;
  *
  *     open FOLDER                            Narayana's log; READY
  *     transfer ACCOUNT AMOUNT NAME...        between the first and the others; RESULT ...
+ *     suspend|join ACCOUNT AMOUNT NAME...    the same, but the first resource manager does its part in
+ *                                            two steps: on one connection, suspended and resumed,
+ *                                            or on two, of which the second joins the branch
  *     scan                                   one recovery scan; SCANNED
  */
 final class Manager {
@@ -68,8 +71,9 @@ final class Manager {
                     open(word[1]);
                     out.println("READY");
                 }
-                case "transfer" -> out.println("RESULT " + transfer(Integer.parseInt(word[1]),
-                        Long.parseLong(word[2]), List.of(word).subList(3, word.length)));
+                case "transfer", "suspend", "join" -> out.println("RESULT " + transfer(word[0],
+                        Integer.parseInt(word[1]), Long.parseLong(word[2]),
+                        List.of(word).subList(3, word.length)));
                 case "scan" -> {
                     scan();
                     out.println("SCANNED");
@@ -138,19 +142,47 @@ final class Manager {
         scanned.clear();
     }
 
-    private String transfer(int account, long amount, List<String> names) {
+    private WatchedResource enlist(Transaction t, String name, Link link) throws Exception {
+        WatchedResource resource = new WatchedResource(name, link.xa(), watch);
+        if (!t.enlistResource(resource)) throw new IOException(name + " does not take part");
+        return resource;
+    }
+
+    /* Another piece of work in a branch that has had some: by the same thread of control of the
+     * resource manager, which had put it aside, or by another one. */
+    private Link again(String how, Transaction t, String name, WatchedResource first, Link link)
+            throws Exception {
+        if (how.equals("suspend")) {
+            if (!t.enlistResource(first)) throw new IOException(name + " does not resume");
+            return link;
+        }
+        Link other = Link.open(where.get(name));
+        enlist(t, name, other);
+        return other;
+    }
+
+    private String transfer(String how, int account, long amount, List<String> names) {
         List<Link> links = new ArrayList<>();
         try {
             for (String name : names) links.add(Link.open(where.get(name)));
             tm.begin();
             try {
                 Transaction t = tm.getTransaction();
-                for (int i = 0; i < links.size(); i++) {
-                    if (!t.enlistResource(
-                            new WatchedResource(names.get(i), links.get(i).xa(), watch))) {
-                        throw new IOException(names.get(i) + " does not take part");
-                    }
-                    links.get(i).add(account, i == 0 ? -amount : amount);
+                long later = how.equals("transfer") ? 0 : 1;
+                WatchedResource first = enlist(t, names.get(0), links.get(0));
+                links.get(0).add(account, -amount + later);
+                if (later != 0) {
+                    t.delistResource(first, how.equals("suspend") ? XAResource.TMSUSPEND
+                            : XAResource.TMSUCCESS);
+                }
+                for (int i = 1; i < names.size(); i++) {
+                    enlist(t, names.get(i), links.get(i));
+                    links.get(i).add(account, amount);
+                }
+                if (later != 0) {
+                    Link link = again(how, t, names.get(0), first, links.get(0));
+                    if (link != links.get(0)) links.add(link);
+                    link.add(account, -later);
                 }
             } catch (Exception e) {
                 tm.rollback();

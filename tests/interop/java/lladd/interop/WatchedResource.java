@@ -42,7 +42,8 @@ final class WatchedResource implements XAResource, XAResourceWrapper {
 
     @Override
     public void start(Xid xid, int flags) throws XAException {
-        watched("start", xid, () -> {
+        String what = flags == TMJOIN ? "join" : flags == TMRESUME ? "resume" : "start";
+        watched(what, xid, () -> {
             inside.start(xid, flags);
             return XA_OK;
         });
@@ -50,7 +51,7 @@ final class WatchedResource implements XAResource, XAResourceWrapper {
 
     @Override
     public void end(Xid xid, int flags) throws XAException {
-        watched("end", xid, () -> {
+        watched(flags == TMSUSPEND ? "suspend" : "end", xid, () -> {
             inside.end(xid, flags);
             return XA_OK;
         });

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory of the resource manager: from the allocator of who opened the database, so that what a
+ * program has given bounds (and a test has made fail) holds here, too. */
+#include "xa/xa_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* lladd_open refuses an allocator of which a part is missing; until then it is not used. */
+static bool usable(const struct lladd_allocator *mem)
+{
+    return mem && mem->alloc && mem->release;
+}
+
+void *ll_xa__new(const struct lladd_allocator *mem, size_t n, size_t size)
+{
+    if (!usable(mem))
+        return calloc(n, size);
+    if (size && n > SIZE_MAX / size)
+        return NULL;
+    void *p = mem->alloc(mem->ctx, n * size);
+    return p ? memset(p, 0, n * size) : NULL;
+}
+
+void ll_xa__delete(const struct lladd_allocator *mem, void *p)
+{
+    if (!usable(mem))
+        free(p);
+    else if (p)
+        mem->release(mem->ctx, p);
+}
