@@ -106,6 +106,9 @@ static inline void lladd_copy(void *to, const void *from, size_t n)
     }
 }
 
+/** The CRC-32C of n bytes, going on from `seed`: 0, or the checksum of what stands before them. */
+LLADD_API uint32_t lladd_crc32c(uint32_t seed, const void *bytes, size_t n);
+
 #ifdef __cplusplus
 }
 #endif

@@ -41,6 +41,9 @@
     X(LLADD_KEY_SIZE, -316, MISUSE, "the table's keys or values have another length") \
     X(LLADD_DESTROYED, -317, MISUSE, "the structure has been destroyed") \
     X(LLADD_OTHER_DATABASE, -318, MISUSE, "transaction and structure are of different databases") \
+    X(LLADD_REJECTED, -320, MISUSE, "no layer of the dTable can store the value") \
+    X(LLADD_BAD_CONFIG, -321, MISUSE, "the configuration is wrong") \
+    X(LLADD_NO_COMPARATOR, -322, MISUSE, "the keys need a comparator that is not registered") \
     X(LLADD_NO_MEMORY, -401, RESOURCE, "out of memory") \
     X(LLADD_NO_SPACE, -402, RESOURCE, "no space left on the device") \
     X(LLADD_NO_FRAME, -403, RESOURCE, "every page of the cache is fixed") \
@@ -54,6 +57,7 @@
     X(LLADD_MISSING_FILE, -505, DATA, "a file of the database is missing or too short") \
     X(LLADD_FOREIGN_FILE, -506, DATA, "a file belongs to another database") \
     X(LLADD_READ_FAILED, -507, DATA, "the device could not read") \
+    X(LLADD_CORRUPT_RUN, -508, DATA, "a run of a dTable is damaged") \
     X(LLADD_WRITE_FAILED, -601, POISONED, "the device could not write or sync") \
     X(LLADD_UNDO_FAILED, -602, POISONED, "a rollback could not be carried out") \
     X(LLADD_BUG, -603, POISONED, "an invariant of the library does not hold")

@@ -18,6 +18,7 @@
 #include "operations/operations.h"
 
 #include "operations/blob.h"
+#include "operations/dtable/dtable.h"
 #include "operations/hash/table.h"
 #include "operations/list.h"
 #include "operations/operations_private.h"
@@ -132,6 +133,7 @@ const struct lladd_extension *const *ll_operations_builtin(void)
         &ll_operations__blob_extension,
         &ll_operations__list_extension,
         &ll_hash__extension,
+        &ll_dtable__extension,
         NULL,
     };
     return all;

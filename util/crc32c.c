@@ -162,6 +162,11 @@ uint32_t ll_crc32c(uint32_t seed, const void *p, size_t n)
     return have_hardware() ? hardware(seed, p, n) : ll_crc32c_portable(seed, p, n);
 }
 
+uint32_t lladd_crc32c(uint32_t seed, const void *bytes, size_t n)
+{
+    return ll_crc32c(seed, bytes, n);
+}
+
 uint32_t ll_crc32c_split(uint32_t seed, uint32_t word, uint64_t next, const void *p, size_t n)
 {
 #ifdef HAVE_SPLIT

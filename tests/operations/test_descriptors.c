@@ -24,7 +24,8 @@ static void collect(void)
         for (size_t i = 0; (*e)->ops && (*e)->ops[i]; i++)
             if (n_ops < MANY - 1)
                 ops_of_all[n_ops++] = (*e)->ops[i];
-        for (size_t i = 0; (*e)->page_types && (*e)->page_types[i]; i++)
+        /* Pages of who has no operations are written in bulk, and any bytes are in order there. */
+        for (size_t i = 0; (*e)->ops && (*e)->page_types && (*e)->page_types[i]; i++)
             if (n_types < MANY - 1)
                 types_of_all[n_types++] = (*e)->page_types[i];
     }

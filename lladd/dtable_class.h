@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_DTABLE_CLASS_H
+#define LLADD_DTABLE_CLASS_H
+/**
+ * @file
+ * @brief For authors of dTables: what a layer of a run is asked for, and what it may use.
+ *
+ * A class says what it can do (capabilities), how a row is added to it (a builder), and how it is
+ * found again (a reader). Everything else is done for it: parsing and checking its configuration,
+ * cursors, blocks and their checksums, the cache, extents, the run's descriptor.
+ *
+ * There are three ways to be read, from the simplest on; a class fills in one of them:
+ *
+ *  - a *transforming* class has `encode` and `decode` and one child, "base": a smaller form of what
+ *    its base stores. It needs nothing else.
+ *  - a *storing* class has `find` and `at`: rows have places, 0, 1, 2 ... in the order of their
+ * keys;
+ *    find gives the place of a key or of its successor, at gives what is at a place.
+ *  - any other class has `cursor_size` and the functions below it, and a `lookup`.
+ *
+ * A class with a child "base" that leaves all of it out is passed through to the base; `lookup`
+ * alone makes an index or a filter. Whatever a lookup needs beyond the reader, which other threads
+ * are using at the same moment, is on the stack, in the pin, or in the cursor (trap 26 of the
+ * prototype).
+ *
+ * All classes of the library are written with this header alone: operations/dtable_class/.
+ * @ingroup operations
+ */
+#include <lladd/bytes.h>
+#include <lladd/dtable.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What `add`, `encode` and `accepts` return, besides 0 and errors: this layer cannot store the
+ *  value, and has changed nothing. The nearest layer that can do something about it does; if there
+ *  is none, the caller gets LLADD_REJECTED. */
+#define LLADD_DTABLE_REJECT 1
+
+#define LLADD_DTABLE_ANY_SIZE UINT64_MAX
+#define LLADD_DTABLE_NUMBERS \
+    (1u << LLADD_DTABLE_U32 | 1u << LLADD_DTABLE_U64 | 1u << LLADD_DTABLE_DOUBLE)
+#define LLADD_DTABLE_ALL_TYPES \
+    (LLADD_DTABLE_NUMBERS | 1u << LLADD_DTABLE_STRING | 1u << LLADD_DTABLE_BYTES)
+
+/** What a layer can do, as it is configured. */
+struct lladd_dtable_caps {
+    unsigned types;      /**< of keys: 1u << LLADD_DTABLE_U32, or'ed */
+    bool places;         /**< rows can be found by their place */
+    bool tombstones;     /**< can be stored */
+    bool empty;          /**< values of no bytes can be stored */
+    uint64_t value_size; /**< of every value, or LLADD_DTABLE_ANY_SIZE */
+};
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+enum lladd_dtable_param_type {
+    LLADD_DTABLE_PARAM_END = 0,
+    LLADD_DTABLE_PARAM_BOOL = 1,
+    LLADD_DTABLE_PARAM_INT = 2,
+    LLADD_DTABLE_PARAM_BYTES = 3, /**< written as string "..." or blob 616263 */
+    LLADD_DTABLE_PARAM_WORDS = 4, /**< a list of these: words [ "a" "b" ] */
+    LLADD_DTABLE_PARAM_CHILD = 5  /**< a layer below: "base" class(dt) x "base_config" config [ ] */
+};
+/** One parameter of a class. Arrays end with type END. */
+struct lladd_dtable_param {
+    const char *name;
+    enum lladd_dtable_param_type type;
+    bool required;
+    int64_t otherwise; /**< BOOL and INT that are not given */
+    int64_t min, max;  /**< of an INT */
+    const char *about; /**< one line */
+};
+
+/** What was configured, or is so otherwise. The name must be one of the class's parameters. */
+LLADD_API bool lladd_dtable_param_bool(const struct lladd_dtable_config *, const char *name);
+LLADD_API int64_t lladd_dtable_param_int(const struct lladd_dtable_config *, const char *name);
+/** False: not given. The bytes live as long as the configuration. */
+LLADD_API bool lladd_dtable_param_bytes(const struct lladd_dtable_config *, const char *name,
+                                        struct lladd_span *out);
+LLADD_API size_t lladd_dtable_param_words(const struct lladd_dtable_config *, const char *name);
+LLADD_API struct lladd_span lladd_dtable_param_word(const struct lladd_dtable_config *,
+                                                    const char *name, size_t i);
+/** Settles a number that was left open, so that the resolved configuration says it. For `configure`
+ *  and `accepts`. */
+LLADD_API void lladd_dtable_settle_int(struct lladd_dtable_config *, const char *name, int64_t);
+/** The layer below, NULL if the parameter was not given. */
+LLADD_API struct lladd_dtable_config *lladd_dtable_param_child(const struct lladd_dtable_config *,
+                                                               const char *name);
+/** What `configure` has answered. */
+LLADD_API const struct lladd_dtable_caps *lladd_dtable_caps(const struct lladd_dtable_config *);
+/** What `configure` has put there, freed with lladd_free when the configuration is. */
+LLADD_API void lladd_dtable_config_state_set(struct lladd_dtable_config *, void *state);
+LLADD_API void *lladd_dtable_config_state(const struct lladd_dtable_config *);
+/** Could the layer, and what is below it, store the value (0 or LLADD_DTABLE_REJECT)? How a
+ *  placeholder is tried out at configuration (trap 9). */
+LLADD_API int lladd_dtable_accepts(struct lladd_dtable_config *, const struct lladd_dtable_value *,
+                                   struct lladd_error *);
+/** Memory for a configuration's state. */
+LLADD_API struct lladd_db *lladd_dtable_config_db(const struct lladd_dtable_config *);
+
+/* ---- the order of keys ----------------------------------------------------------------------- */
+
+/** The order of a table's keys. */
+struct lladd_dtable_order {
+    enum lladd_dtable_type type;
+    const struct lladd_dtable_comparator *comparator; /**< NULL: the usual one */
+};
+/** Below 0, 0, above 0. Keys are of the order's type. */
+LLADD_API int lladd_dtable_compare_bytes(const struct lladd_dtable_order *, struct lladd_span,
+                                         struct lladd_span);
+static inline int lladd_dtable_compare(const struct lladd_dtable_order *o,
+                                       const struct lladd_dtable_key *a,
+                                       const struct lladd_dtable_key *b)
+{
+    if (o->type >= LLADD_DTABLE_STRING)
+        return lladd_dtable_compare_bytes(o, a->bytes, b->bytes);
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+/** A hash of a key, equal for keys that compare equal, the same on all machines. */
+LLADD_API uint64_t lladd_dtable_hash(const struct lladd_dtable_order *,
+                                     const struct lladd_dtable_key *);
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+/** The head of a class's builder, filled in before `begin`. */
+struct lladd_dtable_builder {
+    const struct lladd_dtable_class *kind;
+    const struct lladd_dtable_config *config;
+    struct lladd_db *db;
+    struct lladd_error *error; /**< where to report */
+    struct lladd_dtable_order order;
+    uint64_t place;                    /**< of the row just added, if the layer has places; `add`
+                                            changes it where it is not just one more */
+    struct lladd_dtable_builder *base; /**< child "base", NULL if there is none */
+    struct lladd_dtable_run_builder *run_;
+    struct lladd_dtable_builder *parent_, *next_;
+    const char *slot_;
+    unsigned char *footer_;
+    size_t footer_len_;
+    uint64_t rows_;
+    uint32_t number_;
+    bool begun_;
+};
+
+/** The builder of a layer below. */
+LLADD_API struct lladd_dtable_builder *lladd_dtable_builder_child(struct lladd_dtable_builder *,
+                                                                  const char *name);
+/** Adds a row to a layer below: 0, LLADD_DTABLE_REJECT or an error. */
+LLADD_API int lladd_dtable_add(struct lladd_dtable_builder *, const struct lladd_dtable_key *,
+                               const struct lladd_dtable_value *);
+
+/** Bytes on their way to disk: one of a layer's streams. */
+struct lladd_dtable_writer;
+/** A stream of the layer, known by its name; at most 31 bytes. It is finished with the layer. */
+LLADD_API int lladd_dtable_stream(struct lladd_dtable_builder *, const char *name,
+                                  struct lladd_dtable_writer **out);
+/** Bytes of contents in a block. */
+LLADD_API uint32_t lladd_dtable_block_size(const struct lladd_dtable_builder *);
+/** Bytes written so far, padding included: where the next one goes. */
+LLADD_API uint64_t lladd_dtable_written(const struct lladd_dtable_writer *);
+/** Appends bytes. */
+LLADD_API int lladd_dtable_write(struct lladd_dtable_writer *, const void *bytes, size_t len);
+/** Fills the block up with zeros: the next byte begins a block. */
+LLADD_API int lladd_dtable_pad(struct lladd_dtable_writer *);
+/** Appends a cell, of at most a block and always of the same length, that does not go over the end
+ *  of a block: how lladd_dtable_cell finds it again. */
+LLADD_API int lladd_dtable_write_cell(struct lladd_dtable_writer *, const void *bytes, size_t len);
+/** A few bytes that the reader has in memory (at most 64 KiB); in `finish`. */
+LLADD_API int lladd_dtable_footer(struct lladd_dtable_builder *, const void *bytes, size_t len);
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/** The head of a class's reader, filled in before `open`. A table is a reader. */
+struct lladd_dtable {
+    const struct lladd_dtable_class *kind;
+    const struct lladd_dtable_config *config; /**< NULL for tables that are no runs */
+    struct lladd_db *db;
+    struct lladd_dtable_order order;
+    bool has_places;
+    uint64_t places; /**< set by `open` of a storing class; else the base's */
+    struct lladd_span footer;
+    struct lladd_dtable *base; /**< child "base", NULL if there is none */
+    struct lladd_dtable *parent_, *next_;
+    const char *slot_;
+    struct ll_dtable_run *run_;
+    uint32_t number_;
+    bool opened_;
+};
+
+/** The reader of a layer below; NULL if there is none of the name. */
+LLADD_API struct lladd_dtable *lladd_dtable_child(const struct lladd_dtable *, const char *name);
+
+/** A stream as it was written. */
+struct lladd_dtable_source;
+/** The layer's stream of that name; LLADD_CORRUPT_RUN if there is none. In `open`. */
+LLADD_API int lladd_dtable_source(const struct lladd_dtable *, const char *name,
+                                  const struct lladd_dtable_source **out, struct lladd_error *);
+LLADD_API uint64_t lladd_dtable_source_size(const struct lladd_dtable_source *);
+/** Contents in a block, and how many blocks there are. */
+LLADD_API uint32_t lladd_dtable_source_block(const struct lladd_dtable_source *);
+LLADD_API uint64_t lladd_dtable_source_blocks(const struct lladd_dtable_source *);
+/** Holds a block in memory, without a copy: all its bytes, and eight behind them may be read. A pin
+ *  holds two (`which` is 0 or 1), each until it is asked for another. */
+LLADD_API int lladd_dtable_block(struct lladd_dtable_pin *, int which,
+                                 const struct lladd_dtable_source *, uint64_t block,
+                                 const unsigned char **out, uint32_t *len, struct lladd_error *);
+/** Holds bytes in memory, copied only if they go over the end of a block. LLADD_CORRUPT_RUN if
+ *  there are not so many. */
+LLADD_API int lladd_dtable_read(struct lladd_dtable_pin *, int which,
+                                const struct lladd_dtable_source *, uint64_t at, size_t len,
+                                const unsigned char **out, struct lladd_error *);
+/** The i-th cell. */
+static inline int lladd_dtable_cell(struct lladd_dtable_pin *pin, int which,
+                                    const struct lladd_dtable_source *s, uint32_t block_size,
+                                    uint32_t cell, uint64_t i, const unsigned char **out,
+                                    struct lladd_error *err)
+{
+    uint32_t per = block_size / cell;
+    uint64_t block = i <= UINT32_MAX ? (uint32_t)i / per : i / per;
+    uint32_t len;
+    const unsigned char *bytes;
+    int rc = lladd_dtable_block(pin, which, s, block, &bytes, &len, err);
+    *out = bytes + (i - block * per) * cell;
+    return rc;
+}
+/** All of a stream, next to each other, for as long as the table is open: for small ones that
+ *  every lookup needs. Eight bytes behind it may be read. In `open`. */
+LLADD_API int lladd_dtable_load(struct lladd_dtable *, const struct lladd_dtable_source *,
+                                const unsigned char **out, struct lladd_error *);
+/** Memory for a value that is made: lives as long as what the pin holds, and is not the piece that
+ *  was given out before it, so that a value can be made of another one. NULL: out of memory. */
+LLADD_API void *lladd_dtable_room(struct lladd_db *, struct lladd_dtable_pin *, size_t len);
+/** Reports that stored bytes make no sense: LLADD_CORRUPT_RUN with the run and the layer. */
+LLADD_API int lladd_dtable_corrupt(const struct lladd_dtable *, struct lladd_error *,
+                                   const char *what);
+/** Looks up in a layer below. The key has been checked. */
+static inline int lladd_dtable_ask(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                                   struct lladd_dtable_pin *, struct lladd_dtable_value *,
+                                   struct lladd_error *);
+
+/** Where a cursor goes. */
+enum lladd_dtable_where {
+    LLADD_DTABLE_FIRST = 0,
+    LLADD_DTABLE_LAST = 1,
+    LLADD_DTABLE_NOT_BEFORE = 2, /**< to the key or the next one behind it */
+    LLADD_DTABLE_NOT_BEHIND = 3  /**< to the key or the next one before it */
+};
+
+/** A class. Everything is nullable but name and version, and what its way of being read needs. */
+struct lladd_dtable_class {
+    size_t struct_size;
+    const char *name; /**< "array_dtable"; at most 63 bytes of [a-z0-9_.-] */
+    uint32_t version; /**< of what it writes; a reader gets its own version or an older one */
+    const char *about;
+    const struct lladd_dtable_param *params;
+
+    /** Are the parameters, and the layers below, as they should be? *caps has what a class that
+     *  passes everything on has (the base's), or, without a base, everything; changes what is
+     *  otherwise. */
+    int (*configure)(struct lladd_dtable_config *, struct lladd_dtable_caps *caps,
+                     struct lladd_error *);
+    /** Could the value be stored? Default: by the capabilities, `encode`, and the base. */
+    int (*accepts)(struct lladd_dtable_config *, const struct lladd_dtable_value *,
+                   struct lladd_error *);
+
+    size_t builder_size; /**< of a struct that begins with struct lladd_dtable_builder; zeroed. 0:
+                              nothing but that */
+    int (*begin)(struct lladd_dtable_builder *);
+    /** A row, keys ascending. The value is FOUND or a TOMBSTONE. Default: `encode`, and the base.
+     *  */
+    int (*add)(struct lladd_dtable_builder *, const struct lladd_dtable_key *,
+               const struct lladd_dtable_value *);
+    int (*finish)(struct lladd_dtable_builder *); /**< the layers below have finished */
+    void (*discard)(struct lladd_dtable_builder *); /**< frees what begin and add took; always
+                                                         called, after finish as well */
+
+    size_t reader_size; /**< of a struct that begins with struct lladd_dtable; zeroed. 0: only
+                             that */
+    int (*open)(struct lladd_dtable *, struct lladd_error *); /**< the layers below are open */
+    void (*close)(struct lladd_dtable *);
+
+    /** A value as the base is to store it; spans may be in `room` (16 bytes), or the
+     *  configuration's. */
+    int (*encode)(const struct lladd_dtable_config *, struct lladd_span in, unsigned char *room,
+                  struct lladd_span *out);
+    /** A value as it was, of what the base has; states other than FOUND do not come here. May
+     *  change the state. What cannot be decoded is an error, never an absence (trap 4). */
+    int (*decode)(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                  struct lladd_dtable_pin *, struct lladd_dtable_value *inout,
+                  struct lladd_error *);
+
+    /** The first place whose key is not before this one, `places` if there is none. *exact: it is
+     *  this one. */
+    int (*find)(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                struct lladd_dtable_pin *, uint64_t *place, bool *exact, struct lladd_error *);
+    /** What is at a place below `places`. key and value are each nullable. */
+    int (*at)(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
+              struct lladd_dtable_key *key, struct lladd_dtable_value *value, struct lladd_error *);
+
+    /** *out is ABSENT when it is called. Default: by find and at, or the base and decode. */
+    int (*lookup)(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                  struct lladd_dtable_pin *, struct lladd_dtable_value *out, struct lladd_error *);
+
+    size_t cursor_size; /**< of the class's own part of a cursor; zeroed */
+    int (*cursor_open)(const struct lladd_dtable *, void *cursor, struct lladd_error *);
+    void (*cursor_close)(const struct lladd_dtable *, void *cursor);
+    /** Goes there: 0 or LLADD_END. */
+    int (*cursor_seek)(const struct lladd_dtable *, void *cursor, enum lladd_dtable_where,
+                       const struct lladd_dtable_key *, struct lladd_error *);
+    /** From a row to the next or the previous one: 0 or LLADD_END. */
+    int (*cursor_step)(const struct lladd_dtable *, void *cursor, bool forward,
+                       struct lladd_error *);
+    /** The row it is at; key and value are each nullable. */
+    int (*cursor_row)(const struct lladd_dtable *, void *cursor, struct lladd_dtable_key *key,
+                      struct lladd_dtable_value *value, struct lladd_error *);
+};
+
+/** Makes a class known to the handle; it must outlive it. LLADD_EXISTS if another one has the name,
+ *  LLADD_BAD_REGISTRATION if it is incomplete. */
+LLADD_API int lladd_dtable_class_add(struct lladd_db *, const struct lladd_dtable_class *,
+                                     struct lladd_error *);
+
+/** What lladd_dtable_ask does where a class has no lookup of its own. */
+LLADD_API int lladd_dtable_ask_anyhow(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                                      struct lladd_dtable_pin *, struct lladd_dtable_value *,
+                                      struct lladd_error *);
+static inline int lladd_dtable_ask(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                                   struct lladd_error *err)
+{
+    if (!t->kind->lookup)
+        return lladd_dtable_ask_anyhow(t, key, pin, out, err);
+    out->state = LLADD_DTABLE_ABSENT;
+    return t->kind->lookup(t, key, pin, out, err);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_DTABLE_BUILD_H
+#define LL_OPERATIONS_DTABLE_BUILD_H
+/* A run under construction: build.c, stream.c. */
+#include "operations/dtable/dtable.h"
+
+/* A stream being written. `stage` has what has not been written yet, page headers included. */
+struct lladd_dtable_writer {
+    struct lladd_dtable_run_builder *run;
+    struct lladd_dtable_writer *next; /* made after it */
+    struct ll_dtable_stream stream;
+    uint32_t number;
+    unsigned char *stage;
+    size_t stage_pages; /* room */
+    size_t fill;        /* bytes of contents in it */
+    uint64_t spare;     /* pages of the last extent that nothing was written to */
+};
+
+struct lladd_dtable_run_builder {
+    struct lladd_txn *txn;
+    struct lladd_db *db;
+    struct ll_dtables *all;
+    struct lladd_error *error;
+    struct lladd_dtable_order order;
+    struct lladd_dtable_config *parsed; /* its own, if it was given as text */
+    const struct lladd_dtable_config *config;
+    struct lladd_dtable_builder *layers, *last_layer; /* linked by next_ */
+    struct lladd_dtable_writer *writers, *last_writer;
+    struct ll_dtable_descriptor d; /* counts, as they stand */
+    struct ll_dtable_bytes min, last;
+    char name[64];
+    int broken; /* the error after which only discard is possible */
+};
+
+int ll_dtable__writer(struct lladd_dtable_run_builder *, uint32_t layer, const char *name,
+                      struct lladd_dtable_writer **out);
+/* Writes what is left and gives back what was taken in vain. */
+int ll_dtable__writer_end(struct lladd_dtable_writer *);
+/* Gives back all its pages. */
+int ll_dtable__writer_discard(struct lladd_dtable_writer *);
+void ll_dtable__writer_free(struct lladd_dtable_writer *);
+
+#endif

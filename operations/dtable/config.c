@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Configurations: a tree of layers, each with the parameters of its class. */
+#include "operations/dtable/dtable.h"
+
+size_t ll_dtable__n_params(const struct lladd_dtable_class *c)
+{
+    size_t n = 0;
+    while (c->params && c->params[n].type != LLADD_DTABLE_PARAM_END)
+        n++;
+    return n;
+}
+
+int ll_dtable__param(const struct lladd_dtable_class *c, const char *name, size_t len)
+{
+    size_t n = ll_dtable__n_params(c);
+    for (size_t i = 0; i < n; i++)
+        if (strlen(c->params[i].name) == len && memcmp(c->params[i].name, name, len) == 0)
+            return (int)i;
+    return -1;
+}
+
+int ll_dtable__word_set(struct lladd_db *db, struct ll_dtable_word *w, struct lladd_span s)
+{
+    unsigned char *bytes = lladd_alloc(db, s.len + 1);
+    if (!bytes)
+        return LLADD_NO_MEMORY;
+    if (s.len)
+        memcpy(bytes, s.data, s.len);
+    bytes[s.len] = 0;
+    lladd_free(db, w->bytes);
+    *w = (struct ll_dtable_word){bytes, s.len};
+    return 0;
+}
+
+int ll_dtable__config_of(struct lladd_db *db, const struct lladd_dtable_class *kind,
+                         struct lladd_dtable_config **out, struct lladd_error *err)
+{
+    size_t n = ll_dtable__n_params(kind);
+    struct lladd_dtable_config *c = lladd_alloc(db, sizeof *c);
+    struct ll_dtable_param *p = lladd_alloc(db, (n + 1) * sizeof *p);
+    if (!c || !p) {
+        lladd_free(db, c);
+        lladd_free(db, p);
+        return ll_dtable__no_memory(err);
+    }
+    *c = (struct lladd_dtable_config){.db = db, .kind = kind, .params = p};
+    for (size_t i = 0; i < n; i++)
+        p[i] = (struct ll_dtable_param){.number = kind->params[i].otherwise};
+    *out = c;
+    return 0;
+}
+
+void lladd_dtable_config_free(struct lladd_dtable_config *c)
+{
+    if (!c)
+        return;
+    size_t n = ll_dtable__n_params(c->kind);
+    for (size_t i = 0; i < n; i++) {
+        struct ll_dtable_param *p = &c->params[i];
+        for (size_t w = 0; w < p->n_words; w++)
+            lladd_free(c->db, p->words[w].bytes);
+        lladd_free(c->db, p->words);
+        lladd_free(c->db, p->bytes.bytes);
+        lladd_dtable_config_free(p->child);
+    }
+    lladd_free(c->db, c->state);
+    lladd_free(c->db, c->params);
+    lladd_free(c->db, c);
+}
+
+/* ---- made by calls --------------------------------------------------------------------------- */
+
+int lladd_dtable_config_new(struct lladd_db *db, const char *class_name,
+                            struct lladd_dtable_config **out, struct lladd_error *err)
+{
+    const struct lladd_dtable_class *kind =
+        ll_dtable__class(ll_dtables_of(db), class_name, strlen(class_name));
+    if (!kind)
+        return lladd_error_set(err, LLADD_BAD_CONFIG, "there is no dTable class \"%s\"",
+                               class_name);
+    return ll_dtable__config_of(db, kind, out, err);
+}
+
+static const char *const type_names[] = {"", "bool", "int", "string or blob", "words",
+                                         "class(dt)"};
+
+/* The parameter of that name and type. */
+static int to_set(struct lladd_dtable_config *c, const char *name,
+                  enum lladd_dtable_param_type type, struct ll_dtable_param **out,
+                  struct lladd_error *err)
+{
+    int i = ll_dtable__param(c->kind, name, strlen(name));
+    if (i < 0)
+        return lladd_error_set(err, LLADD_BAD_CONFIG, "%s has no parameter \"%s\"", c->kind->name,
+                               name);
+    if (c->kind->params[i].type != type)
+        return lladd_error_set(err, LLADD_BAD_CONFIG, "\"%s\" of %s is of type %s, not %s", name,
+                               c->kind->name, type_names[c->kind->params[i].type],
+                               type_names[type]);
+    if (c->checked)
+        return lladd_error_set(err, LLADD_BAD_STATE, "the configuration has been checked");
+    *out = &c->params[i];
+    return 0;
+}
+
+static int set_number(struct lladd_dtable_config *c, const char *name,
+                      enum lladd_dtable_param_type type, int64_t v, struct lladd_error *err)
+{
+    struct ll_dtable_param *p;
+    int rc = to_set(c, name, type, &p, err);
+    if (rc)
+        return rc;
+    p->set = true;
+    p->number = v;
+    return 0;
+}
+
+int lladd_dtable_config_set_bool(struct lladd_dtable_config *c, const char *name, bool v,
+                                 struct lladd_error *err)
+{
+    return set_number(c, name, LLADD_DTABLE_PARAM_BOOL, v, err);
+}
+
+int lladd_dtable_config_set_int(struct lladd_dtable_config *c, const char *name, int64_t v,
+                                struct lladd_error *err)
+{
+    return set_number(c, name, LLADD_DTABLE_PARAM_INT, v, err);
+}
+
+int lladd_dtable_config_set_bytes(struct lladd_dtable_config *c, const char *name,
+                                  struct lladd_span v, struct lladd_error *err)
+{
+    struct ll_dtable_param *p;
+    int rc = to_set(c, name, LLADD_DTABLE_PARAM_BYTES, &p, err);
+    if (!rc && ll_dtable__word_set(c->db, &p->bytes, v))
+        rc = ll_dtable__no_memory(err);
+    if (!rc)
+        p->set = true;
+    return rc;
+}
+
+int lladd_dtable_config_add_word(struct lladd_dtable_config *c, const char *name,
+                                 struct lladd_span v, struct lladd_error *err)
+{
+    struct ll_dtable_param *p;
+    struct ll_dtable_word w = {NULL, 0};
+    int rc = to_set(c, name, LLADD_DTABLE_PARAM_WORDS, &p, err);
+    if (rc)
+        return rc;
+    if (ll_dtable__word_set(c->db, &w, v))
+        return ll_dtable__no_memory(err);
+    if (ll_dtable__grow(c->db, (void **)&p->words, p->n_words, &p->cap_words, sizeof w)) {
+        lladd_free(c->db, w.bytes);
+        return ll_dtable__no_memory(err);
+    }
+    p->words[p->n_words++] = w;
+    p->set = true;
+    return 0;
+}
+
+int lladd_dtable_config_set_child(struct lladd_dtable_config *c, const char *name,
+                                  struct lladd_dtable_config *child, struct lladd_error *err)
+{
+    struct ll_dtable_param *p;
+    int rc = to_set(c, name, LLADD_DTABLE_PARAM_CHILD, &p, err);
+    if (!rc && p->child)
+        rc = lladd_error_set(err, LLADD_BAD_CONFIG, "\"%s\" of %s is there already", name,
+                             c->kind->name);
+    if (rc)
+        return rc;
+    p->child = child;
+    p->set = true;
+    return 0;
+}
+
+/* ---- for classes ----------------------------------------------------------------------------- */
+
+static const struct ll_dtable_param *param_of(const struct lladd_dtable_config *c,
+                                              const char *name)
+{
+    static const struct ll_dtable_param none = {.set = false};
+    int i = ll_dtable__param(c->kind, name, strlen(name));
+    return i < 0 ? &none : &c->params[i];
+}
+
+bool lladd_dtable_param_bool(const struct lladd_dtable_config *c, const char *name)
+{
+    return param_of(c, name)->number != 0;
+}
+
+int64_t lladd_dtable_param_int(const struct lladd_dtable_config *c, const char *name)
+{
+    return param_of(c, name)->number;
+}
+
+bool lladd_dtable_param_bytes(const struct lladd_dtable_config *c, const char *name,
+                              struct lladd_span *out)
+{
+    const struct ll_dtable_param *p = param_of(c, name);
+    *out = lladd_span_of(p->bytes.bytes, p->bytes.len);
+    return p->set;
+}
+
+size_t lladd_dtable_param_words(const struct lladd_dtable_config *c, const char *name)
+{
+    return param_of(c, name)->n_words;
+}
+
+struct lladd_span lladd_dtable_param_word(const struct lladd_dtable_config *c, const char *name,
+                                          size_t i)
+{
+    const struct ll_dtable_param *p = param_of(c, name);
+    if (i >= p->n_words)
+        return lladd_span_of(NULL, 0);
+    return lladd_span_of(p->words[i].bytes, p->words[i].len);
+}
+
+void lladd_dtable_settle_int(struct lladd_dtable_config *c, const char *name, int64_t v)
+{
+    int i = ll_dtable__param(c->kind, name, strlen(name));
+    if (i >= 0)
+        c->params[i].number = v;
+}
+
+struct lladd_dtable_config *lladd_dtable_param_child(const struct lladd_dtable_config *c,
+                                                     const char *name)
+{
+    return param_of(c, name)->child;
+}
+
+const struct lladd_dtable_caps *lladd_dtable_caps(const struct lladd_dtable_config *c)
+{
+    return &c->caps;
+}
+
+void lladd_dtable_config_state_set(struct lladd_dtable_config *c, void *state)
+{
+    lladd_free(c->db, c->state);
+    c->state = state;
+}
+
+void *lladd_dtable_config_state(const struct lladd_dtable_config *c)
+{
+    return c->state;
+}
+
+struct lladd_db *lladd_dtable_config_db(const struct lladd_dtable_config *c)
+{
+    return c->db;
+}
+
+int lladd_dtable_accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
+                         struct lladd_error *err)
+{
+    struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
+    struct lladd_dtable_value below = *v;
+    unsigned char room[16];
+    if (v->state == LLADD_DTABLE_TOMBSTONE ? !c->caps.tombstones
+                                           : v->bytes.len == 0 && !c->caps.empty)
+        return LLADD_DTABLE_REJECT;
+    if (v->state == LLADD_DTABLE_FOUND && c->caps.value_size != LLADD_DTABLE_ANY_SIZE &&
+        v->bytes.len != c->caps.value_size)
+        return LLADD_DTABLE_REJECT;
+    if (c->kind->accepts)
+        return c->kind->accepts(c, v, err);
+    int rc = 0;
+    if (c->kind->encode && v->state == LLADD_DTABLE_FOUND)
+        rc = c->kind->encode(c, v->bytes, room, &below.bytes);
+    return rc || !base ? rc : lladd_dtable_accepts(base, &below, err);
+}
+
+/* ---- checked --------------------------------------------------------------------------------- */
+
+/* Adds where in the text it was. */
+static int placed(const struct lladd_dtable_config *c, int rc, struct lladd_error *err)
+{
+    struct lladd_error was;
+    if (!err || rc != LLADD_BAD_CONFIG || !c->line || strncmp(err->message, "line ", 5) == 0)
+        return rc;
+    was = *err;
+    return lladd_error_set(err, rc, "line %u, column %u: %.200s", c->line, c->column, was.message);
+}
+
+static int check_params(const struct lladd_dtable_config *c, struct lladd_error *err)
+{
+    size_t n = ll_dtable__n_params(c->kind);
+    for (size_t i = 0; i < n; i++) {
+        const struct lladd_dtable_param *p = &c->kind->params[i];
+        if (p->required && !c->params[i].set)
+            return lladd_error_set(err, LLADD_BAD_CONFIG, "%s expects \"%s\": %s", c->kind->name,
+                                   p->name, p->about);
+        int64_t v = c->params[i].number;
+        if (p->type == LLADD_DTABLE_PARAM_INT && c->params[i].set && (v < p->min || v > p->max))
+            return lladd_error_set(err, LLADD_BAD_CONFIG,
+                                   "\"%s\" of %s is from %lld to %lld, not %lld", p->name,
+                                   c->kind->name, (long long)p->min, (long long)p->max,
+                                   (long long)v);
+    }
+    return 0;
+}
+
+static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_error *err)
+{
+    size_t n = ll_dtable__n_params(c->kind);
+    if (c->checked)
+        return 0;
+    if (depth > LL_DTABLE_DEPTH_MAX)
+        return lladd_error_set(err, LLADD_BAD_CONFIG, "more than %d layers, one below the other",
+                               LL_DTABLE_DEPTH_MAX);
+    int rc = check_params(c, err);
+    for (size_t i = 0; i < n && !rc; i++)
+        if (c->params[i].child)
+            rc = check(c->params[i].child, depth + 1, err);
+    if (rc)
+        return placed(c, rc, err);
+    const struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
+    c->caps = base ? base->caps
+                   : (struct lladd_dtable_caps){LLADD_DTABLE_ALL_TYPES, c->kind->find != NULL, true,
+                                                true, LLADD_DTABLE_ANY_SIZE};
+    rc = c->kind->configure ? c->kind->configure(c, &c->caps, err) : 0;
+    c->checked = !rc;
+    return placed(c, rc, err);
+}
+
+static int check_type(const struct lladd_dtable_config *c, enum lladd_dtable_type type,
+                      struct lladd_error *err)
+{
+    if (type == 0 || c->caps.types & 1u << type)
+        return 0;
+    return lladd_error_set(err, LLADD_BAD_CONFIG, "%s, as it is configured, has no keys of type %s",
+                           c->kind->name, lladd_dtable_type_name(type));
+}
+
+int lladd_dtable_config_check(struct lladd_dtable_config *c, enum lladd_dtable_type type,
+                              struct lladd_error *err)
+{
+    int rc = check(c, 1, err);
+    return rc ? rc : placed(c, check_type(c, type, err), err);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Cursors: rows one after the other.
+ *
+ * A class with a cursor of its own is asked; where rows have places, the cursor is a place; else it
+ * is a cursor of the base, whose values are decoded. Each kind moves in two ways only: `go` to
+ * where it is told, and `step` from a row to its neighbour. That there are two ends to fall off
+ * and come back from, and that tombstones are not shown to who does not ask for them, is done
+ * here, once. */
+#include "operations/dtable/dtable.h"
+
+enum end { BEFORE, AT_ROW, BEHIND };
+
+struct lladd_dtable_cursor {
+    const struct lladd_dtable *t;
+    unsigned flags;
+    enum end end;
+    uint64_t place;
+    struct lladd_dtable_pin pin;
+    struct lladd_dtable_key key; /* of the row, where it is a place */
+    struct lladd_dtable_value value;
+    struct lladd_dtable_cursor *base;
+    void *own;
+};
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
+                             struct lladd_dtable_cursor **out, struct lladd_error *err)
+{
+    const struct lladd_dtable_class *kind = t->kind;
+    if (flags & ~(unsigned)LLADD_DTABLE_TOMBSTONES)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
+    struct lladd_dtable_cursor *c = lladd_alloc(t->db, sizeof *c);
+    if (!c)
+        return ll_dtable__no_memory(err);
+    *c = (struct lladd_dtable_cursor){.t = t, .flags = flags};
+    int rc = 0;
+    if (kind->cursor_seek) {
+        c->own = lladd_alloc(t->db, kind->cursor_size + 1);
+        if (c->own)
+            memset(c->own, 0, kind->cursor_size + 1);
+        rc = c->own ? 0 : ll_dtable__no_memory(err);
+        if (!rc && kind->cursor_open) {
+            rc = kind->cursor_open(t, c->own, err);
+            if (rc) {
+                lladd_free(t->db, c->own);
+                c->own = NULL;
+            }
+        }
+    } else if (!t->has_places) {
+        rc = lladd_dtable_cursor_open(t->base, LLADD_DTABLE_TOMBSTONES, &c->base, err);
+    }
+    if (rc)
+        lladd_free(t->db, c);
+    else
+        *out = c;
+    return rc;
+}
+
+void lladd_dtable_cursor_close(struct lladd_dtable_cursor *c)
+{
+    if (!c)
+        return;
+    if (c->own && c->t->kind->cursor_close)
+        c->t->kind->cursor_close(c->t, c->own);
+    lladd_free(c->t->db, c->own);
+    lladd_dtable_cursor_close(c->base);
+    lladd_dtable_unpin(&c->pin);
+    lladd_free(c->t->db, c);
+}
+
+/* ---- by place -------------------------------------------------------------------------------- */
+
+/* To the next place from this one on that is no hole. */
+static int settle(struct lladd_dtable_cursor *c, uint64_t place, bool forward,
+                  struct lladd_error *err)
+{
+    const struct lladd_dtable *t = c->t;
+    for (; place < t->places; place += forward ? 1 : UINT64_MAX) {
+        c->value.state = LLADD_DTABLE_ABSENT;
+        int rc = ll_dtable__at(t, place, &c->pin, &c->key, &c->value, err);
+        if (rc)
+            return rc;
+        if (c->value.state != LLADD_DTABLE_ABSENT) {
+            c->place = place;
+            return 0;
+        }
+    }
+    return LLADD_END;
+}
+
+static int go_to_place(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
+                       const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    const struct lladd_dtable *t = c->t;
+    uint64_t place;
+    bool exact;
+    if (where == LLADD_DTABLE_FIRST || where == LLADD_DTABLE_LAST)
+        return settle(c, where == LLADD_DTABLE_FIRST ? 0 : t->places - 1,
+                      where == LLADD_DTABLE_FIRST, err);
+    int rc = ll_dtable__find(t, key, &c->pin, &place, &exact, err);
+    if (rc)
+        return rc;
+    if (where == LLADD_DTABLE_NOT_BEFORE)
+        return settle(c, place, true, err);
+    return settle(c, exact ? place : place - 1, false, err);
+}
+
+/* ---- either way ------------------------------------------------------------------------------ */
+
+static int go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
+              const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    if (c->own)
+        return c->t->kind->cursor_seek(c->t, c->own, where, key, err);
+    if (!c->base)
+        return go_to_place(c, where, key, err);
+    switch (where) {
+    case LLADD_DTABLE_FIRST:
+        return lladd_dtable_first(c->base, err);
+    case LLADD_DTABLE_LAST:
+        return lladd_dtable_last(c->base, err);
+    case LLADD_DTABLE_NOT_BEFORE:
+        return lladd_dtable_seek(c->base, key, err);
+    default:
+        return lladd_dtable_seek_for_prev(c->base, key, err);
+    }
+}
+
+static int step(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
+{
+    if (c->own)
+        return c->t->kind->cursor_step(c->t, c->own, forward, err);
+    if (c->base)
+        return forward ? lladd_dtable_next(c->base, err) : lladd_dtable_prev(c->base, err);
+    return settle(c, forward ? c->place + 1 : c->place - 1, forward, err);
+}
+
+static int row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
+               struct lladd_dtable_value *value, struct lladd_error *err)
+{
+    if (c->own)
+        return c->t->kind->cursor_row(c->t, c->own, key, value, err);
+    if (c->base) {
+        struct lladd_dtable_key own;
+        if (!key)
+            key = &own;
+        int rc = lladd_dtable_row(c->base, key, value, err);
+        bool decodes = value && value->state == LLADD_DTABLE_FOUND && c->t->kind->decode;
+        return rc || !decodes ? rc : c->t->kind->decode(c->t, key, &c->pin, value, err);
+    }
+    if (key)
+        *key = c->key;
+    if (value)
+        *value = c->value;
+    return 0;
+}
+
+/* It has moved, with this result, and would go on in this direction. */
+static int arrived(struct lladd_dtable_cursor *c, int rc, bool forward, struct lladd_error *err)
+{
+    struct lladd_dtable_value value = {.state = LLADD_DTABLE_FOUND};
+    while (!rc && !(c->flags & LLADD_DTABLE_TOMBSTONES)) {
+        rc = row(c, NULL, &value, err);
+        if (rc || value.state == LLADD_DTABLE_FOUND)
+            break;
+        rc = step(c, forward, err);
+    }
+    c->end = rc == 0 ? AT_ROW : rc == LLADD_END && forward ? BEHIND : BEFORE;
+    if (rc == LLADD_END)
+        return lladd_error_set(err, LLADD_END, "no more rows");
+    return rc;
+}
+
+int lladd_dtable_first(struct lladd_dtable_cursor *c, struct lladd_error *err)
+{
+    return arrived(c, go(c, LLADD_DTABLE_FIRST, NULL, err), true, err);
+}
+
+int lladd_dtable_last(struct lladd_dtable_cursor *c, struct lladd_error *err)
+{
+    return arrived(c, go(c, LLADD_DTABLE_LAST, NULL, err), false, err);
+}
+
+int lladd_dtable_next(struct lladd_dtable_cursor *c, struct lladd_error *err)
+{
+    if (c->end == BEFORE)
+        return lladd_dtable_first(c, err);
+    return arrived(c, c->end == BEHIND ? LLADD_END : step(c, true, err), true, err);
+}
+
+int lladd_dtable_prev(struct lladd_dtable_cursor *c, struct lladd_error *err)
+{
+    if (c->end == BEHIND)
+        return lladd_dtable_last(c, err);
+    return arrived(c, c->end == BEFORE ? LLADD_END : step(c, false, err), false, err);
+}
+
+static int seek(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
+                const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    int rc = ll_dtable__check_key(&c->t->order, key, err);
+    if (rc)
+        return rc;
+    return arrived(c, go(c, where, key, err), where == LLADD_DTABLE_NOT_BEFORE, err);
+}
+
+int lladd_dtable_seek(struct lladd_dtable_cursor *c, const struct lladd_dtable_key *key,
+                      struct lladd_error *err)
+{
+    return seek(c, LLADD_DTABLE_NOT_BEFORE, key, err);
+}
+
+int lladd_dtable_seek_for_prev(struct lladd_dtable_cursor *c, const struct lladd_dtable_key *key,
+                               struct lladd_error *err)
+{
+    return seek(c, LLADD_DTABLE_NOT_BEHIND, key, err);
+}
+
+int lladd_dtable_row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
+                     struct lladd_dtable_value *value, struct lladd_error *err)
+{
+    if (c->end != AT_ROW)
+        return lladd_error_set(err, LLADD_BAD_STATE, "the cursor is at no row");
+    return row(c, key, value, err);
+}
+
+/* ---- many rows ------------------------------------------------------------------------------- */
+
+static int more_rows(struct lladd_dtable_batch *b, size_t max, struct lladd_db *db)
+{
+    b->db_ = db;
+    if (max <= b->rows_)
+        return 0;
+    lladd_dtable_batch_free(b);
+    b->db_ = db;
+    b->numbers = lladd_alloc(db, max * sizeof *b->numbers);
+    b->states = lladd_alloc(db, max);
+    b->key_begin = lladd_alloc(db, 4 * max * sizeof *b->key_begin);
+    if (!b->numbers || !b->states || !b->key_begin) {
+        lladd_dtable_batch_free(b);
+        return LLADD_NO_MEMORY;
+    }
+    b->key_end = b->key_begin + max;
+    b->value_begin = b->key_end + max;
+    b->value_end = b->value_begin + max;
+    b->rows_ = max;
+    return 0;
+}
+
+static int keep(struct lladd_dtable_batch *b, struct lladd_span s, size_t *begin, size_t *end)
+{
+    if (s.len > b->size_ - b->used_) {
+        size_t size = b->size_ * 2 > b->used_ + s.len ? b->size_ * 2 : b->used_ + s.len + 256;
+        unsigned char *bytes = lladd_resize(b->db_, b->bytes, size);
+        if (!bytes)
+            return LLADD_NO_MEMORY;
+        b->bytes = bytes;
+        b->size_ = size;
+    }
+    if (s.len)
+        memcpy(b->bytes + b->used_, s.data, s.len);
+    *begin = b->used_;
+    b->used_ += s.len;
+    *end = b->used_;
+    return 0;
+}
+
+static int keep_row(struct lladd_dtable_batch *b, const struct lladd_dtable_key *key,
+                    const struct lladd_dtable_value *value)
+{
+    struct lladd_span none = {NULL, 0};
+    bool bytes = key->type >= LLADD_DTABLE_STRING, found = value->state == LLADD_DTABLE_FOUND;
+    b->numbers[b->n] = key->number;
+    b->states[b->n] = (uint8_t)value->state;
+    int rc = keep(b, bytes ? key->bytes : none, &b->key_begin[b->n], &b->key_end[b->n]);
+    if (!rc)
+        rc = keep(b, found ? value->bytes : none, &b->value_begin[b->n], &b->value_end[b->n]);
+    b->n += !rc;
+    return rc;
+}
+
+int lladd_dtable_next_n(struct lladd_dtable_cursor *c, size_t max, struct lladd_dtable_batch *b,
+                        struct lladd_error *err)
+{
+    b->n = b->used_ = 0;
+    if (max == 0 || max > SIZE_MAX / 64)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a batch of %zu rows", max);
+    if (more_rows(b, max, c->t->db))
+        return ll_dtable__no_memory(err);
+    while (b->n < max) {
+        struct lladd_dtable_key key;
+        struct lladd_dtable_value value;
+        int rc = lladd_dtable_next(c, err);
+        if (rc == LLADD_END && b->n > 0) {
+            /* It is at the last of them. */
+            rc = lladd_dtable_prev(c, err);
+            return rc;
+        }
+        if (rc == 0)
+            rc = lladd_dtable_row(c, &key, &value, err);
+        if (rc == 0 && keep_row(b, &key, &value))
+            rc = ll_dtable__no_memory(err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+void lladd_dtable_batch_free(struct lladd_dtable_batch *b)
+{
+    if (b->db_) {
+        lladd_free(b->db_, b->numbers);
+        lladd_free(b->db_, b->states);
+        lladd_free(b->db_, b->key_begin);
+        lladd_free(b->db_, b->bytes);
+    }
+    *b = (struct lladd_dtable_batch){.n = 0};
+}

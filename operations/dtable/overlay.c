@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Overlays (paper, section 5.3): one table of several, the first one the newest.
+ *
+ * Looked up, the tables are asked in turn until one knows something, a tombstone included. A cursor
+ * has one in each of them. Going forward, each is at its first row behind the current one that
+ * counts, or at the current key itself; what has been passed in one direction is sought anew when
+ * the direction changes (trap 14). Where several have a key, the newest is shown, and the others
+ * are stepped past it. */
+#include "operations/dtable/dtable.h"
+
+struct table {
+    struct lladd_dtable base;
+    size_t n;
+    const struct lladd_dtable *tables[];
+};
+
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    const struct table *t = (const struct table *)base;
+    int rc = 0;
+    for (size_t i = 0; i < t->n && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
+        rc = lladd_dtable_ask(t->tables[i], key, pin, out, err);
+    return rc;
+}
+
+/* ---- cursors --------------------------------------------------------------------------------- */
+
+struct side {
+    struct lladd_dtable_cursor *cursor;
+    struct lladd_dtable_key key;
+    bool there; /* it is at a row */
+};
+
+struct cursor {
+    struct side *sides; /* as many as tables */
+    size_t now;         /* the one that is shown */
+    bool forward;       /* how the others lie: not before it, or not behind */
+    struct ll_dtable_bytes key;
+};
+
+/* A side has moved. */
+static int moved(struct side *s, int rc, struct lladd_error *err)
+{
+    s->there = rc == 0;
+    if (rc == LLADD_END)
+        return 0;
+    return rc ? rc : lladd_dtable_row(s->cursor, &s->key, NULL, err);
+}
+
+/* The side whose row comes first (or last), of equal ones the newest. */
+static int choose(const struct table *t, struct cursor *c)
+{
+    size_t best = t->n;
+    for (size_t i = 0; i < t->n; i++) {
+        if (!c->sides[i].there)
+            continue;
+        int order = best == t->n
+                        ? -1
+                        : lladd_dtable_compare(&t->base.order, &c->sides[i].key,
+                                               &c->sides[best].key);
+        if (best != t->n && !c->forward)
+            order = -order;
+        best = order < 0 ? i : best;
+    }
+    if (best == t->n)
+        return LLADD_END;
+    c->now = best;
+    return 0;
+}
+
+static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd_dtable_where where,
+                       const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    const struct table *t = (const struct table *)base;
+    struct cursor *c = cursor;
+    int rc = 0;
+    c->forward = where == LLADD_DTABLE_FIRST || where == LLADD_DTABLE_NOT_BEFORE;
+    for (size_t i = 0; i < t->n && !rc; i++) {
+        struct side *s = &c->sides[i];
+        int went = where == LLADD_DTABLE_FIRST        ? lladd_dtable_first(s->cursor, err)
+                   : where == LLADD_DTABLE_LAST       ? lladd_dtable_last(s->cursor, err)
+                   : where == LLADD_DTABLE_NOT_BEFORE ? lladd_dtable_seek(s->cursor, key, err)
+                                                      : lladd_dtable_seek_for_prev(s->cursor, key,
+                                                                                   err);
+        rc = moved(s, went, err);
+    }
+    return rc ? rc : choose(t, c);
+}
+
+/* The sides that have the current key go one further. */
+static int pass(const struct table *t, struct cursor *c, const struct lladd_dtable_key *key,
+                struct lladd_error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < t->n && !rc; i++) {
+        struct side *s = &c->sides[i];
+        if (!s->there || lladd_dtable_compare(&t->base.order, &s->key, key) != 0)
+            continue;
+        rc = moved(s,
+                   c->forward ? lladd_dtable_next(s->cursor, err)
+                              : lladd_dtable_prev(s->cursor, err),
+                   err);
+    }
+    return rc;
+}
+
+static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forward,
+                       struct lladd_error *err)
+{
+    const struct table *t = (const struct table *)base;
+    struct cursor *c = cursor;
+    struct lladd_dtable_key key = c->sides[c->now].key;
+    if (key.bytes.len) { /* which is in a row that will be left */
+        c->key.db = base->db;
+        c->key.len = 0;
+        if (ll_dtable__append(&c->key, key.bytes.data, key.bytes.len))
+            return ll_dtable__no_memory(err);
+        key.bytes.data = c->key.data;
+    }
+    int rc = 0;
+    if (forward != c->forward) {
+        rc = cursor_seek(base, cursor,
+                         forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_BEHIND, &key, err);
+        rc = rc == LLADD_END ? 0 : rc;
+    }
+    if (!rc)
+        rc = pass(t, c, &key, err);
+    return rc ? rc : choose(t, c);
+}
+
+static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
+                      struct lladd_dtable_value *value, struct lladd_error *err)
+{
+    struct cursor *c = cursor;
+    (void)t;
+    return lladd_dtable_row(c->sides[c->now].cursor, key, value, err);
+}
+
+static void cursor_close(const struct lladd_dtable *base, void *cursor)
+{
+    const struct table *t = (const struct table *)base;
+    struct cursor *c = cursor;
+    for (size_t i = 0; c->sides && i < t->n; i++)
+        lladd_dtable_cursor_close(c->sides[i].cursor);
+    lladd_free(base->db, c->sides);
+    lladd_free(base->db, c->key.data);
+}
+
+static int cursor_open(const struct lladd_dtable *base, void *cursor, struct lladd_error *err)
+{
+    const struct table *t = (const struct table *)base;
+    struct cursor *c = cursor;
+    c->sides = lladd_alloc(base->db, (t->n + 1) * sizeof *c->sides);
+    if (!c->sides)
+        return ll_dtable__no_memory(err);
+    memset(c->sides, 0, (t->n + 1) * sizeof *c->sides);
+    int rc = 0;
+    for (size_t i = 0; i < t->n && !rc; i++)
+        rc = lladd_dtable_cursor_open(t->tables[i], LLADD_DTABLE_TOMBSTONES, &c->sides[i].cursor,
+                                      err);
+    if (rc)
+        cursor_close(base, cursor);
+    return rc;
+}
+
+/* ---- made and gone --------------------------------------------------------------------------- */
+
+static void close(struct lladd_dtable *t)
+{
+    (void)t;
+}
+
+const struct lladd_dtable_class ll_dtable__overlay_class = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "overlay_dtable",
+    .version = 1,
+    .about = "several tables as one, newer ones in front of older ones",
+    .close = close,
+    .lookup = lookup,
+    .cursor_size = sizeof(struct cursor),
+    .cursor_open = cursor_open,
+    .cursor_close = cursor_close,
+    .cursor_seek = cursor_seek,
+    .cursor_step = cursor_step,
+    .cursor_row = cursor_row,
+};
+
+int lladd_dtable_overlay(struct lladd_db *db, struct lladd_dtable *const *tables, size_t n,
+                         struct lladd_dtable **out, struct lladd_error *err)
+{
+    if (n == 0 || n > SIZE_MAX / 64)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "an overlay of %zu tables", n);
+    for (size_t i = 1; i < n; i++)
+        if (tables[i]->order.type != tables[0]->order.type ||
+            tables[i]->order.comparator != tables[0]->order.comparator)
+            return lladd_error_set(err, LLADD_WRONG_TYPE,
+                                   "table %zu of an overlay has keys of another type or order", i);
+    struct table *t = lladd_alloc(db, sizeof *t + n * sizeof t->tables[0]);
+    if (!t)
+        return ll_dtable__no_memory(err);
+    memset(t, 0, sizeof *t);
+    t->base = (struct lladd_dtable){
+        .kind = &ll_dtable__overlay_class, .db = db, .order = tables[0]->order};
+    t->n = n;
+    for (size_t i = 0; i < n; i++)
+        t->tables[i] = tables[i];
+    *out = &t->base;
+    return 0;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* bloom_dtable: says of most keys that are not there that they are not, without a look (paper,
+ * section 5.2).
+ *
+ * The filter is as large as there are keys, tombstones included (trap 3): "bits_per_key" of them. A
+ * key sets its bits within one line of 64 bytes, all from one hash (traps 29, 30), so a lookup
+ * touches one line of the filter, which is in memory while the table is open. With 10 bits about
+ * one key in a hundred that is not there is looked for in vain. Everything but lookups goes past
+ * it. */
+#include "operations/dtable_class/classes.h"
+
+enum { LINE = 64, PROBES_MAX = 12 };
+
+struct builder {
+    struct lladd_dtable_builder base;
+    uint64_t *hashes;
+    size_t n, cap;
+};
+
+struct reader {
+    struct lladd_dtable base;
+    const unsigned char *bits;
+    uint64_t lines;
+    unsigned probes;
+};
+
+/* A seventh of ten: ln 2 of the bits a key has. */
+static unsigned probes_of(const struct lladd_dtable_config *c)
+{
+    unsigned n = (unsigned)lladd_dtable_param_int(c, "bits_per_key") * 7 / 10;
+    return n < 1 ? 1 : n > PROBES_MAX ? PROBES_MAX : n;
+}
+
+/* The high half chooses the line: as good as a remainder, without a division. */
+static uint64_t line_of(uint64_t hash, uint64_t lines)
+{
+    return ((hash >> 32) * lines) >> 32;
+}
+
+/* Nine bits choose one of a line's; a word has enough for six probes, and then there is another. */
+static bool probe(unsigned char *line, const unsigned char *look, uint64_t hash, unsigned probes)
+{
+    uint64_t bits = hash * UINT64_C(0x9e3779b97f4a7c15);
+    for (unsigned i = 0; i < probes; i++) {
+        unsigned bit = (unsigned)(bits >> 55);
+        if (line)
+            line[bit / 8] |= (unsigned char)(1u << bit % 8);
+        else if (!(look[bit / 8] & 1u << bit % 8))
+            return false;
+        bits = i == 5 ? (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9) : bits << 9;
+    }
+    return true;
+}
+
+static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key *key,
+               const struct lladd_dtable_value *value)
+{
+    struct builder *b = (struct builder *)base;
+    if (b->n == b->cap) {
+        size_t cap = b->cap ? b->cap * 2 : 256;
+        uint64_t *hashes = lladd_resize(base->db, b->hashes, cap * sizeof *hashes);
+        if (!hashes)
+            return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for a filter");
+        b->hashes = hashes;
+        b->cap = cap;
+    }
+    int rc = lladd_dtable_add(base->base, key, value);
+    if (!rc)
+        b->hashes[b->n++] = lladd_dtable_hash(&base->order, key);
+    return rc;
+}
+
+/* Footer: u64 lines, u32 probes, u32 0. */
+static int finish(struct lladd_dtable_builder *base)
+{
+    struct builder *b = (struct builder *)base;
+    struct lladd_dtable_writer *out;
+    unsigned char footer[16];
+    uint64_t bits = (uint64_t)lladd_dtable_param_int(base->config, "bits_per_key") * b->n;
+    uint64_t lines = (bits + 8 * LINE - 1) / (8 * LINE);
+    unsigned probes = probes_of(base->config);
+    int rc = lladd_dtable_stream(base, "filter", &out);
+    if (rc)
+        return rc;
+    lines = lines < UINT32_MAX ? lines : UINT32_MAX;
+    lladd_put64(footer, lines);
+    lladd_put32(footer + 8, probes);
+    lladd_put32(footer + 12, 0);
+    unsigned char *filter = lladd_alloc(base->db, (size_t)lines * LINE + 1);
+    if (!filter)
+        return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for a filter");
+    memset(filter, 0, (size_t)lines * LINE);
+    for (size_t i = 0; i < b->n; i++)
+        (void)probe(filter + line_of(b->hashes[i], lines) * LINE, NULL, b->hashes[i], probes);
+    rc = lladd_dtable_write(out, filter, (size_t)lines * LINE);
+    lladd_free(base->db, filter);
+    return rc ? rc : lladd_dtable_footer(base, footer, sizeof footer);
+}
+
+static void discard(struct lladd_dtable_builder *base)
+{
+    lladd_free(base->db, ((struct builder *)base)->hashes);
+}
+
+static int open(struct lladd_dtable *base, struct lladd_error *err)
+{
+    struct reader *r = (struct reader *)base;
+    const struct lladd_dtable_source *s;
+    int rc = lladd_dtable_source(base, "filter", &s, err);
+    if (rc)
+        return rc;
+    if (base->footer.len != 16)
+        return lladd_dtable_corrupt(base, err, "its footer has another length");
+    r->lines = lladd_get64(base->footer.data);
+    r->probes = lladd_get32((const unsigned char *)base->footer.data + 8);
+    if (r->lines > UINT32_MAX || r->probes > PROBES_MAX ||
+        r->lines * LINE != lladd_dtable_source_size(s))
+        return lladd_dtable_corrupt(base, err, "its filter has another length");
+    return lladd_dtable_load(base, s, &r->bits, err);
+}
+
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    uint64_t hash = lladd_dtable_hash(&base->order, key);
+    if (r->lines == 0 ||
+        !probe(NULL, r->bits + line_of(hash, r->lines) * LINE, hash, r->probes))
+        return 0;
+    return lladd_dtable_ask(base->base, key, pin, out, err);
+}
+
+static const struct lladd_dtable_param params[] = {
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table that is asked what remains"},
+    {"bits_per_key", LLADD_DTABLE_PARAM_INT, false, 10, 1, 32, "of the filter"},
+    {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
+};
+
+const struct lladd_dtable_class ll_dtable_class_bloom = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "bloom_dtable",
+    .version = 1,
+    .about = "a filter for keys that are not there",
+    .params = params,
+    .builder_size = sizeof(struct builder),
+    .add = add,
+    .finish = finish,
+    .discard = discard,
+    .reader_size = sizeof(struct reader),
+    .open = open,
+    .lookup = lookup,
+};

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* exception_dtable: a restricted table, and one beside it for what the first cannot store (paper,
+ * section 5.5).
+ *
+ * A row that "base" rejects goes to "alt", and "reject_value" to base in its stead. Looked up, that
+ * value asks for a look into alt; if alt has nothing, it is a genuine value that happens to be the
+ * same (trap 8), and alt is only believed when it answers: an error is no answer. The placeholder
+ * is tried out at configuration, through every layer of base (trap 9). Both get their keys in
+ * order, so nothing is kept in memory meanwhile. */
+#include "operations/dtable_class/classes.h"
+
+struct builder {
+    struct lladd_dtable_builder base;
+    struct lladd_dtable_builder *alt;
+    struct lladd_span placeholder;
+};
+
+struct reader {
+    struct lladd_dtable base;
+    const struct lladd_dtable *alt;
+    struct lladd_span placeholder;
+};
+
+static struct lladd_span placeholder_of(const struct lladd_dtable_config *c)
+{
+    struct lladd_span s;
+    (void)lladd_dtable_param_bytes(c, "reject_value", &s);
+    return s;
+}
+
+static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
+                     struct lladd_error *err)
+{
+    struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
+    const struct lladd_dtable_caps *alt = lladd_dtable_caps(lladd_dtable_param_child(c, "alt"));
+    struct lladd_span placeholder = placeholder_of(c);
+    struct lladd_dtable_value v = lladd_dtable_value(placeholder.data, placeholder.len);
+    int rc = lladd_dtable_accepts(base, &v, err);
+    if (rc == LLADD_DTABLE_REJECT)
+        return lladd_error_set(err, LLADD_BAD_CONFIG,
+                               "exception_dtable: its base cannot store the reject_value");
+    caps->types &= alt->types;
+    caps->tombstones = caps->tombstones || alt->tombstones;
+    caps->empty = caps->empty || alt->empty;
+    caps->value_size = caps->value_size == alt->value_size ? caps->value_size
+                                                           : LLADD_DTABLE_ANY_SIZE;
+    return rc;
+}
+
+static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
+                   struct lladd_error *err)
+{
+    int rc = lladd_dtable_accepts(lladd_dtable_param_child(c, "base"), v, err);
+    if (rc != LLADD_DTABLE_REJECT)
+        return rc;
+    return lladd_dtable_accepts(lladd_dtable_param_child(c, "alt"), v, err);
+}
+
+static int begin(struct lladd_dtable_builder *base)
+{
+    struct builder *b = (struct builder *)base;
+    b->alt = lladd_dtable_builder_child(base, "alt");
+    b->placeholder = placeholder_of(base->config);
+    return 0;
+}
+
+static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key *key,
+               const struct lladd_dtable_value *value)
+{
+    struct builder *b = (struct builder *)base;
+    struct lladd_dtable_value stead = lladd_dtable_value(b->placeholder.data, b->placeholder.len);
+    int rc = lladd_dtable_add(base->base, key, value);
+    if (rc != LLADD_DTABLE_REJECT)
+        return rc;
+    rc = lladd_dtable_add(b->alt, key, value);
+    if (rc)
+        return rc;
+    rc = lladd_dtable_add(base->base, key, &stead);
+    if (rc == LLADD_DTABLE_REJECT) /* it took it at configuration, of the same size */
+        return lladd_error_set(base->error, LLADD_BAD_STATE,
+                               "exception_dtable: base rejects the reject_value; are its values of "
+                               "another size?");
+    return rc;
+}
+
+static int open(struct lladd_dtable *base, struct lladd_error *err)
+{
+    struct reader *r = (struct reader *)base;
+    (void)err;
+    r->alt = lladd_dtable_child(base, "alt");
+    r->placeholder = placeholder_of(base->config);
+    return 0;
+}
+
+static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
+                  struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    struct lladd_dtable_pin own = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_key held = *key;
+    if (value->bytes.len != r->placeholder.len ||
+        (value->bytes.len && memcmp(value->bytes.data, r->placeholder.data, value->bytes.len)))
+        return 0;
+    if (key->bytes.len) { /* which may be in a block that the pin lets go now */
+        void *copy = lladd_dtable_room(base->db, &own, key->bytes.len);
+        if (!copy)
+            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for an exception_dtable");
+        memcpy(copy, key->bytes.data, key->bytes.len);
+        held.bytes.data = copy;
+    }
+    int rc = lladd_dtable_ask(r->alt, &held, pin, value, err);
+    lladd_dtable_unpin(&own);
+    if (!rc && value->state == LLADD_DTABLE_ABSENT)
+        *value = lladd_dtable_value(r->placeholder.data, r->placeholder.len);
+    return rc;
+}
+
+static const struct lladd_dtable_param params[] = {
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for what is usual"},
+    {"alt", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for what base rejects"},
+    {"reject_value", LLADD_DTABLE_PARAM_BYTES, true, 0, 0, 0,
+     "what base has where alt is to be asked"},
+    {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
+};
+
+const struct lladd_dtable_class ll_dtable_class_exception = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "exception_dtable",
+    .version = 1,
+    .about = "a restricted table, and one beside it for what that rejects",
+    .params = params,
+    .configure = configure,
+    .accepts = accepts,
+    .builder_size = sizeof(struct builder),
+    .begin = begin,
+    .add = add,
+    .reader_size = sizeof(struct reader),
+    .open = open,
+    .decode = decode,
+};

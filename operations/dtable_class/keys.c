@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A column of sorted keys. Its stream "keys" has blocks, each on its own:
+ *
+ *     0    u64  number of the row before its first row, the flag left out
+ *     8    u64  first key (numbers), or 0
+ *     16   u32  rows
+ *     20   u8   k: bytes of a key (numbers), or of where it ends
+ *     21   u8   m: bytes of a number
+ *     22   u16  0
+ *     24        rows of k + m bytes: the key less the first one, or where in the block's keys it
+ *               ends; the number, less the one at 0
+ *               the keys' bytes, one behind the other
+ *
+ * k and m are as small as the block's rows allow: a million keys that follow each other, with
+ * values of five bytes, take four bytes a row.
+ *
+ * A reader has the first key and the first place of each block in memory: the index. It is in the
+ * footer, or, beyond 4 KiB, a stream of its own: u64 keys (or where they end), u64 places, bytes of
+ * keys. So a lookup touches one block, and looks there where the key would be if all were equally
+ * far apart, and then around. */
+#include "operations/dtable_class/keys.h"
+
+enum { HEAD = 24, FOOTER = 32, INDEX_IN_FOOTER = 4096 };
+
+static unsigned width_of(uint64_t v)
+{
+    return v ? (71u - (unsigned)__builtin_clzll(v)) / 8 : 0;
+}
+
+static uint64_t get_n(const unsigned char *p, unsigned width)
+{
+    return width ? lladd_get64(p) & (UINT64_MAX >> (64 - 8 * width)) : 0;
+}
+
+/* ---- built ----------------------------------------------------------------------------------- */
+
+static int no_memory(const struct ll_keys_builder *k)
+{
+    return lladd_error_set(k->owner->error, LLADD_NO_MEMORY, "out of memory for a run's keys");
+}
+
+int ll_keys_begin(struct ll_keys_builder *k, struct lladd_dtable_builder *owner)
+{
+    k->owner = owner;
+    k->numbers = owner->order.type < LLADD_DTABLE_STRING;
+    k->block_size = lladd_dtable_block_size(owner);
+    k->scratch = lladd_alloc(owner->db, k->block_size);
+    if (!k->scratch)
+        return no_memory(k);
+    return lladd_dtable_stream(owner, "keys", &k->out);
+}
+
+/* Two arrays of the same length get room for one more. */
+static bool grow_pair(struct lladd_db *db, uint64_t **a, uint64_t **b, size_t n, size_t *cap)
+{
+    if (n < *cap)
+        return true;
+    size_t more = *cap ? *cap * 2 : 64;
+    uint64_t *x = lladd_resize(db, *a, more * sizeof *x);
+    if (!x)
+        return false;
+    *a = x;
+    uint64_t *y = lladd_resize(db, *b, more * sizeof *y);
+    if (!y)
+        return false;
+    *b = y;
+    *cap = more;
+    return true;
+}
+
+static bool append(struct lladd_db *db, unsigned char **bytes, size_t *len, size_t *cap,
+                   struct lladd_span s)
+{
+    if (s.len > *cap - *len) {
+        size_t more = *cap * 2 > *len + s.len ? *cap * 2 : *len + s.len + 256;
+        unsigned char *grown = lladd_resize(db, *bytes, more);
+        if (!grown)
+            return false;
+        *bytes = grown;
+        *cap = more;
+    }
+    if (s.len)
+        memcpy(*bytes + *len, s.data, s.len);
+    *len += s.len;
+    return true;
+}
+
+/* Bytes of a key's field in a block with this row as its last one. */
+static unsigned key_width(const struct ll_keys_builder *k, uint64_t last)
+{
+    unsigned w = width_of(k->numbers && k->n ? last - k->key[0] : k->numbers ? 0 : last);
+    return w ? w : 1;
+}
+
+static bool fits(const struct ll_keys_builder *k, uint64_t key, size_t bytes, uint64_t mark)
+{
+    size_t row = key_width(k, key) + width_of((mark - k->base) | k->odd | (mark & 1));
+    return HEAD + (k->n + 1) * row + bytes <= k->block_size;
+}
+
+static int note_block(struct ll_keys_builder *k)
+{
+    struct lladd_db *db = k->owner->db;
+    struct lladd_span first = {k->bytes, k->numbers ? 0 : (size_t)k->key[0]};
+    if (!grow_pair(db, &k->first, &k->place, (size_t)k->blocks, &k->index_cap) ||
+        !append(db, &k->index_bytes, &k->index_len, &k->index_bytes_cap, first))
+        return no_memory(k);
+    k->first[k->blocks] = k->numbers ? k->key[0] : k->index_len;
+    k->place[k->blocks++] = k->rows - k->n;
+    return 0;
+}
+
+static int write_block(struct ll_keys_builder *k)
+{
+    unsigned char *p = k->scratch;
+    if (k->n == 0)
+        return 0;
+    int rc = note_block(k);
+    if (rc)
+        return rc;
+    unsigned kw = key_width(k, k->key[k->n - 1]);
+    unsigned mw = width_of((k->mark[k->n - 1] - k->base) | k->odd);
+    uint64_t first = k->numbers ? k->key[0] : 0;
+    lladd_put64(p, k->base);
+    lladd_put64(p + 8, first);
+    lladd_put32(p + 16, (uint32_t)k->n);
+    p[20] = (unsigned char)kw;
+    p[21] = (unsigned char)mw;
+    lladd_put16(p + 22, 0);
+    p += HEAD;
+    for (size_t i = 0; i < k->n; i++) {
+        uint64_t key = k->key[i] - first, mark = k->mark[i] - k->base;
+        for (unsigned b = 0; b < kw; b++, key >>= 8)
+            *p++ = (unsigned char)key;
+        for (unsigned b = 0; b < mw; b++, mark >>= 8)
+            *p++ = (unsigned char)mark;
+    }
+    rc = lladd_dtable_pad(k->out);
+    if (!rc)
+        rc = lladd_dtable_write(k->out, k->scratch, (size_t)(p - k->scratch));
+    if (!rc)
+        rc = lladd_dtable_write(k->out, k->bytes, k->bytes_len);
+    k->base = k->mark[k->n - 1] & ~UINT64_C(1);
+    k->odd = 0;
+    k->n = 0;
+    k->bytes_len = 0;
+    return rc;
+}
+
+int ll_keys_add(struct ll_keys_builder *k, const struct lladd_dtable_key *key, uint64_t mark)
+{
+    uint64_t last = k->numbers ? key->number : k->bytes_len + key->bytes.len;
+    size_t bytes = k->numbers ? 0 : k->bytes_len + key->bytes.len;
+    int rc = 0;
+    if (k->n && !fits(k, last, bytes, mark)) {
+        rc = write_block(k);
+        last = k->numbers ? last : key->bytes.len;
+    }
+    if (rc)
+        return rc;
+    if (!grow_pair(k->owner->db, &k->key, &k->mark, k->n, &k->cap) ||
+        (!k->numbers &&
+         !append(k->owner->db, &k->bytes, &k->bytes_len, &k->bytes_cap, key->bytes)))
+        return no_memory(k);
+    k->key[k->n] = last;
+    k->mark[k->n++] = mark;
+    k->odd |= mark & 1;
+    k->rows++;
+    return 0;
+}
+
+static int put_index(struct ll_keys_builder *k, struct lladd_dtable_writer *out,
+                     unsigned char *into)
+{
+    int rc = 0;
+    for (size_t i = 0; i < 2 * k->blocks && !rc; i++) {
+        unsigned char b[8];
+        lladd_put64(b, i < k->blocks ? k->first[i] : k->place[i - k->blocks]);
+        if (out)
+            rc = lladd_dtable_write(out, b, sizeof b);
+        else
+            memcpy(into + 8 * i, b, sizeof b);
+    }
+    if (!out && k->index_len)
+        memcpy(into + 16 * k->blocks, k->index_bytes, k->index_len);
+    return rc || !out ? rc : lladd_dtable_write(out, k->index_bytes, k->index_len);
+}
+
+/* Footer: u64 rows, u64 blocks, u64 bytes of the index, u8 1 if it is here, u8[7] 0, the index,
+ * more. */
+int ll_keys_finish(struct ll_keys_builder *k, const void *more, size_t len)
+{
+    struct lladd_dtable_writer *out = NULL;
+    int rc = write_block(k);
+    size_t index = 16 * (size_t)k->blocks + k->index_len;
+    bool here = index <= INDEX_IN_FOOTER;
+    size_t size = FOOTER + (here ? index : 0) + len;
+    unsigned char *footer = rc ? NULL : lladd_alloc(k->owner->db, size);
+    if (rc || !footer)
+        return rc ? rc : no_memory(k);
+    memset(footer, 0, FOOTER);
+    lladd_put64(footer, k->rows);
+    lladd_put64(footer + 8, k->blocks);
+    lladd_put64(footer + 16, index);
+    footer[24] = here;
+    if (!here)
+        rc = lladd_dtable_stream(k->owner, "index", &out);
+    if (!rc)
+        rc = put_index(k, out, footer + FOOTER);
+    if (len)
+        memcpy(footer + size - len, more, len);
+    if (!rc)
+        rc = lladd_dtable_footer(k->owner, footer, size);
+    lladd_free(k->owner->db, footer);
+    return rc;
+}
+
+void ll_keys_discard(struct ll_keys_builder *k)
+{
+    if (!k->owner)
+        return;
+    struct lladd_db *db = k->owner->db;
+    lladd_free(db, k->key);
+    lladd_free(db, k->mark);
+    lladd_free(db, k->bytes);
+    lladd_free(db, k->first);
+    lladd_free(db, k->place);
+    lladd_free(db, k->index_bytes);
+    lladd_free(db, k->scratch);
+}
+
+/* ---- read ------------------------------------------------------------------------------------ */
+
+static uint64_t first_of(const struct ll_keys *k, uint64_t block)
+{
+    return lladd_get64(k->first + 8 * block);
+}
+static uint64_t place_of(const struct ll_keys *k, uint64_t block)
+{
+    return block < k->blocks ? lladd_get64(k->place + 8 * block) : k->rows;
+}
+/* The first key of a block, of those that are bytes. */
+static struct lladd_span bytes_of(const struct ll_keys *k, uint64_t block)
+{
+    uint64_t from = block ? first_of(k, block - 1) : 0;
+    return lladd_span_of(k->index_bytes + from, (size_t)(first_of(k, block) - from));
+}
+
+static bool index_in_order(const struct ll_keys *k)
+{
+    uint64_t last = 0;
+    for (uint64_t i = 0; i < k->blocks; i++) {
+        if (place_of(k, i) >= place_of(k, i + 1) || (i == 0 && place_of(k, 0) != 0) ||
+            (i && (k->numbers ? first_of(k, i) <= last : first_of(k, i) < last)) ||
+            (!k->numbers && first_of(k, i) > k->index_len))
+            return false;
+        last = first_of(k, i);
+    }
+    return k->blocks > 0 || k->rows == 0;
+}
+
+int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_span *more,
+                 struct lladd_error *err)
+{
+    const unsigned char *f = owner->footer.data, *index;
+    size_t len = owner->footer.len;
+    *k = (struct ll_keys){.owner = owner, .numbers = owner->order.type < LLADD_DTABLE_STRING};
+    int rc = lladd_dtable_source(owner, "keys", &k->in, err);
+    if (rc || len < FOOTER)
+        return rc ? rc : lladd_dtable_corrupt(owner, err, "its footer is too short");
+    k->rows = lladd_get64(f);
+    k->blocks = lladd_get64(f + 8);
+    uint64_t size = lladd_get64(f + 16);
+    bool here = f[24] != 0;
+    if (k->blocks != lladd_dtable_source_blocks(k->in) || k->blocks > size / 16 ||
+        (here && size > len - FOOTER))
+        return lladd_dtable_corrupt(owner, err, "its footer makes no sense");
+    if (here) {
+        index = f + FOOTER;
+    } else {
+        const struct lladd_dtable_source *s;
+        rc = lladd_dtable_source(owner, "index", &s, err);
+        if (!rc && lladd_dtable_source_size(s) != size)
+            rc = lladd_dtable_corrupt(owner, err, "its index is of another length");
+        if (!rc)
+            rc = lladd_dtable_load(owner, s, &index, err);
+        if (rc)
+            return rc;
+    }
+    size_t used = FOOTER + (here ? (size_t)size : 0);
+    *more = lladd_span_of(f + used, len - used);
+    k->first = index;
+    k->place = index + 8 * k->blocks;
+    k->index_bytes = index + 16 * k->blocks;
+    k->index_len = (size_t)(size - 16 * k->blocks);
+    owner->places = k->rows;
+    return index_in_order(k) ? 0 : lladd_dtable_corrupt(owner, err, "its index is out of order");
+}
+
+/* A block as it lies in memory. */
+struct block {
+    const unsigned char *rows, *bytes;
+    uint64_t base, first;
+    uint32_t n, width, bytes_len;
+    unsigned kw, mw;
+};
+
+static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin *pin,
+                struct block *b, struct lladd_error *err)
+{
+    const unsigned char *p;
+    uint32_t len;
+    int rc = lladd_dtable_block(pin, 0, k->in, block, &p, &len, err);
+    if (rc)
+        return rc;
+    if (len < HEAD)
+        return lladd_dtable_corrupt(k->owner, err, "a block of keys is too short");
+    b->base = lladd_get64(p);
+    b->first = lladd_get64(p + 8);
+    b->n = lladd_get32(p + 16);
+    b->kw = p[20];
+    b->mw = p[21];
+    b->width = b->kw + b->mw;
+    b->rows = p + HEAD;
+    if (b->kw == 0 || b->kw > 8 || b->mw > 8 || b->n > (len - HEAD) / b->width ||
+        b->n != place_of(k, block + 1) - place_of(k, block))
+        return lladd_dtable_corrupt(k->owner, err, "a block of keys makes no sense");
+    b->bytes = b->rows + (size_t)b->n * b->width;
+    b->bytes_len = len - HEAD - b->n * b->width;
+    return 0;
+}
+
+static uint64_t key_at(const struct block *b, uint32_t i)
+{
+    return get_n(b->rows + (size_t)i * b->width, b->kw);
+}
+
+/* Of keys that are bytes. What the block does not have is not looked at. */
+static struct lladd_span span_at(const struct block *b, uint32_t i)
+{
+    uint64_t from = i ? key_at(b, i - 1) : 0, to = key_at(b, i);
+    if (from > to || to > b->bytes_len)
+        return lladd_span_of(b->bytes, 0);
+    return lladd_span_of(b->bytes + from, (size_t)(to - from));
+}
+
+/* The last block whose first key is not behind the key; the first one if there is none. */
+static uint64_t block_for(const struct ll_keys *k, const struct lladd_dtable_key *key)
+{
+    uint64_t low = 0, n = k->blocks;
+    while (n > 1) {
+        uint64_t half = n / 2;
+        bool go = k->numbers ? first_of(k, low + half) <= key->number
+                             : lladd_dtable_compare_bytes(&k->owner->order, bytes_of(k, low + half),
+                                                          key->bytes) <= 0;
+        low = go ? low + half : low;
+        n -= half;
+    }
+    return low;
+}
+
+/* The first row from `low` to `high` that is not before the key; `high` if all are. */
+static uint32_t halve(const struct block *b, uint64_t key, uint32_t low, uint32_t high)
+{
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (key_at(b, middle) < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The first row whose key is not before this one. Looks where it should be, then further and
+ * further away on the side where it is, then halves what is between. */
+static uint32_t row_for(const struct block *b, uint64_t key)
+{
+    uint64_t last = key_at(b, b->n - 1);
+    if (key == 0 || key > last)
+        return key ? b->n : 0;
+    uint32_t at = (uint32_t)((double)key / (double)last * (b->n - 1)), step = 1;
+    at = at < b->n - 1 ? at : b->n - 1;
+    if (key_at(b, at) < key) {
+        uint32_t low = at + 1;
+        while (low < b->n && key_at(b, low) < key && b->n - low > step) {
+            uint32_t next = low + step;
+            if (key_at(b, next) >= key)
+                return halve(b, key, low + 1, next);
+            low = next;
+            step *= 2;
+        }
+        return low < b->n && key_at(b, low) >= key ? low : halve(b, key, low, b->n);
+    }
+    while (at > 0 && key_at(b, at - 1) >= key) {
+        uint32_t next = at > step ? at - step : 0;
+        if (key_at(b, next) < key)
+            return halve(b, key, next + 1, at);
+        at = next;
+        step *= 2;
+    }
+    return at;
+}
+
+static uint32_t row_for_bytes(const struct ll_keys *k, const struct block *b, struct lladd_span key)
+{
+    uint32_t low = 0, high = b->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (lladd_dtable_compare_bytes(&k->owner->order, span_at(b, middle), key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int ll_keys_find(const struct ll_keys *k, const struct lladd_dtable_key *key,
+                 struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
+                 struct lladd_error *err)
+{
+    struct block b;
+    uint32_t i = 0;
+    *place = 0;
+    *exact = false;
+    if (k->rows == 0)
+        return 0;
+    uint64_t block = block_for(k, key);
+    int rc = hold(k, block, pin, &b, err);
+    if (rc)
+        return rc;
+    if (k->numbers) {
+        i = key->number > b.first ? row_for(&b, key->number - b.first) : 0;
+        *exact = key->number >= b.first && i < b.n && key_at(&b, i) == key->number - b.first;
+    } else {
+        i = row_for_bytes(k, &b, key->bytes);
+        *exact = i < b.n &&
+                 lladd_dtable_compare_bytes(&k->owner->order, span_at(&b, i), key->bytes) == 0;
+    }
+    *place = place_of(k, block) + i;
+    return 0;
+}
+
+/* Blocks have about as many rows each. */
+static uint64_t block_at(const struct ll_keys *k, uint64_t place)
+{
+    uint64_t block = (uint64_t)((double)place / (double)k->rows * (double)k->blocks);
+    block = block < k->blocks ? block : k->blocks - 1;
+    if (place_of(k, block) <= place && place < place_of(k, block + 1))
+        return block;
+    if (block > 0 && place_of(k, block - 1) <= place && place < place_of(k, block))
+        return block - 1;
+    uint64_t low = 0, n = k->blocks;
+    while (n > 1) {
+        uint64_t half = n / 2;
+        low = place_of(k, low + half) <= place ? low + half : low;
+        n -= half;
+    }
+    return low;
+}
+
+int ll_keys_at(const struct ll_keys *k, uint64_t place, struct lladd_dtable_pin *pin,
+               struct lladd_dtable_key *key, uint64_t *before, uint64_t *mark,
+               struct lladd_error *err)
+{
+    struct block b;
+    uint64_t block = block_at(k, place);
+    int rc = hold(k, block, pin, &b, err);
+    if (rc)
+        return rc;
+    uint32_t i = (uint32_t)(place - place_of(k, block));
+    const unsigned char *row = b.rows + (size_t)i * b.width;
+    *mark = b.base + get_n(row + b.kw, b.mw);
+    *before = i ? b.base + get_n(row - b.mw, b.mw) : b.base;
+    if (key) {
+        key->type = k->owner->order.type;
+        key->number = k->numbers ? b.first + get_n(row, b.kw) : 0;
+        key->bytes = k->numbers ? lladd_span_of(NULL, 0) : span_at(&b, i);
+    }
+    return *before / 2 <= *mark / 2 ? 0 : lladd_dtable_corrupt(k->owner, err, "its values overlap");
+}

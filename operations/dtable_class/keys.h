@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_DTABLE_CLASS_KEYS_H
+#define LL_OPERATIONS_DTABLE_CLASS_KEYS_H
+/* A column of sorted keys, each with a number: what linear, fixed-size and unique-string dTables
+ * begin with. The number is twice something that does not fall from row to row (where the value
+ * ends, how many tombstones there were), plus one where the row is a tombstone. See keys.c. */
+#include <lladd/dtable_class.h>
+
+struct ll_keys_builder {
+    struct lladd_dtable_builder *owner;
+    struct lladd_dtable_writer *out;
+    bool numbers;
+    uint32_t block_size;
+    uint64_t rows, blocks;
+    /* The block that is being filled. */
+    size_t n, cap;
+    uint64_t *key;  /* of a row, or where its bytes end */
+    uint64_t *mark; /* its number */
+    uint64_t base;  /* number of the row before the block, without the flag */
+    uint64_t odd;   /* 1: one of them is a tombstone */
+    unsigned char *bytes;
+    size_t bytes_len, bytes_cap;
+    /* Of all blocks written: their first keys and places. */
+    size_t index_cap;
+    uint64_t *first, *place;
+    unsigned char *index_bytes;
+    size_t index_len, index_bytes_cap;
+    unsigned char *scratch; /* a block */
+};
+int ll_keys_begin(struct ll_keys_builder *, struct lladd_dtable_builder *owner);
+int ll_keys_add(struct ll_keys_builder *, const struct lladd_dtable_key *, uint64_t mark);
+/* Writes the rest. What the reader wants in its footer, and `more` behind it, are put there. */
+int ll_keys_finish(struct ll_keys_builder *, const void *more, size_t len);
+void ll_keys_discard(struct ll_keys_builder *);
+
+struct ll_keys {
+    const struct lladd_dtable *owner;
+    const struct lladd_dtable_source *in;
+    uint64_t rows, blocks;
+    const unsigned char *first, *place; /* of the blocks: u64 each */
+    const unsigned char *index_bytes;
+    size_t index_len;
+    bool numbers;
+};
+/* In `open`. *more gets what `finish` was given. */
+int ll_keys_open(struct ll_keys *, struct lladd_dtable *owner, struct lladd_span *more,
+                 struct lladd_error *);
+/* As a class's find. */
+int ll_keys_find(const struct ll_keys *, const struct lladd_dtable_key *, struct lladd_dtable_pin *,
+                 uint64_t *place, bool *exact, struct lladd_error *);
+/* The key (nullable) and the numbers of a row and of the one before it (of the first: 0). */
+int ll_keys_at(const struct ll_keys *, uint64_t place, struct lladd_dtable_pin *,
+               struct lladd_dtable_key *, uint64_t *before, uint64_t *mark, struct lladd_error *);
+
+#endif

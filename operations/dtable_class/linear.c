@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* linear_dtable: any keys, any values, sorted (paper, section 5.1).
+ *
+ * Keys are in a column of their own (keys.c), whose numbers say where each value ends in the stream
+ * "values", times two, plus one for a tombstone. Never rejects anything. */
+#include "operations/dtable_class/classes.h"
+#include "operations/dtable_class/keys.h"
+
+struct builder {
+    struct lladd_dtable_builder base;
+    struct ll_keys_builder keys;
+    struct lladd_dtable_writer *values;
+};
+
+struct reader {
+    struct lladd_dtable base;
+    struct ll_keys keys;
+    const struct lladd_dtable_source *values;
+};
+
+static int begin(struct lladd_dtable_builder *base)
+{
+    struct builder *b = (struct builder *)base;
+    int rc = ll_keys_begin(&b->keys, base);
+    return rc ? rc : lladd_dtable_stream(base, "values", &b->values);
+}
+
+static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key *key,
+               const struct lladd_dtable_value *value)
+{
+    struct builder *b = (struct builder *)base;
+    bool tombstone = value->state == LLADD_DTABLE_TOMBSTONE;
+    int rc = 0;
+    if (!tombstone)
+        rc = lladd_dtable_write(b->values, value->bytes.data, value->bytes.len);
+    return rc ? rc : ll_keys_add(&b->keys, key, lladd_dtable_written(b->values) * 2 + tombstone);
+}
+
+static int finish(struct lladd_dtable_builder *base)
+{
+    return ll_keys_finish(&((struct builder *)base)->keys, NULL, 0);
+}
+
+static void discard(struct lladd_dtable_builder *base)
+{
+    ll_keys_discard(&((struct builder *)base)->keys);
+}
+
+static int open(struct lladd_dtable *base, struct lladd_error *err)
+{
+    struct reader *r = (struct reader *)base;
+    struct lladd_span more;
+    int rc = ll_keys_open(&r->keys, base, &more, err);
+    return rc ? rc : lladd_dtable_source(base, "values", &r->values, err);
+}
+
+static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
+                struct lladd_error *err)
+{
+    return ll_keys_find(&((const struct reader *)base)->keys, key, pin, place, exact, err);
+}
+
+static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
+              struct lladd_dtable_key *key, struct lladd_dtable_value *value,
+              struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    const unsigned char *bytes;
+    uint64_t before, mark;
+    int rc = ll_keys_at(&r->keys, place, pin, key, &before, &mark, err);
+    if (rc || !value)
+        return rc;
+    if (mark & 1) {
+        *value = lladd_dtable_tombstone();
+        return 0;
+    }
+    size_t len = (size_t)(mark / 2 - before / 2);
+    rc = lladd_dtable_read(pin, 1, r->values, before / 2, len, &bytes, err);
+    *value = lladd_dtable_value(bytes, len);
+    return rc;
+}
+
+const struct lladd_dtable_class ll_dtable_class_linear = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "linear_dtable",
+    .version = 1,
+    .about = "any keys and values, sorted",
+    .builder_size = sizeof(struct builder),
+    .begin = begin,
+    .add = add,
+    .finish = finish,
+    .discard = discard,
+    .reader_size = sizeof(struct reader),
+    .open = open,
+    .find = find,
+    .at = at,
+};

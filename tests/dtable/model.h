@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_DTABLE_MODEL_H
+#define TESTS_DTABLE_MODEL_H
+/* What a table should have, sorted, in memory; and whether it has. */
+#include "bed.h"
+
+#include <lladd/dtable_class.h>
+
+struct model_row {
+    struct lladd_dtable_key key;
+    enum lladd_dtable_state state;
+    unsigned char *key_bytes, *value;
+    size_t len;
+};
+struct model {
+    enum lladd_dtable_type type;
+    struct lladd_dtable_order order;
+    struct model_row *rows;
+    size_t n, cap;
+    uint64_t compared; /* answers of a table that were compared with ours */
+};
+
+void rows_init(struct model *, enum lladd_dtable_type);
+void rows_free(struct model *);
+/* Behind all that are there. */
+void rows_add(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
+/* Wherever it belongs; what is there under the key goes. ABSENT: it goes. */
+void rows_put(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
+/* What there is for a key. */
+const struct model_row *rows_find(const struct model *, const struct lladd_dtable_key *);
+
+/* How keys and values are drawn. */
+struct shape {
+    enum lladd_dtable_type type;
+    size_t rows;
+    uint64_t first, gap; /* keys: the first number; up to `gap` apart */
+    unsigned tombstones; /* one in so many rows; 0: none */
+};
+/* The i-th key of a shape: 0, 1, ... ascend. *key gets bytes out of `room` (64 bytes). */
+void shape_key(const struct shape *, uint64_t *random, uint64_t *number, unsigned char *room,
+               struct lladd_dtable_key *key);
+/* A value: of no bytes, of four, of five, of up to 40; numbers, words; one that is a placeholder in
+ * some of the configurations. In `room` (64 bytes). */
+struct lladd_dtable_value shape_value(const struct shape *, uint64_t *random, unsigned char *room);
+
+/* Builds a run of rows that are drawn, commits it. What it rejects is not in the model. NULL if the
+ * configuration has no keys of the type. */
+struct lladd_dtable *rows_run(struct bed *, struct model *, const char *config,
+                               const struct shape *, uint64_t seed, lladd_pageno *root);
+
+/* Everything that can be asked of a table, at every row, between all of them and outside; `steps`
+ * random moves of a cursor. Tombstones are seen by who asks for them and nobody else. */
+void rows_check(struct model *, const struct lladd_dtable *, uint64_t seed, unsigned steps);
+
+#define ok_err(err, call) \
+    do { \
+        int ok_rc = (call); \
+        ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, lladd_code_name(ok_rc), (err)->message); \
+    } while (0)
+
+#endif
