@@ -205,10 +205,9 @@ static int get_parts(struct get *g, struct ll_dtable_descriptor *d, uint32_t pag
     int rc = 0;
     d->footers = lladd_alloc(d->db, (d->n_layers + 1) * sizeof *d->footers);
     d->versions = lladd_alloc(d->db, (d->n_layers + 1) * sizeof *d->versions);
-    d->streams = lladd_alloc(d->db, (d->n_streams + 1) * sizeof *d->streams);
+    d->streams = ll_dtable__zeros(d->db, d->n_streams, sizeof *d->streams);
     if (!d->footers || !d->versions || !d->streams)
         return LLADD_NO_MEMORY;
-    memset(d->streams, 0, (d->n_streams + 1) * sizeof *d->streams);
     for (uint32_t i = 0; i < d->n_layers; i++) {
         d->versions[i] = get32(g);
         d->footers[i] = get_bytes(g);

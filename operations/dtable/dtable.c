@@ -35,6 +35,12 @@ int ll_dtable__no_memory(struct lladd_error *err)
     return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a dTable");
 }
 
+void *ll_dtable__zeros(struct lladd_db *db, size_t n, size_t element)
+{
+    void *p = lladd_alloc(db, (n + 1) * element);
+    return p ? memset(p, 0, (n + 1) * element) : NULL;
+}
+
 unsigned char *ll_dtable__more(struct ll_dtable_bytes *b, size_t n)
 {
     if (n > b->cap - b->len) {

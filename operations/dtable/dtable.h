@@ -20,6 +20,8 @@ unsigned char *ll_dtable__more(struct ll_dtable_bytes *, size_t n);
 int ll_dtable__append(struct ll_dtable_bytes *, const void *, size_t n);
 /* An array of `n` elements gets room for one more. */
 int ll_dtable__grow(struct lladd_db *, void **array, size_t n, size_t *cap, size_t element);
+/* n + 1 elements of zeros. */
+void *ll_dtable__zeros(struct lladd_db *, size_t n, size_t element);
 int ll_dtable__no_memory(struct lladd_error *);
 
 /* ---- keys: key.c ----------------------------------------------------------------------------- */

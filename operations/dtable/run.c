@@ -186,22 +186,19 @@ static int make_sources(struct ll_dtable_run *run, struct lladd_error *err)
 {
     struct lladd_db *db = run->all->db;
     size_t n = run->d.n_streams;
-    run->sources = lladd_alloc(db, (n + 1) * sizeof *run->sources);
-    run->loaded = lladd_alloc(db, (n + 1) * sizeof *run->loaded);
+    run->loaded = ll_dtable__zeros(db, n, sizeof *run->loaded);
+    run->sources = ll_dtable__zeros(db, n, sizeof *run->sources);
     if (!run->sources || !run->loaded)
         return ll_dtable__no_memory(err);
-    memset(run->sources, 0, (n + 1) * sizeof *run->sources);
-    memset(run->loaded, 0, (n + 1) * sizeof *run->loaded);
     for (uint32_t i = 0; i < n; i++) {
         struct lladd_dtable_source *s = &run->sources[i];
         const struct ll_dtable_stream *stream = &run->d.streams[i];
         size_t bytes = (stream->n_blocks + 1) * sizeof *s->slots;
         *s = (struct lladd_dtable_source){
             .run = run, .stream = stream, .number = i, .block_size = run->d.block_size};
-        s->slots = lladd_alloc(db, bytes);
+        s->slots = ll_dtable__zeros(db, stream->n_blocks, sizeof *s->slots);
         if (!s->slots)
             return ll_dtable__no_memory(err);
-        memset(s->slots, 0, bytes);
         run->fixed_bytes += bytes;
     }
     return 0;

@@ -1,0 +1,764 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Runs: there after commit, close, and the loss of power behind a commit; gone, pages and all,
+ * after an abort, a discard, or the loss of power before it. Keys that are none are refused,
+ * damage is named, and neither memory that runs out nor reads that fail lose anything or leave
+ * anything. Tests with a number are of that trap of the prototype.
+ */
+#include "model.h"
+
+#include <errno.h>
+
+#include <lladd/bytes.h>
+#include <stdio.h>
+
+static struct bed b;
+static const char two_layers[] =
+    "config [ \"base\" class(dt) exception_dtable \"base_config\" config [ "
+    "\"base\" class(dt) array_dtable \"base_config\" config [ \"value_size\" int 5 ] "
+    "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ] ]";
+static const struct shape plain = {LLADD_DTABLE_U32, 400, 10, 3, 6};
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+}
+
+static void teardown(void)
+{
+    bed_free(&b);
+}
+
+static struct lladd_dtable *open_run(lladd_pageno root)
+{
+    struct lladd_dtable *t;
+    ok_db(&b, lladd_dtable_run_open(b.db, root, &t, &b.err));
+    return t;
+}
+
+static struct lladd_dtable_run_builder *begin_run(struct lladd_txn *txn,
+                                                  enum lladd_dtable_type type, const char *text)
+{
+    struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    struct lladd_dtable_run_builder *run;
+    o.type = type;
+    o.text = text;
+    o.block_bytes = 4096;
+    ok(txn, lladd_dtable_run_begin(txn, &o, &run));
+    return run;
+}
+
+static int add_text(struct lladd_dtable_run_builder *run, uint32_t key, const char *value)
+{
+    struct lladd_dtable_key k = lladd_dtable_u32(key);
+    struct lladd_dtable_value v =
+        value ? lladd_dtable_value(value, strlen(value)) : lladd_dtable_tombstone();
+    return lladd_dtable_run_add(run, &k, &v);
+}
+
+static enum lladd_dtable_state state_of(const struct lladd_dtable *t, uint32_t key, char *text)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_key k = lladd_dtable_u32(key);
+    struct lladd_dtable_value v;
+    ok_db(&b, lladd_dtable_lookup(t, &k, &pin, &v, &b.err));
+    if (text && v.state == LLADD_DTABLE_FOUND) {
+        memcpy(text, v.bytes.data, v.bytes.len);
+        text[v.bytes.len] = 0;
+    }
+    lladd_dtable_unpin(&pin);
+    return v.state;
+}
+
+/* ---- there and gone -------------------------------------------------------------------------- */
+
+START_TEST(lasts)
+{
+    struct model m;
+    lladd_pageno root;
+    rows_init(&m, plain.type);
+    lladd_dtable_close(rows_run(&b, &m, two_layers, &plain, 5, &root));
+    for (int how = 0; how < 3; how++) {
+        if (how == 0) {
+            bed_close(&b);
+            bed_open(&b);
+        } else {
+            bed_crash(&b);
+        }
+        struct lladd_dtable *t = open_run(root);
+        rows_check(&m, t, 1, 300);
+        struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+        ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+        ck_assert_str_eq(info.name, "model");
+        ck_assert_ptr_nonnull(strstr(info.config, "\"holes_per_row\" int 16"));
+        lladd_dtable_close(t);
+    }
+    rows_free(&m);
+}
+END_TEST
+
+static void build_some(struct lladd_txn *txn, struct lladd_dtable_run_builder **run, uint32_t rows)
+{
+    *run = begin_run(txn, LLADD_DTABLE_U32, two_layers);
+    for (uint32_t i = 0; i < rows; i++)
+        ok(txn, add_text(*run, i, i % 3 ? "12345" : "a longer one, for the other table"));
+}
+
+/* Long enough for several extents of each stream. */
+START_TEST(nothing_is_left_of_what_was_given_up)
+{
+    uint64_t before = bed_pages_used(&b);
+    struct lladd_dtable_run_builder *run;
+    lladd_pageno root;
+    for (int how = 0; how < 4; how++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        build_some(txn, &run, 60000);
+        if (how == 0) {
+            ck_assert_int_eq(lladd_dtable_run_discard(run), 0);
+            commit(txn);
+        } else {
+            ok(txn, lladd_dtable_run_finish(run, &root));
+            if (how == 1) {
+                abort_txn(txn);
+            } else if (how == 2) {
+                bed_crash(&b);
+            } else {
+                commit(txn);
+                txn = bed_begin(&b);
+                ok(txn, lladd_dtable_run_free(txn, root));
+                commit(txn);
+            }
+        }
+        ck_assert_uint_eq(bed_pages_used(&b), before);
+    }
+}
+END_TEST
+
+static int note_page(void *ctx, lladd_pageno page)
+{
+    (void)page;
+    ++*(uint64_t *)ctx;
+    return 0;
+}
+
+START_TEST(takes_just_the_pages_it_needs)
+{
+    uint64_t before = bed_pages_used(&b), pages = 0;
+    struct lladd_dtable_run_builder *run;
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno root;
+    build_some(txn, &run, 60000);
+    ok(txn, lladd_dtable_run_finish(run, &root));
+    commit(txn);
+    ok_db(&b, lladd_dtable_run_pages(b.db, root, note_page, &pages, &b.err));
+    ck_assert_uint_eq(bed_pages_used(&b) - before, pages);
+    struct lladd_dtable *t = open_run(root);
+    struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+    ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+    ck_assert_uint_eq(info.rows, 60000);
+    ck_assert_uint_le(info.pages * 4064, info.bytes + 6 * 4064); /* but for the ends of streams */
+    lladd_dtable_close(t);
+}
+END_TEST
+
+START_TEST(open_runs_are_not_freed)
+{
+    struct model m;
+    lladd_pageno root;
+    rows_init(&m, plain.type);
+    struct lladd_dtable *t = rows_run(&b, &m, two_layers, &plain, 5, &root);
+    struct lladd_txn *txn = bed_begin(&b);
+    refuses(txn, LLADD_BUSY, lladd_dtable_run_free(txn, root));
+    lladd_dtable_close(t);
+    ok(txn, lladd_dtable_run_free(txn, root));
+    ck_assert_int_eq(lladd_dtable_run_open(b.db, root, &t, &b.err), LLADD_DESTROYED);
+    abort_txn(txn);
+    lladd_dtable_close(open_run(root));
+    rows_free(&m);
+}
+END_TEST
+
+/* ---- keys and values that are refused -------------------------------------------------------- */
+
+START_TEST(keys_that_are_none)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_DOUBLE, NULL);
+    struct lladd_dtable_value v = lladd_dtable_value("x", 1);
+    struct lladd_dtable_key k = lladd_dtable_u32(1);
+    refuses(txn, LLADD_WRONG_TYPE, lladd_dtable_run_add(run, &k, &v));
+    k = lladd_dtable_double(-1);
+    ok(txn, lladd_dtable_run_add(run, &k, &v));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v)); /* not ascending */
+    k = lladd_dtable_double(-0.0);
+    ok(txn, lladd_dtable_run_add(run, &k, &v));
+    k = lladd_dtable_double(0.0); /* trap 29: it is there */
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v));
+    double nan = 0.0;
+    k = lladd_dtable_double(nan / nan);
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v));
+    k = lladd_dtable_double(-(nan / nan));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v));
+    k = lladd_dtable_double(1.0 / (nan + 0.0));
+    ok(txn, lladd_dtable_run_add(run, &k, &v));
+    ck_assert(lladd_dtable_as_double(&k) > 1e308);
+    lladd_pageno root;
+    ok(txn, lladd_dtable_run_finish(run, &root));
+    commit(txn);
+    struct lladd_dtable *t = open_run(root);
+    for (int i = 0; i < 2; i++) {
+        k = lladd_dtable_double(i ? 0.0 : -0.0);
+        ok_db(&b, lladd_dtable_get(t, &k, NULL, 0, NULL, &b.err));
+    }
+    k = lladd_dtable_double(nan / nan);
+    ck_assert_int_eq(lladd_dtable_get(t, &k, NULL, 0, NULL, &b.err), LLADD_BAD_ARGUMENT);
+    lladd_dtable_close(t);
+}
+END_TEST
+
+START_TEST(strings_and_bytes_that_are_none)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_STRING, NULL);
+    struct lladd_dtable_value v = lladd_dtable_value("x", 1);
+    static char large[LLADD_DTABLE_KEY_MAX + 2];
+    memset(large, 'a', sizeof large - 1);
+    struct lladd_dtable_key k = lladd_dtable_string(large);
+    refuses(txn, LLADD_TOO_LARGE, lladd_dtable_run_add(run, &k, &v));
+    k.bytes.len--;
+    ok(txn, lladd_dtable_run_add(run, &k, &v));
+    k = lladd_dtable_string("b");
+    k.bytes = lladd_span_of("b\0c", 3);
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v));
+    v.state = LLADD_DTABLE_ABSENT;
+    k = lladd_dtable_string("c");
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v));
+    ck_assert_int_eq(lladd_dtable_run_discard(run), 0);
+    abort_txn(txn);
+}
+END_TEST
+
+/* The longest keys and a long value: several blocks for one value, a key to a block. */
+START_TEST(long_keys_and_values)
+{
+    enum { N = 20, LEN = 100000 };
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_BYTES, NULL);
+    static unsigned char key[LLADD_DTABLE_KEY_MAX], value[LEN];
+    lladd_pageno root;
+    seeded_fill(7, value, LEN);
+    for (unsigned i = 0; i < N; i++) {
+        key[sizeof key - 1] = (unsigned char)i;
+        struct lladd_dtable_key k = lladd_dtable_bytes(key, sizeof key);
+        struct lladd_dtable_value v = lladd_dtable_value(value + i, LEN - 1000 * i - i);
+        ok(txn, lladd_dtable_run_add(run, &k, &v));
+    }
+    ok(txn, lladd_dtable_run_finish(run, &root));
+    commit(txn);
+    struct lladd_dtable *t = open_run(root);
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    for (unsigned i = 0; i < N + 1; i++) {
+        key[sizeof key - 1] = (unsigned char)i;
+        struct lladd_dtable_key k = lladd_dtable_bytes(key, sizeof key);
+        struct lladd_dtable_value v;
+        ok_db(&b, lladd_dtable_lookup(t, &k, &pin, &v, &b.err));
+        ck_assert_int_eq(v.state, i < N ? LLADD_DTABLE_FOUND : LLADD_DTABLE_ABSENT);
+        if (i == N)
+            break;
+        ck_assert_uint_eq(v.bytes.len, LEN - 1000 * i - i);
+        ck_assert_int_eq(memcmp(v.bytes.data, value + i, v.bytes.len), 0);
+    }
+    lladd_dtable_unpin(&pin);
+    ok_db(&b, lladd_dtable_run_check(t, &b.err));
+    lladd_dtable_close(t);
+}
+END_TEST
+
+/* ---- comparators ----------------------------------------------------------------------------- */
+
+static int backwards(void *ctx, struct lladd_span x, struct lladd_span y)
+{
+    (void)ctx;
+    size_t n = x.len < y.len ? x.len : y.len;
+    int c = n ? memcmp(y.data, x.data, n) : 0;
+    return c ? c : y.len < x.len ? -1 : y.len > x.len;
+}
+/* Letters without their case. */
+static int caseless(void *ctx, struct lladd_span x, struct lladd_span y)
+{
+    const unsigned char *p = x.data, *q = y.data;
+    (void)ctx;
+    for (size_t i = 0; i < x.len && i < y.len; i++)
+        if ((p[i] | 32) != (q[i] | 32))
+            return (p[i] | 32) - (q[i] | 32);
+    return x.len < y.len ? -1 : x.len > y.len;
+}
+static uint64_t caseless_hash(void *ctx, struct lladd_span x)
+{
+    const unsigned char *p = x.data;
+    uint64_t h = 7;
+    (void)ctx;
+    for (size_t i = 0; i < x.len; i++)
+        h = h * 31 + (p[i] | 32);
+    return h;
+}
+static const struct lladd_dtable_comparator reverse = {sizeof reverse, "reverse", NULL, backwards,
+                                                       NULL};
+static const struct lladd_dtable_comparator no_case = {sizeof no_case, "no-case", NULL, caseless,
+                                                       caseless_hash};
+
+/* Trap 29: one that is missing is missed, keys that only compare equal are found through a filter,
+ * too. */
+START_TEST(trap_29_comparators)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    struct lladd_dtable_run_builder *run;
+    lladd_pageno roots[2];
+    const char *names[] = {"reverse", "no-case"};
+    static const char *const words[2][3] = {{"c", "B", "A"}, {"a", "B", "c"}};
+    o.type = LLADD_DTABLE_BYTES;
+    o.text = "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]";
+    o.comparator = "reverse";
+    refuses(txn, LLADD_NO_COMPARATOR, lladd_dtable_run_begin(txn, &o, &run));
+    ok_db(&b, lladd_dtable_comparator_add(b.db, &reverse, &b.err));
+    ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
+    ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
+    struct lladd_dtable_comparator other = no_case;
+    ck_assert_int_eq(lladd_dtable_comparator_add(b.db, &other, &b.err), LLADD_EXISTS);
+    for (int i = 0; i < 2; i++) {
+        o.comparator = names[i];
+        ok(txn, lladd_dtable_run_begin(txn, &o, &run));
+        for (int w = 0; w < 3; w++) {
+            struct lladd_dtable_key k = lladd_dtable_bytes(words[i][w], 1);
+            struct lladd_dtable_value v = lladd_dtable_value(words[i][w], 1);
+            ok(txn, lladd_dtable_run_add(run, &k, &v));
+        }
+        ok(txn, lladd_dtable_run_finish(run, &roots[i]));
+    }
+    commit(txn);
+    bed_close(&b);
+    bed_open(&b);
+    struct lladd_dtable *t;
+    ck_assert_int_eq(lladd_dtable_run_open(b.db, roots[0], &t, &b.err), LLADD_NO_COMPARATOR);
+    ck_assert_ptr_nonnull(strstr(b.err.message, "reverse"));
+    ok_db(&b, lladd_dtable_comparator_add(b.db, &reverse, &b.err));
+    ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
+    for (int i = 0; i < 2; i++) {
+        t = open_run(roots[i]);
+        for (const char *w = "aBcC"; *w; w++) {
+            struct lladd_dtable_key k = lladd_dtable_bytes(w, 1);
+            int rc = lladd_dtable_get(t, &k, NULL, 0, NULL, &b.err);
+            ck_assert_int_eq(rc, i || *w == 'B' || *w == 'c' ? 0 : LLADD_NOT_FOUND);
+        }
+        ok_db(&b, lladd_dtable_run_check(t, &b.err));
+        lladd_dtable_close(t);
+    }
+}
+END_TEST
+
+/* ---- traps ----------------------------------------------------------------------------------- */
+
+static struct lladd_dtable *run_of(const char *config, uint32_t first, const char *const *values)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, config);
+    lladd_pageno root;
+    for (uint32_t i = 0; values[i]; i++)
+        if (strcmp(values[i], "(none)") != 0)
+            ok(txn, add_text(run, first + i, strcmp(values[i], "(gone)") ? values[i] : NULL));
+    ok(txn, lladd_dtable_run_finish(run, &root));
+    commit(txn);
+    return open_run(root);
+}
+
+/* Trap 3: filters and indexes have the keys of tombstones. Trap 4: a tombstone ends the search.
+ * Trap 5: it is no empty value. */
+START_TEST(trap_3_4_5_tombstones_hide)
+{
+    static const char *const configs[] = {
+        "class(dt) linear_dtable", "class(dt) fixed_dtable config [ \"value_size\" int 0 ]",
+        "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]",
+        "class(dt) btree_dtable config [ \"base\" class(dt) linear_dtable ]"};
+    static const char *const old[] = {"old", "older", "oldest", NULL};
+    static const char *const new[] = {"", "(gone)", "(none)", NULL};
+    struct lladd_dtable *below = run_of(configs[0], 5, old);
+    char text[64];
+    for (int i = 0; i < 4; i++) {
+        struct lladd_dtable *both[2] = {run_of(configs[i], 5, new), below}, *over;
+        ok_db(&b, lladd_dtable_overlay(b.db, both, 2, &over, &b.err));
+        ck_assert_int_eq(state_of(over, 5, text), LLADD_DTABLE_FOUND);
+        ck_assert_str_eq(text, "");
+        ck_assert_int_eq(state_of(over, 6, text), LLADD_DTABLE_TOMBSTONE);
+        ck_assert_int_eq(state_of(over, 7, text), LLADD_DTABLE_FOUND);
+        ck_assert_str_eq(text, "oldest");
+        ck_assert_int_eq(state_of(over, 8, text), LLADD_DTABLE_ABSENT);
+        lladd_dtable_close(over);
+        lladd_dtable_close(both[0]);
+    }
+    lladd_dtable_close(below);
+}
+END_TEST
+
+/* Trap 6: a value that stands for something else is rejected. Trap 7: what cannot be stored is a
+ * rejection, which somebody can take. */
+START_TEST(trap_6_7_reserved_values)
+{
+    static const char array[] = "class(dt) array_dtable config [ \"tag_byte\" bool false "
+                                "\"hole_value\" string \"--\" ]";
+    static const char taken[] =
+        "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config "
+        "[ \"tag_byte\" bool false \"hole_value\" string \"--\" ] \"alt\" class(dt) linear_dtable "
+        "\"reject_value\" string \"??\" ]";
+    static const char *const values[] = {"ab", "--", "(none)", "(gone)", "??", "cde", NULL};
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, array);
+    ok(txn, add_text(run, 1, "ab"));
+    refuses(txn, LLADD_REJECTED, add_text(run, 2, "--"));
+    refuses(txn, LLADD_REJECTED, add_text(run, 2, NULL));
+    refuses(txn, LLADD_REJECTED, add_text(run, 2, "abc"));
+    ok(txn, add_text(run, 3, "cd"));
+    ck_assert_int_eq(lladd_dtable_run_discard(run), 0);
+    abort_txn(txn);
+    struct lladd_dtable *t = run_of(taken, 100, values);
+    for (uint32_t i = 0; values[i]; i++) {
+        char text[64] = "";
+        enum lladd_dtable_state want = i == 2   ? LLADD_DTABLE_ABSENT
+                                       : i == 3 ? LLADD_DTABLE_TOMBSTONE
+                                                : LLADD_DTABLE_FOUND;
+        ck_assert_int_eq(state_of(t, 100 + i, text), want);
+        if (want == LLADD_DTABLE_FOUND) /* trap 8: "??" is itself */
+            ck_assert_str_eq(text, values[i]);
+    }
+    ok_db(&b, lladd_dtable_run_check(t, &b.err));
+    lladd_dtable_close(t);
+}
+END_TEST
+
+/* Trap 9: a placeholder is tried out in every layer below, and stored in each one's own form (trap
+ * 10). */
+START_TEST(trap_9_10_placeholders)
+{
+    static const char text[] =
+        "class(dt) exception_dtable config [ \"base\" class(dt) smallint_dtable \"base_config\" "
+        "config [ \"base\" class(dt) array_dtable \"bytes\" int 3 ] \"alt\" class(dt) linear_dtable "
+        "\"reject_value\" blob %s ]";
+    static const char *const good[] = {"ffffff00", "00000000", NULL}, *const bad[] = {
+        "00ffff01", "ffffffff", "ffffff", "empty", NULL};
+    struct lladd_dtable_config *c;
+    char full[400];
+    for (int i = 0; good[i]; i++) {
+        snprintf(full, sizeof full, text, good[i]);
+        ok_db(&b, lladd_dtable_config_parse(b.db, full, &c, &b.err));
+        /* The size of the cells is settled by it. */
+        ck_assert_int_eq(
+            lladd_dtable_param_int(
+                lladd_dtable_param_child(lladd_dtable_param_child(c, "base"), "base"),
+                "value_size"),
+            3);
+        lladd_dtable_config_free(c);
+    }
+    for (int i = 0; bad[i]; i++) {
+        snprintf(full, sizeof full, text, bad[i]);
+        ck_assert_int_eq(lladd_dtable_config_parse(b.db, full, &c, &b.err), LLADD_BAD_CONFIG);
+        ck_assert_ptr_nonnull(strstr(b.err.message, "cannot store the reject_value"));
+    }
+    static const char states[] =
+        "class(dt) exception_dtable config [ \"base\" class(dt) usstate_dtable \"base_config\" "
+        "config [ \"base\" class(dt) array_dtable \"base_config\" config [ \"tag_byte\" bool false "
+        "\"hole_value\" blob fe \"tombstone_value\" blob ff ] \"passthrough_value\" blob fd ] "
+        "\"alt\" class(dt) linear_dtable \"reject_value\" blob fd ]";
+    static const char *const values[] = {"CA", "Paris", "\xfd", "(none)", "(gone)", "NY", "", NULL};
+    struct lladd_dtable *t = run_of(states, 7, values);
+    for (uint32_t i = 0; values[i]; i++) {
+        char found[64] = "(none)";
+        enum lladd_dtable_state state = state_of(t, 7 + i, found);
+        ck_assert_str_eq(state == LLADD_DTABLE_TOMBSTONE ? "(gone)" : found, values[i]);
+    }
+    lladd_dtable_close(t);
+}
+END_TEST
+
+/* Trap 32: an array of nearly nothing but holes is refused. */
+START_TEST(trap_32_sparse_arrays)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run =
+        begin_run(txn, LLADD_DTABLE_U32, "class(dt) array_dtable");
+    ok(txn, add_text(run, 0, "a"));
+    ok(txn, add_text(run, 60000, "a"));
+    refuses(txn, LLADD_OUT_OF_RANGE, add_text(run, 4000000000u, "a"));
+    ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "holes"));
+    refuses(txn, LLADD_BAD_STATE, add_text(run, 60001, "a"));
+    ck_assert_int_eq(lladd_dtable_run_discard(run), 0);
+    abort_txn(txn);
+}
+END_TEST
+
+/* Trap 30: a filter is as large as there are keys. */
+START_TEST(trap_30_filters)
+{
+    uint64_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_dtable_run_builder *run =
+            begin_run(txn, LLADD_DTABLE_U32,
+                      "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]");
+        struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+        lladd_pageno root;
+        for (uint32_t k = 0; k < (i ? 50000u : 100u); k++)
+            ok(txn, add_text(run, 2 * k, ""));
+        ok(txn, lladd_dtable_run_finish(run, &root));
+        commit(txn);
+        struct lladd_dtable *t = open_run(root);
+        ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+        bytes[i] = info.bytes;
+        unsigned in_vain = 0;
+        for (uint32_t k = 0; k < 50000; k++) {
+            struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+            struct lladd_dtable_key key = lladd_dtable_u32(2 * k + 1);
+            struct lladd_dtable_value v;
+            ok_db(&b, lladd_dtable_lookup(t, &key, &pin, &v, &b.err));
+            ck_assert_int_eq(v.state, LLADD_DTABLE_ABSENT);
+            in_vain += pin.held_[0] != NULL; /* somebody has looked into a block */
+            lladd_dtable_unpin(&pin);
+        }
+        ck_assert_uint_le(in_vain, 50000 / 40);
+        lladd_dtable_close(t);
+    }
+    ck_assert_uint_lt(bytes[0], 2000);
+    ck_assert_uint_gt(bytes[1], 50000 * 10 / 8);
+}
+END_TEST
+
+/* ---- memory, reads, damage ------------------------------------------------------------------- */
+
+/* Builds, opens and walks through a run. What fails is said, and nothing stays. */
+static int whole_life(bool *built)
+{
+    struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    struct lladd_dtable_run_builder *run;
+    struct lladd_dtable *t;
+    struct lladd_dtable_cursor *c;
+    struct lladd_txn *txn;
+    lladd_pageno root;
+    o.type = LLADD_DTABLE_U32;
+    o.text = "class(dt) bloom_dtable config [ \"base\" class(dt) exception_dtable \"base_config\" "
+             "config [ \"base\" class(dt) btree_dtable \"base_config\" config [ \"base\" class(dt) "
+             "fixed_dtable \"base_config\" config [ \"value_size\" int 2 ] ] \"alt\" class(dt) "
+             "linear_dtable \"reject_value\" string \"??\" ] ]";
+    o.block_bytes = 4096;
+    int rc = lladd_begin(b.db, NULL, &txn, &b.err);
+    if (rc)
+        return rc;
+    rc = lladd_dtable_run_begin(txn, &o, &run);
+    if (!rc) {
+        for (uint32_t i = 0; i < 3000 && !rc; i++)
+            rc = add_text(run, i * 3, i % 5 ? "ab" : "something else");
+        if (!rc)
+            rc = lladd_dtable_run_finish(run, &root);
+        if (rc) {
+            ck_assert_int_eq(lladd_txn_error(txn)->code, rc);
+            (void)lladd_dtable_run_discard(run);
+        }
+    }
+    *built = !rc;
+    if (rc) {
+        (void)lladd_abort(txn);
+        return rc;
+    }
+    commit(txn);
+    rc = lladd_dtable_run_open(b.db, root, &t, &b.err);
+    if (!rc) {
+        rc = lladd_dtable_cursor_open(t, 0, &c, &b.err);
+        if (!rc) {
+            unsigned n = 0;
+            while ((rc = lladd_dtable_next(c, &b.err)) == 0)
+                n++;
+            if (rc == LLADD_END)
+                ck_assert_uint_eq(n, 3000);
+            rc = rc == LLADD_END ? 0 : rc;
+            lladd_dtable_cursor_close(c);
+        }
+        lladd_dtable_close(t);
+    }
+    return rc;
+}
+
+START_TEST(memory_runs_out)
+{
+    uint64_t before = bed_pages_used(&b), refused = 0;
+    for (uint64_t n = 1;; n++) {
+        bool built = false;
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = whole_life(&built);
+        uint64_t fired = fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
+        refused += rc != 0;
+        if (!built)
+            ck_assert_uint_eq(bed_pages_used(&b), before);
+        before = bed_pages_used(&b);
+        if (fired == 0)
+            break;
+    }
+    ck_assert_uint_ge(refused, 50);
+}
+END_TEST
+
+START_TEST(reads_fail)
+{
+    struct model m;
+    lladd_pageno root;
+    unsigned failed = 0;
+    rows_init(&m, plain.type);
+    lladd_dtable_close(rows_run(&b, &m, two_layers, &plain, 5, &root));
+    for (uint64_t n = 1;; n++) {
+        struct lladd_dtable *t = NULL;
+        bed_close(&b);
+        bed_open(&b);
+        fault_device_fail(b.fd, n, FAULT_PREAD, EIO, false);
+        int rc = lladd_dtable_run_open(b.db, root, &t, &b.err);
+        if (!rc)
+            rc = lladd_dtable_run_check(t, &b.err);
+        if (!rc || !t) /* and again, from the cache or not */
+            rc = rc ? rc : lladd_dtable_run_check(t, &b.err);
+        uint64_t fired = fault_device_fired(b.fd);
+        fault_device_fail(b.fd, 0, FAULT_PREAD, EIO, false);
+        if (rc) {
+            ck_assert_int_eq(rc, LLADD_READ_FAILED);
+            failed++;
+        }
+        if (t)
+            rows_check(&m, t, n, 100); /* the next read succeeds: nothing bad was kept */
+        lladd_dtable_close(t);
+        if (fired == 0)
+            break;
+    }
+    ck_assert_uint_ge(failed, 5);
+    rows_free(&m);
+}
+END_TEST
+
+static int note_first(void *ctx, lladd_pageno page)
+{
+    lladd_pageno *pages = ctx;
+    if (pages[0].v < 30)
+        pages[++pages[0].v] = page;
+    return 0;
+}
+
+/* A bit of every page but the descriptor's, and then pages of another run in its stead. */
+START_TEST(damage_is_named)
+{
+    struct model m, other;
+    lladd_pageno root, second, pages[32] = {{0}}, others[32] = {{0}};
+    rows_init(&m, plain.type);
+    rows_init(&other, plain.type);
+    lladd_dtable_close(rows_run(&b, &m, two_layers, &plain, 5, &root));
+    lladd_dtable_close(rows_run(&b, &other, two_layers, &plain, 6, &second));
+    ok_db(&b, lladd_dtable_run_pages(b.db, root, note_first, pages, &b.err));
+    ok_db(&b, lladd_dtable_run_pages(b.db, second, note_first, others, &b.err));
+    ck_assert_uint_ge(pages[0].v, 3);
+    bed_close(&b);
+    struct lladd_file *file;
+    ck_assert_int_eq(b.base->ops->open(b.base, "pages", 0, &file), 0);
+    for (uint64_t i = 1; i < pages[0].v; i++) {
+        unsigned char was[4096], now[4096];
+        struct lladd_iovec piece = {was, sizeof was};
+        uint64_t at = pages[i].v * 4096;
+        ck_assert_int_eq(b.base->ops->pread(b.base, file, was, sizeof was, at), sizeof was);
+        for (int how = 0; how < 2; how++) {
+            memcpy(now, was, sizeof now);
+            if (how == 0)
+                now[40] ^= 4;
+            else
+                ck_assert_int_eq(b.base->ops->pread(b.base, file, now, sizeof now,
+                                                    others[i].v * 4096),
+                                 sizeof now);
+            piece.data = now;
+            ck_assert_int_eq(b.base->ops->pwritev(b.base, file, &piece, 1, at), 0);
+            bed_open(&b);
+            struct lladd_dtable *t;
+            int rc = lladd_dtable_run_open(b.db, root, &t, &b.err);
+            if (!rc) {
+                rc = lladd_dtable_run_check(t, &b.err);
+                lladd_dtable_close(t);
+            }
+            ck_assert_msg(rc == LLADD_CORRUPT_RUN, "page %llu, %d: %d", (unsigned long long)i, how,
+                          rc);
+            ck_assert_ptr_nonnull(strstr(b.err.message, "run \"model\""));
+            ck_assert_ptr_nonnull(strstr(b.err.message, ", block "));
+            ck_assert_uint_eq(b.err.page.v, pages[i].v);
+            bed_close(&b);
+        }
+        piece.data = was;
+        ck_assert_int_eq(b.base->ops->pwritev(b.base, file, &piece, 1, at), 0);
+    }
+    ck_assert_int_eq(b.base->ops->close(b.base, file), 0);
+    bed_open(&b);
+    rows_free(&m);
+    rows_free(&other);
+}
+END_TEST
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+START_TEST(memory_is_bounded)
+{
+    struct model m;
+    lladd_pageno root;
+    struct lladd_dtable_cache_stats s = {.struct_size = sizeof s};
+    static const struct shape many = {LLADD_DTABLE_U32, 3000, 10, 3, 6};
+    rows_init(&m, plain.type);
+    struct lladd_dtable *t = rows_run(&b, &m, "class(dt) linear_dtable", &many, 5, &root);
+    lladd_dtable_cache_limit(b.db, 20000);
+    rows_check(&m, t, 1, 500);
+    lladd_dtable_cache_stats(b.db, &s);
+    ck_assert_uint_le(s.used, 20000);
+    ck_assert_uint_ge(s.evictions, 100);
+    /* Pins are not evicted; where all is pinned that is an error, and goes away with the pins. */
+    struct lladd_dtable_pin pins[4] = {{.db_ = NULL}};
+    int rc = 0;
+    for (unsigned i = 0; i < 4 && !rc; i++) {
+        struct lladd_dtable_value v;
+        rc = lladd_dtable_lookup(t, &m.rows[m.n * i / 4].key, &pins[i], &v, &b.err);
+    }
+    ck_assert_int_eq(rc, LLADD_NO_FRAME);
+    for (int i = 0; i < 4; i++)
+        lladd_dtable_unpin(&pins[i]);
+    rows_check(&m, t, 2, 100);
+    lladd_dtable_close(t);
+    lladd_dtable_cache_stats(b.db, &s);
+    ck_assert_uint_eq(s.used, 0);
+    rows_free(&m);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("dtable.run");
+    TCase *tc = tcase_create("run");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, lasts);
+    tcase_add_test(tc, nothing_is_left_of_what_was_given_up);
+    tcase_add_test(tc, takes_just_the_pages_it_needs);
+    tcase_add_test(tc, open_runs_are_not_freed);
+    tcase_add_test(tc, keys_that_are_none);
+    tcase_add_test(tc, strings_and_bytes_that_are_none);
+    tcase_add_test(tc, long_keys_and_values);
+    tcase_add_test(tc, trap_29_comparators);
+    tcase_add_test(tc, trap_3_4_5_tombstones_hide);
+    tcase_add_test(tc, trap_6_7_reserved_values);
+    tcase_add_test(tc, trap_9_10_placeholders);
+    tcase_add_test(tc, trap_30_filters);
+    tcase_add_test(tc, trap_32_sparse_arrays);
+    tcase_add_test(tc, memory_runs_out);
+    tcase_add_test(tc, reads_fail);
+    tcase_add_test(tc, damage_is_named);
+    tcase_add_test(tc, memory_is_bounded);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
