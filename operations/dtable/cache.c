@@ -315,8 +315,8 @@ static int read_pieces(struct lladd_dtable_pin *pin, int which, const struct lla
         return ll_dtable__no_memory(err);
     *out = to;
     while (len) {
-        const unsigned char *bytes;
-        uint32_t have, from = (uint32_t)(at % s->block_size);
+        const unsigned char *bytes = NULL;
+        uint32_t have = 0, from = (uint32_t)(at % s->block_size);
         int rc = lladd_dtable_block(pin, which, s, at / s->block_size, &bytes, &have, err);
         if (rc)
             return rc;

@@ -198,27 +198,19 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* How many of the keys are not behind this one: all are looked at, without a branch. */
-static unsigned not_behind(const unsigned char *keys, unsigned n, uint64_t key)
+/* How many of n sorted keys, at least one, are below this one; with `equal`, or equal to it. Halves
+ * without branches that a processor could guess wrong. */
+static inline unsigned below(const unsigned char *keys, unsigned n, unsigned width, uint64_t key,
+                             bool equal)
 {
-    unsigned count = 0;
-    for (unsigned i = 0; i < n; i++)
-        count += lladd_get64(keys + 8 * i) <= key;
-    return count;
-}
-
-/* The first key of a leaf that is not before this one. */
-static unsigned first_not_before(const unsigned char *keys, unsigned n, unsigned width,
-                                 uint64_t key)
-{
-    unsigned count = 0;
-    if (width == 4)
-        for (unsigned i = 0; i < n; i++)
-            count += lladd_get32(keys + 4 * i) < key;
-    else
-        for (unsigned i = 0; i < n; i++)
-            count += lladd_get64(keys + 8 * i) < key;
-    return count;
+    const unsigned char *p = keys;
+    for (unsigned half; n > 1; n -= half) {
+        half = n / 2;
+        uint64_t there = get(p + half * width, width);
+        p += (there < key || (equal && there == key)) ? half * width : 0;
+    }
+    uint64_t there = get(p, width);
+    return (unsigned)(p - keys) / width + (there < key || (equal && there == key));
 }
 
 static int place_of(const struct reader *r, uint64_t i, struct lladd_dtable_pin *pin,
@@ -251,7 +243,7 @@ static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *
     for (uint32_t level = r->n_levels; level-- > 0;) {
         uint64_t from = node * FAN, left = r->nodes[level] - from;
         unsigned n = left < FAN ? (unsigned)left : FAN;
-        unsigned child = not_behind(r->levels + r->at[level] + 8 * from, n, key->number);
+        unsigned child = below(r->levels + r->at[level] + 8 * from, n, 8, key->number, true);
         node = from + (child ? child - 1 : 0);
     }
     int rc = lladd_dtable_cell(pin, 0, r->leaves, r->block_size, FAN * r->width, node, &keys, err);
@@ -259,7 +251,8 @@ static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *
         return rc;
     uint64_t left = r->n - node * FAN;
     unsigned n = left < FAN ? (unsigned)left : FAN;
-    unsigned i = first_not_before(keys, n, r->width, key->number);
+    unsigned i = r->width == 4 ? below(keys, n, 4, key->number, false)
+                               : below(keys, n, 8, key->number, false);
     *exact = i < n && get(keys + i * r->width, r->width) == key->number;
     return place_of(r, node * FAN + i, pin, place, err);
 }

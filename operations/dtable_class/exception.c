@@ -92,16 +92,21 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
-                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
-                  struct lladd_error *err)
+/* The first byte tells nearly always. */
+static inline bool is_placeholder(const struct reader *r, struct lladd_span value)
+{
+    const unsigned char *a = value.data, *b = r->placeholder.data;
+    return value.len == r->placeholder.len &&
+           (value.len == 0 || (*a == *b && memcmp(a, b, value.len) == 0));
+}
+
+static int ask_alt(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
+                   struct lladd_error *err)
 {
     const struct reader *r = (const struct reader *)base;
     struct lladd_dtable_pin own = LLADD_DTABLE_PIN_INIT;
     struct lladd_dtable_key held = *key;
-    if (value->bytes.len != r->placeholder.len ||
-        (value->bytes.len && memcmp(value->bytes.data, r->placeholder.data, value->bytes.len)))
-        return 0;
     if (key->bytes.len) { /* which may be in a block that the pin lets go now */
         void *copy = lladd_dtable_room(base->db, &own, key->bytes.len);
         if (!copy)
@@ -114,6 +119,15 @@ static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key
     if (!rc && value->state == LLADD_DTABLE_ABSENT)
         *value = lladd_dtable_value(r->placeholder.data, r->placeholder.len);
     return rc;
+}
+
+static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
+                  struct lladd_error *err)
+{
+    if (!is_placeholder((const struct reader *)base, value->bytes))
+        return 0;
+    return ask_alt(base, key, pin, value, err);
 }
 
 static const struct lladd_dtable_param params[] = {

@@ -408,8 +408,8 @@ START_TEST(trap_6_7_reserved_values)
     static const char array[] = "class(dt) array_dtable config [ \"tag_byte\" bool false "
                                 "\"hole_value\" string \"--\" ]";
     static const char taken[] =
-        "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config "
-        "[ \"tag_byte\" bool false \"hole_value\" string \"--\" ] \"alt\" class(dt) linear_dtable "
+        "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" "
+        "config [ \"tag_byte\" bool false \"hole_value\" string \"--\" ] \"alt\" class(dt) linear_dtable "
         "\"reject_value\" string \"??\" ]";
     static const char *const values[] = {"ab", "--", "(none)", "(gone)", "??", "cde", NULL};
     struct lladd_txn *txn = bed_begin(&b);
@@ -442,8 +442,8 @@ START_TEST(trap_9_10_placeholders)
 {
     static const char text[] =
         "class(dt) exception_dtable config [ \"base\" class(dt) smallint_dtable \"base_config\" "
-        "config [ \"base\" class(dt) array_dtable \"bytes\" int 3 ] \"alt\" class(dt) linear_dtable "
-        "\"reject_value\" blob %s ]";
+        "config [ \"base\" class(dt) array_dtable \"bytes\" int 3 ] "
+        "\"alt\" class(dt) linear_dtable \"reject_value\" blob %s ]";
     static const char *const good[] = {"ffffff00", "00000000", NULL}, *const bad[] = {
         "00ffff01", "ffffffff", "ffffff", "empty", NULL};
     struct lladd_dtable_config *c;
