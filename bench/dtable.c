@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* dTables: what it takes to build them, how long lookups and scans take, how large they are: the
+ * configurations of the paper's figure 11, and of 12 and 13. JSON lines; see docs/benchmarks.md.
+ *
+ *   bench-dtable [case]...   cases: figure11 figure12 figure13 sparse; none: all
+ *
+ * Figure 11: four million keys from 0 up, values of five bytes, one in 500 of seven (the plain array
+ * has none of these). In memory, and cached before the clock starts: what is measured is the
+ * structure. */
+#include "common.h"
+
+#include <lladd/dtable.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BENCH "dtable"
+#define ARRAY "\"base\" class(dt) array_dtable \"base_config\" config [ \"value_size\" int 5 ] "
+#define FIXED "\"base\" class(dt) fixed_dtable \"base_config\" config [ \"value_size\" int 5 ] "
+#define BESIDE "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" "
+
+enum { ROWS = 4000000, LOOKUPS = 1000000 };
+
+struct bed {
+    struct lladd_device *dev;
+    struct lladd_db *db;
+};
+
+static void open_db(struct bed *b)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    bench_must(lladd_device_memory(&b->dev), "device");
+    o.device = b->dev;
+    o.cache_bytes = 64u << 20;
+    o.log_limit_bytes = UINT64_MAX;
+    bench_must(lladd_open(NULL, &o, &b->db, &err), "open");
+    lladd_dtable_cache_limit(b->db, UINT64_C(1) << 30);
+}
+
+static void close_db(struct bed *b)
+{
+    bench_must(lladd_close(b->db), "close");
+    lladd_device_close(b->dev);
+}
+
+/* What is built and looked up. */
+struct load {
+    const char *name, *config;
+    bool sevens;      /* some values are longer */
+    bool four;        /* values are the key's low four bytes */
+    uint32_t spacing; /* keys are this far apart */
+};
+
+static uint32_t is_seven(const struct load *l, uint32_t i)
+{
+    return l->sevens && (i * UINT32_C(2654435761)) % 500 == 7;
+}
+
+/* Seconds. */
+static double build(struct bed *b, const struct load *l, struct lladd_dtable **out)
+{
+    struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    struct lladd_dtable_run_builder *run;
+    struct lladd_txn *txn;
+    lladd_pageno root;
+    uint64_t t0 = bench_now_ns();
+    o.type = LLADD_DTABLE_U32;
+    o.text = l->config;
+    bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
+    bench_must(lladd_dtable_run_begin(txn, &o, &run), "begin a run");
+    for (uint32_t i = 0; i < ROWS; i++) {
+        struct lladd_dtable_key key = lladd_dtable_u32(i * l->spacing);
+        struct lladd_dtable_value value = is_seven(l, i) ? lladd_dtable_value("pandora", 7)
+                                          : l->four      ? lladd_dtable_value(&i, 4)
+                                                         : lladd_dtable_value("aoife", 5);
+        bench_must(lladd_dtable_run_add(run, &key, &value), "add");
+    }
+    bench_must(lladd_dtable_run_finish(run, &root), "finish");
+    bench_must(lladd_commit(txn), "commit");
+    double took = (double)(bench_now_ns() - t0) / 1e9;
+    bench_must(lladd_dtable_run_open(b->db, root, out, NULL), "open a run");
+    return took;
+}
+
+/* Nanoseconds each. `add`: to a key that is there. */
+static double look_up(const struct lladd_dtable *t, const struct load *l, uint32_t add,
+                      uint64_t *seed)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_value v;
+    uint64_t found = 0, t0 = bench_now_ns();
+    for (int i = 0; i < LOOKUPS; i++) {
+        struct lladd_dtable_key key =
+            lladd_dtable_u32((uint32_t)(bench_random(seed) % ROWS) * l->spacing + add);
+        bench_must(lladd_dtable_lookup(t, &key, &pin, &v, NULL), "lookup");
+        found += v.state == LLADD_DTABLE_FOUND;
+    }
+    double took = (double)(bench_now_ns() - t0) / LOOKUPS;
+    lladd_dtable_unpin(&pin);
+    bench_must(found == (add ? 0 : LOOKUPS) ? 0 : -1, "finding all");
+    return took;
+}
+
+/* Millions of rows a second. */
+static double scan(const struct lladd_dtable *t)
+{
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value value;
+    uint64_t rows = 0, sum = 0, t0 = bench_now_ns();
+    bench_must(lladd_dtable_cursor_open(t, 0, &c, NULL), "cursor");
+    while (lladd_dtable_next(c, NULL) == 0) {
+        bench_must(lladd_dtable_row(c, &key, &value, NULL), "row");
+        sum += key.number + value.bytes.len;
+        rows++;
+    }
+    double took = (double)(bench_now_ns() - t0) / 1000;
+    lladd_dtable_cursor_close(c);
+    bench_must(rows == ROWS && sum > rows ? 0 : -1, "seeing all");
+    return (double)rows / took;
+}
+
+static void print(const char *name, const char *what, const char *unit, struct bench_figure *f,
+                  const char *target)
+{
+    char text[120];
+    (void)snprintf(text, sizeof text, "%s: %s", name, what);
+    bench_print(BENCH, text, unit, f, target, NULL);
+}
+
+static void measure(const struct load *l, const char *lookup_target, const char *size_target)
+{
+    struct bench_figure built = {.n = 0}, looked = {.n = 0}, absent = {.n = 0}, scanned = {.n = 0},
+                        size = {.n = 0};
+    struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+    struct lladd_dtable *t;
+    struct bed b;
+    uint64_t seed = 1;
+    open_db(&b);
+    bench_add(&built, build(&b, l, &t));
+    bench_must(lladd_dtable_run_info(t, &info, NULL), "info");
+    bench_add(&size, (double)info.pages * lladd_page_size(b.db) / 1048576);
+    for (int run = -1; run < BENCH_RUNS; run++) {
+        double s = scan(t), n = look_up(t, l, 0, &seed),
+               a = l->spacing > 1 ? look_up(t, l, 1, &seed) : 0;
+        if (run < 0) /* which brings it into the cache */
+            continue;
+        bench_add(&scanned, s);
+        bench_add(&looked, n);
+        bench_add(&absent, a);
+    }
+    lladd_dtable_close(t);
+    close_db(&b);
+    print(l->name, "build and commit", "s", &built, NULL);
+    print(l->name, "lookup", "ns", &looked, lookup_target);
+    if (l->spacing > 1)
+        print(l->name, "lookup of an absent key", "ns", &absent, NULL);
+    print(l->name, "scan", "million rows/s", &scanned, NULL);
+    print(l->name, "size", "MiB", &size, size_target);
+}
+
+static void figure11(void)
+{
+    static const struct load loads[] = {
+        {"linear", "class(dt) linear_dtable", true, false, 1},
+        {"btree over linear", "class(dt) btree_dtable config [ \"base\" class(dt) linear_dtable ]",
+         true, false, 1},
+        {"array", "config [ " ARRAY "]", false, false, 1},
+        {"exception over array", "class(dt) exception_dtable config [ " ARRAY BESIDE "]", true,
+         false, 1},
+        {"exception over fixed", "class(dt) exception_dtable config [ " FIXED BESIDE "]", true,
+         false, 1},
+        {"exception over btree over fixed",
+         "class(dt) exception_dtable config [ \"base\" class(dt) btree_dtable \"base_config\" "
+         "config [ " FIXED "] " BESIDE "]",
+         true, false, 1}};
+    static const char *const lookups[] = {"<= 600", "< linear", "<= 150", "<= 150", NULL, NULL};
+    static const char *const sizes[] = {"<= 49.6 + 2 %", "<= 80.2 + 2 %", "<= 22.9 + 2 %",
+                                        "<= 23.0 + 2 %", "<= 34.4 + 2 %", "<= 65.0 + 2 %"};
+    for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++)
+        measure(&loads[i], lookups[i], sizes[i]);
+}
+
+/* Two tables as one: all of it, and one row in front. */
+static void figure12(void)
+{
+    struct load l = {"exception over array",
+                     "class(dt) exception_dtable config [ " ARRAY BESIDE "]", true, false, 1};
+    struct bench_figure direct = {.n = 0}, both = {.n = 0}, one = {.n = 0}, two = {.n = 0};
+    struct lladd_dtable *tables[2], *over;
+    struct lladd_dtable_key key = lladd_dtable_u32(ROWS / 2);
+    struct lladd_dtable_value value = lladd_dtable_value("aoife", 5);
+    struct bed b;
+    uint64_t seed = 1;
+    open_db(&b);
+    (void)build(&b, &l, &tables[1]);
+    bench_must(lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &tables[0], NULL), "memory");
+    bench_must(lladd_dtable_put(tables[0], &key, &value, NULL), "put");
+    bench_must(lladd_dtable_overlay(b.db, tables, 2, &over, NULL), "overlay");
+    for (int run = -1; run < BENCH_RUNS; run++) {
+        double d = look_up(tables[1], &l, 0, &seed), o = look_up(over, &l, 0, &seed);
+        double s = scan(tables[1]), t = scan(over);
+        if (run < 0)
+            continue;
+        bench_add(&direct, d);
+        bench_add(&both, o);
+        bench_add(&one, s);
+        bench_add(&two, t);
+    }
+    lladd_dtable_close(over);
+    lladd_dtable_close(tables[0]);
+    lladd_dtable_close(tables[1]);
+    close_db(&b);
+    print("direct", "lookup", "ns", &direct, NULL);
+    print("overlay of it and one row in memory", "lookup", "ns", &both, "<= direct + 5 %");
+    print("direct", "scan", "million rows/s", &one, NULL);
+    print("overlay of it and one row in memory", "scan", "million rows/s", &two,
+          ">= direct - 10 %");
+}
+
+static void figure13(void)
+{
+    struct load with = {"bloom over linear",
+                        "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]", false,
+                        true, 2};
+    struct load without = {"linear", "class(dt) linear_dtable", false, true, 2};
+    measure(&without, NULL, NULL);
+    measure(&with, "<= linear + 5 %", NULL);
+}
+
+static void sparse(void)
+{
+    struct load linear = {"linear, keys 1000 apart", "class(dt) linear_dtable", false, true, 1000};
+    struct load tree = {"btree over linear, keys 1000 apart",
+                        "class(dt) btree_dtable config [ \"base\" class(dt) linear_dtable ]", false,
+                        true, 1000};
+    measure(&linear, NULL, NULL);
+    measure(&tree, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {
+        {"figure11", figure11}, {"figure12", figure12}, {"figure13", figure13}, {"sparse", sparse}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        bool wanted = argc == 1;
+        for (int i = 1; i < argc; i++)
+            wanted = wanted || strcmp(argv[i], cases[c].name) == 0;
+        if (wanted)
+            cases[c].run();
+    }
+    return 0;
+}
