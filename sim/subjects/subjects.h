@@ -14,6 +14,7 @@
     X(bulk) \
     X(bytes) \
     X(counters) \
+    X(dtable) \
     X(extents) \
     X(fixed) \
     X(formats) \
