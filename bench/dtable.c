@@ -4,8 +4,8 @@
  *
  *   bench-dtable [case]...   cases: figure11 figure12 figure13 sparse; none: all
  *
- * Figure 11: four million keys from 0 up, values of five bytes, one in 500 of seven (the plain array
- * has none of these). In memory, and cached before the clock starts: what is measured is the
+ * Figure 11: four million keys from 0 up, values of five bytes, one in 500 of seven (the plain
+ * array has none of these). In memory, and cached before the clock starts: what is measured is the
  * structure. */
 #include "common.h"
 

@@ -214,6 +214,51 @@ def lock_seeds():
         yield f"{name}-two", b"\x80\x01" + locks + b"\x01" + locks
 
 
+def dtable_seeds():
+    """Configurations, descriptors, contents of a linear, a fixed-size and an array dTable."""
+    texts = {
+        "paper": 'config [ "base" class(dt) exception_dtable "base_config" config [ "base" '
+                 'class(dt) array_dtable "base_config" config [ "value_size" int 5 ] "alt" '
+                 'class(dt) linear_dtable # the rest\n "reject_value" string "_____" ] ]',
+        "short": "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]",
+        "words": 'class(dt) dictionary_dtable config [ "values" words [ "a\\x00" "b" ] '
+                 '"passthrough_value" blob ff "base" class(dt) fixed_dtable ]',
+        "order": 'config [ "base_config" config [ "bytes" int 0x2 "base" class(dt) empty_dtable ] '
+                 '"base" class(dt) smallint_dtable ]',
+        "unclosed": 'class(dt) usstate_dtable config [ "base" class(dt) array_dtable',
+    }
+    for name, text in texts.items():
+        yield "config-" + name, b"\0" + text.encode()
+
+    def counted(data):
+        return struct.pack("<I", len(data)) + data + b"\0"
+
+    head = struct.pack("<IHHQQQQIIIIQ", 1, 1, 0, 7, 3, 1, 20, 1, 4064, 1, 1, 0)
+    key = struct.pack("<Q", 5) + counted(b"")
+    body = (counted(b"name") + counted(b"") + counted(b"class(dt) linear_dtable") + key + key +
+            struct.pack("<I", 1) + counted(b"foot"))
+    stream = struct.pack("<I", 0) + counted(b"keys") + struct.pack("<QIQII", 30, 1, 9, 1, 77)
+    yield "descriptor", b"\1" + head + body + stream
+    yield "descriptor-short", b"\1" + (head + body)[:-9]
+
+    def piece(data):
+        assert len(data) % 16 == 0
+        return bytes([len(data) // 16]) + data
+
+    def padded(data):
+        return data + bytes(-len(data) % 16)
+
+    index = struct.pack("<QQ", 1, 0)
+    foot = struct.pack("<QQQB7x", 3, 1, 16, 1) + index
+    rows = struct.pack("<QQIBBH", 0, 1, 3, 1, 1, 0) + bytes([0, 8, 1, 9, 2, 16])
+    yield "linear", b"\2\0" + piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2)
+    odd = struct.pack("<QQIBBH", 0, 1, 3, 8, 8, 0) + bytes(range(48))
+    yield "linear-odd", b"\2\0" + piece(foot) + piece(padded(odd)) + piece(b"abcdefgh" * 2)
+    cells = struct.pack("<QQIIQ", 1, 16, 1, 1, 9)
+    yield "array", (b"\2\2" + piece(cells) + bytes(2) + piece(b"\2a\0\0\1b\2c" * 4) +
+                    bytes(4))
+
+
 def main(make_db, folder):
     with tempfile.TemporaryDirectory() as work:
         bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
@@ -221,7 +266,8 @@ def main(make_db, folder):
     for fuzzer, seeds in (("fuzz_control", control_seeds(bases)), ("fuzz_log", log_seeds()),
                           ("fuzz_page", page_seeds(bases)), ("fuzz_open", open_seeds(bases)),
                           ("fuzz_dump", dump_seeds()), ("fuzz_structures", structure_seeds()),
-                          ("fuzz_cluster", cluster_seeds()), ("fuzz_locks", lock_seeds())):
+                          ("fuzz_cluster", cluster_seeds()), ("fuzz_locks", lock_seeds()),
+                          ("fuzz_dtable", dtable_seeds())):
         path = os.path.join(folder, fuzzer)
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)

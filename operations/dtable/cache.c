@@ -60,13 +60,13 @@ void lladd_dtable_cache_stats(struct lladd_db *db, struct lladd_dtable_cache_sta
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* The block that nobody holds goes, unless it was used lately. */
-static bool evict(struct lladd_dtable_source *s, struct ll_dtable_slot *slot)
+/* The block that nobody holds goes; if it was used lately, only when it `must`. */
+static bool evict(struct lladd_dtable_source *s, struct ll_dtable_slot *slot, bool must)
 {
     uint32_t word = lladd_atomic_load32(&slot->word);
     if ((word & (RESIDENT | LOADING | COUNT)) != RESIDENT)
         return false;
-    if (word & USED) {
+    if (word & USED && !must) {
         (void)lladd_atomic_cas32(&slot->word, &word, word & ~USED);
         return false;
     }
@@ -122,17 +122,17 @@ static int make_room(struct ll_dtables *d, uint64_t bytes)
     for (const struct ll_dtable_run *r = d->runs; r; r = r->next)
         for (uint32_t i = 0; i < r->d.n_streams; i++)
             all += r->d.streams[i].n_blocks;
-    /* Once to forget that it was used, once to take it, and a little for who runs beside us. */
-    while (lladd_atomic_load64(&c->used) > lladd_atomic_load64(&c->limit) && looked < 3 * all &&
-           advance(d, &s, &slot)) {
-        (void)evict(s, slot);
-        looked++;
-    }
+    /* Once to forget that it was used, once to take it; then whatever can be had, and again, for
+     * others hold one block after the other meanwhile. */
+    while (lladd_atomic_load64(&c->used) > lladd_atomic_load64(&c->limit) && looked < 9 * all &&
+           advance(d, &s, &slot))
+        (void)evict(s, slot, looked++ > 2 * all);
+    /* Who comes later makes his own room. */
+    bool enough = lladd_atomic_load64(&c->used) <= lladd_atomic_load64(&c->limit);
+    if (!enough)
+        lladd_atomic_sub64(&c->used, bytes);
     lladd_mutex_unlock(&c->mutex);
-    if (lladd_atomic_load64(&c->used) <= lladd_atomic_load64(&c->limit))
-        return 0;
-    lladd_atomic_sub64(&c->used, bytes);
-    return LLADD_NO_FRAME;
+    return enough ? 0 : LLADD_NO_FRAME;
 }
 
 void ll_dtable__cache_drop(struct ll_dtable_run *run)

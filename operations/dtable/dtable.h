@@ -171,8 +171,7 @@ extern const struct lladd_extension ll_dtable__extension;
 extern const struct lladd_page_type ll_dtable__page;
 enum {
     LL_DTABLE_RANK = LLADD_RANK_EXTENSION + 60,
-    LL_DTABLE_RANK_MEMORY = LLADD_RANK_EXTENSION + 59,
-    LL_DTABLE_RANK_CACHE = LLADD_RANK_EXTENSION + 58
+    LL_DTABLE_RANK_MEMORY = LLADD_RANK_EXTENSION + 59
 };
 static inline struct ll_dtables *ll_dtables_of(struct lladd_db *db)
 {

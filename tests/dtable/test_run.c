@@ -409,8 +409,8 @@ START_TEST(trap_6_7_reserved_values)
                                 "\"hole_value\" string \"--\" ]";
     static const char taken[] =
         "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" "
-        "config [ \"tag_byte\" bool false \"hole_value\" string \"--\" ] \"alt\" class(dt) linear_dtable "
-        "\"reject_value\" string \"??\" ]";
+        "config [ \"tag_byte\" bool false \"hole_value\" string \"--\" ] "
+        "\"alt\" class(dt) linear_dtable \"reject_value\" string \"??\" ]";
     static const char *const values[] = {"ab", "--", "(none)", "(gone)", "??", "cde", NULL};
     struct lladd_txn *txn = bed_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, array);

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dTables: hostile configurations, descriptors and contents of runs. The first byte says which.
+ *
+ * A configuration is refused as LLADD_BAD_CONFIG, or printed, parsed and printed again it is the
+ * same. A descriptor, its checksum made right, is refused, or what it says hangs together. Streams
+ * and footers with any contents and good checksums are read as one of several tables: what comes
+ * out may be nonsense, or LLADD_CORRUPT_RUN, but nothing outside is touched and every walk ends.
+ */
+#include "operations/dtable/dtable.h"
+
+#include <lladd/blob.h>
+#include <lladd/bytes.h>
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(condition) \
+    do { \
+        if (!(condition)) \
+            abort(); \
+    } while (0)
+
+static struct lladd_db *db; /* of the process: inputs leave nothing in it */
+
+/* ---- a class that writes what it is told ----------------------------------------------------- */
+
+static struct {
+    const uint8_t *data;
+    size_t size;
+} input;
+
+static size_t take(const uint8_t **out, size_t most)
+{
+    size_t n = input.size ? input.data[0] * 16u : 0;
+    input.data += input.size > 0;
+    input.size -= input.size > 0;
+    n = n < input.size ? n : input.size;
+    n = n < most ? n : most;
+    *out = input.data;
+    input.data += n;
+    input.size -= n;
+    return n;
+}
+
+static int raw_add(struct lladd_dtable_builder *b, const struct lladd_dtable_key *key,
+                   const struct lladd_dtable_value *value)
+{
+    (void)b, (void)key, (void)value;
+    return 0;
+}
+
+/* All that any class looks for. */
+static int raw_finish(struct lladd_dtable_builder *b)
+{
+    static const char *const names[] = {"keys", "values", "cells", "leaves", "places", "levels",
+                                        "filter"};
+    const uint8_t *bytes;
+    size_t n = take(&bytes, 4096);
+    int rc = lladd_dtable_footer(b, bytes, n);
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !rc; i++) {
+        struct lladd_dtable_writer *w;
+        rc = lladd_dtable_stream(b, names[i], &w);
+        n = take(&bytes, SIZE_MAX);
+        if (!rc)
+            rc = lladd_dtable_write(w, bytes, n);
+    }
+    return rc;
+}
+
+static int raw_find(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                    struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
+                    struct lladd_error *err)
+{
+    (void)key, (void)pin, (void)place, (void)exact;
+    return lladd_dtable_corrupt(t, err, "is not read");
+}
+static int raw_at(const struct lladd_dtable *t, uint64_t place, struct lladd_dtable_pin *pin,
+                  struct lladd_dtable_key *key, struct lladd_dtable_value *value,
+                  struct lladd_error *err)
+{
+    (void)place, (void)pin, (void)key, (void)value;
+    return lladd_dtable_corrupt(t, err, "is not read");
+}
+
+static const struct lladd_dtable_param raw_params[] = {
+    {"base", LLADD_DTABLE_PARAM_CHILD, false, 0, 0, 0, "below"},
+    {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
+};
+static const struct lladd_dtable_class raw = {
+    .struct_size = sizeof raw,
+    .name = "raw",
+    .version = 1,
+    .params = raw_params,
+    .add = raw_add,
+    .finish = raw_finish,
+    .find = raw_find,
+    .at = raw_at,
+};
+
+static void open_once(void)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_device *dev;
+    if (db)
+        return;
+    MUST(lladd_device_memory(&dev) == 0);
+    o.device = dev;
+    o.flags = LLADD_OPT_NO_THREADS;
+    o.log_limit_bytes = UINT64_MAX;
+    MUST(lladd_open(NULL, &o, &db, NULL) == 0);
+    MUST(lladd_dtable_class_add(db, &raw, NULL) == 0);
+}
+
+/* ---- configurations -------------------------------------------------------------------------- */
+
+static int append(void *ctx, const void *bytes, size_t len)
+{
+    return ll_dtable__append(ctx, bytes, len);
+}
+
+static char *printed(const struct lladd_dtable_config *c)
+{
+    struct ll_dtable_bytes b = {.db = db};
+    struct lladd_sink sink = {.ctx = &b, .write = append};
+    MUST(lladd_dtable_config_print(c, &sink) == 0);
+    MUST(ll_dtable__append(&b, "", 1) == 0);
+    return (char *)b.data;
+}
+
+static void try_config(const uint8_t *data, size_t size)
+{
+    struct lladd_dtable_config *c, *again;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    char *text = malloc(size + 1);
+    MUST(text);
+    memcpy(text, data, size);
+    text[size] = 0;
+    int rc = lladd_dtable_config_parse(db, text, &c, &err);
+    free(text);
+    MUST(rc == 0 || (rc == LLADD_BAD_CONFIG && strncmp(err.message, "line ", 5) == 0));
+    if (rc)
+        return;
+    char *first = printed(c);
+    MUST(lladd_dtable_config_parse(db, first, &again, &err) == 0);
+    char *second = printed(again);
+    MUST(strcmp(first, second) == 0);
+    lladd_free(db, first);
+    lladd_free(db, second);
+    lladd_dtable_config_free(c);
+    lladd_dtable_config_free(again);
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static void try_descriptor(const uint8_t *data, size_t size)
+{
+    struct ll_dtable_descriptor d;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    unsigned char *bytes = lladd_alloc(db, size + 12);
+    MUST(bytes);
+    memcpy(bytes, "LLADDrun", 8);
+    memcpy(bytes + 8, data, size);
+    lladd_put32(bytes + 8 + size, lladd_crc32c(0, bytes, 8 + size));
+    int rc = ll_dtable__understand(db, bytes, size + 12, &d, &err);
+    MUST(rc == 0 || rc == LLADD_CORRUPT_RUN || rc == LLADD_NEWER_FORMAT || rc == LLADD_WRONG_TYPE);
+    if (rc) {
+        lladd_free(db, bytes);
+        return;
+    }
+    struct ll_dtable_bytes again = {.db = db};
+    MUST(ll_dtable__describe(&d, &again) == 0);
+    MUST(again.len == size + 12);
+    lladd_free(db, again.data);
+    ll_dtable__descriptor_free(&d);
+}
+
+/* ---- contents -------------------------------------------------------------------------------- */
+
+static const char *const read_as[] = {
+    "class(dt) linear_dtable",
+    "class(dt) fixed_dtable",
+    "class(dt) array_dtable",
+    "class(dt) smallint_dtable config [ \"base\" class(dt) linear_dtable \"bytes\" int 2 ]",
+    "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]",
+    "class(dt) btree_dtable config [ \"base\" class(dt) array_dtable ]",
+    "class(dt) usstate_dtable config [ \"base\" class(dt) fixed_dtable ]",
+};
+
+/* A run of what the input says, whose descriptor says that it is another table. */
+static lladd_pageno forge(struct lladd_txn *txn, const char *text, enum lladd_dtable_type type)
+{
+    struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    struct lladd_dtable_run_builder *run;
+    struct ll_dtable_descriptor d;
+    struct ll_dtable_bytes bytes = {.db = db};
+    lladd_pageno root, forged;
+    bool two = strstr(text, "base") != NULL;
+    o.type = type;
+    o.text = two ? "class(dt) raw config [ \"base\" class(dt) raw ]" : "class(dt) raw";
+    o.block_bytes = 4096;
+    MUST(lladd_dtable_run_begin(txn, &o, &run) == 0);
+    MUST(lladd_dtable_run_finish(run, &root) == 0);
+    MUST(ll_dtable__read_descriptor(db, root, &d, NULL) == 0);
+    d.config = text;
+    d.rows = 3;
+    MUST(ll_dtable__describe(&d, &bytes) == 0);
+    MUST(lladd_blob_create(txn, bytes.data, bytes.len, &forged) == 0);
+    lladd_free(db, bytes.data);
+    ll_dtable__descriptor_free(&d);
+    return forged;
+}
+
+static void expect(int rc)
+{
+    MUST(rc == 0 || rc == LLADD_CORRUPT_RUN || rc == LLADD_END || rc == LLADD_NO_MEMORY);
+}
+
+static void read_all(const struct lladd_dtable *t, struct lladd_dtable_key key)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_value v;
+    struct lladd_dtable_cursor *c;
+    int rc;
+    for (unsigned i = 0; i < 20; i++) {
+        key.number = i < 16 ? i : UINT32_MAX >> (i - 16) * 8;
+        expect(lladd_dtable_lookup(t, &key, &pin, &v, NULL));
+    }
+    lladd_dtable_unpin(&pin);
+    MUST(lladd_dtable_cursor_open(t, 0, &c, NULL) == 0);
+    /* A forged array may have as many cells as it has bytes, and no more. */
+    for (unsigned i = 0; i < 5000 && (rc = lladd_dtable_next(c, NULL)) == 0; i++)
+        expect(lladd_dtable_row(c, NULL, &v, NULL));
+    for (unsigned i = 0; i < 5000 && (rc = lladd_dtable_prev(c, NULL)) == 0; i++)
+        expect(lladd_dtable_row(c, NULL, &v, NULL));
+    expect(lladd_dtable_seek(c, &key, NULL));
+    lladd_dtable_cursor_close(c);
+}
+
+static void try_contents(const uint8_t *data, size_t size)
+{
+    struct lladd_txn *txn;
+    struct lladd_dtable *t;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    const char *text = read_as[data[0] % (sizeof read_as / sizeof read_as[0])];
+    bool bytes = data[0] & 128 && !strstr(text, "array") && !strstr(text, "btree");
+    input.data = data + 1;
+    input.size = size - 1;
+    MUST(lladd_begin(db, NULL, &txn, NULL) == 0);
+    lladd_pageno root = forge(txn, text, bytes ? LLADD_DTABLE_BYTES : LLADD_DTABLE_U32);
+    int rc = lladd_dtable_run_open(db, root, &t, &err);
+    expect(rc);
+    if (rc == 0) {
+        read_all(t, bytes ? lladd_dtable_bytes(data, size < 20 ? size : 20) : lladd_dtable_u32(1));
+        expect(lladd_dtable_run_check(t, &err));
+        lladd_dtable_close(t);
+    }
+    MUST(lladd_abort(txn) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    open_once();
+    if (size < 2)
+        return 0;
+    if (data[0] % 4 == 0)
+        try_config(data + 1, size - 1);
+    else if (data[0] % 4 == 1)
+        try_descriptor(data + 1, size - 1);
+    else
+        try_contents(data + 1, size - 1);
+    return 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Many threads on one run, and a cache that does not hold it: blocks are loaded, waited for and
+ * evicted all the time, and everybody sees what is there. A table in memory beside it is written to
+ * while others walk through it.
+ */
+#include "model.h"
+
+#include <lladd/sync.h>
+
+static struct bed b;
+enum { THREADS = 8, LOOKUPS = 3000, WRITES = 400 };
+
+struct job {
+    const struct model *m;
+    struct lladd_dtable *run, *memory;
+    uint64_t seed, compared;
+};
+
+static void look(struct job *j, uint64_t r, struct lladd_dtable_pin *pin)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    const struct model_row *row = &j->m->rows[r % j->m->n];
+    struct lladd_dtable_value v;
+    ok_err(&err, lladd_dtable_lookup(j->run, &row->key, pin, &v, &err));
+    ck_assert_int_eq((int)v.state, (int)row->state);
+    if (v.state == LLADD_DTABLE_FOUND) {
+        ck_assert_uint_eq(v.bytes.len, row->len);
+        ck_assert(row->len == 0 || memcmp(v.bytes.data, row->value, row->len) == 0);
+    }
+    j->compared++;
+}
+
+static void *reader(void *arg)
+{
+    struct job *j = arg;
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_dtable_cursor *c;
+    for (int i = 0; i < LOOKUPS; i++)
+        look(j, seeded_next(&j->seed), &pin);
+    lladd_dtable_unpin(&pin);
+    ok_err(&err, lladd_dtable_cursor_open(j->run, LLADD_DTABLE_TOMBSTONES, &c, &err));
+    for (size_t i = 0; i < j->m->n; i++) {
+        struct lladd_dtable_key key;
+        ok_err(&err, lladd_dtable_next(c, &err));
+        ok_err(&err, lladd_dtable_row(c, &key, NULL, &err));
+        ck_assert_uint_eq(key.number, j->m->rows[i].key.number);
+    }
+    ck_assert_int_eq(lladd_dtable_next(c, &err), LLADD_END);
+    lladd_dtable_cursor_close(c);
+    return NULL;
+}
+
+/* Keys of this thread, each with itself as its value. */
+static void *writer(void *arg)
+{
+    struct job *j = arg;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_dtable_cursor *c;
+    for (uint32_t i = 0; i < WRITES; i++) {
+        uint32_t n = i * THREADS + (uint32_t)j->seed % THREADS;
+        struct lladd_dtable_key key = lladd_dtable_u32(n);
+        struct lladd_dtable_value v = lladd_dtable_value(&n, sizeof n);
+        ok_err(&err, lladd_dtable_put(j->memory, &key, &v, &err));
+    }
+    ok_err(&err, lladd_dtable_cursor_open(j->memory, 0, &c, &err));
+    uint32_t mine = 0;
+    while (lladd_dtable_next(c, &err) == 0) {
+        struct lladd_dtable_key key;
+        struct lladd_dtable_value v;
+        uint32_t n;
+        ok_err(&err, lladd_dtable_row(c, &key, &v, &err));
+        memcpy(&n, v.bytes.data, sizeof n);
+        ck_assert_uint_eq(n, key.number);
+        mine += n % THREADS == j->seed % THREADS;
+    }
+    ck_assert_uint_eq(mine, WRITES);
+    j->compared += mine;
+    lladd_dtable_cursor_close(c);
+    return NULL;
+}
+
+static void all(struct job *jobs, void *(*what)(void *))
+{
+    struct lladd_thread threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(lladd_thread_start(&threads[i], what, &jobs[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        lladd_thread_join(&threads[i]);
+}
+
+START_TEST(threads)
+{
+    static const struct shape shape = {LLADD_DTABLE_U32, 20000, 10, 3, 6};
+    static const char config[] =
+        "class(dt) exception_dtable config [ \"base\" class(dt) btree_dtable \"base_config\" "
+        "config [ \"base\" class(dt) fixed_dtable \"base_config\" config [ \"value_size\" int 4 ] "
+        "] "
+        "\"alt\" class(dt) linear_dtable \"reject_value\" string \"____\" ]";
+    struct job jobs[THREADS];
+    struct model m;
+    lladd_pageno root;
+    struct lladd_dtable_cache_stats s = {.struct_size = sizeof s};
+    struct lladd_dtable *memory;
+    bed_init_threads(&b);
+    bed_open(&b);
+    rows_init(&m, shape.type);
+    struct lladd_dtable *t = rows_run(&b, &m, config, &shape, 3, &root);
+    ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &memory, &b.err));
+    lladd_dtable_cache_limit(b.db, 200000);
+    for (int i = 0; i < THREADS; i++)
+        jobs[i] = (struct job){&m, t, memory, (uint64_t)i, 0};
+    all(jobs, writer);
+    all(jobs, reader);
+    uint64_t compared = 0;
+    for (int i = 0; i < THREADS; i++)
+        compared += jobs[i].compared;
+    ck_assert_uint_eq(compared, THREADS * (LOOKUPS + WRITES));
+    lladd_dtable_cache_stats(b.db, &s);
+    ck_assert_uint_le(s.used, 200000);
+    ck_assert_uint_ge(s.evictions, 50);
+    lladd_dtable_close(t);
+    lladd_dtable_close(memory);
+    rows_free(&m);
+    bed_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("dtable.threads");
+    TCase *tc = tcase_create("threads");
+    tcase_set_timeout(tc, 100);
+    tcase_add_test(tc, threads);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
