@@ -124,11 +124,12 @@ static int make_room(struct ll_dtables *d, uint64_t bytes)
             all += r->d.streams[i].n_blocks;
     /* Once to forget that it was used, once to take it; then whatever can be had, and again, for
      * others hold one block after the other meanwhile. */
-    while (lladd_atomic_load64(&c->used) > lladd_atomic_load64(&c->limit) && looked < 9 * all &&
-           advance(d, &s, &slot))
+    bool enough = false;
+    while (!enough && looked < 9 * all && advance(d, &s, &slot)) {
         (void)evict(s, slot, looked++ > 2 * all);
-    /* Who comes later makes his own room. */
-    bool enough = lladd_atomic_load64(&c->used) <= lladd_atomic_load64(&c->limit);
+        /* Once: who comes later makes his own room. */
+        enough = lladd_atomic_load64(&c->used) <= lladd_atomic_load64(&c->limit);
+    }
     if (!enough)
         lladd_atomic_sub64(&c->used, bytes);
     lladd_mutex_unlock(&c->mutex);

@@ -15,18 +15,27 @@ struct job {
     const struct model *m;
     struct lladd_dtable *run, *memory;
     uint64_t seed, compared;
+    struct lladd_error err;
+    const char *wrong; /* the first thing that was: threads do not assert */
 };
+
+#define MUST(job, condition) \
+    do { \
+        if (!(condition) && !(job)->wrong) \
+            (job)->wrong = #condition; \
+    } while (0)
 
 static void look(struct job *j, uint64_t r, struct lladd_dtable_pin *pin)
 {
-    struct lladd_error err = LLADD_ERROR_INIT;
     const struct model_row *row = &j->m->rows[r % j->m->n];
     struct lladd_dtable_value v;
-    ok_err(&err, lladd_dtable_lookup(j->run, &row->key, pin, &v, &err));
-    ck_assert_int_eq((int)v.state, (int)row->state);
-    if (v.state == LLADD_DTABLE_FOUND) {
-        ck_assert_uint_eq(v.bytes.len, row->len);
-        ck_assert(row->len == 0 || memcmp(v.bytes.data, row->value, row->len) == 0);
+    if (j->wrong)
+        return;
+    MUST(j, lladd_dtable_lookup(j->run, &row->key, pin, &v, &j->err) == 0);
+    MUST(j, j->wrong || v.state == row->state);
+    if (!j->wrong && v.state == LLADD_DTABLE_FOUND) {
+        MUST(j, v.bytes.len == row->len);
+        MUST(j, row->len == 0 || memcmp(v.bytes.data, row->value, row->len) == 0);
     }
     j->compared++;
 }
@@ -35,19 +44,20 @@ static void *reader(void *arg)
 {
     struct job *j = arg;
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
-    struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_dtable_cursor *c;
     for (int i = 0; i < LOOKUPS; i++)
         look(j, seeded_next(&j->seed), &pin);
     lladd_dtable_unpin(&pin);
-    ok_err(&err, lladd_dtable_cursor_open(j->run, LLADD_DTABLE_TOMBSTONES, &c, &err));
-    for (size_t i = 0; i < j->m->n; i++) {
-        struct lladd_dtable_key key;
-        ok_err(&err, lladd_dtable_next(c, &err));
-        ok_err(&err, lladd_dtable_row(c, &key, NULL, &err));
-        ck_assert_uint_eq(key.number, j->m->rows[i].key.number);
+    MUST(j, lladd_dtable_cursor_open(j->run, LLADD_DTABLE_TOMBSTONES, &c, &j->err) == 0);
+    if (j->wrong)
+        return NULL;
+    for (size_t i = 0; i < j->m->n && !j->wrong; i++) {
+        struct lladd_dtable_key key = {.number = 0};
+        MUST(j, lladd_dtable_next(c, &j->err) == 0);
+        MUST(j, j->wrong || lladd_dtable_row(c, &key, NULL, &j->err) == 0);
+        MUST(j, key.number == j->m->rows[i].key.number);
     }
-    ck_assert_int_eq(lladd_dtable_next(c, &err), LLADD_END);
+    MUST(j, j->wrong || lladd_dtable_next(c, &j->err) == LLADD_END);
     lladd_dtable_cursor_close(c);
     return NULL;
 }
@@ -56,26 +66,28 @@ static void *reader(void *arg)
 static void *writer(void *arg)
 {
     struct job *j = arg;
-    struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_dtable_cursor *c;
     for (uint32_t i = 0; i < WRITES; i++) {
         uint32_t n = i * THREADS + (uint32_t)j->seed % THREADS;
         struct lladd_dtable_key key = lladd_dtable_u32(n);
         struct lladd_dtable_value v = lladd_dtable_value(&n, sizeof n);
-        ok_err(&err, lladd_dtable_put(j->memory, &key, &v, &err));
+        MUST(j, lladd_dtable_put(j->memory, &key, &v, &j->err) == 0);
     }
-    ok_err(&err, lladd_dtable_cursor_open(j->memory, 0, &c, &err));
+    MUST(j, lladd_dtable_cursor_open(j->memory, 0, &c, &j->err) == 0);
+    if (j->wrong)
+        return NULL;
     uint32_t mine = 0;
-    while (lladd_dtable_next(c, &err) == 0) {
+    while (lladd_dtable_next(c, &j->err) == 0 && !j->wrong) {
         struct lladd_dtable_key key;
         struct lladd_dtable_value v;
-        uint32_t n;
-        ok_err(&err, lladd_dtable_row(c, &key, &v, &err));
-        memcpy(&n, v.bytes.data, sizeof n);
-        ck_assert_uint_eq(n, key.number);
+        uint32_t n = 0;
+        MUST(j, lladd_dtable_row(c, &key, &v, &j->err) == 0);
+        if (!j->wrong)
+            memcpy(&n, v.bytes.data, sizeof n);
+        MUST(j, j->wrong || n == key.number);
         mine += n % THREADS == j->seed % THREADS;
     }
-    ck_assert_uint_eq(mine, WRITES);
+    MUST(j, mine == WRITES);
     j->compared += mine;
     lladd_dtable_cursor_close(c);
     return NULL;
@@ -88,6 +100,8 @@ static void all(struct job *jobs, void *(*what)(void *))
         ck_assert_int_eq(lladd_thread_start(&threads[i], what, &jobs[i]), 0);
     for (int i = 0; i < THREADS; i++)
         lladd_thread_join(&threads[i]);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_msg(!jobs[i].wrong, "thread %d: %s: %s", i, jobs[i].wrong, jobs[i].err.message);
 }
 
 START_TEST(threads)
@@ -110,7 +124,7 @@ START_TEST(threads)
     ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &memory, &b.err));
     lladd_dtable_cache_limit(b.db, 200000);
     for (int i = 0; i < THREADS; i++)
-        jobs[i] = (struct job){&m, t, memory, (uint64_t)i, 0};
+        jobs[i] = (struct job){&m, t, memory, (uint64_t)i, 0, LLADD_ERROR_INIT, NULL};
     all(jobs, writer);
     all(jobs, reader);
     uint64_t compared = 0;
