@@ -218,8 +218,10 @@ struct lladd_span lladd_dtable_param_word(const struct lladd_dtable_config *c, c
 void lladd_dtable_settle_int(struct lladd_dtable_config *c, const char *name, int64_t v)
 {
     int i = ll_dtable__param(c->kind, name, strlen(name));
-    if (i >= 0)
-        c->params[i].number = v;
+    if (i < 0 || c->params[i].number == v)
+        return;
+    c->params[i].number = v;
+    c->settled = true;
 }
 
 struct lladd_dtable_config *lladd_dtable_param_child(const struct lladd_dtable_config *c,
@@ -331,9 +333,35 @@ static int check_type(const struct lladd_dtable_config *c, enum lladd_dtable_typ
                            c->kind->name, lladd_dtable_type_name(type));
 }
 
+/* Was anything settled? Then what layers above have been told before may not hold any more: all is
+ * to be checked again, as it would be if the text had said it. */
+static bool again(struct lladd_dtable_config *c)
+{
+    bool settled = c->settled;
+    size_t n = ll_dtable__n_params(c->kind);
+    c->settled = false;
+    for (size_t i = 0; i < n; i++)
+        if (c->params[i].child && again(c->params[i].child))
+            settled = true;
+    return settled;
+}
+
+static void uncheck(struct lladd_dtable_config *c)
+{
+    size_t n = ll_dtable__n_params(c->kind);
+    c->checked = false;
+    for (size_t i = 0; i < n; i++)
+        if (c->params[i].child)
+            uncheck(c->params[i].child);
+}
+
 int lladd_dtable_config_check(struct lladd_dtable_config *c, enum lladd_dtable_type type,
                               struct lladd_error *err)
 {
     int rc = check(c, 1, err);
+    while (!rc && again(c)) { /* each number is settled once */
+        uncheck(c);
+        rc = check(c, 1, err);
+    }
     return rc ? rc : placed(c, check_type(c, type, err), err);
 }

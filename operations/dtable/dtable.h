@@ -52,6 +52,7 @@ struct lladd_dtable_config {
     void *state;
     uint32_t line, column; /* 0: not from a text */
     bool checked;
+    bool settled; /* a number was settled since it was looked at */
 };
 enum { LL_DTABLE_DEPTH_MAX = 32 };
 

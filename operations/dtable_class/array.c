@@ -88,8 +88,9 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     if (lladd_dtable_param_bytes(c, "tombstone_value", &special) &&
         equal(special, v->bytes.data, v->bytes.len))
         return LLADD_DTABLE_REJECT;
-    if (lladd_dtable_param_int(c, "value_size") >= 0)
-        return 0;
+    int64_t size = lladd_dtable_param_int(c, "value_size");
+    if (size >= 0) /* perhaps settled by a placeholder before */
+        return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX ||
         (v->bytes.len == 0 && !lladd_dtable_param_bool(c, "tag_byte")))
         return LLADD_DTABLE_REJECT;

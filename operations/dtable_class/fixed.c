@@ -39,8 +39,10 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
 {
     int64_t size = lladd_dtable_param_int(c, "value_size");
     (void)err;
-    if (v->state != LLADD_DTABLE_FOUND || size >= 0)
+    if (v->state != LLADD_DTABLE_FOUND)
         return 0;
+    if (size >= 0) /* perhaps settled by a placeholder before */
+        return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX)
         return LLADD_DTABLE_REJECT;
     lladd_dtable_settle_int(c, "value_size", (int64_t)v->bytes.len);

@@ -100,15 +100,40 @@ START_TEST(depth_2)
 }
 END_TEST
 
+START_TEST(depth_3)
+{
+    all_of_depth(3, 11, 100);
+}
+END_TEST
+
+START_TEST(depth_3_nightly)
+{
+    all_of_depth(3, 1, 100);
+}
+END_TEST
+
+START_TEST(depth_4_nightly)
+{
+    all_of_depth(4, 101, 100);
+}
+END_TEST
+
+/* test_model [deep] */
 int main(int argc, char **argv)
 {
     Suite *s = suite_create("dtable.model");
     TCase *tc = tcase_create("model");
-    (void)argc, (void)argv;
+    bool deep = argc > 1 && strcmp(argv[1], "deep") == 0;
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 200);
-    tcase_add_test(tc, depth_1);
-    tcase_add_test(tc, depth_2);
+    tcase_set_timeout(tc, deep ? 3000 : 200);
+    if (deep) {
+        tcase_add_test(tc, depth_3_nightly);
+        tcase_add_test(tc, depth_4_nightly);
+    } else {
+        tcase_add_test(tc, depth_1);
+        tcase_add_test(tc, depth_2);
+        tcase_add_test(tc, depth_3);
+    }
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
