@@ -192,7 +192,7 @@ static int catch_up(struct ll_buffer *b, struct ll_frame *f, uint64_t n, int ver
                                b->cfg.name, (unsigned long long)n);
         return repair(b, f, n, why, err);
     }
-    if (rc == 0 && since.v)
+    if (rc == 0 && since.v && !LLADD_PLANTED(LLADD_BUG_CAUGHT_UP))
         dirty_since(b, f, since);
     return rc;
 }
