@@ -222,6 +222,103 @@ static void bench_redo(void)
     bench_redo_of(1000, "2000 and an image for each of 1000 pages");
 }
 
+/* ---- until the first read ---- */
+
+struct opened {
+    double first, all; /* milliseconds until the first read, and until all is redone and written */
+};
+
+static struct opened open_in_child(struct lladd_device *dev, struct lladd_options *o,
+                                   lladd_pageno page)
+{
+    struct opened r = {0, 0};
+    int ends[2], status = 1;
+    if (pipe(ends))
+        exit(1);
+    pid_t child = fork();
+    if (child < 0)
+        exit(1);
+    if (child == 0) {
+        uint64_t value, t0 = bench_now_ns();
+        struct lladd_db *db = open_memory(dev, o);
+        bench_must(lladd_get(db, page, 0, &value, sizeof value, NULL), "get");
+        r.first = (double)(bench_now_ns() - t0) / 1e6;
+        bench_must(lladd_checkpoint(db, NULL), "checkpoint");
+        r.all = (double)(bench_now_ns() - t0) / 1e6;
+        _exit(write(ends[1], &r, sizeof r) != (ssize_t)sizeof r);
+    }
+    if (waitpid(child, &status, 0) != child || status ||
+        read(ends[0], &r, sizeof r) != (ssize_t)sizeof r) {
+        fprintf(stderr, "bench: opening failed\n");
+        exit(1);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return r;
+}
+
+/* 64 MiB of log since the last checkpoint, and a transaction that a crash has cut short. */
+static struct lladd_db *write_log(struct lladd_device *dev, struct lladd_options *o,
+                                  lladd_pageno *pages, size_t n_pages)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    struct lladd_db *db = open_memory(dev, o);
+    struct lladd_txn *txn, *open;
+    uint64_t seed = 1;
+    unsigned char value[100];
+    bench_must(lladd_begin(db, NULL, &open, NULL), "begin");
+    for (int i = 0; i < 100; i++)
+        bench_must(lladd_set(open, pages[i], 3900, &seed, 8), "set");
+    do {
+        bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+        for (int i = 0; i < 1000; i++) {
+            uint64_t v = bench_random(&seed);
+            memset(value, (int)v, sizeof value);
+            bench_must(lladd_set(txn, pages[v % n_pages], (uint32_t)(v >> 32) % 38 * 100, value,
+                                 sizeof value),
+                       "set");
+        }
+        bench_must(lladd_commit(txn), "commit");
+        bench_must(lladd_stats(db, &s), "stats");
+    } while (s.redo_bytes < 64u << 20);
+    return db;
+}
+
+static void bench_first_read(void)
+{
+    enum { N_PAGES = 10000 };
+    struct bench_figure first[2] = {{.n = 0}, {.n = 0}}, all[2] = {{.n = 0}, {.n = 0}};
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
+    o.cache_bytes = 128u << 20;
+    o.log_limit_bytes = o.checkpoint_bytes = UINT64_MAX;
+    struct lladd_db *db = open_memory(dev, &o);
+    lladd_pageno *pages = make_pages(db, N_PAGES);
+    bench_must(lladd_close(db), "close");
+    db = write_log(dev, &o, pages, N_PAGES);
+    lladd_kill(db);
+    for (int run = 0; run < 2 * BENCH_RUNS; run++) {
+        o.recovery = run % 2 ? LLADD_RECOVER_FULL : LLADD_RECOVER_INSTANT;
+        struct opened r = open_in_child(dev, &o, pages[N_PAGES / 2]);
+        bench_add(&first[run % 2], r.first);
+        bench_add(&all[run % 2], r.all);
+    }
+    static const char *const how[2] = {"instant", "full"};
+    for (int i = 0; i < 2; i++) {
+        char name[160];
+        snprintf(name, sizeof name,
+                 "%s recovery, 64 MiB of log, 10000 pages: open and the first read", how[i]);
+        bench_print(BENCH, name, "milliseconds", &first[i], i ? NULL : "<= 200", NULL);
+        snprintf(name, sizeof name,
+                 "%s recovery, 64 MiB of log, 10000 pages: until all is redone and written",
+                 how[i]);
+        bench_print(BENCH, name, "milliseconds", &all[i], NULL, NULL);
+    }
+    free(pages);
+    lladd_device_close(dev);
+}
+
 /* What a simulator would open. */
 static struct lladd_options small_options(void)
 {
@@ -425,6 +522,7 @@ int main(int argc, char **argv)
                  {"set", bench_set},
                  {"begin", bench_begin},
                  {"redo", bench_redo},
+                 {"first", bench_first_read},
                  {"reopen", bench_reopen},
                  {"crash", bench_crash}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

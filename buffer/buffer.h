@@ -56,6 +56,16 @@ struct ll_buffer_config {
      * Called with no latch but the frame's own (exclusive, not yet visible to others). */
     int (*repair)(void *ctx, lladd_pageno, unsigned char *bytes, lladd_lsn *rec_lsn,
                   struct lladd_error *why_and_result);
+    /* Redo of a page when it is fetched. behind: is there anything to redo? catch_up: brings the
+     * bytes up to date; *baseless: they failed verification, and are zeros; if it still says so
+     * afterwards, the page is one that failed verification. From *rec_lsn on the page is dirty.
+     * caught_up: it is about to be seen by others; or it is formatted, and need not be brought up
+     * to date. All under the frame's own latch, as above; after an error the page is behind as
+     * before. */
+    bool (*behind)(void *ctx, lladd_pageno);
+    int (*catch_up)(void *ctx, lladd_pageno, unsigned char *bytes, bool *baseless,
+                    lladd_lsn *rec_lsn, struct lladd_error *);
+    void (*caught_up)(void *ctx, lladd_pageno);
     /* Is the LSN in a part of the log that a recovery has not found any more? Such a page is newer
      * than its log: it fails verification. */
     bool (*lost)(void *ctx, lladd_lsn);
@@ -133,6 +143,8 @@ int ll_buffer_bulk_write(struct ll_buffer *, lladd_pageno first, uint64_t n, uns
                          bool paged, struct lladd_error *);
 int ll_buffer_bulk_read(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
                         bool paged, struct lladd_error *);
+/* The file has page n, though perhaps not yet on the device; false: it cannot. */
+bool ll_buffer_include(struct ll_buffer *, uint64_t n);
 /* Extends the file to `pages` pages on the device, so that later writes there need no space. */
 int ll_buffer_extend(struct ll_buffer *, uint64_t pages, struct lladd_error *);
 /* After an unclean stop: if the file is longer than the `pages` it is known to have had, its end is

@@ -148,6 +148,55 @@ static int repaired_enough(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
                         (unsigned long long)lsn.v);
 }
 
+/* The frame is dirty from an LSN on though nobody has changed it here. */
+static void dirty_since(struct ll_buffer *b, struct ll_frame *f, lladd_lsn since)
+{
+    lladd_atomic_store64_relaxed(&f->base_lsn, ll_page_base(f->page.bytes).v);
+    ll_buffer__enter(b, f, since.v);
+}
+
+/* *why says what is wrong with the page. */
+static int repair(struct ll_buffer *b, struct ll_frame *f, uint64_t n, struct lladd_error *why,
+                  struct lladd_error *err)
+{
+    lladd_lsn since = {0};
+    int rc = why->code;
+    if (b->cfg.repair)
+        rc = b->cfg.repair(b->cfg.ctx, lladd_page_of(n), f->page.bytes, &since, why);
+    if (rc == 0)
+        rc = repaired_enough(b, n, ll_page_lsn(f->page.bytes), why);
+    if (rc != 0) {
+        if (err)
+            *err = *why;
+        return rc;
+    }
+    lladd_atomic_count64(&b->count.repairs, 1);
+    dirty_since(b, f, since);
+    return 0;
+}
+
+/* The page was not redone when the database was opened. `verified` is what came of that. */
+static int catch_up(struct ll_buffer *b, struct ll_frame *f, uint64_t n, int verified,
+                    struct lladd_error *why, struct lladd_error *err)
+{
+    bool baseless = verified != 0;
+    lladd_lsn since = {0};
+    if (baseless)
+        memset(f->page.bytes, 0, b->page_size);
+    int rc =
+        b->cfg.catch_up(b->cfg.ctx, lladd_page_of(n), f->page.bytes, &baseless, &since, err);
+    if (rc == 0 && baseless) {
+        if (!verified)
+            (void)ll_fail_page(why, LLADD_CORRUPT_PAGE, lladd_page_of(n),
+                               "\"%s\": page %llu is zeros, and its log says otherwise",
+                               b->cfg.name, (unsigned long long)n);
+        return repair(b, f, n, why, err);
+    }
+    if (rc == 0 && since.v && !LLADD_PLANTED(LLADD_BUG_CAUGHT_UP))
+        dirty_since(b, f, since);
+    return rc;
+}
+
 static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool redo,
                            struct lladd_error *err)
 {
@@ -156,6 +205,8 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
         return rc;
     struct lladd_error why = LLADD_ERROR_INIT;
     rc = ll_buffer__verify(b, n, f->page.bytes, &why);
+    if (!redo && b->cfg.behind && b->cfg.behind(b->cfg.ctx, lladd_page_of(n)))
+        return catch_up(b, f, n, rc, &why, err);
     if (rc == 0)
         return 0;
     if (redo) {
@@ -163,37 +214,34 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
         f->flags |= LL_FRAME_BASELESS;
         return 0;
     }
-    lladd_lsn since = {0};
-    if (b->cfg.repair)
-        rc = b->cfg.repair(b->cfg.ctx, lladd_page_of(n), f->page.bytes, &since, &why);
-    if (rc == 0)
-        rc = repaired_enough(b, n, ll_page_lsn(f->page.bytes), &why);
-    if (rc != 0) {
-        if (err)
-            *err = why;
-        return rc;
-    }
-    lladd_atomic_count64(&b->count.repairs, 1);
-    lladd_atomic_store64_relaxed(&f->base_lsn, ll_page_base(f->page.bytes).v);
-    ll_buffer__enter(b, f, since.v);
-    return 0;
+    return repair(b, f, n, &why, err);
 }
 
 /* Fills a claimed frame. */
 static int fill(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned how,
                 struct lladd_error *err)
 {
+    int rc = 0;
     if (how & LL_FIX_FRESH) {
         memset(f->page.bytes, 0, b->page_size);
-        return 0;
-    }
-    int rc = read_and_verify(b, f, n, (how & LL_FIX_REDO) != 0, err);
-    if (rc == 0 && b->cfg.loaded) {
-        rc = b->cfg.loaded(b->cfg.ctx, f, err);
+    } else {
+        rc = read_and_verify(b, f, n, (how & LL_FIX_REDO) != 0, err);
+        if (rc == 0 && b->cfg.loaded)
+            rc = b->cfg.loaded(b->cfg.ctx, f, err);
         if (rc != 0)
             ll_buffer__forget_dirty(b, f);
     }
+    if (rc == 0 && b->cfg.caught_up)
+        b->cfg.caught_up(b->cfg.ctx, lladd_page_of(n));
     return rc;
+}
+
+bool ll_buffer_include(struct ll_buffer *b, uint64_t n)
+{
+    bool can = n < ll_buffer__page_limit(b);
+    if (can)
+        lladd_atomic_max64(&b->page_count, n + 1);
+    return can;
 }
 
 /* How far the file goes is decided when nothing can fail any more (API-1). */

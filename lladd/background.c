@@ -41,7 +41,9 @@ static void *checkpointer(void *arg)
         /* A failure is either the poison, which everybody will see, or a resource: the next wake-up
          * tries again, and whoever runs into the log's limit gets the error. */
         struct lladd_error ignored = LLADD_ERROR_INIT;
-        int rc = ll_checkpoint(&db->core, false, &ignored);
+        /* The one that is to save the next crash this recovery writes back everything. */
+        bool recovered = ll_instant_left(&db->core) != 0;
+        int rc = ll_checkpoint(&db->core, recovered, &ignored);
         lladd_mutex_lock(&db->wake_mutex);
         lladd_atomic_store32(&db->signalled, 0);
         if (rc && lladd_code_root(rc) == LLADD_ROOT_POISONED)
@@ -71,7 +73,9 @@ void ll_background_stop(struct lladd_db *db)
     db->stopping = true;
     lladd_cond_signal(&db->wake);
     lladd_mutex_unlock(&db->wake_mutex);
+    lladd_atomic_store32(&db->core.instant_stop, 1);
     lladd_thread_join(&db->checkpointer);
+    lladd_atomic_store32(&db->core.instant_stop, 0);
     db->checkpoints_on = false;
 }
 
@@ -81,12 +85,24 @@ int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : ll_checkpoint(&db->core, true, err);
 }
 
+/* Some pages that instant recovery has left, and the checkpoint when there are none any more. */
+static int recover_some(struct ll_core *core, bool *more, struct lladd_error *err)
+{
+    enum { PAGES = 16 };
+    if (ll_instant_left(core) == 0)
+        return 0;
+    int rc = ll_instant_step(core, PAGES, more, err);
+    return rc || *more ? rc : ll_checkpoint(core, true, err);
+}
+
 int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
 {
-    bool log_more = false, pages_more = false;
+    bool log_more = false, pages_more = false, redo_more = false;
     int rc = ll_db_enter(db, err);
     if (more)
         *more = false;
+    if (!rc && !db->checkpoints_on)
+        rc = recover_some(&db->core, &redo_more, err);
     if (!rc && due(&db->core) && !lladd_atomic_load32(&db->signalled))
         rc = ll_checkpoint(&db->core, false, err);
     if (!rc)
@@ -96,6 +112,6 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
     if (!rc)
         ll_txns_drain(&db->core);
     if (!rc && more)
-        *more = log_more || pages_more;
+        *more = log_more || pages_more || redo_more;
     return rc;
 }

@@ -142,7 +142,9 @@ struct lladd_dst_event {
     X(LSN_REUSE, "lsn-reuse", "O11", "the log goes on over its torn tail, in the same segment") \
     X(GROUP_LATE, "group-late", "O1", "who comes too late for a group commit is told: durable") \
     X(UNDO_LATE, "undo-late", "O11", "a checkpoint forgets who commits while it is written") \
-    X(IN_FLIGHT, "in-flight", "O2", "a checkpoint does not wait for pages that others write")
+    X(IN_FLIGHT, "in-flight", "O2", "a checkpoint does not wait for pages that others write") \
+    X(BEHIND, "behind", "O2", "a checkpoint does not wait for what instant recovery has left") \
+    X(CAUGHT_UP, "caught-up", "O2", "a page that was redone when it was fetched is not dirty")
 
 /** Their numbers: bits of lladd_dst.planted. */
 enum lladd_bug {

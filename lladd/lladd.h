@@ -43,6 +43,17 @@ enum lladd_frames {
     LLADD_FRAMES_HEAP = 2      /**< heap arena and hash table: small budgets, 32-bit machines */
 };
 
+/** When an open after a crash returns (docs/decisions/instant-recovery.md). What anybody sees is
+ *  the same. */
+enum lladd_recovery {
+    LLADD_RECOVER_FULL = 0, /**< when every page is redone, and a checkpoint taken */
+    /** Before: a page is redone when it is first fetched, the others in the background (without
+     *  threads: by lladd_maintain), then a checkpoint is taken; one that is asked for earlier, and
+     *  lladd_close, wait for that. A page that is damaged beyond repair makes the fix of that page
+     *  fail, and checkpoints with it, but not the open. */
+    LLADD_RECOVER_INSTANT = 1
+};
+
 enum {
     LLADD_OPT_NO_THREADS = 1,     /**< background work only in lladd_maintain and in callers */
     LLADD_OPT_MUST_EXIST = 2,     /**< do not create */
@@ -90,6 +101,7 @@ struct lladd_options {
     void *callback_ctx; /**< for the two above */
     struct lladd_registry
         *registry; /**< filled by lladd_register*; lladd_options_release frees it */
+    enum lladd_recovery recovery;
 };
 
 #define LLADD_OPTIONS_INIT_SIZE sizeof(struct lladd_options)
@@ -162,7 +174,9 @@ LLADD_API const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_
                                                                    const char *name);
 /** Takes a fuzzy checkpoint now and truncates the log as far as nobody pins it. */
 LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);
-/** One step of background work, for handles without threads; *more (nullable): there is more. */
+/** One step of background work, for handles without threads; *more (nullable): there is more. After
+ *  an instant recovery that is the redo of some pages, too, and the checkpoint behind the last one;
+ *  LLADD_CORRUPT_PAGE if a page cannot be redone. */
 LLADD_API int lladd_maintain(struct lladd_db *, bool *more, struct lladd_error *);
 
 /* ---- transactions -------------------------------------------------------------------------- */
@@ -455,6 +469,7 @@ struct lladd_stats {
         recovery_analysis_ns, recovery_redo_ns; /**< parts of recovery_ns; redo is that of pages */
     uint64_t lost_writes; /**< pages read older than this handle had written them: repaired, or an
                                error */
+    uint64_t pages_behind; /**< pages that instant recovery has still to redo */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
 LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *);

@@ -228,6 +228,7 @@ int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
         return rc;
     struct ll_core *core = txn->core;
     /* Old copies in the cache must not be written over the new contents. */
+    ll_instant_forget(core, first, n);
     rc = ll_buffer_drop(core->buffer, first, n);
     if (rc)
         return ll_fail_page(&txn->err, rc, first, "a page of the extent is in use");
@@ -286,7 +287,9 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
             p, ll_fence_of_locked(
                    core, first.v + i)); /* and base 0: the first logged change takes an image */
     }
-    return ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
+    rc = ll_instant_settle(core, first, n, &txn->err);
+    return rc ? rc
+              : ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
 }
 
 int lladd_bulk_sync(struct lladd_txn *txn)
@@ -301,6 +304,8 @@ int lladd_bulk_read(struct lladd_db *db, lladd_pageno first, uint64_t n, bool ra
                     struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_instant_settle(&db->core, first, n, err);
     return rc ? rc : ll_buffer_bulk_read(db->core.buffer, first, n, bytes, !raw, err);
 }
 
@@ -313,5 +318,8 @@ int lladd_extend(struct lladd_db *db, uint64_t pages, struct lladd_error *err)
 int lladd_discard(struct lladd_db *db, lladd_pageno first, uint64_t n)
 {
     int rc = ll_core_check(&db->core, NULL);
-    return rc ? rc : ll_buffer_drop(db->core.buffer, first, n);
+    if (rc)
+        return rc;
+    ll_instant_forget(&db->core, first, n);
+    return ll_buffer_drop(db->core.buffer, first, n);
 }

@@ -101,7 +101,8 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
     if (o->allocator && !ll_allocator_is_whole(o->allocator))
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "allocator: alloc, resize and release belong together");
-    if (o->frames > LLADD_FRAMES_HEAP || o->durability > LLADD_DURABLE_LATER)
+    if (o->frames > LLADD_FRAMES_HEAP || o->durability > LLADD_DURABLE_LATER ||
+        o->recovery > LLADD_RECOVER_INSTANT)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "options: an enum is out of range");
     return 0;
 }
@@ -213,6 +214,9 @@ static int open_buffer(struct lladd_db *db, const struct lladd_options *o, bool 
                                  .no_images = core->no_images,
                                  .ctx = core,
                                  .repair = ll_repair_page,
+                                 .behind = ll_instant_is_behind,
+                                 .catch_up = ll_instant_catch_up,
+                                 .caught_up = ll_instant_caught_up,
                                  .lost = is_lost,
                                  .loaded = on_loaded,
                                  .flushed = on_flushed,
@@ -233,6 +237,7 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     core->transcript = o->transcript;
     core->callback_ctx = o->callback_ctx;
     core->redo_threads = o->redo_threads;
+    core->recover_instantly = o->recovery == LLADD_RECOVER_INSTANT;
     core->want_checkpoint = ll_background_want;
     db->durability = o->durability;
     core->pid = (uint64_t)getpid();
@@ -284,6 +289,7 @@ static void release(struct lladd_db *db)
     if (core->buffer)
         ll_buffer_close(core->buffer);
     ll_extensions_detach(db);
+    ll_instant_free(core);
     ll_txns_free(core);
     if (core->log)
         ll_log_close(core->log);
@@ -522,6 +528,26 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;
 }
 
+/* So that the next crash does not repeat this recovery. What instant recovery has left for later
+ * is done first, in the background. */
+static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
+{
+    if (db->core.recover_instantly && db->core.env.threads) {
+        ll_background_want(&db->core);
+        return 0;
+    }
+    if (ll_instant_left(&db->core))
+        return 0; /* lladd_maintain */
+    /* A full disk is no reason to refuse service; poison is. */
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = ll_checkpoint(&db->core, true, &why);
+    if (lladd_code_root(rc) != LLADD_ROOT_POISONED)
+        return 0;
+    if (err)
+        *err = why;
+    return rc;
+}
+
 static int assemble(struct lladd_db *db, const struct lladd_options *o, struct lladd_error *err)
 {
     struct lladd_registry reg = {0};
@@ -549,17 +575,8 @@ static int assemble(struct lladd_db *db, const struct lladd_options *o, struct l
         rc = ll_buffer_start(db->core.buffer, err);
     if (!rc)
         rc = ll_background_start(db, err);
-    if (!rc && !create && lladd_atomic_load32(&db->core.marked)) {
-        /* So that the next crash does not repeat this recovery. A full disk is no reason to refuse
-         * service; poison is. */
-        struct lladd_error why = LLADD_ERROR_INIT;
-        int ckpt = ll_checkpoint(&db->core, true, &why);
-        if (ckpt && lladd_code_root(ckpt) == LLADD_ROOT_POISONED) {
-            rc = ckpt;
-            if (err)
-                *err = why;
-        }
-    }
+    if (!rc && !create && lladd_atomic_load32(&db->core.marked))
+        rc = checkpoint_recovery(db, err);
     return rc;
 }
 

@@ -112,6 +112,10 @@ struct lladd_sim_subject {
      *  every recovered database, before they are finished; changes nothing. Any complaint is a
      *  failure (oracle O9). Nullable */
     int (*in_doubt)(void *ctx, struct lladd_db *, struct lladd_error *);
+    /** Where recovery is instant: done in a recovered database while its pages are behind the log,
+     *  and crashed like the recovery. Must leave the contents as they were. Nullable: a page is
+     *  allocated, written and freed. */
+    int (*meanwhile)(void *ctx, struct lladd_db *, struct lladd_error *);
 };
 
 /* ---- what a workload calls --------------------------------------------------------------- */
@@ -148,7 +152,8 @@ enum {
     LLADD_SIM_NO_COVERAGE = 16, /**< paths that are not reached are no failure */
     /** lladd_sim_interleave: schedules by randomised priorities, instead of all of them, with
      *  accesses to shared words as points besides. */
-    LLADD_SIM_RANDOM_SCHEDULES = 32
+    LLADD_SIM_RANDOM_SCHEDULES = 32,
+    LLADD_SIM_INSTANT = 64 /**< databases are opened with LLADD_RECOVER_INSTANT */
 };
 
 #define LLADD_SIM_DEPTH_MAX 8u

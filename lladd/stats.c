@@ -52,12 +52,13 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     s->cache_bytes = buf.bytes;
     s->page_images = lladd_atomic_load64(&core->images);
     s->recovered_records = core->recovered_records;
-    s->recovered_redone = core->recovered_redone;
+    s->recovered_redone = lladd_atomic_load64(&core->recovered_redone);
     s->recovered_undone_txns = core->recovered_undone;
     s->recovery_ns = core->recovery_ns;
     s->recovery_analysis_ns = core->analysis_ns;
     s->recovery_redo_ns = core->redo_ns;
     s->lost_writes = buf.lost_writes;
+    s->pages_behind = ll_instant_left(core);
 }
 
 int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
@@ -114,7 +115,8 @@ int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
     X("recovery.undone", recovered_undone_txns) \
     X("recovery.ns", recovery_ns) \
     X("recovery.analysis_ns", recovery_analysis_ns) \
-    X("recovery.redo_ns", recovery_redo_ns)
+    X("recovery.redo_ns", recovery_redo_ns) \
+    X("recovery.pages_behind", pages_behind)
 
 static int each_op(struct ll_core *core, lladd_stat_fn *fn, void *ctx)
 {

@@ -252,6 +252,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     if (a->records++ == 0)
         a->early = rec->kind == LL_REC_CHECKPOINT_DATA;
     a->end = lladd_lsn_of(rec->lsn.v + rec->size);
+    ll_behind_add(&a->behind, rec, false);
     int rc = a->early ? 0 : ll_analysis_check_op(a->core, rec, err);
     if (rc)
         return rc;
@@ -417,6 +418,8 @@ int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error 
     a->core = core;
     ll_map_init(&a->txns, &core->env);
     ll_map_init(&a->ended, &core->env);
+    ll_behind_init(&a->behind, &core->env, core->control.redo);
+    a->behind.lost = !core->recover_instantly || core->control.clean;
     int rc = ll_log_scan(core->log, see, a, err);
     if (!rc && ll_buffer_page_count(core->buffer) < a->pages)
         rc = ll_fail(err, LLADD_MISSING_FILE,

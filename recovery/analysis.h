@@ -2,8 +2,8 @@
 #ifndef LL_RECOVERY_ANALYSIS_H
 #define LL_RECOVERY_ANALYSIS_H
 /* The first phase of recovery, and the bytes of prepare records. */
+#include "recovery/behind.h"
 #include "recovery/core.h"
-#include "util/map.h"
 
 struct ll_analysis {
     struct ll_core *core;
@@ -16,8 +16,10 @@ struct ll_analysis {
     uint64_t begins;
     bool data_seen;
     uint64_t records, commits, losers, in_doubt;
+    struct ll_behind behind; /* of the records that the scan has seen; lost if nobody wants it */
 };
 
+/* `out->behind` is the caller's to free, whatever is returned. */
 int ll_analysis(struct ll_core *, struct ll_analysis *out, struct lladd_error *);
 /* 0 if the record's operation or class is known and registered. */
 int ll_analysis_check_op(struct ll_core *, const struct ll_record *, struct lladd_error *);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Fuzzy checkpoints: what bounds recovery and lets the log be truncated.
  *
+ *   0. bring up to date what instant recovery has left behind: all below assumes it
  *   1. raise the image horizon to H: from now on a page whose base is older is imaged before it
  *      changes (BUF-5)
  *   2. write back and sync every page whose base (or recLSN) is older than H; afterwards no page on
@@ -338,6 +339,9 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     int rc = ll_core_check(core, err);
     if (!rc)
         rc = ll_core_mark(core, err);
+    /* What redo has left for later needs the log from its start on. */
+    if (!rc && !LLADD_PLANTED(LLADD_BUG_BEHIND))
+        rc = ll_instant_finish(core, err);
     /* Before the horizon: closing flushes what classes write with the rest. */
     if (!rc)
         rc = each_class(core, true, lladd_lsn_of(0), err);

@@ -24,6 +24,7 @@
 #include <lladd/sync.h>
 
 struct ll_core;
+struct ll_instant; /* instant.c */
 
 /* ---- catalogue: names and their numbers ---------------------------------------------------- */
 
@@ -309,7 +310,11 @@ struct ll_core {
     lladd_transcript_fn *transcript;
     void *callback_ctx;
     uint32_t redo_threads;
-    uint64_t recovered_records, recovered_redone, recovered_undone;
+    bool recover_instantly;     /* as the options say */
+    struct ll_instant *instant; /* while pages may be behind the log; set before open returns */
+    uint32_t instant_stop;      /* atomic: steps are to be left off */
+    uint64_t recovered_records, recovered_undone;
+    uint64_t recovered_redone; /* atomic */
     uint64_t recovery_ns, analysis_ns, redo_ns;
 };
 
@@ -538,6 +543,27 @@ enum ll_checkpoint_part {
 /* Recovery, all of it: the log is open and not started, the buffer manager open and not started.
  * When it returns 0 the log is started, losers are gone, prepared transactions are in doubt. */
 int ll_restart(struct ll_core *, struct lladd_error *);
+
+/* ---- instant.c --------------------------------------------------------------------------- */
+
+/* How many pages are still behind the log. */
+uint64_t ll_instant_left(const struct ll_core *);
+/* Brings up to `most` more pages up to date; *more: and has not met the last one. A page that
+ * cannot be is met again in the next round; its error is returned at the end of one. */
+int ll_instant_step(struct ll_core *, uint64_t most, bool *more, struct lladd_error *);
+/* All that are left: before anything is done that gives up what redo needs. */
+int ll_instant_finish(struct ll_core *, struct lladd_error *);
+/* The pages begin a new life: what they were is not wanted any more. */
+void ll_instant_forget(struct ll_core *, lladd_pageno first, uint64_t n);
+/* The pages are about to be read or written past the cache: those that are behind are brought up
+ * to date, and written back. */
+int ll_instant_settle(struct ll_core *, lladd_pageno first, uint64_t n, struct lladd_error *);
+/* ll_buffer_config.behind, .catch_up and .caught_up. */
+bool ll_instant_is_behind(void *core, lladd_pageno);
+int ll_instant_catch_up(void *core, lladd_pageno, unsigned char *bytes, bool *baseless,
+                        lladd_lsn *rec_lsn, struct lladd_error *);
+void ll_instant_caught_up(void *core, lladd_pageno);
+void ll_instant_free(struct ll_core *);
 
 /* Pages written in bulk: a record older than the page's fence is not for this life of it. */
 int ll_fence_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn, struct lladd_error *);

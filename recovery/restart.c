@@ -3,7 +3,7 @@
  *
  *   analysis   what was going on; refuses before anything is changed
  *   log start  accepted log is rewritten and forced, a new segment names the cut (LOG-2)
- *   redo       history of the pages repeated
+ *   redo       history of the pages repeated, or made ready to be when they are fetched (instant.c)
  *   objects    history of what is not a page repeated, in LSN order
  *   in doubt   participants of prepared transactions get their blobs back
  *   undo       losers, deepest level first (REC-5), each closed with END
@@ -11,6 +11,7 @@
  *
  * After a clean stop there is nothing to redo and nobody to undo; the scan brings the catalogue,
  * the pins and the transactions in doubt. */
+#include "recovery/instant.h"
 #include "recovery/redo.h"
 
 #include <lladd/bytes.h>
@@ -350,28 +351,43 @@ static int undo(struct ll_core *core, struct lladd_error *err)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-/* `pages`: how many the page file had at the last checkpoint. */
-static int redo_and_undo(struct ll_core *core, uint64_t pages, struct lladd_error *err)
+static int before_redo(struct ll_core *core, uint64_t pages, struct lladd_error *err)
+{
+    uint64_t restored = 0;
+    enter(LLADD_DST_DOUBLE_WRITE);
+    int rc = ll_buffer_dwb_restore(core->buffer, &restored, err);
+    if (!rc && restored)
+        ll_core_transcript(core, "double-write area: %llu pages restored",
+                           (unsigned long long)restored);
+    return rc ? rc : ll_buffer_confirm_end(core->buffer, pages, err);
+}
+
+/* All pages, or, if that is wanted and can be had, what lets each be redone when it is fetched. */
+static int redo(struct ll_core *core, struct ll_analysis *a, struct ll_redo *r,
+                struct lladd_error *err)
+{
+    uint64_t start = ll_now_ns(&core->env);
+    bool later = false;
+    enter(LLADD_DST_REDO_PAGES);
+    int rc = core->recover_instantly ? ll_instant_begin(core, a, &later, err) : 0;
+    if (!rc && !later) {
+        rc = ll_redo(core, r, err);
+        lladd_atomic_store64(&core->recovered_redone, r->redone);
+        core->recovered_records = r->seen;
+    }
+    core->redo_ns = ll_now_ns(&core->env) - start;
+    return rc;
+}
+
+static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_redo r = {0};
-    uint64_t restored = 0;
     int rc = 0;
     ll_map_init(&r.baseless, &core->env);
     if (!core->control.clean) {
-        enter(LLADD_DST_DOUBLE_WRITE);
-        rc = ll_buffer_dwb_restore(core->buffer, &restored, err);
-        if (!rc && restored)
-            ll_core_transcript(core, "double-write area: %llu pages restored",
-                               (unsigned long long)restored);
+        rc = before_redo(core, a->pages, err);
         if (!rc)
-            rc = ll_buffer_confirm_end(core->buffer, pages, err);
-        uint64_t start = ll_now_ns(&core->env);
-        enter(LLADD_DST_REDO_PAGES);
-        if (!rc)
-            rc = ll_redo(core, &r, err);
-        core->redo_ns = ll_now_ns(&core->env) - start;
-        core->recovered_redone = r.redone;
-        core->recovered_records = r.seen;
+            rc = redo(core, a, &r, err);
     }
     if (!rc)
         rc = redo_objects(core, err);
@@ -397,13 +413,16 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     enter(LLADD_DST_LOG_START);
     if (!rc)
         rc = start_log(core, err);
-    if (rc)
+    if (rc) {
+        ll_behind_free(&a.behind);
         return rc;
+    }
     lladd_atomic_store64(&core->last_checkpoint, core->control.checkpoint.v);
     /* Pages whose base is older may not rely on it any more: redo starts there, and so will the
      * next one at the earliest. */
     lladd_atomic_max64(&core->image_horizon, core->control.redo.v);
-    rc = redo_and_undo(core, a.pages, err);
+    rc = redo_and_undo(core, &a, err);
+    ll_behind_free(&a.behind);
     core->recovery_ns = ll_now_ns(&core->env) - start;
     if (!rc) {
         progress(core, LLADD_PHASE_DONE, ll_log_tail(core->log), 100);

@@ -20,6 +20,7 @@
     X(formats) \
     X(groups) \
     X(heaps) \
+    X(instant) \
     X(inventory) \
     X(lists) \
     X(locks) \

@@ -83,6 +83,8 @@ static const struct row rows[] = {
     {LLADD_BUG_UNDO_LATE, INTERLEAVE, "threads.checkpoint", LLADD_SIM_O_OPEN, 1, KILLED, 0, LONG},
     {LLADD_BUG_IN_FLIGHT, INTERLEAVE, "threads.background", LLADD_SIM_O_CONTENTS, 1, AT_RANDOM, 0,
      LONG},
+    {LLADD_BUG_BEHIND, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
+    {LLADD_BUG_CAUGHT_UP, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     /* Errors: also in bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},

@@ -46,6 +46,7 @@ static const char usage[] =
     "  --seed N          of everything random (1)\n"
     "  --full-product    explore, errors: every combination of versions of all pages\n"
     "  --atomic-pages    a device that does not tear pages\n"
+    "  --instant         databases recover instantly: pages are redone when they are fetched\n"
     "  --no-power        no loss of power\n"
     "  --no-kill         no death of the process\n"
     "  --no-coverage     what was never reached, or never happened, is no failure\n"
@@ -335,6 +336,7 @@ enum option_number {
     O_LIMIT,
     O_FULL,
     O_ATOMIC,
+    O_INSTANT,
     O_NO_POWER,
     O_NO_KILL,
     O_NO_COVERAGE,
@@ -378,6 +380,7 @@ static const struct known {
     [O_LIMIT] = {"limit", A_NUMBER, RUN, 1, 1000000},
     [O_FULL] = {"full-product", A_FLAG, EXPLORE | ERRORS | INTERLEAVE, LLADD_SIM_FULL_PRODUCT, 0},
     [O_ATOMIC] = {"atomic-pages", A_FLAG, SEARCH, LLADD_SIM_ATOMIC_PAGES, 0},
+    [O_INSTANT] = {"instant", A_FLAG, SEARCH, LLADD_SIM_INSTANT, 0},
     [O_NO_POWER] = {"no-power", A_FLAG, SEARCH, LLADD_SIM_NO_POWER, 0},
     [O_NO_KILL] = {"no-kill", A_FLAG, SEARCH, LLADD_SIM_NO_KILL, 0},
     [O_NO_COVERAGE] = {"no-coverage", A_FLAG, EXPLORE | ERRORS | RANDOM, LLADD_SIM_NO_COVERAGE, 0},

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Instant recovery (docs/decisions/instant-recovery.md).
+ *
+ * Between analysis and the end of redo there is nothing that the pages at rest have to do with. So
+ * the database opens with an index in the place of redo (behind.h): which pages are behind the log,
+ * and by which records. The buffer manager asks for each page it has read whether it is, and the
+ * page is brought up to date before anybody sees its frame: what is in the cache has always been
+ * redone, so hits and glances know nothing of all this. Steps in the background fetch what nobody
+ * has asked for.
+ *
+ *   open          index ► objects ► in doubt ► undo: their pages redone as they are fetched
+ *   fix, a miss   read ► verify ► records of the page ► dirty ► off the index ► seen by others
+ *   step          the next page of the index is fixed and let go
+ *   checkpoint    first all steps that are left; so the log that they need is not truncated, and
+ *                 a crash before begins from the same start of redo
+ *
+ * A page goes off the index when its frame becomes visible, or when it begins a new life: it is
+ * formatted, dropped, or fenced for writing in bulk. Whatever fails before leaves it there, and the
+ * next who fetches it tries again.
+ *
+ * `mutex` guards the index and is held for a lookup. Who brings a page up to date holds its frame
+ * and one of a few cursors, whose memory was asked for at open: a rollback that fetches a page
+ * needs none (REC-3). The index is given back when it is empty and nobody walks over it. */
+#include "recovery/instant.h"
+
+#include "recovery/behind.h"
+#include "recovery/redo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CURSORS = 3, /* pages brought up to date at a time */
+    INSTANT_RANK_STEPS = LLADD_RANK_CHECKPOINT + 10,
+    INSTANT_RANK_INDEX = LLADD_RANK_LOG - 10 /* cursors are closed under it */
+};
+
+struct ll_instant {
+    struct ll_core *core;
+    uint64_t left; /* atomic: pages in the index; changed under `mutex` */
+    struct lladd_mutex mutex;
+    struct lladd_cond changed; /* a cursor is free, or a step is done with its page */
+    struct ll_behind behind;
+    uint32_t walkers; /* who is in the index beyond a lookup */
+    struct ll_log_cursor *cursors[CURSORS];
+    unsigned free_cursors;
+    uint64_t stepping; /* the page a step is about, or LLADD_NO_PAGE */
+    struct lladd_mutex steps; /* one step at a time; guards what follows */
+    struct ll_vec order;      /* pages of the index as it was made, ascending; freed under both */
+    size_t next;
+    struct lladd_error refused; /* why a page stays behind, of this round */
+};
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static void free_index(struct ll_instant *in)
+{
+    ll_behind_free(&in->behind);
+    for (unsigned i = 0; i < in->free_cursors; i++)
+        ll_log_cursor_close(in->cursors[i]);
+    in->free_cursors = 0;
+}
+
+void ll_instant_free(struct ll_core *core)
+{
+    struct ll_instant *in = core->instant;
+    if (!in)
+        return;
+    core->instant = NULL;
+    free_index(in);
+    ll_vec_free(&in->order);
+    lladd_cond_destroy(&in->changed);
+    lladd_mutex_destroy(&in->steps);
+    lladd_mutex_destroy(&in->mutex);
+    ll_free(&core->env, in);
+}
+
+static struct ll_instant *new_instant(struct ll_core *core)
+{
+    struct ll_instant *in = ll_alloc_zero(&core->env, sizeof *in);
+    if (!in)
+        return NULL;
+    if (lladd_mutex_init(&in->mutex, INSTANT_RANK_INDEX, "pages behind the log") ||
+        lladd_mutex_init(&in->steps, INSTANT_RANK_STEPS, "redo in steps") ||
+        lladd_cond_init(&in->changed)) {
+        ll_free(&core->env, in);
+        return NULL;
+    }
+    in->core = core;
+    in->stepping = LLADD_NO_PAGE;
+    ll_behind_init(&in->behind, &core->env, core->control.redo);
+    ll_vec_init(&in->order, &core->env, sizeof(uint64_t));
+    return in;
+}
+
+/* The part of the log that redo needs and analysis has not read. */
+static int read_older(struct ll_core *core, struct ll_behind *b, struct lladd_error *err)
+{
+    lladd_lsn from = core->control.redo, to = core->control.checkpoint;
+    struct ll_log_cursor *cursor;
+    struct ll_record rec;
+    if (from.v >= to.v)
+        return 0;
+    int rc = ll_log_cursor_open(core->log, &cursor);
+    if (rc)
+        return ll_fail(err, rc, "out of memory in recovery");
+    /* Exactly there: a search would pass over a damaged record (redo.c). */
+    rc = ll_log_cursor_read(cursor, from, &rec, err);
+    if (rc == LLADD_OUT_OF_RANGE)
+        rc = ll_log_cursor_seek(cursor, from, &rec, err);
+    while (!rc && rec.lsn.v < to.v) {
+        ll_behind_add(b, &rec, true);
+        rc = ll_log_cursor_next(cursor, &rec, err);
+    }
+    ll_log_cursor_close(cursor);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The pages in order, without those that have been written past the log since. False: no memory. */
+static bool put_in_order(struct ll_instant *in)
+{
+    struct ll_core *core = in->core;
+    size_t at = 0, kept = 0;
+    uint64_t page, ends;
+    if (ll_vec_reserve(&in->order, in->behind.pages.count))
+        return false;
+    while (ll_map_next(&in->behind.pages, &at, &page, &ends))
+        if (ll_vec_append(&in->order, &page, 1))
+            return false;
+    uint64_t *pages = in->order.data;
+    for (size_t i = 0; i < in->order.len; i++) {
+        page = pages[i];
+        if (ll_behind_newest(&in->behind, page).v < ll_fence_of_locked(core, page).v)
+            (void)ll_map_remove(&in->behind.pages, page);
+        else
+            pages[kept++] = page;
+    }
+    ll_vec_truncate(&in->order, kept);
+    if (kept)
+        qsort(pages, kept, sizeof *pages, ascending);
+    return true;
+}
+
+static bool get_cursors(struct ll_instant *in)
+{
+    while (in->free_cursors < CURSORS) {
+        struct ll_log_cursor **c = &in->cursors[in->free_cursors];
+        if (ll_log_cursor_open(in->core->log, c))
+            return false;
+        in->free_cursors++;
+        if (ll_log_cursor_prepare(*c, in->behind.record_max))
+            return false;
+    }
+    return true;
+}
+
+int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, bool *begun,
+                     struct lladd_error *err)
+{
+    struct ll_buffer_stats cached;
+    *begun = false;
+    ll_buffer_stats(core->buffer, &cached);
+    struct ll_instant *in = a->behind.lost || cached.frames_used ? NULL : new_instant(core);
+    if (!in)
+        return 0;
+    core->instant = in;
+    in->behind = a->behind;
+    ll_behind_init(&a->behind, &core->env, core->control.redo);
+    int rc = read_older(core, &in->behind, err);
+    ll_behind_join(&in->behind);
+    bool ready = !rc && !in->behind.lost && put_in_order(in);
+    if (ready && in->order.len)
+        ready = get_cursors(in) && ll_buffer_include(core->buffer, in->behind.page_max);
+    if (!ready) {
+        ll_instant_free(core);
+        return rc == LLADD_NO_MEMORY ? 0 : rc;
+    }
+    core->recovered_records = in->behind.links.len;
+    lladd_atomic_store64(&in->left, in->order.len);
+    if (!in->order.len)
+        free_index(in);
+    *begun = true;
+    ll_core_transcript(core, "redo: from %llu, when pages are fetched: %llu records of %llu pages",
+                       (unsigned long long)core->control.redo.v,
+                       (unsigned long long)core->recovered_records,
+                       (unsigned long long)in->order.len);
+    return 0;
+}
+
+uint64_t ll_instant_left(const struct ll_core *core)
+{
+    return core->instant ? lladd_atomic_load64(&core->instant->left) : 0;
+}
+
+/* ---- the index --------------------------------------------------------------------------- */
+
+/* Under the mutex. */
+static void take_off(struct ll_instant *in, uint64_t page)
+{
+    if (!ll_map_remove(&in->behind.pages, page))
+        return;
+    lladd_atomic_store64(&in->left, in->behind.pages.count);
+    if (in->behind.pages.count == 0 && in->walkers == 0)
+        free_index(in);
+}
+
+/* Somebody begins to walk over the page's records: the cursor he reads with, or NULL if the page is
+ * not behind. */
+static struct ll_log_cursor *begin_walk(struct ll_instant *in, uint64_t page,
+                                        struct ll_behind_walk *w)
+{
+    struct ll_log_cursor *cursor = NULL;
+    lladd_mutex_lock(&in->mutex);
+    while (ll_behind_find(&in->behind, page, w) && in->free_cursors == 0)
+        lladd_cond_wait(&in->changed, &in->mutex);
+    if (ll_behind_find(&in->behind, page, w)) {
+        cursor = in->cursors[--in->free_cursors];
+        in->walkers++;
+    }
+    lladd_mutex_unlock(&in->mutex);
+    return cursor;
+}
+
+static void end_walk(struct ll_instant *in, struct ll_log_cursor *cursor)
+{
+    lladd_mutex_lock(&in->mutex);
+    in->cursors[in->free_cursors++] = cursor;
+    in->walkers--;
+    if (in->behind.pages.count == 0 && in->walkers == 0)
+        free_index(in);
+    lladd_cond_broadcast(&in->changed);
+    lladd_mutex_unlock(&in->mutex);
+}
+
+bool ll_instant_is_behind(void *ctx, lladd_pageno page)
+{
+    struct ll_core *core = ctx;
+    struct ll_behind_walk w;
+    if (LL_LIKELY(ll_instant_left(core) == 0))
+        return false;
+    lladd_mutex_lock(&core->instant->mutex);
+    bool is = ll_behind_find(&core->instant->behind, page.v, &w);
+    lladd_mutex_unlock(&core->instant->mutex);
+    return is;
+}
+
+void ll_instant_caught_up(void *ctx, lladd_pageno page)
+{
+    struct ll_core *core = ctx;
+    if (LL_LIKELY(ll_instant_left(core) == 0))
+        return;
+    lladd_mutex_lock(&core->instant->mutex);
+    take_off(core->instant, page.v);
+    lladd_mutex_unlock(&core->instant->mutex);
+}
+
+/* ---- one page ---------------------------------------------------------------------------- */
+
+/* Where to begin: behind what the page has already, or, if it has nothing, anywhere; but at the
+ * newest image or format record, if there is one. False: it has everything. */
+static bool skip_known(const struct ll_behind *b, lladd_lsn fence, lladd_lsn at, bool baseless,
+                       struct ll_behind_walk *w)
+{
+    struct ll_behind_walk i = *w;
+    bool found = false;
+    do {
+        if (i.lsn.v < fence.v || (!baseless && i.lsn.v <= at.v))
+            continue;
+        if (!found || i.base)
+            *w = i;
+        found = true;
+    } while (ll_behind_next(b, &i));
+    return found;
+}
+
+/* The record at an LSN of the index. */
+static int read_record(struct ll_log_cursor *cursor, lladd_lsn lsn, lladd_pageno page,
+                       struct ll_record *rec, struct lladd_error *err)
+{
+    int rc = ll_log_cursor_need(cursor, lsn, rec, err);
+    if (rc || (ll_behind_counts(rec) && rec->page == page.v))
+        return rc;
+    return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn, "LSN %llu is no record of page %llu any more",
+                       (unsigned long long)lsn.v, (unsigned long long)page.v);
+}
+
+int ll_instant_catch_up(void *ctx, lladd_pageno number, unsigned char *bytes, bool *baseless,
+                        lladd_lsn *since, struct lladd_error *err)
+{
+    struct ll_core *core = ctx;
+    struct ll_instant *in = core->instant;
+    struct lladd_page page = {bytes, core->page_size, 0, number};
+    lladd_lsn fence = ll_fence_of_locked(core, number.v);
+    struct ll_behind_walk w;
+    struct ll_record rec;
+    uint64_t applied = 0;
+    int rc = 0;
+    struct ll_log_cursor *cursor = begin_walk(in, number.v, &w);
+    if (!cursor)
+        return 0;
+    *since = w.lsn;
+    bool more = skip_known(&in->behind, fence, ll_page_lsn(bytes), *baseless, &w);
+    while (!rc && more) {
+        rc = read_record(cursor, w.lsn, number, &rec, err);
+        if (!rc) {
+            rc = ll_redo_record(core, &rec, &page, *baseless, err);
+            ll_observe_redo(core, &rec, rc);
+        }
+        applied += rc == 0;
+        /* What finds no base is passed over, until one comes (BUF-5). */
+        *baseless = rc == LLADD_NOT_FOUND || (rc && *baseless);
+        if (rc == LLADD_NOT_FOUND || rc == LLADD_EXISTS)
+            rc = 0;
+        more = ll_behind_next(&in->behind, &w);
+    }
+    end_walk(in, cursor);
+    (void)lladd_atomic_add64(&core->recovered_redone, applied);
+    return rc;
+}
+
+/* ---- all of them ------------------------------------------------------------------------- */
+
+/* A page that cannot be brought up to date: nobody misses it if it is free, or has begun a new
+ * life. */
+static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lladd_error *why,
+                  struct lladd_error *err)
+{
+    struct ll_core *core = in->core;
+    bool used = true;
+    if (rc == LLADD_CORRUPT_PAGE && core->is_allocated) {
+        int asked = core->is_allocated(core, lladd_page_of(page), &used, err);
+        if (asked)
+            return asked;
+    }
+    if (!used)
+        ll_instant_caught_up(core, lladd_page_of(page));
+    else if (in->refused.code == 0 && ll_instant_is_behind(core, lladd_page_of(page)))
+        in->refused = *why;
+    return 0;
+}
+
+static int step_page(struct ll_instant *in, uint64_t page, struct lladd_error *err)
+{
+    struct ll_core *core = in->core;
+    struct ll_behind_walk w;
+    struct ll_frame *f;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    if (ll_point(&core->env, "recovery.step"))
+        return ll_fail(err, LLADD_BUSY, "stopped at a named point");
+    lladd_mutex_lock(&in->mutex);
+    bool is = ll_behind_find(&in->behind, page, &w);
+    in->stepping = is ? page : LLADD_NO_PAGE;
+    lladd_mutex_unlock(&in->mutex);
+    if (!is)
+        return 0;
+    /* Who has it latched already has seen to it, or is about to. Waiting for him might be waiting
+     * for one who waits for us to let go of the page (ll_instant_forget). */
+    int rc = ll_buffer_fix(core->buffer, lladd_page_of(page), LL_FIX_SHARED | LL_FIX_TRY, &f, &why);
+    if (!rc)
+        ll_buffer_unfix(core->buffer, f, LL_FIX_SHARED);
+    else if (rc == LLADD_BUSY)
+        rc = 0;
+    lladd_mutex_lock(&in->mutex);
+    in->stepping = LLADD_NO_PAGE;
+    lladd_cond_broadcast(&in->changed);
+    lladd_mutex_unlock(&in->mutex);
+    if (lladd_code_root(rc) == LLADD_ROOT_DATA)
+        return refuse(in, page, rc, &why, err);
+    if (rc && err)
+        *err = why;
+    return rc;
+}
+
+/* Up to `most` pages; 0 when all is done that can be done now. */
+static int steps(struct ll_instant *in, uint64_t most, bool *more, struct lladd_error *err)
+{
+    int rc = 0;
+    for (uint64_t n = 0; !rc && n < most && in->next < in->order.len; n++) {
+        const uint64_t *page = ll_vec_at(&in->order, in->next);
+        if (lladd_atomic_load32(&in->core->instant_stop))
+            return ll_fail(err, LLADD_BUSY, "recovery was told to stop");
+        rc = step_page(in, *page, err);
+        in->next += !rc;
+    }
+    *more = in->next < in->order.len;
+    if (rc || *more)
+        return rc;
+    in->next = 0;
+    if (ll_instant_left(in->core) == 0) {
+        lladd_mutex_lock(&in->mutex); /* who forgets pages looks them up there */
+        ll_vec_free(&in->order);
+        lladd_mutex_unlock(&in->mutex);
+        return 0;
+    }
+    struct lladd_error why = in->refused;
+    in->refused.code = 0;
+    *more = why.code == 0; /* somebody was at work on those that are left */
+    if (*more)
+        lladd_yield();
+    if (why.code && err)
+        *err = why;
+    return why.code;
+}
+
+int ll_instant_step(struct ll_core *core, uint64_t most, bool *more, struct lladd_error *err)
+{
+    struct ll_instant *in = core->instant;
+    *more = false;
+    if (ll_instant_left(core) == 0)
+        return 0;
+    lladd_mutex_lock(&in->steps);
+    int rc = steps(in, most, more, err);
+    lladd_mutex_unlock(&in->steps);
+    return rc;
+}
+
+int ll_instant_finish(struct ll_core *core, struct lladd_error *err)
+{
+    bool more = true;
+    int rc = 0;
+    while (!rc && more)
+        rc = ll_instant_step(core, UINT64_MAX, &more, err);
+    return rc;
+}
+
+/* ---- ranges of pages --------------------------------------------------------------------- */
+
+/* The first page at or behind `from` that was in the index once. */
+static size_t lower_bound(const struct ll_instant *in, uint64_t from)
+{
+    const uint64_t *pages = in->order.data;
+    size_t low = 0, high = in->order.len;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (pages[mid] < from)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+void ll_instant_forget(struct ll_core *core, lladd_pageno first, uint64_t n)
+{
+    struct ll_instant *in = core->instant;
+    if (LL_LIKELY(ll_instant_left(core) == 0))
+        return;
+    lladd_mutex_lock(&in->mutex);
+    for (size_t i = lower_bound(in, first.v); i < in->order.len; i++) {
+        uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
+        if (page - first.v >= n)
+            break;
+        while (in->stepping == page)
+            lladd_cond_wait(&in->changed, &in->mutex);
+        take_off(in, page);
+    }
+    lladd_mutex_unlock(&in->mutex);
+}
+
+/* The first of n pages that is behind, or LLADD_NO_PAGE. */
+static uint64_t first_behind(struct ll_instant *in, uint64_t from, uint64_t n)
+{
+    struct ll_behind_walk w;
+    uint64_t found = LLADD_NO_PAGE;
+    lladd_mutex_lock(&in->mutex);
+    for (size_t i = lower_bound(in, from); i < in->order.len && found == LLADD_NO_PAGE; i++) {
+        uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
+        if (page - from >= n)
+            break;
+        if (ll_behind_find(&in->behind, page, &w))
+            found = page;
+    }
+    lladd_mutex_unlock(&in->mutex);
+    return found;
+}
+
+int ll_instant_settle(struct ll_core *core, lladd_pageno first, uint64_t n,
+                      struct lladd_error *err)
+{
+    uint64_t page = first.v;
+    bool some = false;
+    if (LL_LIKELY(ll_instant_left(core) == 0))
+        return 0;
+    for (;; page++) {
+        struct ll_frame *f;
+        page = first_behind(core->instant, page, n - (page - first.v));
+        if (page == LLADD_NO_PAGE)
+            break;
+        int rc = ll_buffer_fix(core->buffer, lladd_page_of(page), LL_FIX_SHARED, &f, err);
+        if (rc)
+            return rc;
+        ll_buffer_unfix(core->buffer, f, LL_FIX_SHARED);
+        some = true;
+    }
+    lladd_lsn all = {UINT64_MAX};
+    return some ? ll_buffer_flush(core->buffer, all, all, err) : 0;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * instant: databases that open before their pages are redone. What comes next finds them behind the
+ * log: undo, the next transactions, eviction from a cache of a few pages, freeing and using again
+ * what the log still wants to redo, checkpoints; and then another crash.
+ *
+ * Counters, whose undo and redo are not idempotent: a record that is done twice, or not, shows in
+ * the sum. One on each of some pages, and one on a page that comes and goes.
+ */
+#include "sim/subjects/subjects.h"
+
+#include <string.h>
+
+enum { PAGES = 7, AT = 640, GUEST = PAGES };
+
+#define ROOT "sim.guest"
+
+struct contents {
+    int64_t counter[PAGES + 1];
+    int64_t guest; /* 1: there is one */
+};
+
+/* A step of a transaction: adds to a counter; or, to the guest's, by coming and going. */
+struct step {
+    uint32_t counter;
+    int32_t comes; /* 1: the guest comes, -1: it goes */
+    int64_t delta;
+};
+
+static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    o->recovery = LLADD_RECOVER_INSTANT;
+    o->cache_bytes = 80 << 10;
+    o->log_segment_min = o->log_segment_max = 4 << 10;
+    return 0;
+}
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    lladd_pageno first;
+    (void)ctx;
+    return ll_sim_pages_make(db, PAGES, &first, err);
+}
+
+/* ---- the workload ------------------------------------------------------------------------ */
+
+static int note(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, int32_t comes,
+                int64_t delta)
+{
+    struct step s;
+    memset(&s, 0, sizeof s);
+    s.counter = counter;
+    s.comes = comes;
+    s.delta = delta;
+    return lladd_sim_note(w->sim, txn, &s, sizeof s);
+}
+
+static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t page, int64_t delta)
+{
+    TRY(lladd_counter_add(txn, lladd_page_of(w->first.v + page), AT, delta));
+    return note(w, txn, page, 0, delta);
+}
+
+static int guest_comes(struct ll_sim_work *w, struct lladd_txn *txn, int64_t with)
+{
+    lladd_pageno page;
+    TRY(lladd_page_alloc(txn, &page));
+    TRY(lladd_bytes_format(txn, page));
+    TRY(lladd_counter_add(txn, page, AT, with));
+    TRY(lladd_root_set(txn, ROOT, (struct lladd_root_value){page.v, 0}));
+    return note(w, txn, GUEST, 1, with);
+}
+
+static int guest_goes(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    struct lladd_root_value v;
+    TRY(lladd_root_get(w->db, ROOT, &v, lladd_txn_error_out(txn)));
+    TRY(lladd_page_free(txn, lladd_page_of(v.a)));
+    TRY(lladd_root_remove(txn, ROOT));
+    return note(w, txn, GUEST, -1, 0);
+}
+
+static int begins(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    for (uint32_t p = 0; p < PAGES; p++)
+        TRY(add(w, txn, p, 1 + p));
+    TRY(guest_comes(w, txn, 50));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int goes_on(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(guest_goes(w, txn));
+    TRY(add(w, txn, 5, 300));
+    TRY(add(w, txn, 6, 300));
+    TRY(add(w, txn, 5, 40));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int ends(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(guest_comes(w, txn, 60));
+    TRY(add(w, txn, 3, 7000));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(add(w, txn, 0, 100000));
+    TRY(add(w, txn, 1, 100000));
+    TRY(add(w, txn, 0, 200000));
+    return add(w, txn, 2, 100000);
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &w.first, err));
+    TRY(ll_sim_in_txn(&w, begins));
+    TRY(lladd_checkpoint(db, err));
+    TRY(ll_sim_in_txn(&w, stays_open));
+    TRY(ll_sim_in_txn(&w, goes_on));
+    return ll_sim_in_txn(&w, ends);
+}
+
+/* ---- while pages are behind --------------------------------------------------------------- */
+
+/* Pages that the workload has left behind the log are changed, forth and back, by who commits and
+ * by who does not; a page is taken, which may be one of those, and given back. */
+static int change(struct lladd_db *db, struct lladd_txn *txn, struct lladd_error *err)
+{
+    lladd_pageno first, page;
+    TRY(ll_sim_pages_find(db, &first, err));
+    TRY(lladd_counter_add(txn, lladd_page_of(first.v + 5), AT, 1));
+    TRY(lladd_page_alloc(txn, &page));
+    TRY(lladd_bytes_format(txn, page));
+    TRY(lladd_counter_add(txn, page, AT, 9));
+    TRY(lladd_counter_add(txn, lladd_page_of(first.v + 1), AT, 10));
+    TRY(lladd_counter_add(txn, lladd_page_of(first.v + 5), AT, -1));
+    TRY(lladd_counter_add(txn, lladd_page_of(first.v + 1), AT, -10));
+    return lladd_page_free(txn, page);
+}
+
+static int meanwhile(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    lladd_pageno first;
+    (void)ctx;
+    for (int commits = 1; commits >= 0; commits--) {
+        struct lladd_txn *txn;
+        TRY(lladd_begin(db, NULL, &txn, err));
+        int rc = change(db, txn, err);
+        if (!rc && !commits && !(rc = ll_sim_pages_find(db, &first, err)))
+            rc = lladd_counter_add(txn, lladd_page_of(first.v + 6), AT, 5);
+        if (rc)
+            return ll_sim_give_up(NULL, txn, rc, err);
+        TRY(commits ? lladd_commit(txn) : lladd_abort(txn));
+    }
+    return 0;
+}
+
+/* ---- what should be there ---------------------------------------------------------------- */
+
+static void apply(void *ctx, void *model, struct lladd_span bytes)
+{
+    struct contents *c = model;
+    struct step s;
+    (void)ctx;
+    memcpy(&s, bytes.data, sizeof s);
+    c->guest += s.comes;
+    c->counter[s.counter] = s.comes < 0 ? 0 : c->counter[s.counter] + s.delta;
+}
+
+static int write_down(const struct contents *c, struct lladd_sink *sink)
+{
+    for (uint32_t i = 0; i <= PAGES; i++)
+        TRY(lladd_sink_printf(sink, "%lld ", (long long)c->counter[i]));
+    return lladd_sink_printf(sink, "%s", c->guest ? "guest" : "");
+}
+
+static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
+{
+    (void)ctx;
+    return write_down(model, sink);
+}
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct contents c;
+    lladd_pageno first, guest;
+    (void)ctx;
+    memset(&c, 0, sizeof c);
+    TRY(ll_sim_pages_find(db, &first, err));
+    for (uint32_t p = 0; p < PAGES; p++)
+        TRY(lladd_counter_get(db, lladd_page_of(first.v + p), AT, &c.counter[p], err));
+    TRY(ll_sim_root_page(db, ROOT, &guest, err));
+    if (guest.v != LLADD_NO_PAGE) {
+        c.guest = 1;
+        TRY(lladd_counter_get(db, guest, AT, &c.counter[GUEST], err));
+    }
+    return write_down(&c, sink);
+}
+
+static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                 struct lladd_error *err)
+{
+    lladd_pageno guest;
+    TRY(ll_sim_pages_each(ctx, db, fn, arg, err));
+    TRY(ll_sim_root_page(db, ROOT, &guest, err));
+    return guest.v == LLADD_NO_PAGE ? 0 : fn(arg, guest);
+}
+
+static void describe(void *ctx, struct lladd_span bytes, struct lladd_sink *sink)
+{
+    struct step s;
+    (void)ctx;
+    memcpy(&s, bytes.data, sizeof s);
+    if (s.comes)
+        (void)lladd_sink_printf(sink, "the guest %s", s.comes > 0 ? "comes" : "goes");
+    else
+        (void)lladd_sink_printf(sink, "adds %lld to counter %u", (long long)s.delta, s.counter);
+}
+
+static const char *const operations[] = {"lladd.counter.add", NULL};
+
+const struct lladd_sim_subject ll_sim_subject_instant = {
+    .struct_size = sizeof ll_sim_subject_instant,
+    .name = "instant",
+    .about = "databases that open before their pages are redone",
+    .configure = configure,
+    .setup = setup,
+    .run = run,
+    .dump = dump,
+    .model_size = sizeof(struct contents),
+    .model_apply = apply,
+    .model_dump = model_dump,
+    .describe = describe,
+    .pages = pages,
+    .operations = operations,
+    .meanwhile = meanwhile,
+};

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Instant recovery: the database is open while its pages are behind the log. Whoever fetches a page
+ * gets it as the log says, whatever else goes on: undo before, new transactions, background steps,
+ * pages that begin a new life, failing reads, no memory, another crash. Nothing is given up before
+ * the last page is redone.
+ */
+#include "rig.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGES = 40, ROUNDS = 5, BLOCK = 4096 };
+
+static struct rig r;
+static lladd_pageno pages[PAGES];
+
+/* ---- helpers ---- */
+
+static uint64_t behind(void)
+{
+    return rig_stats(&r).pages_behind;
+}
+
+static void add_everywhere(struct lladd_txn *txn, unsigned index, uint64_t delta)
+{
+    for (unsigned i = 0; i < PAGES; i++)
+        ok(txn, cell_add(txn, cell_of(pages[i], index), (int64_t)(delta + i)));
+}
+
+/* Cell 0 of each page has ROUNDS * (10 + its index) when this is recovered, cell 1 nothing. */
+static void write_history(void)
+{
+    rig_pages(&r, pages, PAGES);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    struct lladd_txn *loser = rig_begin(&r);
+    ok(loser, cell_add(loser, cell_of(pages[0], 1), 1000));
+    ok(loser, cell_add(loser, cell_of(pages[1], 1), 1000));
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        add_everywhere(txn, 0, 10);
+        done(lladd_commit(txn));
+    }
+}
+
+static void expect_history(void)
+{
+    for (unsigned i = 0; i < PAGES; i++) {
+        rig_expect(&r, cell_of(pages[i], 0), (uint64_t)ROUNDS * (10 + i));
+        rig_expect(&r, cell_of(pages[i], 1), 0);
+    }
+}
+
+static void begin_case(unsigned kind)
+{
+    rig_init(&r, kind);
+    r.options.recovery = LLADD_RECOVER_INSTANT;
+    r.options.checkpoint_bytes = 1u << 30;
+    r.options.log_segment_max = 1u << 20;
+    rig_open(&r);
+    write_history();
+}
+
+/* A history, a crash, and the database that opens behind it. */
+static void begin_behind(unsigned kind)
+{
+    begin_case(kind & ~(unsigned)RIG_FILES);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+}
+
+static void damage_page(unsigned i)
+{
+    unsigned char noise[512];
+    memset(noise, 0xee, sizeof noise);
+    rig_file_write(&r, "pages", noise, sizeof noise, pages[i].v * BLOCK + 512);
+}
+
+/* ---- what is seen ---- */
+
+START_TEST(a_page_is_redone_when_it_is_fetched)
+{
+    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+    uint64_t left = behind();
+    ck_assert_uint_ge(left, PAGES - 2); /* undo has fetched the loser's */
+    ck_assert_uint_lt(left, PAGES + 4);
+    for (unsigned i = 2; i < PAGES; i++) {
+        rig_expect(&r, cell_of(pages[i], 0), (uint64_t)ROUNDS * (10 + i));
+        ck_assert_uint_eq(behind(), --left);
+    }
+    expect_history();
+    ck_assert_uint_ge(rig_stats(&r).recovered_redone, ROUNDS * PAGES);
+    rig_free(&r);
+}
+END_TEST
+
+/* REC-1. Undo is over when open returns; it has fetched what it needs and no more. */
+START_TEST(losers_are_gone_when_open_returns)
+{
+    begin_case((unsigned)_i & ~(unsigned)RIG_THREADS);
+    rig_crash(&r, &fault_kill);
+    rig_want_transcript(&r);
+    rig_open(&r);
+    ck_contains(r.transcript, "when pages are fetched");
+    ck_contains(r.transcript, "undone: transaction");
+    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
+    ck_assert_uint_gt(behind(), 0);
+    rig_expect(&r, cell_of(pages[1], 1), 0);
+    expect_history();
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
+{
+    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+    uint64_t from = rig_stats(&r).checkpoint_lsn;
+    ck_assert_uint_gt(behind(), 0);
+    ck_assert_uint_gt(rig_stats(&r).redo_bytes, 0);
+    rig_maintain(&r);
+    ck_assert_uint_eq(behind(), 0);
+    ck_assert_uint_gt(rig_stats(&r).checkpoint_lsn, from);
+    expect_history();
+    rig_crash(&r, &fault_power); /* nothing is left to be redone */
+    rig_open(&r);
+    ck_assert_uint_eq(behind(), 0);
+    expect_history();
+    rig_free(&r);
+}
+END_TEST
+
+/* What redo needs is kept until it is done: who wants a checkpoint gets it afterwards. */
+START_TEST(a_checkpoint_and_close_wait_for_redo)
+{
+    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+    ck_assert_uint_gt(behind(), 0);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_eq(behind(), 0);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    expect_history();
+    rig_set(&r, cell_of(pages[3], 5), 8);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_gt(behind(), 0);
+    rig_close(&r); /* REC-2 */
+    rig_open(&r);
+    ck_assert_uint_eq(behind(), 0);
+    ck_assert_uint_eq(rig_stats(&r).recovered_records, 0);
+    expect_history();
+    rig_expect(&r, cell_of(pages[3], 5), 8);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- meanwhile ---- */
+
+static void work_meanwhile(unsigned round)
+{
+    struct lladd_txn *txn = rig_begin(&r), *other = rig_begin(&r);
+    ok(txn, cell_add(txn, cell_of(pages[4 + round], 2), 1));
+    ok(other, cell_add(other, cell_of(pages[5], 1), 77));
+    ok(txn, cell_add(txn, cell_of(pages[20], 2), 1));
+    done(lladd_commit(txn));
+    ok(other, cell_add(other, cell_of(pages[30], 1), 77));
+    done(lladd_abort(other));
+}
+
+/* Crash after crash, each behind the one before, with transactions in between; the last recovery is
+ * a full one or one more of the same. */
+START_TEST(crashes_while_pages_are_behind)
+{
+    enum { CRASHES = 4 };
+    for (unsigned full = 0; full < 2; full++) {
+        begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+        for (unsigned c = 0; c < CRASHES; c++) {
+            ck_assert_uint_gt(behind(), PAGES / 2);
+            work_meanwhile(c);
+            struct lladd_txn *loser = rig_begin(&r);
+            ok(loser, cell_add(loser, cell_of(pages[8], 1), 5));
+            ok(loser, cell_add(loser, cell_of(pages[31], 1), 5));
+            rig_crash(&r, c % 2 ? &fault_kill : &fault_power);
+            if (full && c == CRASHES - 1)
+                r.options.recovery = LLADD_RECOVER_FULL;
+            rig_open(&r);
+        }
+        ck_assert(full ? behind() == 0 : behind() > PAGES / 2);
+        expect_history();
+        rig_expect(&r, cell_of(pages[20], 2), CRASHES);
+        for (unsigned c = 0; c < CRASHES; c++)
+            rig_expect(&r, cell_of(pages[4 + c], 2), 1);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* A cache that holds few of the pages: what was redone is written back, and read again. */
+START_TEST(pages_come_and_go_in_a_small_cache)
+{
+    unsigned kind = (unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES);
+    begin_case(kind);
+    rig_crash(&r, &fault_power);
+    r.options.cache_bytes = rig_small_cache(kind);
+    rig_open(&r);
+    for (unsigned i = 0; i < PAGES; i += 3)
+        rig_set(&r, cell_of(pages[i], 6), i);
+    expect_history();
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    expect_history();
+    for (unsigned i = 0; i < PAGES; i += 3)
+        rig_expect(&r, cell_of(pages[i], 6), i);
+    rig_free(&r);
+}
+END_TEST
+
+/* What is in doubt keeps its pages behind, too, until somebody decides. */
+START_TEST(a_transaction_in_doubt_is_decided_while_pages_are_behind)
+{
+    for (unsigned commits = 0; commits < 2; commits++) {
+        begin_case((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
+        (void)rig_prepared(&r, "half", cell_of(pages[9], 3), 33);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
+        struct lladd_txn *txn = rig_claim(&r, "half");
+        done(commits ? lladd_commit(txn) : lladd_abort(txn));
+        rig_expect(&r, cell_of(pages[9], 3), commits ? 33 : 0);
+        expect_history();
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* ---- pages that begin a new life ---- */
+
+/* BUF-6. Redo of a page's previous life does not come over what it has become: freed, taken again
+ * and formatted. */
+START_TEST(a_page_behind_is_freed_and_used_again)
+{
+    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+    struct lladd_txn *txn = rig_begin(&r);
+    for (unsigned i = 10; i < 20; i++)
+        ok(txn, lladd_page_free(txn, pages[i]));
+    done(lladd_commit(txn));
+    lladd_pageno again[10];
+    rig_pages(&r, again, 10);
+    unsigned same = 0;
+    for (unsigned i = 0; i < 10; i++) {
+        rig_set(&r, cell_of(again[i], 0), 100 + i);
+        same += again[i].v >= pages[10].v && again[i].v <= pages[19].v;
+    }
+    ck_assert_uint_gt(same, 0);
+    rig_maintain(&r);
+    ck_assert_uint_eq(behind(), 0);
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < 10; i++)
+            rig_expect(&r, cell_of(again[i], 0), 100 + i);
+        rig_expect(&r, cell_of(pages[25], 0), (uint64_t)ROUNDS * 35);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+    }
+    rig_free(&r);
+}
+END_TEST
+
+/* The same for pages that are written past the log. */
+START_TEST(a_page_behind_becomes_one_of_a_raw_extent)
+{
+    begin_case((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
+    struct lladd_txn *txn = rig_begin(&r);
+    for (unsigned i = 10; i < 30; i++)
+        ok(txn, lladd_page_free(txn, pages[i]));
+    done(lladd_commit(txn));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_gt(behind(), 0);
+
+    enum { RAW = 8 };
+    unsigned char bytes[RAW * BLOCK], found[RAW * BLOCK];
+    lladd_pageno first;
+    memset(bytes, 0x5a, sizeof bytes);
+    txn = rig_begin(&r);
+    ok(txn, lladd_extent_alloc(txn, RAW, LLADD_EXTENT_RAW, &first));
+    ck_assert_uint_ge(first.v, pages[10].v);
+    ck_assert_uint_le(first.v + RAW, pages[29].v + 1);
+    ok(txn, lladd_bulk_write(txn, first, RAW, NULL, bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    for (unsigned round = 0; round < 3; round++) {
+        ok_db(&r, lladd_bulk_read(r.db, first, RAW, true, found, &r.err));
+        ck_assert_mem_eq(bytes, found, sizeof bytes);
+        if (round == 0)
+            rig_maintain(&r); /* does not write over them */
+        else
+            rig_crash(&r, &fault_power), rig_open(&r);
+    }
+    rig_free(&r);
+}
+END_TEST
+
+/* What is read past the cache is what the log says as well. */
+START_TEST(pages_behind_are_read_in_bulk)
+{
+    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+    unsigned char found[BLOCK], *page = found + LLADD_PAGE_HEADER;
+    uint64_t left = behind();
+    ok_db(&r, lladd_bulk_read(r.db, pages[7], 1, false, found, &r.err));
+    ck_assert_uint_eq(page[cell_offset(0)], ROUNDS * 17);
+    ck_assert_uint_eq(behind(), left - 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- what goes wrong ---- */
+
+/* A read that fails is the error of whoever fetches the page; the page stays behind, and the next
+ * one gets it. */
+START_TEST(a_read_fails_while_a_page_is_redone)
+{
+    for (uint64_t n = 1;; n++) {
+        begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+        uint64_t left = behind(), value = 0;
+        fault_device_fail(r.fd, n, FAULT_PREAD, 5, false);
+        int rc = cell_read(r.db, cell_of(pages[12], 0), &value, &r.err);
+        uint64_t fired = fault_device_fired(r.fd);
+        fault_device_fail(r.fd, 0, 0, 0, false);
+        if (fired) {
+            ck_assert_int_eq(rc, LLADD_READ_FAILED);
+            ck_assert_uint_eq(behind(), left);
+        }
+        ck_assert_int_eq(lladd_db_error(r.db, &r.err), 0);
+        expect_history();
+        rig_free(&r);
+        if (!fired)
+            break;
+        ck_assert_uint_lt(n, 50);
+    }
+}
+END_TEST
+
+/* The same in steps: they stop with the error, and go on the next time. */
+START_TEST(a_read_fails_in_a_step)
+{
+    for (uint64_t n = 1; n < 200; n += 7) {
+        begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+        uint64_t from = rig_stats(&r).checkpoint_lsn;
+        fault_device_fail(r.fd, n, FAULT_PREAD, 5, true);
+        int rc = lladd_checkpoint(r.db, &r.err);
+        uint64_t fired = fault_device_fired(r.fd);
+        fault_device_fail(r.fd, 0, 0, 0, false);
+        ck_assert_int_eq(rc, fired ? LLADD_READ_FAILED : 0);
+        if (fired) {
+            ck_assert_uint_gt(behind(), 0);
+            ck_assert_uint_eq(rig_stats(&r).checkpoint_lsn, from);
+        }
+        rig_maintain(&r);
+        ck_assert_uint_eq(behind(), 0);
+        expect_history();
+        rig_free(&r);
+        if (!fired)
+            break;
+    }
+}
+END_TEST
+
+/* An index that finds no memory is done without, and recovery is a full one. */
+START_TEST(an_allocation_fails)
+{
+    unsigned instantly = 0, fully = 0;
+    for (uint64_t n = 1;; n++) {
+        begin_case(0);
+        rig_crash(&r, &fault_power);
+        fault_alloc_fail(&r.mem, n, false);
+        int rc = rig_try_open(&r);
+        bool fired = fault_alloc_fired(&r.mem) != 0;
+        fault_alloc_fail(&r.mem, 0, false);
+        if (rc) { /* nothing was undone, or opening again goes on with it (REC-3) */
+            ck_assert(rc == LLADD_NO_MEMORY || rc == LLADD_UNDO_FAILED);
+            rig_open(&r);
+        } else {
+            instantly += behind() > 0;
+            fully += behind() == 0;
+        }
+        expect_history();
+        rig_free(&r);
+        if (!fired)
+            break;
+    }
+    ck_assert_uint_gt(instantly, 0);
+    ck_assert_uint_gt(fully, 0);
+}
+END_TEST
+
+/* BUF-2, BUF-5. A torn page is rebuilt from its image when it is fetched. */
+START_TEST(a_torn_page_is_rebuilt_when_it_is_fetched)
+{
+    begin_case((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
+    rig_crash(&r, &fault_power);
+    damage_page(15);
+    rig_open(&r);
+    expect_history();
+    rig_free(&r);
+}
+END_TEST
+
+/* One that nothing gives a base to is the error of those who fetch it, and of checkpoints; nobody
+ * else's. If it is free nobody misses it. */
+START_TEST(a_page_without_a_base_matters_only_if_it_is_in_use)
+{
+    for (unsigned freed = 0; freed < 2; freed++) {
+        rig_init(&r, (unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
+        r.options.recovery = LLADD_RECOVER_INSTANT;
+        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the device promised not to, so no images */
+        rig_open(&r);
+        rig_pages(&r, pages, 2);
+        for (unsigned i = 0; i < 100; i++) { /* the log with the format record is given up */
+            struct lladd_txn *txn = rig_begin(&r);
+            ok(txn, cell_put_wide(txn, cell_of(pages[1], 2), i, WIDE_MAX / 2));
+            done(lladd_commit(txn));
+        }
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_maintain(&r);
+        rig_set(&r, cell_of(pages[0], 0), 5);
+        rig_set(&r, cell_of(pages[1], 0), 6);
+        if (freed) {
+            struct lladd_txn *txn = rig_begin(&r);
+            ok(txn, lladd_page_free(txn, pages[0]));
+            done(lladd_commit(txn));
+        }
+        rig_crash(&r, &fault_power);
+        damage_page(0);
+        rig_open(&r);
+        rig_expect(&r, cell_of(pages[1], 0), 6);
+        if (freed) {
+            rig_maintain(&r);
+            ck_assert_uint_eq(behind(), 0);
+        } else {
+            uint64_t value;
+            for (unsigned twice = 0; twice < 2; twice++) {
+                ck_assert_int_eq(cell_read(r.db, cell_of(pages[0], 0), &value, &r.err),
+                                 LLADD_CORRUPT_PAGE);
+                ck_assert_uint_eq(r.err.page.v, pages[0].v);
+                ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_CORRUPT_PAGE);
+            }
+            ck_assert_uint_eq(behind(), 1);
+            rig_set(&r, cell_of(pages[1], 1), 7);
+            struct lladd_db *db = r.db;
+            r.db = NULL;
+            ck_assert_int_eq(lladd_close(db), LLADD_CORRUPT_PAGE);
+            r.options.recovery = LLADD_RECOVER_FULL;
+            ck_assert_int_eq(rig_try_open(&r), LLADD_CORRUPT_PAGE);
+        }
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* ---- threads ---- */
+
+enum { READERS = 3 };
+
+static void *read_and_change(void *arg)
+{
+    unsigned who = *(unsigned *)arg;
+    for (unsigned i = 0; i < PAGES; i++) {
+        unsigned p = (i * 7 + who * 11) % PAGES;
+        ck_assert_uint_eq(cell_get(r.db, cell_of(pages[p], 0)), (uint64_t)ROUNDS * (10 + p));
+        struct lladd_txn *txn;
+        struct lladd_error err = LLADD_ERROR_INIT;
+        ck_assert_int_eq(lladd_begin(r.db, NULL, &txn, &err), 0);
+        ok(txn, cell_add(txn, cell_of(pages[p], 3), 1));
+        done(i % 4 ? lladd_commit_async(txn, NULL) : lladd_abort(txn));
+    }
+    return NULL;
+}
+
+/* Several fetch and change pages while the background redoes them, held up so that it does not come
+ * first, or not. */
+START_TEST(threads_fetch_pages_while_they_are_redone)
+{
+    pthread_t thread[READERS];
+    unsigned who[READERS];
+    begin_case((unsigned)_i & ~(unsigned)RIG_FILES);
+    rig_crash(&r, &fault_power);
+    bool held = _i & RIG_THREADS && _i & RIG_RESERVED;
+    if (held)
+        test_world_stop_at(&r.world, "recovery.step");
+    rig_open(&r);
+    for (unsigned i = 0; i < READERS; i++) {
+        who[i] = i;
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, read_and_change, &who[i]), 0);
+    }
+    if (held) {
+        ck_assert(test_world_await(&r.world, "recovery.step", 1));
+        test_world_release(&r.world, "recovery.step");
+    }
+    for (unsigned i = 0; i < READERS; i++)
+        ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+    for (unsigned round = 0; round < 2; round++) {
+        uint64_t sum = 0;
+        for (unsigned i = 0; i < PAGES; i++)
+            sum += cell_get(r.db, cell_of(pages[i], 3));
+        ck_assert_uint_eq(sum, READERS * (PAGES - PAGES / 4));
+        expect_history();
+        rig_reopen(&r);
+    }
+    rig_free(&r);
+}
+END_TEST
+
+/* The background takes the checkpoint that saves the next crash this recovery. */
+START_TEST(the_background_comes_to_an_end)
+{
+    begin_case(RIG_THREADS | (_i ? RIG_RESERVED : 0));
+    rig_crash(&r, &fault_power);
+    test_world_stop_at(&r.world, "checkpoint.before_flush");
+    rig_open(&r);
+    ck_assert(test_world_await(&r.world, "checkpoint.before_flush", 1));
+    ck_assert_uint_eq(behind(), 0);
+    test_world_release(&r.world, "checkpoint.before_flush");
+    expect_history();
+    rig_free(&r);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("instant recovery");
+    TCase *c = tcase_create("all");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, a_page_is_redone_when_it_is_fetched, 0, RIG_THREADS);
+    tcase_add_loop_test(c, losers_are_gone_when_open_returns, 0, RIG_THREADS);
+    tcase_add_loop_test(c, steps_redo_the_rest_and_take_a_checkpoint, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_checkpoint_and_close_wait_for_redo, 0, RIG_THREADS);
+    tcase_add_loop_test(c, crashes_while_pages_are_behind, 0, RIG_THREADS);
+    tcase_add_loop_test(c, pages_come_and_go_in_a_small_cache, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_transaction_in_doubt_is_decided_while_pages_are_behind, 0,
+                        RIG_THREADS);
+    tcase_add_loop_test(c, a_page_behind_is_freed_and_used_again, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_page_behind_becomes_one_of_a_raw_extent, 0, RIG_THREADS);
+    tcase_add_loop_test(c, pages_behind_are_read_in_bulk, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_read_fails_while_a_page_is_redone, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_read_fails_in_a_step, 0, RIG_THREADS);
+    tcase_add_test(c, an_allocation_fails);
+    tcase_add_loop_test(c, a_torn_page_is_rebuilt_when_it_is_fetched, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_page_without_a_base_matters_only_if_it_is_in_use, 0, RIG_THREADS);
+    tcase_add_loop_test(c, threads_fetch_pages_while_they_are_redone, 0, RIG_KINDS);
+    tcase_add_loop_test(c, the_background_comes_to_an_end, 0, 2);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
