@@ -222,6 +222,14 @@ void ll_log__gather_done(struct ll_log *, uint64_t sync_ns);
 
 /* writer.c */
 int ll_log__writer_alloc(struct ll_log *);
+/* Does a sync take less than a thread's falling asleep and being woken? */
+enum { LL_LOG__FAST_NS = 10000 };
+static inline bool ll_log__syncs_fast(const struct ll_log *log)
+{
+    uint64_t ns = lladd_atomic_load64_relaxed(&log->gather.sync_ns);
+    return ns != 0 && ns < LL_LOG__FAST_NS;
+}
+
 void ll_log__writer_free(struct ll_log *);
 void ll_log__writer_init(struct ll_log *, struct ll_log__seg *, uint64_t lsn);
 /* Moves `walked` over published records, at most to `end`. Stops early at the first that is not
