@@ -33,6 +33,9 @@
 #define DEFAULT_CHECKPOINT (64ull << 20)
 /* If nobody has said how often (docs/decisions/checkpoints-by-dirty-pages.md). */
 #define CHECKPOINT_MOST (512ull << 20)
+/* Log set aside for commits nobody has made durable, before somebody must. */
+#define PENDING_MIN (4ull << 20)
+#define PENDING_MOST (64ull << 20)
 #define FLAGS_KNOWN \
     (LLADD_OPT_NO_THREADS | LLADD_OPT_MUST_EXIST | LLADD_OPT_MUST_NOT_EXIST | \
      LLADD_OPT_ATOMIC_PAGES | LLADD_OPT_LOG_FULL_ERROR)
@@ -234,6 +237,10 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     if (!o->checkpoint_bytes && o->log_limit_bytes / 8 > core->checkpoint_most)
         core->checkpoint_most =
             o->log_limit_bytes / 8 < CHECKPOINT_MOST ? o->log_limit_bytes / 8 : CHECKPOINT_MOST;
+    uint64_t pending = o->log_limit_bytes / 64;
+    core->txns.pending_undo_max = pending < PENDING_MIN    ? PENDING_MIN
+                                  : pending > PENDING_MOST ? PENDING_MOST
+                                                           : pending;
     core->progress = o->progress;
     core->transcript = o->transcript;
     core->callback_ctx = o->callback_ctx;
