@@ -189,6 +189,9 @@ int ll_buffer_dirty_each(struct ll_buffer *, ll_dirty_fn *, void *ctx, struct ll
  * says more than what redo needs; as a bound for truncation it would only be too careful. */
 void ll_buffer_dirty_min(struct ll_buffer *, lladd_lsn *rec, lladd_lsn *base);
 
+/* Dirty pages now, about. */
+uint64_t ll_buffer_dirty_count(const struct ll_buffer *);
+
 struct ll_buffer_stats {
     uint64_t hits, misses, reads, writes, pages_written, syncs, evictions, repairs;
     uint64_t lost_writes; /* pages that were read older than they had been written */

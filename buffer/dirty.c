@@ -58,6 +58,11 @@ void ll_buffer__forget_dirty(struct ll_buffer *b, struct ll_frame *f)
         (void)lladd_atomic_sub64(&b->dirty_count, 1);
 }
 
+uint64_t ll_buffer_dirty_count(const struct ll_buffer *b)
+{
+    return lladd_atomic_load64_relaxed(&b->dirty_count);
+}
+
 /* ---- the queue, under dirty_latch ---- */
 
 static void drain(struct ll_buffer *b)

@@ -3,10 +3,17 @@
  * one. Handles without threads do the same in lladd_maintain. */
 #include "lladd/db_private.h"
 
+/* So many bytes of log for each byte of dirty pages: what a checkpoint costs is that each of them
+ * is written, and logged as an image when it changes the next time. */
+enum { LOG_FOR_DIRTY = 4 };
+
 static bool due(const struct ll_core *core)
 {
-    return ll_log_tail(core->log).v - lladd_atomic_load64(&core->last_checkpoint) >=
-           core->checkpoint_bytes;
+    uint64_t since = ll_log_tail(core->log).v - lladd_atomic_load64(&core->last_checkpoint);
+    if (LL_LIKELY(since < core->checkpoint_bytes))
+        return false;
+    return since >= core->checkpoint_most ||
+           since / LOG_FOR_DIRTY >= ll_buffer_dirty_count(core->buffer) * core->page_size;
 }
 
 void ll_background_want(struct ll_core *core)

@@ -40,14 +40,13 @@ static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn
     struct ll_core *core = txn->core;
     unsigned char bytes[LL_HEURISTIC_MAX];
     struct lladd_span payload = lladd_span_of(bytes, ll_heuristic_encode(h, bytes));
-    bool drain;
     int rc = ll_core_credit(core, &txn->credit, ll_record_bound(payload.len, 0), &txn->err);
     if (rc)
         return rc;
     lladd_mutex_lock(&core->checkpointing);
     rc = ll_heuristic_put(core, h, &txn->err);
     if (!rc && h->outcome == LLADD_OUTCOME_COMMIT) {
-        rc = ll_txn_log_commit(txn, payload, lsn, &drain); /* we are about to force it anyway */
+        rc = ll_txn_log_commit(txn, payload, lsn);
         if (rc)
             (void)ll_heuristic_remove(core, &h->what.gid);
     } else if (!rc) {

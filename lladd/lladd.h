@@ -88,8 +88,9 @@ struct lladd_options {
     uint64_t log_segment_min;  /**< first log segment, a power of two from 4096. Default 1 MiB */
     uint64_t log_segment_max;  /**< segments grow up to this. Default 64 MiB */
     uint64_t log_limit_bytes;  /**< most log on disk. Default 4 GiB; UINT64_MAX: none */
-    uint64_t checkpoint_bytes; /**< a checkpoint after so much log: bounds recovery.
-                                    Default 64 MiB */
+    uint64_t checkpoint_bytes; /**< a checkpoint after so much log: bounds recovery. Default: 64
+                                    MiB, or, if many pages are dirty, four times their bytes, at
+                                    most 512 MiB or an eighth of log_limit_bytes */
     uint32_t redo_threads;     /**< Default: the processors online, at most 8 */
     enum lladd_frames frames;
     enum lladd_durability durability; /**< default of transactions; DEFAULT means LLADD_DURABLE */

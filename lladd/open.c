@@ -31,6 +31,11 @@
 #define DEFAULT_SEGMENT_MAX (64ull << 20)
 #define DEFAULT_LOG_LIMIT (4ull << 30)
 #define DEFAULT_CHECKPOINT (64ull << 20)
+/* If nobody has said how often (docs/decisions/checkpoints-by-dirty-pages.md). */
+#define CHECKPOINT_MOST (512ull << 20)
+/* Log set aside for commits nobody has made durable, before somebody must. */
+#define PENDING_MIN (4ull << 20)
+#define PENDING_MOST (64ull << 20)
 #define FLAGS_KNOWN \
     (LLADD_OPT_NO_THREADS | LLADD_OPT_MUST_EXIST | LLADD_OPT_MUST_NOT_EXIST | \
      LLADD_OPT_ATOMIC_PAGES | LLADD_OPT_LOG_FULL_ERROR)
@@ -69,7 +74,6 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
         o->log_segment_max =
             o->log_segment_min > DEFAULT_SEGMENT_MAX ? o->log_segment_min : DEFAULT_SEGMENT_MAX;
     o->log_limit_bytes = or_default(o->log_limit_bytes, DEFAULT_LOG_LIMIT);
-    o->checkpoint_bytes = or_default(o->checkpoint_bytes, DEFAULT_CHECKPOINT);
     if (o->flags & LLADD_OPT_NO_THREADS) {
         o->redo_threads = 1; /* to ask the system takes longer than the rest of open */
     } else if (!o->redo_threads) {
@@ -232,7 +236,15 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     core->dev = o->device;
     core->no_images = o->flags & LLADD_OPT_ATOMIC_PAGES;
     core->log_full_error = o->flags & LLADD_OPT_LOG_FULL_ERROR;
-    core->checkpoint_bytes = o->checkpoint_bytes;
+    core->checkpoint_bytes = or_default(o->checkpoint_bytes, DEFAULT_CHECKPOINT);
+    core->checkpoint_most = core->checkpoint_bytes;
+    if (!o->checkpoint_bytes && o->log_limit_bytes / 8 > core->checkpoint_most)
+        core->checkpoint_most =
+            o->log_limit_bytes / 8 < CHECKPOINT_MOST ? o->log_limit_bytes / 8 : CHECKPOINT_MOST;
+    uint64_t pending = o->log_limit_bytes / 64;
+    core->txns.pending_undo_max = pending < PENDING_MIN    ? PENDING_MIN
+                                  : pending > PENDING_MOST ? PENDING_MOST
+                                                           : pending;
     core->progress = o->progress;
     core->transcript = o->transcript;
     core->callback_ctx = o->callback_ctx;

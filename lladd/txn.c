@@ -154,7 +154,6 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     }
     if (txn->id.v == 0)
         return commit_nothing(txn, wait, out);
-    bool drain = false;
     /* Out of what is set aside for the end of its rollback, which is not to come: committing needs
      * no space, and what is prepared can be committed on a full disk. */
     rc = lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE ? ll_txn_tell_committing(txn) : 0;
@@ -163,7 +162,7 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     if (!rc)
         rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
     if (!rc)
-        rc = ll_txn_log_commit(txn, lladd_span_of(NULL, 0), out, &drain);
+        rc = ll_txn_log_commit(txn, lladd_span_of(NULL, 0), out);
     if (rc) {
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
             ll_txn_release(txn);
@@ -173,6 +172,7 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     ll_txn_tell_committed(txn, *out);
     ll_txn_release(txn);
     ll_background_poll(ll_db_of(core));
+    bool drain = (!wait || durability != LLADD_DURABLE) && !ll_txns_relieve(core);
     return wait || drain ? see_through(core, *out, wait, drain, durability) : 0;
 }
 

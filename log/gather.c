@@ -82,7 +82,7 @@ void ll_log__gather(struct ll_log *log)
 {
     struct ll_log__gather *g = &log->gather;
     uint64_t most = g->sync_ns / SHARE;
-    if (g->expected <= 1 || most == 0)
+    if (g->expected <= 1 || most == 0 || ll_log__syncs_fast(log))
         return;
     uint32_t before = here(g);
     if (g->pause > 0) {
@@ -115,6 +115,7 @@ void ll_log__gather_close(struct ll_log *log)
 void ll_log__gather_done(struct ll_log *log, uint64_t sync_ns)
 {
     struct ll_log__gather *g = &log->gather;
-    g->sync_ns = g->sync_ns ? (g->sync_ns * 7 + sync_ns) / 8 : sync_ns;
+    lladd_atomic_store64_relaxed(&g->sync_ns,
+                                 g->sync_ns ? (g->sync_ns * 7 + sync_ns) / 8 : sync_ns);
     g->expected = g->members + here(g);
 }

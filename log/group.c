@@ -37,6 +37,9 @@
 enum { WAKE_WRITTEN = 4, WAKE_ALL = 7 };
 /* What a relaxed leader writes at once; in between others can go on with the space. */
 enum { PORTION = 256 * 1024 };
+/* How long somebody waits awake: a few microseconds, then until all others had their turn so
+ * often. */
+enum { GLANCES = 256, YIELDS = 64 };
 
 static inline uint32_t phase_of(uint32_t word)
 {
@@ -259,6 +262,25 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
 
 /* ---- following --------------------------------------------------------------------------- */
 
+/* Where a sync takes less than falling asleep and being woken, to wait awake is shorter: did the
+ * word change meanwhile? By yielding, so that who is awaited gets the processor if he has none. */
+static bool await_change(const struct ll_log *log, uint32_t word)
+{
+    if (!ll_log__syncs_fast(log))
+        return false;
+    for (unsigned i = 0; i < GLANCES; i++) {
+        if (lladd_atomic_load32(&log->word) != word)
+            return true;
+        lladd_cpu_relax();
+    }
+    for (unsigned i = 0; i < YIELDS; i++) {
+        lladd_yield();
+        if (lladd_atomic_load32(&log->word) != word)
+            return true;
+    }
+    return false;
+}
+
 /* Until `lsn` is below *goal, which is durable or written. */
 static int wait_or_lead(struct ll_log *log, uint64_t lsn, bool durable, struct lladd_error *err)
 {
@@ -269,6 +291,8 @@ static int wait_or_lead(struct ll_log *log, uint64_t lsn, bool durable, struct l
         if (rc || lladd_atomic_load64(goal) > lsn)
             return rc;
         if (phase_of(word) != LL_LOG__FREE) {
+            if (await_change(log, word))
+                continue;
             sleep_on(log, word, bits_for(log, word, lsn) | (durable ? 0u : WAKE_WRITTEN));
             if (!durable && lladd_atomic_load64(goal) > lsn)
                 pass_on(log);

@@ -142,6 +142,10 @@ int ll_log_force(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 /* The same, up to "written" only: survives the process, not the machine. */
 int ll_log_write(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 
+/* What is reserved now shall become durable before long; does not wait. The log's thread sees to
+ * it; false: there is none. */
+bool ll_log_force_soon(struct ll_log *);
+
 /* ---- reading ---- */
 
 /* A reader with its own buffer; one thread at a time. Reads the ring where it still holds the

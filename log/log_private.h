@@ -59,6 +59,7 @@ struct ll_log__segments {
     uint32_t hurry;  /* somebody waits for what is being made; atomic */
     uint32_t idle;   /* the thread is there and sleeps; atomic */
     uint64_t groups; /* there were when the last one was made */
+    uint64_t wanted; /* the thread shall make durable what is below */
 };
 
 static inline struct ll_log__seg *ll_log__at(const struct ll_vec *v, size_t i)
@@ -83,6 +84,7 @@ struct ll_log__writer {
     struct ll_log__seg *ahead; /* the segment `next_block` lies in; used; may be NULL */
     uint64_t next_block;     /* LSN of the first block whose header was not made yet */
     uint64_t walked;         /* end of the published prefix as far as seen */
+    uint64_t behind;         /* the device was asked to begin with what is below */
     struct ll_log__header *headers; /* of blocks begun since `written` */
     uint32_t header_count, header_capacity;
     uint32_t header_used;
@@ -219,6 +221,14 @@ void ll_log__arrive(struct ll_log *);
 void ll_log__gather(struct ll_log *);
 void ll_log__gather_close(struct ll_log *);
 void ll_log__gather_done(struct ll_log *, uint64_t sync_ns);
+
+/* Does a sync take less than a thread's falling asleep and being woken? */
+enum { LL_LOG__FAST_NS = 10000 };
+static inline bool ll_log__syncs_fast(const struct ll_log *log)
+{
+    uint64_t ns = lladd_atomic_load64_relaxed(&log->gather.sync_ns);
+    return ns != 0 && ns < LL_LOG__FAST_NS;
+}
 
 /* writer.c */
 int ll_log__writer_alloc(struct ll_log *);

@@ -17,9 +17,10 @@
  *
  * Threads. With env->threads a worker keeps two segments ahead, removes dead files, and writes what
  * comes together while nobody commits (a megabyte), and makes another when little is left to be set
- * aside; it is started when a segment is used up for the first time, or more than two are set
- * aside, so that small and short-lived logs have none. Without, ll_log_maintain does the first
- * two, or whoever needs the space, and who finds half of the ring unwritten the last.
+ * aside; it syncs what commits that do not wait have left behind. It is started when a segment is
+ * used up for the first time, more than two are set aside, or something is to be synced, so that
+ * small and short-lived logs have none. Without, ll_log_maintain does the first two, or whoever
+ * needs the space, and who finds half of the ring unwritten the third.
  */
 #include "log/log_private.h"
 
@@ -382,6 +383,30 @@ static bool write_some(struct ll_log *log)
     return progress;
 }
 
+/* Makes durable what somebody wants to be so before long. Releases the mutex meanwhile; who needs
+ * it durable gets the error that there may be. */
+static bool sync_some(struct ll_log *log)
+{
+    uint64_t wanted = log->segs->wanted;
+    if (wanted <= lladd_atomic_load64(&log->durable) || ll_log__check(log, NULL))
+        return false;
+    lladd_mutex_unlock(&log->segs->mutex);
+    (void)ll_log_force(log, lladd_lsn_of(wanted - 1), NULL);
+    lladd_mutex_lock(&log->segs->mutex);
+    return true;
+}
+
+bool ll_log_force_soon(struct ll_log *log)
+{
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    segs->wanted = lladd_atomic_load64(&log->tail);
+    ll_log__wake_worker(log);
+    bool will = segs->thread.started;
+    lladd_mutex_unlock(&segs->mutex);
+    return will;
+}
+
 void ll_log__ask_worker(struct ll_log *log)
 {
     lladd_mutex_lock(&log->segs->mutex);
@@ -395,7 +420,7 @@ static void *worker(void *arg)
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
     while (!segs->stop) {
-        bool did = write_some(log);
+        bool did = sync_some(log) || write_some(log);
         /* Who needs the space asks for it himself and gets the error; nobody needs it yet. */
         if (!did)
             (void)step(log, &did, NULL);

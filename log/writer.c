@@ -15,6 +15,9 @@
 #include "log/log_private.h"
 
 enum { PIECES_MOST = 512, PIECES_PER_BLOCK = 3 };
+/* The device is asked to begin with so many bytes at a time. Each time is a request to a disk,
+ * which takes longer than many small writes into the operating system's memory. */
+enum { BEHIND = 1 << 20 };
 
 int ll_log__writer_alloc(struct ll_log *log)
 {
@@ -46,6 +49,7 @@ void ll_log__writer_init(struct ll_log *log, struct ll_log__seg *seg, uint64_t l
     LL_ASSERT(lsn >= seg->first && lsn <= seg->end);
     uint64_t into = (lsn - seg->first) % seg->room;
     w->walked = lsn;
+    w->behind = lsn;
     w->next_block = into == 0 ? lsn : lsn - into + seg->room;
     w->seg = NULL;
     w->ahead = NULL;
@@ -148,6 +152,14 @@ static uint32_t add_payload(struct ll_log *log, uint32_t n, uint64_t lsn, uint64
     return n;
 }
 
+/* Where a payload byte stands in the segment's file; the header of a block is before its first. */
+static uint64_t place_of(const struct ll_log__seg *seg, uint64_t lsn)
+{
+    uint64_t index = (lsn - seg->first) / seg->room;
+    uint64_t into = (lsn - seg->first) % seg->room;
+    return index * seg->block_size + (index > 0 && into == 0 ? 0 : LL_LOG_BLOCK_HEADER + into);
+}
+
 /* Collects the pieces of [lsn, to) that lie in w->seg, as many as there is room for: returns
  * where they end, *off is their place in the file. */
 static uint64_t gather_pieces(struct ll_log *log, uint64_t lsn, uint64_t to, uint32_t *count,
@@ -158,7 +170,7 @@ static uint64_t gather_pieces(struct ll_log *log, uint64_t lsn, uint64_t to, uin
     uint64_t index = (lsn - seg->first) / seg->room;
     uint64_t into = (lsn - seg->first) % seg->room;
     uint32_t n = 0;
-    *off = index * seg->block_size + (index > 0 && into == 0 ? 0 : LL_LOG_BLOCK_HEADER + into);
+    *off = place_of(seg, lsn);
     if (to > seg->end)
         to = seg->end;
     while (lsn < to && n + PIECES_PER_BLOCK <= w->piece_capacity) {
@@ -185,12 +197,21 @@ static int fail_write(struct lladd_error *err, int rc, const struct ll_log__seg 
     return ll_fail_io(err, rc, true, what, name);
 }
 
-static size_t length(const struct lladd_iovec *v, uint32_t n)
+/* No sync comes soon: the device begins with what it was handed up to `lsn`, if that is much. What
+ * it did not begin with at the end of a segment waits for the sync. */
+static void write_behind(struct ll_log *log, uint64_t lsn)
 {
-    size_t len = 0;
-    for (uint32_t i = 0; i < n; i++)
-        len += v[i].len;
-    return len;
+    struct ll_log__writer *w = &log->writer;
+    uint64_t from = lladd_atomic_load64(&log->durable);
+    if (from < w->behind)
+        from = w->behind;
+    if (lsn - from < BEHIND)
+        return;
+    if (from < w->seg->first)
+        from = w->seg->first;
+    uint64_t off = place_of(w->seg, from);
+    ll_io_write_behind(log->dev, w->seg->file, off, place_of(w->seg, lsn) - off);
+    w->behind = lsn;
 }
 
 int ll_log__write_walked(struct ll_log *log, bool sync_comes, struct lladd_error *err)
@@ -211,7 +232,7 @@ int ll_log__write_walked(struct ll_log *log, bool sync_comes, struct lladd_error
         if (rc)
             return fail_write(err, rc, w->seg, "write");
         if (!sync_comes)
-            ll_io_write_behind(log->dev, w->seg->file, off, length(w->pieces, n));
+            write_behind(log, lsn);
         lladd_atomic_count64(&log->writes, 1);
     }
     LL_ASSERT(w->header_used == w->header_count);

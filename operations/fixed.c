@@ -453,9 +453,24 @@ int lladd_fixed_free(struct lladd_txn *txn, struct lladd_rid rid)
     return rc ? rc : lladd_update(txn, LL_OP_FIXED_FREE, rid.page, slot, sizeof slot);
 }
 
+/* Sends for what will be looked at, all at once: the page's head and, as far as its name says where
+ * it is, the record. */
+static void touch(struct lladd_db *db, struct lladd_rid rid, uint32_t offset, size_t len)
+{
+    uint32_t slots = slots_for(lladd_page_size(db), rid.size);
+    lladd_touch(db, rid.page, 0);
+    if (rid.slot >= slots || len == 0 || offset > rid.size || len > rid.size - offset)
+        return;
+    uint32_t at =
+        FIXED_PLANES - LLADD_PAGE_HEADER + 2 * plane_bytes(slots) + rid.slot * rid.size + offset;
+    lladd_touch(db, rid.page, at);
+    lladd_touch(db, rid.page, at + (uint32_t)len - 1);
+}
+
 int lladd_fixed_set(struct lladd_txn *txn, struct lladd_rid rid, uint32_t offset, const void *bytes,
                     size_t len)
 {
+    touch(lladd_txn_db(txn), rid, offset, len);
     struct set_args a = {bytes, rid.slot, offset, len < UINT32_MAX ? (uint32_t)len : UINT32_MAX};
     return lladd_update(txn, LL_OP_FIXED_SET, rid.page, &a, sizeof a);
 }
@@ -483,6 +498,7 @@ int lladd_fixed_read(struct lladd_db *db, struct lladd_rid rid, void *out, size_
 {
     struct lladd_page *page;
     struct lladd_record r;
+    touch(db, rid, 0, rid.size);
     int rc = ll_operations__fix(db, rid.page, ll_operations__fixed_page.name, LLADD_LATCH_SHARED,
                                 &page, err);
     if (rc)

@@ -184,7 +184,9 @@ struct ll_txn_table {
     struct lladd_mutex spare_mutex;
     struct ll_pending *pending; /* circular, in commit order; under `commit` */
     size_t pending_head, n_pending, cap_pending;
-    uint64_t pending_undo; /* sum over the queue; under `commit` */
+    uint64_t pending_undo; /* sum over the queue; atomic, changed under `commit` */
+    uint64_t pending_undo_max; /* then the next committer makes it durable */
+    uint64_t asked; /* atomic: the log's thread was asked to sync up to here */
     bool draining;         /* somebody runs durable callbacks; under `commit` */
     uint64_t applied;      /* atomic: highest answer of ll_txns_applied so far */
     uint64_t visible;      /* atomic: newest commit whose effects can be seen */
@@ -298,7 +300,8 @@ struct ll_core {
     uint64_t set_aside;
     /* atomic: the thread in which a class writes what bounds its redo; or 0 */
     uint64_t asking_class;
-    uint64_t checkpoint_bytes;
+    uint64_t checkpoint_bytes; /* after so much log; later if many pages are dirty */
+    uint64_t checkpoint_most;  /* after so much in any case */
     uint64_t last_checkpoint;     /* atomic: begin LSN of the last complete one */
     uint64_t checkpoints, images; /* relaxed */
     /* Asks the allocator; says true where there is none. Set by the assembly. */
@@ -510,11 +513,13 @@ int ll_txn_abort(struct lladd_txn *);
 /* Appends the commit record in commit order (credit must be there; `outcome` is empty or says that
  * it is heuristic), runs `logged`, and queues what
  * has to happen when it is durable. The transaction's participants and undo reserve belong to the
- * queue from then on. *drain: so much waits for durability that the caller should force the log and
- * drain. May fail for lack of memory, before anything is appended. */
-int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *out, bool *drain);
+ * queue from then on. May fail for lack of memory, before anything is appended. */
+int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *out);
 /* Durable callbacks and undo reserves of commits that are durable by now. */
 void ll_txns_drain(struct ll_core *);
+/* For who commits without waiting for durability: if much waits for it, lets go of what is durable
+ * by now, and asks for the rest. False: there is so much that the caller should see to it. */
+bool ll_txns_relieve(struct ll_core *);
 
 /* ---- checkpoint.c, restart.c, repair.c --------------------------------------------------- */
 

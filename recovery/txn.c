@@ -13,9 +13,9 @@
 
 #include <string.h>
 
-/* So much log may be set aside for commits nobody has made durable; then the next committer does.
- */
-#define PENDING_UNDO_MAX (4u << 20)
+/* If this part of the log that may be set aside for commits nobody has made durable is, the log's
+ * thread makes them so. */
+#define SOON 8
 
 int ll_txns_init(struct ll_core *core)
 {
@@ -216,7 +216,7 @@ static int split_joined(struct lladd_txn *txn, struct ll_joined **later, size_t 
     return 0;
 }
 
-int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_lsn *out, bool *drain)
+int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_lsn *out)
 {
     struct ll_core *core = txn->core;
     struct ll_txn_table *t = &core->txns;
@@ -247,7 +247,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
     struct ll_pending *pending = &t->pending[(t->pending_head + t->n_pending++) % t->cap_pending];
     pending->commit = rec.lsn;
     pending->undo_used = txn->undo_used;
-    t->pending_undo += txn->undo_used;
+    lladd_atomic_store64_relaxed(&t->pending_undo, t->pending_undo + txn->undo_used);
     ll_txn_set_undo_used(txn, 0);
     pending->n_joined = n_later;
     pending->joined = later;
@@ -259,7 +259,6 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
     }
     lladd_atomic_store64(&t->visible, rec.lsn.v);
     lladd_atomic_count64(&t->committed, 1); /* so do those that have logged nothing */
-    *drain = t->pending_undo > PENDING_UNDO_MAX;
     lladd_mutex_unlock(&t->commit);
     *out = rec.lsn;
     return 0;
@@ -281,7 +280,7 @@ void ll_txns_drain(struct ll_core *core)
         t->pending_head = (t->pending_head + 1) % t->cap_pending;
         t->n_pending--;
         released += p.undo_used;
-        t->pending_undo -= p.undo_used;
+        lladd_atomic_store64_relaxed(&t->pending_undo, t->pending_undo - p.undo_used);
         if (!p.n_joined)
             continue;
         lladd_mutex_unlock(&t->commit);
@@ -298,6 +297,23 @@ void ll_txns_drain(struct ll_core *core)
     lladd_mutex_unlock(&t->commit);
     if (released)
         ll_log_undo_release(core->log, released);
+}
+
+bool ll_txns_relieve(struct ll_core *core)
+{
+    struct ll_txn_table *t = &core->txns;
+    if (LL_LIKELY(lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON))
+        return true;
+    /* Is what was asked for still on its way? */
+    if (ll_log_durable(core->log).v >= lladd_atomic_load64_relaxed(&t->asked)) {
+        ll_txns_drain(core);
+        if (lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON)
+            return true;
+        /* Without a thread the limit will do it. */
+        lladd_atomic_store64_relaxed(&t->asked, ll_log_tail(core->log).v);
+        (void)ll_log_force_soon(core->log);
+    }
+    return lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max;
 }
 
 /* ---- abort ------------------------------------------------------------------------------- */

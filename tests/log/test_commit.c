@@ -95,6 +95,73 @@ START_TEST(written_and_durable)
 }
 END_TEST
 
+/* What the device was asked to begin with. */
+static struct lladd_device_ops asked_ops;
+static unsigned asked;
+static uint64_t asked_from, asked_to;
+
+static void note_asked(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
+                       uint64_t len)
+{
+    (void)dev;
+    (void)file;
+    if (asked == 0)
+        asked_from = off;
+    else
+        ck_assert_uint_eq(off, asked_to); /* nothing twice, and nothing is left out */
+    asked_to = off + len;
+    asked++;
+}
+
+/* Each request costs more than many small writes: a megabyte at a time, however it is written. */
+START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
+{
+    f.cfg.segment_min = f.cfg.segment_max = 8 << 20;
+    f.cfg.ring_bytes = 1 << 20;
+    asked_ops = *f.cfg.dev->ops;
+    asked_ops.write_behind = note_asked;
+    f.cfg.dev->ops = &asked_ops;
+    asked = 0;
+    fixture_create(&f);
+    while (ll_log_tail(f.log).v < (5 << 19))
+        must(&f, ll_log_write(f.log, put(&f, 2000), &f.err));
+    ck_assert_uint_eq(asked, 2); /* of two and a half */
+    ck_assert_uint_lt(asked_from, LL_LOG_BLOCK_HEADER + 16);
+    ck_assert_uint_ge(asked_to, 2 << 20);
+    ck_assert_uint_lt(asked_to, (2 << 20) + (2 << 17));
+    force(&f); /* what is durable needs no beginning */
+    uint64_t durable = ll_log_durable(f.log).v;
+    asked = 0;
+    while (ll_log_tail(f.log).v < durable + (1 << 20))
+        must(&f, ll_log_write(f.log, put(&f, 2000), &f.err));
+    must(&f, ll_log_write(f.log, put(&f, 2000), &f.err));
+    ck_assert_uint_eq(asked, 1);
+    ck_assert_uint_ge(asked_from, durable);
+}
+END_TEST
+
+/* Who does not wait for durability leaves it to the log's thread; without one, to who forces. */
+START_TEST(what_is_wanted_before_long_becomes_durable)
+{
+    f.env.threads = _i != 0;
+    fixture_create(&f);
+    lladd_lsn lsn = put(&f, 100);
+    ck_assert_int_eq(ll_log_force_soon(f.log), _i != 0);
+    while (_i && ll_log_durable(f.log).v <= lsn.v)
+        lladd_yield();
+    ck_assert_int_eq(ll_log_durable(f.log).v > lsn.v, _i != 0);
+    force(&f);
+    if (_i) { /* a failure is the poison, which the next one gets to know of */
+        fault_device_fail(f.fd, 1, FAULT_SYNC, EIO, true);
+        lsn = put(&f, 100);
+        ck_assert(ll_log_force_soon(f.log));
+        while (ll_log__check(f.log, NULL) == 0)
+            lladd_yield();
+        must_fail(&f, LLADD_WRITE_FAILED, ll_log_force(f.log, lsn, &f.err));
+    }
+}
+END_TEST
+
 struct seals {
     uint64_t durable; /* end of the last group seen */
     unsigned seals, others;
@@ -273,6 +340,8 @@ int main(void)
     tcase_add_test(t, one_write_one_sync);
     tcase_add_test(t, write_across_blocks);
     tcase_add_test(t, written_and_durable);
+    tcase_add_test(t, the_device_is_asked_to_begin_with_much_at_a_time);
+    tcase_add_loop_test(t, what_is_wanted_before_long_becomes_durable, 0, 2);
     tcase_add_test(t, seals);
     tcase_add_test(t, beyond_the_tail);
     tcase_add_loop_test(t, poison, 0, 5);

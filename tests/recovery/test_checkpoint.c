@@ -408,7 +408,8 @@ START_TEST(commits_nobody_waits_for_do_not_set_aside_log_without_bounds)
 {
     struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
     later.durability = LLADD_DURABLE_LATER;
-    rig_init(&r, (unsigned)_i & ~(unsigned)RIG_THREADS);
+    rig_init(&r, (unsigned)_i); /* with threads, the log's own does it before the limit */
+    r.options.log_limit_bytes = 256u << 20;
     r.options.log_ring_bytes = 256u << 10;
     r.options.log_segment_max = 1u << 20;
     r.options.checkpoint_bytes = 1u << 30;
@@ -433,6 +434,53 @@ START_TEST(commits_nobody_waits_for_do_not_set_aside_log_without_bounds)
 }
 END_TEST
 
+/* ---- how often ------------------------------------------------------------------------------- */
+
+/* So much log in dirty pages. */
+static void log_so_much(uint64_t bytes, const lladd_pageno *pages, unsigned n)
+{
+    uint64_t end = rig_stats(&r).log_tail + bytes;
+    for (unsigned i = 0; rig_stats(&r).log_tail < end;) {
+        struct lladd_txn *txn = rig_begin(&r);
+        for (unsigned k = 0; k < 64; k++, i++)
+            ok(txn, cell_put_wide(txn, cell_of(pages[i % n], 40), i, 1500));
+        done(lladd_commit_async(txn, NULL));
+    }
+}
+
+/* A checkpoint writes each dirty page, and logs it as an image later; so if there are many, it
+ * comes after four times their bytes, unless somebody has said when. */
+START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
+{
+    enum { PAGES = 64 * 80, FEW = 64 }; /* 20 MiB of 4 KiB pages */
+    static const struct {
+        uint64_t option;
+        unsigned pages, after_68_mib, after_92_mib;
+    } cases[] = {{0, PAGES, 0, 1}, {64u << 20, PAGES, 1, 1}, {0, FEW, 1, 1}};
+    rig_init(&r, 0);
+    r.options.page_size = 4096;
+    r.options.cache_bytes = 64u << 20;
+    r.options.log_ring_bytes = 8u << 20;
+    r.options.log_segment_max = 8u << 20;
+    r.options.log_limit_bytes = 0;
+    r.options.checkpoint_bytes = cases[_i].option;
+    rig_open(&r);
+    lladd_pageno *pages = calloc(PAGES, sizeof *pages);
+    for (unsigned i = 0; i < cases[_i].pages; i += 64)
+        rig_pages(&r, pages + i, 64);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    uint64_t before = rig_stats(&r).checkpoints;
+    log_so_much(68u << 20, pages, cases[_i].pages);
+    rig_maintain(&r);
+    ck_assert_uint_eq(rig_stats(&r).checkpoints - before, cases[_i].after_68_mib);
+    log_so_much(24u << 20, pages, cases[_i].pages);
+    rig_maintain(&r);
+    ck_assert_uint_eq(rig_stats(&r).checkpoints - before, cases[_i].after_92_mib);
+    free(pages);
+    rig_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("checkpoint");
@@ -440,6 +488,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
 #define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
     LOOP(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names, 4);
+    LOOP(a_checkpoint_comes_later_if_many_pages_are_dirty, 3);
     LOOP(a_checkpoint_carries_any_number_of_transactions, RIG_KINDS);
     LOOP(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early, 2);
     LOOP(a_checkpoint_that_stops_halfway_has_changed_nothing, RIG_KINDS);
