@@ -471,6 +471,7 @@ struct lladd_stats {
     uint64_t lost_writes; /**< pages read older than this handle had written them: repaired, or an
                                error */
     uint64_t pages_behind; /**< pages that instant recovery has still to redo */
+    uint64_t log_limit_bytes; /**< as in the options; UINT64_MAX: none */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
 LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *);
