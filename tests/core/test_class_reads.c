@@ -144,6 +144,33 @@ START_TEST(a_class_without_redo_holds_the_log_and_reads_it_itself)
 }
 END_TEST
 
+/* What is never taken back needs no space for that, however much of it there is. */
+START_TEST(what_has_no_undo_reserves_none)
+{
+    diary = (struct diary){.need = {UINT64_MAX}};
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_class(&r.options, &diary_class, &r.err));
+    rig_open(&r);
+    page = rig_page(&r);
+    struct lladd_token token;
+    struct lladd_span none = {NULL, 0};
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put_wide(txn, at(1), 1, 100));
+    uint64_t before = rig_stats(&r).undo_reserved;
+    for (unsigned i = 0; i < 1000; i++) {
+        ok(txn, lladd_log_object(txn, &diary_class, i, lladd_span_of("x", 1), none, &token, NULL));
+        lladd_applied(txn, &token);
+    }
+    ck_assert_uint_le(rig_stats(&r).undo_reserved, before);
+    /* A crash, and the rollback of all of it. */
+    ok_db(&r, lladd_wait(r.db, lladd_txn_id(txn), &r.err));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, at(1), 0);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo)
 {
     struct lladd_object_class c = diary_class;
@@ -181,6 +208,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(a_class_without_redo_holds_the_log_and_reads_it_itself);
+    LOOP(what_has_no_undo_reserves_none);
     LOOP(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
