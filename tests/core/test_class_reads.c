@@ -171,6 +171,36 @@ START_TEST(what_has_no_undo_reserves_none)
 }
 END_TEST
 
+/* Where the log ends there need be no segment yet: also there it is the end. */
+START_TEST(a_reader_may_begin_where_the_log_ends)
+{
+    diary = (struct diary){.need = {UINT64_MAX}};
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_class(&r.options, &diary_class, &r.err));
+    r.options.log_segment_min = 4096;
+    r.options.log_segment_max = 4096;
+    rig_open(&r);
+    page = rig_page(&r);
+    for (unsigned i = 0; i < 12; i++) {
+        struct lladd_log_cursor *c;
+        struct lladd_log_entry e;
+        for (unsigned k = 0; k < 3; k++) {
+            uint64_t from = rig_stats(&r).log_tail + k * 4096ull;
+            ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(from), NULL, &c, &r.err));
+            ck_assert_int_eq(lladd_log_next(c, &e, &r.err), LLADD_END);
+            lladd_log_close(c);
+        }
+        ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(rig_stats(&r).log_tail), NULL, &c, &r.err));
+        rig_set(&r, at(3), i);
+        ok_db(&r, lladd_log_next(c, &e, &r.err)); /* there is something now */
+        lladd_log_close(c);
+        fill_log();
+        rig_reopen(&r);
+    }
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo)
 {
     struct lladd_object_class c = diary_class;
@@ -209,6 +239,7 @@ int main(void)
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(a_class_without_redo_holds_the_log_and_reads_it_itself);
     LOOP(what_has_no_undo_reserves_none);
+    LOOP(a_reader_may_begin_where_the_log_ends);
     LOOP(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
