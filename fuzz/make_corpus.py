@@ -259,6 +259,47 @@ def dtable_seeds():
                     bytes(4))
 
 
+def journal_seeds():
+    def number(n):
+        out = b""
+        while n >= 0x80:
+            out, n = out + bytes([n & 0x7f | 0x80]), n >> 7
+        return out + bytes([n])
+
+    tag, other = number(3152), number(70000)
+    records = {
+        "entry": b"\x01" + tag + b"bytes", "empty-entry": b"\x01" + tag, "make": b"\x02name",
+        "release": b"\x03" + tag, "discard": b"\x04" + tag + number(1) + number(2**40),
+        "rollover": b"\x05" + tag + other + number(5) + number(6),
+        "annul": b"\x06" + number(8) + number(99), "clean": b"\x07" + tag + number(5) + number(6),
+        "again": b"\x08" + tag + number(6) + b"bytes", "backwards": b"\x06" + number(9) + number(8),
+        "long-number": b"\x03" + b"\xff" * 9 + b"\x01", "too-long": b"\x03" + b"\xff" * 9 + b"\x02",
+        "padded": b"\x03\x81\x00", "unknown": b"\x09" + tag}
+    for name, record in records.items():
+        yield f"record-{name}", b"\0" + record
+        yield f"record-{name}-cut", b"\0" + record[:-1]
+    rows = {"row": struct.pack("<BBQQ", 1, 4, 3152, 77) + b"shop",
+            "newer": struct.pack("<BBQQ", 2, 0, 3152, 77),
+            "no-tag": struct.pack("<BBQQ", 1, 0, 0, 77),
+            "zero": struct.pack("<BBQQ", 1, 2, 1, 77) + b"a\0"}
+    for name, row in rows.items():
+        yield f"row-{name}", b"\1" + row
+        yield f"row-{name}-cut", b"\1" + row[:-1]
+    head = struct.pack("<BQQ", 1, 4000, 5000)
+    part = struct.pack("<QQQQQ", 3152, 4000, 5000, 3, 30)
+    change = struct.pack("<BQQQQBB", 4, 3152, 4500, 3900, 0, 1, 1) + b"on"
+    blobs = {
+        "part": head + struct.pack("<I", 1) + part + struct.pack("<I", 0),
+        "both": head + struct.pack("<I", 1) + part + struct.pack("<I", 1) + change,
+        "twice": head + struct.pack("<I", 2) + part * 2 + struct.pack("<I", 0),
+        "many": head + struct.pack("<I", 2**32 - 1) + part,
+        "rollover": head + struct.pack("<II", 0, 1) + b"\x05" + change[1:],
+        "newer": b"\x02" + head[1:], "long": head + struct.pack("<II", 0, 0) + b"x"}
+    for name, blob in blobs.items():
+        yield f"blob-{name}", b"\2" + blob
+        yield f"blob-{name}-cut", b"\2" + blob[:-1]
+
+
 def main(make_db, folder):
     with tempfile.TemporaryDirectory() as work:
         bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
@@ -267,7 +308,8 @@ def main(make_db, folder):
                           ("fuzz_page", page_seeds(bases)), ("fuzz_open", open_seeds(bases)),
                           ("fuzz_dump", dump_seeds()), ("fuzz_structures", structure_seeds()),
                           ("fuzz_cluster", cluster_seeds()), ("fuzz_locks", lock_seeds()),
-                          ("fuzz_dtable", dtable_seeds())):
+                          ("fuzz_dtable", dtable_seeds()),
+                          ("fuzz_journal", journal_seeds())):
         path = os.path.join(folder, fuzzer)
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)

@@ -20,6 +20,7 @@ struct lladd_db {
     struct lladd_file *lock;
     uint32_t *alive; /* the core's `healthy`, wiped in a forked child; NULL: compare process ids */
     uint32_t durability; /* default of transactions */
+    uint64_t log_limit_bytes;
     struct ll_extension_state *extensions;
     size_t n_extensions;
     struct lladd_thread checkpointer;

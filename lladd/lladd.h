@@ -362,6 +362,10 @@ struct lladd_txn_now {
                                   does now, knows at rolled_back_to(id) that this happened behind
                                   the savepoint: just what has a greater number than id did */
     bool rolling_back;       /**< a compensation is running */
+    /** In `rolled_back_to` and `taken_back`, and until the next of them: what was done when `next`
+     *  was greater than this is what was taken back; closed top actions with it, whose records
+     *  nothing takes back. Savepoints and top actions share their numbers. 0: never yet */
+    lladd_savepoint_id taken_back;
 };
 /** For extensions that follow a transaction. Read-only ones are fine; LLADD_BAD_STATE if it is
  *  prepared, the poison's code if the handle is poisoned. */
@@ -471,6 +475,7 @@ struct lladd_stats {
     uint64_t lost_writes; /**< pages read older than this handle had written them: repaired, or an
                                error */
     uint64_t pages_behind; /**< pages that instant recovery has still to redo */
+    uint64_t log_limit_bytes; /**< as in the options; UINT64_MAX: none */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
 LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *);

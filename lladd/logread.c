@@ -8,6 +8,7 @@ struct lladd_log_cursor {
     struct lladd_db *db;
     struct ll_log_cursor *cursor;
     lladd_lsn from;
+    lladd_lsn next; /* behind the last record; 0: not started */
     bool started;
     char name[64]; /* "" = everything */
 };
@@ -89,6 +90,10 @@ int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, stru
     struct ll_record rec;
     for (;;) {
         int rc;
+        /* Where the log ends, there need be no segment yet. */
+        lladd_lsn goal = c->started ? c->next : c->from;
+        if (goal.v >= ll_log_durable(c->db->core.log).v)
+            return LLADD_END;
         if (c->started) {
             rc = ll_log_cursor_next(c->cursor, &rec, err);
         } else {
@@ -97,6 +102,7 @@ int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, stru
         }
         if (rc)
             return rc;
+        c->next = lladd_lsn_of(rec.lsn.v + rec.size);
         if (rec.lsn.v >= ll_log_durable(c->db->core.log).v) {
             c->from = rec.lsn; /* it may be durable when asked again */
             c->started = false;
@@ -118,6 +124,7 @@ int lladd_log_read(struct lladd_log_cursor *c, lladd_lsn lsn, struct lladd_log_e
     if (rc)
         return rc;
     c->started = true;
+    c->next = lladd_lsn_of(rec.lsn.v + rec.size);
     translate(c, &rec, out);
     return 0;
 }

@@ -29,7 +29,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
     if (ll_record_bound(redo.len, undo.len) > ll_log_record_max(core->log))
         return ll_fail(&txn->err, LLADD_TOO_LARGE, "%zu bytes are more than a record may have",
                        redo.len + undo.len);
-    uint64_t need = ll_record_bound(0, undo.len);
+    uint64_t need = cls->undo ? ll_record_bound(0, undo.len) : 0;
     rc = ll_catalogue_number(core, name, &txn->err);
     if (!rc)
         rc = ll_core_want_copy(txn, undo.len);

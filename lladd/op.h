@@ -172,7 +172,9 @@ struct lladd_object_class {
     /** Answers, after page redo, below which LSN all effects are already durable: object redo
      * starts there. Also asked at checkpoints: the log is kept from the smallest answer on. */
     lladd_lsn (*durable_lsn)(void *ctx, struct lladd_db *);
-    /** Repeats history, in LSN order. */
+    /** Repeats history, in LSN order. NULL: the class reads the log itself (lladd_log_open) when
+     *  recovery is over, because it has to know how transactions have ended; durable_lsn then only
+     *  holds the log, and there is no undo. */
     int (*redo)(void *ctx, struct lladd_db *, lladd_lsn, uint64_t object, struct lladd_span redo);
     /** Takes back a record, at rollback and recovery (txn NULL when recovery repeats history); must
      * not fail but for lack of memory. NULL: the class's records have no undo. */
@@ -180,9 +182,15 @@ struct lladd_object_class {
                 uint64_t object, struct lladd_span undo);
     /** A checkpoint is being taken: write what bounds redo, if the class has any. Nullable */
     int (*checkpoint)(void *ctx, struct lladd_db *);
-    /** Please make everything older than lsn durable; may do it later. Nullable */
+    /** Please make everything older than lsn durable; may do it later, or here: it runs in the
+     *  thread that takes a checkpoint, whose transactions then get LLADD_LOG_FULL where others wait
+     *  for one. Nullable */
     void (*advance)(void *ctx, struct lladd_db *, lladd_lsn);
     void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
+    /** What it is in the class that needs the log from durable_lsn on, in a few words and at most
+     *  `size` bytes with the 0: lladd_log_pinner adds it to the class's name. Nullable; descriptors
+     *  of an older struct_size lack it. */
+    void (*pins)(void *ctx, struct lladd_db *, char *text, size_t size);
 };
 
 /** Per-transaction state of an extension: locks, memtables, deferred frees (DESIGN 2a). `state` is

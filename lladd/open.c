@@ -252,6 +252,7 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     core->recover_instantly = o->recovery == LLADD_RECOVER_INSTANT;
     core->want_checkpoint = ll_background_want;
     db->durability = o->durability;
+    db->log_limit_bytes = o->log_limit_bytes;
     core->pid = (uint64_t)getpid();
     core->healthy = &core->healthy_word;
     core->healthy_word = 1;

@@ -202,9 +202,12 @@ int lladd_register_page_type(struct lladd_options *o, const struct lladd_page_ty
 int lladd_register_class(struct lladd_options *o, const struct lladd_object_class *c,
                          struct lladd_error *err)
 {
-    if (c && c->struct_size >= sizeof *c && !c->redo)
-        return ll_fail(err, LLADD_BAD_REGISTRATION, "class: redo is missing");
-    return add(o, LL_NAME_CLASS, "class", c, sizeof *c, err);
+    size_t oldest = offsetof(struct lladd_object_class, pins); /* optional from there on */
+    if (c && c->struct_size >= oldest && !c->redo && (!c->durable_lsn || c->undo))
+        return ll_fail(err, LLADD_BAD_REGISTRATION,
+                       "class: redo is missing; one that reads the log itself has a durable_lsn "
+                       "and no undo");
+    return add(o, LL_NAME_CLASS, "class", c, oldest, err);
 }
 
 int lladd_register_participant(struct lladd_options *o, const struct lladd_participant *p,

@@ -59,6 +59,7 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     s->recovery_redo_ns = core->redo_ns;
     s->lost_writes = buf.lost_writes;
     s->pages_behind = ll_instant_left(core);
+    s->log_limit_bytes = db->log_limit_bytes;
 }
 
 int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
@@ -93,6 +94,7 @@ int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
     X("log.syncs", log_syncs) \
     X("log.segments", log_segments) \
     X("log.disk_bytes", log_disk_bytes) \
+    X("log.limit_bytes", log_limit_bytes) \
     X("log.waits", log_waits) \
     X("log.undo_reserved", undo_reserved) \
     X("checkpoint.count", checkpoints) \

@@ -286,6 +286,7 @@ int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
     txn->depth -= (uint32_t)(txn->n_actions - sp.actions);
     txn->n_actions = sp.actions;
     txn->n_savepoints = i;
+    txn->taken_back = id;
     for (size_t k = 0; k < txn->n_joined; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
         if (p->rolled_back_to)
@@ -336,6 +337,7 @@ int lladd_txn_now(struct lladd_txn *txn, struct lladd_txn_now *out)
         return rc;
     out->next = txn->next_id;
     out->rolling_back = txn->rolling_back;
+    out->taken_back = txn->taken_back;
     return 0;
 }
 

@@ -344,6 +344,7 @@ int lladd_nta_abort(struct lladd_txn *txn, struct lladd_action *action)
     rc = ll_rollback(txn, since);
     if (rc)
         return rc;
+    txn->taken_back = txn->actions[txn->n_actions - 1].id;
     pop_action(txn);
     ll_txn_tell_taken_back(txn, since);
     return 0;

@@ -55,8 +55,12 @@ uint64_t ll_undo_need_op(const struct lladd_op *op, size_t undo_len)
 
 uint64_t ll_undo_need(const struct ll_core *core, const struct ll_record *rec)
 {
-    if (rec->kind == LL_REC_OBJECT)
-        return ll_record_bound(0, rec->undo.len);
+    if (rec->kind == LL_REC_OBJECT) {
+        const struct ll_name *n =
+            ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+        const struct lladd_object_class *cls = n ? n->desc : NULL;
+        return cls && !cls->undo ? 0 : ll_record_bound(0, rec->undo.len);
+    }
     if (rec->kind == LL_REC_UPDATE && (rec->flags & LL_REC_UNDO_PAGE))
         return ll_record_bound(0, rec->undo.len);
     if ((rec->kind == LL_REC_UPDATE && (rec->flags & LL_REC_UNDO_LOGICAL)) ||

@@ -25,6 +25,7 @@
 #include "util/vec.h"
 
 #include <lladd/bytes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -180,19 +181,31 @@ static int put_txns(struct writer *w)
 static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advance,
                       struct lladd_error *err)
 {
-    for (size_t i = 0; i < core->cat.n_classes; i++) {
+    int rc = 0;
+    lladd_atomic_store64(&core->asking_class, lladd_thread_self());
+    for (size_t i = 0; !rc && i < core->cat.n_classes; i++) {
         const struct lladd_object_class *c = core->cat.classes[i]->desc;
-        if (ask_checkpoint && c->checkpoint) {
-            lladd_atomic_store64(&core->asking_class, lladd_thread_self());
-            int rc = c->checkpoint(c->ctx, core->db);
-            lladd_atomic_store64(&core->asking_class, 0);
-            if (rc)
-                return ll_fail(err, rc, "checkpoint of class \"%s\" failed", c->name);
-        }
+        if (ask_checkpoint && c->checkpoint && (rc = c->checkpoint(c->ctx, core->db)) != 0)
+            ll_fail(err, rc, "checkpoint of class \"%s\" failed", c->name);
         if (advance.v && c->advance)
             c->advance(c->ctx, core->db, advance);
     }
-    return 0;
+    lladd_atomic_store64(&core->asking_class, 0);
+    return rc;
+}
+
+/* The class's name and, where it says that, what it is in it. */
+static void name_class(struct ll_core *core, const struct lladd_object_class *c, char out[64])
+{
+    int n = snprintf(out, 64, "%s", c->name);
+    if (c->struct_size < offsetof(struct lladd_object_class, pins) + sizeof c->pins || !c->pins ||
+        n >= 62)
+        return;
+    out[n] = ' ';
+    out[n + 1] = 0;
+    c->pins(c->ctx, core->db, out + n + 1, 63 - (size_t)n);
+    if (!out[n + 1])
+        out[n] = 0;
 }
 
 /* What recovery and the others still need; *who (nullable) says who needs the least. */
@@ -223,7 +236,7 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
             low = need;
             if (who) {
                 who->kind = "class";
-                snprintf(who->name, sizeof who->name, "%s", c->name);
+                name_class(core, c, who->name);
             }
         }
     }
@@ -375,8 +388,10 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_store64(&core->last_checkpoint, m.start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
     lladd_lsn low = needed(core, m.redo, NULL);
-    if (low.v < m.redo.v)
+    if (low.v < m.redo.v) {
         rc = each_class(core, false, m.redo, err);
+        low = needed(core, m.redo, NULL); /* they may have done it at once */
+    }
     if (m.undo.v < low.v && !LLADD_PLANTED(LLADD_BUG_UNDO_LATE))
         low = m.undo;
     if (!rc)

@@ -153,6 +153,7 @@ struct lladd_txn {
     struct ll_action *actions;
     size_t n_actions, cap_actions;
     uint64_t next_id; /* of savepoints and actions */
+    uint64_t taken_back; /* the last one gone back to, or the action aborted */
     struct ll_joined *joined;
     size_t n_joined, cap_joined;
     struct ll_prepared *prepared;

@@ -56,7 +56,9 @@ static lladd_lsn class_start(struct ll_core *core)
         const struct lladd_object_class *c = n->desc;
         if (!lladd_atomic_load32(&n->number))
             continue;
-        uint64_t from = c->durable_lsn ? c->durable_lsn(c->ctx, core->db).v : 0;
+        uint64_t from = UINT64_MAX; /* it reads the log itself */
+        if (c->redo)
+            from = c->durable_lsn ? c->durable_lsn(c->ctx, core->db).v : 0;
         n->count = from; /* kept for the pass over the log; statistics start after it */
         low = from < low ? from : low;
     }

@@ -97,6 +97,7 @@ static void reset(struct lladd_txn *txn)
     txn->undo_used = txn->undo_spare = 0;
     txn->n_savepoints = txn->n_actions = txn->n_joined = 0;
     txn->next_id = 1;
+    txn->taken_back = 0;
     txn->undo_copy_used = 0;
     txn->counted = NULL;
     txn->err.code = 0;

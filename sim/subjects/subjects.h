@@ -22,6 +22,8 @@
     X(heaps) \
     X(instant) \
     X(inventory) \
+    X(journal) \
+    X(journal_moves) \
     X(lists) \
     X(locks) \
     X(objects) \

@@ -662,7 +662,16 @@ START_TEST(a_transaction_tells_which_savepoint_comes_next)
         ok(txn, lladd_rollback_to(txn, one));
         ok(txn, lladd_txn_now(txn, &now));
         ck_assert_uint_gt(now.next, two);
+        ck_assert_uint_eq(now.taken_back, one);
     }
+    struct lladd_action action;
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, lladd_txn_now(txn, &now));
+    lladd_savepoint_id inside = now.next;
+    ok(txn, lladd_nta_abort(txn, &action));
+    ok(txn, lladd_txn_now(txn, &now));
+    ck_assert_uint_lt(now.taken_back, inside);
+    ck_assert_uint_gt(now.taken_back, two);
     done(lladd_abort(txn));
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     o.read_only = true;

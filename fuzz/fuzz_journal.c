@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the journal reads back (operations/journal/bytes.c, doubt.c): a record of the log, a row of
+ * the catalogue, the blob of a prepare record. The first byte says which it is, the rest is it.
+ *
+ * What is believed is the same when it is written again, but for an entry's bytes, which are what
+ * they are. Nothing else is refused in another way than as a data error, or as newer.
+ */
+#include "operations/journal/table.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(condition) \
+    do { \
+        if (!(condition)) \
+            abort(); \
+    } while (0)
+
+static struct lladd_db *db; /* of the process: inputs leave nothing in it */
+
+static void open_once(void)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_device *dev;
+    if (db)
+        return;
+    MUST(lladd_device_memory(&dev) == 0);
+    o.device = dev;
+    o.flags = LLADD_OPT_NO_THREADS;
+    MUST(lladd_journal_register(&o, NULL) == 0);
+    MUST(lladd_open(NULL, &o, &db, NULL) == 0);
+    lladd_options_release(&o);
+}
+
+static void record(struct lladd_span s)
+{
+    struct ll_journal_record r;
+    unsigned char head[LL_JOURNAL_RECORD_HEAD];
+    if (!ll_operations__journal_get(s, &r))
+        return;
+    size_t len = ll_operations__journal_put(&r, head);
+    MUST(len + r.bytes.len == s.len);
+    MUST(memcmp(head, s.data, len) == 0);
+}
+
+static void row(struct lladd_span s)
+{
+    struct ll_journal_row r;
+    unsigned char bytes[LL_JOURNAL_ROW_MAX];
+    int rc = ll_operations__journal_row_get(s, &r);
+    MUST(rc == 0 || rc == LLADD_BAD_RECORD || rc == LLADD_NEWER_FORMAT);
+    if (rc)
+        return;
+    MUST(ll_operations__journal_row_put(&r, bytes) == s.len);
+    MUST(memcmp(bytes, s.data, s.len) == 0);
+}
+
+static int count_tags(void *ctx, const struct lladd_journal_info *info)
+{
+    (void)info;
+    ++*(unsigned *)ctx;
+    return 0;
+}
+
+static void blob(struct lladd_span s)
+{
+    struct lladd_txn *txn;
+    unsigned tags = 0;
+    MUST(lladd_begin(db, NULL, &txn, NULL) == 0);
+    int rc = ll_operations__journal_participant.in_doubt(NULL, txn, s);
+    MUST(rc == 0 || rc == LLADD_BAD_RECORD || rc == LLADD_NEWER_FORMAT);
+    MUST(rc == 0 || lladd_txn_error(txn)->code == rc);
+    MUST(lladd_abort(txn) == 0);
+    MUST(lladd_journal_each(db, count_tags, &tags, NULL) == 0);
+    MUST(tags == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    open_once();
+    if (size == 0)
+        return 0;
+    struct lladd_span s = lladd_span_of(data + 1, size - 1);
+    if (data[0] % 3 == 0)
+        record(s);
+    else if (data[0] % 3 == 1)
+        row(s);
+    else
+        blob(s);
+    return 0;
+}

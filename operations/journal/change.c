@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What changes the catalogue: making a tag, giving it back, discarding, rolling over. Each is a
+ * record in the log, for its place among the entries, and an update of the tag's row; both in the
+ * caller's transaction. */
+#include "operations/journal/table.h"
+
+static int bad_text(struct lladd_error *err, const char *what, const char *text, size_t max)
+{
+    size_t len = text ? strlen(text) : 0;
+    return len == 0 || len > max ? lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                                                   "a tag's %s has 1 to %zu bytes", what, max)
+                                 : 0;
+}
+
+/* ---- the catalogue --------------------------------------------------------------------------- */
+
+/* Made by the first who needs it, in a transaction of its own. */
+static int make_catalogue(struct ll_journal *j, struct lladd_error *err)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_hash *hash = NULL;
+    struct lladd_txn *txn;
+    lladd_pageno root;
+    o.system = true;
+    o.durability = LLADD_DURABLE_LATER; /* whoever uses it commits behind it */
+    int rc = lladd_begin(j->db, &o, &txn, err);
+    if (rc)
+        return rc;
+    rc = lladd_hash_create(txn, NULL, &root);
+    if (!rc)
+        rc = lladd_root_set(txn, LL_JOURNAL_ROOT,
+                            (struct lladd_root_value){root.v, LL_JOURNAL_VERSION});
+    if (!rc)
+        rc = lladd_hash_open(j->db, root, LLADD_HASH_LOGICAL, &hash, lladd_txn_error_out(txn));
+    if (!rc)
+        rc = lladd_commit(txn);
+    else {
+        if (err)
+            *err = *lladd_txn_error(txn);
+        (void)lladd_abort(txn); /* poisons the handle if it cannot be done */
+    }
+    if (rc)
+        lladd_hash_close(hash);
+    else
+        lladd_atomic_store_ptr(&j->catalogue, hash);
+    return rc;
+}
+
+static int want_catalogue(struct ll_journal *j, struct lladd_error *err)
+{
+    int rc = 0;
+    if (lladd_atomic_load_ptr(&j->catalogue))
+        return 0;
+    lladd_mutex_lock(&j->create);
+    if (!lladd_atomic_load_ptr(&j->catalogue))
+        rc = make_catalogue(j, err);
+    lladd_mutex_unlock(&j->create);
+    return rc;
+}
+
+int ll_operations__journal_row_write(struct lladd_txn *txn, struct ll_journal *j,
+                                     const struct ll_journal_tag *tag, uint64_t discarded)
+{
+    unsigned char bytes[LL_JOURNAL_ROW_MAX];
+    struct ll_journal_row row = {.tag = tag->node.key, .discarded = discarded};
+    memcpy(row.owner, tag->owner, sizeof row.owner);
+    size_t len = ll_operations__journal_row_put(&row, bytes);
+    return lladd_hash_put(txn, lladd_atomic_load_ptr(&j->catalogue), tag->name, strlen(tag->name),
+                          bytes, len);
+}
+
+/* ---- in one step or not at all --------------------------------------------------------------- */
+
+/* A change that fails half-way is taken back. */
+static int undo_half(struct lladd_txn *txn, lladd_savepoint_id sp, int rc)
+{
+    struct lladd_error why = *lladd_txn_error(txn);
+    if (lladd_rollback_to(txn, sp) == 0) {
+        (void)lladd_savepoint_release(txn, sp); /* it is there: it was made here */
+        *lladd_txn_error_out(txn) = why;
+    }
+    return rc;
+}
+
+/* Logs the record and notes the change; `own` (nullable) is of a rollover. */
+static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll_journal_record *r,
+                struct ll_journal_tag *tag, struct ll_journal_tag *to,
+                const struct ll_journal_bucket *own)
+{
+    struct lladd_txn_now now;
+    lladd_lsn lsn;
+    int rc = lladd_txn_now(txn, &now);
+    if (!rc)
+        rc = ll_operations__journal_log(txn, t, r, &lsn);
+    if (rc)
+        return rc;
+    struct ll_journal_change *c = &t->changes[t->n_changes++];
+    memset(c, 0, sizeof *c);
+    c->next = now.next;
+    c->kind = (uint8_t)r->kind;
+    c->tag = tag;
+    c->to = to;
+    c->lsn = lsn.v;
+    c->from = r->from;
+    c->upto = r->upto;
+    if (own)
+        c->own = *own;
+    return 0;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* *tag gets the number; LLADD_NOT_FOUND: there is no such tag that anybody could be in the way of
+ */
+static int find(struct ll_journal *j, const struct ll_journal_txn *t, const char *name,
+                const char *owner, uint64_t *tag, struct lladd_error *err)
+{
+    int rc = LLADD_NOT_FOUND;
+    lladd_mutex_lock(&j->mutex);
+    const struct ll_journal_tag *found = ll_operations__journal_named(j, name, t);
+    if (found && found->state != LL_TAG_THERE && found->changing != t)
+        rc = lladd_error_set(err, LLADD_BUSY, "tag \"%s\" is being %s by another transaction", name,
+                             found->state == LL_TAG_MAKING ? "made" : "released");
+    else if (found && owner && strcmp(found->owner, owner) != 0)
+        rc = lladd_error_set(err, LLADD_EXISTS, "tag \"%s\" is \"%s\"'s", name, found->owner);
+    else if (found) {
+        *tag = found->node.key;
+        rc = 0;
+    }
+    lladd_mutex_unlock(&j->mutex);
+    return rc;
+}
+
+/* Its number is the LSN of the record that makes it. It is in the table before it is in the
+ * catalogue: so a second one of the name is not made meanwhile. */
+static int make(struct lladd_txn *txn, struct ll_journal_txn *t, const char *name,
+                const char *owner, uint64_t *number)
+{
+    struct ll_journal *j = t->all;
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_journal_record r = {.kind = LL_JOURNAL_MAKE,
+                                  .bytes = lladd_span_of(name, strlen(name))};
+    struct lladd_txn_now now;
+    lladd_lsn lsn;
+    int rc = lladd_txn_now(txn, &now);
+    if (!rc)
+        rc = ll_operations__journal_log(txn, t, &r, &lsn);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&j->mutex);
+    struct ll_journal_tag *tag = NULL;
+    if (ll_operations__journal_named(j, name, t))
+        rc = lladd_error_set(err, LLADD_BUSY, "tag \"%s\" is being made by another transaction",
+                             name);
+    else
+        tag = ll_operations__journal_tag_new(j, lsn.v, name);
+    if (tag) {
+        memcpy(tag->owner, owner, strlen(owner) + 1);
+        tag->state = LL_TAG_MAKING;
+        tag->made = true;
+        ll_operations__journal_touch(t, tag);
+        t->changes[t->n_changes++] = (struct ll_journal_change){
+            .kind = LL_JOURNAL_MAKE, .tag = tag, .next = now.next, .lsn = lsn.v};
+    } else if (!rc) {
+        rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a tag");
+    }
+    lladd_mutex_unlock(&j->mutex);
+    if (!rc)
+        rc = ll_operations__journal_row_write(txn, j, tag, 0);
+    *number = lsn.v;
+    return rc;
+}
+
+int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *owner, uint64_t *tag)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_journal_txn *t;
+    lladd_savepoint_id sp;
+    int rc = bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX);
+    if (!rc)
+        rc = bad_text(err, "owner", owner, LLADD_JOURNAL_OWNER_MAX);
+    if (!rc && !tag)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "no place for the tag");
+    if (!rc)
+        rc = ll_operations__journal_join(txn, &t);
+    if (rc)
+        return rc;
+    rc = find(t->all, t, name, owner, tag, err);
+    if (rc != LLADD_NOT_FOUND)
+        return rc;
+    rc = want_catalogue(t->all, err);
+    if (!rc)
+        rc = ll_operations__journal_change_room(txn, t);
+    if (!rc)
+        rc = lladd_savepoint(txn, &sp);
+    if (rc)
+        return rc;
+    rc = make(txn, t, name, owner, tag);
+    return rc ? undo_half(txn, sp, rc) : lladd_savepoint_release(txn, sp);
+}
+
+int lladd_journal_find(struct lladd_db *db, const char *name, uint64_t *tag,
+                       struct lladd_error *err)
+{
+    struct ll_journal *j;
+    int rc = ll_operations__journal_of(db, &j, err);
+    if (!rc)
+        rc = bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX);
+    if (!rc && !tag)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "no place for the tag");
+    if (rc)
+        return rc;
+    rc = find(j, NULL, name, NULL, tag, err);
+    return rc == LLADD_NOT_FOUND ? lladd_error_set(err, rc, "there is no tag \"%s\"", name) : rc;
+}
+
+/* ---- giving back, discarding ----------------------------------------------------------------- */
+
+/* What the catalogue says of the tag in this transaction. */
+static uint64_t discarded_by(const struct ll_journal_txn *t, const struct ll_journal_tag *tag)
+{
+    uint64_t upto = tag->discarded;
+    for (size_t i = 0; i < t->n_changes; i++)
+        if (t->changes[i].tag == tag && t->changes[i].kind != LL_JOURNAL_CLEAN &&
+            t->changes[i].upto > upto)
+            upto = t->changes[i].upto;
+    return upto;
+}
+
+static int may_release(struct ll_journal_txn *t, struct ll_journal_tag *tag,
+                       struct lladd_error *err)
+{
+    uint32_t own = 0;
+    for (size_t i = 0; i < t->n_parts; i++)
+        own += t->parts[i]->tag == tag;
+    for (size_t i = 0; i < t->n_changes; i++)
+        if (t->changes[i].kind == LL_JOURNAL_ROLLOVER &&
+            (t->changes[i].to == tag || t->changes[i].tag == tag))
+            return lladd_error_set(err, LLADD_BAD_STATE,
+                                   "tag \"%s\" has to do with a rollover of this transaction",
+                                   tag->name);
+    if (tag->calls || tag->users > own)
+        return lladd_error_set(err, LLADD_BUSY, "tag \"%s\" %s", tag->name,
+                               tag->calls ? "has somebody attached to it"
+                                          : "has entries of other transactions on the way");
+    return 0;
+}
+
+static int release(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_journal_tag *tag)
+{
+    struct ll_journal *j = t->all;
+    struct ll_journal_record r = {.kind = LL_JOURNAL_RELEASE, .tag = tag->node.key};
+    int rc = note(txn, t, &r, tag, NULL, NULL);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&j->mutex);
+    rc = may_release(t, tag, lladd_txn_error_out(txn));
+    if (!rc)
+        tag->state = LL_TAG_GOING;
+    lladd_mutex_unlock(&j->mutex);
+    return rc ? rc
+              : lladd_hash_remove(txn, lladd_atomic_load_ptr(&j->catalogue), tag->name,
+                                  strlen(tag->name));
+}
+
+static int discard(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_journal_tag *tag,
+                   uint64_t upto)
+{
+    struct ll_journal_record r = {.kind = LL_JOURNAL_DISCARD,
+                                  .tag = tag->node.key,
+                                  .from = discarded_by(t, tag),
+                                  .upto = upto};
+    if (upto <= r.from)
+        return 0;
+    int rc = note(txn, t, &r, tag, NULL, NULL);
+    return rc ? rc : ll_operations__journal_row_write(txn, t->all, tag, upto);
+}
+
+/* Begins a change of one tag: *tag is this transaction's to change, a savepoint stands before. */
+static int begin_change(struct lladd_txn *txn, uint64_t number, struct ll_journal_txn **t,
+                        struct ll_journal_tag **tag, uint64_t *newest, lladd_savepoint_id *sp)
+{
+    int rc = ll_operations__journal_join(txn, t);
+    if (!rc)
+        rc = ll_operations__journal_change_room(txn, *t);
+    if (rc)
+        return rc;
+    struct ll_journal *j = (*t)->all;
+    lladd_mutex_lock(&j->mutex);
+    *tag = ll_operations__journal_tag(j, number);
+    rc = ll_operations__journal_may_change(txn, *t, *tag, number);
+    if (!rc)
+        *newest = ll_journal_newest(*tag);
+    lladd_mutex_unlock(&j->mutex);
+    return rc ? rc : lladd_savepoint(txn, sp);
+}
+
+static int end_change(struct lladd_txn *txn, lladd_savepoint_id sp, int rc)
+{
+    return rc ? undo_half(txn, sp, rc) : lladd_savepoint_release(txn, sp);
+}
+
+int lladd_journal_release(struct lladd_txn *txn, uint64_t number)
+{
+    struct ll_journal_txn *t;
+    struct ll_journal_tag *tag;
+    lladd_savepoint_id sp;
+    uint64_t newest;
+    int rc = begin_change(txn, number, &t, &tag, &newest, &sp);
+    return rc ? rc : end_change(txn, sp, release(txn, t, tag));
+}
+
+int lladd_journal_discard(struct lladd_txn *txn, uint64_t number, lladd_lsn upto)
+{
+    struct ll_journal_txn *t;
+    struct ll_journal_tag *tag;
+    lladd_savepoint_id sp;
+    uint64_t newest;
+    int rc = begin_change(txn, number, &t, &tag, &newest, &sp);
+    if (rc)
+        return rc;
+    uint64_t known = lladd_atomic_load64(&tag->logging);
+    known = newest > known ? newest : known;
+    if (upto.v > known && upto.v > tag->discarded)
+        rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_OUT_OF_RANGE,
+                             "tag \"%s\" has no commit at or behind LSN %llu", tag->name,
+                             (unsigned long long)upto.v);
+    if (!rc)
+        rc = discard(txn, t, tag, upto.v ? upto.v : newest);
+    return end_change(txn, sp, rc);
+}
+
+/* ---- rolling over ---------------------------------------------------------------------------- */
+
+static struct ll_journal_part *part_of(const struct ll_journal_txn *t,
+                                       const struct ll_journal_tag *tag)
+{
+    for (size_t i = 0; i < t->n_parts; i++)
+        if (t->parts[i]->tag == tag)
+            return t->parts[i];
+    return NULL;
+}
+
+/* What the transaction has appended to the tag and not rolled over yet. */
+static struct ll_journal_bucket own_entries(const struct ll_journal_txn *t,
+                                            const struct ll_journal_tag *tag)
+{
+    const struct ll_journal_part *p = part_of(t, tag);
+    struct ll_journal_bucket own = {.first = UINT64_MAX};
+    if (!p)
+        return own;
+    own.first = p->first;
+    own.entries = p->entries;
+    own.bytes = p->bytes;
+    for (size_t i = 0; i < t->n_changes; i++)
+        if (t->changes[i].kind == LL_JOURNAL_ROLLOVER && t->changes[i].tag == tag) {
+            own.entries -= t->changes[i].own.entries;
+            own.bytes -= t->changes[i].own.bytes;
+        }
+    return own;
+}
+
+static int may_roll(const struct ll_journal_txn *t, const struct ll_journal_tag *from,
+                    struct lladd_error *err)
+{
+    for (size_t i = 0; i < t->n_changes; i++)
+        if (t->changes[i].kind == LL_JOURNAL_ROLLOVER && t->changes[i].to == from)
+            return lladd_error_set(err, LLADD_BAD_STATE,
+                                   "this transaction has rolled another tag over into \"%s\"",
+                                   from->name);
+    return 0;
+}
+
+static int roll(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_journal_tag *from,
+                struct ll_journal_tag *to, uint64_t newest)
+{
+    struct ll_journal_bucket own = own_entries(t, from);
+    struct ll_journal_record r = {.kind = LL_JOURNAL_ROLLOVER,
+                                  .tag = from->node.key,
+                                  .other = to->node.key,
+                                  .from = discarded_by(t, from)};
+    r.upto = newest > r.from ? newest : r.from;
+    int rc = may_roll(t, from, lladd_txn_error_out(txn));
+    if (!rc)
+        rc = note(txn, t, &r, from, to, &own);
+    if (!rc && r.upto > r.from)
+        rc = ll_operations__journal_row_write(txn, t->all, from, r.upto);
+    return rc;
+}
+
+int lladd_journal_rollover(struct lladd_txn *txn, uint64_t from, uint64_t to)
+{
+    struct ll_journal_txn *t;
+    struct ll_journal_tag *tag;
+    struct ll_journal_part *into; /* so nobody releases it */
+    lladd_savepoint_id sp;
+    uint64_t newest;
+    if (from == to)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
+                               "a tag is not rolled over into itself");
+    int rc = ll_operations__journal_join(txn, &t);
+    if (!rc)
+        rc = ll_operations__journal_part(txn, t, to, &into);
+    if (!rc)
+        rc = begin_change(txn, from, &t, &tag, &newest, &sp);
+    return rc ? rc : end_change(txn, sp, roll(txn, t, tag, into->tag, newest));
+}

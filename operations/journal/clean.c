@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Cleaning: live entries are written again, so that the log before them is needed no more (Anvil,
+ * section 4.3; what a log-structured file system calls the same).
+ *
+ * One step takes some neighbouring buckets of one tag and reads the log between their first entry
+ * and the last commit that has to do with them (JRN-5), which is where they are, not all that is
+ * behind. A system transaction writes them again behind a record that says which commits they
+ * replace; each with its own commit, so their order is what it was. What they were is held until
+ * that transaction is durable.
+ *
+ * Checkpoints do it when it pays: if the log a tag holds is many times what is live in it, the
+ * copies cost a small part of what is written anyway. When half of the log's limit is reached it
+ * has to be, as long as there is room for it. Owners that can digest are asked first. */
+#include "operations/journal/table.h"
+
+enum {
+    WORTH = 16,   /* log that can go, for each byte that is written again */
+    SMALL = 4096, /* what is live counts as so much at least */
+    ROOM = 4      /* so many parts of the limit may one checkpoint write again */
+};
+
+/* What one step is about. */
+struct step {
+    struct ll_journal_tag *tag;
+    uint64_t number;
+    uint64_t from, upto; /* commits in (from, upto] */
+    uint64_t first, read_to;
+    bool more;
+};
+
+/* Old buckets of the tag, some neighbours of them. Under the mutex. */
+static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step *s)
+{
+    uint64_t bytes = 0;
+    size_t i = 0;
+    while (i < tag->n_buckets && tag->buckets[i].first >= below)
+        i++;
+    if (i == tag->n_buckets)
+        return false;
+    s->from = i ? tag->buckets[i - 1].commit : tag->discarded;
+    s->first = UINT64_MAX;
+    s->read_to = 0;
+    do {
+        const struct ll_journal_bucket *b = &tag->buckets[i++];
+        bytes += b->bytes;
+        s->upto = b->commit;
+        s->first = b->first < s->first ? b->first : s->first;
+        s->read_to = b->read_to > s->read_to ? b->read_to : s->read_to;
+    } while (i < tag->n_buckets && tag->buckets[i].first < below &&
+             bytes + tag->buckets[i].bytes <= LL_JOURNAL_STEP);
+    s->more = false;
+    while (!s->more && i < tag->n_buckets)
+        s->more = tag->buckets[i++].first < below;
+    return true;
+}
+
+static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below)
+{
+    struct ll_journal_tag *found = NULL;
+    for (struct ll_journal_node *n = NULL;
+         (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
+        struct ll_journal_tag *t = (struct ll_journal_tag *)n;
+        if (t->low < below && t->state == LL_TAG_THERE && (!found || t->low < found->low))
+            found = t;
+    }
+    return found;
+}
+
+/* LLADD_END: there is nothing to do. */
+static int begin(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t number, uint64_t below,
+                 struct step *s)
+{
+    struct ll_journal *j = t->all;
+    int rc = 0;
+    lladd_mutex_lock(&j->mutex);
+    struct ll_journal_tag *tag =
+        number ? ll_operations__journal_tag(j, number) : oldest(j, below);
+    memset(s, 0, sizeof *s);
+    if (!tag && !number)
+        rc = LLADD_END;
+    if (!rc)
+        rc = ll_operations__journal_may_change(txn, t, tag, number);
+    if (!rc && !choose(tag, below, s))
+        rc = LLADD_END;
+    s->tag = tag;
+    s->number = tag ? tag->node.key : number;
+    lladd_mutex_unlock(&j->mutex);
+    return rc;
+}
+
+/* Copies the items behind the record that announces them. */
+static int copy(struct lladd_txn *txn, struct ll_journal_txn *t, const struct step *s,
+                const struct ll_journal_item *it, size_t n)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_log_cursor *c;
+    struct ll_journal_change change = {
+        .kind = LL_JOURNAL_CLEAN, .tag = s->tag, .from = s->from, .upto = s->upto};
+    struct ll_journal_record head = {
+        .kind = LL_JOURNAL_CLEAN, .tag = s->number, .from = s->from, .upto = s->upto};
+    lladd_lsn lsn;
+    int rc = lladd_log_open(t->all->db, lladd_lsn_of(s->first), NULL, &c, err);
+    if (rc)
+        return rc;
+    rc = ll_operations__journal_log(txn, t, &head, &lsn);
+    change.lsn = change.own.first = lsn.v;
+    for (size_t i = 0; !rc && i < n; i++) {
+        struct ll_journal_record r = {
+            .kind = LL_JOURNAL_AGAIN, .tag = s->number, .from = it[i].commit};
+        rc = ll_operations__journal_read(c, s->number, it[i].lsn, &r.bytes, err);
+        if (!rc)
+            rc = ll_operations__journal_log(txn, t, &r, &lsn);
+        change.own.entries++;
+        change.own.bytes += r.bytes.len;
+    }
+    lladd_log_close(c);
+    if (!rc)
+        t->changes[t->n_changes++] = change;
+    return rc;
+}
+
+static int run(struct lladd_txn *txn, struct ll_journal_txn *t, const struct step *s)
+{
+    struct ll_journal *j = t->all;
+    struct ll_journal_scan scan;
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    size_t n;
+    int rc = lladd_wait(j->db, lladd_lsn_of(s->read_to), err);
+    if (rc)
+        return rc;
+    rc = ll_operations__journal_scan(j->db, s->first, s->read_to, &scan, err);
+    if (!rc) {
+        const struct ll_journal_item *it =
+            ll_operations__journal_items(&scan, s->number, s->from, s->upto, &n);
+        rc = copy(txn, t, s, it, n);
+    }
+    ll_operations__journal_scan_free(&scan);
+    return rc;
+}
+
+/* *live gets what was written again. */
+static int clean(struct ll_journal *j, uint64_t number, uint64_t below, bool *more,
+                 uint64_t *written, struct lladd_error *err)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct ll_journal_txn *t;
+    struct lladd_txn *txn;
+    struct step s;
+    o.system = true;
+    o.durability = LLADD_DURABLE;
+    int rc = lladd_begin(j->db, &o, &txn, err);
+    if (rc)
+        return rc;
+    rc = ll_operations__journal_join(txn, &t);
+    if (!rc)
+        rc = ll_operations__journal_change_room(txn, t);
+    if (!rc)
+        rc = begin(txn, t, number, below, &s);
+    if (!rc)
+        rc = run(txn, t, &s);
+    if (!rc) {
+        *more = s.more;
+        *written = t->changes[0].own.bytes;
+        rc = lladd_commit(txn);
+        if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
+            return lladd_db_error(j->db, err);
+        if (!rc)
+            return 0;
+    }
+    if (err)
+        *err = *lladd_txn_error(txn);
+    int aborted = lladd_abort(txn);
+    return aborted ? lladd_db_error(j->db, err) : rc;
+}
+
+int lladd_journal_clean(struct lladd_db *db, uint64_t tag, lladd_lsn below, bool *more,
+                        struct lladd_error *err)
+{
+    struct ll_journal *j;
+    bool rest = false;
+    uint64_t written;
+    int rc = ll_operations__journal_of(db, &j, err);
+    if (!rc)
+        rc = clean(j, tag, below.v, &rest, &written, err);
+    if (more)
+        *more = rc == 0 && rest;
+    return rc == LLADD_END ? 0 : rc;
+}
+
+/* ---- at checkpoints -------------------------------------------------------------------------- */
+
+struct need {
+    uint64_t tag, low, live; /* live: in all tags that hold the log below the line */
+    const struct lladd_journal_owner *calls;
+    void *ctx;
+    uint64_t upto;
+};
+
+/* The tag that holds the log below the line; asks its owner, once. */
+static bool look(struct ll_journal *j, uint64_t below, struct need *out)
+{
+    memset(out, 0, sizeof *out);
+    lladd_mutex_lock(&j->mutex);
+    struct ll_journal_tag *tag = j->loaded ? oldest(j, below) : NULL;
+    for (struct ll_journal_node *n = NULL;
+         tag && (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
+        const struct ll_journal_tag *t = (const struct ll_journal_tag *)n;
+        out->live += t->low < below ? t->bytes + SMALL : 0;
+    }
+    if (tag) {
+        out->tag = tag->node.key;
+        out->low = tag->low;
+        out->upto = ll_journal_newest(tag);
+        if (tag->calls && tag->calls->digest && !tag->asked) {
+            out->calls = tag->calls;
+            out->ctx = tag->ctx;
+        }
+        tag->asked = true;
+    }
+    lladd_mutex_unlock(&j->mutex);
+    return tag != NULL;
+}
+
+/* In the thread that takes the checkpoint. What fails for want of something is done at the next
+ * one; what is damaged, is found by whoever reads it. */
+void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
+{
+    struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
+    struct lladd_stats s = {.struct_size = sizeof s};
+    struct need need;
+    bool more = true;
+    uint64_t written = 0, step;
+    (void)ctx;
+    if (!j || lladd_stats(db, &s))
+        return;
+    uint64_t limit = s.log_limit_bytes, room = limit / ROOM;
+    while (more && look(j, below.v, &need)) {
+        uint64_t age = s.log_tail - need.low;
+        bool urgent = limit != UINT64_MAX && age > limit / 2;
+        if (need.calls) {
+            need.calls->digest(need.ctx, need.tag, lladd_lsn_of(need.upto));
+            return; /* he has until the next checkpoint */
+        }
+        if ((!urgent && age / WORTH < need.live) || written >= room || (urgent && need.live > room))
+            return;
+        if (clean(j, need.tag, below.v, &more, &step, NULL))
+            return;
+        written += step;
+        more = true;
+    }
+}

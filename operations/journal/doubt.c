@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a prepare record says of a transaction's journal.
+ *
+ *   u8    version, 1
+ *   u64   first, last: LSNs of what it has logged here
+ *   u32   parts; for each: u64 tag, first, last, entries, bytes
+ *   u32   changes; for each:
+ *   u8    kind: make, release or discard
+ *   u64   tag, lsn, upto, and up to where the tag was discarded before
+ *   u8    length of its owner, u8 length of its name, owner, name
+ *
+ * The entries themselves are in the log. What a change has written to the catalogue is there when
+ * recovery is over, as if it were committed; so what was before is here. */
+#include "operations/journal/table.h"
+
+enum { VERSION = 1, HEAD = 17, PART = 40, CHANGE = 35 };
+
+struct doubt_change {
+    unsigned kind;
+    uint64_t tag, lsn, upto, discarded;
+    char owner[LLADD_JOURNAL_OWNER_MAX + 1];
+    char name[LLADD_JOURNAL_NAME_MAX + 1];
+};
+
+struct ll_journal_in_doubt {
+    size_t n;
+    struct doubt_change changes[];
+};
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int put_change(const struct ll_journal_change *c, struct lladd_sink *sink)
+{
+    unsigned char b[CHANGE];
+    size_t owner = strlen(c->tag->owner), name = strlen(c->tag->name);
+    b[0] = c->kind;
+    lladd_put64(b + 1, c->tag->node.key);
+    lladd_put64(b + 9, c->lsn);
+    lladd_put64(b + 17, c->upto);
+    lladd_put64(b + 25, c->tag->discarded);
+    b[33] = (unsigned char)owner;
+    b[34] = (unsigned char)name;
+    int rc = lladd_sink_write(sink, b, sizeof b);
+    if (!rc)
+        rc = lladd_sink_write(sink, c->tag->owner, owner);
+    return rc ? rc : lladd_sink_write(sink, c->tag->name, name);
+}
+
+int ll_operations__journal_blob(const struct ll_journal_txn *t, struct lladd_sink *sink)
+{
+    unsigned char b[PART] = {VERSION};
+    lladd_put64(b + 1, t->first);
+    lladd_put64(b + 9, t->last);
+    int rc = lladd_sink_write(sink, b, HEAD);
+    lladd_put32(b, (uint32_t)t->n_parts);
+    if (!rc)
+        rc = lladd_sink_write(sink, b, 4);
+    for (size_t i = 0; !rc && i < t->n_parts; i++) {
+        const struct ll_journal_part *p = t->parts[i];
+        lladd_put64(b, p->id);
+        lladd_put64(b + 8, p->first);
+        lladd_put64(b + 16, p->last);
+        lladd_put64(b + 24, p->entries);
+        lladd_put64(b + 32, p->bytes);
+        rc = lladd_sink_write(sink, b, PART);
+    }
+    lladd_put32(b, (uint32_t)t->n_changes);
+    if (!rc)
+        rc = lladd_sink_write(sink, b, 4);
+    for (size_t i = 0; !rc && i < t->n_changes; i++)
+        rc = put_change(&t->changes[i], sink);
+    return rc;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int damaged(struct lladd_error *err, const char *how)
+{
+    return lladd_error_set(err, LLADD_BAD_RECORD, "the journal of a transaction in doubt: %s", how);
+}
+
+static int no_memory(struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for the journal");
+}
+
+struct input {
+    const unsigned char *p;
+    size_t left;
+};
+
+static const unsigned char *take(struct input *in, size_t n)
+{
+    const unsigned char *p = in->p;
+    if (in->left < n)
+        return NULL;
+    in->p += n;
+    in->left -= n;
+    return p;
+}
+
+static int get_parts(struct ll_journal_txn *t, struct input *in, struct lladd_error *err)
+{
+    const unsigned char *b = take(in, 4);
+    uint32_t n = b ? lladd_get32(b) : 0;
+    if (!b || n > in->left / PART)
+        return damaged(err, "cut off");
+    for (uint32_t i = 0; i < n; i++) {
+        b = take(in, PART);
+        if (ll_operations__journal_part_room(t))
+            return no_memory(err);
+        struct ll_journal_part *p = t->parts[t->n_parts];
+        struct ll_journal_was *was = p->was;
+        size_t cap = p->cap_was;
+        *p = (struct ll_journal_part){.id = lladd_get64(b),
+                                      .first = lladd_get64(b + 8),
+                                      .last = lladd_get64(b + 16),
+                                      .entries = lladd_get64(b + 24),
+                                      .bytes = lladd_get64(b + 32),
+                                      .was = was,
+                                      .cap_was = cap};
+        for (size_t k = 0; k < t->n_parts; k++)
+            if (t->parts[k]->id == p->id)
+                return damaged(err, "a tag comes twice");
+        t->n_parts++;
+    }
+    return 0;
+}
+
+static bool get_text(struct input *in, size_t len, size_t min, char *out)
+{
+    const unsigned char *b = take(in, len);
+    if (!b || len < min || memchr(b, 0, len))
+        return false;
+    memcpy(out, b, len);
+    out[len] = 0;
+    return true;
+}
+
+static int get_changes(struct ll_journal_txn *t, struct input *in, struct lladd_error *err)
+{
+    const unsigned char *b = take(in, 4);
+    uint32_t n = b ? lladd_get32(b) : 0;
+    if (!b || n > in->left / CHANGE)
+        return damaged(err, "cut off");
+    if (!n)
+        return 0;
+    t->doubt = lladd_alloc(t->all->db, sizeof *t->doubt + n * sizeof(struct doubt_change));
+    if (!t->doubt)
+        return no_memory(err);
+    t->doubt->n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        struct doubt_change *c = &t->doubt->changes[i];
+        b = take(in, CHANGE);
+        if (!b)
+            return damaged(err, "cut off");
+        c->kind = b[0];
+        c->tag = lladd_get64(b + 1);
+        c->lsn = lladd_get64(b + 9);
+        c->upto = lladd_get64(b + 17);
+        c->discarded = lladd_get64(b + 25);
+        bool known = c->kind == LL_JOURNAL_MAKE || c->kind == LL_JOURNAL_RELEASE ||
+                     c->kind == LL_JOURNAL_DISCARD;
+        if (!known || !c->tag || b[33] > LLADD_JOURNAL_OWNER_MAX ||
+            !get_text(in, b[33], 1, c->owner) || !get_text(in, b[34], 1, c->name))
+            return damaged(err, "a change makes no sense");
+    }
+    return 0;
+}
+
+static int get_all(struct ll_journal_txn *t, struct lladd_span blob, struct lladd_error *err)
+{
+    struct input in = {blob.data, blob.len};
+    const unsigned char *b = take(&in, HEAD);
+    if (!b)
+        return damaged(err, "cut off");
+    if (b[0] != VERSION)
+        return b[0] > VERSION
+                   ? lladd_error_set(err, LLADD_NEWER_FORMAT,
+                                     "the journal of a transaction in doubt is of a newer version")
+                   : damaged(err, "no version");
+    lladd_atomic_store64(&t->first, lladd_get64(b + 1));
+    t->last = lladd_get64(b + 9);
+    int rc = get_parts(t, &in, err);
+    if (!rc)
+        rc = get_changes(t, &in, err);
+    return !rc && in.left ? damaged(err, "there is more than should be") : rc;
+}
+
+int ll_operations__journal_unblob(struct ll_journal *j, struct lladd_txn *txn,
+                                  struct lladd_span blob)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_journal_txn *t;
+    if (!j)
+        return damaged(err, "there is no journal");
+    int rc = ll_operations__journal_join_new(j, txn, &t);
+    if (rc)
+        return rc;
+    t->in_doubt = true;
+    t->id = lladd_txn_id(txn).v;
+    rc = get_all(t, blob, err);
+    if (rc) { /* the open fails, or the transaction ends without effect here */
+        t->n_parts = 0;
+        ll_operations__journal_doubt_free(j, t->doubt);
+        t->doubt = NULL;
+    }
+    return rc;
+}
+
+void ll_operations__journal_doubt_free(struct ll_journal *j, struct ll_journal_in_doubt *d)
+{
+    lladd_free(j->db, d);
+}
+
+/* ---- tying ----------------------------------------------------------------------------------- */
+
+static int tie_change(struct ll_journal *j, struct ll_journal_txn *t, const struct doubt_change *c,
+                      struct lladd_error *err)
+{
+    struct ll_journal_tag *tag = ll_operations__journal_tag(j, c->tag);
+    if (tag && (strcmp(tag->name, c->name) != 0 || (tag->changing && tag->changing != t)))
+        return damaged(err, "a tag is another one's");
+    if (!tag)
+        tag = ll_operations__journal_tag_new(j, c->tag, c->name);
+    if (!tag || ll_operations__journal_grow(j->db, &t->changes, t->n_changes, &t->cap_changes,
+                                            sizeof *t->changes))
+        return no_memory(err);
+    if (!t->held && !(t->held = lladd_alloc(j->db, sizeof *t->held)))
+        return no_memory(err);
+    memcpy(tag->owner, c->owner, sizeof tag->owner);
+    tag->discarded = c->discarded;
+    if (c->kind == LL_JOURNAL_MAKE) {
+        tag->made = true;
+        tag->state = LL_TAG_MAKING;
+    }
+    if (c->kind == LL_JOURNAL_RELEASE)
+        tag->state = LL_TAG_GOING;
+    ll_operations__journal_touch(t, tag);
+    t->changes[t->n_changes++] = (struct ll_journal_change){
+        .kind = (uint8_t)c->kind, .tag = tag, .lsn = c->lsn, .upto = c->upto};
+    return 0;
+}
+
+static int tie_part(struct ll_journal *j, struct ll_journal_part *p, struct lladd_error *err)
+{
+    struct ll_journal_tag *tag = ll_operations__journal_tag(j, p->id);
+    if (!tag)
+        return damaged(err, "a tag is not there");
+    tag->users++;
+    p->tag = tag;
+    return ll_operations__journal_bucket_room(j, tag) ? no_memory(err) : 0;
+}
+
+static int tie(struct ll_journal *j, struct ll_journal_txn *t, struct lladd_error *err)
+{
+    int rc = 0;
+    ll_operations__journal_list(t);
+    for (size_t i = 0; !rc && t->doubt && i < t->doubt->n; i++)
+        rc = tie_change(j, t, &t->doubt->changes[i], err);
+    for (size_t i = 0; !rc && i < t->n_parts; i++)
+        rc = tie_part(j, t->parts[i], err);
+    ll_operations__journal_doubt_free(j, t->doubt);
+    t->doubt = NULL;
+    return rc;
+}
+
+int ll_operations__journal_tie(struct ll_journal *j, struct lladd_error *err)
+{
+    int rc = 0;
+    lladd_mutex_lock(&j->mutex);
+    for (struct ll_journal_txn *t = j->all; !rc && t; t = t->next_all)
+        if (t->in_doubt)
+            rc = tie(j, t, err);
+    lladd_mutex_unlock(&j->mutex);
+    return rc;
+}

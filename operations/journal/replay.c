@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Replaying entries, to whoever asks and to owners that attach themselves. */
+#include "operations/journal/table.h"
+
+/* What is to be read for some tags: found out in one step, so it is how things were at a moment. */
+struct range {
+    uint64_t first, read_to; /* UINT64_MAX, 0: nothing */
+};
+
+static void widen(struct range *r, const struct ll_journal_tag *tag)
+{
+    for (size_t i = 0; i < tag->n_buckets; i++) {
+        const struct ll_journal_bucket *b = &tag->buckets[i];
+        r->first = b->first < r->first ? b->first : r->first;
+        r->read_to = b->read_to > r->read_to ? b->read_to : r->read_to;
+    }
+}
+
+static int replay_items(struct ll_journal *j, const struct ll_journal_scan *scan, uint64_t tag,
+                        uint64_t from, uint64_t upto, lladd_journal_fn *fn, void *ctx,
+                        struct lladd_error *err)
+{
+    struct lladd_log_cursor *c;
+    size_t n;
+    const struct ll_journal_item *it = ll_operations__journal_items(scan, tag, from, upto, &n);
+    if (!n || !fn)
+        return 0;
+    int rc = lladd_log_open(j->db, lladd_lsn_of(it[0].lsn), NULL, &c, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; !rc && i < n; i++) {
+        struct lladd_journal_entry e = {
+            .tag = tag, .commit = lladd_lsn_of(it[i].commit), .lsn = lladd_lsn_of(it[i].lsn)};
+        rc = ll_operations__journal_read(c, tag, it[i].lsn, &e.bytes, err);
+        if (!rc)
+            rc = fn(ctx, &e, err);
+    }
+    lladd_log_close(c);
+    return rc;
+}
+
+/* The log from there on, which is kept meanwhile, is durable so far and is read. */
+static int read_range(struct ll_journal *j, const struct range *r, struct ll_journal_scan *scan,
+                      struct lladd_error *err)
+{
+    memset(scan, 0, sizeof *scan);
+    scan->db = j->db;
+    if (r->first == UINT64_MAX)
+        return 0;
+    int rc = lladd_wait(j->db, lladd_lsn_of(r->read_to), err);
+    return rc ? rc : ll_operations__journal_scan(j->db, r->first, r->read_to, scan, err);
+}
+
+int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn *fn, void *ctx,
+                         struct lladd_error *err)
+{
+    struct ll_journal *j;
+    struct ll_journal_hold hold;
+    struct ll_journal_scan scan;
+    struct range r = {UINT64_MAX, 0};
+    uint64_t from = 0, upto = 0;
+    int rc = ll_operations__journal_of(db, &j, err);
+    if (!rc && !fn)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "nobody to replay entries to");
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&j->mutex);
+    const struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
+    if (tag) {
+        widen(&r, tag);
+        from = tag->discarded;
+        upto = ll_journal_newest(tag);
+        ll_operations__journal_hold(j, &hold, r.first);
+    }
+    lladd_mutex_unlock(&j->mutex);
+    if (!tag) {
+        ll_operations__journal_wrong_tag(err, number);
+        return LLADD_NOT_FOUND;
+    }
+    rc = read_range(j, &r, &scan, err);
+    if (!rc)
+        rc = replay_items(j, &scan, number, from, upto, fn, ctx, err);
+    ll_operations__journal_scan_free(&scan);
+    ll_operations__journal_let_go(j, &hold);
+    return rc;
+}
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+/* Of one transaction in doubt, and one tag: what the owner was told of it. */
+struct told {
+    struct ll_journal_txn *txn;
+    size_t which; /* of the attachments */
+    uint64_t id;  /* of the transaction */
+    void *state;
+};
+
+struct attaching {
+    struct ll_journal *j;
+    const struct lladd_journal_attachment *a;
+    size_t n;
+    uint64_t *ends; /* of each tag, when it began */
+    struct told *told;
+    size_t n_told, cap_told;
+    struct range range;
+    struct ll_journal_hold hold;
+};
+
+static int busy(struct lladd_error *err, const struct ll_journal_tag *tag, const char *why)
+{
+    return lladd_error_set(err, LLADD_BUSY, "tag \"%s\" %s", tag->name, why);
+}
+
+/* A part of the tag in a transaction in doubt. */
+static struct ll_journal_part *doubtful_part(const struct ll_journal_txn *t,
+                                             const struct ll_journal_tag *tag)
+{
+    for (size_t i = 0; t->in_doubt && i < t->n_parts; i++)
+        if (t->parts[i]->tag == tag)
+            return t->parts[i];
+    return NULL;
+}
+
+/* Notes who is in doubt about the tag. Under the mutex. */
+static int note_doubts(struct attaching *at, size_t which, const struct ll_journal_tag *tag,
+                       struct lladd_error *err)
+{
+    uint32_t doubtful = 0;
+    for (struct ll_journal_txn *t = at->j->newest; t; t = t->older) {
+        const struct ll_journal_part *p = doubtful_part(t, tag);
+        if (!p)
+            continue;
+        if (t->ending)
+            return busy(err, tag, "has a transaction in doubt that is just ending");
+        if (ll_operations__journal_grow(at->j->db, &at->told, at->n_told, &at->cap_told,
+                                        sizeof *at->told))
+            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory to attach to a tag");
+        at->told[at->n_told++] = (struct told){.txn = t, .which = which, .id = t->id};
+        at->range.first = p->first < at->range.first ? p->first : at->range.first;
+        at->range.read_to = p->last > at->range.read_to ? p->last : at->range.read_to;
+        /* What it has rolled over, annulled and so on comes before it is prepared. */
+        at->range.read_to = t->last > at->range.read_to ? t->last : at->range.read_to;
+        doubtful++;
+    }
+    return tag->users > doubtful ? busy(err, tag, "has entries of transactions on the way") : 0;
+}
+
+/* Under the mutex. */
+static int reserve(struct attaching *at, size_t i, struct lladd_error *err)
+{
+    struct ll_journal_tag *tag = ll_operations__journal_tag(at->j, at->a[i].tag);
+    if (!tag) {
+        ll_operations__journal_wrong_tag(err, at->a[i].tag);
+        return LLADD_NOT_FOUND;
+    }
+    if (tag->calls || tag->attaching)
+        return busy(err, tag, "has somebody attached to it");
+    if (tag->changing && !(tag->changing->in_doubt && tag->state == LL_TAG_THERE))
+        return busy(err, tag, "is being changed");
+    int rc = note_doubts(at, i, tag, err);
+    if (rc)
+        return rc;
+    tag->attaching = true;
+    at->ends[i] = tag->ends;
+    widen(&at->range, tag);
+    return 0;
+}
+
+static void unreserve(struct attaching *at, size_t n)
+{
+    while (n-- > 0) {
+        struct ll_journal_tag *tag = ll_operations__journal_tag(at->j, at->a[n].tag);
+        tag->attaching = false;
+    }
+}
+
+static int begin(struct attaching *at, struct lladd_error *err)
+{
+    struct ll_journal *j = at->j;
+    int rc = 0;
+    lladd_mutex_lock(&j->mutex);
+    for (size_t i = 0; !rc && i < at->n; i++) {
+        rc = reserve(at, i, err);
+        if (rc)
+            unreserve(at, i);
+    }
+    if (!rc)
+        ll_operations__journal_hold(j, &at->hold, at->range.first);
+    lladd_mutex_unlock(&j->mutex);
+    return rc;
+}
+
+/* Shows an owner what one in doubt has appended. */
+static int show_doubtful(struct attaching *at, struct told *told,
+                         const struct ll_journal_scan *scan, struct lladd_log_cursor *c,
+                         struct lladd_error *err)
+{
+    const struct lladd_journal_attachment *a = &at->a[told->which];
+    const struct ll_journal_open *o =
+        (const struct ll_journal_open *)ll_operations__journal_map_find(&scan->open, told->id);
+    int rc = 0;
+    for (size_t i = 0; o && a->owner->pending && !rc && i < o->n_steps; i++) {
+        const struct ll_journal_step *step = &o->steps[i];
+        if (step->more || step->tag != a->tag || ll_operations__journal_annulled(o, step->lsn))
+            continue;
+        struct lladd_journal_entry e = {.tag = a->tag, .lsn = lladd_lsn_of(step->lsn)};
+        rc = ll_operations__journal_read(c, a->tag, step->lsn, &e.bytes, err);
+        if (!rc)
+            rc = a->owner->pending(a->ctx, &told->state, &e, err);
+    }
+    return rc;
+}
+
+static int show(struct attaching *at, const struct ll_journal_scan *scan, struct lladd_error *err)
+{
+    struct ll_journal *j = at->j;
+    struct lladd_log_cursor *c;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < at->n; i++) {
+        lladd_mutex_lock(&j->mutex);
+        const struct ll_journal_tag *tag = ll_operations__journal_tag(j, at->a[i].tag);
+        uint64_t from = tag->discarded, upto = ll_journal_newest(tag);
+        lladd_mutex_unlock(&j->mutex);
+        rc = replay_items(j, scan, at->a[i].tag, from, upto, at->a[i].owner->replay, at->a[i].ctx,
+                          err);
+    }
+    if (rc || !at->n_told)
+        return rc;
+    rc = lladd_log_open(j->db, lladd_lsn_of(0), NULL, &c, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; !rc && i < at->n_told; i++)
+        rc = show_doubtful(at, &at->told[i], scan, c, err);
+    lladd_log_close(c);
+    return rc;
+}
+
+/* Nobody in doubt has ended meanwhile: they are told from now on. Under the mutex. */
+static int settle(struct attaching *at, struct lladd_error *err)
+{
+    struct ll_journal *j = at->j;
+    for (size_t i = 0; i < at->n; i++) {
+        const struct ll_journal_tag *tag = ll_operations__journal_tag(j, at->a[i].tag);
+        if (tag->ends != at->ends[i])
+            return busy(err, tag, "had a transaction in doubt that has just ended");
+    }
+    for (size_t i = 0; i < at->n_told; i++)
+        if (at->told[i].txn->ending)
+            return lladd_error_set(err, LLADD_BUSY, "a transaction in doubt is just ending");
+    for (size_t i = 0; i < at->n_told; i++) {
+        const struct lladd_journal_attachment *a = &at->a[at->told[i].which];
+        struct ll_journal_part *p =
+            doubtful_part(at->told[i].txn, ll_operations__journal_tag(j, a->tag));
+        p->calls = a->owner;
+        p->ctx = a->ctx;
+        p->state = at->told[i].state;
+    }
+    for (size_t i = 0; i < at->n; i++) {
+        struct ll_journal_tag *tag = ll_operations__journal_tag(j, at->a[i].tag);
+        tag->calls = at->a[i].owner;
+        tag->ctx = at->a[i].ctx;
+        tag->asked = false;
+    }
+    return 0;
+}
+
+static int attach(struct attaching *at, struct lladd_error *err)
+{
+    struct ll_journal *j = at->j;
+    struct ll_journal_scan scan;
+    int rc = begin(at, err);
+    if (rc)
+        return rc;
+    rc = read_range(j, &at->range, &scan, err);
+    if (!rc)
+        rc = show(at, &scan, err);
+    ll_operations__journal_scan_free(&scan);
+    lladd_mutex_lock(&j->mutex);
+    if (!rc)
+        rc = settle(at, err);
+    unreserve(at, at->n);
+    lladd_mutex_unlock(&j->mutex);
+    ll_operations__journal_let_go(j, &at->hold);
+    for (size_t i = 0; rc && i < at->n_told; i++) {
+        const struct lladd_journal_attachment *a = &at->a[at->told[i].which];
+        if (at->told[i].state && a->owner->aborted)
+            a->owner->aborted(a->ctx, at->told[i].state, a->tag);
+    }
+    return rc;
+}
+
+int lladd_journal_attach(struct lladd_db *db, const struct lladd_journal_attachment *a, size_t n,
+                         struct lladd_error *err)
+{
+    struct attaching at = {.a = a, .n = n, .range = {UINT64_MAX, 0}};
+    int rc = ll_operations__journal_of(db, &at.j, err);
+    for (size_t i = 0; !rc && i < n; i++)
+        if (!a[i].owner || a[i].owner->struct_size < sizeof *a[i].owner)
+            rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "an owner's struct_size is missing");
+    if (rc || n == 0)
+        return rc;
+    at.ends = lladd_alloc(db, n * sizeof *at.ends);
+    rc = at.ends ? attach(&at, err)
+                 : lladd_error_set(err, LLADD_NO_MEMORY, "out of memory to attach to tags");
+    lladd_free(db, at.ends);
+    lladd_free(db, at.told);
+    return rc;
+}
+
+int lladd_journal_detach(struct lladd_db *db, uint64_t number, struct lladd_error *err)
+{
+    struct ll_journal *j;
+    int rc = ll_operations__journal_of(db, &j, err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&j->mutex);
+    struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
+    if (!tag) {
+        ll_operations__journal_wrong_tag(err, number);
+        rc = LLADD_NOT_FOUND;
+    } else if (tag->users) {
+        rc = busy(err, tag, "has entries of transactions on the way");
+    } else {
+        tag->calls = NULL;
+        tag->ctx = NULL;
+    }
+    lladd_mutex_unlock(&j->mutex);
+    return rc;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reading the log: which entries there are, and in which order.
+ *
+ * One pass from somewhere below the oldest entry that matters. What a transaction logs is kept
+ * until its commit record comes, and is then carried out in its order, so each tag's items end up
+ * sorted by commit. Transactions of which the beginning is cut off had nothing there that is
+ * live (JRN-2): what they leave behind is discarded by the catalogue's word, or moved by a rollover
+ * to where it is.
+ *
+ * Who reads entries while recovery's rollbacks are not durable, finds them open: that is as good as
+ * aborted, for nobody else can end them any more, those in doubt apart. */
+#include "operations/journal/table.h"
+
+static int no_memory(struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory to read the journal");
+}
+
+static int bad(struct lladd_error *err, const struct lladd_log_entry *e, const char *how)
+{
+    int rc = lladd_error_set(err, LLADD_BAD_RECORD, "LSN %llu: a record of the journal %s",
+                             (unsigned long long)e->lsn.v, how);
+    if (err)
+        err->lsn = e->lsn;
+    return rc;
+}
+
+/* ---- transactions under way ------------------------------------------------------------------ */
+
+static void free_open(struct ll_journal_scan *s, struct ll_journal_open *o)
+{
+    ll_operations__journal_map_drop(&s->open, &o->node);
+    lladd_free(s->db, o->steps);
+    lladd_free(s->db, o->records);
+    lladd_free(s->db, o->annuls);
+    lladd_free(s->db, o);
+}
+
+static struct ll_journal_open *open_of(struct ll_journal_scan *s, uint64_t txn)
+{
+    struct ll_journal_open *o =
+        (struct ll_journal_open *)ll_operations__journal_map_find(&s->open, txn);
+    if (o || ll_operations__journal_map_room(s->db, &s->open))
+        return o;
+    o = lladd_alloc(s->db, sizeof *o);
+    if (!o)
+        return NULL;
+    memset(o, 0, sizeof *o);
+    o->node.key = txn;
+    ll_operations__journal_map_add(&s->open, &o->node);
+    return o;
+}
+
+bool ll_operations__journal_annulled(const struct ll_journal_open *o, uint64_t lsn)
+{
+    for (size_t i = 0; i < o->n_annuls; i++)
+        if (lsn > o->annuls[i].since && lsn <= o->annuls[i].upto)
+            return true;
+    return false;
+}
+
+static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e,
+                      struct lladd_error *err)
+{
+    struct ll_journal_record r;
+    struct lladd_db *db = s->db;
+    if (!ll_operations__journal_get(e->redo, &r))
+        return bad(err, e, "makes no sense");
+    if (r.kind == LL_JOURNAL_MAKE || r.kind == LL_JOURNAL_RELEASE || r.kind == LL_JOURNAL_DISCARD)
+        return 0; /* the catalogue knows */
+    struct ll_journal_open *o = open_of(s, e->txn.v);
+    if (!o)
+        return no_memory(err);
+    if (r.kind == LL_JOURNAL_ANNUL) {
+        if (ll_operations__journal_grow(db, &o->annuls, o->n_annuls, &o->cap_annuls,
+                                        sizeof *o->annuls))
+            return no_memory(err);
+        o->annuls[o->n_annuls++] = (struct ll_journal_annul){r.from, r.upto};
+        return 0;
+    }
+    struct ll_journal_step step = {.lsn = e->lsn.v, .tag = r.tag, .len = (uint32_t)r.bytes.len};
+    if (r.kind != LL_JOURNAL_ENTRY) {
+        if (ll_operations__journal_grow(db, &o->records, o->n_records, &o->cap_records, sizeof r))
+            return no_memory(err);
+        r.bytes = lladd_span_of(NULL, r.bytes.len); /* what they were dies with the cursor's step */
+        o->records[o->n_records++] = r;
+        step.more = (uint32_t)o->n_records;
+    }
+    if (ll_operations__journal_grow(db, &o->steps, o->n_steps, &o->cap_steps, sizeof step))
+        return no_memory(err);
+    o->steps[o->n_steps++] = step;
+    return 0;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static struct ll_journal_list *list_of(struct ll_journal_scan *s, uint64_t tag)
+{
+    struct ll_journal_list *l =
+        (struct ll_journal_list *)ll_operations__journal_map_find(&s->lists, tag);
+    if (l || ll_operations__journal_map_room(s->db, &s->lists))
+        return l;
+    l = lladd_alloc(s->db, sizeof *l);
+    if (!l)
+        return NULL;
+    memset(l, 0, sizeof *l);
+    l->node.key = tag;
+    ll_operations__journal_map_add(&s->lists, &l->node);
+    return l;
+}
+
+/* Room for n more. */
+static int room(struct ll_journal_scan *s, struct ll_journal_list *l, size_t n)
+{
+    int rc = 0;
+    while (!rc && l->cap < l->n + n)
+        rc = ll_operations__journal_grow(s->db, &l->items, l->cap, &l->cap, sizeof *l->items);
+    return rc;
+}
+
+/* The first with a commit behind this one. */
+static size_t behind(const struct ll_journal_list *l, uint64_t commit)
+{
+    size_t low = 0, high = l->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (l->items[mid].commit > commit)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+static void cut(struct ll_journal_list *l, size_t from, size_t to)
+{
+    memmove(&l->items[from], &l->items[to], (l->n - to) * sizeof *l->items);
+    l->n -= to - from;
+}
+
+/* What is in `from` with a commit in (r->from, r->upto], and what this commit has put there. */
+static int roll_over(struct ll_journal_scan *s, const struct ll_journal_record *r, uint64_t commit)
+{
+    struct ll_journal_list *from = list_of(s, r->tag), *to = list_of(s, r->other);
+    if (!from || !to)
+        return LLADD_NO_MEMORY;
+    for (int own = 0; own < 2; own++) {
+        size_t begin = behind(from, own ? commit - 1 : r->from);
+        size_t end = behind(from, own ? commit : r->upto);
+        if (room(s, to, end - begin))
+            return LLADD_NO_MEMORY;
+        for (size_t i = begin; i < end; i++) {
+            struct ll_journal_item it = from->items[i];
+            it.commit = it.placed = commit;
+            to->items[to->n++] = it;
+        }
+        cut(from, begin, end);
+    }
+    return 0;
+}
+
+/* The steps behind this one that write again what is in (from, upto] take its place. *i is the
+ * step; gets the last of them. */
+static int clean(struct ll_journal_scan *s, const struct ll_journal_open *o, size_t *i,
+                 uint64_t commit)
+{
+    const struct ll_journal_record *r = &o->records[o->steps[*i].more - 1];
+    struct ll_journal_list *l = list_of(s, r->tag);
+    uint64_t begin = o->steps[*i].lsn;
+    size_t n = 0;
+    if (!l)
+        return LLADD_NO_MEMORY;
+    while (*i + 1 + n < o->n_steps && o->steps[*i + 1 + n].more &&
+           o->records[o->steps[*i + 1 + n].more - 1].kind == LL_JOURNAL_AGAIN &&
+           o->steps[*i + 1 + n].tag == r->tag)
+        n++;
+    size_t at = behind(l, r->from);
+    cut(l, at, behind(l, r->upto));
+    if (room(s, l, n))
+        return LLADD_NO_MEMORY;
+    memmove(&l->items[at + n], &l->items[at], (l->n - at) * sizeof *l->items);
+    for (size_t k = 0; k < n; k++) {
+        const struct ll_journal_step *again = &o->steps[*i + 1 + k];
+        l->items[at + k] = (struct ll_journal_item){.commit = o->records[again->more - 1].from,
+                                                    .lsn = again->lsn,
+                                                    .begin = begin,
+                                                    .placed = commit,
+                                                    .len = again->len};
+    }
+    l->n += n;
+    *i += n;
+    return 0;
+}
+
+/* Are they in the order they must be in? A record that makes sense by itself can say otherwise. */
+static bool cleans(const struct ll_journal_open *o, size_t i)
+{
+    const struct ll_journal_record *r = &o->records[o->steps[i].more - 1];
+    uint64_t last = r->from + 1;
+    for (size_t k = i + 1; k < o->n_steps && o->steps[k].more; k++) {
+        const struct ll_journal_record *a = &o->records[o->steps[k].more - 1];
+        if (a->kind != LL_JOURNAL_AGAIN)
+            break;
+        if (a->tag != r->tag || a->from < last || a->from > r->upto)
+            return false;
+        last = a->from;
+    }
+    return true;
+}
+
+/* One step of a transaction that has committed. AGAIN without CLEAN: its beginning is cut off, and
+ * then it was cleaned once more, or discarded. */
+static int carry_out(struct ll_journal_scan *s, const struct ll_journal_open *o, size_t *i,
+                     const struct lladd_log_entry *e, struct lladd_error *err)
+{
+    const struct ll_journal_step *step = &o->steps[*i];
+    const struct ll_journal_record *r = step->more ? &o->records[step->more - 1] : NULL;
+    if (ll_operations__journal_annulled(o, step->lsn))
+        return 0;
+    if (r && r->kind == LL_JOURNAL_AGAIN)
+        return 0;
+    if (r && (r->upto >= e->lsn.v || r->tag == r->other ||
+              (r->kind == LL_JOURNAL_CLEAN && !cleans(o, *i))))
+        return bad(err, e, "commits what makes no sense");
+    int rc = 0;
+    if (r && r->kind == LL_JOURNAL_ROLLOVER)
+        rc = roll_over(s, r, e->lsn.v);
+    else if (r)
+        rc = clean(s, o, i, e->lsn.v);
+    else {
+        struct ll_journal_list *l = list_of(s, step->tag);
+        rc = l ? room(s, l, 1) : LLADD_NO_MEMORY;
+        if (!rc)
+            l->items[l->n++] = (struct ll_journal_item){
+                .commit = e->lsn.v,
+                .lsn = step->lsn,
+                .begin = step->lsn,
+                .placed = e->lsn.v,
+                .len = step->len};
+    }
+    return rc ? no_memory(err) : 0;
+}
+
+static int see_end(struct ll_journal_scan *s, const struct lladd_log_entry *e, bool committed,
+                   struct lladd_error *err)
+{
+    struct ll_journal_open *o =
+        (struct ll_journal_open *)ll_operations__journal_map_find(&s->open, e->txn.v);
+    int rc = 0;
+    if (!o)
+        return 0;
+    for (size_t i = 0; committed && !rc && i < o->n_steps; i++)
+        rc = carry_out(s, o, &i, e, err);
+    free_open(s, o);
+    return rc;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+/* Kinds of records, by name: readers of the log know no numbers. */
+struct kinds {
+    unsigned commit, end, object;
+};
+
+static void find_kinds(struct kinds *k)
+{
+    memset(k, 0, sizeof *k);
+    for (unsigned i = 1; i < 64; i++) {
+        const char *name = lladd_log_kind_name(i);
+        if (!name)
+            continue;
+        if (strcmp(name, "commit") == 0)
+            k->commit = i;
+        else if (strcmp(name, "end") == 0)
+            k->end = i;
+        else if (strcmp(name, "object") == 0)
+            k->object = i;
+    }
+}
+
+int ll_operations__journal_scan(struct lladd_db *db, uint64_t from, uint64_t to,
+                                struct ll_journal_scan *s, struct lladd_error *err)
+{
+    struct lladd_log_cursor *c;
+    struct lladd_log_entry e;
+    struct kinds k;
+    memset(s, 0, sizeof *s);
+    s->db = db;
+    find_kinds(&k);
+    int rc = lladd_log_open(db, lladd_lsn_of(from), NULL, &c, err);
+    if (rc)
+        return rc;
+    while (!rc && (rc = lladd_log_next(c, &e, err)) == 0 && e.lsn.v <= to) {
+        if (e.kind == k.commit || e.kind == k.end)
+            rc = see_end(s, &e, e.kind == k.commit, err);
+        else if (e.kind == k.object && e.op &&
+                 strcmp(e.op, ll_operations__journal_class.name) == 0)
+            rc = see_record(s, &e, err);
+    }
+    lladd_log_close(c);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+void ll_operations__journal_scan_free(struct ll_journal_scan *s)
+{
+    struct ll_journal_node *n;
+    while ((n = ll_operations__journal_map_next(&s->open, NULL)) != NULL)
+        free_open(s, (struct ll_journal_open *)n);
+    while ((n = ll_operations__journal_map_next(&s->lists, NULL)) != NULL) {
+        struct ll_journal_list *l = (struct ll_journal_list *)n;
+        ll_operations__journal_map_drop(&s->lists, n);
+        lladd_free(s->db, l->items);
+        lladd_free(s->db, l);
+    }
+    ll_operations__journal_map_free(s->db, &s->open);
+    ll_operations__journal_map_free(s->db, &s->lists);
+}
+
+struct ll_journal_item *ll_operations__journal_items(const struct ll_journal_scan *s, uint64_t tag,
+                                                     uint64_t from, uint64_t upto, size_t *n)
+{
+    const struct ll_journal_list *l =
+        (const struct ll_journal_list *)ll_operations__journal_map_find(&s->lists, tag);
+    size_t begin = l ? behind(l, from) : 0;
+    *n = l ? behind(l, upto) - begin : 0;
+    return *n ? &l->items[begin] : NULL;
+}
+
+int ll_operations__journal_read(struct lladd_log_cursor *c, uint64_t tag, uint64_t lsn,
+                                struct lladd_span *out, struct lladd_error *err)
+{
+    struct lladd_log_entry e;
+    struct ll_journal_record r;
+    int rc = lladd_log_read(c, lladd_lsn_of(lsn), &e, err);
+    if (rc)
+        return rc;
+    if (!ll_operations__journal_get(e.redo, &r) ||
+        (r.kind != LL_JOURNAL_ENTRY && r.kind != LL_JOURNAL_AGAIN)) {
+        rc = lladd_error_set(err, LLADD_BAD_RECORD, "LSN %llu, tag %llu: no entry of the journal",
+                             (unsigned long long)lsn, (unsigned long long)tag);
+        if (err)
+            err->lsn = lladd_lsn_of(lsn);
+        return rc;
+    }
+    *out = r.bytes;
+    return 0;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The journal of a handle: found again, what it holds of the log, where reading begins. */
+#include "operations/journal/table.h"
+
+#include <stdio.h>
+
+int ll_operations__journal_of(struct lladd_db *db, struct ll_journal **out, struct lladd_error *err)
+{
+    *out = lladd_state(db, &ll_operations__journal_extension);
+    return *out ? 0
+                : lladd_error_set(err, LLADD_BAD_STATE,
+                                  "the database was opened without lladd_journal_register");
+}
+
+/* ---- attach, detach -------------------------------------------------------------------------- */
+
+static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
+{
+    (void)ctx;
+    struct ll_journal *j = lladd_alloc(db, sizeof *j);
+    if (!j)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for the journal");
+    memset(j, 0, sizeof *j);
+    j->db = db;
+    int rc = lladd_mutex_init(&j->mutex, LL_JOURNAL_RANK, "journal");
+    if (!rc) {
+        rc = lladd_mutex_init(&j->create, LL_JOURNAL_RANK_CREATE, "making the journal");
+        if (rc)
+            lladd_mutex_destroy(&j->mutex);
+    }
+    if (rc) {
+        lladd_free(db, j);
+        return lladd_error_set(err, rc, "out of memory for the journal");
+    }
+    *state = j;
+    return 0;
+}
+
+static void free_held(struct ll_journal *j)
+{
+    for (struct ll_journal_held *h = j->held, *next; h; h = next) {
+        next = h->next;
+        lladd_free(j->db, h);
+    }
+}
+
+static void detach(void *ctx, struct lladd_db *db, void *state)
+{
+    struct ll_journal *j = state;
+    struct ll_journal_node *n;
+    (void)ctx;
+    for (struct ll_journal_txn *t = j->all, *next; t; t = next) {
+        next = t->next_all;
+        ll_operations__journal_txn_free(j, t);
+    }
+    while ((n = ll_operations__journal_map_next(&j->tags, NULL)) != NULL)
+        ll_operations__journal_tag_free(j, (struct ll_journal_tag *)n);
+    ll_operations__journal_map_free(db, &j->tags);
+    free_held(j);
+    lladd_hash_close(j->catalogue);
+    lladd_mutex_destroy(&j->mutex);
+    lladd_mutex_destroy(&j->create);
+    lladd_free(db, j);
+}
+
+/* ---- after recovery -------------------------------------------------------------------------- */
+
+static int no_memory(struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for the journal");
+}
+
+static int load_row(struct ll_journal *j, struct lladd_span key, struct lladd_span value,
+                    struct lladd_error *err)
+{
+    char name[LLADD_JOURNAL_NAME_MAX + 1] = {0};
+    struct ll_journal_row row;
+    if (key.len == 0 || key.len > LLADD_JOURNAL_NAME_MAX || memchr(key.data, 0, key.len))
+        return lladd_error_set(err, LLADD_BAD_RECORD, "the journal has a tag without a name");
+    memcpy(name, key.data, key.len);
+    int rc = ll_operations__journal_row_get(value, &row);
+    if (rc)
+        return lladd_error_set(err, rc, "tag \"%s\" of the journal %s", name,
+                               rc == LLADD_NEWER_FORMAT ? "was written by a newer version"
+                                                        : "makes no sense");
+    if (ll_operations__journal_tag(j, row.tag))
+        return lladd_error_set(err, LLADD_BAD_RECORD, "tag %llu of the journal has two names",
+                               (unsigned long long)row.tag);
+    struct ll_journal_tag *t = ll_operations__journal_tag_new(j, row.tag, name);
+    if (!t)
+        return no_memory(err);
+    t->discarded = row.discarded;
+    memcpy(t->owner, row.owner, sizeof t->owner);
+    return 0;
+}
+
+static int load_catalogue(struct ll_journal *j, struct lladd_error *err)
+{
+    struct lladd_root_value root;
+    struct lladd_hash_walk walk = {.buffer = NULL};
+    struct lladd_span key, value;
+    int rc = lladd_root_get(j->db, LL_JOURNAL_ROOT, &root, err);
+    if (rc)
+        return rc == LLADD_NOT_FOUND ? 0 : rc;
+    if (root.b > LL_JOURNAL_VERSION)
+        return lladd_error_set(err, LLADD_NEWER_FORMAT,
+                               "the journal was written by a newer version: %llu, known is %d",
+                               (unsigned long long)root.b, LL_JOURNAL_VERSION);
+    rc = lladd_hash_open(j->db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, &j->catalogue, err);
+    if (rc)
+        return rc;
+    while ((rc = lladd_hash_next(j->catalogue, &walk, &key, &value, err)) == 0 &&
+           (rc = load_row(j, key, value, err)) == 0) {
+    }
+    lladd_hash_walk_end(j->catalogue, &walk);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int load_mark(struct ll_journal *j, struct lladd_error *err)
+{
+    struct lladd_root_value mark;
+    int rc = lladd_root_get(j->db, LL_JOURNAL_MARK, &mark, err);
+    j->mark = rc ? 0 : mark.a;
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+/* The buckets of a tag, from the entries that the log has of it. */
+static int fill(struct ll_journal *j, struct ll_journal_tag *tag,
+                const struct ll_journal_scan *scan)
+{
+    size_t n;
+    const struct ll_journal_item *it =
+        ll_operations__journal_items(scan, tag->node.key, tag->discarded, UINT64_MAX, &n);
+    for (size_t i = 0; i < n;) {
+        struct ll_journal_bucket b = {.commit = it[i].commit, .first = UINT64_MAX};
+        for (; i < n && it[i].commit == b.commit; i++) {
+            b.entries++;
+            b.bytes += it[i].len;
+            b.first = it[i].begin < b.first ? it[i].begin : b.first;
+            b.read_to = it[i].placed > b.read_to ? it[i].placed : b.read_to;
+        }
+        if (ll_operations__journal_bucket_room(j, tag))
+            return LLADD_NO_MEMORY;
+        ll_operations__journal_bucket_put(tag, b);
+    }
+    return ll_operations__journal_bucket_room(j, tag);
+}
+
+static int load_entries(struct ll_journal *j, struct lladd_error *err)
+{
+    struct ll_journal_scan scan;
+    if (!j->tags.n)
+        return 0;
+    int rc = ll_operations__journal_scan(j->db, j->mark, UINT64_MAX, &scan, err);
+    for (struct ll_journal_node *n = NULL;
+         !rc && (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;)
+        if (fill(j, (struct ll_journal_tag *)n, &scan))
+            rc = no_memory(err);
+    ll_operations__journal_scan_free(&scan);
+    return rc;
+}
+
+static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
+{
+    struct ll_journal *j = state;
+    (void)ctx;
+    (void)db;
+    int rc = load_catalogue(j, err);
+    if (!rc)
+        rc = ll_operations__journal_tie(j, err);
+    if (!rc)
+        rc = load_mark(j, err);
+    if (!rc)
+        rc = load_entries(j, err);
+    lladd_mutex_lock(&j->mutex);
+    j->loaded = rc == 0;
+    lladd_mutex_unlock(&j->mutex);
+    return rc;
+}
+
+/* ---- the class ------------------------------------------------------------------------------- */
+
+void ll_operations__journal_hold(struct ll_journal *j, struct ll_journal_hold *h, uint64_t low)
+{
+    h->low = low;
+    h->next = j->holds;
+    h->at = &j->holds;
+    if (h->next)
+        h->next->at = &h->next;
+    j->holds = h;
+}
+
+void ll_operations__journal_let_go(struct ll_journal *j, struct ll_journal_hold *h)
+{
+    lladd_mutex_lock(&j->mutex);
+    *h->at = h->next;
+    if (h->next)
+        h->next->at = h->at;
+    lladd_mutex_unlock(&j->mutex);
+}
+
+/* What commits have dropped that are durable by now. Under the mutex. */
+static uint64_t still_held(struct ll_journal *j)
+{
+    uint64_t durable = lladd_durable_lsn(j->db).v, low = UINT64_MAX;
+    for (struct ll_journal_held **at = &j->held, *h; (h = *at) != NULL;) {
+        if (h->commit < durable) {
+            *at = h->next;
+            lladd_free(j->db, h);
+        } else {
+            low = h->low < low ? h->low : low;
+            at = &h->next;
+        }
+    }
+    return low;
+}
+
+/* JRN-2. *tag (nullable): the one that needs the least, if it is a tag. Under the mutex. */
+static uint64_t needed(struct ll_journal *j, const struct ll_journal_tag **tag)
+{
+    uint64_t low = still_held(j);
+    for (const struct ll_journal_txn *t = j->newest; t; t = t->older) {
+        uint64_t first = lladd_atomic_load64(&t->first);
+        low = first < low ? first : low;
+    }
+    for (const struct ll_journal_hold *h = j->holds; h; h = h->next)
+        low = h->low < low ? h->low : low;
+    for (struct ll_journal_node *n = NULL;
+         (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
+        const struct ll_journal_tag *t = (const struct ll_journal_tag *)n;
+        if (t->low > low || t->low == UINT64_MAX)
+            continue;
+        low = t->low;
+        if (tag)
+            *tag = t;
+    }
+    return low;
+}
+
+static void settle_mark(struct ll_journal *j)
+{
+    if (!j->mark_commit || j->mark_commit >= lladd_durable_lsn(j->db).v)
+        return;
+    j->mark = j->next_mark;
+    j->mark_commit = 0;
+}
+
+/* JRN-4. Before the journal is loaded nobody knows what it needs. */
+static lladd_lsn durable_lsn(void *ctx, struct lladd_db *db)
+{
+    struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
+    uint64_t low = 0;
+    (void)ctx;
+    if (!j)
+        return lladd_lsn_of(0);
+    lladd_mutex_lock(&j->mutex);
+    if (j->loaded) {
+        low = needed(j, NULL);
+        settle_mark(j);
+        low = j->mark < low ? j->mark : low;
+    }
+    lladd_mutex_unlock(&j->mutex);
+    return lladd_lsn_of(low);
+}
+
+static void pins(void *ctx, struct lladd_db *db, char *text, size_t size)
+{
+    struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
+    const struct ll_journal_tag *tag = NULL;
+    (void)ctx;
+    text[0] = 0;
+    if (!j)
+        return;
+    lladd_mutex_lock(&j->mutex);
+    if (j->loaded)
+        (void)needed(j, &tag);
+    if (tag)
+        snprintf(text, size, "tag \"%s\" of \"%s\"", tag->name, tag->owner);
+    lladd_mutex_unlock(&j->mutex);
+}
+
+/* So much log is read in vain at most, rather than that every checkpoint writes where to begin. */
+#define MARK_STEP 65536u
+
+static int write_mark(struct ll_journal *j, uint64_t low)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_txn *txn;
+    lladd_lsn commit;
+    o.system = true;
+    o.durability = LLADD_DURABLE_LATER; /* the checkpoint forces it */
+    int rc = lladd_begin(j->db, &o, &txn, NULL);
+    if (rc)
+        return rc;
+    rc = lladd_root_set(txn, LL_JOURNAL_MARK, (struct lladd_root_value){low, 0});
+    if (!rc)
+        rc = lladd_commit_async(txn, &commit);
+    if (rc) {
+        int aborted = lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : lladd_abort(txn);
+        return aborted ? aborted : rc;
+    }
+    lladd_mutex_lock(&j->mutex);
+    j->next_mark = low;
+    j->mark_commit = commit.v;
+    lladd_mutex_unlock(&j->mutex);
+    return 0;
+}
+
+/* Where reading begins after the next restart. Without room for it, the old place is good. */
+static int checkpoint(void *ctx, struct lladd_db *db)
+{
+    struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
+    (void)ctx;
+    if (!j || !lladd_atomic_load_ptr(&j->catalogue))
+        return 0;
+    uint64_t low = lladd_applied_lsn(db).v; /* before: who has logged below it is known (JRN-2) */
+    lladd_mutex_lock(&j->mutex);
+    uint64_t need = j->loaded ? needed(j, NULL) : 0;
+    settle_mark(j);
+    uint64_t mark = j->mark_commit ? j->next_mark : j->mark;
+    lladd_mutex_unlock(&j->mutex);
+    low = need < low ? need : low;
+    if (low < mark + MARK_STEP)
+        return 0;
+    int rc = write_mark(j, low);
+    return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
+}
+
+static void describe(void *ctx, struct lladd_sink *sink, enum lladd_span_kind kind,
+                     struct lladd_span s)
+{
+    static const char *const names[LL_JOURNAL_KINDS] = {
+        [LL_JOURNAL_ENTRY] = "entry",       [LL_JOURNAL_MAKE] = "make",
+        [LL_JOURNAL_RELEASE] = "release",   [LL_JOURNAL_DISCARD] = "discard",
+        [LL_JOURNAL_ROLLOVER] = "rollover", [LL_JOURNAL_ANNUL] = "annul",
+        [LL_JOURNAL_CLEAN] = "clean",       [LL_JOURNAL_AGAIN] = "again"};
+    struct ll_journal_record r;
+    (void)ctx;
+    (void)kind;
+    if (!ll_operations__journal_get(s, &r)) {
+        (void)lladd_sink_printf(sink, "makes no sense");
+        return;
+    }
+    (void)lladd_sink_printf(sink, "%s", names[r.kind]); /* the sink remembers failures */
+    if (r.tag)
+        (void)lladd_sink_printf(sink, " tag=%llu", (unsigned long long)r.tag);
+    if (r.other)
+        (void)lladd_sink_printf(sink, " to=%llu", (unsigned long long)r.other);
+    if (r.kind == LL_JOURNAL_AGAIN)
+        (void)lladd_sink_printf(sink, " commit=%llu", (unsigned long long)r.from);
+    else if (r.from || r.upto)
+        (void)lladd_sink_printf(sink, " from=%llu upto=%llu", (unsigned long long)r.from,
+                                (unsigned long long)r.upto);
+    if (r.bytes.len)
+        (void)lladd_sink_printf(sink, " bytes=%zu", r.bytes.len);
+}
+
+const struct lladd_object_class ll_operations__journal_class = {
+    .struct_size = sizeof(struct lladd_object_class),
+    .name = "journal",
+    .version = 1,
+    .durable_lsn = durable_lsn,
+    .checkpoint = checkpoint,
+    .advance = ll_operations__journal_advance,
+    .describe = describe,
+    .pins = pins,
+};
+
+/* ---- the extension --------------------------------------------------------------------------- */
+
+static const struct lladd_object_class *const classes[] = {&ll_operations__journal_class, NULL};
+static const struct lladd_participant *const participants[] = {&ll_operations__journal_participant,
+                                                               NULL};
+
+const struct lladd_extension ll_operations__journal_extension = {
+    .struct_size = sizeof(struct lladd_extension),
+    .name = "journal",
+    .version = 1,
+    .classes = classes,
+    .participants = participants,
+    .attach = attach,
+    .recovered = recovered,
+    .detach = detach,
+};
+
+int lladd_journal_register(struct lladd_options *o, struct lladd_error *err)
+{
+    return lladd_register_extension(o, &ll_operations__journal_extension, err);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+int lladd_journal_newest(struct lladd_db *db, uint64_t number, lladd_lsn *out,
+                         struct lladd_error *err)
+{
+    struct ll_journal *j;
+    int rc = ll_operations__journal_of(db, &j, err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&j->mutex);
+    const struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
+    if (tag)
+        *out = lladd_lsn_of(ll_journal_newest(tag));
+    lladd_mutex_unlock(&j->mutex);
+    if (tag)
+        return 0;
+    ll_operations__journal_wrong_tag(err, number);
+    return LLADD_NOT_FOUND;
+}
+
+/* A copy of what is told of a tag, with its name. */
+struct told {
+    struct lladd_journal_info info;
+    char name[LLADD_JOURNAL_NAME_MAX + 1], owner[LLADD_JOURNAL_OWNER_MAX + 1];
+};
+
+static void tell(const struct ll_journal_tag *t, struct told *out)
+{
+    memcpy(out->name, t->name, strlen(t->name) + 1);
+    memcpy(out->owner, t->owner, sizeof out->owner);
+    out->info = (struct lladd_journal_info){
+        .tag = t->node.key,
+        .entries = t->entries,
+        .bytes = t->bytes,
+        .oldest = lladd_lsn_of(t->low == UINT64_MAX ? 0 : t->low),
+        .newest = lladd_lsn_of(ll_journal_newest(t)),
+        .discarded = lladd_lsn_of(t->discarded),
+        .attached = t->calls != NULL,
+        .transactions = t->users,
+    };
+}
+
+int lladd_journal_each(struct lladd_db *db, lladd_journal_info_fn *fn, void *ctx,
+                       struct lladd_error *err)
+{
+    struct ll_journal *j;
+    struct told *all = NULL;
+    size_t n = 0;
+    int rc = ll_operations__journal_of(db, &j, err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&j->mutex);
+    if (j->tags.n && !(all = lladd_alloc(db, j->tags.n * sizeof *all)))
+        rc = no_memory(err);
+    for (struct ll_journal_node *at = NULL;
+         !rc && (at = ll_operations__journal_map_next(&j->tags, at)) != NULL;)
+        tell((const struct ll_journal_tag *)at, &all[n++]);
+    lladd_mutex_unlock(&j->mutex);
+    for (size_t i = 0; !rc && i < n; i++) {
+        all[i].info.name = all[i].name;
+        all[i].info.owner = all[i].owner;
+        rc = fn(ctx, &all[i].info);
+    }
+    lladd_free(db, all);
+    return rc;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An object class that reads the log itself: nothing of it is repeated in recovery, but what it
+ * needs stays in the log, by its name and its own words; and what it gives up when a checkpoint
+ * asks for it, that checkpoint truncates.
+ */
+#include "rig.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct rig r;
+static lladd_pageno page;
+
+static struct cell at(unsigned i)
+{
+    return cell_of(page, i);
+}
+
+struct diary {
+    lladd_lsn need; /* the log from here on */
+    const char *why;
+    unsigned asked;
+    bool digests; /* when asked, at once */
+};
+static struct diary diary;
+
+static lladd_lsn diary_durable(void *ctx, struct lladd_db *db)
+{
+    (void)db;
+    return ((struct diary *)ctx)->need;
+}
+
+static void diary_pins(void *ctx, struct lladd_db *db, char *text, size_t size)
+{
+    (void)db;
+    snprintf(text, size, "%s", ((struct diary *)ctx)->why);
+}
+
+static int diary_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn, lladd_lsn lsn,
+                      uint64_t object, struct lladd_span undo)
+{
+    (void)ctx, (void)db, (void)txn, (void)lsn, (void)object, (void)undo;
+    return LLADD_BUG;
+}
+
+/* In the thread that takes the checkpoint: a transaction, and what was needed is so no more. */
+static void diary_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
+{
+    struct diary *d = ctx;
+    struct lladd_txn *txn;
+    d->asked++;
+    if (!d->digests)
+        return;
+    done(lladd_begin(db, NULL, &txn, NULL));
+    ok(txn, cell_put_wide(txn, at(2), 7, 100));
+    done(lladd_commit(txn));
+    d->need = below;
+}
+
+static const struct lladd_object_class diary_class = {
+    .struct_size = sizeof diary_class,
+    .name = "test.diary",
+    .version = 1,
+    .ctx = &diary,
+    .durable_lsn = diary_durable,
+    .advance = diary_advance,
+    .pins = diary_pins,
+};
+
+static lladd_lsn write_down(const char *text)
+{
+    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_token token;
+    lladd_lsn lsn = {0};
+    struct lladd_span none = {NULL, 0};
+    ok(txn, lladd_log_object(txn, &diary_class, 5, lladd_span_of(text, strlen(text)), none, &token,
+                             &lsn));
+    lladd_applied(txn, &token);
+    done(lladd_commit(txn));
+    return lsn;
+}
+
+static void fill_log(void)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cell_put_wide(txn, at(1), i, 2000));
+        done(lladd_commit(txn));
+    }
+}
+
+static void expect_diary(lladd_lsn lsn, const char *text)
+{
+    struct lladd_log_cursor *c;
+    struct lladd_log_entry e;
+    ok_db(&r, lladd_log_open(r.db, lsn, "test.diary", &c, &r.err));
+    ok_db(&r, lladd_log_next(c, &e, &r.err));
+    ck_assert_uint_eq(e.lsn.v, lsn.v);
+    ck_assert_uint_eq(e.redo.len, strlen(text));
+    ck_assert_int_eq(memcmp(e.redo.data, text, e.redo.len), 0);
+    lladd_log_close(c);
+}
+
+START_TEST(a_class_without_redo_holds_the_log_and_reads_it_itself)
+{
+    struct lladd_pinner who;
+    diary = (struct diary){.why = "Monday"};
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_class(&r.options, &diary_class, &r.err));
+    rig_open(&r);
+    ck_assert_uint_eq(rig_stats(&r).log_limit_bytes,
+                      r.options.log_limit_bytes ? r.options.log_limit_bytes : 4ull << 30);
+    page = rig_page(&r);
+    lladd_lsn monday = write_down("it rains");
+    diary.need = monday;
+    fill_log();
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_le(rig_stats(&r).log_oldest, monday.v);
+    ck_assert_uint_gt(diary.asked, 0);
+    ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
+    ck_assert_str_eq(who.kind, "class");
+    ck_assert_str_eq(who.name, "test.diary Monday");
+    ck_assert_uint_eq(who.lsn.v, monday.v);
+    rig_crash(&r, &fault_power);
+    rig_open(&r); /* repeats nothing of it, and loses nothing */
+    expect_diary(monday, "it rains");
+    /* The checkpoint that asks also truncates what is given up at once. */
+    diary.digests = true;
+    fill_log();
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_gt(rig_stats(&r).log_oldest, monday.v);
+    /* Without words, or with too many, the name is what there is room for. */
+    diary = (struct diary){.why = ""};
+    ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
+    ck_assert_str_eq(who.name, "test.diary");
+    diary.why = "0123456789012345678901234567890123456789012345678901234567890123456789";
+    ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
+    ck_assert_uint_eq(strlen(who.name), sizeof who.name - 1);
+    diary.need = lladd_lsn_of(UINT64_MAX);
+    rig_free(&r);
+}
+END_TEST
+
+/* What is never taken back needs no space for that, however much of it there is. */
+START_TEST(what_has_no_undo_reserves_none)
+{
+    diary = (struct diary){.need = {UINT64_MAX}};
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_class(&r.options, &diary_class, &r.err));
+    rig_open(&r);
+    page = rig_page(&r);
+    struct lladd_token token;
+    struct lladd_span none = {NULL, 0};
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put_wide(txn, at(1), 1, 100));
+    uint64_t before = rig_stats(&r).undo_reserved;
+    for (unsigned i = 0; i < 1000; i++) {
+        ok(txn, lladd_log_object(txn, &diary_class, i, lladd_span_of("x", 1), none, &token, NULL));
+        lladd_applied(txn, &token);
+    }
+    ck_assert_uint_le(rig_stats(&r).undo_reserved, before);
+    /* A crash, and the rollback of all of it. */
+    ok_db(&r, lladd_wait(r.db, lladd_txn_id(txn), &r.err));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, at(1), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* Where the log ends there need be no segment yet: also there it is the end. */
+START_TEST(a_reader_may_begin_where_the_log_ends)
+{
+    diary = (struct diary){.need = {UINT64_MAX}};
+    rig_init(&r, (unsigned)_i);
+    ok_db(&r, lladd_register_class(&r.options, &diary_class, &r.err));
+    r.options.log_segment_min = 4096;
+    r.options.log_segment_max = 4096;
+    rig_open(&r);
+    page = rig_page(&r);
+    for (unsigned i = 0; i < 12; i++) {
+        struct lladd_log_cursor *c;
+        struct lladd_log_entry e;
+        for (unsigned k = 0; k < 3; k++) {
+            uint64_t from = rig_stats(&r).log_tail + k * 4096ull;
+            ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(from), NULL, &c, &r.err));
+            ck_assert_int_eq(lladd_log_next(c, &e, &r.err), LLADD_END);
+            lladd_log_close(c);
+        }
+        ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(rig_stats(&r).log_tail), NULL, &c, &r.err));
+        rig_set(&r, at(3), i);
+        ok_db(&r, lladd_log_next(c, &e, &r.err)); /* there is something now */
+        lladd_log_close(c);
+        fill_log();
+        rig_reopen(&r);
+    }
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo)
+{
+    struct lladd_object_class c = diary_class;
+    rig_init(&r, (unsigned)_i);
+    c.durable_lsn = NULL;
+    ck_assert_int_eq(lladd_register_class(&r.options, &c, &r.err), LLADD_BAD_REGISTRATION);
+    c = diary_class;
+    c.undo = diary_undo;
+    ck_assert_int_eq(lladd_register_class(&r.options, &c, &r.err), LLADD_BAD_REGISTRATION);
+    c = diary_class;
+    c.struct_size = offsetof(struct lladd_object_class, pins) - 1;
+    ck_assert_int_eq(lladd_register_class(&r.options, &c, &r.err), LLADD_BAD_REGISTRATION);
+    c.struct_size = offsetof(struct lladd_object_class, pins); /* an older one */
+    ok_db(&r, lladd_register_class(&r.options, &c, &r.err));
+    diary = (struct diary){.why = "not to be asked for"};
+    rig_open(&r);
+    page = rig_page(&r);
+    struct lladd_pinner who;
+    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_token token;
+    struct lladd_span none = {NULL, 0};
+    ok(txn, lladd_log_object(txn, &c, 0, lladd_span_of("x", 1), none, &token, NULL));
+    lladd_applied(txn, &token);
+    done(lladd_commit(txn));
+    ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
+    ck_assert_str_eq(who.name, "test.diary");
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("class without redo");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+    LOOP(a_class_without_redo_holds_the_log_and_reads_it_itself);
+    LOOP(what_has_no_undo_reserves_none);
+    LOOP(a_reader_may_begin_where_the_log_ends);
+    LOOP(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See shelf.h. */
+#include "shelf.h"
+
+#include <lladd/pages.h>
+#include <lladd/records.h>
+
+void shelf_init(struct bed *b)
+{
+    bed_init(b, 4096);
+    ok_db(b, lladd_journal_register(&b->options, &b->err));
+}
+
+uint64_t shelf_tag(struct bed *b, const char *name)
+{
+    struct lladd_txn *txn = bed_begin(b);
+    uint64_t tag = 0;
+    ok(txn, lladd_journal_acquire(txn, name, "test", &tag));
+    commit(txn);
+    ck_assert_uint_ne(tag, 0);
+    return tag;
+}
+
+void shelf_append(struct lladd_txn *txn, uint64_t tag, const char *text)
+{
+    lladd_lsn lsn = {0};
+    ok(txn, lladd_journal_append(txn, tag, lladd_span_of(text, strlen(text)), &lsn));
+    ck_assert_uint_ne(lsn.v, 0);
+}
+
+lladd_lsn shelf_put(struct bed *b, uint64_t tag, const char *words)
+{
+    struct lladd_txn *txn = bed_begin(b);
+    char *copy = strdup(words), *rest = copy;
+    lladd_lsn newest = {0};
+    for (char *word; (word = strtok_r(rest, " ", &rest)) != NULL;)
+        shelf_append(txn, tag, word);
+    free(copy);
+    commit(txn);
+    ok_db(b, lladd_journal_newest(b->db, tag, &newest, &b->err));
+    return newest;
+}
+
+int text_add(void *ctx, const struct lladd_journal_entry *e, struct lladd_error *err)
+{
+    struct text_of *t = ctx;
+    (void)err;
+    ck_assert_uint_ge(e->commit.v, t->last.v);
+    t->last = e->commit;
+    if (t->cap < t->len + e->bytes.len + 2) {
+        t->cap = 2 * (t->len + e->bytes.len + 2);
+        t->bytes = realloc(t->bytes, t->cap);
+        ck_assert_ptr_nonnull(t->bytes);
+    }
+    if (t->len)
+        t->bytes[t->len++] = ' ';
+    memcpy(t->bytes + t->len, e->bytes.data, e->bytes.len);
+    t->len += e->bytes.len;
+    t->bytes[t->len] = 0;
+    t->entries++;
+    return 0;
+}
+
+char *shelf_text(struct bed *b, uint64_t tag)
+{
+    struct text_of t = {.bytes = calloc(1, 1), .cap = 1};
+    struct lladd_journal_info info;
+    ok_db(b, lladd_journal_replay(b->db, tag, text_add, &t, &b->err));
+    ck_assert_int_eq(shelf_info(b, tag, &info), 0);
+    ck_assert_uint_eq(info.entries, t.entries);
+    ck_assert_uint_eq(info.bytes + (t.entries ? t.entries - 1 : 0), t.len);
+    return t.bytes;
+}
+
+void shelf_expect(struct bed *b, uint64_t tag, const char *words)
+{
+    char *text = shelf_text(b, tag);
+    ck_assert_str_eq(text, words);
+    free(text);
+}
+
+struct wanted {
+    uint64_t tag;
+    struct lladd_journal_info *out;
+};
+
+static int find_info(void *ctx, const struct lladd_journal_info *info)
+{
+    const struct wanted *w = ctx;
+    if (info->tag != w->tag)
+        return 0;
+    *w->out = *info;
+    w->out->name = w->out->owner = NULL;
+    return LLADD_EXISTS;
+}
+
+int shelf_info(struct bed *b, uint64_t tag, struct lladd_journal_info *out)
+{
+    struct wanted w = {tag, out};
+    int rc = lladd_journal_each(b->db, find_info, &w, &b->err);
+    return rc == LLADD_EXISTS ? 0 : rc ? rc : LLADD_NOT_FOUND;
+}
+
+void shelf_grow_log(struct bed *b, uint64_t bytes)
+{
+    unsigned char fill[2000];
+    lladd_pageno page;
+    uint64_t until = shelf_stats(b).log_tail + bytes;
+    struct lladd_txn *txn = bed_begin(b);
+    ok(txn, lladd_page_alloc(txn, &page));
+    ok(txn, lladd_bytes_format(txn, page));
+    commit(txn);
+    for (unsigned i = 0; shelf_stats(b).log_tail < until; i++) {
+        txn = bed_begin(b);
+        memset(fill, (int)i, sizeof fill);
+        ok(txn, lladd_set(txn, page, 0, fill, sizeof fill));
+        commit(txn);
+    }
+    txn = bed_begin(b);
+    ok(txn, lladd_page_free(txn, page));
+    commit(txn);
+}
+
+struct lladd_stats shelf_stats(struct bed *b)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    ck_assert_int_eq(lladd_stats(b->db, &s), 0);
+    return s;
+}

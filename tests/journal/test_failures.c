@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The journal when something fails: every allocation of a workload in turn, every write of it, and
+ * the power after every write. What was acknowledged is there afterwards, and nothing that was not
+ * asked for; no memory is lost.
+ */
+#include "shelf.h"
+
+#include <errno.h>
+
+static struct bed b;
+static uint64_t tag, other;
+
+/* What is there for sure, and what may be there besides because its commit was under way. */
+struct promise {
+    const char *before, *after;
+};
+
+static const struct promise promises[] = {
+    {"a b", "a b c e"}, {"a b c e", "e f"}, {"e f", "e f"}, {"e f", "e f g"}};
+enum { STEPS = sizeof promises / sizeof *promises };
+
+static int add(struct lladd_txn *txn, const char *text)
+{
+    return lladd_journal_append(txn, tag, lladd_span_of(text, strlen(text)), NULL);
+}
+
+static int goes_back(struct lladd_txn *txn)
+{
+    lladd_savepoint_id sp;
+    int rc = add(txn, "c");
+    if (!rc)
+        rc = lladd_savepoint(txn, &sp);
+    if (!rc)
+        rc = add(txn, "never");
+    if (!rc)
+        rc = lladd_rollback_to(txn, sp);
+    return rc ? rc : add(txn, "e");
+}
+
+/* Keeps what goes_back has appended last: it is moved there in two steps. */
+static int moves(struct lladd_txn *txn)
+{
+    int rc = lladd_journal_discard(txn, tag, lladd_lsn_of(0));
+    if (!rc)
+        rc = lladd_journal_append(txn, other, lladd_span_of("e", 1), NULL);
+    if (!rc)
+        rc = lladd_journal_rollover(txn, other, tag);
+    return rc ? rc : add(txn, "f");
+}
+
+static int goes_on(struct lladd_txn *txn)
+{
+    return add(txn, "g");
+}
+
+static int in_txn(int (*what)(struct lladd_txn *))
+{
+    struct lladd_txn *txn;
+    int rc = lladd_begin(b.db, NULL, &txn, NULL);
+    if (rc)
+        return rc;
+    rc = what(txn);
+    if (!rc)
+        rc = lladd_commit(txn);
+    if (!rc || lladd_code_root(rc) == LLADD_ROOT_POISONED)
+        return rc;
+    int aborted = lladd_abort(txn);
+    return aborted ? aborted : rc;
+}
+
+static int step(int i)
+{
+    switch (i) {
+    case 0:
+        return in_txn(goes_back);
+    case 1:
+        return in_txn(moves);
+    case 2: {
+        int rc = lladd_journal_clean(b.db, tag, lladd_applied_lsn(b.db), NULL, &b.err);
+        return rc ? rc : lladd_checkpoint(b.db, &b.err);
+    }
+    default:
+        return in_txn(goes_on);
+    }
+}
+
+static void setup(void)
+{
+    shelf_init(&b);
+    bed_open(&b);
+    tag = shelf_tag(&b, "t");
+    other = shelf_tag(&b, "u");
+    shelf_put(&b, tag, "a b");
+}
+
+static void expect_one_of(const struct promise *p)
+{
+    char *text = shelf_text(&b, tag);
+    ck_assert_msg(strcmp(text, p->before) == 0 || strcmp(text, p->after) == 0,
+                  "\"%s\" is neither \"%s\" nor \"%s\"", text, p->before, p->after);
+    free(text);
+}
+
+/* Runs the steps; a resource error is no end: what has failed is done again, without failure. */
+START_TEST(every_allocation_fails_once)
+{
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    for (uint64_t n = 1; fired; n++) {
+        bool stopped = false;
+        setup();
+        fault_alloc_fail(&b.mem, n, false);
+        for (int i = 0; i < STEPS; i++) {
+            int rc = step(i);
+            if (rc) {
+                ck_assert_msg(rc == LLADD_NO_MEMORY, "step %d: %s", i, lladd_code_name(rc));
+                failures++;
+                stopped = true;
+                fault_alloc_fail(&b.mem, 0, false);
+                ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
+                shelf_expect(&b, tag, promises[i].before);
+                ck_assert_int_eq(step(i), 0);
+            }
+        }
+        fired = stopped || fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        shelf_expect(&b, tag, "e f g");
+        bed_crash(&b);
+        shelf_expect(&b, tag, "e f g");
+        bed_free(&b);
+    }
+    ck_assert_uint_gt(failures, 10);
+}
+END_TEST
+
+/* Opening: with a transaction in doubt, changes of it, and entries to be read. */
+START_TEST(every_allocation_of_an_open_fails_once)
+{
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    setup();
+    struct lladd_gid g = bed_gid("x");
+    struct lladd_txn *txn = bed_begin(&b);
+    shelf_append(txn, tag, "doubt");
+    ok(txn, lladd_journal_discard(txn, other, lladd_lsn_of(0)));
+    uint64_t made;
+    ok(txn, lladd_journal_acquire(txn, "made", "test", &made));
+    ok(txn, lladd_prepare(txn, &g));
+    for (uint64_t n = 1; fired; n++) {
+        bed_close(&b); /* what is in doubt stays so */
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = bed_try_open(&b);
+        fired = fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        if (rc) {
+            ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+            failures++;
+            bed_open(&b);
+        }
+        shelf_expect(&b, tag, "a b");
+    }
+    ck_assert_uint_gt(failures, 10);
+    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    commit(txn);
+    shelf_expect(&b, tag, "a b doubt");
+    bed_free(&b);
+}
+END_TEST
+
+/* The device fails for good: the handle is poisoned, or the step says that there is no space; what
+ * is there after a crash is what was acknowledged, or with what was under way. */
+START_TEST(every_write_fails)
+{
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    for (uint64_t n = 1; fired; n++) {
+        int i = 0, rc = 0;
+        setup();
+        fault_device_fail(b.fd, n, FAULT_WRITES, EIO, true);
+        while (i < STEPS && (rc = step(i)) == 0)
+            i++;
+        fired = fault_device_fired(b.fd);
+        fault_device_fail(b.fd, 0, FAULT_ANY, 0, false);
+        if (rc) {
+            failures++;
+            bed_crash(&b);
+            expect_one_of(&promises[i]);
+        } else {
+            shelf_expect(&b, tag, "e f g");
+        }
+        bed_free(&b);
+    }
+    ck_assert_uint_gt(failures, 5);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("journal failures");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, every_allocation_fails_once);
+    tcase_add_test(tc, every_write_fails);
+    tcase_add_test(tc, every_allocation_of_an_open_fails_once);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The journal: what is committed and not given up is replayed, in the order of commits; nothing
+ * else is. Each case says it in memory and again after the power was cut.
+ */
+#include "shelf.h"
+
+static struct bed b;
+
+static void begin(void)
+{
+    shelf_init(&b);
+    bed_open(&b);
+}
+
+/* Now, and after a crash, and after a clean close. */
+static void expect_for_good(uint64_t tag, const char *words)
+{
+    shelf_expect(&b, tag, words);
+    bed_crash(&b);
+    shelf_expect(&b, tag, words);
+    bed_close(&b);
+    bed_open(&b);
+    shelf_expect(&b, tag, words);
+}
+
+/* ---- tags ------------------------------------------------------------------------------------ */
+
+START_TEST(a_tag_is_found_again_by_its_name)
+{
+    uint64_t tag, again;
+    begin();
+    ck_assert_int_eq(lladd_journal_find(b.db, "orders", &tag, &b.err), LLADD_NOT_FOUND);
+    tag = shelf_tag(&b, "orders");
+    ck_assert_uint_ne(shelf_tag(&b, "returns"), tag);
+    ck_assert_uint_eq(shelf_tag(&b, "orders"), tag);
+    bed_crash(&b);
+    ok_db(&b, lladd_journal_find(b.db, "orders", &again, &b.err));
+    ck_assert_uint_eq(again, tag);
+    struct lladd_txn *txn = bed_begin(&b);
+    refuses(txn, LLADD_EXISTS, lladd_journal_acquire(txn, "orders", "somebody else", &again));
+    abort_txn(txn);
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(a_tag_goes_with_the_transaction_that_made_it)
+{
+    uint64_t tag, other;
+    begin();
+    struct lladd_txn *txn = bed_begin(&b), *second = bed_begin(&b);
+    ok(txn, lladd_journal_acquire(txn, "orders", "test", &tag));
+    ok(txn, lladd_journal_acquire(txn, "orders", "test", &other));
+    ck_assert_uint_eq(tag, other);
+    shelf_append(txn, tag, "a");
+    refuses(second, LLADD_BUSY, lladd_journal_acquire(second, "orders", "test", &other));
+    refuses(second, LLADD_BUSY,
+            lladd_journal_append(second, tag, lladd_span_of("x", 1), NULL));
+    abort_txn(txn);
+    refuses(second, LLADD_NOT_FOUND,
+            lladd_journal_append(second, tag, lladd_span_of("x", 1), NULL));
+    ok(second, lladd_journal_acquire(second, "orders", "test", &other));
+    ck_assert_uint_ne(other, tag);
+    shelf_append(second, other, "b");
+    commit(second);
+    expect_for_good(other, "b");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(a_tag_that_a_savepoint_takes_back_is_gone)
+{
+    uint64_t tag, other;
+    lladd_savepoint_id sp;
+    begin();
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_journal_acquire(txn, "orders", "test", &tag));
+    shelf_append(txn, tag, "a");
+    ok(txn, lladd_rollback_to(txn, sp));
+    refuses(txn, LLADD_NOT_FOUND, lladd_journal_append(txn, tag, lladd_span_of("x", 1), NULL));
+    ok(txn, lladd_journal_acquire(txn, "orders", "test", &other));
+    shelf_append(txn, other, "b");
+    commit(txn);
+    ck_assert_int_eq(lladd_journal_newest(b.db, tag, &(lladd_lsn){0}, &b.err), LLADD_NOT_FOUND);
+    expect_for_good(other, "b");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(a_released_tag_is_gone_with_its_entries)
+{
+    struct lladd_journal_info info;
+    uint64_t again;
+    begin();
+    uint64_t tag = shelf_tag(&b, "orders");
+    shelf_put(&b, tag, "a b");
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    shelf_append(txn, tag, "c");
+    ok(txn, lladd_journal_release(txn, tag));
+    refuses(txn, LLADD_NOT_FOUND, lladd_journal_append(txn, tag, lladd_span_of("x", 1), NULL));
+    refuses(other, LLADD_BUSY, lladd_journal_append(other, tag, lladd_span_of("x", 1), NULL));
+    refuses(other, LLADD_BUSY, lladd_journal_acquire(other, "orders", "test", &again));
+    abort_txn(txn);
+    shelf_expect(&b, tag, "a b");
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_NOT_FOUND, lladd_journal_release(txn, tag + 1));
+    shelf_append(other, tag, "d");
+    refuses(txn, LLADD_BUSY, lladd_journal_release(txn, tag));
+    abort_txn(txn);
+    commit(other);
+    shelf_expect(&b, tag, "a b d");
+    /* Given back, and made anew, in one transaction: it is another tag. */
+    txn = bed_begin(&b);
+    ok(txn, lladd_journal_release(txn, tag));
+    ok(txn, lladd_journal_acquire(txn, "orders", "test", &again));
+    ck_assert_uint_ne(again, tag);
+    shelf_append(txn, again, "new");
+    commit(txn);
+    ck_assert_int_eq(shelf_info(&b, tag, &info), LLADD_NOT_FOUND);
+    expect_for_good(again, "new");
+    ck_assert_int_eq(shelf_info(&b, tag, &info), LLADD_NOT_FOUND);
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+START_TEST(entries_come_in_the_order_of_commits)
+{
+    begin();
+    uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
+    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b), *three = bed_begin(&b);
+    shelf_append(one, tag, "a1");
+    shelf_append(two, tag, "b1");
+    shelf_append(two, other, "x");
+    shelf_append(one, tag, "a2");
+    shelf_append(three, tag, "never");
+    shelf_append(two, tag, "b2");
+    shelf_expect(&b, tag, "");
+    commit(two);
+    shelf_expect(&b, tag, "b1 b2");
+    commit(one);
+    abort_txn(three);
+    shelf_expect(&b, other, "x");
+    expect_for_good(tag, "b1 b2 a1 a2");
+    shelf_expect(&b, other, "x");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(what_was_not_committed_at_a_crash_never_appears)
+{
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    struct lladd_txn *txn = bed_begin(&b);
+    shelf_append(txn, tag, "never");
+    shelf_put(&b, tag, "a"); /* makes the other one's record durable */
+    bed_crash(&b);
+    shelf_expect(&b, tag, "a");
+    shelf_put(&b, tag, "b");
+    expect_for_good(tag, "a b");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(empty_and_long_entries_are_entries)
+{
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    struct lladd_txn *txn = bed_begin(&b);
+    size_t max = 50000; /* spans blocks */
+    char *big = malloc(max + 1);
+    memset(big, 'x', max);
+    big[max] = 0;
+    ok(txn, lladd_journal_append(txn, tag, lladd_span_of(NULL, 0), NULL));
+    shelf_append(txn, tag, big);
+    char *huge = calloc(1, 1u << 20);
+    refuses(txn, LLADD_TOO_LARGE,
+            lladd_journal_append(txn, tag, lladd_span_of(huge, 1u << 20), NULL));
+    free(huge);
+    shelf_append(txn, tag, "end");
+    commit(txn);
+    for (int i = 0; i < 2; i++) {
+        struct text_of t = {.bytes = NULL};
+        ok_db(&b, lladd_journal_replay(b.db, tag, text_add, &t, &b.err));
+        ck_assert_uint_eq(t.entries, 3);
+        ck_assert_uint_eq(t.len, max + 4); /* the empty one leaves nothing in the text */
+        free(t.bytes);
+        bed_crash(&b);
+    }
+    free(big);
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(savepoints_take_entries_back)
+{
+    lladd_savepoint_id sp, inner;
+    begin();
+    uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
+    struct lladd_txn *txn = bed_begin(&b);
+    shelf_append(txn, tag, "a");
+    ok(txn, lladd_savepoint(txn, &sp));
+    shelf_append(txn, tag, "never1");
+    shelf_append(txn, other, "never2");
+    ok(txn, lladd_savepoint(txn, &inner));
+    shelf_append(txn, tag, "never3");
+    ok(txn, lladd_rollback_to(txn, inner));
+    shelf_append(txn, tag, "never4");
+    ok(txn, lladd_rollback_to(txn, sp));
+    ok(txn, lladd_rollback_to(txn, sp));
+    shelf_append(txn, tag, "b");
+    ok(txn, lladd_rollback_to(txn, sp));
+    shelf_append(txn, tag, "c");
+    ok(txn, lladd_savepoint(txn, &inner));
+    shelf_append(txn, tag, "d");
+    ok(txn, lladd_savepoint_release(txn, inner));
+    commit(txn);
+    shelf_expect(&b, other, "");
+    expect_for_good(tag, "a c d");
+    shelf_expect(&b, other, "");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(top_actions_make_no_difference_unless_they_are_aborted)
+{
+    struct lladd_action action;
+    lladd_savepoint_id sp;
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_nta_begin(txn, &action));
+    shelf_append(txn, tag, "a");
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
+    ok(txn, lladd_nta_begin(txn, &action));
+    shelf_append(txn, tag, "never");
+    ok(txn, lladd_nta_abort(txn, &action));
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_nta_begin(txn, &action));
+    shelf_append(txn, tag, "never");
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
+    ok(txn, lladd_rollback_to(txn, sp));
+    ok(txn, lladd_nta_begin(txn, &action));
+    shelf_append(txn, tag, "b");
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_nta_begin(txn, &action));
+    shelf_append(txn, tag, "never");
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
+    abort_txn(txn);
+    expect_for_good(tag, "a b");
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- discarding ------------------------------------------------------------------------------ */
+
+START_TEST(what_is_discarded_is_gone_if_that_commits)
+{
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    shelf_put(&b, tag, "a b");
+    lladd_lsn upto = shelf_put(&b, tag, "c");
+    lladd_lsn later = shelf_put(&b, tag, "d");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, tag, upto));
+    shelf_append(txn, tag, "never");
+    abort_txn(txn);
+    shelf_expect(&b, tag, "a b c d");
+    txn = bed_begin(&b);
+    shelf_append(txn, tag, "e"); /* its own stay */
+    refuses(txn, LLADD_OUT_OF_RANGE,
+            lladd_journal_discard(txn, tag, lladd_lsn_of(later.v + 1)));
+    ok(txn, lladd_journal_discard(txn, tag, upto));
+    ok(txn, lladd_journal_discard(txn, tag, upto));
+    shelf_expect(&b, tag, "a b c d"); /* not yet */
+    commit(txn);
+    expect_for_good(tag, "d e");
+    txn = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, tag, upto)); /* it is already */
+    ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+    shelf_append(txn, tag, "f");
+    commit(txn);
+    expect_for_good(tag, "f");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(a_crash_takes_a_discard_back)
+{
+    begin();
+    uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
+    shelf_put(&b, tag, "a b");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+    shelf_put(&b, other, "x");
+    ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* the row is in the page file */
+    shelf_grow_log(&b, 300u << 10);
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    bed_crash(&b);
+    expect_for_good(tag, "a b");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(a_savepoint_takes_a_discard_back)
+{
+    lladd_savepoint_id sp;
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    lladd_lsn first = shelf_put(&b, tag, "a");
+    shelf_put(&b, tag, "b");
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, tag, first));
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+    refuses(other, LLADD_BUSY, lladd_journal_discard(other, tag, first));
+    ok(txn, lladd_rollback_to(txn, sp));
+    abort_txn(other);
+    commit(txn);
+    expect_for_good(tag, "b");
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+START_TEST(live_entries_hold_the_log_and_their_tag_is_named)
+{
+    struct lladd_pinner who;
+    begin();
+    uint64_t tag = shelf_tag(&b, "orders"), young = shelf_tag(&b, "young");
+    shelf_put(&b, tag, "a");
+    uint64_t oldest = shelf_stats(&b).log_oldest;
+    struct lladd_journal_info info;
+    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    for (int i = 0; i < 3; i++) { /* less than what makes cleaning pay */
+        shelf_put(&b, young, "y");
+        shelf_grow_log(&b, 10000);
+        ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    }
+    ck_assert_uint_eq(shelf_stats(&b).log_oldest, oldest);
+    ok_db(&b, lladd_log_pinner(b.db, &who, &b.err));
+    ck_assert_str_eq(who.kind, "class");
+    ck_assert_str_eq(who.name, "journal tag \"orders\" of \"test\"");
+    ck_assert_uint_le(who.lsn.v, info.oldest.v);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+    commit(txn);
+    ok_db(&b, lladd_log_pinner(b.db, &who, &b.err));
+    ck_assert_str_eq(who.name, "journal tag \"young\" of \"test\"");
+    txn = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, young, lladd_lsn_of(0)));
+    commit(txn);
+    shelf_grow_log(&b, 200u << 10);
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    ck_assert_uint_gt(shelf_stats(&b).log_oldest, oldest);
+    bed_crash(&b);
+    shelf_put(&b, tag, "b");
+    expect_for_good(tag, "b");
+    shelf_expect(&b, young, "");
+    bed_free(&b);
+}
+END_TEST
+
+/* The commit of a discard is lost in a crash: what it has discarded must be there all the same. */
+START_TEST(what_a_lost_discard_dropped_is_in_the_log)
+{
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    shelf_put(&b, tag, "a b");
+    shelf_grow_log(&b, 20000); /* less than what makes cleaning pay */
+    struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
+    later.durability = LLADD_DURABLE_LATER;
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    struct lladd_txn *txn;
+    ok_db(&b, lladd_begin(b.db, &later, &txn, &b.err));
+    ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+    lladd_lsn at;
+    uint64_t oldest = shelf_stats(&b).log_oldest;
+    ok(txn, lladd_commit(txn));
+    struct lladd_pinner who;
+    ok_db(&b, lladd_log_pinner(b.db, &who, &b.err));
+    ck_assert_str_eq(who.kind, "class"); /* held until the discard is durable */
+    ck_assert_uint_eq(shelf_stats(&b).log_oldest, oldest);
+    bed_crash(&b);
+    shelf_expect(&b, tag, "a b");
+    ok_db(&b, lladd_journal_newest(b.db, tag, &at, &b.err));
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(entries_of_a_transaction_under_way_hold_the_log)
+{
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    struct lladd_txn *txn = bed_begin(&b);
+    shelf_append(txn, tag, "a");
+    shelf_grow_log(&b, 500u << 10);
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    commit(txn);
+    expect_for_good(tag, "a");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(wrong_arguments_are_refused)
+{
+    uint64_t tag = 0;
+    char name[LLADD_JOURNAL_NAME_MAX + 2];
+    begin();
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_span x = lladd_span_of("x", 1);
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_journal_acquire(txn, "", "o", &tag));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_journal_acquire(txn, NULL, "o", &tag));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_journal_acquire(txn, name, "o", &tag));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_journal_acquire(txn, "n", name, &tag));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_journal_acquire(txn, "n", "", &tag));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_journal_acquire(txn, "n", "o", NULL));
+    refuses(txn, LLADD_NOT_FOUND, lladd_journal_append(txn, 17, x, NULL));
+    refuses(txn, LLADD_NOT_FOUND, lladd_journal_discard(txn, 17, lladd_lsn_of(0)));
+    refuses(txn, LLADD_NOT_FOUND, lladd_journal_rollover(txn, 17, 18));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_journal_rollover(txn, 17, 17));
+    commit(txn); /* it has written nothing */
+    ck_assert_int_eq(lladd_journal_newest(b.db, 17, &(lladd_lsn){0}, &b.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_journal_replay(b.db, 17, text_add, NULL, &b.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_journal_replay(b.db, 17, NULL, NULL, &b.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_journal_detach(b.db, 17, &b.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_journal_find(b.db, name, &tag, &b.err), LLADD_BAD_ARGUMENT);
+    name[LLADD_JOURNAL_NAME_MAX] = 0;
+    tag = shelf_tag(&b, name);
+    struct lladd_txn_options ro = LLADD_TXN_OPTIONS_INIT;
+    ro.read_only = true;
+    ok_db(&b, lladd_begin(b.db, &ro, &txn, &b.err));
+    ck_assert_int_eq(lladd_journal_append(txn, tag, x, NULL), LLADD_READ_ONLY);
+    commit(txn);
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(a_database_without_a_journal_says_so_and_one_with_it_is_not_opened_without)
+{
+    uint64_t tag;
+    bed_init(&b, 4096);
+    bed_open(&b);
+    struct lladd_txn *txn = bed_begin(&b);
+    refuses(txn, LLADD_BAD_STATE, lladd_journal_acquire(txn, "t", "o", &tag));
+    abort_txn(txn);
+    ck_assert_int_eq(lladd_journal_each(b.db, NULL, NULL, &b.err), LLADD_BAD_STATE);
+    bed_close(&b);
+    ok_db(&b, lladd_journal_register(&b.options, &b.err)); /* an older database gets one */
+    bed_open(&b);
+    tag = shelf_tag(&b, "t");
+    shelf_put(&b, tag, "a");
+    bed_close(&b);
+    lladd_options_release(&b.options);
+    ck_assert_int_eq(bed_try_open(&b), LLADD_NO_OPERATION);
+    ck_assert_ptr_nonnull(strstr(b.err.message, "journal"));
+    ok_db(&b, lladd_journal_register(&b.options, &b.err));
+    bed_open(&b);
+    shelf_expect(&b, tag, "a");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(a_newer_journal_is_refused)
+{
+    struct lladd_root_value root;
+    begin();
+    shelf_tag(&b, "t");
+    ok_db(&b, lladd_root_get(b.db, "journal", &root, &b.err));
+    struct lladd_txn *txn = bed_begin(&b);
+    root.b++;
+    ok(txn, lladd_root_set(txn, "journal", root));
+    commit(txn);
+    bed_close(&b);
+    ck_assert_int_eq(bed_try_open(&b), LLADD_NEWER_FORMAT);
+    ck_assert_ptr_nonnull(strstr(b.err.message, "journal"));
+    bed_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("journal");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, a_tag_is_found_again_by_its_name);
+    tcase_add_test(tc, a_tag_goes_with_the_transaction_that_made_it);
+    tcase_add_test(tc, a_tag_that_a_savepoint_takes_back_is_gone);
+    tcase_add_test(tc, a_released_tag_is_gone_with_its_entries);
+    tcase_add_test(tc, entries_come_in_the_order_of_commits);
+    tcase_add_test(tc, what_was_not_committed_at_a_crash_never_appears);
+    tcase_add_test(tc, empty_and_long_entries_are_entries);
+    tcase_add_test(tc, savepoints_take_entries_back);
+    tcase_add_test(tc, top_actions_make_no_difference_unless_they_are_aborted);
+    tcase_add_test(tc, what_is_discarded_is_gone_if_that_commits);
+    tcase_add_test(tc, a_crash_takes_a_discard_back);
+    tcase_add_test(tc, a_savepoint_takes_a_discard_back);
+    tcase_add_test(tc, live_entries_hold_the_log_and_their_tag_is_named);
+    tcase_add_test(tc, what_a_lost_discard_dropped_is_in_the_log);
+    tcase_add_test(tc, entries_of_a_transaction_under_way_hold_the_log);
+    tcase_add_test(tc, wrong_arguments_are_refused);
+    tcase_add_test(tc, a_database_without_a_journal_says_so_and_one_with_it_is_not_opened_without);
+    tcase_add_test(tc, a_newer_journal_is_refused);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}

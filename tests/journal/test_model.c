@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Random histories of the journal against a model in memory: transactions side by side that append,
+ * go back to savepoints, open and abort top actions, discard, roll over, clean; commits, aborts,
+ * prepares; checkpoints, closes, crashes at any moment, with a log that is kept small.
+ *
+ * The model keeps for each tag the list of live entries, and for each transaction the list of what
+ * it has done. At a crash the transactions that are not prepared are gone.
+ */
+#include "shelf.h"
+
+#include <stdio.h>
+
+enum { TAGS = 5, TXNS = 4, STEPS = 1500 };
+
+/* What a transaction has done: entry `number` in tag, or a rollover, or a discard. */
+struct deed {
+    enum { ENTRY, ROLL, DISCARD } what;
+    unsigned tag, to;
+    uint64_t number;
+    uint64_t upto; /* DISCARD, ROLL: commits of the model up to here */
+};
+
+struct deeds {
+    struct deed *list;
+    size_t n, cap;
+};
+
+struct txn {
+    struct lladd_txn *txn;
+    struct deeds deeds;
+    lladd_savepoint_id sp;
+    size_t at_sp; /* deeds at the savepoint */
+    bool has_sp, prepared;
+    struct lladd_gid gid;
+};
+
+struct live {
+    uint64_t number, commit; /* commit: in the model's own count */
+};
+
+struct model_tag {
+    uint64_t tag;
+    struct live *list;
+    size_t n, cap;
+    int changing; /* transaction, or -1 */
+};
+
+static struct bed b;
+static struct model_tag tags[TAGS];
+static struct txn txns[TXNS];
+static uint64_t numbers, commits, state;
+/* LSNs of the model's commits. */
+static lladd_lsn *lsn_of;
+static size_t cap_lsn;
+
+static uint64_t draw(uint64_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state % below;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static void push_live(struct model_tag *t, struct live l)
+{
+    if (t->n == t->cap) {
+        t->cap = t->cap ? 2 * t->cap : 16;
+        t->list = realloc(t->list, t->cap * sizeof l);
+        ck_assert_ptr_nonnull(t->list);
+    }
+    t->list[t->n++] = l;
+}
+
+static void push_deed(struct deeds *d, struct deed x)
+{
+    if (d->n == d->cap) {
+        d->cap = d->cap ? 2 * d->cap : 16;
+        d->list = realloc(d->list, d->cap * sizeof x);
+        ck_assert_ptr_nonnull(d->list);
+    }
+    d->list[d->n++] = x;
+}
+
+static void drop_upto(struct model_tag *t, uint64_t upto)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->list[i].commit > upto)
+            t->list[kept++] = t->list[i];
+    t->n = kept;
+}
+
+/* What was committed when it was rolled over, and this transaction's own. */
+static void model_roll(const struct deed *d, uint64_t commit)
+{
+    struct model_tag *from = &tags[d->tag], *to = &tags[d->to];
+    size_t kept = 0;
+    for (size_t i = 0; i < from->n; i++) {
+        if (from->list[i].commit <= d->upto || from->list[i].commit == commit)
+            push_live(to, (struct live){from->list[i].number, commit});
+        else
+            from->list[kept++] = from->list[i];
+    }
+    from->n = kept;
+}
+
+static void model_commit(struct txn *t)
+{
+    commits++;
+    for (size_t i = 0; i < t->deeds.n; i++) {
+        const struct deed *d = &t->deeds.list[i];
+        if (d->what == ENTRY)
+            push_live(&tags[d->tag], (struct live){d->number, commits});
+        else if (d->what == ROLL)
+            model_roll(d, commits);
+        else
+            drop_upto(&tags[d->tag], d->upto);
+    }
+}
+
+static void forget_txn(int i)
+{
+    txns[i].txn = NULL;
+    txns[i].deeds.n = 0;
+    txns[i].has_sp = txns[i].prepared = false;
+    for (int k = 0; k < TAGS; k++)
+        if (tags[k].changing == i)
+            tags[k].changing = -1;
+}
+
+/* ---- what there is --------------------------------------------------------------------------- */
+
+struct compare {
+    const struct model_tag *tag;
+    size_t at;
+    uint64_t bytes;
+    lladd_lsn last;
+};
+
+/* An entry is its number, and as many bytes behind it as the number says. */
+static size_t length_of(uint64_t number)
+{
+    return 8 + number % 37 + (number % 50 == 0 ? 3000 : 0);
+}
+
+static int compare_entry(void *ctx, const struct lladd_journal_entry *e, struct lladd_error *err)
+{
+    struct compare *c = ctx;
+    uint64_t number;
+    (void)err;
+    ck_assert_uint_lt(c->at, c->tag->n);
+    ck_assert_uint_ge(e->bytes.len, 8);
+    memcpy(&number, e->bytes.data, 8);
+    ck_assert_uint_eq(number, c->tag->list[c->at].number);
+    ck_assert_uint_eq(e->bytes.len, length_of(number));
+    const unsigned char *p = e->bytes.data;
+    for (size_t i = 8; i < e->bytes.len; i++)
+        ck_assert_uint_eq(p[i], (unsigned char)number);
+    ck_assert_uint_eq(e->commit.v, lsn_of[c->tag->list[c->at].commit].v);
+    ck_assert_uint_ge(e->commit.v, c->last.v);
+    c->last = e->commit;
+    c->at++;
+    c->bytes += e->bytes.len;
+    return 0;
+}
+
+static void compare_all(void)
+{
+    for (int i = 0; i < TAGS; i++) {
+        struct compare c = {.tag = &tags[i]};
+        struct lladd_journal_info info;
+        ok_db(&b, lladd_journal_replay(b.db, tags[i].tag, compare_entry, &c, &b.err));
+        ck_assert_uint_eq(c.at, tags[i].n);
+        ck_assert_int_eq(shelf_info(&b, tags[i].tag, &info), 0);
+        ck_assert_uint_eq(info.entries, c.at);
+        ck_assert_uint_eq(info.bytes, c.bytes);
+        ck_assert_int_eq(info.oldest.v != 0, c.at != 0);
+    }
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void append(struct txn *t, unsigned tag)
+{
+    unsigned char bytes[4096];
+    uint64_t number = ++numbers;
+    memset(bytes, (int)(unsigned char)number, sizeof bytes);
+    memcpy(bytes, &number, 8);
+    ok(t->txn, lladd_journal_append(t->txn, tags[tag].tag,
+                                    lladd_span_of(bytes, length_of(number)), NULL));
+    push_deed(&t->deeds, (struct deed){.what = ENTRY, .tag = tag, .number = number});
+}
+
+static bool may_change(int i, unsigned tag)
+{
+    return tags[tag].changing == -1 || tags[tag].changing == i;
+}
+
+static void change(int i, unsigned tag, unsigned to)
+{
+    struct txn *t = &txns[i];
+    struct deed d = {.what = tag == to ? DISCARD : ROLL, .tag = tag, .to = to};
+    if (!may_change(i, tag)) {
+        ck_assert_int_eq(lladd_journal_discard(t->txn, tags[tag].tag, lladd_lsn_of(0)), LLADD_BUSY);
+        return;
+    }
+    d.upto = tags[tag].n ? tags[tag].list[tags[tag].n - 1].commit : 0;
+    if (d.what == ROLL) {
+        for (size_t k = 0; k < t->deeds.n; k++)
+            if (t->deeds.list[k].what == ROLL && t->deeds.list[k].to == tag) {
+                refuses(t->txn, LLADD_BAD_STATE,
+                        lladd_journal_rollover(t->txn, tags[tag].tag, tags[to].tag));
+                tags[tag].changing = i;
+                return;
+            }
+        ok(t->txn, lladd_journal_rollover(t->txn, tags[tag].tag, tags[to].tag));
+    } else {
+        uint64_t some = tags[tag].n ? tags[tag].list[draw(tags[tag].n)].commit : 0;
+        d.upto = draw(2) ? d.upto : some;
+        ok(t->txn, lladd_journal_discard(t->txn, tags[tag].tag, lsn_of[d.upto]));
+    }
+    tags[tag].changing = i;
+    push_deed(&t->deeds, d);
+}
+
+static void detour(struct txn *t)
+{
+    struct lladd_action action;
+    size_t before = t->deeds.n;
+    ok(t->txn, lladd_nta_begin(t->txn, &action));
+    append(t, (unsigned)draw(TAGS));
+    if (draw(2)) {
+        ok(t->txn, lladd_nta_abort(t->txn, &action));
+        t->deeds.n = before;
+    } else {
+        ok(t->txn, lladd_nta_end(t->txn, &action, LLADD_NO_OP, NULL, 0));
+    }
+}
+
+static void go_back(struct txn *t)
+{
+    if (!t->has_sp) {
+        ok(t->txn, lladd_savepoint(t->txn, &t->sp));
+        t->at_sp = t->deeds.n;
+        t->has_sp = true;
+        return;
+    }
+    ok(t->txn, lladd_rollback_to(t->txn, t->sp));
+    t->deeds.n = t->at_sp;
+}
+
+static bool rolls(const struct txn *t)
+{
+    for (size_t i = 0; i < t->deeds.n; i++)
+        if (t->deeds.list[i].what == ROLL)
+            return true;
+    return false;
+}
+
+static void prepare(int i)
+{
+    char text[32];
+    struct txn *t = &txns[i];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)++numbers);
+    t->gid = bed_gid(text);
+    if (rolls(t)) {
+        refuses(t->txn, LLADD_BAD_STATE, lladd_prepare(t->txn, &t->gid));
+        return;
+    }
+    ok(t->txn, lladd_prepare(t->txn, &t->gid));
+    t->prepared = true;
+    t->has_sp = false;
+}
+
+/* The model's commit gets the LSN that the database's has. */
+static void end(int i, bool commits_it)
+{
+    struct txn *t = &txns[i];
+    if (!commits_it) {
+        abort_txn(t->txn);
+        forget_txn(i);
+        return;
+    }
+    lladd_lsn at = {0};
+    ck_assert_int_eq(lladd_commit_async(t->txn, &at), 0);
+    ok_db(&b, lladd_wait(b.db, at, &b.err));
+    if (at.v) {
+        model_commit(t);
+        if (commits >= cap_lsn) {
+            cap_lsn = 2 * commits + 16;
+            lsn_of = realloc(lsn_of, cap_lsn * sizeof *lsn_of);
+            ck_assert_ptr_nonnull(lsn_of);
+        }
+        lsn_of[0] = lladd_lsn_of(0);
+        lsn_of[commits] = at;
+    }
+    forget_txn(i);
+}
+
+/* One that was aborted, which was not durable: nobody promises that it is. */
+static int note_doubt(void *ctx, const struct lladd_in_doubt_info *info)
+{
+    struct lladd_gid *gid = ctx;
+    if (!info->claimed)
+        *gid = info->gid;
+    return info->claimed ? 0 : LLADD_EXISTS;
+}
+
+static void abort_others(void)
+{
+    struct lladd_gid gid;
+    struct lladd_txn *txn;
+    while (lladd_in_doubt(b.db, note_doubt, &gid, &b.err) == LLADD_EXISTS) {
+        ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+        abort_txn(txn);
+    }
+}
+
+static void claim_all(void)
+{
+    for (int i = 0; i < TXNS; i++)
+        if (txns[i].prepared)
+            ok_db(&b, lladd_claim(b.db, &txns[i].gid, &txns[i].txn, &b.err));
+        else
+            forget_txn(i);
+    abort_others();
+}
+
+static void restart(bool clean)
+{
+    for (int i = 0; i < TXNS; i++)
+        if (txns[i].txn && !txns[i].prepared && clean)
+            end(i, false);
+    if (clean) {
+        bed_close(&b);
+        bed_open(&b);
+    } else {
+        bed_crash(&b);
+    }
+    compare_all();
+    claim_all();
+}
+
+static void clean_some(void)
+{
+    unsigned tag = (unsigned)draw(TAGS);
+    bool more = true;
+    lladd_lsn below = lladd_applied_lsn(b.db);
+    while (more) {
+        int rc = lladd_journal_clean(b.db, tags[tag].tag, below, &more, &b.err);
+        ck_assert_int_eq(rc, tags[tag].changing == -1 ? 0 : LLADD_BUSY);
+    }
+    if (tags[tag].changing == -1) {
+        struct lladd_journal_info info;
+        ck_assert_int_eq(shelf_info(&b, tags[tag].tag, &info), 0);
+        ck_assert(info.oldest.v == 0 || info.oldest.v >= below.v);
+    }
+}
+
+static void step(void)
+{
+    int i = (int)draw(TXNS);
+    struct txn *t = &txns[i];
+    uint64_t what = draw(100);
+    if (what < 2)
+        restart(what == 0);
+    else if (what < 4)
+        ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    else if (what < 6)
+        clean_some();
+    else if (what < 9)
+        compare_all();
+    else if (!t->txn)
+        t->txn = bed_begin(&b);
+    else if (what < 25 || t->prepared)
+        end(i, draw(3) != 0);
+    else if (what < 30)
+        prepare(i);
+    else if (what < 40)
+        go_back(t);
+    else if (what < 48)
+        detour(t);
+    else if (what < 56)
+        change(i, (unsigned)draw(TAGS), (unsigned)draw(TAGS));
+    else
+        append(t, (unsigned)draw(TAGS));
+}
+
+static void run(uint64_t seed)
+{
+    char name[16];
+    state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    shelf_init(&b);
+    b.options.log_segment_min = 16u << 10;
+    b.options.log_limit_bytes = 8u << 20;
+    b.options.checkpoint_bytes = 64u << 10;
+    bed_open(&b);
+    lsn_of = calloc(16, sizeof *lsn_of);
+    cap_lsn = 16;
+    numbers = commits = 0;
+    for (int i = 0; i < TAGS; i++) {
+        snprintf(name, sizeof name, "tag %d", i);
+        tags[i] = (struct model_tag){.tag = shelf_tag(&b, name), .changing = -1};
+    }
+    for (int k = 0; k < STEPS; k++)
+        step();
+    compare_all();
+    restart(false);
+    for (int i = 0; i < TXNS; i++) {
+        if (txns[i].txn)
+            end(i, true);
+        free(txns[i].deeds.list);
+        txns[i] = (struct txn){.txn = NULL};
+    }
+    compare_all();
+    ck_assert_uint_le(shelf_stats(&b).log_disk_bytes, b.options.log_limit_bytes);
+    for (int i = 0; i < TAGS; i++)
+        free(tags[i].list);
+    free(lsn_of);
+    bed_free(&b);
+}
+
+START_TEST(random_histories)
+{
+    run((uint64_t)_i + 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("journal model");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 300);
+#ifdef LL_TEST_INSTRUMENTED
+    tcase_add_loop_test(tc, random_histories, 0, 8);
+#else
+    tcase_add_loop_test(tc, random_histories, 0, 40);
+#endif
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}

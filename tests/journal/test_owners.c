@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Owners that follow their tags, transactions in doubt, rollovers and cleaning: what an owner has
+ * in memory is what the journal would replay.
+ */
+#include "shelf.h"
+
+#include <stdio.h>
+
+static struct bed b;
+
+/* ---- an owner: a list of texts, and one for each transaction --------------------------------- */
+
+struct write_set {
+    struct text_of text;
+    lladd_lsn lsn[16];
+    unsigned n;
+};
+
+struct owner {
+    struct text_of text;
+    unsigned logged, aborted, taken_back, asked;
+    int fail; /* replay stops with it */
+};
+
+static void free_set(struct write_set *w)
+{
+    if (w)
+        free(w->text.bytes);
+    free(w);
+}
+
+static int owner_replay(void *ctx, const struct lladd_journal_entry *e, struct lladd_error *err)
+{
+    struct owner *o = ctx;
+    if (o->fail)
+        return lladd_error_set(err, o->fail, "as it was told");
+    return text_add(&o->text, e, err);
+}
+
+static int owner_pending(void *ctx, void **state, const struct lladd_journal_entry *e,
+                         struct lladd_error *err)
+{
+    struct write_set *w = *state ? *state : calloc(1, sizeof *w);
+    (void)ctx;
+    ck_assert_uint_eq(e->commit.v, 0);
+    *state = w;
+    return text_add(&w->text, e, err);
+}
+
+static void owner_logged(void *ctx, void *state, uint64_t tag, lladd_lsn commit)
+{
+    struct owner *o = ctx;
+    struct write_set *w = state;
+    o->logged++;
+    if (w && w->text.len) {
+        struct lladd_journal_entry e = {
+            .tag = tag, .commit = commit, .bytes = lladd_span_of(w->text.bytes, w->text.len)};
+        ck_assert_int_eq(text_add(&o->text, &e, NULL), 0);
+    }
+    free_set(w);
+}
+
+static void owner_aborted(void *ctx, void *state, uint64_t tag)
+{
+    (void)tag;
+    ((struct owner *)ctx)->aborted++;
+    free_set(state);
+}
+
+static void owner_taken_back(void *ctx, void *state, uint64_t tag, lladd_lsn since)
+{
+    struct write_set *w = state;
+    (void)tag;
+    ((struct owner *)ctx)->taken_back++;
+    while (w && w->n && w->lsn[w->n - 1].v > since.v) {
+        w->n--;
+        char *space = strrchr(w->text.bytes, ' ');
+        w->text.len = space ? (size_t)(space - w->text.bytes) : 0;
+        w->text.bytes[w->text.len] = 0;
+    }
+}
+
+static void owner_digest(void *ctx, uint64_t tag, lladd_lsn upto)
+{
+    (void)tag;
+    ck_assert_uint_ne(upto.v, 0);
+    ((struct owner *)ctx)->asked++;
+}
+
+static const struct lladd_journal_owner calls = {
+    .struct_size = sizeof calls,
+    .replay = owner_replay,
+    .pending = owner_pending,
+    .logged = owner_logged,
+    .aborted = owner_aborted,
+    .taken_back = owner_taken_back,
+    .digest = owner_digest,
+};
+
+static void owner_append(struct lladd_txn *txn, uint64_t tag, const char *text)
+{
+    struct lladd_journal_entry e = {.tag = tag, .bytes = lladd_span_of(text, strlen(text))};
+    void **state;
+    ok(txn, lladd_journal_state(txn, tag, &state));
+    struct write_set *w = *state ? *state : calloc(1, sizeof *w);
+    *state = w;
+    ok(txn, lladd_journal_append(txn, tag, e.bytes, &w->lsn[w->n++]));
+    ck_assert_int_eq(text_add(&w->text, &e, NULL), 0);
+}
+
+static int try_attach(uint64_t tag, struct owner *o)
+{
+    struct lladd_journal_attachment a = {tag, &calls, o};
+    return lladd_journal_attach(b.db, &a, 1, &b.err);
+}
+
+static void attach(uint64_t tag, struct owner *o)
+{
+    ok_db(&b, try_attach(tag, o));
+}
+
+static void expect_owner(const struct owner *o, const char *words)
+{
+    ck_assert_str_eq(o->text.len ? o->text.bytes : "", words);
+}
+
+static void forget(struct owner *o)
+{
+    free(o->text.bytes);
+    *o = (struct owner){.fail = 0};
+}
+
+static void begin(void)
+{
+    shelf_init(&b);
+    bed_open(&b);
+}
+
+/* ---- following ------------------------------------------------------------------------------- */
+
+START_TEST(an_owner_has_what_the_journal_would_replay)
+{
+    struct owner o = {.fail = 0}, again = {.fail = 0};
+    lladd_savepoint_id sp;
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    shelf_put(&b, tag, "a b");
+    attach(tag, &o);
+    expect_owner(&o, "a b");
+    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b), *three = bed_begin(&b);
+    owner_append(one, tag, "c");
+    owner_append(two, tag, "d");
+    ok(one, lladd_savepoint(one, &sp));
+    owner_append(one, tag, "never1");
+    owner_append(one, tag, "never2");
+    owner_append(three, tag, "never3");
+    ok(one, lladd_rollback_to(one, sp));
+    owner_append(one, tag, "e");
+    commit(two);
+    expect_owner(&o, "a b d");
+    abort_txn(three);
+    commit(one);
+    expect_owner(&o, "a b d c e");
+    ck_assert_uint_eq(o.logged, 2);
+    ck_assert_uint_eq(o.aborted, 1);
+    ck_assert_uint_eq(o.taken_back, 1);
+    shelf_expect(&b, tag, "a b d c e");
+    bed_crash(&b);
+    attach(tag, &again);
+    expect_owner(&again, "a b d c e");
+    ck_assert_int_eq(try_attach(tag, &o), LLADD_BUSY);
+    ok_db(&b, lladd_journal_detach(b.db, tag, &b.err));
+    forget(&again);
+    attach(tag, &again);
+    expect_owner(&again, "a b d c e");
+    forget(&o);
+    forget(&again);
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(attaching_is_all_or_nothing)
+{
+    struct owner o = {.fail = 0}, p = {.fail = LLADD_BAD_RECORD};
+    begin();
+    uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
+    shelf_put(&b, tag, "a");
+    shelf_put(&b, other, "x");
+    struct lladd_journal_attachment a[] = {{tag, &calls, &o}, {other, &calls, &p}};
+    ck_assert_int_eq(lladd_journal_attach(b.db, a, 2, &b.err), LLADD_BAD_RECORD);
+    ck_assert_str_eq(b.err.message, "as it was told");
+    forget(&o);
+    p.fail = 0;
+    struct lladd_txn *txn = bed_begin(&b);
+    shelf_append(txn, other, "y");
+    ck_assert_int_eq(lladd_journal_attach(b.db, a, 2, &b.err), LLADD_BUSY);
+    ck_assert_int_eq(lladd_journal_detach(b.db, other, &b.err), LLADD_BUSY);
+    abort_txn(txn);
+    a[1].tag = tag;
+    ck_assert_int_eq(lladd_journal_attach(b.db, a, 2, &b.err), LLADD_BUSY);
+    a[1].tag = 999;
+    ck_assert_int_eq(lladd_journal_attach(b.db, a, 2, &b.err), LLADD_NOT_FOUND);
+    a[1].tag = other;
+    a[1].owner = NULL;
+    ck_assert_int_eq(lladd_journal_attach(b.db, a, 2, &b.err), LLADD_BAD_ARGUMENT);
+    a[1].owner = &calls;
+    ok_db(&b, lladd_journal_attach(b.db, a, 2, &b.err));
+    expect_owner(&o, "a");
+    expect_owner(&p, "x");
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_BUSY, lladd_journal_release(txn, tag));
+    abort_txn(txn);
+    forget(&o);
+    forget(&p);
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- in doubt -------------------------------------------------------------------------------- */
+
+static struct lladd_txn *claim(const char *gid)
+{
+    struct lladd_gid g = bed_gid(gid);
+    struct lladd_txn *txn;
+    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    return txn;
+}
+
+START_TEST(entries_in_doubt_appear_when_they_are_committed)
+{
+    struct owner o = {.fail = 0};
+    struct lladd_gid g = bed_gid("x"), h = bed_gid("y");
+    lladd_savepoint_id sp;
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    shelf_append(txn, tag, "c");
+    ok(txn, lladd_savepoint(txn, &sp));
+    shelf_append(txn, tag, "never");
+    ok(txn, lladd_rollback_to(txn, sp));
+    shelf_append(txn, tag, "d");
+    shelf_append(other, tag, "never");
+    ok(txn, lladd_prepare(txn, &g));
+    ok(other, lladd_prepare(other, &h));
+    shelf_put(&b, tag, "a b");
+    bed_crash(&b);
+    shelf_expect(&b, tag, "a b");
+    if (_i)
+        attach(tag, &o);
+    commit(claim("x"));
+    abort_txn(claim("y"));
+    shelf_expect(&b, tag, "a b c d");
+    if (_i == 0)
+        attach(tag, &o);
+    expect_owner(&o, "a b c d");
+    ck_assert_uint_eq(o.aborted, (unsigned)_i);
+    bed_crash(&b);
+    shelf_expect(&b, tag, "a b c d");
+    forget(&o);
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(changes_in_doubt_are_made_when_they_are_committed)
+{
+    struct lladd_gid g = bed_gid("x");
+    uint64_t made, found;
+    struct lladd_journal_info info;
+    begin();
+    uint64_t tag = shelf_tag(&b, "t"), gone = shelf_tag(&b, "gone");
+    shelf_put(&b, tag, "a b");
+    shelf_put(&b, gone, "x");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+    shelf_append(txn, tag, "c");
+    ok(txn, lladd_journal_acquire(txn, "made", "test", &made));
+    shelf_append(txn, made, "m");
+    ok(txn, lladd_journal_release(txn, gone));
+    ok(txn, lladd_prepare(txn, &g));
+    bed_crash(&b);
+    bed_close(&b);
+    bed_open(&b);
+    shelf_expect(&b, tag, "a b");
+    shelf_expect(&b, gone, "x");
+    ck_assert_int_eq(lladd_journal_find(b.db, "made", &found, &b.err), LLADD_BUSY);
+    ck_assert_int_eq(lladd_journal_find(b.db, "gone", &found, &b.err), LLADD_BUSY);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_BUSY, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+    abort_txn(txn);
+    txn = claim("x");
+    if (_i) {
+        commit(txn);
+        shelf_expect(&b, tag, "c");
+        shelf_expect(&b, made, "m");
+        ck_assert_int_eq(shelf_info(&b, gone, &info), LLADD_NOT_FOUND);
+        bed_crash(&b);
+        shelf_expect(&b, tag, "c");
+        shelf_expect(&b, made, "m");
+    } else {
+        abort_txn(txn);
+        shelf_expect(&b, tag, "a b");
+        shelf_expect(&b, gone, "x");
+        ck_assert_int_eq(shelf_info(&b, made, &info), LLADD_NOT_FOUND);
+        ck_assert_int_eq(lladd_journal_find(b.db, "made", &found, &b.err), LLADD_NOT_FOUND);
+    }
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- rolling over ---------------------------------------------------------------------------- */
+
+/* Trap 18: the tag it is rolled over into has never had an entry. Trap 19: its place is the commit.
+ */
+START_TEST(trap_18_and_19_a_rollover_has_the_place_of_its_commit)
+{
+    begin();
+    uint64_t from = shelf_tag(&b, "from"), to = shelf_tag(&b, "to");
+    shelf_put(&b, from, "a b");
+    struct lladd_txn *txn = bed_begin(&b), *late = bed_begin(&b);
+    shelf_append(late, from, "stays");
+    shelf_append(txn, from, "own");
+    ok(txn, lladd_journal_rollover(txn, from, to));
+    shelf_append(txn, to, "after");
+    shelf_append(txn, from, "left");
+    shelf_put(&b, to, "earlier");
+    commit(late); /* before the rollover commits, but it was not there */
+    commit(txn);
+    shelf_put(&b, to, "later");
+    for (int i = 0; i < 2; i++) {
+        shelf_expect(&b, to, "earlier a b own after later");
+        shelf_expect(&b, from, "stays left");
+        bed_crash(&b);
+    }
+    txn = bed_begin(&b);
+    ok(txn, lladd_journal_release(txn, from)); /* what it has given away stays */
+    commit(txn);
+    bed_crash(&b);
+    shelf_expect(&b, to, "earlier a b own after later");
+    txn = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, to, lladd_lsn_of(0)));
+    commit(txn);
+    bed_crash(&b);
+    shelf_expect(&b, to, "");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(a_rollover_that_is_taken_back_has_not_happened)
+{
+    lladd_savepoint_id sp;
+    begin();
+    uint64_t from = shelf_tag(&b, "from"), to = shelf_tag(&b, "to");
+    shelf_put(&b, from, "a b");
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    shelf_append(txn, from, "c");
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_journal_rollover(txn, from, to));
+    refuses(txn, LLADD_BAD_STATE, lladd_journal_rollover(txn, to, from));
+    refuses(txn, LLADD_BAD_STATE, lladd_journal_release(txn, from));
+    refuses(txn, LLADD_BAD_STATE, lladd_journal_release(txn, to));
+    refuses(other, LLADD_BUSY, lladd_journal_rollover(other, from, to));
+    ok(txn, lladd_rollback_to(txn, sp));
+    commit(txn);
+    shelf_expect(&b, from, "a b c");
+    ok(other, lladd_journal_rollover(other, from, to));
+    abort_txn(other);
+    bed_crash(&b);
+    shelf_expect(&b, from, "a b c");
+    shelf_expect(&b, to, "");
+    bed_free(&b);
+}
+END_TEST
+
+/* ---- cleaning -------------------------------------------------------------------------------- */
+
+static void clean_all(uint64_t tag)
+{
+    lladd_lsn below = lladd_applied_lsn(b.db);
+    bool more = true;
+    while (more)
+        ok_db(&b, lladd_journal_clean(b.db, tag, below, &more, &b.err));
+    struct lladd_journal_info info;
+    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_uint_ge(info.oldest.v, below.v);
+}
+
+START_TEST(cleaning_changes_nothing_but_the_place)
+{
+    struct owner o = {.fail = 0};
+    begin();
+    uint64_t tag = shelf_tag(&b, "t"), from = shelf_tag(&b, "from");
+    lladd_lsn first = shelf_put(&b, tag, "a b");
+    shelf_put(&b, from, "x");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_journal_rollover(txn, from, tag));
+    commit(txn);
+    lladd_lsn newest = shelf_put(&b, tag, "c");
+    attach(tag, &o);
+    for (int i = 0; i < 3; i++) {
+        clean_all(tag);
+        lladd_lsn at;
+        ok_db(&b, lladd_journal_newest(b.db, tag, &at, &b.err));
+        ck_assert_uint_eq(at.v, newest.v);
+        shelf_expect(&b, tag, "a b x c");
+        expect_owner(&o, "a b x c");
+    }
+    txn = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, tag, first));
+    ck_assert_int_eq(
+        lladd_journal_clean(b.db, tag, lladd_applied_lsn(b.db), NULL, &b.err), LLADD_BUSY);
+    commit(txn);
+    shelf_expect(&b, tag, "x c");
+    bed_crash(&b);
+    shelf_expect(&b, tag, "x c");
+    clean_all(tag);
+    shelf_put(&b, tag, "d");
+    bed_crash(&b);
+    shelf_expect(&b, tag, "x c d");
+    ok_db(&b, lladd_journal_clean(b.db, 0, lladd_lsn_of(1), NULL, &b.err)); /* nothing so old */
+    forget(&o);
+    bed_free(&b);
+}
+END_TEST
+
+/* One cold tag, and much that has nothing to do with it: the log stays within its limit. */
+START_TEST(a_cold_tag_does_not_fill_the_log)
+{
+    struct owner o = {.fail = 0};
+    begin();
+    bed_close(&b);
+    b.options.log_limit_bytes = 2u << 20;
+    b.options.checkpoint_bytes = 256u << 10;
+    bed_open(&b);
+    uint64_t tag = shelf_tag(&b, "cold");
+    shelf_put(&b, tag, "a b c");
+    if (_i)
+        attach(tag, &o);
+    uint64_t before = shelf_stats(&b).log_oldest;
+    for (int i = 0; i < 40; i++) {
+        shelf_grow_log(&b, 200u << 10);
+        ok_db(&b, lladd_maintain(b.db, NULL, &b.err));
+        ck_assert_uint_le(shelf_stats(&b).log_disk_bytes, b.options.log_limit_bytes);
+    }
+    ck_assert_uint_gt(shelf_stats(&b).log_oldest, before);
+    ck_assert_int_eq(o.asked != 0, _i);
+    shelf_expect(&b, tag, "a b c");
+    bed_crash(&b);
+    shelf_expect(&b, tag, "a b c");
+    forget(&o);
+    bed_free(&b);
+}
+END_TEST
+
+/* Many commits, discarded piece by piece: what is counted is what is there, or a bit more. */
+START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
+{
+    enum { COMMITS = 3000 };
+    struct lladd_journal_info info;
+    struct text_of t = {.bytes = NULL};
+    lladd_lsn at[COMMITS];
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
+    later.durability = LLADD_DURABLE_LATER;
+    for (unsigned i = 0; i < COMMITS; i++) {
+        struct lladd_txn *txn;
+        ok_db(&b, lladd_begin(b.db, &later, &txn, &b.err));
+        shelf_append(txn, tag, "e");
+        ok(txn, lladd_commit_async(txn, &at[i]));
+    }
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, tag, at[1000]));
+    commit(txn);
+    ok_db(&b, lladd_journal_replay(b.db, tag, text_add, &t, &b.err));
+    ck_assert_uint_eq(t.entries, COMMITS - 1001);
+    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_uint_ge(info.entries, t.entries);
+    ck_assert_uint_le(info.entries, t.entries + COMMITS / 250);
+    clean_all(tag);
+    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_uint_eq(info.entries, t.entries); /* known again */
+    bed_crash(&b);
+    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_uint_eq(info.entries, t.entries);
+    free(t.bytes);
+    bed_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("journal owners");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, an_owner_has_what_the_journal_would_replay);
+    tcase_add_test(tc, attaching_is_all_or_nothing);
+    tcase_add_loop_test(tc, entries_in_doubt_appear_when_they_are_committed, 0, 2);
+    tcase_add_loop_test(tc, changes_in_doubt_are_made_when_they_are_committed, 0, 2);
+    tcase_add_test(tc, trap_18_and_19_a_rollover_has_the_place_of_its_commit);
+    tcase_add_test(tc, a_rollover_that_is_taken_back_has_not_happened);
+    tcase_add_test(tc, cleaning_changes_nothing_but_the_place);
+    tcase_add_loop_test(tc, a_cold_tag_does_not_fill_the_log, 0, 2);
+    tcase_add_test(tc, many_buckets_become_fewer_and_nothing_is_lost);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The journal and threads: 2 and 8 of them append to shared tags and to their own, go back to
+ * savepoints, abort, discard, clean and replay, while checkpoints are taken in the background. An
+ * owner that follows a tag sees the commits in order, and has in the end what is replayed. Runs
+ * under TSan.
+ */
+#include "shelf.h"
+
+#include <lladd/sync.h>
+#include <stdio.h>
+
+enum { MOST = 8, SHARED = 2 };
+
+#ifdef LL_TEST_INSTRUMENTED
+enum { ROUNDS = 150 };
+#else
+enum { ROUNDS = 600 };
+#endif
+
+static struct bed b;
+static uint64_t shared[SHARED], own[MOST];
+
+struct worker {
+    struct lladd_thread thread;
+    unsigned number;
+    uint64_t seed, kept, busy;
+};
+static struct worker workers[MOST];
+
+/* What follows the first shared tag: only counts. `logged` comes one at a time. */
+static struct {
+    uint64_t last, entries, atomic_aborted;
+} follower;
+
+/* What Check notes of each assertion is not made for so many threads. */
+static void sure(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
+    abort();
+}
+
+static uint64_t draw(struct worker *w, uint64_t below)
+{
+    w->seed ^= w->seed << 13;
+    w->seed ^= w->seed >> 7;
+    w->seed ^= w->seed << 17;
+    return w->seed % below;
+}
+
+static void logged(void *ctx, void *state, uint64_t tag, lladd_lsn commit)
+{
+    (void)ctx;
+    sure(tag == shared[0], "the tag");
+    sure(commit.v > follower.last, "commits in order");
+    follower.last = commit.v;
+    follower.entries += (uint64_t)(uintptr_t)state;
+}
+
+static void aborted(void *ctx, void *state, uint64_t tag)
+{
+    (void)ctx;
+    (void)state;
+    (void)tag;
+    lladd_atomic_add64(&follower.atomic_aborted, 1);
+}
+
+static void digest(void *ctx, uint64_t tag, lladd_lsn upto)
+{
+    (void)ctx;
+    (void)tag;
+    (void)upto;
+}
+
+static const struct lladd_journal_owner calls = {.struct_size = sizeof calls,
+                                                 .logged = logged,
+                                                 .aborted = aborted,
+                                                 .digest = digest};
+
+/* ---- what a thread does ---------------------------------------------------------------------- */
+
+struct order {
+    uint64_t last, entries;
+};
+
+static int in_order(void *ctx, const struct lladd_journal_entry *e, struct lladd_error *err)
+{
+    struct order *o = ctx;
+    (void)err;
+    sure(e->commit.v >= o->last, "replayed in order");
+    sure(e->bytes.len == 16, "an entry's length");
+    o->last = e->commit.v;
+    o->entries++;
+    return 0;
+}
+
+static void put(struct worker *w, struct lladd_txn *txn, uint64_t tag)
+{
+    uint64_t bytes[2] = {w->number, ~(uint64_t)w->number};
+    sure(lladd_journal_append(txn, tag, lladd_span_of(bytes, sizeof bytes), NULL) == 0, "append");
+}
+
+static void shelve(struct worker *w)
+{
+    struct lladd_txn *txn = NULL;
+    lladd_savepoint_id sp;
+    void **state;
+    uint64_t n = draw(w, 4);
+    sure(lladd_begin(b.db, NULL, &txn, NULL) == 0, "begin");
+    sure(lladd_journal_state(txn, shared[0], &state) == 0, "state");
+    for (uint64_t i = 0; i < n; i++)
+        put(w, txn, shared[0]);
+    put(w, txn, own[w->number]);
+    sure(lladd_savepoint(txn, &sp) == 0, "savepoint");
+    put(w, txn, shared[1]);
+    put(w, txn, own[w->number]);
+    if (draw(w, 2))
+        sure(lladd_rollback_to(txn, sp) == 0, "rollback");
+    *state = (void *)(uintptr_t)n; /* says how many there are */
+    lladd_lsn at;
+    if (draw(w, 4) == 0)
+        sure(lladd_abort(txn) == 0, "abort");
+    else
+        sure(lladd_commit_async(txn, &at) == 0, "commit");
+}
+
+/* Only its own tag is a thread's to change; a checkpoint may be cleaning it. */
+static void tidy_up(struct worker *w)
+{
+    struct lladd_txn *txn = NULL;
+    sure(lladd_begin(b.db, NULL, &txn, NULL) == 0, "begin");
+    int rc = lladd_journal_discard(txn, own[w->number], lladd_lsn_of(0));
+    put(w, txn, own[w->number]);
+    sure(rc == 0 || rc == LLADD_BUSY, "discard");
+    w->busy += rc == LLADD_BUSY;
+    sure(lladd_commit(txn) == 0, "commit");
+    if (rc)
+        return;
+    struct order o = {0, 0};
+    sure(lladd_journal_replay(b.db, own[w->number], in_order, &o, NULL) == 0, "replay");
+    sure(o.entries == 1, "what was discarded is gone");
+}
+
+static void look(struct worker *w)
+{
+    struct order o = {0, 0};
+    bool more;
+    int rc = lladd_journal_clean(b.db, shared[draw(w, SHARED)], lladd_applied_lsn(b.db), &more,
+                                 NULL);
+    sure(rc == 0 || rc == LLADD_BUSY, "clean");
+    sure(lladd_journal_replay(b.db, shared[draw(w, SHARED)], in_order, &o, NULL) == 0, "replay");
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        shelve(w);
+        if (i % 40 == 7)
+            tidy_up(w);
+        if (i % 50 == 9)
+            look(w);
+        if (w->number == 0 && i % 60 == 5)
+            sure(lladd_checkpoint(b.db, NULL) == 0, "checkpoint");
+    }
+    return NULL;
+}
+
+static void run(unsigned n)
+{
+    char name[16];
+    struct order o = {0, 0}, again = {0, 0};
+    bed_init_threads(&b);
+    ok_db(&b, lladd_journal_register(&b.options, &b.err));
+    b.options.durability = LLADD_DURABLE_LATER;
+    b.options.checkpoint_bytes = 256u << 10;
+    bed_open(&b);
+    memset(&follower, 0, sizeof follower);
+    for (unsigned i = 0; i < SHARED + n; i++) {
+        snprintf(name, sizeof name, "%u", i);
+        *(i < SHARED ? &shared[i] : &own[i - SHARED]) = shelf_tag(&b, name);
+    }
+    struct lladd_journal_attachment a = {shared[0], &calls, NULL};
+    ok_db(&b, lladd_journal_attach(b.db, &a, 1, &b.err));
+    for (unsigned i = 0; i < n; i++) {
+        workers[i] = (struct worker){.number = i, .seed = i + 77};
+        ck_assert_int_eq(lladd_thread_start(&workers[i].thread, work, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < n; i++)
+        lladd_thread_join(&workers[i].thread);
+    ok_db(&b, lladd_journal_replay(b.db, shared[0], in_order, &o, &b.err));
+    ck_assert_uint_eq(o.entries, follower.entries);
+    ck_assert_uint_gt(o.entries, 0);
+    ck_assert_uint_gt(follower.atomic_aborted, 0);
+    bed_close(&b);
+    bed_open(&b);
+    ok_db(&b, lladd_journal_replay(b.db, shared[0], in_order, &again, &b.err));
+    ck_assert_uint_eq(again.entries, follower.entries);
+    bed_free(&b);
+}
+
+START_TEST(two_threads)
+{
+    run(2);
+}
+END_TEST
+
+START_TEST(eight_threads)
+{
+    run(8);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("journal threads");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, two_threads);
+    tcase_add_test(tc, eight_threads);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
