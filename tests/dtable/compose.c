@@ -11,8 +11,8 @@ static const char *const leaves[] = {
     "fixed_dtable|\"value_size\" int 4",
     "array_dtable",
     "array_dtable|\"value_size\" int 5",
-    "array_dtable|\"tag_byte\" bool false \"hole_value\" string \"\\xfe\" "
-    "\"tombstone_value\" blob ff",
+    ("array_dtable|\"tag_byte\" bool false \"hole_value\" string \"\\xfe\" "
+     "\"tombstone_value\" blob ff"),
     "empty_dtable",
 };
 /* $: the base, which is of the depth below; @: another one beside it, a leaf. */
