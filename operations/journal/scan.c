@@ -132,9 +132,16 @@ static size_t behind(const struct ll_journal_list *l, uint64_t commit)
     return low;
 }
 
+/* Those from `from` on stand from `to` on afterwards. A list may have no memory yet. */
+static void shift(struct ll_journal_list *l, size_t from, size_t to)
+{
+    if (from < l->n)
+        memmove(&l->items[to], &l->items[from], (l->n - from) * sizeof *l->items);
+}
+
 static void cut(struct ll_journal_list *l, size_t from, size_t to)
 {
-    memmove(&l->items[from], &l->items[to], (l->n - to) * sizeof *l->items);
+    shift(l, to, from);
     l->n -= to - from;
 }
 
@@ -178,7 +185,7 @@ static int clean(struct ll_journal_scan *s, const struct ll_journal_open *o, siz
     cut(l, at, behind(l, r->upto));
     if (room(s, l, n))
         return LLADD_NO_MEMORY;
-    memmove(&l->items[at + n], &l->items[at], (l->n - at) * sizeof *l->items);
+    shift(l, at, at + n);
     for (size_t k = 0; k < n; k++) {
         const struct ll_journal_step *again = &o->steps[*i + 1 + k];
         l->items[at + k] = (struct ll_journal_item){.commit = o->records[again->more - 1].from,
