@@ -79,6 +79,18 @@ LLADD_API uint32_t lladd_hash_value_size(const struct lladd_hash *);
 /** Puts in a key that is not there: LLADD_EXISTS if it is. */
 LLADD_API int lladd_hash_insert(struct lladd_txn *, struct lladd_hash *, const void *key,
                                 size_t key_len, const void *value, size_t value_len);
+/** One of several elements to be inserted together. */
+struct lladd_hash_element {
+    const void *key;
+    size_t key_len;
+    const void *value;
+    size_t value_len;
+};
+/** lladd_hash_insert of n elements in turn, with the pages of those that follow fetched from memory
+ *  meanwhile. Ends at the first that cannot be inserted, with its error; *done (nullable) says how
+ *  many were inserted before it. These stay. */
+LLADD_API int lladd_hash_insert_many(struct lladd_txn *, struct lladd_hash *,
+                                     const struct lladd_hash_element *, size_t n, size_t *done);
 /** Gives a key a value, whether it has one or not. */
 LLADD_API int lladd_hash_put(struct lladd_txn *, struct lladd_hash *, const void *key,
                              size_t key_len, const void *value, size_t value_len);

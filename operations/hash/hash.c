@@ -554,29 +554,42 @@ static int grown(struct hb_change *c, bool physical)
 
 enum how { HOW_INSERT, HOW_PUT };
 
-/* Checks what can be checked, and says how. */
-static int begin(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
-                 struct hb_change *c, bool *physical)
+/* Which bucket the key belongs to, and its page is sent for: as early as can be, for what comes
+ * until it is looked at takes less time than that. */
+static inline int aim(struct hb_change *c, const void *key, size_t key_len,
+                      struct lladd_error *err)
 {
-    struct lladd_error *err = lladd_txn_error_out(txn);
     uint64_t n;
-    int rc = table_of(h, &c->table, err);
-    if (rc)
-        return rc;
-    if (__builtin_expect(lladd_txn_db(txn) != c->table->db, 0))
-        return lladd_error_set(err, LLADD_OTHER_DATABASE,
-                               "the transaction and the hash table are of different databases");
-    c->txn = txn;
-    rc = ll_hash__buckets(c->table, &n, err);
+    int rc = ll_hash__buckets(c->table, &n, err);
     if (!rc)
         rc = key_of(c->table, key, key_len, &c->key, &c->hash, err);
     if (rc)
         return rc;
     c->page = ll_operations__run_page(&c->table->run, ll_hash__bucket(c->hash, n));
     c->buckets = n;
-    /* As early as can be: what comes until the page is looked at takes less time than it. */
     touch(c->table, c->page, c->key.tag);
-    return ll_hash__how(txn, c->table, physical);
+    return 0;
+}
+
+static inline int table_for(struct lladd_txn *txn, struct lladd_hash *h, struct ll_hash_table **t)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    int rc = table_of(h, t, err);
+    if (!rc && __builtin_expect(lladd_txn_db(txn) != (*t)->db, 0))
+        rc = lladd_error_set(err, LLADD_OTHER_DATABASE,
+                             "the transaction and the hash table are of different databases");
+    return rc;
+}
+
+/* Checks what can be checked, and says how. */
+static int begin(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
+                 struct hb_change *c, bool *physical)
+{
+    int rc = table_for(txn, h, &c->table);
+    c->txn = txn;
+    if (!rc)
+        rc = aim(c, key, key_len, lladd_txn_error_out(txn));
+    return rc ? rc : ll_hash__how(txn, c->table, physical);
 }
 
 /* What the caller has given, for blobs. */
@@ -720,6 +733,47 @@ int lladd_hash_insert(struct lladd_txn *txn, struct lladd_hash *h, const void *k
     return rc || done ? rc
                       : lladd_error_set(lladd_txn_error_out(txn), LLADD_EXISTS,
                                         "the key is there already");
+}
+
+/* One of many, whose page was sent for some time ago; of a table with fixed lengths. */
+static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
+{
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    struct given g = {e->key, e->value, e->key_len, e->value_len, {0}};
+    bool physical, done;
+    int rc = ll_hash__how(c->txn, c->table, &physical);
+    if (!rc)
+        rc = value_of(c->table, e->value, e->value_len, c, err);
+    if (!rc)
+        rc = store(c, &g, HOW_INSERT, physical, &done);
+    return rc || done ? rc : lladd_error_set(err, LLADD_EXISTS, "the key is there already");
+}
+
+/* In the order given, so that it is as if they came one by one; only the pages of those that follow
+ * are on their way meanwhile. */
+int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
+                           const struct lladd_hash_element *e, size_t n, size_t *done)
+{
+    struct ll_hash_table *t = NULL;
+    struct lladd_error ignored = LLADD_ERROR_INIT; /* said again when its turn has come */
+    struct hb_change ahead[AHEAD];
+    bool aimed[AHEAD];
+    int rc = table_for(txn, h, &t);
+    size_t sent = 0, i = 0;
+    for (; !rc && i < n; i++) {
+        for (; t->fixed && sent < n && sent - i < AHEAD; sent++) {
+            struct hb_change *next = &ahead[sent % AHEAD];
+            *next = (struct hb_change){.table = t, .txn = txn};
+            aimed[sent % AHEAD] = aim(next, e[sent].key, e[sent].key_len, &ignored) == 0;
+        }
+        if (t->fixed && aimed[i % AHEAD])
+            rc = insert_aimed(&ahead[i % AHEAD], &e[i]);
+        else
+            rc = lladd_hash_insert(txn, h, e[i].key, e[i].key_len, e[i].value, e[i].value_len);
+    }
+    if (done)
+        *done = rc && i ? i - 1 : i;
+    return rc;
 }
 
 int lladd_hash_put(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,

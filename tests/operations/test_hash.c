@@ -15,7 +15,7 @@ static struct bed b;
 static lladd_pageno root;
 static struct lladd_hash *hash;
 
-static void make(uint32_t key_size, uint32_t value_size)
+static void make_as(uint32_t key_size, uint32_t value_size, unsigned flags)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
     o.key_size = key_size;
@@ -23,7 +23,12 @@ static void make(uint32_t key_size, uint32_t value_size)
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
-    ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_LOGICAL, &hash, &b.err));
+    ok_db(&b, lladd_hash_open(b.db, root, flags, &hash, &b.err));
+}
+
+static void make(uint32_t key_size, uint32_t value_size)
+{
+    make_as(key_size, value_size, LLADD_HASH_LOGICAL);
 }
 
 static void setup(void)
@@ -640,6 +645,82 @@ START_TEST(many_at_a_time)
 }
 END_TEST
 
+/* As if they came one by one: splits in between, the same key twice, one that cannot be put in; and
+ * what stands before that stays. */
+static void insert_many_into(uint32_t key_size, unsigned flags)
+{
+    enum { N = 3000 };
+    static struct lladd_hash_element e[N];
+    static unsigned char key[N][16], value[N][8];
+    size_t done = 99;
+    make_as(key_size, key_size ? 8 : 0, flags);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint64_t i = 0; i < N; i++) {
+        lladd_put64(key[i], i);
+        lladd_put64(value[i], i ^ 5);
+        e[i] = (struct lladd_hash_element){key[i], key_size ? key_size : 8 + i % 8, value[i], 8};
+    }
+    ok(txn, lladd_hash_insert_many(txn, hash, e, 0, &done));
+    ck_assert_uint_eq(done, 0);
+    ok(txn, lladd_hash_insert_many(txn, hash, e, 1000, &done));
+    ck_assert_uint_eq(done, 1000);
+    e[1500] = e[1490]; /* both are on their way at the same time */
+    ck_assert_int_eq(lladd_hash_insert_many(txn, hash, e + 1000, N - 1000, &done), LLADD_EXISTS);
+    ck_assert_uint_eq(done, 500);
+    e[1505].value_len = key_size ? 7 : 8;
+    e[1500] = e[1501];
+    ck_assert_int_eq(lladd_hash_insert_many(txn, hash, e + 1501, N - 1501, &done),
+                     key_size ? LLADD_KEY_SIZE : 0);
+    ck_assert_uint_eq(done, key_size ? 4 : N - 1501);
+    if (key_size) {
+        e[1600].key_len = 7;
+        e[1505].value_len = 8;
+        ck_assert_int_eq(lladd_hash_insert_many(txn, hash, e + 1505, N - 1505, &done),
+                         LLADD_KEY_SIZE);
+        ck_assert_uint_eq(done, 95);
+        ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "a key of 7 bytes"));
+        e[1600].key_len = key_size;
+        ok(txn, lladd_hash_insert_many(txn, hash, e + 1600, N - 1600, NULL));
+    }
+    commit(txn);
+    ck_assert_uint_eq(count(), N - 1);
+    for (uint64_t i = 0; i < N; i++) {
+        unsigned char got[8];
+        int rc = lladd_hash_get(hash, e[i].key, e[i].key_len, got, 8, NULL, &b.err);
+        ck_assert_int_eq(rc, 0);
+        ck_assert_mem_eq(got, e[i].value, 8);
+    }
+    txn = bed_begin(&b);
+    lladd_put64(key[0], N);
+    ok(txn, lladd_hash_insert_many(txn, hash, e, 1, NULL));
+    abort_txn(txn);
+    ck_assert_int_eq(lladd_hash_get(hash, e[0].key, e[0].key_len, NULL, 0, NULL, &b.err),
+                     LLADD_NOT_FOUND);
+    txn = bed_begin(&b);
+    done = 99;
+    ck_assert_int_eq(lladd_hash_insert_many(txn, NULL, e, N, &done), LLADD_BAD_ARGUMENT);
+    ck_assert_uint_eq(done, 0);
+    abort_txn(txn);
+}
+
+START_TEST(many_are_inserted_as_if_one_by_one)
+{
+    insert_many_into(8, LLADD_HASH_LOGICAL);
+}
+END_TEST
+
+START_TEST(many_are_inserted_with_physical_undo)
+{
+    insert_many_into(8, LLADD_HASH_PHYSICAL);
+}
+END_TEST
+
+START_TEST(many_of_any_length_are_inserted)
+{
+    insert_many_into(0, LLADD_HASH_LOGICAL);
+}
+END_TEST
+
 /* ---- walks ----------------------------------------------------------------------------------- */
 
 START_TEST(a_walk_meets_what_stays_exactly_once)
@@ -748,6 +829,9 @@ int main(void)
     tcase_add_test(t, one_transaction_at_a_time_with_physical_undo);
     tcase_add_test(t, what_is_in_doubt_keeps_what_it_removed);
     tcase_add_test(t, many_at_a_time);
+    tcase_add_test(t, many_are_inserted_as_if_one_by_one);
+    tcase_add_test(t, many_are_inserted_with_physical_undo);
+    tcase_add_test(t, many_of_any_length_are_inserted);
     tcase_add_test(t, a_walk_meets_what_stays_exactly_once);
     tcase_add_test(t, memory_runs_out_anywhere);
     suite_add_tcase(s, t);
