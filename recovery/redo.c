@@ -17,9 +17,10 @@
  * is what recovery reports, does not depend on how many there are and who was first.
  *
  * A page that fails verification here is torn or rotten: it has no base, its records are skipped
- * until an image or a format record gives it one (BUF-5). What is left without a base at the end
- * matters only if the allocator says the page is in use. Pages visited are marked dirty even if
- * nothing was applied (REC-4): what was read may be in no more than a cache of the system. */
+ * until an image or a format record gives it one (BUF-5). The same goes for one that lacks what
+ * stands before redo's start, because it was freed and never written. What is left without a base
+ * at the end matters only if the allocator says the page is in use. Pages visited are marked dirty
+ * even if nothing was applied (REC-4): what was read may be in no more than a system's cache. */
 #include "recovery/redo.h"
 
 #include <string.h>
@@ -96,6 +97,11 @@ static int redo_record(struct ll_core *core, const struct ll_record *rec, struct
     if (!base) {
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
+        /* What made it what the record found lies before redo's start, and was not written: a page
+         * that has been freed is let go of as it is (or the write was lost). Like one that cannot
+         * be read, it has no base, which matters only if it is in use. */
+        if (at.v < rec->page_prev.v && rec->page_prev.v < core->control.redo.v)
+            return LLADD_NOT_FOUND;
         if (LL_UNLIKELY(at.v != rec->page_prev.v) && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE)) {
             int rc =
                 ll_fail_lsn(err, LLADD_CORRUPT_PAGE, rec->lsn,
@@ -164,10 +170,23 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
     return 0;
 }
 
+/* The page is of no use to anybody until it gets a base: undo shall find nothing on it either. */
+static int give_up_base(struct ll_redo_worker *w, const struct ll_record *rec, struct ll_frame *f)
+{
+    int rc = ll_map_put(&w->baseless, rec->page, rec->lsn.v);
+    if (rc)
+        return ll_fail(&w->err, rc, "out of memory in redo");
+    memset(f->page.bytes, 0, w->core->page_size);
+    f->flags |= LL_FRAME_BASELESS;
+    return 0;
+}
+
 static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, struct held_page *p)
 {
     struct ll_frame *f = p->frame;
-    int rc = redo_record(w->core, rec, &f->page, &p->view, f->flags & LL_FRAME_BASELESS, &w->err);
+    bool known = w->baseless.count && ll_map_find(&w->baseless, rec->page) != NULL;
+    bool baseless = known || f->flags & LL_FRAME_BASELESS;
+    int rc = redo_record(w->core, rec, &f->page, &p->view, baseless, &w->err);
     ll_observe_redo(w->core, rec, rc);
     if (LL_LIKELY(rc == 0)) {
         bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
@@ -181,9 +200,7 @@ static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, stru
             ll_buffer_dirty(w->core->buffer, f, rec->lsn);
         rc = 0;
     } else if (rc == LLADD_NOT_FOUND) {
-        rc = ll_map_put(&w->baseless, rec->page, rec->lsn.v);
-        if (rc)
-            ll_fail(&w->err, rc, "out of memory in redo");
+        rc = known ? 0 : give_up_base(w, rec, f);
     }
     return rc;
 }
@@ -407,20 +424,28 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
 int ll_redo_baseless(struct ll_core *core, const struct ll_redo *r, struct lladd_error *err)
 {
     size_t at = 0;
-    uint64_t page, lsn;
+    uint64_t page, lsn, worst = 0, first = UINT64_MAX;
     while (ll_map_next(&r->baseless, &at, &page, &lsn)) {
         bool used = true;
         int rc = core->is_allocated ? core->is_allocated(core, lladd_page_of(page), &used, err) : 0;
         if (rc)
             return rc;
-        if (used)
-            return ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(page),
-                                "page %llu of \"pages\" is damaged, and the log from LSN %llu on "
-                                "holds no image to rebuild it from",
-                                (unsigned long long)page,
-                                (unsigned long long)ll_log_oldest(core->log).v);
+        if (used && lsn < first) {
+            first = lsn;
+            worst = page;
+        }
     }
-    return 0;
+    if (first == UINT64_MAX)
+        return 0;
+    int rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(worst),
+                          "page %llu of \"pages\" is damaged, or a write was lost: the record at "
+                          "LSN %llu finds no base there, and the log from LSN %llu on holds no "
+                          "image to rebuild it from",
+                          (unsigned long long)worst, (unsigned long long)first,
+                          (unsigned long long)ll_log_oldest(core->log).v);
+    if (err)
+        err->lsn = lladd_lsn_of(first);
+    return rc;
 }
 
 /* ---- one page, online (BUF-2) ------------------------------------------------------------ */

@@ -13,7 +13,7 @@ struct ll_redo_worker {
     int rc;
     uint64_t at; /* LSN of the record last looked at: where it failed, if it did */
     uint64_t seen, redone;
-    struct ll_map baseless; /* page -> LSN of the last record that was skipped */
+    struct ll_map baseless; /* page -> LSN of the first record that was skipped */
     struct lladd_error err;
 };
 
