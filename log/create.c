@@ -353,6 +353,11 @@ static int make_segment(struct ll_log *log, const struct making *m, struct ll_lo
     int rc = fit_limit(log, &size, err);
     if (!rc)
         rc = try_make(log, m, size, NULL, out, err);
+    /* A disk that is nearly full has room for a smaller one yet. */
+    while (rc == LLADD_NO_SPACE && size / 2 >= log->cfg.segment_min) {
+        size /= 2;
+        rc = try_make(log, m, size, NULL, out, err);
+    }
     if (rc)
         old = take_dead(log, 0);
     return old ? try_make(log, m, old->size, old, out, err) : rc;

@@ -288,8 +288,13 @@ static int wait_or_lead(struct ll_log *log, uint64_t lsn, bool durable, struct l
     for (;;) {
         uint32_t word = lladd_atomic_load32(&log->word);
         int rc = ll_log__check(log, err);
-        if (rc || lladd_atomic_load64(goal) > lsn)
+        if (LL_UNLIKELY(rc)) {
+            /* Who lay down since it was poisoned was not told. */
+            lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
             return rc;
+        }
+        if (lladd_atomic_load64(goal) > lsn)
+            return 0;
         if (phase_of(word) != LL_LOG__FREE) {
             if (await_change(log, word))
                 continue;
