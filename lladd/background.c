@@ -108,9 +108,11 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
     int rc = ll_db_enter(db, err);
     if (more)
         *more = false;
-    if (!rc && !db->checkpoints_on)
-        rc = recover_some(&db->core, &redo_more, err);
-    if (!rc && due(&db->core) && !lladd_atomic_load32(&db->signalled))
+    /* A page that cannot be redone is said, but is no reason to leave the rest undone. */
+    int behind = !rc && !db->checkpoints_on ? recover_some(&db->core, &redo_more, err) : 0;
+    if (behind && lladd_code_root(behind) != LLADD_ROOT_DATA)
+        rc = behind;
+    if (!rc && !behind && due(&db->core) && !lladd_atomic_load32(&db->signalled))
         rc = ll_checkpoint(&db->core, false, err);
     if (!rc)
         rc = ll_log_maintain(db->core.log, &log_more, err);
@@ -120,5 +122,5 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
         ll_txns_drain(&db->core);
     if (!rc && more)
         *more = log_more || pages_more || redo_more;
-    return rc;
+    return rc ? rc : behind;
 }

@@ -507,9 +507,16 @@ static int look(struct lladd_db *db, const struct lladd_options *o, bool *create
     int io = dev->ops->list(dev, "", see_name, &l);
     if (io < 0)
         return ll_fail_io(err, io, false, "list", "the directory");
+    if (rc == 0 && l.creating) {
+        /* Whole as far as one can see; it is to be so on the device before the marker goes. */
+        rc = ll_io_sync(dev, core->control_file);
+        return rc ? ll_fail_io(err, rc, true, "sync", FILE_CONTROL) : remove_marker(dev, err);
+    }
     if (rc == 0)
-        return l.creating ? remove_marker(dev, err) : 0;
-    if (!l.creating && rc != LLADD_NOT_FOUND)
+        return 0;
+    /* Half-made, control may be torn; whatever else is wrong with it is no sign of that. */
+    bool torn = rc == LLADD_CORRUPT_CONTROL || rc == LLADD_NOT_A_DATABASE;
+    if (rc != LLADD_NOT_FOUND && !(l.creating && torn))
         return rc; /* ll_control_read has said why */
     if (!l.creating && (l.ours || l.others))
         return l.ours ? ll_fail(err, LLADD_MISSING_FILE,
@@ -676,6 +683,7 @@ static int close_clean(struct lladd_db *db)
         rc = ll_log_force(core->log, last, &err);
     if (!rc)
         ll_txns_drain(core);
+    core->closing = true; /* nobody writes behind this checkpoint */
     if (!rc)
         rc = ll_checkpoint(core, true, &err);
     if (!rc)

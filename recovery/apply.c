@@ -183,9 +183,10 @@ int ll_core_want_rollback(struct lladd_txn *txn)
         const struct ll_name *name = ll_catalogue_by_number(core, i);
         if (!name || !name->desc)
             continue;
-        size_t need = name->kind == LL_NAME_OP      ? name->need_copy
-                      : name->kind == LL_NAME_CLASS ? ll_log_record_max(core->log)
-                                                    : 0;
+        const struct lladd_object_class *cls = name->kind == LL_NAME_CLASS ? name->desc : NULL;
+        size_t need = name->kind == LL_NAME_OP ? name->need_copy
+                      : cls && cls->undo       ? ll_log_record_max(core->log)
+                                               : 0;
         copy = need > copy ? need : copy;
         if (name->kind == LL_NAME_OP && name->need_scratch > scratch)
             scratch = name->need_scratch;

@@ -388,7 +388,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_store64(&core->last_checkpoint, m.start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
     lladd_lsn low = needed(core, m.redo, NULL);
-    if (low.v < m.redo.v) {
+    if (low.v < m.redo.v && !core->closing) {
         rc = each_class(core, false, m.redo, err);
         low = needed(core, m.redo, NULL); /* they may have done it at once */
     }
