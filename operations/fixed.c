@@ -470,7 +470,8 @@ static void touch(struct lladd_db *db, struct lladd_rid rid, uint32_t offset, si
 int lladd_fixed_set(struct lladd_txn *txn, struct lladd_rid rid, uint32_t offset, const void *bytes,
                     size_t len)
 {
-    touch(lladd_txn_db(txn), rid, offset, len);
+    if (txn)
+        touch(lladd_txn_db(txn), rid, offset, len);
     struct set_args a = {bytes, rid.slot, offset, len < UINT32_MAX ? (uint32_t)len : UINT32_MAX};
     return lladd_update(txn, LL_OP_FIXED_SET, rid.page, &a, sizeof a);
 }

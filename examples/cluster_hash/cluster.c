@@ -255,6 +255,7 @@ static void run(struct cluster *c, shell_done *until, void *ctx)
 {
     c->running = true;
     lladd_mutex_unlock(&c->mutex);
+    uv_update_time(&c->shell.loop); /* it has slept since it was run */
     carry_out_all(c);
     shell_run(&c->shell, until, ctx);
     lladd_mutex_lock(&c->mutex);

@@ -554,8 +554,7 @@ static int grown(struct hb_change *c, bool physical)
 
 enum how { HOW_INSERT, HOW_PUT };
 
-/* Which bucket the key belongs to, and its page is sent for: as early as can be, for what comes
- * until it is looked at takes less time than that. */
+/* Finds the key's bucket and sends for its page: what comes until that is looked at takes less. */
 static inline int aim(struct hb_change *c, const void *key, size_t key_len,
                       struct lladd_error *err)
 {
@@ -749,8 +748,7 @@ static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
     return rc || done ? rc : lladd_error_set(err, LLADD_EXISTS, "the key is there already");
 }
 
-/* In the order given, so that it is as if they came one by one; only the pages of those that follow
- * are on their way meanwhile. */
+/* As if they came one by one; only the pages of those that follow are on their way meanwhile. */
 int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
                            const struct lladd_hash_element *e, size_t n, size_t *done)
 {
