@@ -3,7 +3,7 @@
  *
  *   u8    version, 1
  *   u64   first, last: LSNs of what it has logged here
- *   u32   parts; for each: u64 tag, first, last, entries, bytes
+ *   u32   parts with entries; for each: u64 tag, first, last, entries, bytes
  *   u32   changes; for each:
  *   u8    kind: make, release or discard
  *   u64   tag, lsn, upto, and up to where the tag was discarded before
@@ -46,17 +46,28 @@ static int put_change(const struct ll_journal_change *c, struct lladd_sink *sink
     return rc ? rc : lladd_sink_write(sink, c->tag->name, name);
 }
 
+/* A part whose entries have been taken back says nothing, and its tag may have gone with them. */
+static uint32_t count_parts(const struct ll_journal_txn *t)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < t->n_parts; i++)
+        n += t->parts[i]->entries != 0;
+    return n;
+}
+
 int ll_operations__journal_blob(const struct ll_journal_txn *t, struct lladd_sink *sink)
 {
     unsigned char b[PART] = {VERSION};
     lladd_put64(b + 1, t->first);
     lladd_put64(b + 9, t->last);
     int rc = lladd_sink_write(sink, b, HEAD);
-    lladd_put32(b, (uint32_t)t->n_parts);
+    lladd_put32(b, count_parts(t));
     if (!rc)
         rc = lladd_sink_write(sink, b, 4);
     for (size_t i = 0; !rc && i < t->n_parts; i++) {
         const struct ll_journal_part *p = t->parts[i];
+        if (!p->entries)
+            continue;
         lladd_put64(b, p->id);
         lladd_put64(b + 8, p->first);
         lladd_put64(b + 16, p->last);

@@ -308,6 +308,36 @@ START_TEST(changes_in_doubt_are_made_when_they_are_committed)
 }
 END_TEST
 
+/* The tag is gone with what was appended to it, and is not asked for when the database is opened. */
+START_TEST(a_tag_that_is_taken_back_is_in_no_doubt)
+{
+    struct lladd_gid g = bed_gid("x");
+    struct lladd_journal_info info;
+    lladd_savepoint_id sp;
+    uint64_t made;
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    struct lladd_txn *txn = bed_begin(&b);
+    if (_i)
+        shelf_append(txn, tag, "a");
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_journal_acquire(txn, "made", "test", &made));
+    shelf_append(txn, made, "never");
+    shelf_append(txn, tag, "never");
+    ok(txn, lladd_rollback_to(txn, sp));
+    ok(txn, lladd_prepare(txn, &g));
+    bed_crash(&b);
+    ck_assert_int_eq(shelf_info(&b, made, &info), LLADD_NOT_FOUND);
+    commit(claim("x"));
+    for (int i = 0; i < 2; i++) {
+        shelf_expect(&b, tag, _i ? "a" : "");
+        ck_assert_int_eq(shelf_info(&b, made, &info), LLADD_NOT_FOUND);
+        bed_crash(&b);
+    }
+    bed_free(&b);
+}
+END_TEST
+
 /* ---- rolling over ---------------------------------------------------------------------------- */
 
 /* Trap 18: the tag it is rolled over into has never had an entry. Trap 19: its place is the commit.
@@ -497,6 +527,7 @@ int main(void)
     tcase_add_test(tc, attaching_is_all_or_nothing);
     tcase_add_loop_test(tc, entries_in_doubt_appear_when_they_are_committed, 0, 2);
     tcase_add_loop_test(tc, changes_in_doubt_are_made_when_they_are_committed, 0, 2);
+    tcase_add_loop_test(tc, a_tag_that_is_taken_back_is_in_no_doubt, 0, 2);
     tcase_add_test(tc, trap_18_and_19_a_rollover_has_the_place_of_its_commit);
     tcase_add_test(tc, a_rollover_that_is_taken_back_has_not_happened);
     tcase_add_test(tc, cleaning_changes_nothing_but_the_place);
