@@ -32,12 +32,17 @@ static int make_catalogue(struct ll_journal *j, struct lladd_error *err)
                             (struct lladd_root_value){root.v, LL_JOURNAL_VERSION});
     if (!rc)
         rc = lladd_hash_open(j->db, root, LLADD_HASH_LOGICAL, &hash, lladd_txn_error_out(txn));
-    if (!rc)
+    bool gone = false; /* the transaction */
+    if (!rc) {
         rc = lladd_commit(txn);
-    else {
+        gone = rc == 0 || lladd_code_root(rc) == LLADD_ROOT_POISONED;
+    }
+    if (!gone) {
         if (err)
             *err = *lladd_txn_error(txn);
         (void)lladd_abort(txn); /* poisons the handle if it cannot be done */
+    } else if (rc) {
+        (void)lladd_db_error(j->db, err); /* tells why, and that rc is it */
     }
     if (rc)
         lladd_hash_close(hash);

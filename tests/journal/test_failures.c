@@ -195,6 +195,38 @@ START_TEST(every_write_fails)
 }
 END_TEST
 
+/* The catalogue is made in a transaction of its own. If an allocation of that fails, one of its
+ * commit too, nothing of it is left, the caller's transaction says why, and it may try again. */
+START_TEST(every_allocation_of_the_catalogue_fails_once)
+{
+    uint64_t fired = 1, made;
+    unsigned failures = 0;
+    for (uint64_t n = 1; fired; n++) {
+        shelf_init(&b);
+        bed_open(&b);
+        bed_close(&b);
+        bed_open(&b); /* the first commit marks it as in use, which needs memory */
+        struct lladd_txn *txn = bed_begin(&b);
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = lladd_journal_acquire(txn, "t", "test", &made);
+        fired = fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        if (rc) {
+            failures++;
+            ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+            ck_assert_int_eq(lladd_txn_error(txn)->code, rc);
+            ck_assert_uint_eq(shelf_stats(&b).active, 1);
+            ok(txn, lladd_journal_acquire(txn, "t", "test", &made));
+        }
+        commit(txn);
+        bed_crash(&b);
+        ok_db(&b, lladd_journal_find(b.db, "t", &made, &b.err));
+        bed_free(&b);
+    }
+    ck_assert_uint_gt(failures, 5);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("journal failures");
@@ -203,6 +235,7 @@ int main(void)
     tcase_add_test(tc, every_allocation_fails_once);
     tcase_add_test(tc, every_write_fails);
     tcase_add_test(tc, every_allocation_of_an_open_fails_once);
+    tcase_add_test(tc, every_allocation_of_the_catalogue_fails_once);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
