@@ -140,7 +140,8 @@ struct lladd_journal_attachment {
  *  or transactions other than those in doubt have entries of it on the way. */
 LLADD_API int lladd_journal_attach(struct lladd_db *, const struct lladd_journal_attachment *,
                                    size_t n, struct lladd_error *);
-/** LLADD_BUSY while transactions have entries of it on the way. */
+/** When it returns 0 the owner is not called any more. LLADD_BUSY while transactions have entries
+ *  of it on the way, and while a checkpoint is calling its `digest`: so in that, too. */
 LLADD_API int lladd_journal_detach(struct lladd_db *, uint64_t tag, struct lladd_error *);
 /** Where the owner's state of the transaction and tag is; good until the transaction ends. */
 LLADD_API int lladd_journal_state(struct lladd_txn *, uint64_t tag, void ***state);

@@ -214,11 +214,21 @@ static bool look(struct ll_journal *j, uint64_t below, struct need *out)
         if (tag->calls && tag->calls->digest && !tag->asked) {
             out->calls = tag->calls;
             out->ctx = tag->ctx;
+            tag->telling++;
         }
         tag->asked = true;
     }
     lladd_mutex_unlock(&j->mutex);
     return tag != NULL;
+}
+
+/* What is attached is not released: the tag is there. */
+static void tell(struct ll_journal *j, const struct need *need)
+{
+    need->calls->digest(need->ctx, need->tag, lladd_lsn_of(need->upto));
+    lladd_mutex_lock(&j->mutex);
+    ll_operations__journal_tag(j, need->tag)->telling--;
+    lladd_mutex_unlock(&j->mutex);
 }
 
 /* In the thread that takes the checkpoint. What fails for want of something is done at the next
@@ -238,7 +248,7 @@ void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn be
         uint64_t age = s.log_tail - need.low;
         bool urgent = limit != UINT64_MAX && age > limit / 2;
         if (need.calls) {
-            need.calls->digest(need.ctx, need.tag, lladd_lsn_of(need.upto));
+            tell(j, &need);
             return; /* he has until the next checkpoint */
         }
         if ((!urgent && age / WORTH < need.live) || written >= room || (urgent && need.live > room))

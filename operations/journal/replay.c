@@ -320,6 +320,8 @@ int lladd_journal_detach(struct lladd_db *db, uint64_t number, struct lladd_erro
         rc = LLADD_NOT_FOUND;
     } else if (tag->users) {
         rc = busy(err, tag, "has entries of transactions on the way");
+    } else if (tag->telling) {
+        rc = busy(err, tag, "has an owner who is being asked to digest");
     } else {
         tag->calls = NULL;
         tag->ctx = NULL;

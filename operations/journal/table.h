@@ -127,8 +127,9 @@ struct ll_journal_tag {
     bool made; /* by `changing` */
     bool attaching, asked;
     struct ll_journal_tag *next_touched; /* by `changing` */
-    uint32_t users; /* transactions that have a part of it */
-    uint64_t ends;  /* ... and how many of those in doubt have ended */
+    uint32_t telling; /* calls of `digest` under way: its owner stays attached */
+    uint32_t users;   /* transactions that have a part of it */
+    uint64_t ends;    /* ... and how many of those in doubt have ended */
     const struct lladd_journal_owner *calls;
     void *ctx;
     struct ll_journal_bucket *buckets;
