@@ -178,16 +178,17 @@ static int make(struct lladd_txn *txn, struct ll_journal_txn *t, const char *nam
 
 int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *owner, uint64_t *tag)
 {
-    struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_journal_txn *t;
     lladd_savepoint_id sp;
-    int rc = bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX);
+    int rc = ll_operations__journal_join(txn, &t);
+    if (rc) /* also: there is no transaction that could keep an error */
+        return rc;
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    rc = bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX);
     if (!rc)
         rc = bad_text(err, "owner", owner, LLADD_JOURNAL_OWNER_MAX);
     if (!rc && !tag)
         rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "no place for the tag");
-    if (!rc)
-        rc = ll_operations__journal_join(txn, &t);
     if (rc)
         return rc;
     rc = find(t->all, t, name, owner, tag, err);
@@ -400,10 +401,10 @@ int lladd_journal_rollover(struct lladd_txn *txn, uint64_t from, uint64_t to)
     struct ll_journal_part *into; /* so nobody releases it */
     lladd_savepoint_id sp;
     uint64_t newest;
-    if (from == to)
-        return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
-                               "a tag is not rolled over into itself");
     int rc = ll_operations__journal_join(txn, &t);
+    if (!rc && from == to)
+        rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
+                             "a tag is not rolled over into itself");
     if (!rc)
         rc = ll_operations__journal_part(txn, t, to, &into);
     if (!rc)

@@ -428,6 +428,12 @@ START_TEST(wrong_arguments_are_refused)
     refuses(txn, LLADD_NOT_FOUND, lladd_journal_discard(txn, 17, lladd_lsn_of(0)));
     refuses(txn, LLADD_NOT_FOUND, lladd_journal_rollover(txn, 17, 18));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_journal_rollover(txn, 17, 17));
+    ck_assert_int_eq(lladd_journal_acquire(NULL, "", "o", &tag), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_journal_acquire(NULL, "n", "o", &tag), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_journal_append(NULL, 17, x, NULL), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_journal_discard(NULL, 17, lladd_lsn_of(0)), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_journal_rollover(NULL, 17, 17), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_journal_rollover(NULL, 17, 18), LLADD_CLOSED);
     commit(txn); /* it has written nothing */
     ck_assert_int_eq(lladd_journal_newest(b.db, 17, &(lladd_lsn){0}, &b.err), LLADD_NOT_FOUND);
     ck_assert_int_eq(lladd_journal_replay(b.db, 17, text_add, NULL, &b.err), LLADD_NOT_FOUND);
