@@ -76,15 +76,15 @@ int ll_operations__journal_row_write(struct lladd_txn *txn, struct ll_journal *j
 
 /* ---- in one step or not at all --------------------------------------------------------------- */
 
-/* A change that fails half-way is taken back. */
-static int undo_half(struct lladd_txn *txn, lladd_savepoint_id sp, int rc)
+/* A change that fails half-way is taken back; whether it is. */
+static bool undo_half(struct lladd_txn *txn, lladd_savepoint_id sp)
 {
     struct lladd_error why = *lladd_txn_error(txn);
-    if (lladd_rollback_to(txn, sp) == 0) {
-        (void)lladd_savepoint_release(txn, sp); /* it is there: it was made here */
-        *lladd_txn_error_out(txn) = why;
-    }
-    return rc;
+    if (lladd_rollback_to(txn, sp))
+        return false;
+    (void)lladd_savepoint_release(txn, sp); /* it is there: it was made here */
+    *lladd_txn_error_out(txn) = why;
+    return true;
 }
 
 /* Logs the record and notes the change; `own` (nullable) is of a rollover. */
@@ -202,7 +202,10 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     if (rc)
         return rc;
     rc = make(txn, t, name, owner, tag);
-    return rc ? undo_half(txn, sp, rc) : lladd_savepoint_release(txn, sp);
+    if (!rc)
+        return lladd_savepoint_release(txn, sp);
+    (void)undo_half(txn, sp); /* if not, the handle is poisoned, and that is told next */
+    return rc;
 }
 
 int lladd_journal_find(struct lladd_db *db, const char *name, uint64_t *tag,
@@ -282,58 +285,79 @@ static int discard(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_jo
     return rc ? rc : ll_operations__journal_row_write(txn, t->all, tag, upto);
 }
 
-/* Begins a change of one tag: *tag is this transaction's to change, a savepoint stands before. */
-static int begin_change(struct lladd_txn *txn, uint64_t number, struct ll_journal_txn **t,
-                        struct ll_journal_tag **tag, uint64_t *newest, lladd_savepoint_id *sp)
+/* A change of one tag: from its beginning on it is this transaction's to change, a savepoint stands
+ * before. */
+struct one_change {
+    struct ll_journal_txn *t;
+    struct ll_journal_tag *tag;
+    uint64_t newest;
+    lladd_savepoint_id sp;
+    bool first; /* it was not the transaction's before */
+};
+
+static void let_others(const struct one_change *c)
 {
-    int rc = ll_operations__journal_join(txn, t);
-    if (!rc)
-        rc = ll_operations__journal_change_room(txn, *t);
-    if (rc)
-        return rc;
-    struct ll_journal *j = (*t)->all;
-    lladd_mutex_lock(&j->mutex);
-    *tag = ll_operations__journal_tag(j, number);
-    rc = ll_operations__journal_may_change(txn, *t, *tag, number);
-    if (!rc)
-        *newest = ll_journal_newest(*tag);
-    lladd_mutex_unlock(&j->mutex);
-    return rc ? rc : lladd_savepoint(txn, sp);
+    if (!c->first)
+        return;
+    lladd_mutex_lock(&c->t->all->mutex);
+    ll_operations__journal_untouch(c->t, c->tag);
+    lladd_mutex_unlock(&c->t->all->mutex);
 }
 
-static int end_change(struct lladd_txn *txn, lladd_savepoint_id sp, int rc)
+static int begin_change(struct lladd_txn *txn, uint64_t number, struct one_change *c)
 {
-    return rc ? undo_half(txn, sp, rc) : lladd_savepoint_release(txn, sp);
+    int rc = ll_operations__journal_join(txn, &c->t);
+    if (!rc)
+        rc = ll_operations__journal_change_room(txn, c->t);
+    if (rc)
+        return rc;
+    struct ll_journal *j = c->t->all;
+    lladd_mutex_lock(&j->mutex);
+    c->tag = ll_operations__journal_tag(j, number);
+    c->first = c->tag && c->tag->changing != c->t;
+    rc = ll_operations__journal_may_change(txn, c->t, c->tag, number);
+    if (!rc)
+        c->newest = ll_journal_newest(c->tag);
+    lladd_mutex_unlock(&j->mutex);
+    if (rc)
+        return rc;
+    rc = lladd_savepoint(txn, &c->sp);
+    if (rc)
+        let_others(c);
+    return rc;
+}
+
+static int end_change(struct lladd_txn *txn, const struct one_change *c, int rc)
+{
+    if (!rc)
+        return lladd_savepoint_release(txn, c->sp);
+    if (undo_half(txn, c->sp))
+        let_others(c);
+    return rc;
 }
 
 int lladd_journal_release(struct lladd_txn *txn, uint64_t number)
 {
-    struct ll_journal_txn *t;
-    struct ll_journal_tag *tag;
-    lladd_savepoint_id sp;
-    uint64_t newest;
-    int rc = begin_change(txn, number, &t, &tag, &newest, &sp);
-    return rc ? rc : end_change(txn, sp, release(txn, t, tag));
+    struct one_change c;
+    int rc = begin_change(txn, number, &c);
+    return rc ? rc : end_change(txn, &c, release(txn, c.t, c.tag));
 }
 
 int lladd_journal_discard(struct lladd_txn *txn, uint64_t number, lladd_lsn upto)
 {
-    struct ll_journal_txn *t;
-    struct ll_journal_tag *tag;
-    lladd_savepoint_id sp;
-    uint64_t newest;
-    int rc = begin_change(txn, number, &t, &tag, &newest, &sp);
+    struct one_change c;
+    int rc = begin_change(txn, number, &c);
     if (rc)
         return rc;
-    uint64_t known = lladd_atomic_load64(&tag->logging);
-    known = newest > known ? newest : known;
-    if (upto.v > known && upto.v > tag->discarded)
+    uint64_t known = lladd_atomic_load64(&c.tag->logging);
+    known = c.newest > known ? c.newest : known;
+    if (upto.v > known && upto.v > c.tag->discarded)
         rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_OUT_OF_RANGE,
-                             "tag \"%s\" has no commit at or behind LSN %llu", tag->name,
+                             "tag \"%s\" has no commit at or behind LSN %llu", c.tag->name,
                              (unsigned long long)upto.v);
     if (!rc)
-        rc = discard(txn, t, tag, upto.v ? upto.v : newest);
-    return end_change(txn, sp, rc);
+        rc = discard(txn, c.t, c.tag, upto.v ? upto.v : c.newest);
+    return end_change(txn, &c, rc);
 }
 
 /* ---- rolling over ---------------------------------------------------------------------------- */
@@ -397,10 +421,8 @@ static int roll(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_journ
 int lladd_journal_rollover(struct lladd_txn *txn, uint64_t from, uint64_t to)
 {
     struct ll_journal_txn *t;
-    struct ll_journal_tag *tag;
     struct ll_journal_part *into; /* so nobody releases it */
-    lladd_savepoint_id sp;
-    uint64_t newest;
+    struct one_change c;
     int rc = ll_operations__journal_join(txn, &t);
     if (!rc && from == to)
         rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
@@ -408,6 +430,6 @@ int lladd_journal_rollover(struct lladd_txn *txn, uint64_t from, uint64_t to)
     if (!rc)
         rc = ll_operations__journal_part(txn, t, to, &into);
     if (!rc)
-        rc = begin_change(txn, from, &t, &tag, &newest, &sp);
-    return rc ? rc : end_change(txn, sp, roll(txn, t, tag, into->tag, newest));
+        rc = begin_change(txn, from, &c);
+    return rc ? rc : end_change(txn, &c, roll(txn, t, c.tag, into->tag, c.newest));
 }

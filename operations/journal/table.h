@@ -261,6 +261,8 @@ int ll_operations__journal_log(struct lladd_txn *, struct ll_journal_txn *,
 int ll_operations__journal_change_room(struct lladd_txn *, struct ll_journal_txn *);
 /* Nobody but the transaction changes the tag from now on until it has ended. Under the mutex. */
 void ll_operations__journal_touch(struct ll_journal_txn *, struct ll_journal_tag *);
+/* It has changed nothing of it after all. Under the mutex. */
+void ll_operations__journal_untouch(struct ll_journal_txn *, struct ll_journal_tag *);
 /* The transaction is under way. Under the mutex. */
 void ll_operations__journal_list(struct ll_journal_txn *);
 /* Memory for one more part. */

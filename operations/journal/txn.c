@@ -334,6 +334,15 @@ void ll_operations__journal_touch(struct ll_journal_txn *t, struct ll_journal_ta
     ll_operations__journal_list(t);
 }
 
+void ll_operations__journal_untouch(struct ll_journal_txn *t, struct ll_journal_tag *tag)
+{
+    struct ll_journal_tag **at = &t->touched;
+    while (*at != tag)
+        at = &(*at)->next_touched;
+    *at = tag->next_touched;
+    tag->changing = NULL;
+}
+
 int ll_operations__journal_may_change(struct lladd_txn *txn, struct ll_journal_txn *t,
                                       struct ll_journal_tag *tag, uint64_t number)
 {

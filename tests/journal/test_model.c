@@ -213,7 +213,6 @@ static void change(int i, unsigned tag, unsigned to)
             if (t->deeds.list[k].what == ROLL && t->deeds.list[k].to == tag) {
                 refuses(t->txn, LLADD_BAD_STATE,
                         lladd_journal_rollover(t->txn, tags[tag].tag, tags[to].tag));
-                tags[tag].changing = i;
                 return;
             }
         ok(t->txn, lladd_journal_rollover(t->txn, tags[tag].tag, tags[to].tag));

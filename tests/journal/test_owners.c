@@ -404,6 +404,38 @@ START_TEST(a_rollover_that_is_taken_back_has_not_happened)
 }
 END_TEST
 
+/* Who may not, leaves the tag to others: it need not end before. */
+START_TEST(a_change_that_is_refused_is_in_nobodys_way)
+{
+    begin();
+    uint64_t from = shelf_tag(&b, "from"), to = shelf_tag(&b, "to"), gone = shelf_tag(&b, "gone");
+    lladd_lsn newest = shelf_put(&b, to, "a b");
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b), *third = bed_begin(&b);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_journal_discard(txn, to, lladd_lsn_of(newest.v + 1)));
+    ok(other, lladd_journal_discard(other, to, lladd_lsn_of(0)));
+    commit(other);
+    other = bed_begin(&b);
+    ok(txn, lladd_journal_rollover(txn, from, to));
+    refuses(txn, LLADD_BAD_STATE, lladd_journal_rollover(txn, to, gone));
+    ok(other, lladd_journal_discard(other, to, lladd_lsn_of(0)));
+    shelf_append(third, gone, "x");
+    refuses(other, LLADD_BUSY, lladd_journal_release(other, gone));
+    ok(third, lladd_journal_discard(third, gone, lladd_lsn_of(0)));
+    refuses(third, LLADD_OUT_OF_RANGE,
+            lladd_journal_discard(third, gone, lladd_lsn_of(newest.v + 1000000)));
+    refuses(other, LLADD_BUSY, lladd_journal_discard(other, gone, lladd_lsn_of(0)));
+    commit(third);
+    commit(other);
+    commit(txn);
+    for (int i = 0; i < 2; i++) {
+        shelf_expect(&b, to, "");
+        shelf_expect(&b, gone, "x");
+        bed_crash(&b);
+    }
+    bed_free(&b);
+}
+END_TEST
+
 /* ---- cleaning -------------------------------------------------------------------------------- */
 
 static void clean_all(uint64_t tag)
@@ -534,6 +566,7 @@ int main(void)
     tcase_add_loop_test(tc, a_tag_that_is_taken_back_is_in_no_doubt, 0, 2);
     tcase_add_test(tc, trap_18_and_19_a_rollover_has_the_place_of_its_commit);
     tcase_add_test(tc, a_rollover_that_is_taken_back_has_not_happened);
+    tcase_add_test(tc, a_change_that_is_refused_is_in_nobodys_way);
     tcase_add_test(tc, cleaning_changes_nothing_but_the_place);
     tcase_add_loop_test(tc, a_cold_tag_does_not_fill_the_log, 0, 2);
     tcase_add_test(tc, many_buckets_become_fewer_and_nothing_is_lost);
