@@ -126,7 +126,7 @@ struct lladd_journal_owner {
     void (*taken_back)(void *ctx, void *state, uint64_t tag, lladd_lsn since);
     /** Please store what is committed up to `upto` elsewhere and discard it: the log behind it is
      *  needed. In the thread that takes a checkpoint, so no more than a wake-up: what is still
-     *  there at the next checkpoint is written again by the journal. */
+     *  there at the next checkpoint is written again by the journal. Comes once before that. */
     void (*digest)(void *ctx, uint64_t tag, lladd_lsn upto);
 };
 

@@ -138,7 +138,17 @@ static int run(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ste
     return rc;
 }
 
-/* *live gets what was written again. */
+/* What was old is young: when it is old again, its owner is asked again. */
+static void forget_asked(struct ll_journal *j, uint64_t number)
+{
+    lladd_mutex_lock(&j->mutex);
+    struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
+    if (tag)
+        tag->asked = false;
+    lladd_mutex_unlock(&j->mutex);
+}
+
+/* *written gets how much was written again. */
 static int clean(struct ll_journal *j, uint64_t number, uint64_t below, bool *more,
                  uint64_t *written, struct lladd_error *err)
 {
@@ -164,8 +174,11 @@ static int clean(struct ll_journal *j, uint64_t number, uint64_t below, bool *mo
         rc = lladd_commit(txn);
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
             return lladd_db_error(j->db, err);
-        if (!rc)
+        if (!rc) {
+            if (!s.more)
+                forget_asked(j, s.number);
             return 0;
+        }
     }
     if (err)
         *err = *lladd_txn_error(txn);
@@ -191,17 +204,14 @@ int lladd_journal_clean(struct lladd_db *db, uint64_t tag, lladd_lsn below, bool
 
 struct need {
     uint64_t tag, low, live; /* live: in all tags that hold the log below the line */
-    const struct lladd_journal_owner *calls;
-    void *ctx;
-    uint64_t upto;
 };
 
-/* The tag that holds the log below the line; asks its owner, once. */
+/* The tag that holds the log below the line. */
 static bool look(struct ll_journal *j, uint64_t below, struct need *out)
 {
     memset(out, 0, sizeof *out);
     lladd_mutex_lock(&j->mutex);
-    struct ll_journal_tag *tag = j->loaded ? oldest(j, below) : NULL;
+    const struct ll_journal_tag *tag = j->loaded ? oldest(j, below) : NULL;
     for (struct ll_journal_node *n = NULL;
          tag && (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
         const struct ll_journal_tag *t = (const struct ll_journal_tag *)n;
@@ -210,25 +220,34 @@ static bool look(struct ll_journal *j, uint64_t below, struct need *out)
     if (tag) {
         out->tag = tag->node.key;
         out->low = tag->low;
-        out->upto = ll_journal_newest(tag);
-        if (tag->calls && tag->calls->digest && !tag->asked) {
-            out->calls = tag->calls;
-            out->ctx = tag->ctx;
-            tag->telling++;
-        }
-        tag->asked = true;
     }
     lladd_mutex_unlock(&j->mutex);
     return tag != NULL;
 }
 
-/* What is attached is not released: the tag is there. */
-static void tell(struct ll_journal *j, const struct need *need)
+/* Asks the tag's owner to digest, once before it is cleaned; false: there is none, or he was. */
+static bool ask(struct ll_journal *j, uint64_t number)
 {
-    need->calls->digest(need->ctx, need->tag, lladd_lsn_of(need->upto));
+    const struct lladd_journal_owner *calls = NULL;
+    void *ctx = NULL;
+    uint64_t upto = 0;
     lladd_mutex_lock(&j->mutex);
-    ll_operations__journal_tag(j, need->tag)->telling--;
+    struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
+    if (tag && tag->calls && tag->calls->digest && !tag->asked) {
+        calls = tag->calls;
+        ctx = tag->ctx;
+        upto = ll_journal_newest(tag);
+        tag->asked = true;
+        tag->telling++; /* what is attached is not released: it is there afterwards */
+    }
     lladd_mutex_unlock(&j->mutex);
+    if (!calls)
+        return false;
+    calls->digest(ctx, number, lladd_lsn_of(upto));
+    lladd_mutex_lock(&j->mutex);
+    tag->telling--;
+    lladd_mutex_unlock(&j->mutex);
+    return true;
 }
 
 /* In the thread that takes the checkpoint. What fails for want of something is done at the next
@@ -247,11 +266,9 @@ void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn be
     while (more && look(j, below.v, &need)) {
         uint64_t age = s.log_tail - need.low;
         bool urgent = limit != UINT64_MAX && age > limit / 2;
-        if (need.calls) {
-            tell(j, &need);
-            return; /* he has until the next checkpoint */
-        }
-        if ((!urgent && age / WORTH < need.live) || written >= room || (urgent && need.live > room))
+        if ((!urgent && age / WORTH < need.live) || ask(j, need.tag))
+            return; /* an owner has until the next checkpoint */
+        if (written >= room || (urgent && need.live > room))
             return;
         if (clean(j, need.tag, below.v, &more, &step, NULL))
             return;

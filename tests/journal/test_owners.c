@@ -487,6 +487,66 @@ START_TEST(cleaning_changes_nothing_but_the_place)
 }
 END_TEST
 
+/* Not before it pays to clean the tag, and again when what was cleaned is old. */
+START_TEST(an_owner_is_asked_once_before_each_cleaning)
+{
+    struct owner o = {.fail = 0};
+    struct lladd_journal_info was, info;
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    shelf_put(&b, tag, "a b c");
+    attach(tag, &o);
+    for (int i = 0; i < 3; i++) {
+        shelf_grow_log(&b, 10000); /* less than what makes cleaning pay */
+        ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    }
+    ck_assert_uint_eq(o.asked, 0);
+    for (unsigned i = 1; i < 4; i++) {
+        ck_assert_int_eq(shelf_info(&b, tag, &was), 0);
+        shelf_grow_log(&b, 200u << 10);
+        ok_db(&b, lladd_checkpoint(b.db, &b.err));
+        ck_assert_uint_eq(o.asked, i);
+        ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+        ck_assert_uint_eq(info.oldest.v, was.oldest.v); /* it is the owner's turn */
+        ok_db(&b, lladd_checkpoint(b.db, &b.err));
+        ck_assert_uint_eq(o.asked, i);
+        ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+        ck_assert_uint_gt(info.oldest.v, was.oldest.v);
+    }
+    shelf_expect(&b, tag, "a b c");
+    bed_free(&b);
+    forget(&o);
+}
+END_TEST
+
+/* There is more than the journal would write again: only the owner can make room. */
+START_TEST(an_owner_is_asked_for_what_is_too_much_to_clean)
+{
+    struct owner o = {.fail = 0};
+    char text[1001];
+    shelf_init(&b);
+    b.options.log_limit_bytes = 2u << 20;
+    b.options.checkpoint_bytes = 1u << 20;
+    bed_open(&b);
+    uint64_t tag = shelf_tag(&b, "t");
+    attach(tag, &o);
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    for (int i = 0; i < 1200; i++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        shelf_append(txn, tag, text);
+        commit(txn);
+    }
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    ck_assert_uint_eq(o.asked, 1);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+    commit(txn);
+    bed_free(&b);
+    forget(&o);
+}
+END_TEST
+
 /* One cold tag, and much that has nothing to do with it: the log stays within its limit. */
 START_TEST(a_cold_tag_does_not_fill_the_log)
 {
@@ -568,6 +628,8 @@ int main(void)
     tcase_add_test(tc, a_rollover_that_is_taken_back_has_not_happened);
     tcase_add_test(tc, a_change_that_is_refused_is_in_nobodys_way);
     tcase_add_test(tc, cleaning_changes_nothing_but_the_place);
+    tcase_add_test(tc, an_owner_is_asked_once_before_each_cleaning);
+    tcase_add_test(tc, an_owner_is_asked_for_what_is_too_much_to_clean);
     tcase_add_loop_test(tc, a_cold_tag_does_not_fill_the_log, 0, 2);
     tcase_add_test(tc, many_buckets_become_fewer_and_nothing_is_lost);
     suite_add_tcase(s, tc);
