@@ -65,6 +65,8 @@ static void rest(struct ll_journal_txn *t)
     t->n_parts = t->n_changes = t->n_annuls = t->n_was = 0;
     t->recent = NULL;
     t->in_doubt = t->ending = false;
+    ll_operations__journal_doubt_free(j, t->doubt); /* who ended before anybody asked for it */
+    t->doubt = NULL;
     t->id = 0;
     lladd_atomic_store64(&t->first, UINT64_MAX);
     t->last = 0;
