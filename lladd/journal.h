@@ -41,7 +41,8 @@ extern "C" {
 
 #define LLADD_JOURNAL_NAME_MAX 255u  /**< bytes of a tag's name */
 #define LLADD_JOURNAL_OWNER_MAX 63u  /**< bytes of its owner's */
-/** What a record has besides the entry: an entry may be so much shorter than the longest record. */
+/** What a record has besides the entry: an entry may have so many bytes less than
+ *  lladd_log_object_max. */
 #define LLADD_JOURNAL_HEAD_MAX 21u
 
 /** Before lladd_open: adds the journal. Registered once is enough, whoever needs it. A database in
@@ -65,8 +66,8 @@ LLADD_API int lladd_journal_release(struct lladd_txn *, uint64_t tag);
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/** Appends an entry; *lsn (nullable) gets its place in the log. LLADD_TOO_LARGE if no record can be
- *  that long. */
+/** Appends an entry; *lsn (nullable) gets its place in the log. LLADD_TOO_LARGE if no record
+ *  can be that long (LLADD_JOURNAL_HEAD_MAX). */
 LLADD_API int lladd_journal_append(struct lladd_txn *, uint64_t tag, struct lladd_span entry,
                                    lladd_lsn *lsn);
 /** Gives up what is committed up to and with `upto` (0: everything that is committed now), when and

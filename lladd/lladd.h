@@ -382,6 +382,8 @@ LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_cla
                                uint64_t object, struct lladd_span redo, struct lladd_span undo,
                                struct lladd_token *, lladd_lsn *lsn);
 LLADD_API void lladd_applied(struct lladd_txn *, struct lladd_token *);
+/** So many redo and undo bytes together lladd_log_object takes (lladd_options.log_ring_bytes). */
+LLADD_API size_t lladd_log_object_max(struct lladd_db *);
 /** Logs tagged bytes without redo or undo, for readers of the log. The tag gets a place in the
  *  catalogue. *lsn is nullable. */
 LLADD_API int lladd_log_note(struct lladd_txn *, const char *tag, struct lladd_span,

@@ -57,6 +57,11 @@ void lladd_applied(struct lladd_txn *txn, struct lladd_token *token)
     token->private_[0] = 0;
 }
 
+size_t lladd_log_object_max(struct lladd_db *db)
+{
+    return ll_log_record_max(db->core.log) - ll_record_bound(0, 0);
+}
+
 lladd_lsn lladd_durable_lsn(struct lladd_db *db)
 {
     return ll_log_durable(db->core.log);

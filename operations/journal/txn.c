@@ -276,6 +276,15 @@ static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_s
     return rc;
 }
 
+/* Whatever is appended can be written again, which takes a longer head. */
+static int may_have(struct lladd_txn *txn, const struct ll_journal_txn *t, size_t len)
+{
+    size_t most = lladd_log_object_max(t->all->db) - LLADD_JOURNAL_HEAD_MAX;
+    return len > most ? lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                                        "an entry of %zu bytes: it may have %zu", len, most)
+                      : 0;
+}
+
 int lladd_journal_append(struct lladd_txn *txn, uint64_t tag, struct lladd_span entry,
                          lladd_lsn *lsn)
 {
@@ -285,6 +294,8 @@ int lladd_journal_append(struct lladd_txn *txn, uint64_t tag, struct lladd_span 
     lladd_lsn at;
     bool fresh;
     int rc = ll_operations__journal_join(txn, &t);
+    if (!rc)
+        rc = may_have(txn, t, entry.len);
     if (!rc)
         rc = ll_operations__journal_part(txn, t, tag, &p);
     if (!rc)

@@ -487,6 +487,31 @@ START_TEST(cleaning_changes_nothing_but_the_place)
 }
 END_TEST
 
+START_TEST(the_longest_entry_can_be_cleaned)
+{
+    struct text_of t = {.bytes = NULL};
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    size_t most = lladd_log_object_max(b.db) - LLADD_JOURNAL_HEAD_MAX;
+    char *bytes = malloc(most + 1);
+    memset(bytes, 'x', most + 1);
+    struct lladd_txn *txn = bed_begin(&b);
+    refuses(txn, LLADD_TOO_LARGE,
+            lladd_journal_append(txn, tag, lladd_span_of(bytes, most + 1), NULL));
+    refuses(txn, LLADD_TOO_LARGE,
+            lladd_journal_append(txn, tag, lladd_span_of(bytes, SIZE_MAX), NULL));
+    ok(txn, lladd_journal_append(txn, tag, lladd_span_of(bytes, most), NULL));
+    commit(txn);
+    free(bytes);
+    clean_all(tag);
+    bed_crash(&b);
+    ok_db(&b, lladd_journal_replay(b.db, tag, text_add, &t, &b.err));
+    ck_assert_uint_eq(t.len, most);
+    free(t.bytes);
+    bed_free(&b);
+}
+END_TEST
+
 /* Not before it pays to clean the tag, and again when what was cleaned is old. */
 START_TEST(an_owner_is_asked_once_before_each_cleaning)
 {
@@ -628,6 +653,7 @@ int main(void)
     tcase_add_test(tc, a_rollover_that_is_taken_back_has_not_happened);
     tcase_add_test(tc, a_change_that_is_refused_is_in_nobodys_way);
     tcase_add_test(tc, cleaning_changes_nothing_but_the_place);
+    tcase_add_test(tc, the_longest_entry_can_be_cleaned);
     tcase_add_test(tc, an_owner_is_asked_once_before_each_cleaning);
     tcase_add_test(tc, an_owner_is_asked_for_what_is_too_much_to_clean);
     tcase_add_loop_test(tc, a_cold_tag_does_not_fill_the_log, 0, 2);
