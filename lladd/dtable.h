@@ -15,7 +15,7 @@
  * table), a tombstone (it has been deleted, do not ask), or a value, which may be empty.
  *
  * Who wants to write a layer of his own includes <lladd/dtable_class.h>; docs/dtables.md tells of
- * the layers there are, docs/writing-a-dtable.md how to write one.
+ * the layers there are.
  *
  * Threads: tables may be used by any number of threads; a cursor, a pin and a builder by one at a
  * time. Tables, cursors and pins are released before the database is closed.
@@ -159,8 +159,8 @@ LLADD_API int lladd_dtable_at(const struct lladd_dtable *, uint64_t place,
                               struct lladd_dtable_value *value, struct lladd_error *);
 /** How many places there are; false if rows have none. */
 LLADD_API bool lladd_dtable_places(const struct lladd_dtable *, uint64_t *n);
-/** Releases the table; no cursor of it is open any more. Of an overlay the tables below it are
- *  their owners' to close. */
+/** Releases the table; no cursor of it is open any more, and no pin holds anything of it. Of an
+ *  overlay the tables below it are their owners' to close. */
 LLADD_API void lladd_dtable_close(struct lladd_dtable *);
 
 /* ---- cursors --------------------------------------------------------------------------------- */
@@ -298,7 +298,8 @@ LLADD_API int lladd_dtable_run_add(struct lladd_dtable_run_builder *,
  * it  returns 0. */
 LLADD_API int lladd_dtable_run_finish(struct lladd_dtable_run_builder *, lladd_pageno *root);
 /** Gives back what the run has taken, and releases the builder whatever it returns; pages that
- *  could not be given back are when the transaction rolls back. NULL is fine. */
+ *  could not be given back are when the transaction rolls back. To be called before the transaction
+ *  ends, or rolls back to before lladd_dtable_run_begin. NULL is fine. */
 LLADD_API int lladd_dtable_run_discard(struct lladd_dtable_run_builder *);
 
 /** Opens a run. LLADD_NO_COMPARATOR and LLADD_BAD_CONFIG if it needs a comparator or a class that

@@ -261,8 +261,8 @@ static void note_row(struct lladd_dtable_run_builder *run, const struct lladd_dt
 {
     bool bytes = run->order.type >= LLADD_DTABLE_STRING;
     if (run->d.rows++ == 0)
-        run->d.min.number = key->number;
-    run->d.max.number = key->number;
+        run->d.min.number = bytes ? 0 : key->number;
+    run->d.max.number = bytes ? 0 : key->number;
     run->last.len = bytes ? key->bytes.len : 0;
     if (run->last.len)
         memcpy(run->last.data, key->bytes.data, run->last.len);

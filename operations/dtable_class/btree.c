@@ -187,7 +187,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     }
     uint64_t per = r->block_size / (FAN * r->width);
     uint64_t all = lladd_dtable_source_size(r->places);
-    if (size != lladd_dtable_source_size(levels) || (r->n > 0) != (r->n_levels > 0) ||
+    bool beyond = all == 0 && r->n > base->base->places;
+    if (beyond || size != lladd_dtable_source_size(levels) || (r->n > 0) != (r->n_levels > 0) ||
         (r->n_levels && r->nodes[r->n_levels - 1] > FAN) ||
         (leaves + per - 1) / per != lladd_dtable_source_blocks(r->leaves) ||
         (all && lladd_dtable_source_blocks(r->places) !=

@@ -3,6 +3,15 @@
  * exception_dtable it says that there shall be no exceptions. */
 #include "operations/dtable_class/classes.h"
 
+static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
+                     struct lladd_error *err)
+{
+    (void)c;
+    (void)err;
+    caps->tombstones = caps->empty = false;
+    return 0;
+}
+
 static int add(struct lladd_dtable_builder *b, const struct lladd_dtable_key *key,
                const struct lladd_dtable_value *value)
 {
@@ -50,6 +59,7 @@ const struct lladd_dtable_class ll_dtable_class_empty = {
     .name = "empty_dtable",
     .version = 1,
     .about = "nothing",
+    .configure = configure,
     .accepts = accepts,
     .add = add,
     .find = find,

@@ -100,24 +100,25 @@ static inline bool is_placeholder(const struct reader *r, struct lladd_span valu
            (value.len == 0 || (*a == *b && memcmp(a, b, value.len) == 0));
 }
 
+/* With a pin of its own, and a copy: what the key's bytes lie in stays with the caller's pin. */
 static int ask_alt(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                    struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                    struct lladd_error *err)
 {
     const struct reader *r = (const struct reader *)base;
     struct lladd_dtable_pin own = LLADD_DTABLE_PIN_INIT;
-    struct lladd_dtable_key held = *key;
-    if (key->bytes.len) { /* which may be in a block that the pin lets go now */
-        void *copy = lladd_dtable_room(base->db, &own, key->bytes.len);
-        if (!copy)
-            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for an exception_dtable");
-        memcpy(copy, key->bytes.data, key->bytes.len);
-        held.bytes.data = copy;
-    }
-    int rc = lladd_dtable_ask(r->alt, &held, pin, value, err);
-    lladd_dtable_unpin(&own);
-    if (!rc && value->state == LLADD_DTABLE_ABSENT)
+    int rc = lladd_dtable_ask(r->alt, key, &own, value, err);
+    if (!rc && value->state == LLADD_DTABLE_ABSENT) {
         *value = lladd_dtable_value(r->placeholder.data, r->placeholder.len);
+    } else if (!rc && value->bytes.len) {
+        void *copy = lladd_dtable_room(base->db, pin, value->bytes.len);
+        if (copy)
+            memcpy(copy, value->bytes.data, value->bytes.len);
+        else
+            rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for an exception_dtable");
+        value->bytes.data = copy;
+    }
+    lladd_dtable_unpin(&own);
     return rc;
 }
 

@@ -736,6 +736,28 @@ START_TEST(memory_is_bounded)
 }
 END_TEST
 
+/* What is asked of a second table does not let go of what the key lies in: with little memory the
+ * block would be another one by then. */
+START_TEST(keys_stay_while_exceptions_are_looked_up)
+{
+    static const char config[] =
+        "class(dt) exception_dtable config [ \"base\" class(dt) fixed_dtable \"base_config\" "
+        "config [ \"value_size\" int 5 ] \"alt\" class(dt) linear_dtable "
+        "\"reject_value\" string \"_____\" ]";
+    static const struct shape words = {LLADD_DTABLE_STRING, 4000, 10, 3, 0};
+    struct model m;
+    lladd_pageno root;
+    rows_init(&m, LLADD_DTABLE_STRING);
+    struct lladd_dtable *t = rows_run(&b, &m, config, &words, 7, &root);
+    ck_assert_ptr_nonnull(t);
+    lladd_dtable_cache_limit(b.db, 40000);
+    ok_db(&b, lladd_dtable_run_check(t, &b.err));
+    rows_check(&m, t, 3, 2000);
+    lladd_dtable_close(t);
+    rows_free(&m);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("dtable.run");
@@ -759,6 +781,7 @@ int main(void)
     tcase_add_test(tc, reads_fail);
     tcase_add_test(tc, damage_is_named);
     tcase_add_test(tc, memory_is_bounded);
+    tcase_add_test(tc, keys_stay_while_exceptions_are_looked_up);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
