@@ -59,6 +59,7 @@ struct ll_log__segments {
     uint32_t hurry;  /* somebody waits for what is being made; atomic */
     uint32_t idle;   /* the thread is there and sleeps; atomic */
     uint64_t groups; /* there were when the last one was made */
+    uint64_t calls;  /* how often the log's thread was called; it may be busy then */
     uint64_t wanted; /* the thread shall make durable what is below */
 };
 

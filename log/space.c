@@ -410,6 +410,7 @@ bool ll_log_force_soon(struct ll_log *log)
 void ll_log__ask_worker(struct ll_log *log)
 {
     lladd_mutex_lock(&log->segs->mutex);
+    log->segs->calls++;
     lladd_cond_broadcast(&log->segs->changed);
     lladd_mutex_unlock(&log->segs->mutex);
 }
@@ -420,11 +421,13 @@ static void *worker(void *arg)
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
     while (!segs->stop) {
+        /* Whoever calls while it makes a segment, without the mutex, is not to be overheard. */
+        uint64_t heard = segs->calls;
         bool did = sync_some(log) || write_some(log);
         /* Who needs the space asks for it himself and gets the error; nobody needs it yet. */
         if (!did)
             (void)step(log, &did, NULL);
-        if (!did && !segs->stop) {
+        if (!did && !segs->stop && segs->calls == heard) {
             lladd_atomic_store32(&segs->idle, 1);
             lladd_cond_wait(&segs->changed, &segs->mutex);
             lladd_atomic_store32(&segs->idle, 0);
@@ -443,6 +446,7 @@ void ll_log__wake_worker(struct ll_log *log)
     /* Without a thread things are slower, not wrong: no error. */
     if (!segs->thread.started)
         (void)lladd_thread_start(&segs->thread, worker, log);
+    segs->calls++;
     lladd_cond_broadcast(&segs->changed);
 }
 
