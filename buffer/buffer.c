@@ -351,14 +351,21 @@ void ll_buffer_touch(const struct ll_buffer *b, lladd_pageno n, uint32_t offset)
         __builtin_prefetch(page + offset);
 }
 
+#define LINE 64u          /* of the processor's caches */
+#define TOUCHED_MOST 256u /* who goes on over more shows the processor where */
+
 void ll_buffer_touch_span(const struct ll_buffer *b, lladd_pageno n, uint32_t offset, uint32_t len)
 {
     const unsigned char *page = touch_frame(b, n.v);
-    if (!page || offset >= b->page_size)
+    if (!page)
         return;
-    uint32_t last = len && len < b->page_size - offset ? offset + len - 1 : b->page_size - 1;
     __builtin_prefetch(page);
+    if (len == 0 || offset >= b->page_size)
+        return;
+    uint32_t last = len < b->page_size - offset ? offset + len - 1 : b->page_size - 1;
     __builtin_prefetch(page + offset);
+    for (uint32_t at = offset + LINE; at < last && at < offset + TOUCHED_MOST; at += LINE)
+        __builtin_prefetch(page + at);
     __builtin_prefetch(page + last);
 }
 

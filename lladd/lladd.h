@@ -249,8 +249,8 @@ LLADD_API void lladd_prefetch(struct lladd_db *, lladd_pageno, uint64_t n);
 /** Says that the byte at `offset` of a page's body will be looked at soon: if the page is
  * cached, its way from memory to the processor begins now, beside that of the page's header. */
 LLADD_API void lladd_touch(struct lladd_db *, lladd_pageno, uint32_t offset);
-/** The same for the page's header, and for the first and the last of `len` bytes, at least one, at
- * `offset`: what they have in common is done once. */
+/** The same for the page's header and for `len` bytes at `offset`, or as many of them as it pays to
+ * send for; 0: for the header alone. */
 LLADD_API void lladd_touch_span(struct lladd_db *, lladd_pageno, uint32_t offset, uint32_t len);
 
 /** Runs the operation: latch, prepare, log, redo, stamp (OP-1..3; paper, section 2.2.2). */

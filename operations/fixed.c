@@ -458,13 +458,10 @@ int lladd_fixed_free(struct lladd_txn *txn, struct lladd_rid rid)
 static void touch(struct lladd_db *db, struct lladd_rid rid, uint32_t offset, size_t len)
 {
     uint32_t slots = slots_for(lladd_page_size(db), rid.size);
-    lladd_touch(db, rid.page, 0);
-    if (rid.slot >= slots || len == 0 || offset > rid.size || len > rid.size - offset)
-        return;
+    bool known = rid.slot < slots && offset <= rid.size && len <= rid.size - offset;
     uint32_t at =
         FIXED_PLANES - LLADD_PAGE_HEADER + 2 * plane_bytes(slots) + rid.slot * rid.size + offset;
-    lladd_touch(db, rid.page, at);
-    lladd_touch(db, rid.page, at + (uint32_t)len - 1);
+    lladd_touch_span(db, rid.page, at, known ? (uint32_t)len : 0);
 }
 
 int lladd_fixed_set(struct lladd_txn *txn, struct lladd_rid rid, uint32_t offset, const void *bytes,

@@ -659,21 +659,13 @@ void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_f
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
 }
 
-/* A change of more bytes than that shows the processor by itself where it goes on. */
-#define EXPECT_MOST 256u
-#define EXPECT_LINE 64u
-
 void ll_core_expect(struct ll_core *core, const struct ll_record *rec, struct lladd_span bytes)
 {
     const struct ll_name *name = ll_catalogue_by_number(core, rec->op);
     const struct lladd_op *op = name && name->kind == LL_NAME_OP ? name->desc : NULL;
     lladd_pageno page = lladd_page_of(rec->page);
     ll_buffer_expect(core->buffer, page);
-    if (!op || !op->offset_first || bytes.len < 2)
-        return;
-    uint32_t from = LLADD_PAGE_HEADER + lladd_get16(bytes.data);
-    uint32_t len = bytes.len < EXPECT_MOST ? (uint32_t)bytes.len : EXPECT_MOST;
-    for (uint32_t at = 0; at < len; at += EXPECT_LINE)
-        ll_buffer_touch(core->buffer, page, from + at);
-    ll_buffer_touch(core->buffer, page, from + len - 1);
+    if (op && op->offset_first && bytes.len >= 2)
+        ll_buffer_touch_span(core->buffer, page, LLADD_PAGE_HEADER + lladd_get16(bytes.data),
+                             bytes.len < UINT32_MAX ? (uint32_t)bytes.len : UINT32_MAX);
 }
