@@ -34,6 +34,15 @@ void ll_background_poll(struct lladd_db *db)
         ll_background_want(&db->core);
 }
 
+/* The checkpoint that saves the next crash this recovery: it writes back everything. */
+static int settle_recovery(struct ll_core *core, struct lladd_error *err)
+{
+    int rc = ll_checkpoint(core, true, err);
+    if (!rc)
+        lladd_atomic_store32(&core->owes_checkpoint, 0);
+    return rc;
+}
+
 static void *checkpointer(void *arg)
 {
     struct lladd_db *db = arg;
@@ -48,9 +57,9 @@ static void *checkpointer(void *arg)
         /* A failure is either the poison, which everybody will see, or a resource: the next wake-up
          * tries again, and whoever runs into the log's limit gets the error. */
         struct lladd_error ignored = LLADD_ERROR_INIT;
-        /* The one that is to save the next crash this recovery writes back everything. */
-        bool recovered = ll_instant_left(&db->core) != 0;
-        int rc = ll_checkpoint(&db->core, recovered, &ignored);
+        bool owed = lladd_atomic_load32(&db->core.owes_checkpoint) != 0;
+        int rc = owed ? settle_recovery(&db->core, &ignored)
+                      : ll_checkpoint(&db->core, false, &ignored);
         lladd_mutex_lock(&db->wake_mutex);
         lladd_atomic_store32(&db->signalled, 0);
         if (rc && lladd_code_root(rc) == LLADD_ROOT_POISONED)
@@ -96,10 +105,10 @@ int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
 static int recover_some(struct ll_core *core, bool *more, struct lladd_error *err)
 {
     enum { PAGES = 16 };
-    if (ll_instant_left(core) == 0)
+    if (!lladd_atomic_load32(&core->owes_checkpoint))
         return 0;
-    int rc = ll_instant_step(core, PAGES, more, err);
-    return rc || *more ? rc : ll_checkpoint(core, true, err);
+    int rc = ll_instant_left(core) ? ll_instant_step(core, PAGES, more, err) : 0;
+    return rc || *more ? rc : settle_recovery(core, err);
 }
 
 int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)

@@ -552,12 +552,12 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
  * is done first, in the background. */
 static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
 {
-    if (db->core.recover_instantly && db->core.env.threads) {
-        ll_background_want(&db->core);
-        return 0;
+    if (db->core.recover_instantly) {
+        lladd_atomic_store32(&db->core.owes_checkpoint, 1);
+        if (db->core.env.threads)
+            ll_background_want(&db->core);
+        return 0; /* or lladd_maintain */
     }
-    if (ll_instant_left(&db->core))
-        return 0; /* lladd_maintain */
     /* A full disk is no reason to refuse service; poison is. */
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = ll_checkpoint(&db->core, true, &why);

@@ -316,6 +316,7 @@ struct ll_core {
     uint32_t redo_threads;
     bool recover_instantly;     /* as the options say */
     bool closing;               /* the last checkpoint is being taken */
+    uint32_t owes_checkpoint;   /* atomic: the one that saves the next crash this recovery */
     struct ll_instant *instant; /* while pages may be behind the log; set before open returns */
     uint32_t instant_stop;      /* atomic: steps are to be left off */
     uint64_t recovered_records, recovered_undone;

@@ -130,6 +130,28 @@ START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
 }
 END_TEST
 
+/* Also if it was others who fetched the last of them. */
+START_TEST(a_checkpoint_is_owed_when_users_have_redone_all)
+{
+    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+    uint64_t from = rig_stats(&r).checkpoint_lsn;
+    for (uint64_t n = 0; behind(); n++) {
+        struct lladd_page *p;
+        if (lladd_fix(r.db, lladd_page_of(n), LLADD_LATCH_SHARED, &p, &r.err) == 0)
+            lladd_unfix(r.db, p, LLADD_LATCH_SHARED);
+        ck_assert_uint_lt(n, 10000);
+    }
+    ck_assert_uint_eq(rig_stats(&r).checkpoint_lsn, from);
+    rig_maintain(&r);
+    ck_assert_uint_gt(rig_stats(&r).checkpoint_lsn, from);
+    expect_history();
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    ck_assert_uint_eq(behind(), 0);
+    rig_free(&r);
+}
+END_TEST
+
 /* What redo needs is kept until it is done: who wants a checkpoint gets it afterwards. */
 START_TEST(a_checkpoint_and_close_wait_for_redo)
 {
@@ -533,6 +555,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, a_page_is_redone_when_it_is_fetched, 0, RIG_THREADS);
     tcase_add_loop_test(c, losers_are_gone_when_open_returns, 0, RIG_THREADS);
     tcase_add_loop_test(c, steps_redo_the_rest_and_take_a_checkpoint, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_checkpoint_is_owed_when_users_have_redone_all, 0, RIG_THREADS);
     tcase_add_loop_test(c, a_checkpoint_and_close_wait_for_redo, 0, RIG_THREADS);
     tcase_add_loop_test(c, crashes_while_pages_are_behind, 0, RIG_THREADS);
     tcase_add_loop_test(c, pages_come_and_go_in_a_small_cache, 0, RIG_THREADS);
