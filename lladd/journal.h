@@ -25,7 +25,7 @@
  * or resource error have changed nothing. Everything may be called by any number of threads.
  * Entries follow their transaction: what is rolled back, to a savepoint, out of a top action, or
  * altogether, never appears; a closed top action makes no difference to them. They cannot be
- * appended in a compensation (LLADD_BAD_STATE).
+ * appended in a compensation, and tags cannot be changed in a top action (LLADD_BAD_STATE).
  *
  * Isolation is the caller's: who wants to read what others append looks at the entries of committed
  * transactions only. One transaction at a time may change what the catalogue says of a tag

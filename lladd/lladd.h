@@ -366,6 +366,7 @@ struct lladd_txn_now {
      *  was greater than this is what was taken back; closed top actions with it, whose records
      *  nothing takes back. Savepoints and top actions share their numbers. 0: never yet */
     lladd_savepoint_id taken_back;
+    unsigned actions; /**< top actions that are open */
 };
 /** For extensions that follow a transaction. Read-only ones are fine; LLADD_BAD_STATE if it is
  *  prepared, the poison's code if the handle is poisoned. */

@@ -338,6 +338,7 @@ int lladd_txn_now(struct lladd_txn *txn, struct lladd_txn_now *out)
     out->next = txn->next_id;
     out->rolling_back = txn->rolling_back;
     out->taken_back = txn->taken_back;
+    out->actions = (unsigned)txn->n_actions;
     return 0;
 }
 

@@ -87,6 +87,16 @@ static bool undo_half(struct lladd_txn *txn, lladd_savepoint_id sp)
     return true;
 }
 
+/* What closes a top action keeps what the catalogue was made to say in it, whatever becomes of the
+ * transaction. */
+static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
+{
+    int rc = lladd_txn_now(txn, now);
+    return rc || !now->actions ? rc
+                               : lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_STATE,
+                                                 "a journal tag is not changed in a top action");
+}
+
 /* Logs the record and notes the change; `own` (nullable) is of a rollover. */
 static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll_journal_record *r,
                 struct ll_journal_tag *tag, struct ll_journal_tag *to,
@@ -94,7 +104,7 @@ static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll
 {
     struct lladd_txn_now now;
     lladd_lsn lsn;
-    int rc = lladd_txn_now(txn, &now);
+    int rc = may_change(txn, &now);
     if (!rc)
         rc = ll_operations__journal_log(txn, t, r, &lsn);
     if (rc)
@@ -147,7 +157,7 @@ static int make(struct lladd_txn *txn, struct ll_journal_txn *t, const char *nam
                                   .bytes = lladd_span_of(name, strlen(name))};
     struct lladd_txn_now now;
     lladd_lsn lsn;
-    int rc = lladd_txn_now(txn, &now);
+    int rc = may_change(txn, &now);
     if (!rc)
         rc = ll_operations__journal_log(txn, t, &r, &lsn);
     if (rc)

@@ -256,6 +256,33 @@ START_TEST(top_actions_make_no_difference_unless_they_are_aborted)
 }
 END_TEST
 
+/* Closing a top action makes what is in it last, entries and catalogue alike, whatever becomes of
+ * the transaction; but a tag's change and its memory end with the transaction. */
+START_TEST(tags_are_not_changed_in_top_actions)
+{
+    struct lladd_action action;
+    uint64_t other;
+    begin();
+    uint64_t tag = shelf_tag(&b, "t"), spare = shelf_tag(&b, "spare");
+    struct lladd_txn *txn = bed_begin(&b);
+    shelf_append(txn, tag, "a");
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_nta_begin(txn, &action));
+    ck_assert_int_eq(lladd_journal_discard(txn, tag, lladd_lsn_of(0)), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_journal_rollover(txn, tag, spare), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_journal_release(txn, spare), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_journal_acquire(txn, "new", "test", &other), LLADD_BAD_STATE);
+    ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "in a top action"));
+    shelf_append(txn, tag, "b");
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
+    ok(txn, lladd_journal_release(txn, spare));
+    commit(txn);
+    expect_for_good(tag, "a b");
+    bed_free(&b);
+}
+END_TEST
+
 /* ---- discarding ------------------------------------------------------------------------------ */
 
 START_TEST(what_is_discarded_is_gone_if_that_commits)
@@ -507,6 +534,7 @@ int main(void)
     tcase_add_test(tc, empty_and_long_entries_are_entries);
     tcase_add_test(tc, savepoints_take_entries_back);
     tcase_add_test(tc, top_actions_make_no_difference_unless_they_are_aborted);
+    tcase_add_test(tc, tags_are_not_changed_in_top_actions);
     tcase_add_test(tc, what_is_discarded_is_gone_if_that_commits);
     tcase_add_test(tc, a_crash_takes_a_discard_back);
     tcase_add_test(tc, a_savepoint_takes_a_discard_back);
