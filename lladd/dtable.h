@@ -353,7 +353,8 @@ LLADD_API int lladd_dtable_overlay(struct lladd_db *, struct lladd_dtable *const
 /* ---- the cache of blocks --------------------------------------------------------------------- */
 
 /** Blocks of runs are read once, verified once, and kept in memory up to so many bytes in all, on
- *  this handle. Default 64 MiB. Who pins takes from it. */
+ *  this handle; or, where what open runs always have leaves no room for them, four blocks. Default
+ *  64 MiB. Who pins takes from it. */
 LLADD_API void lladd_dtable_cache_limit(struct lladd_db *, uint64_t bytes);
 struct lladd_dtable_cache_stats {
     size_t struct_size;

@@ -174,9 +174,7 @@ static int settle(struct lladd_dtable_run_builder *run, const struct lladd_dtabl
     if (!run->config->checked)
         return lladd_error_set(run->error, LLADD_BAD_STATE,
                                "the configuration was not checked (lladd_dtable_config_check)");
-    /* Checked as it is, this changes nothing. */
-    rc = lladd_dtable_config_check((struct lladd_dtable_config *)(uintptr_t)run->config, o->type,
-                                   run->error);
+    rc = ll_dtable__config_has(run->config, o->type, run->error);
     if (!rc && lladd_random(run->db, id, sizeof id))
         rc = lladd_error_set(run->error, LLADD_NO_ACCESS, "no random bytes for a run");
     run->d.id = rc ? 0 : lladd_get64(id);

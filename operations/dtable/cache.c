@@ -24,17 +24,29 @@
 #define USED (1u << 29)
 #define COUNT (USED - 1)
 #define SLACK 8u /* bytes behind a block that may be read */
+#define LEAST_BLOCKS 4u
 
 /* ---- the budget ------------------------------------------------------------------------------ */
 
 void ll_dtable__cache_take(struct ll_dtables *d, uint64_t bytes)
 {
+    lladd_atomic_add64(&d->cache.fixed, bytes);
     lladd_atomic_add64(&d->cache.used, bytes);
 }
 
 void ll_dtable__cache_give(struct ll_dtables *d, uint64_t bytes)
 {
+    lladd_atomic_sub64(&d->cache.fixed, bytes);
     lladd_atomic_sub64(&d->cache.used, bytes);
+}
+
+/* Below the limit; or, where what open runs always have leaves no room for them, a few blocks: a
+ * lookup holds at most so many. */
+static bool fits(const struct ll_dtable_cache *c, uint64_t block)
+{
+    uint64_t least = lladd_atomic_load64(&c->fixed) + LEAST_BLOCKS * block;
+    uint64_t limit = lladd_atomic_load64(&c->limit);
+    return lladd_atomic_load64(&c->used) <= (limit > least ? limit : least);
 }
 
 static uint64_t block_bytes(const struct lladd_dtable_source *s)
@@ -78,7 +90,7 @@ static bool evict(struct lladd_dtable_source *s, struct ll_dtable_slot *slot, bo
     lladd_atomic_add32(&slot->word, 0u - LOADING);
     lladd_word_wake(&slot->word, INT32_MAX, 1);
     lladd_free(s->run->all->db, bytes);
-    ll_dtable__cache_give(s->run->all, block_bytes(s));
+    lladd_atomic_sub64(&s->run->all->cache.used, block_bytes(s));
     lladd_atomic_add64(&s->run->all->cache.evictions, 1);
     return true;
 }
@@ -115,7 +127,7 @@ static int make_room(struct ll_dtables *d, uint64_t bytes)
     struct lladd_dtable_source *s;
     struct ll_dtable_slot *slot;
     lladd_atomic_add64(&c->used, bytes);
-    if (lladd_atomic_load64(&c->used) <= lladd_atomic_load64(&c->limit))
+    if (fits(c, bytes))
         return 0;
     lladd_mutex_lock(&c->mutex);
     uint64_t all = 0, looked = 0;
@@ -128,7 +140,7 @@ static int make_room(struct ll_dtables *d, uint64_t bytes)
     while (!enough && looked < 9 * all && advance(d, &s, &slot)) {
         (void)evict(s, slot, looked++ > 2 * all);
         /* Once: who comes later makes his own room. */
-        enough = lladd_atomic_load64(&c->used) <= lladd_atomic_load64(&c->limit);
+        enough = fits(c, bytes);
     }
     if (!enough)
         lladd_atomic_sub64(&c->used, bytes);
@@ -149,7 +161,7 @@ void ll_dtable__cache_drop(struct ll_dtable_run *run)
             if (!s->slots[b].bytes)
                 continue;
             lladd_free(d->db, s->slots[b].bytes);
-            ll_dtable__cache_give(d, block_bytes(s));
+            lladd_atomic_sub64(&d->cache.used, block_bytes(s));
         }
     }
 }
@@ -222,7 +234,7 @@ static int load(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot
         rc = ll_dtable__fetch(s, block, buffer, &slot->len, err);
     if (rc) {
         lladd_free(d->db, buffer);
-        ll_dtable__cache_give(d, bytes);
+        lladd_atomic_sub64(&d->cache.used, bytes);
         return rc;
     }
     memset(buffer + slot->len, 0, (size_t)bytes - slot->len);

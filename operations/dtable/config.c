@@ -166,9 +166,18 @@ int lladd_dtable_config_set_child(struct lladd_dtable_config *c, const char *nam
     if (!rc && p->child)
         rc = lladd_error_set(err, LLADD_BAD_CONFIG, "\"%s\" of %s is there already", name,
                              c->kind->name);
+    const struct lladd_dtable_config *above = c;
+    while (above && above != child)
+        above = above->parent;
+    if (!rc && (!child || above || child->parent))
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "\"%s\" of %s: %s", name, c->kind->name,
+                             !child  ? "no layer is given"
+                             : above ? "the layer would be below itself"
+                                     : "the layer is another one's already");
     if (rc)
         return rc;
     p->child = child;
+    child->parent = c;
     p->set = true;
     return 0;
 }
@@ -304,15 +313,19 @@ static int check_params(const struct lladd_dtable_config *c, struct lladd_error 
 static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);
-    if (c->checked)
-        return 0;
-    if (depth > LL_DTABLE_DEPTH_MAX)
+    if (depth + (c->checked ? c->height - 1 : 0) > LL_DTABLE_DEPTH_MAX)
         return lladd_error_set(err, LLADD_BAD_CONFIG, "more than %d layers, one below the other",
                                LL_DTABLE_DEPTH_MAX);
+    if (c->checked)
+        return 0;
     int rc = check_params(c, err);
-    for (size_t i = 0; i < n && !rc; i++)
-        if (c->params[i].child)
-            rc = check(c->params[i].child, depth + 1, err);
+    c->height = 1;
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct lladd_dtable_config *child = c->params[i].child;
+        rc = child ? check(child, depth + 1, err) : 0;
+        if (child && !rc && child->height >= c->height)
+            c->height = child->height + 1;
+    }
     if (rc)
         return placed(c, rc, err);
     const struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
@@ -324,8 +337,8 @@ static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_err
     return placed(c, rc, err);
 }
 
-static int check_type(const struct lladd_dtable_config *c, enum lladd_dtable_type type,
-                      struct lladd_error *err)
+int ll_dtable__config_has(const struct lladd_dtable_config *c, enum lladd_dtable_type type,
+                          struct lladd_error *err)
 {
     if (type == 0 || c->caps.types & 1u << type)
         return 0;
@@ -363,5 +376,5 @@ int lladd_dtable_config_check(struct lladd_dtable_config *c, enum lladd_dtable_t
         uncheck(c);
         rc = check(c, 1, err);
     }
-    return rc ? rc : placed(c, check_type(c, type, err), err);
+    return rc ? rc : placed(c, ll_dtable__config_has(c, type, err), err);
 }

@@ -346,6 +346,8 @@ static int parse_item(struct parser *p, struct lladd_dtable_config *c, struct pe
                                p->token.column);
     if (child < 0) {
         int rc = parse_value(p, &c->kind->params[i], &c->params[i]);
+        if (c->params[i].child)
+            c->params[i].child->parent = c;
         c->params[i].set = !rc;
         return rc;
     }
@@ -432,11 +434,12 @@ static int parse_top(struct parser *p, struct lladd_dtable_config **out)
     if (!rc)
         rc = ll_dtable__config_of(p->db, &top, &c, p->err);
     if (!rc)
-        rc = parse_items(p, c, 1);
+        rc = parse_items(p, c, 0);
     if (!rc && !c->params[0].child)
         rc = expected(p, "\"base\" class(dt) before it");
     if (!rc) {
         *out = c->params[0].child;
+        (*out)->parent = NULL;
         c->params[0].child = NULL;
     }
     lladd_dtable_config_free(c);

@@ -52,11 +52,16 @@ struct lladd_dtable_config {
     void *state;
     uint32_t line, column; /* 0: not from a text */
     bool checked;
-    bool settled; /* a number was settled since it was looked at */
+    unsigned height; /* layers, from here down; of a checked one */
+    bool settled;    /* a number was settled since it was looked at */
+    const struct lladd_dtable_config *parent; /* whose it is; NULL: its maker's */
 };
 enum { LL_DTABLE_DEPTH_MAX = 32 };
 
 size_t ll_dtable__n_params(const struct lladd_dtable_class *);
+/* Of a checked one: LLADD_BAD_CONFIG if it has no keys of the type. 0: any will do. */
+int ll_dtable__config_has(const struct lladd_dtable_config *, enum lladd_dtable_type,
+                          struct lladd_error *);
 /* Its number, or -1. */
 int ll_dtable__param(const struct lladd_dtable_class *, const char *name, size_t len);
 int ll_dtable__word_set(struct lladd_db *, struct ll_dtable_word *, struct lladd_span);
@@ -124,12 +129,13 @@ struct lladd_dtable_source {
 struct ll_dtable_cache {
     struct lladd_mutex mutex; /* eviction, the list of open runs, registries */
     uint64_t limit, used;     /* atomic */
+    uint64_t fixed;           /* atomic; of used: what open runs have whatever the limit is */
     uint64_t reads, evictions; /* atomic */
     struct ll_dtable_run *hand;
     uint32_t hand_source;
     uint64_t hand_block;
 };
-/* Bytes that are taken whatever the limit is; and given back. */
+/* Bytes that an open run has whatever the limit is; and given back. */
 void ll_dtable__cache_take(struct ll_dtables *, uint64_t bytes);
 void ll_dtable__cache_give(struct ll_dtables *, uint64_t bytes);
 /* Reads a block into `buffer`, which has room for its pages, and verifies it. */
@@ -163,6 +169,7 @@ struct ll_dtables {
     struct lladd_db *db;
     struct ll_dtable_cache cache;
     struct ll_dtable_run *runs; /* open; under the cache's mutex */
+    struct ll_dtable_run *opening; /* likewise: not to be freed yet, and nobody else's business */
     const struct lladd_dtable_class **classes;
     size_t n_classes, cap_classes;
     const struct lladd_dtable_comparator **comparators;

@@ -250,16 +250,24 @@ int lladd_dtable_run_open(struct lladd_db *db, lladd_pageno root, struct lladd_d
     if (!run)
         return ll_dtable__no_memory(err);
     *run = (struct ll_dtable_run){.all = d, .root = root, .d.db = db};
+    lladd_mutex_lock(&d->cache.mutex);
+    run->next = d->opening; /* so that nobody frees it meanwhile */
+    d->opening = run;
+    lladd_mutex_unlock(&d->cache.mutex);
     int rc = open_all(run, err);
     ll_dtable__cache_take(d, run->fixed_bytes);
+    lladd_mutex_lock(&d->cache.mutex);
+    struct ll_dtable_run **at = &d->opening;
+    while (*at != run)
+        at = &(*at)->next;
+    *at = run->next;
+    run->next = rc ? NULL : d->runs;
+    d->runs = rc ? d->runs : run;
+    lladd_mutex_unlock(&d->cache.mutex);
     if (rc) {
         release(run);
         return rc;
     }
-    lladd_mutex_lock(&d->cache.mutex);
-    run->next = d->runs;
-    d->runs = run;
-    lladd_mutex_unlock(&d->cache.mutex);
     *out = run->layers;
     return 0;
 }
@@ -297,6 +305,8 @@ static int is_open(struct ll_dtables *d, lladd_pageno root, struct lladd_error *
     bool open = false;
     lladd_mutex_lock(&d->cache.mutex);
     for (const struct ll_dtable_run *r = d->runs; r; r = r->next)
+        open = open || r->root.v == root.v;
+    for (const struct ll_dtable_run *r = d->opening; r; r = r->next)
         open = open || r->root.v == root.v;
     lladd_mutex_unlock(&d->cache.mutex);
     return open ? lladd_error_set(err, LLADD_BUSY, "the run of page %llu is open",

@@ -20,7 +20,7 @@ static void teardown(void)
 }
 
 struct said {
-    char text[2000];
+    char text[4000];
     size_t len;
 };
 static int keep(void *ctx, const void *bytes, size_t len)
@@ -98,6 +98,58 @@ START_TEST(is_made_by_calls)
     ck_assert_str_eq(s.text, resolved);
     lladd_dtable_config_free(top);
     ck_assert_int_eq(lladd_dtable_config_new(b.db, "no_dtable", &top, &b.err), LLADD_BAD_CONFIG);
+}
+END_TEST
+
+/* A filter of one child: what can be as deep as one likes. */
+static struct lladd_dtable_config *layer(struct lladd_dtable_config *base)
+{
+    struct lladd_dtable_config *c;
+    ok_db(&b, lladd_dtable_config_new(b.db, base ? "bloom_dtable" : "linear_dtable", &c, &b.err));
+    if (base)
+        ok_db(&b, lladd_dtable_config_set_child(c, "base", base, &b.err));
+    return c;
+}
+
+START_TEST(a_layer_is_in_one_place)
+{
+    struct lladd_dtable_config *bottom = layer(NULL), *mid = layer(bottom), *other, *top;
+    ok_db(&b, lladd_dtable_config_new(b.db, "bloom_dtable", &top, &b.err));
+    ok_db(&b, lladd_dtable_config_new(b.db, "bloom_dtable", &other, &b.err));
+    struct lladd_dtable_config *const wrong_child[] = {NULL, top, bottom};
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(lladd_dtable_config_set_child(top, "base", wrong_child[i], &b.err),
+                         LLADD_BAD_ARGUMENT);
+        ck_assert_ptr_nonnull(strstr(b.err.message, i == 0   ? "no layer is given"
+                                                    : i == 1 ? "below itself"
+                                                             : "another one's"));
+    }
+    ok_db(&b, lladd_dtable_config_set_child(top, "base", other, &b.err));
+    ck_assert_int_eq(lladd_dtable_config_set_child(other, "base", top, &b.err), LLADD_BAD_ARGUMENT);
+    ok_db(&b, lladd_dtable_config_set_child(other, "base", mid, &b.err));
+    ok_db(&b, lladd_dtable_config_check(top, 0, &b.err));
+    lladd_dtable_config_free(top);
+}
+END_TEST
+
+/* As many as can be built can be printed, stored and opened again, however they were checked. */
+START_TEST(layers_have_a_limit)
+{
+    struct lladd_dtable_config *c = layer(NULL), *again;
+    struct said s;
+    for (int i = 1; i < 32; i++) {
+        c = layer(c);
+        if (_i)
+            ok_db(&b, lladd_dtable_config_check(c, 0, &b.err));
+    }
+    ok_db(&b, lladd_dtable_config_check(c, 0, &b.err));
+    print(c, &s);
+    ok_db(&b, lladd_dtable_config_parse(b.db, s.text, &again, &b.err));
+    lladd_dtable_config_free(again);
+    c = layer(c);
+    ck_assert_int_eq(lladd_dtable_config_check(c, 0, &b.err), LLADD_BAD_CONFIG);
+    ck_assert_ptr_nonnull(strstr(b.err.message, "more than 32 layers"));
+    lladd_dtable_config_free(c);
 }
 END_TEST
 
@@ -228,6 +280,8 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, says_the_same_again);
     tcase_add_test(tc, is_made_by_calls);
+    tcase_add_test(tc, a_layer_is_in_one_place);
+    tcase_add_loop_test(tc, layers_have_a_limit, 0, 2);
     tcase_add_loop_test(tc, wrong_ones_are_explained, 0, sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tc, memory_runs_out);
     tcase_add_loop_test(tc, memory_and_overlays, 0, 3);
