@@ -331,8 +331,8 @@ LLADD_API int lladd_dtable_run_info(const struct lladd_dtable *, struct lladd_dt
 LLADD_API int lladd_dtable_run_pages(struct lladd_db *, lladd_pageno root,
                                      int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                      struct lladd_error *);
-/** Reads every block and every row: does it hold what its descriptor says, in order?
- *  LLADD_CORRUPT_RUN names the run, the layer and the block. */
+/** Reads every block and every row, and looks each key up: does it hold what its descriptor says,
+ *  in order, and is it found? LLADD_CORRUPT_RUN names the run, the layer and the block. */
 LLADD_API int lladd_dtable_run_check(const struct lladd_dtable *, struct lladd_error *);
 
 /* ---- other tables ---------------------------------------------------------------------------- */

@@ -180,6 +180,7 @@ struct lladd_dtable {
     struct lladd_dtable_order order;
     bool has_places;
     uint64_t places; /**< set by `open` of a storing class; else the base's */
+    uint32_t version; /**< of the class that has written it: the class's own, or an older one */
     struct lladd_span footer;
     struct lladd_dtable *base; /**< child "base", NULL if there is none */
     struct lladd_dtable *parent_, *next_;

@@ -172,6 +172,7 @@ static int new_layer(struct ll_dtable_run *run, struct lladd_dtable **tail,
     if (run->d.versions[t->number_] > c->kind->version)
         return lladd_error_set(err, LLADD_NEWER_FORMAT, "%s of version %u; %u is known",
                                c->kind->name, run->d.versions[t->number_], c->kind->version);
+    t->version = run->d.versions[t->number_];
     t->footer = run->d.footers[t->number_];
     if (parent && strcmp(slot, "base") == 0)
         parent->base = t;
@@ -424,6 +425,19 @@ static bool same_key(const struct lladd_dtable_key *a, const struct lladd_dtable
            (a->bytes.len == 0 || memcmp(a->bytes.data, b->bytes.data, a->bytes.len) == 0);
 }
 
+/* By its key there is what the cursor has: indexes and filters agree with the rows. */
+static int check_lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                        const struct lladd_dtable_value *value, struct lladd_dtable_pin *pin,
+                        struct lladd_error *err)
+{
+    struct lladd_dtable_value v;
+    int rc = lladd_dtable_lookup(t, key, pin, &v, err);
+    if (rc || (v.state == value->state && v.bytes.len == value->bytes.len &&
+               (v.bytes.len == 0 || memcmp(v.bytes.data, value->bytes.data, v.bytes.len) == 0)))
+        return rc;
+    return lladd_dtable_corrupt(t, err, "a row is not what is found by its key");
+}
+
 static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *c,
                       struct lladd_error *err)
 {
@@ -431,6 +445,7 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
     struct ll_dtable_bytes last = {.db = t->db};
     struct lladd_dtable_key key = {.type = d->type};
     struct lladd_dtable_value value;
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     uint64_t rows = 0, tombstones = 0;
     int rc = lladd_dtable_first(c, err);
     while (!rc) {
@@ -442,6 +457,8 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
             rc = lladd_dtable_corrupt(t, err, "rows are out of order");
         if (!rc && rows == 0 && !same_key(&key, &d->min))
             rc = lladd_dtable_corrupt(t, err, "the first row is another one");
+        if (!rc)
+            rc = check_lookup(t, &key, &value, &pin, err);
         last.len = 0;
         if (!rc && ll_dtable__append(&last, key.bytes.data, key.bytes.len))
             rc = ll_dtable__no_memory(err);
@@ -451,6 +468,7 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
     }
     struct lladd_dtable_key end = {d->type, key.number, {last.data, last.len}};
     rc = rc == LLADD_END ? 0 : rc;
+    lladd_dtable_unpin(&pin);
     if (!rc && (rows != d->rows || tombstones != d->tombstones ||
                 (rows && !same_key(&end, &d->max))))
         rc = lladd_dtable_corrupt(t, err, "there are more rows, or fewer, than there should be");

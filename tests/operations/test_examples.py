@@ -58,10 +58,18 @@ def locked_table(program, folder):
              "before: 1000\nafter 400 moves: 1000\nlocked now: 0\n")
 
 
+def members(program, folder):
+    db = os.path.join(folder, "members")
+    for _ in range(2):
+        same("members", run(program, db),
+             "7 is a member\n8 is no member\n7000 is a member, the 1000th\n"
+             "100000 rows in 782 KiB\n")
+
+
 def main(programs):
     folder = tempfile.mkdtemp(prefix="lladd-examples-")
     try:
-        for example in (hello, counter, transfer, locked_table):
+        for example in (hello, counter, transfer, locked_table, members):
             example(os.path.join(programs, example.__name__), folder)
     finally:
         shutil.rmtree(folder)
