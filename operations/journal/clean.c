@@ -54,13 +54,16 @@ static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step
     return true;
 }
 
-static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below)
+/* The tag that holds the log below the line; not one whose owner has just been asked, if `asking`.
+ * Under the mutex. */
+static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below, bool asking)
 {
     struct ll_journal_tag *found = NULL;
     for (struct ll_journal_node *n = NULL;
          (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
         struct ll_journal_tag *t = (struct ll_journal_tag *)n;
-        if (t->low < below && t->state == LL_TAG_THERE && (!found || t->low < found->low))
+        if (t->low < below && t->state == LL_TAG_THERE && (!found || t->low < found->low) &&
+            !(asking && t->asked == LL_ASKED_NOW))
             found = t;
     }
     return found;
@@ -74,7 +77,7 @@ static int begin(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t numbe
     int rc = 0;
     lladd_mutex_lock(&j->mutex);
     struct ll_journal_tag *tag =
-        number ? ll_operations__journal_tag(j, number) : oldest(j, below);
+        number ? ll_operations__journal_tag(j, number) : oldest(j, below, false);
     memset(s, 0, sizeof *s);
     if (!tag && !number)
         rc = LLADD_END;
@@ -144,7 +147,7 @@ static void forget_asked(struct ll_journal *j, uint64_t number)
     lladd_mutex_lock(&j->mutex);
     struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
     if (tag)
-        tag->asked = false;
+        tag->asked = LL_ASKED_NOT;
     lladd_mutex_unlock(&j->mutex);
 }
 
@@ -206,12 +209,12 @@ struct need {
     uint64_t tag, low, live; /* live: in all tags that hold the log below the line */
 };
 
-/* The tag that holds the log below the line. */
+/* The next tag to do something about. */
 static bool look(struct ll_journal *j, uint64_t below, struct need *out)
 {
     memset(out, 0, sizeof *out);
     lladd_mutex_lock(&j->mutex);
-    const struct ll_journal_tag *tag = j->loaded ? oldest(j, below) : NULL;
+    const struct ll_journal_tag *tag = j->loaded ? oldest(j, below, true) : NULL;
     for (struct ll_journal_node *n = NULL;
          tag && (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
         const struct ll_journal_tag *t = (const struct ll_journal_tag *)n;
@@ -233,11 +236,11 @@ static bool ask(struct ll_journal *j, uint64_t number)
     uint64_t upto = 0;
     lladd_mutex_lock(&j->mutex);
     struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
-    if (tag && tag->calls && tag->calls->digest && !tag->asked) {
+    if (tag && tag->calls && tag->calls->digest && tag->asked == LL_ASKED_NOT) {
         calls = tag->calls;
         ctx = tag->ctx;
         upto = ll_journal_newest(tag);
-        tag->asked = true;
+        tag->asked = LL_ASKED_NOW;
         tag->telling++; /* what is attached is not released: it is there afterwards */
     }
     lladd_mutex_unlock(&j->mutex);
@@ -250,29 +253,51 @@ static bool ask(struct ll_journal *j, uint64_t number)
     return true;
 }
 
+/* Who was asked at the checkpoint before has had his time. */
+static void let_time_pass(struct ll_journal *j)
+{
+    lladd_mutex_lock(&j->mutex);
+    for (struct ll_journal_node *n = NULL;
+         (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
+        struct ll_journal_tag *t = (struct ll_journal_tag *)n;
+        t->asked = t->asked == LL_ASKED_NOW ? LL_ASKED_BEFORE : t->asked;
+    }
+    lladd_mutex_unlock(&j->mutex);
+}
+
+/* Asks owners, and cleans what none of them has done anything about: is something cleaned? */
+static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint64_t limit)
+{
+    uint64_t room = limit / ROOM, written = 0, step;
+    struct need need;
+    bool more, cleaned = false;
+    while (look(j, below, &need)) {
+        uint64_t age = tail - need.low;
+        bool urgent = limit != UINT64_MAX && age > limit / 2;
+        if (!urgent && age / WORTH < need.live)
+            break;
+        if (ask(j, need.tag))
+            continue; /* he has until the next checkpoint */
+        if (written >= room || (urgent && need.live > room) ||
+            clean(j, need.tag, below, &more, &step, NULL))
+            break;
+        written += step;
+        cleaned = true;
+    }
+    return cleaned;
+}
+
 /* In the thread that takes the checkpoint. What fails for want of something is done at the next
  * one; what is damaged, is found by whoever reads it. */
 void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
     struct lladd_stats s = {.struct_size = sizeof s};
-    struct need need;
-    bool more = true;
-    uint64_t written = 0, step;
     (void)ctx;
     if (!j || lladd_stats(db, &s))
         return;
-    uint64_t limit = s.log_limit_bytes, room = limit / ROOM;
-    while (more && look(j, below.v, &need)) {
-        uint64_t age = s.log_tail - need.low;
-        bool urgent = limit != UINT64_MAX && age > limit / 2;
-        if ((!urgent && age / WORTH < need.live) || ask(j, need.tag))
-            return; /* an owner has until the next checkpoint */
-        if (written >= room || (urgent && need.live > room))
-            return;
-        if (clean(j, need.tag, below.v, &more, &step, NULL))
-            return;
-        written += step;
-        more = true;
-    }
+    let_time_pass(j);
+    /* What was cleaned is truncated by this checkpoint; if the mark cannot move, by the next. */
+    if (make_room(j, below.v, s.log_tail, s.log_limit_bytes))
+        (void)ll_operations__journal_move_mark(j, true);
 }

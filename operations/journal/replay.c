@@ -259,7 +259,7 @@ static int settle(struct attaching *at, struct lladd_error *err)
         struct ll_journal_tag *tag = ll_operations__journal_tag(j, at->a[i].tag);
         tag->calls = at->a[i].owner;
         tag->ctx = at->a[i].ctx;
-        tag->asked = false;
+        tag->asked = LL_ASKED_NOT;
     }
     return 0;
 }

@@ -51,12 +51,39 @@ static struct ll_journal_open *open_of(struct ll_journal_scan *s, uint64_t txn)
     return o;
 }
 
+/* They are apart from each other, and ascend. */
 bool ll_operations__journal_annulled(const struct ll_journal_open *o, uint64_t lsn)
 {
-    for (size_t i = 0; i < o->n_annuls; i++)
-        if (lsn > o->annuls[i].since && lsn <= o->annuls[i].upto)
-            return true;
-    return false;
+    size_t from = 0, to = o->n_annuls;
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        if (lsn > o->annuls[mid].upto)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from < o->n_annuls && lsn > o->annuls[from].since;
+}
+
+/* Takes in those that lie within it; each is of all that was logged so far, from somewhere on. */
+static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
+                         const struct lladd_log_entry *e, const struct ll_journal_record *r,
+                         struct lladd_error *err)
+{
+    size_t n = o->n_annuls;
+    if (r->from >= r->upto || (n && o->annuls[n - 1].upto > r->upto))
+        return bad(err, e, "takes back what cannot be");
+    while (n && o->annuls[n - 1].since >= r->from)
+        n--;
+    o->n_annuls = n;
+    if (n && o->annuls[n - 1].upto > r->from) {
+        o->annuls[n - 1].upto = r->upto;
+        return 0;
+    }
+    if (ll_operations__journal_grow(s->db, &o->annuls, n, &o->cap_annuls, sizeof *o->annuls))
+        return no_memory(err);
+    o->annuls[o->n_annuls++] = (struct ll_journal_annul){r->from, r->upto};
+    return 0;
 }
 
 static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e,
@@ -71,13 +98,8 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
     struct ll_journal_open *o = open_of(s, e->txn.v);
     if (!o)
         return no_memory(err);
-    if (r.kind == LL_JOURNAL_ANNUL) {
-        if (ll_operations__journal_grow(db, &o->annuls, o->n_annuls, &o->cap_annuls,
-                                        sizeof *o->annuls))
-            return no_memory(err);
-        o->annuls[o->n_annuls++] = (struct ll_journal_annul){r.from, r.upto};
-        return 0;
-    }
+    if (r.kind == LL_JOURNAL_ANNUL)
+        return see_annulment(s, o, e, &r, err);
     struct ll_journal_step step = {.lsn = e->lsn.v, .tag = r.tag, .len = (uint32_t)r.bytes.len};
     if (r.kind != LL_JOURNAL_ENTRY) {
         if (ll_operations__journal_grow(db, &o->records, o->n_records, &o->cap_records, sizeof r))

@@ -282,13 +282,13 @@ static void pins(void *ctx, struct lladd_db *db, char *text, size_t size)
 /* So much log is read in vain at most, rather than that every checkpoint writes where to begin. */
 #define MARK_STEP 65536u
 
-static int write_mark(struct ll_journal *j, uint64_t low)
+static int write_mark(struct ll_journal *j, uint64_t low, bool force)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_txn *txn;
     lladd_lsn commit;
     o.system = true;
-    o.durability = LLADD_DURABLE_LATER; /* the checkpoint forces it */
+    o.durability = LLADD_DURABLE_LATER;
     int rc = lladd_begin(j->db, &o, &txn, NULL);
     if (rc)
         return rc;
@@ -303,26 +303,30 @@ static int write_mark(struct ll_journal *j, uint64_t low)
     j->next_mark = low;
     j->mark_commit = commit.v;
     lladd_mutex_unlock(&j->mutex);
-    return 0;
+    return force ? lladd_wait(j->db, commit, NULL) : 0;
 }
 
-/* Where reading begins after the next restart. Without room for it, the old place is good. */
-static int checkpoint(void *ctx, struct lladd_db *db)
+int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
 {
-    struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
-    (void)ctx;
-    if (!j || !lladd_atomic_load_ptr(&j->catalogue))
+    if (!lladd_atomic_load_ptr(&j->catalogue))
         return 0;
-    uint64_t low = lladd_applied_lsn(db).v; /* before: who has logged below it is known (JRN-2) */
+    /* Before: who has logged below it is known (JRN-2). */
+    uint64_t low = lladd_applied_lsn(j->db).v;
     lladd_mutex_lock(&j->mutex);
     uint64_t need = j->loaded ? needed(j, NULL) : 0;
     settle_mark(j);
     uint64_t mark = j->mark_commit ? j->next_mark : j->mark;
     lladd_mutex_unlock(&j->mutex);
     low = need < low ? need : low;
-    if (low < mark + MARK_STEP)
-        return 0;
-    int rc = write_mark(j, low);
+    return low < mark + MARK_STEP ? 0 : write_mark(j, low, force);
+}
+
+/* The checkpoint forces it. Without room for it, the old place is good. */
+static int checkpoint(void *ctx, struct lladd_db *db)
+{
+    struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
+    (void)ctx;
+    int rc = j ? ll_operations__journal_move_mark(j, false) : 0;
     return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
 }
 

@@ -116,6 +116,12 @@ enum ll_journal_tag_state {
     LL_TAG_GOING = 3 /* likewise */
 };
 
+enum ll_journal_asked {
+    LL_ASKED_NOT = 0,
+    LL_ASKED_NOW = 1,   /* at this checkpoint */
+    LL_ASKED_BEFORE = 2 /* at an earlier one: he has had his time */
+};
+
 struct ll_journal_tag {
     struct ll_journal_node node; /* key: the tag's number */
     char *name;
@@ -125,7 +131,8 @@ struct ll_journal_tag {
     struct ll_journal_txn *changing;
     uint8_t state;
     bool made; /* by `changing` */
-    bool attaching, asked;
+    bool attaching;
+    uint8_t asked; /* to digest: enum ll_journal_asked */
     struct ll_journal_tag *next_touched; /* by `changing` */
     uint32_t telling; /* calls of `digest` under way: its owner stays attached */
     uint32_t users;   /* transactions that have a part of it */
@@ -336,6 +343,9 @@ int ll_operations__journal_read(struct lladd_log_cursor *, uint64_t tag, uint64_
 int ll_operations__journal_row_write(struct lladd_txn *, struct ll_journal *,
                                      const struct ll_journal_tag *, uint64_t discarded);
 /* The log is kept from `low` on. */
+/* Says where reading begins after the next restart, if that has moved far enough. With `force` it
+ * holds when this returns; without, when what is logged now is durable. */
+int ll_operations__journal_move_mark(struct ll_journal *, bool force);
 void ll_operations__journal_hold(struct ll_journal *, struct ll_journal_hold *, uint64_t low);
 void ll_operations__journal_let_go(struct ll_journal *, struct ll_journal_hold *);
 

@@ -544,6 +544,43 @@ START_TEST(an_owner_is_asked_once_before_each_cleaning)
 }
 END_TEST
 
+/* All owners whose turn it is are asked at one checkpoint, not one at each; and what the next one
+ * cleans, it also lets go. */
+START_TEST(owners_are_asked_together)
+{
+    struct owner o[3] = {{.fail = 0}};
+    uint64_t tags[3];
+    static const char *const names[] = {"s", "t", "u"};
+    begin();
+    for (int i = 0; i < 3; i++) {
+        tags[i] = shelf_tag(&b, names[i]);
+        shelf_put(&b, tags[i], "a b");
+        attach(tags[i], &o[i]);
+    }
+    shelf_grow_log(&b, 600u << 10);
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    for (int i = 0; i < 3; i++)
+        ck_assert_uint_eq(o[i].asked, 1);
+    uint64_t before = shelf_stats(&b).log_oldest, tail = shelf_stats(&b).log_tail;
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    for (int i = 0; i < 3; i++) {
+        struct lladd_journal_info info;
+        ck_assert_int_eq(shelf_info(&b, tags[i], &info), 0);
+        ck_assert_uint_ge(info.oldest.v, tail);
+        ck_assert_uint_eq(o[i].asked, 1);
+    }
+    struct lladd_pinner p = {.kind = "none"};
+    ok_db(&b, lladd_log_pinner(b.db, &p, &b.err));
+    ck_assert_uint_ge(p.lsn.v, before);
+    ck_assert_uint_gt(p.lsn.v, tail - (100u << 10));
+    for (int i = 0; i < 3; i++)
+        shelf_expect(&b, tags[i], "a b");
+    bed_free(&b);
+    for (int i = 0; i < 3; i++)
+        forget(&o[i]);
+}
+END_TEST
+
 /* There is more than the journal would write again: only the owner can make room. */
 START_TEST(an_owner_is_asked_for_what_is_too_much_to_clean)
 {
@@ -655,6 +692,7 @@ int main(void)
     tcase_add_test(tc, cleaning_changes_nothing_but_the_place);
     tcase_add_test(tc, the_longest_entry_can_be_cleaned);
     tcase_add_test(tc, an_owner_is_asked_once_before_each_cleaning);
+    tcase_add_test(tc, owners_are_asked_together);
     tcase_add_test(tc, an_owner_is_asked_for_what_is_too_much_to_clean);
     tcase_add_loop_test(tc, a_cold_tag_does_not_fill_the_log, 0, 2);
     tcase_add_test(tc, many_buckets_become_fewer_and_nothing_is_lost);
