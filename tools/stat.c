@@ -3,13 +3,17 @@
 #include "tool.h"
 
 #include <inttypes.h>
+#include <lladd/journal.h>
 #include <string.h>
+
+#define JOURNAL "journal" /* the class of the journal's records */
 
 static const char usage[] =
     "usage: lladd stat [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
     "Says how big a database is, in what state, what the next open will have to do, which\n"
-    "transactions are not over, and what keeps the log from being truncated.\n"
+    "transactions are not over, and what keeps the log from being truncated; of a journal, each\n"
+    "of its tags, unless the database is in use.\n"
     "Reads only; also while the database is in use.\n"
     "\n"
     "Exit status: 0; 1 if the log is damaged; 2 if the directory cannot be read as a database.\n";
@@ -97,13 +101,66 @@ static int print_pinner(void *ctx, const struct lladd_pinner *p)
     char age[24], lsn[24];
     printf("  %*s %12s  %s", width, tool_lsn(p->lsn, lsn),
            p->lsn.v ? tool_bytes(p->age_bytes, age) : "?", p->kind);
-    if (strcmp(p->kind, "class") == 0)
+    if (strcmp(p->kind, "class") == 0 && strcmp(p->name, JOURNAL) == 0)
+        printf(" %s, see below", p->name);
+    else if (strcmp(p->kind, "class") == 0)
         printf(" %s (only the application knows what it needs)", p->name);
     else if (p->txn.v)
         printf(" %" PRIu64 "%s%s", p->txn.v, p->name[0] ? ", gid " : "", p->name);
     else if (p->name[0])
         printf(" \"%s\"", p->name);
     printf("\n");
+    return 0;
+}
+
+/* ---- the journal ---------------------------------------------------------------------------- */
+
+static int find_journal(void *ctx, const struct lladd_pinner *p)
+{
+    bool *found = ctx;
+    *found = *found || (strcmp(p->kind, "class") == 0 && strcmp(p->name, JOURNAL) == 0);
+    return 0;
+}
+
+/* What its tags are says the database, opened in memory, with no more of redo than is asked for. */
+static int each_tag(const struct tool *t, const struct lladd_inspect_info *i,
+                    lladd_journal_info_fn *fn, void *ctx, struct lladd_error *err)
+{
+    struct tool quick = *t;
+    struct tool_peek peek;
+    if (i->in_use == 1)
+        return lladd_error_set(err, LLADD_LOCKED, "the database is in use");
+    quick.options.recovery = LLADD_RECOVER_INSTANT;
+    int rc = tool_peek(&quick, &peek, err);
+    if (rc)
+        return rc;
+    rc = lladd_journal_each(peek.db, fn, ctx, err);
+    tool_peek_end(&peek);
+    return rc;
+}
+
+static int print_tag(void *ctx, const struct lladd_journal_info *tag)
+{
+    int width = *(const int *)ctx;
+    char lsn[24], bytes[24];
+    printf("  %*s %10" PRIu64 " %12s  \"%s\" of \"%s\"\n", width, tool_lsn(tag->oldest, lsn),
+           tag->entries, tool_bytes(tag->bytes, bytes), tag->name, tag->owner);
+    return 0;
+}
+
+static int print_journal(const struct tool *t, struct lladd_inspect *view,
+                         const struct lladd_inspect_info *i)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int width = tool_lsn_width(i);
+    bool found = false;
+    int rc = lladd_inspect_pinners(view, find_journal, &found);
+    if (rc || !found)
+        return rc;
+    printf("\nWhat is live in the journal\n  %*s %10s %12s  tag\n", width, "from LSN", "entries",
+           "bytes");
+    if (each_tag(t, i, print_tag, &width, &err))
+        printf("  cannot be told: %s\n", err.message);
     return 0;
 }
 
@@ -131,7 +188,9 @@ static int print_text(const struct tool *t, struct lladd_inspect *view,
         rc = lladd_inspect_txns(view, print_txn, &width);
     }
     printf("\nWhat keeps the log, the strongest first\n  %*s %12s\n", width, "LSN", "age");
-    return rc ? rc : lladd_inspect_pinners(view, print_pinner, &width);
+    if (!rc)
+        rc = lladd_inspect_pinners(view, print_pinner, &width);
+    return rc ? rc : print_journal(t, view, i);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -165,6 +224,32 @@ static int add_pinner(void *ctx, const struct lladd_pinner *p)
     if (p->name[0])
         json_object_set_new(o, "name", tool_json_bytes(p->name, strlen(p->name)));
     return json_array_append_new(ctx, o);
+}
+
+static int add_tag(void *ctx, const struct lladd_journal_info *tag)
+{
+    json_t *o = json_pack("{s:o, s:o, s:o, s:o, s:o}", "tag", tool_json_u64(tag->tag), "name",
+                          tool_json_text(tag->name), "owner", tool_json_text(tag->owner), "entries",
+                          tool_json_u64(tag->entries), "bytes", tool_json_u64(tag->bytes));
+    tool_json_lsn(o, "oldest", tag->oldest);
+    return json_array_append_new(ctx, o);
+}
+
+/* Adds {"journal": [...]}, or instead of the tags why they cannot be told; or nothing. */
+static int json_journal(const struct tool *t, struct lladd_inspect *view,
+                        const struct lladd_inspect_info *i, json_t *o)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    bool found = false;
+    int rc = lladd_inspect_pinners(view, find_journal, &found);
+    if (rc || !found)
+        return rc;
+    json_t *tags = json_array();
+    if (each_tag(t, i, add_tag, tags, &err)) {
+        json_decref(tags);
+        tags = json_pack("{s:o}", "error", tool_json_text(err.message));
+    }
+    return json_object_set_new(o, "journal", tags);
 }
 
 static json_t *json_log(const struct lladd_inspect_info *i, const char *end)
@@ -212,6 +297,8 @@ static int print_json(const struct tool *t, struct lladd_inspect *view,
     json_object_set_new(o, "next_open", json_work(i));
     json_object_set_new(o, "transactions", txns);
     json_object_set_new(o, "pinners", pinners);
+    if (!rc)
+        rc = json_journal(t, view, i, o);
     tool_json_print(o, true);
     return rc;
 }

@@ -3,12 +3,14 @@
  * "name number" a line. make_db --hold KIND DIR does not close it: prints "ready" and waits for the
  * end of its input, with the database in use. make_db --churn DIR opens one and commits until its
  * input ends, with background threads.
+ * make_db --journal DIR makes one with a journal, and crashes.
  *
  * On a database that is there: make_db --forget DIR NAME removes a root, and what it led to is
  * lost; --alias DIR NAME gives its value a second name; --root DIR NAME makes one that leads to no
  * page; --free-last DIR frees the last page that is allocated, whosesoever it is. */
 #include "made.h"
 
+#include <lladd/journal.h>
 #include <lladd/records.h>
 
 #include <poll.h>
@@ -80,6 +82,54 @@ static int churn(const char *dir)
     return rc || closed ? fail(&err) : 0;
 }
 
+/* One transaction: n entries behind what is there, or all of it given up. */
+static int journal_txn(struct lladd_db *db, const char *name, int n)
+{
+    static const char entry[100];
+    struct lladd_txn *txn;
+    uint64_t tag;
+    int rc = lladd_begin(db, NULL, &txn, NULL);
+    if (rc)
+        return rc;
+    rc = lladd_journal_acquire(txn, name, "shop", &tag);
+    if (!rc && n == 0)
+        rc = lladd_journal_discard(txn, tag, lladd_lsn_of(0));
+    while (!rc && n-- > 0)
+        rc = lladd_journal_append(txn, tag, lladd_span_of(entry, sizeof entry), NULL);
+    return rc ? rc : lladd_commit(txn);
+}
+
+static int journal_fill(struct lladd_db *db, struct lladd_error *err)
+{
+    int rc = journal_txn(db, "bulk", 1000);
+    if (!rc)
+        rc = journal_txn(db, "bulk", 0);
+    if (!rc)
+        rc = lladd_checkpoint(db, err); /* moves the mark */
+    if (!rc)
+        rc = journal_txn(db, "orders", 5);
+    return rc ? rc : journal_txn(db, "bulk", 7);
+}
+
+/* A root of it, the mark (operations/journal/table.h), leads to no page. */
+static int journal(const char *dir)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    o.flags = LLADD_OPT_NO_THREADS;
+    o.durability = LLADD_DURABLE_OS;
+    int rc = lladd_journal_register(&o, &err);
+    if (!rc)
+        rc = lladd_open(dir, &o, &db, &err);
+    lladd_options_release(&o);
+    if (rc)
+        return fail(&err);
+    rc = journal_fill(db, &err);
+    lladd_kill(db);
+    return rc ? fail(&err) : 0;
+}
+
 static int free_last(struct lladd_txn *txn)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -137,6 +187,8 @@ int main(int argc, char **argv)
     struct made m = {0};
     if (argc == 3 && strcmp(argv[1], "--churn") == 0)
         return churn(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "--journal") == 0)
+        return journal(argv[2]);
     if (is_spoiling(argc, argv))
         return spoil(argv[2], argv[1], argc == 4 ? argv[3] : NULL);
     bool hold = argc == 4 && strcmp(argv[1], "--hold") == 0;

@@ -230,6 +230,31 @@ What keeps the log, the strongest first
         out = self.good("stat", self.made.path("pinned"))
         self.assertRegex(out, rf"LSN +age\n +{pinned} .* pin \"backup\"\n")
 
+    def test_journal(self):
+        """What keeps the log is told by its name, and structures are in order with a journal."""
+        db = self.made.path("journal")
+        subprocess.run([MAKE_DB, "--journal", db], check=True)
+        before = tree(db)
+        out = self.good("stat", db)
+        self.assertIn(" class journal, see below\n", out)
+        self.assertRegex(out, r"\nWhat is live in the journal\n +from LSN +entries +bytes +tag\n"
+                         r"( +\d+ .*\n){2}$")
+        self.assertRegex(out, r"\n +\d+ +5 +500 bytes  \"orders\" of \"shop\"\n")
+        self.assertRegex(out, r"\n +\d+ +7 +700 bytes  \"bulk\" of \"shop\"\n")
+        tags = {row["name"]: row for row in self.json("stat", db)["journal"]}
+        self.assertEqual([tags["orders"]["entries"], tags["bulk"]["bytes"]], [5, 700])
+        self.assertLess(tags["orders"]["oldest"], tags["bulk"]["oldest"])
+        self.assertEqual(tree(db), before)
+        self.assertNotIn("journal", self.json("stat", self.made.path("clean")))
+        self.good("verify", db)
+        self.good("recover", db)
+        self.good("verify", db)
+        page = os.path.join(db, "pages")
+        with open(page, "r+b") as file:
+            file.truncate(4096)
+        self.assertIn("  cannot be told: ", self.good("stat", db))
+        self.assertIn("error", self.json("stat", db)["journal"])
+
     def test_log(self):
         out = self.good("log", self.made.path("crashed"))
         what = [re.sub(r"^ *\d+ +\d+ +\S+ +\S+ +\d+ ", "", line) for line in out.splitlines()]
