@@ -146,12 +146,27 @@ static int fill(struct ll_journal *j, struct ll_journal_tag *tag,
     return ll_operations__journal_bucket_room(j, tag);
 }
 
+/* JRN-4. No truncation goes beyond the mark. */
+static int check_mark(struct ll_journal *j, struct lladd_error *err)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    int rc = lladd_stats(j->db, &s);
+    if (rc || j->mark == 0 || s.log_oldest <= j->mark)
+        return rc;
+    return lladd_error_set(err, LLADD_MISSING_FILE,
+                           "the journal needs the log from LSN %llu on; it begins at %llu",
+                           (unsigned long long)j->mark, (unsigned long long)s.log_oldest);
+}
+
 static int load_entries(struct ll_journal *j, struct lladd_error *err)
 {
     struct ll_journal_scan scan;
     if (!j->tags.n)
         return 0;
-    int rc = ll_operations__journal_scan(j->db, j->mark, UINT64_MAX, &scan, err);
+    int rc = check_mark(j, err);
+    if (rc)
+        return rc;
+    rc = ll_operations__journal_scan(j->db, j->mark, UINT64_MAX, &scan, err);
     for (struct ll_journal_node *n = NULL;
          !rc && (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;)
         if (fill(j, (struct ll_journal_tag *)n, &scan))

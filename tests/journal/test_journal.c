@@ -5,6 +5,8 @@
  */
 #include "shelf.h"
 
+#include <stdio.h>
+
 static struct bed b;
 
 static void begin(void)
@@ -394,6 +396,42 @@ START_TEST(live_entries_hold_the_log_and_their_tag_is_named)
 }
 END_TEST
 
+static int first_name(void *ctx, const char *name)
+{
+    char *first = ctx;
+    if (strstr(name, ".seg") && (!first[0] || strcmp(name, first) < 0))
+        snprintf(first, 64, "%s", name);
+    return 0;
+}
+
+/* Recovery does not need them, but there are live entries in them. */
+START_TEST(the_oldest_files_of_the_log_are_missed)
+{
+    char entry[20001];
+    begin();
+    uint64_t tag = shelf_tag(&b, "t");
+    shelf_grow_log(&b, 100u << 10);
+    ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* moves the mark from the log's beginning */
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    memset(entry, 'a', sizeof entry - 1);
+    entry[sizeof entry - 1] = 0;
+    shelf_put(&b, tag, entry);
+    shelf_grow_log(&b, 200u << 10); /* less than what makes cleaning pay */
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    bed_kill(&b);
+    for (int i = 0; i < 2; i++) { /* the second one has the mark */
+        char name[64] = "", path[80];
+        ck_assert_int_eq(b.base->ops->list(b.base, "log", first_name, name), 0);
+        snprintf(path, sizeof path, "log/%s", name);
+        ck_assert_int_eq(b.base->ops->unlink(b.base, path), 0);
+    }
+    ck_assert_int_eq(bed_try_open(&b), LLADD_MISSING_FILE);
+    ck_assert_ptr_nonnull(strstr(b.err.message, "the journal needs the log from LSN"));
+    bed_free(&b);
+}
+END_TEST
+
 /* The commit of a discard is lost in a crash: what it has discarded must be there all the same. */
 START_TEST(what_a_lost_discard_dropped_is_in_the_log)
 {
@@ -539,6 +577,7 @@ int main(void)
     tcase_add_test(tc, a_crash_takes_a_discard_back);
     tcase_add_test(tc, a_savepoint_takes_a_discard_back);
     tcase_add_test(tc, live_entries_hold_the_log_and_their_tag_is_named);
+    tcase_add_test(tc, the_oldest_files_of_the_log_are_missed);
     tcase_add_test(tc, what_a_lost_discard_dropped_is_in_the_log);
     tcase_add_test(tc, entries_of_a_transaction_under_way_hold_the_log);
     tcase_add_test(tc, wrong_arguments_are_refused);
