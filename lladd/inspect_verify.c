@@ -22,6 +22,7 @@
 #include "lladd/inspect_private.h"
 
 #include "io/io.h"
+#include "operations/operations.h"
 
 #include <errno.h>
 #include <lladd/bytes.h>
@@ -358,7 +359,9 @@ static int verify_page(struct ll_verify *c, uint64_t page)
         c->out->raw_pages++;
         return 0;
     }
-    bool is_free = known && (use == LLADD_USE_NONE || use == LLADD_USE_FREED);
+    /* Maps are nobody's to free: one that is missing is a lost write if the log knows of it. */
+    bool is_map = ll_operations_map_of(v->core.page_size, lladd_page_of(page)).v == page;
+    bool is_free = known && !is_map && (use == LLADD_USE_NONE || use == LLADD_USE_FREED);
     rc = read_well(c, page, &why);
     if (rc == LLADD_OUT_OF_RANGE && v->info.in_use)
         return 0; /* the file has become shorter; whoever did that is responsible */

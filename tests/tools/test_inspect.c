@@ -752,6 +752,43 @@ START_TEST(no_database)
 }
 END_TEST
 
+/* Without its map nothing of a group seems to be allocated, the map included. */
+START_TEST(lost_map)
+{
+    static const unsigned char nothing[4096];
+    struct findings f;
+    struct lladd_inspect *v;
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_device *dev;
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    lladd_pageno first;
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    o.device = dev;
+    o.flags = LLADD_OPT_NO_THREADS;
+    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+    uint64_t map = lladd_extent_max(db) + 1;
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_extent_alloc(txn, map - 50, LLADD_EXTENT_PAGED, &first), 0);
+    ck_assert_int_eq(lladd_extent_alloc(txn, 100, LLADD_EXTENT_PAGED, &first), 0);
+    ck_assert_uint_gt(first.v, map);
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    ck_assert_int_eq(lladd_close(db), 0);
+    v = bench_look(dev, false);
+    ck_assert_int_eq(bench_verify(v, &f), 0);
+    ck_assert_uint_eq(f.n, 0);
+    lladd_inspect_close(v);
+    bench_write(dev, "pages", map * sizeof nothing, nothing, sizeof nothing);
+    v = bench_look(dev, false);
+    ck_assert_int_eq(bench_verify(v, &f), 0);
+    ck_assert_uint_eq(f.n, 1);
+    ck_assert_uint_eq(f.at[0].page, map);
+    ck_assert_ptr_nonnull(strstr(f.at[0].message, "a write was lost"));
+    lladd_inspect_close(v);
+    lladd_device_close(dev);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("inspect");
@@ -774,6 +811,7 @@ int main(void)
     t = tcase_create("pages");
     tcase_add_loop_test(t, uses, 0, 2);
     tcase_add_test(t, pages);
+    tcase_add_test(t, lost_map);
     suite_add_tcase(s, t);
     t = tcase_create("all");
     tcase_add_loop_test(t, untouched, 0, MADE_KINDS);
