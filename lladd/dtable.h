@@ -307,6 +307,10 @@ LLADD_API int lladd_dtable_run_discard(struct lladd_dtable_run_builder *);
  *  and LLADD_CORRUPT_RUN if the page is no run's root. */
 LLADD_API int lladd_dtable_run_open(struct lladd_db *, lladd_pageno root, struct lladd_dtable **out,
                                     struct lladd_error *);
+/** Is a run's root there? *out: no more than that the page is the root of a blob that begins as its
+ *  descriptor does. */
+LLADD_API int lladd_dtable_run_there(struct lladd_db *, lladd_pageno, bool *out,
+                                     struct lladd_error *);
 /** Frees a run in the transaction. LLADD_BUSY if it is open on this handle. */
 LLADD_API int lladd_dtable_run_free(struct lladd_txn *, lladd_pageno root);
 

@@ -66,6 +66,15 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
 
+/* The format has no runs of dTables (docs/dump-format.md). */
+static int kind_of(const struct dumping *d, struct named *n)
+{
+    int rc = tool_kind_of(d->db, n->page, &n->kind, d->err);
+    if (!rc && n->kind && n->kind->id == TOOL_RUN)
+        n->kind = NULL;
+    return rc;
+}
+
 /* Everything, in the order of the names: two dumps of one database can be compared. */
 static int all_roots(struct dumping *d)
 {
@@ -76,7 +85,7 @@ static int all_roots(struct dumping *d)
         qsort(d->names.data, d->names.len, sizeof(struct named), by_name);
     for (size_t i = 0; i < d->names.len && !rc; i++) {
         struct named *n = ll_vec_at(&d->names, i);
-        rc = tool_kind_of(d->db, n->page, &n->kind, d->err);
+        rc = kind_of(d, n);
         if (!rc && !n->kind)
             fprintf(stderr, "lladd dump: \"%s\" is left out: no array, hash table, list or blob\n",
                     n->name);
@@ -95,7 +104,7 @@ static int named_roots(struct dumping *d)
         if (rc)
             break;
         struct named *n = ll_vec_at(&d->names, d->names.len - 1);
-        rc = tool_kind_of(d->db, n->page, &n->kind, d->err);
+        rc = kind_of(d, n);
         if (!rc && !n->kind)
             rc = lladd_error_set(d->err, LLADD_WRONG_TYPE,
                                  "the root \"%s\" is no array, hash table, list or blob", n->name);

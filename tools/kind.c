@@ -4,6 +4,7 @@
 
 #include <lladd/array.h>
 #include <lladd/blob.h>
+#include <lladd/dtable.h>
 #include <lladd/hash.h>
 #include <lladd/list.h>
 
@@ -78,12 +79,27 @@ static int hash_pages(struct lladd_db *db, lladd_pageno root, tool_page_fn *fn, 
     return rc;
 }
 
+static int run_check(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
+{
+    struct lladd_dtable *t;
+    int rc = lladd_dtable_run_open(db, root, &t, err);
+    if (rc)
+        return rc;
+    rc = lladd_dtable_run_check(t, err);
+    lladd_dtable_close(t);
+    return rc;
+}
+
 static const struct tool_kind kinds[] = {
     {TOOL_ARRAY, "array", "lladd.array", array_check, array_pages, lladd_array_destroy},
     {TOOL_LIST, "list", "lladd.list", list_check, list_pages, lladd_list_destroy},
     {TOOL_BLOB, "blob", "lladd.blob", lladd_blob_check, lladd_blob_pages, lladd_blob_destroy},
     {TOOL_HASH, "hash", "lladd.hash", hash_check, hash_pages, lladd_hash_destroy},
 };
+
+/* A blob, as long as one has not looked into it. */
+static const struct tool_kind run_kind = {
+    TOOL_RUN, "run", "lladd.blob", run_check, lladd_dtable_run_pages, lladd_dtable_run_free};
 
 const struct tool_kind *tool_kind_named(const char *name)
 {
@@ -112,5 +128,16 @@ int tool_kind_of(struct lladd_db *db, uint64_t page, const struct tool_kind **ou
         if (lladd_page_is(db, lladd_page_view(p), kinds[i].page_type))
             *out = &kinds[i];
     lladd_unfix(db, p, LLADD_LATCH_SHARED);
+    if (!*out || (*out)->id != TOOL_BLOB)
+        return 0;
+    bool is_run = false;
+    struct lladd_error broken = LLADD_ERROR_INIT; /* then it is a blob that is not in order */
+    rc = lladd_dtable_run_there(db, lladd_page_of(page), &is_run, &broken);
+    if (lladd_code_root(rc) == LLADD_ROOT_RESOURCE) {
+        *err = broken;
+        return rc;
+    }
+    if (is_run)
+        *out = &run_kind;
     return 0;
 }

@@ -208,6 +208,9 @@ static int make(struct loading *l, struct lladd_error *err)
         return rc ? rc : lladd_list_open(l->db, l->root, &l->list, err);
     case TOOL_BLOB:
         return of_txn(l, lladd_blob_create(l->txn, NULL, 0, &l->root), err);
+    case TOOL_RUN: /* no dump has them */
+    case TOOL_KINDS:
+        break;
     }
     return LLADD_BAD_ARGUMENT;
 }

@@ -45,7 +45,8 @@ static int report(struct walk *w, int kind, int code, uint64_t page, const char 
     return w->found(w->ctx, &f);
 }
 
-/* About the structure at hand. What ran out is no finding: the call ends with it. */
+/* About the structure at hand. What ran out is no finding: the call ends with it; nor is what only
+ * the application could look at (a class of its own, a comparator). */
 static int broken(struct walk *w, const struct lladd_error *err)
 {
     char text[400];
@@ -53,8 +54,10 @@ static int broken(struct walk *w, const struct lladd_error *err)
         *w->err = *err;
         return err->code;
     }
-    snprintf(text, sizeof text, "%s \"%s\": %s", w->kind->name, w->at->name, err->message);
-    return report(w, LLADD_FINDING_DAMAGE, err->code,
+    bool unknown = err->code == LLADD_BAD_CONFIG || err->code == LLADD_NO_COMPARATOR;
+    snprintf(text, sizeof text, "%s \"%s\"%s: %s", w->kind->name, w->at->name,
+             unknown ? " cannot be checked here" : "", err->message);
+    return report(w, unknown ? LLADD_FINDING_NOTE : LLADD_FINDING_DAMAGE, err->code,
                   err->page.v == LLADD_NO_PAGE ? w->at->page : err->page.v, text);
 }
 
@@ -211,7 +214,7 @@ static int judge(struct walk *w)
     int rc = look_for_lost(w, &r, &first);
     if (!rc)
         rc = lladd_stats(w->db, &s);
-    for (int i = 0; i <= TOOL_HASH; i++)
+    for (int i = 0; i < TOOL_KINDS; i++)
         known += w->out->checked[i];
     if (rc || !w->out->unowned || !known || w->out->others || w->out->unlisted || s.in_doubt)
         return rc;

@@ -131,7 +131,7 @@ void tool_json_print(json_t *, bool pretty);
 /* Not 0 stops. */
 typedef int tool_page_fn(void *ctx, lladd_pageno);
 
-enum tool_kind_id { TOOL_ARRAY = 1, TOOL_LIST, TOOL_BLOB, TOOL_HASH };
+enum tool_kind_id { TOOL_ARRAY = 1, TOOL_LIST, TOOL_BLOB, TOOL_HASH, TOOL_RUN, TOOL_KINDS };
 struct tool_kind {
     enum tool_kind_id id;
     const char *name, *page_type;
@@ -148,7 +148,7 @@ int tool_kind_of(struct lladd_db *, uint64_t page, const struct tool_kind **out,
 
 /* structures.c, for verify. */
 struct tool_structures {
-    uint64_t checked[TOOL_HASH + 1]; /* by enum tool_kind_id */
+    uint64_t checked[TOOL_KINDS];    /* by enum tool_kind_id */
     uint64_t others;                 /* roots of what the tools do not know */
     uint64_t unowned;                /* allocated pages that none of the structures has */
     uint64_t leaked;                 /* the same, where nobody else can have them */

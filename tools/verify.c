@@ -94,14 +94,15 @@ static void print_structures(const struct looked *l)
     static const char *const names[][2] = {[TOOL_ARRAY] = {"array", "arrays"},
                                            [TOOL_LIST] = {"list", "lists"},
                                            [TOOL_BLOB] = {"blob", "blobs"},
-                                           [TOOL_HASH] = {"hash table", "hash tables"}};
+                                           [TOOL_HASH] = {"hash table", "hash tables"},
+                                           [TOOL_RUN] = {"run", "runs"}};
     const char *comma = "";
     if (!l->done) {
         printf("structures: not checked: %s\n", l->why_not);
         return;
     }
     printf("structures: ");
-    for (int i = TOOL_ARRAY; i <= TOOL_HASH; i++) {
+    for (int i = TOOL_ARRAY; i < TOOL_KINDS; i++) {
         if (!l->s.checked[i])
             continue;
         printf("%s%" PRIu64 " %s", comma, l->s.checked[i], names[i][l->s.checked[i] > 1]);
@@ -120,11 +121,12 @@ static json_t *json_structures(const struct looked *l)
 {
     if (!l->done)
         return json_pack("{s:o}", "unchecked", tool_json_text(l->why_not));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
                      tool_json_u64(l->s.checked[TOOL_ARRAY]), "lists",
                      tool_json_u64(l->s.checked[TOOL_LIST]), "blobs",
                      tool_json_u64(l->s.checked[TOOL_BLOB]), "hash_tables",
-                     tool_json_u64(l->s.checked[TOOL_HASH]), "other_roots",
+                     tool_json_u64(l->s.checked[TOOL_HASH]), "runs",
+                     tool_json_u64(l->s.checked[TOOL_RUN]), "other_roots",
                      tool_json_u64(l->s.others), "unowned_pages", tool_json_u64(l->s.unowned));
 }
 

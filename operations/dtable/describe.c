@@ -276,6 +276,22 @@ int ll_dtable__understand(struct lladd_db *db, unsigned char *bytes, size_t len,
     return rc;
 }
 
+int lladd_dtable_run_there(struct lladd_db *db, lladd_pageno page, bool *out,
+                           struct lladd_error *err)
+{
+    unsigned char begin[sizeof magic];
+    uint64_t len;
+    *out = false;
+    int rc = lladd_blob_length(db, page, &len, err);
+    if (rc == LLADD_WRONG_TYPE || rc == LLADD_DESTROYED)
+        return 0;
+    if (rc || len < HEAD)
+        return rc;
+    rc = lladd_blob_read(db, page, 0, begin, sizeof begin, NULL, err);
+    *out = !rc && memcmp(begin, magic, sizeof magic) == 0;
+    return rc;
+}
+
 int ll_dtable__read_descriptor(struct lladd_db *db, lladd_pageno root,
                                struct ll_dtable_descriptor *d, struct lladd_error *err)
 {

@@ -3,13 +3,14 @@
  * "name number" a line. make_db --hold KIND DIR does not close it: prints "ready" and waits for the
  * end of its input, with the database in use. make_db --churn DIR opens one and commits until its
  * input ends, with background threads.
- * make_db --journal DIR makes one with a journal, and crashes.
+ * make_db --journal DIR makes one with a journal, and crashes; --run DIR one with a dTable's run.
  *
  * On a database that is there: make_db --forget DIR NAME removes a root, and what it led to is
  * lost; --alias DIR NAME gives its value a second name; --root DIR NAME makes one that leads to no
  * page; --free-last DIR frees the last page that is allocated, whosesoever it is. */
 #include "made.h"
 
+#include <lladd/dtable.h>
 #include <lladd/journal.h>
 #include <lladd/records.h>
 
@@ -130,6 +131,40 @@ static int journal(const char *dir)
     return rc ? fail(&err) : 0;
 }
 
+static int build_run(struct lladd_txn *txn)
+{
+    struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    struct lladd_dtable_run_builder *run;
+    lladd_pageno root;
+    o.type = LLADD_DTABLE_U32;
+    int rc = lladd_dtable_run_begin(txn, &o, &run);
+    for (uint32_t i = 0; !rc && i < 1000; i++) {
+        struct lladd_dtable_key key = lladd_dtable_u32(i);
+        struct lladd_dtable_value value = lladd_dtable_value("the value", 9);
+        rc = lladd_dtable_run_add(run, &key, &value);
+    }
+    if (!rc)
+        rc = lladd_dtable_run_finish(run, &root);
+    return rc ? rc : lladd_root_set(txn, "rows", (struct lladd_root_value){root.v, 0});
+}
+
+static int make_run(const char *dir)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    int rc = lladd_open(dir, NULL, &db, &err);
+    if (rc)
+        return fail(&err);
+    rc = lladd_begin(db, NULL, &txn, &err);
+    if (!rc)
+        rc = build_run(txn);
+    if (!rc)
+        rc = lladd_commit(txn);
+    int closed = lladd_close(db);
+    return rc || closed ? fail(&err) : 0;
+}
+
 static int free_last(struct lladd_txn *txn)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -189,6 +224,8 @@ int main(int argc, char **argv)
         return churn(argv[2]);
     if (argc == 3 && strcmp(argv[1], "--journal") == 0)
         return journal(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "--run") == 0)
+        return make_run(argv[2]);
     if (is_spoiling(argc, argv))
         return spoil(argv[2], argv[1], argc == 4 ? argv[3] : NULL);
     bool hold = argc == 4 && strcmp(argv[1], "--hold") == 0;

@@ -255,6 +255,22 @@ What keeps the log, the strongest first
         self.assertIn("  cannot be told: ", self.good("stat", db))
         self.assertIn("error", self.json("stat", db)["journal"])
 
+    def test_run(self):
+        """A run of a dTable is a structure: checked, its pages its own, left out of dumps."""
+        db = self.made.path("run")
+        subprocess.run([MAKE_DB, "--run", db], check=True)
+        self.assertIn("\nstructures: 1 run\n", self.good("verify", db))
+        self.assertEqual(self.json("verify", db)["structures"]["runs"], 1)
+        self.assertNotIn("rows", self.good("dump", db))
+        self.assertIn("no array, hash table, list or blob", self.bad("dump", db, "rows", code=2))
+        page = os.path.join(db, "pages")
+        with open(page, "r+b") as file:
+            at = file.read().index(b"the valuethe value")
+            file.seek(at)
+            file.write(b"X")
+        out = self.good("verify", db, code=1)
+        self.assertRegex(out, r"damage +pages, page \d+: run \"rows\": .*stream values")
+
     def test_log(self):
         out = self.good("log", self.made.path("crashed"))
         what = [re.sub(r"^ *\d+ +\d+ +\S+ +\S+ +\d+ ", "", line) for line in out.splitlines()]
