@@ -107,6 +107,15 @@ struct lladd_dtable_order {
     enum lladd_dtable_type type;
     const struct lladd_dtable_comparator *comparator; /**< NULL: the usual one */
 };
+/** The order of keys of a type; `comparator` as in lladd_dtable_run_options. LLADD_BAD_ARGUMENT for
+ *  a comparator of keys that are not bytes, LLADD_NO_COMPARATOR. */
+LLADD_API int lladd_dtable_order_of(struct lladd_db *, enum lladd_dtable_type,
+                                    const char *comparator, struct lladd_dtable_order *out,
+                                    struct lladd_error *);
+/** Can it be a key of a table with this order? LLADD_WRONG_TYPE, LLADD_BAD_ARGUMENT or
+ *  LLADD_TOO_LARGE, if not. */
+LLADD_API int lladd_dtable_check_key(const struct lladd_dtable_order *,
+                                     const struct lladd_dtable_key *, struct lladd_error *);
 /** Below 0, 0, above 0. Keys are of the order's type. */
 LLADD_API int lladd_dtable_compare_bytes(const struct lladd_dtable_order *, struct lladd_span,
                                          struct lladd_span);

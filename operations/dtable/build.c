@@ -221,7 +221,7 @@ static int check_row(struct lladd_dtable_run_builder *run, const struct lladd_dt
 {
     if (run->broken)
         return lladd_error_set(run->error, LLADD_BAD_STATE, "the run failed before: discard it");
-    int rc = ll_dtable__check_key(&run->order, key, run->error);
+    int rc = lladd_dtable_check_key(&run->order, key, run->error);
     if (rc)
         return rc;
     if (value->state != LLADD_DTABLE_FOUND && value->state != LLADD_DTABLE_TOMBSTONE)

@@ -61,12 +61,13 @@ void lladd_dtable_cursor_close(struct lladd_dtable_cursor *c)
 {
     if (!c)
         return;
+    struct lladd_db *db = c->t->db; /* the table may live no longer than its last cursor */
     if (c->own && c->t->kind->cursor_close)
         c->t->kind->cursor_close(c->t, c->own);
-    lladd_free(c->t->db, c->own);
+    lladd_free(db, c->own);
     lladd_dtable_cursor_close(c->base);
     lladd_dtable_unpin(&c->pin);
-    lladd_free(c->t->db, c);
+    lladd_free(db, c);
 }
 
 /* ---- by place -------------------------------------------------------------------------------- */
@@ -199,7 +200,7 @@ int lladd_dtable_prev(struct lladd_dtable_cursor *c, struct lladd_error *err)
 static int seek(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
                 const struct lladd_dtable_key *key, struct lladd_error *err)
 {
-    int rc = ll_dtable__check_key(&c->t->order, key, err);
+    int rc = lladd_dtable_check_key(&c->t->order, key, err);
     if (rc)
         return rc;
     return arrived(c, go(c, where, key, err), where == LLADD_DTABLE_NOT_BEFORE, err);

@@ -156,6 +156,17 @@ int lladd_dtable_comparator_add(struct lladd_db *db, const struct lladd_dtable_c
     return rc ? ll_dtable__no_memory(err) : 0;
 }
 
+int lladd_dtable_order_of(struct lladd_db *db, enum lladd_dtable_type type, const char *comparator,
+                          struct lladd_dtable_order *out, struct lladd_error *err)
+{
+    *out = (struct lladd_dtable_order){type, NULL};
+    if (!lladd_dtable_type_name(type) || (comparator && type != LLADD_DTABLE_BYTES))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "a table without a type of keys, or a comparator for other than "
+                               "bytes");
+    return ll_dtable__comparator(ll_dtables_of(db), comparator, &out->comparator, err);
+}
+
 static const char *incomplete(const struct lladd_dtable_class *c)
 {
     if (c->struct_size != sizeof *c || !good_name(c->name) || c->version == 0)

@@ -24,12 +24,6 @@ int ll_dtable__grow(struct lladd_db *, void **array, size_t n, size_t *cap, size
 void *ll_dtable__zeros(struct lladd_db *, size_t n, size_t element);
 int ll_dtable__no_memory(struct lladd_error *);
 
-/* ---- keys: key.c ----------------------------------------------------------------------------- */
-
-/* Can it be a key of a table with this order? */
-int ll_dtable__check_key(const struct lladd_dtable_order *, const struct lladd_dtable_key *,
-                         struct lladd_error *);
-
 /* ---- configurations: config.c, config_parse.c, config_print.c -------------------------------- */
 
 struct ll_dtable_word {

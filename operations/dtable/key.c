@@ -44,8 +44,8 @@ const char *lladd_dtable_type_name(enum lladd_dtable_type type)
     return (size_t)type < sizeof names / sizeof names[0] ? names[type] : NULL;
 }
 
-int ll_dtable__check_key(const struct lladd_dtable_order *order, const struct lladd_dtable_key *key,
-                         struct lladd_error *err)
+int lladd_dtable_check_key(const struct lladd_dtable_order *order,
+                           const struct lladd_dtable_key *key, struct lladd_error *err)
 {
     if (key->type != order->type) {
         const char *name = lladd_dtable_type_name(key->type);

@@ -55,7 +55,7 @@ int lladd_dtable_lookup(const struct lladd_dtable *t, const struct lladd_dtable_
                         struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                         struct lladd_error *err)
 {
-    int rc = ll_dtable__check_key(&t->order, key, err);
+    int rc = lladd_dtable_check_key(&t->order, key, err);
     return rc ? rc : lladd_dtable_ask(t, key, pin, out, err);
 }
 

@@ -124,7 +124,7 @@ int lladd_dtable_put(struct lladd_dtable *base, const struct lladd_dtable_key *k
         return lladd_error_set(err, LLADD_WRONG_TYPE, "a %s cannot be written to",
                                base->kind->name);
     struct table *t = (struct table *)base;
-    int rc = ll_dtable__check_key(&base->order, key, err);
+    int rc = lladd_dtable_check_key(&base->order, key, err);
     if (!rc && value->state == LLADD_DTABLE_FOUND && value->bytes.len > LLADD_DTABLE_VALUE_MAX)
         rc = lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes", value->bytes.len);
     if (rc)
@@ -259,12 +259,8 @@ const struct lladd_dtable_class ll_dtable__memory_class = {
 int lladd_dtable_memory(struct lladd_db *db, enum lladd_dtable_type type, const char *comparator,
                         struct lladd_dtable **out, struct lladd_error *err)
 {
-    struct lladd_dtable_order order = {type, NULL};
-    if (!lladd_dtable_type_name(type) || (comparator && type != LLADD_DTABLE_BYTES))
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "a table without a type of keys, or a comparator for other than "
-                               "bytes");
-    int rc = ll_dtable__comparator(ll_dtables_of(db), comparator, &order.comparator, err);
+    struct lladd_dtable_order order;
+    int rc = lladd_dtable_order_of(db, type, comparator, &order, err);
     if (rc)
         return rc;
     struct table *t = lladd_alloc(db, sizeof *t);

@@ -25,6 +25,7 @@
     X(journal) \
     X(journal_moves) \
     X(lists) \
+    X(managed) \
     X(locks) \
     X(objects) \
     X(pages) \

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_DTABLE_MANAGED_H
+#define LL_OPERATIONS_DTABLE_MANAGED_H
+/* Managed dTables, the inside: see state.c. Includes nothing of the library but <lladd/...>. */
+#include <lladd/bytes.h>
+#include <lladd/dtable_class.h>
+#include <lladd/dtable_managed.h>
+#include <lladd/hash.h>
+#include <lladd/journal.h>
+#include <lladd/sync.h>
+
+enum {
+    LL_MANAGED_VERSION = 1,
+    LL_MANAGED_RANK_CREATE = LLADD_RANK_EXTENSION - 120, /* held while the catalogue is made */
+    LL_MANAGED_RANK_SWAP = LLADD_RANK_EXTENSION - 90, /* held while a list of runs is changed */
+    LL_MANAGED_RANK = LLADD_RANK_LEAF + 80,
+    LL_MANAGED_RANK_TABLE = LLADD_RANK_LEAF + 81
+};
+#define LL_MANAGED_ROOT "managed" /* a: root page of the catalogue, b: version */
+#define LL_MANAGED_OWNER "managed"
+#define LL_MANAGED_TAG "managed:" /* before the table's name */
+#define LL_MANAGED_TAKEN_BACK UINT64_MAX
+
+struct ll_managed;
+struct ll_use;
+
+int ll_managed__no_memory(struct lladd_error *);
+
+/* ---- memtable.c: versions of rows, in memory ------------------------------------------------- */
+
+enum { LL_MEM_CHUNKS = 256, LL_MEM_LEVELS = 16 };
+
+/* A skip list of keys; each has a chain of versions, the newest first. A version belongs to a
+ * segment, what a transaction has written between two savepoints, and that to the transaction's
+ * part of the memtable, which knows its commit. All of these are in chunks, known by offsets of
+ * four bytes, and stay where they are until the memtable goes. One thread at a time adds something,
+ * under the table's mutex; any number read meanwhile. */
+struct ll_memtable {
+    struct lladd_db *db;
+    struct lladd_dtable_order order;
+    uint64_t refs;    /* atomic */
+    uint64_t writers; /* atomic: parts whose transactions have not ended */
+    uint64_t newest;  /* atomic: commit */
+    uint64_t bytes;   /* atomic: taken of its chunks */
+    uint64_t nodes;   /* under the table's mutex */
+    uint64_t random;
+    uint32_t height; /* atomic: levels in use */
+    uint32_t first;  /* the node before all */
+    uint32_t n_chunks, fill, room; /* of the last chunk, in units of four bytes */
+    uint32_t finger[LL_MEM_LEVELS]; /* the last ones before the key that came last, or it */
+    unsigned char *chunks[LL_MEM_CHUNKS];
+};
+
+struct ll_mem_part {
+    uint64_t commit; /* atomic; 0: it goes on; LL_MANAGED_TAKEN_BACK: aborted */
+    uint64_t bytes, rows;
+    struct ll_memtable *m;
+    uint32_t self;
+    uint32_t segment; /* the newest */
+};
+
+int ll_managed__mem_new(struct lladd_db *, const struct lladd_dtable_order *,
+                        struct ll_memtable **out);
+void ll_managed__mem_drop(struct ll_memtable *); /* one reference */
+/* These four under the table's mutex; NULL, 0: out of memory. */
+struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *);
+uint32_t ll_managed__mem_segment(struct ll_mem_part *, lladd_savepoint_id next);
+uint32_t ll_managed__mem_node(struct ll_memtable *, const struct lladd_dtable_key *);
+/* What was there before: for ll_managed__mem_unpush. */
+int ll_managed__mem_push(struct ll_mem_part *, uint32_t node, const struct lladd_dtable_value *,
+                         uint32_t *before);
+void ll_managed__mem_unpush(struct ll_mem_part *, uint32_t node, uint32_t before);
+/* What the newest segment is about, and whether it counts. */
+bool ll_managed__mem_segment_is(const struct ll_mem_part *, lladd_savepoint_id next);
+/* What was written when the next savepoint was to be called more than `to` is taken back. */
+void ll_managed__mem_take_back(struct ll_mem_part *, lladd_savepoint_id to);
+/* Any thread; 0: none. */
+uint32_t ll_managed__mem_find(const struct ll_memtable *, const struct lladd_dtable_key *);
+uint32_t ll_managed__mem_not_before(const struct ll_memtable *, const struct lladd_dtable_key *);
+/* The last one not behind the key, or before it; without a key, the last. */
+uint32_t ll_managed__mem_not_behind(const struct ll_memtable *, const struct lladd_dtable_key *,
+                                    bool at);
+uint32_t ll_managed__mem_first(const struct ll_memtable *);
+uint32_t ll_managed__mem_next(const struct ll_memtable *, uint32_t node);
+struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *, uint32_t node);
+/* The newest version committed in (after, upto]; false: there is none. */
+bool ll_managed__mem_seen(const struct ll_memtable *, uint32_t node, uint64_t after, uint64_t upto,
+                          struct lladd_dtable_value *out);
+/* The part's own. */
+bool ll_managed__mem_own(const struct ll_mem_part *, uint32_t node,
+                         struct lladd_dtable_value *out);
+/* Whose is the newest version that counts? 0: nobody's; 1: the part's; 2: of another transaction
+ * that goes on; 3: committed, *commit. */
+enum { LL_MEM_NOBODY, LL_MEM_MINE, LL_MEM_OTHER, LL_MEM_COMMITTED };
+int ll_managed__mem_whose(const struct ll_memtable *, uint32_t node, const struct ll_mem_part *,
+                          uint64_t *commit);
+/* The transaction has ended. Atomics only: it may be under the latch of the commit order. */
+void ll_managed__mem_end(struct lladd_managed *, struct ll_mem_part *, uint64_t commit);
+
+/* ---- slice.c: a memtable as a dTable --------------------------------------------------------- */
+
+struct ll_slice {
+    struct lladd_dtable base;
+    struct ll_memtable *m;
+    uint64_t after, upto;
+    struct ll_use *own; /* not NULL: only what this one has written, wherever that is */
+};
+void ll_managed__slice(struct ll_slice *, struct lladd_managed *, struct ll_memtable *,
+                       uint64_t after, uint64_t upto);
+void ll_managed__slice_own(struct ll_slice *, struct ll_use *);
+
+/* ---- manifest.c: what is stored of a table --------------------------------------------------- */
+
+struct ll_run;
+struct ll_manifest {
+    struct lladd_db *db;
+    enum lladd_dtable_type type;
+    enum lladd_managed_schedule schedule;
+    uint32_t every;
+    uint64_t tag, cutoff, memory_bytes, max_rows, interval_ns, generation, digests, combines, fresh;
+    char *texts[3]; /* comparator, configurations; "": none, the default, the same */
+    struct lladd_managed_run *runs;
+    lladd_pageno *doomed;
+    uint32_t n_runs, n_doomed;
+};
+enum { LL_MANIFEST_COMPARATOR = 0, LL_MANIFEST_CONFIG = 1, LL_MANIFEST_COMBINE = 2 };
+/* Memory of the handle's; *out is to be freed. */
+int ll_managed__manifest_put(const struct ll_manifest *, unsigned char **out, size_t *len);
+int ll_managed__manifest_get(struct lladd_db *, struct lladd_span, struct ll_manifest *,
+                             struct lladd_error *);
+/* A copy with room for one more run, and for so many more doomed ones. */
+int ll_managed__manifest_copy(const struct ll_manifest *, uint32_t doomed, struct ll_manifest *);
+void ll_managed__manifest_free(struct ll_manifest *);
+
+/* ---- view.c: what a table consists of -------------------------------------------------------- */
+
+struct ll_run {
+    struct lladd_managed *t;
+    uint64_t refs; /* atomic */
+    struct lladd_dtable *table; /* NULL: only to be freed */
+    struct lladd_managed_run info;
+    bool doomed;         /* under the table's mutex */
+    struct ll_run *next; /* of those to be freed */
+};
+
+/* Immutable. The runs have the newest versions up to `cutoff`; of the memtables only what was
+ * committed later counts. */
+struct ll_view {
+    uint64_t refs; /* atomic */
+    uint64_t cutoff;
+    uint64_t until;       /* of a retired one: for snapshots before that */
+    struct ll_view *next; /* retired before it */
+    uint32_t n_mems, n_runs;
+    struct ll_memtable **mems; /* the newest first; the first one is written to */
+    struct ll_run **runs;
+};
+struct ll_view *ll_managed__view_new(struct lladd_db *, uint32_t mems, uint32_t runs);
+void ll_managed__view_hold(struct ll_view *);
+void ll_managed__view_drop(struct lladd_managed *, struct ll_view *);
+/* The one for a snapshot, held; NULL: none is left. Under the table's mutex. */
+struct ll_view *ll_managed__view_for(struct lladd_managed *, uint64_t snapshot);
+/* Makes it the current one. Under the table's mutex; *gone is to be dropped behind it. */
+void ll_managed__view_set(struct lladd_managed *, struct ll_view *, struct ll_view **gone);
+/* Lets go of retired views that no snapshot needs. */
+void ll_managed__retire(struct lladd_managed *);
+int ll_managed__run_open(struct lladd_managed *, const struct lladd_managed_run *,
+                         struct ll_run **out, struct lladd_error *);
+void ll_managed__run_drop(struct ll_run *);
+/* What a view has for a key, as a snapshot sees it. The key has been checked. */
+int ll_managed__view_ask(const struct ll_view *, uint64_t snapshot, const struct lladd_dtable_key *,
+                         struct lladd_dtable_pin *, struct lladd_dtable_value *,
+                         struct lladd_error *);
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+struct lladd_managed {
+    struct ll_managed *all;
+    struct lladd_db *db;
+    struct lladd_managed *next; /* under the handle's mutex, as are the four behind it */
+    uint32_t opens;
+    uint32_t workers; /* threads that do something about it */
+    uint64_t retry_ns; /* not before that: it has failed */
+    bool opening;
+    char *name;
+    enum lladd_managed_schedule schedule; /* as in the manifest, for good, as what follows */
+    uint64_t tag, memory_bytes, max_rows, interval_ns;
+    uint32_t every;
+    struct lladd_dtable_order order;
+    struct lladd_dtable_config *config[2]; /* of digests, of combines */
+    struct lladd_mutex swap;     /* changes of the manifest and of the view */
+    struct ll_manifest manifest; /* as committed; under `swap` */
+    struct lladd_mutex mutex;    /* a leaf: what follows, and adding to memtables */
+    struct lladd_cond changed;   /* with the mutex: work has ended */
+    struct ll_view *view, *retired;
+    struct ll_run *ready; /* to be freed */
+    uint64_t users;       /* uses of it */
+    bool digesting, combining, freeing, closing;
+    struct ll_use *free_uses;
+    struct ll_mem_part *replayed; /* while it is being opened: of the last entry */
+    uint64_t newest; /* atomic: commit of a row */
+    uint64_t pending_bytes, pending_rows;        /* atomic */
+    uint64_t conflicts, waits, failures;         /* atomic */
+    uint64_t fresh;  /* atomic: runs of digests that no combine has seen */
+    uint32_t hurry;  /* atomic: it is being closed */
+    uint32_t asked;  /* atomic: the journal wants a digest */
+    uint32_t has_retired; /* atomic */
+    int last_failure;
+    uint64_t digested_ns; /* under the mutex */
+};
+
+/* A transaction's use of a table. */
+struct ll_use {
+    struct lladd_dtable base; /* the table as it sees it */
+    struct lladd_managed *t;
+    struct ll_use *next;
+    uint64_t refs; /* the transaction and cursors; atomic */
+    uint64_t snapshot;
+    struct ll_view *view;
+    struct ll_memtable *target; /* what it writes to: held; NULL: it has written nothing */
+    struct ll_mem_part *part;
+    bool told; /* the journal knows the part */
+    uint64_t puts;
+    unsigned char *scratch;
+    size_t cap_scratch;
+};
+
+struct ll_managed_txn {
+    struct ll_managed *all;
+    struct ll_managed_txn *next, **at; /* under the handle's mutex */
+    uint64_t snapshot;
+    struct ll_use *uses;
+};
+
+/* Of a handle. */
+struct ll_managed {
+    struct lladd_db *db;
+    struct lladd_mutex mutex; /* a leaf */
+    struct lladd_mutex create;
+    struct lladd_cond wake; /* with the mutex: something is due */
+    struct lladd_cond idle; /* likewise: a thread has done with a table */
+    struct lladd_hash *catalogue; /* atomic; NULL: there is none yet */
+    struct lladd_managed *tables;
+    struct ll_managed_txn *txns, *free_txns;
+    struct lladd_thread *threads;
+    unsigned n_threads;
+    uint32_t running; /* atomic: there are threads */
+    uint64_t wakes;
+    bool stopping;
+};
+extern const struct lladd_extension ll_managed__extension;
+extern const struct lladd_participant ll_managed__participant;
+extern const struct lladd_journal_owner ll_managed__owner;
+extern const struct lladd_dtable_class ll_managed__table_class;
+
+int ll_managed__of(struct lladd_db *, struct ll_managed **, struct lladd_error *);
+/* The rows of the catalogue, into memory of the handle's. LLADD_NOT_FOUND. */
+int ll_managed__row_read(struct ll_managed *, const char *name, struct ll_manifest *,
+                         struct lladd_error *);
+int ll_managed__row_write(struct lladd_txn *, struct ll_managed *, const char *name,
+                          const struct ll_manifest *);
+/* The open one of a name, or that is being opened. Under the mutex. */
+struct lladd_managed *ll_managed__open_one(const struct ll_managed *, const char *name);
+void ll_managed__table_free(struct lladd_managed *);
+/* The transaction's use of the table. */
+int ll_managed__use(struct lladd_txn *, struct lladd_managed *, struct ll_use **);
+void ll_managed__use_drop(struct ll_use *);
+void ll_managed__txn_forget(struct ll_managed *, struct ll_managed_txn *);
+
+/* ---- entries of the journal: entry.c --------------------------------------------------------- */
+
+int ll_managed__entry_put(struct ll_use *, const struct lladd_dtable_key *,
+                          const struct lladd_dtable_value *, struct lladd_span *out);
+bool ll_managed__entry_get(const struct lladd_dtable_order *, struct lladd_span,
+                           struct lladd_dtable_key *, struct lladd_dtable_value *);
+/* Puts what is replayed or pending into the memtable. */
+int ll_managed__restore(struct lladd_managed *, struct ll_mem_part *,
+                        const struct lladd_journal_entry *, struct lladd_error *);
+
+/* ---- digest.c, schedule.c, pool.c ------------------------------------------------------------ */
+
+enum ll_managed_work { LL_DIGEST = 1, LL_COMBINE = 2, LL_FREE = 3 };
+/* Nobody else does it; LLADD_BUSY. */
+int ll_managed__work_begin(struct lladd_managed *, enum ll_managed_work, struct lladd_error *);
+void ll_managed__work_end(struct lladd_managed *, enum ll_managed_work);
+/* Between these two calls. */
+int ll_managed__digest_now(struct lladd_managed *, struct lladd_error *);
+int ll_managed__combine_now(struct lladd_managed *, uint32_t first, uint32_t n,
+                            struct lladd_error *);
+int ll_managed__free_now(struct lladd_managed *, struct lladd_error *);
+/* What is due, at `now`; 0: nothing. */
+int ll_managed__due(struct lladd_managed *, uint64_t now);
+int ll_managed__step(struct lladd_managed *, int due, struct lladd_error *);
+/* Something may have become due. */
+void ll_managed__wake(struct ll_managed *);
+/* The same, if a commit has made it so. */
+void ll_managed__nudge(struct lladd_managed *);
+/* Waits a little if maintenance is behind. */
+void ll_managed__stall(struct lladd_managed *);
+void ll_managed__threads_stop(struct ll_managed *);
+
+#endif

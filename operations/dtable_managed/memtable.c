@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Rows in memory, in versions.
+ *
+ *   node     u32 newest version, u32 bytes of the key and levels (<< 16), u32 next node for each
+ *            level, key: 4 or 8 bytes of a number, or its bytes
+ *   version  u32 segment, u32 next older version, u32 bytes of the value, or TOMBSTONE, value
+ *   segment  u32 part, u32 whether it was taken back, u32 the part's segment before, u32 0, u64
+ *            what the next savepoint was to be called
+ *
+ * Offsets count units of four bytes: the upper eight bits say which chunk. Chunks double in size,
+ * so a small table takes little, and there are enough of them.
+ *
+ *   MEM-1  What a link leads to is complete before the link is stored; nothing moves.
+ *   MEM-2  In a chain, commits descend; above them at most the versions of one transaction that
+ *          goes on, and any number that do not count: taken back, or of one that aborted.
+ *   MEM-3  `logged` stores the commit in the part: all versions have it at once. Nobody looks for
+ *          that commit before the core says that it is visible. */
+#include "operations/dtable_managed/managed.h"
+
+enum { UNIT = 4, CHUNK_BITS = 24, FIRST_UNITS = 2048, DOUBLINGS = 13, NODE = 8, VERSION = 12 };
+#define CHUNK_MASK ((UINT32_C(1) << CHUNK_BITS) - 1)
+#define TOMBSTONE (UINT32_C(1) << 31)
+
+struct node {
+    uint32_t newest; /* atomic */
+    uint32_t info;
+    uint32_t next[]; /* atomic */
+};
+struct version {
+    uint32_t segment, older, len;
+    unsigned char bytes[];
+};
+struct segment {
+    uint32_t part, dead, before, zero; /* dead: atomic */
+    lladd_savepoint_id next;
+};
+
+static void *at(const struct ll_memtable *m, uint32_t offset)
+{
+    return m->chunks[offset >> CHUNK_BITS] + (size_t)(offset & CHUNK_MASK) * UNIT;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int new_chunk(struct ll_memtable *m, uint64_t units)
+{
+    unsigned doublings = m->n_chunks < DOUBLINGS ? m->n_chunks : DOUBLINGS;
+    uint64_t size = (uint64_t)FIRST_UNITS << doublings;
+    size = size < units ? units : size;
+    if (m->n_chunks == LL_MEM_CHUNKS || size > SIZE_MAX / UNIT || size > UINT32_MAX)
+        return LLADD_NO_MEMORY;
+    unsigned char *chunk = lladd_alloc(m->db, (size_t)size * UNIT);
+    if (!chunk)
+        return LLADD_NO_MEMORY;
+    m->chunks[m->n_chunks++] = chunk;
+    m->fill = 0;
+    m->room = (uint32_t)size;
+    return 0;
+}
+
+/* 0: none left. `wide`: at a multiple of eight. */
+static uint32_t take(struct ll_memtable *m, size_t bytes, bool wide)
+{
+    uint64_t units = ((uint64_t)bytes + UNIT - 1) / UNIT;
+    uint32_t from = m->fill + (wide ? m->fill & 1 : 0);
+    if (units > (uint64_t)m->room - (from < m->room ? from : m->room)) {
+        if (new_chunk(m, units))
+            return 0;
+        from = 0;
+    }
+    m->fill = from + (uint32_t)units;
+    lladd_atomic_store64_relaxed(&m->bytes, m->bytes + units * UNIT);
+    return (m->n_chunks - 1) << CHUNK_BITS | from;
+}
+
+void ll_managed__mem_drop(struct ll_memtable *m)
+{
+    if (!m || lladd_atomic_sub64(&m->refs, 1) != 1)
+        return;
+    for (uint32_t i = 0; i < m->n_chunks; i++)
+        lladd_free(m->db, m->chunks[i]);
+    lladd_free(m->db, m);
+}
+
+int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *order,
+                        struct ll_memtable **out)
+{
+    struct ll_memtable *m = lladd_alloc(db, sizeof *m);
+    size_t links = LL_MEM_LEVELS * sizeof(uint32_t);
+    if (!m)
+        return LLADD_NO_MEMORY;
+    memset(m, 0, sizeof *m);
+    m->db = db;
+    m->order = *order;
+    m->refs = 1;
+    m->height = 1;
+    m->random = UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t none = take(m, UNIT, false); /* offset 0 stands for nothing */
+    (void)none;
+    m->first = m->n_chunks ? take(m, NODE + links, false) : 0;
+    if (!m->first) {
+        ll_managed__mem_drop(m);
+        return LLADD_NO_MEMORY;
+    }
+    memset(at(m, m->first), 0, NODE + links);
+    for (int i = 0; i < LL_MEM_LEVELS; i++)
+        m->finger[i] = m->first;
+    *out = m;
+    return 0;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static const unsigned char *key_bytes(const struct node *n)
+{
+    return (const unsigned char *)(n->next + (n->info >> 16));
+}
+
+struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_t offset)
+{
+    const struct node *n = at(m, offset);
+    struct lladd_dtable_key k = {m->order.type, 0, {NULL, 0}};
+    uint32_t small;
+    if (m->order.type >= LLADD_DTABLE_STRING) {
+        k.bytes = lladd_span_of(key_bytes(n), n->info & 0xffff);
+    } else if (m->order.type == LLADD_DTABLE_U32) {
+        memcpy(&small, key_bytes(n), sizeof small);
+        k.number = small;
+    } else {
+        memcpy(&k.number, key_bytes(n), sizeof k.number);
+    }
+    return k;
+}
+
+static int compare(const struct ll_memtable *m, const struct node *n,
+                   const struct lladd_dtable_key *key)
+{
+    if (m->order.type >= LLADD_DTABLE_STRING)
+        return lladd_dtable_compare_bytes(
+            &m->order, lladd_span_of(key_bytes(n), n->info & 0xffff), key->bytes);
+    uint64_t number = 0;
+    if (m->order.type == LLADD_DTABLE_U32) {
+        uint32_t small;
+        memcpy(&small, key_bytes(n), sizeof small);
+        number = small;
+    } else {
+        memcpy(&number, key_bytes(n), sizeof number);
+    }
+    return number < key->number ? -1 : number > key->number;
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+uint32_t ll_managed__mem_not_before(const struct ll_memtable *m, const struct lladd_dtable_key *key)
+{
+    const struct node *n = at(m, m->first);
+    uint32_t found = 0, beyond = 0;
+    for (int level = (int)lladd_atomic_load32(&m->height) - 1; level >= 0; level--)
+        for (;;) {
+            found = lladd_atomic_load32(&n->next[level]);
+            if (!found || found == beyond)
+                break;
+            const struct node *next = at(m, found);
+            if (compare(m, next, key) >= 0) {
+                beyond = found;
+                break;
+            }
+            n = next;
+        }
+    return found;
+}
+
+uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dtable_key *key)
+{
+    uint32_t found = ll_managed__mem_not_before(m, key);
+    return found && compare(m, at(m, found), key) == 0 ? found : 0;
+}
+
+uint32_t ll_managed__mem_not_behind(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+                                    bool here)
+{
+    const struct node *n = at(m, m->first);
+    uint32_t last = 0;
+    for (int level = (int)lladd_atomic_load32(&m->height) - 1; level >= 0; level--)
+        for (;;) {
+            uint32_t next = lladd_atomic_load32(&n->next[level]);
+            int c = !next ? 1 : key ? compare(m, at(m, next), key) : -1;
+            if (c > 0 || (c == 0 && !here))
+                break;
+            last = next;
+            n = at(m, next);
+        }
+    return last;
+}
+
+uint32_t ll_managed__mem_next(const struct ll_memtable *m, uint32_t node)
+{
+    const struct node *n = at(m, node);
+    return lladd_atomic_load32(&n->next[0]);
+}
+
+uint32_t ll_managed__mem_first(const struct ll_memtable *m)
+{
+    return ll_managed__mem_next(m, m->first);
+}
+
+/* Leaves in `finger` the last ones before the key. Who adds one key after the other begins where
+ * the last one was. */
+static uint32_t descend(struct ll_memtable *m, const struct lladd_dtable_key *key)
+{
+    const struct node *last = at(m, m->finger[0]);
+    bool on = m->finger[0] != m->first && compare(m, last, key) < 0, moved = !on;
+    uint32_t from = m->first, found = 0;
+    for (int level = LL_MEM_LEVELS - 1; level >= 0; level--) {
+        if (!moved)
+            from = m->finger[level];
+        const struct node *n = at(m, from);
+        while ((found = n->next[level]) != 0 && compare(m, at(m, found), key) < 0) {
+            from = found;
+            n = at(m, from);
+            moved = true;
+        }
+        m->finger[level] = from;
+    }
+    return found;
+}
+
+static unsigned levels(struct ll_memtable *m)
+{
+    unsigned n = 1;
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 7;
+    m->random ^= m->random << 17;
+    for (uint64_t r = m->random; (r & 3) == 0 && n < LL_MEM_LEVELS; r >>= 2)
+        n++;
+    return n;
+}
+
+static uint32_t new_node(struct ll_memtable *m, const struct lladd_dtable_key *key, unsigned n)
+{
+    bool bytes = m->order.type >= LLADD_DTABLE_STRING;
+    size_t len = bytes                                ? key->bytes.len
+                 : m->order.type == LLADD_DTABLE_U32 ? sizeof(uint32_t)
+                                                     : sizeof(uint64_t);
+    uint32_t offset = take(m, NODE + n * sizeof(uint32_t) + len, false);
+    if (!offset)
+        return 0;
+    struct node *node = at(m, offset);
+    node->newest = 0;
+    node->info = (uint32_t)n << 16 | (uint32_t)len;
+    unsigned char *to = (unsigned char *)(node->next + n);
+    if (bytes) {
+        lladd_copy(to, key->bytes.data, len);
+    } else if (len == sizeof(uint32_t)) {
+        uint32_t small = (uint32_t)key->number;
+        memcpy(to, &small, sizeof small);
+    } else {
+        memcpy(to, &key->number, sizeof key->number);
+    }
+    return offset;
+}
+
+uint32_t ll_managed__mem_node(struct ll_memtable *m, const struct lladd_dtable_key *key)
+{
+    uint32_t found = descend(m, key);
+    if (found && compare(m, at(m, found), key) == 0)
+        return found;
+    unsigned n = levels(m);
+    uint32_t offset = new_node(m, key, n);
+    if (!offset)
+        return 0;
+    struct node *node = at(m, offset);
+    for (unsigned i = 0; i < n; i++)
+        node->next[i] = ((struct node *)at(m, m->finger[i]))->next[i];
+    for (unsigned i = 0; i < n; i++) {
+        lladd_atomic_store32(&((struct node *)at(m, m->finger[i]))->next[i], offset);
+        m->finger[i] = offset;
+    }
+    if (n > m->height)
+        lladd_atomic_store32(&m->height, n);
+    m->nodes++;
+    return offset;
+}
+
+/* ---- versions -------------------------------------------------------------------------------- */
+
+struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *m)
+{
+    uint32_t offset = take(m, sizeof(struct ll_mem_part), true);
+    if (!offset)
+        return NULL;
+    struct ll_mem_part *p = at(m, offset);
+    memset(p, 0, sizeof *p);
+    p->m = m;
+    p->self = offset;
+    lladd_atomic_add64(&m->writers, 1);
+    return p;
+}
+
+uint32_t ll_managed__mem_segment(struct ll_mem_part *p, lladd_savepoint_id next)
+{
+    uint32_t offset = take(p->m, sizeof(struct segment), true);
+    if (!offset)
+        return 0;
+    struct segment *s = at(p->m, offset);
+    *s = (struct segment){.part = p->self, .before = p->segment, .next = next};
+    p->segment = offset;
+    return offset;
+}
+
+bool ll_managed__mem_segment_is(const struct ll_mem_part *p, lladd_savepoint_id next)
+{
+    if (!p->segment)
+        return false;
+    const struct segment *s = at(p->m, p->segment);
+    return s->next == next && !lladd_atomic_load32(&s->dead);
+}
+
+void ll_managed__mem_take_back(struct ll_mem_part *p, lladd_savepoint_id to)
+{
+    for (uint32_t i = p->segment; i;) {
+        struct segment *s = at(p->m, i);
+        if (s->next <= to)
+            break;
+        lladd_atomic_store32(&s->dead, 1);
+        i = s->before;
+    }
+}
+
+/* About so many bytes are given back by digesting a row. */
+static uint64_t cost(size_t len)
+{
+    return VERSION + NODE + 3 * sizeof(uint32_t) + (uint64_t)len;
+}
+
+int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct lladd_dtable_value *v,
+                         uint32_t *before)
+{
+    struct ll_memtable *m = p->m;
+    struct node *n = at(m, node);
+    bool found = v->state == LLADD_DTABLE_FOUND;
+    size_t len = found ? v->bytes.len : 0;
+    uint32_t offset = take(m, VERSION + len, false);
+    if (!offset)
+        return LLADD_NO_MEMORY;
+    struct version *to = at(m, offset);
+    to->segment = p->segment;
+    to->len = found ? (uint32_t)len : TOMBSTONE;
+    to->older = *before = n->newest;
+    lladd_copy(to->bytes, v->bytes.data, len);
+    /* What was written in the same segment before is never wanted again. */
+    if (n->newest && ((struct version *)at(m, n->newest))->segment == p->segment)
+        to->older = ((struct version *)at(m, n->newest))->older;
+    lladd_atomic_store32(&n->newest, offset);
+    p->bytes += cost(len);
+    p->rows++;
+    return 0;
+}
+
+void ll_managed__mem_unpush(struct ll_mem_part *p, uint32_t node, uint32_t before)
+{
+    struct node *n = at(p->m, node);
+    const struct version *v = at(p->m, n->newest);
+    p->bytes -= cost(v->len == TOMBSTONE ? 0 : v->len);
+    p->rows--;
+    lladd_atomic_store32(&n->newest, before);
+}
+
+static const struct ll_mem_part *part_of(const struct ll_memtable *m, const struct version *v,
+                                         bool *counts)
+{
+    const struct segment *s = at(m, v->segment);
+    *counts = !lladd_atomic_load32(&s->dead);
+    return at(m, s->part);
+}
+
+static void show(const struct version *v, struct lladd_dtable_value *out)
+{
+    *out = v->len == TOMBSTONE ? lladd_dtable_tombstone() : lladd_dtable_value(v->bytes, v->len);
+}
+
+bool ll_managed__mem_seen(const struct ll_memtable *m, uint32_t node, uint64_t after, uint64_t upto,
+                          struct lladd_dtable_value *out)
+{
+    const struct node *n = at(m, node);
+    const struct version *v;
+    for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
+        bool counts;
+        v = at(m, i);
+        uint64_t commit = lladd_atomic_load64(&part_of(m, v, &counts)->commit);
+        if (!counts || commit == 0 || commit > upto)
+            continue;
+        if (commit <= after)
+            return false;
+        show(v, out);
+        return true;
+    }
+    return false;
+}
+
+bool ll_managed__mem_own(const struct ll_mem_part *p, uint32_t node, struct lladd_dtable_value *out)
+{
+    const struct node *n = at(p->m, node);
+    const struct version *v;
+    if (lladd_atomic_load64(&p->commit) == LL_MANAGED_TAKEN_BACK)
+        return false;
+    for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
+        bool counts;
+        v = at(p->m, i);
+        if (part_of(p->m, v, &counts) != p)
+            continue; /* behind its end others may have come */
+        if (!counts)
+            continue;
+        show(v, out);
+        return true;
+    }
+    return false;
+}
+
+int ll_managed__mem_whose(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
+                          uint64_t *commit)
+{
+    const struct node *n = at(m, node);
+    const struct version *v;
+    for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
+        bool counts;
+        v = at(m, i);
+        const struct ll_mem_part *whose = part_of(m, v, &counts);
+        *commit = lladd_atomic_load64(&whose->commit);
+        if (!counts || *commit == LL_MANAGED_TAKEN_BACK)
+            continue;
+        return whose == p ? LL_MEM_MINE : *commit ? LL_MEM_COMMITTED : LL_MEM_OTHER;
+    }
+    return LL_MEM_NOBODY;
+}
+
+void ll_managed__mem_end(struct lladd_managed *t, struct ll_mem_part *p, uint64_t commit)
+{
+    struct ll_memtable *m = p->m;
+    lladd_atomic_store64(&p->commit, commit);
+    if (commit != LL_MANAGED_TAKEN_BACK && p->rows) {
+        lladd_atomic_count64(&t->pending_bytes, p->bytes);
+        lladd_atomic_count64(&t->pending_rows, p->rows);
+        lladd_atomic_max64(&t->newest, commit);
+        lladd_atomic_max64(&m->newest, commit);
+    }
+    /* The last touch: a memtable nobody writes to may be digested and go. */
+    lladd_atomic_sub64(&m->writers, 1);
+}

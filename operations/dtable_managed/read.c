@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A table as a transaction sees it: what it has written itself in front of what its snapshot sees
+ * of its view. A cursor is that of an overlay over slices of memtables and runs; the transaction's
+ * own rows may come and go while it is open, so after a write it looks for its place again before
+ * it moves. */
+#include "operations/dtable_managed/managed.h"
+
+static struct ll_use *use_of(const struct lladd_dtable *t)
+{
+    return (struct ll_use *)(uintptr_t)t;
+}
+
+static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    const struct ll_use *u = use_of(t);
+    uint32_t node = u->part ? ll_managed__mem_find(u->target, key) : 0;
+    if (node && ll_managed__mem_own(u->part, node, out))
+        return 0;
+    return ll_managed__view_ask(u->view, u->snapshot, key, pin, out, err);
+}
+
+/* ---- cursors --------------------------------------------------------------------------------- */
+
+struct cursor {
+    struct lladd_dtable *overlay;
+    struct lladd_dtable_cursor *rows;
+    struct ll_slice *slices;
+    struct lladd_dtable **tables;
+    uint64_t puts; /* of the transaction, when the cursor came to where it is */
+    unsigned char *key;
+    size_t cap_key;
+};
+
+static int to_where(struct cursor *c, enum lladd_dtable_where where,
+                    const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    switch (where) {
+    case LLADD_DTABLE_FIRST:
+        return lladd_dtable_first(c->rows, err);
+    case LLADD_DTABLE_LAST:
+        return lladd_dtable_last(c->rows, err);
+    case LLADD_DTABLE_NOT_BEFORE:
+        return lladd_dtable_seek(c->rows, key, err);
+    default:
+        return lladd_dtable_seek_for_prev(c->rows, key, err);
+    }
+}
+
+static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dtable_where where,
+                       const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    struct cursor *c = cursor;
+    c->puts = use_of(t)->puts;
+    return to_where(c, where, key, err);
+}
+
+/* The current key, out of the way of what is going to move. */
+static int keep_key(const struct lladd_dtable *t, struct cursor *c, struct lladd_dtable_key *key,
+                    struct lladd_error *err)
+{
+    int rc = lladd_dtable_row(c->rows, key, NULL, err);
+    if (rc || key->bytes.len == 0)
+        return rc;
+    if (key->bytes.len > c->cap_key) {
+        unsigned char *p = lladd_resize(t->db, c->key, key->bytes.len + 64);
+        if (!p)
+            return ll_managed__no_memory(err);
+        c->key = p;
+        c->cap_key = key->bytes.len + 64;
+    }
+    lladd_copy(c->key, key->bytes.data, key->bytes.len);
+    key->bytes.data = c->key;
+    return 0;
+}
+
+static int cursor_step(const struct lladd_dtable *t, void *cursor, bool forward,
+                       struct lladd_error *err)
+{
+    struct cursor *c = cursor;
+    struct lladd_dtable_key key, found;
+    if (c->puts == use_of(t)->puts)
+        return forward ? lladd_dtable_next(c->rows, err) : lladd_dtable_prev(c->rows, err);
+    int rc = keep_key(t, c, &key, err);
+    if (rc)
+        return rc;
+    rc = cursor_seek(t, c, forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_BEHIND, &key, err);
+    if (!rc)
+        rc = lladd_dtable_row(c->rows, &found, NULL, err);
+    if (rc || lladd_dtable_compare(&t->order, &found, &key) != 0)
+        return rc;
+    return forward ? lladd_dtable_next(c->rows, err) : lladd_dtable_prev(c->rows, err);
+}
+
+static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
+                      struct lladd_dtable_value *value, struct lladd_error *err)
+{
+    const struct cursor *c = cursor;
+    (void)t;
+    return lladd_dtable_row(c->rows, key, value, err);
+}
+
+static void release(const struct lladd_dtable *t, struct cursor *c)
+{
+    lladd_dtable_cursor_close(c->rows);
+    lladd_dtable_close(c->overlay);
+    lladd_free(t->db, c->slices);
+    lladd_free(t->db, c->tables);
+    lladd_free(t->db, c->key);
+}
+
+static void cursor_close(const struct lladd_dtable *t, void *cursor)
+{
+    release(t, cursor);
+    ll_managed__use_drop(use_of(t));
+}
+
+static int cursor_open(const struct lladd_dtable *t, void *cursor, struct lladd_error *err)
+{
+    struct ll_use *u = use_of(t);
+    struct cursor *c = cursor;
+    const struct ll_view *v = u->view;
+    size_t n = 0;
+    c->slices = lladd_alloc(t->db, (v->n_mems + 1) * sizeof *c->slices);
+    c->tables = lladd_alloc(t->db, (v->n_mems + v->n_runs + 1) * sizeof *c->tables);
+    if (!c->slices || !c->tables) {
+        release(t, c);
+        return ll_managed__no_memory(err);
+    }
+    ll_managed__slice_own(&c->slices[0], u);
+    c->tables[n++] = &c->slices[0].base;
+    for (uint32_t i = 0; i < v->n_mems; i++) {
+        ll_managed__slice(&c->slices[i + 1], u->t, v->mems[i], v->cutoff, u->snapshot);
+        c->tables[n++] = &c->slices[i + 1].base;
+    }
+    for (uint32_t i = 0; i < v->n_runs; i++)
+        c->tables[n++] = v->runs[i]->table;
+    int rc = lladd_dtable_overlay(t->db, c->tables, n, &c->overlay, err);
+    if (!rc)
+        rc = lladd_dtable_cursor_open(c->overlay, LLADD_DTABLE_TOMBSTONES, &c->rows, err);
+    if (rc)
+        release(t, c);
+    else
+        lladd_atomic_add64(&u->refs, 1);
+    return rc;
+}
+
+const struct lladd_dtable_class ll_managed__table_class = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "managed_dtable",
+    .version = 1,
+    .about = "a table that transactions write to",
+    .lookup = lookup,
+    .cursor_size = sizeof(struct cursor),
+    .cursor_open = cursor_open,
+    .cursor_close = cursor_close,
+    .cursor_seek = cursor_seek,
+    .cursor_step = cursor_step,
+    .cursor_row = cursor_row,
+};
+
+/* ---- from outside ---------------------------------------------------------------------------- */
+
+int lladd_managed_table(struct lladd_txn *txn, struct lladd_managed *t,
+                        const struct lladd_dtable **out)
+{
+    struct ll_use *u;
+    int rc = ll_managed__use(txn, t, &u);
+    if (!rc)
+        *out = &u->base;
+    return rc;
+}
+
+int lladd_managed_lookup(struct lladd_txn *txn, struct lladd_managed *t,
+                         const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
+                         struct lladd_dtable_value *out)
+{
+    struct ll_use *u;
+    int rc = ll_managed__use(txn, t, &u);
+    return rc ? rc : lladd_dtable_lookup(&u->base, key, pin, out, lladd_txn_error_out(txn));
+}
+
+int lladd_managed_get(struct lladd_txn *txn, struct lladd_managed *t,
+                      const struct lladd_dtable_key *key, void *buf, size_t size, size_t *len)
+{
+    struct ll_use *u;
+    int rc = ll_managed__use(txn, t, &u);
+    return rc ? rc : lladd_dtable_get(&u->base, key, buf, size, len, lladd_txn_error_out(txn));
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memtables as dTables, of which overlays are made: what was committed in a stretch of commits, or
+ * what a transaction has written itself. What the first kind shows never changes while it is
+ * looked at; the second one is its transaction's own affair. */
+#include "operations/dtable_managed/managed.h"
+
+struct cursor {
+    const struct ll_memtable *m;
+    uint32_t node;
+    struct lladd_dtable_value value;
+};
+
+static const struct ll_memtable *memtable(const struct ll_slice *s)
+{
+    return s->own ? s->own->target : s->m;
+}
+
+static bool shows(const struct ll_slice *s, const struct ll_memtable *m, uint32_t node,
+                  struct lladd_dtable_value *out)
+{
+    return s->own ? ll_managed__mem_own(s->own->part, node, out)
+                  : ll_managed__mem_seen(m, node, s->after, s->upto, out);
+}
+
+static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    const struct ll_slice *s = (const struct ll_slice *)t;
+    const struct ll_memtable *m = memtable(s);
+    uint32_t node = m ? ll_managed__mem_find(m, key) : 0;
+    (void)pin;
+    (void)err;
+    if (node && !shows(s, m, node, out))
+        out->state = LLADD_DTABLE_ABSENT;
+    return 0;
+}
+
+/* To the first node from this one on that has something to show. */
+static int settle(const struct ll_slice *s, struct cursor *c, uint32_t node, bool forward)
+{
+    while (node && !shows(s, c->m, node, &c->value)) {
+        struct lladd_dtable_key key;
+        if (forward) {
+            node = ll_managed__mem_next(c->m, node);
+        } else {
+            key = ll_managed__mem_key(c->m, node);
+            node = ll_managed__mem_not_behind(c->m, &key, false);
+        }
+    }
+    c->node = node;
+    return node ? 0 : LLADD_END;
+}
+
+static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dtable_where where,
+                       const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    const struct ll_slice *s = (const struct ll_slice *)t;
+    struct cursor *c = cursor;
+    (void)err;
+    c->m = memtable(s);
+    if (!c->m)
+        return LLADD_END;
+    switch (where) {
+    case LLADD_DTABLE_FIRST:
+        return settle(s, c, ll_managed__mem_first(c->m), true);
+    case LLADD_DTABLE_LAST:
+        return settle(s, c, ll_managed__mem_not_behind(c->m, NULL, true), false);
+    case LLADD_DTABLE_NOT_BEFORE:
+        return settle(s, c, ll_managed__mem_not_before(c->m, key), true);
+    default:
+        return settle(s, c, ll_managed__mem_not_behind(c->m, key, true), false);
+    }
+}
+
+static int cursor_step(const struct lladd_dtable *t, void *cursor, bool forward,
+                       struct lladd_error *err)
+{
+    const struct ll_slice *s = (const struct ll_slice *)t;
+    struct cursor *c = cursor;
+    (void)err;
+    if (forward)
+        return settle(s, c, ll_managed__mem_next(c->m, c->node), true);
+    struct lladd_dtable_key key = ll_managed__mem_key(c->m, c->node);
+    return settle(s, c, ll_managed__mem_not_behind(c->m, &key, false), false);
+}
+
+static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
+                      struct lladd_dtable_value *value, struct lladd_error *err)
+{
+    const struct cursor *c = cursor;
+    (void)t;
+    (void)err;
+    if (key)
+        *key = ll_managed__mem_key(c->m, c->node);
+    if (value)
+        *value = c->value;
+    return 0;
+}
+
+static const struct lladd_dtable_class slice_class = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "memtable",
+    .version = 1,
+    .about = "some versions of the rows in memory",
+    .lookup = lookup,
+    .cursor_size = sizeof(struct cursor),
+    .cursor_seek = cursor_seek,
+    .cursor_step = cursor_step,
+    .cursor_row = cursor_row,
+};
+
+void ll_managed__slice(struct ll_slice *s, struct lladd_managed *t, struct ll_memtable *m,
+                       uint64_t after, uint64_t upto)
+{
+    *s = (struct ll_slice){.base = {.kind = &slice_class, .db = t->db, .order = t->order},
+                           .m = m,
+                           .after = after,
+                           .upto = upto};
+}
+
+void ll_managed__slice_own(struct ll_slice *s, struct ll_use *u)
+{
+    ll_managed__slice(s, u->t, NULL, 0, 0);
+    s->own = u;
+}

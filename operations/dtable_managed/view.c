@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Views: which memtables and runs a table consists of.
+ *
+ * A view never changes. A digest or a combine makes the next one; who reads holds the one he began
+ * with. The last view before a digest is kept, retired, as long as a snapshot lives that is older
+ * than what the digest has put into a run: the run has one version of each key. */
+#include "operations/dtable_managed/managed.h"
+
+struct ll_view *ll_managed__view_new(struct lladd_db *db, uint32_t mems, uint32_t runs)
+{
+    size_t pointers = (size_t)mems * sizeof(struct ll_memtable *);
+    struct ll_view *v =
+        lladd_alloc(db, sizeof *v + pointers + (size_t)runs * sizeof(struct ll_run *));
+    if (!v)
+        return NULL;
+    memset(v, 0, sizeof *v);
+    v->refs = 1;
+    v->mems = (struct ll_memtable **)(v + 1);
+    v->runs = (struct ll_run **)(v->mems + mems);
+    return v;
+}
+
+void ll_managed__view_hold(struct ll_view *v)
+{
+    lladd_atomic_add64(&v->refs, 1);
+}
+
+void ll_managed__view_drop(struct lladd_managed *t, struct ll_view *v)
+{
+    if (!v || lladd_atomic_sub64(&v->refs, 1) != 1)
+        return;
+    for (uint32_t i = 0; i < v->n_mems; i++)
+        ll_managed__mem_drop(v->mems[i]);
+    for (uint32_t i = 0; i < v->n_runs; i++)
+        ll_managed__run_drop(v->runs[i]);
+    lladd_free(t->db, v);
+}
+
+struct ll_view *ll_managed__view_for(struct lladd_managed *t, uint64_t snapshot)
+{
+    struct ll_view *v = t->view;
+    if (snapshot < v->cutoff)
+        for (v = t->retired; v && snapshot < v->cutoff;)
+            v = v->next;
+    if (v)
+        ll_managed__view_hold(v);
+    return v;
+}
+
+void ll_managed__view_set(struct lladd_managed *t, struct ll_view *v, struct ll_view **gone)
+{
+    struct ll_view *old = t->view;
+    *gone = old;
+    t->view = v;
+    if (!old || old->cutoff == v->cutoff)
+        return;
+    old->until = v->cutoff;
+    old->next = t->retired;
+    t->retired = old;
+    lladd_atomic_store32(&t->has_retired, 1);
+    *gone = NULL;
+}
+
+void ll_managed__retire(struct lladd_managed *t)
+{
+    struct ll_view *gone = NULL, *v;
+    if (!lladd_atomic_load32(&t->has_retired))
+        return;
+    uint64_t oldest = lladd_snapshot_oldest(t->db).v;
+    lladd_mutex_lock(&t->mutex);
+    for (struct ll_view **at = &t->retired; (v = *at) != NULL;) {
+        if (v->until > oldest) {
+            at = &v->next;
+            continue;
+        }
+        *at = v->next;
+        v->next = gone;
+        gone = v;
+    }
+    lladd_atomic_store32(&t->has_retired, t->retired != NULL);
+    lladd_mutex_unlock(&t->mutex);
+    while ((v = gone) != NULL) {
+        gone = v->next;
+        ll_managed__view_drop(t, v);
+    }
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+int ll_managed__run_open(struct lladd_managed *t, const struct lladd_managed_run *info,
+                         struct ll_run **out, struct lladd_error *err)
+{
+    struct ll_run *r = lladd_alloc(t->db, sizeof *r);
+    if (!r)
+        return ll_managed__no_memory(err);
+    *r = (struct ll_run){.t = t, .refs = 1, .info = *info};
+    int rc = lladd_dtable_run_open(t->db, info->root, &r->table, err);
+    if (!rc && (r->table->order.type != t->order.type ||
+                r->table->order.comparator != t->order.comparator)) {
+        rc = lladd_error_set(err, LLADD_CORRUPT_RUN, "table \"%s\": the run of page %llu has other "
+                             "keys", t->name, (unsigned long long)info->root.v);
+        lladd_dtable_close(r->table);
+    }
+    if (rc)
+        lladd_free(t->db, r);
+    else
+        *out = r;
+    return rc;
+}
+
+void ll_managed__run_drop(struct ll_run *r)
+{
+    struct lladd_managed *t = r->t;
+    if (lladd_atomic_sub64(&r->refs, 1) != 1)
+        return;
+    lladd_dtable_close(r->table);
+    r->table = NULL;
+    lladd_mutex_lock(&t->mutex);
+    bool doomed = r->doomed;
+    if (doomed) {
+        r->next = t->ready;
+        t->ready = r;
+    }
+    lladd_mutex_unlock(&t->mutex);
+    if (!doomed)
+        lladd_free(t->db, r);
+    else
+        ll_managed__wake(t->all);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
+                         const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
+                         struct lladd_dtable_value *out, struct lladd_error *err)
+{
+    for (uint32_t i = 0; i < v->n_mems; i++) {
+        const struct ll_memtable *m = v->mems[i];
+        uint32_t node = ll_managed__mem_find(m, key);
+        if (node && ll_managed__mem_seen(m, node, v->cutoff, snapshot, out))
+            return 0;
+    }
+    out->state = LLADD_DTABLE_ABSENT;
+    int rc = 0;
+    for (uint32_t i = 0; i < v->n_runs && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
+        rc = lladd_dtable_ask(v->runs[i]->table, key, pin, out, err);
+    return rc;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Writing a row: first the key is claimed, by a version that nobody else sees; then the journal
+ * gets the entry. If it does not, the version goes again.
+ *
+ * The first one who writes a key wins: it is refused if its newest version is of a transaction that
+ * goes on, or committed later than the snapshot. Memtables say that. What they do not have any more
+ * was digested; if that was after the snapshot, and the row is not what the snapshot sees, somebody
+ * has changed it since. */
+#include "operations/dtable_managed/managed.h"
+
+static int conflict(struct lladd_txn *txn, struct lladd_managed *t, const char *how)
+{
+    lladd_atomic_count64(&t->conflicts, 1);
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_CONFLICT,
+                           "table \"%s\": another transaction %s the key", t->name, how);
+}
+
+/* ---- what was digested since ----------------------------------------------------------------- */
+
+static bool same(const struct lladd_dtable_value *a, const struct lladd_dtable_value *b)
+{
+    if (a->state != LLADD_DTABLE_FOUND || b->state != LLADD_DTABLE_FOUND)
+        return (a->state == LLADD_DTABLE_FOUND) == (b->state == LLADD_DTABLE_FOUND);
+    return a->bytes.len == b->bytes.len &&
+           (a->bytes.len == 0 || memcmp(a->bytes.data, b->bytes.data, a->bytes.len) == 0);
+}
+
+/* Is the row as the snapshot sees it, in this view as well? */
+static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_view *now,
+                     const struct lladd_dtable_key *key)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
+    struct lladd_dtable_value was, is;
+    int rc = ll_managed__view_ask(u->view, u->snapshot, key, &pins[0], &was, err);
+    if (!rc)
+        rc = ll_managed__view_ask(now, LL_MANAGED_TAKEN_BACK - 1, key, &pins[1], &is, err);
+    if (!rc && !same(&was, &is))
+        rc = conflict(txn, u->t, "has changed");
+    lladd_dtable_unpin(&pins[0]);
+    lladd_dtable_unpin(&pins[1]);
+    return rc;
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+/* Under the mutex. */
+static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key)
+{
+    const struct ll_view *v = u->t->view;
+    for (uint32_t i = 0; i < v->n_mems; i++) {
+        uint64_t commit = 0;
+        uint32_t node = ll_managed__mem_find(v->mems[i], key);
+        switch (node ? ll_managed__mem_whose(v->mems[i], node, u->part, &commit) : LL_MEM_NOBODY) {
+        case LL_MEM_MINE:
+            return 0;
+        case LL_MEM_OTHER:
+            return conflict(txn, u->t, "is writing");
+        case LL_MEM_COMMITTED:
+            return commit > u->snapshot ? conflict(txn, u->t, "has changed") : 0;
+        default:
+            break;
+        }
+    }
+    return 0;
+}
+
+struct claim {
+    uint32_t node, before;
+};
+
+/* Under the mutex: the version is there if it is 0. */
+static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
+                 const struct lladd_dtable_value *v, lladd_savepoint_id next, struct claim *c)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_managed *t = u->t;
+    for (int i = 0; i < 2; i++) {
+        int no = t->config[i] ? lladd_dtable_accepts(t->config[i], v, err) : 0;
+        if (no == LLADD_DTABLE_REJECT)
+            return lladd_error_set(err, LLADD_REJECTED,
+                                   "table \"%s\" cannot store a %s of %zu bytes", t->name,
+                                   v->state == LLADD_DTABLE_FOUND ? "value" : "tombstone",
+                                   v->state == LLADD_DTABLE_FOUND ? v->bytes.len : 0);
+        if (no)
+            return no;
+    }
+    int rc = may_write(txn, u, key);
+    if (rc)
+        return rc;
+    if (!ll_managed__mem_segment_is(u->part, next) && !ll_managed__mem_segment(u->part, next))
+        return ll_managed__no_memory(err);
+    c->node = ll_managed__mem_node(u->target, key);
+    if (!c->node || ll_managed__mem_push(u->part, c->node, v, &c->before))
+        return ll_managed__no_memory(err);
+    return 0;
+}
+
+/* With what was digested since the snapshot looked at before, without the mutex. */
+static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
+                        const struct lladd_dtable_value *v, lladd_savepoint_id next,
+                        struct claim *c)
+{
+    struct lladd_managed *t = u->t;
+    uint64_t looked = u->snapshot; /* up to this cutoff */
+    for (;;) {
+        struct lladd_dtable_value own;
+        struct ll_view *later = NULL;
+        int rc = 0;
+        lladd_mutex_lock(&t->mutex);
+        uint32_t node = u->snapshot < t->view->cutoff ? ll_managed__mem_find(u->target, key) : 0;
+        bool mine = node && ll_managed__mem_own(u->part, node, &own);
+        if (t->view->cutoff > looked && !mine) {
+            later = t->view;
+            ll_managed__view_hold(later);
+        } else {
+            rc = claim(txn, u, key, v, next, c);
+        }
+        lladd_mutex_unlock(&t->mutex);
+        if (!later)
+            return rc;
+        looked = later->cutoff;
+        rc = unchanged(txn, u, later, key);
+        ll_managed__view_drop(t, later);
+        if (rc)
+            return rc;
+    }
+}
+
+/* ---- the row --------------------------------------------------------------------------------- */
+
+/* The memtable that is written to now is the transaction's, to its end (USE-1). */
+static int begin_writing(struct lladd_txn *txn, struct ll_use *u)
+{
+    struct lladd_managed *t = u->t;
+    void **state;
+    if (!u->part) {
+        lladd_mutex_lock(&t->mutex);
+        struct ll_memtable *m = t->view->mems[0];
+        u->part = ll_managed__mem_part(m);
+        if (u->part) {
+            lladd_atomic_add64(&m->refs, 1);
+            u->target = m;
+        }
+        lladd_mutex_unlock(&t->mutex);
+    }
+    if (!u->part)
+        return ll_managed__no_memory(lladd_txn_error_out(txn));
+    int rc = u->told ? 0 : lladd_journal_state(txn, t->tag, &state);
+    if (rc)
+        return rc;
+    if (!u->told)
+        *state = u->part;
+    u->told = true;
+    return 0;
+}
+
+static int check(struct lladd_txn *txn, const struct lladd_managed *t,
+                 const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    int rc = lladd_dtable_check_key(&t->order, key, err);
+    if (rc)
+        return rc;
+    if (v->state != LLADD_DTABLE_FOUND && v->state != LLADD_DTABLE_TOMBSTONE)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "neither a value nor a tombstone");
+    if (v->state == LLADD_DTABLE_FOUND && v->bytes.len > LLADD_DTABLE_VALUE_MAX)
+        return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes", v->bytes.len);
+    return 0;
+}
+
+int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
+                      const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
+{
+    struct lladd_txn_now now;
+    struct lladd_span entry;
+    struct ll_use *u;
+    struct claim c;
+    int rc = lladd_txn_now(txn, &now);
+    if (!rc)
+        rc = ll_managed__use(txn, t, &u);
+    if (!rc)
+        rc = check(txn, t, key, v);
+    if (!rc)
+        rc = begin_writing(txn, u);
+    if (!rc && ll_managed__entry_put(u, key, v, &entry))
+        rc = ll_managed__no_memory(lladd_txn_error_out(txn));
+    if (rc)
+        return rc;
+    ll_managed__stall(t);
+    rc = claim_anyhow(txn, u, key, v, now.next, &c);
+    if (rc)
+        return rc;
+    rc = lladd_journal_append(txn, t->tag, entry, NULL);
+    if (rc) {
+        lladd_mutex_lock(&t->mutex);
+        ll_managed__mem_unpush(u->part, c.node, c.before);
+        lladd_mutex_unlock(&t->mutex);
+        return rc;
+    }
+    u->puts++;
+    return 0;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dtable.managed: rows that transactions put into a managed dTable and delete; digests while one of
+ * them goes on, combines, runs that are freed. A row is a number under a small key, with its
+ * complement. The table stays open, as it does in a program that crashes.
+ */
+#include "sim/subjects/subjects.h"
+
+#include <lladd/bytes.h>
+#include <lladd/dtable_managed.h>
+#include <lladd/hash.h>
+
+#include <string.h>
+
+enum { KEYS = 12 };
+#define NAME "rows"
+
+/* What a transaction does to the model: 0 deletes. */
+struct note {
+    uint32_t key, number;
+};
+struct rows {
+    uint32_t number[KEYS];
+};
+
+/* One segment for all of it: others are there for segments. */
+static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    o->log_segment_min = o->log_segment_max = 32u << 10;
+    return lladd_managed_register(o, err);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static int put(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uint32_t number)
+{
+    unsigned char bytes[8];
+    struct lladd_dtable_key k = lladd_dtable_u32(key);
+    lladd_put32(bytes, number);
+    lladd_put32(bytes + 4, ~number);
+    struct lladd_dtable_value v =
+        number ? lladd_dtable_value(bytes, sizeof bytes) : lladd_dtable_tombstone();
+    return lladd_managed_put(txn, t, &k, &v);
+}
+
+static int put_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t,
+                     uint32_t key, uint32_t number)
+{
+    struct note n = {key, number};
+    TRY(put(txn, t, key, number));
+    return lladd_sim_note(sim, txn, &n, sizeof n);
+}
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_managed *t;
+    struct lladd_txn *txn;
+    (void)ctx;
+    o.type = LLADD_DTABLE_U32;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = lladd_managed_create(txn, NAME, &o);
+    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(lladd_begin(db, NULL, &txn, err));
+    for (uint32_t i = 0; !rc && i < 4; i++)
+        rc = put(txn, t, i, i + 1);
+    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
+    TRY(lladd_managed_digest(t, err));
+    return lladd_managed_close(t, err);
+}
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+static int changes(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    lladd_savepoint_id here;
+    TRY(put_noted(sim, txn, t, 0, 10));
+    TRY(put_noted(sim, txn, t, 1, 0));
+    TRY(lladd_sim_savepoint(sim, txn, &here));
+    TRY(put_noted(sim, txn, t, 2, 0));
+    TRY(put_noted(sim, txn, t, 4, 11));
+    TRY(lladd_sim_rollback_to(sim, txn, here));
+    TRY(put_noted(sim, txn, t, 5, 12));
+    return lladd_sim_commit(sim, txn);
+}
+
+/* Digests come, and then nobody ends it. */
+static int stays_open(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    return put_noted(sim, txn, t, 6, 13);
+}
+
+static int deletes(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    TRY(put_noted(sim, txn, t, 5, 0));
+    TRY(put_noted(sim, txn, t, 7, 14));
+    return lladd_sim_commit(sim, txn);
+}
+
+static int gives_up(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    TRY(put_noted(sim, txn, t, 7, 0));
+    TRY(put_noted(sim, txn, t, 8, 15));
+    return lladd_sim_abort(sim, txn);
+}
+
+static int comes_last(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    TRY(put_noted(sim, txn, t, 3, 0));
+    return lladd_sim_commit(sim, txn);
+}
+
+static int in_txn(struct lladd_sim *sim, struct lladd_managed *t, struct lladd_db *db,
+                  int (*what)(struct lladd_sim *, struct lladd_txn *, struct lladd_managed *),
+                  struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
+    int rc = what(sim, txn, t);
+    return rc ? ll_sim_give_up(sim, txn, rc, err) : 0;
+}
+
+/* Until nothing is due: what can be freed is. */
+static int tidy_up(struct lladd_managed *t, struct lladd_error *err)
+{
+    bool more = true;
+    while (more)
+        TRY(lladd_managed_maintain(t, &more, err));
+    return 0;
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_managed *t;
+    (void)ctx;
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(in_txn(sim, t, db, changes, err));
+    TRY(in_txn(sim, t, db, stays_open, err));
+    TRY(lladd_managed_digest(t, err));
+    TRY(lladd_checkpoint(db, err));
+    TRY(in_txn(sim, t, db, deletes, err));
+    TRY(in_txn(sim, t, db, gives_up, err));
+    TRY(lladd_managed_digest(t, err));
+    TRY(lladd_managed_combine(t, 0, err));
+    TRY(tidy_up(t, err));
+    return in_txn(sim, t, db, comes_last, err);
+}
+
+static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_managed *t;
+    struct lladd_txn *txn;
+    (void)ctx;
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = put(txn, t, KEYS - 1, 99);
+    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
+    TRY(lladd_managed_digest(t, err));
+    TRY(tidy_up(t, err));
+    return lladd_managed_close(t, err);
+}
+
+/* ---- what should be there -------------------------------------------------------------------- */
+
+static void init(void *ctx, void *model)
+{
+    struct rows *r = model;
+    (void)ctx;
+    for (uint32_t i = 0; i < 4; i++)
+        r->number[i] = i + 1;
+}
+
+static void apply(void *ctx, void *model, struct lladd_span note)
+{
+    struct rows *r = model;
+    struct note n;
+    (void)ctx;
+    memcpy(&n, note.data, sizeof n);
+    r->number[n.key] = n.number;
+}
+
+static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
+{
+    const struct rows *r = model;
+    (void)ctx;
+    for (uint32_t i = 0; i < KEYS; i++)
+        if (r->number[i])
+            TRY(lladd_sink_printf(sink, "%u: %u\n", i, r->number[i]));
+    return 0;
+}
+
+static int dump_rows(struct lladd_dtable_cursor *c, struct lladd_sink *sink,
+                     struct lladd_error *err)
+{
+    int rc;
+    while ((rc = lladd_dtable_next(c, err)) == 0) {
+        struct lladd_dtable_key key;
+        struct lladd_dtable_value v;
+        TRY(lladd_dtable_row(c, &key, &v, err));
+        const unsigned char *p = v.bytes.data;
+        if (v.bytes.len != 8 || lladd_get32(p) != ~lladd_get32(p + 4))
+            return lladd_error_set(err, LLADD_BAD_STATE, "a row that nobody has put there");
+        TRY(lladd_sink_printf(sink, "%u: %u\n", (unsigned)key.number, lladd_get32(p)));
+    }
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int dump_table(struct lladd_txn *txn, struct lladd_managed *t, struct lladd_sink *sink)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    const struct lladd_dtable *table;
+    struct lladd_dtable_cursor *c;
+    TRY(lladd_managed_table(txn, t, &table));
+    TRY(lladd_dtable_cursor_open(table, 0, &c, err));
+    int rc = dump_rows(c, sink, err);
+    lladd_dtable_cursor_close(c);
+    return rc;
+}
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct lladd_managed *t;
+    struct lladd_txn *txn;
+    (void)ctx;
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = dump_table(txn, t, sink);
+    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
+    return lladd_managed_close(t, err);
+}
+
+static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                 struct lladd_error *err)
+{
+    lladd_pageno root;
+    struct lladd_hash *journal;
+    (void)ctx;
+    TRY(lladd_managed_pages(db, fn, arg, err));
+    TRY(ll_sim_root_page(db, "journal", &root, err));
+    TRY(lladd_hash_open(db, root, LLADD_HASH_LOGICAL, &journal, err));
+    int rc = lladd_hash_pages(journal, fn, arg, err);
+    lladd_hash_close(journal);
+    return rc;
+}
+
+static void describe(void *ctx, struct lladd_span note, struct lladd_sink *sink)
+{
+    struct note n;
+    (void)ctx;
+    memcpy(&n, note.data, sizeof n);
+    if (n.number)
+        (void)lladd_sink_printf(sink, "puts %u under %u", n.number, n.key);
+    else
+        (void)lladd_sink_printf(sink, "deletes %u", n.key);
+}
+
+static const char *const operations[] = {"journal", NULL};
+static const struct lladd_sim_excuse excuses[] = {
+    {"journal", (1u << LLADD_SIM_PATHS) - 1,
+     "it repeats nothing: it reads the log, and what it has read is compared"},
+    {NULL, 0, NULL}};
+
+const struct lladd_sim_subject ll_sim_subject_managed = {
+    .struct_size = sizeof ll_sim_subject_managed,
+    .name = "dtable.managed",
+    .about = "rows of a managed dTable: put, deleted, digested, combined",
+    .configure = configure,
+    .setup = setup,
+    .run = run,
+    .dump = dump,
+    .model_size = sizeof(struct rows),
+    .model_init = init,
+    .model_apply = apply,
+    .model_dump = model_dump,
+    .describe = describe,
+    .go_on = go_on,
+    .pages = pages,
+    .operations = operations,
+    .excuses = excuses,
+};

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See shop.h. */
+#include "shop.h"
+
+#include <lladd/hash.h>
+#include <lladd/pages.h>
+#include <stdio.h>
+
+void shop_init(struct bed *b)
+{
+    bed_init(b, 4096);
+    ok_db(b, lladd_managed_register(&b->options, &b->err));
+}
+
+struct lladd_managed *shop_open(struct bed *b, const char *name)
+{
+    struct lladd_managed *t = NULL;
+    ok_db(b, lladd_managed_open(b->db, name, &t, &b->err));
+    return t;
+}
+
+struct lladd_managed *shop_table(struct bed *b, const char *name, struct lladd_managed_options *o)
+{
+    struct lladd_managed_options plain = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_txn *txn = bed_begin(b);
+    o = o ? o : &plain;
+    if (!o->type)
+        o->type = LLADD_DTABLE_U32;
+    ok(txn, lladd_managed_create(txn, name, o));
+    commit(txn);
+    return shop_open(b, name);
+}
+
+void shop_close(struct bed *b, struct lladd_managed *t)
+{
+    ok_db(b, lladd_managed_close(t, &b->err));
+}
+
+int shop_try(struct lladd_txn *txn, struct lladd_managed *t, uint32_t number, const char *text)
+{
+    struct lladd_dtable_key key = lladd_dtable_u32(number);
+    struct lladd_dtable_value v =
+        text ? lladd_dtable_value(text, strlen(text)) : lladd_dtable_tombstone();
+    return lladd_managed_put(txn, t, &key, &v);
+}
+
+void shop_put(struct lladd_txn *txn, struct lladd_managed *t, uint32_t number, const char *text)
+{
+    ok(txn, shop_try(txn, t, number, text));
+}
+
+void shop_fill_in(struct lladd_txn *txn, struct lladd_managed *t, const char *rows)
+{
+    char *copy = strdup(rows), *rest = copy;
+    for (char *row; (row = strtok_r(rest, " ", &rest)) != NULL;) {
+        char *value = strchr(row, '=');
+        if (value)
+            *value++ = 0;
+        shop_put(txn, t, (uint32_t)strtoul(row, NULL, 10), value);
+    }
+    free(copy);
+}
+
+void shop_fill(struct bed *b, struct lladd_managed *t, const char *rows)
+{
+    struct lladd_txn *txn = bed_begin(b);
+    shop_fill_in(txn, t, rows);
+    commit(txn);
+}
+
+struct text {
+    char *bytes;
+    size_t len, cap;
+};
+
+static void add(struct text *t, const struct lladd_dtable_key *key,
+                const struct lladd_dtable_value *v, bool front)
+{
+    char row[300];
+    ck_assert_uint_lt(v->bytes.len, 256);
+    int n = snprintf(row, sizeof row, "%u=%.*s", (unsigned)key->number, (int)v->bytes.len,
+                     (const char *)v->bytes.data);
+    if (t->len + (size_t)n + 2 > t->cap) {
+        t->cap = 2 * (t->len + (size_t)n + 2);
+        t->bytes = realloc(t->bytes, t->cap);
+        ck_assert_ptr_nonnull(t->bytes);
+    }
+    size_t gap = t->len ? 1 : 0;
+    if (front) {
+        memmove(t->bytes + (size_t)n + gap, t->bytes, t->len);
+        memcpy(t->bytes, row, (size_t)n);
+        if (gap)
+            t->bytes[n] = ' ';
+    } else {
+        if (gap)
+            t->bytes[t->len] = ' ';
+        memcpy(t->bytes + t->len + gap, row, (size_t)n);
+    }
+    t->len += (size_t)n + gap;
+    t->bytes[t->len] = 0;
+}
+
+char *shop_text(struct lladd_txn *txn, struct lladd_managed *t)
+{
+    struct text forward = {.bytes = calloc(1, 1), .cap = 1}, back = forward;
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    const struct lladd_dtable *table = NULL;
+    struct lladd_dtable_cursor *c = NULL;
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v, again;
+    back.bytes = calloc(1, 1);
+    ok(txn, lladd_managed_table(txn, t, &table));
+    ok(txn, lladd_dtable_cursor_open(table, 0, &c, err));
+    int rc;
+    while ((rc = lladd_dtable_next(c, err)) == 0) {
+        ok(txn, lladd_dtable_row(c, &key, &v, err));
+        add(&forward, &key, &v, false);
+        ok(txn, lladd_managed_lookup(txn, t, &key, &pin, &again));
+        ck_assert_int_eq(again.state, LLADD_DTABLE_FOUND);
+        ck_assert_uint_eq(again.bytes.len, v.bytes.len);
+        ck_assert(v.bytes.len == 0 || !memcmp(again.bytes.data, v.bytes.data, v.bytes.len));
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    while ((rc = lladd_dtable_prev(c, err)) == 0) {
+        ok(txn, lladd_dtable_row(c, &key, &v, err));
+        add(&back, &key, &v, true);
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    lladd_dtable_unpin(&pin);
+    lladd_dtable_cursor_close(c);
+    ck_assert_str_eq(forward.bytes, back.bytes);
+    free(back.bytes);
+    return forward.bytes;
+}
+
+void shop_sees(struct lladd_txn *txn, struct lladd_managed *t, const char *rows)
+{
+    char *text = shop_text(txn, t);
+    ck_assert_str_eq(text, rows);
+    free(text);
+}
+
+void shop_expect(struct bed *b, struct lladd_managed *t, const char *rows)
+{
+    struct lladd_txn *txn = bed_begin(b);
+    shop_sees(txn, t, rows);
+    commit(txn);
+}
+
+struct lladd_managed_stats shop_stats(struct bed *b, struct lladd_managed *t)
+{
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    ok_db(b, lladd_managed_stats(t, &s, NULL, 0, &b->err));
+    return s;
+}
+
+void shop_tidy(struct bed *b, struct lladd_managed *t)
+{
+    bool more = true;
+    while (more)
+        ok_db(b, lladd_managed_maintain(t, &more, &b->err));
+    ok_db(b, lladd_managed_maintain(t, &more, &b->err));
+}
+
+void shop_no_leaks(struct bed *b)
+{
+    struct lladd_root_value root;
+    struct lladd_hash *journal;
+    uint64_t n = 0;
+    ok_db(b, lladd_managed_pages(b->db, bed_count_page, &n, &b->err));
+    ok_db(b, lladd_root_get(b->db, "journal", &root, &b->err));
+    ok_db(b, lladd_hash_open(b->db, lladd_page_of(root.a), 0, &journal, &b->err));
+    ok_db(b, lladd_hash_pages(journal, bed_count_page, &n, &b->err));
+    lladd_hash_close(journal);
+    ck_assert_uint_eq(n, bed_pages_used(b));
+}

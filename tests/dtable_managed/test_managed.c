@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Managed dTables: rows that transactions write, what others see of them, and that they are there
+ * after a restart; digests, combines, and what becomes of runs and pages.
+ */
+#include "shop.h"
+
+#include <stdio.h>
+
+static struct bed b;
+static struct lladd_managed *t;
+
+static void begin(struct lladd_managed_options *o)
+{
+    shop_init(&b);
+    bed_open(&b);
+    t = shop_table(&b, "rows", o);
+}
+
+static void restart(void)
+{
+    bed_crash(&b);
+    t = shop_open(&b, "rows");
+}
+
+static void done(void)
+{
+    shop_close(&b, t);
+    shop_no_leaks(&b);
+    bed_free(&b);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* What is committed is there, also after a crash and after a clean end; an empty value is one. */
+START_TEST(rows_stay)
+{
+    char buf[8];
+    size_t len = 0;
+    begin(NULL);
+    shop_fill(&b, t, "5=five 1=one 3=three 2=");
+    shop_fill(&b, t, "3=drei 1");
+    shop_expect(&b, t, "2= 3=drei 5=five");
+    restart();
+    shop_expect(&b, t, "2= 3=drei 5=five");
+    shop_close(&b, t);
+    bed_close(&b);
+    bed_open(&b);
+    t = shop_open(&b, "rows");
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_key key = lladd_dtable_u32(5);
+    ok(txn, lladd_managed_get(txn, t, &key, buf, 2, &len));
+    ck_assert_uint_eq(len, 4);
+    ck_assert_int_eq(memcmp(buf, "fi", 2), 0);
+    key = lladd_dtable_u32(1);
+    refuses(txn, LLADD_NOT_FOUND, lladd_managed_get(txn, t, &key, buf, 2, &len));
+    key = lladd_dtable_u64(1);
+    refuses(txn, LLADD_WRONG_TYPE, lladd_managed_get(txn, t, &key, buf, 2, &len));
+    commit(txn);
+    done();
+}
+END_TEST
+
+/* What is not committed is its transaction's alone, and goes with it. */
+START_TEST(aborts)
+{
+    begin(NULL);
+    shop_fill(&b, t, "1=one 2=two");
+    struct lladd_txn *txn = bed_begin(&b);
+    shop_fill_in(txn, t, "1 3=three 2=zwei");
+    shop_sees(txn, t, "2=zwei 3=three");
+    shop_expect(&b, t, "1=one 2=two");
+    abort_txn(txn);
+    shop_expect(&b, t, "1=one 2=two");
+    shop_fill(&b, t, "3=drei");
+    txn = bed_begin(&b);
+    shop_put(txn, t, 9, "lost");
+    restart();
+    shop_expect(&b, t, "1=one 2=two 3=drei");
+    done();
+}
+END_TEST
+
+/* Savepoints and top actions take back what was written behind them, at once and after a crash. */
+START_TEST(savepoints)
+{
+    lladd_savepoint_id one, two;
+    struct lladd_action action;
+    begin(NULL);
+    struct lladd_txn *txn = bed_begin(&b);
+    shop_fill_in(txn, t, "1=a 2=a");
+    ok(txn, lladd_savepoint(txn, &one));
+    shop_fill_in(txn, t, "1=b 3=b");
+    ok(txn, lladd_savepoint(txn, &two));
+    shop_fill_in(txn, t, "1=c 2 3=c");
+    shop_sees(txn, t, "1=c 3=c");
+    ok(txn, lladd_rollback_to(txn, two));
+    shop_sees(txn, t, "1=b 2=a 3=b");
+    shop_fill_in(txn, t, "4=d");
+    ok(txn, lladd_rollback_to(txn, one));
+    shop_sees(txn, t, "1=a 2=a");
+    shop_fill_in(txn, t, "3=e");
+    ok(txn, lladd_rollback_to(txn, one));
+    ok(txn, lladd_nta_begin(txn, &action));
+    shop_fill_in(txn, t, "2=x 7=x");
+    ok(txn, lladd_nta_abort(txn, &action));
+    ok(txn, lladd_nta_begin(txn, &action));
+    shop_fill_in(txn, t, "8=y");
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
+    shop_fill_in(txn, t, "2=f");
+    shop_sees(txn, t, "1=a 2=f 8=y");
+    commit(txn);
+    shop_expect(&b, t, "1=a 2=f 8=y");
+    restart();
+    shop_expect(&b, t, "1=a 2=f 8=y");
+    done();
+}
+END_TEST
+
+/* ---- isolation ------------------------------------------------------------------------------- */
+
+/* A snapshot is that of the first use, and one for all tables. */
+START_TEST(snapshots)
+{
+    begin(NULL);
+    struct lladd_managed *other = shop_table(&b, "other", NULL);
+    shop_fill(&b, t, "1=a");
+    shop_fill(&b, other, "1=a");
+    struct lladd_txn *reader = bed_begin(&b);
+    shop_sees(reader, t, "1=a");
+    struct lladd_txn *writer = bed_begin(&b);
+    shop_fill_in(writer, t, "1=b 2=b");
+    shop_fill_in(writer, other, "1=b 2=b");
+    commit(writer);
+    shop_sees(reader, t, "1=a");
+    shop_sees(reader, other, "1=a");
+    ok_db(&b, lladd_managed_digest(other, &b.err));
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_fill(&b, t, "3=c");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    shop_tidy(&b, t);
+    shop_sees(reader, t, "1=a");
+    shop_sees(reader, other, "1=a");
+    commit(reader);
+    shop_expect(&b, t, "1=b 2=b 3=c");
+    shop_tidy(&b, t);
+    ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
+    shop_close(&b, other);
+    done();
+}
+END_TEST
+
+/* Two tables change at the same moment, also when a table is first looked at late: the snapshot was
+ * taken before its digest. */
+START_TEST(late_table)
+{
+    begin(NULL);
+    struct lladd_managed *other = shop_table(&b, "other", NULL);
+    shop_fill(&b, other, "1=a");
+    struct lladd_txn *reader = bed_begin(&b);
+    shop_sees(reader, t, "");
+    shop_fill(&b, other, "1=b");
+    ok_db(&b, lladd_managed_digest(other, &b.err));
+    shop_fill(&b, other, "1=c");
+    ok_db(&b, lladd_managed_digest(other, &b.err));
+    shop_sees(reader, other, "1=a");
+    commit(reader);
+    shop_expect(&b, other, "1=c");
+    shop_close(&b, other);
+    /* One that is opened later has no such past. */
+    reader = bed_begin(&b);
+    shop_sees(reader, t, "");
+    other = shop_table(&b, "third", NULL);
+    shop_fill(&b, other, "1=z");
+    ok_db(&b, lladd_managed_digest(other, &b.err));
+    shop_close(&b, other);
+    other = shop_open(&b, "third");
+    refuses(reader, LLADD_CONFLICT, shop_try(reader, other, 1, "y"));
+    commit(reader);
+    shop_close(&b, other);
+    done();
+}
+END_TEST
+
+/* The first one who writes has the key; the other one gets it when that has aborted. */
+START_TEST(conflicts)
+{
+    begin(NULL);
+    shop_fill(&b, t, "1=a 2=a");
+    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b), *three = bed_begin(&b);
+    shop_sees(one, t, "1=a 2=a");
+    shop_sees(two, t, "1=a 2=a");
+    shop_sees(three, t, "1=a 2=a");
+    shop_put(one, t, 1, "b");
+    refuses(two, LLADD_CONFLICT, shop_try(two, t, 1, "c"));
+    refuses(two, LLADD_CONFLICT, shop_try(two, t, 1, NULL));
+    shop_put(two, t, 2, "c");
+    shop_put(one, t, 1, "bb");
+    commit(one);
+    refuses(three, LLADD_CONFLICT, shop_try(three, t, 1, "d"));
+    abort_txn(two);
+    shop_put(three, t, 2, "d");
+    shop_sees(three, t, "1=a 2=d");
+    commit(three);
+    shop_expect(&b, t, "1=bb 2=d");
+    ck_assert_uint_eq(shop_stats(&b, t).conflicts, 3);
+    done();
+}
+END_TEST
+
+/* The same when what the other one has committed was digested meanwhile, and combined. */
+START_TEST(conflicts_digested)
+{
+    begin(NULL);
+    shop_fill(&b, t, "1=a 2=a 3=a");
+    struct lladd_txn *one = bed_begin(&b);
+    shop_sees(one, t, "1=a 2=a 3=a");
+    shop_fill(&b, t, "1=b 2 4=b");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_fill(&b, t, "5=b");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    refuses(one, LLADD_CONFLICT, shop_try(one, t, 1, "x"));
+    refuses(one, LLADD_CONFLICT, shop_try(one, t, 2, "x"));
+    refuses(one, LLADD_CONFLICT, shop_try(one, t, 4, "x"));
+    shop_put(one, t, 3, "x");
+    shop_put(one, t, 6, "x");
+    shop_put(one, t, 3, "y");
+    shop_sees(one, t, "1=a 2=a 3=y 6=x");
+    commit(one);
+    shop_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
+    restart();
+    shop_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
+    done();
+}
+END_TEST
+
+/* A cursor shows what its transaction writes while it is open, wherever it is. */
+START_TEST(cursor_and_own_writes)
+{
+    const struct lladd_dtable *table = NULL;
+    struct lladd_dtable_cursor *c = NULL;
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v;
+    begin(NULL);
+    shop_fill(&b, t, "2=a 4=a 6=a 8=a");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_fill(&b, t, "6=b");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_managed_table(txn, t, &table));
+    ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
+    key = lladd_dtable_u32(3);
+    ok(txn, lladd_dtable_seek(c, &key, &b.err));
+    shop_fill_in(txn, t, "4 5=x 6 7=x 3=x");
+    ok(txn, lladd_dtable_next(c, &b.err));
+    ok(txn, lladd_dtable_row(c, &key, &v, &b.err));
+    ck_assert_uint_eq(key.number, 5);
+    ok(txn, lladd_dtable_next(c, &b.err));
+    ok(txn, lladd_dtable_row(c, &key, &v, &b.err));
+    ck_assert_uint_eq(key.number, 7);
+    ok(txn, lladd_dtable_prev(c, &b.err));
+    shop_fill_in(txn, t, "3 2=y");
+    ok(txn, lladd_dtable_prev(c, &b.err));
+    ok(txn, lladd_dtable_row(c, &key, &v, &b.err));
+    ck_assert_uint_eq(key.number, 2);
+    ck_assert_int_eq(memcmp(v.bytes.data, "y", 1), 0);
+    ck_assert_int_eq(lladd_dtable_prev(c, &b.err), LLADD_END);
+    lladd_dtable_cursor_close(c);
+    shop_sees(txn, t, "2=y 5=x 7=x 8=a");
+    abort_txn(txn);
+    shop_expect(&b, t, "2=a 4=a 6=b 8=a");
+    done();
+}
+END_TEST
+
+/* A digest leaves out what goes on, and what comes later: a later one takes it. */
+START_TEST(digest_beside_writers)
+{
+    begin(NULL);
+    shop_fill(&b, t, "1=a 2=a");
+    struct lladd_txn *slow = bed_begin(&b), *gone = bed_begin(&b);
+    shop_put(slow, t, 3, "slow");
+    shop_put(gone, t, 4, "gone");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 2);
+    shop_fill(&b, t, "1=b 5=b");
+    shop_put(slow, t, 6, "slow");
+    shop_sees(slow, t, "1=a 2=a 3=slow 6=slow");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_expect(&b, t, "1=b 2=a 5=b");
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    abort_txn(gone);
+    commit(slow);
+    shop_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
+    restart();
+    shop_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).memtables, 1);
+    ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 0);
+    shop_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
+    done();
+}
+END_TEST
+
+/* In doubt over restarts, digests around it: then committed, then aborted. */
+START_TEST(in_doubt)
+{
+    struct lladd_gid one = bed_gid("one"), two = bed_gid("two");
+    begin(NULL);
+    shop_fill(&b, t, "1=a 2=a");
+    struct lladd_txn *first = bed_begin(&b), *second = bed_begin(&b);
+    shop_fill_in(first, t, "1=first 3=first");
+    shop_fill_in(second, t, "2=second");
+    ok(first, lladd_prepare(first, &one));
+    ok(second, lladd_prepare(second, &two));
+    restart();
+    shop_expect(&b, t, "1=a 2=a");
+    struct lladd_txn *txn = bed_begin(&b);
+    refuses(txn, LLADD_CONFLICT, shop_try(txn, t, 3, "x"));
+    shop_put(txn, t, 5, "x");
+    commit(txn);
+    ck_assert_int_eq(lladd_managed_close(t, &b.err), LLADD_BUSY);
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ok_db(&b, lladd_claim(b.db, &one, &first, &b.err));
+    commit(first);
+    shop_expect(&b, t, "1=first 2=a 3=first 5=x");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    restart();
+    ok_db(&b, lladd_claim(b.db, &two, &second, &b.err));
+    abort_txn(second);
+    shop_expect(&b, t, "1=first 2=a 3=first 5=x");
+    done();
+}
+END_TEST
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* Tombstones stay as long as there is an older run, and go with the oldest; runs are freed. */
+START_TEST(tombstones)
+{
+    begin(NULL);
+    shop_fill(&b, t, "1 2=a 3=a");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 0);
+    shop_fill(&b, t, "2 3=b 7");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 2);
+    shop_fill(&b, t, "3 4=c");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_expect(&b, t, "4=c");
+    ok_db(&b, lladd_managed_combine(t, 2, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).runs, 2);
+    ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 3);
+    shop_expect(&b, t, "4=c");
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).runs, 1);
+    ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 0);
+    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 1);
+    ck_assert_uint_eq(shop_stats(&b, t).doomed, 4);
+    shop_tidy(&b, t);
+    ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
+    shop_fill(&b, t, "4");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).runs, 0);
+    shop_expect(&b, t, "");
+    restart();
+    shop_expect(&b, t, "");
+    done();
+}
+END_TEST
+
+/* What was read when a combine replaced it, is freed later: after a crash, too. */
+START_TEST(doomed)
+{
+    begin(NULL);
+    shop_fill(&b, t, "1=a");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_fill(&b, t, "2=b");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    struct lladd_txn *reader = bed_begin(&b);
+    shop_sees(reader, t, "1=a 2=b");
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    shop_tidy(&b, t);
+    ck_assert_uint_eq(shop_stats(&b, t).doomed, 2);
+    shop_no_leaks(&b);
+    shop_sees(reader, t, "1=a 2=b");
+    struct lladd_txn *txn = bed_begin(&b);
+    shop_put(txn, t, 3, "c");
+    commit(txn); /* the combine is durable before it */
+    restart();
+    shop_no_leaks(&b);
+    ck_assert_uint_eq(shop_stats(&b, t).doomed, 2);
+    shop_tidy(&b, t);
+    ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
+    shop_expect(&b, t, "1=a 2=b 3=c");
+    done();
+}
+END_TEST
+
+/* The paper's ruler: after 8 digests with k = 2 the combines were of 2, 2 + 1, 2, and 2 + 2. */
+START_TEST(ruler)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    static const uint64_t runs[] = {1, 1, 2, 1, 2, 2, 3, 1};
+    char row[32];
+    o.every = 2;
+    o.rows = 1;
+    begin(&o);
+    for (unsigned i = 0; i < 8; i++) {
+        snprintf(row, sizeof row, "%u=x", i);
+        shop_fill(&b, t, row);
+        shop_tidy(&b, t);
+        ck_assert_uint_eq(shop_stats(&b, t).digests, i + 1);
+        ck_assert_uint_eq(shop_stats(&b, t).runs, runs[i]);
+    }
+    ck_assert_uint_eq(shop_stats(&b, t).combines, 4);
+    shop_expect(&b, t, "0=x 1=x 2=x 3=x 4=x 5=x 6=x 7=x");
+    done();
+}
+END_TEST
+
+/* Tiers: small runs are combined with each other before a large one is. */
+START_TEST(tiered)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    char row[32];
+    o.every = 3;
+    o.schedule = LLADD_MANAGED_TIERED;
+    begin(&o);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint32_t i = 0; i < 5000; i++)
+        shop_put(txn, t, i, "x");
+    commit(txn);
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(row, sizeof row, "%u=y", 9000 + i);
+        shop_fill(&b, t, row);
+        ok_db(&b, lladd_managed_digest(t, &b.err));
+    }
+    ck_assert_uint_eq(shop_stats(&b, t).runs, 4);
+    shop_tidy(&b, t);
+    ck_assert_uint_eq(shop_stats(&b, t).runs, 2);
+    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 5003);
+    done();
+}
+END_TEST
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static int count(void *ctx, const char *name)
+{
+    ck_assert_str_ne(name, "");
+    ++*(unsigned *)ctx;
+    return 0;
+}
+
+/* Making and dropping are a transaction's; a table that is open is not dropped. */
+START_TEST(made_and_dropped)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_managed *other = NULL, *again = NULL;
+    unsigned n = 0;
+    begin(NULL);
+    o.type = LLADD_DTABLE_U32;
+    struct lladd_txn *txn = bed_begin(&b), *second = bed_begin(&b);
+    ok(txn, lladd_managed_create(txn, "second", &o));
+    refuses(txn, LLADD_EXISTS, lladd_managed_create(txn, "second", &o));
+    refuses(txn, LLADD_EXISTS, lladd_managed_create(txn, "rows", &o));
+    refuses(second, LLADD_BUSY, lladd_managed_create(second, "second", &o));
+    ck_assert_int_eq(lladd_managed_open(b.db, "second", &other, &b.err), LLADD_BUSY);
+    abort_txn(second);
+    abort_txn(txn);
+    ck_assert_int_eq(lladd_managed_open(b.db, "second", &other, &b.err), LLADD_NOT_FOUND);
+    other = shop_table(&b, "second", &o);
+    shop_fill(&b, other, "1=a");
+    ok_db(&b, lladd_managed_digest(other, &b.err));
+    shop_fill(&b, other, "2=b");
+    ok_db(&b, lladd_managed_open(b.db, "second", &again, &b.err));
+    ck_assert_ptr_eq(again, other);
+    shop_close(&b, again);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_BUSY, lladd_managed_drop(txn, "second"));
+    shop_close(&b, other);
+    ok(txn, lladd_managed_drop(txn, "second"));
+    abort_txn(txn);
+    other = shop_open(&b, "second");
+    shop_expect(&b, other, "1=a 2=b");
+    shop_close(&b, other);
+    txn = bed_begin(&b);
+    ok(txn, lladd_managed_drop(txn, "second"));
+    commit(txn);
+    ok_db(&b, lladd_managed_each(b.db, count, &n, &b.err));
+    ck_assert_uint_eq(n, 1);
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_NOT_FOUND, lladd_managed_drop(txn, "second"));
+    commit(txn);
+    done();
+}
+END_TEST
+
+/* Values that the configuration cannot store are refused when they come; a size that the first
+ * value would settle is refused with the table. */
+START_TEST(rejected)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    o.type = LLADD_DTABLE_U32;
+    o.config = "class(dt) fixed_dtable config [ \"value_size\" int 2 ]";
+    begin(&o);
+    struct lladd_txn *txn = bed_begin(&b);
+    shop_put(txn, t, 1, "ab");
+    refuses(txn, LLADD_REJECTED, shop_try(txn, t, 2, "abc"));
+    shop_put(txn, t, 3, NULL);
+    o.config = "class(dt) fixed_dtable";
+    refuses(txn, LLADD_BAD_CONFIG, lladd_managed_create(txn, "bad", &o));
+    o.config = "class(dt) no_such_dtable";
+    refuses(txn, LLADD_BAD_CONFIG, lladd_managed_create(txn, "bad", &o));
+    o.config = NULL;
+    o.type = 0;
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_managed_create(txn, "bad", &o));
+    commit(txn);
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_expect(&b, t, "1=ab");
+    done();
+}
+END_TEST
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+/* Keys of bytes in an order of their own. */
+static int backwards(void *ctx, struct lladd_span x, struct lladd_span y)
+{
+    (void)ctx;
+    size_t n = x.len < y.len ? x.len : y.len;
+    int c = n ? memcmp(y.data, x.data, n) : 0;
+    return c ? c : y.len < x.len ? -1 : y.len > x.len;
+}
+static const struct lladd_dtable_comparator comparator = {
+    .struct_size = sizeof comparator, .name = "backwards", .compare = backwards};
+
+START_TEST(own_order)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    const struct lladd_dtable *table = NULL;
+    struct lladd_dtable_cursor *c = NULL;
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    static const char *const words[] = {"a", "abc", "", "b"};
+    static const char *const sorted[] = {"b", "abc", "a", ""};
+    shop_init(&b);
+    bed_open(&b);
+    ok_db(&b, lladd_dtable_comparator_add(b.db, &comparator, &b.err));
+    o.type = LLADD_DTABLE_BYTES;
+    o.comparator = "backwards";
+    t = shop_table(&b, "rows", &o);
+    for (unsigned i = 0; i < 4; i++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        key = lladd_dtable_bytes(words[i], strlen(words[i]));
+        ok(txn, lladd_managed_put(txn, t, &key, &v));
+        commit(txn);
+        if (i == 1)
+            ok_db(&b, lladd_managed_digest(t, &b.err));
+    }
+    shop_close(&b, t);
+    bed_crash(&b);
+    ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_NO_COMPARATOR);
+    ok_db(&b, lladd_dtable_comparator_add(b.db, &comparator, &b.err));
+    t = shop_open(&b, "rows");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_managed_table(txn, t, &table));
+    ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
+    for (unsigned i = 0; i < 4; i++) {
+        ok(txn, lladd_dtable_next(c, &b.err));
+        ok(txn, lladd_dtable_row(c, &key, &v, &b.err));
+        ck_assert_uint_eq(key.bytes.len, strlen(sorted[i]));
+        ck_assert_int_eq(memcmp(key.bytes.data, sorted[i], key.bytes.len), 0);
+    }
+    ck_assert_int_eq(lladd_dtable_next(c, &b.err), LLADD_END);
+    lladd_dtable_cursor_close(c);
+    commit(txn);
+    done();
+}
+END_TEST
+
+/* A cursor may outlive its transaction; the table does not close before it. */
+START_TEST(cursor_outlives)
+{
+    const struct lladd_dtable *table = NULL;
+    struct lladd_dtable_cursor *c = NULL;
+    begin(NULL);
+    shop_fill(&b, t, "1=a 2=a");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_managed_table(txn, t, &table));
+    ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
+    commit(txn);
+    shop_fill(&b, t, "1 2=b");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ck_assert_int_eq(lladd_managed_close(t, &b.err), LLADD_BUSY);
+    ok_db(&b, lladd_dtable_next(c, &b.err));
+    ok_db(&b, lladd_dtable_next(c, &b.err));
+    ck_assert_int_eq(lladd_dtable_next(c, &b.err), LLADD_END);
+    lladd_dtable_cursor_close(c);
+    shop_expect(&b, t, "2=b");
+    done();
+}
+END_TEST
+
+/* A transaction that is read-only reads, and writes nothing; one of another database neither. */
+START_TEST(wrong_transactions)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_txn *txn = NULL;
+    struct bed other;
+    begin(NULL);
+    shop_fill(&b, t, "1=a");
+    o.read_only = true;
+    ok_db(&b, lladd_begin(b.db, &o, &txn, &b.err));
+    shop_sees(txn, t, "1=a");
+    refuses(txn, LLADD_READ_ONLY, shop_try(txn, t, 2, "b"));
+    shop_sees(txn, t, "1=a");
+    commit(txn);
+    shop_init(&other);
+    bed_open(&other);
+    txn = bed_begin(&other);
+    refuses(txn, LLADD_OTHER_DATABASE, shop_try(txn, t, 2, "b"));
+    commit(txn);
+    bed_free(&other);
+    shop_expect(&b, t, "1=a");
+    done();
+}
+END_TEST
+
+/* The log is kept for what is not digested, and no longer. */
+START_TEST(log_goes)
+{
+    struct lladd_stats before = {.struct_size = sizeof before}, after = before;
+    begin(NULL);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint32_t i = 0; i < 3000; i++)
+        shop_put(txn, t, i, "some value or other");
+    commit(txn);
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    ck_assert_int_eq(lladd_stats(b.db, &before), 0);
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    for (int i = 0; i < 3; i++) {
+        shop_fill(&b, t, "1=x");
+        ok_db(&b, lladd_managed_digest(t, &b.err));
+        ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    }
+    ck_assert_int_eq(lladd_stats(b.db, &after), 0);
+    ck_assert_uint_gt(after.log_oldest, before.log_oldest);
+    ck_assert_uint_gt(after.log_oldest, before.log_tail - 100000);
+    done();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("managed dTables");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, rows_stay);
+    tcase_add_test(tc, aborts);
+    tcase_add_test(tc, savepoints);
+    tcase_add_test(tc, snapshots);
+    tcase_add_test(tc, late_table);
+    tcase_add_test(tc, conflicts);
+    tcase_add_test(tc, conflicts_digested);
+    tcase_add_test(tc, cursor_and_own_writes);
+    tcase_add_test(tc, digest_beside_writers);
+    tcase_add_test(tc, in_doubt);
+    tcase_add_test(tc, tombstones);
+    tcase_add_test(tc, doomed);
+    tcase_add_test(tc, ruler);
+    tcase_add_test(tc, tiered);
+    tcase_add_test(tc, made_and_dropped);
+    tcase_add_test(tc, rejected);
+    tcase_add_test(tc, own_order);
+    tcase_add_test(tc, cursor_outlives);
+    tcase_add_test(tc, wrong_transactions);
+    tcase_add_test(tc, log_goes);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
