@@ -351,7 +351,7 @@ struct ll_journal_item *ll_operations__journal_items(const struct ll_journal_sca
     const struct ll_journal_list *l =
         (const struct ll_journal_list *)ll_operations__journal_map_find(&s->lists, tag);
     size_t begin = l ? behind(l, from) : 0;
-    *n = l ? behind(l, upto) - begin : 0;
+    *n = l && upto > from ? behind(l, upto) - begin : 0;
     return *n ? &l->items[begin] : NULL;
 }
 

@@ -219,6 +219,35 @@ START_TEST(attaching_is_all_or_nothing)
 }
 END_TEST
 
+/* Of a tag that is empty, everything else in the log is given up: it is not replayed with what is
+ * in doubt, although that has to be read from before it. */
+START_TEST(what_is_discarded_is_not_replayed_beside_a_doubt)
+{
+    struct owner o = {.logged = 0};
+    struct lladd_gid g = bed_gid("x");
+    shelf_init(&b);
+    bed_open(&b);
+    uint64_t tag = shelf_tag(&b, "t");
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    shelf_append(txn, tag, "dou");
+    shelf_put(&b, tag, "a b");
+    shelf_append(txn, tag, "bt");
+    ok(txn, lladd_prepare(txn, &g));
+    other = bed_begin(&b);
+    ok(other, lladd_journal_discard(other, tag, lladd_lsn_of(0)));
+    commit(other);
+    bed_crash(&b);
+    struct lladd_journal_attachment a = {tag, &calls, &o};
+    ok_db(&b, lladd_journal_attach(b.db, &a, 1, &b.err));
+    ck_assert_uint_eq(o.text.entries, 0);
+    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    commit(txn);
+    ck_assert_str_eq(o.text.bytes, "dou bt");
+    free(o.text.bytes);
+    bed_free(&b);
+}
+END_TEST
+
 /* ---- in doubt -------------------------------------------------------------------------------- */
 
 static struct lladd_txn *claim(const char *gid)
@@ -684,6 +713,7 @@ int main(void)
     tcase_add_test(tc, an_owner_has_what_the_journal_would_replay);
     tcase_add_test(tc, attaching_is_all_or_nothing);
     tcase_add_loop_test(tc, entries_in_doubt_appear_when_they_are_committed, 0, 2);
+    tcase_add_test(tc, what_is_discarded_is_not_replayed_beside_a_doubt);
     tcase_add_loop_test(tc, changes_in_doubt_are_made_when_they_are_committed, 0, 2);
     tcase_add_loop_test(tc, a_tag_that_is_taken_back_is_in_no_doubt, 0, 2);
     tcase_add_test(tc, trap_18_and_19_a_rollover_has_the_place_of_its_commit);
