@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Managed dTables when something fails: every allocation of a workload in turn, every write of it,
+ * the space, the power at every call; writing, digesting, combining, freeing, opening. What has
+ * failed has changed nothing and is done again; no row is lost, no page, and no memory.
+ */
+#include "shop.h"
+
+#include <errno.h>
+
+static struct bed b;
+static struct lladd_managed *t;
+
+/* What is there before each step, and may be there if it was under way. */
+struct promise {
+    const char *before, *after;
+};
+static const struct promise promises[] = {
+    {"1=a 2=a", "1=b 2=a 4=b"},       {"1=b 2=a 4=b", "1=b 2=a 4=b"},
+    {"1=b 2=a 4=b", "1=c 4=b 5=c"},   {"1=c 4=b 5=c", "1=c 4=b 5=c"},
+    {"1=c 4=b 5=c", "1=c 4=b 5=c"},   {"1=c 4=b 5=c", "1=c 4=b 5=c"},
+    {"1=c 4=b 5=c", "1=c 4=b 5=c 6=d"}};
+enum { STEPS = sizeof promises / sizeof *promises };
+#define LAST "1=c 4=b 5=c 6=d"
+
+static int rows(const char *const *row)
+{
+    struct lladd_txn *txn;
+    int rc = lladd_begin(b.db, NULL, &txn, NULL);
+    if (rc)
+        return rc;
+    for (; !rc && *row; row++)
+        rc = shop_try(txn, t, (uint32_t)(**row - '0'), (*row)[1] ? *row + 1 : NULL);
+    if (!rc)
+        rc = lladd_commit(txn);
+    if (!rc || lladd_code_root(rc) == LLADD_ROOT_POISONED)
+        return rc;
+    int aborted = lladd_abort(txn);
+    return aborted ? aborted : rc;
+}
+
+static int tidy(void)
+{
+    bool more = true;
+    int rc = 0;
+    while (!rc && more)
+        rc = lladd_managed_maintain(t, &more, &b.err);
+    return rc;
+}
+
+static int step(int i)
+{
+    static const char *const first[] = {"1b", "3x", "4b", "3", NULL}, *const second[] = {
+        "1c", "2", "5c", NULL}, *const last[] = {"6d", NULL};
+    switch (i) {
+    case 0:
+        return rows(first);
+    case 1:
+    case 3:
+        return lladd_managed_digest(t, &b.err);
+    case 2:
+        return rows(second);
+    case 4:
+        return lladd_managed_combine(t, 0, &b.err);
+    case 5:
+        return tidy();
+    default:
+        return rows(last);
+    }
+}
+
+static void setup(void)
+{
+    shop_init(&b);
+    bed_open(&b);
+    t = shop_table(&b, "rows", NULL);
+    shop_fill(&b, t, "1=a 2=a");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+}
+
+static void restart(void)
+{
+    bed_crash(&b);
+    t = shop_open(&b, "rows");
+}
+
+static void expect_one_of(const struct promise *p)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    char *text = shop_text(txn, t);
+    ck_assert_msg(strcmp(text, p->before) == 0 || strcmp(text, p->after) == 0,
+                  "\"%s\" is neither \"%s\" nor \"%s\"", text, p->before, p->after);
+    free(text);
+    commit(txn);
+}
+
+/* Everything is in order, and stays so. */
+static void done(const char *expected)
+{
+    if (expected)
+        shop_expect(&b, t, expected);
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    shop_tidy(&b, t);
+    ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
+    if (expected)
+        shop_expect(&b, t, expected);
+    shop_close(&b, t);
+    shop_no_leaks(&b);
+    bed_free(&b);
+}
+
+START_TEST(every_allocation_fails_once)
+{
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    for (uint64_t n = 1; fired; n++) {
+        bool stopped = false;
+        setup();
+        fault_alloc_fail(&b.mem, n, false);
+        for (int i = 0; i < STEPS; i++) {
+            int rc = step(i);
+            if (!rc)
+                continue;
+            ck_assert_msg(rc == LLADD_NO_MEMORY, "step %d: %s", i, lladd_code_name(rc));
+            failures++;
+            stopped = true;
+            fault_alloc_fail(&b.mem, 0, false);
+            ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
+            shop_expect(&b, t, promises[i].before);
+            ck_assert_int_eq(step(i), 0);
+        }
+        fired = stopped || fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        if (n % 8 == 0)
+            restart();
+        done(LAST);
+    }
+    ck_assert_uint_gt(failures, 40);
+}
+END_TEST
+
+/* Opening, with rows to be replayed, one in doubt, a run, and one that is to be freed. */
+START_TEST(every_allocation_of_an_open_fails_once)
+{
+    struct lladd_gid g = bed_gid("x");
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    setup();
+    shop_fill(&b, t, "3=c");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    shop_fill(&b, t, "1 4=d");
+    struct lladd_txn *txn = bed_begin(&b);
+    shop_fill_in(txn, t, "2 5=e");
+    ok(txn, lladd_prepare(txn, &g));
+    bed_crash(&b);
+    for (uint64_t n = 1; fired; n++) {
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = lladd_managed_open(b.db, "rows", &t, &b.err);
+        fired = fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        if (rc) {
+            ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+            failures++;
+        } else if (fired) { /* somebody did without: again; the table is closed with all */
+            bed_close(&b);
+            bed_open(&b);
+        }
+    }
+    ck_assert_uint_gt(failures, 20);
+    shop_expect(&b, t, "2=a 3=c 4=d");
+    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    commit(txn);
+    done("3=c 4=d 5=e");
+}
+END_TEST
+
+/* Making a table. */
+START_TEST(every_allocation_of_a_new_one_fails_once)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    o.type = LLADD_DTABLE_U32;
+    o.config = "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]";
+    for (uint64_t n = 1; fired; n++) {
+        shop_init(&b);
+        bed_open(&b);
+        struct lladd_txn *txn = bed_begin(&b);
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = lladd_managed_create(txn, "rows", &o);
+        fired = fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        if (rc) {
+            failures++;
+            ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+            ck_assert_int_eq(lladd_txn_error(txn)->code, rc);
+            ok(txn, lladd_managed_create(txn, "rows", &o));
+        }
+        commit(txn);
+        t = shop_open(&b, "rows");
+        shop_fill(&b, t, "1=a");
+        done("1=a");
+    }
+    ck_assert_uint_gt(failures, 20);
+}
+END_TEST
+
+/* The device fails for good: what is there after a crash is what was acknowledged, or with what was
+ * under way. */
+START_TEST(every_write_fails)
+{
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    for (uint64_t n = 1; fired; n++) {
+        int i = 0, rc = 0;
+        setup();
+        fault_device_fail(b.fd, n, FAULT_WRITES, EIO, true);
+        while (i < STEPS && (rc = step(i)) == 0)
+            i++;
+        fired = fault_device_fired(b.fd);
+        fault_device_fail(b.fd, 0, FAULT_ANY, 0, false);
+        if (rc) {
+            failures++;
+            restart();
+            expect_one_of(&promises[i]);
+            done(NULL);
+        } else {
+            done(LAST);
+        }
+    }
+    ck_assert_uint_gt(failures, 5);
+}
+END_TEST
+
+/* A read fails, once: nothing but the step does. */
+START_TEST(every_read_fails_once)
+{
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    for (uint64_t n = 1; fired; n++) {
+        setup();
+        fault_device_fail(b.fd, n, FAULT_PREAD, EIO, false);
+        for (int i = 0; i < STEPS; i++) {
+            int rc = step(i);
+            if (!rc)
+                continue;
+            failures++;
+            ck_assert_msg(lladd_code_root(rc) == LLADD_ROOT_DATA, "step %d: %s", i,
+                          lladd_code_name(rc));
+            ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
+            ck_assert_int_eq(step(i), 0);
+        }
+        fired = fault_device_fired(b.fd);
+        fault_device_fail(b.fd, 0, FAULT_ANY, 0, false);
+        done(LAST);
+    }
+    ck_assert_uint_gt(failures, 0);
+}
+END_TEST
+
+/* The lights go out at every call. */
+START_TEST(power_fails)
+{
+    static const struct fault_crash power = {FAULT_POWER, 0, false};
+    bool crashed = true;
+    unsigned crashes = 0;
+    for (uint64_t n = 1; crashed; n++) {
+        int i = 0;
+        setup();
+        fault_device_crash_at(b.fd, n);
+        while (i < STEPS && step(i) == 0)
+            i++;
+        crashed = fault_device_crashed(b.fd);
+        if (!crashed) {
+            fault_device_crash_at(b.fd, 0);
+            done(LAST);
+            continue;
+        }
+        crashes++;
+        lladd_kill(b.db);
+        b.db = NULL;
+        fault_device_power_cycle(b.fd, &power);
+        bed_open(&b);
+        t = shop_open(&b, "rows");
+        if (i < STEPS)
+            expect_one_of(&promises[i]);
+        done(NULL);
+    }
+    ck_assert_uint_gt(crashes, 10);
+}
+END_TEST
+
+/* The space runs out in digests and combines; when there is some again, they are made. */
+START_TEST(space_runs_out)
+{
+    unsigned failures = 0;
+    char value[200];
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = 0;
+    setup();
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint32_t i = 10; i < 700; i++)
+        shop_put(txn, t, i, value);
+    commit(txn);
+    fault_device_capacity(b.fd, fault_device_bytes(b.fd));
+    int rc = lladd_managed_digest(t, &b.err);
+    for (int i = 0; i < 12 && rc; i++, failures++) {
+        ck_assert_int_eq(rc, LLADD_NO_SPACE);
+        ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
+        ck_assert_uint_le(shop_stats(&b, t).memtables, 9);
+        rc = lladd_managed_digest(t, &b.err);
+    }
+    ck_assert_uint_eq(failures, 12);
+    fault_device_capacity(b.fd, UINT64_MAX);
+    ck_assert_int_eq(lladd_managed_digest(t, &b.err), 0);
+    ck_assert_uint_eq(shop_stats(&b, t).memtables, 1);
+    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 692);
+    done(NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("managed dTables: failures");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 200);
+        tcase_add_test(tc, every_allocation_fails_once);
+    tcase_add_test(tc, every_allocation_of_an_open_fails_once);
+    tcase_add_test(tc, every_allocation_of_a_new_one_fails_once);
+    tcase_add_test(tc, every_write_fails);
+    tcase_add_test(tc, every_read_fails_once);
+    tcase_add_test(tc, power_fails);
+    tcase_add_test(tc, space_runs_out);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}

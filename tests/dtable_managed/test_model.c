@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Managed dTables against a model: some transactions at a time, in two tables, with savepoints and
+ * cursors that stay open, conflicts and transactions in doubt, while tables are digested, combined,
+ * tidied up, closed and opened, and the lights go out. After each step somebody looks at something:
+ * a row, a move of a cursor, all of a table.
+ */
+#include "shop.h"
+
+#include <stdio.h>
+
+enum { TXNS = 5, TABLES = 2, KEYS = 40, VALUES = 12, DEPTH = 3 };
+
+#ifdef LL_TEST_INSTRUMENTED
+enum { SEEDS = 6, STEPS = 600 };
+#else
+enum { SEEDS = 40, STEPS = 1500 };
+#endif
+
+/* Values are numbers, 0: none. */
+struct rows {
+    uint8_t value[TABLES][KEYS];
+};
+/* What a transaction has written: 0 nothing, 1 + value. */
+struct own {
+    uint8_t wrote[TABLES][KEYS];
+};
+enum place { BEFORE, AT, BEHIND };
+struct buyer {
+    struct lladd_txn *txn;
+    bool looked, prepared;
+    struct lladd_gid gid;
+    uint64_t snapshot;
+    struct rows sees;
+    struct own own, saved[DEPTH];
+    lladd_savepoint_id savepoint[DEPTH];
+    unsigned depth;
+    struct lladd_dtable_cursor *cursor[TABLES];
+    enum place place[TABLES];
+    unsigned at[TABLES];
+};
+
+static struct bed b;
+static struct lladd_managed *tables[TABLES];
+static struct buyer buyers[TXNS];
+static struct rows now;
+static uint64_t changed[TABLES][KEYS], clock_, seed, gids;
+static struct {
+    uint64_t conflicts, again, crashes, doubts, moves;
+} seen;
+
+static unsigned draw(unsigned below)
+{
+    return (unsigned)(seeded_next(&seed) % below);
+}
+
+/* Between keys of the model there are others. */
+static struct lladd_dtable_key key_of(unsigned table, unsigned i, char text[16])
+{
+    if (table == 0)
+        return lladd_dtable_u32(i * 3 + 1);
+    snprintf(text, 16, "k%03u", i * 3 + 1);
+    return lladd_dtable_string(text);
+}
+
+/* Some of a length that the second table's configuration keeps beside the others. */
+static struct lladd_dtable_value value_of(unsigned v, char text[16])
+{
+    if (v == 0)
+        return lladd_dtable_tombstone();
+    snprintf(text, 16, v % 4 == 0 ? "%05u--" : "%05u", v);
+    return lladd_dtable_value(text, strlen(text));
+}
+
+static void compare(unsigned v, const struct lladd_dtable_value *got)
+{
+    char text[16];
+    struct lladd_dtable_value want = value_of(v, text);
+    ck_assert_int_eq(got->state == LLADD_DTABLE_FOUND, v != 0);
+    if (v == 0)
+        return;
+    ck_assert_uint_eq(got->bytes.len, want.bytes.len);
+    ck_assert_int_eq(memcmp(got->bytes.data, want.bytes.data, want.bytes.len), 0);
+}
+
+/* ---- what a transaction sees ----------------------------------------------------------------- */
+
+static void looks(struct buyer *y)
+{
+    if (y->looked)
+        return;
+    y->looked = true;
+    y->snapshot = clock_;
+    y->sees = now;
+}
+
+static unsigned visible(const struct buyer *y, unsigned table, unsigned i)
+{
+    unsigned own = y->own.wrote[table][i];
+    return own ? own - 1 : y->sees.value[table][i];
+}
+
+static void look_up(struct buyer *y)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_value v;
+    unsigned table = draw(TABLES), i = draw(KEYS);
+    char text[16];
+    struct lladd_dtable_key key = key_of(table, i, text);
+    looks(y);
+    ok(y->txn, lladd_managed_lookup(y->txn, tables[table], &key, &pin, &v));
+    compare(visible(y, table, i), &v);
+    lladd_dtable_unpin(&pin);
+}
+
+/* The next one that is seen from i on, -1 if there is none. */
+static int seek_seen(const struct buyer *y, unsigned table, int i, int by)
+{
+    while (i >= 0 && i < KEYS && !visible(y, table, (unsigned)i))
+        i += by;
+    return i >= 0 && i < KEYS ? i : -1;
+}
+
+static void arrive(struct buyer *y, unsigned table, int rc, int want, bool forward)
+{
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v;
+    char text[16];
+    seen.moves++;
+    if (want < 0) {
+        ck_assert_int_eq(rc, LLADD_END);
+        y->place[table] = forward ? BEHIND : BEFORE;
+        return;
+    }
+    ck_assert_msg(rc == 0, "%s: %s", lladd_code_name(rc), b.err.message);
+    y->place[table] = AT;
+    y->at[table] = (unsigned)want;
+    ok_db(&b, lladd_dtable_row(y->cursor[table], &key, &v, &b.err));
+    struct lladd_dtable_key expected = key_of(table, (unsigned)want, text);
+    ck_assert_uint_eq(key.number, expected.number);
+    ck_assert_uint_eq(key.bytes.len, expected.bytes.len);
+    if (key.bytes.len)
+        ck_assert_int_eq(memcmp(key.bytes.data, expected.bytes.data, key.bytes.len), 0);
+    compare(visible(y, table, (unsigned)want), &v);
+}
+
+static void move(struct buyer *y)
+{
+    unsigned table = draw(TABLES), i = draw(KEYS), off = draw(3);
+    char text[16];
+    const struct lladd_dtable *t = NULL;
+    looks(y);
+    if (!y->cursor[table]) {
+        ok(y->txn, lladd_managed_table(y->txn, tables[table], &t));
+        ok(y->txn, lladd_dtable_cursor_open(t, 0, &y->cursor[table], &b.err));
+        y->place[table] = BEFORE;
+    }
+    struct lladd_dtable_cursor *c = y->cursor[table];
+    struct lladd_dtable_key key = key_of(table, i, text);
+    int at = (int)y->at[table], from;
+    switch (draw(9)) {
+    case 0:
+        arrive(y, table, lladd_dtable_first(c, &b.err), seek_seen(y, table, 0, 1), true);
+        break;
+    case 1:
+        arrive(y, table, lladd_dtable_last(c, &b.err), seek_seen(y, table, KEYS - 1, -1), false);
+        break;
+    case 2:
+        if (table == 0)
+            key.number -= key.number < off ? 0 : off; /* also to where there is nothing */
+        arrive(y, table, lladd_dtable_seek(c, &key, &b.err), seek_seen(y, table, (int)i, 1), true);
+        break;
+    case 3:
+        if (table == 0)
+            key.number += off;
+        arrive(y, table, lladd_dtable_seek_for_prev(c, &key, &b.err),
+               seek_seen(y, table, (int)i, -1), false);
+        break;
+    case 4:
+    case 5:
+    case 6:
+        from = y->place[table] == AT ? at + 1 : y->place[table] == BEFORE ? 0 : KEYS;
+        arrive(y, table, lladd_dtable_next(c, &b.err), seek_seen(y, table, from, 1), true);
+        break;
+    default:
+        from = y->place[table] == AT ? at - 1 : y->place[table] == BEHIND ? KEYS - 1 : -1;
+        arrive(y, table, lladd_dtable_prev(c, &b.err), seek_seen(y, table, from, -1), false);
+        break;
+    }
+}
+
+static void look_at_all(struct buyer *y)
+{
+    looks(y);
+    for (unsigned table = 0; table < TABLES; table++) {
+        struct lladd_dtable_cursor *kept = y->cursor[table];
+        const struct lladd_dtable *t = NULL;
+        ok(y->txn, lladd_managed_table(y->txn, tables[table], &t));
+        ok(y->txn, lladd_dtable_cursor_open(t, 0, &y->cursor[table], &b.err));
+        enum place place = y->place[table];
+        unsigned at = y->at[table];
+        for (int i = seek_seen(y, table, 0, 1); i >= 0; i = seek_seen(y, table, i + 1, 1))
+            arrive(y, table, lladd_dtable_next(y->cursor[table], &b.err), i, true);
+        ck_assert_int_eq(lladd_dtable_next(y->cursor[table], &b.err), LLADD_END);
+        lladd_dtable_cursor_close(y->cursor[table]);
+        y->cursor[table] = kept;
+        y->place[table] = place;
+        y->at[table] = at;
+    }
+}
+
+/* ---- what it does ---------------------------------------------------------------------------- */
+
+static void put(struct buyer *y)
+{
+    unsigned table = draw(TABLES), i = draw(KEYS), v = draw(3) ? draw(VALUES) + 1 : 0;
+    char key_text[16], text[16];
+    struct lladd_dtable_key key = key_of(table, i, key_text);
+    struct lladd_dtable_value value = value_of(v, text);
+    bool taken = false, mine = y->own.wrote[table][i] != 0;
+    looks(y);
+    for (struct buyer *o = buyers; o < buyers + TXNS; o++)
+        taken = taken || (o != y && o->txn && o->own.wrote[table][i]);
+    bool later = changed[table][i] > y->snapshot;
+    int rc = lladd_managed_put(y->txn, tables[table], &key, &value);
+    if (taken || (later && !mine)) {
+        /* One that was changed, and changed back, and digested since. */
+        bool same = !taken && y->sees.value[table][i] == now.value[table][i];
+        seen.again += same && rc == 0;
+        if (same && rc == 0) {
+            y->own.wrote[table][i] = (uint8_t)(v + 1);
+            return;
+        }
+        ck_assert_int_eq(rc, LLADD_CONFLICT);
+        ck_assert_str_ne(lladd_txn_error(y->txn)->message, "");
+        seen.conflicts++;
+        return;
+    }
+    ck_assert_msg(rc == 0, "%s: %s", lladd_code_name(rc), lladd_txn_error(y->txn)->message);
+    y->own.wrote[table][i] = (uint8_t)(v + 1);
+}
+
+static void saves(struct buyer *y)
+{
+    if (y->depth < DEPTH && draw(2)) {
+        ok(y->txn, lladd_savepoint(y->txn, &y->savepoint[y->depth]));
+        y->saved[y->depth++] = y->own;
+    } else if (y->depth) {
+        unsigned to = draw(y->depth);
+        ok(y->txn, lladd_rollback_to(y->txn, y->savepoint[to]));
+        y->own = y->saved[to];
+        y->depth = to + 1;
+    }
+}
+
+static void let_go(struct buyer *y)
+{
+    for (unsigned i = 0; i < TABLES; i++) {
+        lladd_dtable_cursor_close(y->cursor[i]);
+        y->cursor[i] = NULL;
+    }
+}
+
+static void is_committed(struct buyer *y)
+{
+    clock_++;
+    for (unsigned table = 0; table < TABLES; table++)
+        for (unsigned i = 0; i < KEYS; i++)
+            if (y->own.wrote[table][i]) {
+                now.value[table][i] = (uint8_t)(y->own.wrote[table][i] - 1);
+                changed[table][i] = clock_;
+            }
+    memset(y, 0, sizeof *y);
+}
+
+static void ends(struct buyer *y)
+{
+    if (draw(2))
+        let_go(y);
+    struct lladd_dtable_cursor *rest[TABLES];
+    memcpy(rest, y->cursor, sizeof rest);
+    if (draw(4)) {
+        commit(y->txn);
+        is_committed(y);
+    } else {
+        abort_txn(y->txn);
+        if (y->prepared) /* or a crash brings it back, in doubt */
+            ok_db(&b, lladd_checkpoint(b.db, &b.err));
+        memset(y, 0, sizeof *y);
+    }
+    for (unsigned i = 0; i < TABLES; i++) /* they may last longer */
+        lladd_dtable_cursor_close(rest[i]);
+}
+
+static void prepares(struct buyer *y)
+{
+    char name[24];
+    snprintf(name, sizeof name, "%llu", (unsigned long long)++gids);
+    y->gid = bed_gid(name);
+    let_go(y);
+    ok(y->txn, lladd_prepare(y->txn, &y->gid));
+    y->prepared = true;
+    seen.doubts++;
+}
+
+/* ---- what others do -------------------------------------------------------------------------- */
+
+static void open_tables(void)
+{
+    tables[0] = shop_open(&b, "one");
+    tables[1] = shop_open(&b, "two");
+}
+
+static bool wrote(const struct buyer *y)
+{
+    for (unsigned i = 0; i < TABLES * KEYS; i++)
+        if (y->own.wrote[i / KEYS][i % KEYS])
+            return true;
+    return false;
+}
+
+/* What is prepared is in doubt afterwards, with its keys; all else is gone. */
+static void crash(void)
+{
+    for (struct buyer *y = buyers; y < buyers + TXNS; y++)
+        if (y->txn)
+            let_go(y);
+    bed_crash(&b);
+    seen.crashes++;
+    open_tables();
+    for (struct buyer *y = buyers; y < buyers + TXNS; y++) {
+        if (y->prepared && wrote(y))
+            ok_db(&b, lladd_claim(b.db, &y->gid, &y->txn, &b.err));
+        else
+            memset(y, 0, sizeof *y);
+    }
+}
+
+static void reopen(void)
+{
+    for (struct buyer *y = buyers; y < buyers + TXNS; y++)
+        if (y->txn)
+            return;
+    shop_close(&b, tables[0]);
+    shop_close(&b, tables[1]);
+    shop_no_leaks(&b);
+    open_tables();
+}
+
+static void maintenance(void)
+{
+    struct lladd_managed *t = tables[draw(TABLES)];
+    bool more;
+    switch (draw(6)) {
+    case 0:
+    case 1:
+    case 2:
+        ok_db(&b, lladd_managed_digest(t, &b.err));
+        break;
+    case 3:
+        ok_db(&b, lladd_managed_combine(t, draw(4), &b.err));
+        break;
+    case 4:
+        ok_db(&b, lladd_managed_maintain(t, &more, &b.err));
+        break;
+    default:
+        ok_db(&b, lladd_checkpoint(b.db, &b.err));
+        break;
+    }
+}
+
+static void step(void)
+{
+    struct buyer *y = &buyers[draw(TXNS)];
+    unsigned what = draw(100);
+    if (what >= 94) {
+        maintenance();
+    } else if (what == 93 && draw(4) == 0) {
+        crash();
+    } else if (what == 92) {
+        reopen();
+    } else if (!y->txn) {
+        y->txn = bed_begin(&b);
+    } else if (y->prepared) {
+        if (what < 20)
+            ends(y);
+    } else if (what < 30) {
+        look_up(y);
+    } else if (what < 50) {
+        move(y);
+    } else if (what < 75) {
+        put(y);
+    } else if (what < 82) {
+        saves(y);
+    } else if (what < 85) {
+        look_at_all(y);
+    } else if (what < 90) {
+        ends(y);
+    } else {
+        prepares(y);
+    }
+}
+
+static void history(uint64_t number)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    seed = number;
+    clock_ = 1;
+    memset(buyers, 0, sizeof buyers);
+    memset(&now, 0, sizeof now);
+    memset(changed, 0, sizeof changed);
+    shop_init(&b);
+    bed_open(&b);
+    o.type = LLADD_DTABLE_U32;
+    o.rows = 10;
+    o.every = 2;
+    shop_close(&b, shop_table(&b, "one", &o));
+    o.type = LLADD_DTABLE_STRING;
+    o.schedule = LLADD_MANAGED_TIERED;
+    o.config = "class(dt) exception_dtable config [ \"base\" class(dt) fixed_dtable "
+               "\"base_config\" config [ \"value_size\" int 5 ] "
+               "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ]";
+    o.combine_config = "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]";
+    shop_close(&b, shop_table(&b, "two", &o));
+    open_tables();
+    for (unsigned i = 0; i < STEPS; i++)
+        step();
+    for (struct buyer *y = buyers; y < buyers + TXNS; y++) {
+        if (y->txn && !y->prepared)
+            look_at_all(y);
+        if (y->txn)
+            ends(y);
+    }
+    buyers[0].txn = bed_begin(&b);
+    look_at_all(&buyers[0]);
+    commit(buyers[0].txn);
+    shop_tidy(&b, tables[0]);
+    shop_tidy(&b, tables[1]);
+    shop_close(&b, tables[0]);
+    shop_close(&b, tables[1]);
+    shop_no_leaks(&b);
+    bed_free(&b);
+}
+
+START_TEST(histories)
+{
+    memset(&seen, 0, sizeof seen);
+    for (uint64_t i = 1; i <= SEEDS; i++)
+        history(i);
+    ck_assert_uint_gt(seen.conflicts, 100);
+    ck_assert_uint_gt(seen.crashes, 5);
+    ck_assert_uint_gt(seen.doubts, 20);
+    ck_assert_uint_gt(seen.moves, 1000);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("managed dTables: histories");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 200);
+    tcase_add_test(tc, histories);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}

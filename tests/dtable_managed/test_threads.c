@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Managed dTables and threads: 8 of them move amounts between accounts in two tables, while others
+ * of the library digest and combine all the time. Who adds up all accounts of both tables in one
+ * transaction always finds the same sum, whatever is going on; so does everybody after a restart.
+ * Runs under TSan.
+ */
+#include "shop.h"
+
+#include <lladd/bytes.h>
+#include <lladd/sync.h>
+#include <stdio.h>
+
+enum { MOST = 8, TABLES = 2, ACCOUNTS = 60, AMOUNT = 1000 };
+
+#ifdef LL_TEST_INSTRUMENTED
+enum { ROUNDS = 200 };
+#else
+enum { ROUNDS = 1000 };
+#endif
+
+static struct bed b;
+static struct lladd_managed *tables[TABLES];
+
+struct worker {
+    struct lladd_thread thread;
+    unsigned number;
+    uint64_t seed, moved, conflicts, sums;
+};
+static struct worker workers[MOST];
+
+/* What Check notes of each assertion is not made for so many threads. */
+static void sure(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
+    abort();
+}
+
+static int put(struct lladd_txn *txn, unsigned table, uint32_t account, uint64_t amount)
+{
+    unsigned char bytes[8];
+    struct lladd_dtable_key key = lladd_dtable_u32(account);
+    lladd_put64(bytes, amount);
+    struct lladd_dtable_value v =
+        amount ? lladd_dtable_value(bytes, sizeof bytes) : lladd_dtable_tombstone();
+    return lladd_managed_put(txn, tables[table], &key, &v);
+}
+
+static uint64_t get(struct lladd_txn *txn, unsigned table, uint32_t account)
+{
+    unsigned char bytes[8];
+    size_t len = 0;
+    struct lladd_dtable_key key = lladd_dtable_u32(account);
+    int rc = lladd_managed_get(txn, tables[table], &key, bytes, sizeof bytes, &len);
+    sure(rc == 0 || rc == LLADD_NOT_FOUND, "get");
+    sure(rc || len == 8, "an amount");
+    return rc ? 0 : lladd_get64(bytes);
+}
+
+static uint64_t sum(struct lladd_txn *txn)
+{
+    uint64_t all = 0;
+    for (unsigned i = 0; i < TABLES; i++) {
+        const struct lladd_dtable *t;
+        struct lladd_dtable_cursor *c;
+        struct lladd_dtable_value v;
+        sure(lladd_managed_table(txn, tables[i], &t) == 0, "table");
+        sure(lladd_dtable_cursor_open(t, 0, &c, NULL) == 0, "cursor");
+        int rc;
+        while ((rc = lladd_dtable_next(c, NULL)) == 0) {
+            sure(lladd_dtable_row(c, NULL, &v, NULL) == 0 && v.bytes.len == 8, "row");
+            all += lladd_get64(v.bytes.data);
+        }
+        sure(rc == LLADD_END, "next");
+        lladd_dtable_cursor_close(c);
+    }
+    return all;
+}
+
+/* ---- what a thread does ---------------------------------------------------------------------- */
+
+static void move(struct worker *w)
+{
+    struct lladd_txn *txn = NULL;
+    unsigned from = seeded_next(&w->seed) % TABLES, to = seeded_next(&w->seed) % TABLES;
+    uint32_t one = (uint32_t)(seeded_next(&w->seed) % ACCOUNTS),
+             other = (uint32_t)(seeded_next(&w->seed) % ACCOUNTS);
+    lladd_savepoint_id sp;
+    lladd_lsn at;
+    sure(lladd_begin(b.db, NULL, &txn, NULL) == 0, "begin");
+    uint64_t have = get(txn, from, one), take = have ? seeded_next(&w->seed) % have + 1 : 0;
+    int rc = put(txn, from, one, have - take);
+    if (!rc)
+        rc = put(txn, to, other, get(txn, to, other) + take);
+    if (!rc && seeded_next(&w->seed) % 4 == 0) {
+        sure(lladd_savepoint(txn, &sp) == 0, "savepoint");
+        rc = put(txn, to, (other + 1) % ACCOUNTS, 77777);
+        sure(lladd_rollback_to(txn, sp) == 0, "rollback");
+    }
+    sure(rc == 0 || rc == LLADD_CONFLICT, "put");
+    w->conflicts += rc != 0;
+    w->moved += rc == 0;
+    if (rc || seeded_next(&w->seed) % 8 == 0)
+        sure(lladd_abort(txn) == 0, "abort");
+    else
+        sure(lladd_commit_async(txn, &at) == 0, "commit");
+}
+
+static void add_up(struct worker *w)
+{
+    struct lladd_txn *txn = NULL;
+    sure(lladd_begin(b.db, NULL, &txn, NULL) == 0, "begin");
+    uint64_t first = sum(txn);
+    sure(first == (uint64_t)TABLES * ACCOUNTS * AMOUNT, "the sum");
+    sure(sum(txn) == first, "the same sum");
+    sure(lladd_commit(txn) == 0, "commit");
+    w->sums++;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        move(w);
+        if (i % 16 == w->number)
+            add_up(w);
+        if (w->number == 0 && i % 50 == 7) {
+            int rc = lladd_managed_digest(tables[i % TABLES], NULL);
+            sure(rc == 0 || rc == LLADD_BUSY, "digest");
+            rc = lladd_managed_combine(tables[i % TABLES], 0, NULL);
+            sure(rc == 0 || rc == LLADD_BUSY, "combine");
+        }
+        if (w->number == 1 && i % 60 == 5)
+            sure(lladd_checkpoint(b.db, NULL) == 0, "checkpoint");
+    }
+    return NULL;
+}
+
+static void run(unsigned n, unsigned background)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    uint64_t conflicts = 0, moved = 0, digests = 0, combines = 0;
+    bed_init_threads(&b);
+    ok_db(&b, lladd_managed_register(&b.options, &b.err));
+    b.options.durability = LLADD_DURABLE_LATER;
+    b.options.checkpoint_bytes = 256u << 10;
+    bed_open(&b);
+    o.type = LLADD_DTABLE_U32;
+    o.rows = 50;
+    o.every = 2;
+    tables[0] = shop_table(&b, "one", &o);
+    o.schedule = LLADD_MANAGED_TIERED;
+    tables[1] = shop_table(&b, "two", &o);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (unsigned i = 0; i < TABLES; i++)
+        for (uint32_t k = 0; k < ACCOUNTS; k++)
+            ok(txn, put(txn, i, k, AMOUNT));
+    commit(txn);
+    ok_db(&b, lladd_managed_threads(b.db, background, &b.err));
+    for (unsigned i = 0; i < n; i++) {
+        workers[i] = (struct worker){.number = i, .seed = i + 77};
+        ck_assert_int_eq(lladd_thread_start(&workers[i].thread, work, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        lladd_thread_join(&workers[i].thread);
+        conflicts += workers[i].conflicts;
+        moved += workers[i].moved;
+        ck_assert_uint_gt(workers[i].sums, 0);
+    }
+    for (unsigned i = 0; i < TABLES; i++) {
+        struct lladd_managed_stats s = shop_stats(&b, tables[i]);
+        ck_assert_uint_eq(s.failures, 0);
+        digests += s.digests;
+        combines += s.combines;
+    }
+    ck_assert_uint_gt(moved, conflicts);
+    ck_assert_uint_gt(digests, 4);
+    ck_assert_uint_gt(combines, 2);
+    shop_close(&b, tables[0]);
+    ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
+    bed_close(&b); /* with a table that is open */
+    bed_open(&b);
+    tables[0] = shop_open(&b, "one");
+    tables[1] = shop_open(&b, "two");
+    add_up(&workers[0]);
+    shop_tidy(&b, tables[0]);
+    shop_tidy(&b, tables[1]);
+    add_up(&workers[0]);
+    shop_close(&b, tables[0]);
+    shop_close(&b, tables[1]);
+    shop_no_leaks(&b);
+    bed_free(&b);
+}
+
+START_TEST(two_threads)
+{
+    run(2, 1);
+}
+END_TEST
+
+START_TEST(eight_threads)
+{
+    run(8, 2);
+}
+END_TEST
+
+/* Who writes faster than digests are made is slowed down, and never stopped. */
+START_TEST(slowed_down)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    bed_init_threads(&b);
+    ok_db(&b, lladd_managed_register(&b.options, &b.err));
+    b.options.durability = LLADD_DURABLE_LATER;
+    bed_open(&b);
+    o.type = LLADD_DTABLE_U32;
+    o.memory_bytes = 1000;
+    tables[0] = shop_table(&b, "one", &o);
+    ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
+    for (uint32_t i = 0; i < 3000; i++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        lladd_lsn at;
+        ok(txn, put(txn, 0, i, i + 1));
+        ck_assert_int_eq(lladd_commit_async(txn, &at), 0);
+    }
+    struct lladd_managed_stats s = shop_stats(&b, tables[0]);
+    ck_assert_uint_gt(s.digests, 0);
+    ck_assert_uint_gt(s.waits, 0);
+    ck_assert_uint_eq(s.failures, 0);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint32_t i = 0; i < 3000; i++)
+        ck_assert_uint_eq(get(txn, 0, i), i + 1);
+    commit(txn);
+    shop_close(&b, tables[0]);
+    ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
+    bed_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("managed dTables and threads");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, two_threads);
+    tcase_add_test(tc, eight_threads);
+    tcase_add_test(tc, slowed_down);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
