@@ -381,22 +381,33 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
 /* ---- combines -------------------------------------------------------------------------------- */
 
 /* Where the inputs begin by now: digests have come in front of them. */
-static uint32_t place(const struct change *c)
+static int place(const struct change *c, uint32_t *out)
 {
-    uint32_t i = 0;
-    while (c->next.runs[i].generation != c->from->runs[c->first]->info.generation)
+    const struct ll_manifest *m = &c->next;
+    uint32_t i = 0, k = 0;
+    while (i < m->n_runs && m->runs[i].generation != c->from->runs[c->first]->info.generation)
         i++;
-    return i;
+    *out = i;
+    while (k < c->inputs && i + k < m->n_runs &&
+           m->runs[i + k].generation == c->from->runs[c->first + k]->info.generation)
+        k++;
+    return k == c->inputs ? 0
+                          : lladd_error_set(lladd_txn_error_out(c->txn), LLADD_BAD_RECORD,
+                                            "table \"%s\": two runs have one generation",
+                                            c->t->name);
 }
 
 static int swap_combine(struct change *c, uint32_t fresh)
 {
     struct lladd_managed *t = c->t;
+    uint32_t i;
     lladd_mutex_lock(&t->swap);
     int rc = prepare(c, c->inputs);
+    if (!rc)
+        rc = place(c, &i);
     if (!rc) {
         struct ll_manifest *m = &c->next;
-        uint32_t i = place(c), kept = c->made != NULL;
+        uint32_t kept = c->made != NULL;
         for (uint32_t k = 0; k < c->inputs; k++)
             m->doomed[m->n_doomed++] = m->runs[i + k].root;
         memmove(m->runs + i + kept, m->runs + i + c->inputs,

@@ -107,7 +107,8 @@ static int get(const unsigned char *p, size_t left, struct ll_manifest *m, struc
     m->every = lladd_get32(p + 12);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         *numbers[i] = lladd_get64(p + 16 + 8 * i);
-    if (!lladd_dtable_type_name(m->type) || m->schedule > LLADD_MANAGED_NEVER || m->every == 0)
+    if (!lladd_dtable_type_name(m->type) || m->schedule > LLADD_MANAGED_NEVER || m->every == 0 ||
+        p[3] || lladd_get64(p + HEAD - 8))
         return damaged(err);
     p += HEAD;
     left -= HEAD;
@@ -123,7 +124,12 @@ static int get(const unsigned char *p, size_t left, struct ll_manifest *m, struc
     }
     if ((uint64_t)m->n_runs * RUN + (uint64_t)m->n_doomed * DOOMED != left)
         return damaged(err);
-    return get_lists(p, m) ? ll_managed__no_memory(err) : 0;
+    if (get_lists(p, m))
+        return ll_managed__no_memory(err);
+    for (uint32_t i = 0; i < m->n_runs; i++)
+        if (m->runs[i].generation >= m->generation)
+            return damaged(err);
+    return 0;
 }
 
 int ll_managed__manifest_get(struct lladd_db *db, struct lladd_span s, struct ll_manifest *out,

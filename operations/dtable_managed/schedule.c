@@ -23,7 +23,7 @@ static uint32_t ruler(const struct ll_manifest *m)
     uint32_t n = (uint32_t)m->fresh;
     if (n < m->every)
         return 0;
-    for (uint64_t c = m->combines + 1; (c & 1) == 0; c >>= 1)
+    for (uint64_t c = m->combines + 1; c && (c & 1) == 0; c >>= 1)
         n++;
     return n < m->n_runs ? n : m->n_runs;
 }

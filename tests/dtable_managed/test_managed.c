@@ -4,7 +4,9 @@
  * after a restart; digests, combines, and what becomes of runs and pages.
  */
 #include "shop.h"
+#include "support/test_world.h"
 
+#include <lladd/dtable_class.h>
 #include <stdio.h>
 
 static struct bed b;
@@ -657,6 +659,100 @@ START_TEST(log_goes)
 }
 END_TEST
 
+/* A row that lies in the way of the log is digested when the journal asks for it. */
+START_TEST(journal_asks)
+{
+    shop_init(&b);
+    b.options.log_limit_bytes = 2u << 20;
+    b.options.checkpoint_bytes = 256u << 10;
+    bed_open(&b);
+    t = shop_table(&b, "rows", NULL);
+    struct lladd_managed *other = shop_table(&b, "other", NULL);
+    shop_fill(&b, t, "1=a");
+    for (unsigned i = 0; i < 60 && shop_stats(&b, t).digests == 0; i++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        for (uint32_t k = 0; k < 500; k++)
+            shop_put(txn, other, k, "whatever it may be, it takes its room in the log");
+        commit(txn);
+        ok_db(&b, lladd_managed_digest(other, &b.err));
+        ok_db(&b, lladd_managed_combine(other, 0, &b.err));
+        shop_tidy(&b, other);
+        ok_db(&b, lladd_checkpoint(b.db, &b.err));
+        shop_tidy(&b, t);
+    }
+    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
+    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 1);
+    shop_expect(&b, t, "1=a");
+    shop_close(&b, other);
+    done();
+}
+END_TEST
+
+/* Time is the clock of the handle: what is in memory is digested after the interval. */
+START_TEST(interval)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    struct test_world w;
+    bool more = true;
+    test_world_init(&w, 42);
+    shop_init(&b);
+    b.options.world = &w.world;
+    bed_open(&b);
+    o.interval_ns = 1000000;
+    t = shop_table(&b, "rows", &o);
+    test_world_advance(&w, 5000000);
+    ok_db(&b, lladd_managed_maintain(t, &more, &b.err));
+    ck_assert(!more);
+    shop_fill(&b, t, "1=a");
+    ok_db(&b, lladd_managed_maintain(t, NULL, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
+    shop_fill(&b, t, "2=a");
+    shop_tidy(&b, t);
+    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
+    test_world_advance(&w, 1000000);
+    shop_tidy(&b, t);
+    ck_assert_uint_eq(shop_stats(&b, t).digests, 2);
+    done();
+    test_world_free(&w);
+}
+END_TEST
+
+/* A class that takes everything when it is asked, and later not all of it. */
+static int add_few(struct lladd_dtable_builder *builder, const struct lladd_dtable_key *key,
+                   const struct lladd_dtable_value *v)
+{
+    return key->number > 5 ? LLADD_DTABLE_REJECT : lladd_dtable_add(builder->base, key, v);
+}
+static const struct lladd_dtable_param fickle_params[] = {
+    {.name = "base", .type = LLADD_DTABLE_PARAM_CHILD, .required = true, .about = "below"},
+    {.type = LLADD_DTABLE_PARAM_END}};
+static const struct lladd_dtable_class fickle = {.struct_size = sizeof fickle,
+                                                 .name = "fickle_dtable",
+                                                 .version = 1,
+                                                 .about = "changes its mind",
+                                                 .params = fickle_params,
+                                                 .add = add_few};
+
+START_TEST(refused_later)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    shop_init(&b);
+    bed_open(&b);
+    ok_db(&b, lladd_dtable_class_add(b.db, &fickle, &b.err));
+    o.config = "class(dt) fickle_dtable config [ \"base\" class(dt) linear_dtable ]";
+    t = shop_table(&b, "rows", &o);
+    shop_fill(&b, t, "1=a 2=a");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_fill(&b, t, "2=b 7=b");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_expect(&b, t, "1=a 2=b 7=b");
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    shop_tidy(&b, t);
+    shop_expect(&b, t, "1=a 2=b 7=b");
+    done();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("managed dTables");
@@ -682,6 +778,9 @@ int main(void)
     tcase_add_test(tc, cursor_outlives);
     tcase_add_test(tc, wrong_transactions);
     tcase_add_test(tc, log_goes);
+    tcase_add_test(tc, journal_asks);
+    tcase_add_test(tc, interval);
+    tcase_add_test(tc, refused_later);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
