@@ -300,6 +300,31 @@ def journal_seeds():
         yield f"blob-{name}-cut", b"\2" + blob[:-1]
 
 
+def managed_seeds():
+    def row(runs=(), doomed=(), config=b"", version=1, generation=9, every=4):
+        out = struct.pack("<BBBBIII", version, 1, 0, 0, len(runs), len(doomed), every)
+        out += struct.pack("<10Q", 77, 1000, 32 << 20, 0, 0, generation, 3, 1, 1, 0)
+        for text in (b"", config, b""):
+            out += struct.pack("<I", len(text)) + text
+        out += b"".join(struct.pack("<6Q", *run) for run in runs)
+        return out + b"".join(struct.pack("<Q", page) for page in doomed)
+
+    two = ((30, 8, 5, 1, 100, 2), (20, 4, 50, 0, 1000, 3))
+    rows = {"empty": row(), "runs": row(two, (10, 11), b"class(dt) linear_dtable"),
+            "order": row(two[::-1]), "generation": row(two, generation=8),
+            "newer": row(version=2), "never": row(every=0), "zero": row(config=b"a\0")}
+    for name, seed in rows.items():
+        yield f"row-{name}", b"\0" + seed
+        yield f"row-{name}-cut", b"\0" + seed[:-1]
+    entries = {"u32": b"\1\1" + struct.pack("<I", 5) + b"value",
+               "u64": b"\2\2" + struct.pack("<Q", 5), "nan": b"\3\1" + b"\xff" * 8,
+               "string": b"\4\1" + struct.pack("<H", 3) + b"keyvalue",
+               "bytes": b"\5\2" + struct.pack("<H", 0), "long": b"\5\1\xff\xff" + b"x" * 40}
+    for name, seed in entries.items():
+        yield f"entry-{name}", seed
+        yield f"entry-{name}-cut", seed[:-1]
+
+
 def main(make_db, folder):
     with tempfile.TemporaryDirectory() as work:
         bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
@@ -309,7 +334,8 @@ def main(make_db, folder):
                           ("fuzz_dump", dump_seeds()), ("fuzz_structures", structure_seeds()),
                           ("fuzz_cluster", cluster_seeds()), ("fuzz_locks", lock_seeds()),
                           ("fuzz_dtable", dtable_seeds()),
-                          ("fuzz_journal", journal_seeds())):
+                          ("fuzz_journal", journal_seeds()),
+                          ("fuzz_managed", managed_seeds())):
         path = os.path.join(folder, fuzzer)
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)

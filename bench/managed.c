@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Managed dTables: writing rows in one large transaction and in many small ones, what that takes in
+ * memory, digests, and what reading through the layers costs. JSON lines; see docs/benchmarks.md.
+ *
+ *   bench-managed [case]...   cases: load small read; none: all
+ *
+ * Four million keys from 0 up, values of five bytes, in memory. */
+#include "common.h"
+
+#include <lladd/dtable_managed.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define BENCH "managed"
+enum { ROWS = 4000000, LOOKUPS = 1000000, SMALL = 500000 };
+
+struct bed {
+    struct lladd_device *dev;
+    struct lladd_db *db;
+    struct lladd_managed *t;
+};
+
+static void open_db(struct bed *b)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_txn *txn;
+    bench_must(lladd_device_memory(&b->dev), "device");
+    o.device = b->dev;
+    o.cache_bytes = 64u << 20;
+    o.log_limit_bytes = UINT64_MAX;
+    o.durability = LLADD_DURABLE_LATER;
+    bench_must(lladd_managed_register(&o, &err), "register");
+    bench_must(lladd_open(NULL, &o, &b->db, &err), "open");
+    lladd_options_release(&o);
+    lladd_dtable_cache_limit(b->db, UINT64_C(1) << 30);
+    m.type = LLADD_DTABLE_U32;
+    m.config = "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable "
+               "\"base_config\" config [ \"value_size\" int 5 ] "
+               "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ]";
+    bench_must(lladd_begin(b->db, NULL, &txn, &err), "begin");
+    bench_must(lladd_managed_create(txn, "rows", &m), "create");
+    bench_must(lladd_commit(txn), "commit");
+    bench_must(lladd_managed_open(b->db, "rows", &b->t, &err), "open a table");
+}
+
+static void close_db(struct bed *b)
+{
+    bench_must(lladd_managed_close(b->t, NULL), "close a table");
+    bench_must(lladd_close(b->db), "close");
+    lladd_device_close(b->dev);
+}
+
+static void put(struct lladd_txn *txn, struct bed *b, uint32_t key, const char *five)
+{
+    struct lladd_dtable_key k = lladd_dtable_u32(key);
+    struct lladd_dtable_value v = lladd_dtable_value(five, 5);
+    bench_must(lladd_managed_put(txn, b->t, &k, &v), "put");
+}
+
+/* Seconds. */
+static double fill(struct bed *b)
+{
+    struct lladd_txn *txn;
+    uint64_t t0 = bench_now_ns();
+    bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
+    for (uint32_t i = 0; i < ROWS; i++)
+        put(txn, b, i, "aoife");
+    bench_must(lladd_commit(txn), "commit");
+    return (double)(bench_now_ns() - t0) / 1e9;
+}
+
+static double digest(struct bed *b)
+{
+    uint64_t t0 = bench_now_ns();
+    bench_must(lladd_managed_digest(b->t, NULL), "digest");
+    return (double)(bench_now_ns() - t0) / 1e9;
+}
+
+static void print(const char *what, const char *unit, struct bench_figure *f, const char *target)
+{
+    bench_print(BENCH, what, unit, f, target, NULL);
+}
+
+/* One transaction, in the order of the keys. */
+static void load(void)
+{
+    struct bench_figure rows = {.n = 0}, memory = {.n = 0}, digests = {.n = 0};
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        struct lladd_managed_stats s = {.struct_size = sizeof s};
+        struct bed b;
+        open_db(&b);
+        bench_add(&rows, ROWS / fill(&b) / 1e6);
+        bench_must(lladd_managed_stats(b.t, &s, NULL, 0, NULL), "stats");
+        bench_add(&memory, (double)s.memory_bytes / 1048576);
+        bench_add(&digests, digest(&b));
+        close_db(&b);
+    }
+    print("one transaction: rows written", "million/s", &rows, ">= 1.5");
+    print("four million rows in memory", "MiB", &memory, "<= 160");
+    print("digest of four million rows", "s", &digests, NULL);
+}
+
+/* One row each, nobody waits for the device. */
+static void small(void)
+{
+    struct bench_figure later = {.n = 0}, reads = {.n = 0};
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        char buf[8];
+        size_t len;
+        struct bed b;
+        open_db(&b);
+        uint64_t t0 = bench_now_ns();
+        for (uint32_t i = 0; i < SMALL; i++) {
+            struct lladd_txn *txn;
+            lladd_lsn lsn;
+            bench_must(lladd_begin(b.db, NULL, &txn, NULL), "begin");
+            put(txn, &b, i, "aoife");
+            bench_must(lladd_commit_async(txn, &lsn), "commit");
+        }
+        bench_add(&later, SMALL / ((double)(bench_now_ns() - t0) / 1e9) / 1e6);
+        t0 = bench_now_ns();
+        for (uint32_t i = 0; i < SMALL; i++) {
+            struct lladd_dtable_key key = lladd_dtable_u32(i);
+            struct lladd_txn *txn;
+            lladd_lsn lsn;
+            bench_must(lladd_begin(b.db, NULL, &txn, NULL), "begin");
+            bench_must(lladd_managed_get(txn, b.t, &key, buf, sizeof buf, &len), "get");
+            bench_must(lladd_commit_async(txn, &lsn), "commit");
+        }
+        bench_add(&reads, SMALL / ((double)(bench_now_ns() - t0) / 1e9) / 1e6);
+        close_db(&b);
+    }
+    print("transactions that write one row", "million/s", &later, ">= 1");
+    print("transactions that read one row", "million/s", &reads, NULL);
+}
+
+/* Nanoseconds each; `table` NULL: by transaction and table. */
+static double look_up(struct lladd_txn *txn, struct bed *b, const struct lladd_dtable *table,
+                      uint64_t *seed)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_value v;
+    uint64_t found = 0, t0 = bench_now_ns();
+    for (int i = 0; i < LOOKUPS; i++) {
+        struct lladd_dtable_key key = lladd_dtable_u32((uint32_t)(bench_random(seed) % ROWS));
+        bench_must(table ? lladd_dtable_lookup(table, &key, &pin, &v, NULL)
+                         : lladd_managed_lookup(txn, b->t, &key, &pin, &v),
+                   "lookup");
+        found += v.state == LLADD_DTABLE_FOUND;
+    }
+    double took = (double)(bench_now_ns() - t0) / LOOKUPS;
+    lladd_dtable_unpin(&pin);
+    bench_must(found == LOOKUPS ? 0 : -1, "finding all");
+    return took;
+}
+
+/* Millions of rows a second. */
+static double scan(const struct lladd_dtable *t)
+{
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value value;
+    uint64_t rows = 0, sum = 0, t0 = bench_now_ns();
+    bench_must(lladd_dtable_cursor_open(t, 0, &c, NULL), "cursor");
+    while (lladd_dtable_next(c, NULL) == 0) {
+        bench_must(lladd_dtable_row(c, &key, &value, NULL), "row");
+        sum += key.number + value.bytes.len;
+        rows++;
+    }
+    double took = (double)(bench_now_ns() - t0) / 1000;
+    lladd_dtable_cursor_close(c);
+    bench_must(rows == ROWS && sum > rows ? 0 : -1, "seeing all");
+    return (double)rows / took;
+}
+
+/* Figure 12 of the paper: all in one run, and one row in front of it; the run alone. */
+static void read_rows(void)
+{
+    struct bench_figure all = {.n = 0}, alone = {.n = 0}, rows = {.n = 0}, run_rows = {.n = 0},
+                        memory = {.n = 0};
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    struct lladd_managed_run info;
+    const struct lladd_dtable *table;
+    struct lladd_dtable *direct;
+    struct lladd_txn *txn;
+    struct bed b;
+    uint64_t seed = 1;
+    open_db(&b);
+    (void)fill(&b);
+    bench_must(lladd_begin(b.db, NULL, &txn, NULL), "begin");
+    for (int run = -1; run < BENCH_RUNS; run++) {
+        double m = look_up(txn, &b, NULL, &seed);
+        if (run >= 0)
+            bench_add(&memory, m);
+    }
+    bench_must(lladd_commit(txn), "commit");
+    (void)digest(&b);
+    bench_must(lladd_begin(b.db, NULL, &txn, NULL), "begin");
+    put(txn, &b, ROWS / 2, "aoife");
+    bench_must(lladd_commit(txn), "commit");
+    bench_must(lladd_managed_stats(b.t, &s, &info, 1, NULL), "stats");
+    bench_must(lladd_dtable_run_open(b.db, info.root, &direct, NULL), "open a run");
+    bench_must(lladd_begin(b.db, NULL, &txn, NULL), "begin");
+    bench_must(lladd_managed_table(txn, b.t, &table), "table");
+    for (int run = -1; run < BENCH_RUNS; run++) {
+        double l = look_up(txn, &b, NULL, &seed), d = look_up(NULL, NULL, direct, &seed);
+        double r = scan(table), e = scan(direct);
+        if (run < 0) /* which brings it into the cache */
+            continue;
+        bench_add(&all, l);
+        bench_add(&alone, d);
+        bench_add(&rows, r);
+        bench_add(&run_rows, e);
+    }
+    bench_must(lladd_commit(txn), "commit");
+    lladd_dtable_close(direct);
+    close_db(&b);
+    print("lookup, four million rows in memory", "ns", &memory, NULL);
+    print("lookup, a run and one row in memory", "ns", &all, "<= the run alone + 5 %");
+    print("lookup, the run alone", "ns", &alone, NULL);
+    print("scan, a run and one row in memory", "million rows/s", &rows,
+          ">= the run alone - 10 %");
+    print("scan, the run alone", "million rows/s", &run_rows, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {{"load", load}, {"small", small}, {"read", read_rows}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        bool wanted = argc == 1;
+        for (int i = 1; i < argc; i++)
+            wanted = wanted || strcmp(argv[i], cases[c].name) == 0;
+        if (wanted)
+            cases[c].run();
+    }
+    return 0;
+}

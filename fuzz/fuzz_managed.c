@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What managed dTables read back: a table's row of the catalogue, and its entries of the journal.
+ * The first byte says which: 0 a row, n an entry of a table with keys of type n; the rest is it.
+ *
+ * What is believed is the same when it is written again; nothing is refused in another way than as
+ * a data error, or as newer.
+ */
+#include "operations/dtable_managed/managed.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(condition) \
+    do { \
+        if (!(condition)) \
+            abort(); \
+    } while (0)
+
+static struct lladd_db *db; /* of the process: inputs leave nothing in it */
+static struct lladd_managed table;
+static struct ll_use use;
+
+static void open_once(void)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_device *dev;
+    if (db)
+        return;
+    MUST(lladd_device_memory(&dev) == 0);
+    o.device = dev;
+    o.flags = LLADD_OPT_NO_THREADS;
+    MUST(lladd_managed_register(&o, NULL) == 0);
+    MUST(lladd_open(NULL, &o, &db, NULL) == 0);
+    lladd_options_release(&o);
+    table.db = db;
+    use.t = &table;
+}
+
+static void row(struct lladd_span s)
+{
+    struct ll_manifest m, copy;
+    unsigned char *bytes;
+    size_t len;
+    int rc = ll_managed__manifest_get(db, s, &m, NULL);
+    MUST(rc == 0 || rc == LLADD_BAD_RECORD || rc == LLADD_NEWER_FORMAT);
+    if (rc)
+        return;
+    MUST(ll_managed__manifest_copy(&m, 1, &copy) == 0);
+    MUST(ll_managed__manifest_put(&copy, &bytes, &len) == 0);
+    MUST(len == s.len && memcmp(bytes, s.data, len) == 0);
+    lladd_free(db, bytes);
+    ll_managed__manifest_free(&copy);
+    ll_managed__manifest_free(&m);
+}
+
+static void entry(enum lladd_dtable_type type, struct lladd_span s)
+{
+    struct lladd_dtable_order order = {type, NULL};
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v;
+    struct lladd_span again;
+    if (!ll_managed__entry_get(&order, s, &key, &v))
+        return;
+    MUST(lladd_dtable_check_key(&order, &key, NULL) == 0);
+    MUST(ll_managed__entry_put(&use, &key, &v, &again) == 0);
+    MUST(again.len == s.len && memcmp(again.data, s.data, s.len) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    open_once();
+    if (size == 0)
+        return 0;
+    /* To the byte, so that sanitizers see every step outside. */
+    unsigned char *exact = malloc(size);
+    MUST(exact);
+    memcpy(exact, data + 1, size - 1);
+    struct lladd_span s = lladd_span_of(exact, size - 1);
+    if (data[0] == 0)
+        row(s);
+    else if (lladd_dtable_type_name(data[0]))
+        entry(data[0], s);
+    free(exact);
+    return 0;
+}
