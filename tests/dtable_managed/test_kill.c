@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * kill -9 with real files (Anvil, section 6.5): a child writes to two managed tables with several
+ * threads, while others digest and combine all the time; it acknowledges each commit through a
+ * pipe, and is killed when so and so many acknowledgements have come. Then every acknowledged
+ * transaction is there, in both tables, whole; at most the one in flight of each thread besides;
+ * and nothing is lost of the page file. The same directory again, so that recoveries follow
+ * recoveries. LLADD_NIGHTLY: a thousand times.
+ */
+#include "support/fixtures.h"
+
+#include <check.h>
+#include <lladd/dtable_managed.h>
+#include <lladd/pages.h>
+#include <lladd/sync.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WORKERS = 3, SLOTS = 50, BEHIND = 20, ROW = 1000 };
+
+/*
+ * Worker w puts in its n-th transaction: n under the key w into both tables; n under the key
+ * (w + 1) * ROW + n % SLOTS into the first; and deletes there what it has put BEHIND transactions
+ * before. So n tells all the rest.
+ */
+struct ack {
+    uint32_t worker, n;
+};
+
+static struct lladd_options options_for(void)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    o.cache_bytes = 1u << 20;
+    o.log_ring_bytes = 64u << 10;
+    o.log_segment_min = 16u << 10;
+    o.log_segment_max = 256u << 10;
+    o.checkpoint_bytes = 128u << 10;
+    if (lladd_managed_register(&o, NULL))
+        abort();
+    return o;
+}
+
+static int put(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uint32_t n)
+{
+    struct lladd_dtable_key k = lladd_dtable_u32(key);
+    struct lladd_dtable_value v =
+        n ? lladd_dtable_value(&n, sizeof n) : lladd_dtable_tombstone();
+    return lladd_managed_put(txn, t, &k, &v);
+}
+
+/* 0: there is no value. */
+static int get(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uint32_t *n)
+{
+    struct lladd_dtable_key k = lladd_dtable_u32(key);
+    size_t len;
+    *n = 0;
+    int rc = lladd_managed_get(txn, t, &k, n, sizeof *n, &len);
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+/* ---- the child ------------------------------------------------------------------------------- */
+
+#define CHILD(call) \
+    do { \
+        int child_rc = (call); \
+        if (child_rc) { \
+            fprintf(stderr, "child: %s: %d\n", #call, child_rc); \
+            _exit(3); \
+        } \
+    } while (0)
+
+struct work {
+    struct lladd_db *db;
+    struct lladd_managed *tables[2];
+    uint32_t worker, n;
+    int fd;
+};
+
+static void *child_worker(void *arg)
+{
+    struct work *w = arg;
+    for (uint32_t n = w->n + 1;; n++) {
+        struct ack a = {w->worker, n};
+        struct lladd_txn *txn;
+        uint32_t row = (w->worker + 1) * ROW;
+        CHILD(lladd_begin(w->db, NULL, &txn, NULL));
+        CHILD(put(txn, w->tables[0], w->worker, n));
+        CHILD(put(txn, w->tables[0], row + n % SLOTS, n));
+        CHILD(put(txn, w->tables[0], row + (n + SLOTS - BEHIND) % SLOTS, 0));
+        CHILD(put(txn, w->tables[1], w->worker, n));
+        CHILD(lladd_commit(txn));
+        if (write(w->fd, &a, sizeof a) != (ssize_t)sizeof a) /* atomic: shorter than PIPE_BUF */
+            _exit(4);
+    }
+    return NULL;
+}
+
+/* argv: child, directory, file descriptor */
+static int child(char **argv)
+{
+    struct lladd_options o = options_for();
+    struct lladd_thread threads[WORKERS] = {0};
+    struct work w[WORKERS];
+    struct lladd_managed *tables[2];
+    struct lladd_db *db;
+    struct lladd_txn *txn, *loser;
+    CHILD(lladd_open(argv[2], &o, &db, NULL));
+    CHILD(lladd_managed_open(db, "rows", &tables[0], NULL));
+    CHILD(lladd_managed_open(db, "counts", &tables[1], NULL));
+    CHILD(lladd_managed_threads(db, 2, NULL));
+    CHILD(lladd_begin(db, NULL, &txn, NULL));
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        w[i] = (struct work){db, {tables[0], tables[1]}, i, 0, atoi(argv[3])};
+        CHILD(get(txn, tables[0], i, &w[i].n));
+    }
+    CHILD(lladd_commit(txn));
+    CHILD(lladd_begin(db, NULL, &loser, NULL)); /* open all the time */
+    CHILD(put(loser, tables[0], ROW - 1, 1));
+    for (unsigned i = 0; i < WORKERS; i++)
+        CHILD(lladd_thread_start(&threads[i], child_worker, &w[i]));
+    for (unsigned i = 0; i < WORKERS; i++)
+        lladd_thread_join(&threads[i]);
+    return 5; /* nobody gets here */
+}
+
+/* ---- the parent ------------------------------------------------------------------------------ */
+
+static struct lladd_db *open_db(const char *dir, struct lladd_managed *tables[2])
+{
+    struct lladd_options o = options_for();
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    ck_assert_msg(lladd_open(dir, &o, &db, &err) == 0, "%s", err.message);
+    lladd_options_release(&o);
+    if (tables) {
+        ck_assert_msg(lladd_managed_open(db, "rows", &tables[0], &err) == 0, "%s", err.message);
+        ck_assert_msg(lladd_managed_open(db, "counts", &tables[1], &err) == 0, "%s", err.message);
+    }
+    return db;
+}
+
+static void make(const char *dir)
+{
+    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_txn *txn;
+    struct lladd_db *db = open_db(dir, NULL);
+    m.type = LLADD_DTABLE_U32;
+    m.every = 2;
+    m.rows = 40;
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_managed_create(txn, "rows", &m), 0);
+    m.schedule = LLADD_MANAGED_TIERED;
+    m.rows = 15;
+    ck_assert_int_eq(lladd_managed_create(txn, "counts", &m), 0);
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    ck_assert_int_eq(lladd_close(db), 0);
+}
+
+/* Starts a child, and kills it when `count` acknowledgements have come; acked[w] is the newest. */
+static void run_and_kill(const char *dir, uint64_t count, uint32_t *acked)
+{
+    int fds[2], status;
+    struct ack a;
+    ck_assert_int_eq(pipe(fds), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        char fd_text[16];
+        close(fds[0]);
+        snprintf(fd_text, sizeof fd_text, "%d", fds[1]);
+        execl("/proc/self/exe", "test_kill", "child", dir, fd_text, (char *)NULL);
+        _exit(6);
+    }
+    close(fds[1]);
+    for (uint64_t seen = 0; seen < count; seen++) {
+        ck_assert_msg(read(fds[0], &a, sizeof a) == (ssize_t)sizeof a,
+                      "the child has ended by itself");
+        acked[a.worker] = a.n;
+    }
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    while (read(fds[0], &a, sizeof a) == (ssize_t)sizeof a) /* said before it died: it counts */
+        acked[a.worker] = a.n;
+    close(fds[0]);
+}
+
+/* What worker w's n transactions have left under the slot. */
+static uint32_t expected(uint32_t n, uint32_t slot)
+{
+    uint32_t last = 0;
+    for (uint32_t k = n > 2 * SLOTS ? n - 2 * SLOTS : 1; k <= n; k++) {
+        if (k % SLOTS == slot)
+            last = k;
+        if ((k + SLOTS - BEHIND) % SLOTS == slot)
+            last = 0;
+    }
+    return last;
+}
+
+static void check_worker(struct lladd_txn *txn, struct lladd_managed *const tables[2], uint32_t w,
+                         uint32_t *acked)
+{
+    uint32_t n, same, is;
+    ck_assert_int_eq(get(txn, tables[0], w, &n), 0);
+    ck_assert_int_eq(get(txn, tables[1], w, &same), 0);
+    ck_assert_uint_eq(n, same);
+    ck_assert_msg(n >= acked[w], "worker %u: %u acknowledged, %u there", w, acked[w], n);
+    ck_assert_uint_le(n, acked[w] + 1);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        ck_assert_int_eq(get(txn, tables[0], (w + 1) * ROW + slot, &is), 0);
+        ck_assert_uint_eq(is, expected(n, slot));
+    }
+    acked[w] = n; /* what is seen has to stay */
+}
+
+struct pages {
+    unsigned char *seen;
+    uint64_t n;
+};
+
+static int see_page(void *ctx, lladd_pageno page)
+{
+    struct pages *p = ctx;
+    ck_assert_uint_lt(page.v, p->n);
+    ck_assert_uint_eq(p->seen[page.v], 0); /* nobody else's */
+    p->seen[page.v] = 1;
+    return 0;
+}
+
+/* Pages of runs are allocated, and nobody else's. */
+static void check_pages(struct lladd_db *db)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct pages p = {.n = lladd_page_count(db)};
+    p.seen = calloc(p.n, 1);
+    ck_assert_ptr_nonnull(p.seen);
+    ck_assert_int_eq(lladd_managed_pages(db, see_page, &p, &err), 0);
+    for (uint64_t i = 0; i < p.n; i++) {
+        enum lladd_page_use use;
+        ck_assert_int_eq(lladd_page_use(db, lladd_page_of(i), &use, &err), 0);
+        ck_assert(!p.seen[i] || use == LLADD_USE_PAGED || use == LLADD_USE_RAW);
+    }
+    free(p.seen);
+}
+
+static void check_all(const char *dir, uint32_t *acked)
+{
+    struct lladd_managed *tables[2];
+    struct lladd_txn *txn;
+    uint32_t n;
+    struct lladd_db *db = open_db(dir, tables);
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    for (uint32_t w = 0; w < WORKERS; w++)
+        check_worker(txn, tables, w, acked);
+    ck_assert_int_eq(get(txn, tables[0], ROW - 1, &n), 0);
+    ck_assert_uint_eq(n, 0); /* of the one that was open all the time */
+    ck_assert_int_eq(lladd_commit(txn), 0);
+    check_pages(db);
+    lladd_kill(db); /* the next child recovers again, and from further back */
+}
+
+/* It was about them, too. */
+static void check_digested(const char *dir, unsigned rounds)
+{
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    struct lladd_managed *tables[2];
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db = open_db(dir, tables);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(lladd_managed_stats(tables[i], &s, NULL, 0, &err), 0);
+        ck_assert_uint_ge(s.digests, rounds);
+        ck_assert_uint_ge(s.combines, rounds / 4);
+    }
+    ck_assert_int_eq(lladd_close(db), 0);
+}
+
+START_TEST(acknowledged_rows_survive_kill_9)
+{
+    char *dir = temp_dir_new();
+    uint64_t seed = 1;
+    uint32_t acked[WORKERS] = {0};
+    unsigned rounds = getenv("LLADD_NIGHTLY") ? 1000 : 30;
+    make(dir);
+    for (unsigned round = 0; round < rounds; round++) {
+        run_and_kill(dir, 1 + seeded_next(&seed) % 200, acked);
+        check_all(dir, acked);
+    }
+    check_digested(dir, rounds);
+    temp_dir_remove(dir);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "child") == 0)
+        return child(argv);
+    Suite *s = suite_create("kill");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, getenv("LLADD_NIGHTLY") ? 3600 : 120);
+    tcase_add_test(tc, acknowledged_rows_survive_kill_9);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
