@@ -4,9 +4,9 @@
  *
  * One verb, one file. Those that look stand on <lladd/inspect.h>, take no lock, and work on a
  * database that is in use, crashed or damaged. Those that look at structures (`dump`, `hash get`
- * and `scan`, a part of `verify`) need one that is not in use, and recover it in memory (peek.c).
- * `recover`, `resolve`, `load`, `hash put` and `del` open it. `sim` needs none: it runs a program
- * of its own. docs/man/lladd.1 is the manual.
+ * and `scan`, the same of `dtable`, a part of `verify`) need one that is not in use, and recover it
+ * in memory (peek.c). `recover`, `resolve`, `load`, `hash put`, `dtable put` and so on open it.
+ * `sim` needs none: it runs a program of its own. docs/man/lladd.1 is the manual.
  */
 #include "tool.h"
 
@@ -28,6 +28,7 @@ static const struct {
     {"dump", tool_dump, "arrays, hash tables, lists and blobs as text"},
     {"load", tool_load, "make them out of such text"},
     {"hash", tool_hash, "get, put, del, scan: one hash table, for scripts"},
+    {"dtable", tool_dtable, "create, put, get, del, scan, maintain, stat: managed dTables"},
     {"sim", tool_sim, "explore the crashes of a workload, or replay one (lladd-sim)"},
 };
 
@@ -36,13 +37,11 @@ static void print_usage(FILE *to)
     fprintf(to, "usage: lladd VERB [options] DIRECTORY ...\n\n");
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         fprintf(to, "  %-10s%s\n", verbs[i].name, verbs[i].about);
-    fprintf(to, "\n\"lladd VERB --help\" says more. Only recover, resolve, load, and hash's put\n"
-                "and del change anything. Every verb takes --json; all but sim also --ops FILE.so, "
-                "for\n"
-                "operations that are not built in.\n"
-                "Exit status: 0 fine, 1 something is wrong with the database (or hash: the key is "
-                "not\n"
-                "there), 2 cannot say.\n");
+    fprintf(to, "\n\"lladd VERB --help\" says more. Only recover, resolve, load, and put, del,\n"
+                "create and maintain of hash and dtable change anything. Every verb takes --json;\n"
+                "all but sim also --ops FILE.so, for operations that are not built in.\n"
+                "Exit status: 0 fine, 1 something is wrong with the database (or hash, dtable:\n"
+                "the key is not there), 2 cannot say.\n");
 }
 
 int main(int argc, char **argv)

@@ -7,13 +7,14 @@
 
 #include <inttypes.h>
 #include <lladd/bytes.h>
+#include <lladd/dtable_managed.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RANGES_SHOWN 8u
 
 struct root {
-    char name[LLADD_ROOT_NAME_MAX + 1];
+    char name[LLADD_MANAGED_NAME_MAX + 1]; /* or of a managed table */
     uint64_t page;
 };
 
@@ -49,7 +50,7 @@ static int report(struct walk *w, int kind, int code, uint64_t page, const char 
  * the application could look at (a class of its own, a comparator). */
 static int broken(struct walk *w, const struct lladd_error *err)
 {
-    char text[400];
+    char text[600];
     if (lladd_code_root(err->code) == LLADD_ROOT_RESOURCE) {
         *w->err = *err;
         return err->code;
@@ -125,6 +126,9 @@ static int gather(void *ctx, const char *name, struct lladd_root_value value)
     return 0;
 }
 
+/* The catalogue of managed dTables, whose pages are listed with those of the tables' runs. */
+#define MANAGED "managed"
+
 /* The pages even of one that is not in order: they are not for others, and not lost. */
 static int check_root(struct walk *w, size_t i)
 {
@@ -143,9 +147,74 @@ static int check_root(struct walk *w, size_t i)
     rc = w->kind->check(w->db, lladd_page_of(w->at->page), &err);
     if (rc && (rc = broken(w, &err)) != 0)
         return rc;
+    if (strcmp(w->at->name, MANAGED) == 0 && w->kind->id == TOOL_HASH)
+        return 0;
     uint64_t damage = w->out->damage;
     err = (struct lladd_error)LLADD_ERROR_INIT;
     rc = w->kind->pages(w->db, lladd_page_of(w->at->page), own, w, &err);
+    if (!rc || !err.code || w->out->damage > damage)
+        return rc;
+    w->out->unlisted = true;
+    return broken(w, &err);
+}
+
+/* ---- managed dTables ------------------------------------------------------------------------ */
+
+static const struct tool_kind managed_kind = {.name = "managed dTable"};
+
+/* Every run of the table, which is open. */
+static int check_runs(struct walk *w, struct lladd_managed *table)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    struct lladd_managed_run *runs = NULL;
+    int rc = lladd_managed_stats(table, &s, NULL, 0, w->err);
+    if (!rc && s.runs && !(runs = calloc((size_t)s.runs, sizeof *runs)))
+        rc = LLADD_NO_MEMORY;
+    if (!rc && s.runs)
+        rc = lladd_managed_stats(table, &s, runs, (size_t)s.runs, w->err);
+    for (uint64_t i = 0; !rc && i < s.runs; i++) {
+        struct lladd_dtable *t;
+        w->out->checked[TOOL_RUN]++;
+        rc = lladd_dtable_run_open(w->db, runs[i].root, &t, &err);
+        if (!rc) {
+            rc = lladd_dtable_run_check(t, &err);
+            lladd_dtable_close(t);
+        }
+        if (rc)
+            rc = broken(w, &err);
+    }
+    free(runs);
+    return rc;
+}
+
+static int check_managed(void *ctx, const char *name)
+{
+    struct walk *w = ctx;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_managed *table;
+    struct root root = {.page = 0};
+    snprintf(root.name, sizeof root.name, "%s", name);
+    w->at = &root;
+    int rc = lladd_managed_open(w->db, name, &table, &err);
+    if (rc)
+        return broken(w, &err);
+    rc = check_runs(w, table);
+    int closed = lladd_managed_close(table, w->err);
+    return rc ? rc : closed;
+}
+
+/* All of them, and what pages they have. */
+static int check_all_managed(struct walk *w)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct root root = {.name = MANAGED};
+    w->kind = &managed_kind;
+    int rc = lladd_managed_each(w->db, check_managed, w, &err);
+    w->at = &root;
+    uint64_t damage = w->out->damage;
+    if (!rc)
+        rc = lladd_managed_pages(w->db, own, w, &err);
     if (!rc || !err.code || w->out->damage > damage)
         return rc;
     w->out->unlisted = true;
@@ -240,6 +309,8 @@ int tool_structures_check(struct lladd_db *db, lladd_finding_fn *found, void *ct
         rc = lladd_root_each(db, gather, &w.roots, err);
     for (size_t i = 0; i < w.roots.len && !rc; i++)
         rc = check_root(&w, i);
+    if (!rc)
+        rc = check_all_managed(&w);
     if (!rc)
         rc = judge(&w);
     if (rc == LLADD_NO_MEMORY)

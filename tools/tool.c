@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <ctype.h>
 #include <errno.h>
-#include <lladd/journal.h>
+#include <lladd/dtable_managed.h>
 #include <lladd/lock.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -88,13 +88,14 @@ static int load_plugin(struct tool *t)
 }
 
 /* What is known without a plug-in, besides operations: transactions that are in doubt may have
- * locks, whatever the application, and what it uses may have a journal. */
+ * locks, whatever the application, and what it uses may have a journal. Managed
+ * dTables bring theirs. */
 static int register_known(struct tool *t)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     int rc = lladd_lock_register(&t->options, &err);
     if (!rc)
-        rc = lladd_journal_register(&t->options, &err);
+        rc = lladd_managed_register(&t->options, &err);
     rc = rc ? tool_fail(t, "%s", err.message) : 0;
     rc = !rc && t->plugin ? load_plugin(t) : rc;
     if (rc)

@@ -173,6 +173,7 @@ int tool_resolve(int argc, char **argv);
 int tool_sim(int argc, char **argv);
 int tool_dump(int argc, char **argv);
 int tool_load(int argc, char **argv);
+int tool_dtable(int argc, char **argv);
 int tool_hash(int argc, char **argv);
 
 /* record.c, for log and page: one line about a record, and the same for programs. */

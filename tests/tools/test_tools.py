@@ -99,7 +99,7 @@ class Case(unittest.TestCase):
 class CommandLine(Case):
     def test_help(self):
         out = self.good("--help")
-        for verb in LOOKING + ["page", "recover", "resolve", "dump", "load", "hash"]:
+        for verb in LOOKING + ["page", "recover", "resolve", "dump", "load", "hash", "dtable"]:
             self.assertIn(f"\n  {verb} ", out)
             said = self.good(verb, "--help")
             self.assertTrue(said.startswith(f"usage: lladd {verb} "), said)
@@ -117,7 +117,7 @@ class CommandLine(Case):
         path = os.path.join(here, "..", "..", "docs", "man", "lladd.1")
         with open(path, encoding="ascii") as file:
             manual = file.read().replace("\\-", "-")
-        for verb in LOOKING + ["page", "recover", "resolve", "dump", "load", "hash"]:
+        for verb in LOOKING + ["page", "recover", "resolve", "dump", "load", "hash", "dtable"]:
             self.assertIn(f".B lladd {verb}\n", manual)
             self.assertIn(f".TP\n.B {verb}\n", manual)
             for option in re.findall(r"--[a-z-]+", self.good(verb, "--help")):

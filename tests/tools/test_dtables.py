@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What users see of managed dTables: test_dtables.py <lladd>.
+
+Rows that are put come out again, by key, in order, as CSV and as JSON, before and after digests;
+what is wrong is refused with its line and reason, and nothing has changed; looking changes nothing
+on disk; verify knows whose the pages are."""
+import csv
+import hashlib
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LLADD = sys.argv[1]
+STATES = """
+config [ "base" class(dt) bloom_dtable "base_config" config [
+    "base" class(dt) exception_dtable "base_config" config [
+        "base" class(dt) usstate_dtable "base_config" config [
+            "base" class(dt) array_dtable "base_config" config [ "value_size" int 1 ]
+            "passthrough_value" blob fd ]
+        "alt" class(dt) linear_dtable "reject_value" blob fd ] ] ]
+"""
+
+
+def tree(folder):
+    seen = hashlib.sha256()
+    for base, below, names in os.walk(folder):
+        below.sort()
+        for name in sorted(names):
+            with open(os.path.join(base, name), "rb") as file:
+                seen.update(name.encode() + b"\0" + file.read() + b"\0")
+    return seen.hexdigest()
+
+
+class Tables(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = temporary.name
+        self.db = os.path.join(self.folder, "db")
+
+    def run_it(self, what, *args, text="", code=0):
+        done = subprocess.run([LLADD, "dtable", what, *map(str, args)], timeout=60,
+                              input=text.encode("latin-1"), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+        out, err = done.stdout.decode("latin-1"), done.stderr.decode("latin-1")
+        self.assertEqual(done.returncode, code, f"dtable {what} {args}: {out}{err}")
+        return out, err
+
+    def good(self, what, *args, text="", code=0):
+        return self.run_it(what, *args, text=text, code=code)[0]
+
+    def bad(self, what, *args, text=""):
+        return self.run_it(what, *args, text=text, code=2)[1]
+
+    def file(self, text):
+        path = os.path.join(self.folder, "file")
+        with open(path, "w", encoding="latin-1") as file:
+            file.write(text)
+        return path
+
+    def verify(self):
+        done = subprocess.run([LLADD, "verify", self.db], stdout=subprocess.PIPE, check=False,
+                              text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("no damage", done.stdout)
+        self.assertNotIn("of no structure", done.stdout)
+
+    def test_rows(self):
+        self.good("create", self.db, "names")
+        self.good("put", self.db, "names", "b", "bee")
+        self.good("put", self.db, "names", "a", text="from standard input")
+        self.good("put", "--hex", self.db, "names", "6300ff".replace("00", "01"), "00ff")
+        for digested in (False, True):
+            before = tree(self.db)
+            self.assertEqual(self.good("get", self.db, "names", "a"), "from standard input\n")
+            self.assertEqual(self.good("get", "--hex", self.db, "names", "6301ff"), "00ff\n")
+            self.assertEqual(self.good("scan", self.db, "names"),
+                             '"a" "from standard input"\n"b" "bee"\n"c\\x01\\xff" "\\x00\\xff"\n')
+            self.assertEqual(self.good("scan", self.db, "names", "aa", "c"), '"b" "bee"\n')
+            self.assertEqual(json.loads(self.good("get", "--json", self.db, "names", "b")),
+                             {"key": "b", "value": "bee"})
+            self.good("get", self.db, "names", "x", code=1)
+            self.assertEqual(tree(self.db), before)
+            self.verify()
+            if not digested:
+                self.good("maintain", self.db, "names")
+        self.good("del", self.db, "names", "b")
+        self.good("del", self.db, "names", "b", code=1)
+        self.good("get", self.db, "names", "b", code=1)
+
+    def test_csv(self):
+        """Random rows, in several digests, against a dictionary."""
+        draw = random.Random(1)
+        want = {}
+        self.good("create", "--key", "u64", "--every", 2, self.db, "t")
+        for _ in range(4):
+            lines = io.StringIO()
+            every = draw.random() < 0.5  # field in quotation marks: else a CR could end a line
+            rows = csv.writer(lines, lineterminator=draw.choice(["\n", "\r\n"]),
+                              quoting=csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL)
+            for _ in range(200):
+                key = draw.choice([draw.randrange(300), draw.randrange(2**64)])
+                if draw.random() < 0.2:
+                    rows.writerow([key])
+                    want.pop(key, None)
+                else:
+                    letters = 'ab,"\n é' + "\r" * every
+                    value = "".join(draw.choice(letters) for _ in range(draw.randrange(9)))
+                    rows.writerow([key, value])
+                    want[key] = value
+            self.good("put", "--csv", *draw.choice([[], ["--batch", 7]]), self.db, "t",
+                      text=lines.getvalue())
+            out = self.good("scan", "--csv", self.db, "t")
+            got = [(int(k), v) for k, v in csv.reader(io.StringIO(out, newline=""))]
+            self.assertEqual(got, sorted(want.items()))
+            self.good("maintain", self.db, "t")
+        self.good("maintain", "--combine", self.db, "t")
+        said = json.loads(self.good("stat", "--json", self.db, "t"))
+        self.assertEqual([r["rows"] for r in said["runs"]], [len(want)])
+        self.assertEqual(said["runs"][0]["tombstones"], 0)
+        self.verify()
+
+    def test_keys(self):
+        for kind, keys, wrong in (("u32", [0, 7, 4294967295], ["-1", "4294967296", "1.5", "", "x"]),
+                                  ("u64", [0, 18446744073709551615], ["18446744073709551616"]),
+                                  ("double", [-1e300, -0.5, 0.25, 3.0], ["nan", "1x", ""]),
+                                  ("bytes", ["", "a", "b"], [])):
+            self.good("create", "--key", kind, self.db, kind)
+            self.assertIn("LLADD_EXISTS", self.bad("create", self.db, kind))
+            for key in reversed(keys):
+                self.good("put", "--", self.db, kind, key, f"value of {key}")
+            out = self.good("scan", "--json", self.db, kind)
+            rows = [json.loads(line) for line in out.splitlines()]
+            self.assertEqual([r["value"] for r in rows], [f"value of {key}" for key in keys])
+            for key in wrong:
+                self.assertIn("LLADD_BAD_ARGUMENT", self.bad("get", "--", self.db, kind, key))
+
+    def test_mistakes(self):
+        self.good("create", "--key", "u32", self.db, "t")
+        self.good("put", self.db, "t", 1, "one")
+        before = self.good("scan", self.db, "t")
+        self.assertIn("nosuch", self.bad("get", self.db, "nosuch", "1"))
+        for text, why in (("2,two\n3,a,b\n", "line 2: a row of more than two fields"),
+                          ('2,"two\n', "line 1: a quotation mark that is never closed"),
+                          ('2,two\n\n"3" ,x\n', "line 2:"),
+                          ('2,t"wo\n', "line 1: a quotation mark inside a field"),
+                          ("2,two\nx,y\n", "line 2: \"x\" is no number")):
+            self.assertIn(why, self.bad("put", "--csv", self.db, "t", text=text))
+            self.assertEqual(self.good("scan", self.db, "t"), before)
+        self.assertIn("there is no \"u16\"", self.bad("create", "--key", "u16", self.db, "x"))
+        self.assertIn("there is no \"soon\"",
+                      self.bad("create", "--schedule", "soon", self.db, "x"))
+        self.assertIn("not \"frobnicate\"", self.bad("frobnicate", self.db))
+        self.assertIn("No such file", self.bad("create", "--config", self.db + "x", self.db, "x"))
+
+    def test_states(self):
+        """The paper's customers by state, with a drawing."""
+        config = self.file(STATES)
+        self.good("create", "--key", "u32", "--config", config, self.db, "customers")
+        rows = "".join(f"{n},{'Canada' if n % 50 == 0 else 'CA' if n % 3 else 'NY'}\n"
+                       for n in range(1000, 2000))
+        self.good("put", "--csv", self.db, "customers", text=rows)
+        self.good("maintain", self.db, "customers")
+        self.assertEqual(self.good("scan", "--csv", self.db, "customers"), rows)
+        out = self.good("stat", self.db)
+        self.assertRegex(out, r"run 1 +1000 +0 .*bloom_dtable, filter of 10 bits a key")
+        drawn = self.good("stat", "--graph", self.db)
+        self.assertTrue(drawn.startswith("digraph") and drawn.endswith("}\n"))
+        for label in ("customers", "1000 rows", "exception_dtable", "usstate_dtable",
+                      "array_dtable", "linear_dtable", "bits_per_key 10"):
+            self.assertIn(label, drawn)
+        names = set(re.findall(r'^  ("[^"]*") \[', drawn, re.M))
+        for a, b in re.findall(r'("[^"]*") -> ("[^"]*")', drawn):
+            self.assertTrue(a in names and b in names, drawn)
+        self.verify()
+
+    def test_config(self):
+        path = self.file(STATES)
+        out = self.good("config-check", "--key", "u32", path)
+        self.assertIn('"bits_per_key" int 10', out)
+        self.assertEqual(self.good("config-check", self.file(out)), out)
+        self.assertIn("LLADD_BAD_CONFIG", self.bad("config-check", "--key", "string", path))
+        self.assertIn("line 2, column 10: expected a parameter", self.bad("config-check", "-",
+                                                             text="\nconfig [ \"a\" class x ]"))
+        self.assertIn("LLADD_BAD_CONFIG",
+                      self.bad("create", "--key", "string", "--config", path, self.db, "t"))
+
+
+unittest.main(argv=sys.argv[:1])

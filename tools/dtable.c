@@ -1,0 +1,637 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lladd dtable: managed dTables for scripts. get, scan and stat look at the database in memory, as
+ * it is once recovered; create, put, del and maintain open it for good. */
+#include "dtable.h"
+
+#include "csv.h"
+
+#include <errno.h>
+#include <lladd/dtable_class.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: lladd dtable create   [options] DIRECTORY TABLE\n"
+    "       lladd dtable put      [options] DIRECTORY TABLE KEY [VALUE]\n"
+    "       lladd dtable put --csv [options] DIRECTORY TABLE\n"
+    "       lladd dtable get      [options] DIRECTORY TABLE KEY\n"
+    "       lladd dtable del      [options] DIRECTORY TABLE KEY\n"
+    "       lladd dtable scan     [options] DIRECTORY TABLE [FROM [TO]]\n"
+    "       lladd dtable maintain [options] DIRECTORY TABLE\n"
+    "       lladd dtable stat     [options] DIRECTORY [TABLE]\n"
+    "       lladd dtable config-check [options] FILE\n"
+    "\n"
+    "Tables that transactions write to, made of a journal and sorted runs. create makes one, and\n"
+    "the database if there is none. put gives KEY the value, whether it has one or not, and del\n"
+    "takes KEY away: a durable transaction each. Without VALUE it is read from standard input, to\n"
+    "its end; with --csv that has rows \"key,value\", all in one transaction, and a row of a key\n"
+    "alone takes it away. scan prints the rows from the key FROM on to the key TO. maintain makes\n"
+    "a run of what is in the journal, and combines runs if that is due. stat says what a table is\n"
+    "made of. config-check says whether a configuration is one, and what it is with everything\n"
+    "that was left out. A database in use is refused.\n"
+    "\n"
+    "  --key TYPE        create, config-check: of the keys, u32, u64, double, string or bytes\n"
+    "                    (string)\n"
+    "  --config FILE     create: how runs are stored (docs/dtables.md)\n"
+    "  --combine-config FILE    create: the same of runs that were combined\n"
+    "  --schedule WHICH  create: when runs are combined: ruler, tiered or never (ruler)\n"
+    "  --every N         create: ... after so many digests, or so many runs of a size\n"
+    "  --memory BYTES    create: a digest is due when so much is not digested\n"
+    "  --csv             put: reads rows; get, scan: write them so\n"
+    "  --batch N         put --csv: commits after every N rows\n"
+    "  --hex             values, and keys that are no numbers, are hexadecimal\n"
+    "  --combine         maintain: makes one run of all\n"
+    "  --graph           stat: a drawing for Graphviz\n"
+    "  --json, --ops FILE.so    as everywhere\n"
+    "\n"
+    "Exit status: 0; 1 if KEY is not there, or something in the database is damaged; 2 if it\n"
+    "cannot be read or there is no such table.\n";
+
+enum { HEX = TOOL_OWN, CSV, KEY, CONFIG, COMBINE_CONFIG, SCHEDULE, EVERY, MEMORY, BATCH, COMBINE,
+       GRAPH };
+
+static const struct option options[] = {TOOL_COMMON,
+                                        {"hex", no_argument, NULL, HEX},
+                                        {"csv", no_argument, NULL, CSV},
+                                        {"key", required_argument, NULL, KEY},
+                                        {"config", required_argument, NULL, CONFIG},
+                                        {"combine-config", required_argument, NULL, COMBINE_CONFIG},
+                                        {"schedule", required_argument, NULL, SCHEDULE},
+                                        {"every", required_argument, NULL, EVERY},
+                                        {"memory", required_argument, NULL, MEMORY},
+                                        {"batch", required_argument, NULL, BATCH},
+                                        {"combine", no_argument, NULL, COMBINE},
+                                        {"graph", no_argument, NULL, GRAPH},
+                                        {NULL, 0, NULL, 0}};
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static int no_memory(struct tabling *d)
+{
+    return lladd_error_set(&d->err, LLADD_NO_MEMORY, "out of memory");
+}
+
+/* All of a file, with a 0 behind it. */
+static int read_all(struct tabling *d, FILE *in, const char *name, unsigned char **out, size_t *len)
+{
+    size_t size = 0, n;
+    *len = 0;
+    do {
+        if (size - *len < 4096) {
+            size = 2 * size + 8192;
+            unsigned char *p = realloc(*out, size);
+            if (!p)
+                return no_memory(d);
+            *out = p;
+        }
+        n = fread(*out + *len, 1, size - *len - 1, in);
+        *len += n;
+    } while (n);
+    (*out)[*len] = 0;
+    return ferror(in) ? lladd_error_set(&d->err, LLADD_NO_ACCESS, "%s: %s", name, strerror(errno))
+                      : 0;
+}
+
+static int read_text(struct tabling *d, const char *name, char **out)
+{
+    unsigned char *bytes = NULL;
+    size_t len = 0;
+    FILE *in = strcmp(name, "-") == 0 ? stdin : fopen(name, "r");
+    if (!in)
+        return lladd_error_set(&d->err, LLADD_NO_ACCESS, "%s: %s", name, strerror(errno));
+    int rc = read_all(d, in, name, &bytes, &len);
+    if (!rc && strlen((char *)bytes) != len)
+        rc = lladd_error_set(&d->err, LLADD_BAD_CONFIG, "%s: a byte 0 is in it", name);
+    if (in != stdin)
+        (void)fclose(in); /* only read */
+    if (rc)
+        free(bytes);
+    else
+        *out = (char *)bytes;
+    return rc;
+}
+
+static int take_text(struct tabling *d, const char *name, char **out)
+{
+    free(*out);
+    *out = NULL;
+    return read_text(d, name, out) ? (void)tool_fail(d->t, "%s", d->err.message), -1 : 0;
+}
+
+static int take_word(const struct tabling *d, const char *what, const char *value,
+                     const char *const *words, int n, int *out)
+{
+    for (*out = 0; *out < n; ++*out)
+        if (words[*out] && strcmp(words[*out], value) == 0)
+            return 0;
+    (void)tool_fail(d->t, "%s: there is no \"%s\"", what, value);
+    return -1;
+}
+
+static int take(void *ctx, int option, const char *value)
+{
+    static const char *const schedules[] = {"ruler", "tiered", "never"};
+    static const char *const types[] = {NULL, "u32", "u64", "double", "string", "bytes"};
+    struct tabling *d = ctx;
+    int word, rc;
+    switch (option) {
+    case HEX:
+        d->hex = true;
+        return 0;
+    case CSV:
+        d->csv = true;
+        return 0;
+    case COMBINE:
+        d->combine = true;
+        return 0;
+    case GRAPH:
+        d->graph = true;
+        return 0;
+    case KEY:
+        rc = take_word(d, "--key", value, types, 6, &word);
+        d->type = rc ? d->type : (enum lladd_dtable_type)word;
+        return rc;
+    case SCHEDULE:
+        rc = take_word(d, "--schedule", value, schedules, 3, &word);
+        d->schedule = rc ? d->schedule : (enum lladd_managed_schedule)word;
+        return rc;
+    case CONFIG:
+        return take_text(d, value, &d->config);
+    case COMBINE_CONFIG:
+        return take_text(d, value, &d->combine_config);
+    case EVERY:
+        return tool_number("--every", value, &d->every) && d->every <= UINT32_MAX ? 0 : -1;
+    case MEMORY:
+        return tool_number("--memory", value, &d->memory) ? 0 : -1;
+    case BATCH:
+        return tool_number("--batch", value, &d->batch) && d->batch ? 0 : -1;
+    default:
+        return -1;
+    }
+}
+
+static struct lladd_span span_of(const char *text)
+{
+    return (struct lladd_span){text, strlen(text)};
+}
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+int tabling_failed(struct tabling *d)
+{
+    return tool_failed(d->t, &d->err);
+}
+
+static int of_txn(struct tabling *d, int rc)
+{
+    if (rc)
+        d->err = *lladd_txn_error(d->txn);
+    return rc;
+}
+
+static int begin(struct tabling *d)
+{
+    int rc = lladd_begin(d->db, NULL, &d->txn, &d->err);
+    return rc || !d->table ? rc : of_txn(d, lladd_managed_table(d->txn, d->table, &d->rows));
+}
+
+/* Ends the transaction, whichever way; the handle's poison is told if it is that. */
+static int end(struct tabling *d, int rc)
+{
+    if (!d->txn)
+        return rc;
+    if (!rc) {
+        rc = lladd_commit(d->txn);
+        if (!rc || lladd_code_root(rc) == LLADD_ROOT_POISONED) {
+            d->txn = NULL;
+            if (rc)
+                (void)lladd_db_error(d->db, &d->err); /* it is why there is an error */
+            return rc;
+        }
+        d->err = *lladd_txn_error(d->txn);
+    }
+    int undone = lladd_abort(d->txn);
+    d->txn = NULL;
+    if (undone)
+        (void)lladd_db_error(d->db, &d->err);
+    return undone ? undone : rc;
+}
+
+/* Does it with the table open, in a transaction of its own. */
+static int with_table(struct tabling *d, const char *name, int (*what)(struct tabling *))
+{
+    int rc = lladd_managed_open(d->db, name, &d->table, &d->err);
+    if (rc == LLADD_NOT_FOUND) /* a missing table is no missing key */
+        return LLADD_BAD_ARGUMENT;
+    if (rc)
+        return rc;
+    rc = begin(d);
+    rc = end(d, rc ? rc : what(d));
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int closed = lladd_managed_close(d->table, &err);
+    d->table = NULL;
+    if (!rc && closed)
+        d->err = err;
+    return rc ? rc : closed;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static int get(struct tabling *d)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_value value;
+    struct lladd_dtable_key key;
+    struct lladd_span text = span_of(d->t->argv[1]);
+    unsigned char *room = malloc(text.len + 1);
+    if (!room)
+        return no_memory(d);
+    int rc = tabling_key(d, text, room, &key) ? 0 : d->err.code;
+    if (!rc)
+        rc = of_txn(d, lladd_managed_lookup(d->txn, d->table, &key, &pin, &value));
+    if (!rc && value.state != LLADD_DTABLE_FOUND)
+        rc = LLADD_NOT_FOUND;
+    if (!rc)
+        tabling_write_value(d, &key, value.bytes);
+    lladd_dtable_unpin(&pin);
+    free(room);
+    return rc;
+}
+
+/* From the cursor's place on. */
+static int scan_rows(struct tabling *d, struct lladd_dtable_cursor *c,
+                     const struct lladd_dtable_key *to, int rc)
+{
+    struct lladd_dtable_order order = {.type = lladd_dtable_key_type(d->rows)};
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value value;
+    order.comparator = d->rows->order.comparator;
+    for (; !rc && !ferror(stdout); rc = lladd_dtable_next(c, &d->err)) {
+        rc = lladd_dtable_row(c, &key, &value, &d->err);
+        if (rc || (to && lladd_dtable_compare(&order, &key, to) > 0))
+            break;
+        tabling_write(d, &key, value.bytes);
+    }
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int scan(struct tabling *d)
+{
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key from, to;
+    const struct tool *t = d->t;
+    size_t longest = 0;
+    for (int i = 1; i < t->argc; i++)
+        longest = strlen(t->argv[i]) > longest ? strlen(t->argv[i]) : longest;
+    unsigned char *room = malloc(2 * (longest + 1));
+    if (!room)
+        return no_memory(d);
+    int rc = 0;
+    if (t->argc > 1 && !tabling_key(d, span_of(t->argv[1]), room, &from))
+        rc = d->err.code;
+    if (!rc && t->argc > 2 && !tabling_key(d, span_of(t->argv[2]), room + longest + 1, &to))
+        rc = d->err.code;
+    if (!rc)
+        rc = lladd_dtable_cursor_open(d->rows, 0, &c, &d->err);
+    if (!rc) {
+        rc = t->argc > 1 ? lladd_dtable_seek(c, &from, &d->err) : lladd_dtable_first(c, &d->err);
+        rc = scan_rows(d, c, t->argc > 2 ? &to : NULL, rc);
+        lladd_dtable_cursor_close(c);
+    }
+    free(room);
+    return rc;
+}
+
+static int stat_one(struct tabling *d)
+{
+    return d->graph ? tabling_graph(d, d->t->argv[0]) : tabling_stat(d, d->t->argv[0]);
+}
+
+struct names {
+    char **at;
+    size_t n;
+};
+
+static int note_name(void *ctx, const char *name)
+{
+    struct names *all = ctx;
+    char **at = realloc(all->at, (all->n + 1) * sizeof *at);
+    if (!at)
+        return LLADD_NO_MEMORY;
+    all->at = at;
+    at[all->n] = strdup(name);
+    return at[all->n++] ? 0 : LLADD_NO_MEMORY;
+}
+
+/* Of one table, or of all. */
+static int stat_all(struct tabling *d)
+{
+    struct names all = {NULL, 0};
+    char **given = d->t->argv;
+    int rc = 0;
+    if (d->graph)
+        tabling_graph_begin();
+    if (d->t->argc)
+        rc = with_table(d, given[0], stat_one);
+    else if (lladd_managed_each(d->db, note_name, &all, &d->err))
+        rc = d->err.code ? d->err.code : no_memory(d);
+    for (size_t i = 0; i < all.n; i++) {
+        d->t->argv = &all.at[i];
+        if (!rc)
+            rc = with_table(d, all.at[i], stat_one);
+        free(all.at[i]);
+    }
+    d->t->argv = given;
+    free(all.at);
+    if (d->graph)
+        tabling_graph_end();
+    return rc;
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static int put_one(struct tabling *d, struct lladd_span key_text, const struct lladd_span *value)
+{
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v = lladd_dtable_tombstone();
+    unsigned char *room = malloc(key_text.len + (value ? value->len : 0) + 2);
+    if (!room)
+        return no_memory(d);
+    int rc = tabling_key(d, key_text, room, &key) ? 0 : d->err.code;
+    if (!rc && value) {
+        v.state = LLADD_DTABLE_FOUND;
+        rc = tabling_bytes(d, *value, room + key_text.len + 1, &v.bytes) ? 0 : d->err.code;
+    }
+    if (!rc)
+        rc = of_txn(d, lladd_managed_put(d->txn, d->table, &key, &v));
+    free(room);
+    return rc;
+}
+
+static int put(struct tabling *d)
+{
+    const struct tool *t = d->t;
+    unsigned char *bytes = NULL;
+    size_t len = 0;
+    struct lladd_span value;
+    int rc = 0;
+    if (t->argc > 2) {
+        value = span_of(t->argv[2]);
+    } else {
+        rc = read_all(d, stdin, "standard input", &bytes, &len);
+        while (!rc && d->hex && len && strchr("\r\n", bytes[len - 1]))
+            len--;
+        value = (struct lladd_span){bytes, len};
+    }
+    if (!rc)
+        rc = put_one(d, span_of(t->argv[1]), &value);
+    free(bytes);
+    return rc;
+}
+
+static int del(struct tabling *d)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_value value;
+    struct lladd_dtable_key key;
+    struct lladd_span text = span_of(d->t->argv[1]);
+    unsigned char *room = malloc(text.len + 1);
+    if (!room)
+        return no_memory(d);
+    int rc = tabling_key(d, text, room, &key) ? 0 : d->err.code;
+    if (!rc)
+        rc = of_txn(d, lladd_managed_lookup(d->txn, d->table, &key, &pin, &value));
+    if (!rc && value.state != LLADD_DTABLE_FOUND)
+        rc = LLADD_NOT_FOUND;
+    lladd_dtable_unpin(&pin);
+    if (!rc) {
+        value = lladd_dtable_tombstone();
+        rc = of_txn(d, lladd_managed_put(d->txn, d->table, &key, &value));
+    }
+    free(room);
+    return rc;
+}
+
+static int put_row(struct tabling *d, const struct csv *c)
+{
+    struct lladd_span value;
+    if (c->n > 2)
+        return lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "a row of more than two fields");
+    if (c->n == 2)
+        value = csv_field(c, 1);
+    return put_one(d, csv_field(c, 0), c->n == 2 ? &value : NULL);
+}
+
+/* Where it went wrong. */
+static int at_line(struct tabling *d, const struct csv *c, int rc)
+{
+    char why[sizeof d->err.message];
+    snprintf(why, sizeof why, "%s", d->err.message);
+    return lladd_error_set(&d->err, rc, "line %llu: %s", (unsigned long long)c->line, why);
+}
+
+static int put_csv(struct tabling *d)
+{
+    struct csv c;
+    enum csv_got got = CSV_ROW;
+    uint64_t rows = 0;
+    int rc = 0;
+    csv_begin(&c, stdin, LLADD_DTABLE_VALUE_MAX * (d->hex ? (size_t)2 : 1));
+    while (!rc && (got = csv_read(&c)) == CSV_ROW) {
+        rc = put_row(d, &c);
+        if (rc) {
+            rc = at_line(d, &c, rc);
+        } else if (d->batch && ++rows % d->batch == 0) {
+            rc = end(d, 0);
+            rc = rc ? rc : begin(d);
+        }
+    }
+    if (!rc && got == CSV_WRONG) {
+        lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "%s", c.wrong);
+        rc = at_line(d, &c, LLADD_BAD_ARGUMENT);
+    }
+    csv_free(&c);
+    return rc;
+}
+
+static int create(struct tabling *d)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    o.type = d->type ? d->type : LLADD_DTABLE_STRING;
+    o.config = d->config;
+    o.combine_config = d->combine_config;
+    o.schedule = d->schedule;
+    o.every = (uint32_t)d->every;
+    o.memory_bytes = d->memory;
+    int rc = begin(d);
+    return end(d, rc ? rc : of_txn(d, lladd_managed_create(d->txn, d->t->argv[0], &o)));
+}
+
+
+/* What is in the journal, and what is due then. */
+static int maintain(struct tabling *d)
+{
+    bool more = true;
+    int rc = lladd_managed_open(d->db, d->t->argv[0], &d->table, &d->err);
+    if (rc)
+        return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc;
+    rc = lladd_managed_digest(d->table, &d->err);
+    if (!rc && d->combine)
+        rc = lladd_managed_combine(d->table, 0, &d->err);
+    while (!rc && more)
+        rc = lladd_managed_maintain(d->table, &more, &d->err);
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int closed = lladd_managed_close(d->table, &err);
+    d->table = NULL;
+    if (!rc && closed)
+        d->err = err;
+    return rc ? rc : closed;
+}
+
+/* ---- config-check ---------------------------------------------------------------------------- */
+
+static int print_text(void *ctx, const void *bytes, size_t len)
+{
+    (void)ctx;
+    return fwrite(bytes, 1, len, stdout) == len ? 0 : LLADD_NO_ACCESS;
+}
+
+/* FILE is where other verbs have a directory. Classes are known to handles, so one is made in
+ * memory. */
+static int config_check(struct tabling *d)
+{
+    struct lladd_sink sink = {.ctx = NULL, .write = print_text};
+    struct lladd_dtable_config *c = NULL;
+    struct lladd_device *memory;
+    char *text = NULL;
+    int rc = read_text(d, d->t->dir, &text);
+    if (rc)
+        return rc;
+    rc = lladd_device_memory(&memory);
+    if (rc) {
+        free(text);
+        return no_memory(d);
+    }
+    d->t->options.device = memory;
+    d->t->options.flags = LLADD_OPT_NO_THREADS;
+    rc = lladd_open(NULL, &d->t->options, &d->db, &d->err);
+    if (!rc) {
+        rc = lladd_dtable_config_parse(d->db, text, &c, &d->err);
+        if (!rc)
+            rc = lladd_dtable_config_check(c, d->type, &d->err);
+        if (!rc) {
+            rc = lladd_dtable_config_print(c, &sink);
+            putchar('\n');
+        }
+        lladd_dtable_config_free(c);
+        lladd_kill(d->db);
+    }
+    lladd_device_close(memory);
+    free(text);
+    return rc;
+}
+
+/* ---- which of them --------------------------------------------------------------------------- */
+
+enum how { LOOK, ALTER, MAKE, ALONE };
+
+static const struct verb {
+    const char *name, *full;
+    int wanted, more;
+    enum how how;
+    int (*run)(struct tabling *);
+    bool whole; /* opens tables itself */
+} verbs[] = {{"create", "dtable create", 1, 0, MAKE, create, true},
+             {"put", "dtable put", 2, 1, ALTER, put, false},
+             {"put", "dtable put --csv", 1, 0, ALTER, put_csv, false},
+             {"get", "dtable get", 2, 0, LOOK, get, false},
+             {"del", "dtable del", 2, 0, ALTER, del, false},
+             {"scan", "dtable scan", 1, 2, LOOK, scan, false},
+             {"maintain", "dtable maintain", 1, 0, ALTER, maintain, true},
+             {"stat", "dtable stat", 0, 1, LOOK, stat_all, true},
+             {"config-check", "dtable config-check", 0, 0, ALONE, config_check, true}};
+
+static int run(struct tabling *d, const struct verb *v)
+{
+    return v->whole ? v->run(d) : with_table(d, d->t->argv[0], v->run);
+}
+
+static int not_found(const struct tabling *d)
+{
+    if (d->t->json)
+        tool_json_print(json_pack("{s:n}", "value"), false);
+    return TOOL_FINDINGS;
+}
+
+static int look(struct tabling *d, const struct verb *v)
+{
+    struct tool_peek peek;
+    if (tool_peek(d->t, &peek, &d->err))
+        return tabling_failed(d);
+    d->db = peek.db;
+    int rc = run(d, v);
+    tool_peek_end(&peek);
+    return rc == LLADD_NOT_FOUND ? not_found(d) : rc ? tabling_failed(d) : TOOL_FINE;
+}
+
+static int alter(struct tabling *d, const struct verb *v)
+{
+    int rc = v->how == MAKE ? lladd_open(d->t->dir, &d->t->options, &d->db, &d->err)
+                            : tool_open(d->t, &d->db, &d->err);
+    if (rc)
+        return tabling_failed(d);
+    rc = run(d, v);
+    int closed = lladd_close(d->db);
+    if (rc)
+        return rc == LLADD_NOT_FOUND ? not_found(d) : tabling_failed(d);
+    if (closed)
+        return tool_fail(d->t, "%s: done, but not closed cleanly (%s)", d->t->dir,
+                         lladd_code_name(closed));
+    return TOOL_FINE;
+}
+
+static bool asks_for_csv(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--csv") == 0)
+            return true;
+    return false;
+}
+
+static const struct verb *verb_of(const char *what, bool csv)
+{
+    const struct verb *found = NULL;
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        if (strcmp(what, verbs[i].name) == 0 && (!found || csv))
+            found = &verbs[i];
+    return found;
+}
+
+int tool_dtable(int argc, char **argv)
+{
+    static const char which[] = "create, put, get, del, scan, maintain, stat or config-check";
+    struct tool t = {.verb = "dtable", .usage = usage};
+    struct tabling d = {.t = &t, .err = LLADD_ERROR_INIT};
+    int code;
+    const char *what = argc > 1 ? argv[1] : "";
+    const struct verb *v = verb_of(what, asks_for_csv(argc, argv));
+    if (!v && *what != '-')
+        return tool_fail(&t, "%s, not \"%s\"", which, what);
+    if (v) {
+        t.verb = v->full;
+        t.more = v->more;
+    }
+    if (tool_parse(&t, v ? argc - 1 : argc, v ? argv + 1 : argv, options, take, &d,
+                   v ? v->wanted : 0, &code))
+        goto end;
+    if (!v)
+        code = tool_fail(&t, "%s?", which);
+    else if (v->how == ALONE)
+        code = config_check(&d) ? tabling_failed(&d) : TOOL_FINE;
+    else
+        code = v->how == LOOK ? look(&d, v) : alter(&d, v);
+end:
+    free(d.config);
+    free(d.combine_config);
+    return tool_end(&t, code);
+}
