@@ -6,6 +6,7 @@ installed library, with the very commands that stand there. So are its lines tha
 
 programs.py <root> <build folder> <cmake> <c compiler>"""
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -87,8 +88,10 @@ def main(root, build, cmake, cc):
         expect_run(3, run("the program built with cmake", ["other/runs"], folder, env))
         command = os.path.join(prefix, "bin", "lladd")
         for line in commands(root) if os.path.exists(command) else []:
-            said = run(line, [command] + line.split()[1:], folder, env).strip()
-            if not said and line.split()[1:3] != ["hash", "put"]: # which has nothing to say
+            words = shlex.split(line)
+            said = run(line, [command] + words[1:], folder, env).strip()
+            quiet = len(words) > 2 and words[2] in ("put", "create")  # have nothing to say
+            if not said and not quiet:
                 sys.exit(f"{line} says nothing")
         # What it does when it may not: no directory can be made below a file.
         os.rename(os.path.join(folder, "runs.db"), os.path.join(folder, "moved.db"))
