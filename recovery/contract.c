@@ -58,6 +58,8 @@ static bool holds(const struct contract *c, const struct lladd_page *p)
 
 static int same(const struct contract *c, const char *what)
 {
+    if (memcmp(c->a.bytes, c->b.bytes, c->size) == 0)
+        return 0;
     for (uint32_t i = 0; i < c->size; i++) {
         if (c->a.bytes[i] == c->b.bytes[i])
             continue;
