@@ -91,6 +91,8 @@ function(ll__folder folder)
             set(target bench-${name})
         elseif(LLADD_LIBFUZZER)
             ll_program(${name} SOURCES ${source} SEES ${LL_ALL_LAYERS})
+            # What it brings along (`of`) is what it is about, and no layer.
+            target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
             target_link_options(${name} PRIVATE -fsanitize=fuzzer)
             set(target ${name})
         else()

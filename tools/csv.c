@@ -19,6 +19,8 @@ void csv_free(struct csv *c)
 struct lladd_span csv_field(const struct csv *c, size_t i)
 {
     size_t from = i ? c->end[i - 1] : 0;
+    if (c->end[i] == from) /* there may be no bytes at all yet */
+        return (struct lladd_span){"", 0};
     return (struct lladd_span){c->bytes + from, c->end[i] - from};
 }
 
