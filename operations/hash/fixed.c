@@ -103,9 +103,11 @@ void ll_hash__fixed_store(unsigned char *page, uint32_t slot, const unsigned cha
 {
     uint32_t size = slot_size(page);
     unsigned char *p = page + HB_ENTRIES + (size_t)slot * size;
-    count(page, lladd_get16(p), -1);
+    uint16_t was = lladd_get16(p), is = lladd_get16(packed);
     lladd_copy(p, packed, size);
-    count(page, lladd_get16(p), 1);
+    if (was)
+        count(page, was, -1);
+    count(page, is, 1);
 }
 
 void ll_hash__fixed_empty(unsigned char *page, uint32_t slot)

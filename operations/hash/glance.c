@@ -35,8 +35,6 @@ static inline const unsigned char *copy(const struct lladd_glance *g, uint32_t f
     return (const unsigned char *)words + (from - first);
 }
 
-#define MASK48 ((UINT64_C(1) << 48) - 1)
-
 /* The word at `from`, a multiple of 8, as a number. Behind the page's end there is another one,
  * whose bytes nobody wants who wants only bytes of the page. */
 static inline uint64_t word(const struct lladd_glance *g, uint32_t from)
@@ -57,17 +55,12 @@ static inline uint64_t mask_of(uint32_t bytes)
     return UINT64_MAX >> (64 - 8 * bytes);
 }
 
-/* Is it this key's bucket, all of it on this page? ll_hash__is_bucket, for fixed lengths. */
 static inline bool is_bucket(const struct ll_hash_table *t, const struct lladd_glance *g,
                              uint64_t hash)
 {
-    uint64_t type = word(g, 0), root = word(g, HB_ROOT), bucket = word(g, HB_BUCKET);
-    uint64_t next = word(g, HB_NEXT), slots = word(g, HB_SLOTS);
-    unsigned level = root >> 48 & 0xff; /* behind it the flags, none of which is set */
-    return (type >> 32 & 0xffff) == t->type && (root & MASK48) == t->root.v && root >> 56 == 0 &&
-           level <= HB_LEVEL_MAX && (bucket & MASK48) == (hash & ((UINT64_C(1) << level) - 1)) &&
-           bucket >> 48 == t->key_size && next == (uint64_t)t->value_size << 48 &&
-           (slots & 0xffff) == t->fixed_slots;
+    struct hb_head head = {word(g, HB_ROOT), word(g, HB_BUCKET), word(g, HB_NEXT),
+                           word(g, HB_SLOTS)};
+    return ll_hash__is_whole_bucket(t, (uint16_t)(word(g, 0) >> 32), &head, hash);
 }
 
 static inline int ended(const struct lladd_glance *g, int rc)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Linear hash tables (paper, section 4.1): the calls. See lladd/hash.h for what they promise,
- * page.c for the pages, table.c for what is known in memory, split.c for splits and merges.
+ * page.c for the pages, table.c for what is known in memory, split.c for splits and merges, insert.c
+ * for the insertion that has nothing special about it.
  *
  * A change of a key is one lladd_update of its bucket's page. Its `prepare` searches under the
  * page's latch and either finds that all is well, or says what is not: the bucket has been split
  * since (again, with the number of buckets there is now), there are overflow pages (again, with the
  * head page latched while the chain is looked through), there is no room (make some, again).
  *
- * Undo is by key, wherever the key is by then: `take_back`. It is one record that needs no undo
- * itself, and does nothing if it finds its work done; so it may be cut short by a crash and run
- * again. It needs no room: what a removal leaves is a ghost with all its bytes, a shorter value
+ * Undo is by key, wherever the key is by then (take_back.c). It is one record that needs no
+ * undo itself, and does nothing if it finds its work done; so it may be cut short by a crash and
+ * run again. It needs no room: what a removal leaves is a ghost with all its bytes, a shorter value
  * leaves its room, and a longer one has more of it. Nobody else takes any of that while the remover
  * may yet roll back (table.c, holds).
  *
@@ -27,7 +28,6 @@
 #define SPLIT_NUM 4 /* a page of which 4/5 are in use asks for a split */
 #define SPLIT_DEN 5
 #define MERGE_DEN 10 /* one of which 1/10 is, for a merge */
-#define FRAME_TRIES 100000
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
@@ -159,25 +159,8 @@ int ll_hash__fix_next(struct ll_hash_table *t, const struct lladd_page *head,
     return ll_hash__corrupt(err, next, "is in the chain of a bucket, and is none of its pages");
 }
 
-/* Where a key is: the head of its bucket, and the page it is on, which may be the same. */
-struct found {
-    struct lladd_page *head, *page;
-    struct hb_entry entry;
-    uint32_t slot;
-    enum lladd_latch latch; /* of the head, and of the page */
-};
-
-static inline void let_go(struct ll_hash_table *t, struct found *f)
-{
-    if (f->page != f->head)
-        lladd_unfix(t->db, f->page, f->latch);
-    lladd_unfix(t->db, f->head, f->latch);
-}
-
-/* Looks the key up in the chain of the head one holds. LLADD_END: it is not there; `page` is the
- * last page. Other errors: nothing but the head is held. */
-static inline int find_in_chain(struct ll_hash_table *t, struct found *f, const struct hb_key *key,
-                                struct lladd_error *err)
+int ll_hash__find_in_chain(struct ll_hash_table *t, struct ll_hash_found *f,
+                           const struct hb_key *key, struct lladd_error *err)
 {
     struct lladd_page *next = NULL;
     struct hb_place place;
@@ -207,17 +190,17 @@ static inline int find_in_chain(struct ll_hash_table *t, struct found *f, const 
 
 /* Finds an element, and holds its page; LLADD_NOT_FOUND without a message. */
 static inline int find(struct ll_hash_table *t, const struct hb_key *key, uint64_t hash,
-                       struct found *f, struct lladd_error *err)
+                       struct ll_hash_found *f, struct lladd_error *err)
 {
     f->latch = LLADD_LATCH_SHARED;
     int rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &f->head, err);
     if (rc)
         return rc;
-    rc = find_in_chain(t, f, key, err);
+    rc = ll_hash__find_in_chain(t, f, key, err);
     if (!rc && f->entry.tag & HB_GHOST)
         rc = LLADD_END;
     if (rc == LLADD_END) {
-        let_go(t, f);
+        ll_hash__let_go(t, f);
         return LLADD_NOT_FOUND;
     }
     if (rc)
@@ -238,7 +221,7 @@ static int read_long(struct ll_hash_table *t, const struct hb_key *k, uint64_t h
 {
     for (;;) {
         unsigned char now[HB_VALUE_REF];
-        struct found f;
+        struct ll_hash_found f;
         uint64_t len = lladd_get64(ref);
         int rc = lladd_blob_read(t->db, lladd_page_of(lladd_get64(ref + 8)), 0, into,
                                  len < most ? len : most, NULL, err);
@@ -249,7 +232,7 @@ static int read_long(struct ll_hash_table *t, const struct hb_key *k, uint64_t h
             return rc;
         bool blob = (f.entry.value_len & HB_BLOB) != 0;
         memcpy(now, blob ? f.entry.value : ref, HB_VALUE_REF);
-        let_go(t, &f);
+        ll_hash__let_go(t, &f);
         if (!blob || memcmp(now, ref, HB_VALUE_REF) == 0 || lladd_get64(now) > len)
             return rc;
         memcpy(ref, now, HB_VALUE_REF);
@@ -261,7 +244,7 @@ int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd
 {
     struct ll_hash_table *t = NULL;
     struct hb_key k;
-    struct found f;
+    struct ll_hash_found f;
     unsigned char ref[HB_VALUE_REF];
     uint64_t hash = 0;
     int rc = table_of(h, &t, err);
@@ -276,7 +259,7 @@ int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd
         rc = fn(ctx, lladd_span_of(f.entry.value, HB_LEN(f.entry.value_len)));
     else
         memcpy(ref, f.entry.value, HB_VALUE_REF);
-    let_go(t, &f);
+    ll_hash__let_go(t, &f);
     if (!blob)
         return rc;
     size_t len = lladd_get64(ref);
@@ -293,7 +276,7 @@ int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd
 static int get_latched(struct ll_hash_table *t, const struct hb_key *k, uint64_t hash, void *buf,
                        size_t size, size_t *len, struct lladd_error *err)
 {
-    struct found f;
+    struct ll_hash_found f;
     unsigned char ref[HB_VALUE_REF];
     int rc = find(t, k, hash, &f, err);
     if (rc)
@@ -304,7 +287,7 @@ static int get_latched(struct ll_hash_table *t, const struct hb_key *k, uint64_t
         memcpy(ref, f.entry.value, HB_VALUE_REF);
     else
         lladd_copy(buf, f.entry.value, n < size ? n : size);
-    let_go(t, &f);
+    ll_hash__let_go(t, &f);
     if (__builtin_expect(blob, 0)) {
         rc = size ? read_long(t, k, hash, ref, size, buf, err) : 0;
         n = lladd_get64(ref);
@@ -462,7 +445,7 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
 {
     struct ll_hash_table *t = c->table;
     struct lladd_error *err = lladd_txn_error_out(c->txn);
-    struct found f = {.latch = LLADD_LATCH_EXCLUSIVE};
+    struct ll_hash_found f = {.latch = LLADD_LATCH_EXCLUSIVE};
     lladd_op_id logged = !physical ? op : t->fixed ? t->hashes->slot : ll_hash__op_bytes(t);
     int rc = lladd_log_credit(c->txn, logged, 1);
     if (!rc)
@@ -470,7 +453,7 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
     if (rc)
         return rc;
     c->chain = true;
-    rc = find_in_chain(t, &f, &c->key, err);
+    rc = ll_hash__find_in_chain(t, &f, &c->key, err);
     bool held = rc == 0 || rc == LLADD_END;
     if (rc == 0) {
         rc = change_held(c, op, f.page, physical);
@@ -487,6 +470,15 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
     return rc;
 }
 
+/* The update of the page that is the bucket, as far as one knows. */
+static inline int attempt(struct hb_change *c, lladd_op_id op, bool physical)
+{
+    struct ll_hash_table *t = c->table;
+    c->chain = false;
+    c->answer = HB_DONE;
+    return lladd_update(c->txn, physical ? t->hashes->slot : op, c->page, &c, sizeof c);
+}
+
 /* 0: it is done, or c->answer says why not. */
 static int change(struct hb_change *c, lladd_op_id op, bool physical)
 {
@@ -497,16 +489,15 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
         int rc = ll_hash__buckets(t, &n, err);
         if (rc)
             return rc;
-        c->chain = false;
-        c->answer = HB_DONE;
+        c->op = op_of(t->hashes, op);
         if (physical && !t->fixed) {
+            c->answer = HB_DONE;
             rc = change_in_chain(c, op, true);
         } else {
-            c->op = op_of(t->hashes, op);
-            if (__builtin_expect(n != c->buckets, 0))
+            if (n != c->buckets)
                 c->page = ll_operations__run_page(&t->run, ll_hash__bucket(c->hash, n));
             c->buckets = n;
-            rc = lladd_update(c->txn, physical ? t->hashes->slot : op, c->page, &c, sizeof c);
+            rc = attempt(c, op, physical);
             if (rc == LLADD_BUSY && c->answer == HB_CHAINED)
                 rc = change_in_chain(c, op, physical);
         }
@@ -543,13 +534,17 @@ static int reshape(int rc)
     return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
 }
 
-static int grown(struct hb_change *c, bool physical)
+static __attribute__((noinline)) int split_or_clear(struct hb_change *c, bool physical)
 {
-    if (__builtin_expect(c->full * SPLIT_DEN <= c->of * SPLIT_NUM && c->empty * 8 >= c->of, 1))
-        return 0;
     if (c->full * SPLIT_DEN <= c->of * SPLIT_NUM)
         return reshape(ll_hash__clear(c->txn, c->table, c->hash, physical));
     return reshape(ll_hash__split(c->txn, c->table, physical));
+}
+
+static inline int grown(struct hb_change *c, bool physical)
+{
+    bool fine = c->full * SPLIT_DEN <= c->of * SPLIT_NUM && c->empty * 8 >= c->of;
+    return __builtin_expect(fine, 1) ? 0 : split_or_clear(c, physical);
 }
 
 enum how { HOW_INSERT, HOW_PUT };
@@ -581,11 +576,12 @@ static inline int table_for(struct lladd_txn *txn, struct lladd_hash *h, struct 
 }
 
 /* Checks what can be checked, and says how. */
-static int begin(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
-                 struct hb_change *c, bool *physical)
+static inline int begin(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
+                        size_t key_len, struct hb_change *c, bool *physical)
 {
     int rc = table_for(txn, h, &c->table);
     c->txn = txn;
+    c->revive = c->brief = false;
     if (!rc)
         rc = aim(c, key, key_len, lladd_txn_error_out(txn));
     return rc ? rc : ll_hash__how(txn, c->table, physical);
@@ -704,48 +700,73 @@ static int store_any(struct hb_change *c, struct given *g, enum how how, bool ph
     return rc ? rc : released;
 }
 
-static int insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
-                  const void *value, size_t value_len, enum how how, struct hb_change *c,
-                  bool *done)
+/* Of one length each, that is: nothing can be a blob. Mostly one update will do. */
+static inline int store_fixed(struct hb_change *c, enum how how, bool physical, bool *done)
 {
-    struct given g = {key, value, key_len, value_len, {0}};
+    if (how == HOW_INSERT && !physical) {
+        int rc = attempt(c, c->table->hashes->insert, false);
+        *done = rc == 0;
+        if (__builtin_expect(rc == 0, 1))
+            return grown(c, false);
+        if (rc != LLADD_WRONG_TYPE && rc != LLADD_BUSY)
+            return rc;
+        if (c->answer == HB_PRESENT)
+            return 0;
+    }
+    return store(c, NULL, how, physical, done);
+}
+
+static __attribute__((noinline)) int insert_any(struct hb_change *c, struct given *g, enum how how,
+                                                bool physical, bool *done)
+{
+    /* A value that gets shorter leaves room that we may want back. */
+    int rc = !physical && how == HOW_PUT ? ll_hash__hold(c->txn, c->table, c->hash) : 0;
+    return rc ? rc : store_any(c, g, how, physical, done);
+}
+
+/* The caller has said where an old value goes: c->old. */
+static inline int insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
+                         size_t key_len, const void *value, size_t value_len, enum how how,
+                         struct hb_change *c, bool *done)
+{
     bool physical;
     int rc = begin(txn, h, key, key_len, c, &physical);
     if (!rc)
         rc = value_of(c->table, value, value_len, c, lladd_txn_error_out(txn));
-    /* A value that gets shorter leaves room that we may want back. */
-    if (!rc && !physical && how == HOW_PUT && !c->table->fixed)
-        rc = ll_hash__hold(txn, c->table, c->hash);
     *done = false;
     if (rc)
         return rc;
-    return c->table->fixed ? store(c, &g, how, physical, done)
-                           : store_any(c, &g, how, physical, done);
+    if (__builtin_expect(c->table->fixed, 1))
+        return store_fixed(c, how, physical, done);
+    struct given g = {key, value, key_len, value_len, {0}};
+    return insert_any(c, &g, how, physical, done);
+}
+
+static int exists(struct lladd_txn *txn)
+{
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_EXISTS, "the key is there already");
 }
 
 int lladd_hash_insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
                       const void *value, size_t value_len)
 {
-    struct hb_change c = {.old = NULL};
-    bool done = false;
+    struct hb_change c;
+    bool done;
+    c.old = NULL;
     int rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, &done);
-    return rc || done ? rc
-                      : lladd_error_set(lladd_txn_error_out(txn), LLADD_EXISTS,
-                                        "the key is there already");
+    return rc || __builtin_expect(done, 1) ? rc : exists(txn);
 }
 
 /* One of many, whose page was sent for some time ago; of a table with fixed lengths. */
 static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
 {
-    struct lladd_error *err = lladd_txn_error_out(c->txn);
-    struct given g = {e->key, e->value, e->key_len, e->value_len, {0}};
     bool physical, done;
     int rc = ll_hash__how(c->txn, c->table, &physical);
     if (!rc)
-        rc = value_of(c->table, e->value, e->value_len, c, err);
+        rc = value_of(c->table, e->value, e->value_len, c, lladd_txn_error_out(c->txn));
     if (!rc)
-        rc = store(c, &g, HOW_INSERT, physical, &done);
-    return rc || done ? rc : lladd_error_set(err, LLADD_EXISTS, "the key is there already");
+        rc = store_fixed(c, HOW_INSERT, physical, &done);
+    return rc || done ? rc : exists(c->txn);
 }
 
 /* As if they came one by one; only the pages of those that follow are on their way meanwhile. */
@@ -761,7 +782,10 @@ int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
     for (; !rc && i < n; i++) {
         for (; t->fixed && sent < n && sent - i < AHEAD; sent++) {
             struct hb_change *next = &ahead[sent % AHEAD];
-            *next = (struct hb_change){.table = t, .txn = txn};
+            next->table = t;
+            next->txn = txn;
+            next->old = NULL;
+            next->revive = next->brief = false;
             aimed[sent % AHEAD] = aim(next, e[sent].key, e[sent].key_len, &ignored) == 0;
         }
         if (t->fixed && aimed[i % AHEAD])
@@ -777,8 +801,9 @@ int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
 int lladd_hash_put(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
                    const void *value, size_t value_len)
 {
-    struct hb_change c = {.old = NULL};
+    struct hb_change c;
     bool done;
+    c.old = NULL;
     return insert(txn, h, key, key_len, value, value_len, HOW_PUT, &c, &done);
 }
 
@@ -786,7 +811,9 @@ int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, con
                                 size_t key_len, const void *value, size_t value_len, bool *inserted,
                                 void *buf, size_t size, size_t *len)
 {
-    struct hb_change c = {.old = size ? buf : NULL, .old_size = size};
+    struct hb_change c;
+    c.old = size ? buf : NULL;
+    c.old_size = size;
     int rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, inserted);
     if (rc || *inserted)
         return rc;
@@ -815,7 +842,7 @@ static int take_away(struct hb_change *c, bool physical)
 
 int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len)
 {
-    struct hb_change c = {.old = NULL};
+    struct hb_change c;
     bool physical;
     int rc = begin(txn, h, key, key_len, &c, &physical);
     if (!rc && !physical)
@@ -827,74 +854,4 @@ int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *k
     if (c.answer == HB_ABSENT)
         return not_found(lladd_txn_error_out(txn));
     return c.full * MERGE_DEN > c.of ? 0 : reshape(ll_hash__merge(txn, c.table, physical));
-}
-
-/* ---- taking back ----------------------------------------------------------------------------- */
-
-/* With the head of the bucket latched; others may hold every frame for a moment. */
-static int fix_to_undo(struct ll_hash_table *t, struct found *f, const struct hb_key *key,
-                       uint64_t hash, struct lladd_error *err)
-{
-    int rc = LLADD_NO_FRAME;
-    f->latch = LLADD_LATCH_EXCLUSIVE;
-    for (int i = 0; i < FRAME_TRIES && rc == LLADD_NO_FRAME; i++) {
-        if (i)
-            lladd_yield();
-        rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_EXCLUSIVE, &f->head, err);
-        if (rc)
-            continue;
-        rc = find_in_chain(t, f, key, err);
-        if (rc && rc != LLADD_END)
-            lladd_unfix(t->db, f->head, LLADD_LATCH_EXCLUSIVE);
-    }
-    return rc;
-}
-
-static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struct found *f,
-                     const struct hb_undo *u, lladd_op_id restore)
-{
-    bool ghost = (f->entry.tag & HB_GHOST) != 0;
-    if (u->what == HB_UNDO_REPLACE) {
-        struct hb_restore r = {f->slot, f->entry};
-        r.entry.key = u->key; /* whose blob may be another one */
-        r.entry.value = u->value;
-        r.entry.value_len = u->value_len;
-        r.entry.cap = t->fixed ? f->entry.cap : HB_LEN(u->value_len);
-        r.entry.tag = (uint16_t)((f->entry.tag & (HB_GHOST - 1)) | (u->ghost ? HB_GHOST : 0));
-        return lladd_update_page(txn, restore, f->page, &r, sizeof r);
-    }
-    struct hb_mark m = {f->slot, u->what == HB_UNDO_INSERT};
-    return m.ghost == ghost ? 0 : lladd_update_page(txn, t->hashes->mark, f->page, &m, sizeof m);
-}
-
-int ll_hash__take_back(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo *u)
-{
-    struct ll_hashes *h = ll_hashes_of(lladd_txn_db(txn));
-    struct lladd_error *err = lladd_txn_error_out(txn);
-    struct ll_hash_table *t;
-    struct found f;
-    uint64_t n;
-    int rc = ll_hash__find_table(h, root, &t);
-    if (rc)
-        return lladd_error_set(err, rc, "out of memory for a hash table");
-    rc = ll_hash__buckets(t, &n, err);
-    if (rc)
-        return rc;
-    uint64_t hash = ll_hash__of(t, u->key, u->key_len);
-    struct hb_key key = {.bytes = u->key, .len = u->key_len, .tag = hb_tag(hash)};
-    bool brief = HB_LEN(u->key_len) <= LL_HASH_SHORT && HB_LEN(u->value_len) <= LL_HASH_SHORT;
-    lladd_op_id restore = brief ? h->restore_short : h->restore;
-    rc = lladd_log_credit(txn, u->what == HB_UNDO_REPLACE ? restore : h->mark, 1);
-    if (!rc)
-        rc = fix_to_undo(t, &f, &key, hash, err);
-    if (rc && rc != LLADD_END)
-        return rc;
-    if (rc == 0)
-        rc = undo_step(txn, t, &f, u, restore);
-    else if (u->what == HB_UNDO_INSERT)
-        rc = 0; /* it was done, and the ghost is forgotten */
-    else
-        rc = ll_hash__corrupt(err, f.head->number, "does not have what a removal left");
-    let_go(t, &f);
-    return rc;
 }

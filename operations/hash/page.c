@@ -33,7 +33,6 @@
 /* Longest entry in a record, and records with it. */
 #define ENTRY_BYTES (HB_VAR_HEAD + 2 * LL_HASH_INLINE_MAX)
 #define SHORT_BYTES (HB_VAR_HEAD + 2 * LL_HASH_SHORT)
-#define UNDO_HEAD 9u /* root, flags */
 #define SMALL_PAGE 4096u
 #define LARGE_PAGE 65536u
 #define NARROW_BYTES(page) (2u + 2u * ((page) / 4 / 8))
@@ -344,12 +343,12 @@ static void mark_redo(struct lladd_page *page, struct lladd_span redo)
 static unsigned char *put_undo(const struct hb_change *c, struct lladd_draft *d, unsigned flags,
                                size_t more)
 {
-    unsigned char *undo = lladd_draft_undo(d, UNDO_HEAD + more);
+    unsigned char *undo = lladd_draft_undo(d, HB_UNDO_HEAD + more);
     if (undo) {
         lladd_put64(undo, c->table->root.v);
         undo[8] = (unsigned char)(flags | (c->key.len & HB_BLOB ? FLAG_KEY_BLOB : 0));
     }
-    return undo ? undo + UNDO_HEAD : NULL;
+    return undo ? undo + HB_UNDO_HEAD : NULL;
 }
 
 static int answer(struct hb_change *c, struct lladd_draft *d, enum hb_answer a)
@@ -433,6 +432,8 @@ static int insert_prepare(void *ctx, struct lladd_view v, struct lladd_span args
     (void)ctx;
     struct hb_change *c = *(struct hb_change *const *)args.data;
     struct hb_place place;
+    if (__builtin_expect(ll_hash__insert_usual(c, v, d), 1))
+        return 0;
     enum hb_answer a = look(c, v, &place);
     if (a != HB_DONE)
         return answer(c, d, a);
@@ -618,11 +619,11 @@ static void slot_apply(struct lladd_page *page, struct lladd_span bytes)
 static bool parse_undo(struct lladd_span s, bool value, lladd_pageno *root, struct hb_undo *out)
 {
     const unsigned char *p = s.data;
-    if (s.len < UNDO_HEAD + (value ? 2u : 0u) || p[8] & ~7u)
+    if (s.len < HB_UNDO_HEAD + (value ? 2u : 0u) || p[8] & ~7u)
         return false;
-    size_t n = s.len - UNDO_HEAD, key = value ? lladd_get16(p + UNDO_HEAD) : n;
+    size_t n = s.len - HB_UNDO_HEAD, key = value ? lladd_get16(p + HB_UNDO_HEAD) : n;
     *root = lladd_page_of(lladd_get64(p));
-    p += UNDO_HEAD + (value ? 2 : 0);
+    p += HB_UNDO_HEAD + (value ? 2 : 0);
     n -= value ? 2 : 0;
     if (key > n || key > LL_HASH_INLINE_MAX || n - key > LL_HASH_INLINE_MAX)
         return false;
@@ -728,7 +729,7 @@ static const struct lladd_field widen_fields[] = {
 /* One record takes a change of one entry back. */
 #define UNDO_LOG(bytes) (128 + (bytes))
 #define REPLACE_OP(op_name, entry, length) \
-    BUCKET_OP(op_name, 2 + (entry) + UNDO_HEAD + 2 + 2 * (length), .redo_fields = store_fields, \
+    BUCKET_OP(op_name, 2 + (entry) + HB_UNDO_HEAD + 2 + 2 * (length), .redo_fields = store_fields, \
               .undo_fields = value_fields, .undo_kind = LLADD_UNDO_LOGICAL, \
               .prepare = replace_prepare, .validate = replace_validate, .redo = store_redo, \
               .compensate = replace_compensate, .undo_log_max = UNDO_LOG(2 + (entry)), \
@@ -756,7 +757,7 @@ const struct lladd_op ll_hash__insert = {
     .page_type = "lladd.hash.bucket",
     .redo_fields = store_fields,
     .undo_fields = key_fields,
-    .record_max = 2 + ENTRY_BYTES + UNDO_HEAD + LL_HASH_INLINE_MAX,
+    .record_max = 2 + ENTRY_BYTES + HB_UNDO_HEAD + LL_HASH_INLINE_MAX,
     .undo_kind = LLADD_UNDO_LOGICAL,
     .prepare = insert_prepare,
     .validate = insert_validate,
@@ -767,8 +768,9 @@ const struct lladd_op ll_hash__insert = {
 };
 
 const struct lladd_op ll_hash__remove =
-    BUCKET_OP("lladd.hash.remove", 3 + UNDO_HEAD + LL_HASH_INLINE_MAX, .redo_fields = mark_fields,
-              .undo_fields = key_fields, .undo_kind = LLADD_UNDO_LOGICAL, .prepare = remove_prepare,
+    BUCKET_OP("lladd.hash.remove", 3 + HB_UNDO_HEAD + LL_HASH_INLINE_MAX,
+              .redo_fields = mark_fields, .undo_fields = key_fields,
+              .undo_kind = LLADD_UNDO_LOGICAL, .prepare = remove_prepare,
               .validate = remove_validate, .redo = mark_redo, .compensate = remove_compensate,
               .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
 

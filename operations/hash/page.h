@@ -46,6 +46,23 @@ static inline bool hb_is_fixed(const unsigned char *page)
 {
     return hb_get(page, HB_KEY) && hb_get(page, HB_VALUE);
 }
+/* The header's words, from HB_ROOT on. */
+struct hb_head {
+    uint64_t root, bucket, next, slots;
+};
+static inline struct hb_head hb_head_of(const unsigned char *page)
+{
+    return (struct hb_head){lladd_get64(page + HB_ROOT), lladd_get64(page + HB_BUCKET),
+                            lladd_get64(page + HB_NEXT), lladd_get64(page + HB_SLOTS)};
+}
+static inline uint32_t hb_live_of(const struct hb_head *h)
+{
+    return h->slots >> 16 & 0xffff;
+}
+static inline uint32_t hb_ghosts_of(const struct hb_head *h)
+{
+    return h->slots >> 32 & 0xffff;
+}
 static inline uint16_t hb_tag(uint64_t hash)
 {
     uint16_t tag = (uint16_t)(hash >> 49);
@@ -211,6 +228,11 @@ extern const struct lladd_op ll_hash__narrow, ll_hash__narrow_long, ll_hash__wid
     ll_hash__widen_long;
 extern const struct lladd_op ll_hash__slot, ll_hash__bytes, ll_hash__bytes_long;
 extern const struct lladd_page_type ll_hash__bucket_page;
+
+/* Builds the record of an insertion that is as most are, which is all it does; false: it is not.
+ * insert.c */
+bool ll_hash__insert_usual(struct hb_change *, struct lladd_view, struct lladd_draft *);
+#define HB_UNDO_HEAD 9u /* of undo bytes: root, flags */
 
 /* Arguments of mark, and of restore. */
 struct hb_mark {

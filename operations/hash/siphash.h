@@ -57,12 +57,19 @@ ll_siphash_rounds(const struct ll_siphash_key *key, const void *bytes, size_t le
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* SipHash-1-3. For keys of a word or half of one the compiler unrolls it. */
-static inline uint64_t ll_siphash(const struct ll_siphash_key *key, const void *bytes, size_t len)
+/* SipHash-1-3 of any length: a call, */
+static __attribute__((noinline, unused)) uint64_t ll_siphash_any(const struct ll_siphash_key *key,
+                                                                 const void *bytes, size_t len)
+{
+    return ll_siphash_rounds(key, bytes, len, 1, 3);
+}
+/* while for keys of a word or half of one the compiler unrolls it where it is wanted. */
+static inline __attribute__((always_inline)) uint64_t
+ll_siphash(const struct ll_siphash_key *key, const void *bytes, size_t len)
 {
     return len == 8   ? ll_siphash_rounds(key, bytes, 8, 1, 3)
            : len == 4 ? ll_siphash_rounds(key, bytes, 4, 1, 3)
-                      : ll_siphash_rounds(key, bytes, len, 1, 3);
+                      : ll_siphash_any(key, bytes, len);
 }
 
 #endif

@@ -117,6 +117,17 @@ static inline bool ll_hash__is_bucket(const struct ll_hash_table *t, struct llad
            (t->fixed ? hb_get(v.bytes, HB_SLOTS) == t->fixed_slots : ll_hash__head_fine(v));
 }
 
+/* Is a page of that type and head all of this key's bucket? In tables with fixed lengths. */
+static inline bool ll_hash__is_whole_bucket(const struct ll_hash_table *t, uint16_t type,
+                                            const struct hb_head *h, uint64_t hash)
+{
+    uint64_t rest = h->root ^ t->root.v; /* level, and no flags */
+    unsigned level = (unsigned)(rest >> 48);
+    return type == t->type && rest << 16 == 0 && level <= HB_LEVEL_MAX &&
+           h->bucket == ((hash & ((UINT64_C(1) << level) - 1)) | (uint64_t)t->key_size << 48) &&
+           h->next == (uint64_t)t->value_size << 48 && (h->slots & 0xffff) == t->fixed_slots;
+}
+
 /* The hash of an entry's key. */
 static inline uint64_t ll_hash__of(const struct ll_hash_table *t, const unsigned char *key,
                                    uint16_t len)
@@ -173,6 +184,24 @@ int ll_hash__fix_next(struct ll_hash_table *, const struct lladd_page *head,
                       const struct lladd_page *from, enum lladd_latch, struct lladd_page **out,
                       struct lladd_error *);
 
+/* Where a key is: the head of its bucket, and the page it is on, which may be the same. */
+struct ll_hash_found {
+    struct lladd_page *head, *page;
+    struct hb_entry entry;
+    uint32_t slot;
+    enum lladd_latch latch; /* of the head, and of the page */
+};
+static inline void ll_hash__let_go(const struct ll_hash_table *t, struct ll_hash_found *f)
+{
+    if (f->page != f->head)
+        lladd_unfix(t->db, f->page, f->latch);
+    lladd_unfix(t->db, f->head, f->latch);
+}
+/* Looks the key up in the chain of the head one holds. LLADD_END: it is not there; `page` is the
+ * last page. Other errors: nothing but the head is held. */
+int ll_hash__find_in_chain(struct ll_hash_table *, struct ll_hash_found *, const struct hb_key *,
+                           struct lladd_error *);
+
 /* ---- glance.c -------------------------------------------------------------------------------- */
 
 /* Looks a key up on a page without latching it. 0: up to `size` bytes of the value are in buf, and
@@ -180,6 +209,8 @@ int ll_hash__fix_next(struct ll_hash_table *, const struct lladd_page *head,
  * changed. */
 int ll_hash__glance(struct ll_hash_table *, const struct hb_key *, uint64_t hash, lladd_pageno,
                     void *buf, size_t size, size_t *len);
+
+/* ---- take_back.c ----------------------------------------------------------------------------- */
 
 enum hb_undo_what { HB_UNDO_INSERT, HB_UNDO_REMOVE, HB_UNDO_REPLACE };
 struct hb_undo {

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The usual insertion into a table with one length for all keys and one for all values: the page is
+ * the bucket and all of it, the key is not there, and on the way to the slot where it goes nobody
+ * has been removed. Whatever is less simple is left to who looks closely (page.c). */
+#include "operations/hash/table.h"
+
+/* The first empty slot from the key's home on; HB_NONE if the key, any ghost, or no such slot comes
+ * first. */
+static inline __attribute__((always_inline)) uint32_t vacancy(const unsigned char *page,
+                                                              const struct hb_key *key,
+                                                              uint32_t slots, uint32_t key_size,
+                                                              uint32_t size)
+{
+    uint32_t i = ll_hash__fixed_home(key->tag, slots);
+    const unsigned char *p = page + HB_ENTRIES + (size_t)i * size;
+    for (uint32_t n = slots; n > 0; n--) {
+        uint16_t tag = lladd_get16(p);
+        if (tag == 0)
+            return i;
+        if (tag & HB_GHOST || (tag == key->tag && ll_hash__same_key(p + 2, key->bytes, key_size)))
+            return HB_NONE;
+        p += size;
+        if (++i == slots) {
+            i = 0;
+            p = page + HB_ENTRIES;
+        }
+    }
+    return HB_NONE;
+}
+
+static inline __attribute__((always_inline)) bool draft(struct hb_change *c, struct lladd_view v,
+                                                        struct lladd_draft *d, uint32_t key_size,
+                                                        uint32_t value_size)
+{
+    const struct ll_hash_table *t = c->table;
+    uint32_t slots = t->fixed_slots, size = 2 + key_size + value_size;
+    struct hb_head head = hb_head_of(v.bytes);
+    if (c->chain || !ll_hash__is_whole_bucket(t, v.type, &head, c->hash))
+        return false;
+    uint32_t slot = vacancy(v.bytes, &c->key, slots, key_size, size);
+    unsigned char *redo = lladd_draft_redo(d, 2 + size);
+    unsigned char *undo = lladd_draft_undo(d, HB_UNDO_HEAD + key_size);
+    if (slot == HB_NONE || !redo || !undo)
+        return false;
+    c->slot = slot;
+    c->of = slots;
+    c->full = hb_live_of(&head) + 1;
+    c->empty = slots + 1 - c->full - hb_ghosts_of(&head);
+    lladd_put32(redo, slot | (uint32_t)c->key.tag << 16);
+    lladd_copy(redo + 4, c->key.bytes, key_size);
+    lladd_copy(redo + 4 + key_size, c->value, value_size);
+    lladd_put64(undo, t->root.v);
+    undo[8] = 0;
+    lladd_copy(undo + HB_UNDO_HEAD, c->key.bytes, key_size);
+    return true;
+}
+
+bool ll_hash__insert_usual(struct hb_change *c, struct lladd_view v, struct lladd_draft *d)
+{
+    uint32_t key_size = c->table->key_size, value_size = c->table->value_size;
+    if (!c->table->fixed)
+        return false;
+    if (key_size == 8 && value_size == 8)
+        return draft(c, v, d, 8, 8);
+    if (key_size == 4 && value_size == 4)
+        return draft(c, v, d, 4, 4);
+    return draft(c, v, d, key_size, value_size);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The compensation of a change of a key, wherever that is by now: hash.c says why one record will
+ * do. */
+#include "operations/hash/table.h"
+
+#define FRAME_TRIES 100000
+
+/* With the head of the bucket latched; others may hold every frame for a moment. */
+static int fix_to_undo(struct ll_hash_table *t, struct ll_hash_found *f, const struct hb_key *key,
+                       uint64_t hash, struct lladd_error *err)
+{
+    int rc = LLADD_NO_FRAME;
+    f->latch = LLADD_LATCH_EXCLUSIVE;
+    for (int i = 0; i < FRAME_TRIES && rc == LLADD_NO_FRAME; i++) {
+        if (i)
+            lladd_yield();
+        rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_EXCLUSIVE, &f->head, err);
+        if (rc)
+            continue;
+        rc = ll_hash__find_in_chain(t, f, key, err);
+        if (rc && rc != LLADD_END)
+            lladd_unfix(t->db, f->head, LLADD_LATCH_EXCLUSIVE);
+    }
+    return rc;
+}
+
+static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struct ll_hash_found *f,
+                     const struct hb_undo *u, lladd_op_id restore)
+{
+    bool ghost = (f->entry.tag & HB_GHOST) != 0;
+    if (u->what == HB_UNDO_REPLACE) {
+        struct hb_restore r = {f->slot, f->entry};
+        r.entry.key = u->key; /* whose blob may be another one */
+        r.entry.value = u->value;
+        r.entry.value_len = u->value_len;
+        r.entry.cap = t->fixed ? f->entry.cap : HB_LEN(u->value_len);
+        r.entry.tag = (uint16_t)((f->entry.tag & (HB_GHOST - 1)) | (u->ghost ? HB_GHOST : 0));
+        return lladd_update_page(txn, restore, f->page, &r, sizeof r);
+    }
+    struct hb_mark m = {f->slot, u->what == HB_UNDO_INSERT};
+    return m.ghost == ghost ? 0 : lladd_update_page(txn, t->hashes->mark, f->page, &m, sizeof m);
+}
+
+int ll_hash__take_back(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo *u)
+{
+    struct ll_hashes *h = ll_hashes_of(lladd_txn_db(txn));
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_hash_table *t;
+    struct ll_hash_found f;
+    uint64_t n;
+    int rc = ll_hash__find_table(h, root, &t);
+    if (rc)
+        return lladd_error_set(err, rc, "out of memory for a hash table");
+    rc = ll_hash__buckets(t, &n, err);
+    if (rc)
+        return rc;
+    uint64_t hash = ll_hash__of(t, u->key, u->key_len);
+    struct hb_key key = {.bytes = u->key, .len = u->key_len, .tag = hb_tag(hash)};
+    bool brief = HB_LEN(u->key_len) <= LL_HASH_SHORT && HB_LEN(u->value_len) <= LL_HASH_SHORT;
+    lladd_op_id restore = brief ? h->restore_short : h->restore;
+    rc = lladd_log_credit(txn, u->what == HB_UNDO_REPLACE ? restore : h->mark, 1);
+    if (!rc)
+        rc = fix_to_undo(t, &f, &key, hash, err);
+    if (rc && rc != LLADD_END)
+        return rc;
+    if (rc == 0)
+        rc = undo_step(txn, t, &f, u, restore);
+    else if (u->what == HB_UNDO_INSERT)
+        rc = 0; /* it was done, and the ghost is forgotten */
+    else
+        rc = ll_hash__corrupt(err, f.head->number, "does not have what a removal left");
+    ll_hash__let_go(t, &f);
+    return rc;
+}
