@@ -233,32 +233,50 @@ static bool move_up(const struct lay *l, struct order *o, uint32_t from, uint32_
     return moved;
 }
 
+/* 64 slots, or as many as there are from the i-th on. No branch asks what is in a slot: the answer
+ * would be a surprise each time. */
+struct word {
+    uint64_t taken, empty, ghosts, away, drop;
+};
+
+static inline struct word word_of(const struct lay *l, uint32_t i, const unsigned char *drop)
+{
+    struct word w = {.taken = 0};
+    uint32_t n = l->slots - i < 64 ? l->slots - i : 64;
+    const unsigned char *p = at(l, i + n);
+    for (uint32_t k = i + n; k-- > i;) { /* backwards, so that each bit is an addition */
+        p -= l->size;
+        uint16_t tag = lladd_get16(p);
+        w.taken = 2 * w.taken + (tag != 0);
+        w.ghosts = 2 * w.ghosts + (tag >> 15);
+        w.away = 2 * w.away + (ll_hash__fixed_home(tag, l->slots) != k);
+    }
+    w.empty = ~w.taken & UINT64_MAX >> (64 - n);
+    w.drop = n > 56 ? lladd_get64(drop + i / 8) : lladd_get_few(drop + i / 8, (n + 7) / 8);
+    w.drop &= w.taken;
+    return w;
+}
+
 void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop)
 {
     struct lay l = lay_of(page);
     struct order o;
-    uint32_t gone[2] = {0, 0}, first = HB_NONE, empty = HB_NONE;
-    memset(o.taken, 0, (l.slots / 64 + 1) * sizeof *o.taken);
-    memset(o.away, 0, (l.slots / 64 + 1) * sizeof *o.away);
-    for (uint32_t i = 0; i < l.slots; i++) {
-        unsigned char *p = at(&l, i);
-        uint16_t tag = lladd_get16(p);
-        if (tag == 0) {
-            empty = i;
-        } else if (drop[i / 8] >> i % 8 & 1) {
-            gone[tag >> 15]++;
-            wipe(p, l.size);
-            first = i;
-        } else {
-            set_bit(o.taken, i);
-            if (ll_hash__fixed_home(tag, l.slots) != i)
-                set_bit(o.away, i);
-        }
+    uint32_t gone = 0, ghosts = 0, first = HB_NONE, empty = HB_NONE;
+    for (uint32_t i = 0; i < l.slots; i += 64) {
+        struct word w = word_of(&l, i, drop);
+        for (uint64_t d = w.drop; d; d &= d - 1)
+            wipe(at(&l, i + (uint32_t)__builtin_ctzll(d)), l.size);
+        gone += (uint32_t)__builtin_popcountll(w.drop);
+        ghosts += (uint32_t)__builtin_popcountll(w.drop & w.ghosts);
+        first = w.drop ? i + 63 - (uint32_t)__builtin_clzll(w.drop) : first;
+        empty = w.empty ? i + 63 - (uint32_t)__builtin_clzll(w.empty) : empty;
+        o.taken[i / 64] = w.taken & ~w.drop;
+        o.away[i / 64] = w.away & w.taken & ~w.drop;
     }
     if (first == HB_NONE)
         return;
-    hb_set(page, HB_LIVE, hb_get(page, HB_LIVE) - gone[0]);
-    hb_set(page, HB_GHOSTS, hb_get(page, HB_GHOSTS) - gone[1]);
+    hb_set(page, HB_LIVE, hb_get(page, HB_LIVE) - (gone - ghosts));
+    hb_set(page, HB_GHOSTS, hb_get(page, HB_GHOSTS) - ghosts);
     /* No entry lies behind a slot that was empty and has its home before it; so what comes behind
      * such a slot is in order after one round. On a page that was full some may have to move once
      * more. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Linear hash tables (paper, section 4.1): the calls. See lladd/hash.h for what they promise,
- * page.c for the pages, table.c for what is known in memory, split.c for splits and merges, insert.c
- * for the insertion that has nothing special about it.
+ * page.c for the pages, table.c for what is known in memory, split.c for splits and merges,
+ * insert.c for the insertion that has nothing special about it.
  *
  * A change of a key is one lladd_update of its bucket's page. Its `prepare` searches under the
  * page's latch and either finds that all is well, or says what is not: the bucket has been split

@@ -215,8 +215,7 @@ static int format_prepare(void *ctx, struct lladd_view v, struct lladd_span args
 
 static void format_redo(struct lladd_page *page, struct lladd_span redo)
 {
-    const unsigned char *p = redo.data;
-    memset(lladd_page_body(page), 0, lladd_body_size(page->size));
+    const unsigned char *p = redo.data; /* the page is zeros so far: lladd_op.formats */
     memcpy(page->bytes + HB_ROOT, p, HB_HEAD_BYTES);
     if (hb_is_fixed(page->bytes))
         ll_hash__fixed_clear(page->bytes, page->size);
@@ -228,7 +227,9 @@ static void format_redo(struct lladd_page *page, struct lladd_span redo)
 static bool widen_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     const unsigned char *p = s.data;
-    return kind == LLADD_SPAN_REDO && s.len >= 1 && ll_hash__fine(v) && p[0] <= HB_LEVEL_MAX &&
+    /* Where no entries come, those that are there do not matter. */
+    bool fine = s.len == 1 ? ll_hash__head_fine(v) : s.len > 1 && ll_hash__fine(v);
+    return fine && kind == LLADD_SPAN_REDO && p[0] <= HB_LEVEL_MAX &&
            !(lladd_get48(v.bytes + HB_BUCKET) >> p[0]) && fill_fits(v, p + 1, s.len - 1);
 }
 

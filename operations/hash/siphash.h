@@ -16,6 +16,11 @@ static inline struct ll_siphash_key ll_siphash_key_of(const unsigned char seed[1
     return k;
 }
 
+/* "somepseudorandomlygeneratedbytes" */
+#define LL_SIP_0 UINT64_C(0x736f6d6570736575)
+#define LL_SIP_1 UINT64_C(0x646f72616e646f6d)
+#define LL_SIP_2 UINT64_C(0x6c7967656e657261)
+#define LL_SIP_3 UINT64_C(0x7465646279746573)
 #define LL_SIP_ROTATE(x, b) ((x) << (b) | (x) >> (64 - (b)))
 #define LL_SIP_ROUND(v) \
     do { \
@@ -35,9 +40,8 @@ static inline __attribute__((always_inline)) uint64_t
 ll_siphash_rounds(const struct ll_siphash_key *key, const void *bytes, size_t len, int c, int d)
 {
     const unsigned char *p = (const unsigned char *)bytes;
-    uint64_t v[4] = {key->k0 ^ UINT64_C(0x736f6d6570736575), key->k1 ^ UINT64_C(0x646f72616e646f6d),
-                     key->k0 ^ UINT64_C(0x6c7967656e657261),
-                     key->k1 ^ UINT64_C(0x7465646279746573)};
+    uint64_t v[4] = {key->k0 ^ LL_SIP_0, key->k1 ^ LL_SIP_1, key->k0 ^ LL_SIP_2,
+                     key->k1 ^ LL_SIP_3};
     size_t left = len;
     for (; left >= 8; left -= 8, p += 8) {
         uint64_t m = lladd_get64(p);
@@ -71,5 +75,11 @@ ll_siphash(const struct ll_siphash_key *key, const void *bytes, size_t len)
            : len == 4 ? ll_siphash_rounds(key, bytes, 4, 1, 3)
                       : ll_siphash_any(key, bytes, len);
 }
+
+/* Of n <= 64 keys of `len` <= 8 bytes, given as numbers (lladd_get64, lladd_get_few): bit i of the
+ * answer is bit `bit` of the hash of key i. Reads all of `words`, whatever stands there behind the
+ * n-th. siphash_bits.c */
+uint64_t ll_siphash_bits(const struct ll_siphash_key *, const uint64_t words[64], size_t n,
+                         size_t len, unsigned bit);
 
 #endif

@@ -22,31 +22,90 @@ struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *t, uint32_t page_siz
     return s;
 }
 
-/* A slot of the fixed layout is what a record has of it. */
-static void sort_fixed(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
+/* What of 64 slots, or as many as there are, is what: bit i for slot i. */
+struct slots {
+    uint64_t taken, ghosts, moves;
+};
+
+static inline __attribute__((always_inline)) uint64_t moving(const struct ll_hash_table *t,
+                                                             const unsigned char *p, uint32_t n,
+                                                             uint32_t size, uint32_t key_size,
+                                                             uint64_t bit)
+{
+    uint64_t words[64], moves = 0;
+    if (bit == 0)
+        return 0;
+    if (key_size > 8) {
+        for (uint32_t i = 0; i < n; i++, p += size)
+            moves |= (uint64_t)((ll_siphash(&t->seed, p + 2, key_size) & bit) != 0) << i;
+        return moves;
+    }
+    for (uint32_t i = 0; i < n; i++, p += size)
+        words[i] = key_size == 8 ? lladd_get64(p + 2) : lladd_get_few(p + 2, key_size);
+    for (uint32_t i = n; i < 64; i++)
+        words[i] = 0;
+    return ll_siphash_bits(&t->seed, words, n, key_size, (unsigned)__builtin_ctzll(bit));
+}
+
+static inline struct slots look(const struct ll_hash_table *t, const unsigned char *p, uint32_t n,
+                                uint64_t bit)
+{
+    uint32_t size = 2 + t->key_size + t->value_size;
+    struct slots s = {0, 0, 0};
+    const unsigned char *at = p + (size_t)n * size;
+    for (uint32_t i = n; i-- > 0;) { /* backwards, so that each bit is an addition */
+        at -= size;
+        uint16_t tag = lladd_get16(at);
+        s.taken = 2 * s.taken + ((tag & (HB_GHOST - 1)) != 0);
+        s.ghosts = 2 * s.ghosts + (tag >> 15);
+    }
+    s.moves = t->key_size == 8 ? moving(t, p, n, size, 8, bit)
+                               : moving(t, p, n, size, t->key_size, bit);
+    s.moves &= s.taken;
+    return s;
+}
+
+/* Ghosts that nobody wants back. */
+static uint64_t forgotten(const struct ll_hash_table *t, const unsigned char *p, uint64_t ghosts)
+{
+    const bool any_held = ll_hash__any_held(t);
+    uint64_t gone = 0;
+    for (; ghosts; ghosts &= ghosts - 1) {
+        unsigned i = (unsigned)__builtin_ctzll(ghosts);
+        const unsigned char *key = p + (size_t)i * (2 + t->key_size + t->value_size) + 2;
+        bool held = any_held && ll_hash__held(t, ll_hash__of(t, key, (uint16_t)t->key_size));
+        gone |= (uint64_t)!held << i;
+    }
+    return gone;
+}
+
+/* A slot of the fixed layout is what a record has of it. False: there are not as many elements and
+ * ghosts as the page says, or there is a ghost of nothing. */
+static bool sort_fixed(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
                        struct hb_sorted *s)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS), size = 2 + t->key_size + t->value_size;
     const unsigned char *p = v.bytes + HB_ENTRIES;
-    const bool any_held = ll_hash__any_held(t);
-    for (uint32_t i = 0; i < slots; i++, p += size) {
-        uint16_t tag = lladd_get16(p);
-        if (tag == 0)
-            continue;
-        uint64_t hash = ll_hash__of(t, p + 2, (uint16_t)t->key_size);
-        if (__builtin_expect(tag & HB_GHOST, 0) && !(any_held && ll_hash__held(t, hash))) {
-            set_bit(s->drop, i);
-            s->dropped++;
-            continue;
+    uint32_t taken = 0, ghosts = 0;
+    for (uint32_t i = 0, n; i < slots; i += n, p += (size_t)n * size) {
+        n = slots - i < 64 ? slots - i : 64;
+        struct slots is = look(t, p, n, bit);
+        if (is.ghosts & ~is.taken)
+            return false;
+        uint64_t gone = is.ghosts ? forgotten(t, p, is.ghosts) : 0, drop = gone | is.moves;
+        for (uint64_t m = is.moves & ~gone; m; m &= m - 1) {
+            lladd_copy(s->packed + s->len, p + (size_t)__builtin_ctzll(m) * size, size);
+            s->len += size;
         }
-        /* One of two moves: nothing for a branch, which would be mispredicted as often. */
-        const unsigned moves = (hash & bit) != 0;
-        lladd_copy(s->packed + s->len, p, size);
-        s->len += moves * size;
-        s->drop[i / 8] = (unsigned char)(s->drop[i / 8] | moves << i % 8);
-        s->moved += moves;
-        s->kept += 1 - moves;
+        for (uint32_t b = 0; b < n; b += 8)
+            s->drop[(i + b) / 8] = (unsigned char)(drop >> b);
+        taken += (uint32_t)__builtin_popcountll(is.taken);
+        ghosts += (uint32_t)__builtin_popcountll(is.ghosts);
+        s->dropped += (uint32_t)__builtin_popcountll(gone);
+        s->moved += (uint32_t)__builtin_popcountll(is.moves & ~gone);
     }
+    s->kept = taken - s->dropped - s->moved;
+    return ghosts == hb_get(v.bytes, HB_GHOSTS) && taken - ghosts == hb_get(v.bytes, HB_LIVE);
 }
 
 static void sort_var(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
@@ -83,11 +142,14 @@ static void sort_var(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
 int ll_hash__sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, struct hb_sorted *s,
                   struct lladd_error *err)
 {
-    if (!ll_hash__fine(v)) /* what is moved, and what it leaves, might not even fit into a page */
-        return ll_hash__corrupt(err, v.number, "is no bucket that makes sense");
-    memset(s->drop, 0, (hb_get(v.bytes, HB_SLOTS) + 7) / 8);
     s->len = s->moved = s->dropped = s->kept = 0;
     s->kept_bytes = 0;
-    (t->fixed ? sort_fixed : sort_var)(t, v, bit, s);
+    bool fine = t->fixed ? ll_hash__head_fine(v) && sort_fixed(t, v, bit, s) : ll_hash__fine(v);
+    if (!fine) /* what is moved, and what it leaves, might not even fit into a page */
+        return ll_hash__corrupt(err, v.number, "is no bucket that makes sense");
+    if (t->fixed)
+        return 0;
+    memset(s->drop, 0, (hb_get(v.bytes, HB_SLOTS) + 7) / 8);
+    sort_var(t, v, bit, s);
     return 0;
 }

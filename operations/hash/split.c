@@ -569,6 +569,7 @@ static int write_head(struct rebuild *r, struct lladd_page *held, uint64_t bucke
     memcpy(redo, f.head, HB_HEAD_BYTES);
     if (len)
         memcpy(redo + HB_HEAD_BYTES, packed, len);
+    memset(lladd_page_body(&copy), 0, lladd_body_size(copy.size));
     ll_hash__bucket_format.redo(&copy, lladd_span_of(redo, HB_HEAD_BYTES + len));
     return ll_hash__write(r->txn, r->t, held, r->image);
 }

@@ -152,6 +152,31 @@ START_TEST(siphash_is_siphash)
 }
 END_TEST
 
+/* Side by side keys have the hashes they have one by one: each length, each bit, and not as many
+ * keys as would fill the last vector. */
+START_TEST(many_hashes_are_those_of_each)
+{
+    unsigned char bytes[16];
+    uint64_t seed = 7, words[64];
+    for (unsigned i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)seeded_next(&seed);
+    struct ll_siphash_key key = ll_siphash_key_of(bytes);
+    for (size_t len = 1; len <= 8; len++) {
+        for (unsigned i = 0; i < 64; i++)
+            words[i] = seeded_next(&seed) >> (64 - 8 * len);
+        for (unsigned bit = 0; bit < 64; bit++) {
+            size_t n = 64 - bit;
+            uint64_t bits = ll_siphash_bits(&key, words, n, len, bit);
+            for (unsigned i = 0; i < 64; i++) {
+                lladd_put64(bytes, words[i]);
+                uint64_t wanted = i < n ? ll_siphash(&key, bytes, len) >> bit & 1 : 0;
+                ck_assert_uint_eq(bits >> i & 1, wanted);
+            }
+        }
+    }
+}
+END_TEST
+
 START_TEST(operations_are_where_they_should_be)
 {
     struct ll_hashes *h = ll_hashes_of(b.db);
@@ -810,6 +835,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, siphash_is_siphash);
+    tcase_add_test(t, many_hashes_are_those_of_each);
     tcase_add_loop_test(t, what_a_drop_leaves_is_found, 0, 2);
     tcase_add_test(t, operations_are_where_they_should_be);
     tcase_add_test(t, random_bytes_are_the_worlds);
