@@ -13,9 +13,10 @@
  * exists and has no entry.
  *
  * Contents are one piece of memory that grows by half as much again (big pieces are moved by the
- * kernel's page tables, not copied). Bytes beyond `size` are not defined; whoever raises `size`
- * past a gap fills it with zeros. sync has nothing to do: losing what was not synced is the
- * business of the device that simulates it.
+ * kernel's page tables, not copied). Bytes from `made` on are not defined; up to `size` they count
+ * as zeros, which who writes behind them makes them. So a file that grows ahead of what will be
+ * written is not touched there until then. sync has nothing to do: losing what was not synced is
+ * the business of the device that simulates it.
  *
  * Threads. `names` protects the table, reference counts and lock flags; each node's own latch,
  * taken after it or alone, its contents. Long reads are counted under the latch and copy without
@@ -37,6 +38,7 @@ struct node {
     struct lladd_cond no_readers;
     unsigned char *data;
     size_t size;
+    size_t made; /* at most `size`: behind that all is zeros, and not in `data` yet */
     size_t capacity;
     size_t readers; /* that copy without the latch */
     size_t refs;    /* names and open files; under `names` */
@@ -319,11 +321,22 @@ static void lock_to_change(struct node *node)
         lladd_cond_wait(&node->no_readers, &node->latch);
 }
 
+/* By who has the latch or is counted: `n` bytes that lie below `size`. */
+static void copy_out(const struct node *node, unsigned char *buf, size_t off, size_t n)
+{
+    size_t made = off < node->made ? node->made - off : 0;
+    made = made < n ? made : n;
+    if (made)
+        memcpy(buf, node->data + off, made);
+    if (made < n)
+        memset(buf + made, 0, n - made);
+}
+
 static void copy_unlatched(struct node *node, void *buf, size_t off, size_t n)
 {
     node->readers++;
     lladd_mutex_unlock(&node->latch);
-    memcpy(buf, node->data + off, n);
+    copy_out(node, buf, off, n);
     lladd_mutex_lock(&node->latch);
     if (--node->readers == 0)
         lladd_cond_broadcast(&node->no_readers);
@@ -344,7 +357,7 @@ static int64_t memory_pread(struct lladd_device *base, struct lladd_file *file, 
         if (n >= LONG_READ)
             copy_unlatched(node, buf, (size_t)off, n);
         else if (n > 0)
-            memcpy(buf, node->data + off, n);
+            copy_out(node, buf, (size_t)off, n);
     }
     lladd_mutex_unlock(&node->latch);
     return (int64_t)n;
@@ -364,14 +377,16 @@ static int write_pieces(struct node *node, const struct lladd_iovec *pieces, int
     int rc = grow(node, end);
     if (rc != 0)
         return rc;
-    if (off > node->size)
-        memset(node->data + node->size, 0, (size_t)off - node->size);
+    if (off > node->made)
+        memset(node->data + node->made, 0, (size_t)off - node->made);
     unsigned char *to = node->data + off;
     for (int i = 0; i < n; i++) {
         if (pieces[i].len > 0)
             memcpy(to, pieces[i].data, pieces[i].len);
         to += pieces[i].len;
     }
+    if (end > node->made)
+        node->made = (size_t)end;
     if (end > node->size)
         node->size = (size_t)end;
     return 0;
@@ -420,9 +435,8 @@ static int resize(struct node *node, uint64_t size)
     int rc = grow(node, size);
     if (rc != 0)
         return rc;
-    if (size > node->size)
-        memset(node->data + node->size, 0, (size_t)size - node->size);
     node->size = (size_t)size;
+    node->made = node->made < node->size ? node->made : node->size;
     if (size == 0) {
         free(node->data);
         node->data = NULL;
@@ -455,7 +469,7 @@ static int memory_allocate(struct lladd_device *base, struct lladd_file *file, u
     if (!node->data && size > 0 && size < SIZE_MAX / 2) {
         node->data = calloc(1, (size_t)size);
         node->capacity = node->data ? (size_t)size : 0;
-        node->size = node->capacity;
+        node->size = node->made = node->capacity;
         rc = node->data ? 0 : -ENOMEM;
     } else if (size > node->size) {
         rc = resize(node, size);
