@@ -119,8 +119,10 @@ static int check_page_op(struct lladd_txn *txn, const struct ll_name *name, llad
     return 0;
 }
 
-static int update(struct lladd_txn *txn, lladd_op_id id, lladd_pageno page, struct lladd_span args,
-                  enum ll_apply_how how)
+/* What most of everything comes through: no call of its own. */
+static inline __attribute__((always_inline)) int update(struct lladd_txn *txn, lladd_op_id id,
+                                                        lladd_pageno page, struct lladd_span args,
+                                                        enum ll_apply_how how)
 {
     struct ll_name *name = NULL;
     int rc = ll_txn_enter(txn);

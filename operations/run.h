@@ -76,6 +76,8 @@ static inline uint64_t ll_run_extent(uint64_t i, uint64_t *offset)
 /* Where the copy in memory has extent k. */
 static inline uint64_t *ll_run_slot(const struct ll_run *r, uint64_t k)
 {
+    if (k < 64)
+        return (uint64_t *)lladd_atomic_load_ptr(&r->level[0]) + k;
     unsigned level = 63 - (unsigned)__builtin_clzll((k >> 6) + 1);
     uint64_t *at = lladd_atomic_load_ptr(&r->level[level]);
     return at + (k - ((UINT64_C(64) << level) - 64));

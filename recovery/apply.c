@@ -509,14 +509,12 @@ static inline void count(struct lladd_txn *txn, struct ll_name *name, uint64_t b
     txn->counted_bytes += bytes;
 }
 
-/* The bytes a record of a page begins to say something about: as if nothing had been there. */
-static void make_fresh(struct lladd_txn *txn, const struct ll_name *name, struct ll_frame *f)
+/* A page is about to be formatted: as if nothing had been there. (One that is fixed for that has
+ * been made so by the buffer manager.) */
+static void make_zeros(struct lladd_txn *txn, struct ll_frame *f)
 {
-    unsigned char *page = f->page.bytes;
     forget_private(txn->core, f);
-    memset(page, 0, f->page.size);
-    blank_header(page, name, f->page.number);
-    f->flags &= ~(uint32_t)LL_FRAME_DWB;
+    memset(f->page.bytes, 0, f->page.size);
 }
 
 /* Log, redo, stamp on a frame held exclusively. From here on nothing can fail. */
@@ -525,28 +523,34 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
 {
     const struct lladd_op *op = name->desc;
     unsigned char *page = f->page.bytes;
-    struct ll_update u = {.page = f->page.number.v,
-                          .bytes = d->bytes,
-                          .redo_len = (uint32_t)d->redo_len,
-                          .op = name->number,
-                          .depth = txn->depth,
-                          .flags = txn->system ? LL_REC_SYSTEM : 0};
+    uint8_t flags = txn->system ? LL_REC_SYSTEM : 0;
+    uint32_t undo_len = 0;
     if (op->undo_kind != LLADD_UNDO_NONE && how == LL_APPLY_NORMAL) {
-        u.undo_len = (uint32_t)d->undo_len;
-        u.flags |= op->undo_kind == LLADD_UNDO_PAGE ? LL_REC_UNDO_PAGE : LL_REC_UNDO_LOGICAL;
-        ll_core_use_undo(txn, ll_undo_need_op(op, d->undo_len));
+        undo_len = (uint32_t)d->undo_len;
+        flags |= op->undo_kind == LLADD_UNDO_PAGE ? LL_REC_UNDO_PAGE : LL_REC_UNDO_LOGICAL;
+        ll_core_use_undo(txn, ll_undo_need_op(op, undo_len));
     }
     begin_chain(txn);
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
     bool image = dirty_and_old(txn->core, f);
+    lladd_lsn page_prev = {0};
     if (LL_UNLIKELY(op->formats)) {
-        make_fresh(txn, name, f);
-        u.flags |= LL_REC_FORMATS;
+        blank_header(page, name, f->page.number);
+        f->flags &= ~(uint32_t)LL_FRAME_DWB;
+        flags |= LL_REC_FORMATS;
     } else {
         if (LL_UNLIKELY(image))
-            image_or_dwb(txn, f, d->redo_len + u.undo_len);
-        u.page_prev = ll_page_lsn(page);
+            image_or_dwb(txn, f, d->redo_len + undo_len);
+        page_prev = ll_page_lsn(page);
     }
+    struct ll_update u = {.page = f->page.number.v,
+                          .page_prev = page_prev,
+                          .bytes = d->bytes,
+                          .redo_len = (uint32_t)d->redo_len,
+                          .undo_len = undo_len,
+                          .op = name->number,
+                          .depth = txn->depth,
+                          .flags = flags};
     uint32_t size;
     lladd_lsn lsn =
         ll_log_append_update(txn->core->log, &txn->credit, &u, &txn->chain, &size);
@@ -567,11 +571,31 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
     count(txn, name, size);
 }
 
+/* As ll_view_of, for who passes it on at once: in two words, since the copy that the call makes
+ * reads the first 16 bytes at once and would have to wait until narrower stores have left the
+ * processor's store buffer. */
+static INLINE struct lladd_view view_of(const struct lladd_page *page)
+{
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    _Static_assert(offsetof(struct lladd_view, size) == 8 &&
+                       offsetof(struct lladd_view, type) == 12 &&
+                       offsetof(struct lladd_view, number) == 16,
+                   "three words");
+    uint64_t words[3] = {(uintptr_t)page->bytes,
+                         page->size | (uint64_t)ll_page_type(page->bytes) << 32, page->number.v};
+    struct lladd_view v;
+    memcpy(&v, words, sizeof v);
+    return v;
+#else
+    return ll_view_of(page);
+#endif
+}
+
 /* Check, on a latched page; in debug builds also whether the operation keeps its promises. */
 static INLINE int check(struct lladd_txn *txn, const struct ll_name *name, struct ll_frame *f,
                         struct lladd_span args, struct lladd_draft *d)
 {
-    int rc = prepare(txn, name, ll_view_of(&f->page), args, d);
+    int rc = prepare(txn, name, view_of(&f->page), args, d);
 #ifdef LLADD_DEBUG
     if (!rc)
         rc = ll_contract_check(txn, name, &f->page, d);
@@ -625,12 +649,14 @@ int ll_core_update_held(struct lladd_txn *txn, struct ll_name *name, struct ll_f
 {
     struct lladd_view nothing = {NULL, txn->core->page_size, 0, f->page.number};
     struct lladd_draft d;
-    int rc = ((const struct lladd_op *)name->desc)->formats
-                 ? prepare(txn, name, nothing, args, &d)
-                 : check(txn, name, f, args, &d);
-    if (!rc)
-        log_apply(txn, name, f, &d, LL_APPLY_NORMAL);
-    return rc;
+    bool formats = ((const struct lladd_op *)name->desc)->formats;
+    int rc = formats ? prepare(txn, name, nothing, args, &d) : check(txn, name, f, args, &d);
+    if (rc)
+        return rc;
+    if (formats)
+        make_zeros(txn, f);
+    log_apply(txn, name, f, &d, LL_APPLY_NORMAL);
+    return 0;
 }
 
 void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
