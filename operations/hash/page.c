@@ -427,14 +427,10 @@ static int draft_entry(struct hb_change *c, struct lladd_view v, struct lladd_dr
     return 0;
 }
 
-static int insert_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
-                          struct lladd_draft *d)
+static __attribute__((noinline)) int look_closely(struct hb_change *c, struct lladd_view v,
+                                                  struct lladd_draft *d)
 {
-    (void)ctx;
-    struct hb_change *c = *(struct hb_change *const *)args.data;
     struct hb_place place;
-    if (__builtin_expect(ll_hash__insert_usual(c, v, d), 1))
-        return 0;
     enum hb_answer a = look(c, v, &place);
     if (a != HB_DONE)
         return answer(c, d, a);
@@ -465,6 +461,14 @@ static int insert_prepare(void *ctx, struct lladd_view v, struct lladd_span args
         return too_long(d);
     lladd_copy(undo, c->key.bytes, HB_LEN(c->key.len));
     return 0;
+}
+
+static int insert_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
+                          struct lladd_draft *d)
+{
+    (void)ctx;
+    struct hb_change *c = *(struct hb_change *const *)args.data;
+    return __builtin_expect(ll_hash__insert_usual(c, v, d), 1) ? 0 : look_closely(c, v, d);
 }
 
 static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
