@@ -16,7 +16,8 @@
  *  - a *storing* class has `find` and `at`: rows have places, 0, 1, 2 ... in the order of their
  * keys;
  *    find gives the place of a key or of its successor, at gives what is at a place.
- *  - any other class has `cursor_size` and the functions below it, and a `lookup`.
+ *  - any other class has `cursor_size` and the functions below it, and a `lookup`; with a `find` or
+ *    an `at` besides, its rows have places all the same.
  *
  * A class with a child "base" that leaves all of it out is passed through to the base; `lookup`
  * alone makes an index or a filter. Whatever a lookup needs beyond the reader, which other threads
@@ -51,6 +52,8 @@ struct lladd_dtable_caps {
     bool tombstones;     /**< can be stored */
     bool empty;          /**< values of no bytes can be stored */
     uint64_t value_size; /**< of every value, or LLADD_DTABLE_ANY_SIZE */
+    bool all_values;     /**< none is rejected for anything but its size. False until `configure`
+                              says so, but for a class with a base that has it and no `encode` */
 };
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -250,6 +253,12 @@ static inline int lladd_dtable_ask(const struct lladd_dtable *, const struct lla
                                    struct lladd_dtable_pin *, struct lladd_dtable_value *,
                                    struct lladd_error *);
 
+/** The first place of a table, which has places, whose key is not before this one, as a class's
+ *  `find`. For who has a base with places, and looks around where a key is (lladd_dtable_at). */
+LLADD_API int lladd_dtable_find(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                                struct lladd_dtable_pin *, uint64_t *place, bool *exact,
+                                struct lladd_error *);
+
 /** Where a cursor goes. */
 enum lladd_dtable_where {
     LLADD_DTABLE_FIRST = 0,
@@ -257,6 +266,9 @@ enum lladd_dtable_where {
     LLADD_DTABLE_NOT_BEFORE = 2, /**< to the key or the next one behind it */
     LLADD_DTABLE_NOT_BEHIND = 3  /**< to the key or the next one before it */
 };
+/** The cursor of another table goes there: for a class whose cursor has cursors of its own. */
+LLADD_API int lladd_dtable_go(struct lladd_dtable_cursor *, enum lladd_dtable_where,
+                              const struct lladd_dtable_key *, struct lladd_error *);
 
 /** A class. Everything is nullable but name and version, and what its way of being read needs. */
 struct lladd_dtable_class {

@@ -331,7 +331,8 @@ static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_err
     const struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
     c->caps = base ? base->caps
                    : (struct lladd_dtable_caps){LLADD_DTABLE_ALL_TYPES, c->kind->find != NULL, true,
-                                                true, LLADD_DTABLE_ANY_SIZE};
+                                                true, LLADD_DTABLE_ANY_SIZE, false};
+    c->caps.all_values = c->caps.all_values && !c->kind->encode;
     rc = c->kind->configure ? c->kind->configure(c, &c->caps, err) : 0;
     c->checked = !rc;
     return placed(c, rc, err);

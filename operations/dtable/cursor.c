@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Cursors: rows one after the other.
  *
- * A class with a cursor of its own is asked; where rows have places, the cursor is a place; else it
- * is a cursor of the base, whose values are decoded. Each kind moves in two ways only: `go` to
- * where it is told, and `step` from a row to its neighbour. That there are two ends to fall off
- * and come back from, and that tombstones are not shown to who does not ask for them, is done
+ * A class with a cursor of its own is asked. Where rows have places, the cursor is a place. Else,
+ * or if a class further down has a cursor of its own, it is a cursor of the base, whose values are
+ * decoded; of a class that changes no row, that cursor itself. Each kind moves in two ways only:
+ * `go` to where it is told, and `step` from a row to its neighbour. That there are two ends to fall
+ * off and come back from, and that tombstones are not shown to who does not ask for them, is done
  * here, once. */
 #include "operations/dtable/dtable.h"
 
@@ -24,10 +25,22 @@ struct lladd_dtable_cursor {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* Do rows come from a class, here or further down, that knows better than by their places? */
+static bool has_cursor(const struct lladd_dtable *t)
+{
+    while (t && !t->kind->cursor_seek && !t->kind->at)
+        t = t->base;
+    return t && t->kind->cursor_seek;
+}
+
 int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
                              struct lladd_dtable_cursor **out, struct lladd_error *err)
 {
     const struct lladd_dtable_class *kind = t->kind;
+    /* A filter, an index: the rows are the base's. */
+    if (t->base && !kind->cursor_seek && !kind->at && !kind->decode &&
+        (!kind->find || has_cursor(t->base)))
+        return lladd_dtable_cursor_open(t->base, flags, out, err);
     if (flags & ~(unsigned)LLADD_DTABLE_TOMBSTONES)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
     struct lladd_dtable_cursor *c = lladd_alloc(t->db, sizeof *c);
@@ -47,7 +60,7 @@ int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
                 c->own = NULL;
             }
         }
-    } else if (!t->has_places) {
+    } else if (!t->has_places || has_cursor(t)) {
         rc = lladd_dtable_cursor_open(t->base, LLADD_DTABLE_TOMBSTONES, &c->base, err);
     }
     if (rc)
@@ -99,7 +112,7 @@ static int go_to_place(struct lladd_dtable_cursor *c, enum lladd_dtable_where wh
     if (where == LLADD_DTABLE_FIRST || where == LLADD_DTABLE_LAST)
         return settle(c, where == LLADD_DTABLE_FIRST ? 0 : t->places - 1,
                       where == LLADD_DTABLE_FIRST, err);
-    int rc = ll_dtable__find(t, key, &c->pin, &place, &exact, err);
+    int rc = lladd_dtable_find(t, key, &c->pin, &place, &exact, err);
     if (rc)
         return rc;
     if (where == LLADD_DTABLE_NOT_BEFORE)
@@ -116,16 +129,7 @@ static int go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
         return c->t->kind->cursor_seek(c->t, c->own, where, key, err);
     if (!c->base)
         return go_to_place(c, where, key, err);
-    switch (where) {
-    case LLADD_DTABLE_FIRST:
-        return lladd_dtable_first(c->base, err);
-    case LLADD_DTABLE_LAST:
-        return lladd_dtable_last(c->base, err);
-    case LLADD_DTABLE_NOT_BEFORE:
-        return lladd_dtable_seek(c->base, key, err);
-    default:
-        return lladd_dtable_seek_for_prev(c->base, key, err);
-    }
+    return lladd_dtable_go(c->base, where, key, err);
 }
 
 static int step(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
@@ -216,6 +220,21 @@ int lladd_dtable_seek_for_prev(struct lladd_dtable_cursor *c, const struct lladd
                                struct lladd_error *err)
 {
     return seek(c, LLADD_DTABLE_NOT_BEHIND, key, err);
+}
+
+int lladd_dtable_go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
+                    const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    switch (where) {
+    case LLADD_DTABLE_FIRST:
+        return lladd_dtable_first(c, err);
+    case LLADD_DTABLE_LAST:
+        return lladd_dtable_last(c, err);
+    case LLADD_DTABLE_NOT_BEFORE:
+        return lladd_dtable_seek(c, key, err);
+    default:
+        return lladd_dtable_seek_for_prev(c, key, err);
+    }
 }
 
 int lladd_dtable_row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,

@@ -185,9 +185,6 @@ const struct lladd_dtable_class *ll_dtable__class(struct ll_dtables *, const cha
 int ll_dtable__comparator(struct ll_dtables *, const char *name,
                           const struct lladd_dtable_comparator **out, struct lladd_error *);
 
-/* Place of a key in a table that has places. */
-int ll_dtable__find(const struct lladd_dtable *, const struct lladd_dtable_key *,
-                    struct lladd_dtable_pin *, uint64_t *place, bool *exact, struct lladd_error *);
 int ll_dtable__at(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
                   struct lladd_dtable_key *, struct lladd_dtable_value *, struct lladd_error *);
 

@@ -2,9 +2,9 @@
 /* What a table has for a key, by what its class can do. */
 #include "operations/dtable/dtable.h"
 
-int ll_dtable__find(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
-                    struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
-                    struct lladd_error *err)
+int lladd_dtable_find(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                      struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
+                      struct lladd_error *err)
 {
     while (!t->kind->find)
         t = t->base;

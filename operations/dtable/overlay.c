@@ -79,12 +79,7 @@ static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd
     c->forward = where == LLADD_DTABLE_FIRST || where == LLADD_DTABLE_NOT_BEFORE;
     for (size_t i = 0; i < t->n && !rc; i++) {
         struct side *s = &c->sides[i];
-        int went = where == LLADD_DTABLE_FIRST        ? lladd_dtable_first(s->cursor, err)
-                   : where == LLADD_DTABLE_LAST       ? lladd_dtable_last(s->cursor, err)
-                   : where == LLADD_DTABLE_NOT_BEFORE ? lladd_dtable_seek(s->cursor, key, err)
-                                                      : lladd_dtable_seek_for_prev(s->cursor, key,
-                                                                                   err);
-        rc = moved(s, went, err);
+        rc = moved(s, lladd_dtable_go(s->cursor, where, key, err), err);
     }
     return rc ? rc : choose(t, c);
 }

@@ -70,6 +70,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     caps->types = 1u << LLADD_DTABLE_U32 | 1u << LLADD_DTABLE_U64;
     caps->tombstones = tag || has_tombstone;
     caps->empty = tag && size <= 0;
+    caps->all_values = !has_hole && !has_tombstone;
     if (size >= 0)
         caps->value_size = (uint64_t)size;
     return 0;

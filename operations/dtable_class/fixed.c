@@ -30,6 +30,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     if (size >= 0)
         caps->value_size = (uint64_t)size;
     caps->empty = size <= 0;
+    caps->all_values = true;
     return 0;
 }
 

@@ -18,6 +18,15 @@ struct reader {
     const struct lladd_dtable_source *values;
 };
 
+static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
+                     struct lladd_error *err)
+{
+    (void)c;
+    (void)err;
+    caps->all_values = true;
+    return 0;
+}
+
 static int begin(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
@@ -86,6 +95,7 @@ const struct lladd_dtable_class ll_dtable_class_linear = {
     .name = "linear_dtable",
     .version = 1,
     .about = "any keys and values, sorted",
+    .configure = configure,
     .builder_size = sizeof(struct builder),
     .begin = begin,
     .add = add,

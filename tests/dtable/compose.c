@@ -15,19 +15,19 @@ static const char *const leaves[] = {
      "\"tombstone_value\" blob ff"),
     "empty_dtable",
 };
-/* $: the base, which is of the depth below; @: another one beside it, a leaf. */
+/* $: a table of the depth below; @: another one beside it, a leaf. Their names follow. */
 static const char *const layers[] = {
-    "exception_dtable|$ @ \"reject_value\" string \"_____\"",
-    "exception_dtable|$ @ \"reject_value\" blob ff000000",
-    "exception_dtable|$ @ \"reject_value\" string \"_\"",
-    "smallint_dtable|$ \"bytes\" int 1",
-    "smallint_dtable|$ \"bytes\" int 3",
-    "btree_dtable|$",
-    "bloom_dtable|$",
-    "bloom_dtable|$ \"bits_per_key\" int 1",
-    "usstate_dtable|$",
-    "usstate_dtable|$ \"passthrough_value\" string \"_\"",
-    "dictionary_dtable|$ \"values\" words [ \"\" \"CA\" \"_____\" \"\\xff\\0\\0\\0\" ]",
+    "exception_dtable|$base @alt \"reject_value\" string \"_____\"",
+    "exception_dtable|$base @alt \"reject_value\" blob ff000000",
+    "exception_dtable|$base @alt \"reject_value\" string \"_\"",
+    "smallint_dtable|$base \"bytes\" int 1",
+    "smallint_dtable|$base \"bytes\" int 3",
+    "btree_dtable|$base",
+    "bloom_dtable|$base",
+    "bloom_dtable|$base \"bits_per_key\" int 1",
+    "usstate_dtable|$base",
+    "usstate_dtable|$base \"passthrough_value\" string \"_\"",
+    "dictionary_dtable|$base \"values\" words [ \"\" \"CA\" \"_____\" \"\\xff\\0\\0\\0\" ]",
 };
 enum {
     LEAVES = sizeof leaves / sizeof leaves[0],
@@ -83,10 +83,17 @@ static void write_template(struct out *o, const char *slot, const char *what, un
     say(o, slot);
     say(o, "_config\" config [ ");
     for (const char *p = bar + 1; *p; p++) {
-        if (*p == '$')
-            write_layer(o, "base", depth - 1, below);
-        else if (*p == '@')
-            write_layer(o, strstr(what, "deltaint") ? "ref" : "alt", 1, beside);
+        char name[16] = "";
+        char hole = *p;
+        if (hole == '$' || hole == '@') {
+            size_t n = strcspn(p + 1, " ");
+            memcpy(name, p + 1, n < sizeof name ? n : 0);
+            p += n;
+        }
+        if (hole == '$')
+            write_layer(o, name, depth - 1, below);
+        else if (hole == '@')
+            write_layer(o, name, 1, beside);
         else
             put(o, p, 1);
     }

@@ -6,6 +6,7 @@
  * anything. Tests with a number are of that trap of the prototype.
  */
 #include "model.h"
+#include "texts.h"
 
 #include <errno.h>
 
@@ -30,47 +31,6 @@ static void teardown(void)
     bed_free(&b);
 }
 
-static struct lladd_dtable *open_run(lladd_pageno root)
-{
-    struct lladd_dtable *t;
-    ok_db(&b, lladd_dtable_run_open(b.db, root, &t, &b.err));
-    return t;
-}
-
-static struct lladd_dtable_run_builder *begin_run(struct lladd_txn *txn,
-                                                  enum lladd_dtable_type type, const char *text)
-{
-    struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
-    struct lladd_dtable_run_builder *run;
-    o.type = type;
-    o.text = text;
-    o.block_bytes = 4096;
-    ok(txn, lladd_dtable_run_begin(txn, &o, &run));
-    return run;
-}
-
-static int add_text(struct lladd_dtable_run_builder *run, uint32_t key, const char *value)
-{
-    struct lladd_dtable_key k = lladd_dtable_u32(key);
-    struct lladd_dtable_value v =
-        value ? lladd_dtable_value(value, strlen(value)) : lladd_dtable_tombstone();
-    return lladd_dtable_run_add(run, &k, &v);
-}
-
-static enum lladd_dtable_state state_of(const struct lladd_dtable *t, uint32_t key, char *text)
-{
-    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
-    struct lladd_dtable_key k = lladd_dtable_u32(key);
-    struct lladd_dtable_value v;
-    ok_db(&b, lladd_dtable_lookup(t, &k, &pin, &v, &b.err));
-    if (text && v.state == LLADD_DTABLE_FOUND) {
-        memcpy(text, v.bytes.data, v.bytes.len);
-        text[v.bytes.len] = 0;
-    }
-    lladd_dtable_unpin(&pin);
-    return v.state;
-}
-
 /* ---- there and gone -------------------------------------------------------------------------- */
 
 START_TEST(lasts)
@@ -86,7 +46,7 @@ START_TEST(lasts)
         } else {
             bed_crash(&b);
         }
-        struct lladd_dtable *t = open_run(root);
+        struct lladd_dtable *t = open_run(&b, root);
         rows_check(&m, t, 1, 300);
         struct lladd_dtable_run_info info = {.struct_size = sizeof info};
         ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
@@ -153,7 +113,7 @@ START_TEST(takes_just_the_pages_it_needs)
     commit(txn);
     ok_db(&b, lladd_dtable_run_pages(b.db, root, note_page, &pages, &b.err));
     ck_assert_uint_eq(bed_pages_used(&b) - before, pages);
-    struct lladd_dtable *t = open_run(root);
+    struct lladd_dtable *t = open_run(&b, root);
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
     ck_assert_uint_eq(info.rows, 60000);
@@ -174,7 +134,7 @@ START_TEST(open_runs_are_not_freed)
     ok(txn, lladd_dtable_run_free(txn, root));
     ck_assert_int_eq(lladd_dtable_run_open(b.db, root, &t, &b.err), LLADD_DESTROYED);
     abort_txn(txn);
-    lladd_dtable_close(open_run(root));
+    lladd_dtable_close(open_run(&b, root));
     rows_free(&m);
 }
 END_TEST
@@ -206,7 +166,7 @@ START_TEST(keys_that_are_none)
     lladd_pageno root;
     ok(txn, lladd_dtable_run_finish(run, &root));
     commit(txn);
-    struct lladd_dtable *t = open_run(root);
+    struct lladd_dtable *t = open_run(&b, root);
     for (int i = 0; i < 2; i++) {
         k = lladd_dtable_double(i ? 0.0 : -0.0);
         ok_db(&b, lladd_dtable_get(t, &k, NULL, 0, NULL, &b.err));
@@ -256,7 +216,7 @@ START_TEST(long_keys_and_values)
     }
     ok(txn, lladd_dtable_run_finish(run, &root));
     commit(txn);
-    struct lladd_dtable *t = open_run(root);
+    struct lladd_dtable *t = open_run(&b, root);
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     for (unsigned i = 0; i < N + 1; i++) {
         key[sizeof key - 1] = (unsigned char)i;
@@ -346,7 +306,7 @@ START_TEST(trap_29_comparators)
     ok_db(&b, lladd_dtable_comparator_add(b.db, &reverse, &b.err));
     ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
     for (int i = 0; i < 2; i++) {
-        t = open_run(roots[i]);
+        t = open_run(&b, roots[i]);
         for (const char *w = "aBcC"; *w; w++) {
             struct lladd_dtable_key k = lladd_dtable_bytes(w, 1);
             int rc = lladd_dtable_get(t, &k, NULL, 0, NULL, &b.err);
@@ -360,19 +320,6 @@ END_TEST
 
 /* ---- traps ----------------------------------------------------------------------------------- */
 
-static struct lladd_dtable *run_of(const char *config, uint32_t first, const char *const *values)
-{
-    struct lladd_txn *txn = bed_begin(&b);
-    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, config);
-    lladd_pageno root;
-    for (uint32_t i = 0; values[i]; i++)
-        if (strcmp(values[i], "(none)") != 0)
-            ok(txn, add_text(run, first + i, strcmp(values[i], "(gone)") ? values[i] : NULL));
-    ok(txn, lladd_dtable_run_finish(run, &root));
-    commit(txn);
-    return open_run(root);
-}
-
 /* Trap 3: filters and indexes have the keys of tombstones. Trap 4: a tombstone ends the search.
  * Trap 5: it is no empty value. */
 START_TEST(trap_3_4_5_tombstones_hide)
@@ -383,17 +330,17 @@ START_TEST(trap_3_4_5_tombstones_hide)
         "class(dt) btree_dtable config [ \"base\" class(dt) linear_dtable ]"};
     static const char *const old[] = {"old", "older", "oldest", NULL};
     static const char *const new[] = {"", "(gone)", "(none)", NULL};
-    struct lladd_dtable *below = run_of(configs[0], 5, old);
+    struct lladd_dtable *below = run_of(&b, configs[0], 5, old);
     char text[64];
     for (int i = 0; i < 4; i++) {
-        struct lladd_dtable *both[2] = {run_of(configs[i], 5, new), below}, *over;
+        struct lladd_dtable *both[2] = {run_of(&b, configs[i], 5, new), below}, *over;
         ok_db(&b, lladd_dtable_overlay(b.db, both, 2, &over, &b.err));
-        ck_assert_int_eq(state_of(over, 5, text), LLADD_DTABLE_FOUND);
+        ck_assert_int_eq(state_of(&b, over, 5, text), LLADD_DTABLE_FOUND);
         ck_assert_str_eq(text, "");
-        ck_assert_int_eq(state_of(over, 6, text), LLADD_DTABLE_TOMBSTONE);
-        ck_assert_int_eq(state_of(over, 7, text), LLADD_DTABLE_FOUND);
+        ck_assert_int_eq(state_of(&b, over, 6, text), LLADD_DTABLE_TOMBSTONE);
+        ck_assert_int_eq(state_of(&b, over, 7, text), LLADD_DTABLE_FOUND);
         ck_assert_str_eq(text, "oldest");
-        ck_assert_int_eq(state_of(over, 8, text), LLADD_DTABLE_ABSENT);
+        ck_assert_int_eq(state_of(&b, over, 8, text), LLADD_DTABLE_ABSENT);
         lladd_dtable_close(over);
         lladd_dtable_close(both[0]);
     }
@@ -421,13 +368,13 @@ START_TEST(trap_6_7_reserved_values)
     ok(txn, add_text(run, 3, "cd"));
     ck_assert_int_eq(lladd_dtable_run_discard(run), 0);
     abort_txn(txn);
-    struct lladd_dtable *t = run_of(taken, 100, values);
+    struct lladd_dtable *t = run_of(&b, taken, 100, values);
     for (uint32_t i = 0; values[i]; i++) {
         char text[64] = "";
         enum lladd_dtable_state want = i == 2   ? LLADD_DTABLE_ABSENT
                                        : i == 3 ? LLADD_DTABLE_TOMBSTONE
                                                 : LLADD_DTABLE_FOUND;
-        ck_assert_int_eq(state_of(t, 100 + i, text), want);
+        ck_assert_int_eq(state_of(&b, t, 100 + i, text), want);
         if (want == LLADD_DTABLE_FOUND) /* trap 8: "??" is itself */
             ck_assert_str_eq(text, values[i]);
     }
@@ -470,10 +417,10 @@ START_TEST(trap_9_10_placeholders)
         "\"hole_value\" blob fe \"tombstone_value\" blob ff ] \"passthrough_value\" blob fd ] "
         "\"alt\" class(dt) linear_dtable \"reject_value\" blob fd ]";
     static const char *const values[] = {"CA", "Paris", "\xfd", "(none)", "(gone)", "NY", "", NULL};
-    struct lladd_dtable *t = run_of(states, 7, values);
+    struct lladd_dtable *t = run_of(&b, states, 7, values);
     for (uint32_t i = 0; values[i]; i++) {
         char found[64] = "(none)";
-        enum lladd_dtable_state state = state_of(t, 7 + i, found);
+        enum lladd_dtable_state state = state_of(&b, t, 7 + i, found);
         ck_assert_str_eq(state == LLADD_DTABLE_TOMBSTONE ? "(gone)" : found, values[i]);
     }
     lladd_dtable_close(t);
@@ -511,7 +458,7 @@ START_TEST(trap_30_filters)
             ok(txn, add_text(run, 2 * k, ""));
         ok(txn, lladd_dtable_run_finish(run, &root));
         commit(txn);
-        struct lladd_dtable *t = open_run(root);
+        struct lladd_dtable *t = open_run(&b, root);
         ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
         bytes[i] = info.bytes;
         unsigned in_vain = 0;
@@ -534,8 +481,15 @@ END_TEST
 
 /* ---- memory, reads, damage ------------------------------------------------------------------- */
 
-/* Builds, opens and walks through a run. What fails is said, and nothing stays. */
-static int whole_life(bool *built)
+static const char *const lives[] = {
+    "class(dt) bloom_dtable config [ \"base\" class(dt) exception_dtable \"base_config\" config [ "
+    "\"base\" class(dt) btree_dtable \"base_config\" config [ \"base\" class(dt) fixed_dtable "
+    "\"base_config\" config [ \"value_size\" int 2 ] ] \"alt\" class(dt) linear_dtable "
+    "\"reject_value\" string \"??\" ] ]",
+};
+
+/* Builds, opens, walks through and looks into a run. What fails is said, and nothing stays. */
+static int whole_life(const char *text, bool *built)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_dtable_run_builder *run;
@@ -544,10 +498,7 @@ static int whole_life(bool *built)
     struct lladd_txn *txn;
     lladd_pageno root;
     o.type = LLADD_DTABLE_U32;
-    o.text = "class(dt) bloom_dtable config [ \"base\" class(dt) exception_dtable \"base_config\" "
-             "config [ \"base\" class(dt) btree_dtable \"base_config\" config [ \"base\" class(dt) "
-             "fixed_dtable \"base_config\" config [ \"value_size\" int 2 ] ] \"alt\" class(dt) "
-             "linear_dtable \"reject_value\" string \"??\" ] ]";
+    o.text = text;
     o.block_bytes = 4096;
     int rc = lladd_begin(b.db, NULL, &txn, &b.err);
     if (rc)
@@ -581,6 +532,10 @@ static int whole_life(bool *built)
             rc = rc == LLADD_END ? 0 : rc;
             lladd_dtable_cursor_close(c);
         }
+        for (uint32_t i = 0; i < 9000 && !rc; i += 300) {
+            struct lladd_dtable_key key = lladd_dtable_u32(i);
+            rc = lladd_dtable_get(t, &key, NULL, 0, NULL, &b.err);
+        }
         lladd_dtable_close(t);
     }
     return rc;
@@ -592,7 +547,7 @@ START_TEST(memory_runs_out)
     for (uint64_t n = 1;; n++) {
         bool built = false;
         fault_alloc_fail(&b.mem, n, false);
-        int rc = whole_life(&built);
+        int rc = whole_life(lives[_i], &built);
         uint64_t fired = fault_alloc_fired(&b.mem);
         fault_alloc_fail(&b.mem, 0, false);
         ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
@@ -780,7 +735,7 @@ int main(void)
     tcase_add_test(tc, trap_9_10_placeholders);
     tcase_add_test(tc, trap_30_filters);
     tcase_add_test(tc, trap_32_sparse_arrays);
-    tcase_add_test(tc, memory_runs_out);
+    tcase_add_loop_test(tc, memory_runs_out, 0, sizeof lives / sizeof lives[0]);
     tcase_add_test(tc, reads_fail);
     tcase_add_test(tc, damage_is_named);
     tcase_add_test(tc, memory_is_bounded);

@@ -104,14 +104,16 @@ static void all(struct job *jobs, void *(*what)(void *))
         ck_assert_msg(!jobs[i].wrong, "thread %d: %s: %s", i, jobs[i].wrong, jobs[i].err.message);
 }
 
+static const char *const configs[] = {
+    "class(dt) exception_dtable config [ \"base\" class(dt) btree_dtable \"base_config\" "
+    "config [ \"base\" class(dt) fixed_dtable \"base_config\" config [ \"value_size\" int 4 ] "
+    "] "
+    "\"alt\" class(dt) linear_dtable \"reject_value\" string \"____\" ]",
+};
+
 START_TEST(threads)
 {
     static const struct shape shape = {LLADD_DTABLE_U32, 20000, 10, 3, 6};
-    static const char config[] =
-        "class(dt) exception_dtable config [ \"base\" class(dt) btree_dtable \"base_config\" "
-        "config [ \"base\" class(dt) fixed_dtable \"base_config\" config [ \"value_size\" int 4 ] "
-        "] "
-        "\"alt\" class(dt) linear_dtable \"reject_value\" string \"____\" ]";
     struct job jobs[THREADS];
     struct model m;
     lladd_pageno root;
@@ -120,7 +122,7 @@ START_TEST(threads)
     bed_init_threads(&b);
     bed_open(&b);
     rows_init(&m, shape.type);
-    struct lladd_dtable *t = rows_run(&b, &m, config, &shape, 3, &root);
+    struct lladd_dtable *t = rows_run(&b, &m, configs[_i], &shape, 3, &root);
     ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &memory, &b.err));
     lladd_dtable_cache_limit(b.db, 200000);
     for (int i = 0; i < THREADS; i++)
@@ -146,7 +148,7 @@ int main(void)
     Suite *s = suite_create("dtable.threads");
     TCase *tc = tcase_create("threads");
     tcase_set_timeout(tc, 100);
-    tcase_add_test(tc, threads);
+    tcase_add_loop_test(tc, threads, 0, sizeof configs / sizeof configs[0]);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
