@@ -14,7 +14,8 @@
     X(exception) \
     X(dictionary) \
     X(usstate) \
-    X(smallint)
+    X(smallint) \
+    X(ustring)
 
 #define LL_DTABLE_CLASS(name) extern const struct lladd_dtable_class ll_dtable_class_##name;
 LL_DTABLE_CLASSES(LL_DTABLE_CLASS)

@@ -28,6 +28,9 @@ static const char *const layers[] = {
     "usstate_dtable|$base",
     "usstate_dtable|$base \"passthrough_value\" string \"_\"",
     "dictionary_dtable|$base \"values\" words [ \"\" \"CA\" \"_____\" \"\\xff\\0\\0\\0\" ]",
+    "ustring_dtable|$base",
+    "ustring_dtable|$base \"bytes\" int 0 \"window_bytes\" int 900",
+    "ustring_dtable|$base \"bytes\" int 1",
 };
 enum {
     LEAVES = sizeof leaves / sizeof leaves[0],

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What single classes promise beyond what every table does (test_model.c): that something is
+ * stored once, in fewer bytes, or remembered; what they reject, and where they may not stand. Tests
+ * with a number are of that trap of the prototype.
+ */
+#include "model.h"
+#include "texts.h"
+
+#include <lladd/bytes.h>
+#include <stdio.h>
+
+static struct bed b;
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+}
+
+static void teardown(void)
+{
+    bed_free(&b);
+}
+
+static uint64_t bytes_of(const struct lladd_dtable *t)
+{
+    struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+    ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+    return info.bytes;
+}
+
+/* Rows 0, 1, ... whose values `make` writes into the room and returns the length of, UINT32_MAX for
+ * a tombstone; `stop`, if it is one, is the first that is rejected. */
+static struct lladd_dtable *made(const char *config, uint32_t n, uint32_t stop,
+                                 uint32_t (*make)(uint32_t i, unsigned char *room))
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, config);
+    lladd_pageno root;
+    for (uint32_t i = 0; i < n; i++) {
+        static unsigned char room[100000];
+        uint32_t len = make(i, room);
+        struct lladd_dtable_key key = lladd_dtable_u32(i);
+        struct lladd_dtable_value v =
+            len == UINT32_MAX ? lladd_dtable_tombstone() : lladd_dtable_value(room, len);
+        if (i == stop) {
+            refuses(txn, LLADD_REJECTED, lladd_dtable_run_add(run, &key, &v));
+            break;
+        }
+        ok(txn, lladd_dtable_run_add(run, &key, &v));
+    }
+    ok(txn, lladd_dtable_run_finish(run, &root));
+    commit(txn);
+    return open_run(&b, root);
+}
+
+/* By lookup, and by a cursor in both directions. */
+static void has(const struct lladd_dtable *t, uint32_t n,
+                uint32_t (*make)(uint32_t i, unsigned char *room))
+{
+    static unsigned char room[100000];
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_cursor *c;
+    ok_db(&b, lladd_dtable_cursor_open(t, LLADD_DTABLE_TOMBSTONES, &c, &b.err));
+    for (uint32_t i = 0; i < 3 * n; i++) {
+        struct lladd_dtable_value v;
+        uint32_t at = i < 2 * n ? i % n : 3 * n - 1 - i, len = make(at, room);
+        struct lladd_dtable_key key = lladd_dtable_u32(at);
+        if (i < n) {
+            ok_db(&b, lladd_dtable_lookup(t, &key, &pin, &v, &b.err));
+        } else {
+            int rc = i < 2 * n ? lladd_dtable_next(c, &b.err)
+                     : i == 2 * n ? lladd_dtable_last(c, &b.err)
+                                  : lladd_dtable_prev(c, &b.err);
+            ok_db(&b, rc);
+            ok_db(&b, lladd_dtable_row(c, &key, &v, &b.err));
+            ck_assert_uint_eq(key.number, at);
+        }
+        ck_assert_int_eq(v.state,
+                         len == UINT32_MAX ? LLADD_DTABLE_TOMBSTONE : LLADD_DTABLE_FOUND);
+        if (len != UINT32_MAX) {
+            ck_assert_uint_eq(v.bytes.len, len);
+            ck_assert(len == 0 || memcmp(v.bytes.data, room, len) == 0);
+        }
+    }
+    lladd_dtable_unpin(&pin);
+    lladd_dtable_cursor_close(c);
+    ok_db(&b, lladd_dtable_run_check(t, &b.err));
+}
+
+static void refused(const char *config, const char *why)
+{
+    struct lladd_dtable_config *c;
+    ck_assert_int_eq(lladd_dtable_config_parse(b.db, config, &c, &b.err), LLADD_BAD_CONFIG);
+    ck_assert_msg(strstr(b.err.message, why) != NULL, "%s", b.err.message);
+}
+
+/* ---- unique strings -------------------------------------------------------------------------- */
+
+/* Ten long ones, again and again; one in 13 of its own. */
+static uint32_t popular(uint32_t i, unsigned char *room)
+{
+    if (i % 13 == 5)
+        return (uint32_t)snprintf((char *)room, 40, "the only %u", i);
+    seeded_fill(i % 10, room, 500);
+    return 500 + i % 10;
+}
+
+static uint32_t each_its_own(uint32_t i, unsigned char *room)
+{
+    lladd_put32(room, i);
+    return 4;
+}
+
+/* Longer than a block, and one that is longer than what is remembered. */
+static uint32_t longer(uint32_t i, unsigned char *room)
+{
+    uint32_t len = i % 3 ? 9000 + i % 2 : 90000;
+    seeded_fill(i % 6, room, len);
+    return i % 7 == 6 ? 0 : len;
+}
+
+START_TEST(strings_are_stored_once)
+{
+    enum { N = 5000 };
+    static const char *const configs[] = {
+        "class(dt) ustring_dtable config [ \"base\" class(dt) array_dtable ]",
+        "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable \"bytes\" int 0 ]",
+        "class(dt) ustring_dtable config [ \"base\" class(dt) fixed_dtable \"base_config\" config "
+        "[ \"value_size\" int 2 ] \"window_bytes\" int 8000 ]",
+    };
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        struct lladd_dtable *t = made(configs[i], N, N, popular);
+        has(t, N, popular);
+        /* Ten of 500 bytes, 385 of about 13, numbers and keys. */
+        ck_assert_uint_le(bytes_of(t), 10 * 510 + 385 * 20 + N * 8 + 1000);
+        lladd_dtable_close(t);
+    }
+    struct lladd_dtable *plain = made("class(dt) linear_dtable", N, N, popular);
+    ck_assert_uint_ge(bytes_of(plain), N / 13 * 12 * 500);
+    lladd_dtable_close(plain);
+    struct lladd_dtable *t = made(
+        "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable ]", 40, 40, longer);
+    has(t, 40, longer);
+    lladd_dtable_close(t);
+    t = made("class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable "
+             "\"window_bytes\" int 100000 ]",
+             40, 40, longer);
+    has(t, 40, longer);
+    lladd_dtable_close(t);
+}
+END_TEST
+
+/* What is forgotten is stored again, and costs no more than that. */
+START_TEST(forgotten_strings_are_stored_again)
+{
+    static const char config[] =
+        "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable \"window_bytes\" int "
+        "%d ]";
+    uint64_t bytes[3];
+    for (int i = 0; i < 3; i++) {
+        char text[200];
+        snprintf(text, sizeof text, config, i == 0 ? 0 : i == 1 ? 3000 : 100000);
+        struct lladd_dtable *t = made(text, 2000, 2000, popular);
+        has(t, 2000, popular);
+        bytes[i] = bytes_of(t);
+        lladd_dtable_close(t);
+    }
+    ck_assert_uint_ge(bytes[0], 2000 / 13 * 12 * 500);
+    ck_assert_uint_gt(bytes[0] * 2, bytes[1]);
+    ck_assert_uint_gt(bytes[1], bytes[2]);
+}
+END_TEST
+
+/* Traps 9 and 10: when numbers run out, values are rejected, what has one is not, and neither is
+ * the placeholder of a table above. */
+START_TEST(trap_10_numbers_run_out)
+{
+    static const char small[] = "class(dt) ustring_dtable config [ \"base\" class(dt) "
+                                "fixed_dtable \"bytes\" int 1 ]";
+    static const char above[] =
+        "class(dt) exception_dtable config [ \"base\" class(dt) ustring_dtable \"base_config\" "
+        "config [ \"base\" class(dt) array_dtable \"bytes\" int 1 \"window_bytes\" int 500 ] "
+        "\"alt\" class(dt) linear_dtable \"reject_value\" string \"(it is elsewhere)\" ]";
+    struct lladd_dtable *t = made(small, 1000, 256, each_its_own);
+    has(t, 256, each_its_own);
+    lladd_dtable_close(t);
+    t = made(above, 1000, 1000, each_its_own);
+    has(t, 1000, each_its_own);
+    lladd_dtable_close(t);
+    static const char *const values[] = {"a", "(it is elsewhere)", "(gone)", "", "a", NULL};
+    t = run_of(&b, above, 3, values);
+    for (uint32_t i = 0; values[i]; i++) {
+        char text[64] = "(gone)";
+        (void)state_of(&b, t, 3 + i, text);
+        ck_assert_str_eq(text, values[i]);
+    }
+    lladd_dtable_close(t);
+    refused("class(dt) ustring_dtable config [ \"base\" class(dt) fixed_dtable \"base_config\" "
+            "config [ \"value_size\" int 5 ] ]",
+            "its base has values of 5 bytes, and numbers have 4");
+    refused("class(dt) exception_dtable config [ \"base\" class(dt) ustring_dtable "
+            "\"base_config\" config [ \"base\" class(dt) empty_dtable ] \"alt\" class(dt) "
+            "linear_dtable \"reject_value\" string \"\" ]",
+            "cannot store the reject_value");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("dtable.classes");
+    TCase *tc = tcase_create("classes");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, strings_are_stored_once);
+    tcase_add_test(tc, forgotten_strings_are_stored_again);
+    tcase_add_test(tc, trap_10_numbers_run_out);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
