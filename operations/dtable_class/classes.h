@@ -15,7 +15,9 @@
     X(dictionary) \
     X(usstate) \
     X(smallint) \
-    X(ustring)
+    X(ustring) \
+    X(exist) \
+    X(keydiv)
 
 #define LL_DTABLE_CLASS(name) extern const struct lladd_dtable_class ll_dtable_class_##name;
 LL_DTABLE_CLASSES(LL_DTABLE_CLASS)

@@ -207,6 +207,82 @@ START_TEST(trap_10_numbers_run_out)
 }
 END_TEST
 
+/* ---- tables side by side --------------------------------------------------------------------- */
+
+/* Trap 7: an array without a byte of state beside its tombstones. */
+START_TEST(trap_7_tombstones_elsewhere)
+{
+    static const char config[] =
+        "class(dt) exist_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config [ "
+        "\"tag_byte\" bool false \"hole_value\" string \"--\" ] \"tombstones\" class(dt) "
+        "linear_dtable ]";
+    static const char *const values[] = {"(gone)", "ab", "(gone)", "(none)", "cd",
+                                         "(none)", "(gone)", NULL};
+    struct lladd_dtable *t = run_of(&b, config, 50, values), *old, *both[2], *over;
+    uint64_t places;
+    ck_assert(!lladd_dtable_places(t, &places));
+    static const char *const olds[] = {"x", "x", "x", "x", "x", "x", "x", "x", NULL};
+    old = run_of(&b, "class(dt) linear_dtable", 50, olds);
+    both[0] = t;
+    both[1] = old;
+    ok_db(&b, lladd_dtable_overlay(b.db, both, 2, &over, &b.err));
+    for (uint32_t i = 0; i < 8; i++) {
+        char text[64] = "(gone)";
+        (void)state_of(&b, over, 50 + i, text);
+        ck_assert_str_eq(text, !values[i] || !strcmp(values[i], "(none)") ? "x" : values[i]);
+        if (!values[i])
+            break;
+    }
+    lladd_dtable_close(over);
+    lladd_dtable_close(t);
+    lladd_dtable_close(old);
+    refused("class(dt) exist_dtable config [ \"base\" class(dt) linear_dtable \"tombstones\" "
+            "class(dt) empty_dtable ]",
+            "its \"tombstones\" cannot store any");
+    refused("class(dt) btree_dtable config [ \"base\" class(dt) exist_dtable \"base_config\" "
+            "config [ \"base\" class(dt) linear_dtable \"tombstones\" class(dt) linear_dtable ] ]",
+            "rows of its base have no places");
+}
+END_TEST
+
+#define KEYDIV(below, from, divider) \
+    "class(dt) keydiv_dtable config [ \"below\" class(dt) " below " \"from\" class(dt) " from \
+    " \"divider\" " divider " ]"
+
+/* The divider is the first key of what it begins, whatever the type; several ranges; places. */
+START_TEST(ranges)
+{
+    static const char three[] =
+        "class(dt) keydiv_dtable config [ \"below\" class(dt) array_dtable \"divider\" int 100 "
+        "\"from\" class(dt) keydiv_dtable \"from_config\" config [ \"below\" class(dt) "
+        "linear_dtable \"from\" class(dt) array_dtable \"divider\" int 200 ] ]";
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, three);
+    lladd_pageno root;
+    uint64_t places;
+    ok(txn, add_text(run, 95, "a"));
+    ok(txn, add_text(run, 99, "b")); /* an array from 95 to 99 */
+    ok(txn, add_text(run, 100, "long"));
+    ok(txn, add_text(run, 199, ""));
+    ok(txn, add_text(run, 200, "cc"));
+    refuses(txn, LLADD_REJECTED, add_text(run, 201, "c"));
+    ok(txn, add_text(run, 202, "dd"));
+    ok(txn, lladd_dtable_run_finish(run, &root));
+    commit(txn);
+    struct lladd_dtable *t = open_run(&b, root);
+    ck_assert(lladd_dtable_places(t, &places));
+    ck_assert_uint_eq(places, 5 + 2 + 3);
+    ok_db(&b, lladd_dtable_run_check(t, &b.err));
+    lladd_dtable_close(t);
+    refused("class(dt) keydiv_dtable config [ \"below\" class(dt) linear_dtable \"from\" class(dt) "
+            "linear_dtable ]",
+            "a divider, or divider_bytes");
+    refused(KEYDIV("linear_dtable", "linear_dtable", "int 5 \"divider_bytes\" string \"5\""),
+            "a divider, or divider_bytes");
+    refused(KEYDIV("array_dtable", "linear_dtable", "int -5"), "no type of keys suits");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("dtable.classes");
@@ -216,6 +292,8 @@ int main(void)
     tcase_add_test(tc, strings_are_stored_once);
     tcase_add_test(tc, forgotten_strings_are_stored_again);
     tcase_add_test(tc, trap_10_numbers_run_out);
+    tcase_add_test(tc, trap_7_tombstones_elsewhere);
+    tcase_add_test(tc, ranges);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
