@@ -16,6 +16,7 @@
     X(usstate) \
     X(smallint) \
     X(ustring) \
+    X(deltaint) \
     X(exist) \
     X(keydiv)
 

@@ -207,6 +207,109 @@ START_TEST(trap_10_numbers_run_out)
 }
 END_TEST
 
+/* ---- differences ----------------------------------------------------------------------------- */
+
+/* Time stamps; each hundredth is far away, each seventh deleted; the last ones go beyond 2^32. */
+static uint32_t stamps(uint32_t i, unsigned char *room)
+{
+    lladd_put32(room, 4294900000u + i * 40 + (i % 100 == 99 ? 1u << 30 : 0));
+    return i % 7 == 3 ? UINT32_MAX : 4;
+}
+
+static const char figure9[] =
+    "class(dt) deltaint_dtable config [ \"skip_count\" int %d \"base\" class(dt) exception_dtable "
+    "\"base_config\" config [ \"base\" class(dt) smallint_dtable \"base_config\" config [ "
+    "\"bytes\" int 1 \"base\" class(dt) array_dtable ] \"alt\" class(dt) fixed_dtable "
+    "\"reject_value\" blob ff000000 ] ]";
+
+/* Trap 25: tombstones add nothing, there is a landmark before the first row, numbers wrap around.
+ * With the paper's tables below (figure 9). */
+START_TEST(trap_25_differences)
+{
+    enum { N = 3000 };
+    static const int skips[] = {1, 2, 16, 1000, 1 << 20};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof skips / sizeof skips[0]; i++) {
+        char text[600];
+        snprintf(text, sizeof text, figure9, skips[i]);
+        struct lladd_dtable *t = made(text, N, N, stamps);
+        has(t, N, stamps);
+        bytes = bytes_of(t);
+        lladd_dtable_close(t);
+    }
+    /* Tag and difference, and those that are far away, which come back. */
+    ck_assert_uint_le(bytes, N * 2 + N / 100 * 2 * 16 + 1000);
+    refused("class(dt) deltaint_dtable config [ \"base\" class(dt) exist_dtable \"base_config\" "
+            "config [ \"base\" class(dt) linear_dtable \"tombstones\" class(dt) linear_dtable ] ]",
+            "rows of its base have no places");
+    refused("class(dt) deltaint_dtable config [ \"base\" class(dt) fixed_dtable \"base_config\" "
+            "config [ \"value_size\" int 3 ] ]",
+            "values of 3 bytes, not 4");
+    refused("class(dt) deltaint_dtable config [ \"base\" class(dt) empty_dtable ]",
+            "cannot store a difference of 0");
+}
+END_TEST
+
+/* Trap 9: a placeholder makes any difference. */
+START_TEST(trap_9_placeholders_of_differences)
+{
+    static const char text[] =
+        "class(dt) exception_dtable config [ \"base\" class(dt) deltaint_dtable \"base_config\" "
+        "config [ \"base\" class(dt) %s ] \"alt\" class(dt) linear_dtable \"reject_value\" blob "
+        "00000001 ]";
+    static const char *const values[] = {"1234", "56", "1235", "(gone)", "(none)", "", "9", NULL};
+    char full[400];
+    snprintf(full, sizeof full, text, "fixed_dtable");
+    struct lladd_dtable *t = run_of(&b, full, 100, values);
+    for (uint32_t i = 0; values[i]; i++) {
+        char found[64] = "(none)";
+        enum lladd_dtable_state state = state_of(&b, t, 100 + i, found);
+        ck_assert_str_eq(state == LLADD_DTABLE_TOMBSTONE ? "(gone)" : found, values[i]);
+    }
+    lladd_dtable_close(t);
+    snprintf(full, sizeof full, text,
+             "smallint_dtable \"base_config\" config [ \"base\" class(dt) fixed_dtable \"bytes\" "
+             "int 3 ]");
+    refused(full, "cannot store the reject_value");
+    snprintf(full, sizeof full, text,
+             "array_dtable \"base_config\" config [ \"tag_byte\" bool false \"hole_value\" blob "
+             "ffffffff ]");
+    refused(full, "cannot store the reject_value");
+}
+END_TEST
+
+/* Trap 26: cursors and lookups do not disturb each other. */
+START_TEST(trap_26_two_cursors)
+{
+    enum { N = 500 };
+    char text[600];
+    unsigned char room[8];
+    snprintf(text, sizeof text, figure9, 7);
+    struct lladd_dtable *t = made(text, N, N, stamps);
+    struct lladd_dtable_cursor *c[2];
+    for (int i = 0; i < 2; i++)
+        ok_db(&b, lladd_dtable_cursor_open(t, LLADD_DTABLE_TOMBSTONES, &c[i], &b.err));
+    for (uint32_t i = 0; i < 2 * N; i++) {
+        uint32_t at = i % 2 ? N - 1 - i / 2 : i / 2;
+        struct lladd_dtable_value v;
+        ok_db(&b, i % 2 ? lladd_dtable_prev(c[1], &b.err) : lladd_dtable_next(c[0], &b.err));
+        (void)state_of(&b, t, (i * 37) % N, (char[64]){0});
+        ok_db(&b, lladd_dtable_row(c[i % 2], NULL, &v, &b.err));
+        uint32_t len = stamps(at, room);
+        ck_assert_int_eq(v.state,
+                         len == UINT32_MAX ? LLADD_DTABLE_TOMBSTONE : LLADD_DTABLE_FOUND);
+        ck_assert(len == UINT32_MAX || memcmp(v.bytes.data, room, 4) == 0);
+        if (i == 0) /* behind the last */
+            ck_assert_int_eq(lladd_dtable_last(c[1], &b.err), 0);
+        if (i == 0)
+            ck_assert_int_eq(lladd_dtable_next(c[1], &b.err), LLADD_END);
+    }
+    lladd_dtable_cursor_close(c[0]);
+    lladd_dtable_cursor_close(c[1]);
+    lladd_dtable_close(t);
+}
+END_TEST
+
 /* ---- tables side by side --------------------------------------------------------------------- */
 
 /* Trap 7: an array without a byte of state beside its tombstones. */
@@ -292,6 +395,9 @@ int main(void)
     tcase_add_test(tc, strings_are_stored_once);
     tcase_add_test(tc, forgotten_strings_are_stored_again);
     tcase_add_test(tc, trap_10_numbers_run_out);
+    tcase_add_test(tc, trap_25_differences);
+    tcase_add_test(tc, trap_9_placeholders_of_differences);
+    tcase_add_test(tc, trap_26_two_cursors);
     tcase_add_test(tc, trap_7_tombstones_elsewhere);
     tcase_add_test(tc, ranges);
     suite_add_tcase(s, tc);
