@@ -17,6 +17,7 @@
     X(smallint) \
     X(ustring) \
     X(deltaint) \
+    X(cache) \
     X(exist) \
     X(keydiv)
 

@@ -310,6 +310,96 @@ START_TEST(trap_26_two_cursors)
 }
 END_TEST
 
+/* ---- rows that are kept ---------------------------------------------------------------------- */
+
+/* A table that counts who asks it. */
+static struct {
+    uint64_t asked;
+    int fails;
+} below;
+static int counted(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                   struct lladd_error *err)
+{
+    below.asked++;
+    if (below.fails)
+        return lladd_error_set(err, below.fails, "it was to fail");
+    return lladd_dtable_ask(t->base, key, pin, out, err);
+}
+static const struct lladd_dtable_param counting_params[] = {
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "below"},
+    {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
+};
+static const struct lladd_dtable_class counting = {
+    .struct_size = sizeof counting,
+    .name = "counting_dtable",
+    .version = 1,
+    .params = counting_params,
+    .lookup = counted,
+};
+static const char cached[] =
+    "class(dt) cache_dtable config [ \"cache_size\" int %d \"cache_bytes\" int %d \"base\" "
+    "class(dt) counting_dtable \"base_config\" config [ \"base\" class(dt) linear_dtable ] ]";
+
+/* Trap 16: what is not there is not a tombstone, the second time neither; an error is not kept. */
+START_TEST(trap_16_what_is_kept)
+{
+    static const char *const values[] = {"one", "(gone)", "", "(none)", "five", NULL};
+    char config[300], text[64];
+    ok_db(&b, lladd_dtable_class_add(b.db, &counting, &b.err));
+    snprintf(config, sizeof config, cached, 100, 100000);
+    struct lladd_dtable *t = run_of(&b, config, 1, values);
+    below.fails = LLADD_READ_FAILED;
+    struct lladd_dtable_key five = lladd_dtable_u32(5);
+    ck_assert_int_eq(lladd_dtable_get(t, &five, NULL, 0, NULL, &b.err), LLADD_READ_FAILED);
+    below.fails = 0;
+    for (int round = 0; round < 3; round++)
+        for (uint32_t i = 0; values[i]; i++) {
+            strcpy(text, "(none)");
+            enum lladd_dtable_state state = state_of(&b, t, 1 + i, text);
+            ck_assert_int_eq(state, i == 1   ? LLADD_DTABLE_TOMBSTONE
+                                    : i == 3 ? LLADD_DTABLE_ABSENT
+                                             : LLADD_DTABLE_FOUND);
+            ck_assert_str_eq(i == 1 ? "(gone)" : text, values[i]);
+        }
+    ck_assert_uint_eq(below.asked, 5 + 1);
+    lladd_dtable_close(t);
+}
+END_TEST
+
+/* So many rows, and bytes, and those that were asked for last. */
+START_TEST(what_is_kept_is_bounded)
+{
+    enum { N = 400 };
+    char config[300];
+    ok_db(&b, lladd_dtable_class_add(b.db, &counting, &b.err));
+    snprintf(config, sizeof config, cached, 10, 100000);
+    struct lladd_dtable *t = made(config, N, N, each_its_own);
+    below.asked = 0;
+    for (uint32_t i = 0; i < N; i++) { /* 0 is always among the last ten */
+        (void)state_of(&b, t, 0, NULL);
+        (void)state_of(&b, t, i, NULL);
+    }
+    ck_assert_uint_eq(below.asked, N);
+    for (uint32_t i = N - 1; i > N - 10; i--)
+        (void)state_of(&b, t, i, NULL);
+    ck_assert_uint_eq(below.asked, N);
+    (void)state_of(&b, t, N - 11, NULL);
+    ck_assert_uint_eq(below.asked, N + 1);
+    lladd_dtable_close(t);
+    uint64_t held[2];
+    for (int i = 0; i < 2; i++) { /* 64 MiB would be asked for, 20 KiB may be taken */
+        snprintf(config, sizeof config, cached, 1 << 10, i ? 20000 : 0);
+        t = made(config, 700, 700, longer);
+        lladd_dtable_cache_limit(b.db, 300000);
+        has(t, 700, longer);
+        held[i] = fault_alloc_bytes(&b.mem);
+        lladd_dtable_close(t);
+    }
+    ck_assert_uint_le(held[1], held[0] + 20000 + 2 * 4104); /* give or take a block */
+}
+END_TEST
+
 /* ---- tables side by side --------------------------------------------------------------------- */
 
 /* Trap 7: an array without a byte of state beside its tombstones. */
@@ -398,6 +488,8 @@ int main(void)
     tcase_add_test(tc, trap_25_differences);
     tcase_add_test(tc, trap_9_placeholders_of_differences);
     tcase_add_test(tc, trap_26_two_cursors);
+    tcase_add_test(tc, trap_16_what_is_kept);
+    tcase_add_test(tc, what_is_kept_is_bounded);
     tcase_add_test(tc, trap_7_tombstones_elsewhere);
     tcase_add_test(tc, ranges);
     suite_add_tcase(s, tc);

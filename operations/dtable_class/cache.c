@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cache_dtable: rows that were looked up are kept in memory (paper, section 5.2).
+ *
+ * For a base that has to work for what it gives: differences to add up, words to fetch. Nothing of
+ * it is on disk. Up to "cache_size" rows, and up to "cache_bytes" of their keys and values, stay,
+ * those that were looked up last; that a key is not there stays as well (trap 16: as just that), an
+ * error does not. Runs do not change, so nothing is ever out of date.
+ *
+ * Keys are the same if they compare equal, and their hash is that of the order (trap 29). By it,
+ * rows are divided among PARTS with a mutex each, which is held while a row is found and copied,
+ * and never while the base is asked. Cursors and places go past the cache. */
+#include "operations/dtable_class/classes.h"
+
+#include <lladd/sync.h>
+
+enum { PARTS = 16, ROWS_IN_PART = 16, RANK = LLADD_RANK_EXTENSION + 70 };
+
+struct row {
+    struct row *chain, *newer, *older;
+    uint64_t hash;
+    struct lladd_dtable_key key;
+    enum lladd_dtable_state state;
+    size_t len, size;
+    unsigned char bytes[]; /* of the value, then of the key */
+};
+
+/* All of it under the mutex. */
+struct part {
+    struct lladd_mutex mutex;
+    struct row **table, *newest, *oldest;
+    size_t slots, n; /* slots: a power of two */
+    uint64_t bytes;
+};
+
+struct reader {
+    struct lladd_dtable base;
+    struct part *parts;
+    unsigned n;
+    uint64_t most_rows, most_bytes; /* of a part */
+};
+
+/* ---- opened ---------------------------------------------------------------------------------- */
+
+static void close(struct lladd_dtable *base)
+{
+    struct reader *r = (struct reader *)base;
+    for (unsigned i = 0; i < r->n; i++) {
+        struct part *p = &r->parts[i];
+        for (struct row *row = p->newest, *older; row; row = older) {
+            older = row->older;
+            lladd_free(base->db, row);
+        }
+        lladd_free(base->db, p->table);
+        lladd_mutex_destroy(&p->mutex);
+    }
+    lladd_free(base->db, r->parts);
+}
+
+static int open_part(struct reader *r, struct part *p)
+{
+    *p = (struct part){.slots = 16};
+    while (p->slots < r->most_rows && p->slots < SIZE_MAX / 64)
+        p->slots *= 2;
+    p->table = lladd_alloc(r->base.db, p->slots * sizeof(struct row *));
+    if (!p->table || lladd_mutex_init(&p->mutex, RANK, "cache_dtable")) {
+        lladd_free(r->base.db, p->table);
+        return LLADD_NO_MEMORY;
+    }
+    memset(p->table, 0, p->slots * sizeof(struct row *));
+    return 0;
+}
+
+/* Small ones are undivided, so that what they keep is what was looked up last. */
+static int open(struct lladd_dtable *base, struct lladd_error *err)
+{
+    struct reader *r = (struct reader *)base;
+    uint64_t rows = (uint64_t)lladd_dtable_param_int(base->config, "cache_size");
+    unsigned parts = rows < PARTS * ROWS_IN_PART ? 1 : PARTS;
+    r->most_rows = rows / parts;
+    r->most_bytes = (uint64_t)lladd_dtable_param_int(base->config, "cache_bytes") / parts;
+    r->parts = lladd_alloc(base->db, parts * sizeof *r->parts);
+    int rc = r->parts ? 0 : LLADD_NO_MEMORY;
+    for (; r->n < parts && !rc; r->n += !rc)
+        rc = open_part(r, &r->parts[r->n]);
+    if (rc) {
+        close(base);
+        return lladd_error_set(err, rc, "out of memory for a cache_dtable");
+    }
+    return 0;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static struct row *find_row(const struct reader *r, const struct part *p, uint64_t hash,
+                            const struct lladd_dtable_key *key)
+{
+    struct row *row = p->table[(hash >> 8) & (p->slots - 1)];
+    while (row &&
+           (row->hash != hash || lladd_dtable_compare(&r->base.order, &row->key, key) != 0))
+        row = row->chain;
+    return row;
+}
+
+static void take_out(struct part *p, struct row *row)
+{
+    if (row->newer)
+        row->newer->older = row->older;
+    else
+        p->newest = row->older;
+    if (row->older)
+        row->older->newer = row->newer;
+    else
+        p->oldest = row->newer;
+}
+
+static void put_first(struct part *p, struct row *row)
+{
+    row->newer = NULL;
+    row->older = p->newest;
+    if (p->newest)
+        p->newest->newer = row;
+    else
+        p->oldest = row;
+    p->newest = row;
+}
+
+/* A copy of what is kept: false if there is none. */
+static bool recall(const struct reader *r, struct part *p, uint64_t hash,
+                   const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
+                   struct lladd_dtable_value *out)
+{
+    lladd_mutex_lock(&p->mutex);
+    struct row *row = find_row(r, p, hash, key);
+    unsigned char *copy = row ? lladd_dtable_room(r->base.db, pin, row->len) : NULL;
+    if (copy) { /* else the base is asked, and says if it needs memory as well */
+        if (p->newest != row) {
+            take_out(p, row);
+            put_first(p, row);
+        }
+        lladd_copy(copy, row->bytes, row->len);
+        out->state = row->state;
+        out->bytes = lladd_span_of(copy, row->len);
+    }
+    lladd_mutex_unlock(&p->mutex);
+    return copy != NULL;
+}
+
+static struct row *new_row(const struct reader *r, uint64_t hash,
+                           const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
+{
+    size_t len = v->state == LLADD_DTABLE_FOUND ? v->bytes.len : 0;
+    size_t more = r->base.order.type >= LLADD_DTABLE_STRING ? key->bytes.len : 0;
+    size_t size = sizeof(struct row) + len + more;
+    struct row *row = size <= r->most_bytes ? lladd_alloc(r->base.db, size) : NULL;
+    if (!row)
+        return NULL;
+    *row = (struct row){.hash = hash, .key = *key, .state = v->state, .len = len, .size = size};
+    lladd_copy(row->bytes, v->bytes.data, len);
+    lladd_copy(row->bytes + len, key->bytes.data, more);
+    row->key.bytes = lladd_span_of(row->bytes + len, more);
+    return row;
+}
+
+/* Keeps it; what was not looked up for the longest time goes. Without memory it is not kept. */
+static void keep(const struct reader *r, struct part *p, uint64_t hash,
+                 const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
+{
+    struct row *row = new_row(r, hash, key, v), *gone = NULL;
+    if (!row)
+        return;
+    lladd_mutex_lock(&p->mutex);
+    if (find_row(r, p, hash, key)) { /* another thread was faster */
+        row->chain = NULL;
+        gone = row;
+    } else {
+        struct row **slot = &p->table[(hash >> 8) & (p->slots - 1)];
+        row->chain = *slot;
+        *slot = row;
+        put_first(p, row);
+        p->n++;
+        p->bytes += row->size;
+    }
+    while (p->n > r->most_rows || p->bytes > r->most_bytes) {
+        struct row *old = p->oldest, **at = &p->table[(old->hash >> 8) & (p->slots - 1)];
+        while (*at != old)
+            at = &(*at)->chain;
+        *at = old->chain;
+        take_out(p, old);
+        p->n--;
+        p->bytes -= old->size;
+        old->chain = gone;
+        gone = old;
+    }
+    lladd_mutex_unlock(&p->mutex);
+    for (struct row *next; gone; gone = next) {
+        next = gone->chain;
+        lladd_free(r->base.db, gone);
+    }
+}
+
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    uint64_t hash = lladd_dtable_hash(&base->order, key);
+    struct part *p = &r->parts[hash % r->n];
+    if (recall(r, p, hash, key, pin, out))
+        return 0;
+    int rc = lladd_dtable_ask(base->base, key, pin, out, err);
+    if (!rc)
+        keep(r, p, hash, key, out);
+    return rc;
+}
+
+static const struct lladd_dtable_param params[] = {
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table that is asked what remains"},
+    {"cache_size", LLADD_DTABLE_PARAM_INT, false, 1024, 1, INT64_C(1) << 30, "rows that are kept"},
+    {"cache_bytes", LLADD_DTABLE_PARAM_INT, false, 1 << 20, 0, INT64_C(1) << 40,
+     "of rows that are kept"},
+    {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
+};
+
+const struct lladd_dtable_class ll_dtable_class_cache = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "cache_dtable",
+    .version = 1,
+    .about = "keeps rows that were looked up",
+    .params = params,
+    .reader_size = sizeof(struct reader),
+    .open = open,
+    .close = close,
+    .lookup = lookup,
+};
