@@ -55,7 +55,7 @@ static int raw_add(struct lladd_dtable_builder *b, const struct lladd_dtable_key
 static int raw_finish(struct lladd_dtable_builder *b)
 {
     static const char *const names[] = {"keys", "values", "cells", "leaves", "places", "levels",
-                                        "filter"};
+                                        "filter", "words", "ends", "landmarks"};
     const uint8_t *bytes;
     size_t n = take(&bytes, 4096);
     int rc = lladd_dtable_footer(b, bytes, n);
@@ -86,6 +86,7 @@ static int raw_at(const struct lladd_dtable *t, uint64_t place, struct lladd_dta
 
 static const struct lladd_dtable_param raw_params[] = {
     {"base", LLADD_DTABLE_PARAM_CHILD, false, 0, 0, 0, "below"},
+    {"beside", LLADD_DTABLE_PARAM_CHILD, false, 0, 0, 0, "the second one below"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 static const struct lladd_dtable_class raw = {
@@ -186,6 +187,13 @@ static const char *const read_as[] = {
     "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]",
     "class(dt) btree_dtable config [ \"base\" class(dt) array_dtable ]",
     "class(dt) usstate_dtable config [ \"base\" class(dt) fixed_dtable ]",
+    "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable ]",
+    "class(dt) deltaint_dtable config [ \"base\" class(dt) array_dtable ]",
+    "class(dt) cache_dtable config [ \"base\" class(dt) fixed_dtable ]",
+    "class(dt) exist_dtable config [ \"base\" class(dt) array_dtable \"tombstones\" class(dt) "
+    "linear_dtable ]",
+    "class(dt) keydiv_dtable config [ \"below\" class(dt) linear_dtable \"from\" class(dt) "
+    "array_dtable \"divider\" int 9 ]",
 };
 
 /* A run of what the input says, whose descriptor says that it is another table. */
@@ -196,9 +204,14 @@ static lladd_pageno forge(struct lladd_txn *txn, const char *text, enum lladd_dt
     struct ll_dtable_descriptor d;
     struct ll_dtable_bytes bytes = {.db = db};
     lladd_pageno root, forged;
-    bool two = strstr(text, "base") != NULL;
+    static const char *const raws[] = {
+        "class(dt) raw", "class(dt) raw config [ \"base\" class(dt) raw ]",
+        "class(dt) raw config [ \"base\" class(dt) raw \"beside\" class(dt) raw ]"};
+    unsigned below = 0;
+    for (const char *at = text; (at = strstr(at + 1, "class(dt)")) != NULL;)
+        below++;
     o.type = type;
-    o.text = two ? "class(dt) raw config [ \"base\" class(dt) raw ]" : "class(dt) raw";
+    o.text = raws[below];
     o.block_bytes = 4096;
     MUST(lladd_dtable_run_begin(txn, &o, &run) == 0);
     MUST(lladd_dtable_run_finish(run, &root) == 0);

@@ -255,8 +255,23 @@ def dtable_seeds():
     odd = struct.pack("<QQIBBH", 0, 1, 3, 8, 8, 0) + bytes(range(48))
     yield "linear-odd", b"\2\0" + piece(foot) + piece(padded(odd)) + piece(b"abcdefgh" * 2)
     cells = struct.pack("<QQIIQ", 1, 16, 1, 1, 9)
-    yield "array", (b"\2\2" + piece(cells) + bytes(2) + piece(b"\2a\0\0\1b\2c" * 4) +
-                    bytes(4))
+    filled = piece(cells) + bytes(2) + piece(b"\2a\0\0\1b\2c" * 4)
+    yield "array", b"\2\2" + filled + bytes(4)
+    # One layer below: that one's pieces come first, ten streams and a footer.
+    words = struct.pack("<QQ", 3, 16)
+    ends = struct.pack("<QIII", 0, 1, 0, 7) + bytes(13 * 4)
+    numbers = struct.pack("<QQIBBH", 0, 5, 3, 1, 1, 0) + bytes([0, 2, 1, 4, 2, 6])
+    below = piece(foot) + piece(padded(numbers)) + piece(b"\0\2\1\3" * 4) + bytes(8)
+    yield "strings", (b"\2\7" + below + piece(words) + bytes(7) +
+                      piece(b"abcdefgh" * 2) + piece(padded(ends)))
+    marks = struct.pack("<QQ", 1, 16)
+    wide = struct.pack("<QQIIQ", 1, 16, 4, 0, 9)
+    deltas = piece(wide) + bytes(2) + piece(struct.pack("<I", 3) * 16) + bytes(7)
+    yield "differences", (b"\2\10" + deltas + piece(marks) + bytes(9) +
+                          piece(struct.pack("<I", 1000) * 4))
+    yield "tombstones", b"\2\12" + filled + bytes(7) + piece(foot) + piece(padded(rows))
+    yield "ranges", (b"\2\13" + piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) +
+                     bytes(8) + filled)
 
 
 def journal_seeds():

@@ -486,6 +486,13 @@ static const char *const lives[] = {
     "\"base\" class(dt) btree_dtable \"base_config\" config [ \"base\" class(dt) fixed_dtable "
     "\"base_config\" config [ \"value_size\" int 2 ] ] \"alt\" class(dt) linear_dtable "
     "\"reject_value\" string \"??\" ] ]",
+    "class(dt) cache_dtable config [ \"base\" class(dt) keydiv_dtable \"base_config\" config [ "
+    "\"below\" class(dt) exist_dtable \"below_config\" config [ \"base\" class(dt) "
+    "ustring_dtable \"base_config\" config [ \"base\" class(dt) linear_dtable ] \"tombstones\" "
+    "class(dt) fixed_dtable ] \"from\" class(dt) exception_dtable \"from_config\" config [ "
+    "\"base\" class(dt) deltaint_dtable \"base_config\" config [ \"base\" class(dt) "
+    "fixed_dtable ] \"alt\" class(dt) linear_dtable \"reject_value\" string \"????\" ] "
+    "\"divider\" int 4500 ] ]",
 };
 
 /* Builds, opens, walks through and looks into a run. What fails is said, and nothing stays. */

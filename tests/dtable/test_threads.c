@@ -109,6 +109,10 @@ static const char *const configs[] = {
     "config [ \"base\" class(dt) fixed_dtable \"base_config\" config [ \"value_size\" int 4 ] "
     "] "
     "\"alt\" class(dt) linear_dtable \"reject_value\" string \"____\" ]",
+    "class(dt) cache_dtable config [ \"cache_size\" int 400 \"base\" class(dt) exception_dtable "
+    "\"base_config\" config [ \"base\" class(dt) deltaint_dtable \"base_config\" config [ "
+    "\"base\" class(dt) fixed_dtable ] \"alt\" class(dt) ustring_dtable \"alt_config\" config [ "
+    "\"base\" class(dt) linear_dtable ] \"reject_value\" string \"____\" ] ]",
 };
 
 START_TEST(threads)
