@@ -194,6 +194,7 @@ static const char *const read_as[] = {
     "linear_dtable ]",
     "class(dt) keydiv_dtable config [ \"below\" class(dt) linear_dtable \"from\" class(dt) "
     "array_dtable \"divider\" int 9 ]",
+    "class(dt) compress_dtable config [ \"base\" class(dt) array_dtable ]",
 };
 
 /* A run of what the input says, whose descriptor says that it is another table. */

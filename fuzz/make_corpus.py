@@ -214,6 +214,15 @@ def lock_seeds():
         yield f"{name}-two", b"\x80\x01" + locks + b"\x01" + locks
 
 
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
 def dtable_seeds():
     """Configurations, descriptors, contents of a linear, a fixed-size and an array dTable."""
     texts = {
@@ -272,6 +281,10 @@ def dtable_seeds():
     yield "tombstones", b"\2\12" + filled + bytes(7) + piece(foot) + piece(padded(rows))
     yield "ranges", (b"\2\13" + piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) +
                      bytes(8) + filled)
+    # "\2a" sixteen times: six bytes, 21 from two before, five more.
+    for name, block in (("packed", b"\x6f\2a\2a\2a\2\0\2\x50a\2a\2a"), ("unpacked", b"\2a" * 16)):
+        tail = struct.pack("<IIQ", len(block), crc32c(block), 32)
+        yield name, b"\2\14" + piece(cells) + bytes(2) + piece(block + tail)
 
 
 def journal_seeds():

@@ -153,7 +153,7 @@ struct lladd_dtable_builder {
     size_t footer_len_;
     uint64_t rows_;
     uint32_t number_;
-    bool begun_;
+    bool begun_, packed_;
 };
 
 /** The builder of a layer below. */
@@ -199,7 +199,7 @@ struct lladd_dtable {
     const char *slot_;
     struct ll_dtable_run *run_;
     uint32_t number_;
-    bool opened_;
+    bool opened_, packed_;
 };
 
 /** The reader of a layer below; NULL if there is none of the name. */
@@ -277,6 +277,7 @@ struct lladd_dtable_class {
     uint32_t version; /**< of what it writes; a reader gets its own version or an older one */
     const char *about;
     const struct lladd_dtable_param *params;
+    bool packs; /**< what the layers below write is compressed, block by block */
 
     /** Are the parameters, and the layers below, as they should be? *caps has what a class that
      *  passes everything on has (the base's), or, without a base, everything; changes what is

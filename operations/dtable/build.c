@@ -28,6 +28,7 @@ static int new_layer(struct lladd_dtable_run_builder *run, const struct lladd_dt
     b->parent_ = parent;
     b->slot_ = slot;
     b->number_ = run->d.n_layers++;
+    b->packed_ = parent && (parent->packed_ || parent->kind->packs);
     if (run->last_layer)
         run->last_layer->next_ = b;
     else
@@ -89,7 +90,7 @@ int lladd_dtable_add(struct lladd_dtable_builder *b, const struct lladd_dtable_k
 int lladd_dtable_stream(struct lladd_dtable_builder *b, const char *name,
                         struct lladd_dtable_writer **out)
 {
-    return ll_dtable__writer(b->run_, b->number_, name, out);
+    return ll_dtable__writer(b->run_, b->number_, b->packed_, name, out);
 }
 
 uint32_t lladd_dtable_block_size(const struct lladd_dtable_builder *b)

@@ -14,6 +14,14 @@ struct lladd_dtable_writer {
     size_t stage_pages; /* room */
     size_t fill;        /* bytes of contents in it */
     uint64_t spare;     /* pages of the last extent that nothing was written to */
+    bool packs;         /* what follows is of one that is compressed: pack.c */
+    uint64_t size;      /* bytes that its layer has written */
+    unsigned char *plain, *packed; /* a block, and room for what is made of it */
+    size_t plain_len;
+    struct ll_dtable_packed {
+        uint32_t len, crc;
+    } *map; /* of each block, as it is stored */
+    size_t n_map, cap_map;
 };
 
 struct lladd_dtable_run_builder {
@@ -32,8 +40,13 @@ struct lladd_dtable_run_builder {
     int broken; /* the error after which only discard is possible */
 };
 
-int ll_dtable__writer(struct lladd_dtable_run_builder *, uint32_t layer, const char *name,
-                      struct lladd_dtable_writer **out);
+int ll_dtable__writer(struct lladd_dtable_run_builder *, uint32_t layer, bool packs,
+                      const char *name, struct lladd_dtable_writer **out);
+/* Appends bytes that are stored as they are. */
+int ll_dtable__write(struct lladd_dtable_writer *, const void *bytes, size_t len);
+/* Appends bytes to a stream that is compressed, and its map in the end: pack.c. */
+int ll_dtable__pack(struct lladd_dtable_writer *, const void *bytes, size_t len);
+int ll_dtable__pack_end(struct lladd_dtable_writer *);
 /* Writes what is left and gives back what was taken in vain. */
 int ll_dtable__writer_end(struct lladd_dtable_writer *);
 /* Gives back all its pages. */

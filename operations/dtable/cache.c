@@ -110,7 +110,7 @@ static bool advance(struct ll_dtables *d, struct lladd_dtable_source **s,
         for (; c->hand; c->hand = c->hand->next, c->hand_source = 0) {
             for (; c->hand_source < c->hand->d.n_streams; c->hand_source++, c->hand_block = 0) {
                 *s = &c->hand->sources[c->hand_source];
-                if (c->hand_block < (*s)->stream->n_blocks) {
+                if (c->hand_block < (*s)->n_blocks) {
                     *slot = &(*s)->slots[c->hand_block++];
                     return true;
                 }
@@ -133,7 +133,7 @@ static int make_room(struct ll_dtables *d, uint64_t bytes)
     uint64_t all = 0, looked = 0;
     for (const struct ll_dtable_run *r = d->runs; r; r = r->next)
         for (uint32_t i = 0; i < r->d.n_streams; i++)
-            all += r->d.streams[i].n_blocks;
+            all += r->sources[i].n_blocks;
     /* Once to forget that it was used, once to take it; then whatever can be had, and again, for
      * others hold one block after the other meanwhile. */
     bool enough = false;
@@ -157,7 +157,7 @@ void ll_dtable__cache_drop(struct ll_dtable_run *run)
     lladd_mutex_unlock(&d->cache.mutex);
     for (uint32_t i = 0; run->sources && i < run->d.n_streams; i++) {
         struct lladd_dtable_source *s = &run->sources[i];
-        for (size_t b = 0; s->slots && b < s->stream->n_blocks; b++) {
+        for (size_t b = 0; s->slots && b < s->n_blocks; b++) {
             if (!s->slots[b].bytes)
                 continue;
             lladd_free(d->db, s->slots[b].bytes);
@@ -168,7 +168,8 @@ void ll_dtable__cache_drop(struct ll_dtable_run *run)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static const struct ll_dtable_extent *extent_of(const struct ll_dtable_stream *s, uint64_t block)
+const struct ll_dtable_extent *ll_dtable__extent_of(const struct ll_dtable_stream *s,
+                                                    uint64_t block)
 {
     size_t low = 0, high = s->n_extents;
     while (high - low > 1) {
@@ -181,9 +182,8 @@ static const struct ll_dtable_extent *extent_of(const struct ll_dtable_stream *s
     return &s->extents[low];
 }
 
-/* The code of what went wrong below, with the block's name. */
-static int damaged(const struct lladd_dtable_source *s, uint64_t block, lladd_pageno page, int code,
-                   const char *why, struct lladd_error *err)
+int ll_dtable__damaged(const struct lladd_dtable_source *s, uint64_t block, lladd_pageno page,
+                       int code, const char *why, struct lladd_error *err)
 {
     char where[160];
     ll_dtable__where(s->run, s->stream->layer, s->stream->name, where, sizeof where);
@@ -202,21 +202,28 @@ int ll_dtable__fetch(const struct lladd_dtable_source *s, uint64_t block, unsign
     struct lladd_db *db = s->run->all->db;
     struct lladd_error why = LLADD_ERROR_INIT;
     uint32_t size = lladd_page_size(db), body = lladd_body_size(size);
-    const struct ll_dtable_extent *e = extent_of(s->stream, block);
+    const struct ll_dtable_extent *e = ll_dtable__extent_of(s->stream, block);
     uint64_t left = s->stream->size - block * s->block_size;
     uint32_t n = left < s->block_size ? (uint32_t)left : s->block_size;
     uint32_t pages = (n + body - 1) / body;
     lladd_pageno first = lladd_page_of(e->first + (block - e->block) * s->run->d.block_pages);
     int rc = lladd_bulk_read(db, first, pages, false, buffer, &why);
     if (rc)
-        return damaged(s, block, first, rc, why.message, err);
+        return ll_dtable__damaged(s, block, first, rc, why.message, err);
     for (uint32_t i = 0; i < pages; i++)
         memmove(buffer + (size_t)i * body, buffer + (size_t)i * size + LLADD_PAGE_HEADER, body);
     uint32_t crc = ll_dtable__block_seed(s->run->d.id, s->number, block);
     if (lladd_crc32c(crc, buffer, n) != s->stream->crcs[block])
-        return damaged(s, block, first, LLADD_CORRUPT_RUN, "the checksum is wrong", err);
+        return ll_dtable__damaged(s, block, first, LLADD_CORRUPT_RUN, "the checksum is wrong", err);
     *len = n;
     return 0;
+}
+
+int ll_dtable__read_block(const struct lladd_dtable_source *s, uint64_t block,
+                          unsigned char *buffer, uint32_t *len, struct lladd_error *err)
+{
+    return s->packed ? ll_dtable__unpack(s, block, buffer, len, err)
+                     : ll_dtable__fetch(s, block, buffer, len, err);
 }
 
 static int load(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot, uint64_t block,
@@ -231,7 +238,7 @@ static int load(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot
     if (!buffer)
         rc = ll_dtable__no_memory(err);
     if (!rc)
-        rc = ll_dtable__fetch(s, block, buffer, &slot->len, err);
+        rc = ll_dtable__read_block(s, block, buffer, &slot->len, err);
     if (rc) {
         lladd_free(d->db, buffer);
         lladd_atomic_sub64(&d->cache.used, bytes);
@@ -279,9 +286,9 @@ int lladd_dtable_block(struct lladd_dtable_pin *pin, int which,
                        const struct lladd_dtable_source *s, uint64_t block,
                        const unsigned char **out, uint32_t *len, struct lladd_error *err)
 {
-    if (__builtin_expect(block >= s->stream->n_blocks, 0))
-        return damaged(s, block, lladd_page_of(LLADD_NO_PAGE), LLADD_CORRUPT_RUN,
-                       "there is no such block", err);
+    if (__builtin_expect(block >= s->n_blocks, 0))
+        return ll_dtable__damaged(s, block, lladd_page_of(LLADD_NO_PAGE), LLADD_CORRUPT_RUN,
+                                  "there is no such block", err);
     struct ll_dtable_slot *slot = &s->slots[block];
     if (pin->held_[which] != slot) {
         if (pin->held_[which]) {
@@ -346,9 +353,10 @@ static int read_pieces(struct lladd_dtable_pin *pin, int which, const struct lla
 int lladd_dtable_read(struct lladd_dtable_pin *pin, int which, const struct lladd_dtable_source *s,
                       uint64_t at, size_t len, const unsigned char **out, struct lladd_error *err)
 {
-    if (__builtin_expect(at > s->stream->size || len > s->stream->size - at, 0))
-        return damaged(s, at / s->block_size, lladd_page_of(LLADD_NO_PAGE), LLADD_CORRUPT_RUN,
-                       "bytes are missing that should be there", err);
+    if (__builtin_expect(at > s->size || len > s->size - at, 0))
+        return ll_dtable__damaged(s, at / s->block_size, lladd_page_of(LLADD_NO_PAGE),
+                                  LLADD_CORRUPT_RUN, "bytes are missing that should be there",
+                                  err);
     if (len == 0) {
         *out = (const unsigned char *)"\0\0\0\0\0\0\0";
         return 0;

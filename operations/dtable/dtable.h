@@ -117,6 +117,12 @@ struct lladd_dtable_source {
     struct ll_dtable_run *run;
     const struct ll_dtable_stream *stream;
     uint32_t number, block_size;
+    uint64_t size, n_blocks; /* as its layer has written it */
+    bool packed;             /* it is stored compressed: pack.c */
+    struct ll_dtable_place {
+        uint64_t from; /* in what is stored */
+        uint32_t len, crc;
+    } *map; /* of each block, if it is */
     struct ll_dtable_slot *slots; /* as many as blocks */
 };
 
@@ -132,9 +138,21 @@ struct ll_dtable_cache {
 /* Bytes that an open run has whatever the limit is; and given back. */
 void ll_dtable__cache_take(struct ll_dtables *, uint64_t bytes);
 void ll_dtable__cache_give(struct ll_dtables *, uint64_t bytes);
-/* Reads a block into `buffer`, which has room for its pages, and verifies it. */
+/* Reads a block, as it is stored, into `buffer`, which has room for its pages, and verifies it. */
 int ll_dtable__fetch(const struct lladd_dtable_source *, uint64_t block, unsigned char *buffer,
                      uint32_t *len, struct lladd_error *);
+/* Of a source that is compressed: reads its map; a block, as its layer has written it: pack.c. */
+int ll_dtable__packed_open(struct lladd_dtable_source *, struct lladd_error *);
+int ll_dtable__unpack(const struct lladd_dtable_source *, uint64_t block, unsigned char *buffer,
+                      uint32_t *len, struct lladd_error *);
+/* A block as its layer has written it, in whatever way it is stored. */
+int ll_dtable__read_block(const struct lladd_dtable_source *, uint64_t block, unsigned char *buffer,
+                          uint32_t *len, struct lladd_error *);
+const struct ll_dtable_extent *ll_dtable__extent_of(const struct ll_dtable_stream *,
+                                                    uint64_t block);
+/* The code of what went wrong below, with the block's name. */
+int ll_dtable__damaged(const struct lladd_dtable_source *, uint64_t block, lladd_pageno, int code,
+                       const char *why, struct lladd_error *);
 /* Nobody holds any block of the run any more. */
 void ll_dtable__cache_drop(struct ll_dtable_run *);
 

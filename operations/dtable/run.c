@@ -72,7 +72,7 @@ int lladd_dtable_source(const struct lladd_dtable *t, const char *name,
 
 uint64_t lladd_dtable_source_size(const struct lladd_dtable_source *s)
 {
-    return s->stream->size;
+    return s->size;
 }
 
 uint32_t lladd_dtable_source_block(const struct lladd_dtable_source *s)
@@ -82,14 +82,14 @@ uint32_t lladd_dtable_source_block(const struct lladd_dtable_source *s)
 
 uint64_t lladd_dtable_source_blocks(const struct lladd_dtable_source *s)
 {
-    return s->stream->n_blocks;
+    return s->n_blocks;
 }
 
 int lladd_dtable_load(struct lladd_dtable *t, const struct lladd_dtable_source *s,
                       const unsigned char **out, struct lladd_error *err)
 {
     struct ll_dtable_run *run = t->run_;
-    uint64_t size = s->stream->size;
+    uint64_t size = s->size;
     size_t block = (size_t)run->d.block_pages * lladd_page_size(t->db);
     if (run->loaded[s->number]) {
         *out = run->loaded[s->number];
@@ -103,9 +103,9 @@ int lladd_dtable_load(struct lladd_dtable *t, const struct lladd_dtable_source *
         return ll_dtable__no_memory(err);
     memset(all + size, 0, block);
     int rc = 0;
-    for (uint64_t i = 0; i < s->stream->n_blocks && !rc; i++) {
+    for (uint64_t i = 0; i < s->n_blocks && !rc; i++) {
         uint32_t len;
-        rc = ll_dtable__fetch(s, i, all + i * s->block_size, &len, err);
+        rc = ll_dtable__read_block(s, i, all + i * s->block_size, &len, err);
     }
     if (rc) {
         lladd_free(t->db, all);
@@ -132,8 +132,10 @@ static void release(struct ll_dtable_run *run)
         lladd_free(db, t);
     }
     for (uint32_t i = 0; i < run->d.n_streams; i++) {
-        if (run->sources)
+        if (run->sources) {
             lladd_free(db, run->sources[i].slots);
+            lladd_free(db, run->sources[i].map);
+        }
         if (run->loaded)
             lladd_free(db, run->loaded[i]);
     }
@@ -162,6 +164,7 @@ static int new_layer(struct ll_dtable_run *run, struct lladd_dtable **tail,
     t->slot_ = slot;
     t->run_ = run;
     t->number_ = (*number)++;
+    t->packed_ = parent && (parent->packed_ || parent->kind->packs);
     if (*tail)
         (*tail)->next_ = t;
     else
@@ -191,18 +194,26 @@ static int make_sources(struct ll_dtable_run *run, struct lladd_error *err)
     run->sources = ll_dtable__zeros(db, n, sizeof *run->sources);
     if (!run->sources || !run->loaded)
         return ll_dtable__no_memory(err);
-    for (uint32_t i = 0; i < n; i++) {
+    int rc = 0;
+    for (uint32_t i = 0; i < n && !rc; i++) {
         struct lladd_dtable_source *s = &run->sources[i];
         const struct ll_dtable_stream *stream = &run->d.streams[i];
-        size_t bytes = (stream->n_blocks + 1) * sizeof *s->slots;
-        *s = (struct lladd_dtable_source){
-            .run = run, .stream = stream, .number = i, .block_size = run->d.block_size};
-        s->slots = ll_dtable__zeros(db, stream->n_blocks, sizeof *s->slots);
-        if (!s->slots)
-            return ll_dtable__no_memory(err);
-        run->fixed_bytes += bytes;
+        *s = (struct lladd_dtable_source){.run = run,
+                                          .stream = stream,
+                                          .number = i,
+                                          .block_size = run->d.block_size,
+                                          .size = stream->size,
+                                          .n_blocks = stream->n_blocks};
+        if (layer_of(run, stream->layer)->packed_)
+            rc = ll_dtable__packed_open(s, err);
+        if (rc)
+            break;
+        s->slots = ll_dtable__zeros(db, (size_t)s->n_blocks, sizeof *s->slots);
+        rc = s->slots ? 0 : ll_dtable__no_memory(err);
+        run->fixed_bytes += (s->n_blocks + 1) * sizeof *s->slots;
+        run->fixed_bytes += s->map ? s->n_blocks * sizeof *s->map : 0;
     }
-    return 0;
+    return rc;
 }
 
 /* Children first. */

@@ -21,14 +21,14 @@ static uint32_t body_of(const struct lladd_dtable_writer *w)
     return lladd_body_size(lladd_page_size(w->run->db));
 }
 
-int ll_dtable__writer(struct lladd_dtable_run_builder *run, uint32_t layer, const char *name,
-                      struct lladd_dtable_writer **out)
+int ll_dtable__writer(struct lladd_dtable_run_builder *run, uint32_t layer, bool packs,
+                      const char *name, struct lladd_dtable_writer **out)
 {
     size_t len = strlen(name);
     struct lladd_dtable_writer *w = lladd_alloc(run->db, sizeof *w);
     if (!w)
         return ll_dtable__no_memory(run->error);
-    *w = (struct lladd_dtable_writer){.run = run, .number = run->d.n_streams};
+    *w = (struct lladd_dtable_writer){.run = run, .number = run->d.n_streams, .packs = packs};
     w->stream.layer = layer;
     if (len == 0 || len >= sizeof w->stream.name || run->d.n_streams == LL_DTABLE_STREAMS_MAX) {
         lladd_free(run->db, w);
@@ -161,11 +161,11 @@ static int room(struct lladd_dtable_writer *w, size_t *out)
     return rc;
 }
 
-int lladd_dtable_write(struct lladd_dtable_writer *w, const void *bytes, size_t len)
+int ll_dtable__write(struct lladd_dtable_writer *w, const void *bytes, size_t len)
 {
     const unsigned char *from = bytes;
     uint32_t size = lladd_page_size(w->run->db), body = body_of(w);
-    int rc = w->run->broken;
+    int rc = 0;
     while (len && !rc) {
         size_t there;
         rc = room(w, &there);
@@ -178,6 +178,14 @@ int lladd_dtable_write(struct lladd_dtable_writer *w, const void *bytes, size_t 
         from += n;
         len -= n;
     }
+    return rc;
+}
+
+int lladd_dtable_write(struct lladd_dtable_writer *w, const void *bytes, size_t len)
+{
+    int rc = w->run->broken;
+    if (!rc)
+        rc = w->packs ? ll_dtable__pack(w, bytes, len) : ll_dtable__write(w, bytes, len);
     if (rc)
         w->run->broken = rc;
     return rc;
@@ -185,7 +193,7 @@ int lladd_dtable_write(struct lladd_dtable_writer *w, const void *bytes, size_t 
 
 uint64_t lladd_dtable_written(const struct lladd_dtable_writer *w)
 {
-    return w->stream.size;
+    return w->packs ? w->size : w->stream.size;
 }
 
 int lladd_dtable_pad(struct lladd_dtable_writer *w)
@@ -193,8 +201,8 @@ int lladd_dtable_pad(struct lladd_dtable_writer *w)
     static const unsigned char zeros[64];
     uint32_t block = w->run->d.block_size;
     int rc = 0;
-    while (w->stream.size % block && !rc) {
-        uint64_t left = block - w->stream.size % block;
+    while (lladd_dtable_written(w) % block && !rc) {
+        uint64_t left = block - lladd_dtable_written(w) % block;
         rc = lladd_dtable_write(w, zeros, left < sizeof zeros ? (size_t)left : sizeof zeros);
     }
     return rc;
@@ -207,7 +215,7 @@ int lladd_dtable_write_cell(struct lladd_dtable_writer *w, const void *bytes, si
     if (len > block)
         return lladd_error_set(w->run->error, LLADD_TOO_LARGE,
                                "a cell of %zu bytes, and blocks have %u", len, block);
-    if (block - w->stream.size % block < len)
+    if (block - lladd_dtable_written(w) % block < len)
         rc = lladd_dtable_pad(w);
     return rc ? rc : lladd_dtable_write(w, bytes, len);
 }
@@ -218,11 +226,14 @@ int ll_dtable__writer_end(struct lladd_dtable_writer *w)
 {
     struct ll_dtable_stream *s = &w->stream;
     uint32_t body = body_of(w), size = lladd_page_size(w->run->db);
+    int rc = w->packs ? ll_dtable__pack_end(w) : 0;
+    if (rc)
+        return rc;
     if (w->fill % body) { /* of the last page the rest: zeros */
         unsigned char *page = w->stage + w->fill / body * size + LLADD_PAGE_HEADER;
         memset(page + w->fill % body, 0, body - w->fill % body);
     }
-    int rc = flush(w);
+    rc = flush(w);
     if (rc || w->spare == 0)
         return rc;
     struct ll_dtable_extent *e = &s->extents[s->n_extents - 1];
@@ -249,6 +260,8 @@ void ll_dtable__writer_free(struct lladd_dtable_writer *w)
 {
     struct lladd_db *db = w->run->db;
     lladd_free(db, w->stage);
+    lladd_free(db, w->plain);
+    lladd_free(db, w->map);
     lladd_free(db, w->stream.extents);
     lladd_free(db, w->stream.crcs);
     lladd_free(db, w);

@@ -18,6 +18,7 @@
     X(ustring) \
     X(deltaint) \
     X(cache) \
+    X(compress) \
     X(exist) \
     X(keydiv)
 

@@ -33,6 +33,7 @@ static const char *const layers[] = {
     "ustring_dtable|$base \"bytes\" int 1",
     "deltaint_dtable|$base \"skip_count\" int 3",
     "cache_dtable|$base \"cache_size\" int 20",
+    "compress_dtable|$base",
     "exist_dtable|$base @tombstones",
     "keydiv_dtable|$below @from \"divider\" int 1300",
     "keydiv_dtable|$below @from \"divider_bytes\" string \"000002000\"",

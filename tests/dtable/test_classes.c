@@ -400,6 +400,59 @@ START_TEST(what_is_kept_is_bounded)
 }
 END_TEST
 
+/* ---- compressed ------------------------------------------------------------------------------ */
+
+/* Words, as logs have them; one in eleven rows is another length. */
+static uint32_t words(uint32_t i, unsigned char *room)
+{
+    static const char *const word[] = {"committed", "aborted", "transaction", "page", "waiting"};
+    uint64_t r = i;
+    int len = 0;
+    for (int w = 0; w < 10; w++)
+        len += snprintf((char *)room + len, 20, "%s ", word[seeded_next(&r) % 5]);
+    if (i % 11)
+        memset(room + len, ' ', (size_t)(140 - len));
+    return i % 11 ? 140 : (uint32_t)len;
+}
+
+static uint32_t noise(uint32_t i, unsigned char *room)
+{
+    seeded_fill(i, room, 140);
+    return 140;
+}
+
+/* Several extents of it: a block's pages need not follow each other. What cannot be made smaller is
+ * stored as it is. */
+START_TEST(compressed)
+{
+    enum { N = 20000 };
+    static const char *const configs[] = {
+        "class(dt) linear_dtable",
+        "class(dt) compress_dtable config [ \"base\" class(dt) linear_dtable ]",
+        "class(dt) compress_dtable config [ \"base\" class(dt) exception_dtable \"base_config\" "
+        "config [ \"base\" class(dt) array_dtable \"alt\" class(dt) linear_dtable "
+        "\"reject_value\" string \"________________________________________________________________"
+        "____________________________________________________________________________\" ] ]",
+    };
+    uint64_t bytes[2][3];
+    for (int i = 0; i < 3; i++) {
+        struct lladd_dtable *t = made(configs[i], N, N, words);
+        has(t, N, words);
+        bytes[0][i] = bytes_of(t);
+        lladd_dtable_close(t);
+        t = made(configs[i], 3000, 3000, noise);
+        has(t, 3000, noise);
+        bytes[1][i] = bytes_of(t);
+        lladd_dtable_close(t);
+    }
+    ck_assert_uint_le(bytes[0][1], bytes[0][0] / 3);
+    ck_assert_uint_ge(bytes[0][1], 256 << 10); /* what is written in one piece */
+    ck_assert_uint_le(bytes[0][2], bytes[0][0] / 3);
+    ck_assert_uint_le(bytes[1][1], bytes[1][0] + bytes[1][0] / 100);
+    ck_assert_uint_le(bytes[1][2], bytes[1][0] + bytes[1][0] / 100);
+}
+END_TEST
+
 /* ---- tables side by side --------------------------------------------------------------------- */
 
 /* Trap 7: an array without a byte of state beside its tombstones. */
@@ -490,6 +543,7 @@ int main(void)
     tcase_add_test(tc, trap_26_two_cursors);
     tcase_add_test(tc, trap_16_what_is_kept);
     tcase_add_test(tc, what_is_kept_is_bounded);
+    tcase_add_test(tc, compressed);
     tcase_add_test(tc, trap_7_tombstones_elsewhere);
     tcase_add_test(tc, ranges);
     suite_add_tcase(s, tc);

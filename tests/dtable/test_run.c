@@ -18,6 +18,11 @@ static const char two_layers[] =
     "config [ \"base\" class(dt) exception_dtable \"base_config\" config [ "
     "\"base\" class(dt) array_dtable \"base_config\" config [ \"value_size\" int 5 ] "
     "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ] ]";
+static const char compressed[] =
+    "class(dt) exception_dtable config [ \"base\" class(dt) compress_dtable \"base_config\" config "
+    "[ \"base\" class(dt) array_dtable ] \"alt\" class(dt) compress_dtable \"alt_config\" config [ "
+    "\"base\" class(dt) linear_dtable ] \"reject_value\" string \"_____\" ]";
+static const char *const either[] = {two_layers, compressed};
 static const struct shape plain = {LLADD_DTABLE_U32, 400, 10, 3, 6};
 
 static void setup(void)
@@ -493,6 +498,8 @@ static const char *const lives[] = {
     "\"base\" class(dt) deltaint_dtable \"base_config\" config [ \"base\" class(dt) "
     "fixed_dtable ] \"alt\" class(dt) linear_dtable \"reject_value\" string \"????\" ] "
     "\"divider\" int 4500 ] ]",
+    "class(dt) compress_dtable config [ \"base\" class(dt) bloom_dtable \"base_config\" config [ "
+    "\"base\" class(dt) linear_dtable ] ]",
 };
 
 /* Builds, opens, walks through and looks into a run. What fails is said, and nothing stays. */
@@ -575,7 +582,7 @@ START_TEST(reads_fail)
     lladd_pageno root;
     unsigned failed = 0;
     rows_init(&m, plain.type);
-    lladd_dtable_close(rows_run(&b, &m, two_layers, &plain, 5, &root));
+    lladd_dtable_close(rows_run(&b, &m, either[_i], &plain, 5, &root));
     for (uint64_t n = 1;; n++) {
         struct lladd_dtable *t = NULL;
         bed_close(&b);
@@ -618,8 +625,8 @@ START_TEST(damage_is_named)
     lladd_pageno root, second, pages[32] = {{0}}, others[32] = {{0}};
     rows_init(&m, plain.type);
     rows_init(&other, plain.type);
-    lladd_dtable_close(rows_run(&b, &m, two_layers, &plain, 5, &root));
-    lladd_dtable_close(rows_run(&b, &other, two_layers, &plain, 6, &second));
+    lladd_dtable_close(rows_run(&b, &m, either[_i], &plain, 5, &root));
+    lladd_dtable_close(rows_run(&b, &other, either[_i], &plain, 6, &second));
     ok_db(&b, lladd_dtable_run_pages(b.db, root, note_first, pages, &b.err));
     ok_db(&b, lladd_dtable_run_pages(b.db, second, note_first, others, &b.err));
     ck_assert_uint_ge(pages[0].v, 3);
@@ -743,8 +750,8 @@ int main(void)
     tcase_add_test(tc, trap_30_filters);
     tcase_add_test(tc, trap_32_sparse_arrays);
     tcase_add_loop_test(tc, memory_runs_out, 0, sizeof lives / sizeof lives[0]);
-    tcase_add_test(tc, reads_fail);
-    tcase_add_test(tc, damage_is_named);
+    tcase_add_loop_test(tc, reads_fail, 0, sizeof either / sizeof either[0]);
+    tcase_add_loop_test(tc, damage_is_named, 0, sizeof either / sizeof either[0]);
     tcase_add_test(tc, memory_is_bounded);
     tcase_add_test(tc, keys_stay_while_exceptions_are_looked_up);
     suite_add_tcase(s, tc);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* compress_dtable: what the layers below it store is compressed, block by block, on its way to disk
+ * and back (operations/dtable/pack.c). To those layers nothing is different: places stay places,
+ * and what is looked up twice is decompressed once, for blocks in memory are as the layers have
+ * written them. */
+#include "operations/dtable_class/classes.h"
+
+static const struct lladd_dtable_param params[] = {
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table that is compressed"},
+    {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
+};
+
+const struct lladd_dtable_class ll_dtable_class_compress = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "compress_dtable",
+    .version = 1,
+    .about = "compresses what the tables below it store",
+    .params = params,
+    .packs = true,
+};
