@@ -4,15 +4,15 @@
  *     0    u64  number of the row before its first row, the flag left out
  *     8    u64  first key (numbers), or 0
  *     16   u32  rows
- *     20   u8   k: bytes of a key (numbers), or of where it ends
+ *     20   u8   k: bytes of a key (numbers), or of where it ends; 0: see 22
  *     21   u8   m: bytes of a number
- *     22   u16  0
+ *     22   u16  k is 0: how far apart keys are, each of them; else 0
  *     24        rows of k + m bytes: the key less the first one, or where in the block's keys it
  *               ends; the number, less the one at 0
  *               the keys' bytes, one behind the other
  *
- * k and m are as small as the block's rows allow: a million keys that follow each other, with
- * values of five bytes, take four bytes a row.
+ * k and m are as small as the block's rows allow: keys that follow each other, with values of five
+ * bytes, take two bytes a row, and those of values whose size is known none.
  *
  * A reader has the first key and the first place of each block in memory: the index. It is in the
  * footer, or, beyond 4 KiB, a stream of its own: u64 keys (or where they end), u64 places, bytes of
@@ -20,7 +20,8 @@
  * far apart, and then around. */
 #include "operations/dtable_class/keys.h"
 
-enum { HEAD = 24, FOOTER = 32, INDEX_IN_FOOTER = 4096 };
+/* A block of rows without bytes has at most so many: they are in memory while it is built. */
+enum { HEAD = 24, FOOTER = 32, INDEX_IN_FOOTER = 4096, EVEN_MAX = 1 << 17, STEP_MAX = 65535 };
 
 static unsigned width_of(uint64_t v)
 {
@@ -92,9 +93,21 @@ static unsigned key_width(const struct ll_keys_builder *k, uint64_t last)
     return w ? w : 1;
 }
 
+/* Is a row that is added as far from the last one as that from the one before it? */
+static bool stays_even(const struct ll_keys_builder *k, uint64_t key)
+{
+    if (k->n == 0)
+        return k->numbers;
+    uint64_t step = key - k->key[k->n - 1];
+    return k->even && (k->n == 1 ? step <= STEP_MAX : step == k->step);
+}
+
 static bool fits(const struct ll_keys_builder *k, uint64_t key, size_t bytes, uint64_t mark)
 {
-    size_t row = key_width(k, key) + width_of((mark - k->base) | k->odd | (mark & 1));
+    size_t number = width_of((mark - k->base) | k->odd | (mark & 1));
+    size_t row = key_width(k, key) + number;
+    if (stays_even(k, key) && k->n < EVEN_MAX && HEAD + (k->n + 1) * number <= k->block_size)
+        return true;
     return HEAD + (k->n + 1) * row + bytes <= k->block_size;
 }
 
@@ -118,7 +131,7 @@ static int write_block(struct ll_keys_builder *k)
     int rc = note_block(k);
     if (rc)
         return rc;
-    unsigned kw = key_width(k, k->key[k->n - 1]);
+    unsigned kw = k->even ? 0 : key_width(k, k->key[k->n - 1]);
     unsigned mw = width_of((k->mark[k->n - 1] - k->base) | k->odd);
     uint64_t first = k->numbers ? k->key[0] : 0;
     lladd_put64(p, k->base);
@@ -126,7 +139,7 @@ static int write_block(struct ll_keys_builder *k)
     lladd_put32(p + 16, (uint32_t)k->n);
     p[20] = (unsigned char)kw;
     p[21] = (unsigned char)mw;
-    lladd_put16(p + 22, 0);
+    lladd_put16(p + 22, k->even && k->n > 1 ? (uint16_t)k->step : 0);
     p += HEAD;
     for (size_t i = 0; i < k->n; i++) {
         uint64_t key = k->key[i] - first, mark = k->mark[i] - k->base;
@@ -162,6 +175,8 @@ int ll_keys_add(struct ll_keys_builder *k, const struct lladd_dtable_key *key, u
         (!k->numbers &&
          !append(k->owner->db, &k->bytes, &k->bytes_len, &k->bytes_cap, key->bytes)))
         return no_memory(k);
+    k->even = stays_even(k, last);
+    k->step = k->n ? last - k->key[k->n - 1] : 0;
     k->key[k->n] = last;
     k->mark[k->n++] = mark;
     k->odd |= mark & 1;
@@ -300,7 +315,7 @@ int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_spa
 /* A block as it lies in memory. */
 struct block {
     const unsigned char *rows, *bytes;
-    uint64_t base, first;
+    uint64_t base, first, step;
     uint32_t n, width, bytes_len;
     unsigned kw, mw;
 };
@@ -321,8 +336,10 @@ static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin
     b->kw = p[20];
     b->mw = p[21];
     b->width = b->kw + b->mw;
+    b->step = lladd_get16(p + 22);
     b->rows = p + HEAD;
-    if (b->kw == 0 || b->kw > 8 || b->mw > 8 || b->n > (len - HEAD) / b->width ||
+    if ((b->kw == 0 && (!k->numbers || (b->step == 0 && b->n > 1))) || b->kw > 8 || b->mw > 8 ||
+        (uint64_t)b->n * b->width > len - HEAD ||
         b->n != place_of(k, block + 1) - place_of(k, block))
         return lladd_dtable_corrupt(k->owner, err, "a block of keys makes no sense");
     b->bytes = b->rows + (size_t)b->n * b->width;
@@ -332,7 +349,7 @@ static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin
 
 static uint64_t key_at(const struct block *b, uint32_t i)
 {
-    return get_n(b->rows + (size_t)i * b->width, b->kw);
+    return b->kw ? get_n(b->rows + (size_t)i * b->width, b->kw) : i * b->step;
 }
 
 /* Of keys that are bytes. What the block does not have is not looked at. */
@@ -376,6 +393,10 @@ static uint32_t halve(const struct block *b, uint64_t key, uint32_t low, uint32_
  * further away on the side where it is, then halves what is between. */
 static uint32_t row_for(const struct block *b, uint64_t key)
 {
+    if (b->kw == 0 && b->n > 1) {
+        uint64_t i = (b->step == 1 ? key : key / b->step) + (b->step > 1 && key % b->step != 0);
+        return i < b->n ? (uint32_t)i : b->n;
+    }
     uint64_t last = key_at(b, b->n - 1);
     if (key == 0 || key > last)
         return key ? b->n : 0;
@@ -474,7 +495,7 @@ int ll_keys_at(const struct ll_keys *k, uint64_t place, struct lladd_dtable_pin 
     *before = i ? b.base + get_n(row - b.mw, b.mw) : b.base;
     if (key) {
         key->type = k->owner->order.type;
-        key->number = k->numbers ? b.first + get_n(row, b.kw) : 0;
+        key->number = k->numbers ? b.first + key_at(&b, i) : 0;
         key->bytes = k->numbers ? lladd_span_of(NULL, 0) : span_at(&b, i);
     }
     return *before / 2 <= *mark / 2 ? 0 : lladd_dtable_corrupt(k->owner, err, "its values overlap");

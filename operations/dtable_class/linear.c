@@ -93,7 +93,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
 const struct lladd_dtable_class ll_dtable_class_linear = {
     .struct_size = sizeof(struct lladd_dtable_class),
     .name = "linear_dtable",
-    .version = 1,
+    .version = 2,
     .about = "any keys and values, sorted",
     .configure = configure,
     .builder_size = sizeof(struct builder),

@@ -114,9 +114,9 @@ static const char *const configs[] = {
     "\"base\" class(dt) fixed_dtable ] \"alt\" class(dt) ustring_dtable \"alt_config\" config [ "
     "\"base\" class(dt) linear_dtable ] \"reject_value\" string \"____\" ] ]",
     "class(dt) compress_dtable config [ \"base\" class(dt) exception_dtable \"base_config\" "
-    "config [ \"base\" class(dt) btree_dtable \"base_config\" config [ \"base\" class(dt) fixed_dtable "
-    "\"base_config\" config [ \"value_size\" int 4 ] ] \"alt\" class(dt) linear_dtable "
-    "\"reject_value\" string \"____\" ] ]",
+    "config [ \"base\" class(dt) btree_dtable \"base_config\" config [ \"base\" class(dt) "
+    "fixed_dtable \"base_config\" config [ \"value_size\" int 4 ] ] \"alt\" class(dt) "
+    "linear_dtable \"reject_value\" string \"____\" ] ]",
 };
 
 START_TEST(threads)
