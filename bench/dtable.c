@@ -2,7 +2,7 @@
 /* dTables: what it takes to build them, how long lookups and scans take, how large they are: the
  * configurations of the paper's figure 11, and of 12 and 13. JSON lines; see docs/benchmarks.md.
  *
- *   bench-dtable [case]...   cases: figure11 figure12 figure13 sparse; none: all
+ *   bench-dtable [case]...   cases: figure11 figure12 figure13 sparse auto texts stamps; none: all
  *
  * Figure 11: four million keys from 0 up, values of five bytes, one in 500 of seven (the plain
  * array has none of these). In memory, and cached before the clock starts: what is measured is the
@@ -51,6 +51,8 @@ struct load {
     bool sevens;      /* some values are longer */
     bool four;        /* values are the key's low four bytes */
     uint32_t spacing; /* keys are this far apart */
+    /* Any others; the room has 64 bytes. */
+    struct lladd_dtable_value (*value)(uint32_t i, unsigned char *room);
 };
 
 static uint32_t is_seven(const struct load *l, uint32_t i)
@@ -72,9 +74,11 @@ static double build(struct bed *b, const struct load *l, struct lladd_dtable **o
     bench_must(lladd_dtable_run_begin(txn, &o, &run), "begin a run");
     for (uint32_t i = 0; i < ROWS; i++) {
         struct lladd_dtable_key key = lladd_dtable_u32(i * l->spacing);
-        struct lladd_dtable_value value = is_seven(l, i) ? lladd_dtable_value("pandora", 7)
-                                          : l->four      ? lladd_dtable_value(&i, 4)
-                                                         : lladd_dtable_value("aoife", 5);
+        unsigned char room[64];
+        struct lladd_dtable_value value = l->value         ? l->value(i, room)
+                                          : is_seven(l, i) ? lladd_dtable_value("pandora", 7)
+                                          : l->four        ? lladd_dtable_value(&i, 4)
+                                                           : lladd_dtable_value("aoife", 5);
         bench_must(lladd_dtable_run_add(run, &key, &value), "add");
     }
     bench_must(lladd_dtable_run_finish(run, &root), "finish");
@@ -164,18 +168,18 @@ static void measure(const struct load *l, const char *lookup_target, const char 
 static void figure11(void)
 {
     static const struct load loads[] = {
-        {"linear", "class(dt) linear_dtable", true, false, 1},
+        {"linear", "class(dt) linear_dtable", true, false, 1, NULL},
         {"btree over linear", "class(dt) btree_dtable config [ \"base\" class(dt) linear_dtable ]",
-         true, false, 1},
-        {"array", "config [ " ARRAY "]", false, false, 1},
+         true, false, 1, NULL},
+        {"array", "config [ " ARRAY "]", false, false, 1, NULL},
         {"exception over array", "class(dt) exception_dtable config [ " ARRAY BESIDE "]", true,
-         false, 1},
+         false, 1, NULL},
         {"exception over fixed", "class(dt) exception_dtable config [ " FIXED BESIDE "]", true,
-         false, 1},
+         false, 1, NULL},
         {"exception over btree over fixed",
          "class(dt) exception_dtable config [ \"base\" class(dt) btree_dtable \"base_config\" "
          "config [ " FIXED "] " BESIDE "]",
-         true, false, 1}};
+         true, false, 1, NULL}};
     static const char *const lookups[] = {"<= 600", "< linear", "<= 150", "<= 150", NULL, NULL};
     static const char *const sizes[] = {"<= 49.6 + 2 %", "<= 80.2 + 2 %", "<= 22.9 + 2 %",
                                         "<= 23.0 + 2 %", "<= 34.4 + 2 %", "<= 65.0 + 2 %"};
@@ -187,7 +191,7 @@ static void figure11(void)
 static void figure12(void)
 {
     struct load l = {"exception over array",
-                     "class(dt) exception_dtable config [ " ARRAY BESIDE "]", true, false, 1};
+                     "class(dt) exception_dtable config [ " ARRAY BESIDE "]", true, false, 1, NULL};
     struct bench_figure direct = {.n = 0}, both = {.n = 0}, one = {.n = 0}, two = {.n = 0};
     struct lladd_dtable *tables[2], *over;
     struct lladd_dtable_key key = lladd_dtable_u32(ROWS / 2);
@@ -224,20 +228,90 @@ static void figure13(void)
 {
     struct load with = {"bloom over linear",
                         "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]", false,
-                        true, 2};
-    struct load without = {"linear", "class(dt) linear_dtable", false, true, 2};
+                        true, 2, NULL};
+    struct load without = {"linear", "class(dt) linear_dtable", false, true, 2, NULL};
     measure(&without, NULL, NULL);
     measure(&with, "<= linear + 5 %", NULL);
 }
 
 static void sparse(void)
 {
-    struct load linear = {"linear, keys 1000 apart", "class(dt) linear_dtable", false, true, 1000};
+    struct load linear = {"linear, keys 1000 apart", "class(dt) linear_dtable", false, true, 1000,
+                          NULL};
     struct load tree = {"btree over linear, keys 1000 apart",
                         "class(dt) btree_dtable config [ \"base\" class(dt) linear_dtable ]", false,
-                        true, 1000};
+                        true, 1000, NULL};
     measure(&linear, NULL, NULL);
     measure(&tree, NULL, NULL);
+}
+
+/* One of a thousand texts of some 50 bytes. */
+static struct lladd_dtable_value text_of(uint32_t i, unsigned char *room)
+{
+    int n = snprintf((char *)room, 64, "Customer number %u, of the northern district, pays",
+                     i * UINT32_C(2654435761) >> 22);
+    return lladd_dtable_value(room, (size_t)n);
+}
+
+/* Seconds that go on by up to fifteen, and a day now and then. */
+static struct lladd_dtable_value stamp_of(uint32_t i, unsigned char *room)
+{
+    uint32_t stamp = 1000000000 + i * 8 + (i * UINT32_C(2654435761) >> 29) + i / 1000 * 86400;
+    memcpy(room, &stamp, sizeof stamp);
+    return lladd_dtable_value(room, sizeof stamp);
+}
+
+static void measure_all(const char *const (*configs)[2], size_t n, bool sevens,
+                        struct lladd_dtable_value (*value)(uint32_t, unsigned char *))
+{
+    for (size_t i = 0; i < n; i++) {
+        struct load l = {configs[i][0], configs[i][1], sevens, false, 1, value};
+        measure(&l, NULL, NULL);
+    }
+}
+
+static void automatic(void)
+{
+    static const char *const configs[][2] = {
+        {"auto", "class(dt) auto_dtable"},
+        {"cache over exception over array",
+         "class(dt) cache_dtable config [ \"base\" class(dt) exception_dtable \"base_config\" "
+         "config [ " ARRAY BESIDE "] ]"},
+        {"keydiv of two exceptions over arrays",
+         "class(dt) keydiv_dtable config [ \"divider\" int 2000000 \"below\" class(dt) "
+         "exception_dtable \"below_config\" config [ " ARRAY BESIDE "] \"from\" class(dt) "
+         "exception_dtable \"from_config\" config [ " ARRAY BESIDE "] ]"},
+        {"exist over exception over array",
+         "class(dt) exist_dtable config [ \"base\" class(dt) exception_dtable \"base_config\" "
+         "config [ " ARRAY BESIDE "] \"tombstones\" class(dt) linear_dtable ]"}};
+    measure_all(configs, sizeof configs / sizeof configs[0], true, NULL);
+}
+
+static void texts(void)
+{
+    static const char *const configs[][2] = {
+        {"texts: linear", "class(dt) linear_dtable"},
+        {"texts: ustring over linear",
+         "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable \"bytes\" int 2 ]"},
+        {"texts: ustring over array",
+         "class(dt) ustring_dtable config [ \"base\" class(dt) array_dtable \"bytes\" int 2 ]"},
+        {"texts: compressed linear",
+         "class(dt) compress_dtable config [ \"base\" class(dt) linear_dtable ]"},
+        {"texts: auto", "class(dt) auto_dtable"}};
+    measure_all(configs, sizeof configs / sizeof configs[0], false, text_of);
+}
+
+static void stamps(void)
+{
+    static const char *const configs[][2] = {
+        {"stamps: array", "class(dt) array_dtable config [ \"value_size\" int 4 ]"},
+        {"stamps: delta over exception over smallint over array",
+         "class(dt) deltaint_dtable config [ \"base\" class(dt) exception_dtable \"base_config\" "
+         "config [ \"base\" class(dt) smallint_dtable \"base_config\" config [ \"base\" class(dt) "
+         "array_dtable \"base_config\" config [ \"value_size\" int 1 \"tag_byte\" bool false ] "
+         "\"bytes\" int 1 ] \"alt\" class(dt) fixed_dtable \"reject_value\" blob ff000000 ] ]"},
+        {"stamps: auto", "class(dt) auto_dtable"}};
+    measure_all(configs, sizeof configs / sizeof configs[0], false, stamp_of);
 }
 
 int main(int argc, char **argv)
@@ -246,7 +320,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } cases[] = {
-        {"figure11", figure11}, {"figure12", figure12}, {"figure13", figure13}, {"sparse", sparse}};
+        {"figure11", figure11}, {"figure12", figure12}, {"figure13", figure13}, {"sparse", sparse},
+        {"auto", automatic},    {"texts", texts},       {"stamps", stamps}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         bool wanted = argc == 1;
         for (int i = 1; i < argc; i++)

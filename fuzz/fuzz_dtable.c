@@ -55,7 +55,8 @@ static int raw_add(struct lladd_dtable_builder *b, const struct lladd_dtable_key
 static int raw_finish(struct lladd_dtable_builder *b)
 {
     static const char *const names[] = {"keys", "values", "cells", "leaves", "places", "levels",
-                                        "filter", "words", "ends", "landmarks"};
+                                        "filter", "words", "ends", "landmarks",
+                                        "segments"};
     const uint8_t *bytes;
     size_t n = take(&bytes, 4096);
     int rc = lladd_dtable_footer(b, bytes, n);
@@ -195,6 +196,7 @@ static const char *const read_as[] = {
     "class(dt) keydiv_dtable config [ \"below\" class(dt) linear_dtable \"from\" class(dt) "
     "array_dtable \"divider\" int 9 ]",
     "class(dt) compress_dtable config [ \"base\" class(dt) array_dtable ]",
+    "class(dt) auto_dtable",
 };
 
 /* A run of what the input says, whose descriptor says that it is another table. */

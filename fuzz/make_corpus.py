@@ -266,25 +266,38 @@ def dtable_seeds():
     cells = struct.pack("<QQIIQ", 1, 16, 1, 1, 9)
     filled = piece(cells) + bytes(2) + piece(b"\2a\0\0\1b\2c" * 4)
     yield "array", b"\2\2" + filled + bytes(4)
-    # One layer below: that one's pieces come first, ten streams and a footer.
+    # One layer below: that one's pieces come first, eleven streams and a footer.
     words = struct.pack("<QQ", 3, 16)
     ends = struct.pack("<QIII", 0, 1, 0, 7) + bytes(13 * 4)
     numbers = struct.pack("<QQIBBH", 0, 5, 3, 1, 1, 0) + bytes([0, 2, 1, 4, 2, 6])
-    below = piece(foot) + piece(padded(numbers)) + piece(b"\0\2\1\3" * 4) + bytes(8)
+    below = piece(foot) + piece(padded(numbers)) + piece(b"\0\2\1\3" * 4) + bytes(9)
     yield "strings", (b"\2\7" + below + piece(words) + bytes(7) +
                       piece(b"abcdefgh" * 2) + piece(padded(ends)))
     marks = struct.pack("<QQ", 1, 16)
     wide = struct.pack("<QQIIQ", 1, 16, 4, 0, 9)
-    deltas = piece(wide) + bytes(2) + piece(struct.pack("<I", 3) * 16) + bytes(7)
+    deltas = piece(wide) + bytes(2) + piece(struct.pack("<I", 3) * 16) + bytes(8)
     yield "differences", (b"\2\10" + deltas + piece(marks) + bytes(9) +
                           piece(struct.pack("<I", 1000) * 4))
-    yield "tombstones", b"\2\12" + filled + bytes(7) + piece(foot) + piece(padded(rows))
+    yield "tombstones", b"\2\12" + filled + bytes(8) + piece(foot) + piece(padded(rows))
     yield "ranges", (b"\2\13" + piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) +
-                     bytes(8) + filled)
+                     bytes(9) + filled)
     # "\2a" sixteen times: six bytes, 21 from two before, five more.
     for name, block in (("packed", b"\x6f\2a\2a\2a\2\0\2\x50a\2a\2a"), ("unpacked", b"\2a" * 16)):
         tail = struct.pack("<IIQ", len(block), crc32c(block), 32)
         yield name, b"\2\14" + piece(cells) + bytes(2) + piece(block + tail)
+    rows = struct.pack("<QQIBBH", 0, 1, 3, 1, 1, 0) + bytes([0, 0, 1, 0, 2, 0])
+    forms = {  # form, bits, bytes of a number, bytes of an end, items, base, their length, and all
+        "constant": (0, 0, 0, 0, 1, 0, 3, b"abc"),
+        "runs": (1, 0, 0, 1, 2, 0, 5, struct.pack("<HH", 2, 3) + b"\2\5abcde"),
+        "numbers": (2, 3, 4, 0, 1, 100, 7, b"\xb9\0" + struct.pack("<H", 1) + b"abcdefg"),
+        "deltas": (3, 3, 2, 0, 0, 2**64 - 2, 0, struct.pack("<Q", 5000) + b"\x50\1"),
+        "dictionary": (4, 1, 0, 1, 2, 0, 5, b"\5\2\5abcde"),
+        "plain": (5, 0, 0, 1, 3, 0, 6, b"\1\1\6abcdef")}
+    for name, (form, bits, width, ends, items, base, size, more) in forms.items():
+        segment = struct.pack("<BBBBHHQII", form, bits, width, ends, 3, items, base, size, 0) + more
+        yield "auto-" + name, (b"\2\15" + piece(foot + struct.pack("<QQ", 3, 1)) +
+                               piece(padded(rows)) + piece(padded(segment)) + bytes(8) +
+                               piece(bytes(16)))
 
 
 def journal_seeds():

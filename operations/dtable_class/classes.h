@@ -18,6 +18,7 @@
     X(ustring) \
     X(deltaint) \
     X(cache) \
+    X(auto) \
     X(compress) \
     X(exist) \
     X(keydiv)

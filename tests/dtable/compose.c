@@ -14,6 +14,8 @@ static const char *const leaves[] = {
     ("array_dtable|\"tag_byte\" bool false \"hole_value\" string \"\\xfe\" "
      "\"tombstone_value\" blob ff"),
     "empty_dtable",
+    "auto_dtable",
+    "auto_dtable|\"encodings\" words [ \"numbers\" ]",
 };
 /* $: a table of the depth below; @: another one beside it, a leaf. Their names follow. */
 static const char *const layers[] = {

@@ -103,7 +103,7 @@ static uint32_t popular(uint32_t i, unsigned char *room)
 {
     if (i % 13 == 5)
         return (uint32_t)snprintf((char *)room, 40, "the only %u", i);
-    seeded_fill(i % 10, room, 500);
+    seeded_fill(i % 10, room, 510);
     return 500 + i % 10;
 }
 
@@ -493,6 +493,106 @@ START_TEST(compressed)
 }
 END_TEST
 
+/* ---- whatever is shortest -------------------------------------------------------------------- */
+
+static uint32_t always(uint32_t i, unsigned char *room)
+{
+    (void)i;
+    memcpy(room, "aoife", 5);
+    return 5;
+}
+static uint32_t seldom(uint32_t i, unsigned char *room)
+{
+    bool seven = i * 2654435761u % 500 == 7;
+    memcpy(room, seven ? "pandora" : "aoife", seven ? 7 : 5);
+    return seven ? 7 : 5;
+}
+static uint32_t in_runs(uint32_t i, unsigned char *room)
+{
+    seeded_fill(i / 100, room, 30);
+    return i / 100 % 3 * 15;
+}
+/* Of ten bits, one in fifty far away, one in a hundred a word. */
+static uint32_t near(uint32_t i, unsigned char *room)
+{
+    lladd_put64(room, UINT64_C(1) << 40 | i * 2654435761u >> 22);
+    if (i % 50 == 9)
+        seeded_fill(i, room, 8);
+    if (i % 100 == 77)
+        memcpy(room, "no number", 9);
+    return i % 100 == 77 ? 9 : 8;
+}
+static uint32_t clock_of(uint32_t i, unsigned char *room)
+{
+    lladd_put64(room, UINT64_MAX - 900000 + i * 60 + i * 2654435761u % 13);
+    return 8;
+}
+static uint32_t mixed(uint32_t i, unsigned char *room)
+{
+    switch (i / 500 % 8) {
+    case 0:
+        return popular(i, room);
+    case 1:
+        return near(i, room);
+    case 2:
+        return stamps(i, room);
+    case 3:
+        return i % 100 ? words(i, room) : longer(i, room);
+    case 4:
+        return in_runs(i, room);
+    case 5:
+        return clock_of(i, room);
+    case 6:
+        return always(i, room);
+    default:
+        return each_its_own(i, room);
+    }
+}
+
+/* Bytes for 20000 rows in the best form, and that other forms hold the same. */
+START_TEST(whatever_is_shortest)
+{
+    enum { N = 20000, OVERHEAD = 20 * 64 + 3 * 4064 };
+    static const struct {
+        uint32_t (*make)(uint32_t, unsigned char *);
+        uint32_t bytes; /* about */
+        const char *form;
+    } kinds[] = {
+        {always, 20 * 5, "constant"},    {seldom, N / 8, "dictionary"},
+        {in_runs, N / 100 * 21, "runs"}, {near, N / 8 * 11 + N / 50 * 13 + N / 100 * 12, "numbers"},
+        {clock_of, N / 8 * 8 + N / 4, "deltas"}, {noise, N * 140, "plain"},
+        {mixed, 0, NULL},
+    };
+    static const char *const forms[] = {"constant", "runs",       "numbers",
+                                        "deltas",   "dictionary", "plain"};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        struct lladd_dtable *t = made("class(dt) auto_dtable", N, N, kinds[k].make);
+        uint64_t best = bytes_of(t);
+        has(t, N, kinds[k].make);
+        if (kinds[k].bytes)
+            ck_assert_msg(best <= kinds[k].bytes + OVERHEAD, "%s: %llu", kinds[k].form,
+                          (unsigned long long)best);
+        lladd_dtable_close(t);
+        for (size_t f = 0; f < 6; f++) {
+            char config[100];
+            snprintf(config, sizeof config, "class(dt) auto_dtable config [ \"encodings\" words [ "
+                     "\"%s\" ] ]", forms[f]);
+            t = made(config, 3000, 3000, kinds[k].make);
+            has(t, 3000, kinds[k].make);
+            lladd_dtable_close(t);
+            if (!kinds[k].form || strcmp(kinds[k].form, forms[f]) != 0)
+                continue;
+            t = made(config, N, N, kinds[k].make); /* it is this one that was chosen */
+            ck_assert_uint_le(best, bytes_of(t));
+            ck_assert_uint_ge(best + OVERHEAD, bytes_of(t));
+            lladd_dtable_close(t);
+        }
+    }
+    refused("class(dt) auto_dtable config [ \"encodings\" words [ \"plain\" \"fast\" ] ]",
+            "encodings are constant, runs, numbers, deltas, dictionary, plain");
+}
+END_TEST
+
 /* ---- tables side by side --------------------------------------------------------------------- */
 
 /* Trap 7: an array without a byte of state beside its tombstones. */
@@ -585,6 +685,7 @@ int main(void)
     tcase_add_test(tc, what_is_kept_is_bounded);
     tcase_add_test(tc, even_keys);
     tcase_add_test(tc, compressed);
+    tcase_add_test(tc, whatever_is_shortest);
     tcase_add_test(tc, trap_7_tombstones_elsewhere);
     tcase_add_test(tc, ranges);
     suite_add_tcase(s, tc);

@@ -500,6 +500,7 @@ static const char *const lives[] = {
     "\"divider\" int 4500 ] ]",
     "class(dt) compress_dtable config [ \"base\" class(dt) bloom_dtable \"base_config\" config [ "
     "\"base\" class(dt) linear_dtable ] ]",
+    "class(dt) auto_dtable",
 };
 
 /* Builds, opens, walks through and looks into a run. What fails is said, and nothing stays. */
