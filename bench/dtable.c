@@ -2,7 +2,7 @@
 /* dTables: what it takes to build them, how long lookups and scans take, how large they are: the
  * configurations of the paper's figure 11, and of 12 and 13. JSON lines; see docs/benchmarks.md.
  *
- *   bench-dtable [case]...   cases: figure11 figure12 figure13 sparse auto texts stamps; none: all
+ *   bench-dtable [case]...   figure11 figure12 figure13 sparse auto texts stamps hot; none: all
  *
  * Figure 11: four million keys from 0 up, values of five bytes, one in 500 of seven (the plain
  * array has none of these). In memory, and cached before the clock starts: what is measured is the
@@ -53,6 +53,7 @@ struct load {
     uint32_t spacing; /* keys are this far apart */
     /* Any others; the room has 64 bytes. */
     struct lladd_dtable_value (*value)(uint32_t i, unsigned char *room);
+    uint32_t among; /* so many keys are looked up; 0: all */
 };
 
 static uint32_t is_seven(const struct load *l, uint32_t i)
@@ -94,10 +95,10 @@ static double look_up(const struct lladd_dtable *t, const struct load *l, uint32
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     struct lladd_dtable_value v;
-    uint64_t found = 0, t0 = bench_now_ns();
+    uint64_t found = 0, t0 = bench_now_ns(), among = l->among ? l->among : ROWS;
     for (int i = 0; i < LOOKUPS; i++) {
         struct lladd_dtable_key key =
-            lladd_dtable_u32((uint32_t)(bench_random(seed) % ROWS) * l->spacing + add);
+            lladd_dtable_u32((uint32_t)(bench_random(seed) % among) * l->spacing + add);
         bench_must(lladd_dtable_lookup(t, &key, &pin, &v, NULL), "lookup");
         found += v.state == LLADD_DTABLE_FOUND;
     }
@@ -168,18 +169,18 @@ static void measure(const struct load *l, const char *lookup_target, const char 
 static void figure11(void)
 {
     static const struct load loads[] = {
-        {"linear", "class(dt) linear_dtable", true, false, 1, NULL},
+        {"linear", "class(dt) linear_dtable", true, false, 1, NULL, 0},
         {"btree over linear", "class(dt) btree_dtable config [ \"base\" class(dt) linear_dtable ]",
-         true, false, 1, NULL},
-        {"array", "config [ " ARRAY "]", false, false, 1, NULL},
+         true, false, 1, NULL, 0},
+        {"array", "config [ " ARRAY "]", false, false, 1, NULL, 0},
         {"exception over array", "class(dt) exception_dtable config [ " ARRAY BESIDE "]", true,
-         false, 1, NULL},
+         false, 1, NULL, 0},
         {"exception over fixed", "class(dt) exception_dtable config [ " FIXED BESIDE "]", true,
-         false, 1, NULL},
+         false, 1, NULL, 0},
         {"exception over btree over fixed",
          "class(dt) exception_dtable config [ \"base\" class(dt) btree_dtable \"base_config\" "
          "config [ " FIXED "] " BESIDE "]",
-         true, false, 1, NULL}};
+         true, false, 1, NULL, 0}};
     static const char *const lookups[] = {"<= 600", "< linear", "<= 150", "<= 150", NULL, NULL};
     static const char *const sizes[] = {"<= 49.6 + 2 %", "<= 80.2 + 2 %", "<= 22.9 + 2 %",
                                         "<= 23.0 + 2 %", "<= 34.4 + 2 %", "<= 65.0 + 2 %"};
@@ -191,7 +192,8 @@ static void figure11(void)
 static void figure12(void)
 {
     struct load l = {"exception over array",
-                     "class(dt) exception_dtable config [ " ARRAY BESIDE "]", true, false, 1, NULL};
+                     "class(dt) exception_dtable config [ " ARRAY BESIDE "]", true, false, 1,
+                     NULL, 0};
     struct bench_figure direct = {.n = 0}, both = {.n = 0}, one = {.n = 0}, two = {.n = 0};
     struct lladd_dtable *tables[2], *over;
     struct lladd_dtable_key key = lladd_dtable_u32(ROWS / 2);
@@ -228,8 +230,8 @@ static void figure13(void)
 {
     struct load with = {"bloom over linear",
                         "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]", false,
-                        true, 2, NULL};
-    struct load without = {"linear", "class(dt) linear_dtable", false, true, 2, NULL};
+                        true, 2, NULL, 0};
+    struct load without = {"linear", "class(dt) linear_dtable", false, true, 2, NULL, 0};
     measure(&without, NULL, NULL);
     measure(&with, "<= linear + 5 %", NULL);
 }
@@ -237,10 +239,10 @@ static void figure13(void)
 static void sparse(void)
 {
     struct load linear = {"linear, keys 1000 apart", "class(dt) linear_dtable", false, true, 1000,
-                          NULL};
+                          NULL, 0};
     struct load tree = {"btree over linear, keys 1000 apart",
                         "class(dt) btree_dtable config [ \"base\" class(dt) linear_dtable ]", false,
-                        true, 1000, NULL};
+                        true, 1000, NULL, 0};
     measure(&linear, NULL, NULL);
     measure(&tree, NULL, NULL);
 }
@@ -265,7 +267,7 @@ static void measure_all(const char *const (*configs)[2], size_t n, bool sevens,
                         struct lladd_dtable_value (*value)(uint32_t, unsigned char *))
 {
     for (size_t i = 0; i < n; i++) {
-        struct load l = {configs[i][0], configs[i][1], sevens, false, 1, value};
+        struct load l = {configs[i][0], configs[i][1], sevens, false, 1, value, 0};
         measure(&l, NULL, NULL);
     }
 }
@@ -287,14 +289,30 @@ static void automatic(void)
     measure_all(configs, sizeof configs / sizeof configs[0], true, NULL);
 }
 
+#define TEXTS "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable \"bytes\" int 2 ]"
+
+/* Five hundred keys, which the second table keeps. */
+static void hot(void)
+{
+    static const struct load loads[] = {
+        {"500 keys: ustring over linear", TEXTS, false, false, 1, text_of, 500},
+        {"500 keys: cache over ustring over linear",
+         "class(dt) cache_dtable config [ \"base\" class(dt) ustring_dtable \"base_config\" config "
+         "[ \"base\" class(dt) linear_dtable \"bytes\" int 2 ] ]",
+         false, false, 1, text_of, 500}};
+    for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++)
+        measure(&loads[i], NULL, NULL);
+}
+
 static void texts(void)
 {
     static const char *const configs[][2] = {
         {"texts: linear", "class(dt) linear_dtable"},
-        {"texts: ustring over linear",
-         "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable \"bytes\" int 2 ]"},
+        {"texts: ustring over linear", TEXTS},
         {"texts: ustring over array",
          "class(dt) ustring_dtable config [ \"base\" class(dt) array_dtable \"bytes\" int 2 ]"},
+        {"texts: ustring over auto",
+         "class(dt) ustring_dtable config [ \"base\" class(dt) auto_dtable \"bytes\" int 2 ]"},
         {"texts: compressed linear",
          "class(dt) compress_dtable config [ \"base\" class(dt) linear_dtable ]"},
         {"texts: auto", "class(dt) auto_dtable"}};
@@ -321,7 +339,7 @@ int main(int argc, char **argv)
         void (*run)(void);
     } cases[] = {
         {"figure11", figure11}, {"figure12", figure12}, {"figure13", figure13}, {"sparse", sparse},
-        {"auto", automatic},    {"texts", texts},       {"stamps", stamps}};
+        {"auto", automatic},    {"texts", texts},       {"stamps", stamps},     {"hot", hot}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         bool wanted = argc == 1;
         for (int i = 1; i < argc; i++)

@@ -20,7 +20,7 @@ struct row {
     uint64_t hash;
     struct lladd_dtable_key key;
     enum lladd_dtable_state state;
-    size_t len, size;
+    size_t len, room; /* room: bytes of all this */
     unsigned char bytes[]; /* of the value, then of the key */
 };
 
@@ -145,19 +145,31 @@ static bool recall(const struct reader *r, struct part *p, uint64_t hash,
     return copy != NULL;
 }
 
-static struct row *new_row(const struct reader *r, uint64_t hash,
-                           const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
+/* Out of the list and its chain. */
+static void forget(struct part *p, struct row *row)
 {
-    size_t len = v->state == LLADD_DTABLE_FOUND ? v->bytes.len : 0;
-    size_t more = r->base.order.type >= LLADD_DTABLE_STRING ? key->bytes.len : 0;
-    size_t size = sizeof(struct row) + len + more;
-    struct row *row = size <= r->most_bytes ? lladd_alloc(r->base.db, size) : NULL;
-    if (!row)
-        return NULL;
-    *row = (struct row){.hash = hash, .key = *key, .state = v->state, .len = len, .size = size};
-    lladd_copy(row->bytes, v->bytes.data, len);
-    lladd_copy(row->bytes + len, key->bytes.data, more);
-    row->key.bytes = lladd_span_of(row->bytes + len, more);
+    struct row **at = &p->table[(row->hash >> 8) & (p->slots - 1)];
+    while (*at != row)
+        at = &(*at)->chain;
+    *at = row->chain;
+    take_out(p, row);
+    p->n--;
+    p->bytes -= row->room;
+}
+
+/* Memory for a row: where there are as many as may be, that of the one that goes, if it is large
+ * enough. NULL: none. */
+static struct row *room_for(const struct reader *r, struct part *p, size_t bytes)
+{
+    struct row *old = p->n == r->most_rows ? p->oldest : NULL;
+    if (old && old->room - sizeof *old >= bytes) {
+        forget(p, old);
+        return old;
+    }
+    size_t room = sizeof *old + ((bytes + 15) & ~(size_t)15);
+    struct row *row = room <= r->most_bytes ? lladd_alloc(r->base.db, room) : NULL;
+    if (row)
+        row->room = room;
     return row;
 }
 
@@ -165,29 +177,31 @@ static struct row *new_row(const struct reader *r, uint64_t hash,
 static void keep(const struct reader *r, struct part *p, uint64_t hash,
                  const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
 {
-    struct row *row = new_row(r, hash, key, v), *gone = NULL;
-    if (!row)
-        return;
+    size_t len = v->state == LLADD_DTABLE_FOUND ? v->bytes.len : 0;
+    size_t more = r->base.order.type >= LLADD_DTABLE_STRING ? key->bytes.len : 0;
+    struct row *gone = NULL, *row = NULL;
     lladd_mutex_lock(&p->mutex);
-    if (find_row(r, p, hash, key)) { /* another thread was faster */
-        row->chain = NULL;
-        gone = row;
-    } else {
+    if (!find_row(r, p, hash, key)) /* or another thread was faster */
+        row = room_for(r, p, len + more);
+    if (row) {
         struct row **slot = &p->table[(hash >> 8) & (p->slots - 1)];
-        row->chain = *slot;
+        *row = (struct row){.chain = *slot,
+                            .hash = hash,
+                            .key = *key,
+                            .state = v->state,
+                            .len = len,
+                            .room = row->room};
+        lladd_copy(row->bytes, v->bytes.data, len);
+        lladd_copy(row->bytes + len, key->bytes.data, more);
+        row->key.bytes = lladd_span_of(row->bytes + len, more);
         *slot = row;
         put_first(p, row);
         p->n++;
-        p->bytes += row->size;
+        p->bytes += row->room;
     }
     while (p->n > r->most_rows || p->bytes > r->most_bytes) {
-        struct row *old = p->oldest, **at = &p->table[(old->hash >> 8) & (p->slots - 1)];
-        while (*at != old)
-            at = &(*at)->chain;
-        *at = old->chain;
-        take_out(p, old);
-        p->n--;
-        p->bytes -= old->size;
+        struct row *old = p->oldest;
+        forget(p, old);
         old->chain = gone;
         gone = old;
     }
