@@ -199,19 +199,48 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* How many of n sorted keys, at least one, are below this one; with `equal`, or equal to it. Halves
- * without branches that a processor could guess wrong. */
-static inline unsigned below(const unsigned char *keys, unsigned n, unsigned width, uint64_t key,
-                             bool equal)
+/* How many of n sorted keys are at most this one. All are looked at: no branch that a processor
+ * could guess wrong, and no line of the cache waits for another. */
+static inline unsigned up_to(const unsigned char *keys, unsigned n, uint64_t key)
 {
-    const unsigned char *p = keys;
-    for (unsigned half; n > 1; n -= half) {
-        half = n / 2;
-        uint64_t there = get(p + half * width, width);
-        p += (there < key || (equal && there == key)) ? half * width : 0;
+    unsigned count = 0;
+    for (unsigned i = 0; i < n; i++)
+        count += lladd_get64(keys + 8 * i) <= key;
+    return count;
+}
+
+/* How many of a leaf's keys are below this one: what there is no key for never is. */
+static inline unsigned below(const unsigned char *keys, unsigned width, uint64_t key)
+{
+    unsigned count = 0;
+    if (width == 8)
+        for (unsigned i = 0; i < FAN; i++)
+            count += lladd_get64(keys + 8 * i) < key;
+    else
+        for (unsigned i = 0; i < FAN; i++)
+            count += lladd_get32(keys + 4 * i) < (uint32_t)key;
+    return count;
+}
+
+/* The leaf for a key: the last one whose first key is not behind it, or the first. Looks where it
+ * is if all are equally far apart, and walks down the levels if it is not there. */
+static uint64_t leaf_for(const struct reader *r, uint64_t key)
+{
+    uint64_t last = r->nodes[0] - 1, low = lladd_get64(r->levels);
+    uint64_t high = lladd_get64(r->levels + 8 * last), node = 0;
+    if (key <= low || key >= high)
+        return key <= low ? 0 : last;
+    uint64_t guess = (uint64_t)((double)(key - low) / (double)(high - low) * (double)last);
+    guess = guess < last ? guess : last - 1;
+    if (lladd_get64(r->levels + 8 * guess) <= key && key < lladd_get64(r->levels + 8 * guess + 8))
+        return guess;
+    for (uint32_t level = r->n_levels; level-- > 0;) {
+        uint64_t from = node * FAN, left = r->nodes[level] - from;
+        unsigned child = up_to(r->levels + r->at[level] + 8 * from,
+                               left < FAN ? (unsigned)left : FAN, key);
+        node = from + (child ? child - 1 : 0);
     }
-    uint64_t there = get(p, width);
-    return (unsigned)(p - keys) / width + (there < key || (equal && there == key));
+    return node;
 }
 
 static int place_of(const struct reader *r, uint64_t i, struct lladd_dtable_pin *pin,
@@ -237,23 +266,17 @@ static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *
 {
     const struct reader *r = (const struct reader *)base;
     const unsigned char *keys;
-    uint64_t node = 0;
     *exact = false;
     if (r->n == 0)
         return place_of(r, 0, pin, place, err);
-    for (uint32_t level = r->n_levels; level-- > 0;) {
-        uint64_t from = node * FAN, left = r->nodes[level] - from;
-        unsigned n = left < FAN ? (unsigned)left : FAN;
-        unsigned child = below(r->levels + r->at[level] + 8 * from, n, 8, key->number, true);
-        node = from + (child ? child - 1 : 0);
-    }
+    uint64_t node = leaf_for(r, key->number);
     int rc = lladd_dtable_cell(pin, 0, r->leaves, r->block_size, FAN * r->width, node, &keys, err);
     if (rc)
         return rc;
     uint64_t left = r->n - node * FAN;
     unsigned n = left < FAN ? (unsigned)left : FAN;
-    unsigned i = r->width == 4 ? below(keys, n, 4, key->number, false)
-                               : below(keys, n, 8, key->number, false);
+    unsigned i = below(keys, r->width, key->number);
+    i = i < n ? i : n;
     *exact = i < n && get(keys + i * r->width, r->width) == key->number;
     return place_of(r, node * FAN + i, pin, place, err);
 }
