@@ -430,10 +430,14 @@ static int check_blocks(const struct ll_dtable_run *run, struct lladd_error *err
     return rc;
 }
 
+static bool same_bytes(struct lladd_span a, struct lladd_span b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
 static bool same_key(const struct lladd_dtable_key *a, const struct lladd_dtable_key *b)
 {
-    return a->number == b->number && a->bytes.len == b->bytes.len &&
-           (a->bytes.len == 0 || memcmp(a->bytes.data, b->bytes.data, a->bytes.len) == 0);
+    return a->number == b->number && same_bytes(a->bytes, b->bytes);
 }
 
 /* By its key there is what the cursor has: indexes and filters agree with the rows. */
@@ -443,8 +447,8 @@ static int check_lookup(const struct lladd_dtable *t, const struct lladd_dtable_
 {
     struct lladd_dtable_value v;
     int rc = lladd_dtable_lookup(t, key, pin, &v, err);
-    if (rc || (v.state == value->state && v.bytes.len == value->bytes.len &&
-               (v.bytes.len == 0 || memcmp(v.bytes.data, value->bytes.data, v.bytes.len) == 0)))
+    bool bytes = !rc && v.state == LLADD_DTABLE_FOUND; /* else they mean nothing */
+    if (rc || (v.state == value->state && (!bytes || same_bytes(v.bytes, value->bytes))))
         return rc;
     return lladd_dtable_corrupt(t, err, "a row is not what is found by its key");
 }

@@ -62,7 +62,7 @@ static int open_part(struct reader *r, struct part *p)
     while (p->slots < r->most_rows && p->slots < SIZE_MAX / 64)
         p->slots *= 2;
     p->table = lladd_alloc(r->base.db, p->slots * sizeof(struct row *));
-    if (!p->table || lladd_mutex_init(&p->mutex, RANK, "cache_dtable")) {
+    if (!p->table || lladd_mutex_init(&p->mutex, RANK, "row cache")) {
         lladd_free(r->base.db, p->table);
         return LLADD_NO_MEMORY;
     }

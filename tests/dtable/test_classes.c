@@ -364,6 +364,11 @@ START_TEST(trap_16_what_is_kept)
         }
     ck_assert_uint_eq(below.asked, 5 + 1);
     lladd_dtable_close(t);
+    static const char *const cells[] = {"ab", "(gone)", "(none)", "cd", NULL};
+    t = run_of(&b, "class(dt) cache_dtable config [ \"base\" class(dt) array_dtable ]", 1, cells);
+    for (int round = 0; round < 2; round++) /* from the cache the second time */
+        ok_db(&b, lladd_dtable_run_check(t, &b.err));
+    lladd_dtable_close(t);
 }
 END_TEST
 
