@@ -5,6 +5,7 @@
  *   config*.c       which layers, and with which parameters: parsed, checked, printed
  *   build.c         a run: its layers' builders, one behind the other
  *   stream.c        bytes on their way into extents, block by block
+ *   pack.c          the same, compressed, and back
  *   describe.c      a run's descriptor, which is a blob
  *   run.c           a run that is open: its layers' readers
  *   cache.c         blocks in memory
@@ -12,6 +13,7 @@
  *   cursor.c        rows one after the other, likewise
  *   memory.c, overlay.c    tables that are no runs
  *   ../dtable_class/       the classes, which see nothing of this folder
+ *   ../dtable_pack/        those of them that make values shorter
  *
  * Nothing in here logs anything of its own. A run's contents are written past the log, to extents
  * that are taken in the transaction (pages.h) and are free again if it rolls back; its descriptor
