@@ -4,6 +4,7 @@
 
 test_examples.py <folder of the programs>"""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,10 +67,26 @@ def members(program, folder):
              "100000 rows in 782 KiB\n")
 
 
+def dtables(program, folder):
+    db = os.path.join(folder, "dtables")
+    if "usage" not in run(program, db, "many", expect=2):
+        sys.exit("dtables does not say how it is used")
+    for _ in range(2):
+        out = run(program, db, "5000")
+        rows = re.findall(r"^  (.+?) +([0-9.]+) MiB +([0-9.]+) bytes a row +[0-9.]+ us, absent "
+                          r"+[0-9.]+ us$", out, re.M)
+        size = {what: float(each) for what, _, each in rows}
+        small = "... and those in an array (figure 8)"
+        if not size[small] < size["linear"] / 2 or len(rows) + 3 != len(out.splitlines()):
+            sys.exit(f"dtables: {out}")
+        if "differences in two bytes, array          cannot store the row of key" not in out:
+            sys.exit(f"dtables stores what is too large: {out}")
+
+
 def main(programs):
     folder = tempfile.mkdtemp(prefix="lladd-examples-")
     try:
-        for example in (hello, counter, transfer, locked_table, members):
+        for example in (hello, counter, transfer, locked_table, members, dtables):
             example(os.path.join(programs, example.__name__), folder)
     finally:
         shutil.rmtree(folder)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Customers by state (Anvil, section 5.5). Their numbers mostly follow each other; nearly all live
+ * in a state of the USA, which has two letters, and some in other countries. The configurations are
+ * those the paper comes to, one step after another. */
+#include "trial.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char states[][3] = {"CA", "TX", "FL", "NY", "PA", "IL", "OH", "GA", "NC", "MI",
+                                 "NJ", "VA", "WA", "AZ", "MA", "TN", "IN", "MO", "MD", "WI",
+                                 "CO", "MN", "SC", "AL", "LA", "KY", "OR", "OK", "CT", "UT",
+                                 "IA", "NV", "AR", "MS", "KS", "NM", "NE", "ID", "WV", "HI",
+                                 "NH", "ME", "MT", "RI", "DE", "SD", "ND", "AK", "DC", "VT",
+                                 "WY", "PR"};
+static const char *const countries[] = {"Canada", "Mexico", "Germany", "United Kingdom",
+                                        "Japan",  "Brazil", "France",  "India"};
+enum {
+    STATES = sizeof states / sizeof states[0],
+    COUNTRIES = sizeof countries / sizeof countries[0],
+    LEFT = 30,  /* one of so many has left: there is no such customer any more */
+    ABROAD = 40 /* one of so many lives in another country */
+};
+
+static bool customer(const void *ctx, uint32_t number, struct lladd_span *out)
+{
+    (void)ctx;
+    if (drawn(number, 3) % LEFT == 0)
+        return false;
+    /* The smaller of two: large states come first. */
+    uint64_t a = drawn(number, 4) % STATES, b = drawn(number, 5) % STATES;
+    const char *where = states[a < b ? a : b];
+    if (drawn(number, 6) % ABROAD == 0)
+        where = countries[drawn(number, 7) % COUNTRIES];
+    *out = lladd_span_of(where, strlen(where));
+    return true;
+}
+
+/* Between "base" and "base_config", what is below it. */
+#define BTREE "\"base\" class(dt) btree_dtable \"base_config\" config [ " \
+              "\"base\" class(dt) linear_dtable ]"
+#define BLOOM(below) "class(dt) bloom_dtable config [ " below " ]"
+#define STATE_OR_ELSE(store) \
+    "\"base\" class(dt) exception_dtable \"base_config\" config [ " \
+    "\"base\" class(dt) usstate_dtable \"base_config\" config [ " store \
+    " \"passthrough_value\" blob fd ] " \
+    "\"alt\" class(dt) btree_dtable \"alt_config\" config [ \"base\" class(dt) linear_dtable ] " \
+    "\"reject_value\" blob fd ]"
+#define FIXED "\"base\" class(dt) fixed_dtable"
+#define ARRAY \
+    "\"base\" class(dt) array_dtable \"base_config\" config [ \"tag_byte\" bool false " \
+    "\"hole_value\" blob fe \"tombstone_value\" blob ff ]"
+
+static const struct configuration tried[] = {
+    {"linear", "class(dt) linear_dtable"},
+    {"Bloom filter, B-tree, linear (figure 7)", BLOOM(BTREE)},
+    {"Bloom filter, states in one byte or else", BLOOM(STATE_OR_ELSE(FIXED))},
+    {"... and those in an array (figure 8)", BLOOM(STATE_OR_ELSE(ARRAY))},
+    {"automatic", "class(dt) auto_dtable"},
+};
+
+int customers(struct lladd_db *db, uint32_t keys, struct lladd_error *err)
+{
+    struct rows rows = {.keys = keys, .value = customer};
+    struct lladd_span v;
+    for (uint32_t i = 0; i < keys; i++)
+        rows.n += customer(NULL, i, &v);
+    printf("customers by state, %llu of them\n", (unsigned long long)rows.n);
+    for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++)
+        TRY(trial(db, &rows, &tried[i], err));
+    return 0;
+}

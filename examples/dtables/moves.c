@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* When customers moved (Anvil, section 5.5): a log of pairs, the time and the customer, each column
+ * a table of its own. Moves come in waves, so most times lie close behind the one before, and the
+ * differences are small; between two waves they are not. */
+#include "trial.h"
+
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    WAVE = 500,          /* moves, then comes a pause */
+    PAUSE = 200000,      /* seconds, on average */
+    CUSTOMERS = 4000000, /* numbers below */
+    CELL = 4             /* bytes of a value, little-endian */
+};
+
+static bool cell(const void *ctx, uint32_t number, struct lladd_span *out)
+{
+    *out = lladd_span_of((const unsigned char *)ctx + (size_t)number * CELL, CELL);
+    return true;
+}
+
+static void fill(unsigned char *times, unsigned char *who, uint32_t n)
+{
+    uint32_t now = 1000000000;
+    for (uint32_t i = 0; i < n; i++) {
+        now += (uint32_t)(i % WAVE == 0 ? drawn(i, 8) % (2 * PAUSE) : drawn(i, 8) % 30);
+        lladd_put32(times + (size_t)i * CELL, now);
+        lladd_put32(who + (size_t)i * CELL, (uint32_t)(drawn(i, 9) % CUSTOMERS));
+    }
+}
+
+#define SMALL \
+    "\"base\" class(dt) smallint_dtable \"base_config\" config [ \"bytes\" int 2 " \
+    "\"base\" class(dt) array_dtable \"base_config\" config [ \"tag_byte\" bool false ] ]"
+#define DELTA(below) "class(dt) deltaint_dtable config [ " below " ]"
+
+static const struct configuration times_tried[] = {
+    {"time: fixed", "class(dt) fixed_dtable"},
+    {"time: array", "class(dt) array_dtable config [ \"tag_byte\" bool false ]"},
+    {"time: differences in two bytes, array", DELTA(SMALL)},
+    {"time: differences, large ones beside (figure 9)",
+     DELTA("\"base\" class(dt) exception_dtable \"base_config\" config [ " SMALL
+           " \"alt\" class(dt) fixed_dtable \"reject_value\" blob ffff0000 ]")},
+    {"time: automatic", "class(dt) auto_dtable"},
+};
+static const struct configuration who_tried[] = {
+    {"customer: array", "class(dt) array_dtable config [ \"tag_byte\" bool false ]"},
+    {"customer: automatic", "class(dt) auto_dtable"},
+};
+
+static int try_all(struct lladd_db *db, const struct rows *rows, const struct configuration *c,
+                   size_t n, struct lladd_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        TRY(trial(db, rows, &c[i], err));
+    return 0;
+}
+
+int moves(struct lladd_db *db, uint32_t keys, struct lladd_error *err)
+{
+    unsigned char *times = malloc((size_t)keys * CELL), *who = malloc((size_t)keys * CELL);
+    struct rows time_of = {.keys = keys, .n = keys, .ctx = times, .value = cell};
+    struct rows who_did = {.keys = keys, .n = keys, .ctx = who, .value = cell};
+    int rc = times && who ? 0 : lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    if (!rc) {
+        fill(times, who, keys);
+        printf("moves, %lu of them\n", (unsigned long)keys);
+        rc = try_all(db, &time_of, times_tried, sizeof times_tried / sizeof *times_tried, err);
+    }
+    if (!rc)
+        rc = try_all(db, &who_did, who_tried, sizeof who_tried / sizeof *who_tried, err);
+    free(times);
+    free(who);
+    return rc;
+}
