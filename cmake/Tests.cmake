@@ -64,6 +64,18 @@ function(ll_test)
     ll_test_properties(${folder}/${T_NAME} "${T_LABELS}" "${T_TIMEOUT}")
 endfunction()
 
+# ll_test_at_night(<folder> <name>): a test once more, as <name>_long, with LLADD_NIGHTLY set, which
+# it looks at. One build does that, in the night.
+function(ll_test_at_night folder name)
+    if(NOT TARGET ${folder}-${name})
+        return()
+    endif()
+    set(test ${folder}/${name}_long)
+    add_test(NAME ${test} COMMAND ${folder}-${name})
+    ll_test_properties(${test} "nightly;once" 3600)
+    set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT LLADD_NIGHTLY=1)
+endfunction()
+
 # Labels, time limit and environment of one ctest test; also for tests that are scripts.
 function(ll_test_properties test labels timeout)
     if(NOT labels)
