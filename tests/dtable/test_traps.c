@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Traps of the prototype that have no better place: each test has the number of its trap. Others
+ * are in test_run, test_classes, tests/dtable_managed and tests/journal.
+ */
+#include "model.h"
+#include "texts.h"
+
+#include <lladd/blob.h>
+#include <lladd/bytes.h>
+#include <lladd/records.h>
+
+static struct bed b;
+
+#define EXCEPTION \
+    "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config " \
+    "[ \"value_size\" int 1 ] \"alt\" class(dt) linear_dtable \"reject_value\" string \"_\" ]"
+/* Of every kind: that find places, that have cursors of their own, that pass them on. */
+static const char *const kinds[] = {
+    "class(dt) linear_dtable",
+    "class(dt) fixed_dtable config [ \"value_size\" int 1 ]",
+    "class(dt) array_dtable config [ \"value_size\" int 1 ]",
+    "class(dt) btree_dtable config [ \"base\" class(dt) linear_dtable ]",
+    "class(dt) btree_dtable config [ \"base\" class(dt) array_dtable ]",
+    "class(dt) bloom_dtable config [ \"base\" class(dt) fixed_dtable ]",
+    "class(dt) dictionary_dtable config [ \"values\" words [ \"a\" \"b\" \"c\" \"d\" \"e\" \"f\" "
+    "\"g\" \"h\" \"i\" ] \"base\" class(dt) array_dtable ]",
+    "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable ]",
+    "class(dt) cache_dtable config [ \"base\" class(dt) linear_dtable ]",
+    "class(dt) compress_dtable config [ \"base\" class(dt) linear_dtable ]",
+    "class(dt) auto_dtable",
+    "class(dt) exist_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config [ "
+    "\"tag_byte\" bool false \"hole_value\" string \"?\" ] \"tombstones\" class(dt) "
+    "linear_dtable ]",
+    "class(dt) keydiv_dtable config [ \"divider\" int 55 \"below\" class(dt) array_dtable "
+    "\"from\" class(dt) linear_dtable ]",
+    EXCEPTION,
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0], ROWS = 9 };
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+}
+
+static void teardown(void)
+{
+    bed_free(&b);
+}
+
+/* Keys 10, 20, ... 90 with the values a, b, ... i. */
+static struct lladd_dtable *tens(const char *config, lladd_pageno *root)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, config);
+    for (uint32_t i = 1; i <= ROWS; i++) {
+        const char value[2] = {(char)('a' + i - 1), 0};
+        ok(txn, add_text(run, 10 * i, value));
+    }
+    ok(txn, lladd_dtable_run_finish(run, root));
+    commit(txn);
+    return open_run(&b, *root);
+}
+
+/* The cursor is at the i-th of them. */
+static void is_at(struct lladd_dtable_cursor *c, uint32_t i)
+{
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v;
+    ok_db(&b, lladd_dtable_row(c, &key, &v, &b.err));
+    ck_assert_uint_eq(key.number, 10 * i);
+    ck_assert_int_eq(v.state, LLADD_DTABLE_FOUND);
+    ck_assert_uint_eq(v.bytes.len, 1);
+    ck_assert_int_eq(*(const char *)v.bytes.data, (char)('a' + i - 1));
+}
+
+/* ---- cursors --------------------------------------------------------------------------------- */
+
+START_TEST(trap_12_absent_keys_lead_to_their_neighbours)
+{
+    lladd_pageno root;
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable *t = tens(kinds[_i], &root);
+    ok_db(&b, lladd_dtable_cursor_open(t, 0, &c, &b.err));
+    for (uint32_t number = 0; number <= 10 * ROWS + 15; number++) {
+        struct lladd_dtable_key key = lladd_dtable_u32(number);
+        uint32_t behind = (number + 9) / 10, before = number / 10;
+        behind = behind ? behind : 1;
+        before = before < ROWS ? before : ROWS;
+        ck_assert_int_eq(lladd_dtable_seek(c, &key, &b.err), behind <= ROWS ? 0 : LLADD_END);
+        if (behind <= ROWS)
+            is_at(c, behind);
+        ck_assert_int_eq(lladd_dtable_seek_for_prev(c, &key, &b.err), before ? 0 : LLADD_END);
+        if (before)
+            is_at(c, before);
+    }
+    lladd_dtable_cursor_close(c);
+    lladd_dtable_close(t);
+}
+END_TEST
+
+START_TEST(trap_13_before_the_first_row_nothing_is_shown)
+{
+    lladd_pageno root;
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key;
+    struct lladd_dtable *t = tens(kinds[_i], &root);
+    ok_db(&b, lladd_dtable_cursor_open(t, 0, &c, &b.err));
+    for (int twice = 0; twice < 2; twice++) {
+        ok_db(&b, lladd_dtable_first(c, &b.err));
+        is_at(c, 1);
+        ck_assert_int_eq(lladd_dtable_prev(c, &b.err), LLADD_END);
+        ck_assert_int_eq(lladd_dtable_row(c, &key, NULL, &b.err), LLADD_BAD_STATE);
+        ck_assert_int_eq(lladd_dtable_prev(c, &b.err), LLADD_END);
+        ok_db(&b, lladd_dtable_next(c, &b.err));
+        is_at(c, 1);
+        ok_db(&b, lladd_dtable_last(c, &b.err));
+        ck_assert_int_eq(lladd_dtable_next(c, &b.err), LLADD_END);
+        ok_db(&b, lladd_dtable_prev(c, &b.err));
+        is_at(c, ROWS);
+    }
+    lladd_dtable_cursor_close(c);
+    lladd_dtable_close(t);
+}
+END_TEST
+
+/* Every third row is in another table, and one table is empty: to and fro at each row. */
+START_TEST(trap_14_merged_cursors_turn_round)
+{
+    struct lladd_dtable *parts[4], *all;
+    struct lladd_dtable_cursor *c;
+    for (int i = 0; i < 4; i++)
+        ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &parts[i], &b.err));
+    for (uint32_t i = 1; i <= ROWS; i++) {
+        const char value = (char)('a' + i - 1);
+        struct lladd_dtable_key key = lladd_dtable_u32(10 * i);
+        struct lladd_dtable_value v = lladd_dtable_value(&value, 1);
+        struct lladd_dtable_value older = lladd_dtable_value("!", 1);
+        ok_db(&b, lladd_dtable_put(parts[i % 3], &key, &v, &b.err));
+        if (i % 3 == 0) /* hidden by the newer one */
+            ok_db(&b, lladd_dtable_put(parts[1], &key, &older, &b.err));
+    }
+    ok_db(&b, lladd_dtable_overlay(b.db, parts, 4, &all, &b.err));
+    ok_db(&b, lladd_dtable_cursor_open(all, 0, &c, &b.err));
+    for (uint32_t i = 1; i <= ROWS; i++) {
+        ok_db(&b, lladd_dtable_next(c, &b.err));
+        is_at(c, i);
+        if (i == 1)
+            continue;
+        ok_db(&b, lladd_dtable_prev(c, &b.err));
+        is_at(c, i - 1);
+        ok_db(&b, lladd_dtable_next(c, &b.err));
+        is_at(c, i);
+    }
+    for (uint32_t i = ROWS - 1; i >= 1; i--) {
+        ok_db(&b, lladd_dtable_prev(c, &b.err));
+        is_at(c, i);
+        ok_db(&b, lladd_dtable_next(c, &b.err));
+        is_at(c, i + 1);
+        ok_db(&b, lladd_dtable_prev(c, &b.err));
+        is_at(c, i);
+    }
+    lladd_dtable_cursor_close(c);
+    lladd_dtable_close(all);
+    for (int i = 0; i < 4; i++)
+        lladd_dtable_close(parts[i]);
+}
+END_TEST
+
+/* ---- exceptions ------------------------------------------------------------------------------ */
+
+static void expect(const struct lladd_dtable *t, uint32_t number, const char *want)
+{
+    char got[64];
+    size_t len;
+    struct lladd_dtable_key key = lladd_dtable_u32(number);
+    ok_db(&b, lladd_dtable_get(t, &key, got, sizeof got, &len, &b.err));
+    ck_assert_uint_eq(len, strlen(want));
+    ck_assert_int_eq(memcmp(got, want, len), 0);
+}
+
+static void forge_pages(const char *what)
+{
+    size_t len = strlen(what);
+    unsigned char page[4096];
+    struct lladd_iovec piece = {page, sizeof page};
+    struct lladd_file *file;
+    bool found = false;
+    ck_assert_int_eq(b.base->ops->open(b.base, "pages", 0, &file), 0);
+    for (uint64_t at = 0; b.base->ops->pread(b.base, file, page, sizeof page, at) == sizeof page;
+         at += sizeof page)
+        for (size_t i = 0; i + len <= sizeof page; i++)
+            if (memcmp(page + i, what, len) == 0) {
+                page[i] ^= 1;
+                found = true;
+                ck_assert_int_eq(b.base->ops->pwritev(b.base, file, &piece, 1, at), 0);
+            }
+    ck_assert(found);
+    ck_assert_int_eq(b.base->ops->close(b.base, file), 0);
+}
+
+/* A genuine placeholder is itself; and what cannot be read of the exceptions is an error, and not
+ * the placeholder that stands for it. */
+START_TEST(trap_8_11_placeholders_are_no_answer_to_damage)
+{
+    lladd_pageno root;
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, EXCEPTION);
+    char got[64];
+    size_t len;
+    ok(txn, add_text(run, 1, "x"));
+    ok(txn, add_text(run, 2, "_"));
+    ok(txn, add_text(run, 3, "what is too long for the array"));
+    ok(txn, add_text(run, 4, ""));
+    ok(txn, lladd_dtable_run_finish(run, &root));
+    commit(txn);
+    struct lladd_dtable *t = open_run(&b, root);
+    expect(t, 1, "x");
+    expect(t, 2, "_");
+    expect(t, 3, "what is too long for the array");
+    expect(t, 4, "");
+    lladd_dtable_close(t);
+    bed_close(&b);
+    forge_pages("what is too long");
+    bed_open(&b);
+    t = open_run(&b, root);
+    expect(t, 1, "x");
+    struct lladd_dtable_key key = lladd_dtable_u32(3);
+    ck_assert_int_eq(lladd_dtable_get(t, &key, got, sizeof got, &len, &b.err), LLADD_CORRUPT_RUN);
+    ck_assert_ptr_nonnull(strstr(b.err.message, "linear_dtable"));
+    lladd_dtable_close(t);
+    bed_close(&b);
+    forge_pages("vhat is too long"); /* as it was */
+    bed_open(&b);
+}
+END_TEST
+
+/* ---- pages and bytes ------------------------------------------------------------------------- */
+
+/* Pages whose changes are in the log, from where redo begins, are freed and become a run's. */
+START_TEST(trap_21_redo_leaves_the_new_life_of_a_page_alone)
+{
+    enum { PAGES = 40 };
+    struct model m;
+    static const struct shape many = {LLADD_DTABLE_U32, 3000, 10, 3, 6};
+    lladd_pageno first, root;
+    unsigned char noise[500];
+    memset(noise, 0xa5, sizeof noise);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_extent_alloc(txn, PAGES, LLADD_EXTENT_PAGED, &first));
+    for (uint64_t i = 0; i < PAGES; i++) {
+        ok(txn, lladd_bytes_format(txn, lladd_page_of(first.v + i)));
+        ok(txn, lladd_set(txn, lladd_page_of(first.v + i), 100, noise, sizeof noise));
+    }
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_extent_free(txn, first, PAGES));
+    commit(txn);
+    rows_init(&m, many.type);
+    lladd_dtable_close(rows_run(&b, &m, "class(dt) linear_dtable", &many, 3, &root));
+    bool reused = false;
+    struct lladd_dtable *t = open_run(&b, root);
+    struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+    ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+    ck_assert_uint_gt(info.pages, 3);
+    lladd_dtable_close(t);
+    for (uint64_t i = 0; i < PAGES && !reused; i++) {
+        enum lladd_page_use use;
+        ok_db(&b, lladd_page_use(b.db, lladd_page_of(first.v + i), &use, &b.err));
+        reused = use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
+    }
+    ck_assert(reused);
+    bed_crash(&b);
+    t = open_run(&b, root);
+    ok_db(&b, lladd_dtable_run_check(t, &b.err));
+    rows_check(&m, t, 1, 100);
+    lladd_dtable_close(t);
+    rows_free(&m);
+}
+END_TEST
+
+/* Numbers are little-endian and of the width that docs/disk-format.md says, on every machine. */
+START_TEST(trap_33_bytes_are_those_of_the_format)
+{
+    lladd_pageno root;
+    unsigned char bytes[48];
+    lladd_dtable_close(tens(kinds[0], &root));
+    ok_db(&b, lladd_blob_read(b.db, root, 0, bytes, sizeof bytes, NULL, &b.err));
+    ck_assert_int_eq(memcmp(bytes, "LLADDrun", 8), 0);
+    ck_assert_uint_eq(bytes[8] | bytes[9] << 8 | bytes[10] << 16, 1);     /* version */
+    ck_assert_uint_eq(bytes[12] | bytes[13] << 8, LLADD_DTABLE_U32);      /* of the keys */
+    ck_assert_uint_eq(bytes[24], ROWS);                                   /* u64 rows */
+    for (int i = 25; i < 32; i++)
+        ck_assert_uint_eq(bytes[i], 0);
+    for (int i = 32; i < 40; i++) /* u64 tombstones */
+        ck_assert_uint_eq(bytes[i], 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("dtable.traps");
+    TCase *tc = tcase_create("traps");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, trap_12_absent_keys_lead_to_their_neighbours, 0, KINDS);
+    tcase_add_loop_test(tc, trap_13_before_the_first_row_nothing_is_shown, 0, KINDS);
+    tcase_add_test(tc, trap_14_merged_cursors_turn_round);
+    tcase_add_test(tc, trap_8_11_placeholders_are_no_answer_to_damage);
+    tcase_add_test(tc, trap_21_redo_leaves_the_new_life_of_a_page_alone);
+    tcase_add_test(tc, trap_33_bytes_are_those_of_the_format);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
