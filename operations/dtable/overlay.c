@@ -29,7 +29,8 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 
 struct side {
     struct lladd_dtable_cursor *cursor;
-    struct lladd_dtable_key key;
+    struct lladd_dtable_key key; /* of the row it is at; fetched once, as is the value */
+    struct lladd_dtable_value value;
     bool there; /* it is at a row */
 };
 
@@ -46,7 +47,7 @@ static int moved(struct side *s, int rc, struct lladd_error *err)
     s->there = rc == 0;
     if (rc == LLADD_END)
         return 0;
-    return rc ? rc : lladd_dtable_row(s->cursor, &s->key, NULL, err);
+    return rc ? rc : lladd_dtable_row(s->cursor, &s->key, &s->value, err);
 }
 
 /* The side whose row comes first (or last), of equal ones the newest. */
@@ -128,9 +129,15 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
 static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
                       struct lladd_dtable_value *value, struct lladd_error *err)
 {
-    struct cursor *c = cursor;
+    const struct cursor *c = cursor;
+    const struct side *now = &c->sides[c->now];
     (void)t;
-    return lladd_dtable_row(c->sides[c->now].cursor, key, value, err);
+    (void)err;
+    if (key)
+        *key = now->key;
+    if (value)
+        *value = now->value;
+    return 0;
 }
 
 static void cursor_close(const struct lladd_dtable *base, void *cursor)
