@@ -3,12 +3,15 @@
  * dtable.managed: rows that transactions put into a managed dTable and delete; digests while one of
  * them goes on, combines, runs that are freed. A row is a number under a small key, with its
  * complement. The table stays open, as it does in a program that crashes.
+ * dtable.managed.threads: one thread commits two rows, while the other one digests, sees both or
+ * none, and combines; each opens the table and closes it.
  */
 #include "sim/subjects/subjects.h"
 
 #include <lladd/bytes.h>
 #include <lladd/dtable_managed.h>
 #include <lladd/hash.h>
+#include <lladd/sync.h>
 
 #include <string.h>
 
@@ -148,6 +151,57 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return in_txn(sim, t, db, comes_last, err);
 }
 
+/* ---- two threads ----------------------------------------------------------------------------- */
+
+static int open_anyhow(struct lladd_db *db, struct lladd_managed **t, struct lladd_error *err)
+{
+    int rc;
+    while ((rc = lladd_managed_open(db, NAME, t, err)) == LLADD_BUSY)
+        lladd_yield(); /* the other one is opening it, or closing */
+    return rc;
+}
+
+static int two_rows(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    TRY(put_noted(sim, txn, t, 0, 20));
+    TRY(put_noted(sim, txn, t, 1, 0));
+    return lladd_sim_commit(sim, txn);
+}
+
+static int sees_whole(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    struct lladd_dtable_key first = lladd_dtable_u32(0), second = lladd_dtable_u32(1);
+    unsigned char bytes[8];
+    size_t len;
+    TRY(lladd_managed_get(txn, t, &first, bytes, sizeof bytes, &len));
+    bool later = lladd_get32(bytes) == 20;
+    int rc = lladd_managed_get(txn, t, &second, bytes, sizeof bytes, &len);
+    if (rc && rc != LLADD_NOT_FOUND)
+        return rc;
+    if (later != (rc == LLADD_NOT_FOUND))
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_STATE,
+                               "one row of a transaction without the other");
+    return lladd_sim_commit(sim, txn);
+}
+
+static int maintains(struct lladd_sim *sim, struct lladd_managed *t, struct lladd_db *db,
+                     struct lladd_error *err)
+{
+    TRY(lladd_managed_digest(t, err));
+    TRY(in_txn(sim, t, db, sees_whole, err));
+    return lladd_managed_combine(t, 0, err);
+}
+
+static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                      struct lladd_error *err)
+{
+    struct lladd_managed *t;
+    (void)ctx;
+    TRY(open_anyhow(db, &t, err));
+    TRY(thread ? maintains(sim, t, db, err) : in_txn(sim, t, db, two_rows, err));
+    return lladd_managed_close(t, err);
+}
+
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_managed *t;
@@ -269,6 +323,26 @@ const struct lladd_sim_subject ll_sim_subject_managed = {
     .configure = configure,
     .setup = setup,
     .run = run,
+    .dump = dump,
+    .model_size = sizeof(struct rows),
+    .model_init = init,
+    .model_apply = apply,
+    .model_dump = model_dump,
+    .describe = describe,
+    .go_on = go_on,
+    .pages = pages,
+    .operations = operations,
+    .excuses = excuses,
+};
+
+const struct lladd_sim_subject ll_sim_subject_managed_threads = {
+    .struct_size = sizeof ll_sim_subject_managed_threads,
+    .name = "dtable.managed.threads",
+    .about = "a managed dTable is written by one thread, digested and combined by another",
+    .configure = configure,
+    .setup = setup,
+    .threads = 2,
+    .run_thread = run_thread,
     .dump = dump,
     .model_size = sizeof(struct rows),
     .model_init = init,

@@ -26,6 +26,7 @@
     X(journal_moves) \
     X(lists) \
     X(managed) \
+    X(managed_threads) \
     X(locks) \
     X(objects) \
     X(pages) \

@@ -102,7 +102,8 @@ static const struct {
              {"threads.abort", 1, 1000, 50},
              {"threads.checkpoint", 1, 300, 30},
              {"threads.prepare", 1, 2000, 300},
-             {"threads.background", 1, 300, 20}};
+             {"threads.background", 1, 300, 20},
+             {"dtable.managed.threads", 1, 300, 20}};
 
 START_TEST(threads_recover_from_every_crash_of_every_schedule)
 {
