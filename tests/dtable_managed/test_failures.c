@@ -261,7 +261,7 @@ START_TEST(every_read_fails_once)
 END_TEST
 
 /* The lights go out at every call. */
-START_TEST(power_fails)
+START_TEST(trap_17_22_power_fails)
 {
     static const struct fault_crash power = {FAULT_POWER, 0, false};
     bool crashed = true;
@@ -293,7 +293,7 @@ START_TEST(power_fails)
 END_TEST
 
 /* The space runs out in digests and combines; when there is some again, they are made. */
-START_TEST(space_runs_out)
+START_TEST(trap_24_space_runs_out)
 {
     unsigned failures = 0;
     char value[200];
@@ -331,8 +331,8 @@ int main(void)
     tcase_add_test(tc, every_allocation_of_a_new_one_fails_once);
     tcase_add_test(tc, every_write_fails);
     tcase_add_test(tc, every_read_fails_once);
-    tcase_add_test(tc, power_fails);
-    tcase_add_test(tc, space_runs_out);
+    tcase_add_test(tc, trap_17_22_power_fails);
+    tcase_add_test(tc, trap_24_space_runs_out);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }

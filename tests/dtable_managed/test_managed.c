@@ -279,7 +279,7 @@ START_TEST(cursor_and_own_writes)
 END_TEST
 
 /* A digest leaves out what goes on, and what comes later: a later one takes it. */
-START_TEST(digest_beside_writers)
+START_TEST(trap_15_23_digest_beside_writers)
 {
     begin(NULL);
     shop_fill(&b, t, "1=a 2=a");
@@ -341,7 +341,7 @@ END_TEST
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* Tombstones stay as long as there is an older run, and go with the oldest; runs are freed. */
-START_TEST(tombstones)
+START_TEST(trap_1_2_tombstones)
 {
     begin(NULL);
     shop_fill(&b, t, "1 2=a 3=a");
@@ -399,6 +399,38 @@ START_TEST(doomed)
     shop_tidy(&b, t);
     ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
     shop_expect(&b, t, "1=a 2=b 3=c");
+    done();
+}
+END_TEST
+
+/* Who writes is not made to digest, however much is due. */
+START_TEST(trap_31_puts_do_not_digest)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    bool more = false;
+    o.rows = 1;
+    begin(&o);
+    for (int i = 0; i < 20; i++)
+        shop_fill(&b, t, "1=a 2=b 3=c");
+    ck_assert_uint_eq(shop_stats(&b, t).digests, 0);
+    ok_db(&b, lladd_managed_maintain(t, &more, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
+    shop_expect(&b, t, "1=a 2=b 3=c");
+    done();
+}
+END_TEST
+
+/* Who closes with a transaction under way has not committed it. */
+START_TEST(trap_20_close_aborts)
+{
+    begin(NULL);
+    shop_fill(&b, t, "1=a");
+    struct lladd_txn *open = bed_begin(&b);
+    shop_put(open, t, 2, "never");
+    bed_close(&b);
+    bed_open(&b);
+    t = shop_open(&b, "rows");
+    shop_expect(&b, t, "1=a");
     done();
 }
 END_TEST
@@ -689,7 +721,7 @@ START_TEST(journal_asks)
 END_TEST
 
 /* Time is the clock of the handle: what is in memory is digested after the interval. */
-START_TEST(interval)
+START_TEST(trap_34_interval)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct test_world w;
@@ -766,10 +798,12 @@ int main(void)
     tcase_add_test(tc, conflicts);
     tcase_add_test(tc, conflicts_digested);
     tcase_add_test(tc, cursor_and_own_writes);
-    tcase_add_test(tc, digest_beside_writers);
+    tcase_add_test(tc, trap_15_23_digest_beside_writers);
     tcase_add_test(tc, in_doubt);
-    tcase_add_test(tc, tombstones);
+    tcase_add_test(tc, trap_1_2_tombstones);
     tcase_add_test(tc, doomed);
+    tcase_add_test(tc, trap_31_puts_do_not_digest);
+    tcase_add_test(tc, trap_20_close_aborts);
     tcase_add_test(tc, ruler);
     tcase_add_test(tc, tiered);
     tcase_add_test(tc, made_and_dropped);
@@ -779,7 +813,7 @@ int main(void)
     tcase_add_test(tc, wrong_transactions);
     tcase_add_test(tc, log_goes);
     tcase_add_test(tc, journal_asks);
-    tcase_add_test(tc, interval);
+    tcase_add_test(tc, trap_34_interval);
     tcase_add_test(tc, refused_later);
     suite_add_tcase(s, tc);
     return bed_run(s);
