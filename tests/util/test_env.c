@@ -25,7 +25,11 @@ START_TEST(fail_fills_everything)
     ck_assert_int_eq(err.code, LLADD_BUSY);
     ck_assert_int_eq(err.sys_errno, 0);
     ck_assert_int_eq(err.line, line);
-    ck_assert_str_eq(err.source, "tests/util/test_env.c");
+    /* Below the source tree; a compiler that is called with relative paths says how to get there. */
+    const char *source = strstr(err.source, "tests/util/test_env.c");
+    ck_assert_ptr_nonnull(source);
+    ck_assert_str_eq(source, "tests/util/test_env.c");
+    ck_assert_int_ne(err.source[0], '/');
     ck_assert_str_eq(err.message, "page 7 of x");
     ck_assert_uint_eq(err.lsn.v, 0);
     ck_assert_uint_eq(err.page.v, LLADD_NO_PAGE);
