@@ -97,6 +97,9 @@ LLADD_API const struct lladd_dtable_caps *lladd_dtable_caps(const struct lladd_d
 /** What `configure` has put there, freed with lladd_free when the configuration is. */
 LLADD_API void lladd_dtable_config_state_set(struct lladd_dtable_config *, void *state);
 LLADD_API void *lladd_dtable_config_state(const struct lladd_dtable_config *);
+/** All of the configuration was checked, and is shared from now on: nothing is settled or kept with
+ *  it any more. */
+LLADD_API bool lladd_dtable_config_done(const struct lladd_dtable_config *);
 /** Could the layer, and what is below it, store the value (0 or LLADD_DTABLE_REJECT)? How a
  *  placeholder is tried out at configuration (trap 9). */
 LLADD_API int lladd_dtable_accepts(struct lladd_dtable_config *, const struct lladd_dtable_value *,

@@ -23,7 +23,8 @@
  * Isolation is that of snapshots: from its first call on any managed table a transaction sees, in
  * all of them, what was committed then, and what it has written itself. Who writes a key first has
  * it: a transaction that wants to write what another one has written since, or is writing, gets
- * LLADD_CONFLICT, and is best aborted and tried again. Savepoints, top actions, prepare and
+ * LLADD_CONFLICT, and is best aborted and tried again. (A row that was written as it had been
+ * before is no conflict any more once that was digested.) Savepoints, top actions, prepare and
  * transactions in doubt work as everywhere. docs/dtables.md tells the whole.
  *
  * Calls on a transaction leave their error with it (lladd_txn_error); one that fails with a misuse

@@ -576,7 +576,8 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
  * processor's store buffer. */
 static INLINE struct lladd_view view_of(const struct lladd_page *page)
 {
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && \
+    UINTPTR_MAX == UINT64_MAX
     _Static_assert(offsetof(struct lladd_view, size) == 8 &&
                        offsetof(struct lladd_view, type) == 12 &&
                        offsetof(struct lladd_view, number) == 16,

@@ -438,6 +438,8 @@ static int put_csv(struct tabling *d)
     int rc = 0;
     csv_begin(&c, stdin, LLADD_DTABLE_VALUE_MAX * (d->hex ? (size_t)2 : 1));
     while (!rc && (got = csv_read(&c)) == CSV_ROW) {
+        if (c.n == 1 && c.end[0] == 0)
+            continue; /* an empty line is no row */
         rc = put_row(d, &c);
         if (rc) {
             rc = at_line(d, &c, rc);

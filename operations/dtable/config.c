@@ -369,13 +369,38 @@ static void uncheck(struct lladd_dtable_config *c)
             uncheck(c->params[i].child);
 }
 
-int lladd_dtable_config_check(struct lladd_dtable_config *c, enum lladd_dtable_type type,
-                              struct lladd_error *err)
+/* Says to all layers whether they may still keep what they are told. */
+static void set_done(struct lladd_dtable_config *c, bool done)
 {
+    size_t n = ll_dtable__n_params(c->kind);
+    c->done = done;
+    for (size_t i = 0; i < n; i++)
+        if (c->params[i].child)
+            set_done(c->params[i].child, done);
+}
+
+bool lladd_dtable_config_done(const struct lladd_dtable_config *c)
+{
+    return c->done;
+}
+
+/* A child that was checked by itself learns what is above it now. */
+static int check_all(struct lladd_dtable_config *c, struct lladd_error *err)
+{
+    set_done(c, false);
     int rc = check(c, 1, err);
     while (!rc && again(c)) { /* each number is settled once */
         uncheck(c);
         rc = check(c, 1, err);
     }
+    if (!rc)
+        set_done(c, true);
+    return rc;
+}
+
+int lladd_dtable_config_check(struct lladd_dtable_config *c, enum lladd_dtable_type type,
+                              struct lladd_error *err)
+{
+    int rc = c->checked && c->done ? 0 : check_all(c, err); /* done: others may be using it */
     return rc ? rc : placed(c, ll_dtable__config_has(c, type, err), err);
 }

@@ -48,6 +48,7 @@ struct lladd_dtable_config {
     bool checked;
     unsigned height; /* layers, from here down; of a checked one */
     bool settled;    /* a number was settled since it was looked at */
+    bool done;       /* all of it was checked, and is not changed any more */
     const struct lladd_dtable_config *parent; /* whose it is; NULL: its maker's */
 };
 enum { LL_DTABLE_DEPTH_MAX = 32 };

@@ -133,7 +133,7 @@ int ll_dtable__packed_open(struct lladd_dtable_source *s, struct lladd_error *er
         return rc;
     s->size = lladd_get64(tail);
     uint64_t n = s->size / s->block_size + (s->size % s->block_size != 0);
-    if (n == 0 || n > (all - TAIL) / (ENTRY + 1)) {
+    if (n == 0 || n > (all - TAIL) / (ENTRY + 1) || n > SIZE_MAX / 64) {
         s->size = 0;
         return nonsense(s, err);
     }

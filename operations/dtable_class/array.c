@@ -95,7 +95,8 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     if (v->bytes.len > LL_DTABLE_CELL_MAX ||
         (v->bytes.len == 0 && !lladd_dtable_param_bool(c, "tag_byte")))
         return LLADD_DTABLE_REJECT;
-    lladd_dtable_settle_int(c, "value_size", (int64_t)v->bytes.len);
+    if (!lladd_dtable_config_done(c))
+        lladd_dtable_settle_int(c, "value_size", (int64_t)v->bytes.len);
     return 0;
 }
 

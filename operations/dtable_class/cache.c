@@ -56,11 +56,9 @@ static void close(struct lladd_dtable *base)
     lladd_free(base->db, r->parts);
 }
 
-static int open_part(struct reader *r, struct part *p)
+static int open_part(const struct reader *r, struct part *p)
 {
     *p = (struct part){.slots = 16};
-    while (p->slots < r->most_rows && p->slots < SIZE_MAX / 64)
-        p->slots *= 2;
     p->table = lladd_alloc(r->base.db, p->slots * sizeof(struct row *));
     if (!p->table || lladd_mutex_init(&p->mutex, RANK, "row cache")) {
         lladd_free(r->base.db, p->table);
@@ -173,6 +171,24 @@ static struct row *room_for(const struct reader *r, struct part *p, size_t bytes
     return row;
 }
 
+/* Twice as many slots, if there is memory for them: else chains get longer. */
+static void widen(const struct reader *r, struct part *p)
+{
+    size_t slots = p->slots * 2;
+    struct row **table = lladd_alloc(r->base.db, slots * sizeof *table);
+    if (!table)
+        return;
+    memset(table, 0, slots * sizeof *table);
+    for (struct row *row = p->oldest; row; row = row->newer) {
+        struct row **slot = &table[(row->hash >> 8) & (slots - 1)];
+        row->chain = *slot;
+        *slot = row;
+    }
+    lladd_free(r->base.db, p->table);
+    p->table = table;
+    p->slots = slots;
+}
+
 /* Keeps it; what was not looked up for the longest time goes. Without memory it is not kept. */
 static void keep(const struct reader *r, struct part *p, uint64_t hash,
                  const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
@@ -184,6 +200,8 @@ static void keep(const struct reader *r, struct part *p, uint64_t hash,
     if (!find_row(r, p, hash, key)) /* or another thread was faster */
         row = room_for(r, p, len + more);
     if (row) {
+        if (p->n >= p->slots && p->slots < SIZE_MAX / 64)
+            widen(r, p);
         struct row **slot = &p->table[(hash >> 8) & (p->slots - 1)];
         *row = (struct row){.chain = *slot,
                             .hash = hash,

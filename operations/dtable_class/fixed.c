@@ -46,7 +46,8 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
         return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX)
         return LLADD_DTABLE_REJECT;
-    lladd_dtable_settle_int(c, "value_size", (int64_t)v->bytes.len);
+    if (!lladd_dtable_config_done(c))
+        lladd_dtable_settle_int(c, "value_size", (int64_t)v->bytes.len);
     return 0;
 }
 

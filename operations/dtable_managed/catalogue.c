@@ -123,32 +123,11 @@ static int append(void *ctx, const void *bytes, size_t len)
     return 0;
 }
 
-/* Would the configuration learn from the first value what others must be like? That would be an
- * aborted transaction's, perhaps. */
-static int learns(struct lladd_db *db, const char *config, enum lladd_dtable_type type, bool *out,
-                  struct lladd_error *err)
+/* Does a layer leave the size of values to the first one? That would be an aborted transaction's,
+ * perhaps. (In strings quotation marks have a backslash in front of them.) */
+static bool is_open(const char *resolved)
 {
-    const struct lladd_dtable_value one = lladd_dtable_value("\1\1\1", 3),
-                                    other = lladd_dtable_value("\1\1\1\1\1", 5);
-    struct lladd_dtable_config *c;
-    int alone = 0, behind = 0, first = 0;
-    for (int round = 0; round < 2; round++) {
-        int rc = lladd_dtable_config_parse(db, config, &c, err);
-        if (rc)
-            return rc;
-        rc = lladd_dtable_config_check(c, type, err);
-        if (!rc && round == 0)
-            rc = alone = lladd_dtable_accepts(c, &other, err);
-        if (!rc && round == 1)
-            rc = first = lladd_dtable_accepts(c, &one, err);
-        if (!rc && round == 1)
-            rc = behind = lladd_dtable_accepts(c, &other, err);
-        lladd_dtable_config_free(c);
-        if (rc < 0)
-            return rc;
-    }
-    *out = alone == 0 && first == 0 && behind == LLADD_DTABLE_REJECT;
-    return 0;
+    return resolved && strstr(resolved, "\"value_size\" int -1") != NULL;
 }
 
 /* A configuration as it is stored: complete. */
@@ -158,13 +137,7 @@ static int settle(struct lladd_db *db, const char *config, enum lladd_dtable_typ
     struct text t = {.db = db};
     struct lladd_sink sink = {.ctx = &t, .write = append};
     struct lladd_dtable_config *c;
-    bool open = false;
-    int rc = config ? learns(db, config, type, &open, err) : 0;
-    if (rc)
-        return rc;
-    if (open)
-        return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "a managed table's configuration must say the size of values");
+    int rc = 0;
     if (config) {
         rc = lladd_dtable_config_parse(db, config, &c, err);
         if (rc)
@@ -172,6 +145,9 @@ static int settle(struct lladd_db *db, const char *config, enum lladd_dtable_typ
         rc = lladd_dtable_config_check(c, type, err);
         if (!rc && lladd_dtable_config_print(c, &sink))
             rc = ll_managed__no_memory(err);
+        if (!rc && is_open(t.bytes))
+            rc = lladd_error_set(err, LLADD_BAD_CONFIG,
+                                 "a managed table's configuration must say the size of values");
         lladd_dtable_config_free(c);
     } else if (append(&t, "", 0)) {
         rc = ll_managed__no_memory(err);
@@ -284,14 +260,32 @@ int lladd_managed_create(struct lladd_txn *txn, const char *name,
 
 /* ---- dropping -------------------------------------------------------------------------------- */
 
-static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
-                struct ll_manifest *m)
+static int free_runs(struct lladd_txn *txn, const struct ll_manifest *m)
 {
-    int rc = lladd_journal_release(txn, m->tag);
+    int rc = 0;
     for (uint32_t i = 0; !rc && i < m->n_runs; i++)
         rc = lladd_dtable_run_free(txn, m->runs[i].root);
     for (uint32_t i = 0; !rc && i < m->n_doomed; i++)
         rc = lladd_dtable_run_free(txn, m->doomed[i]);
+    return rc;
+}
+
+/* Once the tag is ours nobody opens the table. What was read before may be old: somebody may have
+ * had it open meanwhile, and combined its runs. */
+static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
+                struct ll_manifest *m)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct ll_manifest now;
+    int rc = lladd_journal_release(txn, m->tag);
+    if (!rc)
+        rc = ll_managed__row_read(all, name, &now, err);
+    if (rc)
+        return rc;
+    rc = now.tag == m->tag ? free_runs(txn, &now)
+                           : lladd_error_set(err, LLADD_BUSY, "table \"%s\" is another one by now",
+                                             name);
+    ll_managed__manifest_free(&now);
     return rc ? rc
               : lladd_hash_remove(txn, lladd_atomic_load_ptr(&all->catalogue), name, strlen(name));
 }

@@ -92,6 +92,13 @@ static int build_as(struct change *c, const struct lladd_dtable *from,
     return rc;
 }
 
+/* Values that it rejects after all, keys that lie too far apart for it, placeholders that do not
+ * fit: about the rows, not about the table. */
+static bool is_refusal(int rc)
+{
+    return rc == LLADD_REJECTED || rc == LLADD_OUT_OF_RANGE || rc == LLADD_BAD_STATE;
+}
+
 /* Rows that the configuration refuses, although it was asked when they came, do not keep a table
  * from being digested: the run is a linear_dtable then, which takes all. */
 static int build(struct change *c, struct lladd_dtable *const *tables, size_t n,
@@ -106,7 +113,7 @@ static int build(struct change *c, struct lladd_dtable *const *tables, size_t n,
     if (rc)
         return rc;
     rc = build_as(c, from, config, drop, &run.root);
-    if (rc == LLADD_REJECTED && config)
+    if (is_refusal(rc) && config)
         rc = build_as(c, from, NULL, drop, &run.root);
     lladd_dtable_close(from);
     if (rc || run.root.v == LLADD_NO_PAGE)
@@ -346,6 +353,13 @@ static int swap_digest(struct change *c, uint64_t cutoff)
     return rc;
 }
 
+/* The journal asks once: who could not do it is due again. */
+static void ask_again(struct lladd_managed *t, uint32_t asked)
+{
+    if (asked)
+        lladd_atomic_store32(&t->asked, 1);
+}
+
 int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
 {
     struct change c = {.t = t, .next.db = t->db};
@@ -354,6 +368,7 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
     lladd_mutex_lock(&t->mutex);
     bool any = lladd_atomic_load64(&t->newest) > t->view->cutoff;
     lladd_mutex_unlock(&t->mutex);
+    uint32_t asked = lladd_atomic_load32(&t->asked);
     lladd_atomic_store32(&t->asked, 0);
     if (!any)
         return 0;
@@ -362,6 +377,7 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
         rc = begin(&c, err);
     if (rc) {
         ll_managed__view_drop(t, c.from);
+        ask_again(t, asked);
         return rc;
     }
     rc = discard(&c, cutoff);
@@ -370,8 +386,10 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
     if (!rc)
         rc = swap_digest(&c, cutoff);
     rc = end(&c, rc, err);
-    if (rc)
+    if (rc) {
+        ask_again(t, asked);
         return rc;
+    }
     lladd_atomic_sub64(&t->pending_bytes, bytes);
     lladd_atomic_sub64(&t->pending_rows, rows);
     ll_managed__retire(t);
@@ -488,13 +506,17 @@ int ll_managed__free_now(struct lladd_managed *t, struct lladd_error *err)
         lladd_mutex_unlock(&t->swap);
         rc = end(&c, rc, err);
     }
-    if (rc) {
-        lladd_mutex_lock(&t->mutex);
-        r->next = t->ready;
-        t->ready = r;
-        lladd_mutex_unlock(&t->mutex);
-        return rc;
+    lladd_mutex_lock(&t->mutex);
+    t->free_failed = rc != 0;
+    if (rc) { /* others have their turn before it is tried again */
+        struct ll_run **last = &t->ready;
+        while (*last)
+            last = &(*last)->next;
+        r->next = NULL;
+        *last = r;
     }
-    lladd_free(t->db, r);
-    return 0;
+    lladd_mutex_unlock(&t->mutex);
+    if (!rc)
+        lladd_free(t->db, r);
+    return rc;
 }

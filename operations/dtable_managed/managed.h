@@ -195,6 +195,7 @@ struct lladd_managed {
     struct ll_run *ready; /* to be freed */
     uint64_t users;       /* uses of it */
     bool digesting, combining, freeing, closing;
+    bool free_failed; /* the newest attempt: others have their turn first */
     struct ll_use *free_uses;
     struct ll_mem_part *replayed; /* while it is being opened: of the last entry */
     uint64_t newest; /* atomic: commit of a row */
@@ -241,6 +242,7 @@ struct ll_managed {
     struct lladd_hash *catalogue; /* atomic; NULL: there is none yet */
     struct lladd_managed *tables;
     struct ll_managed_txn *txns, *free_txns;
+    unsigned joining; /* transactions that are just taking their snapshot */
     struct lladd_thread *threads;
     unsigned n_threads;
     uint32_t running; /* atomic: there are threads */

@@ -222,7 +222,8 @@ int lladd_managed_close(struct lladd_managed *t, struct lladd_error *err)
     bool last = t->opens == 1;
     if (!last)
         t->opens--;
-    t->opening = last; /* who comes now comes again */
+    else
+        t->opening = true; /* who comes now comes again */
     lladd_mutex_unlock(&all->mutex);
     if (!last)
         return 0;

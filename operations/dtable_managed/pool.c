@@ -117,6 +117,7 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     all->threads = n ? lladd_alloc(db, n * sizeof *all->threads) : NULL;
     if (n && !all->threads)
         rc = ll_managed__no_memory(err);
+    lladd_atomic_store32(&all->running, n != 0 && !rc); /* before: who wakes them must not pass */
     for (unsigned i = 0; !rc && i < n; i++) {
         memset(&all->threads[i], 0, sizeof all->threads[i]);
         if (lladd_thread_start(&all->threads[i], work, all))
@@ -127,8 +128,6 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     }
     if (rc)
         ll_managed__threads_stop(all);
-    else
-        lladd_atomic_store32(&all->running, n != 0);
     lladd_mutex_unlock(&all->create);
     return rc;
 }

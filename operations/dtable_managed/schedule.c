@@ -54,12 +54,14 @@ int ll_managed__due(struct lladd_managed *t, uint64_t now)
     lladd_mutex_lock(&t->mutex);
     if (t->closing || t->opening)
         due = 0;
-    else if (t->ready && !t->freeing)
+    else if (t->ready && !t->freeing && !t->free_failed)
         due = LL_FREE;
     else if (!t->digesting && digest_due(t, now))
         due = LL_DIGEST;
     else if (!t->combining && combine_due(t))
         due = LL_COMBINE;
+    else if (t->ready && !t->freeing)
+        due = LL_FREE;
     lladd_mutex_unlock(&t->mutex);
     return due;
 }

@@ -82,17 +82,44 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
                                      t->name);
 }
 
-static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_managed_txn **out)
+/* Somebody is about to have a snapshot, nobody knows which: views are not given up meanwhile.
+ * Memory for him, if there is some. */
+static struct ll_managed_txn *begin_joining(struct ll_managed *all)
 {
-    lladd_lsn snapshot;
-    int rc = lladd_snapshot_acquire(all->db, &snapshot, lladd_txn_error_out(txn));
-    if (rc)
-        return rc;
     lladd_mutex_lock(&all->mutex);
     struct ll_managed_txn *x = all->free_txns;
     if (x)
         all->free_txns = x->next;
+    all->joining++;
     lladd_mutex_unlock(&all->mutex);
+    return x;
+}
+
+/* NULL: he has none after all. */
+static void end_joining(struct ll_managed *all, struct ll_managed_txn *x)
+{
+    lladd_mutex_lock(&all->mutex);
+    all->joining--;
+    if (x) {
+        x->next = all->txns;
+        x->at = &all->txns;
+        if (x->next)
+            x->next->at = &x->next;
+        all->txns = x;
+    }
+    lladd_mutex_unlock(&all->mutex);
+}
+
+static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_managed_txn **out)
+{
+    lladd_lsn snapshot;
+    struct ll_managed_txn *x = begin_joining(all);
+    int rc = lladd_snapshot_acquire(all->db, &snapshot, lladd_txn_error_out(txn));
+    if (rc) {
+        end_joining(all, NULL);
+        lladd_free(all->db, x);
+        return rc;
+    }
     if (!x)
         x = lladd_alloc(all->db, sizeof *x);
     if (x) {
@@ -102,17 +129,12 @@ static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_mana
         rc = ll_managed__no_memory(lladd_txn_error_out(txn));
     }
     if (rc) {
+        end_joining(all, NULL);
         (void)lladd_snapshot_release(all->db, snapshot); /* it is there: it was just taken */
         lladd_free(all->db, x);
         return rc;
     }
-    lladd_mutex_lock(&all->mutex);
-    x->next = all->txns;
-    x->at = &all->txns;
-    if (x->next)
-        x->next->at = &x->next;
-    all->txns = x;
-    lladd_mutex_unlock(&all->mutex);
+    end_joining(all, x);
     *out = x;
     return 0;
 }

@@ -42,6 +42,8 @@ struct ll_view *ll_managed__view_for(struct lladd_managed *t, uint64_t snapshot)
     if (snapshot < v->cutoff)
         for (v = t->retired; v && snapshot < v->cutoff;)
             v = v->next;
+    if (v && v != t->view && snapshot >= v->until)
+        v = NULL;
     if (v)
         ll_managed__view_hold(v);
     return v;
@@ -61,15 +63,27 @@ void ll_managed__view_set(struct lladd_managed *t, struct ll_view *v, struct ll_
     *gone = NULL;
 }
 
+/* Could a transaction that is under way ask for it? Under the mutex of all tables. */
+static bool is_wanted(const struct ll_managed *all, const struct ll_view *v)
+{
+    if (all->joining)
+        return true;
+    for (const struct ll_managed_txn *x = all->txns; x; x = x->next)
+        if (v->cutoff <= x->snapshot && x->snapshot < v->until)
+            return true;
+    return false;
+}
+
+/* One old snapshot keeps the view that is its own, and not all that came behind it. */
 void ll_managed__retire(struct lladd_managed *t)
 {
     struct ll_view *gone = NULL, *v;
     if (!lladd_atomic_load32(&t->has_retired))
         return;
-    uint64_t oldest = lladd_snapshot_oldest(t->db).v;
+    lladd_mutex_lock(&t->all->mutex);
     lladd_mutex_lock(&t->mutex);
     for (struct ll_view **at = &t->retired; (v = *at) != NULL;) {
-        if (v->until > oldest) {
+        if (is_wanted(t->all, v)) {
             at = &v->next;
             continue;
         }
@@ -79,6 +93,7 @@ void ll_managed__retire(struct lladd_managed *t)
     }
     lladd_atomic_store32(&t->has_retired, t->retired != NULL);
     lladd_mutex_unlock(&t->mutex);
+    lladd_mutex_unlock(&t->all->mutex);
     while ((v = gone) != NULL) {
         gone = v->next;
         ll_managed__view_drop(t, v);

@@ -155,6 +155,13 @@ static int begin_writing(struct lladd_txn *txn, struct ll_use *u)
     return 0;
 }
 
+/* Bytes of the longest entry that the journal takes. */
+static size_t entry_most(const struct lladd_managed *t)
+{
+    size_t most = lladd_log_object_max(t->db);
+    return most > LLADD_JOURNAL_HEAD_MAX ? most - LLADD_JOURNAL_HEAD_MAX : 0;
+}
+
 static int check(struct lladd_txn *txn, const struct lladd_managed *t,
                  const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
 {
@@ -164,7 +171,8 @@ static int check(struct lladd_txn *txn, const struct lladd_managed *t,
         return rc;
     if (v->state != LLADD_DTABLE_FOUND && v->state != LLADD_DTABLE_TOMBSTONE)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "neither a value nor a tombstone");
-    if (v->state == LLADD_DTABLE_FOUND && v->bytes.len > LLADD_DTABLE_VALUE_MAX)
+    if (v->state == LLADD_DTABLE_FOUND &&
+        (v->bytes.len > LLADD_DTABLE_VALUE_MAX || v->bytes.len > entry_most(t)))
         return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes", v->bytes.len);
     return 0;
 }
@@ -185,6 +193,10 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
         rc = begin_writing(txn, u);
     if (!rc && ll_managed__entry_put(u, key, v, &entry))
         rc = ll_managed__no_memory(lladd_txn_error_out(txn));
+    if (!rc && entry.len > entry_most(t))
+        rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                             "a row of %zu bytes, and a record of the journal takes %zu", entry.len,
+                             entry_most(t));
     if (rc)
         return rc;
     ll_managed__stall(t);

@@ -114,7 +114,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     r->skip = lladd_get64((const unsigned char *)base->footer.data + 8);
     r->block_size = lladd_dtable_source_block(r->landmarks);
     uint64_t per = r->block_size / 4;
-    if (r->skip == 0 || n != base->places / r->skip + (base->places % r->skip != 0) ||
+    if (r->skip == 0 || r->skip != (uint64_t)lladd_dtable_param_int(base->config, "skip_count") ||
+        n != base->places / r->skip + (base->places % r->skip != 0) ||
         n / per + (n % per != 0) != lladd_dtable_source_blocks(r->landmarks) ||
         (n && lladd_dtable_source_size(r->landmarks) / 4 < n))
         return lladd_dtable_corrupt(base, err, "it has another number of landmarks");

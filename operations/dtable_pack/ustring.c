@@ -100,7 +100,9 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     unsigned char room[8];
     if (v->state != LLADD_DTABLE_FOUND)
         return lladd_dtable_accepts(base, v, err);
-    if (is_promised(old, v->bytes))
+    /* Who asks later asks whether it will do: numbers are promised to placeholders alone, and
+     * whether they run out shows when a run is built. */
+    if (is_promised(old, v->bytes) || lladd_dtable_config_done(c))
         return 0;
     size_t len = old ? old->len : 0, more = len + 4 + v->bytes.len;
     size_t n = put_number(room, old ? old->n : 0,
@@ -316,7 +318,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     r->block_size = lladd_dtable_source_block(r->ends);
     uint64_t cells = r->numbers / GROUP + (r->numbers % GROUP != 0), per = r->block_size / CELL;
     uint64_t bytes = lladd_get64((const unsigned char *)base->footer.data + 8);
-    if (r->numbers >> 32 || lladd_dtable_source_size(r->words) != bytes ||
+    if (r->numbers > UINT64_C(1) << 32 || lladd_dtable_source_size(r->words) != bytes ||
         (cells + per - 1) / per != lladd_dtable_source_blocks(r->ends) ||
         lladd_dtable_source_size(r->ends) / CELL < cells)
         return lladd_dtable_corrupt(base, err, "it has another number of values");

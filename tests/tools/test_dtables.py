@@ -146,10 +146,12 @@ class Tables(unittest.TestCase):
         self.good("create", "--key", "u32", self.db, "t")
         self.good("put", self.db, "t", 1, "one")
         before = self.good("scan", self.db, "t")
+        self.good("put", "--csv", self.db, "t", text="\n\r\n")  # empty lines are no rows
+        self.assertEqual(self.good("scan", self.db, "t"), before)
         self.assertIn("nosuch", self.bad("get", self.db, "nosuch", "1"))
         for text, why in (("2,two\n3,a,b\n", "line 2: a row of more than two fields"),
                           ('2,"two\n', "line 1: a quotation mark that is never closed"),
-                          ('2,two\n\n"3" ,x\n', "line 2:"),
+                          ("2,two\n\n\"3\" ,x\n", "line 3:"),
                           ('2,t"wo\n', "line 1: a quotation mark inside a field"),
                           ("2,two\nx,y\n", "line 2: \"x\" is no number")):
             self.assertIn(why, self.bad("put", "--csv", self.db, "t", text=text))

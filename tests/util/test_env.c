@@ -25,7 +25,7 @@ START_TEST(fail_fills_everything)
     ck_assert_int_eq(err.code, LLADD_BUSY);
     ck_assert_int_eq(err.sys_errno, 0);
     ck_assert_int_eq(err.line, line);
-    /* Below the source tree; a compiler that is called with relative paths says how to get there. */
+    /* Below the source tree; who calls the compiler with relative paths sees how to get there. */
     const char *source = strstr(err.source, "tests/util/test_env.c");
     ck_assert_ptr_nonnull(source);
     ck_assert_str_eq(source, "tests/util/test_env.c");

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Managed dTables: what one does, or leaves undone, harms no other: other values, other keys, old
+ * snapshots, rows that are refused, runs that cannot be freed.
+ */
+#include "shop.h"
+
+#include <stdio.h>
+
+static struct bed b;
+static struct lladd_managed *t;
+
+static void begin(struct lladd_managed_options *o)
+{
+    shop_init(&b);
+    bed_open(&b);
+    t = shop_table(&b, "rows", o);
+}
+
+static void restart(void)
+{
+    bed_crash(&b);
+    t = shop_open(&b, "rows");
+}
+
+static void done(void)
+{
+    shop_no_leaks(&b);
+    shop_close(&b, t);
+    bed_free(&b);
+}
+
+/* Numbers of strings belong to a run: what is put meanwhile, or was put before a restart, is none
+ * of its business; and that there are many is no reason to refuse them. */
+START_TEST(unique_strings)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    char text[32];
+    o.config = "class(dt) ustring_dtable config [ \"bytes\" int 1 \"base\" class(dt) "
+               "linear_dtable ]";
+    o.schedule = LLADD_MANAGED_NEVER;
+    begin(&o);
+    for (uint32_t round = 0; round < 3; round++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        for (uint32_t i = 0; i < 150; i++) {
+            snprintf(text, sizeof text, "value-%u", (round * 100 + i) * 7 % 400);
+            shop_put(txn, t, round * 100 + i, text);
+        }
+        commit(txn);
+        ok_db(&b, lladd_managed_digest(t, &b.err));
+        restart();
+    }
+    shop_fill(&b, t, "1000=before");
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint32_t i = 0; i < 350; i++) {
+        char got[32];
+        size_t len;
+        struct lladd_dtable_key key = lladd_dtable_u32(i);
+        ok(txn, lladd_managed_get(txn, t, &key, got, sizeof got, &len));
+        snprintf(text, sizeof text, "value-%u", i * 7 % 400);
+        ck_assert_uint_eq(len, strlen(text));
+        ck_assert_int_eq(memcmp(got, text, len), 0);
+    }
+    commit(txn);
+    done();
+}
+END_TEST
+
+/* An array cannot have keys that far apart: the run is another one. */
+START_TEST(sparse_keys)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    o.config = "class(dt) array_dtable config [ \"value_size\" int 1 ]";
+    begin(&o);
+    shop_fill(&b, t, "1=a 10000000=b 4000000000=c");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 3);
+    shop_expect(&b, t, "1=a 10000000=b 4000000000=c");
+    done();
+}
+END_TEST
+
+/* One old snapshot keeps what it sees, and not everything that came behind it. */
+START_TEST(idle_snapshot)
+{
+    begin(NULL);
+    shop_fill(&b, t, "1=old");
+    struct lladd_txn *idle = bed_begin(&b);
+    shop_sees(idle, t, "1=old");
+    uint64_t few = 0;
+    for (int i = 0; i < 40; i++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        for (uint32_t k = 1; k < 200; k++)
+            shop_put(txn, t, k, i % 2 ? "some value" : "another one");
+        commit(txn);
+        ok_db(&b, lladd_managed_digest(t, &b.err));
+        if (i == 3)
+            few = shop_stats(&b, t).memory_bytes;
+    }
+    ck_assert_uint_le(shop_stats(&b, t).memory_bytes, 2 * few);
+    shop_sees(idle, t, "1=old");
+    commit(idle);
+    done();
+}
+END_TEST
+
+/* What is refused leaves nothing behind, however often. */
+START_TEST(refused_often)
+{
+    static char large[8u << 20];
+    struct lladd_dtable_key key = lladd_dtable_u32(1);
+    struct lladd_dtable_value v = lladd_dtable_value(large, sizeof large);
+    begin(NULL);
+    shop_fill(&b, t, "2=b");
+    uint64_t before = shop_stats(&b, t).memory_bytes;
+    struct lladd_txn *txn = bed_begin(&b);
+    for (int i = 0; i < 300; i++)
+        refuses(txn, LLADD_TOO_LARGE, lladd_managed_put(txn, t, &key, &v));
+    shop_put(txn, t, 3, "c");
+    commit(txn);
+    ck_assert_uint_le(shop_stats(&b, t).memory_bytes, before + 4096);
+    shop_expect(&b, t, "2=b 3=c");
+    done();
+}
+END_TEST
+
+/* A run that cannot be freed for now is in nobody's way. */
+START_TEST(a_free_that_fails)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    struct lladd_managed_run run;
+    struct lladd_dtable *held;
+    o.rows = 1;
+    o.schedule = LLADD_MANAGED_NEVER;
+    begin(&o);
+    shop_fill(&b, t, "1=a");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ok_db(&b, lladd_managed_stats(t, &s, &run, 1, &b.err));
+    ok_db(&b, lladd_dtable_run_open(b.db, run.root, &held, &b.err));
+    shop_fill(&b, t, "2=b");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    struct lladd_txn *txn = bed_begin(&b);
+    shop_put(txn, t, 3, "c");
+    commit(txn); /* the combine is durable before it */
+    bool refused = false;
+    for (int i = 0; i < 6; i++) {
+        int rc = lladd_managed_maintain(t, NULL, &b.err);
+        ck_assert(rc == 0 || rc == LLADD_BUSY);
+        refused = refused || rc == LLADD_BUSY;
+    }
+    ck_assert(refused);
+    ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 0); /* it was digested all the same */
+    lladd_dtable_close(held);
+    shop_tidy(&b, t);
+    ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
+    shop_expect(&b, t, "1=a 2=b 3=c");
+    done();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("managed dTables: unharmed");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, unique_strings);
+    tcase_add_test(tc, sparse_keys);
+    tcase_add_test(tc, idle_snapshot);
+    tcase_add_test(tc, refused_often);
+    tcase_add_test(tc, a_free_that_fails);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
