@@ -245,6 +245,14 @@ int lladd_dtable_row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key
     return row(c, key, value, err);
 }
 
+int lladd_dtable_row_columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_columns *want,
+                             enum lladd_dtable_state *state, struct lladd_error *err)
+{
+    struct lladd_dtable_value value;
+    int rc = lladd_dtable_row(c, NULL, &value, err);
+    return rc ? rc : ll_dtable__unpack(&value, want, state, err);
+}
+
 /* ---- many rows ------------------------------------------------------------------------------- */
 
 static int more_rows(struct lladd_dtable_batch *b, size_t max, struct lladd_db *db)

@@ -4,6 +4,7 @@
 /* dTables, the inside: see dtable.c. */
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
+#include <lladd/dtable_row.h>
 #include <lladd/sync.h>
 
 struct ll_dtables;
@@ -206,6 +207,10 @@ int ll_dtable__comparator(struct ll_dtables *, const char *name,
 
 int ll_dtable__at(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
                   struct lladd_dtable_key *, struct lladd_dtable_value *, struct lladd_error *);
+
+/* The columns of a value that is a packed row: columns.c. */
+int ll_dtable__unpack(const struct lladd_dtable_value *, const struct lladd_dtable_columns *,
+                      enum lladd_dtable_state *, struct lladd_error *);
 
 extern const struct lladd_dtable_class ll_dtable__memory_class, ll_dtable__overlay_class;
 

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_CTABLE_H
+#define LLADD_CTABLE_H
+/**
+ * @file
+ * @brief cTables: tables whose rows have named columns (Anvil, SOSP 2009, section 3.3).
+ *
+ * A cTable is a managed dTable (dtable_managed.h) whose values are packed rows (dtable_row.h), and
+ * the names of their columns. So one row is one entry of the journal, whatever the number of its
+ * columns, and snapshots, conflicts, savepoints, transactions in doubt, digests and combines are as
+ * there; so are errors, and what threads may do.
+ *
+ *     lladd_managed_register(&options, err);                   before lladd_open
+ *     ...
+ *     lladd_ctable_create(txn, "parts", &o);                   once
+ *     lladd_ctable_open(db, "parts", &parts, err);
+ *     lladd_ctable_put(txn, parts, &key, values);              of all columns
+ *     lladd_ctable_update(txn, parts, &key, changes, n);       of some
+ *     lladd_ctable_get(txn, parts, &key, column, buf, size, &len);
+ *     lladd_ctable_cursor_open(txn, parts, columns, n, &cursor);
+ *
+ * A row is there or not. A column of a row that is there has a value, which may be empty, or none
+ * (LLADD_DTABLE_ABSENT); a row may have no values at all. Columns have numbers, from 0, in the
+ * order in which they were named.
+ * @ingroup operations
+ */
+#include <lladd/dtable_managed.h>
+#include <lladd/dtable_row.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LLADD_CTABLE_NAME_MAX 56u         /**< bytes of a table's name */
+#define LLADD_CTABLE_COLUMN_NAME_MAX 255u /**< and of a column's */
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+struct lladd_ctable;
+
+/** Of a new table; kept with it. */
+struct lladd_ctable_options {
+    size_t struct_size;
+    const char *const *columns; /**< their names: 1 byte or more each, no two the same */
+    size_t n_columns;           /**< 1 to LLADD_DTABLE_COLUMNS_MAX */
+    /** Of the table below; its type must be given. */
+    struct lladd_managed_options managed;
+};
+#define LLADD_CTABLE_OPTIONS_INIT_SIZE sizeof(struct lladd_ctable_options)
+#ifdef __cplusplus
+#define LLADD_CTABLE_OPTIONS_INIT \
+    lladd_ctable_options \
+    { \
+        sizeof(struct lladd_ctable_options), nullptr, 0, LLADD_MANAGED_OPTIONS_INIT \
+    }
+#else
+#define LLADD_CTABLE_OPTIONS_INIT \
+    { \
+        .struct_size = sizeof(struct lladd_ctable_options), \
+        .managed = LLADD_MANAGED_OPTIONS_INIT \
+    }
+#endif
+
+/** Makes an empty table, in the transaction: a managed table of that name, and the named root
+ *  `ctable:` and the name. As lladd_managed_create; LLADD_BAD_ARGUMENT for names that are none or
+ *  the same, LLADD_TOO_LARGE for too many columns. */
+LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
+                                  const struct lladd_ctable_options *);
+/** Drops it, in the transaction. As lladd_managed_drop. */
+LLADD_API int lladd_ctable_drop(struct lladd_txn *, const char *name);
+/** Opens a table. As lladd_managed_open, but each handle is its own, closed once, before the
+ *  database is. LLADD_WRONG_TYPE for a managed table that is no cTable. */
+LLADD_API int lladd_ctable_open(struct lladd_db *, const char *name, struct lladd_ctable **out,
+                                struct lladd_error *);
+/** Cursors of the handle are closed. LLADD_BUSY as lladd_managed_close: it stays open then. */
+LLADD_API int lladd_ctable_close(struct lladd_ctable *, struct lladd_error *);
+/** The table below, for maintenance and statistics; open as long as this one. Who writes to it
+ *  writes packed rows. */
+LLADD_API struct lladd_managed *lladd_ctable_managed(const struct lladd_ctable *);
+/** Calls fn for each page of what is stored of the table beside the managed one; not 0 stops. */
+LLADD_API int lladd_ctable_pages(struct lladd_db *, const char *name,
+                                 int (*fn)(void *ctx, lladd_pageno), void *ctx,
+                                 struct lladd_error *);
+
+/** How many there are: their numbers are below that. */
+LLADD_API size_t lladd_ctable_columns(const struct lladd_ctable *);
+/** Lives as long as the handle; NULL if there is no such column. */
+LLADD_API const char *lladd_ctable_column_name(const struct lladd_ctable *, uint32_t column);
+/** The numbers of columns of these names. LLADD_NOT_FOUND says which one there is not. */
+LLADD_API int lladd_ctable_named(const struct lladd_ctable *, const char *const *names, size_t n,
+                                 uint32_t *out, struct lladd_error *);
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/** Puts a row with the values of all columns, FOUND or ABSENT, in the order of their numbers; what
+ *  the key had is gone. LLADD_REJECTED if the configuration cannot store one of them. */
+LLADD_API int lladd_ctable_put(struct lladd_txn *, struct lladd_ctable *,
+                               const struct lladd_dtable_key *,
+                               const struct lladd_dtable_value *values);
+struct lladd_ctable_change {
+    uint32_t column;
+    struct lladd_dtable_value value; /**< ABSENT: it has none any more */
+};
+/** Changes some columns of a row, the last one counts if one is named twice. Without a row, there
+ *  is one then: the others have no value. */
+LLADD_API int lladd_ctable_update(struct lladd_txn *, struct lladd_ctable *,
+                                  const struct lladd_dtable_key *,
+                                  const struct lladd_ctable_change *, size_t n);
+/** Deletes a row, whether it is there or not. */
+LLADD_API int lladd_ctable_delete(struct lladd_txn *, struct lladd_ctable *,
+                                  const struct lladd_dtable_key *);
+
+/** Values of a row. Zeroed before its first use; used again, it lets go what it held;
+ *  lladd_ctable_row_free in the end, and before the transaction ends. */
+struct lladd_ctable_row {
+    size_t n;
+    const struct lladd_dtable_value *values; /**< in the order in which they were asked for */
+    struct lladd_dtable_columns all_;
+    size_t cap_;
+    struct lladd_db *db_;
+};
+/** Some columns of a row, as the transaction sees it. LLADD_NOT_FOUND if there is no row. */
+LLADD_API int lladd_ctable_lookup(struct lladd_txn *, struct lladd_ctable *,
+                                  const struct lladd_dtable_key *, const uint32_t *columns,
+                                  size_t n, struct lladd_ctable_row *);
+LLADD_API void lladd_ctable_row_free(struct lladd_ctable_row *);
+/** One column of a row: *len (nullable) gets its length, `buf` as much as `size` allows.
+ *  LLADD_NOT_FOUND if there is no row, or it has no value there. */
+LLADD_API int lladd_ctable_get(struct lladd_txn *, struct lladd_ctable *,
+                               const struct lladd_dtable_key *, uint32_t column, void *buf,
+                               size_t size, size_t *len);
+
+/* ---- cursors --------------------------------------------------------------------------------- */
+
+/** A place in the order of the keys, from which some columns are seen. As lladd_dtable_cursor:
+ *  what the transaction writes meanwhile is seen, too. */
+struct lladd_ctable_cursor;
+
+/** Opens a cursor, before the first row. A column may be named twice; n may be 0. */
+LLADD_API int lladd_ctable_cursor_open(struct lladd_txn *, struct lladd_ctable *,
+                                       const uint32_t *columns, size_t n,
+                                       struct lladd_ctable_cursor **out);
+LLADD_API void lladd_ctable_cursor_close(struct lladd_ctable_cursor *);
+/* As their namesakes in dtable.h. */
+LLADD_API int lladd_ctable_first(struct lladd_ctable_cursor *, struct lladd_error *);
+LLADD_API int lladd_ctable_last(struct lladd_ctable_cursor *, struct lladd_error *);
+LLADD_API int lladd_ctable_next(struct lladd_ctable_cursor *, struct lladd_error *);
+LLADD_API int lladd_ctable_prev(struct lladd_ctable_cursor *, struct lladd_error *);
+LLADD_API int lladd_ctable_seek(struct lladd_ctable_cursor *, const struct lladd_dtable_key *,
+                                struct lladd_error *);
+LLADD_API int lladd_ctable_seek_for_prev(struct lladd_ctable_cursor *,
+                                         const struct lladd_dtable_key *, struct lladd_error *);
+/** The row it is at: its key, and the values of the cursor's columns in their order; each nullable.
+ *  They live until the cursor moves or is asked again. LLADD_BAD_STATE if it is at none. */
+LLADD_API int lladd_ctable_row(struct lladd_ctable_cursor *, struct lladd_dtable_key *key,
+                               const struct lladd_dtable_value **values, struct lladd_error *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

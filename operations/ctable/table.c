@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cTables: a managed dTable of packed rows, and names for their columns.
+ *
+ *   table.c    made, opened, dropped; names
+ *   rows.c     written and looked up
+ *   cursor.c   walked through
+ *
+ * The names are in a blob, known by the named root `ctable:` and the table's name. It is written in
+ * the transaction that makes the managed table, and never again; who may write it is settled below:
+ * two transactions cannot make, or drop, one managed table at a time. So what is stored of a table
+ * is either all there or not (CT-1), and an open one never changes its names (CT-2). */
+#include "operations/ctable/ctable.h"
+
+#include <lladd/blob.h>
+
+#include <stdio.h>
+
+enum { VERSION = 1, HEAD = 4 };
+
+int ll_ctable__no_memory(struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a cTable");
+}
+
+/* ---- what is stored of a table --------------------------------------------------------------- */
+
+struct root_name {
+    char text[LLADD_ROOT_NAME_MAX + 1];
+};
+
+static int root_name(const char *name, struct root_name *out, struct lladd_error *err)
+{
+    size_t len = name ? strlen(name) : 0;
+    if (len == 0 || len > LLADD_CTABLE_NAME_MAX)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable's name has 1 to %u bytes",
+                               LLADD_CTABLE_NAME_MAX);
+    (void)snprintf(out->text, sizeof out->text, "ctable:%s", name);
+    return 0;
+}
+
+static int check_columns(const struct lladd_ctable_options *o, size_t *bytes,
+                         struct lladd_error *err)
+{
+    if (!o->columns || o->n_columns == 0)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable without columns");
+    if (o->n_columns > LLADD_DTABLE_COLUMNS_MAX)
+        return lladd_error_set(err, LLADD_TOO_LARGE, "%zu columns; %u are possible", o->n_columns,
+                               LLADD_DTABLE_COLUMNS_MAX);
+    *bytes = HEAD;
+    for (size_t i = 0; i < o->n_columns; i++) {
+        size_t len = o->columns[i] ? strlen(o->columns[i]) : 0;
+        if (len == 0 || len > LLADD_CTABLE_COLUMN_NAME_MAX)
+            return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                                   "column %zu: its name has 1 to %u bytes", i,
+                                   LLADD_CTABLE_COLUMN_NAME_MAX);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(o->columns[i], o->columns[k]) == 0)
+                return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                                       "columns %zu and %zu are both called \"%s\"", k, i,
+                                       o->columns[i]);
+        *bytes += 1 + len;
+    }
+    return 0;
+}
+
+static void describe(const struct lladd_ctable_options *o, unsigned char *p)
+{
+    p[0] = VERSION;
+    p[1] = 0;
+    lladd_put16(p + 2, (uint16_t)o->n_columns);
+    p += HEAD;
+    for (size_t i = 0; i < o->n_columns; i++) {
+        size_t len = strlen(o->columns[i]);
+        *p = (unsigned char)len;
+        memcpy(p + 1, o->columns[i], len);
+        p += 1 + len;
+    }
+}
+
+static int damaged(const char *name, struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_BAD_RECORD,
+                           "what is stored of cTable \"%s\" makes no sense", name);
+}
+
+/* The names of the columns, behind which there is a zero byte each. */
+static int understand(struct lladd_ctable *t, unsigned char *bytes, size_t len,
+                      struct lladd_error *err)
+{
+    if (len && bytes[0] > VERSION)
+        return lladd_error_set(err, LLADD_NEWER_FORMAT,
+                               "cTable \"%s\" was written by a newer version", t->name);
+    if (len < HEAD || bytes[0] != VERSION)
+        return damaged(t->name, err);
+    t->n = lladd_get16(bytes + 2);
+    if (t->n == 0 || t->n > LLADD_DTABLE_COLUMNS_MAX)
+        return damaged(t->name, err);
+    t->columns = lladd_alloc(t->db, t->n * sizeof *t->columns + len + 1);
+    if (!t->columns)
+        return ll_ctable__no_memory(err);
+    unsigned char *to = (unsigned char *)(t->columns + t->n);
+    memcpy(to, bytes, len);
+    size_t at = HEAD;
+    for (uint32_t i = 0; i < t->n; i++) {
+        size_t n = at < len ? to[at] : 0;
+        if (n == 0 || n > len - at - 1 || memchr(to + at + 1, 0, n))
+            return damaged(t->name, err);
+        to[at] = 0; /* ends the name before it */
+        t->columns[i] = (const char *)to + at + 1;
+        at += 1 + n;
+    }
+    to[len] = 0;
+    return at == len ? 0 : damaged(t->name, err);
+}
+
+static int read_names(struct lladd_ctable *t, struct lladd_error *err)
+{
+    struct root_name root;
+    struct lladd_root_value at;
+    uint64_t len = 0;
+    int rc = root_name(t->name, &root, err);
+    if (!rc)
+        rc = lladd_root_get(t->db, root.text, &at, err);
+    if (rc == LLADD_NOT_FOUND)
+        return lladd_error_set(err, LLADD_WRONG_TYPE, "managed table \"%s\" is no cTable", t->name);
+    if (!rc)
+        rc = lladd_blob_length(t->db, lladd_page_of(at.a), &len, err);
+    if (!rc && len > HEAD + LLADD_DTABLE_COLUMNS_MAX * (LLADD_CTABLE_COLUMN_NAME_MAX + 1))
+        rc = damaged(t->name, err);
+    unsigned char *bytes = rc ? NULL : lladd_alloc(t->db, (size_t)len + 1);
+    if (!rc && !bytes)
+        rc = ll_ctable__no_memory(err);
+    if (!rc)
+        rc = lladd_blob_read(t->db, lladd_page_of(at.a), 0, bytes, len, NULL, err);
+    if (!rc)
+        rc = understand(t, bytes, (size_t)len, err);
+    lladd_free(t->db, bytes);
+    return rc;
+}
+
+/* ---- made and dropped ------------------------------------------------------------------------ */
+
+/* Of a transaction: all of it or nothing. */
+static int in_step(struct lladd_txn *txn, const char *name, const struct lladd_ctable_options *o,
+                   int (*what)(struct lladd_txn *, const char *,
+                               const struct lladd_ctable_options *))
+{
+    lladd_savepoint_id sp;
+    int rc = lladd_savepoint(txn, &sp);
+    if (rc)
+        return rc;
+    rc = what(txn, name, o);
+    if (!rc)
+        return lladd_savepoint_release(txn, sp);
+    struct lladd_error why = *lladd_txn_error(txn);
+    int undone = lladd_rollback_to(txn, sp);
+    if (undone)
+        return undone;
+    (void)lladd_savepoint_release(txn, sp); /* it is there: it was made here */
+    *lladd_txn_error_out(txn) = why;
+    return rc;
+}
+
+static int create(struct lladd_txn *txn, const char *name, const struct lladd_ctable_options *o)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct root_name root;
+    lladd_pageno blob;
+    size_t len;
+    int rc = check_columns(o, &len, err);
+    if (!rc)
+        rc = root_name(name, &root, err);
+    if (!rc)
+        rc = lladd_managed_create(txn, name, &o->managed);
+    if (rc)
+        return rc;
+    unsigned char *bytes = lladd_alloc(db, len);
+    if (!bytes)
+        return ll_ctable__no_memory(err);
+    describe(o, bytes);
+    rc = lladd_blob_create(txn, bytes, len, &blob);
+    lladd_free(db, bytes);
+    return rc ? rc
+              : lladd_root_set(txn, root.text, (struct lladd_root_value){blob.v, VERSION});
+}
+
+int lladd_ctable_create(struct lladd_txn *txn, const char *name,
+                        const struct lladd_ctable_options *options)
+{
+    struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
+    if (!options || options->struct_size < sizeof options->struct_size)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
+                               "a cTable without options: struct_size");
+    memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
+    return in_step(txn, name, &o, create);
+}
+
+static int drop(struct lladd_txn *txn, const char *name, const struct lladd_ctable_options *none)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct root_name root;
+    struct lladd_root_value at;
+    (void)none;
+    int rc = root_name(name, &root, err);
+    if (!rc)
+        rc = lladd_managed_drop(txn, name);
+    if (!rc)
+        rc = lladd_root_get(lladd_txn_db(txn), root.text, &at, err);
+    if (rc == LLADD_NOT_FOUND)
+        return lladd_error_set(err, rc, "there is no cTable \"%s\"", name);
+    if (!rc)
+        rc = lladd_blob_destroy(txn, lladd_page_of(at.a));
+    return rc ? rc : lladd_root_remove(txn, root.text);
+}
+
+int lladd_ctable_drop(struct lladd_txn *txn, const char *name)
+{
+    return in_step(txn, name, NULL, drop);
+}
+
+int lladd_ctable_pages(struct lladd_db *db, const char *name, int (*fn)(void *ctx, lladd_pageno),
+                       void *ctx, struct lladd_error *err)
+{
+    struct root_name root;
+    struct lladd_root_value at;
+    int rc = root_name(name, &root, err);
+    if (!rc)
+        rc = lladd_root_get(db, root.text, &at, err);
+    return rc ? rc : lladd_blob_pages(db, lladd_page_of(at.a), fn, ctx, err);
+}
+
+/* ---- opened ---------------------------------------------------------------------------------- */
+
+static void release(struct lladd_ctable *t)
+{
+    lladd_free(t->db, t->columns);
+    lladd_free(t->db, t);
+}
+
+int lladd_ctable_open(struct lladd_db *db, const char *name, struct lladd_ctable **out,
+                      struct lladd_error *err)
+{
+    struct root_name root;
+    int rc = root_name(name, &root, err);
+    size_t len = rc ? 0 : strlen(name) + 1;
+    struct lladd_ctable *t = rc ? NULL : lladd_alloc(db, sizeof *t + len);
+    if (!t)
+        return rc ? rc : ll_ctable__no_memory(err);
+    *t = (struct lladd_ctable){.db = db, .name = (char *)(t + 1)};
+    memcpy(t->name, name, len);
+    rc = lladd_managed_open(db, name, &t->below, err);
+    if (!rc) {
+        rc = read_names(t, err);
+        if (rc) /* just opened, so that nobody uses it */
+            (void)lladd_managed_close(t->below, NULL);
+    }
+    if (rc)
+        release(t);
+    else
+        *out = t;
+    return rc;
+}
+
+int lladd_ctable_close(struct lladd_ctable *t, struct lladd_error *err)
+{
+    int rc = lladd_managed_close(t->below, err);
+    if (!rc)
+        release(t);
+    return rc;
+}
+
+struct lladd_managed *lladd_ctable_managed(const struct lladd_ctable *t)
+{
+    return t->below;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+size_t lladd_ctable_columns(const struct lladd_ctable *t)
+{
+    return t->n;
+}
+
+const char *lladd_ctable_column_name(const struct lladd_ctable *t, uint32_t column)
+{
+    return column < t->n ? t->columns[column] : NULL;
+}
+
+int lladd_ctable_named(const struct lladd_ctable *t, const char *const *names, size_t n,
+                       uint32_t *out, struct lladd_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t c = 0;
+        while (c < t->n && strcmp(t->columns[c], names[i]) != 0)
+            c++;
+        if (c == t->n)
+            return lladd_error_set(err, LLADD_NOT_FOUND, "cTable \"%s\" has no column \"%.100s\"",
+                                   t->name, names[i]);
+        out[i] = c;
+    }
+    return 0;
+}
+
+int ll_ctable__check(const struct lladd_ctable *t, const uint32_t *columns, size_t n,
+                     struct lladd_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (columns[i] >= t->n)
+            return lladd_error_set(err, LLADD_NOT_FOUND, "cTable \"%s\" has no column %u, but %u",
+                                   t->name, columns[i], t->n);
+    return 0;
+}
