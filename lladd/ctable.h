@@ -38,20 +38,35 @@ extern "C" {
 
 struct lladd_ctable;
 
+/** Some columns that are stored together, apart from the others. */
+struct lladd_ctable_group {
+    const char *const *columns; /**< their names */
+    size_t n;
+    const char *config; /**< of their layer: of the values of one column, or of packed rows of
+                             several. NULL: a linear_dtable */
+};
 /** Of a new table; kept with it. */
 struct lladd_ctable_options {
     size_t struct_size;
     const char *const *columns; /**< their names: 1 byte or more each, no two the same */
     size_t n_columns;           /**< 1 to LLADD_DTABLE_COLUMNS_MAX */
-    /** Of the table below; its type must be given. */
+    /** Of the table below; its type must be given. Without groups, its configurations store packed
+     *  rows. With groups, `combine_config` is theirs, and must be NULL; so is `config` if it is. */
     struct lladd_managed_options managed;
+    /** A column store: each group in a layer of its own. A column of no group is one by itself.
+     *  NULL: a row store. */
+    const struct lladd_ctable_group *groups;
+    size_t n_groups;
+    const char *keys; /**< of a column store, configuration of the layer that knows which rows there
+                           are: it stores keys with empty values. NULL: a linear_dtable */
 };
 #define LLADD_CTABLE_OPTIONS_INIT_SIZE sizeof(struct lladd_ctable_options)
 #ifdef __cplusplus
 #define LLADD_CTABLE_OPTIONS_INIT \
     lladd_ctable_options \
     { \
-        sizeof(struct lladd_ctable_options), nullptr, 0, LLADD_MANAGED_OPTIONS_INIT \
+        sizeof(struct lladd_ctable_options), nullptr, 0, LLADD_MANAGED_OPTIONS_INIT, \
+            nullptr, 0, nullptr \
     }
 #else
 #define LLADD_CTABLE_OPTIONS_INIT \
@@ -63,7 +78,8 @@ struct lladd_ctable_options {
 
 /** Makes an empty table, in the transaction: a managed table of that name, and the named root
  *  `ctable:` and the name. As lladd_managed_create; LLADD_BAD_ARGUMENT for names that are none or
- *  the same, LLADD_TOO_LARGE for too many columns. */
+ *  the same, LLADD_NOT_FOUND for a group's column that there is not, LLADD_TOO_LARGE for too many
+ *  columns, LLADD_BAD_CONFIG as well for a group that does not say the size of its values. */
 LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
                                   const struct lladd_ctable_options *);
 /** Drops it, in the transaction. As lladd_managed_drop. */

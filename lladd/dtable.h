@@ -243,6 +243,7 @@ LLADD_API int lladd_dtable_config_set_bytes(struct lladd_dtable_config *, const 
 /** Adds one to a list of words. */
 LLADD_API int lladd_dtable_config_add_word(struct lladd_dtable_config *, const char *name,
                                            struct lladd_span, struct lladd_error *);
+/** A list of layers gets one more. */
 LLADD_API int lladd_dtable_config_set_child(struct lladd_dtable_config *, const char *name,
                                             struct lladd_dtable_config *child,
                                             struct lladd_error *);

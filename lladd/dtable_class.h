@@ -29,7 +29,7 @@
  * @ingroup operations
  */
 #include <lladd/bytes.h>
-#include <lladd/dtable.h>
+#include <lladd/dtable_row.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,7 +65,9 @@ enum lladd_dtable_param_type {
     LLADD_DTABLE_PARAM_INT = 2,
     LLADD_DTABLE_PARAM_BYTES = 3, /**< written as string "..." or blob 616263 */
     LLADD_DTABLE_PARAM_WORDS = 4, /**< a list of these: words [ "a" "b" ] */
-    LLADD_DTABLE_PARAM_CHILD = 5  /**< a layer below: "base" class(dt) x "base_config" config [ ] */
+    LLADD_DTABLE_PARAM_CHILD = 5, /**< a layer below: "base" class(dt) x "base_config" config [ ] */
+    /** Any number of them: "groups" layers [ class(dt) x config [ ] class(dt) y ] */
+    LLADD_DTABLE_PARAM_LAYERS = 6
 };
 /** One parameter of a class. Arrays end with type END. */
 struct lladd_dtable_param {
@@ -92,6 +94,9 @@ LLADD_API void lladd_dtable_settle_int(struct lladd_dtable_config *, const char 
 /** The layer below, NULL if the parameter was not given. */
 LLADD_API struct lladd_dtable_config *lladd_dtable_param_child(const struct lladd_dtable_config *,
                                                                const char *name);
+/** The i-th layer of a list; NULL if there are not so many. */
+LLADD_API struct lladd_dtable_config *lladd_dtable_param_layer(const struct lladd_dtable_config *,
+                                                               const char *name, size_t i);
 /** What `configure` has answered. */
 LLADD_API const struct lladd_dtable_caps *lladd_dtable_caps(const struct lladd_dtable_config *);
 /** What `configure` has put there, freed with lladd_free when the configuration is. */
@@ -163,6 +168,9 @@ struct lladd_dtable_builder {
 /** The builder of a layer below. */
 LLADD_API struct lladd_dtable_builder *lladd_dtable_builder_child(struct lladd_dtable_builder *,
                                                                   const char *name);
+/** Of the i-th one of a list. */
+LLADD_API struct lladd_dtable_builder *lladd_dtable_builder_layer(struct lladd_dtable_builder *,
+                                                                  const char *name, size_t i);
 /** Adds a row to a layer below: 0, LLADD_DTABLE_REJECT or an error. */
 LLADD_API int lladd_dtable_add(struct lladd_dtable_builder *, const struct lladd_dtable_key *,
                                const struct lladd_dtable_value *);
@@ -208,6 +216,10 @@ struct lladd_dtable {
 
 /** The reader of a layer below; NULL if there is none of the name. */
 LLADD_API struct lladd_dtable *lladd_dtable_child(const struct lladd_dtable *, const char *name);
+
+/** The reader of the i-th one of a list; NULL if there are not so many. */
+LLADD_API struct lladd_dtable *lladd_dtable_layer(const struct lladd_dtable *, const char *name,
+                                                  size_t i);
 
 /** A stream as it was written. */
 struct lladd_dtable_source;
@@ -329,6 +341,19 @@ struct lladd_dtable_class {
     /** *out is ABSENT when it is called. Default: by find and at, or the base and decode. */
     int (*lookup)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                   struct lladd_dtable_pin *, struct lladd_dtable_value *out, struct lladd_error *);
+
+    /** Some columns of values that are packed rows, for a class that knows a shorter way than to
+     *  unpack them: at a place, of a key, of the row that its own cursor is at. *state gets the
+     *  row's. With columns_at, a cursor does not ask for values that nobody wants. */
+    int (*columns_at)(const struct lladd_dtable *, uint64_t place,
+                      const struct lladd_dtable_columns *, enum lladd_dtable_state *state,
+                      struct lladd_error *);
+    int (*lookup_columns)(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                          const struct lladd_dtable_columns *, enum lladd_dtable_state *state,
+                          struct lladd_error *);
+    int (*cursor_columns)(const struct lladd_dtable *, void *cursor,
+                          const struct lladd_dtable_columns *, enum lladd_dtable_state *state,
+                          struct lladd_error *);
 
     size_t cursor_size; /**< of the class's own part of a cursor; zeroed */
     int (*cursor_open)(const struct lladd_dtable *, void *cursor, struct lladd_error *);

@@ -50,6 +50,10 @@ struct lladd_dtable_columns {
     struct lladd_dtable_value *values; /**< n of them */
     struct lladd_dtable_pin *pins;     /**< n + 1: what keeps the values in place */
 };
+/** Those of a value: a packed row in place, or any other state. LLADD_BAD_RECORD. */
+LLADD_API int lladd_dtable_row_unpack(const struct lladd_dtable_value *,
+                                      const struct lladd_dtable_columns *,
+                                      enum lladd_dtable_state *state, struct lladd_error *);
 /** Some columns of a key's row, in a table whose values are packed rows. *state is that of the row;
  *  if it is FOUND, the values are there until the pins are used again or released. A value that is
  *  no packed row is LLADD_BAD_RECORD. */

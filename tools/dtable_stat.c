@@ -37,11 +37,12 @@ static const struct lladd_dtable *layer(const struct lladd_dtable *t, const char
     if (strcmp(t->kind->name, class_name) == 0)
         return t;
     for (const struct lladd_dtable_param *p = t->kind->params; p && p->type; p++) {
-        const struct lladd_dtable *below =
-            p->type == LLADD_DTABLE_PARAM_CHILD ? lladd_dtable_child(t, p->name) : NULL;
-        const struct lladd_dtable *found = below ? layer(below, class_name) : NULL;
-        if (found)
-            return found;
+        const struct lladd_dtable *below;
+        for (size_t i = 0; (below = lladd_dtable_layer(t, p->name, i)) != NULL; i++) {
+            const struct lladd_dtable *found = layer(below, class_name);
+            if (found)
+                return found;
+        }
     }
     return NULL;
 }
@@ -180,9 +181,8 @@ static unsigned draw_layer(const struct lladd_dtable *t, uint64_t run, unsigned 
     }
     printf("\"];\n");
     for (const struct lladd_dtable_param *p = t->kind->params; p && p->type; p++) {
-        const struct lladd_dtable *below =
-            p->type == LLADD_DTABLE_PARAM_CHILD ? lladd_dtable_child(t, p->name) : NULL;
-        if (below)
+        const struct lladd_dtable *below;
+        for (size_t i = 0; (below = lladd_dtable_layer(t, p->name, i)) != NULL; i++)
             printf("  \"run %" PRIu64 " layer %u\" -> \"run %" PRIu64
                    " layer %u\" [label=\"%s\"];\n",
                    run, number, run, draw_layer(below, run, nodes), p->name);

@@ -13,6 +13,9 @@ struct lladd_ctable {
     const char **columns; /* their names, in memory behind it */
 };
 
+/* The configuration of a column store, complete, to be freed. The names have been checked. */
+int ll_ctable__store(struct lladd_db *, const struct lladd_ctable_options *, char **out,
+                     struct lladd_error *);
 int ll_ctable__no_memory(struct lladd_error *);
 /* Are they columns of the table? LLADD_NOT_FOUND. */
 int ll_ctable__check(const struct lladd_ctable *, const uint32_t *columns, size_t n,

@@ -2,6 +2,7 @@
 /* cTables: a managed dTable of packed rows, and names for their columns.
  *
  *   table.c    made, opened, dropped; names
+ *   store.c    the configuration of a column store
  *   rows.c     written and looked up
  *   cursor.c   walked through
  *
@@ -161,6 +162,31 @@ static int in_step(struct lladd_txn *txn, const char *name, const struct lladd_c
     return rc;
 }
 
+static int create_below(struct lladd_txn *txn, const char *name,
+                        const struct lladd_ctable_options *o)
+{
+    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_db *db = lladd_txn_db(txn);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    size_t size = o->managed.struct_size;
+    char *store = NULL;
+    if (size < sizeof size)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable without options: managed");
+    memcpy(&m, &o->managed, size < sizeof m ? size : sizeof m);
+    int rc = o->groups || o->keys ? ll_ctable__store(db, o, &store, err) : 0;
+    if (!rc && store && m.combine_config)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                             "a cTable with groups, and a combine_config beside them");
+    if (store) {
+        m.combine_config = m.config ? store : NULL;
+        m.config = m.config ? m.config : store;
+    }
+    if (!rc)
+        rc = lladd_managed_create(txn, name, &m);
+    lladd_free(db, store);
+    return rc;
+}
+
 static int create(struct lladd_txn *txn, const char *name, const struct lladd_ctable_options *o)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -172,7 +198,7 @@ static int create(struct lladd_txn *txn, const char *name, const struct lladd_ct
     if (!rc)
         rc = root_name(name, &root, err);
     if (!rc)
-        rc = lladd_managed_create(txn, name, &o->managed);
+        rc = create_below(txn, name, o);
     if (rc)
         return rc;
     unsigned char *bytes = lladd_alloc(db, len);

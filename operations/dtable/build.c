@@ -41,16 +41,23 @@ static int new_layer(struct lladd_dtable_run_builder *run, const struct lladd_dt
                                LL_DTABLE_LAYERS_MAX);
     int rc = 0;
     for (size_t i = 0; i < ll_dtable__n_params(c->kind) && !rc; i++)
-        if (c->params[i].child)
-            rc = new_layer(run, c->params[i].child, b, c->kind->params[i].name);
+        for (const struct lladd_dtable_config *below = c->params[i].child; below && !rc;
+             below = below->next)
+            rc = new_layer(run, below, b, c->kind->params[i].name);
     return rc;
 }
 
 struct lladd_dtable_builder *lladd_dtable_builder_child(struct lladd_dtable_builder *b,
                                                         const char *name)
 {
+    return lladd_dtable_builder_layer(b, name, 0);
+}
+
+struct lladd_dtable_builder *lladd_dtable_builder_layer(struct lladd_dtable_builder *b,
+                                                        const char *name, size_t i)
+{
     for (struct lladd_dtable_builder *c = b->next_; c; c = c->next_)
-        if (c->parent_ == b && strcmp(c->slot_, name) == 0)
+        if (c->parent_ == b && strcmp(c->slot_, name) == 0 && i-- == 0)
             return c;
     return NULL;
 }

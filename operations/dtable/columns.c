@@ -2,8 +2,9 @@
 /* Some columns of rows: of packed ones, unless a class knows a shorter way. */
 #include "operations/dtable/dtable.h"
 
-int ll_dtable__unpack(const struct lladd_dtable_value *row, const struct lladd_dtable_columns *want,
-                      enum lladd_dtable_state *state, struct lladd_error *err)
+int lladd_dtable_row_unpack(const struct lladd_dtable_value *row,
+                            const struct lladd_dtable_columns *want,
+                            enum lladd_dtable_state *state, struct lladd_error *err)
 {
     *state = row->state;
     if (row->state != LLADD_DTABLE_FOUND)
@@ -19,6 +20,12 @@ int lladd_dtable_lookup_columns(const struct lladd_dtable *t, const struct lladd
                                 enum lladd_dtable_state *state, struct lladd_error *err)
 {
     struct lladd_dtable_value row = {.state = LLADD_DTABLE_ABSENT};
-    int rc = lladd_dtable_lookup(t, key, &want->pins[want->n], &row, err);
-    return rc ? rc : ll_dtable__unpack(&row, want, state, err);
+    int rc = lladd_dtable_check_key(&t->order, key, err);
+    if (rc)
+        return rc;
+    *state = LLADD_DTABLE_ABSENT;
+    if (t->kind->lookup_columns)
+        return t->kind->lookup_columns(t, key, want, state, err);
+    rc = lladd_dtable_ask(t, key, &want->pins[want->n], &row, err);
+    return rc ? rc : lladd_dtable_row_unpack(&row, want, state, err);
 }

@@ -61,7 +61,10 @@ void lladd_dtable_config_free(struct lladd_dtable_config *c)
             lladd_free(c->db, p->words[w].bytes);
         lladd_free(c->db, p->words);
         lladd_free(c->db, p->bytes.bytes);
-        lladd_dtable_config_free(p->child);
+        for (struct lladd_dtable_config *below = p->child, *next; below; below = next) {
+            next = below->next;
+            lladd_dtable_config_free(below);
+        }
     }
     lladd_free(c->db, c->state);
     lladd_free(c->db, c->params);
@@ -82,7 +85,18 @@ int lladd_dtable_config_new(struct lladd_db *db, const char *class_name,
 }
 
 static const char *const type_names[] = {"", "bool", "int", "string or blob", "words",
-                                         "class(dt)"};
+                                         "class(dt)", "layers"};
+
+void ll_dtable__adopt(struct lladd_dtable_config *c, struct ll_dtable_param *p,
+                      struct lladd_dtable_config *child)
+{
+    if (p->last)
+        p->last->next = child;
+    else
+        p->child = child;
+    p->last = child;
+    child->parent = c;
+}
 
 /* The parameter of that name and type. */
 static int to_set(struct lladd_dtable_config *c, const char *name,
@@ -162,8 +176,10 @@ int lladd_dtable_config_set_child(struct lladd_dtable_config *c, const char *nam
                                   struct lladd_dtable_config *child, struct lladd_error *err)
 {
     struct ll_dtable_param *p;
-    int rc = to_set(c, name, LLADD_DTABLE_PARAM_CHILD, &p, err);
-    if (!rc && p->child)
+    int i = ll_dtable__param(c->kind, name, strlen(name));
+    bool list = i >= 0 && c->kind->params[i].type == LLADD_DTABLE_PARAM_LAYERS;
+    int rc = to_set(c, name, list ? LLADD_DTABLE_PARAM_LAYERS : LLADD_DTABLE_PARAM_CHILD, &p, err);
+    if (!rc && p->child && !list)
         rc = lladd_error_set(err, LLADD_BAD_CONFIG, "\"%s\" of %s is there already", name,
                              c->kind->name);
     const struct lladd_dtable_config *above = c;
@@ -176,8 +192,7 @@ int lladd_dtable_config_set_child(struct lladd_dtable_config *c, const char *nam
                                      : "the layer is another one's already");
     if (rc)
         return rc;
-    p->child = child;
-    child->parent = c;
+    ll_dtable__adopt(c, p, child);
     p->set = true;
     return 0;
 }
@@ -237,6 +252,15 @@ struct lladd_dtable_config *lladd_dtable_param_child(const struct lladd_dtable_c
                                                      const char *name)
 {
     return param_of(c, name)->child;
+}
+
+struct lladd_dtable_config *lladd_dtable_param_layer(const struct lladd_dtable_config *c,
+                                                     const char *name, size_t i)
+{
+    struct lladd_dtable_config *below = param_of(c, name)->child;
+    while (below && i--)
+        below = below->next;
+    return below;
 }
 
 const struct lladd_dtable_caps *lladd_dtable_caps(const struct lladd_dtable_config *c)
@@ -322,9 +346,11 @@ static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_err
     c->height = 1;
     for (size_t i = 0; i < n && !rc; i++) {
         struct lladd_dtable_config *child = c->params[i].child;
-        rc = child ? check(child, depth + 1, err) : 0;
-        if (child && !rc && child->height >= c->height)
-            c->height = child->height + 1;
+        for (; child && !rc; child = child->next) {
+            rc = check(child, depth + 1, err);
+            if (!rc && child->height >= c->height)
+                c->height = child->height + 1;
+        }
     }
     if (rc)
         return placed(c, rc, err);
@@ -355,8 +381,8 @@ static bool again(struct lladd_dtable_config *c)
     size_t n = ll_dtable__n_params(c->kind);
     c->settled = false;
     for (size_t i = 0; i < n; i++)
-        if (c->params[i].child && again(c->params[i].child))
-            settled = true;
+        for (struct lladd_dtable_config *child = c->params[i].child; child; child = child->next)
+            settled = again(child) || settled;
     return settled;
 }
 
@@ -365,8 +391,8 @@ static void uncheck(struct lladd_dtable_config *c)
     size_t n = ll_dtable__n_params(c->kind);
     c->checked = false;
     for (size_t i = 0; i < n; i++)
-        if (c->params[i].child)
-            uncheck(c->params[i].child);
+        for (struct lladd_dtable_config *child = c->params[i].child; child; child = child->next)
+            uncheck(child);
 }
 
 /* Says to all layers whether they may still keep what they are told. */
@@ -375,8 +401,8 @@ static void set_done(struct lladd_dtable_config *c, bool done)
     size_t n = ll_dtable__n_params(c->kind);
     c->done = done;
     for (size_t i = 0; i < n; i++)
-        if (c->params[i].child)
-            set_done(c->params[i].child, done);
+        for (struct lladd_dtable_config *child = c->params[i].child; child; child = child->next)
+            set_done(child, done);
 }
 
 bool lladd_dtable_config_done(const struct lladd_dtable_config *c)

@@ -274,9 +274,45 @@ static int parse_class(struct parser *p, struct lladd_dtable_config **out)
     return rc;
 }
 
-static int parse_value(struct parser *p, const struct lladd_dtable_param *what,
-                       struct ll_dtable_param *out)
+/* Behind class(dt): a layer in the short form. */
+static int parse_layer(struct parser *p, unsigned depth, struct lladd_dtable_config **out)
 {
+    struct parser ahead;
+    int rc = parse_class(p, out);
+    if (rc)
+        return rc;
+    ahead = *p;
+    rc = next(&ahead);
+    p->bytes = ahead.bytes;
+    if (rc || !is(&ahead, "config"))
+        return rc;
+    *p = ahead;
+    rc = next_must_be(p, "[", "[");
+    return rc ? rc : parse_items(p, *out, depth);
+}
+
+static int parse_layers(struct parser *p, struct lladd_dtable_config *c,
+                        struct ll_dtable_param *out, unsigned depth)
+{
+    int rc = next_must_be(p, "[", "[");
+    while (!rc) {
+        struct lladd_dtable_config *below = NULL;
+        rc = next(p);
+        if (rc || is(p, "]"))
+            return rc;
+        rc = is(p, "class(dt)") ? parse_layer(p, depth + 1, &below)
+                                : expected(p, "class(dt), or ]");
+        if (below) /* complete or not: it is freed with its parent */
+            ll_dtable__adopt(c, out, below);
+    }
+    return rc;
+}
+
+static int parse_value(struct parser *p, struct lladd_dtable_config *c, int i, unsigned depth)
+{
+    const struct lladd_dtable_param *what = &c->kind->params[i];
+    struct ll_dtable_param *out = &c->params[i];
+    struct lladd_dtable_config *below = NULL;
     int rc = next(p);
     if (rc)
         return rc;
@@ -288,7 +324,12 @@ static int parse_value(struct parser *p, const struct lladd_dtable_param *what,
     case LLADD_DTABLE_PARAM_WORDS:
         return is(p, "words") ? parse_words(p, out) : expected(p, "words");
     case LLADD_DTABLE_PARAM_CHILD:
-        return is(p, "class(dt)") ? parse_class(p, &out->child) : expected(p, "class(dt)");
+        rc = is(p, "class(dt)") ? parse_class(p, &below) : expected(p, "class(dt)");
+        if (below)
+            ll_dtable__adopt(c, out, below);
+        return rc;
+    case LLADD_DTABLE_PARAM_LAYERS:
+        return is(p, "layers") ? parse_layers(p, c, out, depth) : expected(p, "layers");
     default:
         return is(p, "string") ? parse_string(p, &out->bytes)
                : is(p, "blob") ? parse_blob(p, &out->bytes)
@@ -328,7 +369,8 @@ static int child_of(const struct lladd_dtable_class *kind, const char *name, siz
     return i >= 0 && kind->params[i].type == LLADD_DTABLE_PARAM_CHILD ? i : -1;
 }
 
-static int parse_item(struct parser *p, struct lladd_dtable_config *c, struct pending *pending)
+static int parse_item(struct parser *p, struct lladd_dtable_config *c, struct pending *pending,
+                      unsigned depth)
 {
     char known[80];
     int i = ll_dtable__param(c->kind, p->text, p->len);
@@ -345,9 +387,7 @@ static int parse_item(struct parser *p, struct lladd_dtable_config *c, struct pe
                                "line %u, column %u: expected each parameter once", p->token.line,
                                p->token.column);
     if (child < 0) {
-        int rc = parse_value(p, &c->kind->params[i], &c->params[i]);
-        if (c->params[i].child)
-            c->params[i].child->parent = c;
+        int rc = parse_value(p, c, i, depth);
         c->params[i].set = !rc;
         return rc;
     }
@@ -393,7 +433,8 @@ static int parse_items(struct parser *p, struct lladd_dtable_config *c, unsigned
         rc = next(p);
         if (rc || is(p, "]"))
             break;
-        rc = p->quoted ? parse_item(p, c, pending) : expected(p, "a name in quotation marks, or ]");
+        rc = p->quoted ? parse_item(p, c, pending, depth)
+                       : expected(p, "a name in quotation marks, or ]");
         if (rc)
             break;
     }
@@ -410,22 +451,6 @@ static const struct lladd_dtable_param top_params[] = {
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 static const struct lladd_dtable_class top = {.name = "config", .params = top_params};
-
-static int parse_layer(struct parser *p, struct lladd_dtable_config **out)
-{
-    struct parser ahead;
-    int rc = parse_class(p, out);
-    if (rc)
-        return rc;
-    ahead = *p;
-    rc = next(&ahead);
-    p->bytes = ahead.bytes;
-    if (rc || !is(&ahead, "config"))
-        return rc;
-    *p = ahead;
-    rc = next_must_be(p, "[", "[");
-    return rc ? rc : parse_items(p, *out, 1);
-}
 
 static int parse_top(struct parser *p, struct lladd_dtable_config **out)
 {
@@ -456,7 +481,7 @@ int lladd_dtable_config_parse(struct lladd_db *db, const char *text,
     int rc = next(&p);
     if (!rc)
         rc = is(&p, "config")      ? parse_top(&p, &c)
-             : is(&p, "class(dt)") ? parse_layer(&p, &c)
+             : is(&p, "class(dt)") ? parse_layer(&p, 1, &c)
                                    : expected(&p, "config or class(dt)");
     if (!rc)
         rc = next(&p);

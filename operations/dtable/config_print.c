@@ -20,6 +20,7 @@ static int print_bytes(struct lladd_sink *s, const struct ll_dtable_word *w)
 }
 
 static int print_layer(struct lladd_sink *, const char *name, const struct lladd_dtable_config *);
+static int print_layers(struct lladd_sink *, const char *name, const struct lladd_dtable_config *);
 
 static int print_param(struct lladd_sink *s, const struct lladd_dtable_param *what,
                        const struct ll_dtable_param *p)
@@ -33,6 +34,8 @@ static int print_param(struct lladd_sink *s, const struct lladd_dtable_param *wh
         return 0;
     if (what->type == LLADD_DTABLE_PARAM_CHILD)
         return print_layer(s, what->name, p->child);
+    if (what->type == LLADD_DTABLE_PARAM_LAYERS)
+        return print_layers(s, what->name, p->child);
     if (what->type == LLADD_DTABLE_PARAM_BYTES) {
         rc = lladd_sink_printf(s, " \"%s\" string ", what->name);
         return rc ? rc : print_bytes(s, &p->bytes);
@@ -45,15 +48,34 @@ static int print_param(struct lladd_sink *s, const struct lladd_dtable_param *wh
     return rc ? rc : lladd_sink_printf(s, " ]");
 }
 
-static int print_layer(struct lladd_sink *s, const char *name, const struct lladd_dtable_config *c)
+static int print_params(struct lladd_sink *s, const struct lladd_dtable_config *c)
 {
     size_t n = ll_dtable__n_params(c->kind);
-    int rc = lladd_sink_printf(s, " \"%s\" class(dt) %s", name, c->kind->name);
-    if (rc || n == 0)
-        return rc;
-    rc = lladd_sink_printf(s, " \"%s_config\" config [", name);
+    int rc = lladd_sink_printf(s, " config [");
     for (size_t i = 0; i < n && !rc; i++)
         rc = print_param(s, &c->kind->params[i], &c->params[i]);
+    return rc ? rc : lladd_sink_printf(s, " ]");
+}
+
+static int print_layer(struct lladd_sink *s, const char *name, const struct lladd_dtable_config *c)
+{
+    int rc = lladd_sink_printf(s, " \"%s\" class(dt) %s", name, c->kind->name);
+    if (rc || ll_dtable__n_params(c->kind) == 0)
+        return rc;
+    rc = lladd_sink_printf(s, " \"%s_config\"", name);
+    return rc ? rc : print_params(s, c);
+}
+
+/* In the short form: they have no names. */
+static int print_layers(struct lladd_sink *s, const char *name,
+                        const struct lladd_dtable_config *first)
+{
+    int rc = lladd_sink_printf(s, " \"%s\" layers [", name);
+    for (const struct lladd_dtable_config *c = first; c && !rc; c = c->next) {
+        rc = lladd_sink_printf(s, " class(dt) %s", c->kind->name);
+        if (!rc && ll_dtable__n_params(c->kind))
+            rc = print_params(s, c);
+    }
     return rc ? rc : lladd_sink_printf(s, " ]");
 }
 

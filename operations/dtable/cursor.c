@@ -16,7 +16,7 @@ struct lladd_dtable_cursor {
     unsigned flags;
     enum end end;
     uint64_t place;
-    struct lladd_dtable_pin pin;
+    struct lladd_dtable_pin pin, state_pin;
     struct lladd_dtable_key key; /* of the row, where it is a place */
     struct lladd_dtable_value value;
     struct lladd_dtable_cursor *base;
@@ -80,10 +80,35 @@ void lladd_dtable_cursor_close(struct lladd_dtable_cursor *c)
     lladd_free(db, c->own);
     lladd_dtable_cursor_close(c->base);
     lladd_dtable_unpin(&c->pin);
+    lladd_dtable_unpin(&c->state_pin);
     lladd_free(db, c);
 }
 
 /* ---- by place -------------------------------------------------------------------------------- */
+
+/* For who wants no column: the row's state. */
+static struct lladd_dtable_columns no_columns(struct lladd_dtable_cursor *c)
+{
+    return (struct lladd_dtable_columns){.pins = &c->state_pin};
+}
+
+/* The row at a place, its value only if that is to be had without being put together. */
+static int look(struct lladd_dtable_cursor *c, uint64_t place, struct lladd_error *err)
+{
+    const struct lladd_dtable *t = c->t;
+    struct lladd_dtable_columns none = no_columns(c);
+    bool later = t->kind->columns_at != NULL;
+    c->value.state = LLADD_DTABLE_ABSENT;
+    int rc = ll_dtable__at(t, place, &c->pin, &c->key, later ? NULL : &c->value, err);
+    if (!rc && later)
+        rc = t->kind->columns_at(t, place, &none, &c->value.state, err);
+    return rc;
+}
+
+bool ll_dtable__value_later(const struct lladd_dtable_cursor *c)
+{
+    return !c->own && !c->base && c->t->kind->columns_at;
+}
 
 /* To the next place from this one on that is no hole. */
 static int settle(struct lladd_dtable_cursor *c, uint64_t place, bool forward,
@@ -91,8 +116,7 @@ static int settle(struct lladd_dtable_cursor *c, uint64_t place, bool forward,
 {
     const struct lladd_dtable *t = c->t;
     for (; place < t->places; place += forward ? 1 : UINT64_MAX) {
-        c->value.state = LLADD_DTABLE_ABSENT;
-        int rc = ll_dtable__at(t, place, &c->pin, &c->key, &c->value, err);
+        int rc = look(c, place, err);
         if (rc)
             return rc;
         if (c->value.state != LLADD_DTABLE_ABSENT) {
@@ -154,20 +178,42 @@ static int row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
         bool decodes = value && value->state == LLADD_DTABLE_FOUND && c->t->kind->decode;
         return rc || !decodes ? rc : c->t->kind->decode(c->t, key, &c->pin, value, err);
     }
+    int rc = value && c->t->kind->columns_at
+                 ? ll_dtable__at(c->t, c->place, &c->pin, &c->key, &c->value, err)
+                 : 0;
     if (key)
         *key = c->key;
     if (value)
         *value = c->value;
-    return 0;
+    return rc;
+}
+
+static int columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_columns *want,
+                   enum lladd_dtable_state *state, struct lladd_error *err)
+{
+    const struct lladd_dtable_class *kind = c->t->kind;
+    struct lladd_dtable_value value;
+    if (c->own && kind->cursor_columns)
+        return kind->cursor_columns(c->t, c->own, want, state, err);
+    if (!c->own && !c->base) {
+        *state = c->value.state;
+        if (want->n == 0)
+            return 0;
+        if (kind->columns_at)
+            return kind->columns_at(c->t, c->place, want, state, err);
+    }
+    int rc = row(c, NULL, &value, err);
+    return rc ? rc : lladd_dtable_row_unpack(&value, want, state, err);
 }
 
 /* It has moved, with this result, and would go on in this direction. */
 static int arrived(struct lladd_dtable_cursor *c, int rc, bool forward, struct lladd_error *err)
 {
-    struct lladd_dtable_value value = {.state = LLADD_DTABLE_FOUND};
+    struct lladd_dtable_columns none = no_columns(c);
+    enum lladd_dtable_state state = LLADD_DTABLE_FOUND;
     while (!rc && !(c->flags & LLADD_DTABLE_TOMBSTONES)) {
-        rc = row(c, NULL, &value, err);
-        if (rc || value.state == LLADD_DTABLE_FOUND)
+        rc = columns(c, &none, &state, err);
+        if (rc || state == LLADD_DTABLE_FOUND)
             break;
         rc = step(c, forward, err);
     }
@@ -248,9 +294,9 @@ int lladd_dtable_row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key
 int lladd_dtable_row_columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_columns *want,
                              enum lladd_dtable_state *state, struct lladd_error *err)
 {
-    struct lladd_dtable_value value;
-    int rc = lladd_dtable_row(c, NULL, &value, err);
-    return rc ? rc : ll_dtable__unpack(&value, want, state, err);
+    if (c->end != AT_ROW)
+        return lladd_error_set(err, LLADD_BAD_STATE, "the cursor is at no row");
+    return columns(c, want, state, err);
 }
 
 /* ---- many rows ------------------------------------------------------------------------------- */

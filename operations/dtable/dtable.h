@@ -37,7 +37,7 @@ struct ll_dtable_param {
     struct ll_dtable_word bytes;
     struct ll_dtable_word *words;
     size_t n_words, cap_words;
-    struct lladd_dtable_config *child;
+    struct lladd_dtable_config *child, *last; /* of LAYERS: the first, the last of them */
 };
 struct lladd_dtable_config {
     struct lladd_db *db;
@@ -51,6 +51,7 @@ struct lladd_dtable_config {
     bool settled;    /* a number was settled since it was looked at */
     bool done;       /* all of it was checked, and is not changed any more */
     const struct lladd_dtable_config *parent; /* whose it is; NULL: its maker's */
+    struct lladd_dtable_config *next; /* of one parameter's */
 };
 enum { LL_DTABLE_DEPTH_MAX = 32 };
 
@@ -58,6 +59,9 @@ size_t ll_dtable__n_params(const struct lladd_dtable_class *);
 /* Of a checked one: LLADD_BAD_CONFIG if it has no keys of the type. 0: any will do. */
 int ll_dtable__config_has(const struct lladd_dtable_config *, enum lladd_dtable_type,
                           struct lladd_error *);
+/* Below it, as the value, or the next one, of its parameter. */
+void ll_dtable__adopt(struct lladd_dtable_config *, struct ll_dtable_param *,
+                      struct lladd_dtable_config *child);
 /* Its number, or -1. */
 int ll_dtable__param(const struct lladd_dtable_class *, const char *name, size_t len);
 int ll_dtable__word_set(struct lladd_db *, struct ll_dtable_word *, struct lladd_span);
@@ -208,9 +212,8 @@ int ll_dtable__comparator(struct ll_dtables *, const char *name,
 int ll_dtable__at(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
                   struct lladd_dtable_key *, struct lladd_dtable_value *, struct lladd_error *);
 
-/* The columns of a value that is a packed row: columns.c. */
-int ll_dtable__unpack(const struct lladd_dtable_value *, const struct lladd_dtable_columns *,
-                      enum lladd_dtable_state *, struct lladd_error *);
+/* Is the value of the row it is at work that nobody may want? */
+bool ll_dtable__value_later(const struct lladd_dtable_cursor *);
 
 extern const struct lladd_dtable_class ll_dtable__memory_class, ll_dtable__overlay_class;
 

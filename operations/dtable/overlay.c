@@ -30,7 +30,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 struct side {
     struct lladd_dtable_cursor *cursor;
     struct lladd_dtable_key key; /* of the row it is at; fetched once, as is the value */
-    struct lladd_dtable_value value;
+    struct lladd_dtable_value value; /* unless it is put together, for whoever wants it */
     bool there; /* it is at a row */
 };
 
@@ -47,7 +47,8 @@ static int moved(struct side *s, int rc, struct lladd_error *err)
     s->there = rc == 0;
     if (rc == LLADD_END)
         return 0;
-    return rc ? rc : lladd_dtable_row(s->cursor, &s->key, &s->value, err);
+    struct lladd_dtable_value *value = ll_dtable__value_later(s->cursor) ? NULL : &s->value;
+    return rc ? rc : lladd_dtable_row(s->cursor, &s->key, value, err);
 }
 
 /* The side whose row comes first (or last), of equal ones the newest. */
@@ -130,14 +131,36 @@ static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_d
                       struct lladd_dtable_value *value, struct lladd_error *err)
 {
     const struct cursor *c = cursor;
-    const struct side *now = &c->sides[c->now];
+    struct side *now = &c->sides[c->now];
+    int rc = value && ll_dtable__value_later(now->cursor)
+                 ? lladd_dtable_row(now->cursor, &now->key, &now->value, err)
+                 : 0;
     (void)t;
-    (void)err;
     if (key)
         *key = now->key;
     if (value)
         *value = now->value;
-    return 0;
+    return rc;
+}
+
+static int lookup_columns(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                          const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
+                          struct lladd_error *err)
+{
+    const struct table *t = (const struct table *)base;
+    int rc = 0;
+    for (size_t i = 0; i < t->n && !rc && *state == LLADD_DTABLE_ABSENT; i++)
+        rc = lladd_dtable_lookup_columns(t->tables[i], key, want, state, err);
+    return rc;
+}
+
+static int cursor_columns(const struct lladd_dtable *t, void *cursor,
+                          const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
+                          struct lladd_error *err)
+{
+    struct cursor *c = cursor;
+    (void)t;
+    return lladd_dtable_row_columns(c->sides[c->now].cursor, want, state, err);
 }
 
 static void cursor_close(const struct lladd_dtable *base, void *cursor)
@@ -187,6 +210,8 @@ const struct lladd_dtable_class ll_dtable__overlay_class = {
     .cursor_seek = cursor_seek,
     .cursor_step = cursor_step,
     .cursor_row = cursor_row,
+    .lookup_columns = lookup_columns,
+    .cursor_columns = cursor_columns,
 };
 
 int lladd_dtable_overlay(struct lladd_db *db, struct lladd_dtable *const *tables, size_t n,

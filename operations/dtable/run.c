@@ -50,8 +50,13 @@ int lladd_dtable_corrupt(const struct lladd_dtable *t, struct lladd_error *err, 
 
 struct lladd_dtable *lladd_dtable_child(const struct lladd_dtable *t, const char *name)
 {
+    return lladd_dtable_layer(t, name, 0);
+}
+
+struct lladd_dtable *lladd_dtable_layer(const struct lladd_dtable *t, const char *name, size_t i)
+{
     for (struct lladd_dtable *c = t->next_; c; c = c->next_)
-        if (c->parent_ == t && strcmp(c->slot_, name) == 0)
+        if (c->parent_ == t && strcmp(c->slot_, name) == 0 && i-- == 0)
             return c;
     return NULL;
 }
@@ -181,8 +186,9 @@ static int new_layer(struct ll_dtable_run *run, struct lladd_dtable **tail,
         parent->base = t;
     int rc = 0;
     for (size_t i = 0; i < ll_dtable__n_params(c->kind) && !rc; i++)
-        if (c->params[i].child)
-            rc = new_layer(run, tail, c->params[i].child, t, c->kind->params[i].name, number, err);
+        for (const struct lladd_dtable_config *below = c->params[i].child; below && !rc;
+             below = below->next)
+            rc = new_layer(run, tail, below, t, c->kind->params[i].name, number, err);
     return rc;
 }
 

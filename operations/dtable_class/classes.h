@@ -21,7 +21,8 @@
     X(auto) \
     X(compress) \
     X(exist) \
-    X(keydiv)
+    X(keydiv) \
+    X(column)
 
 #define LL_DTABLE_CLASS(name) extern const struct lladd_dtable_class ll_dtable_class_##name;
 LL_DTABLE_CLASSES(LL_DTABLE_CLASS)

@@ -21,6 +21,27 @@ static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     return ll_managed__view_ask(u->view, u->snapshot, key, pin, out, err);
 }
 
+static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                          const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
+                          struct lladd_error *err)
+{
+    const struct ll_use *u = use_of(t);
+    const struct ll_view *v = u->view;
+    struct lladd_dtable_value row;
+    uint32_t node = u->part ? ll_managed__mem_find(u->target, key) : 0;
+    if (node && ll_managed__mem_own(u->part, node, &row))
+        return lladd_dtable_row_unpack(&row, want, state, err);
+    for (uint32_t i = 0; i < v->n_mems; i++) {
+        node = ll_managed__mem_find(v->mems[i], key);
+        if (node && ll_managed__mem_seen(v->mems[i], node, v->cutoff, u->snapshot, &row))
+            return lladd_dtable_row_unpack(&row, want, state, err);
+    }
+    int rc = 0;
+    for (uint32_t i = 0; i < v->n_runs && !rc && *state == LLADD_DTABLE_ABSENT; i++)
+        rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
+    return rc;
+}
+
 /* ---- cursors --------------------------------------------------------------------------------- */
 
 struct cursor {
@@ -101,6 +122,15 @@ static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_d
     return lladd_dtable_row(c->rows, key, value, err);
 }
 
+static int cursor_columns(const struct lladd_dtable *t, void *cursor,
+                          const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
+                          struct lladd_error *err)
+{
+    const struct cursor *c = cursor;
+    (void)t;
+    return lladd_dtable_row_columns(c->rows, want, state, err);
+}
+
 static void release(const struct lladd_dtable *t, struct cursor *c)
 {
     lladd_dtable_cursor_close(c->rows);
@@ -158,6 +188,8 @@ const struct lladd_dtable_class ll_managed__table_class = {
     .cursor_seek = cursor_seek,
     .cursor_step = cursor_step,
     .cursor_row = cursor_row,
+    .lookup_columns = lookup_columns,
+    .cursor_columns = cursor_columns,
 };
 
 /* ---- from outside ---------------------------------------------------------------------------- */

@@ -57,7 +57,7 @@ static struct cell cell_of(uint32_t column)
     static const char *const states[] = {"CA", "MA", "AK"};
     struct cell c = {.there = draw(5) != 0};
     c.len = column < 2 ? 4 : column == 2 ? 2 : draw(4) == 0 ? 0 : draw(LONGEST);
-    if (column == 1 && draw(4) == 0)
+    if (column == 1 && draw(4) == 0) /* which its layer rejects */
         c.len = 5;
     for (size_t i = 0; i < c.len; i++)
         c.bytes[i] = (unsigned char)(draw(8) ? draw(4) : draw(256));
@@ -385,12 +385,56 @@ START_TEST(row_store)
 }
 END_TEST
 
+#define EXCEPTION(base, reject) \
+    "class(dt) exception_dtable config [ \"base\" " base " \"alt\" class(dt) linear_dtable " \
+    "\"reject_value\" " reject " ]"
+#define ARRAY_4 "class(dt) array_dtable \"base_config\" config [ \"value_size\" int 4 ]"
+#define FIXED_4 "class(dt) fixed_dtable \"base_config\" config [ \"value_size\" int 4 ]"
+
+static const char *const id[] = {"id"}, *const count[] = {"count"}, *const state[] = {"state"},
+                         *const rest[] = {"x", "name", "y"};
+static const struct lladd_ctable_group of_numbers[] = {
+    {id, 1, "class(dt) array_dtable config [ \"value_size\" int 4 ]"},
+    {count, 1, EXCEPTION(ARRAY_4, "blob ffffffff")},
+    {state, 1, EXCEPTION("class(dt) usstate_dtable \"base_config\" config [ \"base\" class(dt) "
+                         "array_dtable \"base_config\" config [ \"value_size\" int 1 ] "
+                         "\"passthrough_value\" blob ff ]",
+                         "blob ff")},
+    {rest, 3, NULL},
+};
+static const struct lladd_ctable_group of_texts[] = {
+    {id, 1, "class(dt) fixed_dtable config [ \"value_size\" int 4 ]"},
+    {count, 1, EXCEPTION(FIXED_4, "blob 00000000")},
+    {rest, 3, "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]"},
+};
+
+/* Digests and combines, or combines alone, store columns; keys in layers of three kinds. */
+START_TEST(column_store)
+{
+    for (uint64_t i = 0; i < 24; i++) {
+        struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
+        bool texts = i % 2;
+        o.managed.type = texts ? LLADD_DTABLE_STRING : LLADD_DTABLE_U32;
+        o.managed.config = i % 4 < 2 ? "class(dt) linear_dtable" : NULL;
+        o.managed.every = 2;
+        o.groups = texts ? of_texts : of_numbers;
+        o.n_groups = texts ? 3 : 4;
+        if (i % 3 == 1)
+            o.keys = "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]";
+        if (i % 3 == 2 && !texts)
+            o.keys = "class(dt) array_dtable";
+        history(100 + i, &o);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cTables and their model");
     TCase *tc = tcase_create("all");
     tcase_set_timeout(tc, 240);
     tcase_add_test(tc, row_store);
+    tcase_add_test(tc, column_store);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
