@@ -171,6 +171,37 @@ LLADD_API int lladd_ctable_seek_for_prev(struct lladd_ctable_cursor *,
 LLADD_API int lladd_ctable_row(struct lladd_ctable_cursor *, struct lladd_dtable_key *key,
                                const struct lladd_dtable_value **values, struct lladd_error *);
 
+/* ---- many rows ------------------------------------------------------------------------------- */
+
+enum {
+    LLADD_CTABLE_KEYS = 1 /**< the keys as well: a run's layers of columns do without them */
+};
+/** A column of many rows. If `width` is not 0, each row has a value of so many bytes, and that of
+ *  row i is bytes + i * width. Else row i has the state states[i], FOUND or ABSENT, and the value
+ *  bytes[ends[i - 1], ends[i]), from 0 on for the first. */
+struct lladd_ctable_values {
+    size_t width;
+    const unsigned char *bytes;
+    const uint8_t *states;
+    const size_t *ends;
+};
+/** Rows by the column. Zeroed before its first use; lladd_ctable_batch_free in the end. */
+struct lladd_ctable_batch {
+    size_t n;
+    const struct lladd_ctable_values *columns; /**< in the order of the cursor's */
+    /** If keys were asked for: numbers, or bytes likewise. */
+    const uint64_t *numbers;
+    const unsigned char *key_bytes;
+    const size_t *key_ends;
+    void *room_;
+};
+/** The next rows, at most `max`, copied: the cursor is at the last of them afterwards. LLADD_END,
+ *  and n is 0, if there are none. Where the transaction sees a single run of a column store,
+ *  without tombstones, columns are copied block by block out of layers that can do so. */
+LLADD_API int lladd_ctable_next_n(struct lladd_ctable_cursor *, size_t max, unsigned flags,
+                                  struct lladd_ctable_batch *, struct lladd_error *);
+LLADD_API void lladd_ctable_batch_free(struct lladd_ctable_batch *);
+
 #ifdef __cplusplus
 }
 #endif

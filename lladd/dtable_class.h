@@ -269,6 +269,10 @@ static inline int lladd_dtable_ask(const struct lladd_dtable *, const struct lla
                                    struct lladd_dtable_pin *, struct lladd_dtable_value *,
                                    struct lladd_error *);
 
+/** Copies values, as a class's `copy`; places behind the last one do not count. */
+LLADD_API int lladd_dtable_copy(const struct lladd_dtable *, uint64_t place, size_t n,
+                                unsigned char *out, size_t room, size_t *width, size_t *got,
+                                struct lladd_error *);
 /** The first place of a table, which has places, whose key is not before this one, as a class's
  *  `find`. For who has a base with places, and looks around where a key is (lladd_dtable_at). */
 LLADD_API int lladd_dtable_find(const struct lladd_dtable *, const struct lladd_dtable_key *,
@@ -354,6 +358,18 @@ struct lladd_dtable_class {
     int (*cursor_columns)(const struct lladd_dtable *, void *cursor,
                           const struct lladd_dtable_columns *, enum lladd_dtable_state *state,
                           struct lladd_error *);
+
+    /** Values of rows from a place on, n at most, one after the other, for a class that has them
+     *  so: all of *width bytes, as many as fit into `room`. *got is how many; it ends at a row that
+     *  has no value, or one of another size. Default: none. */
+    int (*copy)(const struct lladd_dtable *, uint64_t place, size_t n, unsigned char *out,
+                size_t room, size_t *width, size_t *got, struct lladd_error *);
+    /** The same of one column, of values that are packed rows. */
+    int (*copy_column)(const struct lladd_dtable *, uint32_t column, uint64_t place, size_t n,
+                       unsigned char *out, size_t room, size_t *width, size_t *got,
+                       struct lladd_error *);
+    /** The one table that has all rows of this one, as they are now; NULL: there are several. */
+    const struct lladd_dtable *(*only)(const struct lladd_dtable *);
 
     size_t cursor_size; /**< of the class's own part of a cursor; zeroed */
     int (*cursor_open)(const struct lladd_dtable *, void *cursor, struct lladd_error *);

@@ -16,6 +16,14 @@ struct lladd_ctable {
 /* The configuration of a column store, complete, to be freed. The names have been checked. */
 int ll_ctable__store(struct lladd_db *, const struct lladd_ctable_options *, char **out,
                      struct lladd_error *);
+struct lladd_ctable_cursor {
+    struct lladd_ctable *t;
+    const struct lladd_dtable *table;
+    struct lladd_dtable_cursor *rows;
+    struct lladd_ctable_row row;
+    uint32_t columns[]; /* that are wanted */
+};
+
 int ll_ctable__no_memory(struct lladd_error *);
 /* Are they columns of the table? LLADD_NOT_FOUND. */
 int ll_ctable__check(const struct lladd_ctable *, const uint32_t *columns, size_t n,

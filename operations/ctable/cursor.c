@@ -4,13 +4,6 @@
  * columns are of one row, whatever stores them (trap 27). */
 #include "operations/ctable/ctable.h"
 
-struct lladd_ctable_cursor {
-    struct lladd_ctable *t;
-    struct lladd_dtable_cursor *rows;
-    struct lladd_ctable_row row;
-    uint32_t columns[]; /* that are wanted */
-};
-
 int lladd_ctable_cursor_open(struct lladd_txn *txn, struct lladd_ctable *t,
                              const uint32_t *columns, size_t n, struct lladd_ctable_cursor **out)
 {
@@ -24,7 +17,7 @@ int lladd_ctable_cursor_open(struct lladd_txn *txn, struct lladd_ctable *t,
     struct lladd_ctable_cursor *c = lladd_alloc(t->db, sizeof *c + n * sizeof c->columns[0]);
     if (!c)
         return ll_ctable__no_memory(err);
-    *c = (struct lladd_ctable_cursor){.t = t};
+    *c = (struct lladd_ctable_cursor){.t = t, .table = table};
     if (n)
         memcpy(c->columns, columns, n * sizeof c->columns[0]);
     rc = ll_ctable__room(t->db, n, &c->row, err);

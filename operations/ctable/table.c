@@ -5,6 +5,7 @@
  *   store.c    the configuration of a column store
  *   rows.c     written and looked up
  *   cursor.c   walked through
+ *   batch.c    many rows at a time
  *
  * The names are in a blob, known by the named root `ctable:` and the table's name. It is written in
  * the transaction that makes the managed table, and never again; who may write it is settled below:
@@ -193,7 +194,7 @@ static int create(struct lladd_txn *txn, const char *name, const struct lladd_ct
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct root_name root;
     lladd_pageno blob;
-    size_t len;
+    size_t len = 0;
     int rc = check_columns(o, &len, err);
     if (!rc)
         rc = root_name(name, &root, err);

@@ -81,6 +81,16 @@ enum lladd_dtable_type lladd_dtable_key_type(const struct lladd_dtable *t)
     return t->order.type;
 }
 
+int lladd_dtable_copy(const struct lladd_dtable *t, uint64_t place, size_t n, unsigned char *out,
+                      size_t room, size_t *width, size_t *got, struct lladd_error *err)
+{
+    *width = *got = 0;
+    if (!t->kind->copy || !t->has_places || place >= t->places)
+        return 0;
+    n = n < t->places - place ? n : (size_t)(t->places - place);
+    return n ? t->kind->copy(t, place, n, out, room, width, got, err) : 0;
+}
+
 bool lladd_dtable_places(const struct lladd_dtable *t, uint64_t *n)
 {
     *n = t->has_places ? t->places : 0;

@@ -314,6 +314,66 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
     return 0;
 }
 
+/* Without the byte of state, cells that are all values are values. */
+static int copy_plain(const struct reader *r, uint64_t place, size_t n, unsigned char *out,
+                      size_t *got, struct lladd_error *err)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    int rc = ll_cells_copy(&pin, r->cells, r->size, place, n, out, err);
+    size_t i = r->has_hole || r->has_tombstone ? 0 : n;
+    while (i < n && !(r->has_hole && equal(r->hole, out + i * r->size, r->size)) &&
+           !(r->has_tombstone && equal(r->tombstone, out + i * r->size, r->size)))
+        i++;
+    *got = rc ? 0 : i;
+    lladd_dtable_unpin(&pin);
+    return rc;
+}
+
+/* So many cells of a block, as long as they are values. */
+static size_t copy_tagged(const unsigned char *from, uint32_t size, size_t n, unsigned char *out)
+{
+    size_t i = 0;
+    if (size == 4) /* known to the compiler */
+        for (; i < n && from[5 * i] == VALUE; i++)
+            memcpy(out + 4 * i, from + 5 * i + 1, 4);
+    else
+        for (; i < n && from[(size + 1) * i] == VALUE; i++)
+            memcpy(out + size * i, from + (size + 1) * i + 1, size);
+    return i;
+}
+
+static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
+                size_t room, size_t *width, size_t *got, struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    uint32_t per = r->block_size / r->cell, len;
+    int rc = 0;
+    if (r->size == 0 || room / r->size == 0)
+        return 0;
+    n = n < room / r->size ? n : room / r->size;
+    *width = r->size;
+    if (!r->tag)
+        return copy_plain(r, place, n, out, got, err);
+    for (size_t some, copied; *got < n && !rc; *got += copied) {
+        uint64_t at = place + *got, from = at % per;
+        const unsigned char *bytes;
+        copied = 0;
+        some = n - *got < per - from ? n - *got : (size_t)(per - from);
+        rc = lladd_dtable_block(&pin, 1, r->cells, at / per, &bytes, &len, err);
+        if (!rc && len < (from + some) * r->cell)
+            rc = lladd_dtable_corrupt(base, err, "cells are missing");
+        if (!rc)
+            copied = copy_tagged(bytes + from * r->cell, r->size, some, out + *got * r->size);
+        if (copied < some) {
+            *got += copied;
+            break;
+        }
+    }
+    lladd_dtable_unpin(&pin);
+    return rc;
+}
+
 static const struct lladd_dtable_param params[] = {
     {"value_size", LLADD_DTABLE_PARAM_INT, false, -1, -1, LL_DTABLE_CELL_MAX,
      "bytes of a value; -1: as many as the first one has"},
@@ -342,4 +402,5 @@ const struct lladd_dtable_class ll_dtable_class_array = {
     .open = open,
     .find = find,
     .at = at,
+    .copy = copy,
 };

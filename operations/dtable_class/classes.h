@@ -28,6 +28,26 @@
 LL_DTABLE_CLASSES(LL_DTABLE_CLASS)
 #undef LL_DTABLE_CLASS
 
+/* Copies cells that follow each other. */
+static inline int ll_cells_copy(struct lladd_dtable_pin *pin, const struct lladd_dtable_source *s,
+                                uint32_t cell, uint64_t first, size_t n, unsigned char *out,
+                                struct lladd_error *err)
+{
+    uint32_t per = lladd_dtable_source_block(s) / cell, len;
+    for (size_t done = 0, some; done < n; done += some) {
+        uint64_t block = (first + done) / per, from = (first + done) % per;
+        const unsigned char *bytes;
+        some = n - done < per - from ? n - done : (size_t)(per - from);
+        int rc = lladd_dtable_block(pin, 1, s, block, &bytes, &len, err);
+        if (rc)
+            return rc;
+        if (len < (from + some) * cell)
+            return lladd_error_set(err, LLADD_CORRUPT_RUN, "a run's cells are missing");
+        memcpy(out + done * cell, bytes + from * cell, some * cell);
+    }
+    return 0;
+}
+
 /* A cell fits into a block of the smallest size. */
 #define LL_DTABLE_CELL_MAX 4000
 

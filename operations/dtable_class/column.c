@@ -26,6 +26,7 @@ struct groups {
     uint32_t *column;    /* of all groups, one after the other */
     uint32_t *group;     /* of a column; n: none */
     uint32_t *index;     /* of a column, in its group */
+    struct lladd_dtable_config **asks; /* of a group; NULL: it takes everything */
 };
 
 struct builder {
@@ -81,11 +82,12 @@ static int next_number(struct lladd_span word, size_t *at, uint32_t *out)
 static struct groups *new_groups(struct lladd_dtable_config *c, size_t n)
 {
     size_t numbers = n + 1 + 3 * (size_t)LLADD_DTABLE_COLUMNS_MAX;
-    struct groups *g =
-        lladd_alloc(lladd_dtable_config_db(c), sizeof *g + numbers * sizeof(uint32_t));
+    struct groups *g = lladd_alloc(lladd_dtable_config_db(c), sizeof *g + n * sizeof *g->asks +
+                                                                  numbers * sizeof(uint32_t));
     if (!g)
         return NULL;
-    *g = (struct groups){.n = (uint32_t)n, .first = (uint32_t *)(g + 1)};
+    *g = (struct groups){.n = (uint32_t)n, .asks = (struct lladd_dtable_config **)(g + 1)};
+    g->first = (uint32_t *)(g->asks + n);
     g->column = g->first + n + 1;
     g->group = g->column + LLADD_DTABLE_COLUMNS_MAX;
     g->index = g->group + LLADD_DTABLE_COLUMNS_MAX;
@@ -144,7 +146,10 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     for (uint32_t i = 0; i < n && !rc; i++) {
         rc = read_word(g, i, lladd_dtable_param_word(c, "columns", i), err);
         below = lladd_dtable_param_layer(c, "groups", i);
-        caps->types &= lladd_dtable_caps(below)->types;
+        const struct lladd_dtable_caps *can = lladd_dtable_caps(below);
+        bool all = can->all_values && can->value_size == LLADD_DTABLE_ANY_SIZE && can->empty;
+        g->asks[i] = all ? NULL : below;
+        caps->types &= can->types;
     }
     caps->empty = false; /* as a packed row, none is */
     caps->all_values = false;
@@ -212,9 +217,11 @@ static int accepts_row(struct lladd_dtable_config *c, struct lladd_span row,
     int rc = fits(g, row) ? 0 : LLADD_DTABLE_REJECT;
     for (uint32_t i = 0; i < g->n && !rc; i++) {
         struct lladd_dtable_value v;
+        if (!g->asks[i])
+            continue;
         rc = part_of(db, g, i, row, own, &packed, &cap, &v, err);
         if (!rc && v.state == LLADD_DTABLE_FOUND)
-            rc = lladd_dtable_accepts(lladd_dtable_param_layer(c, "groups", i), &v, err);
+            rc = lladd_dtable_accepts(g->asks[i], &v, err);
     }
     lladd_free(db, packed);
     return rc;
@@ -467,14 +474,33 @@ static int columns_at(const struct lladd_dtable *base, uint64_t place,
                       const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
                       struct lladd_error *err)
 {
+    const struct reader *r = (const struct reader *)base;
     struct lladd_dtable_value there = {.state = LLADD_DTABLE_ABSENT};
-    struct lladd_dtable_key key;
-    int rc = lladd_dtable_at(base->base, place, &want->pins[want->n], want->n ? &key : NULL, &there,
+    struct lladd_dtable_key key = {.type = base->order.type};
+    bool by_key = false;
+    for (size_t i = 0; i < want->n && !by_key; i++) {
+        uint32_t group = want->numbers[i] < r->g->columns ? r->g->group[want->numbers[i]] : r->g->n;
+        by_key = group < r->g->n && !r->aligned[group];
+    }
+    int rc = lladd_dtable_at(base->base, place, &want->pins[want->n], by_key ? &key : NULL, &there,
                              err);
     *state = there.state;
     if (rc || there.state != LLADD_DTABLE_FOUND)
         return rc;
-    return columns_of((const struct reader *)base, place, &key, want, err);
+    return columns_of(r, place, &key, want, err);
+}
+
+static int copy_column(const struct lladd_dtable *base, uint32_t column, uint64_t place, size_t n,
+                       unsigned char *out, size_t room, size_t *width, size_t *got,
+                       struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    const struct groups *g = r->g;
+    uint32_t group = column < g->columns ? g->group[column] : g->n;
+    *width = *got = 0;
+    if (group == g->n || !r->aligned[group] || g->first[group + 1] - g->first[group] != 1)
+        return 0;
+    return lladd_dtable_copy(r->layers[group], place, n, out, room, width, got, err);
 }
 
 /* The place of a key, if there is a row or a tombstone. */
@@ -542,4 +568,5 @@ const struct lladd_dtable_class ll_dtable_class_column = {
     .lookup = lookup,
     .columns_at = columns_at,
     .lookup_columns = lookup_columns,
+    .copy_column = copy_column,
 };

@@ -133,6 +133,30 @@ static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key
     return ask_alt(base, key, pin, value, err);
 }
 
+/* What base has, and what alt has in the place of what is none: as long as that is of one size. */
+static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
+                size_t room, size_t *width, size_t *got, struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    int rc = lladd_dtable_copy(base->base, place, n, out, room, width, got, err);
+    size_t size = *width;
+    if (rc || size != r->placeholder.len)
+        return rc;
+    for (size_t i = 0; i < *got && !rc; i++) {
+        struct lladd_dtable_value v = lladd_dtable_value(out + i * size, size);
+        if (!is_placeholder(r, v.bytes))
+            continue;
+        rc = lladd_dtable_at(base, place + i, &pin, NULL, &v, err);
+        if (rc || v.state != LLADD_DTABLE_FOUND || v.bytes.len != size)
+            *got = i;
+        else
+            memcpy(out + i * size, v.bytes.data, size);
+    }
+    lladd_dtable_unpin(&pin);
+    return rc;
+}
+
 static const struct lladd_dtable_param params[] = {
     {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for what is usual"},
     {"alt", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for what base rejects"},
@@ -155,4 +179,5 @@ const struct lladd_dtable_class ll_dtable_class_exception = {
     .reader_size = sizeof(struct reader),
     .open = open,
     .decode = decode,
+    .copy = copy,
 };

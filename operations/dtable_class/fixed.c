@@ -140,6 +140,29 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
     return rc;
 }
 
+/* Cells that follow each other, of rows none of which is a tombstone. */
+static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
+                size_t room, size_t *width, size_t *got, struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    uint64_t before, mark, last = 0;
+    if (r->size == 0 || room / r->size == 0)
+        return 0;
+    n = n < room / r->size ? n : room / r->size;
+    int rc = ll_keys_at(&r->keys, place + n - 1, &pin, NULL, &before, &last, err);
+    if (!rc)
+        rc = ll_keys_at(&r->keys, place, &pin, NULL, &before, &mark, err);
+    if (!rc && before / 2 > place)
+        rc = lladd_dtable_corrupt(base, err, "more tombstones than rows");
+    *width = r->size;
+    if (!rc && before / 2 == last / 2)
+        rc = ll_cells_copy(&pin, r->values, r->size, place - before / 2, n, out, err);
+    *got = !rc && before / 2 == last / 2 ? n : 0;
+    lladd_dtable_unpin(&pin);
+    return rc;
+}
+
 static const struct lladd_dtable_param params[] = {
     {"value_size", LLADD_DTABLE_PARAM_INT, false, -1, -1, LL_DTABLE_CELL_MAX,
      "bytes of a value; -1: as many as the first one has"},
@@ -163,4 +186,5 @@ const struct lladd_dtable_class ll_dtable_class_fixed = {
     .open = open,
     .find = find,
     .at = at,
+    .copy = copy,
 };

@@ -43,6 +43,22 @@ static int decode(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     return 0;
 }
 
+/* The short ones are put at the end of the room, and spread from there. */
+static int copy(const struct lladd_dtable *t, uint64_t place, size_t n, unsigned char *out,
+                size_t room, size_t *width, size_t *got, struct lladd_error *err)
+{
+    size_t bytes = (size_t)lladd_dtable_param_int(t->config, "bytes"), has;
+    n = n < room / 4 ? n : room / 4;
+    const unsigned char *in = out + n * (4 - bytes);
+    int rc = lladd_dtable_copy(t->base, place, n, out + n * (4 - bytes), n * bytes, &has, got, err);
+    if (rc || has != bytes)
+        *got = 0;
+    *width = 4;
+    for (size_t i = 0; i < *got; i++)
+        lladd_put32(out + 4 * i, (uint32_t)lladd_get_few(in + bytes * i, bytes));
+    return rc;
+}
+
 static const struct lladd_dtable_param params[] = {
     {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for the short numbers"},
     {"bytes", LLADD_DTABLE_PARAM_INT, true, 0, 1, 3, "of a number"},
@@ -58,4 +74,5 @@ const struct lladd_dtable_class ll_dtable_class_smallint = {
     .configure = configure,
     .encode = encode,
     .decode = decode,
+    .copy = copy,
 };

@@ -131,6 +131,18 @@ static int cursor_columns(const struct lladd_dtable *t, void *cursor,
     return lladd_dtable_row_columns(c->rows, want, state, err);
 }
 
+/* The run, if there is one, and nothing in memory that counts: what a snapshot sees was committed
+ * in its memtable before. */
+static const struct lladd_dtable *only(const struct lladd_dtable *t)
+{
+    const struct ll_use *u = use_of(t);
+    const struct ll_view *v = u->view;
+    bool one = !u->part && v->n_runs == 1;
+    for (uint32_t i = 0; i < v->n_mems && one; i++)
+        one = lladd_atomic_load64(&v->mems[i]->newest) <= v->cutoff;
+    return one ? v->runs[0]->table : NULL;
+}
+
 static void release(const struct lladd_dtable *t, struct cursor *c)
 {
     lladd_dtable_cursor_close(c->rows);
@@ -190,6 +202,7 @@ const struct lladd_dtable_class ll_managed__table_class = {
     .cursor_row = cursor_row,
     .lookup_columns = lookup_columns,
     .cursor_columns = cursor_columns,
+    .only = only,
 };
 
 /* ---- from outside ---------------------------------------------------------------------------- */

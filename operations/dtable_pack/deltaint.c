@@ -178,6 +178,26 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     return at(base, place, pin, NULL, out, err);
 }
 
+/* Added up from the first one on. */
+static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
+                size_t room, size_t *width, size_t *got, struct lladd_error *err)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_value first;
+    uint32_t sum = 0;
+    int rc = lladd_dtable_copy(base->base, place, n, out, room, width, got, err);
+    if (!rc && *width != 4)
+        *got = 0;
+    if (!rc && *got)
+        rc = sum_up(base, place, &pin, NULL, &first, &sum, err);
+    lladd_dtable_unpin(&pin);
+    for (size_t i = 0; i < *got && !rc; i++) {
+        sum += i ? lladd_get32(out + 4 * i) : 0;
+        lladd_put32(out + 4 * i, sum);
+    }
+    return rc;
+}
+
 /* ---- cursors --------------------------------------------------------------------------------- */
 
 struct cursor {
@@ -280,6 +300,7 @@ const struct lladd_dtable_class ll_dtable_class_deltaint = {
     .reader_size = sizeof(struct reader),
     .open = open,
     .at = at,
+    .copy = copy,
     .lookup = lookup,
     .cursor_size = sizeof(struct cursor),
     .cursor_close = cursor_close,

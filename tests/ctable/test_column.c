@@ -340,6 +340,93 @@ START_TEST(projection_reads_its_layers)
 }
 END_TEST
 
+/* ---- blocks of values ------------------------------------------------------------------------ */
+
+enum { MANY = 9000 };
+
+static uint32_t number_of(uint32_t i)
+{
+    return i % 977 == 5 ? 0xffffffffu : i % 1000 == 7 ? 70000 + i : i % 3000;
+}
+
+/* What is said of a column, by batches of `max` rows; how many of them were of one width. */
+static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32_t hole)
+{
+    struct lladd_ctable_batch got = {.n = 0};
+    struct lladd_ctable_cursor *c;
+    struct lladd_txn *x = bed_begin(&b);
+    unsigned wide = 0;
+    uint32_t i = 0;
+    int rc;
+    ok(x, lladd_ctable_cursor_open(x, t, &column, 1, &c));
+    while ((rc = lladd_ctable_next_n(c, max, LLADD_CTABLE_KEYS, &got, &b.err)) == 0) {
+        const struct lladd_ctable_values *v = got.columns;
+        wide += v->width == 4;
+        ck_assert(v->width == 4 || v->width == 0);
+        for (size_t k = 0; k < got.n; k++, i++) {
+            size_t at = v->width ? k * v->width : k ? v->ends[k - 1] : 0;
+            ck_assert_uint_eq(got.numbers[k], i);
+            if (v->width || v->states[k] == LLADD_DTABLE_FOUND)
+                ck_assert_uint_eq(lladd_get32(v->bytes + at), number_of(i));
+            ck_assert_int_eq(v->width || v->states[k] == LLADD_DTABLE_FOUND, i != hole);
+        }
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    ck_assert_uint_eq(i, MANY);
+    lladd_ctable_cursor_close(c);
+    lladd_ctable_batch_free(&got);
+    commit(x);
+    return wide;
+}
+
+/* Through each class that can copy, and some that cannot; with a row that has no value. */
+START_TEST(copies)
+{
+    static const char *const configs[] = {
+        "class(dt) array_dtable config [ \"value_size\" int 4 ]",
+        "class(dt) fixed_dtable config [ \"value_size\" int 4 ]",
+        "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" "
+        "config [ \"value_size\" int 4 ] \"alt\" class(dt) linear_dtable \"reject_value\" blob "
+        "ffffffff ]",
+        "class(dt) exception_dtable config [ \"base\" class(dt) smallint_dtable \"base_config\" "
+        "config [ \"base\" class(dt) array_dtable \"base_config\" config [ \"value_size\" int 2 ] "
+        "\"bytes\" int 2 ] \"alt\" class(dt) linear_dtable \"reject_value\" blob ffff0000 ]",
+        "class(dt) deltaint_dtable config [ \"base\" class(dt) fixed_dtable \"base_config\" config "
+        "[ \"value_size\" int 4 ] ]",
+        "class(dt) compress_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config "
+        "[ \"value_size\" int 4 ] ]",
+        LINEAR,
+    };
+    for (size_t i = 0; i < 2 * sizeof configs / sizeof configs[0]; i++) {
+        const struct lladd_ctable_group g = {names, 1, configs[i / 2]};
+        struct lladd_ctable_options o = plain();
+        uint32_t hole = i % 2 ? 4321 : UINT32_MAX;
+        o.groups = &g;
+        o.n_groups = 1;
+        struct lladd_ctable *t = table(&o);
+        struct lladd_txn *x = bed_begin(&b);
+        for (uint32_t k = 0; k < MANY; k++) {
+            struct lladd_dtable_key key = lladd_dtable_u32(k);
+            unsigned char bytes[4];
+            lladd_put32(bytes, number_of(k));
+            struct lladd_dtable_value v[2] = {lladd_dtable_value(bytes, 4), text("more")};
+            v[0].state = k == hole ? LLADD_DTABLE_ABSENT : LLADD_DTABLE_FOUND;
+            ok(x, lladd_ctable_put(x, t, &key, v));
+        }
+        commit(x);
+        ck_assert_uint_ge(scan(t, 0, 100, hole), MANY / 100 - 1); /* row by row: the same */
+        ok_db(&b, lladd_managed_digest(lladd_ctable_managed(t), &b.err));
+        ck_assert_uint_ge(scan(t, 0, 100, hole), MANY / 100 - 1);
+        ck_assert_uint_ge(scan(t, 0, 4097, hole), hole == UINT32_MAX ? 3 : 2);
+        scan(t, 0, MANY + 1, hole);
+        ok_db(&b, lladd_ctable_close(t, &b.err));
+        x = bed_begin(&b);
+        ok(x, lladd_ctable_drop(x, "rows"));
+        commit(x);
+    }
+}
+END_TEST
+
 static void not_made(int want, const struct lladd_ctable_options *o)
 {
     struct lladd_txn *x = bed_begin(&b);
@@ -394,6 +481,7 @@ int main(void)
     tcase_add_test(tc, never_half);
     tcase_add_test(tc, configurations);
     tcase_add_test(tc, projection_reads_its_layers);
+    tcase_add_test(tc, copies);
     tcase_add_test(tc, groups);
     suite_add_tcase(s, tc);
     return bed_run(s);

@@ -7,6 +7,7 @@
 #include <lladd/blob.h>
 #include <lladd/bytes.h>
 #include <lladd/ctable.h>
+#include <lladd/hash.h>
 
 static struct bed b;
 static struct lladd_ctable *t;
@@ -37,9 +38,29 @@ static void begin(void)
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
 }
 
+/* Every page belongs to somebody: what there is beside the managed tables is counted, too. */
+static void no_leaks(void)
+{
+    struct lladd_root_value root;
+    uint64_t n = 0, all = bed_pages_used(&b);
+    struct lladd_hash *journal;
+    static const char *const tables[] = {"rows", "other"};
+    for (int i = 0; i < 2; i++) {
+        int rc = lladd_ctable_pages(b.db, tables[i], bed_count_page, &n, &b.err);
+        ck_assert(rc == 0 || rc == LLADD_NOT_FOUND);
+    }
+    ok_db(&b, lladd_managed_pages(b.db, bed_count_page, &n, &b.err));
+    ok_db(&b, lladd_root_get(b.db, "journal", &root, &b.err));
+    ok_db(&b, lladd_hash_open(b.db, lladd_page_of(root.a), 0, &journal, &b.err));
+    ok_db(&b, lladd_hash_pages(journal, bed_count_page, &n, &b.err));
+    lladd_hash_close(journal);
+    ck_assert_uint_eq(n, all);
+}
+
 static void done(void)
 {
     ok_db(&b, lladd_ctable_close(t, &b.err));
+    no_leaks();
     bed_free(&b);
 }
 

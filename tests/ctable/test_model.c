@@ -228,12 +228,69 @@ static void walks(struct lladd_ctable_cursor *c, const struct model *m, const ui
     shows(c, lladd_ctable_seek_for_prev(c, &key, &b.err), m, from(m, sought, false), columns, n);
 }
 
+static void batch_shows(const struct lladd_ctable_batch *got, unsigned flags, const struct model *m,
+                        const uint32_t *columns, uint32_t n, uint32_t *at)
+{
+    for (size_t i = 0; i < got->n; i++, *at = from(m, *at + 1, true)) {
+        ck_assert_uint_lt(*at, KEYS);
+        struct lladd_dtable_key want = key_of(*at);
+        ck_assert_int_eq(got->numbers != NULL, flags && !text_keys);
+        ck_assert_int_eq(got->key_ends != NULL, flags && text_keys);
+        if (got->numbers)
+            ck_assert_uint_eq(got->numbers[i], want.number);
+        size_t begin = got->key_ends && i ? got->key_ends[i - 1] : 0;
+        if (got->key_ends) {
+            ck_assert_uint_eq(got->key_ends[i] - begin, want.bytes.len);
+            ck_assert_int_eq(memcmp(got->key_bytes + begin, want.bytes.data, want.bytes.len), 0);
+        }
+        for (uint32_t k = 0; k < n; k++) {
+            const struct lladd_ctable_values *v = &got->columns[k];
+            struct lladd_dtable_value one = lladd_dtable_value(v->bytes + i * v->width, v->width);
+            if (!v->width) {
+                begin = i ? v->ends[i - 1] : 0;
+                one = lladd_dtable_value(v->bytes + begin, v->ends[i] - begin);
+                one.state = (enum lladd_dtable_state)v->states[i];
+            }
+            same(&m->rows[*at].cells[columns[k]], &one);
+        }
+    }
+}
+
+/* Batches of all sizes, and where the cursor is behind them. */
+static void batches(struct lladd_ctable_cursor *c, const struct model *m, const uint32_t *columns,
+                    uint32_t n)
+{
+    struct lladd_ctable_batch got = {.n = 0};
+    uint32_t at = from(m, 0, true);
+    unsigned flags = draw(2) ? LLADD_CTABLE_KEYS : 0;
+    ck_assert_int_ne(lladd_ctable_first(c, &b.err), LLADD_BAD_STATE);
+    (void)lladd_ctable_prev(c, &b.err);
+    for (;;) {
+        size_t max = 1 + draw(2 * KEYS);
+        int rc = lladd_ctable_next_n(c, max, flags, &got, &b.err);
+        ck_assert_int_eq(rc, at < KEYS ? 0 : LLADD_END);
+        ck_assert_uint_le(got.n, max);
+        if (rc)
+            break;
+        ck_assert_uint_ge(got.n, 1);
+        batch_shows(&got, flags, m, columns, n, &at);
+        ck_assert(got.n == max || at == KEYS);
+        if (draw(3) == 0) {
+            shows(c, lladd_ctable_next(c, &b.err), m, at, columns, n);
+            at = from(m, at < KEYS ? at + 1 : at, true);
+        }
+    }
+    ck_assert_uint_eq(got.n, 0);
+    lladd_ctable_batch_free(&got);
+}
+
 static void scans(struct lladd_txn *x, const struct model *m)
 {
     uint32_t columns[COLUMNS], n = some_columns(columns);
     struct lladd_ctable_cursor *c;
     ok(x, lladd_ctable_cursor_open(x, t, columns, n, &c));
     walks(c, m, columns, n);
+    batches(c, m, columns, n);
     lladd_ctable_cursor_close(c);
 }
 
@@ -345,6 +402,20 @@ static void step(void)
         ends(draw(5) != 0);
 }
 
+/* Every key has a row. */
+static void deletes_none(void)
+{
+    begins();
+    for (uint32_t k = 0; k < KEYS; k++) {
+        struct lladd_dtable_key key = key_of(k);
+        if (!mine.rows[k].there)
+            memset(&mine.rows[k], 0, sizeof mine.rows[k]);
+        mine.rows[k].there = true;
+        ok(txn, lladd_ctable_update(txn, t, &key, NULL, 0));
+    }
+    ends(true);
+}
+
 static void history(uint64_t number, struct lladd_ctable_options *o)
 {
     seed = number;
@@ -366,6 +437,14 @@ static void history(uint64_t number, struct lladd_ctable_options *o)
     begins();
     looks_up(txn, &mine);
     scans(txn, &mine);
+    ends(true);
+    if (number % 2)
+        deletes_none();
+    ok_db(&b, lladd_managed_digest(lladd_ctable_managed(t), &b.err));
+    ok_db(&b, lladd_managed_combine(lladd_ctable_managed(t), 0, &b.err));
+    begins();
+    for (int i = 0; i < 5; i++)
+        scans(txn, &mine);
     ends(true);
     ok_db(&b, lladd_ctable_close(t, &b.err));
     bed_free(&b);
