@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dTables: hostile configurations, descriptors and contents of runs. The first byte says which.
+ * dTables: hostile configurations, descriptors and contents of runs, and packed rows. The first
+ * byte says which.
  *
  * A configuration is refused as LLADD_BAD_CONFIG, or printed, parsed and printed again it is the
  * same. A descriptor, its checksum made right, is refused, or what it says hangs together. Streams
@@ -197,6 +198,10 @@ static const char *const read_as[] = {
     "array_dtable \"divider\" int 9 ]",
     "class(dt) compress_dtable config [ \"base\" class(dt) array_dtable ]",
     "class(dt) auto_dtable",
+    "class(dt) column_dtable config [ \"base\" class(dt) linear_dtable \"columns\" words [ \"0\" ] "
+    "\"groups\" layers [ class(dt) fixed_dtable ] ]",
+    "class(dt) column_dtable config [ \"base\" class(dt) array_dtable \"columns\" words [ "
+    "\"2 0\" ] \"groups\" layers [ class(dt) linear_dtable ] ]",
 };
 
 /* A run of what the input says, whose descriptor says that it is another table. */
@@ -275,6 +280,33 @@ static void try_contents(const uint8_t *data, size_t size)
     MUST(lladd_abort(txn) == 0);
 }
 
+/* ---- packed rows ----------------------------------------------------------------------------- */
+
+/* Each column is within the bytes; what is a row is the same when it is packed again. */
+static void try_row(const uint8_t *data, size_t size)
+{
+    struct lladd_dtable_value v[LLADD_DTABLE_COLUMNS_MAX];
+    struct lladd_span row = lladd_span_of(data, size);
+    size_t n = 0, again = 0;
+    bool good = lladd_dtable_row_check(row, &n);
+    for (uint32_t i = 0; i < LLADD_DTABLE_COLUMNS_MAX; i++) {
+        bool here = lladd_dtable_row_column(row, i, &v[i]);
+        const uint8_t *at = v[i].bytes.data;
+        MUST(here || (!good && v[i].state == LLADD_DTABLE_ABSENT));
+        MUST(v[i].state == LLADD_DTABLE_ABSENT ||
+             (at >= data && (size_t)(at - data) <= size &&
+              v[i].bytes.len <= size - (size_t)(at - data)));
+    }
+    if (!good)
+        return;
+    MUST(lladd_dtable_row_size(v, n, &again, NULL) == 0 && again == size);
+    unsigned char *packed = malloc(size);
+    MUST(packed);
+    lladd_dtable_row_pack(v, n, packed);
+    MUST(memcmp(packed, data, size) == 0);
+    free(packed);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     open_once();
@@ -284,7 +316,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         try_config(data + 1, size - 1);
     else if (data[0] % 4 == 1)
         try_descriptor(data + 1, size - 1);
-    else
+    else if (data[0] % 4 == 2)
         try_contents(data + 1, size - 1);
+    else
+        try_row(data + 1, size - 1);
     return 0;
 }

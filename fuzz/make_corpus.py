@@ -234,6 +234,9 @@ def dtable_seeds():
                  '"passthrough_value" blob ff "base" class(dt) fixed_dtable ]',
         "order": 'config [ "base_config" config [ "bytes" int 0x2 "base" class(dt) empty_dtable ] '
                  '"base" class(dt) smallint_dtable ]',
+        "layers": 'class(dt) column_dtable config [ "base" class(dt) linear_dtable "columns" '
+                  'words [ "0" "2 1" ] "groups" layers [ class(dt) array_dtable config [ '
+                  '"value_size" int 4 ] class(dt) linear_dtable ] ]',
         "unclosed": 'class(dt) usstate_dtable config [ "base" class(dt) array_dtable',
     }
     for name, text in texts.items():
@@ -298,6 +301,15 @@ def dtable_seeds():
         yield "auto-" + name, (b"\2\15" + piece(foot + struct.pack("<QQ", 3, 1)) +
                                piece(padded(rows)) + piece(padded(segment)) + bytes(8) +
                                piece(bytes(16)))
+    # Behind the layer itself, its base and its group: a footer, and three streams each.
+    footer = struct.pack("<QIIQ8x", 3, 1, 0, 3)
+    base = piece(foot) + piece(padded(rows)) + piece(b"")
+    yield "columns", b"\2\16" + piece(footer) + bytes(3) + base + bytes(1) + base
+    packed = {"row": b"\1\3\0\5\2\2\4abcd", "none": b"\1\0\0",
+              "long": b"\x11\1\0\1\0\1" + b"x" * 256,
+              "ends": b"\1\2\0\3\4\2abcd", "behind": b"\1\1\0\1\xff", "newer": b"\2\0\0"}
+    for name, row in packed.items():
+        yield "packed-" + name, b"\3" + row
 
 
 def journal_seeds():

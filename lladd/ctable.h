@@ -84,11 +84,12 @@ LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
                                   const struct lladd_ctable_options *);
 /** Drops it, in the transaction. As lladd_managed_drop. */
 LLADD_API int lladd_ctable_drop(struct lladd_txn *, const char *name);
-/** Opens a table. As lladd_managed_open, but each handle is its own, closed once, before the
- *  database is. LLADD_WRONG_TYPE for a managed table that is no cTable. */
+/** Opens a table. As lladd_managed_open: opened again, it is the same, to be closed as often.
+ *  LLADD_WRONG_TYPE for a managed table that is no cTable. */
 LLADD_API int lladd_ctable_open(struct lladd_db *, const char *name, struct lladd_ctable **out,
                                 struct lladd_error *);
-/** Cursors of the handle are closed. LLADD_BUSY as lladd_managed_close: it stays open then. */
+/** As lladd_managed_close: LLADD_BUSY while it is used, and it stays open then. What is open when
+ *  the database is closed goes with it. */
 LLADD_API int lladd_ctable_close(struct lladd_ctable *, struct lladd_error *);
 /** The table below, for maintenance and statistics; open as long as this one. Who writes to it
  *  writes packed rows. */

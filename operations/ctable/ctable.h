@@ -10,7 +10,7 @@ struct lladd_ctable {
     struct lladd_managed *below;
     char *name;
     uint32_t n;
-    const char **columns; /* their names, in memory behind it */
+    const char **columns; /* their names */
 };
 
 /* The configuration of a column store, complete, to be freed. The names have been checked. */

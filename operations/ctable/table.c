@@ -12,6 +12,7 @@
  * two transactions cannot make, or drop, one managed table at a time. So what is stored of a table
  * is either all there or not (CT-1), and an open one never changes its names (CT-2). */
 #include "operations/ctable/ctable.h"
+#include "operations/dtable_managed/managed.h"
 
 #include <lladd/blob.h>
 
@@ -85,58 +86,67 @@ static int damaged(const char *name, struct lladd_error *err)
                            "what is stored of cTable \"%s\" makes no sense", name);
 }
 
-/* The names of the columns, behind which there is a zero byte each. */
-static int understand(struct lladd_ctable *t, unsigned char *bytes, size_t len,
-                      struct lladd_error *err)
+/* In one piece of memory: the table, pointers to the names of its columns, what is stored of it, in
+ * which they get zero bytes behind them, and its own name. */
+static int understand(struct lladd_managed *below, const char *name, const unsigned char *bytes,
+                      size_t len, struct lladd_ctable **out, struct lladd_error *err)
 {
+    struct lladd_db *db = below->db;
+    size_t n = len >= HEAD ? lladd_get16(bytes + 2) : 0, at = HEAD, name_len = strlen(name) + 1;
     if (len && bytes[0] > VERSION)
         return lladd_error_set(err, LLADD_NEWER_FORMAT,
-                               "cTable \"%s\" was written by a newer version", t->name);
-    if (len < HEAD || bytes[0] != VERSION)
-        return damaged(t->name, err);
-    t->n = lladd_get16(bytes + 2);
-    if (t->n == 0 || t->n > LLADD_DTABLE_COLUMNS_MAX)
-        return damaged(t->name, err);
-    t->columns = lladd_alloc(t->db, t->n * sizeof *t->columns + len + 1);
-    if (!t->columns)
+                               "cTable \"%s\" was written by a newer version", name);
+    if (len < HEAD || bytes[0] != VERSION || n == 0 || n > LLADD_DTABLE_COLUMNS_MAX)
+        return damaged(name, err);
+    struct lladd_ctable *t =
+        lladd_alloc(db, sizeof *t + n * sizeof *t->columns + len + 1 + name_len);
+    if (!t)
         return ll_ctable__no_memory(err);
-    unsigned char *to = (unsigned char *)(t->columns + t->n);
+    *t = (struct lladd_ctable){.db = db, .below = below, .n = (uint32_t)n};
+    t->columns = (const char **)(t + 1);
+    char *to = (char *)(t->columns + n);
     memcpy(to, bytes, len);
-    size_t at = HEAD;
-    for (uint32_t i = 0; i < t->n; i++) {
-        size_t n = at < len ? to[at] : 0;
-        if (n == 0 || n > len - at - 1 || memchr(to + at + 1, 0, n))
-            return damaged(t->name, err);
+    t->name = to + len + 1;
+    memcpy(t->name, name, name_len);
+    for (size_t i = 0; i < n && at < len; i++) {
+        size_t some = bytes[at];
+        if (some == 0 || some > len - at - 1 || memchr(bytes + at + 1, 0, some))
+            break;
         to[at] = 0; /* ends the name before it */
-        t->columns[i] = (const char *)to + at + 1;
-        at += 1 + n;
+        t->columns[i] = to + at + 1;
+        at += 1 + some;
+        n = i + 1 == t->n && at == len ? 0 : n; /* all of them, and nothing else */
     }
     to[len] = 0;
-    return at == len ? 0 : damaged(t->name, err);
+    if (n) {
+        lladd_free(db, t);
+        return damaged(name, err);
+    }
+    *out = t;
+    return 0;
 }
 
-static int read_names(struct lladd_ctable *t, struct lladd_error *err)
+static int read_names(struct lladd_managed *below, const char *name, const struct root_name *root,
+                      struct lladd_ctable **out, struct lladd_error *err)
 {
-    struct root_name root;
+    struct lladd_db *db = below->db;
     struct lladd_root_value at;
     uint64_t len = 0;
-    int rc = root_name(t->name, &root, err);
-    if (!rc)
-        rc = lladd_root_get(t->db, root.text, &at, err);
+    int rc = lladd_root_get(db, root->text, &at, err);
     if (rc == LLADD_NOT_FOUND)
-        return lladd_error_set(err, LLADD_WRONG_TYPE, "managed table \"%s\" is no cTable", t->name);
+        return lladd_error_set(err, LLADD_WRONG_TYPE, "managed table \"%s\" is no cTable", name);
     if (!rc)
-        rc = lladd_blob_length(t->db, lladd_page_of(at.a), &len, err);
+        rc = lladd_blob_length(db, lladd_page_of(at.a), &len, err);
     if (!rc && len > HEAD + LLADD_DTABLE_COLUMNS_MAX * (LLADD_CTABLE_COLUMN_NAME_MAX + 1))
-        rc = damaged(t->name, err);
-    unsigned char *bytes = rc ? NULL : lladd_alloc(t->db, (size_t)len + 1);
+        rc = damaged(name, err);
+    unsigned char *bytes = rc ? NULL : lladd_alloc(db, (size_t)len + 1);
     if (!rc && !bytes)
         rc = ll_ctable__no_memory(err);
     if (!rc)
-        rc = lladd_blob_read(t->db, lladd_page_of(at.a), 0, bytes, len, NULL, err);
+        rc = lladd_blob_read(db, lladd_page_of(at.a), 0, bytes, len, NULL, err);
     if (!rc)
-        rc = understand(t, bytes, (size_t)len, err);
-    lladd_free(t->db, bytes);
+        rc = understand(below, name, bytes, (size_t)len, out, err);
+    lladd_free(db, bytes);
     return rc;
 }
 
@@ -259,42 +269,50 @@ int lladd_ctable_pages(struct lladd_db *db, const char *name, int (*fn)(void *ct
 
 /* ---- opened ---------------------------------------------------------------------------------- */
 
-static void release(struct lladd_ctable *t)
+/* There is one for all who have it open. It goes with the managed table. */
+static int of_table(struct lladd_managed *below, const char *name, const struct root_name *root,
+                    struct lladd_ctable **out, struct lladd_error *err)
 {
-    lladd_free(t->db, t->columns);
-    lladd_free(t->db, t);
+    struct lladd_mutex *mutex = &below->all->mutex;
+    struct lladd_ctable *mine;
+    lladd_mutex_lock(mutex);
+    *out = below->companion;
+    lladd_mutex_unlock(mutex);
+    if (*out)
+        return 0;
+    int rc = read_names(below, name, root, &mine, err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(mutex);
+    if (!below->companion) {
+        below->companion = mine;
+        mine = NULL;
+    }
+    *out = below->companion;
+    lladd_mutex_unlock(mutex);
+    lladd_free(below->db, mine); /* somebody was faster */
+    return 0;
 }
 
 int lladd_ctable_open(struct lladd_db *db, const char *name, struct lladd_ctable **out,
                       struct lladd_error *err)
 {
+    struct lladd_managed *below;
     struct root_name root;
     int rc = root_name(name, &root, err);
-    size_t len = rc ? 0 : strlen(name) + 1;
-    struct lladd_ctable *t = rc ? NULL : lladd_alloc(db, sizeof *t + len);
-    if (!t)
-        return rc ? rc : ll_ctable__no_memory(err);
-    *t = (struct lladd_ctable){.db = db, .name = (char *)(t + 1)};
-    memcpy(t->name, name, len);
-    rc = lladd_managed_open(db, name, &t->below, err);
-    if (!rc) {
-        rc = read_names(t, err);
-        if (rc) /* just opened, so that nobody uses it */
-            (void)lladd_managed_close(t->below, NULL);
-    }
+    if (!rc)
+        rc = lladd_managed_open(db, name, &below, err);
     if (rc)
-        release(t);
-    else
-        *out = t;
+        return rc;
+    rc = of_table(below, name, &root, out, err);
+    if (rc) /* if it is busy, it goes with the database */
+        (void)lladd_managed_close(below, NULL);
     return rc;
 }
 
 int lladd_ctable_close(struct lladd_ctable *t, struct lladd_error *err)
 {
-    int rc = lladd_managed_close(t->below, err);
-    if (!rc)
-        release(t);
-    return rc;
+    return lladd_managed_close(t->below, err);
 }
 
 struct lladd_managed *lladd_ctable_managed(const struct lladd_ctable *t)

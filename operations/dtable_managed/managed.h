@@ -176,11 +176,12 @@ int ll_managed__view_ask(const struct ll_view *, uint64_t snapshot, const struct
 struct lladd_managed {
     struct ll_managed *all;
     struct lladd_db *db;
-    struct lladd_managed *next; /* under the handle's mutex, as are the four behind it */
+    struct lladd_managed *next; /* under the handle's mutex, as are the five behind it */
     uint32_t opens;
     uint32_t workers; /* threads that do something about it */
     uint64_t retry_ns; /* not before that: it has failed */
     bool opening;
+    void *companion; /* memory of what stands on it, freed with it */
     char *name;
     enum lladd_managed_schedule schedule; /* as in the manifest, for good, as what follows */
     uint64_t tag, memory_bytes, max_rows, interval_ns;

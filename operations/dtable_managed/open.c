@@ -38,6 +38,7 @@ void ll_managed__table_free(struct lladd_managed *t)
         lladd_free(db, u->scratch);
         lladd_free(db, u);
     }
+    lladd_free(db, t->companion);
     lladd_dtable_config_free(t->config[0]);
     lladd_dtable_config_free(t->config[1]);
     ll_managed__manifest_free(&t->manifest);

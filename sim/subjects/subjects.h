@@ -13,6 +13,7 @@
     X(blobs) \
     X(bulk) \
     X(bytes) \
+    X(columns) \
     X(counters) \
     X(dtable) \
     X(extents) \

@@ -96,11 +96,14 @@ START_TEST(rows_stay)
     struct lladd_dtable_key key = lladd_dtable_u32(2);
     uint32_t columns[3] = {9, 9, 9};
     begin();
+    struct lladd_ctable *again;
     struct lladd_txn *txn = bed_begin(&b);
     put(txn, 1, "a", "", NULL);
     put(txn, 2, NULL, NULL, NULL);
     commit(txn);
-    ok_db(&b, lladd_ctable_close(t, &b.err));
+    ok_db(&b, lladd_ctable_open(b.db, "rows", &again, &b.err));
+    ck_assert_ptr_eq(again, t);
+    ok_db(&b, lladd_ctable_close(again, &b.err));
     bed_crash(&b);
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
     ck_assert_uint_eq(lladd_ctable_columns(t), 3);
