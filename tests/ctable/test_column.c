@@ -194,7 +194,7 @@ START_TEST(compositions)
 END_TEST
 
 /* What one layer cannot store leaves nothing of the row in the others. */
-START_TEST(never_half)
+START_TEST(trap_27_never_half)
 {
     begin_run(COLUMNS(LINEAR, "\"0\" \"1\"",
                       LINEAR " class(dt) fixed_dtable config [ \"value_size\" int 2 ]"));
@@ -478,7 +478,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, compositions);
-    tcase_add_test(tc, never_half);
+    tcase_add_test(tc, trap_27_never_half);
     tcase_add_test(tc, configurations);
     tcase_add_test(tc, projection_reads_its_layers);
     tcase_add_test(tc, copies);

@@ -130,7 +130,7 @@ START_TEST(rows_stay)
 END_TEST
 
 /* One entry of the journal a row, however many columns are changed; conflicts are of rows. */
-START_TEST(updates)
+START_TEST(trap_28_updates)
 {
     const struct lladd_ctable_change two[] = {{2, text("z")}, {0, text(NULL)}, {2, text("zz")}};
     struct lladd_dtable_key key = lladd_dtable_u32(1), other = lladd_dtable_u32(7);
@@ -312,7 +312,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, rows_stay);
-    tcase_add_test(tc, updates);
+    tcase_add_test(tc, trap_28_updates);
     tcase_add_test(tc, misuse);
     tcase_add_test(tc, made_and_dropped);
     tcase_add_test(tc, damage);

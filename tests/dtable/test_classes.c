@@ -127,8 +127,8 @@ START_TEST(strings_are_stored_once)
     static const char *const configs[] = {
         "class(dt) ustring_dtable config [ \"base\" class(dt) array_dtable ]",
         "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable \"bytes\" int 0 ]",
-        "class(dt) ustring_dtable config [ \"base\" class(dt) fixed_dtable \"base_config\" config "
-        "[ \"value_size\" int 2 ] \"window_bytes\" int 8000 ]",
+        ("class(dt) ustring_dtable config [ \"base\" class(dt) fixed_dtable \"base_config\" config "
+         "[ \"value_size\" int 2 ] \"window_bytes\" int 8000 ]"),
     };
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct lladd_dtable *t = made(configs[i], N, N, popular);

@@ -498,8 +498,8 @@ static const char *const lives[] = {
     "\"base\" class(dt) deltaint_dtable \"base_config\" config [ \"base\" class(dt) "
     "fixed_dtable ] \"alt\" class(dt) linear_dtable \"reject_value\" string \"????\" ] "
     "\"divider\" int 4500 ] ]",
-    "class(dt) compress_dtable config [ \"base\" class(dt) bloom_dtable \"base_config\" config [ "
-    "\"base\" class(dt) linear_dtable ] ]",
+    ("class(dt) compress_dtable config [ \"base\" class(dt) bloom_dtable \"base_config\" config [ "
+     "\"base\" class(dt) linear_dtable ] ]"),
     "class(dt) auto_dtable",
 };
 
