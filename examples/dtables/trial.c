@@ -130,7 +130,7 @@ int trial(struct lladd_db *db, const struct rows *rows, const struct configurati
     struct lladd_txn *txn;
     struct lladd_dtable *t;
     lladd_pageno root;
-    uint32_t at;
+    uint32_t at = 0;
     TRY(lladd_begin(db, NULL, &txn, err));
     int rc = build(txn, rows, c->text, &root, &at);
     if (rc) {

@@ -274,7 +274,7 @@ static int of_table(struct lladd_managed *below, const char *name, const struct 
                     struct lladd_ctable **out, struct lladd_error *err)
 {
     struct lladd_mutex *mutex = &below->all->mutex;
-    struct lladd_ctable *mine;
+    struct lladd_ctable *mine = NULL;
     lladd_mutex_lock(mutex);
     *out = below->companion;
     lladd_mutex_unlock(mutex);
