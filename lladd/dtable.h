@@ -253,6 +253,9 @@ LLADD_API int lladd_dtable_config_check(struct lladd_dtable_config *, enum lladd
                                         struct lladd_error *);
 /** Writes it as text, all parameters included; parsed again, it is the same. */
 LLADD_API int lladd_dtable_config_print(const struct lladd_dtable_config *, struct lladd_sink *);
+/** The same as a string, which lladd_free frees. */
+LLADD_API int lladd_dtable_config_text(const struct lladd_dtable_config *, char **out,
+                                       struct lladd_error *);
 LLADD_API void lladd_dtable_config_free(struct lladd_dtable_config *);
 
 /* ---- runs ------------------------------------------------------------------------------------ */

@@ -217,16 +217,15 @@ static int end(struct tabling *d, int rc)
     return undone ? undone : rc;
 }
 
-/* Does it with the table open, in a transaction of its own. */
-static int with_table(struct tabling *d, const char *name, int (*what)(struct tabling *))
+static int open_table(struct tabling *d, const char *name)
 {
     int rc = lladd_managed_open(d->db, name, &d->table, &d->err);
-    if (rc == LLADD_NOT_FOUND) /* a missing table is no missing key */
-        return LLADD_BAD_ARGUMENT;
-    if (rc)
-        return rc;
-    rc = begin(d);
-    rc = end(d, rc ? rc : what(d));
+    return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc; /* it is no missing key */
+}
+
+/* What went wrong before is told first. */
+static int close_table(struct tabling *d, int rc)
+{
     struct lladd_error err = LLADD_ERROR_INIT;
     int closed = lladd_managed_close(d->table, &err);
     d->table = NULL;
@@ -235,9 +234,21 @@ static int with_table(struct tabling *d, const char *name, int (*what)(struct ta
     return rc ? rc : closed;
 }
 
+/* Does it with the table open, in a transaction of its own. */
+static int with_table(struct tabling *d, const char *name, int (*what)(struct tabling *))
+{
+    int rc = open_table(d, name);
+    if (rc)
+        return rc;
+    rc = begin(d);
+    return close_table(d, end(d, rc ? rc : what(d)));
+}
+
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static int get(struct tabling *d)
+/* The row of the command line's key; `use` may do something with it. LLADD_NOT_FOUND. */
+static int find(struct tabling *d, int (*use)(struct tabling *, const struct lladd_dtable_key *,
+                                              struct lladd_span value))
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     struct lladd_dtable_value value;
@@ -252,10 +263,21 @@ static int get(struct tabling *d)
     if (!rc && value.state != LLADD_DTABLE_FOUND)
         rc = LLADD_NOT_FOUND;
     if (!rc)
-        tabling_write_value(d, &key, value.bytes);
+        rc = use(d, &key, value.bytes);
     lladd_dtable_unpin(&pin);
     free(room);
     return rc;
+}
+
+static int show(struct tabling *d, const struct lladd_dtable_key *key, struct lladd_span value)
+{
+    tabling_write_value(d, key, value);
+    return 0;
+}
+
+static int get(struct tabling *d)
+{
+    return find(d, show);
 }
 
 /* From the cursor's place on. */
@@ -389,27 +411,16 @@ static int put(struct tabling *d)
     return rc;
 }
 
+static int take_away(struct tabling *d, const struct lladd_dtable_key *key, struct lladd_span value)
+{
+    struct lladd_dtable_value gone = lladd_dtable_tombstone();
+    (void)value;
+    return of_txn(d, lladd_managed_put(d->txn, d->table, key, &gone));
+}
+
 static int del(struct tabling *d)
 {
-    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
-    struct lladd_dtable_value value;
-    struct lladd_dtable_key key;
-    struct lladd_span text = span_of(d->t->argv[1]);
-    unsigned char *room = malloc(text.len + 1);
-    if (!room)
-        return no_memory(d);
-    int rc = tabling_key(d, text, room, &key) ? 0 : d->err.code;
-    if (!rc)
-        rc = of_txn(d, lladd_managed_lookup(d->txn, d->table, &key, &pin, &value));
-    if (!rc && value.state != LLADD_DTABLE_FOUND)
-        rc = LLADD_NOT_FOUND;
-    lladd_dtable_unpin(&pin);
-    if (!rc) {
-        value = lladd_dtable_tombstone();
-        rc = of_txn(d, lladd_managed_put(d->txn, d->table, &key, &value));
-    }
-    free(room);
-    return rc;
+    return find(d, take_away);
 }
 
 static int put_row(struct tabling *d, const struct csv *c)
@@ -474,20 +485,15 @@ static int create(struct tabling *d)
 static int maintain(struct tabling *d)
 {
     bool more = true;
-    int rc = lladd_managed_open(d->db, d->t->argv[0], &d->table, &d->err);
+    int rc = open_table(d, d->t->argv[0]);
     if (rc)
-        return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc;
+        return rc;
     rc = lladd_managed_digest(d->table, &d->err);
     if (!rc && d->combine)
         rc = lladd_managed_combine(d->table, 0, &d->err);
     while (!rc && more)
         rc = lladd_managed_maintain(d->table, &more, &d->err);
-    struct lladd_error err = LLADD_ERROR_INIT;
-    int closed = lladd_managed_close(d->table, &err);
-    d->table = NULL;
-    if (!rc && closed)
-        d->err = err;
-    return rc ? rc : closed;
+    return close_table(d, rc);
 }
 
 /* ---- config-check ---------------------------------------------------------------------------- */

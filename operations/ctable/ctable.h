@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_CTABLE_CTABLE_H
 #define LL_OPERATIONS_CTABLE_CTABLE_H
-/* cTables, the inside: see table.c. Includes nothing of the library but <lladd/...>. */
+/* cTables, the inside: see table.c, which alone knows what is inside a managed table. */
 #include <lladd/bytes.h>
 #include <lladd/ctable.h>
 

@@ -16,31 +16,6 @@ struct store {
     char *word;    /* the numbers of a group's columns */
 };
 
-/* ---- text ------------------------------------------------------------------------------------ */
-
-struct text {
-    struct lladd_db *db;
-    char *bytes;
-    size_t len, cap;
-};
-
-static int append(void *ctx, const void *bytes, size_t len)
-{
-    struct text *t = ctx;
-    if (len + 1 > t->cap - t->len) {
-        size_t cap = 2 * (t->len + len + 1);
-        char *p = lladd_resize(t->db, t->bytes, cap);
-        if (!p)
-            return LLADD_NO_MEMORY;
-        t->bytes = p;
-        t->cap = cap;
-    }
-    memcpy(t->bytes + t->len, bytes, len);
-    t->len += len;
-    t->bytes[t->len] = 0;
-    return 0;
-}
-
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 static int add_layer(struct store *s, const char *parameter, const char *config)
@@ -114,21 +89,15 @@ int ll_ctable__store(struct lladd_db *db, const struct lladd_ctable_options *o, 
                      struct lladd_error *err)
 {
     struct store s = {.db = db, .o = o, .err = err};
-    struct text t = {.db = db};
-    struct lladd_sink sink = {.ctx = &t, .write = append};
     s.grouped = lladd_alloc(db, o->n_columns * (NUMBER + sizeof *s.grouped) + 1);
     if (!s.grouped)
         return ll_ctable__no_memory(err);
     memset(s.grouped, 0, o->n_columns * sizeof *s.grouped);
     s.word = (char *)(s.grouped + o->n_columns);
     int rc = build(&s);
-    if (!rc && lladd_dtable_config_print(s.column, &sink))
-        rc = ll_ctable__no_memory(err);
+    if (!rc)
+        rc = lladd_dtable_config_text(s.column, out, err);
     lladd_dtable_config_free(s.column);
     lladd_free(db, s.grouped);
-    if (rc)
-        lladd_free(db, t.bytes);
-    else
-        *out = t.bytes;
     return rc;
 }

@@ -311,11 +311,6 @@ static int finish_layer(struct lladd_dtable_builder *b)
     return rc ? rc : b->kind->finish ? b->kind->finish(b) : 0;
 }
 
-static int to_bytes(void *ctx, const void *bytes, size_t len)
-{
-    return ll_dtable__append(ctx, bytes, len);
-}
-
 /* The descriptor's parts, in the order of layers and streams. */
 static int gather(struct lladd_dtable_run_builder *run)
 {
@@ -341,18 +336,17 @@ static int gather(struct lladd_dtable_run_builder *run)
 
 static int write_descriptor(struct lladd_dtable_run_builder *run, lladd_pageno *root)
 {
-    struct ll_dtable_bytes text = {.db = run->db}, all = {.db = run->db};
-    struct lladd_sink sink = {.ctx = &text, .write = to_bytes};
-    int rc = lladd_dtable_config_print(run->config, &sink);
-    rc = rc ? rc : ll_dtable__append(&text, "", 1);
-    rc = rc ? ll_dtable__no_memory(run->error) : gather(run);
+    struct ll_dtable_bytes all = {.db = run->db};
+    char *text = NULL;
+    int rc = lladd_dtable_config_text(run->config, &text, run->error);
+    rc = rc ? rc : gather(run);
     if (!rc) {
-        run->d.config = (const char *)text.data;
+        run->d.config = text;
         rc = ll_dtable__describe(&run->d, &all) ? ll_dtable__no_memory(run->error) : 0;
     }
     if (!rc)
         rc = lladd_blob_create(run->txn, all.data, all.len, root);
-    lladd_free(run->db, text.data);
+    lladd_free(run->db, text);
     lladd_free(run->db, all.data);
     lladd_free(run->db, run->d.footers);
     lladd_free(run->db, run->d.versions);

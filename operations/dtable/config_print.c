@@ -85,3 +85,21 @@ int lladd_dtable_config_print(const struct lladd_dtable_config *c, struct lladd_
     rc = rc ? rc : print_layer(s, "base", c);
     return rc ? rc : lladd_sink_printf(s, " ]");
 }
+
+static int keep(void *ctx, const void *bytes, size_t len)
+{
+    return ll_dtable__append(ctx, bytes, len);
+}
+
+int lladd_dtable_config_text(const struct lladd_dtable_config *c, char **out,
+                             struct lladd_error *err)
+{
+    struct ll_dtable_bytes b = {.db = c->db};
+    struct lladd_sink sink = {.ctx = &b, .write = keep};
+    if (lladd_dtable_config_print(c, &sink) || ll_dtable__append(&b, "", 1)) {
+        lladd_free(c->db, b.data);
+        return ll_dtable__no_memory(err);
+    }
+    *out = (char *)b.data;
+    return 0;
+}

@@ -100,63 +100,33 @@ static int check_name(const char *name, struct lladd_error *err)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-struct text {
-    struct lladd_db *db;
-    char *bytes;
-    size_t len, cap;
-};
-
-static int append(void *ctx, const void *bytes, size_t len)
-{
-    struct text *t = ctx;
-    if (len + 1 > t->cap - t->len) {
-        size_t cap = 2 * (t->len + len + 1);
-        char *p = lladd_resize(t->db, t->bytes, cap);
-        if (!p)
-            return LLADD_NO_MEMORY;
-        t->bytes = p;
-        t->cap = cap;
-    }
-    memcpy(t->bytes + t->len, bytes, len);
-    t->len += len;
-    t->bytes[t->len] = 0;
-    return 0;
-}
-
 /* Does a layer leave the size of values to the first one? That would be an aborted transaction's,
  * perhaps. (In strings quotation marks have a backslash in front of them.) */
 static bool is_open(const char *resolved)
 {
-    return resolved && strstr(resolved, "\"value_size\" int -1") != NULL;
+    return strstr(resolved, "\"value_size\" int -1") != NULL;
 }
 
-/* A configuration as it is stored: complete. */
+/* A configuration as it is stored, complete; "" if there is none. */
 static int settle(struct lladd_db *db, const char *config, enum lladd_dtable_type type, char **out,
                   struct lladd_error *err)
 {
-    struct text t = {.db = db};
-    struct lladd_sink sink = {.ctx = &t, .write = append};
     struct lladd_dtable_config *c;
-    int rc = 0;
-    if (config) {
-        rc = lladd_dtable_config_parse(db, config, &c, err);
-        if (rc)
-            return rc;
-        rc = lladd_dtable_config_check(c, type, err);
-        if (!rc && lladd_dtable_config_print(c, &sink))
-            rc = ll_managed__no_memory(err);
-        if (!rc && is_open(t.bytes))
-            rc = lladd_error_set(err, LLADD_BAD_CONFIG,
-                                 "a managed table's configuration must say the size of values");
-        lladd_dtable_config_free(c);
-    } else if (append(&t, "", 0)) {
-        rc = ll_managed__no_memory(err);
+    if (!config) {
+        *out = ll_managed__string(db, "", 0);
+        return *out ? 0 : ll_managed__no_memory(err);
     }
+    int rc = lladd_dtable_config_parse(db, config, &c, err);
     if (rc)
-        lladd_free(db, t.bytes);
-    else
-        *out = t.bytes;
-    return rc;
+        return rc;
+    rc = lladd_dtable_config_check(c, type, err);
+    if (!rc)
+        rc = lladd_dtable_config_text(c, out, err);
+    if (!rc && is_open(*out))
+        rc = lladd_error_set(err, LLADD_BAD_CONFIG,
+                             "a managed table's configuration must say the size of values");
+    lladd_dtable_config_free(c);
+    return rc; /* the manifest frees the text */
 }
 
 static int first_manifest(struct lladd_txn *txn, const struct lladd_managed_options *o,
@@ -165,7 +135,7 @@ static int first_manifest(struct lladd_txn *txn, const struct lladd_managed_opti
     struct lladd_db *db = lladd_txn_db(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_dtable_order order;
-    struct text comparator = {.db = db};
+    const char *comparator = o->comparator ? o->comparator : "";
     *m = (struct ll_manifest){.db = db,
                               .type = o->type,
                               .schedule = o->schedule,
@@ -177,10 +147,10 @@ static int first_manifest(struct lladd_txn *txn, const struct lladd_managed_opti
     if (o->schedule > LLADD_MANAGED_NEVER || m->every < 2)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no such schedule");
     int rc = lladd_dtable_order_of(db, o->type, o->comparator, &order, err);
-    if (!rc && append(&comparator, o->comparator ? o->comparator : "",
-                      o->comparator ? strlen(o->comparator) : 0))
+    m->texts[LL_MANIFEST_COMPARATOR] =
+        rc ? NULL : ll_managed__string(db, comparator, strlen(comparator));
+    if (!rc && !m->texts[LL_MANIFEST_COMPARATOR])
         rc = ll_managed__no_memory(err);
-    m->texts[LL_MANIFEST_COMPARATOR] = comparator.bytes;
     if (!rc)
         rc = settle(db, o->config, o->type, &m->texts[LL_MANIFEST_CONFIG], err);
     if (!rc)

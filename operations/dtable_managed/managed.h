@@ -126,6 +126,8 @@ struct ll_manifest {
 enum { LL_MANIFEST_COMPARATOR = 0, LL_MANIFEST_CONFIG = 1, LL_MANIFEST_COMBINE = 2 };
 /* Memory of the handle's; *out is to be freed. */
 int ll_managed__manifest_put(const struct ll_manifest *, unsigned char **out, size_t *len);
+/* A copy with a 0 behind it; NULL: no memory. */
+char *ll_managed__string(struct lladd_db *, const void *bytes, size_t);
 int ll_managed__manifest_get(struct lladd_db *, struct lladd_span, struct ll_manifest *,
                              struct lladd_error *);
 /* A copy with room for one more run, and for so many more doomed ones. */

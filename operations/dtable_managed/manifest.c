@@ -67,7 +67,7 @@ static int damaged(struct lladd_error *err)
                                                   "sense");
 }
 
-static char *text(struct lladd_db *db, const void *bytes, size_t n)
+char *ll_managed__string(struct lladd_db *db, const void *bytes, size_t n)
 {
     char *to = lladd_alloc(db, n + 1);
     if (to) {
@@ -116,7 +116,7 @@ static int get(const unsigned char *p, size_t left, struct ll_manifest *m, struc
         size_t n = left >= 4 ? lladd_get32(p) : 0;
         if (left < 4 || n > left - 4 || memchr(p + 4, 0, n))
             return damaged(err);
-        m->texts[i] = text(m->db, p + 4, n);
+        m->texts[i] = ll_managed__string(m->db, p + 4, n);
         if (!m->texts[i])
             return ll_managed__no_memory(err);
         p += 4 + n;
@@ -155,8 +155,10 @@ int ll_managed__manifest_copy(const struct ll_manifest *m, uint32_t doomed, stru
     out->runs = lladd_alloc(m->db, ((size_t)m->n_runs + 2) * sizeof *m->runs);
     out->doomed = lladd_alloc(m->db, ((size_t)m->n_doomed + doomed + 1) * sizeof *m->doomed);
     bool all = out->runs && out->doomed;
-    for (int i = 0; i < TEXTS; i++)
-        all = (out->texts[i] = text(m->db, m->texts[i], strlen(m->texts[i]))) != NULL && all;
+    for (int i = 0; i < TEXTS; i++) {
+        out->texts[i] = ll_managed__string(m->db, m->texts[i], strlen(m->texts[i]));
+        all = all && out->texts[i];
+    }
     if (!all) {
         ll_managed__manifest_free(out);
         return LLADD_NO_MEMORY;

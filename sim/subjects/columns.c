@@ -8,7 +8,6 @@
 
 #include <lladd/bytes.h>
 #include <lladd/ctable.h>
-#include <lladd/hash.h>
 
 #include <string.h>
 
@@ -271,18 +270,12 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
 static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
                  struct lladd_error *err)
 {
-    lladd_pageno root;
-    struct lladd_hash *journal;
     (void)ctx;
     TRY(lladd_managed_pages(db, fn, arg, err));
     TRY(lladd_ctable_pages(db, NAME, fn, arg, err));
     int other = lladd_ctable_pages(db, "other", fn, arg, err);
     TRY(other == LLADD_NOT_FOUND ? 0 : other);
-    TRY(ll_sim_root_page(db, "journal", &root, err));
-    TRY(lladd_hash_open(db, root, LLADD_HASH_LOGICAL, &journal, err));
-    int rc = lladd_hash_pages(journal, fn, arg, err);
-    lladd_hash_close(journal);
-    return rc;
+    return ll_sim_journal_pages(db, fn, arg, err);
 }
 
 static void describe(void *ctx, struct lladd_span note, struct lladd_sink *sink)

@@ -2,6 +2,7 @@
 /* The table of subjects, and what they share. */
 #include "sim/subjects/subjects.h"
 
+#include <lladd/hash.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,6 +93,18 @@ int ll_sim_root_page(struct lladd_db *db, const char *name, lladd_pageno *page,
     int rc = lladd_root_get(db, name, &v, err);
     *page = lladd_page_of(rc ? LLADD_NO_PAGE : v.a);
     return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+int ll_sim_journal_pages(struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                         struct lladd_error *err)
+{
+    lladd_pageno root;
+    struct lladd_hash *journal;
+    TRY(ll_sim_root_page(db, "journal", &root, err));
+    TRY(lladd_hash_open(db, root, LLADD_HASH_LOGICAL, &journal, err));
+    int rc = lladd_hash_pages(journal, fn, arg, err);
+    lladd_hash_close(journal);
+    return rc;
 }
 
 const char *ll_sim_root_name(const char *prefix, unsigned i, char out[LLADD_ROOT_NAME_MAX + 1])

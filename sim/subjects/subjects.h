@@ -92,6 +92,9 @@ int ll_sim_pages_each(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_p
                       struct lladd_error *);
 
 /* The page to which a root leads; LLADD_NO_PAGE if there is no such root. */
+/* Every page of the journal's catalogue, for who uses the journal. */
+int ll_sim_journal_pages(struct lladd_db *, int (*fn)(void *, lladd_pageno), void *arg,
+                         struct lladd_error *);
 int ll_sim_root_page(struct lladd_db *, const char *name, lladd_pageno *, struct lladd_error *);
 
 /* The name of the i-th of several roots: "prefix.i". */
