@@ -6,7 +6,7 @@
  *   bench-ctable [case]...   cases: row column; none: all
  *
  * Four columns of four bytes, four of twelve; in memory. */
-#include "common.h"
+#include "common_dtable.h"
 
 #include <lladd/bytes.h>
 #include <lladd/ctable.h>
@@ -42,19 +42,10 @@ static const struct lladd_ctable_group groups[] = {
 
 static void open_db(struct bed *b, bool columns)
 {
-    struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_ctable_options c = LLADD_CTABLE_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
-    bench_must(lladd_device_memory(&b->dev), "device");
-    o.device = b->dev;
-    o.cache_bytes = 64u << 20;
-    o.log_limit_bytes = UINT64_MAX;
-    o.durability = LLADD_DURABLE_LATER;
-    bench_must(lladd_managed_register(&o, &err), "register");
-    bench_must(lladd_open(NULL, &o, &b->db, &err), "open");
-    lladd_options_release(&o);
-    lladd_dtable_cache_limit(b->db, UINT64_C(1) << 30);
+    bench_dtable_open(&b->dev, &b->db);
     c.columns = names;
     c.n_columns = COLUMNS;
     c.managed.type = LLADD_DTABLE_U32;

@@ -7,7 +7,7 @@
  * Figure 11: four million keys from 0 up, values of five bytes, one in 500 of seven (the plain
  * array has none of these). In memory, and cached before the clock starts: what is measured is the
  * structure. */
-#include "common.h"
+#include "common_dtable.h"
 
 #include <lladd/dtable.h>
 
@@ -108,25 +108,6 @@ static double look_up(const struct lladd_dtable *t, const struct load *l, uint32
     return took;
 }
 
-/* Millions of rows a second. */
-static double scan(const struct lladd_dtable *t)
-{
-    struct lladd_dtable_cursor *c;
-    struct lladd_dtable_key key;
-    struct lladd_dtable_value value;
-    uint64_t rows = 0, sum = 0, t0 = bench_now_ns();
-    bench_must(lladd_dtable_cursor_open(t, 0, &c, NULL), "cursor");
-    while (lladd_dtable_next(c, NULL) == 0) {
-        bench_must(lladd_dtable_row(c, &key, &value, NULL), "row");
-        sum += key.number + value.bytes.len;
-        rows++;
-    }
-    double took = (double)(bench_now_ns() - t0) / 1000;
-    lladd_dtable_cursor_close(c);
-    bench_must(rows == ROWS && sum > rows ? 0 : -1, "seeing all");
-    return (double)rows / took;
-}
-
 static void print(const char *name, const char *what, const char *unit, struct bench_figure *f,
                   const char *target)
 {
@@ -148,7 +129,7 @@ static void measure(const struct load *l, const char *lookup_target, const char 
     bench_must(lladd_dtable_run_info(t, &info, NULL), "info");
     bench_add(&size, (double)info.pages * lladd_page_size(b.db) / 1048576);
     for (int run = -1; run < BENCH_RUNS; run++) {
-        double s = scan(t), n = look_up(t, l, 0, &seed),
+        double s = bench_dtable_scan(t, ROWS), n = look_up(t, l, 0, &seed),
                a = l->spacing > 1 ? look_up(t, l, 1, &seed) : 0;
         if (run < 0) /* which brings it into the cache */
             continue;
@@ -207,7 +188,7 @@ static void figure12(void)
     bench_must(lladd_dtable_overlay(b.db, tables, 2, &over, NULL), "overlay");
     for (int run = -1; run < BENCH_RUNS; run++) {
         double d = look_up(tables[1], &l, 0, &seed), o = look_up(over, &l, 0, &seed);
-        double s = scan(tables[1]), t = scan(over);
+        double s = bench_dtable_scan(tables[1], ROWS), t = bench_dtable_scan(over, ROWS);
         if (run < 0)
             continue;
         bench_add(&direct, d);

@@ -5,9 +5,7 @@
  *   bench-managed [case]...   cases: load small read; none: all
  *
  * Four million keys from 0 up, values of five bytes, in memory. */
-#include "common.h"
-
-#include <lladd/dtable_managed.h>
+#include "common_dtable.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,19 +21,10 @@ struct bed {
 
 static void open_db(struct bed *b)
 {
-    struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
-    bench_must(lladd_device_memory(&b->dev), "device");
-    o.device = b->dev;
-    o.cache_bytes = 64u << 20;
-    o.log_limit_bytes = UINT64_MAX;
-    o.durability = LLADD_DURABLE_LATER;
-    bench_must(lladd_managed_register(&o, &err), "register");
-    bench_must(lladd_open(NULL, &o, &b->db, &err), "open");
-    lladd_options_release(&o);
-    lladd_dtable_cache_limit(b->db, UINT64_C(1) << 30);
+    bench_dtable_open(&b->dev, &b->db);
     m.type = LLADD_DTABLE_U32;
     m.config = "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable "
                "\"base_config\" config [ \"value_size\" int 5 ] "
@@ -157,25 +146,6 @@ static double look_up(struct lladd_txn *txn, struct bed *b, const struct lladd_d
     return took;
 }
 
-/* Millions of rows a second. */
-static double scan(const struct lladd_dtable *t)
-{
-    struct lladd_dtable_cursor *c;
-    struct lladd_dtable_key key;
-    struct lladd_dtable_value value;
-    uint64_t rows = 0, sum = 0, t0 = bench_now_ns();
-    bench_must(lladd_dtable_cursor_open(t, 0, &c, NULL), "cursor");
-    while (lladd_dtable_next(c, NULL) == 0) {
-        bench_must(lladd_dtable_row(c, &key, &value, NULL), "row");
-        sum += key.number + value.bytes.len;
-        rows++;
-    }
-    double took = (double)(bench_now_ns() - t0) / 1000;
-    lladd_dtable_cursor_close(c);
-    bench_must(rows == ROWS && sum > rows ? 0 : -1, "seeing all");
-    return (double)rows / took;
-}
-
 /* Figure 12 of the paper: all in one run, and one row in front of it; the run alone. */
 static void read_rows(void)
 {
@@ -207,7 +177,7 @@ static void read_rows(void)
     bench_must(lladd_managed_table(txn, b.t, &table), "table");
     for (int run = -1; run < BENCH_RUNS; run++) {
         double l = look_up(txn, &b, NULL, &seed), d = look_up(NULL, NULL, direct, &seed);
-        double r = scan(table), e = scan(direct);
+        double r = bench_dtable_scan(table, ROWS), e = bench_dtable_scan(direct, ROWS);
         if (run < 0) /* which brings it into the cache */
             continue;
         bench_add(&all, l);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "common_dtable.h"
+
+void bench_dtable_open(struct lladd_device **dev, struct lladd_db **db)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    bench_must(lladd_device_memory(dev), "device");
+    o.device = *dev;
+    o.cache_bytes = 64u << 20;
+    o.log_limit_bytes = UINT64_MAX;
+    o.durability = LLADD_DURABLE_LATER;
+    bench_must(lladd_managed_register(&o, &err), "register");
+    bench_must(lladd_open(NULL, &o, db, &err), "open");
+    lladd_options_release(&o);
+    lladd_dtable_cache_limit(*db, UINT64_C(1) << 30);
+}
+
+double bench_dtable_scan(const struct lladd_dtable *t, uint64_t rows)
+{
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value value;
+    uint64_t seen = 0, sum = 0, t0 = bench_now_ns();
+    bench_must(lladd_dtable_cursor_open(t, 0, &c, NULL), "cursor");
+    while (lladd_dtable_next(c, NULL) == 0) {
+        bench_must(lladd_dtable_row(c, &key, &value, NULL), "row");
+        sum += key.number + value.bytes.len;
+        seen++;
+    }
+    double took = (double)(bench_now_ns() - t0) / 1000;
+    lladd_dtable_cursor_close(c);
+    bench_must(seen == rows && sum > seen ? 0 : -1, "seeing all");
+    return (double)seen / took;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef BENCH_COMMON_DTABLE_H
+#define BENCH_COMMON_DTABLE_H
+/* What the benchmarks of dTables share. */
+#include "common.h"
+
+#include <lladd/dtable_managed.h>
+
+/* A database in memory that nobody waits for, with managed tables. */
+void bench_dtable_open(struct lladd_device **, struct lladd_db **);
+/* Walks through all of `rows`: millions of rows a second. */
+double bench_dtable_scan(const struct lladd_dtable *, uint64_t rows);
+
+#endif
