@@ -175,3 +175,23 @@ void shop_no_leaks(struct bed *b)
     lladd_hash_close(journal);
     ck_assert_uint_eq(n, bed_pages_used(b));
 }
+
+struct lladd_managed *shop_begin(struct bed *b, struct lladd_managed_options *o)
+{
+    shop_init(b);
+    bed_open(b);
+    return shop_table(b, "rows", o);
+}
+
+struct lladd_managed *shop_restart(struct bed *b)
+{
+    bed_crash(b);
+    return shop_open(b, "rows");
+}
+
+void shop_done(struct bed *b, struct lladd_managed *t)
+{
+    shop_close(b, t);
+    shop_no_leaks(b);
+    bed_free(b);
+}

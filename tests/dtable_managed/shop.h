@@ -10,6 +10,11 @@
 #include <lladd/dtable_managed.h>
 
 void shop_init(struct bed *);
+/* All at once: a database, and the table "rows" in it; the same after a power failure; closed, and
+ * nothing is lost. */
+struct lladd_managed *shop_begin(struct bed *, struct lladd_managed_options *);
+struct lladd_managed *shop_restart(struct bed *);
+void shop_done(struct bed *, struct lladd_managed *);
 /* A table with u32 keys; options may be NULL. Made and opened. */
 struct lladd_managed *shop_table(struct bed *, const char *name, struct lladd_managed_options *);
 struct lladd_managed *shop_open(struct bed *, const char *name);

@@ -12,26 +12,6 @@
 static struct bed b;
 static struct lladd_managed *t;
 
-static void begin(struct lladd_managed_options *o)
-{
-    shop_init(&b);
-    bed_open(&b);
-    t = shop_table(&b, "rows", o);
-}
-
-static void restart(void)
-{
-    bed_crash(&b);
-    t = shop_open(&b, "rows");
-}
-
-static void done(void)
-{
-    shop_close(&b, t);
-    shop_no_leaks(&b);
-    bed_free(&b);
-}
-
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* What is committed is there, also after a crash and after a clean end; an empty value is one. */
@@ -39,11 +19,11 @@ START_TEST(rows_stay)
 {
     char buf[8];
     size_t len = 0;
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "5=five 1=one 3=three 2=");
     shop_fill(&b, t, "3=drei 1");
     shop_expect(&b, t, "2= 3=drei 5=five");
-    restart();
+    t = shop_restart(&b);
     shop_expect(&b, t, "2= 3=drei 5=five");
     shop_close(&b, t);
     bed_close(&b);
@@ -59,14 +39,14 @@ START_TEST(rows_stay)
     key = lladd_dtable_u64(1);
     refuses(txn, LLADD_WRONG_TYPE, lladd_managed_get(txn, t, &key, buf, 2, &len));
     commit(txn);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
 /* What is not committed is its transaction's alone, and goes with it. */
 START_TEST(aborts)
 {
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=one 2=two");
     struct lladd_txn *txn = bed_begin(&b);
     shop_fill_in(txn, t, "1 3=three 2=zwei");
@@ -77,9 +57,9 @@ START_TEST(aborts)
     shop_fill(&b, t, "3=drei");
     txn = bed_begin(&b);
     shop_put(txn, t, 9, "lost");
-    restart();
+    t = shop_restart(&b);
     shop_expect(&b, t, "1=one 2=two 3=drei");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -88,7 +68,7 @@ START_TEST(savepoints)
 {
     lladd_savepoint_id one, two;
     struct lladd_action action;
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     struct lladd_txn *txn = bed_begin(&b);
     shop_fill_in(txn, t, "1=a 2=a");
     ok(txn, lladd_savepoint(txn, &one));
@@ -113,9 +93,9 @@ START_TEST(savepoints)
     shop_sees(txn, t, "1=a 2=f 8=y");
     commit(txn);
     shop_expect(&b, t, "1=a 2=f 8=y");
-    restart();
+    t = shop_restart(&b);
     shop_expect(&b, t, "1=a 2=f 8=y");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -124,7 +104,7 @@ END_TEST
 /* A snapshot is that of the first use, and one for all tables. */
 START_TEST(snapshots)
 {
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     struct lladd_managed *other = shop_table(&b, "other", NULL);
     shop_fill(&b, t, "1=a");
     shop_fill(&b, other, "1=a");
@@ -149,7 +129,7 @@ START_TEST(snapshots)
     shop_tidy(&b, t);
     ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
     shop_close(&b, other);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -157,7 +137,7 @@ END_TEST
  * taken before its digest. */
 START_TEST(late_table)
 {
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     struct lladd_managed *other = shop_table(&b, "other", NULL);
     shop_fill(&b, other, "1=a");
     struct lladd_txn *reader = bed_begin(&b);
@@ -181,14 +161,14 @@ START_TEST(late_table)
     refuses(reader, LLADD_CONFLICT, shop_try(reader, other, 1, "y"));
     commit(reader);
     shop_close(&b, other);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
 /* The first one who writes has the key; the other one gets it when that has aborted. */
 START_TEST(conflicts)
 {
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a 2=a");
     struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b), *three = bed_begin(&b);
     shop_sees(one, t, "1=a 2=a");
@@ -207,14 +187,14 @@ START_TEST(conflicts)
     commit(three);
     shop_expect(&b, t, "1=bb 2=d");
     ck_assert_uint_eq(shop_stats(&b, t).conflicts, 3);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
 /* The same when what the other one has committed was digested meanwhile, and combined. */
 START_TEST(conflicts_digested)
 {
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a 2=a 3=a");
     struct lladd_txn *one = bed_begin(&b);
     shop_sees(one, t, "1=a 2=a 3=a");
@@ -234,9 +214,9 @@ START_TEST(conflicts_digested)
     shop_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     shop_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
-    restart();
+    t = shop_restart(&b);
     shop_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -247,7 +227,7 @@ START_TEST(cursor_and_own_writes)
     struct lladd_dtable_cursor *c = NULL;
     struct lladd_dtable_key key;
     struct lladd_dtable_value v;
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "2=a 4=a 6=a 8=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     shop_fill(&b, t, "6=b");
@@ -274,14 +254,14 @@ START_TEST(cursor_and_own_writes)
     shop_sees(txn, t, "2=y 5=x 7=x 8=a");
     abort_txn(txn);
     shop_expect(&b, t, "2=a 4=a 6=b 8=a");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
 /* A digest leaves out what goes on, and what comes later: a later one takes it. */
 START_TEST(trap_15_23_digest_beside_writers)
 {
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a 2=a");
     struct lladd_txn *slow = bed_begin(&b), *gone = bed_begin(&b);
     shop_put(slow, t, 3, "slow");
@@ -297,13 +277,13 @@ START_TEST(trap_15_23_digest_beside_writers)
     abort_txn(gone);
     commit(slow);
     shop_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
-    restart();
+    t = shop_restart(&b);
     shop_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ck_assert_uint_eq(shop_stats(&b, t).memtables, 1);
     ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 0);
     shop_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -311,14 +291,14 @@ END_TEST
 START_TEST(in_doubt)
 {
     struct lladd_gid one = bed_gid("one"), two = bed_gid("two");
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a 2=a");
     struct lladd_txn *first = bed_begin(&b), *second = bed_begin(&b);
     shop_fill_in(first, t, "1=first 3=first");
     shop_fill_in(second, t, "2=second");
     ok(first, lladd_prepare(first, &one));
     ok(second, lladd_prepare(second, &two));
-    restart();
+    t = shop_restart(&b);
     shop_expect(&b, t, "1=a 2=a");
     struct lladd_txn *txn = bed_begin(&b);
     refuses(txn, LLADD_CONFLICT, shop_try(txn, t, 3, "x"));
@@ -330,11 +310,11 @@ START_TEST(in_doubt)
     commit(first);
     shop_expect(&b, t, "1=first 2=a 3=first 5=x");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    restart();
+    t = shop_restart(&b);
     ok_db(&b, lladd_claim(b.db, &two, &second, &b.err));
     abort_txn(second);
     shop_expect(&b, t, "1=first 2=a 3=first 5=x");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -343,7 +323,7 @@ END_TEST
 /* Tombstones stay as long as there is an older run, and go with the oldest; runs are freed. */
 START_TEST(trap_1_2_tombstones)
 {
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1 2=a 3=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 0);
@@ -369,16 +349,16 @@ START_TEST(trap_1_2_tombstones)
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     ck_assert_uint_eq(shop_stats(&b, t).runs, 0);
     shop_expect(&b, t, "");
-    restart();
+    t = shop_restart(&b);
     shop_expect(&b, t, "");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
 /* What was read when a combine replaced it, is freed later: after a crash, too. */
 START_TEST(doomed)
 {
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     shop_fill(&b, t, "2=b");
@@ -393,13 +373,13 @@ START_TEST(doomed)
     struct lladd_txn *txn = bed_begin(&b);
     shop_put(txn, t, 3, "c");
     commit(txn); /* the combine is durable before it */
-    restart();
+    t = shop_restart(&b);
     shop_no_leaks(&b);
     ck_assert_uint_eq(shop_stats(&b, t).doomed, 2);
     shop_tidy(&b, t);
     ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
     shop_expect(&b, t, "1=a 2=b 3=c");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -409,21 +389,21 @@ START_TEST(trap_31_puts_do_not_digest)
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     bool more = false;
     o.rows = 1;
-    begin(&o);
+    t = shop_begin(&b, &o);
     for (int i = 0; i < 20; i++)
         shop_fill(&b, t, "1=a 2=b 3=c");
     ck_assert_uint_eq(shop_stats(&b, t).digests, 0);
     ok_db(&b, lladd_managed_maintain(t, &more, &b.err));
     ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
     shop_expect(&b, t, "1=a 2=b 3=c");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
 /* Who closes with a transaction under way has not committed it. */
 START_TEST(trap_20_close_aborts)
 {
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a");
     struct lladd_txn *open = bed_begin(&b);
     shop_put(open, t, 2, "never");
@@ -431,7 +411,7 @@ START_TEST(trap_20_close_aborts)
     bed_open(&b);
     t = shop_open(&b, "rows");
     shop_expect(&b, t, "1=a");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -443,7 +423,7 @@ START_TEST(ruler)
     char row[32];
     o.every = 2;
     o.rows = 1;
-    begin(&o);
+    t = shop_begin(&b, &o);
     for (unsigned i = 0; i < 8; i++) {
         snprintf(row, sizeof row, "%u=x", i);
         shop_fill(&b, t, row);
@@ -453,7 +433,7 @@ START_TEST(ruler)
     }
     ck_assert_uint_eq(shop_stats(&b, t).combines, 4);
     shop_expect(&b, t, "0=x 1=x 2=x 3=x 4=x 5=x 6=x 7=x");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -464,7 +444,7 @@ START_TEST(tiered)
     char row[32];
     o.every = 3;
     o.schedule = LLADD_MANAGED_TIERED;
-    begin(&o);
+    t = shop_begin(&b, &o);
     struct lladd_txn *txn = bed_begin(&b);
     for (uint32_t i = 0; i < 5000; i++)
         shop_put(txn, t, i, "x");
@@ -479,7 +459,7 @@ START_TEST(tiered)
     shop_tidy(&b, t);
     ck_assert_uint_eq(shop_stats(&b, t).runs, 2);
     ck_assert_uint_eq(shop_stats(&b, t).run_rows, 5003);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -498,7 +478,7 @@ START_TEST(made_and_dropped)
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_managed *other = NULL, *again = NULL;
     unsigned n = 0;
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     o.type = LLADD_DTABLE_U32;
     struct lladd_txn *txn = bed_begin(&b), *second = bed_begin(&b);
     ok(txn, lladd_managed_create(txn, "second", &o));
@@ -532,7 +512,7 @@ START_TEST(made_and_dropped)
     txn = bed_begin(&b);
     refuses(txn, LLADD_NOT_FOUND, lladd_managed_drop(txn, "second"));
     commit(txn);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -543,7 +523,7 @@ START_TEST(rejected)
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.type = LLADD_DTABLE_U32;
     o.config = "class(dt) fixed_dtable config [ \"value_size\" int 2 ]";
-    begin(&o);
+    t = shop_begin(&b, &o);
     struct lladd_txn *txn = bed_begin(&b);
     shop_put(txn, t, 1, "ab");
     refuses(txn, LLADD_REJECTED, shop_try(txn, t, 2, "abc"));
@@ -558,7 +538,7 @@ START_TEST(rejected)
     commit(txn);
     ok_db(&b, lladd_managed_digest(t, &b.err));
     shop_expect(&b, t, "1=ab");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -615,7 +595,7 @@ START_TEST(own_order)
     ck_assert_int_eq(lladd_dtable_next(c, &b.err), LLADD_END);
     lladd_dtable_cursor_close(c);
     commit(txn);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -624,7 +604,7 @@ START_TEST(cursor_outlives)
 {
     const struct lladd_dtable *table = NULL;
     struct lladd_dtable_cursor *c = NULL;
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a 2=a");
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_managed_table(txn, t, &table));
@@ -638,7 +618,7 @@ START_TEST(cursor_outlives)
     ck_assert_int_eq(lladd_dtable_next(c, &b.err), LLADD_END);
     lladd_dtable_cursor_close(c);
     shop_expect(&b, t, "2=b");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -648,7 +628,7 @@ START_TEST(wrong_transactions)
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_txn *txn = NULL;
     struct bed other;
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a");
     o.read_only = true;
     ok_db(&b, lladd_begin(b.db, &o, &txn, &b.err));
@@ -663,7 +643,7 @@ START_TEST(wrong_transactions)
     commit(txn);
     bed_free(&other);
     shop_expect(&b, t, "1=a");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -671,7 +651,7 @@ END_TEST
 START_TEST(log_goes)
 {
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     struct lladd_txn *txn = bed_begin(&b);
     for (uint32_t i = 0; i < 3000; i++)
         shop_put(txn, t, i, "some value or other");
@@ -687,7 +667,7 @@ START_TEST(log_goes)
     ck_assert_int_eq(lladd_stats(b.db, &after), 0);
     ck_assert_uint_gt(after.log_oldest, before.log_oldest);
     ck_assert_uint_gt(after.log_oldest, before.log_tail - 100000);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -716,7 +696,7 @@ START_TEST(journal_asks)
     ck_assert_uint_eq(shop_stats(&b, t).run_rows, 1);
     shop_expect(&b, t, "1=a");
     shop_close(&b, other);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -744,7 +724,7 @@ START_TEST(trap_34_interval)
     test_world_advance(&w, 1000000);
     shop_tidy(&b, t);
     ck_assert_uint_eq(shop_stats(&b, t).digests, 2);
-    done();
+    shop_done(&b, t);
     test_world_free(&w);
 }
 END_TEST
@@ -781,7 +761,7 @@ START_TEST(refused_later)
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     shop_tidy(&b, t);
     shop_expect(&b, t, "1=a 2=b 7=b");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 

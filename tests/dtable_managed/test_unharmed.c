@@ -10,26 +10,6 @@
 static struct bed b;
 static struct lladd_managed *t;
 
-static void begin(struct lladd_managed_options *o)
-{
-    shop_init(&b);
-    bed_open(&b);
-    t = shop_table(&b, "rows", o);
-}
-
-static void restart(void)
-{
-    bed_crash(&b);
-    t = shop_open(&b, "rows");
-}
-
-static void done(void)
-{
-    shop_no_leaks(&b);
-    shop_close(&b, t);
-    bed_free(&b);
-}
-
 /* Numbers of strings belong to a run: what is put meanwhile, or was put before a restart, is none
  * of its business; and that there are many is no reason to refuse them. */
 START_TEST(unique_strings)
@@ -39,7 +19,7 @@ START_TEST(unique_strings)
     o.config = "class(dt) ustring_dtable config [ \"bytes\" int 1 \"base\" class(dt) "
                "linear_dtable ]";
     o.schedule = LLADD_MANAGED_NEVER;
-    begin(&o);
+    t = shop_begin(&b, &o);
     for (uint32_t round = 0; round < 3; round++) {
         struct lladd_txn *txn = bed_begin(&b);
         for (uint32_t i = 0; i < 150; i++) {
@@ -48,7 +28,7 @@ START_TEST(unique_strings)
         }
         commit(txn);
         ok_db(&b, lladd_managed_digest(t, &b.err));
-        restart();
+        t = shop_restart(&b);
     }
     shop_fill(&b, t, "1000=before");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
@@ -63,7 +43,7 @@ START_TEST(unique_strings)
         ck_assert_int_eq(memcmp(got, text, len), 0);
     }
     commit(txn);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -72,19 +52,19 @@ START_TEST(sparse_keys)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.config = "class(dt) array_dtable config [ \"value_size\" int 1 ]";
-    begin(&o);
+    t = shop_begin(&b, &o);
     shop_fill(&b, t, "1=a 10000000=b 4000000000=c");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ck_assert_uint_eq(shop_stats(&b, t).run_rows, 3);
     shop_expect(&b, t, "1=a 10000000=b 4000000000=c");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
 /* One old snapshot keeps what it sees, and not everything that came behind it. */
 START_TEST(idle_snapshot)
 {
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=old");
     struct lladd_txn *idle = bed_begin(&b);
     shop_sees(idle, t, "1=old");
@@ -101,7 +81,7 @@ START_TEST(idle_snapshot)
     ck_assert_uint_le(shop_stats(&b, t).memory_bytes, 2 * few);
     shop_sees(idle, t, "1=old");
     commit(idle);
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -111,7 +91,7 @@ START_TEST(refused_often)
     static char large[8u << 20];
     struct lladd_dtable_key key = lladd_dtable_u32(1);
     struct lladd_dtable_value v = lladd_dtable_value(large, sizeof large);
-    begin(NULL);
+    t = shop_begin(&b, NULL);
     shop_fill(&b, t, "2=b");
     uint64_t before = shop_stats(&b, t).memory_bytes;
     struct lladd_txn *txn = bed_begin(&b);
@@ -121,7 +101,7 @@ START_TEST(refused_often)
     commit(txn);
     ck_assert_uint_le(shop_stats(&b, t).memory_bytes, before + 4096);
     shop_expect(&b, t, "2=b 3=c");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
@@ -134,7 +114,7 @@ START_TEST(a_free_that_fails)
     struct lladd_dtable *held;
     o.rows = 1;
     o.schedule = LLADD_MANAGED_NEVER;
-    begin(&o);
+    t = shop_begin(&b, &o);
     shop_fill(&b, t, "1=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_stats(t, &s, &run, 1, &b.err));
@@ -157,7 +137,7 @@ START_TEST(a_free_that_fails)
     shop_tidy(&b, t);
     ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
     shop_expect(&b, t, "1=a 2=b 3=c");
-    done();
+    shop_done(&b, t);
 }
 END_TEST
 
