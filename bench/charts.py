@@ -6,6 +6,8 @@ import statistics
 import subprocess
 import sys
 
+import summary
+
 # What stands for a family in a chart.
 SHOWN = ["lladd-hash", "lladd-hash-physical", "lladd-array", "bdb-hash", "lmdb", "sqlite",
          "wiredtiger", "rocksdb-batch", "leveldb", "kyotocabinet-hash", "tdb"]
@@ -28,11 +30,19 @@ def points(rows, workload, case, x, y, filesystem=None):
             for e in SHOWN if e in found}
 
 
-def gnuplot(path, settings, curves):
-    """Curves are (name, points, style)."""
+def gnuplot(path, commands):
     text = ["set terminal svg size 860,480 font 'sans-serif,13' background 'white'",
-            f"set output '{path}'", "set key outside right top", "set grid",
-            *settings]
+            f"set output '{path}'", "set grid", *commands]
+    subprocess.run(["gnuplot"], input="\n".join(text) + "\n", text=True, check=True)
+    with open(path, encoding="utf-8") as f:
+        lines = [line.rstrip() for line in f]
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("\n".join(lines) + "\n")
+
+
+def plot(path, settings, curves):
+    """Curves are (name, points, style)."""
+    text = ["set key outside right top", *settings]
     for i, (_, values, _) in enumerate(curves):
         text.append(f"$c{i} << EOD")
         text += [f"{x} {y}" for x, y in values]
@@ -41,11 +51,7 @@ def gnuplot(path, settings, curves):
         f"$c{i} using 1:2 {style} linewidth {3 if name.startswith('lladd') else 1.3} "
         f"linecolor rgb '{COLOURS[SHOWN.index(name)]}' title '{name}'"
         for i, (name, _, style) in enumerate(curves)))
-    subprocess.run(["gnuplot"], input="\n".join(text) + "\n", text=True, check=True)
-    with open(path, encoding="utf-8") as f:
-        lines = [line.rstrip() for line in f]
-    with open(path, "w", encoding="utf-8") as f:
-        f.write("\n".join(lines) + "\n")
+    gnuplot(path, text)
 
 
 def lines(found):
@@ -112,6 +118,31 @@ ALL = [("insert", insert, "Inserts in one transaction: time against their number
         "Throughput during a checkpoint (grey: that of lladd-hash; others begin theirs with it)")]
 
 
+def ratios(rows, path):
+    """How many times the best peer, a bar for each line of the README's table."""
+    bars = [(text, here / there, peer) for text, here, there, peer in summary.compared(rows)]
+    if not bars:
+        return False
+    commands = ["unset key", "set logscale x 2", "unset grid", "set grid xtics",
+                "set lmargin 54", "set xlabel 'times the best peer (named)'",
+                f"set yrange [{len(bars) - 0.4}:-0.6]",
+                f"set xrange [{min([0.5] + [r for _, r, _ in bars]) / 1.2}:"
+                f"{max(r for _, r, _ in bars) * 2.5}]",
+                "set arrow from 1, graph 0 to 1, graph 1 nohead linewidth 1.5",
+                "set ytics (" + ", ".join(f"'{text}' {i}" for i, (text, _, _) in enumerate(bars))
+                + ")", "set style fill solid", "$bars << EOD"]
+    for i, (_, ratio, _) in enumerate(bars):
+        low, high = min(1, ratio), max(1, ratio)
+        commands.append(f"{ratio} {i} {low} {high} {i - 0.32} {i + 0.32} "
+                        f"{0xc00000 if ratio < 1 else 0x20a050}")
+    commands.append("EOD")
+    for i, (_, ratio, peer) in enumerate(bars):
+        commands.append(f"set label '{ratio:.2g}  {peer}' at {max(1, ratio) * 1.06}, {i} left")
+    commands.append("plot $bars using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable")
+    gnuplot(path, commands)
+    return True
+
+
 def draw(rows, folder):
     """Draws what there are rows for: [(name, text)]."""
     if not shutil.which("gnuplot"):
@@ -122,6 +153,7 @@ def draw(rows, folder):
     for name, make, text in ALL:
         path, settings, curves = make(rows, os.path.join(folder, name + ".svg"))
         if curves:
-            gnuplot(path, settings, curves)
+            plot(path, settings, curves)
             drawn.append((name, text))
+    ratios(rows, os.path.join(folder, "ratios.svg"))
     return drawn

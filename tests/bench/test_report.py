@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, sys.argv.pop(1))
 import charts  # noqa: E402
+import summary  # noqa: E402
 import tables  # noqa: E402
 
 
@@ -68,6 +69,7 @@ class Tables(unittest.TestCase):
     def test_instructions_have_a_table(self):
         text = tables.page([row("lladd-hash", 1.0), INSTRUCTIONS], [])
         self.assertIn("| lladd-hash |  | 400 |", text)
+        self.assertIn("| 400 | at most 400 | met |", line_of(text, "| W10"))
 
     def test_what_is_missing_is_named(self):
         text = tables.page([row("lladd-hash", 1.0),
@@ -87,6 +89,29 @@ class Tables(unittest.TestCase):
                 tables.write(path, "y", "new")
 
 
+class Summary(unittest.TestCase):
+    def test_the_best_peer_and_whether_it_is_ahead(self):
+        text = summary.table([row("lladd-hash", 3000.0), row("leveldb", 2000.0),
+                              row("tdb", 1000.0)])
+        self.assertIn("| 3000 | 2000 | 1.5 | leveldb: no isolation |", line_of(text, "| 8 threads"))
+        text = summary.table([row("lladd-hash", 1000.0), row("bdb-hash", 2000.0)])
+        self.assertIn("| 1000 | 2000 | **0.5** | bdb-hash |", line_of(text, "| 8 threads"))
+
+    def test_only_who_does_the_same_is_a_peer(self):
+        rows = [row(e, r, workload="W9", case="rollback", threads=1)
+                for e, r in (("lladd-hash", 1000.0), ("lmdb", 9000.0), ("bdb-hash", 500.0))]
+        self.assertIn("| 1000 | 500 | 2 | bdb-hash |",
+                      line_of(summary.table(rows), "| updates rolled back"))
+
+    def test_instructions_count_the_other_way_round(self):
+        text = summary.table([INSTRUCTIONS, {**INSTRUCTIONS, "engine": "lmdb",
+                                             "instructions_per_op": 1000.0}])
+        self.assertIn("| 400 | 1000 | 2.5 | lmdb |", line_of(text, "| a lookup"))
+
+    def test_without_a_peer_there_is_no_line(self):
+        self.assertEqual(len(summary.table([row("lladd-hash", 1000.0)]).splitlines()), 2)
+
+
 @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot here")
 class Charts(unittest.TestCase):
     def test_a_chart_for_what_was_measured(self):
@@ -95,12 +120,17 @@ class Charts(unittest.TestCase):
         rows += [INSTRUCTIONS, {"workload": "all", "engine": "tdb", "skipped": "not found"}]
         with tempfile.TemporaryDirectory() as work:
             self.assertEqual([name for name, _ in charts.draw(rows, work)], ["commits"])
-            self.assertEqual(os.listdir(work), ["commits.svg"])
+            self.assertEqual(sorted(os.listdir(work)), ["commits.svg", "ratios.svg"])
             with open(os.path.join(work, "commits.svg"), encoding="utf-8") as f:
                 text = f.read()
         self.assertIn("<svg", text)
         self.assertIn("lladd-hash", text)
         self.assertIn("leveldb", text)
+
+    def test_without_a_peer_there_are_no_ratios(self):
+        with tempfile.TemporaryDirectory() as work:
+            charts.draw([row("lladd-hash", 50.0)], work)
+            self.assertEqual(os.listdir(work), [])
 
 
 if __name__ == "__main__":

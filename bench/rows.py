@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Rows of lladd-bench: reading them, and asking for the best of some."""
+import json
+import statistics
+
+# Cases in which engines without transactions, or without isolation, have an easier life.
+WEAKER = {"leveldb": "no isolation", "rocksdb-batch": "no isolation",
+          "kyotocabinet-hash": "others see changes before the commit",
+          "kyotocabinet-tree": "others see changes before the commit"}
+NO_LOG = "no log: nothing to replay"
+NO_UNDO = "the database is as it was before the commit: nothing to undo"
+WEAKER_IN = {("W6", "lmdb"): NO_LOG, ("W6", "tdb"): NO_LOG, ("W9", "lmdb"): NO_UNDO,
+             ("W9", "sqlite"): NO_UNDO, ("W9", "rocksdb-txn"): NO_UNDO, ("W9", "tdb"): NO_UNDO}
+# Sizes of keys and values, as the rows have them.
+INTS = {"key_size": 4, "value_size": 4}
+LONGS = {"value_size": 8, "key_size": 8}
+BIG = {"value_size": 100}
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return [json.loads(line) for line in f if line.startswith("{")]
+
+
+def ours(engine):
+    return engine.startswith("lladd-")
+
+
+def family(engine):
+    """"bdb" of "bdb-hash"."""
+    return engine.split("-")[0]
+
+
+def query(workload, case, engine, n=None, threads=1, filesystem="disk", **fields):
+    """What a target speaks of. Engine: a name or a family, several of them, or None: any peer;
+    fields: others of the row, which must be equal."""
+    return {"workload": workload, "case": case, "engine": engine, "n": n, "threads": threads,
+            "filesystem": filesystem, "fields": fields}
+
+
+def is_meant(q, row):
+    if "skipped" in row or row["failure"] or row["workload"] == "W10":
+        return False
+    names = q["engine"] if isinstance(q["engine"], tuple) else (q["engine"],)
+    wanted = (not ours(row["engine"]) if q["engine"] is None else
+              any(name in (row["engine"], family(row["engine"])) for name in names))
+    return (wanted and (row["workload"], row["case"]) == (q["workload"], q["case"]) and
+            q["n"] in (None, row["n"]) and row["threads"] == q["threads"] and
+            (row["filesystem"] == "tmpfs") == (q["filesystem"] == "tmpfs") and
+            all(row[k] == v for k, v in q["fields"].items()))
+
+
+def best_for(rows, q, field="ops_per_s", better=max):
+    """(median, engine) of the best engine that is meant."""
+    found = {}
+    for row in rows:
+        if is_meant(q, row) and row.get(field) is not None:
+            found.setdefault(row["engine"], []).append(row[field])
+    medians = [(statistics.median(v), e) for e, v in found.items()]
+    return better(medians) if medians else None
+
+
+def peer_of(q, engine):
+    return {**q, "engine": engine}
+
+
+def instructions_of(rows):
+    """W10, in the order of the rows: {engine: {case: instructions an operation}}."""
+    found = {}
+    for row in rows:
+        if row["workload"] == "W10" and row.get("instructions_per_op"):
+            found.setdefault(row["engine"], {})[row["case"]] = row["instructions_per_op"]
+    return found

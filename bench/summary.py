@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The README's table and chart: each workload once, beside the best peer that does the same."""
+from report import number
+from rows import BIG, INTS, WEAKER, WEAKER_IN, best_for, instructions_of, ours, query
+
+MILLION = 1000000
+HASH = "lladd-hash"
+ARRAY = ("lladd-array", "lladd-records")
+
+
+# Text for people, and what is measured: always by the structure a user would take for it.
+LINES = [
+    ("a million inserts in one transaction, from creation to close",
+     query("W1", "insert", HASH, MILLION, **INTS)),
+    ("the same, 200 threads with a transaction each",
+     query("W1", "insert", HASH, MILLION, 200, **INTS)),
+    ("a million array elements filled, a call for each",
+     query("W2", "fill", ARRAY, MILLION)),
+    ("array elements overwritten at random", query("W2", "overwrite", ARRAY, MILLION)),
+    ("durable transactions, 1 thread", query("W3", "durable", HASH)),
+    ("8 threads", query("W3", "durable", HASH, threads=8)),
+    ("64 threads", query("W3", "durable", HASH, threads=64)),
+    ("transactions whose log is handed to the system", query("W4", "os", HASH)),
+    ("whose log is left in the process", query("W4", "process", HASH)),
+    ("cached lookups, 1 thread", query("W5", "lookup", HASH, 500000, **BIG)),
+    ("2 threads", query("W5", "lookup", HASH, 500000, 2, **BIG)),
+    ("200 threads", query("W5", "lookup", HASH, 500000, 200, **BIG)),
+    ("transactions replayed after a crash",
+     query("W6", "recovery-warm", HASH, 200000)),
+    ("random updates of ten times what the cache holds", query("W7", "update", HASH)),
+    ("updates rolled back", query("W9", "rollback", HASH)),
+]
+
+
+def compared(rows):
+    """[(text, our rate, the best peer's rate, peer)] of what was measured on both sides."""
+    found = []
+    for text, mine in LINES:
+        peers = [r for r in rows if (mine["workload"], r.get("engine")) not in WEAKER_IN]
+        here, peer = best_for(rows, mine), best_for(peers, {**mine, "engine": None})
+        if here and peer:
+            found.append((text, here[0], peer[0], peer[1]))
+    return found
+
+
+def table(rows):
+    """Markdown; where a peer is ahead the ratio is bold."""
+    lines = ["| operations a second | here | best peer | times | |",
+             "| --- | ---: | ---: | ---: | --- |"]
+    for text, here, there, peer in compared(rows):
+        ratio = f"{here / there:.2g}"
+        if here < there:
+            ratio = f"**{ratio}**"
+        note = WEAKER.get(peer, "")
+        lines.append(f"| {text} | {number(here)} | {number(there)} | {ratio} | {peer}"
+                     f"{': ' + note if note else ''} |")
+    for case, text in [("insert", "instructions an insert"), ("lookup", "a lookup")]:
+        counts = {e: c[case] for e, c in instructions_of(rows).items() if case in c}
+        peers = [(n, e) for e, n in counts.items() if not ours(e)]
+        if HASH in counts and peers:
+            there, peer = min(peers)
+            ratio = f"{there / counts[HASH]:.2g}"
+            ratio = f"**{ratio}**" if there < counts[HASH] else ratio
+            lines.append(f"| {text} | {counts[HASH]:.0f} | {there:.0f} | {ratio} | {peer} |")
+    return "\n".join(lines)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the project has set itself against its peers, and whether the rows reach it."""
+import report
+from rows import BIG, INTS, LONGS, best_for, instructions_of, peer_of, query
+
+number = report.number
+IN_PLACE = ("bdb", "lmdb", "sqlite", "wiredtiger", "kyotocabinet", "tdb")
+MILLION = 1000000
+
+
+def w1(engine, n, threads=1, fields=None):
+    return query("W1", "insert", engine, n, threads, **(fields or INTS))
+
+
+def w5(case, n, threads=1, **fields):
+    return query("W5", case, "lladd-hash", n, threads, **fields)
+
+
+# Text, what is measured, and what it should be: at least so many a second; (factor, peer): at least
+# so many times that peer (None: the best); (factor, other): so many times that other measurement.
+AT_LEAST = [
+    ("W1, 1 million", w1("lladd-hash", MILLION), 4e6),
+    ("W1, 1 million", w1("lladd-hash", MILLION), (8, ("bdb-hash",))),
+    ("W1, 1 million", w1("lladd-hash", MILLION), (1.5, ("tdb",))),
+    ("W1, 100 thousand", w1("lladd-hash", 100000), (8, ("bdb-hash",))),
+    ("W1, 100 thousand", w1("lladd-hash", 100000), (1, None)),
+    ("W1, 5 million", w1("lladd-hash", 5 * MILLION), (8, ("bdb-hash",))),
+    ("W1, 5 million", w1("lladd-hash", 5 * MILLION), (1, None)),
+    ("W1, 5 million, by the rate with 1 million", w1("lladd-hash", 5 * MILLION),
+     (5 / 5.5, w1("lladd-hash", MILLION))),
+    ("W1, 1 million, physical", w1("lladd-hash-physical", MILLION), (4, ("bdb-hash",))),
+    ("W1, 200 threads", w1("lladd-hash", MILLION, 200), (1, None)),
+    ("W2 fill, 1 million, an element a call",
+     query("W2", "fill", ("lladd-array", "lladd-records"), MILLION), 8e6),
+    ("W2 fill, 1 million", query("W2", "fill", ("lladd-array",), MILLION),
+     (8, ("bdb-recno", "bdb-queue"))),
+    ("W2 fill, 1 million, many a call", query("W2", "fill", "lladd-array-bulk", MILLION),
+     (1, None)),
+    ("W2 overwrite", query("W2", "overwrite", "lladd", MILLION), 4e6),
+    ("W3, 8 threads", query("W3", "durable", "lladd-hash", threads=8), (1.2, None)),
+    ("W3, 64 threads", query("W3", "durable", "lladd-hash", threads=64), (2, None)),
+    ("W3, asynchronous", query("W3", "async", "lladd"), 1.5e6),
+    ("W3, tmpfs", query("W3", "durable", "lladd", filesystem="tmpfs"), 600e3),
+    ("W3, tmpfs, 8 threads", query("W3", "durable", "lladd", threads=8, filesystem="tmpfs"),
+     350e3),
+    ("W4, log to the operating system", query("W4", "os", "lladd"), 700e3),
+    ("W4, log in the process", query("W4", "process", "lladd"), 3e6),
+    ("W5", w5("lookup", 500000, **BIG), 2.6e6),
+    ("W5, 2 threads", w5("lookup", 500000, 2, **BIG), 5e6),
+    ("W5, 200 threads", w5("lookup", 500000, 200, **BIG), 4.8e6),
+    ("W5, 64 keys a call", w5("lookup-64", 500000, **BIG), 8e6),
+    ("lookups, 1 million of 8 bytes", w5("lookup", MILLION, records=MILLION, **LONGS), 5e6),
+    ("lookups, 64 a call by one a call, 5 million of 8 bytes",
+     w5("lookup-64", MILLION, records=5 * MILLION, **LONGS),
+     (3, w5("lookup", MILLION, records=5 * MILLION, **LONGS))),
+    ("lookups, 2 threads by one, 8 bytes", w5("lookup", 500000, 2, **LONGS),
+     (1.7, w5("lookup", 500000, **LONGS))),
+    ("lookups, 250 threads by two, 8 bytes", w5("lookup", 500000, 250, **LONGS),
+     (1 / 1.1, w5("lookup", 500000, 2, **LONGS))),
+    ("W6, transactions replayed", query("W6", "recovery-warm", "lladd", 200000), 8e6),
+    ("W7, to the best in place", query("W7", "update", "lladd"), (2, IN_PLACE)),
+    ("W9", query("W9", "rollback", "lladd"), 3e6),
+]
+# Text, what is measured, which field, and the most it should be.
+AT_MOST = [
+    ("W1, log bytes an insert", w1("lladd-hash", MILLION), "log_bytes_per_op", 90),
+    ("W6, log bytes a 100-byte overwrite", query("W6", "recovery-warm", "lladd", 200000),
+     "log_bytes_per_op", 250),
+    ("W6, seconds until the first read, 200 thousand",
+     query("W6", "recovery-warm", "lladd", 200000), "elapsed_s", 0.2),
+    ("W7, page-file writes an update", query("W7", "update", "lladd"), "pages_written_per_op",
+     1.2),
+]
+
+
+def wanted_rate(rows, measured, target):
+    """(rate, text) it should reach; None if what it is compared with was not measured."""
+    if not isinstance(target, tuple):
+        return target, f"{number(target)}/s"
+    factor, other = target
+    if isinstance(other, dict):
+        base = best_for(rows, other)
+        return base and (factor * base[0], f"{factor:.2g} × {number(base[0])}/s")
+    base = best_for(rows, peer_of(measured, other))
+    return base and (factor * base[0], f"{factor} × {number(base[0])}/s ({base[1]})")
+
+
+def target_table(rows):
+    lines = []
+    for text, measured, target in AT_LEAST:
+        mine, wanted = best_for(rows, measured), wanted_rate(rows, measured, target)
+        if mine and wanted:
+            lines.append(verdict(f"{text} ({mine[1]})", f"{number(mine[0])}/s",
+                                 f"at least {wanted[1]}", mine[0] >= wanted[0]))
+    for text, measured, field, most in AT_MOST:
+        mine = best_for(rows, measured, field, min)
+        if mine:
+            lines.append(verdict(f"{text} ({mine[1]})", number(mine[0]), f"at most {most}",
+                                 mine[0] <= most))
+    lines += latency_lines(rows) + instruction_lines(rows)
+    if not lines:
+        return ""
+    return "\n".join(["### Targets", "", "| | here | target | |", "| --- | ---: | --- | --- |",
+                      *lines])
+
+
+def verdict(text, here, target, met):
+    return f"| {text} | {here} | {target} | {'met' if met else '**missed**'} |"
+
+
+def latency_lines(rows):
+    """W8: p99.9 with checkpoints by p99.9 without."""
+    cases = ("half-load-checkpoints", "half-load")
+    found = [best_for(rows, query("W8", case, "lladd-hash", threads=8), "p999_us", min)
+             for case in cases]
+    if None in found:
+        return []
+    with_them, without = found[0][0], found[1][0]
+    return [verdict("W8, p99.9 during checkpoints (lladd-hash)", f"{number(with_them)} µs",
+                    f"at most 3 × {number(without)} µs", with_them <= 3 * without)]
+
+
+def instruction_lines(rows):
+    """W10, of the hash table."""
+    counts = instructions_of(rows).get("lladd-hash", {})
+    return [verdict(f"W10, instructions {text} (lladd-hash)", f"{counts[case]:.0f}",
+                    f"at most {most}", counts[case] <= most)
+            for case, text, most in [("insert", "an insert", 700), ("lookup", "a lookup", 400)]
+            if case in counts]
