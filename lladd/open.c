@@ -548,11 +548,12 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;
 }
 
-/* So that the next crash does not repeat this recovery. What instant recovery has left for later
- * is done first, in the background. */
+/* So that the next crash does not repeat this recovery: in the background, for it writes back all
+ * that was redone, and nobody has to wait for that. What instant recovery has left for later is
+ * done first. */
 static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
 {
-    if (db->core.recover_instantly) {
+    if (db->core.recover_instantly || db->core.env.threads) {
         lladd_atomic_store32(&db->core.owes_checkpoint, 1);
         if (db->core.env.threads)
             ll_background_want(&db->core);

@@ -10,7 +10,8 @@
  *
  *   open          index ► objects ► in doubt ► undo: their pages redone as they are fetched
  *   fix, a miss   read ► verify ► records of the page ► dirty ► off the index ► seen by others
- *   step          the next page of the index is fixed and let go
+ *   step          the next page of the index is fixed and let go; the records of some pages
+ *                 that come next are read together, in the log's order (ahead.h)
  *   checkpoint    first all steps that are left; so the log that they need is not truncated, and
  *                 a crash before begins from the same start of redo
  *
@@ -23,6 +24,7 @@
  * needs none (REC-3). The index is given back when it is empty and nobody walks over it. */
 #include "recovery/instant.h"
 
+#include "recovery/ahead.h"
 #include "recovery/behind.h"
 #include "recovery/redo.h"
 
@@ -31,6 +33,7 @@
 
 enum {
     CURSORS = 3, /* pages brought up to date at a time */
+    AHEAD = 8 << 20, /* bytes of records read together */
     INSTANT_RANK_STEPS = LLADD_RANK_CHECKPOINT + 10,
     INSTANT_RANK_INDEX = LLADD_RANK_LOG - 10 /* cursors are closed under it */
 };
@@ -45,7 +48,12 @@ struct ll_instant {
     struct ll_log_cursor *cursors[CURSORS];
     unsigned free_cursors;
     uint64_t stepping; /* the page a step is about, or LLADD_NO_PAGE */
+    bool filling; /* `ahead` is being changed: who begins to walk now does without */
+    uint32_t readers; /* who walks with it */
+    struct ll_ahead ahead; /* changed by a step that is filling, and nobody reads it */
     struct lladd_mutex steps; /* one step at a time; guards what follows */
+    struct ll_log_cursor *ahead_cursor; /* NULL: no memory for it */
+    size_t ahead_end; /* in `order`: behind the last page whose records were read ahead */
     struct ll_vec order;      /* pages of the index as it was made, ascending; freed under both */
     size_t next;
     struct lladd_error refused; /* why a page stays behind, of this round */
@@ -69,6 +77,8 @@ void ll_instant_free(struct ll_core *core)
     core->instant = NULL;
     free_index(in);
     ll_vec_free(&in->order);
+    ll_ahead_free(&in->ahead);
+    ll_log_cursor_close(in->ahead_cursor);
     lladd_cond_destroy(&in->changed);
     lladd_mutex_destroy(&in->steps);
     lladd_mutex_destroy(&in->mutex);
@@ -90,6 +100,7 @@ static struct ll_instant *new_instant(struct ll_core *core)
     in->stepping = LLADD_NO_PAGE;
     ll_behind_init(&in->behind, &core->env, core->control.redo);
     ll_vec_init(&in->order, &core->env, sizeof(uint64_t));
+    ll_ahead_init(&in->ahead, &core->env, AHEAD);
     return in;
 }
 
@@ -211,9 +222,9 @@ static void take_off(struct ll_instant *in, uint64_t page)
 }
 
 /* Somebody begins to walk over the page's records: the cursor he reads with, or NULL if the page is
- * not behind. */
+ * not behind. *ahead: what was read ahead holds still for him. */
 static struct ll_log_cursor *begin_walk(struct ll_instant *in, uint64_t page,
-                                        struct ll_behind_walk *w)
+                                        struct ll_behind_walk *w, bool *ahead)
 {
     struct ll_log_cursor *cursor = NULL;
     lladd_mutex_lock(&in->mutex);
@@ -222,16 +233,19 @@ static struct ll_log_cursor *begin_walk(struct ll_instant *in, uint64_t page,
     if (ll_behind_find(&in->behind, page, w)) {
         cursor = in->cursors[--in->free_cursors];
         in->walkers++;
+        *ahead = !in->filling;
+        in->readers += *ahead;
     }
     lladd_mutex_unlock(&in->mutex);
     return cursor;
 }
 
-static void end_walk(struct ll_instant *in, struct ll_log_cursor *cursor)
+static void end_walk(struct ll_instant *in, struct ll_log_cursor *cursor, bool ahead)
 {
     lladd_mutex_lock(&in->mutex);
     in->cursors[in->free_cursors++] = cursor;
     in->walkers--;
+    in->readers -= ahead;
     if (in->behind.pages.count == 0 && in->walkers == 0)
         free_index(in);
     lladd_cond_broadcast(&in->changed);
@@ -279,11 +293,13 @@ static bool skip_known(const struct ll_behind *b, lladd_lsn fence, lladd_lsn at,
     return found;
 }
 
-/* The record at an LSN of the index. */
-static int read_record(struct ll_log_cursor *cursor, lladd_lsn lsn, lladd_pageno page,
-                       struct ll_record *rec, struct lladd_error *err)
+/* The record at an LSN of the index. `ahead` is nullable. */
+static int read_record(const struct ll_ahead *ahead, struct ll_log_cursor *cursor, lladd_lsn lsn,
+                       lladd_pageno page, struct ll_record *rec, struct lladd_error *err)
 {
-    int rc = ll_log_cursor_need(cursor, lsn, rec, err);
+    int rc = ahead && ll_ahead_find(ahead, lsn, rec)
+                 ? 0
+                 : ll_log_cursor_need(cursor, lsn, rec, err);
     if (rc || (ll_behind_counts(rec) && rec->page == page.v))
         return rc;
     return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn, "LSN %llu is no record of page %llu any more",
@@ -300,14 +316,15 @@ int ll_instant_catch_up(void *ctx, lladd_pageno number, unsigned char *bytes, bo
     struct ll_behind_walk w;
     struct ll_record rec;
     uint64_t applied = 0;
+    bool ahead = false;
     int rc = 0;
-    struct ll_log_cursor *cursor = begin_walk(in, number.v, &w);
+    struct ll_log_cursor *cursor = begin_walk(in, number.v, &w, &ahead);
     if (!cursor)
         return 0;
     *since = w.lsn;
     bool more = skip_known(&in->behind, fence, ll_page_lsn(bytes), *baseless, &w);
     while (!rc && more) {
-        rc = read_record(cursor, w.lsn, number, &rec, err);
+        rc = read_record(ahead ? &in->ahead : NULL, cursor, w.lsn, number, &rec, err);
         if (!rc) {
             rc = ll_redo_record(core, &rec, &page, *baseless, err);
             ll_observe_redo(core, &rec, rc);
@@ -319,12 +336,56 @@ int ll_instant_catch_up(void *ctx, lladd_pageno number, unsigned char *bytes, bo
             rc = 0;
         more = ll_behind_next(&in->behind, &w);
     }
-    end_walk(in, cursor);
+    end_walk(in, cursor, ahead);
     (void)lladd_atomic_add64(&core->recovered_redone, applied);
     return rc;
 }
 
 /* ---- all of them ------------------------------------------------------------------------- */
+
+/* The records of a page, from its newest image or format record on. False: no room for all. */
+static bool want_page(struct ll_instant *in, uint64_t page)
+{
+    struct ll_behind_walk w, first;
+    lladd_mutex_lock(&in->mutex);
+    bool is = ll_behind_find(&in->behind, page, &w);
+    lladd_mutex_unlock(&in->mutex);
+    if (!is)
+        return true;
+    first = w;
+    while (ll_behind_next(&in->behind, &w))
+        first = w.base ? w : first;
+    do {
+        if (!ll_ahead_want(&in->ahead, first.lsn))
+            return false;
+    } while (ll_behind_next(&in->behind, &first));
+    return true;
+}
+
+/* Reads the records of the pages that come next, as many as there is room for. One alone gains
+ * nothing. */
+static void read_ahead(struct ll_instant *in)
+{
+    lladd_mutex_lock(&in->mutex);
+    in->filling = true;
+    while (in->readers)
+        lladd_cond_wait(&in->changed, &in->mutex);
+    in->walkers++; /* the index stays */
+    lladd_mutex_unlock(&in->mutex);
+    ll_ahead_clear(&in->ahead);
+    in->ahead_end = in->next;
+    bool room = in->ahead_cursor || !ll_log_cursor_open(in->core->log, &in->ahead_cursor);
+    while (room && in->ahead_end < in->order.len)
+        room = want_page(in, *(const uint64_t *)ll_vec_at(&in->order, in->ahead_end++));
+    if (in->ahead_cursor)
+        ll_ahead_read(&in->ahead, in->ahead_cursor);
+    lladd_mutex_lock(&in->mutex);
+    in->filling = false;
+    in->walkers--;
+    if (in->behind.pages.count == 0 && in->walkers == 0)
+        free_index(in);
+    lladd_mutex_unlock(&in->mutex);
+}
 
 /* A page that cannot be brought up to date: nobody misses it if it is free, or has begun a new
  * life. */
@@ -385,16 +446,20 @@ static int steps(struct ll_instant *in, uint64_t most, bool *more, struct lladd_
         const uint64_t *page = ll_vec_at(&in->order, in->next);
         if (lladd_atomic_load32(&in->core->instant_stop))
             return ll_fail(err, LLADD_BUSY, "recovery was told to stop");
+        if (in->next >= in->ahead_end)
+            read_ahead(in);
         rc = step_page(in, *page, err);
         in->next += !rc;
     }
     *more = in->next < in->order.len;
     if (rc || *more)
         return rc;
-    in->next = 0;
+    in->next = in->ahead_end = 0;
     if (ll_instant_left(in->core) == 0) {
         lladd_mutex_lock(&in->mutex); /* who forgets pages looks them up there */
         ll_vec_free(&in->order);
+        if (in->readers == 0)
+            ll_ahead_free(&in->ahead);
         lladd_mutex_unlock(&in->mutex);
         return 0;
     }
