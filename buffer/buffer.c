@@ -378,7 +378,7 @@ int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_f
     if (LL_LIKELY(f != NULL) && !ll_buffer__poisoned(b)) {
         if (how == LL_FIX_SHARED)
             got = latch_try_shared(&f->latch);
-        else if ((how & ~(unsigned)LL_FIX_REDO) == LL_FIX_EXCLUSIVE) /* redo asks no more of it */
+        else if ((how & ~(unsigned)(LL_FIX_REDO | LL_FIX_BASE)) == LL_FIX_EXCLUSIVE)
             got = latch_try_exclusive(&f->latch);
     }
     if (LL_UNLIKELY(!got))

@@ -38,6 +38,12 @@ enum {
     LL_FRAME_REDONE = 4 /* visited by redo */
 };
 
+enum ll_behind_how {
+    LL_NOT_BEHIND,
+    LL_BEHIND,
+    LL_BEHIND_WITH_BASE /* what it lacks gives it all its contents: it need not be read */
+};
+
 struct ll_buffer_config {
     const struct ll_env *env;
     struct lladd_device *dev;
@@ -57,12 +63,13 @@ struct ll_buffer_config {
     int (*repair)(void *ctx, lladd_pageno, unsigned char *bytes, lladd_lsn *rec_lsn,
                   struct lladd_error *why_and_result);
     /* Redo of a page when it is fetched. behind: is there anything to redo? catch_up: brings the
-     * bytes up to date; *baseless: they failed verification, and are zeros; if it still says so
+     * bytes up to date; *baseless: they failed verification or need not be read, and are zeros; if
+     * it still says so
      * afterwards, the page is one that failed verification. From *rec_lsn on the page is dirty.
      * caught_up: it is about to be seen by others; or it is formatted, and need not be brought up
      * to date. All under the frame's own latch, as above; after an error the page is behind as
      * before. */
-    bool (*behind)(void *ctx, lladd_pageno);
+    enum ll_behind_how (*behind)(void *ctx, lladd_pageno);
     int (*catch_up)(void *ctx, lladd_pageno, unsigned char *bytes, bool *baseless,
                     lladd_lsn *rec_lsn, struct lladd_error *);
     void (*caught_up)(void *ctx, lladd_pageno);
@@ -94,7 +101,9 @@ enum {
                          end */
     LL_FIX_REDO = 4, /* with EXCLUSIVE: a page that fails verification is handed out as zeros with
                         LL_FRAME_BASELESS, one beyond the end as zeros without it */
-    LL_FIX_TRY = 8   /* LLADD_BUSY instead of waiting for a latch */
+    LL_FIX_TRY = 8,  /* LLADD_BUSY instead of waiting for a latch */
+    LL_FIX_BASE = 16 /* with REDO: what comes now gives the page all its contents. If it is not
+                        cached it is not read, but handed out as if it had failed verification */
 };
 
 /* Pins and latches page n. LLADD_OUT_OF_RANGE beyond the end, LLADD_CORRUPT_PAGE,

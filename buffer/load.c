@@ -175,18 +175,23 @@ static int repair(struct ll_buffer *b, struct ll_frame *f, uint64_t n, struct ll
     return 0;
 }
 
-/* The page was not redone when the database was opened. `verified` is what came of that. */
-static int catch_up(struct ll_buffer *b, struct ll_frame *f, uint64_t n, int verified,
+/* Until it is redone, there is nothing on it. */
+static void without_base(struct ll_buffer *b, struct ll_frame *f)
+{
+    memset(f->page.bytes, 0, b->page_size);
+    f->flags |= LL_FRAME_BASELESS;
+}
+
+/* The page was not redone when the database was opened. `baseless`: it is zeros; *why says what was
+ * wrong with it, if it was read. */
+static int catch_up(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool baseless,
                     struct lladd_error *why, struct lladd_error *err)
 {
-    bool baseless = verified != 0;
     lladd_lsn since = {0};
-    if (baseless)
-        memset(f->page.bytes, 0, b->page_size);
     int rc =
         b->cfg.catch_up(b->cfg.ctx, lladd_page_of(n), f->page.bytes, &baseless, &since, err);
     if (rc == 0 && baseless) {
-        if (!verified)
+        if (!why->code)
             (void)ll_fail_page(why, LLADD_CORRUPT_PAGE, lladd_page_of(n),
                                "\"%s\": page %llu is zeros, and its log says otherwise",
                                b->cfg.name, (unsigned long long)n);
@@ -200,18 +205,25 @@ static int catch_up(struct ll_buffer *b, struct ll_frame *f, uint64_t n, int ver
 static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool redo,
                            struct lladd_error *err)
 {
+    enum ll_behind_how how =
+        !redo && b->cfg.behind ? b->cfg.behind(b->cfg.ctx, lladd_page_of(n)) : LL_NOT_BEHIND;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    if (how == LL_BEHIND_WITH_BASE) {
+        memset(f->page.bytes, 0, b->page_size);
+        return catch_up(b, f, n, true, &why, err);
+    }
     int rc = ll_buffer__read_pages(b, n, 1, f->page.bytes, err);
     if (rc != 0)
         return rc;
-    struct lladd_error why = LLADD_ERROR_INIT;
     rc = ll_buffer__verify(b, n, f->page.bytes, &why);
-    if (!redo && b->cfg.behind && b->cfg.behind(b->cfg.ctx, lladd_page_of(n)))
-        return catch_up(b, f, n, rc, &why, err);
+    if (rc != 0 && how == LL_BEHIND)
+        memset(f->page.bytes, 0, b->page_size);
+    if (how == LL_BEHIND)
+        return catch_up(b, f, n, rc != 0, &why, err);
     if (rc == 0)
         return 0;
     if (redo) {
-        memset(f->page.bytes, 0, b->page_size);
-        f->flags |= LL_FRAME_BASELESS;
+        without_base(b, f);
         return 0;
     }
     return repair(b, f, n, &why, err);
@@ -224,6 +236,8 @@ static int fill(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned ho
     int rc = 0;
     if (how & LL_FIX_FRESH) {
         memset(f->page.bytes, 0, b->page_size);
+    } else if (how & LL_FIX_BASE) {
+        without_base(b, f);
     } else {
         rc = read_and_verify(b, f, n, (how & LL_FIX_REDO) != 0, err);
         if (rc == 0 && b->cfg.loaded)
@@ -332,9 +346,10 @@ static int latch_found(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsi
 static int check_request(const struct ll_buffer *b, uint64_t n, unsigned how,
                          struct lladd_error *err)
 {
-    unsigned all = LL_FIX_EXCLUSIVE | LL_FIX_FRESH | LL_FIX_REDO | LL_FIX_TRY;
+    unsigned all = LL_FIX_EXCLUSIVE | LL_FIX_FRESH | LL_FIX_REDO | LL_FIX_TRY | LL_FIX_BASE;
     bool special = (how & (LL_FIX_FRESH | LL_FIX_REDO)) != 0;
-    if ((how & ~all) || (special && !(how & LL_FIX_EXCLUSIVE)))
+    if ((how & ~all) || (special && !(how & LL_FIX_EXCLUSIVE)) ||
+        (how & (LL_FIX_BASE | LL_FIX_REDO)) == LL_FIX_BASE)
         return ll_fail_page(err, LLADD_BAD_ARGUMENT, lladd_page_of(n), "no such way to fix a page");
     uint64_t count = lladd_atomic_load64(&b->page_count);
     if (n >= (special ? ll_buffer__page_limit(b) : count))

@@ -151,7 +151,8 @@ struct lladd_page_type {
     bool (*check)(struct lladd_view page); /**< invariant; debug builds and verify. Nullable */
     void (*mask)(void *ctx, struct lladd_page *scratch);
     void (*describe)(void *ctx, struct lladd_sink *, struct lladd_view page);
-    /** A page of the type came from disk; *private_ is the frame's own pointer. Nullable */
+    /** A page of the type came from disk; *private_ is the frame's own pointer, which stays NULL
+     *  where a page was formatted, or rebuilt from the log. Nullable */
     int (*loaded)(void *ctx, struct lladd_view page, void **private_, struct lladd_error *);
     /** On the writer's copy before it is checksummed; holds no latch of the core. May change bytes
      *  of bulk-written pages only (OP-1). Nullable */

@@ -218,7 +218,7 @@ static int open_buffer(struct lladd_db *db, const struct lladd_options *o, bool 
                                  .no_images = core->no_images,
                                  .ctx = core,
                                  .repair = ll_repair_page,
-                                 .behind = ll_instant_is_behind,
+                                 .behind = ll_instant_how_behind,
                                  .catch_up = ll_instant_catch_up,
                                  .caught_up = ll_instant_caught_up,
                                  .lost = is_lost,

@@ -567,7 +567,7 @@ void ll_instant_forget(struct ll_core *, lladd_pageno first, uint64_t n);
  * to date, and written back. */
 int ll_instant_settle(struct ll_core *, lladd_pageno first, uint64_t n, struct lladd_error *);
 /* ll_buffer_config.behind, .catch_up and .caught_up. */
-bool ll_instant_is_behind(void *core, lladd_pageno);
+enum ll_behind_how ll_instant_how_behind(void *core, lladd_pageno);
 int ll_instant_catch_up(void *core, lladd_pageno, unsigned char *bytes, bool *baseless,
                         lladd_lsn *rec_lsn, struct lladd_error *);
 void ll_instant_caught_up(void *core, lladd_pageno);

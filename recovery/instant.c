@@ -252,16 +252,20 @@ static void end_walk(struct ll_instant *in, struct ll_log_cursor *cursor, bool a
     lladd_mutex_unlock(&in->mutex);
 }
 
-bool ll_instant_is_behind(void *ctx, lladd_pageno page)
+enum ll_behind_how ll_instant_how_behind(void *ctx, lladd_pageno page)
 {
     struct ll_core *core = ctx;
     struct ll_behind_walk w;
     if (LL_LIKELY(ll_instant_left(core) == 0))
-        return false;
+        return LL_NOT_BEHIND;
     lladd_mutex_lock(&core->instant->mutex);
     bool is = ll_behind_find(&core->instant->behind, page.v, &w);
     lladd_mutex_unlock(&core->instant->mutex);
-    return is;
+    if (!is)
+        return LL_NOT_BEHIND;
+    /* Most begin with an image. A later one is found when the page is brought up to date. */
+    bool base = w.base && w.lsn.v >= ll_fence_of_locked(core, page.v).v;
+    return base ? LL_BEHIND_WITH_BASE : LL_BEHIND;
 }
 
 void ll_instant_caught_up(void *ctx, lladd_pageno page)
@@ -401,7 +405,7 @@ static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lla
     }
     if (!used)
         ll_instant_caught_up(core, lladd_page_of(page));
-    else if (in->refused.code == 0 && ll_instant_is_behind(core, lladd_page_of(page)))
+    else if (in->refused.code == 0 && ll_instant_how_behind(core, lladd_page_of(page)))
         in->refused = *why;
     return 0;
 }

@@ -70,6 +70,12 @@ static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct
     return 0;
 }
 
+/* Does the record give its page all its contents? */
+static bool is_base(const struct ll_record *rec)
+{
+    return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
+}
+
 static bool never_formatted(const unsigned char *page)
 {
     return ll_page_lsn(page).v == 0 && ll_page_type(page) == 0;
@@ -87,7 +93,7 @@ static int redo_record(struct ll_core *core, const struct ll_record *rec, struct
                        struct lladd_view *view, bool baseless, struct lladd_error *err)
 {
     lladd_lsn at = ll_page_lsn(page->bytes);
-    bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
+    bool base = is_base(rec);
     if (!baseless && at.v >= rec->lsn.v && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE))
         return LLADD_EXISTS;
     if (rec->kind == LL_REC_CLR && LLADD_PLANTED(LLADD_BUG_REDO_CLR))
@@ -150,7 +156,8 @@ static uint8_t *held_place(struct held *h, uint64_t n)
     return &h->place[i];
 }
 
-/* The record's page; fixed, unless an earlier record of the batch is of the same. */
+/* The record's page; fixed, unless an earlier record of the batch is of the same. One that begins
+ * with an image is not read: whatever there is on disk, the log has all that came later. */
 static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record *rec,
                 struct held_page **out)
 {
@@ -159,7 +166,7 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
         *out = &h->page[*place - 1];
         return 0;
     }
-    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO;
+    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO | (is_base(rec) ? LL_FIX_BASE : 0);
     struct held_page *p = &h->page[h->n];
     int rc = ll_buffer_fix(w->core->buffer, lladd_page_of(rec->page), how, &p->frame, &w->err);
     if (rc)
@@ -189,10 +196,9 @@ static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, stru
     int rc = redo_record(w->core, rec, &f->page, &p->view, baseless, &w->err);
     ll_observe_redo(w->core, rec, rc);
     if (LL_LIKELY(rc == 0)) {
-        bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
         w->redone++;
         f->flags &= ~(uint32_t)LL_FRAME_BASELESS;
-        if (base && w->baseless.count)
+        if (is_base(rec) && w->baseless.count)
             ll_map_remove(&w->baseless, rec->page);
     }
     if (rc == 0 || rc == LLADD_EXISTS) {

@@ -29,8 +29,17 @@ static void add_everywhere(struct lladd_txn *txn, unsigned index, uint64_t delta
         ok(txn, cell_add(txn, cell_of(pages[i], index), (int64_t)(delta + i)));
 }
 
+/* Log between one round and the next: more than a cursor remembers of what it has read. */
+static void write_filler(void)
+{
+    struct lladd_txn *txn = rig_begin(&r);
+    for (unsigned i = 0; i < 4000; i++)
+        ok(txn, cell_add(txn, cell_of(pages[0], 2), 1));
+    done(lladd_commit(txn));
+}
+
 /* Cell 0 of each page has ROUNDS * (10 + its index) when this is recovered, cell 1 nothing. */
-static void write_history(void)
+static void write_history(bool far_apart)
 {
     rig_pages(&r, pages, PAGES);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
@@ -41,6 +50,8 @@ static void write_history(void)
         struct lladd_txn *txn = rig_begin(&r);
         add_everywhere(txn, 0, 10);
         done(lladd_commit(txn));
+        if (far_apart)
+            write_filler();
     }
 }
 
@@ -52,14 +63,19 @@ static void expect_history(void)
     }
 }
 
-static void begin_case(unsigned kind)
+static void begin_history(unsigned kind, bool far_apart)
 {
     rig_init(&r, kind);
     r.options.recovery = LLADD_RECOVER_INSTANT;
     r.options.checkpoint_bytes = 1u << 30;
     r.options.log_segment_max = 1u << 20;
     rig_open(&r);
-    write_history();
+    write_history(far_apart);
+}
+
+static void begin_case(unsigned kind)
+{
+    begin_history(kind, false);
 }
 
 /* A history, a crash, and the database that opens behind it. */
@@ -342,7 +358,9 @@ END_TEST
 START_TEST(a_read_fails_while_a_page_is_redone)
 {
     for (uint64_t n = 1;; n++) {
-        begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+        begin_history((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES), true);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
         uint64_t left = behind(), value = 0;
         fault_device_fail(r.fd, n, FAULT_PREAD, 5, false);
         int rc = cell_read(r.db, cell_of(pages[12], 0), &value, &r.err);
@@ -362,20 +380,28 @@ START_TEST(a_read_fails_while_a_page_is_redone)
 }
 END_TEST
 
-/* The same in steps: they stop with the error, and go on the next time. */
+/* The same in steps: they stop with the error, and go on the next time. What is read ahead and then
+ * not needed may fail unnoticed. */
 START_TEST(a_read_fails_in_a_step)
 {
+    unsigned refused = 0;
     for (uint64_t n = 1; n < 200; n += 7) {
-        begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+        begin_history((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES), true);
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
         uint64_t from = rig_stats(&r).checkpoint_lsn;
         fault_device_fail(r.fd, n, FAULT_PREAD, 5, true);
         int rc = lladd_checkpoint(r.db, &r.err);
         uint64_t fired = fault_device_fired(r.fd);
         fault_device_fail(r.fd, 0, 0, 0, false);
-        ck_assert_int_eq(rc, fired ? LLADD_READ_FAILED : 0);
-        if (fired) {
+        if (rc) {
+            ck_assert_int_eq(rc, LLADD_READ_FAILED);
+            ck_assert_uint_gt(fired, 0);
             ck_assert_uint_gt(behind(), 0);
             ck_assert_uint_eq(rig_stats(&r).checkpoint_lsn, from);
+            refused++;
+        } else {
+            ck_assert_uint_eq(behind(), 0);
         }
         rig_maintain(&r);
         ck_assert_uint_eq(behind(), 0);
@@ -384,6 +410,7 @@ START_TEST(a_read_fails_in_a_step)
         if (!fired)
             break;
     }
+    ck_assert_uint_gt(refused, 0);
 }
 END_TEST
 
