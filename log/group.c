@@ -2,40 +2,41 @@
 /*
  * group: group commit by leaders and followers, and the poison.
  *
- * Whoever needs something written or durable becomes the *leader* if there is none, and works for
- * all: a commit waits for no thread of the log's own, and a program with one thread pays no context
+ * Whoever needs something durable becomes the *leader* if there is none, and works for all: a
+ * commit waits for no thread of the log's own, and a program with one thread pays no context
  * switch. (A bulk load has what it logs written by one, meanwhile: space.c.)
  * One word holds the number g of the next group to be synced and what its leader is doing:
  *
  *     FREE     no leader
- *     OPEN     a leader gathers for group g, or only writes without syncing ("relaxed")
- *     FLIGHT   group g is closed at the LSN `cut`; it is being written
- *     SYNCING  it is written and being synced; then comes (g+1, FREE)
+ *     OPEN     a leader gathers for group g
+ *     FLIGHT   group g is closed at the LSN `cut`; it is being written and synced; then comes
+ *              (g+1, FREE)
  *
- * Others sleep on the word (a futex) with bits that say what they wait for: the end of group g or
- * of g+1, told apart by the parity of the number, and, if written is enough for them, the end of a
- * write. Since the kernel compares the word when they lie down, nobody sleeps through a change that
- * he has not seen. The end of a group wakes one of those who wait for the next, to lead it, and
- * then, with one call, all of its own. Who leaves OPEN without having synced wakes one who wants
- * to.
+ * Others sleep on the word (a futex) with a bit that says what they wait for: the end of group g or
+ * of g+1, told apart by the parity of the number. Since the kernel compares the word when they lie
+ * down, nobody sleeps through a change that he has not seen. The end of a group wakes one of those
+ * who wait for the next, to lead it, and then, with one call, all of its own. Who leaves OPEN
+ * without having synced wakes one who wants to.
  *
- *     A woken sleeper who finds what he wants without leading, while nobody leads, wakes the next
- *     one (pass_on): otherwise the invitation would be lost.
+ * The pen. Who writes holds it (a mutex): the leader of a group while he writes, not while he
+ * syncs, and whoever wants something written and not durable, or ring space, with no leadership at
+ * all. So the log is written to while it is being synced, which takes long; what is written behind
+ * the cut is the next group's.
  *
  * Seals (LOG-3). The last record of a synced group says what was durable before it. It is reserved
  * when the group is closed: its end is the cut, so all that was reserved before it belongs to the
  * group.
  *
  * LOG-4. A failed write or sync poisons the log: the error is kept, every waiter and every later
- * caller gets it, nothing becomes durable any more, nothing is tried again. What is published after
- * that stays in memory.
+ * caller gets it, nothing becomes durable any more, nothing is tried again (who has the pen looks
+ * for the poison first). What is published after that stays in memory.
  */
 #include "log/log_private.h"
 
 #include <limits.h>
 
-enum { WAKE_WRITTEN = 4, WAKE_ALL = 7 };
-/* What a relaxed leader writes at once; in between others can go on with the space. */
+enum { WAKE_ALL = 3 };
+/* What is written at once where no sync comes; in between others can go on with the space. */
 enum { PORTION = 256 * 1024 };
 /* How long somebody waits awake: a few microseconds, then until all others had their turn so
  * often. */
@@ -95,24 +96,17 @@ void ll_log__poison(struct ll_log *log, const struct lladd_error *why)
 
 /* ---- sleeping and waking ----------------------------------------------------------------- */
 
-static void sleep_on(struct ll_log *log, uint32_t word, uint32_t bits)
+static void sleep_on(struct ll_log *log, uint32_t word, uint32_t bit)
 {
-    for (unsigned i = 0; i < 3; i++) {
-        if (bits & 1u << i)
-            lladd_atomic_add32(&log->sleepers[i], 1);
-    }
-    lladd_word_wait(&log->word, word, bits, 0);
-    for (unsigned i = 0; i < 3; i++) {
-        if (bits & 1u << i)
-            lladd_atomic_add32(&log->sleepers[i], UINT32_MAX);
-    }
+    lladd_atomic_add32(&log->sleepers[bit - 1], 1);
+    lladd_word_wait(&log->word, word, bit, 0);
+    lladd_atomic_add32(&log->sleepers[bit - 1], UINT32_MAX);
 }
 
 /* Call after the word was changed. */
 static void wake(struct ll_log *log, uint32_t bit, int n)
 {
-    unsigned i = bit == WAKE_WRITTEN ? 2 : bit - 1;
-    if (lladd_atomic_load32(&log->sleepers[i]) != 0)
+    if (lladd_atomic_load32(&log->sleepers[bit - 1]) != 0)
         lladd_word_wake(&log->word, n, bit);
 }
 
@@ -130,27 +124,7 @@ static void leave(struct ll_log *log, uint32_t group)
         lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
         return;
     }
-    wake(log, WAKE_WRITTEN, INT_MAX);
     wake(log, parity_bit(group), 1);
-}
-
-/* Whatever the reason, bytes are not where they must be (LOG-4). */
-static int leave_poisoned(struct ll_log *log, uint32_t group, struct lladd_error *why,
-                          struct lladd_error *err)
-{
-    if (lladd_code_root(why->code) != LLADD_ROOT_POISONED)
-        why->code = LLADD_WRITE_FAILED;
-    bool first = note_poison(log, why);
-    set_word(log, group + 1, LL_LOG__FREE);
-    tell_everybody(log, first);
-    return ll_log__check(log, err);
-}
-
-static void pass_on(struct ll_log *log)
-{
-    uint32_t word = lladd_atomic_load32(&log->word);
-    if (phase_of(word) == LL_LOG__FREE)
-        wake(log, parity_bit(group_of(word)), 1);
 }
 
 static bool try_lead(struct ll_log *log, uint32_t word)
@@ -158,45 +132,88 @@ static bool try_lead(struct ll_log *log, uint32_t word)
     return lladd_atomic_cas32(&log->word, &word, word | LL_LOG__OPEN);
 }
 
-/* The bits for someone who waits until lsn is durable, or has his turn to lead. */
-static uint32_t bits_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
+/* The bit for someone who waits until lsn is durable, or has his turn to lead. */
+static uint32_t bit_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
 {
     bool closed = phase_of(word) >= LL_LOG__FLIGHT;
     bool too_late = closed && lsn >= lladd_atomic_load64(&log->cut);
     return parity_bit(group_of(word) + (too_late ? 1 : 0));
 }
 
-/* ---- leading ----------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------- */
 
-/* Writes what is published below `end`, in portions; it must pass `lsn`. */
+/* Writes what is published below `end`, in portions; it must pass `lsn`. With the pen. */
 static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint64_t portion,
                            struct lladd_error *err)
 {
-    for (;;) {
+    while (log->written < end) {
         uint64_t before = log->written;
         int rc = ll_log__walk(log, end - before < portion ? end : before + portion, err);
-        if (!rc && log->writer.walked > before) {
+        if (!rc && log->writer.walked > before)
             rc = ll_log__write_walked(log, portion == UINT64_MAX, err);
-            if (portion != UINT64_MAX)
-                wake(log, WAKE_WRITTEN, INT_MAX);
-        }
         if (rc || lladd_atomic_load32(&log->poisoned) != 0)
             return rc;
-        if (log->written >= end || (log->written == before && before > lsn))
+        if (log->written == before && before > lsn)
             return 0;
         /* Somebody reserved before us and is about to publish. */
         if (log->written == before)
             lladd_yield();
     }
+    return 0;
 }
 
-static int lead_write(struct ll_log *log, uint32_t group, uint64_t lsn, struct lladd_error *err)
+/* Whatever the reason, bytes are not where they must be (LOG-4). Whether it is the first one. */
+static bool note_failure(struct ll_log *log, struct lladd_error *why)
+{
+    if (lladd_code_root(why->code) != LLADD_ROOT_POISONED)
+        why->code = LLADD_WRITE_FAILED;
+    return note_poison(log, why);
+}
+
+/* Writes until what is written has passed lsn (0: as much as is published), and puts the pen
+ * down. */
+static int write_with_pen(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
-    int rc = write_published(log, lsn, lladd_atomic_load64(&log->tail), PORTION, &why);
+    int rc = 0;
+    bool first = false;
+    if ((lsn == 0 || log->written <= lsn) && ll_log__check(log, NULL) == 0)
+        rc = write_published(log, lsn, lladd_atomic_load64(&log->tail), PORTION, &why);
     if (rc)
-        return leave_poisoned(log, group, &why, err);
-    leave(log, group);
+        first = note_failure(log, &why);
+    lladd_mutex_unlock(&log->pen);
+    if (rc)
+        tell_everybody(log, first);
+    return ll_log__check(log, err);
+}
+
+bool ll_log__write_unless_busy(struct ll_log *log, bool *progress, struct lladd_error *err, int *rc)
+{
+    *progress = false;
+    if (!lladd_mutex_trylock(&log->pen))
+        return false;
+    uint64_t before = log->written;
+    *rc = write_with_pen(log, 0, err);
+    *progress = lladd_atomic_load64(&log->written) > before;
+    return true;
+}
+
+int ll_log__make_room(struct ll_log *log, bool *progress, struct lladd_error *err)
+{
+    uint64_t before = lladd_atomic_load64(&log->written);
+    lladd_mutex_lock(&log->pen);
+    int rc = write_with_pen(log, 0, err);
+    *progress = lladd_atomic_load64(&log->written) > before;
+    return rc;
+}
+
+/* ---- leading ----------------------------------------------------------------------------- */
+
+/* The leader goes; nobody waits any longer. */
+static int leave_poisoned(struct ll_log *log, uint32_t group, bool first, struct lladd_error *err)
+{
+    set_word(log, group + 1, LL_LOG__FREE);
+    tell_everybody(log, first);
     return ll_log__check(log, err);
 }
 
@@ -219,6 +236,22 @@ static uint64_t close_group(struct ll_log *log, uint32_t group)
     return cut;
 }
 
+/* The group goes to the files. *first: it could not, as the first to fail. */
+static int write_group(struct ll_log *log, uint64_t cut, bool *first)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    lladd_mutex_lock(&log->pen);
+    int rc = ll_log__check(log, &why);
+    if (!rc)
+        rc = write_published(log, cut - 1, cut, UINT64_MAX, &why);
+    if (!rc)
+        rc = ll_log__check(log, &why);
+    if (rc)
+        *first = note_failure(log, &why);
+    lladd_mutex_unlock(&log->pen);
+    return rc;
+}
+
 static int sync_group(struct ll_log *log, uint64_t cut, struct lladd_error *err)
 {
     int rc = ll_point(log->env, "log.group.before_sync");
@@ -236,19 +269,17 @@ static int sync_group(struct ll_log *log, uint64_t cut, struct lladd_error *err)
 static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
+    bool first = false;
     ll_log__gather(log);
     ll_log__gather_close(log);
     uint64_t cut = close_group(log, group);
-    int rc = write_published(log, cut - 1, cut, UINT64_MAX, &why);
+    int rc = write_group(log, cut, &first);
+    if (!rc && (rc = sync_group(log, cut, &why)) != 0)
+        first = note_failure(log, &why);
     if (!rc)
-        rc = ll_log__check(log, &why);
+        rc = ll_log__check(log, NULL); /* somebody wrote meanwhile, and could not */
     if (rc)
-        return leave_poisoned(log, group, &why, err);
-    set_word(log, group, LL_LOG__SYNCING);
-    wake(log, WAKE_WRITTEN, INT_MAX);
-    rc = sync_group(log, cut, &why);
-    if (rc)
-        return leave_poisoned(log, group, &why, err);
+        return leave_poisoned(log, group, first, err);
     lladd_atomic_count64(&log->groups, 1);
     if (LLADD_PLANTED(LLADD_BUG_GROUP_LATE))
         cut = lladd_atomic_load64(&log->tail);
@@ -281,10 +312,8 @@ static bool await_change(const struct ll_log *log, uint32_t word)
     return false;
 }
 
-/* Until `lsn` is below *goal, which is durable or written. */
-static int wait_or_lead(struct ll_log *log, uint64_t lsn, bool durable, struct lladd_error *err)
+static int wait_or_lead(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
 {
-    const uint64_t *goal = durable ? &log->durable : &log->written;
     for (;;) {
         uint32_t word = lladd_atomic_load32(&log->word);
         int rc = ll_log__check(log, err);
@@ -293,43 +322,21 @@ static int wait_or_lead(struct ll_log *log, uint64_t lsn, bool durable, struct l
             lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
             return rc;
         }
-        if (lladd_atomic_load64(goal) > lsn)
+        if (lladd_atomic_load64(&log->durable) > lsn)
             return 0;
         if (phase_of(word) != LL_LOG__FREE) {
-            if (await_change(log, word))
-                continue;
-            sleep_on(log, word, bits_for(log, word, lsn) | (durable ? 0u : WAKE_WRITTEN));
-            if (!durable && lladd_atomic_load64(goal) > lsn)
-                pass_on(log);
+            if (!await_change(log, word))
+                sleep_on(log, word, bit_for(log, word, lsn));
             continue;
         }
         if (!try_lead(log, word))
             continue;
-        if (lladd_atomic_load64(goal) > lsn) { /* done by another just before */
+        if (lladd_atomic_load64(&log->durable) > lsn) { /* done by another just before */
             leave(log, group_of(word));
             continue;
         }
-        return durable ? lead_group(log, group_of(word), err)
-                       : lead_write(log, group_of(word), lsn, err);
+        return lead_group(log, group_of(word), err);
     }
-}
-
-int ll_log__make_room(struct ll_log *log, bool *progress, struct lladd_error *err)
-{
-    uint32_t word = lladd_atomic_load32(&log->word);
-    uint64_t before = lladd_atomic_load64(&log->written);
-    *progress = true;
-    if (phase_of(word) != LL_LOG__FREE) {
-        /* UINT64_MAX: what he needs is not in any group yet. */
-        sleep_on(log, word, bits_for(log, word, UINT64_MAX) | WAKE_WRITTEN);
-        pass_on(log);
-        return ll_log__check(log, err);
-    }
-    if (!try_lead(log, word))
-        return 0;
-    int rc = lead_write(log, group_of(word), 0, err);
-    *progress = lladd_atomic_load64(&log->written) > before;
-    return rc;
 }
 
 static int check_lsn(const struct ll_log *log, uint64_t lsn, struct lladd_error *err)
@@ -349,7 +356,22 @@ int ll_log_force(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     if (rc)
         return rc;
     ll_log__arrive(log);
-    return wait_or_lead(log, lsn.v, true, err);
+    return wait_or_lead(log, lsn.v, err);
+}
+
+/* As await_change, for the pen: whether it was got. */
+static bool await_pen(struct ll_log *log, uint64_t lsn)
+{
+    bool got = lladd_mutex_trylock(&log->pen);
+    for (unsigned i = 0; !got && ll_log__syncs_fast(log) && i < GLANCES; i++) {
+        lladd_cpu_relax();
+        if (lladd_atomic_load64(&log->written) > lsn)
+            return false;
+        got = lladd_mutex_trylock(&log->pen);
+    }
+    if (!got)
+        lladd_mutex_lock(&log->pen);
+    return true;
 }
 
 int ll_log_write(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
@@ -358,5 +380,7 @@ int ll_log_write(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     if (rc || lladd_atomic_load64(&log->written) > lsn.v)
         return rc;
     rc = check_lsn(log, lsn.v, err);
-    return rc ? rc : wait_or_lead(log, lsn.v, false, err);
+    if (rc)
+        return rc;
+    return await_pen(log, lsn.v) ? write_with_pen(log, lsn.v, err) : ll_log__check(log, err);
 }

@@ -39,10 +39,10 @@
  * listed before another segment is needed: the simulator opens databases a hundred thousand times
  * a second.
  *
- * Threads. Locks: ring_mutex (LLADD_RANK_LOG), then seg_mutex (LLADD_RANK_LOG_SEGMENTS);
- * leadership is a state of `word` and held without a lock. No lock is held during I/O, but
- * seg_mutex while a file is opened, read for its header, or removed. Nothing here sleeps under
- * ring_mutex.
+ * Threads. Locks: the pen (just below LLADD_RANK_LOG), ring_mutex (LLADD_RANK_LOG), then seg_mutex
+ * (LLADD_RANK_LOG_SEGMENTS); leadership is a state of `word` and held without a lock. No lock is
+ * held during I/O, but the pen, which only those wait for who need something written, and seg_mutex
+ * while a file is opened, read for its header, or removed. Nothing here sleeps under ring_mutex.
  */
 #include "log/log_private.h"
 
@@ -106,11 +106,13 @@ static int make(const struct ll_log_config *cfg, struct ll_log **out, struct lla
     log->ring_chunk = at_most(cfg->ring_bytes / 8, 65536);
     log->record_max = at_most(cfg->ring_bytes / 4, LL_RECORD_SIZE_MAX);
     log->seal_pool = at_most(cfg->segment_min / 16, 4096);
-    if (lladd_mutex_init(&log->ring_mutex, LLADD_RANK_LOG, "log ring")) {
+    if (lladd_mutex_init(&log->pen, LLADD_RANK_LOG - 5, "log pen") ||
+        lladd_mutex_init(&log->ring_mutex, LLADD_RANK_LOG, "log ring")) {
         ll_free(cfg->env, memory);
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log");
     }
     if (ll_log__segments_init(log)) {
+        lladd_mutex_destroy(&log->pen);
         lladd_mutex_destroy(&log->ring_mutex);
         ll_free(cfg->env, memory);
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log");
@@ -127,6 +129,7 @@ void ll_log_close(struct ll_log *log)
     ll_log__segments_free(log);
     ll_log__writer_free(log);
     ll_free(log->env, log->ring);
+    lladd_mutex_destroy(&log->pen);
     lladd_mutex_destroy(&log->ring_mutex);
     ll_free(log->env, log->memory);
 }

@@ -79,7 +79,7 @@ struct ll_log__header {
     unsigned char bytes[LL_LOG_BLOCK_HEADER];
 };
 
-/* Belongs to whoever is the leader. */
+/* Belongs to whoever has the pen. */
 struct ll_log__writer {
     struct ll_log__seg *seg; /* the segment the next byte goes to; used; may be NULL */
     struct ll_log__seg *ahead; /* the segment `next_block` lies in; used; may be NULL */
@@ -111,7 +111,7 @@ struct ll_log__gather {
 enum ll_log__life { LL_LOG__OPENED, LL_LOG__SCANNED, LL_LOG__READY };
 
 /* States of `word`, in its two low bits; the group's number stands above them (group.c). */
-enum { LL_LOG__FREE = 0, LL_LOG__OPEN = 1, LL_LOG__FLIGHT = 2, LL_LOG__SYNCING = 3 };
+enum { LL_LOG__FREE = 0, LL_LOG__OPEN = 1, LL_LOG__FLIGHT = 2 };
 
 struct ll_log {
     /* Constant once the log is in use. */
@@ -151,11 +151,12 @@ struct ll_log {
     uint32_t hunger;   /* futex for them */
 
     _Alignas(64) struct ll_log__gather gather;
-    uint32_t sleepers[3]; /* on `word`, per bit they wait for */
+    uint32_t sleepers[2]; /* on `word`, per bit they wait for */
 
-    /* Under ring_mutex, or the leader's, or counted with relaxed atomics. */
+    /* Under ring_mutex, or the pen, or counted with relaxed atomics. */
     _Alignas(64) struct lladd_mutex ring_mutex; /* LLADD_RANK_LOG */
-    struct ll_log__writer writer;
+    struct lladd_mutex pen; /* who writes has it; not while syncing (group.c) */
+    struct ll_log__writer writer; /* under the pen */
     struct lladd_error poison; /* constant once poisoned is set */
     uint64_t records, groups, syncs, writes, bytes_written, waits, unsealed, first_lsn;
     struct ll_log__segments *segs;
@@ -211,9 +212,11 @@ bool ll_log__ring_published(struct ll_log *, uint64_t lsn, uint32_t *size);
 void ll_log__poison(struct ll_log *, const struct lladd_error *);
 /* 0 or the poison. */
 int ll_log__check(struct ll_log *, struct lladd_error *);
-/* Hands everything published to the device, or waits while somebody else does something like that.
- * 0: the caller looks again. *progress says whether ring space may have come free. */
+/* Hands everything published to the device; waits for the pen if somebody else is writing. 0: the
+ * caller looks again. *progress says whether ring space may have come free. */
 int ll_log__make_room(struct ll_log *, bool *progress, struct lladd_error *);
+/* The same with *rc, unless somebody is writing: then it is false and nothing is done. */
+bool ll_log__write_unless_busy(struct ll_log *, bool *progress, struct lladd_error *, int *rc);
 
 /* gather.c */
 /* A committer comes who will wait. */

@@ -18,13 +18,13 @@
  * credits are out; as these are returned when they become many (trim), and a caller that must wait
  * gives back what he has first, at most a quarter of the ring is held by people who do not need it.
  *
- * Publishing (LSN-in-header): a record's own LSN is stored last, with release. The leader walks
+ * Publishing (LSN-in-header): a record's own LSN is stored last, with release. Who writes walks
  * from record to record and takes for published what carries the LSN of the place where it
  * stands. That is safe because ring space is zeroed before it is handed out, so neither an older
  * record nor somebody's payload can be there. Space is zeroed as late as possible and chunk by
  * chunk: what was written already stays readable in the ring for rollbacks.
  *
- * Who reads the ring without being the leader holds ring_mutex, and so does who recycles its
+ * Who reads the ring without having the pen holds ring_mutex, and so does who recycles its
  * space. The appenders' own stores need neither: they go to space that nobody recycles before it
  * is written, and nothing is written before it is published.
  *
@@ -250,8 +250,8 @@ int ll_log_credit_slow(struct ll_log *log, struct ll_credit *c, size_t bytes,
      * that the others can go on. */
     uint64_t waiting = ll_log__unwritten(log);
     bool progress;
-    if (waiting > log->ring_size / 2 && (lladd_atomic_load32(&log->word) & 3) == LL_LOG__FREE)
-        return ll_log__make_room(log, &progress, err);
+    if (waiting > log->ring_size / 2 && ll_log__write_unless_busy(log, &progress, err, &rc))
+        return rc;
     if ((waiting > LL_LOG__MUCH || ll_log__undo_is_low(log)) &&
         lladd_atomic_load32(&log->segs->idle))
         ll_log__ask_worker(log);

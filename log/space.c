@@ -374,11 +374,11 @@ int ll_log_maintain(struct ll_log *log, bool *more, struct lladd_error *err)
 static bool write_some(struct ll_log *log)
 {
     bool progress = false;
-    if (ll_log__unwritten(log) <= LL_LOG__MUCH ||
-        (lladd_atomic_load32(&log->word) & 3) != LL_LOG__FREE || ll_log__check(log, NULL))
+    int rc;
+    if (ll_log__unwritten(log) <= LL_LOG__MUCH || ll_log__check(log, NULL))
         return false;
     lladd_mutex_unlock(&log->segs->mutex);
-    (void)ll_log__make_room(log, &progress, NULL);
+    (void)ll_log__write_unless_busy(log, &progress, NULL, &rc);
     lladd_mutex_lock(&log->segs->mutex);
     return progress;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * writer: from the ring to the files. Everything here is done by the leader (group.c), so by one
- * thread at a time.
+ * writer: from the ring to the files. Everything here but syncing is done by who has the pen
+ * (group.c), so by one thread at a time.
  *
- * Walking. From the end of what it has seen the leader steps from published record to published
+ * Walking. From the end of what was seen so far who writes steps from published record to published
  * record. Where a record begins or crosses a block, the block's header can be made: the first
  * record that starts in the block is known at that moment, and never changes. A walk ends at a
  * record boundary, so what is written does too.
@@ -255,10 +255,8 @@ static int sync_one(struct ll_log *log, struct ll_log__seg *seg, struct lladd_er
 
 int ll_log__sync_range(struct ll_log *log, uint64_t from, uint64_t to, struct lladd_error *err)
 {
-    struct ll_log__seg *seg = log->writer.seg;
-    if (LL_LIKELY(seg && from >= seg->first && to <= seg->end))
-        return sync_one(log, seg, err);
     while (from < to) {
+        struct ll_log__seg *seg;
         uint64_t where;
         int rc = ll_log__seg_find(log, from, &seg, &where, err);
         if (rc)

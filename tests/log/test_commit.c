@@ -95,6 +95,56 @@ START_TEST(written_and_durable)
 }
 END_TEST
 
+struct forcer {
+    struct lladd_thread thread;
+    lladd_lsn lsn;
+    int rc;
+    struct lladd_error err;
+};
+
+static void *force_it(void *arg)
+{
+    struct forcer *w = arg;
+    w->rc = ll_log_force(f.log, w->lsn, &w->err);
+    return NULL;
+}
+
+/* The log is written to while it is synced: by who needs that much, or ring space. What comes
+ * behind the group is not durable with it; and if it cannot be written, nor is the group. */
+START_TEST(written_while_it_is_synced)
+{
+    struct forcer w = {.err = LLADD_ERROR_INIT};
+    fixture_create(&f);
+    f.env.world.ctx = f.world.world.ctx;
+    f.env.world.point = f.world.world.point;
+    w.lsn = put(&f, 100);
+    test_world_stop_at(&f.world, "log.group.before_sync");
+    ck_assert_int_eq(lladd_thread_start(&w.thread, force_it, &w), 0);
+    ck_assert(test_world_await(&f.world, "log.group.before_sync", 1));
+    lladd_lsn later = put(&f, 200);
+    if (_i)
+        fault_device_fail(f.fd, 1, FAULT_PWRITEV, EIO, false);
+    int rc = ll_log_write(f.log, later, &f.err);
+    ck_assert_int_eq(rc, _i ? LLADD_WRITE_FAILED : 0);
+    ck_assert_int_eq(ll_log_written(f.log).v > later.v, _i == 0);
+    if (!_i) { /* more than the ring holds */
+        for (unsigned i = 0; i < 40; i++)
+            put(&f, 1000);
+    }
+    ck_assert_uint_le(ll_log_durable(f.log).v, w.lsn.v);
+    test_world_release(&f.world, "log.group.before_sync");
+    lladd_thread_join(&w.thread);
+    ck_assert_int_eq(w.rc, _i ? LLADD_WRITE_FAILED : 0);
+    ck_assert_int_eq(ll_log_durable(f.log).v > w.lsn.v, _i == 0);
+    ck_assert_uint_le(ll_log_durable(f.log).v, later.v);
+    ck_assert_uint_eq(f.poisoned_calls, _i != 0);
+    if (!_i) {
+        force(&f);
+        check_records(&f, 0, f.count);
+    }
+}
+END_TEST
+
 /* What the device was asked to begin with. */
 static struct lladd_device_ops asked_ops;
 static unsigned asked;
@@ -340,6 +390,7 @@ int main(void)
     tcase_add_test(t, one_write_one_sync);
     tcase_add_test(t, write_across_blocks);
     tcase_add_test(t, written_and_durable);
+    tcase_add_loop_test(t, written_while_it_is_synced, 0, 2);
     tcase_add_test(t, the_device_is_asked_to_begin_with_much_at_a_time);
     tcase_add_loop_test(t, what_is_wanted_before_long_becomes_durable, 0, 2);
     tcase_add_test(t, seals);
