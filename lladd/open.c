@@ -648,9 +648,9 @@ static int abort_all(struct lladd_db *db)
     int rc = 0;
     for (;;) {
         lladd_mutex_lock(&t->mutex);
-        struct lladd_txn *txn = t->first;
+        struct lladd_txn *txn = ll_txns_first(t);
         while (txn && lladd_atomic_load32(&txn->state) == LL_TXN_PREPARED)
-            txn = txn->next;
+            txn = ll_txns_next(txn);
         lladd_mutex_unlock(&t->mutex);
         if (!txn || rc)
             return rc;
@@ -679,6 +679,7 @@ static int close_clean(struct lladd_db *db)
         rc = abort_all(db);
     if (rc || !lladd_atomic_load32(&core->marked))
         return rc; /* nothing was written: the control block still says clean */
+    (void)ll_txns_give_back(core);
     lladd_lsn last = lladd_lsn_of(lladd_atomic_load64(&core->txns.visible));
     if (last.v)
         rc = ll_log_force(core->log, last, &err);

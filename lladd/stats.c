@@ -15,11 +15,10 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     ll_buffer_stats(core->buffer, &buf);
     memset(s, 0, sizeof *s);
     s->struct_size = sizeof *s;
-    s->committed = lladd_atomic_load64(&t->committed);
+    s->committed = lladd_atomic_load64(&t->committed) + lladd_atomic_load64(&t->read);
+    ll_txns_count(core, &s->begun, &s->active);
     lladd_mutex_lock(&t->mutex);
-    s->begun = t->begun;
-    s->active = t->active;
-    for (struct lladd_txn *txn = t->first; txn; txn = txn->next)
+    for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn))
         s->in_doubt += lladd_atomic_load32(&txn->state) == LL_TXN_PREPARED;
     lladd_mutex_unlock(&t->mutex);
     s->aborted = lladd_atomic_load64(&t->aborted);
@@ -132,9 +131,11 @@ static int each_op(struct ll_core *core, lladd_stat_fn *fn, void *ctx)
             continue;
         const char *what[] = {"count", "bytes", "redone", "redo_ns"};
         const uint64_t *value[] = {&n->count, &n->bytes, &n->redone, &n->redo_ns};
+        uint64_t gathered[] = {0, 0, 0, 0};
+        ll_txns_counted(core, n, &gathered[0], &gathered[1]);
         for (size_t k = 0; !rc && k < 4; k++) {
             snprintf(name, sizeof name, "op.%s.%s", n->name, what[k]);
-            rc = fn(ctx, name, lladd_atomic_load64_relaxed(value[k]));
+            rc = fn(ctx, name, lladd_atomic_load64_relaxed(value[k]) + gathered[k]);
         }
     }
     return rc;

@@ -96,7 +96,7 @@ static int take_gid(struct lladd_txn *txn, const struct lladd_gid *gid)
     struct ll_heuristic known;
     lladd_mutex_lock(&t->mutex);
     bool ended = ll_heuristic_find(core, gid, &known), taken = ended;
-    for (struct lladd_txn *o = t->first; o && !taken; o = o->next)
+    for (struct lladd_txn *o = ll_txns_first(t); o && !taken; o = ll_txns_next(o))
         taken = o->prepared && ll_gid_same(&o->prepared->gid, gid);
     if (!taken)
         txn->prepared = p;
@@ -210,7 +210,7 @@ int lladd_in_doubt(struct lladd_db *db, lladd_in_doubt_fn *fn, void *ctx, struct
     struct ll_vec rows;
     ll_vec_init(&rows, &db->core.env, sizeof(struct lladd_in_doubt_info));
     lladd_mutex_lock(&t->mutex);
-    for (struct lladd_txn *txn = t->first; !rc && txn; txn = txn->next) {
+    for (struct lladd_txn *txn = ll_txns_first(t); !rc && txn; txn = ll_txns_next(txn)) {
         if (lladd_atomic_load32(&txn->state) != LL_TXN_PREPARED)
             continue;
         struct lladd_in_doubt_info *row = ll_vec_push(&rows);
@@ -242,7 +242,7 @@ int lladd_claim(struct lladd_db *db, const struct lladd_gid *gid, struct lladd_t
                    : ll_fail(err, LLADD_HEUR_ABORTED, "an administrator has aborted it");
     rc = LLADD_NOT_FOUND;
     lladd_mutex_lock(&t->mutex);
-    for (struct lladd_txn *txn = t->first; txn; txn = txn->next) {
+    for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn)) {
         if (!txn->prepared || !ll_gid_same(&txn->prepared->gid, gid))
             continue;
         rc = LLADD_BUSY;

@@ -37,7 +37,7 @@ int lladd_begin(struct lladd_db *db, const struct lladd_txn_options *o, struct l
     txn->durability = (uint8_t)db->durability;
     if (o) {
         txn->read_only = o->read_only;
-        txn->system = o->system;
+        lladd_atomic_store32(&txn->system, o->system);
         if (o->durability)
             txn->durability = (uint8_t)o->durability;
         if (o->owner) {
@@ -108,7 +108,7 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
         if (p->durable)
             p->durable(p->ctx, txn->joined[i].state, core->db, *out);
     }
-    lladd_atomic_count64(&core->txns.committed, 1);
+    lladd_atomic_count64(&core->txns.read, 1);
     ll_txn_release(txn);
     return 0;
 }

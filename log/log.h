@@ -97,6 +97,10 @@ void ll_log_credit_return(struct ll_log *, struct ll_credit *);
 /* Gives back what is left if so many credits are held that they could starve others (cheap). */
 void ll_log_credit_trim(struct ll_log *, struct ll_credit *);
 
+/* Is it little enough that somebody may keep it who does not need it now? Nobody waits for it, but
+ * who asks for more than there is on the disk does without it. */
+bool ll_log_credit_may_rest(const struct ll_log *, const struct ll_credit *);
+
 /* Disk space for records that must be writable whatever happens (REC-3): after success, `bytes`
  * more of the log space in durable segments ahead are set aside. Waits like ll_log_credit. Records
  * that use such space are appended with credit got by ll_log_credit_reserved, which cannot fail for

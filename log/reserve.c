@@ -171,6 +171,14 @@ void ll_log_credit_trim(struct ll_log *log, struct ll_credit *c)
         ll_log_credit_return(log, c);
 }
 
+/* One part in so many of the ring. */
+enum { REST = 64 };
+
+bool ll_log_credit_may_rest(const struct ll_log *log, const struct ll_credit *c)
+{
+    return c->bytes <= log->ring_size / REST;
+}
+
 /* Everything that was published is written, and still there is no room: what is missing are credits
  * that others hold and will soon use or return. */
 static void wait_for_others(struct ll_log *log, uint64_t want)

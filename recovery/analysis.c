@@ -104,7 +104,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     if (rc)
         return rc;
     txn->last = rec->lsn;
-    txn->system = rec->flags & LL_REC_SYSTEM;
+    txn->system = (rec->flags & LL_REC_SYSTEM) != 0;
     if (txn->prepared)
         forget_prepare(txn); /* whatever follows the prepare record, belongs to an abort */
     switch (rec->kind) {
@@ -310,7 +310,8 @@ static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
     struct ll_core *core = a->core;
     struct ll_log_cursor *cursor = NULL;
     int rc = 0;
-    for (struct lladd_txn *txn = core->txns.first; !rc && txn; txn = txn->next) {
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn;
+         txn = ll_txns_next(txn)) {
         if (!txn->prepared || txn->prepared->recovered)
             continue;
         struct ll_record rec;
@@ -406,7 +407,8 @@ static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
     if (rc)
         return ll_fail(err, rc, "out of memory in analysis");
     rc = check_older(a, cursor, err);
-    for (struct lladd_txn *txn = core->txns.first; !rc && txn; txn = txn->next)
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn;
+         txn = ll_txns_next(txn))
         rc = check_chain(core, txn, cursor, err);
     ll_log_cursor_close(cursor);
     return rc;
@@ -434,7 +436,7 @@ int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error 
     ll_map_free(&a->ended);
     if (rc)
         return rc;
-    for (struct lladd_txn *txn = core->txns.first; txn; txn = txn->next) {
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn)) {
         if (txn->prepared)
             a->in_doubt++;
         else

@@ -146,6 +146,8 @@ static int want_undo(struct lladd_txn *txn, uint64_t need)
     }
     uint64_t more = need - txn->undo_spare;
     int rc = ll_log_undo_reserve(txn->core->log, more + UNDO_CHUNK, &txn->err);
+    if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_give_back(txn->core))
+        rc = ll_log_undo_reserve(txn->core->log, more + UNDO_CHUNK, &txn->err);
     if (!rc) {
         txn->undo_spare += more + UNDO_CHUNK;
         return 0;
@@ -172,6 +174,7 @@ void ll_core_needs(const struct ll_core *core, struct ll_name *name)
     size_t inside = op->undo_kind == LLADD_UNDO_LOGICAL ? op->undo_log_max : 0;
     name->need_scratch = scratch_for(core, inside > op->record_max ? inside : op->record_max);
     name->need_copy = op->undo_kind == LLADD_UNDO_NONE ? 0 : op->record_max + inside;
+    name->need_nesting = op->undo_kind == LLADD_UNDO_LOGICAL ? NESTING : 0;
 }
 
 /* What its records need is not known without reading them all again. */
@@ -212,6 +215,16 @@ int ll_core_credit_rolling(struct lladd_txn *txn, size_t bytes, size_t with_imag
     return ll_log_credit_reserved(core->log, &txn->credit, bytes, &txn->err);
 }
 
+/* Who begins to write makes sure of the next checkpoint, too; what he has kept from another
+ * transaction says nothing about that. */
+static int want_credit(struct lladd_txn *txn, size_t bytes)
+{
+    struct ll_core *core = txn->core;
+    if (LL_UNLIKELY(txn->id.v == 0 && ll_core_lacks_aside(core)))
+        ll_log_credit_return(core->log, &txn->credit);
+    return ll_core_credit(core, &txn->credit, bytes, &txn->err);
+}
+
 int ll_core_reserve_slow(struct lladd_txn *txn, struct ll_name *name, unsigned count)
 {
     struct ll_core *core = txn->core;
@@ -231,7 +244,7 @@ int ll_core_reserve_slow(struct lladd_txn *txn, struct ll_name *name, unsigned c
         return rc;
     if (LL_UNLIKELY(txn->rolling_back))
         return ll_core_credit_rolling(txn, ll_record_bound(op->record_max, 0) * count, one * count);
-    return ll_core_credit(core, &txn->credit, one * count, &txn->err);
+    return want_credit(txn, one * count);
 }
 
 int ll_core_reserve_plain(struct lladd_txn *txn, size_t bytes, uint64_t undo)
@@ -241,7 +254,7 @@ int ll_core_reserve_plain(struct lladd_txn *txn, size_t bytes, uint64_t undo)
         return rc;
     if (txn->rolling_back)
         return ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err);
-    return ll_core_credit(txn->core, &txn->credit, bytes, &txn->err);
+    return want_credit(txn, bytes);
 }
 
 void ll_core_use_undo(struct lladd_txn *txn, uint64_t need)
@@ -497,16 +510,17 @@ static void count_another(struct lladd_txn *txn, struct ll_name *name)
         lladd_atomic_count64(&txn->counted->count, txn->counted_n);
         lladd_atomic_count64(&txn->counted->bytes, txn->counted_bytes);
     }
-    txn->counted = name;
-    txn->counted_n = txn->counted_bytes = 0;
+    lladd_atomic_store64_relaxed(&txn->counted_n, 0);
+    lladd_atomic_store64_relaxed(&txn->counted_bytes, 0);
+    lladd_atomic_store_ptr(&txn->counted, name);
 }
 
 static inline void count(struct lladd_txn *txn, struct ll_name *name, uint64_t bytes)
 {
     if (LL_UNLIKELY(txn->counted != name))
         count_another(txn, name);
-    txn->counted_n++;
-    txn->counted_bytes += bytes;
+    lladd_atomic_store64_relaxed(&txn->counted_n, txn->counted_n + 1);
+    lladd_atomic_store64_relaxed(&txn->counted_bytes, txn->counted_bytes + bytes);
 }
 
 /* A page is about to be formatted: as if nothing had been there. (One that is fixed for that has

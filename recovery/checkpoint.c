@@ -148,28 +148,28 @@ static int put_txns(struct writer *w)
     struct ll_vec rows;
     ll_vec_init(&rows, &w->core->env, 44);
     lladd_mutex_lock(&t->mutex);
-    for (struct lladd_txn *txn = t->first; !rc && txn; txn = txn->next) {
-        uint64_t id = lladd_atomic_load64_relaxed(&txn->id.v);
-        uint32_t state = lladd_atomic_load32(&txn->state);
-        if (id == 0 || state == LL_TXN_ENDED || state == LL_TXN_FREE)
+    for (struct lladd_txn *txn = ll_txns_first(t); !rc && txn; txn = ll_txns_next(txn)) {
+        struct ll_txn_glance now;
+        uint64_t prepare = 0;
+        ll_txn_glance(txn, &now);
+        if (now.id == 0 || now.state == LL_TXN_ENDED || now.state == LL_TXN_FREE)
             continue;
-        if (state == LL_TXN_PREPARED && LLADD_PLANTED(LLADD_BUG_PREPARED))
+        if (now.state == LL_TXN_PREPARED && LLADD_PLANTED(LLADD_BUG_PREPARED))
             continue;
-        uint64_t last = lladd_atomic_load64_relaxed(&txn->last.v), prepare = 0;
         /* One that is being aborted already is not in doubt any more. */
-        if (state == LL_TXN_PREPARED && txn->prepared && last == txn->prepared->lsn.v)
-            prepare = last;
+        if (now.state == LL_TXN_PREPARED && txn->prepared && now.last == txn->prepared->lsn.v)
+            prepare = now.last;
         unsigned char *b = ll_vec_push(&rows);
         if (!b) {
             rc = ll_fail(w->err, LLADD_NO_MEMORY, "out of memory for a checkpoint");
             break;
         }
-        lladd_put64(b, id);
-        lladd_put64(b + 8, last);
-        lladd_put64(b + 16, lladd_atomic_load64_relaxed(&txn->undo_next.v));
-        lladd_put64(b + 24, lladd_atomic_load64_relaxed(&txn->undo_used));
+        lladd_put64(b, now.id);
+        lladd_put64(b + 8, now.last);
+        lladd_put64(b + 16, now.undo_next);
+        lladd_put64(b + 24, now.undo_used);
         lladd_put64(b + 32, prepare);
-        lladd_put32(b + 40, txn->system ? 1 : 0);
+        lladd_put32(b + 40, now.system);
     }
     lladd_mutex_unlock(&t->mutex);
     for (size_t i = 0; !rc && i < rows.len; i++)

@@ -91,17 +91,28 @@ int ll_core_feature(struct ll_core *core, uint64_t feature, struct lladd_error *
 #define TXN_ROW 49u        /* in checkpoint data */
 #define HEURISTIC_ROW 235u /* the same, at most */
 
-int ll_core_set_aside(struct ll_core *core, struct lladd_error *err)
+static uint64_t lacking(const struct ll_core *core)
 {
     uint64_t want = LL_CHECKPOINT_RESERVE + lladd_atomic_load64(&core->cat.log_bytes) +
-                    TXN_ROW * lladd_atomic_load64(&core->txns.active) +
+                    TXN_ROW * lladd_atomic_load64(&core->txns.made) +
                     HEURISTIC_ROW * lladd_atomic_load64(&core->n_heuristics);
     uint64_t have = lladd_atomic_load64(&core->set_aside);
-    if (LL_LIKELY(have >= want))
+    return have < want ? want - have : 0;
+}
+
+bool ll_core_lacks_aside(const struct ll_core *core)
+{
+    return lacking(core) != 0;
+}
+
+int ll_core_set_aside(struct ll_core *core, struct lladd_error *err)
+{
+    uint64_t more = lacking(core);
+    if (LL_LIKELY(more == 0))
         return 0;
     /* Two at a time set aside more than is needed; no harm. Some more, so as not to come here for
      * every new transaction. */
-    uint64_t more = want - have + LL_CHECKPOINT_RESERVE / 8;
+    more += LL_CHECKPOINT_RESERVE / 8;
     int rc = ll_log_undo_reserve(core->log, more, err);
     if (!rc)
         lladd_atomic_add64(&core->set_aside, more);
@@ -148,6 +159,8 @@ int ll_core_credit_slow(struct ll_core *core, struct ll_credit *credit, size_t b
     if (rc)
         return rc;
     rc = credit_and_aside(core, credit, bytes, err);
+    if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_give_back(core))
+        rc = credit_and_aside(core, credit, bytes, err);
     if (rc != LLADD_LOG_FULL || !ll_core_may_checkpoint(core))
         return rc;
     /* At the byte limit. A checkpoint in the caller is what frees log when anything can; if it does

@@ -51,7 +51,7 @@ struct ll_name {
     struct ll_name *page_type;                     /* of an operation that wants one */
     uint32_t page_type_number;                     /* of a learned one; 0: wants none */
     /* Of a registered operation: what one record of it can need, computed once. */
-    size_t need_credit, need_scratch, need_copy;
+    size_t need_credit, need_scratch, need_copy, need_nesting;
     uint64_t need_undo;
     /* statistics, relaxed */
     uint64_t count, bytes, redone, redo_ns;
@@ -135,8 +135,10 @@ struct lladd_txn {
     };
     uint64_t
         busy; /* atomic: a lower bound of its records that may be unapplied; UINT64_MAX: none */
+    uint64_t lives; /* atomic: how often it was begun */
     uint32_t depth; /* of the records it writes now */
-    bool read_only, system, rolling_back, in_callback;
+    uint32_t system; /* atomic: 0 or 1 */
+    bool read_only, rolling_back, in_callback;
     uint8_t durability;
     struct ll_credit credit;
     uint64_t undo_used;     /* log bytes its rollback can need now */
@@ -146,7 +148,8 @@ struct lladd_txn {
     /* A stack: undo bytes of the compensations that run. Sized when their records are logged. */
     unsigned char *undo_copy;
     size_t undo_copy_size, undo_copy_used;
-    struct ll_name *counted; /* statistics gathered for one operation at a time */
+    /* Statistics gathered for one operation at a time, also over several lives. Atomic. */
+    struct ll_name *counted;
     uint64_t counted_n, counted_bytes;
     struct ll_savepoint *savepoints;
     size_t n_savepoints, cap_savepoints;
@@ -159,7 +162,8 @@ struct lladd_txn {
     struct ll_prepared *prepared;
     struct ll_log_cursor *cursor; /* for rollback; made when first needed */
     char *owner;
-    struct lladd_txn *next, *before; /* in the table, or next in the free list */
+    struct lladd_txn *next;      /* in the table */
+    struct lladd_txn *next_free; /* in the free list */
     struct lladd_error err;
 };
 
@@ -168,30 +172,34 @@ struct lladd_txn {
     ((p)->struct_size >= offsetof(struct lladd_participant, callback) + sizeof((p)->callback) && \
      (p)->callback)
 
-/* A committed transaction that is not durable yet. */
+/* Committed transactions that are not durable yet: one, or some that nobody wants to hear of. */
 struct ll_pending {
-    lladd_lsn commit;
+    uint64_t first;     /* commit LSN */
+    lladd_lsn commit;   /* of the last one */
     uint64_t undo_used; /* released when durable */
     struct ll_joined *joined;
     size_t n_joined;
 };
 
 struct ll_txn_table {
-    struct lladd_mutex mutex; /* the list and the free list */
-    struct lladd_txn *first, *free;
-    uint64_t active;
+    struct lladd_mutex mutex; /* the list, the free list, and what is prepared */
+    struct lladd_txn *first;  /* all there ever were; those that are none have state FREE */
+    struct lladd_txn *free;   /* of these; not the one that is parked */
+    uint64_t parked; /* atomic: address of one that has ended and kept some log space; or 0 */
+    uint64_t made;   /* atomic: how many there ever were */
     struct lladd_mutex commit;          /* commit order: reserve, logged, visible */
     struct ll_log_cursor *spare_cursor; /* for rollbacks without memory; under spare_mutex */
     struct lladd_mutex spare_mutex;
     struct ll_pending *pending; /* circular, in commit order; under `commit` */
-    size_t pending_head, n_pending, cap_pending;
+    size_t pending_head, n_pending, cap_pending; /* a power of two */
     uint64_t pending_undo; /* sum over the queue; atomic, changed under `commit` */
     uint64_t pending_undo_max; /* then the next committer makes it durable */
     uint64_t asked; /* atomic: the log's thread was asked to sync up to here */
     bool draining;         /* somebody runs durable callbacks; under `commit` */
     uint64_t applied;      /* atomic: highest answer of ll_txns_applied so far */
     uint64_t visible;      /* atomic: newest commit whose effects can be seen */
-    uint64_t begun, committed, aborted, prepared; /* relaxed */
+    uint64_t committed;                  /* relaxed; changed under `commit` */
+    uint64_t read, aborted, prepared;    /* relaxed; `read`: committed and had logged nothing */
 };
 
 /* ---- fences, pins, snapshots ------------------------------------------------------------- */
@@ -411,15 +419,22 @@ static inline void ll_txn_set_undo_used(struct lladd_txn *txn, uint64_t bytes)
     lladd_atomic_store64_relaxed(&txn->undo_used, bytes);
 }
 
+/* What every transaction that wrote something needs besides: its END record. */
+uint64_t ll_undo_need_base(void);
+/* Is less set aside for the next checkpoint than it may need? */
+bool ll_core_lacks_aside(const struct ll_core *);
 /* Credit, undo reserve, scratch memory and catalogue number for `count` records of the operation.
  * Everything that can fail for want of a resource fails here, before a page is latched. */
 int ll_core_reserve_slow(struct lladd_txn *, struct ll_name *op, unsigned count);
 static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op, unsigned count)
 {
+    bool begun = txn->id.v != 0;
     if (LL_LIKELY(txn->credit.bytes >= op->need_credit * count &&
-                  txn->undo_spare >= op->need_undo * count && txn->id.v &&
+                  txn->undo_spare >= op->need_undo * count + (begun ? 0 : ll_undo_need_base()) &&
                   txn->scratch_size >= op->need_scratch &&
-                  txn->undo_copy_size >= op->need_copy && lladd_atomic_load32(&op->number)))
+                  txn->undo_copy_size >= op->need_copy &&
+                  txn->cap_actions >= op->need_nesting && lladd_atomic_load32(&op->number) &&
+                  (begun || !ll_core_lacks_aside(txn->core))))
         return 0;
     return ll_core_reserve_slow(txn, op, count);
 }
@@ -458,8 +473,6 @@ void ll_core_apply_undo(struct lladd_txn *, struct ll_name *op, struct ll_frame 
 /* The record's page will get these redo or undo bytes soon: lets the processor fetch its frame, its
  * header and, where the operation says so (offset_first), the place itself. */
 void ll_core_expect(struct ll_core *, const struct ll_record *, struct lladd_span bytes);
-/* What every transaction that wrote something needs besides: its END record. */
-uint64_t ll_undo_need_base(void);
 /* Appends a record of the transaction (credit must be there); its undo begins there, or at
  * *undo_next if that is not NULL. What the record's own undo needs is accounted for before: a
  * checkpoint that finds the record must find that too. */
@@ -505,8 +518,23 @@ int ll_txns_init(struct ll_core *);
 int ll_txns_spare(struct ll_core *, struct lladd_error *);
 void ll_txns_free(struct ll_core *);
 int ll_txn_new(struct ll_core *, struct lladd_txn **out, struct lladd_error *);
-/* Out of the table, into the free list; gives back credit and undo reserve. */
+/* Not in use any more; gives back credit and undo reserve, or keeps a little for the next one. */
 void ll_txn_release(struct lladd_txn *);
+/* Log space is short: gives back what was kept. False if that was nothing. */
+bool ll_txns_give_back(struct ll_core *);
+/* The table, for who holds its mutex, or is alone: the first transaction, the next one. */
+struct lladd_txn *ll_txns_first(const struct ll_txn_table *);
+struct lladd_txn *ll_txns_next(const struct lladd_txn *);
+/* What others see of a transaction that goes on meanwhile: all of one life. */
+struct ll_txn_glance {
+    uint64_t id, last, undo_next, undo_used;
+    uint32_t state, system;
+};
+void ll_txn_glance(const struct lladd_txn *, struct ll_txn_glance *);
+/* How many were begun, and how many of these have not ended. */
+void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active);
+/* What transactions have counted for an operation and not added to its statistics yet. */
+void ll_txns_counted(struct ll_core *, const struct ll_name *, uint64_t *n, uint64_t *bytes);
 /* Smallest id of a transaction that may still be undone; UINT64_MAX if there is none. */
 lladd_lsn ll_txns_oldest(struct ll_core *, struct lladd_pinner *);
 /* Nothing below it is logged but unapplied. */

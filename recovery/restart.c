@@ -182,7 +182,8 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
     struct ll_log_cursor *cursor = NULL;
     int rc = 0;
     enter(LLADD_DST_IN_DOUBT);
-    for (struct lladd_txn *txn = core->txns.first; !rc && txn; txn = txn->next) {
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn;
+         txn = ll_txns_next(txn)) {
         if (!txn->prepared)
             continue;
         struct ll_record rec;
@@ -319,13 +320,13 @@ static int reserve_undo(struct ll_core *core, size_t *losers, struct lladd_error
 {
     uint64_t bytes = 0;
     *losers = 0;
-    for (struct lladd_txn *txn = core->txns.first; txn; txn = txn->next) {
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn)) {
         bytes += txn->undo_used;
         *losers += !txn->prepared;
     }
     int rc = bytes ? ll_log_undo_reserve_recovery(core->log, bytes, err) : 0;
     if (rc)
-        for (struct lladd_txn *txn = core->txns.first; txn; txn = txn->next)
+        for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
             txn->undo_used = 0;
     return rc;
 }
@@ -340,7 +341,7 @@ static int undo(struct ll_core *core, struct lladd_error *err)
     if (!heap)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in recovery");
     size_t i = 0;
-    for (struct lladd_txn *txn = core->txns.first; txn; txn = txn->next)
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
         if (!txn->prepared)
             heap[i++].txn = txn;
     n -= LLADD_PLANTED(LLADD_BUG_LOSER);

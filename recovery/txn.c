@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The table of transactions, and their ends.
  *
- * Every transaction that was begun and not ended is in one list (mutex); ended ones wait in a free
- * list with their buffers. Commit records get their LSNs under the commit mutex, and `logged` runs
+ * Every transaction there ever was is in one list (mutex), with its buffers, to be used again. To
+ * begin and to end one takes no mutex in the common case: who ends one parks it, if the place is
+ * free, and who begins one takes it from there; the others wait in a free list. What is parked
+ * keeps some log space, so that the next one need not ask for it, and gives it back when space is
+ * short. Who goes through the list skips what is FREE, and looks at the rest with ll_txn_glance: a
+ * life may end and another one begin meanwhile.
+ *
+ * Commit records get their LSNs under the commit mutex, and `logged` runs
  * there, so participants see commits in LSN order and `visible` never skips one (DESIGN 2a).
  *
  * What must wait for durability (durable callbacks, the undo reserve: a commit that is lost will be
@@ -16,6 +22,11 @@
 /* If this part of the log that may be set aside for commits nobody has made durable is, the log's
  * thread makes them so. */
 #define SOON 8
+/* What a parked transaction keeps set aside at most: as much as most operations ask for at once. */
+#define UNDO_KEPT 32768u
+/* Commits within so much log stand in the queue as one, so that it stays short where nobody waits
+ * for durability. */
+#define TOGETHER 65536u
 
 int ll_txns_init(struct ll_core *core)
 {
@@ -68,16 +79,12 @@ static void destroy(struct lladd_txn *txn)
 void ll_txns_free(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
-    for (struct lladd_txn *txn = t->free, *next; txn; txn = next) {
-        next = txn->next;
-        destroy(txn);
-    }
     for (struct lladd_txn *txn = t->first, *next; txn; txn = next) {
         next = txn->next;
         destroy(txn);
     }
     for (size_t i = 0; i < t->n_pending; i++)
-        ll_free(&core->env, t->pending[(t->pending_head + i) % t->cap_pending].joined);
+        ll_free(&core->env, t->pending[(t->pending_head + i) & (t->cap_pending - 1)].joined);
     ll_free(&core->env, t->pending);
     if (t->spare_cursor)
         ll_log_cursor_close(t->spare_cursor);
@@ -86,93 +93,140 @@ void ll_txns_free(struct ll_core *core)
     lladd_mutex_destroy(&t->spare_mutex);
 }
 
-/* A used transaction keeps its buffers; everything else starts from nothing. */
+/* ---- begin and end ----------------------------------------------------------------------- */
+
+/* A used transaction keeps its buffers and what it has of log space; everything else starts from
+ * nothing. */
 static void reset(struct lladd_txn *txn)
 {
-    txn->id = txn->last = txn->undo_next = lladd_lsn_of(0);
-    txn->busy = UINT64_MAX;
+    const lladd_lsn none = {0};
+    ll_txn_set_lsn(&txn->id, none);
+    ll_txn_set_lsn(&txn->last, none);
+    ll_txn_set_lsn(&txn->undo_next, none);
+    ll_txn_set_undo_used(txn, 0);
+    lladd_atomic_store64_relaxed(&txn->busy, UINT64_MAX);
     txn->depth = 0;
-    txn->read_only = txn->system = txn->rolling_back = txn->in_callback = false;
+    lladd_atomic_store32(&txn->system, 0);
+    txn->read_only = txn->rolling_back = txn->in_callback = false;
     txn->durability = 0;
-    txn->undo_used = txn->undo_spare = 0;
     txn->n_savepoints = txn->n_actions = txn->n_joined = 0;
     txn->next_id = 1;
     txn->taken_back = 0;
     txn->undo_copy_used = 0;
-    txn->counted = NULL;
     txn->err.code = 0;
     txn->err.message[0] = 0;
 }
 
-int ll_txn_new(struct ll_core *core, struct lladd_txn **out, struct lladd_error *err)
+static struct lladd_txn *unpark(struct ll_txn_table *t)
+{
+    uint64_t at = lladd_atomic_load64(&t->parked) ? lladd_atomic_exchange64(&t->parked, 0) : 0;
+    return (struct lladd_txn *)(uintptr_t)at;
+}
+
+/* One that waits in the free list, or a new one. */
+static struct lladd_txn *free_one(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
-    struct lladd_txn *fresh = NULL;
     lladd_mutex_lock(&t->mutex);
     struct lladd_txn *txn = t->free;
-    if (!txn) {
-        lladd_mutex_unlock(&t->mutex);
-        fresh = ll_alloc_zero(&core->env, sizeof *fresh);
-        if (!fresh)
-            return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a transaction");
-        fresh->core = core;
-        lladd_mutex_lock(&t->mutex);
-        txn = fresh;
-    } else {
-        t->free = txn->next;
-    }
+    if (txn)
+        t->free = txn->next_free;
+    lladd_mutex_unlock(&t->mutex);
+    if (txn)
+        return txn;
+    txn = ll_alloc_zero(&core->env, sizeof *txn);
+    if (!txn)
+        return NULL;
+    txn->core = core;
+    txn->busy = UINT64_MAX;
+    lladd_mutex_lock(&t->mutex);
+    txn->next = t->first;
+    t->first = txn;
+    lladd_atomic_store64_relaxed(&t->made, t->made + 1);
+    lladd_mutex_unlock(&t->mutex);
+    return txn;
+}
+
+int ll_txn_new(struct ll_core *core, struct lladd_txn **out, struct lladd_error *err)
+{
+    struct lladd_txn *txn = unpark(&core->txns);
+    if (!txn)
+        txn = free_one(core);
+    if (!txn)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a transaction");
+    /* First the number of the life, then what it begins with, then the state (ll_txn_glance). */
+    lladd_atomic_store64(&txn->lives, txn->lives + 1);
+    lladd_atomic_writes_follow();
     reset(txn);
     txn->magic = LL_TXN_MAGIC;
     lladd_atomic_store32(&txn->state, LL_TXN_ACTIVE);
-    txn->before = NULL;
-    txn->next = t->first;
-    if (t->first)
-        t->first->before = txn;
-    t->first = txn;
-    lladd_atomic_store64_relaxed(&t->active, t->active + 1);
-    t->begun++;
-    lladd_mutex_unlock(&t->mutex);
     *out = txn;
     return 0;
 }
 
-static void flush_counts(struct lladd_txn *txn)
+static void give_back(struct lladd_txn *txn)
 {
-    if (!txn->counted)
-        return;
-    lladd_atomic_count64(&txn->counted->count, txn->counted_n);
-    lladd_atomic_count64(&txn->counted->bytes, txn->counted_bytes);
-    txn->counted = NULL;
+    ll_log_credit_return(txn->core->log, &txn->credit);
+    if (txn->undo_spare)
+        ll_log_undo_release(txn->core->log, txn->undo_spare);
+    txn->undo_spare = 0;
+}
+
+static void put_free(struct ll_txn_table *t, struct lladd_txn *txn)
+{
+    lladd_mutex_lock(&t->mutex);
+    txn->next_free = t->free;
+    t->free = txn;
+    lladd_mutex_unlock(&t->mutex);
+}
+
+/* Others look at it under the mutex. */
+static void drop_prepared(struct lladd_txn *txn)
+{
+    struct ll_txn_table *t = &txn->core->txns;
+    lladd_mutex_lock(&t->mutex);
+    struct ll_prepared *prepared = txn->prepared;
+    txn->prepared = NULL;
+    lladd_atomic_store32(&txn->state, LL_TXN_FREE);
+    lladd_mutex_unlock(&t->mutex);
+    ll_free(&txn->core->env, prepared);
 }
 
 void ll_txn_release(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
     struct ll_txn_table *t = &core->txns;
-    flush_counts(txn);
-    ll_log_credit_return(core->log, &txn->credit);
-    if (txn->undo_used + txn->undo_spare)
-        ll_log_undo_release(core->log, txn->undo_used + txn->undo_spare);
-    ll_free(&core->env, txn->owner);
-    txn->owner = NULL;
-    if (txn->cursor)
+    if (LL_UNLIKELY(txn->owner != NULL)) {
+        ll_free(&core->env, txn->owner);
+        txn->owner = NULL;
+    }
+    if (LL_UNLIKELY(txn->cursor != NULL))
         ll_log_cursor_rest(txn->cursor); /* the next rollback is of something else */
-    lladd_mutex_lock(&t->mutex);
-    struct ll_prepared *prepared = txn->prepared; /* others read it under the mutex */
-    txn->prepared = NULL;
-    if (txn->before)
-        txn->before->next = txn->next;
-    else
-        t->first = txn->next;
-    if (txn->next)
-        txn->next->before = txn->before;
-    lladd_atomic_store32(&txn->state, LL_TXN_FREE);
+    txn->undo_spare += txn->undo_used;
+    ll_txn_set_undo_used(txn, 0);
     txn->magic = 0;
-    txn->next = t->free;
-    t->free = txn;
-    lladd_atomic_store64_relaxed(&t->active, t->active - 1);
-    lladd_mutex_unlock(&t->mutex);
-    ll_free(&core->env, prepared);
+    if (LL_UNLIKELY(txn->prepared != NULL))
+        drop_prepared(txn);
+    else
+        lladd_atomic_store32(&txn->state, LL_TXN_FREE);
+    uint64_t none = 0;
+    if (txn->undo_spare <= UNDO_KEPT && ll_log_credit_may_rest(core->log, &txn->credit) &&
+        lladd_atomic_load64(&t->parked) == 0 &&
+        lladd_atomic_cas64(&t->parked, &none, (uintptr_t)txn))
+        return;
+    give_back(txn);
+    put_free(t, txn);
+}
+
+bool ll_txns_give_back(struct ll_core *core)
+{
+    struct lladd_txn *txn = unpark(&core->txns);
+    if (!txn)
+        return false;
+    bool some = txn->credit.bytes + txn->undo_spare > 0;
+    give_back(txn);
+    put_free(&core->txns, txn);
+    return some;
 }
 
 /* ---- commit ------------------------------------------------------------------------------ */
@@ -187,12 +241,28 @@ static int want_pending(struct ll_core *core)
     if (!p)
         return LLADD_NO_MEMORY;
     for (size_t i = 0; i < t->n_pending; i++)
-        p[i] = t->pending[(t->pending_head + i) % t->cap_pending];
+        p[i] = t->pending[(t->pending_head + i) & (t->cap_pending - 1)];
     ll_free(&core->env, t->pending);
     t->pending = p;
     t->pending_head = 0;
     t->cap_pending = cap;
     return 0;
+}
+
+/* There is room for one more. */
+static void enqueue(struct ll_txn_table *t, lladd_lsn commit, uint64_t undo_used,
+                    struct ll_joined *joined, size_t n_joined)
+{
+    size_t mask = t->cap_pending - 1;
+    struct ll_pending *last = &t->pending[(t->pending_head + t->n_pending - 1) & mask];
+    lladd_atomic_store64_relaxed(&t->pending_undo, t->pending_undo + undo_used);
+    if (t->n_pending && !n_joined && !last->n_joined && commit.v - last->first < TOGETHER) {
+        last->commit = commit;
+        last->undo_used += undo_used;
+        return;
+    }
+    t->pending[(t->pending_head + t->n_pending++) & mask] =
+        (struct ll_pending){commit.v, commit, undo_used, joined, n_joined};
 }
 
 /* What the queue gets to know of: those that want to hear of durability. The transaction's own
@@ -245,21 +315,16 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
         if (p->logged)
             p->logged(p->ctx, txn->joined[i].state, rec.lsn);
     }
-    struct ll_pending *pending = &t->pending[(t->pending_head + t->n_pending++) % t->cap_pending];
-    pending->commit = rec.lsn;
-    pending->undo_used = txn->undo_used;
-    lladd_atomic_store64_relaxed(&t->pending_undo, t->pending_undo + txn->undo_used);
-    ll_txn_set_undo_used(txn, 0);
-    pending->n_joined = n_later;
-    pending->joined = later;
     if (n_later && !later) {
-        pending->n_joined = txn->n_joined;
-        pending->joined = txn->joined;
+        n_later = txn->n_joined;
+        later = txn->joined;
         txn->joined = NULL;
         txn->n_joined = txn->cap_joined = 0;
     }
+    enqueue(t, rec.lsn, txn->undo_used, later, n_later);
+    ll_txn_set_undo_used(txn, 0);
     lladd_atomic_store64(&t->visible, rec.lsn.v);
-    lladd_atomic_count64(&t->committed, 1); /* so do those that have logged nothing */
+    lladd_atomic_store64_relaxed(&t->committed, t->committed + 1);
     lladd_mutex_unlock(&t->commit);
     *out = rec.lsn;
     return 0;
@@ -278,7 +343,7 @@ void ll_txns_drain(struct ll_core *core)
     uint64_t durable = ll_log_durable(core->log).v;
     while (t->n_pending && t->pending[t->pending_head].commit.v < durable) {
         struct ll_pending p = t->pending[t->pending_head];
-        t->pending_head = (t->pending_head + 1) % t->cap_pending;
+        t->pending_head = (t->pending_head + 1) & (t->cap_pending - 1);
         t->n_pending--;
         released += p.undo_used;
         lladd_atomic_store64_relaxed(&t->pending_undo, t->pending_undo - p.undo_used);
@@ -360,22 +425,82 @@ int ll_txn_abort(struct lladd_txn *txn)
 
 /* ---- what the table knows ---------------------------------------------------------------- */
 
+static struct lladd_txn *in_use(struct lladd_txn *txn)
+{
+    while (txn && lladd_atomic_load32(&txn->state) == LL_TXN_FREE)
+        txn = txn->next;
+    return txn;
+}
+
+struct lladd_txn *ll_txns_first(const struct ll_txn_table *t)
+{
+    return in_use(t->first);
+}
+
+struct lladd_txn *ll_txns_next(const struct lladd_txn *txn)
+{
+    return in_use(txn->next);
+}
+
+/* Each load comes before the next one. A life that has begun is FREE until all else is set. */
+void ll_txn_glance(const struct lladd_txn *txn, struct ll_txn_glance *out)
+{
+    uint64_t life;
+    do {
+        life = lladd_atomic_load64(&txn->lives);
+        out->state = lladd_atomic_load32(&txn->state);
+        out->id = lladd_atomic_load64(&txn->id.v);
+        out->last = lladd_atomic_load64(&txn->last.v);
+        out->undo_next = lladd_atomic_load64(&txn->undo_next.v);
+        out->undo_used = lladd_atomic_load64(&txn->undo_used);
+        out->system = lladd_atomic_load32(&txn->system);
+    } while (lladd_atomic_load64(&txn->lives) != life);
+}
+
+void ll_txns_count(struct ll_core *core, uint64_t *begun, uint64_t *active)
+{
+    struct ll_txn_table *t = &core->txns;
+    *begun = *active = 0;
+    lladd_mutex_lock(&t->mutex);
+    for (const struct lladd_txn *txn = t->first; txn; txn = txn->next) {
+        *begun += lladd_atomic_load64(&txn->lives);
+        *active += lladd_atomic_load32(&txn->state) != LL_TXN_FREE;
+    }
+    lladd_mutex_unlock(&t->mutex);
+}
+
+void ll_txns_counted(struct ll_core *core, const struct ll_name *name, uint64_t *n,
+                     uint64_t *bytes)
+{
+    struct ll_txn_table *t = &core->txns;
+    *n = *bytes = 0;
+    lladd_mutex_lock(&t->mutex);
+    for (const struct lladd_txn *txn = t->first; txn; txn = txn->next) {
+        if (lladd_atomic_load_ptr(&txn->counted) != name)
+            continue;
+        *n += lladd_atomic_load64(&txn->counted_n);
+        *bytes += lladd_atomic_load64(&txn->counted_bytes);
+    }
+    lladd_mutex_unlock(&t->mutex);
+}
+
 lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *who)
 {
     struct ll_txn_table *t = &core->txns;
     uint64_t oldest = UINT64_MAX;
     lladd_mutex_lock(&t->mutex);
-    for (struct lladd_txn *txn = t->first; txn; txn = txn->next) {
+    for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn)) {
         /* id is stored between reserve and publish; one that is not visible yet is younger than the
          * tail the caller read before. */
-        uint64_t id = lladd_atomic_load64_relaxed(&txn->id.v);
-        uint32_t state = lladd_atomic_load32(&txn->state);
-        if (id == 0 || id >= oldest || state == LL_TXN_ENDED)
+        struct ll_txn_glance now;
+        ll_txn_glance(txn, &now);
+        if (now.id == 0 || now.id >= oldest || now.state == LL_TXN_ENDED ||
+            now.state == LL_TXN_FREE)
             continue;
-        oldest = id;
+        oldest = now.id;
         if (who) {
-            bool prepared = state == LL_TXN_PREPARED;
-            who->txn = lladd_lsn_of(id);
+            bool prepared = now.state == LL_TXN_PREPARED;
+            who->txn = lladd_lsn_of(now.id);
             who->kind = prepared ? "prepared" : "transaction";
             who->name[0] = 0;
             if (prepared && txn->prepared)
@@ -392,7 +517,7 @@ lladd_lsn ll_txns_applied(struct ll_core *core)
     uint64_t low = ll_log_tail(core->log).v; /* before the table: what is newer counts as later */
     lladd_atomic_fence();
     lladd_mutex_lock(&t->mutex);
-    for (struct lladd_txn *txn = t->first; txn; txn = txn->next) {
+    for (const struct lladd_txn *txn = t->first; txn; txn = txn->next) {
         uint64_t busy = lladd_atomic_load64(&txn->busy);
         if (busy < low)
             low = busy;
