@@ -100,16 +100,18 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     unsigned char room[8];
     if (v->state != LLADD_DTABLE_FOUND)
         return lladd_dtable_accepts(base, v, err);
-    /* Who asks later asks whether it will do: numbers are promised to placeholders alone, and
-     * whether they run out shows when a run is built. */
-    if (is_promised(old, v->bytes) || lladd_dtable_config_done(c))
+    if (is_promised(old, v->bytes))
         return 0;
+    /* Who asks later asks whether it will do, that is, whether the base can have numbers at all:
+     * they are promised to placeholders alone, and whether they run out shows when a run is
+     * built. */
+    bool later = lladd_dtable_config_done(c);
     size_t len = old ? old->len : 0, more = len + 4 + v->bytes.len;
-    size_t n = put_number(room, old ? old->n : 0,
+    size_t n = put_number(room, old && !later ? old->n : 0,
                           (uint64_t)lladd_dtable_param_int(c, "bytes"));
     struct lladd_dtable_value number = lladd_dtable_value(room, n);
     int rc = n ? lladd_dtable_accepts(base, &number, err) : LLADD_DTABLE_REJECT;
-    if (rc)
+    if (rc || later)
         return rc;
     struct promised *p = lladd_alloc(lladd_dtable_config_db(c), sizeof *p + more);
     if (!p)

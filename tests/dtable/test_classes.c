@@ -207,6 +207,22 @@ START_TEST(trap_10_numbers_run_out)
 }
 END_TEST
 
+/* Who asks whether a value could be stored is told so where no number could be. */
+START_TEST(unique_strings_without_numbers)
+{
+    struct lladd_dtable_config *c;
+    struct lladd_dtable_value v = lladd_dtable_value("text", 4);
+    static const char *const configs[] = {
+        "class(dt) ustring_dtable config [ \"base\" class(dt) empty_dtable ]",
+        "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable ]"};
+    for (int i = 0; i < 2; i++) {
+        ok_db(&b, lladd_dtable_config_parse(b.db, configs[i], &c, &b.err));
+        ck_assert_int_eq(lladd_dtable_accepts(c, &v, &b.err), i ? 0 : LLADD_DTABLE_REJECT);
+        lladd_dtable_config_free(c);
+    }
+}
+END_TEST
+
 /* ---- differences ----------------------------------------------------------------------------- */
 
 /* Time stamps; each hundredth is far away, each seventh deleted; the last ones go beyond 2^32. */
@@ -683,6 +699,7 @@ int main(void)
     tcase_add_test(tc, strings_are_stored_once);
     tcase_add_test(tc, forgotten_strings_are_stored_again);
     tcase_add_test(tc, trap_10_numbers_run_out);
+    tcase_add_test(tc, unique_strings_without_numbers);
     tcase_add_test(tc, trap_25_differences);
     tcase_add_test(tc, trap_9_placeholders_of_differences);
     tcase_add_test(tc, trap_26_two_cursors);
