@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See compose.h. A composition is a number: the template, then those of its holes. */
+/* See compose.h. */
 #include "compose.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const leaves[] = {
@@ -17,7 +17,8 @@ static const char *const leaves[] = {
     "auto_dtable",
     "auto_dtable|\"encodings\" words [ \"numbers\" ]",
 };
-/* $: a table of the depth below; @: another one beside it, a leaf. Their names follow. */
+/* $: a table of the depth below; @: another one beside it, a leaf. Their names follow, but in lists
+ * of layers. */
 static const char *const layers[] = {
     "exception_dtable|$base @alt \"reject_value\" string \"_____\"",
     "exception_dtable|$base @alt \"reject_value\" blob ff000000",
@@ -39,26 +40,30 @@ static const char *const layers[] = {
     "exist_dtable|$base @tombstones",
     "keydiv_dtable|$below @from \"divider\" int 1300",
     "keydiv_dtable|$below @from \"divider_bytes\" string \"000002000\"",
+    "keydiv_dtable|@below $from \"divider\" int 1100",
+    "column_dtable|$base \"groups\" layers [ @ class(dt) linear_dtable ] "
+    "\"columns\" words [ \"0\" \"1 2\" ]",
+    "column_dtable|@base \"groups\" layers [ $ class(dt) auto_dtable ] "
+    "\"columns\" words [ \"0\" \"2 1\" ]",
+    "column_dtable|\"base\" class(dt) linear_dtable \"groups\" layers [ "
+    "class(dt) linear_dtable $ ] \"columns\" words [ \"2\" \"0 1\" ]",
 };
 enum {
     LEAVES = sizeof leaves / sizeof leaves[0],
     LAYERS = sizeof layers / sizeof layers[0],
 };
 
+static const char *template_of(const struct composition *c, unsigned level)
+{
+    return level + 1u == c->depth ? leaves[c->layer[level]] : layers[c->layer[level]];
+}
+
 static bool two_holes(const char *layer)
 {
     return strchr(layer, '@') != NULL;
 }
 
-static uint64_t count(unsigned depth)
-{
-    uint64_t n = 0, below = depth > 1 ? count(depth - 1) : 0;
-    if (depth == 1)
-        return LEAVES;
-    for (size_t i = 0; i < LAYERS; i++)
-        n += below * (two_holes(layers[i]) ? LEAVES : 1);
-    return n;
-}
+/* ---- written --------------------------------------------------------------------------------- */
 
 struct out {
     char *text;
@@ -78,21 +83,28 @@ static void say(struct out *o, const char *s)
     put(o, s, strlen(s));
 }
 
-static void write_layer(struct out *, const char *slot, unsigned depth, uint64_t which);
+static void write_level(struct out *, const char *slot, const struct composition *, unsigned level);
 
-static void write_template(struct out *o, const char *slot, const char *what, unsigned depth,
-                           uint64_t below, uint64_t beside)
+/* In the slot of that name, or in a list. */
+static void write_template(struct out *o, const char *slot, const char *what,
+                           const struct composition *c, unsigned level)
 {
     const char *bar = strchr(what, '|');
-    say(o, " \"");
-    say(o, slot);
-    say(o, "\" class(dt) ");
+    if (*slot) {
+        say(o, " \"");
+        say(o, slot);
+        say(o, "\"");
+    }
+    say(o, " class(dt) ");
     put(o, what, bar ? (size_t)(bar - what) : strlen(what));
     if (!bar)
         return;
-    say(o, " \"");
-    say(o, slot);
-    say(o, "_config\" config [ ");
+    if (*slot) {
+        say(o, " \"");
+        say(o, slot);
+        say(o, "_config\"");
+    }
+    say(o, " config [ ");
     for (const char *p = bar + 1; *p; p++) {
         char name[16] = "";
         char hole = *p;
@@ -102,45 +114,119 @@ static void write_template(struct out *o, const char *slot, const char *what, un
             p += n;
         }
         if (hole == '$')
-            write_layer(o, name, depth - 1, below);
+            write_level(o, name, c, level + 1);
         else if (hole == '@')
-            write_layer(o, name, 1, beside);
+            write_template(o, name, leaves[c->beside[level]], c, level);
         else
             put(o, p, 1);
     }
     say(o, " ]");
 }
 
-static void write_layer(struct out *o, const char *slot, unsigned depth, uint64_t which)
+static void write_level(struct out *o, const char *slot, const struct composition *c,
+                        unsigned level)
 {
-    if (depth == 1) {
-        write_template(o, slot, leaves[which % LEAVES], 1, 0, 0);
-        return;
-    }
-    uint64_t below = count(depth - 1);
-    for (size_t i = 0; i < LAYERS; i++) {
-        uint64_t n = below * (two_holes(layers[i]) ? LEAVES : 1);
-        if (which < n) {
-            write_template(o, slot, layers[i], depth, which % below, which / below);
-            return;
-        }
-        which -= n;
-    }
+    write_template(o, slot, template_of(c, level), c, level);
 }
 
-void compose_begin(struct composer *c, unsigned depth)
-{
-    *c = (struct composer){.depth = depth, .n = count(depth)};
-}
-
-bool compose_next(struct composer *c, char text[COMPOSE_MAX])
+void compose_text(const struct composition *c, char text[COMPOSE_MAX])
 {
     struct out o = {text, 0};
-    if (c->at == c->n)
-        return false;
     text[0] = 0;
     say(&o, "config [");
-    write_layer(&o, "base", c->depth, c->at++);
+    write_level(&o, "base", c, 0);
     say(&o, " ]");
-    return true;
+}
+
+/* ---- counted --------------------------------------------------------------------------------- */
+
+static uint64_t tops(void)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < LAYERS; i++)
+        n += two_holes(layers[i]) ? LEAVES : 1;
+    return n;
+}
+
+uint64_t compose_count(const struct compositions *below)
+{
+    return below->n ? below->n * tops() : LEAVES;
+}
+
+struct composition compose_at(const struct compositions *below, uint64_t i)
+{
+    struct composition c = {.depth = 1};
+    if (below->n == 0) {
+        c.layer[0] = (unsigned char)i;
+        return c;
+    }
+    const struct composition *b = &below->all[i % below->n];
+    uint64_t top = i / below->n;
+    c.depth = (unsigned char)(b->depth + 1);
+    memcpy(c.layer + 1, b->layer, COMPOSE_DEPTH - 1);
+    memcpy(c.beside + 1, b->beside, COMPOSE_DEPTH - 1);
+    for (unsigned k = 0;; k++) {
+        unsigned n = two_holes(layers[k]) ? LEAVES : 1;
+        if (top < n) {
+            c.layer[0] = (unsigned char)k;
+            c.beside[0] = (unsigned char)top;
+            return c;
+        }
+        top -= n;
+    }
+}
+
+void compose_add(struct compositions *to, const struct composition *c)
+{
+    if (to->n == to->cap) {
+        to->cap = to->cap ? to->cap * 2 : 1024;
+        struct composition *all = realloc(to->all, to->cap * sizeof *all);
+        if (!all)
+            abort();
+        to->all = all;
+    }
+    to->all[to->n++] = *c;
+}
+
+void compose_free(struct compositions *c)
+{
+    free(c->all);
+    *c = (struct compositions){NULL, 0, 0};
+}
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+static const char *numbered(unsigned i)
+{
+    return i < LEAVES ? leaves[i] : layers[i - LEAVES];
+}
+
+static bool of_class(const char *template, const char *name, size_t len)
+{
+    return strncmp(template, name, len) == 0 && (template[len] == '|' || template[len] == 0);
+}
+
+unsigned compose_templates(void)
+{
+    return LEAVES + LAYERS;
+}
+
+void compose_class_name(unsigned template, char name[64])
+{
+    size_t len = strcspn(numbered(template), "|");
+    memcpy(name, numbered(template), len);
+    name[len] = 0;
+}
+
+unsigned compose_template(const struct composition *c, unsigned level)
+{
+    return level + 1u == c->depth ? c->layer[level] : LEAVES + c->layer[level];
+}
+
+bool compose_has(const struct composition *c, const char *class_name)
+{
+    for (unsigned i = 0; i < c->depth; i++)
+        if (of_class(template_of(c, i), class_name, strlen(class_name)))
+            return true;
+    return false;
 }

@@ -48,6 +48,19 @@ void rows_add(struct model *m, const struct lladd_dtable_key *key,
     m->rows[m->n++] = row_of(key, value);
 }
 
+void rows_copy(struct model *m, const struct model *of)
+{
+    rows_init(m, of->type);
+    m->order = of->order;
+    m->packed = of->packed;
+    m->vague = of->vague;
+    for (size_t i = 0; i < of->n; i++) {
+        const struct model_row *r = &of->rows[i];
+        struct lladd_dtable_value v = {r->state, {r->value, r->len}};
+        rows_add(m, &r->key, &v);
+    }
+}
+
 /* The first row that is not before the key. */
 static size_t not_before(const struct model *m, const struct lladd_dtable_key *key)
 {
@@ -103,13 +116,11 @@ void shape_key(const struct shape *s, uint64_t *random, uint64_t *number, unsign
     key->bytes = lladd_span_of(room, (size_t)len);
 }
 
-struct lladd_dtable_value shape_value(const struct shape *s, uint64_t *random, unsigned char *room)
+/* In `room` (64 bytes). */
+static struct lladd_dtable_value plain_value(uint64_t *random, unsigned char *room)
 {
     static const char *const words[] = {"CA", "NY", "WA", "XX", "_____", "hello hello", "____"};
     uint64_t r = seeded_next(random);
-    if (s->tombstones && r % s->tombstones == 0)
-        return lladd_dtable_tombstone();
-    r = seeded_next(random);
     size_t len = 0;
     switch (r % 8) {
     case 0:
@@ -142,6 +153,36 @@ struct lladd_dtable_value shape_value(const struct shape *s, uint64_t *random, u
     return lladd_dtable_value(room, len);
 }
 
+/* Some columns have no value; a few rows have one in a column that others do not know of. */
+static struct lladd_dtable_value packed_value(uint64_t *random, unsigned char *room)
+{
+    enum { COLUMNS = 4 };
+    struct lladd_dtable_value columns[COLUMNS];
+    struct lladd_error err = LLADD_ERROR_INIT;
+    unsigned char rooms[COLUMNS][64];
+    size_t size = 0;
+    for (size_t i = 0; i < COLUMNS; i++) {
+        uint64_t r = seeded_next(random);
+        columns[i] = plain_value(random, rooms[i]);
+        if (i == COLUMNS - 1 ? r % 16 != 0 : r % 5 == 0)
+            columns[i].state = LLADD_DTABLE_ABSENT;
+    }
+    if (columns[COLUMNS - 1].state == LLADD_DTABLE_FOUND) /* it fits into the room */
+        columns[COLUMNS - 1].bytes.len %= 5;
+    ok_err(&err, lladd_dtable_row_size(columns, COLUMNS, &size, &err));
+    ck_assert_uint_le(size, SHAPE_ROOM);
+    lladd_dtable_row_pack(columns, COLUMNS, room);
+    return lladd_dtable_value(room, size);
+}
+
+struct lladd_dtable_value shape_value(const struct shape *s, uint64_t *random, unsigned char *room)
+{
+    uint64_t r = seeded_next(random);
+    if (s->tombstones && r % s->tombstones == 0)
+        return lladd_dtable_tombstone();
+    return s->packed ? packed_value(random, room) : plain_value(random, room);
+}
+
 struct lladd_dtable *rows_run(struct bed *b, struct model *m, const char *config,
                                const struct shape *s, uint64_t seed, lladd_pageno *root)
 {
@@ -153,6 +194,7 @@ struct lladd_dtable *rows_run(struct bed *b, struct model *m, const char *config
     o.text = config;
     o.block_bytes = 4096;
     o.name = "model";
+    m->packed = s->packed;
     int rc = lladd_dtable_run_begin(txn, &o, &run);
     if (rc == LLADD_BAD_CONFIG) {
         abort_txn(txn);
@@ -160,14 +202,14 @@ struct lladd_dtable *rows_run(struct bed *b, struct model *m, const char *config
     }
     ok(txn, rc);
     for (size_t i = 0; i < s->rows; i++) {
-        unsigned char key_room[64], room[64];
+        unsigned char key_room[64], room[SHAPE_ROOM];
         struct lladd_dtable_key key;
         shape_key(s, &random, &number, key_room, &key);
         struct lladd_dtable_value value = shape_value(s, &random, room);
         rc = lladd_dtable_run_add(run, &key, &value);
         if (rc == LLADD_REJECTED)
             continue;
-        ok(txn, rc);
+        ck_assert_msg(rc == 0, "%s: %s", config, lladd_txn_error(txn)->message);
         rows_add(m, &key, &value);
     }
     ok(txn, lladd_dtable_run_finish(run, root));
@@ -200,11 +242,13 @@ static void check_lookup(struct model *m, const struct lladd_dtable *t,
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_dtable_value value;
     const struct model_row *r = rows_find(m, key);
-    unsigned char buf[64];
+    unsigned char buf[SHAPE_ROOM];
     size_t len = 99;
     ok_err(&err, lladd_dtable_lookup(t, key, pin, &value, &err));
     if (r)
         same(m, r, NULL, &value);
+    else if (m->vague)
+        ck_assert_int_ne(value.state, LLADD_DTABLE_FOUND);
     else
         ck_assert_int_eq(value.state, LLADD_DTABLE_ABSENT);
     m->compared += !r;
@@ -260,14 +304,6 @@ static void check_lookups(struct model *m, const struct lladd_dtable *t)
 }
 
 /* Rows are those of the model that can be seen; `at` is -1 before, and n behind all of them. */
-struct walk {
-    struct model *m;
-    struct lladd_dtable_cursor *c;
-    struct lladd_error err;
-    bool all;
-    long at;
-};
-
 static bool seen(const struct walk *w, long i)
 {
     return w->all || w->m->rows[i].state == LLADD_DTABLE_FOUND;
@@ -344,21 +380,47 @@ static void check_cursor(struct model *m, const struct lladd_dtable *t, bool all
         arrive(&w, w.at - 1, -1, lladd_dtable_prev(w.c, &w.err));
     while (w.at >= 0);
     arrive(&w, -1, -1, lladd_dtable_prev(w.c, &w.err));
-    for (unsigned i = 0; i < steps; i++)
-        move(&w, seeded_next(&seed));
-    lladd_dtable_cursor_close(w.c);
+    walk_moves(&w, &seed, steps);
+    walk_close(&w);
 }
 
-static void check_batches(struct model *m, const struct lladd_dtable *t, size_t max)
+void walk_open(struct walk *w, struct model *m, const struct lladd_dtable *t)
+{
+    *w = (struct walk){.m = m, .at = -1, .err = LLADD_ERROR_INIT};
+    ok_err(&w->err, lladd_dtable_cursor_open(t, 0, &w->c, &w->err));
+}
+
+void walk_moves(struct walk *w, uint64_t *random, unsigned moves)
+{
+    for (unsigned i = 0; i < moves; i++)
+        move(w, seeded_next(random));
+}
+
+void walk_close(struct walk *w)
+{
+    lladd_dtable_cursor_close(w->c);
+    w->c = NULL;
+}
+
+/* The first row with a value, from there on. */
+static size_t next_found(const struct model *m, size_t i)
+{
+    while (i < m->n && m->rows[i].state != LLADD_DTABLE_FOUND)
+        i++;
+    return i;
+}
+
+static void check_batches(struct model *m, const struct lladd_dtable *t, bool all, size_t max)
 {
     struct lladd_dtable_batch batch = {.n = 0};
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_dtable_cursor *c;
     size_t at = 0;
     int rc;
-    ok_err(&err, lladd_dtable_cursor_open(t, LLADD_DTABLE_TOMBSTONES, &c, &err));
+    ok_err(&err, lladd_dtable_cursor_open(t, all ? LLADD_DTABLE_TOMBSTONES : 0, &c, &err));
     while ((rc = lladd_dtable_next_n(c, max, &batch, &err)) == 0)
         for (size_t i = 0; i < batch.n; i++, at++) {
+            at = all ? at : next_found(m, at);
             struct lladd_dtable_value v = {
                 (enum lladd_dtable_state)batch.states[i],
                 {batch.bytes + batch.value_begin[i], batch.value_end[i] - batch.value_begin[i]}};
@@ -370,7 +432,7 @@ static void check_batches(struct model *m, const struct lladd_dtable *t, size_t 
             same(m, &m->rows[at], &k, &v);
         }
     ck_assert_int_eq(rc, LLADD_END);
-    ck_assert_uint_eq(at, m->n);
+    ck_assert_uint_eq(all ? at : next_found(m, at), m->n);
     lladd_dtable_batch_free(&batch);
     lladd_dtable_cursor_close(c);
 }
@@ -399,12 +461,90 @@ static void check_places(struct model *m, const struct lladd_dtable *t)
     lladd_dtable_unpin(&pin);
 }
 
+/* ---- columns --------------------------------------------------------------------------------- */
+
+enum { ASKED = 5 };
+static const uint32_t asked[ASKED] = {2, 0, 3, 0, 900};
+
+static void same_columns(struct model *m, const struct model_row *r, enum lladd_dtable_state state,
+                         const struct lladd_dtable_value *values)
+{
+    m->compared++;
+    ck_assert_int_eq((int)state, (int)r->state);
+    for (size_t i = 0; i < ASKED && r->state == LLADD_DTABLE_FOUND; i++) {
+        struct lladd_dtable_value want;
+        ck_assert(lladd_dtable_row_column(lladd_span_of(r->value, r->len), asked[i], &want));
+        ck_assert_int_eq((int)values[i].state, (int)want.state);
+        if (want.state != LLADD_DTABLE_FOUND)
+            continue;
+        ck_assert_uint_eq(values[i].bytes.len, want.bytes.len);
+        ck_assert(want.bytes.len == 0 ||
+                  memcmp(values[i].bytes.data, want.bytes.data, want.bytes.len) == 0);
+    }
+}
+
+/* Some columns of every row, by its key and by a cursor. */
+static void check_columns(struct model *m, const struct lladd_dtable *t)
+{
+    struct lladd_dtable_value values[ASKED];
+    struct lladd_dtable_pin pins[ASKED + 1];
+    struct lladd_dtable_columns columns = {ASKED, asked, values, pins};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_dtable_cursor *c;
+    enum lladd_dtable_state state;
+    memset(pins, 0, sizeof pins);
+    ok_err(&err, lladd_dtable_cursor_open(t, 0, &c, &err));
+    for (size_t i = next_found(m, 0); i < m->n; i = next_found(m, i + 1)) {
+        ok_err(&err, lladd_dtable_lookup_columns(t, &m->rows[i].key, &columns, &state, &err));
+        same_columns(m, &m->rows[i], state, values);
+        ok_err(&err, lladd_dtable_next(c, &err));
+        ok_err(&err, lladd_dtable_row_columns(c, &columns, &state, &err));
+        same_columns(m, &m->rows[i], state, values);
+    }
+    ck_assert_int_eq(lladd_dtable_next(c, &err), LLADD_END);
+    lladd_dtable_cursor_close(c);
+    for (size_t i = 0; i <= ASKED; i++)
+        lladd_dtable_unpin(&pins[i]);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static uint64_t found(const struct model *m)
+{
+    uint64_t n = 0;
+    for (size_t i = next_found(m, 0); i < m->n; i = next_found(m, i + 1))
+        n++;
+    return n;
+}
+
+/* Lookups at and around each row and outside; all rows there and back by a cursor, in two batches;
+ * each move is one comparison more, and one if it arrives at a row. */
+static uint64_t walked(uint64_t rows, unsigned steps)
+{
+    return 2 * (2 * rows + 2) + steps + 2 * rows;
+}
+
+void rows_check_found(struct model *m, const struct lladd_dtable *t, uint64_t seed, unsigned steps)
+{
+    uint64_t before = m->compared, n = found(m);
+    check_lookups(m, t);
+    check_cursor(m, t, false, seed + 1, steps);
+    check_batches(m, t, false, 1);
+    check_batches(m, t, false, 100);
+    if (m->packed)
+        check_columns(m, t);
+    ck_assert_uint_ge(m->compared - before,
+                      5 * m->n + 2 + walked(n, steps) + (m->packed ? 2 * n : 0));
+}
+
 void rows_check(struct model *m, const struct lladd_dtable *t, uint64_t seed, unsigned steps)
 {
-    check_lookups(m, t);
+    uint64_t before;
+    rows_check_found(m, t, seed, steps);
+    before = m->compared;
     check_cursor(m, t, true, seed, steps);
-    check_cursor(m, t, false, seed + 1, steps);
-    check_batches(m, t, 1);
-    check_batches(m, t, 100);
+    check_batches(m, t, true, 1);
+    check_batches(m, t, true, 100);
+    ck_assert_uint_ge(m->compared - before, walked(m->n, steps));
     check_places(m, t);
 }

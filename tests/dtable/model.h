@@ -5,6 +5,7 @@
 #include "bed.h"
 
 #include <lladd/dtable_class.h>
+#include <lladd/dtable_row.h>
 
 struct model_row {
     struct lladd_dtable_key key;
@@ -17,11 +18,15 @@ struct model {
     struct lladd_dtable_order order;
     struct model_row *rows;
     size_t n, cap;
+    bool packed;       /* values are packed rows */
+    bool vague;        /* the table does not say whether what is not there was deleted */
     uint64_t compared; /* answers of a table that were compared with ours */
 };
 
 void rows_init(struct model *, enum lladd_dtable_type);
 void rows_free(struct model *);
+/* The same rows, for one that was not initialised. */
+void rows_copy(struct model *, const struct model *);
 /* Behind all that are there. */
 void rows_add(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
 /* Wherever it belongs; what is there under the key goes. ABSENT: it goes. */
@@ -35,12 +40,14 @@ struct shape {
     size_t rows;
     uint64_t first, gap; /* keys: the first number; up to `gap` apart */
     unsigned tombstones; /* one in so many rows; 0: none */
+    bool packed;         /* values are packed rows of up to three columns */
 };
+enum { SHAPE_ROOM = 160 };
 /* The i-th key of a shape: 0, 1, ... ascend. *key gets bytes out of `room` (64 bytes). */
 void shape_key(const struct shape *, uint64_t *random, uint64_t *number, unsigned char *room,
                struct lladd_dtable_key *key);
 /* A value: of no bytes, of four, of five, of up to 40; numbers, words; one that is a placeholder in
- * some of the configurations. In `room` (64 bytes). */
+ * some of the configurations. Or a packed row of such. In `room` (SHAPE_ROOM bytes). */
 struct lladd_dtable_value shape_value(const struct shape *, uint64_t *random, unsigned char *room);
 
 /* Builds a run of rows that are drawn, commits it. What it rejects is not in the model. NULL if the
@@ -49,8 +56,24 @@ struct lladd_dtable *rows_run(struct bed *, struct model *, const char *config,
                                const struct shape *, uint64_t seed, lladd_pageno *root);
 
 /* Everything that can be asked of a table, at every row, between all of them and outside; `steps`
- * random moves of a cursor. Tombstones are seen by who asks for them and nobody else. */
+ * random moves of a cursor. Tombstones are seen by who asks for them and nobody else. Asserts how
+ * many answers it has compared. */
 void rows_check(struct model *, const struct lladd_dtable *, uint64_t seed, unsigned steps);
+/* The same of what does not show tombstones, or not always: a managed table. */
+void rows_check_found(struct model *, const struct lladd_dtable *, uint64_t seed, unsigned steps);
+
+/* A cursor of the rows with values, which can stay open over whatever happens to the table. It is
+ * compared with the model at every move. */
+struct walk {
+    struct model *m;
+    struct lladd_dtable_cursor *c;
+    struct lladd_error err;
+    bool all;
+    long at;
+};
+void walk_open(struct walk *, struct model *, const struct lladd_dtable *);
+void walk_moves(struct walk *, uint64_t *random, unsigned moves);
+void walk_close(struct walk *);
 
 #define ok_err(err, call) \
     do { \

@@ -225,7 +225,7 @@ static void fill(struct lladd_dtable *t, struct model *m, struct model *of_all,
     for (int round = 0; round < 2; round++) {
         uint64_t number = s->first;
         for (size_t i = 0; i < s->rows; i++) {
-            unsigned char key_room[64], room[64];
+            unsigned char key_room[64], room[SHAPE_ROOM];
             struct lladd_dtable_key key;
             shape_key(s, &random, &number, key_room, &key);
             struct lladd_dtable_value v = shape_value(s, &random, room);
@@ -238,9 +238,9 @@ static void fill(struct lladd_dtable *t, struct model *m, struct model *of_all,
 
 START_TEST(memory_and_overlays)
 {
-    static const struct shape shapes[] = {{LLADD_DTABLE_U32, 60, 5, 4, 3},
-                                          {LLADD_DTABLE_DOUBLE, 60, 5, 4, 3},
-                                          {LLADD_DTABLE_STRING, 60, 5, 4, 3}};
+    static const struct shape shapes[] = {{LLADD_DTABLE_U32, 60, 5, 4, 3, false},
+                                          {LLADD_DTABLE_DOUBLE, 60, 5, 4, 3, false},
+                                          {LLADD_DTABLE_STRING, 60, 5, 4, 3, false}};
     const struct shape *s = &shapes[_i];
     struct model all, one[4];
     struct lladd_dtable *tables[4], *over;

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Every dTable, and every composition of them that the grammar admits up to a depth, against a
- * model: lookups at, between and outside all rows, cursors that go anywhere, batches, places; with
- * holes, tombstones, empty values, values that happen to be a placeholder, a minimum key that is
- * not 0, and no rows at all. Traps 3, 4, 5, 8, 12, 13 and 14 of the prototype are conditions of it.
+ * model: lookups at, between and outside all rows, cursors that go anywhere, batches, places,
+ * columns; with holes, tombstones, empty values, values that happen to be a placeholder, a minimum
+ * key that is not 0, and no rows at all. Traps 3, 4, 5, 8, 12, 13 and 14 of the prototype are
+ * conditions of it.
+ *
+ *     test_model              all of two layers; of three and four a selection in which any two
+ *                             layers meet at any two levels, and each layer all data (pairs.h)
+ *     test_model all K N      all of three layers and four, of each the K-th of N parts
  */
-#include "compose.h"
-#include "model.h"
+#include "operations/dtable_class/classes.h"
+#include "pairs.h"
 
 #include <stdio.h>
 
@@ -47,92 +52,222 @@ static uint64_t one(const char *config, const struct shape *s, uint64_t seed, un
     return m.compared;
 }
 
-static const struct shape shapes[] = {
-    {LLADD_DTABLE_U32, 0, 0, 1, 0},          {LLADD_DTABLE_U32, 1, 6, 1, 0},
-    {LLADD_DTABLE_U32, 300, 0, 1, 0},        {LLADD_DTABLE_U32, 250, 1000, 4, 7},
-    {LLADD_DTABLE_U32, 40, 4294967000, 4, 2}, {LLADD_DTABLE_U64, 200, UINT64_C(1) << 40, 3, 5},
-    {LLADD_DTABLE_DOUBLE, 200, 0, 9, 6},     {LLADD_DTABLE_STRING, 200, 100, 50, 6},
-    {LLADD_DTABLE_BYTES, 200, 100, 50, 6},   {LLADD_DTABLE_BYTES, 3, 100, 50, 1},
-};
-enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+/* So many are tried before it is believed that two layers cannot be at two levels. */
+enum { PATIENCE = 400 };
+#ifdef LL_TEST_INSTRUMENTED
+enum { DENSE = 0 };
+#else
+enum { DENSE = 1 };
+#endif
 
-/* `every`: one in so many of the compositions that there are. */
-static void all_of_depth(unsigned depth, unsigned every, unsigned steps)
+struct counts {
+    uint64_t trials, rows, compared;
+};
+
+static void try_one(struct counts *k, const struct composition *c, const struct shape *s,
+                    uint64_t seed, unsigned steps)
 {
-    struct composer c;
-    uint64_t compared = 0, seed = 1;
-    size_t rows = 0, admitted = 0, refused = 0;
     char text[COMPOSE_MAX];
-    compose_begin(&c, depth);
-    uint64_t offset = every > 1 ? 3 : 0;
-    for (uint64_t i = 0; compose_next(&c, text); i++) {
-        struct lladd_dtable_config *config;
-        if ((i + offset) % every)
-            continue;
-        int rc = lladd_dtable_config_parse(b.db, text, &config, &b.err);
-        if (rc) {
-            ck_assert_int_eq(rc, LLADD_BAD_CONFIG);
-            refused++;
-            continue;
-        }
-        lladd_dtable_config_free(config);
-        admitted++;
-        for (size_t s = 0; s < SHAPES; s++) {
-            uint64_t here = one(text, &shapes[s], seed++, steps, &rows);
-            compared += here;
+    compose_text(c, text);
+    size_t rows = 0;
+    uint64_t compared = one(text, s, seed, steps, &rows);
+    ck_assert_uint_ge(compared, steps + 9 * rows);
+    k->trials++;
+    k->rows += rows;
+    k->compared += compared;
+}
+
+static void say(const struct counts *k, unsigned depth, const char *which, size_t compositions)
+{
+    printf("depth %u: %zu compositions (%s), %llu runs, %llu rows, %llu comparisons\n", depth,
+           compositions, which, (unsigned long long)k->trials, (unsigned long long)k->rows,
+           (unsigned long long)k->compared);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* With all data that their keys can have. */
+static void all_of_depth(unsigned depth, size_t least, unsigned steps)
+{
+    struct counts k = {0, 0, 0};
+    struct compositions all = pairs_all(&b, depth, true);
+    uint64_t seed = 1;
+    for (size_t i = 0; i < all.n; i++) {
+        unsigned types = 0;
+        ck_assert(pairs_admit(&b, &all.all[i], true, &types));
+        for (unsigned at = 0; at < SHAPE_TYPES * SHAPE_KINDS; at++) {
+            enum lladd_dtable_type type = LLADD_DTABLE_U32 + at % SHAPE_TYPES;
+            struct shape s = shape_for(&all.all[i], type, at / SHAPE_TYPES);
+            if (types & 1u << type && (DENSE || seed % 3 == 0))
+                try_one(&k, &all.all[i], &s, seed, steps);
+            seed++;
         }
     }
-    printf("depth %u: %zu compositions admitted, %zu refused; %zu rows, %llu comparisons\n", depth,
-           admitted, refused, rows, (unsigned long long)compared);
-    ck_assert_uint_ge(admitted, 5);
-    ck_assert_uint_ge(compared, 1000 * admitted);
+    say(&k, depth, "all", all.n);
+    ck_assert_uint_ge(all.n, least);
+    compose_free(&all);
 }
 
 START_TEST(depth_1)
 {
-    all_of_depth(1, 1, 2000);
+    all_of_depth(1, 9, 500);
 }
 END_TEST
 
 START_TEST(depth_2)
 {
-    all_of_depth(2, 1, 300);
+    all_of_depth(2, 250, 100);
 }
 END_TEST
+
+/* A layer over something that is refused is refused: so nothing is missed. */
+START_TEST(refused_below_is_refused)
+{
+    struct compositions none = {NULL, 0, 0}, bad = {NULL, 0, 0};
+    unsigned types;
+    struct compositions leaves = pairs_all(&b, 1, true);
+    uint64_t n = compose_count(&leaves);
+    ck_assert_uint_eq(leaves.n, compose_count(&none)); /* each stands by itself */
+    for (uint64_t i = 0; i < n; i++) {
+        struct composition c = compose_at(&leaves, i);
+        if (!pairs_admit(&b, &c, true, &types))
+            compose_add(&bad, &c);
+    }
+    ck_assert_uint_ge(bad.n, 100);
+    n = compose_count(&bad);
+    for (uint64_t i = 0; i < n; i += 7) {
+        struct composition c = compose_at(&bad, i);
+        ck_assert(!pairs_admit(&b, &c, true, &types));
+    }
+    compose_free(&leaves);
+    compose_free(&bad);
+}
+END_TEST
+
+/* ---- a selection ----------------------------------------------------------------------------- */
+
+static void pairs_of_depth(unsigned depth, unsigned steps)
+{
+    struct counts k = {0, 0, 0};
+    struct compositions below = pairs_all(&b, depth - 1, true);
+    struct trials t = pairs_select(&b, &below, true, PATIENCE);
+    for (size_t i = 0; i < t.n; i++)
+        try_one(&k, &t.all[i].what, &t.all[i].shape, i, steps);
+    say(&k, depth, "a selection", t.n);
+    printf("  two layers at two levels: %zu pairs, %zu given up; a layer and its data: %zu, %zu\n",
+           t.met, t.unmet, t.met_data, t.unmet_data);
+    ck_assert_uint_ge(t.met, (depth == 3 ? 900 : 2100));
+    ck_assert_uint_ge(t.met_data, 370);
+    pairs_free(&t);
+    compose_free(&below);
+}
 
 START_TEST(depth_3)
 {
-    all_of_depth(3, 11, 100);
+    pairs_of_depth(3, 100);
 }
 END_TEST
 
-START_TEST(depth_3_nightly)
+START_TEST(depth_4)
 {
-    all_of_depth(3, 1, 100);
+    pairs_of_depth(4, 100);
 }
 END_TEST
 
-START_TEST(depth_4_nightly)
+/* The classes of the library are all among them. */
+START_TEST(no_class_is_missing)
 {
-    all_of_depth(4, 101, 100);
+    static const char *const classes[] = {
+#define CLASS_NAME(name) #name "_dtable",
+        LL_DTABLE_CLASSES(CLASS_NAME)
+#undef CLASS_NAME
+    };
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
+        bool there = false;
+        for (unsigned k = 0; k < compose_templates() && !there; k++) {
+            char name[64];
+            compose_class_name(k, name);
+            there = strcmp(name, classes[i]) == 0;
+        }
+        ck_assert_msg(there, "%s", classes[i]);
+    }
 }
 END_TEST
 
-/* test_model [deep] */
+/* ---- at night -------------------------------------------------------------------------------- */
+
+static unsigned part, parts;
+
+/* Nothing was given up that would have been possible. */
+START_TEST(selection_is_complete)
+{
+    for (unsigned depth = 3; depth <= 4; depth++) {
+        struct compositions below = pairs_all(&b, depth - 1, true);
+        struct trials some = pairs_select(&b, &below, true, PATIENCE);
+        struct trials all = pairs_select(&b, &below, true, 0);
+        printf("depth %u: %zu pairs of layers are possible, %zu are not\n", depth, all.met,
+               all.unmet);
+        ck_assert_uint_eq(some.met, all.met);
+        ck_assert_uint_eq(some.met_data, all.met_data);
+        pairs_free(&some);
+        pairs_free(&all);
+        compose_free(&below);
+    }
+}
+END_TEST
+
+/* Each with data that are drawn. */
+START_TEST(deep)
+{
+    unsigned depth = (unsigned)_i;
+    struct compositions below = pairs_all(&b, depth - 1, true);
+    uint64_t n = compose_count(&below), random = depth;
+    struct counts k = {0, 0, 0};
+    for (uint64_t i = part; i < n; i += parts) {
+        struct composition c = compose_at(&below, i);
+        unsigned types, at = (unsigned)(seeded_next(&random) % (SHAPE_TYPES * SHAPE_KINDS));
+        if (!pairs_admit(&b, &c, true, &types) || !types)
+            continue;
+        while (!(types & 1u << (LLADD_DTABLE_U32 + at % SHAPE_TYPES)))
+            at++;
+        struct shape s = shape_for(&c, LLADD_DTABLE_U32 + at % SHAPE_TYPES,
+                                   at / SHAPE_TYPES % SHAPE_KINDS);
+        try_one(&k, &c, &s, i, 50);
+    }
+    say(&k, depth, "a part of all", (size_t)k.trials);
+    ck_assert_uint_gt(k.trials, 0);
+    compose_free(&below);
+}
+END_TEST
+
+/* "5", a number; false for anything else. */
+static bool number(const char *text, unsigned *out)
+{
+    char *end;
+    unsigned long v = strtoul(text, &end, 10);
+    *out = (unsigned)v;
+    return *text && !*end && v < 1000;
+}
+
 int main(int argc, char **argv)
 {
     Suite *s = suite_create("dtable.model");
     TCase *tc = tcase_create("model");
-    bool deep = argc > 1 && strcmp(argv[1], "deep") == 0;
+    bool all = argc == 4 && strcmp(argv[1], "all") == 0 && number(argv[2], &part) &&
+               number(argv[3], &parts) && part < parts;
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, deep ? 3000 : 200);
-    if (deep) {
-        tcase_add_test(tc, depth_3_nightly);
-        tcase_add_test(tc, depth_4_nightly);
+    tcase_set_timeout(tc, all ? 7000 : 200);
+    if (all) {
+        if (part == 0)
+            tcase_add_test(tc, selection_is_complete);
+        tcase_add_loop_test(tc, deep, 3, COMPOSE_DEPTH + 1);
     } else {
+        tcase_add_test(tc, no_class_is_missing);
+        tcase_add_test(tc, refused_below_is_refused);
         tcase_add_test(tc, depth_1);
         tcase_add_test(tc, depth_2);
         tcase_add_test(tc, depth_3);
+        tcase_add_test(tc, depth_4);
     }
     suite_add_tcase(s, tc);
     return bed_run(s);

@@ -23,7 +23,7 @@ static const char compressed[] =
     "[ \"base\" class(dt) array_dtable ] \"alt\" class(dt) compress_dtable \"alt_config\" config [ "
     "\"base\" class(dt) linear_dtable ] \"reject_value\" string \"_____\" ]";
 static const char *const either[] = {two_layers, compressed};
-static const struct shape plain = {LLADD_DTABLE_U32, 400, 10, 3, 6};
+static const struct shape plain = {LLADD_DTABLE_U32, 400, 10, 3, 6, false};
 
 static void setup(void)
 {
@@ -680,7 +680,7 @@ START_TEST(memory_is_bounded)
     struct model m;
     lladd_pageno root;
     struct lladd_dtable_cache_stats s = {.struct_size = sizeof s};
-    static const struct shape many = {LLADD_DTABLE_U32, 3000, 10, 3, 6};
+    static const struct shape many = {LLADD_DTABLE_U32, 3000, 10, 3, 6, false};
     rows_init(&m, plain.type);
     struct lladd_dtable *t = rows_run(&b, &m, "class(dt) linear_dtable", &many, 5, &root);
     lladd_dtable_cache_limit(b.db, 20000);
@@ -717,7 +717,7 @@ START_TEST(keys_stay_while_exceptions_are_looked_up)
         "class(dt) exception_dtable config [ \"base\" class(dt) fixed_dtable \"base_config\" "
         "config [ \"value_size\" int 5 ] \"alt\" class(dt) linear_dtable "
         "\"reject_value\" string \"_____\" ]";
-    static const struct shape words = {LLADD_DTABLE_STRING, 4000, 10, 3, 0};
+    static const struct shape words = {LLADD_DTABLE_STRING, 4000, 10, 3, 0, false};
     struct model m;
     lladd_pageno root;
     rows_init(&m, LLADD_DTABLE_STRING);

@@ -121,7 +121,7 @@ static const char *const configs[] = {
 
 START_TEST(threads)
 {
-    static const struct shape shape = {LLADD_DTABLE_U32, 20000, 10, 3, 6};
+    static const struct shape shape = {LLADD_DTABLE_U32, 20000, 10, 3, 6, false};
     struct job jobs[THREADS];
     struct model m;
     lladd_pageno root;

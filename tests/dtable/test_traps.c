@@ -243,7 +243,7 @@ START_TEST(trap_21_redo_leaves_the_new_life_of_a_page_alone)
 {
     enum { PAGES = 40 };
     struct model m;
-    static const struct shape many = {LLADD_DTABLE_U32, 3000, 10, 3, 6};
+    static const struct shape many = {LLADD_DTABLE_U32, 3000, 10, 3, 6, false};
     lladd_pageno first, root;
     unsigned char noise[500];
     memset(noise, 0xa5, sizeof noise);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See pairs.h. Compositions are looked at in an order that jumps about; whichever has a pair that
+ * was not there yet is taken, if it is admitted. */
+#include "pairs.h"
+
+enum { MET = UINT16_MAX };
+
+/* For each pair MET, or how many compositions with it have been refused. */
+struct pairs {
+    unsigned depth, templates, patience;
+    uint16_t *levels;                     /* level and template, level and template */
+    bool (*types)[SHAPE_TYPES], (*kinds)[SHAPE_KINDS]; /* of a template */
+};
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+struct shape shape_of(enum lladd_dtable_type type, unsigned kind)
+{
+    static const struct shape kinds[SHAPE_KINDS] = {
+        {.rows = 0, .gap = 1},
+        {.rows = 1, .first = 6, .gap = 1},
+        {.rows = 120, .first = 0, .gap = 1},
+        {.rows = 100, .first = 1000, .gap = 4, .tombstones = 7},
+        {.rows = 40, .first = 4294967000, .gap = 4, .tombstones = 2},
+        {.rows = 80, .first = 1100, .gap = 3, .tombstones = 5, .packed = true},
+        {.rows = 60, .first = 100, .gap = 50},
+    };
+    struct shape s = kinds[kind];
+    s.type = type;
+    return s;
+}
+
+struct shape shape_for(const struct composition *c, enum lladd_dtable_type type, unsigned kind)
+{
+    struct shape s = shape_of(type, kind);
+    s.packed = s.packed || compose_has(c, "column_dtable");
+    return s;
+}
+
+/* ---- compositions ---------------------------------------------------------------------------- */
+
+static bool is_open(struct bed *b, const struct lladd_dtable_config *c)
+{
+    char *text;
+    ok_db(b, lladd_dtable_config_text(c, &text, &b->err));
+    bool open = strstr(text, "\"value_size\" int -1") != NULL;
+    lladd_free(b->db, text);
+    return open;
+}
+
+bool pairs_admit(struct bed *b, const struct composition *c, bool open, unsigned *types)
+{
+    struct lladd_dtable_config *config;
+    char text[COMPOSE_MAX];
+    compose_text(c, text);
+    int rc = lladd_dtable_config_parse(b->db, text, &config, &b->err);
+    if (rc) {
+        ck_assert_msg(rc == LLADD_BAD_CONFIG, "%s: %s", text, b->err.message);
+        return false;
+    }
+    *types = lladd_dtable_caps(config)->types;
+    /* A column_dtable in which a value has another size than the first one breaks the run. */
+    bool good = (open && !compose_has(c, "column_dtable")) || !is_open(b, config);
+    lladd_dtable_config_free(config);
+    return good;
+}
+
+struct compositions pairs_all(struct bed *b, unsigned depth, bool open)
+{
+    struct compositions below = {NULL, 0, 0}, all = {NULL, 0, 0};
+    unsigned types;
+    if (depth > 1)
+        below = pairs_all(b, depth - 1, true); /* what is above it may settle it */
+    uint64_t n = compose_count(&below);
+    for (uint64_t i = 0; i < n; i++) {
+        struct composition c = compose_at(&below, i);
+        if (pairs_admit(b, &c, open, &types))
+            compose_add(&all, &c);
+    }
+    compose_free(&below);
+    return all;
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+static uint16_t *pair(const struct pairs *p, const struct composition *c, unsigned i, unsigned k)
+{
+    size_t at = (size_t)i * p->depth + k;
+    at = at * p->templates + compose_template(c, i);
+    return &p->levels[at * p->templates + compose_template(c, k)];
+}
+
+/* Is there one that was not met, and not given up? */
+static bool wanted(const struct pairs *p, const struct composition *c)
+{
+    for (unsigned i = 0; i < c->depth; i++)
+        for (unsigned k = i; k < c->depth; k++) {
+            unsigned tries = *pair(p, c, i, k);
+            if (tries != MET && (!p->patience || tries < p->patience))
+                return true;
+        }
+    return false;
+}
+
+static void note(const struct pairs *p, const struct composition *c, bool admitted)
+{
+    for (unsigned i = 0; i < c->depth; i++)
+        for (unsigned k = i; k < c->depth; k++) {
+            uint16_t *tries = pair(p, c, i, k);
+            if (*tries != MET)
+                *tries = admitted ? MET : (uint16_t)(*tries + (*tries < MET - 1));
+        }
+}
+
+static unsigned new_data(const struct pairs *p, const struct composition *c, unsigned type,
+                         unsigned kind)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < c->depth; i++) {
+        unsigned of = compose_template(c, i);
+        n += (p->types[of][type] ? 0u : 1u) + (p->kinds[of][kind] ? 0u : 1u);
+    }
+    return n;
+}
+
+static void take(struct pairs *p, struct trials *t, const struct composition *c, unsigned types,
+                 unsigned type, unsigned kind)
+{
+    if (t->n == t->cap) {
+        t->cap = t->cap ? t->cap * 2 : 256;
+        t->all = realloc(t->all, t->cap * sizeof *t->all);
+        ck_assert_ptr_nonnull(t->all);
+    }
+    t->all[t->n++] = (struct trial){*c, shape_for(c, LLADD_DTABLE_U32 + type, kind), types};
+    for (unsigned i = 0; i < c->depth; i++) {
+        unsigned of = compose_template(c, i);
+        p->types[of][type] = p->kinds[of][kind] = true;
+    }
+}
+
+/* With the data that most of its layers have not seen; drawn if all have seen all. */
+static void take_best(struct pairs *p, struct trials *t, const struct composition *c,
+                      unsigned types, uint64_t *random, bool must)
+{
+    unsigned best = 0, best_type = 0, best_kind = 0;
+    uint64_t from = seeded_next(random);
+    if (!types)
+        return;
+    for (unsigned k = 0; k < SHAPE_TYPES * SHAPE_KINDS; k++) {
+        unsigned at = (unsigned)((from + k) % (SHAPE_TYPES * SHAPE_KINDS));
+        unsigned type = at % SHAPE_TYPES, kind = at / SHAPE_TYPES;
+        if (!(types & 1u << (LLADD_DTABLE_U32 + type)))
+            continue;
+        unsigned n = 1 + new_data(p, c, type, kind);
+        if (n > best) {
+            best = n;
+            best_type = type;
+            best_kind = kind;
+        }
+    }
+    if (best > 1 || must)
+        take(p, t, c, types, best_type, best_kind);
+}
+
+/* ---- the selection --------------------------------------------------------------------------- */
+
+static void pairs_begin(struct pairs *p, unsigned depth, unsigned patience)
+{
+    size_t n = compose_templates();
+    *p = (struct pairs){.depth = depth, .templates = (unsigned)n, .patience = patience};
+    p->levels = calloc((size_t)depth * depth * n * n, sizeof *p->levels);
+    p->types = calloc(n, sizeof *p->types);
+    p->kinds = calloc(n, sizeof *p->kinds);
+    ck_assert(p->levels && p->types && p->kinds);
+}
+
+/* What was met, of what was looked for. */
+static void pairs_end(struct pairs *p, struct trials *t)
+{
+    size_t n = (size_t)p->depth * p->depth * p->templates * p->templates;
+    for (size_t i = 0; i < n; i++) {
+        t->met += p->levels[i] == MET;
+        t->unmet += p->levels[i] != MET && p->levels[i] != 0;
+    }
+    for (unsigned i = 0; i < p->templates; i++) {
+        bool any = false;
+        size_t met = 0;
+        for (unsigned k = 0; k < SHAPE_TYPES; k++)
+            met += p->types[i][k];
+        for (unsigned k = 0; k < SHAPE_KINDS; k++) {
+            any = any || p->kinds[i][k];
+            met += p->kinds[i][k];
+        }
+        t->met_data += met;
+        t->unmet_data += any ? SHAPE_TYPES + SHAPE_KINDS - met : 0;
+    }
+    free(p->levels);
+    free(p->types);
+    free(p->kinds);
+}
+
+struct trials pairs_select(struct bed *b, const struct compositions *below, bool open,
+                           unsigned patience)
+{
+    enum { STRIDE = 1000003 }; /* a prime number: all are come to */
+    struct trials t = {.all = NULL};
+    struct pairs p;
+    uint64_t n = compose_count(below), random = 1, at = 0;
+    unsigned types = 0;
+    ck_assert_uint_ne(n % STRIDE, 0);
+    pairs_begin(&p, below->n ? below->all[0].depth + 1u : 1, patience);
+    for (uint64_t i = 0; i < n; i++, at = (at + STRIDE) % n) {
+        struct composition c = compose_at(below, at);
+        if (!wanted(&p, &c))
+            continue;
+        bool admitted = pairs_admit(b, &c, open, &types);
+        note(&p, &c, admitted);
+        t.refused += !admitted;
+        if (admitted)
+            take_best(&p, &t, &c, types, &random, true);
+    }
+    for (size_t i = 0, first = t.n; i < first; i++) { /* what still waits for its data */
+        struct trial one = t.all[i];
+        for (unsigned k = 0; k < SHAPE_TYPES + SHAPE_KINDS; k++)
+            take_best(&p, &t, &one.what, one.types, &random, false);
+    }
+    pairs_end(&p, &t);
+    return t;
+}
+
+void pairs_free(struct trials *t)
+{
+    free(t->all);
+    t->all = NULL;
+}
