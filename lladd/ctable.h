@@ -82,7 +82,8 @@ struct lladd_ctable_options {
  *  columns, LLADD_BAD_CONFIG as well for a group that does not say the size of its values. */
 LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
                                   const struct lladd_ctable_options *);
-/** Drops it, in the transaction. As lladd_managed_drop. */
+/** Drops it, in the transaction. As lladd_managed_drop, which does it as well; LLADD_NOT_FOUND for
+ *  a managed table that is no cTable. */
 LLADD_API int lladd_ctable_drop(struct lladd_txn *, const char *name);
 /** Opens a table. As lladd_managed_open: opened again, it is the same, to be closed as often.
  *  LLADD_WRONG_TYPE for a managed table that is no cTable. */

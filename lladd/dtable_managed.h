@@ -91,8 +91,8 @@ struct lladd_managed_options {
  *  if there is one of the name, LLADD_BUSY while another transaction makes or drops it. */
 LLADD_API int lladd_managed_create(struct lladd_txn *, const char *name,
                                    const struct lladd_managed_options *);
-/** Drops a table with all its runs, in the transaction. LLADD_NOT_FOUND; LLADD_BUSY while it is
- *  open. */
+/** Drops a table with all its runs, and with the names of its columns if it is a cTable (ctable.h),
+ *  in the transaction. LLADD_NOT_FOUND; LLADD_BUSY while it is open. */
 LLADD_API int lladd_managed_drop(struct lladd_txn *, const char *name);
 /** Opens a table, and reads back from the journal what has not been digested. Opened again, it is
  *  the same, to be closed as often. LLADD_BUSY while it is being made, dropped or opened, or if a

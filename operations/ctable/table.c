@@ -37,7 +37,7 @@ static int root_name(const char *name, struct root_name *out, struct lladd_error
     if (len == 0 || len > LLADD_CTABLE_NAME_MAX)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable's name has 1 to %u bytes",
                                LLADD_CTABLE_NAME_MAX);
-    (void)snprintf(out->text, sizeof out->text, "ctable:%s", name);
+    (void)snprintf(out->text, sizeof out->text, "%s%s", LL_MANAGED_BESIDE, name);
     return 0;
 }
 
@@ -152,27 +152,6 @@ static int read_names(struct lladd_managed *below, const char *name, const struc
 
 /* ---- made and dropped ------------------------------------------------------------------------ */
 
-/* Of a transaction: all of it or nothing. */
-static int in_step(struct lladd_txn *txn, const char *name, const struct lladd_ctable_options *o,
-                   int (*what)(struct lladd_txn *, const char *,
-                               const struct lladd_ctable_options *))
-{
-    lladd_savepoint_id sp;
-    int rc = lladd_savepoint(txn, &sp);
-    if (rc)
-        return rc;
-    rc = what(txn, name, o);
-    if (!rc)
-        return lladd_savepoint_release(txn, sp);
-    struct lladd_error why = *lladd_txn_error(txn);
-    int undone = lladd_rollback_to(txn, sp);
-    if (undone)
-        return undone;
-    (void)lladd_savepoint_release(txn, sp); /* it is there: it was made here */
-    *lladd_txn_error_out(txn) = why;
-    return rc;
-}
-
 static int create_below(struct lladd_txn *txn, const char *name,
                         const struct lladd_ctable_options *o)
 {
@@ -222,6 +201,26 @@ static int create(struct lladd_txn *txn, const char *name, const struct lladd_ct
               : lladd_root_set(txn, root.text, (struct lladd_root_value){blob.v, VERSION});
 }
 
+/* In one step or not at all. */
+static int create_whole(struct lladd_txn *txn, const char *name,
+                        const struct lladd_ctable_options *o)
+{
+    lladd_savepoint_id sp;
+    int rc = lladd_savepoint(txn, &sp);
+    if (rc)
+        return rc;
+    rc = create(txn, name, o);
+    if (!rc)
+        return lladd_savepoint_release(txn, sp);
+    struct lladd_error why = *lladd_txn_error(txn);
+    int undone = lladd_rollback_to(txn, sp);
+    if (undone)
+        return undone;
+    (void)lladd_savepoint_release(txn, sp); /* it is there: it was made here */
+    *lladd_txn_error_out(txn) = why;
+    return rc;
+}
+
 int lladd_ctable_create(struct lladd_txn *txn, const char *name,
                         const struct lladd_ctable_options *options)
 {
@@ -230,30 +229,20 @@ int lladd_ctable_create(struct lladd_txn *txn, const char *name,
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
                                "a cTable without options: struct_size");
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
-    return in_step(txn, name, &o, create);
-}
-
-static int drop(struct lladd_txn *txn, const char *name, const struct lladd_ctable_options *none)
-{
-    struct lladd_error *err = lladd_txn_error_out(txn);
-    struct root_name root;
-    struct lladd_root_value at;
-    (void)none;
-    int rc = root_name(name, &root, err);
-    if (!rc)
-        rc = lladd_managed_drop(txn, name);
-    if (!rc)
-        rc = lladd_root_get(lladd_txn_db(txn), root.text, &at, err);
-    if (rc == LLADD_NOT_FOUND)
-        return lladd_error_set(err, rc, "there is no cTable \"%s\"", name);
-    if (!rc)
-        rc = lladd_blob_destroy(txn, lladd_page_of(at.a));
-    return rc ? rc : lladd_root_remove(txn, root.text);
+    return create_whole(txn, name, &o);
 }
 
 int lladd_ctable_drop(struct lladd_txn *txn, const char *name)
 {
-    return in_step(txn, name, NULL, drop);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct root_name root;
+    struct lladd_root_value at;
+    int rc = root_name(name, &root, err);
+    if (!rc)
+        rc = lladd_root_get(lladd_txn_db(txn), root.text, &at, err);
+    if (rc == LLADD_NOT_FOUND)
+        return lladd_error_set(err, rc, "there is no cTable \"%s\"", name);
+    return rc ? rc : lladd_managed_drop(txn, name);
 }
 
 int lladd_ctable_pages(struct lladd_db *db, const char *name, int (*fn)(void *ctx, lladd_pageno),

@@ -4,6 +4,8 @@
  * The row of an open table is changed under its `swap` mutex alone. */
 #include "operations/dtable_managed/managed.h"
 
+#include <lladd/blob.h>
+
 #include <stdio.h>
 
 enum { MEMORY_BYTES = 32 << 20, EVERY = 4 };
@@ -240,6 +242,21 @@ static int free_runs(struct lladd_txn *txn, const struct ll_manifest *m)
     return rc;
 }
 
+/* What stands on it goes with it, whoever drops it. */
+static int free_beside(struct lladd_txn *txn, const char *name)
+{
+    char text[LLADD_ROOT_NAME_MAX + 1];
+    struct lladd_root_value at;
+    int len = snprintf(text, sizeof text, "%s%s", LL_MANAGED_BESIDE, name);
+    if (len < 0 || (size_t)len >= sizeof text)
+        return 0; /* there is no root of so long a name */
+    int rc = lladd_root_get(lladd_txn_db(txn), text, &at, lladd_txn_error_out(txn));
+    if (rc)
+        return rc == LLADD_NOT_FOUND ? 0 : rc;
+    rc = lladd_blob_destroy(txn, lladd_page_of(at.a));
+    return rc ? rc : lladd_root_remove(txn, text);
+}
+
 /* Once the tag is ours nobody opens the table. What was read before may be old: somebody may have
  * had it open meanwhile, and combined its runs. */
 static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
@@ -256,6 +273,8 @@ static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
                            : lladd_error_set(err, LLADD_BUSY, "table \"%s\" is another one by now",
                                              name);
     ll_managed__manifest_free(&now);
+    if (!rc)
+        rc = free_beside(txn, name);
     return rc ? rc
               : lladd_hash_remove(txn, lladd_atomic_load_ptr(&all->catalogue), name, strlen(name));
 }

@@ -19,6 +19,9 @@ enum {
 #define LL_MANAGED_ROOT "managed" /* a: root page of the catalogue, b: version */
 #define LL_MANAGED_OWNER "managed"
 #define LL_MANAGED_TAG "managed:" /* before the table's name */
+/* Before the table's name: a named root, if what stands on the table keeps something beside it in a
+ * blob (cTables). It goes with the table. */
+#define LL_MANAGED_BESIDE "ctable:"
 #define LL_MANAGED_TAKEN_BACK UINT64_MAX
 
 struct ll_managed;

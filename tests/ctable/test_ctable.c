@@ -254,6 +254,43 @@ START_TEST(made_and_dropped)
 }
 END_TEST
 
+/* As the managed table that it is: nothing of it is left, in step or taken back. */
+START_TEST(dropped_below)
+{
+    struct lladd_ctable_options o = plain();
+    struct lladd_root_value root;
+    struct lladd_ctable *other;
+    lladd_savepoint_id sp;
+    begin();
+    make("other", &o);
+    ok_db(&b, lladd_ctable_open(b.db, "other", &other, &b.err));
+    struct lladd_txn *txn = bed_begin(&b);
+    const struct lladd_dtable_value values[] = {text("a"), text("b"), text(NULL)};
+    struct lladd_dtable_key key = lladd_dtable_u32(1);
+    ok(txn, lladd_ctable_put(txn, other, &key, values));
+    commit(txn);
+    ok_db(&b, lladd_managed_digest(lladd_ctable_managed(other), &b.err));
+    ok_db(&b, lladd_ctable_close(other, &b.err));
+    txn = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_managed_drop(txn, "other"));
+    ok(txn, lladd_rollback_to(txn, sp));
+    commit(txn);
+    ok_db(&b, lladd_root_get(b.db, "ctable:other", &root, &b.err));
+    ok_db(&b, lladd_ctable_open(b.db, "other", &other, &b.err));
+    ok_db(&b, lladd_ctable_close(other, &b.err));
+    no_leaks();
+    txn = bed_begin(&b);
+    ok(txn, lladd_managed_drop(txn, "other"));
+    commit(txn);
+    ck_assert_int_eq(lladd_root_get(b.db, "ctable:other", &root, &b.err), LLADD_NOT_FOUND);
+    no_leaks();
+    shop_close(&b, shop_table(&b, "other", NULL)); /* another one, which has no columns */
+    ck_assert_int_eq(lladd_ctable_open(b.db, "other", &other, &b.err), LLADD_WRONG_TYPE);
+    done();
+}
+END_TEST
+
 /* Names that make no sense, rows that are none: an error each, and nothing else. */
 START_TEST(damage)
 {
@@ -315,6 +352,7 @@ int main(void)
     tcase_add_test(tc, trap_28_updates);
     tcase_add_test(tc, misuse);
     tcase_add_test(tc, made_and_dropped);
+    tcase_add_test(tc, dropped_below);
     tcase_add_test(tc, damage);
     suite_add_tcase(s, tc);
     return bed_run(s);
