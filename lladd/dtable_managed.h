@@ -24,7 +24,8 @@
  * all of them, what was committed then, and what it has written itself. Who writes a key first has
  * it: a transaction that wants to write what another one has written since, or is writing, gets
  * LLADD_CONFLICT, and is best aborted and tried again. (A row that was written as it had been
- * before is no conflict any more once that was digested.) Savepoints, top actions, prepare and
+ * before is no conflict any more once that was digested.) Who wants more than that locks what it
+ * reads (lladd_managed_lock). Savepoints, top actions, prepare and
  * transactions in doubt work as everywhere. docs/dtables.md tells the whole.
  *
  * Calls on a transaction leave their error with it (lladd_txn_error); one that fails with a misuse
@@ -34,6 +35,7 @@
  */
 #include <lladd/dtable.h>
 #include <lladd/lladd.h>
+#include <lladd/lock.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -129,6 +131,18 @@ LLADD_API int lladd_managed_get(struct lladd_txn *, struct lladd_managed *,
  *  transaction ends, or its last cursor is closed, and is not closed by the caller. */
 LLADD_API int lladd_managed_table(struct lladd_txn *, struct lladd_managed *,
                                   const struct lladd_dtable **out);
+
+/** For who wants to be serialisable: locks a key, there or not, or the table (key NULL), in the
+ *  lock manager (lock.h: lladd_lock_register, modes, `timeout_ns`, errors), and sees to it that the
+ *  transaction's snapshot is no older than what is locked. S or U before a key is read, X before it
+ *  is put, S on the table before a cursor walks through it, and everybody does so: then every
+ *  history is one of transactions one after the other. LLADD_CONFLICT if somebody has committed a
+ *  change since the snapshot: the lock stays, and the transaction is best aborted and tried again.
+ *  A snapshot is as new as can be if the first call on any managed table is this one. IS and IX say
+ *  nothing about rows. Keys that a comparator takes for equal are one. */
+LLADD_API int lladd_managed_lock(struct lladd_txn *, struct lladd_managed *,
+                                 const struct lladd_dtable_key *, enum lladd_lock_mode,
+                                 uint64_t timeout_ns);
 
 /* ---- maintenance ----------------------------------------------------------------------------- */
 

@@ -5,14 +5,16 @@
  * The first one who writes a key wins: it is refused if its newest version is of a transaction that
  * goes on, or committed later than the snapshot. Memtables say that. What they do not have any more
  * was digested; if that was after the snapshot, and the row is not what the snapshot sees, somebody
- * has changed it since. */
+ * has changed it since. Who locks a key asks the same, and writes nothing. */
 #include "operations/dtable_managed/managed.h"
+
+#include <stdio.h>
 
 static int conflict(struct lladd_txn *txn, struct lladd_managed *t, const char *how)
 {
     lladd_atomic_count64(&t->conflicts, 1);
     return lladd_error_set(lladd_txn_error_out(txn), LLADD_CONFLICT,
-                           "table \"%s\": another transaction %s the key", t->name, how);
+                           "table \"%s\": another transaction %s", t->name, how);
 }
 
 /* ---- what was digested since ----------------------------------------------------------------- */
@@ -36,7 +38,7 @@ static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_vi
     if (!rc)
         rc = ll_managed__view_ask(now, LL_MANAGED_TAKEN_BACK - 1, key, &pins[1], &is, err);
     if (!rc && !same(&was, &is))
-        rc = conflict(txn, u->t, "has changed");
+        rc = conflict(txn, u->t, "has changed the key");
     lladd_dtable_unpin(&pins[0]);
     lladd_dtable_unpin(&pins[1]);
     return rc;
@@ -55,9 +57,9 @@ static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd
         case LL_MEM_MINE:
             return 0;
         case LL_MEM_OTHER:
-            return conflict(txn, u->t, "is writing");
+            return conflict(txn, u->t, "is writing the key");
         case LL_MEM_COMMITTED:
-            return commit > u->snapshot ? conflict(txn, u->t, "has changed") : 0;
+            return commit > u->snapshot ? conflict(txn, u->t, "has changed the key") : 0;
         default:
             break;
         }
@@ -66,15 +68,20 @@ static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd
 }
 
 struct claim {
+    const struct lladd_dtable_value *value; /* NULL: only whether it could be */
+    lladd_savepoint_id next;
     uint32_t node, before;
 };
 
 /* Under the mutex: the version is there if it is 0. */
 static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
-                 const struct lladd_dtable_value *v, lladd_savepoint_id next, struct claim *c)
+                 struct claim *c)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_managed *t = u->t;
+    const struct lladd_dtable_value *v = c->value;
+    if (!v)
+        return may_write(txn, u, key);
     for (int i = 0; i < 2; i++) {
         int no = t->config[i] ? lladd_dtable_accepts(t->config[i], v, err) : 0;
         if (no == LLADD_DTABLE_REJECT)
@@ -88,7 +95,8 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     int rc = may_write(txn, u, key);
     if (rc)
         return rc;
-    if (!ll_managed__mem_segment_is(u->part, next) && !ll_managed__mem_segment(u->part, next))
+    if (!ll_managed__mem_segment_is(u->part, c->next) &&
+        !ll_managed__mem_segment(u->part, c->next))
         return ll_managed__no_memory(err);
     c->node = ll_managed__mem_node(u->target, key);
     if (!c->node || ll_managed__mem_push(u->part, c->node, v, &c->before))
@@ -98,7 +106,6 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
 
 /* With what was digested since the snapshot looked at before, without the mutex. */
 static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
-                        const struct lladd_dtable_value *v, lladd_savepoint_id next,
                         struct claim *c)
 {
     struct lladd_managed *t = u->t;
@@ -108,13 +115,14 @@ static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct ll
         struct ll_view *later = NULL;
         int rc = 0;
         lladd_mutex_lock(&t->mutex);
-        uint32_t node = u->snapshot < t->view->cutoff ? ll_managed__mem_find(u->target, key) : 0;
+        bool digested = u->target && u->snapshot < t->view->cutoff;
+        uint32_t node = digested ? ll_managed__mem_find(u->target, key) : 0;
         bool mine = node && ll_managed__mem_own(u->part, node, &own);
         if (t->view->cutoff > looked && !mine) {
             later = t->view;
             ll_managed__view_hold(later);
         } else {
-            rc = claim(txn, u, key, v, next, c);
+            rc = claim(txn, u, key, c);
         }
         lladd_mutex_unlock(&t->mutex);
         if (!later)
@@ -183,7 +191,6 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
     struct lladd_txn_now now;
     struct lladd_span entry;
     struct ll_use *u;
-    struct claim c;
     int rc = lladd_txn_now(txn, &now);
     if (!rc)
         rc = ll_managed__use(txn, t, &u);
@@ -200,7 +207,8 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
     if (rc)
         return rc;
     ll_managed__stall(t);
-    rc = claim_anyhow(txn, u, key, v, now.next, &c);
+    struct claim c = {.value = v, .next = now.next};
+    rc = claim_anyhow(txn, u, key, &c);
     if (rc)
         return rc;
     rc = lladd_journal_append(txn, t->tag, entry, NULL);
@@ -212,4 +220,48 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
     }
     u->puts++;
     return 0;
+}
+
+/* ---- locked ---------------------------------------------------------------------------------- */
+
+/* A table's name is its tag's in the journal. Keys that compare equal have one name: others may
+ * share it. */
+static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
+                const struct lladd_dtable_key *key, enum lladd_lock_mode mode, uint64_t timeout_ns)
+{
+    char text[sizeof LL_MANAGED_TAG + LLADD_MANAGED_NAME_MAX];
+    int len = snprintf(text, sizeof text, "%s%s", LL_MANAGED_TAG, t->name);
+    struct lladd_lock_part parts[2] = {lladd_lock_bytes(text, len > 0 ? (size_t)len : 0)};
+    struct lladd_lock_name name = {parts, key ? 2 : 1};
+    if (key)
+        parts[1] = t->order.comparator ? lladd_lock_id(lladd_dtable_hash(&t->order, key))
+                   : key->type < LLADD_DTABLE_STRING
+                       ? lladd_lock_id(key->number)
+                       : lladd_lock_bytes(key->bytes.data, key->bytes.len);
+    return lladd_lock(txn, name, mode, timeout_ns);
+}
+
+/* Whoever had the lock before has given it up when its commit was in its place: so what is in
+ * memory knows of it, though a snapshot may be older. */
+int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
+                       const struct lladd_dtable_key *key, enum lladd_lock_mode mode,
+                       uint64_t timeout_ns)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct claim only = {.value = NULL};
+    struct ll_use *u;
+    int rc = key ? lladd_dtable_check_key(&t->order, key, err) : 0;
+    if (!rc && lladd_txn_db(txn) != t->db)
+        rc = lladd_error_set(err, LLADD_OTHER_DATABASE,
+                             "the transaction is of another database than table \"%s\"", t->name);
+    if (!rc)
+        rc = lock(txn, t, key, mode, timeout_ns);
+    if (!rc)
+        rc = ll_managed__use(txn, t, &u); /* its snapshot, if it has none, is taken behind that */
+    if (rc || mode <= LLADD_LOCK_IX)
+        return rc;
+    if (key)
+        return claim_anyhow(txn, u, key, &only);
+    bool changed = lladd_atomic_load64(&t->newest) > u->snapshot;
+    return changed ? conflict(txn, t, "has changed a row") : 0;
 }

@@ -59,6 +59,15 @@ def locked_table(program, folder):
              "before: 1000\nafter 400 moves: 1000\nlocked now: 0\n")
 
 
+def on_call(program, folder):
+    db = os.path.join(folder, "on_call")
+    for _ in range(2):
+        out = run(program, db)
+        if not re.fullmatch(r"snapshots alone:\n  on call: 0\nsnapshots and locks:\n"
+                            r"  doctor 1 stays: X on \{.*\}: in the way .*\n  on call: 1\n", out):
+            sys.exit(f"on_call: {out}")
+
+
 def members(program, folder):
     db = os.path.join(folder, "members")
     for _ in range(2):
@@ -86,7 +95,7 @@ def dtables(program, folder):
 def main(programs):
     folder = tempfile.mkdtemp(prefix="lladd-examples-")
     try:
-        for example in (hello, counter, transfer, locked_table, members, dtables):
+        for example in (hello, counter, transfer, locked_table, on_call, members, dtables):
             example(os.path.join(programs, example.__name__), folder)
     finally:
         shutil.rmtree(folder)

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Serialisable transactions: what snapshots alone let happen (write skew, phantoms), and how locks
+ * on keys and tables keep it from happening, also where a snapshot is older than a lock, what was
+ * changed has been digested meanwhile, and with threads. Runs under TSan.
+ */
+#include "shop.h"
+
+#include <lladd/lock.h>
+#include <lladd/sync.h>
+#include <stdio.h>
+
+enum { DOCTORS = 6, THREADS = 6 };
+
+#ifdef LL_TEST_INSTRUMENTED
+enum { ROUNDS = 150 };
+#else
+enum { ROUNDS = 600 };
+#endif
+
+static struct bed b;
+static struct lladd_managed *t;
+
+static struct lladd_managed *begin(struct lladd_managed_options *o)
+{
+    shop_init(&b);
+    ok_db(&b, lladd_lock_register(&b.options, &b.err));
+    bed_open(&b);
+    return shop_table(&b, "rows", o);
+}
+
+static int lock(struct lladd_txn *txn, uint32_t key, enum lladd_lock_mode mode)
+{
+    struct lladd_dtable_key k = lladd_dtable_u32(key);
+    return lladd_managed_lock(txn, t, &k, mode, LLADD_LOCK_TRY);
+}
+
+static int lock_all(struct lladd_txn *txn, enum lladd_lock_mode mode)
+{
+    return lladd_managed_lock(txn, t, NULL, mode, LLADD_LOCK_TRY);
+}
+
+static bool has(struct lladd_txn *txn, uint32_t key, const char *text)
+{
+    struct lladd_dtable_key k = lladd_dtable_u32(key);
+    char buf[16];
+    size_t len;
+    ok(txn, lladd_managed_get(txn, t, &k, buf, sizeof buf, &len));
+    return len == strlen(text) && memcmp(buf, text, len) == 0;
+}
+
+/* ---- what happens ---------------------------------------------------------------------------- */
+
+/* Each sees the other one on call, and leaves. */
+START_TEST(write_skew_without_locks)
+{
+    t = begin(NULL);
+    shop_fill(&b, t, "1=on 2=on");
+    struct lladd_txn *x = bed_begin(&b), *y = bed_begin(&b);
+    ck_assert(has(x, 1, "on") && has(x, 2, "on"));
+    ck_assert(has(y, 1, "on") && has(y, 2, "on"));
+    shop_put(x, t, 1, "off");
+    shop_put(y, t, 2, "off");
+    commit(x);
+    commit(y);
+    shop_expect(&b, t, "1=off 2=off");
+    shop_done(&b, t);
+}
+END_TEST
+
+START_TEST(write_skew_with_locks)
+{
+    t = begin(NULL);
+    shop_fill(&b, t, "1=on 2=on");
+    struct lladd_txn *x = bed_begin(&b), *y = bed_begin(&b);
+    for (uint32_t i = 1; i <= 2; i++) {
+        ok(x, lock(x, i, LLADD_LOCK_S));
+        ok(y, lock(y, i, LLADD_LOCK_S));
+        ck_assert(has(x, i, "on") && has(y, i, "on"));
+    }
+    refuses(x, LLADD_BUSY, lock(x, 1, LLADD_LOCK_X)); /* he has read it */
+    abort_txn(y);
+    ok(x, lock(x, 1, LLADD_LOCK_X));
+    shop_put(x, t, 1, "off");
+    commit(x);
+    y = bed_begin(&b);
+    ok(y, lock(y, 1, LLADD_LOCK_S));
+    ck_assert(has(y, 1, "off"));
+    commit(y);
+    shop_expect(&b, t, "1=off 2=on");
+    shop_done(&b, t);
+}
+END_TEST
+
+/* A snapshot from before the change does not become current by a lock, whatever has become of the
+ * change since; one of a row that is what it was does. */
+START_TEST(snapshot_is_older)
+{
+    t = begin(NULL);
+    shop_fill(&b, t, "1=a 2=b 3=c");
+    struct lladd_txn *x = bed_begin(&b);
+    ck_assert(has(x, 3, "c"));
+    shop_fill(&b, t, "1=new 2=b");
+    for (int digested = 0; digested < 2; digested++) {
+        refuses(x, LLADD_CONFLICT, lock(x, 1, LLADD_LOCK_S));
+        refuses(x, LLADD_CONFLICT, lock(x, 1, LLADD_LOCK_X));
+        refuses(x, LLADD_CONFLICT, lock_all(x, LLADD_LOCK_S));
+        if (digested)
+            ok(x, lock(x, 2, LLADD_LOCK_S)); /* the same bytes */
+        else
+            refuses(x, LLADD_CONFLICT, lock(x, 2, LLADD_LOCK_S));
+        ok(x, lock(x, 3, LLADD_LOCK_S));
+        ok(x, lock(x, 4, LLADD_LOCK_S)); /* not there then, and not now */
+        ok(x, lock_all(x, LLADD_LOCK_IX));
+        ck_assert(has(x, 1, "a"));
+        ok_db(&b, lladd_managed_digest(t, &b.err));
+    }
+    ck_assert_uint_ge(shop_stats(&b, t).conflicts, 7);
+    abort_txn(x);
+    x = bed_begin(&b);
+    ok(x, lock_all(x, LLADD_LOCK_S));
+    ck_assert(has(x, 1, "new"));
+    commit(x);
+    shop_done(&b, t);
+}
+END_TEST
+
+/* What is not there can be locked, and a walk keeps everybody from putting something in. */
+START_TEST(phantoms)
+{
+    t = begin(NULL);
+    shop_fill(&b, t, "1=a 9=z");
+    struct lladd_txn *x = bed_begin(&b), *y = bed_begin(&b);
+    ok(x, lock(x, 5, LLADD_LOCK_S));
+    refuses(y, LLADD_BUSY, lock(y, 5, LLADD_LOCK_X));
+    ok(x, lock_all(x, LLADD_LOCK_S));
+    shop_sees(x, t, "1=a 9=z");
+    refuses(y, LLADD_BUSY, lock(y, 6, LLADD_LOCK_X));
+    ok(y, lock(y, 9, LLADD_LOCK_S));
+    commit(x);
+    ok(y, lock(y, 6, LLADD_LOCK_X));
+    shop_put(y, t, 6, "new");
+    ok(y, lock(y, 6, LLADD_LOCK_X)); /* what it has written is no conflict */
+    x = bed_begin(&b);
+    refuses(x, LLADD_BUSY, lock_all(x, LLADD_LOCK_S));
+    commit(y);
+    ok(x, lock_all(x, LLADD_LOCK_S)); /* it has looked at nothing before: its snapshot is new */
+    shop_sees(x, t, "1=a 6=new 9=z");
+    commit(x);
+    shop_expect(&b, t, "1=a 6=new 9=z");
+    shop_done(&b, t);
+}
+END_TEST
+
+/* Who does not lock is noticed where he can be. */
+START_TEST(others_without_locks)
+{
+    t = begin(NULL);
+    shop_fill(&b, t, "1=a");
+    struct lladd_txn *x = bed_begin(&b), *y = bed_begin(&b);
+    shop_put(y, t, 1, "b");
+    refuses(x, LLADD_CONFLICT, lock(x, 1, LLADD_LOCK_S));
+    abort_txn(y);
+    ok(x, lock(x, 1, LLADD_LOCK_S));
+    struct lladd_dtable_key wrong = lladd_dtable_string("x");
+    refuses(x, LLADD_WRONG_TYPE, lladd_managed_lock(x, t, &wrong, LLADD_LOCK_S, LLADD_LOCK_TRY));
+    commit(x);
+    shop_done(&b, t);
+    shop_init(&b);
+    bed_open(&b);
+    t = shop_table(&b, "rows", NULL);
+    x = bed_begin(&b);
+    refuses(x, LLADD_BAD_STATE, lock(x, 1, LLADD_LOCK_S));
+    abort_txn(x);
+    shop_done(&b, t);
+}
+END_TEST
+
+/* ---- other keys ------------------------------------------------------------------------------ */
+
+static int no_case(void *ctx, struct lladd_span a, struct lladd_span c)
+{
+    const unsigned char *p = a.data, *q = c.data;
+    (void)ctx;
+    for (size_t i = 0; i < a.len && i < c.len; i++)
+        if ((p[i] | 32) != (q[i] | 32))
+            return (p[i] | 32) < (q[i] | 32) ? -1 : 1;
+    return a.len < c.len ? -1 : a.len > c.len;
+}
+
+static uint64_t no_case_hash(void *ctx, struct lladd_span s)
+{
+    const unsigned char *p = s.data;
+    uint64_t h = 0;
+    (void)ctx;
+    for (size_t i = 0; i < s.len; i++)
+        h = h * 31 + (p[i] | 32u);
+    return h;
+}
+
+START_TEST(keys_that_are_equal)
+{
+    static const struct lladd_dtable_comparator comparator = {
+        .struct_size = sizeof comparator, .name = "no_case", .compare = no_case,
+        .hash = no_case_hash};
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    shop_init(&b);
+    ok_db(&b, lladd_lock_register(&b.options, &b.err));
+    bed_open(&b);
+    ok_db(&b, lladd_dtable_comparator_add(b.db, &comparator, &b.err));
+    o.type = LLADD_DTABLE_BYTES;
+    t = shop_table(&b, "plain", &o);
+    o.comparator = "no_case";
+    struct lladd_managed *other = shop_table(&b, "folded", &o);
+    struct lladd_txn *x = bed_begin(&b), *y = bed_begin(&b);
+    struct lladd_dtable_key low = lladd_dtable_bytes("abc", 3), high = lladd_dtable_bytes("ABC", 3);
+    ok(x, lladd_managed_lock(x, t, &low, LLADD_LOCK_X, LLADD_LOCK_TRY));
+    ok(y, lladd_managed_lock(y, t, &high, LLADD_LOCK_X, LLADD_LOCK_TRY));
+    ok(y, lladd_managed_lock(y, other, &high, LLADD_LOCK_X, LLADD_LOCK_TRY));
+    refuses(x, LLADD_BUSY, lladd_managed_lock(x, other, &low, LLADD_LOCK_S, LLADD_LOCK_TRY));
+    commit(x);
+    commit(y);
+    shop_close(&b, other);
+    shop_done(&b, t);
+}
+END_TEST
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+struct doctor {
+    struct lladd_thread thread;
+    uint64_t seed, left, came, again, looked;
+    uint32_t number;
+};
+static struct doctor doctors[THREADS];
+
+static void sure(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
+    abort();
+}
+
+static int lock_wait(struct lladd_txn *txn, const uint32_t *key, enum lladd_lock_mode mode)
+{
+    struct lladd_dtable_key k = lladd_dtable_u32(key ? *key : 0);
+    return lladd_managed_lock(txn, t, key ? &k : NULL, mode, LLADD_LOCK_WAIT);
+}
+
+static bool on_call(struct lladd_txn *txn, uint32_t who)
+{
+    struct lladd_dtable_key k = lladd_dtable_u32(who);
+    int rc = lladd_managed_get(txn, t, &k, NULL, 0, NULL);
+    sure(rc == 0 || rc == LLADD_NOT_FOUND, "get");
+    return rc == 0;
+}
+
+/* Leaves if somebody else stays: all rows are read by their keys, those that are not there, too. */
+static int leave(struct lladd_txn *txn, struct doctor *d, uint32_t who)
+{
+    unsigned others = 0;
+    int rc = lock_wait(txn, &who, LLADD_LOCK_U);
+    for (uint32_t i = 0; !rc && i < DOCTORS; i++) {
+        rc = i == who ? 0 : lock_wait(txn, &i, LLADD_LOCK_S);
+        others += !rc && i != who && on_call(txn, i);
+    }
+    if (rc || others == 0 || !on_call(txn, who))
+        return rc;
+    rc = lock_wait(txn, &who, LLADD_LOCK_X);
+    if (!rc)
+        rc = shop_try(txn, t, who, NULL);
+    d->left += !rc;
+    return rc;
+}
+
+static int come(struct lladd_txn *txn, struct doctor *d, uint32_t who)
+{
+    int rc = lock_wait(txn, &who, LLADD_LOCK_X);
+    if (!rc)
+        rc = shop_try(txn, t, who, "on");
+    d->came += !rc;
+    return rc;
+}
+
+/* By a cursor: there is always somebody, and still as many the second time. */
+static int look(struct lladd_txn *txn, struct doctor *d)
+{
+    unsigned counted[2] = {0, 0};
+    int rc = lock_wait(txn, NULL, LLADD_LOCK_S);
+    for (int i = 0; !rc && i < 2; i++) {
+        const struct lladd_dtable *rows;
+        struct lladd_dtable_cursor *c;
+        sure(lladd_managed_table(txn, t, &rows) == 0, "table");
+        sure(lladd_dtable_cursor_open(rows, 0, &c, NULL) == 0, "cursor");
+        while (lladd_dtable_next(c, NULL) == 0)
+            counted[i]++;
+        lladd_dtable_cursor_close(c);
+    }
+    sure(rc || (counted[0] > 0 && counted[0] == counted[1]), "nobody is on call");
+    d->looked += !rc;
+    return rc;
+}
+
+static void *work(void *arg)
+{
+    struct doctor *d = arg;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        struct lladd_txn *txn = NULL;
+        uint32_t who = (uint32_t)(seeded_next(&d->seed) % DOCTORS);
+        uint64_t what = seeded_next(&d->seed) % 8;
+        lladd_lsn at;
+        sure(lladd_begin(b.db, NULL, &txn, NULL) == 0, "begin");
+        int rc = what == 0 ? look(txn, d) : what < 4 ? come(txn, d, who) : leave(txn, d, who);
+        sure(rc == 0 || lladd_code_root(rc) == LLADD_ROOT_RETRY, "a lock");
+        d->again += rc != 0;
+        if (rc)
+            sure(lladd_abort(txn) == 0, "abort");
+        else
+            sure(lladd_commit_async(txn, &at) == 0, "commit");
+        if (d->number == 0 && i % 40 == 3) {
+            rc = lladd_managed_digest(t, NULL);
+            sure(rc == 0 || rc == LLADD_BUSY, "digest");
+        }
+    }
+    return NULL;
+}
+
+START_TEST(somebody_is_on_call)
+{
+    uint64_t left = 0, came = 0, looked = 0;
+    bed_init_threads(&b);
+    ok_db(&b, lladd_managed_register(&b.options, &b.err));
+    ok_db(&b, lladd_lock_register(&b.options, &b.err));
+    b.options.durability = LLADD_DURABLE_LATER;
+    bed_open(&b);
+    t = shop_table(&b, "rows", NULL);
+    shop_fill(&b, t, "0=on 1=on 2=on");
+    for (uint32_t i = 0; i < THREADS; i++) {
+        doctors[i] = (struct doctor){.number = i, .seed = i + 5};
+        ck_assert_int_eq(lladd_thread_start(&doctors[i].thread, work, &doctors[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        lladd_thread_join(&doctors[i].thread);
+        left += doctors[i].left;
+        came += doctors[i].came;
+        looked += doctors[i].looked;
+    }
+    ck_assert_uint_gt(left, 10);
+    ck_assert_uint_gt(came, 10);
+    ck_assert_uint_gt(looked, 10);
+    shop_done(&b, t);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("managed dTables: serialisable");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 200);
+    tcase_add_test(tc, write_skew_without_locks);
+    tcase_add_test(tc, write_skew_with_locks);
+    tcase_add_test(tc, snapshot_is_older);
+    tcase_add_test(tc, phantoms);
+    tcase_add_test(tc, others_without_locks);
+    tcase_add_test(tc, keys_that_are_equal);
+    tcase_add_test(tc, somebody_is_on_call);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
