@@ -59,6 +59,28 @@ static const struct configuration tried[] = {
     {"automatic", "class(dt) auto_dtable"},
 };
 
+/* In a cTable there is also the year since when they live there, in two bytes. */
+static bool since(const void *ctx, uint32_t number, struct lladd_span *out)
+{
+    static const unsigned char years[] = {0xd0, 7, 0xd1, 7, 0xd2, 7, 0xd3, 7, 0xd4, 7, 0xd5, 7};
+    if (!customer(ctx, number, out))
+        return false;
+    *out = lladd_span_of(years + drawn(number, 10) % (sizeof years / 2) * 2, 2);
+    return true;
+}
+
+static const struct store stores[] = {
+    {"row store, linear", "class(dt) linear_dtable", NULL, {NULL}},
+    {"row store, automatic", "class(dt) auto_dtable", NULL, {NULL}},
+    {"column store, linear", NULL, NULL, {"class(dt) linear_dtable", "class(dt) linear_dtable"}},
+    {"column store, states as in figure 8",
+     NULL,
+     NULL,
+     {"class(dt) array_dtable config [ \"value_size\" int 2 ]",
+      "config [ " STATE_OR_ELSE(ARRAY) " ]"}},
+    {"column store, automatic", NULL, NULL, {"class(dt) auto_dtable", "class(dt) auto_dtable"}},
+};
+
 int customers(struct lladd_db *db, uint32_t keys, struct lladd_error *err)
 {
     struct rows rows = {.keys = keys, .value = customer};
@@ -68,5 +90,13 @@ int customers(struct lladd_db *db, uint32_t keys, struct lladd_error *err)
     printf("customers by state, %llu of them\n", (unsigned long long)rows.n);
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++)
         TRY(trial(db, &rows, &tried[i], err));
+    printf("in managed tables\n");
+    for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++)
+        TRY(trial_managed(db, &rows, &tried[i], err));
+    printf("in cTables, with the year since when\n");
+    struct rows years = {.keys = keys, .n = rows.n, .value = since};
+    struct table table = {{&years, &rows}, {"since", "state"}, 2};
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
+        TRY(trial_ctable(db, &table, &stores[i], err));
     return 0;
 }

@@ -33,28 +33,64 @@ static void fill(unsigned char *times, unsigned char *who, uint32_t n)
 
 #define SMALL \
     "\"base\" class(dt) smallint_dtable \"base_config\" config [ \"bytes\" int 2 " \
-    "\"base\" class(dt) array_dtable \"base_config\" config [ \"tag_byte\" bool false ] ]"
+    "\"base\" class(dt) array_dtable \"base_config\" config [ \"value_size\" int 2 " \
+    "\"tag_byte\" bool false ] ]"
+#define FOUR "config [ \"value_size\" int 4 ]"
+#define ARRAY "class(dt) array_dtable config [ \"value_size\" int 4 \"tag_byte\" bool false ]"
 #define DELTA(below) "class(dt) deltaint_dtable config [ " below " ]"
 
+#define FIGURE_9 \
+    DELTA("\"base\" class(dt) exception_dtable \"base_config\" config [ " SMALL \
+          " \"alt\" class(dt) fixed_dtable \"alt_config\" " FOUR \
+          " \"reject_value\" blob ffff0000 ]")
+
 static const struct configuration times_tried[] = {
-    {"time: fixed", "class(dt) fixed_dtable"},
-    {"time: array", "class(dt) array_dtable config [ \"tag_byte\" bool false ]"},
+    {"time: fixed", "class(dt) fixed_dtable " FOUR},
+    {"time: array", ARRAY},
     {"time: differences in two bytes, array", DELTA(SMALL)},
-    {"time: differences, large ones beside (figure 9)",
-     DELTA("\"base\" class(dt) exception_dtable \"base_config\" config [ " SMALL
-           " \"alt\" class(dt) fixed_dtable \"reject_value\" blob ffff0000 ]")},
+    {"time: differences, large ones beside (figure 9)", FIGURE_9},
     {"time: automatic", "class(dt) auto_dtable"},
 };
 static const struct configuration who_tried[] = {
-    {"customer: array", "class(dt) array_dtable config [ \"tag_byte\" bool false ]"},
+    {"customer: array", ARRAY},
     {"customer: automatic", "class(dt) auto_dtable"},
 };
 
+/* Who, and when: as the paper's cTable has it. */
+static const struct store stores[] = {
+    {"row store, linear", "class(dt) linear_dtable", NULL, {NULL}},
+    {"row store, automatic", "class(dt) auto_dtable", NULL, {NULL}},
+    {"column store, arrays", NULL, NULL, {ARRAY, ARRAY}},
+    {"column store, time as in figure 9", NULL, NULL, {ARRAY, FIGURE_9}},
+    {"column store, automatic", NULL, NULL, {"class(dt) auto_dtable", "class(dt) auto_dtable"}},
+};
+
 static int try_all(struct lladd_db *db, const struct rows *rows, const struct configuration *c,
-                   size_t n, struct lladd_error *err)
+                   size_t n,
+                   int (*how)(struct lladd_db *, const struct rows *, const struct configuration *,
+                              struct lladd_error *),
+                   struct lladd_error *err)
 {
     for (size_t i = 0; i < n; i++)
-        TRY(trial(db, rows, &c[i], err));
+        TRY(how(db, rows, &c[i], err));
+    return 0;
+}
+
+static int all_of(struct lladd_db *db, const struct rows *time_of, const struct rows *who_did,
+                  struct lladd_error *err)
+{
+    enum { TIMES = sizeof times_tried / sizeof *times_tried,
+           WHO = sizeof who_tried / sizeof *who_tried };
+    struct table table = {{who_did, time_of}, {"customer", "time"}, 2};
+    printf("moves, %llu of them\n", (unsigned long long)time_of->n);
+    TRY(try_all(db, time_of, times_tried, TIMES, trial, err));
+    TRY(try_all(db, who_did, who_tried, WHO, trial, err));
+    printf("in managed tables\n");
+    TRY(try_all(db, time_of, times_tried, TIMES, trial_managed, err));
+    TRY(try_all(db, who_did, who_tried, WHO, trial_managed, err));
+    printf("in cTables\n");
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
+        TRY(trial_ctable(db, &table, &stores[i], err));
     return 0;
 }
 
@@ -66,11 +102,8 @@ int moves(struct lladd_db *db, uint32_t keys, struct lladd_error *err)
     int rc = times && who ? 0 : lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     if (!rc) {
         fill(times, who, keys);
-        printf("moves, %lu of them\n", (unsigned long)keys);
-        rc = try_all(db, &time_of, times_tried, sizeof times_tried / sizeof *times_tried, err);
+        rc = all_of(db, &time_of, &who_did, err);
     }
-    if (!rc)
-        rc = try_all(db, &who_did, who_tried, sizeof who_tried / sizeof *who_tried, err);
     free(times);
     free(who);
     return rc;

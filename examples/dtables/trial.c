@@ -16,7 +16,7 @@ uint64_t drawn(uint64_t what, uint64_t of)
     return x ^ x >> 32;
 }
 
-static double seconds(void)
+double seconds(void)
 {
     struct timespec t;
     if (clock_gettime(CLOCK_MONOTONIC, &t) != 0)
@@ -58,7 +58,7 @@ static int build(struct lladd_txn *txn, const struct rows *rows, const char *tex
 /* ---- looked up ------------------------------------------------------------------------------- */
 
 /* Are there the values that there should be? */
-static int look_up(const struct lladd_dtable *t, const struct rows *rows, struct lladd_error *err)
+int look_up(const struct lladd_dtable *t, const struct rows *rows, struct lladd_error *err)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     int rc = 0;
@@ -78,9 +78,8 @@ static int look_up(const struct lladd_dtable *t, const struct rows *rows, struct
     return rc;
 }
 
-/* Microseconds a lookup, of keys from `from` on. */
-static int time_lookups(const struct lladd_dtable *t, uint64_t from, uint64_t keys, double *out,
-                        struct lladd_error *err)
+int time_lookups(const struct lladd_dtable *t, uint64_t from, uint64_t keys, double *out,
+                 struct lladd_error *err)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     struct lladd_dtable_value v;
@@ -95,6 +94,18 @@ static int time_lookups(const struct lladd_dtable *t, uint64_t from, uint64_t ke
     return rc;
 }
 
+void print_line(const struct rows *rows, const char *about, uint64_t bytes, double there,
+                double absent)
+{
+    printf("  %-46s %7.2f MiB %6.2f bytes a row %6.2f us, absent %5.2f us\n", about,
+           (double)bytes / 1048576, (double)bytes / (double)rows->n, there, absent);
+}
+
+void print_refused(const char *about, uint32_t key)
+{
+    printf("  %-46s cannot store the row of key %" PRIu32 "\n", about, key);
+}
+
 static int measure(const struct lladd_dtable *t, const struct rows *rows, const char *about,
                    struct lladd_error *err)
 {
@@ -105,23 +116,26 @@ static int measure(const struct lladd_dtable *t, const struct rows *rows, const 
     TRY(lladd_dtable_run_info(t, &info, err));
     TRY(time_lookups(t, 0, rows->keys, &there, err));
     TRY(time_lookups(t, rows->keys, rows->keys, &absent, err));
-    printf("  %-46s %7.2f MiB %6.2f bytes a row %6.2f us, absent %5.2f us\n", about,
-           (double)info.bytes / 1048576, (double)info.bytes / (double)rows->n, there, absent);
+    print_line(rows, about, info.bytes, there, absent);
     return 0;
 }
 
 /* ---- a trial --------------------------------------------------------------------------------- */
 
-static int free_run(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
+int end(struct lladd_txn *txn, int rc, struct lladd_error *err)
 {
-    struct lladd_txn *txn;
-    TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = lladd_dtable_run_free(txn, root);
     if (!rc)
         return lladd_commit(txn);
     *err = *lladd_txn_error(txn);
     TRY(lladd_abort(txn));
     return rc;
+}
+
+static int free_run(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    return end(txn, lladd_dtable_run_free(txn, root), err);
 }
 
 int trial(struct lladd_db *db, const struct rows *rows, const struct configuration *c,
@@ -132,16 +146,12 @@ int trial(struct lladd_db *db, const struct rows *rows, const struct configurati
     lladd_pageno root;
     uint32_t at = 0;
     TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = build(txn, rows, c->text, &root, &at);
-    if (rc) {
-        *err = *lladd_txn_error(txn);
-        TRY(lladd_abort(txn));
-        if (rc != LLADD_REJECTED)
-            return rc;
-        printf("  %-46s cannot store the row of key %" PRIu32 "\n", c->about, at);
+    int rc = end(txn, build(txn, rows, c->text, &root, &at), err);
+    if (rc == LLADD_REJECTED) {
+        print_refused(c->about, at);
         return 0;
     }
-    TRY(lladd_commit(txn));
+    TRY(rc);
     TRY(lladd_dtable_run_open(db, root, &t, err));
     rc = measure(t, rows, c->about, err);
     lladd_dtable_close(t);

@@ -82,14 +82,31 @@ def dtables(program, folder):
         sys.exit("dtables does not say how it is used")
     for _ in range(2):
         out = run(program, db, "5000")
-        rows = re.findall(r"^  (.+?) +([0-9.]+) MiB +([0-9.]+) bytes a row +[0-9.]+ us, absent "
-                          r"+[0-9.]+ us$", out, re.M)
-        size = {what: float(each) for what, _, each in rows}
-        small = "... and those in an array (figure 8)"
-        if not size[small] < size["linear"] / 2 or len(rows) + 3 != len(out.splitlines()):
-            sys.exit(f"dtables: {out}")
-        if "differences in two bytes, array          cannot store the row of key" not in out:
+        parts = re.split(r"^(\w.*)\n", out, flags=re.M)[1:]
+        size = {}
+        for head, lines in zip(parts[::2], parts[1::2]):
+            for line in lines.splitlines():
+                row = re.fullmatch(r"  (.+?) +([0-9.]+) MiB +([0-9.]+) bytes a row +[0-9.]+ us, "
+                                   r"absent +[0-9.]+ us", line)
+                if row:
+                    size[len(size), head.split(",")[0], row[1]] = float(row[3])
+                elif not re.fullmatch(r"    \w+: [0-9.]+ ns a value when all are read|"
+                                      r"  .*array +cannot store the row of key 0", line):
+                    sys.exit(f"dtables: {line}")
+        smaller(size, "linear", "... and those in an array (figure 8)", 2)
+        smaller(size, "time: array", "time: differences, large ones beside (figure 9)", 1.5)
+        smaller(size, "column store, linear", "column store, states as in figure 8", 2)
+        smaller(size, "column store, arrays", "column store, time as in figure 9", 1.2)
+        if out.count("differences in two bytes, array          cannot store the row of key") != 2:
             sys.exit(f"dtables stores what is too large: {out}")
+
+
+def smaller(size, one, other, times):
+    """In each part of the output that has both: runs, managed tables, cTables."""
+    pairs = list(zip([v for k, v in size.items() if k[2] == one],
+                     [v for k, v in size.items() if k[2] == other]))
+    if not pairs or any(b * times > a for a, b in pairs):
+        sys.exit(f"dtables: {other} is not so small: {size}")
 
 
 def main(programs):
