@@ -383,6 +383,10 @@ struct lladd_dtable_class {
     /** The row it is at; key and value are each nullable. */
     int (*cursor_row)(const struct lladd_dtable *, void *cursor, struct lladd_dtable_key *key,
                       struct lladd_dtable_value *value, struct lladd_error *);
+
+    /** May the key be there, as far as this layer knows by itself? A filter's `lookup` asks the
+     *  layers below only then; statistics count how often. NULL: it is no filter. */
+    bool (*may_have)(const struct lladd_dtable *, const struct lladd_dtable_key *);
 };
 
 /** Makes a class known to the handle; it must outlive it. LLADD_EXISTS if another one has the name,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "csv.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,12 @@ void csv_free(struct csv *c)
 {
     free(c->bytes);
     free(c->end);
+    free(c->marked);
+}
+
+bool csv_quoted(const struct csv *c, size_t i)
+{
+    return c->marked[i] != 0;
 }
 
 struct lladd_span csv_field(const struct csv *c, size_t i)
@@ -120,8 +125,10 @@ enum csv_got csv_read(struct csv *c)
         enum csv_got got = byte == '"' ? quoted(c, &last) : plain(c, byte, &last);
         if (got)
             return got;
-        if (!reserve(&c->end, c->n + 1, &c->cap, sizeof *c->end))
+        if (!reserve(&c->end, c->n + 1, &c->cap, sizeof *c->end) ||
+            !reserve(&c->marked, c->n + 1, &c->cap_marked, 1))
             return wrong(c, "out of memory");
+        c->marked[c->n] = byte == '"';
         c->end[c->n++] = c->len;
     }
     c->next += last == '\n';

@@ -6,6 +6,7 @@
  * Knows no database. */
 #include <lladd/types.h>
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct csv {
@@ -17,6 +18,8 @@ struct csv {
     size_t len, size;
     size_t *end; /* where each ends */
     size_t n, cap;
+    unsigned char *marked; /* which of them were in quotation marks */
+    size_t cap_marked;
     const char *wrong; /* why CSV_WRONG */
 };
 
@@ -27,6 +30,8 @@ void csv_begin(struct csv *, FILE *in, size_t field_max);
  * on. */
 enum csv_got csv_read(struct csv *);
 struct lladd_span csv_field(const struct csv *, size_t i);
+/* Was it in quotation marks? What tells a field of no bytes from none. */
+bool csv_quoted(const struct csv *, size_t i);
 void csv_free(struct csv *);
 
 /* Writes a field, in quotation marks where it needs them. */

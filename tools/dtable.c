@@ -13,6 +13,7 @@
 static const char usage[] =
     "usage: lladd dtable create   [options] DIRECTORY TABLE\n"
     "       lladd dtable put      [options] DIRECTORY TABLE KEY [VALUE]\n"
+    "       lladd dtable put      [options] DIRECTORY TABLE KEY COLUMN=VALUE...\n"
     "       lladd dtable put --csv [options] DIRECTORY TABLE\n"
     "       lladd dtable get      [options] DIRECTORY TABLE KEY\n"
     "       lladd dtable del      [options] DIRECTORY TABLE KEY\n"
@@ -30,10 +31,17 @@ static const char usage[] =
     "made of. config-check says whether a configuration is one, and what it is with everything\n"
     "that was left out. A database in use is refused.\n"
     "\n"
+    "A table that was made with --columns has rows of named columns. put changes those that it\n"
+    "names: COLUMN alone takes the value away. get and scan show them by name, and --csv, in and\n"
+    "out, has a first line \"key,column,...\": an empty field is no value, \"\" one of no bytes.\n"
+    "\n"
     "  --key TYPE        create, config-check: of the keys, u32, u64, double, string or bytes\n"
     "                    (string)\n"
     "  --config FILE     create: how runs are stored (docs/dtables.md)\n"
     "  --combine-config FILE    create: the same of runs that were combined\n"
+    "  --columns A,B,... create: the table's columns; get, scan: those to show\n"
+    "  --group A,B=FILE  create: these columns are stored together, apart from the others, so\n"
+    "  --keys FILE       create: ... and so is which rows there are\n"
     "  --schedule WHICH  create: when runs are combined: ruler, tiered or never (ruler)\n"
     "  --every N         create: ... after so many digests, or so many runs of a size\n"
     "  --memory BYTES    create: a digest is due when so much is not digested\n"
@@ -48,7 +56,7 @@ static const char usage[] =
     "cannot be read or there is no such table.\n";
 
 enum { HEX = TOOL_OWN, CSV, KEY, CONFIG, COMBINE_CONFIG, SCHEDULE, EVERY, MEMORY, BATCH, COMBINE,
-       GRAPH };
+       GRAPH, COLUMNS, GROUP, KEYS };
 
 static const struct option options[] = {TOOL_COMMON,
                                         {"hex", no_argument, NULL, HEX},
@@ -62,6 +70,9 @@ static const struct option options[] = {TOOL_COMMON,
                                         {"batch", required_argument, NULL, BATCH},
                                         {"combine", no_argument, NULL, COMBINE},
                                         {"graph", no_argument, NULL, GRAPH},
+                                        {"columns", required_argument, NULL, COLUMNS},
+                                        {"group", required_argument, NULL, GROUP},
+                                        {"keys", required_argument, NULL, KEYS},
                                         {NULL, 0, NULL, 0}};
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -118,6 +129,30 @@ static int take_text(struct tabling *d, const char *name, char **out)
     return read_text(d, name, out) ? (void)tool_fail(d->t, "%s", d->err.message), -1 : 0;
 }
 
+static int take_group(struct tabling *d, const char *value)
+{
+    struct tabling_group *groups = realloc(d->groups, (d->n_groups + 1) * sizeof *groups);
+    const char *file = strchr(value, '=');
+    if (!groups)
+        return (void)tool_fail(d->t, "out of memory"), -1;
+    d->groups = groups;
+    if (!file)
+        return (void)tool_fail(d->t, "--group: COLUMNS=FILE, not \"%s\"", value), -1;
+    struct tabling_group *g = &groups[d->n_groups];
+    *g = (struct tabling_group){.names = strndup(value, (size_t)(file - value))};
+    if (!g->names)
+        return (void)tool_fail(d->t, "out of memory"), -1;
+    d->n_groups++;
+    return take_text(d, file + 1, &g->config);
+}
+
+static int take_names(struct tabling *d, const char *value)
+{
+    free(d->names);
+    d->names = strdup(value);
+    return d->names ? 0 : ((void)tool_fail(d->t, "out of memory"), -1);
+}
+
 static int take_word(const struct tabling *d, const char *what, const char *value,
                      const char *const *words, int n, int *out)
 {
@@ -159,6 +194,12 @@ static int take(void *ctx, int option, const char *value)
         return take_text(d, value, &d->config);
     case COMBINE_CONFIG:
         return take_text(d, value, &d->combine_config);
+    case KEYS:
+        return take_text(d, value, &d->keys_config);
+    case COLUMNS:
+        return take_names(d, value);
+    case GROUP:
+        return take_group(d, value);
     case EVERY:
         return tool_number("--every", value, &d->every) && d->every <= UINT32_MAX ? 0 : -1;
     case MEMORY:
@@ -219,7 +260,14 @@ static int end(struct tabling *d, int rc)
 
 static int open_table(struct tabling *d, const char *name)
 {
-    int rc = lladd_managed_open(d->db, name, &d->table, &d->err);
+    int rc = strlen(name) <= LLADD_CTABLE_NAME_MAX
+                 ? lladd_ctable_open(d->db, name, &d->columns, &d->err)
+                 : LLADD_WRONG_TYPE;
+    d->table = rc ? NULL : lladd_ctable_managed(d->columns);
+    if (rc == LLADD_WRONG_TYPE) {
+        d->columns = NULL;
+        rc = lladd_managed_open(d->db, name, &d->table, &d->err);
+    }
     return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc; /* it is no missing key */
 }
 
@@ -227,8 +275,11 @@ static int open_table(struct tabling *d, const char *name)
 static int close_table(struct tabling *d, int rc)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    int closed = lladd_managed_close(d->table, &err);
+    int closed = lladd_managed_close(d->table, &err); /* the cTable with it */
     d->table = NULL;
+    d->columns = NULL;
+    free(d->chosen);
+    d->chosen = NULL;
     if (!rc && closed)
         d->err = err;
     return rc ? rc : closed;
@@ -240,11 +291,20 @@ static int with_table(struct tabling *d, const char *name, int (*what)(struct ta
     int rc = open_table(d, name);
     if (rc)
         return rc;
-    rc = begin(d);
+    if (d->names && !d->columns)
+        rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "table \"%s\" has no columns", name);
+    if (!rc)
+        rc = begin(d);
     return close_table(d, end(d, rc ? rc : what(d)));
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
+
+static int show(struct tabling *d, const struct lladd_dtable_key *key, struct lladd_span value)
+{
+    tabling_write_value(d, key, value);
+    return 0;
+}
 
 /* The row of the command line's key; `use` may do something with it. LLADD_NOT_FOUND. */
 static int find(struct tabling *d, int (*use)(struct tabling *, const struct lladd_dtable_key *,
@@ -258,6 +318,11 @@ static int find(struct tabling *d, int (*use)(struct tabling *, const struct lla
     if (!room)
         return no_memory(d);
     int rc = tabling_key(d, text, room, &key) ? 0 : d->err.code;
+    if (!rc && d->columns && use == show) {
+        rc = tabling_get_columns(d, &key);
+        free(room);
+        return rc;
+    }
     if (!rc)
         rc = of_txn(d, lladd_managed_lookup(d->txn, d->table, &key, &pin, &value));
     if (!rc && value.state != LLADD_DTABLE_FOUND)
@@ -267,12 +332,6 @@ static int find(struct tabling *d, int (*use)(struct tabling *, const struct lla
     lladd_dtable_unpin(&pin);
     free(room);
     return rc;
-}
-
-static int show(struct tabling *d, const struct lladd_dtable_key *key, struct lladd_span value)
-{
-    tabling_write_value(d, key, value);
-    return 0;
 }
 
 static int get(struct tabling *d)
@@ -313,6 +372,11 @@ static int scan(struct tabling *d)
         rc = d->err.code;
     if (!rc && t->argc > 2 && !tabling_key(d, span_of(t->argv[2]), room + longest + 1, &to))
         rc = d->err.code;
+    if (!rc && d->columns) {
+        rc = tabling_scan_columns(d, t->argc > 1 ? &from : NULL, t->argc > 2 ? &to : NULL);
+        free(room);
+        return rc;
+    }
     if (!rc)
         rc = lladd_dtable_cursor_open(d->rows, 0, &c, &d->err);
     if (!rc) {
@@ -390,6 +454,19 @@ static int put_one(struct tabling *d, struct lladd_span key_text, const struct l
     return rc;
 }
 
+/* Columns of a row, as the command line says. */
+static int put_columns(struct tabling *d)
+{
+    struct lladd_dtable_key key;
+    struct lladd_span text = span_of(d->t->argv[1]);
+    unsigned char *room = malloc(text.len + 1);
+    if (!room)
+        return no_memory(d);
+    int rc = tabling_key(d, text, room, &key) ? tabling_put_columns(d, &key) : d->err.code;
+    free(room);
+    return rc;
+}
+
 static int put(struct tabling *d)
 {
     const struct tool *t = d->t;
@@ -397,6 +474,11 @@ static int put(struct tabling *d)
     size_t len = 0;
     struct lladd_span value;
     int rc = 0;
+    if (d->columns)
+        return put_columns(d);
+    if (t->argc > 3)
+        return lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "table \"%s\" has no columns",
+                               t->argv[0]);
     if (t->argc > 2) {
         value = span_of(t->argv[2]);
     } else {
@@ -426,6 +508,10 @@ static int del(struct tabling *d)
 static int put_row(struct tabling *d, const struct csv *c)
 {
     struct lladd_span value;
+    if (d->columns && !d->chosen)
+        return tabling_put_header(d, c);
+    if (d->columns)
+        return tabling_put_fields(d, c);
     if (c->n > 2)
         return lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "a row of more than two fields");
     if (c->n == 2)
@@ -477,9 +563,11 @@ static int create(struct tabling *d)
     o.every = (uint32_t)d->every;
     o.memory_bytes = d->memory;
     int rc = begin(d);
-    return end(d, rc ? rc : of_txn(d, lladd_managed_create(d->txn, d->t->argv[0], &o)));
+    if (!rc)
+        rc = d->names ? tabling_create(d, &o)
+                      : of_txn(d, lladd_managed_create(d->txn, d->t->argv[0], &o));
+    return end(d, rc);
 }
-
 
 /* What is in the journal, and what is due then. */
 static int maintain(struct tabling *d)
@@ -550,7 +638,7 @@ static const struct verb {
     int (*run)(struct tabling *);
     bool whole; /* opens tables itself */
 } verbs[] = {{"create", "dtable create", 1, 0, MAKE, create, true},
-             {"put", "dtable put", 2, 1, ALTER, put, false},
+             {"put", "dtable put", 2, LLADD_DTABLE_COLUMNS_MAX, ALTER, put, false},
              {"put", "dtable put --csv", 1, 0, ALTER, put_csv, false},
              {"get", "dtable get", 2, 0, LOOK, get, false},
              {"del", "dtable del", 2, 0, ALTER, del, false},
@@ -641,5 +729,12 @@ int tool_dtable(int argc, char **argv)
 end:
     free(d.config);
     free(d.combine_config);
+    free(d.keys_config);
+    free(d.names);
+    for (size_t i = 0; i < d.n_groups; i++) {
+        free(d.groups[i].names);
+        free(d.groups[i].config);
+    }
+    free(d.groups);
     return tool_end(&t, code);
 }

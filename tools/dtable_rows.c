@@ -115,7 +115,7 @@ static const char *number_of(const struct lladd_dtable_key *key, char out[NUMBER
     return out;
 }
 
-static void write_bytes(const struct tabling *d, struct lladd_span s)
+void tabling_write_bytes(const struct tabling *d, struct lladd_span s)
 {
     const unsigned char *p = s.data;
     if (d->hex)
@@ -127,24 +127,31 @@ static void write_bytes(const struct tabling *d, struct lladd_span s)
         dump_quoted(stdout, s.data, s.len);
 }
 
-static void write_key(const struct tabling *d, const struct lladd_dtable_key *key)
+void tabling_write_key(const struct tabling *d, const struct lladd_dtable_key *key)
 {
     char number[NUMBER_MAX];
     if (is_text(key))
-        write_bytes(d, key->bytes);
+        tabling_write_bytes(d, key->bytes);
     else
         printf("%s", number_of(key, number));
+}
+
+json_t *tabling_json_key(const struct tabling *d, const struct lladd_dtable_key *key)
+{
+    char number[NUMBER_MAX];
+    if (is_text(key))
+        return d->hex ? tool_json_hex(key->bytes.data, key->bytes.len)
+                      : tool_json_bytes(key->bytes.data, key->bytes.len);
+    return key->type == LLADD_DTABLE_DOUBLE ? tool_json_text(number_of(key, number))
+                                            : tool_json_u64(key->number);
 }
 
 static void write_json(const struct tabling *d, const struct lladd_dtable_key *key,
                        struct lladd_span value)
 {
-    json_t *(*how)(const void *, size_t) = d->hex ? tool_json_hex : tool_json_bytes;
-    char number[NUMBER_MAX];
-    json_t *k = is_text(key)                         ? how(key->bytes.data, key->bytes.len)
-                : key->type == LLADD_DTABLE_DOUBLE ? tool_json_text(number_of(key, number))
-                                                     : tool_json_u64(key->number);
-    tool_json_print(json_pack("{s:o, s:o}", "key", k, "value", how(value.data, value.len)), false);
+    json_t *v = d->hex ? tool_json_hex(value.data, value.len)
+                       : tool_json_bytes(value.data, value.len);
+    tool_json_print(json_pack("{s:o, s:o}", "key", tabling_json_key(d, key), "value", v), false);
 }
 
 void tabling_write(const struct tabling *d, const struct lladd_dtable_key *key,
@@ -154,9 +161,9 @@ void tabling_write(const struct tabling *d, const struct lladd_dtable_key *key,
         write_json(d, key, value);
         return;
     }
-    write_key(d, key);
+    tabling_write_key(d, key);
     putchar(d->csv ? ',' : ' ');
-    write_bytes(d, value);
+    tabling_write_bytes(d, value);
     putchar('\n');
 }
 
@@ -168,7 +175,7 @@ void tabling_write_value(const struct tabling *d, const struct lladd_dtable_key 
         return;
     }
     if (d->hex)
-        write_bytes(d, value);
+        tabling_write_bytes(d, value);
     else if (value.len)
         (void)fwrite(value.data, 1, value.len, stdout); /* tool_end sees whether it could be */
     putchar('\n');

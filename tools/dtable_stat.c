@@ -31,15 +31,15 @@ static int take(struct tabling *d, struct stats *out)
 
 /* ---- filters --------------------------------------------------------------------------------- */
 
-/* The layer of a class in a run; NULL. */
-static const struct lladd_dtable *layer(const struct lladd_dtable *t, const char *class_name)
+/* The first filter among the layers of a run; NULL. */
+static const struct lladd_dtable *filter_of(const struct lladd_dtable *t)
 {
-    if (strcmp(t->kind->name, class_name) == 0)
+    if (t->kind->may_have)
         return t;
     for (const struct lladd_dtable_param *p = t->kind->params; p && p->type; p++) {
         const struct lladd_dtable *below;
         for (size_t i = 0; (below = lladd_dtable_layer(t, p->name, i)) != NULL; i++) {
-            const struct lladd_dtable *found = layer(below, class_name);
+            const struct lladd_dtable *found = filter_of(below);
             if (found)
                 return found;
         }
@@ -47,27 +47,119 @@ static const struct lladd_dtable *layer(const struct lladd_dtable *t, const char
     return NULL;
 }
 
-/* Bits a key of the run's Bloom filter; 0: it has none. */
-static int64_t filter_bits(const struct lladd_dtable *run)
+/* Keys that are not there, drawn between those that are, and how many the filter lets pass. */
+struct filter {
+    int64_t bits; /* a key; 0: there is no filter */
+    uint64_t asked, passed;
+};
+enum { PROBES = 4096, TRIES = 4 * PROBES };
+
+static uint64_t drawn(uint64_t *random)
 {
-    const struct lladd_dtable *bloom = layer(run, "bloom_dtable");
-    return bloom ? lladd_dtable_param_int(bloom->config, "bits_per_key") : 0;
+    uint64_t x = *random += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return x ^ x >> 32;
+}
+
+static int probe(const struct lladd_dtable *filter, const struct lladd_dtable_key *key,
+                 struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
+{
+    struct lladd_dtable_value v;
+    int rc = lladd_dtable_lookup(filter->base, key, pin, &v, err);
+    if (rc || v.state != LLADD_DTABLE_ABSENT)
+        return rc;
+    out->asked++;
+    out->passed += filter->kind->may_have(filter, key);
+    return 0;
+}
+
+/* A row's key, and a byte behind it, which comes before the next row in any order of bytes. */
+static int probe_behind(const struct lladd_dtable *filter, const struct lladd_dtable_key *key,
+                        struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
+{
+    unsigned char bytes[LLADD_DTABLE_KEY_MAX];
+    struct lladd_dtable_key next = *key;
+    if (key->bytes.len >= sizeof bytes)
+        return 0;
+    if (key->bytes.len)
+        memcpy(bytes, key->bytes.data, key->bytes.len);
+    bytes[key->bytes.len] = 1;
+    next.bytes = (struct lladd_span){bytes, key->bytes.len + 1};
+    return probe(filter, &next, pin, out, err);
+}
+
+static int probe_bytes(const struct lladd_dtable *filter, uint64_t rows,
+                       struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
+{
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key;
+    uint64_t step = rows / PROBES + 1, at = 0;
+    int rc = lladd_dtable_cursor_open(filter->base, LLADD_DTABLE_TOMBSTONES, &c, err);
+    if (rc)
+        return rc;
+    for (rc = lladd_dtable_first(c, err); !rc; rc = lladd_dtable_next(c, err)) {
+        if (at++ % step)
+            continue;
+        rc = lladd_dtable_row(c, &key, NULL, err);
+        if (!rc)
+            rc = probe_behind(filter, &key, pin, out, err);
+        if (rc)
+            break;
+    }
+    lladd_dtable_cursor_close(c);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int probe_numbers(const struct lladd_dtable *filter, const struct lladd_dtable_run_info *i,
+                         struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
+{
+    struct lladd_dtable_key key = i->min;
+    uint64_t between = i->max.number - i->min.number, random = 1;
+    int rc = 0;
+    for (unsigned n = 0; between && n < TRIES && out->asked < PROBES && !rc; n++) {
+        key.number = i->min.number + drawn(&random) % between;
+        rc = probe(filter, &key, pin, out, err);
+    }
+    return rc;
+}
+
+static int measure(const struct lladd_dtable *run, const struct lladd_dtable_run_info *info,
+                   struct filter *out, struct lladd_error *err)
+{
+    const struct lladd_dtable *filter = filter_of(run);
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    *out = (struct filter){.bits = 0};
+    if (!filter || !filter->base)
+        return 0;
+    out->bits = lladd_dtable_param_int(filter->config, "bits_per_key");
+    int rc = info->rows == 0                    ? 0
+             : info->type >= LLADD_DTABLE_STRING ? probe_bytes(filter, info->rows, &pin, out, err)
+                                                 : probe_numbers(filter, info, &pin, out, err);
+    lladd_dtable_unpin(&pin);
+    return rc;
+}
+
+static double answered(const struct filter *f)
+{
+    return f->asked ? 100.0 * (double)(f->asked - f->passed) / (double)f->asked : 0;
 }
 
 /* ---- as text --------------------------------------------------------------------------------- */
 
-static void print_run(const struct lladd_managed_run *r, const struct lladd_dtable *t)
+static void print_run(const struct lladd_managed_run *r, const struct lladd_dtable *t,
+                      const struct filter *f)
 {
     char bytes[24];
-    int64_t bits = filter_bits(t);
     printf("  run %-10" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12s  %s", r->generation, r->rows,
            r->tombstones, tool_bytes(r->bytes, bytes), t->kind->name);
-    if (bits)
-        printf(", filter of %" PRId64 " bits a key", bits);
+    if (f->bits)
+        printf(", filter of %" PRId64 " bits a key", f->bits);
+    if (f->asked)
+        printf(", answers %.1f %% of %" PRIu64 " absent keys", answered(f), f->asked);
     printf("\n");
 }
 
-static json_t *json_run(const struct lladd_managed_run *r, const struct lladd_dtable *t,
+static json_t *json_run(const struct lladd_managed_run *r, const struct filter *f,
                         const char *config)
 {
     json_t *o = json_pack(
@@ -75,8 +167,11 @@ static json_t *json_run(const struct lladd_managed_run *r, const struct lladd_dt
         tool_json_u64(r->root.v), "rows", tool_json_u64(r->rows), "tombstones",
         tool_json_u64(r->tombstones), "bytes", tool_json_u64(r->bytes), "pages",
         tool_json_u64(r->pages), "config", config);
-    if (filter_bits(t))
-        json_object_set_new(o, "filter_bits_per_key", json_integer(filter_bits(t)));
+    if (f->bits) {
+        json_object_set_new(o, "filter_bits_per_key", json_integer(f->bits));
+        json_object_set_new(o, "filter_probed_absent", tool_json_u64(f->asked));
+        json_object_set_new(o, "filter_let_pass", tool_json_u64(f->passed));
+    }
     return o;
 }
 
@@ -84,22 +179,42 @@ static int each_run(struct tabling *d, const struct stats *s, json_t *list)
 {
     for (size_t i = 0; i < s->n; i++) {
         struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+        struct filter f = {.bits = 0};
         struct lladd_dtable *t;
         int rc = lladd_dtable_run_open(d->db, s->runs[i].root, &t, &d->err);
         if (rc)
             return rc;
         rc = lladd_dtable_run_info(t, &info, &d->err);
+        if (!rc)
+            rc = measure(t, &info, &f, &d->err);
         if (!rc && list)
-            rc = json_array_append_new(list, json_run(&s->runs[i], t, info.config))
+            rc = json_array_append_new(list, json_run(&s->runs[i], &f, info.config))
                      ? lladd_error_set(&d->err, LLADD_NO_MEMORY, "out of memory")
                      : 0;
         else if (!rc)
-            print_run(&s->runs[i], t);
+            print_run(&s->runs[i], t, &f);
         lladd_dtable_close(t);
         if (rc)
             return rc;
     }
     return 0;
+}
+
+/* ", columns a, b" of a cTable. */
+static void print_columns(const struct tabling *d, const char *before)
+{
+    size_t n = d->columns ? lladd_ctable_columns(d->columns) : 0;
+    for (size_t i = 0; i < n; i++)
+        printf("%s%s", i ? ", " : before, lladd_ctable_column_name(d->columns, (uint32_t)i));
+}
+
+static json_t *json_columns(const struct tabling *d)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < lladd_ctable_columns(d->columns); i++)
+        json_array_append_new(
+            all, tool_json_text(lladd_ctable_column_name(d->columns, (uint32_t)i)));
+    return all;
 }
 
 static int print_text(struct tabling *d, const char *name, const struct stats *s)
@@ -108,6 +223,9 @@ static int print_text(struct tabling *d, const char *name, const struct stats *s
     printf("\"%s\": keys %s, %" PRIu64 " digest%s, %" PRIu64 " combine%s\n", name,
            lladd_dtable_type_name(lladd_dtable_key_type(d->rows)), s->s.digests,
            s->s.digests == 1 ? "" : "s", s->s.combines, s->s.combines == 1 ? "" : "s");
+    print_columns(d, "  columns ");
+    if (d->columns)
+        printf("\n");
     printf("  %-14s %12s %12s %12s\n", "", "rows", "tombstones", "bytes");
     printf("  %-14s %12" PRIu64 " %12s %12s\n", "not digested", s->s.pending_rows, "",
            tool_bytes(s->s.pending_bytes, bytes));
@@ -122,14 +240,16 @@ static int print_json(struct tabling *d, const char *name, const struct stats *s
         json_decref(runs);
         return rc;
     }
-    tool_json_print(
+    json_t *o =
         json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name", tool_json_text(name), "keys",
                   lladd_dtable_type_name(lladd_dtable_key_type(d->rows)), "pending_rows",
                   tool_json_u64(s->s.pending_rows), "pending_bytes",
                   tool_json_u64(s->s.pending_bytes), "digests", tool_json_u64(s->s.digests),
                   "combines", tool_json_u64(s->s.combines), "doomed", tool_json_u64(s->s.doomed),
-                  "runs", runs),
-        false);
+                  "runs", runs);
+    if (d->columns)
+        json_object_set_new(o, "columns", json_columns(d));
+    tool_json_print(o, false);
     return 0;
 }
 
@@ -167,8 +287,18 @@ static void draw_text(const char *text)
     }
 }
 
+static void draw_columns(const struct tabling *d)
+{
+    size_t n = d->columns ? lladd_ctable_columns(d->columns) : 0;
+    for (size_t i = 0; i < n; i++) {
+        printf("%s", i ? ", " : "\\ncolumns ");
+        draw_text(lladd_ctable_column_name(d->columns, (uint32_t)i));
+    }
+}
+
 /* A layer and those below it; returns its number among the run's nodes. */
-static unsigned draw_layer(const struct lladd_dtable *t, uint64_t run, unsigned *nodes)
+static unsigned draw_layer(const struct lladd_dtable *t, uint64_t run, const struct filter *f,
+                           unsigned *nodes)
 {
     unsigned number = (*nodes)++;
     printf("  \"run %" PRIu64 " layer %u\" [label=\"%s", run, number, t->kind->name);
@@ -179,32 +309,43 @@ static unsigned draw_layer(const struct lladd_dtable *t, uint64_t run, unsigned 
             printf("\\n%s %s", p->name,
                    lladd_dtable_param_bool(t->config, p->name) ? "true" : "false");
     }
+    if (t->kind->may_have && f->asked)
+        printf("\\nanswers %.1f %% of %" PRIu64 " absent keys", answered(f), f->asked);
     printf("\"];\n");
     for (const struct lladd_dtable_param *p = t->kind->params; p && p->type; p++) {
         const struct lladd_dtable *below;
         for (size_t i = 0; (below = lladd_dtable_layer(t, p->name, i)) != NULL; i++)
             printf("  \"run %" PRIu64 " layer %u\" -> \"run %" PRIu64
                    " layer %u\" [label=\"%s\"];\n",
-                   run, number, run, draw_layer(below, run, nodes), p->name);
+                   run, number, run, draw_layer(below, run, f, nodes), p->name);
     }
     return number;
 }
 
 static int draw_run(struct tabling *d, const char *name, const struct lladd_managed_run *r)
 {
+    struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+    struct filter f = {.bits = 0};
     struct lladd_dtable *t;
     char bytes[24];
     unsigned nodes = 0;
     int rc = lladd_dtable_run_open(d->db, r->root, &t, &d->err);
     if (rc)
         return rc;
+    rc = lladd_dtable_run_info(t, &info, &d->err);
+    if (!rc)
+        rc = measure(t, &info, &f, &d->err);
+    if (rc) {
+        lladd_dtable_close(t);
+        return rc;
+    }
     printf("  \"");
     draw_text(name);
     printf("\" -> \"run %" PRIu64 "\";\n  \"run %" PRIu64 "\" [label=\"run %" PRIu64 "\\n%" PRIu64
            " rows, %" PRIu64 " tombstones\\n%s\", shape=folder];\n",
            r->root.v, r->root.v, r->generation, r->rows, r->tombstones,
            tool_bytes(r->bytes, bytes));
-    unsigned top = draw_layer(t, r->root.v, &nodes);
+    unsigned top = draw_layer(t, r->root.v, &f, &nodes);
     printf("  \"run %" PRIu64 "\" -> \"run %" PRIu64 " layer %u\";\n", r->root.v, r->root.v, top);
     lladd_dtable_close(t);
     return 0;
@@ -221,6 +362,7 @@ int tabling_graph(struct tabling *d, const char *name)
     draw_text(name);
     printf("\" [label=\"");
     draw_text(name);
+    draw_columns(d);
     printf("\\nmanaged, keys %s\\n%" PRIu64 " digests, %" PRIu64 " combines\", shape=ellipse];\n",
            lladd_dtable_type_name(lladd_dtable_key_type(d->rows)), s.s.digests, s.s.combines);
     printf("  \"memory ");

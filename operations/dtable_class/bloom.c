@@ -119,16 +119,18 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return lladd_dtable_load(base, s, &r->bits, err);
 }
 
+static bool may_have(const struct lladd_dtable *base, const struct lladd_dtable_key *key)
+{
+    const struct reader *r = (const struct reader *)base;
+    uint64_t hash = lladd_dtable_hash(&base->order, key);
+    return r->lines && probe(NULL, r->bits + line_of(hash, r->lines) * LINE, hash, r->probes);
+}
+
 static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                   struct lladd_error *err)
 {
-    const struct reader *r = (const struct reader *)base;
-    uint64_t hash = lladd_dtable_hash(&base->order, key);
-    if (r->lines == 0 ||
-        !probe(NULL, r->bits + line_of(hash, r->lines) * LINE, hash, r->probes))
-        return 0;
-    return lladd_dtable_ask(base->base, key, pin, out, err);
+    return may_have(base, key) ? lladd_dtable_ask(base->base, key, pin, out, err) : 0;
 }
 
 static const struct lladd_dtable_param params[] = {
@@ -150,4 +152,5 @@ const struct lladd_dtable_class ll_dtable_class_bloom = {
     .reader_size = sizeof(struct reader),
     .open = open,
     .lookup = lookup,
+    .may_have = may_have,
 };

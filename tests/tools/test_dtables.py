@@ -183,6 +183,126 @@ class Tables(unittest.TestCase):
             self.assertTrue(a in names and b in names, drawn)
         self.verify()
 
+    def test_filters(self):
+        """What a Bloom filter answers of keys that are not there is measured."""
+        for bits, least, most in ((1, 20, 75), (10, 96, 100), (24, 99, 100)):
+            config = self.file(f'class(dt) bloom_dtable config [ "bits_per_key" int {bits} '
+                               f'"base" class(dt) linear_dtable ]')
+            for kind in ("u64", "string"):
+                name = f"{kind}{bits}"
+                self.good("create", "--key", kind, "--config", config, self.db, name)
+                rows = "".join(f"{n * 7919 + n % 13},x\n" for n in range(3000))
+                self.good("put", "--csv", self.db, name, text=rows)
+                self.good("maintain", self.db, name)
+                run = json.loads(self.good("stat", "--json", self.db, name))["runs"][0]
+                self.assertEqual(run["filter_bits_per_key"], bits)
+                asked, passed = run["filter_probed_absent"], run["filter_let_pass"]
+                self.assertGreaterEqual(asked, 2900)
+                self.assertLessEqual(passed, asked * (1 - least / 100))
+                self.assertGreaterEqual(passed, asked * (1 - most / 100))
+                rate = 100 * (asked - passed) / asked
+                said = f"answers {rate:.1f} % of {asked} absent keys"
+                self.assertIn(said, self.good("stat", self.db, name))
+                self.assertIn(said, self.good("stat", "--graph", self.db, name))
+
+    def test_columns(self):
+        """A cTable: columns by name, one at a time, as CSV, as JSON, in runs and before."""
+        self.good("create", "--key", "u32", "--columns", "name,city,born", self.db, "people")
+        self.good("put", self.db, "people", 7, "name=Ada", "born=1815", "city=")
+        self.good("put", self.db, "people", 9, "name=a, \"b\"")
+        self.good("put", self.db, "people", 8)
+        for digested in (False, True):
+            self.assertEqual(self.good("scan", "--csv", self.db, "people"),
+                             'key,name,city,born\n7,Ada,"",1815\n8,,,\n9,"a, ""b""",,\n')
+            self.assertEqual(self.good("scan", self.db, "people", 7, 8),
+                             '7 name="Ada" city="" born="1815"\n8\n')
+            self.assertEqual(self.good("scan", "--columns", "born,name", "--csv", self.db,
+                                       "people", 7, 7), "key,born,name\n7,1815,Ada\n")
+            self.assertEqual(self.good("get", "--columns", "name", self.db, "people", 7), "Ada\n")
+            self.assertEqual(json.loads(self.good("get", "--json", self.db, "people", 7)),
+                             {"key": 7, "columns": [{"name": "name", "value": "Ada"},
+                                                    {"name": "city", "value": ""},
+                                                    {"name": "born", "value": "1815"}]})
+            self.assertEqual(json.loads(self.good("get", "--json", "--columns", "city", self.db,
+                                                  "people", 9))["columns"],
+                             [{"name": "city", "value": None}])
+            self.good("get", "--columns", "city", self.db, "people", 9, code=1)
+            self.good("get", self.db, "people", 1, code=1)
+            self.verify()
+            if not digested:
+                self.good("maintain", self.db, "people")
+        self.good("put", self.db, "people", 7, "born")
+        self.assertEqual(self.good("get", self.db, "people", 7), '7 name="Ada" city=""\n')
+        self.good("del", self.db, "people", 7)
+        self.good("get", self.db, "people", 7, code=1)
+        said = json.loads(self.good("stat", "--json", self.db, "people"))
+        self.assertEqual(said["columns"], ["name", "city", "born"])
+        self.assertIn("columns name, city, born", self.good("stat", self.db))
+        self.assertIn("columns name, city, born", self.good("stat", "--graph", self.db))
+
+    def test_columns_csv(self):
+        """Random rows of a column store, in several digests, against a dictionary."""
+        draw = random.Random(2)
+        names = ["state", "n", "text"]
+        config = self.file(STATES[STATES.index('"base" class(dt) exception'):].rsplit("]", 2)[0]
+                           .join(("config [ ", " ]")))
+        self.good("create", "--key", "u32", "--every", 2, "--columns", ",".join(names),
+                  "--group", f"state={config}", "--group", "n,text=" + os.devnull, self.db, "t",
+                  code=2)
+        linear = os.path.join(self.folder, "linear")
+        with open(linear, "w", encoding="ascii") as file:
+            file.write("class(dt) linear_dtable")
+        self.good("create", "--key", "u32", "--every", 2, "--columns", ",".join(names),
+                  "--group", f"state={config}", "--group", f"n,text={linear}",
+                  "--keys", linear, self.db, "t")
+        want = {}
+        for _ in range(4):
+            some = draw.sample(names, draw.randrange(1, 4))
+            lines = ["key," + ",".join(some)]
+            for _ in range(150):
+                key = draw.randrange(200)
+                if draw.random() < 0.2:
+                    lines.append(f"{key}")
+                    want.pop(key, None)
+                    continue
+                row = want.setdefault(key, dict.fromkeys(names, ""))
+                for name in some:
+                    row[name] = draw.choice(["", '""', "CA", "NY", "Canada", '"a,b"'])
+                lines.append(f"{key}," + ",".join(row[name] for name in some))
+            self.good("put", "--csv", *draw.choice([[], ["--batch", 7]]), self.db, "t",
+                      text="\n".join(lines) + "\n")
+            out = self.good("scan", "--csv", self.db, "t").splitlines()
+            self.assertEqual(out[0], "key," + ",".join(names))
+            self.assertEqual(out[1:], [f"{k}," + ",".join(row[name] for name in names)
+                                       for k, row in sorted(want.items())])
+            self.good("maintain", self.db, "t")
+        drawn = self.good("stat", "--graph", self.db)
+        for label in ("column_dtable", "usstate_dtable"):
+            self.assertIn(label, drawn)
+        self.verify()
+
+    def test_columns_mistakes(self):
+        self.good("create", "--columns", "a,b", self.db, "t")
+        self.good("create", self.db, "plain")
+        self.good("put", self.db, "t", "k", "a=1")
+        before = self.good("scan", self.db, "t")
+        for what, why in ((["put", self.db, "t", "k", "c=1"], 'has no column "c"'),
+                          (["get", "--columns", "c", self.db, "t", "k"], 'has no column "c"'),
+                          (["put", self.db, "plain", "k", "a=1", "b=2"], "has no columns"),
+                          (["scan", "--columns", "a", self.db, "plain"], "has no columns"),
+                          (["create", "--columns", "a,a", self.db, "x"], 'both called "a"'),
+                          (["create", "--columns", "a,", self.db, "x"], "its name has 1 to"),
+                          (["create", "--columns", "a", "--group", "b=" + self.file(""), self.db,
+                            "x"], "BAD"),
+                          (["create", "--columns", "a", "--group", "b", self.db, "x"],
+                           "COLUMNS=FILE")):
+            self.assertIn(why, self.bad(*what))
+        for text, why in (("key,c\n", "line 1: "), ("key,a,a\n", "line 1: a column is named twice"),
+                          ("key,a\nx,1,2\n", "line 2: a row of 3 fields, and the first line has 2"),
+                          ("key,a\nx,1\ny,\"\n", "line 3: a quotation mark")):
+            self.assertIn(why, self.bad("put", "--csv", self.db, "t", text=text))
+            self.assertEqual(self.good("scan", self.db, "t"), before)
+
     def test_config(self):
         path = self.file(STATES)
         out = self.good("config-check", "--key", "u32", path)
