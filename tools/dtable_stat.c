@@ -73,7 +73,7 @@ static int probe(const struct lladd_dtable *filter, const struct lladd_dtable_ke
     return 0;
 }
 
-/* A row's key, and a byte behind it, which comes before the next row in any order of bytes. */
+/* A row's key, and a byte behind it: the next row comes behind that, but for some comparators. */
 static int probe_behind(const struct lladd_dtable *filter, const struct lladd_dtable_key *key,
                         struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
 {

@@ -233,3 +233,18 @@ void pairs_free(struct trials *t)
     free(t->all);
     t->all = NULL;
 }
+
+bool pairs_draw(struct bed *b, const struct composition *c, bool open, uint64_t *random,
+                struct trial *out)
+{
+    unsigned types = 0, at = (unsigned)(seeded_next(random) % (SHAPE_TYPES * SHAPE_KINDS));
+    if (!pairs_admit(b, c, open, &types) || !types)
+        return false;
+    while (!(types & 1u << (LLADD_DTABLE_U32 + at % SHAPE_TYPES)))
+        at++;
+    *out = (struct trial){*c,
+                          shape_for(c, LLADD_DTABLE_U32 + at % SHAPE_TYPES,
+                                    at / SHAPE_TYPES % SHAPE_KINDS),
+                          types};
+    return true;
+}

@@ -37,5 +37,8 @@ struct compositions pairs_all(struct bed *, unsigned depth, bool open);
 struct trials pairs_select(struct bed *, const struct compositions *below, bool open,
                            unsigned patience);
 void pairs_free(struct trials *);
+/* One composition, with data that are drawn; false: it is not admitted, or has no keys. */
+bool pairs_draw(struct bed *, const struct composition *, bool open, uint64_t *random,
+                struct trial *out);
 
 #endif

@@ -225,14 +225,9 @@ START_TEST(deep)
     struct counts k = {0, 0, 0};
     for (uint64_t i = part; i < n; i += parts) {
         struct composition c = compose_at(&below, i);
-        unsigned types, at = (unsigned)(seeded_next(&random) % (SHAPE_TYPES * SHAPE_KINDS));
-        if (!pairs_admit(&b, &c, true, &types) || !types)
-            continue;
-        while (!(types & 1u << (LLADD_DTABLE_U32 + at % SHAPE_TYPES)))
-            at++;
-        struct shape s = shape_for(&c, LLADD_DTABLE_U32 + at % SHAPE_TYPES,
-                                   at / SHAPE_TYPES % SHAPE_KINDS);
-        try_one(&k, &c, &s, i, 50);
+        struct trial t;
+        if (pairs_draw(&b, &c, true, &random, &t))
+            try_one(&k, &c, &t.shape, i, 50);
     }
     say(&k, depth, "a part of all", (size_t)k.trials);
     ck_assert_uint_gt(k.trials, 0);

@@ -4,6 +4,7 @@
  * and combined, while cursors of older snapshots are open and go on walking through what they saw.
  * Every composition of one layer; of two, three and four a selection in which any two layers meet
  * at any two levels, and each layer all types of keys and shapes of data (tests/dtable/pairs.h).
+ * LLADD_NIGHTLY: all of three layers, and one in forty of four.
  */
 #include "pairs.h"
 #include "shop.h"
@@ -191,13 +192,38 @@ START_TEST(compositions)
 }
 END_TEST
 
+/* At night: all of three layers, and a part of those of four. */
+START_TEST(everything)
+{
+    enum { PART = 40 };
+    unsigned depth = (unsigned)_i;
+    struct compositions below = pairs_all(&b, depth - 1, true);
+    uint64_t n = compose_count(&below), random = depth, compared = 0, rows = 0, tried = 0;
+    for (uint64_t i = 0; i < n; i += depth < COMPOSE_DEPTH ? 1 : PART) {
+        struct composition c = compose_at(&below, i);
+        struct trial t;
+        if (!pairs_draw(&b, &c, false, &random, &t))
+            continue;
+        compared += try_one(&t, i, &rows);
+        tried++;
+    }
+    printf("depth %u: %llu compositions, %llu rows, %llu comparisons\n", depth,
+           (unsigned long long)tried, (unsigned long long)rows, (unsigned long long)compared);
+    ck_assert_uint_gt(tried, 10000);
+    compose_free(&below);
+}
+END_TEST
+
 int main(void)
 {
+    bool night = getenv("LLADD_NIGHTLY") != NULL;
     Suite *s = suite_create("managed dTables: compositions");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 200);
+    tcase_set_timeout(tc, night ? 3600 : 200);
     tcase_add_loop_test(tc, compositions, 1, COMPOSE_DEPTH + 1);
+    if (night)
+        tcase_add_loop_test(tc, everything, 3, COMPOSE_DEPTH + 1);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
