@@ -254,6 +254,38 @@ static inline int lladd_dtable_cell(struct lladd_dtable_pin *pin, int which,
     *out = bytes + (i - block * per) * cell;
     return rc;
 }
+/** Cells of one length in a stream; worked out once, a cell is found without a division. */
+struct lladd_dtable_cells {
+    const struct lladd_dtable_source *in;
+    uint32_t cell, per; /**< bytes of one, how many in a block */
+    uint64_t inverse;   /**< of `per`, times 2^64, rounded up */
+};
+/** For cells of 1 byte to a block. */
+static inline struct lladd_dtable_cells lladd_dtable_cells(const struct lladd_dtable_source *in,
+                                                           uint32_t cell)
+{
+    uint32_t per = lladd_dtable_source_block(in) / cell;
+    struct lladd_dtable_cells c = {in, cell, per, UINT64_MAX / per + 1};
+    return c;
+}
+/** The i-th one: as lladd_dtable_cell. */
+static inline int lladd_dtable_cells_at(struct lladd_dtable_pin *pin, int which,
+                                        const struct lladd_dtable_cells *c, uint64_t i,
+                                        const unsigned char **out, struct lladd_error *err)
+{
+    uint64_t block, high = c->inverse >> 32, low = c->inverse & UINT32_MAX;
+    uint32_t len;
+    const unsigned char *bytes;
+    /* i * inverse / 2^64. The inverse is too large by less than per / 2^64: nothing, for i * per
+     * below 2^64. */
+    if (i <= UINT32_MAX && c->per > 1)
+        block = (i * high + (i * low >> 32)) >> 32;
+    else
+        block = i / c->per;
+    int rc = lladd_dtable_block(pin, which, c->in, block, &bytes, &len, err);
+    *out = bytes + (i - block * c->per) * c->cell;
+    return rc;
+}
 /** All of a stream, next to each other, for as long as the table is open: for small ones that
  *  every lookup needs. Eight bytes behind it may be read. In `open`. */
 LLADD_API int lladd_dtable_load(struct lladd_dtable *, const struct lladd_dtable_source *,
@@ -341,7 +373,6 @@ struct lladd_dtable_class {
     /** What is at a place below `places`. key and value are each nullable. */
     int (*at)(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
               struct lladd_dtable_key *key, struct lladd_dtable_value *value, struct lladd_error *);
-
     /** *out is ABSENT when it is called. Default: by find and at, or the base and decode. */
     int (*lookup)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                   struct lladd_dtable_pin *, struct lladd_dtable_value *out, struct lladd_error *);

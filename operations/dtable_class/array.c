@@ -30,9 +30,9 @@ struct builder {
 
 struct reader {
     struct lladd_dtable base;
-    const struct lladd_dtable_source *cells;
+    struct lladd_dtable_cells cells;
     uint64_t first;
-    uint32_t size, cell, block_size;
+    uint32_t size;
     bool tag, has_hole, has_tombstone;
     struct lladd_span hole, tombstone;
 };
@@ -250,7 +250,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
     const unsigned char *f = base->footer.data;
-    int rc = lladd_dtable_source(base, "cells", &r->cells, err);
+    const struct lladd_dtable_source *cells;
+    int rc = lladd_dtable_source(base, "cells", &cells, err);
     if (rc)
         return rc;
     if (base->footer.len != FOOTER)
@@ -259,19 +260,19 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     base->places = lladd_get64(f + 8);
     r->size = lladd_get32(f + 16);
     r->tag = lladd_get32(f + 20) != 0;
-    r->cell = r->size + r->tag;
-    r->block_size = lladd_dtable_source_block(r->cells);
+    uint32_t cell = r->size + r->tag, block_size = lladd_dtable_source_block(cells);
     r->has_hole = lladd_dtable_param_bytes(base->config, "hole_value", &r->hole);
     r->has_tombstone = lladd_dtable_param_bytes(base->config, "tombstone_value", &r->tombstone);
-    uint64_t blocks = lladd_dtable_source_blocks(r->cells);
+    uint64_t blocks = lladd_dtable_source_blocks(cells);
     if (base->places == 0)
         return 0;
-    if (r->size > r->block_size || r->cell == 0 || r->cell > r->block_size ||
+    if (r->size > block_size || cell == 0 || cell > block_size ||
         base->places - 1 > UINT64_MAX - r->first ||
-        (base->places - 1) / (r->block_size / r->cell) + 1 != blocks ||
+        (base->places - 1) / (block_size / cell) + 1 != blocks ||
         (r->has_hole && r->hole.len != r->size) ||
         (r->has_tombstone && r->tombstone.len != r->size))
         return lladd_dtable_corrupt(base, err, "its footer makes no sense");
+    r->cells = lladd_dtable_cells(cells, cell);
     return 0;
 }
 
@@ -298,7 +299,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
         *key = (struct lladd_dtable_key){base->order.type, r->first + place, {NULL, 0}};
     if (!value)
         return 0;
-    int rc = lladd_dtable_cell(pin, 1, r->cells, r->block_size, r->cell, place, &cell, err);
+    int rc = lladd_dtable_cells_at(pin, 1, &r->cells, place, &cell, err);
     if (rc)
         return rc;
     int state = r->tag ? cell[0]
@@ -314,12 +315,21 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
     return 0;
 }
 
+/* A key before the first one is, less that, behind all places. */
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    uint64_t place = key->number - ((const struct reader *)base)->first;
+    return place < base->places ? at(base, place, pin, NULL, out, err) : 0;
+}
+
 /* Without the byte of state, cells that are all values are values. */
 static int copy_plain(const struct reader *r, uint64_t place, size_t n, unsigned char *out,
                       size_t *got, struct lladd_error *err)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
-    int rc = ll_cells_copy(&pin, r->cells, r->size, place, n, out, err);
+    int rc = ll_cells_copy(&pin, r->cells.in, r->size, place, n, out, err);
     size_t i = r->has_hole || r->has_tombstone ? 0 : n;
     while (i < n && !(r->has_hole && equal(r->hole, out + i * r->size, r->size)) &&
            !(r->has_tombstone && equal(r->tombstone, out + i * r->size, r->size)))
@@ -347,7 +357,7 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
 {
     const struct reader *r = (const struct reader *)base;
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
-    uint32_t per = r->block_size / r->cell, len;
+    uint32_t per = r->cells.per, len;
     int rc = 0;
     if (r->size == 0 || room / r->size == 0)
         return 0;
@@ -360,11 +370,11 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
         const unsigned char *bytes;
         copied = 0;
         some = n - *got < per - from ? n - *got : (size_t)(per - from);
-        rc = lladd_dtable_block(&pin, 1, r->cells, at / per, &bytes, &len, err);
-        if (!rc && len < (from + some) * r->cell)
+        rc = lladd_dtable_block(&pin, 1, r->cells.in, at / per, &bytes, &len, err);
+        if (!rc && len < (from + some) * r->cells.cell)
             rc = lladd_dtable_corrupt(base, err, "cells are missing");
         if (!rc)
-            copied = copy_tagged(bytes + from * r->cell, r->size, some, out + *got * r->size);
+            copied = copy_tagged(bytes + from * r->cells.cell, r->size, some, out + *got * r->size);
         if (copied < some) {
             *got += copied;
             break;
@@ -402,5 +412,6 @@ const struct lladd_dtable_class ll_dtable_class_array = {
     .open = open,
     .find = find,
     .at = at,
+    .lookup = lookup,
     .copy = copy,
 };

@@ -133,6 +133,17 @@ static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key
     return ask_alt(base, key, pin, value, err);
 }
 
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    int rc = lladd_dtable_ask(base->base, key, pin, out, err);
+    if (rc || out->state != LLADD_DTABLE_FOUND ||
+        !is_placeholder((const struct reader *)base, out->bytes))
+        return rc;
+    return ask_alt(base, key, pin, out, err);
+}
+
 /* What base has, and what alt has in the place of what is none: as long as that is of one size. */
 static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
@@ -179,5 +190,6 @@ const struct lladd_dtable_class ll_dtable_class_exception = {
     .reader_size = sizeof(struct reader),
     .open = open,
     .decode = decode,
+    .lookup = lookup,
     .copy = copy,
 };

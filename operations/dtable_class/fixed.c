@@ -19,7 +19,8 @@ struct reader {
     struct lladd_dtable base;
     struct ll_keys keys;
     const struct lladd_dtable_source *values;
-    uint32_t size, block_size;
+    struct lladd_dtable_cells cells; /* unless they have no bytes */
+    uint32_t size;
 };
 
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
@@ -105,9 +106,12 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
         rc = lladd_dtable_source(base, "values", &r->values, err);
     if (rc)
         return rc;
-    r->block_size = lladd_dtable_source_block(r->values);
     r->size = more.len == 4 ? lladd_get32(more.data) : UINT32_MAX;
-    return r->size <= r->block_size ? 0 : lladd_dtable_corrupt(base, err, "cells of no size");
+    if (r->size > lladd_dtable_source_block(r->values))
+        return lladd_dtable_corrupt(base, err, "cells of no size");
+    if (r->size)
+        r->cells = lladd_dtable_cells(r->values, r->size);
+    return 0;
 }
 
 static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
@@ -117,16 +121,15 @@ static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *
     return ll_keys_find(&((const struct reader *)base)->keys, key, pin, place, exact, err);
 }
 
-static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
-              struct lladd_dtable_key *key, struct lladd_dtable_value *value,
-              struct lladd_error *err)
+/* The marks of rows are the numbers in the column of keys. */
+static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t before, uint64_t mark,
+                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
+                   struct lladd_error *err)
 {
     const struct reader *r = (const struct reader *)base;
     const unsigned char *bytes = (const unsigned char *)"";
-    uint64_t before, mark;
-    int rc = ll_keys_at(&r->keys, place, pin, key, &before, &mark, err);
-    if (rc || !value)
-        return rc;
+    int rc = 0;
+    (void)before;
     if (mark & 1) {
         *value = lladd_dtable_tombstone();
         return 0;
@@ -134,10 +137,29 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
     if (mark / 2 > place)
         return lladd_dtable_corrupt(base, err, "more tombstones than rows");
     if (r->size)
-        rc = lladd_dtable_cell(pin, 1, r->values, r->block_size, r->size, place - mark / 2, &bytes,
-                               err);
+        rc = lladd_dtable_cells_at(pin, 1, &r->cells, place - mark / 2, &bytes, err);
     *value = lladd_dtable_value(bytes, r->size);
     return rc;
+}
+
+static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
+              struct lladd_dtable_key *key, struct lladd_dtable_value *value,
+              struct lladd_error *err)
+{
+    uint64_t before, mark;
+    int rc = ll_keys_at(&((const struct reader *)base)->keys, place, pin, key, &before, &mark, err);
+    return rc || !value ? rc : at_mark(base, place, before, mark, pin, value, err);
+}
+
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    uint64_t place = 0, before = 0, mark = 0;
+    bool exact;
+    int rc = ll_keys_ask(&((const struct reader *)base)->keys, key, pin, &exact, &place, &before,
+                         &mark, err);
+    return rc || !exact ? rc : at_mark(base, place, before, mark, pin, out, err);
 }
 
 /* Cells that follow each other, of rows none of which is a tombstone. */
@@ -186,5 +208,6 @@ const struct lladd_dtable_class ll_dtable_class_fixed = {
     .open = open,
     .find = find,
     .at = at,
+    .lookup = lookup,
     .copy = copy,
 };

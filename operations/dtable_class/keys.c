@@ -365,13 +365,12 @@ static struct lladd_span span_at(const struct block *b, uint32_t i)
 static uint64_t block_for(const struct ll_keys *k, const struct lladd_dtable_key *key)
 {
     uint64_t low = 0, n = k->blocks;
-    while (n > 1) {
-        uint64_t half = n / 2;
-        bool go = k->numbers ? first_of(k, low + half) <= key->number
-                             : lladd_dtable_compare_bytes(&k->owner->order, bytes_of(k, low + half),
-                                                          key->bytes) <= 0;
-        low = go ? low + half : low;
-        n -= half;
+    for (; k->numbers && n > 1; n -= n / 2)
+        low = first_of(k, low + n / 2) <= key->number ? low + n / 2 : low;
+    for (; n > 1; n -= n / 2) {
+        struct lladd_span middle = bytes_of(k, low + n / 2);
+        if (lladd_dtable_compare_bytes(&k->owner->order, middle, key->bytes) <= 0)
+            low += n / 2;
     }
     return low;
 }
@@ -436,30 +435,76 @@ static uint32_t row_for_bytes(const struct ll_keys *k, const struct block *b, st
     return low;
 }
 
+/* Where a key is, or would be: the row of a block, and the block. Of a table that has rows. */
+struct found {
+    struct block b;
+    uint64_t block;
+    uint32_t i;
+    bool exact;
+};
+
+static int search(const struct ll_keys *k, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct found *f, struct lladd_error *err)
+{
+    f->block = block_for(k, key);
+    int rc = hold(k, f->block, pin, &f->b, err);
+    if (rc)
+        return rc;
+    if (k->numbers) {
+        bool before = key->number < f->b.first;
+        uint64_t distance = key->number - f->b.first;
+        f->i = before ? 0 : row_for(&f->b, distance);
+        f->exact = !before && f->i < f->b.n && key_at(&f->b, f->i) == distance;
+    } else {
+        f->i = row_for_bytes(k, &f->b, key->bytes);
+        f->exact = f->i < f->b.n && lladd_dtable_compare_bytes(&k->owner->order,
+                                                               span_at(&f->b, f->i),
+                                                               key->bytes) == 0;
+    }
+    return 0;
+}
+
 int ll_keys_find(const struct ll_keys *k, const struct lladd_dtable_key *key,
                  struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
                  struct lladd_error *err)
 {
-    struct block b;
-    uint32_t i = 0;
+    struct found f;
     *place = 0;
     *exact = false;
     if (k->rows == 0)
         return 0;
-    uint64_t block = block_for(k, key);
-    int rc = hold(k, block, pin, &b, err);
+    int rc = search(k, key, pin, &f, err);
     if (rc)
         return rc;
-    if (k->numbers) {
-        i = key->number > b.first ? row_for(&b, key->number - b.first) : 0;
-        *exact = key->number >= b.first && i < b.n && key_at(&b, i) == key->number - b.first;
-    } else {
-        i = row_for_bytes(k, &b, key->bytes);
-        *exact = i < b.n &&
-                 lladd_dtable_compare_bytes(&k->owner->order, span_at(&b, i), key->bytes) == 0;
-    }
-    *place = place_of(k, block) + i;
+    *exact = f.exact;
+    *place = place_of(k, f.block) + f.i;
     return 0;
+}
+
+/* The numbers of a row and of the one before it. */
+static int marks_at(const struct ll_keys *k, const struct block *b, uint32_t i, uint64_t *before,
+                    uint64_t *mark, struct lladd_error *err)
+{
+    const unsigned char *row = b->rows + (size_t)i * b->width;
+    *mark = b->base + get_n(row + b->kw, b->mw);
+    *before = i ? b->base + get_n(row - b->mw, b->mw) : b->base;
+    return *before / 2 <= *mark / 2 ? 0 : lladd_dtable_corrupt(k->owner, err, "its values overlap");
+}
+
+int ll_keys_ask(const struct ll_keys *k, const struct lladd_dtable_key *key,
+                struct lladd_dtable_pin *pin, bool *exact, uint64_t *place, uint64_t *before,
+                uint64_t *mark, struct lladd_error *err)
+{
+    struct found f;
+    *exact = false;
+    if (k->rows == 0)
+        return 0;
+    int rc = search(k, key, pin, &f, err);
+    if (rc || !f.exact)
+        return rc;
+    *exact = true;
+    *place = place_of(k, f.block) + f.i;
+    return marks_at(k, &f.b, f.i, before, mark, err);
 }
 
 /* Blocks have about as many rows each. */
@@ -490,13 +535,10 @@ int ll_keys_at(const struct ll_keys *k, uint64_t place, struct lladd_dtable_pin 
     if (rc)
         return rc;
     uint32_t i = (uint32_t)(place - place_of(k, block));
-    const unsigned char *row = b.rows + (size_t)i * b.width;
-    *mark = b.base + get_n(row + b.kw, b.mw);
-    *before = i ? b.base + get_n(row - b.mw, b.mw) : b.base;
     if (key) {
         key->type = k->owner->order.type;
         key->number = k->numbers ? b.first + key_at(&b, i) : 0;
         key->bytes = k->numbers ? lladd_span_of(NULL, 0) : span_at(&b, i);
     }
-    return *before / 2 <= *mark / 2 ? 0 : lladd_dtable_corrupt(k->owner, err, "its values overlap");
+    return marks_at(k, &b, i, before, mark, err);
 }

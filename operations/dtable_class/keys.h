@@ -50,6 +50,10 @@ int ll_keys_open(struct ll_keys *, struct lladd_dtable *owner, struct lladd_span
 /* As a class's find. */
 int ll_keys_find(const struct ll_keys *, const struct lladd_dtable_key *, struct lladd_dtable_pin *,
                  uint64_t *place, bool *exact, struct lladd_error *);
+/* Both of these at once: is the key there, and what is at its place? */
+int ll_keys_ask(const struct ll_keys *, const struct lladd_dtable_key *, struct lladd_dtable_pin *,
+                bool *exact, uint64_t *place, uint64_t *before, uint64_t *mark,
+                struct lladd_error *);
 /* The key (nullable) and the numbers of a row and of the one before it (of the first: 0). */
 int ll_keys_at(const struct ll_keys *, uint64_t place, struct lladd_dtable_pin *,
                struct lladd_dtable_key *, uint64_t *before, uint64_t *mark, struct lladd_error *);

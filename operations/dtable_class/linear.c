@@ -70,24 +70,44 @@ static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *
     return ll_keys_find(&((const struct reader *)base)->keys, key, pin, place, exact, err);
 }
 
-static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
-              struct lladd_dtable_key *key, struct lladd_dtable_value *value,
-              struct lladd_error *err)
+/* The marks of rows are the numbers in the column of keys. */
+static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t before, uint64_t mark,
+                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
+                   struct lladd_error *err)
 {
     const struct reader *r = (const struct reader *)base;
     const unsigned char *bytes;
-    uint64_t before, mark;
-    int rc = ll_keys_at(&r->keys, place, pin, key, &before, &mark, err);
-    if (rc || !value)
-        return rc;
+    (void)place;
+    if (before / 2 > mark / 2)
+        return lladd_dtable_corrupt(base, err, "values overlap");
     if (mark & 1) {
         *value = lladd_dtable_tombstone();
         return 0;
     }
     size_t len = (size_t)(mark / 2 - before / 2);
-    rc = lladd_dtable_read(pin, 1, r->values, before / 2, len, &bytes, err);
+    int rc = lladd_dtable_read(pin, 1, r->values, before / 2, len, &bytes, err);
     *value = lladd_dtable_value(bytes, len);
     return rc;
+}
+
+static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
+              struct lladd_dtable_key *key, struct lladd_dtable_value *value,
+              struct lladd_error *err)
+{
+    uint64_t before, mark;
+    int rc = ll_keys_at(&((const struct reader *)base)->keys, place, pin, key, &before, &mark, err);
+    return rc || !value ? rc : at_mark(base, place, before, mark, pin, value, err);
+}
+
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    uint64_t place = 0, before = 0, mark = 0;
+    bool exact;
+    int rc = ll_keys_ask(&((const struct reader *)base)->keys, key, pin, &exact, &place, &before,
+                         &mark, err);
+    return rc || !exact ? rc : at_mark(base, place, before, mark, pin, out, err);
 }
 
 const struct lladd_dtable_class ll_dtable_class_linear = {
@@ -105,4 +125,5 @@ const struct lladd_dtable_class ll_dtable_class_linear = {
     .open = open,
     .find = find,
     .at = at,
+    .lookup = lookup,
 };
