@@ -154,6 +154,7 @@ struct lladd_dtable_builder {
     struct lladd_dtable_order order;
     uint64_t place;                    /**< of the row just added, if the layer has places; `add`
                                             changes it where it is not just one more */
+    uint64_t mark; /**< likewise, if the class has `at_mark` */
     struct lladd_dtable_builder *base; /**< child "base", NULL if there is none */
     struct lladd_dtable_run_builder *run_;
     struct lladd_dtable_builder *parent_, *next_;
@@ -373,6 +374,14 @@ struct lladd_dtable_class {
     /** What is at a place below `places`. key and value are each nullable. */
     int (*at)(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
               struct lladd_dtable_key *key, struct lladd_dtable_value *value, struct lladd_error *);
+    /** A shorter way to the value at a place, for an index that has kept the row's mark: what
+     *  `add` has left in the builder's `mark`, twice a number that does not fall from row to row,
+     *  plus 0 or 1. `before` is that of the row before it, with or without the 1; of the first
+     *  row, 0. Default: there is none, and an index keeps places. */
+    int (*at_mark)(const struct lladd_dtable *, uint64_t place, uint64_t before, uint64_t mark,
+                   struct lladd_dtable_pin *, struct lladd_dtable_value *value,
+                   struct lladd_error *);
+
     /** *out is ABSENT when it is called. Default: by find and at, or the base and decode. */
     int (*lookup)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                   struct lladd_dtable_pin *, struct lladd_dtable_value *out, struct lladd_error *);

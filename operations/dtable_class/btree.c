@@ -2,35 +2,59 @@
 /* btree_dtable: an index of the keys in another table (paper, section 5.2).
  *
  * The tree is built from below while rows are added, and is static. Its leaves have every key with
- * the place of its row, so the base needs places; base's own search is not used. A node is a line
- * or some of the processor's cache, not a block of the disk: the nodes of a level stand one behind
- * the other, FAN keys each, and the children of node i of a level are nodes i * FAN to i * FAN +
- * FAN - 1 of the one below, so there are no pointers at all. Places are stored, in the stream
- * "places", only if they are not simply the numbers of the keys in the tree: over arrays with
- * holes.
+ * the place of its row, so the base needs places; base's own search is not used. A leaf is a line
+ * of the processor's cache, not a block of the disk, and has as many rows as it can: keys as
+ * distances from the first one, or, where all are as far apart as the first two, none at all. Of a
+ * base that knows a shorter way to a value than its place (`at_mark`) a leaf has what that needs,
+ * so that a lookup takes two lines: a leaf, and the value.
  *
- * Stream "leaves" has the keys, whole nodes in a block; "levels", the first key of each node, level
- * by level from the one above the leaves up, is in memory while the table is open: one key in FAN.
- * Keys are numbers. */
+ *     0    u64  first key
+ *     8    u48  place of the first row
+ *     14   u48  m: mark of the row before the first, its lowest bit 0; or the place of the first
+ *     20   u8   rows
+ *     21   u8   bytes of a key: 1, 2, 4 or 8; 0: they are as far apart as the u64 at 24 says
+ *     22   u8   n: bytes of a number
+ *     23   u8   what numbers are: see below
+ *     24        keys, less the first one; numbers, less m
+ *
+ * Stream "leaves" has the leaves; "levels", the first key of each node, level by level from the one
+ * above the leaves up, is in memory while the table is open. Its nodes have FAN keys and no
+ * pointers: the children of node i of a level are nodes i * FAN to i * FAN + FAN - 1 of the one
+ * below. Keys are numbers. */
 #include "operations/dtable_class/classes.h"
 
-enum { FAN = 32, LEVELS_MAX = 16, FOOTER = 32 };
+enum { LINE = 64, HEAD = 24, ROOM = LINE - HEAD, ROWS_MAX = 255 };
+enum { FAN = 32, AROUND = 16, LEVELS_MAX = 16, FOOTER = 32, VERSION = 2 };
+#define NUMBER_MAX ((UINT64_C(1) << 48) - 1)
+
+/* What a leaf has of each row besides its key. */
+enum { PLACES_FOLLOW = 0, PLACES = 1, MARKS = 2 };
+
+/* How the rows of a leaf lie in it. */
+struct shape {
+    unsigned rows, key, number, kind; /* bytes of a key, of a number */
+};
 
 struct builder {
     struct lladd_dtable_builder base;
-    struct lladd_dtable_writer *leaves, *places;
+    struct lladd_dtable_writer *leaves;
     uint64_t n, *first; /* first: key of each leaf */
     size_t nodes, cap;
-    bool holes; /* places are not what they could be */
-    unsigned char node[FAN * 8];
+    /* The leaf that is being filled. */
+    struct shape shape;
+    uint64_t key[ROWS_MAX], place[ROWS_MAX], mark[ROWS_MAX];
+    uint64_t before; /* mark of the row before it */
+    uint64_t most;   /* of its marks, less that */
 };
 
 struct reader {
     struct lladd_dtable base;
-    const struct lladd_dtable_source *leaves, *places;
+    struct lladd_dtable_cells leaves;
     const unsigned char *levels;
     uint64_t n, at[LEVELS_MAX], nodes[LEVELS_MAX]; /* of a level: where it begins, its length */
-    uint32_t n_levels, width, block_size;
+    uint64_t low, high; /* first keys of the first leaf and of the last one */
+    double slope;       /* leaves for each unit of a key */
+    uint32_t n_levels, width; /* width: bytes of a key in the levels */
 };
 
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
@@ -50,26 +74,53 @@ static unsigned width_of(enum lladd_dtable_type type)
 {
     return type == LLADD_DTABLE_U32 ? 4 : 8;
 }
+
 static uint64_t get(const unsigned char *p, unsigned width)
 {
     return width == 4 ? lladd_get32(p) : lladd_get64(p);
+}
+
+/* Bytes of keys and numbers. */
+static unsigned bytes_of(const struct shape *s)
+{
+    return (s->key ? 0 : 8) + s->rows * (s->key + s->number);
 }
 
 /* ---- built ----------------------------------------------------------------------------------- */
 
 static int begin(struct lladd_dtable_builder *base)
 {
-    struct builder *b = (struct builder *)base;
-    int rc = lladd_dtable_stream(base, "leaves", &b->leaves);
-    return rc ? rc : lladd_dtable_stream(base, "places", &b->places);
+    return lladd_dtable_stream(base, "leaves", &((struct builder *)base)->leaves);
 }
 
-static int write_node(struct builder *b, unsigned keys)
+static unsigned key_bytes(uint64_t most)
 {
-    unsigned width = width_of(b->base.order.type);
-    /* What there is no key for is behind all that there are. */
-    memset(b->node + keys * width, 0xff, (FAN - keys) * width);
-    return lladd_dtable_write_cell(b->leaves, b->node, FAN * width);
+    return most < 1u << 8 ? 1 : most < 1u << 16 ? 2 : most <= UINT32_MAX ? 4 : 8;
+}
+
+static unsigned number_bytes(uint64_t most)
+{
+    return most ? (71u - (unsigned)__builtin_clzll(most)) / 8 : 0;
+}
+
+/* With one row more, which is the last one of these. */
+static struct shape shape_with(const struct builder *b, uint64_t key, uint64_t place, uint64_t mark)
+{
+    unsigned n = b->shape.rows;
+    struct shape s = {n + 1, 0, 0, PLACES_FOLLOW};
+    bool even = n == 0 || (n == 1 || b->shape.key == 0);
+    if (n > 1 && even)
+        even = key - b->key[n - 1] == b->key[1] - b->key[0];
+    s.key = even ? 0 : key_bytes(key - b->key[0]);
+    uint64_t less = mark - (b->before & ~UINT64_C(1));
+    if (b->base.base->kind->at_mark) {
+        s.kind = MARKS;
+        s.number = number_bytes(b->most > less ? b->most : less);
+    } else if (n && (b->shape.kind == PLACES || place != b->place[0] + n)) {
+        s.kind = PLACES;
+        s.number = number_bytes(place - b->place[0]);
+    }
+    return s;
 }
 
 static int note_first(struct builder *b, uint64_t key)
@@ -86,58 +137,84 @@ static int note_first(struct builder *b, uint64_t key)
     return 0;
 }
 
-/* Up to the first hole, places are what they could be. */
-static int note_place(struct builder *b, uint64_t place)
+static unsigned char *put_some(unsigned char *p, uint64_t v, unsigned bytes)
 {
-    unsigned char cell[8];
-    int rc = 0;
-    for (uint64_t i = 0; place != b->n && !b->holes && i < b->n && !rc; i++) {
-        lladd_put64(cell, i);
-        rc = lladd_dtable_write_cell(b->places, cell, sizeof cell);
-    }
-    b->holes = b->holes || place != b->n;
-    lladd_put64(cell, place);
-    return rc || !b->holes ? rc : lladd_dtable_write_cell(b->places, cell, sizeof cell);
+    for (unsigned i = 0; i < bytes; i++, v >>= 8)
+        *p++ = (unsigned char)v;
+    return p;
+}
+
+static int write_leaf(struct builder *b)
+{
+    const struct shape *s = &b->shape;
+    uint64_t m = s->kind == MARKS ? b->before & ~UINT64_C(1) : b->place[0];
+    unsigned char line[LINE] = {0}, *p = line + HEAD;
+    if (b->place[0] > NUMBER_MAX || m > NUMBER_MAX)
+        return lladd_error_set(b->base.error, LLADD_TOO_LARGE,
+                               "btree_dtable: a base of more than 2^47 bytes, or 2^48 rows");
+    lladd_put64(line, b->key[0]);
+    lladd_put48(line + 8, b->place[0]);
+    lladd_put48(line + 14, m);
+    line[20] = (unsigned char)s->rows;
+    line[21] = (unsigned char)s->key;
+    line[22] = (unsigned char)s->number;
+    line[23] = (unsigned char)s->kind;
+    if (s->key == 0)
+        p = put_some(p, s->rows > 1 ? b->key[1] - b->key[0] : 0, 8);
+    for (unsigned i = 0; s->key && i < s->rows; i++)
+        p = put_some(p, b->key[i] - b->key[0], s->key);
+    for (unsigned i = 0; i < s->rows; i++)
+        p = put_some(p, (s->kind == MARKS ? b->mark[i] : b->place[i]) - m, s->number);
+    int rc = note_first(b, b->key[0]);
+    b->before = b->mark[s->rows - 1];
+    b->most = 0;
+    b->shape = (struct shape){0, 0, 0, 0};
+    return rc ? rc : lladd_dtable_write_cell(b->leaves, line, sizeof line);
 }
 
 static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key *key,
                const struct lladd_dtable_value *value)
 {
     struct builder *b = (struct builder *)base;
-    unsigned width = width_of(base->order.type), in_node = (unsigned)(b->n % FAN);
     int rc = lladd_dtable_add(base->base, key, value);
     if (rc)
         return rc;
-    if (in_node == 0)
-        rc = note_first(b, key->number);
-    if (!rc && width == 4)
-        lladd_put32(b->node + 4 * in_node, (uint32_t)key->number);
-    else if (!rc)
-        lladd_put64(b->node + 8 * in_node, key->number);
-    if (!rc)
-        rc = note_place(b, base->base->place);
+    uint64_t place = base->base->place, mark = base->base->mark;
+    struct shape s = shape_with(b, key->number, place, mark);
+    if (bytes_of(&s) > ROOM || s.rows > ROWS_MAX) {
+        rc = write_leaf(b);
+        s = shape_with(b, key->number, place, mark);
+    }
+    if (rc)
+        return rc;
+    uint64_t less = mark - (b->before & ~UINT64_C(1));
+    b->most = b->most > less ? b->most : less;
+    b->key[s.rows - 1] = key->number;
+    b->place[s.rows - 1] = place;
+    b->mark[s.rows - 1] = mark;
+    b->shape = s;
     b->n++;
-    if (!rc && in_node == FAN - 1)
-        rc = write_node(b, FAN);
-    return rc;
+    return 0;
 }
 
-/* Footer: u64 keys, u32 levels, u32 bytes of a key, u64[2] 0. */
+/* Footer: u64 keys, u32 levels, u32 bytes of a key in them, u64 leaves, u64 0. */
 static int finish(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
     struct lladd_dtable_writer *levels;
+    unsigned width = width_of(base->order.type);
     unsigned char footer[FOOTER] = {0};
-    size_t nodes = b->nodes;
     uint32_t n_levels = 0;
-    int rc = b->n % FAN ? write_node(b, (unsigned)(b->n % FAN)) : 0;
+    int rc = b->shape.rows ? write_leaf(b) : 0;
+    size_t nodes = b->nodes;
+    lladd_put64(footer + 16, nodes);
     if (!rc)
         rc = lladd_dtable_stream(base, "levels", &levels);
     while (!rc && nodes > 0) {
         for (size_t i = 0; i < nodes && !rc; i++) {
             unsigned char key[8];
             lladd_put64(key, b->first[i]);
-            rc = lladd_dtable_write(levels, key, sizeof key);
+            rc = lladd_dtable_write(levels, key, width);
         }
         n_levels++;
         if (nodes <= FAN)
@@ -149,7 +226,7 @@ static int finish(struct lladd_dtable_builder *base)
     }
     lladd_put64(footer, b->n);
     lladd_put32(footer + 8, n_levels);
-    lladd_put32(footer + 12, width_of(base->order.type));
+    lladd_put32(footer + 12, width);
     return rc ? rc : lladd_dtable_footer(base, footer, sizeof footer);
 }
 
@@ -160,104 +237,178 @@ static void discard(struct lladd_dtable_builder *base)
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
+static uint64_t first_of(const struct reader *r, uint64_t leaf)
+{
+    return get(r->levels + leaf * r->width, r->width);
+}
+
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
-    const struct lladd_dtable_source *levels;
-    int rc = lladd_dtable_source(base, "leaves", &r->leaves, err);
-    rc = rc ? rc : lladd_dtable_source(base, "places", &r->places, err);
+    const struct lladd_dtable_source *levels, *leaves;
+    const unsigned char *f = base->footer.data;
+    if (base->version != VERSION)
+        return lladd_dtable_corrupt(base, err, "an index of version 1, which is not read any more");
+    int rc = lladd_dtable_source(base, "leaves", &leaves, err);
     rc = rc ? rc : lladd_dtable_source(base, "levels", &levels, err);
     rc = rc ? rc : lladd_dtable_load(base, levels, &r->levels, err);
     if (rc)
         return rc;
-    if (base->footer.len != FOOTER)
+    if (base->footer.len != FOOTER || lladd_dtable_source_block(leaves) < LINE)
         return lladd_dtable_corrupt(base, err, "its footer has another length");
-    r->n = lladd_get64(base->footer.data);
-    r->n_levels = lladd_get32((const unsigned char *)base->footer.data + 8);
+    r->leaves = lladd_dtable_cells(leaves, LINE);
+    r->n = lladd_get64(f);
+    r->n_levels = lladd_get32(f + 8);
     r->width = width_of(base->order.type);
-    r->block_size = lladd_dtable_source_block(r->leaves);
-    uint64_t nodes = r->n / FAN + (r->n % FAN != 0), size = 0, leaves = nodes;
-    if (r->n_levels > LEVELS_MAX || r->n > UINT64_MAX / 64)
+    uint64_t nodes = lladd_get64(f + 16), size = 0;
+    if (r->n_levels > LEVELS_MAX || nodes > r->n || (r->n > 0) != (nodes > 0) ||
+        nodes > lladd_dtable_source_blocks(leaves) * r->leaves.per ||
+        (nodes + r->leaves.per - 1) / r->leaves.per != lladd_dtable_source_blocks(leaves))
         return lladd_dtable_corrupt(base, err, "its footer makes no sense");
     for (uint32_t i = 0; i < r->n_levels; i++) {
         r->at[i] = size;
         r->nodes[i] = nodes;
-        size += nodes * 8;
+        size += nodes * r->width;
         nodes = (nodes + FAN - 1) / FAN;
     }
-    uint64_t per = r->block_size / (FAN * r->width);
-    uint64_t all = lladd_dtable_source_size(r->places);
-    bool beyond = all == 0 && r->n > base->base->places;
-    if (beyond || size != lladd_dtable_source_size(levels) || (r->n > 0) != (r->n_levels > 0) ||
-        (r->n_levels && r->nodes[r->n_levels - 1] > FAN) ||
-        (leaves + per - 1) / per != lladd_dtable_source_blocks(r->leaves) ||
-        (all && lladd_dtable_source_blocks(r->places) !=
-                    (r->n + r->block_size / 8 - 1) / (r->block_size / 8)))
+    if (lladd_get32(f + 12) != r->width || size != lladd_dtable_source_size(levels) ||
+        (r->n > 0) != (r->n_levels > 0) || (r->n_levels && r->nodes[r->n_levels - 1] > FAN))
         return lladd_dtable_corrupt(base, err, "its levels make no sense");
-    if (all == 0)
-        r->places = NULL;
+    if (r->n == 0)
+        return 0;
+    r->low = first_of(r, 0);
+    r->high = first_of(r, r->nodes[0] - 1);
+    if (r->high > r->low)
+        r->slope = (double)(r->nodes[0] - 1) / (double)(r->high - r->low);
     return 0;
 }
 
 /* How many of n sorted keys are at most this one. All are looked at: no branch that a processor
  * could guess wrong, and no line of the cache waits for another. */
-static inline unsigned up_to(const unsigned char *keys, unsigned n, uint64_t key)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < n; i++)
-        count += lladd_get64(keys + 8 * i) <= key;
-    return count;
-}
-
-/* How many of a leaf's keys are below this one: what there is no key for never is. */
-static inline unsigned below(const unsigned char *keys, unsigned width, uint64_t key)
+static inline unsigned up_to(const unsigned char *keys, unsigned width, unsigned n, uint64_t key)
 {
     unsigned count = 0;
     if (width == 8)
-        for (unsigned i = 0; i < FAN; i++)
-            count += lladd_get64(keys + 8 * i) < key;
+        for (unsigned i = 0; i < n; i++)
+            count += lladd_get64(keys + 8 * i) <= key;
     else
-        for (unsigned i = 0; i < FAN; i++)
-            count += lladd_get32(keys + 4 * i) < (uint32_t)key;
+        for (unsigned i = 0; i < n; i++)
+            count += lladd_get32(keys + 4 * i) <= (uint32_t)key;
     return count;
 }
 
-/* The leaf for a key: the last one whose first key is not behind it, or the first. Looks where it
- * is if all are equally far apart, and walks down the levels if it is not there. */
+/* The leaf for a key: the last one whose first key is not behind it, or the first. Looks around
+ * where it is if all keys are equally far apart, and walks down the levels if it is not there. */
 static uint64_t leaf_for(const struct reader *r, uint64_t key)
 {
-    uint64_t last = r->nodes[0] - 1, low = lladd_get64(r->levels);
-    uint64_t high = lladd_get64(r->levels + 8 * last), node = 0;
-    if (key <= low || key >= high)
-        return key <= low ? 0 : last;
-    uint64_t guess = (uint64_t)((double)(key - low) / (double)(high - low) * (double)last);
-    guess = guess < last ? guess : last - 1;
-    if (lladd_get64(r->levels + 8 * guess) <= key && key < lladd_get64(r->levels + 8 * guess + 8))
-        return guess;
+    uint64_t leaves = r->nodes[0], node = 0;
+    if (key <= r->low || key >= r->high)
+        return key <= r->low ? 0 : leaves - 1;
+    if (leaves > AROUND) {
+        uint64_t guess = (uint64_t)((double)(key - r->low) * r->slope);
+        uint64_t from = guess > AROUND / 2 ? guess - AROUND / 2 : 0;
+        from = from < leaves - AROUND ? from : leaves - AROUND - 1;
+        if (first_of(r, from) <= key && key < first_of(r, from + AROUND))
+            return from + up_to(r->levels + from * r->width, r->width, AROUND, key) - 1;
+    }
     for (uint32_t level = r->n_levels; level-- > 0;) {
         uint64_t from = node * FAN, left = r->nodes[level] - from;
-        unsigned child = up_to(r->levels + r->at[level] + 8 * from,
+        unsigned child = up_to(r->levels + r->at[level] + from * r->width, r->width,
                                left < FAN ? (unsigned)left : FAN, key);
         node = from + (child ? child - 1 : 0);
     }
     return node;
 }
 
-static int place_of(const struct reader *r, uint64_t i, struct lladd_dtable_pin *pin,
-                    uint64_t *place, struct lladd_error *err)
+/* A leaf as it lies in memory. */
+struct leaf {
+    struct shape shape;
+    uint64_t first, place, m, step;
+    const unsigned char *keys, *numbers;
+};
+
+static int hold(const struct reader *r, uint64_t node, struct lladd_dtable_pin *pin, struct leaf *l,
+                struct lladd_error *err)
 {
-    const unsigned char *cell;
-    *place = i;
-    if (i == r->n)
-        *place = r->base.base->places;
-    if (i == r->n || !r->places)
-        return 0;
-    int rc = lladd_dtable_cell(pin, 0, r->places, r->block_size, 8, i, &cell, err);
-    if (!rc)
-        *place = lladd_get64(cell);
-    if (!rc && *place >= r->base.base->places)
-        rc = lladd_dtable_corrupt(&r->base, err, "a place that its base does not have");
-    return rc;
+    const unsigned char *p;
+    int rc = lladd_dtable_cells_at(pin, 0, &r->leaves, node, &p, err);
+    if (rc)
+        return rc;
+    l->shape = (struct shape){p[20], p[21], p[22], p[23]};
+    l->first = lladd_get64(p);
+    l->place = lladd_get48(p + 8);
+    l->m = lladd_get48(p + 14);
+    l->step = l->shape.key ? 0 : lladd_get64(p + HEAD);
+    l->keys = p + HEAD;
+    l->numbers = p + HEAD + (l->shape.key ? l->shape.rows * l->shape.key : 8);
+    const struct shape *s = &l->shape;
+    bool known = s->key == 0 ? s->rows == 1 || l->step > 0
+                             : s->key <= 8 && (s->key & (s->key - 1)) == 0;
+    if (!known || s->rows == 0 || s->number > 8 || bytes_of(s) > ROOM || s->kind > MARKS ||
+        (s->kind == MARKS && !r->base.base->kind->at_mark) ||
+        l->place + (s->kind == PLACES ? 1 : s->rows) > r->base.base->places)
+        return lladd_dtable_corrupt(&r->base, err, "a leaf makes no sense");
+    return 0;
+}
+
+static uint64_t key_at(const struct leaf *l, unsigned i)
+{
+    const unsigned char *p = l->keys + i * l->shape.key;
+    switch (l->shape.key) {
+    case 0:
+        return i * l->step;
+    case 1:
+        return *p;
+    case 2:
+        return lladd_get16(p);
+    default:
+        return get(p, l->shape.key);
+    }
+}
+
+/* The first row whose key is not before this one, which is so far from the first. */
+static unsigned row_for(const struct leaf *l, uint64_t distance)
+{
+    unsigned rows = l->shape.rows, count = 0;
+    if (l->shape.key == 0) {
+        uint64_t i = l->step > 1 ? distance / l->step + (distance % l->step != 0) : distance;
+        i = l->step ? i : distance > 0;
+        return i < rows ? (unsigned)i : rows;
+    }
+    for (unsigned i = 0; i < rows; i++)
+        count += key_at(l, i) < distance;
+    return count;
+}
+
+static uint64_t number_at(const struct leaf *l, unsigned i)
+{
+    unsigned width = l->shape.number;
+    uint64_t v = width ? lladd_get64(l->numbers + i * width) & UINT64_MAX >> (64 - 8 * width) : 0;
+    return l->m + v;
+}
+
+static int place_at(const struct reader *r, const struct leaf *l, unsigned i, uint64_t *place,
+                    struct lladd_error *err)
+{
+    *place = l->shape.kind == PLACES ? number_at(l, i) : l->place + i;
+    return *place < r->base.base->places
+               ? 0
+               : lladd_dtable_corrupt(&r->base, err, "a place that its base does not have");
+}
+
+/* The leaf for the key, and the row in it; of a table that has rows. */
+static int search(const struct reader *r, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, uint64_t *node, struct leaf *l, unsigned *i,
+                  bool *exact, struct lladd_error *err)
+{
+    *node = leaf_for(r, key->number);
+    int rc = hold(r, *node, pin, l, err);
+    if (rc)
+        return rc;
+    uint64_t distance = key->number - l->first;
+    *i = key->number < l->first ? 0 : row_for(l, distance);
+    *exact = key->number >= l->first && *i < l->shape.rows && key_at(l, *i) == distance;
+    return 0;
 }
 
 static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
@@ -265,20 +416,40 @@ static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *
                 struct lladd_error *err)
 {
     const struct reader *r = (const struct reader *)base;
-    const unsigned char *keys;
+    struct leaf l;
+    uint64_t node;
+    unsigned i;
     *exact = false;
+    *place = base->base->places;
     if (r->n == 0)
-        return place_of(r, 0, pin, place, err);
-    uint64_t node = leaf_for(r, key->number);
-    int rc = lladd_dtable_cell(pin, 0, r->leaves, r->block_size, FAN * r->width, node, &keys, err);
-    if (rc)
+        return 0;
+    int rc = search(r, key, pin, &node, &l, &i, exact, err);
+    if (!rc && i < l.shape.rows)
+        return place_at(r, &l, i, place, err);
+    if (!rc && node + 1 < r->nodes[0]) {
+        rc = hold(r, node + 1, pin, &l, err);
+        *place = l.place;
+    }
+    return rc;
+}
+
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    struct leaf l;
+    uint64_t node, place;
+    unsigned i = 0;
+    bool exact = false;
+    int rc = r->n ? search(r, key, pin, &node, &l, &i, &exact, err) : 0;
+    if (rc || !exact)
         return rc;
-    uint64_t left = r->n - node * FAN;
-    unsigned n = left < FAN ? (unsigned)left : FAN;
-    unsigned i = below(keys, r->width, key->number);
-    i = i < n ? i : n;
-    *exact = i < n && get(keys + i * r->width, r->width) == key->number;
-    return place_of(r, node * FAN + i, pin, place, err);
+    rc = place_at(r, &l, i, &place, err);
+    if (rc || l.shape.kind != MARKS)
+        return rc ? rc : lladd_dtable_at(base->base, place, pin, NULL, out, err);
+    uint64_t before = i ? number_at(&l, i - 1) : l.m;
+    return base->base->kind->at_mark(base->base, place, before, number_at(&l, i), pin, out, err);
 }
 
 static const struct lladd_dtable_param params[] = {
@@ -289,7 +460,7 @@ static const struct lladd_dtable_param params[] = {
 const struct lladd_dtable_class ll_dtable_class_btree = {
     .struct_size = sizeof(struct lladd_dtable_class),
     .name = "btree_dtable",
-    .version = 1,
+    .version = VERSION,
     .about = "an index of the keys of another table",
     .params = params,
     .configure = configure,
@@ -301,4 +472,5 @@ const struct lladd_dtable_class ll_dtable_class_btree = {
     .reader_size = sizeof(struct reader),
     .open = open,
     .find = find,
+    .lookup = lookup,
 };

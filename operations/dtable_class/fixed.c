@@ -80,7 +80,8 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
         rc = len ? lladd_dtable_write_cell(b->values, value->bytes.data, len) : 0;
     }
     b->tombstones += tombstone;
-    return rc ? rc : ll_keys_add(&b->keys, key, b->tombstones * 2 + tombstone);
+    base->mark = b->tombstones * 2 + tombstone;
+    return rc ? rc : ll_keys_add(&b->keys, key, base->mark);
 }
 
 /* More in the footer: u32 size of the values. */
@@ -208,6 +209,7 @@ const struct lladd_dtable_class ll_dtable_class_fixed = {
     .open = open,
     .find = find,
     .at = at,
+    .at_mark = at_mark,
     .lookup = lookup,
     .copy = copy,
 };

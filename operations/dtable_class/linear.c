@@ -42,7 +42,8 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     int rc = 0;
     if (!tombstone)
         rc = lladd_dtable_write(b->values, value->bytes.data, value->bytes.len);
-    return rc ? rc : ll_keys_add(&b->keys, key, lladd_dtable_written(b->values) * 2 + tombstone);
+    base->mark = lladd_dtable_written(b->values) * 2 + tombstone;
+    return rc ? rc : ll_keys_add(&b->keys, key, base->mark);
 }
 
 static int finish(struct lladd_dtable_builder *base)
@@ -125,5 +126,6 @@ const struct lladd_dtable_class ll_dtable_class_linear = {
     .open = open,
     .find = find,
     .at = at,
+    .at_mark = at_mark,
     .lookup = lookup,
 };

@@ -461,6 +461,70 @@ START_TEST(even_keys)
 }
 END_TEST
 
+/* ---- indexes --------------------------------------------------------------------------------- */
+
+/* Keys that take no byte in a leaf, one, two, four and eight; values of no bytes and of many,
+ * tombstones; over a base with marks, one whose marks are hidden, and one with holes. */
+START_TEST(leaves_of_all_widths)
+{
+#define BESIDE " \"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ] "
+#define INDEXED "class(dt) btree_dtable config [ \"base\" class(dt) "
+#define ABOVE "class(dt) exception_dtable config [ \"base\" class(dt) "
+    static const char *const configs[] = {
+        INDEXED "linear_dtable ]",
+        (INDEXED "exception_dtable \"base_config\" config [ \"base\" class(dt) fixed_dtable" BESIDE
+                 "]"),
+        ABOVE "btree_dtable \"base_config\" config [ \"base\" class(dt) fixed_dtable ]" BESIDE,
+        (ABOVE "btree_dtable \"base_config\" config [ \"base\" class(dt) array_dtable "
+               "\"base_config\" config [ \"holes_per_row\" int 400 ] ]" BESIDE)};
+    static const uint64_t gaps[] = {1, 3, 300, 1000000, UINT64_C(1) << 50};
+    size_t n_configs = sizeof configs / sizeof configs[0];
+    for (size_t c = 0; c < n_configs; c++)
+        for (size_t g = 0; g < (c == 3 ? 3 : sizeof gaps / sizeof gaps[0]); g++) {
+            struct shape shape = {LLADD_DTABLE_U64, 3000, 17, gaps[g], 9};
+            struct model m;
+            lladd_pageno root;
+            rows_init(&m, shape.type);
+            struct lladd_dtable *t = rows_run(&b, &m, configs[c], &shape, 10 * c + g, &root);
+            ck_assert_ptr_nonnull(t);
+            ck_assert_uint_eq(m.n, shape.rows);
+            rows_check(&m, t, g, 1000);
+            ok_db(&b, lladd_dtable_run_check(t, &b.err));
+            lladd_dtable_close(t);
+            rows_free(&m);
+        }
+}
+END_TEST
+
+static uint32_t eight(uint32_t i, unsigned char *room)
+{
+    lladd_put64(room, i);
+    return 8;
+}
+
+/* Keys that follow each other take two bytes each in the leaves, for where their values are, and
+ * twice that with what else is in a line; those of a base with values of one size next to none. */
+START_TEST(even_leaves)
+{
+    enum { N = 40000 };
+    static const struct {
+        const char *base;
+        uint64_t most;
+    } cases[] = {{"linear_dtable", UINT64_C(5) * N}, {"fixed_dtable", N / 2}};
+    for (size_t i = 0; i < 2; i++) {
+        char config[64], index[128];
+        (void)snprintf(config, sizeof config, "class(dt) %s", cases[i].base);
+        (void)snprintf(index, sizeof index, INDEXED "%s ]", cases[i].base);
+        struct lladd_dtable *without = made(config, N, N, eight);
+        struct lladd_dtable *with = made(index, N, N, eight);
+        ck_assert_uint_le(bytes_of(with), bytes_of(without) + cases[i].most);
+        has(with, N, eight);
+        lladd_dtable_close(without);
+        lladd_dtable_close(with);
+    }
+}
+END_TEST
+
 /* ---- compressed ------------------------------------------------------------------------------ */
 
 /* Words, as logs have them; one in eleven rows is another length. */
@@ -706,6 +770,8 @@ int main(void)
     tcase_add_test(tc, trap_16_what_is_kept);
     tcase_add_test(tc, what_is_kept_is_bounded);
     tcase_add_test(tc, even_keys);
+    tcase_add_test(tc, leaves_of_all_widths);
+    tcase_add_test(tc, even_leaves);
     tcase_add_test(tc, compressed);
     tcase_add_test(tc, whatever_is_shortest);
     tcase_add_test(tc, trap_7_tombstones_elsewhere);
