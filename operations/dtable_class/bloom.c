@@ -6,10 +6,16 @@
  * key sets its bits within one line of 64 bytes, all from one hash (traps 29, 30), so a lookup
  * touches one line of the filter, which is in memory while the table is open. With 10 bits about
  * one key in a hundred that is not there is looked for in vain. Everything but lookups goes past
- * it. */
+ * it.
+ *
+ * A key that is there is found no sooner for the line, which mostly has to come from memory. So
+ * when a hundred or so have been there one after the other, the filter is not asked, until one was
+ * looked for in vain. */
 #include "operations/dtable_class/classes.h"
 
-enum { LINE = 64, PROBES_MAX = 12 };
+#include <lladd/sync.h>
+
+enum { LINE = 64, PROBES_MAX = 12, FOUND_MAX = 8, COUNTED = 16 };
 
 struct builder {
     struct lladd_dtable_builder base;
@@ -22,6 +28,7 @@ struct reader {
     const unsigned char *bits;
     uint64_t lines;
     unsigned probes;
+    uint32_t found; /* atomic; of those keys that count, so many in a row were there */
 };
 
 /* A seventh of ten: ln 2 of the bits a key has. */
@@ -38,18 +45,31 @@ static uint64_t line_of(uint64_t hash, uint64_t lines)
 }
 
 /* Nine bits choose one of a line's; a word has enough for six probes, and then there is another. */
-static bool probe(unsigned char *line, const unsigned char *look, uint64_t hash, unsigned probes)
+static inline uint64_t next_bits(uint64_t bits, uint64_t hash, unsigned i)
+{
+    return i == 5 ? (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9) : bits << 9;
+}
+
+static void set_bits(unsigned char *line, uint64_t hash, unsigned probes)
 {
     uint64_t bits = hash * UINT64_C(0x9e3779b97f4a7c15);
     for (unsigned i = 0; i < probes; i++) {
-        unsigned bit = (unsigned)(bits >> 55);
-        if (line)
-            line[bit / 8] |= (unsigned char)(1u << bit % 8);
-        else if (!(look[bit / 8] & 1u << bit % 8))
-            return false;
-        bits = i == 5 ? (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9) : bits << 9;
+        line[bits >> 58] |= (unsigned char)(1u << (bits >> 55 & 7));
+        bits = next_bits(bits, hash, i);
     }
-    return true;
+}
+
+/* All of them are looked at, wherever the first one is that is not set: they are in one line, and
+ * which one it is no processor can guess. */
+static bool has_bits(const unsigned char *line, uint64_t hash, unsigned probes)
+{
+    uint64_t bits = hash * UINT64_C(0x9e3779b97f4a7c15);
+    unsigned all = 1;
+    for (unsigned i = 0; i < probes; i++) {
+        all &= (unsigned)line[bits >> 58] >> (bits >> 55 & 7);
+        bits = next_bits(bits, hash, i);
+    }
+    return all & 1;
 }
 
 static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key *key,
@@ -91,7 +111,7 @@ static int finish(struct lladd_dtable_builder *base)
         return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for a filter");
     memset(filter, 0, (size_t)lines * LINE);
     for (size_t i = 0; i < b->n; i++)
-        (void)probe(filter + line_of(b->hashes[i], lines) * LINE, NULL, b->hashes[i], probes);
+        set_bits(filter + line_of(b->hashes[i], lines) * LINE, b->hashes[i], probes);
     rc = lladd_dtable_write(out, filter, (size_t)lines * LINE);
     lladd_free(base->db, filter);
     return rc ? rc : lladd_dtable_footer(base, footer, sizeof footer);
@@ -123,14 +143,38 @@ static bool may_have(const struct lladd_dtable *base, const struct lladd_dtable_
 {
     const struct reader *r = (const struct reader *)base;
     uint64_t hash = lladd_dtable_hash(&base->order, key);
-    return r->lines && probe(NULL, r->bits + line_of(hash, r->lines) * LINE, hash, r->probes);
+    return r->lines && has_bits(r->bits + line_of(hash, r->lines) * LINE, hash, r->probes);
+}
+
+/* One key in COUNTED counts, lest all threads write one word all the time. */
+static void note(struct reader *r, uint64_t hash, uint32_t found, bool there)
+{
+    if (!there && found)
+        lladd_atomic_store32(&r->found, 0);
+    else if (there && (hash >> 7) % COUNTED == 0)
+        lladd_atomic_store32(&r->found, found + 1);
 }
 
 static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                   struct lladd_error *err)
 {
-    return may_have(base, key) ? lladd_dtable_ask(base->base, key, pin, out, err) : 0;
+    struct reader *r = (struct reader *)(uintptr_t)base;
+    uint32_t found = lladd_atomic_load32(&r->found);
+    uint64_t hash = 0;
+    if (found < FOUND_MAX) {
+        hash = lladd_dtable_hash(&base->order, key);
+        if (r->lines == 0 ||
+            !has_bits(r->bits + line_of(hash, r->lines) * LINE, hash, r->probes)) {
+            note(r, hash, found, false);
+            return 0;
+        }
+    }
+    int rc = lladd_dtable_ask(base->base, key, pin, out, err);
+    bool there = out->state != LLADD_DTABLE_ABSENT;
+    if (!rc && (found < FOUND_MAX || !there))
+        note(r, hash, found, there);
+    return rc;
 }
 
 static const struct lladd_dtable_param params[] = {

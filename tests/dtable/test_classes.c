@@ -461,7 +461,7 @@ START_TEST(even_keys)
 }
 END_TEST
 
-/* ---- indexes --------------------------------------------------------------------------------- */
+/* ---- indexes, filters ------------------------------------------------------------------------ */
 
 /* Keys that take no byte in a leaf, one, two, four and eight; values of no bytes and of many,
  * tombstones; over a base with marks, one whose marks are hidden, and one with holes. */
@@ -522,6 +522,27 @@ START_TEST(even_leaves)
         lladd_dtable_close(without);
         lladd_dtable_close(with);
     }
+}
+END_TEST
+
+/* So many that are there that the filter is not asked any more; then others. */
+START_TEST(a_filter_that_is_not_asked)
+{
+    enum { N = 4000 };
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable *t =
+        made("class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]", N, N, eight);
+    for (int round = 0; round < 3; round++) {
+        has(t, N, eight);
+        for (uint32_t i = N; i < 2 * N; i++) {
+            struct lladd_dtable_key key = lladd_dtable_u32(i);
+            struct lladd_dtable_value v;
+            ok_db(&b, lladd_dtable_lookup(t, &key, &pin, &v, &b.err));
+            ck_assert_int_eq(v.state, LLADD_DTABLE_ABSENT);
+        }
+    }
+    lladd_dtable_unpin(&pin);
+    lladd_dtable_close(t);
 }
 END_TEST
 
@@ -772,6 +793,7 @@ int main(void)
     tcase_add_test(tc, even_keys);
     tcase_add_test(tc, leaves_of_all_widths);
     tcase_add_test(tc, even_leaves);
+    tcase_add_test(tc, a_filter_that_is_not_asked);
     tcase_add_test(tc, compressed);
     tcase_add_test(tc, whatever_is_shortest);
     tcase_add_test(tc, trap_7_tombstones_elsewhere);
