@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Tables in memory (paper, section 5.1, "memory dTable"): a skip list under a mutex.
+ * That a number is below or above all that were ever put in is seen without it.
  *
  * Who looks something up gets a copy, in his pin; a cursor knows its key, and looks for its
  * neighbours. So rows may come and go while cursors are open: a cursor sees what is there when it
@@ -20,7 +21,9 @@ struct table {
     struct lladd_dtable base;
     struct lladd_mutex mutex;
     struct node *head[LEVELS];
+    int height; /* levels in use */
     uint64_t random, rows;
+    uint64_t low, high; /* atomic; of keys that are numbers: none was ever beyond */
 };
 
 /* ---- the list, under the mutex --------------------------------------------------------------- */
@@ -30,7 +33,9 @@ static struct node *search(struct table *t, const struct lladd_dtable_key *key,
                            struct node ***links)
 {
     struct node **next = t->head, *found = NULL;
-    for (int level = LEVELS - 1; level >= 0; level--) {
+    for (int level = LEVELS - 1; links && level >= t->height; level--)
+        links[level] = &t->head[level];
+    for (int level = t->height - 1; level >= 0; level--) {
         while (next[level] && lladd_dtable_compare(&t->base.order, &next[level]->key, key) < 0)
             next = next[level]->next;
         found = next[level];
@@ -44,7 +49,7 @@ static struct node *search(struct table *t, const struct lladd_dtable_key *key,
 static struct node *search_back(struct table *t, const struct lladd_dtable_key *key, bool at)
 {
     struct node **next = t->head, *last = NULL;
-    for (int level = LEVELS - 1; level >= 0; level--)
+    for (int level = t->height - 1; level >= 0; level--)
         while (next[level]) {
             int c = key ? lladd_dtable_compare(&t->base.order, &next[level]->key, key) : -1;
             if (c > 0 || (c == 0 && !at))
@@ -75,6 +80,22 @@ static struct node *new_node(struct table *t, const struct lladd_dtable_key *key
     return n;
 }
 
+/* Before a key is put in: who finds it beyond does not look. */
+static void widen(struct table *t, uint64_t number)
+{
+    if (number < lladd_atomic_load64(&t->low))
+        lladd_atomic_store64(&t->low, number);
+    if (number > lladd_atomic_load64(&t->high))
+        lladd_atomic_store64(&t->high, number);
+}
+
+static bool is_beyond(const struct table *t, const struct lladd_dtable_key *key)
+{
+    return t->base.order.type < LLADD_DTABLE_STRING &&
+           (key->number < lladd_atomic_load64(&t->low) ||
+            key->number > lladd_atomic_load64(&t->high));
+}
+
 static int put(struct table *t, const struct lladd_dtable_key *key,
                const struct lladd_dtable_value *value)
 {
@@ -92,10 +113,12 @@ static int put(struct table *t, const struct lladd_dtable_key *key,
     }
     if (len)
         memcpy(bytes, value->bytes.data, len);
+    widen(t, key->number);
     lladd_free(t->base.db, n->value);
     n->value = bytes;
     n->len = len;
     n->state = value->state;
+    t->height = t->height < (int)levels ? (int)levels : t->height;
     for (unsigned i = 0; i < levels; i++) {
         n->next[i] = *links[i];
         *links[i] = n;
@@ -146,6 +169,8 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 {
     struct table *t = (struct table *)(uintptr_t)base;
     int rc = 0;
+    if (is_beyond(t, key))
+        return 0;
     lladd_mutex_lock(&t->mutex);
     const struct node *n = search(t, key, NULL);
     if (n && lladd_dtable_compare(&base->order, &n->key, key) == 0) {
@@ -268,6 +293,7 @@ int lladd_dtable_memory(struct lladd_db *db, enum lladd_dtable_type type, const 
         return ll_dtable__no_memory(err);
     memset(t, 0, sizeof *t);
     t->random = UINT64_C(0x9e3779b97f4a7c15);
+    t->low = UINT64_MAX;
     t->base = (struct lladd_dtable){.kind = &ll_dtable__memory_class, .db = db, .order = order};
     if (lladd_mutex_init(&t->mutex, LL_DTABLE_RANK_MEMORY, "memory dtable")) {
         lladd_free(db, t);

@@ -45,6 +45,7 @@ struct ll_memtable {
     uint64_t writers; /* atomic: parts whose transactions have not ended */
     uint64_t newest;  /* atomic: commit */
     uint64_t bytes;   /* atomic: taken of its chunks */
+    uint64_t low, high; /* atomic: of keys that are numbers, none is beyond */
     uint64_t nodes;   /* under the table's mutex */
     uint64_t random;
     uint32_t height; /* atomic: levels in use */

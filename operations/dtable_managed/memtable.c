@@ -95,6 +95,7 @@ int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *or
     m->refs = 1;
     m->height = 1;
     m->random = UINT64_C(0x9e3779b97f4a7c15);
+    m->low = UINT64_MAX;
     uint32_t none = take(m, UNIT, false); /* offset 0 stands for nothing */
     (void)none;
     m->first = m->n_chunks ? take(m, NODE + links, false) : 0;
@@ -170,8 +171,26 @@ uint32_t ll_managed__mem_not_before(const struct ll_memtable *m, const struct ll
     return found;
 }
 
+/* A number below or above all that are there: rows come at one end, mostly, and others are asked
+ * for. */
+static bool is_beyond(const struct ll_memtable *m, const struct lladd_dtable_key *key)
+{
+    return m->order.type < LLADD_DTABLE_STRING && (key->number < lladd_atomic_load64(&m->low) ||
+                                                   key->number > lladd_atomic_load64(&m->high));
+}
+
+static void widen(struct ll_memtable *m, uint64_t number)
+{
+    if (number < m->low)
+        lladd_atomic_store64(&m->low, number);
+    if (number > m->high)
+        lladd_atomic_store64(&m->high, number);
+}
+
 uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
+    if (is_beyond(m, key))
+        return 0;
     uint32_t found = ll_managed__mem_not_before(m, key);
     return found && compare(m, at(m, found), key) == 0 ? found : 0;
 }
@@ -270,6 +289,7 @@ uint32_t ll_managed__mem_node(struct ll_memtable *m, const struct lladd_dtable_k
     if (!offset)
         return 0;
     struct node *node = at(m, offset);
+    widen(m, key->number); /* before it can be found */
     for (unsigned i = 0; i < n; i++)
         node->next[i] = ((struct node *)at(m, m->finger[i]))->next[i];
     for (unsigned i = 0; i < n; i++) {

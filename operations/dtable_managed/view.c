@@ -151,6 +151,9 @@ int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
 {
     for (uint32_t i = 0; i < v->n_mems; i++) {
         const struct ll_memtable *m = v->mems[i];
+        /* What a snapshot sees was committed there before: nothing, if all is in the runs. */
+        if (lladd_atomic_load64(&m->newest) <= v->cutoff)
+            continue;
         uint32_t node = ll_managed__mem_find(m, key);
         if (node && ll_managed__mem_seen(m, node, v->cutoff, snapshot, out))
             return 0;
