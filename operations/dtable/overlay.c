@@ -5,7 +5,8 @@
  * has one in each of them. Going forward, each is at its first row behind the current one that
  * counts, or at the current key itself; what has been passed in one direction is sought anew when
  * the direction changes (trap 14). Where several have a key, the newest is shown, and the others
- * are stepped past it. */
+ * are stepped past it. As long as one has rows that come before those of all others, it is only
+ * compared with the next one of these, its rival. */
 #include "operations/dtable/dtable.h"
 
 struct table {
@@ -37,6 +38,8 @@ struct side {
 struct cursor {
     struct side *sides; /* as many as tables */
     size_t now;         /* the one that is shown */
+    size_t rival;       /* of the others, whose row comes next; as many as tables: nobody's */
+    bool tie;           /* that of the rival has the same key */
     bool forward;       /* how the others lie: not before it, or not behind */
     struct ll_dtable_bytes key;
 };
@@ -51,24 +54,36 @@ static int moved(struct side *s, int rc, struct lladd_error *err)
     return rc ? rc : lladd_dtable_row(s->cursor, &s->key, value, err);
 }
 
-/* The side whose row comes first (or last), of equal ones the newest. */
+/* Below 0: in the direction it goes, this one comes before the other. */
+static int order_of(const struct table *t, const struct cursor *c, size_t one, size_t other)
+{
+    int order = lladd_dtable_compare(&t->base.order, &c->sides[one].key, &c->sides[other].key);
+    return c->forward ? order : -order;
+}
+
+/* The side whose row comes first (or last), of equal ones the newest; and the one behind it. */
 static int choose(const struct table *t, struct cursor *c)
 {
-    size_t best = t->n;
+    size_t best = t->n, second = t->n;
+    bool tie = false;
     for (size_t i = 0; i < t->n; i++) {
         if (!c->sides[i].there)
             continue;
-        int order = best == t->n
-                        ? -1
-                        : lladd_dtable_compare(&t->base.order, &c->sides[i].key,
-                                               &c->sides[best].key);
-        if (best != t->n && !c->forward)
-            order = -order;
-        best = order < 0 ? i : best;
+        int order = best == t->n ? -1 : order_of(t, c, i, best);
+        if (order < 0) {
+            second = best;
+            best = i;
+            tie = false;
+        } else if (second == t->n || order_of(t, c, i, second) < 0) {
+            second = i;
+            tie = order == 0;
+        }
     }
     if (best == t->n)
         return LLADD_END;
     c->now = best;
+    c->rival = second;
+    c->tie = tie;
     return 0;
 }
 
@@ -103,11 +118,24 @@ static int pass(const struct table *t, struct cursor *c, const struct lladd_dtab
     return rc;
 }
 
+/* Only one side has the current key: it goes on alone until it comes to where its rival is. */
+static int step_alone(const struct table *t, struct cursor *c, struct lladd_error *err)
+{
+    struct side *s = &c->sides[c->now];
+    int rc = c->forward ? lladd_dtable_next(s->cursor, err) : lladd_dtable_prev(s->cursor, err);
+    rc = moved(s, rc, err);
+    if (!rc && s->there && (c->rival == t->n || order_of(t, c, c->now, c->rival) < 0))
+        return 0;
+    return rc ? rc : choose(t, c);
+}
+
 static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forward,
                        struct lladd_error *err)
 {
     const struct table *t = (const struct table *)base;
     struct cursor *c = cursor;
+    if (forward == c->forward && !c->tie)
+        return step_alone(t, c, err);
     struct lladd_dtable_key key = c->sides[c->now].key;
     if (key.bytes.len) { /* which is in a row that will be left */
         c->key.db = base->db;
