@@ -323,6 +323,15 @@ enum lladd_dtable_where {
 LLADD_API int lladd_dtable_go(struct lladd_dtable_cursor *, enum lladd_dtable_where,
                               const struct lladd_dtable_key *, struct lladd_error *);
 
+/** What a class's `cursor_lead` says of the cursor of another table: that one, if it goes by place,
+ *  or whoever leads it; NULL: nobody does. */
+LLADD_API struct lladd_dtable_cursor *lladd_dtable_cursor_lead(struct lladd_dtable_cursor *,
+                                                               uint64_t *until,
+                                                               const uint64_t **word);
+/** Not beyond the row of this key, or the next one behind it. False: that cannot be said. */
+LLADD_API bool lladd_dtable_cursor_lead_to(const struct lladd_dtable_cursor *lead,
+                                           const struct lladd_dtable_key *, uint64_t *until);
+
 /** A class. Everything is nullable but name and version, and what its way of being read needs. */
 struct lladd_dtable_class {
     size_t struct_size;
@@ -427,6 +436,12 @@ struct lladd_dtable_class {
     /** May the key be there, as far as this layer knows by itself? A filter's `lookup` asks the
      *  layers below only then; statistics count how often. NULL: it is no filter. */
     bool (*may_have)(const struct lladd_dtable *, const struct lladd_dtable_key *);
+    /** For a class that shows rows of other tables: the cursor whose next rows are this one's as
+     *  they are, at places below *until. It is moved in this one's stead, as long as *word does not
+     *  change, and whatever this one is asked for next, it is where that one is by then. NULL: it
+     *  wants to be asked for each row. Default: that. */
+    struct lladd_dtable_cursor *(*cursor_lead)(const struct lladd_dtable *, void *cursor,
+                                               uint64_t *until, const uint64_t **word);
 };
 
 /** Makes a class known to the handle; it must outlive it. LLADD_EXISTS if another one has the name,

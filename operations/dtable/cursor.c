@@ -21,7 +21,17 @@ struct lladd_dtable_cursor {
     struct lladd_dtable_value value;
     struct lladd_dtable_cursor *base;
     void *own;
+    /* Of a class's own, whose next rows are another cursor's for a while: that one, up to where,
+     * and the word that must still be what it was. */
+    struct lladd_dtable_cursor *lead;
+    uint64_t until;
+    const uint64_t *word;
+    uint64_t word_was;
+    unsigned steps; /* since it was last asked for */
 };
+
+/* So many steps are worth a question. */
+enum { STEPS = 16 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -149,6 +159,7 @@ static int go_to_place(struct lladd_dtable_cursor *c, enum lladd_dtable_where wh
 static int go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
               const struct lladd_dtable_key *key, struct lladd_error *err)
 {
+    c->lead = NULL;
     if (c->own)
         return c->t->kind->cursor_seek(c->t, c->own, where, key, err);
     if (!c->base)
@@ -158,6 +169,7 @@ static int go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
 
 static int step(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
+    c->lead = NULL;
     if (c->own)
         return c->t->kind->cursor_step(c->t, c->own, forward, err);
     if (c->base)
@@ -168,6 +180,7 @@ static int step(struct lladd_dtable_cursor *c, bool forward, struct lladd_error 
 static int row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
                struct lladd_dtable_value *value, struct lladd_error *err)
 {
+    c = c->lead ? c->lead : c;
     if (c->own)
         return c->t->kind->cursor_row(c->t, c->own, key, value, err);
     if (c->base) {
@@ -191,6 +204,7 @@ static int row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
 static int columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_columns *want,
                    enum lladd_dtable_state *state, struct lladd_error *err)
 {
+    c = c->lead ? c->lead : c;
     const struct lladd_dtable_class *kind = c->t->kind;
     struct lladd_dtable_value value;
     if (c->own && kind->cursor_columns)
@@ -223,6 +237,71 @@ static int arrived(struct lladd_dtable_cursor *c, int rc, bool forward, struct l
     return rc;
 }
 
+/* ---- led by another one ---------------------------------------------------------------------- */
+
+struct lladd_dtable_cursor *lladd_dtable_cursor_lead(struct lladd_dtable_cursor *c, uint64_t *until,
+                                                     const uint64_t **word)
+{
+    static const uint64_t never;
+    if (c->end != AT_ROW || !(c->flags & LLADD_DTABLE_TOMBSTONES) || c->t->kind->columns_at)
+        return NULL;
+    if (c->lead) {
+        *until = c->until;
+        *word = c->word;
+        return *c->word == c->word_was ? c->lead : NULL;
+    }
+    if (c->own)
+        return c->t->kind->cursor_lead ? c->t->kind->cursor_lead(c->t, c->own, until, word) : NULL;
+    *until = c->t->places;
+    *word = &never;
+    return c->base ? NULL : c;
+}
+
+bool lladd_dtable_cursor_lead_to(const struct lladd_dtable_cursor *lead,
+                                 const struct lladd_dtable_key *key, uint64_t *until)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    uint64_t place;
+    bool exact;
+    int rc = lladd_dtable_find(lead->t, key, &pin, &place, &exact, NULL);
+    lladd_dtable_unpin(&pin);
+    *until = place < *until ? place : *until;
+    return rc == 0;
+}
+
+/* To the next row, if that is the leader's: then *rc is what comes of it. Else the leader is where
+ * it was, and nobody is led any more. */
+static bool follow(struct lladd_dtable_cursor *c, int *rc, struct lladd_error *err)
+{
+    struct lladd_dtable_cursor *l = c->lead;
+    uint64_t place = l->place + 1;
+    *rc = 0;
+    for (; *c->word == c->word_was && place < c->until && !*rc; place++) {
+        *rc = look(l, place, err);
+        if (*rc || l->value.state == LLADD_DTABLE_ABSENT)
+            continue;
+        l->place = place;
+        if (l->value.state == LLADD_DTABLE_FOUND || c->flags & LLADD_DTABLE_TOMBSTONES)
+            return true;
+    }
+    c->lead = NULL;
+    if (!*rc && place > l->place + 1) /* there were holes */
+        *rc = look(l, l->place, err);
+    if (*rc)
+        c->end = BEFORE;
+    return *rc != 0;
+}
+
+static void ask_for_lead(struct lladd_dtable_cursor *c)
+{
+    c->steps = 0;
+    c->lead = c->t->kind->cursor_lead(c->t, c->own, &c->until, &c->word);
+    if (c->lead)
+        c->word_was = *c->word;
+}
+
+/* ---- moves ----------------------------------------------------------------------------------- */
+
 int lladd_dtable_first(struct lladd_dtable_cursor *c, struct lladd_error *err)
 {
     return arrived(c, go(c, LLADD_DTABLE_FIRST, NULL, err), true, err);
@@ -235,9 +314,15 @@ int lladd_dtable_last(struct lladd_dtable_cursor *c, struct lladd_error *err)
 
 int lladd_dtable_next(struct lladd_dtable_cursor *c, struct lladd_error *err)
 {
+    int rc;
+    if (c->lead && follow(c, &rc, err))
+        return rc;
     if (c->end == BEFORE)
         return lladd_dtable_first(c, err);
-    return arrived(c, c->end == BEHIND ? LLADD_END : step(c, true, err), true, err);
+    rc = arrived(c, c->end == BEHIND ? LLADD_END : step(c, true, err), true, err);
+    if (c->own && !rc && c->t->kind->cursor_lead && ++c->steps == STEPS)
+        ask_for_lead(c);
+    return rc;
 }
 
 int lladd_dtable_prev(struct lladd_dtable_cursor *c, struct lladd_error *err)

@@ -41,6 +41,7 @@ struct cursor {
     size_t rival;       /* of the others, whose row comes next; as many as tables: nobody's */
     bool tie;           /* that of the rival has the same key */
     bool forward;       /* how the others lie: not before it, or not behind */
+    bool led;           /* the cursor of the side that is shown may be further on */
     struct ll_dtable_bytes key;
 };
 
@@ -52,6 +53,15 @@ static int moved(struct side *s, int rc, struct lladd_error *err)
         return 0;
     struct lladd_dtable_value *value = ll_dtable__value_later(s->cursor) ? NULL : &s->value;
     return rc ? rc : lladd_dtable_row(s->cursor, &s->key, value, err);
+}
+
+/* What is known of the side that is shown is what it is at. */
+static int catch_up(struct cursor *c, struct lladd_error *err)
+{
+    if (!c->led)
+        return 0;
+    c->led = false;
+    return moved(&c->sides[c->now], 0, err);
 }
 
 /* Below 0: in the direction it goes, this one comes before the other. */
@@ -93,6 +103,7 @@ static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd
     const struct table *t = (const struct table *)base;
     struct cursor *c = cursor;
     int rc = 0;
+    c->led = false;
     c->forward = where == LLADD_DTABLE_FIRST || where == LLADD_DTABLE_NOT_BEFORE;
     for (size_t i = 0; i < t->n && !rc; i++) {
         struct side *s = &c->sides[i];
@@ -134,8 +145,9 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
 {
     const struct table *t = (const struct table *)base;
     struct cursor *c = cursor;
-    if (forward == c->forward && !c->tie)
-        return step_alone(t, c, err);
+    int rc = catch_up(c, err);
+    if (rc || (forward == c->forward && !c->tie))
+        return rc ? rc : step_alone(t, c, err);
     struct lladd_dtable_key key = c->sides[c->now].key;
     if (key.bytes.len) { /* which is in a row that will be left */
         c->key.db = base->db;
@@ -144,7 +156,6 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
             return ll_dtable__no_memory(err);
         key.bytes.data = c->key.data;
     }
-    int rc = 0;
     if (forward != c->forward) {
         rc = cursor_seek(base, cursor,
                          forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_BEHIND, &key, err);
@@ -155,14 +166,31 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     return rc ? rc : choose(t, c);
 }
 
+/* The side that comes first leads until its rival's row, or the end of its table. */
+static struct lladd_dtable_cursor *cursor_lead(const struct lladd_dtable *base, void *cursor,
+                                               uint64_t *until, const uint64_t **word)
+{
+    const struct table *t = (const struct table *)base;
+    struct cursor *c = cursor;
+    if (!c->forward || c->tie || c->led)
+        return NULL;
+    struct lladd_dtable_cursor *lead =
+        lladd_dtable_cursor_lead(c->sides[c->now].cursor, until, word);
+    if (lead && c->rival < t->n &&
+        !lladd_dtable_cursor_lead_to(lead, &c->sides[c->rival].key, until))
+        lead = NULL;
+    c->led = lead != NULL;
+    return lead;
+}
+
 static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
                       struct lladd_dtable_value *value, struct lladd_error *err)
 {
-    const struct cursor *c = cursor;
+    struct cursor *c = cursor;
+    int rc = catch_up(c, err);
     struct side *now = &c->sides[c->now];
-    int rc = value && ll_dtable__value_later(now->cursor)
-                 ? lladd_dtable_row(now->cursor, &now->key, &now->value, err)
-                 : 0;
+    if (!rc && value && ll_dtable__value_later(now->cursor))
+        rc = lladd_dtable_row(now->cursor, &now->key, &now->value, err);
     (void)t;
     if (key)
         *key = now->key;
@@ -238,6 +266,7 @@ const struct lladd_dtable_class ll_dtable__overlay_class = {
     .cursor_seek = cursor_seek,
     .cursor_step = cursor_step,
     .cursor_row = cursor_row,
+    .cursor_lead = cursor_lead,
     .lookup_columns = lookup_columns,
     .cursor_columns = cursor_columns,
 };

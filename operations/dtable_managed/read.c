@@ -122,6 +122,19 @@ static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_d
     return lladd_dtable_row(c->rows, key, value, err);
 }
 
+/* As long as the transaction writes nothing. */
+static struct lladd_dtable_cursor *cursor_lead(const struct lladd_dtable *t, void *cursor,
+                                               uint64_t *until, const uint64_t **word)
+{
+    const struct cursor *c = cursor;
+    const struct ll_use *u = use_of(t);
+    if (c->puts != u->puts)
+        return NULL;
+    struct lladd_dtable_cursor *lead = lladd_dtable_cursor_lead(c->rows, until, word);
+    *word = &u->puts;
+    return lead;
+}
+
 static int cursor_columns(const struct lladd_dtable *t, void *cursor,
                           const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
                           struct lladd_error *err)
@@ -200,6 +213,7 @@ const struct lladd_dtable_class ll_managed__table_class = {
     .cursor_seek = cursor_seek,
     .cursor_step = cursor_step,
     .cursor_row = cursor_row,
+    .cursor_lead = cursor_lead,
     .lookup_columns = lookup_columns,
     .cursor_columns = cursor_columns,
     .only = only,

@@ -168,6 +168,71 @@ START_TEST(trap_14_merged_cursors_turn_round)
 }
 END_TEST
 
+/* One table has hundreds of rows between those of the newer ones: long ways forward, where only it
+ * is moved, and then somewhere else. With holes and tombstones in it. */
+START_TEST(trap_14_one_leads_for_a_while)
+{
+    static const char *const configs[] = {
+        "class(dt) linear_dtable",
+        "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"alt\" class(dt) "
+        "linear_dtable \"reject_value\" string \"_____\" ]",
+        "class(dt) cache_dtable config [ \"base\" class(dt) ustring_dtable \"base_config\" config "
+        "[ \"base\" class(dt) linear_dtable ] ]"};
+    struct shape shape = {LLADD_DTABLE_U32, 4000, 100, 3, 20};
+    struct lladd_dtable *parts[3], *all;
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v;
+    struct model m;
+    lladd_pageno root;
+    uint64_t random = 77 + (uint64_t)_i;
+    rows_init(&m, shape.type);
+    parts[2] = rows_run(&b, &m, configs[_i], &shape, 5, &root);
+    for (int i = 0; i < 2; i++)
+        ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &parts[i], &b.err));
+    for (uint32_t i = 0; i < 40; i++) { /* some of these keys are in all three, some in none */
+        key = lladd_dtable_u32(100 + 211 * i);
+        v = i % 5 == 3 ? lladd_dtable_tombstone() : lladd_dtable_value("newer", 5);
+        struct lladd_dtable_value older = lladd_dtable_value("older", 5);
+        if (i % 3 == 0)
+            ok_db(&b, lladd_dtable_put(parts[1], &key, &older, &b.err));
+        ok_db(&b, lladd_dtable_put(parts[i % 3 == 0 ? 0 : i % 2], &key, &v, &b.err));
+        rows_put(&m, &key, &v);
+    }
+    ok_db(&b, lladd_dtable_overlay(b.db, parts, 3, &all, &b.err));
+    rows_check(&m, all, random, 2000);
+    ok_db(&b, lladd_dtable_cursor_open(all, LLADD_DTABLE_TOMBSTONES, &c, &b.err));
+    ok_db(&b, lladd_dtable_first(c, &b.err));
+    size_t at = 0;
+    for (int turn = 0; turn < 400; turn++) {
+        size_t forward = seeded_next(&random) % 150, back = seeded_next(&random) % 4;
+        for (size_t i = 0; i < forward + back; i++) {
+            if (i < forward ? at + 1 == m.n : at == 0)
+                break;
+            int rc = i < forward ? lladd_dtable_next(c, &b.err) : lladd_dtable_prev(c, &b.err);
+            ok_db(&b, rc);
+            at += i < forward ? 1 : SIZE_MAX;
+            if (i % 3 == 0)
+                continue; /* and is not looked at */
+            ok_db(&b, lladd_dtable_row(c, &key, &v, &b.err));
+            ck_assert_uint_eq(key.number, m.rows[at].key.number);
+            ck_assert_int_eq(v.state, m.rows[at].state);
+            if (v.state == LLADD_DTABLE_FOUND)
+                ck_assert_uint_eq(v.bytes.len, m.rows[at].len);
+        }
+        if (turn % 5 == 4 || at + 1 == m.n) {
+            at = seeded_next(&random) % m.n;
+            ok_db(&b, lladd_dtable_seek(c, &m.rows[at].key, &b.err));
+        }
+    }
+    lladd_dtable_cursor_close(c);
+    lladd_dtable_close(all);
+    for (int i = 0; i < 3; i++)
+        lladd_dtable_close(parts[i]);
+    rows_free(&m);
+}
+END_TEST
+
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
 static void expect(const struct lladd_dtable *t, uint32_t number, const char *want)
@@ -304,6 +369,7 @@ int main(void)
     tcase_add_loop_test(tc, trap_12_absent_keys_lead_to_their_neighbours, 0, KINDS);
     tcase_add_loop_test(tc, trap_13_before_the_first_row_nothing_is_shown, 0, KINDS);
     tcase_add_test(tc, trap_14_merged_cursors_turn_round);
+    tcase_add_loop_test(tc, trap_14_one_leads_for_a_while, 0, 3);
     tcase_add_test(tc, trap_8_11_placeholders_are_no_answer_to_damage);
     tcase_add_test(tc, trap_21_redo_leaves_the_new_life_of_a_page_alone);
     tcase_add_test(tc, trap_33_bytes_are_those_of_the_format);
