@@ -429,6 +429,228 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
     return rc ? rc : value_at(&p, value);
 }
 
+/* ---- many at a time -------------------------------------------------------------------------- */
+
+/* Values of a segment from p->i on: n of them, of `width` bytes each, one behind the other. */
+struct stretch {
+    uint32_t n;
+    unsigned width;
+    unsigned char *out;
+};
+
+/* Where the code of value `from` is: in *bytes, *shift bits further. Eight bytes behind the last
+ * code may be read. */
+static int codes_from(const struct place *p, uint64_t codes, uint32_t from, uint32_t n,
+                      const unsigned char **bytes, uint64_t *shift)
+{
+    static const unsigned char nothing[8];
+    uint64_t first = (uint64_t)from * p->bits, last = first + (uint64_t)n * p->bits;
+    *shift = first % 8;
+    *bytes = nothing;
+    if (p->bits == 0)
+        return 0;
+    return read_at(p, codes + first / 8, (size_t)((last + 7) / 8 - first / 8), bytes);
+}
+
+static inline uint64_t code_in(const unsigned char *bytes, uint64_t at, uint64_t mask)
+{
+    return lladd_get64(bytes + at / 8) >> at % 8 & mask;
+}
+
+static inline void put_low(unsigned char *out, uint64_t v, unsigned width)
+{
+    v = LLADD_LE64(v);
+    memcpy(out, &v, width);
+}
+
+/* How many codes are the one that is no number. The width is known to the compiler. */
+static inline uint32_t unpack_as(const unsigned char *bytes, uint64_t at, unsigned bits,
+                                 uint64_t base, const struct stretch *s, unsigned width)
+{
+    uint64_t mask = UINT64_MAX >> (64 - bits);
+    uint32_t none = 0;
+    for (uint32_t i = 0; i < s->n; i++, at += bits) {
+        uint64_t c = code_in(bytes, at, mask);
+        none += c == mask;
+        put_low(s->out + (size_t)i * width, base + c, width);
+    }
+    return none;
+}
+
+static uint32_t unpack(const unsigned char *bytes, uint64_t at, unsigned bits, uint64_t base,
+                       const struct stretch *s)
+{
+    switch (s->width) {
+    case 1:
+        return unpack_as(bytes, at, bits, base, s, 1);
+    case 2:
+        return unpack_as(bytes, at, bits, base, s, 2);
+    case 4:
+        return unpack_as(bytes, at, bits, base, s, 4);
+    case 8:
+        return unpack_as(bytes, at, bits, base, s, 8);
+    default:
+        return unpack_as(bytes, at, bits, base, s, s->width);
+    }
+}
+
+/* Those that are items go over what their codes were taken for. */
+static int copy_numbers(const struct place *p, struct stretch *s)
+{
+    const unsigned char *bytes, *places;
+    uint64_t shift = 0;
+    struct lladd_dtable_value v;
+    int rc = p->bits ? codes_from(p, p->more, p->i, s->n, &bytes, &shift) : nonsense(p);
+    uint32_t none = rc ? 0 : unpack(bytes, shift, p->bits, p->base, s);
+    if (rc || none == 0)
+        return rc;
+    rc = lladd_dtable_read(p->pin, 0, p->r->values, p->list - 2 * (uint64_t)p->items,
+                           2 * (size_t)p->items, &places, p->err);
+    uint32_t at = rc ? 0 : count_up_to(places, p->items, p->i, false);
+    for (; !rc && at < p->items && none > 0; at++, none--) {
+        uint32_t i = lladd_get16(places + 2 * at);
+        if (i < p->i || i >= p->i + s->n)
+            break;
+        rc = item(p, at, &v);
+        if (!rc && v.bytes.len != s->width) {
+            s->n = i - p->i;
+            return 0;
+        }
+        if (!rc)
+            lladd_copy(s->out + (size_t)(i - p->i) * s->width, v.bytes.data, s->width);
+    }
+    return rc || none == 0 ? rc : nonsense(p);
+}
+
+/* Added up from the last value that is stored itself. The width is known to the compiler. */
+static inline void add_up_as(const struct place *p, const unsigned char *marks,
+                             const unsigned char *codes, uint64_t at, const struct stretch *s,
+                             unsigned width)
+{
+    uint64_t mask = p->bits ? UINT64_MAX >> (64 - p->bits) : 0;
+    uint32_t i = p->i - p->i % LL_AUTO_STRIDE, end = p->i + s->n;
+    uint64_t v = lladd_get64(marks + i / LL_AUTO_STRIDE * 8);
+    for (; i < p->i; i++)
+        v += p->base + code_in(codes, at += p->bits, mask);
+    put_low(s->out, v, width);
+    for (i++; i < end; i++) {
+        v += p->base + code_in(codes, at += p->bits, mask);
+        if (i % LL_AUTO_STRIDE == 0)
+            v = lladd_get64(marks + i / LL_AUTO_STRIDE * 8);
+        put_low(s->out + (size_t)(i - p->i) * width, v, width);
+    }
+}
+
+static int copy_deltas(const struct place *p, const struct stretch *s)
+{
+    const unsigned char *codes, *marks;
+    uint32_t first = p->i - p->i % LL_AUTO_STRIDE;
+    uint64_t size = (p->n + LL_AUTO_STRIDE - 1) / LL_AUTO_STRIDE * 8, at = 0;
+    int rc = lladd_dtable_read(p->pin, 0, p->r->values, p->more, (size_t)size, &marks, p->err);
+    if (!rc)
+        rc = codes_from(p, p->more + size, first, p->i + s->n - first, &codes, &at);
+    if (!rc && s->width == 4)
+        add_up_as(p, marks, codes, at, s, 4);
+    else if (!rc && s->width == 8)
+        add_up_as(p, marks, codes, at, s, 8);
+    else if (!rc)
+        add_up_as(p, marks, codes, at, s, s->width);
+    return rc;
+}
+
+/* Items of one length, which is the values'. */
+static int copy_items(const struct place *p, const struct stretch *s)
+{
+    const unsigned char *list, *bytes = NULL;
+    const size_t width = s->width;
+    bool runs = p->form == LL_AUTO_RUNS;
+    uint64_t at = 0, mask = p->bits ? UINT64_MAX >> (64 - p->bits) : 0;
+    int rc = lladd_dtable_read(p->pin, 0, p->r->values, p->list, width * p->items, &list, p->err);
+    if (!rc && runs)
+        rc = read_at(p, p->more, 2 * (size_t)p->items, &bytes);
+    else if (!rc && p->form == LL_AUTO_DICTIONARY)
+        rc = codes_from(p, p->more, p->i, s->n, &bytes, &at);
+    uint64_t now = runs && !rc ? count_up_to(bytes, p->items, p->i, true) : 0;
+    for (uint32_t i = 0; i < s->n && !rc; i++, at += p->bits) {
+        uint64_t which = p->form == LL_AUTO_PLAIN ? p->i + i : now;
+        if (p->form == LL_AUTO_DICTIONARY)
+            which = code_in(bytes, at, mask);
+        while (runs && now < p->items && lladd_get16(bytes + 2 * now) <= p->i + i)
+            which = ++now;
+        if (which >= p->items)
+            return nonsense(p);
+        lladd_copy(s->out + i * width, list + which * width, width);
+    }
+    return rc;
+}
+
+/* As many of them as are of that size: s->n. */
+static int copy_stretch(struct place *p, struct stretch *s)
+{
+    struct lladd_dtable_value v;
+    uint32_t n = s->n;
+    bool numbers = p->form == LL_AUTO_NUMBERS || p->form == LL_AUTO_DELTAS;
+    if (p->form == LL_AUTO_NUMBERS && p->width == s->width)
+        return copy_numbers(p, s);
+    if (p->form == LL_AUTO_DELTAS && p->width == s->width)
+        return copy_deltas(p, s);
+    if (!numbers && p->ends == 0 && p->item_len == s->width)
+        return copy_items(p, s);
+    for (s->n = 0; s->n < n; s->n++, p->i++) {
+        int rc = value_at(p, &v);
+        if (rc || v.bytes.len != s->width)
+            return rc;
+        lladd_copy(s->out + (size_t)s->n * s->width, v.bytes.data, s->width);
+    }
+    return 0;
+}
+
+/* Segment by segment, until a value is of another size than the first; of rows none of which is a
+ * tombstone. */
+static int copy_values(struct place *p, uint64_t first, size_t n, unsigned char *out, size_t room,
+                       size_t *width, size_t *got)
+{
+    struct lladd_dtable_value v;
+    int rc = enter(p, first);
+    rc = rc ? rc : value_at(p, &v);
+    if (rc || v.bytes.len == 0 || v.bytes.len > room || v.bytes.len > UINT32_MAX)
+        return rc;
+    *width = v.bytes.len;
+    n = n < room / *width ? n : room / *width;
+    while (*got < n && !rc) {
+        rc = enter(p, first + *got);
+        if (rc)
+            break;
+        uint32_t there = p->n - p->i;
+        struct stretch s = {n - *got < there ? (uint32_t)(n - *got) : there, (unsigned)*width,
+                            out + *got * *width};
+        uint32_t wanted = s.n;
+        rc = copy_stretch(p, &s);
+        *got += rc ? 0 : s.n;
+        if (s.n < wanted)
+            break;
+    }
+    return rc;
+}
+
+static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
+                size_t room, size_t *width, size_t *got, struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct place p = {.r = r, .pin = &pin, .err = err};
+    uint64_t before, mark, last = 0;
+    int rc = ll_keys_at(&r->keys, place + n - 1, &pin, NULL, &before, &last, err);
+    if (!rc)
+        rc = ll_keys_at(&r->keys, place, &pin, NULL, &before, &mark, err);
+    if (!rc && before / 2 == last / 2)
+        rc = before / 2 > place || place + n - before / 2 > r->n
+                 ? lladd_dtable_corrupt(base, err, "more values than there are")
+                 : copy_values(&p, place - before / 2, n, out, room, width, got);
+    lladd_dtable_unpin(&pin);
+    return rc;
+}
+
 static const struct lladd_dtable_param params[] = {
     {"encodings", LLADD_DTABLE_PARAM_WORDS, false, 0, 0, 0,
      "constant, runs, numbers, deltas, dictionary, plain: which there may be"},
@@ -451,4 +673,5 @@ const struct lladd_dtable_class ll_dtable_class_auto = {
     .open = open,
     .find = find,
     .at = at,
+    .copy = copy,
 };

@@ -379,6 +379,8 @@ static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32
     return wide;
 }
 
+#define AUTO(form) "class(dt) auto_dtable config [ \"encodings\" words [ \"" form "\" ] ]"
+
 /* Through each class that can copy, and some that cannot; with a row that has no value. */
 START_TEST(copies)
 {
@@ -395,6 +397,13 @@ START_TEST(copies)
         "[ \"value_size\" int 4 ] ]",
         "class(dt) compress_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config "
         "[ \"value_size\" int 4 ] ]",
+        "class(dt) auto_dtable",
+        "class(dt) compress_dtable config [ \"base\" class(dt) auto_dtable ]",
+        AUTO("numbers"),
+        AUTO("deltas"),
+        AUTO("dictionary"),
+        AUTO("runs"),
+        AUTO("plain"),
         LINEAR,
     };
     for (size_t i = 0; i < 2 * sizeof configs / sizeof configs[0]; i++) {
