@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Charts of docs/benchmarks.md: SVG, drawn by gnuplot."""
+"""Charts of docs/benchmarks.md: SVG, drawn by gnuplot.
+
+    bench-tpch > tpch.jsonl; bench/charts.py tpch.jsonl docs/charts    the figures 14, 15 and 16
+
+Those of the workloads are drawn by bench/run.
+"""
+import json
 import os
 import shutil
 import statistics
@@ -49,7 +55,8 @@ def plot(path, settings, curves):
         text.append("EOD")
     text.append("plot " + ", ".join(
         f"$c{i} using 1:2 {style} linewidth {3 if name.startswith('lladd') else 1.3} "
-        f"linecolor rgb '{COLOURS[SHOWN.index(name)]}' title '{name}'"
+        f"linecolor rgb '{COLOURS[SHOWN.index(name) if name in SHOWN else 3 * i % 11]}' "
+        f"title '{name}'"
         for i, (name, _, style) in enumerate(curves)))
     gnuplot(path, text)
 
@@ -110,6 +117,27 @@ def checkpoint(rows, path):
     return path, settings, curves
 
 
+def columns(rows, path):
+    """The paper's figure 14."""
+    found = {}
+    for row in rows:
+        words = row.get("case", "").removeprefix("figure 14: ").split(", ")
+        if len(words) == 4 and (words[0], words[1]) in (("row store", "by a cursor"),
+                                                        ("column store", "in batches")):
+            found.setdefault(f"{words[0]}, {words[2]}", []).append(
+                (int(words[3].split()[0]), row["median"]))
+    return path, ["set xlabel 'columns of 16'", "set ylabel 'seconds for all rows'",
+                  "set logscale y", "set xrange [0:17]"], [
+        (name, sorted(values), "with linespoints") for name, values in found.items()]
+
+
+def loading(rows, path):
+    """The paper's figures 15 and 16."""
+    return path, ["set xlabel 'seconds'", "set ylabel 'rows a second'", "set yrange [0:*]"], [
+        (row["series"], row["points"], "with lines") for row in rows if "series" in row]
+
+
+FIGURES = [("columns", columns), ("loading", loading)]
 ALL = [("insert", insert, "Inserts in one transaction: time against their number"),
        ("threads", threads, "Cached lookups: total time against threads"),
        ("commits", commits, "Durable transactions a second against threads"),
@@ -157,3 +185,16 @@ def draw(rows, folder):
             drawn.append((name, text))
     ratios(rows, os.path.join(folder, "ratios.svg"))
     return drawn
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as f:
+        rows = [json.loads(line) for line in f if line.startswith("{")]
+    for name, make in FIGURES:
+        path, settings, curves = make(rows, os.path.join(sys.argv[2], name + ".svg"))
+        if curves:
+            gnuplot(path, settings, curves)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "common.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -124,4 +126,20 @@ void bench_remove_dir(const char *path)
 {
     if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
         perror(path);
+}
+
+void bench_drop_cached(const char *path)
+{
+    struct dirent *e;
+    DIR *d = opendir(path);
+    bench_must(d ? 0 : -1, path);
+    while ((e = readdir(d)) != NULL) {
+        int fd = e->d_type == DT_REG ? openat(dirfd(d), e->d_name, O_RDONLY | O_CLOEXEC) : -1;
+        if (fd < 0)
+            continue;
+        bench_must(fdatasync(fd), "fdatasync");
+        bench_must(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), "fadvise");
+        close(fd);
+    }
+    closedir(d);
 }

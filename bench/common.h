@@ -30,5 +30,7 @@ void bench_must(int rc, const char *what);
 /* A directory below $TMPDIR or /tmp that exists and is empty; removed by bench_remove_dir. */
 void bench_make_dir(char path[256]);
 void bench_remove_dir(const char *path);
+/* Writes all files of the directory out, and the operating system forgets what they contain. */
+void bench_drop_cached(const char *path);
 
 #endif
