@@ -16,20 +16,31 @@ void bench_dtable_open(struct lladd_device **dev, struct lladd_db **db)
     lladd_dtable_cache_limit(*db, UINT64_C(1) << 30);
 }
 
-double bench_dtable_scan(const struct lladd_dtable *t, uint64_t rows)
+static double scan(const struct lladd_dtable *t, uint64_t rows, bool forward)
 {
     struct lladd_dtable_cursor *c;
     struct lladd_dtable_key key;
     struct lladd_dtable_value value;
     uint64_t seen = 0, sum = 0, t0 = bench_now_ns();
     bench_must(lladd_dtable_cursor_open(t, 0, &c, NULL), "cursor");
-    while (lladd_dtable_next(c, NULL) == 0) {
+    int rc = forward ? lladd_dtable_first(c, NULL) : lladd_dtable_last(c, NULL);
+    for (; rc == 0; rc = forward ? lladd_dtable_next(c, NULL) : lladd_dtable_prev(c, NULL)) {
         bench_must(lladd_dtable_row(c, &key, &value, NULL), "row");
         sum += key.number + value.bytes.len;
         seen++;
     }
     double took = (double)(bench_now_ns() - t0) / 1000;
     lladd_dtable_cursor_close(c);
-    bench_must(seen == rows && sum > seen ? 0 : -1, "seeing all");
+    bench_must(rc == LLADD_END && seen == rows && sum > seen ? 0 : -1, "seeing all");
     return (double)seen / took;
+}
+
+double bench_dtable_scan(const struct lladd_dtable *t, uint64_t rows)
+{
+    return scan(t, rows, true);
+}
+
+double bench_dtable_scan_back(const struct lladd_dtable *t, uint64_t rows)
+{
+    return scan(t, rows, false);
 }

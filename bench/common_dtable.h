@@ -8,7 +8,8 @@
 
 /* A database in memory that nobody waits for, with managed tables. */
 void bench_dtable_open(struct lladd_device **, struct lladd_db **);
-/* Walks through all of `rows`: millions of rows a second. */
+/* Walks through all of `rows`, backward from the last one if need be: millions of rows a second. */
 double bench_dtable_scan(const struct lladd_dtable *, uint64_t rows);
+double bench_dtable_scan_back(const struct lladd_dtable *, uint64_t rows);
 
 #endif

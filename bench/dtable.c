@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dTables: what it takes to build them, how long lookups and scans take, how large they are: the
- * configurations of the paper's figure 11, and of 12 and 13. JSON lines; see docs/benchmarks.md.
+ * configurations of the paper's figure 11, and of 12. JSON lines; see docs/benchmarks.md.
  *
- *   bench-dtable [case]...   figure11 figure12 figure13 sparse auto texts stamps hot; none: all
+ *   bench-dtable [case]...   figure11 figure12 sparse auto texts stamps hot; none: all
  *
  * Figure 11: four million keys from 0 up, values of five bytes, one in 500 of seven (the plain
  * array has none of these). In memory, and cached before the clock starts: what is measured is the
@@ -207,16 +207,6 @@ static void figure12(void)
           ">= direct - 10 %");
 }
 
-static void figure13(void)
-{
-    struct load with = {"bloom over linear",
-                        "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]", false,
-                        true, 2, NULL, 0};
-    struct load without = {"linear", "class(dt) linear_dtable", false, true, 2, NULL, 0};
-    measure(&without, NULL, NULL);
-    measure(&with, "<= linear + 5 %", NULL);
-}
-
 static void sparse(void)
 {
     struct load linear = {"linear, keys 1000 apart", "class(dt) linear_dtable", false, true, 1000,
@@ -319,8 +309,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } cases[] = {
-        {"figure11", figure11}, {"figure12", figure12}, {"figure13", figure13}, {"sparse", sparse},
-        {"auto", automatic},    {"texts", texts},       {"stamps", stamps},     {"hot", hot}};
+        {"figure11", figure11}, {"figure12", figure12}, {"sparse", sparse}, {"auto", automatic},
+        {"texts", texts},       {"stamps", stamps},     {"hot", hot}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         bool wanted = argc == 1;
         for (int i = 1; i < argc; i++)

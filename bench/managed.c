@@ -146,54 +146,91 @@ static double look_up(struct lladd_txn *txn, struct bed *b, const struct lladd_d
     return took;
 }
 
-/* Figure 12 of the paper: all in one run, and one row in front of it; the run alone. */
-static void read_rows(void)
+static void read_memory(struct bed *b)
 {
-    struct bench_figure all = {.n = 0}, alone = {.n = 0}, rows = {.n = 0}, run_rows = {.n = 0},
-                        memory = {.n = 0};
-    struct lladd_managed_stats s = {.struct_size = sizeof s};
-    struct lladd_managed_run info;
-    const struct lladd_dtable *table;
-    struct lladd_dtable *direct;
+    struct bench_figure memory = {.n = 0};
     struct lladd_txn *txn;
-    struct bed b;
     uint64_t seed = 1;
-    open_db(&b);
-    (void)fill(&b);
-    bench_must(lladd_begin(b.db, NULL, &txn, NULL), "begin");
+    bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
     for (int run = -1; run < BENCH_RUNS; run++) {
-        double m = look_up(txn, &b, NULL, &seed);
+        double m = look_up(txn, b, NULL, &seed);
         if (run >= 0)
             bench_add(&memory, m);
     }
     bench_must(lladd_commit(txn), "commit");
+    print("lookup, four million rows in memory", "ns", &memory, NULL);
+}
+
+/* What reading costs: lookups, and scans in both directions. */
+struct reads {
+    struct bench_figure lookup, forward, backward;
+};
+
+static void read_once(struct lladd_txn *txn, struct bed *b, const struct lladd_dtable *t,
+                      uint64_t *seed, struct reads *r, bool counts)
+{
+    double l = look_up(txn, b, txn ? NULL : t, seed);
+    double f = bench_dtable_scan(t, ROWS), back = bench_dtable_scan_back(t, ROWS);
+    if (!counts) /* which brings it into the cache */
+        return;
+    bench_add(&r->lookup, l);
+    bench_add(&r->forward, f);
+    bench_add(&r->backward, back);
+}
+
+static void print_reads(const char *what, struct reads *r, bool targets)
+{
+    char text[80];
+    (void)snprintf(text, sizeof text, "lookup, %s", what);
+    print(text, "ns", &r->lookup, targets ? "<= the run alone + 5 %" : NULL);
+    (void)snprintf(text, sizeof text, "scan, %s", what);
+    print(text, "million rows/s", &r->forward, targets ? ">= the run alone - 10 %" : NULL);
+    (void)snprintf(text, sizeof text, "scan backward, %s", what);
+    print(text, "million rows/s", &r->backward, targets ? ">= the run alone - 10 %" : NULL);
+}
+
+/* The table with what has been put in front of the large run, and that run. */
+static void compare(struct bed *b, const char *what, const struct lladd_dtable *direct)
+{
+    struct reads all = {{.n = 0}, {.n = 0}, {.n = 0}}, alone = all;
+    const struct lladd_dtable *table;
+    struct lladd_txn *txn;
+    uint64_t seed = 1;
+    bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
+    bench_must(lladd_managed_table(txn, b->t, &table), "table");
+    for (int run = -1; run < BENCH_RUNS; run++) {
+        read_once(txn, b, table, &seed, &all, run >= 0);
+        read_once(NULL, b, direct, &seed, &alone, run >= 0);
+    }
+    bench_must(lladd_commit(txn), "commit");
+    print_reads(what, &all, true);
+    char text[80];
+    (void)snprintf(text, sizeof text, "the run alone, beside %s", what);
+    print_reads(text, &alone, false);
+}
+
+/* Figure 12 of the paper: all in one run, and one row in front of it, in memory and digested. */
+static void read_rows(void)
+{
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    struct lladd_managed_run info;
+    struct lladd_dtable *direct;
+    struct lladd_txn *txn;
+    struct bed b;
+    open_db(&b);
+    (void)fill(&b);
+    read_memory(&b);
     (void)digest(&b);
     bench_must(lladd_begin(b.db, NULL, &txn, NULL), "begin");
     put(txn, &b, ROWS / 2, "aoife");
     bench_must(lladd_commit(txn), "commit");
     bench_must(lladd_managed_stats(b.t, &s, &info, 1, NULL), "stats");
     bench_must(lladd_dtable_run_open(b.db, info.root, &direct, NULL), "open a run");
-    bench_must(lladd_begin(b.db, NULL, &txn, NULL), "begin");
-    bench_must(lladd_managed_table(txn, b.t, &table), "table");
-    for (int run = -1; run < BENCH_RUNS; run++) {
-        double l = look_up(txn, &b, NULL, &seed), d = look_up(NULL, NULL, direct, &seed);
-        double r = bench_dtable_scan(table, ROWS), e = bench_dtable_scan(direct, ROWS);
-        if (run < 0) /* which brings it into the cache */
-            continue;
-        bench_add(&all, l);
-        bench_add(&alone, d);
-        bench_add(&rows, r);
-        bench_add(&run_rows, e);
-    }
-    bench_must(lladd_commit(txn), "commit");
+    compare(&b, "a run and one row in memory", direct);
+    (void)digest(&b);
+    compare(&b, "a run and one of one row", direct);
     lladd_dtable_close(direct);
     close_db(&b);
-    print("lookup, four million rows in memory", "ns", &memory, NULL);
-    print("lookup, a run and one row in memory", "ns", &all, "<= the run alone + 5 %");
-    print("lookup, the run alone", "ns", &alone, NULL);
-    print("scan, a run and one row in memory", "million rows/s", &rows,
-          ">= the run alone - 10 %");
-    print("scan, the run alone", "million rows/s", &run_rows, NULL);
 }
 
 int main(int argc, char **argv)
