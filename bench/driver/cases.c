@@ -8,6 +8,7 @@
 #define SMALL_CACHE (64 * MIB)
 /* A record of W3 to W9. */
 #define RECORDS .records = MILLION, .key_size = 8, .value_size = 100, .cache = CACHE
+#define ORDERED .key_size = 16, .value_size = 100, .cache = CACHE, ONE_THREAD
 #define ONE_THREAD .threads = {{1}, 1}
 
 static const char *levels(const struct bench_engine *e, const struct cell *c)
@@ -58,6 +59,11 @@ static const char *refuses_many(const struct bench_engine *e, const struct cell 
 static const char *refuses_w8(const struct bench_engine *e, const struct cell *c)
 {
     return e->checkpoint ? common(e, c) : "it has no checkpoints";
+}
+
+static const char *refuses_w11(const struct bench_engine *e, const struct cell *c)
+{
+    return e->scan ? levels(e, c) : "it has no scans in the order of keys, or none is measured";
 }
 
 const struct bench_case bench_cases[] = {
@@ -117,4 +123,15 @@ const struct bench_case bench_cases[] = {
     {.workload = "W9", .name = "rollback", .refuses = common, .run = run_rollback,
      .what = "N updates of one transaction rolled back",
      .load = load_records, .level = BENCH_DISK, .n = MILLION, RECORDS, ONE_THREAD},
+    {.workload = "W11", .name = "load", .refuses = refuses_w11, .run = run_load,
+     .what = "N records in random order, 1000 a transaction, keys of 16 bytes, into an empty one",
+     .level = BENCH_OS, .n = 10 * MILLION, .txn_ops = 1000, ORDERED},
+    {.workload = "W11", .name = "lookup", .refuses = refuses_w11, .run = run_ordered_lookups,
+     .what = "N random lookups of these",
+     .load = load_records, .level = BENCH_OS, .n = MILLION, .records = 10 * MILLION,
+     .txn_ops = 1000, ORDERED},
+    {.workload = "W11", .name = "scan", .refuses = refuses_w11, .run = run_scans,
+     .what = "N scans of 100 of these, in their order, from random ones on",
+     .load = load_records, .level = BENCH_OS, .n = 100000, .records = 10 * MILLION,
+     .txn_ops = 1000, ORDERED},
     {.workload = NULL}};

@@ -5,9 +5,9 @@
  *
  * main.c reads the command line; plan.c goes through the cells, which is a case with an engine,
  * a size and a number of threads, and forks a process for each; rows.c writes what comes back. The
- * workloads are in bulk.c, commit.c, latency.c, read.c and recovery.c: functions that run in the
- * child, open the engine, measure, and send rows. count.c counts what the process asks of the
- * operating system. */
+ * workloads are in bulk.c, commit.c, latency.c, ordered.c, read.c and recovery.c: functions that
+ * run in the child, open the engine, measure, and send rows. count.c counts what the process asks
+ * of the operating system. */
 #include "engines/engine.h"
 
 #include <stdio.h>
@@ -175,5 +175,8 @@ int run_lookups(const struct cell *);
 int run_lookups_many(const struct cell *);
 int run_transactions_and_die(const struct cell *);
 int run_recovery(const struct cell *);
+int run_load(const struct cell *);
+int run_ordered_lookups(const struct cell *);
+int run_scans(const struct cell *);
 
 #endif

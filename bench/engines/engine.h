@@ -27,7 +27,7 @@ struct bench_setup {
     uint64_t cache_bytes;
     uint64_t expected; /* elements: a hint for those who can use it */
     uint64_t txn_ops;  /* operations of each transaction, likewise */
-    uint32_t key_size; /* 4 or 8 */
+    uint32_t key_size; /* 4, 8 or 16 */
     uint32_t value_size;
     uint32_t threads; /* that will be using it */
     enum bench_level level;
@@ -71,6 +71,10 @@ struct bench_engine {
     /* n keys at a time; found[i] says which were there. */
     int (*lookup_many)(struct bench_db *, const uint64_t *keys, size_t n, void *values,
                        unsigned char *found);
+    /* The values of the record and of those whose keys follow, n in all if there are so many, one
+     * after the other; *seen is how many. NULL: it has no order. */
+    int (*scan)(struct bench_db *, struct bench_thread *, uint64_t key, uint32_t n, void *values,
+                uint32_t *seen);
     /* W2: are keys 0, 1, 2 ... as good as record numbers? And a call that takes `count` of them
      * from `first` on, none of which is there; NULL: `insert`, for each. */
     bool records;
@@ -100,7 +104,10 @@ struct bench_missing {
 extern const struct bench_missing bench_engines_missing[];
 /* Says on stderr what failed; returns BENCH_FAILED. */
 int bench_failed(const char *engine, const char *what, const char *why);
-/* The key for engines that compare bytes: big-endian, `size` of them. */
+#define BENCH_KEY_MAX 16u
+/* The key for engines that compare bytes: big-endian, `size` of them, at most 8. */
 void bench_key(unsigned char out[8], uint64_t key, uint32_t size);
+/* The same for those that scan: of more bytes, decimal digits. */
+void bench_digits(unsigned char out[BENCH_KEY_MAX], uint64_t key, uint32_t size);
 
 #endif

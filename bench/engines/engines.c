@@ -5,7 +5,8 @@
 
 /* What belongs to a package that may be missing: X(symbol), and the names for who asks. */
 #define LLADD(X) \
-    X(lladd_hash) X(lladd_hash_physical) X(lladd_array) X(lladd_array_bulk) X(lladd_records)
+    X(lladd_hash) X(lladd_hash_physical) X(lladd_array) X(lladd_array_bulk) X(lladd_records) \
+    X(lladd_dtable)
 #define BDB(X) X(bdb_hash) X(bdb_hash_presized) X(bdb_btree) X(bdb_recno) X(bdb_queue)
 #define LMDB(X) X(lmdb)
 #define SQLITE(X) X(sqlite) X(sqlite_rowid)
@@ -90,6 +91,16 @@ int bench_failed(const char *engine, const char *what, const char *why)
 {
     fprintf(stderr, "%s: %s: %s\n", engine, what, why);
     return BENCH_FAILED;
+}
+
+void bench_digits(unsigned char out[BENCH_KEY_MAX], uint64_t key, uint32_t size)
+{
+    if (size <= 8) {
+        bench_key(out, key, size);
+        return;
+    }
+    for (uint32_t i = size; i > 0; i--, key /= 10)
+        out[i - 1] = (unsigned char)('0' + key % 10);
 }
 
 void bench_key(unsigned char out[8], uint64_t key, uint32_t size)

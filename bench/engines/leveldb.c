@@ -104,8 +104,8 @@ static int commit(struct bench_db *b, struct bench_txn *txn)
 
 static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const void *value)
 {
-    unsigned char k[8];
-    bench_key(k, key, b->setup.key_size);
+    unsigned char k[BENCH_KEY_MAX];
+    bench_digits(k, key, b->setup.key_size);
     leveldb_writebatch_put((leveldb_writebatch_t *)txn, (char *)k, b->setup.key_size, value,
                            b->setup.value_size);
     return 0;
@@ -113,17 +113,36 @@ static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const vo
 
 static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void *value)
 {
-    unsigned char k[8];
+    unsigned char k[BENCH_KEY_MAX];
     char *message = NULL;
     size_t len = 0;
     (void)t;
-    bench_key(k, key, b->setup.key_size);
+    bench_digits(k, key, b->setup.key_size);
     char *found = leveldb_get(b->db, b->read, (char *)k, b->setup.key_size, &len, &message);
     if (!found)
         return message ? failed("get", message) : BENCH_ABSENT;
     memcpy(value, found, len);
     leveldb_free(found);
     return 0;
+}
+
+static int scan(struct bench_db *b, struct bench_thread *t, uint64_t key, uint32_t n, void *values,
+                uint32_t *seen)
+{
+    unsigned char k[BENCH_KEY_MAX];
+    char *message = NULL;
+    leveldb_iterator_t *i = leveldb_create_iterator(b->db, b->read);
+    (void)t;
+    bench_digits(k, key, b->setup.key_size);
+    leveldb_iter_seek(i, (char *)k, b->setup.key_size);
+    for (*seen = 0; *seen < n && leveldb_iter_valid(i); ++*seen, leveldb_iter_next(i)) {
+        size_t len;
+        const char *found = leveldb_iter_value(i, &len);
+        memcpy((char *)values + (size_t)*seen * b->setup.value_size, found, len);
+    }
+    leveldb_iter_get_error(i, &message);
+    leveldb_iter_destroy(i);
+    return failed("scan", message);
 }
 
 const struct bench_engine bench_engine_leveldb = {
@@ -141,5 +160,6 @@ const struct bench_engine bench_engine_leveldb = {
     .insert = put,
     .update = put,
     .lookup = lookup,
+    .scan = scan,
     .records = true,
 };

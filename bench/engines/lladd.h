@@ -8,18 +8,32 @@
 
 struct lladd_hash;
 struct lladd_array;
+struct lladd_managed;
 
 struct bench_db {
     struct lladd_db *db;
     struct lladd_hash *hash;
     struct lladd_array *array;
+    struct lladd_managed *managed;
     lladd_pageno *extents; /* of lladd-records */
     uint64_t per_extent;   /* pages */
     uint32_t per_page;     /* records */
     struct bench_setup setup;
 };
 
+/* Of engines that read in transactions: a new one after BENCH_READS reads. */
+struct bench_thread {
+    struct bench_txn *txn;
+    unsigned reads;
+};
+int bench_lladd_join(struct bench_db *, struct bench_thread **out);
+void bench_lladd_leave(struct bench_db *, struct bench_thread *);
+int bench_lladd_reading(struct bench_db *, struct bench_thread *);
+
 int bench_lladd_failed(const char *what, int rc, const struct lladd_error *err);
+/* A handle's options: zeroed ones, which the engine has perhaps registered something with. */
+int bench_lladd_open_with(const struct bench_setup *, struct lladd_options *,
+                          struct bench_db **out);
 int bench_lladd_open(const struct bench_setup *, struct bench_db **out);
 int bench_lladd_close(struct bench_db *);
 int bench_lladd_begin(struct bench_db *, struct bench_thread *, struct bench_txn **out);

@@ -14,22 +14,29 @@ int bench_lladd_failed(const char *what, int rc, const struct lladd_error *err)
     return bench_failed("lladd", what, err && err->code ? err->message : lladd_code_text(rc));
 }
 
-int bench_lladd_open(const struct bench_setup *s, struct bench_db **out)
+int bench_lladd_open_with(const struct bench_setup *s, struct lladd_options *o,
+                          struct bench_db **out)
 {
     static const enum lladd_durability levels[] = {LLADD_DURABLE, LLADD_DURABLE_OS,
                                                    LLADD_DURABLE_LATER};
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_options o = LLADD_OPTIONS_INIT;
     struct bench_db *b = calloc(1, sizeof *b);
     if (!b)
         return BENCH_FAILED;
     *out = b;
     b->setup = *s;
-    o.cache_bytes = s->cache_bytes;
-    o.durability = levels[s->level];
+    if (!o->cache_bytes)
+        o->cache_bytes = s->cache_bytes;
+    o->durability = levels[s->level];
     if (s->keep_log)
-        o.checkpoint_bytes = o.log_limit_bytes = UINT64_C(1) << 40;
-    return bench_lladd_failed("open", lladd_open(s->dir, &o, &b->db, &err), &err);
+        o->checkpoint_bytes = o->log_limit_bytes = UINT64_C(1) << 40;
+    return bench_lladd_failed("open", lladd_open(s->dir, o, &b->db, &err), &err);
+}
+
+int bench_lladd_open(const struct bench_setup *s, struct bench_db **out)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    return bench_lladd_open_with(s, &o, out);
 }
 
 int bench_lladd_close(struct bench_db *b)
@@ -54,6 +61,30 @@ int bench_lladd_commit(struct bench_db *b, struct bench_txn *txn)
 {
     (void)b;
     return bench_lladd_failed("commit", lladd_commit((struct lladd_txn *)txn), NULL);
+}
+
+int bench_lladd_join(struct bench_db *b, struct bench_thread **out)
+{
+    (void)b;
+    *out = calloc(1, sizeof **out);
+    return *out ? 0 : BENCH_FAILED;
+}
+
+void bench_lladd_leave(struct bench_db *b, struct bench_thread *t)
+{
+    if (t->txn)
+        (void)bench_lladd_commit(b, t->txn); /* has written nothing */
+    free(t);
+}
+
+int bench_lladd_reading(struct bench_db *b, struct bench_thread *t)
+{
+    struct bench_txn *old = t->txn;
+    if (old && ++t->reads < BENCH_READS)
+        return 0;
+    *t = (struct bench_thread){.txn = NULL};
+    int rc = old ? bench_lladd_commit(b, old) : 0;
+    return rc ? rc : bench_lladd_begin(b, NULL, &t->txn);
 }
 
 int bench_lladd_abort(struct bench_db *b, struct bench_txn *txn)

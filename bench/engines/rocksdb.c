@@ -146,10 +146,10 @@ static int roll_back(struct bench_db *b, struct bench_txn *txn)
 
 static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const void *value)
 {
-    unsigned char k[8];
+    unsigned char k[BENCH_KEY_MAX];
     char *message = NULL;
     const size_t size = b->setup.key_size, length = b->setup.value_size;
-    bench_key(k, key, b->setup.key_size);
+    bench_digits(k, key, b->setup.key_size);
     if (b->transactions)
         b->api.transaction_put(txn, (char *)k, size, value, length, &message);
     else
@@ -159,11 +159,11 @@ static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const vo
 
 static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void *value)
 {
-    unsigned char k[8];
+    unsigned char k[BENCH_KEY_MAX];
     char *message = NULL;
     size_t len = 0;
     (void)t;
-    bench_key(k, key, b->setup.key_size);
+    bench_digits(k, key, b->setup.key_size);
     void *slice = (b->transactions ? b->api.transactiondb_get_pinned : b->api.get_pinned)(
         b->db, b->read, (char *)k, b->setup.key_size, &message);
     if (!slice)
@@ -172,6 +172,27 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
     memcpy(value, bytes, len);
     b->api.pinnableslice_destroy(slice);
     return 0;
+}
+
+static int scan(struct bench_db *b, struct bench_thread *t, uint64_t key, uint32_t n, void *values,
+                uint32_t *seen)
+{
+    unsigned char k[BENCH_KEY_MAX];
+    char *message = NULL;
+    struct rocksdb_api *r = &b->api;
+    void *i = (b->transactions ? r->transactiondb_create_iterator : r->create_iterator)(b->db,
+                                                                                       b->read);
+    (void)t;
+    bench_digits(k, key, b->setup.key_size);
+    r->iter_seek(i, (char *)k, b->setup.key_size);
+    for (*seen = 0; *seen < n && r->iter_valid(i); ++*seen, r->iter_next(i)) {
+        size_t len;
+        const char *found = r->iter_value(i, &len);
+        memcpy((char *)values + (size_t)*seen * b->setup.value_size, found, len);
+    }
+    r->iter_get_error(i, &message);
+    r->iter_destroy(i);
+    return failed(b, "scan", message);
 }
 
 static int checkpoint(struct bench_db *b)
@@ -199,6 +220,7 @@ static int checkpoint(struct bench_db *b)
         .insert = put, \
         .update = put, \
         .lookup = lookup, \
+        .scan = scan, \
         .records = true, \
         .checkpoint = checkpoint, \
     };

@@ -38,6 +38,14 @@
     X(void, flush_wal, (void *, unsigned char, char **)) \
     X(const char *, pinnableslice_value, (const void *, size_t *)) \
     X(void, pinnableslice_destroy, (void *)) \
+    X(void *, create_iterator, (void *, const void *)) \
+    X(void *, transactiondb_create_iterator, (void *, const void *)) \
+    X(void, iter_seek, (void *, BYTES)) \
+    X(unsigned char, iter_valid, (const void *)) \
+    X(void, iter_next, (void *)) \
+    X(const char *, iter_value, (const void *, size_t *)) \
+    X(void, iter_get_error, (const void *, char **)) \
+    X(void, iter_destroy, (void *)) \
     X(void *, writebatch_create, (void)) \
     X(void, writebatch_put, (void *, BYTES, BYTES)) \
     X(void, writebatch_destroy, (void *)) \

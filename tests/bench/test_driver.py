@@ -17,8 +17,9 @@ FIELDS = {
     "device_bytes_per_op", "syncs_per_op", "pages_read_per_op", "pages_written_per_op", "retries",
     "close_s", "peak_memory_mib", "slice_s", "slices", "checkpoint_from_s", "checkpoint_to_s",
     "failure"}
-OURS = ["lladd-hash", "lladd-hash-physical", "lladd-array", "lladd-array-bulk", "lladd-records"]
-WORKLOADS = [f"W{i}" for i in range(1, 10)]
+OURS = ["lladd-hash", "lladd-hash-physical", "lladd-array", "lladd-array-bulk", "lladd-records",
+        "lladd-dtable"]
+WORKLOADS = [f"W{i}" for i in range(1, 10)] + ["W11"]
 # What each of our engines has to give in each workload: nothing is left out unnoticed.
 CASES = {
     "lladd-hash": {"insert", "durable", "async", "os", "process", "lookup", "lookup-64",
@@ -31,6 +32,8 @@ CASES = {
 CASES["lladd-records"] = CASES["lladd-array-bulk"] = CASES["lladd-array"]
 CASES["lladd-hash-physical"] = CASES["lladd-hash"] - {"peak", "half-load",
                                                       "half-load-checkpoints"}
+CASES["lladd-dtable"] = (CASES["lladd-hash"] - {"lookup-64"}) | {"fill", "overwrite", "load",
+                                                                 "scan"}
 
 
 def run(*words):
