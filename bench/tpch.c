@@ -7,7 +7,7 @@
  * The paper's table is scale 1, the default: about six million rows, keys from 1 up. In files,
  * which the cold queries find out of the operating system's cache; nobody waits for commits.
  *
- * Figure 14 (columns, rows): some of 16 columns, in the paper's order, of all rows; the first column
+ * Figure 14 (columns, rows): some of 16 columns, in the paper's order, of all rows; the first one
  * of every row, the others of one row in ten. "by a cursor": each row by itself, and the other
  * columns of the one in ten only. "in batches": all of them for all rows, 4096 rows at a time.
  *

@@ -31,13 +31,14 @@ int ll_managed__no_memory(struct lladd_error *);
 
 /* ---- memtable.c: versions of rows, in memory ------------------------------------------------- */
 
-enum { LL_MEM_CHUNKS = 256, LL_MEM_LEVELS = 16 };
+enum { LL_MEM_CHUNKS = 256, LL_MEM_LEVELS = 16, LL_MEM_FILTERS = 10 };
 
 /* A skip list of keys; each has a chain of versions, the newest first. A version belongs to a
  * segment, what a transaction has written between two savepoints, and that to the transaction's
  * part of the memtable, which knows its commit. All of these are in chunks, known by offsets of
  * four bytes, and stay where they are until the memtable goes. One thread at a time adds something,
  * under the table's mutex; any number read meanwhile. */
+struct ll_mem_filter;
 struct ll_memtable {
     struct lladd_db *db;
     struct lladd_dtable_order order;
@@ -53,6 +54,8 @@ struct ll_memtable {
     uint32_t n_chunks, fill, room; /* of the last chunk, in units of four bytes */
     uint32_t finger[LL_MEM_LEVELS]; /* the last ones before the key that came last, or it */
     unsigned char *chunks[LL_MEM_CHUNKS];
+    uint32_t n_filters, unfiltered; /* atomic */
+    struct ll_mem_filter *filters[LL_MEM_FILTERS];
 };
 
 struct ll_mem_part {
@@ -78,6 +81,11 @@ void ll_managed__mem_unpush(struct ll_mem_part *, uint32_t node, uint32_t before
 bool ll_managed__mem_segment_is(const struct ll_mem_part *, lladd_savepoint_id next);
 /* What was written when the next savepoint was to be called more than `to` is taken back. */
 void ll_managed__mem_take_back(struct ll_mem_part *, lladd_savepoint_id to);
+/* filter.c. A key whose node is about to be there, under the table's mutex. */
+void ll_managed__filter_add(struct ll_memtable *, const struct lladd_dtable_key *);
+/* Any thread. False: there is no such key, for whoever would have to find it. */
+bool ll_managed__filter_may_have(const struct ll_memtable *, const struct lladd_dtable_key *);
+void ll_managed__filters_free(struct ll_memtable *);
 /* Any thread; 0: none. */
 uint32_t ll_managed__mem_find(const struct ll_memtable *, const struct lladd_dtable_key *);
 uint32_t ll_managed__mem_not_before(const struct ll_memtable *, const struct lladd_dtable_key *);

@@ -79,6 +79,7 @@ void ll_managed__mem_drop(struct ll_memtable *m)
         return;
     for (uint32_t i = 0; i < m->n_chunks; i++)
         lladd_free(m->db, m->chunks[i]);
+    ll_managed__filters_free(m);
     lladd_free(m->db, m);
 }
 
@@ -189,7 +190,7 @@ static void widen(struct ll_memtable *m, uint64_t number)
 
 uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
-    if (is_beyond(m, key))
+    if (is_beyond(m, key) || !ll_managed__filter_may_have(m, key))
         return 0;
     uint32_t found = ll_managed__mem_not_before(m, key);
     return found && compare(m, at(m, found), key) == 0 ? found : 0;
@@ -290,6 +291,7 @@ uint32_t ll_managed__mem_node(struct ll_memtable *m, const struct lladd_dtable_k
         return 0;
     struct node *node = at(m, offset);
     widen(m, key->number); /* before it can be found */
+    ll_managed__filter_add(m, key);
     for (unsigned i = 0; i < n; i++)
         node->next[i] = ((struct node *)at(m, m->finger[i]))->next[i];
     for (unsigned i = 0; i < n; i++) {
