@@ -202,6 +202,8 @@ static const char *const read_as[] = {
     "\"groups\" layers [ class(dt) fixed_dtable ] ]",
     "class(dt) column_dtable config [ \"base\" class(dt) array_dtable \"columns\" words [ "
     "\"2 0\" ] \"groups\" layers [ class(dt) linear_dtable ] ]",
+    "class(dt) ranges_dtable config [ \"base\" class(dt) linear_dtable \"ranges\" class(dt) "
+    "linear_dtable ]",
 };
 
 /* A run of what the input says, whose descriptor says that it is another table. */
@@ -238,6 +240,24 @@ static void expect(int rc)
     MUST(rc == 0 || rc == LLADD_CORRUPT_RUN || rc == LLADD_END || rc == LLADD_NO_MEMORY);
 }
 
+/* Each ends behind the key that was asked for. */
+static void read_stretches(const struct lladd_dtable *t, struct lladd_dtable_key key)
+{
+    struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
+    struct lladd_dtable_stretch s;
+    for (unsigned i = 0; i < 20; i++) {
+        int rc = lladd_dtable_stretch_at(t, i ? &key : NULL, pins, &s, NULL);
+        expect(rc);
+        if (rc)
+            continue;
+        MUST(!i || !s.has_from || lladd_dtable_compare(&t->order, &s.from, &key) <= 0);
+        MUST(!i || !s.has_to || lladd_dtable_compare(&t->order, &key, &s.to) < 0);
+        key.number = i;
+    }
+    lladd_dtable_unpin(&pins[0]);
+    lladd_dtable_unpin(&pins[1]);
+}
+
 static void read_all(const struct lladd_dtable *t, struct lladd_dtable_key key)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
@@ -249,6 +269,7 @@ static void read_all(const struct lladd_dtable *t, struct lladd_dtable_key key)
         expect(lladd_dtable_lookup(t, &key, &pin, &v, NULL));
     }
     lladd_dtable_unpin(&pin);
+    read_stretches(t, key);
     MUST(lladd_dtable_cursor_open(t, 0, &c, NULL) == 0);
     /* A forged array may have as many cells as it has bytes, and no more. */
     for (unsigned i = 0; i < 5000 && (rc = lladd_dtable_next(c, NULL)) == 0; i++)

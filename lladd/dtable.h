@@ -136,6 +136,13 @@ struct lladd_dtable_pin {
 #endif
 LLADD_API void lladd_dtable_unpin(struct lladd_dtable_pin *);
 
+/** A stretch of keys, from <= key < to, all of which are deleted in older tables, or none. */
+struct lladd_dtable_stretch {
+    bool deleted;
+    bool has_from, has_to; /**< else it has no such end */
+    struct lladd_dtable_key from, to;
+};
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /** A run, an overlay, a table in memory: whatever can be looked up. */
@@ -150,6 +157,14 @@ LLADD_API int lladd_dtable_lookup(const struct lladd_dtable *, const struct llad
  *  allows. LLADD_NOT_FOUND if there is none. */
 LLADD_API int lladd_dtable_get(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                void *buf, size_t size, size_t *len, struct lladd_error *);
+/** Beside rows a table may have ranges of keys that are deleted: what older tables have there does
+ *  not count. A lookup says of such a key that it has a tombstone; cursors do not show it. This
+ *  gives the stretch around a key, or, if that is NULL, the one that comes first; the next one
+ *  begins where it ends. It may be a part of a longer one. The ends' bytes live until the two pins
+ *  are used again or released. */
+LLADD_API int lladd_dtable_stretch_at(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                                      struct lladd_dtable_pin pins[2],
+                                      struct lladd_dtable_stretch *out, struct lladd_error *);
 LLADD_API enum lladd_dtable_type lladd_dtable_key_type(const struct lladd_dtable *);
 /** Indexed access, where all layers can do it (lladd_dtable_places tells): rows have places from 0
  *  up in the order of their keys. A place may be a hole: its state is ABSENT. `key` and `value` may
@@ -297,6 +312,12 @@ LLADD_API int lladd_dtable_run_begin(struct lladd_txn *, const struct lladd_dtab
 LLADD_API int lladd_dtable_run_add(struct lladd_dtable_run_builder *,
                                    const struct lladd_dtable_key *,
                                    const struct lladd_dtable_value *);
+/** Adds a range that is deleted, from <= key < to, in older tables; NULL: that end is open. Ranges
+ *  ascend, and do not touch; they may come before rows, among them, or later. LLADD_REJECTED if the
+ *  outermost layer is no ranges_dtable. */
+LLADD_API int lladd_dtable_run_add_range(struct lladd_dtable_run_builder *,
+                                         const struct lladd_dtable_key *from,
+                                         const struct lladd_dtable_key *to);
 /** Writes the rest, makes all of it durable, and the run can be reached by its root when the
  *  transaction commits; if that is rolled back, every page is free again. Releases the builder if
  * it  returns 0. */
@@ -331,6 +352,7 @@ struct lladd_dtable_run_info {
     const char *config;     /**< resolved; likewise */
     const char *name;       /**< likewise */
     struct lladd_dtable_key min, max; /**< if there are rows; likewise */
+    uint64_t ranges; /**< that are deleted */
 };
 /** Of an open run. LLADD_WRONG_TYPE if the table is none. */
 LLADD_API int lladd_dtable_run_info(const struct lladd_dtable *, struct lladd_dtable_run_info *,

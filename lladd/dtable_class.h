@@ -55,6 +55,8 @@ struct lladd_dtable_caps {
     uint64_t value_size; /**< of every value, or LLADD_DTABLE_ANY_SIZE */
     bool all_values;     /**< none is rejected for anything but its size. False until `configure`
                               says so, but for a class with a base that has it and no `encode` */
+    bool ranges;         /**< that are deleted can be stored, by `add_range` of the class or of its
+                              base: above it there are only classes that change nothing */
 };
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -205,6 +207,7 @@ struct lladd_dtable {
     struct lladd_dtable_order order;
     bool has_places;
     uint64_t places; /**< set by `open` of a storing class; else the base's */
+    uint64_t ranges; /**< that are deleted, likewise; 0: nobody is asked for a stretch */
     uint32_t version; /**< of the class that has written it: the class's own, or an older one */
     struct lladd_span footer;
     struct lladd_dtable *base; /**< child "base", NULL if there is none */
@@ -357,6 +360,9 @@ struct lladd_dtable_class {
      *  */
     int (*add)(struct lladd_dtable_builder *, const struct lladd_dtable_key *,
                const struct lladd_dtable_value *);
+    /** A range that is deleted, an end that is NULL being open; they ascend and do not touch. */
+    int (*add_range)(struct lladd_dtable_builder *, const struct lladd_dtable_key *from,
+                     const struct lladd_dtable_key *to);
     int (*finish)(struct lladd_dtable_builder *); /**< the layers below have finished */
     void (*discard)(struct lladd_dtable_builder *); /**< frees what begin and add took; always
                                                          called, after finish as well */
@@ -394,6 +400,11 @@ struct lladd_dtable_class {
     /** *out is ABSENT when it is called. Default: by find and at, or the base and decode. */
     int (*lookup)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                   struct lladd_dtable_pin *, struct lladd_dtable_value *out, struct lladd_error *);
+
+    /** As lladd_dtable_stretch_at, for a table that has ranges. The key has been checked. */
+    int (*stretch)(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+                   struct lladd_error *);
 
     /** Some columns of values that are packed rows, for a class that knows a shorter way than to
      *  unpack them: at a place, of a key, of the row that its own cursor is at. *state gets the

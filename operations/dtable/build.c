@@ -139,6 +139,7 @@ static void release(struct lladd_dtable_run_builder *run)
     lladd_dtable_config_free(run->parsed);
     lladd_free(db, run->min.data);
     lladd_free(db, run->last.data);
+    lladd_free(db, run->range_end.data);
     lladd_free(db, run);
 }
 
@@ -199,7 +200,8 @@ int lladd_dtable_run_begin(struct lladd_txn *txn, const struct lladd_dtable_run_
     if (!run)
         return ll_dtable__no_memory(lladd_txn_error_out(txn));
     *run = (struct lladd_dtable_run_builder){
-        .txn = txn, .db = db, .all = ll_dtables_of(db), .min.db = db, .last.db = db, .d.db = db};
+        .txn = txn, .db = db, .all = ll_dtables_of(db), .min.db = db, .last.db = db, .d.db = db,
+        .range_end.db = db};
     run->error = lladd_txn_error_out(txn);
     int rc = settle(run, &o);
     if (!rc)
@@ -298,6 +300,57 @@ int lladd_dtable_run_add(struct lladd_dtable_run_builder *run, const struct llad
     if (!rc)
         note_row(run, key, value);
     return rc;
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static int check_range(const struct lladd_dtable_run_builder *run,
+                       const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
+{
+    if (run->broken)
+        return lladd_error_set(run->error, LLADD_BAD_STATE, "the run failed before: discard it");
+    int rc = from ? lladd_dtable_check_key(&run->order, from, run->error) : 0;
+    if (!rc && to)
+        rc = lladd_dtable_check_key(&run->order, to, run->error);
+    if (rc)
+        return rc;
+    struct lladd_dtable_key last = key_of(run, run->range_number, &run->range_end);
+    if ((from && to && lladd_dtable_compare(&run->order, from, to) >= 0) ||
+        (run->ranges && (run->range_open || !from ||
+                         lladd_dtable_compare(&run->order, &last, from) >= 0)))
+        return lladd_error_set(run->error, LLADD_BAD_ARGUMENT,
+                               "range %llu of a run: ranges must ascend, and not touch",
+                               (unsigned long long)run->ranges);
+    return run->config->caps.ranges
+               ? 0
+               : lladd_error_set(run->error, LLADD_REJECTED, "range %llu of a run: %s stores none",
+                                 (unsigned long long)run->ranges, run->config->kind->name);
+}
+
+int lladd_dtable_run_add_range(struct lladd_dtable_run_builder *run,
+                               const struct lladd_dtable_key *from,
+                               const struct lladd_dtable_key *to)
+{
+    struct lladd_dtable_builder *b = run->layers;
+    int rc = check_range(run, from, to);
+    if (rc)
+        return rc;
+    size_t n = to && run->order.type >= LLADD_DTABLE_STRING ? to->bytes.len : 0;
+    run->range_end.len = 0;
+    if (n && ll_dtable__append(&run->range_end, to->bytes.data, n))
+        return run->broken = ll_dtable__no_memory(run->error);
+    while (!b->kind->add_range)
+        b = b->base;
+    rc = b->kind->add_range(b, from, to);
+    if (rc == LLADD_DTABLE_REJECT)
+        rc = lladd_error_set(run->error, LLADD_REJECTED, "range %llu of a run cannot be stored",
+                             (unsigned long long)run->ranges);
+    if (rc)
+        return run->broken = rc;
+    run->range_open = !to;
+    run->range_number = to ? to->number : 0;
+    run->ranges++;
+    return 0;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

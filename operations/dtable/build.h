@@ -36,6 +36,10 @@ struct lladd_dtable_run_builder {
     struct lladd_dtable_writer *writers, *last_writer;
     struct ll_dtable_descriptor d; /* counts, as they stand */
     struct ll_dtable_bytes min, last;
+    uint64_t ranges;
+    uint64_t range_number; /* where the newest one ends, as is `range_end` */
+    struct ll_dtable_bytes range_end;
+    bool range_open; /* it has no end */
     char name[64];
     int broken; /* the error after which only discard is possible */
 };

@@ -334,6 +334,31 @@ static int check_params(const struct lladd_dtable_config *c, struct lladd_error 
     return 0;
 }
 
+/* Does it leave to its base what rows there are, and what is found? */
+static bool changes_nothing(const struct lladd_dtable_class *k)
+{
+    return !k->add && !k->find && !k->at && !k->lookup && !k->encode && !k->decode &&
+           !k->cursor_seek;
+}
+
+/* A layer that was asked for a row before the ranges are would hide them. */
+static int check_ranges(const struct lladd_dtable_config *c, struct lladd_error *err)
+{
+    size_t n = ll_dtable__n_params(c->kind);
+    for (size_t i = 0; i < n; i++) {
+        bool base = strcmp(c->kind->params[i].name, "base") == 0;
+        if (base && changes_nothing(c->kind))
+            continue;
+        for (const struct lladd_dtable_config *below = c->params[i].child; below;
+             below = below->next)
+            if (below->caps.ranges)
+                return lladd_error_set(err, LLADD_BAD_CONFIG,
+                                       "%s cannot be below a %s: what is deleted has to be known "
+                                       "at the top", below->kind->name, c->kind->name);
+    }
+    return 0;
+}
+
 static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -352,12 +377,15 @@ static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_err
                 c->height = child->height + 1;
         }
     }
+    if (!rc)
+        rc = check_ranges(c, err);
     if (rc)
         return placed(c, rc, err);
     const struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
     c->caps = base ? base->caps
                    : (struct lladd_dtable_caps){LLADD_DTABLE_ALL_TYPES, c->kind->find != NULL, true,
-                                                true, LLADD_DTABLE_ANY_SIZE, false};
+                                                true, LLADD_DTABLE_ANY_SIZE, false,
+                                                false};
     c->caps.all_values = c->caps.all_values && !c->kind->encode;
     rc = c->kind->configure ? c->kind->configure(c, &c->caps, err) : 0;
     c->checked = !rc;

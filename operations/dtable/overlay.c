@@ -6,7 +6,11 @@
  * counts, or at the current key itself; what has been passed in one direction is sought anew when
  * the direction changes (trap 14). Where several have a key, the newest is shown, and the others
  * are stepped past it. As long as one has rows that come before those of all others, it is only
- * compared with the next one of these, its rival. */
+ * compared with the next one of these, its rival.
+ *
+ * A table may have ranges that are deleted (lladd_dtable_stretch_at): what older ones have there is
+ * not shown. They are not walked through it but led to its end; which stretch of a table the
+ * cursor is in is remembered, so that a row costs a comparison, not a search. */
 #include "operations/dtable/dtable.h"
 
 struct table {
@@ -26,13 +30,82 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     return rc;
 }
 
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+/* A copy of an end, for it is in the pins of one table among several. */
+static int keep_end(const struct lladd_dtable *t, struct lladd_dtable_pin *pin,
+                    const struct lladd_dtable_key *from, struct lladd_dtable_key *to,
+                    struct lladd_error *err)
+{
+    *to = *from;
+    if (from->bytes.len == 0)
+        return 0;
+    unsigned char *copy = lladd_dtable_room(t->db, pin, from->bytes.len);
+    if (!copy)
+        return ll_dtable__no_memory(err);
+    memcpy(copy, from->bytes.data, from->bytes.len);
+    to->bytes.data = copy;
+    return 0;
+}
+
+/* What one table says makes the stretch narrower. */
+static int narrow(const struct lladd_dtable *t, const struct lladd_dtable_stretch *by,
+                  struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+                  struct lladd_error *err)
+{
+    int rc = 0;
+    if (by->has_from &&
+        (!out->has_from || lladd_dtable_compare(&t->order, &by->from, &out->from) > 0)) {
+        out->has_from = true;
+        rc = keep_end(t, &pins[0], &by->from, &out->from, err);
+    }
+    if (!rc && by->has_to &&
+        (!out->has_to || lladd_dtable_compare(&t->order, &by->to, &out->to) < 0)) {
+        out->has_to = true;
+        rc = keep_end(t, &pins[1], &by->to, &out->to, err);
+    }
+    return rc;
+}
+
+/* All that one of them has deleted; what none has, where all agree about that. */
+static int stretch(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+                   struct lladd_error *err)
+{
+    const struct table *t = (const struct table *)base;
+    struct lladd_dtable_pin own[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
+    int rc = 0;
+    *out = (struct lladd_dtable_stretch){.deleted = false};
+    for (size_t i = 0; i < t->n && !rc && !out->deleted; i++) {
+        struct lladd_dtable_stretch s;
+        if (t->tables[i]->ranges == 0)
+            continue;
+        rc = lladd_dtable_stretch_at(t->tables[i], key, own, &s, err);
+        if (!rc && s.deleted)
+            *out = (struct lladd_dtable_stretch){.deleted = true};
+        if (!rc)
+            rc = narrow(base, &s, pins, out, err);
+    }
+    lladd_dtable_unpin(&own[0]);
+    lladd_dtable_unpin(&own[1]);
+    return rc;
+}
+
 /* ---- cursors --------------------------------------------------------------------------------- */
+
+/* What is known of a table with ranges: the stretch around where the cursor was last. */
+struct ranged {
+    struct lladd_dtable_pin pins[2];
+    struct lladd_dtable_stretch stretch;
+    bool known;
+};
 
 struct side {
     struct lladd_dtable_cursor *cursor;
     struct lladd_dtable_key key; /* of the row it is at; fetched once, as is the value */
     struct lladd_dtable_value value; /* unless it is put together, for whoever wants it */
     bool there; /* it is at a row */
+    struct ranged *ranged; /* NULL: the table has no ranges */
 };
 
 struct cursor {
@@ -42,6 +115,7 @@ struct cursor {
     bool tie;           /* that of the rival has the same key */
     bool forward;       /* how the others lie: not before it, or not behind */
     bool led;           /* the cursor of the side that is shown may be further on */
+    bool ranged;        /* a table has ranges */
     struct ll_dtable_bytes key;
 };
 
@@ -97,19 +171,110 @@ static int choose(const struct table *t, struct cursor *c)
     return 0;
 }
 
+/* ---- what is deleted ------------------------------------------------------------------------- */
+
+static bool is_within(const struct lladd_dtable_order *o, const struct lladd_dtable_stretch *s,
+                      const struct lladd_dtable_key *key)
+{
+    return (!s->has_from || lladd_dtable_compare(o, &s->from, key) <= 0) &&
+           (!s->has_to || lladd_dtable_compare(o, key, &s->to) < 0);
+}
+
+/* The newest table that has deleted the key that is to be shown, of those in front of it; t->n:
+ * none. */
+static int deleted_by(const struct table *t, const struct cursor *c, size_t *by,
+                      struct lladd_error *err)
+{
+    const struct lladd_dtable_key *key = &c->sides[c->now].key;
+    int rc = 0;
+    *by = t->n;
+    for (size_t i = 0; i < c->now && !rc; i++) {
+        struct ranged *r = c->sides[i].ranged;
+        if (!r)
+            continue;
+        if (!r->known || !is_within(&t->base.order, &r->stretch, key))
+            rc = lladd_dtable_stretch_at(t->tables[i], key, r->pins, &r->stretch, err);
+        r->known = rc == 0;
+        if (!rc && r->stretch.deleted) {
+            *by = i;
+            break;
+        }
+    }
+    return rc;
+}
+
+/* Out of what is deleted, to its end. */
+static int lead_out(const struct table *t, const struct cursor *c, struct side *s,
+                    const struct lladd_dtable_stretch *gone, struct lladd_error *err)
+{
+    if (c->forward ? !gone->has_to : !gone->has_from) {
+        s->there = false;
+        return 0;
+    }
+    int rc = moved(s,
+                   lladd_dtable_go(s->cursor,
+                                   c->forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_BEHIND,
+                                   c->forward ? &gone->to : &gone->from, err),
+                   err);
+    if (!rc && !c->forward && s->there &&
+        lladd_dtable_compare(&t->base.order, &s->key, &gone->from) == 0)
+        rc = moved(s, lladd_dtable_prev(s->cursor, err), err);
+    return rc;
+}
+
+/* Chooses a row that no newer table has deleted. */
+static int choose_shown(const struct table *t, struct cursor *c, struct lladd_error *err)
+{
+    int rc = choose(t, c);
+    while (!rc && c->ranged) {
+        size_t by;
+        rc = deleted_by(t, c, &by, err);
+        if (rc || by == t->n)
+            break;
+        const struct lladd_dtable_stretch *gone = &c->sides[by].ranged->stretch;
+        for (size_t i = by + 1; i < t->n && !rc; i++) {
+            struct side *s = &c->sides[i];
+            if (s->there && is_within(&t->base.order, gone, &s->key))
+                rc = lead_out(t, c, s, gone, err);
+        }
+        rc = rc ? rc : choose(t, c);
+    }
+    return rc;
+}
+
+/* Whoever moves to somewhere else may find ranges that were not there before. */
+static int look_for_ranges(const struct table *t, struct cursor *c, struct lladd_error *err)
+{
+    for (size_t i = 0; i + 1 < t->n; i++) {
+        struct side *s = &c->sides[i];
+        if (s->ranged)
+            s->ranged->known = false;
+        if (s->ranged || t->tables[i]->ranges == 0)
+            continue;
+        s->ranged = lladd_alloc(t->base.db, sizeof *s->ranged);
+        if (!s->ranged)
+            return ll_dtable__no_memory(err);
+        memset(s->ranged, 0, sizeof *s->ranged);
+        c->ranged = true;
+    }
+    return 0;
+}
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+
 static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd_dtable_where where,
                        const struct lladd_dtable_key *key, struct lladd_error *err)
 {
     const struct table *t = (const struct table *)base;
     struct cursor *c = cursor;
-    int rc = 0;
+    int rc = look_for_ranges(t, c, err);
     c->led = false;
     c->forward = where == LLADD_DTABLE_FIRST || where == LLADD_DTABLE_NOT_BEFORE;
     for (size_t i = 0; i < t->n && !rc; i++) {
         struct side *s = &c->sides[i];
         rc = moved(s, lladd_dtable_go(s->cursor, where, key, err), err);
     }
-    return rc ? rc : choose(t, c);
+    return rc ? rc : choose_shown(t, c, err);
 }
 
 /* The sides that have the current key go one further. */
@@ -135,9 +300,10 @@ static int step_alone(const struct table *t, struct cursor *c, struct lladd_erro
     struct side *s = &c->sides[c->now];
     int rc = c->forward ? lladd_dtable_next(s->cursor, err) : lladd_dtable_prev(s->cursor, err);
     rc = moved(s, rc, err);
-    if (!rc && s->there && (c->rival == t->n || order_of(t, c, c->now, c->rival) < 0))
-        return 0;
-    return rc ? rc : choose(t, c);
+    bool first = s->there && (c->rival == t->n || order_of(t, c, c->now, c->rival) < 0);
+    if (rc || (first && !c->ranged))
+        return rc;
+    return choose_shown(t, c, err);
 }
 
 static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forward,
@@ -163,16 +329,17 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     }
     if (!rc)
         rc = pass(t, c, &key, err);
-    return rc ? rc : choose(t, c);
+    return rc ? rc : choose_shown(t, c, err);
 }
 
-/* The side that comes first leads until its rival's row, or the end of its table. */
+/* The side that comes first leads until its rival's row, or the end of its table. Not where each row
+ * may be in a range. */
 static struct lladd_dtable_cursor *cursor_lead(const struct lladd_dtable *base, void *cursor,
                                                uint64_t *until, const uint64_t **word)
 {
     const struct table *t = (const struct table *)base;
     struct cursor *c = cursor;
-    if (!c->forward || c->tie || c->led)
+    if (!c->forward || c->tie || c->led || c->ranged)
         return NULL;
     struct lladd_dtable_cursor *lead =
         lladd_dtable_cursor_lead(c->sides[c->now].cursor, until, word);
@@ -223,8 +390,15 @@ static void cursor_close(const struct lladd_dtable *base, void *cursor)
 {
     const struct table *t = (const struct table *)base;
     struct cursor *c = cursor;
-    for (size_t i = 0; c->sides && i < t->n; i++)
+    for (size_t i = 0; c->sides && i < t->n; i++) {
+        struct ranged *r = c->sides[i].ranged;
         lladd_dtable_cursor_close(c->sides[i].cursor);
+        if (r) {
+            lladd_dtable_unpin(&r->pins[0]);
+            lladd_dtable_unpin(&r->pins[1]);
+            lladd_free(base->db, r);
+        }
+    }
     lladd_free(base->db, c->sides);
     lladd_free(base->db, c->key.data);
 }
@@ -267,6 +441,7 @@ const struct lladd_dtable_class ll_dtable__overlay_class = {
     .cursor_step = cursor_step,
     .cursor_row = cursor_row,
     .cursor_lead = cursor_lead,
+    .stretch = stretch,
     .lookup_columns = lookup_columns,
     .cursor_columns = cursor_columns,
 };
@@ -288,8 +463,10 @@ int lladd_dtable_overlay(struct lladd_db *db, struct lladd_dtable *const *tables
     t->base = (struct lladd_dtable){
         .kind = &ll_dtable__overlay_class, .db = db, .order = tables[0]->order};
     t->n = n;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         t->tables[i] = tables[i];
+        t->base.ranges += tables[i]->ranges;
+    }
     *out = &t->base;
     return 0;
 }

@@ -229,8 +229,10 @@ static int open_layer(struct lladd_dtable *t, struct lladd_error *err)
     for (struct lladd_dtable *c = t->next_; c && !rc; c = c->next_)
         if (c->parent_ == t)
             rc = open_layer(c, err);
-    if (!rc && t->base)
+    if (!rc && t->base) {
         t->places = t->base->places;
+        t->ranges = t->base->ranges;
+    }
     if (!rc && t->kind->open)
         rc = t->kind->open(t, err);
     t->opened_ = !rc;
@@ -395,7 +397,8 @@ int lladd_dtable_run_info(const struct lladd_dtable *t, struct lladd_dtable_run_
                                          .config = d->config,
                                          .name = d->name,
                                          .min = d->min,
-                                         .max = d->max};
+                                         .max = d->max,
+                                         .ranges = t->ranges};
     for (uint32_t i = 0; i < d->n_streams; i++) {
         info.bytes += d->streams[i].size;
         for (size_t e = 0; e < d->streams[i].n_extents; e++)
@@ -497,6 +500,39 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
     return rc;
 }
 
+/* Are its ranges in order, and as many as it says? */
+static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
+{
+    struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
+    struct ll_dtable_bytes at = {.db = t->db};
+    struct lladd_dtable_stretch s = {.has_to = true};
+    struct lladd_dtable_key from = {.type = t->order.type};
+    uint64_t ranges = 0;
+    int rc = 0;
+    for (bool first = true; !rc && s.has_to; first = false) {
+        if (!first) { /* its bytes are in the pins that are going to be used */
+            at.len = 0;
+            from = s.to;
+            if (ll_dtable__append(&at, from.bytes.data, from.bytes.len))
+                rc = ll_dtable__no_memory(err);
+            from.bytes.data = at.data;
+        }
+        rc = rc ? rc : lladd_dtable_stretch_at(t, first ? NULL : &from, pins, &s, err);
+        bool follows = !rc && s.has_from != first &&
+                       (first || lladd_dtable_compare(&t->order, &s.from, &from) == 0);
+        if (!rc && (!follows || (!first && s.has_to &&
+                                 lladd_dtable_compare(&t->order, &s.from, &s.to) >= 0)))
+            rc = lladd_dtable_corrupt(t, err, "its ranges are out of order");
+        ranges += !rc && s.deleted;
+    }
+    if (!rc && ranges != t->ranges)
+        rc = lladd_dtable_corrupt(t, err, "there are more ranges, or fewer, than there should be");
+    lladd_dtable_unpin(&pins[0]);
+    lladd_dtable_unpin(&pins[1]);
+    lladd_free(t->db, at.data);
+    return rc;
+}
+
 int lladd_dtable_run_check(const struct lladd_dtable *t, struct lladd_error *err)
 {
     const struct ll_dtable_run *run;
@@ -510,5 +546,5 @@ int lladd_dtable_run_check(const struct lladd_dtable *t, struct lladd_error *err
         return rc;
     rc = check_rows(t, c, err);
     lladd_dtable_cursor_close(c);
-    return rc;
+    return rc ? rc : check_ranges(t, err);
 }

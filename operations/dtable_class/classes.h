@@ -21,6 +21,7 @@
     X(auto) \
     X(compress) \
     X(exist) \
+    X(ranges) \
     X(keydiv) \
     X(column)
 

@@ -38,6 +38,7 @@ static const char *const layers[] = {
     "cache_dtable|$base \"cache_size\" int 20",
     "compress_dtable|$base",
     "exist_dtable|$base @tombstones",
+    "ranges_dtable|$base @ranges",
     "keydiv_dtable|$below @from \"divider\" int 1300",
     "keydiv_dtable|$below @from \"divider_bytes\" string \"000002000\"",
     "keydiv_dtable|@below $from \"divider\" int 1100",

@@ -32,6 +32,8 @@ static const char *const kinds[] = {
     "class(dt) exist_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config [ "
     "\"tag_byte\" bool false \"hole_value\" string \"?\" ] \"tombstones\" class(dt) "
     "linear_dtable ]",
+    "class(dt) ranges_dtable config [ \"base\" class(dt) array_dtable \"ranges\" class(dt) "
+    "linear_dtable ]",
     "class(dt) keydiv_dtable config [ \"divider\" int 55 \"below\" class(dt) array_dtable "
     "\"from\" class(dt) linear_dtable ]",
     EXCEPTION,
