@@ -58,13 +58,19 @@ static void row(struct lladd_span s)
 static void entry(enum lladd_dtable_type type, struct lladd_span s)
 {
     struct lladd_dtable_order order = {type, NULL};
-    struct lladd_dtable_key key;
-    struct lladd_dtable_value v;
+    struct ll_entry e;
     struct lladd_span again;
-    if (!ll_managed__entry_get(&order, s, &key, &v))
+    if (!ll_managed__entry_get(&order, s, &e))
         return;
-    MUST(lladd_dtable_check_key(&order, &key, NULL) == 0);
-    MUST(ll_managed__entry_put(&use, &key, &v, &again) == 0);
+    if (e.range) {
+        MUST(!e.has_from || lladd_dtable_check_key(&order, &e.key, NULL) == 0);
+        MUST(!e.has_to || lladd_dtable_check_key(&order, &e.to, NULL) == 0);
+        MUST(ll_managed__entry_put_range(&use, e.has_from ? &e.key : NULL, e.has_to ? &e.to : NULL,
+                                         &again) == 0);
+    } else {
+        MUST(lladd_dtable_check_key(&order, &e.key, NULL) == 0);
+        MUST(ll_managed__entry_put(&use, &e.key, &e.value, &again) == 0);
+    }
     MUST(again.len == s.len && memcmp(again.data, s.data, s.len) == 0);
 }
 

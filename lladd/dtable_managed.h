@@ -17,6 +17,7 @@
  *     lladd_managed_create(txn, "orders", &o);                 once
  *     lladd_managed_open(db, "orders", &orders, err);
  *     lladd_managed_put(txn, orders, &key, &value);
+ *     lladd_managed_del_range(txn, orders, &from, &to);
  *     lladd_managed_get(txn, orders, &key, buf, size, &len);
  *     lladd_managed_table(txn, orders, &table);                for cursors: dtable.h
  *
@@ -116,6 +117,15 @@ LLADD_API int lladd_managed_each(struct lladd_db *, int (*fn)(void *ctx, const c
  *  record of the journal can be so long. May wait a little while digests or combines are behind. */
 LLADD_API int lladd_managed_put(struct lladd_txn *, struct lladd_managed *,
                                 const struct lladd_dtable_key *, const struct lladd_dtable_value *);
+/** Deletes all keys from <= key < to, whether they are there or not; NULL: that end is open. What is
+ *  put later is there. It takes one entry of the journal and a few bytes of memory, however many
+ *  rows there are, and no configuration has to store tombstones for it. It writes every key of the
+ *  range: LLADD_CONFLICT if another transaction is writing one, or has written one since the
+ *  snapshot. From a key to itself there is nothing to delete, which is 0; LLADD_BAD_ARGUMENT if `to`
+ *  comes before `from`. May wait, as lladd_managed_put. */
+LLADD_API int lladd_managed_del_range(struct lladd_txn *, struct lladd_managed *,
+                                      const struct lladd_dtable_key *from,
+                                      const struct lladd_dtable_key *to);
 /** What the transaction sees of a key. The bytes live until the pin is used again or released, and
  *  not longer than the transaction; the pin is to be released before that ends. */
 LLADD_API int lladd_managed_lookup(struct lladd_txn *, struct lladd_managed *,
@@ -161,6 +171,7 @@ struct lladd_managed_run {
     uint64_t generation; /**< 1, 2, ... in the order in which they were made */
     lladd_pageno root;
     uint64_t rows, tombstones, bytes, pages;
+    uint64_t ranges; /**< that are deleted */
 };
 struct lladd_managed_stats {
     size_t struct_size;
@@ -171,6 +182,7 @@ struct lladd_managed_stats {
     uint64_t digests, combines; /**< ever */
     uint64_t conflicts, waits, failures; /**< since it was opened; failures: of the background */
     int last_failure;                    /**< the code of the newest of them */
+    uint64_t run_ranges; /**< that are deleted, in all runs */
 };
 /** Fills as much as out->struct_size says. `runs` (nullable) gets the first `n` runs, the newest
  *  first. */

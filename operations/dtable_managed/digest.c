@@ -8,8 +8,8 @@
  *   DIG-2  One transaction builds the run, gives up the journal's entries up to C and stores the
  *          manifest: after a crash either the entries are there or the run is.
  *   DIG-3  A memtable leaves the view when nobody writes to it and all of it is committed up to C.
- *   DIG-4  Inputs of a combine are neighbours in age; its tombstones are left out just if it
- *          includes the oldest run.
+ *   DIG-4  Inputs of a combine are neighbours in age; its tombstones, and its ranges, are left out
+ *          just if it includes the oldest run.
  *   DIG-5  A run that was replaced stands in the manifest as doomed, and is freed when no view has
  *          it any more. So a crash loses no pages.
  *
@@ -55,29 +55,38 @@ static int add_rows(struct lladd_managed *t, struct lladd_dtable_run_builder *b,
     return rc == LLADD_END ? 0 : rc;
 }
 
-static int build_as(struct change *c, const struct lladd_dtable *from,
-                    const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
+static int begin_run(struct change *c, const struct lladd_dtable_config *config,
+                     struct lladd_dtable_run_builder **out)
 {
     struct lladd_managed *t = c->t;
-    struct lladd_error *err = lladd_txn_error_out(c->txn);
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
-    struct lladd_dtable_run_builder *b;
-    struct lladd_dtable_cursor *rows;
     char name[64] = {0};
-    uint64_t n = 0;
     size_t len = strlen(t->name);
     memcpy(name, t->name, len < sizeof name ? len : sizeof name - 1);
     o.type = t->order.type;
     o.comparator = t->order.comparator ? t->order.comparator->name : NULL;
     o.config = config;
     o.name = name;
+    return lladd_dtable_run_begin(c->txn, &o, out);
+}
+
+/* Rows and ranges, if there are any. */
+static int build_as(struct change *c, const struct lladd_dtable *from,
+                    const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
+{
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    struct lladd_dtable_run_builder *b;
+    struct lladd_dtable_cursor *rows;
+    uint64_t n = 0;
     root->v = LLADD_NO_PAGE;
     int rc = lladd_dtable_cursor_open(from, LLADD_DTABLE_TOMBSTONES, &rows, err);
     if (rc)
         return rc;
-    rc = lladd_dtable_run_begin(c->txn, &o, &b);
+    rc = begin_run(c, config, &b);
     if (!rc) {
-        rc = add_rows(t, b, rows, drop, &n, err);
+        rc = add_rows(c->t, b, rows, drop, &n, err);
+        if (!rc && !drop)
+            rc = ll_managed__add_ranges(b, from, &n, err);
         if (!rc && n)
             rc = lladd_dtable_run_finish(b, root);
         if (rc || !n) {
@@ -89,6 +98,23 @@ static int build_as(struct change *c, const struct lladd_dtable *from,
         }
     }
     lladd_dtable_cursor_close(rows);
+    return rc;
+}
+
+/* The configuration that was given, or one around it that has room for ranges, if there are some
+ * to be stored. */
+static int build_in(struct change *c, const struct lladd_dtable *from,
+                    const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
+{
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    struct lladd_dtable_config *around = NULL;
+    bool ranges = false;
+    int rc = drop ? 0 : ll_managed__any_ranges(from, &ranges, err);
+    if (!rc && ranges && !(config && lladd_dtable_caps(config)->ranges))
+        rc = ll_managed__around(c->t, config, &around, err);
+    if (!rc)
+        rc = build_as(c, from, around ? around : config, drop, root);
+    lladd_dtable_config_free(around);
     return rc;
 }
 
@@ -112,9 +138,9 @@ static int build(struct change *c, struct lladd_dtable *const *tables, size_t n,
     int rc = lladd_dtable_overlay(t->db, tables, n, &from, err);
     if (rc)
         return rc;
-    rc = build_as(c, from, config, drop, &run.root);
+    rc = build_in(c, from, config, drop, &run.root);
     if (is_refusal(rc) && config)
-        rc = build_as(c, from, NULL, drop, &run.root);
+        rc = build_in(c, from, NULL, drop, &run.root);
     lladd_dtable_close(from);
     if (rc || run.root.v == LLADD_NO_PAGE)
         return rc;

@@ -1,80 +1,153 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An entry of the journal: u8 version and kind (1 value, 2 tombstone), the key: u32, or u64, or u16
- * bytes and these; the value to the end. */
+/* An entry of the journal: u8 kind. 1: a row; the key: u32, or u64, or u16 bytes and these; the
+ * value to the end. 2: a tombstone, and its key. 3: a range that is deleted; u8 1 if it has a first
+ * key, and 2 if it has an end, added; these of the two, as keys. */
 #include "operations/dtable_managed/managed.h"
 
-enum { VALUE = 1, DELETED = 2, HEAD_MAX = 9 };
+enum { VALUE = 1, DELETED = 2, RANGE = 3, KEY_HEAD_MAX = 8, HAS_FROM = 1, HAS_TO = 2 };
+
+static unsigned char *room(struct ll_use *u, size_t want)
+{
+    if (want <= u->cap_scratch)
+        return u->scratch;
+    unsigned char *p = lladd_resize(u->t->db, u->scratch, want + 64);
+    if (!p)
+        return NULL;
+    u->scratch = p;
+    u->cap_scratch = want + 64;
+    return p;
+}
+
+static size_t put_key(unsigned char *p, const struct lladd_dtable_key *key)
+{
+    if (key->type == LLADD_DTABLE_U32) {
+        lladd_put32(p, (uint32_t)key->number);
+        return 4;
+    }
+    if (key->type < LLADD_DTABLE_STRING) {
+        lladd_put64(p, key->number);
+        return 8;
+    }
+    lladd_put16(p, (uint16_t)key->bytes.len);
+    lladd_copy(p + 2, key->bytes.data, key->bytes.len);
+    return 2 + key->bytes.len;
+}
+
+/* Bytes that the key takes at the beginning of these; 0: there is none. */
+static size_t get_key(const struct lladd_dtable_order *order, struct lladd_span s,
+                      struct lladd_dtable_key *key)
+{
+    const unsigned char *p = s.data;
+    size_t head = order->type == LLADD_DTABLE_U32 ? 4 : order->type < LLADD_DTABLE_STRING ? 8 : 2;
+    if (s.len < head)
+        return 0;
+    *key = (struct lladd_dtable_key){order->type, 0, {NULL, 0}};
+    if (head == 4) {
+        key->number = lladd_get32(p);
+    } else if (head == 8) {
+        key->number = lladd_get64(p);
+    } else {
+        key->bytes = lladd_span_of(p + 2, lladd_get16(p));
+        head += key->bytes.len;
+    }
+    return head <= s.len && lladd_dtable_check_key(order, key, NULL) == 0 ? head : 0;
+}
 
 int ll_managed__entry_put(struct ll_use *u, const struct lladd_dtable_key *key,
                           const struct lladd_dtable_value *v, struct lladd_span *out)
 {
     bool bytes = key->type >= LLADD_DTABLE_STRING;
     size_t value = v->state == LLADD_DTABLE_FOUND ? v->bytes.len : 0;
-    size_t want = HEAD_MAX + (bytes ? key->bytes.len : 0) + value, n = 1;
-    if (want > u->cap_scratch) {
-        unsigned char *p = lladd_resize(u->t->db, u->scratch, want + 64);
-        if (!p)
-            return LLADD_NO_MEMORY;
-        u->scratch = p;
-        u->cap_scratch = want + 64;
-    }
-    unsigned char *p = u->scratch;
+    unsigned char *p = room(u, 1 + KEY_HEAD_MAX + (bytes ? key->bytes.len : 0) + value);
+    if (!p)
+        return LLADD_NO_MEMORY;
     p[0] = v->state == LLADD_DTABLE_FOUND ? VALUE : DELETED;
-    if (bytes) {
-        lladd_put16(p + n, (uint16_t)key->bytes.len);
-        lladd_copy(p + n + 2, key->bytes.data, key->bytes.len);
-        n += 2 + key->bytes.len;
-    } else if (key->type == LLADD_DTABLE_U32) {
-        lladd_put32(p + n, (uint32_t)key->number);
-        n += 4;
-    } else {
-        lladd_put64(p + n, key->number);
-        n += 8;
-    }
+    size_t n = 1 + put_key(p + 1, key);
     lladd_copy(p + n, v->bytes.data, value);
     *out = lladd_span_of(p, n + value);
     return 0;
 }
 
-bool ll_managed__entry_get(const struct lladd_dtable_order *order, struct lladd_span s,
-                           struct lladd_dtable_key *key, struct lladd_dtable_value *v)
+int ll_managed__entry_put_range(struct ll_use *u, const struct lladd_dtable_key *from,
+                                const struct lladd_dtable_key *to, struct lladd_span *out)
+{
+    size_t n = 2;
+    unsigned char *p = room(u, n + 2 * (KEY_HEAD_MAX + LLADD_DTABLE_KEY_MAX));
+    if (!p)
+        return LLADD_NO_MEMORY;
+    p[0] = RANGE;
+    p[1] = (unsigned char)((from ? HAS_FROM : 0) | (to ? HAS_TO : 0));
+    n += from ? put_key(p + n, from) : 0;
+    n += to ? put_key(p + n, to) : 0;
+    *out = lladd_span_of(p, n);
+    return 0;
+}
+
+static bool get_range(const struct lladd_dtable_order *order, struct lladd_span s,
+                      struct ll_entry *e)
 {
     const unsigned char *p = s.data;
-    size_t head = order->type == LLADD_DTABLE_U32 ? 5 : order->type < LLADD_DTABLE_STRING ? 9 : 3;
-    if (s.len < head || (p[0] != VALUE && p[0] != DELETED))
+    size_t at = 2, n;
+    if (s.len < at || p[1] & ~(HAS_FROM | HAS_TO))
         return false;
-    *key = (struct lladd_dtable_key){order->type, 0, {NULL, 0}};
-    if (head == 5) {
-        key->number = lladd_get32(p + 1);
-    } else if (head == 9) {
-        key->number = lladd_get64(p + 1);
-    } else {
-        key->bytes = lladd_span_of(p + 3, lladd_get16(p + 1));
-        head += key->bytes.len;
-        if (s.len < head)
+    e->has_from = p[1] & HAS_FROM;
+    e->has_to = p[1] & HAS_TO;
+    if (e->has_from) {
+        n = get_key(order, lladd_span_of(p + at, s.len - at), &e->key);
+        at += n;
+        if (n == 0)
             return false;
     }
-    if (p[0] == DELETED && s.len != head)
+    if (e->has_to) {
+        n = get_key(order, lladd_span_of(p + at, s.len - at), &e->to);
+        at += n;
+        if (n == 0)
+            return false;
+    }
+    return at == s.len &&
+           (!e->has_from || !e->has_to || lladd_dtable_compare(order, &e->key, &e->to) < 0);
+}
+
+bool ll_managed__entry_get(const struct lladd_dtable_order *order, struct lladd_span s,
+                           struct ll_entry *e)
+{
+    const unsigned char *p = s.data;
+    *e = (struct ll_entry){.range = s.len && p[0] == RANGE};
+    if (e->range)
+        return get_range(order, s, e);
+    if (s.len == 0 || (p[0] != VALUE && p[0] != DELETED))
         return false;
-    *v = p[0] == DELETED ? lladd_dtable_tombstone() : lladd_dtable_value(p + head, s.len - head);
-    return lladd_dtable_check_key(order, key, NULL) == 0;
+    size_t n = get_key(order, lladd_span_of(p + 1, s.len - 1), &e->key), head = 1 + n;
+    if (n == 0 || (p[0] == DELETED && s.len != head))
+        return false;
+    e->value = p[0] == DELETED ? lladd_dtable_tombstone()
+                               : lladd_dtable_value(p + head, s.len - head);
+    return true;
+}
+
+/* Under the table's mutex. */
+static int apply(struct ll_mem_part *part, const struct ll_entry *e)
+{
+    uint32_t before;
+    if (e->range)
+        return ll_managed__mem_delete(part, e->has_from ? &e->key : NULL,
+                                      e->has_to ? &e->to : NULL, 0);
+    uint32_t node = part->segment || ll_managed__mem_segment(part, 0)
+                        ? ll_managed__mem_node(part->m, &e->key)
+                        : 0;
+    return node ? ll_managed__mem_push(part, node, &e->value, &before) : LLADD_NO_MEMORY;
 }
 
 int ll_managed__restore(struct lladd_managed *t, struct ll_mem_part *part,
-                        const struct lladd_journal_entry *e, struct lladd_error *err)
+                        const struct lladd_journal_entry *entry, struct lladd_error *err)
 {
-    struct lladd_dtable_key key;
-    struct lladd_dtable_value v;
-    uint32_t before;
-    if (!ll_managed__entry_get(&t->order, e->bytes, &key, &v))
+    struct ll_entry e;
+    if (!ll_managed__entry_get(&t->order, entry->bytes, &e))
         return lladd_error_set(err, LLADD_BAD_RECORD,
                                "table \"%s\": the entry at LSN %llu makes no sense", t->name,
-                               (unsigned long long)e->lsn.v);
+                               (unsigned long long)entry->lsn.v);
     lladd_mutex_lock(&t->mutex);
-    uint32_t node = part->segment || ll_managed__mem_segment(part, 0)
-                        ? ll_managed__mem_node(part->m, &key)
-                        : 0;
-    int rc = node ? ll_managed__mem_push(part, node, &v, &before) : LLADD_NO_MEMORY;
+    int rc = apply(part, &e);
     lladd_mutex_unlock(&t->mutex);
     return rc ? ll_managed__no_memory(err) : 0;
 }

@@ -26,12 +26,20 @@ enum {
 
 struct ll_managed;
 struct ll_use;
+struct ll_view;
 
 int ll_managed__no_memory(struct lladd_error *);
 
 /* ---- memtable.c: versions of rows, in memory ------------------------------------------------- */
 
 enum { LL_MEM_CHUNKS = 256, LL_MEM_LEVELS = 16, LL_MEM_FILTERS = 10 };
+
+/* Keys, each in a node, known by its offset. */
+struct ll_mem_list {
+    uint32_t first;  /* atomic; the node before all; 0: nothing was ever in it */
+    uint32_t height; /* atomic: levels in use */
+    uint32_t finger[LL_MEM_LEVELS]; /* the last ones before the key that came last, or it */
+};
 
 /* A skip list of keys; each has a chain of versions, the newest first. A version belongs to a
  * segment, what a transaction has written between two savepoints, and that to the transaction's
@@ -46,13 +54,11 @@ struct ll_memtable {
     uint64_t writers; /* atomic: parts whose transactions have not ended */
     uint64_t newest;  /* atomic: commit */
     uint64_t bytes;   /* atomic: taken of its chunks */
-    uint64_t low, high; /* atomic: of keys that are numbers, none is beyond */
-    uint64_t nodes;   /* under the table's mutex */
+    uint64_t low, high; /* atomic: of keys of rows that are numbers, none is beyond */
     uint64_t random;
-    uint32_t height; /* atomic: levels in use */
-    uint32_t first;  /* the node before all */
+    struct ll_mem_list rows;
+    struct ll_mem_list borders; /* of ranges that were deleted: memrange.c */
     uint32_t n_chunks, fill, room; /* of the last chunk, in units of four bytes */
-    uint32_t finger[LL_MEM_LEVELS]; /* the last ones before the key that came last, or it */
     unsigned char *chunks[LL_MEM_CHUNKS];
     uint32_t n_filters, unfiltered; /* atomic */
     struct ll_mem_filter *filters[LL_MEM_FILTERS];
@@ -60,7 +66,8 @@ struct ll_memtable {
 
 struct ll_mem_part {
     uint64_t commit; /* atomic; 0: it goes on; LL_MANAGED_TAKEN_BACK: aborted */
-    uint64_t bytes, rows;
+    uint64_t bytes, rows; /* a range is one of them */
+    uint64_t ranges;      /* ever deleted in it */
     struct ll_memtable *m;
     uint32_t self;
     uint32_t segment; /* the newest */
@@ -77,6 +84,11 @@ uint32_t ll_managed__mem_node(struct ll_memtable *, const struct lladd_dtable_ke
 int ll_managed__mem_push(struct ll_mem_part *, uint32_t node, const struct lladd_dtable_value *,
                          uint32_t *before);
 void ll_managed__mem_unpush(struct ll_mem_part *, uint32_t node, uint32_t before);
+/* Deletes a range, an end that is NULL being open, in a new segment: 0 or LLADD_NO_MEMORY. And
+ * calls that taken back, before anything else is done. */
+int ll_managed__mem_delete(struct ll_mem_part *, const struct lladd_dtable_key *from,
+                           const struct lladd_dtable_key *to, lladd_savepoint_id next);
+void ll_managed__mem_undelete(struct ll_mem_part *);
 /* What the newest segment is about, and whether it counts. */
 bool ll_managed__mem_segment_is(const struct ll_mem_part *, lladd_savepoint_id next);
 /* What was written when the next savepoint was to be called more than `to` is taken back. */
@@ -95,17 +107,36 @@ uint32_t ll_managed__mem_not_behind(const struct ll_memtable *, const struct lla
 uint32_t ll_managed__mem_first(const struct ll_memtable *);
 uint32_t ll_managed__mem_next(const struct ll_memtable *, uint32_t node);
 struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *, uint32_t node);
-/* The newest version committed in (after, upto]; false: there is none. */
+/* The newest version committed in (after, upto], unless a range has deleted it since; false: there
+ * is none. */
 bool ll_managed__mem_seen(const struct ll_memtable *, uint32_t node, uint64_t after, uint64_t upto,
                           struct lladd_dtable_value *out);
 /* The part's own. */
 bool ll_managed__mem_own(const struct ll_mem_part *, uint32_t node,
                          struct lladd_dtable_value *out);
+/* The same of a key, which may be in a range: a tombstone, then. */
+bool ll_managed__mem_ask(const struct ll_memtable *, const struct lladd_dtable_key *,
+                         uint64_t after, uint64_t upto, struct lladd_dtable_value *out);
+bool ll_managed__mem_ask_own(const struct ll_mem_part *, const struct lladd_dtable_key *,
+                             struct lladd_dtable_value *out);
+/* The stretch around a key (NULL: the first one) of what was committed in (after, upto], or is the
+ * part's own. There are ranges: of that part, or some. */
+void ll_managed__mem_stretch(const struct ll_memtable *, const struct lladd_dtable_key *,
+                             uint64_t after, uint64_t upto, const struct ll_mem_part *own,
+                             struct lladd_dtable_stretch *out);
 /* Whose is the newest version that counts? 0: nobody's; 1: the part's; 2: of another transaction
  * that goes on; 3: committed, *commit. */
 enum { LL_MEM_NOBODY, LL_MEM_MINE, LL_MEM_OTHER, LL_MEM_COMMITTED };
 int ll_managed__mem_whose(const struct ll_memtable *, uint32_t node, const struct ll_mem_part *,
                           uint64_t *commit);
+/* The same of the newest range that the key is in. */
+int ll_managed__mem_whose_range(const struct ll_memtable *, const struct lladd_dtable_key *,
+                                const struct ll_mem_part *, uint64_t *commit);
+/* The part has deleted a range, and its transaction has this snapshot: has another one written in
+ * it? LL_MEM_OTHER, LL_MEM_COMMITTED, or LL_MEM_NOBODY that counts. */
+int ll_managed__mem_others(const struct ll_memtable *, const struct ll_mem_part *,
+                           const struct lladd_dtable_key *from, const struct lladd_dtable_key *to,
+                           uint64_t snapshot);
 /* The transaction has ended. Atomics only: it may be under the latch of the commit order. */
 void ll_managed__mem_end(struct lladd_managed *, struct ll_mem_part *, uint64_t commit);
 
@@ -120,6 +151,17 @@ struct ll_slice {
 void ll_managed__slice(struct ll_slice *, struct lladd_managed *, struct ll_memtable *,
                        uint64_t after, uint64_t upto);
 void ll_managed__slice_own(struct ll_slice *, struct ll_use *);
+/* What a snapshot sees of a view, behind what a use, if there is one, has written itself. */
+struct ll_layers {
+    struct ll_slice *slices; /* the first one is the use's own */
+    struct lladd_dtable **tables;
+    struct lladd_dtable *all; /* an overlay of them */
+};
+int ll_managed__layers(struct lladd_managed *, const struct ll_view *, uint64_t snapshot,
+                       struct ll_use *own, struct ll_layers *, struct lladd_error *);
+void ll_managed__layers_drop(struct lladd_db *, struct ll_layers *);
+/* Its transaction may have deleted ranges since. */
+void ll_managed__slice_again(struct ll_slice *);
 
 /* ---- manifest.c: what is stored of a table --------------------------------------------------- */
 
@@ -283,15 +325,44 @@ int ll_managed__use(struct lladd_txn *, struct lladd_managed *, struct ll_use **
 void ll_managed__use_drop(struct ll_use *);
 void ll_managed__txn_forget(struct ll_managed *, struct ll_managed_txn *);
 
+/* ---- writing: write.c, delete.c -------------------------------------------------------------- */
+
+/* The use has a part, and the journal knows it. */
+int ll_managed__begin_writing(struct lladd_txn *, struct ll_use *);
+/* LLADD_CONFLICT: another transaction does that to the key, or the range. */
+int ll_managed__conflict(struct lladd_txn *, struct lladd_managed *, const char *how);
+/* Bytes of the longest entry that the journal takes. */
+size_t ll_managed__entry_most(const struct lladd_managed *);
+bool ll_managed__same(const struct lladd_dtable_value *, const struct lladd_dtable_value *);
+
 /* ---- entries of the journal: entry.c --------------------------------------------------------- */
 
 int ll_managed__entry_put(struct ll_use *, const struct lladd_dtable_key *,
                           const struct lladd_dtable_value *, struct lladd_span *out);
+/* Of a range; an end that is NULL is open. */
+int ll_managed__entry_put_range(struct ll_use *, const struct lladd_dtable_key *from,
+                                const struct lladd_dtable_key *to, struct lladd_span *out);
+struct ll_entry {
+    bool range, has_from, has_to;
+    struct lladd_dtable_key key, to; /* key: also where a range begins */
+    struct lladd_dtable_value value;
+};
 bool ll_managed__entry_get(const struct lladd_dtable_order *, struct lladd_span,
-                           struct lladd_dtable_key *, struct lladd_dtable_value *);
+                           struct ll_entry *);
 /* Puts what is replayed or pending into the memtable. */
 int ll_managed__restore(struct lladd_managed *, struct ll_mem_part *,
                         const struct lladd_journal_entry *, struct lladd_error *);
+
+/* ---- ranges of runs: runrange.c -------------------------------------------------------------- */
+
+/* Has the table any that are deleted? */
+int ll_managed__any_ranges(const struct lladd_dtable *, bool *out, struct lladd_error *);
+/* Adds them to a run, and their number to *n. */
+int ll_managed__add_ranges(struct lladd_dtable_run_builder *, const struct lladd_dtable *,
+                           uint64_t *n, struct lladd_error *);
+/* A ranges_dtable with this configuration as its base. NULL: a linear_dtable. */
+int ll_managed__around(struct lladd_managed *, const struct lladd_dtable_config *base,
+                       struct lladd_dtable_config **out, struct lladd_error *);
 
 /* ---- digest.c, schedule.c, pool.c ------------------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rows in memory, in versions.
+/* Rows in memory, in versions; ranges are in memrange.c.
  *
  *   node     u32 newest version, u32 bytes of the key and levels (<< 16), u32 next node for each
  *            level, key: 4 or 8 bytes of a number, or its bytes
@@ -12,32 +12,23 @@
  *
  *   MEM-1  What a link leads to is complete before the link is stored; nothing moves.
  *   MEM-2  In a chain, commits descend; above them at most the versions of one transaction that
- *          goes on, and any number that do not count: taken back, or of one that aborted.
+ *          goes on, any number that do not count: taken back, or of one that aborted; and of who
+ *          is just finding out that he is refused a range (memrange.c).
  *   MEM-3  `logged` stores the commit in the part: all versions have it at once. Nobody looks for
  *          that commit before the core says that it is visible. */
-#include "operations/dtable_managed/managed.h"
+#include "operations/dtable_managed/memtable.h"
 
-enum { UNIT = 4, CHUNK_BITS = 24, FIRST_UNITS = 2048, DOUBLINGS = 13, NODE = 8, VERSION = 12 };
+enum { UNIT = 4, CHUNK_BITS = 24, FIRST_UNITS = 2048, DOUBLINGS = 13, NODE = 8 };
 #define CHUNK_MASK ((UINT32_C(1) << CHUNK_BITS) - 1)
-#define TOMBSTONE (UINT32_C(1) << 31)
 
-struct node {
-    uint32_t newest; /* atomic */
-    uint32_t info;
-    uint32_t next[]; /* atomic */
-};
-struct version {
-    uint32_t segment, older, len;
-    unsigned char bytes[];
-};
-struct segment {
-    uint32_t part, dead, before, zero; /* dead: atomic */
-    lladd_savepoint_id next;
-};
-
-static void *at(const struct ll_memtable *m, uint32_t offset)
+static inline void *at(const struct ll_memtable *m, uint32_t offset)
 {
     return m->chunks[offset >> CHUNK_BITS] + (size_t)(offset & CHUNK_MASK) * UNIT;
+}
+
+void *ll_managed__mem_at(const struct ll_memtable *m, uint32_t offset)
+{
+    return at(m, offset);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -58,8 +49,7 @@ static int new_chunk(struct ll_memtable *m, uint64_t units)
     return 0;
 }
 
-/* 0: none left. `wide`: at a multiple of eight. */
-static uint32_t take(struct ll_memtable *m, size_t bytes, bool wide)
+uint32_t ll_managed__mem_take(struct ll_memtable *m, size_t bytes, bool wide)
 {
     uint64_t units = ((uint64_t)bytes + UNIT - 1) / UNIT;
     uint32_t from = m->fill + (wide ? m->fill & 1 : 0);
@@ -87,40 +77,34 @@ int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *or
                         struct ll_memtable **out)
 {
     struct ll_memtable *m = lladd_alloc(db, sizeof *m);
-    size_t links = LL_MEM_LEVELS * sizeof(uint32_t);
     if (!m)
         return LLADD_NO_MEMORY;
     memset(m, 0, sizeof *m);
     m->db = db;
     m->order = *order;
     m->refs = 1;
-    m->height = 1;
     m->random = UINT64_C(0x9e3779b97f4a7c15);
     m->low = UINT64_MAX;
-    uint32_t none = take(m, UNIT, false); /* offset 0 stands for nothing */
+    uint32_t none = ll_managed__mem_take(m, UNIT, false); /* offset 0 stands for nothing */
     (void)none;
-    m->first = m->n_chunks ? take(m, NODE + links, false) : 0;
-    if (!m->first) {
+    if (m->n_chunks == 0 || ll_managed__list_begin(m, &m->rows)) {
         ll_managed__mem_drop(m);
         return LLADD_NO_MEMORY;
     }
-    memset(at(m, m->first), 0, NODE + links);
-    for (int i = 0; i < LL_MEM_LEVELS; i++)
-        m->finger[i] = m->first;
     *out = m;
     return 0;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static const unsigned char *key_bytes(const struct node *n)
+static const unsigned char *key_bytes(const struct ll_mem_node *n)
 {
     return (const unsigned char *)(n->next + (n->info >> 16));
 }
 
 struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_t offset)
 {
-    const struct node *n = at(m, offset);
+    const struct ll_mem_node *n = at(m, offset);
     struct lladd_dtable_key k = {m->order.type, 0, {NULL, 0}};
     uint32_t small;
     if (m->order.type >= LLADD_DTABLE_STRING) {
@@ -134,7 +118,7 @@ struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_
     return k;
 }
 
-static int compare(const struct ll_memtable *m, const struct node *n,
+static int compare(const struct ll_memtable *m, const struct ll_mem_node *n,
                    const struct lladd_dtable_key *key)
 {
     if (m->order.type >= LLADD_DTABLE_STRING)
@@ -151,18 +135,33 @@ static int compare(const struct ll_memtable *m, const struct node *n,
     return number < key->number ? -1 : number > key->number;
 }
 
-/* ---- the list -------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
-uint32_t ll_managed__mem_not_before(const struct ll_memtable *m, const struct lladd_dtable_key *key)
+int ll_managed__list_begin(struct ll_memtable *m, struct ll_mem_list *l)
 {
-    const struct node *n = at(m, m->first);
+    size_t size = NODE + LL_MEM_LEVELS * sizeof(uint32_t);
+    uint32_t first = ll_managed__mem_take(m, size, false);
+    if (!first)
+        return LLADD_NO_MEMORY;
+    memset(at(m, first), 0, size);
+    for (int i = 0; i < LL_MEM_LEVELS; i++)
+        l->finger[i] = first;
+    lladd_atomic_store32(&l->height, 1);
+    lladd_atomic_store32(&l->first, first);
+    return 0;
+}
+
+uint32_t ll_managed__list_not_before(const struct ll_memtable *m, const struct ll_mem_list *l,
+                                     const struct lladd_dtable_key *key)
+{
+    const struct ll_mem_node *n = at(m, l->first);
     uint32_t found = 0, beyond = 0;
-    for (int level = (int)lladd_atomic_load32(&m->height) - 1; level >= 0; level--)
+    for (int level = (int)lladd_atomic_load32(&l->height) - 1; level >= 0; level--)
         for (;;) {
             found = lladd_atomic_load32(&n->next[level]);
             if (!found || found == beyond)
                 break;
-            const struct node *next = at(m, found);
+            const struct ll_mem_node *next = at(m, found);
             if (compare(m, next, key) >= 0) {
                 beyond = found;
                 break;
@@ -188,6 +187,11 @@ static void widen(struct ll_memtable *m, uint64_t number)
         lladd_atomic_store64(&m->high, number);
 }
 
+uint32_t ll_managed__mem_not_before(const struct ll_memtable *m, const struct lladd_dtable_key *key)
+{
+    return ll_managed__list_not_before(m, &m->rows, key);
+}
+
 uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
     if (is_beyond(m, key) || !ll_managed__filter_may_have(m, key))
@@ -196,12 +200,12 @@ uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dt
     return found && compare(m, at(m, found), key) == 0 ? found : 0;
 }
 
-uint32_t ll_managed__mem_not_behind(const struct ll_memtable *m, const struct lladd_dtable_key *key,
-                                    bool here)
+uint32_t ll_managed__list_not_behind(const struct ll_memtable *m, const struct ll_mem_list *l,
+                                     const struct lladd_dtable_key *key, bool here)
 {
-    const struct node *n = at(m, m->first);
+    const struct ll_mem_node *n = at(m, l->first);
     uint32_t last = 0;
-    for (int level = (int)lladd_atomic_load32(&m->height) - 1; level >= 0; level--)
+    for (int level = (int)lladd_atomic_load32(&l->height) - 1; level >= 0; level--)
         for (;;) {
             uint32_t next = lladd_atomic_load32(&n->next[level]);
             int c = !next ? 1 : key ? compare(m, at(m, next), key) : -1;
@@ -213,34 +217,41 @@ uint32_t ll_managed__mem_not_behind(const struct ll_memtable *m, const struct ll
     return last;
 }
 
+uint32_t ll_managed__mem_not_behind(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+                                    bool here)
+{
+    return ll_managed__list_not_behind(m, &m->rows, key, here);
+}
+
 uint32_t ll_managed__mem_next(const struct ll_memtable *m, uint32_t node)
 {
-    const struct node *n = at(m, node);
+    const struct ll_mem_node *n = at(m, node);
     return lladd_atomic_load32(&n->next[0]);
 }
 
 uint32_t ll_managed__mem_first(const struct ll_memtable *m)
 {
-    return ll_managed__mem_next(m, m->first);
+    return ll_managed__mem_next(m, m->rows.first);
 }
 
 /* Leaves in `finger` the last ones before the key. Who adds one key after the other begins where
  * the last one was. */
-static uint32_t descend(struct ll_memtable *m, const struct lladd_dtable_key *key)
+static uint32_t descend(struct ll_memtable *m, struct ll_mem_list *l,
+                        const struct lladd_dtable_key *key)
 {
-    const struct node *last = at(m, m->finger[0]);
-    bool on = m->finger[0] != m->first && compare(m, last, key) < 0, moved = !on;
-    uint32_t from = m->first, found = 0;
+    const struct ll_mem_node *last = at(m, l->finger[0]);
+    bool on = l->finger[0] != l->first && compare(m, last, key) < 0, moved = !on;
+    uint32_t from = l->first, found = 0;
     for (int level = LL_MEM_LEVELS - 1; level >= 0; level--) {
         if (!moved)
-            from = m->finger[level];
-        const struct node *n = at(m, from);
+            from = l->finger[level];
+        const struct ll_mem_node *n = at(m, from);
         while ((found = n->next[level]) != 0 && compare(m, at(m, found), key) < 0) {
             from = found;
             n = at(m, from);
             moved = true;
         }
-        m->finger[level] = from;
+        l->finger[level] = from;
     }
     return found;
 }
@@ -262,10 +273,10 @@ static uint32_t new_node(struct ll_memtable *m, const struct lladd_dtable_key *k
     size_t len = bytes                                ? key->bytes.len
                  : m->order.type == LLADD_DTABLE_U32 ? sizeof(uint32_t)
                                                      : sizeof(uint64_t);
-    uint32_t offset = take(m, NODE + n * sizeof(uint32_t) + len, false);
+    uint32_t offset = ll_managed__mem_take(m, NODE + n * sizeof(uint32_t) + len, false);
     if (!offset)
         return 0;
-    struct node *node = at(m, offset);
+    struct ll_mem_node *node = at(m, offset);
     node->newest = 0;
     node->info = (uint32_t)n << 16 | (uint32_t)len;
     unsigned char *to = (unsigned char *)(node->next + n);
@@ -280,35 +291,44 @@ static uint32_t new_node(struct ll_memtable *m, const struct lladd_dtable_key *k
     return offset;
 }
 
-uint32_t ll_managed__mem_node(struct ll_memtable *m, const struct lladd_dtable_key *key)
+uint32_t ll_managed__list_node(struct ll_memtable *m, struct ll_mem_list *l,
+                               const struct lladd_dtable_key *key, bool inherits)
 {
-    uint32_t found = descend(m, key);
+    uint32_t found = descend(m, l, key);
     if (found && compare(m, at(m, found), key) == 0)
         return found;
     unsigned n = levels(m);
     uint32_t offset = new_node(m, key, n);
     if (!offset)
         return 0;
-    struct node *node = at(m, offset);
-    widen(m, key->number); /* before it can be found */
-    ll_managed__filter_add(m, key);
-    for (unsigned i = 0; i < n; i++)
-        node->next[i] = ((struct node *)at(m, m->finger[i]))->next[i];
-    for (unsigned i = 0; i < n; i++) {
-        lladd_atomic_store32(&((struct node *)at(m, m->finger[i]))->next[i], offset);
-        m->finger[i] = offset;
+    struct ll_mem_node *node = at(m, offset);
+    if (l == &m->rows) { /* before it can be found */
+        widen(m, key->number);
+        ll_managed__filter_add(m, key);
     }
-    if (n > m->height)
-        lladd_atomic_store32(&m->height, n);
-    m->nodes++;
+    if (inherits)
+        node->newest = ((struct ll_mem_node *)at(m, l->finger[0]))->newest;
+    for (unsigned i = 0; i < n; i++)
+        node->next[i] = ((struct ll_mem_node *)at(m, l->finger[i]))->next[i];
+    for (unsigned i = 0; i < n; i++) {
+        lladd_atomic_store32(&((struct ll_mem_node *)at(m, l->finger[i]))->next[i], offset);
+        l->finger[i] = offset;
+    }
+    if (n > l->height)
+        lladd_atomic_store32(&l->height, n);
     return offset;
+}
+
+uint32_t ll_managed__mem_node(struct ll_memtable *m, const struct lladd_dtable_key *key)
+{
+    return ll_managed__list_node(m, &m->rows, key, false);
 }
 
 /* ---- versions -------------------------------------------------------------------------------- */
 
 struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *m)
 {
-    uint32_t offset = take(m, sizeof(struct ll_mem_part), true);
+    uint32_t offset = ll_managed__mem_take(m, sizeof(struct ll_mem_part), true);
     if (!offset)
         return NULL;
     struct ll_mem_part *p = at(m, offset);
@@ -321,11 +341,11 @@ struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *m)
 
 uint32_t ll_managed__mem_segment(struct ll_mem_part *p, lladd_savepoint_id next)
 {
-    uint32_t offset = take(p->m, sizeof(struct segment), true);
+    uint32_t offset = ll_managed__mem_take(p->m, sizeof(struct ll_mem_segment), true);
     if (!offset)
         return 0;
-    struct segment *s = at(p->m, offset);
-    *s = (struct segment){.part = p->self, .before = p->segment, .next = next};
+    struct ll_mem_segment *s = at(p->m, offset);
+    *s = (struct ll_mem_segment){.part = p->self, .before = p->segment, .next = next};
     p->segment = offset;
     return offset;
 }
@@ -334,14 +354,14 @@ bool ll_managed__mem_segment_is(const struct ll_mem_part *p, lladd_savepoint_id 
 {
     if (!p->segment)
         return false;
-    const struct segment *s = at(p->m, p->segment);
+    const struct ll_mem_segment *s = at(p->m, p->segment);
     return s->next == next && !lladd_atomic_load32(&s->dead);
 }
 
 void ll_managed__mem_take_back(struct ll_mem_part *p, lladd_savepoint_id to)
 {
     for (uint32_t i = p->segment; i;) {
-        struct segment *s = at(p->m, i);
+        struct ll_mem_segment *s = at(p->m, i);
         if (s->next <= to)
             break;
         lladd_atomic_store32(&s->dead, 1);
@@ -349,111 +369,184 @@ void ll_managed__mem_take_back(struct ll_mem_part *p, lladd_savepoint_id to)
     }
 }
 
-/* About so many bytes are given back by digesting a row. */
-static uint64_t cost(size_t len)
+uint64_t ll_managed__mem_cost(size_t len)
 {
-    return VERSION + NODE + 3 * sizeof(uint32_t) + (uint64_t)len;
+    return LL_MEM_VERSION + NODE + 3 * sizeof(uint32_t) + (uint64_t)len;
 }
 
 int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct lladd_dtable_value *v,
                          uint32_t *before)
 {
     struct ll_memtable *m = p->m;
-    struct node *n = at(m, node);
+    struct ll_mem_node *n = at(m, node);
     bool found = v->state == LLADD_DTABLE_FOUND;
     size_t len = found ? v->bytes.len : 0;
-    uint32_t offset = take(m, VERSION + len, false);
+    uint32_t offset = ll_managed__mem_take(m, LL_MEM_VERSION + len, false);
     if (!offset)
         return LLADD_NO_MEMORY;
-    struct version *to = at(m, offset);
+    struct ll_mem_version *to = at(m, offset);
     to->segment = p->segment;
-    to->len = found ? (uint32_t)len : TOMBSTONE;
+    to->len = found ? (uint32_t)len : LL_MEM_TOMBSTONE;
     to->older = *before = n->newest;
     lladd_copy(to->bytes, v->bytes.data, len);
     /* What was written in the same segment before is never wanted again. */
-    if (n->newest && ((struct version *)at(m, n->newest))->segment == p->segment)
-        to->older = ((struct version *)at(m, n->newest))->older;
+    if (n->newest && ((struct ll_mem_version *)at(m, n->newest))->segment == p->segment)
+        to->older = ((struct ll_mem_version *)at(m, n->newest))->older;
     lladd_atomic_store32(&n->newest, offset);
-    p->bytes += cost(len);
+    p->bytes += ll_managed__mem_cost(len);
     p->rows++;
     return 0;
 }
 
 void ll_managed__mem_unpush(struct ll_mem_part *p, uint32_t node, uint32_t before)
 {
-    struct node *n = at(p->m, node);
-    const struct version *v = at(p->m, n->newest);
-    p->bytes -= cost(v->len == TOMBSTONE ? 0 : v->len);
+    struct ll_mem_node *n = at(p->m, node);
+    const struct ll_mem_version *v = at(p->m, n->newest);
+    p->bytes -= ll_managed__mem_cost(v->len == LL_MEM_TOMBSTONE ? 0 : v->len);
     p->rows--;
     lladd_atomic_store32(&n->newest, before);
 }
 
-static const struct ll_mem_part *part_of(const struct ll_memtable *m, const struct version *v,
-                                         bool *counts)
+static inline const struct ll_mem_part *part_of(const struct ll_memtable *m,
+                                                const struct ll_mem_version *v, bool *counts)
 {
-    const struct segment *s = at(m, v->segment);
+    const struct ll_mem_segment *s = at(m, v->segment);
     *counts = !lladd_atomic_load32(&s->dead);
     return at(m, s->part);
 }
 
-static void show(const struct version *v, struct lladd_dtable_value *out)
+const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *m,
+                                                  const struct ll_mem_version *v, bool *counts)
 {
-    *out = v->len == TOMBSTONE ? lladd_dtable_tombstone() : lladd_dtable_value(v->bytes, v->len);
+    return part_of(m, v, counts);
 }
 
-bool ll_managed__mem_seen(const struct ll_memtable *m, uint32_t node, uint64_t after, uint64_t upto,
-                          struct lladd_dtable_value *out)
+static inline uint32_t committed(const struct ll_memtable *m, uint32_t node, uint64_t after,
+                                 uint64_t upto, uint64_t *when)
 {
-    const struct node *n = at(m, node);
-    const struct version *v;
+    const struct ll_mem_node *n = at(m, node);
+    const struct ll_mem_version *v;
     for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
         bool counts;
         v = at(m, i);
         uint64_t commit = lladd_atomic_load64(&part_of(m, v, &counts)->commit);
         if (!counts || commit == 0 || commit > upto)
             continue;
-        if (commit <= after)
-            return false;
-        show(v, out);
-        return true;
+        *when = commit;
+        return commit > after ? i : 0;
     }
-    return false;
+    return 0;
+}
+
+uint32_t ll_managed__mem_committed(const struct ll_memtable *m, uint32_t node, uint64_t after,
+                                   uint64_t upto, uint64_t *commit)
+{
+    return committed(m, node, after, upto, commit);
+}
+
+uint32_t ll_managed__mem_mine(const struct ll_mem_part *p, uint32_t node)
+{
+    const struct ll_mem_node *n = at(p->m, node);
+    const struct ll_mem_version *v;
+    if (lladd_atomic_load64(&p->commit) == LL_MANAGED_TAKEN_BACK)
+        return 0;
+    for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
+        bool counts;
+        v = at(p->m, i);
+        if (part_of(p->m, v, &counts) == p && counts) /* behind its end others may have come */
+            return i;
+    }
+    return 0;
+}
+
+static void show(const struct ll_memtable *m, uint32_t version, struct lladd_dtable_value *out)
+{
+    const struct ll_mem_version *v = at(m, version);
+    *out = v->len == LL_MEM_TOMBSTONE ? lladd_dtable_tombstone()
+                                      : lladd_dtable_value(v->bytes, v->len);
+}
+
+static inline bool has_ranges(const struct ll_memtable *m)
+{
+    return lladd_atomic_load32(&m->borders.first) != 0;
+}
+
+bool ll_managed__mem_seen(const struct ll_memtable *m, uint32_t node, uint64_t after, uint64_t upto,
+                          struct lladd_dtable_value *out)
+{
+    uint64_t when = 0, since = 0;
+    uint32_t row = committed(m, node, after, upto, &when);
+    if (row && has_ranges(m)) {
+        struct lladd_dtable_key key = ll_managed__mem_key(m, node);
+        uint32_t gone = ll_managed__mem_gone(m, &key, after, upto, &since);
+        if (gone && (since > when || (since == when && gone > row)))
+            return false;
+    }
+    if (row)
+        show(m, row, out);
+    return row != 0;
+}
+
+bool ll_managed__mem_ask(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+                         uint64_t after, uint64_t upto, struct lladd_dtable_value *out)
+{
+    uint64_t since;
+    uint32_t node = ll_managed__mem_find(m, key);
+    if (node && ll_managed__mem_seen(m, node, after, upto, out))
+        return true;
+    if (!has_ranges(m) || !ll_managed__mem_gone(m, key, after, upto, &since))
+        return false;
+    *out = lladd_dtable_tombstone();
+    return true;
 }
 
 bool ll_managed__mem_own(const struct ll_mem_part *p, uint32_t node, struct lladd_dtable_value *out)
 {
-    const struct node *n = at(p->m, node);
-    const struct version *v;
-    if (lladd_atomic_load64(&p->commit) == LL_MANAGED_TAKEN_BACK)
-        return false;
-    for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
-        bool counts;
-        v = at(p->m, i);
-        if (part_of(p->m, v, &counts) != p)
-            continue; /* behind its end others may have come */
-        if (!counts)
-            continue;
-        show(v, out);
-        return true;
+    uint32_t row = ll_managed__mem_mine(p, node);
+    if (row && p->ranges) {
+        struct lladd_dtable_key key = ll_managed__mem_key(p->m, node);
+        if (ll_managed__mem_gone_mine(p, &key) > row)
+            return false;
     }
-    return false;
+    if (row)
+        show(p->m, row, out);
+    return row != 0;
+}
+
+bool ll_managed__mem_ask_own(const struct ll_mem_part *p, const struct lladd_dtable_key *key,
+                             struct lladd_dtable_value *out)
+{
+    uint32_t node = ll_managed__mem_find(p->m, key);
+    if (node && ll_managed__mem_own(p, node, out))
+        return true;
+    if (!ll_managed__mem_gone_mine(p, key))
+        return false;
+    *out = lladd_dtable_tombstone();
+    return true;
 }
 
 int ll_managed__mem_whose(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
                           uint64_t *commit)
 {
-    const struct node *n = at(m, node);
-    const struct version *v;
+    const struct ll_mem_node *n = at(m, node);
+    const struct ll_mem_version *v;
+    int found = LL_MEM_NOBODY;
     for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
         bool counts;
         v = at(m, i);
         const struct ll_mem_part *whose = part_of(m, v, &counts);
-        *commit = lladd_atomic_load64(&whose->commit);
-        if (!counts || *commit == LL_MANAGED_TAKEN_BACK)
+        uint64_t when = lladd_atomic_load64(&whose->commit);
+        if (!counts || when == LL_MANAGED_TAKEN_BACK)
             continue;
-        return whose == p ? LL_MEM_MINE : *commit ? LL_MEM_COMMITTED : LL_MEM_OTHER;
+        if (whose == p)
+            return LL_MEM_MINE;
+        if (when) {
+            *commit = when;
+            return found == LL_MEM_OTHER ? found : LL_MEM_COMMITTED;
+        }
+        found = LL_MEM_OTHER;
     }
-    return LL_MEM_NOBODY;
+    return found;
 }
 
 void ll_managed__mem_end(struct lladd_managed *t, struct ll_mem_part *p, uint64_t commit)

@@ -106,6 +106,8 @@ static int first_view(struct lladd_managed *t, struct lladd_error *err)
     for (uint32_t i = 0; !rc && i < m->n_runs; i++) {
         rc = ll_managed__run_open(t, &m->runs[i], &t->view->runs[i], err);
         t->view->n_runs += rc == 0;
+        if (!rc) /* the run itself knows */
+            t->manifest.runs[i].ranges = t->view->runs[i]->info.ranges;
     }
     for (uint32_t i = 0; !rc && i < m->n_doomed; i++) {
         struct ll_run *r = lladd_alloc(t->db, sizeof *r);

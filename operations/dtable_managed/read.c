@@ -15,8 +15,7 @@ static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *k
                   struct lladd_error *err)
 {
     const struct ll_use *u = use_of(t);
-    uint32_t node = u->part ? ll_managed__mem_find(u->target, key) : 0;
-    if (node && ll_managed__mem_own(u->part, node, out))
+    if (u->part && ll_managed__mem_ask_own(u->part, key, out))
         return 0;
     return ll_managed__view_ask(u->view, u->snapshot, key, pin, out, err);
 }
@@ -28,27 +27,37 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     const struct ll_use *u = use_of(t);
     const struct ll_view *v = u->view;
     struct lladd_dtable_value row;
-    uint32_t node = u->part ? ll_managed__mem_find(u->target, key) : 0;
-    if (node && ll_managed__mem_own(u->part, node, &row))
+    if (u->part && ll_managed__mem_ask_own(u->part, key, &row))
         return lladd_dtable_row_unpack(&row, want, state, err);
-    for (uint32_t i = 0; i < v->n_mems; i++) {
-        node = ll_managed__mem_find(v->mems[i], key);
-        if (node && ll_managed__mem_seen(v->mems[i], node, v->cutoff, u->snapshot, &row))
+    for (uint32_t i = 0; i < v->n_mems; i++)
+        if (ll_managed__mem_ask(v->mems[i], key, v->cutoff, u->snapshot, &row))
             return lladd_dtable_row_unpack(&row, want, state, err);
-    }
     int rc = 0;
     for (uint32_t i = 0; i < v->n_runs && !rc && *state == LLADD_DTABLE_ABSENT; i++)
         rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
     return rc;
 }
 
+/* For an overlay over it, which is rare: what is copied by that of its layers outlives them. */
+static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+                   struct lladd_error *err)
+{
+    struct ll_use *u = use_of(t);
+    struct ll_layers layers;
+    int rc = ll_managed__layers(u->t, u->view, u->snapshot, u, &layers, err);
+    if (rc)
+        return rc;
+    rc = lladd_dtable_stretch_at(layers.all, key, pins, out, err);
+    ll_managed__layers_drop(t->db, &layers);
+    return rc;
+}
+
 /* ---- cursors --------------------------------------------------------------------------------- */
 
 struct cursor {
-    struct lladd_dtable *overlay;
+    struct ll_layers layers;
     struct lladd_dtable_cursor *rows;
-    struct ll_slice *slices;
-    struct lladd_dtable **tables;
     uint64_t puts; /* of the transaction, when the cursor came to where it is */
     unsigned char *key;
     size_t cap_key;
@@ -74,6 +83,7 @@ static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dt
 {
     struct cursor *c = cursor;
     c->puts = use_of(t)->puts;
+    ll_managed__slice_again(&c->layers.slices[0]);
     return to_where(c, where, key, err);
 }
 
@@ -153,21 +163,16 @@ static const struct lladd_dtable *only(const struct lladd_dtable *t)
     bool one = !u->part && v->n_runs == 1;
     for (uint32_t i = 0; i < v->n_mems && one; i++)
         one = lladd_atomic_load64(&v->mems[i]->newest) <= v->cutoff;
-    return one ? v->runs[0]->table : NULL;
-}
-
-static void release(const struct lladd_dtable *t, struct cursor *c)
-{
-    lladd_dtable_cursor_close(c->rows);
-    lladd_dtable_close(c->overlay);
-    lladd_free(t->db, c->slices);
-    lladd_free(t->db, c->tables);
-    lladd_free(t->db, c->key);
+    const struct lladd_dtable *run = one ? v->runs[0]->table : NULL;
+    return run && run->kind->only ? run->kind->only(run) : run;
 }
 
 static void cursor_close(const struct lladd_dtable *t, void *cursor)
 {
-    release(t, cursor);
+    struct cursor *c = cursor;
+    lladd_dtable_cursor_close(c->rows);
+    ll_managed__layers_drop(t->db, &c->layers);
+    lladd_free(t->db, c->key);
     ll_managed__use_drop(use_of(t));
 }
 
@@ -175,27 +180,12 @@ static int cursor_open(const struct lladd_dtable *t, void *cursor, struct lladd_
 {
     struct ll_use *u = use_of(t);
     struct cursor *c = cursor;
-    const struct ll_view *v = u->view;
-    size_t n = 0;
-    c->slices = lladd_alloc(t->db, (v->n_mems + 1) * sizeof *c->slices);
-    c->tables = lladd_alloc(t->db, (v->n_mems + v->n_runs + 1) * sizeof *c->tables);
-    if (!c->slices || !c->tables) {
-        release(t, c);
-        return ll_managed__no_memory(err);
-    }
-    ll_managed__slice_own(&c->slices[0], u);
-    c->tables[n++] = &c->slices[0].base;
-    for (uint32_t i = 0; i < v->n_mems; i++) {
-        ll_managed__slice(&c->slices[i + 1], u->t, v->mems[i], v->cutoff, u->snapshot);
-        c->tables[n++] = &c->slices[i + 1].base;
-    }
-    for (uint32_t i = 0; i < v->n_runs; i++)
-        c->tables[n++] = v->runs[i]->table;
-    int rc = lladd_dtable_overlay(t->db, c->tables, n, &c->overlay, err);
-    if (!rc)
-        rc = lladd_dtable_cursor_open(c->overlay, LLADD_DTABLE_TOMBSTONES, &c->rows, err);
+    int rc = ll_managed__layers(u->t, u->view, u->snapshot, u, &c->layers, err);
     if (rc)
-        release(t, c);
+        return rc;
+    rc = lladd_dtable_cursor_open(c->layers.all, LLADD_DTABLE_TOMBSTONES, &c->rows, err);
+    if (rc)
+        ll_managed__layers_drop(t->db, &c->layers);
     else
         lladd_atomic_add64(&u->refs, 1);
     return rc;
@@ -207,6 +197,7 @@ const struct lladd_dtable_class ll_managed__table_class = {
     .version = 1,
     .about = "a table that transactions write to",
     .lookup = lookup,
+    .stretch = stretch,
     .cursor_size = sizeof(struct cursor),
     .cursor_open = cursor_open,
     .cursor_close = cursor_close,

@@ -191,6 +191,7 @@ int lladd_managed_stats(struct lladd_managed *t, struct lladd_managed_stats *out
     for (uint32_t i = 0; i < m->n_runs; i++) {
         s.run_rows += m->runs[i].rows;
         s.run_tombstones += m->runs[i].tombstones;
+        s.run_ranges += m->runs[i].ranges;
         s.run_bytes += m->runs[i].bytes;
         s.run_pages += m->runs[i].pages;
         if (runs && i < n)

@@ -28,11 +28,23 @@ static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *k
 {
     const struct ll_slice *s = (const struct ll_slice *)t;
     const struct ll_memtable *m = memtable(s);
-    uint32_t node = m ? ll_managed__mem_find(m, key) : 0;
+    bool there = m && (s->own ? ll_managed__mem_ask_own(s->own->part, key, out)
+                              : ll_managed__mem_ask(m, key, s->after, s->upto, out));
     (void)pin;
     (void)err;
-    if (node && !shows(s, m, node, out))
+    if (!there)
         out->state = LLADD_DTABLE_ABSENT;
+    return 0;
+}
+
+static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+                   struct lladd_error *err)
+{
+    const struct ll_slice *s = (const struct ll_slice *)t;
+    (void)pins; /* keys stay where they are */
+    (void)err;
+    ll_managed__mem_stretch(memtable(s), key, s->after, s->upto, s->own ? s->own->part : NULL, out);
     return 0;
 }
 
@@ -104,6 +116,7 @@ static const struct lladd_dtable_class slice_class = {
     .version = 1,
     .about = "some versions of the rows in memory",
     .lookup = lookup,
+    .stretch = stretch,
     .cursor_size = sizeof(struct cursor),
     .cursor_seek = cursor_seek,
     .cursor_step = cursor_step,
@@ -117,10 +130,51 @@ void ll_managed__slice(struct ll_slice *s, struct lladd_managed *t, struct ll_me
                            .m = m,
                            .after = after,
                            .upto = upto};
+    s->base.ranges = m && lladd_atomic_load32(&m->borders.first);
 }
 
 void ll_managed__slice_own(struct ll_slice *s, struct ll_use *u)
 {
     ll_managed__slice(s, u->t, NULL, 0, 0);
     s->own = u;
+    ll_managed__slice_again(s);
+}
+
+void ll_managed__slice_again(struct ll_slice *s)
+{
+    s->base.ranges = s->own->part ? s->own->part->ranges : 0;
+}
+
+/* ---- all of a view --------------------------------------------------------------------------- */
+
+int ll_managed__layers(struct lladd_managed *t, const struct ll_view *v, uint64_t snapshot,
+                       struct ll_use *own, struct ll_layers *l, struct lladd_error *err)
+{
+    size_t n = 0;
+    *l = (struct ll_layers){.slices = lladd_alloc(t->db, (v->n_mems + 1) * sizeof *l->slices)};
+    l->tables = lladd_alloc(t->db, ((size_t)v->n_mems + v->n_runs + 1) * sizeof(void *));
+    int rc = l->slices && l->tables ? 0 : ll_managed__no_memory(err);
+    if (!rc && own) {
+        ll_managed__slice_own(&l->slices[0], own);
+        l->tables[n++] = &l->slices[0].base;
+    }
+    for (uint32_t i = 0; !rc && i < v->n_mems; i++) {
+        ll_managed__slice(&l->slices[i + 1], t, v->mems[i], v->cutoff, snapshot);
+        l->tables[n++] = &l->slices[i + 1].base;
+    }
+    for (uint32_t i = 0; !rc && i < v->n_runs; i++)
+        l->tables[n++] = v->runs[i]->table;
+    if (!rc)
+        rc = lladd_dtable_overlay(t->db, l->tables, n, &l->all, err);
+    if (rc)
+        ll_managed__layers_drop(t->db, l);
+    return rc;
+}
+
+void ll_managed__layers_drop(struct lladd_db *db, struct ll_layers *l)
+{
+    lladd_dtable_close(l->all);
+    lladd_free(db, l->slices);
+    lladd_free(db, l->tables);
+    *l = (struct ll_layers){.all = NULL};
 }

@@ -55,7 +55,10 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
     }
     if (view && u) {
         *u = (struct ll_use){
-            .base = {.kind = &ll_managed__table_class, .db = t->db, .order = t->order},
+            .base = {.kind = &ll_managed__table_class,
+                     .db = t->db,
+                     .order = t->order,
+                     .ranges = 1}, /* or any other number: there may be some */
             .t = t,
             .next = x->uses,
             .refs = 1,

@@ -116,11 +116,13 @@ int ll_managed__run_open(struct lladd_managed *t, const struct lladd_managed_run
                              "keys", t->name, (unsigned long long)info->root.v);
         lladd_dtable_close(r->table);
     }
-    if (rc)
+    if (rc) {
         lladd_free(t->db, r);
-    else
-        *out = r;
-    return rc;
+        return rc;
+    }
+    r->info.ranges = r->table->ranges;
+    *out = r;
+    return 0;
 }
 
 void ll_managed__run_drop(struct ll_run *r)
@@ -154,8 +156,7 @@ int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
         /* What a snapshot sees was committed there before: nothing, if all is in the runs. */
         if (lladd_atomic_load64(&m->newest) <= v->cutoff)
             continue;
-        uint32_t node = ll_managed__mem_find(m, key);
-        if (node && ll_managed__mem_seen(m, node, v->cutoff, snapshot, out))
+        if (ll_managed__mem_ask(m, key, v->cutoff, snapshot, out))
             return 0;
     }
     out->state = LLADD_DTABLE_ABSENT;

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-static int conflict(struct lladd_txn *txn, struct lladd_managed *t, const char *how)
+int ll_managed__conflict(struct lladd_txn *txn, struct lladd_managed *t, const char *how)
 {
     lladd_atomic_count64(&t->conflicts, 1);
     return lladd_error_set(lladd_txn_error_out(txn), LLADD_CONFLICT,
@@ -19,7 +19,7 @@ static int conflict(struct lladd_txn *txn, struct lladd_managed *t, const char *
 
 /* ---- what was digested since ----------------------------------------------------------------- */
 
-static bool same(const struct lladd_dtable_value *a, const struct lladd_dtable_value *b)
+bool ll_managed__same(const struct lladd_dtable_value *a, const struct lladd_dtable_value *b)
 {
     if (a->state != LLADD_DTABLE_FOUND || b->state != LLADD_DTABLE_FOUND)
         return (a->state == LLADD_DTABLE_FOUND) == (b->state == LLADD_DTABLE_FOUND);
@@ -37,8 +37,8 @@ static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_vi
     int rc = ll_managed__view_ask(u->view, u->snapshot, key, &pins[0], &was, err);
     if (!rc)
         rc = ll_managed__view_ask(now, LL_MANAGED_TAKEN_BACK - 1, key, &pins[1], &is, err);
-    if (!rc && !same(&was, &is))
-        rc = conflict(txn, u->t, "has changed the key");
+    if (!rc && !ll_managed__same(&was, &is))
+        rc = ll_managed__conflict(txn, u->t, "has changed the key");
     lladd_dtable_unpin(&pins[0]);
     lladd_dtable_unpin(&pins[1]);
     return rc;
@@ -51,18 +51,23 @@ static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd
 {
     const struct ll_view *v = u->t->view;
     for (uint32_t i = 0; i < v->n_mems; i++) {
+        const struct ll_memtable *m = v->mems[i];
         uint64_t commit = 0;
-        uint32_t node = ll_managed__mem_find(v->mems[i], key);
-        switch (node ? ll_managed__mem_whose(v->mems[i], node, u->part, &commit) : LL_MEM_NOBODY) {
-        case LL_MEM_MINE:
+        uint32_t node = ll_managed__mem_find(m, key);
+        int whose = node ? ll_managed__mem_whose(m, node, u->part, &commit) : LL_MEM_NOBODY;
+        if (whose == LL_MEM_MINE)
             return 0;
-        case LL_MEM_OTHER:
-            return conflict(txn, u->t, "is writing the key");
-        case LL_MEM_COMMITTED:
-            return commit > u->snapshot ? conflict(txn, u->t, "has changed the key") : 0;
-        default:
-            break;
-        }
+        /* What is older than a row that may be written over may be, too: but for a range that has
+         * come since. */
+        bool last = whose == LL_MEM_COMMITTED && commit <= u->snapshot;
+        if (whose == LL_MEM_NOBODY || last)
+            whose = ll_managed__mem_whose_range(m, key, u->part, &commit);
+        if (whose == LL_MEM_OTHER)
+            return ll_managed__conflict(txn, u->t, "is writing the key");
+        if (whose == LL_MEM_COMMITTED && commit > u->snapshot)
+            return ll_managed__conflict(txn, u->t, "has changed the key");
+        if (whose != LL_MEM_NOBODY || last)
+            return 0;
     }
     return 0;
 }
@@ -115,9 +120,8 @@ static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct ll
         struct ll_view *later = NULL;
         int rc = 0;
         lladd_mutex_lock(&t->mutex);
-        bool digested = u->target && u->snapshot < t->view->cutoff;
-        uint32_t node = digested ? ll_managed__mem_find(u->target, key) : 0;
-        bool mine = node && ll_managed__mem_own(u->part, node, &own);
+        bool mine = u->target && u->snapshot < t->view->cutoff &&
+                    ll_managed__mem_ask_own(u->part, key, &own);
         if (t->view->cutoff > looked && !mine) {
             later = t->view;
             ll_managed__view_hold(later);
@@ -138,7 +142,7 @@ static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct ll
 /* ---- the row --------------------------------------------------------------------------------- */
 
 /* The memtable that is written to now is the transaction's, to its end (USE-1). */
-static int begin_writing(struct lladd_txn *txn, struct ll_use *u)
+int ll_managed__begin_writing(struct lladd_txn *txn, struct ll_use *u)
 {
     struct lladd_managed *t = u->t;
     void **state;
@@ -163,8 +167,7 @@ static int begin_writing(struct lladd_txn *txn, struct ll_use *u)
     return 0;
 }
 
-/* Bytes of the longest entry that the journal takes. */
-static size_t entry_most(const struct lladd_managed *t)
+size_t ll_managed__entry_most(const struct lladd_managed *t)
 {
     size_t most = lladd_log_object_max(t->db);
     return most > LLADD_JOURNAL_HEAD_MAX ? most - LLADD_JOURNAL_HEAD_MAX : 0;
@@ -180,7 +183,7 @@ static int check(struct lladd_txn *txn, const struct lladd_managed *t,
     if (v->state != LLADD_DTABLE_FOUND && v->state != LLADD_DTABLE_TOMBSTONE)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "neither a value nor a tombstone");
     if (v->state == LLADD_DTABLE_FOUND &&
-        (v->bytes.len > LLADD_DTABLE_VALUE_MAX || v->bytes.len > entry_most(t)))
+        (v->bytes.len > LLADD_DTABLE_VALUE_MAX || v->bytes.len > ll_managed__entry_most(t)))
         return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes", v->bytes.len);
     return 0;
 }
@@ -197,13 +200,13 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
     if (!rc)
         rc = check(txn, t, key, v);
     if (!rc)
-        rc = begin_writing(txn, u);
+        rc = ll_managed__begin_writing(txn, u);
     if (!rc && ll_managed__entry_put(u, key, v, &entry))
         rc = ll_managed__no_memory(lladd_txn_error_out(txn));
-    if (!rc && entry.len > entry_most(t))
+    if (!rc && entry.len > ll_managed__entry_most(t))
         rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
                              "a row of %zu bytes, and a record of the journal takes %zu", entry.len,
-                             entry_most(t));
+                             ll_managed__entry_most(t));
     if (rc)
         return rc;
     ll_managed__stall(t);
@@ -263,5 +266,5 @@ int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
     if (key)
         return claim_anyhow(txn, u, key, &only);
     bool changed = lladd_atomic_load64(&t->newest) > u->snapshot;
-    return changed ? conflict(txn, t, "has changed a row") : 0;
+    return changed ? ll_managed__conflict(txn, t, "has changed a row") : 0;
 }

@@ -29,8 +29,13 @@ static int rows(const char *const *row)
     int rc = lladd_begin(b.db, NULL, &txn, NULL);
     if (rc)
         return rc;
-    for (; !rc && *row; row++)
-        rc = shop_try(txn, t, (uint32_t)(**row - '0'), (*row)[1] ? *row + 1 : NULL);
+    for (; !rc && *row; row++) {
+        struct lladd_dtable_key from = lladd_dtable_u32((uint32_t)(**row - '0')),
+                                to = lladd_dtable_u32((uint32_t)((*row)[1] - '0'));
+        bool range = (*row)[1] >= '0' && (*row)[1] <= '9'; /* "25": from 2 to before 5 */
+        rc = range ? lladd_managed_del_range(txn, t, &from, &to)
+                   : shop_try(txn, t, (uint32_t)from.number, (*row)[1] ? *row + 1 : NULL);
+    }
     if (!rc)
         rc = lladd_commit(txn);
     if (!rc || lladd_code_root(rc) == LLADD_ROOT_POISONED)
@@ -50,8 +55,9 @@ static int tidy(void)
 
 static int step(int i)
 {
-    static const char *const first[] = {"1b", "3x", "4b", "3", NULL}, *const second[] = {
-        "1c", "2", "5c", NULL}, *const last[] = {"6d", NULL};
+    static const char *const first[] = {"1b", "3x", "4b", "3", "69", NULL},
+                             *const second[] = {"1c", "24", "5c", "79", NULL},
+                             *const last[] = {"28", "4b", "5c", "6d", NULL};
     switch (i) {
     case 0:
         return rows(first);
@@ -303,6 +309,10 @@ START_TEST(trap_24_space_runs_out)
     struct lladd_txn *txn = bed_begin(&b);
     for (uint32_t i = 10; i < 700; i++)
         shop_put(txn, t, i, value);
+    for (uint32_t i = 1000; i < 4000; i += 10) {
+        struct lladd_dtable_key from = lladd_dtable_u32(i), to = lladd_dtable_u32(i + 5);
+        ok(txn, lladd_managed_del_range(txn, t, &from, &to));
+    }
     commit(txn);
     fault_device_capacity(b.fd, fault_device_bytes(b.fd));
     int rc = lladd_managed_digest(t, &b.err);
@@ -317,6 +327,7 @@ START_TEST(trap_24_space_runs_out)
     ck_assert_int_eq(lladd_managed_digest(t, &b.err), 0);
     ck_assert_uint_eq(shop_stats(&b, t).memtables, 1);
     ck_assert_uint_eq(shop_stats(&b, t).run_rows, 692);
+    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 300);
     done(NULL);
 }
 END_TEST

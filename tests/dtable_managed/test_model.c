@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Managed dTables against a model: some transactions at a time, in two tables, with savepoints and
- * cursors that stay open, conflicts and transactions in doubt, while tables are digested, combined,
- * tidied up, closed and opened, and the lights go out. After each step somebody looks at something:
- * a row, a move of a cursor, all of a table.
+ * cursors that stay open, ranges that are deleted, conflicts and transactions in doubt, while
+ * tables are digested, combined, tidied up, closed and opened, and the lights go out. After each
+ * step somebody looks at something: a row, a move of a cursor, all of a table.
  */
 #include "shop.h"
 
@@ -46,7 +46,7 @@ static struct buyer buyers[TXNS];
 static struct rows now;
 static uint64_t changed[TABLES][KEYS], clock_, seed, gids;
 static struct {
-    uint64_t conflicts, again, crashes, doubts, moves;
+    uint64_t conflicts, again, crashes, doubts, moves, ranges, refused;
 } seen;
 
 static unsigned draw(unsigned below)
@@ -240,6 +240,37 @@ static void put(struct buyer *y)
     y->own.wrote[table][i] = (uint8_t)(v + 1);
 }
 
+/* From one key to another, or all of them on that side: every key between is written. */
+static void del_range(struct buyer *y)
+{
+    unsigned table = draw(TABLES), i = draw(KEYS), j = i + 1 + draw(draw(4) ? 6 : KEYS);
+    char begin[16], end[16];
+    struct lladd_dtable_key from = key_of(table, i, begin), to = key_of(table, j, end);
+    bool taken = false, later = false, same = true;
+    unsigned upto = j < KEYS ? j : KEYS;
+    looks(y);
+    for (unsigned k = i; k < upto; k++) {
+        for (struct buyer *o = buyers; o < buyers + TXNS; o++)
+            taken = taken || (o != y && o->txn && o->own.wrote[table][k]);
+        if (changed[table][k] <= y->snapshot || y->own.wrote[table][k])
+            continue;
+        later = true;
+        same = same && y->sees.value[table][k] == now.value[table][k];
+    }
+    int rc = lladd_managed_del_range(y->txn, tables[table], i || draw(2) ? &from : NULL,
+                                     j < KEYS || draw(2) ? &to : NULL);
+    if (taken || (later && !(same && rc == 0))) {
+        ck_assert_int_eq(rc, LLADD_CONFLICT);
+        ck_assert_str_ne(lladd_txn_error(y->txn)->message, "");
+        seen.refused++;
+        return;
+    }
+    ck_assert_msg(rc == 0, "%s: %s", lladd_code_name(rc), lladd_txn_error(y->txn)->message);
+    for (unsigned k = i; k < upto; k++)
+        y->own.wrote[table][k] = 1;
+    seen.ranges++;
+}
+
 static void saves(struct buyer *y)
 {
     if (y->depth < DEPTH && draw(2)) {
@@ -388,8 +419,10 @@ static void step(void)
         look_up(y);
     } else if (what < 50) {
         move(y);
-    } else if (what < 75) {
+    } else if (what < 72) {
         put(y);
+    } else if (what < 75) {
+        del_range(y);
     } else if (what < 82) {
         saves(y);
     } else if (what < 85) {
@@ -451,6 +484,8 @@ START_TEST(histories)
     ck_assert_uint_gt(seen.crashes, 5);
     ck_assert_uint_gt(seen.doubts, 20);
     ck_assert_uint_gt(seen.moves, 1000);
+    ck_assert_uint_gt(seen.ranges, 20);
+    ck_assert_uint_gt(seen.refused, 5);
 }
 END_TEST
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Managed dTables and threads: 8 of them move amounts between accounts in two tables, while others
- * of the library digest and combine all the time. Who adds up all accounts of both tables in one
+ * of the library digest and combine all the time; and at times one deletes a whole table at once,
+ * and puts its sum into one account. Who adds up all accounts of both tables in one
  * transaction always finds the same sum, whatever is going on; so does everybody after a restart.
  * Runs under TSan.
  */
@@ -25,7 +26,7 @@ static struct lladd_managed *tables[TABLES];
 struct worker {
     struct lladd_thread thread;
     unsigned number;
-    uint64_t seed, moved, conflicts, sums;
+    uint64_t seed, moved, conflicts, gathered, sums;
 };
 static struct worker workers[MOST];
 
@@ -108,6 +109,28 @@ static void move(struct worker *w)
         sure(lladd_commit_async(txn, &at) == 0, "commit");
 }
 
+/* All that is in a table goes to one account, whatever there is besides. */
+static void gather(struct worker *w)
+{
+    struct lladd_txn *txn = NULL;
+    unsigned table = seeded_next(&w->seed) % TABLES;
+    uint32_t one = (uint32_t)(seeded_next(&w->seed) % ACCOUNTS);
+    uint64_t all = 0;
+    lladd_lsn at;
+    sure(lladd_begin(b.db, NULL, &txn, NULL) == 0, "begin");
+    for (uint32_t i = 0; i < ACCOUNTS; i++)
+        all += get(txn, table, i);
+    int rc = lladd_managed_del_range(txn, tables[table], NULL, NULL);
+    if (!rc)
+        rc = put(txn, table, one, all);
+    sure(rc == 0 || rc == LLADD_CONFLICT, "range");
+    w->gathered += rc == 0;
+    if (rc || seeded_next(&w->seed) % 8 == 0)
+        sure(lladd_abort(txn) == 0, "abort");
+    else
+        sure(lladd_commit_async(txn, &at) == 0, "commit");
+}
+
 static void add_up(struct worker *w)
 {
     struct lladd_txn *txn = NULL;
@@ -124,6 +147,8 @@ static void *work(void *arg)
     struct worker *w = arg;
     for (unsigned i = 0; i < ROUNDS; i++) {
         move(w);
+        if (i % 8 == 3)
+            gather(w);
         if (i % 16 == w->number)
             add_up(w);
         if (w->number == 0 && i % 50 == 7) {
@@ -141,7 +166,7 @@ static void *work(void *arg)
 static void run(unsigned n, unsigned background)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    uint64_t conflicts = 0, moved = 0, digests = 0, combines = 0;
+    uint64_t conflicts = 0, moved = 0, gathered = 0, digests = 0, combines = 0;
     bed_init_threads(&b);
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
     b.options.durability = LLADD_DURABLE_LATER;
@@ -167,6 +192,7 @@ static void run(unsigned n, unsigned background)
         lladd_thread_join(&workers[i].thread);
         conflicts += workers[i].conflicts;
         moved += workers[i].moved;
+        gathered += workers[i].gathered;
         ck_assert_uint_gt(workers[i].sums, 0);
     }
     for (unsigned i = 0; i < TABLES; i++) {
@@ -176,6 +202,7 @@ static void run(unsigned n, unsigned background)
         combines += s.combines;
     }
     ck_assert_uint_gt(moved, conflicts);
+    ck_assert_uint_gt(gathered, 0);
     ck_assert_uint_gt(digests, 4);
     ck_assert_uint_gt(combines, 2);
     shop_close(&b, tables[0]);

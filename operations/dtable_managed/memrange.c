@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ranges in memory, in versions.
+ *
+ * A second skip list has *borders*: where ranges begin and end. Each has a chain of versions, as a
+ * row has: those that delete what lies from this border on to the next one. What comes before all
+ * borders is the list's first node. Who deletes a range makes borders of its ends, if there are
+ * none; a new one has the versions of the border before it, for what it cuts in two is deleted as
+ * before. Then all borders from the one end to the other get a version.
+ *
+ * So a range takes two nodes and a version for each border that it goes over: as many as ranges
+ * begin and end in it that are in memory, not as many as rows. Who asks for a key looks for one
+ * border, whatever the number of ranges, and sees the newest version of its chain first.
+ *
+ *   RNG-1  A range has a segment of its own: who cannot have it after all calls that taken back.
+ *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger.
+ *   RNG-3  A transaction that has written a key, or deleted a range with it, goes on owning it when
+ *          another one tries to delete it and is refused (mem_whose). */
+#include "operations/dtable_managed/memtable.h"
+
+static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
+{
+    return ll_managed__mem_at(m, offset);
+}
+
+/* The border that a key lies behind, or at. There are some. */
+static uint32_t border_of(const struct ll_memtable *m, const struct lladd_dtable_key *key)
+{
+    uint32_t found = key ? ll_managed__list_not_behind(m, &m->borders, key, true) : 0;
+    return found ? found : m->borders.first;
+}
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+int ll_managed__mem_delete(struct ll_mem_part *p, const struct lladd_dtable_key *from,
+                           const struct lladd_dtable_key *to, lladd_savepoint_id next)
+{
+    struct ll_memtable *m = p->m;
+    uint32_t begin = 0, end = 0;
+    if (!lladd_atomic_load32(&m->borders.first) && ll_managed__list_begin(m, &m->borders))
+        return LLADD_NO_MEMORY;
+    if (!ll_managed__mem_segment(p, next))
+        return LLADD_NO_MEMORY;
+    begin = from ? ll_managed__list_node(m, &m->borders, from, true) : m->borders.first;
+    if (begin && to)
+        end = ll_managed__list_node(m, &m->borders, to, true);
+    bool all = begin && (end || !to);
+    for (uint32_t i = begin; all && i != end; i = ll_managed__mem_next(m, i)) {
+        uint32_t offset = ll_managed__mem_take(m, LL_MEM_VERSION, false);
+        all = offset != 0;
+        if (!all)
+            break;
+        struct ll_mem_version *v = ll_managed__mem_at(m, offset);
+        *v = (struct ll_mem_version){p->segment, node_at(m, i)->newest, LL_MEM_TOMBSTONE};
+        lladd_atomic_store32(&node_at(m, i)->newest, offset);
+    }
+    p->bytes += ll_managed__mem_cost(0);
+    p->rows++;
+    p->ranges++;
+    if (!all)
+        ll_managed__mem_undelete(p);
+    return all ? 0 : LLADD_NO_MEMORY;
+}
+
+void ll_managed__mem_undelete(struct ll_mem_part *p)
+{
+    struct ll_mem_segment *s = ll_managed__mem_at(p->m, p->segment);
+    lladd_atomic_store32(&s->dead, 1);
+    p->bytes -= ll_managed__mem_cost(0);
+    p->rows--;
+}
+
+/* ---- who else was there ---------------------------------------------------------------------- */
+
+/* Is the newest version that another one has written to a node in the way? Of borders of the
+ * part's own memtable, only those from before its own: who comes later sees that, and gives way. */
+static int foreign(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
+                   bool behind_mine, uint64_t snapshot)
+{
+    const struct ll_mem_version *v;
+    bool mine = !behind_mine;
+    for (uint32_t i = lladd_atomic_load32(&node_at(m, node)->newest); i; i = v->older) {
+        bool counts;
+        v = ll_managed__mem_at(m, i);
+        const struct ll_mem_part *whose = ll_managed__mem_part_of(m, v, &counts);
+        uint64_t commit = lladd_atomic_load64(&whose->commit);
+        mine = mine || whose == p;
+        if (!counts || whose == p || !mine || commit == LL_MANAGED_TAKEN_BACK)
+            continue;
+        return !commit ? LL_MEM_OTHER : commit > snapshot ? LL_MEM_COMMITTED : LL_MEM_NOBODY;
+    }
+    return LL_MEM_NOBODY;
+}
+
+static bool is_before(const struct ll_memtable *m, uint32_t node, const struct lladd_dtable_key *to)
+{
+    struct lladd_dtable_key key = ll_managed__mem_key(m, node);
+    return !to || lladd_dtable_compare(&m->order, &key, to) < 0;
+}
+
+int ll_managed__mem_others(const struct ll_memtable *m, const struct ll_mem_part *p,
+                           const struct lladd_dtable_key *from, const struct lladd_dtable_key *to,
+                           uint64_t snapshot)
+{
+    bool own = p->m == m;
+    /* Mostly nobody writes to it, and nothing in it is newer. Who ends says when, and then that. */
+    if (lladd_atomic_load64(&m->writers) == own && lladd_atomic_load64(&m->newest) <= snapshot)
+        return LL_MEM_NOBODY;
+    int found = LL_MEM_NOBODY;
+    uint32_t i = from ? ll_managed__mem_not_before(m, from) : ll_managed__mem_first(m);
+    for (; i && found == LL_MEM_NOBODY && is_before(m, i, to); i = ll_managed__mem_next(m, i))
+        found = foreign(m, i, p, false, snapshot);
+    if (found != LL_MEM_NOBODY || !lladd_atomic_load32(&m->borders.first))
+        return found;
+    i = border_of(m, from);
+    do {
+        found = foreign(m, i, p, own, snapshot);
+        i = ll_managed__mem_next(m, i);
+    } while (i && found == LL_MEM_NOBODY && is_before(m, i, to));
+    return found;
+}
+
+int ll_managed__mem_whose_range(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+                                const struct ll_mem_part *p, uint64_t *commit)
+{
+    return lladd_atomic_load32(&m->borders.first)
+               ? ll_managed__mem_whose(m, border_of(m, key), p, commit)
+               : LL_MEM_NOBODY;
+}
+
+/* ---- what is deleted ------------------------------------------------------------------------- */
+
+uint32_t ll_managed__mem_gone(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+                              uint64_t after, uint64_t upto, uint64_t *commit)
+{
+    return ll_managed__mem_committed(m, border_of(m, key), after, upto, commit);
+}
+
+uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *p, const struct lladd_dtable_key *key)
+{
+    return p->ranges ? ll_managed__mem_mine(p, border_of(p->m, key)) : 0;
+}
+
+void ll_managed__mem_stretch(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+                             uint64_t after, uint64_t upto, const struct ll_mem_part *own,
+                             struct lladd_dtable_stretch *out)
+{
+    uint64_t commit;
+    uint32_t i = border_of(m, key), next = ll_managed__mem_next(m, i);
+    *out = (struct lladd_dtable_stretch){.has_from = i != m->borders.first, .has_to = next != 0};
+    out->deleted = (own ? ll_managed__mem_mine(own, i)
+                        : ll_managed__mem_committed(m, i, after, upto, &commit)) != 0;
+    if (out->has_from)
+        out->from = ll_managed__mem_key(m, i);
+    if (out->has_to)
+        out->to = ll_managed__mem_key(m, next);
+}

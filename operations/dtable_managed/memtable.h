@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_DTABLE_MANAGED_MEMTABLE_H
+#define LL_OPERATIONS_DTABLE_MANAGED_MEMTABLE_H
+/* What memtables are made of: memtable.c says what it means, memrange.c how ranges are kept. */
+#include "operations/dtable_managed/managed.h"
+
+struct ll_mem_node {
+    uint32_t newest; /* atomic */
+    uint32_t info;
+    uint32_t next[]; /* atomic */
+};
+struct ll_mem_version {
+    uint32_t segment, older, len;
+    unsigned char bytes[];
+};
+struct ll_mem_segment {
+    uint32_t part, dead, before, zero; /* dead: atomic */
+    lladd_savepoint_id next;
+};
+enum { LL_MEM_VERSION = 12 }; /* bytes of a version without its value */
+#define LL_MEM_TOMBSTONE (UINT32_C(1) << 31)
+
+void *ll_managed__mem_at(const struct ll_memtable *, uint32_t offset);
+/* 0: none left. `wide`: at a multiple of eight. */
+uint32_t ll_managed__mem_take(struct ll_memtable *, size_t bytes, bool wide);
+/* About so many bytes are given back by digesting a row. */
+uint64_t ll_managed__mem_cost(size_t len);
+int ll_managed__list_begin(struct ll_memtable *, struct ll_mem_list *);
+/* The node of a key, made if need be: with the versions of the one before it, if it inherits. */
+uint32_t ll_managed__list_node(struct ll_memtable *, struct ll_mem_list *,
+                               const struct lladd_dtable_key *, bool inherits);
+uint32_t ll_managed__list_not_before(const struct ll_memtable *, const struct ll_mem_list *,
+                                     const struct lladd_dtable_key *);
+uint32_t ll_managed__list_not_behind(const struct ll_memtable *, const struct ll_mem_list *,
+                                     const struct lladd_dtable_key *, bool at);
+/* The newest version of a node that was committed in (after, upto], and its commit; the newest one
+ * that is the part's own. 0: there is none. */
+uint32_t ll_managed__mem_committed(const struct ll_memtable *, uint32_t node, uint64_t after,
+                                   uint64_t upto, uint64_t *commit);
+uint32_t ll_managed__mem_mine(const struct ll_mem_part *, uint32_t node);
+const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *,
+                                                  const struct ll_mem_version *, bool *counts);
+
+/* ---- memrange.c ------------------------------------------------------------------------------ */
+
+/* What of a range is the newest that a key is in, as above. */
+uint32_t ll_managed__mem_gone(const struct ll_memtable *, const struct lladd_dtable_key *,
+                              uint64_t after, uint64_t upto, uint64_t *commit);
+uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *, const struct lladd_dtable_key *);
+
+#endif

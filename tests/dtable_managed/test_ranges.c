@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ranges that are deleted in managed dTables: who sees them, who is refused, what of them is in
+ * memory, in the journal and in runs, and when they are gone.
+ */
+#include "shop.h"
+
+static struct bed b;
+static struct lladd_managed *t;
+
+static void setup(void)
+{
+    t = shop_begin(&b, NULL);
+}
+
+static void teardown(void)
+{
+    shop_done(&b, t);
+}
+
+/* -1: that end is open. */
+static int try_range(struct lladd_txn *txn, int64_t from, int64_t to)
+{
+    struct lladd_dtable_key a = lladd_dtable_u32((uint32_t)from),
+                            z = lladd_dtable_u32((uint32_t)to);
+    return lladd_managed_del_range(txn, t, from < 0 ? NULL : &a, to < 0 ? NULL : &z);
+}
+
+static void del(int64_t from, int64_t to)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, try_range(txn, from, to));
+    commit(txn);
+}
+
+static void digest(void)
+{
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+}
+
+static void check_runs(void)
+{
+    struct lladd_managed_run runs[8];
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    ok_db(&b, lladd_managed_stats(t, &s, runs, 8, &b.err));
+    for (uint64_t i = 0; i < s.runs; i++) {
+        struct lladd_dtable *run;
+        ok_db(&b, lladd_dtable_run_open(b.db, runs[i].root, &run, &b.err));
+        ok_db(&b, lladd_dtable_run_check(run, &b.err));
+        struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+        ok_db(&b, lladd_dtable_run_info(run, &info, &b.err));
+        ck_assert_uint_eq(info.ranges, runs[i].ranges);
+        lladd_dtable_close(run);
+    }
+}
+
+/* The same in memory, after a crash, in one run, over another, and combined. */
+#define EVERYWHERE 5
+static void settle(int how, const char *rows)
+{
+    shop_expect(&b, t, rows);
+    if (how == 1)
+        t = shop_restart(&b);
+    if (how >= 2)
+        digest();
+    if (how == 3)
+        ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    if (how == 4)
+        t = shop_restart(&b);
+    shop_expect(&b, t, rows);
+    check_runs();
+    shop_tidy(&b, t);
+}
+
+/* ---- one transaction ------------------------------------------------------------------------- */
+
+START_TEST(deletes_from_its_begin_to_before_its_end)
+{
+    shop_fill(&b, t, "1=a 2=b 3=c 4=d 5=e");
+    del(2, 4);
+    settle(_i, "1=a 4=d 5=e");
+}
+END_TEST
+
+START_TEST(deletes_what_older_runs_have)
+{
+    shop_fill(&b, t, "1=a 2=b 3=c 4=d 5=e");
+    digest();
+    shop_fill(&b, t, "3=cc 9=z");
+    digest();
+    del(2, 4);
+    settle(_i, "1=a 4=d 5=e 9=z");
+}
+END_TEST
+
+START_TEST(ends_may_be_open)
+{
+    shop_fill(&b, t, "0=z 1=a 2=b 3=c 4=d 4294967295=m");
+    digest();
+    del(-1, 2);
+    shop_expect(&b, t, "2=b 3=c 4=d 4294967295=m");
+    del(4, -1);
+    settle(_i, "2=b 3=c");
+    del(-1, -1);
+    shop_fill(&b, t, "7=n");
+    settle(_i, "7=n");
+}
+END_TEST
+
+START_TEST(what_is_put_later_is_there)
+{
+    shop_fill(&b, t, "1=a 2=b 3=c");
+    digest();
+    struct lladd_txn *txn = bed_begin(&b);
+    shop_put(txn, t, 2, "old");
+    ok(txn, try_range(txn, 0, 10));
+    shop_sees(txn, t, "");
+    shop_put(txn, t, 3, "new");
+    shop_sees(txn, t, "3=new");
+    shop_put(txn, t, 4, "x");
+    ok(txn, try_range(txn, 4, 6));
+    shop_put(txn, t, 5, "y");
+    shop_sees(txn, t, "3=new 5=y");
+    commit(txn);
+    settle(_i, "3=new 5=y");
+}
+END_TEST
+
+START_TEST(they_overlap_and_touch)
+{
+    shop_fill(&b, t, "1=a 2=b 3=c 4=d 5=e 6=f 7=g 8=h 9=i");
+    digest();
+    del(2, 4);
+    del(4, 5);
+    del(3, 7);
+    shop_fill(&b, t, "4=D 6=F");
+    del(6, 8);
+    del(6, 8);
+    settle(_i, "1=a 4=D 8=h 9=i");
+    if (_i == 2)
+        ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 1);
+}
+END_TEST
+
+START_TEST(is_taken_back)
+{
+    lladd_savepoint_id here;
+    shop_fill(&b, t, "1=a 2=b 3=c");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, try_range(txn, 1, 2));
+    ok(txn, lladd_savepoint(txn, &here));
+    ok(txn, try_range(txn, 0, 10));
+    shop_put(txn, t, 5, "e");
+    shop_sees(txn, t, "5=e");
+    ok(txn, lladd_rollback_to(txn, here));
+    shop_sees(txn, t, "2=b 3=c");
+    shop_put(txn, t, 1, "A");
+    shop_sees(txn, t, "1=A 2=b 3=c");
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, try_range(txn, -1, -1));
+    shop_sees(txn, t, "");
+    abort_txn(txn);
+    settle(_i, "1=A 2=b 3=c");
+}
+END_TEST
+
+START_TEST(comes_back_when_it_was_in_doubt)
+{
+    struct lladd_gid g = bed_gid("x");
+    shop_fill(&b, t, "1=a 2=b 3=c");
+    struct lladd_txn *txn = bed_begin(&b);
+    shop_put(txn, t, 2, "B");
+    ok(txn, try_range(txn, 1, 3));
+    shop_put(txn, t, 1, "A");
+    ok(txn, lladd_prepare(txn, &g));
+    t = shop_restart(&b);
+    shop_expect(&b, t, "1=a 2=b 3=c");
+    digest();
+    struct lladd_txn *other = bed_begin(&b);
+    ck_assert_int_eq(shop_try(other, t, 2, "x"), LLADD_CONFLICT);
+    ck_assert_int_eq(try_range(other, 0, 2), LLADD_CONFLICT);
+    abort_txn(other);
+    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    commit(txn);
+    settle(_i, "1=A 3=c");
+}
+END_TEST
+
+START_TEST(of_nothing_or_backwards)
+{
+    struct lladd_dtable_key key = lladd_dtable_u64(3);
+    shop_fill(&b, t, "1=a 2=b 3=c");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, try_range(txn, 2, 2));
+    ck_assert_int_eq(try_range(txn, 3, 2), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_managed_del_range(txn, t, &key, NULL), LLADD_WRONG_TYPE);
+    ck_assert_int_eq(lladd_managed_del_range(txn, t, NULL, &key), LLADD_WRONG_TYPE);
+    shop_sees(txn, t, "1=a 2=b 3=c");
+    commit(txn);
+    ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 3);
+}
+END_TEST
+
+/* ---- several --------------------------------------------------------------------------------- */
+
+START_TEST(snapshots_before_it_still_see_the_rows)
+{
+    shop_fill(&b, t, "1=a 2=b 3=c");
+    if (_i % 2)
+        digest();
+    struct lladd_txn *old = bed_begin(&b);
+    shop_sees(old, t, "1=a 2=b 3=c");
+    del(1, 3);
+    shop_fill(&b, t, "2=B");
+    if (_i / 2)
+        digest();
+    shop_sees(old, t, "1=a 2=b 3=c");
+    shop_expect(&b, t, "2=B 3=c");
+    commit(old);
+}
+END_TEST
+
+START_TEST(a_put_before_it_is_in_the_way)
+{
+    shop_fill(&b, t, "1=a 5=e");
+    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    shop_sees(two, t, "1=a 5=e");
+    shop_put(one, t, 2, "b");
+    ck_assert_int_eq(try_range(two, 1, 4), LLADD_CONFLICT);
+    ok(two, try_range(two, 3, 9));
+    shop_sees(two, t, "1=a");
+    shop_put(one, t, 1, "A"); /* whoever was refused is in nobody's way */
+    commit(one);
+    ck_assert_int_eq(try_range(two, 1, 4), LLADD_CONFLICT);
+    shop_sees(two, t, "1=a");
+    if (_i)
+        digest(); /* also when it is in a run */
+    ck_assert_int_eq(try_range(two, -1, 4), LLADD_CONFLICT);
+    ck_assert_str_ne(lladd_txn_error(two)->message, "");
+    ok(two, try_range(two, 3, 4));
+    commit(two);
+    shop_expect(&b, t, "1=A 2=b");
+}
+END_TEST
+
+START_TEST(a_put_after_it_is_refused)
+{
+    shop_fill(&b, t, "1=a 5=e");
+    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    shop_sees(two, t, "1=a 5=e");
+    ok(one, try_range(one, 1, 4));
+    ck_assert_int_eq(shop_try(two, t, 1, "A"), LLADD_CONFLICT);
+    ck_assert_int_eq(shop_try(two, t, 3, "c"), LLADD_CONFLICT);
+    shop_put(two, t, 4, "d");
+    commit(one);
+    ck_assert_int_eq(shop_try(two, t, 1, "A"), LLADD_CONFLICT);
+    ck_assert_int_eq(shop_try(two, t, 3, "c"), LLADD_CONFLICT);
+    struct lladd_txn *three = bed_begin(&b);
+    if (_i)
+        digest();
+    ck_assert_int_eq(shop_try(two, t, 1, "A"), LLADD_CONFLICT);
+    shop_put(three, t, 1, "A"); /* it comes later */
+    shop_sees(two, t, "1=a 4=d 5=e");
+    commit(two);
+    commit(three);
+    shop_expect(&b, t, "1=A 4=d 5=e");
+}
+END_TEST
+
+/* Of what is in runs only, rows are compared. */
+START_TEST(what_was_digested_since)
+{
+    shop_fill(&b, t, "1=a 3=c 5=e 7=g");
+    if (_i)
+        digest();
+    struct lladd_txn *txn = bed_begin(&b);
+    shop_sees(txn, t, "1=a 3=c 5=e 7=g");
+    shop_fill(&b, t, "2=b 3=C 5=x 8=h");
+    shop_fill(&b, t, "5=e 8");
+    del(7, 8);
+    digest();
+    ck_assert_int_eq(try_range(txn, 2, 3), LLADD_CONFLICT);
+    ck_assert_int_eq(try_range(txn, 3, 5), LLADD_CONFLICT);
+    ck_assert_int_eq(try_range(txn, 7, -1), LLADD_CONFLICT);
+    ck_assert_int_eq(try_range(txn, -1, -1), LLADD_CONFLICT);
+    ok(txn, try_range(txn, -1, 2));
+    ok(txn, try_range(txn, 4, 7)); /* changed, and changed back */
+    ok(txn, try_range(txn, 8, -1));
+    shop_sees(txn, t, "3=c 7=g");
+    commit(txn);
+    shop_expect(&b, t, "2=b 3=C");
+}
+END_TEST
+
+/* The same when the memtable it was in is gone. */
+START_TEST(a_put_after_it_was_digested)
+{
+    shop_fill(&b, t, "1=a 5=e");
+    struct lladd_txn *txn = bed_begin(&b);
+    shop_sees(txn, t, "1=a 5=e");
+    del(1, 4);
+    digest();
+    ck_assert_int_eq(shop_try(txn, t, 1, "A"), LLADD_CONFLICT);
+    shop_put(txn, t, 3, "c"); /* it was not there before, and is not */
+    shop_sees(txn, t, "1=a 3=c 5=e");
+    commit(txn);
+    shop_expect(&b, t, "3=c 5=e");
+}
+END_TEST
+
+START_TEST(two_that_overlap)
+{
+    shop_fill(&b, t, "1=a 5=e 9=i");
+    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    shop_sees(two, t, "1=a 5=e 9=i");
+    ok(one, try_range(one, 0, 5));
+    ok(one, try_range(one, 2, 3));
+    ck_assert_int_eq(try_range(two, 4, 8), LLADD_CONFLICT);
+    ok(one, try_range(one, 4, 6)); /* who was refused is in nobody's way */
+    ok(two, try_range(two, 6, 8));
+    abort_txn(one);
+    ok(two, try_range(two, 4, 8)); /* nor is what was given up */
+    shop_sees(two, t, "1=a 9=i");
+    commit(two);
+    shop_expect(&b, t, "1=a 9=i");
+}
+END_TEST
+
+/* A transaction that writes to an older memtable, behind one that was digested since. */
+START_TEST(in_a_memtable_that_stays)
+{
+    shop_fill(&b, t, "1=a 2=b 3=c");
+    struct lladd_txn *slow = bed_begin(&b);
+    shop_put(slow, t, 7, "g");
+    shop_fill(&b, t, "2=B");
+    digest();
+    ok(slow, try_range(slow, 3, 9));
+    ck_assert_int_eq(try_range(slow, 1, 3), LLADD_CONFLICT);
+    shop_put(slow, t, 4, "d");
+    shop_sees(slow, t, "1=a 2=b 4=d");
+    shop_fill(&b, t, "1=A");
+    digest();
+    commit(slow);
+    settle(_i, "1=A 2=B 4=d");
+}
+END_TEST
+
+/* ---- cursors --------------------------------------------------------------------------------- */
+
+START_TEST(cursors_see_it_when_they_move)
+{
+    const struct lladd_dtable *table = NULL;
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key = lladd_dtable_u32(4);
+    shop_fill(&b, t, "1=a 2=b 3=c 4=d 5=e 6=f");
+    if (_i)
+        digest();
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_managed_table(txn, t, &table));
+    ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
+    ok(txn, lladd_dtable_first(c, &b.err));
+    ok(txn, try_range(txn, 1, 5));
+    ok(txn, lladd_dtable_next(c, &b.err));
+    ok(txn, lladd_dtable_row(c, &key, NULL, &b.err));
+    ck_assert_uint_eq(key.number, 5);
+    ck_assert_int_eq(lladd_dtable_prev(c, &b.err), LLADD_END);
+    key.number = 4;
+    ok(txn, lladd_dtable_seek(c, &key, &b.err));
+    ok(txn, lladd_dtable_row(c, &key, NULL, &b.err));
+    ck_assert_uint_eq(key.number, 5);
+    shop_put(txn, t, 3, "C");
+    ok(txn, lladd_dtable_prev(c, &b.err));
+    ok(txn, lladd_dtable_row(c, &key, NULL, &b.err));
+    ck_assert_uint_eq(key.number, 3);
+    ok(txn, try_range(txn, 2, 4));
+    key.number = 4;
+    ck_assert_int_eq(lladd_dtable_seek_for_prev(c, &key, &b.err), LLADD_END);
+    ok(txn, lladd_dtable_last(c, &b.err));
+    ok(txn, lladd_dtable_row(c, &key, NULL, &b.err));
+    ck_assert_uint_eq(key.number, 6);
+    lladd_dtable_cursor_close(c);
+    commit(txn);
+}
+END_TEST
+
+/* ---- what it costs --------------------------------------------------------------------------- */
+
+START_TEST(takes_no_memory_for_rows)
+{
+    enum { ROWS = 20000 };
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint32_t i = 0; i < ROWS; i++)
+        shop_put(txn, t, i, "v");
+    commit(txn);
+    digest();
+    uint64_t memory = shop_stats(&b, t).memory_bytes, pending;
+    del(10, ROWS - 10);
+    pending = shop_stats(&b, t).pending_bytes;
+    ck_assert_uint_lt(pending, 200);
+    ck_assert_uint_lt(shop_stats(&b, t).memory_bytes, memory + 1000);
+    digest();
+    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 1);
+    ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 0);
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 0);
+    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 20);
+}
+END_TEST
+
+/* They are kept as long as something older may be there. */
+START_TEST(is_dropped_with_the_oldest_run)
+{
+    shop_fill(&b, t, "1=a 2=b 3=c");
+    del(5, 6);
+    digest();
+    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 0);
+    del(2, 3);
+    digest();
+    shop_fill(&b, t, "7=g");
+    digest();
+    ok_db(&b, lladd_managed_combine(t, 2, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).runs, 2);
+    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 1);
+    shop_expect(&b, t, "1=a 3=c 7=g");
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 0);
+    shop_expect(&b, t, "1=a 3=c 7=g");
+    del(-1, -1);
+    digest();
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).runs, 0);
+    shop_expect(&b, t, "");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("managed dTables: ranges");
+    TCase *tc = tcase_create("all");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, deletes_from_its_begin_to_before_its_end, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, deletes_what_older_runs_have, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, ends_may_be_open, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, what_is_put_later_is_there, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, they_overlap_and_touch, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, is_taken_back, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, comes_back_when_it_was_in_doubt, 0, EVERYWHERE);
+    tcase_add_test(tc, of_nothing_or_backwards);
+    tcase_add_loop_test(tc, snapshots_before_it_still_see_the_rows, 0, 4);
+    tcase_add_loop_test(tc, a_put_before_it_is_in_the_way, 0, 2);
+    tcase_add_loop_test(tc, a_put_after_it_is_refused, 0, 2);
+    tcase_add_test(tc, a_put_after_it_was_digested);
+    tcase_add_loop_test(tc, what_was_digested_since, 0, 2);
+    tcase_add_test(tc, two_that_overlap);
+    tcase_add_loop_test(tc, in_a_memtable_that_stays, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, cursors_see_it_when_they_move, 0, 2);
+    tcase_add_test(tc, takes_no_memory_for_rows);
+    tcase_add_test(tc, is_dropped_with_the_oldest_run);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
