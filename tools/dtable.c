@@ -17,6 +17,7 @@ static const char usage[] =
     "       lladd dtable put --csv [options] DIRECTORY TABLE\n"
     "       lladd dtable get      [options] DIRECTORY TABLE KEY\n"
     "       lladd dtable del      [options] DIRECTORY TABLE KEY\n"
+    "       lladd dtable del --range [options] DIRECTORY TABLE [FROM [TO]]\n"
     "       lladd dtable scan     [options] DIRECTORY TABLE [FROM [TO]]\n"
     "       lladd dtable maintain [options] DIRECTORY TABLE\n"
     "       lladd dtable stat     [options] DIRECTORY [TABLE]\n"
@@ -24,12 +25,13 @@ static const char usage[] =
     "\n"
     "Tables that transactions write to, made of a journal and sorted runs. create makes one, and\n"
     "the database if there is none. put gives KEY the value, whether it has one or not, and del\n"
-    "takes KEY away: a durable transaction each. Without VALUE it is read from standard input, to\n"
-    "its end; with --csv that has rows \"key,value\", all in one transaction, and a row of a key\n"
-    "alone takes it away. scan prints the rows from the key FROM on to the key TO. maintain makes\n"
-    "a run of what is in the journal, and combines runs if that is due. stat says what a table is\n"
-    "made of. config-check says whether a configuration is one, and what it is with everything\n"
-    "that was left out. A database in use is refused.\n"
+    "takes KEY away, or all keys from FROM on to the one before TO: a durable transaction each.\n"
+    "Of a range either end may be left out, FROM by an empty text. Without VALUE that is read\n"
+    "from standard input, to its end; with --csv that has rows \"key,value\", all in one\n"
+    "transaction, and a row of a key alone takes it away. scan prints the rows from the key FROM\n"
+    "on to the key TO. maintain makes a run of what is in the journal, and combines runs if that\n"
+    "is due. stat says what a table is made of. config-check says whether a configuration is one,\n"
+    "and what it is with everything that was left out. A database in use is refused.\n"
     "\n"
     "A table that was made with --columns has rows of named columns. put changes those that it\n"
     "names: COLUMN alone takes the value away. get and scan show them by name, and --csv, in and\n"
@@ -48,6 +50,7 @@ static const char usage[] =
     "  --csv             put: reads rows; get, scan: write them so\n"
     "  --batch N         put --csv: commits after every N rows\n"
     "  --hex             values, and keys that are no numbers, are hexadecimal\n"
+    "  --range           del: all keys of a range\n"
     "  --combine         maintain: makes one run of all\n"
     "  --graph           stat: a drawing for Graphviz\n"
     "  --json, --ops FILE.so    as everywhere\n"
@@ -56,7 +59,7 @@ static const char usage[] =
     "cannot be read or there is no such table.\n";
 
 enum { HEX = TOOL_OWN, CSV, KEY, CONFIG, COMBINE_CONFIG, SCHEDULE, EVERY, MEMORY, BATCH, COMBINE,
-       GRAPH, COLUMNS, GROUP, KEYS };
+       GRAPH, COLUMNS, GROUP, KEYS, RANGE };
 
 static const struct option options[] = {TOOL_COMMON,
                                         {"hex", no_argument, NULL, HEX},
@@ -73,6 +76,7 @@ static const struct option options[] = {TOOL_COMMON,
                                         {"columns", required_argument, NULL, COLUMNS},
                                         {"group", required_argument, NULL, GROUP},
                                         {"keys", required_argument, NULL, KEYS},
+                                        {"range", no_argument, NULL, RANGE},
                                         {NULL, 0, NULL, 0}};
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -181,6 +185,8 @@ static int take(void *ctx, int option, const char *value)
         return 0;
     case GRAPH:
         d->graph = true;
+        return 0;
+    case RANGE: /* chooses the verb */
         return 0;
     case KEY:
         rc = take_word(d, "--key", value, types, 6, &word);
@@ -505,6 +511,36 @@ static int del(struct tabling *d)
     return find(d, take_away);
 }
 
+/* An end that is given, and is no empty text. */
+static int take_end(struct tabling *d, int arg, unsigned char **room, struct lladd_dtable_key *key,
+                    const struct lladd_dtable_key **out)
+{
+    *out = NULL;
+    if (arg >= d->t->argc || !*d->t->argv[arg])
+        return 0;
+    struct lladd_span text = span_of(d->t->argv[arg]);
+    *room = malloc(text.len + 1);
+    if (!*room)
+        return no_memory(d);
+    *out = key;
+    return tabling_key(d, text, *room, key) ? 0 : d->err.code;
+}
+
+static int del_range(struct tabling *d)
+{
+    struct lladd_dtable_key keys[2];
+    const struct lladd_dtable_key *from, *to = NULL;
+    unsigned char *room[2] = {NULL, NULL};
+    int rc = take_end(d, 1, &room[0], &keys[0], &from);
+    if (!rc)
+        rc = take_end(d, 2, &room[1], &keys[1], &to);
+    if (!rc)
+        rc = of_txn(d, lladd_managed_del_range(d->txn, d->table, from, to));
+    free(room[0]);
+    free(room[1]);
+    return rc;
+}
+
 static int put_row(struct tabling *d, const struct csv *c)
 {
     struct lladd_span value;
@@ -642,6 +678,7 @@ static const struct verb {
              {"put", "dtable put --csv", 1, 0, ALTER, put_csv, false},
              {"get", "dtable get", 2, 0, LOOK, get, false},
              {"del", "dtable del", 2, 0, ALTER, del, false},
+             {"del", "dtable del --range", 1, 2, ALTER, del_range, false},
              {"scan", "dtable scan", 1, 2, LOOK, scan, false},
              {"maintain", "dtable maintain", 1, 0, ALTER, maintain, true},
              {"stat", "dtable stat", 0, 1, LOOK, stat_all, true},
@@ -686,20 +723,23 @@ static int alter(struct tabling *d, const struct verb *v)
     return TOOL_FINE;
 }
 
-static bool asks_for_csv(int argc, char **argv)
+static bool has(int argc, char **argv, const char *option)
 {
     for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--csv") == 0)
+        if (strcmp(argv[i], option) == 0)
             return true;
     return false;
 }
 
-static const struct verb *verb_of(const char *what, bool csv)
+/* Of two of a name, the one whose full name has an option is asked for with that. */
+static const struct verb *verb_of(const char *what, int argc, char **argv)
 {
     const struct verb *found = NULL;
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        if (strcmp(what, verbs[i].name) == 0 && (!found || csv))
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        const char *option = strstr(verbs[i].full, "--");
+        if (strcmp(what, verbs[i].name) == 0 && (!option || has(argc, argv, option)))
             found = &verbs[i];
+    }
     return found;
 }
 
@@ -710,7 +750,7 @@ int tool_dtable(int argc, char **argv)
     struct tabling d = {.t = &t, .err = LLADD_ERROR_INIT};
     int code;
     const char *what = argc > 1 ? argv[1] : "";
-    const struct verb *v = verb_of(what, asks_for_csv(argc, argv));
+    const struct verb *v = verb_of(what, argc, argv);
     if (!v && *what != '-')
         return tool_fail(&t, "%s, not \"%s\"", which, what);
     if (v) {

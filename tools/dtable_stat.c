@@ -156,6 +156,8 @@ static void print_run(const struct lladd_managed_run *r, const struct lladd_dtab
         printf(", filter of %" PRId64 " bits a key", f->bits);
     if (f->asked)
         printf(", answers %.1f %% of %" PRIu64 " absent keys", answered(f), f->asked);
+    if (r->ranges)
+        printf(", %" PRIu64 " range%s deleted", r->ranges, r->ranges == 1 ? "" : "s");
     printf("\n");
 }
 
@@ -172,6 +174,8 @@ static json_t *json_run(const struct lladd_managed_run *r, const struct filter *
         json_object_set_new(o, "filter_probed_absent", tool_json_u64(f->asked));
         json_object_set_new(o, "filter_let_pass", tool_json_u64(f->passed));
     }
+    if (r->ranges)
+        json_object_set_new(o, "ranges", tool_json_u64(r->ranges));
     return o;
 }
 

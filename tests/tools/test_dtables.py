@@ -303,6 +303,36 @@ class Tables(unittest.TestCase):
             self.assertIn(why, self.bad("put", "--csv", self.db, "t", text=text))
             self.assertEqual(self.good("scan", self.db, "t"), before)
 
+    def test_ranges(self):
+        for kind, keys, gone in (("u32", [1, 5, 9, 10, 70], ("5", "10")),
+                                 ("string", ["a", "b", "bb", "c"], ("b", "c"))):
+            self.good("create", "--key", kind, self.db, kind)
+            rows = [f"{key},x\n" for key in keys]
+            self.good("put", "--csv", self.db, kind, text="".join(rows))
+            self.good("maintain", self.db, kind)
+            self.good("del", "--range", self.db, kind, *gone)
+            left = [rows[0]] + rows[3:]
+            for digested in (False, True):
+                self.assertEqual(self.good("scan", "--csv", self.db, kind), "".join(left))
+                self.good("get", self.db, kind, gone[0], code=1)
+                self.assertEqual(self.good("get", self.db, kind, gone[1]), "x\n")
+                self.verify()
+                if not digested:
+                    self.good("maintain", self.db, kind)
+            self.assertRegex(self.good("stat", self.db, kind), "ranges_dtable, 1 range deleted")
+            stat = json.loads(self.good("stat", "--json", self.db, kind))
+            self.assertEqual([run.get("ranges") for run in stat["runs"]], [1, None])
+            self.good("maintain", "--combine", self.db, kind)
+            self.assertNotIn("deleted", self.good("stat", self.db, kind))
+            self.good("del", "--range", self.db, kind, "", gone[1])
+            self.assertEqual(self.good("scan", "--csv", self.db, kind), "".join(left[1:]))
+            self.good("del", "--range", self.db, kind, gone[1])
+            self.assertEqual(self.good("scan", "--csv", self.db, kind), "")
+        self.good("del", "--range", self.db, "u32")
+        self.assertIn("LLADD_BAD_ARGUMENT", self.bad("del", "--range", self.db, "u32", "7", "3"))
+        self.bad("del", "--range", self.db, "u32", "x")
+        self.bad("del", "--range", self.db, "u32", "1", "2", "3")
+
     def test_config(self):
         path = self.file(STATES)
         out = self.good("config-check", "--key", "u32", path)
