@@ -3,6 +3,7 @@
  * dtable.managed: rows that transactions put into a managed dTable and delete; digests while one of
  * them goes on, combines, runs that are freed. A row is a number under a small key, with its
  * complement. The table stays open, as it does in a program that crashes.
+ * dtable.managed.ranges: the same with ranges of keys that are deleted at once.
  * dtable.managed.threads: one thread commits two rows, while the other one digests, sees both or
  * none, and combines; each opens the table and closes it.
  */
@@ -17,9 +18,10 @@
 enum { KEYS = 12 };
 #define NAME "rows"
 
-/* What a transaction does to the model: 0 deletes. */
+/* What a transaction does to the model: 0 deletes, all keys up to `to`, but not that, if it is
+ * there. */
 struct note {
-    uint32_t key, number;
+    uint32_t key, number, to;
 };
 struct rows {
     uint32_t number[KEYS];
@@ -49,8 +51,18 @@ static int put(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uin
 static int put_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t,
                      uint32_t key, uint32_t number)
 {
-    struct note n = {key, number};
+    struct note n = {key, number, 0};
     TRY(put(txn, t, key, number));
+    return lladd_sim_note(sim, txn, &n, sizeof n);
+}
+
+/* From 0, or up to KEYS: that end is open. */
+static int del_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t,
+                     uint32_t key, uint32_t to)
+{
+    struct note n = {key, 0, to};
+    struct lladd_dtable_key from = lladd_dtable_u32(key), end = lladd_dtable_u32(to);
+    TRY(lladd_managed_del_range(txn, t, key ? &from : NULL, to < KEYS ? &end : NULL));
     return lladd_sim_note(sim, txn, &n, sizeof n);
 }
 
@@ -150,6 +162,67 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return in_txn(sim, t, db, comes_last, err);
 }
 
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static int changes_ranges(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    lladd_savepoint_id here;
+    TRY(put_noted(sim, txn, t, 1, 10));
+    TRY(del_noted(sim, txn, t, 1, 3));
+    TRY(put_noted(sim, txn, t, 2, 11));
+    TRY(lladd_sim_savepoint(sim, txn, &here));
+    TRY(del_noted(sim, txn, t, 0, KEYS));
+    TRY(put_noted(sim, txn, t, 5, 12));
+    TRY(lladd_sim_rollback_to(sim, txn, here));
+    return lladd_sim_commit(sim, txn);
+}
+
+static int range_stays_open(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    return del_noted(sim, txn, t, 6, 8);
+}
+
+static int deletes_from_the_first(struct lladd_sim *sim, struct lladd_txn *txn,
+                                  struct lladd_managed *t)
+{
+    TRY(del_noted(sim, txn, t, 0, 3));
+    TRY(put_noted(sim, txn, t, 0, 13));
+    return lladd_sim_commit(sim, txn);
+}
+
+static int gives_up_all(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    TRY(del_noted(sim, txn, t, 0, 6));
+    return lladd_sim_abort(sim, txn);
+}
+
+static int deletes_to_the_last(struct lladd_sim *sim, struct lladd_txn *txn,
+                               struct lladd_managed *t)
+{
+    TRY(del_noted(sim, txn, t, 8, KEYS)); /* the one that stays open has what is in front of it */
+    TRY(del_noted(sim, txn, t, 3, 6));
+    return lladd_sim_commit(sim, txn);
+}
+
+static int run_ranges(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
+                      struct lladd_error *err)
+{
+    struct lladd_managed *t;
+    (void)ctx;
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(in_txn(sim, t, db, changes_ranges, err));
+    TRY(in_txn(sim, t, db, range_stays_open, err));
+    TRY(lladd_managed_digest(t, err));
+    TRY(lladd_checkpoint(db, err));
+    TRY(in_txn(sim, t, db, deletes_from_the_first, err));
+    TRY(in_txn(sim, t, db, gives_up_all, err));
+    TRY(lladd_managed_digest(t, err));
+    TRY(lladd_managed_combine(t, 2, err)); /* the oldest run is not in it: ranges are kept */
+    TRY(lladd_managed_combine(t, 0, err));
+    TRY(tidy_up(t, err));
+    return in_txn(sim, t, db, deletes_to_the_last, err);
+}
+
 /* ---- two threads ----------------------------------------------------------------------------- */
 
 static int open_anyhow(struct lladd_db *db, struct lladd_managed **t, struct lladd_error *err)
@@ -232,6 +305,8 @@ static void apply(void *ctx, void *model, struct lladd_span note)
     (void)ctx;
     memcpy(&n, note.data, sizeof n);
     r->number[n.key] = n.number;
+    for (uint32_t i = n.key; i < n.to; i++)
+        r->number[i] = 0;
 }
 
 static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
@@ -297,7 +372,9 @@ static void describe(void *ctx, struct lladd_span note, struct lladd_sink *sink)
     struct note n;
     (void)ctx;
     memcpy(&n, note.data, sizeof n);
-    if (n.number)
+    if (n.to)
+        (void)lladd_sink_printf(sink, "deletes %u to %u", n.key, n.to);
+    else if (n.number)
         (void)lladd_sink_printf(sink, "puts %u under %u", n.number, n.key);
     else
         (void)lladd_sink_printf(sink, "deletes %u", n.key);
@@ -316,6 +393,25 @@ const struct lladd_sim_subject ll_sim_subject_managed = {
     .configure = configure,
     .setup = setup,
     .run = run,
+    .dump = dump,
+    .model_size = sizeof(struct rows),
+    .model_init = init,
+    .model_apply = apply,
+    .model_dump = model_dump,
+    .describe = describe,
+    .go_on = go_on,
+    .pages = pages,
+    .operations = operations,
+    .excuses = excuses,
+};
+
+const struct lladd_sim_subject ll_sim_subject_managed_ranges = {
+    .struct_size = sizeof ll_sim_subject_managed_ranges,
+    .name = "dtable.managed.ranges",
+    .about = "ranges of a managed dTable: deleted, digested, combined",
+    .configure = configure,
+    .setup = setup,
+    .run = run_ranges,
     .dump = dump,
     .model_size = sizeof(struct rows),
     .model_init = init,

@@ -27,6 +27,7 @@
     X(journal_moves) \
     X(lists) \
     X(managed) \
+    X(managed_ranges) \
     X(managed_threads) \
     X(locks) \
     X(objects) \
