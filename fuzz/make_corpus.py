@@ -284,6 +284,14 @@ def dtable_seeds():
     yield "tombstones", b"\2\12" + filled + bytes(8) + piece(foot) + piece(padded(rows))
     yield "ranges", (b"\2\13" + piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) +
                      bytes(9) + filled)
+    # Of a ranges_dtable the footer comes last: so it has as many bytes as it should.
+    begins = struct.pack("<QQIBBH", 0, 20, 3, 1, 1, 0) + bytes([0, 5, 4, 10, 8, 15])
+    ends = b"".join(struct.pack("<BI", there, end) for there, end in ((1, 22), (1, 26), (0, 0)))
+    both = (piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) + bytes(9) +
+            piece(foot) + piece(padded(begins)) + piece(padded(ends)) + bytes(9))
+    yield "deleted", b"\2\20" + both + b"\1" + struct.pack("<QB", 3, 0)
+    yield "deleted-first", b"\2\20" + both + b"\1" + struct.pack("<QBBI", 4, 1, 1, 7)
+    yield "deleted-twice", b"\2\20" + both + b"\1" + struct.pack("<QBBI", 4, 1, 1, 24)
     # "\2a" sixteen times: six bytes, 21 from two before, five more.
     for name, block in (("packed", b"\x6f\2a\2a\2a\2\0\2\x50a\2a\2a"), ("unpacked", b"\2a" * 16)):
         tail = struct.pack("<IIQ", len(block), crc32c(block), 32)
@@ -372,7 +380,13 @@ def managed_seeds():
     entries = {"u32": b"\1\1" + struct.pack("<I", 5) + b"value",
                "u64": b"\2\2" + struct.pack("<Q", 5), "nan": b"\3\1" + b"\xff" * 8,
                "string": b"\4\1" + struct.pack("<H", 3) + b"keyvalue",
-               "bytes": b"\5\2" + struct.pack("<H", 0), "long": b"\5\1\xff\xff" + b"x" * 40}
+               "bytes": b"\5\2" + struct.pack("<H", 0),
+               "range": b"\1\3\3" + struct.pack("<II", 5, 9), "all": b"\2\3\0",
+               "backwards": b"\1\3\3" + struct.pack("<II", 9, 5),
+               "from": b"\3\3\1" + struct.pack("<Q", 1 << 63),
+               "to": b"\4\3\2" + struct.pack("<H", 3) + b"key",
+               "ends": b"\5\3\3" + struct.pack("<HHB", 0, 1, 7), "sides": b"\1\3\7",
+               "long": b"\5\1\xff\xff" + b"x" * 40}
     for name, seed in entries.items():
         yield f"entry-{name}", seed
         yield f"entry-{name}-cut", seed[:-1]
