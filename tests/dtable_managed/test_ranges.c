@@ -408,6 +408,85 @@ START_TEST(takes_no_memory_for_rows)
 }
 END_TEST
 
+static uint64_t blocks_read(void)
+{
+    struct lladd_dtable_cache_stats s = {.struct_size = sizeof s};
+    lladd_dtable_cache_stats(b.db, &s);
+    return s.reads;
+}
+
+/* Who walks past it, in either direction, seeks to its end. */
+START_TEST(what_is_deleted_is_not_read)
+{
+    enum { ROWS = 20000 };
+    char value[101];
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = 0;
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint32_t i = 0; i < ROWS; i++)
+        shop_put(txn, t, i, value);
+    commit(txn);
+    digest();
+    del(3, ROWS - 3);
+    if (_i)
+        digest();
+    t = shop_restart(&b);
+    uint64_t before = blocks_read();
+    txn = bed_begin(&b);
+    char *text = shop_text(txn, t);
+    ck_assert_uint_eq(strlen(text), 6 * 100 + strlen("0= 1= 2= 19997= 19998= 19999="));
+    free(text);
+    commit(txn);
+    ck_assert_uint_lt(blocks_read() - before, 12);
+}
+END_TEST
+
+/* A table that is itself in front of another one. */
+START_TEST(hides_what_is_below_the_table)
+{
+    struct lladd_dtable *memory, *both, *two[2];
+    const struct lladd_dtable *table = NULL;
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_value v = lladd_dtable_value("m", 1);
+    static const uint32_t left[] = {1, 3, 4, 5, 9};
+    shop_fill(&b, t, "2=b 9=i");
+    digest();
+    del(2, 4);
+    shop_fill(&b, t, "3=c");
+    if (_i)
+        digest();
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, try_range(txn, 6, 8));
+    ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &memory, &b.err));
+    for (uint32_t i = 1; i < 8; i++) {
+        struct lladd_dtable_key key = lladd_dtable_u32(i);
+        ok_db(&b, lladd_dtable_put(memory, &key, &v, &b.err));
+    }
+    ok(txn, lladd_managed_table(txn, t, &table));
+    two[0] = (struct lladd_dtable *)(uintptr_t)table;
+    two[1] = memory;
+    ok_db(&b, lladd_dtable_overlay(b.db, two, 2, &both, &b.err));
+    ok_db(&b, lladd_dtable_cursor_open(both, 0, &c, &b.err));
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        struct lladd_dtable_key key;
+        ok_db(&b, lladd_dtable_next(c, &b.err));
+        ok_db(&b, lladd_dtable_row(c, &key, NULL, &b.err));
+        ck_assert_uint_eq(key.number, left[i]);
+    }
+    ck_assert_int_eq(lladd_dtable_next(c, &b.err), LLADD_END);
+    for (size_t i = sizeof left / sizeof left[0]; i > 0; i--) {
+        struct lladd_dtable_key key;
+        ok_db(&b, lladd_dtable_prev(c, &b.err));
+        ok_db(&b, lladd_dtable_row(c, &key, NULL, &b.err));
+        ck_assert_uint_eq(key.number, left[i - 1]);
+    }
+    lladd_dtable_cursor_close(c);
+    lladd_dtable_close(both);
+    lladd_dtable_close(memory);
+    abort_txn(txn);
+}
+END_TEST
+
 /* They are kept as long as something older may be there. */
 START_TEST(is_dropped_with_the_oldest_run)
 {
@@ -457,6 +536,8 @@ int main(void)
     tcase_add_loop_test(tc, in_a_memtable_that_stays, 0, EVERYWHERE);
     tcase_add_loop_test(tc, cursors_see_it_when_they_move, 0, 2);
     tcase_add_test(tc, takes_no_memory_for_rows);
+    tcase_add_loop_test(tc, what_is_deleted_is_not_read, 0, 2);
+    tcase_add_loop_test(tc, hides_what_is_below_the_table, 0, 2);
     tcase_add_test(tc, is_dropped_with_the_oldest_run);
     suite_add_tcase(s, tc);
     return bed_run(s);
