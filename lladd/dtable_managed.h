@@ -117,12 +117,12 @@ LLADD_API int lladd_managed_each(struct lladd_db *, int (*fn)(void *ctx, const c
  *  record of the journal can be so long. May wait a little while digests or combines are behind. */
 LLADD_API int lladd_managed_put(struct lladd_txn *, struct lladd_managed *,
                                 const struct lladd_dtable_key *, const struct lladd_dtable_value *);
-/** Deletes all keys from <= key < to, whether they are there or not; NULL: that end is open. What is
- *  put later is there. It takes one entry of the journal and a few bytes of memory, however many
+/** Deletes all keys from <= key < to, whether they are there or not; NULL: that end is open. What
+ *  is put later is there. It takes one entry of the journal and a few bytes of memory, however many
  *  rows there are, and no configuration has to store tombstones for it. It writes every key of the
  *  range: LLADD_CONFLICT if another transaction is writing one, or has written one since the
- *  snapshot. From a key to itself there is nothing to delete, which is 0; LLADD_BAD_ARGUMENT if `to`
- *  comes before `from`. May wait, as lladd_managed_put. */
+ *  snapshot. From a key to itself there is nothing to delete, which is 0; LLADD_BAD_ARGUMENT if
+ *  `to` comes before `from`. May wait, as lladd_managed_put. */
 LLADD_API int lladd_managed_del_range(struct lladd_txn *, struct lladd_managed *,
                                       const struct lladd_dtable_key *from,
                                       const struct lladd_dtable_key *to);

@@ -56,6 +56,7 @@ struct ll_memtable {
     uint64_t bytes;   /* atomic: taken of its chunks */
     uint64_t low, high; /* atomic: of keys of rows that are numbers, none is beyond */
     uint64_t random;
+    uint32_t has_ranges; /* atomic; beside what every lookup reads */
     struct ll_mem_list rows;
     struct ll_mem_list borders; /* of ranges that were deleted: memrange.c */
     uint32_t n_chunks, fill, room; /* of the last chunk, in units of four bytes */

@@ -36,8 +36,9 @@ int ll_managed__mem_delete(struct ll_mem_part *p, const struct lladd_dtable_key 
 {
     struct ll_memtable *m = p->m;
     uint32_t begin = 0, end = 0;
-    if (!lladd_atomic_load32(&m->borders.first) && ll_managed__list_begin(m, &m->borders))
+    if (!m->borders.first && ll_managed__list_begin(m, &m->borders))
         return LLADD_NO_MEMORY;
+    lladd_atomic_store32(&m->has_ranges, 1);
     if (!ll_managed__mem_segment(p, next))
         return LLADD_NO_MEMORY;
     begin = from ? ll_managed__list_node(m, &m->borders, from, true) : m->borders.first;
@@ -109,7 +110,7 @@ int ll_managed__mem_others(const struct ll_memtable *m, const struct ll_mem_part
     uint32_t i = from ? ll_managed__mem_not_before(m, from) : ll_managed__mem_first(m);
     for (; i && found == LL_MEM_NOBODY && is_before(m, i, to); i = ll_managed__mem_next(m, i))
         found = foreign(m, i, p, false, snapshot);
-    if (found != LL_MEM_NOBODY || !lladd_atomic_load32(&m->borders.first))
+    if (found != LL_MEM_NOBODY || !lladd_atomic_load32(&m->has_ranges))
         return found;
     i = border_of(m, from);
     do {
@@ -122,7 +123,7 @@ int ll_managed__mem_others(const struct ll_memtable *m, const struct ll_mem_part
 int ll_managed__mem_whose_range(const struct ll_memtable *m, const struct lladd_dtable_key *key,
                                 const struct ll_mem_part *p, uint64_t *commit)
 {
-    return lladd_atomic_load32(&m->borders.first)
+    return lladd_atomic_load32(&m->has_ranges)
                ? ll_managed__mem_whose(m, border_of(m, key), p, commit)
                : LL_MEM_NOBODY;
 }

@@ -151,8 +151,9 @@ int ll_managed__list_begin(struct ll_memtable *m, struct ll_mem_list *l)
     return 0;
 }
 
-uint32_t ll_managed__list_not_before(const struct ll_memtable *m, const struct ll_mem_list *l,
-                                     const struct lladd_dtable_key *key)
+/* In line: of which list it is is known where it is called. */
+static inline uint32_t not_before(const struct ll_memtable *m, const struct ll_mem_list *l,
+                                  const struct lladd_dtable_key *key)
 {
     const struct ll_mem_node *n = at(m, l->first);
     uint32_t found = 0, beyond = 0;
@@ -189,14 +190,14 @@ static void widen(struct ll_memtable *m, uint64_t number)
 
 uint32_t ll_managed__mem_not_before(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
-    return ll_managed__list_not_before(m, &m->rows, key);
+    return not_before(m, &m->rows, key);
 }
 
 uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
     if (is_beyond(m, key) || !ll_managed__filter_may_have(m, key))
         return 0;
-    uint32_t found = ll_managed__mem_not_before(m, key);
+    uint32_t found = not_before(m, &m->rows, key);
     return found && compare(m, at(m, found), key) == 0 ? found : 0;
 }
 
@@ -421,8 +422,10 @@ const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *m,
     return part_of(m, v, counts);
 }
 
-static inline uint32_t committed(const struct ll_memtable *m, uint32_t node, uint64_t after,
-                                 uint64_t upto, uint64_t *when)
+/* *offset: where it is. NULL: there is none. */
+static inline const struct ll_mem_version *committed(const struct ll_memtable *m, uint32_t node,
+                                                     uint64_t after, uint64_t upto,
+                                                     uint32_t *offset, uint64_t *when)
 {
     const struct ll_mem_node *n = at(m, node);
     const struct ll_mem_version *v;
@@ -433,15 +436,17 @@ static inline uint32_t committed(const struct ll_memtable *m, uint32_t node, uin
         if (!counts || commit == 0 || commit > upto)
             continue;
         *when = commit;
-        return commit > after ? i : 0;
+        *offset = i;
+        return commit > after ? v : NULL;
     }
-    return 0;
+    return NULL;
 }
 
 uint32_t ll_managed__mem_committed(const struct ll_memtable *m, uint32_t node, uint64_t after,
                                    uint64_t upto, uint64_t *commit)
 {
-    return committed(m, node, after, upto, commit);
+    uint32_t offset;
+    return committed(m, node, after, upto, &offset, commit) ? offset : 0;
 }
 
 uint32_t ll_managed__mem_mine(const struct ll_mem_part *p, uint32_t node)
@@ -459,32 +464,32 @@ uint32_t ll_managed__mem_mine(const struct ll_mem_part *p, uint32_t node)
     return 0;
 }
 
-static void show(const struct ll_memtable *m, uint32_t version, struct lladd_dtable_value *out)
+static void show(const struct ll_mem_version *v, struct lladd_dtable_value *out)
 {
-    const struct ll_mem_version *v = at(m, version);
     *out = v->len == LL_MEM_TOMBSTONE ? lladd_dtable_tombstone()
                                       : lladd_dtable_value(v->bytes, v->len);
 }
 
 static inline bool has_ranges(const struct ll_memtable *m)
 {
-    return lladd_atomic_load32(&m->borders.first) != 0;
+    return lladd_atomic_load32(&m->has_ranges) != 0;
 }
 
 bool ll_managed__mem_seen(const struct ll_memtable *m, uint32_t node, uint64_t after, uint64_t upto,
                           struct lladd_dtable_value *out)
 {
     uint64_t when = 0, since = 0;
-    uint32_t row = committed(m, node, after, upto, &when);
-    if (row && has_ranges(m)) {
+    uint32_t row = 0;
+    const struct ll_mem_version *v = committed(m, node, after, upto, &row, &when);
+    if (v && has_ranges(m)) {
         struct lladd_dtable_key key = ll_managed__mem_key(m, node);
         uint32_t gone = ll_managed__mem_gone(m, &key, after, upto, &since);
         if (gone && (since > when || (since == when && gone > row)))
             return false;
     }
-    if (row)
-        show(m, row, out);
-    return row != 0;
+    if (v)
+        show(v, out);
+    return v != NULL;
 }
 
 bool ll_managed__mem_ask(const struct ll_memtable *m, const struct lladd_dtable_key *key,
@@ -509,7 +514,7 @@ bool ll_managed__mem_own(const struct ll_mem_part *p, uint32_t node, struct llad
             return false;
     }
     if (row)
-        show(p->m, row, out);
+        show(at(p->m, row), out);
     return row != 0;
 }
 

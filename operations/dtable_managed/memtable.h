@@ -29,8 +29,6 @@ int ll_managed__list_begin(struct ll_memtable *, struct ll_mem_list *);
 /* The node of a key, made if need be: with the versions of the one before it, if it inherits. */
 uint32_t ll_managed__list_node(struct ll_memtable *, struct ll_mem_list *,
                                const struct lladd_dtable_key *, bool inherits);
-uint32_t ll_managed__list_not_before(const struct ll_memtable *, const struct ll_mem_list *,
-                                     const struct lladd_dtable_key *);
 uint32_t ll_managed__list_not_behind(const struct ll_memtable *, const struct ll_mem_list *,
                                      const struct lladd_dtable_key *, bool at);
 /* The newest version of a node that was committed in (after, upto], and its commit; the newest one

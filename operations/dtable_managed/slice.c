@@ -130,7 +130,7 @@ void ll_managed__slice(struct ll_slice *s, struct lladd_managed *t, struct ll_me
                            .m = m,
                            .after = after,
                            .upto = upto};
-    s->base.ranges = m && lladd_atomic_load32(&m->borders.first);
+    s->base.ranges = m && lladd_atomic_load32(&m->has_ranges);
 }
 
 void ll_managed__slice_own(struct ll_slice *s, struct ll_use *u)
