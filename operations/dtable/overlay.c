@@ -332,8 +332,8 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     return rc ? rc : choose_shown(t, c, err);
 }
 
-/* The side that comes first leads until its rival's row, or the end of its table. Not where each row
- * may be in a range. */
+/* The side that comes first leads until its rival's row, or the end of its table. Not where each
+ * row may be in a range. */
 static struct lladd_dtable_cursor *cursor_lead(const struct lladd_dtable *base, void *cursor,
                                                uint64_t *until, const uint64_t **word)
 {

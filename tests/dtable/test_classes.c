@@ -481,7 +481,7 @@ START_TEST(leaves_of_all_widths)
     size_t n_configs = sizeof configs / sizeof configs[0];
     for (size_t c = 0; c < n_configs; c++)
         for (size_t g = 0; g < (c == 3 ? 3 : sizeof gaps / sizeof gaps[0]); g++) {
-            struct shape shape = {LLADD_DTABLE_U64, 3000, 17, gaps[g], 9};
+            struct shape shape = {LLADD_DTABLE_U64, 3000, 17, gaps[g], 9, false};
             struct model m;
             lladd_pageno root;
             rows_init(&m, shape.type);

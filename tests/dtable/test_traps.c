@@ -180,7 +180,7 @@ START_TEST(trap_14_one_leads_for_a_while)
         "linear_dtable \"reject_value\" string \"_____\" ]",
         "class(dt) cache_dtable config [ \"base\" class(dt) ustring_dtable \"base_config\" config "
         "[ \"base\" class(dt) linear_dtable ] ]"};
-    struct shape shape = {LLADD_DTABLE_U32, 4000, 100, 3, 20};
+    struct shape shape = {LLADD_DTABLE_U32, 4000, 100, 3, 20, false};
     struct lladd_dtable *parts[3], *all;
     struct lladd_dtable_cursor *c;
     struct lladd_dtable_key key;
