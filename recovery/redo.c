@@ -23,6 +23,7 @@
  * even if nothing was applied (REC-4): what was read may be in no more than a system's cache. */
 #include "recovery/redo.h"
 
+#include <lladd/bytes.h>
 #include <string.h>
 
 #define TIME_ONE_IN 64u /* of so many batches one is timed */
@@ -456,6 +457,23 @@ int ll_redo_baseless(struct ll_core *core, const struct ll_redo *r, struct lladd
 
 /* ---- one page, online (BUF-2) ------------------------------------------------------------ */
 
+/* Was the page written past the log from here on? A fence that redo does not need is in no table,
+ * but the log that holds an earlier life of the page holds the fence that ended it. */
+static bool fences(const struct ll_record *rec, uint64_t page)
+{
+    if (rec->kind != LL_REC_FENCE || rec->redo.len != 16)
+        return false;
+    const unsigned char *range = rec->redo.data;
+    uint64_t first = lladd_get64(range);
+    return page >= first && page - first < lladd_get64(range + 8);
+}
+
+static bool is_of_page(const struct ll_record *rec, uint64_t page)
+{
+    return rec->page == page && (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR ||
+                                 rec->kind == LL_REC_IMAGE);
+}
+
 int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_lsn *rec_lsn,
                    struct lladd_error *err)
 {
@@ -472,10 +490,11 @@ int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_l
     memset(bytes, 0, core->page_size);
     for (rc = ll_log_cursor_seek(cursor, ll_log_oldest(core->log), &rec, &mine); !rc;
          rc = ll_log_cursor_next(cursor, &rec, &mine)) {
-        if (rec.page != number.v ||
-            (rec.kind != LL_REC_UPDATE && rec.kind != LL_REC_CLR && rec.kind != LL_REC_IMAGE))
-            continue;
-        if (ll_fence_of_locked(core, number.v).v > rec.lsn.v)
+        if (fences(&rec, number.v)) {
+            memset(bytes, 0, core->page_size);
+            baseless = true;
+        }
+        if (!is_of_page(&rec, number.v))
             continue;
         rc = ll_redo_record(core, &rec, &page, baseless, &mine);
         ll_observe_redo(core, &rec, rc);

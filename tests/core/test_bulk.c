@@ -215,6 +215,62 @@ START_TEST(wrong_bulk_calls_are_refused)
 }
 END_TEST
 
+static void rot(lladd_pageno number)
+{
+    unsigned char *bytes, flipped;
+    size_t len, at = number.v * 4096 + 1000;
+    bytes = rig_file(&r, "pages", &len);
+    ck_assert_uint_gt(len, at);
+    flipped = bytes[at] ^ 1;
+    rig_file_write(&r, "pages", &flipped, 1, at);
+    free(bytes);
+}
+
+static void expect_unreadable(lladd_pageno number)
+{
+    struct lladd_page *held;
+    ck_assert_int_eq(lladd_fix(r.db, number, LLADD_LATCH_SHARED, &held, &r.err),
+                     LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(rig_stats(&r).repairs, 0);
+}
+
+/* BUF-2. The fence is forgotten after a checkpoint, but the log still has all of the earlier life,
+ * base and all. A bit rots, or the page holds bytes that are no page at all. */
+START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
+{
+    static const uint32_t how[] = {0, LLADD_RECOVER_INSTANT};
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned char raw[4096];
+        begin_bulk(_i);
+        r.options.recovery = how[i];
+        earlier_life();
+        struct lladd_txn *txn = bulk_write(1000);
+        memset(raw, 7, sizeof raw);
+        ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + 3), 1, NULL, raw));
+        ok(txn, lladd_bulk_sync(txn));
+        done(lladd_commit(txn));
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_set(&r, at(0), 1);
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_close(&r);
+        rot(lladd_page_of(BULK));
+        rig_open(&r);
+        expect_unreadable(lladd_page_of(BULK));
+        expect_unreadable(lladd_page_of(BULK + 3));
+        rig_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 1001);
+        /* What is logged afterwards brings a base with it: an image. */
+        rig_set(&r, cell_of(lladd_page_of(BULK + 1), 7), 5);
+        rig_close(&r);
+        rot(lladd_page_of(BULK + 1));
+        rig_open(&r);
+        rig_expect(&r, cell_of(lladd_page_of(BULK + 1), 7), 5);
+        rig_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 1001);
+        ck_assert_uint_eq(rig_stats(&r).repairs, 1);
+        rig_free(&r);
+    }
+}
+END_TEST
+
 /* ---- page-type callbacks ----------------------------------------------------------------- */
 
 static unsigned loaded, flushed, evicted, bad_private;
@@ -320,6 +376,7 @@ int main(void)
     LOOP(a_crash_before_the_publishing_commit_is_harmless);
     LOOP(raw_extents_hold_any_bytes);
     LOOP(wrong_bulk_calls_are_refused);
+    LOOP(an_earlier_life_is_no_repair_of_bulk_written_pages);
     LOOP(page_types_hear_of_loading_flushing_and_eviction);
     LOOP(a_page_type_may_refuse_to_load_a_page);
     suite_add_tcase(s, tc);
