@@ -6,7 +6,8 @@
  *
  * Checkpoint data stand behind the records that were written while they were gathered. A row about
  * a transaction that has ended by then is dropped; one that was met already only brings what the
- * scan could not see. Data of a later checkpoint that was never completed are skipped. */
+ * scan could not see: what its older records have set aside for undo. Data of a later checkpoint
+ * that was never completed are skipped. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
@@ -120,9 +121,26 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
         txn->undo_next = rec->lsn;
     }
     rc = set_undo_used(txn, a->core, rec, err);
+    if (!rc && rec->kind == LL_REC_ACTION_END && !a->data_seen &&
+        ll_map_put(&a->known, rec->txn.v, 1))
+        rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     if (!rc && rec->kind == LL_REC_PREPARE)
         rc = see_prepare(txn, rec, err);
     return rc;
+}
+
+/* The row was read at some moment behind BEGIN, when `last` was the transaction's newest record. What
+ * is counted twice cannot be set aside where just enough is left (REC-3). */
+static void add_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t last,
+                          uint64_t used)
+{
+    if (ll_map_find(&a->known, txn->id.v))
+        return; /* the end of a top action has said it all */
+    uint64_t begun = ll_undo_need_base(); /* is in both */
+    if (last == txn->last.v)
+        txn->undo_used = used;
+    else if (used > begun)
+        txn->undo_used += used - begun; /* the records from BEGIN to `last` twice: few, if any */
 }
 
 static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len,
@@ -136,7 +154,7 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
     struct lladd_txn *txn = txn_of(a, id);
     lladd_lsn prepare = lladd_lsn_of(lladd_get64(b + 32));
     if (txn) {
-        txn->undo_used += lladd_get64(b + 24); /* the scan has seen the newer part only */
+        add_undo_used(a, txn, lladd_get64(b + 8), lladd_get64(b + 24));
     } else {
         int rc = new_txn(a, lladd_lsn_of(id), &txn, err);
         if (rc)
@@ -420,6 +438,7 @@ int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error 
     a->core = core;
     ll_map_init(&a->txns, &core->env);
     ll_map_init(&a->ended, &core->env);
+    ll_map_init(&a->known, &core->env);
     ll_behind_init(&a->behind, &core->env, core->control.redo);
     a->behind.lost = !core->recover_instantly || core->control.clean;
     int rc = ll_log_scan(core->log, see, a, err);
@@ -434,6 +453,7 @@ int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error 
         rc = check_unseen(a, err);
     ll_map_free(&a->txns);
     ll_map_free(&a->ended);
+    ll_map_free(&a->known);
     if (rc)
         return rc;
     for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn)) {

@@ -9,6 +9,7 @@ struct ll_analysis {
     struct ll_core *core;
     struct ll_map txns;  /* id -> struct lladd_txn *, while scanning */
     struct ll_map ended; /* ids that ended before the checkpoint's data came */
+    struct ll_map known; /* ids of whom the scan knows, without a row, what their undo needs */
     lladd_lsn end;       /* behind the last record */
     uint64_t pages;      /* the page file had, at the checkpoint */
     bool early;      /* before the checkpoint's BEGIN: names only (recovery/checkpoint.c) */

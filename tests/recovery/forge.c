@@ -23,6 +23,9 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
             memcpy(f->names[f->n_names].name, p + 5 + 12, n);
             f->names[f->n_names].name[n] = 0;
             f->names[f->n_names++].number = lladd_get32(p + 5);
+            f->parts = realloc(f->parts, f->parts_len + 5 + len);
+            memcpy(f->parts + f->parts_len, p, 5 + len);
+            f->parts_len += 5 + len;
         }
         p += 5 + len;
         left -= 5 + len;
@@ -78,6 +81,15 @@ lladd_lsn forge_append(struct forge *f, struct ll_record *rec, bool starts)
     return rec->lsn;
 }
 
+lladd_lsn forge_checkpoint(struct forge *f)
+{
+    struct ll_record names = {.kind = LL_REC_CHECKPOINT_DATA,
+                              .page = LLADD_NO_PAGE,
+                              .redo = lladd_span_of(f->parts, f->parts_len)};
+    f->control.checkpoint = f->control.redo = forge_append(f, &names, false);
+    return f->control.checkpoint;
+}
+
 void forge_close(struct forge *f)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -90,6 +102,8 @@ void forge_close(struct forge *f)
     rc = ll_control_write(&f->env, f->dev, f->control_file, &f->control, &err);
     ck_assert_msg(rc == 0, "%s", err.message);
     ck_assert_int_eq(ll_io_close(f->dev, f->control_file), 0);
+    free(f->parts);
+    f->parts = NULL;
 }
 
 uint32_t forge_number(const struct forge *f, const char *name)

@@ -27,6 +27,8 @@ struct forge {
         uint32_t number;
     } names[128];
     unsigned n_names;
+    unsigned char *parts; /* the catalogue, as a checkpoint writes it */
+    size_t parts_len;
 };
 
 /* Clean databases only. Asserts. */
@@ -34,6 +36,8 @@ void forge_open(struct forge *, struct rig *);
 lladd_lsn forge_tail(const struct forge *); /* LSN of the next record */
 /* `starts`: the first record of a transaction; its txn becomes its LSN. */
 lladd_lsn forge_append(struct forge *, struct ll_record *, bool starts);
+/* The data record that a checkpoint begins with: the catalogue. Recovery will begin here. */
+lladd_lsn forge_checkpoint(struct forge *);
 /* Durable; the control block says "in use". */
 void forge_close(struct forge *);
 /* The catalogue number of an operation, class or page type; asserts that it has one. */

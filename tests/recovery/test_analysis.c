@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What analysis makes of a checkpoint's row about a transaction whose records it has met: the row
+ * was read at some moment between BEGIN and the record that it stands in, so it may know all that
+ * the scan has seen, a part of it, or nothing. What is set aside for its rollback is what it was
+ * before the crash: more might not be there (REC-3).
+ */
+#include "forge.h"
+
+#include "recovery/analysis.h"
+
+#include <lladd/bytes.h>
+#include <string.h>
+
+enum { BEFORE = 20000 }; /* bytes of log that the transaction had set aside already */
+
+static struct rig r;
+static struct forge f;
+static struct ll_record last; /* of the transaction */
+
+/* ---- helpers ----------------------------------------------------------------------------- */
+
+static void begin_case(void)
+{
+    rig_init(&r, 0);
+    rig_open(&r);
+    lladd_pageno page = rig_page(&r);
+    struct lladd_txn *txn = rig_begin(&r); /* so that the operation has a number */
+    ok(txn, cells_transfer(txn, cell_of(page, 2), cell_of(page, 3), 5));
+    done(lladd_commit(txn));
+    rig_close(&r);
+    forge_open(&f, &r);
+    (void)forge_checkpoint(&f);
+    memset(&last, 0, sizeof last);
+}
+
+static void checkpoint_record(uint8_t kind)
+{
+    struct ll_record rec = {.kind = kind, .page = LLADD_NO_PAGE};
+    (void)forge_append(&f, &rec, false);
+}
+
+/* One more record of the transaction. */
+static void its(struct ll_record rec)
+{
+    rec.page = LLADD_NO_PAGE;
+    rec.txn = last.txn;
+    rec.prev = last.lsn;
+    (void)forge_append(&f, &rec, last.lsn.v == 0);
+    last = rec;
+}
+
+/* Its compensation may log 512 bytes (testops.c). */
+static uint64_t its_undo_only(void)
+{
+    its((struct ll_record){.kind = LL_REC_UNDO_ONLY,
+                           .flags = LL_REC_UNDO_LOGICAL,
+                           .op = forge_number(&f, "test.transfer")});
+    return 512 + ll_record_bound(0, 0);
+}
+
+static void its_action_end(uint64_t needed)
+{
+    unsigned char b[8];
+    lladd_put64(b, needed);
+    its((struct ll_record){.kind = LL_REC_ACTION_END, .redo = lladd_span_of(b, sizeof b)});
+}
+
+/* In doubt, so that what is set aside for it stays so. */
+static void its_prepare(void)
+{
+    unsigned char b[LL_PREPARE_MAX];
+    struct ll_prepared p = {.gid = gid_of("t"), .owner = "test"};
+    its((struct ll_record){.kind = LL_REC_PREPARE,
+                           .redo = lladd_span_of(b, ll_prepare_encode(&p, b))});
+}
+
+static void row(const struct ll_record *as_of, uint64_t undo_used)
+{
+    unsigned char b[5 + 44] = {0};
+    b[0] = LL_CKPT_TXN;
+    lladd_put32(b + 1, 44);
+    lladd_put64(b + 5, last.txn.v);
+    lladd_put64(b + 13, as_of->lsn.v);
+    lladd_put64(b + 21, as_of->lsn.v);
+    lladd_put64(b + 29, undo_used);
+    struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
+                            .page = LLADD_NO_PAGE,
+                            .redo = lladd_span_of(b, sizeof b)};
+    (void)forge_append(&f, &rec, false);
+    checkpoint_record(LL_REC_CHECKPOINT_END);
+}
+
+static void expect_set_aside(uint64_t bytes)
+{
+    forge_close(&f);
+    rig_open(&r);
+    ck_assert_uint_eq(rig_stats(&r).in_doubt, 1);
+    uint64_t before = rig_stats(&r).undo_reserved; /* with what is kept for a checkpoint */
+    struct lladd_gid gid = gid_of("t");
+    struct lladd_txn *txn;
+    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    done(lladd_commit(txn));
+    ck_assert_uint_eq(before - rig_stats(&r).undo_reserved, bytes);
+    rig_free(&r);
+}
+
+/* ---- cases ------------------------------------------------------------------------------- */
+
+START_TEST(a_row_that_knows_less_than_the_end_of_an_action)
+{
+    begin_case();
+    uint64_t more = its_undo_only();
+    struct ll_record old = last;
+    checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
+    its_action_end(BEFORE);
+    more = its_undo_only();
+    row(&old, BEFORE + 700);
+    its_prepare();
+    expect_set_aside(BEFORE + more);
+}
+END_TEST
+
+START_TEST(a_row_that_knows_the_end_of_an_action)
+{
+    begin_case();
+    checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
+    its_action_end(BEFORE);
+    row(&last, BEFORE);
+    its_prepare();
+    expect_set_aside(BEFORE);
+}
+END_TEST
+
+START_TEST(an_action_that_ends_behind_the_row)
+{
+    begin_case();
+    checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
+    (void)its_undo_only();
+    row(&last, BEFORE + 700);
+    its_action_end(BEFORE);
+    its_prepare();
+    expect_set_aside(BEFORE);
+}
+END_TEST
+
+START_TEST(a_row_that_knows_all_that_was_met)
+{
+    begin_case();
+    checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
+    uint64_t one = its_undo_only();
+    row(&last, BEFORE + one);
+    uint64_t two = its_undo_only();
+    its_prepare();
+    expect_set_aside(BEFORE + one + two);
+}
+END_TEST
+
+START_TEST(a_row_that_knows_nothing_of_what_was_met)
+{
+    begin_case();
+    (void)its_undo_only();
+    struct ll_record old = last;
+    checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
+    uint64_t more = its_undo_only();
+    row(&old, BEFORE);
+    its_prepare();
+    expect_set_aside(BEFORE + more);
+}
+END_TEST
+
+/* Here it is not known which of the records the row counts: the newer ones are few. */
+START_TEST(a_row_that_knows_a_part_of_what_was_met)
+{
+    begin_case();
+    checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
+    uint64_t one = its_undo_only();
+    struct ll_record old = last;
+    uint64_t two = its_undo_only();
+    row(&old, BEFORE + one);
+    its_prepare();
+    expect_set_aside(BEFORE + 2 * one + two);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("analysis");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, a_row_that_knows_less_than_the_end_of_an_action);
+    tcase_add_test(tc, a_row_that_knows_the_end_of_an_action);
+    tcase_add_test(tc, an_action_that_ends_behind_the_row);
+    tcase_add_test(tc, a_row_that_knows_all_that_was_met);
+    tcase_add_test(tc, a_row_that_knows_nothing_of_what_was_met);
+    tcase_add_test(tc, a_row_that_knows_a_part_of_what_was_met);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
