@@ -376,8 +376,10 @@ void ll_buffer__note_write(struct ll_buffer *);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 
-/* Marks what a flush has to write. */
-uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t base_below);
+/* Marks what a flush has to write of the pages that are dirty since an LSN up to *upto. *upto
+ * becomes the greatest of these LSNs, copies that are still being written included; 0: none. */
+uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t base_below,
+                         uint64_t *upto);
 /* Takes up to `max` pages marked so, or (mark 0) the oldest dirty ones that nobody uses now. */
 unsigned ll_buffer__take_marked(struct ll_buffer *, uint32_t mark, struct ll_buffer__todo *,
                                 unsigned max);

@@ -217,8 +217,22 @@ int ll_buffer_dirty_each(struct ll_buffer *b, ll_dirty_fn *fn, void *ctx, struct
 
 /* ---- what to write next ---- */
 
-uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t base_below)
+struct wanted {
+    uint64_t rec_below, base_below, upto, newest;
+};
+
+static bool is_wanted(struct wanted *want, uint64_t rec, uint64_t base)
 {
+    if (rec > want->upto || (rec >= want->rec_below && base >= want->base_below))
+        return false;
+    want->newest = rec > want->newest ? rec : want->newest;
+    return true;
+}
+
+uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t base_below,
+                         uint64_t *upto)
+{
+    struct wanted want = {rec_below, base_below, *upto, 0};
     struct walk w;
     lladd_mutex_lock(&b->dirty_latch);
     if (++b->flush_number == 0)
@@ -227,10 +241,16 @@ uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t base_
     for (struct ll_frame *f; (f = walk_on(b, &w)) != NULL;) {
         uint64_t rec = lladd_atomic_load64(&f->rec_lsn);
         uint64_t base = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), rec);
-        if (rec < rec_below || base < base_below)
+        if (rec != 0 && is_wanted(&want, rec, base))
             ll_buffer__slot(b, w.at - 1)->mark = b->flush_number;
     }
+    for (size_t i = 0; i < b->in_flight.len; i++) {
+        const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
+        if (e->done == 0)
+            (void)is_wanted(&want, e->rec_lsn, e->base_lsn);
+    }
     uint32_t mark = b->flush_number;
+    *upto = want.newest;
     lladd_mutex_unlock(&b->dirty_latch);
     return mark;
 }

@@ -6,7 +6,9 @@
  * marked pages in portions, each sorted by page number so that neighbours go out in one call. What
  * is dirtied afterwards has no mark, so a flush ends however busy the pages are. A marked page that
  * somebody else writes meanwhile is in flight; the flush waits until all that was in flight is
- * written before it syncs.
+ * written before it syncs. What that other one could not write is dirty again as it was: so the
+ * flush looks once more for pages that are dirty since no later than what it has marked, until
+ * there are none.
  *
  * Syncs go one at a time: of two at once on a failing disk only one would be told (LOG-4).
  */
@@ -94,26 +96,34 @@ static int await_writes(struct ll_buffer *b, struct lladd_error *err)
     }
 }
 
-int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
-                    struct lladd_error *err)
+/* Hands all pages that are dirty since an LSN up to *upto, and to be written, to the device. */
+static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
+                       uint64_t *upto, struct lladd_error *err)
 {
     enum { PORTION = 2048 };
-    int rc = ll_buffer__check(b, err);
-    if (rc != 0)
-        return rc;
     struct ll_buffer__todo few[BATCH_MAX];
     struct ll_buffer__todo *many = NULL;
     if (lladd_atomic_load64(&b->dirty_count) > BATCH_MAX)
         many = ll_alloc(b->env, PORTION * sizeof *many); /* without: small portions */
 
     lladd_mutex_lock(&b->flush_latch);
-    uint32_t mark = ll_buffer__mark(b, rec_below.v, base_below.v);
-    rc = write_marked(b, mark, many ? many : few, many ? PORTION : BATCH_MAX, err);
+    uint32_t mark = ll_buffer__mark(b, rec_below.v, base_below.v, upto);
+    int rc = write_marked(b, mark, many ? many : few, many ? PORTION : BATCH_MAX, err);
     lladd_mutex_unlock(&b->flush_latch);
     ll_free(b->env, many);
+    return rc == 0 && *upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? await_writes(b, err) : rc;
+}
 
-    if (rc == 0 && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT))
-        rc = await_writes(b, err);
+int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
+                    struct lladd_error *err)
+{
+    uint64_t upto = UINT64_MAX;
+    int rc = ll_buffer__check(b, err);
+    if (rc != 0)
+        return rc;
+    do
+        rc = write_older(b, rec_below, base_below, &upto, err);
+    while (rc == 0 && upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT));
     if (rc == 0)
         rc = ll_buffer__sync(b, err);
     return ll_buffer__leave(b, rc);

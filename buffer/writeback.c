@@ -117,8 +117,11 @@ static enum copied hold_for_copy(struct ll_frame *f)
     uint64_t w = lladd_atomic_load64(&f->latch);
     do {
         uint64_t state = w & LATCH_STATE;
-        if (state == LATCH_FREE || state == LATCH_EVICTING)
-            return NOT_DIRTY; /* is clean, or was: what is evicted has been written */
+        if (state == LATCH_FREE)
+            return NOT_DIRTY;
+        /* What is evicted has been written; what is dirty and seemed to go may come back. */
+        if (state == LATCH_EVICTING)
+            return lladd_atomic_load64(&f->rec_lsn) ? IN_USE : NOT_DIRTY;
         if (state == LATCH_LOADING || (w & (LATCH_EXCLUSIVE | LATCH_COPIED | LATCH_CROWDED)))
             return IN_USE;
     } while (!lladd_atomic_cas64(&f->latch, &w, (w | LATCH_COPIED) + LATCH_SHARED));

@@ -309,6 +309,88 @@ START_TEST(flush_waits_for_a_held_page)
 }
 END_TEST
 
+/* A drop that finds a page it may not take gives back, dirty, what it has seized by then. */
+START_TEST(flush_waits_for_a_page_that_may_be_dropped)
+{
+    struct rig r;
+    struct call c;
+    rig_open(&r, _i, PAGES);
+    rig_put(&r, 0, 1);
+    rig_put(&r, 1, 1);
+    struct ll_frame *f = rig_fix(&r, 1, LL_FIX_SHARED);
+    rig_unfix(&r, f, LL_FIX_SHARED);
+    uint64_t word = lladd_atomic_load64(&f->latch);
+    (void)latch_become(f, (word & ~LATCH_STATE) | LATCH_EVICTING);
+    start(&c, &r, call_flush, 0, 0);
+    while (rig_stats(&r).pages_written == 0)
+        lladd_yield();
+    (void)latch_become(f, word);
+    ck_assert_int_eq(finish(&c), 0);
+    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
+    ck_assert_uint_eq(rig_stored(&r, 1), 1);
+    rig_close(&r);
+}
+END_TEST
+
+/* Both are held up in the gate, and the one who came first fails. */
+struct turn {
+    struct rig_gate *gate;
+    uint32_t came, go;
+};
+
+static void in_turn(void *arg)
+{
+    struct turn *t = arg;
+    uint32_t first = lladd_atomic_add32(&t->came, 1) == 0;
+    while (first && !lladd_atomic_load32(&t->go))
+        lladd_yield();
+    __atomic_store_n(&t->gate->fails, first ? LLADD_NO_MEMORY : 0, __ATOMIC_RELEASE);
+}
+
+static int call_change_many(struct call *c)
+{
+    int rc = 0;
+    for (uint64_t n = 100; rc == 0; n++) {
+        struct ll_frame *f;
+        rc = ll_buffer_fix(c->r->b, lladd_page_of(n), LL_FIX_EXCLUSIVE | LL_FIX_FRESH, &f, &c->err);
+        if (rc == 0) {
+            rig_change(c->r, f, n);
+            ll_buffer_unfix(c->r->b, f, LL_FIX_EXCLUSIVE);
+        }
+    }
+    return rc;
+}
+
+/* What another was about to write, and did not, is dirty again, and the flush's to write. */
+START_TEST(flush_writes_what_another_has_given_up)
+{
+    struct rig r;
+    struct call writer, flusher;
+    lladd_lsn rec, base;
+    rig_open(&r, _i, PAGES);
+    struct turn t = {.gate = &r.gate};
+    r.gate.arg = &t;
+    r.gate.during = in_turn;
+    rig_put(&r, 0, 1);
+    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED); /* is not among what makes room */
+    start(&writer, &r, call_change_many, 0, 0);
+    while (lladd_atomic_load32(&t.came) == 0)
+        lladd_yield();
+    ck_assert_uint_gt(rig_stats(&r).in_flight, 0);
+    rig_unfix(&r, f, LL_FIX_SHARED);
+    start(&flusher, &r, call_flush, 0, 0);
+    while (rig_stats(&r).pages_written == 0)
+        lladd_yield();
+    lladd_atomic_store32(&t.go, 1);
+    ck_assert_int_eq(finish(&writer), LLADD_NO_MEMORY);
+    ck_assert_int_eq(finish(&flusher), 0);
+    ll_buffer_dirty_min(r.b, &rec, &base);
+    ck_assert_uint_eq(rec.v, UINT64_MAX);
+    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
+    rig_close(&r);
+}
+END_TEST
+
 /* Who holds the page that a flush waits for may need room that only writing makes. */
 START_TEST(needing_room_while_a_flush_waits)
 {
@@ -591,6 +673,8 @@ int main(void)
     tcase_add_loop_test(t, room_that_is_about_to_be, 0, 2);
     tcase_add_loop_test(t, room_that_will_never_be, 0, 2);
     tcase_add_loop_test(t, flush_waits_for_a_held_page, 0, 2);
+    tcase_add_loop_test(t, flush_waits_for_a_page_that_may_be_dropped, 0, 2);
+    tcase_add_loop_test(t, flush_writes_what_another_has_given_up, 0, 2);
     tcase_add_loop_test(t, needing_room_while_a_flush_waits, 0, 2);
     tcase_add_loop_test(t, drop_waits_for_a_copy_under_way, 0, 2);
     tcase_add_loop_test(t, readers_pass_a_waiting_writer_in_the_end, 0, 2);
