@@ -14,24 +14,32 @@ static int bad_text(struct lladd_error *err, const char *what, const char *text,
 
 /* ---- the catalogue --------------------------------------------------------------------------- */
 
-/* Made by the first who needs it, in a transaction of its own. */
-static int make_catalogue(struct ll_journal *j, struct lladd_error *err)
+static int make_catalogue(struct lladd_txn *txn, struct ll_journal *j, struct lladd_hash **hash)
+{
+    lladd_pageno root;
+    int rc = lladd_hash_create(txn, NULL, &root);
+    if (!rc)
+        rc = lladd_root_set(txn, LL_JOURNAL_ROOT,
+                            (struct lladd_root_value){root.v, LL_JOURNAL_VERSION});
+    return rc ? rc
+              : lladd_hash_open(j->db, root, LLADD_HASH_LOGICAL, hash, lladd_txn_error_out(txn));
+}
+
+/* Made by the first who needs them, in a transaction of its own. */
+static int make_names(struct ll_journal *j, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_hash *hash = NULL;
     struct lladd_txn *txn;
-    lladd_pageno root;
     o.system = true;
     o.durability = LLADD_DURABLE_LATER; /* whoever uses it commits behind it */
     int rc = lladd_begin(j->db, &o, &txn, err);
     if (rc)
         return rc;
-    rc = lladd_hash_create(txn, NULL, &root);
-    if (!rc)
-        rc = lladd_root_set(txn, LL_JOURNAL_ROOT,
-                            (struct lladd_root_value){root.v, LL_JOURNAL_VERSION});
-    if (!rc)
-        rc = lladd_hash_open(j->db, root, LLADD_HASH_LOGICAL, &hash, lladd_txn_error_out(txn));
+    if (!lladd_atomic_load_ptr(&j->catalogue))
+        rc = make_catalogue(txn, j, &hash);
+    if (!rc && !lladd_atomic_load32(&j->named))
+        rc = lladd_root_set(txn, LL_JOURNAL_MARK, (struct lladd_root_value){0, 0});
     bool gone = false; /* the transaction */
     if (!rc) {
         rc = lladd_commit(txn);
@@ -44,21 +52,29 @@ static int make_catalogue(struct ll_journal *j, struct lladd_error *err)
     } else if (rc) {
         (void)lladd_db_error(j->db, err); /* tells why, and that rc is it */
     }
-    if (rc)
+    if (rc) {
         lladd_hash_close(hash);
-    else
+        return rc;
+    }
+    lladd_atomic_store32(&j->named, 1);
+    if (hash)
         lladd_atomic_store_ptr(&j->catalogue, hash);
-    return rc;
+    return 0;
 }
 
-static int want_catalogue(struct ll_journal *j, struct lladd_error *err)
+static bool has_names(struct ll_journal *j)
+{
+    return lladd_atomic_load_ptr(&j->catalogue) && lladd_atomic_load32(&j->named);
+}
+
+int ll_operations__journal_want_names(struct ll_journal *j, struct lladd_error *err)
 {
     int rc = 0;
-    if (lladd_atomic_load_ptr(&j->catalogue))
+    if (has_names(j))
         return 0;
     lladd_mutex_lock(&j->create);
-    if (!lladd_atomic_load_ptr(&j->catalogue))
-        rc = make_catalogue(j, err);
+    if (!has_names(j))
+        rc = make_names(j, err);
     lladd_mutex_unlock(&j->create);
     return rc;
 }
@@ -204,7 +220,7 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     rc = find(t->all, t, name, owner, tag, err);
     if (rc != LLADD_NOT_FOUND)
         return rc;
-    rc = want_catalogue(t->all, err);
+    rc = ll_operations__journal_want_names(t->all, err);
     if (!rc)
         rc = ll_operations__journal_change_room(txn, t);
     if (!rc)

@@ -121,7 +121,23 @@ static int load_mark(struct ll_journal *j, struct lladd_error *err)
     struct lladd_root_value mark;
     int rc = lladd_root_get(j->db, LL_JOURNAL_MARK, &mark, err);
     j->mark = rc ? 0 : mark.a;
+    lladd_atomic_store32(&j->named, rc == 0);
     return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+/* Earlier versions left that to a checkpoint. Without room for it the mark stays away: all of the
+ * log is kept, and the next open, or the next tag, tries again. */
+static int name_mark(struct ll_journal *j, struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    if (!lladd_atomic_load_ptr(&j->catalogue))
+        return 0;
+    int rc = ll_operations__journal_want_names(j, &why);
+    if (lladd_code_root(rc) == LLADD_ROOT_RESOURCE || rc == LLADD_LOG_FULL)
+        return 0;
+    if (rc && err)
+        *err = why;
+    return rc;
 }
 
 /* The buckets of a tag, from the entries that the log has of it. */
@@ -187,6 +203,8 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
         rc = load_mark(j, err);
     if (!rc)
         rc = load_entries(j, err);
+    if (!rc)
+        rc = name_mark(j, err);
     lladd_mutex_lock(&j->mutex);
     j->loaded = rc == 0;
     lladd_mutex_unlock(&j->mutex);
@@ -323,7 +341,7 @@ static int write_mark(struct ll_journal *j, uint64_t low, bool force)
 
 int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
 {
-    if (!lladd_atomic_load_ptr(&j->catalogue))
+    if (!lladd_atomic_load_ptr(&j->catalogue) || !lladd_atomic_load32(&j->named))
         return 0;
     /* Before: who has logged below it is known (JRN-2). */
     uint64_t low = lladd_applied_lsn(j->db).v;

@@ -239,7 +239,7 @@ struct ll_journal_hold {
 struct ll_journal {
     struct lladd_db *db;
     struct lladd_mutex mutex;  /* everything here; a leaf */
-    struct lladd_mutex create; /* the catalogue is made */
+    struct lladd_mutex create; /* the catalogue is made, or the name of the mark */
     bool loaded;
     struct lladd_hash *catalogue; /* atomic; NULL: there is none yet */
     struct ll_journal_map tags;
@@ -248,6 +248,7 @@ struct ll_journal {
     struct ll_journal_hold *holds;
     uint64_t mark;                  /* as the named root says, durably */
     uint64_t next_mark, mark_commit; /* what it says when this commit is durable; 0: nothing new */
+    uint32_t named;                  /* atomic: that root is there */
 };
 
 extern const struct lladd_extension ll_operations__journal_extension;
@@ -346,6 +347,9 @@ int ll_operations__journal_row_write(struct lladd_txn *, struct ll_journal *,
 /* Says where reading begins after the next restart, if that has moved far enough. With `force` it
  * holds when this returns; without, when what is logged now is durable. */
 int ll_operations__journal_move_mark(struct ll_journal *, bool force);
+/* What all tags stand on: the catalogue, and the name of the mark. A checkpoint writes the mark, and
+ * a new name may take latches whose holders wait for checkpoints; so it is made before. */
+int ll_operations__journal_want_names(struct ll_journal *, struct lladd_error *);
 void ll_operations__journal_hold(struct ll_journal *, struct ll_journal_hold *, uint64_t low);
 void ll_operations__journal_let_go(struct ll_journal *, struct ll_journal_hold *);
 

@@ -396,6 +396,61 @@ START_TEST(live_entries_hold_the_log_and_their_tag_is_named)
 }
 END_TEST
 
+/* ---- the mark -------------------------------------------------------------------------------- */
+
+static void more_roots(unsigned n)
+{
+    char name[32];
+    struct lladd_txn *txn = bed_begin(&b);
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "root %u", i);
+        ok(txn, lladd_root_set(txn, name, (struct lladd_root_value){i, 0}));
+    }
+    commit(txn);
+}
+
+static void expect_mark_moves(uint64_t tag)
+{
+    struct lladd_root_value mark;
+    for (int i = 0; i < 2; i++) {
+        shelf_put(&b, tag, "a");
+        struct lladd_txn *txn = bed_begin(&b);
+        ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+        commit(txn);
+        shelf_grow_log(&b, 100u << 10);
+        ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    }
+    ok_db(&b, lladd_root_get(b.db, "journal.mark", &mark, &b.err));
+    ck_assert_uint_gt(mark.a, 0);
+}
+
+/* A checkpoint moves the mark, and must not wait for what others hold who may wait for it: its
+ * name is there before, however full the pages of names are. */
+START_TEST(checkpoints_make_no_room_for_names)
+{
+    begin();
+    more_roots((unsigned)_i);
+    expect_mark_moves(shelf_tag(&b, "orders"));
+    bed_free(&b);
+}
+END_TEST
+
+/* As versions before did, who left that to the first checkpoint. */
+START_TEST(a_journal_without_a_mark_gets_one_when_it_is_opened)
+{
+    begin();
+    uint64_t tag = shelf_tag(&b, "orders");
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_root_remove(txn, "journal.mark"));
+    commit(txn);
+    more_roots((unsigned)_i);
+    bed_close(&b);
+    bed_open(&b);
+    expect_mark_moves(tag);
+    bed_free(&b);
+}
+END_TEST
+
 static int first_name(void *ctx, const char *name)
 {
     char *first = ctx;
@@ -577,6 +632,8 @@ int main(void)
     tcase_add_test(tc, a_crash_takes_a_discard_back);
     tcase_add_test(tc, a_savepoint_takes_a_discard_back);
     tcase_add_test(tc, live_entries_hold_the_log_and_their_tag_is_named);
+    tcase_add_loop_test(tc, checkpoints_make_no_room_for_names, 0, 52);
+    tcase_add_loop_test(tc, a_journal_without_a_mark_gets_one_when_it_is_opened, 0, 52);
     tcase_add_test(tc, the_oldest_files_of_the_log_are_missed);
     tcase_add_test(tc, what_a_lost_discard_dropped_is_in_the_log);
     tcase_add_test(tc, entries_of_a_transaction_under_way_hold_the_log);
