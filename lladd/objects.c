@@ -45,6 +45,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
     lladd_atomic_store64(&txn->busy, rec.lsn.v);
     token->private_[0] = rec.lsn.v;
     ll_observe(LLADD_DST_APPLY, txn, name, &rec);
+    ll_log_credit_trim(core->log, &txn->credit);
     if (lsn)
         *lsn = rec.lsn;
     return 0;
@@ -251,6 +252,7 @@ int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
         ll_fence_put(core, first.v, n, rec.lsn);
     }
     lladd_mutex_unlock(&core->misc);
+    ll_log_credit_trim(core->log, &txn->credit);
     return rc;
 }
 

@@ -151,7 +151,9 @@ int lladd_log_credit(struct lladd_txn *txn, lladd_op_id op, unsigned count)
     int rc = ll_txn_enter(txn);
     if (!rc)
         rc = ll_op_of(txn, op, &name);
-    return rc ? rc : ll_core_reserve_for(txn, name, count);
+    if (!rc && count == 0)
+        ll_log_credit_trim(txn->core->log, &txn->credit);
+    return rc || count == 0 ? rc : ll_core_reserve_for(txn, name, count);
 }
 
 int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *held,
@@ -228,6 +230,7 @@ int lladd_log_undo_only(struct lladd_txn *txn, lladd_op_id id, const void *undo,
                             .undo = lladd_span_of(undo, len)};
     ll_core_use_undo(txn, ll_undo_need_op(name->desc, len));
     ll_txn_append(txn, &rec, NULL);
+    ll_log_credit_trim(txn->core->log, &txn->credit);
     return 0;
 }
 
@@ -245,6 +248,7 @@ int lladd_log_note(struct lladd_txn *txn, const char *tag, struct lladd_span byt
     struct ll_record rec = {
         .kind = LL_REC_NOTE, .op = name->number, .page = LLADD_NO_PAGE, .redo = bytes};
     ll_txn_append(txn, &rec, NULL);
+    ll_log_credit_trim(txn->core->log, &txn->credit);
     if (lsn)
         *lsn = rec.lsn;
     return 0;
@@ -329,6 +333,7 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
     if (name)
         ll_core_use_undo(txn, ll_undo_need_op(name->desc, len));
     ll_txn_append(txn, &rec, name ? NULL : &a.undo_next);
+    ll_log_credit_trim(txn->core->log, &txn->credit);
     if (!txn->rolling_back) {
         ll_txn_set_undo_used(txn, txn->undo_used - inside);
         txn->undo_spare += inside;

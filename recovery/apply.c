@@ -629,11 +629,12 @@ static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page
     int rc = prepare(txn, name, nothing, args, &d);
     if (!rc)
         rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE | LL_FIX_FRESH, &f, &txn->err);
-    if (rc)
-        return rc;
-    log_apply(txn, name, f, &d, how);
-    ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
-    return 0;
+    if (!rc) {
+        log_apply(txn, name, f, &d, how);
+        ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
+    }
+    ll_log_credit_trim(core->log, &txn->credit);
+    return rc;
 }
 
 int ll_core_update(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page,
@@ -649,8 +650,10 @@ int ll_core_update(struct lladd_txn *txn, struct ll_name *name, lladd_pageno pag
     if (LL_UNLIKELY(op->formats))
         return format(txn, name, page, args, how);
     rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE, &f, &txn->err);
-    if (LL_UNLIKELY(rc))
+    if (LL_UNLIKELY(rc)) {
+        ll_log_credit_trim(core->log, &txn->credit);
         return rc;
+    }
     rc = check(txn, name, f, args, &d);
     if (LL_LIKELY(!rc))
         log_apply(txn, name, f, &d, how);

@@ -469,7 +469,8 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
     if (held && f.page != f.head)
         lladd_unfix(t->db, f.page, LLADD_LATCH_EXCLUSIVE);
     lladd_unfix(t->db, f.head, LLADD_LATCH_EXCLUSIVE);
-    return rc;
+    int rest = lladd_log_credit(c->txn, logged, 0);
+    return rc ? rc : rest;
 }
 
 /* The update of the page that is the bucket, as far as one knows. */

@@ -748,11 +748,18 @@ static int settle(struct ll_hash_table *t, int rc)
     return rc == LLADD_CONFLICT ? 0 : rc;
 }
 
+/* What was taken for more than there was to do is not kept from others. */
+static int done_changing(struct lladd_txn *txn, const struct ll_hash_table *t, int rc)
+{
+    int rest = lladd_log_credit(txn, ll_hash__op_format(t), 0);
+    return rc ? rc : rest;
+}
+
 int ll_hash__split(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
 {
     if (!lladd_mutex_trylock(&t->shape))
         return 0;
-    return settle(t, split_step(txn, t, physical));
+    return done_changing(txn, t, settle(t, split_step(txn, t, physical)));
 }
 
 int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
@@ -761,7 +768,7 @@ int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical
      * physical undo a bucket that was merged away, and split off again, would have. */
     if (physical || !lladd_mutex_trylock(&t->shape))
         return 0;
-    return settle(t, merge_step(txn, t));
+    return done_changing(txn, t, settle(t, merge_step(txn, t)));
 }
 
 /* *dropped: how many ghosts have gone. With logical undo. */
@@ -791,7 +798,7 @@ static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, 
 int ll_hash__clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, bool physical)
 {
     uint32_t dropped;
-    return physical ? 0 : clear(txn, t, hash, &dropped);
+    return physical ? 0 : done_changing(txn, t, clear(txn, t, hash, &dropped));
 }
 
 int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const struct hb_change *c,
@@ -802,10 +809,10 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
     uint32_t dropped = 0;
     int rc = physical ? 0 : clear(txn, t, c->hash, &dropped);
     if (rc || dropped)
-        return rc;
+        return done_changing(txn, t, rc);
     rc = ll_hash__fix_bucket(t, c->hash, LLADD_LATCH_SHARED, &head, err);
     if (rc)
-        return rc;
+        return done_changing(txn, t, rc);
     struct rebuild r = {.t = t,
                         .txn = txn,
                         .physical = physical,
@@ -820,5 +827,5 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
     rc = rebuild(&r);
     lladd_mutex_unlock(&t->shape);
     /* If the bucket was split meanwhile, there may be room now. */
-    return rc == LLADD_CONFLICT ? 0 : rc;
+    return done_changing(txn, t, rc == LLADD_CONFLICT ? 0 : rc);
 }

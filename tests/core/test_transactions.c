@@ -171,6 +171,72 @@ START_TEST(any_number_of_transactions_can_be_open)
 }
 END_TEST
 
+static void change_by_format(struct lladd_txn *txn, unsigned i)
+{
+    (void)i;
+    ok(txn, cells_format(txn, page));
+}
+
+static void change_a_held_page(struct lladd_txn *txn, unsigned i)
+{
+    struct {
+        unsigned index;
+        uint64_t value;
+        size_t filling;
+    } args = {i % CELLS, i, 0};
+    struct lladd_page *held;
+    ok(txn, lladd_log_credit(txn, r.ids.put, 3));
+    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
+    ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
+    lladd_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
+    ok(txn, lladd_log_credit(txn, r.ids.put, 0));
+}
+
+static void change_in_an_action(struct lladd_txn *txn, unsigned i)
+{
+    unsigned char undo[RESTORE_BYTES];
+    struct lladd_action action;
+    restore_encode(undo, at(i % CELLS), 0);
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, cell_put(txn, at(i % CELLS), i));
+    ok(txn, lladd_nta_end(txn, &action, r.ids.restore, undo, sizeof undo));
+}
+
+static void log_an_undo(struct lladd_txn *txn, unsigned i)
+{
+    unsigned char undo[RESTORE_BYTES];
+    restore_encode(undo, at(i % CELLS), 0);
+    ok(txn, lladd_log_undo_only(txn, r.ids.restore, undo, sizeof undo));
+}
+
+static void change_nothing(struct lladd_txn *txn, unsigned i)
+{
+    (void)i; /* there is no such page */
+    ck_assert_int_lt(cell_put(txn, cell_of(lladd_page_of(1u << 30), 0), 1), 0);
+}
+
+/* However they got it: the log's buffer is small, and who needs some of it would wait for ever. */
+START_TEST(open_transactions_do_not_keep_log_space)
+{
+    static void (*const ways[])(struct lladd_txn *, unsigned) = {
+        change_by_format, change_a_held_page, change_in_an_action, log_an_undo, change_nothing};
+    enum { MANY = 60 };
+    for (unsigned way = 0; way < sizeof ways / sizeof ways[0]; way++) {
+        struct lladd_txn *txn[MANY];
+        begin_case(_i);
+        for (unsigned i = 0; i < MANY; i++) {
+            txn[i] = rig_begin(&r);
+            ways[way](txn[i], i);
+        }
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        for (unsigned i = MANY; i-- > 0;)
+            done(lladd_abort(txn[i]));
+        ck_assert_uint_eq(cell_get(r.db, at(3)), 0);
+        end_case();
+    }
+}
+END_TEST
+
 /* Ten times the cache: STEAL. The second page of each pair keeps its transaction honest. */
 START_TEST(a_transaction_may_be_larger_than_the_cache)
 {
@@ -796,6 +862,7 @@ int main(void)
     LOOP(closing_aborts_what_is_open);
     LOOP(transactions_that_touch_one_page_end_independently);
     LOOP(any_number_of_transactions_can_be_open);
+    LOOP(open_transactions_do_not_keep_log_space);
     LOOP(a_transaction_may_be_larger_than_the_cache);
     LOOP(a_transaction_s_id_is_the_lsn_of_its_first_record);
     LOOP(a_savepoint_takes_back_what_came_after_it_as_often_as_one_likes);
