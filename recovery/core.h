@@ -277,6 +277,7 @@ struct ll_core {
     struct lladd_file *control_file;
     struct ll_control control;
     struct lladd_mutex control_mutex;
+    uint64_t redo_start; /* of the recovery that opened this handle; redo of pages may come later */
     uint32_t page_size;
     uint32_t salt;
     bool no_images;

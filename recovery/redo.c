@@ -90,8 +90,10 @@ static int redo_image(struct ll_core *core, const struct ll_record *rec, struct 
     return rc;
 }
 
+/* `start`: what was changed before that may be missing; 0: nothing may. */
 static int redo_record(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
-                       struct lladd_view *view, bool baseless, struct lladd_error *err)
+                       struct lladd_view *view, bool baseless, uint64_t start,
+                       struct lladd_error *err)
 {
     lladd_lsn at = ll_page_lsn(page->bytes);
     bool base = is_base(rec);
@@ -107,7 +109,7 @@ static int redo_record(struct ll_core *core, const struct ll_record *rec, struct
         /* What made it what the record found lies before redo's start, and was not written: a page
          * that has been freed is let go of as it is (or the write was lost). Like one that cannot
          * be read, it has no base, which matters only if it is in use. */
-        if (at.v < rec->page_prev.v && rec->page_prev.v < core->control.redo.v)
+        if (at.v < rec->page_prev.v && rec->page_prev.v < start)
             return LLADD_NOT_FOUND;
         if (LL_UNLIKELY(at.v != rec->page_prev.v) && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE)) {
             int rc =
@@ -128,7 +130,7 @@ int ll_redo_record(struct ll_core *core, const struct ll_record *rec, struct lla
                    bool baseless, struct lladd_error *err)
 {
     struct lladd_view view = ll_view_of(page);
-    return redo_record(core, rec, page, &view, baseless, err);
+    return redo_record(core, rec, page, &view, baseless, core->redo_start, err);
 }
 
 /* ---- one batch --------------------------------------------------------------------------- */
@@ -194,7 +196,8 @@ static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, stru
     struct ll_frame *f = p->frame;
     bool known = w->baseless.count && ll_map_find(&w->baseless, rec->page) != NULL;
     bool baseless = known || f->flags & LL_FRAME_BASELESS;
-    int rc = redo_record(w->core, rec, &f->page, &p->view, baseless, &w->err);
+    int rc = redo_record(w->core, rec, &f->page, &p->view, baseless,
+                         w->core->redo_start, &w->err);
     ll_observe_redo(w->core, rec, rc);
     if (LL_LIKELY(rc == 0)) {
         w->redone++;
@@ -496,7 +499,9 @@ int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_l
         }
         if (!is_of_page(&rec, number.v))
             continue;
-        rc = ll_redo_record(core, &rec, &page, baseless, &mine);
+        /* From the base on nothing is missing, wherever redo begins now. */
+        struct lladd_view view = ll_view_of(&page);
+        rc = redo_record(core, &rec, &page, &view, baseless, 0, &mine);
         ll_observe_redo(core, &rec, rc);
         if (rc == 0 && baseless) {
             baseless = false;

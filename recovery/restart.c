@@ -409,6 +409,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_analysis a;
     uint64_t start = ll_now_ns(&core->env);
+    core->redo_start = core->control.redo.v;
     progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);
     enter(LLADD_DST_ANALYSIS);
     int rc = ll_analysis(core, &a, err);

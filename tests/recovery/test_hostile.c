@@ -182,6 +182,47 @@ START_TEST(a_page_that_has_lost_a_write)
 }
 END_TEST
 
+/* BUF-2. The chain has a hole behind the base, in a part of the log that redo does not need. */
+START_TEST(a_page_whose_chain_has_a_hole_is_not_repaired)
+{
+    struct lladd_page *held;
+    size_t len, at;
+    begin_case();
+    struct ll_record base = {
+        .kind = LL_REC_UPDATE, .flags = LL_REC_FORMATS, .op = format, .page = page.v};
+    lladd_lsn missing = lladd_lsn_of(forge_append(&f, &base, true).v + 8);
+    struct ll_record hole = {.kind = LL_REC_UPDATE,
+                             .op = put,
+                             .page = page.v,
+                             .page_prev = missing,
+                             .redo = cell_bytes(0)};
+    lladd_lsn lsn = forge_append(&f, &hole, true);
+    (void)forge_checkpoint(&f);
+    struct ll_record begin = {.kind = LL_REC_CHECKPOINT_BEGIN, .page = LLADD_NO_PAGE};
+    struct ll_record end = {.kind = LL_REC_CHECKPOINT_END, .page = LLADD_NO_PAGE};
+    unsigned char keep[12];
+    lladd_put64(keep, base.lsn.v);
+    memcpy(keep + 8, "keep", 4);
+    struct ll_record pin = {
+        .kind = LL_REC_PIN, .page = LLADD_NO_PAGE, .redo = lladd_span_of(keep, sizeof keep)};
+    (void)forge_append(&f, &begin, false);
+    (void)forge_append(&f, &end, false);
+    (void)forge_append(&f, &pin, false);
+    forge_close(&f);
+    at = page.v * 4096 + 2000;
+    unsigned char *bytes = rig_file(&r, "pages", &len);
+    ck_assert_uint_gt(len, at);
+    bytes[at] ^= 1;
+    rig_file_write(&r, "pages", bytes + at, 1, at);
+    free(bytes);
+    rig_open(&r);
+    ck_assert_int_eq(lladd_fix(r.db, page, LLADD_LATCH_SHARED, &held, &r.err), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(r.err.lsn.v, lsn.v);
+    ck_assert_uint_eq(rig_stats(&r).repairs, 0);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(page_images_that_make_no_sense)
 {
     unsigned char b[64] = {0};
@@ -629,6 +670,7 @@ int main(void)
     tcase_add_test(tc, numbers_that_no_catalogue_gives);
     tcase_add_test(tc, redo_bytes_that_validate_refuses);
     tcase_add_test(tc, a_page_that_has_lost_a_write);
+    tcase_add_test(tc, a_page_whose_chain_has_a_hole_is_not_repaired);
     tcase_add_test(tc, page_images_that_make_no_sense);
     tcase_add_test(tc, catalogue_records_that_make_no_sense);
     tcase_add_test(tc, checkpoint_data_that_make_no_sense);
