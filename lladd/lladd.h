@@ -261,9 +261,9 @@ LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const 
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
 /** Log space for `count` further records of the operation, page images included. Not under a page
- *  latch (BUF-3). What is left of it is kept until the transaction's next update, record or end; who
- *  has changed his pages and may stay open for long without any asks for 0: where log space is
- *  scarce, it is given back (also under a latch). */
+ *  latch (BUF-3). What is left of it is kept until the transaction's next update, record or end;
+ *  who has changed his pages and may stay open for long without any asks for 0: where log space
+ *  is scarce, it is given back (also under a latch). */
 LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 
 #define LLADD_NO_OP UINT32_MAX

@@ -182,8 +182,8 @@ struct lladd_object_class {
     int (*undo)(void *ctx, struct lladd_db *, struct lladd_txn *, lladd_lsn compensation,
                 uint64_t object, struct lladd_span undo);
     /** A checkpoint is being taken: write what bounds redo, if the class has any. Here and in
-     *  advance, allocate no pages and make no named roots: others may wait for this checkpoint while
-     *  they hold the latches of these. Nullable */
+     *  advance, allocate no pages and make no named roots: others may wait for this checkpoint
+     *  while they hold the latches of these. Nullable */
     int (*checkpoint)(void *ctx, struct lladd_db *);
     /** Please make everything older than lsn durable; may do it later, or here: it runs in the
      *  thread that takes a checkpoint, whose transactions then get LLADD_LOG_FULL where others wait

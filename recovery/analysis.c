@@ -129,8 +129,8 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     return rc;
 }
 
-/* The row was read at some moment behind BEGIN, when `last` was the transaction's newest record. What
- * is counted twice cannot be set aside where just enough is left (REC-3). */
+/* The row was read at some moment behind BEGIN, when `last` was the transaction's newest record.
+ * What is counted twice cannot be set aside where just enough is left (REC-3). */
 static void add_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t last,
                           uint64_t used)
 {

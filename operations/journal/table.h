@@ -347,8 +347,8 @@ int ll_operations__journal_row_write(struct lladd_txn *, struct ll_journal *,
 /* Says where reading begins after the next restart, if that has moved far enough. With `force` it
  * holds when this returns; without, when what is logged now is durable. */
 int ll_operations__journal_move_mark(struct ll_journal *, bool force);
-/* What all tags stand on: the catalogue, and the name of the mark. A checkpoint writes the mark, and
- * a new name may take latches whose holders wait for checkpoints; so it is made before. */
+/* What all tags stand on: the catalogue, and the name of the mark. A checkpoint writes the mark,
+ * and a new name may take latches whose holders wait for checkpoints; so it is made before. */
 int ll_operations__journal_want_names(struct ll_journal *, struct lladd_error *);
 void ll_operations__journal_hold(struct ll_journal *, struct ll_journal_hold *, uint64_t low);
 void ll_operations__journal_let_go(struct ll_journal *, struct ll_journal_hold *);
