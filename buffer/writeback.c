@@ -365,7 +365,14 @@ static int write_all(struct ll_buffer *b, const struct ll_buffer__todo *todo, un
 {
     int rc = 0;
     for (unsigned at = 0; rc == 0 && at < n;) {
+        uint32_t seen = lladd_atomic_load32(&b->events);
         struct ll_buffer__batch *batch = get_batch(b);
+        /* Who has one waits for nobody's latch, and gives it back with an event (REC-3). */
+        if (!batch && lladd_atomic_load32(&b->batch_count) > 0) {
+            ll_buffer__await_event(b, seen);
+            rc = ll_buffer__check(b, err);
+            continue;
+        }
         if (!batch)
             return ll_fail(err, LLADD_NO_MEMORY, "no memory for copies of pages to be written");
         unsigned before = at;

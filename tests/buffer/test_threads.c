@@ -391,6 +391,38 @@ START_TEST(flush_writes_what_another_has_given_up)
 }
 END_TEST
 
+/* REC-3. There is memory for the copies of one, who has it: the other waits for that. */
+START_TEST(writing_waits_for_the_memory_that_another_writes_with)
+{
+    struct rig r;
+    struct call writer, flusher;
+    rig_open(&r, _i, PAGES);
+    for (uint64_t n = 0; n < 8 * PAGES; n++) /* the list of what is in flight is long enough now */
+        rig_put(&r, n, n);
+    rig_flush(&r);
+    struct turn t = {.gate = &r.gate};
+    r.gate.arg = &t;
+    r.gate.during = in_turn;
+    rig_put(&r, 0, 1);
+    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED);
+    start(&writer, &r, call_change_many, 0, 0);
+    while (lladd_atomic_load32(&t.came) == 0)
+        lladd_yield();
+    rig_unfix(&r, f, LL_FIX_SHARED);
+    fault_alloc_fail(&r.mem, 1, true);
+    start(&flusher, &r, call_flush, 0, 0);
+    while (fault_alloc_fired(&r.mem) < 2) /* a batch, a small one */
+        lladd_yield();
+    lladd_atomic_store32(&t.go, 1);
+    ck_assert_int_eq(finish(&writer), LLADD_NO_MEMORY);
+    ck_assert_int_eq(finish(&flusher), 0);
+    fault_alloc_fail(&r.mem, 0, false);
+    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
+    ck_assert_uint_eq(rig_stored(&r, 0), 1);
+    rig_close(&r);
+}
+END_TEST
+
 /* Who holds the page that a flush waits for may need room that only writing makes. */
 START_TEST(needing_room_while_a_flush_waits)
 {
@@ -675,6 +707,7 @@ int main(void)
     tcase_add_loop_test(t, flush_waits_for_a_held_page, 0, 2);
     tcase_add_loop_test(t, flush_waits_for_a_page_that_may_be_dropped, 0, 2);
     tcase_add_loop_test(t, flush_writes_what_another_has_given_up, 0, 2);
+    tcase_add_loop_test(t, writing_waits_for_the_memory_that_another_writes_with, 0, 2);
     tcase_add_loop_test(t, needing_room_while_a_flush_waits, 0, 2);
     tcase_add_loop_test(t, drop_waits_for_a_copy_under_way, 0, 2);
     tcase_add_loop_test(t, readers_pass_a_waiting_writer_in_the_end, 0, 2);
