@@ -65,24 +65,33 @@ bool ll_operations__journal_annulled(const struct ll_journal_open *o, uint64_t l
     return from < o->n_annuls && lsn > o->annuls[from].since;
 }
 
-/* Takes in those that lie within it; each is of all that was logged so far, from somewhere on. */
+/* Becomes one with those that it overlaps. Mostly it is behind all of them, or takes in the last
+ * ones: it is of all that was logged so far, from somewhere on. But one that was said before may be
+ * said again, by who was refused in the midst of saying them: older versions did that. */
 static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
                          const struct lladd_log_entry *e, const struct ll_journal_record *r,
                          struct lladd_error *err)
 {
-    size_t n = o->n_annuls;
-    if (r->from >= r->upto || (n && o->annuls[n - 1].upto > r->upto))
+    struct ll_journal_annul one = {r->from, r->upto};
+    if (r->from >= r->upto || r->upto >= e->lsn.v)
         return bad(err, e, "takes back what cannot be");
-    while (n && o->annuls[n - 1].since >= r->from)
-        n--;
-    o->n_annuls = n;
-    if (n && o->annuls[n - 1].upto > r->from) {
-        o->annuls[n - 1].upto = r->upto;
-        return 0;
+    size_t end = o->n_annuls;
+    while (end && o->annuls[end - 1].since >= one.upto)
+        end--;
+    size_t begin = end;
+    for (; begin && o->annuls[begin - 1].upto > r->from; begin--) {
+        const struct ll_journal_annul *a = &o->annuls[begin - 1];
+        one.since = a->since < one.since ? a->since : one.since;
+        one.upto = a->upto > one.upto ? a->upto : one.upto;
     }
-    if (ll_operations__journal_grow(s->db, &o->annuls, n, &o->cap_annuls, sizeof *o->annuls))
+    if (begin == end && ll_operations__journal_grow(s->db, &o->annuls, o->n_annuls, &o->cap_annuls,
+                                                    sizeof *o->annuls))
         return no_memory(err);
-    o->annuls[o->n_annuls++] = (struct ll_journal_annul){r->from, r->upto};
+    if (end < o->n_annuls)
+        memmove(&o->annuls[begin + 1], &o->annuls[end], (o->n_annuls - end) * sizeof one);
+    o->annuls[begin] = one;
+    o->n_annuls -= end - begin;
+    o->n_annuls++;
     return 0;
 }
 

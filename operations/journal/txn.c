@@ -431,20 +431,25 @@ static void taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn 
     t->annuls[t->n_annuls++] = (struct ll_journal_annul){first - 1, t->last};
 }
 
+/* What is in the log is not said again: who commits in vain, even if he is refused in the midst of
+ * this, and goes on, goes on behind it. */
 static int committing(void *ctx, void *state, struct lladd_txn *txn)
 {
     struct ll_journal_txn *t = state;
+    size_t said = 0;
+    int rc = 0;
     (void)ctx;
-    for (size_t i = 0; i < t->n_annuls; i++) {
-        struct ll_journal_record r = {
-            .kind = LL_JOURNAL_ANNUL, .from = t->annuls[i].since, .upto = t->annuls[i].upto};
+    while (!rc && said < t->n_annuls) {
+        const struct ll_journal_annul *a = &t->annuls[said];
+        struct ll_journal_record r = {.kind = LL_JOURNAL_ANNUL, .from = a->since, .upto = a->upto};
         lladd_lsn lsn;
-        int rc = ll_operations__journal_log(txn, t, &r, &lsn);
-        if (rc)
-            return rc;
+        rc = ll_operations__journal_log(txn, t, &r, &lsn);
+        said += rc == 0;
     }
-    t->n_annuls = 0; /* who commits in vain, and goes on, goes on behind them */
-    return 0;
+    t->n_annuls -= said;
+    if (said && t->n_annuls)
+        memmove(t->annuls, t->annuls + said, t->n_annuls * sizeof *t->annuls);
+    return rc;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  * the power after every write. What was acknowledged is there afterwards, and nothing that was not
  * asked for; no memory is lost.
  */
+#include "operations/journal/table.h"
 #include "shelf.h"
 
 #include <errno.h>
@@ -227,6 +228,172 @@ START_TEST(every_allocation_of_the_catalogue_fails_once)
 }
 END_TEST
 
+/* ---- a commit that is refused halfway -------------------------------------------------------- */
+
+enum { TIMES = 2000 };
+
+/* One entry stays of each round, and what was taken back of it is said at the commit. */
+static struct lladd_txn *takes_back_often(void)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_savepoint_id sp;
+    for (unsigned i = 0; i < TIMES; i++) {
+        shelf_append(txn, tag, "k");
+        ok(txn, lladd_savepoint(txn, &sp));
+        shelf_append(txn, tag, "never");
+        ok(txn, lladd_rollback_to(txn, sp));
+    }
+    return txn;
+}
+
+/* Commits, or prepares, while the log has room for some of what is said then, and not for all. */
+static void is_refused(struct lladd_txn *txn, const struct lladd_gid *g)
+{
+    uint64_t tail = shelf_stats(&b).log_tail;
+    fault_device_capacity(b.fd, fault_device_bytes(b.fd));
+    refuses(txn, LLADD_NO_SPACE, g ? lladd_prepare(txn, g) : lladd_commit(txn));
+    ck_assert_uint_gt(shelf_stats(&b).log_tail, tail + 200);
+    fault_device_capacity(b.fd, UINT64_MAX);
+    ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
+}
+
+static void expect_kept(unsigned entries)
+{
+    struct lladd_journal_info info;
+    char *text = shelf_text(&b, tag);
+    ck_assert_ptr_null(strstr(text, "never"));
+    free(text);
+    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_uint_eq(info.entries, entries);
+}
+
+static void setup_small(void)
+{
+    setup();
+    bed_close(&b);
+    b.options.log_segment_min = b.options.log_segment_max = 16u << 10;
+    bed_open(&b);
+}
+
+/* What was said already is not said again: who did found a log in which nothing could be opened. */
+START_TEST(what_was_refused_halfway_commits_later)
+{
+    struct lladd_txn *txn;
+    setup_small();
+    txn = takes_back_often();
+    is_refused(txn, NULL);
+    commit(txn);
+    expect_kept(2 + TIMES);
+    bed_crash(&b);
+    expect_kept(2 + TIMES);
+    bed_free(&b);
+}
+END_TEST
+
+/* It goes on in between, and takes back more, also what was said to be taken back in part. */
+START_TEST(what_was_refused_halfway_goes_on)
+{
+    struct lladd_txn *txn;
+    lladd_savepoint_id sp;
+    setup_small();
+    txn = takes_back_often();
+    is_refused(txn, NULL);
+    fault_device_capacity(b.fd, fault_device_bytes(b.fd));
+    refuses(txn, LLADD_NO_SPACE, lladd_commit(txn)); /* at the same one */
+    fault_device_capacity(b.fd, UINT64_MAX);
+    shelf_append(txn, tag, "more");
+    ok(txn, lladd_savepoint(txn, &sp));
+    shelf_append(txn, tag, "never");
+    ok(txn, lladd_rollback_to(txn, sp));
+    commit(txn);
+    expect_kept(3 + TIMES);
+    bed_crash(&b);
+    expect_kept(3 + TIMES);
+    bed_free(&b);
+}
+END_TEST
+
+/* Some of what it takes back then was said to be taken back before. */
+START_TEST(what_was_refused_halfway_takes_back_more)
+{
+    struct lladd_txn *txn;
+    lladd_savepoint_id sp;
+    setup_small();
+    txn = bed_begin(&b);
+    shelf_append(txn, tag, "stays");
+    ok(txn, lladd_savepoint(txn, &sp));
+    for (unsigned i = 0; i < TIMES; i++) {
+        lladd_savepoint_id inner;
+        shelf_append(txn, tag, "never");
+        ok(txn, lladd_savepoint(txn, &inner));
+        shelf_append(txn, tag, "never");
+        ok(txn, lladd_rollback_to(txn, inner));
+    }
+    is_refused(txn, NULL);
+    ok(txn, lladd_rollback_to(txn, sp));
+    commit(txn);
+    expect_kept(3);
+    bed_crash(&b);
+    expect_kept(3);
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(what_was_refused_halfway_is_prepared_later)
+{
+    struct lladd_gid g = bed_gid("x");
+    struct lladd_txn *txn;
+    setup_small();
+    txn = takes_back_often();
+    is_refused(txn, &g);
+    ok(txn, lladd_prepare(txn, &g));
+    bed_crash(&b);
+    expect_kept(2);
+    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    commit(txn);
+    expect_kept(2 + TIMES);
+    bed_crash(&b);
+    expect_kept(2 + TIMES);
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(what_was_refused_halfway_is_aborted)
+{
+    struct lladd_txn *txn;
+    setup_small();
+    txn = takes_back_often();
+    is_refused(txn, NULL);
+    abort_txn(txn);
+    expect_kept(2);
+    bed_crash(&b);
+    expect_kept(2);
+    bed_free(&b);
+}
+END_TEST
+
+/* Logs that were written before that was so: they are read nevertheless. */
+START_TEST(what_was_said_twice_is_read)
+{
+    struct ll_journal_txn *t;
+    lladd_lsn lsn;
+    setup();
+    struct lladd_txn *txn = takes_back_often();
+    ok(txn, ll_operations__journal_join(txn, &t));
+    ck_assert_uint_eq(t->n_annuls, TIMES);
+    for (size_t i = 1; i < 20; i++) {
+        struct ll_journal_record r = {
+            .kind = LL_JOURNAL_ANNUL, .from = t->annuls[i].since, .upto = t->annuls[i].upto};
+        ok(txn, ll_operations__journal_log(txn, t, &r, &lsn));
+    }
+    commit(txn); /* again, and the first one, which is before all of them, for the first time */
+    expect_kept(2 + TIMES);
+    bed_crash(&b);
+    expect_kept(2 + TIMES);
+    bed_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("journal failures");
@@ -236,6 +403,12 @@ int main(void)
     tcase_add_test(tc, every_write_fails);
     tcase_add_test(tc, every_allocation_of_an_open_fails_once);
     tcase_add_test(tc, every_allocation_of_the_catalogue_fails_once);
+    tcase_add_test(tc, what_was_refused_halfway_commits_later);
+    tcase_add_test(tc, what_was_refused_halfway_goes_on);
+    tcase_add_test(tc, what_was_refused_halfway_takes_back_more);
+    tcase_add_test(tc, what_was_said_twice_is_read);
+    tcase_add_test(tc, what_was_refused_halfway_is_prepared_later);
+    tcase_add_test(tc, what_was_refused_halfway_is_aborted);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
