@@ -92,9 +92,9 @@ static int build_as(struct change *c, const struct lladd_dtable *from,
         if (rc || !n) {
             struct lladd_error why = *lladd_txn_error(c->txn);
             int discarded = lladd_dtable_run_discard(b);
-            if (rc)
+            if (rc && !discarded)
                 *err = why;
-            rc = rc ? rc : discarded;
+            rc = discarded ? discarded : rc; /* its pages are not free: this may not commit */
         }
     }
     lladd_dtable_cursor_close(rows);

@@ -332,12 +332,48 @@ START_TEST(trap_24_space_runs_out)
 }
 END_TEST
 
+/* The run that was begun is discarded, and the rows go into another one; who cannot discard it
+ * does not go on, or its pages would be nobody's. */
+START_TEST(every_allocation_of_a_refused_run_fails_once)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    char value[201];
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = 0;
+    o.config = "class(dt) array_dtable config [ \"value_size\" int 200 ]";
+    for (uint64_t n = 1; fired; n++) {
+        t = shop_begin(&b, &o);
+        struct lladd_txn *txn = bed_begin(&b);
+        for (uint32_t i = 1; i <= 1500; i++) /* more than is staged: it has taken pages */
+            shop_put(txn, t, i, value);
+        shop_put(txn, t, 4000000000, value); /* refuses */
+        commit(txn);
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = lladd_managed_digest(t, &b.err);
+        fired = fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        if (rc) {
+            ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+            ck_assert_int_eq(b.err.code, LLADD_NO_MEMORY);
+            failures++;
+            ok_db(&b, lladd_managed_digest(t, &b.err));
+        }
+        ck_assert_uint_eq(shop_stats(&b, t).run_rows, 1501);
+        shop_done(&b, t);
+    }
+    ck_assert_uint_gt(failures, 40);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("managed dTables: failures");
     TCase *tc = tcase_create("all");
     tcase_set_timeout(tc, 200);
-        tcase_add_test(tc, every_allocation_fails_once);
+    tcase_add_test(tc, every_allocation_fails_once);
+    tcase_add_test(tc, every_allocation_of_a_refused_run_fails_once);
     tcase_add_test(tc, every_allocation_of_an_open_fails_once);
     tcase_add_test(tc, every_allocation_of_a_new_one_fails_once);
     tcase_add_test(tc, every_write_fails);
