@@ -162,6 +162,9 @@ static int create_below(struct lladd_txn *txn, const char *name,
     char *store = NULL;
     if (size < sizeof size)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable without options: managed");
+    if (o->n_groups && !o->groups)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "%zu groups that are not given",
+                               o->n_groups);
     memcpy(&m, &o->managed, size < sizeof m ? size : sizeof m);
     int rc = o->groups || o->keys ? ll_ctable__store(db, o, &store, err) : 0;
     if (!rc && store && m.combine_config)

@@ -450,6 +450,11 @@ START_TEST(groups)
     struct lladd_dtable_key key = lladd_dtable_u32(1);
     struct lladd_ctable_change change = {0, {LLADD_DTABLE_FOUND, {"12345", 5}}};
     struct lladd_ctable_group g[] = {{names, 1, NULL}, {names, 2, NULL}};
+    o.n_groups = 1; /* where are they? */
+    not_made(LLADD_BAD_ARGUMENT, &o);
+    o.keys = LINEAR;
+    not_made(LLADD_BAD_ARGUMENT, &o);
+    o.keys = NULL;
     o.groups = g;
     o.n_groups = 2;
     not_made(LLADD_BAD_ARGUMENT, &o);
