@@ -220,6 +220,8 @@ struct ll_view *ll_managed__view_for(struct lladd_managed *, uint64_t snapshot);
 void ll_managed__view_set(struct lladd_managed *, struct ll_view *, struct ll_view **gone);
 /* Lets go of retired views that no snapshot needs. */
 void ll_managed__retire(struct lladd_managed *);
+/* The same of all tables: a snapshot has ended. */
+void ll_managed__retire_all(struct ll_managed *);
 int ll_managed__run_open(struct lladd_managed *, const struct lladd_managed_run *,
                          struct ll_run **out, struct lladd_error *);
 void ll_managed__run_drop(struct ll_run *);
@@ -300,6 +302,7 @@ struct ll_managed {
     struct lladd_hash *catalogue; /* atomic; NULL: there is none yet */
     struct lladd_managed *tables;
     struct ll_managed_txn *txns, *free_txns;
+    uint64_t retired; /* atomic: tables with views that are kept for old snapshots */
     unsigned joining; /* transactions that are just taking their snapshot */
     struct lladd_thread *threads;
     unsigned n_threads;

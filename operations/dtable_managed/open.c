@@ -24,6 +24,8 @@ static void forget(struct lladd_managed *t)
 void ll_managed__table_free(struct lladd_managed *t)
 {
     struct lladd_db *db = t->db;
+    if (t->retired)
+        lladd_atomic_sub64(&t->all->retired, 1);
     for (struct ll_view *v = t->retired, *next; v; v = next) {
         next = v->next;
         ll_managed__view_drop(t, v);

@@ -20,7 +20,6 @@ void ll_managed__use_drop(struct ll_use *u)
         return;
     ll_managed__view_drop(t, u->view);
     ll_managed__mem_drop(u->target);
-    ll_managed__retire(t);
     if (u->cap_scratch > KEPT) {
         lladd_free(t->db, u->scratch);
         u->scratch = NULL;
@@ -98,19 +97,25 @@ static struct ll_managed_txn *begin_joining(struct ll_managed *all)
     return x;
 }
 
-/* NULL: he has none after all. */
 static void end_joining(struct ll_managed *all, struct ll_managed_txn *x)
 {
     lladd_mutex_lock(&all->mutex);
     all->joining--;
-    if (x) {
-        x->next = all->txns;
-        x->at = &all->txns;
-        if (x->next)
-            x->next->at = &x->next;
-        all->txns = x;
-    }
+    x->next = all->txns;
+    x->at = &all->txns;
+    if (x->next)
+        x->next->at = &x->next;
+    all->txns = x;
     lladd_mutex_unlock(&all->mutex);
+}
+
+/* He has none after all: what was kept for him meanwhile is let go. */
+static void give_up_joining(struct ll_managed *all)
+{
+    lladd_mutex_lock(&all->mutex);
+    all->joining--;
+    lladd_mutex_unlock(&all->mutex);
+    ll_managed__retire_all(all);
 }
 
 static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_managed_txn **out)
@@ -119,7 +124,7 @@ static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_mana
     struct ll_managed_txn *x = begin_joining(all);
     int rc = lladd_snapshot_acquire(all->db, &snapshot, lladd_txn_error_out(txn));
     if (rc) {
-        end_joining(all, NULL);
+        give_up_joining(all);
         lladd_free(all->db, x);
         return rc;
     }
@@ -132,7 +137,7 @@ static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_mana
         rc = ll_managed__no_memory(lladd_txn_error_out(txn));
     }
     if (rc) {
-        end_joining(all, NULL);
+        give_up_joining(all);
         (void)lladd_snapshot_release(all->db, snapshot); /* it is there: it was just taken */
         lladd_free(all->db, x);
         return rc;
@@ -174,6 +179,9 @@ void ll_managed__txn_forget(struct ll_managed *all, struct ll_managed_txn *x)
     x->next = all->free_txns;
     all->free_txns = x;
     lladd_mutex_unlock(&all->mutex);
+    /* Its snapshot was that of all tables, also of those it has not used, and nobody else may ever
+     * come by there. */
+    ll_managed__retire_all(all);
 }
 
 static void ends(struct ll_managed_txn *x)

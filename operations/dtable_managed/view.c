@@ -59,6 +59,8 @@ void ll_managed__view_set(struct lladd_managed *t, struct ll_view *v, struct ll_
     old->until = v->cutoff;
     old->next = t->retired;
     t->retired = old;
+    if (!lladd_atomic_load32(&t->has_retired))
+        lladd_atomic_add64(&t->all->retired, 1);
     lladd_atomic_store32(&t->has_retired, 1);
     *gone = NULL;
 }
@@ -91,13 +93,34 @@ void ll_managed__retire(struct lladd_managed *t)
         v->next = gone;
         gone = v;
     }
-    lladd_atomic_store32(&t->has_retired, t->retired != NULL);
+    if (!t->retired && lladd_atomic_load32(&t->has_retired)) {
+        lladd_atomic_store32(&t->has_retired, 0);
+        lladd_atomic_sub64(&t->all->retired, 1);
+    }
     lladd_mutex_unlock(&t->mutex);
     lladd_mutex_unlock(&t->all->mutex);
     while ((v = gone) != NULL) {
         gone = v->next;
         ll_managed__view_drop(t, v);
     }
+}
+
+void ll_managed__retire_all(struct ll_managed *all)
+{
+    if (!lladd_atomic_load64(&all->retired))
+        return;
+    lladd_mutex_lock(&all->mutex);
+    for (struct lladd_managed *t = all->tables; t; t = t->next) {
+        if (t->opening || !lladd_atomic_load32(&t->has_retired))
+            continue;
+        t->workers++; /* nobody closes it meanwhile */
+        lladd_mutex_unlock(&all->mutex);
+        ll_managed__retire(t);
+        lladd_mutex_lock(&all->mutex);
+        t->workers--;
+        lladd_cond_broadcast(&all->idle);
+    }
+    lladd_mutex_unlock(&all->mutex);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */

@@ -265,6 +265,39 @@ START_TEST(slowed_down)
 }
 END_TEST
 
+/* What an old snapshot kept is let go when that ends, whoever it was of, and freed, though nobody
+ * does anything about the table any more. */
+START_TEST(let_go_in_the_end)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    bed_init_threads(&b);
+    ok_db(&b, lladd_managed_register(&b.options, &b.err));
+    bed_open(&b);
+    o.schedule = LLADD_MANAGED_NEVER;
+    tables[0] = shop_table(&b, "one", &o);
+    tables[1] = shop_table(&b, "two", NULL);
+    ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
+    for (unsigned i = 0; i < TABLES; i++) {
+        shop_fill(&b, tables[0], "1=a");
+        ok_db(&b, lladd_managed_digest(tables[0], &b.err));
+        struct lladd_txn *reader = bed_begin(&b);
+        ck_assert_uint_eq(get(reader, i, 7), 0);
+        shop_fill(&b, tables[0], "2=b");
+        ok_db(&b, lladd_managed_digest(tables[0], &b.err));
+        ok_db(&b, lladd_managed_combine(tables[0], 0, &b.err));
+        ck_assert_uint_gt(shop_stats(&b, tables[0]).doomed, 0);
+        commit(reader);
+        while (shop_stats(&b, tables[0]).doomed)
+            lladd_yield();
+        ck_assert_uint_eq(shop_stats(&b, tables[0]).memtables, 1);
+    }
+    shop_close(&b, tables[0]);
+    shop_close(&b, tables[1]);
+    ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
+    bed_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("managed dTables and threads");
@@ -273,6 +306,7 @@ int main(void)
     tcase_add_test(tc, two_threads);
     tcase_add_test(tc, eight_threads);
     tcase_add_test(tc, slowed_down);
+    tcase_add_test(tc, let_go_in_the_end);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }

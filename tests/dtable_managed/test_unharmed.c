@@ -85,6 +85,29 @@ START_TEST(idle_snapshot)
 }
 END_TEST
 
+/* What it kept goes with it, at once, though nobody comes by the table again: also if it has never
+ * looked at it. */
+START_TEST(idle_snapshot_ends)
+{
+    for (int i = 0; i < 2; i++) {
+        t = shop_begin(&b, NULL);
+        struct lladd_managed *other = shop_table(&b, "other", NULL);
+        shop_fill(&b, t, "1=old");
+        struct lladd_txn *idle = bed_begin(&b);
+        shop_sees(idle, i ? other : t, i ? "" : "1=old");
+        shop_fill(&b, t, "1=new");
+        ok_db(&b, lladd_managed_digest(t, &b.err));
+        ck_assert_uint_eq(shop_stats(&b, t).memtables, 2);
+        uint64_t bytes = shop_stats(&b, t).memory_bytes;
+        commit(idle);
+        ck_assert_uint_eq(shop_stats(&b, t).memtables, 1);
+        ck_assert_uint_lt(shop_stats(&b, t).memory_bytes, bytes);
+        shop_close(&b, other);
+        shop_done(&b, t);
+    }
+}
+END_TEST
+
 /* What is refused leaves nothing behind, however often. */
 START_TEST(refused_often)
 {
@@ -149,6 +172,7 @@ int main(void)
     tcase_add_test(tc, unique_strings);
     tcase_add_test(tc, sparse_keys);
     tcase_add_test(tc, idle_snapshot);
+    tcase_add_test(tc, idle_snapshot_ends);
     tcase_add_test(tc, refused_often);
     tcase_add_test(tc, a_free_that_fails);
     suite_add_tcase(s, tc);
