@@ -135,7 +135,7 @@ static int apply(struct ll_mem_part *part, const struct ll_entry *e)
     uint32_t node = part->segment || ll_managed__mem_segment(part, 0)
                         ? ll_managed__mem_node(part->m, &e->key)
                         : 0;
-    return node ? ll_managed__mem_push(part, node, &e->value, &before) : LLADD_NO_MEMORY;
+    return node ? ll_managed__mem_push(part, node, &e->key, &e->value, &before) : LLADD_NO_MEMORY;
 }
 
 int ll_managed__restore(struct lladd_managed *t, struct ll_mem_part *part,

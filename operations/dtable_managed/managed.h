@@ -82,8 +82,8 @@ struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *);
 uint32_t ll_managed__mem_segment(struct ll_mem_part *, lladd_savepoint_id next);
 uint32_t ll_managed__mem_node(struct ll_memtable *, const struct lladd_dtable_key *);
 /* What was there before: for ll_managed__mem_unpush. */
-int ll_managed__mem_push(struct ll_mem_part *, uint32_t node, const struct lladd_dtable_value *,
-                         uint32_t *before);
+int ll_managed__mem_push(struct ll_mem_part *, uint32_t node, const struct lladd_dtable_key *,
+                         const struct lladd_dtable_value *, uint32_t *before);
 void ll_managed__mem_unpush(struct ll_mem_part *, uint32_t node, uint32_t before);
 /* Deletes a range, an end that is NULL being open, in a new segment: 0 or LLADD_NO_MEMORY. And
  * calls that taken back, before anything else is done. */
@@ -107,13 +107,14 @@ uint32_t ll_managed__mem_not_behind(const struct ll_memtable *, const struct lla
                                     bool at);
 uint32_t ll_managed__mem_first(const struct ll_memtable *);
 uint32_t ll_managed__mem_next(const struct ll_memtable *, uint32_t node);
+/* One that compares equal to it, to find a place by. */
 struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *, uint32_t node);
 /* The newest version committed in (after, upto], unless a range has deleted it since; false: there
- * is none. */
+ * is none. With the key that it was put with; NULL: that is known. */
 bool ll_managed__mem_seen(const struct ll_memtable *, uint32_t node, uint64_t after, uint64_t upto,
-                          struct lladd_dtable_value *out);
+                          struct lladd_dtable_key *, struct lladd_dtable_value *out);
 /* The part's own. */
-bool ll_managed__mem_own(const struct ll_mem_part *, uint32_t node,
+bool ll_managed__mem_own(const struct ll_mem_part *, uint32_t node, struct lladd_dtable_key *,
                          struct lladd_dtable_value *out);
 /* The same of a key, which may be in a range: a tombstone, then. */
 bool ll_managed__mem_ask(const struct ll_memtable *, const struct lladd_dtable_key *,

@@ -3,7 +3,9 @@
  *
  *   node     u32 newest version, u32 bytes of the key and levels (<< 16), u32 next node for each
  *            level, key: 4 or 8 bytes of a number, or its bytes
- *   version  u32 segment, u32 next older version, u32 bytes of the value, or TOMBSTONE, value
+ *   version  u32 segment, u32 next older version, u32 bytes of the value, or TOMBSTONE, value;
+ *            where different keys may compare equal, u16 bytes of the key it was put with, key;
+ *            SAME: as the node's
  *   segment  u32 part, u32 whether it was taken back, u32 the part's segment before, u32 0, u64
  *            what the next savepoint was to be called
  *
@@ -15,10 +17,13 @@
  *          goes on, any number that do not count: taken back, or of one that aborted; and of who
  *          is just finding out that he is refused a range (memrange.c).
  *   MEM-3  `logged` stores the commit in the part: all versions have it at once. Nobody looks for
- *          that commit before the core says that it is visible. */
+ *          that commit before the core says that it is visible.
+ *   MEM-4  A key is shown as the version that is shown was put: a node's may be of a transaction
+ *          that never was. */
 #include "operations/dtable_managed/memtable.h"
 
 enum { UNIT = 4, CHUNK_BITS = 24, FIRST_UNITS = 2048, DOUBLINGS = 13, NODE = 8 };
+enum { KEY_LENGTH = 2, SAME = 0xffff }; /* more than a key may have */
 #define CHUNK_MASK ((UINT32_C(1) << CHUNK_BITS) - 1)
 
 static inline void *at(const struct ll_memtable *m, uint32_t offset)
@@ -115,6 +120,32 @@ struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_
     } else {
         memcpy(&k.number, key_bytes(n), sizeof k.number);
     }
+    return k;
+}
+
+/* Bytes of a version for its own key. */
+static size_t own_key(const struct ll_memtable *m, const struct ll_mem_node *n,
+                      const struct lladd_dtable_key *key, bool *same)
+{
+    size_t len = n->info & 0xffff;
+    *same = !m->order.comparator ||
+            (len == key->bytes.len &&
+             (len == 0 || memcmp(key_bytes(n), key->bytes.data, len) == 0));
+    return !m->order.comparator ? 0 : *same ? KEY_LENGTH : KEY_LENGTH + key->bytes.len;
+}
+
+static size_t value_len(const struct ll_mem_version *v)
+{
+    return v->len == LL_MEM_TOMBSTONE ? 0 : v->len;
+}
+
+static struct lladd_dtable_key key_of(const struct ll_memtable *m, uint32_t node,
+                                      const struct ll_mem_version *v)
+{
+    struct lladd_dtable_key k = ll_managed__mem_key(m, node);
+    const unsigned char *own = v->bytes + value_len(v);
+    if (m->order.comparator && lladd_get16(own) != SAME)
+        k.bytes = lladd_span_of(own + KEY_LENGTH, lladd_get16(own));
     return k;
 }
 
@@ -375,14 +406,16 @@ uint64_t ll_managed__mem_cost(size_t len)
     return LL_MEM_VERSION + NODE + 3 * sizeof(uint32_t) + (uint64_t)len;
 }
 
-int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct lladd_dtable_value *v,
-                         uint32_t *before)
+int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct lladd_dtable_key *key,
+                         const struct lladd_dtable_value *v, uint32_t *before)
 {
     struct ll_memtable *m = p->m;
     struct ll_mem_node *n = at(m, node);
     bool found = v->state == LLADD_DTABLE_FOUND;
     size_t len = found ? v->bytes.len : 0;
-    uint32_t offset = ll_managed__mem_take(m, LL_MEM_VERSION + len, false);
+    bool same;
+    size_t more = own_key(m, n, key, &same);
+    uint32_t offset = ll_managed__mem_take(m, LL_MEM_VERSION + len + more, false);
     if (!offset)
         return LLADD_NO_MEMORY;
     struct ll_mem_version *to = at(m, offset);
@@ -390,6 +423,10 @@ int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct llad
     to->len = found ? (uint32_t)len : LL_MEM_TOMBSTONE;
     to->older = *before = n->newest;
     lladd_copy(to->bytes, v->bytes.data, len);
+    if (more)
+        lladd_put16(to->bytes + len, same ? SAME : (uint16_t)key->bytes.len);
+    if (!same)
+        lladd_copy(to->bytes + len + KEY_LENGTH, key->bytes.data, key->bytes.len);
     /* What was written in the same segment before is never wanted again. */
     if (n->newest && ((struct ll_mem_version *)at(m, n->newest))->segment == p->segment)
         to->older = ((struct ll_mem_version *)at(m, n->newest))->older;
@@ -403,7 +440,7 @@ void ll_managed__mem_unpush(struct ll_mem_part *p, uint32_t node, uint32_t befor
 {
     struct ll_mem_node *n = at(p->m, node);
     const struct ll_mem_version *v = at(p->m, n->newest);
-    p->bytes -= ll_managed__mem_cost(v->len == LL_MEM_TOMBSTONE ? 0 : v->len);
+    p->bytes -= ll_managed__mem_cost(value_len(v));
     p->rows--;
     lladd_atomic_store32(&n->newest, before);
 }
@@ -476,19 +513,21 @@ static inline bool has_ranges(const struct ll_memtable *m)
 }
 
 bool ll_managed__mem_seen(const struct ll_memtable *m, uint32_t node, uint64_t after, uint64_t upto,
-                          struct lladd_dtable_value *out)
+                          struct lladd_dtable_key *key, struct lladd_dtable_value *out)
 {
     uint64_t when = 0, since = 0;
     uint32_t row = 0;
     const struct ll_mem_version *v = committed(m, node, after, upto, &row, &when);
     if (v && has_ranges(m)) {
-        struct lladd_dtable_key key = ll_managed__mem_key(m, node);
-        uint32_t gone = ll_managed__mem_gone(m, &key, after, upto, &since);
+        struct lladd_dtable_key at_key = ll_managed__mem_key(m, node);
+        uint32_t gone = ll_managed__mem_gone(m, &at_key, after, upto, &since);
         if (gone && (since > when || (since == when && gone > row)))
             return false;
     }
     if (v)
         show(v, out);
+    if (v && key)
+        *key = key_of(m, node, v);
     return v != NULL;
 }
 
@@ -497,7 +536,7 @@ bool ll_managed__mem_ask(const struct ll_memtable *m, const struct lladd_dtable_
 {
     uint64_t since;
     uint32_t node = ll_managed__mem_find(m, key);
-    if (node && ll_managed__mem_seen(m, node, after, upto, out))
+    if (node && ll_managed__mem_seen(m, node, after, upto, NULL, out))
         return true;
     if (!has_ranges(m) || !ll_managed__mem_gone(m, key, after, upto, &since))
         return false;
@@ -505,16 +544,19 @@ bool ll_managed__mem_ask(const struct ll_memtable *m, const struct lladd_dtable_
     return true;
 }
 
-bool ll_managed__mem_own(const struct ll_mem_part *p, uint32_t node, struct lladd_dtable_value *out)
+bool ll_managed__mem_own(const struct ll_mem_part *p, uint32_t node, struct lladd_dtable_key *key,
+                         struct lladd_dtable_value *out)
 {
     uint32_t row = ll_managed__mem_mine(p, node);
     if (row && p->ranges) {
-        struct lladd_dtable_key key = ll_managed__mem_key(p->m, node);
-        if (ll_managed__mem_gone_mine(p, &key) > row)
+        struct lladd_dtable_key at_key = ll_managed__mem_key(p->m, node);
+        if (ll_managed__mem_gone_mine(p, &at_key) > row)
             return false;
     }
     if (row)
         show(at(p->m, row), out);
+    if (row && key)
+        *key = key_of(p->m, node, at(p->m, row));
     return row != 0;
 }
 
@@ -522,7 +564,7 @@ bool ll_managed__mem_ask_own(const struct ll_mem_part *p, const struct lladd_dta
                              struct lladd_dtable_value *out)
 {
     uint32_t node = ll_managed__mem_find(p->m, key);
-    if (node && ll_managed__mem_own(p, node, out))
+    if (node && ll_managed__mem_own(p, node, NULL, out))
         return true;
     if (!ll_managed__mem_gone_mine(p, key))
         return false;

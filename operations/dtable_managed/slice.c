@@ -7,6 +7,7 @@
 struct cursor {
     const struct ll_memtable *m;
     uint32_t node;
+    struct lladd_dtable_key key;
     struct lladd_dtable_value value;
 };
 
@@ -16,10 +17,10 @@ static const struct ll_memtable *memtable(const struct ll_slice *s)
 }
 
 static bool shows(const struct ll_slice *s, const struct ll_memtable *m, uint32_t node,
-                  struct lladd_dtable_value *out)
+                  struct lladd_dtable_key *key, struct lladd_dtable_value *out)
 {
-    return s->own ? ll_managed__mem_own(s->own->part, node, out)
-                  : ll_managed__mem_seen(m, node, s->after, s->upto, out);
+    return s->own ? ll_managed__mem_own(s->own->part, node, key, out)
+                  : ll_managed__mem_seen(m, node, s->after, s->upto, key, out);
 }
 
 static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
@@ -51,7 +52,7 @@ static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *
 /* To the first node from this one on that has something to show. */
 static int settle(const struct ll_slice *s, struct cursor *c, uint32_t node, bool forward)
 {
-    while (node && !shows(s, c->m, node, &c->value)) {
+    while (node && !shows(s, c->m, node, &c->key, &c->value)) {
         struct lladd_dtable_key key;
         if (forward) {
             node = ll_managed__mem_next(c->m, node);
@@ -104,7 +105,7 @@ static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_d
     (void)t;
     (void)err;
     if (key)
-        *key = ll_managed__mem_key(c->m, c->node);
+        *key = c->key;
     if (value)
         *value = c->value;
     return 0;

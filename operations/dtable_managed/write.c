@@ -104,7 +104,7 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
         !ll_managed__mem_segment(u->part, c->next))
         return ll_managed__no_memory(err);
     c->node = ll_managed__mem_node(u->target, key);
-    if (!c->node || ll_managed__mem_push(u->part, c->node, v, &c->before))
+    if (!c->node || ll_managed__mem_push(u->part, c->node, key, v, &c->before))
         return ll_managed__no_memory(err);
     return 0;
 }

@@ -108,6 +108,124 @@ START_TEST(idle_snapshot_ends)
 }
 END_TEST
 
+/* ---- keys that compare equal ----------------------------------------------------------------- */
+
+static int caseless(void *ctx, struct lladd_span x, struct lladd_span y)
+{
+    const unsigned char *p = x.data, *q = y.data;
+    (void)ctx;
+    for (size_t i = 0; i < x.len && i < y.len; i++)
+        if ((p[i] | 32) != (q[i] | 32))
+            return (p[i] | 32) - (q[i] | 32);
+    return x.len < y.len ? -1 : x.len > y.len;
+}
+static uint64_t caseless_hash(void *ctx, struct lladd_span x)
+{
+    const unsigned char *p = x.data;
+    uint64_t h = 7;
+    (void)ctx;
+    for (size_t i = 0; i < x.len; i++)
+        h = h * 31 + (p[i] | 32);
+    return h;
+}
+static const struct lladd_dtable_comparator no_case = {.struct_size = sizeof no_case,
+                                                       .name = "no-case",
+                                                       .compare = caseless,
+                                                       .hash = caseless_hash};
+
+static void put_word(struct lladd_txn *txn, const char *word)
+{
+    struct lladd_dtable_key key = lladd_dtable_bytes(word, strlen(word));
+    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    ok(txn, lladd_managed_put(txn, t, &key, &v));
+}
+
+/* The only row's key is that, in both directions, and the row is found by any other. */
+static void sees_word(struct lladd_txn *txn, const char *word)
+{
+    const struct lladd_dtable *table;
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key, other = lladd_dtable_bytes("aBC", 3);
+    char v;
+    size_t len = 0;
+    ok(txn, lladd_managed_table(txn, t, &table));
+    ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
+    for (int i = 0; i < 2; i++) {
+        ok_db(&b, i ? lladd_dtable_last(c, &b.err) : lladd_dtable_first(c, &b.err));
+        ok_db(&b, lladd_dtable_row(c, &key, NULL, &b.err));
+        ck_assert_uint_eq(key.bytes.len, strlen(word));
+        ck_assert_int_eq(memcmp(key.bytes.data, word, key.bytes.len), 0);
+    }
+    ck_assert_int_eq(lladd_dtable_next(c, &b.err), LLADD_END);
+    lladd_dtable_cursor_close(c);
+    ok(txn, lladd_managed_get(txn, t, &other, &v, 1, &len));
+}
+
+static void expect_word(const char *word)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    sees_word(txn, word);
+    commit(txn);
+}
+
+/* A row has the key that it was put with: not that of who has put it before and aborted, went back,
+ * or committed. */
+START_TEST(equal_keys)
+{
+    for (int i = 0; i < 2; i++) {
+        struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+        lladd_savepoint_id sp;
+        shop_init(&b);
+        bed_open(&b);
+        ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
+        o.type = LLADD_DTABLE_BYTES;
+        o.comparator = no_case.name;
+        t = shop_table(&b, "rows", &o);
+        struct lladd_txn *txn = bed_begin(&b);
+        put_word(txn, "ABC");
+        sees_word(txn, "ABC");
+        abort_txn(txn);
+        txn = bed_begin(&b);
+        ok(txn, lladd_savepoint(txn, &sp));
+        put_word(txn, "ABc");
+        ok(txn, lladd_rollback_to(txn, sp));
+        put_word(txn, "abc");
+        sees_word(txn, "abc");
+        commit(txn);
+        expect_word("abc");
+        struct lladd_txn *old = bed_begin(&b);
+        sees_word(old, "abc");
+        if (i) {
+            txn = bed_begin(&b);
+            put_word(txn, "ABC");
+            commit(txn);
+            sees_word(old, "abc");
+            expect_word("ABC");
+        }
+        commit(old);
+        bed_crash(&b);
+        ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
+        t = shop_open(&b, "rows");
+        expect_word(i ? "ABC" : "abc");
+        txn = bed_begin(&b);
+        put_word(txn, "aBc");
+        abort_txn(txn);
+        expect_word(i ? "ABC" : "abc");
+        ok_db(&b, lladd_managed_digest(t, &b.err));
+        expect_word(i ? "ABC" : "abc");
+        txn = bed_begin(&b);
+        put_word(txn, "abC");
+        sees_word(txn, "abC");
+        commit(txn);
+        expect_word("abC"); /* over a run */
+        ok_db(&b, lladd_managed_digest(t, &b.err));
+        ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+        expect_word("abC");
+        shop_done(&b, t);
+    }
+}
+END_TEST
+
 /* What is refused leaves nothing behind, however often. */
 START_TEST(refused_often)
 {
@@ -173,6 +291,7 @@ int main(void)
     tcase_add_test(tc, sparse_keys);
     tcase_add_test(tc, idle_snapshot);
     tcase_add_test(tc, idle_snapshot_ends);
+    tcase_add_test(tc, equal_keys);
     tcase_add_test(tc, refused_often);
     tcase_add_test(tc, a_free_that_fails);
     suite_add_tcase(s, tc);
