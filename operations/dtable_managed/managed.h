@@ -236,10 +236,11 @@ int ll_managed__view_ask(const struct ll_view *, uint64_t snapshot, const struct
 struct lladd_managed {
     struct ll_managed *all;
     struct lladd_db *db;
-    struct lladd_managed *next; /* under the handle's mutex, as are the five behind it */
+    struct lladd_managed *next; /* under the handle's mutex, as are the six behind it */
     uint32_t opens;
     uint32_t workers; /* threads that do something about it */
     uint64_t retry_ns; /* not before that: it has failed */
+    uint64_t served;   /* when a thread did something about it: as all->served was then */
     bool opening;
     void *companion; /* memory of what stands on it, freed with it */
     char *name;
@@ -309,6 +310,7 @@ struct ll_managed {
     unsigned n_threads;
     uint32_t running; /* atomic: there are threads */
     uint64_t wakes;
+    uint64_t served; /* counts */
     bool stopping;
 };
 extern const struct lladd_extension ll_managed__extension;

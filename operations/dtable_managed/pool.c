@@ -25,23 +25,33 @@ void ll_managed__nudge(struct lladd_managed *t)
         ll_managed__wake(t->all);
 }
 
-/* A table for which something is due; if there is none, *wait gets how long there will be none if
- * nobody says otherwise, 0: for ever. Under the mutex. */
+/* A table for which something is due: one whose digest the journal has asked for, for the log waits
+ * for it, or else the one whose turn was the longest ago. If there is none, *wait gets how long
+ * there will be none if nobody says otherwise, 0: for ever. Under the mutex. */
 static struct lladd_managed *choose(struct ll_managed *all, uint64_t now, int *due, uint64_t *wait)
 {
+    struct lladd_managed *best = NULL;
+    bool best_asked = false;
     *wait = 0;
     for (struct lladd_managed *t = all->tables; t; t = t->next) {
         if (t->opening)
             continue;
         uint64_t again = t->interval_ns;
-        *due = now >= t->retry_ns ? ll_managed__due(t, now) : 0;
-        if (*due)
-            return t;
+        int what = now >= t->retry_ns ? ll_managed__due(t, now) : 0;
+        bool asked = what == LL_DIGEST && lladd_atomic_load32(&t->asked);
+        if (what && (!best || asked > best_asked ||
+                     (asked == best_asked && t->served < best->served))) {
+            best = t;
+            best_asked = asked;
+            *due = what;
+        }
         if (now < t->retry_ns)
             again = t->retry_ns - now;
         *wait = again && (*wait == 0 || again < *wait) ? again : *wait;
     }
-    return NULL;
+    if (best)
+        best->served = ++all->served;
+    return best;
 }
 
 static void failed(struct lladd_managed *t, int rc, uint64_t now)

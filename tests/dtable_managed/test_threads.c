@@ -298,6 +298,63 @@ START_TEST(let_go_in_the_end)
 }
 END_TEST
 
+/* Compares as bytes are, and looks once how many runs of the other table are still to be freed. */
+static uint32_t watched;
+static uint64_t left_then;
+static int watching(void *ctx, struct lladd_span x, struct lladd_span y)
+{
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    (void)ctx;
+    if (lladd_atomic_load32(&watched)) {
+        lladd_atomic_store32(&watched, 0);
+        sure(lladd_managed_stats(tables[0], &s, NULL, 0, NULL) == 0, "stats");
+        lladd_atomic_store64(&left_then, s.doomed);
+    }
+    size_t n = x.len < y.len ? x.len : y.len;
+    int c = n ? memcmp(x.data, y.data, n) : 0;
+    return c ? c : x.len < y.len ? -1 : x.len > y.len;
+}
+static const struct lladd_dtable_comparator watcher = {
+    .struct_size = sizeof watcher, .name = "watching", .compare = watching};
+
+/* One thread, and a table for which there is always something to do: the other one has its turn. */
+START_TEST(one_after_the_other)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT, bytes = LLADD_MANAGED_OPTIONS_INIT;
+    bed_init_threads(&b);
+    ok_db(&b, lladd_managed_register(&b.options, &b.err));
+    bed_open(&b);
+    ok_db(&b, lladd_dtable_comparator_add(b.db, &watcher, &b.err));
+    bytes.type = LLADD_DTABLE_BYTES;
+    bytes.comparator = watcher.name;
+    bytes.rows = 1;
+    tables[1] = shop_table(&b, "quiet", &bytes);
+    o.schedule = LLADD_MANAGED_NEVER;
+    tables[0] = shop_table(&b, "busy", &o);
+    for (int i = 0; i < 5; i++) {
+        shop_fill(&b, tables[0], "1=a 2=b");
+        ok_db(&b, lladd_managed_digest(tables[0], &b.err));
+    }
+    ok_db(&b, lladd_managed_combine(tables[0], 0, &b.err));
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_key x = lladd_dtable_bytes("x", 1), y = lladd_dtable_bytes("y", 1);
+    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    ok(txn, lladd_managed_put(txn, tables[1], &x, &v));
+    ok(txn, lladd_managed_put(txn, tables[1], &y, &v));
+    commit(txn);
+    ck_assert_uint_eq(shop_stats(&b, tables[0]).doomed, 5);
+    lladd_atomic_store32(&watched, 1);
+    ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
+    while (shop_stats(&b, tables[1]).digests == 0 || shop_stats(&b, tables[0]).doomed)
+        lladd_yield();
+    ck_assert_uint_ge(lladd_atomic_load64(&left_then), 4);
+    shop_close(&b, tables[0]);
+    shop_close(&b, tables[1]);
+    ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
+    bed_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("managed dTables and threads");
@@ -307,6 +364,7 @@ int main(void)
     tcase_add_test(tc, eight_threads);
     tcase_add_test(tc, slowed_down);
     tcase_add_test(tc, let_go_in_the_end);
+    tcase_add_test(tc, one_after_the_other);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
