@@ -384,6 +384,8 @@ int ll_managed__combine_now(struct lladd_managed *, uint32_t first, uint32_t n,
 int ll_managed__free_now(struct lladd_managed *, struct lladd_error *);
 /* What is due, at `now`; 0: nothing. */
 int ll_managed__due(struct lladd_managed *, uint64_t now);
+/* When a digest may be due because of the time, if there is something then; 0: never. */
+uint64_t ll_managed__interval_left(struct lladd_managed *, uint64_t now);
 int ll_managed__step(struct lladd_managed *, int due, struct lladd_error *);
 /* Something may have become due. */
 void ll_managed__wake(struct ll_managed *);

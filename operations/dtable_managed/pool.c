@@ -36,7 +36,7 @@ static struct lladd_managed *choose(struct ll_managed *all, uint64_t now, int *d
     for (struct lladd_managed *t = all->tables; t; t = t->next) {
         if (t->opening)
             continue;
-        uint64_t again = t->interval_ns;
+        uint64_t again = ll_managed__interval_left(t, now);
         int what = now >= t->retry_ns ? ll_managed__due(t, now) : 0;
         bool asked = what == LL_DIGEST && lladd_atomic_load32(&t->asked);
         if (what && (!best || asked > best_asked ||

@@ -7,6 +7,12 @@
  * runs, or more, each not larger than those newer than it together, and the newest ones alike. */
 #include "operations/dtable_managed/managed.h"
 
+/* Who looked at the clock before the newest digest ended has an older time than that. */
+static uint64_t since_digest(const struct lladd_managed *t, uint64_t now)
+{
+    return now > t->digested_ns ? now - t->digested_ns : 0;
+}
+
 static bool digest_due(const struct lladd_managed *t, uint64_t now)
 {
     const struct ll_manifest *m = &t->manifest;
@@ -15,7 +21,7 @@ static bool digest_due(const struct lladd_managed *t, uint64_t now)
     return lladd_atomic_load32(&t->asked) ||
            lladd_atomic_load64(&t->pending_bytes) >= m->memory_bytes ||
            (m->max_rows && lladd_atomic_load64(&t->pending_rows) >= m->max_rows) ||
-           (m->interval_ns && now - t->digested_ns >= m->interval_ns);
+           (m->interval_ns && since_digest(t, now) >= m->interval_ns);
 }
 
 static uint32_t ruler(const struct ll_manifest *m)
@@ -64,6 +70,14 @@ int ll_managed__due(struct lladd_managed *t, uint64_t now)
         due = LL_FREE;
     lladd_mutex_unlock(&t->mutex);
     return due;
+}
+
+uint64_t ll_managed__interval_left(struct lladd_managed *t, uint64_t now)
+{
+    lladd_mutex_lock(&t->mutex);
+    uint64_t gone = since_digest(t, now);
+    lladd_mutex_unlock(&t->mutex);
+    return gone < t->interval_ns ? t->interval_ns - gone : t->interval_ns;
 }
 
 /* ---- one at a time --------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * Managed dTables: what one does, or leaves undone, harms no other: other values, other keys, old
  * snapshots, rows that are refused, runs that cannot be freed.
  */
+#include "operations/dtable_managed/managed.h"
 #include "shop.h"
 
 #include <stdio.h>
@@ -226,6 +227,28 @@ START_TEST(equal_keys)
 }
 END_TEST
 
+/* Whoever looked at the clock before somebody else's digest ended does not make another one; and
+ * he waits for what is left of the interval, not for another whole one. */
+START_TEST(time_of_others)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    o.interval_ns = UINT64_C(1000000000000);
+    t = shop_begin(&b, &o);
+    shop_fill(&b, t, "1=a");
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    shop_fill(&b, t, "1=b");
+    uint64_t ended = t->digested_ns;
+    ck_assert_int_eq(ll_managed__due(t, ended - 1), 0);
+    ck_assert_int_eq(ll_managed__due(t, ended + o.interval_ns - 1), 0);
+    ck_assert_int_eq(ll_managed__due(t, ended + o.interval_ns), LL_DIGEST);
+    ck_assert_uint_eq(ll_managed__interval_left(t, ended - 1), o.interval_ns);
+    ck_assert_uint_eq(ll_managed__interval_left(t, ended + 1), o.interval_ns - 1);
+    ck_assert_uint_eq(ll_managed__interval_left(t, ended + o.interval_ns - 7), 7);
+    ck_assert_uint_eq(ll_managed__interval_left(t, ended + o.interval_ns), o.interval_ns);
+    shop_done(&b, t);
+}
+END_TEST
+
 /* What is refused leaves nothing behind, however often. */
 START_TEST(refused_often)
 {
@@ -292,6 +315,7 @@ int main(void)
     tcase_add_test(tc, idle_snapshot);
     tcase_add_test(tc, idle_snapshot_ends);
     tcase_add_test(tc, equal_keys);
+    tcase_add_test(tc, time_of_others);
     tcase_add_test(tc, refused_often);
     tcase_add_test(tc, a_free_that_fails);
     suite_add_tcase(s, tc);
