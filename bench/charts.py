@@ -152,10 +152,10 @@ def ratios(rows, path):
     if not bars:
         return False
     commands = ["unset key", "set logscale x 2", "unset grid", "set grid xtics",
-                "set lmargin 54", "set xlabel 'times the best peer (named)'",
+                "set lmargin 46", "set rmargin 3", "set xlabel 'times the best peer (named)'",
                 f"set yrange [{len(bars) - 0.4}:-0.6]",
                 f"set xrange [{min([0.5] + [r for _, r, _ in bars]) / 1.2}:"
-                f"{max(r for _, r, _ in bars) * 2.5}]",
+                f"{max(r for _, r, _ in bars) * 8}]",
                 "set arrow from 1, graph 0 to 1, graph 1 nohead linewidth 1.5",
                 "set ytics (" + ", ".join(f"'{text}' {i}" for i, (text, _, _) in enumerate(bars))
                 + ")", "set style fill solid", "$bars << EOD"]

@@ -10,24 +10,24 @@ ARRAY = ("lladd-array", "lladd-records")
 
 # Text for people, and what is measured: always by the structure a user would take for it.
 LINES = [
-    ("a million inserts in one transaction, from creation to close",
+    ("a million inserts, from creation to close",
      query("W1", "insert", HASH, MILLION, **INTS)),
-    ("the same, 200 threads with a transaction each",
+    ("the same, 200 threads, a transaction each",
      query("W1", "insert", HASH, MILLION, 200, **INTS)),
     ("a million array elements filled, a call for each",
      query("W2", "fill", ARRAY, MILLION)),
     ("array elements overwritten at random", query("W2", "overwrite", ARRAY, MILLION)),
     ("durable transactions, 1 thread", query("W3", "durable", HASH)),
-    ("8 threads", query("W3", "durable", HASH, threads=8)),
-    ("64 threads", query("W3", "durable", HASH, threads=64)),
-    ("transactions whose log is handed to the system", query("W4", "os", HASH)),
-    ("whose log is left in the process", query("W4", "process", HASH)),
+    ("durable transactions, 8 threads", query("W3", "durable", HASH, threads=8)),
+    ("durable transactions, 64 threads", query("W3", "durable", HASH, threads=64)),
+    ("transactions, log handed to the system", query("W4", "os", HASH)),
+    ("transactions, log left in the process", query("W4", "process", HASH)),
     ("cached lookups, 1 thread", query("W5", "lookup", HASH, 500000, **BIG)),
-    ("2 threads", query("W5", "lookup", HASH, 500000, 2, **BIG)),
-    ("200 threads", query("W5", "lookup", HASH, 500000, 200, **BIG)),
+    ("cached lookups, 2 threads", query("W5", "lookup", HASH, 500000, 2, **BIG)),
+    ("cached lookups, 200 threads", query("W5", "lookup", HASH, 500000, 200, **BIG)),
     ("transactions replayed after a crash",
      query("W6", "recovery-warm", HASH, 200000)),
-    ("random updates of ten times what the cache holds", query("W7", "update", HASH)),
+    ("random updates of ten times the cache", query("W7", "update", HASH)),
     ("updates rolled back", query("W9", "rollback", HASH)),
 ]
 

@@ -24,6 +24,9 @@ INSTRUCTIONS = {"workload": "W10", "case": "lookup", "engine": "lladd-hash", "fa
                 "instructions_per_op": 400.0}
 
 
+EIGHT = "| durable transactions, 8 threads"
+
+
 def line_of(text, beginning):
     return next(line for line in text.splitlines() if line.startswith(beginning))
 
@@ -93,9 +96,9 @@ class Summary(unittest.TestCase):
     def test_the_best_peer_and_whether_it_is_ahead(self):
         text = summary.table([row("lladd-hash", 3000.0), row("leveldb", 2000.0),
                               row("tdb", 1000.0)])
-        self.assertIn("| 3000 | 2000 | 1.5 | leveldb: no isolation |", line_of(text, "| 8 threads"))
+        self.assertIn("| 3000 | 2000 | 1.5 | leveldb: no isolation |", line_of(text, EIGHT))
         text = summary.table([row("lladd-hash", 1000.0), row("bdb-hash", 2000.0)])
-        self.assertIn("| 1000 | 2000 | **0.5** | bdb-hash |", line_of(text, "| 8 threads"))
+        self.assertIn("| 1000 | 2000 | **0.5** | bdb-hash |", line_of(text, EIGHT))
 
     def test_only_who_does_the_same_is_a_peer(self):
         rows = [row(e, r, workload="W9", case="rollback", threads=1)
