@@ -150,6 +150,7 @@ int lladd_managed_digest(struct lladd_managed *t, struct lladd_error *err)
         return rc;
     rc = ll_managed__digest_now(t, err);
     ll_managed__work_end(t, LL_DIGEST);
+    ll_managed__wake(t->all); /* a combine may be due now */
     return rc;
 }
 
@@ -160,6 +161,7 @@ int lladd_managed_combine(struct lladd_managed *t, uint32_t runs, struct lladd_e
         return rc;
     rc = ll_managed__combine_now(t, 0, runs ? runs : UINT32_MAX, err);
     ll_managed__work_end(t, LL_COMBINE);
+    ll_managed__wake(t->all); /* there may be more of that, and runs to be freed */
     return rc;
 }
 

@@ -355,6 +355,29 @@ START_TEST(one_after_the_other)
 }
 END_TEST
 
+/* Who digests himself leaves combines, and freeing, to the threads: they are told. */
+START_TEST(told_of_a_digest)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    bed_init_threads(&b);
+    ok_db(&b, lladd_managed_register(&b.options, &b.err));
+    bed_open(&b);
+    o.every = 2;
+    tables[0] = shop_table(&b, "one", &o);
+    ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
+    for (int i = 0; i < 2; i++) {
+        shop_fill(&b, tables[0], "1=a 2=b");
+        ok_db(&b, lladd_managed_digest(tables[0], &b.err));
+    }
+    while (shop_stats(&b, tables[0]).combines == 0 || shop_stats(&b, tables[0]).doomed)
+        lladd_yield();
+    ck_assert_uint_eq(shop_stats(&b, tables[0]).runs, 1);
+    shop_close(&b, tables[0]);
+    ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
+    bed_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("managed dTables and threads");
@@ -365,6 +388,7 @@ int main(void)
     tcase_add_test(tc, slowed_down);
     tcase_add_test(tc, let_go_in_the_end);
     tcase_add_test(tc, one_after_the_other);
+    tcase_add_test(tc, told_of_a_digest);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
