@@ -167,6 +167,14 @@ static int tag_of(struct lladd_txn *txn, const char *name, uint64_t *tag)
     return lladd_journal_acquire(txn, text, LL_MANAGED_OWNER, tag);
 }
 
+bool ll_managed__is_changing(struct lladd_db *db, const char *name)
+{
+    char text[sizeof LL_MANAGED_TAG + LLADD_MANAGED_NAME_MAX];
+    uint64_t tag;
+    (void)snprintf(text, sizeof text, "%s%s", LL_MANAGED_TAG, name);
+    return lladd_journal_find(db, text, &tag, NULL) == LLADD_BUSY;
+}
+
 /* In one step or not at all. */
 static int in_step(struct lladd_txn *txn, struct ll_managed *all, const char *name,
                    struct ll_manifest *m,

@@ -324,6 +324,8 @@ int ll_managed__row_read(struct ll_managed *, const char *name, struct ll_manife
                          struct lladd_error *);
 int ll_managed__row_write(struct lladd_txn *, struct ll_managed *, const char *name,
                           const struct ll_manifest *);
+/* Is a transaction making or dropping it? */
+bool ll_managed__is_changing(struct lladd_db *, const char *name);
 /* The open one of a name, or that is being opened. Under the mutex. */
 struct lladd_managed *ll_managed__open_one(const struct ll_managed *, const char *name);
 void ll_managed__table_free(struct lladd_managed *);

@@ -182,6 +182,9 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
                     : 0;
     }
     rc = load(t, err);
+    /* The catalogue has what is not committed: who drops it has taken the row, or the runs. */
+    if ((rc == LLADD_NOT_FOUND || rc == LLADD_DESTROYED) && ll_managed__is_changing(db, name))
+        rc = lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being made or dropped", name);
     if (rc) {
         forget(t);
         ll_managed__table_free(t);

@@ -249,6 +249,32 @@ START_TEST(time_of_others)
 }
 END_TEST
 
+/* While it is being dropped it is neither there nor not there, with runs or without. */
+START_TEST(opened_while_dropped)
+{
+    for (int i = 0; i < 2; i++) {
+        t = shop_begin(&b, NULL);
+        shop_fill(&b, t, "1=a");
+        if (i)
+            ok_db(&b, lladd_managed_digest(t, &b.err));
+        shop_close(&b, t);
+        struct lladd_txn *txn = bed_begin(&b);
+        ok(txn, lladd_managed_drop(txn, "rows"));
+        ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_BUSY);
+        ck_assert_int_eq(b.err.code, LLADD_BUSY);
+        abort_txn(txn);
+        t = shop_open(&b, "rows");
+        shop_expect(&b, t, "1=a");
+        shop_close(&b, t);
+        txn = bed_begin(&b);
+        ok(txn, lladd_managed_drop(txn, "rows"));
+        commit(txn);
+        ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_NOT_FOUND);
+        bed_free(&b);
+    }
+}
+END_TEST
+
 /* What is refused leaves nothing behind, however often. */
 START_TEST(refused_often)
 {
@@ -316,6 +342,7 @@ int main(void)
     tcase_add_test(tc, idle_snapshot_ends);
     tcase_add_test(tc, equal_keys);
     tcase_add_test(tc, time_of_others);
+    tcase_add_test(tc, opened_while_dropped);
     tcase_add_test(tc, refused_often);
     tcase_add_test(tc, a_free_that_fails);
     suite_add_tcase(s, tc);
