@@ -83,6 +83,7 @@ static int begin(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t numbe
         rc = LLADD_END;
     if (!rc)
         rc = ll_operations__journal_may_change(txn, t, tag, number);
+    t->cleaning = !rc;
     if (!rc && !choose(tag, below, s))
         rc = LLADD_END;
     s->tag = tag;

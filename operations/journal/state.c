@@ -24,7 +24,12 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     j->db = db;
     int rc = lladd_mutex_init(&j->mutex, LL_JOURNAL_RANK, "journal");
     if (!rc) {
-        rc = lladd_mutex_init(&j->create, LL_JOURNAL_RANK_CREATE, "making the journal");
+        rc = lladd_cond_init(&j->cleaned);
+        if (!rc) {
+            rc = lladd_mutex_init(&j->create, LL_JOURNAL_RANK_CREATE, "making the journal");
+            if (rc)
+                lladd_cond_destroy(&j->cleaned);
+        }
         if (rc)
             lladd_mutex_destroy(&j->mutex);
     }
@@ -58,6 +63,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     ll_operations__journal_map_free(db, &j->tags);
     free_held(j);
     lladd_hash_close(j->catalogue);
+    lladd_cond_destroy(&j->cleaned);
     lladd_mutex_destroy(&j->mutex);
     lladd_mutex_destroy(&j->create);
     lladd_free(db, j);

@@ -213,6 +213,7 @@ struct ll_journal_txn {
     struct ll_journal_txn *next_all, *next_free;
     struct ll_journal_txn *newer, *older; /* of those under way; under the mutex */
     bool listed, in_doubt, ending;
+    bool cleaning; /* what it changes is soon changed: who needs the tag waits */
     uint64_t id;    /* of one in doubt */
     uint64_t first; /* atomic: its first record here; UINT64_MAX: none yet */
     uint64_t last;
@@ -239,6 +240,7 @@ struct ll_journal_hold {
 struct ll_journal {
     struct lladd_db *db;
     struct lladd_mutex mutex;  /* everything here; a leaf */
+    struct lladd_cond cleaned; /* a transaction that was cleaning has ended */
     struct lladd_mutex create; /* the catalogue is made, or the name of the mark */
     bool loaded;
     struct lladd_hash *catalogue; /* atomic; NULL: there is none yet */

@@ -527,6 +527,9 @@ static void leave_tags(struct ll_journal_txn *t, bool committed)
             ll_operations__journal_tag_free(j, tag);
     }
     t->touched = NULL;
+    if (t->cleaning)
+        lladd_cond_broadcast(&j->cleaned);
+    t->cleaning = false;
     unlist(t);
 }
 

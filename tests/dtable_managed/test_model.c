@@ -480,7 +480,7 @@ START_TEST(histories)
     memset(&seen, 0, sizeof seen);
     for (uint64_t i = 1; i <= SEEDS; i++)
         history(i);
-    ck_assert_uint_gt(seen.conflicts, 100);
+    ck_assert_uint_gt(seen.conflicts, 50);
     ck_assert_uint_gt(seen.crashes, 5);
     ck_assert_uint_gt(seen.doubts, 20);
     ck_assert_uint_gt(seen.moves, 1000);

@@ -213,6 +213,48 @@ START_TEST(eight_threads)
 }
 END_TEST
 
+static struct {
+    uint64_t tag;
+    uint32_t over; /* atomic */
+    uint32_t cleaned; /* atomic: times */
+} cleaner;
+
+static void *clean_on(void *arg)
+{
+    (void)arg;
+    while (!lladd_atomic_load32(&cleaner.over)) {
+        bool more;
+        int rc = lladd_journal_clean(b.db, cleaner.tag, lladd_applied_lsn(b.db), &more, NULL);
+        sure(rc == 0 || rc == LLADD_BUSY, "clean");
+        lladd_atomic_add32(&cleaner.cleaned, rc == 0);
+    }
+    return NULL;
+}
+
+/* Checkpoints clean when they like: who attaches then waits, and is not refused. */
+START_TEST(who_attaches_waits_for_cleaning)
+{
+    static const struct lladd_journal_owner idle = {.struct_size = sizeof idle};
+    struct lladd_thread thread = {0};
+    bed_init_threads(&b);
+    ok_db(&b, lladd_journal_register(&b.options, &b.err));
+    bed_open(&b);
+    memset(&cleaner, 0, sizeof cleaner);
+    cleaner.tag = shelf_tag(&b, "cold");
+    shelf_put(&b, cleaner.tag, "a b c d e f");
+    ck_assert_int_eq(lladd_thread_start(&thread, clean_on, NULL), 0);
+    struct lladd_journal_attachment a = {cleaner.tag, &idle, NULL};
+    for (unsigned i = 0; i < ROUNDS || lladd_atomic_load32(&cleaner.cleaned) < 20; i++) {
+        ok_db(&b, lladd_journal_attach(b.db, &a, 1, &b.err));
+        ok_db(&b, lladd_journal_detach(b.db, cleaner.tag, &b.err));
+    }
+    lladd_atomic_store32(&cleaner.over, 1);
+    lladd_thread_join(&thread);
+    shelf_expect(&b, cleaner.tag, "a b c d e f");
+    bed_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("journal threads");
@@ -220,6 +262,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, two_threads);
     tcase_add_test(tc, eight_threads);
+    tcase_add_test(tc, who_attaches_waits_for_cleaning);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
