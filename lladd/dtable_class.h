@@ -244,7 +244,7 @@ LLADD_API int lladd_dtable_block(struct lladd_dtable_pin *, int which,
 LLADD_API int lladd_dtable_read(struct lladd_dtable_pin *, int which,
                                 const struct lladd_dtable_source *, uint64_t at, size_t len,
                                 const unsigned char **out, struct lladd_error *);
-/** The i-th cell. */
+/** The i-th cell; *out NULL after an error. */
 static inline int lladd_dtable_cell(struct lladd_dtable_pin *pin, int which,
                                     const struct lladd_dtable_source *s, uint32_t block_size,
                                     uint32_t cell, uint64_t i, const unsigned char **out,
@@ -255,7 +255,7 @@ static inline int lladd_dtable_cell(struct lladd_dtable_pin *pin, int which,
     uint32_t len;
     const unsigned char *bytes;
     int rc = lladd_dtable_block(pin, which, s, block, &bytes, &len, err);
-    *out = bytes + (i - block * per) * cell;
+    *out = rc ? NULL : bytes + (i - block * per) * cell;
     return rc;
 }
 /** Cells of one length in a stream; worked out once, a cell is found without a division. */
@@ -287,7 +287,7 @@ static inline int lladd_dtable_cells_at(struct lladd_dtable_pin *pin, int which,
     else
         block = i / c->per;
     int rc = lladd_dtable_block(pin, which, c->in, block, &bytes, &len, err);
-    *out = bytes + (i - block * c->per) * c->cell;
+    *out = rc ? NULL : bytes + (i - block * c->per) * c->cell;
     return rc;
 }
 /** All of a stream, next to each other, for as long as the table is open: for small ones that

@@ -205,7 +205,7 @@ static void build(struct stack *s, unsigned i)
 
 static void same_value(const struct stack *s, unsigned i, const struct lladd_dtable_value *v)
 {
-    char value[8];
+    char value[24];
     unsigned layer;
     ck_assert_int_eq(v->state, state_at(s, i, &layer));
     if (v->state != LLADD_DTABLE_FOUND)
