@@ -27,7 +27,7 @@ LINES = [
     ("cached lookups, 200 threads", query("W5", "lookup", HASH, 500000, 200, **BIG)),
     ("transactions replayed after a crash",
      query("W6", "recovery-warm", HASH, 200000)),
-    ("random updates of ten times the cache", query("W7", "update", HASH)),
+    ("random updates of ten times the cache", query("W7", "update", ARRAY)),
     ("updates rolled back", query("W9", "rollback", HASH)),
 ]
 
