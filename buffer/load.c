@@ -182,24 +182,33 @@ static void without_base(struct ll_buffer *b, struct ll_frame *f)
     f->flags |= LL_FRAME_BASELESS;
 }
 
-/* The page was not redone when the database was opened. `baseless`: it is zeros; *why says what was
- * wrong with it, if it was read. */
-static int catch_up(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool baseless,
-                    struct lladd_error *why, struct lladd_error *err)
+/* The page was not redone when the database was opened. *baseless: it is zeros; afterwards, that
+ * nothing has given it a base. */
+static int catch_up(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool *baseless,
+                    struct lladd_error *err)
 {
     lladd_lsn since = {0};
-    int rc =
-        b->cfg.catch_up(b->cfg.ctx, lladd_page_of(n), f->page.bytes, &baseless, &since, err);
-    if (rc == 0 && baseless) {
-        if (!why->code)
-            (void)ll_fail_page(why, LLADD_CORRUPT_PAGE, lladd_page_of(n),
-                               "\"%s\": page %llu is zeros, and its log says otherwise",
-                               b->cfg.name, (unsigned long long)n);
-        return repair(b, f, n, why, err);
-    }
-    if (rc == 0 && since.v && !LLADD_PLANTED(LLADD_BUG_CAUGHT_UP))
+    if (*baseless)
+        memset(f->page.bytes, 0, b->page_size);
+    int rc = b->cfg.catch_up(b->cfg.ctx, lladd_page_of(n), f->page.bytes, baseless, &since, err);
+    if (rc == 0 && !*baseless && since.v && !LLADD_PLANTED(LLADD_BUG_CAUGHT_UP))
         dirty_since(b, f, since);
     return rc;
+}
+
+/* `verified` is what came of that. */
+static int catch_up_read(struct ll_buffer *b, struct ll_frame *f, uint64_t n, int verified,
+                         struct lladd_error *why, struct lladd_error *err)
+{
+    bool baseless = verified != 0;
+    int rc = catch_up(b, f, n, &baseless, err);
+    if (rc != 0 || !baseless)
+        return rc;
+    if (!verified)
+        (void)ll_fail_page(why, LLADD_CORRUPT_PAGE, lladd_page_of(n),
+                           "\"%s\": page %llu is zeros, and its log says otherwise", b->cfg.name,
+                           (unsigned long long)n);
+    return repair(b, f, n, why, err);
 }
 
 static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool redo,
@@ -208,18 +217,18 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
     enum ll_behind_how how =
         !redo && b->cfg.behind ? b->cfg.behind(b->cfg.ctx, lladd_page_of(n)) : LL_NOT_BEHIND;
     struct lladd_error why = LLADD_ERROR_INIT;
-    if (how == LL_BEHIND_WITH_BASE) {
-        memset(f->page.bytes, 0, b->page_size);
-        return catch_up(b, f, n, true, &why, err);
-    }
-    int rc = ll_buffer__read_pages(b, n, 1, f->page.bytes, err);
+    bool baseless = true;
+    int rc = how == LL_BEHIND_WITH_BASE ? catch_up(b, f, n, &baseless, err) : 0;
+    if (rc != 0 || !baseless)
+        return rc;
+    /* What was to give it a base may have been for an earlier life, which somebody has ended since:
+     * then it is read after all. */
+    rc = ll_buffer__read_pages(b, n, 1, f->page.bytes, err);
     if (rc != 0)
         return rc;
     rc = ll_buffer__verify(b, n, f->page.bytes, &why);
-    if (rc != 0 && how == LL_BEHIND)
-        memset(f->page.bytes, 0, b->page_size);
-    if (how == LL_BEHIND)
-        return catch_up(b, f, n, rc != 0, &why, err);
+    if (how != LL_NOT_BEHIND)
+        return catch_up_read(b, f, n, rc, &why, err);
     if (rc == 0)
         return 0;
     if (redo) {

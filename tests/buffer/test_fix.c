@@ -418,6 +418,42 @@ static void count_evicted(void *ctx, struct ll_frame *f)
     f->private_ = NULL;
 }
 
+/* Says of every page that its log begins it anew, and then has nothing for the odd ones. */
+static enum ll_behind_how always_behind(void *ctx, lladd_pageno n)
+{
+    (void)ctx;
+    (void)n;
+    return LL_BEHIND_WITH_BASE;
+}
+
+static int half_of_them(void *ctx, lladd_pageno n, unsigned char *bytes, bool *baseless,
+                        lladd_lsn *since, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)bytes;
+    (void)since;
+    (void)err;
+    *baseless = *baseless && n.v % 2;
+    return 0;
+}
+
+START_TEST(what_the_log_does_not_begin_anew_after_all_is_read)
+{
+    struct rig r;
+    rig_init(&r, _i, PAGES);
+    rig_create(&r);
+    for (uint64_t n = 0; n < 2 * PAGES; n++)
+        rig_put(&r, n, 7 + n);
+    rig_flush(&r);
+    r.cfg.behind = always_behind;
+    r.cfg.catch_up = half_of_them;
+    rig_reopen(&r);
+    for (uint64_t n = 0; n < 2 * PAGES; n++)
+        ck_assert_uint_eq(rig_get(&r, n), n % 2 ? 7 + n : 0);
+    rig_close(&r);
+}
+END_TEST
+
 START_TEST(callbacks_come_in_pairs)
 {
     struct rig r;
@@ -523,6 +559,7 @@ int main(void)
     tcase_add_loop_test(t, a_budget_too_small, 0, RIG_KINDS);
     tcase_add_loop_test(t, eviction_can_be_forbidden, 0, RIG_KINDS);
     tcase_add_loop_test(t, opening, 0, RIG_KINDS);
+    tcase_add_loop_test(t, what_the_log_does_not_begin_anew_after_all_is_read, 0, RIG_KINDS);
     tcase_add_loop_test(t, callbacks_come_in_pairs, 0, RIG_KINDS);
     tcase_add_loop_test(t, statistics, 0, RIG_KINDS);
     suite_add_tcase(s, t);
