@@ -19,7 +19,7 @@ static bool due(const struct ll_core *core)
 void ll_background_want(struct ll_core *core)
 {
     struct lladd_db *db = ll_db_of(core);
-    if (!db->checkpoints_on || lladd_atomic_load32(&db->signalled))
+    if (!lladd_atomic_load32(&db->checkpoints_on) || lladd_atomic_load32(&db->signalled))
         return;
     lladd_mutex_lock(&db->wake_mutex);
     db->wanted = true;
@@ -73,9 +73,9 @@ int ll_background_start(struct lladd_db *db, struct lladd_error *err)
 {
     if (!db->core.env.threads)
         return 0;
-    db->checkpoints_on = true;
+    lladd_atomic_store32(&db->checkpoints_on, 1);
     if (lladd_thread_start(&db->checkpointer, checkpointer, db)) {
-        db->checkpoints_on = false;
+        lladd_atomic_store32(&db->checkpoints_on, 0);
         return ll_fail(err, LLADD_NO_THREAD, "the checkpointer could not be started");
     }
     return 0;
@@ -92,7 +92,7 @@ void ll_background_stop(struct lladd_db *db)
     lladd_atomic_store32(&db->core.instant_stop, 1);
     lladd_thread_join(&db->checkpointer);
     lladd_atomic_store32(&db->core.instant_stop, 0);
-    db->checkpoints_on = false;
+    lladd_atomic_store32(&db->checkpoints_on, 0);
 }
 
 int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
@@ -118,7 +118,8 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
     if (more)
         *more = false;
     /* A page that cannot be redone is said, but is no reason to leave the rest undone. */
-    int behind = !rc && !db->checkpoints_on ? recover_some(&db->core, &redo_more, err) : 0;
+    bool alone = !lladd_atomic_load32(&db->checkpoints_on);
+    int behind = !rc && alone ? recover_some(&db->core, &redo_more, err) : 0;
     if (behind && lladd_code_root(behind) != LLADD_ROOT_DATA)
         rc = behind;
     if (!rc && !behind && due(&db->core) && !lladd_atomic_load32(&db->signalled))

@@ -16,7 +16,7 @@ struct ll_extension_state {
 struct lladd_db {
     struct ll_core core; /* first: a core is its database */
     uint32_t magic;
-    bool own_device, checkpoints_on, commits_trigger;
+    bool own_device, commits_trigger;
     struct lladd_file *lock;
     uint32_t *alive; /* the core's `healthy`, wiped in a forked child; NULL: compare process ids */
     uint32_t durability; /* default of transactions */
@@ -24,6 +24,7 @@ struct lladd_db {
     struct ll_extension_state *extensions;
     size_t n_extensions;
     struct lladd_thread checkpointer;
+    uint32_t checkpoints_on; /* atomic: there is that thread */
     struct lladd_mutex wake_mutex;
     struct lladd_cond wake;
     bool wanted, stopping; /* under wake_mutex */

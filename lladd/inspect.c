@@ -24,7 +24,6 @@
 
 #include "io/io.h"
 #include "lladd/db_private.h"
-#include "util/crc32c.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -95,8 +94,7 @@ static int read_control(struct lladd_inspect *v, struct lladd_error *err)
     (void)ll_io_close(dev, file); /* only read */
     if (rc)
         return rc;
-    core->page_size = core->control.page_size;
-    core->salt = ll_crc32c(0, core->control.uuid, sizeof core->control.uuid);
+    ll_core_identify(core);
     return 0;
 }
 

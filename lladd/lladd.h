@@ -46,7 +46,9 @@ enum lladd_frames {
 /** When an open after a crash returns (docs/decisions/instant-recovery.md). What anybody sees is
  *  the same. */
 enum lladd_recovery {
-    LLADD_RECOVER_FULL = 0, /**< when every page is redone, and a checkpoint taken */
+    /** When every page is redone. The checkpoint that writes them back is taken in the background,
+     *  or before, without threads. */
+    LLADD_RECOVER_FULL = 0,
     /** Before: a page is redone when it is first fetched, the others in the background (without
      *  threads: by lladd_maintain), then a checkpoint is taken; one that is asked for earlier, and
      *  lladd_close, wait for that. A page that is damaged beyond repair makes the fix of that page

@@ -11,7 +11,6 @@
  *        ► background work ► (after an unclean stop) checkpoint */
 #include "io/io.h"
 #include "lladd/db_private.h"
-#include "util/crc32c.h"
 
 #include <errno.h>
 #include <string.h>
@@ -424,14 +423,13 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     core->control.page_size = o->page_size ? o->page_size : LL_PAGE_SIZE_MIN;
     core->control.incarnation = 1;
     core->control.created_us = ll_wall_us(&core->env);
-    core->page_size = core->control.page_size;
     int rc = w->random(w->ctx, core->control.uuid, 16);
     if (rc)
         return ll_fail_io(err, rc, true, "make", "a uuid");
+    ll_core_identify(core);
     rc = ll_io_deferred_new(&core->env, core->dev, &core->dev);
     if (rc)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
-    core->salt = ll_crc32c(0, core->control.uuid, 16);
     rc = open_log(db, o, true, err);
     if (!rc)
         rc = open_buffer(db, o, true, err);
@@ -465,8 +463,7 @@ static int open_database(struct lladd_db *db, const struct lladd_options *o,
                          const struct lladd_registry *reg, struct lladd_error *err)
 {
     struct ll_core *core = &db->core;
-    core->page_size = core->control.page_size;
-    core->salt = ll_crc32c(0, core->control.uuid, 16);
+    ll_core_identify(core);
     if (o->page_size && o->page_size != core->page_size)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "the database has pages of %u bytes, not %u",
                        core->page_size, o->page_size);
@@ -574,8 +571,10 @@ static int assemble(struct lladd_db *db, const struct lladd_options *o, struct l
     struct lladd_registry reg = {0};
     bool create = false;
     int rc = init_core(db, o, err);
-    if (!rc)
-        rc = take_lock(db, err);
+    if (rc)
+        return rc;
+    watch_fork(db);
+    rc = take_lock(db, err);
     if (!rc)
         rc = look(db, o, &create, err);
     if (!rc && !create && (o->flags & LLADD_OPT_MUST_NOT_EXIST))
@@ -590,7 +589,6 @@ static int assemble(struct lladd_db *db, const struct lladd_options *o, struct l
     struct ll_txn_table *t = &db->core.txns;
     lladd_atomic_max64(&t->visible, db->core.control.checkpoint.v);
     db->magic = LL_DB_MAGIC;
-    watch_fork(db);
     rc = ll_extensions_recovered(db, err);
     if (!rc)
         rc = ll_buffer_start(db->core.buffer, err);
@@ -741,7 +739,7 @@ uint64_t lladd_page_count(const struct lladd_db *db)
 
 void lladd_db_uuid(const struct lladd_db *db, unsigned char out[16])
 {
-    memcpy(out, db->core.control.uuid, 16);
+    memcpy(out, db->core.uuid, sizeof db->core.uuid);
 }
 
 void *lladd_alloc(struct lladd_db *db, size_t size)

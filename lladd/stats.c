@@ -23,7 +23,9 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     lladd_mutex_unlock(&t->mutex);
     s->aborted = lladd_atomic_load64(&t->aborted);
     s->prepared = lladd_atomic_load64(&t->prepared);
+    uint64_t redo = ll_core_redo(core).v; /* before the tail, which is never below it */
     s->log_tail = ll_log_tail(core->log).v;
+    s->redo_bytes = s->log_tail - redo;
     s->log_durable = ll_log_durable(core->log).v;
     s->log_oldest = ll_log_oldest(core->log).v;
     s->log_bytes = log.bytes;
@@ -36,9 +38,6 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     s->undo_reserved = log.undo_reserved;
     s->checkpoints = lladd_atomic_load64(&core->checkpoints);
     s->checkpoint_lsn = lladd_atomic_load64(&core->last_checkpoint);
-    lladd_mutex_lock(&core->control_mutex);
-    s->redo_bytes = s->log_tail - core->control.redo.v;
-    lladd_mutex_unlock(&core->control_mutex);
     s->pages = ll_buffer_page_count(core->buffer);
     s->cache_hits = buf.hits;
     s->cache_misses = buf.misses;

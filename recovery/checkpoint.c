@@ -110,13 +110,10 @@ static int put_misc(struct writer *w, lladd_lsn redo)
     struct ll_core *core = w->core;
     int rc = 0;
     lladd_mutex_lock(&core->misc);
-    size_t kept = 0;
-    for (size_t i = 0; i < core->n_fences; i++)
-        if (core->fences[i].lsn.v >= redo.v)
-            core->fences[kept++] = core->fences[i];
-    core->n_fences = kept;
     for (size_t i = 0; !rc && i < core->n_fences && !LLADD_PLANTED(LLADD_BUG_FENCE); i++) {
         unsigned char b[24];
+        if (core->fences[i].lsn.v < redo.v)
+            continue;
         lladd_put64(b, core->fences[i].first);
         lladd_put64(b + 8, core->fences[i].n);
         lladd_put64(b + 16, core->fences[i].lsn.v);
@@ -261,10 +258,7 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
     int rc = ll_core_check(core, err);
     if (rc)
         return rc;
-    lladd_mutex_lock(&core->control_mutex);
-    lladd_lsn redo = core->control.redo;
-    lladd_mutex_unlock(&core->control_mutex);
-    needed(core, redo, out);
+    needed(core, ll_core_redo(core), out);
     if (strcmp(out->kind, "checkpoint") == 0) {
         /* The checkpoint is what it is because of the dirty pages; name the oldest need. */
         lladd_lsn rec, base;
@@ -309,6 +303,11 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
         lladd_lsn low, base;
         ll_buffer_dirty_min(core->buffer, &low, &base);
         *redo = low.v < start->v ? low : *start;
+        /* Never back, to where fences are forgotten: a page that was found damaged and rebuilt is
+         * rebuilt again. */
+        low = ll_core_redo(core);
+        if (redo->v < low.v)
+            *redo = low;
     }
     /* Now, and not when the log is truncated: who ends after END is forced is a loser if we crash
      * before its last record is durable. Who has ended by now, has ended before END; and who has
@@ -330,13 +329,12 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
     return rc;
 }
 
-static int write_control(struct ll_core *core, lladd_lsn start, lladd_lsn redo,
-                         struct lladd_error *err)
+static int write_control(struct ll_core *core, const struct marks *m, struct lladd_error *err)
 {
     lladd_mutex_lock(&core->control_mutex);
     struct ll_control c = core->control;
-    c.checkpoint = start;
-    c.redo = redo;
+    c.checkpoint = m->start;
+    c.redo = m->redo;
     c.watermark = ll_log_durable(core->log);
     c.clean = false;
     c.segment = lladd_lsn_of(c.segment_bytes = 0);
@@ -344,6 +342,52 @@ static int write_control(struct ll_core *core, lladd_lsn start, lladd_lsn redo,
     c.incarnation = ll_log_incarnation(core->log);
     int rc = ll_core_put_control(core, &c, err);
     lladd_mutex_unlock(&core->control_mutex);
+    return rc;
+}
+
+/* The next recovery begins behind them. Not before that is certain: one that began earlier would
+ * meet what they fence off. */
+static void forget_fences(struct ll_core *core, lladd_lsn redo)
+{
+    lladd_mutex_lock(&core->misc);
+    size_t kept = 0;
+    for (size_t i = 0; i < core->n_fences; i++)
+        if (core->fences[i].lsn.v >= redo.v)
+            core->fences[kept++] = core->fences[i];
+    core->n_fences = kept;
+    lladd_mutex_unlock(&core->misc);
+}
+
+/* A page that was found damaged since the flush, and rebuilt, has an older base: it is written
+ * before that goes; and *low does not pass one that comes even later. */
+static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_error *err)
+{
+    lladd_lsn rec, base;
+    ll_buffer_dirty_min(core->buffer, &rec, &base);
+    if (base.v >= low->v)
+        return 0;
+    int rc = ll_buffer_flush(core->buffer, *low, *low, err);
+    ll_buffer_dirty_min(core->buffer, &rec, &base);
+    if (base.v < low->v)
+        *low = base;
+    return rc;
+}
+
+/* From what this checkpoint says on, and further back for what must be there besides. */
+static int truncate_log(struct ll_core *core, const struct marks *m, struct lladd_error *err)
+{
+    lladd_lsn low = needed(core, m->redo, NULL);
+    int rc = 0;
+    if (low.v < m->redo.v && !core->closing) {
+        rc = each_class(core, false, m->redo, err);
+        low = needed(core, m->redo, NULL); /* they may have done it at once */
+    }
+    if (m->undo.v < low.v && !LLADD_PLANTED(LLADD_BUG_UNDO_LATE))
+        low = m->undo;
+    if (!rc)
+        rc = write_rebuilt(core, &low, err);
+    if (!rc)
+        rc = ll_log_truncate(core->log, LLADD_PLANTED(LLADD_BUG_TRUNCATE) ? m->end : low, err);
     return rc;
 }
 
@@ -377,8 +421,12 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         rc = ll_log_force(core->log, m.end, err);
     if (!rc && ll_point(&core->env, "checkpoint.before_control"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
+    /* Who could not be rolled back is in no record above, if he went before it was written; and the
+     * handle was poisoned before he went. */
     if (!rc)
-        rc = write_control(core, m.start, m.redo, err);
+        rc = ll_core_check(core, err);
+    if (!rc)
+        rc = write_control(core, &m, err);
     if (!rc && LLADD_PLANTED(LLADD_BUG_FLUSH))
         rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
     if (rc)
@@ -387,16 +435,8 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
                   .detail = ll_log_tail(core->log).v - m.redo.v);
     lladd_atomic_store64(&core->last_checkpoint, m.start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
-    lladd_lsn low = needed(core, m.redo, NULL);
-    if (low.v < m.redo.v && !core->closing) {
-        rc = each_class(core, false, m.redo, err);
-        low = needed(core, m.redo, NULL); /* they may have done it at once */
-    }
-    if (m.undo.v < low.v && !LLADD_PLANTED(LLADD_BUG_UNDO_LATE))
-        low = m.undo;
-    if (!rc)
-        rc = ll_log_truncate(core->log, LLADD_PLANTED(LLADD_BUG_TRUNCATE) ? m.end : low, err);
-    return rc;
+    forget_fences(core, m.redo);
+    return truncate_log(core, &m, err);
 }
 
 int ll_checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/crc32c.h"
+
 int ll_core_poison(struct ll_core *core, const struct lladd_error *why)
 {
     lladd_mutex_lock(&core->poison_mutex);
@@ -73,6 +75,21 @@ int ll_core_mark_slow(struct ll_core *core, struct lladd_error *err)
     }
     lladd_mutex_unlock(&core->control_mutex);
     return rc;
+}
+
+void ll_core_identify(struct ll_core *core)
+{
+    core->page_size = core->control.page_size;
+    core->salt = ll_crc32c(0, core->control.uuid, sizeof core->control.uuid);
+    memcpy(core->uuid, core->control.uuid, sizeof core->uuid);
+}
+
+lladd_lsn ll_core_redo(struct ll_core *core)
+{
+    lladd_mutex_lock(&core->control_mutex);
+    lladd_lsn redo = core->control.redo;
+    lladd_mutex_unlock(&core->control_mutex);
+    return redo;
 }
 
 int ll_core_feature(struct ll_core *core, uint64_t feature, struct lladd_error *err)

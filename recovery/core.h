@@ -278,8 +278,10 @@ struct ll_core {
     struct ll_control control;
     struct lladd_mutex control_mutex;
     uint64_t redo_start; /* of the recovery that opened this handle; redo of pages may come later */
+    /* What the control block says that never changes; this may be read without its mutex. */
     uint32_t page_size;
     uint32_t salt;
+    unsigned char uuid[16];
     bool no_images;
     bool log_full_error;
     uint32_t marked;   /* atomic: the control block says "in use" */
@@ -343,6 +345,10 @@ static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(core->healthy)) ? 0 : ll_core_check_slow(core, err);
 }
+/* Once the control block is known: page size, uuid, salt. */
+void ll_core_identify(struct ll_core *);
+/* Where the next recovery would begin. */
+lladd_lsn ll_core_redo(struct ll_core *);
 /* Writes the control block; the handle is poisoned if that fails. Under control_mutex. */
 int ll_core_put_control(struct ll_core *, struct ll_control *, struct lladd_error *);
 /* The control block says "in use" before the first byte of log is written after a clean stop. */

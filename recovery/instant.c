@@ -9,7 +9,8 @@
  * has asked for.
  *
  *   open          index ► objects ► in doubt ► undo: their pages redone as they are fetched
- *   fix, a miss   read ► verify ► records of the page ► dirty ► off the index ► seen by others
+ *   fix, a miss   read ► verify ► records of the page ► dirty ► off the index ► seen by others;
+ *                 not read if the records begin with an image
  *   step          the next page of the index is fixed and let go; the records of some pages
  *                 that come next are read together, in the log's order (ahead.h)
  *   checkpoint    first all steps that are left; so the log that they need is not truncated, and

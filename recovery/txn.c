@@ -192,6 +192,14 @@ static void drop_prepared(struct lladd_txn *txn)
     ll_free(&txn->core->env, prepared);
 }
 
+static bool may_park(const struct lladd_txn *txn)
+{
+    struct ll_core *core = txn->core;
+    /* Who has space for undo does not ask for the spare cursor: only once that is there. */
+    return txn->undo_spare <= UNDO_KEPT && ll_log_credit_may_rest(core->log, &txn->credit) &&
+           (txn->undo_spare == 0 || lladd_atomic_load_ptr(&core->txns.spare_cursor));
+}
+
 void ll_txn_release(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
@@ -210,8 +218,7 @@ void ll_txn_release(struct lladd_txn *txn)
     else
         lladd_atomic_store32(&txn->state, LL_TXN_FREE);
     uint64_t none = 0;
-    if (txn->undo_spare <= UNDO_KEPT && ll_log_credit_may_rest(core->log, &txn->credit) &&
-        lladd_atomic_load64(&t->parked) == 0 &&
+    if (may_park(txn) && lladd_atomic_load64(&t->parked) == 0 &&
         lladd_atomic_cas64(&t->parked, &none, (uintptr_t)txn))
         return;
     give_back(txn);

@@ -162,6 +162,7 @@ END_TEST
 /* ---- interrupted ----------------------------------------------------------------------------- */
 
 struct late {
+    void *(*then)(void *);
     struct lladd_txn *txn;
     int rc;
 };
@@ -181,7 +182,7 @@ static void at_control_write(void *ctx, uint64_t number, unsigned kind, const ch
     (void)number;
     if (kind != FAULT_PWRITEV || strcmp(name, "control") != 0 || late->rc != LLADD_BUSY)
         return;
-    ck_assert_int_eq(pthread_create(&thread, NULL, commit_late, late), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, late->then, late), 0);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
@@ -190,7 +191,7 @@ static void at_control_write(void *ctx, uint64_t number, unsigned kind, const ch
  * truncate-late.) */
 START_TEST(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early)
 {
-    struct late late = {.rc = LLADD_BUSY};
+    struct late late = {.rc = LLADD_BUSY, .then = commit_late};
     begin_case(_i ? RIG_RESERVED : 0);
     late.txn = rig_begin(&r);
     ok(late.txn, cell_put(late.txn, at(1), 7));
@@ -207,6 +208,118 @@ START_TEST(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early)
     rig_crash(&r, &fault_kill);
     rig_open(&r);
     rig_expect(&r, at(1), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* Redo would otherwise meet what the page held before it was written in bulk. */
+START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_fence)
+{
+    const lladd_pageno bulk = lladd_page_of(50);
+    unsigned char *bytes = calloc(1, 4096);
+    begin_case((unsigned)_i & ~(unsigned)RIG_THREADS);
+    ok_db(&r, lladd_extend(r.db, 60, &r.err));
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cells_format(txn, bulk));
+    ok(txn, cell_put(txn, cell_of(bulk, 0), 666));
+    done(lladd_commit(txn));
+    txn = rig_begin(&r);
+    ok(txn, lladd_fence(txn, bulk, 1));
+    ok(txn, lladd_bulk_write(txn, bulk, 1, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    free(bytes);
+    test_world_fail_at(&r.world, "checkpoint.before_control", 1, EINTR);
+    ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_BUSY);
+    fuzzy_checkpoint();
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, cell_of(bulk, 0), 0);
+    rig_free(&r);
+}
+END_TEST
+
+static void *take_checkpoint(void *arg)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    *(int *)arg = lladd_checkpoint(r.db, &err);
+    return NULL;
+}
+
+/* They are gone from the table when the checkpoint writes it down, and have not been rolled back:
+ * so it must not count. */
+START_TEST(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser)
+{
+    pthread_t thread;
+    int rc = LLADD_BUSY;
+    begin_case((unsigned)_i);
+    rig_set(&r, at(0), 50);
+    struct lladd_txn *failing = rig_begin(&r), *other = rig_begin(&r);
+    ok(failing, cells_transfer(failing, at(0), at(1), 20));
+    ok(other, cell_put(other, at(2), 1));
+    test_world_stop_at(&r.world, "checkpoint.before_flush");
+    ck_assert_int_eq(pthread_create(&thread, NULL, take_checkpoint, &rc), 0);
+    ck_assert(test_world_await(&r.world, "checkpoint.before_flush", 1));
+    test_transfer_fails = LLADD_NOT_FOUND;
+    ck_assert_int_eq(lladd_abort(failing), LLADD_UNDO_FAILED);
+    ck_assert_int_eq(lladd_abort(other), LLADD_UNDO_FAILED);
+    test_transfer_fails = 0;
+    test_world_release(&r.world, "checkpoint.before_flush");
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(rc, LLADD_UNDO_FAILED);
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    rig_expect(&r, at(0), 50);
+    rig_expect(&r, at(1), 0);
+    rig_expect(&r, at(2), 0);
+    rig_free(&r);
+}
+END_TEST
+
+static void *read_late(void *ctx)
+{
+    struct late *late = ctx;
+    uint64_t value = 0;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    late->rc = cell_read(r.db, at(0), &value, &err);
+    ck_assert_uint_eq(value, 5);
+    return NULL;
+}
+
+/* A damaged page is found, and rebuilt, when the checkpoint has flushed already: before what it was
+ * rebuilt of goes, it is written. */
+START_TEST(a_page_rebuilt_during_a_checkpoint_is_written_before_its_base_goes)
+{
+    struct late late = {.rc = LLADD_BUSY, .then = read_late};
+    unsigned char noise[512];
+    memset(noise, 0xee, sizeof noise);
+    rig_init(&r, _i ? RIG_RESERVED : 0);
+    r.options.checkpoint_bytes = 1u << 30;
+    r.options.log_segment_max = 1u << 20;
+    rig_open(&r);
+    lladd_pageno two[2];
+    rig_pages(&r, two, 2);
+    page = two[0];
+    rig_set(&r, at(0), 5);
+    rig_close(&r);
+    rig_file_write(&r, "pages", noise, sizeof noise, page.v * 4096 + 512);
+    rig_open(&r);
+    for (unsigned i = 0; i < 2500; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cell_put_wide(txn, cell_of(two[1], 40), i, 1500));
+        done(lladd_commit_async(txn, NULL));
+    }
+    fault_device_hook(r.fd, at_control_write, &late);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    fault_device_hook(r.fd, NULL, NULL);
+    ck_assert_int_eq(late.rc, 0);
+    ck_assert_uint_eq(rig_stats(&r).repairs, 1);
+    rig_maintain(&r);
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    rig_expect(&r, at(0), 5);
+    ck_assert_uint_eq(rig_stats(&r).repairs, 0);
     rig_free(&r);
 }
 END_TEST
@@ -529,6 +642,9 @@ int main(void)
     LOOP(a_page_that_was_freed_unwritten_is_no_damage, 128);
     LOOP(a_checkpoint_carries_any_number_of_transactions, RIG_KINDS);
     LOOP(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early, 2);
+    LOOP(a_checkpoint_that_stops_halfway_has_forgotten_no_fence, 2);
+    LOOP(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser, RIG_KINDS);
+    LOOP(a_page_rebuilt_during_a_checkpoint_is_written_before_its_base_goes, 2);
     LOOP(a_checkpoint_that_stops_halfway_has_changed_nothing, RIG_KINDS);
     LOOP(a_control_block_that_cannot_be_written_poisons, RIG_KINDS);
     LOOP(a_mark_that_cannot_be_written_poisons_before_anything_is_logged, RIG_KINDS);

@@ -357,6 +357,7 @@ END_TEST
  * one gets it. */
 START_TEST(a_read_fails_while_a_page_is_redone)
 {
+    unsigned refused = 0;
     for (uint64_t n = 1;; n++) {
         begin_history((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES), true);
         rig_crash(&r, &fault_power);
@@ -375,8 +376,10 @@ START_TEST(a_read_fails_while_a_page_is_redone)
         rig_free(&r);
         if (!fired)
             break;
+        refused++;
         ck_assert_uint_lt(n, 50);
     }
+    ck_assert_uint_gt(refused, 0);
 }
 END_TEST
 
@@ -574,6 +577,34 @@ START_TEST(the_background_comes_to_an_end)
 }
 END_TEST
 
+/* Whatever may be asked of a handle may be asked while the checkpoint of its recovery is taken. */
+START_TEST(a_handle_is_asked_while_recovery_is_checkpointed)
+{
+    enum { TIMES = 20 };
+    unsigned char uuid[16], again[16];
+    rig_init(&r, RIG_THREADS | (_i ? RIG_RESERVED : 0));
+    r.options.checkpoint_bytes = 1u << 30;
+    rig_open(&r);
+    lladd_db_uuid(r.db, uuid);
+    write_history(false);
+    rig_crash(&r, &fault_power);
+    test_world_stop_at(&r.world, "checkpoint.before_control");
+    rig_open(&r);
+    ck_assert(test_world_await(&r.world, "checkpoint.before_control", 1));
+    test_world_release(&r.world, "checkpoint.before_control");
+    for (unsigned i = 0; i < TIMES; i++) {
+        lladd_db_uuid(r.db, again);
+        ck_assert_mem_eq(uuid, again, 16);
+        ck_assert_uint_eq(lladd_page_size(r.db), BLOCK);
+        ck_assert_uint_gt(lladd_page_count(r.db), PAGES);
+        ck_assert_int_eq(lladd_db_error(r.db, &r.err), 0);
+        ck_assert_uint_lt(rig_stats(&r).redo_bytes, 1u << 30);
+    }
+    expect_history();
+    rig_free(&r);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("instant recovery");
@@ -598,6 +629,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, a_page_without_a_base_matters_only_if_it_is_in_use, 0, RIG_THREADS);
     tcase_add_loop_test(c, threads_fetch_pages_while_they_are_redone, 0, RIG_KINDS);
     tcase_add_loop_test(c, the_background_comes_to_an_end, 0, 2);
+    tcase_add_loop_test(c, a_handle_is_asked_while_recovery_is_checkpointed, 0, 2);
     suite_add_tcase(s, c);
     return s;
 }
