@@ -296,3 +296,17 @@ int workers_run(const struct cell *c, struct bench_db *db, worker_fn *fn, void *
     free(seats);
     return rc;
 }
+
+int workers_run_warm(const struct cell *c, int (*warm)(const struct cell *, struct bench_db *),
+                     worker_fn *fn)
+{
+    struct row r = row_init(c->c->name);
+    struct bench_db *db;
+    int rc = cell_open(c, c->records, &db);
+    rc = rc ? rc : warm(c, db);
+    rc = rc ? rc : workers_run(c, db, fn, NULL, &r);
+    rc = rc ? rc : c->engine->close(db);
+    if (!rc)
+        cell_send(c, &r);
+    return rc;
+}

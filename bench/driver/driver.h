@@ -159,6 +159,10 @@ struct worker {
 typedef int worker_fn(struct worker *);
 /* Runs fn in the cell's threads; adds ops, retries and latencies into the row, and meters it. */
 int workers_run(const struct cell *, struct bench_db *, worker_fn *, void *shared, struct row *);
+/* A whole cell of lookups: opens the records, has `warm` see them beforehand, runs, closes, sends
+ * the row. */
+int workers_run_warm(const struct cell *, int (*warm)(const struct cell *, struct bench_db *),
+                     worker_fn *);
 
 /* ---- the workloads --------------------------------------------------------------------------- */
 

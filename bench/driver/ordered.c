@@ -148,25 +148,12 @@ static int warm(const struct cell *c, struct bench_db *db)
     return rc;
 }
 
-static int run_warm(const struct cell *c, worker_fn *fn)
-{
-    struct row r = row_init(c->c->name);
-    struct bench_db *db;
-    int rc = cell_open(c, c->records, &db);
-    rc = rc ? rc : warm(c, db);
-    rc = rc ? rc : workers_run(c, db, fn, NULL, &r);
-    rc = rc ? rc : c->engine->close(db);
-    if (!rc)
-        cell_send(c, &r);
-    return rc;
-}
-
 int run_ordered_lookups(const struct cell *c)
 {
-    return run_warm(c, look_some);
+    return workers_run_warm(c, warm, look_some);
 }
 
 int run_scans(const struct cell *c)
 {
-    return run_warm(c, scan_some);
+    return workers_run_warm(c, warm, scan_some);
 }

@@ -84,25 +84,12 @@ static int look_groups(struct worker *w)
     return rc;
 }
 
-static int run_with(const struct cell *c, worker_fn *fn)
-{
-    struct row r = row_init(c->c->name);
-    struct bench_db *db;
-    int rc = cell_open(c, c->records, &db);
-    rc = rc ? rc : warm(c, db);
-    rc = rc ? rc : workers_run(c, db, fn, NULL, &r);
-    rc = rc ? rc : c->engine->close(db);
-    if (!rc)
-        cell_send(c, &r);
-    return rc;
-}
-
 int run_lookups(const struct cell *c)
 {
-    return run_with(c, look_some);
+    return workers_run_warm(c, warm, look_some);
 }
 
 int run_lookups_many(const struct cell *c)
 {
-    return run_with(c, look_groups);
+    return workers_run_warm(c, warm, look_groups);
 }

@@ -386,60 +386,30 @@ static const struct lladd_sim_excuse excuses[] = {
      "it repeats nothing: it reads the log, and what it has read is compared"},
     {NULL, 0, NULL}};
 
-const struct lladd_sim_subject ll_sim_subject_managed = {
-    .struct_size = sizeof ll_sim_subject_managed,
-    .name = "dtable.managed",
-    .about = "rows of a managed dTable: put, deleted, digested, combined",
-    .configure = configure,
-    .setup = setup,
-    .run = run,
-    .dump = dump,
-    .model_size = sizeof(struct rows),
-    .model_init = init,
-    .model_apply = apply,
-    .model_dump = model_dump,
-    .describe = describe,
-    .go_on = go_on,
-    .pages = pages,
-    .operations = operations,
-    .excuses = excuses,
-};
+#define SUBJECT(subject, text, how, ...) \
+    const struct lladd_sim_subject subject = { \
+        .struct_size = sizeof(struct lladd_sim_subject), \
+        .name = text, \
+        .about = how, \
+        __VA_ARGS__, \
+        .configure = configure, \
+        .setup = setup, \
+        .dump = dump, \
+        .model_size = sizeof(struct rows), \
+        .model_init = init, \
+        .model_apply = apply, \
+        .model_dump = model_dump, \
+        .describe = describe, \
+        .go_on = go_on, \
+        .pages = pages, \
+        .operations = operations, \
+        .excuses = excuses, \
+    }
 
-const struct lladd_sim_subject ll_sim_subject_managed_ranges = {
-    .struct_size = sizeof ll_sim_subject_managed_ranges,
-    .name = "dtable.managed.ranges",
-    .about = "ranges of a managed dTable: deleted, digested, combined",
-    .configure = configure,
-    .setup = setup,
-    .run = run_ranges,
-    .dump = dump,
-    .model_size = sizeof(struct rows),
-    .model_init = init,
-    .model_apply = apply,
-    .model_dump = model_dump,
-    .describe = describe,
-    .go_on = go_on,
-    .pages = pages,
-    .operations = operations,
-    .excuses = excuses,
-};
-
-const struct lladd_sim_subject ll_sim_subject_managed_threads = {
-    .struct_size = sizeof ll_sim_subject_managed_threads,
-    .name = "dtable.managed.threads",
-    .about = "a managed dTable is written by one thread, digested and combined by another",
-    .configure = configure,
-    .setup = setup,
-    .threads = 2,
-    .run_thread = run_thread,
-    .dump = dump,
-    .model_size = sizeof(struct rows),
-    .model_init = init,
-    .model_apply = apply,
-    .model_dump = model_dump,
-    .describe = describe,
-    .go_on = go_on,
-    .pages = pages,
-    .operations = operations,
-    .excuses = excuses,
-};
+SUBJECT(ll_sim_subject_managed, "dtable.managed",
+        "rows of a managed dTable: put, deleted, digested, combined", .run = run);
+SUBJECT(ll_sim_subject_managed_ranges, "dtable.managed.ranges",
+        "ranges of a managed dTable: deleted, digested, combined", .run = run_ranges);
+SUBJECT(ll_sim_subject_managed_threads, "dtable.managed.threads",
+        "a managed dTable is written by one thread, digested and combined by another",
+        .threads = 2, .run_thread = run_thread);

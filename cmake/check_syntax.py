@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""check_syntax.py <build folder> <jobs>: the compiler of a configured build reads every file with
+the flags it has there and makes nothing of it. What it warns of is an error; the last line says how
+many files were read."""
+import concurrent.futures
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+
+def check(entry):
+    """0 if the file is in order; else what the compiler says is printed."""
+    words = shlex.split(entry["command"])
+    at = words.index("-o")
+    command = words[:at] + words[at + 2:] + ["-fsyntax-only"]
+    done = subprocess.run(command, cwd=entry["directory"], check=False, capture_output=True,
+                          text=True)
+    if done.returncode or done.stderr:
+        print(done.stderr, end="", flush=True)
+    return done.returncode
+
+
+def main():
+    """The status for the shell."""
+    with open(os.path.join(sys.argv[1], "compile_commands.json"), encoding="utf-8") as f:
+        entries = json.load(f)
+    with concurrent.futures.ThreadPoolExecutor(int(sys.argv[2])) as pool:
+        bad = sum(1 for rc in pool.map(check, entries) if rc)
+    print(f"{len(entries)} files read, {bad} of them not in order")
+    return 1 if bad or not entries else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
