@@ -6,7 +6,7 @@ import platform
 import statistics
 
 import report
-from rows import WEAKER, WEAKER_IN, instructions_of, ours
+from rows import ASIDE, WEAKER, WEAKER_IN, instructions_of, ours
 from targets import target_table
 
 number = report.number
@@ -64,7 +64,8 @@ def collect(rows):
 
 def best_of(engines, column, wanted):
     rates = [(cells[column].median("ops_per_s"), e) for e, cells in engines.items()
-             if column in cells and wanted(e) and cells[column].median("ops_per_s")]
+             if column in cells and wanted(e) and e not in ASIDE and
+             cells[column].median("ops_per_s")]
     return max(rates) if rates else None
 
 
@@ -116,7 +117,8 @@ def one_table(group, engines):
             value = cells[last].median(field) if last in cells else None
             line.append("" if value is None else number(value) if value else "0")
         line.append(lost_at(engines, engine, columns, names) or
-                    WEAKER_IN.get((group[0], engine)) or WEAKER.get(engine, ""))
+                    WEAKER_IN.get((group[0], engine)) or WEAKER.get(engine) or
+                    ASIDE.get(engine, ""))
         lines.append("| " + " | ".join(line) + " |")
     note = f"Details: {names[last]}." if len(columns) > 1 else ""
     return "\n".join(lines) + ("\n\n" + note if note else "")

@@ -18,7 +18,7 @@ FIELDS = {
     "close_s", "peak_memory_mib", "slice_s", "slices", "checkpoint_from_s", "checkpoint_to_s",
     "failure"}
 OURS = ["lladd-hash", "lladd-hash-physical", "lladd-array", "lladd-array-bulk", "lladd-records",
-        "lladd-dtable"]
+        "lladd-records-atomic", "lladd-dtable"]
 WORKLOADS = [f"W{i}" for i in range(1, 10)] + ["W11"]
 # What each of our engines has to give in each workload: nothing is left out unnoticed.
 CASES = {
@@ -30,6 +30,7 @@ CASES = {
                     "half-load-checkpoints", "rollback"},
 }
 CASES["lladd-records"] = CASES["lladd-array-bulk"] = CASES["lladd-array"]
+CASES["lladd-records-atomic"] = CASES["lladd-array"]
 CASES["lladd-hash-physical"] = CASES["lladd-hash"] - {"peak", "half-load",
                                                       "half-load-checkpoints"}
 CASES["lladd-dtable"] = (CASES["lladd-hash"] - {"lookup-64"}) | {"fill", "overwrite", "load",
