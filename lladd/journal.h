@@ -30,7 +30,7 @@
  * Isolation is the caller's: who wants to read what others append looks at the entries of committed
  * transactions only. One transaction at a time may change what the catalogue says of a tag
  * (acquire a new one, discard, roll over, release); a second one gets LLADD_BUSY until the first
- * has ended.
+ * has ended. Who cleans a tag, as checkpoints do, is waited for: that is over soon.
  * @ingroup lladd
  */
 #include <lladd/lladd.h>
@@ -137,8 +137,9 @@ struct lladd_journal_attachment {
     void *ctx;
 };
 /** Attaches owners to their tags, and replays what is there: the log is read once for all of them.
- *  All or none are attached. LLADD_BUSY if a tag has somebody attached already, is being changed,
- *  or transactions other than those in doubt have entries of it on the way. */
+ *  All or none are attached. Waits while a tag is being cleaned. LLADD_BUSY if a tag has somebody
+ *  attached already, is being changed, or transactions other than those in doubt have entries of it
+ *  on the way. */
 LLADD_API int lladd_journal_attach(struct lladd_db *, const struct lladd_journal_attachment *,
                                    size_t n, struct lladd_error *);
 /** When it returns 0 the owner is not called any more. LLADD_BUSY while transactions have entries

@@ -339,9 +339,12 @@ static int begin_change(struct lladd_txn *txn, uint64_t number, struct one_chang
         return rc;
     struct ll_journal *j = c->t->all;
     lladd_mutex_lock(&j->mutex);
+    while (!rc && ll_operations__journal_is_cleaned(j, number))
+        rc = ll_operations__journal_wait(j, lladd_txn_error_out(txn));
     c->tag = ll_operations__journal_tag(j, number);
     c->first = c->tag && c->tag->changing != c->t;
-    rc = ll_operations__journal_may_change(txn, c->t, c->tag, number);
+    if (!rc)
+        rc = ll_operations__journal_may_change(txn, c->t, c->tag, number);
     if (!rc)
         c->newest = ll_journal_newest(c->tag);
     lladd_mutex_unlock(&j->mutex);

@@ -142,6 +142,29 @@ static int run(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ste
     return rc;
 }
 
+bool ll_operations__journal_is_cleaned(const struct ll_journal *j, uint64_t number)
+{
+    const struct ll_journal_tag *tag = ll_operations__journal_tag(j, number);
+    return tag && tag->changing && tag->changing->cleaning;
+}
+
+int ll_operations__journal_wait(struct ll_journal *j, struct lladd_error *err)
+{
+    int rc = lladd_db_error(j->db, err);
+    if (!rc)
+        lladd_cond_wait(&j->cleaned, &j->mutex);
+    return rc;
+}
+
+/* The transaction does not end any more, and nobody tells of it (LOG-4): so it is told here. */
+static int poisoned(struct ll_journal *j, struct lladd_error *err)
+{
+    lladd_mutex_lock(&j->mutex);
+    lladd_cond_broadcast(&j->cleaned);
+    lladd_mutex_unlock(&j->mutex);
+    return lladd_db_error(j->db, err);
+}
+
 /* What was old is young: when it is old again, its owner is asked again. */
 static void forget_asked(struct ll_journal *j, uint64_t number)
 {
@@ -177,7 +200,7 @@ static int clean(struct ll_journal *j, uint64_t number, uint64_t below, bool *mo
         *written = t->changes[0].own.bytes;
         rc = lladd_commit(txn);
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
-            return lladd_db_error(j->db, err);
+            return poisoned(j, err);
         if (!rc) {
             if (!s.more)
                 forget_asked(j, s.number);
@@ -186,8 +209,7 @@ static int clean(struct ll_journal *j, uint64_t number, uint64_t below, bool *mo
     }
     if (err)
         *err = *lladd_txn_error(txn);
-    int aborted = lladd_abort(txn);
-    return aborted ? lladd_db_error(j->db, err) : rc;
+    return lladd_abort(txn) ? poisoned(j, err) : rc;
 }
 
 int lladd_journal_clean(struct lladd_db *db, uint64_t tag, lladd_lsn below, bool *more,

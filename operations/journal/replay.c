@@ -174,15 +174,12 @@ static void unreserve(struct attaching *at, size_t n)
     }
 }
 
-/* Checkpoints clean by themselves, whenever they like: that is no reason to refuse. Under the
- * mutex. */
+/* Under the mutex. */
 static bool is_cleaned(const struct attaching *at)
 {
-    for (size_t i = 0; i < at->n; i++) {
-        const struct ll_journal_tag *tag = ll_operations__journal_tag(at->j, at->a[i].tag);
-        if (tag && tag->changing && tag->changing->cleaning)
+    for (size_t i = 0; i < at->n; i++)
+        if (ll_operations__journal_is_cleaned(at->j, at->a[i].tag))
             return true;
-    }
     return false;
 }
 
@@ -191,8 +188,8 @@ static int begin(struct attaching *at, struct lladd_error *err)
     struct ll_journal *j = at->j;
     int rc = 0;
     lladd_mutex_lock(&j->mutex);
-    while (is_cleaned(at))
-        lladd_cond_wait(&j->cleaned, &j->mutex);
+    while (!rc && is_cleaned(at))
+        rc = ll_operations__journal_wait(j, err);
     for (size_t i = 0; !rc && i < at->n; i++) {
         rc = reserve(at, i, err);
         if (rc)

@@ -213,7 +213,7 @@ struct ll_journal_txn {
     struct ll_journal_txn *next_all, *next_free;
     struct ll_journal_txn *newer, *older; /* of those under way; under the mutex */
     bool listed, in_doubt, ending;
-    bool cleaning; /* what it changes is soon changed: who needs the tag waits */
+    bool cleaning; /* what it changes is soon changed: who needs the tag waits (clean.c) */
     uint64_t id;    /* of one in doubt */
     uint64_t first; /* atomic: its first record here; UINT64_MAX: none yet */
     uint64_t last;
@@ -240,7 +240,7 @@ struct ll_journal_hold {
 struct ll_journal {
     struct lladd_db *db;
     struct lladd_mutex mutex;  /* everything here; a leaf */
-    struct lladd_cond cleaned; /* a transaction that was cleaning has ended */
+    struct lladd_cond cleaned; /* a transaction that was cleaning has ended, or never will */
     struct lladd_mutex create; /* the catalogue is made, or the name of the mark */
     bool loaded;
     struct lladd_hash *catalogue; /* atomic; NULL: there is none yet */
@@ -289,6 +289,15 @@ int ll_operations__journal_unblob(struct ll_journal *, struct lladd_txn *, struc
 /* The catalogue is loaded: ties the transactions in doubt to their tags. */
 int ll_operations__journal_tie(struct ll_journal *, struct lladd_error *);
 void ll_operations__journal_doubt_free(struct ll_journal *, struct ll_journal_in_doubt *);
+
+/* ---- clean.c --------------------------------------------------------------------------------- */
+
+/* Checkpoints clean by themselves, whenever they like: that is no reason to refuse anybody. He
+ * waits as long as the tag is being cleaned; who does that waits for nobody who could wait for him.
+ * Both under the mutex. */
+bool ll_operations__journal_is_cleaned(const struct ll_journal *, uint64_t tag);
+/* Until something has been cleaned. An error if the handle is poisoned: nothing will be, then. */
+int ll_operations__journal_wait(struct ll_journal *, struct lladd_error *);
 
 /* ---- scan.c ---------------------------------------------------------------------------------- */
 

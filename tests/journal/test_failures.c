@@ -394,6 +394,55 @@ START_TEST(what_was_said_twice_is_read)
 }
 END_TEST
 
+/* ---- cleaning that is neither committed nor taken back --------------------------------------- */
+
+enum { LONG = 1000, MANY = 700 }; /* more of it than the log keeps in memory */
+
+static void put_much(void)
+{
+    char entry[LONG];
+    memset(entry, 'm', sizeof entry);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (unsigned i = 0; i < MANY; i++)
+        ok(txn, lladd_journal_append(txn, tag, lladd_span_of(entry, sizeof entry), NULL));
+    commit(txn);
+}
+
+/* The log's device fails for good while entries are written again. Whoever wants the tag then hears
+ * what has become of the handle, instead of waiting for somebody who does not end any more. */
+START_TEST(cleaning_is_left_halfway)
+{
+    static const struct lladd_journal_owner idle = {.struct_size = sizeof idle};
+    uint64_t fired = 1;
+    unsigned left = 0;
+    for (uint64_t n = 1; fired; n++) {
+        setup();
+        put_much();
+        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_journal_attachment a = {tag, &idle, NULL};
+        const struct ll_journal *j = lladd_state(b.db, &ll_operations__journal_extension);
+        const struct ll_journal_tag *t = ll_operations__journal_tag(j, tag);
+        fault_device_fail(b.fd, n, FAULT_WRITES, EIO, true);
+        int rc = lladd_journal_clean(b.db, tag, lladd_applied_lsn(b.db), NULL, &b.err);
+        fired = fault_device_fired(b.fd);
+        if (lladd_code_root(rc) == LLADD_ROOT_POISONED) {
+            left += t->changing != NULL;
+            ck_assert_int_eq(rc, lladd_db_error(b.db, &b.err));
+            ck_assert_int_eq(lladd_journal_discard(txn, tag, lladd_lsn_of(0)), rc);
+            ck_assert_int_eq(lladd_journal_attach(b.db, &a, 1, &b.err), rc);
+            ck_assert_int_eq(b.err.code, rc);
+        }
+        fault_device_fail(b.fd, 0, FAULT_ANY, 0, false);
+        bed_crash(&b);
+        struct lladd_journal_info info;
+        ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+        ck_assert_uint_eq(info.entries, 2 + MANY);
+        bed_free(&b);
+    }
+    ck_assert_uint_gt(left, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("journal failures");
@@ -409,6 +458,7 @@ int main(void)
     tcase_add_test(tc, what_was_said_twice_is_read);
     tcase_add_test(tc, what_was_refused_halfway_is_prepared_later);
     tcase_add_test(tc, what_was_refused_halfway_is_aborted);
+    tcase_add_test(tc, cleaning_is_left_halfway);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
