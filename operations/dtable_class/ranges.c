@@ -159,9 +159,10 @@ static int range_of(const struct reader *r, const struct lladd_dtable_key *key,
 {
     struct lladd_dtable_value v = {.state = LLADD_DTABLE_ABSENT};
     bool exact = false;
-    int rc = key ? lladd_dtable_find(r->ranges, key, pin, next, &exact, err) : 0;
-    *next = key ? *next + exact : 0;
+    *next = 0;
     *there = false;
+    int rc = key ? lladd_dtable_find(r->ranges, key, pin, next, &exact, err) : 0;
+    *next += exact;
     uint64_t i = *next;
     while (!rc && i && v.state == LLADD_DTABLE_ABSENT) /* there may be holes */
         rc = lladd_dtable_at(r->ranges, --i, pin, &out->from, &v, err);
