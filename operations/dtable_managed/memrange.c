@@ -141,12 +141,24 @@ uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *p, const struct lla
     return p->ranges ? ll_managed__mem_mine(p, border_of(p->m, key)) : 0;
 }
 
+static bool is_behind(const struct ll_memtable *m, uint32_t node,
+                      const struct lladd_dtable_key *key)
+{
+    struct lladd_dtable_key own = ll_managed__mem_key(m, node);
+    return lladd_dtable_compare(&m->order, &own, key) > 0;
+}
+
 void ll_managed__mem_stretch(const struct ll_memtable *m, const struct lladd_dtable_key *key,
                              uint64_t after, uint64_t upto, const struct ll_mem_part *own,
                              struct lladd_dtable_stretch *out)
 {
     uint64_t commit;
     uint32_t i = border_of(m, key), next = ll_managed__mem_next(m, i);
+    /* Borders may have come between since that was looked for. */
+    while (next && key && !is_behind(m, next, key)) {
+        i = next;
+        next = ll_managed__mem_next(m, i);
+    }
     *out = (struct lladd_dtable_stretch){.has_from = i != m->borders.first, .has_to = next != 0};
     out->deleted = (own ? ll_managed__mem_mine(own, i)
                         : ll_managed__mem_committed(m, i, after, upto, &commit)) != 0;

@@ -3,6 +3,7 @@
  * Ranges that are deleted in managed dTables: who sees them, who is refused, what of them is in
  * memory, in the journal and in runs, and when they are gone.
  */
+#include "operations/dtable_managed/managed.h"
 #include "shop.h"
 
 static struct bed b;
@@ -384,6 +385,54 @@ START_TEST(cursors_see_it_when_they_move)
 }
 END_TEST
 
+/* ---- borders that come between --------------------------------------------------------------- */
+
+/* Whenever a key is compared with the last border, another one has just come before that: as if
+ * somebody else deleted ranges all the time. */
+static struct {
+    struct ll_mem_part *part;
+    unsigned char nearest; /* 0: nobody does */
+} others;
+
+static int with_others(void *ctx, struct lladd_span x, struct lladd_span y)
+{
+    unsigned char a = *(const unsigned char *)x.data, z = *(const unsigned char *)y.data;
+    (void)ctx;
+    if (others.nearest && (a == 'z' || z == 'z')) {
+        unsigned char at = others.nearest;
+        others.nearest = 0;
+        struct lladd_dtable_key from = lladd_dtable_bytes(&at, 1);
+        ck_assert_int_eq(ll_managed__mem_delete(others.part, &from, NULL, 0), 0);
+        others.nearest = at + 1;
+    }
+    return a < z ? -1 : a > z;
+}
+
+START_TEST(a_stretch_has_its_key)
+{
+    static const struct lladd_dtable_comparator calls = {
+        .struct_size = sizeof calls, .name = "with others", .compare = with_others};
+    struct lladd_dtable_order order = {.type = LLADD_DTABLE_BYTES, .comparator = &calls};
+    struct lladd_dtable_key first = lladd_dtable_bytes("A", 1), last = lladd_dtable_bytes("z", 1),
+                            key = lladd_dtable_bytes("y", 1);
+    struct lladd_dtable_stretch s;
+    struct ll_memtable *m;
+    ck_assert_int_eq(ll_managed__mem_new(b.db, &order, &m), 0);
+    others.part = ll_managed__mem_part(m);
+    ck_assert_ptr_nonnull(others.part);
+    ck_assert_int_eq(ll_managed__mem_delete(others.part, &first, &last, 0), 0);
+    others.nearest = 'a';
+    ll_managed__mem_stretch(m, &key, 0, LL_MANAGED_TAKEN_BACK - 1, others.part, &s);
+    ck_assert_uint_gt(others.nearest, 'a');
+    ck_assert_uint_lt(others.nearest, 'y');
+    others.nearest = 0;
+    ck_assert(s.deleted && s.has_from && s.has_to);
+    ck_assert_int_le(lladd_dtable_compare(&order, &s.from, &key), 0);
+    ck_assert_int_lt(lladd_dtable_compare(&order, &key, &s.to), 0);
+    ll_managed__mem_drop(m);
+}
+END_TEST
+
 /* ---- what it costs --------------------------------------------------------------------------- */
 
 START_TEST(takes_no_memory_for_rows)
@@ -535,6 +584,7 @@ int main(void)
     tcase_add_test(tc, two_that_overlap);
     tcase_add_loop_test(tc, in_a_memtable_that_stays, 0, EVERYWHERE);
     tcase_add_loop_test(tc, cursors_see_it_when_they_move, 0, 2);
+    tcase_add_test(tc, a_stretch_has_its_key);
     tcase_add_test(tc, takes_no_memory_for_rows);
     tcase_add_loop_test(tc, what_is_deleted_is_not_read, 0, 2);
     tcase_add_loop_test(tc, hides_what_is_below_the_table, 0, 2);
