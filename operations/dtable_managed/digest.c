@@ -119,14 +119,16 @@ static int build_in(struct change *c, const struct lladd_dtable *from,
 }
 
 /* Values that it rejects after all, keys that lie too far apart for it, placeholders that do not
- * fit: about the rows, not about the table. */
+ * fit: about the rows, not about the table. Or it has so many layers, or so deep ones, that ranges
+ * have no room around them. */
 static bool is_refusal(int rc)
 {
-    return rc == LLADD_REJECTED || rc == LLADD_OUT_OF_RANGE || rc == LLADD_BAD_STATE;
+    return rc == LLADD_REJECTED || rc == LLADD_OUT_OF_RANGE || rc == LLADD_BAD_STATE ||
+           rc == LLADD_BAD_CONFIG;
 }
 
-/* Rows that the configuration refuses, although it was asked when they came, do not keep a table
- * from being digested: the run is a linear_dtable then, which takes all. */
+/* What the configuration refuses, although it was asked when it came, does not keep a table from
+ * being digested: the run is a linear_dtable then, which takes all, also within a ranges_dtable. */
 static int build(struct change *c, struct lladd_dtable *const *tables, size_t n,
                  const struct lladd_dtable_config *config, bool drop)
 {

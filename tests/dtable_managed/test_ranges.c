@@ -457,6 +457,43 @@ START_TEST(takes_no_memory_for_rows)
 }
 END_TEST
 
+/* Layers, one below the other, as many as there may be: none goes around them. */
+START_TEST(around_what_is_as_deep_as_can_be)
+{
+    enum { DEPTH = 32 };
+    static const char above[] = "\"base\" class(dt) cache_dtable \"base_config\" config [ ";
+    char text[DEPTH * (sizeof above + 2)] = "class(dt) cache_dtable config [ ";
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    for (int i = 2; i < DEPTH; i++)
+        strcat(text, above);
+    strcat(text, "\"base\" class(dt) linear_dtable");
+    for (int i = 1; i < DEPTH; i++)
+        strcat(text, " ]");
+    *(_i ? &o.combine_config : &o.config) = text;
+    shop_close(&b, t);
+    t = shop_table(&b, "deep", &o);
+    shop_fill(&b, t, "1=a 2=b 3=c");
+    digest();
+    for (int i = 0; i < 2; i++) {
+        del(2, 3);
+        shop_fill(&b, t, "4=d");
+        digest();
+    }
+    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 2);
+    shop_expect(&b, t, "1=a 3=c 4=d");
+    ok_db(&b, lladd_managed_combine(t, 2, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 1);
+    check_runs();
+    shop_expect(&b, t, "1=a 3=c 4=d");
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err));
+    shop_expect(&b, t, "1=a 3=c 4=d");
+    shop_close(&b, t);
+    bed_crash(&b);
+    t = shop_open(&b, "deep");
+    shop_expect(&b, t, "1=a 3=c 4=d");
+}
+END_TEST
+
 static uint64_t blocks_read(void)
 {
     struct lladd_dtable_cache_stats s = {.struct_size = sizeof s};
@@ -589,6 +626,7 @@ int main(void)
     tcase_add_loop_test(tc, what_is_deleted_is_not_read, 0, 2);
     tcase_add_loop_test(tc, hides_what_is_below_the_table, 0, 2);
     tcase_add_test(tc, is_dropped_with_the_oldest_run);
+    tcase_add_loop_test(tc, around_what_is_as_deep_as_can_be, 0, 2);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
