@@ -70,8 +70,8 @@ struct lladd_managed_options {
     const char *combine_config; /**< of those of combines. Default: the same */
     enum lladd_managed_schedule schedule;
     uint32_t every;        /**< default 4 */
-    uint64_t memory_bytes; /**< a digest is due when so much is committed and not digested.
-                                Default 32 MiB */
+    uint64_t memory_bytes; /**< a digest is due when so much is committed and not digested, what
+                                was taken back included. Default 32 MiB */
     uint64_t rows;         /**< or so many rows. Default: no such limit */
     uint64_t interval_ns;  /**< or when so much time has passed since the last one, and there is
                                 something to digest. Default: no such limit */
@@ -118,11 +118,13 @@ LLADD_API int lladd_managed_each(struct lladd_db *, int (*fn)(void *ctx, const c
 LLADD_API int lladd_managed_put(struct lladd_txn *, struct lladd_managed *,
                                 const struct lladd_dtable_key *, const struct lladd_dtable_value *);
 /** Deletes all keys from <= key < to, whether they are there or not; NULL: that end is open. What
- *  is put later is there. It takes one entry of the journal and a few bytes of memory, however many
- *  rows there are, and no configuration has to store tombstones for it. It writes every key of the
- *  range: LLADD_CONFLICT if another transaction is writing one, or has written one since the
- *  snapshot. From a key to itself there is nothing to delete, which is 0; LLADD_BAD_ARGUMENT if
- *  `to` comes before `from`. May wait, as lladd_managed_put. */
+ *  is put later is there. However many rows there are, it takes one entry of the journal and some
+ *  memory: about a hundred bytes and its two keys, and 12 bytes for each end of other ranges within
+ *  it that have not been digested, also if it is refused; all of it counts as `memory_bytes`. No
+ *  configuration has to store tombstones for it. It writes every key of the range: LLADD_CONFLICT
+ *  if another transaction is writing one, or has written one since the snapshot. From a key to
+ *  itself there is nothing to delete, which is 0; LLADD_BAD_ARGUMENT if `to` comes before `from`.
+ *  May wait, as lladd_managed_put. */
 LLADD_API int lladd_managed_del_range(struct lladd_txn *, struct lladd_managed *,
                                       const struct lladd_dtable_key *from,
                                       const struct lladd_dtable_key *to);
@@ -176,7 +178,8 @@ struct lladd_managed_run {
 struct lladd_managed_stats {
     size_t struct_size;
     uint64_t memory_bytes; /**< of what is in memory, older states that are still read included */
-    uint64_t pending_bytes, pending_rows; /**< of it, committed and not digested */
+    uint64_t pending_bytes; /**< taken by transactions that have ended, and not digested */
+    uint64_t pending_rows;  /**< committed and not digested */
     uint64_t memtables, runs, run_rows, run_tombstones, run_bytes, run_pages;
     uint64_t doomed; /**< runs that are to be freed when nobody reads them any more */
     uint64_t digests, combines; /**< ever */

@@ -394,7 +394,7 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
     uint64_t cutoff, bytes = lladd_atomic_load64(&t->pending_bytes),
                      rows = lladd_atomic_load64(&t->pending_rows);
     lladd_mutex_lock(&t->mutex);
-    bool any = lladd_atomic_load64(&t->newest) > t->view->cutoff;
+    bool any = lladd_atomic_load64(&t->newest) > t->view->cutoff || bytes >= t->memory_bytes;
     lladd_mutex_unlock(&t->mutex);
     uint32_t asked = lladd_atomic_load32(&t->asked);
     lladd_atomic_store32(&t->asked, 0);

@@ -67,7 +67,7 @@ struct ll_memtable {
 
 struct ll_mem_part {
     uint64_t commit; /* atomic; 0: it goes on; LL_MANAGED_TAKEN_BACK: aborted */
-    uint64_t bytes, rows; /* a range is one of them */
+    uint64_t bytes, rows; /* a range is one of them; bytes: also of what was taken back */
     uint64_t ranges;      /* ever deleted in it */
     struct ll_memtable *m;
     uint32_t self;
@@ -261,7 +261,7 @@ struct lladd_managed {
     struct ll_use *free_uses;
     struct ll_mem_part *replayed; /* while it is being opened: of the last entry */
     uint64_t newest; /* atomic: commit of a row */
-    uint64_t pending_bytes, pending_rows;        /* atomic */
+    uint64_t pending_bytes, pending_rows; /* atomic; bytes: also of who has aborted */
     uint64_t conflicts, waits, failures;         /* atomic */
     uint64_t fresh;  /* atomic: runs of digests that no combine has seen */
     uint32_t hurry;  /* atomic: it is being closed */

@@ -8,7 +8,10 @@
  * before. Then all borders from the one end to the other get a version.
  *
  * So a range takes two nodes and a version for each border that it goes over: as many as ranges
- * begin and end in it that are in memory, not as many as rows. Who asks for a key looks for one
+ * begin and end in it that are in memory, not as many as rows. Borders stay as long as the memtable
+ * does, for there may be somebody who sees one side of them deleted and not the other; so ranges
+ * that all begin with the first key take the more, the more of them there are. All of that counts,
+ * and a digest is due, which makes one range of them. Who asks for a key looks for one
  * border, whatever the number of ranges, and sees the newest version of its chain first.
  *
  *   RNG-1  A range has a segment of its own: who cannot have it after all calls that taken back.
@@ -39,6 +42,7 @@ int ll_managed__mem_delete(struct ll_mem_part *p, const struct lladd_dtable_key 
     if (!m->borders.first && ll_managed__list_begin(m, &m->borders))
         return LLADD_NO_MEMORY;
     lladd_atomic_store32(&m->has_ranges, 1);
+    uint64_t before = m->bytes;
     if (!ll_managed__mem_segment(p, next))
         return LLADD_NO_MEMORY;
     begin = from ? ll_managed__list_node(m, &m->borders, from, true) : m->borders.first;
@@ -54,7 +58,7 @@ int ll_managed__mem_delete(struct ll_mem_part *p, const struct lladd_dtable_key 
         *v = (struct ll_mem_version){p->segment, node_at(m, i)->newest, LL_MEM_TOMBSTONE};
         lladd_atomic_store32(&node_at(m, i)->newest, offset);
     }
-    p->bytes += ll_managed__mem_cost(0);
+    p->bytes += m->bytes - before;
     p->rows++;
     p->ranges++;
     if (!all)
@@ -66,8 +70,7 @@ void ll_managed__mem_undelete(struct ll_mem_part *p)
 {
     struct ll_mem_segment *s = ll_managed__mem_at(p->m, p->segment);
     lladd_atomic_store32(&s->dead, 1);
-    p->bytes -= ll_managed__mem_cost(0);
-    p->rows--;
+    p->rows--; /* its memory is taken all the same */
 }
 
 /* ---- who else was there ---------------------------------------------------------------------- */

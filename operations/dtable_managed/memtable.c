@@ -600,8 +600,8 @@ void ll_managed__mem_end(struct lladd_managed *t, struct ll_mem_part *p, uint64_
 {
     struct ll_memtable *m = p->m;
     lladd_atomic_store64(&p->commit, commit);
+    lladd_atomic_count64(&t->pending_bytes, p->bytes); /* however it has ended */
     if (commit != LL_MANAGED_TAKEN_BACK && p->rows) {
-        lladd_atomic_count64(&t->pending_bytes, p->bytes);
         lladd_atomic_count64(&t->pending_rows, p->rows);
         lladd_atomic_max64(&t->newest, commit);
         lladd_atomic_max64(&m->newest, commit);

@@ -16,10 +16,11 @@ static uint64_t since_digest(const struct lladd_managed *t, uint64_t now)
 static bool digest_due(const struct lladd_managed *t, uint64_t now)
 {
     const struct ll_manifest *m = &t->manifest;
+    if (lladd_atomic_load64(&t->pending_bytes) >= m->memory_bytes)
+        return true; /* if nothing of it is committed, too: it is to be given back */
     if (lladd_atomic_load64(&t->newest) <= t->view->cutoff)
         return false;
     return lladd_atomic_load32(&t->asked) ||
-           lladd_atomic_load64(&t->pending_bytes) >= m->memory_bytes ||
            (m->max_rows && lladd_atomic_load64(&t->pending_rows) >= m->max_rows) ||
            (m->interval_ns && since_digest(t, now) >= m->interval_ns);
 }

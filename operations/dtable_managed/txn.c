@@ -297,8 +297,10 @@ static void logged(void *ctx, void *state, uint64_t tag, lladd_lsn commit)
 static void owner_aborted(void *ctx, void *state, uint64_t tag)
 {
     (void)tag;
-    if (state)
-        ll_managed__mem_end(ctx, state, LL_MANAGED_TAKEN_BACK);
+    if (!state)
+        return;
+    ll_managed__mem_end(ctx, state, LL_MANAGED_TAKEN_BACK);
+    ll_managed__nudge(ctx);
 }
 
 static void digest(void *ctx, uint64_t tag, lladd_lsn upto)

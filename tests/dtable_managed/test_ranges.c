@@ -14,6 +14,14 @@ static void setup(void)
     t = shop_begin(&b, NULL);
 }
 
+enum { SMALL = 100000 };
+static void setup_small(void)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    o.memory_bytes = SMALL;
+    t = shop_begin(&b, &o);
+}
+
 static void teardown(void)
 {
     shop_done(&b, t);
@@ -446,7 +454,7 @@ START_TEST(takes_no_memory_for_rows)
     uint64_t memory = shop_stats(&b, t).memory_bytes, pending;
     del(10, ROWS - 10);
     pending = shop_stats(&b, t).pending_bytes;
-    ck_assert_uint_lt(pending, 200);
+    ck_assert_uint_lt(pending, 1000);
     ck_assert_uint_lt(shop_stats(&b, t).memory_bytes, memory + 1000);
     digest();
     ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 1);
@@ -454,6 +462,85 @@ START_TEST(takes_no_memory_for_rows)
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 0);
     ck_assert_uint_eq(shop_stats(&b, t).run_rows, 20);
+}
+END_TEST
+
+/* What a memtable takes is known as soon as whoever took it has ended: one digest gives it back. */
+static void digested_when_full(const char *rows)
+{
+    struct lladd_managed_stats s = shop_stats(&b, t);
+    ck_assert_uint_lt(s.memory_bytes, s.pending_bytes + SMALL / 5);
+    ck_assert_uint_ge(s.pending_bytes, SMALL);
+    ck_assert_uint_lt(s.pending_bytes, SMALL + SMALL / 10);
+    uint64_t digests = s.digests;
+    ok_db(&b, lladd_managed_maintain(t, NULL, &b.err));
+    s = shop_stats(&b, t);
+    ck_assert_uint_eq(s.digests, digests + 1);
+    ck_assert_uint_lt(s.memory_bytes, SMALL / 10);
+    ck_assert_uint_eq(s.pending_bytes, 0);
+    ck_assert_uint_eq(s.pending_rows, 0);
+    shop_expect(&b, t, rows);
+    ok_db(&b, lladd_managed_maintain(t, NULL, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).digests, digests + 1);
+}
+
+/* Each goes over all borders before its own. */
+START_TEST(counts_what_it_goes_over)
+{
+    uint32_t i = 1;
+    while (shop_stats(&b, t).pending_bytes < SMALL) {
+        del(-1, i++);
+        ck_assert_uint_lt(i, 1000);
+    }
+    digested_when_full("");
+}
+END_TEST
+
+/* Who is refused has taken the memory all the same, whether he commits then or not. */
+START_TEST(counts_what_was_refused)
+{
+    struct lladd_txn *one = bed_begin(&b);
+    shop_put(one, t, 3, "c");
+    commit(one);
+    digest();
+    one = bed_begin(&b);
+    shop_put(one, t, 2, "b");
+    for (uint32_t i = 0; shop_stats(&b, t).pending_bytes < SMALL; i++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        for (uint32_t k = 1; k < 10; k++)
+            ck_assert_int_eq(try_range(txn, k % 3, 4), LLADD_CONFLICT);
+        if (_i)
+            commit(txn);
+        else
+            abort_txn(txn);
+        ck_assert_uint_lt(i, 1000);
+    }
+    abort_txn(one);
+    digested_when_full("3=c");
+}
+END_TEST
+
+/* What was put, and taken back, likewise. */
+START_TEST(counts_what_was_given_up)
+{
+    char value[101];
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = 0;
+    for (uint32_t i = 0; shop_stats(&b, t).pending_bytes < SMALL; i++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        for (uint32_t k = 1; k < 10; k++)
+            shop_put(txn, t, k, value);
+        abort_txn(txn);
+        ck_assert_uint_lt(i, 1000);
+    }
+    ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 0);
+    ok_db(&b, lladd_managed_maintain(t, NULL, &b.err));
+    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
+    ck_assert_uint_lt(shop_stats(&b, t).memory_bytes, SMALL / 10);
+    shop_fill(&b, t, "1=a");
+    digest();
+    t = shop_restart(&b);
+    shop_expect(&b, t, "1=a");
 }
 END_TEST
 
@@ -627,6 +714,13 @@ int main(void)
     tcase_add_loop_test(tc, hides_what_is_below_the_table, 0, 2);
     tcase_add_test(tc, is_dropped_with_the_oldest_run);
     tcase_add_loop_test(tc, around_what_is_as_deep_as_can_be, 0, 2);
+    suite_add_tcase(s, tc);
+    tc = tcase_create("with little memory");
+    tcase_add_checked_fixture(tc, setup_small, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, counts_what_it_goes_over);
+    tcase_add_loop_test(tc, counts_what_was_refused, 0, 2);
+    tcase_add_test(tc, counts_what_was_given_up);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
