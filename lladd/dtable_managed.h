@@ -147,11 +147,12 @@ LLADD_API int lladd_managed_table(struct lladd_txn *, struct lladd_managed *,
 /** For who wants to be serialisable: locks a key, there or not, or the table (key NULL), in the
  *  lock manager (lock.h: lladd_lock_register, modes, `timeout_ns`, errors), and sees to it that the
  *  transaction's snapshot is no older than what is locked. S or U before a key is read, X before it
- *  is put, S on the table before a cursor walks through it, and everybody does so: then every
- *  history is one of transactions one after the other. LLADD_CONFLICT if somebody has committed a
- *  change since the snapshot: the lock stays, and the transaction is best aborted and tried again.
- *  A snapshot is as new as can be if the first call on any managed table is this one. IS and IX say
- *  nothing about rows. Keys that a comparator takes for equal are one. */
+ *  is put, S on the table before a cursor walks through it, X on the table before a range of it is
+ *  deleted (ranges have no locks of their own), and everybody does so: then every history is one of
+ *  transactions one after the other. LLADD_CONFLICT if somebody has committed a change since the
+ *  snapshot: the lock stays, and the transaction is best aborted and tried again. A snapshot is as
+ *  new as can be if the first call on any managed table is this one. IS and IX say nothing about
+ *  rows. Keys that a comparator takes for equal are one. */
 LLADD_API int lladd_managed_lock(struct lladd_txn *, struct lladd_managed *,
                                  const struct lladd_dtable_key *, enum lladd_lock_mode,
                                  uint64_t timeout_ns);

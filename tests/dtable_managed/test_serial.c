@@ -152,6 +152,33 @@ START_TEST(phantoms)
 }
 END_TEST
 
+/* Keys have locks, ranges have none: who deletes one locks the table, and meets who reads a key. */
+START_TEST(ranges_are_locked_with_the_table)
+{
+    struct lladd_dtable_key one = lladd_dtable_u32(1), nine = lladd_dtable_u32(9);
+    t = begin(NULL);
+    shop_fill(&b, t, "1=a 5=e 9=z");
+    struct lladd_txn *reads = bed_begin(&b), *deletes = bed_begin(&b);
+    ok(reads, lock(reads, 5, LLADD_LOCK_S));
+    ck_assert(has(reads, 5, "e"));
+    refuses(deletes, LLADD_BUSY, lock_all(deletes, LLADD_LOCK_X));
+    ok(reads, lock(reads, 12, LLADD_LOCK_X));
+    shop_put(reads, t, 12, "e");
+    commit(reads);
+    ok(deletes, lock_all(deletes, LLADD_LOCK_X)); /* and comes behind it */
+    shop_sees(deletes, t, "1=a 5=e 9=z 12=e");
+    ok(deletes, lladd_managed_del_range(deletes, t, &one, &nine));
+    reads = bed_begin(&b);
+    refuses(reads, LLADD_BUSY, lock(reads, 5, LLADD_LOCK_S));
+    refuses(reads, LLADD_BUSY, lock(reads, 7, LLADD_LOCK_X));
+    commit(deletes);
+    ok(reads, lock(reads, 5, LLADD_LOCK_S));
+    shop_sees(reads, t, "9=z 12=e");
+    commit(reads);
+    shop_done(&b, t);
+}
+END_TEST
+
 /* Who does not lock is noticed where he can be. */
 START_TEST(others_without_locks)
 {
@@ -362,6 +389,7 @@ int main(void)
     tcase_add_test(tc, write_skew_with_locks);
     tcase_add_test(tc, snapshot_is_older);
     tcase_add_test(tc, phantoms);
+    tcase_add_test(tc, ranges_are_locked_with_the_table);
     tcase_add_test(tc, others_without_locks);
     tcase_add_test(tc, keys_that_are_equal);
     tcase_add_test(tc, somebody_is_on_call);
