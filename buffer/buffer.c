@@ -160,13 +160,21 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
     return 0;
 }
 
+/* Whose misses cost less, or whose hits? Dropping a page from reserved address space makes the
+ * kernel interrupt every processor that runs a thread of ours, and its next tenant costs a page
+ * fault; finding it is what is faster. */
+static bool wants_reserved(const struct ll_buffer *b)
+{
+    if (b->cfg.frames != LL_FRAMES_AUTO)
+        return b->cfg.frames == LL_FRAMES_RESERVED;
+    return b->cfg.budget >= RESERVED_FROM &&
+           lladd_atomic_load64(&b->file_pages) <= b->cfg.budget / b->page_size;
+}
+
+/* When it is known how large the file is. */
 static int open_frames(struct ll_buffer *b, struct lladd_error *err)
 {
-    /* Smaller budgets are not worth a gigabyte of address space. */
-    enum { RESERVED_FROM = 1 << 20 };
-    bool wanted = b->cfg.frames == LL_FRAMES_RESERVED ||
-                  (b->cfg.frames == LL_FRAMES_AUTO && b->cfg.budget >= RESERVED_FROM);
-    int rc = wanted ? ll_reserved__open(b, err) : 0;
+    int rc = wants_reserved(b) ? ll_reserved__open(b, err) : 0;
     if (rc != 0 && b->cfg.frames == LL_FRAMES_RESERVED)
         return rc;
     if (!b->reserved)
@@ -290,9 +298,9 @@ int ll_buffer_open(const struct ll_buffer_config *cfg, struct ll_buffer **out,
     struct ll_buffer *b = new_buffer(cfg);
     if (!b)
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for a buffer manager");
-    rc = open_frames(b, err);
+    rc = open_file(b, err);
     if (rc == 0)
-        rc = open_file(b, err);
+        rc = open_frames(b, err);
     if (rc == 0 && cfg->create && cfg->dwb_name)
         rc = ll_buffer__dwb_create(b, err);
     if (rc == 0 && cfg->create)

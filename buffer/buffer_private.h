@@ -36,7 +36,8 @@ enum {
     DWB_PAGES = 16,      /* page copies in the double-write area */
     SPACE_LATCHES = 16,
     HASH_INLINE = 16,     /* entries of the hash table a buffer is born with */
-    CHUNK_BYTES = 1 << 30 /* of the file, for which address space is reserved in one go */
+    CHUNK_BYTES = 1 << 30, /* of the file, for which address space is reserved in one go */
+    RESERVED_FROM = 256 << 20 /* a smaller cache is likely to see many misses */
 };
 
 /* The right to have one page resident. In reserved address space, `frame` changes with each tenant;

@@ -31,6 +31,8 @@ static int add_segment(struct ll_buffer *b, unsigned k)
     unsigned char *block = ll_alloc(b->env, slots + frames);
     if (!block)
         return LLADD_NO_MEMORY;
+    if (frames)
+        ll_prefer_huge(b->env, block, slots + frames);
     /* The pages are left as they are: zeroing them would touch memory that may never be used. */
     memset(block, 0, slots);
     if (frames) {

@@ -341,6 +341,9 @@ START_TEST(opening)
 }
 END_TEST
 
+/* From this budget on address space is reserved, if the file fits. */
+enum { RESERVED_FROM = 256 << 20 };
+
 /* Address space is asked for at open, so that there is time for the other way. */
 START_TEST(no_address_space)
 {
@@ -349,7 +352,7 @@ START_TEST(no_address_space)
     test_world_fail_at(&r.world, "buffer.map", 1, ENOMEM);
     ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), LLADD_NO_MEMORY);
     r.cfg.frames = LL_FRAMES_AUTO;
-    r.cfg.budget = 2 << 20;
+    r.cfg.budget = RESERVED_FROM;
     test_world_fail_at(&r.world, "buffer.map", 1, ENOMEM);
     rig_create(&r);
     ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 2);
@@ -378,6 +381,36 @@ START_TEST(small_budgets_choose_the_heap)
     rig_create(&r);
     rig_put(&r, 0, 5);
     ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* Holes are enough: nobody reads them here. */
+static void lengthen(const struct rig *r, uint64_t size)
+{
+    struct lladd_file *file;
+    ck_assert_int_eq(r->base->ops->open(r->base, r->cfg.name, 0, &file), 0);
+    ck_assert_int_eq(r->base->ops->truncate(r->base, file, size), 0);
+    ck_assert_int_eq(r->base->ops->close(r->base, file), 0);
+}
+
+/* Where there will be many misses: reserved address space makes hits faster, not those. */
+START_TEST(a_file_larger_than_the_cache_chooses_the_heap)
+{
+    struct rig r;
+    rig_init(&r, RIG_RESERVED_FILES, PAGES);
+    r.cfg.frames = LL_FRAMES_AUTO;
+    r.cfg.budget = RESERVED_FROM;
+    rig_create(&r);
+    ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 1);
+    lengthen(&r, RESERVED_FROM);
+    rig_reopen(&r);
+    ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 2);
+    lengthen(&r, RESERVED_FROM + RIG_PAGE);
+    rig_reopen(&r);
+    ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 2);
+    rig_put(&r, 0, 5);
+    ck_assert_uint_eq(rig_get(&r, 0), 5);
     rig_close(&r);
 }
 END_TEST
@@ -566,6 +599,7 @@ int main(void)
     t = tcase_create("one provider");
     tcase_add_test(t, no_address_space);
     tcase_add_test(t, small_budgets_choose_the_heap);
+    tcase_add_test(t, a_file_larger_than_the_cache_chooses_the_heap);
     tcase_add_test(t, an_unused_heap_is_one_allocation);
 #ifdef LLADD_DEBUG
     tcase_add_test(t, debug_builds_know_who_holds_what);
