@@ -189,7 +189,8 @@ int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint3
 /* Which page copy i < count is of. */
 lladd_pageno ll_dwb_page(const void *first_page, uint32_t i);
 
-/* One dirty or in-flight page; not 0 stops. No latch is held that the callback could need. */
+/* One dirty or in-flight page, but none of those that were summed up and wait for a sync; not 0
+ * stops. No latch is held that the callback could need. */
 typedef int ll_dirty_fn(void *ctx, lladd_pageno, lladd_lsn rec_lsn, lladd_lsn base_lsn);
 int ll_buffer_dirty_each(struct ll_buffer *, ll_dirty_fn *, void *ctx, struct lladd_error *);
 /* Smallest recLSN and baseLSN over dirty and in-flight pages; UINT64_MAX if there are none. A page

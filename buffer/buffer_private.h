@@ -31,7 +31,7 @@ enum {
     FRAMES_MIN = 4,      /* a budget for fewer pages is refused */
     BATCH_BYTES = 128 << 10, /* copies in one batch of write-back */
     BATCH_MAX = 32,
-    IN_FLIGHT_MIN = 32,  /* pages in flight before somebody syncs: half the slots, but between */
+    IN_FLIGHT_MIN = 32,  /* pages in flight before they are summed up: half the slots, between */
     IN_FLIGHT_MAX = 32768,
     DWB_PAGES = 16,      /* page copies in the double-write area */
     SPACE_LATCHES = 16,
@@ -55,6 +55,11 @@ struct ll_buffer__in_flight {
     uint64_t page, rec_lsn, base_lsn;
     uint64_t id;   /* grows; the set is ordered by it */
     uint64_t done; /* 0: being written; else the number of the last sync begun before it was done */
+};
+
+/* Of several that are written: the smallest LSNs, the greatest number. */
+struct ll_buffer__sum {
+    uint64_t pages, rec_lsn, base_lsn, done;
 };
 
 /* Copies of pages on their way to the disk. */
@@ -158,6 +163,7 @@ struct ll_buffer {
     uint32_t queue_head, queue_tail; /* about in recLSN order: slot number + 1 */
     uint32_t flush_number;
     struct ll_vec in_flight;
+    struct ll_buffer__sum sums[2]; /* not in in_flight any more */
     size_t in_flight_reserved; /* elements that may still be pushed without asking */
     uint64_t in_flight_id, sync_number, synced, written;
 
@@ -365,11 +371,13 @@ void ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *, ui
 void ll_buffer__in_flight_done(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n);
 /* Undoes enter: nothing was written. */
 void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__batch *);
-/* Entries of these pages, all written, need not become durable any more. */
+/* Entries of these pages, all written, need not become durable any more. (What was summed up waits
+ * for the next sync nevertheless.) */
 void ll_buffer__in_flight_forget(struct ll_buffer *, uint64_t first, uint64_t n);
 uint64_t ll_buffer__in_flight_newest(struct ll_buffer *);
 /* Is there an entry up to `id` whose copy is still being written? */
 bool ll_buffer__in_flight_pending(struct ll_buffer *, uint64_t id);
+/* Sums up what can be, if there is much. Whether there still is: then it takes a sync. */
 bool ll_buffer__in_flight_full(struct ll_buffer *);
 uint64_t ll_buffer__in_flight_count(const struct ll_buffer *);
 /* The file was written, or is about to be synced / was synced (DESIGN: LOG-4). */

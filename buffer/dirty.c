@@ -12,7 +12,9 @@
  *   the two sees the other: either he finds the slot not listed and pushes it, or we find it dirty.
  *
  * In flight. An entry per copy taken for writing, until a sync that began after its write was done
- * has succeeded. A page can have several, and be dirty, too; all count (BUF-5).
+ * has succeeded. A page can have several, and be dirty, too; all count (BUF-5). When there are
+ * many, those that only wait for a sync are summed up: their smallest LSNs are all that is asked
+ * for, and so who writes need not sync.
  *
  * Both halves are read in one go under dirty_latch, and under it a frame's recLSN moves from one to
  * the other; so at no time is a page missing (BUF-4). What enter() sets before its push completes,
@@ -164,6 +166,12 @@ void ll_buffer_dirty_min(struct ll_buffer *b, lladd_lsn *rec, lladd_lsn *base)
         const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
         rec->v = e->rec_lsn < rec->v ? e->rec_lsn : rec->v;
         base->v = e->base_lsn < base->v ? e->base_lsn : base->v;
+    }
+    for (const struct ll_buffer__sum *sum = b->sums; sum < b->sums + 2; sum++) {
+        if (sum->pages == 0)
+            continue;
+        rec->v = sum->rec_lsn < rec->v ? sum->rec_lsn : rec->v;
+        base->v = sum->base_lsn < base->v ? sum->base_lsn : base->v;
     }
     lladd_mutex_unlock(&b->dirty_latch);
 }
@@ -430,9 +438,42 @@ uint64_t ll_buffer__in_flight_count(const struct ll_buffer *b)
 {
     struct lladd_mutex *latch = (struct lladd_mutex *)&b->dirty_latch;
     lladd_mutex_lock(latch);
-    uint64_t n = b->in_flight.len;
+    uint64_t n = b->in_flight.len + b->sums[0].pages + b->sums[1].pages;
     lladd_mutex_unlock(latch);
     return n;
+}
+
+static void add(struct ll_buffer__sum *to, const struct ll_buffer__sum *more)
+{
+    bool first = to->pages == 0;
+    to->rec_lsn = !first && to->rec_lsn < more->rec_lsn ? to->rec_lsn : more->rec_lsn;
+    to->base_lsn = !first && to->base_lsn < more->base_lsn ? to->base_lsn : more->base_lsn;
+    to->done = !first && to->done > more->done ? to->done : more->done;
+    to->pages += more->pages;
+}
+
+/* What is written and waits for a sync goes into two sums: the first one has what a sync that has
+ * begun takes with it, the second what only the next one does. (In one, what others go on writing
+ * would keep the oldest there for ever.) */
+static void sum_up(struct ll_buffer *b)
+{
+    struct ll_buffer__sum *sums = b->sums;
+    size_t kept = 0;
+    if (sums[1].pages && sums[1].done != b->sync_number) {
+        add(&sums[0], &sums[1]);
+        sums[1].pages = 0;
+    }
+    for (size_t i = 0; i < b->in_flight.len; i++) {
+        const struct ll_buffer__in_flight *e = ll_vec_at(&b->in_flight, i);
+        if (e->done == 0) {
+            struct ll_buffer__in_flight *to = ll_vec_at(&b->in_flight, kept++);
+            *to = *e;
+        } else {
+            struct ll_buffer__sum one = {1, e->rec_lsn, e->base_lsn, e->done};
+            add(&sums[e->done == b->sync_number], &one);
+        }
+    }
+    ll_vec_truncate(&b->in_flight, kept);
 }
 
 bool ll_buffer__in_flight_full(struct ll_buffer *b)
@@ -440,7 +481,12 @@ bool ll_buffer__in_flight_full(struct ll_buffer *b)
     uint64_t limit = b->slot_max / 2;
     limit = limit < IN_FLIGHT_MIN ? IN_FLIGHT_MIN : limit;
     limit = limit > IN_FLIGHT_MAX ? IN_FLIGHT_MAX : limit;
-    return ll_buffer__in_flight_count(b) >= limit;
+    lladd_mutex_lock(&b->dirty_latch);
+    if (b->in_flight.len >= limit)
+        sum_up(b);
+    bool full = b->in_flight.len >= limit;
+    lladd_mutex_unlock(&b->dirty_latch);
+    return full;
 }
 
 /* ---- syncs ---- */
@@ -474,5 +520,9 @@ void ll_buffer__sync_end(struct ll_buffer *b, uint64_t number)
     if (number > b->synced)
         b->synced = number;
     sweep(b, not_durable, number, 0);
+    for (struct ll_buffer__sum *sum = b->sums; sum < b->sums + 2; sum++) {
+        if (sum->done < number)
+            sum->pages = 0;
+    }
     lladd_mutex_unlock(&b->dirty_latch);
 }

@@ -171,10 +171,11 @@ START_TEST(a_page_in_flight_is_forgotten_too)
 {
     struct rig r;
     rig_open(&r, _i, PAGES);
-    for (uint64_t n = 0; n < 4 * PAGES; n++)
-        rig_put(&r, n, n);
+    uint64_t n = 0;
+    while (rig_stats(&r).in_flight == 0 && n < 8 * PAGES)
+        rig_put(&r, n, n), n++;
     ck_assert_uint_gt(rig_stats(&r).in_flight, 0);
-    ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), 4 * PAGES), 0);
+    ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), n), 0);
     lladd_lsn rec, base;
     ll_buffer_dirty_min(r.b, &rec, &base);
     ck_assert_uint_eq(rec.v, UINT64_MAX);

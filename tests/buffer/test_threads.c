@@ -231,6 +231,35 @@ START_TEST(a_sync_covers_what_was_written_before)
 }
 END_TEST
 
+/* So much that both before and meanwhile pages in flight are summed up. Each sync takes with it
+ * what was there when it began, so the oldest does not stay for as long as others write. */
+START_TEST(a_sync_covers_what_was_summed_up_before)
+{
+    struct rig r;
+    struct call c;
+    enum { MANY = 20 * PAGES };
+    rig_open(&r, _i, PAGES);
+    for (unsigned round = 0; round < 3; round++) {
+        for (uint64_t n = 0; n < MANY; n++)
+            rig_put(&r, n, round);
+        ck_assert_uint_ge(rig_stats(&r).in_flight, MANY / 2);
+        test_world_stop_at(&r.world, "buffer.sync.before");
+        start(&c, &r, call_flush, 0, 0);
+        ck_assert(test_world_await(&r.world, "buffer.sync.before", 1));
+        uint64_t rec = rig_put(&r, MANY, round);
+        for (uint64_t n = 0; n < MANY; n++)
+            rig_put(&r, MANY + 1 + n, round);
+        test_world_release(&r.world, "buffer.sync.before");
+        ck_assert_int_eq(finish(&c), 0);
+        ck_assert_uint_ge(rig_stats(&r).in_flight, MANY / 2);
+        lladd_lsn min, base;
+        ll_buffer_dirty_min(r.b, &min, &base);
+        ck_assert_uint_eq(min.v, rec);
+    }
+    rig_close(&r);
+}
+END_TEST
+
 /* ---- waiting for what will come ---- */
 
 /* All frames are held but one, and that is being written: this is no reason to say NO_FRAME. */
@@ -702,6 +731,7 @@ int main(void)
     tcase_add_loop_test(t, a_page_is_not_written_twice_at_once, 0, 2);
     tcase_add_loop_test(t, hits_go_on_during_a_sync, 0, 2);
     tcase_add_loop_test(t, a_sync_covers_what_was_written_before, 0, 2);
+    tcase_add_loop_test(t, a_sync_covers_what_was_summed_up_before, 0, 2);
     tcase_add_loop_test(t, room_that_is_about_to_be, 0, 2);
     tcase_add_loop_test(t, room_that_will_never_be, 0, 2);
     tcase_add_loop_test(t, flush_waits_for_a_held_page, 0, 2);
