@@ -3,8 +3,9 @@
  * one. Handles without threads do the same in lladd_maintain. */
 #include "lladd/db_private.h"
 
-/* So many bytes of log for each byte of dirty pages: what a checkpoint costs is that each of them
- * is written, and logged as an image when it changes the next time. */
+/* So many bytes of log for each byte of pages that are dirty or were imaged since the last one:
+ * what a checkpoint costs is that each of them is written, and logged as an image when it changes
+ * the next time. (Those that are both count once: where all is cached they are the same.) */
 enum { LOG_FOR_DIRTY = 4 };
 
 static bool due(const struct ll_core *core)
@@ -12,8 +13,11 @@ static bool due(const struct ll_core *core)
     uint64_t since = ll_log_tail(core->log).v - lladd_atomic_load64(&core->last_checkpoint);
     if (LL_LIKELY(since < core->checkpoint_bytes))
         return false;
+    uint64_t dirty = ll_buffer_dirty_count(core->buffer);
+    uint64_t imaged = lladd_atomic_load64_relaxed(&core->images) -
+                      lladd_atomic_load64_relaxed(&core->images_before);
     return since >= core->checkpoint_most ||
-           since / LOG_FOR_DIRTY >= ll_buffer_dirty_count(core->buffer) * core->page_size;
+           since / LOG_FOR_DIRTY >= (dirty > imaged ? dirty : imaged) * core->page_size;
 }
 
 void ll_background_want(struct ll_core *core)

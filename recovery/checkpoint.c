@@ -408,6 +408,8 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
                                   : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
     struct marks m = {{0}, {0}, {0}, {0}};
     lladd_atomic_max64(&core->image_horizon, horizon.v);
+    lladd_atomic_store64_relaxed(&core->images_before,
+                                 lladd_atomic_load64_relaxed(&core->images));
     lladd_atomic_fence();
     uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes them durable */
     rc = ll_point(&core->env, "checkpoint.before_flush")
