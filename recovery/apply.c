@@ -388,6 +388,23 @@ static uint32_t zeros_from(const unsigned char *page, uint32_t size)
     return size;
 }
 
+/* Where images do not become smaller, to find that out again each time is half of what they cost:
+ * after some of them one in so many is tried. (Threads may miscount; nothing depends on it.) */
+static bool may_shrink(const struct ll_core *core)
+{
+    enum { IN_VAIN = 16, TRIED = 16 };
+    return lladd_atomic_load32(&core->images_in_vain) < IN_VAIN ||
+           lladd_atomic_load64_relaxed(&core->images) % TRIED == 0;
+}
+
+static void note_shrunk(struct ll_core *core, bool shrunk)
+{
+    uint32_t in_vain = lladd_atomic_load32(&core->images_in_vain);
+    uint32_t now = shrunk ? 0 : in_vain + (in_vain < UINT32_MAX);
+    if (now != in_vain)
+        lladd_atomic_store32(&core->images_in_vain, now);
+}
+
 /* Builds the image of a page behind the draft in the scratch memory. */
 static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_frame *f,
                                      uint8_t *flags)
@@ -415,9 +432,12 @@ static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_fram
     lladd_put16(out + 2, lladd_get16(page + 6));
     lladd_put32(out + 4, begin);
     lladd_put32(out + 8, end - begin);
-    int packed = len > 256 ? LZ4_compress_fast((const char *)raw, (char *)out + IMAGE_HEAD,
-                                               (int)len, (int)(len - len / 8), LZ4_HASTE)
-                           : 0;
+    int packed = 0;
+    if (len > 256 && may_shrink(core)) {
+        packed = LZ4_compress_fast((const char *)raw, (char *)out + IMAGE_HEAD, (int)len,
+                                   (int)(len - len / 8), LZ4_HASTE);
+        note_shrunk(core, packed > 0);
+    }
     if (packed > 0) {
         *flags = LL_REC_COMPRESSED;
         return lladd_span_of(out, IMAGE_HEAD + (size_t)packed);

@@ -317,6 +317,7 @@ struct ll_core {
     uint64_t last_checkpoint;     /* atomic: begin LSN of the last complete one */
     uint64_t checkpoints, images; /* relaxed */
     uint64_t images_before;       /* relaxed: as the last checkpoint began */
+    uint32_t images_in_vain;      /* atomic: that did not become smaller, one after the other */
     /* Asks the allocator; says true where there is none. Set by the assembly. */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
     struct lladd_db *db;
