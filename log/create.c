@@ -27,7 +27,7 @@
 #include <errno.h>
 
 static const unsigned char zeros[16384];
-/* Syncs for one segment from which on zeros pay. */
+/* Syncs for a segment's mebibyte from which on zeros pay. */
 enum { OFTEN = 16 };
 
 /* ---- making a file ----------------------------------------------------------------------- */
@@ -381,13 +381,15 @@ uint64_t ll_log__live_bytes(const struct ll_log__segments *segs)
     return segs->disk_bytes - dead;
 }
 
-/* Do zeros pay? For who has synced often since the last segment was made. */
-static bool syncs_often(struct ll_log *log)
+/* Do zeros pay? For who has synced often since the last segment was made, for what it takes to
+ * write the zeros of the next one. */
+static bool syncs_often(struct ll_log *log, unsigned why)
 {
     struct ll_log__segments *segs = log->segs;
     uint64_t groups = lladd_atomic_load64(&log->groups), before = segs->groups;
+    uint64_t mebibytes = ll_log__next_size(log, true, why) >> 20;
     segs->groups = groups;
-    return groups - before >= OFTEN;
+    return groups - before >= OFTEN * (mebibytes ? mebibytes : 1);
 }
 
 int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, unsigned why,
@@ -402,7 +404,7 @@ int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, unsigne
     }
     if (first + log->cfg.segment_max >= LL_LOG_LSN_END)
         return ll_fail(err, LLADD_NO_SPACE, "no LSNs are left");
-    struct making m = {first, cut, why, syncs_often(log) && why & LL_LOG__AHEAD};
+    struct making m = {first, cut, why, syncs_often(log, why) && why & LL_LOG__AHEAD};
     struct ll_log__seg *seg = NULL;
     segs->creating = true;
     lladd_atomic_store32(&segs->hurry, segs->stop);

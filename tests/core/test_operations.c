@@ -170,9 +170,20 @@ static bool noise_validate(struct lladd_view v, enum lladd_span_kind kind, struc
     return s.len == 8;
 }
 
+/* Of all seeds, one makes no noise. */
+enum { SILENCE = 0 };
+
+static void fill_body(uint64_t seed, void *body, size_t len)
+{
+    if (seed == SILENCE)
+        memset(body, 7, len);
+    else
+        seeded_fill(seed, body, len);
+}
+
 static void noise_redo(struct lladd_page *p, struct lladd_span s)
 {
-    seeded_fill(lladd_get64(s.data), lladd_page_body(p), lladd_body_size(p->size));
+    fill_body(lladd_get64(s.data), lladd_page_body(p), lladd_body_size(p->size));
 }
 
 static int noise_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
@@ -220,22 +231,27 @@ static void expect_noise(lladd_pageno where, uint64_t seed)
 {
     struct lladd_page *p;
     unsigned char *want = malloc(4096);
-    seeded_fill(seed, want, lladd_body_size(4096));
+    fill_body(seed, want, lladd_body_size(4096));
     ok_db(&r, lladd_fix(r.db, where, LLADD_LATCH_SHARED, &p, &r.err));
     ck_assert_mem_eq(lladd_view_body(lladd_page_view(p)), want, lladd_body_size(4096));
     lladd_unfix(r.db, p, LLADD_LATCH_SHARED);
     free(want);
 }
 
-START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
+static void open_noisy(unsigned kind)
 {
-    unsigned char seed[8];
-    lladd_pageno where = lladd_page_of(9);
-    rig_init(&r, (unsigned)_i);
+    rig_init(&r, kind);
     ok_db(&r, lladd_register_page_type(&r.options, &noise_page, &r.err));
     ok_db(&r, lladd_register(&r.options, &noise_format, &r.err));
     ok_db(&r, lladd_register(&r.options, &noise_change, &r.err));
     rig_open(&r);
+}
+
+START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
+{
+    unsigned char seed[8];
+    lladd_pageno where = lladd_page_of(9);
+    open_noisy((unsigned)_i);
     page = rig_page(&r);
     struct lladd_txn *txn = rig_begin(&r);
     lladd_put64(seed, 1);
@@ -260,6 +276,46 @@ START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
     }
     rig_open(&r);
     expect_noise(where, 2);
+    rig_free(&r);
+}
+END_TEST
+
+/* One transaction for each page: they are to be imaged one after the other. */
+static void fill_pages(const char *op, uint64_t first, unsigned n, uint64_t seed)
+{
+    unsigned char bytes[8];
+    lladd_put64(bytes, seed);
+    for (unsigned i = 0; i < n; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, lladd_update(txn, id_of(op), lladd_page_of(first + i), bytes, 8));
+        done(lladd_commit(txn));
+    }
+}
+
+/* After many in vain only some are tried; the first that becomes smaller ends that. */
+START_TEST(pages_that_cannot_be_packed_are_tried_now_and_then)
+{
+    enum { NOISY = 40, SILENT = 48, TRIED = 16 };
+    const uint64_t noisy = 100, silent = 200;
+    open_noisy((unsigned)_i);
+    page = rig_page(&r);
+    fill_pages("test.noise.format", noisy, NOISY, 1);
+    fill_pages("test.noise.format", silent, SILENT, SILENCE);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    uint64_t images = rig_stats(&r).page_images, tail = rig_stats(&r).log_tail;
+    fill_pages("test.noise.change", noisy, NOISY, 2);
+    ck_assert_uint_eq(rig_stats(&r).page_images, images + NOISY);
+    ck_assert_uint_gt(rig_stats(&r).log_tail - tail, (uint64_t)NOISY * 4000);
+    tail = rig_stats(&r).log_tail;
+    fill_pages("test.noise.change", silent, SILENT, SILENCE);
+    ck_assert_uint_eq(rig_stats(&r).page_images, images + NOISY + SILENT);
+    ck_assert_uint_lt(rig_stats(&r).log_tail - tail, (uint64_t)(TRIED + SILENT / 4) * 4096);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    for (unsigned i = 0; i < NOISY; i++)
+        expect_noise(lladd_page_of(noisy + i), 2);
+    for (unsigned i = 0; i < SILENT; i++)
+        expect_noise(lladd_page_of(silent + i), SILENCE);
     rig_free(&r);
 }
 END_TEST
@@ -555,6 +611,7 @@ int main(void)
     LOOP(a_page_is_not_formatted_with_bytes_that_recovery_would_refuse);
     LOOP(a_prepare_that_says_nothing_is_given_a_message);
     LOOP(a_page_that_cannot_be_packed_is_imaged_as_it_is);
+    LOOP(pages_that_cannot_be_packed_are_tried_now_and_then);
 #ifdef LLADD_DEBUG
     tcase_add_test(tc, broken_promises_are_found_before_anything_is_logged);
     LOOP(masked_bytes_may_differ);
