@@ -7,6 +7,7 @@
 #include "common.h"
 
 #include <lladd/lladd.h>
+#include <lladd/lock.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 
@@ -243,7 +244,7 @@ static struct opened open_in_child(struct lladd_device *dev, struct lladd_option
         struct lladd_db *db = open_memory(dev, o);
         bench_must(lladd_get(db, page, 0, &value, sizeof value, NULL), "get");
         r.first = (double)(bench_now_ns() - t0) / 1e6;
-        bench_must(lladd_checkpoint(db, NULL), "checkpoint");
+        bench_must(lladd_close(db), "close");
         r.all = (double)(bench_now_ns() - t0) / 1e6;
         _exit(write(ends[1], &r, sizeof r) != (ssize_t)sizeof r);
     }
@@ -315,6 +316,83 @@ static void bench_first_read(void)
                  how[i]);
         bench_print(BENCH, name, "milliseconds", &all[i], NULL, NULL);
     }
+    free(pages);
+    lladd_device_close(dev);
+}
+
+/* ---- a large loser ---- */
+
+/* Locks are on pages: so many records, and there is one for each. */
+static int lock_page(struct lladd_txn *txn, uint64_t page)
+{
+    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(page)), LLADD_LOCK_X, LLADD_LOCK_TRY);
+}
+static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
+{
+    uint32_t offset, len;
+    (void)ctx;
+    return lladd_logged_bytes(e, &offset, &len) ? lock_page(txn, e->page) : LLADD_NOT_FOUND;
+}
+static const struct lladd_participant protector = {
+    .struct_size = sizeof protector, .name = "bench.protector", .version = 1, .protect = protect};
+
+/* One transaction of so many updates, all over the pages, that a crash cuts short. */
+static void write_loser(struct lladd_device *dev, struct lladd_options *o, lladd_pageno *pages,
+                        size_t n_pages, unsigned updates)
+{
+    struct lladd_db *db = open_memory(dev, o);
+    struct lladd_txn *txn;
+    uint64_t seed = 1;
+    unsigned char value[100];
+    bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+    for (unsigned i = 0; i < updates; i++) {
+        uint64_t v = bench_random(&seed);
+        memset(value, (int)v, sizeof value);
+        bench_must(lladd_set(txn, pages[v % n_pages], (uint32_t)(v >> 32) % 38 * 100, value,
+                             sizeof value),
+                   "set");
+    }
+    bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
+    bench_must(lladd_set(txn, pages[n_pages], 0, &seed, 8), "set");
+    bench_must(lladd_commit(txn), "commit");
+    lladd_kill(db);
+}
+
+static void bench_loser(void)
+{
+    enum { N_PAGES = 10000, UPDATES = 1000000, WAYS = 3 };
+    struct bench_figure first[WAYS] = {{.n = 0}}, all[WAYS] = {{.n = 0}};
+    struct lladd_options o = LLADD_OPTIONS_INIT, with = LLADD_OPTIONS_INIT;
+    struct lladd_device *dev;
+    bench_must(lladd_device_memory(&dev), "device");
+    o.cache_bytes = 128u << 20;
+    o.log_limit_bytes = o.checkpoint_bytes = UINT64_MAX;
+    struct lladd_db *db = open_memory(dev, &o);
+    lladd_pageno *pages = make_pages(db, N_PAGES + 1);
+    bench_must(lladd_close(db), "close");
+    write_loser(dev, &o, pages, N_PAGES, UPDATES);
+    with = o;
+    bench_must(lladd_lock_register(&with, NULL), "locks");
+    bench_must(lladd_register_participant(&with, &protector, NULL), "protector");
+    for (int run = 0; run < WAYS * BENCH_RUNS; run++) {
+        struct lladd_options *use = run % WAYS ? &o : &with;
+        use->recovery = run % WAYS == 2 ? LLADD_RECOVER_FULL : LLADD_RECOVER_INSTANT;
+        struct opened r = open_in_child(dev, use, pages[N_PAGES]);
+        bench_add(&first[run % WAYS], r.first);
+        bench_add(&all[run % WAYS], r.all);
+    }
+    static const char *const how[WAYS] = {"instant recovery, undone behind open",
+                                          "instant recovery, undone before", "full recovery"};
+    for (int i = 0; i < WAYS; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "a loser of 1000000 updates, %s: open and the first read",
+                 how[i]);
+        bench_print(BENCH, name, "milliseconds", &first[i], NULL, NULL);
+        snprintf(name, sizeof name,
+                 "a loser of 1000000 updates, %s: until all is undone and written", how[i]);
+        bench_print(BENCH, name, "milliseconds", &all[i], NULL, NULL);
+    }
+    lladd_options_release(&with);
     free(pages);
     lladd_device_close(dev);
 }
@@ -523,6 +601,7 @@ int main(int argc, char **argv)
                  {"begin", bench_begin},
                  {"redo", bench_redo},
                  {"first", bench_first_read},
+                 {"loser", bench_loser},
                  {"reopen", bench_reopen},
                  {"crash", bench_crash}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -56,6 +56,28 @@ static int write_key(struct lladd_txn *txn, const struct bank *b, uint64_t key, 
 }
 /* [/locked] */
 
+/* [protect] What locks the change was made under, taken again when a crash has cut it short. */
+static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
+{
+    lladd_pageno root;
+    struct lladd_span key;
+    uint64_t account;
+    (void)ctx;
+    if (!lladd_hash_logged_key(e, &root, &key) || key.len != sizeof account)
+        return LLADD_NOT_FOUND;
+    memcpy(&account, key.data, sizeof account);
+    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(root.v), lladd_lock_id(account)),
+                      LLADD_LOCK_X, LLADD_LOCK_TRY);
+}
+
+static const struct lladd_participant accounts = {
+    .struct_size = sizeof accounts,
+    .name = "bank.accounts",
+    .version = 1,
+    .protect = protect,
+};
+/* [/protect] */
+
 static int move(struct lladd_txn *txn, const struct bank *b, uint64_t from, uint64_t to)
 {
     int64_t have, had;
@@ -224,7 +246,10 @@ int main(int argc, char **argv)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_db *db;
     options.durability = LLADD_DURABLE_OS;
+    options.recovery = LLADD_RECOVER_INSTANT;
     int rc = lladd_lock_register(&options, &err);
+    if (!rc)
+        rc = lladd_register_participant(&options, &accounts, &err);
     if (!rc)
         rc = lladd_open(argc > 1 ? argv[1] : "locked_table.db", &options, &db, &err);
     if (!rc) {

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Checkpoints in the background: one thread that sleeps until enough log was written since the last
- * one. Handles without threads do the same in lladd_maintain. */
+ * one. Before that it finishes what an instant recovery has left of undo, for somebody may be
+ * waiting. Handles without threads do the same in lladd_maintain. */
 #include "lladd/db_private.h"
 
 /* So many bytes of log for each byte of pages that are dirty or were imaged since the last one:
  * what a checkpoint costs is that each of them is written, and logged as an image when it changes
  * the next time. (Those that are both count once: where all is cached they are the same.) */
 enum { LOG_FOR_DIRTY = 4 };
+
+/* Of the log of losers: so much is undone before somebody looks for what else is to be done. */
+enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
+/* So much undo fetches most pages anyway, and pages are redone several times as fast in order. */
+#define UNDO_LONG (8u << 20)
 
 static bool due(const struct ll_core *core)
 {
@@ -47,9 +53,26 @@ static int settle_recovery(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
+/* What there is to do, or of undo a part. A failure is either the poison, which everybody will see,
+ * or a resource: the next wake-up tries again, and whoever runs into the log's limit gets the
+ * error. *more: and then all that one was woken for. */
+static int work(struct ll_core *core, bool *more)
+{
+    struct lladd_error ignored = LLADD_ERROR_INIT;
+    bool left;
+    *more = ll_losers_left(core) != 0;
+    if (*more)
+        return ll_losers_step(core, UNDO_AT_ONCE, &left, &ignored);
+    return lladd_atomic_load32(&core->owes_checkpoint) ? settle_recovery(core, &ignored)
+                                                       : ll_checkpoint(core, false, &ignored);
+}
+
 static void *checkpointer(void *arg)
 {
     struct lladd_db *db = arg;
+    struct lladd_error ignored = LLADD_ERROR_INIT;
+    if (ll_losers_need(&db->core) > UNDO_LONG)
+        (void)ll_instant_finish(&db->core, &ignored); /* who misses a page will hear of it */
     lladd_mutex_lock(&db->wake_mutex);
     while (!db->stopping) {
         if (!db->wanted) {
@@ -58,14 +81,12 @@ static void *checkpointer(void *arg)
         }
         db->wanted = false;
         lladd_mutex_unlock(&db->wake_mutex);
-        /* A failure is either the poison, which everybody will see, or a resource: the next wake-up
-         * tries again, and whoever runs into the log's limit gets the error. */
-        struct lladd_error ignored = LLADD_ERROR_INIT;
-        bool owed = lladd_atomic_load32(&db->core.owes_checkpoint) != 0;
-        int rc = owed ? settle_recovery(&db->core, &ignored)
-                      : ll_checkpoint(&db->core, false, &ignored);
+        bool more;
+        int rc = work(&db->core, &more);
         lladd_mutex_lock(&db->wake_mutex);
-        lladd_atomic_store32(&db->signalled, 0);
+        db->wanted = db->wanted || (more && !rc);
+        if (!db->wanted)
+            lladd_atomic_store32(&db->signalled, 0);
         if (rc && lladd_code_root(rc) == LLADD_ROOT_POISONED)
             break;
     }
@@ -105,13 +126,19 @@ int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : ll_checkpoint(&db->core, true, err);
 }
 
-/* Some pages that instant recovery has left, and the checkpoint when there are none any more. */
+/* Some of the undo that instant recovery has left; then some pages, and the checkpoint when there
+ * are none any more. */
 static int recover_some(struct ll_core *core, bool *more, struct lladd_error *err)
 {
     enum { PAGES = 16 };
+    if (!lladd_atomic_load32(&core->owes_checkpoint) && !ll_losers_left(core))
+        return 0;
+    int rc = ll_losers_step(core, UNDO_A_STEP, more, err);
+    if (rc || *more)
+        return rc;
     if (!lladd_atomic_load32(&core->owes_checkpoint))
         return 0;
-    int rc = ll_instant_left(core) ? ll_instant_step(core, PAGES, more, err) : 0;
+    rc = ll_instant_left(core) ? ll_instant_step(core, PAGES, more, err) : 0;
     return rc || *more ? rc : settle_recovery(core, err);
 }
 

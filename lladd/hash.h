@@ -131,6 +131,12 @@ LLADD_API int lladd_hash_get_many(struct lladd_hash *, struct lladd_hash_query *
 /** How many keys there are, uncommitted ones included. Reads every bucket's head. */
 LLADD_API int lladd_hash_count(struct lladd_hash *, uint64_t *out, struct lladd_error *);
 
+/** Is the record a change of an element that would be taken back by its key, and of which? The
+ *  key's bytes are the record's. False also if they live in a blob. For lladd_participant.protect:
+ *  what to lock is the table, and the key in it. */
+LLADD_API bool lladd_hash_logged_key(const struct lladd_log_entry *, lladd_pageno *root,
+                                     struct lladd_span *key);
+
 /** A walk through all elements, in no order one could use. Every element that is there from the
  *  first call to the last comes exactly once, whatever others insert, remove, split or merge
  *  meanwhile. No latch is held between calls. Zeroed is a walk that has not begun; release with

@@ -52,7 +52,9 @@ enum lladd_recovery {
     /** Before: a page is redone when it is first fetched, the others in the background (without
      *  threads: by lladd_maintain), then a checkpoint is taken; one that is asked for earlier, and
      *  lladd_close, wait for that. A page that is damaged beyond repair makes the fix of that page
-     *  fail, and checkpoints with it, but not the open. */
+     *  fail, and checkpoints with it, but not the open. Unfinished transactions are rolled back
+     *  before as well, but for those all of whose changes a participant protects
+     *  (lladd_participant.protect): these are rolled back in the background. */
     LLADD_RECOVER_INSTANT = 1
 };
 
@@ -175,10 +177,16 @@ LLADD_API const struct lladd_op *lladd_op_descriptor(struct lladd_db *, const ch
                                                      uint32_t version);
 LLADD_API const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_db *,
                                                                    const char *name);
+/** How many transactions that a crash has cut short are still to be rolled back, behind an open
+ *  with LLADD_RECOVER_INSTANT. What they had given up (pages, slots, room) they may want back: who
+ *  keeps account of that in memory lets nobody have it until this is 0. Any thread, under any
+ *  latch. */
+LLADD_API uint64_t lladd_losers(struct lladd_db *);
 /** Takes a fuzzy checkpoint now and truncates the log as far as nobody pins it. */
 LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);
 /** One step of background work, for handles without threads; *more (nullable): there is more. After
- *  an instant recovery that is the redo of some pages, too, and the checkpoint behind the last one;
+ *  an instant recovery that is some of what is left of undo, then the redo of some pages, too, and
+ *  the checkpoint behind the last one;
  *  LLADD_CORRUPT_PAGE if a page cannot be redone. */
 LLADD_API int lladd_maintain(struct lladd_db *, bool *more, struct lladd_error *);
 
@@ -483,6 +491,7 @@ struct lladd_stats {
                                error */
     uint64_t pages_behind; /**< pages that instant recovery has still to redo */
     uint64_t log_limit_bytes; /**< as in the options; UINT64_MAX: none */
+    uint64_t losers_behind; /**< lladd_losers */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
 LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *);

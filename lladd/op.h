@@ -20,6 +20,7 @@ extern "C" {
 #endif
 
 struct lladd_db;
+struct lladd_log_entry;
 struct lladd_txn;
 struct lladd_sink;
 
@@ -234,6 +235,16 @@ struct lladd_participant {
      *  durable first): who has both counts them, who has this alone may free its state in it.
      *  Nullable; descriptors of an older struct_size lack it. */
     void (*committed)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
+    /** Recovery, with LLADD_RECOVER_INSTANT: may this change of an unfinished transaction be taken
+     *  back when lladd_open has returned? 0: what it changed is protected from now on by something
+     *  that `txn` has got here (lladd_lock with LLADD_LOCK_TRY, in the mode and under the name it
+     *  was changed under) and keeps until it is rolled back; whatever reads or changes it asks for
+     *  that. Anything else: no, and all of the transaction is taken back before. Asked once for
+     *  every record that is to be taken back, newest first; its bytes are as logged, and live
+     *  while the call runs; `page` is where it was. Logs and changes nothing. Of several
+     *  participants that have this the first that says yes is enough. Nullable; descriptors of an
+     *  older struct_size lack it. */
+    int (*protect)(void *ctx, struct lladd_txn *, const struct lladd_log_entry *);
 };
 
 /** Everything one extension brings, and its state on each database handle. */
@@ -250,7 +261,8 @@ struct lladd_extension {
     int (*attach)(void *ctx, struct lladd_db *, void **state, struct lladd_error *);
     /** Once, in the transaction that creates the database. Nullable */
     int (*create)(void *ctx, struct lladd_txn *, void *state);
-    /** Recovery is over; transactions in doubt are known; may run transactions. Nullable */
+    /** Recovery is over, but for the unfinished transactions that lladd_losers counts; those in
+     *  doubt are known; may run transactions. Nullable */
     int (*recovered)(void *ctx, struct lladd_db *, void *state, struct lladd_error *);
     /** The handle is being closed, all transactions have ended. Nullable */
     void (*detach)(void *ctx, struct lladd_db *, void *state);

@@ -301,6 +301,7 @@ static void release(struct lladd_db *db)
     if (core->buffer)
         ll_buffer_close(core->buffer);
     ll_extensions_detach(db);
+    ll_losers_free(core);
     ll_instant_free(core);
     ll_txns_free(core);
     if (core->log)
@@ -672,7 +673,10 @@ static int close_clean(struct lladd_db *db)
     struct ll_core *core = &db->core;
     struct lladd_error err = LLADD_ERROR_INIT;
     lladd_lsn end;
+    bool more = true;
     int rc = ll_core_check(core, &err);
+    while (!rc && more)
+        rc = ll_losers_step(core, UINT64_MAX, &more, &err);
     if (!rc)
         rc = abort_all(db);
     if (rc || !lladd_atomic_load32(&core->marked))
@@ -730,6 +734,11 @@ int lladd_db_error(struct lladd_db *db, struct lladd_error *err)
 uint32_t lladd_page_size(const struct lladd_db *db)
 {
     return db->core.page_size;
+}
+
+uint64_t lladd_losers(struct lladd_db *db)
+{
+    return ll_losers_left(&db->core);
 }
 
 uint64_t lladd_page_count(const struct lladd_db *db)

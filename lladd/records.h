@@ -152,6 +152,16 @@ LLADD_API int lladd_heap_delete(struct lladd_txn *, lladd_pageno heap, struct ll
 LLADD_API int lladd_heap_get(struct lladd_db *, lladd_pageno heap, struct lladd_rid, void *buf,
                              size_t size, size_t *len, struct lladd_error *);
 
+/* For lladd_participant.protect: what a record of the log has changed, if it would be taken back on
+ * its page. */
+
+/** Bytes of a page, by lladd_set (from the first to the last one that became another) or
+ *  lladd_counter_add. False if it is another change, one by lladd_set_range included. */
+LLADD_API bool lladd_logged_bytes(const struct lladd_log_entry *, uint32_t *offset, uint32_t *len);
+/** The record in a slot of a slotted page or one of fixed-length records, and so of a heap where it
+ *  has no other page. False if it is another change. */
+LLADD_API bool lladd_logged_slot(const struct lladd_log_entry *, uint32_t *slot);
+
 /** A walk through a heap. Every record that is there from the first call to the last comes exactly
  *  once, whatever others insert, delete or move meanwhile; no latch is held between calls. Release
  *  with lladd_heap_close. */

@@ -51,12 +51,13 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     s->page_images = lladd_atomic_load64(&core->images);
     s->recovered_records = core->recovered_records;
     s->recovered_redone = lladd_atomic_load64(&core->recovered_redone);
-    s->recovered_undone_txns = core->recovered_undone;
+    s->recovered_undone_txns = lladd_atomic_load64(&core->recovered_undone);
     s->recovery_ns = core->recovery_ns;
     s->recovery_analysis_ns = core->analysis_ns;
     s->recovery_redo_ns = core->redo_ns;
     s->lost_writes = buf.lost_writes;
     s->pages_behind = ll_instant_left(core);
+    s->losers_behind = ll_losers_left(core);
     s->log_limit_bytes = db->log_limit_bytes;
 }
 
@@ -116,7 +117,8 @@ int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
     X("recovery.ns", recovery_ns) \
     X("recovery.analysis_ns", recovery_analysis_ns) \
     X("recovery.redo_ns", recovery_redo_ns) \
-    X("recovery.pages_behind", pages_behind)
+    X("recovery.pages_behind", pages_behind) \
+    X("recovery.losers_behind", losers_behind)
 
 static int each_op(struct ll_core *core, lladd_stat_fn *fn, void *ctx)
 {

@@ -71,12 +71,6 @@ static int want_groups(struct ll_operations *ops, uint64_t n)
     return 0;
 }
 
-static uint64_t groups_in(uint32_t page_size, uint64_t pages)
-{
-    uint32_t span = ll_map_span(page_size);
-    return (pages + span - 1) / span;
-}
-
 /* Pages of the group may have become free. Under the mutex. */
 static void group_freed(struct ll_allocator *a, uint64_t group)
 {
@@ -84,6 +78,21 @@ static void group_freed(struct ll_allocator *a, uint64_t group)
         return;
     a->groups[group].run = RUN_UNKNOWN;
     a->groups[group].epoch++;
+}
+
+void ll_operations__alloc_forget(struct ll_operations *ops)
+{
+    struct ll_allocator *a = &ops->alloc;
+    lladd_mutex_lock(&a->mutex);
+    for (uint64_t g = 0; g < a->n_groups; g++)
+        group_freed(a, g);
+    lladd_mutex_unlock(&a->mutex);
+}
+
+static uint64_t groups_in(uint32_t page_size, uint64_t pages)
+{
+    uint32_t span = ll_map_span(page_size);
+    return (pages + span - 1) / span;
 }
 
 /* Picks a group that may have a run of n pages; false: the file has to grow. Under the mutex. */

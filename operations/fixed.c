@@ -161,7 +161,7 @@ const struct lladd_op ll_operations__fixed_format = {
 static bool find_slot(struct ll_operations *ops, struct lladd_view v, uint32_t *slot)
 {
     uint32_t slots = get(v.bytes, FIXED_SLOTS);
-    bool reuse = !lladd_atomic_load32(&ops->recovering), any = get(v.bytes, FIXED_USED) < slots;
+    bool reuse = !ll_operations__recovering(ops), any = get(v.bytes, FIXED_USED) < slots;
     for (uint32_t w = 0; any && w * 64 < slots; w++) {
         uint64_t free = ~plane_word(v.bytes, false, w);
         if (free && w * 64 + (uint32_t)__builtin_ctzll(free) < slots) {

@@ -19,7 +19,8 @@
  *
  * After a crash the table is empty, and that is right: losers have been rolled back, transactions
  * in doubt bring their holds in the prepare record. While losers are not yet rolled back nothing
- * that was given up may be reused at all (struct ll_operations, `recovering`).
+ * that was given up may be reused at all (struct ll_operations, `recovering`); that is so also
+ * behind an open that has returned before (lladd_losers).
  *
  * A hold may outlive its reason (a rollback to a savepoint, a refused update). It then keeps
  * something for a while that need not be kept, and does no other harm.

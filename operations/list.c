@@ -115,7 +115,7 @@ static int may_sweep(struct lladd_db *db, struct lladd_item item, bool *may,
     struct lladd_page *page;
     struct lladd_record r;
     *may = false;
-    if (ll_list_none(item) || lladd_atomic_load32(&o->recovering))
+    if (ll_list_none(item) || ll_operations__recovering(o))
         return 0;
     TRY(ll_operations__fix(db, item.page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
                            &page, err));

@@ -198,7 +198,7 @@ static int take_prepare(void *ctx, struct lladd_view map, struct lladd_span args
     struct ll_map_take *take = (struct ll_map_take *)(uintptr_t)args.data;
     struct search s = {.take = take,
                        .map = map,
-                       .reuse = !lladd_atomic_load32(&take->ops->recovering),
+                       .reuse = !ll_operations__recovering(take->ops),
                        .chunk = UINT32_MAX};
     take->longest = 0;
     if (!(take->n == 1 ? find_one(&s, &take->index) : find_run(&s, &take->index, &take->longest)))

@@ -47,7 +47,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     struct ll_operations *o = lladd_alloc(db, sizeof *o);
     if (!o)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
-    *o = (struct ll_operations){.db = db, .recovering = 1};
+    *o = (struct ll_operations){.db = db, .recovering = LL_UNDO_TO_COME};
     int rc = ll_operations__alloc_init(o, err);
     if (rc) {
         lladd_free(db, o);
@@ -96,10 +96,20 @@ static int create(void *ctx, struct lladd_txn *txn, void *state)
 static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
 {
     (void)ctx;
-    (void)db;
     (void)err;
-    lladd_atomic_store32(&((struct ll_operations *)state)->recovering, 0);
+    lladd_atomic_store32(&((struct ll_operations *)state)->recovering,
+                         lladd_losers(db) && !LLADD_PLANTED(LLADD_BUG_GIVEN_UP) ? LL_UNDO_BEHIND
+                                                                                : LL_UNDO_OVER);
     return 0;
+}
+
+bool ll_operations__undo_goes_on(struct ll_operations *o)
+{
+    if (lladd_atomic_load32(&o->recovering) == LL_UNDO_TO_COME || lladd_losers(o->db))
+        return true;
+    ll_operations__alloc_forget(o); /* what it knows it has learnt while nothing was reused */
+    lladd_atomic_store32(&o->recovering, LL_UNDO_OVER);
+    return false;
 }
 
 static int is_allocated(void *ctx, struct lladd_db *db, void *state, lladd_pageno page, bool *out,

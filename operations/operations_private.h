@@ -91,13 +91,24 @@ struct ll_heaps {
 
 struct ll_operations {
     struct lladd_db *db;
-    uint32_t recovering; /* atomic: losers are not yet taken back; nothing may be reused */
+    uint32_t recovering; /* atomic, enum ll_operations_undo: nothing may be reused yet */
     struct ll_allocator alloc;
     struct ll_holds
         records; /* slots and record space given up by transactions that may roll back */
     struct lladd_mutex roots; /* one lengthens the catalogue of names at a time */
     struct ll_heaps heaps;
 };
+
+/* Losers are taken back, or not yet; or some are, in a database that is open (lladd_losers). */
+enum ll_operations_undo { LL_UNDO_OVER = 0, LL_UNDO_TO_COME = 1, LL_UNDO_BEHIND = 2 };
+
+/* May somebody who is not known of want back what was given up? */
+bool ll_operations__undo_goes_on(struct ll_operations *);
+static inline bool ll_operations__recovering(struct ll_operations *ops)
+{
+    return __builtin_expect(lladd_atomic_load32(&ops->recovering), LL_UNDO_OVER) &&
+           ll_operations__undo_goes_on(ops);
+}
 
 static inline struct ll_operations *ll_operations_of(struct lladd_db *db)
 {
@@ -114,6 +125,8 @@ enum {
 
 int ll_operations__alloc_init(struct ll_operations *, struct lladd_error *);
 void ll_operations__alloc_free(struct ll_operations *);
+/* Any page may have become free. */
+void ll_operations__alloc_forget(struct ll_operations *);
 /* Root page and first allocation map of a new database. */
 int ll_operations__alloc_create(struct lladd_txn *);
 int ll_operations__is_allocated(struct ll_operations *, lladd_pageno, bool *out,

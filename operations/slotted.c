@@ -135,7 +135,7 @@ static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
     unsigned char list[2 * LL_SLOTTED_PURGE_MAX];
     uint32_t chunk = UINT32_MAX, sum = 0;
     size_t n = 0;
-    if (lladd_atomic_load32(&ops->recovering) || !ll_operations__slotted_fine(v))
+    if (ll_operations__recovering(ops) || !ll_operations__slotted_fine(v))
         return LLADD_PAGE_FULL;
     for (uint32_t s = 0; s < slotted_get(v.bytes, SLOTTED_SLOTS); s++) {
         uint32_t gain = gain_of(ops, v, s, &chunk, held);

@@ -25,6 +25,7 @@
 
 struct ll_core;
 struct ll_instant; /* instant.c */
+struct ll_losers;  /* losers.c */
 
 /* ---- catalogue: names and their numbers ---------------------------------------------------- */
 
@@ -332,8 +333,9 @@ struct ll_core {
     uint32_t owes_checkpoint;   /* atomic: the one that saves the next crash this recovery */
     struct ll_instant *instant; /* while pages may be behind the log; set before open returns */
     uint32_t instant_stop;      /* atomic: steps are to be left off */
-    uint64_t recovered_records, recovered_undone;
-    uint64_t recovered_redone; /* atomic */
+    struct ll_losers *losers;   /* that are undone behind open, or NULL; set before it returns */
+    uint64_t recovered_records;
+    uint64_t recovered_redone, recovered_undone; /* atomic */
     uint64_t recovery_ns, analysis_ns, redo_ns;
 };
 
@@ -519,6 +521,9 @@ int ll_rollback(struct lladd_txn *, lladd_lsn stop);
 int ll_rollback_peek(struct lladd_txn *, lladd_lsn stop, struct ll_record *, struct lladd_error *);
 /* Takes back that record. */
 int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
+/* Is it one that is taken back? If it is not, undo goes on at its undo_next, or at prev. */
+bool ll_rollback_needs(const struct ll_record *);
+bool ll_rollback_passes_over(const struct ll_record *);
 
 /* ---- txn.c ------------------------------------------------------------------------------- */
 
@@ -609,6 +614,25 @@ int ll_instant_catch_up(void *core, lladd_pageno, unsigned char *bytes, bool *ba
                         lladd_lsn *rec_lsn, struct lladd_error *);
 void ll_instant_caught_up(void *core, lladd_pageno);
 void ll_instant_free(struct ll_core *);
+
+/* ---- losers.c ---------------------------------------------------------------------------- */
+
+/* Room for n losers to be undone behind open, or NULL if nobody could protect what they have
+ * changed, or for lack of memory: then all are undone before. */
+struct ll_losers *ll_losers_new(struct ll_core *, size_t n);
+/* Is everything that is left of it at depth 0 protected now? If not, it must be undone before open
+ * returns, whatever it has got. */
+bool ll_losers_protect(struct ll_losers *, struct lladd_txn *);
+/* That loser has nothing left but what is at depth 0, and stays. */
+void ll_losers_leave(struct ll_losers *, struct lladd_txn *);
+/* There are no more to be asked for. */
+void ll_losers_asked(struct ll_core *);
+uint64_t ll_losers_left(const struct ll_core *);
+/* Log bytes that taking back all of them can need; for who alone takes steps. */
+uint64_t ll_losers_need(const struct ll_core *);
+/* Takes back what is left of about so much log; *more: and there is more. */
+int ll_losers_step(struct ll_core *, uint64_t bytes, bool *more, struct lladd_error *);
+void ll_losers_free(struct ll_core *);
 
 /* Pages written in bulk: a record older than the page's fence is not for this life of it. */
 int ll_fence_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn, struct lladd_error *);

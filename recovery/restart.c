@@ -6,7 +6,8 @@
  *   redo       history of the pages repeated, or made ready to be when they are fetched (instant.c)
  *   objects    history of what is not a page repeated, in LSN order
  *   in doubt   participants of prepared transactions get their blobs back
- *   undo       losers, deepest level first (REC-5), each closed with END
+ *   undo       losers, deepest level first (REC-5), each closed with END; where redo comes later,
+ *              what is protected of some stays for later, too (losers.c)
  *   check      no page in use is left without contents
  *
  * After a clean stop there is nothing to redo and nobody to undo; the scan brings the catalogue,
@@ -217,6 +218,7 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
 struct loser {
     struct lladd_txn *txn;
     uint32_t depth;
+    bool stays; /* when it comes to depth 0 */
     uint64_t lsn;
 };
 
@@ -257,13 +259,17 @@ static void describe_step(struct ll_core *core, const struct lladd_txn *txn,
                            rec->depth, n ? n->name : "?", (unsigned long long)rec->page);
 }
 
-/* Peeks at the loser's next record; finishes the loser when there is none. */
+/* Peeks at the loser's next record; finishes the loser when there is none. One that stays is left
+ * as it is when there is nothing above depth 0. */
 static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lladd_error *err)
 {
     struct ll_record rec;
     int rc = ll_rollback_peek(l->txn, lladd_lsn_of(0), &rec, err);
     *gone = rc == LLADD_END;
     if (rc == 0) {
+        *gone = l->stays && rec.depth == 0;
+        if (*gone)
+            ll_losers_leave(core->losers, l->txn);
         l->depth = rec.depth;
         l->lsn = rec.lsn.v;
         return 0;
@@ -274,7 +280,7 @@ static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lla
     rc = ll_txn_abort(l->txn);
     if (rc)
         return ll_core_check(core, err);
-    core->recovered_undone++;
+    (void)lladd_atomic_add64(&core->recovered_undone, 1);
     ll_core_transcript(core, "undone: transaction %llu", (unsigned long long)id);
     return 0;
 }
@@ -331,6 +337,19 @@ static int reserve_undo(struct ll_core *core, size_t *losers, struct lladd_error
     return rc;
 }
 
+/* All losers; those that can be undone behind open are asked for. */
+static void gather(struct ll_core *core, struct loser *heap, size_t n)
+{
+    size_t i = 0;
+    core->losers = core->instant ? ll_losers_new(core, n) : NULL;
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn)) {
+        if (txn->prepared)
+            continue;
+        heap[i++] = (struct loser){.txn = txn,
+                                   .stays = core->losers && ll_losers_protect(core->losers, txn)};
+    }
+}
+
 static int undo(struct ll_core *core, struct lladd_error *err)
 {
     size_t n = 0;
@@ -340,14 +359,12 @@ static int undo(struct ll_core *core, struct lladd_error *err)
     struct loser *heap = ll_alloc(&core->env, n * sizeof *heap);
     if (!heap)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in recovery");
-    size_t i = 0;
-    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
-        if (!txn->prepared)
-            heap[i++].txn = txn;
+    gather(core, heap, n);
     n -= LLADD_PLANTED(LLADD_BUG_LOSER);
     progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log), 0);
     enter(LLADD_DST_UNDO_LOSERS);
     rc = undo_all(core, heap, n, err);
+    ll_losers_asked(core);
     ll_free(&core->env, heap);
     return rc;
 }

@@ -179,7 +179,7 @@ static bool is_compensation(unsigned kind)
     return kind == LL_REC_CLR || kind == LL_REC_CLR_END || kind == LL_REC_OBJECT_CLR;
 }
 
-static bool needs_undo(const struct ll_record *rec)
+bool ll_rollback_needs(const struct ll_record *rec)
 {
     if (rec->kind == LL_REC_UPDATE)
         return rec->flags & (LL_REC_UNDO_PAGE | LL_REC_UNDO_LOGICAL);
@@ -188,7 +188,7 @@ static bool needs_undo(const struct ll_record *rec)
 }
 
 /* What lies between was taken back already, or goes with it. */
-static bool passes_over(const struct ll_record *rec)
+bool ll_rollback_passes_over(const struct ll_record *rec)
 {
     return (is_compensation(rec->kind) && !LLADD_PLANTED(LLADD_BUG_UNDO_NEXT)) ||
            rec->kind == LL_REC_ACTION_END;
@@ -218,9 +218,9 @@ int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *re
                              (unsigned long long)txn->id.v);
             break;
         }
-        if (needs_undo(rec))
+        if (ll_rollback_needs(rec))
             return 0;
-        ll_txn_set_lsn(&txn->undo_next, passes_over(rec) ? rec->undo_next : rec->prev);
+        ll_txn_set_lsn(&txn->undo_next, ll_rollback_passes_over(rec) ? rec->undo_next : rec->prev);
     }
     if (rc && err && err != &txn->err)
         *err = txn->err;
@@ -309,8 +309,8 @@ static void look_ahead(struct lladd_txn *txn, lladd_lsn stop, struct ahead *a)
             return;
         if (rec.kind == LL_REC_UPDATE && (rec.flags & LL_REC_UNDO_PAGE))
             ll_core_expect(txn->core, &rec, rec.undo);
-        a->seen += needs_undo(&rec);
-        a->next = passes_over(&rec) ? rec.undo_next : rec.prev;
+        a->seen += ll_rollback_needs(&rec);
+        a->next = ll_rollback_passes_over(&rec) ? rec.undo_next : rec.prev;
     }
 }
 

@@ -665,6 +665,24 @@ static bool replace_validate(struct lladd_view v, enum lladd_span_kind kind, str
     return kind == LLADD_SPAN_REDO ? store_validate(v, kind, s) : key_validate(v, kind, s, true);
 }
 
+bool lladd_hash_logged_key(const struct lladd_log_entry *e, lladd_pageno *root,
+                           struct lladd_span *key)
+{
+    static const struct lladd_op *const by_key[] = {&ll_hash__insert, &ll_hash__remove,
+                                                    &ll_hash__replace, &ll_hash__replace_short};
+    for (size_t i = 0; i < sizeof by_key / sizeof by_key[0]; i++) {
+        struct hb_undo u;
+        bool value = by_key[i] == &ll_hash__replace || by_key[i] == &ll_hash__replace_short;
+        if (!e->op || strcmp(e->op, by_key[i]->name) != 0 || e->op_version != by_key[i]->version)
+            continue;
+        if (!parse_undo(e->undo, value, root, &u) || u.key_len & HB_BLOB)
+            return false;
+        *key = lladd_span_of(u.key, u.key_len);
+        return true;
+    }
+    return false;
+}
+
 static int take_back(struct lladd_txn *txn, struct lladd_span s, enum hb_undo_what what)
 {
     lladd_pageno root;

@@ -515,9 +515,18 @@ int ll_hash__hold(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
     return rc;
 }
 
+/* May somebody who is not known of want back what was removed? */
+static bool recovering(struct ll_hashes *h)
+{
+    uint32_t undo = lladd_atomic_load32(&h->recovering);
+    if (undo == LL_HASH_UNDO_BEHIND && !lladd_losers(h->db))
+        lladd_atomic_store32(&h->recovering, undo = LL_HASH_UNDO_OVER);
+    return undo != LL_HASH_UNDO_OVER;
+}
+
 bool ll_hash__any_held(const struct ll_hash_table *t)
 {
-    return lladd_atomic_load32(&t->hashes->recovering) ||
+    return recovering(t->hashes) ||
            !ll_operations__nothing_held(&t->hashes->holds);
 }
 
@@ -527,7 +536,7 @@ bool ll_hash__held(const struct ll_hash_table *t, uint64_t hash)
     uint32_t i = hold_index(hash);
     if (!ll_hash__any_held(t))
         return false;
-    if (lladd_atomic_load32(&t->hashes->recovering))
+    if (recovering(t->hashes))
         return true;
     ll_operations__held(&t->hashes->holds, t->root, i / LL_HOLD_CHUNK, NULL, held);
     return held[i % LL_HOLD_CHUNK / 64] >> i % 64 & 1;
@@ -535,7 +544,7 @@ bool ll_hash__held(const struct ll_hash_table *t, uint64_t hash)
 
 bool ll_hash__may_forget(const struct ll_hash_table *t, const struct hb_entry *e)
 {
-    if (!(e->tag & HB_GHOST) || lladd_atomic_load32(&t->hashes->recovering))
+    if (!(e->tag & HB_GHOST) || recovering(t->hashes))
         return false;
     return ll_operations__nothing_held(&t->hashes->holds) ||
            !ll_hash__held(t, ll_hash__of(t, e->key, e->key_len));
@@ -590,7 +599,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     struct ll_hashes *h = lladd_alloc(db, sizeof *h);
     if (!h)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
-    *h = (struct ll_hashes){.db = db, .recovering = 1};
+    *h = (struct ll_hashes){.db = db, .recovering = LL_HASH_UNDO_TO_COME};
     h->owners = (struct ll_owners){db, &h->mutex, NULL};
     int rc = look_up(h);
     if (!rc)
@@ -609,7 +618,6 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
 static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
 {
     (void)ctx;
-    (void)db;
     (void)err;
     struct ll_hashes *h = state;
     for (struct ll_hash_table *t = h->tables; t; t = t->next) {
@@ -618,7 +626,8 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
         t->loaded = false;
         ll_hash__forget(t);
     }
-    lladd_atomic_store32(&h->recovering, 0);
+    lladd_atomic_store32(&h->recovering,
+                         lladd_losers(db) ? LL_HASH_UNDO_BEHIND : LL_HASH_UNDO_OVER);
     return 0;
 }
 

@@ -68,11 +68,14 @@ struct ll_hashes {
     struct ll_hash_table *tables;
     struct ll_owners owners;
     struct ll_holds holds;
-    uint32_t recovering; /* atomic: losers are not taken back yet */
+    uint32_t recovering; /* atomic, enum ll_hash_undo: losers are not taken back yet */
     lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
         mark, restore, restore_short, narrow, narrow_long, widen, widen_long, slot, bytes,
         bytes_long;
 };
+
+/* Losers are taken back, or not yet; or some are, in a database that is open (lladd_losers). */
+enum ll_hash_undo { LL_HASH_UNDO_OVER = 0, LL_HASH_UNDO_TO_COME = 1, LL_HASH_UNDO_BEHIND = 2 };
 
 extern const struct lladd_extension ll_hash__extension;
 extern const struct lladd_page_type ll_hash__root_page;

@@ -30,6 +30,7 @@
     X(managed_ranges) \
     X(managed_threads) \
     X(locks) \
+    X(losers) \
     X(objects) \
     X(pages) \
     X(prepared) \

@@ -86,6 +86,8 @@ static const struct row rows[] = {
      LONG},
     {LLADD_BUG_BEHIND, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_CAUGHT_UP, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
+    {LLADD_BUG_UNPROTECTED, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
+    {LLADD_BUG_GIVEN_UP, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     /* Errors: also in bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},

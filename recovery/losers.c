@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Losers that are rolled back while new transactions run (docs/decisions/instant-recovery.md).
+ *
+ * The core isolates nobody from anybody, so by itself it has to undo all of them before open
+ * returns. Some participants can do better: for a change that is to be taken back they get what
+ * keeps others away from it, as it was before the crash. If that goes well for every change of a
+ * loser, it is what it was before the crash: a transaction that has changed something, and has it
+ * locked. All that is left to do is what its owner might do at any time, which is to abort it.
+ *
+ *   - Only what is at depth 0: what a top action or a compensation has left half-done is structure,
+ *     which nobody locks, and goes before (REC-5). It is newer than all the rest, or the loser does
+ *     not qualify.
+ *   - What else a transaction may be to an extension is known from the log in some cases, and
+ *     here in none. So objects, notes, fences, what was prepared, and what belongs to a structure
+ *     (system transactions) are undone before.
+ *   - What losers had given up, they may want back: extensions keep it (lladd_losers) until the
+ *     last one is gone.
+ *
+ * From open on a loser is an active transaction in every respect: its undo space is set aside, it
+ * stands in checkpoints and keeps the log it needs, and after another crash it is a loser again.
+ * Its only owner is who takes a step, one at a time. */
+#include "recovery/core.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct ll_losers {
+    struct ll_core *core;
+    struct ll_log_cursor *cursor; /* while open asks */
+    const struct lladd_participant **who;
+    size_t n_who;
+    struct lladd_txn **left; /* n of them; only who takes a step */
+    uint64_t n;              /* atomic */
+    uint32_t stepping;       /* atomic: somebody takes a step */
+};
+
+static const struct lladd_participant *protector(const struct ll_name *name)
+{
+    const struct lladd_participant *p = name->kind == LL_NAME_PARTICIPANT ? name->desc : NULL;
+    return p && LL_PARTICIPANT_HAS(p, protect) ? p : NULL;
+}
+
+static void drop(struct ll_losers *l)
+{
+    struct ll_env env = l->core->env;
+    ll_log_cursor_close(l->cursor);
+    ll_free(&env, l->who);
+    ll_free(&env, l->left);
+    ll_free(&env, l);
+}
+
+struct ll_losers *ll_losers_new(struct ll_core *core, size_t n)
+{
+    size_t n_who = 0;
+    for (size_t i = 0; i < core->cat.n_registered; i++)
+        n_who += protector(core->cat.all[i]) != NULL;
+    struct ll_losers *l = n_who ? ll_alloc_zero(&core->env, sizeof *l) : NULL;
+    if (!l)
+        return NULL;
+    l->core = core;
+    l->who = ll_alloc(&core->env, n_who * sizeof *l->who);
+    l->left = ll_alloc(&core->env, n * sizeof *l->left);
+    if (!l->who || !l->left || ll_log_cursor_open(core->log, &l->cursor)) {
+        drop(l);
+        return NULL;
+    }
+    for (size_t i = 0; i < core->cat.n_registered; i++)
+        if (protector(core->cat.all[i]))
+            l->who[l->n_who++] = protector(core->cat.all[i]);
+    return l;
+}
+
+/* ---- which ones -------------------------------------------------------------------------- */
+
+static bool ask(struct ll_losers *l, struct lladd_txn *txn, const struct ll_record *rec)
+{
+    struct ll_name *name = ll_catalogue_by_number(l->core, rec->op);
+    struct lladd_log_entry e = {.lsn = rec->lsn,
+                                .prev = rec->prev,
+                                .txn = rec->txn,
+                                .undo_next = rec->undo_next,
+                                .page = rec->page,
+                                .page_prev = rec->page_prev,
+                                .kind = rec->kind,
+                                .op = name ? name->name : NULL,
+                                .op_version = name ? name->version : 0,
+                                .redo = rec->redo,
+                                .undo = rec->undo};
+    if (LLADD_PLANTED(LLADD_BUG_UNPROTECTED))
+        return true;
+    for (size_t i = 0; name && i < l->n_who; i++)
+        if (l->who[i]->protect(l->who[i]->ctx, txn, &e) == 0)
+            return true;
+    return false;
+}
+
+/* Is it of a kind of which all that matters can be said here? */
+static bool is_plain(const struct ll_record *rec)
+{
+    switch (rec->kind) {
+    case LL_REC_UPDATE:
+    case LL_REC_CLR:
+    case LL_REC_CLR_END:
+    case LL_REC_UNDO_ONLY:
+    case LL_REC_ACTION_END:
+    case LL_REC_IMAGE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Goes through all that it has logged. What undo will skip only has to be plain. */
+static bool ask_for_all(struct ll_losers *l, struct lladd_txn *txn)
+{
+    struct ll_record rec;
+    lladd_lsn undo = txn->undo_next;
+    bool shallow = false;
+    for (lladd_lsn at = txn->last; at.v; at = rec.prev) {
+        if (ll_log_cursor_need(l->cursor, at, &rec, NULL) || rec.txn.v != txn->id.v ||
+            rec.prev.v >= at.v || rec.undo_next.v >= at.v || !is_plain(&rec))
+            return false;
+        if (at.v > undo.v)
+            continue;
+        undo = ll_rollback_passes_over(&rec) ? rec.undo_next : rec.prev;
+        if (!ll_rollback_needs(&rec))
+            continue;
+        if (rec.depth ? shallow : !ask(l, txn, &rec))
+            return false;
+        shallow = rec.depth == 0;
+    }
+    return true;
+}
+
+/* What its rollback needs of memory is had before: with the first credit the log's buffer, too. */
+bool ll_losers_protect(struct ll_losers *l, struct lladd_txn *txn)
+{
+    return !txn->system && ll_core_want_rollback(txn) == 0 && ask_for_all(l, txn) &&
+           ll_log_credit_reserved(l->core->log, &txn->credit, ll_record_bound(0, 0), NULL) == 0;
+}
+
+void ll_losers_leave(struct ll_losers *l, struct lladd_txn *txn)
+{
+    txn->n_actions = 0;
+    txn->depth = 0;
+    ll_core_transcript(l->core, "undo: transaction %llu, from LSN %llu on, behind open",
+                       (unsigned long long)txn->id.v, (unsigned long long)txn->undo_next.v);
+    l->left[l->n] = txn;
+    lladd_atomic_store64(&l->n, l->n + 1);
+}
+
+void ll_losers_asked(struct ll_core *core)
+{
+    struct ll_losers *l = core->losers;
+    if (l && l->n == 0) {
+        ll_losers_free(core);
+    } else if (l) {
+        ll_log_cursor_close(l->cursor);
+        l->cursor = NULL;
+    }
+}
+
+/* ---- behind open ------------------------------------------------------------------------- */
+
+uint64_t ll_losers_left(const struct ll_core *core)
+{
+    return core->losers ? lladd_atomic_load64(&core->losers->n) : 0;
+}
+
+uint64_t ll_losers_need(const struct ll_core *core)
+{
+    uint64_t bytes = 0, n = ll_losers_left(core);
+    for (uint64_t i = 0; i < n; i++)
+        bytes += core->losers->left[i]->undo_used;
+    return bytes;
+}
+
+/* A part of one, or its end. */
+static int step(struct ll_losers *l, uint64_t bytes, struct lladd_error *err)
+{
+    struct ll_core *core = l->core;
+    struct lladd_txn *txn = l->left[l->n - 1];
+    uint64_t at = txn->undo_next.v;
+    int rc = ll_core_check(core, err);
+    if (!rc && ll_point(&core->env, "recovery.undo"))
+        return ll_fail(err, LLADD_BUSY, "stopped at a named point");
+    if (!rc && at && ll_rollback(txn, lladd_lsn_of(at > bytes ? at - bytes : 0)) != 0)
+        return ll_core_check(core, err);
+    if (rc || txn->undo_next.v)
+        return rc;
+    if (ll_txn_abort(txn))
+        return ll_core_check(core, err);
+    (void)lladd_atomic_add64(&core->recovered_undone, 1);
+    lladd_atomic_store64(&l->n, l->n - 1);
+    return 0;
+}
+
+int ll_losers_step(struct ll_core *core, uint64_t bytes, bool *more, struct lladd_error *err)
+{
+    struct ll_losers *l = core->losers;
+    uint32_t nobody = 0;
+    int rc = 0;
+    *more = ll_losers_left(core) != 0;
+    if (!*more)
+        return 0;
+    if (lladd_atomic_cas32(&l->stepping, &nobody, 1)) {
+        rc = l->n ? step(l, bytes, err) : 0;
+        lladd_atomic_store32(&l->stepping, 0);
+    } else {
+        lladd_yield();
+    }
+    *more = ll_losers_left(core) != 0;
+    return rc;
+}
+
+void ll_losers_free(struct ll_core *core)
+{
+    if (core->losers)
+        drop(core->losers);
+    core->losers = NULL;
+}

@@ -1,0 +1,725 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Losers that are rolled back behind open: all that they have changed is locked when open returns,
+ * and what they have given up is theirs. Whoever wants it waits, and sees it as it was; all else
+ * goes on. What nobody protects is rolled back before.
+ *
+ * A cell is locked as {page, cell}, up to cell FENCED; the cells behind are locked by nobody. A key
+ * of a hash table is locked as {root, key}, a record as {page, slot}.
+ */
+#include "rig.h"
+
+#include <lladd/bytes.h>
+#include <lladd/hash.h>
+#include <lladd/lock.h>
+#include <lladd/records.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGES = 8, FENCED = 50, ROUNDS = 60, LOST = 1000 };
+
+static struct rig r;
+static lladd_pageno pages[PAGES];
+
+/* ---- locking ---- */
+
+static int lock_cell(struct lladd_txn *txn, struct cell c, enum lladd_lock_mode mode, uint64_t ns)
+{
+    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(c.page.v), lladd_lock_id(c.index)), mode,
+                      ns);
+}
+
+static int protect_cell(struct lladd_txn *txn, lladd_pageno page, unsigned index)
+{
+    return index < FENCED ? lock_cell(txn, cell_of(page, index), LLADD_LOCK_X, LLADD_LOCK_TRY)
+                          : LLADD_NOT_FOUND;
+}
+
+static int protect_logical(struct lladd_txn *txn, const struct lladd_log_entry *e)
+{
+    const unsigned char *p = e->undo.data;
+    int rc = protect_cell(txn, lladd_page_of(lladd_get64(p)), lladd_get16(p + 8));
+    if (!rc && strcmp(e->op, "test.transfer") == 0)
+        rc = protect_cell(txn, lladd_page_of(lladd_get64(p + 10)), lladd_get16(p + 18));
+    return rc;
+}
+
+/* ctx: how often it was asked. */
+static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
+{
+    lladd_pageno root;
+    struct lladd_span key;
+    uint32_t slot;
+    ++*(unsigned *)ctx;
+    if (strcmp(e->op, "test.add") == 0 || strcmp(e->op, "test.put") == 0)
+        return protect_cell(txn, lladd_page_of(e->page), lladd_get16(e->undo.data));
+    if (strcmp(e->op, "test.bump") == 0 || strcmp(e->op, "test.transfer") == 0)
+        return protect_logical(txn, e);
+    if (lladd_hash_logged_key(e, &root, &key))
+        return lladd_lock(
+            txn, LLADD_LOCK_NAME(lladd_lock_id(root.v), lladd_lock_bytes(key.data, key.len)),
+            LLADD_LOCK_X, LLADD_LOCK_TRY);
+    if (lladd_logged_slot(e, &slot))
+        return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(e->page), lladd_lock_id(slot)),
+                          LLADD_LOCK_X, LLADD_LOCK_TRY);
+    return LLADD_NOT_FOUND;
+}
+
+static unsigned asked;
+static const struct lladd_participant protector = {
+    .struct_size = sizeof protector,
+    .name = "test.protector",
+    .version = 1,
+    .ctx = &asked,
+    .protect = protect,
+};
+
+/* ---- helpers ---- */
+
+static void add(struct lladd_txn *txn, struct cell c, int64_t delta)
+{
+    if (c.index < FENCED)
+        ok(txn, lock_cell(txn, c, LLADD_LOCK_X, LLADD_LOCK_TRY));
+    ok(txn, cell_add(txn, c, delta));
+}
+
+/* Nothing is undone yet: says what the page has, whoever has it locked. */
+static void expect_now(struct cell c, uint64_t value)
+{
+    rig_expect(&r, c, value);
+}
+
+static int try_lock(struct cell c, enum lladd_lock_mode mode, uint64_t ns)
+{
+    struct lladd_txn *txn = rig_begin(&r);
+    int rc = lock_cell(txn, c, mode, ns);
+    done(lladd_abort(txn));
+    return rc;
+}
+
+static void begin_case(unsigned kind)
+{
+    rig_init(&r, kind);
+    r.options.recovery = LLADD_RECOVER_INSTANT;
+    r.options.checkpoint_bytes = 1u << 30;
+    r.options.log_ring_bytes = 256u << 10;
+    ok_db(&r, lladd_lock_register(&r.options, &r.err));
+    ok_db(&r, lladd_register_participant(&r.options, &protector, &r.err));
+    asked = 0;
+    rig_open(&r);
+    rig_pages(&r, pages, PAGES);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+}
+
+/* Cell 0 of each page is committed as 10, cell 1 is the loser's, who has added to it ROUNDS times,
+ * and transferred twice. */
+static void write_loser(void)
+{
+    struct lladd_txn *loser = rig_begin(&r), *txn = rig_begin(&r);
+    for (unsigned i = 0; i < ROUNDS; i++)
+        add(loser, cell_of(pages[i % PAGES], 1), LOST);
+    ok(loser, lock_cell(loser, cell_of(pages[0], 2), LLADD_LOCK_X, LLADD_LOCK_TRY));
+    ok(loser, cells_transfer(loser, cell_of(pages[0], 1), cell_of(pages[0], 2), 7));
+    ok(loser, cell_bump(loser, cell_of(pages[0], 2), 11));
+    for (unsigned i = 0; i < PAGES; i++)
+        add(txn, cell_of(pages[i], 0), 10);
+    done(lladd_commit(txn));
+}
+
+static void expect_undone(void)
+{
+    ck_assert_uint_eq(lladd_losers(r.db), 0);
+    for (unsigned i = 0; i < PAGES; i++) {
+        expect_now(cell_of(pages[i], 0), 10);
+        expect_now(cell_of(pages[i], 1), 0);
+        ck_assert_int_eq(try_lock(cell_of(pages[i], 1), LLADD_LOCK_X, LLADD_LOCK_TRY), 0);
+    }
+    expect_now(cell_of(pages[0], 2), 0);
+}
+
+static void crash_and_open(void)
+{
+    rig_crash(&r, &fault_kill);
+    asked = 0;
+    rig_open(&r);
+}
+
+static void begin_behind(unsigned kind)
+{
+    begin_case(kind);
+    write_loser();
+    crash_and_open();
+}
+
+/* ---- what is seen ---- */
+
+START_TEST(a_protected_loser_is_there_when_open_returns)
+{
+    begin_behind((unsigned)_i);
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(rig_stats(&r).losers_behind, 1);
+    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 0);
+    ck_assert_uint_eq(asked, ROUNDS + 2);
+    expect_now(cell_of(pages[1], 1), (uint64_t)(ROUNDS + PAGES - 2) / PAGES * LOST);
+    for (unsigned i = 0; i < PAGES; i++) {
+        struct cell its = cell_of(pages[i], 1);
+        ck_assert_int_eq(try_lock(its, LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
+        ck_assert_int_eq(try_lock(its, LLADD_LOCK_X, LLADD_LOCK_TRY), LLADD_BUSY);
+        ck_assert_int_eq(try_lock(cell_of(pages[i], 0), LLADD_LOCK_X, LLADD_LOCK_TRY), 0);
+    }
+    ck_assert_int_eq(try_lock(cell_of(pages[0], 2), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
+    rig_maintain(&r);
+    ck_assert_uint_eq(rig_stats(&r).losers_behind, 0);
+    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
+    expect_undone();
+    rig_reopen(&r);
+    expect_undone();
+    rig_free(&r);
+}
+END_TEST
+
+/* Others come and go, on the same pages; then there is nothing left but what they did. */
+START_TEST(transactions_run_while_a_loser_is_behind)
+{
+    begin_behind((unsigned)_i);
+    bool more = true;
+    unsigned n = 0;
+    for (; more; n++) {
+        struct lladd_txn *txn = rig_begin(&r), *other = rig_begin(&r);
+        add(txn, cell_of(pages[n % PAGES], 3), 1);
+        add(other, cell_of(pages[n % PAGES], 4), 1);
+        ok_db(&r, lladd_maintain(r.db, &more, &r.err));
+        done(lladd_commit(txn));
+        done(lladd_abort(other));
+    }
+    ck_assert_uint_gt(n, 1);
+    expect_undone();
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < PAGES; i++) {
+        sum += cell_get(r.db, cell_of(pages[i], 3));
+        expect_now(cell_of(pages[i], 4), 0);
+    }
+    ck_assert_uint_eq(sum, n);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- which ones ---- */
+
+enum why { FULL, NO_PARTICIPANT, A_CELL, SYSTEM, NOTE, TAKEN, WHYS };
+
+static void begin_unprotected(enum why why)
+{
+    struct lladd_txn_options system = LLADD_TXN_OPTIONS_INIT;
+    system.system = why == SYSTEM;
+    struct lladd_txn *loser = rig_begin_with(&r, &system);
+    if (why == A_CELL)
+        add(loser, cell_of(pages[2], FENCED), LOST);
+    if (why == NOTE)
+        ok(loser, lladd_log_note(loser, "test.note", lladd_span_of("x", 1), NULL));
+    add(loser, cell_of(pages[2], 5), LOST);
+    if (why == TAKEN) { /* two that have changed one thing: one of them cannot have it locked */
+        struct lladd_txn *another = rig_begin(&r);
+        ok(another, cell_add(another, cell_of(pages[2], 5), LOST));
+    }
+    /* So that all is durable. */
+    rig_set(&r, cell_of(pages[6], 0), 6);
+}
+
+START_TEST(what_nobody_protects_is_undone_before)
+{
+    for (enum why why = FULL; why < WHYS; why++) {
+        begin_case((unsigned)_i);
+        begin_unprotected(why);
+        rig_crash(&r, &fault_kill);
+        if (why == FULL)
+            r.options.recovery = LLADD_RECOVER_FULL;
+        if (why == NO_PARTICIPANT) {
+            lladd_options_release(&r.options);
+            ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
+        }
+        rig_open(&r);
+        ck_assert_uint_eq(lladd_losers(r.db), why == TAKEN);
+        ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
+        expect_now(cell_of(pages[2], 5), why == TAKEN ? LOST : 0);
+        expect_now(cell_of(pages[2], FENCED), 0);
+        if (why == TAKEN)
+            ck_assert_int_eq(try_lock(cell_of(pages[2], 5), LLADD_LOCK_S, LLADD_LOCK_TRY),
+                             LLADD_BUSY);
+        rig_maintain(&r);
+        expect_now(cell_of(pages[2], 5), 0);
+        expect_now(cell_of(pages[6], 0), 6);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* REC-5. What an unfinished action has changed goes before, for nobody has that locked. */
+START_TEST(what_is_half_done_is_undone_before)
+{
+    begin_case((unsigned)_i);
+    struct lladd_txn *loser = rig_begin(&r);
+    struct lladd_action action;
+    add(loser, cell_of(pages[3], 1), LOST);
+    ok(loser, lladd_nta_begin(loser, &action));
+    ok(loser, cell_add(loser, cell_of(pages[3], FENCED), LOST));
+    ok(loser, cell_add(loser, cell_of(pages[4], FENCED + 1), LOST));
+    rig_set(&r, cell_of(pages[6], 0), 6);
+    crash_and_open();
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(asked, 1);
+    expect_now(cell_of(pages[3], FENCED), 0);
+    expect_now(cell_of(pages[4], FENCED + 1), 0);
+    expect_now(cell_of(pages[3], 1), LOST);
+    rig_maintain(&r);
+    expect_now(cell_of(pages[3], 1), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* What a savepoint has taken back is nobody's any more. */
+START_TEST(what_was_taken_back_already_is_not_locked)
+{
+    begin_case((unsigned)_i);
+    struct lladd_txn *loser = rig_begin(&r);
+    lladd_savepoint_id sp;
+    add(loser, cell_of(pages[3], 1), LOST);
+    ok(loser, lladd_savepoint(loser, &sp));
+    add(loser, cell_of(pages[4], FENCED), LOST);
+    ok(loser, lladd_rollback_to(loser, sp));
+    add(loser, cell_of(pages[5], 1), LOST);
+    rig_set(&r, cell_of(pages[6], 0), 6);
+    crash_and_open();
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(asked, 2);
+    rig_maintain(&r);
+    expect_now(cell_of(pages[3], 1), 0);
+    expect_now(cell_of(pages[4], FENCED), 0);
+    expect_now(cell_of(pages[5], 1), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- crashes ---- */
+
+/* REC-1. Crash after crash in the middle, and then a full recovery or one more of the same. */
+START_TEST(crashes_while_a_loser_is_behind)
+{
+    enum { CRASHES = 5 };
+    for (unsigned full = 0; full < 2; full++) {
+        begin_behind((unsigned)_i);
+        for (unsigned c = 0; c < CRASHES; c++) {
+            bool more;
+            ck_assert_uint_ge(lladd_losers(r.db), 1);
+            struct lladd_txn *another = rig_begin(&r);
+            add(another, cell_of(pages[c], 6), LOST);
+            ok_db(&r, lladd_maintain(r.db, &more, &r.err));
+            if (c % 2)
+                ok_db(&r, lladd_checkpoint(r.db, &r.err));
+            struct lladd_txn *txn = rig_begin(&r);
+            add(txn, cell_of(pages[7], 7), 1);
+            done(lladd_commit(txn));
+            if (full && c == CRASHES - 1)
+                r.options.recovery = LLADD_RECOVER_FULL;
+            crash_and_open();
+        }
+        ck_assert(full ? lladd_losers(r.db) == 0 : lladd_losers(r.db) > 0);
+        rig_maintain(&r);
+        expect_undone();
+        for (unsigned c = 0; c < CRASHES; c++)
+            expect_now(cell_of(pages[c], 6), 0);
+        expect_now(cell_of(pages[7], 7), CRASHES);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* It keeps the log it needs, and nothing else; close waits for it (REC-2). */
+START_TEST(checkpoints_list_it_and_close_waits)
+{
+    struct lladd_pinner who;
+    begin_behind((unsigned)_i);
+    uint64_t from = rig_stats(&r).checkpoint_lsn;
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_gt(rig_stats(&r).checkpoint_lsn, from);
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
+    ck_assert_str_eq(who.kind, "transaction");
+    ck_assert_uint_lt(who.lsn.v, rig_stats(&r).checkpoint_lsn);
+    crash_and_open();
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_int_eq(try_lock(cell_of(pages[1], 1), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
+    rig_close(&r);
+    rig_open(&r);
+    ck_assert_uint_eq(rig_stats(&r).recovered_records, 0);
+    expect_undone();
+    rig_free(&r);
+}
+END_TEST
+
+/* Who is in doubt has his locks, too; a decision and the rollback do not disturb each other. */
+START_TEST(one_is_in_doubt_beside)
+{
+    begin_case((unsigned)_i);
+    struct lladd_txn *half = rig_begin(&r);
+    struct lladd_gid gid = gid_of("half");
+    add(half, cell_of(pages[1], 8), 33);
+    ok(half, lladd_prepare(half, &gid));
+    write_loser();
+    crash_and_open();
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
+    ck_assert_int_eq(try_lock(cell_of(pages[1], 8), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
+    done(lladd_commit(rig_claim(&r, "half")));
+    ck_assert_int_eq(try_lock(cell_of(pages[1], 8), LLADD_LOCK_S, LLADD_LOCK_TRY), 0);
+    rig_maintain(&r);
+    expect_undone();
+    expect_now(cell_of(pages[1], 8), 33);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- what it has given up ---- */
+
+enum { KEYS = 40, RECORD = 900 };
+
+static lladd_pageno table_root, records;
+
+static struct lladd_hash *open_table(void)
+{
+    struct lladd_hash *h;
+    ok_db(&r, lladd_hash_open(r.db, table_root, 0, &h, &r.err));
+    return h;
+}
+
+static void lock_key(struct lladd_txn *txn, const char *key)
+{
+    ok(txn, lladd_lock(txn,
+                       LLADD_LOCK_NAME(lladd_lock_id(table_root.v),
+                                       lladd_lock_bytes(key, strlen(key))),
+                       LLADD_LOCK_X, LLADD_LOCK_TRY));
+}
+
+static void put(struct lladd_txn *txn, struct lladd_hash *h, const char *key, const char *value)
+{
+    lock_key(txn, key);
+    ok(txn, lladd_hash_put(txn, h, key, strlen(key), value, strlen(value)));
+}
+
+static void expect_value(struct lladd_hash *h, const char *key, const char *value)
+{
+    char found[64] = {0};
+    size_t len;
+    int rc = lladd_hash_get(h, key, strlen(key), found, sizeof found, &len, &r.err);
+    ck_assert_int_eq(rc, value ? 0 : LLADD_NOT_FOUND);
+    if (value)
+        ck_assert_str_eq(found, value);
+}
+
+static struct lladd_rid record_of(uint32_t slot)
+{
+    return (struct lladd_rid){records, slot, RECORD};
+}
+
+/* A table with KEYS keys and a page full of records. */
+static void make_structures(void)
+{
+    char bytes[RECORD], key[16];
+    struct lladd_rid rid;
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_hash_create(txn, NULL, &table_root));
+    ok(txn, lladd_page_alloc(txn, &records));
+    ok(txn, lladd_slotted_format(txn, records, 0));
+    for (int i = 0; i < 4; i++) {
+        memset(bytes, 'a' + i, sizeof bytes);
+        ok(txn, lladd_slotted_alloc(txn, records, bytes, sizeof bytes, 0, &rid));
+        ck_assert_uint_eq(rid.slot, (uint32_t)i);
+    }
+    done(lladd_commit(txn));
+    struct lladd_hash *h = open_table();
+    txn = rig_begin(&r);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "key %d", i);
+        put(txn, h, key, "a value of some length");
+    }
+    done(lladd_commit(txn));
+    lladd_hash_close(h);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+}
+
+/* Removes and changes; takes no pages. */
+static void give_up(void)
+{
+    struct lladd_hash *h = open_table();
+    struct lladd_txn *loser = rig_begin(&r);
+    for (int i = 0; i < KEYS / 2; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "key %d", i);
+        lock_key(loser, key);
+        ok(loser, lladd_hash_remove(loser, h, key, strlen(key)));
+    }
+    put(loser, h, "key 30", "short");
+    put(loser, h, "new", "new");
+    for (unsigned slot = 1; slot < 3; slot++) {
+        ok(loser, lladd_lock(loser, LLADD_LOCK_NAME(lladd_lock_id(records.v), lladd_lock_id(slot)),
+                             LLADD_LOCK_X, LLADD_LOCK_TRY));
+        ok(loser, slot == 1 ? lladd_slotted_free(loser, record_of(slot))
+                            : lladd_slotted_set(loser, record_of(slot), "x", 1, 0));
+    }
+    lladd_hash_close(h);
+}
+
+/* Puts many keys into the table, which grows, and asks for room for a record. */
+static unsigned take_room(const char *prefix, unsigned n, bool there_is_room)
+{
+    char bytes[RECORD] = {0}, key[32];
+    struct lladd_hash *h = open_table();
+    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_rid rid;
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(key, sizeof key, "%s %u", prefix, i);
+        put(txn, h, key, "a value of some other length");
+    }
+    ck_assert_int_eq(lladd_slotted_alloc(txn, records, bytes, sizeof bytes, 0, &rid),
+                     there_is_room ? 0 : LLADD_PAGE_FULL);
+    done(lladd_commit(txn));
+    lladd_hash_close(h);
+    return n;
+}
+
+static void expect_structures(void)
+{
+    struct lladd_hash *h = open_table();
+    char bytes[RECORD], key[16];
+    size_t len;
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "key %d", i);
+        expect_value(h, key, "a value of some length");
+    }
+    expect_value(h, "new", NULL);
+    for (unsigned slot = 0; slot < 4; slot++) {
+        ok_db(&r, lladd_slotted_read(r.db, record_of(slot), bytes, sizeof bytes, &len, NULL,
+                                     &r.err));
+        ck_assert_uint_eq(len, RECORD);
+        ck_assert_int_eq(bytes[RECORD - 1], 'a' + (int)slot);
+    }
+    ok_db(&r, lladd_hash_check(h, &r.err));
+    lladd_hash_close(h);
+}
+
+START_TEST(what_a_loser_has_given_up_stays_there_for_it)
+{
+    begin_case((unsigned)_i & ~(unsigned)RIG_FILES);
+    make_structures();
+    give_up();
+    rig_set(&r, cell_of(pages[6], 0), 6);
+    crash_and_open();
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    unsigned n = take_room("meanwhile", 300, false);
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    rig_maintain(&r);
+    ck_assert_uint_eq(lladd_losers(r.db), 0);
+    expect_structures();
+    struct lladd_hash *h = open_table();
+    uint64_t count;
+    ok_db(&r, lladd_hash_count(h, &count, &r.err));
+    ck_assert_uint_eq(count, KEYS + n);
+    lladd_hash_close(h);
+    rig_reopen(&r);
+    expect_structures();
+    rig_free(&r);
+}
+END_TEST
+
+/* Once it is rolled back, what others give up can be used again. */
+START_TEST(room_is_used_again_when_losers_are_gone)
+{
+    begin_case((unsigned)_i & ~(unsigned)RIG_FILES);
+    make_structures();
+    write_loser();
+    crash_and_open();
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_slotted_free(txn, record_of(0)));
+    done(lladd_commit(txn));
+    (void)take_room("kept", 1, false);
+    rig_maintain(&r);
+    (void)take_room("used", 1, true);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- what goes wrong ---- */
+
+/* REC-3. A rollback that cannot go on poisons the handle; opening again repeats it. */
+START_TEST(a_compensation_fails_behind_open)
+{
+    begin_behind((unsigned)_i);
+    bool more = true;
+    int rc = 0;
+    test_transfer_fails = LLADD_CORRUPT_PAGE;
+    for (unsigned i = 0; !rc && more && i < 1000; i++)
+        rc = lladd_maintain(r.db, &more, &r.err);
+    test_transfer_fails = 0;
+    ck_assert_int_eq(rc, LLADD_UNDO_FAILED);
+    ck_assert_int_eq(lladd_db_error(r.db, &r.err), LLADD_UNDO_FAILED);
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    crash_and_open();
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    rig_maintain(&r);
+    expect_undone();
+    rig_free(&r);
+}
+END_TEST
+
+/* Without memory for one thing or another losers are undone before; or open says so. */
+START_TEST(an_allocation_fails)
+{
+    unsigned before = 0, behind = 0;
+    for (uint64_t n = 1;; n++) {
+        begin_case(0);
+        write_loser();
+        rig_crash(&r, &fault_kill);
+        fault_alloc_fail(&r.mem, n, false);
+        int rc = rig_try_open(&r);
+        bool fired = fault_alloc_fired(&r.mem) != 0;
+        fault_alloc_fail(&r.mem, 0, false);
+        if (rc) {
+            ck_assert(rc == LLADD_NO_MEMORY || rc == LLADD_UNDO_FAILED);
+            rig_open(&r);
+        } else {
+            before += fired && lladd_losers(r.db) == 0;
+            behind += fired && lladd_losers(r.db) > 0;
+        }
+        rig_maintain(&r);
+        expect_undone();
+        rig_free(&r);
+        if (!fired)
+            break;
+    }
+    ck_assert_uint_gt(before, 0);
+    ck_assert_uint_gt(behind, 0);
+}
+END_TEST
+
+/* And none at all while it goes on: what it needs was set aside (REC-3). */
+START_TEST(there_is_no_memory_behind_open)
+{
+    begin_behind(0);
+    bool more = true;
+    for (unsigned i = 0; i < PAGES; i++) /* so the cache has the page */
+        expect_now(cell_of(pages[i], 0), 10);
+    fault_alloc_fail(&r.mem, 1, true);
+    for (unsigned i = 0; lladd_losers(r.db) && i < 1000; i++)
+        (void)lladd_maintain(r.db, &more, &r.err);
+    fault_alloc_fail(&r.mem, 0, false);
+    ok_db(&r, lladd_db_error(r.db, &r.err));
+    expect_undone();
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- threads ---- */
+
+enum { THREADS = 3 };
+
+/* Readers wait until what they read is as it was; and somebody works on what is free. */
+static void *wait_and_read(void *arg)
+{
+    unsigned who = *(unsigned *)arg;
+    for (unsigned i = 0; i < PAGES; i++) {
+        struct cell its = cell_of(pages[(i + who) % PAGES], 1), own = cell_of(pages[i], 20 + who);
+        struct lladd_txn *txn;
+        struct lladd_error err = LLADD_ERROR_INIT;
+        uint64_t value;
+        ck_assert_int_eq(lladd_begin(r.db, NULL, &txn, &err), 0);
+        ok(txn, lock_cell(txn, own, LLADD_LOCK_X, LLADD_LOCK_TRY));
+        ok(txn, cell_add(txn, own, 1));
+        ok(txn, lock_cell(txn, its, LLADD_LOCK_S, LLADD_LOCK_FOREVER));
+        ck_assert_int_eq(cell_read(r.db, its, &value, &err), 0);
+        ck_assert_uint_eq(value, 0);
+        done(lladd_commit_async(txn, NULL));
+    }
+    return NULL;
+}
+
+START_TEST(threads_wait_for_losers_in_the_background)
+{
+    pthread_t thread[THREADS];
+    unsigned who[THREADS];
+    begin_case(RIG_THREADS | (_i ? RIG_RESERVED : 0));
+    write_loser();
+    rig_crash(&r, &fault_kill);
+    test_world_stop_at(&r.world, "recovery.undo");
+    rig_open(&r);
+    ck_assert(test_world_await(&r.world, "recovery.undo", 1));
+    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_int_eq(try_lock(cell_of(pages[0], 1), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
+    for (unsigned i = 0; i < THREADS; i++) {
+        who[i] = i;
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, wait_and_read, &who[i]), 0);
+    }
+    test_world_release(&r.world, "recovery.undo");
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+    for (unsigned i = 0; i < PAGES; i++)
+        for (unsigned t = 0; t < THREADS; t++)
+            expect_now(cell_of(pages[i], 20 + t), 1);
+    rig_reopen(&r);
+    expect_undone();
+    rig_free(&r);
+}
+END_TEST
+
+/* The process goes, or closes, before the background has come far. */
+START_TEST(the_handle_goes_while_a_loser_is_behind)
+{
+    begin_case(RIG_THREADS | (_i & 1 ? RIG_RESERVED : 0));
+    write_loser();
+    crash_and_open();
+    if (_i & 2)
+        rig_crash(&r, &fault_power);
+    else
+        rig_close(&r);
+    rig_open(&r);
+    rig_close(&r);
+    rig_open(&r);
+    expect_undone();
+    rig_free(&r);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("losers behind open");
+    TCase *c = tcase_create("all");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, a_protected_loser_is_there_when_open_returns, 0, RIG_THREADS);
+    tcase_add_loop_test(c, transactions_run_while_a_loser_is_behind, 0, RIG_THREADS);
+    tcase_add_loop_test(c, what_nobody_protects_is_undone_before, 0, RIG_THREADS);
+    tcase_add_loop_test(c, what_is_half_done_is_undone_before, 0, RIG_THREADS);
+    tcase_add_loop_test(c, what_was_taken_back_already_is_not_locked, 0, RIG_THREADS);
+    tcase_add_loop_test(c, crashes_while_a_loser_is_behind, 0, RIG_THREADS);
+    tcase_add_loop_test(c, checkpoints_list_it_and_close_waits, 0, RIG_THREADS);
+    tcase_add_loop_test(c, one_is_in_doubt_beside, 0, RIG_THREADS);
+    tcase_add_loop_test(c, what_a_loser_has_given_up_stays_there_for_it, 0, RIG_THREADS);
+    tcase_add_loop_test(c, room_is_used_again_when_losers_are_gone, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_compensation_fails_behind_open, 0, RIG_THREADS);
+    tcase_add_test(c, an_allocation_fails);
+    tcase_add_test(c, there_is_no_memory_behind_open);
+    tcase_add_loop_test(c, threads_wait_for_losers_in_the_background, 0, 2);
+    tcase_add_loop_test(c, the_handle_goes_while_a_loser_is_behind, 0, 4);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
