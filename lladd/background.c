@@ -11,8 +11,6 @@ enum { LOG_FOR_DIRTY = 4 };
 
 /* Of the log of losers: so much is undone before somebody looks for what else is to be done. */
 enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
-/* So much undo fetches most pages anyway, and pages are redone several times as fast in order. */
-#define UNDO_LONG (8u << 20)
 
 static bool due(const struct ll_core *core)
 {
@@ -70,9 +68,7 @@ static int work(struct ll_core *core, bool *more)
 static void *checkpointer(void *arg)
 {
     struct lladd_db *db = arg;
-    struct lladd_error ignored = LLADD_ERROR_INIT;
-    if (ll_losers_need(&db->core) > UNDO_LONG)
-        (void)ll_instant_finish(&db->core, &ignored); /* who misses a page will hear of it */
+    ll_losers_expect(&db->core);
     lladd_mutex_lock(&db->wake_mutex);
     while (!db->stopping) {
         if (!db->wanted) {

@@ -675,6 +675,8 @@ static int close_clean(struct lladd_db *db)
     lladd_lsn end;
     bool more = true;
     int rc = ll_core_check(core, &err);
+    if (!rc)
+        ll_losers_expect(core);
     while (!rc && more)
         rc = ll_losers_step(core, UINT64_MAX, &more, &err);
     if (!rc)

@@ -628,8 +628,9 @@ void ll_losers_leave(struct ll_losers *, struct lladd_txn *);
 /* There are no more to be asked for. */
 void ll_losers_asked(struct ll_core *);
 uint64_t ll_losers_left(const struct ll_core *);
-/* Log bytes that taking back all of them can need; for who alone takes steps. */
-uint64_t ll_losers_need(const struct ll_core *);
+/* All of them are about to be taken back, by the caller alone: redoes the pages before if that is
+ * faster. */
+void ll_losers_expect(struct ll_core *);
 /* Takes back what is left of about so much log; *more: and there is more. */
 int ll_losers_step(struct ll_core *, uint64_t bytes, bool *more, struct lladd_error *);
 void ll_losers_free(struct ll_core *);

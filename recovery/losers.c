@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#define LONG (8u << 20) /* so many log bytes a rollback may need */
+
 struct ll_losers {
     struct ll_core *core;
     struct ll_log_cursor *cursor; /* while open asks */
@@ -167,12 +169,15 @@ uint64_t ll_losers_left(const struct ll_core *core)
     return core->losers ? lladd_atomic_load64(&core->losers->n) : 0;
 }
 
-uint64_t ll_losers_need(const struct ll_core *core)
+/* A long undo fetches most pages anyway, and they are redone several times as fast in order. */
+void ll_losers_expect(struct ll_core *core)
 {
+    struct lladd_error ignored = LLADD_ERROR_INIT;
     uint64_t bytes = 0, n = ll_losers_left(core);
     for (uint64_t i = 0; i < n; i++)
         bytes += core->losers->left[i]->undo_used;
-    return bytes;
+    if (bytes > LONG)
+        (void)ll_instant_finish(core, &ignored); /* who misses a page will hear of it */
 }
 
 /* A part of one, or its end. */
