@@ -141,6 +141,18 @@ static inline int lladd_dtable_compare(const struct lladd_dtable_order *o,
         return lladd_dtable_compare_bytes(o, a->bytes, b->bytes);
     return a->number < b->number ? -1 : a->number > b->number;
 }
+/** The beginning of a key as a number: that of a key is never less than that of one before it. */
+static inline uint64_t lladd_dtable_prefix(const struct lladd_dtable_order *o,
+                                           const struct lladd_dtable_key *key)
+{
+    const size_t len = key->bytes.len;
+    if (o->type < LLADD_DTABLE_STRING)
+        return key->number;
+    if (o->comparator || len == 0)
+        return 0;
+    return __builtin_bswap64(len < sizeof(uint64_t) ? lladd_get_few(key->bytes.data, len)
+                                                    : lladd_get64(key->bytes.data));
+}
 /** A hash of a key, equal for keys that compare equal, the same on all machines. */
 LLADD_API uint64_t lladd_dtable_hash(const struct lladd_dtable_order *,
                                      const struct lladd_dtable_key *);

@@ -32,20 +32,19 @@ int ll_managed__no_memory(struct lladd_error *);
 
 /* ---- memtable.c: versions of rows, in memory ------------------------------------------------- */
 
-enum { LL_MEM_CHUNKS = 256, LL_MEM_LEVELS = 16, LL_MEM_FILTERS = 10 };
+enum { LL_MEM_CHUNKS = 256, LL_MEM_FILTERS = 10 };
 
 /* Keys, each in a node, known by its offset. */
 struct ll_mem_list {
-    uint32_t first;  /* atomic; the node before all; 0: nothing was ever in it */
-    uint32_t height; /* atomic: levels in use */
-    uint32_t finger[LL_MEM_LEVELS]; /* the last ones before the key that came last, or it */
+    uint32_t first; /* atomic; the node before all; 0: nothing was ever in it */
+    uint32_t root;  /* atomic: of the index */
 };
 
-/* A skip list of keys; each has a chain of versions, the newest first. A version belongs to a
- * segment, what a transaction has written between two savepoints, and that to the transaction's
- * part of the memtable, which knows its commit. All of these are in chunks, known by offsets of
- * four bytes, and stay where they are until the memtable goes. One thread at a time adds something,
- * under the table's mutex; any number read meanwhile. */
+/* A list of keys, with an index (memlist.c); each has a chain of versions, the newest first. A
+ * version belongs to a segment, what a transaction has written between two savepoints, and that to
+ * the transaction's part of the memtable, which knows its commit. All of these are in chunks, known
+ * by offsets of four bytes, and stay where they are until the memtable goes. One thread at a time
+ * adds something, under the table's mutex; any number read meanwhile. */
 struct ll_mem_filter;
 struct ll_memtable {
     struct lladd_db *db;
@@ -55,7 +54,6 @@ struct ll_memtable {
     uint64_t newest;  /* atomic: commit */
     uint64_t bytes;   /* atomic: taken of its chunks */
     uint64_t low, high; /* atomic: of keys of rows that are numbers, none is beyond */
-    uint64_t random;
     uint32_t has_ranges; /* atomic; beside what every lookup reads */
     struct ll_mem_list rows;
     struct ll_mem_list borders; /* of ranges that were deleted: memrange.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Ranges in memory, in versions.
  *
- * A second skip list has *borders*: where ranges begin and end. Each has a chain of versions, as a
+ * A second list has *borders*: where ranges begin and end. Each has a chain of versions, as a
  * row has: those that delete what lies from this border on to the next one. What comes before all
  * borders is the list's first node. Who deletes a range makes borders of its ends, if there are
  * none; a new one has the versions of the border before it, for what it cuts in two is deleted as

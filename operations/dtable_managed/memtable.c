@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rows in memory, in versions; ranges are in memrange.c.
  *
- *   node     u32 newest version, u32 bytes of the key and levels (<< 16), u32 next node for each
- *            level, key: 4 or 8 bytes of a number, or its bytes
+ *   node     u32 newest version, u32 bytes of the key, u32 next node, key: 4 or 8 bytes of a
+ *            number, or its bytes; memlist.c says how one is found
  *   version  u32 segment, u32 next older version, u32 bytes of the value, or TOMBSTONE, value;
  *            where different keys may compare equal, u16 bytes of the key it was put with, key;
  *            SAME: as the node's
@@ -22,18 +22,12 @@
  *          that never was. */
 #include "operations/dtable_managed/memtable.h"
 
-enum { UNIT = 4, CHUNK_BITS = 24, FIRST_UNITS = 2048, DOUBLINGS = 13, NODE = 8 };
+enum { UNIT = LL_MEM_UNIT, FIRST_UNITS = 2048, DOUBLINGS = 13 };
 enum { KEY_LENGTH = 2, SAME = 0xffff }; /* more than a key may have */
-#define CHUNK_MASK ((UINT32_C(1) << CHUNK_BITS) - 1)
 
 static inline void *at(const struct ll_memtable *m, uint32_t offset)
 {
-    return m->chunks[offset >> CHUNK_BITS] + (size_t)(offset & CHUNK_MASK) * UNIT;
-}
-
-void *ll_managed__mem_at(const struct ll_memtable *m, uint32_t offset)
-{
-    return at(m, offset);
+    return ll_managed__mem_at(m, offset);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -65,7 +59,7 @@ uint32_t ll_managed__mem_take(struct ll_memtable *m, size_t bytes, bool wide)
     }
     m->fill = from + (uint32_t)units;
     lladd_atomic_store64_relaxed(&m->bytes, m->bytes + units * UNIT);
-    return (m->n_chunks - 1) << CHUNK_BITS | from;
+    return (m->n_chunks - 1) << LL_MEM_CHUNK_BITS | from;
 }
 
 void ll_managed__mem_drop(struct ll_memtable *m)
@@ -88,7 +82,6 @@ int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *or
     m->db = db;
     m->order = *order;
     m->refs = 1;
-    m->random = UINT64_C(0x9e3779b97f4a7c15);
     m->low = UINT64_MAX;
     uint32_t none = ll_managed__mem_take(m, UNIT, false); /* offset 0 stands for nothing */
     (void)none;
@@ -102,23 +95,18 @@ int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *or
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static const unsigned char *key_bytes(const struct ll_mem_node *n)
-{
-    return (const unsigned char *)(n->next + (n->info >> 16));
-}
-
 struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_t offset)
 {
     const struct ll_mem_node *n = at(m, offset);
     struct lladd_dtable_key k = {m->order.type, 0, {NULL, 0}};
     uint32_t small;
     if (m->order.type >= LLADD_DTABLE_STRING) {
-        k.bytes = lladd_span_of(key_bytes(n), n->info & 0xffff);
+        k.bytes = lladd_span_of(n->key, n->len);
     } else if (m->order.type == LLADD_DTABLE_U32) {
-        memcpy(&small, key_bytes(n), sizeof small);
+        memcpy(&small, n->key, sizeof small);
         k.number = small;
     } else {
-        memcpy(&k.number, key_bytes(n), sizeof k.number);
+        memcpy(&k.number, n->key, sizeof k.number);
     }
     return k;
 }
@@ -127,10 +115,10 @@ struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_
 static size_t own_key(const struct ll_memtable *m, const struct ll_mem_node *n,
                       const struct lladd_dtable_key *key, bool *same)
 {
-    size_t len = n->info & 0xffff;
+    size_t len = n->len;
     *same = !m->order.comparator ||
             (len == key->bytes.len &&
-             (len == 0 || memcmp(key_bytes(n), key->bytes.data, len) == 0));
+             (len == 0 || memcmp(n->key, key->bytes.data, len) == 0));
     return !m->order.comparator ? 0 : *same ? KEY_LENGTH : KEY_LENGTH + key->bytes.len;
 }
 
@@ -147,60 +135,6 @@ static struct lladd_dtable_key key_of(const struct ll_memtable *m, uint32_t node
     if (m->order.comparator && lladd_get16(own) != SAME)
         k.bytes = lladd_span_of(own + KEY_LENGTH, lladd_get16(own));
     return k;
-}
-
-static int compare(const struct ll_memtable *m, const struct ll_mem_node *n,
-                   const struct lladd_dtable_key *key)
-{
-    if (m->order.type >= LLADD_DTABLE_STRING)
-        return lladd_dtable_compare_bytes(
-            &m->order, lladd_span_of(key_bytes(n), n->info & 0xffff), key->bytes);
-    uint64_t number = 0;
-    if (m->order.type == LLADD_DTABLE_U32) {
-        uint32_t small;
-        memcpy(&small, key_bytes(n), sizeof small);
-        number = small;
-    } else {
-        memcpy(&number, key_bytes(n), sizeof number);
-    }
-    return number < key->number ? -1 : number > key->number;
-}
-
-/* ---- lists ----------------------------------------------------------------------------------- */
-
-int ll_managed__list_begin(struct ll_memtable *m, struct ll_mem_list *l)
-{
-    size_t size = NODE + LL_MEM_LEVELS * sizeof(uint32_t);
-    uint32_t first = ll_managed__mem_take(m, size, false);
-    if (!first)
-        return LLADD_NO_MEMORY;
-    memset(at(m, first), 0, size);
-    for (int i = 0; i < LL_MEM_LEVELS; i++)
-        l->finger[i] = first;
-    lladd_atomic_store32(&l->height, 1);
-    lladd_atomic_store32(&l->first, first);
-    return 0;
-}
-
-/* In line: of which list it is is known where it is called. */
-static inline uint32_t not_before(const struct ll_memtable *m, const struct ll_mem_list *l,
-                                  const struct lladd_dtable_key *key)
-{
-    const struct ll_mem_node *n = at(m, l->first);
-    uint32_t found = 0, beyond = 0;
-    for (int level = (int)lladd_atomic_load32(&l->height) - 1; level >= 0; level--)
-        for (;;) {
-            found = lladd_atomic_load32(&n->next[level]);
-            if (!found || found == beyond)
-                break;
-            const struct ll_mem_node *next = at(m, found);
-            if (compare(m, next, key) >= 0) {
-                beyond = found;
-                break;
-            }
-            n = next;
-        }
-    return found;
 }
 
 /* A number below or above all that are there: rows come at one end, mostly, and others are asked
@@ -221,32 +155,15 @@ static void widen(struct ll_memtable *m, uint64_t number)
 
 uint32_t ll_managed__mem_not_before(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
-    return not_before(m, &m->rows, key);
+    return ll_managed__list_not_before(m, &m->rows, key);
 }
 
 uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
     if (is_beyond(m, key) || !ll_managed__filter_may_have(m, key))
         return 0;
-    uint32_t found = not_before(m, &m->rows, key);
-    return found && compare(m, at(m, found), key) == 0 ? found : 0;
-}
-
-uint32_t ll_managed__list_not_behind(const struct ll_memtable *m, const struct ll_mem_list *l,
-                                     const struct lladd_dtable_key *key, bool here)
-{
-    const struct ll_mem_node *n = at(m, l->first);
-    uint32_t last = 0;
-    for (int level = (int)lladd_atomic_load32(&l->height) - 1; level >= 0; level--)
-        for (;;) {
-            uint32_t next = lladd_atomic_load32(&n->next[level]);
-            int c = !next ? 1 : key ? compare(m, at(m, next), key) : -1;
-            if (c > 0 || (c == 0 && !here))
-                break;
-            last = next;
-            n = at(m, next);
-        }
-    return last;
+    uint32_t found = ll_managed__list_not_before(m, &m->rows, key);
+    return found && ll_managed__mem_compare(m, at(m, found), key) == 0 ? found : 0;
 }
 
 uint32_t ll_managed__mem_not_behind(const struct ll_memtable *m, const struct lladd_dtable_key *key,
@@ -258,7 +175,7 @@ uint32_t ll_managed__mem_not_behind(const struct ll_memtable *m, const struct ll
 uint32_t ll_managed__mem_next(const struct ll_memtable *m, uint32_t node)
 {
     const struct ll_mem_node *n = at(m, node);
-    return lladd_atomic_load32(&n->next[0]);
+    return lladd_atomic_load32(&n->next);
 }
 
 uint32_t ll_managed__mem_first(const struct ll_memtable *m)
@@ -266,88 +183,30 @@ uint32_t ll_managed__mem_first(const struct ll_memtable *m)
     return ll_managed__mem_next(m, m->rows.first);
 }
 
-/* Leaves in `finger` the last ones before the key. Who adds one key after the other begins where
- * the last one was. */
-static uint32_t descend(struct ll_memtable *m, struct ll_mem_list *l,
-                        const struct lladd_dtable_key *key)
-{
-    const struct ll_mem_node *last = at(m, l->finger[0]);
-    bool on = l->finger[0] != l->first && compare(m, last, key) < 0, moved = !on;
-    uint32_t from = l->first, found = 0;
-    for (int level = LL_MEM_LEVELS - 1; level >= 0; level--) {
-        if (!moved)
-            from = l->finger[level];
-        const struct ll_mem_node *n = at(m, from);
-        while ((found = n->next[level]) != 0 && compare(m, at(m, found), key) < 0) {
-            from = found;
-            n = at(m, from);
-            moved = true;
-        }
-        l->finger[level] = from;
-    }
-    return found;
-}
-
-static unsigned levels(struct ll_memtable *m)
-{
-    unsigned n = 1;
-    m->random ^= m->random << 13;
-    m->random ^= m->random >> 7;
-    m->random ^= m->random << 17;
-    for (uint64_t r = m->random; (r & 3) == 0 && n < LL_MEM_LEVELS; r >>= 2)
-        n++;
-    return n;
-}
-
-static uint32_t new_node(struct ll_memtable *m, const struct lladd_dtable_key *key, unsigned n)
+uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_list *l,
+                                  const struct lladd_dtable_key *key)
 {
     bool bytes = m->order.type >= LLADD_DTABLE_STRING;
     size_t len = bytes                                ? key->bytes.len
                  : m->order.type == LLADD_DTABLE_U32 ? sizeof(uint32_t)
                                                      : sizeof(uint64_t);
-    uint32_t offset = ll_managed__mem_take(m, NODE + n * sizeof(uint32_t) + len, false);
+    uint32_t offset = ll_managed__mem_take(m, sizeof(struct ll_mem_node) + len, false);
     if (!offset)
         return 0;
     struct ll_mem_node *node = at(m, offset);
-    node->newest = 0;
-    node->info = (uint32_t)n << 16 | (uint32_t)len;
-    unsigned char *to = (unsigned char *)(node->next + n);
+    *node = (struct ll_mem_node){.len = (uint32_t)len};
     if (bytes) {
-        lladd_copy(to, key->bytes.data, len);
+        lladd_copy(node->key, key->bytes.data, len);
     } else if (len == sizeof(uint32_t)) {
         uint32_t small = (uint32_t)key->number;
-        memcpy(to, &small, sizeof small);
+        memcpy(node->key, &small, sizeof small);
     } else {
-        memcpy(to, &key->number, sizeof key->number);
+        memcpy(node->key, &key->number, sizeof key->number);
     }
-    return offset;
-}
-
-uint32_t ll_managed__list_node(struct ll_memtable *m, struct ll_mem_list *l,
-                               const struct lladd_dtable_key *key, bool inherits)
-{
-    uint32_t found = descend(m, l, key);
-    if (found && compare(m, at(m, found), key) == 0)
-        return found;
-    unsigned n = levels(m);
-    uint32_t offset = new_node(m, key, n);
-    if (!offset)
-        return 0;
-    struct ll_mem_node *node = at(m, offset);
     if (l == &m->rows) { /* before it can be found */
         widen(m, key->number);
         ll_managed__filter_add(m, key);
     }
-    if (inherits)
-        node->newest = ((struct ll_mem_node *)at(m, l->finger[0]))->newest;
-    for (unsigned i = 0; i < n; i++)
-        node->next[i] = ((struct ll_mem_node *)at(m, l->finger[i]))->next[i];
-    for (unsigned i = 0; i < n; i++) {
-        lladd_atomic_store32(&((struct ll_mem_node *)at(m, l->finger[i]))->next[i], offset);
-        l->finger[i] = offset;
-    }
-    if (n > l->height)
-        lladd_atomic_store32(&l->height, n);
     return offset;
 }
 
@@ -403,7 +262,7 @@ void ll_managed__mem_take_back(struct ll_mem_part *p, lladd_savepoint_id to)
 
 uint64_t ll_managed__mem_cost(size_t len)
 {
-    return LL_MEM_VERSION + NODE + 3 * sizeof(uint32_t) + (uint64_t)len;
+    return LL_MEM_VERSION + 5 * sizeof(uint32_t) + (uint64_t)len;
 }
 
 int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct lladd_dtable_key *key,

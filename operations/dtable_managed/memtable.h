@@ -6,8 +6,9 @@
 
 struct ll_mem_node {
     uint32_t newest; /* atomic */
-    uint32_t info;
-    uint32_t next[]; /* atomic */
+    uint32_t len;
+    uint32_t next; /* atomic */
+    unsigned char key[];
 };
 struct ll_mem_version {
     uint32_t segment, older, len;
@@ -20,17 +21,35 @@ struct ll_mem_segment {
 enum { LL_MEM_VERSION = 12 }; /* bytes of a version without its value */
 #define LL_MEM_TOMBSTONE (UINT32_C(1) << 31)
 
-void *ll_managed__mem_at(const struct ll_memtable *, uint32_t offset);
+enum { LL_MEM_UNIT = 4, LL_MEM_CHUNK_BITS = 24 };
+static inline void *ll_managed__mem_at(const struct ll_memtable *m, uint32_t offset)
+{
+    uint32_t units = offset & ((UINT32_C(1) << LL_MEM_CHUNK_BITS) - 1);
+    return m->chunks[offset >> LL_MEM_CHUNK_BITS] + (size_t)units * LL_MEM_UNIT;
+}
 /* 0: none left. `wide`: at a multiple of eight. */
 uint32_t ll_managed__mem_take(struct ll_memtable *, size_t bytes, bool wide);
 /* About so many bytes are given back by digesting a row. */
 uint64_t ll_managed__mem_cost(size_t len);
+/* A node of the list, complete but for its link; 0: no memory. */
+uint32_t ll_managed__mem_new_node(struct ll_memtable *, const struct ll_mem_list *,
+                                  const struct lladd_dtable_key *);
+
+/* ---- memlist.c ------------------------------------------------------------------------------- */
+
+int ll_managed__mem_compare(const struct ll_memtable *, const struct ll_mem_node *,
+                            const struct lladd_dtable_key *);
 int ll_managed__list_begin(struct ll_memtable *, struct ll_mem_list *);
 /* The node of a key, made if need be: with the versions of the one before it, if it inherits. */
 uint32_t ll_managed__list_node(struct ll_memtable *, struct ll_mem_list *,
                                const struct lladd_dtable_key *, bool inherits);
+uint32_t ll_managed__list_not_before(const struct ll_memtable *, const struct ll_mem_list *,
+                                     const struct lladd_dtable_key *);
 uint32_t ll_managed__list_not_behind(const struct ll_memtable *, const struct ll_mem_list *,
                                      const struct lladd_dtable_key *, bool at);
+
+/* ---- memtable.c ------------------------------------------------------------------------------ */
+
 /* The newest version of a node that was committed in (after, upto], and its commit; the newest one
  * that is the part's own. 0: there is none. */
 uint32_t ll_managed__mem_committed(const struct ll_memtable *, uint32_t node, uint64_t after,
