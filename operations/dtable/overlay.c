@@ -103,10 +103,15 @@ struct ranged {
 struct side {
     struct lladd_dtable_cursor *cursor;
     struct lladd_dtable_key key; /* of the row it is at; fetched once, as is the value */
+    uint64_t prefix;             /* of the key: mostly enough to compare it by */
     struct lladd_dtable_value value; /* unless it is put together, for whoever wants it */
     bool there; /* it is at a row */
     struct ranged *ranged; /* NULL: the table has no ranges */
 };
+
+/* So many steps of one side, one behind the other, are worth looking for its rival's row: where
+ * rows alternate, that costs more than it saves. */
+enum { ALONE = 12 };
 
 struct cursor {
     struct side *sides; /* as many as tables */
@@ -115,33 +120,51 @@ struct cursor {
     bool tie;           /* that of the rival has the same key */
     bool forward;       /* how the others lie: not before it, or not behind */
     bool led;           /* the cursor of the side that is shown may be further on */
+    uint32_t alone;     /* steps since another side was shown */
     bool ranged;        /* a table has ranges */
     struct ll_dtable_bytes key;
 };
 
+/* It is some rows until the value is shown: long enough to have it in the processor's cache. */
+static void come_closer(const struct lladd_dtable_value *v)
+{
+    enum { LINE = 64, MOST = 512 };
+    size_t len = v->bytes.len < MOST ? v->bytes.len : MOST;
+    for (size_t i = 0; i < len; i += LINE)
+        __builtin_prefetch((const char *)v->bytes.data + i);
+    if (len)
+        __builtin_prefetch((const char *)v->bytes.data + len - 1);
+}
+
 /* A side has moved. */
-static int moved(struct side *s, int rc, struct lladd_error *err)
+static int moved(const struct table *t, struct side *s, int rc, struct lladd_error *err)
 {
     s->there = rc == 0;
     if (rc == LLADD_END)
         return 0;
     struct lladd_dtable_value *value = ll_dtable__value_later(s->cursor) ? NULL : &s->value;
-    return rc ? rc : lladd_dtable_row(s->cursor, &s->key, value, err);
+    rc = rc ? rc : lladd_dtable_row(s->cursor, &s->key, value, err);
+    s->prefix = rc ? 0 : lladd_dtable_prefix(&t->base.order, &s->key);
+    if (!rc && value && value->state == LLADD_DTABLE_FOUND)
+        come_closer(value);
+    return rc;
 }
 
 /* What is known of the side that is shown is what it is at. */
-static int catch_up(struct cursor *c, struct lladd_error *err)
+static int catch_up(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     if (!c->led)
         return 0;
     c->led = false;
-    return moved(&c->sides[c->now], 0, err);
+    return moved(t, &c->sides[c->now], 0, err);
 }
 
 /* Below 0: in the direction it goes, this one comes before the other. */
 static int order_of(const struct table *t, const struct cursor *c, size_t one, size_t other)
 {
-    int order = lladd_dtable_compare(&t->base.order, &c->sides[one].key, &c->sides[other].key);
+    const struct side *a = &c->sides[one], *b = &c->sides[other];
+    int order = a->prefix != b->prefix ? (a->prefix < b->prefix ? -1 : 1)
+                                       : lladd_dtable_compare(&t->base.order, &a->key, &b->key);
     return c->forward ? order : -order;
 }
 
@@ -165,6 +188,7 @@ static int choose(const struct table *t, struct cursor *c)
     }
     if (best == t->n)
         return LLADD_END;
+    c->alone = c->now == best ? c->alone : 0;
     c->now = best;
     c->rival = second;
     c->tie = tie;
@@ -211,14 +235,14 @@ static int lead_out(const struct table *t, const struct cursor *c, struct side *
         s->there = false;
         return 0;
     }
-    int rc = moved(s,
+    int rc = moved(t, s,
                    lladd_dtable_go(s->cursor,
                                    c->forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_BEHIND,
                                    c->forward ? &gone->to : &gone->from, err),
                    err);
     if (!rc && !c->forward && s->there &&
         lladd_dtable_compare(&t->base.order, &s->key, &gone->from) == 0)
-        rc = moved(s, lladd_dtable_prev(s->cursor, err), err);
+        rc = moved(t, s, lladd_dtable_prev(s->cursor, err), err);
     return rc;
 }
 
@@ -272,7 +296,7 @@ static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd
     c->forward = where == LLADD_DTABLE_FIRST || where == LLADD_DTABLE_NOT_BEFORE;
     for (size_t i = 0; i < t->n && !rc; i++) {
         struct side *s = &c->sides[i];
-        rc = moved(s, lladd_dtable_go(s->cursor, where, key, err), err);
+        rc = moved(t, s, lladd_dtable_go(s->cursor, where, key, err), err);
     }
     return rc ? rc : choose_shown(t, c, err);
 }
@@ -286,7 +310,7 @@ static int pass(const struct table *t, struct cursor *c, const struct lladd_dtab
         struct side *s = &c->sides[i];
         if (!s->there || lladd_dtable_compare(&t->base.order, &s->key, key) != 0)
             continue;
-        rc = moved(s,
+        rc = moved(t, s,
                    c->forward ? lladd_dtable_next(s->cursor, err)
                               : lladd_dtable_prev(s->cursor, err),
                    err);
@@ -299,7 +323,8 @@ static int step_alone(const struct table *t, struct cursor *c, struct lladd_erro
 {
     struct side *s = &c->sides[c->now];
     int rc = c->forward ? lladd_dtable_next(s->cursor, err) : lladd_dtable_prev(s->cursor, err);
-    rc = moved(s, rc, err);
+    rc = moved(t, s, rc, err);
+    c->alone += c->alone < ALONE;
     bool first = s->there && (c->rival == t->n || order_of(t, c, c->now, c->rival) < 0);
     if (rc || (first && !c->ranged))
         return rc;
@@ -311,7 +336,7 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
 {
     const struct table *t = (const struct table *)base;
     struct cursor *c = cursor;
-    int rc = catch_up(c, err);
+    int rc = catch_up(t, c, err);
     if (rc || (forward == c->forward && !c->tie))
         return rc ? rc : step_alone(t, c, err);
     struct lladd_dtable_key key = c->sides[c->now].key;
@@ -339,7 +364,7 @@ static struct lladd_dtable_cursor *cursor_lead(const struct lladd_dtable *base, 
 {
     const struct table *t = (const struct table *)base;
     struct cursor *c = cursor;
-    if (!c->forward || c->tie || c->led || c->ranged)
+    if (!c->forward || c->tie || c->led || c->ranged || c->alone < ALONE)
         return NULL;
     struct lladd_dtable_cursor *lead =
         lladd_dtable_cursor_lead(c->sides[c->now].cursor, until, word);
@@ -350,15 +375,14 @@ static struct lladd_dtable_cursor *cursor_lead(const struct lladd_dtable *base, 
     return lead;
 }
 
-static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
+static int cursor_row(const struct lladd_dtable *base, void *cursor, struct lladd_dtable_key *key,
                       struct lladd_dtable_value *value, struct lladd_error *err)
 {
     struct cursor *c = cursor;
-    int rc = catch_up(c, err);
+    int rc = catch_up((const struct table *)base, c, err);
     struct side *now = &c->sides[c->now];
     if (!rc && value && ll_dtable__value_later(now->cursor))
         rc = lladd_dtable_row(now->cursor, &now->key, &now->value, err);
-    (void)t;
     if (key)
         *key = now->key;
     if (value)
@@ -382,8 +406,13 @@ static int cursor_columns(const struct lladd_dtable *t, void *cursor,
                           struct lladd_error *err)
 {
     struct cursor *c = cursor;
+    const struct side *now = &c->sides[c->now];
     (void)t;
-    return lladd_dtable_row_columns(c->sides[c->now].cursor, want, state, err);
+    if (want->n == 0 && !c->led && !ll_dtable__value_later(now->cursor)) {
+        *state = now->value.state;
+        return 0;
+    }
+    return lladd_dtable_row_columns(now->cursor, want, state, err);
 }
 
 static void cursor_close(const struct lladd_dtable *base, void *cursor)

@@ -105,6 +105,8 @@ uint32_t ll_managed__mem_not_behind(const struct ll_memtable *, const struct lla
                                     bool at);
 uint32_t ll_managed__mem_first(const struct ll_memtable *);
 uint32_t ll_managed__mem_next(const struct ll_memtable *, uint32_t node);
+/* The next one is going to be asked for: it comes from memory meanwhile. */
+void ll_managed__mem_next_soon(const struct ll_memtable *, uint32_t node);
 /* One that compares equal to it, to find a place by. */
 struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *, uint32_t node);
 /* The newest version committed in (after, upto], unless a range has deleted it since; false: there

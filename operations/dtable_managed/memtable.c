@@ -178,6 +178,14 @@ uint32_t ll_managed__mem_next(const struct ll_memtable *m, uint32_t node)
     return lladd_atomic_load32(&n->next);
 }
 
+void ll_managed__mem_next_soon(const struct ll_memtable *m, uint32_t node)
+{
+    enum { LINE = 64 };
+    const char *next = at(m, ll_managed__mem_next(m, node));
+    __builtin_prefetch(next);
+    __builtin_prefetch(next + LINE); /* its version, mostly */
+}
+
 uint32_t ll_managed__mem_first(const struct ll_memtable *m)
 {
     return ll_managed__mem_next(m, m->rows.first);

@@ -62,6 +62,8 @@ static int settle(const struct ll_slice *s, struct cursor *c, uint32_t node, boo
         }
     }
     c->node = node;
+    if (node && forward)
+        ll_managed__mem_next_soon(c->m, node);
     return node ? 0 : LLADD_END;
 }
 
