@@ -220,17 +220,25 @@ static int columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_colu
     return rc ? rc : lladd_dtable_row_unpack(&value, want, state, err);
 }
 
-/* It has moved, with this result, and would go on in this direction. */
-static int arrived(struct lladd_dtable_cursor *c, int rc, bool forward, struct lladd_error *err)
+/* From a row that may be a tombstone to the next one that is none. */
+static int pass_tombstones(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
     struct lladd_dtable_columns none = no_columns(c);
     enum lladd_dtable_state state = LLADD_DTABLE_FOUND;
-    while (!rc && !(c->flags & LLADD_DTABLE_TOMBSTONES)) {
-        rc = columns(c, &none, &state, err);
-        if (rc || state == LLADD_DTABLE_FOUND)
-            break;
+    int rc = columns(c, &none, &state, err);
+    while (!rc && state != LLADD_DTABLE_FOUND) {
         rc = step(c, forward, err);
+        rc = rc ? rc : columns(c, &none, &state, err);
     }
+    return rc;
+}
+
+/* It has moved, with this result, and would go on in this direction. */
+static inline int arrived(struct lladd_dtable_cursor *c, int rc, bool forward,
+                          struct lladd_error *err)
+{
+    if (!rc && !(c->flags & LLADD_DTABLE_TOMBSTONES))
+        rc = pass_tombstones(c, forward, err);
     c->end = rc == 0 ? AT_ROW : rc == LLADD_END && forward ? BEHIND : BEFORE;
     if (rc == LLADD_END)
         return lladd_error_set(err, LLADD_END, "no more rows");

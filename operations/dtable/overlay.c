@@ -103,7 +103,7 @@ struct ranged {
 struct side {
     struct lladd_dtable_cursor *cursor;
     struct lladd_dtable_key key; /* of the row it is at; fetched once, as is the value */
-    uint64_t prefix;             /* of the key: mostly enough to compare it by */
+    uint64_t prefix[2]; /* of the key, and of what follows: mostly enough to compare it by */
     struct lladd_dtable_value value; /* unless it is put together, for whoever wants it */
     bool there; /* it is at a row */
     struct ranged *ranged; /* NULL: the table has no ranges */
@@ -136,6 +136,20 @@ static void come_closer(const struct lladd_dtable_value *v)
         __builtin_prefetch((const char *)v->bytes.data + len - 1);
 }
 
+/* Keys that begin alike, as numbers of a fixed length do, mostly differ in what follows. */
+static void take_prefix(const struct table *t, struct side *s)
+{
+    const struct lladd_dtable_order *o = &t->base.order;
+    struct lladd_dtable_key rest = s->key;
+    s->prefix[0] = lladd_dtable_prefix(o, &rest);
+    s->prefix[1] = 0;
+    if (o->type < LLADD_DTABLE_STRING || rest.bytes.len <= sizeof s->prefix[0])
+        return;
+    rest.bytes.data = (const unsigned char *)rest.bytes.data + sizeof s->prefix[0];
+    rest.bytes.len -= sizeof s->prefix[0];
+    s->prefix[1] = lladd_dtable_prefix(o, &rest);
+}
+
 /* A side has moved. */
 static int moved(const struct table *t, struct side *s, int rc, struct lladd_error *err)
 {
@@ -144,7 +158,8 @@ static int moved(const struct table *t, struct side *s, int rc, struct lladd_err
         return 0;
     struct lladd_dtable_value *value = ll_dtable__value_later(s->cursor) ? NULL : &s->value;
     rc = rc ? rc : lladd_dtable_row(s->cursor, &s->key, value, err);
-    s->prefix = rc ? 0 : lladd_dtable_prefix(&t->base.order, &s->key);
+    if (!rc)
+        take_prefix(t, s);
     if (!rc && value && value->state == LLADD_DTABLE_FOUND)
         come_closer(value);
     return rc;
@@ -163,8 +178,10 @@ static int catch_up(const struct table *t, struct cursor *c, struct lladd_error 
 static int order_of(const struct table *t, const struct cursor *c, size_t one, size_t other)
 {
     const struct side *a = &c->sides[one], *b = &c->sides[other];
-    int order = a->prefix != b->prefix ? (a->prefix < b->prefix ? -1 : 1)
-                                       : lladd_dtable_compare(&t->base.order, &a->key, &b->key);
+    unsigned i = a->prefix[0] == b->prefix[0];
+    int order = a->prefix[i] != b->prefix[i]
+                    ? (a->prefix[i] < b->prefix[i] ? -1 : 1)
+                    : lladd_dtable_compare(&t->base.order, &a->key, &b->key);
     return c->forward ? order : -order;
 }
 
