@@ -86,7 +86,7 @@ static double look_up(struct bed *b, const struct load *l, int kind, uint32_t n,
         uint32_t absent = kind < 2 ? kind == 1 : (uint32_t)(chance & 1);
         struct lladd_dtable_key key = lladd_dtable_u32(key_of(l, i) + absent);
         bench_must(lladd_dtable_lookup(b->table, &key, &pin, &v, NULL), "lookup");
-        wrong += (v.state == LLADD_DTABLE_FOUND) != !absent;
+        wrong += bench_dtable_seen(&v) != !absent;
         wrong += !absent && *(const uint32_t *)v.bytes.data != i;
     }
     double took = (double)(bench_now_ns() - t0) / n;

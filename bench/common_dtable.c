@@ -35,6 +35,15 @@ static double scan(const struct lladd_dtable *t, uint64_t rows, bool forward)
     return (double)seen / took;
 }
 
+bool bench_dtable_seen(const struct lladd_dtable_value *v)
+{
+    if (v->state != LLADD_DTABLE_FOUND)
+        return false;
+    if (v->bytes.len)
+        (void)*(const volatile unsigned char *)v->bytes.data;
+    return true;
+}
+
 double bench_dtable_scan(const struct lladd_dtable *t, uint64_t rows)
 {
     return scan(t, rows, true);

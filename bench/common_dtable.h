@@ -8,6 +8,9 @@
 
 /* A database in memory that nobody waits for, with managed tables. */
 void bench_dtable_open(struct lladd_device **, struct lladd_db **);
+/* Whether a value was found: of its bytes, if it has some, the first is read, as by whoever wants
+ * it. */
+bool bench_dtable_seen(const struct lladd_dtable_value *);
 /* Walks through all of `rows`, backward from the last one if need be: millions of rows a second. */
 double bench_dtable_scan(const struct lladd_dtable *, uint64_t rows);
 double bench_dtable_scan_back(const struct lladd_dtable *, uint64_t rows);

@@ -100,7 +100,7 @@ static double look_up(const struct lladd_dtable *t, const struct load *l, uint32
         struct lladd_dtable_key key =
             lladd_dtable_u32((uint32_t)(bench_random(seed) % among) * l->spacing + add);
         bench_must(lladd_dtable_lookup(t, &key, &pin, &v, NULL), "lookup");
-        found += v.state == LLADD_DTABLE_FOUND;
+        found += bench_dtable_seen(&v);
     }
     double took = (double)(bench_now_ns() - t0) / LOOKUPS;
     lladd_dtable_unpin(&pin);

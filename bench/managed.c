@@ -138,7 +138,7 @@ static double look_up(struct lladd_txn *txn, struct bed *b, const struct lladd_d
         bench_must(table ? lladd_dtable_lookup(table, &key, &pin, &v, NULL)
                          : lladd_managed_lookup(txn, b->t, &key, &pin, &v),
                    "lookup");
-        found += v.state == LLADD_DTABLE_FOUND;
+        found += bench_dtable_seen(&v);
     }
     double took = (double)(bench_now_ns() - t0) / LOOKUPS;
     lladd_dtable_unpin(&pin);
