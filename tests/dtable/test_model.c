@@ -53,7 +53,7 @@ static uint64_t one(const char *config, const struct shape *s, uint64_t seed, un
 }
 
 /* So many are tried before it is believed that two layers cannot be at two levels. */
-enum { PATIENCE = 400 };
+enum { PATIENCE = 1000 };
 #ifdef LL_TEST_INSTRUMENTED
 enum { DENSE = 0 };
 #else
@@ -253,8 +253,13 @@ int main(int argc, char **argv)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, all ? 7000 : 200);
     if (all) {
-        if (part == 0)
-            tcase_add_test(tc, selection_is_complete);
+        if (part == 0) {
+            TCase *selection = tcase_create("selection");
+            tcase_add_checked_fixture(selection, setup, teardown);
+            tcase_set_timeout(selection, 7000);
+            tcase_add_test(selection, selection_is_complete);
+            suite_add_tcase(s, selection);
+        }
         tcase_add_loop_test(tc, deep, 3, COMPOSE_DEPTH + 1);
     } else {
         tcase_add_test(tc, no_class_is_missing);

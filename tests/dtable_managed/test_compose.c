@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { ROUNDS = 4, READERS = 2, PATIENCE = 400 };
+enum { ROUNDS = 4, READERS = 2, PATIENCE = 1000 };
 
 #ifdef LL_TEST_INSTRUMENTED
 enum { EVERY = 8 };
