@@ -144,6 +144,7 @@ struct lladd_dst_event {
     X(UNDO_LATE, "undo-late", "O11", "a checkpoint forgets who commits while it is written") \
     X(IN_FLIGHT, "in-flight", "O2", "a checkpoint does not wait for pages that others write") \
     X(BEHIND, "behind", "O2", "a checkpoint does not wait for what instant recovery has left") \
+    X(SHARE, "share", "O2", "one of the shares of redo is left out") \
     X(CAUGHT_UP, "caught-up", "O2", "a page that was redone when it was fetched is not dirty") \
     X(UNPROTECTED, "unprotected", "O2", "a loser is undone behind open and keeps nobody away") \
     X(GIVEN_UP, "given-up", "O2", "what losers behind open have given up is used again")

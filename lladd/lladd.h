@@ -95,7 +95,9 @@ struct lladd_options {
     uint64_t checkpoint_bytes; /**< a checkpoint after so much log: bounds recovery. Default: 64
                                     MiB, or, if many pages are dirty, four times their bytes, at
                                     most 512 MiB or an eighth of log_limit_bytes */
-    uint32_t redo_threads;     /**< Default: the processors online, at most 8 */
+    uint32_t redo_threads;     /**< in redo, each with a share of the pages; without threads one
+                                    share after the other. Default: the processors online, at
+                                    most 8, and one for less than 4 MiB of log */
     enum lladd_frames frames;
     enum lladd_durability durability; /**< default of transactions; DEFAULT means LLADD_DURABLE */
     struct lladd_device *device;      /**< not NULL: used instead of POSIX files below `dir` */

@@ -73,12 +73,6 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
         o->log_segment_max =
             o->log_segment_min > DEFAULT_SEGMENT_MAX ? o->log_segment_min : DEFAULT_SEGMENT_MAX;
     o->log_limit_bytes = or_default(o->log_limit_bytes, DEFAULT_LOG_LIMIT);
-    if (o->flags & LLADD_OPT_NO_THREADS) {
-        o->redo_threads = 1; /* to ask the system takes longer than the rest of open */
-    } else if (!o->redo_threads) {
-        long n = sysconf(_SC_NPROCESSORS_ONLN);
-        o->redo_threads = n < 1 ? 1 : n > 8 ? 8 : (uint32_t)n;
-    }
     if (!o->durability)
         o->durability = LLADD_DURABLE;
     if (o->page_size && (!power_of_two(o->page_size) || o->page_size < LL_PAGE_SIZE_MIN ||

@@ -327,7 +327,7 @@ struct ll_core {
     lladd_progress_fn *progress;
     lladd_transcript_fn *transcript;
     void *callback_ctx;
-    uint32_t redo_threads;
+    uint32_t redo_threads; /* 0: as many as pay */
     bool recover_instantly;     /* as the options say */
     bool closing;               /* the last checkpoint is being taken */
     uint32_t owes_checkpoint;   /* atomic: the one that saves the next crash this recovery */

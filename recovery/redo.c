@@ -25,6 +25,7 @@
 
 #include <lladd/bytes.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TIME_ONE_IN 64u /* of so many batches one is timed */
 
@@ -381,8 +382,8 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
         w->together = together;
         ll_map_init(&w->baseless, &core->env);
     }
-    for (unsigned i = 1; i < n; i++)
-        if (lladd_thread_start(&workers[i].thread, worker, &workers[i]))
+    for (unsigned i = LLADD_PLANTED(LLADD_BUG_SHARE) ? 2 : 1; i < n; i++)
+        if (!core->env.threads || lladd_thread_start(&workers[i].thread, worker, &workers[i]))
             worker(&workers[i]); /* no thread to be had: its share is done here */
     worker(&workers[0]);
     const struct ll_redo_worker *first = NULL;
@@ -398,12 +399,22 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
     return first ? first->rc : 0;
 }
 
+/* Into how many the pages are shared out. A thread costs more than a short log, and to ask the
+ * system how many processors there are more than opening a small database. */
+static unsigned shares(const struct ll_core *core)
+{
+    enum { SHORT = 4 << 20, MOST = 8 };
+    if (core->redo_threads)
+        return core->redo_threads;
+    if (!core->env.threads || ll_log_tail(core->log).v - core->control.redo.v < SHORT)
+        return 1;
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > MOST ? MOST : (unsigned)n;
+}
+
 int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
 {
-    unsigned n = core->env.threads && core->redo_threads ? core->redo_threads : 1;
-    /* A thread costs more than a short log. */
-    if (ll_log_tail(core->log).v - core->control.redo.v < (4u << 20))
-        n = 1;
+    unsigned n = shares(core);
     struct ll_redo_worker *workers = ll_alloc_zero(&core->env, n * sizeof *workers);
     if (!workers)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in redo");

@@ -4,6 +4,9 @@
  * log: undo, the next transactions, eviction from a cache of a few pages, freeing and using again
  * what the log still wants to redo, checkpoints; and then another crash.
  *
+ * The same again with full redo, for which the pages are shared out: what is on one page is redone
+ * before what came before it on another, and a crash may come between.
+ *
  * Counters, whose undo and redo are not idempotent: a record that is done twice, or not, shows in
  * the sum. One on each of some pages, and one on a page that comes and goes.
  */
@@ -34,6 +37,14 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
     o->recovery = LLADD_RECOVER_INSTANT;
     o->cache_bytes = 80 << 10;
     o->log_segment_min = o->log_segment_max = 4 << 10;
+    return 0;
+}
+
+static int configure_shares(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    TRY(configure(ctx, o, err));
+    o->recovery = LLADD_RECOVER_FULL;
+    o->redo_threads = 3;
     return 0;
 }
 
@@ -225,19 +236,25 @@ static void describe(void *ctx, struct lladd_span bytes, struct lladd_sink *sink
 
 static const char *const operations[] = {"lladd.counter.add", NULL};
 
-const struct lladd_sim_subject ll_sim_subject_instant = {
-    .struct_size = sizeof ll_sim_subject_instant,
-    .name = "instant",
-    .about = "databases that open before their pages are redone",
-    .configure = configure,
-    .setup = setup,
-    .run = run,
-    .dump = dump,
-    .model_size = sizeof(struct contents),
-    .model_apply = apply,
-    .model_dump = model_dump,
-    .describe = describe,
-    .pages = pages,
-    .operations = operations,
-    .meanwhile = meanwhile,
-};
+#define SUBJECT(subject, text, how, ...) \
+    const struct lladd_sim_subject subject = { \
+        .struct_size = sizeof(struct lladd_sim_subject), \
+        .name = text, \
+        .about = how, \
+        __VA_ARGS__, \
+        .setup = setup, \
+        .run = run, \
+        .dump = dump, \
+        .model_size = sizeof(struct contents), \
+        .model_apply = apply, \
+        .model_dump = model_dump, \
+        .describe = describe, \
+        .pages = pages, \
+        .operations = operations, \
+    }
+
+SUBJECT(ll_sim_subject_instant, "instant", "databases that open before their pages are redone",
+        .configure = configure, .meanwhile = meanwhile);
+SUBJECT(ll_sim_subject_redo_shares, "redo.shares",
+        "pages are shared out for redo, and redone one share after the other",
+        .configure = configure_shares);

@@ -22,6 +22,7 @@
     X(groups) \
     X(heaps) \
     X(instant) \
+    X(redo_shares) \
     X(inventory) \
     X(journal) \
     X(journal_moves) \
