@@ -133,7 +133,7 @@ static int apply(struct ll_mem_part *part, const struct ll_entry *e)
         return ll_managed__mem_delete(part, e->has_from ? &e->key : NULL,
                                       e->has_to ? &e->to : NULL, 0);
     uint32_t node = part->segment || ll_managed__mem_segment(part, 0)
-                        ? ll_managed__mem_node(part->m, &e->key)
+                        ? ll_managed__mem_node(part, &e->key)
                         : 0;
     return node ? ll_managed__mem_push(part, node, &e->key, &e->value, &before) : LLADD_NO_MEMORY;
 }

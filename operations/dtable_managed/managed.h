@@ -65,7 +65,7 @@ struct ll_memtable {
 
 struct ll_mem_part {
     uint64_t commit; /* atomic; 0: it goes on; LL_MANAGED_TAKEN_BACK: aborted */
-    uint64_t bytes, rows; /* a range is one of them; bytes: also of what was taken back */
+    uint64_t bytes, rows; /* a range is one of them; bytes: taken for it, whatever became of it */
     uint64_t ranges;      /* ever deleted in it */
     struct ll_memtable *m;
     uint32_t self;
@@ -78,7 +78,7 @@ void ll_managed__mem_drop(struct ll_memtable *); /* one reference */
 /* These four under the table's mutex; NULL, 0: out of memory. */
 struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *);
 uint32_t ll_managed__mem_segment(struct ll_mem_part *, lladd_savepoint_id next);
-uint32_t ll_managed__mem_node(struct ll_memtable *, const struct lladd_dtable_key *);
+uint32_t ll_managed__mem_node(struct ll_mem_part *, const struct lladd_dtable_key *);
 /* What was there before: for ll_managed__mem_unpush. */
 int ll_managed__mem_push(struct ll_mem_part *, uint32_t node, const struct lladd_dtable_key *,
                          const struct lladd_dtable_value *, uint32_t *before);

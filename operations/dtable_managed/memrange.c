@@ -42,9 +42,9 @@ int ll_managed__mem_delete(struct ll_mem_part *p, const struct lladd_dtable_key 
     if (!m->borders.first && ll_managed__list_begin(m, &m->borders))
         return LLADD_NO_MEMORY;
     lladd_atomic_store32(&m->has_ranges, 1);
-    uint64_t before = m->bytes;
     if (!ll_managed__mem_segment(p, next))
         return LLADD_NO_MEMORY;
+    uint64_t before = m->bytes;
     begin = from ? ll_managed__list_node(m, &m->borders, from, true) : m->borders.first;
     if (begin && to)
         end = ll_managed__list_node(m, &m->borders, to, true);

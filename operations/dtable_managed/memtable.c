@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rows in memory, in versions; ranges are in memrange.c.
  *
- *   node     u32 newest version, u32 bytes of the key, u32 next node, key: 4 or 8 bytes of a
- *            number, or its bytes; memlist.c says how one is found
+ *   node     u32 newest version, u32 next node, key: 4 or 8 bytes of a number, or u32 how many
+ *            bytes, and those; memlist.c says how one is found
  *   version  u32 segment, u32 next older version, u32 bytes of the value, or TOMBSTONE, value;
  *            where different keys may compare equal, u16 bytes of the key it was put with, key;
  *            SAME: as the node's
@@ -101,7 +101,7 @@ struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_
     struct lladd_dtable_key k = {m->order.type, 0, {NULL, 0}};
     uint32_t small;
     if (m->order.type >= LLADD_DTABLE_STRING) {
-        k.bytes = lladd_span_of(n->key, n->len);
+        k.bytes = ll_managed__mem_bytes(n);
     } else if (m->order.type == LLADD_DTABLE_U32) {
         memcpy(&small, n->key, sizeof small);
         k.number = small;
@@ -115,11 +115,13 @@ struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_
 static size_t own_key(const struct ll_memtable *m, const struct ll_mem_node *n,
                       const struct lladd_dtable_key *key, bool *same)
 {
-    size_t len = n->len;
-    *same = !m->order.comparator ||
-            (len == key->bytes.len &&
-             (len == 0 || memcmp(n->key, key->bytes.data, len) == 0));
-    return !m->order.comparator ? 0 : *same ? KEY_LENGTH : KEY_LENGTH + key->bytes.len;
+    *same = true;
+    if (!m->order.comparator)
+        return 0;
+    struct lladd_span first = ll_managed__mem_bytes(n);
+    *same = first.len == key->bytes.len &&
+            (first.len == 0 || memcmp(first.data, key->bytes.data, first.len) == 0);
+    return *same ? KEY_LENGTH : KEY_LENGTH + key->bytes.len;
 }
 
 static size_t value_len(const struct ll_mem_version *v)
@@ -195,16 +197,18 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
                                   const struct lladd_dtable_key *key)
 {
     bool bytes = m->order.type >= LLADD_DTABLE_STRING;
-    size_t len = bytes                                ? key->bytes.len
+    size_t len = bytes                                ? sizeof(uint32_t) + key->bytes.len
                  : m->order.type == LLADD_DTABLE_U32 ? sizeof(uint32_t)
                                                      : sizeof(uint64_t);
     uint32_t offset = ll_managed__mem_take(m, sizeof(struct ll_mem_node) + len, false);
     if (!offset)
         return 0;
     struct ll_mem_node *node = at(m, offset);
-    *node = (struct ll_mem_node){.len = (uint32_t)len};
+    *node = (struct ll_mem_node){.newest = 0};
     if (bytes) {
-        lladd_copy(node->key, key->bytes.data, len);
+        uint32_t n = (uint32_t)key->bytes.len;
+        memcpy(node->key, &n, sizeof n);
+        lladd_copy(node->key + sizeof n, key->bytes.data, n);
     } else if (len == sizeof(uint32_t)) {
         uint32_t small = (uint32_t)key->number;
         memcpy(node->key, &small, sizeof small);
@@ -218,9 +222,12 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
     return offset;
 }
 
-uint32_t ll_managed__mem_node(struct ll_memtable *m, const struct lladd_dtable_key *key)
+uint32_t ll_managed__mem_node(struct ll_mem_part *p, const struct lladd_dtable_key *key)
 {
-    return ll_managed__list_node(m, &m->rows, key, false);
+    uint64_t before = p->m->bytes;
+    uint32_t node = ll_managed__list_node(p->m, &p->m->rows, key, false);
+    p->bytes += p->m->bytes - before;
+    return node;
 }
 
 /* ---- versions -------------------------------------------------------------------------------- */
@@ -233,6 +240,7 @@ struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *m)
     struct ll_mem_part *p = at(m, offset);
     memset(p, 0, sizeof *p);
     p->m = m;
+    p->bytes = sizeof *p;
     p->self = offset;
     lladd_atomic_add64(&m->writers, 1);
     return p;
@@ -246,6 +254,7 @@ uint32_t ll_managed__mem_segment(struct ll_mem_part *p, lladd_savepoint_id next)
     struct ll_mem_segment *s = at(p->m, offset);
     *s = (struct ll_mem_segment){.part = p->self, .before = p->segment, .next = next};
     p->segment = offset;
+    p->bytes += sizeof *s;
     return offset;
 }
 
@@ -268,11 +277,6 @@ void ll_managed__mem_take_back(struct ll_mem_part *p, lladd_savepoint_id to)
     }
 }
 
-uint64_t ll_managed__mem_cost(size_t len)
-{
-    return LL_MEM_VERSION + 5 * sizeof(uint32_t) + (uint64_t)len;
-}
-
 int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct lladd_dtable_key *key,
                          const struct lladd_dtable_value *v, uint32_t *before)
 {
@@ -282,6 +286,7 @@ int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct llad
     size_t len = found ? v->bytes.len : 0;
     bool same;
     size_t more = own_key(m, n, key, &same);
+    uint64_t bytes = m->bytes;
     uint32_t offset = ll_managed__mem_take(m, LL_MEM_VERSION + len + more, false);
     if (!offset)
         return LLADD_NO_MEMORY;
@@ -298,7 +303,7 @@ int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct llad
     if (n->newest && ((struct ll_mem_version *)at(m, n->newest))->segment == p->segment)
         to->older = ((struct ll_mem_version *)at(m, n->newest))->older;
     lladd_atomic_store32(&n->newest, offset);
-    p->bytes += ll_managed__mem_cost(len);
+    p->bytes += m->bytes - bytes;
     p->rows++;
     return 0;
 }
@@ -306,9 +311,7 @@ int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct llad
 void ll_managed__mem_unpush(struct ll_mem_part *p, uint32_t node, uint32_t before)
 {
     struct ll_mem_node *n = at(p->m, node);
-    const struct ll_mem_version *v = at(p->m, n->newest);
-    p->bytes -= ll_managed__mem_cost(value_len(v));
-    p->rows--;
+    p->rows--; /* its memory is taken all the same */
     lladd_atomic_store32(&n->newest, before);
 }
 

@@ -5,9 +5,7 @@
 #include "operations/dtable_managed/managed.h"
 
 struct ll_mem_node {
-    uint32_t newest; /* atomic */
-    uint32_t len;
-    uint32_t next; /* atomic */
+    uint32_t newest, next; /* atomic */
     unsigned char key[];
 };
 struct ll_mem_version {
@@ -27,10 +25,15 @@ static inline void *ll_managed__mem_at(const struct ll_memtable *m, uint32_t off
     uint32_t units = offset & ((UINT32_C(1) << LL_MEM_CHUNK_BITS) - 1);
     return m->chunks[offset >> LL_MEM_CHUNK_BITS] + (size_t)units * LL_MEM_UNIT;
 }
+/* The key of a node where keys are bytes. */
+static inline struct lladd_span ll_managed__mem_bytes(const struct ll_mem_node *n)
+{
+    uint32_t len;
+    memcpy(&len, n->key, sizeof len);
+    return lladd_span_of(n->key + sizeof len, len);
+}
 /* 0: none left. `wide`: at a multiple of eight. */
 uint32_t ll_managed__mem_take(struct ll_memtable *, size_t bytes, bool wide);
-/* About so many bytes are given back by digesting a row. */
-uint64_t ll_managed__mem_cost(size_t len);
 /* A node of the list, complete but for its link; 0: no memory. */
 uint32_t ll_managed__mem_new_node(struct ll_memtable *, const struct ll_mem_list *,
                                   const struct lladd_dtable_key *);

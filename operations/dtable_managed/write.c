@@ -103,7 +103,7 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     if (!ll_managed__mem_segment_is(u->part, c->next) &&
         !ll_managed__mem_segment(u->part, c->next))
         return ll_managed__no_memory(err);
-    c->node = ll_managed__mem_node(u->target, key);
+    c->node = ll_managed__mem_node(u->part, key);
     if (!c->node || ll_managed__mem_push(u->part, c->node, key, v, &c->before))
         return ll_managed__no_memory(err);
     return 0;

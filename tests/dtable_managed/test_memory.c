@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What rows take in memory, in whatever order they come, and that a table knows of all of it: what
+ * is to be digested is what is taken.
+ */
+#include "shop.h"
+
+enum { ROWS = 100000, ROW = 32, FILTER = 2, OWN = 10000 };
+
+static struct bed b;
+static struct lladd_managed *t;
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+static uint32_t ascending(uint32_t i)
+{
+    return i;
+}
+
+static uint32_t descending(uint32_t i)
+{
+    return ROWS - 1 - i;
+}
+
+/* Each of them once, for the factor has no divisor in common with ROWS. */
+static uint32_t scattered(uint32_t i)
+{
+    return (uint32_t)((uint64_t)i * 61803 % ROWS);
+}
+
+/* A hundred sequences that go on by turns. */
+static uint32_t interleaved(uint32_t i)
+{
+    return i % 100 * (ROWS / 100) + i / 100;
+}
+
+/* A hundred sequences, one behind the other, each between two rows that are there. */
+static uint32_t nested(uint32_t i)
+{
+    uint32_t each = ROWS / 100, n = i - 100;
+    return i < 100 ? i * each : n / (each - 1) * each + n % (each - 1) + 1;
+}
+
+static const struct {
+    uint32_t (*key)(uint32_t);
+    uint32_t index; /* at most so many bytes a row */
+} orders[] = {{ascending, 4}, {descending, 28}, {scattered, 22}, {interleaved, 26}, {nested, 8}};
+enum { ORDERS = sizeof orders / sizeof *orders };
+
+static void put_all(uint32_t (*key)(uint32_t), uint32_t a_transaction)
+{
+    for (uint32_t i = 0; i < ROWS;) {
+        struct lladd_txn *txn = bed_begin(&b);
+        for (uint32_t n = 0; n < a_transaction && i < ROWS; n++)
+            shop_put(txn, t, key(i++), "aoife");
+        commit(txn);
+    }
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+/* A row of four bytes and five is 32 bytes, and two of filters; the rest is the index. */
+START_TEST(takes_little)
+{
+    t = shop_begin(&b, NULL);
+    put_all(orders[_i].key, ROWS);
+    struct lladd_managed_stats s = shop_stats(&b, t);
+    ck_assert_uint_eq(s.pending_rows, ROWS);
+    ck_assert_uint_ge(s.memory_bytes, ROWS * ROW);
+    ck_assert_uint_le(s.memory_bytes, ROWS * (ROW + FILTER + orders[_i].index));
+    shop_done(&b, t);
+}
+END_TEST
+
+/* In order, backward, and one by one: nothing is missing between those that have a slot. */
+START_TEST(all_are_found)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    const struct lladd_dtable *table;
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key;
+    t = shop_begin(&b, NULL);
+    put_all(orders[_i].key, 1000);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_managed_table(txn, t, &table));
+    ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
+    for (uint32_t i = 0; i < ROWS; i++) {
+        struct lladd_dtable_value v;
+        struct lladd_dtable_key k = lladd_dtable_u32(i);
+        ok(txn, lladd_dtable_next(c, &b.err));
+        ok(txn, lladd_dtable_row(c, &key, NULL, &b.err));
+        ck_assert_uint_eq(key.number, i);
+        ok(txn, lladd_managed_lookup(txn, t, &k, &pin, &v));
+        ck_assert_int_eq(v.state, LLADD_DTABLE_FOUND);
+    }
+    ck_assert_int_eq(lladd_dtable_next(c, &b.err), LLADD_END);
+    for (uint32_t i = ROWS; i-- > 0;) {
+        ok(txn, lladd_dtable_prev(c, &b.err));
+        ok(txn, lladd_dtable_row(c, &key, NULL, &b.err));
+        ck_assert_uint_eq(key.number, i);
+    }
+    ck_assert_int_eq(lladd_dtable_prev(c, &b.err), LLADD_END);
+    lladd_dtable_cursor_close(c);
+    lladd_dtable_unpin(&pin);
+    commit(txn);
+    shop_done(&b, t);
+}
+END_TEST
+
+/* Also what transactions take besides their rows, what is there twice, and what was given up. */
+START_TEST(counts_what_it_takes)
+{
+    t = shop_begin(&b, NULL);
+    put_all(orders[_i].key, _i ? 1000 : 1);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint32_t i = 0; i < 1000; i++)
+        shop_put(txn, t, ROWS / 2 + 7 * i, i % 3 ? "a longer one than was there" : NULL);
+    abort_txn(txn);
+    struct lladd_managed_stats s = shop_stats(&b, t);
+    ck_assert_uint_le(s.pending_bytes, s.memory_bytes);
+    ck_assert_uint_le(s.memory_bytes, s.pending_bytes + OWN);
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    s = shop_stats(&b, t);
+    ck_assert_uint_eq(s.pending_bytes, 0);
+    ck_assert_uint_lt(s.memory_bytes, OWN);
+    shop_done(&b, t);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("memory of managed dTables");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, takes_little, 0, ORDERS);
+    tcase_add_loop_test(tc, all_are_found, 0, ORDERS);
+    tcase_add_loop_test(tc, counts_what_it_takes, 0, ORDERS);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
