@@ -93,8 +93,9 @@ struct lladd_options {
     uint64_t log_segment_max;  /**< segments grow up to this. Default 64 MiB */
     uint64_t log_limit_bytes;  /**< most log on disk. Default 4 GiB; UINT64_MAX: none */
     uint64_t checkpoint_bytes; /**< a checkpoint after so much log: bounds recovery. Default: 64
-                                    MiB, or, if many pages are dirty, four times their bytes, at
-                                    most 512 MiB or an eighth of log_limit_bytes */
+                                    MiB, or, if many pages are dirty or were logged as images since
+                                    the last one, four times their bytes, at most 512 MiB or an
+                                    eighth of log_limit_bytes */
     uint32_t redo_threads;     /**< in redo, each with a share of the pages; without threads one
                                     share after the other. Default: the processors online, at
                                     most 8, and one for less than 4 MiB of log */
@@ -188,8 +189,7 @@ LLADD_API uint64_t lladd_losers(struct lladd_db *);
 LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);
 /** One step of background work, for handles without threads; *more (nullable): there is more. After
  *  an instant recovery that is some of what is left of undo, then the redo of some pages, too, and
- *  the checkpoint behind the last one;
- *  LLADD_CORRUPT_PAGE if a page cannot be redone. */
+ *  the checkpoint behind the last one; LLADD_CORRUPT_PAGE if a page cannot be redone. */
 LLADD_API int lladd_maintain(struct lladd_db *, bool *more, struct lladd_error *);
 
 /* ---- transactions -------------------------------------------------------------------------- */

@@ -313,7 +313,7 @@ struct ll_core {
     uint64_t set_aside;
     /* atomic: the thread in which a class writes what bounds its redo; or 0 */
     uint64_t asking_class;
-    uint64_t checkpoint_bytes; /* after so much log; later if many pages are dirty */
+    uint64_t checkpoint_bytes; /* after so much log; later if many pages are dirty, or imaged */
     uint64_t checkpoint_most;  /* after so much in any case */
     uint64_t last_checkpoint;     /* atomic: begin LSN of the last complete one */
     uint64_t checkpoints, images; /* relaxed */
