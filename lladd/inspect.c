@@ -39,7 +39,8 @@
 #define DIR_FILES "files"
 
 /* How often a view of a database in use is taken before damage is believed, while its control block
- * stays as it is; and at most, while checkpoints go on. */
+ * stays as it is and the damage where it is; and at most, while checkpoints go on or the log grows
+ * under the eyes of who reads it. */
 enum { LOOKS = 4, LOOKS_MAX = 32 };
 /* The longest record is a quarter of the ring; nothing is appended, so there will be no ring. */
 #define RING_BYTES (64ull << 20)
@@ -399,14 +400,16 @@ static void start_over(struct lladd_inspect *v)
 /* Looks until what is seen fits together, or can be believed not to. */
 static int look_well(struct lladd_inspect *v, struct lladd_error *err)
 {
+    uint64_t place = 0; /* of the damage that the last look saw */
     for (int i = 1, still = 0;; i++) {
         int rc = look(v, err);
         bool odd = rc ? lladd_code_root(rc) == LLADD_ROOT_DATA
                       : v->log_error.code || v->info.control_bad[0] || v->info.control_bad[1];
         if (!odd)
             return rc;
-        bool moved = control_moved(v);
+        bool moved = control_moved(v) || (i > 1 && v->log_error.lsn.v != place);
         still += !moved;
+        place = v->log_error.lsn.v;
         if (i == LOOKS_MAX || still == LOOKS || !(v->info.in_use == 1 || (!rc && moved)))
             return rc;
         start_over(v);

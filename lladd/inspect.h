@@ -162,7 +162,7 @@ typedef int lladd_inspect_record_fn(void *ctx, const struct lladd_inspect_record
  *  end; an error names the first place that cannot be read. The end is where it was when the view
  *  was taken. What a database in use truncates meanwhile, before it could be read, is passed over:
  *  it goes on at the oldest record that is still there, and info.recycled_bytes says how much is
- *  missing. */
+ *  missing; of a `from` that was truncated since the view was taken, too. */
 LLADD_API int lladd_inspect_log(struct lladd_inspect *, lladd_lsn from, lladd_inspect_record_fn *,
                                 void *ctx, struct lladd_error *);
 /** What the record says, in one line without newline. For want of memory `failed` of the sink is

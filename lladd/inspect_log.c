@@ -238,6 +238,30 @@ static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, l
  * says no: its files may be read in the moment in which they change. */
 enum { ASKED = 4 };
 
+/* Nothing from here on belongs to the view. It is not read: a log in use grows there meanwhile. */
+static bool is_end(const struct lladd_inspect *v, lladd_lsn at)
+{
+    return v->scanned && at.v >= v->info.log_end.v;
+}
+
+/* Log from `at` to `to` was truncated, and its files used again, before it could be read. */
+static void note_recycled(struct lladd_inspect *v, uint64_t at, uint64_t to)
+{
+    v->info.recycled_bytes += to - at;
+    v->info.recycled_to = lladd_lsn_of(to);
+}
+
+/* A walk that was to begin at `at` found `rec` there or behind, or nothing (LLADD_END). If the
+ * database in use has truncated `at` since the view was taken, what lies between is missing. */
+static void note_late_start(struct lladd_inspect *v, lladd_lsn at, int rc,
+                            const struct ll_record *rec)
+{
+    uint64_t end = v->info.log_end.v;
+    uint64_t to = rc || rec->lsn.v > end ? end : rec->lsn.v;
+    if (v->scanned && to > at.v && ll_inspect_oldest_now(v).v > at.v)
+        note_recycled(v, at.v, to);
+}
+
 /* The record at `at`, where the log went on, cannot be read (`why`). If the database in use has
  * truncated it meanwhile, and used its file again, the oldest record that is still there: 0. That
  * may be gone by the time it is read; but each time the log has moved on, and it need not be
@@ -256,12 +280,11 @@ static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, llad
         }
         asked = 0;
         tried = oldest;
-        bool beyond = v->scanned && oldest.v >= v->info.log_end.v;
+        bool beyond = is_end(v, oldest);
         rc = beyond ? LLADD_END : ll_log_cursor_seek(cursor, oldest, rec, &ignored);
         uint64_t to = rc ? v->info.log_end.v : rec->lsn.v;
         if (rc == 0 || beyond) {
-            v->info.recycled_bytes += to - at.v;
-            v->info.recycled_to = lladd_lsn_of(to);
+            note_recycled(v, at.v, to);
             return rc;
         }
         if (err)
@@ -274,7 +297,7 @@ static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, llad
  * log's. */
 static int judge_stop(struct lladd_inspect *v, lladd_lsn at, int rc, struct lladd_error *err)
 {
-    if (rc != LLADD_END || !v->scanned || at.v >= v->info.log_end.v)
+    if (rc != LLADD_END || !v->scanned || is_end(v, at))
         return rc;
     return ll_fail_lsn(err, LLADD_CORRUPT_LOG, at,
                        "the log can no longer be read at LSN %llu; it went on to LSN %llu",
@@ -298,24 +321,24 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
     bool told = false; /* fn has stopped it */
     bool exact = from.v <= v->info.log_oldest.v; /* something is known to be at `at` */
     lladd_lsn at = from.v > v->info.log_oldest.v ? from : v->info.log_oldest;
-    rc = first_record(v, cursor, at, &rec, &what);
-    for (;; rc = ll_log_cursor_next(cursor, &rec, &what)) {
+    rc = is_end(v, at) ? LLADD_END : first_record(v, cursor, at, &rec, &what);
+    if (rc == 0 || (rc == LLADD_END && !exact))
+        note_late_start(v, at, rc, &rec);
+    while (!told) {
         if (exact)
             rc = judge_stop(v, at, rc, &what);
         exact = true;
         if (rc && rc != LLADD_END)
             rc = pass_over(v, cursor, at, rc, &rec, &what);
+        if (!rc && is_end(v, rec.lsn))
+            rc = LLADD_END;
         if (rc)
             break;
-        at = lladd_lsn_of(rec.lsn.v + rec.size);
-        if (v->scanned && rec.lsn.v >= v->info.log_end.v) {
-            rc = LLADD_END;
-            break;
-        }
         rc = fn(ctx, &rec);
         told = rc != 0;
-        if (told)
-            break;
+        at = lladd_lsn_of(rec.lsn.v + rec.size);
+        if (!told)
+            rc = is_end(v, at) ? LLADD_END : ll_log_cursor_next(cursor, &rec, &what);
     }
     ll_log_cursor_close(cursor);
     if (rc == LLADD_END && !told)

@@ -193,6 +193,7 @@ struct walk {
     struct ll_vec last; /* for --last: LSNs of the last matching records, a ring */
     uint64_t seen;      /* matching records in the first pass */
     bool noting;        /* the first pass */
+    struct tool_gap gap;
 };
 
 static int note(struct walk *w, lladd_lsn lsn)
@@ -211,8 +212,6 @@ static int note(struct walk *w, lladd_lsn lsn)
 static lladd_lsn first_of_last(const struct walk *w)
 {
     uint64_t n = w->args->last;
-    if (w->last.len == 0)
-        return lladd_lsn_of(0);
     return *(const lladd_lsn *)ll_vec_at(&w->last, w->last.len < n ? 0 : (size_t)(w->seen % n));
 }
 
@@ -231,39 +230,74 @@ static int see(void *ctx, const struct lladd_inspect_record *r)
     return ferror(stdout) ? ENOUGH : 0;
 }
 
+static struct tool_gap add_gap(struct walk *w, const struct lladd_inspect *view)
+{
+    struct tool_gap gap = tool_gap_of(view);
+    w->gap.bytes += gap.bytes;
+    if (gap.bytes)
+        w->gap.to = gap.to;
+    return gap;
+}
+
+/* The first pass: notes the last N from `*from` on, and moves that to the first of them. What a gap
+ * parts from the end of the log is not among the last, so behind a gap it begins anew; if there are
+ * fewer than N behind it, it held some of them. */
+static int note_last(struct walk *w, struct lladd_inspect *view, lladd_lsn *from,
+                     struct lladd_error *err)
+{
+    uint64_t end = tool_info(view).log_end.v;
+    struct tool_gap gap;
+    int rc;
+    w->noting = true;
+    do {
+        w->seen = 0;
+        ll_vec_truncate(&w->last, 0);
+        rc = lladd_inspect_log(view, *from, see, w, err);
+        gap = add_gap(w, view);
+        if (gap.bytes)
+            *from = gap.to;
+    } while (rc != LLADD_NO_MEMORY && gap.bytes && from->v < end);
+    w->noting = false;
+    if (gap.bytes) { /* up to the end */
+        w->seen = 0;
+        ll_vec_truncate(&w->last, 0);
+    }
+    if (w->seen >= w->args->last)
+        w->gap.bytes = 0;
+    if (w->last.len)
+        *from = first_of_last(w);
+    return rc;
+}
+
 static int walk(struct walk *w, struct lladd_inspect *view, struct lladd_error *err)
 {
     lladd_lsn from = lladd_lsn_of(w->args->from);
     if (w->args->by_last) {
-        w->noting = true;
-        int rc = lladd_inspect_log(view, from, see, w, err);
+        int rc = note_last(w, view, &from, err);
         if (rc == LLADD_NO_MEMORY || w->last.len == 0)
             return rc;
-        w->noting = false;
-        from = first_of_last(w);
     }
-    return lladd_inspect_log(view, from, see, w, err);
+    int rc = lladd_inspect_log(view, from, see, w, err);
+    add_gap(w, view);
+    return rc;
 }
 
 /* Says how the list ended; the exit code. */
 static int foot(const struct tool *t, struct lladd_inspect *view, int rc,
-                const struct lladd_error *err)
+                const struct tool_gap *gap, const struct lladd_error *err)
 {
-    struct lladd_inspect_info info = {.struct_size = sizeof info};
-    int asked = lladd_inspect_info(view, &info);
-    if (asked)
-        info.log_end_kind = LLADD_LOG_END_UNKNOWN;
+    struct lladd_inspect_info info = tool_info(view);
     const char *text = lladd_inspect_log_end(view);
     bool ended = rc == 0 || rc == ENOUGH;
     if (rc == LLADD_NO_MEMORY)
         return tool_fail(t, "out of memory");
-    tool_recycled(t, view);
+    tool_recycled(t, gap);
     if (t->json) {
         json_t *o = json_pack("{s:s, s:s}", "kind",
                               ended ? tool_log_end_name(info.log_end_kind) : "damaged", "text",
                               ended ? text : err->message);
         tool_json_lsn(o, "lsn", ended ? info.log_end : err->lsn);
-        tool_json_recycled(o, view);
+        tool_json_recycled(o, gap);
         tool_json_print(json_pack("{s:o}", "end", o), false);
     } else if (rc == 0) {
         printf("end of the log: %s\n", text);
@@ -295,7 +329,7 @@ static int run(const struct tool *t, const struct args *a, struct lladd_inspect 
     tool_line_free(&w.line);
     ll_vec_free(&w.rows);
     ll_vec_free(&w.last);
-    return foot(t, view, rc, &err);
+    return foot(t, view, rc, &w.gap, &err);
 }
 
 int tool_log(int argc, char **argv)

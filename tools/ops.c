@@ -139,10 +139,11 @@ static void print_all(const struct tool *t, struct ll_vec *list,
         else
             print_entry(ll_vec_at(list, i));
     }
-    tool_recycled(t, view);
+    struct tool_gap gap = tool_gap_of(view);
+    tool_recycled(t, &gap);
     if (t->json) {
         json_t *o = json_pack("{s:o}", "names", all);
-        tool_json_recycled(o, view);
+        tool_json_recycled(o, &gap);
         tool_json_print(o, true);
     }
 }

@@ -200,7 +200,8 @@ static int print_history(const struct tool *t, struct lladd_inspect *view, uint6
         printf("history\n");
     int rc = lladd_inspect_log(view, lladd_lsn_of(0), see_history, &h, &err);
     tool_line_free(&h.line);
-    tool_recycled(t, view);
+    struct tool_gap gap = tool_gap_of(view);
+    tool_recycled(t, &gap);
     if (!lines && h.records == 0)
         printf("  the log has no record about this page any more\n");
     if (rc && !lines)
@@ -259,7 +260,8 @@ static int print_json(const struct tool *t, struct lladd_inspect *view,
     if (a->history) {
         json_t *lines = json_array();
         rc = print_history(t, view, p->number.v, lines);
-        tool_json_recycled(o, view);
+        struct tool_gap gap = tool_gap_of(view);
+        tool_json_recycled(o, &gap);
         json_object_set_new(o, "history", lines);
     }
     tool_json_print(o, true);

@@ -247,33 +247,37 @@ void tool_json_lsn(json_t *object, const char *key, lladd_lsn lsn)
 }
 
 /* What the last reading of the log has passed over. */
-static struct lladd_inspect_info info_of(const struct lladd_inspect *view)
+struct lladd_inspect_info tool_info(const struct lladd_inspect *view)
 {
     struct lladd_inspect_info i = {.struct_size = sizeof i};
     int rc = lladd_inspect_info(view, &i);
     if (rc)
-        i.recycled_bytes = 0;
+        i = (struct lladd_inspect_info){.log_end_kind = LLADD_LOG_END_UNKNOWN};
     return i;
 }
 
-void tool_recycled(const struct tool *t, const struct lladd_inspect *view)
+struct tool_gap tool_gap_of(const struct lladd_inspect *view)
 {
-    struct lladd_inspect_info i = info_of(view);
+    struct lladd_inspect_info i = tool_info(view);
+    return (struct tool_gap){i.recycled_bytes, i.recycled_to};
+}
+
+void tool_recycled(const struct tool *t, const struct tool_gap *gap)
+{
     char bytes[24];
-    if (i.recycled_bytes && !t->json)
+    if (gap->bytes && !t->json)
         fprintf(stderr,
                 "lladd %s: %s of log below LSN %" PRIu64
                 " were truncated before they could be read, and are left out\n",
-                t->verb, tool_bytes(i.recycled_bytes, bytes), i.recycled_to.v);
+                t->verb, tool_bytes(gap->bytes, bytes), gap->to.v);
 }
 
-void tool_json_recycled(json_t *object, const struct lladd_inspect *view)
+void tool_json_recycled(json_t *object, const struct tool_gap *gap)
 {
-    struct lladd_inspect_info i = info_of(view);
-    if (i.recycled_bytes)
+    if (gap->bytes)
         json_object_set_new(object, "recycled",
-                            json_pack("{s:o, s:o}", "bytes", tool_json_u64(i.recycled_bytes), "to",
-                                      tool_json_u64(i.recycled_to.v)));
+                            json_pack("{s:o, s:o}", "bytes", tool_json_u64(gap->bytes), "to",
+                                      tool_json_u64(gap->to.v)));
 }
 
 json_t *tool_json_gid(const struct lladd_gid *g)

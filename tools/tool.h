@@ -103,11 +103,20 @@ void tool_text_clear(struct tool_text *);
 const char *tool_text_get(const struct tool_text *);
 void tool_text_free(struct tool_text *);
 
-/* Says on stderr what was recycled under the last lladd_inspect_log, if anything was; with --json
- * nothing, there it is a member. */
-void tool_recycled(const struct tool *, const struct lladd_inspect *);
+/* What is known of the database; nothing, if that cannot be told. */
+struct lladd_inspect_info tool_info(const struct lladd_inspect *);
+
+/* Log that was recycled before it could be read. */
+struct tool_gap {
+    uint64_t bytes;
+    lladd_lsn to; /* where the log went on behind the last one */
+};
+/* Of the last lladd_inspect_log. */
+struct tool_gap tool_gap_of(const struct lladd_inspect *);
+/* Says so on stderr, if there is a gap; with --json nothing, there it is a member. */
+void tool_recycled(const struct tool *, const struct tool_gap *);
 /* Adds {"recycled": {"bytes": ..., "to": ...}}, or nothing. */
-void tool_json_recycled(json_t *object, const struct lladd_inspect *);
+void tool_json_recycled(json_t *object, const struct tool_gap *);
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <lladd/bytes.h>
 #include <lladd/records.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -713,6 +714,130 @@ START_TEST(recycled)
 }
 END_TEST
 
+static int count_in(void *ctx, const struct lladd_inspect_record *r)
+{
+    struct chase *c = ctx;
+    c->began = c->n++ == 0 ? r->entry.lsn : c->began;
+    return 0;
+}
+
+struct growing {
+    struct lladd_db *db;
+    lladd_pageno page;
+    unsigned looks, until; /* how often the log was listed; the log grows while no more often */
+    unsigned wait, reads;  /* how often the log's bytes were read; it grows after `wait` of them */
+};
+
+static struct growing *growing;
+
+static int count_look(struct lladd_device *dev, const char *dir, lladd_list_fn *fn, void *ctx)
+{
+    growing->looks += strcmp(dir, "log") == 0;
+    return memory_ops->list(dev, dir, fn, ctx);
+}
+
+static void *grow(void *g)
+{
+    write_log(((struct growing *)g)->db, ((struct growing *)g)->page, 3);
+    return NULL;
+}
+
+/* What was not written yet when it is read is written the moment after, and more, with seals. */
+static int64_t read_and_grow(struct lladd_device *dev, struct lladd_file *file, void *buf,
+                             size_t len, uint64_t offset)
+{
+    int64_t n = memory_ops->pread(dev, file, buf, len, offset);
+    pthread_t other;
+    if (len >= 4096 && growing->reads++ >= growing->wait && growing->looks &&
+        growing->looks <= growing->until) {
+        ck_assert_int_eq(pthread_create(&other, NULL, grow, growing), 0);
+        ck_assert_int_eq(pthread_join(other, NULL), 0);
+    }
+    return n;
+}
+
+/* A log that grows between the reads of who looks for its end seems to have a hole before a seal,
+ * each time elsewhere: no damage, however often. Neither has who walks to the end that is known. */
+START_TEST(grows_under_the_reader)
+{
+    struct lladd_device *dev;
+    struct made m;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct growing g = {.until = 12};
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    ck_assert_int_eq(made_open(NULL, dev, MADE_CLEAN, &m, &g.db, &err), 0);
+    g.page = m.bytes;
+    struct lladd_device_ops ops = *dev->ops;
+    memory_ops = dev->ops;
+    growing = &g;
+    ops.list = count_look;
+    ops.pread = read_and_grow;
+    dev->ops = &ops;
+    struct lladd_inspect *v = bench_look(dev, false);
+    ck_assert_uint_gt(g.looks, g.until);
+    for (unsigned k = 1; k < 6; k++) { /* it grows behind the last read but k */
+        ck_assert_msg(info_of(v).log_end_kind == LLADD_LOG_END_OPEN, "%s",
+                      lladd_inspect_log_end(v));
+        for (int grows = 0; grows < 2; grows++) {
+            g.until = grows ? UINT_MAX : 0;
+            g.wait = grows && g.reads > k ? g.reads - k : 0;
+            g.reads = 0;
+            int rc = lladd_inspect_log(v, lladd_lsn_of(0), ignore_record, NULL, &err);
+            ck_assert_msg(rc == 0, "%s", err.message);
+        }
+        g.until = 0;
+        lladd_inspect_close(v);
+        v = bench_look(dev, false);
+    }
+    dev->ops = memory_ops;
+    lladd_inspect_close(v);
+    lladd_kill(g.db);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* A walk that begins in the middle of the view's log, at a record which was truncated since the
+ * view was taken: what is missing is counted from there, whether something is left (0) or not (1).
+ * (2): nothing is missing while it is there. */
+START_TEST(recycled_before_the_walk)
+{
+    struct lladd_device *dev;
+    struct made m;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct chase c = {.pins = _i == 1 ? 0 : 1};
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    ck_assert_int_eq(made_open(NULL, dev, MADE_CLEAN, &m, &c.db, &err), 0);
+    c.page = m.bytes;
+    ck_assert_int_eq(lladd_pin_set(c.db, "reader", lladd_lsn_of(8), &err), 0);
+    write_log(c.db, c.page, 160);
+    lladd_lsn middle = lladd_durable_lsn(c.db);
+    write_log(c.db, c.page, 160);
+    c.pin[0] = lladd_durable_lsn(c.db);
+    write_log(c.db, c.page, 160);
+    struct lladd_inspect *v = bench_look(dev, false);
+    uint64_t end = info_of(v).log_end.v;
+    struct lladd_device_ops ops = *dev->ops;
+    memory_ops = dev->ops;
+    ops.list = note_listing;
+    ops.open = open_what_is_left;
+    chased = &c;
+    if (_i < 2)
+        give_up(&c);
+    dev->ops = &ops;
+    int rc = lladd_inspect_log(v, middle, count_in, &c, &err);
+    dev->ops = memory_ops;
+    ck_assert_msg(rc == 0, "%s", err.message);
+    uint64_t to = c.n ? c.began.v : end;
+    ck_assert_int_eq(c.n == 0, _i == 1);
+    ck_assert_int_eq(to == middle.v, _i == 2);
+    ck_assert_uint_eq(info_of(v).recycled_bytes, to - middle.v);
+    ck_assert_uint_eq(info_of(v).recycled_to.v, _i == 2 ? 0 : to);
+    lladd_inspect_close(v);
+    lladd_kill(c.db);
+    lladd_device_close(dev);
+}
+END_TEST
+
 /* ---- what is no database -------------------------------------------------------------------- */
 
 static int look_code(struct lladd_device *dev, struct lladd_error *err)
@@ -807,6 +932,8 @@ int main(void)
     tcase_add_test(t, catalogue);
     tcase_add_test(t, page_types_outlive_strangers);
     tcase_add_loop_test(t, recycled, 0, 4);
+    tcase_add_loop_test(t, recycled_before_the_walk, 0, 3);
+    tcase_add_test(t, grows_under_the_reader);
     suite_add_tcase(s, t);
     t = tcase_create("pages");
     tcase_add_loop_test(t, uses, 0, 2);
