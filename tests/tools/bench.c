@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <check.h>
+#include <lladd/records.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,32 @@ struct lladd_inspect *bench_look(struct lladd_device *dev, bool known)
     lladd_options_release(&with);
     ck_assert_msg(rc == 0, "%s", err.message);
     return v;
+}
+
+struct lladd_inspect_info bench_info(const struct lladd_inspect *v)
+{
+    struct lladd_inspect_info i = {.struct_size = sizeof i};
+    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    return i;
+}
+
+int bench_ignore(void *ctx, const struct lladd_inspect_record *r)
+{
+    (void)ctx;
+    (void)r;
+    return 0;
+}
+
+void bench_commits(struct lladd_db *db, lladd_pageno page, unsigned txns)
+{
+    struct lladd_txn *txn;
+    unsigned char bytes[256];
+    for (unsigned i = 0; i < txns; i++) {
+        memset(bytes, (int)i, sizeof bytes);
+        ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+        ck_assert_int_eq(lladd_set(txn, page, 256, bytes, sizeof bytes), 0);
+        ck_assert_int_eq(lladd_commit(txn), 0);
+    }
 }
 
 static int gather(void *ctx, const struct lladd_finding *f)

@@ -36,6 +36,12 @@ void bench_truncate(struct lladd_device *, const char *name, uint64_t size);
 /* A view; the application's operation is registered with it if `known`. */
 struct lladd_inspect *bench_look(struct lladd_device *, bool known);
 
+struct lladd_inspect_info bench_info(const struct lladd_inspect *);
+/* For lladd_inspect_log. */
+int bench_ignore(void *ctx, const struct lladd_inspect_record *);
+/* So many transactions that write to the page, of 256 bytes each. */
+void bench_commits(struct lladd_db *, lladd_pageno, unsigned txns);
+
 /* What verify said, gathered. */
 #define FINDINGS_MAX 64
 struct findings {

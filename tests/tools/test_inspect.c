@@ -11,19 +11,10 @@
 #include <errno.h>
 #include <lladd/bytes.h>
 #include <lladd/records.h>
-#include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static struct lladd_inspect_info info_of(struct lladd_inspect *v)
-{
-    struct lladd_inspect_info i = {.struct_size = sizeof i};
-    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
-    return i;
-}
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
@@ -78,18 +69,6 @@ static struct wanted find_record(struct lladd_inspect *v, const char *kind, cons
     return w;
 }
 
-static void write_log(struct lladd_db *db, lladd_pageno page, unsigned txns)
-{
-    struct lladd_txn *txn;
-    unsigned char bytes[256];
-    for (unsigned i = 0; i < txns; i++) {
-        memset(bytes, (int)i, sizeof bytes);
-        ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-        ck_assert_int_eq(lladd_set(txn, page, 256, bytes, sizeof bytes), 0);
-        ck_assert_int_eq(lladd_commit(txn), 0);
-    }
-}
-
 /* ---- the state of a database ---------------------------------------------------------------- */
 
 /* A database that was closed has nothing to recover, and its log ends where the close left it. */
@@ -98,7 +77,7 @@ START_TEST(clean)
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
     struct lladd_inspect *v = bench_look(dev, false);
-    struct lladd_inspect_info i = info_of(v);
+    struct lladd_inspect_info i = bench_info(v);
     ck_assert(i.clean && !i.control_bad[0] && !i.control_bad[1] && !i.atomic_pages);
     ck_assert_uint_eq(i.format, 1);
     ck_assert_uint_eq(i.page_size, 4096);
@@ -136,7 +115,7 @@ START_TEST(crashed)
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
     struct lladd_inspect *v = bench_look(dev, false);
-    struct lladd_inspect_info i = info_of(v);
+    struct lladd_inspect_info i = bench_info(v);
     struct seen_txns s = {.n = 0};
     ck_assert(!i.clean);
     ck_assert_int_eq(i.log_end_kind, LLADD_LOG_END_OPEN);
@@ -179,12 +158,12 @@ START_TEST(prepared)
     struct lladd_device *dev = bench_make(MADE_PREPARED, &m);
     struct lladd_inspect *v = bench_look(dev, false);
     struct seen_txns s = {.n = 0};
-    ck_assert(info_of(v).clean);
-    ck_assert_uint_eq(info_of(v).in_doubt, 2);
+    ck_assert(bench_info(v).clean);
+    ck_assert_uint_eq(bench_info(v).in_doubt, 2);
     ck_assert_int_eq(lladd_inspect_txns(v, see_txn, &s), 0);
     ck_assert_uint_eq(s.n, 2);
     ck_assert(s.at[0].prepared && s.at[1].prepared);
-    ck_assert_uint_lt(s.at[0].prepare.v, info_of(v).checkpoint.v);
+    ck_assert_uint_lt(s.at[0].prepare.v, bench_info(v).checkpoint.v);
     ck_assert_mem_eq(s.at[0].doubt.gid.data, "order-1b1", 9);
     ck_assert_mem_eq(s.at[1].doubt.gid.data, "order-2b1", 9);
     lladd_inspect_close(v);
@@ -203,16 +182,16 @@ START_TEST(in_use)
     ck_assert_int_eq(made_open(NULL, dev, MADE_CRASHED, &m, &db, &err), 0);
     struct lladd_inspect *v = bench_look(dev, false);
     struct findings f;
-    ck_assert_int_eq(info_of(v).in_use, 1);
-    ck_assert_int_eq(info_of(v).holder, getpid());
-    ck_assert_uint_eq(info_of(v).losers, 2);
+    ck_assert_int_eq(bench_info(v).in_use, 1);
+    ck_assert_int_eq(bench_info(v).holder, getpid());
+    ck_assert_uint_eq(bench_info(v).losers, 2);
     ck_assert_int_eq(bench_verify(v, &f), 0);
     ck_assert_uint_eq(f.count.damage + f.count.repair, 0);
     lladd_inspect_close(v);
     ck_assert_int_eq(lladd_db_error(db, NULL), 0);
     lladd_kill(db);
     v = bench_look(dev, false);
-    ck_assert_int_eq(info_of(v).in_use, 0);
+    ck_assert_int_eq(bench_info(v).in_use, 0);
     lladd_inspect_close(v);
     lladd_device_close(dev);
 }
@@ -224,7 +203,7 @@ START_TEST(torn)
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
     struct lladd_inspect *v = bench_look(dev, false);
-    struct lladd_inspect_info before = info_of(v);
+    struct lladd_inspect_info before = bench_info(v);
     /* The newest commit: what follows it proves nothing about it. */
     struct wanted last = {.n = 0};
     for (unsigned n = 0; n < 20 && last.entry.lsn.v < before.checkpoint.v; n++)
@@ -238,10 +217,10 @@ START_TEST(torn)
     bench_write(dev, name, at + 40, zeros, sizeof zeros);
     v = bench_look(dev, false);
     struct findings f;
-    ck_assert_int_eq(info_of(v).log_end_kind, LLADD_LOG_END_TORN);
-    ck_assert_uint_eq(info_of(v).log_end.v, last.entry.lsn.v);
-    ck_assert_uint_lt(info_of(v).log_end.v, before.log_end.v);
-    ck_assert_uint_eq(info_of(v).losers, before.losers + 1);
+    ck_assert_int_eq(bench_info(v).log_end_kind, LLADD_LOG_END_TORN);
+    ck_assert_uint_eq(bench_info(v).log_end.v, last.entry.lsn.v);
+    ck_assert_uint_lt(bench_info(v).log_end.v, before.log_end.v);
+    ck_assert_uint_eq(bench_info(v).losers, before.losers + 1);
     ck_assert_ptr_nonnull(strstr(lladd_inspect_log_end(v), "torn tail"));
     ck_assert_ptr_nonnull(strstr(lladd_inspect_log_end(v), name));
     ck_assert_int_eq(bench_verify(v, &f), 0);
@@ -277,9 +256,9 @@ START_TEST(pinned)
     ck_assert_str_eq(p.at[0].kind, "pin");
     ck_assert_str_eq(p.at[0].name, "backup");
     ck_assert_uint_eq(p.at[0].lsn.v, m.aborted.v);
-    ck_assert_uint_eq(p.at[0].age_bytes, info_of(v).log_end.v - m.aborted.v);
+    ck_assert_uint_eq(p.at[0].age_bytes, bench_info(v).log_end.v - m.aborted.v);
     ck_assert_str_eq(p.at[1].kind, "checkpoint");
-    ck_assert_uint_eq(p.at[1].lsn.v, info_of(v).redo.v);
+    ck_assert_uint_eq(p.at[1].lsn.v, bench_info(v).redo.v);
     ck_assert_str_eq(p.at[2].kind, "class"); /* only the application knows */
     ck_assert_str_eq(p.at[2].name, "test.memory");
     ck_assert_uint_eq(p.at[2].lsn.v, 0);
@@ -310,7 +289,7 @@ START_TEST(fields_from_the_log)
     struct made m;
     struct lladd_device *dev = bench_make(MADE_LONG, &m); /* the first use is truncated away */
     struct lladd_inspect *v = bench_look(dev, false);
-    ck_assert_uint_gt(info_of(v).log_oldest.v, 8);
+    ck_assert_uint_gt(bench_info(v).log_oldest.v, 8);
     struct wanted w = find_record(v, "update", "test.tally", 0);
     ck_assert_uint_eq(w.entry.op_version, 3);
     ck_assert_uint_eq(w.entry.page, m.bytes.v);
@@ -390,7 +369,7 @@ START_TEST(whole_log)
     struct lladd_device *dev = bench_make((enum made_kind)_i, &m);
     struct lladd_inspect *v = bench_look(dev, false);
     struct chain all = {0, 0, 0}, some = {0, 0, 0};
-    struct lladd_inspect_info i = info_of(v);
+    struct lladd_inspect_info i = bench_info(v);
     ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), follow, &all, NULL), 0);
     ck_assert_uint_eq(all.lsn, i.log_end.v);
     ck_assert_int_eq(lladd_inspect_log(v, i.checkpoint, follow, &some, NULL), 0);
@@ -476,7 +455,7 @@ START_TEST(page_types_outlive_strangers)
         ck_assert_int_eq(lladd_register_class(&o, made_extension.classes[0], &err), 0);
         ck_assert_msg(lladd_open(NULL, &o, &db, &err) == 0, "%s", err.message);
         lladd_options_release(&o);
-        write_log(db, m.bytes, 3);
+        bench_commits(db, m.bytes, 3);
         ck_assert_int_eq(lladd_checkpoint(db, &err), 0);
         ck_assert_int_eq(lladd_close(db), 0);
     }
@@ -507,10 +486,10 @@ START_TEST(uses)
     ck_assert_int_eq(page_of(v, m.bytes).use, LLADD_USE_PAGED);
     ck_assert_int_eq(page_of(v, m.raw).use, LLADD_USE_RAW);
     ck_assert_int_eq(page_of(v, m.bulk).use, LLADD_USE_PAGED);
-    ck_assert_int_eq(page_of(v, lladd_page_of(info_of(v).pages - 1)).use, LLADD_USE_NONE);
+    ck_assert_int_eq(page_of(v, lladd_page_of(bench_info(v).pages - 1)).use, LLADD_USE_NONE);
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_inspect_page p;
-    ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(info_of(v).pages), &p, &err),
+    ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(bench_info(v).pages), &p, &err),
                      LLADD_OUT_OF_RANGE);
     ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(UINT64_MAX), &p, &err),
                      LLADD_OUT_OF_RANGE);
@@ -541,7 +520,7 @@ START_TEST(pages)
     p = page_of(v, m.bytes);
     ck_assert(!lladd_inspect_describe_page(v, &p, &sink)); /* just bytes */
     ck_assert_mem_eq(lladd_view_body(p.view) + 64, "hello", 5);
-    p = page_of(v, lladd_page_of(info_of(v).pages - 1));
+    p = page_of(v, lladd_page_of(bench_info(v).pages - 1));
     ck_assert(p.zero && p.code == 0);
     lladd_inspect_close(v);
     lladd_device_close(dev);
@@ -549,13 +528,6 @@ START_TEST(pages)
 END_TEST
 
 /* ---- nothing is touched, and nothing is wrong ----------------------------------------------- */
-
-static int ignore_record(void *ctx, const struct lladd_inspect_record *r)
-{
-    (void)ctx;
-    (void)r;
-    return 0;
-}
 
 /* A look leaves every file as it is; and databases that are well are said to be. */
 START_TEST(untouched)
@@ -568,272 +540,17 @@ START_TEST(untouched)
     struct lladd_inspect_page p;
     ck_assert_int_eq(bench_verify(v, &f), 0);
     ck_assert_msg(f.n == 0, "%s: %s", f.at[0].file, f.at[0].message);
-    ck_assert_uint_eq(f.count.pages, info_of(v).pages);
+    ck_assert_uint_eq(f.count.pages, bench_info(v).pages);
     ck_assert_uint_eq(f.count.raw_pages, 2);
     ck_assert_uint_gt(f.count.records, 20);
     ck_assert_uint_ge(f.count.segments, 1);
-    ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), ignore_record, NULL, NULL), 0);
+    ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), bench_ignore, NULL, NULL), 0);
     ck_assert_int_eq(lladd_inspect_page(v, m.bytes, &p, NULL), 0);
     lladd_inspect_close(v);
     struct image after = bench_copy(dev);
     ck_assert(bench_same(&before, &after));
     bench_free(&before);
     bench_free(&after);
-    lladd_device_close(dev);
-}
-END_TEST
-
-/* ---- log that is recycled under the reader -------------------------------------------------- */
-
-struct chase {
-    struct lladd_db *db;
-    lladd_pageno page;
-    lladd_lsn pin[2];      /* what lies below is given up next */
-    unsigned jumps, pins;  /* done; to do */
-    lladd_lsn last, began; /* of the records seen; of the last one before a jump */
-    uint64_t missing;
-    unsigned n;
-    bool hasty;     /* give up the next part as soon as the reader has asked what is left */
-    uint64_t floor; /* everything below has been given up */
-    char probed[32];
-    bool listed;
-};
-
-/* Gives up all log below the next pin, or, without one, all there is. */
-static void give_up(struct chase *c)
-{
-    struct lladd_error err = LLADD_ERROR_INIT;
-    int rc = c->jumps < c->pins ? lladd_pin_set(c->db, "reader", c->pin[c->jumps], &err)
-                                : lladd_pin_clear(c->db, "reader", &err);
-    ck_assert_msg(rc == 0, "%s", err.message);
-    c->floor = c->jumps < c->pins ? c->pin[c->jumps].v : lladd_durable_lsn(c->db).v;
-    for (int i = 0; i < 3; i++) {
-        write_log(c->db, c->page, 100);
-        ck_assert_int_eq(lladd_checkpoint(c->db, &err), 0);
-    }
-    c->jumps++;
-}
-
-/* Each record comes once, in order; where one is missing, log was given up. Gives up the next part
- * right after the first record of what is left. */
-static int chase(void *ctx, const struct lladd_inspect_record *r)
-{
-    struct chase *c = ctx;
-    lladd_lsn lsn = r->entry.lsn;
-    ck_assert_uint_ge(lsn.v, c->last.v);
-    bool jumped = c->n == 0 || lsn.v > c->last.v;
-    if (c->n)
-        c->missing += lsn.v - c->last.v;
-    c->last = lladd_lsn_of(lsn.v + r->size);
-    c->n++;
-    if (jumped && c->jumps <= c->pins && (!c->hasty || c->jumps == 0))
-        give_up(c);
-    return 0;
-}
-
-static struct chase *chased;
-static const struct lladd_device_ops *memory_ops;
-
-static void *give_up_elsewhere(void *c)
-{
-    give_up(c);
-    return NULL;
-}
-
-static int note_listing(struct lladd_device *dev, const char *dir, lladd_list_fn *fn, void *ctx)
-{
-    chased->probed[0] = 0;
-    chased->listed = true;
-    return memory_ops->list(dev, dir, fn, ctx);
-}
-
-/* The reader asks what is left by listing the files and opening each, in order. When it then opens
- * one that it has opened already, it wants to read: a hasty database gives up the next part just
- * then, in a thread of its own, as the reader holds a mutex. And a file that was given up might
- * wait a while until it is used again: here it does not. */
-static int open_what_is_left(struct lladd_device *dev, const char *name, unsigned flags,
-                             struct lladd_file **out)
-{
-    struct chase *c = chased;
-    if (!(flags & LLADD_OPEN_READ_ONLY) || strncmp(name, "log/", 4) != 0)
-        return memory_ops->open(dev, name, flags, out);
-    if (c->hasty && c->listed && strcmp(name, c->probed) <= 0 && c->jumps <= c->pins) {
-        pthread_t other;
-        c->listed = false;
-        ck_assert_int_eq(pthread_create(&other, NULL, give_up_elsewhere, c), 0);
-        ck_assert_int_eq(pthread_join(other, NULL), 0);
-    }
-    snprintf(c->probed, sizeof c->probed, "%s", name);
-    if (strtoull(name + 4, NULL, 16) + MADE_SEGMENT <= c->floor)
-        return -ENOENT;
-    return memory_ops->open(dev, name, flags, out);
-}
-
-/* A reader that is overtaken by checkpoints goes on at the oldest record that is left, up to three
- * times, shows none twice, and says how much it has missed; also if what was left when it asked is
- * gone by the time it reads. */
-START_TEST(recycled)
-{
-    struct lladd_device *dev;
-    struct made m;
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct chase c = {.pins = _i == 3 ? 1 : (unsigned)_i, .hasty = _i == 3};
-    ck_assert_int_eq(lladd_device_memory(&dev), 0);
-    ck_assert_int_eq(made_open(NULL, dev, MADE_CLEAN, &m, &c.db, &err), 0);
-    c.page = m.bytes;
-    ck_assert_int_eq(lladd_pin_set(c.db, "reader", lladd_lsn_of(8), &err), 0);
-    for (unsigned i = 0; i < 2; i++) {
-        write_log(c.db, c.page, 160);
-        c.pin[i] = lladd_durable_lsn(c.db);
-    }
-    write_log(c.db, c.page, 160);
-    struct lladd_inspect *v = bench_look(dev, false);
-    lladd_lsn end = info_of(v).log_end;
-    struct lladd_device_ops ops = *dev->ops;
-    memory_ops = dev->ops;
-    ops.list = note_listing;
-    dev->ops = &ops;
-    ops.open = open_what_is_left;
-    chased = &c;
-    int rc = lladd_inspect_log(v, lladd_lsn_of(0), chase, &c, &err);
-    dev->ops = memory_ops;
-    ck_assert_msg(rc == 0, "%s", err.message);
-    ck_assert_uint_eq(c.jumps, c.pins + 1);
-    struct lladd_inspect_info i = info_of(v);
-    ck_assert_uint_gt(i.recycled_bytes, 0);
-    ck_assert_uint_eq(i.recycled_to.v, end.v); /* the last time all was given up */
-    ck_assert_uint_eq(i.recycled_bytes, c.missing + (end.v - c.last.v));
-    ck_assert_int_eq(err.code, 0); /* a call that succeeds leaves the struct as it was */
-    lladd_inspect_close(v);
-    v = bench_look(dev, false); /* and a new look is whole */
-    ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), ignore_record, NULL, &err), 0);
-    ck_assert_uint_eq(info_of(v).recycled_bytes, 0);
-    lladd_inspect_close(v);
-    lladd_kill(c.db);
-    lladd_device_close(dev);
-}
-END_TEST
-
-static int count_in(void *ctx, const struct lladd_inspect_record *r)
-{
-    struct chase *c = ctx;
-    c->began = c->n++ == 0 ? r->entry.lsn : c->began;
-    return 0;
-}
-
-struct growing {
-    struct lladd_db *db;
-    lladd_pageno page;
-    unsigned looks, until; /* how often the log was listed; the log grows while no more often */
-    unsigned wait, reads;  /* how often the log's bytes were read; it grows after `wait` of them */
-};
-
-static struct growing *growing;
-
-static int count_look(struct lladd_device *dev, const char *dir, lladd_list_fn *fn, void *ctx)
-{
-    growing->looks += strcmp(dir, "log") == 0;
-    return memory_ops->list(dev, dir, fn, ctx);
-}
-
-static void *grow(void *g)
-{
-    write_log(((struct growing *)g)->db, ((struct growing *)g)->page, 3);
-    return NULL;
-}
-
-/* What was not written yet when it is read is written the moment after, and more, with seals. */
-static int64_t read_and_grow(struct lladd_device *dev, struct lladd_file *file, void *buf,
-                             size_t len, uint64_t offset)
-{
-    int64_t n = memory_ops->pread(dev, file, buf, len, offset);
-    pthread_t other;
-    if (len >= 4096 && growing->reads++ >= growing->wait && growing->looks &&
-        growing->looks <= growing->until) {
-        ck_assert_int_eq(pthread_create(&other, NULL, grow, growing), 0);
-        ck_assert_int_eq(pthread_join(other, NULL), 0);
-    }
-    return n;
-}
-
-/* A log that grows between the reads of who looks for its end seems to have a hole before a seal,
- * each time elsewhere: no damage, however often. Neither has who walks to the end that is known. */
-START_TEST(grows_under_the_reader)
-{
-    struct lladd_device *dev;
-    struct made m;
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct growing g = {.until = 12};
-    ck_assert_int_eq(lladd_device_memory(&dev), 0);
-    ck_assert_int_eq(made_open(NULL, dev, MADE_CLEAN, &m, &g.db, &err), 0);
-    g.page = m.bytes;
-    struct lladd_device_ops ops = *dev->ops;
-    memory_ops = dev->ops;
-    growing = &g;
-    ops.list = count_look;
-    ops.pread = read_and_grow;
-    dev->ops = &ops;
-    struct lladd_inspect *v = bench_look(dev, false);
-    ck_assert_uint_gt(g.looks, g.until);
-    for (unsigned k = 1; k < 6; k++) { /* it grows behind the last read but k */
-        ck_assert_msg(info_of(v).log_end_kind == LLADD_LOG_END_OPEN, "%s",
-                      lladd_inspect_log_end(v));
-        for (int grows = 0; grows < 2; grows++) {
-            g.until = grows ? UINT_MAX : 0;
-            g.wait = grows && g.reads > k ? g.reads - k : 0;
-            g.reads = 0;
-            int rc = lladd_inspect_log(v, lladd_lsn_of(0), ignore_record, NULL, &err);
-            ck_assert_msg(rc == 0, "%s", err.message);
-        }
-        g.until = 0;
-        lladd_inspect_close(v);
-        v = bench_look(dev, false);
-    }
-    dev->ops = memory_ops;
-    lladd_inspect_close(v);
-    lladd_kill(g.db);
-    lladd_device_close(dev);
-}
-END_TEST
-
-/* A walk that begins in the middle of the view's log, at a record which was truncated since the
- * view was taken: what is missing is counted from there, whether something is left (0) or not (1).
- * (2): nothing is missing while it is there. */
-START_TEST(recycled_before_the_walk)
-{
-    struct lladd_device *dev;
-    struct made m;
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct chase c = {.pins = _i == 1 ? 0 : 1};
-    ck_assert_int_eq(lladd_device_memory(&dev), 0);
-    ck_assert_int_eq(made_open(NULL, dev, MADE_CLEAN, &m, &c.db, &err), 0);
-    c.page = m.bytes;
-    ck_assert_int_eq(lladd_pin_set(c.db, "reader", lladd_lsn_of(8), &err), 0);
-    write_log(c.db, c.page, 160);
-    lladd_lsn middle = lladd_durable_lsn(c.db);
-    write_log(c.db, c.page, 160);
-    c.pin[0] = lladd_durable_lsn(c.db);
-    write_log(c.db, c.page, 160);
-    struct lladd_inspect *v = bench_look(dev, false);
-    uint64_t end = info_of(v).log_end.v;
-    struct lladd_device_ops ops = *dev->ops;
-    memory_ops = dev->ops;
-    ops.list = note_listing;
-    ops.open = open_what_is_left;
-    chased = &c;
-    if (_i < 2)
-        give_up(&c);
-    dev->ops = &ops;
-    int rc = lladd_inspect_log(v, middle, count_in, &c, &err);
-    dev->ops = memory_ops;
-    ck_assert_msg(rc == 0, "%s", err.message);
-    uint64_t to = c.n ? c.began.v : end;
-    ck_assert_int_eq(c.n == 0, _i == 1);
-    ck_assert_int_eq(to == middle.v, _i == 2);
-    ck_assert_uint_eq(info_of(v).recycled_bytes, to - middle.v);
-    ck_assert_uint_eq(info_of(v).recycled_to.v, _i == 2 ? 0 : to);
-    lladd_inspect_close(v);
-    lladd_kill(c.db);
     lladd_device_close(dev);
 }
 END_TEST
@@ -931,9 +648,6 @@ int main(void)
     tcase_add_loop_test(t, whole_log, 0, MADE_KINDS);
     tcase_add_test(t, catalogue);
     tcase_add_test(t, page_types_outlive_strangers);
-    tcase_add_loop_test(t, recycled, 0, 4);
-    tcase_add_loop_test(t, recycled_before_the_walk, 0, 3);
-    tcase_add_test(t, grows_under_the_reader);
     suite_add_tcase(s, t);
     t = tcase_create("pages");
     tcase_add_loop_test(t, uses, 0, 2);

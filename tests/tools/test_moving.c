@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is proved: who reads the log of a database that is in use reads it whole, or knows what was
+ * truncated before he could; what is being written is no damage.
+ */
+#include "bench.h"
+
+#include <check.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- log that is recycled under the reader -------------------------------------------------- */
+
+struct chase {
+    struct lladd_db *db;
+    lladd_pageno page;
+    lladd_lsn pin[2];      /* what lies below is given up next */
+    unsigned jumps, pins;  /* done; to do */
+    lladd_lsn last, began; /* of the records seen; of the last one before a jump */
+    uint64_t missing;
+    unsigned n;
+    bool hasty;     /* give up the next part as soon as the reader has asked what is left */
+    uint64_t floor; /* everything below has been given up */
+    char probed[32];
+    bool listed;
+};
+
+/* Gives up all log below the next pin, or, without one, all there is. */
+static void give_up(struct chase *c)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = c->jumps < c->pins ? lladd_pin_set(c->db, "reader", c->pin[c->jumps], &err)
+                                : lladd_pin_clear(c->db, "reader", &err);
+    ck_assert_msg(rc == 0, "%s", err.message);
+    c->floor = c->jumps < c->pins ? c->pin[c->jumps].v : lladd_durable_lsn(c->db).v;
+    for (int i = 0; i < 3; i++) {
+        bench_commits(c->db, c->page, 100);
+        ck_assert_int_eq(lladd_checkpoint(c->db, &err), 0);
+    }
+    c->jumps++;
+}
+
+/* Each record comes once, in order; where one is missing, log was given up. Gives up the next part
+ * right after the first record of what is left. */
+static int chase(void *ctx, const struct lladd_inspect_record *r)
+{
+    struct chase *c = ctx;
+    lladd_lsn lsn = r->entry.lsn;
+    ck_assert_uint_ge(lsn.v, c->last.v);
+    bool jumped = c->n == 0 || lsn.v > c->last.v;
+    if (c->n)
+        c->missing += lsn.v - c->last.v;
+    c->last = lladd_lsn_of(lsn.v + r->size);
+    c->n++;
+    if (jumped && c->jumps <= c->pins && (!c->hasty || c->jumps == 0))
+        give_up(c);
+    return 0;
+}
+
+static struct chase *chased;
+static const struct lladd_device_ops *memory_ops;
+
+static void *give_up_elsewhere(void *c)
+{
+    give_up(c);
+    return NULL;
+}
+
+static int note_listing(struct lladd_device *dev, const char *dir, lladd_list_fn *fn, void *ctx)
+{
+    chased->probed[0] = 0;
+    chased->listed = true;
+    return memory_ops->list(dev, dir, fn, ctx);
+}
+
+/* The reader asks what is left by listing the files and opening each, in order. When it then opens
+ * one that it has opened already, it wants to read: a hasty database gives up the next part just
+ * then, in a thread of its own, as the reader holds a mutex. And a file that was given up might
+ * wait a while until it is used again: here it does not. */
+static int open_what_is_left(struct lladd_device *dev, const char *name, unsigned flags,
+                             struct lladd_file **out)
+{
+    struct chase *c = chased;
+    if (!(flags & LLADD_OPEN_READ_ONLY) || strncmp(name, "log/", 4) != 0)
+        return memory_ops->open(dev, name, flags, out);
+    if (c->hasty && c->listed && strcmp(name, c->probed) <= 0 && c->jumps <= c->pins) {
+        pthread_t other;
+        c->listed = false;
+        ck_assert_int_eq(pthread_create(&other, NULL, give_up_elsewhere, c), 0);
+        ck_assert_int_eq(pthread_join(other, NULL), 0);
+    }
+    snprintf(c->probed, sizeof c->probed, "%s", name);
+    if (strtoull(name + 4, NULL, 16) + MADE_SEGMENT <= c->floor)
+        return -ENOENT;
+    return memory_ops->open(dev, name, flags, out);
+}
+
+/* A reader that is overtaken by checkpoints goes on at the oldest record that is left, up to three
+ * times, shows none twice, and says how much it has missed; also if what was left when it asked is
+ * gone by the time it reads. */
+START_TEST(recycled)
+{
+    struct lladd_device *dev;
+    struct made m;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct chase c = {.pins = _i == 3 ? 1 : (unsigned)_i, .hasty = _i == 3};
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    ck_assert_int_eq(made_open(NULL, dev, MADE_CLEAN, &m, &c.db, &err), 0);
+    c.page = m.bytes;
+    ck_assert_int_eq(lladd_pin_set(c.db, "reader", lladd_lsn_of(8), &err), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        bench_commits(c.db, c.page, 160);
+        c.pin[i] = lladd_durable_lsn(c.db);
+    }
+    bench_commits(c.db, c.page, 160);
+    struct lladd_inspect *v = bench_look(dev, false);
+    lladd_lsn end = bench_info(v).log_end;
+    struct lladd_device_ops ops = *dev->ops;
+    memory_ops = dev->ops;
+    ops.list = note_listing;
+    dev->ops = &ops;
+    ops.open = open_what_is_left;
+    chased = &c;
+    int rc = lladd_inspect_log(v, lladd_lsn_of(0), chase, &c, &err);
+    dev->ops = memory_ops;
+    ck_assert_msg(rc == 0, "%s", err.message);
+    ck_assert_uint_eq(c.jumps, c.pins + 1);
+    struct lladd_inspect_info i = bench_info(v);
+    ck_assert_uint_gt(i.recycled_bytes, 0);
+    ck_assert_uint_eq(i.recycled_to.v, end.v); /* the last time all was given up */
+    ck_assert_uint_eq(i.recycled_bytes, c.missing + (end.v - c.last.v));
+    ck_assert_int_eq(err.code, 0); /* a call that succeeds leaves the struct as it was */
+    lladd_inspect_close(v);
+    v = bench_look(dev, false); /* and a new look is whole */
+    ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), bench_ignore, NULL, &err), 0);
+    ck_assert_uint_eq(bench_info(v).recycled_bytes, 0);
+    lladd_inspect_close(v);
+    lladd_kill(c.db);
+    lladd_device_close(dev);
+}
+END_TEST
+
+static int count_in(void *ctx, const struct lladd_inspect_record *r)
+{
+    struct chase *c = ctx;
+    c->began = c->n++ == 0 ? r->entry.lsn : c->began;
+    return 0;
+}
+
+struct growing {
+    struct lladd_db *db;
+    lladd_pageno page;
+    unsigned looks, until; /* how often the log was listed; the log grows while no more often */
+    unsigned wait, reads;  /* how often the log's bytes were read; it grows after `wait` of them */
+};
+
+static struct growing *growing;
+
+static int count_look(struct lladd_device *dev, const char *dir, lladd_list_fn *fn, void *ctx)
+{
+    growing->looks += strcmp(dir, "log") == 0;
+    return memory_ops->list(dev, dir, fn, ctx);
+}
+
+static void *grow(void *g)
+{
+    bench_commits(((struct growing *)g)->db, ((struct growing *)g)->page, 3);
+    return NULL;
+}
+
+/* What was not written yet when it is read is written the moment after, and more, with seals. */
+static int64_t read_and_grow(struct lladd_device *dev, struct lladd_file *file, void *buf,
+                             size_t len, uint64_t offset)
+{
+    int64_t n = memory_ops->pread(dev, file, buf, len, offset);
+    pthread_t other;
+    if (len >= 4096 && growing->reads++ >= growing->wait && growing->looks &&
+        growing->looks <= growing->until) {
+        ck_assert_int_eq(pthread_create(&other, NULL, grow, growing), 0);
+        ck_assert_int_eq(pthread_join(other, NULL), 0);
+    }
+    return n;
+}
+
+/* A log that grows between the reads of who looks for its end seems to have a hole before a seal,
+ * each time elsewhere: no damage, however often. Neither has who walks to the end that is known. */
+START_TEST(grows_under_the_reader)
+{
+    struct lladd_device *dev;
+    struct made m;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct growing g = {.until = 12};
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    ck_assert_int_eq(made_open(NULL, dev, MADE_CLEAN, &m, &g.db, &err), 0);
+    g.page = m.bytes;
+    struct lladd_device_ops ops = *dev->ops;
+    memory_ops = dev->ops;
+    growing = &g;
+    ops.list = count_look;
+    ops.pread = read_and_grow;
+    dev->ops = &ops;
+    struct lladd_inspect *v = bench_look(dev, false);
+    ck_assert_uint_gt(g.looks, g.until);
+    for (unsigned k = 1; k < 6; k++) { /* it grows behind the last read but k */
+        ck_assert_msg(bench_info(v).log_end_kind == LLADD_LOG_END_OPEN, "%s",
+                      lladd_inspect_log_end(v));
+        for (int grows = 0; grows < 2; grows++) {
+            g.until = grows ? UINT_MAX : 0;
+            g.wait = grows && g.reads > k ? g.reads - k : 0;
+            g.reads = 0;
+            int rc = lladd_inspect_log(v, lladd_lsn_of(0), bench_ignore, NULL, &err);
+            ck_assert_msg(rc == 0, "%s", err.message);
+        }
+        g.until = 0;
+        lladd_inspect_close(v);
+        v = bench_look(dev, false);
+    }
+    dev->ops = memory_ops;
+    lladd_inspect_close(v);
+    lladd_kill(g.db);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* A walk that begins in the middle of the view's log, at a record which was truncated since the
+ * view was taken: what is missing is counted from there, whether something is left (0) or not (1).
+ * (2): nothing is missing while it is there. */
+START_TEST(recycled_before_the_walk)
+{
+    struct lladd_device *dev;
+    struct made m;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct chase c = {.pins = _i == 1 ? 0 : 1};
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    ck_assert_int_eq(made_open(NULL, dev, MADE_CLEAN, &m, &c.db, &err), 0);
+    c.page = m.bytes;
+    ck_assert_int_eq(lladd_pin_set(c.db, "reader", lladd_lsn_of(8), &err), 0);
+    bench_commits(c.db, c.page, 160);
+    lladd_lsn middle = lladd_durable_lsn(c.db);
+    bench_commits(c.db, c.page, 160);
+    c.pin[0] = lladd_durable_lsn(c.db);
+    bench_commits(c.db, c.page, 160);
+    struct lladd_inspect *v = bench_look(dev, false);
+    uint64_t end = bench_info(v).log_end.v;
+    struct lladd_device_ops ops = *dev->ops;
+    memory_ops = dev->ops;
+    ops.list = note_listing;
+    ops.open = open_what_is_left;
+    chased = &c;
+    if (_i < 2)
+        give_up(&c);
+    dev->ops = &ops;
+    int rc = lladd_inspect_log(v, middle, count_in, &c, &err);
+    dev->ops = memory_ops;
+    ck_assert_msg(rc == 0, "%s", err.message);
+    uint64_t to = c.n ? c.began.v : end;
+    ck_assert_int_eq(c.n == 0, _i == 1);
+    ck_assert_int_eq(to == middle.v, _i == 2);
+    ck_assert_uint_eq(bench_info(v).recycled_bytes, to - middle.v);
+    ck_assert_uint_eq(bench_info(v).recycled_to.v, _i == 2 ? 0 : to);
+    lladd_inspect_close(v);
+    lladd_kill(c.db);
+    lladd_device_close(dev);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("inspect: in use");
+    TCase *t = tcase_create("log");
+    tcase_add_loop_test(t, recycled, 0, 4);
+    tcase_add_loop_test(t, recycled_before_the_walk, 0, 3);
+    tcase_add_test(t, grows_under_the_reader);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
