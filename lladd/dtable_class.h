@@ -306,6 +306,9 @@ static inline int lladd_dtable_cells_at(struct lladd_dtable_pin *pin, int which,
  *  every lookup needs. Eight bytes behind it may be read. In `open`. */
 LLADD_API int lladd_dtable_load(struct lladd_dtable *, const struct lladd_dtable_source *,
                                 const unsigned char **out, struct lladd_error *);
+/** Memory for as long as the table is open, for what a class makes of a stream; counted as the
+ *  cache's. In `open`. NULL: out of memory. */
+LLADD_API void *lladd_dtable_keep(struct lladd_dtable *, size_t size);
 /** Memory for a value that is made: lives as long as what the pin holds, and is not the piece that
  *  was given out before it, so that a value can be made of another one. NULL: out of memory. */
 LLADD_API void *lladd_dtable_room(struct lladd_db *, struct lladd_dtable_pin *, size_t len);

@@ -173,6 +173,7 @@ struct ll_dtable_run {
     struct lladd_dtable_source *sources;
     struct lladd_dtable *layers; /* linked by next_, the root's first */
     unsigned char **loaded;      /* streams that are all in memory, by number */
+    struct ll_dtable_kept *kept; /* what classes keep besides, a list */
     uint64_t fixed_bytes;        /* what of the cache's budget is taken while it is open */
     char *config_text;
     struct ll_dtable_run *next;

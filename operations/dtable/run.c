@@ -122,6 +122,25 @@ int lladd_dtable_load(struct lladd_dtable *t, const struct lladd_dtable_source *
     return 0;
 }
 
+struct ll_dtable_kept {
+    struct ll_dtable_kept *next;
+    uint64_t bytes[];
+};
+
+void *lladd_dtable_keep(struct lladd_dtable *t, size_t size)
+{
+    struct ll_dtable_run *run = t->run_;
+    struct ll_dtable_kept *k = NULL;
+    if (size < SIZE_MAX - sizeof *k)
+        k = lladd_alloc(t->db, sizeof *k + size);
+    if (!k)
+        return NULL;
+    k->next = run->kept;
+    run->kept = k;
+    run->fixed_bytes += sizeof *k + size;
+    return k->bytes;
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static void release(struct ll_dtable_run *run)
@@ -143,6 +162,10 @@ static void release(struct ll_dtable_run *run)
         }
         if (run->loaded)
             lladd_free(db, run->loaded[i]);
+    }
+    for (struct ll_dtable_kept *k = run->kept, *next; k; k = next) {
+        next = k->next;
+        lladd_free(db, k);
     }
     lladd_free(db, run->sources);
     lladd_free(db, run->loaded);

@@ -17,7 +17,11 @@
  * A reader has the first key and the first place of each block in memory: the index. It is in the
  * footer, or, beyond 4 KiB, a stream of its own: u64 keys (or where they end), u64 places, bytes of
  * keys. So a lookup touches one block, and looks there where the key would be if all were equally
- * far apart, and then around. */
+ * far apart, and then around.
+ *
+ * Keys that are bytes are halved. What all have in common at their beginning, all in the index or
+ * all in a block, is left out, and the eight bytes behind it, their head, mostly tell. Those of the
+ * index are in memory as numbers. */
 #include "operations/dtable_class/keys.h"
 
 /* A block of rows without bytes has at most so many: they are in memory while it is built. */
@@ -274,6 +278,38 @@ static bool index_in_order(const struct ll_keys *k)
     return k->blocks > 0 || k->rows == 0;
 }
 
+static size_t in_common(struct lladd_span a, struct lladd_span b)
+{
+    const unsigned char *x = a.data, *y = b.data;
+    size_t n = a.len < b.len ? a.len : b.len, i = 0;
+    while (i < n && x[i] == y[i])
+        i++;
+    return i;
+}
+
+/* Of a key: what follows its first bytes. */
+static uint64_t head_of(const struct ll_keys *k, struct lladd_span s, size_t common)
+{
+    struct lladd_dtable_key rest = {.type = k->owner->order.type};
+    if (s.len > common)
+        rest.bytes = lladd_span_of((const unsigned char *)s.data + common, s.len - common);
+    return lladd_dtable_prefix(&k->owner->order, &rest);
+}
+
+static int take_heads(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_error *err)
+{
+    if (k->numbers || owner->order.comparator || k->blocks == 0)
+        return 0;
+    uint64_t *heads = lladd_dtable_keep(owner, (size_t)k->blocks * sizeof *heads);
+    if (!heads)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for an index");
+    k->common = in_common(bytes_of(k, 0), bytes_of(k, k->blocks - 1));
+    for (uint64_t i = 0; i < k->blocks; i++)
+        heads[i] = head_of(k, bytes_of(k, i), k->common);
+    k->heads = heads;
+    return 0;
+}
+
 int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_span *more,
                  struct lladd_error *err)
 {
@@ -309,7 +345,9 @@ int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_spa
     k->index_bytes = index + 16 * k->blocks;
     k->index_len = (size_t)(size - 16 * k->blocks);
     owner->places = k->rows;
-    return index_in_order(k) ? 0 : lladd_dtable_corrupt(owner, err, "its index is out of order");
+    if (!index_in_order(k))
+        return lladd_dtable_corrupt(owner, err, "its index is out of order");
+    return take_heads(k, owner, err);
 }
 
 /* A block as it lies in memory. */
@@ -361,17 +399,51 @@ static struct lladd_span span_at(const struct block *b, uint32_t i)
     return lladd_span_of(b->bytes + from, (size_t)(to - from));
 }
 
+/* A key that is looked for among others. */
+struct probe {
+    struct lladd_span key;
+    size_t common; /* bytes that they have in common, and this one with them */
+    uint64_t head;
+    bool heads; /* there is one */
+};
+
+static struct probe probe_of(const struct ll_keys *k, struct lladd_span key, struct lladd_span one,
+                             size_t common)
+{
+    bool shares = k->heads && key.len >= common &&
+                  (common == 0 || memcmp(key.data, one.data, common) == 0);
+    return (struct probe){key, common, shares ? head_of(k, key, common) : 0, shares};
+}
+
+/* How another key, with this head, compares with it. */
+static inline int against(const struct ll_keys *k, uint64_t head, struct lladd_span other,
+                          const struct probe *p)
+{
+    if (p->heads && head != p->head)
+        return head < p->head ? -1 : 1;
+    return lladd_dtable_compare_bytes(&k->owner->order, other, p->key);
+}
+
+static uint64_t block_for_bytes(const struct ll_keys *k, struct lladd_span key)
+{
+    struct probe p = probe_of(k, key, bytes_of(k, 0), k->common);
+    uint64_t low = 0;
+    for (uint64_t n = k->blocks; n > 1; n -= n / 2) {
+        uint64_t middle = low + n / 2;
+        if (against(k, p.heads ? k->heads[middle] : 0, bytes_of(k, middle), &p) <= 0)
+            low = middle;
+    }
+    return low;
+}
+
 /* The last block whose first key is not behind the key; the first one if there is none. */
 static uint64_t block_for(const struct ll_keys *k, const struct lladd_dtable_key *key)
 {
-    uint64_t low = 0, n = k->blocks;
-    for (; k->numbers && n > 1; n -= n / 2)
+    uint64_t low = 0;
+    if (!k->numbers)
+        return block_for_bytes(k, key->bytes);
+    for (uint64_t n = k->blocks; n > 1; n -= n / 2)
         low = first_of(k, low + n / 2) <= key->number ? low + n / 2 : low;
-    for (; n > 1; n -= n / 2) {
-        struct lladd_span middle = bytes_of(k, low + n / 2);
-        if (lladd_dtable_compare_bytes(&k->owner->order, middle, key->bytes) <= 0)
-            low += n / 2;
-    }
     return low;
 }
 
@@ -422,12 +494,35 @@ static uint32_t row_for(const struct block *b, uint64_t key)
     return at;
 }
 
-static uint32_t row_for_bytes(const struct ll_keys *k, const struct block *b, struct lladd_span key)
+/* The rows that halving looks at first, and their keys, were they all of one length: from memory
+ * they come all at once, not each when the one before it has been compared. */
+static void come_halves(const struct block *b, uint32_t low, uint32_t high, unsigned parts)
 {
+    uint32_t length = b->bytes_len / b->n;
+    for (unsigned i = 1; i < parts; i++) {
+        uint32_t at = low + (uint32_t)((uint64_t)(high - low) * i / parts);
+        __builtin_prefetch(b->rows + (size_t)at * b->width);
+        __builtin_prefetch(b->bytes + (size_t)at * length);
+    }
+}
+
+/* All keys of a block have in common what its first one and that of the next block have. */
+static uint32_t row_for_bytes(const struct ll_keys *k, uint64_t block, const struct block *b,
+                              struct lladd_span key)
+{
+    enum { PARTS = 8, MANY = 32 };
+    struct lladd_span first = bytes_of(k, block);
+    size_t common = block + 1 < k->blocks ? in_common(first, bytes_of(k, block + 1)) : 0;
+    struct probe p = probe_of(k, key, first, common);
     uint32_t low = 0, high = b->n;
+    if (high > MANY)
+        come_halves(b, low, high, PARTS);
     while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (lladd_dtable_compare_bytes(&k->owner->order, span_at(b, middle), key) < 0)
+        uint32_t n = high - low, middle = low + n / 2;
+        if (n > MANY / 2 && n <= MANY)
+            come_halves(b, low, high, PARTS);
+        struct lladd_span s = span_at(b, middle);
+        if (against(k, p.heads ? head_of(k, s, common) : 0, s, &p) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -456,7 +551,7 @@ static int search(const struct ll_keys *k, const struct lladd_dtable_key *key,
         f->i = before ? 0 : row_for(&f->b, distance);
         f->exact = !before && f->i < f->b.n && key_at(&f->b, f->i) == distance;
     } else {
-        f->i = row_for_bytes(k, &f->b, key->bytes);
+        f->i = row_for_bytes(k, f->block, &f->b, key->bytes);
         f->exact = f->i < f->b.n && lladd_dtable_compare_bytes(&k->owner->order,
                                                                span_at(&f->b, f->i),
                                                                key->bytes) == 0;

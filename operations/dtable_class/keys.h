@@ -42,6 +42,8 @@ struct ll_keys {
     const unsigned char *first, *place; /* of the blocks: u64 each */
     const unsigned char *index_bytes;
     size_t index_len;
+    const uint64_t *heads; /* of keys that are bytes, see keys.c; or NULL */
+    size_t common;
     bool numbers;
 };
 /* In `open`. *more gets what `finish` was given. */

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is proved: keys that are bytes are found, and the place of those that are not there,
+ * whatever they have in common at their beginning and however little tells them apart behind it.
+ */
+#include "model.h"
+#include "texts.h"
+
+#include <check.h>
+#include <string.h>
+
+enum { ROWS = 3000, LONGEST = 40 };
+
+static struct bed b;
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+}
+
+static void teardown(void)
+{
+    bed_free(&b);
+}
+
+/* What all keys begin with, and how many bytes may follow. */
+static const struct {
+    size_t common, most;
+} kinds[] = {{0, 8}, {1, 20}, {8, 9}, {20, 20}};
+
+/* Of four bytes, so that many keys are the same for long, or the beginning of others. */
+static struct lladd_dtable_key draw(uint64_t *random, unsigned kind, unsigned char *room)
+{
+    static const unsigned char letters[] = {0, 1, 'a', 0xff};
+    size_t len = kinds[kind].common, more = 4 + seeded_next(random) % (kinds[kind].most - 3);
+    memset(room, 'k', len);
+    for (; more > 0; more--)
+        room[len++] = letters[seeded_next(random) % sizeof letters];
+    return lladd_dtable_bytes(room, len);
+}
+
+static struct lladd_dtable *run_of_model(const struct model *m, const char *config)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_BYTES, config);
+    lladd_pageno root;
+    for (size_t i = 0; i < m->n; i++) {
+        struct lladd_dtable_value v = lladd_dtable_value(m->rows[i].value, m->rows[i].len);
+        ok(txn, lladd_dtable_run_add(run, &m->rows[i].key, &v));
+    }
+    ok(txn, lladd_dtable_run_finish(run, &root));
+    commit(txn);
+    return open_run(&b, root);
+}
+
+/* The table and the model say the same of the key, and of what comes next. */
+static void same_of(const struct model *m, const struct lladd_dtable *t,
+                    struct lladd_dtable_cursor *c, const struct lladd_dtable_key *key)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_key found;
+    struct lladd_dtable_value v;
+    size_t low = 0, high = m->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (lladd_dtable_compare(&m->order, &m->rows[middle].key, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool there =
+        low < m->n && lladd_dtable_compare(&m->order, &m->rows[low].key, key) == 0;
+    ok_db(&b, lladd_dtable_lookup(t, key, &pin, &v, &b.err));
+    ck_assert_int_eq(v.state, there ? LLADD_DTABLE_FOUND : LLADD_DTABLE_ABSENT);
+    if (there) {
+        ck_assert_uint_eq(v.bytes.len, m->rows[low].len);
+        ck_assert_int_eq(memcmp(v.bytes.data, m->rows[low].value, v.bytes.len), 0);
+    }
+    lladd_dtable_unpin(&pin);
+    int rc = lladd_dtable_seek(c, key, &b.err);
+    ck_assert_int_eq(rc, low < m->n ? 0 : LLADD_END);
+    if (rc)
+        return;
+    ok_db(&b, lladd_dtable_row(c, &found, NULL, &b.err));
+    ck_assert_int_eq(lladd_dtable_compare(&m->order, &found, &m->rows[low].key), 0);
+}
+
+/* The key, and its neighbours: a byte less, one more, the last one another; without what all have
+ * in common, and with something else there. */
+static void same_around(const struct model *m, const struct lladd_dtable *t,
+                        struct lladd_dtable_cursor *c, const struct lladd_dtable_key *key,
+                        unsigned kind)
+{
+    unsigned char room[LONGEST + 1];
+    size_t len = key->bytes.len, common = kinds[kind].common;
+    memcpy(room, key->bytes.data, len);
+    same_of(m, t, c, key);
+    room[len] = 0;
+    for (size_t n = 0; n <= len + 1; n += n + 1 < len ? len / 3 + 1 : 1) {
+        struct lladd_dtable_key part = lladd_dtable_bytes(room, n);
+        same_of(m, t, c, &part);
+    }
+    for (int by = -1; by < 2; by += 2) {
+        struct lladd_dtable_key other = lladd_dtable_bytes(room, len);
+        room[len - 1] = (unsigned char)(room[len - 1] + by);
+        same_of(m, t, c, &other);
+        room[len - 1] = (unsigned char)(room[len - 1] - by);
+        room[common / 2] = (unsigned char)(room[common / 2] + by);
+        same_of(m, t, c, &other);
+        room[common / 2] = (unsigned char)(room[common / 2] - by);
+    }
+    struct lladd_dtable_key rest = lladd_dtable_bytes(room + common, len - common);
+    same_of(m, t, c, &rest);
+}
+
+START_TEST(found_by_what_tells_them_apart)
+{
+    static const char *const configs[] = {
+        "class(dt) linear_dtable",
+        "class(dt) fixed_dtable config [ \"value_size\" int 4 ]",
+    };
+    uint64_t random = 7 + (uint64_t)_i;
+    unsigned kind = (unsigned)_i / 2;
+    struct model m;
+    struct lladd_dtable_cursor *c;
+    rows_init(&m, LLADD_DTABLE_BYTES);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        unsigned char room[LONGEST];
+        struct lladd_dtable_key key = draw(&random, kind, room);
+        struct lladd_dtable_value v = lladd_dtable_value(&i, sizeof i);
+        rows_put(&m, &key, &v);
+    }
+    ck_assert_uint_gt(m.n, ROWS / 2);
+    struct lladd_dtable *t = run_of_model(&m, configs[_i % 2]);
+    ok_db(&b, lladd_dtable_cursor_open(t, 0, &c, &b.err));
+    for (size_t i = 0; i < m.n; i++)
+        same_around(&m, t, c, &m.rows[i].key, kind);
+    lladd_dtable_cursor_close(c);
+    ok_db(&b, lladd_dtable_run_check(t, &b.err));
+    lladd_dtable_close(t);
+    rows_free(&m);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("dTables: keys that are bytes");
+    TCase *tc = tcase_create("all");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, found_by_what_tells_them_apart, 0, 8);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
