@@ -445,6 +445,8 @@ void ll_buffer__note_written(struct ll_buffer *, uint64_t n, uint64_t lsn);
 void ll_buffer__forget_written(struct ll_buffer *, uint64_t n);
 /* The page LSN with which page n was last written, or 0 if that is not known. */
 uint64_t ll_buffer__last_written(const struct ll_buffer *, uint64_t n);
+/* It will be asked for the page soon: what it must look at may come from memory meanwhile. */
+void ll_buffer__expect_read(const struct ll_buffer *, uint64_t n);
 
 /* ---- verify.c ---- */
 

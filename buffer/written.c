@@ -72,14 +72,19 @@ void ll_buffer__written_free(struct ll_buffer *b)
     ll_free(b->env, (void *)(uintptr_t)b->lines);
 }
 
+/* There is a table. */
+static struct ll_buffer__line *line_of(const struct ll_buffer *b, uint64_t n)
+{
+    uint64_t hash = n * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    return &table(b)[hash * b->line_count >> 32];
+}
+
 /* The page's line, latched; NULL if there is no table. */
 static struct ll_buffer__line *hold(const struct ll_buffer *b, uint64_t n)
 {
-    struct ll_buffer__line *lines = table(b);
-    if (LL_UNLIKELY(!lines))
+    if (LL_UNLIKELY(!table(b)))
         return NULL;
-    uint64_t hash = n * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-    struct ll_buffer__line *line = &lines[hash * b->line_count >> 32];
+    struct ll_buffer__line *line = line_of(b, n);
     uint32_t free = 0;
     while (!lladd_atomic_cas32(&line->latch, &free, 1)) {
         lladd_cpu_relax();
@@ -130,6 +135,12 @@ void ll_buffer__forget_written(struct ll_buffer *b, uint64_t n)
     if (place < PLACES)
         line->page[place] = line->lsn[place] = 0;
     let_go(line);
+}
+
+void ll_buffer__expect_read(const struct ll_buffer *b, uint64_t n)
+{
+    if (table(b))
+        __builtin_prefetch(line_of(b, n), 1);
 }
 
 uint64_t ll_buffer__last_written(const struct ll_buffer *b, uint64_t n)

@@ -72,27 +72,27 @@ void lladd_dtable_cache_stats(struct lladd_db *db, struct lladd_dtable_cache_sta
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* The block that nobody holds goes; if it was used lately, only when it `must`. */
-static bool evict(struct lladd_dtable_source *s, struct ll_dtable_slot *slot, bool must)
+/* The block that nobody holds goes; if it was used lately, only when it `must`. Its memory is the
+ * caller's, NULL if it stays. */
+static unsigned char *evict(struct lladd_dtable_source *s, struct ll_dtable_slot *slot, bool must)
 {
     uint32_t word = lladd_atomic_load32(&slot->word);
     if ((word & (RESIDENT | LOADING | COUNT)) != RESIDENT)
-        return false;
+        return NULL;
     if (word & USED && !must) {
         (void)lladd_atomic_cas32(&slot->word, &word, word & ~USED);
-        return false;
+        return NULL;
     }
     if (!lladd_atomic_cas32(&slot->word, &word, LOADING))
-        return false;
+        return NULL;
     unsigned char *bytes = slot->bytes;
     slot->bytes = NULL;
     /* Others may have come and gone meanwhile: their counts stay right. */
     lladd_atomic_add32(&slot->word, 0u - LOADING);
     lladd_word_wake(&slot->word, INT32_MAX, 1);
-    lladd_free(s->run->all->db, bytes);
     lladd_atomic_sub64(&s->run->all->cache.used, block_bytes(s));
     lladd_atomic_add64(&s->run->all->cache.evictions, 1);
-    return true;
+    return bytes;
 }
 
 /* The next block of all, and whether there is any. Under the mutex. */
@@ -120,12 +120,14 @@ static bool advance(struct ll_dtables *d, struct lladd_dtable_source **s,
     return false;
 }
 
-/* Room for so many bytes, which are then taken. */
-static int make_room(struct ll_dtables *d, uint64_t bytes)
+/* Room for so many bytes, which are then taken. *memory: that of a block of this size which had to
+ * go for it, if there was one; else NULL. */
+static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memory)
 {
     struct ll_dtable_cache *c = &d->cache;
     struct lladd_dtable_source *s;
     struct ll_dtable_slot *slot;
+    *memory = NULL;
     lladd_atomic_add64(&c->used, bytes);
     if (fits(c, bytes))
         return 0;
@@ -138,14 +140,20 @@ static int make_room(struct ll_dtables *d, uint64_t bytes)
      * others hold one block after the other meanwhile. */
     bool enough = false;
     while (!enough && looked < 9 * all && advance(d, &s, &slot)) {
-        (void)evict(s, slot, looked++ > 2 * all);
+        unsigned char *gone = evict(s, slot, looked++ > 2 * all);
+        if (!*memory && gone && block_bytes(s) == bytes)
+            *memory = gone;
+        else
+            lladd_free(d->db, gone);
         /* Once: who comes later makes his own room. */
         enough = fits(c, bytes);
     }
-    if (!enough)
-        lladd_atomic_sub64(&c->used, bytes);
     lladd_mutex_unlock(&c->mutex);
-    return enough ? 0 : LLADD_NO_FRAME;
+    if (enough)
+        return 0;
+    lladd_atomic_sub64(&c->used, bytes);
+    lladd_free(d->db, *memory);
+    return LLADD_NO_FRAME;
 }
 
 void ll_dtable__cache_drop(struct ll_dtable_run *run)
@@ -231,10 +239,12 @@ static int load(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot
 {
     struct ll_dtables *d = s->run->all;
     uint64_t bytes = block_bytes(s);
-    int rc = make_room(d, bytes);
+    unsigned char *buffer;
+    int rc = make_room(d, bytes, &buffer);
     if (rc)
         return lladd_error_set(err, rc, "every block of the dTables' cache is in use");
-    unsigned char *buffer = lladd_alloc(d->db, (size_t)bytes);
+    if (!buffer)
+        buffer = lladd_alloc(d->db, (size_t)bytes);
     if (!buffer)
         rc = ll_dtable__no_memory(err);
     if (!rc)
