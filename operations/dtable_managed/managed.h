@@ -53,7 +53,7 @@ struct ll_memtable {
     uint64_t writers; /* atomic: parts whose transactions have not ended */
     uint64_t newest;  /* atomic: commit */
     uint64_t bytes;   /* atomic: taken of its chunks */
-    uint64_t low, high; /* atomic: of keys of rows that are numbers, none is beyond */
+    uint64_t low, high; /* atomic: prefixes of keys of rows, none is beyond */
     uint32_t has_ranges; /* atomic; beside what every lookup reads */
     struct ll_mem_list rows;
     struct ll_mem_list borders; /* of ranges that were deleted: memrange.c */

@@ -139,20 +139,20 @@ static struct lladd_dtable_key key_of(const struct ll_memtable *m, uint32_t node
     return k;
 }
 
-/* A number below or above all that are there: rows come at one end, mostly, and others are asked
- * for. */
+/* Below or above all that are there, by its beginning: rows come at one end, mostly, and others are
+ * asked for. */
 static bool is_beyond(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
-    return m->order.type < LLADD_DTABLE_STRING && (key->number < lladd_atomic_load64(&m->low) ||
-                                                   key->number > lladd_atomic_load64(&m->high));
+    uint64_t prefix = lladd_dtable_prefix(&m->order, key);
+    return prefix < lladd_atomic_load64(&m->low) || prefix > lladd_atomic_load64(&m->high);
 }
 
-static void widen(struct ll_memtable *m, uint64_t number)
+static void widen(struct ll_memtable *m, uint64_t prefix)
 {
-    if (number < m->low)
-        lladd_atomic_store64(&m->low, number);
-    if (number > m->high)
-        lladd_atomic_store64(&m->high, number);
+    if (prefix < m->low)
+        lladd_atomic_store64(&m->low, prefix);
+    if (prefix > m->high)
+        lladd_atomic_store64(&m->high, prefix);
 }
 
 uint32_t ll_managed__mem_not_before(const struct ll_memtable *m, const struct lladd_dtable_key *key)
@@ -216,7 +216,7 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
         memcpy(node->key, &key->number, sizeof key->number);
     }
     if (l == &m->rows) { /* before it can be found */
-        widen(m, key->number);
+        widen(m, lladd_dtable_prefix(&m->order, key));
         ll_managed__filter_add(m, key);
     }
     return offset;
