@@ -341,14 +341,20 @@ enum lladd_dtable_where {
 LLADD_API int lladd_dtable_go(struct lladd_dtable_cursor *, enum lladd_dtable_where,
                               const struct lladd_dtable_key *, struct lladd_error *);
 
-/** What a class's `cursor_lead` says of the cursor of another table: that one, if it goes by place,
- *  or whoever leads it; NULL: nobody does. */
-LLADD_API struct lladd_dtable_cursor *lladd_dtable_cursor_lead(struct lladd_dtable_cursor *,
-                                                               uint64_t *until,
-                                                               const uint64_t **word);
-/** Not beyond the row of this key, or the next one behind it. False: that cannot be said. */
-LLADD_API bool lladd_dtable_cursor_lead_to(const struct lladd_dtable_cursor *lead,
-                                           const struct lladd_dtable_key *, uint64_t *until);
+/** A cursor that is moved in another one's stead, in either direction: from where it is to rows at
+ *  the places from `from` on and below `to`, as long as *word does not change. */
+struct lladd_dtable_lead {
+    struct lladd_dtable_cursor *cursor;
+    uint64_t from, to;
+    const uint64_t *word;
+};
+/** What a class's `cursor_lead` says of the cursor of another table: that one leads, if it goes by
+ *  place, or whoever leads it. False: nobody does. */
+LLADD_API bool lladd_dtable_cursor_lead(struct lladd_dtable_cursor *, struct lladd_dtable_lead *);
+/** Narrows it to the places from where its cursor is in this direction, and not as far as a row of
+ *  this key, or what is beyond it; NULL: to the end. False: that cannot be said. */
+LLADD_API bool lladd_dtable_cursor_lead_to(struct lladd_dtable_lead *, bool forward,
+                                           const struct lladd_dtable_key *);
 
 /** A class. Everything is nullable but name and version, and what its way of being read needs. */
 struct lladd_dtable_class {
@@ -462,12 +468,11 @@ struct lladd_dtable_class {
     /** May the key be there, as far as this layer knows by itself? A filter's `lookup` asks the
      *  layers below only then; statistics count how often. NULL: it is no filter. */
     bool (*may_have)(const struct lladd_dtable *, const struct lladd_dtable_key *);
-    /** For a class that shows rows of other tables: the cursor whose next rows are this one's as
-     *  they are, at places below *until. It is moved in this one's stead, as long as *word does not
-     *  change, and whatever this one is asked for next, it is where that one is by then. NULL: it
-     *  wants to be asked for each row. Default: that. */
-    struct lladd_dtable_cursor *(*cursor_lead)(const struct lladd_dtable *, void *cursor,
-                                               uint64_t *until, const uint64_t **word);
+    /** For a class that shows rows of other tables: the cursor whose rows around where it is are
+     *  this one's as they are, and no others are between them. It is moved in this one's stead, and
+     *  whatever this one is asked for next, it is where that one is by then. False: it wants to be
+     *  asked for each row. Default: that. */
+    bool (*cursor_lead)(const struct lladd_dtable *, void *cursor, struct lladd_dtable_lead *out);
 };
 
 /** Makes a class known to the handle; it must outlive it. LLADD_EXISTS if another one has the name,

@@ -21,11 +21,9 @@ struct lladd_dtable_cursor {
     struct lladd_dtable_value value;
     struct lladd_dtable_cursor *base;
     void *own;
-    /* Of a class's own, whose next rows are another cursor's for a while: that one, up to where,
-     * and the word that must still be what it was. */
-    struct lladd_dtable_cursor *lead;
-    uint64_t until;
-    const uint64_t *word;
+    /* Of a class's own, whose rows are another cursor's for a while: that one, between which
+     * places, and the word that must still be what it was. */
+    struct lladd_dtable_lead lead;
     uint64_t word_was;
     unsigned steps; /* since it was last asked for */
 };
@@ -159,7 +157,7 @@ static int go_to_place(struct lladd_dtable_cursor *c, enum lladd_dtable_where wh
 static int go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
               const struct lladd_dtable_key *key, struct lladd_error *err)
 {
-    c->lead = NULL;
+    c->lead.cursor = NULL;
     if (c->own)
         return c->t->kind->cursor_seek(c->t, c->own, where, key, err);
     if (!c->base)
@@ -169,7 +167,7 @@ static int go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
 
 static int step(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
-    c->lead = NULL;
+    c->lead.cursor = NULL;
     if (c->own)
         return c->t->kind->cursor_step(c->t, c->own, forward, err);
     if (c->base)
@@ -180,7 +178,7 @@ static int step(struct lladd_dtable_cursor *c, bool forward, struct lladd_error 
 static int row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
                struct lladd_dtable_value *value, struct lladd_error *err)
 {
-    c = c->lead ? c->lead : c;
+    c = c->lead.cursor ? c->lead.cursor : c;
     if (c->own)
         return c->t->kind->cursor_row(c->t, c->own, key, value, err);
     if (c->base) {
@@ -204,7 +202,7 @@ static int row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
 static int columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_columns *want,
                    enum lladd_dtable_state *state, struct lladd_error *err)
 {
-    c = c->lead ? c->lead : c;
+    c = c->lead.cursor ? c->lead.cursor : c;
     const struct lladd_dtable_class *kind = c->t->kind;
     struct lladd_dtable_value value;
     if (c->own && kind->cursor_columns)
@@ -247,44 +245,48 @@ static inline int arrived(struct lladd_dtable_cursor *c, int rc, bool forward,
 
 /* ---- led by another one ---------------------------------------------------------------------- */
 
-struct lladd_dtable_cursor *lladd_dtable_cursor_lead(struct lladd_dtable_cursor *c, uint64_t *until,
-                                                     const uint64_t **word)
+bool lladd_dtable_cursor_lead(struct lladd_dtable_cursor *c, struct lladd_dtable_lead *out)
 {
     static const uint64_t never;
     if (c->end != AT_ROW || !(c->flags & LLADD_DTABLE_TOMBSTONES) || c->t->kind->columns_at)
-        return NULL;
-    if (c->lead) {
-        *until = c->until;
-        *word = c->word;
-        return *c->word == c->word_was ? c->lead : NULL;
+        return false;
+    if (c->lead.cursor) {
+        *out = c->lead;
+        return *c->lead.word == c->word_was;
     }
     if (c->own)
-        return c->t->kind->cursor_lead ? c->t->kind->cursor_lead(c->t, c->own, until, word) : NULL;
-    *until = c->t->places;
-    *word = &never;
-    return c->base ? NULL : c;
+        return c->t->kind->cursor_lead && c->t->kind->cursor_lead(c->t, c->own, out);
+    *out = (struct lladd_dtable_lead){c, 0, c->t->places, &never};
+    return !c->base;
 }
 
-bool lladd_dtable_cursor_lead_to(const struct lladd_dtable_cursor *lead,
-                                 const struct lladd_dtable_key *key, uint64_t *until)
+bool lladd_dtable_cursor_lead_to(struct lladd_dtable_lead *lead, bool forward,
+                                 const struct lladd_dtable_key *key)
 {
+    const struct lladd_dtable_cursor *l = lead->cursor;
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
-    uint64_t place;
-    bool exact;
-    int rc = lladd_dtable_find(lead->t, key, &pin, &place, &exact, NULL);
+    uint64_t place = forward ? lead->to : lead->from;
+    bool exact = false;
+    int rc = key ? lladd_dtable_find(l->t, key, &pin, &place, &exact, NULL) : 0;
     lladd_dtable_unpin(&pin);
-    *until = place < *until ? place : *until;
+    uint64_t from = forward ? l->place : place + exact, to = forward ? place : l->place + 1;
+    lead->from = from > lead->from ? from : lead->from;
+    lead->to = to < lead->to ? to : lead->to;
     return rc == 0;
 }
 
-/* To the next row, if that is the leader's: then *rc is what comes of it. Else the leader is where
- * it was, and nobody is led any more. */
-static bool follow(struct lladd_dtable_cursor *c, int *rc, struct lladd_error *err)
+/* To the row beside it, if that is the leader's: then *rc is what comes of it. Else the leader is
+ * where it was, or at a tombstone on the way, and nobody is led any more. Places are counted modulo
+ * 2^64: before the first one is one that is behind all of them. */
+static inline bool follow(struct lladd_dtable_cursor *c, bool forward, int *rc,
+                          struct lladd_error *err)
 {
-    struct lladd_dtable_cursor *l = c->lead;
-    uint64_t place = l->place + 1;
+    struct lladd_dtable_cursor *l = c->lead.cursor;
+    const uint64_t by = forward ? 1 : UINT64_MAX;
+    uint64_t place = l->place + by;
     *rc = 0;
-    for (; *c->word == c->word_was && place < c->until && !*rc; place++) {
+    for (; *c->lead.word == c->word_was && place >= c->lead.from && place < c->lead.to && !*rc;
+         place += by) {
         *rc = look(l, place, err);
         if (*rc || l->value.state == LLADD_DTABLE_ABSENT)
             continue;
@@ -292,8 +294,8 @@ static bool follow(struct lladd_dtable_cursor *c, int *rc, struct lladd_error *e
         if (l->value.state == LLADD_DTABLE_FOUND || c->flags & LLADD_DTABLE_TOMBSTONES)
             return true;
     }
-    c->lead = NULL;
-    if (!*rc && place > l->place + 1) /* there were holes */
+    c->lead.cursor = NULL;
+    if (!*rc && place != l->place + by) /* there were holes */
         *rc = look(l, l->place, err);
     if (*rc)
         c->end = BEFORE;
@@ -303,9 +305,10 @@ static bool follow(struct lladd_dtable_cursor *c, int *rc, struct lladd_error *e
 static void ask_for_lead(struct lladd_dtable_cursor *c)
 {
     c->steps = 0;
-    c->lead = c->t->kind->cursor_lead(c->t, c->own, &c->until, &c->word);
-    if (c->lead)
-        c->word_was = *c->word;
+    if (c->t->kind->cursor_lead(c->t, c->own, &c->lead))
+        c->word_was = *c->lead.word;
+    else
+        c->lead.cursor = NULL;
 }
 
 /* ---- moves ----------------------------------------------------------------------------------- */
@@ -320,24 +323,28 @@ int lladd_dtable_last(struct lladd_dtable_cursor *c, struct lladd_error *err)
     return arrived(c, go(c, LLADD_DTABLE_LAST, NULL, err), false, err);
 }
 
-int lladd_dtable_next(struct lladd_dtable_cursor *c, struct lladd_error *err)
+/* To the row beside it. */
+static inline int move(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
     int rc;
-    if (c->lead && follow(c, &rc, err))
+    if (c->lead.cursor && follow(c, forward, &rc, err))
         return rc;
-    if (c->end == BEFORE)
-        return lladd_dtable_first(c, err);
-    rc = arrived(c, c->end == BEHIND ? LLADD_END : step(c, true, err), true, err);
+    if (c->end == (forward ? BEFORE : BEHIND))
+        return forward ? lladd_dtable_first(c, err) : lladd_dtable_last(c, err);
+    rc = arrived(c, c->end == AT_ROW ? step(c, forward, err) : LLADD_END, forward, err);
     if (c->own && !rc && c->t->kind->cursor_lead && ++c->steps == STEPS)
         ask_for_lead(c);
     return rc;
 }
 
+int lladd_dtable_next(struct lladd_dtable_cursor *c, struct lladd_error *err)
+{
+    return move(c, true, err);
+}
+
 int lladd_dtable_prev(struct lladd_dtable_cursor *c, struct lladd_error *err)
 {
-    if (c->end == BEHIND)
-        return lladd_dtable_last(c, err);
-    return arrived(c, c->end == BEFORE ? LLADD_END : step(c, false, err), false, err);
+    return move(c, false, err);
 }
 
 static int seek(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,

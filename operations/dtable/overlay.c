@@ -376,20 +376,17 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
 
 /* The side that comes first leads until its rival's row, or the end of its table. Not where each
  * row may be in a range. */
-static struct lladd_dtable_cursor *cursor_lead(const struct lladd_dtable *base, void *cursor,
-                                               uint64_t *until, const uint64_t **word)
+static bool cursor_lead(const struct lladd_dtable *base, void *cursor,
+                        struct lladd_dtable_lead *out)
 {
     const struct table *t = (const struct table *)base;
     struct cursor *c = cursor;
-    if (!c->forward || c->tie || c->led || c->ranged || c->alone < ALONE)
-        return NULL;
-    struct lladd_dtable_cursor *lead =
-        lladd_dtable_cursor_lead(c->sides[c->now].cursor, until, word);
-    if (lead && c->rival < t->n &&
-        !lladd_dtable_cursor_lead_to(lead, &c->sides[c->rival].key, until))
-        lead = NULL;
-    c->led = lead != NULL;
-    return lead;
+    if (c->tie || c->led || c->ranged || c->alone < ALONE)
+        return false;
+    const struct lladd_dtable_key *end = c->rival < t->n ? &c->sides[c->rival].key : NULL;
+    c->led = lladd_dtable_cursor_lead(c->sides[c->now].cursor, out) &&
+             lladd_dtable_cursor_lead_to(out, c->forward, end);
+    return c->led;
 }
 
 static int cursor_row(const struct lladd_dtable *base, void *cursor, struct lladd_dtable_key *key,

@@ -133,16 +133,13 @@ static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_d
 }
 
 /* As long as the transaction writes nothing. */
-static struct lladd_dtable_cursor *cursor_lead(const struct lladd_dtable *t, void *cursor,
-                                               uint64_t *until, const uint64_t **word)
+static bool cursor_lead(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_lead *out)
 {
     const struct cursor *c = cursor;
     const struct ll_use *u = use_of(t);
-    if (c->puts != u->puts)
-        return NULL;
-    struct lladd_dtable_cursor *lead = lladd_dtable_cursor_lead(c->rows, until, word);
-    *word = &u->puts;
-    return lead;
+    bool leads = c->puts == u->puts && lladd_dtable_cursor_lead(c->rows, out);
+    out->word = &u->puts;
+    return leads;
 }
 
 static int cursor_columns(const struct lladd_dtable *t, void *cursor,

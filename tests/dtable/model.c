@@ -309,23 +309,35 @@ static bool seen(const struct walk *w, long i)
     return w->all || w->m->rows[i].state == LLADD_DTABLE_FOUND;
 }
 
-static void arrive(struct walk *w, long at, int step, int rc)
+static void come_to(struct walk *w, long at, int step, int rc)
 {
     long n = (long)w->m->n;
-    struct lladd_dtable_key key;
-    struct lladd_dtable_value value;
     while (at >= 0 && at < n && !seen(w, at))
         at += step;
     w->at = at;
-    w->m->compared++;
-    if (at < 0 || at >= n) {
+    if (at < 0 || at >= n)
         ck_assert_int_eq(rc, LLADD_END);
+    else
+        ok_err(&w->err, rc);
+}
+
+static void look(struct walk *w)
+{
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value value;
+    w->m->compared++;
+    if (w->at < 0 || w->at >= (long)w->m->n) {
         ck_assert_int_eq(lladd_dtable_row(w->c, &key, &value, &w->err), LLADD_BAD_STATE);
         return;
     }
-    ok_err(&w->err, rc);
     ok_err(&w->err, lladd_dtable_row(w->c, &key, &value, &w->err));
-    same(w->m, &w->m->rows[at], &key, &value);
+    same(w->m, &w->m->rows[w->at], &key, &value);
+}
+
+static void arrive(struct walk *w, long at, int step, int rc)
+{
+    come_to(w, at, step, rc);
+    look(w);
 }
 
 static void move(struct walk *w, uint64_t r)
@@ -366,6 +378,29 @@ static void move(struct walk *w, uint64_t r)
     }
 }
 
+/* Long ways and short ones, mostly back to where it came from, on which not every row is looked
+ * at. */
+static void go_far(struct walk *w, uint64_t *random, unsigned ways)
+{
+    long n = (long)w->m->n;
+    bool forward = true;
+    for (unsigned i = 0; i < ways; i++) {
+        uint64_t r = seeded_next(random);
+        unsigned steps = (unsigned)(r >> 8) % (r % 3 ? 150 : 8), looks = 1 + (unsigned)(r >> 4) % 4;
+        forward = r >> 40 & 3 ? !forward : forward;
+        for (unsigned k = 0; k < steps; k++) {
+            if (forward)
+                come_to(w, w->at < n ? w->at + 1 : n, 1, lladd_dtable_next(w->c, &w->err));
+            else
+                come_to(w, w->at >= 0 ? w->at - 1 : -1, -1, lladd_dtable_prev(w->c, &w->err));
+            if (k % looks == 0)
+                look(w);
+        }
+        if (r >> 42 & 1)
+            move(w, seeded_next(random));
+    }
+}
+
 static void check_cursor(struct model *m, const struct lladd_dtable *t, bool all, uint64_t seed,
                          unsigned steps)
 {
@@ -381,6 +416,7 @@ static void check_cursor(struct model *m, const struct lladd_dtable *t, bool all
     while (w.at >= 0);
     arrive(&w, -1, -1, lladd_dtable_prev(w.c, &w.err));
     walk_moves(&w, &seed, steps);
+    go_far(&w, &seed, steps / 20);
     walk_close(&w);
 }
 

@@ -170,8 +170,123 @@ START_TEST(trap_14_merged_cursors_turn_round)
 }
 END_TEST
 
-/* One table has hundreds of rows between those of the newer ones: long ways forward, where only it
- * is moved, and then somewhere else. With holes and tombstones in it. */
+/* A table with the rows of another one, whose cursors count how often they are asked for one. */
+struct asked {
+    struct lladd_dtable base;
+    const struct lladd_dtable *of;
+    uint64_t *steps;
+};
+struct asked_cursor {
+    struct lladd_dtable_cursor *rows;
+};
+
+static int asked_lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                        struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                        struct lladd_error *err)
+{
+    return lladd_dtable_ask(((const struct asked *)t)->of, key, pin, out, err);
+}
+
+static int asked_open(const struct lladd_dtable *t, void *cursor, struct lladd_error *err)
+{
+    struct asked_cursor *c = cursor;
+    return lladd_dtable_cursor_open(((const struct asked *)t)->of, LLADD_DTABLE_TOMBSTONES,
+                                    &c->rows, err);
+}
+
+static void asked_close(const struct lladd_dtable *t, void *cursor)
+{
+    (void)t;
+    lladd_dtable_cursor_close(((struct asked_cursor *)cursor)->rows);
+}
+
+static int asked_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dtable_where where,
+                      const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    (void)t;
+    return lladd_dtable_go(((struct asked_cursor *)cursor)->rows, where, key, err);
+}
+
+static int asked_step(const struct lladd_dtable *t, void *cursor, bool forward,
+                      struct lladd_error *err)
+{
+    struct lladd_dtable_cursor *rows = ((struct asked_cursor *)cursor)->rows;
+    struct lladd_dtable_value v;
+    ++*((const struct asked *)t)->steps;
+    int rc = lladd_dtable_row(rows, NULL, &v, err); /* whoever led it, it is at a row */
+    if (rc)
+        return rc;
+    ck_assert_int_ne((int)v.state, LLADD_DTABLE_ABSENT);
+    return forward ? lladd_dtable_next(rows, err) : lladd_dtable_prev(rows, err);
+}
+
+static int asked_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
+                     struct lladd_dtable_value *value, struct lladd_error *err)
+{
+    (void)t;
+    return lladd_dtable_row(((struct asked_cursor *)cursor)->rows, key, value, err);
+}
+
+static bool asked_lead(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_lead *out)
+{
+    (void)t;
+    return lladd_dtable_cursor_lead(((struct asked_cursor *)cursor)->rows, out);
+}
+
+static const struct lladd_dtable_class asked_class = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "asked_dtable",
+    .version = 1,
+    .lookup = asked_lookup,
+    .cursor_size = sizeof(struct asked_cursor),
+    .cursor_open = asked_open,
+    .cursor_close = asked_close,
+    .cursor_seek = asked_seek,
+    .cursor_step = asked_step,
+    .cursor_row = asked_row,
+    .cursor_lead = asked_lead,
+};
+
+/* One with hundreds of rows, holes and tombstones between those of two newer ones, also before the
+ * first and behind the last of these; some of their keys are in it, some are not. */
+static void many_behind_few(const char *config, struct model *m, struct lladd_dtable *parts[3])
+{
+    struct shape shape = {LLADD_DTABLE_U32, 4000, 100, 3, 20, false};
+    lladd_pageno root;
+    rows_init(m, shape.type);
+    parts[2] = rows_run(&b, m, config, &shape, 5, &root);
+    for (int i = 0; i < 2; i++)
+        ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &parts[i], &b.err));
+    for (uint32_t i = 0; i < 30; i++) {
+        struct lladd_dtable_key key = lladd_dtable_u32(400 + 211 * i);
+        struct lladd_dtable_value v =
+            i % 5 == 3 ? lladd_dtable_tombstone() : lladd_dtable_value("newer", 5);
+        struct lladd_dtable_value older = lladd_dtable_value("older", 5);
+        if (i % 3 == 0)
+            ok_db(&b, lladd_dtable_put(parts[1], &key, &older, &b.err));
+        ok_db(&b, lladd_dtable_put(parts[i % 3 == 0 ? 0 : i % 2], &key, &v, &b.err));
+        rows_put(m, &key, &v);
+    }
+}
+
+/* All rows, from one end to the other: steps that it was asked for. */
+static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
+{
+    struct lladd_dtable_cursor *c;
+    uint64_t before = *t->steps;
+    size_t n = 0;
+    ok_db(&b, lladd_dtable_cursor_open(&t->base, LLADD_DTABLE_TOMBSTONES, &c, &b.err));
+    int rc = forward ? lladd_dtable_first(c, &b.err) : lladd_dtable_last(c, &b.err);
+    for (; rc == 0; n++)
+        rc = forward ? lladd_dtable_next(c, &b.err) : lladd_dtable_prev(c, &b.err);
+    ck_assert_int_eq(rc, LLADD_END);
+    ck_assert_uint_eq(n, rows);
+    lladd_dtable_cursor_close(c);
+    return *t->steps - before;
+}
+
+/* Long ways in both directions on which one table's cursor is moved instead of all of them, turning
+ * round on the way, and then somewhere else. */
 START_TEST(trap_14_one_leads_for_a_while)
 {
     static const char *const configs[] = {
@@ -180,56 +295,65 @@ START_TEST(trap_14_one_leads_for_a_while)
         "linear_dtable \"reject_value\" string \"_____\" ]",
         "class(dt) cache_dtable config [ \"base\" class(dt) ustring_dtable \"base_config\" config "
         "[ \"base\" class(dt) linear_dtable ] ]"};
-    struct shape shape = {LLADD_DTABLE_U32, 4000, 100, 3, 20, false};
     struct lladd_dtable *parts[3], *all;
-    struct lladd_dtable_cursor *c;
-    struct lladd_dtable_key key;
-    struct lladd_dtable_value v;
     struct model m;
-    lladd_pageno root;
-    uint64_t random = 77 + (uint64_t)_i;
-    rows_init(&m, shape.type);
-    parts[2] = rows_run(&b, &m, configs[_i], &shape, 5, &root);
-    for (int i = 0; i < 2; i++)
-        ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &parts[i], &b.err));
-    for (uint32_t i = 0; i < 40; i++) { /* some of these keys are in all three, some in none */
-        key = lladd_dtable_u32(100 + 211 * i);
-        v = i % 5 == 3 ? lladd_dtable_tombstone() : lladd_dtable_value("newer", 5);
-        struct lladd_dtable_value older = lladd_dtable_value("older", 5);
-        if (i % 3 == 0)
-            ok_db(&b, lladd_dtable_put(parts[1], &key, &older, &b.err));
-        ok_db(&b, lladd_dtable_put(parts[i % 3 == 0 ? 0 : i % 2], &key, &v, &b.err));
-        rows_put(&m, &key, &v);
-    }
+    uint64_t steps = 0;
+    many_behind_few(configs[_i], &m, parts);
     ok_db(&b, lladd_dtable_overlay(b.db, parts, 3, &all, &b.err));
-    rows_check(&m, all, random, 2000);
-    ok_db(&b, lladd_dtable_cursor_open(all, LLADD_DTABLE_TOMBSTONES, &c, &b.err));
-    ok_db(&b, lladd_dtable_first(c, &b.err));
-    size_t at = 0;
-    for (int turn = 0; turn < 400; turn++) {
-        size_t forward = seeded_next(&random) % 150, back = seeded_next(&random) % 4;
-        for (size_t i = 0; i < forward + back; i++) {
-            if (i < forward ? at + 1 == m.n : at == 0)
-                break;
-            int rc = i < forward ? lladd_dtable_next(c, &b.err) : lladd_dtable_prev(c, &b.err);
-            ok_db(&b, rc);
-            at += i < forward ? 1 : SIZE_MAX;
-            if (i % 3 == 0)
-                continue; /* and is not looked at */
-            ok_db(&b, lladd_dtable_row(c, &key, &v, &b.err));
-            ck_assert_uint_eq(key.number, m.rows[at].key.number);
-            ck_assert_int_eq(v.state, m.rows[at].state);
-            if (v.state == LLADD_DTABLE_FOUND)
-                ck_assert_uint_eq(v.bytes.len, m.rows[at].len);
-        }
-        if (turn % 5 == 4 || at + 1 == m.n) {
-            at = seeded_next(&random) % m.n;
-            ok_db(&b, lladd_dtable_seek(c, &m.rows[at].key, &b.err));
-        }
-    }
-    lladd_dtable_cursor_close(c);
+    rows_check(&m, all, 77 + (uint64_t)_i, 4000);
+    struct asked asked = {
+        .base = {.kind = &asked_class, .db = b.db, .order = m.order}, .of = all, .steps = &steps};
+    rows_check(&m, &asked.base, 99 + (uint64_t)_i, 4000);
+    uint64_t forward = steps_for_all(&asked, true, m.n), back = steps_for_all(&asked, false, m.n);
+    ck_assert_uint_lt(forward, m.n / 2);
+    ck_assert_uint_lt(back, m.n / 2);
     lladd_dtable_close(all);
     for (int i = 0; i < 3; i++)
+        lladd_dtable_close(parts[i]);
+    rows_free(&m);
+}
+END_TEST
+
+/* A leader leads back to where it began. */
+START_TEST(trap_14_who_leads_turns_round)
+{
+    enum { ROWS_BELOW = 1000, AT = 500, FAR = 100 };
+    struct lladd_dtable *parts[2], *all;
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key;
+    uint64_t steps = 0;
+    lladd_pageno root;
+    struct model m;
+    struct shape shape = {LLADD_DTABLE_U32, ROWS_BELOW, 0, 1, 0, false};
+    rows_init(&m, shape.type);
+    parts[1] = rows_run(&b, &m, "class(dt) linear_dtable", &shape, 5, &root);
+    ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &parts[0], &b.err));
+    ok_db(&b, lladd_dtable_overlay(b.db, parts, 2, &all, &b.err));
+    struct asked asked = {
+        .base = {.kind = &asked_class, .db = b.db, .order = m.order}, .of = all, .steps = &steps};
+    ok_db(&b, lladd_dtable_cursor_open(&asked.base, 0, &c, &b.err));
+    key = lladd_dtable_u32(AT);
+    ok_db(&b, lladd_dtable_seek(c, &key, &b.err));
+    uint64_t at = AT, began = 0;
+    while (at < AT + FAR) {
+        ok_db(&b, lladd_dtable_next(c, &b.err));
+        at++;
+        began = steps == at - AT ? at : began; /* the last one that was asked for */
+    }
+    uint64_t asked_for = steps;
+    ck_assert_uint_lt(asked_for, FAR / 2);
+    for (int turn = 0; turn < 3; turn++) {
+        for (; at > began; at--)
+            ok_db(&b, lladd_dtable_prev(c, &b.err));
+        ok_db(&b, lladd_dtable_row(c, &key, NULL, &b.err));
+        ck_assert_uint_eq(key.number, at);
+        for (; at < AT + FAR; at++)
+            ok_db(&b, lladd_dtable_next(c, &b.err));
+    }
+    ck_assert_uint_eq(steps, asked_for);
+    lladd_dtable_cursor_close(c);
+    lladd_dtable_close(all);
+    for (int i = 0; i < 2; i++)
         lladd_dtable_close(parts[i]);
     rows_free(&m);
 }
@@ -372,6 +496,7 @@ int main(void)
     tcase_add_loop_test(tc, trap_13_before_the_first_row_nothing_is_shown, 0, KINDS);
     tcase_add_test(tc, trap_14_merged_cursors_turn_round);
     tcase_add_loop_test(tc, trap_14_one_leads_for_a_while, 0, 3);
+    tcase_add_test(tc, trap_14_who_leads_turns_round);
     tcase_add_test(tc, trap_8_11_placeholders_are_no_answer_to_damage);
     tcase_add_test(tc, trap_21_redo_leaves_the_new_life_of_a_page_alone);
     tcase_add_test(tc, trap_33_bytes_are_those_of_the_format);

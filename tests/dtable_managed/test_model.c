@@ -3,7 +3,8 @@
  * Managed dTables against a model: some transactions at a time, in two tables, with savepoints and
  * cursors that stay open, ranges that are deleted, conflicts and transactions in doubt, while
  * tables are digested, combined, tidied up, closed and opened, and the lights go out. After each
- * step somebody looks at something: a row, a move of a cursor, all of a table.
+ * step somebody looks at something: a row, a move of a cursor, all of a table. And one transaction
+ * in a longer table, where one table below leads its cursor.
  */
 #include "shop.h"
 
@@ -489,12 +490,132 @@ START_TEST(histories)
 }
 END_TEST
 
+/* ---- a long table ---------------------------------------------------------------------------- */
+
+enum { MANY = 700, WAYS = 400 };
+
+/* One run has most rows; in another one, in memory and of the transaction there are a few. */
+struct long_table {
+    struct lladd_managed *t;
+    struct lladd_txn *txn;
+    struct lladd_dtable_cursor *c;
+    lladd_savepoint_id savepoint;
+    uint8_t value[MANY], saved[MANY], committed[MANY];
+    int at; /* -1 and MANY: at no row */
+    uint64_t looked, wrote;
+};
+
+static void put_long(struct long_table *l, struct lladd_txn *txn, unsigned i, unsigned v)
+{
+    char text[16];
+    struct lladd_dtable_key key = key_of(0, i, text);
+    struct lladd_dtable_value value = value_of(v, text);
+    ok(txn, lladd_managed_put(txn, l->t, &key, &value));
+    l->value[i] = (uint8_t)v;
+}
+
+static void fill_long(struct long_table *l)
+{
+    for (int layer = 0; layer < 3; layer++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        for (unsigned i = layer ? draw(MANY / 2) : 0; i < MANY; i += layer ? 100 + draw(200) : 1)
+            put_long(l, txn, i, draw(8) ? 1 + draw(VALUES) : 0);
+        commit(txn);
+        if (layer < 2)
+            ok_db(&b, lladd_managed_digest(l->t, &b.err));
+    }
+    memcpy(l->committed, l->value, sizeof l->value);
+}
+
+static void begin_long(struct long_table *l)
+{
+    const struct lladd_dtable *t = NULL;
+    l->txn = bed_begin(&b);
+    ok(l->txn, lladd_savepoint(l->txn, &l->savepoint));
+    memcpy(l->value, l->committed, sizeof l->value);
+    memcpy(l->saved, l->committed, sizeof l->value);
+    ok(l->txn, lladd_managed_table(l->txn, l->t, &t));
+    ok(l->txn, lladd_dtable_cursor_open(t, 0, &l->c, &b.err));
+    l->at = -1;
+}
+
+static void step_long(struct long_table *l, bool forward, bool looks)
+{
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v;
+    int by = forward ? 1 : -1, end = forward ? MANY : -1;
+    int rc = forward ? lladd_dtable_next(l->c, &b.err) : lladd_dtable_prev(l->c, &b.err);
+    l->at += l->at == end ? 0 : by;
+    while (l->at != end && !l->value[l->at])
+        l->at += by;
+    ck_assert_int_eq(rc, l->at == end ? LLADD_END : 0);
+    if (rc || !looks)
+        return;
+    ok_db(&b, lladd_dtable_row(l->c, &key, &v, &b.err));
+    ck_assert_uint_eq(key.number, (uint64_t)l->at * 3 + 1);
+    compare(l->value[l->at], &v);
+    l->looked++;
+}
+
+/* It writes where the cursor is, or near it, or takes back what it wrote. */
+static void write_long(struct long_table *l)
+{
+    int i = l->at + (int)draw(21) - 10;
+    if (draw(8) == 0) {
+        ok(l->txn, lladd_rollback_to(l->txn, l->savepoint));
+        memcpy(l->value, l->saved, sizeof l->value);
+    } else if (draw(8) == 0) {
+        ok(l->txn, lladd_savepoint(l->txn, &l->savepoint));
+        memcpy(l->saved, l->value, sizeof l->value);
+    } else if (i >= 0 && i < MANY) {
+        put_long(l, l->txn, (unsigned)i, draw(3) ? 1 + draw(VALUES) : 0);
+        l->wrote++;
+    }
+}
+
+START_TEST(long_ways)
+{
+    struct long_table l = {.at = -1};
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    bool forward = true;
+    seed = 4711 + (uint64_t)_i;
+    shop_init(&b);
+    bed_open(&b);
+    o.type = LLADD_DTABLE_U32;
+    o.config = _i ? NULL
+                  : "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable "
+                    "\"base_config\" config [ \"value_size\" int 5 ] "
+                    "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ]";
+    l.t = shop_table(&b, "long", &o);
+    fill_long(&l);
+    begin_long(&l);
+    for (unsigned i = 1; i <= WAYS; i++) {
+        unsigned looks = 1 + draw(4);
+        for (unsigned steps = draw(draw(3) ? 150 : 8); steps > 0; steps--)
+            step_long(&l, forward, steps % looks == 0);
+        if (draw(2))
+            write_long(&l);
+        forward = draw(4) ? !forward : forward;
+        if (i % 20 && i != WAYS)
+            continue;
+        lladd_dtable_cursor_close(l.c);
+        abort_txn(l.txn);
+        if (i != WAYS)
+            begin_long(&l);
+    }
+    ck_assert_uint_gt(l.looked, WAYS * 10);
+    ck_assert_uint_gt(l.wrote, WAYS / 8);
+    shop_done(&b, l.t);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("managed dTables: histories");
     TCase *tc = tcase_create("all");
     tcase_set_timeout(tc, 200);
     tcase_add_test(tc, histories);
+    tcase_add_loop_test(tc, long_ways, 0, 2);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
