@@ -276,8 +276,10 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         return rc;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_BEGIN:
-        if (a->begins++ == 0)
+        if (a->begins++ == 0) { /* what was committed before is visible, looked at or not */
             a->begin = rec->lsn;
+            lladd_atomic_max64(&a->core->txns.visible, rec->lsn.v);
+        }
         a->early = false;
         return 0;
     case LL_REC_CHECKPOINT_DATA:

@@ -291,6 +291,8 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
         rc = put_names(&w);
     if (!rc)
         rc = flush_batch(&w);
+    if (!rc && ll_point(&core->env, "checkpoint.before_begin"))
+        rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
     if (!rc)
         rc = append(core, &rec, err);
     if (rc) {

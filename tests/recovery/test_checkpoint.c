@@ -277,6 +277,31 @@ START_TEST(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser)
 }
 END_TEST
 
+/* Between the names and BEGIN nobody looks at transactions when recovery reads the log: who has
+ * committed there has ended. A snapshot sees it all the same. */
+START_TEST(a_snapshot_sees_what_was_committed_while_a_checkpoint_began)
+{
+    pthread_t thread;
+    int rc = LLADD_BUSY;
+    lladd_lsn before, after;
+    begin_case((unsigned)_i);
+    test_world_stop_at(&r.world, "checkpoint.before_begin");
+    ck_assert_int_eq(pthread_create(&thread, NULL, take_checkpoint, &rc), 0);
+    ck_assert(test_world_await(&r.world, "checkpoint.before_begin", 1));
+    rig_set(&r, at(3), 7);
+    ok_db(&r, lladd_snapshot_acquire(r.db, &before, &r.err));
+    test_world_release(&r.world, "checkpoint.before_begin");
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(rc, 0);
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    ok_db(&r, lladd_snapshot_acquire(r.db, &after, &r.err));
+    ck_assert_uint_ge(after.v, before.v);
+    rig_expect(&r, at(3), 7);
+    rig_free(&r);
+}
+END_TEST
+
 static void *read_late(void *ctx)
 {
     struct late *late = ctx;
@@ -648,6 +673,7 @@ int main(void)
     LOOP(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early, 2);
     LOOP(a_checkpoint_that_stops_halfway_has_forgotten_no_fence, 2);
     LOOP(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser, RIG_KINDS);
+    LOOP(a_snapshot_sees_what_was_committed_while_a_checkpoint_began, RIG_KINDS);
     LOOP(a_page_rebuilt_during_a_checkpoint_is_written_before_its_base_goes, 2);
     LOOP(a_checkpoint_that_stops_halfway_has_changed_nothing, RIG_KINDS);
     LOOP(a_control_block_that_cannot_be_written_poisons, RIG_KINDS);
