@@ -19,29 +19,43 @@ def number(value):
     return f"{value:.3g}"
 
 
-def met(median, target):
-    """Whether a target such as '<= 80' or '>= 10000000' is met; None if it says nothing."""
-    parts = re.fullmatch(r"(<=|<|>=|)\s*([0-9.e+]+)", target or "")
+def bound_of(row, medians):
+    """The bound of a target as a number: '<= 80', '<= 80 + 2 %', or '<= direct + 5 %', which is of
+    the row "direct: lookup" if this one is of "...: lookup". (sign, bound), or None."""
+    parts = re.fullmatch(r"(<=|<|>=|)\s*(.+?)(?:\s*([+-]\s*[0-9.]+) %)?", row.get("target") or "")
     if not parts:
         return None
-    bound = float(parts.group(2))
-    return {"<=": median <= bound, "<": median < bound, ">=": median >= bound,
-            "": abs(median - bound) < 0.01}[parts.group(1)]
+    sign, base, percent = parts.groups()
+    if re.fullmatch(r"[0-9.]+(e[+-]?[0-9]+)?", base):
+        bound = float(base)
+    else:
+        other = f"{base}: {row['case'].rpartition(': ')[2]}"
+        bound = medians.get((row["bench"], other))
+    if bound is None:
+        return None
+    return sign, bound * (1 + float((percent or "0").replace(" ", "")) / 100)
+
+
+def met(median, bound):
+    """Whether a target is met; None if there is none, or none that can be compared."""
+    if not bound:
+        return None
+    sign, number_ = bound
+    return {"<=": median <= number_, "<": median < number_, ">=": median >= number_,
+            "": abs(median - number_) < 0.01}[sign]
 
 
 def table(lines):
     yield "| bench | case | median | spread | unit | target | limit here | |"
     yield "| --- | --- | ---: | --- | --- | --- | --- | --- |"
-    for line in lines:
-        if not line.startswith("{"):
-            continue
-        row = json.loads(line)
-        verdict = {True: "met", False: "**missed**", None: ""}[met(row["median"],
-                                                                    row.get("target"))]
+    rows = [json.loads(line) for line in lines if line.startswith("{")]
+    medians = {(row["bench"], row["case"]): row["median"] for row in rows}
+    for row in rows:
+        bound = bound_of(row, medians)
+        verdict = {True: "met", False: "**missed**", None: ""}[met(row["median"], bound)]
         target = row.get("target", "")
-        words = target.split()
-        if len(words) == 2:
-            target = f"{words[0]} {number(float(words[1]))}"
+        if bound and len(target.split()) == 2 and target.split()[1][0].isdigit():
+            target = f"{bound[0]} {number(bound[1])}"
         spread = f"{number(row['min'])} to {number(row['max'])}"
         yield (f"| {row['bench']} | {row['case']} | {number(row['median'])} | {spread} | "
                f"{row['unit']} | {target} | {row.get('limit', '')} | {verdict} |")
