@@ -232,6 +232,33 @@ static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lla
     return ll_inspect_use(v, page, &out->use, &out->use_known, err);
 }
 
+/* v->page, read from a database in use, is no good. It may be newer than what we know of the log:
+ * then it is right by what we know after. Or it was being written: then it is read again. */
+static int judge_again(struct lladd_inspect *v, lladd_pageno page, int *bad,
+                       struct lladd_error *why, struct lladd_error *err)
+{
+    struct ll_env env = v->core.env;
+    uint32_t size = v->core.page_size;
+    unsigned char *seen = ll_alloc(&env, size);
+    if (!seen)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a page");
+    memcpy(seen, v->page, size);
+    int rc = ll_inspect_again(v, err);
+    *bad = LLADD_CORRUPT_PAGE;
+    *why = (struct lladd_error)LLADD_ERROR_INIT;
+    if (!rc && v->core.page_size == size) {
+        memcpy(v->page, seen, size);
+        *bad = ll_inspect_judge_page(v, page, v->page, why);
+    }
+    ll_free(&env, seen);
+    if (rc || !*bad)
+        return rc;
+    *why = (struct lladd_error)LLADD_ERROR_INIT;
+    rc = ll_inspect_read_page(v, page.v, v->page, err);
+    *bad = rc ? 0 : ll_inspect_judge_page(v, page, v->page, why);
+    return rc;
+}
+
 int lladd_inspect_page(struct lladd_inspect *v, lladd_pageno page, struct lladd_inspect_page *out,
                        struct lladd_error *err)
 {
@@ -240,15 +267,10 @@ int lladd_inspect_page(struct lladd_inspect *v, lladd_pageno page, struct lladd_
         return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or no place for the answer");
     if (!v->page)
         return ll_fail(err, LLADD_BAD_STATE, "the view could not be taken anew");
-    int rc = 0;
-    for (int i = 1; !rc; i++) {
-        why = (struct lladd_error)LLADD_ERROR_INIT;
-        rc = ll_inspect_read_page(v, page.v, v->page, err);
-        int bad = rc ? rc : ll_inspect_judge_page(v, page, v->page, &why);
-        if (!bad || rc || v->info.in_use != 1 || i == LOOKS)
-            break;
-        rc = ll_inspect_again(v, err); /* it may be newer than what we know of the log */
-    }
+    int rc = ll_inspect_read_page(v, page.v, v->page, err);
+    int bad = rc ? 0 : ll_inspect_judge_page(v, page, v->page, &why);
+    for (int i = 1; !rc && bad && v->info.in_use == 1 && i < LOOKS; i++)
+        rc = judge_again(v, page, &bad, &why, err);
     return rc ? rc : describe(v, page, &why, out, err);
 }
 
