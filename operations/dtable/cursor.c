@@ -25,7 +25,8 @@ struct lladd_dtable_cursor {
      * places, and the word that must still be what it was. */
     struct lladd_dtable_lead lead;
     uint64_t word_was;
-    unsigned steps; /* since it was last asked for */
+    bool lead_forward; /* who turns round asks anew: other tables may have got rows meanwhile */
+    unsigned steps;    /* since it was last asked for */
 };
 
 /* So many steps are worth a question. */
@@ -302,9 +303,10 @@ static inline bool follow(struct lladd_dtable_cursor *c, bool forward, int *rc,
     return *rc != 0;
 }
 
-static void ask_for_lead(struct lladd_dtable_cursor *c)
+static void ask_for_lead(struct lladd_dtable_cursor *c, bool forward)
 {
     c->steps = 0;
+    c->lead_forward = forward;
     if (c->t->kind->cursor_lead(c->t, c->own, &c->lead))
         c->word_was = *c->lead.word;
     else
@@ -327,13 +329,15 @@ int lladd_dtable_last(struct lladd_dtable_cursor *c, struct lladd_error *err)
 static inline int move(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
     int rc;
+    if (c->lead.cursor && c->lead_forward != forward)
+        c->lead.cursor = NULL;
     if (c->lead.cursor && follow(c, forward, &rc, err))
         return rc;
     if (c->end == (forward ? BEFORE : BEHIND))
         return forward ? lladd_dtable_first(c, err) : lladd_dtable_last(c, err);
     rc = arrived(c, c->end == AT_ROW ? step(c, forward, err) : LLADD_END, forward, err);
     if (c->own && !rc && c->t->kind->cursor_lead && ++c->steps == STEPS)
-        ask_for_lead(c);
+        ask_for_lead(c, forward);
     return rc;
 }
 

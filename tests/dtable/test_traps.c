@@ -314,7 +314,7 @@ START_TEST(trap_14_one_leads_for_a_while)
 }
 END_TEST
 
-/* A leader leads back to where it began. */
+/* A leader leads both ways; who turns round sees what another table has got meanwhile. */
 START_TEST(trap_14_who_leads_turns_round)
 {
     enum { ROWS_BELOW = 1000, AT = 500, FAR = 100 };
@@ -340,17 +340,28 @@ START_TEST(trap_14_who_leads_turns_round)
         at++;
         began = steps == at - AT ? at : began; /* the last one that was asked for */
     }
-    uint64_t asked_for = steps;
-    ck_assert_uint_lt(asked_for, FAR / 2);
+    ck_assert_uint_lt(steps, FAR / 2);
     for (int turn = 0; turn < 3; turn++) {
+        uint64_t asked_for = steps;
         for (; at > began; at--)
             ok_db(&b, lladd_dtable_prev(c, &b.err));
         ok_db(&b, lladd_dtable_row(c, &key, NULL, &b.err));
         ck_assert_uint_eq(key.number, at);
         for (; at < AT + FAR; at++)
             ok_db(&b, lladd_dtable_next(c, &b.err));
+        ck_assert_uint_lt(steps - asked_for, FAR); /* of 2 * FAR: led both ways, asked at each turn */
     }
-    ck_assert_uint_eq(steps, asked_for);
+    for (int forward = 0; forward < 2; forward++) { /* led until here, the other way */
+        struct lladd_dtable_value v = lladd_dtable_value("new", 3), there;
+        key = lladd_dtable_u32((uint32_t)(forward ? at + 1 : at - 1));
+        ok_db(&b, lladd_dtable_put(parts[0], &key, &v, &b.err));
+        ok_db(&b, forward ? lladd_dtable_next(c, &b.err) : lladd_dtable_prev(c, &b.err));
+        ok_db(&b, lladd_dtable_row(c, &key, &there, &b.err));
+        ck_assert_uint_eq(key.number, forward ? at + 1 : at - 1);
+        ck_assert(there.bytes.len == 3 && memcmp(there.bytes.data, "new", 3) == 0);
+        for (at--; !forward && at > AT; at--)
+            ok_db(&b, lladd_dtable_prev(c, &b.err));
+    }
     lladd_dtable_cursor_close(c);
     lladd_dtable_close(all);
     for (int i = 0; i < 2; i++)
