@@ -77,7 +77,6 @@ static void see_txn_record(struct survey *s, const struct ll_record *rec)
         ll_free(&v->core.env, gone);
         if (!s->data_seen && ll_map_put(&s->ended, rec->txn.v, 1))
             s->rc = LLADD_NO_MEMORY;
-        v->info.commits += rec->kind == LL_REC_COMMIT;
         return;
     }
     struct ll_inspect_txn *t = want_txn(s, rec->txn.v);
@@ -184,6 +183,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     struct survey *s = ctx;
     if (s->v->info.analysis_records++ == 0)
         s->early = rec->kind == LL_REC_CHECKPOINT_DATA;
+    s->v->info.commits += rec->kind == LL_REC_COMMIT;
     s->end = rec->lsn.v + rec->size;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_BEGIN:

@@ -349,7 +349,7 @@ START_TEST(trap_14_who_leads_turns_round)
         ck_assert_uint_eq(key.number, at);
         for (; at < AT + FAR; at++)
             ok_db(&b, lladd_dtable_next(c, &b.err));
-        ck_assert_uint_lt(steps - asked_for, FAR); /* of 2 * FAR: led both ways, asked at each turn */
+        ck_assert_uint_lt(steps - asked_for, FAR); /* of twice as many: led both ways */
     }
     for (int forward = 0; forward < 2; forward++) { /* led until here, the other way */
         struct lladd_dtable_value v = lladd_dtable_value("new", 3), there;
