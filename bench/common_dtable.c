@@ -53,3 +53,14 @@ double bench_dtable_scan_back(const struct lladd_dtable *t, uint64_t rows)
 {
     return scan(t, rows, false);
 }
+
+void bench_dtable_read(struct bench_reads *r, const struct lladd_dtable *t, uint64_t rows,
+                       double lookup, bool counts)
+{
+    double f = bench_dtable_scan(t, rows), b = bench_dtable_scan_back(t, rows);
+    if (!counts)
+        return;
+    bench_add(&r->lookup, lookup);
+    bench_add(&r->forward, f);
+    bench_add(&r->backward, b);
+}

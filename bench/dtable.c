@@ -169,24 +169,7 @@ static void figure11(void)
         measure(&loads[i], lookups[i], sizes[i]);
 }
 
-/* Lookups, and scans in both directions. */
-struct reads {
-    struct bench_figure lookup, forward, backward;
-};
-
-static void read_once(const struct lladd_dtable *t, const struct load *l, uint64_t *seed,
-                      struct reads *r, bool counts)
-{
-    double took = look_up(t, l, 0, seed);
-    double f = bench_dtable_scan(t, ROWS), back = bench_dtable_scan_back(t, ROWS);
-    if (!counts) /* which brings it into the cache */
-        return;
-    bench_add(&r->lookup, took);
-    bench_add(&r->forward, f);
-    bench_add(&r->backward, back);
-}
-
-static void print_reads(const char *name, struct reads *r, bool targets)
+static void print_reads(const char *name, struct bench_reads *r, bool targets)
 {
     const char *scan = targets ? ">= direct - 10 %" : NULL;
     print(name, "lookup", "ns", &r->lookup, targets ? "<= direct + 5 %" : NULL);
@@ -200,7 +183,7 @@ static void figure12(void)
     struct load l = {"exception over array",
                      "class(dt) exception_dtable config [ " ARRAY BESIDE "]", true, false, 1,
                      NULL, 0};
-    struct reads direct = {{.n = 0}, {.n = 0}, {.n = 0}}, both = direct;
+    struct bench_reads direct = BENCH_NO_READS, both = direct;
     struct lladd_dtable *tables[2], *over;
     struct lladd_dtable_key key = lladd_dtable_u32(ROWS / 2);
     struct lladd_dtable_value value = lladd_dtable_value("aoife", 5);
@@ -212,8 +195,8 @@ static void figure12(void)
     bench_must(lladd_dtable_put(tables[0], &key, &value, NULL), "put");
     bench_must(lladd_dtable_overlay(b.db, tables, 2, &over, NULL), "overlay");
     for (int run = -1; run < BENCH_RUNS; run++) {
-        read_once(tables[1], &l, &seed, &direct, run >= 0);
-        read_once(over, &l, &seed, &both, run >= 0);
+        bench_dtable_read(&direct, tables[1], ROWS, look_up(tables[1], &l, 0, &seed), run >= 0);
+        bench_dtable_read(&both, over, ROWS, look_up(over, &l, 0, &seed), run >= 0);
     }
     lladd_dtable_close(over);
     lladd_dtable_close(tables[0]);

@@ -161,24 +161,7 @@ static void read_memory(struct bed *b)
     print("lookup, four million rows in memory", "ns", &memory, NULL);
 }
 
-/* What reading costs: lookups, and scans in both directions. */
-struct reads {
-    struct bench_figure lookup, forward, backward;
-};
-
-static void read_once(struct lladd_txn *txn, struct bed *b, const struct lladd_dtable *t,
-                      uint64_t *seed, struct reads *r, bool counts)
-{
-    double l = look_up(txn, b, txn ? NULL : t, seed);
-    double f = bench_dtable_scan(t, ROWS), back = bench_dtable_scan_back(t, ROWS);
-    if (!counts) /* which brings it into the cache */
-        return;
-    bench_add(&r->lookup, l);
-    bench_add(&r->forward, f);
-    bench_add(&r->backward, back);
-}
-
-static void print_reads(const char *what, struct reads *r, bool targets)
+static void print_reads(const char *what, struct bench_reads *r, bool targets)
 {
     char text[80];
     (void)snprintf(text, sizeof text, "lookup, %s", what);
@@ -192,15 +175,15 @@ static void print_reads(const char *what, struct reads *r, bool targets)
 /* The table with what has been put in front of the large run, and that run. */
 static void compare(struct bed *b, const char *what, const struct lladd_dtable *direct)
 {
-    struct reads all = {{.n = 0}, {.n = 0}, {.n = 0}}, alone = all;
+    struct bench_reads all = BENCH_NO_READS, alone = all;
     const struct lladd_dtable *table;
     struct lladd_txn *txn;
     uint64_t seed = 1;
     bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
     bench_must(lladd_managed_table(txn, b->t, &table), "table");
     for (int run = -1; run < BENCH_RUNS; run++) {
-        read_once(txn, b, table, &seed, &all, run >= 0);
-        read_once(NULL, b, direct, &seed, &alone, run >= 0);
+        bench_dtable_read(&all, table, ROWS, look_up(txn, b, NULL, &seed), run >= 0);
+        bench_dtable_read(&alone, direct, ROWS, look_up(NULL, b, direct, &seed), run >= 0);
     }
     bench_must(lladd_commit(txn), "commit");
     print_reads(what, &all, true);
