@@ -408,7 +408,8 @@ LLADD_API lladd_lsn lladd_durable_lsn(struct lladd_db *);
 /** Nothing below it is logged but not yet applied. */
 LLADD_API lladd_lsn lladd_applied_lsn(struct lladd_db *);
 
-/** The newest commit all of whose predecessors are visible; held until released. */
+/** The newest commit all of whose predecessors are visible; behind a recovery or an open perhaps an
+ *  LSN behind it, below any later commit's. Held until released. */
 LLADD_API int lladd_snapshot_acquire(struct lladd_db *, lladd_lsn *out, struct lladd_error *);
 LLADD_API int lladd_snapshot_release(struct lladd_db *, lladd_lsn);
 /** The oldest snapshot held, or the newest commit if none is. */

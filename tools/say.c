@@ -246,7 +246,6 @@ void tool_json_lsn(json_t *object, const char *key, lladd_lsn lsn)
         json_object_set_new(object, key, tool_json_u64(lsn.v));
 }
 
-/* What the last reading of the log has passed over. */
 struct lladd_inspect_info tool_info(const struct lladd_inspect *view)
 {
     struct lladd_inspect_info i = {.struct_size = sizeof i};
