@@ -15,7 +15,7 @@
  *     21   u8   bytes of a key: 1, 2, 4 or 8; 0: they are as far apart as the u64 at 24 says
  *     22   u8   n: bytes of a number
  *     23   u8   what numbers are: see below
- *     24        keys, less the first one; numbers, less m
+ *     24        keys, less the first one; numbers, less m, or how much more each is than the last
  *
  * Stream "leaves" has the leaves; "levels", the first key of each node, level by level from the one
  * above the leaves up, is in memory while the table is open. Its nodes have FAN keys and no
@@ -24,11 +24,12 @@
 #include "operations/dtable_class/classes.h"
 
 enum { LINE = 64, HEAD = 24, ROOM = LINE - HEAD, ROWS_MAX = 255 };
-enum { FAN = 32, AROUND = 16, LEVELS_MAX = 16, FOOTER = 32, VERSION = 2 };
+enum { FAN = 32, AROUND = 16, LEVELS_MAX = 16, FOOTER = 32, OLDEST = 2, VERSION = 3 };
 #define NUMBER_MAX ((UINT64_C(1) << 48) - 1)
 
-/* What a leaf has of each row besides its key. */
-enum { PLACES_FOLLOW = 0, PLACES = 1, MARKS = 2 };
+/* What a leaf has of each row besides its key; of marks that are all as far apart, which those of
+ * values of one size are, only how far. */
+enum { PLACES_FOLLOW = 0, PLACES = 1, MARKS = 2, MARKS_FOLLOW = 3 };
 
 /* How the rows of a leaf lie in it. */
 struct shape {
@@ -80,10 +81,15 @@ static uint64_t get(const unsigned char *p, unsigned width)
     return width == 4 ? lladd_get32(p) : lladd_get64(p);
 }
 
+static unsigned numbers_of(const struct shape *s)
+{
+    return s->kind == MARKS_FOLLOW ? 1 : s->rows;
+}
+
 /* Bytes of keys and numbers. */
 static unsigned bytes_of(const struct shape *s)
 {
-    return (s->key ? 0 : 8) + s->rows * (s->key + s->number);
+    return (s->key ? s->rows * s->key : 8) + numbers_of(s) * s->number;
 }
 
 /* ---- built ----------------------------------------------------------------------------------- */
@@ -112,8 +118,14 @@ static struct shape shape_with(const struct builder *b, uint64_t key, uint64_t p
     if (n > 1 && even)
         even = key - b->key[n - 1] == b->key[1] - b->key[0];
     s.key = even ? 0 : key_bytes(key - b->key[0]);
-    uint64_t less = mark - (b->before & ~UINT64_C(1));
-    if (b->base.base->kind->at_mark) {
+    uint64_t less = mark - (b->before & ~UINT64_C(1)), more = less;
+    bool marks = b->base.base->kind->at_mark != NULL;
+    if (n)
+        more = b->mark[0] - (b->before & ~UINT64_C(1));
+    if (marks && (n == 0 || (b->shape.kind == MARKS_FOLLOW && mark - b->mark[n - 1] == more))) {
+        s.kind = MARKS_FOLLOW;
+        s.number = number_bytes(more);
+    } else if (marks) {
         s.kind = MARKS;
         s.number = number_bytes(b->most > less ? b->most : less);
     } else if (n && (b->shape.kind == PLACES || place != b->place[0] + n)) {
@@ -147,7 +159,8 @@ static unsigned char *put_some(unsigned char *p, uint64_t v, unsigned bytes)
 static int write_leaf(struct builder *b)
 {
     const struct shape *s = &b->shape;
-    uint64_t m = s->kind == MARKS ? b->before & ~UINT64_C(1) : b->place[0];
+    bool marks = s->kind >= MARKS;
+    uint64_t m = marks ? b->before & ~UINT64_C(1) : b->place[0];
     unsigned char line[LINE] = {0}, *p = line + HEAD;
     if (b->place[0] > NUMBER_MAX || m > NUMBER_MAX)
         return lladd_error_set(b->base.error, LLADD_TOO_LARGE,
@@ -163,8 +176,8 @@ static int write_leaf(struct builder *b)
         p = put_some(p, s->rows > 1 ? b->key[1] - b->key[0] : 0, 8);
     for (unsigned i = 0; s->key && i < s->rows; i++)
         p = put_some(p, b->key[i] - b->key[0], s->key);
-    for (unsigned i = 0; i < s->rows; i++)
-        p = put_some(p, (s->kind == MARKS ? b->mark[i] : b->place[i]) - m, s->number);
+    for (unsigned i = 0; i < numbers_of(s); i++)
+        p = put_some(p, (marks ? b->mark[i] : b->place[i]) - m, s->number);
     int rc = note_first(b, b->key[0]);
     b->before = b->mark[s->rows - 1];
     b->most = 0;
@@ -247,7 +260,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     struct reader *r = (struct reader *)base;
     const struct lladd_dtable_source *levels, *leaves;
     const unsigned char *f = base->footer.data;
-    if (base->version != VERSION)
+    if (base->version < OLDEST)
         return lladd_dtable_corrupt(base, err, "an index of version 1, which is not read any more");
     int rc = lladd_dtable_source(base, "leaves", &leaves, err);
     rc = rc ? rc : lladd_dtable_source(base, "levels", &levels, err);
@@ -344,8 +357,8 @@ static int hold(const struct reader *r, uint64_t node, struct lladd_dtable_pin *
     const struct shape *s = &l->shape;
     bool known = s->key == 0 ? s->rows == 1 || l->step > 0
                              : s->key <= 8 && (s->key & (s->key - 1)) == 0;
-    if (!known || s->rows == 0 || s->number > 8 || bytes_of(s) > ROOM || s->kind > MARKS ||
-        (s->kind == MARKS && !r->base.base->kind->at_mark) ||
+    if (!known || s->rows == 0 || s->number > 8 || bytes_of(s) > ROOM || s->kind > MARKS_FOLLOW ||
+        (s->kind >= MARKS && !r->base.base->kind->at_mark) ||
         l->place + (s->kind == PLACES ? 1 : s->rows) > r->base.base->places)
         return lladd_dtable_corrupt(&r->base, err, "a leaf makes no sense");
     return 0;
@@ -380,11 +393,17 @@ static unsigned row_for(const struct leaf *l, uint64_t distance)
     return count;
 }
 
-static uint64_t number_at(const struct leaf *l, unsigned i)
+static uint64_t number_in(const struct leaf *l, unsigned i)
 {
     unsigned width = l->shape.number;
-    uint64_t v = width ? lladd_get64(l->numbers + i * width) & UINT64_MAX >> (64 - 8 * width) : 0;
-    return l->m + v;
+    return width ? lladd_get64(l->numbers + i * width) & UINT64_MAX >> (64 - 8 * width) : 0;
+}
+
+static uint64_t number_at(const struct leaf *l, unsigned i)
+{
+    if (l->shape.kind == MARKS_FOLLOW)
+        return l->m + (i + UINT64_C(1)) * number_in(l, 0);
+    return l->m + number_in(l, i);
 }
 
 static int place_at(const struct reader *r, const struct leaf *l, unsigned i, uint64_t *place,
@@ -446,7 +465,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     if (rc || !exact)
         return rc;
     rc = place_at(r, &l, i, &place, err);
-    if (rc || l.shape.kind != MARKS)
+    if (rc || l.shape.kind < MARKS)
         return rc ? rc : lladd_dtable_at(base->base, place, pin, NULL, out, err);
     uint64_t before = i ? number_at(&l, i - 1) : l.m;
     return base->base->kind->at_mark(base->base, place, before, number_at(&l, i), pin, out, err);

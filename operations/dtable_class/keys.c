@@ -5,14 +5,16 @@
  *     8    u64  first key (numbers), or 0
  *     16   u32  rows
  *     20   u8   k: bytes of a key (numbers), or of where it ends; 0: see 22
- *     21   u8   m: bytes of a number
- *     22   u16  k is 0: how far apart keys are, each of them; else 0
- *     24        rows of k + m bytes: the key less the first one, or where in the block's keys it
- *               ends; the number, less the one at 0
+ *     21   u8   m: bytes of a number; EVEN: see 24
+ *     22   u16  k is 0: how far apart keys are (numbers), or how long, each of them; else 0
+ *     24   u64  if m is EVEN, and not there if it is not: how much more each number is
+ *     24        (or 32) rows of k + m bytes: the key less the first one, or where in the block's
+ *               keys it ends; the number, less the one at 0
  *               the keys' bytes, one behind the other
  *
- * k and m are as small as the block's rows allow: keys that follow each other, with values of five
- * bytes, take two bytes a row, and those of values whose size is known none.
+ * k and m are as small as the block's rows allow: keys that follow each other, with values of some
+ * five bytes, take two bytes a row, and those of values that are all of one size none. Nor do keys
+ * that are bytes take more than these, if all are as long.
  *
  * A reader has the first key and the first place of each block in memory: the index. It is in the
  * footer, or, beyond 4 KiB, a stream of its own: u64 keys (or where they end), u64 places, bytes of
@@ -26,6 +28,7 @@
 
 /* A block of rows without bytes has at most so many: they are in memory while it is built. */
 enum { HEAD = 24, FOOTER = 32, INDEX_IN_FOOTER = 4096, EVEN_MAX = 1 << 17, STEP_MAX = 65535 };
+enum { EVEN = 0x80, STEP_LENGTH = 8 };
 
 static unsigned width_of(uint64_t v)
 {
@@ -97,22 +100,30 @@ static unsigned key_width(const struct ll_keys_builder *k, uint64_t last)
     return w ? w : 1;
 }
 
-/* Is a row that is added as far from the last one as that from the one before it? */
+/* Is a row that is added as far from the last one as that from the one before it? The first of
+ * keys that are bytes ends as far behind the beginning as it is long. */
 static bool stays_even(const struct ll_keys_builder *k, uint64_t key)
 {
+    uint64_t step = key - (k->n ? k->key[k->n - 1] : 0);
     if (k->n == 0)
-        return k->numbers;
-    uint64_t step = key - k->key[k->n - 1];
-    return k->even && (k->n == 1 ? step <= STEP_MAX : step == k->step);
+        return k->numbers || step <= STEP_MAX;
+    return k->even && (k->numbers && k->n == 1 ? step <= STEP_MAX : step == k->step);
+}
+
+/* Is its number as much more than the last one as that is more than the one before it? */
+static bool stays_marked(const struct ll_keys_builder *k, uint64_t mark)
+{
+    return k->n == 0 || (k->marked && mark - k->mark[k->n - 1] == k->mark[0] - k->base);
 }
 
 static bool fits(const struct ll_keys_builder *k, uint64_t key, size_t bytes, uint64_t mark)
 {
-    size_t number = width_of((mark - k->base) | k->odd | (mark & 1));
-    size_t row = key_width(k, key) + number;
-    if (stays_even(k, key) && k->n < EVEN_MAX && HEAD + (k->n + 1) * number <= k->block_size)
-        return true;
-    return HEAD + (k->n + 1) * row + bytes <= k->block_size;
+    size_t rows = k->n + 1, number = width_of((mark - k->base) | k->odd | (mark & 1));
+    bool marked = stays_marked(k, mark) && rows <= EVEN_MAX;
+    size_t columns = marked ? STEP_LENGTH : rows * number;
+    if (!(stays_even(k, key) && rows <= EVEN_MAX))
+        columns += rows * key_width(k, key);
+    return HEAD + columns + bytes <= k->block_size;
 }
 
 static int note_block(struct ll_keys_builder *k)
@@ -137,15 +148,21 @@ static int write_block(struct ll_keys_builder *k)
         return rc;
     unsigned kw = k->even ? 0 : key_width(k, k->key[k->n - 1]);
     unsigned mw = width_of((k->mark[k->n - 1] - k->base) | k->odd);
-    uint64_t first = k->numbers ? k->key[0] : 0;
+    uint64_t first = k->numbers ? k->key[0] : 0, more = k->mark[0] - k->base;
+    bool marked = k->marked && mw && k->n * mw >= STEP_LENGTH;
     lladd_put64(p, k->base);
     lladd_put64(p + 8, first);
     lladd_put32(p + 16, (uint32_t)k->n);
     p[20] = (unsigned char)kw;
-    p[21] = (unsigned char)mw;
-    lladd_put16(p + 22, k->even && k->n > 1 ? (uint16_t)k->step : 0);
+    p[21] = marked ? EVEN : (unsigned char)mw;
+    lladd_put16(p + 22, k->even && (k->n > 1 || !k->numbers) ? (uint16_t)k->step : 0);
     p += HEAD;
-    for (size_t i = 0; i < k->n; i++) {
+    if (marked) {
+        lladd_put64(p, more);
+        p += STEP_LENGTH;
+        mw = 0;
+    }
+    for (size_t i = 0; i < k->n && kw + mw > 0; i++) {
         uint64_t key = k->key[i] - first, mark = k->mark[i] - k->base;
         for (unsigned b = 0; b < kw; b++, key >>= 8)
             *p++ = (unsigned char)key;
@@ -180,7 +197,8 @@ int ll_keys_add(struct ll_keys_builder *k, const struct lladd_dtable_key *key, u
          !append(k->owner->db, &k->bytes, &k->bytes_len, &k->bytes_cap, key->bytes)))
         return no_memory(k);
     k->even = stays_even(k, last);
-    k->step = k->n ? last - k->key[k->n - 1] : 0;
+    k->marked = stays_marked(k, mark);
+    k->step = k->n ? last - k->key[k->n - 1] : k->numbers ? 0 : last;
     k->key[k->n] = last;
     k->mark[k->n++] = mark;
     k->odd |= mark & 1;
@@ -353,7 +371,8 @@ int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_spa
 /* A block as it lies in memory. */
 struct block {
     const unsigned char *rows, *bytes;
-    uint64_t base, first, step;
+    uint64_t base, first;
+    uint64_t origin, step, more; /* kw, or mw, is 0: of the first key's field, from one to the next */
     uint32_t n, width, bytes_len;
     unsigned kw, mw;
 };
@@ -371,23 +390,33 @@ static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin
     b->base = lladd_get64(p);
     b->first = lladd_get64(p + 8);
     b->n = lladd_get32(p + 16);
+    bool marked = p[21] == EVEN && len >= HEAD + STEP_LENGTH;
+    uint32_t head = marked ? HEAD + STEP_LENGTH : HEAD;
     b->kw = p[20];
-    b->mw = p[21];
+    b->mw = marked ? 0 : p[21];
     b->width = b->kw + b->mw;
     b->step = lladd_get16(p + 22);
-    b->rows = p + HEAD;
-    if ((b->kw == 0 && (!k->numbers || (b->step == 0 && b->n > 1))) || b->kw > 8 || b->mw > 8 ||
-        (uint64_t)b->n * b->width > len - HEAD ||
+    b->origin = k->numbers ? 0 : b->step;
+    b->more = marked ? lladd_get64(p + HEAD) : 0;
+    b->rows = p + head;
+    if ((b->kw == 0 && b->step == 0 && b->n > 1) || b->kw > 8 || b->mw > 8 ||
+        (uint64_t)b->n * b->width > len - head ||
         b->n != place_of(k, block + 1) - place_of(k, block))
         return lladd_dtable_corrupt(k->owner, err, "a block of keys makes no sense");
     b->bytes = b->rows + (size_t)b->n * b->width;
-    b->bytes_len = len - HEAD - b->n * b->width;
+    b->bytes_len = len - head - b->n * b->width;
     return 0;
 }
 
 static uint64_t key_at(const struct block *b, uint32_t i)
 {
-    return b->kw ? get_n(b->rows + (size_t)i * b->width, b->kw) : i * b->step;
+    return b->kw ? get_n(b->rows + (size_t)i * b->width, b->kw) : b->origin + i * b->step;
+}
+
+static uint64_t mark_at(const struct block *b, uint32_t i)
+{
+    return b->base + (b->mw ? get_n(b->rows + (size_t)i * b->width + b->kw, b->mw)
+                            : (i + UINT64_C(1)) * b->more);
 }
 
 /* Of keys that are bytes. What the block does not have is not looked at. */
@@ -501,7 +530,8 @@ static void come_halves(const struct block *b, uint32_t low, uint32_t high, unsi
     uint32_t length = b->bytes_len / b->n;
     for (unsigned i = 1; i < parts; i++) {
         uint32_t at = low + (uint32_t)((uint64_t)(high - low) * i / parts);
-        __builtin_prefetch(b->rows + (size_t)at * b->width);
+        if (b->kw)
+            __builtin_prefetch(b->rows + (size_t)at * b->width);
         __builtin_prefetch(b->bytes + (size_t)at * length);
     }
 }
@@ -580,9 +610,8 @@ int ll_keys_find(const struct ll_keys *k, const struct lladd_dtable_key *key,
 static int marks_at(const struct ll_keys *k, const struct block *b, uint32_t i, uint64_t *before,
                     uint64_t *mark, struct lladd_error *err)
 {
-    const unsigned char *row = b->rows + (size_t)i * b->width;
-    *mark = b->base + get_n(row + b->kw, b->mw);
-    *before = i ? b->base + get_n(row - b->mw, b->mw) : b->base;
+    *mark = mark_at(b, i);
+    *before = i ? mark_at(b, i - 1) : b->base;
     return *before / 2 <= *mark / 2 ? 0 : lladd_dtable_corrupt(k->owner, err, "its values overlap");
 }
 

@@ -18,7 +18,8 @@ struct ll_keys_builder {
     uint64_t *mark; /* its number */
     uint64_t base;  /* number of the row before the block, without the flag */
     uint64_t odd;   /* 1: one of them is a tombstone */
-    bool even;      /* they are as far apart as `step` says */
+    bool even;      /* they are as far apart as `step` says, or as long */
+    bool marked;    /* their numbers are as far apart as the first one is from `base` */
     uint64_t step;
     unsigned char *bytes;
     size_t bytes_len, bytes_cap;

@@ -114,7 +114,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 const struct lladd_dtable_class ll_dtable_class_linear = {
     .struct_size = sizeof(struct lladd_dtable_class),
     .name = "linear_dtable",
-    .version = 2,
+    .version = 3,
     .about = "any keys and values, sorted",
     .configure = configure,
     .builder_size = sizeof(struct builder),

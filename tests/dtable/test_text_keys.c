@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What is proved: keys that are bytes are found, and the place of those that are not there,
- * whatever they have in common at their beginning and however little tells them apart behind it.
+ * whatever they have in common at their beginning and however little tells them apart behind it;
+ * and that their lengths take no room if they are all the same.
  */
 #include "model.h"
 #include "texts.h"
@@ -143,12 +144,56 @@ START_TEST(found_by_what_tells_them_apart)
 }
 END_TEST
 
+/* So long, but one in `odd` a byte longer, as are their values, of 20 bytes. */
+static const struct {
+    size_t len;
+    unsigned rows, odd;
+} lengths[] = {{1, 200, 0},    {2, 3000, 0},   {16, 3000, 0},  {16, 3000, 2},
+               {16, 3000, 50}, {16, 3000, 900}, {39, 3000, 900}, {40, 500, 0}};
+
+START_TEST(keys_of_one_length_have_no_ends)
+{
+    size_t len = lengths[_i].len, bytes = 0;
+    unsigned odd = lengths[_i].odd;
+    uint64_t random = 3;
+    struct model m;
+    struct lladd_dtable_cursor *c;
+    rows_init(&m, LLADD_DTABLE_BYTES);
+    for (unsigned i = 0; i < lengths[_i].rows; i++) {
+        unsigned char room[LONGEST], value[21];
+        bool longer = odd && i % odd == 1;
+        seeded_fill(seeded_next(&random), room, sizeof room);
+        seeded_fill(i, value, sizeof value);
+        struct lladd_dtable_key key = lladd_dtable_bytes(room, len + longer);
+        struct lladd_dtable_value v = lladd_dtable_value(value, 20 + longer);
+        rows_put(&m, &key, &v);
+    }
+    struct lladd_dtable *t = run_of_model(&m, "class(dt) linear_dtable");
+    struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+    ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+    for (size_t i = 0; i < m.n; i++)
+        bytes += m.rows[i].key.bytes.len + m.rows[i].len;
+    if (odd == 0) /* for each block a head, and what the index has of it */
+        ck_assert_uint_le(info.bytes, bytes + (m.n * len / 4096 + 2) * (4 * LONGEST + 32));
+    ok_db(&b, lladd_dtable_cursor_open(t, 0, &c, &b.err));
+    for (size_t i = 0; i < m.n; i++)
+        same_around(&m, t, c, &m.rows[i].key, 0);
+    rows_check(&m, t, 5, 1000);
+    lladd_dtable_cursor_close(c);
+    ok_db(&b, lladd_dtable_run_check(t, &b.err));
+    lladd_dtable_close(t);
+    rows_free(&m);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("dTables: keys that are bytes");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, found_by_what_tells_them_apart, 0, 8);
+    tcase_add_loop_test(tc, keys_of_one_length_have_no_ends, 0,
+                        sizeof lengths / sizeof lengths[0]);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
