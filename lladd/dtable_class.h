@@ -30,6 +30,7 @@
  */
 #include <lladd/bytes.h>
 #include <lladd/dtable_row.h>
+#include <lladd/sync.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -220,6 +221,9 @@ struct lladd_dtable {
     bool has_places;
     uint64_t places; /**< set by `open` of a storing class; else the base's */
     uint64_t ranges; /**< that are deleted, likewise; 0: nobody is asked for a stretch */
+    /** Atomic, of the whole table: it has no keys with a lladd_dtable_prefix below `low`, and none
+     *  with one above UINT64_MAX less `over`. */
+    uint64_t low, over;
     uint32_t version; /**< of the class that has written it: the class's own, or an older one */
     struct lladd_span footer;
     struct lladd_dtable *base; /**< child "base", NULL if there is none */
@@ -229,6 +233,14 @@ struct lladd_dtable {
     uint32_t number_;
     bool opened_, packed_;
 };
+
+/** Can the table, for its keys are all before or all behind, have nothing to say of a key with this
+ *  prefix? For who asks several tables: a comparison, and no call. */
+static inline bool lladd_dtable_is_beyond(const struct lladd_dtable *t, uint64_t prefix)
+{
+    uint64_t low = lladd_atomic_load64(&t->low);
+    return prefix - low > UINT64_MAX - lladd_atomic_load64(&t->over) - low;
+}
 
 /** The reader of a layer below; NULL if there is none of the name. */
 LLADD_API struct lladd_dtable *lladd_dtable_child(const struct lladd_dtable *, const char *name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Tables in memory (paper, section 5.1, "memory dTable"): a skip list under a mutex.
- * That a number is below or above all that were ever put in is seen without it.
+ * That a key is below or above all that were ever put in is seen without it.
  *
  * Who looks something up gets a copy, in his pin; a cursor knows its key, and looks for its
  * neighbours. So rows may come and go while cursors are open: a cursor sees what is there when it
@@ -23,7 +23,6 @@ struct table {
     struct node *head[LEVELS];
     int height; /* levels in use */
     uint64_t random, rows;
-    uint64_t low, high; /* atomic; of keys that are numbers: none was ever beyond */
 };
 
 /* ---- the list, under the mutex --------------------------------------------------------------- */
@@ -81,19 +80,13 @@ static struct node *new_node(struct table *t, const struct lladd_dtable_key *key
 }
 
 /* Before a key is put in: who finds it beyond does not look. */
-static void widen(struct table *t, uint64_t number)
+static void widen(struct table *t, const struct lladd_dtable_key *key)
 {
-    if (number < lladd_atomic_load64(&t->low))
-        lladd_atomic_store64(&t->low, number);
-    if (number > lladd_atomic_load64(&t->high))
-        lladd_atomic_store64(&t->high, number);
-}
-
-static bool is_beyond(const struct table *t, const struct lladd_dtable_key *key)
-{
-    return t->base.order.type < LLADD_DTABLE_STRING &&
-           (key->number < lladd_atomic_load64(&t->low) ||
-            key->number > lladd_atomic_load64(&t->high));
+    uint64_t low = lladd_dtable_prefix(&t->base.order, key), over = UINT64_MAX - low;
+    if (low < lladd_atomic_load64(&t->base.low))
+        lladd_atomic_store64(&t->base.low, low);
+    if (over < lladd_atomic_load64(&t->base.over))
+        lladd_atomic_store64(&t->base.over, over);
 }
 
 static int put(struct table *t, const struct lladd_dtable_key *key,
@@ -113,7 +106,7 @@ static int put(struct table *t, const struct lladd_dtable_key *key,
     }
     if (len)
         memcpy(bytes, value->bytes.data, len);
-    widen(t, key->number);
+    widen(t, key);
     lladd_free(t->base.db, n->value);
     n->value = bytes;
     n->len = len;
@@ -169,7 +162,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 {
     struct table *t = (struct table *)(uintptr_t)base;
     int rc = 0;
-    if (is_beyond(t, key))
+    if (lladd_dtable_is_beyond(base, lladd_dtable_prefix(&base->order, key)))
         return 0;
     lladd_mutex_lock(&t->mutex);
     const struct node *n = search(t, key, NULL);
@@ -293,8 +286,11 @@ int lladd_dtable_memory(struct lladd_db *db, enum lladd_dtable_type type, const 
         return ll_dtable__no_memory(err);
     memset(t, 0, sizeof *t);
     t->random = UINT64_C(0x9e3779b97f4a7c15);
-    t->low = UINT64_MAX;
-    t->base = (struct lladd_dtable){.kind = &ll_dtable__memory_class, .db = db, .order = order};
+    t->base = (struct lladd_dtable){.kind = &ll_dtable__memory_class,
+                                    .db = db,
+                                    .order = order,
+                                    .low = UINT64_MAX,
+                                    .over = UINT64_MAX};
     if (lladd_mutex_init(&t->mutex, LL_DTABLE_RANK_MEMORY, "memory dtable")) {
         lladd_free(db, t);
         return ll_dtable__no_memory(err);

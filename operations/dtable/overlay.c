@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Overlays (paper, section 5.3): one table of several, the first one the newest.
  *
- * Looked up, the tables are asked in turn until one knows something, a tombstone included. A cursor
+ * Looked up, the tables whose keys the key is among are asked in turn until one knows something, a
+ * tombstone included. A cursor
  * has one in each of them. Going forward, each is at its first row behind the current one that
  * counts, or at the current key itself; what has been passed in one direction is sought anew when
  * the direction changes (trap 14). Where several have a key, the newest is shown, and the others
@@ -19,15 +20,33 @@ struct table {
     const struct lladd_dtable *tables[];
 };
 
+/* From this table on. Apart, for a lookup that only the last table can answer saves no registers. */
+static __attribute__((noinline)) int ask_from(const struct table *t, size_t i,
+                                              const struct lladd_dtable_key *key,
+                                              struct lladd_dtable_pin *pin,
+                                              struct lladd_dtable_value *out,
+                                              struct lladd_error *err)
+{
+    uint64_t prefix = lladd_dtable_prefix(&t->base.order, key);
+    int rc = 0;
+    for (; i < t->n && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
+        if (!lladd_dtable_is_beyond(t->tables[i], prefix))
+            rc = lladd_dtable_ask(t->tables[i], key, pin, out, err);
+    return rc;
+}
+
 static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                   struct lladd_error *err)
 {
     const struct table *t = (const struct table *)base;
-    int rc = 0;
-    for (size_t i = 0; i < t->n && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
-        rc = lladd_dtable_ask(t->tables[i], key, pin, out, err);
-    return rc;
+    uint64_t prefix = lladd_dtable_prefix(&base->order, key);
+    size_t i = 0;
+    while (i < t->n && lladd_dtable_is_beyond(t->tables[i], prefix))
+        i++;
+    if (i + 1 == t->n)
+        return lladd_dtable_ask(t->tables[i], key, pin, out, err);
+    return ask_from(t, i, key, pin, out, err);
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
@@ -409,9 +428,11 @@ static int lookup_columns(const struct lladd_dtable *base, const struct lladd_dt
                           struct lladd_error *err)
 {
     const struct table *t = (const struct table *)base;
+    uint64_t prefix = lladd_dtable_prefix(&base->order, key);
     int rc = 0;
     for (size_t i = 0; i < t->n && !rc && *state == LLADD_DTABLE_ABSENT; i++)
-        rc = lladd_dtable_lookup_columns(t->tables[i], key, want, state, err);
+        if (!lladd_dtable_is_beyond(t->tables[i], prefix))
+            rc = lladd_dtable_lookup_columns(t->tables[i], key, want, state, err);
     return rc;
 }
 

@@ -282,7 +282,13 @@ static int open_all(struct ll_dtable_run *run, struct lladd_error *err)
         rc = lladd_dtable_corrupt(run->layers, err, "the configuration has other layers");
     if (!rc)
         rc = make_sources(run, err);
-    return rc ? rc : open_layer(run->layers, err);
+    if (!rc)
+        rc = open_layer(run->layers, err);
+    if (!rc && d->rows && run->layers->ranges == 0) {
+        run->layers->low = lladd_dtable_prefix(&run->order, &d->min);
+        run->layers->over = UINT64_MAX - lladd_dtable_prefix(&run->order, &d->max);
+    }
+    return rc;
 }
 
 int lladd_dtable_run_open(struct lladd_db *db, lladd_pageno root, struct lladd_dtable **out,

@@ -143,8 +143,8 @@ static struct lladd_dtable_key key_of(const struct ll_memtable *m, uint32_t node
  * asked for. */
 static bool is_beyond(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
-    uint64_t prefix = lladd_dtable_prefix(&m->order, key);
-    return prefix < lladd_atomic_load64(&m->low) || prefix > lladd_atomic_load64(&m->high);
+    uint64_t low = lladd_atomic_load64(&m->low);
+    return lladd_dtable_prefix(&m->order, key) - low > lladd_atomic_load64(&m->high) - low;
 }
 
 static void widen(struct ll_memtable *m, uint64_t prefix)

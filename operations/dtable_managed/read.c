@@ -32,9 +32,11 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     for (uint32_t i = 0; i < v->n_mems; i++)
         if (ll_managed__mem_ask(v->mems[i], key, v->cutoff, u->snapshot, &row))
             return lladd_dtable_row_unpack(&row, want, state, err);
+    uint64_t prefix = lladd_dtable_prefix(&t->order, key);
     int rc = 0;
     for (uint32_t i = 0; i < v->n_runs && !rc && *state == LLADD_DTABLE_ABSENT; i++)
-        rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
+        if (!lladd_dtable_is_beyond(v->runs[i]->table, prefix))
+            rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
     return rc;
 }
 

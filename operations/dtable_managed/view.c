@@ -170,6 +170,22 @@ void ll_managed__run_drop(struct ll_run *r)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
+/* From this run on. Apart, for a lookup that only the last run can answer saves no registers. */
+static __attribute__((noinline)) int ask_from(const struct ll_view *v, uint32_t i,
+                                              const struct lladd_dtable_key *key,
+                                              struct lladd_dtable_pin *pin,
+                                              struct lladd_dtable_value *out,
+                                              struct lladd_error *err)
+{
+    int rc = 0;
+    for (; i < v->n_runs && !rc && out->state == LLADD_DTABLE_ABSENT; i++) {
+        const struct lladd_dtable *run = v->runs[i]->table;
+        if (!lladd_dtable_is_beyond(run, lladd_dtable_prefix(&run->order, key)))
+            rc = lladd_dtable_ask(run, key, pin, out, err);
+    }
+    return rc;
+}
+
 int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
                          const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                          struct lladd_dtable_value *out, struct lladd_error *err)
@@ -182,9 +198,14 @@ int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
         if (ll_managed__mem_ask(m, key, v->cutoff, snapshot, out))
             return 0;
     }
+    uint32_t i = 0;
     out->state = LLADD_DTABLE_ABSENT;
-    int rc = 0;
-    for (uint32_t i = 0; i < v->n_runs && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
-        rc = lladd_dtable_ask(v->runs[i]->table, key, pin, out, err);
-    return rc;
+    for (; i < v->n_runs; i++) {
+        const struct lladd_dtable *run = v->runs[i]->table;
+        if (!lladd_dtable_is_beyond(run, lladd_dtable_prefix(&run->order, key)))
+            break;
+    }
+    if (i + 1 == v->n_runs)
+        return lladd_dtable_ask(v->runs[i]->table, key, pin, out, err);
+    return ask_from(v, i, key, pin, out, err);
 }

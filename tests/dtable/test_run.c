@@ -731,6 +731,88 @@ START_TEST(keys_stay_while_exceptions_are_looked_up)
 }
 END_TEST
 
+static void put_in_memory(struct lladd_dtable *t, struct lladd_dtable_key key, const char *value)
+{
+    struct lladd_dtable_value v = lladd_dtable_value(value, strlen(value));
+    ok_db(&b, lladd_dtable_put(t, &key, &v, &b.err));
+}
+
+static void says(const struct lladd_dtable *t, struct lladd_dtable_key key, const char *value)
+{
+    char text[20] = "";
+    size_t len = 0;
+    int rc = lladd_dtable_get(t, &key, text, sizeof text - 1, &len, &b.err);
+    ck_assert_msg(rc == (value ? 0 : LLADD_NOT_FOUND), "%s", lladd_code_name(rc));
+    ck_assert_str_eq(value ? text : "", value ? value : "");
+}
+
+/* Tables whose keys a key is not among are not asked: those that are, are, however few keys they
+ * have, whatever comes to them later, and at the ends of all keys. */
+START_TEST(tables_that_are_not_asked)
+{
+    static const char *const low[] = {"a", "b", "c", NULL}, *const high[] = {"x", "(gone)", NULL};
+    static const char *const none[] = {NULL};
+    struct lladd_dtable *parts[4], *all;
+    struct lladd_dtable_cursor *c;
+    ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &parts[0], &b.err));
+    parts[1] = run_of(&b, "class(dt) linear_dtable", 10, none);
+    parts[2] = run_of(&b, "class(dt) linear_dtable", 12, high);
+    parts[3] = run_of(&b, "class(dt) linear_dtable", 10, low);
+    ok_db(&b, lladd_dtable_overlay(b.db, parts, 4, &all, &b.err));
+    says(all, lladd_dtable_u32(9), NULL);
+    says(all, lladd_dtable_u32(10), "a");
+    says(all, lladd_dtable_u32(11), "b");
+    says(all, lladd_dtable_u32(12), "x");
+    says(all, lladd_dtable_u32(13), NULL);
+    says(all, lladd_dtable_u32(14), NULL);
+    put_in_memory(parts[0], lladd_dtable_u32(11), "new");
+    says(all, lladd_dtable_u32(10), "a");
+    says(all, lladd_dtable_u32(11), "new");
+    says(all, lladd_dtable_u32(12), "x");
+    put_in_memory(parts[0], lladd_dtable_u32(0), "least");
+    put_in_memory(parts[0], lladd_dtable_u32(UINT32_MAX), "most");
+    says(all, lladd_dtable_u32(0), "least");
+    says(all, lladd_dtable_u32(UINT32_MAX), "most");
+    says(all, lladd_dtable_u32(UINT32_MAX - 1), NULL);
+    ok_db(&b, lladd_dtable_cursor_open(all, 0, &c, &b.err));
+    unsigned rows = 0;
+    for (int rc = lladd_dtable_first(c, &b.err); rc != LLADD_END;
+         rc = lladd_dtable_next(c, &b.err), rows++)
+        ok_db(&b, rc);
+    ck_assert_uint_eq(rows, 5);
+    lladd_dtable_cursor_close(c);
+    lladd_dtable_close(all);
+    for (int i = 0; i < 4; i++)
+        lladd_dtable_close(parts[i]);
+}
+END_TEST
+
+/* Keys of other types, in memory: numbers with a sign, and bytes that begin alike. */
+START_TEST(memory_tables_that_are_not_asked)
+{
+    static const double numbers[] = {-1e300, -1, 0, 1e-300, 7};
+    static const char *const texts[] = {"", "a", "beginning", "beginning and more", "beginning2"};
+    for (int kind = 0; kind < 2; kind++) {
+        struct lladd_dtable *parts[2], *all;
+        for (int i = 0; i < 2; i++)
+            ok_db(&b, lladd_dtable_memory(b.db, kind ? LLADD_DTABLE_STRING : LLADD_DTABLE_DOUBLE,
+                                          NULL, &parts[i], &b.err));
+        ok_db(&b, lladd_dtable_overlay(b.db, parts, 2, &all, &b.err));
+        for (int n = 0; n < 5; n++) { /* outwards: 2, 3, 1, 4, 0 */
+            int k = 2 + (n % 2 ? (n + 1) / 2 : -n / 2);
+            struct lladd_dtable_key key =
+                kind ? lladd_dtable_string(texts[k]) : lladd_dtable_double(numbers[k]);
+            says(all, key, NULL);
+            put_in_memory(parts[n % 2], key, "here");
+            says(all, key, "here");
+        }
+        lladd_dtable_close(all);
+        lladd_dtable_close(parts[0]);
+        lladd_dtable_close(parts[1]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("dtable.run");
@@ -755,6 +837,8 @@ int main(void)
     tcase_add_loop_test(tc, damage_is_named, 0, sizeof either / sizeof either[0]);
     tcase_add_test(tc, memory_is_bounded);
     tcase_add_test(tc, keys_stay_while_exceptions_are_looked_up);
+    tcase_add_test(tc, tables_that_are_not_asked);
+    tcase_add_test(tc, memory_tables_that_are_not_asked);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
