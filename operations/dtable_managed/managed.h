@@ -72,6 +72,14 @@ struct ll_mem_part {
     uint32_t segment; /* the newest */
 };
 
+/* Is the key below or above those of all its rows, by its beginning? Rows come at one end, mostly,
+ * and others are asked for. */
+static inline bool ll_managed__mem_is_beyond(const struct ll_memtable *m,
+                                             const struct lladd_dtable_key *key)
+{
+    uint64_t low = lladd_atomic_load64(&m->low);
+    return lladd_dtable_prefix(&m->order, key) - low > lladd_atomic_load64(&m->high) - low;
+}
 int ll_managed__mem_new(struct lladd_db *, const struct lladd_dtable_order *,
                         struct ll_memtable **out);
 void ll_managed__mem_drop(struct ll_memtable *); /* one reference */

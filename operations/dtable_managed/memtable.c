@@ -139,14 +139,6 @@ static struct lladd_dtable_key key_of(const struct ll_memtable *m, uint32_t node
     return k;
 }
 
-/* Below or above all that are there, by its beginning: rows come at one end, mostly, and others are
- * asked for. */
-static bool is_beyond(const struct ll_memtable *m, const struct lladd_dtable_key *key)
-{
-    uint64_t low = lladd_atomic_load64(&m->low);
-    return lladd_dtable_prefix(&m->order, key) - low > lladd_atomic_load64(&m->high) - low;
-}
-
 static void widen(struct ll_memtable *m, uint64_t prefix)
 {
     if (prefix < m->low)
@@ -162,7 +154,7 @@ uint32_t ll_managed__mem_not_before(const struct ll_memtable *m, const struct ll
 
 uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
-    if (is_beyond(m, key) || !ll_managed__filter_may_have(m, key))
+    if (ll_managed__mem_is_beyond(m, key) || !ll_managed__filter_may_have(m, key))
         return 0;
     uint32_t found = ll_managed__list_not_before(m, &m->rows, key);
     return found && ll_managed__mem_compare(m, at(m, found), key) == 0 ? found : 0;

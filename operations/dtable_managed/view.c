@@ -170,14 +170,16 @@ void ll_managed__run_drop(struct ll_run *r)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-/* From this run on. Apart, for a lookup that only the last run can answer saves no registers. */
-static __attribute__((noinline)) int ask_from(const struct ll_view *v, uint32_t i,
+/* From this run on; this, and what follows, apart, for a lookup that only the last run can answer
+ * saves no registers. */
+static __attribute__((noinline)) int ask_runs(const struct ll_view *v, uint32_t i,
                                               const struct lladd_dtable_key *key,
                                               struct lladd_dtable_pin *pin,
                                               struct lladd_dtable_value *out,
                                               struct lladd_error *err)
 {
     int rc = 0;
+    out->state = LLADD_DTABLE_ABSENT;
     for (; i < v->n_runs && !rc && out->state == LLADD_DTABLE_ABSENT; i++) {
         const struct lladd_dtable *run = v->runs[i]->table;
         if (!lladd_dtable_is_beyond(run, lladd_dtable_prefix(&run->order, key)))
@@ -186,26 +188,42 @@ static __attribute__((noinline)) int ask_from(const struct ll_view *v, uint32_t 
     return rc;
 }
 
+/* What a snapshot sees was committed there before: nothing, if all is in the runs. */
+static bool has_nothing(const struct ll_view *v, const struct ll_memtable *m,
+                        const struct lladd_dtable_key *key)
+{
+    return lladd_atomic_load64(&m->newest) <= v->cutoff ||
+           (ll_managed__mem_is_beyond(m, key) && !lladd_atomic_load32(&m->has_ranges));
+}
+
+static __attribute__((noinline)) int ask_mems(const struct ll_view *v, uint32_t i,
+                                              uint64_t snapshot,
+                                              const struct lladd_dtable_key *key,
+                                              struct lladd_dtable_pin *pin,
+                                              struct lladd_dtable_value *out,
+                                              struct lladd_error *err)
+{
+    for (; i < v->n_mems; i++)
+        if (!has_nothing(v, v->mems[i], key) &&
+            ll_managed__mem_ask(v->mems[i], key, v->cutoff, snapshot, out))
+            return 0;
+    return ask_runs(v, 0, key, pin, out, err);
+}
+
 int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
                          const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                          struct lladd_dtable_value *out, struct lladd_error *err)
 {
-    for (uint32_t i = 0; i < v->n_mems; i++) {
-        const struct ll_memtable *m = v->mems[i];
-        /* What a snapshot sees was committed there before: nothing, if all is in the runs. */
-        if (lladd_atomic_load64(&m->newest) <= v->cutoff)
-            continue;
-        if (ll_managed__mem_ask(m, key, v->cutoff, snapshot, out))
-            return 0;
-    }
     uint32_t i = 0;
-    out->state = LLADD_DTABLE_ABSENT;
-    for (; i < v->n_runs; i++) {
+    for (; i < v->n_mems; i++)
+        if (!has_nothing(v, v->mems[i], key))
+            return ask_mems(v, i, snapshot, key, pin, out, err);
+    for (i = 0; i < v->n_runs; i++) {
         const struct lladd_dtable *run = v->runs[i]->table;
         if (!lladd_dtable_is_beyond(run, lladd_dtable_prefix(&run->order, key)))
             break;
     }
     if (i + 1 == v->n_runs)
         return lladd_dtable_ask(v->runs[i]->table, key, pin, out, err);
-    return ask_from(v, i, key, pin, out, err);
+    return ask_runs(v, i, key, pin, out, err);
 }
