@@ -283,7 +283,7 @@ struct lladd_dtable_run_options {
     const struct lladd_dtable_config *config; /**< or, if NULL: */
     const char *text;                         /**< default: a linear_dtable */
     uint32_t block_bytes; /**< what is read, verified and kept at a time, at most 1 MiB. Default
-                               16 KiB; whole pages */
+                               8 KiB; whole pages */
     const char *name;     /**< for messages, at most 63 bytes */
 };
 #define LLADD_DTABLE_RUN_OPTIONS_INIT_SIZE sizeof(struct lladd_dtable_run_options)

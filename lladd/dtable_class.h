@@ -154,6 +154,30 @@ static inline uint64_t lladd_dtable_prefix(const struct lladd_dtable_order *o,
     return __builtin_bswap64(len < sizeof(uint64_t) ? lladd_get_few(key->bytes.data, len)
                                                     : lladd_get64(key->bytes.data));
 }
+/** Between which prefixes all keys of a table are, those of its tombstones included: who asks one
+ *  table after the other, as overlays and managed tables do, does not ask one for keys that are
+ *  not. Zeros: anywhere. The fields are atomic; `over` is how far the highest is below UINT64_MAX. */
+struct lladd_dtable_fence {
+    uint64_t low, over;
+};
+/** Of a table that has no keys. */
+#define LLADD_DTABLE_FENCE_EMPTY \
+    { \
+        UINT64_MAX, UINT64_MAX \
+    }
+static inline bool lladd_dtable_fence_has(const struct lladd_dtable_fence *f, uint64_t prefix)
+{
+    uint64_t low = lladd_atomic_load64(&f->low);
+    return prefix - low <= UINT64_MAX - lladd_atomic_load64(&f->over) - low;
+}
+/** Before a key is put in, by one thread at a time. */
+static inline void lladd_dtable_fence_widen(struct lladd_dtable_fence *f, uint64_t prefix)
+{
+    if (prefix < lladd_atomic_load64(&f->low))
+        lladd_atomic_store64(&f->low, prefix);
+    if (UINT64_MAX - prefix < lladd_atomic_load64(&f->over))
+        lladd_atomic_store64(&f->over, UINT64_MAX - prefix);
+}
 /** A hash of a key, equal for keys that compare equal, the same on all machines. */
 LLADD_API uint64_t lladd_dtable_hash(const struct lladd_dtable_order *,
                                      const struct lladd_dtable_key *);
@@ -221,9 +245,7 @@ struct lladd_dtable {
     bool has_places;
     uint64_t places; /**< set by `open` of a storing class; else the base's */
     uint64_t ranges; /**< that are deleted, likewise; 0: nobody is asked for a stretch */
-    /** Atomic, of the whole table: it has no keys with a lladd_dtable_prefix below `low`, and none
-     *  with one above UINT64_MAX less `over`. */
-    uint64_t low, over;
+    struct lladd_dtable_fence fence; /**< of a whole run, or what its maker knows of a table */
     uint32_t version; /**< of the class that has written it: the class's own, or an older one */
     struct lladd_span footer;
     struct lladd_dtable *base; /**< child "base", NULL if there is none */
@@ -233,14 +255,6 @@ struct lladd_dtable {
     uint32_t number_;
     bool opened_, packed_;
 };
-
-/** Can the table, for its keys are all before or all behind, have nothing to say of a key with this
- *  prefix? For who asks several tables: a comparison, and no call. */
-static inline bool lladd_dtable_is_beyond(const struct lladd_dtable *t, uint64_t prefix)
-{
-    uint64_t low = lladd_atomic_load64(&t->low);
-    return prefix - low > UINT64_MAX - lladd_atomic_load64(&t->over) - low;
-}
 
 /** The reader of a layer below; NULL if there is none of the name. */
 LLADD_API struct lladd_dtable *lladd_dtable_child(const struct lladd_dtable *, const char *name);

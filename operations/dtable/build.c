@@ -6,7 +6,7 @@
 
 #include <lladd/blob.h>
 
-#define BLOCK_BYTES (16u << 10)
+#define BLOCK_BYTES (8u << 10)
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 

@@ -79,16 +79,6 @@ static struct node *new_node(struct table *t, const struct lladd_dtable_key *key
     return n;
 }
 
-/* Before a key is put in: who finds it beyond does not look. */
-static void widen(struct table *t, const struct lladd_dtable_key *key)
-{
-    uint64_t low = lladd_dtable_prefix(&t->base.order, key), over = UINT64_MAX - low;
-    if (low < lladd_atomic_load64(&t->base.low))
-        lladd_atomic_store64(&t->base.low, low);
-    if (over < lladd_atomic_load64(&t->base.over))
-        lladd_atomic_store64(&t->base.over, over);
-}
-
 static int put(struct table *t, const struct lladd_dtable_key *key,
                const struct lladd_dtable_value *value)
 {
@@ -106,7 +96,7 @@ static int put(struct table *t, const struct lladd_dtable_key *key,
     }
     if (len)
         memcpy(bytes, value->bytes.data, len);
-    widen(t, key);
+    lladd_dtable_fence_widen(&t->base.fence, lladd_dtable_prefix(&t->base.order, key));
     lladd_free(t->base.db, n->value);
     n->value = bytes;
     n->len = len;
@@ -162,7 +152,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 {
     struct table *t = (struct table *)(uintptr_t)base;
     int rc = 0;
-    if (lladd_dtable_is_beyond(base, lladd_dtable_prefix(&base->order, key)))
+    if (!lladd_dtable_fence_has(&base->fence, lladd_dtable_prefix(&base->order, key)))
         return 0;
     lladd_mutex_lock(&t->mutex);
     const struct node *n = search(t, key, NULL);
@@ -289,8 +279,7 @@ int lladd_dtable_memory(struct lladd_db *db, enum lladd_dtable_type type, const 
     t->base = (struct lladd_dtable){.kind = &ll_dtable__memory_class,
                                     .db = db,
                                     .order = order,
-                                    .low = UINT64_MAX,
-                                    .over = UINT64_MAX};
+                                    .fence = LLADD_DTABLE_FENCE_EMPTY};
     if (lladd_mutex_init(&t->mutex, LL_DTABLE_RANK_MEMORY, "memory dtable")) {
         lladd_free(db, t);
         return ll_dtable__no_memory(err);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Overlays (paper, section 5.3): one table of several, the first one the newest.
  *
- * Looked up, the tables whose keys the key is among are asked in turn until one knows something, a
- * tombstone included. A cursor
- * has one in each of them. Going forward, each is at its first row behind the current one that
- * counts, or at the current key itself; what has been passed in one direction is sought anew when
- * the direction changes (trap 14). Where several have a key, the newest is shown, and the others
- * are stepped past it. As long as one has rows that come before those of all others, it is only
- * compared with the next one of these, its rival.
+ * Looked up, the tables are asked in turn until one knows something, a tombstone included, but for
+ * those whose fence says that they do not have the key. A cursor has one in each of them. Going
+ * forward, each is at its first row behind the current one that counts, or at the current key
+ * itself; what has been passed in one direction is sought anew when the direction changes (trap
+ * 14). Where several have a key, the newest is shown, and the others are stepped past it. As long
+ * as one has rows that come before those of all others, it is only compared with the next one of
+ * these, its rival.
  *
  * A table may have ranges that are deleted (lladd_dtable_stretch_at): what older ones have there is
  * not shown. They are not walked through it but led to its end; which stretch of a table the
@@ -30,7 +30,7 @@ static __attribute__((noinline)) int ask_from(const struct table *t, size_t i,
     uint64_t prefix = lladd_dtable_prefix(&t->base.order, key);
     int rc = 0;
     for (; i < t->n && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
-        if (!lladd_dtable_is_beyond(t->tables[i], prefix))
+        if (lladd_dtable_fence_has(&t->tables[i]->fence, prefix))
             rc = lladd_dtable_ask(t->tables[i], key, pin, out, err);
     return rc;
 }
@@ -42,7 +42,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     const struct table *t = (const struct table *)base;
     uint64_t prefix = lladd_dtable_prefix(&base->order, key);
     size_t i = 0;
-    while (i < t->n && lladd_dtable_is_beyond(t->tables[i], prefix))
+    while (i < t->n && !lladd_dtable_fence_has(&t->tables[i]->fence, prefix))
         i++;
     if (i + 1 == t->n)
         return lladd_dtable_ask(t->tables[i], key, pin, out, err);
@@ -431,7 +431,7 @@ static int lookup_columns(const struct lladd_dtable *base, const struct lladd_dt
     uint64_t prefix = lladd_dtable_prefix(&base->order, key);
     int rc = 0;
     for (size_t i = 0; i < t->n && !rc && *state == LLADD_DTABLE_ABSENT; i++)
-        if (!lladd_dtable_is_beyond(t->tables[i], prefix))
+        if (lladd_dtable_fence_has(&t->tables[i]->fence, prefix))
             rc = lladd_dtable_lookup_columns(t->tables[i], key, want, state, err);
     return rc;
 }

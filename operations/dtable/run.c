@@ -285,8 +285,10 @@ static int open_all(struct ll_dtable_run *run, struct lladd_error *err)
     if (!rc)
         rc = open_layer(run->layers, err);
     if (!rc && d->rows && run->layers->ranges == 0) {
-        run->layers->low = lladd_dtable_prefix(&run->order, &d->min);
-        run->layers->over = UINT64_MAX - lladd_dtable_prefix(&run->order, &d->max);
+        struct lladd_dtable_fence *f = &run->layers->fence;
+        *f = (struct lladd_dtable_fence)LLADD_DTABLE_FENCE_EMPTY;
+        lladd_dtable_fence_widen(f, lladd_dtable_prefix(&run->order, &d->min));
+        lladd_dtable_fence_widen(f, lladd_dtable_prefix(&run->order, &d->max));
     }
     return rc;
 }

@@ -26,7 +26,8 @@
  * index are in memory as numbers. */
 #include "operations/dtable_class/keys.h"
 
-/* A block of rows without bytes has at most so many: they are in memory while it is built. */
+/* EVEN_MAX: a block whose rows take no bytes has at most so many; they are in memory while it is
+ * built. */
 enum { HEAD = 24, FOOTER = 32, INDEX_IN_FOOTER = 4096, EVEN_MAX = 1 << 17, STEP_MAX = 65535 };
 enum { EVEN = 0x80, STEP_LENGTH = 8 };
 
@@ -118,10 +119,12 @@ static bool stays_marked(const struct ll_keys_builder *k, uint64_t mark)
 
 static bool fits(const struct ll_keys_builder *k, uint64_t key, size_t bytes, uint64_t mark)
 {
-    size_t rows = k->n + 1, number = width_of((mark - k->base) | k->odd | (mark & 1));
-    bool marked = stays_marked(k, mark) && rows <= EVEN_MAX;
-    size_t columns = marked ? STEP_LENGTH : rows * number;
-    if (!(stays_even(k, key) && rows <= EVEN_MAX))
+    size_t rows = k->n + 1, marks = rows * width_of((mark - k->base) | k->odd | (mark & 1));
+    bool even = stays_even(k, key), marked = marks == 0 || stays_marked(k, mark);
+    size_t columns = marked && marks > STEP_LENGTH ? STEP_LENGTH : marks;
+    if (even && marked && rows > EVEN_MAX)
+        return false;
+    if (!even)
         columns += rows * key_width(k, key);
     return HEAD + columns + bytes <= k->block_size;
 }
@@ -283,11 +286,14 @@ static struct lladd_span bytes_of(const struct ll_keys *k, uint64_t block)
     return lladd_span_of(k->index_bytes + from, (size_t)(first_of(k, block) - from));
 }
 
+/* Keys and places ascend, and no block has more rows than one of those that take bytes, or none,
+ * can have. */
 static bool index_in_order(const struct ll_keys *k)
 {
-    uint64_t last = 0;
+    uint64_t last = 0, most = lladd_dtable_source_block(k->in);
+    most = most > EVEN_MAX ? most : EVEN_MAX;
     for (uint64_t i = 0; i < k->blocks; i++) {
-        if (place_of(k, i) >= place_of(k, i + 1) || (i == 0 && place_of(k, 0) != 0) ||
+        if (place_of(k, i) >= place_of(k, i + 1) || place_of(k, i + 1) - place_of(k, i) > most || (i == 0 && place_of(k, 0) != 0) ||
             (i && (k->numbers ? first_of(k, i) <= last : first_of(k, i) < last)) ||
             (!k->numbers && first_of(k, i) > k->index_len))
             return false;
@@ -371,10 +377,10 @@ int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_spa
 /* A block as it lies in memory. */
 struct block {
     const unsigned char *rows, *bytes;
-    uint64_t base, first;
-    uint64_t origin, step, more; /* kw, or mw, is 0: of the first key's field, from one to the next */
+    uint64_t base, first, step;
     uint32_t n, width, bytes_len;
     unsigned kw, mw;
+    bool marked; /* how much more each number is stands before the rows */
 };
 
 static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin *pin,
@@ -390,39 +396,49 @@ static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin
     b->base = lladd_get64(p);
     b->first = lladd_get64(p + 8);
     b->n = lladd_get32(p + 16);
-    bool marked = p[21] == EVEN && len >= HEAD + STEP_LENGTH;
-    uint32_t head = marked ? HEAD + STEP_LENGTH : HEAD;
     b->kw = p[20];
-    b->mw = marked ? 0 : p[21];
-    b->width = b->kw + b->mw;
+    b->mw = p[21];
     b->step = lladd_get16(p + 22);
-    b->origin = k->numbers ? 0 : b->step;
-    b->more = marked ? lladd_get64(p + HEAD) : 0;
-    b->rows = p + head;
+    b->marked = b->mw == EVEN && len >= HEAD + STEP_LENGTH;
+    if (b->marked) {
+        b->mw = 0;
+        p += STEP_LENGTH;
+        len -= STEP_LENGTH;
+    }
+    b->width = b->kw + b->mw;
+    b->rows = p + HEAD;
     if ((b->kw == 0 && b->step == 0 && b->n > 1) || b->kw > 8 || b->mw > 8 ||
-        (uint64_t)b->n * b->width > len - head ||
+        (uint64_t)b->n * b->width > len - HEAD ||
         b->n != place_of(k, block + 1) - place_of(k, block))
         return lladd_dtable_corrupt(k->owner, err, "a block of keys makes no sense");
     b->bytes = b->rows + (size_t)b->n * b->width;
-    b->bytes_len = len - head - b->n * b->width;
+    b->bytes_len = len - HEAD - b->n * b->width;
     return 0;
 }
 
+/* Of keys that are numbers: less the first one. */
 static uint64_t key_at(const struct block *b, uint32_t i)
 {
-    return b->kw ? get_n(b->rows + (size_t)i * b->width, b->kw) : b->origin + i * b->step;
+    return b->kw ? get_n(b->rows + (size_t)i * b->width, b->kw) : i * b->step;
+}
+
+/* Of keys that are bytes: where they end. */
+static uint64_t end_at(const struct block *b, uint32_t i)
+{
+    return b->kw ? get_n(b->rows + (size_t)i * b->width, b->kw) : (i + UINT64_C(1)) * b->step;
 }
 
 static uint64_t mark_at(const struct block *b, uint32_t i)
 {
-    return b->base + (b->mw ? get_n(b->rows + (size_t)i * b->width + b->kw, b->mw)
-                            : (i + UINT64_C(1)) * b->more);
+    if (b->marked)
+        return b->base + (i + UINT64_C(1)) * lladd_get64(b->rows - STEP_LENGTH);
+    return b->base + get_n(b->rows + (size_t)i * b->width + b->kw, b->mw);
 }
 
 /* Of keys that are bytes. What the block does not have is not looked at. */
 static struct lladd_span span_at(const struct block *b, uint32_t i)
 {
-    uint64_t from = i ? key_at(b, i - 1) : 0, to = key_at(b, i);
+    uint64_t from = i ? end_at(b, i - 1) : 0, to = end_at(b, i);
     if (from > to || to > b->bytes_len)
         return lladd_span_of(b->bytes, 0);
     return lladd_span_of(b->bytes + from, (size_t)(to - from));
@@ -631,7 +647,7 @@ int ll_keys_ask(const struct ll_keys *k, const struct lladd_dtable_key *key,
     return marks_at(k, &f.b, f.i, before, mark, err);
 }
 
-/* Blocks have about as many rows each. */
+/* Blocks have about as many rows each, mostly; where they do not, they are halved. */
 static uint64_t block_at(const struct ll_keys *k, uint64_t place)
 {
     uint64_t block = (uint64_t)((double)place / (double)k->rows * (double)k->blocks);

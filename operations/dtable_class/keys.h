@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_CLASS_KEYS_H
 #define LL_OPERATIONS_DTABLE_CLASS_KEYS_H
-/* A column of sorted keys, each with a number: what linear, fixed-size and unique-string dTables
- * begin with. The number is twice something that does not fall from row to row (where the value
+/* A column of sorted keys, each with a number: what linear, fixed-size and automatic dTables begin
+ * with. The number is twice something that does not fall from row to row (where the value
  * ends, how many tombstones there were), plus one where the row is a tombstone. See keys.c. */
 #include <lladd/dtable_class.h>
 

@@ -53,7 +53,7 @@ struct ll_memtable {
     uint64_t writers; /* atomic: parts whose transactions have not ended */
     uint64_t newest;  /* atomic: commit */
     uint64_t bytes;   /* atomic: taken of its chunks */
-    uint64_t low, high; /* atomic: prefixes of keys of rows, none is beyond */
+    struct lladd_dtable_fence fence; /* of rows, not of ranges */
     uint32_t has_ranges; /* atomic; beside what every lookup reads */
     struct ll_mem_list rows;
     struct ll_mem_list borders; /* of ranges that were deleted: memrange.c */
@@ -72,13 +72,11 @@ struct ll_mem_part {
     uint32_t segment; /* the newest */
 };
 
-/* Is the key below or above those of all its rows, by its beginning? Rows come at one end, mostly,
- * and others are asked for. */
-static inline bool ll_managed__mem_is_beyond(const struct ll_memtable *m,
-                                             const struct lladd_dtable_key *key)
+/* Could it have a row of the key? Rows come at one end, mostly, and others are asked for. */
+static inline bool ll_managed__mem_may_have(const struct ll_memtable *m,
+                                            const struct lladd_dtable_key *key)
 {
-    uint64_t low = lladd_atomic_load64(&m->low);
-    return lladd_dtable_prefix(&m->order, key) - low > lladd_atomic_load64(&m->high) - low;
+    return lladd_dtable_fence_has(&m->fence, lladd_dtable_prefix(&m->order, key));
 }
 int ll_managed__mem_new(struct lladd_db *, const struct lladd_dtable_order *,
                         struct ll_memtable **out);
@@ -220,6 +218,14 @@ struct ll_view {
     struct ll_memtable **mems; /* the newest first; the first one is written to */
     struct ll_run **runs;
 };
+/* Is there certainly nothing of the key in a memtable, for the view? What a snapshot sees was
+ * committed before: nothing, if all that has committed is in the runs. */
+static inline bool ll_managed__view_skips(const struct ll_view *v, const struct ll_memtable *m,
+                                          const struct lladd_dtable_key *key)
+{
+    return lladd_atomic_load64(&m->newest) <= v->cutoff ||
+           (!ll_managed__mem_may_have(m, key) && !lladd_atomic_load32(&m->has_ranges));
+}
 struct ll_view *ll_managed__view_new(struct lladd_db *, uint32_t mems, uint32_t runs);
 void ll_managed__view_hold(struct ll_view *);
 void ll_managed__view_drop(struct lladd_managed *, struct ll_view *);

@@ -82,7 +82,7 @@ int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *or
     m->db = db;
     m->order = *order;
     m->refs = 1;
-    m->low = UINT64_MAX;
+    m->fence = (struct lladd_dtable_fence)LLADD_DTABLE_FENCE_EMPTY;
     uint32_t none = ll_managed__mem_take(m, UNIT, false); /* offset 0 stands for nothing */
     (void)none;
     if (m->n_chunks == 0 || ll_managed__list_begin(m, &m->rows)) {
@@ -139,14 +139,6 @@ static struct lladd_dtable_key key_of(const struct ll_memtable *m, uint32_t node
     return k;
 }
 
-static void widen(struct ll_memtable *m, uint64_t prefix)
-{
-    if (prefix < m->low)
-        lladd_atomic_store64(&m->low, prefix);
-    if (prefix > m->high)
-        lladd_atomic_store64(&m->high, prefix);
-}
-
 uint32_t ll_managed__mem_not_before(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
     return ll_managed__list_not_before(m, &m->rows, key);
@@ -154,7 +146,7 @@ uint32_t ll_managed__mem_not_before(const struct ll_memtable *m, const struct ll
 
 uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
-    if (ll_managed__mem_is_beyond(m, key) || !ll_managed__filter_may_have(m, key))
+    if (!ll_managed__mem_may_have(m, key) || !ll_managed__filter_may_have(m, key))
         return 0;
     uint32_t found = ll_managed__list_not_before(m, &m->rows, key);
     return found && ll_managed__mem_compare(m, at(m, found), key) == 0 ? found : 0;
@@ -208,7 +200,7 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
         memcpy(node->key, &key->number, sizeof key->number);
     }
     if (l == &m->rows) { /* before it can be found */
-        widen(m, lladd_dtable_prefix(&m->order, key));
+        lladd_dtable_fence_widen(&m->fence, lladd_dtable_prefix(&m->order, key));
         ll_managed__filter_add(m, key);
     }
     return offset;

@@ -42,12 +42,13 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     if (u->part && ll_managed__mem_ask_own(u->part, key, &row))
         return lladd_dtable_row_unpack(&row, want, state, err);
     for (uint32_t i = 0; i < v->n_mems; i++)
-        if (ll_managed__mem_ask(v->mems[i], key, v->cutoff, u->snapshot, &row))
+        if (!ll_managed__view_skips(v, v->mems[i], key) &&
+            ll_managed__mem_ask(v->mems[i], key, v->cutoff, u->snapshot, &row))
             return lladd_dtable_row_unpack(&row, want, state, err);
     uint64_t prefix = lladd_dtable_prefix(&t->order, key);
     int rc = 0;
     for (uint32_t i = 0; i < v->n_runs && !rc && *state == LLADD_DTABLE_ABSENT; i++)
-        if (!lladd_dtable_is_beyond(v->runs[i]->table, prefix))
+        if (lladd_dtable_fence_has(&v->runs[i]->table->fence, prefix))
             rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
     return rc;
 }

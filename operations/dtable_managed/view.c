@@ -182,18 +182,10 @@ static __attribute__((noinline)) int ask_runs(const struct ll_view *v, uint32_t 
     out->state = LLADD_DTABLE_ABSENT;
     for (; i < v->n_runs && !rc && out->state == LLADD_DTABLE_ABSENT; i++) {
         const struct lladd_dtable *run = v->runs[i]->table;
-        if (!lladd_dtable_is_beyond(run, lladd_dtable_prefix(&run->order, key)))
+        if (lladd_dtable_fence_has(&run->fence, lladd_dtable_prefix(&run->order, key)))
             rc = lladd_dtable_ask(run, key, pin, out, err);
     }
     return rc;
-}
-
-/* What a snapshot sees was committed there before: nothing, if all is in the runs. */
-static bool has_nothing(const struct ll_view *v, const struct ll_memtable *m,
-                        const struct lladd_dtable_key *key)
-{
-    return lladd_atomic_load64(&m->newest) <= v->cutoff ||
-           (ll_managed__mem_is_beyond(m, key) && !lladd_atomic_load32(&m->has_ranges));
 }
 
 static __attribute__((noinline)) int ask_mems(const struct ll_view *v, uint32_t i,
@@ -204,7 +196,7 @@ static __attribute__((noinline)) int ask_mems(const struct ll_view *v, uint32_t 
                                               struct lladd_error *err)
 {
     for (; i < v->n_mems; i++)
-        if (!has_nothing(v, v->mems[i], key) &&
+        if (!ll_managed__view_skips(v, v->mems[i], key) &&
             ll_managed__mem_ask(v->mems[i], key, v->cutoff, snapshot, out))
             return 0;
     return ask_runs(v, 0, key, pin, out, err);
@@ -216,11 +208,11 @@ int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
 {
     uint32_t i = 0;
     for (; i < v->n_mems; i++)
-        if (!has_nothing(v, v->mems[i], key))
+        if (!ll_managed__view_skips(v, v->mems[i], key))
             return ask_mems(v, i, snapshot, key, pin, out, err);
     for (i = 0; i < v->n_runs; i++) {
         const struct lladd_dtable *run = v->runs[i]->table;
-        if (!lladd_dtable_is_beyond(run, lladd_dtable_prefix(&run->order, key)))
+        if (lladd_dtable_fence_has(&run->fence, lladd_dtable_prefix(&run->order, key)))
             break;
     }
     if (i + 1 == v->n_runs)

@@ -2,21 +2,23 @@
 /*
  * Many threads on one run, and a cache that does not hold it: blocks are loaded, waited for and
  * evicted all the time, and everybody sees what is there. A table in memory beside it is written to
- * while others walk through it.
+ * while others walk through it, and look through an overlay for what was put into it just now.
  */
 #include "model.h"
 
 #include <lladd/sync.h>
 
 static struct bed b;
-enum { THREADS = 8, LOOKUPS = 3000, WRITES = 400 };
+enum { THREADS = 8, LOOKUPS = 3000, WRITES = 400, MIDDLE = 100000 };
 
 struct job {
     const struct model *m;
-    struct lladd_dtable *run, *memory;
+    struct lladd_dtable *run, *memory, *over;
     uint64_t seed, compared;
     struct lladd_error err;
     const char *wrong; /* the first thing that was: threads do not assert */
+    uint64_t put;      /* atomic: the last key it has put in */
+    struct job *next;  /* another thread's */
 };
 
 #define MUST(job, condition) \
@@ -62,17 +64,34 @@ static void *reader(void *arg)
     return NULL;
 }
 
-/* Keys of this thread, each with itself as its value. */
+/* What another thread has put in before now is there. */
+static void look_for_last(struct job *j, struct lladd_dtable_pin *pin)
+{
+    uint64_t put = lladd_atomic_load64(&j->next->put);
+    struct lladd_dtable_key key = lladd_dtable_u32((uint32_t)put);
+    struct lladd_dtable_value v;
+    if (put == 0 || j->wrong)
+        return;
+    MUST(j, lladd_dtable_lookup(j->over, &key, pin, &v, &j->err) == 0);
+    MUST(j, j->wrong || (v.state == LLADD_DTABLE_FOUND && v.bytes.len == sizeof(uint32_t)));
+}
+
+/* Keys of this thread, from the middle upwards or downwards, each with itself as its value. */
 static void *writer(void *arg)
 {
     struct job *j = arg;
     struct lladd_dtable_cursor *c;
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     for (uint32_t i = 0; i < WRITES; i++) {
-        uint32_t n = i * THREADS + (uint32_t)j->seed % THREADS;
+        uint32_t away = i * THREADS + (uint32_t)j->seed % THREADS;
+        uint32_t n = j->seed % 2 ? MIDDLE - away : MIDDLE + away;
         struct lladd_dtable_key key = lladd_dtable_u32(n);
         struct lladd_dtable_value v = lladd_dtable_value(&n, sizeof n);
         MUST(j, lladd_dtable_put(j->memory, &key, &v, &j->err) == 0);
+        lladd_atomic_store64(&j->put, n);
+        look_for_last(j, &pin);
     }
+    lladd_dtable_unpin(&pin);
     MUST(j, lladd_dtable_cursor_open(j->memory, 0, &c, &j->err) == 0);
     if (j->wrong)
         return NULL;
@@ -85,7 +104,7 @@ static void *writer(void *arg)
         if (!j->wrong)
             memcpy(&n, v.bytes.data, sizeof n);
         MUST(j, j->wrong || n == key.number);
-        mine += n % THREADS == j->seed % THREADS;
+        mine += (n < MIDDLE ? MIDDLE - n : n - MIDDLE) % THREADS == j->seed % THREADS;
     }
     MUST(j, mine == WRITES);
     j->compared += mine;
@@ -126,15 +145,22 @@ START_TEST(threads)
     struct model m;
     lladd_pageno root;
     struct lladd_dtable_cache_stats s = {.struct_size = sizeof s};
-    struct lladd_dtable *memory;
+    struct lladd_dtable *memory, *over;
     bed_init_threads(&b);
     bed_open(&b);
     rows_init(&m, shape.type);
     struct lladd_dtable *t = rows_run(&b, &m, configs[_i], &shape, 3, &root);
     ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &memory, &b.err));
+    ok_db(&b, lladd_dtable_overlay(b.db, (struct lladd_dtable *[]){memory, t}, 2, &over, &b.err));
     lladd_dtable_cache_limit(b.db, 200000);
     for (int i = 0; i < THREADS; i++)
-        jobs[i] = (struct job){&m, t, memory, (uint64_t)i, 0, LLADD_ERROR_INIT, NULL};
+        jobs[i] = (struct job){.m = &m,
+                               .run = t,
+                               .memory = memory,
+                               .over = over,
+                               .seed = (uint64_t)i,
+                               .err = LLADD_ERROR_INIT,
+                               .next = &jobs[(i + 1) % THREADS]};
     all(jobs, writer);
     all(jobs, reader);
     uint64_t compared = 0;
@@ -144,6 +170,7 @@ START_TEST(threads)
     lladd_dtable_cache_stats(b.db, &s);
     ck_assert_uint_le(s.used, 200000);
     ck_assert_uint_ge(s.evictions, 50);
+    lladd_dtable_close(over);
     lladd_dtable_close(t);
     lladd_dtable_close(memory);
     rows_free(&m);
