@@ -193,7 +193,7 @@ def main():
     for name, make in FIGURES:
         path, settings, curves = make(rows, os.path.join(sys.argv[2], name + ".svg"))
         if curves:
-            gnuplot(path, settings, curves)
+            plot(path, settings, curves)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,11 @@ LINES = [
      query("W6", "recovery-warm", HASH, 200000)),
     ("random updates of ten times the cache", query("W7", "update", ARRAY)),
     ("updates rolled back", query("W9", "rollback", HASH)),
+    ("ten million ordered rows put, in random order",
+     query("W11", "load", "lladd-dtable", 10 * MILLION)),
+    ("ten million random lookups among them",
+     query("W11", "lookup", "lladd-dtable", 10 * MILLION)),
+    ("scans of 100 of them", query("W11", "scan", "lladd-dtable", 100000)),
 ]
 
 

@@ -16,6 +16,10 @@ def w5(case, n, threads=1, **fields):
     return query("W5", case, "lladd-hash", n, threads, **fields)
 
 
+def w11(case, n):
+    return query("W11", case, "lladd-dtable", n)
+
+
 # Text, what is measured, and what it should be: at least so many a second; (factor, peer): at least
 # so many times that peer (None: the best); (factor, other): so many times that other measurement.
 AT_LEAST = [
@@ -60,6 +64,10 @@ AT_LEAST = [
     ("W6, transactions replayed", query("W6", "recovery-warm", "lladd", 200000), 8e6),
     ("W7, to the best in place", query("W7", "update", "lladd"), (2, IN_PLACE)),
     ("W9", query("W9", "rollback", ("lladd-hash", "lladd-array", "lladd-records")), 3e6),
+    ("W11, load", w11("load", 10 * MILLION), (1, None)),
+    ("W11, 1 million lookups", w11("lookup", MILLION), (1, None)),
+    ("W11, 10 million lookups", w11("lookup", 10 * MILLION), (1, None)),
+    ("W11, scans of 100", w11("scan", 100000), (1, None)),
 ]
 # Text, what is measured, which field, and the most it should be.
 AT_MOST = [

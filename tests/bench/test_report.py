@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """bench/run's tables and charts, from rows that are made up."""
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -129,6 +131,17 @@ class Charts(unittest.TestCase):
         self.assertIn("<svg", text)
         self.assertIn("lladd-hash", text)
         self.assertIn("leveldb", text)
+
+    def test_the_figures_of_a_load(self):
+        rows = [{"case": "figure 14: row store, by a cursor, warm, 1 of 16 columns", "median": 0.3},
+                {"case": "figure 14: row store, by a cursor, warm, 9 of 16 columns", "median": 0.4},
+                {"series": "figure 15: background", "points": [[0, 10], [1, 12]]}]
+        with tempfile.TemporaryDirectory() as work:
+            path = os.path.join(work, "rows.jsonl")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write("".join(json.dumps(row) + "\n" for row in rows))
+            subprocess.run([sys.executable, charts.__file__, path, work], check=True)
+            self.assertEqual(sorted(os.listdir(work)), ["columns.svg", "loading.svg", "rows.jsonl"])
 
     def test_without_a_peer_there_are_no_ratios(self):
         with tempfile.TemporaryDirectory() as work:
