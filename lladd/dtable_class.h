@@ -156,7 +156,8 @@ static inline uint64_t lladd_dtable_prefix(const struct lladd_dtable_order *o,
 }
 /** Between which prefixes all keys of a table are, those of its tombstones included: who asks one
  *  table after the other, as overlays and managed tables do, does not ask one for keys that are
- *  not. Zeros: anywhere. The fields are atomic; `over` is how far the highest is below UINT64_MAX. */
+ *  not. Zeros: anywhere. The fields are atomic; `over` is how far the highest is below
+ *  UINT64_MAX. */
 struct lladd_dtable_fence {
     uint64_t low, over;
 };

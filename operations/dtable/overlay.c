@@ -20,7 +20,8 @@ struct table {
     const struct lladd_dtable *tables[];
 };
 
-/* From this table on. Apart, for a lookup that only the last table can answer saves no registers. */
+/* From this table on. Apart, for a lookup that only the last table can answer saves no
+ * registers. */
 static __attribute__((noinline)) int ask_from(const struct table *t, size_t i,
                                               const struct lladd_dtable_key *key,
                                               struct lladd_dtable_pin *pin,

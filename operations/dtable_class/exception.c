@@ -102,8 +102,8 @@ static inline bool is_placeholder(const struct reader *r, struct lladd_span valu
            (value.len == 0 || (*a == *b && memcmp(a, b, value.len) == 0));
 }
 
-/* With a pin of its own, and a copy: what the key's bytes lie in stays with the caller's pin. Apart,
- * so that a lookup that does not get here saves no registers for it. */
+/* With a pin of its own, and a copy: what the key's bytes lie in stays with the caller's pin.
+ * Apart, so that a lookup that does not get here saves no registers for it. */
 static __attribute__((noinline)) int ask_alt(const struct lladd_dtable *base,
                                              const struct lladd_dtable_key *key,
                                              struct lladd_dtable_pin *pin,

@@ -293,7 +293,8 @@ static bool index_in_order(const struct ll_keys *k)
     uint64_t last = 0, most = lladd_dtable_source_block(k->in);
     most = most > EVEN_MAX ? most : EVEN_MAX;
     for (uint64_t i = 0; i < k->blocks; i++) {
-        if (place_of(k, i) >= place_of(k, i + 1) || place_of(k, i + 1) - place_of(k, i) > most || (i == 0 && place_of(k, 0) != 0) ||
+        uint64_t from = place_of(k, i), to = place_of(k, i + 1);
+        if (from >= to || to - from > most || (i == 0 && from != 0) ||
             (i && (k->numbers ? first_of(k, i) <= last : first_of(k, i) < last)) ||
             (!k->numbers && first_of(k, i) > k->index_len))
             return false;
