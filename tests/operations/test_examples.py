@@ -95,7 +95,7 @@ def dtables(program, folder):
                     sys.exit(f"dtables: {line}")
         smaller(size, "linear", "... and those in an array (figure 8)", 2)
         smaller(size, "time: array", "time: differences, large ones beside (figure 9)", 1.5)
-        smaller(size, "column store, linear", "column store, states as in figure 8", 2)
+        smaller(size, "column store, linear", "column store, states as in figure 8", 1.75)
         smaller(size, "column store, arrays", "column store, time as in figure 9", 1.2)
         if out.count("differences in two bytes, array          cannot store the row of key") != 2:
             sys.exit(f"dtables stores what is too large: {out}")
