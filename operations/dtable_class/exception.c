@@ -102,13 +102,10 @@ static inline bool is_placeholder(const struct reader *r, struct lladd_span valu
            (value.len == 0 || (*a == *b && memcmp(a, b, value.len) == 0));
 }
 
-/* With a pin of its own, and a copy: what the key's bytes lie in stays with the caller's pin.
- * Apart, so that a lookup that does not get here saves no registers for it. */
-static __attribute__((noinline)) int ask_alt(const struct lladd_dtable *base,
-                                             const struct lladd_dtable_key *key,
-                                             struct lladd_dtable_pin *pin,
-                                             struct lladd_dtable_value *value,
-                                             struct lladd_error *err)
+/* With a pin of its own, and a copy: what the key's bytes lie in stays with the caller's pin. */
+static int ask_alt(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
+                   struct lladd_error *err)
 {
     const struct reader *r = (const struct reader *)base;
     struct lladd_dtable_pin own = LLADD_DTABLE_PIN_INIT;

@@ -170,25 +170,14 @@ void ll_managed__run_drop(struct ll_run *r)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-/* From this run on; this, and what follows, apart, for a lookup that only the last run can answer
- * saves no registers. */
-static __attribute__((noinline)) int ask_runs(const struct ll_view *v, uint32_t i,
-                                              const struct lladd_dtable_key *key,
-                                              struct lladd_dtable_pin *pin,
-                                              struct lladd_dtable_value *out,
-                                              struct lladd_error *err)
+static bool run_may_have(const struct ll_run *r, const struct lladd_dtable_key *key)
 {
-    int rc = 0;
-    out->state = LLADD_DTABLE_ABSENT;
-    for (; i < v->n_runs && !rc && out->state == LLADD_DTABLE_ABSENT; i++) {
-        const struct lladd_dtable *run = v->runs[i]->table;
-        if (lladd_dtable_fence_has(&run->fence, lladd_dtable_prefix(&run->order, key)))
-            rc = lladd_dtable_ask(run, key, pin, out, err);
-    }
-    return rc;
+    return lladd_dtable_fence_has(&r->table->fence, lladd_dtable_prefix(&r->table->order, key));
 }
 
-static __attribute__((noinline)) int ask_mems(const struct ll_view *v, uint32_t i,
+/* From this one on of the memtables and, behind them, the runs. Apart, for a lookup that only the
+ * last run can answer saves no registers. */
+static __attribute__((noinline)) int ask_from(const struct ll_view *v, uint32_t i,
                                               uint64_t snapshot,
                                               const struct lladd_dtable_key *key,
                                               struct lladd_dtable_pin *pin,
@@ -199,7 +188,12 @@ static __attribute__((noinline)) int ask_mems(const struct ll_view *v, uint32_t 
         if (!ll_managed__view_skips(v, v->mems[i], key) &&
             ll_managed__mem_ask(v->mems[i], key, v->cutoff, snapshot, out))
             return 0;
-    return ask_runs(v, 0, key, pin, out, err);
+    int rc = 0;
+    out->state = LLADD_DTABLE_ABSENT;
+    for (i -= v->n_mems; i < v->n_runs && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
+        if (run_may_have(v->runs[i], key))
+            rc = lladd_dtable_ask(v->runs[i]->table, key, pin, out, err);
+    return rc;
 }
 
 int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
@@ -207,15 +201,14 @@ int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
                          struct lladd_dtable_value *out, struct lladd_error *err)
 {
     uint32_t i = 0;
-    for (; i < v->n_mems; i++)
-        if (!ll_managed__view_skips(v, v->mems[i], key))
-            return ask_mems(v, i, snapshot, key, pin, out, err);
-    for (i = 0; i < v->n_runs; i++) {
-        const struct lladd_dtable *run = v->runs[i]->table;
-        if (lladd_dtable_fence_has(&run->fence, lladd_dtable_prefix(&run->order, key)))
-            break;
-    }
+    while (i < v->n_mems && ll_managed__view_skips(v, v->mems[i], key))
+        i++;
+    if (i < v->n_mems)
+        return ask_from(v, i, snapshot, key, pin, out, err);
+    i = 0;
+    while (i < v->n_runs && !run_may_have(v->runs[i], key))
+        i++;
     if (i + 1 == v->n_runs)
         return lladd_dtable_ask(v->runs[i]->table, key, pin, out, err);
-    return ask_runs(v, i, key, pin, out, err);
+    return ask_from(v, v->n_mems + i, snapshot, key, pin, out, err);
 }
