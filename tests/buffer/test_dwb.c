@@ -503,7 +503,6 @@ int main(void)
     tcase_add_loop_test(t, create_refuses_what_exists, 0, RIG_KINDS);
     suite_add_tcase(s, t);
     t = tcase_create("in memory");
-    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, the_power_goes_at_every_call, 0, RIG_HEAP_FILES);
     tcase_add_loop_test(t, the_power_goes_during_restore, 0, RIG_HEAP_FILES);
     suite_add_tcase(s, t);

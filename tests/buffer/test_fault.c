@@ -309,7 +309,6 @@ int main(void)
 {
     Suite *s = suite_create("buffer: faults");
     TCase *t = tcase_create("every n");
-    tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, every_device_call_fails, 0, 4);
     tcase_add_loop_test(t, the_power_goes_at_every_call, 0, RIG_HEAP_FILES);
     tcase_add_loop_test(t, every_allocation_fails, 0, 4);

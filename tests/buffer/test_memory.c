@@ -162,7 +162,6 @@ int main(void)
 {
     Suite *s = suite_create("buffer: memory");
     TCase *t = tcase_create("both providers");
-    tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, changing_ten_times_the_cache, 0, 2);
     tcase_add_loop_test(t, pages_far_apart, 0, 2);
     suite_add_tcase(s, t);

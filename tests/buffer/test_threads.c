@@ -724,7 +724,6 @@ int main(void)
 {
     Suite *s = suite_create("buffer: threads");
     TCase *t = tcase_create("both providers");
-    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, a_page_is_read_once, 0, 2);
     tcase_add_loop_test(t, a_read_that_fails_is_not_shared, 0, 2);
     tcase_add_loop_test(t, changing_a_page_that_is_being_written, 0, 2);

@@ -314,7 +314,6 @@ int main(void)
 {
     Suite *s = suite_create("buffer: what was written");
     TCase *t = tcase_create("both providers");
-    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, a_lost_write_is_refused, 0, RIG_KINDS);
     tcase_add_loop_test(t, a_lost_write_that_leaves_zeros, 0, RIG_KINDS);
     tcase_add_loop_test(t, redo_gets_zeros, 0, RIG_KINDS);

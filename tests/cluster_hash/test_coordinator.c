@@ -397,7 +397,6 @@ int main(void)
 {
     Suite *suite = suite_create("coordinator");
     TCase *tc = tcase_create("one thing at a time");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_server_that_is_gone_keeps_nobody_waiting);
     tcase_add_test(tc, a_server_that_falls_silent_keeps_nobody_waiting);
     tcase_add_test(tc, one_replica_is_enough_to_read);

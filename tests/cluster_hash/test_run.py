@@ -23,7 +23,7 @@ def story(run, programs, folder):
     """The demonstration, shorter: it says what it says, and everything is as it should be."""
     done = subprocess.run([run, "--programs", programs, "--seconds", "6", "--pace", "0.6",
                            "--accounts", "40", "--threads", "4", "--dir",
-                           os.path.join(folder, "new")], text=True, timeout=200, check=False,
+                           os.path.join(folder, "new")], text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(done.stdout)
     expect(done.returncode == 0, "exit status", done.returncode)
@@ -54,7 +54,7 @@ class Server:
 def teller(programs, command, folder, port, *more):
     done = subprocess.run([os.path.join(programs, "cluster-teller"), command, "--dir", folder,
                            "--server", f"127.0.0.1:{port}", "--accounts", "20", *more], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -72,7 +72,7 @@ def copies(_run, programs, folder):
     expect(status == 1 and "LLADD_LOCKED" in err and "copy" in err, status, out, err)
     busy = subprocess.run([os.path.join(programs, "cluster-server"), "--dir",
                            os.path.join(folder, "server")], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=60, check=False)
+                          stderr=subprocess.PIPE, check=False)
     expect(busy.returncode == 1 and "LLADD_LOCKED" in busy.stderr, busy.stderr)
     status, out, err = teller(programs, "audit", first, server.port, "--replicas", "2")
     expect(status == 1 and "LLADD_BAD_ARGUMENT" in err, status, out, err)
@@ -85,7 +85,7 @@ def sockets(_run, programs, folder):
     server = Server(programs, os.path.join(folder, "server"))
     for noise in (b"", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64, b"\x00\x00\x10\x00" + b"x" * 500,
                   b"\x14\x00\x00\x00" + b"\x02" + bytes(19), os.urandom(5000)):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as s:
+        with socket.create_connection(("127.0.0.1", server.port)) as s:
             s.sendall(noise)
             s.shutdown(socket.SHUT_WR)
             answer = b""
@@ -95,7 +95,7 @@ def sockets(_run, programs, folder):
             except ConnectionResetError:
                 pass
             expect(len(answer) < 300, "a long answer to noise:", answer)
-    silent = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(100)]
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(100)]
     status, out, err = teller(programs, "work", os.path.join(folder, "c"), server.port,
                               "--seconds", "1")
     expect(status == 0 and out.splitlines()[-1].startswith("total "), status, out, err)
@@ -104,12 +104,12 @@ def sockets(_run, programs, folder):
         s.close()
     expect(server.stop() == 0, "the server did not end well")
     wrong = subprocess.run([os.path.join(programs, "cluster-server"), "--port", "99999", "--dir",
-                            "x"], capture_output=True, text=True, timeout=60, check=False)
+                            "x"], capture_output=True, text=True, check=False)
     expect(wrong.returncode == 2 and "usage" in wrong.stderr, wrong)
 
 
 def in_doubt(tool, folder):
-    said = subprocess.run([tool, "in-doubt", "--json", folder], text=True, timeout=60, check=True,
+    said = subprocess.run([tool, "in-doubt", "--json", folder], text=True, check=True,
                           stdout=subprocess.PIPE).stdout
     return re.findall(r'"gid": *"([^"]+)"', said)
 
@@ -141,10 +141,10 @@ def resolve(_run, programs, folder):
     expect(any(left), "nothing was ever in doubt")
     for path, gids in zip(dirs, left):
         for gid in gids:
-            subprocess.run([tool, "resolve", "--abort", path, gid], timeout=60, check=True,
+            subprocess.run([tool, "resolve", "--abort", path, gid], check=True,
                            stdout=subprocess.PIPE)
         expect(not in_doubt(tool, path), "still in doubt")
-        said = subprocess.run([tool, "verify", path], text=True, timeout=60, check=True,
+        said = subprocess.run([tool, "verify", path], text=True, check=True,
                               stdout=subprocess.PIPE).stdout
         expect("not checked" not in said and "no damage" in said, said)
 

@@ -703,7 +703,6 @@ int main(void)
 {
     Suite *suite = suite_create("server");
     TCase *tc = tcase_create("messages");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_vote_leaves_when_the_log_is_durable);
     tcase_add_test(tc, an_acknowledgement_leaves_when_the_log_is_durable);
     tcase_add_test(tc, a_reader_waits_for_what_it_has_read);

@@ -421,7 +421,6 @@ int main(void)
 {
     Suite *s = suite_create("actions");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(a_closed_action_is_taken_back_logically_after_others_have_worked_there);
     LOOP(a_closed_action_survives_a_crash_and_is_taken_back_logically);

@@ -368,7 +368,6 @@ int main(void)
 {
     Suite *s = suite_create("bulk");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(redo_of_an_earlier_life_never_touches_bulk_written_pages);
     LOOP(bulk_written_pages_can_be_updated_like_others);

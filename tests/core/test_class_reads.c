@@ -235,7 +235,6 @@ int main(void)
 {
     Suite *s = suite_create("class without redo");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(a_class_without_redo_holds_the_log_and_reads_it_itself);
     LOOP(what_has_no_undo_reserves_none);

@@ -400,7 +400,6 @@ int main(void)
 {
     Suite *s = suite_create("doubt");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, savepoints_and_top_actions_inside_survive, 0, RIG_KINDS);
     tcase_add_loop_test(tc, what_is_finished_read_only_or_poisoned_is_not_prepared, 0, 4);
     tcase_add_loop_test(tc, phase_two_can_be_tried_again, 0, 4);

@@ -772,7 +772,6 @@ int main(void)
 {
     Suite *s = suite_create("extensions");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(objects_are_redone_and_undone_like_pages);
     LOOP(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved);

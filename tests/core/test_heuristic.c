@@ -275,7 +275,6 @@ int main(void)
 {
     Suite *s = suite_create("heuristic");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, outcomes_are_remembered_until_they_are_forgotten, 0, RIG_KINDS);
     tcase_add_loop_test(tc, only_what_is_prepared_is_decided_upon, 0, RIG_KINDS);
     tcase_add_loop_test(tc, a_crash_at_any_step_leaves_all_or_nothing, 0, 4);

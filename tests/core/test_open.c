@@ -814,7 +814,6 @@ int main(void)
 {
     Suite *s = suite_create("open");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(a_new_database_is_empty_and_stays_the_same_one);
     LOOP(options_say_whether_a_database_must_exist);

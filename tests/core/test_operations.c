@@ -605,7 +605,6 @@ int main(void)
 {
     Suite *s = suite_create("operations");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(an_operation_may_do_without_prepare);
     LOOP(a_page_is_not_formatted_with_bytes_that_recovery_would_refuse);

@@ -846,7 +846,6 @@ int main(void)
 {
     Suite *s = suite_create("prepare");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(a_prepared_transaction_can_be_committed_or_aborted_at_once);
     LOOP(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable);

@@ -611,7 +611,6 @@ int main(void)
 {
     Suite *s = suite_create("threads");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 240);
 #define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
     LOOP(what_threads_commit_is_there_and_survives, 4);
     LOOP(a_crash_among_threads_leaves_whole_transactions, 2);

@@ -853,7 +853,6 @@ int main(void)
 {
     Suite *s = suite_create("transactions");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(committed_updates_are_there_and_survive_closing);
     LOOP(committed_updates_survive_a_crash);

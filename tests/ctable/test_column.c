@@ -490,7 +490,6 @@ int main(void)
     Suite *s = suite_create("column dTables");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, compositions);
     tcase_add_test(tc, trap_27_never_half);
     tcase_add_test(tc, configurations);

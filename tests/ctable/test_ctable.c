@@ -347,7 +347,6 @@ int main(void)
 {
     Suite *s = suite_create("cTables");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, rows_stay);
     tcase_add_test(tc, trap_28_updates);
     tcase_add_test(tc, misuse);

@@ -511,7 +511,6 @@ int main(void)
 {
     Suite *s = suite_create("cTables and their model");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 240);
     tcase_add_test(tc, row_store);
     tcase_add_test(tc, column_store);
     suite_add_tcase(s, tc);

@@ -510,7 +510,6 @@ int main(void)
 {
     Suite *s = suite_create("docs/format");
     TCase *tc = tcase_create("second reader");
-    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, everything_that_can_be_written, 0, PAGE_SIZES);
     tcase_add_loop_test(tc, a_killed_database_and_its_second_life, 0, PAGE_SIZES);

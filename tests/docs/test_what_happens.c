@@ -364,7 +364,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("docs/what happens");
     TCase *tc = tcase_create("lines");
-    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, scene_set, scene_strike);
     tcase_add_test(tc, a_process_that_is_killed);
     tcase_add_test(tc, an_operation_is_missing);

@@ -369,7 +369,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("docs/wrong bytes");
     TCase *tc = tcase_create("lines");
-    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, scene_set, scene_strike);
     tcase_add_test(tc, a_flipped_bit_is_put_right_from_the_log);
     tcase_add_test(tc, a_flipped_bit_that_nothing_puts_right);

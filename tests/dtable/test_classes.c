@@ -811,7 +811,6 @@ int main(void)
     Suite *s = suite_create("dtable.classes");
     TCase *tc = tcase_create("classes");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, strings_are_stored_once);
     tcase_add_test(tc, forgotten_strings_are_stored_again);
     tcase_add_test(tc, trap_10_numbers_run_out);

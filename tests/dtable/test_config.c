@@ -277,7 +277,6 @@ int main(void)
     Suite *s = suite_create("dtable.config");
     TCase *tc = tcase_create("config");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, says_the_same_again);
     tcase_add_test(tc, is_made_by_calls);
     tcase_add_test(tc, a_layer_is_in_one_place);

@@ -251,12 +251,10 @@ int main(int argc, char **argv)
     bool all = argc == 4 && strcmp(argv[1], "all") == 0 && number(argv[2], &part) &&
                number(argv[3], &parts) && part < parts;
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, all ? 7000 : 200);
     if (all) {
         if (part == 0) {
             TCase *selection = tcase_create("selection");
             tcase_add_checked_fixture(selection, setup, teardown);
-            tcase_set_timeout(selection, 7000);
             tcase_add_test(selection, selection_is_complete);
             suite_add_tcase(s, selection);
         }

@@ -488,7 +488,6 @@ int main(void)
     Suite *s = suite_create("dTables: ranges");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 200);
     tcase_add_loop_test(tc, tables_in_front_of_each_other, 0, KINDS);
     tcase_add_test(tc, ranges_ascend_and_do_not_touch);
     tcase_add_test(tc, only_a_ranges_dtable_takes_them);

@@ -818,7 +818,6 @@ int main(void)
     Suite *s = suite_create("dtable.run");
     TCase *tc = tcase_create("run");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, lasts);
     tcase_add_test(tc, nothing_is_left_of_what_was_given_up);
     tcase_add_test(tc, takes_just_the_pages_it_needs);

@@ -182,7 +182,6 @@ int main(void)
 {
     Suite *s = suite_create("dtable.threads");
     TCase *tc = tcase_create("threads");
-    tcase_set_timeout(tc, 100);
     tcase_add_loop_test(tc, threads, 0, sizeof configs / sizeof configs[0]);
     suite_add_tcase(s, tc);
     return bed_run(s);

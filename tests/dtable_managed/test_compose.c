@@ -220,7 +220,6 @@ int main(void)
     Suite *s = suite_create("managed dTables: compositions");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, night ? 3600 : 200);
     tcase_add_loop_test(tc, compositions, 1, COMPOSE_DEPTH + 1);
     if (night)
         tcase_add_loop_test(tc, everything, 3, COMPOSE_DEPTH + 1);

@@ -371,7 +371,6 @@ int main(void)
 {
     Suite *s = suite_create("managed dTables: failures");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 200);
     tcase_add_test(tc, every_allocation_fails_once);
     tcase_add_test(tc, every_allocation_of_a_refused_run_fails_once);
     tcase_add_test(tc, every_allocation_of_an_open_fails_once);

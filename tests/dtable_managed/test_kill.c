@@ -301,7 +301,6 @@ int main(int argc, char **argv)
         return child(argv);
     Suite *s = suite_create("kill");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, getenv("LLADD_NIGHTLY") ? 3600 : 120);
     tcase_add_test(tc, acknowledged_rows_survive_kill_9);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);

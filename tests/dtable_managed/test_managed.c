@@ -769,7 +769,6 @@ int main(void)
 {
     Suite *s = suite_create("managed dTables");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, rows_stay);
     tcase_add_test(tc, aborts);
     tcase_add_test(tc, savepoints);

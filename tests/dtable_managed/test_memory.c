@@ -131,7 +131,6 @@ int main(void)
 {
     Suite *s = suite_create("memory of managed dTables");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, takes_little, 0, ORDERS);
     tcase_add_loop_test(tc, all_are_found, 0, ORDERS);
     tcase_add_loop_test(tc, counts_what_it_takes, 0, ORDERS);

@@ -613,7 +613,6 @@ int main(void)
 {
     Suite *s = suite_create("managed dTables: histories");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 200);
     tcase_add_test(tc, histories);
     tcase_add_loop_test(tc, long_ways, 0, 2);
     suite_add_tcase(s, tc);

@@ -691,7 +691,6 @@ int main(void)
     Suite *s = suite_create("managed dTables: ranges");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, deletes_from_its_begin_to_before_its_end, 0, EVERYWHERE);
     tcase_add_loop_test(tc, deletes_what_older_runs_have, 0, EVERYWHERE);
     tcase_add_loop_test(tc, ends_may_be_open, 0, EVERYWHERE);
@@ -717,7 +716,6 @@ int main(void)
     suite_add_tcase(s, tc);
     tc = tcase_create("with little memory");
     tcase_add_checked_fixture(tc, setup_small, teardown);
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, counts_what_it_goes_over);
     tcase_add_loop_test(tc, counts_what_was_refused, 0, 2);
     tcase_add_test(tc, counts_what_was_given_up);

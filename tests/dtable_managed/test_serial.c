@@ -384,7 +384,6 @@ int main(void)
 {
     Suite *s = suite_create("managed dTables: serialisable");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 200);
     tcase_add_test(tc, write_skew_without_locks);
     tcase_add_test(tc, write_skew_with_locks);
     tcase_add_test(tc, snapshot_is_older);

@@ -382,7 +382,6 @@ int main(void)
 {
     Suite *s = suite_create("managed dTables and threads");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 300);
     tcase_add_test(tc, two_threads);
     tcase_add_test(tc, eight_threads);
     tcase_add_test(tc, slowed_down);

@@ -335,7 +335,6 @@ int main(void)
 {
     Suite *s = suite_create("managed dTables: unharmed");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, unique_strings);
     tcase_add_test(tc, sparse_keys);
     tcase_add_test(tc, idle_snapshot);

@@ -662,7 +662,6 @@ static void add_cases(Suite *suite, const char *name, void (*setup)(void))
 {
     TCase *tc = tcase_create(name);
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, open_and_create);
     tcase_add_loop_test(tc, names_stay_inside, 0, 12);
     tcase_add_test(tc, names_with_dots_are_names);

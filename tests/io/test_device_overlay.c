@@ -255,7 +255,6 @@ int main(void)
     Suite *suite = suite_create("device_overlay");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, nothing_comes_through);
     tcase_add_test(tc, names_begin_anew);
     tcase_add_test(tc, cut_off_is_gone);

@@ -522,7 +522,6 @@ int main(void)
     Suite *suite = suite_create("device_system");
     TCase *posix = tcase_create("posix");
     tcase_add_checked_fixture(posix, setup_posix, teardown);
-    tcase_set_timeout(posix, 60);
     tcase_add_test(posix, every_allocation_fails_once);
     tcase_add_test(posix, devices_need_memory);
     tcase_add_loop_test(posix, short_and_interrupted, 0, 11);
@@ -533,12 +532,10 @@ int main(void)
     suite_add_tcase(suite, posix);
     TCase *memory = tcase_create("memory");
     tcase_add_checked_fixture(memory, setup_memory, teardown);
-    tcase_set_timeout(memory, 60);
     tcase_add_test(memory, every_allocation_fails_once);
     suite_add_tcase(suite, memory);
     TCase *overlay = tcase_create("overlay");
     tcase_add_checked_fixture(overlay, setup_overlay, teardown);
-    tcase_set_timeout(overlay, 60);
     tcase_add_test(overlay, every_allocation_fails_once);
     tcase_add_test(overlay, changing_what_is_below_takes_memory);
     suite_add_tcase(suite, overlay);

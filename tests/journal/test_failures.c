@@ -447,7 +447,6 @@ int main(void)
 {
     Suite *s = suite_create("journal failures");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, every_allocation_fails_once);
     tcase_add_test(tc, every_write_fails);
     tcase_add_test(tc, every_allocation_of_an_open_fails_once);

@@ -617,7 +617,6 @@ int main(void)
 {
     Suite *s = suite_create("journal");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_tag_is_found_again_by_its_name);
     tcase_add_test(tc, a_tag_goes_with_the_transaction_that_made_it);
     tcase_add_test(tc, a_tag_that_a_savepoint_takes_back_is_gone);

@@ -432,7 +432,6 @@ int main(void)
 {
     Suite *s = suite_create("journal model");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 300);
 #ifdef LL_TEST_INSTRUMENTED
     tcase_add_loop_test(tc, random_histories, 0, 8);
 #else

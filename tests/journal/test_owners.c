@@ -709,7 +709,6 @@ int main(void)
 {
     Suite *s = suite_create("journal owners");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, an_owner_has_what_the_journal_would_replay);
     tcase_add_test(tc, attaching_is_all_or_nothing);
     tcase_add_loop_test(tc, entries_in_doubt_appear_when_they_are_committed, 0, 2);

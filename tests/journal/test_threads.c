@@ -353,7 +353,6 @@ int main(void)
 {
     Suite *s = suite_create("journal threads");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 300);
     tcase_add_test(tc, two_threads);
     tcase_add_test(tc, eight_threads);
     tcase_add_test(tc, who_attaches_waits_for_cleaning);

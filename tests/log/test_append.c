@@ -438,7 +438,6 @@ int main(void)
     Suite *s = suite_create("append");
     TCase *t = tcase_create("append");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 60);
     tcase_add_test(t, first_record);
     tcase_add_test(t, small_set);
     tcase_add_test(t, lengths_in_ring);

@@ -182,7 +182,6 @@ int main(void)
     Suite *s = suite_create("batch");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, every_record_reaches_one_reader, 0, 3);
     tcase_add_test(tc, a_cut_is_passed_over);
     tcase_add_loop_test(tc, damage_is_found_at_its_own_lsn, 0, 8);

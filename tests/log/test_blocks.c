@@ -338,7 +338,6 @@ int main(void)
     Suite *s = suite_create("blocks");
     TCase *t = tcase_create("blocks");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, headers, 0, 3);
     tcase_add_test(t, damaged_headers);
     tcase_add_loop_test(t, torn_blocks, 0, 2);

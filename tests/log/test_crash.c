@@ -228,7 +228,6 @@ int main(void)
     Suite *s = suite_create("crash");
     TCase *t = tcase_create("crash");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 100);
     tcase_add_loop_test(t, crash_at_every_call, 0, 4);
     tcase_add_loop_test(t, crash_in_recovery, 0, 4);
     tcase_add_test(t, failed_sync_then_power);

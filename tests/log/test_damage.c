@@ -620,7 +620,6 @@ int main(void)
     Suite *s = suite_create("damage");
     TCase *t = tcase_create("damage");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 100);
     tcase_add_loop_test(t, every_byte_below_the_watermark, 0, 3);
     tcase_add_test(t, every_byte_after_a_clean_stop);
     tcase_add_test(t, refusing_changes_nothing);

@@ -214,7 +214,6 @@ int main(void)
     Suite *s = suite_create("fault");
     TCase *t = tcase_create("fault");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 100);
     tcase_add_loop_test(t, no_memory, 0, 2);
     tcase_add_loop_test(t, device_error, 0, 4);
     tcase_add_test(t, close_error);

@@ -590,7 +590,6 @@ int main(void)
     Suite *s = suite_create("scan");
     TCase *t = tcase_create("scan");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, torn_at_every_byte, 0, 2);
     tcase_add_test(t, torn_with_holes);
     tcase_add_test(t, lsns_are_never_used_again);

@@ -560,7 +560,6 @@ int main(void)
     Suite *s = suite_create("segment");
     TCase *t = tcase_create("segment");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 60);
     tcase_add_test(t, sizes_double);
     tcase_add_loop_test(t, zeroed_and_synced_first, 0, 2);
     tcase_add_test(t, zeros_ahead_for_frequent_syncs);

@@ -536,7 +536,6 @@ int main(void)
     Suite *s = suite_create("threads");
     TCase *t = tcase_create("threads");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, appends, 0, 3);
     tcase_add_test(t, commits);
     tcase_add_test(t, commits_by_a_strange_clock);

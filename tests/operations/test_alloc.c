@@ -688,7 +688,6 @@ int main(void)
 {
     Suite *s = suite_create("pages and extents");
     TCase *c = tcase_create("pages");
-    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, a_new_database_has_nothing_allocated);
     tcase_add_test(c, committed_allocations_stay_and_aborted_ones_go);

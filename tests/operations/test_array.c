@@ -721,7 +721,6 @@ int main(void)
 {
     Suite *s = suite_create("arrays");
     TCase *c = tcase_create("arrays");
-    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, formatted_pages_that_are_not_there_are_noticed);
     tcase_add_test(c, what_nobody_has_written_is_zeros_and_takes_no_pages);

@@ -193,7 +193,6 @@ int main(void)
 {
     Suite *s = suite_create("array threads");
     TCase *c = tcase_create("threads");
-    tcase_set_timeout(c, 100);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, neighbours_do_not_disturb_each_other, 0, 3);
     tcase_add_test(c, everybody_opens_it);

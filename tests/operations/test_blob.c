@@ -774,7 +774,6 @@ int main(void)
 {
     Suite *s = suite_create("blob");
     TCase *c = tcase_create("blob");
-    tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, every_size, 0, 27);
     tcase_add_loop_test(c, large_pages, 0, 2);
     tcase_add_test(c, waste);

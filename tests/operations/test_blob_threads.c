@@ -187,7 +187,6 @@ int main(void)
 {
     Suite *s = suite_create("blob threads");
     TCase *c = tcase_create("threads");
-    tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, everybody_has_a_blob, 0, 3);
     tcase_add_loop_test(c, readers_of_what_is_replaced, 0, 2);

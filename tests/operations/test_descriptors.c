@@ -347,7 +347,6 @@ int main(void)
     collect();
     Suite *s = suite_create("built-in operations");
     TCase *c = tcase_create("descriptors");
-    tcase_set_timeout(c, 60);
     tcase_add_test(c, every_operation_is_complete);
     tcase_add_test(c, every_operation_could_be_registered_by_a_user);
     tcase_add_test(c, ids_are_what_the_wrappers_believe);

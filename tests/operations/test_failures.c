@@ -258,7 +258,6 @@ int main(void)
 {
     Suite *s = suite_create("failures");
     TCase *c = tcase_create("failures");
-    tcase_set_timeout(c, 300);
     tcase_add_test(c, without_failures);
     tcase_add_loop_test(c, allocations_fail, 0, 2);
     tcase_add_loop_test(c, device_calls_fail, 0, 4);

@@ -272,7 +272,6 @@ int main(void)
 {
     Suite *s = suite_create("fixed-length records");
     TCase *c = tcase_create("records");
-    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, any_size_fills_the_page_and_no_more);
     tcase_add_loop_test(c, set_free_abort_crash, 0, 2);

@@ -833,7 +833,6 @@ int main(void)
     Suite *s = suite_create("hash tables");
     TCase *t = tcase_create("hash");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 60);
     tcase_add_test(t, siphash_is_siphash);
     tcase_add_test(t, many_hashes_are_those_of_each);
     tcase_add_loop_test(t, what_a_drop_leaves_is_found, 0, 2);

@@ -372,7 +372,6 @@ int main(void)
 {
     Suite *s = suite_create("hash tables, failures");
     TCase *c = tcase_create("failures");
-    tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, without_failures, 0, 4);
     tcase_add_loop_test(c, allocations_fail, 0, 4);
     tcase_add_loop_test(c, reads_fail, 0, 4);

@@ -304,7 +304,6 @@ int main(void)
 {
     Suite *s = suite_create("hash tables against a model");
     TCase *t = tcase_create("model");
-    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, fixed_small, 0, 4);
     tcase_add_loop_test(t, fixed_large_entries, 0, 6);
     tcase_add_loop_test(t, any_length, 0, 6);

@@ -204,7 +204,6 @@ int main(void)
     Suite *s = suite_create("hash tables and threads");
     TCase *t = tcase_create("threads");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 100);
     tcase_add_test(t, two);
     tcase_add_test(t, eight);
     tcase_add_test(t, sixty_four);

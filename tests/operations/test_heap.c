@@ -592,7 +592,6 @@ int main(void)
 {
     Suite *s = suite_create("heaps");
     TCase *c = tcase_create("heaps");
-    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, insert_get_set_delete);
     tcase_add_loop_test(c, an_inventory_that_does_not_end_is_noticed, 0, 2);

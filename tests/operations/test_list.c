@@ -858,7 +858,6 @@ int main(void)
 {
     Suite *s = suite_create("list");
     TCase *c = tcase_create("list");
-    tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, a_ring_is_noticed, 0, 2);
     tcase_add_test(c, a_page_without_a_heap_is_an_error_with_a_message);
@@ -877,7 +876,6 @@ int main(void)
     tcase_add_test(c, wrong_arguments);
     suite_add_tcase(s, c);
     TCase *own = tcase_create("own");
-    tcase_set_timeout(own, 120);
     tcase_add_loop_test(own, like_a_model, 0, 6);
     tcase_add_loop_test(own, without_memory, 0, 2);
     tcase_add_test(own, without_space);

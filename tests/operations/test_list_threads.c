@@ -152,7 +152,6 @@ int main(void)
 {
     Suite *s = suite_create("list threads");
     TCase *c = tcase_create("threads");
-    tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, everybody_uses_one_list, 0, 3);
     suite_add_tcase(s, c);

@@ -748,7 +748,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("locks");
     TCase *t = tcase_create("one thread");
-    tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, every_pair_of_modes);
     tcase_add_test(t, every_upgrade);

@@ -214,7 +214,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("locks: threads");
     TCase *t = tcase_create("threads");
-    tcase_set_timeout(t, 200);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, eight_threads);
     tcase_add_test(t, sixty_four_threads);

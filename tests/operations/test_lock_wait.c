@@ -616,7 +616,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("locks: waiting");
     TCase *t = tcase_create("waiting");
-    tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, readers_do_not_overtake_a_writer);
     tcase_add_test(t, who_delays_nobody_need_not_wait);

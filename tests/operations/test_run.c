@@ -460,7 +460,6 @@ int main(void)
 {
     Suite *s = suite_create("runs");
     TCase *c = tcase_create("runs");
-    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, every_page_has_its_place_and_no_extent_moves);
     tcase_add_test(c, an_empty_run_has_no_pages);

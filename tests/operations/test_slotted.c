@@ -454,7 +454,6 @@ int main(void)
 {
     Suite *s = suite_create("slotted pages");
     TCase *c = tcase_create("records");
-    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, the_life_of_a_record);
     tcase_add_test(c, wrong_calls_are_refused);

@@ -391,7 +391,6 @@ int main(void)
 {
     Suite *s = suite_create("slotted pages shared by transactions");
     TCase *c = tcase_create("undo");
-    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, a_freed_record_comes_back_to_a_full_page, 0, ENDS);
     tcase_add_loop_test(c, a_shrunk_record_comes_back_to_a_full_page, 0, ENDS);

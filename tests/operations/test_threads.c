@@ -375,7 +375,6 @@ int main(void)
 {
     Suite *s = suite_create("threads");
     TCase *c = tcase_create("threads");
-    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, allocators_do_not_collide);
     tcase_add_test(c, everybody_adds_to_one_counter);

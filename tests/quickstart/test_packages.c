@@ -442,7 +442,6 @@ int main(void)
     Suite *suite = suite_create("packages");
     TCase *tc = tcase_create("packages");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         tcase_add_test(tc, cases[i]);
     suite_add_tcase(suite, tc);

@@ -17,8 +17,7 @@ KILLS = 3
 
 
 def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                          timeout=280)
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return done.returncode, done.stdout, done.stderr
 
 

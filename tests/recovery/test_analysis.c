@@ -187,7 +187,6 @@ int main(void)
 {
     Suite *s = suite_create("analysis");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_row_that_knows_less_than_the_end_of_an_action);
     tcase_add_test(tc, a_row_that_knows_the_end_of_an_action);
     tcase_add_test(tc, an_action_that_ends_behind_the_row);

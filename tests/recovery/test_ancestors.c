@@ -472,7 +472,6 @@ int main(void)
 {
     Suite *s = suite_create("ancestors");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
 #define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
     LOOP(ancestor_1_forcing_makes_soft_commits_durable, RIG_KINDS);
     LOOP(ancestor_2_a_crash_after_a_log_chunk_was_recycled_can_be_recovered, 1);

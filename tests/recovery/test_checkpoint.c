@@ -664,7 +664,6 @@ int main(void)
 {
     Suite *s = suite_create("checkpoint");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
 #define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
     LOOP(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names, 4);
     LOOP(a_checkpoint_comes_later_if_many_pages_are_dirty, 4);

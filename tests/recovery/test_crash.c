@@ -480,7 +480,6 @@ int main(void)
 {
     Suite *s = suite_create("crash");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, nightly() ? 3600 : 120);
     tcase_add_loop_test(tc, power_fails_at_every_call, 0, 2);
     tcase_add_loop_test(tc, power_fails_at_every_call_of_recovery_too, 0, 1);
     tcase_add_test(tc, power_fails_a_third_time);

@@ -556,7 +556,6 @@ int main(void)
 {
     Suite *s = suite_create("damage");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, getenv("LLADD_NIGHTLY") ? 7200 : 120);
     tcase_add_loop_test(tc, a_flipped_bit_is_named_or_put_right, 0, 2);
     tcase_add_loop_test(tc, a_truncated_file_is_named, 0, 2);
     tcase_add_loop_test(tc, a_missing_file_is_named, 0, 2);

@@ -390,7 +390,6 @@ int main(void)
 {
     Suite *s = suite_create("faults");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, nightly() ? 3600 : 120);
     tcase_add_loop_test(tc, a_write_or_sync_fails, 0, 2);
     tcase_add_loop_test(tc, a_sync_fails, 0, 2);
     tcase_add_loop_test(tc, there_is_no_space_for_a_call, 0, 2);

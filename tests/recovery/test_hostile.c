@@ -666,7 +666,6 @@ int main(void)
 {
     Suite *s = suite_create("hostile");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, getenv("LLADD_NIGHTLY") ? 7200 : 120);
     tcase_add_test(tc, numbers_that_no_catalogue_gives);
     tcase_add_test(tc, redo_bytes_that_validate_refuses);
     tcase_add_test(tc, a_page_that_has_lost_a_write);

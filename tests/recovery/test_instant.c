@@ -609,7 +609,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("instant recovery");
     TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, a_page_is_redone_when_it_is_fetched, 0, RIG_THREADS);
     tcase_add_loop_test(c, losers_are_gone_when_open_returns, 0, RIG_THREADS);
     tcase_add_loop_test(c, steps_redo_the_rest_and_take_a_checkpoint, 0, RIG_THREADS);

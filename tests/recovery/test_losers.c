@@ -695,7 +695,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("losers behind open");
     TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, a_protected_loser_is_there_when_open_returns, 0, RIG_THREADS);
     tcase_add_loop_test(c, transactions_run_while_a_loser_is_behind, 0, RIG_THREADS);
     tcase_add_loop_test(c, what_nobody_protects_is_undone_before, 0, RIG_THREADS);

@@ -258,7 +258,6 @@ int main(void)
 {
     Suite *s = suite_create("model");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, getenv("LLADD_NIGHTLY") ? 7200 : 120);
     tcase_add_test(tc, random_histories_agree_with_the_model);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);

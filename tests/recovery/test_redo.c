@@ -146,7 +146,6 @@ int main(void)
 {
     Suite *s = suite_create("redo");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, redo_in_a_cache_of_any_size_repeats_the_same_history, 0, 2);
     tcase_add_loop_test(tc, the_error_at_the_lowest_lsn_is_reported, 0, 2);
 #ifdef __GLIBC__

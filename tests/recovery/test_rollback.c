@@ -538,7 +538,6 @@ int main(void)
 {
     Suite *s = suite_create("rollback");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, a_compensation_may_use_what_is_larger_than_what_it_takes_back, 0,
                         RIG_KINDS);
     tcase_add_loop_test(tc, an_abort_needs_no_memory, 0, RIG_KINDS);

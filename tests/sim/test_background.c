@@ -178,7 +178,6 @@ int main(void)
 {
     Suite *suite = suite_create("background");
     TCase *t = tcase_create("background");
-    tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, a_hundred_schedules_end_and_lose_nothing, 0, 4);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

@@ -18,7 +18,7 @@ SIM, PLUGIN = sys.argv[1:3]
 
 def run(*args):
     done = subprocess.run([SIM, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=240, check=False)
+                          text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

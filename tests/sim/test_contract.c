@@ -700,7 +700,6 @@ int main(void)
     Suite *s = suite_create("contract checks");
     TCase *c = tcase_create("contract");
     tcase_add_checked_fixture(c, setup, NULL);
-    tcase_set_timeout(c, 60);
     tcase_add_test(c, an_operation_that_keeps_all_promises);
     tcase_add_test(c, redo_that_reads_a_counter_of_its_own);
     tcase_add_test(c, redo_that_reads_what_lies_before_its_bytes);

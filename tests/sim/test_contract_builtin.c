@@ -297,7 +297,6 @@ int main(void)
 {
     Suite *s = suite_create("contract checks of the built-in operations");
     TCase *c = tcase_create("contract");
-    tcase_set_timeout(c, 60);
     tcase_add_test(c, the_built_in_operations_keep_every_promise);
     tcase_add_test(c, a_subject_is_checked_by_its_workload);
     suite_add_tcase(s, c);

@@ -173,7 +173,6 @@ int main(void)
     static const char *const subjects[] = {SUBJECTS};
     Suite *s = suite_create("damage");
     TCase *t = tcase_create("damage");
-    tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, nothing_goes_unnoticed, 0, sizeof subjects / sizeof subjects[0]);
     tcase_add_test(t, no_subject_is_deceived);
     tcase_add_test(t, the_same_again_is_the_same);

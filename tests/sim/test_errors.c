@@ -257,7 +257,6 @@ int main(void)
     int subjects = 0;
     while (lladd_sim_subjects()[subjects])
         subjects++;
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, every_subject_survives_errors, 0, subjects);
     tcase_add_test(tc, every_call_fails);
     tcase_add_test(tc, a_stranger_s_operation_passes);

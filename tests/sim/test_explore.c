@@ -425,7 +425,6 @@ int main(void)
     int subjects = 0;
     while (lladd_sim_subjects()[subjects])
         subjects++;
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, every_subject_recovers_from_every_crash, 0, subjects);
     tcase_add_loop_test(tc, every_subject_recovers_instantly, 0, subjects);
     tcase_add_test(tc, a_third_crash_finds_names_that_were_never_durable);

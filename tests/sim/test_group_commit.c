@@ -185,7 +185,6 @@ int main(int argc, char **argv)
     bool longer = argc > 1;
     Suite *suite = suite_create("group commit");
     TCase *t = tcase_create("group commit");
-    tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, commits_are_right_in_every_schedule, longer ? BOUNDS_SHORT : 0,
                         longer ? BOUNDS : BOUNDS_SHORT);
     tcase_add_test(t, a_leader_that_forgets_the_next_one_is_found);

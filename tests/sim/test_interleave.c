@@ -378,7 +378,6 @@ int main(void)
 {
     Suite *suite = suite_create("interleave");
     TCase *t = tcase_create("interleave");
-    tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, threads_recover_from_every_crash_of_every_schedule, 0,
                         sizeof right / sizeof right[0]);
     tcase_add_test(t, deeper_and_at_random);

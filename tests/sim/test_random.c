@@ -326,7 +326,6 @@ int main(void)
 {
     Suite *s = suite_create("random");
     TCase *t = tcase_create("random");
-    tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, what_is_right_passes, 0, sizeof subjects / sizeof subjects[0]);
     tcase_add_test(t, a_seed_is_always_the_same);
     tcase_add_test(t, a_workload_may_draw);

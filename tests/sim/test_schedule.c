@@ -596,7 +596,6 @@ int main(void)
 {
     Suite *suite = suite_create("schedule");
     TCase *t = tcase_create("schedule");
-    tcase_set_timeout(t, 60);
     tcase_add_test(t, a_lost_update_is_found);
     tcase_add_test(t, what_needs_two_preemptions_is_found_with_two);
     tcase_add_test(t, with_a_mutex_no_update_is_lost);

@@ -55,6 +55,14 @@ class Rules(unittest.TestCase):
         self.assertIn("public-only",
                       self.found("operations/hash/a.c", '#include "recovery/core.h"\n'))
 
+    def test_limit(self):
+        self.assertIn("limit", self.found("tests/log/a.c", "    tcase_set_time" + "out(tc, 60);\n"))
+        self.assertIn("limit", self.found("tests/log/CMakeLists.txt", "ll_test(NAME a TIME" +
+                                          "OUT 60)\n", "# SPDX-License-" +
+                                          "Identifier: BSD-2-Clause\n"))
+        self.assertEqual(self.found("examples/a.py", "run(time" + "out=60)\n", "# SPDX-License-" +
+                                    "Identifier: BSD-2-Clause\n"), set())
+
     def test_spdx(self):
         self.assertIn("spdx", self.found("log/a.c", "int x;\n", head=""))
         self.assertIn("spdx", self.found("log/CMakeLists.txt", "a()\n", head=""))

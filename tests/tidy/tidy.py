@@ -15,6 +15,7 @@ one, and fails if there is any. test_tidy.py shows for every rule that it can be
     unsafe           no functions that write without knowing how much room there is
     sync             the library synchronises through <lladd/sync.h> (THR-1)
     sleep            nothing sleeps to wait for something else
+    limit            no test has a time limit of its own: ll_test_properties has one for all
     typedef          no typedef of a struct, union or enum but in lladd/types.h and xa/xa.h
     space            no tabs, no blanks at the end of a line, a newline at the end of the file
     machine          no path of somebody's machine
@@ -31,6 +32,8 @@ COLUMNS_MAX = 100
 # The one file that stops a debug build, and the ones that synchronisation is made of.
 NOISE_EXEMPT = {"util/assert.c"}
 SYNC_EXEMPT = {"lladd/sync.h", "util/sync.c"}
+# The one place that talks to Check about time.
+LIMIT_EXEMPT = {"tests/support/check_hooks.c"}
 # X/Open's names are X/Open's.
 TYPEDEF_EXEMPT = {"lladd/types.h", "xa/xa.h"}
 
@@ -42,6 +45,7 @@ NOISE = re.compile(r"(?<![\w.>])(abort|exit|_exit|_Exit|quick_exit|printf|vprint
 UNSAFE = re.compile(r"(?<![\w.>])(strcpy|strcat|sprintf|vsprintf|gets|alloca)\s*\(")
 SYNC = re.compile(r"(?<![\w.>])(pthread_\w+|sem_\w+|__atomic_\w+|__sync_\w+|atomic_\w+)\s*\(")
 SLEEP = re.compile(r"(?<![\w.>])(sleep|usleep|nanosleep|clock_nanosleep)\s*\(")
+LIMIT = re.compile(r"\btcase_set_timeout\s*\(|\btimeout=\d|\bTIMEOUT\s+\d")
 TYPEDEF = re.compile(r"^\s*typedef\s+(struct|union|enum)\b")
 MACHINE = re.compile(r"/(work|home|Users|root)/[A-Za-z0-9_.-]+")
 SPDX = "SPDX-License-" + "Identifier: BSD-2-Clause"
@@ -142,6 +146,8 @@ def check_text(path, text):
             yield number, "space", "blanks at the end"
         if DEBT.search(line):
             yield number, "debt", DEBT.search(line).group(1)
+        if path.startswith("tests/") and path not in LIMIT_EXEMPT and LIMIT.search(line):
+            yield number, "limit", LIMIT.search(line).group(0)
         if MACHINE.search(line):
             yield number, "machine", MACHINE.search(line).group(0)
 

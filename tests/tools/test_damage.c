@@ -847,7 +847,6 @@ int main(void)
 {
     Suite *s = suite_create("damage");
     TCase *t = tcase_create("bits");
-    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, flips, 0, 7);
     tcase_add_loop_test(t, crashed_flips, 0, 7);
     tcase_add_test(t, truncated);
@@ -873,7 +872,6 @@ int main(void)
     tcase_add_test(t, bulk_under_way);
     suite_add_tcase(s, t);
     t = tcase_create("world");
-    tcase_set_timeout(t, 60);
     tcase_add_test(t, no_memory);
     tcase_add_loop_test(t, bad_device, 0, 2);
     suite_add_tcase(s, t);

@@ -46,7 +46,7 @@ class Tables(unittest.TestCase):
         self.db = os.path.join(self.folder, "db")
 
     def run_it(self, what, *args, text="", code=0):
-        done = subprocess.run([LLADD, "dtable", what, *map(str, args)], timeout=60,
+        done = subprocess.run([LLADD, "dtable", what, *map(str, args)],
                               input=text.encode("latin-1"), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE)
         out, err = done.stdout.decode("latin-1"), done.stderr.decode("latin-1")

@@ -23,7 +23,7 @@ LOOKING = ["stat", "log", "verify", "ops", "in-doubt"]
 
 def run(*args, stdout=subprocess.PIPE):
     done = subprocess.run([LLADD, *map(str, args)], stdout=stdout, stderr=subprocess.PIPE,
-                          timeout=60, errors="surrogateescape")
+                          errors="surrogateescape")
     return done.returncode, done.stdout, done.stderr
 
 

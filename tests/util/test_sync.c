@@ -411,7 +411,6 @@ int main(void)
     Suite *suite = suite_create("sync");
     TCase *tc = tcase_create("sync");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, mutex_excludes);
     tcase_add_test(tc, trylock_does_not_wait);
     tcase_add_test(tc, ranks_in_order_out_of_order_release);

@@ -273,7 +273,6 @@ int main(void)
 {
     Suite *s = suite_create("branches");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, two_phases_one_phase_and_rolling_back);
     tcase_add_test(tc, what_has_written_nothing_is_read_only);
     tcase_add_test(tc, xids_come_back_byte_for_byte);

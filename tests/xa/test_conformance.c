@@ -641,7 +641,6 @@ int main(void)
 {
     Suite *s = suite_create("conformance");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 200);
     tcase_add_test(tc, every_call_in_every_state_with_every_flag);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);

@@ -225,7 +225,6 @@ int main(void)
 {
     Suite *s = suite_create("memory");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, each_call_without_memory, 0, ROWS);
     tcase_add_test(tc, a_table_that_cannot_grow_finds_all_the_same);
     tcase_add_test(tc, an_rmid_needs_memory_itself);

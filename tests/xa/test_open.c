@@ -197,7 +197,6 @@ int main(void)
 {
     Suite *s = suite_create("open");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, malformed_open_strings_are_refused_and_said_why);
     tcase_add_test(tc, directories_are_made_only_if_the_string_says_so);
     tcase_add_test(tc, a_database_in_use_is_not_available);

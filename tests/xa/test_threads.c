@@ -387,7 +387,6 @@ int main(void)
 {
     Suite *s = suite_create("threads");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, threads_have_branches_of_their_own);
     tcase_add_test(tc, branches_migrate_from_thread_to_thread);
     tcase_add_test(tc, who_joins_waits_for_his_turn);
