@@ -55,6 +55,10 @@ class Rules(unittest.TestCase):
         self.assertIn("public-only",
                       self.found("operations/hash/a.c", '#include "recovery/core.h"\n'))
 
+    def test_address(self):
+        self.assertIn("address", self.found("bench/install-peers", "curl https:" + "//a.b/c\n",
+                                            "# SPDX-License-" + "Identifier: BSD-2-Clause\n"))
+
     def test_limit(self):
         self.assertIn("limit", self.found("tests/log/a.c", "    tcase_set_time" + "out(tc, 60);\n"))
         self.assertIn("limit", self.found("tests/log/CMakeLists.txt", "ll_test(NAME a TIME" +

@@ -18,7 +18,8 @@ one, and fails if there is any. test_tidy.py shows for every rule that it can be
     limit            no test has a time limit of its own: ll_test_properties has one for all
     typedef          no typedef of a struct, union or enum but in lladd/types.h and xa/xa.h
     space            no tabs, no blanks at the end of a line, a newline at the end of the file
-    machine          no path of somebody's machine
+    machine          no path of one machine
+    address          no address that something is fetched from: registries are used by name
 """
 import os
 import re
@@ -48,6 +49,7 @@ SLEEP = re.compile(r"(?<![\w.>])(sleep|usleep|nanosleep|clock_nanosleep)\s*\(")
 LIMIT = re.compile(r"\btcase_set_timeout\s*\(|\btimeout=\d|\bTIMEOUT\s+\d")
 TYPEDEF = re.compile(r"^\s*typedef\s+(struct|union|enum)\b")
 MACHINE = re.compile(r"/(work|home|Users|root)/[A-Za-z0-9_.-]+")
+ADDRESS = re.compile(r"https?:" + "//[A-Za-z0-9.-]+")
 SPDX = "SPDX-License-" + "Identifier: BSD-2-Clause"
 
 
@@ -65,7 +67,7 @@ def files(root):
 
 
 def wanted(name):
-    if name in {"runtests", "quickstart", "run", ".clang-format", "CMakeLists.txt"}:
+    if name in {"runtests", "quickstart", "run", "install-peers", ".clang-format", "CMakeLists.txt"}:
         return True
     return name.endswith((".c", ".h", ".cc", ".cpp", ".py", ".sh", ".cmake", ".in", ".map", ".md"))
 
@@ -148,6 +150,8 @@ def check_text(path, text):
             yield number, "debt", DEBT.search(line).group(1)
         if path.startswith("tests/") and path not in LIMIT_EXEMPT and LIMIT.search(line):
             yield number, "limit", LIMIT.search(line).group(0)
+        if code and ADDRESS.search(line):
+            yield number, "address", ADDRESS.search(line).group(0)
         if MACHINE.search(line):
             yield number, "machine", MACHINE.search(line).group(0)
 
