@@ -97,6 +97,10 @@ endforeach()
 if(ll_targets)
     install(TARGETS ${ll_targets} EXPORT lladd-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    if(ll_ipo AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_OBJCOPY)
+        install(CODE "set(libdir \"${CMAKE_INSTALL_LIBDIR}\")\nset(objcopy \"${CMAKE_OBJCOPY}\")")
+        install(SCRIPT cmake/plain_archives.cmake)
+    endif()
     install(DIRECTORY lladd/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lladd
         FILES_MATCHING PATTERN "*.h" PATTERN "*_private.h" EXCLUDE PATTERN "*_format.h" EXCLUDE)
 

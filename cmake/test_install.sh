@@ -16,6 +16,13 @@ cmake --install "$build" --prefix "$prefix"
 libdir=$(dirname "$(find "$prefix" -name liblladd.a)")
 test -f "$libdir/liblladd.so"
 test -z "$(find "$prefix" -name '*_private.h' -o -name '*_format.h')"
+# Linking with an archive must not optimise the library once more.
+for archive in "$libdir"/liblladd*.a; do
+    if readelf --wide --sections "$archive" | grep -q '\.gnu\.lto_'; then
+        echo "$archive holds intermediate code"
+        exit 1
+    fi
+done
 
 # A program in each language that needs symbols of several layers; the C one is the example.
 mkdir "$work/src"
@@ -115,9 +122,7 @@ if(TARGET lladd::sim)
     target_link_libraries(sim PRIVATE lladd::sim)
 endif()
 END
-# Static programs in C with what the archives bring to optimise across files, those in C++ without:
-# users do both, and the former take long.
-cmake -S "$work/src" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$prefix" -DCMAKE_CXX_FLAGS=-fno-lto
+cmake -S "$work/src" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$prefix"
 cmake --build "$work/cmake" -j "$(nproc)"
 
 PKG_CONFIG_PATH=$libdir/pkgconfig
@@ -128,9 +133,9 @@ flags=$(pkg-config --cflags --libs lladd)
 static=$(pkg-config --cflags --static --libs lladd | sed 's/-llladd/-l:liblladd.a/')
 # Unquoted: a list of flags.
 cc -std=gnu11 -o "$work/pc/c_lladd" "$work/src/c_program.c" $flags
-cc -std=gnu11 -fno-lto -o "$work/pc/c_static" "$work/src/c_program.c" $static
+cc -std=gnu11 -o "$work/pc/c_static" "$work/src/c_program.c" $static
 c++ -std=c++17 -o "$work/pc/cxx_lladd" "$work/src/cxx_program.cc" $flags
-c++ -std=c++17 -fno-lto -o "$work/pc/cxx_static" "$work/src/cxx_program.cc" $static
+c++ -std=c++17 -o "$work/pc/cxx_static" "$work/src/cxx_program.cc" $static
 
 cc -std=gnu11 -o "$work/pc/xa" "$work/src/xa_program.c" $(pkg-config --cflags --libs lladd-xa)
 

@@ -33,7 +33,7 @@ COLUMNS_MAX = 100
 # The one file that stops a debug build, and the ones that synchronisation is made of.
 NOISE_EXEMPT = {"util/assert.c"}
 SYNC_EXEMPT = {"lladd/sync.h", "util/sync.c"}
-# The one place that talks to Check about time.
+# The place that talks to Check about time.
 LIMIT_EXEMPT = {"tests/support/check_hooks.c"}
 # X/Open's names are X/Open's.
 TYPEDEF_EXEMPT = {"lladd/types.h", "xa/xa.h"}
@@ -67,7 +67,8 @@ def files(root):
 
 
 def wanted(name):
-    if name in {"runtests", "quickstart", "run", "install-peers", ".clang-format", "CMakeLists.txt"}:
+    if name in {"runtests", "quickstart", "run", "install-peers", ".clang-format",
+                "CMakeLists.txt"}:
         return True
     return name.endswith((".c", ".h", ".cc", ".cpp", ".py", ".sh", ".cmake", ".in", ".map", ".md"))
 
