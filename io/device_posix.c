@@ -121,7 +121,8 @@ static int posix_open(struct lladd_device *dev, const char *name, unsigned flags
     return 0;
 }
 
-static int posix_close(struct lladd_device *dev, struct lladd_file *handle)
+/* Not posix_close: musl has a function of that name. */
+static int posix_close_file(struct lladd_device *dev, struct lladd_file *handle)
 {
     (void)dev;
     return free_file((struct posix_file *)handle);
@@ -257,11 +258,13 @@ static int posix_allocate(struct lladd_device *dev, struct lladd_file *file, uin
     (void)dev;
     if (size > INT64_MAX)
         return -EFBIG;
+    if (size == 0)
+        return 0;
     int rc;
     do {
         rc = fallocate(fd_of(file), 0, 0, (off_t)size);
     } while (rc != 0 && errno == EINTR);
-    if (rc != 0 && errno == ENOSYS) /* some file systems' word for it */
+    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) /* some systems' words for it */
         return -EOPNOTSUPP;
     return rc != 0 ? -errno : 0;
 }
@@ -430,7 +433,7 @@ static void posix_write_behind(struct lladd_device *dev, struct lladd_file *file
 const struct lladd_device_ops ll_io__posix_ops = {
     .struct_size = sizeof ll_io__posix_ops,
     .open = posix_open,
-    .close = posix_close,
+    .close = posix_close_file,
     .pread = posix_pread,
     .pwritev = posix_pwritev,
     .append = posix_append,

@@ -120,7 +120,6 @@ HARDWARE static uint32_t hardware_split(uint32_t seed, uint32_t word, uint64_t n
 #define HAVE_SPLIT 1
 
 #elif defined(__aarch64__)
-#include <arm_acle.h>
 #include <sys/auxv.h>
 
 #ifndef HWCAP_CRC32
@@ -132,14 +131,27 @@ static inline int have_hardware(void)
     return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 }
 
-__attribute__((target("+crc"))) static uint32_t hardware(uint32_t seed, const unsigned char *p,
-                                                         size_t n)
+/* Written as instructions: compilers differ in what they call them, and in whether a function may
+ * use them that the rest of the file may not. */
+static inline uint32_t crc_word(uint32_t crc, uint64_t word)
+{
+    __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));
+    return crc;
+}
+
+static inline uint32_t crc_byte(uint32_t crc, uint32_t byte)
+{
+    __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1" : "+r"(crc) : "r"(byte));
+    return crc;
+}
+
+static uint32_t hardware(uint32_t seed, const unsigned char *p, size_t n)
 {
     uint32_t crc = ~seed;
     for (; n >= 8; n -= 8, p += 8)
-        crc = __crc32cd(crc, lladd_get64(p));
+        crc = crc_word(crc, lladd_get64(p));
     for (; n > 0; n--, p++)
-        crc = __crc32cb(crc, *p);
+        crc = crc_byte(crc, *p);
     return ~crc;
 }
 

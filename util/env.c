@@ -251,14 +251,28 @@ int ll_io_code(int rc, bool writing)
     }
 }
 
+/* There are two strerror_r: GNU's returns the text, which may or may not be in the buffer; that of
+ * POSIX fills the buffer and returns 0 or what went wrong. */
+static const char *text_of_pointer(const char *text, const char *buf)
+{
+    (void)buf;
+    return text;
+}
+
+static const char *text_of_status(int status, const char *buf)
+{
+    return status == 0 ? buf : "an error without a name";
+}
+#define CAUSE_OF(call, buf) \
+    _Generic((call), char *: text_of_pointer, int: text_of_status)(call, buf)
+
 int ll_fail_io_at(struct lladd_error *err, const char *srcfile, int line, int rc, bool writing,
                   const char *what, const char *name)
 {
     int sys_errno = rc < 0 ? -rc : rc;
     int code = ll_io_code(rc, writing);
     char buf[96];
-    /* The GNU strerror_r: what it returns may or may not be buf. */
-    const char *cause = strerror_r(sys_errno, buf, sizeof buf);
+    const char *cause = CAUSE_OF(strerror_r(sys_errno, buf, sizeof buf), buf);
     (void)ll_fail_at(err, srcfile, line, code, "cannot %s \"%s\": %s", what, name, cause);
     if (err)
         err->sys_errno = sys_errno;

@@ -75,6 +75,7 @@ void *__real_realloc(void *, size_t);
 ssize_t __real_pread(int, void *, size_t, off_t);
 ssize_t __real_pwrite(int, const void *, size_t, off_t);
 int __real_ftruncate(int, off_t);
+int __real_fallocate(int, int, off_t, off_t);
 int __real_fdatasync(int);
 int __real_fsync(int);
 int __real_close(int);
@@ -89,6 +90,7 @@ ssize_t __wrap_pread(int, void *, size_t, off_t);
 ssize_t __wrap_pwrite(int, const void *, size_t, off_t);
 ssize_t __wrap_pwritev(int, const struct iovec *, int, off_t);
 int __wrap_ftruncate(int, off_t);
+int __wrap_fallocate(int, int, off_t, off_t);
 int __wrap_fdatasync(int);
 int __wrap_fsync(int);
 int __wrap_close(int);
@@ -147,6 +149,11 @@ ssize_t __wrap_pwritev(int fd, const struct iovec *v, int n, off_t off)
         left -= (size_t)moved;
     }
     return done;
+}
+
+int __wrap_fallocate(int fd, int mode, off_t off, off_t len)
+{
+    return call_fails("fallocate") ? -1 : __real_fallocate(fd, mode, off, len);
 }
 
 int __wrap_ftruncate(int fd, off_t size)
@@ -476,6 +483,12 @@ START_TEST(errors_come_through)
     ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), -EDQUOT);
     fails_with("ftruncate", EIO);
     ck_assert_int_eq(ll_io_truncate(dev, f, 0), -EIO);
+    fails_with("fallocate", EDQUOT);
+    ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EDQUOT);
+    fails_with("fallocate", ENOSYS); /* this and EINVAL: the file system cannot */
+    ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EOPNOTSUPP);
+    fails_with("fallocate", EINVAL);
+    ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EOPNOTSUPP);
     fails_with("fstat", EIO);
     ck_assert_int_eq(ll_io_size(dev, f, &size), -EIO);
     ck_assert_int_eq(ll_io_append(dev, f, "y", 1, NULL), -EIO);
