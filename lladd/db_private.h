@@ -48,6 +48,25 @@ static inline int ll_txn_enter(struct lladd_txn *txn)
         return 0;
     return ll_txn_enter_slow(txn);
 }
+/* LLADD_USE, where the struct is known. */
+static inline int ll_use_begin(struct lladd_txn *txn, struct lladd_use *use)
+{
+    return LL_LIKELY(!txn || !lladd_atomic_load64(&txn->user)) ? 0 : lladd_use_begin(txn, use);
+}
+static inline void ll_use_end(struct lladd_use *use)
+{
+    if (LL_UNLIKELY(use->txn != NULL))
+        lladd_use_end(use);
+}
+#define LL_USE(transaction) \
+    struct lladd_use ll_use_ __attribute__((cleanup(ll_use_end))) = {0}; \
+    do { \
+        int ll_use_rc_ = ll_use_begin((transaction), &ll_use_); \
+        if (LL_UNLIKELY(ll_use_rc_)) \
+            return ll_use_rc_; \
+    } while (0)
+/* May the calling thread look at what changes in a transaction? */
+bool ll_txn_seen(const struct lladd_txn *);
 /* 0 if the transaction may be ended now, poison apart. */
 int ll_txn_may_end(struct lladd_txn *);
 int ll_gid_check(const struct lladd_gid *, struct lladd_error *);

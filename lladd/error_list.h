@@ -17,6 +17,7 @@
     X(LLADD_DEADLOCK, -103, RETRY, "waiting would close a cycle of transactions") \
     X(LLADD_CONFLICT, -104, RETRY, "another transaction changed it first") \
     X(LLADD_TIMEOUT, -105, RETRY, "the time allowed has passed") \
+    X(LLADD_TAKEN, -106, RETRY, "another thread has taken the transaction over") \
     X(LLADD_NOT_FOUND, -201, ANSWER, "there is no such thing") \
     X(LLADD_EXISTS, -202, ANSWER, "it is there already") \
     X(LLADD_END, -203, ANSWER, "no more of them") \

@@ -62,6 +62,7 @@ static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn
 
 int lladd_heuristic(struct lladd_txn *txn, enum lladd_outcome outcome)
 {
+    LL_USE(txn);
     struct lladd_error why = LLADD_ERROR_INIT;
     lladd_lsn lsn;
     int rc = enter(txn, outcome);

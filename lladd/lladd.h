@@ -363,6 +363,29 @@ LLADD_API int lladd_heuristics(struct lladd_db *, lladd_heuristic_fn *, void *ct
 /** Forgets an outcome, durably; its coordinator knows it now. LLADD_NOT_FOUND if there is none. */
 LLADD_API int lladd_forget(struct lladd_db *, const struct lladd_gid *, struct lladd_error *);
 
+/* ---- transactions that another thread may take over (docs/threads.md) --------------------- */
+
+/** Makes the calling thread the one that uses the transaction, and guards the transaction from then
+ *  on: a call by any other thread changes nothing and returns LLADD_TAKEN. The first lladd_take is
+ *  the beginner's, before another thread knows the transaction; every later one may come from any
+ *  thread, at any time before the transaction ends, also while the thread that uses it is in a
+ *  call: that call, or the nested top action that is open, runs to its end first. With `stop` no
+ *  call begins meanwhile, and a wait for a lock ends with LLADD_TAKEN, within a tenth of a second.
+ *  LLADD_TIMEOUT when the call has not ended after `wait_ns` (UINT64_MAX: no limit): then nothing
+ *  has changed; LLADD_CLOSED: the transaction has ended. Do not call it with a page held.
+ *
+ *  The handle of a guarded transaction stays valid after the end, for the threads it was taken
+ *  from: each call returns LLADD_TAKEN or LLADD_CLOSED, until lladd_drop has been called once for
+ *  each of them. */
+LLADD_API int lladd_take(struct lladd_txn *, bool stop, uint64_t wait_ns);
+/** The calling thread has done with a guarded transaction, which it used: no thread uses it until
+ *  the next lladd_take, which does not wait. False if it had been taken over: then the thread is
+ *  one that lladd_drop is for. */
+LLADD_API bool lladd_give(struct lladd_txn *);
+/** A thread from which the transaction was taken over will not name the handle any more. Any
+ *  thread; before lladd_close. */
+LLADD_API void lladd_drop(struct lladd_txn *);
+
 /* ---- for extensions (DESIGN 2a) ---------------------------------------------------------- */
 
 /** Makes `state` the transaction's state of a participant (once per transaction; LLADD_EXISTS). */

@@ -122,6 +122,7 @@ LLADD_API int lladd_lock_configure(struct lladd_db *, const struct lladd_lock_op
  *  - LLADD_TIMEOUT: somebody was in the way for all of the time;
  *  - LLADD_DEADLOCK: the transaction is the youngest of a cycle, which the error names: roll it
  *    back (to a savepoint before a lock that takes part, at least), and try again;
+ *  - LLADD_TAKEN: another thread takes the transaction over (lladd_take);
  *  - LLADD_TOO_LARGE: a name beyond LLADD_LOCK_NAME_MAX; LLADD_NO_MEMORY;
  *  - LLADD_BAD_STATE: prepared, or the lock manager is not registered; or the poison's code.
  *

@@ -14,6 +14,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
                      struct lladd_span redo, struct lladd_span undo, struct lladd_token *token,
                      lladd_lsn *lsn)
 {
+    LL_USE(txn);
     int rc = ll_txn_enter(txn);
     if (rc)
         return rc;
@@ -225,6 +226,7 @@ static int check_range(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 
 int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
+    LL_USE(txn);
     int rc = ll_txn_enter(txn);
     if (!rc)
         rc = check_range(txn, first, n);
@@ -269,6 +271,7 @@ static int want_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, const char *page_type,
                      void *bytes)
 {
+    LL_USE(txn);
     struct ll_core *core = txn->core;
     struct ll_name *type = NULL;
     int rc = ll_txn_enter(txn);
@@ -301,6 +304,7 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
 
 int lladd_bulk_sync(struct lladd_txn *txn)
 {
+    LL_USE(txn);
     int rc = ll_txn_enter(txn);
     if (LLADD_PLANTED(LLADD_BUG_BULK_SYNC))
         return rc;

@@ -272,6 +272,28 @@ struct lladd_extension {
 };
 
 /** Where describe callbacks and blobs go. */
+/** @cond */
+struct lladd_use {
+    struct lladd_txn *txn;
+};
+/** @endcond */
+/** The body of LLADD_USE: 0, or LLADD_TAKEN. NULL and transactions that are not guarded are 0. */
+LLADD_API int lladd_use_begin(struct lladd_txn *, struct lladd_use *);
+LLADD_API void lladd_use_end(struct lladd_use *);
+/** Stands first in a function that returns a code and uses a transaction in more than one call of
+ *  the library, or uses what lladd_joined gave: until it returns no other thread takes the
+ *  transaction over (lladd_take), and if one has, it returns LLADD_TAKEN. They nest. */
+#define LLADD_USE(transaction) \
+    struct lladd_use lladd_use_ __attribute__((cleanup(lladd_use_end))) = {0}; \
+    do { \
+        int lladd_use_rc_ = lladd_use_begin((transaction), &lladd_use_); \
+        if (lladd_use_rc_) \
+            return lladd_use_rc_; \
+    } while (0)
+/** Is a thread waiting in lladd_take that asked for waits to end? Who waits for something that
+ *  another transaction must do looks now and then. */
+LLADD_API bool lladd_stopped(const struct lladd_txn *);
+
 struct lladd_sink {
     void *ctx;
     /** 0 or an error code; after a failure the sink swallows everything. */

@@ -165,6 +165,7 @@ static int log_prepare(struct lladd_txn *txn, const struct lladd_gid *gid, lladd
 
 int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
 {
+    LL_USE(txn);
     lladd_lsn lsn = {0};
     int rc = log_prepare(txn, gid, &lsn);
     if (!rc && !LLADD_PLANTED(LLADD_BUG_PREPARE))
@@ -183,6 +184,7 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
 /* Participants are not told when it is durable: what they could let go then, they keep. */
 int lladd_prepare_async(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
+    LL_USE(txn);
     lladd_lsn lsn = {0};
     int rc = log_prepare(txn, gid, &lsn);
     if (!rc && out)

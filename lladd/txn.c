@@ -178,12 +178,14 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 
 int lladd_commit(struct lladd_txn *txn)
 {
+    LL_USE(txn);
     lladd_lsn lsn;
     return commit(txn, true, &lsn);
 }
 
 int lladd_commit_async(struct lladd_txn *txn, lladd_lsn *out)
 {
+    LL_USE(txn);
     lladd_lsn lsn = {0};
     int rc = commit(txn, false, &lsn);
     if (!rc && out)
@@ -205,6 +207,7 @@ int lladd_wait(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
 
 int lladd_abort(struct lladd_txn *txn)
 {
+    LL_USE(txn);
     int rc = ll_txn_may_end(txn);
     if (rc)
         return rc;
@@ -220,6 +223,7 @@ int lladd_abort(struct lladd_txn *txn)
 
 int lladd_savepoint(struct lladd_txn *txn, lladd_savepoint_id *out)
 {
+    LL_USE(txn);
     int rc = ll_txn_enter(txn);
     if (rc)
         return rc;
@@ -252,6 +256,7 @@ static size_t find_savepoint(struct lladd_txn *txn, lladd_savepoint_id id)
 
 int lladd_savepoint_release(struct lladd_txn *txn, lladd_savepoint_id id)
 {
+    LL_USE(txn);
     int rc = ll_txn_enter(txn);
     if (rc)
         return rc;
@@ -273,6 +278,7 @@ void ll_txn_tell_taken_back(struct lladd_txn *txn, lladd_lsn since)
 
 int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
 {
+    LL_USE(txn);
     int rc = ll_txn_enter(txn);
     if (rc)
         return rc;
@@ -300,6 +306,7 @@ int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
 
 int lladd_join(struct lladd_txn *txn, const struct lladd_participant *p, void *state)
 {
+    LL_USE(txn);
     if (!txn || txn->magic != LL_TXN_MAGIC)
         return LLADD_CLOSED;
     if (!ll_catalogue_by_desc(txn->core, LL_NAME_PARTICIPANT, p))
@@ -330,6 +337,7 @@ void *lladd_joined(const struct lladd_txn *txn, const struct lladd_participant *
 
 int lladd_txn_now(struct lladd_txn *txn, struct lladd_txn_now *out)
 {
+    LL_USE(txn);
     int rc = LL_LIKELY(txn && txn->magic == LL_TXN_MAGIC && txn->read_only)
                  ? ll_core_check(txn->core, &txn->err)
                  : ll_txn_enter(txn);
@@ -344,7 +352,12 @@ int lladd_txn_now(struct lladd_txn *txn, struct lladd_txn_now *out)
 
 const struct lladd_error *lladd_txn_error(const struct lladd_txn *txn)
 {
-    return &txn->err;
+    static const struct lladd_error taken = {
+        .code = LLADD_TAKEN,
+        .page = {UINT64_MAX},
+        .message = "another thread has taken the transaction over",
+    };
+    return ll_txn_seen(txn) ? &txn->err : &taken;
 }
 
 struct lladd_error *lladd_txn_error_out(struct lladd_txn *txn)
@@ -359,5 +372,5 @@ struct lladd_db *lladd_txn_db(const struct lladd_txn *txn)
 
 lladd_lsn lladd_txn_id(const struct lladd_txn *txn)
 {
-    return txn->id;
+    return ll_txn_seen(txn) ? txn->id : lladd_lsn_of(0);
 }

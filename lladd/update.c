@@ -136,17 +136,20 @@ static inline __attribute__((always_inline)) int update(struct lladd_txn *txn, l
 int lladd_update(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, const void *args,
                  size_t len)
 {
+    LL_USE(txn);
     return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_NORMAL);
 }
 
 int lladd_log_redo_only(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, const void *args,
                         size_t len)
 {
+    LL_USE(txn);
     return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_REDO_ONLY);
 }
 
 int lladd_log_credit(struct lladd_txn *txn, lladd_op_id op, unsigned count)
 {
+    LL_USE(txn);
     struct ll_name *name = NULL;
     int rc = ll_txn_enter(txn);
     if (!rc)
@@ -159,6 +162,7 @@ int lladd_log_credit(struct lladd_txn *txn, lladd_op_id op, unsigned count)
 int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *held,
                       const void *args, size_t len)
 {
+    LL_USE(txn);
     struct ll_name *name = NULL;
     int rc = ll_txn_enter(txn);
     if (!rc)
@@ -215,6 +219,7 @@ static int logical_op(struct lladd_txn *txn, lladd_op_id id, struct ll_name **na
 
 int lladd_log_undo_only(struct lladd_txn *txn, lladd_op_id id, const void *undo, size_t len)
 {
+    LL_USE(txn);
     struct ll_name *name = NULL;
     int rc = ll_txn_enter(txn);
     if (!rc)
@@ -236,6 +241,7 @@ int lladd_log_undo_only(struct lladd_txn *txn, lladd_op_id id, const void *undo,
 
 int lladd_log_note(struct lladd_txn *txn, const char *tag, struct lladd_span bytes, lladd_lsn *lsn)
 {
+    LL_USE(txn);
     struct ll_name *name = NULL;
     int rc = ll_txn_enter(txn);
     if (!rc)
@@ -258,6 +264,7 @@ int lladd_log_note(struct lladd_txn *txn, const char *tag, struct lladd_span byt
 
 int lladd_nta_begin(struct lladd_txn *txn, struct lladd_action *out)
 {
+    LL_USE(txn);
     int rc = ll_txn_enter(txn);
     if (rc)
         return rc;
@@ -301,6 +308,7 @@ static void pop_action(struct lladd_txn *txn)
 int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_id id,
                   const void *undo, size_t len)
 {
+    LL_USE(txn);
     struct ll_name *name = NULL;
     int rc = innermost(txn, action);
     if (!rc && id != LLADD_NO_OP)
@@ -344,6 +352,7 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
 
 int lladd_nta_abort(struct lladd_txn *txn, struct lladd_action *action)
 {
+    LL_USE(txn);
     int rc = innermost(txn, action);
     if (rc)
         return rc;

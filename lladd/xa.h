@@ -18,8 +18,8 @@
  * | create | `yes`: the database is made if it is not there. Default `no` |
  * | cache, log_limit | bytes, with K, M or G behind the number if wanted |
  * | owner | owner tag of the branches, at most 63 bytes. Default `xa` |
- * | wait | seconds that xa_start waits for another thread's association. Default 60 |
- * | threads | `each`, as in the standard, or `any`: what one thread opens is open for all |
+ * | wait | seconds that a call waits for another thread in the branch. Default 60 |
+ * | threads | `each`, as in the standard, or `any`: one thread opens, ends and resumes for all |
  *
  * A string that says anything else is refused with XAER_INVAL; lladd_xa_error tells why. Every
  * rmid of a process with the same `dir` shares one database handle, and must say the same.
@@ -42,7 +42,12 @@ extern LLADD_API struct xa_switch_t lladd_xa_switch;
 
 /** The transaction of the branch that the calling thread is associated with under this rmid; NULL
  *  if there is none. For work only: the transaction manager ends it. Used by this thread until
- *  xa_end. */
+ *  xa_end. When another thread ends the association (`threads=any`, lladd_xa_abandon) or
+ *  the branch, the call in progress, or the nested top action that is open, runs to its end first;
+ *  with TMFAIL a wait for a lock ends with LLADD_TAKEN. Each later call returns LLADD_TAKEN. The
+ *  handle may be named until this thread calls xa_start under the rmid. A thread that keeps a pin,
+ *  a cursor or a view of the transaction's own from call to call puts lladd_use_begin and
+ *  lladd_use_end (lladd/op.h) around them. */
 LLADD_API struct lladd_txn *lladd_xa_txn(int rmid);
 /** The database that is open under this rmid, by whichever thread; NULL if none is. It lives until
  *  the last xa_close. Work outside any branch may be done in it, too. */
@@ -55,6 +60,14 @@ LLADD_API int lladd_xa_options(int rmid, const struct lladd_options *options);
  *  returns its code; 0 and *out untouched if none has failed. `message` tells more than the
  *  standard's numbers can. */
 LLADD_API int lladd_xa_error(int rmid, struct lladd_error *out);
+
+/** Ends the association of a branch with every thread, suspended ones included, because the thread
+ *  does not come back (it is blocked elsewhere, or went on without xa_end). The branch can only be
+ *  rolled back then, by the next xa_rollback. The calling thread has opened the rmid; it need not
+ *  know the branch. Waits for a call in progress as xa_end with TMFAIL does. XA_OK; XAER_NOTA;
+ *  XAER_PROTO: no thread is associated with the branch, or the caller has not opened the rmid;
+ *  XAER_INVAL; XAER_RMFAIL. Threads that end without xa_end need no call: the library notices. */
+LLADD_API int lladd_xa_abandon(int rmid, const struct xid_t *);
 
 /** An administrator ends a prepared branch (lladd_heuristic); a transaction manager is told when it
  *  comes, until it has said xa_forget. XA_OK, or what xa_rollback returns in this state; XAER_PROTO

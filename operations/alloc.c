@@ -525,11 +525,13 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
 
 int lladd_page_alloc(struct lladd_txn *txn, lladd_pageno *out)
 {
+    LLADD_USE(txn);
     return take_pages(txn, 1, LLADD_USE_PAGED, out);
 }
 
 int lladd_page_free(struct lladd_txn *txn, lladd_pageno page)
 {
+    LLADD_USE(txn);
     return free_pages(txn, page, 1, false);
 }
 
@@ -540,6 +542,7 @@ uint64_t lladd_extent_max(const struct lladd_db *db)
 
 int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_pageno *first)
 {
+    LLADD_USE(txn);
     const struct lladd_db *db = lladd_txn_db(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     if (n == 0 || n > lladd_extent_max(db))
@@ -566,6 +569,7 @@ int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_
 
 int lladd_extent_free(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
+    LLADD_USE(txn);
     return free_pages(txn, first, n, true);
 }
 

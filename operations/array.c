@@ -169,12 +169,14 @@ static int write_element(struct lladd_txn *txn, struct lladd_array *a, uint64_t 
 
 int lladd_array_set(struct lladd_txn *txn, struct lladd_array *a, uint64_t index, const void *bytes)
 {
+    LLADD_USE(txn);
     return write_element(txn, a, index, 0, bytes, a->size);
 }
 
 int lladd_array_write(struct lladd_txn *txn, struct lladd_array *a, uint64_t index, uint32_t offset,
                       const void *bytes, size_t len)
 {
+    LLADD_USE(txn);
     if (offset > a->size || len > a->size - offset)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_OUT_OF_RANGE,
                                "%zu bytes from %u: an element has %u", len, offset, a->size);
@@ -199,6 +201,7 @@ static struct part part_of(const struct lladd_array *a, uint64_t first, uint64_t
 int lladd_array_set_range(struct lladd_txn *txn, struct lladd_array *a, uint64_t first, uint64_t n,
                           const void *bytes)
 {
+    LLADD_USE(txn);
     const unsigned char *p = bytes;
     lladd_savepoint_id before;
     int rc = at_home(txn, a);
@@ -354,6 +357,7 @@ static int extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint
 
 int lladd_array_extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint64_t *first)
 {
+    LLADD_USE(txn);
     int rc = at_home(txn, a);
     if (rc)
         return rc;
@@ -390,6 +394,7 @@ static int shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
 
 int lladd_array_shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
 {
+    LLADD_USE(txn);
     int rc = at_home(txn, a);
     if (rc)
         return rc;
@@ -452,6 +457,7 @@ static int make_root(struct lladd_txn *txn, uint32_t size, uint64_t length, llad
 
 int lladd_array_create(struct lladd_txn *txn, uint32_t size, uint64_t length, lladd_pageno *root)
 {
+    LLADD_USE(txn);
     struct lladd_db *db = lladd_txn_db(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_array *a = NULL;
@@ -500,6 +506,7 @@ static int destroy(struct lladd_txn *txn, struct lladd_array *a)
 
 int lladd_array_destroy(struct lladd_txn *txn, lladd_pageno root)
 {
+    LLADD_USE(txn);
     struct lladd_array *a;
     struct ll_array_note *noted;
     int rc = ll_operations__array_acquire(lladd_txn_db(txn), root, &a, lladd_txn_error_out(txn));

@@ -455,6 +455,7 @@ static int cut(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t 
 
 int lladd_blob_create(struct lladd_txn *txn, const void *bytes, uint64_t len, lladd_pageno *root)
 {
+    LLADD_USE(txn);
     struct lladd_db *db = lladd_txn_db(txn);
     uint64_t head = ll_blob_head_room(lladd_page_size(db));
     uint32_t in_root = bytes ? (uint32_t)(len < head ? len : head) : 0;
@@ -483,6 +484,7 @@ int lladd_blob_create(struct lladd_txn *txn, const void *bytes, uint64_t len, ll
 
 int lladd_blob_destroy(struct lladd_txn *txn, lladd_pageno root)
 {
+    LLADD_USE(txn);
     lladd_savepoint_id before;
     uint64_t len;
     int rc = look(lladd_txn_db(txn), root, &len, lladd_txn_error_out(txn));
@@ -527,6 +529,7 @@ static int change(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, con
 int lladd_blob_write(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, const void *bytes,
                      uint64_t len)
 {
+    LLADD_USE(txn);
     if (offset == UINT64_MAX)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
                                "a blob has at most 2^48 bytes");
@@ -535,16 +538,19 @@ int lladd_blob_write(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, 
 
 int lladd_blob_append(struct lladd_txn *txn, lladd_pageno root, const void *bytes, uint64_t len)
 {
+    LLADD_USE(txn);
     return change(txn, root, UINT64_MAX, bytes, len, false);
 }
 
 int lladd_blob_replace(struct lladd_txn *txn, lladd_pageno root, const void *bytes, uint64_t len)
 {
+    LLADD_USE(txn);
     return change(txn, root, 0, bytes, len, true);
 }
 
 int lladd_blob_truncate(struct lladd_txn *txn, lladd_pageno root, uint64_t len)
 {
+    LLADD_USE(txn);
     lladd_savepoint_id before;
     uint64_t was = 0;
     int rc = check_span(txn, 0, len);

@@ -90,6 +90,7 @@ const struct lladd_op ll_operations__counter_add = {
 
 int lladd_counter_add(struct lladd_txn *txn, lladd_pageno page, uint32_t offset, int64_t delta)
 {
+    LLADD_USE(txn);
     struct counter_args args = {offset, delta};
     return lladd_update(txn, LL_OP_COUNTER_ADD, page, &args, sizeof args);
 }

@@ -429,6 +429,7 @@ const struct lladd_page_type ll_operations__fixed_page = {
 
 int lladd_fixed_format(struct lladd_txn *txn, lladd_pageno page, uint32_t size)
 {
+    LLADD_USE(txn);
     unsigned char bytes[4];
     lladd_put32(bytes, size);
     return lladd_update(txn, LL_OP_FIXED_FORMAT, page, bytes, sizeof bytes);
@@ -437,6 +438,7 @@ int lladd_fixed_format(struct lladd_txn *txn, lladd_pageno page, uint32_t size)
 int lladd_fixed_alloc(struct lladd_txn *txn, lladd_pageno page, const void *bytes,
                       struct lladd_rid *out)
 {
+    LLADD_USE(txn);
     struct lladd_db *db = lladd_txn_db(txn);
     struct alloc_args a = {.ops = ll_operations_of(db), .bytes = bytes};
     int rc = lladd_update(txn, LL_OP_FIXED_ALLOC, page, &a, sizeof a);
@@ -447,6 +449,7 @@ int lladd_fixed_alloc(struct lladd_txn *txn, lladd_pageno page, const void *byte
 
 int lladd_fixed_free(struct lladd_txn *txn, struct lladd_rid rid)
 {
+    LLADD_USE(txn);
     unsigned char slot[4];
     lladd_put32(slot, rid.slot);
     int rc = rid.slot < UINT16_MAX ? ll_operations__hold_record(txn, rid.page, rid.slot) : 0;
@@ -467,6 +470,7 @@ static void touch(struct lladd_db *db, struct lladd_rid rid, uint32_t offset, si
 int lladd_fixed_set(struct lladd_txn *txn, struct lladd_rid rid, uint32_t offset, const void *bytes,
                     size_t len)
 {
+    LLADD_USE(txn);
     if (txn)
         touch(lladd_txn_db(txn), rid, offset, len);
     struct set_args a = {bytes, rid.slot, offset, len < UINT32_MAX ? (uint32_t)len : UINT32_MAX};

@@ -183,6 +183,7 @@ static int check_len(struct lladd_txn *txn, size_t len)
 
 int lladd_heap_create(struct lladd_txn *txn, lladd_pageno *heap)
 {
+    LLADD_USE(txn);
     lladd_savepoint_id before;
     lladd_pageno root;
     unsigned char bytes[8];
@@ -203,6 +204,7 @@ int lladd_heap_create(struct lladd_txn *txn, lladd_pageno *heap)
 int lladd_heap_insert(struct lladd_txn *txn, lladd_pageno heap, const void *bytes, size_t len,
                       struct lladd_rid *out)
 {
+    LLADD_USE(txn);
     struct ll_slotted_alloc a = {.bytes = bytes, .len = (uint32_t)len, .tag = PLAIN};
     int rc = check_len(txn, len);
     return rc ? rc : ll_operations__heap_place(txn, heap, &a, out);
@@ -219,6 +221,7 @@ static int freed(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid)
 
 int lladd_heap_delete(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid)
 {
+    LLADD_USE(txn);
     struct home home;
     struct copy none = {0};
     lladd_savepoint_id before;
@@ -277,6 +280,7 @@ static int set_moved(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid 
 int lladd_heap_set(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
                    const void *bytes, size_t len)
 {
+    LLADD_USE(txn);
     struct home home;
     struct copy none = {0};
     lladd_savepoint_id before;
@@ -338,6 +342,7 @@ static int free_inventory(struct lladd_txn *txn, lladd_pageno heap, lladd_pageno
 
 int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno heap)
 {
+    LLADD_USE(txn);
     lladd_savepoint_id before;
     lladd_pageno at = heap, next = heap;
     int rc = lladd_savepoint(txn, &before);

@@ -273,12 +273,14 @@ static int insert_latched(struct lladd_txn *txn, struct lladd_list *l, bool at_e
 int lladd_list_insert(struct lladd_txn *txn, struct lladd_list *l, struct lladd_item after,
                       const void *bytes, size_t len, struct lladd_item *out)
 {
+    LLADD_USE(txn);
     return insert_latched(txn, l, false, after, bytes, len, out);
 }
 
 int lladd_list_append(struct lladd_txn *txn, struct lladd_list *l, const void *bytes, size_t len,
                       struct lladd_item *out)
 {
+    LLADD_USE(txn);
     return insert_latched(txn, l, true, LLADD_ITEM_NONE, bytes, len, out);
 }
 
@@ -314,6 +316,7 @@ static int sweep_around(struct lladd_txn *txn, struct lladd_list *l, struct llad
 
 int lladd_list_remove(struct lladd_txn *txn, struct lladd_list *l, struct lladd_item item)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_list_mark a = {item, true};
     struct ll_list_look it;
@@ -333,6 +336,7 @@ int lladd_list_remove(struct lladd_txn *txn, struct lladd_list *l, struct lladd_
 int lladd_list_write(struct lladd_txn *txn, struct lladd_list *l, struct lladd_item item,
                      uint32_t offset, const void *bytes, size_t len)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_rid rid = {item.page, LINK_SLOT(item), 0};
     struct ll_list_look it;
@@ -363,6 +367,7 @@ static int create(struct lladd_txn *txn, struct ll_lists *ls, lladd_pageno *root
 
 int lladd_list_create(struct lladd_txn *txn, lladd_pageno *root)
 {
+    LLADD_USE(txn);
     struct ll_lists *ls = ll_lists_of(lladd_txn_db(txn));
     lladd_savepoint_id before;
     lladd_pageno got;
@@ -388,6 +393,7 @@ static int destroy(struct lladd_txn *txn, struct ll_lists *ls, lladd_pageno root
 
 int lladd_list_destroy(struct lladd_txn *txn, lladd_pageno root)
 {
+    LLADD_USE(txn);
     struct ll_lists *ls = ll_lists_of(lladd_txn_db(txn));
     lladd_savepoint_id before;
     TRY(lladd_savepoint(txn, &before));
@@ -467,6 +473,7 @@ static int splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_lis
 
 int lladd_list_splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_list *from)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     lladd_savepoint_id before;
     TRY(check_handles(txn, to));

@@ -178,6 +178,7 @@ int ll_operations__all_or_nothing(struct lladd_txn *txn, lladd_savepoint_id befo
 
 int lladd_page_format(struct lladd_txn *txn, lladd_pageno page, const char *page_type)
 {
+    LLADD_USE(txn);
     static const char suffix[] = ".format";
     struct lladd_error *err = lladd_txn_error_out(txn);
     char name[64];

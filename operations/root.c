@@ -407,11 +407,13 @@ static int put(struct lladd_txn *txn, const char *name, uint8_t state,
 
 int lladd_root_set(struct lladd_txn *txn, const char *name, struct lladd_root_value value)
 {
+    LLADD_USE(txn);
     return put(txn, name, SET, value);
 }
 
 int lladd_root_remove(struct lladd_txn *txn, const char *name)
 {
+    LLADD_USE(txn);
     return put(txn, name, REMOVED, (struct lladd_root_value){0, 0});
 }
 

@@ -212,12 +212,14 @@ static int set_as(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, uint
 int lladd_set(struct lladd_txn *txn, lladd_pageno page, uint32_t offset, const void *bytes,
               size_t len)
 {
+    LLADD_USE(txn);
     return set_as(txn, len <= SHORT ? LL_OP_SET : LL_OP_SET_LONG, page, offset, bytes, len);
 }
 
 int lladd_set_range(struct lladd_txn *txn, lladd_pageno page, uint32_t offset, const void *bytes,
                     size_t len)
 {
+    LLADD_USE(txn);
     return set_as(txn, LL_OP_SET_RANGE, page, offset, bytes, len);
 }
 
@@ -239,5 +241,6 @@ int lladd_get(struct lladd_db *db, lladd_pageno page, uint32_t offset, void *out
 
 int lladd_bytes_format(struct lladd_txn *txn, lladd_pageno page)
 {
+    LLADD_USE(txn);
     return lladd_update(txn, LL_OP_BYTES_FORMAT, page, NULL, 0);
 }

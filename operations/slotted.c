@@ -166,6 +166,7 @@ static int purge_unlatched(struct lladd_txn *txn, lladd_pageno n, uint32_t want)
 
 int lladd_slotted_credit(struct lladd_txn *txn, unsigned count)
 {
+    LLADD_USE(txn);
     /* Every operation gets its number and its memory; log space for the longest one serves for all.
      * A purge may precede each. */
     static const lladd_op_id ops[] = {LL_OP_SLOTTED_ALLOC, LL_OP_SLOTTED_FREE, LL_OP_SLOTTED_PURGE};
@@ -335,6 +336,7 @@ static int check_held(struct lladd_txn *txn, size_t len, unsigned tag)
 int lladd_slotted_alloc(struct lladd_txn *txn, lladd_pageno page, const void *bytes, size_t len,
                         unsigned tag, struct lladd_rid *out)
 {
+    LLADD_USE(txn);
     struct ll_slotted_alloc a = {.bytes = bytes, .len = (uint32_t)len, .tag = tag};
     int rc = check_record(txn, len, tag);
     if (!rc)
@@ -347,6 +349,7 @@ int lladd_slotted_alloc(struct lladd_txn *txn, lladd_pageno page, const void *by
 int lladd_slotted_alloc_held(struct lladd_txn *txn, struct lladd_page *held, const void *bytes,
                              size_t len, unsigned tag, struct lladd_rid *out)
 {
+    LLADD_USE(txn);
     struct ll_slotted_alloc a = {.bytes = bytes, .len = (uint32_t)len, .tag = tag};
     int rc = check_held(txn, len, tag);
     if (!rc)
@@ -358,12 +361,14 @@ int lladd_slotted_alloc_held(struct lladd_txn *txn, struct lladd_page *held, con
 
 int lladd_slotted_free(struct lladd_txn *txn, struct lladd_rid rid)
 {
+    LLADD_USE(txn);
     struct ll_slotted_free a = {.slot = rid.slot};
     return free_step(txn, rid.page, NULL, &a);
 }
 
 int lladd_slotted_free_held(struct lladd_txn *txn, struct lladd_page *held, uint32_t slot)
 {
+    LLADD_USE(txn);
     struct ll_slotted_free a = {.slot = slot};
     return free_step(txn, held->number, held, &a);
 }
@@ -371,6 +376,7 @@ int lladd_slotted_free_held(struct lladd_txn *txn, struct lladd_page *held, uint
 int lladd_slotted_set(struct lladd_txn *txn, struct lladd_rid rid, const void *bytes, size_t len,
                       unsigned tag)
 {
+    LLADD_USE(txn);
     struct ll_slotted_set a = {
         .bytes = bytes, .slot = rid.slot, .len = (uint32_t)len, .new_tag = tag, .whole = true};
     int rc = check_record(txn, len, tag);
@@ -384,6 +390,7 @@ int lladd_slotted_set(struct lladd_txn *txn, struct lladd_rid rid, const void *b
 int lladd_slotted_set_held(struct lladd_txn *txn, struct lladd_page *held, uint32_t slot,
                            const void *bytes, size_t len, unsigned tag)
 {
+    LLADD_USE(txn);
     struct ll_slotted_set a = {
         .bytes = bytes, .slot = slot, .len = (uint32_t)len, .new_tag = tag, .whole = true};
     int rc = check_held(txn, len, tag);
@@ -393,6 +400,7 @@ int lladd_slotted_set_held(struct lladd_txn *txn, struct lladd_page *held, uint3
 int lladd_slotted_write(struct lladd_txn *txn, struct lladd_rid rid, uint32_t offset,
                         const void *bytes, size_t len)
 {
+    LLADD_USE(txn);
     struct ll_slotted_set a = {.bytes = bytes,
                                .slot = rid.slot,
                                .from = offset,
@@ -411,6 +419,7 @@ int lladd_slotted_write(struct lladd_txn *txn, struct lladd_rid rid, uint32_t of
 
 int lladd_slotted_resize(struct lladd_txn *txn, struct lladd_rid rid, size_t len)
 {
+    LLADD_USE(txn);
     int rc = check_record(txn, len, 0);
     return rc ? rc : set_long(txn, rid, NULL, (uint32_t)len, SLOT_NONE);
 }
@@ -482,6 +491,7 @@ int lladd_slotted_read(struct lladd_db *db, struct lladd_rid rid, void *buf, siz
 
 int lladd_slotted_format(struct lladd_txn *txn, lladd_pageno page, uint64_t owner)
 {
+    LLADD_USE(txn);
     unsigned char bytes[8];
     lladd_put64(bytes, owner);
     return lladd_update(txn, LL_OP_SLOTTED_FORMAT, page, bytes, sizeof bytes);

@@ -163,10 +163,20 @@ struct lladd_txn {
     struct ll_prepared *prepared;
     struct ll_log_cursor *cursor; /* for rollback; made when first needed */
     char *owner;
+    /* A guarded transaction (lladd/guard.c); all of it atomic, but for `calls`. */
+    uint64_t user;   /* the thread that may call; LL_NO_USER: none; 0: it is not guarded */
+    uint64_t inside; /* the thread that is in a call, or has a top action open; 0: none */
+    uint32_t takers; /* threads that wait for `inside` */
+    uint32_t stops;  /* those of them that ask for an end of waits */
+    uint32_t left;   /* changes when a call ends that a taker waits for */
+    uint32_t refs;   /* the transaction, the call, each thread it was taken from */
+    uint32_t calls;  /* of `inside`: how deep it is in calls */
     struct lladd_txn *next;      /* in the table */
     struct lladd_txn *next_free; /* in the free list */
     struct lladd_error err;
 };
+
+#define LL_NO_USER UINT64_MAX
 
 /* Does the participant have this callback? Older ones end before it. */
 #define LL_PARTICIPANT_HAS(p, callback) \
@@ -534,6 +544,8 @@ void ll_txns_free(struct ll_core *);
 int ll_txn_new(struct ll_core *, struct lladd_txn **out, struct lladd_error *);
 /* Not in use any more; gives back credit and undo reserve, or keeps a little for the next one. */
 void ll_txn_release(struct lladd_txn *);
+/* One reference to a guarded transaction less; the last one gives the handle back. */
+void ll_txn_unref(struct lladd_txn *);
 /* Log space is short: gives back what was kept. False if that was nothing. */
 bool ll_txns_give_back(struct ll_core *);
 /* The table, for who holds its mutex, or is alone: the first transaction, the next one. */

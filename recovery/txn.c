@@ -217,12 +217,26 @@ void ll_txn_release(struct lladd_txn *txn)
         drop_prepared(txn);
     else
         lladd_atomic_store32(&txn->state, LL_TXN_FREE);
+    if (LL_UNLIKELY(lladd_atomic_load64(&txn->user) != 0)) {
+        give_back(txn); /* threads may hold the handle for long */
+        txn->n_actions = 0;
+        ll_txn_unref(txn);
+        return;
+    }
     uint64_t none = 0;
     if (may_park(txn) && lladd_atomic_load64(&t->parked) == 0 &&
         lladd_atomic_cas64(&t->parked, &none, (uintptr_t)txn))
         return;
     give_back(txn);
     put_free(t, txn);
+}
+
+void ll_txn_unref(struct lladd_txn *txn)
+{
+    if (lladd_atomic_add32(&txn->refs, UINT32_MAX) != 1)
+        return;
+    lladd_atomic_store64(&txn->user, 0);
+    put_free(&txn->core->txns, txn);
 }
 
 bool ll_txns_give_back(struct ll_core *core)

@@ -4,7 +4,13 @@
  * A transaction is used by one thread at a time, so tightly coupled threads take turns: who joins
  * or resumes while another thread is active waits for its xa_end (C193 allows a resource manager
  * to serialise them so), with TMNOWAIT gets XA_RETRY, and after the `wait` of the open string gets
- * XAER_RMERR rather than wait for ever. */
+ * XAER_RMERR rather than wait for ever.
+ *
+ * Where one open is for all threads (`threads=any`), any thread may end and resume the association
+ * of any other, as the manager's thread does when a transaction takes too long. The thread that
+ * worked in it may be in a call then. That call ends first; with TMFAIL a wait for a lock ends with
+ * an error. The transaction's handle, which that thread may still name, refuses from then on, and
+ * is kept until the thread starts or resumes another branch, or ends. */
 #include "xa/xa_private.h"
 
 static int rolled_back_only(struct ll_xa__rm *rm)
@@ -29,6 +35,7 @@ static int begin(struct ll_xa__rm *rm, const struct lladd_gid *gid)
         return ll_xa__say_error(rm, XAER_RMERR, &err);
     }
     b->state = LL_XA__ACTIVE;
+    (void)lladd_take(b->txn, false, 0); /* no other thread knows it */
     return XA_OK;
 }
 
@@ -61,12 +68,11 @@ static int wait_turn(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool now
 static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
                   struct ll_xa__branch *b)
 {
-    const struct ll_xa__assoc *a = ll_xa__mine(b, rm);
-    if (!a || !a->suspended)
+    if (!ll_xa__resumable(b, rm))
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
                           "no association that this thread could resume");
     int rc = wait_turn(rm, gid, nowait, &b);
-    struct ll_xa__assoc *mine = rc || !b ? NULL : ll_xa__mine(b, rm);
+    struct ll_xa__assoc *mine = rc || !b ? NULL : ll_xa__resumable(b, rm);
     if (rc)
         return rc;
     if (!mine) /* it could migrate, and another thread was faster */
@@ -76,7 +82,8 @@ static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait
         return rolled_back_only(rm);
     }
     mine->thread = lladd_thread_self();
-    mine->suspended = false;
+    mine->suspended = mine->migrates = false;
+    (void)lladd_take(b->txn, false, UINT64_MAX); /* no thread uses it: it was given back */
     return XA_OK;
 }
 
@@ -84,7 +91,7 @@ static int join(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
                 struct ll_xa__branch *b)
 {
     const struct ll_xa__assoc *a = ll_xa__mine(b, rm);
-    if (a && a->thread)
+    if (a)
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
                           "this thread has a suspended association with the branch: resume it");
     int rc = wait_turn(rm, gid, nowait, &b);
@@ -98,6 +105,7 @@ static int join(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "the branch is prepared or completed");
     if (!ll_xa__assoc_add(b, rm))
         return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory");
+    (void)lladd_take(b->txn, false, UINT64_MAX); /* no thread uses it: it was given back */
     return XA_OK;
 }
 
@@ -116,6 +124,7 @@ static int start(struct ll_xa__rm *rm, const XID *xid, unsigned long flags)
                           "this thread is associated with a branch already");
     if (!ll_xa__thread_mark())
         return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory for a thread's mark");
+    ll_xa__let_go(rm, lladd_thread_self()); /* it is about to get another transaction */
     struct lladd_gid gid = ll_xa__gid(xid);
     struct ll_xa__branch *b = ll_xa__branch_find(rm->store, &gid);
     if (!how && b)
@@ -136,6 +145,79 @@ int ll_xa__start(XID *xid, int rmid, long flags)
 
 /* ---- xa_end ---------------------------------------------------------------------------------- */
 
+/* The association that the call is about: the caller's own, or where one open is for all threads
+ * another's, the active one first. NULL: T0. */
+static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct ll_xa__rm *rm,
+                                   unsigned long how)
+{
+    struct ll_xa__assoc *a = ll_xa__mine(b, rm);
+    if (a || !rm->store->spec.any_thread)
+        return a;
+    a = ll_xa__active(b);
+    if (a)
+        return a->rm == rm ? a : NULL;
+    return how == TMSUSPEND ? NULL : ll_xa__resumable(b, rm);
+}
+
+/* Takes the branch's transaction from the thread that is active in it, and ends the association.
+ * The thread may end meanwhile, and leave none. */
+static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
+{
+    struct ll_xa__store *s = rm->store;
+    struct lladd_txn *txn = b->txn;
+    b->busy = true;
+    lladd_mutex_unlock(&ll_xa__all.mutex);
+    int rc = lladd_take(txn, stop, stop ? UINT64_MAX : s->spec.wait_ns);
+    if (!rc)
+        (void)lladd_give(txn); /* it is still its user: the branch was busy */
+    lladd_mutex_lock(&ll_xa__all.mutex);
+    b->busy = false;
+    lladd_cond_broadcast(&s->changed);
+    if (rc)
+        return ll_xa__say(rm, XAER_RMERR, rc,
+                          "the thread that works on the branch has been in a call for too long");
+    struct ll_xa__assoc *a = ll_xa__active(b);
+    if (a)
+        ll_xa__assoc_taken(a);
+    return XA_OK;
+}
+
+/* Another thread's association ends, or is suspended in its name. */
+static int end_theirs(struct ll_xa__rm *rm, struct ll_xa__branch *b, uint64_t thread,
+                      unsigned long flags)
+{
+    struct ll_xa__assoc *rest = NULL;
+    if (flags & TMSUSPEND) {
+        rest = ll_xa__assoc_add(b, rm);
+        if (!rest)
+            return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory");
+        rest->thread = thread;
+        rest->suspended = true;
+        rest->migrates = flags & TMMIGRATE;
+    }
+    int rc = take_away(rm, b, flags & TMFAIL);
+    const struct ll_xa__assoc *there = b->assocs;
+    while (there && there != rest)
+        there = there->next;
+    if (there && (rc || b->state != LL_XA__ACTIVE || ll_xa__healthy(rm) != XA_OK))
+        ll_xa__assoc_remove(rest); /* a thread that has ended meanwhile has taken it along */
+    return rc;
+}
+
+/* The calling thread's own, or one that is suspended. */
+static void end_own(struct ll_xa__branch *b, struct ll_xa__assoc *a, unsigned long flags,
+                    bool stays)
+{
+    if (!a->suspended)
+        (void)lladd_give(b->txn); /* it was not taken: the branch is not busy */
+    if (!stays) {
+        ll_xa__assoc_remove(a); /* on a failed handle, too: so that it can be opened again */
+        return;
+    }
+    a->suspended = true;
+    a->migrates = flags & TMMIGRATE;
+}
+
 static int end(struct ll_xa__rm *rm, const XID *xid, unsigned long flags)
 {
     unsigned long how = flags & ~(unsigned long)TMMIGRATE;
@@ -144,25 +226,27 @@ static int end(struct ll_xa__rm *rm, const XID *xid, unsigned long flags)
         return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT,
                           "xa_end: no XID, or not one of TMSUCCESS, TMFAIL, TMSUSPEND[|TMMIGRATE]");
     struct lladd_gid gid = ll_xa__gid(xid);
-    struct ll_xa__branch *b = ll_xa__branch_find(rm->store, &gid);
+    struct ll_xa__branch *b = NULL;
+    int rc = ll_xa__branch_idle(rm, &gid, false, &b);
+    if (rc)
+        return rc;
     if (!b)
         return ll_xa__say(rm, XAER_NOTA, LLADD_NOT_FOUND, "no such branch");
-    struct ll_xa__assoc *a = ll_xa__mine(b, rm);
+    struct ll_xa__assoc *a = to_end(b, rm, how);
     if (!a)
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
                           "this thread is not associated with the branch");
     if (how == TMSUSPEND && a->suspended)
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "the association is suspended already");
+    bool theirs = !a->suspended && a->thread != lladd_thread_self();
+    if (theirs && (rc = end_theirs(rm, b, a->thread, flags)) != 0)
+        return rc;
     int failed = ll_xa__healthy(rm);
     if (how == TMFAIL)
         b->state = LL_XA__ROLLBACK_ONLY;
     bool only_back = b->state == LL_XA__ROLLBACK_ONLY;
-    if (how == TMSUSPEND && !failed && !only_back) {
-        a->suspended = true;
-        a->thread = flags & TMMIGRATE ? 0 : a->thread;
-    } else {
-        ll_xa__assoc_remove(a); /* on a failed handle, too: so that it can be opened again */
-    }
+    if (!theirs)
+        end_own(b, a, flags, how == TMSUSPEND && !failed && !only_back);
     lladd_cond_broadcast(&rm->store->changed);
     return failed ? failed : only_back ? rolled_back_only(rm) : XA_OK;
 }
@@ -173,4 +257,36 @@ int ll_xa__end(XID *xid, int rmid, long flags)
     int rc =
         ll_xa__enter(rmid, flags, TMSUCCESS | TMFAIL | TMSUSPEND | TMMIGRATE, &rm);
     return rc ? rc : ll_xa__leave(rm, end(rm, xid, (unsigned long)flags));
+}
+
+/* ---- a branch whose thread does not come back ------------------------------------------------ */
+
+static int abandon(struct ll_xa__rm *rm, const XID *xid)
+{
+    if (!ll_xa__xid_ok(xid))
+        return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "no XID, or a wrong one");
+    struct lladd_gid gid = ll_xa__gid(xid);
+    struct ll_xa__branch *b = NULL;
+    int rc = ll_xa__branch_idle(rm, &gid, false, &b);
+    if (rc)
+        return rc;
+    if (!b)
+        return ll_xa__say(rm, XAER_NOTA, LLADD_NOT_FOUND, "no such branch");
+    if (!b->assocs)
+        return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
+                          "no thread is associated with the branch");
+    b->state = LL_XA__ROLLBACK_ONLY;
+    if (ll_xa__active(b)) /* under whichever rmid */
+        rc = take_away(rm, b, true);
+    while (!rc && b->assocs)
+        ll_xa__assoc_remove(b->assocs);
+    lladd_cond_broadcast(&rm->store->changed);
+    return rc;
+}
+
+int lladd_xa_abandon(int rmid, const struct xid_t *xid)
+{
+    struct ll_xa__rm *rm;
+    int rc = ll_xa__enter(rmid, TMNOFLAGS, TMNOFLAGS, &rm);
+    return rc ? rc : ll_xa__leave(rm, abandon(rm, xid));
 }

@@ -88,6 +88,23 @@ void ll_xa__branches_free(struct ll_xa__store *s)
     s->n_buckets = 0;
 }
 
+int ll_xa__branch_idle(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
+                       struct ll_xa__branch **out)
+{
+    struct ll_xa__store *s = rm->store;
+    struct ll_xa__branch *b = ll_xa__branch_find(s, gid);
+    while (b && b->busy && !nowait) { /* until calls that are in progress have ended */
+        lladd_cond_wait(&s->changed, &ll_xa__all.mutex);
+        if (s->opening || !s->db)
+            return ll_xa__say(rm, XAER_RMFAIL, LLADD_CLOSED, "the database has failed");
+        b = ll_xa__branch_find(s, gid);
+    }
+    if (b && b->busy)
+        return ll_xa__say(rm, XA_RETRY, LLADD_BUSY, "another thread is ending the branch");
+    *out = b;
+    return XA_OK;
+}
+
 /* ---- associations ---------------------------------------------------------------------------- */
 
 struct ll_xa__assoc *ll_xa__active(const struct ll_xa__branch *b)
@@ -100,15 +117,20 @@ struct ll_xa__assoc *ll_xa__active(const struct ll_xa__branch *b)
 
 struct ll_xa__assoc *ll_xa__mine(const struct ll_xa__branch *b, const struct ll_xa__rm *rm)
 {
-    struct ll_xa__assoc *any = NULL;
-    for (struct ll_xa__assoc *a = b->assocs; a; a = a->next) {
-        if (a->rm != rm)
-            continue;
-        if (a->thread == lladd_thread_self())
-            return a;
-        if (a->thread == 0)
+    struct ll_xa__assoc *a = b->assocs;
+    while (a && (a->rm != rm || a->thread != lladd_thread_self()))
+        a = a->next;
+    return a;
+}
+
+struct ll_xa__assoc *ll_xa__resumable(const struct ll_xa__branch *b, const struct ll_xa__rm *rm)
+{
+    struct ll_xa__assoc *mine = ll_xa__mine(b, rm), *any = NULL;
+    if (mine)
+        return mine->suspended ? mine : NULL;
+    for (struct ll_xa__assoc *a = b->assocs; a && !(any && any->migrates); a = a->next)
+        if (a->rm == rm && a->suspended && (a->migrates || rm->store->spec.any_thread))
             any = a;
-    }
     return any;
 }
 
@@ -127,7 +149,8 @@ struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *b, struct ll_xa__rm 
     return a;
 }
 
-void ll_xa__assoc_remove(struct ll_xa__assoc *a)
+/* Out of both lists it is in; its memory is the caller's. */
+static void unlink_assoc(struct ll_xa__assoc *a)
 {
     struct ll_xa__assoc **place = &a->branch->assocs;
     while (*place != a)
@@ -137,7 +160,37 @@ void ll_xa__assoc_remove(struct ll_xa__assoc *a)
     while (*place != a)
         place = &(*place)->next_of_rm;
     *place = a->next_of_rm;
+}
+
+void ll_xa__assoc_remove(struct ll_xa__assoc *a)
+{
+    unlink_assoc(a);
     ll_xa__delete(a->rm->store->options.allocator, a);
+}
+
+void ll_xa__assoc_taken(struct ll_xa__assoc *a)
+{
+    unlink_assoc(a);
+    a->txn = a->branch->txn;
+    a->branch = NULL;
+    a->next = NULL;
+    a->next_of_rm = a->rm->taken;
+    a->rm->taken = a;
+}
+
+void ll_xa__let_go(struct ll_xa__rm *rm, uint64_t thread)
+{
+    struct ll_xa__assoc **place = &rm->taken;
+    while (*place) {
+        struct ll_xa__assoc *a = *place;
+        if (thread && a->thread != thread) {
+            place = &a->next_of_rm;
+            continue;
+        }
+        *place = a->next_of_rm;
+        lladd_drop(a->txn);
+        ll_xa__delete(rm->store->options.allocator, a);
+    }
 }
 
 struct ll_xa__assoc *ll_xa__current(const struct ll_xa__rm *rm)
@@ -151,7 +204,27 @@ struct ll_xa__assoc *ll_xa__current(const struct ll_xa__rm *rm)
 struct ll_xa__assoc *ll_xa__tied(const struct ll_xa__rm *rm, uint64_t thread)
 {
     struct ll_xa__assoc *a = rm->assocs;
-    while (a && thread && a->thread != thread)
+    while (a && thread && (a->thread != thread || a->migrates))
         a = a->next_of_rm;
     return a;
+}
+
+bool ll_xa__knows(const struct ll_xa__rm *rm, uint64_t thread)
+{
+    const struct ll_xa__assoc *a = rm->assocs, *t = rm->taken;
+    const struct ll_xa__opening *o = rm->openings;
+    while (a && a->thread != thread)
+        a = a->next_of_rm;
+    while (t && t->thread != thread)
+        t = t->next_of_rm;
+    while (o && o->thread != thread)
+        o = o->next;
+    return a || t || o;
+}
+
+void ll_xa__disown(struct ll_xa__rm *rm, uint64_t thread)
+{
+    for (struct ll_xa__assoc *a = rm->assocs; a; a = a->next_of_rm)
+        if (a->thread == thread && a->migrates)
+            a->thread = 0;
 }

@@ -11,6 +11,7 @@ struct work {
     struct lladd_txn *txn;
     const struct lladd_gid *gid;
     enum lladd_outcome outcome;
+    bool read_only; /* there was nothing to prepare: it is committed */
     struct lladd_error err;
 };
 
@@ -22,26 +23,20 @@ struct work {
 static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool nowait,
                 struct ll_xa__branch **out)
 {
-    struct ll_xa__store *s = rm->store;
     if (!ll_xa__xid_ok(xid))
         return ll_xa__say(rm, XAER_INVAL, LLADD_BAD_ARGUMENT, "no XID, or a wrong one");
     int rc = ll_xa__healthy(rm);
     if (rc)
         return rc;
     struct lladd_gid gid = ll_xa__gid(xid);
-    struct ll_xa__branch *b = ll_xa__branch_find(s, &gid);
-    while (b && b->busy && !nowait) { /* no longer than the library takes to end it */
-        lladd_cond_wait(&s->changed, &ll_xa__all.mutex);
-        rc = s->opening ? ll_xa__say(rm, XAER_RMFAIL, LLADD_CLOSED, "the database has failed")
-                        : ll_xa__healthy(rm);
-        if (rc)
-            return rc;
-        b = ll_xa__branch_find(s, &gid);
-    }
+    struct ll_xa__branch *b = NULL;
+    rc = ll_xa__branch_idle(rm, &gid, nowait, &b);
+    if (!rc)
+        rc = ll_xa__healthy(rm); /* it may have failed meanwhile */
+    if (rc)
+        return rc;
     if (!b)
         return ll_xa__say(rm, XAER_NOTA, LLADD_NOT_FOUND, "no such branch");
-    if (b->busy)
-        return ll_xa__say(rm, XA_RETRY, LLADD_BUSY, "another thread is ending the branch");
     if (!(allowed & IN(b->state)))
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
                           "the branch is in a state in which this cannot be done");
@@ -83,14 +78,18 @@ static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struc
     work->gid = &b->gid;
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
-    int rc = what(work);
+    /* The thread that worked in it has given it back, or it was taken from that thread. */
+    int rc = work->txn ? lladd_take(work->txn, true, UINT64_MAX) : 0;
+    if (!rc)
+        rc = what(work);
     lladd_mutex_lock(&ll_xa__all.mutex);
     return rc;
 }
 
 static int do_prepare(struct work *w)
 {
-    return lladd_prepare(w->txn, w->gid);
+    w->read_only = lladd_txn_id(w->txn).v == 0;
+    return w->read_only ? lladd_commit(w->txn) : lladd_prepare(w->txn, w->gid);
 }
 
 static int do_commit(struct work *w)
@@ -118,6 +117,8 @@ static void done(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool gone)
     b->busy = false;
     if (gone)
         ll_xa__branch_remove(rm->store, b);
+    else if (b->txn)
+        (void)lladd_give(b->txn); /* no other thread has taken it meanwhile: it was busy */
     lladd_cond_broadcast(&rm->store->changed);
 }
 
@@ -144,17 +145,11 @@ static int prepare(struct ll_xa__rm *rm, const XID *xid)
     int rc = find(rm, xid, IN(LL_XA__ACTIVE), false, &b);
     if (rc)
         return rc;
-    if (lladd_txn_id(b->txn).v == 0) {
-        if (step(rm, b, do_commit, &work))
-            return failed(rm, b, XAER_RMERR);
-        done(rm, b, true);
-        return XA_RDONLY;
-    }
     if (step(rm, b, do_prepare, &work))
         return failed(rm, b, XAER_RMERR);
     b->state = LL_XA__PREPARED;
-    done(rm, b, false);
-    return XA_OK;
+    done(rm, b, work.read_only);
+    return work.read_only ? XA_RDONLY : XA_OK;
 }
 
 int ll_xa__prepare(XID *xid, int rmid, long flags)

@@ -24,7 +24,9 @@ void ll_xa__opening_end(struct ll_xa__rm *rm, struct ll_xa__opening *o)
     *place = o->next;
     ll_xa__delete(store->options.allocator, o->scan);
     ll_xa__delete(store->options.allocator, o);
+    ll_xa__disown(rm, lladd_thread_self());
     if (!rm->openings) {
+        ll_xa__let_go(rm, 0);
         while (rm->assocs) /* those that could migrate */
             ll_xa__assoc_remove(rm->assocs);
         rm->store = NULL;

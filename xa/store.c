@@ -273,6 +273,9 @@ int ll_xa__store_reopen(struct ll_xa__rm *rm)
     if (in_use(s))
         return ll_xa__say(rm, XAER_RMFAIL, LLADD_BUSY,
                           "threads are still associated with branches of the failed handle");
+    for (struct ll_xa__rm *other = ll_xa__all.rms; other; other = other->next)
+        if (other->store == s)
+            ll_xa__let_go(other, 0);
     ll_xa__branches_free(s); /* associations are in lists that the mutex guards */
     begin_opening(s);
     close_db(s);

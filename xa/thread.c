@@ -14,10 +14,7 @@ static struct ll_xa__rm *left_by(uint64_t thread)
 {
     struct ll_xa__rm *rm = ll_xa__all.rms;
     while (rm) {
-        const struct ll_xa__opening *o = rm->openings;
-        while (o && o->thread != thread)
-            o = o->next;
-        if (!o && !ll_xa__tied(rm, thread)) {
+        if (!ll_xa__knows(rm, thread)) {
             rm = rm->next;
         } else if (rm->store->opening) {
             lladd_cond_wait(&ll_xa__all.opened, &ll_xa__all.mutex);
@@ -33,10 +30,15 @@ static void leave_behind(struct ll_xa__rm *rm, uint64_t thread)
 {
     struct ll_xa__assoc *a;
     while ((a = ll_xa__tied(rm, thread)) != NULL) {
+        struct lladd_txn *txn = a->suspended ? NULL : a->branch->txn;
         if (a->branch->state == LL_XA__ACTIVE)
             a->branch->state = LL_XA__ROLLBACK_ONLY;
         ll_xa__assoc_remove(a);
+        if (txn && !lladd_give(txn))
+            lladd_drop(txn); /* another thread has just taken it, and finds no association */
     }
+    ll_xa__disown(rm, thread);
+    ll_xa__let_go(rm, thread);
     lladd_cond_broadcast(&rm->store->changed);
     struct ll_xa__opening *o = rm->openings;
     while (o && o->thread != thread)

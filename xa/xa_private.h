@@ -7,16 +7,20 @@
  *   opening one thread's R1 state under an rmid, and its recovery scan
  *   store   one database, shared by the rmids whose open strings name it
  *   branch  a transaction branch that the store knows: states S1 to S5 (C193, table 6-4)
- *   assoc   an association of a thread with a branch: T1, or T2 if suspended (table 6-3)
+ *   assoc   an association of a thread with a branch: T1, or T2 if suspended (table 6-3); one that
+ *           another thread has ended stays in the rm's list `taken`, for its transaction's handle
  *
  * XA's calls are given no handle but a number, so all of this hangs on one variable of the process,
  * `ll_xa__all` (docs/decisions/xa-registry.md). Its mutex guards everything below, and is held for
- * a few steps at a time: never while a database is opened, a branch is begun, prepared or ended.
- * Whoever does that marks the branch busy, or the store opening, and wakes the others after it.
+ * a few steps at a time: never while a database is opened, or a branch is prepared, ended or taken
+ * from the thread that works in it. The thread that does that marks the branch busy, or the store
+ * opening, and wakes the others after it.
  *
  * XA-1  A call that does not return XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* has changed no state.
  * XA-2  At most one association of a branch is active: a transaction is used by one at a time.
- * XA-3  No branch is ended that any thread is associated with, suspended associations included. */
+ * XA-3  No branch is ended that any thread is associated with, suspended associations included.
+ * XA-4  A branch's transaction is used by the thread that is active in it, and else by the one that
+ *       has marked it busy: each takes it first (lladd_take) and gives it back. */
 #include "xa/xa.h"
 
 #include <lladd/lladd.h>
@@ -37,8 +41,10 @@ enum ll_xa__state {
 struct ll_xa__assoc {
     struct ll_xa__rm *rm;
     struct ll_xa__branch *branch;
-    uint64_t thread; /* 0: may be resumed by any */
+    uint64_t thread; /* 0: of none, it has ended or closed: T2 that may migrate */
     bool suspended;
+    bool migrates;         /* suspended, and may be resumed by any thread */
+    struct lladd_txn *txn; /* in `taken`: the handle that the thread may still name */
     struct ll_xa__assoc *next;       /* of the branch */
     struct ll_xa__assoc *next_of_rm; /* of the rm */
 };
@@ -46,7 +52,7 @@ struct ll_xa__assoc {
 struct ll_xa__branch {
     struct lladd_gid gid;
     enum ll_xa__state state;
-    bool busy;             /* a thread is ending it */
+    bool busy;             /* a thread is ending it, or taking it from another */
     int heuristic;         /* XA_HEURCOM or XA_HEURRB, in S5 */
     struct lladd_txn *txn; /* NULL: in doubt since the database was opened, and not claimed yet */
     struct ll_xa__assoc *assocs;
@@ -91,6 +97,7 @@ struct ll_xa__rm {
     struct ll_xa__store *store; /* NULL: open by nobody */
     struct ll_xa__opening *openings;
     struct ll_xa__assoc *assocs;
+    struct ll_xa__assoc *taken; /* of threads from which a transaction was taken */
     const struct lladd_options *options;
     struct lladd_error err;
     size_t calls; /* threads that are in a call under it */
@@ -165,16 +172,31 @@ void ll_xa__branch_remove(struct ll_xa__store *, struct ll_xa__branch *);
 void ll_xa__branches_free(struct ll_xa__store *);
 /* The active association of a branch, whoever's; NULL: none. */
 struct ll_xa__assoc *ll_xa__active(const struct ll_xa__branch *);
-/* The calling thread's with this branch under this rm, a migratable one included; NULL: T0. */
+/* The branch when no thread is ending it: waits for that. XA_OK and *out NULL: there is none.
+ * XAER_RMFAIL; with `nowait` XA_RETRY. */
+int ll_xa__branch_idle(struct ll_xa__rm *, const struct lladd_gid *, bool nowait,
+                       struct ll_xa__branch **out);
+/* The calling thread's association with this branch under this rm; NULL: T0. */
 struct ll_xa__assoc *ll_xa__mine(const struct ll_xa__branch *, const struct ll_xa__rm *);
+/* The one that the calling thread may resume: its own, or one that migrates, or where one open is
+ * for all threads any that is suspended. NULL: none. */
+struct ll_xa__assoc *ll_xa__resumable(const struct ll_xa__branch *, const struct ll_xa__rm *);
 /* Active, of the calling thread. NULL: out of memory. */
 struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *, struct ll_xa__rm *);
 void ll_xa__assoc_remove(struct ll_xa__assoc *);
+/* The same for an association whose transaction was taken from its thread. */
+void ll_xa__assoc_taken(struct ll_xa__assoc *);
+/* The thread (0: any) will not name what was taken from it under this rm any more. */
+void ll_xa__let_go(struct ll_xa__rm *, uint64_t thread);
 /* The calling thread's active association under this rm; NULL: none. */
 struct ll_xa__assoc *ll_xa__current(const struct ll_xa__rm *);
-/* The first association under this rm, active or suspended, of the thread; 0: of any. NULL: none.
- */
+/* The first association under this rm, active or suspended for itself, of the thread; 0: any of
+ * any. NULL: none. */
 struct ll_xa__assoc *ll_xa__tied(const struct ll_xa__rm *, uint64_t thread);
+/* Does anything under this rm carry the thread's number? */
+bool ll_xa__knows(const struct ll_xa__rm *, uint64_t thread);
+/* What the thread has suspended for others is theirs alone now. */
+void ll_xa__disown(struct ll_xa__rm *, uint64_t thread);
 
 /* ---- the calls of the standard ---- */
 

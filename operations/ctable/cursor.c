@@ -7,6 +7,7 @@
 int lladd_ctable_cursor_open(struct lladd_txn *txn, struct lladd_ctable *t,
                              const uint32_t *columns, size_t n, struct lladd_ctable_cursor **out)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     const struct lladd_dtable *table;
     int rc = ll_ctable__check(t, columns, n, err);

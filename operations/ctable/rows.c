@@ -27,12 +27,14 @@ static int put(struct lladd_txn *txn, struct lladd_ctable *t, const struct lladd
 int lladd_ctable_put(struct lladd_txn *txn, struct lladd_ctable *t,
                      const struct lladd_dtable_key *key, const struct lladd_dtable_value *values)
 {
+    LLADD_USE(txn);
     return put(txn, t, key, values);
 }
 
 int lladd_ctable_delete(struct lladd_txn *txn, struct lladd_ctable *t,
                         const struct lladd_dtable_key *key)
 {
+    LLADD_USE(txn);
     struct lladd_dtable_value none = lladd_dtable_tombstone();
     return lladd_managed_put(txn, t->below, key, &none);
 }
@@ -61,6 +63,7 @@ int lladd_ctable_update(struct lladd_txn *txn, struct lladd_ctable *t,
                         const struct lladd_dtable_key *key,
                         const struct lladd_ctable_change *changes, size_t n)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     int rc = 0;
@@ -127,6 +130,7 @@ int lladd_ctable_lookup(struct lladd_txn *txn, struct lladd_ctable *t,
                         const struct lladd_dtable_key *key, const uint32_t *columns, size_t n,
                         struct lladd_ctable_row *r)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     const struct lladd_dtable *table;
     enum lladd_dtable_state state;
@@ -153,6 +157,7 @@ int lladd_ctable_get(struct lladd_txn *txn, struct lladd_ctable *t,
                      const struct lladd_dtable_key *key, uint32_t column, void *buf, size_t size,
                      size_t *len)
 {
+    LLADD_USE(txn);
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_dtable_value v = {.state = LLADD_DTABLE_ABSENT};

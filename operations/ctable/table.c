@@ -227,6 +227,7 @@ static int create_whole(struct lladd_txn *txn, const char *name,
 int lladd_ctable_create(struct lladd_txn *txn, const char *name,
                         const struct lladd_ctable_options *options)
 {
+    LLADD_USE(txn);
     struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
     if (!options || options->struct_size < sizeof options->struct_size)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
@@ -237,6 +238,7 @@ int lladd_ctable_create(struct lladd_txn *txn, const char *name,
 
 int lladd_ctable_drop(struct lladd_txn *txn, const char *name)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct root_name root;
     struct lladd_root_value at;

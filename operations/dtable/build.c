@@ -193,6 +193,7 @@ static int settle(struct lladd_dtable_run_builder *run, const struct lladd_dtabl
 int lladd_dtable_run_begin(struct lladd_txn *txn, const struct lladd_dtable_run_options *options,
                            struct lladd_dtable_run_builder **out)
 {
+    LLADD_USE(txn);
     struct lladd_db *db = lladd_txn_db(txn);
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);

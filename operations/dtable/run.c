@@ -367,6 +367,7 @@ static int is_open(struct ll_dtables *d, lladd_pageno root, struct lladd_error *
 
 int lladd_dtable_run_free(struct lladd_txn *txn, lladd_pageno root)
 {
+    LLADD_USE(txn);
     struct lladd_db *db = lladd_txn_db(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_dtable_descriptor d;

@@ -217,6 +217,7 @@ static int create(struct lladd_txn *txn, struct ll_managed *all, const char *nam
 int lladd_managed_create(struct lladd_txn *txn, const char *name,
                          const struct lladd_managed_options *options)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct ll_manifest m;
@@ -289,6 +290,7 @@ static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
 
 int lladd_managed_drop(struct lladd_txn *txn, const char *name)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_managed *all;
     struct ll_manifest m;

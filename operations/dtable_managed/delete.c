@@ -138,6 +138,7 @@ static int check(struct lladd_txn *txn, const struct lladd_managed *t,
 int lladd_managed_del_range(struct lladd_txn *txn, struct lladd_managed *t,
                             const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
+    LLADD_USE(txn);
     struct lladd_txn_now now;
     struct lladd_span entry;
     struct ll_use *u;

@@ -227,6 +227,7 @@ const struct lladd_dtable_class ll_managed__table_class = {
 int lladd_managed_table(struct lladd_txn *txn, struct lladd_managed *t,
                         const struct lladd_dtable **out)
 {
+    LLADD_USE(txn);
     struct ll_use *u;
     int rc = ll_managed__use(txn, t, &u);
     if (!rc)
@@ -238,6 +239,7 @@ int lladd_managed_lookup(struct lladd_txn *txn, struct lladd_managed *t,
                          const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                          struct lladd_dtable_value *out)
 {
+    LLADD_USE(txn);
     struct ll_use *u;
     int rc = ll_managed__use(txn, t, &u);
     return rc ? rc : lladd_dtable_lookup(&u->base, key, pin, out, lladd_txn_error_out(txn));
@@ -246,6 +248,7 @@ int lladd_managed_lookup(struct lladd_txn *txn, struct lladd_managed *t,
 int lladd_managed_get(struct lladd_txn *txn, struct lladd_managed *t,
                       const struct lladd_dtable_key *key, void *buf, size_t size, size_t *len)
 {
+    LLADD_USE(txn);
     struct ll_use *u;
     int rc = ll_managed__use(txn, t, &u);
     return rc ? rc : lladd_dtable_get(&u->base, key, buf, size, len, lladd_txn_error_out(txn));

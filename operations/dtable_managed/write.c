@@ -191,6 +191,7 @@ static int check(struct lladd_txn *txn, const struct lladd_managed *t,
 int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
                       const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
 {
+    LLADD_USE(txn);
     struct lladd_txn_now now;
     struct lladd_span entry;
     struct ll_use *u;
@@ -250,6 +251,7 @@ int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
                        const struct lladd_dtable_key *key, enum lladd_lock_mode mode,
                        uint64_t timeout_ns)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct claim only = {.value = NULL};
     struct ll_use *u;

@@ -313,6 +313,7 @@ static int destroy(struct lladd_txn *txn, struct ll_hash_table *t)
 
 int lladd_hash_destroy(struct lladd_txn *txn, lladd_pageno root)
 {
+    LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_hash_table *t;
     lladd_savepoint_id before;

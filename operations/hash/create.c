@@ -87,6 +87,7 @@ static int create(struct lladd_txn *txn, struct ll_hashes *h, const struct lladd
 int lladd_hash_create(struct lladd_txn *txn, const struct lladd_hash_options *options,
                       lladd_pageno *root)
 {
+    LLADD_USE(txn);
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
     lladd_savepoint_id before;
     lladd_pageno made;

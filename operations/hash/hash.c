@@ -753,6 +753,7 @@ static int exists(struct lladd_txn *txn)
 int lladd_hash_insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
                       const void *value, size_t value_len)
 {
+    LLADD_USE(txn);
     struct hb_change c;
     bool done;
     c.old = NULL;
@@ -776,6 +777,7 @@ static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
 int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
                            const struct lladd_hash_element *e, size_t n, size_t *done)
 {
+    LLADD_USE(txn);
     struct ll_hash_table *t = NULL;
     struct lladd_error ignored = LLADD_ERROR_INIT; /* said again when its turn has come */
     struct hb_change ahead[AHEAD];
@@ -804,6 +806,7 @@ int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
 int lladd_hash_put(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
                    const void *value, size_t value_len)
 {
+    LLADD_USE(txn);
     struct hb_change c;
     bool done;
     c.old = NULL;
@@ -814,6 +817,7 @@ int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, con
                                 size_t key_len, const void *value, size_t value_len, bool *inserted,
                                 void *buf, size_t size, size_t *len)
 {
+    LLADD_USE(txn);
     struct hb_change c;
     c.old = size ? buf : NULL;
     c.old_size = size;
@@ -845,6 +849,7 @@ static int take_away(struct hb_change *c, bool physical)
 
 int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len)
 {
+    LLADD_USE(txn);
     struct hb_change c;
     bool physical;
     int rc = begin(txn, h, key, key_len, &c, &physical);

@@ -204,6 +204,7 @@ static int make(struct lladd_txn *txn, struct ll_journal_txn *t, const char *nam
 
 int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *owner, uint64_t *tag)
 {
+    LLADD_USE(txn);
     struct ll_journal_txn *t;
     lladd_savepoint_id sp;
     int rc = ll_operations__journal_join(txn, &t);
@@ -367,6 +368,7 @@ static int end_change(struct lladd_txn *txn, const struct one_change *c, int rc)
 
 int lladd_journal_release(struct lladd_txn *txn, uint64_t number)
 {
+    LLADD_USE(txn);
     struct one_change c;
     int rc = begin_change(txn, number, &c);
     return rc ? rc : end_change(txn, &c, release(txn, c.t, c.tag));
@@ -374,6 +376,7 @@ int lladd_journal_release(struct lladd_txn *txn, uint64_t number)
 
 int lladd_journal_discard(struct lladd_txn *txn, uint64_t number, lladd_lsn upto)
 {
+    LLADD_USE(txn);
     struct one_change c;
     int rc = begin_change(txn, number, &c);
     if (rc)
@@ -449,6 +452,7 @@ static int roll(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_journ
 
 int lladd_journal_rollover(struct lladd_txn *txn, uint64_t from, uint64_t to)
 {
+    LLADD_USE(txn);
     struct ll_journal_txn *t;
     struct ll_journal_part *into; /* so nobody releases it */
     struct one_change c;

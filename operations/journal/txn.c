@@ -217,6 +217,7 @@ int ll_operations__journal_part(struct lladd_txn *txn, struct ll_journal_txn *t,
 
 int lladd_journal_state(struct lladd_txn *txn, uint64_t tag, void ***state)
 {
+    LLADD_USE(txn);
     struct ll_journal_txn *t;
     struct ll_journal_part *p;
     int rc = ll_operations__journal_join(txn, &t);
@@ -288,6 +289,7 @@ static int may_have(struct lladd_txn *txn, const struct ll_journal_txn *t, size_
 int lladd_journal_append(struct lladd_txn *txn, uint64_t tag, struct lladd_span entry,
                          lladd_lsn *lsn)
 {
+    LLADD_USE(txn);
     struct ll_journal_txn *t;
     struct ll_journal_part *p;
     struct lladd_txn_now now;

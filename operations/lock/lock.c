@@ -166,11 +166,13 @@ static int locker_of(struct lladd_txn *txn, size_t name_size, struct ll_locker *
 int lladd_lock(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lock_mode mode,
                uint64_t timeout_ns)
 {
+    LLADD_USE(txn);
     struct lladd_txn_now now;
     struct ll_lock_request r = {.want = LLADD_LOCK_NONE};
     int rc = lladd_txn_now(txn, &now);
     if (rc)
         return rc;
+    r.txn = txn;
     r.err = lladd_txn_error_out(txn);
     size_t size = ll_operations__lock_name_size(name);
     if (size == 0 || size == SIZE_MAX)
@@ -211,6 +213,7 @@ static struct ll_hold *find_path(struct ll_locker *l, struct lladd_lock_name nam
 
 int lladd_unlock(struct lladd_txn *txn, struct lladd_lock_name name)
 {
+    LLADD_USE(txn);
     struct lladd_txn_now now;
     unsigned implied;
     int rc = lladd_txn_now(txn, &now);
@@ -241,7 +244,7 @@ int lladd_unlock(struct lladd_txn *txn, struct lladd_lock_name name)
     return 0;
 }
 
-enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *txn, struct lladd_lock_name name)
+static enum lladd_lock_mode held(const struct lladd_txn *txn, struct lladd_lock_name name)
 {
     struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
     size_t size = ll_operations__lock_name_size(name);
@@ -252,8 +255,19 @@ enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *txn, struct lladd_l
     return ll_operations__lock_join[h ? h->mode : LLADD_LOCK_NONE][implied];
 }
 
+enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *txn, struct lladd_lock_name name)
+{
+    struct lladd_use use;
+    if (lladd_use_begin((struct lladd_txn *)txn, &use))
+        return LLADD_LOCK_NONE;
+    enum lladd_lock_mode mode = held(txn, name);
+    lladd_use_end(&use);
+    return mode;
+}
+
 int lladd_lock_serialisable(struct lladd_txn *txn, bool on)
 {
+    LLADD_USE(txn);
     struct lladd_txn_now now;
     struct ll_locker *l;
     int rc = lladd_txn_now(txn, &now);
@@ -266,6 +280,11 @@ int lladd_lock_serialisable(struct lladd_txn *txn, bool on)
 
 uint64_t lladd_lock_number(const struct lladd_txn *txn)
 {
+    struct lladd_use use;
+    if (lladd_use_begin((struct lladd_txn *)txn, &use))
+        return 0;
     const struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
-    return l ? lladd_atomic_load64(&l->number) : 0;
+    uint64_t number = l ? lladd_atomic_load64(&l->number) : 0;
+    lladd_use_end(&use);
+    return number;
 }

@@ -226,6 +226,7 @@ static inline struct ll_lock_partition *ll_lock_part_of(struct ll_locks *all, ui
  * the locker has of it. *out is the hold as it is then. */
 struct ll_lock_request {
     struct ll_locker *by;
+    const struct lladd_txn *txn;
     struct lladd_error *err;
     uint64_t hash;
     const unsigned char *name;

@@ -17,14 +17,15 @@
  * and is woken. A verdict is given under the mutex of the line's partition, and once; who gives
  * it sets `word` when he needs the locker no more, and only then the locker's thread goes on.
  *
- * A poisoned handle releases nobody's locks, for nobody ends there. Who waits looks now and then
- * whether that has happened: it is the one thing here that is polled. */
+ * A poisoned handle releases no locks, for no transaction ends there; and a thread may want to take
+ * the waiting transaction over (lladd_take). A waiting thread looks now and then whether either has
+ * happened: these two are all that is polled here. */
 #include "operations/lock/table.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#define POISON_LOOK_NS UINT64_C(100000000)
+#define LOOK_NS UINT64_C(100000000)
 #define TEXT_NAME 72
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -280,8 +281,10 @@ static void sleep_until_decided(const struct ll_lock_request *r, struct ll_lock_
     struct ll_locker *l = r->by;
     struct lladd_db *db = l->all->db;
     while (!lladd_atomic_load32(&l->word)) {
-        uint64_t ns = POISON_LOOK_NS, now = lladd_now_ns(db);
+        uint64_t ns = LOOK_NS, now = lladd_now_ns(db);
         int rc = lladd_db_error(db, NULL);
+        if (!rc && lladd_stopped(r->txn))
+            rc = LLADD_TAKEN;
         if (!rc && now >= r->deadline)
             rc = LLADD_TIMEOUT;
         if (rc)
@@ -299,6 +302,9 @@ static int report(const struct ll_lock_request *r, struct lladd_lock_event *who)
     if (rc == LLADD_DEADLOCK)
         return lladd_error_set(r->err, rc, "%s",
                                l->story ? l->story : "deadlock (no memory to tell the cycle)");
+    if (rc == LLADD_TAKEN)
+        return lladd_error_set(r->err, rc, "another thread takes the transaction over: the wait "
+                                           "for a lock has ended");
     if (rc == LLADD_BUSY || rc == LLADD_TIMEOUT)
         return refuse(r, who, rc);
     return rc ? lladd_db_error(l->all->db, r->err) : 0;

@@ -139,7 +139,8 @@ START_TEST(branches_migrate_from_thread_to_thread)
         sum += w[i].sum;
     }
     for (unsigned i = 0; i < BATONS; i++) {
-        gives(XA_OK, xa_end(&x[i], RMID, TMSUCCESS)); /* by whoever comes */
+        gives(XA_OK, xa_start(&x[i], RMID, TMRESUME));
+        gives(XA_OK, xa_end(&x[i], RMID, TMSUCCESS));
         gives(XA_OK, xa_prepare(&x[i], RMID, TMNOFLAGS));
         gives(XA_OK, xa_commit(&x[i], RMID, TMNOFLAGS));
         found += bed_get(&b, i);
