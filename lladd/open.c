@@ -594,13 +594,11 @@ static int assemble(struct lladd_db *db, const struct lladd_options *o, struct l
     return rc;
 }
 
-int lladd_open(const char *dir, const struct lladd_options *options, struct lladd_db **out,
-               struct lladd_error *err)
+static int open_db(const char *dir, const struct lladd_options *options, struct lladd_db **out,
+                   struct lladd_error *err)
 {
     struct lladd_options o;
-    struct lladd_error local = LLADD_ERROR_INIT;
     struct ll_env env;
-    err = err ? err : &local;
     if (!out)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "out is NULL");
     *out = NULL;
@@ -631,6 +629,16 @@ int lladd_open(const char *dir, const struct lladd_options *options, struct llad
     }
     *out = db;
     return 0;
+}
+
+int lladd_open(const char *dir, const struct lladd_options *options, struct lladd_db **out,
+               struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = open_db(dir, options, out, &why);
+    if (rc && err)
+        *err = why; /* recovery also writes of what it has got over: no error of the call's */
+    return rc;
 }
 
 /* ---- closing ----------------------------------------------------------------------------- */

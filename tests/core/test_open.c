@@ -42,6 +42,30 @@ START_TEST(a_new_database_is_empty_and_stays_the_same_one)
 }
 END_TEST
 
+/* Recovery meets much that would be an error elsewhere: the torn end of a log, files that are not
+ * there yet. What it gets over is not the caller's. */
+START_TEST(an_open_that_succeeds_leaves_the_error_alone)
+{
+    struct lladd_error before = LLADD_ERROR_INIT, err;
+    lladd_error_set(&before, LLADD_TIMEOUT, "of another call");
+    rig_init(&r, (unsigned)_i);
+    for (int round = 0; round < 4; round++) {
+        err = before;
+        ck_assert_int_eq(lladd_open(r.dir ? r.dir : "db", &r.options, &r.db, &err), 0);
+        ck_assert_int_eq(err.code, before.code);
+        ck_assert_str_eq(err.message, before.message);
+        ck_assert_int_eq(err.line, before.line);
+        if (round == 1)
+            rig_close(&r);
+        else if (round < 3) {
+            rig_set(&r, (struct cell){rig_page(&r), 0}, 1);
+            rig_crash(&r, round ? &fault_kill : &fault_power);
+        }
+    }
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(options_say_whether_a_database_must_exist)
 {
     rig_init(&r, (unsigned)_i);
@@ -816,6 +840,7 @@ int main(void)
     TCase *tc = tcase_create("all");
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
     LOOP(a_new_database_is_empty_and_stays_the_same_one);
+    LOOP(an_open_that_succeeds_leaves_the_error_alone);
     LOOP(options_say_whether_a_database_must_exist);
     tcase_add_test(tc, a_missing_directory_is_made_or_refused);
     LOOP(page_sizes_from_4_to_64_KiB_work);
