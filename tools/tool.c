@@ -109,6 +109,32 @@ static int usage_error(const struct tool *t)
     return TOOL_CANNOT;
 }
 
+/* "-7:00:": not an option but a global id whose format is negative. */
+static bool is_negative_id(const char *text)
+{
+    size_t digits = text[0] == '-' ? strspn(text + 1, "0123456789") : 0;
+    return digits > 0 && text[1 + digits] == ':';
+}
+
+/* Moves global ids that begin with '-' to the end, in their order, where getopt does not look: it
+ * would take them for options. Returns how many; none behind "--", where it takes them as they
+ * are. */
+static int set_aside_ids(int argc, char **argv)
+{
+    int n = 0;
+    for (int i = 1; i < argc - n && strcmp(argv[i], "--") != 0;) {
+        if (!is_negative_id(argv[i])) {
+            i++;
+            continue;
+        }
+        char *id = argv[i];
+        memmove(&argv[i], &argv[i + 1], (size_t)(argc - i - 1) * sizeof *argv);
+        argv[argc - 1] = id;
+        n++;
+    }
+    return n;
+}
+
 int tool_parse(struct tool *t, int argc, char **argv, const struct option *options,
                tool_option_fn *take, void *ctx, int wanted, int *exit_code)
 {
@@ -118,7 +144,8 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
     char name[32]; /* for what getopt says */
     snprintf(name, sizeof name, "lladd %s", t->verb);
     argv[0] = name;
-    for (int o; (o = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    int ids = set_aside_ids(argc, argv);
+    for (int o; (o = getopt_long(argc - ids, argv, "h", options, NULL)) != -1;) {
         if (o == TOOL_HELP || o == 'h') {
             printf("%s", t->usage);
             *exit_code = fflush(stdout) ? TOOL_CANNOT : TOOL_FINE;

@@ -522,6 +522,16 @@ class Doing(Case):
         told = self.json("in-doubt", db)["heuristic"]
         self.assertEqual([r["gid"] for r in told], [GID2])
 
+    def test_resolve_takes_ids_that_begin_with_a_minus(self):
+        db = self.copy("prepared")
+        least = "-9223372036854775808:00:"
+        for args in (["--abort", db, least], ["--heuristic", "--abort", db, least],
+                     [db, least, "--commit"], ["--forget", db, "-7:aa:bb"],
+                     ["--abort", "--", db, least]):
+            self.assertIn("under this", self.bad("resolve", "--ops", PLUGIN, *args, code=1))
+        self.bad("resolve", "--abort", db, "-7", code=2)
+        self.assertIn("argument is missing", self.bad("resolve", "--abort", least, code=2))
+
     def test_resolve(self):
         db = self.copy("prepared")
         # Whoever decides must be able to undo: the operation is needed.
