@@ -56,9 +56,10 @@ LLADD_API struct lladd_db *lladd_xa_db(int rmid);
  *  allocator. What the open string says comes first. Nothing is copied: they must live until the
  *  last xa_close. NULL takes them away. LLADD_BAD_STATE while the rmid is open. */
 LLADD_API int lladd_xa_options(int rmid, const struct lladd_options *options);
-/** Copies what the last call under this rmid that failed had to say, of whichever thread, and
- *  returns its code; 0 and *out untouched if none has failed. `message` tells more than the
- *  standard's numbers can. */
+/** Says what the last call of the switch under this rmid came to: the calling thread's own, or if
+ *  that thread's last call was none under this rmid, that of whichever thread. Returns its code and
+ *  copies what it had to say, `message`, which tells more than the standard's numbers can; 0 and
+ *  *out untouched if it had nothing to say. */
 LLADD_API int lladd_xa_error(int rmid, struct lladd_error *out);
 
 /** Ends the association of a branch with every thread, suspended ones included, because the thread

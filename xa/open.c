@@ -86,7 +86,7 @@ int ll_xa__open(char *info, int rmid, long flags)
     struct ll_xa__rm *rm = ll_xa__rm_of(rmid);
     if (!rm)
         return ll_xa__leave(NULL, XAER_RMERR);
-    rm->calls++;
+    ll_xa__begin(rm);
     return ll_xa__leave(rm, open_or_again(rm, info, (unsigned long)flags));
 }
 
@@ -111,7 +111,7 @@ int ll_xa__close(char *info, int rmid, long flags)
     lladd_mutex_lock(&ll_xa__all.mutex);
     struct ll_xa__rm *rm = ll_xa__rm_find(rmid);
     if (rm)
-        rm->calls++;
+        ll_xa__begin(rm);
     if ((unsigned long)flags & TMASYNC)
         return ll_xa__leave(rm, ll_xa__say(rm, XAER_ASYNC, LLADD_BAD_ARGUMENT,
                                            "nothing is done asynchronously here"));

@@ -14,6 +14,22 @@ struct ll_xa__all ll_xa__all = {
     .opened = {.c = PTHREAD_COND_INITIALIZER},
 };
 
+/* What the calling thread's last call came to: other threads may be in calls beside it. */
+static _Thread_local struct {
+    bool known;
+    int rmid;
+    struct lladd_error err;
+} last;
+
+void ll_xa__begin(struct ll_xa__rm *rm)
+{
+    rm->calls++;
+    rm->err.code = 0;
+    last.known = true;
+    last.rmid = rm->rmid;
+    last.err.code = 0;
+}
+
 struct ll_xa__rm *ll_xa__rm_find(int rmid)
 {
     struct ll_xa__rm *rm = ll_xa__all.rms;
@@ -64,15 +80,17 @@ int ll_xa__say(struct ll_xa__rm *rm, int xa_code, int code, const char *fmt, ...
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    if (rm)
+    if (rm) {
         lladd_error_set(&rm->err, code, "%s", text);
+        last.err = rm->err;
+    }
     return xa_code;
 }
 
 int ll_xa__say_error(struct ll_xa__rm *rm, int xa_code, const struct lladd_error *err)
 {
     if (rm)
-        rm->err = *err;
+        last.err = rm->err = *err;
     return xa_code;
 }
 
@@ -95,7 +113,7 @@ int ll_xa__enter(int rmid, long flags, unsigned long allowed, struct ll_xa__rm *
         rm = ll_xa__rm_find(rmid);
     }
     if (rm)
-        rm->calls++;
+        ll_xa__begin(rm);
     if (!rm || !rm->store || !ll_xa__opening_of(rm))
         return ll_xa__leave(rm, ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
                                            "this thread has not opened rmid %d", rmid));
@@ -176,9 +194,11 @@ int lladd_xa_error(int rmid, struct lladd_error *out)
 {
     lladd_mutex_lock(&ll_xa__all.mutex);
     struct ll_xa__rm *rm = ll_xa__rm_find(rmid);
-    int code = rm ? rm->err.code : 0;
+    bool own = last.known && last.rmid == rmid;
+    const struct lladd_error *err = own ? &last.err : rm ? &rm->err : NULL;
+    int code = err ? err->code : 0;
     if (code && out)
-        *out = rm->err;
+        *out = *err;
     lladd_mutex_unlock(&ll_xa__all.mutex);
     return code;
 }

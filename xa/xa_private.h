@@ -131,6 +131,8 @@ void ll_xa__delete(const struct lladd_allocator *mem, void *);
 struct ll_xa__rm *ll_xa__rm_find(int rmid);
 /* Made if it is not there; NULL: out of memory. */
 struct ll_xa__rm *ll_xa__rm_of(int rmid);
+/* One call more, of which nothing is to be said yet. */
+void ll_xa__begin(struct ll_xa__rm *);
 /* One call less; frees it if nothing is left that it is for. */
 void ll_xa__rm_settle(struct ll_xa__rm *);
 /* Of the calling thread, or of any if the open string says so; NULL: R0. */

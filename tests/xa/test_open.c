@@ -159,6 +159,43 @@ START_TEST(an_rmid_that_nobody_has_opened_has_nothing)
 }
 END_TEST
 
+static void *succeeds(void *arg)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_NOT_FOUND); /* of the other thread */
+    ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XA_OK);
+    ck_assert_int_eq(lladd_xa_error(RMID, &err), 0);
+    return NULL;
+}
+
+/* Of an earlier failure nothing is left when a call succeeds; what another thread's call comes to
+ * hides nothing. */
+START_TEST(the_error_is_that_of_the_last_call)
+{
+    static char info[] = "dir=db";
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_thread thread;
+    XID x = bed_xid("a");
+    bed_init(&b);
+    ck_assert_int_eq(xa_open("dir", RMID, TMNOFLAGS), XAER_INVAL);
+    ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_BAD_ARGUMENT);
+    bed_open_as(&b, RMID, info);
+    err = (struct lladd_error)LLADD_ERROR_INIT;
+    ck_assert_int_eq(lladd_xa_error(RMID, &err), 0);
+    ck_assert_int_eq(err.code, 0);
+    ck_assert_int_eq(xa_rollback(&x, RMID, TMNOFLAGS), XAER_NOTA);
+    ck_assert_int_eq(lladd_thread_start(&thread, succeeds, info), 0);
+    lladd_thread_join(&thread);
+    ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_NOT_FOUND);
+    ck_assert_str_ne(err.message, "");
+    bed_work(&b, &x, 0, 1);
+    ck_assert_int_eq(lladd_xa_error(RMID, &err), 0);
+    gives(XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
+    bed_free(&b);
+}
+END_TEST
+
 /* A write that fails is final for the handle. The branch stays what its last durable record says,
  * and the resource manager is there again when it has been opened again. */
 START_TEST(a_failed_device_is_opened_again)
@@ -202,6 +239,7 @@ int main(void)
     tcase_add_test(tc, a_database_in_use_is_not_available);
     tcase_add_test(tc, rmids_share_a_database_or_have_their_own);
     tcase_add_test(tc, an_rmid_that_nobody_has_opened_has_nothing);
+    tcase_add_test(tc, the_error_is_that_of_the_last_call);
     tcase_add_test(tc, a_failed_device_is_opened_again);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
