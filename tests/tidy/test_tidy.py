@@ -109,6 +109,15 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.found("util/sync.c", body), set())
         self.assertEqual(self.found("tests/io/a.c", body), set())
 
+    def test_use(self):
+        head = "int lladd_put(struct lladd_txn *t,\n              int n)\n{\n"
+        for path in ("operations/a.c", "lladd/a.c"):
+            self.assertIn("use", self.found(path, head + "    return n;\n}\n"))
+            self.assertIn("use", self.found(path, head + "    LLADD_USE(txn);\n}\n"))
+            self.assertEqual(self.found(path, head + "    LLADD_USE(t);\n}\n"), set())
+        self.assertEqual(self.found("xa/a.c", head + "    return n;\n}\n"), set())
+        self.assertEqual(self.found("lladd/a.c", "int ll_put(struct lladd_txn *t)\n{\n}\n"), set())
+
     def test_sleep(self):
         body = "void f(void)\n{\n    usleep(10);\n}\n"
         self.assertIn("sleep", self.found("log/a.c", body))

@@ -14,6 +14,8 @@ one, and fails if there is any. test_tidy.py shows for every rule that it can be
     noise            the library does not end the process, print, or use <assert.h>
     unsafe           no functions that write without knowing how much room there is
     sync             the library synchronises through <lladd/sync.h> (THR-1)
+    use              a public function that returns a code and is given a transaction begins with
+                     LLADD_USE (or LL_USE), so that no other thread takes it over meanwhile
     sleep            nothing sleeps to wait for something else
     limit            no test has a time limit of its own: ll_test_properties has one for all
     typedef          no typedef of a struct, union or enum but in lladd/types.h and xa/xa.h
@@ -38,6 +40,9 @@ LIMIT_EXEMPT = {"tests/support/check_hooks.c"}
 # X/Open's names are X/Open's.
 TYPEDEF_EXEMPT = {"lladd/types.h", "xa/xa.h"}
 
+# These are what the guard is made of.
+USE_EXEMPT = {"lladd/guard.c"}
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 DEBT = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK")) + r")\b")
 DEAD = re.compile(r"^\s*#\s*if\s+(0|false)\b")
@@ -48,6 +53,8 @@ SYNC = re.compile(r"(?<![\w.>])(pthread_\w+|sem_\w+|__atomic_\w+|__sync_\w+|atom
 SLEEP = re.compile(r"(?<![\w.>])(sleep|usleep|nanosleep|clock_nanosleep)\s*\(")
 LIMIT = re.compile(r"\btcase_set_timeout\s*\(|\btimeout=\d|\bTIMEOUT\s+\d")
 TYPEDEF = re.compile(r"^\s*typedef\s+(struct|union|enum)\b")
+USE = re.compile(r"^int (lladd_\w+)\(([^;{)]*\bstruct lladd_txn \*(\w+)[^;{)]*)\)\n"
+                 r"\{\n([^\n]*)", re.M)
 MACHINE = re.compile(r"/(work|home|Users|root)/[A-Za-z0-9_.-]+")
 ADDRESS = re.compile(r"https?:" + "//[A-Za-z0-9.-]+")
 SPDX = "SPDX-License-" + "Identifier: BSD-2-Clause"
@@ -102,6 +109,14 @@ def check_include(path, quote, name):
         yield "format", f"{name} belongs to {target}/"
     if top in {"operations", "xa", "examples"} and quote == '"' and foreign:
         yield "public-only", f"{name} is not public"
+
+
+def check_use(path, text):
+    if path.split(os.sep)[0] not in {"lladd", "operations"} or path in USE_EXEMPT:
+        return
+    for match in USE.finditer(text):
+        if not re.fullmatch(r" +(LL|LLADD)_USE\(" + match.group(3) + r"\);", match.group(4)):
+            yield text.count("\n", 0, match.start()) + 1, "use", f"{match.group(1)}()"
 
 
 def check_c(path, text):
@@ -163,6 +178,7 @@ def check_file(root, path):
     yield from check_text(path, text)
     if path.endswith((".c", ".h", ".cc", ".cpp")):
         yield from check_c(path, text)
+        yield from check_use(path, text)
 
 
 def main(root):
