@@ -439,15 +439,9 @@ bool ll_buffer_glanced(const struct lladd_glance *g)
                      lladd_atomic_load64(g->departures_) == g->departed_);
 }
 
-/* Where redo of a page must start so that it can be rebuilt: 0 if the disk never has it torn. */
-static uint64_t base_of(const struct ll_buffer *b, const struct ll_frame *f)
-{
-    bool whole = (f->flags & LL_FRAME_DWB) && b->cfg.dwb_name;
-    return whole ? 0 : ll_page_base(f->page.bytes).v;
-}
-
 void ll_buffer_unfix(struct ll_buffer *b, struct ll_frame *f, unsigned how)
 {
+    (void)b;
     if (!(how & LL_FIX_EXCLUSIVE)) {
         latch_drop_shared(f);
         return;
@@ -455,7 +449,7 @@ void ll_buffer_unfix(struct ll_buffer *b, struct ll_frame *f, unsigned how)
     /* Who reads the dirty-page table holds no page latch, so he cannot look into the header. Until
      * now he saw the base from before, which is older and so errs on the safe side. */
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0) {
-        uint64_t base = base_of(b, f);
+        uint64_t base = ll_page_base(f->page.bytes).v;
         if (base != lladd_atomic_load64_relaxed(&f->base_lsn))
             lladd_atomic_store64_relaxed(&f->base_lsn, base);
     }
@@ -472,7 +466,7 @@ void ll_buffer_dirty(struct ll_buffer *b, struct ll_frame *f, lladd_lsn frontier
     LL_ASSERT(ll_frame_exclusive(f));
     if (LL_LIKELY(lladd_atomic_load64_relaxed(&f->rec_lsn) != 0))
         return;
-    lladd_atomic_store64_relaxed(&f->base_lsn, base_of(b, f));
+    lladd_atomic_store64_relaxed(&f->base_lsn, ll_page_base(f->page.bytes).v);
     ll_buffer__enter(b, f, frontier.v);
 }
 

@@ -33,9 +33,7 @@ struct ll_frame {
 };
 
 enum {
-    LL_FRAME_BASELESS = 1, /* redo only: failed verification, contents are zeros (BUF-5) */
-    LL_FRAME_DWB = 2,   /* no image in the log protects it: write through the double-write area */
-    LL_FRAME_REDONE = 4 /* visited by redo */
+    LL_FRAME_BASELESS = 1 /* redo only: failed verification, contents are zeros (BUF-5) */
 };
 
 enum ll_behind_how {
@@ -55,7 +53,8 @@ struct ll_buffer_config {
     enum ll_frames frames;
     struct ll_gate gate;
     bool create;              /* make the files (durable when open returns) */
-    bool no_images; /* pages reach the disk atomically: redo starts at recLSN, not baseLSN */
+    bool no_images; /* pages reach the disk atomically: redo starts at recLSN, not baseLSN, and no
+                       page needs the double-write area */
     void *ctx;                /* for the functions below, all nullable */
     /* A page failed verification outside redo. Rebuild it into bytes (page_size, checksum not
      * needed) and say from which LSN on it must be considered dirty; 0 or the error the fixer gets.
@@ -174,8 +173,17 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
  */
 int ll_buffer_flush(struct ll_buffer *, lladd_lsn rec_below, lladd_lsn base_below,
                     struct lladd_error *);
+/* The same for a checkpoint from which redo will start at `horizon`: also, when it returns 0, no
+ * write of a page with an older base is waiting to become durable, and later ones are protected. */
+int ll_buffer_flush_below(struct ll_buffer *, lladd_lsn horizon, struct lladd_error *);
+/* From now on a page whose baseLSN is below this is written through the double-write area: redo
+ * starts there, so nothing else would rebuild it if the write were torn (BUF-5). Never goes
+ * back. */
+void ll_buffer_protect(struct ll_buffer *, lladd_lsn below);
 /* Syncs the page file: everything written before is durable and leaves the in-flight set. */
 int ll_buffer_sync(struct ll_buffer *, struct lladd_error *);
+/* Makes durable what ll_buffer_bulk_write has written. Does nothing if that is so. */
+int ll_buffer_sync_bulk(struct ll_buffer *, struct lladd_error *);
 /* One step of background writing, for callers without threads. */
 int ll_buffer_step(struct ll_buffer *, bool *more, struct lladd_error *);
 /* Restores pages from the double-write area that the page file holds torn; before redo. */
@@ -193,7 +201,8 @@ lladd_pageno ll_dwb_page(const void *first_page, uint32_t i);
  * stops. No latch is held that the callback could need. */
 typedef int ll_dirty_fn(void *ctx, lladd_pageno, lladd_lsn rec_lsn, lladd_lsn base_lsn);
 int ll_buffer_dirty_each(struct ll_buffer *, ll_dirty_fn *, void *ctx, struct lladd_error *);
-/* Smallest recLSN and baseLSN over dirty and in-flight pages; UINT64_MAX if there are none. A page
+/* Smallest recLSN and baseLSN over dirty and in-flight pages, of those that go through the
+ * double-write area the recLSN for both; UINT64_MAX if there are none. A page
  * that is about to be changed for the first time since its base was truncated has that old base
  * until its image is logged (BUF-5): *base may be less than the oldest LSN of the log. It never
  * says more than what redo needs; as a bound for truncation it would only be too careful. */

@@ -165,7 +165,8 @@ struct ll_buffer {
     struct ll_vec in_flight;
     struct ll_buffer__sum sums[2]; /* not in in_flight any more */
     size_t in_flight_reserved; /* elements that may still be pushed without asking */
-    uint64_t in_flight_id, sync_number, synced, written;
+    uint64_t in_flight_id, sync_number, synced, written, bulk_written;
+    uint64_t protect_below; /* a page with an older base is written by way of the area */
 
     /* The file. */
     uint64_t page_count; /* logical */
@@ -366,8 +367,9 @@ void ll_buffer__dirty_init(struct ll_buffer *);
 /* Makes sure that n entries can be added; to be given back with unreserve when not used. */
 int ll_buffer__in_flight_reserve(struct ll_buffer *, unsigned n, struct lladd_error *);
 void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
-/* A frame that the caller has latched goes from dirty to in flight, seen by nobody in between. */
-void ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *, uint64_t base_lsn);
+/* A frame that the caller has latched goes from dirty to in flight, seen by nobody in between; and
+ * it is decided how its copy is written. */
+void ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *);
 void ll_buffer__in_flight_done(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n);
 /* Undoes enter: nothing was written. */
 void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__batch *);
@@ -382,6 +384,9 @@ bool ll_buffer__in_flight_full(struct ll_buffer *);
 uint64_t ll_buffer__in_flight_count(const struct ll_buffer *);
 /* The file was written, or is about to be synced / was synced (DESIGN: LOG-4). */
 void ll_buffer__note_write(struct ll_buffer *);
+/* The same of pages written in bulk; and are there any that were not synced since? */
+void ll_buffer__note_bulk(struct ll_buffer *);
+bool ll_buffer__bulk_pending(struct ll_buffer *);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 

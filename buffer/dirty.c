@@ -21,6 +21,10 @@
  * a reader may miss: but then the record is not reserved yet, and the reader has read the frontier
  * before.
  *
+ * Whether a copy goes through the double-write area is decided as it enters, under the same latch
+ * (BUF-5). A checkpoint that moves redo's start raises `protect_below` first, and then waits for
+ * the copies that entered before: what they hold has a base in the log until the start has moved.
+ *
  * Syncs are numbered. A write that is done notes the number of the last sync begun; a sync that
  * succeeds makes durable what has a smaller number than its own.
  */
@@ -139,11 +143,25 @@ static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
     return NULL;
 }
 
+/* Would redo not reach back to this base? Then the page must not be torn. */
+static bool needs_area(const struct ll_buffer *b, uint64_t base)
+{
+    return b->cfg.dwb_name && !b->cfg.no_images && base < b->protect_below;
+}
+
 /* What redo needs for this page: from the base on, or, where the disk never has it torn or it has
  * no base yet, from recLSN on. */
 static uint64_t base_or_rec(const struct ll_buffer *b, uint64_t base, uint64_t rec)
 {
-    return b->cfg.no_images || base == 0 ? rec : base;
+    return b->cfg.no_images || base == 0 || needs_area(b, base) ? rec : base;
+}
+
+void ll_buffer_protect(struct ll_buffer *b, lladd_lsn below)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    if (below.v > b->protect_below)
+        b->protect_below = below.v;
+    lladd_mutex_unlock(&b->dirty_latch);
 }
 
 /* ---- reading the table ---- */
@@ -295,7 +313,7 @@ void ll_buffer__dirty_init(struct ll_buffer *b)
 {
     ll_vec_init(&b->in_flight, b->env, sizeof(struct ll_buffer__in_flight));
     /* What an earlier process wrote and did not sync is ours to sync, once. */
-    b->sync_number = b->synced = b->written = 1;
+    b->sync_number = b->synced = b->written = b->bulk_written = 1;
 }
 
 static int reserve(struct ll_buffer *b, unsigned n)
@@ -330,9 +348,11 @@ void ll_buffer__in_flight_unreserve(struct ll_buffer *b, unsigned n)
     lladd_mutex_unlock(&b->dirty_latch);
 }
 
-void ll_buffer__in_flight_enter(struct ll_buffer *b, struct ll_buffer__copy *c, uint64_t base)
+void ll_buffer__in_flight_enter(struct ll_buffer *b, struct ll_buffer__copy *c)
 {
+    uint64_t base = ll_page_base(c->bytes).v;
     lladd_mutex_lock(&b->dirty_latch);
+    c->dwb = needs_area(b, base);
     LL_ASSERT(b->in_flight_reserved > 0);
     b->in_flight_reserved--;
     struct ll_buffer__in_flight *e = ll_vec_push(&b->in_flight); /* reserved: cannot fail */
@@ -496,6 +516,21 @@ void ll_buffer__note_write(struct ll_buffer *b)
     lladd_mutex_lock(&b->dirty_latch);
     b->written = b->sync_number;
     lladd_mutex_unlock(&b->dirty_latch);
+}
+
+void ll_buffer__note_bulk(struct ll_buffer *b)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    b->written = b->bulk_written = b->sync_number;
+    lladd_mutex_unlock(&b->dirty_latch);
+}
+
+bool ll_buffer__bulk_pending(struct ll_buffer *b)
+{
+    lladd_mutex_lock(&b->dirty_latch);
+    bool pending = b->bulk_written >= b->synced;
+    lladd_mutex_unlock(&b->dirty_latch);
+    return pending;
 }
 
 bool ll_buffer__sync_begin(struct ll_buffer *b, uint64_t *number)

@@ -210,7 +210,7 @@ int ll_buffer_bulk_write(struct ll_buffer *b, lladd_pageno first, uint64_t n, un
     if (rc == 0) {
         remember_bulk(b, first.v, n, bytes, paged);
         lladd_atomic_max64(&b->page_count, first.v + n);
-        ll_buffer__note_write(b);
+        ll_buffer__note_bulk(b);
         return 0;
     }
     if (ll_io_code(rc, true) == LLADD_NO_SPACE)

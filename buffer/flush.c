@@ -48,6 +48,11 @@ int ll_buffer_sync(struct ll_buffer *b, struct lladd_error *err)
     return ll_buffer__leave(b, ll_buffer__sync(b, err));
 }
 
+int ll_buffer_sync_bulk(struct ll_buffer *b, struct lladd_error *err)
+{
+    return ll_buffer__bulk_pending(b) ? ll_buffer_sync(b, err) : 0;
+}
+
 /* ---- flush ---- */
 
 /* A shell sort: no memory, and the lists are short and half in order. */
@@ -114,8 +119,9 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_
     return rc == 0 && *upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? await_writes(b, err) : rc;
 }
 
-int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
-                    struct lladd_error *err)
+/* All that are to be written, with nothing left to wait for. */
+static int write_all_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
+                           struct lladd_error *err)
 {
     uint64_t upto = UINT64_MAX;
     int rc = ll_buffer__check(b, err);
@@ -124,6 +130,28 @@ int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_bel
     do
         rc = write_older(b, rec_below, base_below, &upto, err);
     while (rc == 0 && upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT));
+    return rc;
+}
+
+int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
+                    struct lladd_error *err)
+{
+    int rc = write_all_older(b, rec_below, base_below, err);
+    if (rc == 0)
+        rc = ll_buffer__sync(b, err);
+    return ll_buffer__leave(b, rc);
+}
+
+/* While the pages are written redo starts where it did, so their bases protect them still. A page
+ * without a younger base that is copied after that needs the area; one that was copied shortly
+ * before is waited for. */
+int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct lladd_error *err)
+{
+    int rc = write_all_older(b, horizon, horizon, err);
+    if (rc == 0) {
+        ll_buffer_protect(b, horizon);
+        rc = LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? 0 : await_writes(b, err);
+    }
     if (rc == 0)
         rc = ll_buffer__sync(b, err);
     return ll_buffer__leave(b, rc);

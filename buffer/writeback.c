@@ -4,7 +4,9 @@
  *
  * A batch goes through these steps, and only the first holds a latch on a page, one page at a time:
  *   copy      latch shared and set the frame's COPIED bit, copy the bytes, move the page from dirty
- *             to in flight, unlatch. From now on the page may change again.
+ *             to in flight, unlatch. From now on the page may change again. Here it is decided
+ *             whether the copy goes through the double-write area: by its base and where redo
+ *             starts, not by anything that a crash could forget.
  *   seal      the page type's `flushed` may work on the copy; page number and checksum go in.
  *   gate      force the log up to the newest page LSN among the copies.
  *   write     neighbouring pages in one call; first those for the double-write area.
@@ -152,9 +154,8 @@ static enum copied copy_page(struct ll_buffer *b, struct ll_buffer__batch *batch
     c->rec_lsn = rec;
     c->bytes = batch->bytes + batch->n * (size_t)b->page_size;
     c->private_ = f->private_;
-    c->dwb = (f->flags & LL_FRAME_DWB) && b->cfg.dwb_name;
     memcpy(c->bytes, f->page.bytes, b->page_size);
-    ll_buffer__in_flight_enter(b, c, c->dwb ? 0 : ll_page_base(c->bytes).v);
+    ll_buffer__in_flight_enter(b, c);
     batch->n++;
     batch->entered++;
     latch_drop_shared(f);

@@ -145,7 +145,7 @@ static void change_all(struct ll_buffer *b, struct lladd_device *dev, uint8_t di
         ll_buffer_dirty(b, f, lladd_lsn_of(n + 1));
         f->page.bytes[LLADD_PAGE_HEADER + dice % 32] ^= dice;
         ll_page_set_lsn(f->page.bytes, lladd_lsn_of(n + 1));
-        f->flags = (dice >> (n % 8)) & 1 ? LL_FRAME_DWB : 0;
+        ll_page_set_base(f->page.bytes, lladd_lsn_of((dice >> (n % 8)) & 1 ? 0 : n + 1));
         ll_buffer_unfix(b, f, how);
     }
 }
@@ -193,6 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                      (rc == LLADD_FOREIGN_FILE || rc == LLADD_NEWER_FORMAT ||
                       rc == LLADD_CORRUPT_PAGE)));
     read_all(b, dev);
+    ll_buffer_protect(b, lladd_lsn_of(1));
     MUST(ll_buffer_drop(b, lladd_page_of(0), UINT64_MAX) == 0);
     if (rc == 0 && ll_buffer_page_count(b) <= 2 * PAGES_MAX) {
         change_all(b, dev, dice);

@@ -160,7 +160,7 @@ static int redo_map(void *ctx, const struct ll_record *rec)
     if (!m)
         return r->rc = LLADD_NO_MEMORY;
     struct lladd_page page = {m->bytes, size, 0, lladd_page_of(rec->page)};
-    int rc = ll_redo_record(&v->core, rec, &page, m->bad, NULL);
+    int rc = ll_redo_record(&v->core, rec, &page, m->bad, lladd_lsn_of(v->core.redo_start), NULL);
     if (rc == 0)
         m->bad = false;
     return r->rc = rc == LLADD_NO_MEMORY ? rc : 0;

@@ -4,7 +4,7 @@
  *   before the latch   credit, undo reserve, memory, catalogue number      ll_core_reserve_for
  *   under the latch    prepare: may fail, has changed nothing              prepare
  *                      dirty-page table (BUF-4)                            log_apply
- *                      page image if the base lies below the horizon (BUF-5)
+ *                      page image if the base lies below the horizon (BUF-5), or if there is none
  *                      reserve an LSN, publish the record
  *                      redo, the page LSN
  *
@@ -212,7 +212,11 @@ int ll_core_credit_rolling(struct lladd_txn *txn, size_t bytes, size_t with_imag
         }
     }
     /* After the attempt: one that fails gives back what was there. */
-    return ll_log_credit_reserved(core->log, &txn->credit, bytes, &txn->err);
+    int rc = ll_log_credit_reserved(core->log, &txn->credit, bytes, &txn->err);
+    /* Without an image the first change of a page that was written past the log relies on that. */
+    if (!rc && txn->credit.bytes < with_image)
+        rc = ll_buffer_sync_bulk(core->buffer, &txn->err);
+    return rc;
 }
 
 /* Who begins to write makes sure of the next checkpoint, too; what he has kept from another
@@ -455,21 +459,18 @@ static void log_image(struct lladd_txn *txn, struct ll_frame *f)
     ll_log_publish(txn->core->log, &rec);
     ll_page_set_lsn(f->page.bytes, rec.lsn);
     ll_page_set_base(f->page.bytes, rec.lsn);
-    f->flags &= ~(uint32_t)LL_FRAME_DWB;
     lladd_atomic_count64(&txn->core->images, 1);
 }
 
-/* A rollback has nothing set aside for images: if credit or memory is short, the double-write area
- * protects the page (REC-3). */
-static void image_or_dwb(struct lladd_txn *txn, struct ll_frame *f, size_t record)
+/* A rollback has nothing set aside for images: if credit or memory is short, the page keeps its old
+ * base, and so is written through the double-write area (REC-3). */
+static void image_if_room(struct lladd_txn *txn, struct ll_frame *f, size_t record)
 {
-    if (txn->credit.bytes >= ll_record_bound(record, 0) + ll_image_bound(txn->core) &&
-        txn->scratch_size >= IMAGE_HEAD + 2 * (size_t)txn->core->page_size) {
+    bool room = txn->credit.bytes >= ll_record_bound(record, 0) + ll_image_bound(txn->core) &&
+                txn->scratch_size >= IMAGE_HEAD + 2 * (size_t)txn->core->page_size;
+    LL_ASSERT(room || txn->rolling_back);
+    if (room)
         log_image(txn, f);
-        return;
-    }
-    LL_ASSERT(txn->rolling_back);
-    f->flags |= LL_FRAME_DWB;
 }
 
 int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsigned char *page,
@@ -511,8 +512,13 @@ static INLINE bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
         ll_buffer_dirty(core->buffer, f, ll_log_tail(core->log));
         lladd_atomic_fence(); /* the entry before the horizon (BUF-5) */
     }
-    return ll_page_base(f->page.bytes).v < lladd_atomic_load64(&core->image_horizon) &&
-           !core->no_images && !LLADD_PLANTED(LLADD_BUG_IMAGE);
+    uint64_t base = ll_page_base(f->page.bytes).v;
+    /* What was written past the log may be nowhere yet, torn or not: its first logged change makes
+     * it a base of its own. */
+    if (LL_UNLIKELY(base == 0))
+        return true;
+    return base < lladd_atomic_load64(&core->image_horizon) && !core->no_images &&
+           !LLADD_PLANTED(LLADD_BUG_IMAGE);
 }
 
 static void forget_private(struct ll_core *core, struct ll_frame *f)
@@ -570,11 +576,10 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
     lladd_lsn page_prev = {0};
     if (LL_UNLIKELY(op->formats)) {
         blank_header(page, name, f->page.number);
-        f->flags &= ~(uint32_t)LL_FRAME_DWB;
         flags |= LL_REC_FORMATS;
     } else {
         if (LL_UNLIKELY(image))
-            image_or_dwb(txn, f, d->redo_len + undo_len);
+            image_if_room(txn, f, d->redo_len + undo_len);
         page_prev = ll_page_lsn(page);
     }
     struct ll_update u = {.page = f->page.number.v,
@@ -708,7 +713,7 @@ void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_f
                             .undo = undone->undo};
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
     if (dirty_and_old(txn->core, f))
-        image_or_dwb(txn, f, rec.undo.len);
+        image_if_room(txn, f, rec.undo.len);
     rec.page_prev = ll_page_lsn(f->page.bytes);
     if (LLADD_PLANTED(LLADD_BUG_CLR))
         ll_txn_set_lsn(&txn->undo_next, rec.undo_next), rec.lsn = rec.page_prev;

@@ -5,7 +5,8 @@
  *   1. raise the image horizon to H: from now on a page whose base is older is imaged before it
  *      changes (BUF-5)
  *   2. write back and sync every page whose base (or recLSN) is older than H; afterwards no page on
- *      disk can need a record below H, torn or not: so redo starts at H
+ *      disk can need a record below H, torn or not: so redo starts at H. Behind it, a page that
+ *      still has an older base goes through the double-write area
  *   3. append an empty record at A and behind it the catalogue: whoever begins to read at A knows
  * all names before the first record that uses one, though updates go on
  *   4. append BEGIN at B and wait until everything below B is published: the transaction table is
@@ -418,7 +419,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
              ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
              : 0;
     if (!rc && !LLADD_PLANTED(LLADD_BUG_FLUSH))
-        rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
+        rc = ll_buffer_flush_below(core->buffer, horizon, err);
     if (!rc)
         rc = write_records(core, horizon, pages, &m, err);
     if (!rc && !LLADD_PLANTED(LLADD_BUG_CONTROL_FIRST))
@@ -432,7 +433,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     if (!rc)
         rc = write_control(core, &m, err);
     if (!rc && LLADD_PLANTED(LLADD_BUG_FLUSH))
-        rc = ll_buffer_flush(core->buffer, horizon, horizon, err);
+        rc = ll_buffer_flush_below(core->buffer, horizon, err);
     if (rc)
         return rc;
     LLADD_OBSERVE(.what = LLADD_DST_CHECKPOINT, .lsn = m.start,

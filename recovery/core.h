@@ -262,7 +262,7 @@ struct ll_control {
     lladd_lsn segment;    /* if clean: the segment that holds `end`, and its size */
     uint64_t segment_bytes;
     bool clean;
-    bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used: no images since the checkpoint */
+    bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used since the checkpoint, or by it */
     int64_t created_us;
 };
 
@@ -294,6 +294,7 @@ struct ll_core {
     uint32_t salt;
     unsigned char uuid[16];
     bool no_images;
+    bool tore_unprotected; /* pages may have been written without images since redo's start */
     bool log_full_error;
     uint32_t marked;   /* atomic: the control block says "in use" */
     uint32_t poisoned; /* atomic */
@@ -670,9 +671,10 @@ int ll_heuristic_see(struct ll_core *, struct lladd_span payload, lladd_lsn, str
 void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_info *);
 
 /* Applies one record to a page in redo or repair: 0 applied, LLADD_EXISTS there already,
- * LLADD_NOT_FOUND the page has no base yet (skipped), or an error. */
+ * LLADD_NOT_FOUND the page has no base yet (skipped), or an error. `start`: what was changed before
+ * that may be missing; 0: nothing may. */
 int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,
-                   struct lladd_error *);
+                   lladd_lsn start, struct lladd_error *);
 /* ll_buffer_config.repair: rebuilds a page from the log. */
 int ll_repair_page(void *core, lladd_pageno, unsigned char *bytes, lladd_lsn *rec_lsn,
                    struct lladd_error *);

@@ -331,7 +331,8 @@ int ll_instant_catch_up(void *ctx, lladd_pageno number, unsigned char *bytes, bo
     while (!rc && more) {
         rc = read_record(ahead ? &in->ahead : NULL, cursor, w.lsn, number, &rec, err);
         if (!rc) {
-            rc = ll_redo_record(core, &rec, &page, *baseless, err);
+            rc = ll_redo_record(core, &rec, &page, *baseless,
+                                lladd_lsn_of(core->redo_start), err);
             ll_observe_redo(core, &rec, rc);
         }
         applied += rc == 0;
@@ -342,6 +343,8 @@ int ll_instant_catch_up(void *ctx, lladd_pageno number, unsigned char *bytes, bo
         more = ll_behind_next(&in->behind, &w);
     }
     end_walk(in, cursor, ahead);
+    if (applied == 0 && ll_redo_is_durable(core, bytes))
+        *since = lladd_lsn_of(0); /* as in full redo (redo.c) */
     (void)lladd_atomic_add64(&core->recovered_redone, applied);
     return rc;
 }

@@ -18,9 +18,14 @@
  *
  * A page that fails verification here is torn or rotten: it has no base, its records are skipped
  * until an image or a format record gives it one (BUF-5). The same goes for one that lacks what
- * stands before redo's start, because it was freed and never written. What is left without a base
- * at the end matters only if the allocator says the page is in use. Pages visited are marked dirty
- * even if nothing was applied (REC-4): what was read may be in no more than a system's cache. */
+ * stands before redo's start, because it was freed and never written. Pages that are left without a
+ * base at the end are redone once more, from the oldest log (rebuild.c), before anything is undone;
+ * what that does not help matters only if the allocator says the page is in use.
+ *
+ * Pages visited are marked dirty even if nothing was applied (REC-4): what was read may be in no
+ * more than a system's cache. Not so where the base lies before redo's start: such a page was
+ * written through the double-write area, or synced before redo's start moved, and so is on the
+ * device as it was read (BUF-5). Of a run without images that cannot be said. */
 #include "recovery/redo.h"
 
 #include <lladd/bytes.h>
@@ -72,10 +77,9 @@ static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct
     return 0;
 }
 
-/* Does the record give its page all its contents? */
-static bool is_base(const struct ll_record *rec)
+bool ll_redo_is_durable(const struct ll_core *core, const unsigned char *page)
 {
-    return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
+    return !core->tore_unprotected && ll_page_base(page).v < core->redo_start;
 }
 
 static bool never_formatted(const unsigned char *page)
@@ -91,13 +95,12 @@ static int redo_image(struct ll_core *core, const struct ll_record *rec, struct 
     return rc;
 }
 
-/* `start`: what was changed before that may be missing; 0: nothing may. */
 static int redo_record(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
                        struct lladd_view *view, bool baseless, uint64_t start,
                        struct lladd_error *err)
 {
     lladd_lsn at = ll_page_lsn(page->bytes);
-    bool base = is_base(rec);
+    bool base = ll_redo_is_base(rec);
     if (!baseless && at.v >= rec->lsn.v && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE))
         return LLADD_EXISTS;
     if (rec->kind == LL_REC_CLR && LLADD_PLANTED(LLADD_BUG_REDO_CLR))
@@ -128,10 +131,10 @@ static int redo_record(struct ll_core *core, const struct ll_record *rec, struct
 }
 
 int ll_redo_record(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
-                   bool baseless, struct lladd_error *err)
+                   bool baseless, lladd_lsn start, struct lladd_error *err)
 {
     struct lladd_view view = ll_view_of(page);
-    return redo_record(core, rec, page, &view, baseless, core->redo_start, err);
+    return redo_record(core, rec, page, &view, baseless, start.v, err);
 }
 
 /* ---- one batch --------------------------------------------------------------------------- */
@@ -170,7 +173,7 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
         *out = &h->page[*place - 1];
         return 0;
     }
-    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO | (is_base(rec) ? LL_FIX_BASE : 0);
+    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO | (ll_redo_is_base(rec) ? LL_FIX_BASE : 0);
     struct held_page *p = &h->page[h->n];
     int rc = ll_buffer_fix(w->core->buffer, lladd_page_of(rec->page), how, &p->frame, &w->err);
     if (rc)
@@ -203,11 +206,12 @@ static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, stru
     if (LL_LIKELY(rc == 0)) {
         w->redone++;
         f->flags &= ~(uint32_t)LL_FRAME_BASELESS;
-        if (is_base(rec) && w->baseless.count)
+        if (ll_redo_is_base(rec) && w->baseless.count)
             ll_map_remove(&w->baseless, rec->page);
     }
     if (rc == 0 || rc == LLADD_EXISTS) {
-        if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0)
+        if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 &&
+            (rc == 0 || !ll_redo_is_durable(w->core, f->page.bytes)))
             ll_buffer_dirty(w->core->buffer, f, rec->lsn);
         rc = 0;
     } else if (rc == LLADD_NOT_FOUND) {
@@ -467,70 +471,4 @@ int ll_redo_baseless(struct ll_core *core, const struct ll_redo *r, struct lladd
     if (err)
         err->lsn = lladd_lsn_of(first);
     return rc;
-}
-
-/* ---- one page, online (BUF-2) ------------------------------------------------------------ */
-
-/* Was the page written past the log from here on? A fence that redo does not need is in no table,
- * but the log that holds an earlier life of the page holds the fence that ended it. */
-static bool fences(const struct ll_record *rec, uint64_t page)
-{
-    if (rec->kind != LL_REC_FENCE || rec->redo.len != 16)
-        return false;
-    const unsigned char *range = rec->redo.data;
-    uint64_t first = lladd_get64(range);
-    return page >= first && page - first < lladd_get64(range + 8);
-}
-
-static bool is_of_page(const struct ll_record *rec, uint64_t page)
-{
-    return rec->page == page && (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR ||
-                                 rec->kind == LL_REC_IMAGE);
-}
-
-int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_lsn *rec_lsn,
-                   struct lladd_error *err)
-{
-    struct ll_core *core = ctx;
-    struct lladd_page page = {bytes, core->page_size, 0, number};
-    struct lladd_error why = err ? *err : (struct lladd_error)LLADD_ERROR_INIT;
-    struct lladd_error mine = LLADD_ERROR_INIT;
-    struct ll_log_cursor *cursor;
-    struct ll_record rec;
-    bool baseless = true;
-    int rc = ll_log_cursor_open(core->log, &cursor);
-    if (rc)
-        return ll_fail(err, rc, "out of memory for a repair");
-    memset(bytes, 0, core->page_size);
-    for (rc = ll_log_cursor_seek(cursor, ll_log_oldest(core->log), &rec, &mine); !rc;
-         rc = ll_log_cursor_next(cursor, &rec, &mine)) {
-        if (fences(&rec, number.v)) {
-            memset(bytes, 0, core->page_size);
-            baseless = true;
-        }
-        if (!is_of_page(&rec, number.v))
-            continue;
-        /* From the base on nothing is missing, wherever redo begins now. */
-        struct lladd_view view = ll_view_of(&page);
-        rc = redo_record(core, &rec, &page, &view, baseless, 0, &mine);
-        ll_observe_redo(core, &rec, rc);
-        if (rc == 0 && baseless) {
-            baseless = false;
-            *rec_lsn = rec.lsn;
-        }
-        if (rc == LLADD_EXISTS || rc == LLADD_NOT_FOUND)
-            rc = 0;
-        if (rc)
-            break;
-    }
-    ll_log_cursor_close(cursor);
-    if (rc != LLADD_END || baseless) {
-        if (rc == LLADD_END || rc == 0)
-            return ll_fail_page(err, LLADD_CORRUPT_PAGE, number,
-                                "%.150s; the log holds no image to rebuild it from", why.message);
-        if (err)
-            *err = mine;
-        return rc;
-    }
-    return 0;
 }

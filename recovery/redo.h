@@ -24,14 +24,26 @@ struct ll_redo {
 
 /* `out->baseless` is initialised and freed by the caller. */
 int ll_redo(struct ll_core *, struct ll_redo *out, struct lladd_error *);
+/* Pages that this has left without a base are redone once more, from the oldest record there is;
+ * those that have one then are `baseless` no longer. Before undo. */
+int ll_redo_rebuild(struct ll_core *, struct ll_redo *, struct lladd_error *);
 int ll_redo_baseless(struct ll_core *, const struct ll_redo *, struct lladd_error *);
+
+/* Does the record give its page all its contents? */
+static inline bool ll_redo_is_base(const struct ll_record *rec)
+{
+    return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
+}
+
+/* Is the page, read from the file and not changed by redo, known to be on the device like that? */
+bool ll_redo_is_durable(const struct ll_core *, const unsigned char *page);
 
 /* The record has met its page, and ll_redo_record has answered rc. */
 static inline void ll_observe_redo(struct ll_core *core, const struct ll_record *rec, int rc)
 {
 #ifdef LLADD_DST
     const struct ll_name *op = ll_catalogue_by_number(core, rec->op);
-    bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
+    bool base = ll_redo_is_base(rec);
     LLADD_OBSERVE(.what = rec->kind == LL_REC_IMAGE ? LLADD_DST_REDO_IMAGE
                           : rec->kind == LL_REC_CLR ? LLADD_DST_REDO_CLR
                                                     : LLADD_DST_REDO,

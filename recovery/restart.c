@@ -4,6 +4,7 @@
  *   analysis   what was going on; refuses before anything is changed
  *   log start  accepted log is rewritten and forced, a new segment names the cut (LOG-2)
  *   redo       history of the pages repeated, or made ready to be when they are fetched (instant.c)
+ *   rebuild    pages that redo has left without a base: once more, from the oldest log (rebuild.c)
  *   objects    history of what is not a page repeated, in LSN order
  *   in doubt   participants of prepared transactions get their blobs back
  *   undo       losers, deepest level first (REC-5), each closed with END; where redo comes later,
@@ -39,6 +40,7 @@ static int start_log(struct ll_core *core, struct lladd_error *err)
      * again otherwise (LOG-2). */
     struct ll_control c = core->control;
     c.incarnation = ll_log_incarnation(core->log);
+    c.atomic_pages = c.atomic_pages || core->no_images;
     int rc = ll_control_write(&core->env, core->dev, core->control_file, &c, err);
     if (rc)
         return rc;
@@ -392,6 +394,8 @@ static int redo(struct ll_core *core, struct ll_analysis *a, struct ll_redo *r,
     int rc = core->recover_instantly ? ll_instant_begin(core, a, &later, err) : 0;
     if (!rc && !later) {
         rc = ll_redo(core, r, err);
+        if (!rc)
+            rc = ll_redo_rebuild(core, r, err);
         lladd_atomic_store64(&core->recovered_redone, r->redone);
         core->recovered_records = r->seen;
     }
@@ -427,6 +431,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     struct ll_analysis a;
     uint64_t start = ll_now_ns(&core->env);
     core->redo_start = core->control.redo.v;
+    core->tore_unprotected = core->control.atomic_pages;
     progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);
     enter(LLADD_DST_ANALYSIS);
     int rc = ll_analysis(core, &a, err);
@@ -442,6 +447,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     /* Pages whose base is older may not rely on it any more: redo starts there, and so will the
      * next one at the earliest. */
     lladd_atomic_max64(&core->image_horizon, core->control.redo.v);
+    ll_buffer_protect(core->buffer, core->control.redo);
     rc = redo_and_undo(core, &a, err);
     ll_behind_free(&a.behind);
     core->recovery_ns = ll_now_ns(&core->env) - start;

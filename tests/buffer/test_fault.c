@@ -48,8 +48,9 @@ static int change(struct work *w, uint64_t n)
         return bad(w, rc);
     ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), w->value[n]);
     w->value[n] = ++w->next;
-    rig_change(r, f, w->value[n]);
-    f->flags = n % 3 == 0 ? LL_FRAME_DWB : 0;
+    ll_buffer_protect(r->b, lladd_lsn_of(2)); /* from a base that is older than that */
+    uint64_t lsn = rig_change(r, f, w->value[n]);
+    ll_page_set_base(f->page.bytes, lladd_lsn_of(n % 3 == 0 ? 1 : lsn));
     ll_buffer_unfix(r->b, f, LL_FIX_EXCLUSIVE);
     return 0;
 }

@@ -160,6 +160,20 @@ void rig_expect(struct rig *r, struct cell c, uint64_t value)
     ck_assert_uint_eq(cell_get(r->db, c), value);
 }
 
+void rig_forget_log(struct rig *r, lladd_pageno scratch)
+{
+    uint64_t end = rig_stats(r).log_tail;
+    do {
+        for (unsigned i = 0; i < 10; i++) {
+            struct lladd_txn *txn = rig_begin(r);
+            ok(txn, cell_put_wide(txn, cell_of(scratch, 1), i, WIDE_MAX));
+            done(lladd_commit(txn));
+            ok_db(r, lladd_checkpoint(r->db, &r->err));
+        }
+        rig_reopen(r);
+    } while (rig_stats(r).log_oldest < end);
+}
+
 struct lladd_stats rig_stats(struct rig *r)
 {
     struct lladd_stats s = {.struct_size = sizeof s};

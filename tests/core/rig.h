@@ -110,6 +110,9 @@ void rig_pages(struct rig *, lladd_pageno *out, size_t n);
 /* cell = value, committed. */
 void rig_set(struct rig *, struct cell, uint64_t value);
 void rig_expect(struct rig *, struct cell, uint64_t value);
+/* Makes what was logged so far go from the log, and its files be used again: whatever could be
+ * rebuilt from it cannot any more. Reopens; changes cell 1 of `scratch`. */
+void rig_forget_log(struct rig *, lladd_pageno scratch);
 struct lladd_stats rig_stats(struct rig *);
 /* Contents of a file of the database, from the device itself; to be freed. NULL: not there. */
 unsigned char *rig_file(struct rig *, const char *name, size_t *len);

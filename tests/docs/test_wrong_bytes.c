@@ -92,8 +92,29 @@ START_TEST(a_page_in_the_place_of_another)
 }
 END_TEST
 
+/* What was logged so far goes, and its files are used again. */
+static void forget_log(void)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    lladd_pageno other = new_page();
+    OK(lladd_stats(db, &s));
+    options.durability = LLADD_DURABLE_LATER;
+    for (uint64_t end = s.log_tail; s.log_oldest < end; OK(lladd_stats(db, &s))) {
+        close_db();
+        open_db();
+        for (int k = 0; k < 6; k++) {
+            for (int i = 0; i < 300; i++)
+                count(other);
+            OK(lladd_checkpoint(db, &err));
+        }
+    }
+    options.durability = LLADD_DURABLE;
+    close_db();
+    open_db();
+}
+
 /* The page file gets back an older state of a page, as if the newer write had never been done. */
-static lladd_pageno lose_a_write(void)
+static lladd_pageno lose_a_write(bool forget)
 {
     unsigned char old[PAGE];
     open_db();
@@ -103,6 +124,8 @@ static lladd_pageno lose_a_write(void)
     file_read("pages", old, PAGE, (off_t)page.v * PAGE);
     count(page);
     OK(lladd_checkpoint(db, &err));
+    if (forget)
+        forget_log();
     count(page);
     kill_db();
     file_write("pages", old, PAGE, (off_t)page.v * PAGE);
@@ -111,7 +134,17 @@ static lladd_pageno lose_a_write(void)
 
 START_TEST(a_lost_write_is_healed_by_the_image)
 {
-    lladd_pageno page = lose_a_write();
+    lladd_pageno page = lose_a_write(true);
+    open_db();
+    ck_assert_int_eq(counted(page), 3);
+    close_db();
+}
+END_TEST
+
+START_TEST(a_lost_write_without_images_is_healed_by_older_log)
+{
+    options.flags |= LLADD_OPT_ATOMIC_PAGES;
+    lladd_pageno page = lose_a_write(false);
     open_db();
     ck_assert_int_eq(counted(page), 3);
     close_db();
@@ -121,7 +154,7 @@ END_TEST
 START_TEST(a_lost_write_without_images_is_noticed)
 {
     options.flags |= LLADD_OPT_ATOMIC_PAGES;
-    lladd_pageno page = lose_a_write();
+    lladd_pageno page = lose_a_write(true);
     refused(LLADD_CORRUPT_PAGE, "a write was lost");
     ck_assert_uint_eq(err.page.v, page.v);
 }
@@ -374,6 +407,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_flipped_bit_that_nothing_puts_right);
     tcase_add_test(tc, a_page_in_the_place_of_another);
     tcase_add_test(tc, a_lost_write_is_healed_by_the_image);
+    tcase_add_test(tc, a_lost_write_without_images_is_healed_by_older_log);
     tcase_add_test(tc, a_lost_write_without_images_is_noticed);
     tcase_add_loop_test(tc, a_lost_write_of_this_run, 0, 2);
     tcase_add_test(tc, a_flipped_bit_in_the_log);

@@ -547,7 +547,7 @@ START_TEST(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use)
         rig_open(&r);
         lladd_pageno pages[2];
         rig_pages(&r, pages, 2);
-        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_forget_log(&r, pages[1]); /* or that would rebuild it */
         rig_set(&r, cell_of(pages[0], 0), 5);
         if (freed) {
             struct lladd_txn *txn = rig_begin(&r);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Rebuilding pages from all the log there is (BUF-2): one that is found damaged while the database
+ * is in use, or, in one pass, those that redo has left without a base. Redo begins where the last
+ * checkpoint says; pins, old transactions and the size of segments keep more log than that, and a
+ * base of the page may be in it. From there on nothing is missing: each record must find the page
+ * as the one before has left it. A fence begins a new life of a page, whose contents are not in the
+ * log.
+ *
+ * What instant recovery rebuilds when it is fetched, and what full recovery rebuilds here, is the
+ * same. */
+#include "recovery/behind.h"
+#include "recovery/redo.h"
+
+#include <lladd/bytes.h>
+#include <string.h>
+
+/* The pages that a fence is about; false: the record is none. */
+static bool fence_of(const struct ll_record *rec, uint64_t *first, uint64_t *n)
+{
+    if (rec->kind != LL_REC_FENCE || rec->redo.len != 16)
+        return false;
+    const unsigned char *range = rec->redo.data;
+    *first = lladd_get64(range);
+    *n = lladd_get64(range + 8);
+    return true;
+}
+
+/* The page's next record. *baseless: it has no base yet; a record that is none leaves it so. */
+static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
+                        bool *baseless, struct lladd_error *err)
+{
+    int rc = ll_redo_record(core, rec, page, *baseless, lladd_lsn_of(0), err);
+    ll_observe_redo(core, rec, rc);
+    *baseless = *baseless && rc != 0;
+    return rc == LLADD_EXISTS || rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+/* ---- all that redo has left without a base ----------------------------------------------- */
+
+struct rebuild {
+    struct ll_core *core;
+    struct ll_map *lost;  /* page -> LSN of the record that redo has skipped first */
+    struct ll_map bases;  /* those of them that have a base now -> its LSN */
+    struct lladd_error *err;
+};
+
+/* Nobody shall find anything on the page: it has no base, or none any more. */
+static int empty(struct rebuild *r, uint64_t page)
+{
+    struct ll_frame *f;
+    int rc = ll_buffer_fix(r->core->buffer, lladd_page_of(page),
+                           LL_FIX_EXCLUSIVE | LL_FIX_REDO | LL_FIX_BASE, &f, r->err);
+    if (rc)
+        return rc;
+    memset(f->page.bytes, 0, r->core->page_size);
+    f->flags |= LL_FRAME_BASELESS;
+    ll_buffer_unfix(r->core->buffer, f, LL_FIX_EXCLUSIVE);
+    return 0;
+}
+
+static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
+{
+    size_t at = 0;
+    uint64_t page, lsn;
+    int rc = 0;
+    while (!rc && ll_map_next(r->lost, &at, &page, &lsn))
+        if (page >= first && page - first < n && ll_map_remove(&r->bases, page))
+            rc = empty(r, page);
+    return rc;
+}
+
+/* Damage that one page cannot be rebuilt for is that page's affair; want of memory is not. */
+static bool is_of_the_page(int rc)
+{
+    return lladd_code_root(rc) == LLADD_ROOT_DATA || rc == LLADD_NO_OPERATION;
+}
+
+static int rebuild_record(struct rebuild *r, const struct ll_record *rec)
+{
+    struct ll_core *core = r->core;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    bool baseless = ll_map_find(&r->bases, rec->page) == NULL;
+    struct ll_frame *f;
+    if (baseless && !ll_redo_is_base(rec))
+        return 0;
+    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO | (baseless ? LL_FIX_BASE : 0);
+    int rc = ll_buffer_fix(core->buffer, lladd_page_of(rec->page), how, &f, r->err);
+    if (rc)
+        return rc;
+    rc = rebuild_step(core, rec, &f->page, &baseless, &why);
+    if (!rc) {
+        f->flags &= ~(uint32_t)LL_FRAME_BASELESS;
+        if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0)
+            ll_buffer_dirty(core->buffer, f, rec->lsn);
+    }
+    ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
+    if (is_of_the_page(rc)) {
+        (void)ll_map_remove(&r->bases, rec->page);
+        return empty(r, rec->page);
+    }
+    if (!rc && !ll_map_find(&r->bases, rec->page) &&
+        (rc = ll_map_put(&r->bases, rec->page, rec->lsn.v)) != 0)
+        ll_fail(&why, rc, "out of memory in redo");
+    if (rc && r->err)
+        *r->err = why;
+    return rc;
+}
+
+static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn from)
+{
+    struct ll_record rec;
+    uint64_t first, n;
+    int rc = 0, read = ll_log_cursor_seek(cursor, from, &rec, r->err);
+    for (; !read && !rc; read = rc ? 0 : ll_log_cursor_next(cursor, &rec, r->err)) {
+        if (fence_of(&rec, &first, &n))
+            rc = end_lives(r, first, n);
+        else if (ll_behind_counts(&rec) && ll_map_find(r->lost, rec.page))
+            rc = rebuild_record(r, &rec);
+    }
+    return rc ? rc : read;
+}
+
+/* Is there a page among them that matters? Which free pages will be taken back by who has freed
+ * them is known when undo is over. */
+static bool is_worth_it(struct ll_core *core, const struct ll_map *lost)
+{
+    size_t at = 0;
+    uint64_t page, lsn;
+    bool wanted = !core->is_allocated;
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
+        wanted = wanted || lladd_atomic_load32(&txn->state) != LL_TXN_FREE;
+    while (!wanted && ll_map_next(lost, &at, &page, &lsn)) {
+        struct lladd_error ignored = LLADD_ERROR_INIT;
+        bool used = true;
+        int rc = core->is_allocated(core, lladd_page_of(page), &used, &ignored);
+        wanted = rc || used; /* a map that cannot be read may be one of them */
+    }
+    return wanted;
+}
+
+int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_error *err)
+{
+    struct rebuild r = {.core = core, .lost = &redo->baseless, .err = err};
+    struct ll_log_cursor *cursor;
+    size_t at = 0, had = redo->baseless.count;
+    uint64_t page, lsn;
+    lladd_lsn oldest = ll_log_oldest(core->log);
+    if (had == 0 || oldest.v >= core->control.redo.v || !is_worth_it(core, &redo->baseless))
+        return 0;
+    int rc = ll_log_cursor_open(core->log, &cursor);
+    if (rc)
+        return ll_fail(err, rc, "out of memory in redo");
+    ll_map_init(&r.bases, &core->env);
+    rc = read_all(&r, cursor, oldest);
+    ll_log_cursor_close(cursor);
+    /* If older log is damaged, what was rebuilt so far lacks what comes behind. */
+    bool whole = rc == LLADD_END;
+    rc = whole || lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
+    while (!rc && ll_map_next(&r.bases, &at, &page, &lsn)) {
+        if (whole)
+            ll_map_remove(&redo->baseless, page);
+        else
+            rc = empty(&r, page);
+    }
+    ll_map_free(&r.bases);
+    if (!rc)
+        ll_core_transcript(core, "redo: once more from %llu, %llu of %llu pages rebuilt",
+                           (unsigned long long)oldest.v,
+                           (unsigned long long)(had - redo->baseless.count),
+                           (unsigned long long)had);
+    return rc;
+}
+
+/* ---- one page, online (BUF-2) ------------------------------------------------------------ */
+
+int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_lsn *rec_lsn,
+                   struct lladd_error *err)
+{
+    struct ll_core *core = ctx;
+    struct lladd_page page = {bytes, core->page_size, 0, number};
+    struct lladd_error why = err ? *err : (struct lladd_error)LLADD_ERROR_INIT;
+    struct lladd_error mine = LLADD_ERROR_INIT;
+    struct ll_log_cursor *cursor;
+    struct ll_record rec;
+    uint64_t first, n;
+    bool baseless = true;
+    int rc = ll_log_cursor_open(core->log, &cursor);
+    if (rc)
+        return ll_fail(err, rc, "out of memory for a repair");
+    memset(bytes, 0, core->page_size);
+    for (rc = ll_log_cursor_seek(cursor, ll_log_oldest(core->log), &rec, &mine); !rc;
+         rc = ll_log_cursor_next(cursor, &rec, &mine)) {
+        bool had = !baseless;
+        if (fence_of(&rec, &first, &n) && number.v >= first && number.v - first < n) {
+            memset(bytes, 0, core->page_size);
+            baseless = true;
+        } else if (ll_behind_counts(&rec) && rec.page == number.v) {
+            rc = rebuild_step(core, &rec, &page, &baseless, &mine);
+            if (!baseless && !had)
+                *rec_lsn = rec.lsn;
+            if (rc)
+                break;
+        }
+    }
+    ll_log_cursor_close(cursor);
+    if (rc != LLADD_END || baseless) {
+        if (rc == LLADD_END || rc == 0)
+            return ll_fail_page(err, LLADD_CORRUPT_PAGE, number,
+                                "%.150s; the log holds no image to rebuild it from", why.message);
+        if (err)
+            *err = mine;
+        return rc;
+    }
+    return 0;
+}

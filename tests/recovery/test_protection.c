@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a torn, rotten or missing page can be rebuilt from (BUF-2, BUF-5), when it is not the image
+ * of its last change: the double-write area, chosen as the page is written; the first image of a
+ * page that was written past the log; and log that is older than redo's start.
+ */
+#include "rig.h"
+
+#include <lladd/bytes.h>
+#include <lladd/records.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rig r;
+
+enum { RESERVED = 1, INSTANT = 2 }; /* of _i */
+
+static void begin_case(int i)
+{
+    rig_init(&r, i & RESERVED ? RIG_RESERVED : 0);
+    r.options.recovery = i & INSTANT ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+}
+
+/* ---- torn pages that no image in reach protects ------------------------------------------- */
+
+enum { VICTIMS = 4, FILLERS = 40, NOISE = 3000, SPOTS = 6 };
+static lladd_pageno victim[VICTIMS], filler[FILLERS], counter;
+
+/* Bytes that no image makes smaller. */
+static void make_noise(unsigned char noise[NOISE])
+{
+    uint64_t x = 88172645463325252u;
+    for (unsigned i = 0; i < NOISE; i++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        noise[i] = (unsigned char)x;
+    }
+}
+
+static void make_pages(void)
+{
+    unsigned char noise[NOISE];
+    make_noise(noise);
+    struct lladd_txn *txn = rig_begin(&r);
+    for (unsigned v = 0; v < VICTIMS; v++) {
+        ok(txn, lladd_page_alloc(txn, &victim[v]));
+        ok(txn, lladd_bytes_format(txn, victim[v]));
+        ok(txn, lladd_set(txn, victim[v], 0, noise, NOISE));
+    }
+    ok(txn, lladd_page_alloc(txn, &counter));
+    ok(txn, lladd_bytes_format(txn, counter));
+    done(lladd_commit(txn));
+    rig_pages(&r, filler, FILLERS);
+}
+
+/* In every sector but the first of each victim. */
+static void change_victims(struct lladd_txn *txn)
+{
+    for (unsigned v = 0; v < VICTIMS; v++)
+        for (unsigned k = 0; k < SPOTS; k++)
+            ok(txn, lladd_set(txn, victim[v], 500 * k, "hello", 5));
+}
+
+static void expect_victims(bool changed)
+{
+    unsigned char noise[NOISE], found[NOISE];
+    make_noise(noise);
+    for (unsigned k = 0; changed && k < SPOTS; k++)
+        memcpy(noise + 500 * k, "hello", 5);
+    for (unsigned v = 0; v < VICTIMS; v++) {
+        ok_db(&r, lladd_get(r.db, victim[v], 0, found, NOISE, &r.err));
+        ck_assert_int_eq(memcmp(found, noise, NOISE), 0);
+    }
+}
+
+static void wait_for_all(void)
+{
+    ok_db(&r, lladd_wait(r.db, lladd_lsn_of(rig_stats(&r).log_tail - 1), &r.err));
+}
+
+/* Fills the log to its limit, with a transaction that stays open. */
+static void fill_log(void)
+{
+    struct lladd_txn *txn = rig_begin(&r);
+    int rc = 0;
+    for (unsigned i = 0; !rc; i++)
+        rc = cell_put_wide(txn, cell_of(filler[i % FILLERS], i / FILLERS % 50), i, 600);
+    ck_assert_int_eq(rc, LLADD_LOG_FULL);
+    while ((rc = lladd_counter_add(txn, counter, 0, 1)) == 0) {
+    }
+    ck_assert_int_eq(rc, LLADD_LOG_FULL);
+}
+
+/* A rollback at the log's limit changes pages whose base lies before redo's start, without an
+ * image, and they are not written. */
+static void roll_back_without_images(int i)
+{
+    begin_case(i);
+    r.options.flags |= LLADD_OPT_LOG_FULL_ERROR;
+    r.options.page_size = 4096;
+    r.options.cache_bytes = 4u << 20;
+    r.options.log_ring_bytes = 64u << 10;
+    r.options.log_segment_min = r.options.log_segment_max = 16u << 10;
+    r.options.log_limit_bytes = 24u * (16u << 10);
+    rig_open(&r);
+    make_pages();
+    rig_forget_log(&r, filler[0]);
+    struct lladd_txn *early = rig_begin(&r);
+    change_victims(early);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    fill_log();
+    uint64_t images = rig_stats(&r).page_images;
+    done(lladd_abort(early));
+    ck_assert_uint_lt(rig_stats(&r).page_images - images, VICTIMS);
+    wait_for_all();
+}
+
+/* Recovers, with pages written back, until the n-th call; power fails there and tears what was
+ * being written. True if the n-th call was reached. */
+static bool recovery_is_cut_off(uint64_t n, uint64_t seed)
+{
+    fault_device_crash_at(r.fd, n);
+    int rc = rig_try_open(&r);
+    bool more = true;
+    while (!rc && more)
+        rc = lladd_maintain(r.db, &more, &r.err);
+    if (!rc)
+        rc = lladd_checkpoint(r.db, &r.err);
+    bool crashed = fault_device_crashed(r.fd);
+    ck_assert_msg(rc == 0 || crashed, "%s", r.err.message);
+    fault_device_crash_at(r.fd, 0);
+    rig_crash(&r, &(struct fault_crash){FAULT_SUBSET, seed, true});
+    return crashed;
+}
+
+/* Redo changes them again, and their next write may be torn: what the frame was told before the
+ * crash is forgotten. */
+START_TEST(a_rollback_without_images_is_protected_after_the_next_crash)
+{
+    enum { SEEDS = 3 };
+    bool crashed = true;
+    for (uint64_t n = 1; crashed; n++) {
+        crashed = false;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            roll_back_without_images(_i);
+            rig_crash(&r, &fault_kill);
+            crashed |= recovery_is_cut_off(n, seed * 1000003 + n);
+            rig_open(&r);
+            expect_victims(false);
+            rig_close(&r);
+            rig_free(&r);
+        }
+        ck_assert_uint_lt(n, 1000);
+    }
+}
+END_TEST
+
+/* What was changed without images, on a device that did not tear pages, is redone on one that
+ * does; and back. */
+START_TEST(images_and_no_images_take_turns)
+{
+    enum { SEEDS = 4 };
+    bool crashed = true;
+    for (uint64_t n = 1; crashed; n++) {
+        crashed = false;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            begin_case(_i);
+            r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
+            rig_open(&r);
+            make_pages();
+            rig_forget_log(&r, filler[0]);
+            struct lladd_txn *txn = rig_begin(&r);
+            change_victims(txn);
+            done(lladd_commit(txn));
+            rig_crash(&r, &fault_kill);
+            r.options.flags &= ~(uint32_t)LLADD_OPT_ATOMIC_PAGES;
+            crashed |= recovery_is_cut_off(n, seed * 1000003 + n);
+            if (seed % 2) { /* a device that does not, once more */
+                r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
+                rig_open(&r);
+                expect_victims(true);
+                rig_crash(&r, &fault_kill);
+                r.options.flags &= ~(uint32_t)LLADD_OPT_ATOMIC_PAGES;
+                (void)recovery_is_cut_off(n, seed * 1000033 + n);
+            }
+            rig_open(&r);
+            expect_victims(true);
+            rig_close(&r);
+            rig_free(&r);
+        }
+        ck_assert_uint_lt(n, 1000);
+    }
+}
+END_TEST
+
+/* ---- pages that were written past the log ------------------------------------------------- */
+
+/* A logged change of one is durable, and what was written in bulk is not: nobody has synced it. */
+START_TEST(a_bulk_page_that_changes_before_its_sync)
+{
+    enum { BULK = 40 };
+    for (unsigned atomic = 0; atomic < 2; atomic++) {
+        lladd_pageno page;
+        begin_case(_i);
+        r.options.flags |= atomic ? LLADD_OPT_ATOMIC_PAGES : 0;
+        rig_open(&r);
+        rig_pages(&r, &page, 1);
+        ok_db(&r, lladd_extend(r.db, BULK + 1, &r.err));
+        struct lladd_txn *txn = rig_begin(&r);
+        unsigned char *bytes = calloc(1, 4096);
+        ok(txn, lladd_fence(txn, lladd_page_of(BULK), 1));
+        ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), 1, "test.cells", bytes));
+        free(bytes);
+        ok(txn, cell_put(txn, cell_of(lladd_page_of(BULK), 3), 9));
+        rig_set(&r, cell_of(page, 0), 1); /* takes all of the log with it */
+        rig_crash(&r, &fault_power);
+        rig_open(&r);
+        rig_expect(&r, cell_of(page, 0), 1);
+        rig_expect(&r, cell_of(lladd_page_of(BULK), 3), 0);
+        rig_close(&r);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* ---- older log ----------------------------------------------------------------------------- */
+
+static void damage(lladd_pageno page)
+{
+    unsigned char bytes[64];
+    memset(bytes, 0xee, sizeof bytes);
+    rig_file_write(&r, "pages", bytes, sizeof bytes, page.v * 4096 + 1024);
+}
+
+/* So much log that lladd_maintain takes a checkpoint, which writes back what is old. */
+static void fuzzy_checkpoint(lladd_pageno scratch)
+{
+    uint64_t before = rig_stats(&r).checkpoints;
+    for (unsigned i = 0; rig_stats(&r).checkpoints == before; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cell_put_wide(txn, cell_of(scratch, 40), i, 1500));
+        done(lladd_commit_async(txn, NULL));
+        ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
+        ck_assert_uint_lt(i, 1000);
+    }
+}
+
+/* Redo begins behind the base of a page that is found damaged. Where the log goes back further,
+ * full recovery rebuilds it as instant recovery does, however small the cache is; where it does
+ * not, both refuse the page. */
+START_TEST(a_rotten_page_is_rebuilt_from_older_log)
+{
+    enum { MANY = 30 };
+    for (unsigned kept = 0; kept < 2; kept++) {
+        lladd_pageno page[MANY], scratch;
+        begin_case(_i);
+        r.options.checkpoint_bytes = 16u << 10;
+        r.options.cache_bytes = rig_small_cache(r.kind);
+        rig_open(&r);
+        rig_pages(&r, &scratch, 1);
+        if (kept)
+            ok_db(&r, lladd_pin_set(r.db, "kept", lladd_lsn_of(rig_stats(&r).log_tail), &r.err));
+        rig_pages(&r, page, MANY);
+        fuzzy_checkpoint(scratch);
+        for (unsigned i = 0; i < MANY; i++)
+            rig_set(&r, cell_of(page[i], 1), i + 1);
+        if (!kept)
+            rig_forget_log(&r, scratch);
+        fuzzy_checkpoint(scratch);
+        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the last change shall bring no base */
+        rig_reopen(&r);
+        struct lladd_txn *loser = rig_begin(&r);
+        for (unsigned i = 0; i < MANY; i++) {
+            ok(loser, cell_put(loser, cell_of(page[i], 3), 666));
+            rig_set(&r, cell_of(page[i], 2), i + 2);
+        }
+        rig_crash(&r, &fault_kill);
+        for (unsigned i = 0; i < MANY; i += 2)
+            damage(page[i]);
+        int rc = rig_try_open(&r);
+        if (kept) {
+            ck_assert_msg(rc == 0, "%s", r.err.message);
+            for (unsigned i = 0; i < MANY; i++) {
+                rig_expect(&r, cell_of(page[i], 1), i + 1);
+                rig_expect(&r, cell_of(page[i], 2), i + 2);
+                rig_expect(&r, cell_of(page[i], 3), 0);
+            }
+            rig_reopen(&r);
+            for (unsigned i = 0; i < MANY; i++)
+                rig_expect(&r, cell_of(page[i], 2), i + 2);
+            rig_close(&r);
+        } else {
+            ck_assert_int_ne(rc, 0);
+            ck_contains(r.err.message, "page");
+        }
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* A page between two lives, or whose log has a hole, has no base: what was rebuilt of it goes. */
+START_TEST(what_an_older_life_left_is_no_base)
+{
+    lladd_pageno scratch, page;
+    begin_case(_i);
+    r.options.checkpoint_bytes = 16u << 10;
+    rig_open(&r);
+    rig_pages(&r, &scratch, 1);
+    rig_pages(&r, &page, 1);
+    ok_db(&r, lladd_pin_set(r.db, "kept", lladd_lsn_of(rig_stats(&r).log_tail), &r.err));
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cells_format(txn, page));
+    ok(txn, cell_put(txn, cell_of(page, 0), 666));
+    done(lladd_commit(txn));
+    unsigned char *bytes = calloc(1, 4096);
+    txn = rig_begin(&r);
+    ok(txn, lladd_fence(txn, page, 1));
+    ok(txn, lladd_bulk_write(txn, page, 1, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    free(bytes);
+    rig_set(&r, cell_of(page, 1), 5); /* with an image */
+    fuzzy_checkpoint(scratch);
+    fuzzy_checkpoint(scratch);
+    r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
+    rig_reopen(&r);
+    rig_set(&r, cell_of(page, 2), 6);
+    rig_crash(&r, &fault_kill);
+    damage(page);
+    rig_open(&r);
+    rig_expect(&r, cell_of(page, 0), 0);
+    rig_expect(&r, cell_of(page, 1), 5);
+    rig_expect(&r, cell_of(page, 2), 6);
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("protection");
+    TCase *t = tcase_create("torn pages");
+    tcase_add_loop_test(t, a_rollback_without_images_is_protected_after_the_next_crash, 0, 4);
+    tcase_add_loop_test(t, images_and_no_images_take_turns, 0, 4);
+    tcase_add_loop_test(t, a_bulk_page_that_changes_before_its_sync, 0, 4);
+    suite_add_tcase(s, t);
+    t = tcase_create("older log");
+    tcase_add_loop_test(t, a_rotten_page_is_rebuilt_from_older_log, 0, 4);
+    tcase_add_loop_test(t, what_an_older_life_left_is_no_base, 0, 4);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
