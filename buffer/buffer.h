@@ -16,6 +16,8 @@ struct ll_gate {
     lladd_lsn (*durable_lsn)(void *ctx); /* a page with page LSN >= this may not be written */
     int (*force)(void *ctx, lladd_lsn lsn,
                  struct lladd_error *); /* make the record at lsn durable */
+    /* Nullable: a page with this page LSN, which is durable, is about to be written. */
+    int (*passes)(void *ctx, lladd_pageno, lladd_lsn, struct lladd_error *);
 };
 
 enum ll_frames { LL_FRAMES_AUTO, LL_FRAMES_RESERVED, LL_FRAMES_HEAP };
@@ -73,7 +75,7 @@ struct ll_buffer_config {
                     lladd_lsn *rec_lsn, struct lladd_error *);
     void (*caught_up)(void *ctx, lladd_pageno);
     /* Is the LSN in a part of the log that a recovery has not found any more? Such a page is newer
-     * than its log: it fails verification. */
+     * than its log: LLADD_LOG_LOST. */
     bool (*lost)(void *ctx, lladd_lsn);
     /* Page type callbacks (DESIGN 2a). loaded: after verification, before anybody sees the frame;
      * flushed: on the writer's private copy, before the checksum, no core latch held;
@@ -105,7 +107,7 @@ enum {
                         cached it is not read, but handed out as if it had failed verification */
 };
 
-/* Pins and latches page n. LLADD_OUT_OF_RANGE beyond the end, LLADD_CORRUPT_PAGE,
+/* Pins and latches page n. LLADD_OUT_OF_RANGE beyond the end, LLADD_CORRUPT_PAGE, LLADD_LOG_LOST,
  * LLADD_READ_FAILED, LLADD_NO_FRAME, LLADD_NO_MEMORY, or the poison. A thread may hold several
  * pages; the order is its own affair. A hit takes one atomic on the frame's word and no other lock.
  */

@@ -406,8 +406,9 @@ void ll_buffer__forget_dirty(struct ll_buffer *, struct ll_frame *);
  * without waiting (with `wait`: all). Sorts them. */
 int ll_buffer__write_back(struct ll_buffer *, struct ll_buffer__todo *, unsigned n, bool wait,
                           unsigned *written, struct lladd_error *);
-/* The log up to the record at lsn, if that is not 0, is durable. */
-int ll_buffer__pass_gate(struct ll_buffer *, uint64_t lsn, struct lladd_error *);
+/* The log up to the record at lsn, if that is not 0, is durable; page n, which has that LSN, and
+ * others with older ones may be written. */
+int ll_buffer__pass_gate(struct ll_buffer *, uint64_t n, uint64_t lsn, struct lladd_error *);
 /* n pages from `first` on to the file, the pieces being whole pages. A negative errno on
  * failure. */
 int ll_buffer__write_at(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,

@@ -170,14 +170,15 @@ static int check_range(const struct ll_buffer *b, uint64_t first, uint64_t n, ui
 static int seal_all(struct ll_buffer *b, uint64_t first, uint64_t n, unsigned char *bytes,
                     struct lladd_error *err)
 {
-    uint64_t newest = 0;
+    uint64_t newest = 0, which = first;
     for (uint64_t i = 0; i < n; i++) {
         unsigned char *page = bytes + i * b->page_size;
         uint64_t lsn = ll_page_lsn(page).v;
+        which = lsn > newest ? first + i : which;
         newest = lsn > newest ? lsn : newest;
         ll_buffer__seal(b, first + i, page);
     }
-    return ll_buffer__pass_gate(b, newest, err);
+    return ll_buffer__pass_gate(b, which, newest, err);
 }
 
 static void remember_bulk(struct ll_buffer *b, uint64_t first, uint64_t n,

@@ -227,6 +227,11 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
     if (rc != 0)
         return rc;
     rc = ll_buffer__verify(b, n, f->page.bytes, &why);
+    if (rc == LLADD_LOG_LOST) { /* what the log makes of it would hide that */
+        if (err)
+            *err = why;
+        return rc;
+    }
     if (how != LL_NOT_BEHIND)
         return catch_up_read(b, f, n, rc, &why, err);
     if (rc == 0)

@@ -6,7 +6,8 @@
  * or one that was written to the wrong place, fails as surely as one with a flipped bit. The number
  * stands in the header as well: the message can then say whose page it is. A page of zeros was
  * never formatted and has no checksum. Of a page that is good in itself is asked whether it is the
- * newest: it must not be older than what was written (written.c), nor newer than the log.
+ * newest: it must not be older than what was written (written.c), nor newer than the log. One that
+ * is newer than the log is the proof that something acknowledged may be lost; it is not repaired.
  */
 #include "buffer/buffer_private.h"
 #include "util/crc32c.h"
@@ -74,10 +75,10 @@ int ll_buffer__verify(struct ll_buffer *b, uint64_t n, const unsigned char *byte
         rc = verify_age(b, n, lsn, err);
     if (rc || lsn.v == 0 || !b->cfg.lost || !b->cfg.lost(b->cfg.ctx, lsn))
         return rc;
-    return ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(n),
-                        "\"%s\": page %llu has page LSN %llu, behind the place where damage has "
-                        "cut off the log",
-                        b->cfg.name, (unsigned long long)n, (unsigned long long)lsn.v);
+    return ll_fail_page(err, LLADD_LOG_LOST, lladd_page_of(n),
+                        "the log has lost its end: page %llu of \"%s\" has page LSN %llu, and "
+                        "there the log was cut off",
+                        (unsigned long long)n, b->cfg.name, (unsigned long long)lsn.v);
 }
 
 void ll_buffer__seal(const struct ll_buffer *b, uint64_t n, unsigned char *bytes)

@@ -8,7 +8,8 @@
  *             whether the copy goes through the double-write area: by its base and where redo
  *             starts, not by anything that a crash could forget.
  *   seal      the page type's `flushed` may work on the copy; page number and checksum go in.
- *   gate      force the log up to the newest page LSN among the copies.
+ *   gate      force the log up to the newest page LSN among the copies, and let the gate note that
+ *             pages go as far.
  *   write     neighbouring pages in one call; first those for the double-write area.
  *   done      page LSNs are remembered (written.c), entries in flight are marked written, COPIED
  *             bits cleared, sleepers woken.
@@ -164,12 +165,17 @@ static enum copied copy_page(struct ll_buffer *b, struct ll_buffer__batch *batch
 
 /* ---- gate, write ---- */
 
-int ll_buffer__pass_gate(struct ll_buffer *b, uint64_t lsn, struct lladd_error *err)
+int ll_buffer__pass_gate(struct ll_buffer *b, uint64_t n, uint64_t lsn, struct lladd_error *err)
 {
     const struct ll_gate *gate = &b->cfg.gate;
-    if (lsn == 0 || lsn < gate->durable_lsn(gate->ctx).v || LLADD_PLANTED(LLADD_BUG_WAL_GATE))
+    int rc = 0;
+    if (lsn == 0 || LLADD_PLANTED(LLADD_BUG_WAL_GATE))
         return 0;
-    return gate->force(gate->ctx, lladd_lsn_of(lsn), err);
+    if (lsn >= gate->durable_lsn(gate->ctx).v)
+        rc = gate->force(gate->ctx, lladd_lsn_of(lsn), err);
+    if (rc == 0 && gate->passes)
+        rc = gate->passes(gate->ctx, lladd_page_of(n), lladd_lsn_of(lsn), err);
+    return rc;
 }
 
 int ll_buffer__write_at(struct ll_buffer *b, const struct lladd_iovec *pieces, int count,
@@ -202,14 +208,15 @@ int ll_buffer__write_run(struct ll_buffer *b, const struct lladd_iovec *pieces, 
     return rc == 0 ? 0 : ll_buffer__poison(b, rc, "write to", b->cfg.name, err);
 }
 
-static uint64_t newest_lsn(const struct ll_buffer__batch *batch)
+/* The one with the highest page LSN. */
+static const struct ll_buffer__copy *newest(const struct ll_buffer__batch *batch)
 {
-    uint64_t newest = 0;
-    for (unsigned i = 0; i < batch->n; i++) {
-        uint64_t lsn = ll_page_lsn(batch->copies[i].bytes).v;
-        newest = lsn > newest ? lsn : newest;
+    const struct ll_buffer__copy *best = batch->copies;
+    for (unsigned i = 1; i < batch->n; i++) {
+        const struct ll_buffer__copy *c = &batch->copies[i];
+        best = ll_page_lsn(c->bytes).v > ll_page_lsn(best->bytes).v ? c : best;
     }
-    return newest;
+    return best;
 }
 
 static void seal(struct ll_buffer *b, struct ll_buffer__batch *batch)
@@ -312,7 +319,7 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
     if (rc == 0)
         rc = ll_buffer__dwb_ready(b, err);
     if (rc == 0)
-        rc = ll_buffer__pass_gate(b, newest_lsn(batch), err);
+        rc = ll_buffer__pass_gate(b, newest(batch)->page, ll_page_lsn(newest(batch)->bytes).v, err);
     bool untouched = rc != 0;
     if (rc == 0)
         observe_writes(b, batch);

@@ -59,6 +59,7 @@
     X(LLADD_FOREIGN_FILE, -506, DATA, "a file belongs to another database") \
     X(LLADD_READ_FAILED, -507, DATA, "the device could not read") \
     X(LLADD_CORRUPT_RUN, -508, DATA, "a run of a dTable is damaged") \
+    X(LLADD_LOG_LOST, -509, DATA, "the log has lost its end: a page was written that is newer") \
     X(LLADD_WRITE_FAILED, -601, POISONED, "the device could not write or sync") \
     X(LLADD_UNDO_FAILED, -602, POISONED, "a rollback could not be carried out") \
     X(LLADD_BUG, -603, POISONED, "an invariant of the library does not hold")

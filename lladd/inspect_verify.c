@@ -12,7 +12,8 @@
  * Against that the pages are held:
  *   - a page that is older than the last record about it, after a clean close: a write was lost
  *   - a page whose LSN is no record about it: it is from elsewhere
- *   - a page that redo will not find as its first record left it: recovery will refuse it
+ *   - a page that redo will not find as its first record left it: recovery will refuse it, unless
+ *     the log has a base of it
  *
  * While somebody has the database open, files change under the reader: pages are being written,
  * log is truncated and its files used again. There a page is read again before it is called
@@ -104,10 +105,47 @@ static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uin
     return 0;
 }
 
+/* Does the log go as far as pages that were written have seen it? (What is unclean, and was scanned
+ * without an error.) */
+static int verify_witness(struct ll_verify *c)
+{
+    struct lladd_inspect *v = c->v;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    struct ll_witness w;
+    struct lladd_file *file;
+    if (v->info.clean || !v->log || v->log_error.code ||
+        ll_io_open(v->core.dev, "control", LLADD_OPEN_READ_ONLY, &file))
+        return 0;
+    int rc = ll_witness_read(v->core.dev, file, v->core.salt, &w, &why);
+    (void)ll_io_close(v->core.dev, file); /* only read */
+    if (!rc)
+        rc = ll_witness_check(&w, ll_log_scan_end(v->log), &why);
+    return rc ? ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, rc, "control", 2 * LL_CONTROL_COPY,
+                                    why.message)
+              : 0;
+}
+
+/* bytes[0..have) are the control file: is what stands behind the copies whole? */
+static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
+{
+    static const unsigned char nothing[LL_WITNESS_BYTES];
+    struct ll_witness w;
+    if (have == LL_CONTROL_COPY + LL_CONTROL_BYTES)
+        return 0; /* made by an older version */
+    bool whole = have >= LL_CONTROL_FILE_BYTES;
+    if (whole && (memcmp(bytes + 2 * LL_CONTROL_COPY, nothing, sizeof nothing) == 0 ||
+                  ll_witness_decode(bytes + 2 * LL_CONTROL_COPY, c->v->core.salt, &w)))
+        return 0;
+    return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, LLADD_CORRUPT_CONTROL, "control",
+                               2 * LL_CONTROL_COPY,
+                               whole ? "what pages have seen of the log has a wrong checksum"
+                                     : "it is cut off: what pages have seen of the log is missing");
+}
+
 static int verify_control(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
-    unsigned char bytes[2 * LL_CONTROL_COPY];
+    unsigned char bytes[LL_CONTROL_FILE_BYTES];
     struct lladd_file *file;
     char text[400];
     int rc = 0;
@@ -126,9 +164,10 @@ static int verify_control(struct ll_verify *c)
     uint64_t have = n > 0 ? (uint64_t)n : 0;
     if (have > LL_CONTROL_COPY)
         rc = check_zeros(c, "control", LL_CONTROL_BYTES, LL_CONTROL_COPY, bytes);
-    if (!rc && have > LL_CONTROL_COPY + LL_CONTROL_BYTES)
-        rc = check_zeros(c, "control", LL_CONTROL_COPY + LL_CONTROL_BYTES, have, bytes);
-    return rc;
+    uint64_t gap = have < 2 * LL_CONTROL_COPY ? have : 2 * LL_CONTROL_COPY;
+    if (!rc && gap > LL_CONTROL_COPY + LL_CONTROL_BYTES)
+        rc = check_zeros(c, "control", LL_CONTROL_COPY + LL_CONTROL_BYTES, gap, bytes);
+    return rc || have == 0 ? rc : verify_witness_bytes(c, bytes, have);
 }
 
 /* ---- the double-write area ------------------------------------------------------------------ */
@@ -193,12 +232,14 @@ static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-/* Why contents that are older than the log say are wrong; NULL: they are not. */
+/* Why contents that are older than the log say are wrong; NULL: they are not. *rebuilt: recovery
+ * will put them right. */
 static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
-                             const struct ll_verify_fence *f, uint64_t *lsn)
+                             const struct ll_verify_fence *f, uint64_t *lsn, bool *rebuilt)
 {
     const struct ll_verify_history *h = ll_verify_history_of(c, page);
     uint64_t at = ll_page_lsn(bytes).v, fence = f ? f->lsn : 0;
+    *rebuilt = false;
     if (!h || h->last < fence || !c->log_whole)
         return NULL;
     *lsn = h->last;
@@ -207,6 +248,7 @@ static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned 
     if (!c->v->info.clean && h->first && at < h->first && !h->first_is_base &&
         h->first_prev != at && h->first >= fence && (at || !h->base)) {
         *lsn = h->first;
+        *rebuilt = h->base && h->base >= fence; /* from older log, as one that is torn */
         return "a write was lost: redo will not find it as the record expects";
     }
     /* What lies before redo was on the disk when its checkpoint was taken; nothing will redo it. */
@@ -301,11 +343,14 @@ static int check_contents(struct ll_verify *c, uint64_t page, const struct ll_ve
     char text[300];
     uint64_t lsn = 0, at = ll_page_lsn(v->page).v;
     const struct lladd_op *by = NULL;
-    const char *wrong = is_behind(c, page, v->page, f, &lsn);
+    bool rebuilt;
+    const char *wrong = is_behind(c, page, v->page, f, &lsn, &rebuilt);
     if (wrong) {
-        snprintf(text, sizeof text, "page %llu has page LSN %llu: %s (LSN %llu)",
-                 (unsigned long long)page, (unsigned long long)at, wrong, (unsigned long long)lsn);
-        return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, lsn, text);
+        snprintf(text, sizeof text, "page %llu has page LSN %llu: %s (LSN %llu)%s",
+                 (unsigned long long)page, (unsigned long long)at, wrong, (unsigned long long)lsn,
+                 rebuilt ? "; older log will rebuild it" : "");
+        return tell_page(c, rebuilt ? LLADD_FINDING_REPAIR : LLADD_FINDING_DAMAGE,
+                         LLADD_CORRUPT_PAGE, page, lsn, text);
     }
     if (at && is_foreign(c, page, v->page, &by)) {
         snprintf(text, sizeof text,
@@ -435,6 +480,8 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
     int rc = verify_control(&c);
     if (!rc)
         rc = ll_verify_log(&c);
+    if (!rc)
+        rc = verify_witness(&c);
     if (!rc)
         rc = verify_dwb(&c);
     if (!rc)

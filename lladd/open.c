@@ -118,6 +118,11 @@ static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
     return ll_log_force(core->log, lsn, err);
 }
 
+static int gate_passes(void *ctx, lladd_pageno page, lladd_lsn lsn, struct lladd_error *err)
+{
+    return ll_core_witness(ctx, page, lsn, err);
+}
+
 static bool is_lost(void *ctx, lladd_lsn lsn)
 {
     struct ll_core *core = ctx;
@@ -206,7 +211,7 @@ static int open_buffer(struct lladd_db *db, const struct lladd_options *o, bool 
                                  .budget = o->cache_bytes,
                                  .salt = core->salt,
                                  .frames = (enum ll_frames)o->frames,
-                                 .gate = {core, gate_durable, gate_force},
+                                 .gate = {core, gate_durable, gate_force, gate_passes},
                                  .create = create,
                                  .no_images = core->no_images,
                                  .ctx = core,
@@ -252,6 +257,8 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     int rc = lladd_mutex_init(&core->poison_mutex, LLADD_RANK_LEAF, "poison");
     if (!rc)
         rc = lladd_mutex_init(&core->control_mutex, LLADD_RANK_CATALOGUE + 60, "control block");
+    if (!rc)
+        rc = lladd_mutex_init(&core->witness_mutex, LLADD_RANK_LOG - 20, "witness");
     if (!rc)
         rc = lladd_mutex_init(&core->misc, LLADD_RANK_CATALOGUE + 80, "fences and pins");
     if (!rc)
@@ -315,6 +322,7 @@ static void release(struct lladd_db *db)
     lladd_mutex_destroy(&db->wake_mutex);
     lladd_mutex_destroy(&core->checkpointing);
     lladd_mutex_destroy(&core->misc);
+    lladd_mutex_destroy(&core->witness_mutex);
     lladd_mutex_destroy(&core->control_mutex);
     lladd_mutex_destroy(&core->poison_mutex);
     dev = ll_io_deferred_free(dev); /* before its allocator's copy goes */
@@ -436,7 +444,7 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     if (rc)
         return ll_fail_io(err, rc, true, "create", FILE_CONTROL);
     /* Later it is only overwritten; then a full disk cannot be the reason why that fails. */
-    static const unsigned char nothing[LL_CONTROL_COPY + LL_CONTROL_BYTES];
+    static const unsigned char nothing[LL_CONTROL_FILE_BYTES];
     rc = ll_io_pwrite(core->dev, core->control_file, nothing, sizeof nothing, 0);
     if (rc)
         return ll_fail_io(err, rc, true, "write", FILE_CONTROL);

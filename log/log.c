@@ -458,6 +458,11 @@ lladd_lsn ll_log_tail(const struct ll_log *log)
     return lladd_lsn_of(lladd_atomic_load64(&log->tail));
 }
 
+lladd_lsn ll_log_scan_end(const struct ll_log *log)
+{
+    return lladd_lsn_of(log->scan_end);
+}
+
 lladd_lsn ll_log_durable(const struct ll_log *log)
 {
     return lladd_lsn_of(lladd_atomic_load64(&log->durable));

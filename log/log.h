@@ -135,6 +135,8 @@ lladd_lsn ll_log_append_update(struct ll_log *, struct ll_credit *, const struct
 /* ---- positions and forcing ---- */
 
 lladd_lsn ll_log_tail(const struct ll_log *);     /* next LSN to be handed out (the frontier) */
+/* After ll_log_scan: where the log ended. */
+lladd_lsn ll_log_scan_end(const struct ll_log *);
 lladd_lsn ll_log_durable(const struct ll_log *);  /* everything below is on the device */
 /* Everything below is handed to the operating system. */
 lladd_lsn ll_log_written(const struct ll_log *);

@@ -13,7 +13,16 @@
  *  64 u64 incarnation               72 u64 checkpoint LSN     80 u64 redo start
  *  88 u64 durable watermark         96 u64 end of log (clean) 104 u32 flags (FLAG_*)
  * 108 u32 reserved                112 i64 created            120 u64, clean: first LSN of the
- * 128 u64 and its size            136..255 zero                  segment that holds the end */
+ * 128 u64 and its size            136..255 zero                  segment that holds the end
+ *
+ * Behind them, at 2 * LL_CONTROL_COPY, stands what pages say about the log: a page is written only
+ * when the log is durable behind its LSN (BUF-1), so the log must go on at least so far when it is
+ * opened again. It is written before the page, not synced, and only where the page's LSN lies
+ * behind what stands there already; so after the death of a process it is there, and after a loss
+ * of power it may be an older one, which says less. A torn one says nothing.
+ *   0 u32 CRC-32C of bytes 4..63, seeded with the page salt     4 u32 magic "LLDW"
+ *   8 u64 the log is durable up to here    16 u64 number of the page    24 u64 its page LSN
+ *  32..63 zero */
 #include "io/io.h"
 #include "recovery/core.h"
 #include "util/crc32c.h"
@@ -22,6 +31,8 @@
 #include <lladd/bytes.h>
 
 #define CONTROL_MAGIC 0x42444c4cu /* "LLDB" */
+#define WITNESS_MAGIC 0x57444c4cu /* "LLDW" */
+#define WITNESS_AT (2u * LL_CONTROL_COPY)
 #define FLAG_CLEAN 1u
 #define FLAG_ATOMIC_PAGES 2u
 
@@ -154,4 +165,68 @@ int ll_control_write(const struct ll_env *env, struct lladd_device *dev, struct 
             return ll_fail_io(err, rc, true, "write", "control");
     }
     return 0;
+}
+
+/* ---- what pages say about the log --------------------------------------------------------- */
+
+static void encode_witness(const struct ll_witness *w, uint32_t salt,
+                           unsigned char out[LL_WITNESS_BYTES])
+{
+    memset(out, 0, LL_WITNESS_BYTES);
+    lladd_put32(out + 4, WITNESS_MAGIC);
+    lladd_put64(out + 8, w->durable.v);
+    lladd_put64(out + 16, w->page.v);
+    lladd_put64(out + 24, w->page_lsn.v);
+    lladd_put32(out, ll_crc32c(salt, out + 4, LL_WITNESS_BYTES - 4));
+}
+
+bool ll_witness_decode(const unsigned char in[LL_WITNESS_BYTES], uint32_t salt,
+                       struct ll_witness *out)
+{
+    if (lladd_get32(in) != ll_crc32c(salt, in + 4, LL_WITNESS_BYTES - 4) ||
+        lladd_get32(in + 4) != WITNESS_MAGIC)
+        return false;
+    out->durable = lladd_lsn_of(lladd_get64(in + 8));
+    out->page = lladd_page_of(lladd_get64(in + 16));
+    out->page_lsn = lladd_lsn_of(lladd_get64(in + 24));
+    return true;
+}
+
+int ll_witness_read(struct lladd_device *dev, struct lladd_file *file, uint32_t salt,
+                    struct ll_witness *out, struct lladd_error *err)
+{
+    unsigned char in[LL_WITNESS_BYTES];
+    memset(out, 0, sizeof *out);
+    int rc = ll_io_read_full(dev, file, in, sizeof in, WITNESS_AT);
+    if (rc == -ENODATA)
+        return 0;
+    out->room = rc == 0;
+    if (rc)
+        return ll_fail_io(err, rc, false, "read", "control");
+    (void)ll_witness_decode(in, salt, out); /* one that is damaged says nothing */
+    return 0;
+}
+
+int ll_witness_write(const struct ll_env *env, struct lladd_device *dev, struct lladd_file *file,
+                     uint32_t salt, const struct ll_witness *w)
+{
+    unsigned char bytes[LL_WITNESS_BYTES];
+    encode_witness(w, salt, bytes);
+    int rc = ll_point(env, "control.witness");
+    return rc ? rc : ll_io_pwrite(dev, file, bytes, sizeof bytes, WITNESS_AT);
+}
+
+int ll_witness_check(const struct ll_witness *w, lladd_lsn end, struct lladd_error *err)
+{
+    if (w->durable.v <= end.v)
+        return 0;
+    int rc = ll_fail_page(err, LLADD_LOG_LOST, w->page,
+                          "the log has lost its end: page %llu of \"pages\" was written with page "
+                          "LSN %llu when all was durable below LSN %llu, and the log ends at LSN "
+                          "%llu",
+                          (unsigned long long)w->page.v, (unsigned long long)w->page_lsn.v,
+                          (unsigned long long)w->durable.v, (unsigned long long)end.v);
+    if (err)
+        err->lsn = end;
+    return rc;
 }

@@ -85,6 +85,51 @@ void ll_core_identify(struct ll_core *core)
     memcpy(core->uuid, core->control.uuid, sizeof core->uuid);
 }
 
+int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn,
+                    struct lladd_error *err)
+{
+    if (LL_LIKELY(lsn.v < lladd_atomic_load64(&core->witnessed)))
+        return 0;
+    int rc = 0;
+    lladd_mutex_lock(&core->witness_mutex);
+    if (lsn.v >= lladd_atomic_load64(&core->witnessed)) {
+        struct ll_witness w = {.durable = ll_log_durable(core->log), .page = page, .page_lsn = lsn};
+        rc = ll_witness_write(&core->env, core->dev, core->control_file, core->salt, &w);
+        if (!rc)
+            lladd_atomic_store64(&core->witnessed, w.durable.v);
+    }
+    lladd_mutex_unlock(&core->witness_mutex);
+    if (!rc)
+        return 0;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    (void)ll_fail_io(&why, rc, true, "write to", "control");
+    rc = ll_core_poison_write(core, &why);
+    if (err)
+        *err = why;
+    return rc;
+}
+
+int ll_core_hear_witness(struct ll_core *core, lladd_lsn end, struct lladd_error *err)
+{
+    struct ll_witness w;
+    int rc = ll_witness_read(core->dev, core->control_file, core->salt, &w, err);
+    if (!rc && !core->control.clean)
+        rc = ll_witness_check(&w, end, err);
+    if (rc)
+        return rc;
+    lladd_atomic_store64(&core->witnessed, w.durable.v);
+    if (w.room)
+        return 0;
+    /* Made by an older version. On a full disk this run has to do without. */
+    struct ll_witness none = {.room = true};
+    int io = ll_witness_write(&core->env, core->dev, core->control_file, core->salt, &none);
+    if (io && lladd_code_root(ll_io_code(io, true)) != LLADD_ROOT_RESOURCE)
+        return ll_fail_io(err, io, true, "write to", "control");
+    if (io)
+        lladd_atomic_store64(&core->witnessed, UINT64_MAX);
+    return 0;
+}
+
 lladd_lsn ll_core_redo(struct ll_core *core)
 {
     lladd_mutex_lock(&core->control_mutex);

@@ -278,6 +278,27 @@ void ll_control_encode(const struct ll_control *, unsigned char out[LL_CONTROL_B
 int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_control *,
                       struct lladd_error *);
 
+/* What pages that were written say about the log. All 0: nothing. */
+struct ll_witness {
+    lladd_lsn durable; /* everything below was durable ... */
+    lladd_pageno page; /* ... when this page was written ... */
+    lladd_lsn page_lsn;
+    bool room; /* the file is long enough to say so */
+};
+
+#define LL_WITNESS_BYTES 64u
+#define LL_CONTROL_FILE_BYTES (2u * LL_CONTROL_COPY + LL_WITNESS_BYTES)
+/* False: it is damaged, or none. */
+bool ll_witness_decode(const unsigned char in[LL_WITNESS_BYTES], uint32_t salt,
+                       struct ll_witness *);
+int ll_witness_read(struct lladd_device *, struct lladd_file *, uint32_t salt, struct ll_witness *,
+                    struct lladd_error *);
+/* Not synced. 0 or a negative errno. */
+int ll_witness_write(const struct ll_env *, struct lladd_device *, struct lladd_file *,
+                     uint32_t salt, const struct ll_witness *);
+/* LLADD_LOG_LOST if the log, which ends there, has lost something that was durable. */
+int ll_witness_check(const struct ll_witness *, lladd_lsn end, struct lladd_error *);
+
 /* ---- the core ---------------------------------------------------------------------------- */
 
 struct ll_core {
@@ -288,6 +309,8 @@ struct ll_core {
     struct lladd_file *control_file;
     struct ll_control control;
     struct lladd_mutex control_mutex;
+    struct lladd_mutex witness_mutex; /* one is written at a time */
+    uint64_t witnessed; /* atomic: pages with a lower LSN have been vouched for */
     uint64_t redo_start; /* of the recovery that opened this handle; redo of pages may come later */
     /* What the control block says that never changes; this may be read without its mutex. */
     uint32_t page_size;
@@ -372,6 +395,11 @@ static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(&core->marked)) ? 0 : ll_core_mark_slow(core, err);
 }
+/* A page with this LSN, which is durable, is about to be written: says so, unless that was said.
+ * The handle is poisoned if that fails. */
+int ll_core_witness(struct ll_core *, lladd_pageno, lladd_lsn, struct lladd_error *);
+/* What was said before this handle was opened; the log ends at `end`. */
+int ll_core_hear_witness(struct ll_core *, lladd_lsn end, struct lladd_error *);
 /* Says durably that the feature is used. */
 int ll_core_feature(struct ll_core *, uint64_t feature, struct lladd_error *);
 /* May who finds the log at its limit take a checkpoint? Not if the options want the error, and

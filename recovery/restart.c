@@ -436,6 +436,8 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     enter(LLADD_DST_ANALYSIS);
     int rc = ll_analysis(core, &a, err);
     core->analysis_ns = ll_now_ns(&core->env) - start;
+    if (!rc)
+        rc = ll_core_hear_witness(core, ll_log_scan_end(core->log), err);
     enter(LLADD_DST_LOG_START);
     if (!rc)
         rc = start_log(core, err);

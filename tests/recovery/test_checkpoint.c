@@ -165,6 +165,7 @@ struct late {
     void *(*then)(void *);
     struct lladd_txn *txn;
     int rc;
+    bool flushed; /* the pages, before which the control file says something, too */
 };
 
 static void *commit_late(void *ctx)
@@ -180,7 +181,9 @@ static void at_control_write(void *ctx, uint64_t number, unsigned kind, const ch
     struct late *late = ctx;
     pthread_t thread;
     (void)number;
-    if (kind != FAULT_PWRITEV || strcmp(name, "control") != 0 || late->rc != LLADD_BUSY)
+    late->flushed |= kind == FAULT_SYNC && strcmp(name, "pages") == 0;
+    if (kind != FAULT_PWRITEV || strcmp(name, "control") != 0 || late->rc != LLADD_BUSY ||
+        !late->flushed)
         return;
     ck_assert_int_eq(pthread_create(&thread, NULL, late->then, late), 0);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);

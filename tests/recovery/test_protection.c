@@ -2,7 +2,8 @@
 /*
  * What a torn, rotten or missing page can be rebuilt from (BUF-2, BUF-5), when it is not the image
  * of its last change: the double-write area, chosen as the page is written; the first image of a
- * page that was written past the log; and log that is older than redo's start.
+ * page that was written past the log; and log that is older than redo's start. And what pages say
+ * about a log that has lost its end.
  */
 #include "rig.h"
 
@@ -13,11 +14,12 @@
 
 static struct rig r;
 
-enum { RESERVED = 1, INSTANT = 2 }; /* of _i */
+enum { RESERVED = 1, INSTANT = 2, NO_IMAGES = 4 }; /* of _i */
 
 static void begin_case(int i)
 {
     rig_init(&r, i & RESERVED ? RIG_RESERVED : 0);
+    r.options.flags |= i & NO_IMAGES ? LLADD_OPT_ATOMIC_PAGES : 0;
     r.options.recovery = i & INSTANT ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
 }
 
@@ -335,6 +337,169 @@ START_TEST(what_an_older_life_left_is_no_base)
 }
 END_TEST
 
+/* ---- a log that has lost its end ----------------------------------------------------------- */
+
+#define SEGMENT "log/0000000000000008.seg"
+enum { WITNESS_AT = 8192, WITNESS_BYTES = 64, OTHERS = 240 };
+
+struct paid {
+    lladd_pageno page;
+    lladd_lsn update, commit;
+};
+
+static bool is_written(lladd_pageno page, lladd_lsn lsn)
+{
+    size_t len;
+    unsigned char *bytes = rig_file(&r, "pages", &len);
+    bool is = len >= (page.v + 1) * 4096 && lladd_get64(bytes + page.v * 4096 + 8) == lsn.v;
+    free(bytes);
+    return is;
+}
+
+/* A page gets an image; then a durable, acknowledged commit changes it; then it is written to make
+ * room for others; then the process dies. */
+static struct paid pay(int i)
+{
+    struct paid p;
+    lladd_pageno other[OTHERS];
+    begin_case(i);
+    r.options.log_segment_min = r.options.log_segment_max = 1u << 20;
+    r.options.cache_bytes = rig_small_cache(r.kind);
+    rig_open(&r);
+    rig_pages(&r, &p.page, 1);
+    rig_pages(&r, other, OTHERS);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, cell_of(p.page, 2), 1)); /* logs an image, if there are any */
+    for (unsigned k = 0; k < OTHERS; k++)
+        ok(txn, cell_put(txn, cell_of(other[k], 3), 1));
+    done(lladd_commit(txn));
+    txn = rig_begin(&r);
+    p.update = lladd_lsn_of(rig_stats(&r).log_tail);
+    ok(txn, cell_put(txn, cell_of(p.page, 2), 2));
+    p.commit = lladd_lsn_of(rig_stats(&r).log_tail);
+    done(lladd_commit(txn));
+    for (unsigned k = 0; !is_written(p.page, p.update); k++) {
+        rig_expect(&r, cell_of(other[k % OTHERS], 0), 0);
+        ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
+        ck_assert_uint_lt(k, 100 * OTHERS);
+    }
+    rig_crash(&r, &fault_kill);
+    return p;
+}
+
+/* One byte of the record there rots; and is as it was. */
+static void rot(lladd_lsn lsn)
+{
+    size_t len;
+    unsigned char *bytes = rig_file(&r, SEGMENT, &len);
+    ck_assert_ptr_nonnull(bytes);
+    size_t at = 64;
+    while (at + 8 <= len && lladd_get64(bytes + at) != lsn.v)
+        at += 8;
+    ck_assert_uint_lt(at + 8, len);
+    bytes[at - 8] ^= 0x5a;
+    rig_file_write(&r, SEGMENT, bytes + at - 8, 1, at - 8);
+    free(bytes);
+}
+
+/* The record of the page, or that of the commit, is the first one that is gone: either way what was
+ * acknowledged is. Redo of the page would begin with an image, and would not look at it. */
+START_TEST(a_page_that_is_newer_than_the_log_is_found_at_open)
+{
+    for (unsigned which = 0; which < 2; which++) {
+        struct paid p = pay(_i);
+        lladd_lsn gone = which ? p.commit : p.update;
+        rot(gone);
+        for (unsigned again = 0; again < 2; again++) {
+            ck_assert_int_eq(rig_try_open(&r), LLADD_LOG_LOST);
+            ck_contains(r.err.message, "the log has lost its end");
+            ck_assert_uint_eq(r.err.lsn.v, gone.v);
+        }
+        rot(gone); /* nothing had been changed */
+        rig_open(&r);
+        rig_expect(&r, cell_of(p.page, 2), 2);
+        rig_close(&r);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* After a loss of power nobody may have said how far the log went. Then the page says so itself, as
+ * soon as it is read. */
+START_TEST(a_page_that_is_newer_than_the_log_is_found_when_it_is_read)
+{
+    static const unsigned char nothing[WITNESS_BYTES];
+    struct paid p = pay(_i | NO_IMAGES);
+    rig_file_write(&r, "control", nothing, sizeof nothing, WITNESS_AT);
+    rot(p.update);
+    int rc = rig_try_open(&r);
+    if (_i & INSTANT) {
+        uint64_t value;
+        ck_assert_msg(rc == 0, "%s", r.err.message);
+        rc = cell_read(r.db, cell_of(p.page, 2), &value, &r.err);
+    }
+    ck_assert_int_eq(rc, LLADD_LOG_LOST);
+    ck_assert_uint_eq(r.err.page.v, p.page.v);
+    rig_crash(&r, &fault_kill);
+    rig_free(&r);
+}
+END_TEST
+
+/* A torn tail proves nothing, and no page is newer: it is cut off as ever. */
+START_TEST(a_log_that_ends_behind_all_pages_has_lost_nothing)
+{
+    struct paid p = pay(_i);
+    rig_open(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    lladd_lsn last = lladd_lsn_of(rig_stats(&r).log_tail);
+    ok(txn, cell_put(txn, cell_of(p.page, 2), 3));
+    done(lladd_commit(txn));
+    rig_crash(&r, &fault_kill);
+    size_t len;
+    unsigned char *control = rig_file(&r, "control", &len);
+    ck_assert_uint_eq(len, WITNESS_AT + WITNESS_BYTES);
+    ck_assert_uint_le(lladd_get64(control + WITNESS_AT + 8), last.v);
+    free(control);
+    rig_open(&r);
+    rig_expect(&r, cell_of(p.page, 2), 3);
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
+/* A database of an older version, whose control file is shorter: it grows; a full disk is no reason
+ * to refuse. */
+START_TEST(a_control_file_without_room_for_it)
+{
+    for (unsigned full = 0; full < 2; full++) {
+        struct lladd_file *file;
+        struct paid p = pay(_i);
+        ck_assert_int_eq(r.base->ops->open(r.base, "control", 0, &file), 0);
+        ck_assert_int_eq(r.base->ops->truncate(r.base, file, 4096 + 256), 0);
+        ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
+        rig_file_write(&r, "control", "", 0, 0);
+        if (full)
+            fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+        int rc = rig_try_open(&r);
+        ck_assert_msg(rc == 0 || (full && lladd_code_root(rc) == LLADD_ROOT_RESOURCE), "%s",
+                      r.err.message);
+        fault_device_capacity(r.fd, UINT64_MAX);
+        if (rc == 0) {
+            rig_expect(&r, cell_of(p.page, 2), 2);
+            rig_close(&r);
+        }
+        rig_open(&r);
+        rig_expect(&r, cell_of(p.page, 2), 2);
+        rig_close(&r);
+        size_t len;
+        free(rig_file(&r, "control", &len));
+        ck_assert_uint_eq(len, WITNESS_AT + WITNESS_BYTES);
+        rig_free(&r);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("protection");
@@ -346,6 +511,12 @@ int main(void)
     t = tcase_create("older log");
     tcase_add_loop_test(t, a_rotten_page_is_rebuilt_from_older_log, 0, 4);
     tcase_add_loop_test(t, what_an_older_life_left_is_no_base, 0, 4);
+    suite_add_tcase(s, t);
+    t = tcase_create("a log without its end");
+    tcase_add_loop_test(t, a_page_that_is_newer_than_the_log_is_found_at_open, 0, 8);
+    tcase_add_loop_test(t, a_page_that_is_newer_than_the_log_is_found_when_it_is_read, 0, 4);
+    tcase_add_loop_test(t, a_log_that_ends_behind_all_pages_has_lost_nothing, 0, 4);
+    tcase_add_loop_test(t, a_control_file_without_room_for_it, 0, 4);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
