@@ -428,6 +428,13 @@ LLADD_API int lladd_log_note(struct lladd_txn *, const char *tag, struct lladd_s
                              lladd_lsn *lsn);
 /** End of the stable log. */
 LLADD_API lladd_lsn lladd_durable_lsn(struct lladd_db *);
+/** Waits until the record at `lsn` is durable: writes and syncs the log if need be. Unlike
+ *  lladd_wait it runs no callback of a participant, so that an extension may call it while it holds
+ *  latches of its own. LLADD_BAD_ARGUMENT beyond the end of the log. */
+LLADD_API int lladd_force(struct lladd_db *, lladd_lsn lsn, struct lladd_error *);
+/** Asks the log's thread to make durable before long what is logged now, and waits for nothing.
+ *  False: there is no such thread (LLADD_OPT_NO_THREADS). */
+LLADD_API bool lladd_force_soon(struct lladd_db *);
 /** Nothing below it is logged but not yet applied. */
 LLADD_API lladd_lsn lladd_applied_lsn(struct lladd_db *);
 

@@ -69,6 +69,17 @@ lladd_lsn lladd_durable_lsn(struct lladd_db *db)
     return ll_log_durable(db->core.log);
 }
 
+int lladd_force(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    return rc ? rc : ll_log_force(db->core.log, lsn, err);
+}
+
+bool lladd_force_soon(struct lladd_db *db)
+{
+    return ll_log_force_soon(db->core.log);
+}
+
 lladd_lsn lladd_applied_lsn(struct lladd_db *db)
 {
     return ll_txns_applied(&db->core);

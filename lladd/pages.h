@@ -9,7 +9,9 @@
  * second of the first group, whose first page is the root page) holds the group's allocation map.
  * Allocating and freeing is part of the caller's transaction, like any update: aborting takes it
  * back. A page that a transaction frees is given out again only when its commit is durable, so
- * whatever it held can be had back until then.
+ * whatever it held can be had back until then. With relaxed durability an allocation makes it so,
+ * waiting for a sync of the log, before the page file grows by more than has been freed (4 MiB to
+ * 64 MiB), and before it returns LLADD_NO_SPACE.
  *
  * Threads: all calls may run concurrently on one database; each transaction is used by one thread
  * at a time. Two transactions that free, or format, one page are a fault of the caller.

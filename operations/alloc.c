@@ -19,10 +19,15 @@
  * space. Growing is not logged: a map that is not there yet (a page of zeros) stands for a group
  * without allocations, and is formatted when its group is first used.
  *
- * A commit that freed pages waits here, when it is durable, for the next allocator call
- * (`pending`): that one drops the pages' cached copies (BUF-6), and only then are they free for
- * others. It asks the map first, for a free may have been rolled back to a savepoint, and then the
- * page is alive.
+ * A commit that freed pages waits here until it is durable (`pending`). Each allocator call looks
+ * at the oldest one: if the durable end of the log has passed it, the call drops the pages' cached
+ * copies (BUF-6), and only then are they free for others. It asks the map first, for a free may
+ * have been rolled back to a savepoint, and then the page is alive.
+ *
+ * With relaxed durability nothing else may ever make such a commit durable. So before the file
+ * grows the allocator looks at all that is pending; if many pages are (`many`), it asks the log's
+ * thread for a sync ahead of time, and waits for one rather than grow; if the device has no space,
+ * it waits for one whatever is pending.
  *
  * Threads: any number. Who allocates holds no latch of ours while he waits for a page; `mutex` is a
  * leaf. `grow` is held while the file grows or a map is formatted: those who find room elsewhere
@@ -33,6 +38,7 @@
 #define GROW_PAGES_MIN 16u
 #define GROW_BYTES_SOON (1u << 20)
 #define GROW_BYTES_MAX (64u << 20)
+#define MANY_BYTES_MIN (4u << 20) /* of pending pages: below, a sync costs more than it gives back */
 
 struct ll_map_group {
     uint32_t run;   /* no longer run of free pages than this; RUN_UNKNOWN */
@@ -46,6 +52,8 @@ struct ll_page_owner {
     struct ll_hold_owner hold; /* first: what it freed */
     struct ll_operations *ops;
     struct ll_page_owner *next_pending;
+    lladd_lsn commit; /* pending: its commit record */
+    uint64_t n_pages; /* pending: what it freed, or a few more */
     uint64_t *groups; /* whose pages may become free when it ends */
     size_t n_groups, cap_groups;
 };
@@ -289,11 +297,25 @@ static int pages_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     return rc;
 }
 
-static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+/* At the end of the queue; or, for one whose dropping has failed, in front. Under the mutex. */
+static void put_pending(struct ll_allocator *a, struct ll_page_owner *o, bool in_front)
+{
+    if (a->newest.v < o->commit.v)
+        a->newest = o->commit;
+    o->next_pending = in_front ? a->pending : NULL;
+    if (in_front)
+        a->pending = o;
+    else
+        *a->pending_end = o;
+    if (!o->next_pending)
+        a->pending_end = &o->next_pending;
+    a->n_pending_pages += o->n_pages;
+}
+
+static void pages_committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
     (void)ctx;
     (void)db;
-    (void)commit;
     struct ll_page_owner *o = state;
     struct ll_allocator *a = &o->ops->alloc;
     touched(o);
@@ -301,10 +323,10 @@ static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn
         owner_free(o);
         return;
     }
+    o->commit = commit;
+    o->n_pages = ll_operations__hold_count(&o->hold);
     lladd_mutex_lock(&a->mutex);
-    o->next_pending = NULL;
-    *a->pending_end = o;
-    a->pending_end = &o->next_pending;
+    put_pending(a, o, false);
     lladd_mutex_unlock(&a->mutex);
 }
 
@@ -324,8 +346,8 @@ const struct lladd_participant ll_operations__pages_participant = {
     .version = 1,
     .prepare = pages_prepare,
     .in_doubt = pages_in_doubt,
-    .durable = pages_durable,
     .aborted = pages_aborted,
+    .committed = pages_committed,
 };
 
 /* ---- dropping what was freed ----------------------------------------------------------------- */
@@ -379,36 +401,86 @@ static int node_drop(struct ll_operations *ops, const struct ll_hold_node *node,
     return rc;
 }
 
-/* Lets go of what one durable transaction freed. */
-static int drop_pending(struct ll_operations *ops, struct lladd_error *err)
+/* Takes the oldest out of the queue if it is durable. Under the mutex. */
+static struct ll_page_owner *take_pending(struct ll_operations *ops)
+{
+    struct ll_allocator *a = &ops->alloc;
+    struct ll_page_owner *o = a->pending;
+    if (!o || o->commit.v >= lladd_durable_lsn(ops->db).v)
+        return NULL;
+    a->pending = o->next_pending;
+    if (!a->pending)
+        a->pending_end = &a->pending;
+    a->n_pending_pages -= o->n_pages;
+    a->dropping++;
+    return o;
+}
+
+/* Lets go of what one durable transaction freed; *some (nullable): there was one. */
+static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_error *err)
 {
     struct ll_allocator *a = &ops->alloc;
     lladd_mutex_lock(&a->mutex);
-    struct ll_page_owner *o = a->pending;
-    if (o) {
-        a->pending = o->next_pending;
-        if (!a->pending)
-            a->pending_end = &a->pending;
-    }
+    struct ll_page_owner *o = take_pending(ops);
     lladd_mutex_unlock(&a->mutex);
+    if (some)
+        *some = o != NULL;
     if (!o)
         return 0;
     int rc = 0;
     for (const struct ll_hold_node *node = o->hold.nodes; node && !rc; node = node->next_owned)
         rc = node_drop(ops, node, err);
-    if (rc) {
-        lladd_mutex_lock(&a->mutex);
-        o->next_pending = a->pending;
-        if (!a->pending)
-            a->pending_end = &o->next_pending;
-        a->pending = o;
-        lladd_mutex_unlock(&a->mutex);
-        return rc;
+    if (!rc) {
+        ll_operations__hold_release(&o->hold);
+        touched(o);
     }
-    ll_operations__hold_release(&o->hold);
-    touched(o);
-    owner_free(o);
-    return 0;
+    lladd_mutex_lock(&a->mutex);
+    a->dropping--;
+    a->dropped += !rc;
+    if (rc)
+        put_pending(a, o, true);
+    lladd_mutex_unlock(&a->mutex);
+    if (!rc)
+        owner_free(o);
+    return rc;
+}
+
+/* So many pending pages are many: a quarter of the file, within bounds. */
+static uint64_t many(uint32_t page_size, uint64_t count)
+{
+    uint64_t least = MANY_BYTES_MIN / page_size, most = GROW_BYTES_MAX / page_size;
+    return count / 4 < least ? least : count / 4 > most ? most : count / 4;
+}
+
+/* What each call begins with: lets go of one, and has the log's thread make the rest durable before
+ * they are too many. */
+static int look_at_pending(struct ll_operations *ops, struct lladd_error *err)
+{
+    struct ll_allocator *a = &ops->alloc;
+    uint64_t half = many(lladd_page_size(ops->db), lladd_page_count(ops->db)) / 2;
+    int rc = drop_pending(ops, NULL, err);
+    lladd_mutex_lock(&a->mutex);
+    bool ask = a->n_pending_pages >= half && lladd_durable_lsn(ops->db).v >= a->asked;
+    if (ask) /* once for all that is pending now */
+        a->asked = a->newest.v + 1;
+    lladd_mutex_unlock(&a->mutex);
+    if (ask)
+        (void)lladd_force_soon(ops->db); /* without a thread, who finds no room waits for a sync */
+    return rc;
+}
+
+/* Makes durable what is pending now, and lets go of it. */
+static int force_pending(struct ll_operations *ops, struct lladd_error *err)
+{
+    struct ll_allocator *a = &ops->alloc;
+    bool some = true;
+    lladd_mutex_lock(&a->mutex);
+    lladd_lsn newest = a->pending ? a->newest : lladd_lsn_of(0);
+    lladd_mutex_unlock(&a->mutex);
+    int rc = newest.v ? lladd_force(ops->db, newest, err) : 0;
+    while (!rc && some)
+        rc = drop_pending(ops, &some, err);
+    return rc;
 }
 
 /* ---- taking and giving back ------------------------------------------------------------------ */
@@ -448,6 +520,50 @@ static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t gr
     return rc;
 }
 
+/* How many transactions have been let go of: if that changes, there may be room. With `all`, those
+ * that others are letting go of at this moment count, too. */
+static uint64_t dropped_so_far(struct ll_allocator *a, bool all)
+{
+    for (;;) {
+        lladd_mutex_lock(&a->mutex);
+        bool busy = a->dropping != 0;
+        uint64_t dropped = a->dropped;
+        lladd_mutex_unlock(&a->mutex);
+        if (!all || !busy)
+            return dropped;
+        lladd_yield();
+    }
+}
+
+/* There was no run of n pages among `count`, when so many had been let go of: makes some free, or
+ * the file longer. */
+static int make_room(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, uint64_t count,
+                     uint64_t dropped)
+{
+    struct ll_allocator *a = &ops->alloc;
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    bool some = true;
+    int rc = 0;
+    while (!rc && some)
+        rc = drop_pending(ops, &some, err);
+    lladd_mutex_lock(&a->mutex);
+    bool wait = a->n_pending_pages >= many(lladd_page_size(ops->db), count);
+    lladd_mutex_unlock(&a->mutex);
+    if (!rc && wait)
+        rc = force_pending(ops, err);
+    if (rc || dropped_so_far(a, false) != dropped)
+        return rc;
+    rc = grow(txn, ops, n, count);
+    if (rc != LLADD_NO_SPACE)
+        return rc;
+    struct lladd_error full = *err;
+    rc = force_pending(ops, err);
+    if (rc || dropped_so_far(a, true) != dropped)
+        return rc;
+    *err = full;
+    return LLADD_NO_SPACE;
+}
+
 static int take_pages(struct lladd_txn *txn, uint32_t n, enum lladd_page_use use, lladd_pageno *out)
 {
     struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
@@ -455,17 +571,18 @@ static int take_pages(struct lladd_txn *txn, uint32_t n, enum lladd_page_use use
     uint32_t page_size = lladd_page_size(ops->db);
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_map_take take = {.ops = ops, .n = n, .use = use};
-    int rc = drop_pending(ops, err);
+    int rc = look_at_pending(ops, err);
     while (!rc) {
         uint64_t count = lladd_page_count(ops->db), group = 0;
         lladd_mutex_lock(&a->mutex);
         rc = want_groups(ops, groups_in(page_size, count));
         bool found = !rc && pick_group(a, n, &group);
+        uint64_t dropped = a->dropped;
         lladd_mutex_unlock(&a->mutex);
         if (rc)
             return lladd_error_set(err, rc, "out of memory for an allocation");
         if (!found) {
-            rc = grow(txn, ops, n, count);
+            rc = make_room(txn, ops, n, count, dropped);
             continue;
         }
         rc = take_in(txn, ops, group, &take);
@@ -505,7 +622,7 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
                                                  "page %llu cannot be freed: it is %s",
                                                  (unsigned long long)bad.v,
                                                  bad.v ? "an allocation map" : "the root page"));
-    int rc = drop_pending(ops, err);
+    int rc = look_at_pending(ops, err);
     if (!rc)
         rc = owner_of(txn, ops, group, &o);
     if (!rc && !LLADD_PLANTED(LLADD_BUG_FREE_EARLY) &&

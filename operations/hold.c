@@ -15,7 +15,8 @@
  *     in between; if it is not held any more, its owner has ended;
  *   - a transaction's holds end with it: with the commit record's LSN for records (who reuses them
  *     logs behind it, so if the reuse survives a crash, so does the commit), with durability for
- *     pages (a page may be written past the log), with the end of a rollback for both.
+ *     pages (a page may be written past the log; alloc.c sees to it that it comes), with the end of
+ *     a rollback for both.
  *
  * After a crash the table is empty, and that is right: losers have been rolled back, transactions
  * in doubt bring their holds in the prepare record. While losers are not yet rolled back nothing
@@ -214,6 +215,15 @@ bool ll_operations__holds_own(struct ll_hold_owner *owner, lladd_pageno page, ui
     bool own = node && node->bits[i / 64] >> i % 64 & 1;
     lladd_mutex_unlock(&h->mutex);
     return own;
+}
+
+uint64_t ll_operations__hold_count(const struct ll_hold_owner *owner)
+{
+    uint64_t n = 0;
+    for (const struct ll_hold_node *node = owner->nodes; node; node = node->next_owned)
+        for (size_t i = 0; i < LL_HOLD_WORDS; i++)
+            n += (uint64_t)__builtin_popcountll(node->bits[i]);
+    return n;
 }
 
 void ll_operations__held(struct ll_holds *h, lladd_pageno page, uint32_t chunk,

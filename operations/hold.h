@@ -49,6 +49,8 @@ void ll_operations__hold_release(struct ll_hold_owner *);
  * only some of them, which does no harm. Before the update that gives them up is logged. */
 int ll_operations__hold(struct ll_hold_owner *, lladd_pageno, uint32_t first, uint32_t n);
 bool ll_operations__holds_own(struct ll_hold_owner *, lladd_pageno, uint32_t index);
+/* How many things the owner holds. One thread at a time, as all calls for one owner. */
+uint64_t ll_operations__hold_count(const struct ll_hold_owner *);
 /* Which of the things of a chunk are held by anybody (but `except`, which may be NULL)? Under the
  * page's latch the answer covers every update of the page that one can see. */
 void ll_operations__held(struct ll_holds *, lladd_pageno, uint32_t chunk,

@@ -76,7 +76,11 @@ struct ll_allocator {
     struct ll_map_group *groups;
     uint64_t n_groups, cap_groups;
     uint64_t current;                             /* where single pages are taken */
-    struct ll_page_owner *pending, **pending_end; /* durable; their pages are still to be dropped */
+    struct ll_page_owner *pending, **pending_end; /* committed; what they freed is not free yet */
+    uint64_t n_pending_pages;                     /* that they freed */
+    lladd_lsn newest;                             /* commit record of any that was ever pending */
+    uint64_t asked;             /* the log's thread was asked to make it durable so far */
+    uint64_t dropping, dropped; /* pending ones that are being let go of; that have been */
     struct lladd_mutex grow; /* one grows the file or formats a map at a time; held over I/O */
 };
 

@@ -8,6 +8,8 @@
 
 #include "operations/map.h"
 
+#include <lladd/blob.h>
+
 static struct bed b;
 
 static void setup(void)
@@ -150,6 +152,139 @@ START_TEST(a_commit_that_is_not_durable_frees_nothing_yet)
         ck_assert_uint_ne(alloc(other).v, page.v);
     bed_crash(&b); /* the commit is lost */
     ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
+}
+END_TEST
+
+/* ---- freeing with relaxed durability --------------------------------------------------------- */
+
+enum { LONG_EXTENT = 500, MIB = 256 /* pages */ };
+
+static struct lladd_txn *begin_relaxed(void)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_txn *txn = NULL;
+    o.durability = LLADD_DURABLE_LATER;
+    ck_assert_int_eq(lladd_begin(b.db, &o, &txn, &b.err), 0);
+    return txn;
+}
+
+/* The kinds of commits that nothing makes durable but a sync for some other reason. */
+static void commit_relaxed(struct lladd_txn *txn, int kind)
+{
+    lladd_lsn lsn;
+    ok(txn, kind ? lladd_commit_async(txn, &lsn) : lladd_commit(txn));
+}
+
+/* One extent lives at a time: 2 MiB. */
+START_TEST(relaxed_commits_give_extents_back)
+{
+    lladd_pageno live = {0};
+    if (_i >= 2) { /* with the log's thread */
+        bed_free(&b);
+        bed_init_threads(&b);
+        bed_open(&b);
+    }
+    for (int i = 0; i < 60; i++) {
+        struct lladd_txn *txn = begin_relaxed();
+        if (live.v)
+            ok(txn, lladd_extent_free(txn, live, LONG_EXTENT));
+        live = extent(txn, LONG_EXTENT, LLADD_EXTENT_PAGED);
+        commit_relaxed(txn, _i % 2);
+    }
+    ck_assert_uint_le(lladd_page_count(b.db), 16 * MIB);
+}
+END_TEST
+
+START_TEST(relaxed_commits_give_single_pages_back)
+{
+    enum { LIVE = 100 };
+    lladd_pageno live[LIVE] = {{0}};
+    for (int i = 0; i < 150; i++) {
+        struct lladd_txn *txn = begin_relaxed();
+        for (int k = 0; k < LIVE; k++) {
+            if (live[k].v)
+                ok(txn, lladd_page_free(txn, live[k]));
+            live[k] = alloc(txn);
+        }
+        commit_relaxed(txn, _i);
+    }
+    ck_assert_uint_le(lladd_page_count(b.db), 8 * MIB);
+}
+END_TEST
+
+/* Logged, and past the log. */
+START_TEST(relaxed_commits_give_blobs_back)
+{
+    static unsigned char bytes[300000];
+    lladd_pageno blob;
+    lladd_blob_bulk_from(b.db, _i ? 10000 : UINT64_MAX);
+    struct lladd_txn *txn = begin_relaxed();
+    ok(txn, lladd_blob_create(txn, bytes, sizeof bytes, &blob));
+    commit_relaxed(txn, 0);
+    for (int i = 0; i < 150; i++) {
+        memset(bytes, i, sizeof bytes);
+        lladd_pageno old = blob;
+        txn = begin_relaxed();
+        ok(txn, lladd_blob_create(txn, bytes, sizeof bytes, &blob));
+        ok(txn, lladd_blob_destroy(txn, old));
+        commit_relaxed(txn, 0);
+    }
+    ck_assert_uint_le(lladd_page_count(b.db), 16 * MIB);
+}
+END_TEST
+
+/* Room for two extents, and little more: each new one needs a sync. */
+START_TEST(no_space_is_said_when_nothing_is_pending)
+{
+    lladd_pageno live = {0};
+    fault_device_capacity(b.fd, fault_device_bytes(b.fd) + (2 * LONG_EXTENT + MIB) * 4096);
+    for (int i = 0; i < 20; i++) {
+        struct lladd_txn *txn = begin_relaxed();
+        if (live.v)
+            ok(txn, lladd_extent_free(txn, live, LONG_EXTENT));
+        live = extent(txn, LONG_EXTENT, LLADD_EXTENT_PAGED);
+        commit_relaxed(txn, _i);
+    }
+    /* What an open transaction has freed is not to be had, and that is said. */
+    struct lladd_txn *txn = begin_relaxed(), *other = begin_relaxed();
+    ok(txn, lladd_extent_free(txn, live, LONG_EXTENT));
+    ok(txn, lladd_extent_alloc(txn, LONG_EXTENT, LLADD_EXTENT_PAGED, &live));
+    refuses(other, LLADD_NO_SPACE, lladd_extent_alloc(other, LONG_EXTENT, 0, &live));
+    abort_txn(other);
+    abort_txn(txn);
+    fault_device_capacity(b.fd, UINT64_MAX);
+}
+END_TEST
+
+static uint32_t syncs; /* of the log; atomic */
+
+static void count_syncs(void *ctx, uint64_t number, unsigned kind, const char *name)
+{
+    (void)ctx;
+    (void)number;
+    if (kind == FAULT_SYNC && strncmp(name, "log", 3) == 0)
+        (void)lladd_atomic_add32(&syncs, 1);
+}
+
+/* What is freed is worth a sync when it is much, and not before: a sync for every extent would make
+ * relaxed durability what it is there to avoid. */
+START_TEST(little_that_is_pending_costs_no_sync)
+{
+    enum { SHORT_EXTENT = 8, TIMES = 2000 };
+    lladd_pageno live = {0};
+    lladd_atomic_store32(&syncs, 0);
+    fault_device_hook(b.fd, count_syncs, NULL);
+    for (int i = 0; i < TIMES; i++) {
+        struct lladd_txn *txn = begin_relaxed();
+        if (live.v)
+            ok(txn, lladd_extent_free(txn, live, SHORT_EXTENT));
+        live = extent(txn, SHORT_EXTENT, LLADD_EXTENT_PAGED);
+        commit_relaxed(txn, 0);
+    }
+    fault_device_hook(b.fd, NULL, NULL);
+    /* 4 MiB are 128 extents; some syncs are for pages that the cache writes. */
+    ck_assert_uint_le(lladd_atomic_load32(&syncs), 2 * TIMES * SHORT_EXTENT / (4 * MIB));
+    ck_assert_uint_le(lladd_page_count(b.db), 8 * MIB);
 }
 END_TEST
 
@@ -695,6 +830,11 @@ int main(void)
     tcase_add_test(c, rollback_to_a_savepoint_frees_what_came_after);
     tcase_add_test(c, freed_pages_come_back_after_the_commit_and_not_before);
     tcase_add_test(c, a_commit_that_is_not_durable_frees_nothing_yet);
+    tcase_add_loop_test(c, relaxed_commits_give_extents_back, 0, 4);
+    tcase_add_loop_test(c, relaxed_commits_give_single_pages_back, 0, 2);
+    tcase_add_loop_test(c, relaxed_commits_give_blobs_back, 0, 2);
+    tcase_add_loop_test(c, no_space_is_said_when_nothing_is_pending, 0, 2);
+    tcase_add_test(c, little_that_is_pending_costs_no_sync);
     tcase_add_loop_test(c, an_aborted_free_gives_the_page_back_with_its_contents, 0, 2);
     tcase_add_test(c, a_free_that_was_rolled_back_drops_no_page);
     tcase_add_test(c, a_stale_hold_does_not_give_away_another_ones_page);

@@ -130,6 +130,36 @@ START_TEST(allocators_do_not_collide)
 }
 END_TEST
 
+/* Each thread has an extent and puts another in its place, with relaxed durability, on a device with
+ * room for two of each: so much is always to be had, after a sync. */
+enum { EXTENT = 100, REPLACED = 60 };
+
+static void *replaces_extents(void *arg)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    lladd_pageno live = {0};
+    (void)arg;
+    o.durability = LLADD_DURABLE_LATER;
+    for (int i = 0; i < REPLACED; i++) {
+        struct lladd_txn *txn;
+        ck_assert_int_eq(lladd_begin(b.db, &o, &txn, NULL), 0);
+        if (live.v)
+            ok(txn, lladd_extent_free(txn, live, EXTENT));
+        ok(txn, lladd_extent_alloc(txn, EXTENT, LLADD_EXTENT_PAGED, &live));
+        commit(txn);
+    }
+    return NULL;
+}
+
+START_TEST(relaxed_commits_on_a_full_device)
+{
+    uint64_t room = 2 * THREADS * EXTENT + 64; /* what heap and map leave in pieces */
+    fault_device_capacity(b.fd, fault_device_bytes(b.fd) + room * 4096);
+    run(replaces_extents);
+    fault_device_capacity(b.fd, UINT64_MAX);
+}
+END_TEST
+
 /* ---- one counter ----------------------------------------------------------------------------- */
 
 static void *count(void *arg)
@@ -377,6 +407,7 @@ int main(void)
     TCase *c = tcase_create("threads");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, allocators_do_not_collide);
+    tcase_add_test(c, relaxed_commits_on_a_full_device);
     tcase_add_test(c, everybody_adds_to_one_counter);
     tcase_add_test(c, everybody_uses_one_heap);
     tcase_add_test(c, inserters_use_different_pages);
