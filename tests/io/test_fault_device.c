@@ -225,7 +225,7 @@ START_TEST(prefixes)
 }
 END_TEST
 
-/* Every subset of three turns up, and the same seed gives the same one. */
+/* Every subset of three turns up, and the same seed gives the same one; fair coin or not. */
 START_TEST(subsets)
 {
     bool seen[8] = {false};
@@ -235,7 +235,7 @@ START_TEST(subsets)
     write_at(f, "X", 1);
     write_at(f, "X", 2);
     for (uint64_t seed = 0; seed < 200; seed++) {
-        struct fault_crash how = {FAULT_SUBSET, seed, false};
+        struct fault_crash how = {_i ? FAULT_SHARE : FAULT_SUBSET, seed, false};
         fault_device_crash(fd, &how, after);
         char *got = content(after, "f");
         fault_device_crash(fd, &how, after);
@@ -254,6 +254,37 @@ START_TEST(subsets)
 }
 END_TEST
 
+/* Of many, nearly none and nearly all survive sometimes, which a fair coin never does. */
+START_TEST(shares)
+{
+    enum { SIZE = 64 };
+    char text[SIZE + 1];
+    unsigned most[2] = {0}, least[2] = {SIZE, SIZE};
+    memset(text, '.', SIZE);
+    text[SIZE] = '\0';
+    close_file(durable_file("f", text));
+    struct lladd_file *f = open_file("f", 0);
+    for (uint64_t i = 0; i < SIZE; i++)
+        write_at(f, "X", i);
+    for (uint64_t seed = 0; seed < 400; seed++) {
+        struct fault_crash how = {seed % 2 ? FAULT_SHARE : FAULT_SUBSET, seed, false};
+        fault_device_crash(fd, &how, after);
+        char *got = content(after, "f");
+        unsigned kept = 0;
+        for (int i = 0; i < SIZE; i++)
+            kept += got[i] == 'X';
+        most[seed % 2] = kept > most[seed % 2] ? kept : most[seed % 2];
+        least[seed % 2] = kept < least[seed % 2] ? kept : least[seed % 2];
+        free(got);
+    }
+    ck_assert_uint_gt(most[1], SIZE - 4);
+    ck_assert_uint_lt(least[1], 4);
+    ck_assert_uint_lt(most[0], SIZE - 4);
+    ck_assert_uint_gt(least[0], 4);
+    close_file(f);
+}
+END_TEST
+
 /* A torn write is old or new sector by sector, never in between. */
 START_TEST(torn_writes)
 {
@@ -266,7 +297,8 @@ START_TEST(torn_writes)
     memset(text, 'n', SIZE);
     write_at(f, text, 0);
     for (uint64_t seed = 0; seed < 200; seed++) {
-        fault_device_crash(fd, &(struct fault_crash){FAULT_SUBSET, seed, true}, after);
+        enum fault_crash_mode mode = seed % 2 ? FAULT_SHARE : FAULT_SUBSET;
+        fault_device_crash(fd, &(struct fault_crash){mode, seed, true}, after);
         char *got = content(after, "f");
         int fresh = 0;
         for (int sector = 0; sector < 4; sector++) {
@@ -569,7 +601,8 @@ int main(void)
     tcase_add_test(crash, rename_and_unlink_are_pending);
     tcase_add_test(crash, what_was_there_before_is_durable);
     tcase_add_test(crash, prefixes);
-    tcase_add_test(crash, subsets);
+    tcase_add_loop_test(crash, subsets, 0, 2);
+    tcase_add_test(crash, shares);
     tcase_add_test(crash, torn_writes);
     tcase_add_test(crash, crash_at_a_call);
     tcase_add_test(crash, crash_in_a_sync);

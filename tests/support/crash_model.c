@@ -499,6 +499,7 @@ static bool *choose(const struct crash_model *m, const struct fault_crash *how)
 {
     bool *kept = model_alloc(m->pending_count);
     uint64_t state = how->seed;
+    uint64_t share = how->mode == FAULT_SHARE ? seeded_next(&state) % 256 : 0;
     for (size_t i = 0; i < m->pending_count; i++) {
         switch (how->mode) {
         case FAULT_KILL:
@@ -512,6 +513,9 @@ static bool *choose(const struct crash_model *m, const struct fault_crash *how)
             break;
         case FAULT_SUBSET:
             kept[i] = seeded_next(&state) & 1;
+            break;
+        case FAULT_SHARE:
+            kept[i] = seeded_next(&state) % 256 < share;
             break;
         }
     }
@@ -539,7 +543,8 @@ static struct buffer content_after(const struct crash_model *m, const struct fau
         const struct op *op = &m->pending[i];
         if (!kept[i] || !is_data(op) || op->file != f)
             continue;
-        if (op->kind == WRITE && how->mode == FAULT_SUBSET && how->torn)
+        bool tears = (how->mode == FAULT_SUBSET || how->mode == FAULT_SHARE) && how->torn;
+        if (op->kind == WRITE && tears)
             torn_apply(&content, op, how->seed + i * 0x9e3779b97f4a7c15u);
         else
             file_apply(&content, op);

@@ -36,6 +36,8 @@
  *     FAULT_PREFIX    the first `seed` of them
  *     FAULT_SUBSET    each by a coin thrown from `seed`; with `torn`, a write that survives keeps
  *                     each 512-byte sector by a coin as well
+ *     FAULT_SHARE     the same with a coin that is not fair: the seed says how much of it all
+ *                     survives, from next to nothing to nearly everything
  *
  * fault_device_crash() puts that into another, empty device, at any moment, also from the hook, and
  * changes nothing here. fault_device_power_cycle() puts it into the base: files opened before are
@@ -118,7 +120,7 @@ void fault_device_hook(struct fault_device *, fault_hook *, void *ctx);
 
 /* ---- crashing ---- */
 
-enum fault_crash_mode { FAULT_KILL, FAULT_POWER, FAULT_PREFIX, FAULT_SUBSET };
+enum fault_crash_mode { FAULT_KILL, FAULT_POWER, FAULT_PREFIX, FAULT_SUBSET, FAULT_SHARE };
 
 struct fault_crash {
     enum fault_crash_mode mode;
