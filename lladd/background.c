@@ -24,6 +24,24 @@ static bool due(const struct ll_core *core)
            since / LOG_FOR_DIRTY >= (dirty > imaged ? dirty : imaged) * core->page_size;
 }
 
+void ll_background_pressed(struct ll_core *core)
+{
+    lladd_atomic_store32(&core->pressed, 1);
+    ll_background_want(core);
+}
+
+/* Is the log near its limit, and can a checkpoint help? Else what holds it has to go first, and
+ * one after the other would be taken for nothing. */
+static bool pressed(struct ll_core *core)
+{
+    if (!lladd_atomic_load32(&core->pressed))
+        return false;
+    if (ll_checkpoint_frees(core))
+        return true;
+    lladd_atomic_store32(&core->pressed, 0);
+    return false;
+}
+
 void ll_background_want(struct ll_core *core)
 {
     struct lladd_db *db = ll_db_of(core);
@@ -61,8 +79,10 @@ static int work(struct ll_core *core, bool *more)
     *more = ll_losers_left(core) != 0;
     if (*more)
         return ll_losers_step(core, UNDO_AT_ONCE, &left, &ignored);
-    return lladd_atomic_load32(&core->owes_checkpoint) ? settle_recovery(core, &ignored)
-                                                       : ll_checkpoint(core, false, &ignored);
+    if (lladd_atomic_load32(&core->owes_checkpoint))
+        return settle_recovery(core, &ignored);
+    bool near = pressed(core);
+    return near || due(core) ? ll_checkpoint(core, near, &ignored) : 0;
 }
 
 static void *checkpointer(void *arg)
@@ -149,8 +169,10 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
     int behind = !rc && alone ? recover_some(&db->core, &redo_more, err) : 0;
     if (behind && lladd_code_root(behind) != LLADD_ROOT_DATA)
         rc = behind;
-    if (!rc && !behind && due(&db->core) && !lladd_atomic_load32(&db->signalled))
-        rc = ll_checkpoint(&db->core, false, err);
+    if (!rc && !behind && !lladd_atomic_load32(&db->signalled)) {
+        bool near = alone && pressed(&db->core);
+        rc = near || due(&db->core) ? ll_checkpoint(&db->core, near, err) : 0;
+    }
     if (!rc)
         rc = ll_log_maintain(db->core.log, &log_more, err);
     if (!rc)

@@ -84,6 +84,8 @@ void ll_background_stop(struct lladd_db *);
 /* Is it time for a checkpoint? Wakes who does it. Cheap. */
 void ll_background_poll(struct lladd_db *);
 void ll_background_want(struct ll_core *);
+/* The same for a log that comes near its limit; lladd_maintain does it where there is no thread. */
+void ll_background_pressed(struct ll_core *);
 
 /* extensions.c */
 int ll_extensions_merge(const struct ll_env *, const struct lladd_registry *user,

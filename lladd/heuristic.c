@@ -40,7 +40,8 @@ static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn
     struct ll_core *core = txn->core;
     unsigned char bytes[LL_HEURISTIC_MAX];
     struct lladd_span payload = lladd_span_of(bytes, ll_heuristic_encode(h, bytes));
-    int rc = ll_core_credit(core, &txn->credit, ll_record_bound(payload.len, 0), &txn->err);
+    int rc = ll_core_credit_owed(core, &txn->credit, ll_record_bound(payload.len, 0),
+                                 &txn->err);
     if (rc)
         return rc;
     lladd_mutex_lock(&core->checkpointing);

@@ -198,6 +198,10 @@ struct lladd_txn_options {
     size_t struct_size;
     bool read_only; /**< updates are refused; commit waits for what it may have seen (TXN-1) */
     bool system;    /**< a structure's own: not aborted with a user's, marked in the log */
+    /** log_limit_bytes does not refuse it: for what lets the log be truncated when it has
+     *  committed, and writes little itself. A part of the limit is kept for that; beyond it the
+     *  log goes over the limit until the next checkpoint */
+    bool frees_log;
     enum lladd_durability durability;
     const char *owner; /**< free text for the prepare record, at most 63 bytes */
 };
@@ -478,12 +482,14 @@ LLADD_API int lladd_pin_clear(struct lladd_db *, const char *name, struct lladd_
 
 /** What keeps the log from being truncated further. */
 struct lladd_pinner {
-    const char *kind; /**< "page", "transaction", "prepared", "class", "pin", "checkpoint" */
-    lladd_lsn lsn;
-    uint64_t age_bytes;
-    lladd_lsn txn;
+    /** "page", "transaction", "prepared", "class", "pin", "checkpoint"; or "undo": what is set
+     *  aside for rolling back open transactions takes more than the log that is needed */
+    const char *kind;
+    lladd_lsn lsn; /**< the log is needed from here on */
+    uint64_t age_bytes; /**< of log behind that */
+    lladd_lsn txn; /**< "transaction", "prepared"; "undo": the one that has most set aside */
     uint64_t page;
-    char name[64]; /**< gid in hex, class or pin name */
+    char name[64]; /**< gid in hex, class or pin name; "undo": how much, for how many */
 };
 LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
 

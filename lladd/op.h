@@ -187,8 +187,8 @@ struct lladd_object_class {
      *  while they hold the latches of these. Nullable */
     int (*checkpoint)(void *ctx, struct lladd_db *);
     /** Please make everything older than lsn durable; may do it later, or here: it runs in the
-     *  thread that takes a checkpoint, whose transactions then get LLADD_LOG_FULL where others wait
-     *  for one. Nullable */
+     *  thread that takes a checkpoint, whose transactions then are as if they had `frees_log`.
+     *  Nullable */
     void (*advance)(void *ctx, struct lladd_db *, lladd_lsn);
     void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
     /** What it is in the class that needs the log from durable_lsn on, in a few words and at most

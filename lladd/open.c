@@ -137,7 +137,7 @@ static void on_poison(void *ctx, const struct lladd_error *why)
 
 static void on_log_pressure(void *ctx)
 {
-    ll_background_want(ctx);
+    ll_background_pressed(ctx);
 }
 
 static const struct lladd_page_type *type_of(struct ll_core *core, uint16_t number)
@@ -243,6 +243,7 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     core->txns.pending_undo_max = pending < PENDING_MIN    ? PENDING_MIN
                                   : pending > PENDING_MOST ? PENDING_MOST
                                                            : pending;
+    core->log_growth = o->log_limit_bytes / 32;
     core->progress = o->progress;
     core->transcript = o->transcript;
     core->callback_ctx = o->callback_ctx;

@@ -35,6 +35,8 @@ int lladd_begin(struct lladd_db *db, const struct lladd_txn_options *o, struct l
     if (rc)
         return rc;
     txn->durability = (uint8_t)db->durability;
+    uint64_t asking = lladd_atomic_load64(&db->core.asking_class);
+    txn->frees_log = (o && o->frees_log) || (asking && asking == lladd_thread_self());
     if (o) {
         txn->read_only = o->read_only;
         lladd_atomic_store32(&txn->system, o->system);

@@ -273,23 +273,50 @@ bool ll_log__remove_dead(struct ll_log *log, int *rc, struct lladd_error *err)
     return true;
 }
 
-/* Makes `size` bytes fit under the limit. LLADD_LOG_FULL if they do not. */
-static int fit_limit(struct ll_log *log, uint32_t *size, struct lladd_error *err)
+bool ll_log__over_limit(const struct ll_log *log)
+{
+    return log->cfg.limit_bytes && log->segs->disk_bytes > log->cfg.limit_bytes;
+}
+
+/* Of the limit, what is kept from users for what is owed: an eighth, for that is several times what
+ * a checkpoint and what it asks of classes write, and where that is much, this much. */
+static uint64_t kept(const struct ll_log *log)
+{
+    const uint64_t most = UINT64_C(64) << 20;
+    return log->cfg.limit_bytes / 8 < most ? log->cfg.limit_bytes / 8 : most;
+}
+
+/* Makes `size` bytes of log fit under the limit. LLADD_LOG_FULL if they do not; what is owed may
+ * have the smallest segment then. */
+static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t limit = log->cfg.limit_bytes, live = ll_log__live_bytes(segs);
+    uint64_t most = why & LL_LOG__OWED ? limit : limit - kept(log);
+    while (limit && live + *size > most && *size > log->cfg.segment_min)
+        *size /= 2;
+    if (!limit || live + *size <= most || why & LL_LOG__OWED)
+        return 0;
+    return ll_fail(err, LLADD_LOG_FULL,
+                   "the log takes %llu bytes; the limit is %llu, less %llu for checkpoints",
+                   (unsigned long long)live, (unsigned long long)limit,
+                   (unsigned long long)kept(log));
+}
+
+/* The same for a new file, beside those that are dead. */
+static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size,
+                           struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     uint64_t limit = log->cfg.limit_bytes;
-    int rc;
-    while (limit && segs->disk_bytes + *size > limit) {
-        if (ll_log__remove_dead(log, &rc, NULL))
-            continue;
-        if (*size > log->cfg.segment_min) {
-            *size /= 2;
-            continue;
-        }
-        return ll_fail(err, LLADD_LOG_FULL, "the log takes %llu bytes; the limit is %llu",
-                       (unsigned long long)segs->disk_bytes, (unsigned long long)limit);
+    int rc = 0;
+    while (limit && segs->disk_bytes + size > limit && ll_log__remove_dead(log, &rc, NULL)) {
     }
-    return 0;
+    if (!limit || segs->disk_bytes + size <= limit || why & LL_LOG__OWED)
+        return 0;
+    return ll_fail(err, LLADD_LOG_FULL,
+                   "the log takes %llu bytes, some of them still being read; the limit is %llu",
+                   (unsigned long long)segs->disk_bytes, (unsigned long long)limit);
 }
 
 /* ---- making a segment -------------------------------------------------------------------- */
@@ -336,21 +363,27 @@ static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
 }
 
 /* First choice: a dead file of the right size; then a new one; then any dead one. But if one has
- * the name already, that: another would take its place. */
-static int make_segment(struct ll_log *log, const struct making *m, struct ll_log__seg **out,
-                        struct lladd_error *err)
+ * the name already, that: another would take its place. What is owed has any dead one
+ * before it goes over the limit. */
+static struct ll_log__seg *choose_dead(struct ll_log *log, const struct making *m, uint32_t size)
 {
-    uint32_t size = ll_log__next_size(log, m->cut == m->first, m->why);
     struct ll_log__seg *old = take_named(log, m->first);
-    if (old && old->size == 0) {
+    if (old && old->size == 0) { /* what is made next takes its place */
         ll_log__seg_delete(log, old);
         old = NULL;
     }
     if (!old)
         old = take_dead(log, size);
-    if (old)
-        return try_make(log, m, old->size, old, out, err);
-    int rc = fit_limit(log, &size, err);
+    if (!old && m->why & LL_LOG__OWED && log->cfg.limit_bytes &&
+        log->segs->disk_bytes + size > log->cfg.limit_bytes)
+        old = take_dead(log, 0);
+    return old;
+}
+
+static int make_new(struct ll_log *log, const struct making *m, uint32_t size,
+                    struct ll_log__seg **out, struct lladd_error *err)
+{
+    int rc = fit_beside_dead(log, m->why, size, err);
     if (!rc)
         rc = try_make(log, m, size, NULL, out, err);
     /* A disk that is nearly full has room for a smaller one yet. */
@@ -358,8 +391,23 @@ static int make_segment(struct ll_log *log, const struct making *m, struct ll_lo
         size /= 2;
         rc = try_make(log, m, size, NULL, out, err);
     }
+    return rc;
+}
+
+static int make_segment(struct ll_log *log, const struct making *m, struct ll_log__seg **out,
+                        struct lladd_error *err)
+{
+    uint32_t size = ll_log__next_size(log, m->cut == m->first, m->why);
+    int rc = fit_limit(log, m->why, &size, err);
     if (rc)
-        old = take_dead(log, 0);
+        return rc;
+    struct ll_log__seg *old = choose_dead(log, m, size);
+    if (old)
+        return try_make(log, m, old->size, old, out, err);
+    rc = make_new(log, m, size, out, err);
+    if (!rc)
+        return 0;
+    old = take_dead(log, 0);
     return old ? try_make(log, m, old->size, old, out, err) : rc;
 }
 

@@ -361,7 +361,7 @@ static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
         return begin_at(log, ll_log__last(segs), end, err);
     }
     if (!rc)
-        rc = ll_log__seg_create(log, segs->highest_end, end, LL_LOG__NEEDED, err);
+        rc = ll_log__seg_create(log, segs->highest_end, end, LL_LOG__OWED, err);
     if (rc)
         return rc;
     return begin_at(log, ll_log__last(segs), ll_log__last(segs)->first, err);

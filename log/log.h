@@ -19,7 +19,9 @@ struct ll_log_config {
     uint64_t segment_min;    /* bytes; first segment; power of two >= LL_LOG_SEGMENT_MIN */
     uint64_t segment_max;    /* doubling stops here */
     uint64_t ring_bytes;     /* power of two; the longest record is a quarter of it */
-    uint64_t limit_bytes;    /* most bytes of segments on disk; 0 = no limit */
+    /* Most bytes of segments on disk; 0 = no limit. It refuses users, and a part of it is kept from
+     * them for what is owed: see ll_log_credit_owed. */
+    uint64_t limit_bytes;
     lladd_lsn first;         /* ll_log_create: where the log begins; 0 = LL_LOG_FIRST_LSN */
     bool read_only;          /* inspection: nothing is written, created or locked */
     /* Called once when a write or sync failed for good (LOG-4); from any thread. */
@@ -92,6 +94,11 @@ static inline int ll_log_credit(struct ll_log *log, struct ll_credit *c, size_t 
 {
     return LL_LIKELY(c->bytes >= bytes) ? 0 : ll_log_credit_slow(log, c, bytes, err);
 }
+/* The same for what is owed: records that end what was begun, or after which log can be truncated.
+ * The byte limit does not refuse them. They fit below it as long as they take no more than what is
+ * kept from users; beyond that they go over it, by small segments, until truncation has given that
+ * back. */
+int ll_log_credit_owed(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Gives back what is left. */
 void ll_log_credit_return(struct ll_log *, struct ll_credit *);
 /* Gives back what is left if so many credits are held that they could starve others (cheap). */
@@ -106,6 +113,8 @@ bool ll_log_credit_may_rest(const struct ll_log *, const struct ll_credit *);
  * that use such space are appended with credit got by ll_log_credit_reserved, which cannot fail for
  * want of space. */
 int ll_log_undo_reserve(struct ll_log *, uint64_t bytes, struct lladd_error *);
+/* The same for what is owed (ll_log_credit_owed). */
+int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* The same for recovery, which must do with what the crash left: counts what is free in the current
  * segment as well. (A segment that was written to cannot be gone on with after the next crash,
  * LOG-1; so ll_log_undo_reserve counts untouched segments only, and repeated crashes use them up.)
@@ -211,6 +220,8 @@ int ll_log_cursor_follow(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record
 /* Segments that lie wholly below lsn may be recycled or removed. Never goes back. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 lladd_lsn ll_log_oldest(struct ll_log *); /* first LSN that can still be read */
+/* Would ll_log_truncate at lsn give up a segment, once that much is durable? */
+bool ll_log_would_free(struct ll_log *, lladd_lsn lsn);
 /* One step of background work (create and zero the next segment, remove recycled ones): for
  * callers without threads. *more is set if there is more to do. */
 int ll_log_maintain(struct ll_log *, bool *more, struct lladd_error *);

@@ -286,7 +286,8 @@ uint64_t ll_log__cut_above(struct ll_log *, uint64_t lsn);
 enum ll_log__why {
     LL_LOG__NEEDED = 0,
     LL_LOG__AHEAD = 1,   /* nobody needs it yet */
-    LL_LOG__FOR_UNDO = 2 /* to be set aside */
+    LL_LOG__FOR_UNDO = 2, /* to be set aside */
+    LL_LOG__OWED = 4      /* the byte limit does not refuse it */
 };
 int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, unsigned why,
                        struct lladd_error *);
@@ -296,14 +297,22 @@ bool ll_log__remove_dead(struct ll_log *, int *rc, struct lladd_error *);
 uint32_t ll_log__next_size(const struct ll_log *, bool goes_on, unsigned why);
 /* Bytes of the files that are in use. */
 uint64_t ll_log__live_bytes(const struct ll_log__segments *);
+/* Does the log take more than its limit? */
+bool ll_log__over_limit(const struct ll_log *);
 
 /* space.c */
 /* Credits begin in this segment. */
 void ll_log__start_granting(struct ll_log *, struct ll_log__seg *);
+/* Whose records credit is for. */
+enum ll_log__claim {
+    LL_LOG__USERS,
+    LL_LOG__OWING,   /* of what is owed (log.h) */
+    LL_LOG__RESERVED /* likewise, and their space was set aside */
+};
 /* Makes disk space for a credit of so many bytes and tries to grant it: 0, and *grant says what
- * came of it, or why there is no space. `reserved`: for records whose space was set aside. */
-int ll_log__disk_room(struct ll_log *, uint64_t bytes, bool reserved, enum ll_log__grant *grant,
-                      struct lladd_error *);
+ * came of it, or why there is no space. */
+int ll_log__disk_room(struct ll_log *, uint64_t bytes, enum ll_log__claim,
+                      enum ll_log__grant *grant, struct lladd_error *);
 /* May a seal end at `to`? As far as the segments that exist go; never makes one. */
 bool ll_log__disk_room_now(struct ll_log *, uint64_t to);
 /* Reads the directory if that was not done; under seg_mutex. */

@@ -212,7 +212,7 @@ static int make_ring_room(struct ll_log *log, uint64_t want, struct lladd_error 
     return rc;
 }
 
-static int acquire(struct ll_log *log, struct ll_credit *c, size_t bytes, bool reserved,
+static int acquire(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_log__claim claim,
                    struct lladd_error *err)
 {
     if (bytes > log->ring_size / 2)
@@ -233,7 +233,7 @@ static int acquire(struct ll_log *log, struct ll_credit *c, size_t bytes, bool r
     for (;;) {
         enum ll_log__grant g = ll_log__try_grant(log, bytes, false);
         if (g == LL_LOG__NO_DISK)
-            rc = ll_log__disk_room(log, bytes, reserved, &g, err);
+            rc = ll_log__disk_room(log, bytes, claim, &g, err);
         if (!rc && g == LL_LOG__GRANTED)
             break;
         if (!rc && g == LL_LOG__NO_RING)
@@ -247,10 +247,10 @@ static int acquire(struct ll_log *log, struct ll_credit *c, size_t bytes, bool r
     return 0;
 }
 
-int ll_log_credit_slow(struct ll_log *log, struct ll_credit *c, size_t bytes,
-                       struct lladd_error *err)
+static int credit(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_log__claim claim,
+                  struct lladd_error *err)
 {
-    int rc = acquire(log, c, bytes, false, err);
+    int rc = acquire(log, c, bytes, claim, err);
     if (rc)
         return rc;
     /* If much waits to be written, the log's thread does that meanwhile, where there is one; if
@@ -266,10 +266,22 @@ int ll_log_credit_slow(struct ll_log *log, struct ll_credit *c, size_t bytes,
     return 0;
 }
 
+int ll_log_credit_slow(struct ll_log *log, struct ll_credit *c, size_t bytes,
+                       struct lladd_error *err)
+{
+    return credit(log, c, bytes, LL_LOG__USERS, err);
+}
+
+int ll_log_credit_owed(struct ll_log *log, struct ll_credit *c, size_t bytes,
+                       struct lladd_error *err)
+{
+    return c->bytes >= bytes ? 0 : credit(log, c, bytes, LL_LOG__OWING, err);
+}
+
 int ll_log_credit_reserved(struct ll_log *log, struct ll_credit *c, size_t bytes,
                            struct lladd_error *err)
 {
-    return c->bytes >= bytes ? 0 : acquire(log, c, bytes, true, err);
+    return c->bytes >= bytes ? 0 : acquire(log, c, bytes, LL_LOG__RESERVED, err);
 }
 
 bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)

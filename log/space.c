@@ -160,10 +160,11 @@ static bool beside_undo(const struct ll_log *log, uint64_t to)
 
 /* One step towards credit up to `need`: into the next segment, or a new one. *enough: no step is
  * needed. */
-static int advance(struct ll_log *log, uint64_t need, bool reserved, bool *enough,
+static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, bool *enough,
                    struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
+    bool reserved = claim == LL_LOG__RESERVED;
     bool reached = need <= lladd_atomic_load64(&log->disk_limit);
     *enough = reached && (reserved || beside_undo(log, need));
     if (*enough)
@@ -173,14 +174,14 @@ static int advance(struct ll_log *log, uint64_t need, bool reserved, bool *enoug
     int rc = next && !reached ? enter_next(log, next, reserved, &entered, err) : 0;
     if (rc || entered)
         return rc;
-    rc = go_on(log, LL_LOG__NEEDED, err);
+    rc = go_on(log, claim == LL_LOG__USERS ? LL_LOG__NEEDED : LL_LOG__OWED, err);
     if (rc && reserved && !next_of(segs) && last_reserve(log, need))
         rc = 0;
     return rc;
 }
 
-int ll_log__disk_room(struct ll_log *log, uint64_t bytes, bool reserved, enum ll_log__grant *grant,
-                      struct lladd_error *err)
+int ll_log__disk_room(struct ll_log *log, uint64_t bytes, enum ll_log__claim claim,
+                      enum ll_log__grant *grant, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     if (log->life != LL_LOG__READY)
@@ -190,7 +191,7 @@ int ll_log__disk_room(struct ll_log *log, uint64_t bytes, bool reserved, enum ll
     int rc = ll_log__ensure_listed(log, err);
     bool enough = false;
     while (!rc && !enough)
-        rc = advance(log, lladd_atomic_load64(&log->granted) + bytes, reserved, &enough, err);
+        rc = advance(log, lladd_atomic_load64(&log->granted) + bytes, claim, &enough, err);
     if (!rc) {
         *grant = ll_log__try_grant(log, bytes, true);
         ll_log__wake_worker(log);
@@ -228,7 +229,9 @@ bool ll_log__disk_room_now(struct ll_log *log, uint64_t to)
 
 /* ---- undo reserve ---- */
 
-static int reserve_undo(struct ll_log *log, uint64_t bytes, bool recovery, struct lladd_error *err)
+/* `recovery`: what is free in the current segment counts, too. */
+static int reserve_undo(struct ll_log *log, uint64_t bytes, unsigned owed, bool recovery,
+                        struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     uint64_t need = bytes * LL_LOG__UNDO_BYTE;
@@ -250,7 +253,7 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, bool recovery, struc
                 break;
             lladd_atomic_add64(&log->undo_left, need);
         }
-        rc = go_on(log, LL_LOG__FOR_UNDO, err);
+        rc = go_on(log, LL_LOG__FOR_UNDO | owed, err);
     }
     if (!rc && segs->live.len > AHEAD) /* the worker makes those to come */
         ll_log__wake_worker(log);
@@ -260,12 +263,17 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, bool recovery, struc
 
 int ll_log_undo_reserve(struct ll_log *log, uint64_t bytes, struct lladd_error *err)
 {
-    return reserve_undo(log, bytes, false, err);
+    return reserve_undo(log, bytes, 0, false, err);
+}
+
+int ll_log_undo_reserve_owed(struct ll_log *log, uint64_t bytes, struct lladd_error *err)
+{
+    return reserve_undo(log, bytes, LL_LOG__OWED, false, err);
 }
 
 int ll_log_undo_reserve_recovery(struct ll_log *log, uint64_t bytes, struct lladd_error *err)
 {
-    return reserve_undo(log, bytes, true, err);
+    return reserve_undo(log, bytes, LL_LOG__OWED, true, err);
 }
 
 void ll_log_undo_release(struct ll_log *log, uint64_t bytes)
@@ -302,10 +310,29 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     }
     if (segs->live.len > 0 && segs->chain < ll_log__at(&segs->live, 0)->first)
         segs->chain = ll_log__at(&segs->live, 0)->first;
+    /* What went over the limit because it was owed is given back as soon as it can be. A file that
+     * cannot be removed now is tried again when the next one is wanted. */
+    int removed = 0;
+    while (!rc && ll_log__over_limit(log) && ll_log__remove_dead(log, &removed, NULL)) {
+    }
     segs->gave_up = false;
     lladd_cond_broadcast(&segs->changed);
     lladd_mutex_unlock(&segs->mutex);
     return rc;
+}
+
+bool ll_log_would_free(struct ll_log *log, lladd_lsn lsn)
+{
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    bool would = ll_log__ensure_listed(log, NULL) == 0 && segs->live.len > 1;
+    if (would) {
+        const struct ll_log__seg *oldest = ll_log__at(&segs->live, 0);
+        would = oldest != segs->granted && oldest->first < lsn.v &&
+                ll_log__at(&segs->live, 1)->cut <= lsn.v;
+    }
+    lladd_mutex_unlock(&segs->mutex);
+    return would;
 }
 
 lladd_lsn ll_log_oldest(struct ll_log *log)

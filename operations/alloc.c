@@ -38,7 +38,8 @@
 #define GROW_PAGES_MIN 16u
 #define GROW_BYTES_SOON (1u << 20)
 #define GROW_BYTES_MAX (64u << 20)
-#define MANY_BYTES_MIN (4u << 20) /* of pending pages: below, a sync costs more than it gives back */
+/* Of pending pages: for less a sync costs more than it gives back. */
+#define MANY_BYTES_MIN (4u << 20)
 
 struct ll_map_group {
     uint32_t run;   /* no longer run of free pages than this; RUN_UNKNOWN */

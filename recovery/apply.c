@@ -132,6 +132,13 @@ int ll_core_want_nesting(struct lladd_txn *txn)
     return 0;
 }
 
+static int reserve_undo(struct lladd_txn *txn, uint64_t bytes)
+{
+    struct ll_log *log = txn->core->log;
+    return txn->frees_log ? ll_log_undo_reserve_owed(log, bytes, &txn->err)
+                          : ll_log_undo_reserve(log, bytes, &txn->err);
+}
+
 /* Sets aside log space for taking back what is about to be logged (REC-3). */
 static int want_undo(struct lladd_txn *txn, uint64_t need)
 {
@@ -145,21 +152,19 @@ static int want_undo(struct lladd_txn *txn, uint64_t need)
             return made;
     }
     uint64_t more = need - txn->undo_spare;
-    int rc = ll_log_undo_reserve(txn->core->log, more + UNDO_CHUNK, &txn->err);
+    int rc = reserve_undo(txn, more + UNDO_CHUNK);
     if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_give_back(txn->core))
-        rc = ll_log_undo_reserve(txn->core->log, more + UNDO_CHUNK, &txn->err);
+        rc = reserve_undo(txn, more + UNDO_CHUNK);
     if (!rc) {
         txn->undo_spare += more + UNDO_CHUNK;
         return 0;
     }
     if (lladd_code_root(rc) != LLADD_ROOT_RESOURCE && rc != LLADD_LOG_FULL)
         return rc;
-    rc = ll_log_undo_reserve(txn->core->log, more, &txn->err);
-    if (rc == LLADD_LOG_FULL && ll_core_may_checkpoint(txn->core)) {
-        rc = ll_checkpoint(txn->core, true, &txn->err);
-        if (!rc)
-            rc = ll_log_undo_reserve(txn->core->log, more, &txn->err);
-    }
+    rc = reserve_undo(txn, more);
+    uint64_t oldest = UINT64_MAX;
+    while (rc == LLADD_LOG_FULL && (rc = ll_core_relieve_log(txn->core, &oldest, &txn->err)) == 0)
+        rc = reserve_undo(txn, more);
     if (!rc)
         txn->undo_spare += more;
     return rc;
@@ -226,6 +231,8 @@ static int want_credit(struct lladd_txn *txn, size_t bytes)
     struct ll_core *core = txn->core;
     if (LL_UNLIKELY(txn->id.v == 0 && ll_core_lacks_aside(core)))
         ll_log_credit_return(core->log, &txn->credit);
+    if (LL_UNLIKELY(txn->frees_log && txn->credit.bytes < bytes))
+        return ll_core_credit_owed(core, &txn->credit, bytes, &txn->err);
     return ll_core_credit(core, &txn->credit, bytes, &txn->err);
 }
 

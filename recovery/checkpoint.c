@@ -206,6 +206,22 @@ static void name_class(struct ll_core *core, const struct lladd_object_class *c,
         out[n] = 0;
 }
 
+static lladd_lsn needed_by_pins(struct ll_core *core, lladd_lsn low, struct lladd_pinner *who)
+{
+    lladd_mutex_lock(&core->misc);
+    for (size_t i = 0; i < core->n_pins; i++) {
+        if (core->pins[i].lsn.v >= low.v)
+            continue;
+        low = core->pins[i].lsn;
+        if (who) {
+            who->kind = "pin";
+            memcpy(who->name, core->pins[i].name, sizeof who->name);
+        }
+    }
+    lladd_mutex_unlock(&core->misc);
+    return low;
+}
+
 /* What recovery and the others still need; *who (nullable) says who needs the least. */
 static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinner *who)
 {
@@ -238,28 +254,36 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
             }
         }
     }
-    lladd_mutex_lock(&core->misc);
-    for (size_t i = 0; i < core->n_pins; i++) {
-        if (core->pins[i].lsn.v >= low.v)
-            continue;
-        low = core->pins[i].lsn;
-        if (who) {
-            who->kind = "pin";
-            memcpy(who->name, core->pins[i].name, sizeof who->name);
-        }
-    }
-    lladd_mutex_unlock(&core->misc);
+    low = needed_by_pins(core, low, who);
     if (who)
         who->lsn = low;
     return low;
 }
 
+/* More is set aside for rollbacks than the log holds that is needed: then that is what fills it. */
+static void name_undo(struct ll_core *core, struct lladd_pinner *out)
+{
+    struct ll_log_stats s;
+    uint64_t n = 0;
+    ll_log_stats(core->log, &s);
+    lladd_lsn most = ll_txns_most_undo(core, &n);
+    if (n == 0 || s.undo_reserved <= out->age_bytes)
+        return;
+    out->kind = "undo";
+    out->txn = most;
+    snprintf(out->name, sizeof out->name, "%llu bytes for %llu transactions",
+             (unsigned long long)s.undo_reserved, (unsigned long long)n);
+}
+
+/* Where a checkpoint would give up nothing, what it waits for is not what holds the log. */
 int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_error *err)
 {
     int rc = ll_core_check(core, err);
     if (rc)
         return rc;
-    needed(core, ll_core_redo(core), out);
+    lladd_lsn tail = ll_log_tail(core->log);
+    bool held = ll_log_would_free(core->log, tail) && !ll_checkpoint_frees(core);
+    needed(core, held ? tail : ll_core_redo(core), out);
     if (strcmp(out->kind, "checkpoint") == 0) {
         /* The checkpoint is what it is because of the dirty pages; name the oldest need. */
         lladd_lsn rec, base;
@@ -268,7 +292,70 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
             out->kind = "page";
     }
     out->age_bytes = ll_log_tail(core->log).v - out->lsn.v;
+    name_undo(core, out);
     return 0;
+}
+
+/* ---- at the byte limit ------------------------------------------------------------------- */
+
+/* A class that needs the log asks others at one checkpoint to need it no more, and does it itself
+ * at the next; the one after gives the log up. What did not pay may pay when it holds more. */
+enum { CLASS_NEEDS = 3 };
+
+bool ll_checkpoint_frees(struct ll_core *core)
+{
+    lladd_lsn tail = ll_log_tail(core->log), low = needed(core, tail, NULL);
+    if (ll_log_would_free(core->log, low))
+        return true;
+    lladd_lsn hard = ll_txns_oldest(core, NULL);
+    hard = needed_by_pins(core, hard.v < tail.v ? hard : tail, NULL);
+    return ll_log_would_free(core->log, hard) &&
+           (low.v != lladd_atomic_load64(&core->in_vain_low) ||
+            lladd_atomic_load32(&core->in_vain) < CLASS_NEEDS ||
+            tail.v - lladd_atomic_load64(&core->in_vain_since) >= core->log_growth);
+}
+
+/* What the log's own message cannot say: what it is full of. */
+static int fail_full(struct ll_core *core, struct lladd_error *err)
+{
+    struct lladd_pinner who;
+    struct ll_log_stats s;
+    char by[160];
+    if (!err || err->code != LLADD_LOG_FULL || ll_core_pinner(core, &who, NULL))
+        return LLADD_LOG_FULL;
+    struct lladd_error log = *err;
+    ll_log_stats(core->log, &s);
+    int n = snprintf(by, sizeof by, "%s%s%.63s", who.kind, *who.name ? " " : "", who.name);
+    if (who.txn.v && n > 0)
+        snprintf(by + n, sizeof by - (size_t)n, ", transaction %llu",
+                 (unsigned long long)who.txn.v);
+    return ll_fail_lsn(err, LLADD_LOG_FULL, who.lsn,
+                       "%.100s; for undo %llu; what holds most, from LSN %llu on: %s", log.message,
+                       (unsigned long long)s.undo_reserved, (unsigned long long)who.lsn.v, by);
+}
+
+int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_error *err)
+{
+    uint64_t seen = *oldest;
+    *oldest = ll_log_oldest(core->log).v;
+    if (*oldest != seen)
+        return 0;
+    if (!ll_core_may_checkpoint(core))
+        return fail_full(core, err);
+    bool pending = lladd_atomic_load64_relaxed(&core->txns.pending_undo) != 0;
+    if (ll_checkpoint_frees(core)) {
+        int rc = ll_checkpoint(core, true, err);
+        if (rc)
+            return rc;
+        if (pending || ll_log_oldest(core->log).v != seen || ll_checkpoint_frees(core))
+            return 0;
+    } else if (pending) {
+        int rc = ll_log_force(core->log, lladd_lsn_of(ll_log_tail(core->log).v - 1), err);
+        if (!rc)
+            ll_txns_drain(core);
+        return rc;
+    }
+    return fail_full(core, err);
 }
 
 /* What the records of a checkpoint say. */
@@ -376,10 +463,24 @@ static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_erro
     return rc;
 }
 
+/* Did the checkpoint give up some of the log, or is there hope that the next one will? */
+static void note_vain(struct ll_core *core, uint64_t before, uint64_t need)
+{
+    uint64_t tail = ll_log_tail(core->log).v;
+    bool same = ll_log_oldest(core->log).v == before && need == core->in_vain_low &&
+                tail - core->in_vain_since < core->log_growth;
+    lladd_atomic_store32(&core->in_vain, same ? core->in_vain + 1 : 1);
+    lladd_atomic_store64(&core->in_vain_low, need);
+    if (!same)
+        lladd_atomic_store64(&core->in_vain_since, tail);
+}
+
 /* From what this checkpoint says on, and further back for what must be there besides. */
 static int truncate_log(struct ll_core *core, const struct marks *m, struct lladd_error *err)
 {
     lladd_lsn low = needed(core, m->redo, NULL);
+    uint64_t before = ll_log_oldest(core->log).v;
+    uint64_t need = needed(core, ll_log_tail(core->log), NULL).v;
     int rc = 0;
     if (low.v < m->redo.v && !core->closing) {
         rc = each_class(core, false, m->redo, err);
@@ -391,6 +492,7 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
         rc = write_rebuilt(core, &low, err);
     if (!rc)
         rc = ll_log_truncate(core->log, LLADD_PLANTED(LLADD_BUG_TRUNCATE) ? m->end : low, err);
+    note_vain(core, before, need);
     return rc;
 }
 
@@ -407,6 +509,13 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         rc = each_class(core, true, lladd_lsn_of(0), err);
     if (rc)
         return rc;
+    lladd_atomic_store32(&core->pressed, 0);
+    /* Nothing was logged since the last one, nor is a page waiting: another would say the same. */
+    if (ll_log_tail(core->log).v == core->settled_tail &&
+        ll_buffer_dirty_count(core->buffer) == 0) {
+        struct marks same = {{0}, ll_core_redo(core), ll_txns_oldest(core, NULL), {0}};
+        return truncate_log(core, &same, err);
+    }
     lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
                                   : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
     struct marks m = {{0}, {0}, {0}, {0}};
@@ -441,6 +550,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_store64(&core->last_checkpoint, m.start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
     forget_fences(core, m.redo);
+    core->settled_tail = ll_log_tail(core->log).v;
     return truncate_log(core, &m, err);
 }
 
@@ -452,7 +562,7 @@ int ll_checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
     if (!rc) {
         /* For the next one. If the disk is full, whoever wants to write next is told. */
         struct lladd_error ignored = LLADD_ERROR_INIT;
-        (void)ll_core_set_aside(core, &ignored);
+        (void)ll_core_set_aside(core, true, &ignored);
     }
     lladd_mutex_unlock(&core->checkpointing);
     if (!rc)

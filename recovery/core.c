@@ -168,7 +168,7 @@ bool ll_core_lacks_aside(const struct ll_core *core)
     return lacking(core) != 0;
 }
 
-int ll_core_set_aside(struct ll_core *core, struct lladd_error *err)
+int ll_core_set_aside(struct ll_core *core, bool owed, struct lladd_error *err)
 {
     uint64_t more = lacking(core);
     if (LL_LIKELY(more == 0))
@@ -176,7 +176,8 @@ int ll_core_set_aside(struct ll_core *core, struct lladd_error *err)
     /* Two at a time set aside more than is needed; no harm. Some more, so as not to come here for
      * every new transaction. */
     more += LL_CHECKPOINT_RESERVE / 8;
-    int rc = ll_log_undo_reserve(core->log, more, err);
+    int rc = owed ? ll_log_undo_reserve_owed(core->log, more, err)
+                  : ll_log_undo_reserve(core->log, more, err);
     if (!rc)
         lladd_atomic_add64(&core->set_aside, more);
     return rc;
@@ -196,7 +197,7 @@ int ll_core_credit_aside(struct ll_core *core, struct ll_credit *credit, size_t 
                          struct lladd_error *err)
 {
     if (!take_aside(core, bytes))
-        return ll_log_credit(core->log, credit, bytes, err);
+        return ll_log_credit_owed(core->log, credit, bytes, err);
     int rc = ll_log_credit_reserved(core->log, credit, bytes, err);
     if (rc)
         lladd_atomic_add64(&core->set_aside, bytes);
@@ -209,7 +210,7 @@ int ll_core_credit_aside(struct ll_core *core, struct ll_credit *credit, size_t 
 static int credit_and_aside(struct ll_core *core, struct ll_credit *credit, size_t bytes,
                             struct lladd_error *err)
 {
-    int rc = ll_core_set_aside(core, err);
+    int rc = ll_core_set_aside(core, false, err);
     return rc ? rc : ll_log_credit(core->log, credit, bytes, err);
 }
 
@@ -224,19 +225,21 @@ int ll_core_credit_slow(struct ll_core *core, struct ll_credit *credit, size_t b
     rc = credit_and_aside(core, credit, bytes, err);
     if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_give_back(core))
         rc = credit_and_aside(core, credit, bytes, err);
-    if (rc != LLADD_LOG_FULL || !ll_core_may_checkpoint(core))
-        return rc;
-    /* At the byte limit. A checkpoint in the caller is what frees log when anything can; if it does
-     * not move the oldest LSN, somebody pins it and waiting would last for ever. */
-    for (;;) {
-        lladd_lsn before = ll_log_oldest(core->log);
-        int ckpt = ll_checkpoint(core, true, err);
-        if (ckpt)
-            return ckpt;
+    uint64_t oldest = UINT64_MAX;
+    while (rc == LLADD_LOG_FULL && (rc = ll_core_relieve_log(core, &oldest, err)) == 0)
         rc = credit_and_aside(core, credit, bytes, err);
-        if (rc != LLADD_LOG_FULL || ll_log_oldest(core->log).v == before.v)
-            return rc;
-    }
+    return rc;
+}
+
+int ll_core_credit_owed(struct ll_core *core, struct ll_credit *credit, size_t bytes,
+                        struct lladd_error *err)
+{
+    int rc = ll_core_check(core, err);
+    if (!rc)
+        rc = ll_core_mark(core, err);
+    if (!rc)
+        rc = ll_core_set_aside(core, true, err);
+    return rc ? rc : ll_log_credit_owed(core->log, credit, bytes, err);
 }
 
 int ll_core_append(struct ll_core *core, struct ll_record *rec, struct lladd_error *err)
@@ -247,7 +250,7 @@ int ll_core_append(struct ll_core *core, struct ll_record *rec, struct lladd_err
     if (!rc)
         rc = ll_core_mark(core, err);
     if (!rc)
-        rc = ll_log_credit(core->log, &credit, bytes, err);
+        rc = ll_log_credit_owed(core->log, &credit, bytes, err);
     if (rc)
         return rc;
     ll_log_reserve(core->log, &credit, rec, false);

@@ -140,6 +140,7 @@ struct lladd_txn {
     uint32_t depth; /* of the records it writes now */
     uint32_t system; /* atomic: 0 or 1 */
     bool read_only, rolling_back, in_callback;
+    bool frees_log; /* what it writes is owed: the log's limit does not refuse it */
     uint8_t durability;
     struct ll_credit credit;
     uint64_t undo_used;     /* log bytes its rollback can need now */
@@ -342,6 +343,13 @@ struct ll_core {
     uint64_t n_heuristics; /* atomic: read without `misc`, too */
     size_t cap_heuristics;
     struct lladd_mutex checkpointing;
+    /* Written under `checkpointing`, atomic: so many checkpoints in a row have given up no segment
+     * because of what needs the log from in_vain_low on; the log's tail at the first of them. */
+    uint32_t in_vain;
+    uint64_t in_vain_low, in_vain_since;
+    uint64_t log_growth;   /* constant: a part of the log's limit */
+    uint64_t settled_tail; /* the log's tail as the last checkpoint ended; under `checkpointing` */
+    uint32_t pressed; /* atomic: the log has come near its limit since the last one */
     /* Atomic: log bytes set aside for the next checkpoint, and for numbers that a rollback may have
      * to give. */
     uint64_t set_aside;
@@ -403,12 +411,19 @@ int ll_core_hear_witness(struct ll_core *, lladd_lsn end, struct lladd_error *);
 /* Says durably that the feature is used. */
 int ll_core_feature(struct ll_core *, uint64_t feature, struct lladd_error *);
 /* May who finds the log at its limit take a checkpoint? Not if the options want the error, and
- * not a class that is being asked to write for one. */
+ * not a class that is being asked to write for one (what it writes is owed). */
 static inline bool ll_core_may_checkpoint(const struct ll_core *core)
 {
     return !core->log_full_error &&
            lladd_atomic_load64(&core->asking_class) != lladd_thread_self();
 }
+/* For who was refused at the byte limit: 0 if there may be more room by now, because the log was
+ * truncated, or commits have become durable whose undo was set aside; takes a checkpoint if that
+ * can help. LLADD_LOG_FULL, and *err names what holds the log, if nothing does, or the caller may
+ * not take one. *oldest is where the log began when it was refused; the first time UINT64_MAX. */
+int ll_core_relieve_log(struct ll_core *, uint64_t *oldest, struct lladd_error *);
+/* Can a checkpoint give up some of the log now, or get a class to? */
+bool ll_checkpoint_frees(struct ll_core *);
 /* Log space, with the wait for a checkpoint at the byte limit. Never under a page latch. */
 int ll_core_credit_slow(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size_t bytes,
@@ -416,7 +431,9 @@ static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size
 {
     return LL_LIKELY(c->bytes >= bytes) ? 0 : ll_core_credit_slow(core, c, bytes, err);
 }
-/* Appends a record of no transaction; takes its own credit. */
+/* The same for what is owed: the limit does not refuse it. */
+int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
+/* Appends a record of no transaction, which is owed; takes its own credit. */
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
 void ll_core_transcript(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 
@@ -591,6 +608,8 @@ void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active);
 /* What transactions have counted for an operation and not added to its statistics yet. */
 void ll_txns_counted(struct ll_core *, const struct ll_name *, uint64_t *n, uint64_t *bytes);
 /* Smallest id of a transaction that may still be undone; UINT64_MAX if there is none. */
+/* The transaction that has most log space set aside for its rollback; how many have some. */
+lladd_lsn ll_txns_most_undo(struct ll_core *, uint64_t *n);
 lladd_lsn ll_txns_oldest(struct ll_core *, struct lladd_pinner *);
 /* Nothing below it is logged but unapplied. */
 lladd_lsn ll_txns_applied(struct ll_core *);
@@ -612,9 +631,10 @@ bool ll_txns_relieve(struct ll_core *);
 /* Log space for the next checkpoint, so that close and the way out of a full log always have it;
  * what the catalogue and the transactions take comes on top. */
 #define LL_CHECKPOINT_RESERVE 8192u
-/* Sets that aside, as far as it is not: no transaction begins to write without it. */
-int ll_core_set_aside(struct ll_core *, struct lladd_error *);
-/* Credit out of what was set aside, or, if that is not enough, like anybody's. */
+/* Sets that aside, as far as it is not: no transaction begins to write without it. `owed`: the
+ * log's limit does not refuse it. */
+int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
+/* Credit out of what was set aside, or, if that is not enough, as for what is owed. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* flush_all: write back everything first (close, explicit checkpoints); else what is older than the
  * previous checkpoint. */

@@ -107,7 +107,7 @@ static void reset(struct lladd_txn *txn)
     lladd_atomic_store64_relaxed(&txn->busy, UINT64_MAX);
     txn->depth = 0;
     lladd_atomic_store32(&txn->system, 0);
-    txn->read_only = txn->rolling_back = txn->in_callback = false;
+    txn->read_only = txn->rolling_back = txn->in_callback = txn->frees_log = false;
     txn->durability = 0;
     txn->n_savepoints = txn->n_actions = txn->n_joined = 0;
     txn->next_id = 1;
@@ -530,6 +530,28 @@ lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *who)
     }
     lladd_mutex_unlock(&t->mutex);
     return lladd_lsn_of(oldest);
+}
+
+lladd_lsn ll_txns_most_undo(struct ll_core *core, uint64_t *n)
+{
+    struct ll_txn_table *t = &core->txns;
+    uint64_t most = 0;
+    lladd_lsn found = {0};
+    *n = 0;
+    lladd_mutex_lock(&t->mutex);
+    for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn)) {
+        struct ll_txn_glance now;
+        ll_txn_glance(txn, &now);
+        if (now.id == 0 || now.state == LL_TXN_ENDED || now.state == LL_TXN_FREE)
+            continue;
+        ++*n;
+        if (now.undo_used <= most)
+            continue;
+        most = now.undo_used;
+        found = lladd_lsn_of(now.id);
+    }
+    lladd_mutex_unlock(&t->mutex);
+    return found;
 }
 
 lladd_lsn ll_txns_applied(struct ll_core *core)

@@ -160,10 +160,11 @@ static int build(struct change *c, struct lladd_dtable *const *tables, size_t n,
 
 /* ---- from one manifest to the next ----------------------------------------------------------- */
 
-static int begin(struct change *c, struct lladd_error *err)
+static int begin(struct change *c, bool frees_log, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     o.system = true;
+    o.frees_log = frees_log;
     o.durability = LLADD_DURABLE_LATER; /* whoever builds on it commits behind it */
     return lladd_begin(c->t->db, &o, &c->txn, err);
 }
@@ -402,7 +403,7 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
         return 0;
     int rc = freeze(&c, &cutoff, err);
     if (!rc)
-        rc = begin(&c, err);
+        rc = begin(&c, true, err); /* gives up what the journal keeps of the log */
     if (rc) {
         ll_managed__view_drop(t, c.from);
         ask_again(t, asked);
@@ -485,7 +486,7 @@ int ll_managed__combine_now(struct lladd_managed *t, uint32_t first, uint32_t n,
         c.inputs = n = 0;
     else if (n > c.from->n_runs - first)
         c.inputs = n = c.from->n_runs - first;
-    int rc = n ? begin(&c, err) : 0;
+    int rc = n ? begin(&c, false, err) : 0;
     if (rc || !n) {
         ll_managed__view_drop(t, c.from);
         return rc;
@@ -518,7 +519,7 @@ int ll_managed__free_now(struct lladd_managed *t, struct lladd_error *err)
     lladd_mutex_unlock(&t->mutex);
     if (!r)
         return 0;
-    int rc = begin(&c, err);
+    int rc = begin(&c, false, err);
     if (!rc) {
         lladd_mutex_lock(&t->swap);
         rc = lladd_dtable_run_free(c.txn, r->info.root);

@@ -31,7 +31,7 @@ static int make_names(struct ll_journal *j, struct lladd_error *err)
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_hash *hash = NULL;
     struct lladd_txn *txn;
-    o.system = true;
+    o.system = o.frees_log = true;
     o.durability = LLADD_DURABLE_LATER; /* whoever uses it commits behind it */
     int rc = lladd_begin(j->db, &o, &txn, err);
     if (rc)

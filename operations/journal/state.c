@@ -318,15 +318,25 @@ static void pins(void *ctx, struct lladd_db *db, char *text, size_t size)
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* So much log is read in vain at most, rather than that every checkpoint writes where to begin. */
+/* So much log is read in vain at most, rather than that every checkpoint writes where to begin; and
+ * kept in vain: no large part of the limit. */
 #define MARK_STEP 65536u
+#define MARK_PARTS 16u
+
+static uint64_t mark_step(const struct ll_journal *j)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    if (lladd_stats(j->db, &s) || s.log_limit_bytes / MARK_PARTS > MARK_STEP)
+        return MARK_STEP;
+    return s.log_limit_bytes / MARK_PARTS;
+}
 
 static int write_mark(struct ll_journal *j, uint64_t low, bool force)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_txn *txn;
     lladd_lsn commit;
-    o.system = true;
+    o.system = o.frees_log = true;
     o.durability = LLADD_DURABLE_LATER;
     int rc = lladd_begin(j->db, &o, &txn, NULL);
     if (rc)
@@ -357,7 +367,7 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
     uint64_t mark = j->mark_commit ? j->next_mark : j->mark;
     lladd_mutex_unlock(&j->mutex);
     low = need < low ? need : low;
-    return low < mark + MARK_STEP ? 0 : write_mark(j, low, force);
+    return low < mark + mark_step(j) ? 0 : write_mark(j, low, force);
 }
 
 /* The checkpoint forces it. Without room for it, the old place is good. */

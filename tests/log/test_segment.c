@@ -393,11 +393,24 @@ START_TEST(byte_limit)
     ck_assert_uint_gt(ll_log_tail(f.log).v, 50000);
     must_fail(&f, LLADD_LOG_FULL, try_put(&f, 200, &lsn));
     must_fail(&f, LLADD_LOG_FULL, ll_log_undo_reserve(f.log, 10000, &f.err));
+    /* What is owed is not refused, and finds what was kept for it. */
+    struct ll_credit owed = {0};
+    must(&f, ll_log_undo_reserve_owed(f.log, 5000, &f.err));
+    ck_assert_uint_le(stats().segment_bytes, 65536);
+    must(&f, ll_log_undo_reserve_owed(f.log, 20000, &f.err));
+    must(&f, ll_log_credit_owed(f.log, &owed, 5000, &f.err));
+    ck_assert_uint_gt(stats().segment_bytes, 65536);
+    ck_assert_uint_lt(stats().segment_bytes, 65536 + 30000);
+    ll_log_credit_return(f.log, &owed);
+    ll_log_undo_release(f.log, 25000);
+    must_fail(&f, LLADD_LOG_FULL, ll_log_undo_reserve(f.log, 50000, &f.err));
     /* A checkpoint frees some. */
     force(&f);
     must(&f, ll_log_truncate(f.log, f.list[f.count / 2].rec.lsn, &f.err));
-    for (unsigned i = 0; i < 100; i++)
+    for (unsigned i = 0; i < 60; i++)
         put(&f, 200);
+    force(&f);
+    must(&f, ll_log_truncate(f.log, f.list[f.count / 2].rec.lsn, &f.err));
     ck_assert_uint_le(stats().segment_bytes, 65536);
     check_records(&f, f.count / 2, f.count);
 }

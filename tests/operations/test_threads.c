@@ -130,8 +130,8 @@ START_TEST(allocators_do_not_collide)
 }
 END_TEST
 
-/* Each thread has an extent and puts another in its place, with relaxed durability, on a device with
- * room for two of each: so much is always to be had, after a sync. */
+/* Each thread has an extent and puts another in its place, with relaxed durability, on a device
+ * with room for two of each: so much is always to be had, after a sync. */
 enum { EXTENT = 100, REPLACED = 60 };
 
 static void *replaces_extents(void *arg)

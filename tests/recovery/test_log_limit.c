@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The log at its limit (REC-3): something holds all of it, users are refused, the process is
+ * killed, and again in the recovery from that, and again. With the options it had, the database
+ * opens each time, rolls back, takes checkpoints, digests and closes; and when what held the log is
+ * gone, it has room again.
+ */
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <errno.h>
+#include <lladd/dtable_managed.h>
+#include <lladd/journal.h>
+#include <string.h>
+
+enum { LIMIT = 256 << 10, SEGMENT = 4 << 10, PAGES = 40, ENTRY = 1500 };
+
+/* What holds the log. */
+enum holder { NOBODY, PIN, PREPARED, LONG, JOURNAL, MANAGED, HOLDERS };
+
+static struct bench {
+    struct rig r;
+    enum holder holder;
+    lladd_pageno page[PAGES];
+    uint64_t value[PAGES]; /* of cell 0, committed */
+    uint64_t rows;         /* committed, of the managed table */
+    uint64_t tag;
+    struct lladd_managed *table;
+    unsigned crashes;
+} b;
+
+static struct cell cell(unsigned i)
+{
+    return cell_of(b.page[i % PAGES], 0);
+}
+
+/* A cell that is never committed. */
+static struct cell other(unsigned i)
+{
+    return cell_of(b.page[i % PAGES], 1 + i / PAGES % (CELLS - 1));
+}
+
+static void begin(enum holder holder, uint32_t flags)
+{
+    memset(&b, 0, sizeof b);
+    b.holder = holder;
+    rig_init(&b.r, 0);
+    ok_db(&b.r, lladd_journal_register(&b.r.options, &b.r.err));
+    ok_db(&b.r, lladd_managed_register(&b.r.options, &b.r.err));
+    b.r.options.log_segment_min = SEGMENT;
+    b.r.options.log_segment_max = 16 << 10;
+    b.r.options.log_limit_bytes = LIMIT;
+    b.r.options.flags |= flags;
+    rig_open(&b.r);
+    rig_pages(&b.r, b.page, PAGES);
+}
+
+static void open_table(void)
+{
+    ok_db(&b.r, lladd_managed_open(b.r.db, "t", &b.table, &b.r.err));
+}
+
+static void close_table(void)
+{
+    if (b.table)
+        ok_db(&b.r, lladd_managed_close(b.table, &b.r.err));
+    b.table = NULL;
+}
+
+/* 0, or what a user was told. */
+static int put_row(struct lladd_txn *txn, uint64_t i)
+{
+    char text[200];
+    memset(text, 'r', sizeof text);
+    struct lladd_dtable_key key = lladd_dtable_u64(i);
+    struct lladd_dtable_value value = lladd_dtable_value(text, sizeof text);
+    return lladd_managed_put(txn, b.table, &key, &value);
+}
+
+static void hold(void)
+{
+    struct lladd_txn *txn;
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    switch (b.holder) {
+    case PIN:
+        ok_db(&b.r, lladd_pin_set(b.r.db, "p", lladd_durable_lsn(b.r.db), &b.r.err));
+        break;
+    case PREPARED:
+        (void)rig_prepared(&b.r, "g", cell_of(b.page[0], CELLS - 1), 1);
+        break;
+    case LONG:
+        txn = rig_begin(&b.r);
+        ok(txn, cell_put(txn, cell_of(b.page[0], CELLS - 1), 1));
+        break;
+    case JOURNAL:
+        txn = rig_begin(&b.r);
+        ok(txn, lladd_journal_acquire(txn, "tag", "test", &b.tag));
+        done(lladd_commit(txn));
+        break;
+    case MANAGED:
+        txn = rig_begin(&b.r);
+        o.type = LLADD_DTABLE_U64;
+        o.memory_bytes = 64 << 20; /* nothing is due before the log is full */
+        ok(txn, lladd_managed_create(txn, "t", &o));
+        done(lladd_commit(txn));
+        open_table();
+        break;
+    default:
+        break;
+    }
+}
+
+/* One more of what the users do; it is counted if it was committed. */
+static int work(unsigned i)
+{
+    static char entry[ENTRY];
+    struct lladd_txn *txn = rig_begin(&b.r);
+    int rc = cell_put_wide(txn, cell(i), b.value[i % PAGES] + 1, 200);
+    if (!rc && b.holder == JOURNAL)
+        rc = lladd_journal_append(txn, b.tag, lladd_span_of(entry, sizeof entry), NULL);
+    if (!rc && b.holder == MANAGED)
+        rc = put_row(txn, b.rows);
+    if (!rc)
+        rc = lladd_commit(txn);
+    if (rc) {
+        ck_assert_int_eq(rc, LLADD_LOG_FULL);
+        done(lladd_abort(txn));
+        return rc;
+    }
+    b.value[i % PAGES]++;
+    b.rows += b.holder == MANAGED;
+    return 0;
+}
+
+/* Users write until they are refused; transactions that are not committed go on until they are. */
+static void fill(unsigned seed)
+{
+    enum { OPEN = 3 };
+    struct lladd_txn *open[OPEN];
+    bool full = false;
+    for (unsigned i = 0; i < OPEN; i++) {
+        open[i] = rig_begin(&b.r);
+        ok(open[i], cell_bump(open[i], other(i), 1));
+    }
+    for (unsigned i = 0; i < 4000 && !full; i++) {
+        unsigned who = (i * 7 + seed) % 5;
+        int rc = who < OPEN ? cell_bump(open[who], other(i), 1) : work(i);
+        ck_assert(rc == 0 || rc == LLADD_LOG_FULL);
+        full = rc != 0;
+        ck_assert_uint_le(rig_stats(&b.r).log_disk_bytes, LIMIT);
+    }
+    ck_assert(full); /* the open ones hold the log, whatever else does */
+}
+
+/* Where a recovery is killed: in its n-th write to one of these files. */
+static void plan_crash(unsigned i)
+{
+    static const char *const files[] = {"pages", "dwb", "control"};
+    fault_device_only(b.r.fd, files[i % 3]);
+    fault_device_fail(b.r.fd, 1 + i / 3 % 12, FAULT_PWRITEV, EIO, true);
+}
+
+/* Dies again and again, early and late in recovery: each time the log goes on in another segment,
+ * and what was begun in the last one is lost. Then recovers. */
+static void recover(unsigned seed)
+{
+    enum { CRASHES = 40 };
+    for (unsigned i = 0; i < CRASHES; i++) {
+        plan_crash(i + seed);
+        int rc = rig_try_open(&b.r);
+        ck_assert_msg(rc == 0 || fault_device_fired(b.r.fd), "crash %u: open: %s: %s", b.crashes,
+                      lladd_code_name(rc), b.r.err.message);
+        ck_assert_int_ne(rc, LLADD_LOG_FULL);
+        b.crashes++;
+        if (rc == 0)
+            rig_crash(&b.r, &fault_kill);
+        else
+            fault_device_power_cycle(b.r.fd, &fault_kill);
+    }
+    fault_device_only(b.r.fd, "");
+    fault_device_fail(b.r.fd, 0, FAULT_ANY, 0, false);
+    rig_open(&b.r);
+}
+
+static void expect(void)
+{
+    for (unsigned i = 0; i < PAGES; i++) {
+        rig_expect(&b.r, cell(i), b.value[i]);
+        for (unsigned k = 1; k < 5; k++)
+            rig_expect(&b.r, cell_of(b.page[i], k), 0);
+    }
+}
+
+/* Whatever held the log holds it no more. */
+static void let_go(void)
+{
+    struct lladd_txn *txn;
+    switch (b.holder) {
+    case PIN:
+        ok_db(&b.r, lladd_pin_clear(b.r.db, "p", &b.r.err));
+        break;
+    case PREPARED:
+        done(lladd_abort(rig_claim(&b.r, "g")));
+        break;
+    case JOURNAL: {
+        struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+        o.frees_log = true;
+        txn = rig_begin_with(&b.r, &o);
+        ok(txn, lladd_journal_discard(txn, b.tag, lladd_lsn_of(0)));
+        done(lladd_commit(txn));
+        break;
+    }
+    case MANAGED:
+        open_table();
+        ok_db(&b.r, lladd_managed_digest(b.table, &b.r.err));
+        break;
+    default:
+        break;
+    }
+}
+
+static void check_rows(void)
+{
+    for (uint64_t i = 0; i < b.rows; i++) {
+        char text[200];
+        size_t len;
+        struct lladd_txn *txn = rig_begin(&b.r);
+        struct lladd_dtable_key key = lladd_dtable_u64(i);
+        ok(txn, lladd_managed_get(txn, b.table, &key, text, sizeof text, &len));
+        ck_assert_uint_eq(len, sizeof text);
+        done(lladd_abort(txn));
+    }
+}
+
+static void at_the_limit(enum holder holder, uint32_t flags, unsigned seed)
+{
+    begin(holder, flags);
+    hold();
+    fill(seed);
+    if (b.table) { /* the open transactions have nothing of it */
+        ck_assert_int_eq(seed % 3 == 0 ? lladd_managed_digest(b.table, &b.r.err) : 0, 0);
+        b.table = NULL;
+    }
+    rig_crash(&b.r, &fault_kill);
+    for (unsigned round = 0; round < 3; round++) {
+        recover(seed + round);
+        expect();
+        /* Each crash may have cost a small segment, and what was in it. */
+        ck_assert_uint_le(rig_stats(&b.r).log_disk_bytes, LIMIT + (b.crashes + round) * SEGMENT);
+        if (round == 1) {
+            ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
+            rig_reopen(&b.r);
+        }
+        if (round < 2)
+            rig_crash(&b.r, &fault_kill);
+    }
+    let_go();
+    ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
+    for (unsigned i = 0; i < 20; i++)
+        ck_assert_int_eq(work(i), 0);
+    check_rows();
+    expect();
+    close_table();
+    rig_maintain(&b.r);
+    ck_assert_uint_le(rig_stats(&b.r).log_disk_bytes, LIMIT);
+    rig_free(&b.r);
+}
+
+enum { SEEDS = 8 };
+
+START_TEST(a_full_log_recovers_crash_after_crash)
+{
+    at_the_limit((enum holder)(_i / SEEDS), 0, (unsigned)_i % SEEDS);
+}
+END_TEST
+
+START_TEST(who_wants_the_error_gets_it_and_the_database_still_opens)
+{
+    at_the_limit((enum holder)(_i / SEEDS), LLADD_OPT_LOG_FULL_ERROR, (unsigned)_i % SEEDS);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("log limit");
+    TCase *tc = tcase_create("all");
+    tcase_add_loop_test(tc, a_full_log_recovers_crash_after_crash, 0, HOLDERS * SEEDS);
+    tcase_add_loop_test(tc, who_wants_the_error_gets_it_and_the_database_still_opens, 0,
+                        HOLDERS * SEEDS);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
