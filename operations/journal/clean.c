@@ -9,14 +9,15 @@
  * that transaction is durable.
  *
  * Checkpoints do it when it pays: if the log a tag holds is many times what is live in it, the
- * copies cost a small part of what is written anyway. When half of the log's limit is reached it
- * has to be, as long as there is room for it. Owners that can digest are asked first. */
+ * copies cost a small part of what is written anyway. When it holds three eighths of the log's
+ * limit it has to be, while half of the limit is free; the limit does not refuse the copies, which
+ * let more of the log go than they take. Owners that can digest are asked first. */
 #include "operations/journal/table.h"
 
 enum {
     WORTH = 16,   /* log that can go, for each byte that is written again */
-    SMALL = 4096, /* what is live counts as so much at least */
-    ROOM = 4      /* so many parts of the limit may one checkpoint write again */
+    WORTH_NOW = 2, /* the same when it has to be: less would be in vain */
+    SMALL = 4096  /* what is live counts as so much at least */
 };
 
 /* What one step is about. */
@@ -175,15 +176,14 @@ static void forget_asked(struct ll_journal *j, uint64_t number)
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* *written gets how much was written again. */
 static int clean(struct ll_journal *j, uint64_t number, uint64_t below, bool *more,
-                 uint64_t *written, struct lladd_error *err)
+                 struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct ll_journal_txn *t;
     struct lladd_txn *txn;
     struct step s;
-    o.system = true;
+    o.system = o.frees_log = true;
     o.durability = LLADD_DURABLE;
     int rc = lladd_begin(j->db, &o, &txn, err);
     if (rc)
@@ -197,7 +197,6 @@ static int clean(struct ll_journal *j, uint64_t number, uint64_t below, bool *mo
         rc = run(txn, t, &s);
     if (!rc) {
         *more = s.more;
-        *written = t->changes[0].own.bytes;
         rc = lladd_commit(txn);
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
             return poisoned(j, err);
@@ -217,10 +216,9 @@ int lladd_journal_clean(struct lladd_db *db, uint64_t tag, lladd_lsn below, bool
 {
     struct ll_journal *j;
     bool rest = false;
-    uint64_t written;
     int rc = ll_operations__journal_of(db, &j, err);
     if (!rc)
-        rc = clean(j, tag, below.v, &rest, &written, err);
+        rc = clean(j, tag, below.v, &rest, err);
     if (more)
         *more = rc == 0 && rest;
     return rc == LLADD_END ? 0 : rc;
@@ -288,23 +286,23 @@ static void let_time_pass(struct ll_journal *j)
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* Asks owners, and cleans what none of them has done anything about: is something cleaned? */
+/* Asks owners, and cleans what none of them has done anything about: is something cleaned? Tags
+ * share the log, so all of them are cleaned, or nothing of it goes. */
 static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint64_t limit)
 {
-    uint64_t room = limit / ROOM, written = 0, step;
     struct need need;
     bool more, cleaned = false;
     while (look(j, below, &need)) {
         uint64_t age = tail - need.low;
-        bool urgent = limit != UINT64_MAX && age > limit / 2;
+        bool urgent = limit != UINT64_MAX && age > limit / 8 * 3;
         if (!urgent && age / WORTH < need.live)
             break;
         if (ask(j, need.tag))
             continue; /* he has until the next checkpoint */
-        if (written >= room || (urgent && need.live > room) ||
-            clean(j, need.tag, below, &more, &step, NULL))
+        if (age / WORTH_NOW < need.live)
             break;
-        written += step;
+        if (clean(j, need.tag, below, &more, NULL))
+            break;
         cleaned = true;
     }
     return cleaned;
