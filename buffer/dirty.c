@@ -146,7 +146,8 @@ static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
 /* Would redo not reach back to this base? Then the page must not be torn. */
 static bool needs_area(const struct ll_buffer *b, uint64_t base)
 {
-    return b->cfg.dwb_name && !b->cfg.no_images && base < b->protect_below;
+    return b->cfg.dwb_name && !b->cfg.no_images && base < b->protect_below &&
+           !LLADD_PLANTED(LLADD_BUG_IMAGE);
 }
 
 /* What redo needs for this page: from the base on, or, where the disk never has it torn or it has

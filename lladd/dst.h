@@ -106,7 +106,7 @@ struct lladd_dst_event {
     X(WAL_GATE, "wal-gate", "O4", "a page is written before its log records are durable") \
     X(LSN_STAMP, "lsn-stamp", "O11", "an update does not stamp the page with its LSN") \
     X(DIRTY_ENTRY, "dirty-entry", "O11", "a page enters the dirty-page table after its record") \
-    X(IMAGE, "image", "O11", "no page image although the old one is about to be truncated") \
+    X(IMAGE, "image", "O11", "neither an image nor the double-write area protects a page") \
     X(CLR, "clr", "O2", "a page undo is applied and no compensation record written") \
     X(CLR_END, "clr-end", "O2", "the record that closes a logical undo does not lead past it") \
     X(UNDO_NEXT, "undo-next", "O2", "undo goes on at what a compensation record undid") \
@@ -147,7 +147,8 @@ struct lladd_dst_event {
     X(SHARE, "share", "O2", "one of the shares of redo is left out") \
     X(CAUGHT_UP, "caught-up", "O2", "a page that was redone when it was fetched is not dirty") \
     X(UNPROTECTED, "unprotected", "O2", "a loser is undone behind open and keeps nobody away") \
-    X(GIVEN_UP, "given-up", "O2", "what losers behind open have given up is used again")
+    X(GIVEN_UP, "given-up", "O2", "what losers behind open have given up is used again") \
+    X(PROTECTION, "protection", "O11", "recovery forgets which pages no image protects")
 
 /** Their numbers: bits of lladd_dst.planted. */
 enum lladd_bug {

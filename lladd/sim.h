@@ -153,7 +153,10 @@ enum {
     /** lladd_sim_interleave: schedules by randomised priorities, instead of all of them, with
      *  accesses to shared words as points besides. */
     LLADD_SIM_RANDOM_SCHEDULES = 32,
-    LLADD_SIM_INSTANT = 64 /**< databases are opened with LLADD_RECOVER_INSTANT */
+    LLADD_SIM_INSTANT = 64, /**< databases are opened with LLADD_RECOVER_INSTANT */
+    /** With ATOMIC_PAGES: only the workload's database, that of the second recovery in a row, the
+     *  fourth and so on are told so, and only what these write is never torn. */
+    LLADD_SIM_TURNS = 128
 };
 
 #define LLADD_SIM_DEPTH_MAX 8u

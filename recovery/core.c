@@ -94,6 +94,9 @@ int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn,
     lladd_mutex_lock(&core->witness_mutex);
     if (lsn.v >= lladd_atomic_load64(&core->witnessed)) {
         struct ll_witness w = {.durable = ll_log_durable(core->log), .page = page, .page_lsn = lsn};
+        /* Behind a cut the log begins with nothing, and the next crash may forget where. */
+        if (w.durable.v <= core->began)
+            w.durable.v = core->accepted;
         rc = ll_witness_write(&core->env, core->dev, core->control_file, core->salt, &w);
         if (!rc)
             lladd_atomic_store64(&core->witnessed, w.durable.v);

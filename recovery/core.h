@@ -312,6 +312,7 @@ struct ll_core {
     struct lladd_mutex control_mutex;
     struct lladd_mutex witness_mutex; /* one is written at a time */
     uint64_t witnessed; /* atomic: pages with a lower LSN have been vouched for */
+    uint64_t accepted, began; /* where the log ended when it was opened, and goes on since */
     uint64_t redo_start; /* of the recovery that opened this handle; redo of pages may come later */
     /* What the control block says that never changes; this may be read without its mutex. */
     uint32_t page_size;

@@ -445,11 +445,14 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
         ll_behind_free(&a.behind);
         return rc;
     }
+    core->accepted = core->control.clean ? core->control.end.v : ll_log_scan_end(core->log).v;
+    core->began = ll_log_tail(core->log).v;
     lladd_atomic_store64(&core->last_checkpoint, core->control.checkpoint.v);
     /* Pages whose base is older may not rely on it any more: redo starts there, and so will the
      * next one at the earliest. */
     lladd_atomic_max64(&core->image_horizon, core->control.redo.v);
-    ll_buffer_protect(core->buffer, core->control.redo);
+    if (!LLADD_PLANTED(LLADD_BUG_PROTECTION))
+        ll_buffer_protect(core->buffer, core->control.redo);
     rc = redo_and_undo(core, &a, err);
     ll_behind_free(&a.behind);
     core->recovery_ns = ll_now_ns(&core->env) - start;

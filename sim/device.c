@@ -266,7 +266,10 @@ static struct ll_sim_call *note(struct ll_sim_run *run, enum ll_sim_call_kind ki
     }
     run->trace = calls;
     struct ll_sim_call *call = &calls[run->n_calls++];
-    *call = (struct ll_sim_call){.kind = (uint8_t)kind, .inode = inode, .name = name};
+    *call = (struct ll_sim_call){.kind = (uint8_t)kind,
+                                 .inode = inode,
+                                 .name = name,
+                                 .whole = ll_sim_is_atomic(run->sim, run->level)};
     return call;
 }
 

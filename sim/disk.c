@@ -359,14 +359,15 @@ static struct ll_sim_op *add_op(struct ll_sim_arena *a, struct ll_sim_world *w,
                              .len = call->len,
                              .call = number,
                              .off = call->off,
-                             .data = call->data};
+                             .data = call->data,
+                             .whole = call->whole};
     w->fresh_ops++;
     return op;
 }
 
 static void hash_op(const struct lladd_sim *sim, const struct ll_sim_world *w, struct ll_sim_op *op)
 {
-    uint64_t h = ll_sim_mix(op->kind, op->off);
+    uint64_t h = ll_sim_mix(op->kind | (uint64_t)op->whole << 8, op->off);
     h = ll_sim_mix(h, op->data ? ll_sim_hash(op->data, op->len) : op->len);
     h = ll_sim_mix(h, op->inode < w->image.n_inodes ? w->image.inode[op->inode]->birth : op->inode);
     h = ll_sim_mix(h, sim->names.at[op->name].hash);

@@ -389,6 +389,12 @@ int lladd_sim_rollback_to(struct lladd_sim *sim, struct lladd_txn *handle, lladd
 
 /* ---- running it -------------------------------------------------------------------------- */
 
+bool ll_sim_is_atomic(const struct lladd_sim *sim, uint32_t level)
+{
+    uint32_t flags = sim->bounds.flags;
+    return flags & LLADD_SIM_ATOMIC_PAGES && !(flags & LLADD_SIM_TURNS && level % 2);
+}
+
 /* Opens a database on a run's device. */
 int ll_sim_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db **db,
                 struct lladd_error *err)
@@ -399,6 +405,9 @@ int ll_sim_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db *
     sim->clock = 0;
     sim->options.device = &run->face;
     sim->cover.level = run->level;
+    sim->options.flags &= ~(uint32_t)LLADD_OPT_ATOMIC_PAGES;
+    if (ll_sim_is_atomic(sim, run->level))
+        sim->options.flags |= LLADD_OPT_ATOMIC_PAGES;
     return lladd_open(NULL, &sim->options, db, err);
 }
 

@@ -88,7 +88,7 @@ static int take_bounds(struct lladd_sim *sim, const struct lladd_sim_bounds *b,
     struct lladd_sim_bounds *own = &sim->bounds;
     const uint32_t flags = LLADD_SIM_FULL_PRODUCT | LLADD_SIM_NO_POWER | LLADD_SIM_NO_KILL |
                            LLADD_SIM_ATOMIC_PAGES | LLADD_SIM_NO_COVERAGE |
-                           LLADD_SIM_RANDOM_SCHEDULES | LLADD_SIM_INSTANT;
+                           LLADD_SIM_RANDOM_SCHEDULES | LLADD_SIM_INSTANT | LLADD_SIM_TURNS;
     if (b && (b->struct_size < 8 || b->struct_size > 4096))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "bounds: use LLADD_SIM_BOUNDS_INIT");
     if (b)
@@ -135,7 +135,7 @@ static int take_options(struct lladd_sim *sim, struct lladd_error *err)
     o->allocator = &sim->heap.face;
     o->flags |= LLADD_OPT_NO_THREADS;
     if (sim->bounds.flags & LLADD_SIM_ATOMIC_PAGES)
-        o->flags |= LLADD_OPT_ATOMIC_PAGES;
+        o->flags |= LLADD_OPT_ATOMIC_PAGES; /* see ll_sim_open, too */
     if (sim->bounds.flags & LLADD_SIM_INSTANT)
         o->recovery = LLADD_RECOVER_INSTANT;
     sim->page_size = o->page_size ? o->page_size : LL_SIM_BLOCK;

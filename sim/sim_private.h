@@ -164,12 +164,14 @@ struct ll_sim_call {
     uint32_t len;
     uint64_t off; /* truncate: the new size */
     const unsigned char *data;
+    bool whole; /* pages that it writes are never torn */
 };
 
 /* A part of a call that is not durable. */
 struct ll_sim_op {
     uint8_t kind;
     uint8_t file; /* enum ll_sim_file_kind: by which unit it is decided */
+    bool whole;   /* if it writes a page: never in part */
     bool lost;    /* a sync has failed over it */
     bool gone;    /* and it will never get to the disk */
     uint32_t inode;
@@ -360,6 +362,9 @@ struct ll_sim_run {
 };
 #define LL_SIM_UNDECIDED UINT32_MAX
 #define LL_SIM_NO_UNIT UINT32_MAX
+
+/* Is the database of that level told that pages are never torn, and are they not? */
+bool ll_sim_is_atomic(const struct lladd_sim *, uint32_t level);
 
 /* A fresh run on what a crash left of a world (NULL: an empty disk). Without units the process has
  * died, nothing else. */

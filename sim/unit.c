@@ -341,7 +341,7 @@ static int data_variants(struct lladd_sim *sim, struct ll_sim_units *us, struct 
     u->fresh = u->n;
     if (!add_variant(us, u, LL_SIM_V_PREFIX, u->n_ops))
         return LLADD_NO_MEMORY;
-    bool tears = u->file != LL_SIM_PAGES || !(sim->bounds.flags & LLADD_SIM_ATOMIC_PAGES);
+    bool tears = u->file != LL_SIM_PAGES || !us->world->ops[u->ops[u->n_ops - 1]].whole;
     int rc = 0;
     /* Over each version below it; the last one without the others is a tear with all parts. */
     for (uint32_t count = u->n_ops; tears && !rc && count-- > 0;) {

@@ -19,6 +19,7 @@
     X(extents) \
     X(fixed) \
     X(formats) \
+    X(full) \
     X(groups) \
     X(heaps) \
     X(instant) \

@@ -72,6 +72,23 @@ START_TEST(every_subject_recovers_instantly)
 }
 END_TEST
 
+/* A database that was told that pages are never torn, is opened by one that was not, and back. */
+START_TEST(options_change_between_runs)
+{
+    static const char *const names[] = {"counters", "records"};
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    b.depth = 3;
+    b.states = STATES;
+    b.flags = LLADD_SIM_ATOMIC_PAGES | LLADD_SIM_TURNS | LLADD_SIM_NO_COVERAGE |
+              (_i % 2 ? LLADD_SIM_INSTANT : 0);
+    struct lladd_sim_report *r = explore(lladd_sim_subject_find(names[_i / 2]), &b);
+    if (r->n_failures)
+        expect_passed(r);
+    ck_assert_uint_gt(r->depth_states[3], STATES / 10);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
 /* Two deaths of the process and then a loss of power: a name of a used segment is back that a
  * recovery had seen gone (log/log.c, settle_names). */
 START_TEST(a_third_crash_finds_names_that_were_never_durable)
@@ -428,6 +445,7 @@ int main(void)
     tcase_add_loop_test(tc, every_subject_recovers_from_every_crash, 0, subjects);
     tcase_add_loop_test(tc, every_subject_recovers_instantly, 0, subjects);
     tcase_add_test(tc, a_third_crash_finds_names_that_were_never_durable);
+    tcase_add_loop_test(tc, options_change_between_runs, 0, 4);
     tcase_add_test(tc, a_stranger_s_operation_passes);
     tcase_add_test(tc, exploring_is_deterministic);
     tcase_add_test(tc, the_reduction_and_the_full_product_agree);

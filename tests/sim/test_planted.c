@@ -44,7 +44,8 @@ static const struct row rows[] = {
     {LLADD_BUG_LSN_STAMP, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
     /* Where pages do not tear, redo begins at the oldest entry, and at the oldest base elsewhere */
     {LLADD_BUG_DIRTY_ENTRY, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, ATOMIC, 0, 0},
-    {LLADD_BUG_IMAGE, EXPLORE, "records", LLADD_SIM_O_OPEN, 2, 0, 0, 0},
+    /* Where the log goes back far enough, it rebuilds a torn page without image and area. */
+    {LLADD_BUG_IMAGE, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_CLR, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_CLR_END, EXPLORE, "actions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_UNDO_NEXT, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
@@ -89,6 +90,8 @@ static const struct row rows[] = {
     {LLADD_BUG_CAUGHT_UP, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_UNPROTECTED, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_GIVEN_UP, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
+    {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
+    {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_PROGRESS, 0, LLADD_SIM_INSTANT, 2, 0},
     /* Errors: also in bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},

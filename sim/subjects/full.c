@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * full: a log at its limit. A transaction changes pages that no image makes smaller; a checkpoint
+ * writes them back and moves redo's start behind their bases; another transaction fills the log to
+ * the last record; and then the first one is rolled back, for which no image finds room. What redo
+ * repeats of that has no base in reach, so if a crash tears its first write, nothing but the
+ * double-write area can put it right.
+ *
+ * A cell is a text on a page of its own, behind noise.
+ */
+#include "sim/subjects/cells.h"
+
+#include <lladd/bytes.h>
+#include <string.h>
+
+enum { PAGES = 16, CELLS = 7, NOISE = 3000, AT = 3200, LEN = 100, PIECE = 600 };
+
+static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    o->flags |= LLADD_OPT_LOG_FULL_ERROR;
+    o->log_limit_bytes = 20 * (8u << 10);
+    o->log_segment_min = o->log_segment_max = 8u << 10;
+    o->checkpoint_bytes = 1u << 20;
+    return 0;
+}
+
+static int make_noise(struct lladd_txn *txn, lladd_pageno page)
+{
+    unsigned char noise[NOISE];
+    uint64_t x = 88172645463325252u + page.v;
+    for (unsigned i = 0; i < NOISE; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        noise[i] = (unsigned char)x;
+    }
+    return lladd_set(txn, page, 0, noise, NOISE);
+}
+
+static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    lladd_pageno first;
+    (void)ctx;
+    TRY(ll_sim_pages_make(db, PAGES, &first, err));
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = 0;
+    for (unsigned cell = 0; !rc && cell < CELLS; cell++)
+        rc = make_noise(txn, lladd_page_of(first.v + cell));
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+/* ---- the workload ------------------------------------------------------------------------ */
+
+static int fill(struct ll_sim_work *w, struct lladd_txn *txn, char letter)
+{
+    unsigned char bytes[LEN];
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        ll_sim_fill(bytes, cell, letter, LEN);
+        TRY(lladd_set(txn, lladd_page_of(w->first.v + cell), AT, bytes, LEN));
+        TRY(ll_sim_cell_note(w, txn, cell, letter, LEN));
+    }
+    return 0;
+}
+
+/* With a transaction that stays open: until there is room for no record more. */
+static int fill_log(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    unsigned char bytes[PIECE];
+    int rc = 0;
+    memset(bytes, 'f', sizeof bytes);
+    for (unsigned i = 0; !rc; i++)
+        rc = lladd_set(txn, lladd_page_of(w->first.v + CELLS + i % (PAGES - CELLS - 1)),
+                       i / PAGES % 4 * PIECE, bytes, PIECE);
+    if (rc == LLADD_LOG_FULL) {
+        do
+            rc = lladd_counter_add(txn, lladd_page_of(w->first.v + PAGES - 1), 0, 1);
+        while (rc == 0);
+    }
+    return rc == LLADD_LOG_FULL ? 0 : rc;
+}
+
+static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    TRY(fill(w, txn, 'a'));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    struct lladd_stats s = {.struct_size = sizeof s};
+    struct lladd_txn *early;
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &w.first, err));
+    TRY(ll_sim_in_txn(&w, commits));
+    TRY(lladd_sim_begin(sim, db, NULL, &early, err));
+    int rc = fill(&w, early, 'e');
+    if (!rc)
+        rc = lladd_checkpoint(db, err);
+    if (!rc)
+        rc = ll_sim_in_txn(&w, fill_log);
+    if (rc)
+        return ll_sim_give_up(sim, early, rc, err);
+    TRY(lladd_sim_abort(sim, early));
+    TRY(lladd_stats(db, &s));
+    return lladd_wait(db, lladd_lsn_of(s.log_tail - 1), err);
+}
+
+/* ---- what is there ----------------------------------------------------------------------- */
+
+static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct ll_sim_cells c;
+    lladd_pageno first;
+    (void)ctx;
+    memset(&c, 0, sizeof c);
+    TRY(ll_sim_pages_find(db, &first, err));
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        unsigned char bytes[LEN];
+        TRY(lladd_get(db, lladd_page_of(first.v + cell), AT, bytes, LEN, err));
+        if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, LEN) && c.at[cell].letter))
+            return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
+    }
+    return ll_sim_cells_write(&c, sink);
+}
+
+/* The options want the error instead of the checkpoint that would make room. */
+static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    lladd_pageno first;
+    (void)ctx;
+    TRY(lladd_checkpoint(db, err));
+    TRY(ll_sim_pages_find(db, &first, err));
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = lladd_set(txn, lladd_page_of(first.v + CELLS), 0, "on", 2);
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+/* While pages are behind there is room for no record. */
+static int meanwhile(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    unsigned char byte;
+    lladd_pageno first;
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &first, err));
+    return lladd_get(db, first, AT, &byte, 1, err);
+}
+
+static const char *const operations[] = {"lladd.set", NULL};
+
+const struct lladd_sim_subject ll_sim_subject_full = {
+    .struct_size = sizeof ll_sim_subject_full,
+    .name = "full",
+    .about = "a log at its limit, and a rollback for which no page image finds room",
+    .configure = configure,
+    .setup = setup,
+    .run = run,
+    .dump = dump,
+    LL_SIM_CELLS_MODEL,
+    .pages = ll_sim_pages_each,
+    .operations = operations,
+    .go_on = go_on,
+    .meanwhile = meanwhile,
+};
