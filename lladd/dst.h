@@ -148,7 +148,8 @@ struct lladd_dst_event {
     X(CAUGHT_UP, "caught-up", "O2", "a page that was redone when it was fetched is not dirty") \
     X(UNPROTECTED, "unprotected", "O2", "a loser is undone behind open and keeps nobody away") \
     X(GIVEN_UP, "given-up", "O2", "what losers behind open have given up is used again") \
-    X(PROTECTION, "protection", "O11", "recovery forgets which pages no image protects")
+    X(PROTECTION, "protection", "O11", "recovery forgets which pages no image protects") \
+    X(BLOB_ONCE, "blob-once", "O16", "a value is read without a second look at its reference")
 
 /** Their numbers: bits of lladd_dst.planted. */
 enum lladd_bug {

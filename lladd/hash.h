@@ -20,6 +20,14 @@
  *
  * Threads: a handle may be used by any number of them. Lookups of different threads never wait for
  * each other. Two transactions that change one key are a fault of the caller (paper, section 2.1).
+ *
+ * Reading needs no lock and gives no isolation. What a call reads of one element, key and value,
+ * is whole and what the table had at one moment of the call, whatever its length is, and whatever
+ * others put or remove meanwhile. That moment may lie inside another transaction: then the value is
+ * one that its commit, or a later step of it, has not confirmed, and that an abort takes back. Two
+ * elements, or two calls, may show two moments. Locks (lladd/lock.h) are what keeps that away. A
+ * value that others replace again and again while it is read from its blob is read under its page's
+ * latch in the end; writers of that bucket wait so long.
  * @ingroup operations
  */
 #include <lladd/lladd.h>
@@ -104,7 +112,8 @@ LLADD_API int lladd_hash_insert_if_absent(struct lladd_txn *, struct lladd_hash 
 LLADD_API int lladd_hash_remove(struct lladd_txn *, struct lladd_hash *, const void *key,
                                 size_t key_len);
 
-/** Looks a key up: *len gets the length of its value, `buf` as much of it as `size` allows.
+/** Looks a key up: *len gets the length of its value, `buf` as much of it as `size` allows; what is
+ *  behind that in `buf`, and all of it where the call fails, may have been written to.
  *  LLADD_NOT_FOUND. */
 LLADD_API int lladd_hash_get(struct lladd_hash *, const void *key, size_t key_len, void *buf,
                              size_t size, size_t *len, struct lladd_error *);
@@ -138,9 +147,9 @@ LLADD_API bool lladd_hash_logged_key(const struct lladd_log_entry *, lladd_pagen
                                      struct lladd_span *key);
 
 /** A walk through all elements, in no order one could use. Every element that is there from the
- *  first call to the last comes exactly once, whatever others insert, remove, split or merge
- *  meanwhile. No latch is held between calls. Zeroed is a walk that has not begun; release with
- *  lladd_hash_walk_end. */
+ *  first call to the last comes exactly once, with one of the values it has had meanwhile, whatever
+ *  others insert, put, remove, split or merge. No latch is held between calls. Zeroed is a walk
+ *  that has not begun; release with lladd_hash_walk_end. */
 struct lladd_hash_walk {
     uint64_t private_[4];
     unsigned char *buffer;
@@ -162,7 +171,7 @@ struct lladd_hash_stats {
 LLADD_API int lladd_hash_stats(struct lladd_hash *, struct lladd_hash_stats *,
                                struct lladd_error *);
 /** Calls fn for each page the table consists of, blobs included; not 0 stops and is what it
- *  returns. */
+ *  returns. Nobody may be changing the table. */
 LLADD_API int lladd_hash_pages(struct lladd_hash *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                struct lladd_error *);
 /** Is everything in order: every key in its bucket and once, chains, counts, blobs?

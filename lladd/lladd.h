@@ -257,6 +257,10 @@ LLADD_API int lladd_fix(struct lladd_db *, lladd_pageno, enum lladd_latch, struc
                         struct lladd_error *);
 LLADD_API void lladd_unfix(struct lladd_db *, struct lladd_page *, enum lladd_latch);
 LLADD_API struct lladd_view lladd_page_view(const struct lladd_page *);
+/** A number that the page, which the caller holds, has not had before: it becomes another one with
+ *  each change, and with each new life of the page. For a reader that lets go of the page and wants
+ *  to know afterwards whether it has changed meanwhile; not for operations (OP-2). */
+LLADD_API uint64_t lladd_page_version(const struct lladd_page *);
 /** Does the view have this page type (by name, in this database)? */
 LLADD_API bool lladd_page_is(struct lladd_db *, struct lladd_view, const char *page_type);
 /** The type number the database gave to a page type; 0 if none yet. */

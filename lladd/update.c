@@ -68,6 +68,11 @@ struct lladd_view lladd_page_view(const struct lladd_page *page)
     return ll_view_of(page);
 }
 
+uint64_t lladd_page_version(const struct lladd_page *page)
+{
+    return ll_page_lsn(page->bytes).v;
+}
+
 uint16_t lladd_page_type_number(struct lladd_db *db, const char *page_type)
 {
     struct ll_name *n = ll_catalogue_find(&db->core, LL_NAME_PAGE_TYPE, page_type, 0);

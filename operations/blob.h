@@ -130,6 +130,9 @@ uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint3
 /* Fixes the root page of a blob that exists. */
 int ll_operations__blob_root(struct lladd_db *, lladd_pageno root, struct lladd_page **out,
                              struct lladd_error *);
+/* The version of its root page: if that stays the same, so does which page is where. */
+int ll_operations__blob_version(struct lladd_db *, lladd_pageno root, uint64_t *out,
+                                struct lladd_error *);
 /* Fixes a page of the blob, for reading. LLADD_CONFLICT: it is not what it should be, perhaps not
  * any more. */
 int ll_operations__blob_fix(struct lladd_db *, lladd_pageno root, lladd_pageno, uint64_t where,

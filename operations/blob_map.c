@@ -39,6 +39,18 @@ int ll_operations__blob_root(struct lladd_db *db, lladd_pageno root, struct llad
     return destroyed(err, root);
 }
 
+int ll_operations__blob_version(struct lladd_db *db, lladd_pageno root, uint64_t *out,
+                                struct lladd_error *err)
+{
+    struct lladd_page *page;
+    int rc = ll_operations__blob_root(db, root, &page, err);
+    if (rc)
+        return rc;
+    *out = lladd_page_version(page);
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    return 0;
+}
+
 int ll_operations__blob_fix(struct lladd_db *db, lladd_pageno root, lladd_pageno page,
                             uint64_t where, struct lladd_page **out, struct lladd_error *err)
 {

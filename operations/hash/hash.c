@@ -190,9 +190,8 @@ int ll_hash__find_in_chain(struct ll_hash_table *t, struct ll_hash_found *f,
     }
 }
 
-/* Finds an element, and holds its page; LLADD_NOT_FOUND without a message. */
-static inline int find(struct ll_hash_table *t, const struct hb_key *key, uint64_t hash,
-                       struct ll_hash_found *f, struct lladd_error *err)
+int ll_hash__find_element(struct ll_hash_table *t, const struct hb_key *key, uint64_t hash,
+                          struct ll_hash_found *f, struct lladd_error *err)
 {
     f->latch = LLADD_LATCH_SHARED;
     int rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &f->head, err);
@@ -215,30 +214,25 @@ static int not_found(struct lladd_error *err)
     return lladd_error_set(err, LLADD_NOT_FOUND, "there is no such key");
 }
 
-/* A value that is a blob, read without any latch. Somebody may have replaced it meanwhile: then
- * what stands there now is read instead. *out is the caller's to free. */
-static int read_long(struct ll_hash_table *t, const struct hb_key *k, uint64_t hash,
-                     unsigned char ref[HB_VALUE_REF], size_t most, unsigned char *into,
-                     struct lladd_error *err)
+struct looker {
+    struct ll_hash_reader reader; /* first */
+    lladd_hash_value_fn *fn;
+    void *ctx;
+    unsigned char *copy; /* of a value that lives in a blob */
+};
+
+static int look_at(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_error *err)
 {
-    for (;;) {
-        unsigned char now[HB_VALUE_REF];
-        struct ll_hash_found f;
-        uint64_t len = lladd_get64(ref);
-        int rc = lladd_blob_read(t->db, lladd_page_of(lladd_get64(ref + 8)), 0, into,
-                                 len < most ? len : most, NULL, err);
-        if (rc == 0)
-            return 0;
-        struct lladd_error ignored = LLADD_ERROR_INIT;
-        if (find(t, k, hash, &f, &ignored))
-            return rc;
-        bool blob = (f.entry.value_len & HB_BLOB) != 0;
-        memcpy(now, blob ? f.entry.value : ref, HB_VALUE_REF);
-        ll_hash__let_go(t, &f);
-        if (!blob || memcmp(now, ref, HB_VALUE_REF) == 0 || lladd_get64(now) > len)
-            return rc;
-        memcpy(ref, now, HB_VALUE_REF);
-    }
+    struct looker *l = (struct looker *)r;
+    if (!(e->value_len & HB_BLOB))
+        return l->fn(l->ctx, lladd_span_of(e->value, HB_LEN(e->value_len)));
+    uint64_t len = lladd_get64(e->value);
+    unsigned char *copy = lladd_resize(r->table->db, l->copy, len);
+    if (!copy)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a value");
+    l->copy = copy;
+    ll_hash__set_part(&r->value_part, e->value, copy, len);
+    return 0;
 }
 
 int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd_hash_value_fn *fn,
@@ -246,56 +240,49 @@ int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd
 {
     struct ll_hash_table *t = NULL;
     struct hb_key k;
-    struct ll_hash_found f;
-    unsigned char ref[HB_VALUE_REF];
-    uint64_t hash = 0;
+    struct looker l = {.reader = {.key = &k, .see = look_at}, .fn = fn, .ctx = ctx};
     int rc = table_of(h, &t, err);
     if (!rc)
-        rc = key_of(t, key, key_len, &k, &hash, err);
-    if (!rc)
-        rc = find(t, &k, hash, &f, err);
+        rc = key_of(t, key, key_len, &k, &l.reader.hash, err);
     if (rc)
-        return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
-    bool blob = (f.entry.value_len & HB_BLOB) != 0;
-    if (!blob)
-        rc = fn(ctx, lladd_span_of(f.entry.value, HB_LEN(f.entry.value_len)));
-    else
-        memcpy(ref, f.entry.value, HB_VALUE_REF);
-    ll_hash__let_go(t, &f);
-    if (!blob)
         return rc;
-    size_t len = lladd_get64(ref);
-    unsigned char *copy = lladd_alloc(t->db, len);
-    if (!copy)
-        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a value");
-    rc = read_long(t, &k, hash, ref, len, copy, err);
-    if (!rc)
-        rc = fn(ctx, lladd_span_of(copy, lladd_get64(ref)));
-    lladd_free(t->db, copy);
-    return rc;
+    l.reader.table = t;
+    rc = ll_hash__read(&l.reader, err);
+    if (!rc && l.reader.value_part.n)
+        rc = fn(ctx, lladd_span_of(l.copy, l.reader.value_part.n));
+    lladd_free(t->db, l.copy);
+    return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
+}
+
+struct getter {
+    struct ll_hash_reader reader; /* first */
+    unsigned char *buf;
+    size_t size, len;
+};
+
+static int copy_out(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_error *err)
+{
+    struct getter *g = (struct getter *)r;
+    (void)err;
+    bool blob = (e->value_len & HB_BLOB) != 0;
+    g->len = blob ? lladd_get64(e->value) : HB_LEN(e->value_len);
+    size_t n = g->len < g->size ? g->len : g->size;
+    if (blob)
+        ll_hash__set_part(&r->value_part, e->value, g->buf, n);
+    else
+        lladd_copy(g->buf, e->value, n);
+    return 0;
 }
 
 static int get_latched(struct ll_hash_table *t, const struct hb_key *k, uint64_t hash, void *buf,
                        size_t size, size_t *len, struct lladd_error *err)
 {
-    struct ll_hash_found f;
-    unsigned char ref[HB_VALUE_REF];
-    int rc = find(t, k, hash, &f, err);
-    if (rc)
-        return rc;
-    size_t n = HB_LEN(f.entry.value_len);
-    bool blob = (f.entry.value_len & HB_BLOB) != 0;
-    if (__builtin_expect(blob, 0))
-        memcpy(ref, f.entry.value, HB_VALUE_REF);
-    else
-        lladd_copy(buf, f.entry.value, n < size ? n : size);
-    ll_hash__let_go(t, &f);
-    if (__builtin_expect(blob, 0)) {
-        rc = size ? read_long(t, k, hash, ref, size, buf, err) : 0;
-        n = lladd_get64(ref);
-    }
+    struct getter g = {.reader = {.table = t, .key = k, .hash = hash, .see = copy_out},
+                       .buf = buf,
+                       .size = size};
+    int rc = ll_hash__read(&g.reader, err);
     if (len && !rc)
-        *len = n;
+        *len = g.len;
     return rc;
 }
 
@@ -819,16 +806,19 @@ int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, con
 {
     LLADD_USE(txn);
     struct hb_change c;
-    c.old = size ? buf : NULL;
-    c.old_size = size;
-    int rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, inserted);
-    if (rc || *inserted)
-        return rc;
-    if (c.old_blob)
-        return get_latched(c.table, &c.key, c.hash, buf, size, len, lladd_txn_error_out(txn));
-    if (len)
-        *len = c.old_len;
-    return 0;
+    int rc;
+    do {
+        c.old = size ? buf : NULL;
+        c.old_size = size;
+        rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, inserted);
+        if (rc || *inserted)
+            return rc;
+        if (c.old_blob) /* if it is gone when that is read, the key can be put in */
+            rc = get_latched(c.table, &c.key, c.hash, buf, size, len, lladd_txn_error_out(txn));
+        else if (len)
+            *len = c.old_len;
+    } while (rc == LLADD_NOT_FOUND);
+    return rc;
 }
 
 static int take_away(struct hb_change *c, bool physical)

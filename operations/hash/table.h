@@ -205,6 +205,46 @@ static inline void ll_hash__let_go(const struct ll_hash_table *t, struct ll_hash
 int ll_hash__find_in_chain(struct ll_hash_table *, struct ll_hash_found *, const struct hb_key *,
                            struct lladd_error *);
 
+/* Finds an element, and holds its page, latched shared; LLADD_NOT_FOUND without a message. */
+int ll_hash__find_element(struct ll_hash_table *, const struct hb_key *, uint64_t hash,
+                          struct ll_hash_found *, struct lladd_error *);
+
+/* ---- read.c ---------------------------------------------------------------------------------- */
+
+/* A key or a value that lives in a blob. */
+struct hb_part {
+    unsigned char ref[HB_VALUE_REF]; /* u64 length, u64 root page of the blob */
+    unsigned char *into;             /* gets its first n bytes */
+    uint64_t n;                      /* 0: it is not read */
+    uint64_t version;                /* of the root page, when it was read */
+};
+
+/* Who reads an element. */
+struct ll_hash_reader {
+    struct ll_hash_table *table;
+    const struct hb_key *key;
+    uint64_t hash;
+    /* Looks at the element under its page's latch: copies what is there, and sets ref, into and n
+     * of the parts that are to be read from blobs. It may be called several times: what counts is
+     * what the last call has seen. */
+    int (*see)(struct ll_hash_reader *, const struct hb_entry *, struct lladd_error *);
+    struct hb_part key_part, value_part;
+};
+
+/* Reads an element as it is at one moment, blobs included. LLADD_NOT_FOUND without a message; an
+ * error of `see`, which ends it; or another one. What `into` points at may have been written to
+ * whatever it returns. */
+int ll_hash__read(struct ll_hash_reader *, struct lladd_error *);
+
+/* The part is the blob with this reference, as it stands in an entry. */
+static inline void ll_hash__set_part(struct hb_part *part, const unsigned char *ref,
+                                     unsigned char *into, uint64_t n)
+{
+    memcpy(part->ref, ref, sizeof part->ref);
+    part->into = into;
+    part->n = n;
+}
+
 /* ---- glance.c -------------------------------------------------------------------------------- */
 
 /* Looks a key up on a page without latching it. 0: up to `size` bytes of the value are in buf, and

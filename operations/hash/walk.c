@@ -151,62 +151,56 @@ static int fill(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd
     return 0;
 }
 
-/* Reads what a reference in the buffer stands for to behind the buffer's contents. */
-static int read_blob(struct ll_hash_table *t, struct lladd_hash_walk *w,
-                     const unsigned char *length, size_t behind, struct lladd_span *out,
-                     struct lladd_error *err)
+struct walker {
+    struct ll_hash_reader reader; /* first */
+    struct lladd_hash_walk *walk;
+    uint64_t key_len, value_len;
+};
+
+/* Of an element part of which lives in a blob, as it is now: key and value go where the buffer's
+ * contents end. */
+static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_error *err)
 {
-    uint64_t len = lladd_get64(length), blob = lladd_get64(length + 8);
-    size_t at = w->private_[W_FILLED] + behind;
-    out->data = w->buffer + at;
-    out->len = len;
-    return lladd_blob_read(t->db, lladd_page_of(blob), 0, w->buffer + at, len, NULL, err);
+    struct walker *w = (struct walker *)r;
+    bool key_blob = (e->key_len & HB_BLOB) != 0, value_blob = (e->value_len & HB_BLOB) != 0;
+    const unsigned char *key_ref = e->key + HB_KEY_REF - HB_VALUE_REF;
+    w->key_len = key_blob ? lladd_get64(key_ref) : HB_LEN(e->key_len);
+    w->value_len = value_blob ? lladd_get64(e->value) : HB_LEN(e->value_len);
+    if (w->key_len > UINT32_MAX || w->value_len > LLADD_BLOB_MAX)
+        return ll_hash__corrupt(err, r->table->root, "hash table: a length that makes no sense");
+    int rc = want_room(r->table, w->walk, w->key_len + w->value_len, err);
+    if (rc)
+        return rc;
+    unsigned char *key = w->walk->buffer + w->walk->private_[W_FILLED], *value = key + w->key_len;
+    if (key_blob)
+        ll_hash__set_part(&r->key_part, key_ref, key, w->key_len);
+    else
+        lladd_copy(key, e->key, w->key_len);
+    if (value_blob)
+        ll_hash__set_part(&r->value_part, e->value, value, w->value_len);
+    else
+        lladd_copy(value, e->value, w->value_len);
+    return 0;
 }
 
-/* The element at W_AT. Both spans point into the buffer. */
-static int element(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd_span *key,
-                   struct lladd_span *value, struct lladd_error *err)
+/* The element that was at W_AT when its page was copied, if it is there still, with the value that
+ * it has by now. LLADD_NOT_FOUND: it is not. */
+static int read_element(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd_span *key,
+                        struct lladd_span *value, struct lladd_error *err)
 {
+    unsigned char bytes[LL_HASH_INLINE_MAX]; /* the buffer may move */
+    struct hb_key k = {.bytes = bytes};
+    struct walker walker = {.reader = {.table = t, .key = &k, .see = see}, .walk = w};
     const unsigned char *p = w->buffer + w->private_[W_AT];
-    uint32_t key_len = lladd_get32(p), value_len = lladd_get32(p + 4);
-    const unsigned char *k = p + HEAD_BYTES, *v = k + HB_LEN(key_len);
-    uint64_t long_key = key_len & HB_BLOB ? lladd_get64(k + 16) : 0;
-    uint64_t long_value = value_len & HB_BLOB ? lladd_get64(v) : 0;
-    int rc = want_room(t, w, long_key + long_value, err);
+    k.len = (uint16_t)lladd_get32(p);
+    memcpy(bytes, p + HEAD_BYTES, HB_LEN(k.len));
+    walker.reader.hash = ll_hash__of(t, bytes, k.len);
+    k.tag = hb_tag(walker.reader.hash);
+    int rc = ll_hash__read(&walker.reader, err);
     if (rc)
         return rc;
-    p = w->buffer + w->private_[W_AT]; /* it may have moved */
-    k = p + HEAD_BYTES;
-    v = k + HB_LEN(key_len);
-    w->private_[W_AT] += HEAD_BYTES + HB_LEN(key_len) + HB_LEN(value_len);
-    *key = lladd_span_of(k, HB_LEN(key_len));
-    *value = lladd_span_of(v, HB_LEN(value_len));
-    if (key_len & HB_BLOB)
-        rc = read_blob(t, w, k + 16, 0, key, err);
-    if (!rc && value_len & HB_BLOB)
-        rc = read_blob(t, w, v, long_key, value, err);
-    return rc;
-}
-
-/* Has the element that was copied from its page gone since, or has it another value? */
-static int look_again(struct ll_hash_table *t, const unsigned char *p, bool *changed,
-                      struct lladd_error *err)
-{
-    uint16_t len = (uint16_t)lladd_get32(p);
-    uint64_t hash = ll_hash__of(t, p + HEAD_BYTES, len);
-    struct hb_key key = {.bytes = p + HEAD_BYTES, .len = len, .tag = hb_tag(hash)};
-    struct hb_place place;
-    struct lladd_page *head;
-    int rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &head, err);
-    if (rc)
-        return rc;
-    struct hb_entry e;
-    ll_hash__find(lladd_page_view(head), &key, &place);
-    *changed = place.slot == HB_NONE || !ll_hash__entry(lladd_page_view(head), place.slot, &e) ||
-               e.tag & HB_GHOST || e.value_len != (uint16_t)lladd_get32(p + 4) ||
-               memcmp(e.key, key.bytes, HB_LEN(len)) != 0 ||
-               memcmp(e.value, key.bytes + HB_LEN(len), HB_LEN(e.value_len)) != 0;
-    lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+    *key = lladd_span_of(w->buffer + w->private_[W_FILLED], walker.key_len);
+    *value = lladd_span_of((const unsigned char *)key->data + walker.key_len, walker.value_len);
     return 0;
 }
 
@@ -214,8 +208,6 @@ int lladd_hash_next(struct lladd_hash *h, struct lladd_hash_walk *w, struct llad
                     struct lladd_span *value, struct lladd_error *err)
 {
     for (;;) {
-        struct lladd_error ignored = LLADD_ERROR_INIT;
-        bool changed = false;
         if (w->private_[W_AT] == w->private_[W_FILLED] && w->private_[W_STATE] == OVER)
             return LLADD_END;
         int rc = w->private_[W_AT] == w->private_[W_FILLED] ? fill(h->table, w, err) : 0;
@@ -223,15 +215,18 @@ int lladd_hash_next(struct lladd_hash *h, struct lladd_hash_walk *w, struct llad
             return rc;
         if (w->private_[W_AT] == w->private_[W_FILLED])
             continue;
-        uint64_t at = w->private_[W_AT];
-        rc = element(h->table, w, key, value, err);
-        if (rc == 0)
-            return 0;
-        /* A blob that is gone belongs to an element that was removed or replaced since. */
-        if (rc != LLADD_NO_MEMORY && w->private_[W_AT] != at)
-            if (look_again(h->table, w->buffer + at, &changed, &ignored))
-                return rc;
-        if (!changed)
+        const unsigned char *p = w->buffer + w->private_[W_AT];
+        uint32_t key_len = lladd_get32(p), value_len = lladd_get32(p + 4);
+        size_t len = HEAD_BYTES + HB_LEN(key_len) + HB_LEN(value_len);
+        if ((key_len | value_len) & HB_BLOB) {
+            rc = read_element(h->table, w, key, value, err);
+        } else {
+            *key = lladd_span_of(p + HEAD_BYTES, key_len);
+            *value = lladd_span_of(p + HEAD_BYTES + key_len, value_len);
+        }
+        if (rc != LLADD_NO_MEMORY) /* there may be some, next time */
+            w->private_[W_AT] += len;
+        if (rc != LLADD_NOT_FOUND)
             return rc;
     }
 }

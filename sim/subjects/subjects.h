@@ -54,6 +54,7 @@
     X(threads_commit) \
     X(threads_locks) \
     X(threads_prepare) \
+    X(threads_values) \
     X(threads_wait)
 
 #define LL_SIM_SUBJECT(name) extern const struct lladd_sim_subject ll_sim_subject_##name;

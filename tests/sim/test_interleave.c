@@ -103,6 +103,7 @@ static const struct {
              {"threads.checkpoint", 1, 300, 30},
              {"threads.prepare", 1, 2000, 300},
              {"threads.background", 1, 300, 20},
+             {"threads.values", 1, 100, 1},
              {"dtable.managed.threads", 1, 300, 20}};
 
 START_TEST(threads_recover_from_every_crash_of_every_schedule)

@@ -89,6 +89,7 @@ static const struct row rows[] = {
     {LLADD_BUG_BEHIND, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_CAUGHT_UP, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_UNPROTECTED, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
+    {LLADD_BUG_BLOB_ONCE, INTERLEAVE, "threads.values", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
     {LLADD_BUG_GIVEN_UP, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_PROGRESS, 0, LLADD_SIM_INSTANT, 2, 0},
@@ -147,7 +148,7 @@ static void bound(const struct row *row, struct lladd_sim_bounds *b)
     b->depth = row->depth;
     b->flags = row->flags | LLADD_SIM_NO_COVERAGE;
     b->seed = row->seed;
-    b->schedules = row->flags & AT_RANDOM ? MOST : 0;
+    b->schedules = row->mode == INTERLEAVE ? MOST : 0;
     b->states = row->states ? row->states : MOST;
 }
 
