@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Crashes on real files: processes are killed, power fails, disks and logs run full, again and
+ * again, inside recoveries above all; and the database opens with its own options, has what it
+ * promised, and nothing wrong with it. README.md tells what is drawn, and how to repeat a round.
+ */
+#include "round.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: crash [options]\n"
+    "  --seed N        the rounds' seeds follow from it (1)\n"
+    "  --rounds N      so many rounds (60; with LLADD_NIGHTLY set 1500)\n"
+    "  --round N       only this one\n"
+    "  --kills N       ends when so many processes were killed inside a recovery\n"
+    "  --seconds N     ends after the round in which so much time has passed\n"
+    "  --without LIST  names with commas between them: nothing of the kind is drawn\n"
+    "  --hang N        a process that lives so many seconds hangs (900)\n"
+    "  --keep          directories of rounds that failed stay\n"
+    "  --verbose       every process has its line\n"
+    "Kinds: ";
+
+struct kind {
+    char name[64];
+    uint64_t count, first;
+};
+
+struct run {
+    uint64_t seed, first, rounds, kills, seconds;
+    char *without;
+    struct settings settings;
+    struct tally tally;
+    struct kind *kinds;
+    size_t kind_count;
+    uint64_t failures;
+};
+
+static unsigned features_of(const char *names)
+{
+    unsigned f = 0;
+    char *copy = strdup(names), *rest = copy, *name;
+    while (copy && (name = strsep(&rest, ","))) {
+        unsigned i = 0;
+        while (feature_names[i] && strcmp(feature_names[i], name) != 0)
+            i++;
+        if (!feature_names[i]) {
+            (void)fprintf(stderr, "crash: there is no kind \"%s\"\n", name);
+            exit(3);
+        }
+        f |= 1u << i;
+    }
+    free(copy);
+    return f;
+}
+
+static void say_usage(void)
+{
+    (void)fputs(usage, stdout);
+    for (unsigned i = 0; feature_names[i]; i++)
+        printf("%s%s", feature_names[i], feature_names[i + 1] ? ", " : "\n");
+}
+
+static uint64_t number(const char *text)
+{
+    char *end;
+    uint64_t n = strtoull(text, &end, 0);
+    if (end == text || *end) {
+        (void)fprintf(stderr, "crash: \"%s\" is no number\n", text);
+        exit(3);
+    }
+    return n;
+}
+
+static void read_options(struct run *r, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"seed", 1, NULL, 's'},    {"rounds", 1, NULL, 'r'}, {"round", 1, NULL, 'o'},
+        {"kills", 1, NULL, 'k'},   {"seconds", 1, NULL, 't'}, {"without", 1, NULL, 'w'},
+        {"hang", 1, NULL, 'h'},    {"keep", 0, NULL, 'K'},   {"verbose", 0, NULL, 'v'},
+        {"help", 0, NULL, '?'},    {NULL, 0, NULL, 0}};
+    int c;
+    while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+        if (c == 's')
+            r->seed = number(optarg);
+        else if (c == 'r')
+            r->rounds = number(optarg);
+        else if (c == 'o')
+            r->first = number(optarg), r->rounds = 1;
+        else if (c == 'k')
+            r->kills = number(optarg), r->rounds = UINT64_MAX;
+        else if (c == 't')
+            r->seconds = number(optarg), r->rounds = UINT64_MAX;
+        else if (c == 'w')
+            r->without = optarg, r->settings.features &= ~features_of(optarg);
+        else if (c == 'h')
+            r->settings.hang_ns = number(optarg) * 1000000000u;
+        else if (c == 'K')
+            r->settings.keep = true;
+        else if (c == 'v')
+            r->settings.verbose = true;
+        else
+            say_usage(), exit(c == '?' && optind == argc ? 0 : 3);
+    }
+}
+
+static void note_failure(struct run *r, uint64_t round, const struct failure *f)
+{
+    size_t i = 0;
+    while (i < r->kind_count && strcmp(r->kinds[i].name, f->kind) != 0)
+        i++;
+    if (i == r->kind_count) {
+        r->kinds = realloc(r->kinds, (i + 1) * sizeof *r->kinds);
+        if (!r->kinds)
+            abort();
+        memcpy(r->kinds[i].name, f->kind, sizeof f->kind);
+        r->kinds[i].count = 0;
+        r->kinds[i].first = round;
+        r->kind_count++;
+    }
+    r->kinds[i].count++;
+    r->failures++;
+    printf("%s: %s\n  repeat: crash --seed %llu --round %llu --keep --verbose", f->kind, f->message,
+           (unsigned long long)r->seed, (unsigned long long)round);
+    if (r->without)
+        printf(" --without %s", r->without);
+    printf("\n");
+    if (f->dir)
+        printf("  kept: %s\n", f->dir);
+}
+
+static int summary(const struct run *r)
+{
+    const struct tally *t = &r->tally;
+    printf("seed %llu: %llu rounds, %llu processes, %llu opens, %llu kills, %llu of them inside "
+           "recovery, %llu power states, %llu refusals, %llu failures\n",
+           (unsigned long long)r->seed, (unsigned long long)t->rounds,
+           (unsigned long long)t->lives, (unsigned long long)t->opens,
+           (unsigned long long)t->kills, (unsigned long long)t->kills_in_recovery,
+           (unsigned long long)t->power_states, (unsigned long long)t->refused,
+           (unsigned long long)r->failures);
+    printf("kills inside recovery with:");
+    for (unsigned i = 0; feature_names[i]; i++)
+        printf(" %s %llu", feature_names[i], (unsigned long long)t->by_feature[i]);
+    printf("\n");
+    for (size_t i = 0; i < r->kind_count; i++)
+        printf("%6llu  %s (first: --round %llu)\n", (unsigned long long)r->kinds[i].count,
+               r->kinds[i].name, (unsigned long long)r->kinds[i].first);
+    return r->failures > 0;
+}
+
+static uint64_t usual_rounds(void)
+{
+#ifdef LL_TEST_INSTRUMENTED
+    return 12;
+#else
+    return getenv("LLADD_NIGHTLY") ? 1500 : 60;
+#endif
+}
+
+/* Nothing here depends on a disk, and most of the time would be waiting for it. */
+static void use_memory(void)
+{
+    if (!getenv("TMPDIR") && access("/dev/shm", W_OK) == 0 && setenv("TMPDIR", "/dev/shm", 1) != 0)
+        exit(3);
+}
+
+int main(int argc, char **argv)
+{
+    struct run r = {.seed = 1, .rounds = usual_rounds(),
+                    .kills = UINT64_MAX, .seconds = UINT64_MAX,
+                    .settings = {WITH_ALL, 900ull * 1000000000u, false, false}};
+    time_t began = time(NULL);
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    use_memory();
+    read_options(&r, argc, argv);
+    for (uint64_t i = 0; i < r.rounds; i++) {
+        struct failure f;
+        uint64_t round = r.first + i;
+        if (!round_run(mix(r.seed, 'R', round, 0), &r.settings, &r.tally, &f))
+            note_failure(&r, round, &f);
+        free(f.dir);
+        if (r.tally.kills_in_recovery >= r.kills || (uint64_t)(time(NULL) - began) >= r.seconds)
+            break;
+    }
+    int rc = summary(&r);
+    free(r.kinds);
+    return rc;
+}
