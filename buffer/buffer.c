@@ -94,16 +94,15 @@ int ll_buffer__leave(struct ll_buffer *b, int rc)
 void ll_buffer__event(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->events, 1);
-    /* Read by adding nothing, so that it is ordered behind the line above: a sleeper sees the new
-     * number, or we see him. */
-    if (lladd_atomic_add32(&b->event_sleepers, 0) != 0)
+    /* A sleeper sees the new number, or is seen. */
+    if (lladd_atomic_look32(&b->event_sleepers) != 0)
         lladd_word_wake(&b->events, INT_MAX, UINT32_MAX);
 }
 
 void ll_buffer__await_event(struct ll_buffer *b, uint32_t seen)
 {
     (void)lladd_atomic_add32(&b->event_sleepers, 1);
-    lladd_word_wait(&b->events, seen, UINT32_MAX, 0);
+    lladd_word_wait_as("a page is written or read", &b->events, seen, UINT32_MAX, 0);
     (void)lladd_atomic_add32(&b->event_sleepers, UINT32_MAX);
 }
 

@@ -221,7 +221,7 @@ static void *write_behind(void *arg)
         if (ll_buffer_step(b, &more, NULL) == 0 && more)
             continue;
         (void)lladd_atomic_exchange32(&b->writer_asleep, 1);
-        lladd_word_wait(&b->writer_word, seen, UINT32_MAX, 0);
+        lladd_word_wait_as("pages to write", &b->writer_word, seen, UINT32_MAX, 0);
         lladd_atomic_store32(&b->writer_asleep, 0);
     }
 }
@@ -229,8 +229,8 @@ static void *write_behind(void *arg)
 void ll_buffer__wake_writer(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->writer_word, 1);
-    /* As in ll_buffer__event: he sees the word changed, or we see him asleep. */
-    if (lladd_atomic_add32(&b->writer_asleep, 0) != 0)
+    /* As in ll_buffer__event: the writer sees the word changed, or is seen asleep. */
+    if (lladd_atomic_look32(&b->writer_asleep) != 0)
         lladd_word_wake(&b->writer_word, INT_MAX, UINT32_MAX);
 }
 

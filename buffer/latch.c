@@ -37,7 +37,7 @@ static void sleep_on(struct ll_frame *f, uint64_t w, uint64_t bit, uint32_t clas
             return;
         w |= bit;
     }
-    lladd_word_wait(latch_low(&f->latch), (uint32_t)w, class, ns);
+    lladd_word_wait_as("page latch", latch_low(&f->latch), (uint32_t)w, class, ns);
 }
 
 /* Spins while the frame is held exclusively; the word at the end. */

@@ -87,6 +87,14 @@ LLADD_API void lladd_yield(void);
 /** Sleeps while *word == expected, until woken with a matching bit, or `ns` (0: for ever) passed.
  *  May return early for no reason; the caller looks again. */
 LLADD_API void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns);
+/** The same; `what` (lives for ever) says in reports of deadlocks what is awaited. */
+LLADD_API void lladd_word_wait_as(const char *what, const uint32_t *word, uint32_t expected,
+                                  uint32_t bits, uint64_t ns);
+/** The same where `ns` only makes up for a wake-up that is lost because the waker looks for
+ *  sleepers without a barrier. A schedule (lladd/dst.h) loses none and waits for ever: what only
+ *  the time limit would end is a deadlock there. */
+LLADD_API void lladd_word_wait_net(const char *what, const uint32_t *word, uint32_t expected,
+                                   uint32_t bits, uint64_t ns);
 /** Wakes up to n sleepers whose bits meet `bits`. */
 LLADD_API void lladd_word_wake(const uint32_t *word, int n, uint32_t bits);
 
@@ -157,6 +165,14 @@ static inline uint64_t lladd_atomic_exchange64(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
+}
+/** Sequentially consistent: not before an exchange, addition or the like of the same thread. For
+ *  the look for sleepers after the word that they sleep on was changed; an acquiring load may come
+ *  before the change on processors with weak order, and miss a sleeper that misses the change. */
+static inline uint32_t lladd_atomic_look32(const uint32_t *p)
+{
+    lladd_atomic_point_();
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 }
 /** For counters that are only looked at: orders nothing. */
 static inline void lladd_atomic_count64(uint64_t *p, uint64_t v)

@@ -34,7 +34,7 @@ void ll_log__arrive(struct ll_log *log)
 {
     struct ll_log__gather *g = &log->gather;
     uint32_t now = lladd_atomic_add32(&g->arrivals, 1) + 1;
-    if (now == lladd_atomic_load32(&g->goal))
+    if (now == lladd_atomic_look32(&g->goal))
         lladd_word_wake(&g->arrivals, 1, 1);
 }
 
@@ -72,7 +72,7 @@ static void by_sleeping(struct ll_log *log, uint64_t most)
         uint32_t seen = lladd_atomic_load32(&g->arrivals);
         if (seen - g->at_cut >= g->expected)
             break;
-        lladd_word_wait(&g->arrivals, seen, 1, most - took);
+        lladd_word_wait_as("company", &g->arrivals, seen, 1, most - took);
         took = ll_now_ns(log->env) - start;
     }
     lladd_atomic_store32(&g->goal, g->at_cut); /* nobody reaches that again soon */

@@ -99,20 +99,22 @@ void ll_log__poison(struct ll_log *log, const struct lladd_error *why)
 static void sleep_on(struct ll_log *log, uint32_t word, uint32_t bit)
 {
     lladd_atomic_add32(&log->sleepers[bit - 1], 1);
-    lladd_word_wait(&log->word, word, bit, 0);
+    lladd_word_wait_as("group commit", &log->word, word, bit, 0);
     lladd_atomic_add32(&log->sleepers[bit - 1], UINT32_MAX);
 }
 
-/* Call after the word was changed. */
+/* Call after the word was changed by set_word. */
 static void wake(struct ll_log *log, uint32_t bit, int n)
 {
-    if (lladd_atomic_load32(&log->sleepers[bit - 1]) != 0)
+    if (lladd_atomic_look32(&log->sleepers[bit - 1]) != 0)
         lladd_word_wake(&log->word, n, bit);
 }
 
 static void set_word(struct ll_log *log, uint32_t group, uint32_t phase)
 {
-    /* Not a plain store: it must be seen before our look at the sleepers. */
+    /* Not a plain store: it must be seen before our look at the sleepers, which is sequentially
+     * consistent as well. A sleeper counts itself and then the kernel compares the word: it sees
+     * the change, or the look sees the sleeper. */
     (void)lladd_atomic_exchange32(&log->word, group << 2 | phase);
 }
 

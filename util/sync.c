@@ -365,13 +365,14 @@ void lladd_yield(void)
 #define FUTEX_CALL SYS_futex
 #endif
 
-void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns)
+static void word_wait(const char *what, const uint32_t *word, uint32_t expected, uint32_t bits,
+                      uint64_t ns)
 {
     LL_ASSERT(bits != 0);
     if (LL_SCHEDULED) {
         POINT(LLADD_DST_WAIT);
         if (__atomic_load_n(word, __ATOMIC_RELAXED) == expected)
-            (void)ll_fibers_sleep(LLADD_DST_WAIT, word, NULL, bits, ns);
+            (void)ll_fibers_sleep(LLADD_DST_WAIT, word, what, bits, ns);
         return;
     }
     struct timespec until = {0, 0};
@@ -380,6 +381,23 @@ void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uin
     /* Whatever it answers (woken, word differs, signal, time over), the caller looks again. */
     (void)syscall(FUTEX_CALL, word, FUTEX_WAIT_BITSET_PRIVATE, expected, ns ? &until : NULL, NULL,
                   bits);
+}
+
+void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns)
+{
+    word_wait(NULL, word, expected, bits, ns);
+}
+
+void lladd_word_wait_as(const char *what, const uint32_t *word, uint32_t expected, uint32_t bits,
+                        uint64_t ns)
+{
+    word_wait(what, word, expected, bits, ns);
+}
+
+void lladd_word_wait_net(const char *what, const uint32_t *word, uint32_t expected, uint32_t bits,
+                         uint64_t ns)
+{
+    word_wait(what, word, expected, bits, LL_SCHEDULED ? 0 : ns);
 }
 
 void lladd_word_wake(const uint32_t *word, int n, uint32_t bits)

@@ -267,7 +267,7 @@ static int hold_slowly(const struct lladd_dtable_source *s, struct ll_dtable_slo
     for (;;) {
         uint32_t word = lladd_atomic_load32(&slot->word);
         if (word & LOADING) {
-            lladd_word_wait(&slot->word, word, 1, 0);
+            lladd_word_wait_as("block of a run", &slot->word, word, 1, 0);
             continue;
         }
         if (word & RESIDENT) {

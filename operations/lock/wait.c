@@ -291,7 +291,7 @@ static void sleep_until_decided(const struct ll_lock_request *r, struct ll_lock_
             give_up(l, part, rc, who);
         else if (r->deadline - now < ns)
             ns = r->deadline - now;
-        lladd_word_wait(&l->word, 0, UINT32_MAX, ns);
+        lladd_word_wait_as("lock", &l->word, 0, UINT32_MAX, ns);
     }
 }
 
