@@ -10,7 +10,8 @@
  * The log is read first, all of it, across damage. It tells of every page: where its newest base
  * is, which record changed it last, and what the first record that redo will read expects to find.
  * Against that the pages are held:
- *   - a page that is older than the last record about it, after a clean close: a write was lost
+ *   - a page that is older than the last record about it, after a clean close: a write was lost,
+ *     unless it was freed after that record
  *   - a page whose LSN is no record about it: it is from elsewhere
  *   - a page that redo will not find as its first record left it: recovery will refuse it, unless
  *     the log has a base of it
@@ -240,7 +241,7 @@ static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned 
     const struct ll_verify_history *h = ll_verify_history_of(c, page);
     uint64_t at = ll_page_lsn(bytes).v, fence = f ? f->lsn : 0;
     *rebuilt = false;
-    if (!h || h->last < fence || !c->log_whole)
+    if (!h || h->last < fence || h->given_up || !c->log_whole)
         return NULL;
     *lsn = h->last;
     if (c->v->info.clean && at < h->last)
