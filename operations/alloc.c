@@ -53,8 +53,10 @@ struct ll_page_owner {
     struct ll_hold_owner hold; /* first: what it freed */
     struct ll_operations *ops;
     struct ll_page_owner *next_pending;
-    lladd_lsn commit; /* pending: its commit record */
+    lladd_lsn commit; /* its commit record; 0: not logged */
     uint64_t n_pages; /* pending: what it freed, or a few more */
+    bool pending;     /* until it is let go of; under the allocator's mutex, like the next */
+    bool told;        /* `durable` has been called: who lets go of it frees it */
     uint64_t *groups; /* whose pages may become free when it ends */
     size_t n_groups, cap_groups;
 };
@@ -313,22 +315,39 @@ static void put_pending(struct ll_allocator *a, struct ll_page_owner *o, bool in
     a->n_pending_pages += o->n_pages;
 }
 
-static void pages_committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+static void pages_logged(void *ctx, void *state, lladd_lsn commit)
 {
     (void)ctx;
-    (void)db;
     struct ll_page_owner *o = state;
     struct ll_allocator *a = &o->ops->alloc;
     touched(o);
-    if (!o->hold.nodes) {
-        owner_free(o);
-        return;
-    }
     o->commit = commit;
+    if (!o->hold.nodes)
+        return;
     o->n_pages = ll_operations__hold_count(&o->hold);
     lladd_mutex_lock(&a->mutex);
+    o->pending = true;
     put_pending(a, o, false);
     lladd_mutex_unlock(&a->mutex);
+}
+
+/* May come long after the log is durable, or before the allocator has looked. (A participant with
+ * `committed`, which comes in time, would cost each commit memory, and so might refuse it.) */
+static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    struct ll_page_owner *o = state;
+    struct ll_allocator *a = &o->ops->alloc;
+    if (!o->commit.v)
+        touched(o); /* it has logged nothing */
+    lladd_mutex_lock(&a->mutex);
+    o->told = true;
+    bool over = !o->pending;
+    lladd_mutex_unlock(&a->mutex);
+    if (over)
+        owner_free(o);
 }
 
 static void pages_aborted(void *ctx, void *state, struct lladd_db *db)
@@ -347,8 +366,9 @@ const struct lladd_participant ll_operations__pages_participant = {
     .version = 1,
     .prepare = pages_prepare,
     .in_doubt = pages_in_doubt,
+    .logged = pages_logged,
+    .durable = pages_durable,
     .aborted = pages_aborted,
-    .committed = pages_committed,
 };
 
 /* ---- dropping what was freed ----------------------------------------------------------------- */
@@ -440,8 +460,11 @@ static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_erro
     a->dropped += !rc;
     if (rc)
         put_pending(a, o, true);
+    else
+        o->pending = false;
+    bool over = !rc && o->told;
     lladd_mutex_unlock(&a->mutex);
-    if (!rc)
+    if (over)
         owner_free(o);
     return rc;
 }
