@@ -149,7 +149,9 @@ struct lladd_dst_event {
     X(UNPROTECTED, "unprotected", "O2", "a loser is undone behind open and keeps nobody away") \
     X(GIVEN_UP, "given-up", "O2", "what losers behind open have given up is used again") \
     X(PROTECTION, "protection", "O11", "recovery forgets which pages no image protects") \
-    X(BLOB_ONCE, "blob-once", "O16", "a value is read without a second look at its reference")
+    X(BLOB_ONCE, "blob-once", "O16", "a value is read without a second look at its reference") \
+    X(TAKE_SYNC, "take-sync", "O11", "a segment gets a new header before its old name is gone") \
+    X(LOWEST_FIRST, "lowest-first", "O11", "recovery uses the lowest segment above a cut first")
 
 /** Their numbers: bits of lladd_dst.planted. */
 enum lladd_bug {

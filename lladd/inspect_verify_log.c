@@ -299,13 +299,8 @@ static int see_segment(void *ctx, const struct ll_log_file *f)
     c->out->segments += f->in_use;
     if (!f->code)
         return 0;
-    /* Behind the end of a log that nobody has closed: it was about to be used again (LOG-3). */
-    const struct lladd_inspect_info *info = &c->v->info;
-    bool torn = !info->clean && !c->v->log_error.code && f->code == LLADD_CORRUPT_LOG &&
-                f->first.v >= info->log_end.v;
-    c->log_whole = c->log_whole && torn;
-    return ll_verify_tell(c, (struct lladd_finding){.kind = torn ? LLADD_FINDING_NOTE
-                                                                 : LLADD_FINDING_DAMAGE,
+    c->log_whole = false;
+    return ll_verify_tell(c, (struct lladd_finding){.kind = LLADD_FINDING_DAMAGE,
                                                     .code = f->code,
                                                     .file = f->name,
                                                     .offset = 0,

@@ -2,11 +2,21 @@
 /*
  * create: making segment files.
  *
- * A file gets the name log/<first LSN>.seg when it is ready for use: its space is allocated and its
- * header written and synced under another name, then it is renamed and the directory synced. A dead
- * segment of the right size is used again: its first header is rewritten and synced, then it is
- * renamed, then the directory synced. What the old blocks hold cannot be taken for records of the
- * new place, because every block and every record says its own LSN.
+ * A file gets the name log/<first LSN>.seg when it is ready for use: space, header and sync come
+ * under another name, then it is renamed and the directory synced. A new file is log/new.tmp until
+ * then. A dead segment of the right size, which is used again, gets the name log/<first LSN>.new,
+ * durably, before a byte of it is changed: so a .seg file has the header it was made with, as long
+ * as it has that name, and a .new file the space of a whole segment. What the old blocks hold
+ * cannot be taken for records of the new place, because every block and every record says its own
+ * LSN.
+ *
+ * After a crash. The segments above the end that a scan found are needed for three things until
+ * the new one is durable: one with a cut says that those in its gap are dead; a lower one connects
+ * those above it with the log; and by the highest it is known which LSNs were handed out (LOG-1).
+ * So nothing is removed before, and the new one is made of one in a gap or, if there is none, of
+ * the highest: its name while it is being made keeps that LSN, and what is left is as it was. Any
+ * prefix of these steps is a log that opens, and ends where it did.
+ * (docs/decisions/files-renamed-before-reuse.md)
  *
  * A segment made ahead of need, for somebody who syncs often, is filled with zeros, too: then the
  * fdatasync of a commit finds nothing but data to write, where otherwise the file system must note
@@ -99,9 +109,11 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
                     struct lladd_error *err)
 {
     uint64_t size = 0;
-    int rc = ll_io_open(log->dev, LL_LOG_NEW_FILE, LLADD_OPEN_CREATE, &seg->file);
+    char name[LL_LOG_NAME_SIZE];
+    ll_log__name(LL_LOG__TMP, 0, name);
+    int rc = ll_io_open(log->dev, name, LLADD_OPEN_CREATE, &seg->file);
     if (rc)
-        return fail_create(err, rc, "create", LL_LOG_NEW_FILE);
+        return fail_create(err, rc, "create", name);
     rc = ll_io_size(log->dev, seg->file, &size);
     if (!rc && size > 0) /* of an attempt that a crash has ended */
         rc = ll_io_truncate(log->dev, seg->file, 0);
@@ -111,45 +123,67 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
         rc = ll_point(log->env, "log.segment.create");
     if (!rc)
         rc = ll_io_sync(log->dev, seg->file);
-    return rc ? fail_create(err, rc, "make a log segment in", LL_LOG_NEW_FILE) : 0;
+    return rc ? fail_create(err, rc, "make a log segment in", name) : 0;
 }
 
-/* The same for a file that was a segment before. */
+/* Takes a dead file out of the log: durably, for what is done with it next must not be seen under
+ * its old name. */
+static int take_over(struct ll_log *log, const struct ll_log__seg *seg, struct ll_log__seg *old,
+                     struct lladd_error *err)
+{
+    char from[LL_LOG_NAME_SIZE], name[LL_LOG_NAME_SIZE];
+    int rc = 0;
+    ll_log__file_name(old, from);
+    ll_log__name(LL_LOG__NEW, seg->first, name);
+    if (strcmp(from, name) != 0)
+        rc = ll_io_rename(log->dev, from, name);
+    if (rc == -ENOENT)
+        old->size = 0;
+    if (rc)
+        return fail_create(err, rc, "rename for its next use", from);
+    old->kind = LL_LOG__NEW;
+    old->name = seg->first;
+    rc = ll_point(log->env, "log.segment.take");
+    if (!rc && !LLADD_PLANTED(LLADD_BUG_TAKE_SYNC))
+        rc = ll_io_sync_dir(log->dev, LL_LOG_DIR);
+    return rc ? fail_create(err, rc, "make durable the name of", name) : 0;
+}
+
+/* The same as fill_new for a file that was a segment before. */
 static int fill_old(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__seg *old,
                     struct lladd_error *err)
 {
     unsigned char header[LL_LOG_BLOCK_HEADER];
     char name[LL_LOG_NAME_SIZE];
-    ll_log__segment_name(old->name, name);
-    int rc = ll_io_open(log->dev, name, 0, &seg->file);
-    if (rc) {
-        if (rc == -ENOENT)
-            old->size = 0;
-        return fail_create(err, rc, "open", name);
-    }
+    ll_log__name(LL_LOG__NEW, seg->first, name);
     encode_first_header(log, seg, header);
-    rc = ll_point(log->env, "log.segment.recycle");
+    int rc = take_over(log, seg, old, err);
+    if (rc)
+        return rc;
+    rc = ll_io_open(log->dev, name, 0, &seg->file);
+    if (rc == -ENOENT)
+        old->size = 0;
+    if (!rc)
+        rc = ll_point(log->env, "log.segment.recycle");
     if (!rc && !LLADD_PLANTED(LLADD_BUG_RECYCLE))
         rc = ll_io_pwrite(log->dev, seg->file, header, sizeof header, 0);
     if (!rc)
         rc = ll_io_sync(log->dev, seg->file);
-    return rc ? fail_create(err, rc, "use again the log segment", name) : 0;
+    return rc ? fail_create(err, rc, "use again for a log segment", name) : 0;
 }
 
 /* Gives the finished file its name. */
 static int publish_file(struct ll_log *log, const struct ll_log__seg *seg, struct ll_log__seg *old,
                         struct lladd_error *err)
 {
-    char from[LL_LOG_NAME_SIZE] = LL_LOG_NEW_FILE;
-    char name[LL_LOG_NAME_SIZE];
-    if (old)
-        ll_log__segment_name(old->name, from);
+    char from[LL_LOG_NAME_SIZE], name[LL_LOG_NAME_SIZE];
+    ll_log__name(old ? LL_LOG__NEW : LL_LOG__TMP, seg->first, from);
     ll_log__segment_name(seg->first, name);
     int rc = ll_io_rename(log->dev, from, name);
     if (rc)
         return fail_create(err, rc, "rename a file to", name);
     if (old)
-        old->name = seg->first;
+        old->kind = LL_LOG__SEGMENT;
     rc = ll_point(log->env, "log.segment.rename");
     if (!rc && !LLADD_PLANTED(LLADD_BUG_SYNC_DIR))
         rc = ll_io_sync_dir(log->dev, LL_LOG_DIR);
@@ -161,8 +195,8 @@ static int publish_file(struct ll_log *log, const struct ll_log__seg *seg, struc
     return fail_create(err, rc, "make durable the name of", name);
 }
 
-/* seg->file is set, or nothing is left behind but perhaps the temporary file. `old` says truly what
- * became of it: its name, and size 0 if it is of no use any more. Without the mutex. */
+/* seg->file is set, or nothing is left behind but perhaps a file that is being made. `old` says
+ * truly what became of it: its name, and size 0 if it is of no use any more. Without the mutex. */
 static int make_file(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__seg *old,
                      bool zeros_too, struct lladd_error *err)
 {
@@ -173,8 +207,11 @@ static int make_file(struct ll_log *log, struct ll_log__seg *seg, struct ll_log_
         (void)ll_io_close(log->dev, seg->file); /* its contents are of no use */
         seg->file = NULL;
     }
-    if (rc && !old)
-        (void)ll_io_unlink(log->dev, LL_LOG_NEW_FILE); /* gives the space back if it can */
+    if (rc && !old) {
+        char name[LL_LOG_NAME_SIZE];
+        ll_log__name(LL_LOG__TMP, 0, name);
+        (void)ll_io_unlink(log->dev, name); /* gives the space back if it can */
+    }
     return rc;
 }
 
@@ -188,7 +225,7 @@ uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on, unsigned why)
      * more set aside than fits into two will go on so, and sets aside several times what it writes:
      * making the segments is what it waits for, not their size. */
     if (goes_on && segs->live.len > 0)
-        size = (uint64_t)ll_log__last(segs)->size *
+        size = (uint64_t)ll_log__last(segs)->step *
                (why & LL_LOG__FOR_UNDO && segs->live.len > 1 ? 4 : 2);
     if (size > log->cfg.segment_max)
         size = log->cfg.segment_max;
@@ -212,19 +249,56 @@ static struct ll_log__seg *take_dead(struct ll_log *log, uint32_t size)
     return NULL;
 }
 
-/* The dead segment whose file an attempt that failed late has left under the name of the next
- * one. */
+/* The dead file that has the name of the next segment, or its name while it is being made: an
+ * attempt that failed, or that a crash has ended, has left it. */
 static struct ll_log__seg *take_named(struct ll_log *log, uint64_t name)
 {
     struct ll_vec *dead = &log->segs->dead;
     for (size_t i = 0; i < dead->len; i++) {
         struct ll_log__seg *seg = ll_log__at(dead, i);
-        if (seg->name == name) {
+        if (seg->name == name && seg->kind != LL_LOG__TMP) {
             ll_vec_remove_unordered(dead, i);
             return seg;
         }
     }
     return NULL;
+}
+
+/* Does it lie in a gap that another dead one declares? */
+static bool is_covered(const struct ll_vec *dead, const struct ll_log__seg *seg)
+{
+    bool covered = false;
+    for (size_t i = 0; i < dead->len; i++) {
+        const struct ll_log__seg *by = ll_log__at(dead, i);
+        covered |= by != seg && by->cut <= seg->name && seg->name < by->until;
+    }
+    return covered;
+}
+
+/* A segment above the cut that can be done without: one in a gap, or else the highest. */
+static struct ll_log__seg *take_stale(struct ll_log *log, uint64_t cut)
+{
+    struct ll_vec *dead = &log->segs->dead;
+    size_t found = dead->len;
+    bool covered = false;
+    for (size_t i = 0; i < dead->len; i++) {
+        const struct ll_log__seg *seg = ll_log__at(dead, i);
+        if (seg->kind != LL_LOG__SEGMENT || seg->name < cut || seg->size == 0)
+            continue;
+        bool is = is_covered(dead, seg);
+        bool higher = found < dead->len && seg->name > ll_log__at(dead, found)->name;
+        if (found == dead->len || is > covered ||
+            (is == covered && higher != LLADD_PLANTED(LLADD_BUG_LOWEST_FIRST))) {
+            found = i;
+            covered = is;
+        }
+    }
+    if (found == dead->len)
+        return NULL;
+    struct ll_log__seg *seg = ll_log__at(dead, found);
+    LL_ASSERT(seg->users == 0); /* nothing reads it: the log is not ready */
+    ll_vec_remove_unordered(dead, found);
+    return seg;
 }
 
 static void put_dead(struct ll_log *log, struct ll_log__seg *seg)
@@ -234,7 +308,16 @@ static void put_dead(struct ll_log *log, struct ll_log__seg *seg)
     (void)rc;
 }
 
-/* The dead segment that will least be missed: dead.len if there is none. */
+bool ll_log__has_useless(const struct ll_log *log)
+{
+    const struct ll_vec *dead = &log->segs->dead;
+    bool has = false;
+    for (size_t i = 0; i < dead->len; i++)
+        has |= ll_log__at(dead, i)->size == 0;
+    return has;
+}
+
+/* The dead file that will least be missed: dead.len if there is none. */
 static size_t least_useful(const struct ll_log *log)
 {
     const struct ll_vec *dead = &log->segs->dead;
@@ -244,33 +327,56 @@ static size_t least_useful(const struct ll_log *log)
         const struct ll_log__seg *seg = ll_log__at(dead, i);
         if (seg->users > 0)
             continue;
-        found = i;
-        if (seg->size != wanted)
-            break;
+        if (seg->size == 0)
+            return i;
+        if (found == dead->len || seg->size != wanted)
+            found = i;
     }
     return found;
 }
 
-bool ll_log__remove_dead(struct ll_log *log, int *rc, struct lladd_error *err)
+static int remove_file(struct ll_log *log, size_t i, struct lladd_error *err)
 {
     char name[LL_LOG_NAME_SIZE];
     struct ll_vec *dead = &log->segs->dead;
-    size_t i = least_useful(log);
-    *rc = 0;
-    if (i == dead->len)
-        return false;
     struct ll_log__seg *seg = ll_log__at(dead, i);
-    ll_log__segment_name(seg->name, name);
-    *rc = ll_io_unlink(log->dev, name);
-    if (*rc && *rc != -ENOENT) {
-        *rc = fail_create(err, *rc, "remove", name);
-        return false;
-    }
-    *rc = 0;
+    ll_log__file_name(seg, name);
+    int rc = ll_io_unlink(log->dev, name);
+    if (rc && rc != -ENOENT)
+        return fail_create(err, rc, "remove", name);
     log->segs->disk_bytes -= seg->size;
     ll_vec_remove_unordered(dead, i);
     ll_log__seg_delete(log, seg);
-    return true;
+    return 0;
+}
+
+bool ll_log__remove_dead(struct ll_log *log, int *rc, struct lladd_error *err)
+{
+    size_t i = least_useful(log);
+    *rc = 0;
+    if (i == log->segs->dead.len)
+        return false;
+    *rc = remove_file(log, i, err);
+    return *rc == 0;
+}
+
+/* Damaged segments above a cut, which lie in the gap of another: before that is used again. */
+static int remove_damaged(struct ll_log *log, uint64_t cut, struct lladd_error *err)
+{
+    struct ll_vec *dead = &log->segs->dead;
+    bool removed = false;
+    for (size_t i = dead->len; i-- > 0;) {
+        const struct ll_log__seg *seg = ll_log__at(dead, i);
+        if (seg->size > 0 || seg->kind != LL_LOG__SEGMENT || seg->name < cut)
+            continue;
+        int rc = remove_file(log, i, err);
+        if (rc)
+            return rc;
+        removed = true;
+    }
+    int rc = removed ? ll_io_sync_dir(log->dev, LL_LOG_DIR) : 0;
+    return rc ? fail_create(err, rc, "make durable the removal of damaged files in", LL_LOG_DIR)
+              : 0;
 }
 
 bool ll_log__over_limit(const struct ll_log *log)
@@ -324,7 +430,8 @@ static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size,
 struct making {
     uint64_t first, cut;
     unsigned why;
-    bool zeros; /* if it is a new file */
+    bool zeros;    /* if it is a new file */
+    uint32_t step; /* the size it should have */
 };
 
 /* Makes a segment out of a dead one, or of nothing. Releases the mutex meanwhile. */
@@ -339,6 +446,7 @@ static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
     uint32_t old_size = old ? old->size : 0;
     int rc;
     if (seg) {
+        seg->step = old && size > m->step ? m->step : size;
         lladd_mutex_unlock(&segs->mutex);
         rc = make_file(log, seg, old, m->zeros, err);
         lladd_mutex_lock(&segs->mutex);
@@ -363,26 +471,29 @@ static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
 }
 
 /* First choice: a dead file of the right size; then a new one; then any dead one. But if one has
- * the name already, that: another would take its place. What is owed has any dead one
- * before it goes over the limit. */
-static struct ll_log__seg *choose_dead(struct ll_log *log, const struct making *m, uint32_t size)
+ * the name already, that: another would take its place. After a cut, one that is above it. What is
+ * owed has any dead one before it goes over the limit. */
+static struct ll_log__seg *choose_dead(struct ll_log *log, const struct making *m)
 {
     struct ll_log__seg *old = take_named(log, m->first);
     if (old && old->size == 0) { /* what is made next takes its place */
         ll_log__seg_delete(log, old);
         old = NULL;
     }
+    if (!old && m->cut < m->first)
+        old = take_stale(log, m->cut);
     if (!old)
-        old = take_dead(log, size);
+        old = take_dead(log, m->step);
     if (!old && m->why & LL_LOG__OWED && log->cfg.limit_bytes &&
-        log->segs->disk_bytes + size > log->cfg.limit_bytes)
+        log->segs->disk_bytes + m->step > log->cfg.limit_bytes)
         old = take_dead(log, 0);
     return old;
 }
 
-static int make_new(struct ll_log *log, const struct making *m, uint32_t size,
-                    struct ll_log__seg **out, struct lladd_error *err)
+static int make_new(struct ll_log *log, const struct making *m, struct ll_log__seg **out,
+                    struct lladd_error *err)
 {
+    uint32_t size = m->step;
     int rc = fit_beside_dead(log, m->why, size, err);
     if (!rc)
         rc = try_make(log, m, size, NULL, out, err);
@@ -394,19 +505,21 @@ static int make_new(struct ll_log *log, const struct making *m, uint32_t size,
     return rc;
 }
 
-static int make_segment(struct ll_log *log, const struct making *m, struct ll_log__seg **out,
+static int make_segment(struct ll_log *log, struct making *m, struct ll_log__seg **out,
                         struct lladd_error *err)
 {
-    uint32_t size = ll_log__next_size(log, m->cut == m->first, m->why);
-    int rc = fit_limit(log, m->why, &size, err);
+    struct ll_log__seg *old = NULL;
+    int rc = fit_limit(log, m->why, &m->step, err);
+    if (!rc && m->cut < m->first)
+        rc = remove_damaged(log, m->cut, err);
     if (rc)
         return rc;
-    struct ll_log__seg *old = choose_dead(log, m, size);
-    if (old)
-        return try_make(log, m, old->size, old, out, err);
-    rc = make_new(log, m, size, out, err);
-    if (!rc)
-        return 0;
+    do {
+        old = choose_dead(log, m);
+        rc = old ? try_make(log, m, old->size, old, out, err) : make_new(log, m, out, err);
+    } while (rc && old && old->size == 0); /* it was of no use */
+    if (!rc || old)
+        return rc;
     old = take_dead(log, 0);
     return old ? try_make(log, m, old->size, old, out, err) : rc;
 }
@@ -452,7 +565,8 @@ int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, unsigne
     }
     if (first + log->cfg.segment_max >= LL_LOG_LSN_END)
         return ll_fail(err, LLADD_NO_SPACE, "no LSNs are left");
-    struct making m = {first, cut, why, syncs_often(log, why) && why & LL_LOG__AHEAD};
+    struct making m = {first, cut, why, syncs_often(log, why) && why & LL_LOG__AHEAD,
+                       ll_log__next_size(log, cut == first, why)};
     struct ll_log__seg *seg = NULL;
     segs->creating = true;
     lladd_atomic_store32(&segs->hurry, segs->stop);

@@ -2,11 +2,11 @@
 /*
  * directory: what the log's folder says when it is opened.
  *
- * A segment has its name only since it was complete and synced (segment.c), so every file called
- * <lsn>.seg once had a good first header. Three things can be seen all the same: a header that says
- * a higher LSN than the name (a crash came between the two steps of reusing the file), a header
- * that is no header (damage), a header of another database. A crash can also bring back files that
- * had been removed, in any combination.
+ * A segment has its name only while it is complete and synced (create.c), so every file called
+ * <lsn>.seg once had a good first header. A file that is being made has another name, <lsn>.new or
+ * new.tmp: whatever it holds, it is no part of the log, and dead. What can be seen of <lsn>.seg all
+ * the same is a header that is no header, or one of another database: damage. A crash can also
+ * bring back files that had been removed, in any combination.
  *
  * Therefore the log is followed from its highest whole segment downwards: a segment says in `cut`
  * where the log before it ends, and the segment that holds the byte before that is the one before
@@ -15,17 +15,13 @@
  * and can be read as far as it goes. The chain must reach down to the LSN from which recovery
  * reads; what is missing for that is named.
  *
- * A header that is no header need not be damage. When a file is used again, a crash or an error can
- * leave a part of the new header and a part of the old, before anything depends on the new one. The
- * files that are used again are those that nobody needs: below the chain they do not matter; but
- * those in which a scan has found nothing get their new place by that same scan's cut, which a
- * crash undoes. So above redo's start a *torn* segment, of which nothing is wrong but the first
- * header, is taken for what its name and its size say: the chain goes through it, and whether it
- * must have held records is asked when the scan comes to it (scan.c). After a clean stop there is
- * no scan: then it is damage. One that stands behind a gap was made by a cut, and with its header
- * nobody knows where the log before it ends: no later than where the segment below it does.
+ * A header that says a higher LSN than the name is what earlier versions leave, which rewrote the
+ * header first and renamed the file after that. The file is dead, and stands for its old place. If
+ * the header is that of a cut, recovery had found the end of the log there and forced the log up to
+ * it: what begins in the gap is dead too, and need not be connected with the log below.
  *
- * highest_end (LOG-1) is the end of the highest LSN range any of the files ever stood for.
+ * highest_end (LOG-1) is the highest LSN that any of the files ever stood for, or that a file which
+ * is being made is called after.
  */
 #include "log/log_private.h"
 
@@ -35,7 +31,7 @@
 int ll_log__fail_seg(struct lladd_error *err, const struct ll_log__seg *seg)
 {
     char name[LL_LOG_NAME_SIZE];
-    ll_log__segment_name(seg->name, name);
+    ll_log__file_name(seg, name);
     return ll_fail_lsn(err, seg->code, lladd_lsn_of(seg->name), "log segment \"%s\" (LSN %llu): %s",
                        name, (unsigned long long)seg->name, seg->why);
 }
@@ -53,7 +49,6 @@ static void mark_bad(struct ll_log__seg *seg, int code, const char *why)
 static void judge(struct ll_log *log, struct ll_log__seg *seg, const struct ll_log__block *b,
                   bool whole, uint64_t file_size)
 {
-    seg->torn = !whole && seg->size == file_size;
     if (!whole || b->index != 0)
         mark_bad(seg, LLADD_CORRUPT_LOG, "its first block header is damaged");
     else if (b->uuid_hash != log->uuid_hash)
@@ -62,8 +57,16 @@ static void judge(struct ll_log *log, struct ll_log__seg *seg, const struct ll_l
         mark_bad(seg, LLADD_MISSING_FILE, "it is shorter than its header says");
     else if (b->segment_first < seg->name)
         mark_bad(seg, LLADD_CORRUPT_LOG, "its header is that of an earlier segment");
-    else if (b->segment_first > seg->name)
-        seg->state = LL_LOG__DEAD; /* reused, but not renamed yet; it stands for its old place */
+    else if (b->segment_first > seg->name) { /* an earlier version was about to use it again */
+        seg->state = LL_LOG__DEAD;
+        seg->cut = b->cut;
+        seg->until = b->segment_first;
+    }
+}
+
+static int fail_memory(struct lladd_error *err, const char *path)
+{
+    return ll_fail(err, LLADD_NO_MEMORY, "no memory for log segment \"%s\"", path);
 }
 
 /* Reads the header of log/<name>.seg into a new segment; *out is NULL if the file has vanished.
@@ -94,11 +97,6 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
         return ll_fail_io(err, got, false, "read", path);
     }
     bool whole = size >= LL_LOG_SEGMENT_MIN && ll_log__block_decode(bytes, &b);
-    if (!whole && size >= LL_LOG_SEGMENT_MIN && size <= LL_LOG_SEGMENT_MAX &&
-        (size & (size - 1)) == 0) {
-        place.segment_size = (uint32_t)size;
-        place.incarnation = lladd_get64(bytes + 8);
-    }
     if (whole) {
         place.incarnation = b.incarnation;
         place.segment_size = b.segment_size;
@@ -108,13 +106,48 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
     struct ll_log__seg *seg = ll_log__seg_new(log, &place, name);
     if (!seg) {
         (void)ll_io_close(log->dev, file);
-        return ll_fail(err, LLADD_NO_MEMORY, "no memory for log segment \"%s\"", path);
+        return fail_memory(err, path);
     }
     seg->file = file;
     if (size == 0)
         mark_bad(seg, LLADD_MISSING_FILE, "it is empty");
     else
         judge(log, seg, &b, whole, size);
+    *out = seg;
+    return 0;
+}
+
+/* The same for a file that was being made: nothing in it is looked at but its size. */
+static int probe_new(struct ll_log *log, enum ll_log__kind kind, uint64_t name,
+                     struct ll_log__seg **out, struct lladd_error *err)
+{
+    char path[LL_LOG_NAME_SIZE];
+    struct ll_log__block place = {
+        .segment_first = name, .cut = name, .segment_size = LL_LOG_SEGMENT_MIN};
+    struct lladd_file *file;
+    uint64_t size = 0;
+    *out = NULL;
+    ll_log__name(kind, name, path);
+    int rc = ll_io_open(log->dev, path, LLADD_OPEN_READ_ONLY, &file);
+    if (rc == -ENOENT)
+        return 0;
+    if (rc)
+        return ll_fail_io(err, rc, false, "open", path);
+    rc = ll_io_size(log->dev, file, &size);
+    (void)ll_io_close(log->dev, file); /* only read through this handle */
+    if (rc)
+        return ll_fail_io(err, rc, false, "read", path);
+    bool usable = kind == LL_LOG__NEW && size >= LL_LOG_SEGMENT_MIN && size <= LL_LOG_SEGMENT_MAX &&
+                  (size & (size - 1)) == 0;
+    if (usable)
+        place.segment_size = (uint32_t)size;
+    struct ll_log__seg *seg = ll_log__seg_new(log, &place, name);
+    if (!seg)
+        return fail_memory(err, path);
+    seg->kind = kind;
+    seg->state = LL_LOG__DEAD;
+    seg->end = seg->first; /* below this LSNs may have been handed out, here none was */
+    seg->size = usable ? seg->size : 0;
     *out = seg;
     return 0;
 }
@@ -152,31 +185,38 @@ int ll_log__list_one(struct ll_log *log, uint64_t first, uint64_t size, struct l
 
 /* ---- the directory ----------------------------------------------------------------------- */
 
-static int note_name(void *ctx, const char *name)
+struct name {
+    uint64_t first;
+    enum ll_log__kind kind;
+};
+
+static int note_name(void *ctx, const char *text)
 {
     struct ll_vec *names = ctx;
-    uint64_t first;
-    if (!ll_log__parse_name(name, &first) || first >= LL_LOG_LSN_END)
+    struct name name;
+    name.kind = ll_log__parse_name(text, &name.first);
+    if (name.kind == LL_LOG__OTHER)
         return 0;
-    uint64_t *slot = ll_vec_push(names);
+    struct name *slot = ll_vec_push(names);
     if (!slot)
         return -ENOMEM;
-    *slot = first;
+    *slot = name;
     return 0;
 }
 
 static int compare_names(const void *a, const void *b)
 {
-    uint64_t x, y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return x < y ? -1 : x > y;
+    const struct name *x = a, *y = b;
+    if (x->first != y->first)
+        return x->first < y->first ? -1 : 1;
+    return (int)x->kind - (int)y->kind;
 }
 
-static bool has_name(const struct ll_vec *v, uint64_t name)
+static bool has_name(const struct ll_vec *v, const struct name *name)
 {
     for (size_t i = 0; i < v->len; i++) {
-        if (ll_log__at(v, i)->name == name)
+        const struct ll_log__seg *seg = ll_log__at(v, i);
+        if (seg->name == name->first && seg->kind == name->kind)
             return true;
     }
     return false;
@@ -198,8 +238,8 @@ static int take(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error 
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
     }
     segs->disk_bytes += seg->size;
-    /* The end of a damaged one is a guess, but for a torn one: that has its size (LOG-1). */
-    if ((seg->state != LL_LOG__BAD || seg->torn) && seg->end > segs->highest_end)
+    /* The end of a damaged one is a guess; what lies above it is none. */
+    if (seg->state != LL_LOG__BAD && seg->end > segs->highest_end)
         segs->highest_end = seg->end;
     return 0;
 }
@@ -215,19 +255,20 @@ static void close_file(struct ll_log *log, struct ll_log__seg *seg)
 static int read_headers(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_vec names;
-    ll_vec_init(&names, log->env, sizeof(uint64_t));
+    ll_vec_init(&names, log->env, sizeof(struct name));
     int rc = log->dev->ops->list(log->dev, LL_LOG_DIR, note_name, &names);
     if (rc)
         rc = rc == -ENOENT ? ll_fail(err, LLADD_MISSING_FILE, "there is no directory \"log\"")
                            : ll_fail_io(err, rc, false, "list", LL_LOG_DIR);
     if (!rc && names.len > 1)
-        qsort(names.data, names.len, sizeof(uint64_t), compare_names);
+        qsort(names.data, names.len, sizeof(struct name), compare_names);
     for (size_t i = 0; !rc && i < names.len; i++) {
         struct ll_log__seg *seg = NULL;
-        uint64_t name = *(uint64_t *)ll_vec_at(&names, i);
+        const struct name *name = ll_vec_at(&names, i);
         if (has_name(&log->segs->live, name) || has_name(&log->segs->dead, name))
             continue;
-        rc = probe(log, name, &seg, err);
+        rc = name->kind == LL_LOG__SEGMENT ? probe(log, name->first, &seg, err)
+                                           : probe_new(log, name->kind, name->first, &seg, err);
         if (!rc && seg) {
             close_file(log, seg);
             rc = take(log, seg, err);
@@ -239,22 +280,13 @@ static int read_headers(struct ll_log *log, struct lladd_error *err)
 
 /* ---- the chain --------------------------------------------------------------------------- */
 
-/* May the chain go on through this one? */
-static bool passable(const struct ll_log *log, const struct ll_log__seg *seg)
+/* Index of the whole segment that holds the byte before lsn, or live.len. */
+static size_t holder(const struct ll_log__segments *segs, uint64_t lsn, size_t below)
 {
-    uint64_t from = log->start.from.v;
-    return seg->state == LL_LOG__LIVE ||
-           (seg->torn && !log->start.clean && from != 0 && from < seg->first);
-}
-
-/* Index of the segment that holds the byte before lsn and is passable, or live.len. */
-static size_t holder(const struct ll_log *log, uint64_t lsn, size_t below)
-{
-    const struct ll_log__segments *segs = log->segs;
     for (size_t i = below; i-- > 0;) {
         const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
         if (seg->first < lsn)
-            return passable(log, seg) && lsn <= seg->end ? i : segs->live.len;
+            return seg->state == LL_LOG__LIVE && lsn <= seg->end ? i : segs->live.len;
     }
     return segs->live.len;
 }
@@ -288,68 +320,23 @@ static void end_the_bad(struct ll_log__segments *segs)
     }
 }
 
-/* Of a torn segment nobody knows the incarnation, and without it its records cannot be told from
- * rubbish. Two guesses: what its header says, and that of the segment before it. */
-static void guess_salts(struct ll_log *log)
+/* What begins in a gap of which the header of a dead one tells. Not the lowest of all: without it
+ * there is no log. */
+static int bury_declared(struct ll_log *log)
 {
-    const struct ll_log__seg *before = NULL;
-    for (size_t i = 0; i < log->segs->live.len; i++) {
-        struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
-        if (!seg->torn)
-            before = seg->state == LL_LOG__LIVE ? seg : before;
-        else
-            seg->second_salt = before ? before->salt : seg->salt;
+    struct ll_log__segments *segs = log->segs;
+    int rc = 0;
+    for (size_t d = 0, n = segs->dead.len; !rc && d < n; d++) {
+        const struct ll_log__seg *dead = ll_log__at(&segs->dead, d);
+        size_t from = 1, to;
+        while (from < segs->live.len && ll_log__at(&segs->live, from)->first < dead->cut)
+            from++;
+        to = from;
+        while (to < segs->live.len && ll_log__at(&segs->live, to)->first < dead->until)
+            to++;
+        rc = bury(log, from, to);
     }
-}
-
-void ll_log__guess_again(struct ll_log *log)
-{
-    lladd_mutex_lock(&log->segs->mutex);
-    for (size_t i = 0; i < log->segs->live.len; i++) {
-        struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
-        uint32_t salt = seg->salt;
-        if (seg->torn) {
-            seg->salt = seg->second_salt;
-            seg->second_salt = salt;
-        }
-    }
-    lladd_mutex_unlock(&log->segs->mutex);
-}
-
-const struct ll_log__seg *ll_log__torn_in(const struct ll_log *log, uint64_t from, uint64_t below)
-{
-    const struct ll_log__seg *found = NULL;
-    lladd_mutex_lock(&log->segs->mutex);
-    for (size_t i = 0; i < log->segs->live.len && !found; i++) {
-        const struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
-        found = seg->torn && seg->first >= from && seg->first < below ? seg : NULL;
-    }
-    lladd_mutex_unlock(&log->segs->mutex);
-    return found;
-}
-
-/* A torn segment behind a gap: the chain goes on with the whole one below. */
-static void bridge(struct ll_log *log, size_t i)
-{
-    struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
-    const struct ll_log__seg *below = ll_log__at(&log->segs->live, i - 1);
-    if (seg->torn && passable(log, seg) && below->state == LL_LOG__LIVE &&
-        below->end < seg->first) {
-        seg->cut = below->end;
-        seg->behind_gap = true;
-    }
-}
-
-uint64_t ll_log__torn_behind_gap(const struct ll_log *log, uint64_t lsn)
-{
-    uint64_t first = 0;
-    lladd_mutex_lock(&log->segs->mutex);
-    for (size_t i = 0; i < log->segs->live.len && first == 0; i++) {
-        const struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
-        first = seg->behind_gap && seg->first > lsn ? seg->first : 0;
-    }
-    lladd_mutex_unlock(&log->segs->mutex);
-    return first;
+    return rc;
 }
 
 static int follow_chain(struct ll_log *log, struct lladd_error *err)
@@ -357,12 +344,13 @@ static int follow_chain(struct ll_log *log, struct lladd_error *err)
     struct ll_log__segments *segs = log->segs;
     if (segs->live.len == 0)
         return ll_fail(err, LLADD_MISSING_FILE, "there is no log segment in \"log\"");
+    if (bury_declared(log))
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
     size_t i = segs->live.len - 1;
-    if (!passable(log, ll_log__at(&segs->live, i)) && !log->cfg.read_only)
+    if (ll_log__at(&segs->live, i)->state == LL_LOG__BAD && !log->cfg.read_only)
         return ll_log__fail_seg(err, ll_log__at(&segs->live, i));
-    while (i > 0 && passable(log, ll_log__at(&segs->live, i))) {
-        bridge(log, i);
-        size_t before = holder(log, ll_log__at(&segs->live, i)->cut, i);
+    while (i > 0 && ll_log__at(&segs->live, i)->state == LL_LOG__LIVE) {
+        size_t before = holder(segs, ll_log__at(&segs->live, i)->cut, i);
         if (before == segs->live.len)
             break;
         if (before + 1 < i && bury(log, before + 1, i))
@@ -371,7 +359,6 @@ static int follow_chain(struct ll_log *log, struct lladd_error *err)
     }
     segs->chain = ll_log__at(&segs->live, i)->first;
     end_the_bad(segs);
-    guess_salts(log);
     return 0;
 }
 
@@ -395,7 +382,8 @@ static int check_ahead(struct ll_log *log, struct lladd_error *err)
         }
         end = seg->end;
     }
-    return 0;
+    /* An attempt that failed late may have left the last of them (create.c). */
+    return end > segs->granted->end ? ll_log__settle_names(log, err) : 0;
 }
 
 /* Is what recovery needs in the chain? */
@@ -423,6 +411,12 @@ static int check_reach(struct ll_log *log, struct lladd_error *err)
         return ll_log__fail_seg(err, bad);
     /* The chain ends above a hole; there may be files again below that. */
     return ll_log__fail_missing(segs, base->cut > from ? base->cut - 1 : from, err);
+}
+
+int ll_log__settle_names(struct ll_log *log, struct lladd_error *err)
+{
+    int rc = ll_io_sync_dir(log->dev, LL_LOG_DIR);
+    return rc ? ll_fail_io(err, rc, true, "make durable the names in", LL_LOG_DIR) : 0;
 }
 
 int ll_log__list(struct ll_log *log, struct lladd_error *err)

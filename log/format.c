@@ -65,18 +65,26 @@ uint64_t ll_log__uuid_hash(const unsigned char uuid[16])
     return (h ^ h >> 32) + lladd_get64(uuid + 8) * 0xc2b2ae3d27d4eb4fu;
 }
 
-void ll_log__segment_name(uint64_t first, char out[LL_LOG_NAME_SIZE])
+void ll_log__name(enum ll_log__kind kind, uint64_t first, char out[LL_LOG_NAME_SIZE])
 {
     static const char digits[] = "0123456789abcdef";
     memcpy(out, LL_LOG_DIR "/", 4);
+    if (kind == LL_LOG__TMP) {
+        memcpy(out + 4, LL_LOG_TMP_NAME, sizeof LL_LOG_TMP_NAME);
+        return;
+    }
     for (unsigned i = 0; i < 16; i++)
         out[4 + i] = digits[first >> (60 - 4 * i) & 15];
-    memcpy(out + 20, LL_LOG_SUFFIX, sizeof LL_LOG_SUFFIX);
+    memcpy(out + 20, kind == LL_LOG__NEW ? LL_LOG_NEW_SUFFIX : LL_LOG_SUFFIX,
+           sizeof LL_LOG_SUFFIX);
 }
 
-bool ll_log__parse_name(const char *name, uint64_t *first)
+enum ll_log__kind ll_log__parse_name(const char *name, uint64_t *first)
 {
     uint64_t v = 0;
+    *first = 0;
+    if (strcmp(name, LL_LOG_TMP_NAME) == 0)
+        return LL_LOG__TMP;
     for (unsigned i = 0; i < 16; i++) {
         char c = name[i];
         if (c >= '0' && c <= '9')
@@ -84,8 +92,11 @@ bool ll_log__parse_name(const char *name, uint64_t *first)
         else if (c >= 'a' && c <= 'f')
             v = v << 4 | (uint64_t)(c - 'a' + 10);
         else
-            return false;
+            return LL_LOG__OTHER;
     }
+    bool new = strcmp(name + 16, LL_LOG_NEW_SUFFIX) == 0;
+    if (v >= LL_LOG_LSN_END || (!new && strcmp(name + 16, LL_LOG_SUFFIX) != 0))
+        return LL_LOG__OTHER;
     *first = v;
-    return strcmp(name + 16, LL_LOG_SUFFIX) == 0;
+    return new ? LL_LOG__NEW : LL_LOG__SEGMENT;
 }

@@ -16,8 +16,9 @@
  *
  * Invariants, by rule:
  *   LOG-1  granted <= end of the last segment whose creation is durable (space.c, create.c). After
- *          an unclean stop the log goes on at the end of the highest segment, so that an LSN that
- *          was handed out and lost is never handed out again.
+ *          an unclean stop the log goes on at the end of the highest segment, or where the name of
+ *          a file that is being made says, so that an LSN that was handed out and lost is never
+ *          handed out again.
  *   LOG-2  all records of a segment have one incarnation, which salts their checksums. Whenever the
  *          incarnation changes, a new segment begins; its header says where the log before it ends.
  *   LOG-3  the last record of a synced group is a seal (group.c); what proves damage is in scan.c.
@@ -30,9 +31,9 @@
  * highest segment there ever was, a segment is made with first LSN E whose header says "the log
  * before ends at X". LSNs in [X, E) do not exist. Until that segment's name is durable nothing
  * has changed, and the next open finds the same X (the accepted log was forced before) and does
- * the same; files that lie wholly in the gap may be used for it, which is how a full disk is
- * survived. If nothing was ever written behind a cut, the next cut names the same X and the
- * segment between is skipped.
+ * the same; files that lie wholly in the gap may be used for it (create.c says in which order),
+ * which is how a full disk is survived. If nothing was ever written behind a cut, the next cut
+ * names the same X and the segment between is skipped.
  *
  * Going on after a clean stop: in the same segment, in the middle of a block. Nothing is read but
  * that file's header, nothing is written before the first append is, the directory is not even
@@ -367,15 +368,6 @@ static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
     return begin_at(log, ll_log__last(segs), ll_log__last(segs)->first, err);
 }
 
-/* The names that were listed need not be durable: a process may have died between a rename and the
- * sync of the directory (REC-4). Files are used again because of what the names say, so first they
- * must stay. */
-static int settle_names(struct ll_log *log, struct lladd_error *err)
-{
-    int rc = ll_io_sync_dir(log->dev, LL_LOG_DIR);
-    return rc ? ll_fail_io(err, rc, true, "make durable the names in", LL_LOG_DIR) : 0;
-}
-
 int ll_log_start(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -387,8 +379,10 @@ int ll_log_start(struct ll_log *log, struct lladd_error *err)
     if (!log->start.clean && log->life != LL_LOG__SCANNED)
         return ll_fail(err, LLADD_BAD_STATE, "the end of the log was not looked for");
     uint64_t end = log->start.clean ? log->start.end.v : log->scan_end;
+    /* A process may have died between a rename and the sync of the directory. Files are used again
+     * because of what the names say, so first they must stay. */
     if (!log->start.clean && !LLADD_PLANTED(LLADD_BUG_SETTLE))
-        rc = settle_names(log, err);
+        rc = ll_log__settle_names(log, err);
     if (!rc && !log->start.clean && !LLADD_PLANTED(LLADD_BUG_REWRITE))
         rc = rewrite_accepted(log, end, err);
     if (rc)

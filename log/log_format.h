@@ -6,9 +6,10 @@
  * A segment file `log/<first LSN, 16 hex digits>.seg` is a row of blocks of one size, each
  * min(64 KiB, segment size). A block is a header of 64 bytes and payload. LSNs count payload bytes
  * only. Records start at multiples of 8 (LSN % 8 == 0) and span blocks and segments. All numbers
- * are little-endian. A file gets its name only when it is complete (header, zeros) and synced;
- * while it is being made it is called `log/new.tmp`. A segment that is used again gets its new
- * first header first and its new name after that.
+ * are little-endian. A file has this name only while it is complete: header and space, synced. A
+ * new file is called `log/new.tmp` while it is being made. One that was a segment before is called
+ * `log/<first LSN of the segment it becomes>.new`, durably, before a byte of it is changed. That
+ * name, too, says that the LSNs below it may have been handed out (LOG-1).
  *
  * Block header (immutable once written):
  *   0  u32 CRC-32C of bytes 4..63 (not salted: a block of another database is whole and says so)
@@ -74,10 +75,19 @@
 #define LL_LOG_SEAL_SIZE (LL_RECORD_NARROW + 8u)
 
 #define LL_LOG_DIR "log"
-#define LL_LOG_NEW_FILE "log/new.tmp"
 #define LL_LOG_SUFFIX ".seg"
-/* "log/" + 16 hex digits + ".seg" + 0 byte */
+#define LL_LOG_NEW_SUFFIX ".new"
+#define LL_LOG_TMP_NAME "new.tmp"
+/* "log/" + 16 hex digits + a suffix + 0 byte */
 #define LL_LOG_NAME_SIZE 25u
+
+/* What the name of a file in log/ says. */
+enum ll_log__kind {
+    LL_LOG__SEGMENT, /* <first>.seg: a segment */
+    LL_LOG__NEW,     /* <first>.new: one that is being made into another */
+    LL_LOG__TMP,     /* new.tmp: a file that is being made into one */
+    LL_LOG__OTHER    /* none of ours */
+};
 
 /* A block header in memory. */
 struct ll_log__block {
@@ -124,9 +134,13 @@ void ll_log__block_encode(const struct ll_log__block *, unsigned char out[LL_LOG
 bool ll_log__block_decode(const unsigned char in[LL_LOG_BLOCK_HEADER], struct ll_log__block *);
 /* Eight of the bytes by which a foreign file is known. */
 uint64_t ll_log__uuid_hash(const unsigned char uuid[16]);
-/* log/<first>.seg */
-void ll_log__segment_name(uint64_t first, char out[LL_LOG_NAME_SIZE]);
-/* The inverse for the last component; false if it is no such name. */
-bool ll_log__parse_name(const char *name, uint64_t *first);
+/* log/<first>.seg, log/<first>.new or log/new.tmp */
+void ll_log__name(enum ll_log__kind, uint64_t first, char out[LL_LOG_NAME_SIZE]);
+static inline void ll_log__segment_name(uint64_t first, char out[LL_LOG_NAME_SIZE])
+{
+    ll_log__name(LL_LOG__SEGMENT, first, out);
+}
+/* The inverse for the last component; *first is 0 where the name has none. */
+enum ll_log__kind ll_log__parse_name(const char *name, uint64_t *first);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum ll_log__seg_state {
     LL_LOG__LIVE, /* holds log, or is ready to */
-    LL_LOG__DEAD, /* truncated, or skipped by a cut: its file may be used for another segment */
+    LL_LOG__DEAD, /* truncated, skipped by a cut, or being made: the file may be used for another */
     LL_LOG__BAD   /* its header cannot be believed; `code` and `why` say what is wrong */
 };
 
@@ -22,17 +22,17 @@ enum ll_log__seg_state {
 struct ll_log__seg {
     uint64_t first; /* LSN of its first payload byte */
     uint64_t end;   /* LSN behind its last one */
-    uint64_t cut;   /* where the log before it ends; < first: a gap without LSNs lies between */
-    uint64_t name;  /* what its file is called; differs from first while it is being reused */
+    uint64_t cut;   /* where the log before it ends; < until: a gap without LSNs lies between */
+    uint64_t until; /* that gap ends here: `first`, but of a dead one that a later header was in */
+    uint64_t name;  /* the LSN that its file is called after */
+    enum ll_log__kind kind; /* and what else that name says */
     uint64_t incarnation;
-    uint32_t size;
+    uint32_t size; /* 0 of a dead one: it is of no use, but to be removed */
+    uint32_t step; /* in the row of growing sizes; less than `size` where a larger file was used */
     uint32_t block_size;
     uint32_t room; /* payload bytes of a block */
     uint32_t salt; /* of its records */
     uint32_t users;
-    uint32_t second_salt; /* of a torn one: a second guess */
-    bool torn;            /* BAD, and nothing but its first header is known to be wrong */
-    bool behind_gap;      /* torn, and made by a cut: where that was nobody knows */
     int code;
     const char *why;
     enum ll_log__seg_state state;
@@ -257,13 +257,15 @@ int ll_log__seg_insert(struct ll_log *, struct ll_log__seg *);
  * exists. LLADD_END: above all. With *out used by the caller until seg_release. */
 int ll_log__seg_find(struct ll_log *, uint64_t lsn, struct ll_log__seg **out, uint64_t *at,
                      struct lladd_error *);
-/* The same, and what lies in a torn one can be read. */
-int ll_log__seg_find_torn(struct ll_log *, uint64_t lsn, struct ll_log__seg **out, uint64_t *at,
-                          struct lladd_error *);
 void ll_log__seg_release(struct ll_log *, struct ll_log__seg *);
-/* Takes it out of use: its file may become another segment, or, if it is not known how long it
- * is, be removed. The caller moves it to the dead. */
+/* Takes it out of use: its file may become another segment, or, if it is damaged, be removed. The
+ * caller moves it to the dead. */
 void ll_log__seg_retire(struct ll_log *, struct ll_log__seg *);
+/* What its file is called. */
+static inline void ll_log__file_name(const struct ll_log__seg *seg, char out[LL_LOG_NAME_SIZE])
+{
+    ll_log__name(seg->kind, seg->name, out);
+}
 /* LSN at which the log leaves the segment: its end, or where the next one cut it. */
 uint64_t ll_log__seg_stop(struct ll_log *, const struct ll_log__seg *);
 int ll_log__open_file(struct ll_log *, struct ll_log__seg *, struct lladd_error *);
@@ -293,6 +295,8 @@ int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, unsigned w
                        struct lladd_error *);
 /* Removes one dead file; false if there is none that can be, or *rc says why not. */
 bool ll_log__remove_dead(struct ll_log *, int *rc, struct lladd_error *);
+/* Is there one that cannot be used again? */
+bool ll_log__has_useless(const struct ll_log *);
 /* How big the next segment should be; `goes_on`: behind the last one, not behind a cut. */
 uint32_t ll_log__next_size(const struct ll_log *, bool goes_on, unsigned why);
 /* Bytes of the files that are in use. */
@@ -340,12 +344,8 @@ int ll_log__list(struct ll_log *, struct lladd_error *);
 /* Opens one segment whose place is known. */
 int ll_log__list_one(struct ll_log *, uint64_t first, uint64_t size, struct lladd_error *);
 int ll_log__fail_seg(struct lladd_error *, const struct ll_log__seg *);
-/* The first torn segment that begins in [from, below); NULL. */
-const struct ll_log__seg *ll_log__torn_in(const struct ll_log *, uint64_t from, uint64_t below);
-/* Where the next torn segment behind a gap begins above lsn; 0 if there is none. */
-uint64_t ll_log__torn_behind_gap(const struct ll_log *, uint64_t lsn);
-/* Reads torn ones by the other guess of their incarnation. */
-void ll_log__guess_again(struct ll_log *);
+/* The names that were listed need not be durable (REC-4): makes them so. */
+int ll_log__settle_names(struct ll_log *, struct lladd_error *);
 
 /* reader.c: records out of files */
 
@@ -366,7 +366,6 @@ struct ll_log__window {
 struct ll_log__reader {
     struct ll_log *log;
     bool lenient; /* block headers are not looked at: the search behind damage */
-    bool torn;    /* nor is the first one of a segment */
     struct ll_log__window windows[LL_LOG__WINDOWS];
     unsigned char *scratch; /* a record that is not in one piece */
     size_t scratch_capacity;

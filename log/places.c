@@ -17,7 +17,7 @@ static void describe(const struct ll_log__seg *seg, struct ll_log_file *out)
                                 .in_use = seg->state != LL_LOG__DEAD,
                                 .code = seg->state == LL_LOG__BAD ? seg->code : 0,
                                 .why = seg->state == LL_LOG__BAD ? seg->why : NULL};
-    ll_log__segment_name(seg->name, out->name);
+    ll_log__file_name(seg, out->name);
 }
 
 static int gather(const struct ll_vec *segs, struct ll_vec *rows)

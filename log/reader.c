@@ -108,8 +108,7 @@ static int place_window(struct ll_log__reader *r, uint64_t lsn, struct ll_log__w
 {
     struct ll_log__seg *seg;
     uint64_t where = 0;
-    int rc = r->torn ? ll_log__seg_find_torn(r->log, lsn, &seg, &where, err)
-                     : ll_log__seg_find(r->log, lsn, &seg, &where, err);
+    int rc = ll_log__seg_find(r->log, lsn, &seg, &where, err);
     if (rc)
         return rc;
     if (where != lsn) {

@@ -7,9 +7,7 @@
  * it likes. Or something was lost that had been durable. Three things prove the latter:
  *   - the control file states a watermark above B;
  *   - a segment above declares a cut above B: recovery accepted the log up to there, and forced it;
- *   - behind B stands a seal that states a watermark above B;
- *   - at B stands a good record, in a segment of which only the first header is bad: what a scan
- *     could have accepted is never used again, so the header was whole.
+ *   - behind B stands a seal that states a watermark above B.
  * For the third, all that follows is searched, byte by byte of eight, also behind damaged block
  * headers: a seal counts if its own LSN is that of its place and its checksum, salted with
  * database and incarnation, is right. The inside of good records is skipped: whose payload looks
@@ -114,16 +112,15 @@ static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_
     struct ll_log__reader r;
     struct ll_record rec;
     ll_log__reader_init(&r, log);
-    r.lenient = r.torn = true;
-    uint64_t from = lsn + LL_RECORD_ALIGN, gap = ll_log__torn_behind_gap(log, lsn);
+    r.lenient = true;
+    uint64_t from = lsn + LL_RECORD_ALIGN;
     int rc;
     *proof = 0;
     for (;;) {
         rc = ll_log__find_record(&r, from, &rec, err);
         if (rc)
             break;
-        /* Behind a cut at lsn, which a torn header may have told of, there is nothing before it. */
-        if (watermark_of(&rec, watermark) && *watermark > (gap && rec.lsn.v >= gap ? gap : lsn)) {
+        if (watermark_of(&rec, watermark) && *watermark > lsn) {
             *proof = rec.lsn.v;
             break;
         }
@@ -133,19 +130,6 @@ static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Is it only the header of a segment that hides a good record at lsn? */
-static int find_hidden(struct ll_log *log, uint64_t lsn, bool *hidden, struct lladd_error *err)
-{
-    struct ll_log__reader r;
-    struct ll_record rec;
-    ll_log__reader_init(&r, log);
-    r.lenient = r.torn = true;
-    int rc = ll_log__reader_record(&r, lsn, &rec, err);
-    *hidden = rc == 0;
-    ll_log__reader_free(&r);
-    return rc == LLADD_END || rc == LLADD_CORRUPT_LOG || rc == LLADD_OUT_OF_RANGE ? 0 : rc;
-}
-
 /* ---- the end of the log ---- */
 
 /* Says that the log is damaged at lsn, in which file, what is seen there, and why it is known. */
@@ -153,42 +137,11 @@ static int fail_damaged(struct ll_log *log, uint64_t lsn, const struct lladd_err
                         const char *because, uint64_t said, struct lladd_error *err)
 {
     char name[LL_LOG_NAME_SIZE];
-    struct lladd_error torn = LLADD_ERROR_INIT;
-    const struct ll_log__seg *seg = ll_log__torn_in(log, lsn, said);
-    if (seg) {
-        lsn = seg->first;
-        (void)ll_log__fail_seg(&torn, seg);
-        what = &torn;
-    }
     bool file = ll_log__file_of(log, lsn, name);
     return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lladd_lsn_of(lsn),
                        "the log is damaged at LSN %llu (%s): %s; %s %llu", (unsigned long long)lsn,
                        file ? name : "no file holds it", what->message, because,
                        (unsigned long long)said);
-}
-
-/* What the log itself says about its end. */
-static int look_behind(struct ll_log *log, uint64_t lsn, const struct lladd_error *what,
-                       struct lladd_error *err)
-{
-    uint64_t proof, watermark = 0;
-    bool hidden = false;
-    int rc = find_proof(log, lsn, &proof, &watermark, err);
-    if (rc)
-        return rc;
-    if (proof)
-        return fail_damaged(log, lsn, what, "a seal says that all was durable below LSN", watermark,
-                            err);
-    uint64_t gap = ll_log__torn_behind_gap(log, lsn);
-    if (ll_log__torn_in(log, lsn, UINT64_MAX))
-        rc = find_hidden(log, lsn, &hidden, err);
-    if (!rc && !hidden && gap) {
-        lsn = gap;
-        rc = find_hidden(log, lsn, &hidden, err);
-    }
-    if (hidden)
-        return fail_damaged(log, lsn, what, "a good record stands at LSN", lsn, err);
-    return rc;
 }
 
 int ll_log__judge(struct ll_log *log, uint64_t lsn, const struct lladd_error *what,
@@ -206,12 +159,12 @@ int ll_log__judge(struct ll_log *log, uint64_t lsn, const struct lladd_error *wh
     if (cut)
         return fail_damaged(log, lsn, what, "a later segment says that the log went on to LSN", cut,
                             err);
-    bool torn = ll_log__torn_in(log, lsn, UINT64_MAX) != NULL;
-    int rc = look_behind(log, lsn, what, err);
-    if (rc || !torn)
-        return rc;
-    ll_log__guess_again(log);
-    return look_behind(log, lsn, what, err);
+    uint64_t proof, watermark = 0;
+    int rc = find_proof(log, lsn, &proof, &watermark, err);
+    if (!rc && proof)
+        rc = fail_damaged(log, lsn, what, "a seal says that all was durable below LSN", watermark,
+                          err);
+    return rc;
 }
 
 /* ---- the scan ---- */

@@ -30,9 +30,11 @@ struct ll_log__seg *ll_log__seg_new(struct ll_log *log, const struct ll_log__blo
     seg->first = b->segment_first;
     seg->end = b->segment_first + ll_log__segment_room(b->segment_size);
     seg->cut = b->cut;
+    seg->until = b->segment_first;
     seg->name = name;
+    seg->kind = LL_LOG__SEGMENT;
     seg->incarnation = b->incarnation;
-    seg->size = b->segment_size;
+    seg->size = seg->step = b->segment_size;
     seg->block_size = ll_log__block_size(b->segment_size);
     seg->room = seg->block_size - LL_LOG_BLOCK_HEADER;
     seg->salt = ll_record_salt(log->cfg.uuid, b->incarnation);
@@ -99,7 +101,7 @@ void ll_log__segments_free(struct ll_log *log)
 
 void ll_log__seg_retire(struct ll_log *log, struct ll_log__seg *seg)
 {
-    if (seg->state == LL_LOG__BAD && !seg->torn) {
+    if (seg->state == LL_LOG__BAD) {
         log->segs->disk_bytes -= seg->size;
         seg->size = 0;
     }
@@ -137,8 +139,8 @@ static size_t index_of(const struct ll_log__segments *segs, uint64_t lsn)
     return low;
 }
 
-static int find(struct ll_log *log, uint64_t lsn, bool torn, struct ll_log__seg **out,
-                uint64_t *where, struct lladd_error *err)
+int ll_log__seg_find(struct ll_log *log, uint64_t lsn, struct ll_log__seg **out, uint64_t *where,
+                     struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     struct ll_log__seg *seg = NULL;
@@ -156,7 +158,7 @@ static int find(struct ll_log *log, uint64_t lsn, bool torn, struct ll_log__seg 
     if (!rc) {
         seg = ll_log__at(&segs->live, i);
         *where = lsn < seg->first ? seg->first : lsn;
-        if (seg->state == LL_LOG__BAD && !(torn && seg->torn))
+        if (seg->state == LL_LOG__BAD)
             rc = ll_log__fail_seg(err, seg);
         else if (i > 0 && lsn < seg->cut)
             rc = ll_log__fail_missing(segs, lsn, err);
@@ -169,18 +171,6 @@ static int find(struct ll_log *log, uint64_t lsn, bool torn, struct ll_log__seg 
     }
     lladd_mutex_unlock(&segs->mutex);
     return rc;
-}
-
-int ll_log__seg_find(struct ll_log *log, uint64_t lsn, struct ll_log__seg **out, uint64_t *where,
-                     struct lladd_error *err)
-{
-    return find(log, lsn, false, out, where, err);
-}
-
-int ll_log__seg_find_torn(struct ll_log *log, uint64_t lsn, struct ll_log__seg **out,
-                          uint64_t *where, struct lladd_error *err)
-{
-    return find(log, lsn, true, out, where, err);
 }
 
 void ll_log__seg_release(struct ll_log *log, struct ll_log__seg *seg)

@@ -376,7 +376,7 @@ static int step(struct ll_log *log, bool *did, struct lladd_error *err)
         rc = go_on(log, why, err);
         segs->gave_up = rc != 0;
         *did = rc == 0;
-    } else if (segs->dead.len > KEEP_DEAD) {
+    } else if (segs->dead.len > KEEP_DEAD || ll_log__has_useless(log)) {
         *did = ll_log__remove_dead(log, &rc, err);
     }
     return rc;

@@ -305,7 +305,7 @@ static void mean_byte(const struct ll_sim_damaging *d, struct ll_sim_meaning *m,
         return;
     }
     m->one_page = false;
-    if (strcmp(name->text, "log/new.tmp") == 0)
+    if (name->kind == LL_SIM_LOG_NEW || strcmp(name->text, "log/new.tmp") == 0)
         unused(m, LLADD_SIM_REASON_UNUSED_LOG);
     else if (strcmp(name->text, "dwb") == 0)
         unused(m, LLADD_SIM_REASON_DWB);

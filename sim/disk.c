@@ -23,6 +23,8 @@ static enum ll_sim_file_kind kind_of(const char *text)
         return LL_SIM_PAGES;
     if (len > 8 && memcmp(text, "log/", 4) == 0 && strcmp(text + len - 4, ".seg") == 0)
         return LL_SIM_LOG;
+    if (len > 8 && memcmp(text, "log/", 4) == 0 && strcmp(text + len - 4, ".new") == 0)
+        return LL_SIM_LOG_NEW;
     return LL_SIM_PLAIN;
 }
 

@@ -75,36 +75,30 @@ static int put_bulk(struct ll_sim_archive *a, const struct ll_sim_call *call, ui
     return rc;
 }
 
-/* The segment is about to be used again: its bytes stay under the name it has had. */
+/* Is a segment about to be used again? */
+static bool is_taken(const struct ll_sim_archive *a, const struct ll_sim_call *call)
+{
+    return kind_of(a, call->name) == LL_SIM_LOG && kind_of(a, call->to) == LL_SIM_LOG_NEW;
+}
+
+/* Its bytes stay under the name it has had. */
 static int set_aside(struct ll_sim_archive *a, const struct ll_sim_call *call)
 {
     struct ll_sim_image *image = &a->world.image;
-    struct ll_sim_binding *b = ll_sim_find(image, call->name);
     uint32_t copy = ll_sim_inode_new(&a->guard->kept, image, 0);
-    if (!b || copy == LL_SIM_NO_INODE)
+    if (copy == LL_SIM_NO_INODE)
         return LLADD_NO_MEMORY;
     image->inode[call->inode]->owner = NULL; /* who changes it now, takes a copy */
     *image->inode[copy] = *image->inode[call->inode];
-    b->inode = copy;
-    return 0;
+    return ll_sim_bind(&a->guard->kept, image, call->name, copy);
 }
 
-/* Is it the first write of a segment's next life, which begins before its new name does? */
-static bool begins_anew(const struct ll_sim_archive *a, uint32_t c)
+static int archive_name(struct ll_sim_archive *a, const struct ll_sim_call *call)
 {
-    const struct ll_sim_call *call = &a->sim->workload.trace[c];
-    if (call->kind != LL_SIM_WRITE || call->off != 0 || kind_of(a, call->name) != LL_SIM_LOG)
-        return false;
-    for (uint32_t i = c + 1; i < a->sim->workload.n_calls; i++) {
-        const struct ll_sim_call *later = &a->sim->workload.trace[i];
-        if (later->inode != call->inode)
-            continue;
-        if (later->kind == LL_SIM_RENAME)
-            return true;
-        if (later->kind == LL_SIM_WRITE && later->off == 0)
-            return false;
-    }
-    return false;
+    struct ll_sim_op op = {
+        .kind = call->kind, .inode = call->inode, .name = call->name, .to = call->to};
+    int rc = ll_sim_apply_name(&a->guard->kept, &a->world.image, &op);
+    return !rc && call->kind == LL_SIM_RENAME && is_taken(a, call) ? set_aside(a, call) : rc;
 }
 
 static int archive_write(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_t c)
@@ -114,15 +108,12 @@ static int archive_write(struct ll_sim_archive *a, const struct ll_sim_call *cal
         return put_bulk(a, call, c);
     if (is_named(a, call->name, "dwb") || (a->logged && is_named(a, call->name, "control")))
         return 0;
-    int rc = begins_anew(a, c) ? set_aside(a, call) : 0;
-    return rc ? rc : put(a, call, 0, call->len);
+    return put(a, call, 0, call->len);
 }
 
 static int archive_call(struct ll_sim_archive *a, uint32_t c)
 {
     const struct ll_sim_call *call = &a->sim->workload.trace[c];
-    struct ll_sim_op op = {
-        .kind = call->kind, .inode = call->inode, .name = call->name, .to = call->to};
     switch (call->kind) {
     case LL_SIM_WRITE:
         return archive_write(a, call, c);
@@ -131,13 +122,11 @@ static int archive_call(struct ll_sim_archive *a, uint32_t c)
         return inode ? ll_sim_set_size(&a->guard->kept, inode, call->off, false) : LLADD_NO_MEMORY;
     }
     case LL_SIM_UNLINK:
-        if (kind_of(a, call->name) == LL_SIM_LOG)
-            return 0;
-        return ll_sim_apply_name(&a->guard->kept, &a->world.image, &op);
+        return kind_of(a, call->name) == LL_SIM_LOG ? 0 : archive_name(a, call);
     case LL_SIM_CREATE:
     case LL_SIM_MKDIR:
     case LL_SIM_RENAME:
-        return ll_sim_apply_name(&a->guard->kept, &a->world.image, &op);
+        return archive_name(a, call);
     default:
         return 0;
     }

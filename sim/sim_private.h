@@ -91,7 +91,8 @@ void ll_sim_set_free(struct ll_sim_set *);
 
 /* ---- disk.c: what is on the disk --------------------------------------------------------- */
 
-enum ll_sim_file_kind { LL_SIM_PLAIN, LL_SIM_PAGES, LL_SIM_LOG };
+/* LOG_NEW: a segment that is being made into another. */
+enum ll_sim_file_kind { LL_SIM_PLAIN, LL_SIM_PAGES, LL_SIM_LOG, LL_SIM_LOG_NEW };
 
 /* Names are numbers; 0 is the database's directory itself. */
 struct ll_sim_name {

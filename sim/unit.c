@@ -94,7 +94,7 @@ static int place_op(struct lladd_sim *sim, struct ll_sim_units *us, uint32_t i)
         rc = give(us, unit_for(us, LL_SIM_UNIT_SIZE, op->inode, 0), i, fresh);
     if (rc || op->kind == LL_SIM_TRUNCATE)
         return rc;
-    if (op->file == LL_SIM_LOG)
+    if (op->file == LL_SIM_LOG || op->file == LL_SIM_LOG_NEW)
         return give(us, unit_for(us, LL_SIM_UNIT_LOG, 0, 0), i, fresh);
     uint64_t page = op->file == LL_SIM_PAGES ? op->off / sim->page_size : 0;
     return give(us, unit_for(us, LL_SIM_UNIT_DATA, op->inode, page), i, fresh);

@@ -43,6 +43,7 @@
     X(rounds) \
     X(slots) \
     X(small) \
+    X(stale) \
     X(steal) \
     X(tables) \
     X(tables_any) \

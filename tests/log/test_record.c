@@ -275,13 +275,22 @@ START_TEST(names)
     uint64_t first;
     ll_log__segment_name(0x123456789abcdef8, name);
     ck_assert_str_eq(name, "log/123456789abcdef8.seg");
-    ck_assert(ll_log__parse_name(name + 4, &first));
+    ck_assert_int_eq(ll_log__parse_name(name + 4, &first), LL_LOG__SEGMENT);
     ck_assert_uint_eq(first, 0x123456789abcdef8);
+    ll_log__name(LL_LOG__NEW, 0x123456789abcdef8, name);
+    ck_assert_str_eq(name, "log/123456789abcdef8.new");
+    ck_assert_int_eq(ll_log__parse_name(name + 4, &first), LL_LOG__NEW);
+    ck_assert_uint_eq(first, 0x123456789abcdef8);
+    ll_log__name(LL_LOG__TMP, 8, name);
+    ck_assert_str_eq(name, "log/new.tmp");
+    ck_assert_int_eq(ll_log__parse_name(name + 4, &first), LL_LOG__TMP);
+    ck_assert_uint_eq(first, 0);
     const char *wrong[] = {"", "123", "123456789abcdef8", "123456789abcdef8.se",
-                           "123456789abcdef8.segm", "123456789ABCDEF8.seg", "new.tmp",
-                           "g23456789abcdef8.seg"};
+                           "123456789abcdef8.segm", "123456789ABCDEF8.seg", "new.tmp2",
+                           "g23456789abcdef8.seg", "123456789abcdef8.newer", "new",
+                           "3fffffffffffffff.new", "ffffffffffffffff.seg"};
     for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        ck_assert(!ll_log__parse_name(wrong[i], &first));
+        ck_assert_int_eq(ll_log__parse_name(wrong[i], &first), LL_LOG__OTHER);
     for (unsigned kind = 0; kind < LL_REC_KINDS; kind++) {
         ck_assert_ptr_nonnull(ll_record_kind_name(kind));
         for (unsigned k = 0; k < kind; k++)

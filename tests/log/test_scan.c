@@ -284,7 +284,7 @@ START_TEST(crash_while_cutting)
 END_TEST
 
 /* The same where LSNs were handed out, and lost, in segments that were made ahead: those are used
- * again for the cut, and until they have their new names they speak for their old places. */
+ * again for the cut, and their new names say which LSNs were. */
 START_TEST(crash_while_reusing)
 {
     for (uint64_t n = 1;; n++) {
@@ -326,110 +326,6 @@ START_TEST(crash_while_reusing)
         if (!fired)
             break;
     }
-}
-END_TEST
-
-/* Ten records that are durable, and two segments behind them with LSNs that were lost. */
-static uint64_t lose_two_segments(void)
-{
-    fixture_free(&f);
-    fixture_init(&f);
-    f.cfg.segment_max = 4096;
-    f.cfg.ring_bytes = 65536;
-    fixture_create(&f);
-    append_some(10);
-    force(&f);
-    bool more = true;
-    while (more)
-        must(&f, ll_log_maintain(f.log, &more, &f.err));
-    while (ll_log_tail(f.log).v < 8 + 2 * 4032 + 500)
-        put(&f, 300);
-    uint64_t tail = ll_log_tail(f.log).v;
-    ll_log_close(f.log);
-    f.log = NULL;
-    fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = FAULT_POWER});
-    return tail;
-}
-
-/* The header that a cut would give to a file that it uses again, as far as byte `upto`. */
-static void tear_header(uint64_t name, uint64_t first, uint64_t cut, size_t upto)
-{
-    unsigned char header[LL_LOG_BLOCK_HEADER];
-    char path[LL_LOG_NAME_SIZE];
-    struct ll_log__block b = {.incarnation = 2,
-                              .lsn = first,
-                              .block_size = 4096,
-                              .segment_first = first,
-                              .cut = cut,
-                              .segment_size = 4096,
-                              .uuid_hash = ll_log__uuid_hash(f.cfg.uuid)};
-    ll_log__block_encode(&b, header);
-    name_of(name, path);
-    write_file(&f, path, 0, header, upto);
-}
-
-/* The cut was about to use one of them again: any part of the new header has arrived. Nothing
- * depends on it, whether it is the newest file or not. */
-START_TEST(torn_header_of_a_reused_segment)
-{
-    for (size_t upto = 1; upto < LL_LOG_BLOCK_HEADER; upto++) {
-        uint64_t tail = lose_two_segments();
-        tear_header(8 + 4032 * (uint64_t)(1 + _i), 8 + 3 * 4032, f.list[9].rec.lsn.v + 100, upto);
-        must(&f, reopen(&f));
-        ck_assert_uint_eq(f.count, 10);
-        ck_assert_uint_ge(ll_log_tail(f.log).v, tail);
-        append_some(20);
-        force(&f);
-        crash_and_reopen(&f, FAULT_POWER);
-        ck_assert_uint_eq(f.count, 30);
-        check_records(&f, 0, 30);
-    }
-}
-END_TEST
-
-/* Recoveries have cut the log and died: no file is left right below what the last one made, which
- * the next was about to use again. Its header was the only one to say where the log ends. */
-START_TEST(torn_header_behind_a_gap)
-{
-    for (size_t upto = 1; upto < LL_LOG_BLOCK_HEADER; upto++) {
-        char below[LL_LOG_NAME_SIZE];
-        uint64_t tail = lose_two_segments(), made = 0;
-        for (int i = 0; i < 8 && (i == 0 || file_exists(&f, below)); i++) {
-            must(&f, reopen(&f));
-            made = ll_log_tail(f.log).v;
-            name_of(made - 4032, below);
-            ll_log_close(f.log);
-            f.log = NULL;
-            fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = FAULT_POWER});
-        }
-        ck_assert(!file_exists(&f, below));
-        tear_header(made, made + 4032, f.list[9].rec.lsn.v + 100, upto);
-        must(&f, reopen(&f));
-        ck_assert_uint_eq(f.count, 10);
-        ck_assert_uint_ge(ll_log_tail(f.log).v, tail);
-        append_some(20);
-        force(&f);
-        crash_and_reopen(&f, FAULT_POWER);
-        ck_assert_uint_eq(f.count, 30);
-        check_records(&f, 0, 30);
-    }
-}
-END_TEST
-
-/* On a full disk that file is the one to go on in (REC-3). */
-START_TEST(torn_header_on_a_full_disk)
-{
-    uint64_t tail = lose_two_segments();
-    for (unsigned i = 1; i < 3; i++)
-        tear_header(8 + 4032 * (uint64_t)i, 8 + 3 * 4032, f.list[9].rec.lsn.v + 100, 30);
-    fault_device_capacity(f.fd, fault_device_bytes(f.fd));
-    must(&f, reopen(&f));
-    ck_assert_uint_eq(f.count, 10);
-    ck_assert_uint_ge(ll_log_tail(f.log).v, tail);
-    append_some(5);
-    force(&f);
-    crash_and_reopen(&f, FAULT_POWER);
-    check_records(&f, 0, 15);
 }
 END_TEST
 
@@ -598,9 +494,6 @@ int main(void)
     tcase_add_test(t, nothing_comes_back);
     tcase_add_loop_test(t, crash_while_cutting, 0, 3);
     tcase_add_loop_test(t, crash_while_reusing, 0, 2);
-    tcase_add_loop_test(t, torn_header_of_a_reused_segment, 0, 2);
-    tcase_add_test(t, torn_header_behind_a_gap);
-    tcase_add_test(t, torn_header_on_a_full_disk);
     tcase_add_test(t, accepted_is_made_durable);
     tcase_add_test(t, accepted_segments_are_made_durable);
     tcase_add_test(t, reused_segments);

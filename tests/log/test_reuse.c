@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Recoveries that make segments, in which nothing is accepted, and die: at each device call, and
+ * the next one at each of its calls, and the one after that. Each time the log opens, ends where it
+ * ended, and hands out no LSN twice (LOG-1); so it does for who only looks.
+ *
+ * And what earlier versions, which wrote a header before they renamed its file, have left.
+ */
+#include "log_fixture.h"
+
+#include <stdlib.h>
+
+static struct fixture f;
+
+enum { RECORDS = 10 };
+
+static void setup(void)
+{
+    fixture_init(&f);
+}
+
+static void teardown(void)
+{
+    fixture_free(&f);
+}
+
+static void append_some(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        put(&f, 100 + i % 50);
+}
+
+/* ---- crashes in recovery ----------------------------------------------------------------- */
+
+/* What the log has to do with. */
+struct circumstances {
+    const char *name;
+    uint64_t segment_max, limit;
+    bool full;      /* there is no space for another file */
+    bool truncates; /* recovery gives up segments below, too */
+    enum fault_crash_mode how;
+};
+
+static const struct circumstances circumstances[] = {
+    {"killed", 16384, 0, false, false, FAULT_KILL},
+    {"without power", 16384, 0, false, false, FAULT_POWER},
+    {"in parts", 16384, 0, false, false, FAULT_SUBSET},
+    {"of one size", 4096, 0, false, false, FAULT_KILL},
+    {"of one size, in parts", 4096, 0, false, false, FAULT_SUBSET},
+    {"at the limit", 4096, 4 * 4096, false, false, FAULT_KILL},
+    {"at the limit, in parts", 4096, 4 * 4096, false, false, FAULT_SUBSET},
+    {"on a full disk", 16384, 0, true, false, FAULT_KILL},
+    {"on a full disk, in parts", 16384, 0, true, false, FAULT_SUBSET},
+    {"truncating", 4096, 0, false, true, FAULT_KILL},
+    {"truncating, in parts", 4096, 0, false, true, FAULT_SUBSET},
+};
+enum { CIRCUMSTANCES = sizeof circumstances / sizeof *circumstances };
+
+/* The first LSN that no life of the log may have handed out. */
+static uint64_t untouched;
+
+static void note_tail(void)
+{
+    uint64_t tail = ll_log_tail(f.log).v;
+    untouched = tail > untouched ? tail : untouched;
+}
+
+static void crash(const struct circumstances *c, uint64_t seed)
+{
+    uint64_t capacity = c->full ? fault_device_bytes(f.fd) : UINT64_MAX;
+    if (f.log)
+        ll_log_close(f.log);
+    f.log = NULL;
+    struct fault_crash how = {c->how, seed, true};
+    fault_device_power_cycle(f.fd, &how);
+    fault_device_capacity(f.fd, capacity);
+}
+
+/* Records that are durable, in more than one segment; behind them untouched ones, and some of their
+ * LSNs were handed out, and lost. */
+static void make(const struct circumstances *c)
+{
+    fixture_free(&f);
+    fixture_init(&f);
+    f.cfg.segment_max = c->segment_max;
+    f.cfg.limit_bytes = c->limit;
+    f.cfg.ring_bytes = 65536;
+    fixture_create(&f);
+    while (c->truncates && ll_log_tail(f.log).v < 3 * 4032)
+        append_some(1);
+    append_some(RECORDS);
+    force(&f);
+    if (c->truncates) {
+        f.start.from = f.list[f.count - RECORDS].rec.lsn;
+        f.start.watermark = ll_log_durable(f.log);
+    }
+    bool more = true;
+    while (more)
+        must(&f, ll_log_maintain(f.log, &more, &f.err));
+    untouched = 0;
+    lladd_lsn lsn;
+    size_t durable = f.count;
+    for (unsigned i = 0; i < 20; i++)
+        if (try_put(&f, 200, &lsn))
+            break;
+    note_tail();
+    f.count = durable;
+    crash(c, 1);
+}
+
+/* Recovery up to the n-th call that changes something; all of it if n is 0. What it sets aside
+ * makes it go on into segments ahead; nothing is forced. True: it was crashed. */
+static bool recover(const struct circumstances *c, uint64_t n, uint64_t seed)
+{
+    size_t count = f.count;
+    bool more = true;
+    struct ll_credit credit = {0};
+    fault_device_crash_at(f.fd, n);
+    int rc = reopen(&f);
+    ck_assert_msg(rc == 0 || fault_device_crashed(f.fd), "%s, call %llu: %s", c->name,
+                  (unsigned long long)n, f.err.message);
+    if (!rc) {
+        ck_assert_uint_eq(f.count, count);
+        ck_assert_msg(ll_log_tail(f.log).v >= untouched, "%s: LSN %llu twice", c->name,
+                      (unsigned long long)ll_log_tail(f.log).v);
+        /* Whether there is space for so much is not asked. */
+        if (ll_log_undo_reserve_recovery(f.log, 6000, &f.err) == 0)
+            (void)ll_log_credit_reserved(f.log, &credit, 5000, &f.err);
+        ll_log_credit_return(f.log, &credit);
+        note_tail();
+        if (c->truncates)
+            (void)ll_log_truncate(f.log, f.list[f.count - RECORDS].rec.lsn, &f.err);
+        for (unsigned i = 0; i < 4 && more; i++)
+            if (ll_log_maintain(f.log, &more, &f.err))
+                break;
+    }
+    bool crashed = fault_device_crashed(f.fd);
+    fault_device_crash_at(f.fd, 0);
+    if (crashed || n)
+        crash(c, seed);
+    f.count = count;
+    return crashed;
+}
+
+static int count_one(void *ctx, const struct ll_record *rec, struct lladd_error *err)
+{
+    size_t *count = ctx;
+    (void)err;
+    *count += rec->kind != LL_REC_SEAL;
+    return 0;
+}
+
+/* Inspection of what a crash has left: the same records. */
+static void look_only(const struct circumstances *c)
+{
+    struct ll_log *log = NULL;
+    size_t seen = 0, expected = 0;
+    f.cfg.read_only = true;
+    int rc = ll_log_open(&f.cfg, &f.start, &log, &f.err);
+    if (!rc)
+        rc = ll_log_scan(log, count_one, &seen, &f.err);
+    ll_log_close(log);
+    f.cfg.read_only = false;
+    ck_assert_msg(rc == 0, "%s, read only: %s", c->name, f.err.message);
+    for (size_t i = 0; i < f.count; i++)
+        expected += f.list[i].rec.lsn.v >= f.start.from.v;
+    ck_assert_uint_eq(seen, expected);
+}
+
+static void finish(const struct circumstances *c)
+{
+    size_t count = f.count;
+    look_only(c);
+    ck_assert(!recover(c, 0, 0));
+    fault_device_capacity(f.fd, UINT64_MAX);
+    f.cfg.limit_bytes = 0;
+    check_records(&f, f.count - RECORDS, f.count);
+    append_some(5);
+    force(&f);
+    crash_and_reopen(&f, FAULT_POWER);
+    ck_assert_uint_eq(f.count, count + 5);
+}
+
+/* _i: circumstances. */
+START_TEST(each_call_of_recoveries_in_a_row)
+{
+    const struct circumstances *c = &circumstances[_i];
+    unsigned tried = 0;
+    uint64_t by = getenv("LLADD_NIGHTLY") ? 1 : 9;
+    bool first = true, second, third;
+    for (uint64_t a = 1; first; a++) {
+        second = true;
+        for (uint64_t b = 1; second; b++) {
+            third = true;
+            for (uint64_t d = 1 + (a + b) % by; third; d += by) {
+                make(c);
+                first = recover(c, a, a);
+                second = recover(c, b, a + b);
+                third = recover(c, d, a + b + d);
+                finish(c);
+                tried++;
+            }
+        }
+    }
+    ck_assert_uint_gt(tried, 100);
+}
+END_TEST
+
+/* Longer rows of crashes, drawn at random. A segment that a cut has skipped stays unseen only while
+ * the segment with the cut is there: which one is used again first matters after five of them. */
+START_TEST(recoveries_at_random)
+{
+    const struct circumstances *c = &circumstances[_i];
+    unsigned rows = getenv("LLADD_NIGHTLY") ? 20000 : 100;
+    uint64_t seed = 77 + (uint64_t)_i;
+    for (unsigned row = 0; row < rows; row++) {
+        make(c);
+        unsigned crashes = 4 + (unsigned)(seeded_next(&seed) % 8);
+        for (unsigned i = 0; i < crashes; i++) {
+            uint64_t most = seeded_next(&seed) % 4 ? 12 : 40;
+            (void)recover(c, 1 + seeded_next(&seed) % most, seeded_next(&seed));
+        }
+        finish(c);
+    }
+}
+END_TEST
+
+/* ---- what earlier versions have left ----------------------------------------------------- */
+
+/* Ten records that are durable, and above them what a recovery has made and not used: a segment
+ * that says where the log was cut, and `ahead` more. Gives where the first of them begins. */
+static uint64_t leave_stale(unsigned ahead, uint64_t *cut)
+{
+    bool more = true;
+    fixture_free(&f);
+    fixture_init(&f);
+    f.cfg.segment_max = 4096;
+    f.cfg.ring_bytes = 65536;
+    fixture_create(&f);
+    append_some(RECORDS);
+    force(&f);
+    *cut = ll_log_tail(f.log).v;
+    crash(&circumstances[0], 1);
+    must(&f, reopen(&f));
+    uint64_t first = ll_log_tail(f.log).v;
+    must(&f, ll_log_undo_reserve_recovery(f.log, ahead * 3500, &f.err));
+    while (more)
+        must(&f, ll_log_maintain(f.log, &more, &f.err));
+    crash(&circumstances[0], 1);
+    return first;
+}
+
+/* The header of the next cut, in the file of a segment that has not got its new name yet. */
+static void begin_to_reuse(uint64_t name, uint64_t first, uint64_t cut)
+{
+    unsigned char header[LL_LOG_BLOCK_HEADER];
+    char path[LL_LOG_NAME_SIZE];
+    struct ll_log__block b = {.incarnation = 9,
+                              .lsn = first,
+                              .block_size = 4096,
+                              .segment_first = first,
+                              .cut = cut,
+                              .segment_size = 4096,
+                              .uuid_hash = ll_log__uuid_hash(f.cfg.uuid)};
+    ll_log__block_encode(&b, header);
+    name_of(name, path);
+    ck_assert(file_exists(&f, path));
+    write_file(&f, path, 0, header, sizeof header);
+}
+
+/* Whichever it was: the one that says where the log was cut, by which those above are connected
+ * with it, or one of those; also on a full disk. _i: which; the disk is full. */
+START_TEST(a_header_before_its_name)
+{
+    char path[LL_LOG_NAME_SIZE];
+    const struct circumstances *c = &circumstances[_i % 2 ? 7 : 0];
+    bool fired = true;
+    for (uint64_t n = 1; fired; n++) {
+        uint64_t cut, first = leave_stale(2, &cut), highest = first;
+        for (name_of(highest, path); file_exists(&f, path); name_of(highest, path))
+            highest += 4032;
+        ck_assert_uint_ge(highest, first + 3 * 4032);
+        begin_to_reuse(first + 4032 * (uint64_t)(_i / 2), highest, cut);
+        untouched = highest;
+        if (_i % 2)
+            fault_device_capacity(f.fd, fault_device_bytes(f.fd));
+        fired = recover(c, n, n);
+        (void)recover(c, n / 2 + 1, n);
+        finish(c);
+    }
+}
+END_TEST
+
+static bool is_there(const char *name)
+{
+    struct lladd_file *file;
+    int rc = ll_io_open(f.cfg.dev, name, LLADD_OPEN_READ_ONLY, &file);
+    if (rc == 0)
+        ck_assert_int_eq(ll_io_close(f.cfg.dev, file), 0);
+    return rc == 0;
+}
+
+/* What was being made when a crash came is used or removed, whatever size it has. */
+START_TEST(left_overs)
+{
+    static const char *const names[] = {"log/new.tmp", "log/0000000000000010.new",
+                                        "log/0000000000000018.new"};
+    static const uint64_t sizes[] = {0, 5000, 4096};
+    fixture_create(&f);
+    append_some(RECORDS);
+    force(&f);
+    crash(&circumstances[0], 1);
+    for (unsigned i = 0; i < 3; i++) {
+        struct lladd_file *file;
+        ck_assert_int_eq(ll_io_open(f.cfg.dev, names[i], LLADD_OPEN_CREATE, &file), 0);
+        ck_assert_int_eq(ll_io_truncate(f.cfg.dev, file, sizes[i]), 0);
+        ck_assert_int_eq(ll_io_close(f.cfg.dev, file), 0);
+    }
+    must(&f, reopen(&f));
+    bool more = true;
+    while (more)
+        must(&f, ll_log_maintain(f.log, &more, &f.err));
+    append_some(20);
+    force(&f);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_msg(!is_there(names[i]), "%s is there", names[i]);
+    crash_and_reopen(&f, FAULT_POWER);
+    ck_assert_uint_eq(f.count, RECORDS + 20);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* LSNs that were handed out, and of which only the name of a file tells that was being made. */
+START_TEST(the_name_keeps_the_highest_lsn)
+{
+    struct lladd_file *file;
+    char name[LL_LOG_NAME_SIZE];
+    fixture_create(&f);
+    append_some(RECORDS);
+    force(&f);
+    crash(&circumstances[0], 1);
+    ll_log__name(LL_LOG__NEW, 80008, name);
+    ck_assert_int_eq(ll_io_open(f.cfg.dev, name, LLADD_OPEN_CREATE, &file), 0);
+    ck_assert_int_eq(ll_io_close(f.cfg.dev, file), 0);
+    ck_assert_int_eq(ll_io_sync_dir(f.cfg.dev, "log"), 0);
+    must(&f, reopen(&f));
+    ck_assert_uint_eq(ll_log_tail(f.log).v, 80008);
+    append_some(5);
+    force(&f);
+    ck_assert(!is_there(name));
+    crash_and_reopen(&f, FAULT_POWER);
+    check_records(&f, 0, RECORDS + 5);
+}
+END_TEST
+
+/* A damaged file in the gap that a cut has left does no harm, nor do files of which those below are
+ * gone, also while the segment that declares the gap is used again. _i: it is gone. */
+START_TEST(damage_in_a_gap)
+{
+    bool fired = true;
+    for (uint64_t n = 1; fired; n++) {
+        char path[LL_LOG_NAME_SIZE];
+        uint64_t cut, first = leave_stale(0, &cut);
+        must(&f, reopen(&f)); /* cuts again: the segment of before lies in the gap */
+        untouched = ll_log_tail(f.log).v;
+        crash(&circumstances[0], 1);
+        name_of(first, path);
+        ck_assert(file_exists(&f, path));
+        if (_i)
+            ck_assert_int_eq(f.memory->ops->unlink(f.memory, path), 0);
+        else
+            flip_byte(&f, path, 3, 1);
+        crash(&circumstances[1], 1);
+        fired = recover(&circumstances[0], n, n);
+        (void)recover(&circumstances[0], n / 2 + 1, n);
+        finish(&circumstances[0]);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("reuse");
+    TCase *t = tcase_create("reuse");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, each_call_of_recoveries_in_a_row, 0, CIRCUMSTANCES);
+    tcase_add_loop_test(t, recoveries_at_random, 0, CIRCUMSTANCES);
+    tcase_add_loop_test(t, a_header_before_its_name, 0, 6);
+    tcase_add_test(t, left_overs);
+    tcase_add_test(t, the_name_keeps_the_highest_lsn);
+    tcase_add_loop_test(t, damage_in_a_gap, 0, 2);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_ENV);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Recoveries that make log segments and die before anything in them counts: killed, or without
+ * power, at each device call; the next one at each of its own; and the third opens. What is
+ * unfinished and in doubt needs more log to be taken back than one segment has. With log/test_reuse
+ * the files of the log are looked at alone; here the whole database is opened.
+ */
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGES = 4, LOSES = 60 };
+
+struct state {
+    struct rig r;
+    lladd_pageno pages[PAGES];
+    struct fault_crash how;
+};
+
+/* A loser, one in doubt, and a commit that makes both durable; and the end of the process. */
+static void load(struct state *s, bool in_doubt)
+{
+    struct lladd_txn *loser, *doubt, *txn;
+    struct lladd_gid gid = gid_of("doubt");
+    rig_init(&s->r, 0);
+    s->r.options.log_segment_min = 4096;
+    s->r.options.log_segment_max = 16u << 10;
+    rig_open(&s->r);
+    rig_pages(&s->r, s->pages, PAGES);
+    rig_set(&s->r, cell_of(s->pages[3], 0), 1);
+    ok_db(&s->r, lladd_checkpoint(s->r.db, &s->r.err));
+    loser = rig_begin(&s->r);
+    for (unsigned i = 0; i < LOSES; i++)
+        ok(loser, cell_put(loser, cell_of(s->pages[i % 2], i / 2), 100 + i));
+    if (in_doubt) {
+        doubt = rig_begin(&s->r);
+        for (unsigned i = 0; i < LOSES / 2; i++)
+            ok(doubt, cell_put(doubt, cell_of(s->pages[2], i), 1000 + i));
+        done(lladd_prepare(doubt, &gid));
+    }
+    txn = rig_begin(&s->r);
+    ok(txn, cell_put(txn, cell_of(s->pages[3], 0), 2));
+    done(lladd_commit(txn));
+    rig_crash(&s->r, &fault_kill);
+}
+
+/* Opens, with the lights out at the n-th call; false: it has no such call. */
+static bool recover(struct state *s, uint64_t n)
+{
+    fault_device_crash_at(s->r.fd, n);
+    int rc = rig_try_open(&s->r);
+    bool crashed = fault_device_crashed(s->r.fd);
+    ck_assert_msg(crashed || rc == 0, "call %llu: %s: %s", (unsigned long long)n,
+                  lladd_code_name(rc), s->r.err.message);
+    s->how.seed += n;
+    rig_crash(&s->r, &s->how);
+    fault_device_crash_at(s->r.fd, 0);
+    return crashed;
+}
+
+static void check(struct state *s, bool in_doubt)
+{
+    int rc = rig_try_open(&s->r);
+    ck_assert_msg(rc == 0, "%s: %s", lladd_code_name(rc), s->r.err.message);
+    rig_expect(&s->r, cell_of(s->pages[3], 0), 2);
+    for (unsigned i = 0; i < LOSES; i++)
+        rig_expect(&s->r, cell_of(s->pages[i % 2], i / 2), 0);
+    ck_assert_uint_eq(rig_in_doubt(&s->r).n, in_doubt);
+    if (in_doubt) {
+        struct lladd_txn *txn = rig_claim(&s->r, "doubt");
+        done(lladd_commit(txn));
+        for (unsigned i = 0; i < LOSES / 2; i++)
+            rig_expect(&s->r, cell_of(s->pages[2], i), 1000 + i);
+    }
+    rig_set(&s->r, cell_of(s->pages[3], 1), 3);
+    rig_reopen(&s->r);
+    rig_expect(&s->r, cell_of(s->pages[3], 1), 3);
+    rig_free(&s->r);
+}
+
+/* _i: bit 0, something is in doubt; the rest, what a crash leaves. */
+START_TEST(two_crashes_in_recovery)
+{
+    static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
+    bool in_doubt = _i & 1, first = true;
+    uint64_t by = getenv("LLADD_NIGHTLY") ? 1 : 3;
+    unsigned tried = 0;
+    for (uint64_t a = 1; first; a++) {
+        bool second = true;
+        for (uint64_t b = 1 + a % by; second; b += by) {
+            struct state s = {.how = {modes[_i / 2], 1, true}};
+            load(&s, in_doubt);
+            first = recover(&s, a);
+            second = recover(&s, b);
+            check(&s, in_doubt);
+            tried++;
+        }
+    }
+    ck_assert_uint_gt(tried, 60);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("reuse");
+    TCase *t = tcase_create("reuse");
+    tcase_add_loop_test(t, two_crashes_in_recovery, 0, 6);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_ENV);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
