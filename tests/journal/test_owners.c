@@ -669,6 +669,42 @@ START_TEST(a_cold_tag_does_not_fill_the_log)
 }
 END_TEST
 
+/* A third of the limit is live, in tags that share the log, and stays so; users go on for ever. */
+START_TEST(much_that_is_live_does_not_fill_the_log)
+{
+    enum { TAGS = 8, ENTRIES = 8, LIMIT = 1 << 20 };
+    uint64_t tag[TAGS];
+    char text[5001];
+    shelf_init(&b);
+    b.options.log_limit_bytes = LIMIT;
+    b.options.log_segment_min = 4u << 10;
+    b.options.log_segment_max = 16u << 10;
+    bed_open(&b);
+    for (unsigned i = 0; i < TAGS; i++)
+        tag[i] = shelf_tag(&b, (char[2]){(char)('a' + i), 0});
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    for (unsigned i = 0; i < TAGS * ENTRIES; i++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        shelf_append(txn, tag[i % TAGS], text);
+        commit(txn);
+    }
+    for (int i = 0; i < 200; i++) {
+        shelf_grow_log(&b, 30u << 10); /* asserts that it is not refused */
+        if (_i)
+            ok_db(&b, lladd_maintain(b.db, NULL, &b.err));
+        ck_assert_uint_le(shelf_stats(&b).log_disk_bytes, LIMIT + (_i ? 0 : LIMIT / 4));
+    }
+    bed_crash(&b);
+    for (unsigned i = 0; i < TAGS; i++) {
+        struct lladd_journal_info info;
+        ck_assert_int_eq(shelf_info(&b, tag[i], &info), 0);
+        ck_assert_uint_eq(info.entries, ENTRIES);
+    }
+    bed_free(&b);
+}
+END_TEST
+
 /* Many commits, discarded piece by piece: what is counted is what is there, or a bit more. */
 START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
 {
@@ -724,6 +760,7 @@ int main(void)
     tcase_add_test(tc, owners_are_asked_together);
     tcase_add_test(tc, an_owner_is_asked_for_what_is_too_much_to_clean);
     tcase_add_loop_test(tc, a_cold_tag_does_not_fill_the_log, 0, 2);
+    tcase_add_loop_test(tc, much_that_is_live_does_not_fill_the_log, 0, 2);
     tcase_add_test(tc, many_buckets_become_fewer_and_nothing_is_lost);
     suite_add_tcase(s, tc);
     return bed_run(s);

@@ -280,6 +280,53 @@ START_TEST(who_wants_the_error_gets_it_and_the_database_still_opens)
 }
 END_TEST
 
+/* Each user that is refused tries again and again, and so does the checkpointer. */
+START_TEST(what_cannot_free_log_is_not_tried_again)
+{
+    begin(LONG, 0);
+    hold();
+    unsigned n = 0;
+    while (work(n) == 0)
+        ck_assert_uint_lt(n++, 4000);
+    uint64_t before = rig_stats(&b.r).checkpoints;
+    for (unsigned i = 0; i < 100; i++) {
+        struct lladd_txn *txn = rig_begin(&b.r);
+        ck_assert_int_eq(cell_put_wide(txn, cell(i), 1, 2000), LLADD_LOG_FULL);
+        ck_contains(lladd_txn_error(txn)->message, "transaction");
+        done(lladd_abort(txn));
+        rig_maintain(&b.r);
+    }
+    ck_assert_uint_le(rig_stats(&b.r).checkpoints, before + 3);
+    /* A user's own checkpoints find nothing to write either. */
+    ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
+    uint64_t tail = rig_stats(&b.r).log_tail;
+    for (unsigned i = 0; i < 100; i++)
+        ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
+    ck_assert_uint_eq(rig_stats(&b.r).log_tail, tail);
+    rig_free(&b.r);
+}
+END_TEST
+
+START_TEST(undo_that_fills_the_log_is_named)
+{
+    struct lladd_pinner who;
+    struct lladd_txn *txn = NULL;
+    int rc = 0;
+    begin(NOBODY, 0);
+    for (unsigned i = 0; rc == 0 && i < 4000; i++) {
+        txn = rig_begin(&b.r);
+        rc = cell_put(txn, other(i), 1);
+    }
+    ck_assert_int_eq(rc, LLADD_LOG_FULL);
+    ck_contains(lladd_txn_error(txn)->message, "undo");
+    ok_db(&b.r, lladd_log_pinner(b.r.db, &who, &b.r.err));
+    ck_assert_str_eq(who.kind, "undo");
+    ck_contains(who.name, "transactions");
+    ck_assert_uint_ne(who.txn.v, 0);
+    rig_free(&b.r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("log limit");
@@ -287,6 +334,8 @@ int main(void)
     tcase_add_loop_test(tc, a_full_log_recovers_crash_after_crash, 0, HOLDERS * SEEDS);
     tcase_add_loop_test(tc, who_wants_the_error_gets_it_and_the_database_still_opens, 0,
                         HOLDERS * SEEDS);
+    tcase_add_test(tc, what_cannot_free_log_is_not_tried_again);
+    tcase_add_test(tc, undo_that_fills_the_log_is_named);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
