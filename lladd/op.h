@@ -138,6 +138,10 @@ struct lladd_op {
      *  write: what is done to many pages in a row has that place sent for ahead of time. Costs only
      *  time if it is wrong. */
     bool offset_first;
+    /** LOGICAL, or 0: compensate writes at most so many log bytes besides as many as its undo bytes
+     *  are, if that is less than undo_log_max. Then so much is set aside for a record when its undo
+     *  bytes are known, and not the most there can be. */
+    uint32_t undo_log_base;
 };
 
 /** A page format, known to the page header by number and to everybody else by name. */

@@ -155,6 +155,8 @@ static int check_op(const struct lladd_op *op, struct lladd_error *err)
         wrong = "undo kind PAGE needs undo and redo";
     else if (op->undo_kind == LLADD_UNDO_LOGICAL && (!op->compensate || op->undo_log_max == 0))
         wrong = "undo kind LOGICAL needs compensate and undo_log_max";
+    else if (op->undo_kind != LLADD_UNDO_LOGICAL && op->undo_log_base)
+        wrong = "undo_log_base is given but undo_kind is not LOGICAL";
     else if (op->undo_kind != LLADD_UNDO_PAGE && op->undo)
         wrong = "undo is given but undo_kind is not PAGE";
     else if (op->undo_kind != LLADD_UNDO_LOGICAL && op->compensate)

@@ -542,6 +542,18 @@ uint64_t ll_log__live_bytes(const struct ll_log__segments *segs)
     return segs->disk_bytes - dead;
 }
 
+void ll_log__note_scarce(struct ll_log *log)
+{
+    uint64_t limit = log->cfg.limit_bytes;
+    bool scarce = limit && ll_log__live_bytes(log->segs) > limit / 2;
+    lladd_atomic_store32(&log->scarce, scarce);
+}
+
+bool ll_log_is_scarce(const struct ll_log *log)
+{
+    return lladd_atomic_load32(&log->scarce) != 0;
+}
+
 /* Do zeros pay? For who has synced often since the last segment was made, for what it takes to
  * write the zeros of the next one. */
 static bool syncs_often(struct ll_log *log, unsigned why)
@@ -585,8 +597,8 @@ int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, unsigne
     }
     segs->creating = false;
     lladd_cond_broadcast(&segs->changed);
-    uint64_t limit = log->cfg.limit_bytes;
-    if (rc == LLADD_LOG_FULL || (limit && ll_log__live_bytes(segs) > limit / 2))
+    ll_log__note_scarce(log);
+    if (rc == LLADD_LOG_FULL || ll_log_is_scarce(log))
         want_checkpoint(log);
     return rc;
 }

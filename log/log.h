@@ -220,6 +220,8 @@ int ll_log_cursor_follow(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record
 /* Segments that lie wholly below lsn may be recycled or removed. Never goes back. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 lladd_lsn ll_log_oldest(struct ll_log *); /* first LSN that can still be read */
+/* Is more than half of the byte limit in use? Then nothing is set aside that is not needed. */
+bool ll_log_is_scarce(const struct ll_log *);
 /* Would ll_log_truncate at lsn give up a segment, once that much is durable? */
 bool ll_log_would_free(struct ll_log *, lladd_lsn lsn);
 /* One step of background work (create and zero the next segment, remove recycled ones): for

@@ -140,6 +140,7 @@ struct ll_log {
     uint64_t disk_limit; /* credits go on below without looking at segments */
     uint64_t undo_left;  /* signed: eighths of bytes in untouched segments that are not set aside */
     uint64_t undo_low;   /* if there are fewer, another segment is made ahead */
+    uint32_t scarce;     /* more than half of the byte limit is in use */
 
     _Alignas(64) uint32_t word; /* futex: number of the group and phase of its leader */
     uint32_t poisoned;
@@ -301,6 +302,8 @@ bool ll_log__has_useless(const struct ll_log *);
 uint32_t ll_log__next_size(const struct ll_log *, bool goes_on, unsigned why);
 /* Bytes of the files that are in use. */
 uint64_t ll_log__live_bytes(const struct ll_log__segments *);
+/* Under the mutex, when that has changed: notes whether log is scarce. */
+void ll_log__note_scarce(struct ll_log *);
 /* Does the log take more than its limit? */
 bool ll_log__over_limit(const struct ll_log *);
 

@@ -315,6 +315,7 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     int removed = 0;
     while (!rc && ll_log__over_limit(log) && ll_log__remove_dead(log, &removed, NULL)) {
     }
+    ll_log__note_scarce(log);
     segs->gave_up = false;
     lladd_cond_broadcast(&segs->changed);
     lladd_mutex_unlock(&segs->mutex);

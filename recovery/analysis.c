@@ -52,7 +52,9 @@ static int set_undo_used(struct lladd_txn *txn, const struct ll_core *core,
         gone = ll_record_bound(0, rec->undo.len);
     if (rec->kind == LL_REC_CLR_END) {
         struct ll_name *n = ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
-        gone = n && n->desc ? ll_undo_need_op(n->desc, 0) : 0;
+        /* Earlier versions do not say how long the undo bytes were: then too little is gone. */
+        size_t undo_len = rec->redo.len == LL_CLR_END_BYTES ? lladd_get32(rec->redo.data) : 0;
+        gone = n && n->desc ? ll_undo_need_op(n->desc, undo_len) : 0;
     }
     txn->undo_used += ll_undo_need(core, rec);
     txn->undo_used -= gone < txn->undo_used ? gone : txn->undo_used;

@@ -40,13 +40,19 @@ uint64_t ll_undo_need_base(void)
     return ll_record_bound(0, 0);
 }
 
+static uint64_t compensation_log(const struct lladd_op *op, size_t undo_len)
+{
+    uint64_t log = op->undo_log_base + (uint64_t)undo_len;
+    return op->undo_log_base && log < op->undo_log_max ? log : op->undo_log_max;
+}
+
 uint64_t ll_undo_need_op(const struct lladd_op *op, size_t undo_len)
 {
     switch (op->undo_kind) {
     case LLADD_UNDO_PAGE:
         return ll_record_bound(0, undo_len);
     case LLADD_UNDO_LOGICAL:
-        return op->undo_log_max + ll_record_bound(0, 0);
+        return compensation_log(op, undo_len) + ll_record_bound(LL_CLR_END_BYTES, 0);
     case LLADD_UNDO_NONE:
         break;
     }
@@ -152,11 +158,12 @@ static int want_undo(struct lladd_txn *txn, uint64_t need)
             return made;
     }
     uint64_t more = need - txn->undo_spare;
-    int rc = reserve_undo(txn, more + UNDO_CHUNK);
+    uint64_t extra = ll_log_is_scarce(txn->core->log) ? 0 : UNDO_CHUNK;
+    int rc = reserve_undo(txn, more + extra);
     if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_give_back(txn->core))
-        rc = reserve_undo(txn, more + UNDO_CHUNK);
+        rc = reserve_undo(txn, more + extra);
     if (!rc) {
-        txn->undo_spare += more + UNDO_CHUNK;
+        txn->undo_spare += more + extra;
         return 0;
     }
     if (lladd_code_root(rc) != LLADD_ROOT_RESOURCE && rc != LLADD_LOG_FULL)

@@ -487,6 +487,9 @@ static inline void ll_txn_set_undo_used(struct lladd_txn *txn, uint64_t bytes)
     lladd_atomic_store64_relaxed(&txn->undo_used, bytes);
 }
 
+/* Of a CLR_END: u32 length of the undo bytes that it has taken back. */
+#define LL_CLR_END_BYTES 4u
+
 /* What every transaction that wrote something needs besides: its END record. */
 uint64_t ll_undo_need_base(void);
 /* Is less set aside for the next checkpoint than it may need? */

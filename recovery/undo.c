@@ -18,6 +18,7 @@
  * (REC-3); opening again repeats the step. */
 #include "recovery/core.h"
 
+#include <lladd/bytes.h>
 #include <string.h>
 
 #define FRAME_TRIES 100000
@@ -137,11 +138,16 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
     if (own)
         ll_free(&core->env, copy);
     if (!rc)
-        rc = step_credit(txn, ll_record_bound(0, 0));
+        rc = step_credit(txn, ll_record_bound(LL_CLR_END_BYTES, 0));
     if (rc)
         return rc;
-    struct ll_record end = {
-        .kind = LL_REC_CLR_END, .page = LLADD_NO_PAGE, .op = name->number, .undo_next = undo_next};
+    unsigned char taken_back[LL_CLR_END_BYTES];
+    lladd_put32(taken_back, (uint32_t)len);
+    struct ll_record end = {.kind = LL_REC_CLR_END,
+                            .page = LLADD_NO_PAGE,
+                            .op = name->number,
+                            .undo_next = undo_next,
+                            .redo = lladd_span_of(taken_back, sizeof taken_back)};
     if (LLADD_PLANTED(LLADD_BUG_CLR_END))
         end.undo_next = rec->lsn;
     ll_txn_append(txn, &end, &undo_next);

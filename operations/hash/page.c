@@ -749,14 +749,16 @@ static const struct lladd_field widen_fields[] = {
     BUCKET_OP(op_name, NARROW_BYTES(page), .redo_fields = narrow_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
               .validate = narrow_validate, .redo = narrow_redo)
-/* One record takes a change of one entry back. */
+/* One record takes a change of one entry back. What it holds to restore a value (slot, head, key,
+ * value) is no longer than the undo bytes, which have a head of HB_UNDO_HEAD + 2 bytes. */
+_Static_assert(2 + HB_VAR_HEAD <= HB_UNDO_HEAD + 2, "undo bytes are as long as what restores them");
 #define UNDO_LOG(bytes) (128 + (bytes))
 #define REPLACE_OP(op_name, entry, length) \
     BUCKET_OP(op_name, 2 + (entry) + HB_UNDO_HEAD + 2 + 2 * (length), .redo_fields = store_fields, \
               .undo_fields = value_fields, .undo_kind = LLADD_UNDO_LOGICAL, \
               .prepare = replace_prepare, .validate = replace_validate, .redo = store_redo, \
               .compensate = replace_compensate, .undo_log_max = UNDO_LOG(2 + (entry)), \
-              .undo_pages_max = 2)
+              .undo_log_base = UNDO_LOG(0), .undo_pages_max = 2)
 #define RESTORE_OP(op_name, entry) \
     BUCKET_OP(op_name, 2 + (entry), .redo_fields = store_fields, .undo_kind = LLADD_UNDO_NONE, \
               .prepare = restore_prepare, .validate = store_validate, .redo = store_redo)

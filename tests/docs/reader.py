@@ -319,7 +319,7 @@ class Meaning:
             handler(r)
         elif r.kind == COMMIT and r.redo:
             self.outcome(r.redo, r.lsn, (1,))
-        elif r.kind in (COMMIT, END, CLR_END, BEGIN):
+        elif r.kind in (COMMIT, END, BEGIN):
             need(not r.redo and not r.undo, f"payload of {r.lsn}, kind {r.kind}")
         if r.kind in (COMMIT, END):
             del self.open[r.txn]
@@ -331,6 +331,9 @@ class Meaning:
 
     def see_2(self, r):
         need(r.page is not None and not r.redo, f"clr {r.lsn}")
+
+    def see_3(self, r):
+        need(len(r.redo) in (0, 4) and not r.undo, f"clr-end {r.lsn}")
 
     def see_5(self, r):
         need(len(r.redo) == 8, f"action-end {r.lsn}")

@@ -583,6 +583,40 @@ START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 }
 END_TEST
 
+/* As much as taking it back writes, and at most twice that: not what the longest change needs. */
+START_TEST(what_is_set_aside_is_what_a_rollback_writes)
+{
+    static const uint32_t lengths[] = {8, 100, 300, 900};
+    enum { KEYS = 100, ROUNDS = 20, SPARE = 32768 };
+    uint32_t len = lengths[_i / 2];
+    unsigned char value[900] = {0};
+    struct lladd_stats before = {.struct_size = sizeof before}, full = before, after = before;
+    bed_close(&b);
+    b.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* an image is not part of it */
+    bed_open(&b);
+    make(_i % 2 ? 8 : 0, _i % 2 ? len : 0);
+    struct lladd_txn *txn = bed_begin(&b);
+    for (uint64_t i = 0; i < KEYS; i++)
+        ok(txn, lladd_hash_put(txn, hash, &i, 8, value, len));
+    commit(txn);
+    ok_db(&b, lladd_stats(b.db, &before));
+    txn = bed_begin(&b);
+    for (unsigned i = 0; i < KEYS * ROUNDS; i++) {
+        uint64_t key = i % KEYS;
+        value[0] = (unsigned char)i;
+        ok(txn, lladd_hash_put(txn, hash, &key, 8, value, len));
+    }
+    ok_db(&b, lladd_stats(b.db, &full));
+    abort_txn(txn);
+    ok_db(&b, lladd_stats(b.db, &after));
+    uint64_t aside = full.undo_reserved - before.undo_reserved;
+    uint64_t written = after.log_tail - full.log_tail;
+    ck_assert_uint_gt(written, (uint64_t)len * KEYS * ROUNDS);
+    ck_assert_uint_le(written, aside);
+    ck_assert_uint_le(aside, 2 * written + SPARE);
+}
+END_TEST
+
 START_TEST(one_transaction_at_a_time_with_physical_undo)
 {
     make(8, 8);
@@ -851,6 +885,7 @@ int main(void)
     tcase_add_test(t, a_key_removed_and_put_back_with_savepoints);
     tcase_add_test(t, transactions_interleave);
     tcase_add_test(t, a_removal_of_everything_is_taken_back_on_a_full_device);
+    tcase_add_loop_test(t, what_is_set_aside_is_what_a_rollback_writes, 0, 8);
     tcase_add_test(t, one_transaction_at_a_time_with_physical_undo);
     tcase_add_test(t, what_is_in_doubt_keeps_what_it_removed);
     tcase_add_test(t, many_at_a_time);

@@ -56,7 +56,7 @@ static uint64_t its_undo_only(void)
     its((struct ll_record){.kind = LL_REC_UNDO_ONLY,
                            .flags = LL_REC_UNDO_LOGICAL,
                            .op = forge_number(&f, "test.transfer")});
-    return 512 + ll_record_bound(0, 0);
+    return 512 + ll_record_bound(LL_CLR_END_BYTES, 0);
 }
 
 static void its_action_end(uint64_t needed)
