@@ -92,7 +92,6 @@ static const struct row rows[] = {
     {LLADD_BUG_BLOB_ONCE, INTERLEAVE, "threads.values", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
     {LLADD_BUG_GIVEN_UP, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
-    {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_CONTENTS, 0, LLADD_SIM_INSTANT, 2, 0},
     {LLADD_BUG_TAKE_SYNC, EXPLORE, "stale", LLADD_SIM_O_OPEN, 4, 0, 0, 0},
     /* What two kills in recovery did to databases before files were renamed first. */
     {LLADD_BUG_LOWEST_FIRST, EXPLORE, "stale", LLADD_SIM_O_OPEN, 3, KILLED, 0, 0},
