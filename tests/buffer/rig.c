@@ -183,7 +183,7 @@ uint64_t rig_budget(unsigned pages, uint32_t page_size)
         .name = "pages",
         .page_size = page_size,
         .frames = LL_FRAMES_HEAP,
-        .gate = {&gate, gate_durable, gate_force},
+        .gate = {.ctx = &gate, .durable_lsn = gate_durable, .force = gate_force},
         .create = true,
     };
     for (cfg.budget = pages * (uint64_t)page_size;; cfg.budget += 64) {
@@ -228,7 +228,7 @@ void rig_init(struct rig *r, int kind, unsigned pages)
         .budget = rig_budget(pages, RIG_PAGE) + (heap ? 0 : MORE),
         .salt = RIG_SALT,
         .frames = heap ? LL_FRAMES_HEAP : LL_FRAMES_RESERVED,
-        .gate = {&r->gate, gate_durable, gate_force},
+        .gate = {.ctx = &r->gate, .durable_lsn = gate_durable, .force = gate_force},
         .create = true,
         .ctx = r,
         .poisoned = note_poison,

@@ -87,7 +87,7 @@ static void open_place(struct place *p, int kind, uint64_t pages)
         .page_size = PAGE,
         .budget = BUDGET,
         .frames = kind ? LL_FRAMES_RESERVED : LL_FRAMES_HEAP,
-        .gate = {NULL, gate_durable, gate_force},
+        .gate = {.durable_lsn = gate_durable, .force = gate_force},
     };
     p->before = memory_now();
     ck_assert_int_eq(ll_buffer_open(&p->cfg, &p->b, NULL), 0);

@@ -113,8 +113,11 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
         return LLADD_BUG;
     while (toy->fault == TOY_HANGS)
         (void)sched_yield();
-    while (toy->fault == TOY_LOOPS)
-        TRY(lladd_checkpoint(db, err));
+    while (toy->fault == TOY_LOOPS) {
+        TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
+        TRY(add(sim, db, txn, 1, true));
+        TRY(lladd_sim_commit(sim, txn));
+    }
     if (toy->fault == TOY_FAILS)
         return lladd_error_set(err, LLADD_BUSY, "the toy does not want to");
     TRY(lladd_sim_begin(sim, db, NULL, &txn, err));

@@ -17,7 +17,7 @@ enum toy_fault {
     TOY_IGNORES,         /* the workload does not look at what a commit returns */
     TOY_IMPURE,          /* redo has side effects: each one adds one more than the one before */
     TOY_LEAKS_MEMORY,    /* `check` does not give back what it has allocated */
-    TOY_LOOPS,           /* the workload takes checkpoints for ever */
+    TOY_LOOPS,           /* the workload commits for ever */
     TOY_HANGS,           /* the workload does nothing for ever */
     TOY_CRASHES          /* the workload does what a process dies of */
 };
