@@ -184,7 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .budget = flags & RESERVED ? 1 << 20 : 8 * PAGE + 16384,
         .salt = SALT,
         .frames = flags & RESERVED ? LL_FRAMES_RESERVED : LL_FRAMES_HEAP,
-        .gate = {NULL, gate_durable, gate_force},
+        .gate = {.durable_lsn = gate_durable, .force = gate_force},
     };
     MUST(ll_buffer_open(&cfg, &b, &err) == 0);
     uint64_t restored;

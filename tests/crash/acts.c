@@ -41,7 +41,8 @@ static struct act draw_act(const struct plan *p, uint64_t *rng)
         a.kind = p->features & WITH_JOURNAL ? ACT_APPEND : ACT_PUT;
         break;
     case 5:
-        a.kind = p->features & WITH_BLOBS ? ACT_BLOB_WRITE + below(rng, 3) : ACT_PUT;
+        a.kind = p->features & WITH_BLOBS ? (enum act_kind)(ACT_BLOB_WRITE + below(rng, 3))
+                                          : ACT_PUT;
         break;
     case 6:
     case 7:
