@@ -271,8 +271,8 @@ static void name_undo(struct ll_core *core, struct lladd_pinner *out)
         return;
     out->kind = "undo";
     out->txn = most;
-    snprintf(out->name, sizeof out->name, "%llu bytes for %llu transactions",
-             (unsigned long long)s.undo_reserved, (unsigned long long)n);
+    snprintf(out->name, sizeof out->name, "%llu bytes for %u transactions",
+             (unsigned long long)s.undo_reserved, (unsigned)n);
 }
 
 /* Where a checkpoint would give up nothing, what it waits for is not what holds the log. */
