@@ -14,6 +14,9 @@
 pkg_check_modules(check REQUIRED IMPORTED_TARGET check)
 pkg_check_modules(jansson QUIET IMPORTED_TARGET jansson)
 
+# Builds what is run under TSan, and no other test: most of that build's time.
+add_custom_target(thread_tests)
+
 function(ll_test)
     cmake_parse_arguments(T "LIBRARY;DST" "NAME"
         "SOURCES;LAYERS;SEES;LIBS;LABELS;ARGS" ${ARGN})
@@ -63,6 +66,9 @@ function(ll_test)
 
     add_test(NAME ${folder}/${T_NAME} COMMAND ${target} ${T_ARGS})
     ll_test_properties(${folder}/${T_NAME} "${T_LABELS}")
+    if("threads" IN_LIST T_LABELS)
+        add_dependencies(thread_tests ${target})
+    endif()
 endfunction()
 
 # ll_test_at_night(<folder> <name>): a test once more, as <name>_long, with LLADD_NIGHTLY set, which
