@@ -11,10 +11,10 @@
 set(LL_LAYERS_DIR ${CMAKE_BINARY_DIR}/layers)
 
 # Is every layer compiled a second time, instrumented? Not under TSan: the instrumented library's
-# threads are fibers of one thread, of which it knows nothing; nor for fuzzing, which has no use
-# for it.
+# threads are fibers of one thread, of which it knows nothing; nor for fuzzing or where executed
+# lines are counted, which are those of the library proper: they have no use for it.
 set(ll_dst ${LLADD_STATIC})
-if("${LLADD_SANITIZE}" MATCHES "thread" OR LLADD_LIBFUZZER)
+if("${LLADD_SANITIZE}" MATCHES "thread" OR LLADD_LIBFUZZER OR LLADD_COVERAGE)
     set(ll_dst OFF)
 endif()
 
