@@ -137,8 +137,11 @@ static bool ask_for_all(struct ll_losers *l, struct lladd_txn *txn)
 /* What its rollback needs of memory is had before: with the first credit the log's buffer, too. */
 bool ll_losers_protect(struct ll_losers *l, struct lladd_txn *txn)
 {
-    return !txn->system && ll_core_want_rollback(txn) == 0 && ask_for_all(l, txn) &&
-           ll_log_credit_reserved(l->core->log, &txn->credit, ll_record_bound(0, 0), NULL) == 0;
+    bool ready =
+        !txn->system && ll_core_want_rollback(txn) == 0 && ask_for_all(l, txn) &&
+        ll_log_credit_reserved(l->core->log, &txn->credit, ll_record_bound(0, 0), NULL) == 0;
+    ll_log_credit_trim(l->core->log, &txn->credit);
+    return ready;
 }
 
 void ll_losers_leave(struct ll_losers *l, struct lladd_txn *txn)

@@ -256,6 +256,8 @@ int ll_rollback_step(struct lladd_txn *txn, const struct ll_record *rec)
         txn->depth = depth;
         txn->rolling_back = was;
     }
+    /* The next step may be another transaction's, or wait for anything. */
+    ll_log_credit_trim(txn->core->log, &txn->credit);
     if (rc)
         return undo_failed(txn, &r, rc);
     /* Inside a compensation nothing was set aside for its own records: they are covered by what the
@@ -333,7 +335,6 @@ int ll_rollback(struct lladd_txn *txn, lladd_lsn stop)
         if (!rc)
             rc = ll_rollback_step(txn, &rec);
     } while (!rc);
-    ll_log_credit_trim(txn->core->log, &txn->credit);
     if (rc == LLADD_END)
         return 0;
     rec.lsn = txn->undo_next;
