@@ -106,9 +106,19 @@ static int put_names(struct writer *w)
     return rc;
 }
 
-static int put_misc(struct writer *w, lladd_lsn redo)
+/* A part that is appended later, with its length in front. */
+static int keep(struct ll_vec *parts, unsigned kind, const void *bytes, size_t len)
 {
-    struct ll_core *core = w->core;
+    unsigned char head[PART_HEAD];
+    head[0] = (unsigned char)kind;
+    lladd_put32(head + 1, (uint32_t)len);
+    return ll_vec_append(parts, head, sizeof head) || ll_vec_append(parts, bytes, len)
+               ? LLADD_NO_MEMORY
+               : 0;
+}
+
+static int keep_misc(struct ll_core *core, lladd_lsn redo, struct ll_vec *parts)
+{
     int rc = 0;
     lladd_mutex_lock(&core->misc);
     for (size_t i = 0; !rc && i < core->n_fences && !LLADD_PLANTED(LLADD_BUG_FENCE); i++) {
@@ -118,21 +128,40 @@ static int put_misc(struct writer *w, lladd_lsn redo)
         lladd_put64(b, core->fences[i].first);
         lladd_put64(b + 8, core->fences[i].n);
         lladd_put64(b + 16, core->fences[i].lsn.v);
-        rc = part(w, LL_CKPT_FENCE, b, sizeof b);
+        rc = keep(parts, LL_CKPT_FENCE, b, sizeof b);
     }
     for (size_t i = 0; !rc && i < core->n_pins; i++) {
         unsigned char b[8 + 64];
         size_t len = strlen(core->pins[i].name);
         lladd_put64(b, core->pins[i].lsn.v);
         memcpy(b + 8, core->pins[i].name, len);
-        rc = part(w, LL_CKPT_PIN, b, 8 + len);
+        rc = keep(parts, LL_CKPT_PIN, b, 8 + len);
     }
     for (size_t i = 0;
          !rc && i < core->n_heuristics && !LLADD_PLANTED(LLADD_BUG_OUTCOMES); i++) {
         unsigned char b[LL_HEURISTIC_MAX];
-        rc = part(w, LL_CKPT_HEURISTIC, b, ll_heuristic_encode(&core->heuristics[i], b));
+        rc = keep(parts, LL_CKPT_HEURISTIC, b, ll_heuristic_encode(&core->heuristics[i], b));
     }
     lladd_mutex_unlock(&core->misc);
+    return rc;
+}
+
+/* Gathered under the mutex and appended after it: a thread that waits for the mutex may have log
+ * credit, which appending may have to wait for. */
+static int put_misc(struct writer *w, lladd_lsn redo)
+{
+    struct ll_vec parts;
+    ll_vec_init(&parts, &w->core->env, 1);
+    int rc = keep_misc(w->core, redo, &parts);
+    if (rc)
+        ll_fail(w->err, rc, "out of memory for a checkpoint");
+    const unsigned char *p = parts.data;
+    for (size_t at = 0; !rc && at < parts.len;) {
+        size_t len = lladd_get32(p + at + 1);
+        rc = part(w, p[at], p + at + PART_HEAD, len);
+        at += PART_HEAD + len;
+    }
+    ll_vec_free(&parts);
     unsigned char pages[8];
     lladd_put64(pages, w->pages);
     return rc ? rc : part(w, LL_CKPT_PAGES, pages, sizeof pages);
