@@ -47,6 +47,7 @@
  * written; file.c has what goes past the cache.
  */
 #include "buffer/buffer_private.h"
+#include "util/held.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -102,7 +103,7 @@ void ll_buffer__event(struct ll_buffer *b)
 void ll_buffer__await_event(struct ll_buffer *b, uint32_t seen)
 {
     (void)lladd_atomic_add32(&b->event_sleepers, 1);
-    lladd_word_wait_as("a page is written or read", &b->events, seen, UINT32_MAX, 0);
+    ll_word_wait_with_credit("a page is written or read", &b->events, seen, UINT32_MAX, 0);
     (void)lladd_atomic_add32(&b->event_sleepers, UINT32_MAX);
 }
 

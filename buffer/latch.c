@@ -21,6 +21,7 @@
  * word: it costs that page's next release a look for sleepers, no more.
  */
 #include "buffer/latch.h"
+#include "util/held.h"
 
 #include <limits.h>
 
@@ -37,7 +38,7 @@ static void sleep_on(struct ll_frame *f, uint64_t w, uint64_t bit, uint32_t clas
             return;
         w |= bit;
     }
-    lladd_word_wait_as("page latch", latch_low(&f->latch), (uint32_t)w, class, ns);
+    ll_word_wait_with_credit("page latch", latch_low(&f->latch), (uint32_t)w, class, ns);
 }
 
 /* Spins while the frame is held exclusively; the word at the end. */

@@ -19,6 +19,7 @@
  * Threads. `arrivals` and `goal` are everybody's; the rest belongs to the leader.
  */
 #include "log/log_private.h"
+#include "util/held.h"
 
 enum {
     SHARE = 5,          /* of the time of a sync, one part in so many */
@@ -72,7 +73,7 @@ static void by_sleeping(struct ll_log *log, uint64_t most)
         uint32_t seen = lladd_atomic_load32(&g->arrivals);
         if (seen - g->at_cut >= g->expected)
             break;
-        lladd_word_wait_as("company", &g->arrivals, seen, 1, most - took);
+        ll_word_wait_with_credit("company", &g->arrivals, seen, 1, most - took);
         took = ll_now_ns(log->env) - start;
     }
     lladd_atomic_store32(&g->goal, g->at_cut); /* nobody reaches that again soon */

@@ -32,6 +32,7 @@
  * for the poison first). What is published after that stays in memory.
  */
 #include "log/log_private.h"
+#include "util/held.h"
 
 #include <limits.h>
 
@@ -99,7 +100,7 @@ void ll_log__poison(struct ll_log *log, const struct lladd_error *why)
 static void sleep_on(struct ll_log *log, uint32_t word, uint32_t bit)
 {
     lladd_atomic_add32(&log->sleepers[bit - 1], 1);
-    lladd_word_wait_as("group commit", &log->word, word, bit, 0);
+    ll_word_wait_with_credit("group commit", &log->word, word, bit, 0);
     lladd_atomic_add32(&log->sleepers[bit - 1], UINT32_MAX);
 }
 

@@ -90,7 +90,7 @@ struct fiber {
     void *(*fn)(void *);
     void *arg;
     bool yielded;
-    struct lladd_mutex *held; /* while another runs */
+    struct ll_held held; /* while another runs */
     /* ASLEEP: */
     enum lladd_dst_point why;
     const void *on;
@@ -205,7 +205,7 @@ static void switch_to(struct lladd_dst_fibers *s, struct fiber *to)
     if (to == from)
         return;
     s->stats.switches++;
-    from->held = ll_sync_swap_held(to->held);
+    ll_sync_swap_held(&from->held, &to->held);
     s->current = to;
     travel(&from->place, &to->place, from->state == ENDED);
 }
@@ -237,10 +237,28 @@ static void say(char *out, size_t size, size_t *at, const char *fmt, ...)
     *at += n > 0 ? (size_t)n : 0;
 }
 
-static void describe_sleep(const struct fiber *f, char *out, size_t size, size_t *at)
+static bool same_sleep(const struct fiber *a, const struct fiber *b)
 {
-    say(out, size, at, "%sfiber %llu waits for %s", *at ? "; " : "", (unsigned long long)f->number,
-        what_for(f->why));
+    return b->state == ASLEEP && a->why == b->why && a->on == b->on && a->name == b->name;
+}
+
+/* All that wait for what the i-th fiber waits for; nothing if an earlier one does, too. */
+static void describe_sleep(const struct lladd_dst_fibers *s, unsigned i, char *out, size_t size,
+                           size_t *at)
+{
+    const struct fiber *f = &s->fibers[i];
+    unsigned n = 0;
+    for (unsigned k = 0; k < i; k++)
+        if (same_sleep(f, &s->fibers[k]))
+            return;
+    for (unsigned k = i; k < s->n; k++)
+        n += same_sleep(f, &s->fibers[k]);
+    say(out, size, at, "%sfiber%s %llu", *at ? "; " : "", n > 1 ? "s" : "",
+        (unsigned long long)f->number);
+    for (unsigned k = i + 1; k < s->n; k++)
+        if (same_sleep(f, &s->fibers[k]))
+            say(out, size, at, ", %llu", (unsigned long long)s->fibers[k].number);
+    say(out, size, at, " wait%s for %s", n > 1 ? "" : "s", what_for(f->why));
     if (f->why == LLADD_DST_LOCK) {
         const struct lladd_mutex *m = f->on;
         if (m->owner)
@@ -264,11 +282,11 @@ static void end_run(struct lladd_dst_fibers *s, int code, const char *message)
 
 static void end_deadlocked(struct lladd_dst_fibers *s)
 {
-    char text[200] = "";
+    char text[sizeof s->err->message] = "";
     size_t at = 0;
     for (unsigned i = 0; i < s->n; i++)
         if (s->fibers[i].state == ASLEEP)
-            describe_sleep(&s->fibers[i], text, sizeof text, &at);
+            describe_sleep(s, i, text, sizeof text, &at);
     end_run(s, LLADD_DEADLOCK, text);
 }
 
@@ -523,7 +541,7 @@ static struct fiber *begin_fiber(struct lladd_dst_fibers *s, void *(*fn)(void *)
     f->fn = fn;
     f->arg = arg;
     f->yielded = false;
-    f->held = NULL;
+    f->held = (struct ll_held){0};
     s->stats.fibers++;
     return f;
 }
@@ -616,7 +634,9 @@ int lladd_dst_run(struct lladd_dst_fibers *s, struct lladd_dst *dst, void *(*fn)
     if (!first)
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for a stack");
     struct lladd_dst *before = lladd_dst_enter(dst);
-    struct lladd_mutex *held = ll_sync_swap_held(NULL);
+    const struct ll_held none = {0};
+    struct ll_held held, last;
+    ll_sync_swap_held(&held, &none);
     s->dst = dst;
     dst->fibers = s;
     dst->atomics = (s->cfg.points & LLADD_DST_ATOMIC) != 0;
@@ -625,7 +645,7 @@ int lladd_dst_run(struct lladd_dst_fibers *s, struct lladd_dst *dst, void *(*fn)
     dst->fibers = NULL;
     dst->atomics = false;
     s->dst = NULL;
-    (void)ll_sync_swap_held(held);
+    ll_sync_swap_held(&last, &held);
     (void)lladd_dst_enter(before);
     clear_away(s);
     return s->rc;

@@ -3,8 +3,9 @@
 #define LL_UTIL_FIBERS_H
 /* The cooperative scheduler of instrumented builds, as sync.c uses it. In lladd nothing of it
  * exists, and LL_SCHEDULED is a constant. */
+#include "util/held.h"
+
 #include <lladd/dst.h>
-#include <lladd/sync.h>
 
 #ifdef LLADD_DST
 /* Does the calling code run in a fiber? */
@@ -27,8 +28,7 @@ int ll_fibers_start(void *(*fn)(void *), void *arg, uint64_t *number);
 void ll_fibers_join(uint64_t number);
 uint64_t ll_fibers_self(void);
 
-/* sync.c: which latches the running thread holds, as far as that is known; and from now on these.
- */
-struct lladd_mutex *ll_sync_swap_held(struct lladd_mutex *);
+/* sync.c: what the running thread holds goes to *from; from now on it holds *to. */
+void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to);
 
 #endif

@@ -13,6 +13,12 @@
  * stands. trylock does not wait and is not checked. A condition variable takes its mutex again when
  * the wait ends; that is a wait too, and therefore the mutex must be the highest one held.
  *
+ * Log credit (debug builds). A thread that asks for credit may wait for one that has credit in hand
+ * (log/reserve.c). So the latter may not wait for a mutex whose holders ask for credit; and where
+ * credit is asked for, no other mutex is held. Which is which, the rank says. Nor may it sleep on a
+ * condition or a word, but for pages, their I/O, and the log's writer.
+ * Nor may a thread that has latched a page wait for a mutex that comes before pages.
+ *
  * Ownership (debug builds). `held` and `owner` are read by threads that do not hold the mutex
  * (lladd_mutex_mine in an assertion), hence the atomics. Only the owner can find its own number
  * there, so the answer is exact for the thread that asks.
@@ -28,6 +34,7 @@
 
 #include "util/env.h"
 #include "util/fibers.h"
+#include "util/held.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -41,17 +48,36 @@
 
 /* ---- what a debug build remembers ---- */
 
-#ifdef LLADD_DEBUG
-static _Thread_local struct lladd_mutex *held_list;
+_Thread_local struct ll_held ll_held LL_HELD_MODEL;
 
-/* Below every mutex this thread holds, `except` apart. */
+#ifdef LLADD_DEBUG
+/* May a thread that holds a mutex of this rank wait for log credit? Then a thread with credit may
+ * not wait for the mutex. Of the core's, those are the checkpoint's, the catalogue's and the
+ * control block's. */
+static bool comes_before_credit(uint32_t rank)
+{
+    return rank < LLADD_RANK_COMMIT ||
+           (rank >= LLADD_RANK_CATALOGUE && rank < LLADD_RANK_CATALOGUE + 80);
+}
+
+void ll_held_check_credit(void)
+{
+    LL_ASSERT(ll_held.credits == 0);
+    LL_ASSERT(ll_held.pages == 0);
+    for (const struct lladd_mutex *h = ll_held.mutexes; h; h = h->below)
+        LL_ASSERT(comes_before_credit(h->rank));
+}
+
+/* Below every mutex this thread holds, `except` apart; and no wait for it closes a circle with
+ * pages and credit. */
 static bool rank_allowed(uint32_t rank, const struct lladd_mutex *except)
 {
-    for (const struct lladd_mutex *h = held_list; h; h = h->below) {
+    for (const struct lladd_mutex *h = ll_held.mutexes; h; h = h->below) {
         if (h != except && h->rank >= rank)
             return false;
     }
-    return true;
+    bool circle = ll_held.credits != 0 && comes_before_credit(rank);
+    return !circle && (ll_held.pages == 0 || rank >= LLADD_RANK_PAGE);
 }
 
 static void check_before_lock(const struct lladd_mutex *m)
@@ -65,14 +91,14 @@ static void note_locked(struct lladd_mutex *m)
     LL_ASSERT(__atomic_load_n(&m->held, __ATOMIC_RELAXED) == 0);
     __atomic_store_n(&m->owner, lladd_thread_self(), __ATOMIC_RELAXED);
     __atomic_store_n(&m->held, 1, __ATOMIC_RELAXED);
-    m->below = held_list;
-    held_list = m;
+    m->below = ll_held.mutexes;
+    ll_held.mutexes = m;
 }
 
 static void note_unlock(struct lladd_mutex *m)
 {
     LL_ASSERT(lladd_mutex_mine(m));
-    struct lladd_mutex **place = &held_list;
+    struct lladd_mutex **place = &ll_held.mutexes;
     while (*place != m)
         place = &(*place)->below;
     *place = m->below;
@@ -85,17 +111,14 @@ static void check_before_wait(const struct lladd_mutex *m)
 {
     LL_ASSERT(lladd_mutex_mine(m));
     LL_ASSERT(rank_allowed(m->rank, m));
+    /* Of conditions those of the buffer, the log and the device: pages and their I/O. */
+    LL_ASSERT(ll_held.credits == 0 || (m->rank > LLADD_RANK_PAGE && m->rank < LLADD_RANK_LEAF));
+}
+#else
+void ll_held_check_credit(void)
+{
 }
 
-#ifdef LLADD_DST
-static struct lladd_mutex *swap_held(struct lladd_mutex *list)
-{
-    struct lladd_mutex *before = held_list;
-    held_list = list;
-    return before;
-}
-#endif
-#else
 static inline void check_before_lock(const struct lladd_mutex *m)
 {
     (void)m;
@@ -115,14 +138,6 @@ static inline void check_before_wait(const struct lladd_mutex *m)
 {
     (void)m;
 }
-
-#ifdef LLADD_DST
-static struct lladd_mutex *swap_held(struct lladd_mutex *list)
-{
-    (void)list;
-    return NULL;
-}
-#endif
 #endif
 
 bool lladd_mutex_mine(const struct lladd_mutex *m)
@@ -141,9 +156,10 @@ bool lladd_mutex_mine(const struct lladd_mutex *m)
 #ifdef LLADD_DST
 #define POINT(why) lladd_dst_point(why)
 
-struct lladd_mutex *ll_sync_swap_held(struct lladd_mutex *list)
+void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to)
 {
-    return swap_held(list);
+    *from = ll_held;
+    ll_held = *to;
 }
 #else
 #define POINT(why) ((void)0)
@@ -365,8 +381,8 @@ void lladd_yield(void)
 #define FUTEX_CALL SYS_futex
 #endif
 
-static void word_wait(const char *what, const uint32_t *word, uint32_t expected, uint32_t bits,
-                      uint64_t ns)
+void ll_word_wait_with_credit(const char *what, const uint32_t *word, uint32_t expected,
+                              uint32_t bits, uint64_t ns)
 {
     LL_ASSERT(bits != 0);
     if (LL_SCHEDULED) {
@@ -381,6 +397,15 @@ static void word_wait(const char *what, const uint32_t *word, uint32_t expected,
     /* Whatever it answers (woken, word differs, signal, time over), the caller looks again. */
     (void)syscall(FUTEX_CALL, word, FUTEX_WAIT_BITSET_PRIVATE, expected, ns ? &until : NULL, NULL,
                   bits);
+}
+
+/* What a word stands for is not known here. The waits that come after log credit call
+ * ll_word_wait_with_credit; no other thread sleeps with credit in hand. */
+static void word_wait(const char *what, const uint32_t *word, uint32_t expected, uint32_t bits,
+                      uint64_t ns)
+{
+    LL_ASSERT(ll_held.credits == 0);
+    ll_word_wait_with_credit(what, word, expected, bits, ns);
 }
 
 void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_UTIL_HELD_H
+#define LL_UTIL_HELD_H
+/*
+ * held: what the calling thread holds, as far as that decides what it may do.
+ *
+ * In every build: how many pages of one database the thread has latched with lladd_fix, so that a
+ * call that may wait can be refused (docs/threads.md). A thread that has latched pages of two
+ * databases at once is known to hold those of the first only: a refusal is never wrong, and one
+ * may be missing.
+ *
+ * In debug builds also the mutexes, newest first (sync.c), and how many log credits are in its
+ * hands: nothing waits while it has one (BUF-3).
+ */
+#include "util/env.h"
+
+#include <lladd/sync.h>
+
+/* Without this the address is a function's answer in a shared library. musl does not load such a
+ * library into a process that runs. */
+#if defined(__GLIBC__)
+#define LL_HELD_MODEL __attribute__((tls_model("initial-exec")))
+#else
+#define LL_HELD_MODEL
+#endif
+
+struct ll_held {
+    const void *of;  /* the database whose pages are counted */
+    uint32_t pages;  /* of it */
+    uint32_t others; /* pages of other databases */
+    uint32_t credits;            /* debug builds */
+    struct lladd_mutex *mutexes; /* debug builds */
+};
+
+extern _Thread_local struct ll_held ll_held LL_HELD_MODEL;
+
+/* The thread has latched a page, and has given it back. */
+static inline void ll_held_page(const void *of)
+{
+    struct ll_held *h = &ll_held;
+    if (h->pages == 0)
+        h->of = of;
+    if (LL_LIKELY(h->of == of))
+        h->pages++;
+    else
+        h->others++;
+}
+
+static inline void ll_held_unpage(const void *of)
+{
+    struct ll_held *h = &ll_held;
+    if (LL_LIKELY(h->pages != 0 && h->of == of))
+        h->pages--;
+    else if (h->others != 0)
+        h->others--;
+}
+
+static inline bool ll_held_pages(const void *of)
+{
+    return LL_UNLIKELY(ll_held.pages != 0) && ll_held.of == of;
+}
+
+/* lladd_word_wait_as for what comes after log credit: pages, their I/O, the log's writer. Debug
+ * builds stop at any other wait of a thread that has log credit in hand. */
+void ll_word_wait_with_credit(const char *what, const uint32_t *word, uint32_t expected,
+                              uint32_t bits, uint64_t ns);
+
+/* Debug builds: the thread is about to take log credit and may have to wait for it. It holds no
+ * credit, no page, and no mutex that a thread with credit may wait for. */
+void ll_held_check_credit(void);
+
+#endif
