@@ -139,6 +139,8 @@ void ll_background_stop(struct lladd_db *db)
 int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_db_no_page(db, err, "lladd_checkpoint");
     return rc ? rc : ll_checkpoint(&db->core, true, err);
 }
 
@@ -162,6 +164,8 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
 {
     bool log_more = false, pages_more = false, redo_more = false;
     int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_db_no_page(db, err, "lladd_maintain");
     if (more)
         *more = false;
     /* A page that cannot be redone is said, but is no reason to leave the rest undone. */

@@ -4,6 +4,7 @@
 /* The database handle: the core, and what is around it. Assembly only. */
 #include "recovery/core.h"
 #include "recovery/registry.h"
+#include "util/held.h"
 
 #define LL_DB_MAGIC 0x4244444cu
 
@@ -67,6 +68,25 @@ static inline void ll_use_end(struct lladd_use *use)
     } while (0)
 /* May the calling thread look at what changes in a transaction? */
 bool ll_txn_seen(const struct lladd_txn *);
+/* LLADD_BAD_STATE if the thread holds a page of the database: what `call` waits for may wait for
+ * that page (docs/threads.md). */
+int ll_db_refuse_held(struct lladd_error *, const char *call);
+static inline int ll_db_no_page(const struct lladd_db *db, struct lladd_error *err,
+                                const char *call)
+{
+    return LL_UNLIKELY(ll_held_pages(db)) ? ll_db_refuse_held(err, call) : 0;
+}
+/* ll_txn_enter for a call that may wait for others: no page is held, and what log credit the caller
+ * has taken is put down (BUF-3). */
+static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call)
+{
+    int rc = ll_txn_enter(txn);
+    if (LL_LIKELY(!rc))
+        rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, call);
+    if (LL_LIKELY(!rc))
+        ll_log_credit_trim(txn->core->log, &txn->credit);
+    return rc;
+}
 /* 0 if the transaction may be ended now, poison apart. */
 int ll_txn_may_end(struct lladd_txn *);
 int ll_gid_check(const struct lladd_gid *, struct lladd_error *);

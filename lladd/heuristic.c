@@ -34,18 +34,23 @@ static int enter(struct lladd_txn *txn, enum lladd_outcome outcome)
     return 0;
 }
 
-/* Logs the decision; a checkpoint finds neither or both of list and record. */
+/* Logs the decision; a checkpoint finds neither or both of list and record. The first request also
+ * marks the control block and sets space aside. What it gave is put down before the mutex, for
+ * which nothing waits with credit (BUF-3); the holder of that mutex may ask for it again. */
 static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn *lsn)
 {
     struct ll_core *core = txn->core;
     unsigned char bytes[LL_HEURISTIC_MAX];
     struct lladd_span payload = lladd_span_of(bytes, ll_heuristic_encode(h, bytes));
-    int rc = ll_core_credit_owed(core, &txn->credit, ll_record_bound(payload.len, 0),
-                                 &txn->err);
+    size_t need = ll_record_bound(payload.len, 0);
+    int rc = ll_core_credit_owed(core, &txn->credit, need, &txn->err);
+    ll_log_credit_trim(core->log, &txn->credit);
     if (rc)
         return rc;
     lladd_mutex_lock(&core->checkpointing);
-    rc = ll_heuristic_put(core, h, &txn->err);
+    rc = ll_log_credit_owed(core->log, &txn->credit, need, &txn->err);
+    if (!rc)
+        rc = ll_heuristic_put(core, h, &txn->err);
     if (!rc && h->outcome == LLADD_OUTCOME_COMMIT) {
         rc = ll_txn_log_commit(txn, payload, lsn);
         if (rc)
@@ -57,6 +62,7 @@ static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn
         ll_observe(LLADD_DST_HEURISTIC, txn, NULL, &rec);
         *lsn = rec.lsn;
     }
+    ll_log_credit_trim(core->log, &txn->credit);
     lladd_mutex_unlock(&core->checkpointing);
     return rc;
 }
@@ -135,6 +141,8 @@ int lladd_forget(struct lladd_db *db, const struct lladd_gid *gid, struct lladd_
 {
     struct ll_heuristic h;
     int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_db_no_page(db, err, "lladd_forget");
     if (!rc)
         rc = ll_gid_check(gid, err);
     if (rc)

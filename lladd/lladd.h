@@ -152,7 +152,8 @@ LLADD_API int lladd_open(const char *dir, const struct lladd_options *options,
                          struct lladd_db **out, struct lladd_error *err);
 /** Aborts open transactions, leaves prepared ones in doubt, takes a checkpoint so that the next
  * open has nothing to redo, releases everything. The handle is gone whatever is returned; an error
- * means that the next open has to recover. No other thread may be using the handle. */
+ * means that the next open has to recover. Only LLADD_BAD_STATE means that nothing was done: the
+ * thread holds a page. No other thread may be using the handle. */
 LLADD_API int lladd_close(struct lladd_db *);
 /** Releases the handle without writing anything: as if the process had died here. */
 LLADD_API void lladd_kill(struct lladd_db *);
@@ -252,7 +253,8 @@ LLADD_API lladd_lsn lladd_txn_id(const struct lladd_txn *);
 enum lladd_latch { LLADD_LATCH_SHARED = 0, LLADD_LATCH_EXCLUSIVE = 1 };
 
 /** Pins and latches a page. Exclusive is for lladd_update_page; the bytes are read-only outside
- * redo and undo in either mode (OP-1). */
+ * redo and undo in either mode (OP-1). The same thread unfixes it. As long as it holds a page,
+ * calls that may wait are refused: lladd_update among them (docs/threads.md). */
 LLADD_API int lladd_fix(struct lladd_db *, lladd_pageno, enum lladd_latch, struct lladd_page **out,
                         struct lladd_error *);
 LLADD_API void lladd_unfix(struct lladd_db *, struct lladd_page *, enum lladd_latch);
@@ -273,20 +275,37 @@ LLADD_API void lladd_touch(struct lladd_db *, lladd_pageno, uint32_t offset);
  * send for; 0: for the header alone. */
 LLADD_API void lladd_touch_span(struct lladd_db *, lladd_pageno, uint32_t offset, uint32_t len);
 
-/** Runs the operation: latch, prepare, log, redo, stamp (OP-1..3; paper, section 2.2.2). */
+/** Runs the operation: latch, prepare, log, redo, stamp (OP-1..3; paper, section 2.2.2).
+ *  LLADD_BAD_STATE if the thread holds a page of this database: what it may have to wait for (log
+ *  space, a checkpoint) may wait for that page. */
 LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
                            size_t len);
 /** The same on a page the caller holds exclusively. Never waits for log space: take it with
  *  lladd_log_credit before latching. */
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
-/** Log space for `count` further records of the operation, page images included. Not under a page
- *  latch (BUF-3). What is left of it is kept until the transaction's next update, record or end;
- *  who has changed his pages and may stay open for long without any asks for 0: where log space
- *  is scarce, it is given back (also under a latch). */
+/** Log space for `count` further records of the operation, page images included: afterwards the
+ *  transaction has at least as much, what it had before counts. LLADD_BAD_STATE if the thread holds
+ *  a page (BUF-3).
+ *
+ *  Until it is put down again the thread waits for nothing but pages: neither for mutexes, locks
+ *  and other threads, nor for credit of another transaction. What it waits for could be waiting for
+ *  this credit. (Debug builds stop such a thread.) The transaction's next update, record or end
+ *  puts it down, and so does asking for 0 (also under a latch), which belongs on the way out of
+ *  errors, too: what is left stays with the transaction, or is given back where it is scarce. */
 LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 
 #define LLADD_NO_OP UINT32_MAX
+
+/** Records that are to come. LLADD_NO_OP: ends of nested top actions without logical undo. */
+struct lladd_log_need {
+    lladd_op_id op;
+    unsigned count;
+};
+#define LLADD_LOG_NEEDS_MAX 8u
+/** As lladd_log_credit, for all records of up to LLADD_LOG_NEEDS_MAX needs together: the way to
+ *  change several pages with operations of several kinds. */
+LLADD_API int lladd_log_credit_all(struct lladd_txn *, const struct lladd_log_need *, unsigned n);
 
 /** A nested top action: between begin and end several pages change with physical undo; once it is
  *  closed, it is taken back only by the logical undo given at its end. Nests. */
@@ -298,7 +317,8 @@ LLADD_API int lladd_nta_begin(struct lladd_txn *, struct lladd_action *);
  * it back from now on; LLADD_NO_OP: nothing does. LLADD_BAD_STATE if it is not the innermost.
  * A compensation that a crash interrupts runs again, and what it did in an action that was
  * closed with LLADD_NO_OP is still there then: only what may happen twice belongs there
- * (OP-5). */
+ * (OP-5). While the thread holds a page only with LLADD_NO_OP and log space from
+ * lladd_log_credit_all; otherwise LLADD_BAD_STATE. */
 LLADD_API int lladd_nta_end(struct lladd_txn *, struct lladd_action *, lladd_op_id op,
                             const void *undo, size_t len);
 /** Takes back the innermost action physically and closes it. */

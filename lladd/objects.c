@@ -15,7 +15,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
                      lladd_lsn *lsn)
 {
     LL_USE(txn);
-    int rc = ll_txn_enter(txn);
+    int rc = ll_txn_enter_unlatched(txn, "lladd_log_object");
     if (rc)
         return rc;
     struct ll_core *core = txn->core;
@@ -190,6 +190,8 @@ int lladd_pin_set(struct lladd_db *db, const char *name, lladd_lsn lsn, struct l
     struct ll_core *core = &db->core;
     int rc = ll_db_enter(db, err);
     if (!rc)
+        rc = ll_db_no_page(db, err, "lladd_pin_set");
+    if (!rc)
         rc = check_pin(name, err);
     if (rc)
         return rc;
@@ -208,6 +210,8 @@ int lladd_pin_clear(struct lladd_db *db, const char *name, struct lladd_error *e
 {
     struct ll_core *core = &db->core;
     int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_db_no_page(db, err, "lladd_pin_clear");
     if (!rc)
         rc = check_pin(name, err);
     if (rc)
@@ -238,7 +242,7 @@ static int check_range(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     LL_USE(txn);
-    int rc = ll_txn_enter(txn);
+    int rc = ll_txn_enter_unlatched(txn, "lladd_fence");
     if (!rc)
         rc = check_range(txn, first, n);
     if (!rc)
@@ -285,7 +289,7 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
     LL_USE(txn);
     struct ll_core *core = txn->core;
     struct ll_name *type = NULL;
-    int rc = ll_txn_enter(txn);
+    int rc = ll_txn_enter_unlatched(txn, "lladd_bulk_write");
     if (!rc)
         rc = check_range(txn, first, n);
     if (!rc && page_type) {
@@ -316,7 +320,7 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
 int lladd_bulk_sync(struct lladd_txn *txn)
 {
     LL_USE(txn);
-    int rc = ll_txn_enter(txn);
+    int rc = ll_txn_enter_unlatched(txn, "lladd_bulk_sync");
     if (LLADD_PLANTED(LLADD_BUG_BULK_SYNC))
         return rc;
     return rc ? rc : ll_buffer_sync(txn->core->buffer, &txn->err);

@@ -714,6 +714,8 @@ int lladd_close(struct lladd_db *db)
         return LLADD_CLOSED;
     if (ll_db_enter(db, NULL) == LLADD_FORKED)
         return LLADD_FORKED;
+    if (ll_held_pages(db))
+        return LLADD_BAD_STATE;
     ll_background_stop(db);
     int rc = close_clean(db);
     release(db);

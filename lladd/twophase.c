@@ -52,6 +52,7 @@ static int log_blob(struct lladd_txn *txn, const struct lladd_participant *p,
                                 .page = LLADD_NO_PAGE,
                                 .redo = lladd_span_of(piece, BLOB_HEAD + len)};
         ll_txn_append(txn, &rec, NULL);
+        ll_log_credit_trim(txn->core->log, &txn->credit);
         txn->prepared->blobs++;
         at += len;
     } while (at < v->len);
@@ -122,7 +123,7 @@ static void drop_gid(struct lladd_txn *txn)
 /* All but the waiting. */
 static int log_prepare(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
-    int rc = ll_txn_enter(txn);
+    int rc = ll_txn_enter_unlatched(txn, "a prepare");
     if (!rc)
         rc = ll_db_enter(ll_db_of(txn->core), &txn->err);
     if (!rc && txn->rolling_back)

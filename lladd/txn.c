@@ -24,6 +24,8 @@ int lladd_begin(struct lladd_db *db, const struct lladd_txn_options *o, struct l
                 struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_db_no_page(db, err, "lladd_begin");
     if (rc)
         return rc;
     if (!out || (o && (o->struct_size < sizeof *o || o->durability > LLADD_DURABLE_LATER)))
@@ -63,7 +65,10 @@ int ll_txn_may_end(struct lladd_txn *txn)
     if (txn->rolling_back)
         return ll_fail(&txn->err, LLADD_BAD_STATE, "a compensation may not end its transaction");
     int rc = ll_db_enter(ll_db_of(txn->core), &txn->err);
-    return rc == LLADD_FORKED ? rc : 0;
+    if (rc == LLADD_FORKED)
+        return rc;
+    ll_log_credit_trim(txn->core->log, &txn->credit);
+    return ll_db_no_page(ll_db_of(txn->core), &txn->err, "the end of a transaction");
 }
 
 static int wait_for(struct ll_core *core, lladd_lsn lsn, unsigned durability,
@@ -165,6 +170,7 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
         rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
     if (!rc)
         rc = ll_txn_log_commit(txn, lladd_span_of(NULL, 0), out);
+    ll_log_credit_trim(core->log, &txn->credit);
     if (rc) {
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
             ll_txn_release(txn);
@@ -281,7 +287,7 @@ void ll_txn_tell_taken_back(struct lladd_txn *txn, lladd_lsn since)
 int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
 {
     LL_USE(txn);
-    int rc = ll_txn_enter(txn);
+    int rc = ll_txn_enter_unlatched(txn, "lladd_rollback_to");
     if (rc)
         return rc;
     size_t i = find_savepoint(txn, id);

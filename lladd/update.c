@@ -52,13 +52,16 @@ int lladd_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,
         rc = ll_buffer_fix(db->core.buffer, page,
                            latch == LLADD_LATCH_EXCLUSIVE ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED, &f,
                            err);
-    if (LL_LIKELY(!rc))
+    if (LL_LIKELY(!rc)) {
         *out = &f->page;
+        ll_held_page(db);
+    }
     return rc;
 }
 
 void lladd_unfix(struct lladd_db *db, struct lladd_page *page, enum lladd_latch latch)
 {
+    ll_held_unpage(db);
     ll_buffer_unfix(db->core.buffer, ll_frame_of(page),
                     latch == LLADD_LATCH_EXCLUSIVE ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED);
 }
@@ -124,6 +127,14 @@ static int check_page_op(struct lladd_txn *txn, const struct ll_name *name, llad
     return 0;
 }
 
+int ll_db_refuse_held(struct lladd_error *err, const char *call)
+{
+    return ll_fail(err, LLADD_BAD_STATE,
+                   "%s while the thread holds a page: unfix it first; several pages are changed "
+                   "together with lladd_log_credit_all, lladd_fix and lladd_update_page",
+                   call);
+}
+
 /* What most of everything comes through: no call of its own. */
 static inline __attribute__((always_inline)) int update(struct lladd_txn *txn, lladd_op_id id,
                                                         lladd_pageno page, struct lladd_span args,
@@ -131,6 +142,8 @@ static inline __attribute__((always_inline)) int update(struct lladd_txn *txn, l
 {
     struct ll_name *name = NULL;
     int rc = ll_txn_enter(txn);
+    if (LL_LIKELY(!rc))
+        rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, "an update");
     if (!rc)
         rc = ll_op_of(txn, id, &name);
     if (!rc)
@@ -159,9 +172,32 @@ int lladd_log_credit(struct lladd_txn *txn, lladd_op_id op, unsigned count)
     int rc = ll_txn_enter(txn);
     if (!rc)
         rc = ll_op_of(txn, op, &name);
-    if (!rc && count == 0)
+    if (rc)
+        return rc;
+    if (count == 0) {
         ll_log_credit_trim(txn->core->log, &txn->credit);
-    return rc || count == 0 ? rc : ll_core_reserve_for(txn, name, count);
+        return 0;
+    }
+    rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, "lladd_log_credit");
+    return rc ? rc : ll_core_reserve_for(txn, name, count);
+}
+
+int lladd_log_credit_all(struct lladd_txn *txn, const struct lladd_log_need *needs, unsigned n)
+{
+    LL_USE(txn);
+    struct ll_want wants[LLADD_LOG_NEEDS_MAX];
+    int rc = ll_txn_enter(txn);
+    if (!rc)
+        rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, "lladd_log_credit_all");
+    if (!rc && n > LLADD_LOG_NEEDS_MAX)
+        rc = ll_fail(&txn->err, LLADD_TOO_LARGE, "%u needs at once; %u are possible", n,
+                     LLADD_LOG_NEEDS_MAX);
+    for (unsigned i = 0; i < n && !rc; i++) {
+        wants[i] = (struct ll_want){NULL, needs[i].count};
+        if (needs[i].op != LLADD_NO_OP)
+            rc = ll_op_of(txn, needs[i].op, &wants[i].name);
+    }
+    return rc ? rc : ll_core_reserve_all(txn, wants, n);
 }
 
 int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *held,
@@ -194,10 +230,14 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
 
 /* ---- records without a page -------------------------------------------------------------- */
 
-/* Space for one record with spans of these lengths and its undo; `name` may be NULL. */
+/* Space for one record with spans of these lengths and its undo; `name` may be NULL. While the
+ * thread holds a page only what was taken before: nothing waits under a latch. */
 static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo, size_t undo)
 {
     const struct lladd_op *op = name ? name->desc : NULL;
+    if (LL_UNLIKELY(ll_held_pages(ll_db_of(txn->core))) &&
+        (op || txn->credit.bytes < ll_record_bound(redo, undo)))
+        return ll_db_refuse_held(&txn->err, "a record without a page");
     if (ll_record_bound(redo, undo) > ll_log_record_max(txn->core->log))
         return ll_fail(&txn->err, LLADD_TOO_LARGE, "%zu bytes are more than a record may have",
                        redo + undo);
@@ -226,7 +266,7 @@ int lladd_log_undo_only(struct lladd_txn *txn, lladd_op_id id, const void *undo,
 {
     LL_USE(txn);
     struct ll_name *name = NULL;
-    int rc = ll_txn_enter(txn);
+    int rc = ll_txn_enter_unlatched(txn, "lladd_log_undo_only");
     if (!rc)
         rc = logical_op(txn, id, &name);
     if (!rc)
@@ -248,7 +288,7 @@ int lladd_log_note(struct lladd_txn *txn, const char *tag, struct lladd_span byt
 {
     LL_USE(txn);
     struct ll_name *name = NULL;
-    int rc = ll_txn_enter(txn);
+    int rc = ll_txn_enter_unlatched(txn, "lladd_log_note");
     if (!rc)
         rc = tag ? ll_catalogue_tag(txn->core, tag, &name, &txn->err)
                  : ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "tag is NULL");
@@ -327,10 +367,10 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
         pop_action(txn); /* nothing in it can be undone: nothing to close */
         return 0;
     }
-    rc = want_record(txn, name, 8, len);
+    rc = want_record(txn, name, LL_ACTION_END_BYTES, len);
     if (rc)
         return rc;
-    unsigned char needed[8];
+    unsigned char needed[LL_ACTION_END_BYTES];
     lladd_put64(needed, a.undo_used);
     struct ll_record rec = {.kind = LL_REC_ACTION_END,
                             .flags = name ? LL_REC_UNDO_LOGICAL : 0,
@@ -359,8 +399,11 @@ int lladd_nta_abort(struct lladd_txn *txn, struct lladd_action *action)
 {
     LL_USE(txn);
     int rc = innermost(txn, action);
+    if (!rc)
+        rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, "lladd_nta_abort");
     if (rc)
         return rc;
+    ll_log_credit_trim(txn->core->log, &txn->credit);
     lladd_lsn since = txn->actions[txn->n_actions - 1].undo_next;
     rc = ll_rollback(txn, since);
     if (rc)

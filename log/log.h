@@ -78,6 +78,9 @@ void ll_log_newest_segment(const struct ll_log *, lladd_lsn *first, uint64_t *by
  * caller; zero-initialised. */
 struct ll_credit {
     uint64_t bytes;
+#ifdef LLADD_DEBUG
+    uint64_t taker; /* the thread that has it in hand; 0: it rests (reserve.c) */
+#endif
 };
 
 /* Upper bound of what a record with these span lengths takes in the log. */
@@ -85,28 +88,50 @@ size_t ll_record_bound(size_t redo_len, size_t undo_len);
 /* Longest record this log accepts (a quarter of the ring, at most LL_RECORD_SIZE_MAX). */
 size_t ll_log_record_max(const struct ll_log *);
 
-/* Makes sure the credit covers `bytes`; fast when it already does. May wait for the writer, or
- * become the writer; so never under a page latch. LLADD_TOO_LARGE, LLADD_NO_SPACE, LLADD_LOG_FULL
- * (at the byte limit: retryable), or the poison. */
+/* Debug builds: the credit is in the calling thread's hands, or rests. In hand it keeps the thread
+ * from waiting for anything but pages (reserve.c). */
+#ifdef LLADD_DEBUG
+void ll_log_credit_in_hand(struct ll_credit *);
+void ll_log_credit_rests(struct ll_credit *);
+#else
+static inline void ll_log_credit_in_hand(struct ll_credit *c)
+{
+    (void)c;
+}
+static inline void ll_log_credit_rests(struct ll_credit *c)
+{
+    (void)c;
+}
+#endif
+
+/* Makes sure the credit covers `bytes`; fast when it already does; it is in hand then. May wait for
+ * the writer, or become the writer; so never under a page latch. LLADD_TOO_LARGE, LLADD_NO_SPACE,
+ * LLADD_LOG_FULL (at the byte limit: retryable), or the poison. */
 int ll_log_credit_slow(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 static inline int ll_log_credit(struct ll_log *log, struct ll_credit *c, size_t bytes,
                                 struct lladd_error *err)
 {
-    return LL_LIKELY(c->bytes >= bytes) ? 0 : ll_log_credit_slow(log, c, bytes, err);
+    if (LL_UNLIKELY(c->bytes < bytes))
+        return ll_log_credit_slow(log, c, bytes, err);
+    ll_log_credit_in_hand(c);
+    return 0;
 }
 /* The same for what is owed: records that end what was begun, or after which log can be truncated.
  * The byte limit does not refuse them. They fit below it as long as they take no more than what is
  * kept from users; beyond that they go over it, by small segments, until truncation has given that
  * back. */
 int ll_log_credit_owed(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
+/* No more can be had at once. */
+size_t ll_log_credit_most(const struct ll_log *);
 /* Gives back what is left. */
 void ll_log_credit_return(struct ll_log *, struct ll_credit *);
-/* Gives back what is left if so many credits are held that they could starve others (cheap). */
+/* Puts it down: the caller may wait again. Gives back what is left if so many credits are held that
+ * they could starve others (cheap). */
 void ll_log_credit_trim(struct ll_log *, struct ll_credit *);
 
 /* Is it little enough that somebody may keep it who does not need it now? Nobody waits for it, but
  * who asks for more than there is on the disk does without it. */
-bool ll_log_credit_may_rest(const struct ll_log *, const struct ll_credit *);
+bool ll_log_credit_may_rest(const struct ll_log *, struct ll_credit *);
 
 /* Disk space for records that must be writable whatever happens (REC-3): after success, `bytes`
  * more of the log space in durable segments ahead are set aside. Waits like ll_log_credit. Records

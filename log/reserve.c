@@ -14,9 +14,16 @@
  *   limit    up to here the ring is zeroed and its former contents were written.
  *   written  up to here the device has the bytes; limit <= written + ring size.
  * Credit is a count, not a place: the LSN comes from the tail, and all that matters is that the sum
- * fits. A transaction keeps what is left of its credit, which is handed out in chunks while few
- * credits are out; as these are returned when they become many (trim), and a caller that must wait
- * gives back what he has first, at most a quarter of the ring is held by people who do not need it.
+ * fits. Credit is *in hand* from the call that takes it until it is put down (trim) or returned; it
+ * *rests* after that: a transaction keeps what is left, and credit is handed out in chunks, while
+ * few credits are out.
+ *
+ * No deadlock. A caller that must wait for credit first returns what it has. Who has credit in hand
+ * waits for nothing but pages, their I/O included; and who has latched a page does not ask for
+ * credit, nor do the holders of mutexes that come after pages. So all credit in hand is used or put
+ * down soon. Credit that rests is at most a quarter of the ring, as the last one to put some down
+ * has made sure; one request is at most half of it. So there comes a time when a request fits.
+ * Debug builds know which threads have credit in hand, and check (util/sync.c).
  *
  * Publishing (LSN-in-header): a record's own LSN is stored last, with release. Who writes walks
  * from record to record and takes for published what carries the LSN of the place where it
@@ -32,6 +39,7 @@
  */
 #include "log/encode.h"
 #include "log/log_private.h"
+#include "util/held.h"
 
 #include <limits.h>
 #include <string.h>
@@ -157,41 +165,68 @@ static void feed_the_hungry(struct ll_log *log)
 
 void ll_log_credit_return(struct ll_log *log, struct ll_credit *c)
 {
+    ll_log_credit_rests(c);
     if (c->bytes == 0)
         return;
     lladd_atomic_sub64(&log->granted, c->bytes);
     c->bytes = 0;
-    if (LL_UNLIKELY(lladd_atomic_load32(&log->starving) != 0))
+    if (LL_UNLIKELY(lladd_atomic_look32(&log->starving) != 0))
         feed_the_hungry(log);
 }
 
 void ll_log_credit_trim(struct ll_log *log, struct ll_credit *c)
 {
+    ll_log_credit_rests(c);
     if (c->bytes > 0 && outstanding(log) > log->ring_size / 4)
         ll_log_credit_return(log, c);
 }
 
+#ifdef LLADD_DEBUG
+void ll_log_credit_in_hand(struct ll_credit *c)
+{
+    if (c->taker)
+        return;
+    c->taker = lladd_thread_self();
+    ll_held.credits++;
+}
+
+void ll_log_credit_rests(struct ll_credit *c)
+{
+    if (!c->taker)
+        return;
+    LL_ASSERT(c->taker == lladd_thread_self());
+    c->taker = 0;
+    ll_held.credits--;
+}
+#endif
+
 /* One part in so many of the ring. */
 enum { REST = 64 };
 
-bool ll_log_credit_may_rest(const struct ll_log *log, const struct ll_credit *c)
+bool ll_log_credit_may_rest(const struct ll_log *log, struct ll_credit *c)
 {
+    ll_log_credit_rests(c);
     return c->bytes <= log->ring_size / REST;
 }
 
 /* Everything that was published is written, and still there is no room: what is missing are credits
- * that others hold and will soon use or return. */
-static void wait_for_others(struct ll_log *log, uint64_t want)
+ * that others hold and will soon use or return. Who does so after `starving` was raised wakes us;
+ * what was published before is written now. */
+static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error *err)
 {
+    bool progress = false;
     uint32_t seen = lladd_atomic_load32(&log->hunger);
     lladd_atomic_add32(&log->starving, 1);
+    int rc = ll_log__make_room(log, &progress, err);
+    lladd_atomic_fence();
     uint64_t granted = lladd_atomic_load64(&log->granted);
     uint64_t most = lladd_atomic_load64(&log->written) + log->ring_size;
-    /* A publisher looks at `starving` without a fence, because it is on everybody's fast path: in
-     * the worst case he misses us, and the time limit ends the wait. */
-    if (granted + want + LL_LOG_SEAL_SIZE > most)
-        lladd_word_wait(&log->hunger, seen, UINT32_MAX, 1000000);
+    /* A publisher looks at `starving` without a barrier, because that is on everybody's fast path:
+     * in the worst case it misses us, and the time limit ends the wait. */
+    if (!rc && !progress && granted + want + LL_LOG_SEAL_SIZE > most)
+        lladd_word_wait_net("log space", &log->hunger, seen, UINT32_MAX, 1000000);
     lladd_atomic_add32(&log->starving, UINT32_MAX);
+    return rc;
 }
 
 /* One step towards `want` bytes of ring space. */
@@ -207,15 +242,13 @@ static int make_ring_room(struct ll_log *log, uint64_t want, struct lladd_error 
     bool progress = false;
     lladd_atomic_count64(&log->waits, 1);
     rc = ll_log__make_room(log, &progress, err);
-    if (!rc && !progress)
-        wait_for_others(log, want);
-    return rc;
+    return rc || progress ? rc : wait_for_others(log, want, err);
 }
 
-static int acquire(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_log__claim claim,
-                   struct lladd_error *err)
+static int take(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_log__claim claim,
+                struct lladd_error *err)
 {
-    if (bytes > log->ring_size / 2)
+    if (bytes > ll_log_credit_most(log))
         return ll_fail(err, LLADD_TOO_LARGE, "%zu bytes of log at once; the log buffer has %llu",
                        bytes, (unsigned long long)log->ring_size);
     int rc = ll_log__check(log, err);
@@ -247,6 +280,17 @@ static int acquire(struct ll_log *log, struct ll_credit *c, size_t bytes, enum l
     return 0;
 }
 
+static int acquire(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_log__claim claim,
+                   struct lladd_error *err)
+{
+    ll_log_credit_rests(c);
+    ll_held_check_credit();
+    int rc = take(log, c, bytes, claim, err);
+    if (!rc)
+        ll_log_credit_in_hand(c);
+    return rc;
+}
+
 static int credit(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_log__claim claim,
                   struct lladd_error *err)
 {
@@ -258,8 +302,11 @@ static int credit(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll
      * that the others can go on. */
     uint64_t waiting = ll_log__unwritten(log);
     bool progress;
-    if (waiting > log->ring_size / 2 && ll_log__write_unless_busy(log, &progress, err, &rc))
+    if (waiting > log->ring_size / 2 && ll_log__write_unless_busy(log, &progress, err, &rc)) {
+        if (rc)
+            ll_log_credit_return(log, c);
         return rc;
+    }
     if ((waiting > LL_LOG__MUCH || ll_log__undo_is_low(log)) &&
         lladd_atomic_load32(&log->segs->idle))
         ll_log__ask_worker(log);
@@ -275,13 +322,24 @@ int ll_log_credit_slow(struct ll_log *log, struct ll_credit *c, size_t bytes,
 int ll_log_credit_owed(struct ll_log *log, struct ll_credit *c, size_t bytes,
                        struct lladd_error *err)
 {
-    return c->bytes >= bytes ? 0 : credit(log, c, bytes, LL_LOG__OWING, err);
+    if (c->bytes < bytes)
+        return credit(log, c, bytes, LL_LOG__OWING, err);
+    ll_log_credit_in_hand(c);
+    return 0;
 }
 
 int ll_log_credit_reserved(struct ll_log *log, struct ll_credit *c, size_t bytes,
                            struct lladd_error *err)
 {
-    return c->bytes >= bytes ? 0 : acquire(log, c, bytes, LL_LOG__RESERVED, err);
+    if (c->bytes < bytes)
+        return acquire(log, c, bytes, LL_LOG__RESERVED, err);
+    ll_log_credit_in_hand(c);
+    return 0;
+}
+
+size_t ll_log_credit_most(const struct ll_log *log)
+{
+    return log->ring_size / 2;
 }
 
 bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)
@@ -302,7 +360,7 @@ bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)
                 return false;
         }
     } while (!lladd_atomic_cas64(&log->granted, &granted, granted + LL_LOG_SEAL_SIZE));
-    struct ll_credit c = {LL_LOG_SEAL_SIZE};
+    struct ll_credit c = {.bytes = LL_LOG_SEAL_SIZE};
     ll_log_reserve(log, &c, seal, false);
     LL_ASSERT(seal->size == LL_LOG_SEAL_SIZE && c.bytes == 0);
     return true;

@@ -157,11 +157,12 @@ static int purge_unlatched(struct lladd_txn *txn, lladd_pageno n, uint32_t want)
     if (!rc)
         rc = ll_operations__fix(db, n, ll_operations__slotted_page.name, LLADD_LATCH_EXCLUSIVE,
                                 &page, lladd_txn_error_out(txn));
-    if (rc)
-        return rc;
-    rc = purge(txn, page, want);
-    lladd_unfix(db, page, LLADD_LATCH_EXCLUSIVE);
-    return rc;
+    if (!rc) {
+        rc = purge(txn, page, want);
+        lladd_unfix(db, page, LLADD_LATCH_EXCLUSIVE);
+    }
+    int rest = lladd_log_credit(txn, LL_OP_SLOTTED_PURGE, 0);
+    return rc ? rc : rest;
 }
 
 int lladd_slotted_credit(struct lladd_txn *txn, unsigned count)

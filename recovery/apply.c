@@ -145,8 +145,9 @@ static int reserve_undo(struct lladd_txn *txn, uint64_t bytes)
                           : ll_log_undo_reserve(log, bytes, &txn->err);
 }
 
-/* Sets aside log space for taking back what is about to be logged (REC-3). */
-static int want_undo(struct lladd_txn *txn, uint64_t need)
+/* Sets aside log space for taking back what is about to be logged (REC-3). *bytes: as for
+ * ll_core_put_down. */
+static int want_undo(struct lladd_txn *txn, uint64_t need, size_t *bytes)
 {
     if (txn->id.v == 0)
         need += ll_undo_need_base();
@@ -170,6 +171,8 @@ static int want_undo(struct lladd_txn *txn, uint64_t need)
         return rc;
     rc = reserve_undo(txn, more);
     uint64_t oldest = UINT64_MAX;
+    if (rc == LLADD_LOG_FULL)
+        ll_core_put_down(txn->core, &txn->credit, bytes);
     while (rc == LLADD_LOG_FULL && (rc = ll_core_relieve_log(txn->core, &oldest, &txn->err)) == 0)
         rc = reserve_undo(txn, more);
     if (!rc)
@@ -231,43 +234,68 @@ int ll_core_credit_rolling(struct lladd_txn *txn, size_t bytes, size_t with_imag
     return rc;
 }
 
-/* Who begins to write makes sure of the next checkpoint, too; what he has kept from another
- * transaction says nothing about that. */
+/* A transaction that begins to write makes sure of the next checkpoint, too, whatever it has
+ * kept. */
 static int want_credit(struct lladd_txn *txn, size_t bytes)
 {
     struct ll_core *core = txn->core;
-    if (LL_UNLIKELY(txn->id.v == 0 && ll_core_lacks_aside(core)))
-        ll_log_credit_return(core->log, &txn->credit);
-    if (LL_UNLIKELY(txn->frees_log && txn->credit.bytes < bytes))
+    bool begins = txn->id.v == 0 && ll_core_lacks_aside(core);
+    if (LL_UNLIKELY(txn->frees_log && (begins || txn->credit.bytes < bytes)))
         return ll_core_credit_owed(core, &txn->credit, bytes, &txn->err);
-    return ll_core_credit(core, &txn->credit, bytes, &txn->err);
+    return LL_UNLIKELY(begins) ? ll_core_credit_slow(core, &txn->credit, bytes, &txn->err)
+                               : ll_core_credit(core, &txn->credit, bytes, &txn->err);
 }
 
-int ll_core_reserve_slow(struct lladd_txn *txn, struct ll_name *name, unsigned count)
+/* Memory for a record of the operation and for taking it back, and the operation's number. */
+static int memory_for(struct lladd_txn *txn, struct ll_name *name)
 {
     struct ll_core *core = txn->core;
     const struct lladd_op *op = name->desc;
-    size_t one = name->need_credit;
     int rc = ll_catalogue_number(core, name, &txn->err);
     if (!rc)
         rc = want_scratch_bytes(txn, txn->rolling_back ? scratch_for(core, op->record_max)
                                                        : name->need_scratch);
     if (!rc && op->undo_kind == LLADD_UNDO_LOGICAL && !txn->rolling_back)
         rc = ll_core_want_nesting(txn);
+    return rc ? rc : ll_core_want_copy(txn, name->need_copy);
+}
+
+int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsigned n)
+{
+    size_t bytes = 0, bare = 0; /* with page images, and without */
+    uint64_t undo = 0;
+    bool unknown = false;
+    int rc = 0;
+    for (unsigned i = 0; i < n; i++) {
+        const struct ll_name *name = wants[i].name;
+        size_t one = name ? ll_record_bound(((const struct lladd_op *)name->desc)->record_max, 0)
+                          : ll_record_bound(LL_ACTION_END_BYTES, 0);
+        bare += one * wants[i].count;
+        bytes += (name ? name->need_credit : one) * wants[i].count;
+        undo += name ? name->need_undo * wants[i].count : 0;
+        unknown |= name && !lladd_atomic_load32(&name->number);
+    }
+    if (unknown) /* the catalogue appends, too */
+        ll_core_put_down(txn->core, &txn->credit, &bytes);
+    for (unsigned i = 0; i < n && !rc; i++)
+        rc = wants[i].name ? memory_for(txn, wants[i].name) : 0;
     if (!rc)
-        rc = ll_core_want_copy(txn, name->need_copy);
-    if (!rc)
-        rc = want_undo(txn, name->need_undo * count);
+        rc = want_undo(txn, undo, &bytes);
     if (rc)
         return rc;
-    if (LL_UNLIKELY(txn->rolling_back))
-        return ll_core_credit_rolling(txn, ll_record_bound(op->record_max, 0) * count, one * count);
-    return want_credit(txn, one * count);
+    return LL_UNLIKELY(txn->rolling_back) ? ll_core_credit_rolling(txn, bare, bytes)
+                                          : want_credit(txn, bytes);
+}
+
+int ll_core_reserve_slow(struct lladd_txn *txn, struct ll_name *name, unsigned count)
+{
+    const struct ll_want want = {name, count};
+    return ll_core_reserve_all(txn, &want, 1);
 }
 
 int ll_core_reserve_plain(struct lladd_txn *txn, size_t bytes, uint64_t undo)
 {
-    int rc = want_undo(txn, undo);
+    int rc = want_undo(txn, undo, &bytes);
     if (rc)
         return rc;
     if (txn->rolling_back)

@@ -209,6 +209,15 @@ int ll_core_credit_aside(struct ll_core *core, struct ll_credit *credit, size_t 
     return rc;
 }
 
+void ll_core_put_down(struct ll_core *core, struct ll_credit *credit, size_t *bytes)
+{
+    size_t most = ll_log_credit_most(core->log);
+    size_t had = credit->bytes < most ? (size_t)credit->bytes : most;
+    if (*bytes < had)
+        *bytes = had;
+    ll_log_credit_trim(core->log, credit);
+}
+
 /* Space for the record, and for the checkpoint that must be possible after it. */
 static int credit_and_aside(struct ll_core *core, struct ll_credit *credit, size_t bytes,
                             struct lladd_error *err)
@@ -229,6 +238,8 @@ int ll_core_credit_slow(struct ll_core *core, struct ll_credit *credit, size_t b
     if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_give_back(core))
         rc = credit_and_aside(core, credit, bytes, err);
     uint64_t oldest = UINT64_MAX;
+    if (rc == LLADD_LOG_FULL)
+        ll_core_put_down(core, credit, &bytes);
     while (rc == LLADD_LOG_FULL && (rc = ll_core_relieve_log(core, &oldest, err)) == 0)
         rc = credit_and_aside(core, credit, bytes, err);
     return rc;

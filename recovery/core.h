@@ -430,10 +430,17 @@ int ll_core_credit_slow(struct ll_core *, struct ll_credit *, size_t bytes, stru
 static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size_t bytes,
                                  struct lladd_error *err)
 {
-    return LL_LIKELY(c->bytes >= bytes) ? 0 : ll_core_credit_slow(core, c, bytes, err);
+    if (LL_UNLIKELY(c->bytes < bytes))
+        return ll_core_credit_slow(core, c, bytes, err);
+    ll_log_credit_in_hand(c);
+    return 0;
 }
 /* The same for what is owed: the limit does not refuse it. */
 int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
+/* What follows may wait for a thread that needs credit itself (a checkpoint, the catalogue): the
+ * caller puts down what it has (BUF-3). *bytes becomes at least as much as that, so that what was
+ * asked for before and not used is there again when *bytes are taken. */
+void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
 /* Appends a record of no transaction, which is owed; takes its own credit. */
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
 void ll_core_transcript(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
@@ -497,6 +504,13 @@ bool ll_core_lacks_aside(const struct ll_core *);
 /* Credit, undo reserve, scratch memory and catalogue number for `count` records of the operation.
  * Everything that can fail for want of a resource fails here, before a page is latched. */
 int ll_core_reserve_slow(struct lladd_txn *, struct ll_name *op, unsigned count);
+/* The same for several at once: they wait as one. */
+struct ll_want {
+    struct ll_name *name; /* NULL: the end of a top action without logical undo */
+    unsigned count;
+};
+enum { LL_ACTION_END_BYTES = 8 }; /* redo bytes of that record */
+int ll_core_reserve_all(struct lladd_txn *, const struct ll_want *, unsigned n);
 static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op, unsigned count)
 {
     bool begun = txn->id.v != 0;
@@ -505,8 +519,10 @@ static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op,
                   txn->scratch_size >= op->need_scratch &&
                   txn->undo_copy_size >= op->need_copy &&
                   txn->cap_actions >= op->need_nesting && lladd_atomic_load32(&op->number) &&
-                  (begun || !ll_core_lacks_aside(txn->core))))
+                  (begun || !ll_core_lacks_aside(txn->core)))) {
+        ll_log_credit_in_hand(&txn->credit);
         return 0;
+    }
     return ll_core_reserve_slow(txn, op, count);
 }
 /* The three needs of an operation that was just registered with this handle. */

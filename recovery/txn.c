@@ -192,7 +192,7 @@ static void drop_prepared(struct lladd_txn *txn)
     ll_free(&txn->core->env, prepared);
 }
 
-static bool may_park(const struct lladd_txn *txn)
+static bool may_park(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
     /* Who has space for undo does not ask for the spare cursor: only once that is there. */
@@ -430,6 +430,7 @@ int ll_txn_abort(struct lladd_txn *txn)
         ll_txn_set_lsn(&txn->last, end.lsn);
         lladd_atomic_store32(&txn->state, LL_TXN_ENDED);
         ll_log_publish(core->log, &end);
+        ll_log_credit_trim(core->log, &txn->credit);
         ll_observe(LLADD_DST_END, txn, NULL, &end);
         if (LLADD_PLANTED(LLADD_BUG_END_FIRST) && (rc = ll_rollback(txn, lladd_lsn_of(0))) != 0)
             return rc;

@@ -118,24 +118,54 @@ static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t ta
                          2 * size > TOUCHED ? 2 * size : TOUCHED);
 }
 
+/* The bucket's head, if there are n buckets; LLADD_CONFLICT: there are not. */
+static int fix_believed(struct ll_hash_table *t, uint64_t hash, uint64_t n, enum lladd_latch latch,
+                        struct lladd_page **out, struct lladd_error *err)
+{
+    lladd_pageno page = ll_operations__run_page(&t->run, ll_hash__bucket(hash, n));
+    int rc = lladd_fix(t->db, page, latch, out, err);
+    if (rc || __builtin_expect(ll_hash__is_bucket(t, lladd_page_view(*out), hash), 1))
+        return rc;
+    lladd_unfix(t->db, *out, latch);
+    return LLADD_CONFLICT;
+}
+
 int ll_hash__fix_bucket(struct ll_hash_table *t, uint64_t hash, enum lladd_latch latch,
                         struct lladd_page **out, struct lladd_error *err)
 {
     for (unsigned tries = 0;;) {
         uint64_t n;
         int rc = ll_hash__buckets(t, &n, err);
+        if (!rc)
+            rc = fix_believed(t, hash, n, latch, out, err);
+        if (rc == LLADD_CONFLICT)
+            rc = again(t, n, &tries, err);
+        else
+            return rc;
         if (rc)
             return rc;
-        lladd_pageno page = ll_operations__run_page(&t->run, ll_hash__bucket(hash, n));
-        rc = lladd_fix(t->db, page, latch, out, err);
+    }
+}
+
+/* The number of buckets is had before the credit: reading it may have to wait (BUF-3). */
+int ll_hash__fix_to_change(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash,
+                           lladd_op_id op, struct lladd_page **out)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    for (unsigned tries = 0;;) {
+        uint64_t n;
+        int rc = ll_hash__buckets(t, &n, err);
+        if (!rc)
+            rc = lladd_log_credit(txn, op, 1);
         if (rc)
             return rc;
-        if (__builtin_expect(ll_hash__is_bucket(t, lladd_page_view(*out), hash), 1))
+        rc = fix_believed(t, hash, n, LLADD_LATCH_EXCLUSIVE, out, err);
+        if (!rc)
             return 0;
-        lladd_unfix(t->db, *out, latch);
-        rc = again(t, n, &tries, err);
-        if (rc)
-            return rc;
+        int rest = lladd_log_credit(txn, op, 0);
+        rc = rc == LLADD_CONFLICT ? again(t, n, &tries, err) : rc;
+        if (rc || rest)
+            return rc ? rc : rest;
     }
 }
 
@@ -436,9 +466,7 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
     struct lladd_error *err = lladd_txn_error_out(c->txn);
     struct ll_hash_found f = {.latch = LLADD_LATCH_EXCLUSIVE};
     lladd_op_id logged = !physical ? op : t->fixed ? t->hashes->slot : ll_hash__op_bytes(t);
-    int rc = lladd_log_credit(c->txn, logged, 1);
-    if (!rc)
-        rc = ll_hash__fix_bucket(t, c->hash, LLADD_LATCH_EXCLUSIVE, &f.head, err);
+    int rc = ll_hash__fix_to_change(c->txn, t, c->hash, logged, &f.head);
     if (rc)
         return rc;
     c->chain = true;

@@ -4,9 +4,9 @@
  * A split of bucket b among n, without chains and with logical undo, is four records that need no
  * undo, since every prefix of them is a table in order:
  *
- *   format   page n becomes a bucket of the next level with the entries that go there. It is
- *            closed, and beyond the number of buckets: nobody looks at it
- *   widen    it is opened, and latched from here to the end
+ *   format   page n becomes an empty bucket of the next level. It is closed, and beyond the number
+ *            of buckets: nobody looks at it. No page is latched yet (BUF-3)
+ *   widen    it is opened, with the entries that go there
  *   narrow   page b loses them and is of the next level, too: from here on the split has happened
  *   buckets  the root page says n + 1. If a crash comes before this record, the level of b tells
  *            (table.c)
@@ -113,16 +113,11 @@ static int count_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct ll
     return ll_hash__write(txn, t, root, image);
 }
 
-/* Log space for all records of a split or merge that does not rebuild. */
-static int take_credit(struct lladd_txn *txn, struct ll_hash_table *t)
+/* Puts down the log space that was taken for a change: nothing waits while it has some (BUF-3). */
+static int put_down(struct lladd_txn *txn, const struct ll_hash_table *t, int rc)
 {
-    struct ll_hashes *h = t->hashes;
-    int rc = lladd_log_credit(txn, ll_hash__op_narrow(t), 1);
-    if (!rc)
-        rc = lladd_log_credit(txn, h->count, 1);
-    if (!rc)
-        rc = lladd_log_credit(txn, ll_hash__op_widen(t), 1);
-    return rc ? rc : lladd_log_credit(txn, ll_hash__op_format(t), 3);
+    int rest = lladd_log_credit(txn, ll_hash__op_format(t), 0);
+    return rc ? rc : rest;
 }
 
 /* ---- a split without chains ------------------------------------------------------------------ */
@@ -133,7 +128,7 @@ static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
                          const struct hb_sorted *s, uint64_t n, bool physical)
 {
     unsigned level = top_bit(n) + 1;
-    int rc = widen(txn, t, fresh, level, NULL, 0);
+    int rc = widen(txn, t, fresh, level, s->packed, s->len);
     if (!rc)
         rc = physical ? narrow_bytes(txn, t, old, level, s) : narrow(txn, t, old, level, s, false);
     if (rc)
@@ -149,15 +144,10 @@ static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *fresh, *root;
-    lladd_pageno page = ll_operations__run_page(&t->run, n);
-    struct hb_fill f = {.packed = s->packed};
     int rc = ll_hash__sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s, err);
-    f.len = s->len;
-    ll_hash__head(t, f.head, top_bit(n) + 1, n, HB_CLOSED, 0);
     if (!rc)
-        rc = lladd_update(txn, ll_hash__op_format(t), page, &f, sizeof f);
-    if (!rc)
-        rc = lladd_fix(t->db, page, LLADD_LATCH_EXCLUSIVE, &fresh, err);
+        rc = lladd_fix(t->db, ll_operations__run_page(&t->run, n), LLADD_LATCH_EXCLUSIVE, &fresh,
+                       err);
     if (rc)
         return rc;
     rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
@@ -170,26 +160,57 @@ static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
 }
 
 /* LLADD_END: there is a chain. */
+static int split_may_be_plain(struct ll_hash_table *t, uint64_t n, struct lladd_error *err)
+{
+    struct lladd_page *old;
+    const uint64_t b = n - (UINT64_C(1) << top_bit(n));
+    int rc = fix_head(t, b, top_bit(n), LLADD_LATCH_SHARED, &old, err);
+    if (rc)
+        return rc;
+    rc = lladd_get48(old->bytes + HB_NEXT) ? LLADD_END : 0;
+    lladd_unfix(t->db, old, LLADD_LATCH_SHARED);
+    return rc;
+}
+
+/* The page that the new bucket will be, still closed, and log space for the rest. */
+static int split_prepare(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n, bool physical)
+{
+    struct hb_fill f = {.packed = NULL};
+    ll_hash__head(t, f.head, top_bit(n) + 1, n, HB_CLOSED, 0);
+    int rc = lladd_update(txn, ll_hash__op_format(t), ll_operations__run_page(&t->run, n), &f,
+                          sizeof f);
+    if (rc)
+        return rc;
+    const struct lladd_log_need logical_needs[] = {
+        {ll_hash__op_widen(t), 1}, {ll_hash__op_narrow(t), 1}, {t->hashes->count, 1}};
+    const struct lladd_log_need physical_needs[] = {{ll_hash__op_widen(t), 1},
+                                                    {ll_hash__op_bytes(t), 2}};
+    return physical ? lladd_log_credit_all(txn, physical_needs, 2)
+                    : lladd_log_credit_all(txn, logical_needs, 3);
+}
+
+/* LLADD_END: there is a chain. */
 static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n, bool physical)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *old;
-    int rc = take_credit(txn, t);
-    if (!rc && physical)
-        rc = lladd_log_credit(txn, ll_hash__op_bytes(t), 3);
+    int rc = split_may_be_plain(t, n, err);
     if (rc)
         return rc;
     struct hb_sorted *s = ll_hash__sorted_new(t, lladd_page_size(t->db));
     if (!s)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a split");
-    rc = fix_head(t, n - (UINT64_C(1) << top_bit(n)), top_bit(n), LLADD_LATCH_EXCLUSIVE, &old, err);
+    rc = split_prepare(txn, t, n, physical);
+    if (!rc)
+        rc = fix_head(t, n - (UINT64_C(1) << top_bit(n)), top_bit(n), LLADD_LATCH_EXCLUSIVE, &old,
+                      err);
     if (!rc) {
         rc =
             lladd_get48(old->bytes + HB_NEXT) ? LLADD_END : split_held(txn, t, old, s, n, physical);
         lladd_unfix(t->db, old, LLADD_LATCH_EXCLUSIVE);
     }
     lladd_free(t->db, s);
-    return rc;
+    return put_down(txn, t, rc);
 }
 
 /* ---- a merge without chains ------------------------------------------------------------------ */
@@ -245,7 +266,9 @@ static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *parent, *last;
-    int rc = take_credit(txn, t);
+    const struct lladd_log_need needs[] = {
+        {ll_hash__op_widen(t), 1}, {ll_hash__op_narrow(t), 2}, {t->hashes->count, 1}};
+    int rc = lladd_log_credit_all(txn, needs, 3);
     if (rc)
         return rc;
     struct hb_sorted *p = ll_hash__sorted_new(t, lladd_page_size(t->db));
@@ -265,7 +288,7 @@ static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
     }
     lladd_free(t->db, l);
     lladd_free(t->db, p);
-    return rc;
+    return put_down(txn, t, rc);
 }
 
 /* ---- rebuilding ------------------------------------------------------------------------------ */
@@ -608,11 +631,15 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
     struct ll_hash_table *t = r->t;
     struct lladd_error *err = lladd_txn_error_out(r->txn);
     struct lladd_page *low, *high, *root = NULL;
-    int rc = lladd_log_credit(r->txn, ll_hash__op_bytes(t), 3); /* two heads and the root */
+    /* One head, or two and the root; and the end of the action, which is logged under their
+     * latches: afterwards others may change what could not be taken back any more. */
+    const struct lladd_log_need needs[] = {{ll_hash__op_bytes(t), r->what == ROOM ? 1 : 3},
+                                           {LLADD_NO_OP, r->physical ? 0 : 1}};
+    int rc = lladd_log_credit_all(r->txn, needs, 2);
     if (!rc)
         rc = fix_heads(r, LLADD_LATCH_EXCLUSIVE, &low, &high);
     if (rc)
-        return rc;
+        return put_down(r->txn, t, rc);
     rc = look(r, &r->now, low, high);
     if (!rc && !same_contents(&r->seen, &r->now))
         rc = LLADD_CONFLICT;
@@ -631,7 +658,7 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
     if (root)
         lladd_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
     unfix_heads(r, LLADD_LATCH_EXCLUSIVE, low, high);
-    return rc;
+    return put_down(r->txn, t, rc);
 }
 
 static int rebuild_once(struct rebuild *r)
@@ -748,18 +775,11 @@ static int settle(struct ll_hash_table *t, int rc)
     return rc == LLADD_CONFLICT ? 0 : rc;
 }
 
-/* What was taken for more than there was to do is not kept from others. */
-static int done_changing(struct lladd_txn *txn, const struct ll_hash_table *t, int rc)
-{
-    int rest = lladd_log_credit(txn, ll_hash__op_format(t), 0);
-    return rc ? rc : rest;
-}
-
 int ll_hash__split(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
 {
     if (!lladd_mutex_trylock(&t->shape))
         return 0;
-    return done_changing(txn, t, settle(t, split_step(txn, t, physical)));
+    return settle(t, split_step(txn, t, physical));
 }
 
 int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
@@ -768,7 +788,7 @@ int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical
      * physical undo a bucket that was merged away, and split off again, would have. */
     if (physical || !lladd_mutex_trylock(&t->shape))
         return 0;
-    return done_changing(txn, t, settle(t, merge_step(txn, t)));
+    return settle(t, merge_step(txn, t));
 }
 
 /* *dropped: how many ghosts have gone. With logical undo. */
@@ -777,13 +797,9 @@ static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, 
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *page;
     *dropped = 0;
-    int rc = lladd_log_credit(txn, ll_hash__op_narrow(t), 1);
-    if (rc)
-        return rc;
     struct hb_sorted *s = ll_hash__sorted_new(t, lladd_page_size(t->db));
-    if (!s)
-        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a bucket");
-    rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_EXCLUSIVE, &page, err);
+    int rc = s ? ll_hash__fix_to_change(txn, t, hash, ll_hash__op_narrow(t), &page)
+               : lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a bucket");
     if (!rc) {
         rc = ll_hash__sort(t, lladd_page_view(page), 0, s, err);
         if (!rc && s->dropped)
@@ -792,13 +808,13 @@ static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, 
         *dropped = rc ? 0 : s->dropped;
     }
     lladd_free(t->db, s);
-    return rc;
+    return put_down(txn, t, rc);
 }
 
 int ll_hash__clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, bool physical)
 {
     uint32_t dropped;
-    return physical ? 0 : done_changing(txn, t, clear(txn, t, hash, &dropped));
+    return physical ? 0 : clear(txn, t, hash, &dropped);
 }
 
 int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const struct hb_change *c,
@@ -809,10 +825,10 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
     uint32_t dropped = 0;
     int rc = physical ? 0 : clear(txn, t, c->hash, &dropped);
     if (rc || dropped)
-        return done_changing(txn, t, rc);
+        return rc;
     rc = ll_hash__fix_bucket(t, c->hash, LLADD_LATCH_SHARED, &head, err);
     if (rc)
-        return done_changing(txn, t, rc);
+        return rc;
     struct rebuild r = {.t = t,
                         .txn = txn,
                         .physical = physical,
@@ -827,5 +843,5 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
     rc = rebuild(&r);
     lladd_mutex_unlock(&t->shape);
     /* If the bucket was split meanwhile, there may be room now. */
-    return done_changing(txn, t, rc == LLADD_CONFLICT ? 0 : rc);
+    return rc == LLADD_CONFLICT ? 0 : rc;
 }

@@ -272,7 +272,6 @@ static int read_root(struct ll_hash_table *t, uint64_t *buckets, struct lladd_er
         t->seed = ll_siphash_key_of(v.bytes + HR_SEED);
         t->fixed = t->key_size && t->value_size;
         t->fixed_slots = t->fixed ? ll_hash__fixed_slots(v.size, t->key_size, t->value_size) : 0;
-        t->type = lladd_page_type_number(t->db, ll_hash__bucket_page.name);
     }
     lladd_unfix(t->db, p, LLADD_LATCH_SHARED);
     return rc;
@@ -322,6 +321,7 @@ int ll_hash__buckets_slow(struct ll_hash_table *t, uint64_t *out, struct lladd_e
     *out = lladd_atomic_load64(&t->buckets);
     int rc = 0;
     if (*out == 0) {
+        t->type = lladd_page_type_number(t->db, ll_hash__bucket_page.name); /* under no latch */
         rc = read_root(t, out, err);
         if (!rc && !t->loaded) {
             rc = ll_operations__run_open(&t->run, t->db, t->root, HR_RUN - LLADD_PAGE_HEADER, err);

@@ -182,6 +182,10 @@ int ll_hash__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 /* Latches the head page of a key's bucket. */
 int ll_hash__fix_bucket(struct ll_hash_table *, uint64_t hash, enum lladd_latch,
                         struct lladd_page **out, struct lladd_error *);
+/* The same, exclusively and with log credit for one record of the operation, which the caller puts
+ * down (lladd_log_credit for 0). */
+int ll_hash__fix_to_change(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, lladd_op_id,
+                           struct lladd_page **out);
 /* The next page of a chain whose head one holds; LLADD_END behind the last. */
 int ll_hash__fix_next(struct ll_hash_table *, const struct lladd_page *head,
                       const struct lladd_page *from, enum lladd_latch, struct lladd_page **out,

@@ -6,20 +6,23 @@
 #define FRAME_TRIES 100000
 
 /* With the head of the bucket latched; others may hold every frame for a moment. */
-static int fix_to_undo(struct ll_hash_table *t, struct ll_hash_found *f, const struct hb_key *key,
-                       uint64_t hash, struct lladd_error *err)
+static int fix_to_undo(struct lladd_txn *txn, struct ll_hash_table *t, struct ll_hash_found *f,
+                       const struct hb_key *key, uint64_t hash, lladd_op_id op)
 {
+    struct lladd_error *err = lladd_txn_error_out(txn);
     int rc = LLADD_NO_FRAME;
     f->latch = LLADD_LATCH_EXCLUSIVE;
     for (int i = 0; i < FRAME_TRIES && rc == LLADD_NO_FRAME; i++) {
         if (i)
             lladd_yield();
-        rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_EXCLUSIVE, &f->head, err);
+        rc = ll_hash__fix_to_change(txn, t, hash, op, &f->head);
         if (rc)
             continue;
         rc = ll_hash__find_in_chain(t, f, key, err);
-        if (rc && rc != LLADD_END)
+        if (rc && rc != LLADD_END) {
             lladd_unfix(t->db, f->head, LLADD_LATCH_EXCLUSIVE);
+            (void)lladd_log_credit(txn, op, 0);
+        }
     }
     return rc;
 }
@@ -58,9 +61,7 @@ int ll_hash__take_back(struct lladd_txn *txn, lladd_pageno root, const struct hb
     struct hb_key key = {.bytes = u->key, .len = u->key_len, .tag = hb_tag(hash)};
     bool brief = HB_LEN(u->key_len) <= LL_HASH_SHORT && HB_LEN(u->value_len) <= LL_HASH_SHORT;
     lladd_op_id restore = brief ? h->restore_short : h->restore;
-    rc = lladd_log_credit(txn, u->what == HB_UNDO_REPLACE ? restore : h->mark, 1);
-    if (!rc)
-        rc = fix_to_undo(t, &f, &key, hash, err);
+    rc = fix_to_undo(txn, t, &f, &key, hash, u->what == HB_UNDO_REPLACE ? restore : h->mark);
     if (rc && rc != LLADD_END)
         return rc;
     if (rc == 0)
@@ -70,5 +71,6 @@ int ll_hash__take_back(struct lladd_txn *txn, lladd_pageno root, const struct hb
     else
         rc = ll_hash__corrupt(err, f.head->number, "does not have what a removal left");
     ll_hash__let_go(t, &f);
-    return rc;
+    int rest = lladd_log_credit(txn, restore, 0);
+    return rc ? rc : rest;
 }

@@ -5,6 +5,8 @@
  */
 #include "rig.h"
 
+#include "support/holder.h"
+
 #include <lladd/bytes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,10 +205,11 @@ START_TEST(wrong_bulk_calls_are_refused)
     refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, lladd_page_of(UINT64_MAX - 1), 1));
     ok(txn, lladd_fence(txn, first, 2));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_bulk_write(txn, first, 2, "test.nothing", bytes));
-    struct lladd_page *held; /* somebody is looking */
-    ok_db(&r, lladd_fix(r.db, lladd_page_of(BULK + 2), LLADD_LATCH_SHARED, &held, &r.err));
+    struct holder looks;
+    ck_assert_int_eq(
+        holder_begin(&looks, r.db, lladd_page_of(BULK + 2), LLADD_LATCH_SHARED), 0);
     refused(txn, LLADD_BUSY, lladd_fence(txn, first, BULK_N));
-    lladd_unfix(r.db, held, LLADD_LATCH_SHARED);
+    holder_end(&looks);
     ok(txn, lladd_fence(txn, first, BULK_N));
     ok(txn, lladd_bulk_write(txn, first, BULK_N, "test.cells", bytes));
     done(lladd_abort(txn));

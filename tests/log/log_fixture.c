@@ -92,6 +92,7 @@ lladd_lsn put_record(struct fixture *f, struct ll_record *rec)
                           &f->err));
     ll_log_reserve(f->log, &f->credit, rec, false);
     ll_log_publish(f->log, rec);
+    ll_log_credit_rests(&f->credit);
     return rec->lsn;
 }
 
@@ -113,6 +114,7 @@ int try_put(struct fixture *f, size_t len, lladd_lsn *lsn)
     if (rc == 0) {
         ll_log_reserve(f->log, &f->credit, &rec, f->count == 0);
         ll_log_publish(f->log, &rec);
+        ll_log_credit_rests(&f->credit);
         note(f, &rec, seed);
         if (lsn)
             *lsn = rec.lsn;

@@ -245,6 +245,7 @@ START_TEST(unpublished_hides)
     fixture_create(&f);
     put(&f, 10);
     must(&f, ll_log_credit(f.log, &credit, ll_record_bound(0, 0), &f.err));
+    ll_log_credit_rests(&credit);
     ll_log_reserve(f.log, &credit, &first, false);
     struct ll_record second = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE};
     put_record(&f, &second);
@@ -290,6 +291,7 @@ START_TEST(hostile_payload)
         must(&f, ll_log_write(f.log, rec.lsn, &f.err));
         struct ll_record late = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
         must(&f, ll_log_credit(f.log, &credit, ll_record_bound(0, 0), &f.err));
+        ll_log_credit_rests(&credit);
         ll_log_reserve(f.log, &credit, &late, false);
         last_words = last_words || late.lsn.v % ring == ring - 8;
         uint32_t size;
@@ -383,6 +385,7 @@ START_TEST(credit)
     struct ll_credit a = {0}, b = {0};
     fixture_create(&f);
     must(&f, ll_log_credit(f.log, &a, 100, &f.err));
+    ll_log_credit_rests(&a);
     ck_assert_uint_ge(a.bytes, 100);
     uint64_t before = a.bytes;
     struct ll_record rec = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
@@ -393,6 +396,7 @@ START_TEST(credit)
     ck_assert_uint_eq(a.bytes, before - rec.size); /* few are out */
     /* Many are out: 8 KiB, half of the ring. */
     must(&f, ll_log_credit(f.log, &b, 8192, &f.err));
+    ll_log_credit_rests(&b);
     ll_log_credit_trim(f.log, &a);
     ck_assert_uint_eq(a.bytes, 0);
     ll_log_credit_return(f.log, &b);

@@ -362,6 +362,7 @@ START_TEST(seals_on_a_full_disk)
     fixture_create(&f);
     fault_device_capacity(f.fd, 4096);
     must(&f, ll_log_credit(f.log, &credit, 3500, &f.err));
+    ll_log_credit_rests(&credit);
     for (unsigned i = 0; i < 40; i++) {
         struct ll_record rec = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
         ll_log_reserve(f.log, &credit, &rec, false);

@@ -77,6 +77,7 @@ static int append(struct worker *w, struct ll_credit *credit, unsigned round)
         return rc;
     ll_log_reserve(f.log, credit, &rec, true);
     ll_log_publish(f.log, &rec);
+    ll_log_credit_rests(credit);
     w->lsns[round] = rec.lsn;
     return 0;
 }
@@ -391,6 +392,7 @@ START_TEST(credit_of_others)
     struct ll_credit credit = {0};
     fixture_create(&f); /* a ring of 16 KiB */
     must(&f, ll_log_credit(f.log, &credit, 8192, &f.err));
+    ll_log_credit_rests(&credit);
     ck_assert_int_eq(lladd_thread_start(&w.thread, take_half, &w), 0);
     await_waiter();
     if (_i == 0) {
@@ -426,6 +428,7 @@ START_TEST(waits_for_publication)
     struct ll_record first = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE};
     fixture_create(&f);
     must(&f, ll_log_credit(f.log, &credit, ll_record_bound(0, 0), &f.err));
+    ll_log_credit_rests(&credit);
     ll_log_reserve(f.log, &credit, &first, false);
     lladd_lsn last = put(&f, 10), tail = ll_log_tail(f.log);
     w.lsns = &tail;

@@ -42,6 +42,7 @@ static int try_clr(struct ll_credit *credit)
     ll_log_reserve(f.log, credit, &rec, false);
     ck_assert_uint_eq(rec.size, CLR);
     ll_log_publish(f.log, &rec);
+    ll_log_credit_rests(credit);
     ll_log_undo_release(f.log, CLR);
     return 0;
 }

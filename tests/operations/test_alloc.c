@@ -7,6 +7,7 @@
 #include "bed.h"
 
 #include "operations/map.h"
+#include "support/holder.h"
 
 #include <lladd/blob.h>
 
@@ -563,16 +564,17 @@ END_TEST
 START_TEST(a_bulk_extent_waits_for_who_looks_at_its_earlier_life)
 {
     struct lladd_txn *txn = bed_begin(&b);
-    struct lladd_page *held;
+    struct holder looks;
     lladd_pageno run = extent(txn, 3, LLADD_EXTENT_PAGED), got;
     ok(txn, lladd_bytes_format(txn, lladd_page_of(run.v + 1)));
     abort_txn(txn);
-    ok_db(&b, lladd_fix(b.db, lladd_page_of(run.v + 1), LLADD_LATCH_SHARED, &held, &b.err));
+    ck_assert_int_eq(
+        holder_begin(&looks, b.db, lladd_page_of(run.v + 1), LLADD_LATCH_SHARED), 0);
     txn = bed_begin(&b);
     refuses(txn, LLADD_BUSY, lladd_extent_alloc(txn, 3, LLADD_EXTENT_BULK, &got));
     for (uint64_t i = 0; i < 3; i++)
         ck_assert_int_eq(use_of(lladd_page_of(run.v + i)), LLADD_USE_NONE);
-    lladd_unfix(b.db, held, LLADD_LATCH_SHARED);
+    holder_end(&looks);
     ok(txn, lladd_extent_alloc(txn, 3, LLADD_EXTENT_BULK, &got));
     commit(txn);
 }

@@ -319,10 +319,10 @@ START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
             struct lladd_txn *txn = rig_begin(&r);
             ok(txn, lladd_update(txn, id, lladd_page_of(20), NULL, 0));
             done(lladd_commit_async(txn, NULL));
+            const uint16_t type = lladd_page_type_number(r.db, names[i][1]);
             ok_db(&r, lladd_fix(r.db, lladd_page_of(20), LLADD_LATCH_SHARED, &p, &r.err));
             ck_assert(lladd_page_is(r.db, lladd_page_view(p), names[i][1]));
-            ck_assert_uint_eq(lladd_page_view(p).type,
-                              lladd_page_type_number(r.db, names[i][1]));
+            ck_assert_uint_eq(lladd_page_view(p).type, type);
             lladd_unfix(r.db, p, LLADD_LATCH_SHARED);
         }
         ok_db(&r, lladd_wait(r.db, lladd_snapshot_oldest(r.db), &r.err));

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Log credit and threads: many threads fill a new hash table where the log buffer bears the credits
+ * of a few of them only. Each insertion may split the table or rebuild a chain, for which a thread
+ * takes the latch of the table's shape and log credit; a thread that kept credit while it waited
+ * for the latch would wait for a thread that waits for credit. The test ends if none does. TSan
+ * runs it.
+ */
+#include "bed.h"
+
+#include <lladd/hash.h>
+
+#include <stdio.h>
+
+enum { MOST = 128 };
+
+/* The smallest log buffer that a rebuild is possible with, and the largest pages with the buffer
+ * of a database whose options say nothing. */
+static const struct {
+    uint64_t ring;
+    uint32_t page_size;
+    unsigned threads, keys;
+} cases[] = {{128u << 10, 4096, 32, 600}, {0, 65536, MOST, 200}};
+
+static struct bed b;
+static struct lladd_hash *hash;
+static unsigned keys;
+
+struct worker {
+    struct lladd_thread thread;
+    unsigned id;
+};
+
+/* Check leaves a test by a jump, which a thread cannot do. */
+static void sure(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "%s\n", what);
+    abort();
+}
+
+static void *fill(void *arg)
+{
+    const struct worker *w = arg;
+    for (unsigned i = 0; i < keys; i++) {
+        char key[32];
+        size_t len = (size_t)snprintf(key, sizeof key, "key%u-%u", w->id, i);
+        struct lladd_txn *txn = bed_begin(&b);
+        int rc = lladd_hash_put(txn, hash, key, len, key, len);
+        sure(rc == 0, lladd_txn_error(txn)->message);
+        sure(lladd_commit(txn) == 0, "commit");
+    }
+    return NULL;
+}
+
+START_TEST(threads_fill_a_table_with_a_small_log_buffer)
+{
+    static struct worker workers[MOST];
+    const unsigned n = cases[_i].threads;
+    lladd_pageno root;
+    uint64_t count;
+    keys = cases[_i].keys;
+#ifdef LL_TEST_INSTRUMENTED
+    keys /= 10; /* they wait for each other from the first split on */
+#endif
+    bed_init(&b, cases[_i].page_size);
+    b.options.flags = 0;
+    b.options.cache_bytes = 64u << 20;
+    b.options.log_ring_bytes = cases[_i].ring;
+    b.options.durability = LLADD_DURABLE_LATER;
+    bed_open(&b);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_hash_create(txn, NULL, &root));
+    commit(txn);
+    ok_db(&b, lladd_hash_open(b.db, root, 0, &hash, &b.err));
+    for (unsigned i = 0; i < n; i++) {
+        workers[i].id = i;
+        ck_assert_int_eq(lladd_thread_start(&workers[i].thread, fill, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < n; i++)
+        lladd_thread_join(&workers[i].thread);
+    ok_db(&b, lladd_hash_check(hash, &b.err));
+    ok_db(&b, lladd_hash_count(hash, &count, &b.err));
+    ck_assert_uint_eq(count, (uint64_t)n * keys);
+    lladd_hash_close(hash);
+    bed_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("log credit and threads");
+    TCase *t = tcase_create("credit");
+    tcase_add_loop_test(t, threads_fill_a_table_with_a_small_log_buffer, 0,
+                        (int)(sizeof cases / sizeof cases[0]));
+    suite_add_tcase(s, t);
+    return bed_run(s);
+}
