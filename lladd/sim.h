@@ -99,9 +99,10 @@ struct lladd_sim_subject {
     /** `run` may be called again, on what it has left before (transactions it has left open are
      *  finished first): lladd_sim_random makes large workloads that way. */
     bool repeats;
-    /** A workload of 2 or 3 threads, for lladd_sim_interleave: each calls run_thread with a number
-     *  of its own, from 0. They wait for each other with <lladd/sync.h> only, and prepare nothing.
-     *  `run` may then be NULL: who has only one thread calls it with one number after the other. */
+    /** A workload of 2 to THREADS_MAX threads, for lladd_sim_interleave: each calls run_thread with
+     *  a number of its own, from 0. They wait for each other with <lladd/sync.h> only, and prepare
+     *  nothing. `run` may then be NULL: who has only one thread calls it with one number after the
+     *  other. */
     uint32_t threads;
     int (*run_thread)(void *ctx, struct lladd_sim *, struct lladd_db *, unsigned thread,
                       struct lladd_error *);
@@ -160,7 +161,7 @@ enum {
 };
 
 #define LLADD_SIM_DEPTH_MAX 8u
-#define LLADD_SIM_THREADS_MAX 3u /**< of a subject */
+#define LLADD_SIM_THREADS_MAX 16u /**< of a subject */
 
 /** How far to go. Zero means default, everywhere. Use LLADD_SIM_BOUNDS_INIT. */
 struct lladd_sim_bounds {

@@ -132,7 +132,11 @@ static void choose_how(struct ll_sim_crossing *x, enum how how, uint32_t number,
 
 int ll_sim_crossing_tell(struct lladd_sim *sim)
 {
-    static const char *const names[] = {"[thread 1]", "[thread 2]", "[thread 3]"};
+    /* The record keeps the pointers. */
+    static const char *const names[LLADD_SIM_THREADS_MAX] = {
+        "[thread 1]",  "[thread 2]",  "[thread 3]",  "[thread 4]",  "[thread 5]",  "[thread 6]",
+        "[thread 7]",  "[thread 8]",  "[thread 9]",  "[thread 10]", "[thread 11]", "[thread 12]",
+        "[thread 13]", "[thread 14]", "[thread 15]", "[thread 16]"};
     struct ll_sim_crossing *x = sim->crossing;
     uint64_t self = lladd_thread_self();
     if (!x->open || x->last == self)
@@ -246,7 +250,7 @@ int ll_sim_cross(struct lladd_sim *sim, struct lladd_db *db, struct lladd_error 
     }
     x->open = true;
     while (!x->ended)
-        lladd_word_wait(&x->ended, 0, 1, 0);
+        lladd_word_wait_as("the end of the threads", &x->ended, 0, 1, 0);
     x->open = false;
     for (unsigned i = 0; i < n; i++) {
         lladd_thread_join(&x->thread[i].thread);

@@ -72,9 +72,9 @@ static int take_subject(struct lladd_sim *sim, const struct lladd_sim_subject *s
                                "a subject needs a name of 1 to 63 bytes, and run or run_thread");
     if (s->threads > LLADD_SIM_THREADS_MAX || (s->threads > 1) != (s->run_thread != NULL))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "subject \"%s\": 2 or 3 threads need run_thread, and nothing else "
+                               "subject \"%s\": 2 to %u threads need run_thread, and nothing else "
                                "does",
-                               s->name);
+                               s->name, LLADD_SIM_THREADS_MAX);
     if (s->model_size && (!s->model_apply || !s->model_dump || !s->dump))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
                                "subject \"%s\": a model needs model_apply, model_dump and dump",

@@ -808,7 +808,7 @@ static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, 
         *dropped = rc ? 0 : s->dropped;
     }
     lladd_free(t->db, s);
-    return put_down(txn, t, rc);
+    return LLADD_PLANTED(LLADD_BUG_CREDIT_HELD) ? rc : put_down(txn, t, rc);
 }
 
 int ll_hash__clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, bool physical)

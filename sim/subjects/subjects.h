@@ -53,6 +53,7 @@
     X(threads_background) \
     X(threads_checkpoint) \
     X(threads_commit) \
+    X(threads_credit) \
     X(threads_locks) \
     X(threads_prepare) \
     X(threads_values) \

@@ -145,6 +145,38 @@ START_TEST(deeper_and_at_random)
 }
 END_TEST
 
+/* Fourteen threads and log credit for a few: nothing waits with credit in hand. */
+START_TEST(few_credits_are_enough)
+{
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("threads.credit");
+    struct lladd_sim_bounds b = bounds(3);
+    b.flags = LLADD_SIM_RANDOM_SCHEDULES;
+    b.schedules = 60;
+    struct lladd_sim_report *r = interleave(s, &b);
+    expect_passed(r);
+    ck_assert_uint_eq(r->schedules, 60);
+    ck_assert_uint_gt(r->recordings, 50);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+/* A deadlock says what each thread waits for, and which one holds that. */
+START_TEST(a_deadlock_over_log_credit_has_names)
+{
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("threads.credit");
+    struct lladd_sim_bounds b = bounds(3);
+    b.planted = UINT64_C(1) << LLADD_BUG_CREDIT_HELD;
+    b.flags = LLADD_SIM_RANDOM_SCHEDULES;
+    b.schedules = 2000;
+    struct lladd_sim_report *r = interleave(s, &b);
+    ck_assert_uint_eq(r->n_failures, 1);
+    ck_assert_uint_eq(r->failures->oracle, LLADD_SIM_O_DEADLOCK);
+    ck_assert_ptr_nonnull(strstr(r->failures->message, "wait for mutex \"hash table shape\""));
+    ck_assert_ptr_nonnull(strstr(r->failures->message, "\"log space\""));
+    lladd_sim_report_free(r);
+}
+END_TEST
+
 /* All crashes of the schedules with one preemption are among those with two, those of none among
  * them; what was seen under one schedule is not visited under the next. */
 START_TEST(states_are_shared_by_all_schedules)
@@ -178,6 +210,7 @@ static const struct {
     {"threads.commit", LLADD_BUG_WAKE, LLADD_SIM_O_DEADLOCK, false},
     {"threads.checkpoint", LLADD_BUG_UNDO_LATE, LLADD_SIM_O_OPEN, false},
     {"threads.background", LLADD_BUG_IN_FLIGHT, LLADD_SIM_O_CONTENTS, true},
+    {"threads.credit", LLADD_BUG_CREDIT_HELD, LLADD_SIM_O_DEADLOCK, true},
 };
 
 static struct lladd_sim_bounds bounds_for(int i)
@@ -353,7 +386,7 @@ START_TEST(bad_subjects_and_tokens_are_refused)
     struct lladd_sim_subject s = *lladd_sim_subject_find("threads.commit");
     expect_refused(lladd_sim_subject_find("bytes"), "has no threads");
     s.threads = LLADD_SIM_THREADS_MAX + 1;
-    expect_refused(&s, "2 or 3 threads");
+    expect_refused(&s, "2 to 16 threads");
     s.threads = 2;
     s.run_thread = NULL;
     expect_refused(&s, "run");
@@ -382,6 +415,8 @@ int main(void)
     tcase_add_loop_test(t, threads_recover_from_every_crash_of_every_schedule, 0,
                         sizeof right / sizeof right[0]);
     tcase_add_test(t, deeper_and_at_random);
+    tcase_add_test(t, few_credits_are_enough);
+    tcase_add_test(t, a_deadlock_over_log_credit_has_names);
     tcase_add_test(t, states_are_shared_by_all_schedules);
     tcase_add_loop_test(t, what_takes_a_crash_and_an_interleaving_is_caught, 0,
                         sizeof bugs / sizeof bugs[0]);

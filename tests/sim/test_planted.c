@@ -85,6 +85,7 @@ static const struct row rows[] = {
     {LLADD_BUG_UNDO_LATE, INTERLEAVE, "threads.checkpoint", LLADD_SIM_O_OPEN, 1, KILLED, 0, LONG},
     {LLADD_BUG_IN_FLIGHT, INTERLEAVE, "threads.background", LLADD_SIM_O_CONTENTS, 1, AT_RANDOM, 0,
      LONG},
+    {LLADD_BUG_CREDIT_HELD, INTERLEAVE, "threads.credit", LLADD_SIM_O_DEADLOCK, 1, AT_RANDOM, 0, 0},
     {LLADD_BUG_SHARE, EXPLORE, "redo.shares", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BEHIND, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_CAUGHT_UP, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
