@@ -156,6 +156,21 @@ bool ll_map_remove(struct ll_map *map, uint64_t key)
     return true;
 }
 
+void ll_map_retain(struct ll_map *map, bool (*keep)(void *ctx, uint64_t key, uint64_t value),
+                   void *ctx)
+{
+    if (map->has_zero && !keep(ctx, 0, map->zero_value))
+        (void)ll_map_remove(map, 0);
+    for (size_t i = 0; i < map->capacity;) {
+        struct ll_map_slot slot = map->slots[i];
+        /* What closes the gap comes from beyond it, or has been asked about: the slot again. */
+        if (slot.key != 0 && !keep(ctx, slot.key, slot.value))
+            (void)ll_map_remove(map, slot.key);
+        else
+            i++;
+    }
+}
+
 bool ll_map_next(const struct ll_map *map, size_t *cursor, uint64_t *key, uint64_t *value)
 {
     for (; *cursor < map->capacity; (*cursor)++) {

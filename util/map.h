@@ -45,6 +45,10 @@ uint64_t *ll_map_find(const struct ll_map *, uint64_t key);
 bool ll_map_get(const struct ll_map *, uint64_t key, uint64_t *value);
 void *ll_map_get_ptr(const struct ll_map *, uint64_t key); /* NULL if absent */
 bool ll_map_remove(struct ll_map *, uint64_t key);         /* was it there? */
+/* Removes the entries for which `keep` says false; it may be asked about one more than once if it
+ * has said true. Keeps the memory. */
+void ll_map_retain(struct ll_map *, bool (*keep)(void *ctx, uint64_t key, uint64_t value),
+                   void *ctx);
 
 /* Goes through the entries in no order: start with *cursor = 0, stop when it says false. A put,
  * remove or reserve in between ends the walk. */

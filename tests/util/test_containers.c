@@ -105,6 +105,37 @@ static size_t count_by_walking(const struct ll_map *map, const bool *present, ui
     return n;
 }
 
+static bool keep_some(void *ctx, uint64_t key, uint64_t value)
+{
+    bool *gone = ctx;
+    ck_assert(!gone[key]);
+    ck_assert_uint_eq(value, key + 1000);
+    gone[key] = key % 3 == 0;
+    return !gone[key];
+}
+
+/* In tables of all fillings, so that gaps are closed across the end. */
+START_TEST(map_retains_what_it_is_told)
+{
+    enum { KEYS = 400 };
+    for (uint64_t n = 1; n < KEYS; n++) {
+        bool gone[KEYS] = {false}, present[KEYS] = {false};
+        struct ll_map map;
+        ll_map_init(&map, &env);
+        for (uint64_t key = 0; key < n; key++) {
+            ck_assert_int_eq(ll_map_put(&map, key, key + 1000), 0);
+            present[key] = key % 3 != 0;
+        }
+        ll_map_retain(&map, keep_some, gone);
+        ck_assert_uint_eq(map.count, n - (n + 2) / 3);
+        ck_assert_uint_eq(count_by_walking(&map, present, KEYS), map.count);
+        for (uint64_t key = 0; key < n; key++)
+            ck_assert_int_eq(ll_map_get(&map, key, &(uint64_t){0}), present[key]);
+        ll_map_free(&map);
+    }
+}
+END_TEST
+
 /* Few keys, so that puts meet removes in crowded tables and gaps are closed across the end of the
  * table again and again. */
 START_TEST(map_against_a_model)
@@ -299,6 +330,7 @@ int main(void)
     tcase_add_test(map, map_empty);
     tcase_add_test(map, map_keys_at_the_borders);
     tcase_add_test(map, map_holds_pointers);
+    tcase_add_test(map, map_retains_what_it_is_told);
     tcase_add_loop_test(map, map_against_a_model, 0, 4);
     tcase_add_test(map, map_grows);
     tcase_add_test(map, map_out_of_memory);
