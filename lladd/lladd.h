@@ -110,6 +110,10 @@ struct lladd_options {
     struct lladd_registry
         *registry; /**< filled by lladd_register*; lladd_options_release frees it */
     enum lladd_recovery recovery;
+    uint64_t recovery_bytes; /**< memory that an instant recovery may take besides the cache, for
+                                  what it knows of pages that are behind the log. Pages that have
+                                  no room there are redone before lladd_open returns. Default: a
+                                  quarter of cache_bytes, at least 32 MiB */
 };
 
 #define LLADD_OPTIONS_INIT_SIZE sizeof(struct lladd_options)
@@ -555,6 +559,10 @@ struct lladd_stats {
     uint64_t pages_behind; /**< pages that instant recovery has still to redo */
     uint64_t log_limit_bytes; /**< as in the options; UINT64_MAX: none */
     uint64_t losers_behind; /**< lladd_losers */
+    uint64_t recovery_memory; /**< bytes that instant recovery holds besides the cache */
+    uint64_t recovery_memory_most; /**< and has held at most: see recovery_bytes */
+    uint64_t recovered_early; /**< records that instant recovery has redone before the open
+                                   returned, in passes over the log; part of recovered_redone */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
 LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *);

@@ -25,6 +25,7 @@
 #define DIR_LOG "log"
 
 #define DEFAULT_CACHE (64ull << 20)
+#define RECOVERY_LEAST (32ull << 20)
 #define DEFAULT_RING (8ull << 20)
 #define DEFAULT_SEGMENT_MIN (1ull << 20)
 #define DEFAULT_SEGMENT_MAX (64ull << 20)
@@ -73,6 +74,9 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
         o->log_segment_max =
             o->log_segment_min > DEFAULT_SEGMENT_MAX ? o->log_segment_min : DEFAULT_SEGMENT_MAX;
     o->log_limit_bytes = or_default(o->log_limit_bytes, DEFAULT_LOG_LIMIT);
+    if (!o->recovery_bytes)
+        o->recovery_bytes =
+            o->cache_bytes / 4 > RECOVERY_LEAST ? o->cache_bytes / 4 : RECOVERY_LEAST;
     if (!o->durability)
         o->durability = LLADD_DURABLE;
     if (o->page_size && (!power_of_two(o->page_size) || o->page_size < LL_PAGE_SIZE_MIN ||
@@ -249,6 +253,7 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     core->callback_ctx = o->callback_ctx;
     core->redo_threads = o->redo_threads;
     core->recover_instantly = o->recovery == LLADD_RECOVER_INSTANT;
+    core->recovery_bytes = o->recovery_bytes;
     core->want_checkpoint = ll_background_want;
     db->durability = o->durability;
     db->log_limit_bytes = o->log_limit_bytes;

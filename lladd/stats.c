@@ -58,6 +58,9 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     s->lost_writes = buf.lost_writes;
     s->pages_behind = ll_instant_left(core);
     s->losers_behind = ll_losers_left(core);
+    s->recovery_memory = lladd_atomic_load64(&core->recovery_memory);
+    s->recovery_memory_most = lladd_atomic_load64(&core->recovery_memory_most);
+    s->recovered_early = core->recovered_early;
     s->log_limit_bytes = db->log_limit_bytes;
 }
 
@@ -118,7 +121,10 @@ int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
     X("recovery.analysis_ns", recovery_analysis_ns) \
     X("recovery.redo_ns", recovery_redo_ns) \
     X("recovery.pages_behind", pages_behind) \
-    X("recovery.losers_behind", losers_behind)
+    X("recovery.losers_behind", losers_behind) \
+    X("recovery.memory", recovery_memory) \
+    X("recovery.memory_most", recovery_memory_most) \
+    X("recovery.early", recovered_early)
 
 static int each_op(struct ll_core *core, lladd_stat_fn *fn, void *ctx)
 {

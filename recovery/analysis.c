@@ -321,8 +321,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     }
     if (!rc && rec->txn.v && !a->early)
         rc = see_txn_record(a, rec, err);
-    if (a->core->progress && (a->records & 0xfff) == 0)
-        a->core->progress(a->core->callback_ctx, LLADD_PHASE_ANALYSIS, rec->lsn, 0);
+    if ((a->records & 0xfff) == 0)
+        ll_core_progress(a->core, LLADD_PHASE_ANALYSIS, rec->lsn, 0);
     return rc;
 }
 
@@ -443,7 +443,7 @@ int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error 
     ll_map_init(&a->txns, &core->env);
     ll_map_init(&a->ended, &core->env);
     ll_map_init(&a->known, &core->env);
-    ll_behind_init(&a->behind, &core->env, core->control.redo);
+    ll_behind_init(&a->behind, &core->env, core->control.redo, core->recovery_bytes / 2);
     a->behind.lost = !core->recover_instantly || core->control.clean;
     int rc = ll_log_scan(core->log, see, a, err);
     if (!rc && ll_buffer_page_count(core->buffer) < a->pages)

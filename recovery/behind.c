@@ -8,6 +8,9 @@
 #define RECORD_ALIGN 8u /* of LSNs: docs/disk-format.md */
 #define LINK_BASE (1u << 31)
 #define LINKS_MAX (LINK_BASE - 2)
+#define PAGE_MARKED (1u << 31) /* beside the number of a page's first link */
+#define SHARE_ALL (UINT64_C(1) << 32)
+#define PAGE_BYTES 16u /* at most, of a page in a list of them */
 
 struct link {
     uint32_t at;   /* (LSN - origin) / 8 */
@@ -16,7 +19,7 @@ struct link {
 
 static uint32_t first_of(uint64_t ends)
 {
-    return (uint32_t)ends;
+    return (uint32_t)ends & ~PAGE_MARKED;
 }
 
 static uint32_t last_of(uint64_t ends)
@@ -34,10 +37,13 @@ static struct link *link_at(const struct ll_behind *b, uint32_t number)
     return ll_vec_at(&b->links, number - 1);
 }
 
-void ll_behind_init(struct ll_behind *b, const struct ll_env *env, lladd_lsn origin)
+void ll_behind_init(struct ll_behind *b, const struct ll_env *env, lladd_lsn origin,
+                    uint64_t budget)
 {
     memset(b, 0, sizeof *b);
     b->origin = origin.v;
+    b->budget = budget;
+    b->share = SHARE_ALL;
     ll_vec_init(&b->links, env, sizeof(struct link));
     ll_map_init(&b->pages, env);
     ll_map_init(&b->older, env);
@@ -62,6 +68,82 @@ bool ll_behind_counts(const struct ll_record *rec)
            rec->page != LLADD_NO_PAGE;
 }
 
+/* ---- what it may take -------------------------------------------------------------------- */
+
+uint64_t ll_behind_bytes(const struct ll_behind *b)
+{
+    return b->links.capacity * sizeof(struct link) +
+           (b->pages.capacity + b->older.capacity) * sizeof(struct ll_map_slot) +
+           (b->pages.count + b->older.count) * PAGE_BYTES;
+}
+
+bool ll_behind_is_part(const struct ll_behind *b)
+{
+    return b->share < SHARE_ALL;
+}
+
+/* Redo's workers are dealt pages by another hash (log/cursor.c): what is given up is spread over
+ * all of them. */
+static bool has_share(const struct ll_behind *b, uint64_t page)
+{
+    return ((page ^ page >> 17) * UINT64_C(0xbf58476d1ce4e5b9)) >> 32 < b->share;
+}
+
+/* What it costs to put so many pages more there. What grows has its memory twice meanwhile. */
+static uint64_t cost(const struct ll_map *pages, size_t more)
+{
+    size_t capacity = pages->capacity ? pages->capacity : 16;
+    while (pages->count + more > capacity - capacity / 4)
+        capacity *= 2;
+    return more * PAGE_BYTES +
+           (capacity == pages->capacity ? 0 : capacity * sizeof(struct ll_map_slot));
+}
+
+/* Can one more page be put there, and one more link? */
+static bool has_room(const struct ll_behind *b, const struct ll_map *pages)
+{
+    uint64_t more = cost(pages, 1);
+    if (!b->unused && b->links.len == b->links.capacity)
+        more += (b->links.capacity ? 2 * b->links.capacity : 8) * sizeof(struct link);
+    return ll_behind_bytes(b) + more <= b->budget;
+}
+
+/* The links of a page that is given up are used again. */
+static bool keep_page(void *ctx, uint64_t page, uint64_t ends)
+{
+    struct ll_behind *b = ctx;
+    if (has_share(b, page))
+        return true;
+    link_at(b, last_of(ends))->next = b->unused;
+    b->unused = first_of(ends);
+    return false;
+}
+
+/* Gives up half of the pages. */
+static void shed(struct ll_behind *b)
+{
+    b->share /= 2;
+    ll_map_retain(&b->pages, keep_page, b);
+    ll_map_retain(&b->older, keep_page, b);
+    if (b->share == 0)
+        lose(b);
+}
+
+/* The number of a new link, or 0: no memory. */
+static uint32_t new_link(struct ll_behind *b)
+{
+    uint32_t number = b->unused;
+    if (number) {
+        b->unused = link_at(b, number)->next & ~LINK_BASE;
+        return number;
+    }
+    if (b->links.len >= LINKS_MAX || !ll_vec_push(&b->links))
+        return 0;
+    return (uint32_t)b->links.len;
+}
+
+/* ---- making it --------------------------------------------------------------------------- */
+
 /* Behind the page's last one. */
 static void append(struct ll_behind *b, struct ll_map *pages, uint64_t page, uint32_t number)
 {
@@ -78,23 +160,37 @@ void ll_behind_add(struct ll_behind *b, const struct ll_record *rec, bool older)
 {
     if (b->lost || !ll_behind_counts(rec) || rec->lsn.v < b->origin)
         return;
+    struct ll_map *pages = older ? &b->older : &b->pages;
+    b->seen++;
+    b->payload += ll_behind_payload(rec).len;
+    while (has_share(b, rec->page) && !has_room(b, pages))
+        shed(b);
+    if (!has_share(b, rec->page))
+        return;
     uint64_t at = (rec->lsn.v - b->origin) / RECORD_ALIGN;
-    struct link *l = at <= UINT32_MAX && b->links.len < LINKS_MAX ? ll_vec_push(&b->links) : NULL;
-    if (!l) {
+    uint32_t number = at <= UINT32_MAX ? new_link(b) : 0;
+    if (number == 0) {
         lose(b);
         return;
     }
     bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
-    *l = (struct link){(uint32_t)at, base ? LINK_BASE : 0};
+    *link_at(b, number) = (struct link){(uint32_t)at, base ? LINK_BASE : 0};
     b->page_max = rec->page > b->page_max ? rec->page : b->page_max;
     b->record_max = rec->size > b->record_max ? rec->size : b->record_max;
-    append(b, older ? &b->older : &b->pages, rec->page, (uint32_t)b->links.len);
+    append(b, pages, rec->page, number);
+}
+
+struct lladd_span ll_behind_payload(const struct ll_record *rec)
+{
+    return rec->kind == LL_REC_CLR ? rec->undo : rec->redo;
 }
 
 void ll_behind_join(struct ll_behind *b)
 {
     size_t at = 0;
     uint64_t page, ends;
+    while (b->older.count && ll_behind_bytes(b) + cost(&b->pages, b->older.count) > b->budget)
+        shed(b);
     while (!b->lost && ll_map_next(&b->older, &at, &page, &ends)) {
         uint64_t *newer = ll_map_find(&b->pages, page);
         if (newer) {
@@ -105,6 +201,24 @@ void ll_behind_join(struct ll_behind *b)
         }
     }
     ll_map_free(&b->older);
+}
+
+/* ---- using it ---------------------------------------------------------------------------- */
+
+bool ll_behind_mark(struct ll_behind *b, uint64_t page)
+{
+    uint64_t *ends = ll_map_find(&b->pages, page);
+    if (!ends || *ends & PAGE_MARKED)
+        return false;
+    *ends |= PAGE_MARKED;
+    b->marked++;
+    return true;
+}
+
+bool ll_behind_in_pass(const struct ll_behind *b, uint64_t page)
+{
+    const uint64_t *ends = ll_map_find(&b->pages, page);
+    return b->marked ? ends && *ends & PAGE_MARKED : !ends;
 }
 
 static void set_walk(const struct ll_behind *b, struct ll_behind_walk *w, uint32_t number)

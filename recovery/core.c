@@ -284,3 +284,9 @@ void ll_core_transcript(struct ll_core *core, const char *fmt, ...)
     va_end(ap);
     core->transcript(core->callback_ctx, line);
 }
+
+void ll_core_progress(struct ll_core *core, enum lladd_phase phase, lladd_lsn at, unsigned percent)
+{
+    if (core->progress)
+        core->progress(core->callback_ctx, phase, at, percent);
+}

@@ -372,12 +372,16 @@ struct ll_core {
     void *callback_ctx;
     uint32_t redo_threads; /* 0: as many as pay */
     bool recover_instantly;     /* as the options say */
+    uint64_t recovery_bytes;    /* of memory, for what instant recovery keeps beside the cache */
+    /* Atomic: how much of that it holds, and has held at most. */
+    uint64_t recovery_memory, recovery_memory_most;
     bool closing;               /* the last checkpoint is being taken */
     uint32_t owes_checkpoint;   /* atomic: the one that saves the next crash this recovery */
     struct ll_instant *instant; /* while pages may be behind the log; set before open returns */
     uint32_t instant_stop;      /* atomic: steps are to be left off */
     struct ll_losers *losers;   /* that are undone behind open, or NULL; set before it returns */
     uint64_t recovered_records;
+    uint64_t recovered_early; /* redone in a pass over the log though recovery is instant */
     uint64_t recovered_redone, recovered_undone; /* atomic */
     uint64_t recovery_ns, analysis_ns, redo_ns;
 };
@@ -444,6 +448,8 @@ void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
 /* Appends a record of no transaction, which is owed; takes its own credit. */
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
 void ll_core_transcript(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
+/* Recovery goes on: often enough in each phase that may be long. */
+void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned percent);
 
 /* ---- catalogue.c ------------------------------------------------------------------------- */
 

@@ -16,6 +16,10 @@
  *   checkpoint    first all steps that are left; so the log that they need is not truncated, and
  *                 a crash before begins from the same start of redo
  *
+ * The index and what is read ahead have `recovery_bytes`. What has no room there is redone before
+ * open goes on, in a pass over the log; and so are the pages that undo will fetch, if they lack
+ * many records.
+ *
  * A page goes off the index when its frame becomes visible, or when it begins a new life: it is
  * formatted, dropped, or fenced for writing in bulk. Whatever fails before leaves it there, and the
  * next who fetches it tries again.
@@ -34,7 +38,8 @@
 
 enum {
     CURSORS = 3, /* pages brought up to date at a time */
-    AHEAD = 8 << 20, /* bytes of records read together */
+    RANDOM_READ = 16 << 10, /* bytes of log that go by while one record is read out of order */
+    PASS_LEAST = 1 << 20,   /* bytes of log that go by while a pass over it is set up */
     INSTANT_RANK_STEPS = LLADD_RANK_CHECKPOINT + 10,
     INSTANT_RANK_INDEX = LLADD_RANK_LOG - 10 /* cursors are closed under it */
 };
@@ -62,9 +67,19 @@ struct ll_instant {
 
 /* ---- life -------------------------------------------------------------------------------- */
 
+/* Under the mutex, or with nobody else at work. */
+static void count_memory(struct ll_instant *in)
+{
+    struct ll_core *core = in->core;
+    uint64_t bytes = ll_behind_bytes(&in->behind) + ll_ahead_bytes(&in->ahead);
+    lladd_atomic_store64(&core->recovery_memory, bytes);
+    lladd_atomic_max64(&core->recovery_memory_most, bytes);
+}
+
 static void free_index(struct ll_instant *in)
 {
     ll_behind_free(&in->behind);
+    count_memory(in);
     for (unsigned i = 0; i < in->free_cursors; i++)
         ll_log_cursor_close(in->cursors[i]);
     in->free_cursors = 0;
@@ -99,9 +114,9 @@ static struct ll_instant *new_instant(struct ll_core *core)
     }
     in->core = core;
     in->stepping = LLADD_NO_PAGE;
-    ll_behind_init(&in->behind, &core->env, core->control.redo);
+    ll_behind_init(&in->behind, &core->env, core->control.redo, 0);
     ll_vec_init(&in->order, &core->env, sizeof(uint64_t));
-    ll_ahead_init(&in->ahead, &core->env, AHEAD);
+    ll_ahead_init(&in->ahead, &core->env);
     return in;
 }
 
@@ -120,8 +135,10 @@ static int read_older(struct ll_core *core, struct ll_behind *b, struct lladd_er
     rc = ll_log_cursor_read(cursor, from, &rec, err);
     if (rc == LLADD_OUT_OF_RANGE)
         rc = ll_log_cursor_seek(cursor, from, &rec, err);
-    while (!rc && rec.lsn.v < to.v) {
+    for (uint64_t n = 1; !rc && rec.lsn.v < to.v; n++) {
         ll_behind_add(b, &rec, true);
+        if (n % 0x1000 == 0)
+            ll_core_progress(core, LLADD_PHASE_REDO, rec.lsn, 0);
         rc = ll_log_cursor_next(cursor, &rec, err);
     }
     ll_log_cursor_close(cursor);
@@ -172,7 +189,34 @@ static bool get_cursors(struct ll_instant *in)
     return true;
 }
 
-int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, bool *begun,
+/* Redoes all pages, or those that ll_behind_in_pass says. Meanwhile no fix brings any up to date
+ * by itself. The caller sets `left` again before ll_redo_rebuild: that reads the allocation map,
+ * whose pages may still be behind the log. */
+static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct lladd_error *err)
+{
+    struct ll_core *core = in->core;
+    uint64_t before = r->redone;
+    if (LLADD_PLANTED(LLADD_BUG_EARLY))
+        return 0;
+    lladd_atomic_store64(&in->left, 0);
+    r->part = all ? NULL : &in->behind;
+    int rc = ll_redo(core, r, err);
+    r->part = NULL;
+    core->recovered_early += r->redone - before;
+    (void)lladd_atomic_add64(&core->recovered_redone, r->redone - before);
+    return rc;
+}
+
+/* What the index has left of the budget is for reading ahead. */
+static void share_memory(struct ll_instant *in)
+{
+    uint64_t budget = in->core->recovery_bytes, used = ll_behind_bytes(&in->behind);
+    in->ahead.most = used < budget ? budget - used : 0;
+    in->ahead.payload = in->behind.seen ? in->behind.payload / in->behind.seen + 1 : 0;
+    count_memory(in);
+}
+
+int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, struct ll_redo *r, bool *begun,
                      struct lladd_error *err)
 {
     struct ll_buffer_stats cached;
@@ -183,7 +227,7 @@ int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, bool *begun,
         return 0;
     core->instant = in;
     in->behind = a->behind;
-    ll_behind_init(&a->behind, &core->env, core->control.redo);
+    ll_behind_init(&a->behind, &core->env, core->control.redo, 0);
     int rc = read_older(core, &in->behind, err);
     ll_behind_join(&in->behind);
     bool ready = !rc && !in->behind.lost && put_in_order(in);
@@ -193,16 +237,20 @@ int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, bool *begun,
         ll_instant_free(core);
         return rc == LLADD_NO_MEMORY ? 0 : rc;
     }
-    core->recovered_records = in->behind.links.len;
+    core->recovered_records = in->behind.seen;
+    share_memory(in);
+    *begun = true;
+    ll_core_transcript(core,
+                       "redo: from %llu, when pages are fetched: %llu records, %llu pages%s",
+                       (unsigned long long)core->control.redo.v,
+                       (unsigned long long)core->recovered_records,
+                       (unsigned long long)in->order.len,
+                       ll_behind_is_part(&in->behind) ? ", others now for lack of memory" : "");
+    rc = ll_behind_is_part(&in->behind) ? redo_now(in, false, r, err) : 0;
     lladd_atomic_store64(&in->left, in->order.len);
     if (!in->order.len)
         free_index(in);
-    *begun = true;
-    ll_core_transcript(core, "redo: from %llu, when pages are fetched: %llu records of %llu pages",
-                       (unsigned long long)core->control.redo.v,
-                       (unsigned long long)core->recovered_records,
-                       (unsigned long long)in->order.len);
-    return 0;
+    return rc ? rc : ll_redo_rebuild(core, r, err);
 }
 
 uint64_t ll_instant_left(const struct ll_core *core)
@@ -279,6 +327,68 @@ void ll_instant_caught_up(void *ctx, lladd_pageno page)
     lladd_mutex_unlock(&core->instant->mutex);
 }
 
+/* ---- pages that undo will fetch ---------------------------------------------------------- */
+
+/* Not what is taken back already, but what a top action did that is taken back as a whole: it will
+ * be much the same pages. What is wrong with a record undo says. */
+void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
+                       const struct lladd_txn *txn)
+{
+    struct ll_instant *in = core->instant;
+    struct ll_record rec;
+    lladd_lsn at = txn->undo_next;
+    for (uint64_t n = 1; at.v; n++) {
+        if (ll_log_cursor_need(cursor, at, &rec, NULL) || rec.txn.v != txn->id.v ||
+            rec.prev.v >= at.v || rec.undo_next.v >= at.v)
+            return;
+        if (ll_behind_counts(&rec))
+            (void)ll_behind_mark(&in->behind, rec.page);
+        if (n % 0x1000 == 0)
+            ll_core_progress(core, LLADD_PHASE_UNDO, at, 0);
+        bool over = rec.kind != LL_REC_ACTION_END && ll_rollback_passes_over(&rec);
+        at = over ? rec.undo_next : rec.prev;
+    }
+}
+
+/* Do the marked pages lack so many records that it takes longer to read each by itself than all of
+ * the log? */
+static bool is_worth_a_pass(const struct ll_instant *in)
+{
+    struct ll_core *core = in->core;
+    uint64_t bytes = ll_log_tail(core->log).v - core->control.redo.v + PASS_LEAST;
+    uint64_t enough = bytes / RANDOM_READ, n = 0;
+    struct ll_behind_walk w;
+    for (size_t i = 0; in->behind.marked && i < in->order.len && n <= enough; i++) {
+        uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
+        bool more = ll_behind_in_pass(&in->behind, page) && ll_behind_find(&in->behind, page, &w);
+        for (; more && n <= enough; n++)
+            more = ll_behind_next(&in->behind, &w);
+    }
+    return n > enough;
+}
+
+int ll_instant_redo_expected(struct ll_core *core, struct ll_redo *r, struct lladd_error *err)
+{
+    struct ll_instant *in = core->instant;
+    if (!is_worth_a_pass(in))
+        return 0;
+    ll_core_transcript(core, "redo: %llu pages that undo needs",
+                       (unsigned long long)in->behind.marked);
+    /* To look each up costs more than to redo the few that are left. */
+    uint64_t pages = in->behind.pages.count;
+    bool all = !ll_behind_is_part(&in->behind) && in->behind.marked >= pages - pages / 8;
+    int rc = redo_now(in, all, r, err);
+    lladd_mutex_lock(&in->mutex);
+    for (size_t i = 0; i < in->order.len; i++) {
+        uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
+        if (all || ll_behind_in_pass(&in->behind, page))
+            take_off(in, page);
+    }
+    lladd_atomic_store64(&in->left, in->behind.pages.count);
+    lladd_mutex_unlock(&in->mutex);
+    return rc ? rc : ll_redo_rebuild(core, r, err);
+}
+
 /* ---- one page ---------------------------------------------------------------------------- */
 
 /* Where to begin: behind what the page has already, or, if it has nothing, anywhere; but at the
@@ -302,7 +412,7 @@ static bool skip_known(const struct ll_behind *b, lladd_lsn fence, lladd_lsn at,
 static int read_record(const struct ll_ahead *ahead, struct ll_log_cursor *cursor, lladd_lsn lsn,
                        lladd_pageno page, struct ll_record *rec, struct lladd_error *err)
 {
-    int rc = ahead && ll_ahead_find(ahead, lsn, rec)
+    int rc = ahead && ll_ahead_find(ahead, page.v, lsn, rec)
                  ? 0
                  : ll_log_cursor_need(cursor, lsn, rec, err);
     if (rc || (ll_behind_counts(rec) && rec->page == page.v))
@@ -364,7 +474,7 @@ static bool want_page(struct ll_instant *in, uint64_t page)
     while (ll_behind_next(&in->behind, &w))
         first = w.base ? w : first;
     do {
-        if (!ll_ahead_want(&in->ahead, first.lsn))
+        if (!ll_ahead_want(&in->ahead, page, first.lsn))
             return false;
     } while (ll_behind_next(&in->behind, &first));
     return true;
@@ -388,6 +498,7 @@ static void read_ahead(struct ll_instant *in)
     if (in->ahead_cursor)
         ll_ahead_read(&in->ahead, in->ahead_cursor);
     lladd_mutex_lock(&in->mutex);
+    count_memory(in);
     in->filling = false;
     in->walkers--;
     if (in->behind.pages.count == 0 && in->walkers == 0)
@@ -468,6 +579,7 @@ static int steps(struct ll_instant *in, uint64_t most, bool *more, struct lladd_
         ll_vec_free(&in->order);
         if (in->readers == 0)
             ll_ahead_free(&in->ahead);
+        count_memory(in);
         lladd_mutex_unlock(&in->mutex);
         return 0;
     }

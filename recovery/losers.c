@@ -118,10 +118,13 @@ static bool ask_for_all(struct ll_losers *l, struct lladd_txn *txn)
     struct ll_record rec;
     lladd_lsn undo = txn->undo_next;
     bool shallow = false;
+    uint64_t seen = 0;
     for (lladd_lsn at = txn->last; at.v; at = rec.prev) {
         if (ll_log_cursor_need(l->cursor, at, &rec, NULL) || rec.txn.v != txn->id.v ||
             rec.prev.v >= at.v || rec.undo_next.v >= at.v || !is_plain(&rec))
             return false;
+        if ((++seen & 0xfff) == 0)
+            ll_core_progress(l->core, LLADD_PHASE_UNDO, at, 0);
         if (at.v > undo.v)
             continue;
         undo = ll_rollback_passes_over(&rec) ? rec.undo_next : rec.prev;

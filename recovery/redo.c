@@ -234,12 +234,15 @@ static int timed_redo_held(struct ll_redo_worker *w, const struct ll_record *rec
     return rc;
 }
 
-/* Is there a page to be redone by the record? */
-static bool counts(const struct ll_core *core, const struct ll_record *rec)
+/* Is there a page to be redone by the record, in this pass? */
+static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
 {
+    const struct ll_core *core = w->core;
     if (rec->kind != LL_REC_UPDATE && rec->kind != LL_REC_CLR && rec->kind != LL_REC_IMAGE)
         return false;
     if (rec->page == LLADD_NO_PAGE)
+        return false;
+    if (w->part && !ll_behind_in_pass(w->part, rec->page))
         return false;
     return core->n_fences == 0 || ll_fence_of(core, rec->page).v <= rec->lsn.v;
 }
@@ -257,7 +260,7 @@ static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, 
     memset(h.place, 0, sizeof h.place);
     for (; fixed < n; fixed++) {
         page[fixed] = NULL;
-        if (counts(w->core, &records[fixed]) &&
+        if (counts(w, &records[fixed]) &&
             (failed = hold(w, &h, &records[fixed], &page[fixed])) != 0)
             break;
     }
@@ -281,7 +284,8 @@ static int redo_batch(struct ll_redo_worker *w, const struct ll_log_batch *batch
     int rc = 0;
     for (uint32_t i = 0; i < batch->n; i++) {
         const struct ll_record *rec = &batch->record[i];
-        ll_core_expect(w->core, rec, rec->kind == LL_REC_CLR ? rec->undo : rec->redo);
+        if (!w->part || ll_behind_in_pass(w->part, rec->page))
+            ll_core_expect(w->core, rec, ll_behind_payload(rec));
     }
     for (uint32_t i = 0; !rc && i < batch->n; i += w->together) {
         uint32_t n = batch->n - i < w->together ? batch->n - i : w->together;
@@ -298,8 +302,8 @@ static void report(const struct ll_redo_worker *w, lladd_lsn at)
     if (w->share.index != 0 || !core->progress)
         return;
     uint64_t from = core->control.redo.v, to = ll_log_tail(core->log).v;
-    core->progress(core->callback_ctx, LLADD_PHASE_REDO, at,
-                   to > from ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);
+    ll_core_progress(core, LLADD_PHASE_REDO, at,
+                     to > from ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);
 }
 
 /* Exactly at the redo point: a search would pass over a damaged record. Only a cut tail has no
@@ -374,13 +378,14 @@ static unsigned most_together(const struct ll_core *core, unsigned workers)
 }
 
 static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
-               struct lladd_error *err)
+               const struct ll_behind *part, struct lladd_error *err)
 {
     uint64_t stop = UINT64_MAX;
     unsigned together = most_together(core, n);
     for (unsigned i = 0; i < n; i++) {
         struct ll_redo_worker *w = &workers[i];
         w->core = core;
+        w->part = part;
         w->share = (struct ll_log_share){i, n};
         w->stop = &stop;
         w->together = together;
@@ -422,7 +427,7 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
     struct ll_redo_worker *workers = ll_alloc_zero(&core->env, n * sizeof *workers);
     if (!workers)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in redo");
-    int rc = run(core, workers, n, err);
+    int rc = run(core, workers, n, out->part, err);
     for (unsigned i = 0; i < n; i++) {
         struct ll_redo_worker *w = &workers[i];
         size_t at = 0;

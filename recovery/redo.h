@@ -9,6 +9,7 @@ struct ll_redo_worker {
     struct lladd_thread thread;
     struct ll_log_share share;
     uint64_t *stop;    /* atomic, of all: the lowest LSN at which one of them failed */
+    const struct ll_behind *part; /* as in struct ll_redo */
     unsigned together; /* records of which the pages are held at once */
     int rc;
     uint64_t at; /* LSN of the record last looked at: where it failed, if it did */
@@ -18,6 +19,7 @@ struct ll_redo_worker {
 };
 
 struct ll_redo {
+    const struct ll_behind *part; /* pages that ll_behind_in_pass says, or NULL: all of them */
     uint64_t seen, redone;
     struct ll_map baseless;
 };

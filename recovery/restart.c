@@ -26,12 +26,6 @@ static void enter(enum lladd_dst_phase phase)
     LLADD_OBSERVE(.what = LLADD_DST_PHASE, .detail = phase);
 }
 
-static void progress(struct ll_core *core, enum lladd_phase phase, lladd_lsn at, unsigned percent)
-{
-    if (core->progress)
-        core->progress(core->callback_ctx, phase, at, percent);
-}
-
 static int start_log(struct ll_core *core, struct lladd_error *err)
 {
     if (core->control.clean)
@@ -114,7 +108,7 @@ static int redo_objects(struct ll_core *core, struct lladd_error *err)
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory in recovery");
-    progress(core, LLADD_PHASE_OBJECTS, from, 0);
+    ll_core_progress(core, LLADD_PHASE_OBJECTS, from, 0);
     enter(LLADD_DST_REDO_OBJECTS);
     for (rc = ll_log_cursor_follow(cursor, from, &rec, err); !rc;
          rc = ll_log_cursor_next(cursor, &rec, err))
@@ -287,11 +281,47 @@ static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lla
     return 0;
 }
 
+/* How far undo has come, in log bytes that it may have to write. */
+struct undone {
+    uint64_t all, left;
+    uint64_t steps;
+};
+
+static void tell_undone(struct ll_core *core, const struct undone *u)
+{
+    ll_core_progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log),
+                     u->all ? (unsigned)((u->all - u->left) * 100 / u->all) : 0);
+}
+
+static int undo_next(struct ll_core *core, struct lladd_txn *txn, struct undone *u,
+                     struct lladd_error *err)
+{
+    enum { TELL_EVERY = 0x400 };
+    struct ll_record rec;
+    uint64_t used = txn->undo_used;
+    int rc = ll_rollback_peek(txn, lladd_lsn_of(0), &rec, err);
+    if (rc)
+        return rc;
+    describe_step(core, txn, &rec);
+    rc = ll_rollback_step(txn, &rec);
+    if (rc && err)
+        *err = txn->err;
+    used -= txn->undo_used < used ? txn->undo_used : used;
+    u->left -= used < u->left ? used : u->left;
+    if (++u->steps % TELL_EVERY == 0)
+        tell_undone(core, u);
+    return rc;
+}
+
 static int undo_all(struct ll_core *core, struct loser *heap, size_t n, struct lladd_error *err)
 {
+    struct undone u = {0, 0, 0};
     int rc = 0;
     bool gone;
-    size_t kept = 0, all = n;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        u.all += heap[i].stays ? 0 : heap[i].txn->undo_used;
+    u.left = u.all;
     for (size_t i = 0; !rc && i < n; i++) {
         rc = advance(core, &heap[i], &gone, err);
         if (!rc && !gone)
@@ -301,21 +331,12 @@ static int undo_all(struct ll_core *core, struct loser *heap, size_t n, struct l
     for (size_t i = n / 2; i-- > 0;)
         sift_down(heap, n, i);
     while (!rc && n) {
-        struct ll_record rec;
-        struct lladd_txn *txn = heap[0].txn;
-        rc = ll_rollback_peek(txn, lladd_lsn_of(0), &rec, err);
-        if (!rc) {
-            describe_step(core, txn, &rec);
-            rc = ll_rollback_step(txn, &rec);
-            if (rc && err)
-                *err = txn->err;
-        }
+        rc = undo_next(core, heap[0].txn, &u, err);
         if (!rc)
             rc = advance(core, &heap[0], &gone, err);
         if (!rc && gone) {
             heap[0] = heap[--n];
-            progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log),
-                     (unsigned)((all - n) * 100 / all));
+            tell_undone(core, &u);
         }
         if (!rc)
             sift_down(heap, n, 0);
@@ -352,7 +373,22 @@ static void gather(struct ll_core *core, struct loser *heap, size_t n)
     }
 }
 
-static int undo(struct ll_core *core, struct lladd_error *err)
+/* Undo fetches the pages of these losers one by one, and while they are behind the log, each costs
+ * as many reads of it as it lacks records. */
+static int redo_for_undo(struct ll_core *core, const struct loser *heap, size_t n,
+                         struct ll_redo *r, struct lladd_error *err)
+{
+    struct ll_log_cursor *cursor;
+    if (ll_instant_left(core) == 0 || ll_log_cursor_open(core->log, &cursor))
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (!heap[i].stays)
+            ll_instant_expect(core, cursor, heap[i].txn);
+    ll_log_cursor_close(cursor);
+    return ll_instant_redo_expected(core, r, err);
+}
+
+static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err)
 {
     size_t n = 0;
     int rc = reserve_undo(core, &n, err);
@@ -361,11 +397,13 @@ static int undo(struct ll_core *core, struct lladd_error *err)
     struct loser *heap = ll_alloc(&core->env, n * sizeof *heap);
     if (!heap)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in recovery");
+    ll_core_progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log), 0);
     gather(core, heap, n);
+    rc = redo_for_undo(core, heap, n, r, err);
     n -= LLADD_PLANTED(LLADD_BUG_LOSER);
-    progress(core, LLADD_PHASE_UNDO, ll_log_tail(core->log), 0);
     enter(LLADD_DST_UNDO_LOSERS);
-    rc = undo_all(core, heap, n, err);
+    if (!rc)
+        rc = undo_all(core, heap, n, err);
     ll_losers_asked(core);
     ll_free(&core->env, heap);
     return rc;
@@ -391,7 +429,7 @@ static int redo(struct ll_core *core, struct ll_analysis *a, struct ll_redo *r,
     uint64_t start = ll_now_ns(&core->env);
     bool later = false;
     enter(LLADD_DST_REDO_PAGES);
-    int rc = core->recover_instantly ? ll_instant_begin(core, a, &later, err) : 0;
+    int rc = core->recover_instantly ? ll_instant_begin(core, a, r, &later, err) : 0;
     if (!rc && !later) {
         rc = ll_redo(core, r, err);
         if (!rc)
@@ -418,7 +456,7 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
     if (!rc)
         rc = restore_in_doubt(core, err);
     if (!rc)
-        rc = undo(core, err);
+        rc = undo(core, &r, err);
     enter(LLADD_DST_CHECK);
     if (!rc)
         rc = ll_redo_baseless(core, &r, err);
@@ -432,7 +470,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     uint64_t start = ll_now_ns(&core->env);
     core->redo_start = core->control.redo.v;
     core->tore_unprotected = core->control.atomic_pages;
-    progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);
+    ll_core_progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);
     enter(LLADD_DST_ANALYSIS);
     int rc = ll_analysis(core, &a, err);
     core->analysis_ns = ll_now_ns(&core->env) - start;
@@ -457,7 +495,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     ll_behind_free(&a.behind);
     core->recovery_ns = ll_now_ns(&core->env) - start;
     if (!rc) {
-        progress(core, LLADD_PHASE_DONE, ll_log_tail(core->log), 100);
+        ll_core_progress(core, LLADD_PHASE_DONE, ll_log_tail(core->log), 100);
         enter(LLADD_DST_RECOVERED);
     }
     return rc;

@@ -4,6 +4,9 @@
  * log: undo, the next transactions, eviction from a cache of a few pages, freeing and using again
  * what the log still wants to redo, checkpoints; and then another crash.
  *
+ * The same again with memory for the records of a few pages, so that the others are redone before;
+ * and with so much to take back that the pages for that are redone before.
+ *
  * The same again with full redo, for which the pages are shared out: what is on one page is redone
  * before what came before it on another, and a crash may come between.
  *
@@ -14,7 +17,7 @@
 
 #include <string.h>
 
-enum { PAGES = 7, AT = 640, GUEST = PAGES };
+enum { PAGES = 7, AT = 640, GUEST = PAGES, LONG = 150 };
 
 #define ROOT "sim.guest"
 
@@ -45,6 +48,13 @@ static int configure_shares(void *ctx, struct lladd_options *o, struct lladd_err
     TRY(configure(ctx, o, err));
     o->recovery = LLADD_RECOVER_FULL;
     o->redo_threads = 3;
+    return 0;
+}
+
+static int configure_tight(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    TRY(configure(ctx, o, err));
+    o->recovery_bytes = 2 << 10;
     return 0;
 }
 
@@ -125,16 +135,36 @@ static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
     return add(w, txn, 2, 100000);
 }
 
-static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+/* More records than are read one by one. */
+static int stays_open_for_long(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    for (uint32_t i = 0; i < LONG; i++)
+        TRY(add(w, txn, i % 3, 1000000));
+    return stays_open(w, txn);
+}
+
+static int run_with(struct lladd_sim *sim, struct lladd_db *db,
+                    int (*loser)(struct ll_sim_work *, struct lladd_txn *), struct lladd_error *err)
 {
     struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
-    (void)ctx;
     TRY(ll_sim_pages_find(db, &w.first, err));
     TRY(ll_sim_in_txn(&w, begins));
     TRY(lladd_checkpoint(db, err));
-    TRY(ll_sim_in_txn(&w, stays_open));
+    TRY(ll_sim_in_txn(&w, loser));
     TRY(ll_sim_in_txn(&w, goes_on));
     return ll_sim_in_txn(&w, ends);
+}
+
+static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    (void)ctx;
+    return run_with(sim, db, stays_open, err);
+}
+
+static int run_long(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+{
+    (void)ctx;
+    return run_with(sim, db, stays_open_for_long, err);
 }
 
 /* ---- while pages are behind --------------------------------------------------------------- */
@@ -243,7 +273,6 @@ static const char *const operations[] = {"lladd.counter.add", NULL};
         .about = how, \
         __VA_ARGS__, \
         .setup = setup, \
-        .run = run, \
         .dump = dump, \
         .model_size = sizeof(struct contents), \
         .model_apply = apply, \
@@ -254,7 +283,13 @@ static const char *const operations[] = {"lladd.counter.add", NULL};
     }
 
 SUBJECT(ll_sim_subject_instant, "instant", "databases that open before their pages are redone",
-        .configure = configure, .meanwhile = meanwhile);
+        .configure = configure, .meanwhile = meanwhile, .run = run);
+SUBJECT(ll_sim_subject_instant_tight, "instant.tight",
+        "such databases with memory for the records of a few pages", .configure = configure_tight,
+        .meanwhile = meanwhile, .run = run);
+SUBJECT(ll_sim_subject_instant_long, "instant.long",
+        "such databases in which much has to be taken back before", .configure = configure,
+        .meanwhile = meanwhile, .run = run_long);
 SUBJECT(ll_sim_subject_redo_shares, "redo.shares",
         "pages are shared out for redo, and redone one share after the other",
-        .configure = configure_shares);
+        .configure = configure_shares, .run = run);

@@ -23,6 +23,8 @@
     X(groups) \
     X(heaps) \
     X(instant) \
+    X(instant_long) \
+    X(instant_tight) \
     X(redo_shares) \
     X(inventory) \
     X(journal) \

@@ -89,6 +89,8 @@ static const struct row rows[] = {
     {LLADD_BUG_SHARE, EXPLORE, "redo.shares", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BEHIND, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_CAUGHT_UP, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
+    {LLADD_BUG_EARLY, EXPLORE, "instant.tight", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
+    {LLADD_BUG_EARLY, EXPLORE, "instant.long", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_UNPROTECTED, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BLOB_ONCE, INTERLEAVE, "threads.values", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
     {LLADD_BUG_GIVEN_UP, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},

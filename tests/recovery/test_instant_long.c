@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Instant recovery of much: a loser of many updates, many committed ones, and memory for few of
+ * them. It reads the log about as often as full recovery, tells how far it has come in every phase,
+ * and takes no more memory than it was given; a crash anywhere in it loses nothing.
+ */
+#include "rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 300, SMALL = 40 };
+
+static struct rig r;
+static lladd_pageno pages[MOST];
+static unsigned n_pages, n_updates;
+
+/* ---- helpers ---- */
+
+/* Neighbours in the log are of different pages. */
+static struct cell nth(unsigned i)
+{
+    return cell_of(pages[i * 89u % n_pages], i % 3);
+}
+
+/* A transaction of many updates behind a checkpoint, which a crash cuts short or not, and a small
+ * one that is committed. */
+static void begin_long(unsigned kind, unsigned of_pages, unsigned updates, bool commits)
+{
+    rig_init(&r, kind);
+    r.options.recovery = LLADD_RECOVER_INSTANT;
+    r.options.checkpoint_bytes = 1u << 30;
+    r.options.log_segment_max = 1u << 20;
+    r.options.cache_bytes = 8u << 20;
+    rig_open(&r);
+    n_pages = of_pages;
+    n_updates = updates;
+    rig_pages(&r, pages, n_pages);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    struct lladd_txn *txn = rig_begin(&r);
+    for (unsigned i = 0; i < n_updates; i++)
+        ok(txn, cell_add(txn, nth(i), 1 + i));
+    if (commits)
+        done(lladd_commit(txn));
+    rig_set(&r, cell_of(pages[0], 5), 99);
+}
+
+/* Each cell is what its additions come to, or nothing if these were taken back. */
+static void expect_long(bool committed)
+{
+    static uint64_t sum[MOST][3];
+    memset(sum, 0, sizeof sum);
+    for (unsigned i = 0; committed && i < n_updates; i++)
+        sum[i * 89u % n_pages][i % 3] += 1 + i;
+    for (unsigned p = 0; p < n_pages; p++)
+        for (unsigned c = 0; c < 3; c++)
+            rig_expect(&r, cell_of(pages[p], c), sum[p][c]);
+    rig_expect(&r, cell_of(pages[0], 5), 99);
+}
+
+struct cost {
+    uint64_t log_reads, misses, early, behind;
+};
+
+/* What recovery costs until the last page is redone. */
+static struct cost recover(enum lladd_recovery how)
+{
+    r.options.recovery = how;
+    fault_device_only(r.fd, "log/");
+    fault_device_reset_calls(r.fd);
+    rig_open(&r);
+    uint64_t behind = rig_stats(&r).pages_behind;
+    rig_maintain(&r);
+    struct cost c = {fault_device_calls(r.fd, FAULT_PREAD), rig_stats(&r).cache_misses,
+                     rig_stats(&r).recovered_early, behind};
+    ck_assert_uint_eq(rig_stats(&r).pages_behind, 0);
+    fault_device_only(r.fd, NULL);
+    return c;
+}
+
+static struct cost recover_anew(enum lladd_recovery how, unsigned kind, bool commits,
+                                uint64_t recovery_bytes)
+{
+    begin_long(kind, MOST, 12000, commits);
+    rig_crash(&r, &fault_kill);
+    r.options.recovery_bytes = recovery_bytes;
+    struct cost c = recover(how);
+    if (how == LLADD_RECOVER_INSTANT)
+        ck_assert_uint_le(rig_stats(&r).recovery_memory_most,
+                          recovery_bytes ? recovery_bytes : 32u << 20);
+    expect_long(commits);
+    rig_free(&r);
+    return c;
+}
+
+/* ---- what it costs ---- */
+
+/* An undo that fetches pages one by one reads their records one by one, unless they are many. */
+START_TEST(a_long_undo_reads_the_log_a_few_times)
+{
+    struct cost full = recover_anew(LLADD_RECOVER_FULL, _i ? RIG_RESERVED : 0, false, 0);
+    struct cost instant = recover_anew(LLADD_RECOVER_INSTANT, _i ? RIG_RESERVED : 0, false, 0);
+    ck_assert_uint_gt(full.log_reads, 0);
+    ck_assert_uint_le(instant.log_reads, 3 * full.log_reads);
+    ck_assert_uint_le(instant.misses, 2 * full.misses);
+    ck_assert_uint_ge(instant.early, 12000);
+    ck_assert_uint_eq(full.early, 0);
+}
+END_TEST
+
+/* Few records are still found one by one: the other pages stay for later. */
+START_TEST(a_short_undo_leaves_pages_for_later)
+{
+    begin_long(_i ? RIG_RESERVED : 0, MOST, 12000, true);
+    struct lladd_txn *loser = rig_begin(&r);
+    ok(loser, cell_add(loser, cell_of(pages[3], 6), 7));
+    ok(loser, cell_add(loser, cell_of(pages[4], 6), 7));
+    rig_set(&r, cell_of(pages[0], 5), 99);
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    ck_assert_uint_eq(rig_stats(&r).recovered_early, 0);
+    ck_assert_uint_ge(rig_stats(&r).pages_behind, MOST - 3);
+    rig_expect(&r, cell_of(pages[3], 6), 0);
+    expect_long(true);
+    rig_free(&r);
+}
+END_TEST
+
+/* Only the pages that a long undo needs are redone before. */
+START_TEST(a_long_undo_of_few_pages_leaves_the_others)
+{
+    begin_long(_i ? RIG_RESERVED : 0, MOST, 6000, true);
+    struct lladd_txn *loser = rig_begin(&r);
+    for (unsigned i = 0; i < 2000; i++)
+        ok(loser, cell_add(loser, cell_of(pages[i % 20], 6), 7));
+    rig_set(&r, cell_of(pages[0], 5), 99);
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    ck_assert_uint_ge(rig_stats(&r).recovered_early, 2000);
+    ck_assert_uint_lt(rig_stats(&r).recovered_early, 4000);
+    ck_assert_uint_ge(rig_stats(&r).pages_behind, MOST - 25);
+    for (unsigned p = 0; p < 20; p++)
+        rig_expect(&r, cell_of(pages[p], 6), 0);
+    expect_long(true);
+    rig_free(&r);
+}
+END_TEST
+
+/* The index has no room for all pages: some are redone before, and others stay for later. */
+START_TEST(memory_is_bounded_and_pages_without_room_are_redone_before)
+{
+    enum { BYTES = 128 << 10 };
+    struct cost full = recover_anew(LLADD_RECOVER_FULL, _i ? RIG_RESERVED : 0, true, 0);
+    struct cost instant = recover_anew(LLADD_RECOVER_INSTANT, _i ? RIG_RESERVED : 0, true, BYTES);
+    ck_assert_uint_gt(instant.early, 0);
+    ck_assert_uint_lt(instant.early, 12000);
+    ck_assert_uint_gt(instant.behind, 0);
+    ck_assert_uint_lt(instant.behind, MOST);
+    /* A round of reading ahead for each 64 KiB of records; each may read all of the log. */
+    ck_assert_uint_le(instant.log_reads, 40 * full.log_reads);
+}
+END_TEST
+
+/* No room for anything: then all pages are. */
+START_TEST(without_room_all_pages_are_redone_before)
+{
+    struct cost c = recover_anew(LLADD_RECOVER_INSTANT, _i ? RIG_RESERVED : 0, true, 64);
+    ck_assert_uint_eq(c.behind, 0);
+    ck_assert_uint_ge(c.early, 12000);
+}
+END_TEST
+
+/* ---- what it tells ---- */
+
+static struct {
+    unsigned calls[LLADD_PHASE_DONE + 1];
+    unsigned percent;
+    bool backwards;
+} told;
+
+static void tell(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned percent)
+{
+    (void)ctx;
+    (void)at;
+    told.calls[phase]++;
+    if (phase != LLADD_PHASE_UNDO)
+        return;
+    told.backwards = told.backwards || percent < told.percent || percent > 100;
+    told.percent = percent;
+}
+
+START_TEST(a_long_undo_tells_how_far_it_has_come)
+{
+    for (unsigned how = LLADD_RECOVER_FULL; how <= LLADD_RECOVER_INSTANT; how++) {
+        begin_long(_i ? RIG_RESERVED : 0, MOST, 12000, false);
+        rig_crash(&r, &fault_kill);
+        r.options.recovery = how;
+        r.options.progress = tell;
+        memset(&told, 0, sizeof told);
+        rig_open(&r);
+        ck_assert_uint_ge(told.calls[LLADD_PHASE_UNDO], 10);
+        ck_assert(!told.backwards);
+        ck_assert_uint_ge(told.percent, 90);
+        expect_long(false);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* ---- crashes ---- */
+
+/* At every call that changes something: once with no room for most pages, once with a long undo. */
+START_TEST(crashes_in_a_long_instant_recovery)
+{
+    enum { UPDATES = 2000, BYTES = 8 << 10 };
+    bool committed = _i & 1;
+    uint64_t tried = 0, early = 0;
+    for (uint64_t n = 1;; n++) {
+        begin_long(_i & 2 ? RIG_RESERVED : 0, SMALL, UPDATES, committed);
+        rig_crash(&r, &fault_kill);
+        r.options.recovery_bytes = committed ? BYTES : 0;
+        r.options.cache_bytes = rig_small_cache(r.kind);
+        fault_device_crash_at(r.fd, n);
+        int rc = rig_try_open(&r);
+        if (rc == 0) {
+            early += rig_stats(&r).recovered_early;
+            rc = lladd_checkpoint(r.db, &r.err);
+        }
+        bool crashed = fault_device_crashed(r.fd);
+        ck_assert_int_eq(rc != 0, crashed);
+        tried += crashed;
+        if (r.db)
+            rig_crash(&r, n % 2 ? &fault_power : &fault_kill);
+        else
+            fault_device_power_cycle(r.fd, n % 2 ? &fault_power : &fault_kill);
+        rig_open(&r);
+        expect_long(committed);
+        rig_free(&r);
+        if (!crashed)
+            break;
+        n += n / 8; /* closer together where recovery begins */
+    }
+    ck_assert_uint_gt(tried, 10);
+    ck_assert_uint_gt(early, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("instant recovery of much");
+    TCase *c = tcase_create("all");
+    tcase_add_loop_test(c, a_long_undo_reads_the_log_a_few_times, 0, 2);
+    tcase_add_loop_test(c, a_short_undo_leaves_pages_for_later, 0, 2);
+    tcase_add_loop_test(c, a_long_undo_of_few_pages_leaves_the_others, 0, 2);
+    tcase_add_loop_test(c, memory_is_bounded_and_pages_without_room_are_redone_before, 0, 2);
+    tcase_add_loop_test(c, without_room_all_pages_are_redone_before, 0, 2);
+    tcase_add_loop_test(c, a_long_undo_tells_how_far_it_has_come, 0, 2);
+    tcase_add_loop_test(c, crashes_in_a_long_instant_recovery, 0, 4);
+    suite_add_tcase(s, c);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
