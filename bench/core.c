@@ -358,40 +358,53 @@ static void write_loser(struct lladd_device *dev, struct lladd_options *o, lladd
     lladd_kill(db);
 }
 
+enum { LOSER_PAGES = 10000, LOSER_UPDATES = 1000000, LOSER_WAYS = 3 };
+
+/* Full and instant recovery of it beside each other, in turn. */
+static void recover_loser(struct lladd_device *dev, struct lladd_options *without,
+                          struct lladd_options *with, lladd_pageno page, const char *cache)
+{
+    struct bench_figure first[LOSER_WAYS] = {{.n = 0}}, all[LOSER_WAYS] = {{.n = 0}};
+    for (int run = 0; run < LOSER_WAYS * BENCH_RUNS; run++) {
+        int way = run % LOSER_WAYS;
+        struct lladd_options *use = way ? without : with;
+        use->recovery = way == 2 ? LLADD_RECOVER_FULL : LLADD_RECOVER_INSTANT;
+        struct opened r = open_in_child(dev, use, page);
+        bench_add(&first[way], r.first);
+        bench_add(&all[way], r.all);
+    }
+    static const char *const how[LOSER_WAYS] = {"instant recovery, undone behind open",
+                                                "instant recovery, undone before",
+                                                "full recovery"};
+    for (int i = 0; i < LOSER_WAYS; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "a loser of %d updates%s, %s: open and the first read",
+                 LOSER_UPDATES, cache, how[i]);
+        bench_print(BENCH, name, "milliseconds", &first[i], NULL, NULL);
+        snprintf(name, sizeof name,
+                 "a loser of %d updates%s, %s: until all is undone and written", LOSER_UPDATES,
+                 cache, how[i]);
+        bench_print(BENCH, name, "milliseconds", &all[i], NULL, NULL);
+    }
+}
+
 static void bench_loser(void)
 {
-    enum { N_PAGES = 10000, UPDATES = 1000000, WAYS = 3 };
-    struct bench_figure first[WAYS] = {{.n = 0}}, all[WAYS] = {{.n = 0}};
     struct lladd_options o = LLADD_OPTIONS_INIT, with = LLADD_OPTIONS_INIT;
     struct lladd_device *dev;
     bench_must(lladd_device_memory(&dev), "device");
     o.cache_bytes = 128u << 20;
     o.log_limit_bytes = o.checkpoint_bytes = UINT64_MAX;
     struct lladd_db *db = open_memory(dev, &o);
-    lladd_pageno *pages = make_pages(db, N_PAGES + 1);
+    lladd_pageno *pages = make_pages(db, LOSER_PAGES + 1);
     bench_must(lladd_close(db), "close");
-    write_loser(dev, &o, pages, N_PAGES, UPDATES);
+    write_loser(dev, &o, pages, LOSER_PAGES, LOSER_UPDATES);
     with = o;
     bench_must(lladd_lock_register(&with, NULL), "locks");
     bench_must(lladd_register_participant(&with, &protector, NULL), "protector");
-    for (int run = 0; run < WAYS * BENCH_RUNS; run++) {
-        struct lladd_options *use = run % WAYS ? &o : &with;
-        use->recovery = run % WAYS == 2 ? LLADD_RECOVER_FULL : LLADD_RECOVER_INSTANT;
-        struct opened r = open_in_child(dev, use, pages[N_PAGES]);
-        bench_add(&first[run % WAYS], r.first);
-        bench_add(&all[run % WAYS], r.all);
-    }
-    static const char *const how[WAYS] = {"instant recovery, undone behind open",
-                                          "instant recovery, undone before", "full recovery"};
-    for (int i = 0; i < WAYS; i++) {
-        char name[160];
-        snprintf(name, sizeof name, "a loser of 1000000 updates, %s: open and the first read",
-                 how[i]);
-        bench_print(BENCH, name, "milliseconds", &first[i], NULL, NULL);
-        snprintf(name, sizeof name,
-                 "a loser of 1000000 updates, %s: until all is undone and written", how[i]);
-        bench_print(BENCH, name, "milliseconds", &all[i], NULL, NULL);
-    }
+    recover_loser(dev, &o, &with, pages[LOSER_PAGES], "");
+    o.cache_bytes = with.cache_bytes = 16u << 20;
+    recover_loser(dev, &o, &with, pages[LOSER_PAGES], ", a cache for 4 of 10 pages");
     lladd_options_release(&with);
     free(pages);
     lladd_device_close(dev);
