@@ -358,11 +358,21 @@ static int write_owner(int fd)
     return write_all(fd, &v, 1, 0);
 }
 
+/* The pid is there for whoever is refused, and is no part of the lock: a disk without room for it
+ * keeps nobody from locking. A pid that is there already is another owner's, and goes. */
+static int leave_owner(int fd)
+{
+    int rc = write_owner(fd);
+    if (rc == 0 || ll_io_code(rc, true) != LLADD_NO_SPACE)
+        return rc;
+    return ftruncate(fd, 0) != 0 ? -errno : 0;
+}
+
 static int take_lock(int fd, int64_t *owner)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(fd, F_OFD_SETLK, &whole) == 0)
-        return write_owner(fd);
+        return leave_owner(fd);
     if (errno != EAGAIN && errno != EACCES) /* POSIX leaves the choice between the two */
         return -errno;
     /* Who only keeps others from opening holds it shared, and has not written his pid. */

@@ -480,7 +480,8 @@ START_TEST(errors_come_through)
     fails_with("pwrite", EDQUOT);
     ck_assert_int_eq(ll_io_pwrite(dev, f, "y", 1, 0), -EDQUOT);
     ck_assert_int_eq(ll_io_append(dev, f, "y", 1, NULL), -EDQUOT);
-    ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), -EDQUOT);
+    fails_with("pwrite", EIO);
+    ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), -EIO);
     fails_with("ftruncate", EIO);
     ck_assert_int_eq(ll_io_truncate(dev, f, 0), -EIO);
     fails_with("fallocate", EDQUOT);
@@ -513,6 +514,32 @@ START_TEST(errors_come_through)
 }
 END_TEST
 
+/* The lock file of a database that lost power is empty, and the disk may be full by then. */
+START_TEST(a_full_disk_keeps_nobody_from_locking)
+{
+    static const char *const left[] = {NULL, "", "4711                "};
+    static const int errors[] = {ENOSPC, EDQUOT, EFBIG};
+    const char *text = left[_i % 3];
+    struct lladd_file *l, *other;
+    int64_t owner = 1;
+    if (text) {
+        struct lladd_file *f = create("lock");
+        ck_assert_int_eq(ll_io_pwrite(dev, f, text, strlen(text), 0), 0);
+        ck_assert_int_eq(ll_io_close(dev, f), 0);
+    }
+    fails_with("pwrite", errors[_i / 3]);
+    ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0);
+    fails_with(NULL, 0);
+    ck_assert_int_eq(ll_io_lock(dev, "lock", &other, &owner), -EAGAIN);
+    ck_assert_int_eq(owner, 0); /* not known, and not another's */
+    ck_assert_int_eq(ll_io_close(dev, l), 0);
+    ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0);
+    ck_assert_int_eq(ll_io_lock(dev, "lock", &other, &owner), -EAGAIN);
+    ck_assert_int_eq(owner, getpid());
+    ck_assert_int_eq(ll_io_close(dev, l), 0);
+}
+END_TEST
+
 START_TEST(a_failed_sync_is_asked_for_once)
 {
     static const int errors[] = {EIO, ENOSPC, EINTR, EDQUOT};
@@ -541,6 +568,7 @@ int main(void)
     tcase_add_loop_test(posix, a_read_that_ends_too_early, 0, 5);
     tcase_add_test(posix, no_progress_is_an_error);
     tcase_add_test(posix, errors_come_through);
+    tcase_add_loop_test(posix, a_full_disk_keeps_nobody_from_locking, 0, 9);
     tcase_add_test(posix, a_failed_sync_is_asked_for_once);
     suite_add_tcase(suite, posix);
     TCase *memory = tcase_create("memory");
