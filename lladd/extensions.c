@@ -39,6 +39,47 @@ int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *u
     return put_items(out, user, err);
 }
 
+struct fit {
+    uint32_t page_size;
+    uint64_t ring;
+    const struct lladd_op *op; /* that needs it; NULL: a descriptor, to be logged */
+};
+
+static void fit_op(struct fit *f, const struct lladd_op *op)
+{
+    size_t record = ll_record_bound(ll_op_record_max(op, f->page_size), 0);
+    size_t count = op->credit_max ? op->credit_max : 1;
+    uint64_t ring = ll_log_ring_for(record, count * ll_op_credit(op, f->page_size));
+    if (ring > f->ring) {
+        f->ring = ring;
+        f->op = op;
+    }
+}
+
+int ll_extensions_fit(const struct lladd_registry *reg, uint32_t page_size, uint64_t ring,
+                      struct lladd_error *err)
+{
+    struct fit f = {.page_size = page_size};
+    f.ring = ll_log_ring_for(ll_record_bound(reg->payloads.longest, 0), 0);
+    for (size_t i = 0; reg->builtin[i]; i++)
+        for (size_t k = 0; reg->builtin[i]->ops && reg->builtin[i]->ops[k]; k++)
+            fit_op(&f, reg->builtin[i]->ops[k]);
+    for (size_t i = 0; i < reg->n; i++)
+        if (reg->items[i].kind == LL_NAME_OP)
+            fit_op(&f, reg->items[i].desc);
+    if (ring >= f.ring)
+        return 0;
+    if (f.ring > LL_LOG_RING_MAX)
+        return ll_fail(err, LLADD_BAD_REGISTRATION,
+                       "operation \"%s\": no log buffer has the space for %u of its records at once",
+                       f.op->name, f.op->credit_max);
+    return ll_fail(err, LLADD_BAD_ARGUMENT,
+                   "log_ring_bytes: %llu are needed, with pages of %u bytes, for %s%s%s; it is %llu",
+                   (unsigned long long)f.ring, page_size, f.op ? "operation \"" : "",
+                   f.op ? f.op->name : "the names that are registered", f.op ? "\"" : "",
+                   (unsigned long long)ring);
+}
+
 static int ask_allocator(struct ll_core *core, lladd_pageno page, bool *out,
                          struct lladd_error *err)
 {

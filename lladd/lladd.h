@@ -87,8 +87,11 @@ struct lladd_options {
     uint32_t flags;
     uint32_t page_size;        /**< 4096 to 65536, a power of two; at creation only. Default 4096 */
     uint64_t cache_bytes;      /**< budget of the page cache, tables included. Default 64 MiB */
-    uint64_t log_ring_bytes;   /**< log buffer, a power of two; longest record is a quarter.
-                                    Default 8 MiB */
+    uint64_t log_ring_bytes;   /**< log buffer, a power of two up to 2^30; the longest record is a
+                                    quarter. At least 16 pages, and five eighths of it what the
+                                    operations registered need at once (lladd_op.record_max,
+                                    record_pages, credit_max): lladd_open refuses less, and says
+                                    how much. Default 8 MiB */
     uint64_t log_segment_min;  /**< first log segment, a power of two from 4096. Default 1 MiB */
     uint64_t log_segment_max;  /**< segments grow up to this. Default 64 MiB */
     uint64_t log_limit_bytes;  /**< most log on disk. Default 4 GiB; UINT64_MAX: none */
@@ -289,8 +292,9 @@ LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const 
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
 /** Log space for `count` further records of the operation, page images included: afterwards the
- *  transaction has at least as much, what it had before counts. LLADD_BAD_STATE if the thread holds
- *  a page (BUF-3).
+ *  transaction has at least as much, what it had before counts. Up to the operation's credit_max can
+ *  be had whatever log_ring_bytes the database was opened with; LLADD_TOO_LARGE if a larger count
+ *  asks for more than five eighths of it. LLADD_BAD_STATE if the thread holds a page (BUF-3).
  *
  *  Until it is put down again the thread waits for nothing but pages: neither for mutexes, locks
  *  and other threads, nor for credit of another transaction. What it waits for could be waiting for

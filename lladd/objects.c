@@ -28,8 +28,9 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
     if (!cls->undo && undo.len)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "class \"%s\" has no undo", cls->name);
     if (ll_record_bound(redo.len, undo.len) > ll_log_record_max(core->log))
-        return ll_fail(&txn->err, LLADD_TOO_LARGE, "%zu bytes are more than a record may have",
-                       redo.len + undo.len);
+        return ll_fail(&txn->err, LLADD_TOO_LARGE,
+                       "a record of %zu bytes; a quarter of log_ring_bytes, %zu, is the most",
+                       redo.len + undo.len, ll_log_record_max(core->log));
     uint64_t need = cls->undo ? ll_record_bound(0, undo.len) : 0;
     rc = ll_catalogue_number(core, name, &txn->err);
     if (!rc)

@@ -142,6 +142,13 @@ struct lladd_op {
      *  are, if that is less than undo_log_max. Then so much is set aside for a record when its undo
      *  bytes are known, and not the most there can be. */
     uint32_t undo_log_base;
+    /** Not 0: redo and undo bytes together are no longer than so many pages of the database either.
+     *  What is set aside for a record is then the smaller of this and record_max, so an operation
+     *  for pages of all sizes takes no more log space than the pages at hand ask for. */
+    uint32_t record_pages;
+    /** Most records that lladd_log_credit is asked for at a time; 0 means 1. lladd_open refuses a
+     *  log_ring_bytes that cannot give so many. */
+    uint32_t credit_max;
 };
 
 /** A page format, known to the page header by number and to everybody else by name. */

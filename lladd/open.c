@@ -88,11 +88,9 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
         o->log_segment_max > (1ull << 31))
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "log segments: powers of two from 4096 to 2^31, min no larger than max");
-    if (!power_of_two(o->log_ring_bytes) ||
-        o->log_ring_bytes < 4ull * or_default(o->page_size, 4096) ||
-        o->log_ring_bytes > (1ull << 30))
-        return ll_fail(err, LLADD_BAD_ARGUMENT,
-                       "log_ring_bytes: a power of two, at least 4 pages, at most 2^30");
+    /* How much it must be is known together with page size and operations: ll_extensions_fit. */
+    if (!power_of_two(o->log_ring_bytes) || o->log_ring_bytes > LL_LOG_RING_MAX)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "log_ring_bytes: a power of two, at most 2^30");
     if (o->cache_bytes < CACHE_MIN / 8)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "cache_bytes: at least %llu",
                        (unsigned long long)(CACHE_MIN / 8));
@@ -429,10 +427,14 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     struct ll_core *core = &db->core;
     struct lladd_world *w = &core->env.world;
     core->control.format = LL_FORMAT_VERSION;
-    core->control.page_size = o->page_size ? o->page_size : LL_PAGE_SIZE_MIN;
     core->control.incarnation = 1;
     core->control.created_us = ll_wall_us(&core->env);
-    int rc = w->random(w->ctx, core->control.uuid, 16);
+    int rc = make_marker(core->dev, err);
+    if (!rc)
+        rc = sweep(db, err);
+    if (rc)
+        return rc;
+    rc = w->random(w->ctx, core->control.uuid, 16);
     if (rc)
         return ll_fail_io(err, rc, true, "make", "a uuid");
     ll_core_identify(core);
@@ -476,8 +478,6 @@ static int open_database(struct lladd_db *db, const struct lladd_options *o,
     if (o->page_size && o->page_size != core->page_size)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "the database has pages of %u bytes, not %u",
                        core->page_size, o->page_size);
-    if (o->log_ring_bytes < 4ull * core->page_size)
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "log_ring_bytes: at least 4 pages");
     int rc = open_log(db, o, false, err);
     if (!rc)
         rc = open_buffer(db, o, false, err);
@@ -539,8 +539,7 @@ static int look(struct lladd_db *db, const struct lladd_options *o, bool *create
             return ll_fail_io(err, late, false, "close", FILE_CONTROL);
     }
     *create = true;
-    rc = make_marker(dev, err);
-    return rc ? rc : sweep(db, err);
+    return 0;
 }
 
 static int take_lock(struct lladd_db *db, struct lladd_error *err)
@@ -590,6 +589,10 @@ static int assemble(struct lladd_db *db, const struct lladd_options *o, struct l
         rc = ll_fail(err, LLADD_EXISTS, "there is a database already");
     if (!rc)
         rc = ll_extensions_merge(&db->core.env, o->registry, &reg, err);
+    if (!rc && create)
+        db->core.control.page_size = o->page_size ? o->page_size : LL_PAGE_SIZE_MIN;
+    if (!rc)
+        rc = ll_extensions_fit(&reg, db->core.control.page_size, o->log_ring_bytes, err);
     if (!rc)
         rc = create ? make_database(db, o, &reg, err) : open_database(db, o, &reg, err);
     ll_free(&db->core.env, reg.items);

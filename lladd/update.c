@@ -219,9 +219,9 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
                                       : name->need_undo +
                                             (txn->id.v ? 0 : ll_undo_need_base());
     if (!lladd_atomic_load32(&name->number) || txn->undo_spare < undo ||
-        txn->credit.bytes < (txn->rolling_back ? ll_record_bound(op->record_max, 0)
+        txn->credit.bytes < (txn->rolling_back ? ll_record_bound(name->record_max, 0)
                                                : name->need_credit) ||
-        ll_core_want_scratch(txn, op->record_max))
+        ll_core_want_scratch(txn, name->record_max))
         return ll_fail(&txn->err, LLADD_BAD_STATE,
                        "operation \"%s\": take log space with lladd_log_credit before latching",
                        op->name);
@@ -239,13 +239,14 @@ static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo,
         (op || txn->credit.bytes < ll_record_bound(redo, undo)))
         return ll_db_refuse_held(&txn->err, "a record without a page");
     if (ll_record_bound(redo, undo) > ll_log_record_max(txn->core->log))
-        return ll_fail(&txn->err, LLADD_TOO_LARGE, "%zu bytes are more than a record may have",
-                       redo + undo);
+        return ll_fail(&txn->err, LLADD_TOO_LARGE,
+                       "a record of %zu bytes; a quarter of log_ring_bytes, %zu, is the most",
+                       redo + undo, ll_log_record_max(txn->core->log));
     if (op)
-        return undo > op->record_max
+        return undo > name->record_max
                    ? ll_fail(&txn->err, LLADD_TOO_LARGE,
-                             "operation \"%s\": %zu undo bytes, its record_max is %u", op->name,
-                             undo, op->record_max)
+                             "operation \"%s\": %zu undo bytes, its record_max is %zu", op->name,
+                             undo, name->record_max)
                    : ll_core_reserve_for(txn, name, 1);
     return ll_core_reserve_plain(txn, ll_record_bound(redo, undo), 0);
 }

@@ -67,7 +67,8 @@ static int check_config(const struct ll_log_config *c, struct lladd_error *err)
                        "log segments of %llu to %llu bytes: not powers of two between %u and %u",
                        (unsigned long long)c->segment_min, (unsigned long long)c->segment_max,
                        LL_LOG_SEGMENT_MIN, LL_LOG_SEGMENT_MAX);
-    if (!power_of_two(c->ring_bytes) || c->ring_bytes < 4096 || c->ring_bytes > UINT32_MAX)
+    if (!power_of_two(c->ring_bytes) || c->ring_bytes < LL_LOG_RING_MIN ||
+        c->ring_bytes > LL_LOG_RING_MAX)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "a log buffer of %llu bytes: not a power of two of at least 4096",
                        (unsigned long long)c->ring_bytes);

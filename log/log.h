@@ -83,10 +83,20 @@ struct ll_credit {
 #endif
 };
 
+#define LL_LOG_RING_MIN 4096u
+#define LL_LOG_RING_MAX (1u << 30)
+
 /* Upper bound of what a record with these span lengths takes in the log. */
 size_t ll_record_bound(size_t redo_len, size_t undo_len);
 /* Longest record this log accepts (a quarter of the ring, at most LL_RECORD_SIZE_MAX). */
 size_t ll_log_record_max(const struct ll_log *);
+/* Most credit one caller can have with a ring of so many bytes: five eighths. Credits that wait in
+ * their owners' hands take up to a quarter, so what is left is enough, once it is used up. */
+size_t ll_log_credit_of_ring(uint64_t ring_bytes);
+size_t ll_log_credit_most(const struct ll_log *);
+/* The smallest ring in which a record of so many bytes (ll_record_bound), and so much credit, can
+ * be had; it may be larger than rings can be (LL_LOG_RING_MAX). Neither is more than 2^60. */
+uint64_t ll_log_ring_for(size_t record, size_t credit);
 
 /* Debug builds: the credit is in the calling thread's hands, or rests. In hand it keeps the thread
  * from waiting for anything but pages (reserve.c). */
@@ -121,8 +131,6 @@ static inline int ll_log_credit(struct ll_log *log, struct ll_credit *c, size_t 
  * kept from users; beyond that they go over it, by small segments, until truncation has given that
  * back. */
 int ll_log_credit_owed(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
-/* No more can be had at once. */
-size_t ll_log_credit_most(const struct ll_log *);
 /* Gives back what is left. */
 void ll_log_credit_return(struct ll_log *, struct ll_credit *);
 /* Puts it down: the caller may wait again. Gives back what is left if so many credits are held that

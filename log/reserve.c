@@ -245,12 +245,38 @@ static int make_ring_room(struct ll_log *log, uint64_t want, struct lladd_error 
     return rc || progress ? rc : wait_for_others(log, want, err);
 }
 
+size_t ll_log_credit_of_ring(uint64_t ring_bytes)
+{
+    return (size_t)(ring_bytes / 8 * 5);
+}
+
+size_t ll_log_credit_most(const struct ll_log *log)
+{
+    return ll_log_credit_of_ring(log->ring_size);
+}
+
+uint64_t ll_log_ring_for(size_t record, size_t credit)
+{
+    uint64_t ring = LL_LOG_RING_MIN;
+    while (record > ring / 4 || credit > ll_log_credit_of_ring(ring))
+        ring *= 2;
+    return ring;
+}
+
+static int too_much(const struct ll_log *log, size_t bytes, struct lladd_error *err)
+{
+    return ll_fail(err, LLADD_TOO_LARGE,
+                   "%zu bytes of log are needed at once; with log_ring_bytes %llu at most %zu (five "
+                   "eighths) can be had, and %llu is the least that is enough",
+                   bytes, (unsigned long long)log->ring_size, ll_log_credit_most(log),
+                   (unsigned long long)ll_log_ring_for(0, bytes));
+}
+
 static int take(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_log__claim claim,
                 struct lladd_error *err)
 {
     if (bytes > ll_log_credit_most(log))
-        return ll_fail(err, LLADD_TOO_LARGE, "%zu bytes of log at once; the log buffer has %llu",
-                       bytes, (unsigned long long)log->ring_size);
+        return too_much(log, bytes, err);
     int rc = ll_log__check(log, err);
     if (rc)
         return rc;
@@ -335,11 +361,6 @@ int ll_log_credit_reserved(struct ll_log *log, struct ll_credit *c, size_t bytes
         return acquire(log, c, bytes, LL_LOG__RESERVED, err);
     ll_log_credit_in_hand(c);
     return 0;
-}
-
-size_t ll_log_credit_most(const struct ll_log *log)
-{
-    return log->ring_size / 2;
 }
 
 bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)

@@ -652,6 +652,7 @@ const struct lladd_op ll_operations__slotted_set = {
     .redo_fields = set_fields,
     .undo_fields = set_undo_fields,
     .record_max = SET_HEAD + SET_UNDO_HEAD + 2 * LLADD_SLOTTED_PIECE,
+    .credit_max = 2, /* lladd_slotted_credit for one call */
     .undo_kind = LLADD_UNDO_PAGE,
     .prepare = set_prepare,
     .validate = set_validate,

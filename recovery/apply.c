@@ -35,6 +35,18 @@ size_t ll_image_bound(const struct ll_core *core)
     return ll_record_bound(IMAGE_HEAD + core->page_size, 0);
 }
 
+size_t ll_op_record_max(const struct lladd_op *op, uint32_t page_size)
+{
+    uint64_t pages = (uint64_t)op->record_pages * page_size;
+    return pages && pages < op->record_max ? (size_t)pages : op->record_max;
+}
+
+size_t ll_op_credit(const struct lladd_op *op, uint32_t page_size)
+{
+    return ll_record_bound(ll_op_record_max(op, page_size), 0) +
+           ll_record_bound(IMAGE_HEAD + page_size, 0);
+}
+
 uint64_t ll_undo_need_base(void)
 {
     return ll_record_bound(0, 0);
@@ -183,12 +195,13 @@ static int want_undo(struct lladd_txn *txn, uint64_t need, size_t *bytes)
 void ll_core_needs(const struct ll_core *core, struct ll_name *name)
 {
     const struct lladd_op *op = name->desc;
-    name->need_credit = ll_record_bound(op->record_max, 0) + ll_image_bound(core);
-    name->need_undo = ll_undo_need_op(op, op->record_max);
+    size_t most = name->record_max = ll_op_record_max(op, core->page_size);
+    name->need_credit = ll_op_credit(op, core->page_size);
+    name->need_undo = ll_undo_need_op(op, most);
     /* A compensation must find all it needs in place, so what it may log counts too (REC-3). */
     size_t inside = op->undo_kind == LLADD_UNDO_LOGICAL ? op->undo_log_max : 0;
-    name->need_scratch = scratch_for(core, inside > op->record_max ? inside : op->record_max);
-    name->need_copy = op->undo_kind == LLADD_UNDO_NONE ? 0 : op->record_max + inside;
+    name->need_scratch = scratch_for(core, inside > most ? inside : most);
+    name->need_copy = op->undo_kind == LLADD_UNDO_NONE ? 0 : most + inside;
     name->need_nesting = op->undo_kind == LLADD_UNDO_LOGICAL ? NESTING : 0;
 }
 
@@ -253,7 +266,7 @@ static int memory_for(struct lladd_txn *txn, struct ll_name *name)
     const struct lladd_op *op = name->desc;
     int rc = ll_catalogue_number(core, name, &txn->err);
     if (!rc)
-        rc = want_scratch_bytes(txn, txn->rolling_back ? scratch_for(core, op->record_max)
+        rc = want_scratch_bytes(txn, txn->rolling_back ? scratch_for(core, name->record_max)
                                                        : name->need_scratch);
     if (!rc && op->undo_kind == LLADD_UNDO_LOGICAL && !txn->rolling_back)
         rc = ll_core_want_nesting(txn);
@@ -268,7 +281,7 @@ int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsi
     int rc = 0;
     for (unsigned i = 0; i < n; i++) {
         const struct ll_name *name = wants[i].name;
-        size_t one = name ? ll_record_bound(((const struct lladd_op *)name->desc)->record_max, 0)
+        size_t one = name ? ll_record_bound(name->record_max, 0)
                           : ll_record_bound(LL_ACTION_END_BYTES, 0);
         bare += one * wants[i].count;
         bytes += (name ? name->need_credit : one) * wants[i].count;
@@ -394,7 +407,7 @@ static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name,
     if (LL_UNLIKELY((view.type != wanted || view.type == 0) && !op->formats))
         return wrong_page(txn, op, view);
     d->bytes = txn->scratch;
-    d->max = op->record_max;
+    d->max = name->record_max;
     d->redo_len = d->undo_len = 0;
     d->error = &txn->err;
     if (LL_UNLIKELY(!op->prepare))

@@ -54,6 +54,7 @@ struct ll_name {
     /* Of a registered operation: what one record of it can need, computed once. */
     size_t need_credit, need_scratch, need_copy, need_nesting;
     uint64_t need_undo;
+    size_t record_max; /* redo and undo bytes of one record on this database's pages */
     /* statistics, relaxed */
     uint64_t count, bytes, redone, redo_ns;
 };
@@ -531,7 +532,11 @@ static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op,
     }
     return ll_core_reserve_slow(txn, op, count);
 }
-/* The three needs of an operation that was just registered with this handle. */
+/* Most redo and undo bytes of a record of the operation, with pages of this size. */
+size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
+/* Log space that one record and an image of its page can take. */
+size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
+/* The needs of an operation that was just registered with this handle. */
 void ll_core_needs(const struct ll_core *, struct ll_name *);
 /* Credit while rolling back: `bytes` out of what was set aside, `with_image` if it can be had. */
 int ll_core_credit_rolling(struct lladd_txn *, size_t bytes, size_t with_image);

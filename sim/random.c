@@ -434,8 +434,8 @@ static void swarm(struct ll_sim_random *r)
         o->log_segment_min = o->log_segment_max = segments[draw(r, 3)];
     if (o->cache_bytes == 256 << 10)
         o->cache_bytes = caches[draw(r, 4)];
-    if (o->log_ring_bytes == 32 << 10)
-        o->log_ring_bytes = (uint64_t)(32 << 10) << draw(r, 2);
+    if (o->log_ring_bytes == 64 << 10)
+        o->log_ring_bytes = (uint64_t)(64 << 10) << draw(r, 2);
     if (o->checkpoint_bytes == 16 << 10)
         o->checkpoint_bytes = checkpoints[draw(r, 4)];
 }

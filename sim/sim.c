@@ -14,7 +14,7 @@ enum {
     PREEMPTIONS_DEFAULT = 2,
     SCHEDULES_DEFAULT = 1000, /* at random */
     CACHE_BYTES = 256 << 10,
-    RING_BYTES = 32 << 10,
+    RING_BYTES = 64 << 10,
     SEGMENT_BYTES = 8 << 10,
     CHECKPOINT_BYTES = 16 << 10
 };

@@ -20,7 +20,8 @@ static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
 #define BYTES_OP(op_name, page) \
     { \
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
-        .record_max = 2 * (page), .prepare = bytes_prepare, LL_BYTE_RUNS_OP, \
+        .record_max = 2 * (page), .record_pages = 2, .credit_max = 3, \
+        .prepare = bytes_prepare, LL_BYTE_RUNS_OP, \
     }
 
 const struct lladd_op ll_hash__bytes = BYTES_OP("lladd.hash.bytes", SMALL_PAGE);

@@ -739,14 +739,16 @@ static const struct lladd_field widen_fields[] = {
         .page_type = "lladd.hash.bucket", .record_max = (most), __VA_ARGS__ \
     }
 #define FORMAT_OP(op_name, page) \
-    BUCKET_OP(op_name, page, .formats = true, .redo_fields = format_fields, \
+    BUCKET_OP(op_name, page, .record_pages = 1, .credit_max = 3, .formats = true, \
+              .redo_fields = format_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = format_prepare, \
               .validate = format_validate, .redo = format_redo)
 #define WIDEN_OP(op_name, page) \
-    BUCKET_OP(op_name, page, .redo_fields = widen_fields, .undo_kind = LLADD_UNDO_NONE, \
+    BUCKET_OP(op_name, page, .record_pages = 1, .redo_fields = widen_fields, \
+              .undo_kind = LLADD_UNDO_NONE, \
               .prepare = widen_prepare, .validate = widen_validate, .redo = widen_redo)
 #define NARROW_OP(op_name, page) \
-    BUCKET_OP(op_name, NARROW_BYTES(page), .redo_fields = narrow_fields, \
+    BUCKET_OP(op_name, NARROW_BYTES(page), .record_pages = 1, .redo_fields = narrow_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
               .validate = narrow_validate, .redo = narrow_redo)
 /* One record takes a change of one entry back. What it holds to restore a value (slot, head, key,

@@ -25,7 +25,6 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
     (void)ctx;
     (void)err;
     o->cache_bytes = 128u << 10;
-    o->log_ring_bytes = 16u << 10;
     o->log_segment_min = o->log_segment_max = 16u << 10;
     return 0;
 }

@@ -37,7 +37,7 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
 {
     const struct kind *k = ctx;
     (void)err;
-    o->log_ring_bytes = k->page_size ? 1u << 20 : 128u << 10;
+    o->log_ring_bytes = 16 * (k->page_size ? k->page_size : 4096);
     if (k->page_size) {
         o->page_size = k->page_size;
         o->cache_bytes = 1u << 20;

@@ -30,7 +30,7 @@ void rig_init(struct rig *r, unsigned kind)
     r->options.flags = kind & RIG_THREADS ? 0 : LLADD_OPT_NO_THREADS;
     r->options.frames = kind & RIG_RESERVED ? LLADD_FRAMES_RESERVED : LLADD_FRAMES_HEAP;
     r->options.cache_bytes = 1u << 20;
-    r->options.log_ring_bytes = 64u << 10;
+    r->options.log_ring_bytes = 128u << 10;
     r->options.log_segment_min = 16u << 10;
     r->options.log_segment_max = 64u << 10;
     ck_assert_int_eq(lladd_register_extension(&r->options, &test_extension, &r->err), 0);

@@ -107,7 +107,7 @@ START_TEST(page_sizes_from_4_to_64_KiB_work)
     for (uint32_t size = 4096; size <= 65536; size *= 2) {
         rig_init(&r, (unsigned)_i);
         r.options.page_size = size;
-        r.options.log_ring_bytes = 8 * (uint64_t)size;
+        r.options.log_ring_bytes = 32 * (uint64_t)size;
         r.options.cache_bytes = 64 * (uint64_t)size;
         rig_open(&r);
         ck_assert_uint_eq(lladd_page_size(r.db), size);
@@ -131,7 +131,7 @@ END_TEST
 START_TEST(the_smallest_options_work)
 {
     rig_init(&r, (unsigned)_i & ~(unsigned)RIG_THREADS);
-    r.options.log_ring_bytes = 4 * 4096;
+    r.options.log_ring_bytes = 32 * 4096;
     r.options.log_segment_min = r.options.log_segment_max = 4096;
     r.options.cache_bytes = rig_small_cache((unsigned)_i);
     r.options.checkpoint_bytes = 1;

@@ -25,7 +25,7 @@ static size_t at(unsigned p, unsigned c)
 void workload_options(struct rig *r)
 {
     r->options.cache_bytes = rig_small_cache(r->kind);
-    r->options.log_ring_bytes = 64u << 10;
+    r->options.log_ring_bytes = 128u << 10;
     r->options.log_segment_min = 4096;
     r->options.log_segment_max = 4096;
     r->options.checkpoint_bytes = 12u << 10;

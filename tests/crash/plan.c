@@ -45,9 +45,7 @@ static void draw_sizes(struct plan *p, uint64_t *rng)
     static const uint32_t pages[] = {4096, 4096, 4096, 4096, 8192, 16384, 65536};
     struct lladd_options *o = &p->o;
     o->page_size = pages[below(rng, sizeof pages / sizeof *pages)];
-    /* A split logs images of many pages at once, which must fit into half of the ring. */
-    uint64_t least_ring = o->page_size == 4096 ? 131072 : larger(1048576, 32ull * o->page_size);
-    o->log_ring_bytes = larger((uint64_t)131072 << below(rng, 4), least_ring);
+    o->log_ring_bytes = larger((uint64_t)65536 << below(rng, 5), 16ull * o->page_size);
     o->log_segment_min = (uint64_t)4096 << below(rng, 6);
     o->log_segment_max = o->log_segment_min << below(rng, 5);
     o->cache_bytes = larger((uint64_t)262144 << below(rng, 4), 48ull * o->page_size);

@@ -36,6 +36,8 @@ struct worker {
     struct lladd_thread thread;
 };
 
+enum { COMMIT = 1, RELAXED = 2, READ = 4, TRIM = 8, LARGE = 16 };
+
 /* Fills a payload that says whose it is. */
 static size_t fill(unsigned char *bytes, unsigned id, unsigned round, size_t most)
 {
@@ -72,7 +74,10 @@ static int append(struct worker *w, struct ll_credit *credit, unsigned round)
         rec.prev = w->lsns[round - 1];
         rec.txn = w->lsns[0];
     }
-    int rc = ll_log_credit(f.log, credit, ll_record_bound(len, 0), &w->err);
+    size_t want = ll_record_bound(len, 0);
+    if (w->mode & LARGE && (w->id + round) % 3)
+        want = ll_log_credit_of_ring(f.cfg.ring_bytes);
+    int rc = ll_log_credit(f.log, credit, want, &w->err);
     if (rc)
         return rc;
     ll_log_reserve(f.log, credit, &rec, true);
@@ -95,8 +100,6 @@ static void read_back(struct worker *w, struct ll_log_cursor *c, unsigned upto)
         ck_assert_uint_eq(round, upto - back);
     }
 }
-
-enum { COMMIT = 1, RELAXED = 2, READ = 4, TRIM = 8 };
 
 static void *work(void *arg)
 {
@@ -250,6 +253,19 @@ START_TEST(everything)
     start_workers(COMMIT | RELAXED | READ | TRIM, 250);
     join_workers(0);
     check_log(250);
+    free_workers();
+}
+END_TEST
+
+/* Most ask for as much as one can get, and the others rest with what they did not use. */
+START_TEST(the_largest_credits_of_many)
+{
+    f.cfg.ring_bytes = _i ? 65536 : 4096;
+    f.cfg.segment_max = 65536;
+    fixture_create(&f);
+    start_workers(COMMIT | TRIM | LARGE, 200);
+    join_workers(0);
+    check_log(200);
     free_workers();
 }
 END_TEST
@@ -543,6 +559,7 @@ int main(void)
     tcase_add_test(t, commits);
     tcase_add_test(t, commits_by_a_strange_clock);
     tcase_add_test(t, everything);
+    tcase_add_loop_test(t, the_largest_credits_of_many, 0, 2);
     tcase_add_test(t, on_files);
     tcase_add_loop_test(t, poison, 0, 6);
     tcase_add_test(t, follower);

@@ -50,7 +50,7 @@ static struct lladd_options options_for(unsigned mode)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     o.cache_bytes = 512u << 10;
-    o.log_ring_bytes = 64u << 10;
+    o.log_ring_bytes = 128u << 10;
     o.log_segment_min = 16u << 10;
     o.log_segment_max = 64u << 10;
     o.checkpoint_bytes = 64u << 10;

@@ -101,7 +101,7 @@ static void roll_back_without_images(int i)
     r.options.flags |= LLADD_OPT_LOG_FULL_ERROR;
     r.options.page_size = 4096;
     r.options.cache_bytes = 4u << 20;
-    r.options.log_ring_bytes = 64u << 10;
+    r.options.log_ring_bytes = 128u << 10;
     r.options.log_segment_min = r.options.log_segment_max = 16u << 10;
     r.options.log_limit_bytes = 24u * (16u << 10);
     rig_open(&r);
