@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A database that is being made when something fails: the next open makes it, and whatever that
+ * acknowledges stays, also if the power fails then. */
+#include "rig.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct rig r;
+
+/* The n-th call of these kinds fails while the database is made. False: there are fewer. */
+static bool made_in_spite_of(uint64_t n, unsigned kinds, bool power_fails_first)
+{
+    rig_init(&r, 0);
+    fault_device_fail(r.fd, n, kinds, EIO, false);
+    bool failed = rig_try_open(&r) != 0;
+    bool fired = fault_device_fired(r.fd) != 0;
+    fault_device_fail(r.fd, 0, 0, 0, false);
+    if (!failed)
+        rig_close(&r);
+    rig_open(&r);
+    if (power_fails_first) { /* before anything was written: it is a database nevertheless */
+        rig_crash(&r, &fault_power);
+        r.options.flags |= LLADD_OPT_MUST_EXIST;
+        rig_open(&r);
+    }
+    struct cell c = cell_of(rig_page(&r), 3);
+    rig_set(&r, c, 4711);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, c, 4711);
+    rig_free(&r);
+    return fired;
+}
+
+/* A sync fails while the database is made, and the power at the k-th call of the next open. False:
+ * that has fewer. */
+static bool made_after(uint64_t n, uint64_t k, bool *fired)
+{
+    rig_init(&r, 0);
+    fault_device_fail(r.fd, n, FAULT_SYNC, EIO, false);
+    int rc = rig_try_open(&r);
+    *fired = fault_device_fired(r.fd) != 0;
+    fault_device_fail(r.fd, 0, 0, 0, false);
+    if (rc == 0)
+        rig_close(&r);
+    fault_device_crash_at(r.fd, k);
+    if (rig_try_open(&r) == 0)
+        lladd_kill(r.db);
+    r.db = NULL;
+    bool crashed = fault_device_crashed(r.fd);
+    fault_device_power_cycle(r.fd, &fault_power);
+    rig_open(&r);
+    struct cell c = cell_of(rig_page(&r), 3);
+    rig_set(&r, c, 4711);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, c, 4711);
+    rig_free(&r);
+    return crashed;
+}
+
+/* What a failed sync was to make durable can be read, and is on no device; and a second sync of it
+ * reports success (LOG-4). */
+START_TEST(a_sync_that_failed_is_not_trusted_by_the_next_open)
+{
+    uint64_t n, k = 1;
+    bool fired = true;
+    for (n = 1; fired; n++) {
+        for (k = 1; made_after(n, k, &fired); k++)
+            continue;
+        ck_assert_uint_gt(k, 4);
+    }
+    ck_assert_uint_gt(n, 4); /* log, pages, double-write area, control */
+}
+END_TEST
+
+START_TEST(any_call_fails_while_a_database_is_made)
+{
+    uint64_t n = 1;
+    while (made_in_spite_of(n, FAULT_WRITES, _i))
+        n++;
+    ck_assert_uint_gt(n, 20);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("creation");
+    TCase *tc = tcase_create("all");
+    tcase_add_test(tc, a_sync_that_failed_is_not_trusted_by_the_next_open);
+    tcase_add_loop_test(tc, any_call_fails_while_a_database_is_made, 0, 2);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
