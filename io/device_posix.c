@@ -15,6 +15,11 @@
  * and closes the file, and is released by the kernel when the last process that inherited it is
  * gone, so a crash leaves nothing behind that must be cleared away by hand.
  *
+ * The directory may be where others can write. So no name in it is followed if it is a symbolic
+ * link, also on the way to a file below `log`; and what is opened is a plain file or a directory of
+ * this user's, or of the directory's owner's. Who lets others write (the mode says so) has asked for
+ * their files.
+ *
  * Threads. Descriptors bear concurrent calls. Only `append` has a latch, one per file, since to
  * find the end and to write there are two steps. (O_APPEND would do both in one, but on Linux it
  * makes pwrite on the same descriptor ignore its offset.)
@@ -27,6 +32,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +43,8 @@
 struct posix_device {
     struct lladd_device base;
     int dir;
+    mode_t mode; /* of files that are made */
+    uid_t owner; /* of the directory */
 };
 
 struct posix_file {
@@ -85,13 +93,87 @@ static int free_file(struct posix_file *file)
     return rc;
 }
 
-/* The kernel opens a directory for reading; we do not. */
-static int refuse_directory(int fd)
+/* Opening one with O_DIRECTORY | O_NOFOLLOW says no more than that it is no directory. */
+static bool is_link(int at, const char *name)
+{
+    struct stat st;
+    int was = errno;
+    bool link = fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+    errno = was;
+    return link;
+}
+
+static const mode_t others_write = S_IWGRP | S_IWOTH;
+
+/* Is it what may be used here? -EISDIR for a directory that was opened as a file. */
+static int refuse_foreign(const struct posix_device *dev, int fd, bool directory)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
         return -errno;
-    return S_ISDIR(st.st_mode) ? -EISDIR : 0;
+    if (S_ISDIR(st.st_mode) != directory)
+        return directory ? -ENOTDIR : -EISDIR;
+    bool plain = directory || S_ISREG(st.st_mode);
+    bool ours = st.st_uid == geteuid() || st.st_uid == dev->owner || dev->mode & others_write;
+    return plain && ours ? 0 : -EPERM;
+}
+
+static int close_with(int fd, int rc)
+{
+    (void)close(fd); /* only looked at */
+    return rc;
+}
+
+static void close_parent(const struct lladd_device *device, int fd)
+{
+    if (fd != ((const struct posix_device *)device)->dir)
+        (void)close(fd);
+}
+
+/* The directory that holds the last component of a name, which *leaf begins with; for
+ * close_parent. */
+static int open_parent(struct lladd_device *device, const char *name, int *fd, const char **leaf)
+{
+    const struct posix_device *dev = (const struct posix_device *)device;
+    char part[NAME_MAX + 1];
+    int rc = 0;
+    *fd = dev->dir;
+    for (size_t len; rc == 0 && name[len = strcspn(name, "/")] != '\0'; name += len + 1) {
+        if (len >= sizeof part)
+            rc = -ENAMETOOLONG;
+        memcpy(part, name, rc ? 0 : len);
+        part[rc ? 0 : len] = '\0';
+        int next = rc ? -1 : openat(*fd, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (rc == 0 && next < 0)
+            rc = errno == ENOTDIR && is_link(*fd, part) ? -ELOOP : -errno;
+        if (next < 0)
+            break;
+        close_parent(device, *fd);
+        *fd = next;
+        rc = refuse_foreign(dev, next, true);
+    }
+    if (rc != 0)
+        close_parent(device, *fd);
+    *leaf = name;
+    return rc;
+}
+
+/* Opens a file of the database; `how` are flags of open. */
+static int open_file(struct lladd_device *device, const char *name, int how)
+{
+    const struct posix_device *dev = (const struct posix_device *)device;
+    const char *leaf;
+    int parent;
+    int rc = open_parent(device, name, &parent, &leaf);
+    if (rc != 0)
+        return rc;
+    /* Without O_NONBLOCK a pipe that lies there would be waited for. */
+    int fd = openat(parent, leaf, how | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, dev->mode);
+    rc = fd < 0 ? -errno : refuse_foreign(dev, fd, false);
+    close_parent(device, parent);
+    if (fd < 0)
+        return rc;
+    return rc != 0 ? close_with(fd, rc) : fd;
 }
 
 static int posix_open(struct lladd_device *dev, const char *name, unsigned flags,
@@ -101,7 +183,7 @@ static int posix_open(struct lladd_device *dev, const char *name, unsigned flags
     if (rc != 0 || !ll_io__name_ok(name, false))
         return -EINVAL;
 
-    int how = O_CLOEXEC | (flags & LLADD_OPEN_READ_ONLY ? O_RDONLY : O_RDWR);
+    int how = flags & LLADD_OPEN_READ_ONLY ? O_RDONLY : O_RDWR;
     if (flags & LLADD_OPEN_CREATE)
         how |= O_CREAT;
     if (flags & LLADD_OPEN_EXCLUSIVE)
@@ -109,11 +191,8 @@ static int posix_open(struct lladd_device *dev, const char *name, unsigned flags
     struct posix_file *file = new_file();
     if (!file)
         return -ENOMEM;
-    file->fd = openat(dir_of(dev), name, how, 0666);
-    rc = file->fd < 0 ? -errno : 0;
-    if (rc == 0 && (flags & LLADD_OPEN_READ_ONLY))
-        rc = refuse_directory(file->fd);
-    if (rc != 0) {
+    rc = file->fd = open_file(dev, name, how);
+    if (rc < 0) {
         (void)free_file(file); /* nothing was written through it */
         return rc;
     }
@@ -271,16 +350,34 @@ static int posix_allocate(struct lladd_device *dev, struct lladd_file *file, uin
 
 static int posix_rename(struct lladd_device *dev, const char *from, const char *to)
 {
+    const char *old, *new;
+    int from_dir, to_dir;
     if (!ll_io__name_ok(from, false) || !ll_io__name_ok(to, false))
         return -EINVAL;
-    return renameat(dir_of(dev), from, dir_of(dev), to) != 0 ? -errno : 0;
+    int rc = open_parent(dev, from, &from_dir, &old);
+    if (rc != 0)
+        return rc;
+    rc = open_parent(dev, to, &to_dir, &new);
+    if (rc == 0) {
+        rc = renameat(from_dir, old, to_dir, new) != 0 ? -errno : 0;
+        close_parent(dev, to_dir);
+    }
+    close_parent(dev, from_dir);
+    return rc;
 }
 
 static int posix_unlink(struct lladd_device *dev, const char *name)
 {
     if (!ll_io__name_ok(name, false))
         return -EINVAL;
-    return unlinkat(dir_of(dev), name, 0) != 0 ? -errno : 0;
+    const char *leaf;
+    int parent;
+    int rc = open_parent(dev, name, &parent, &leaf);
+    if (rc != 0)
+        return rc;
+    rc = unlinkat(parent, leaf, 0) != 0 ? -errno : 0;
+    close_parent(dev, parent);
+    return rc;
 }
 
 /* A new descriptor of the directory, also for the database's own: reading it and syncing it shall
@@ -289,8 +386,19 @@ static int open_dir(struct lladd_device *dev, const char *name, int *fd)
 {
     if (!ll_io__name_ok(name, true))
         return -EINVAL;
-    *fd = openat(dir_of(dev), *name ? name : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd < 0 ? -errno : 0;
+    const char *leaf;
+    int parent;
+    int rc = open_parent(dev, *name ? name : ".", &parent, &leaf);
+    if (rc != 0)
+        return rc;
+    *fd = openat(parent, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    rc = *fd >= 0 ? refuse_foreign((struct posix_device *)dev, *fd, true)
+         : errno == ENOTDIR && is_link(parent, leaf) ? -ELOOP
+                                                     : -errno;
+    if (rc != 0 && *fd >= 0)
+        (void)close(*fd);
+    close_parent(dev, parent);
+    return rc;
 }
 
 static int posix_sync_dir(struct lladd_device *dev, const char *name)
@@ -304,11 +412,25 @@ static int posix_sync_dir(struct lladd_device *dev, const char *name)
     return rc;
 }
 
+/* Who may read files may look names up. */
+static mode_t dir_mode(mode_t mode)
+{
+    return mode | S_IXUSR | (mode & (S_IRGRP | S_IROTH)) >> 2;
+}
+
 static int posix_mkdir(struct lladd_device *dev, const char *name)
 {
     if (!ll_io__name_ok(name, false))
         return -EINVAL;
-    return mkdirat(dir_of(dev), name, 0777) != 0 ? -errno : 0;
+    const char *leaf;
+    int parent;
+    int rc = open_parent(dev, name, &parent, &leaf);
+    if (rc != 0)
+        return rc;
+    mode_t mode = dir_mode(((struct posix_device *)dev)->mode);
+    rc = mkdirat(parent, leaf, mode) != 0 ? -errno : 0;
+    close_parent(dev, parent);
+    return rc;
 }
 
 static int posix_list(struct lladd_device *dev, const char *name, lladd_list_fn *fn, void *ctx)
@@ -391,8 +513,9 @@ static int posix_lock(struct lladd_device *dev, const char *name, struct lladd_f
     struct posix_file *file = new_file();
     if (!file)
         return -ENOMEM;
-    file->fd = openat(dir_of(dev), name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    int rc = file->fd < 0 ? -errno : take_lock(file->fd, owner);
+    int rc = file->fd = open_file(dev, name, O_RDWR | O_CREAT);
+    if (rc >= 0)
+        rc = take_lock(file->fd, owner);
     if (rc != 0) {
         (void)free_file(file); /* gives the lock back if it was taken */
         return rc;
@@ -407,9 +530,9 @@ static int posix_holder(struct lladd_device *dev, const char *name, int64_t *own
     *owner = 0;
     if (!ll_io__name_ok(name, false))
         return -EINVAL;
-    int fd = openat(dir_of(dev), name, O_RDONLY | O_CLOEXEC);
+    int fd = open_file(dev, name, O_RDONLY);
     if (fd < 0)
-        return errno == ENOENT ? 0 : -errno;
+        return fd == -ENOENT ? 0 : fd;
     struct flock whole = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
     int rc = fcntl(fd, F_OFD_GETLK, &whole) != 0 ? -errno : 0;
     if (rc == 0 && whole.l_type != F_UNLCK) {
@@ -481,9 +604,9 @@ static int sync_parent(const char *dir)
     return rc;
 }
 
-static int create_dir(const char *dir, struct lladd_error *err)
+static int create_dir(const char *dir, mode_t mode, struct lladd_error *err)
 {
-    if (mkdir(dir, 0777) == 0) {
+    if (mkdir(dir, dir_mode(mode)) == 0) {
         int rc = sync_parent(dir);
         if (rc == 0)
             return 0;
@@ -501,10 +624,20 @@ static int create_dir(const char *dir, struct lladd_error *err)
 int lladd_device_posix(const char *dir, bool create, struct lladd_device **out,
                        struct lladd_error *err)
 {
+    return lladd_device_posix_mode(dir, create, 0, out, err);
+}
+
+int lladd_device_posix_mode(const char *dir, bool create, uint32_t mode, struct lladd_device **out,
+                            struct lladd_error *err)
+{
     if (!dir || !*dir || !out)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "no directory named");
+    mode = mode ? mode : S_IRUSR | S_IWUSR;
+    if ((mode & 0600) != 0600 || mode & ~0666u)
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "file_mode 0%o: 0600, and what others may read and write, up to 0666", mode);
     if (create) {
-        int rc = create_dir(dir, err);
+        int rc = create_dir(dir, mode, err);
         if (rc != 0)
             return rc;
     }
@@ -514,12 +647,20 @@ int lladd_device_posix(const char *dir, bool create, struct lladd_device **out,
     if (fd < 0)
         return ll_fail_io(err, -errno, false, "open directory", dir);
     struct posix_device *dev = malloc(sizeof *dev);
+    struct stat st;
+    if (dev && fstat(fd, &st) != 0) {
+        int rc = ll_fail_io(err, -errno, false, "look at directory", dir);
+        free(dev);
+        return close_with(fd, rc);
+    }
     if (!dev) {
         (void)close(fd); /* only read */
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     }
     dev->base.ops = &ll_io__posix_ops;
     dev->dir = fd;
+    dev->mode = mode;
+    dev->owner = st.st_uid;
     *out = &dev->base;
     return 0;
 }

@@ -93,6 +93,13 @@ struct lladd_device {
  *  closed with lladd_device_close after the database that uses it. */
 LLADD_API int lladd_device_posix(const char *dir, bool create, struct lladd_device **out,
                                  struct lladd_error *);
+/** The same with the mode of the files that are made (0: 0600), less the process's umask; a
+ *  directory can be searched besides by those who may read. LLADD_BAD_ARGUMENT for bits that are not
+ *  read and write, or if the user would have no right to both. No symbolic link in the directory is
+ *  followed, and no file used that is not a plain one of this user or of the directory's owner,
+ *  unless the mode lets others write: LLADD_NO_ACCESS. */
+LLADD_API int lladd_device_posix_mode(const char *dir, bool create, uint32_t mode,
+                                      struct lladd_device **out, struct lladd_error *);
 /** Files in memory. They live as long as the device, across any number of opens: what a test
  *  crashes and reopens. */
 LLADD_API int lladd_device_memory(struct lladd_device **out);

@@ -117,6 +117,7 @@ struct lladd_options {
                                   what it knows of pages that are behind the log. Pages that have
                                   no room there are redone before lladd_open returns. Default: a
                                   quarter of cache_bytes, at least 32 MiB */
+    uint32_t file_mode; /**< of POSIX files that are made: lladd_device_posix_mode. Default 0600 */
 };
 
 #define LLADD_OPTIONS_INIT_SIZE sizeof(struct lladd_options)

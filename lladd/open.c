@@ -632,7 +632,8 @@ static int open_db(const char *dir, const struct lladd_options *options, struct 
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     db->core.env = env;
     if (!o.device) {
-        rc = lladd_device_posix(dir, !(o.flags & LLADD_OPT_MUST_EXIST), &o.device, err);
+        rc = lladd_device_posix_mode(dir, !(o.flags & LLADD_OPT_MUST_EXIST), o.file_mode, &o.device,
+                                     err);
         if (rc) {
             ll_free(&env, db);
             return rc;

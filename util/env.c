@@ -244,6 +244,7 @@ int ll_io_code(int rc, bool writing)
         return LLADD_NO_FILES;
     case EACCES:
     case EPERM:
+    case ELOOP:
     case EROFS:
         return LLADD_NO_ACCESS;
     default:
@@ -273,6 +274,10 @@ int ll_fail_io_at(struct lladd_error *err, const char *srcfile, int line, int rc
     int code = ll_io_code(rc, writing);
     char buf[96];
     const char *cause = CAUSE_OF(strerror_r(sys_errno, buf, sizeof buf), buf);
+    if (sys_errno == ELOOP)
+        cause = "it is a symbolic link, and none is followed in a database";
+    else if (sys_errno == EPERM)
+        cause = "not permitted, or no plain file of this user";
     (void)ll_fail_at(err, srcfile, line, code, "cannot %s \"%s\": %s", what, name, cause);
     if (err)
         err->sys_errno = sys_errno;

@@ -4,6 +4,7 @@
 #include "xa/xa_private.h"
 
 #include <lladd/op.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REFUSE(...) return lladd_error_set(err, LLADD_BAD_ARGUMENT, __VA_ARGS__)
@@ -73,6 +74,16 @@ static int take_wait(const char *value, uint64_t *ns, struct lladd_error *err)
     return 0;
 }
 
+static int take_mode(const char *value, uint32_t *mode, struct lladd_error *err)
+{
+    char *end;
+    unsigned long v = strtoul(value, &end, 8);
+    if (*value < '0' || *value > '7' || *end || v > 0666 || (v & 0600) != 0600 || v & 0111)
+        REFUSE("mode=%s: not the mode of a file, from 0600 to 0666", value);
+    *mode = (uint32_t)v;
+    return 0;
+}
+
 static int take_plugin(const char *value, struct ll_xa__spec *s, struct lladd_error *err)
 {
     if (s->n_plugins == LL_XA__PLUGINS)
@@ -81,8 +92,8 @@ static int take_plugin(const char *value, struct ll_xa__spec *s, struct lladd_er
 }
 
 static const char *const keys[] = {"dir",   "ops",  "create", "cache", "log_limit",
-                                   "owner", "wait", "threads"};
-enum { DIR, OPS, CREATE, CACHE, LOG_LIMIT, OWNER, WAIT, THREADS, KEYS };
+                                   "owner", "wait", "mode",   "threads"};
+enum { DIR, OPS, CREATE, CACHE, LOG_LIMIT, OWNER, WAIT, MODE, THREADS, KEYS };
 
 static int take(unsigned key, const char *value, struct ll_xa__spec *s, struct lladd_error *err)
 {
@@ -101,6 +112,8 @@ static int take(unsigned key, const char *value, struct ll_xa__spec *s, struct l
         return take_text("owner", value, s->owner, sizeof s->owner, err);
     case WAIT:
         return take_wait(value, &s->wait_ns, err);
+    case MODE:
+        return take_mode(value, &s->file_mode, err);
     default:
         return take_choice("threads", value, "each", "any", &s->any_thread, err);
     }

@@ -91,6 +91,8 @@ static int open_db(struct ll_xa__store *s, struct lladd_error *err)
         o.flags |= LLADD_OPT_MUST_EXIST;
     if (s->spec.cache_bytes)
         o.cache_bytes = s->spec.cache_bytes;
+    if (s->spec.file_mode)
+        o.file_mode = s->spec.file_mode;
     if (s->spec.log_limit_bytes)
         o.log_limit_bytes = s->spec.log_limit_bytes;
     int rc = lladd_open(s->spec.dir, &o, &s->db, err);
@@ -159,6 +161,7 @@ static bool same_spec(const struct ll_xa__spec *a, const struct ll_xa__spec *b)
     bool same = a->n_plugins == b->n_plugins && a->create == b->create &&
                 a->any_thread == b->any_thread && a->cache_bytes == b->cache_bytes &&
                 a->log_limit_bytes == b->log_limit_bytes && a->wait_ns == b->wait_ns &&
+                a->file_mode == b->file_mode &&
                 strcmp(a->dir, b->dir) == 0 && strcmp(a->owner, b->owner) == 0;
     for (unsigned i = 0; same && i < a->n_plugins; i++)
         same = strcmp(a->plugins[i], b->plugins[i]) == 0;

@@ -66,6 +66,7 @@ struct ll_xa__spec {
     unsigned n_plugins;
     bool create, any_thread;
     uint64_t cache_bytes, log_limit_bytes, wait_ns;
+    uint32_t file_mode;
 };
 
 struct ll_xa__store {

@@ -7,6 +7,7 @@
  */
 #include "io/io.h"
 #include "support/fixtures.h"
+#include "util/env.h"
 
 #include <check.h>
 #include <errno.h>
@@ -240,6 +241,143 @@ START_TEST(no_permission)
 }
 END_TEST
 
+/* ---- whose files, and where ---- */
+
+static mode_t mode_of(const char *name)
+{
+    struct stat st;
+    char *path = temp_dir_path(dir, name);
+    ck_assert_int_eq(lstat(path, &st), 0);
+    free(path);
+    return st.st_mode & 07777;
+}
+
+START_TEST(files_are_the_users_own_unless_said_otherwise)
+{
+    static const struct {
+        uint32_t asked, file, directory;
+    } modes[] = {{0, 0600, 0700}, {0600, 0600, 0700}, {0640, 0640, 0750}, {0666, 0666, 0777}};
+    uint32_t wrong[] = {0400, 0200, 0700, 04600, 01000000};
+    mode_t mask = umask(0);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        struct lladd_device *dev;
+        struct lladd_file *f;
+        int64_t owner;
+        char *path = temp_dir_path(dir, "db");
+        ck_assert_int_eq(lladd_device_posix_mode(path, true, modes[i].asked, &dev, &err), 0);
+        ck_assert_int_eq(ll_io_open(dev, "f", LLADD_OPEN_CREATE, &f), 0);
+        ck_assert_int_eq(ll_io_close(dev, f), 0);
+        ck_assert_int_eq(ll_io_lock(dev, "lock", &f, &owner), 0);
+        ck_assert_int_eq(ll_io_close(dev, f), 0);
+        ck_assert_int_eq(ll_io_mkdir(dev, "log"), 0);
+        ck_assert_uint_eq(mode_of("db"), modes[i].directory);
+        ck_assert_uint_eq(mode_of("db/log"), modes[i].directory);
+        ck_assert_uint_eq(mode_of("db/f"), modes[i].file);
+        ck_assert_uint_eq(mode_of("db/lock"), modes[i].file);
+        lladd_device_close(dev);
+        temp_dir_remove(path);
+    }
+    umask(mask);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct lladd_device *dev;
+        ck_assert_int_eq(lladd_device_posix_mode(dir, true, wrong[i], &dev, &err),
+                         LLADD_BAD_ARGUMENT);
+        ck_assert_ptr_nonnull(strstr(err.message, "file_mode"));
+    }
+}
+END_TEST
+
+static int ignore(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+    return 0;
+}
+
+/* Whatever lies behind the name is neither read, nor written, nor made. */
+START_TEST(no_symbolic_link_is_followed)
+{
+    static const char *const targets[] = {"other", "nothing", "sub"};
+    struct lladd_device *dev = device();
+    struct lladd_file *f;
+    int64_t owner;
+    char *link = temp_dir_path(dir, "link"), *below = temp_dir_path(dir, "log");
+    ck_assert_int_eq(ll_io_open(dev, "other", LLADD_OPEN_CREATE, &f), 0);
+    ck_assert_int_eq(ll_io_close(dev, f), 0);
+    ck_assert_int_eq(ll_io_mkdir(dev, "sub"), 0);
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        ck_assert_int_eq(symlink(targets[i], link), 0);
+        ck_assert_int_eq(ll_io_open(dev, "link", 0, &f), -ELOOP);
+        ck_assert_int_eq(ll_io_open(dev, "link", LLADD_OPEN_CREATE, &f), -ELOOP);
+        ck_assert_int_eq(ll_io_open(dev, "link", LLADD_OPEN_READ_ONLY, &f), -ELOOP);
+        ck_assert_int_eq(ll_io_lock(dev, "link", &f, &owner), -ELOOP);
+        ck_assert_int_eq(dev->ops->holder(dev, "link", &owner), -ELOOP);
+        ck_assert_int_eq(unlink(link), 0);
+    }
+    ck_assert_int_eq(ll_io_open(dev, "nothing", 0, &f), -ENOENT);
+    ck_assert_int_eq(symlink("sub", below), 0);
+    ck_assert_int_eq(ll_io_open(dev, "log/f", LLADD_OPEN_CREATE, &f), -ELOOP);
+    ck_assert_int_eq(ll_io_mkdir(dev, "log/d"), -ELOOP);
+    ck_assert_int_eq(ll_io_rename(dev, "other", "log/f"), -ELOOP);
+    ck_assert_int_eq(ll_io_rename(dev, "log/f", "other"), -ELOOP);
+    ck_assert_int_eq(ll_io_unlink(dev, "log/f"), -ELOOP);
+    ck_assert_int_eq(ll_io_list(dev, "log", ignore, NULL), -ELOOP);
+    ck_assert_int_eq(ll_io_sync_dir(dev, "log"), -ELOOP);
+    free(link);
+    free(below);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* A pipe would be waited for. */
+START_TEST(what_is_no_plain_file_is_refused)
+{
+    struct lladd_device *dev = device();
+    struct lladd_file *f;
+    char *pipe_ = temp_dir_path(dir, "pipe");
+    ck_assert_int_eq(mkfifo(pipe_, 0600), 0);
+    ck_assert_int_eq(ll_io_open(dev, "pipe", 0, &f), -EPERM);
+    ck_assert_int_eq(ll_io_open(dev, "pipe", LLADD_OPEN_READ_ONLY, &f), -EPERM);
+    free(pipe_);
+    lladd_device_close(dev);
+}
+END_TEST
+
+/* With the file of another user in a directory of ours: opened if that was asked for. */
+START_TEST(a_file_of_another_user_is_refused)
+{
+    struct lladd_device *dev;
+    struct lladd_file *f;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    char *path = temp_dir_path(dir, "f"), *log = temp_dir_path(dir, "log");
+    dev = device();
+    ck_assert_int_eq(ll_io_open(dev, "f", LLADD_OPEN_CREATE, &f), 0);
+    ck_assert_int_eq(ll_io_close(dev, f), 0);
+    ck_assert_int_eq(ll_io_mkdir(dev, "log"), 0);
+    if (geteuid() == 0) { /* nobody else can give files away */
+        ck_assert_int_eq(chown(path, 65534, 65534), 0);
+        ck_assert_int_eq(chown(log, 65534, 65534), 0);
+        int rc = ll_io_open(dev, "f", 0, &f);
+        ck_assert_int_eq(rc, -EPERM);
+        ck_assert_int_eq(ll_fail_io(&why, rc, false, "open", "f"), LLADD_NO_ACCESS);
+        ck_assert_ptr_nonnull(strstr(why.message, "of this user"));
+        ck_assert_int_eq(ll_io_open(dev, "log/g", LLADD_OPEN_CREATE, &f), -EPERM);
+        lladd_device_close(dev);
+        ck_assert_int_eq(lladd_device_posix_mode(dir, false, 0660, &dev, &err), 0);
+        ck_assert_int_eq(ll_io_open(dev, "f", 0, &f), 0);
+        ck_assert_int_eq(ll_io_close(dev, f), 0);
+        lladd_device_close(dev);
+        ck_assert_int_eq(chown(dir, 65534, 65534), 0); /* and if it is all that user's */
+        dev = device();
+        ck_assert_int_eq(ll_io_open(dev, "f", 0, &f), 0);
+        ck_assert_int_eq(ll_io_close(dev, f), 0);
+    }
+    lladd_device_close(dev);
+    free(path);
+    free(log);
+}
+END_TEST
+
 /* ---- the lock and other processes ---- */
 
 /* A child that holds the lock until it is killed. */
@@ -316,6 +454,10 @@ int main(void)
     tcase_add_test(tc, no_more_descriptors);
     tcase_add_test(tc, no_descriptor_for_the_directory);
     tcase_add_test(tc, no_permission);
+    tcase_add_test(tc, files_are_the_users_own_unless_said_otherwise);
+    tcase_add_test(tc, no_symbolic_link_is_followed);
+    tcase_add_test(tc, what_is_no_plain_file_is_refused);
+    tcase_add_test(tc, a_file_of_another_user_is_refused);
     tcase_add_test(tc, lock_of_another_process);
     tcase_add_test(tc, owner_unknown);
     suite_add_tcase(suite, tc);

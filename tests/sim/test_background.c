@@ -117,7 +117,7 @@ static void set_up(unsigned kind)
     r.options.cache_bytes = rig_small_cache(kind);
     r.options.log_segment_min = 4096;
     r.options.log_segment_max = 16384;
-    r.options.log_ring_bytes = 65536;
+    r.options.log_ring_bytes = 131072;
     r.options.checkpoint_bytes = 12288;
 }
 

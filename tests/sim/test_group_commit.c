@@ -67,7 +67,7 @@ static void open_on(struct lladd_device *device)
     o.device = device;
     o.world = &world.world;
     o.cache_bytes = 64u << 10;
-    o.log_ring_bytes = 64u << 10;
+    o.log_ring_bytes = 128u << 10;
     o.log_segment_min = o.log_segment_max = 16u << 10;
     ck_assert_int_eq(lladd_register_extension(&o, &test_extension, &err), 0);
     int rc = lladd_open(NULL, &o, &db, &err);
