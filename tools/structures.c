@@ -200,8 +200,13 @@ static int check_managed(void *ctx, const char *name)
     if (rc)
         return broken(w, &err);
     rc = check_runs(w, table);
-    int closed = lladd_managed_close(table, w->err);
-    return rc ? rc : closed;
+    /* A transaction in doubt that has written to it keeps it open; it goes with the handle. */
+    struct lladd_error busy = LLADD_ERROR_INIT;
+    int closed = lladd_managed_close(table, &busy);
+    if (rc || closed == 0 || closed == LLADD_BUSY)
+        return rc;
+    *w->err = busy;
+    return closed;
 }
 
 /* All of them, and what pages they have. */

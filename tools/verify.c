@@ -86,6 +86,7 @@ static int tell(void *ctx, const struct lladd_finding *f)
 struct looked {
     struct tool_structures s;
     bool done;
+    bool unopened; /* for want of what only the application has */
     char why_not[320];
 };
 
@@ -141,7 +142,8 @@ static void print_summary(const struct lladd_verified *v, const struct looked *l
     printf("\n");
     print_structures(l);
     if (v->damage + v->repair + l->s.leaked == 0)
-        printf("no damage\n");
+        printf(l->unopened ? "no damage in what was checked; it could not be opened here\n"
+                           : "no damage\n");
     if (v->damage)
         printf("%" PRIu64 " damaged place%s\n", v->damage, v->damage == 1 ? "" : "s");
     if (v->repair)
@@ -192,6 +194,14 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
     return TOOL_FINDINGS;
 }
 
+/* Does an open fail with this because of who opens, and not because of what is there? */
+static bool lacks_something(int code)
+{
+    return code == LLADD_NO_OPERATION || code == LLADD_NO_COMPARATOR || code == LLADD_BAD_CONFIG ||
+           code == LLADD_BAD_REGISTRATION || code == LLADD_BAD_ARGUMENT || code == LLADD_LOCKED ||
+           code == LLADD_NEWER_FORMAT;
+}
+
 /* Only a database that nobody has open holds still, and only one that recovers has structures. An
  * open that fails for what verify has not found is a finding of its own. */
 static int look_at_structures(struct tool *t, const struct lladd_inspect *view, struct told *told,
@@ -216,7 +226,8 @@ static int look_at_structures(struct tool *t, const struct lladd_inspect *view, 
     }
     snprintf(l->why_not, sizeof l->why_not, "%s", err->message);
     told->unreadable = told->unreadable || lladd_code_root(rc) == LLADD_ROOT_RESOURCE;
-    if (lladd_code_root(rc) == LLADD_ROOT_DATA && v->damage == 0) {
+    l->unopened = lacks_something(rc);
+    if (!l->unopened && lladd_code_root(rc) != LLADD_ROOT_RESOURCE && v->damage == 0) {
         struct lladd_finding f = {LLADD_FINDING_DAMAGE, rc, ".", UINT64_MAX, err->lsn, err->page,
                                   err->message};
         v->damage++;

@@ -3,7 +3,8 @@
  * "name number" a line. make_db --hold KIND DIR does not close it: prints "ready" and waits for the
  * end of its input, with the database in use. make_db --churn DIR opens one and commits until its
  * input ends, with background threads.
- * make_db --journal DIR makes one with a journal, and crashes; --run DIR one with a dTable's run.
+ * make_db --journal DIR makes one with a journal, and crashes; --run DIR one with a dTable's run;
+ * --doubt DIR one with a managed dTable to which a transaction in doubt has written, and crashes.
  *
  * On a database that is there: make_db --forget DIR NAME removes a root, and what it led to is
  * lost; --alias DIR NAME gives its value a second name; --root DIR NAME makes one that leads to no
@@ -11,6 +12,7 @@
 #include "made.h"
 
 #include <lladd/dtable.h>
+#include <lladd/dtable_managed.h>
 #include <lladd/journal.h>
 #include <lladd/records.h>
 
@@ -131,6 +133,46 @@ static int journal(const char *dir)
     return rc ? fail(&err) : 0;
 }
 
+static int doubt_txn(struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_gid gid = {.format = 1, .gtrid_length = 1, .data = "d"};
+    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_dtable_key key = lladd_dtable_u32(7);
+    struct lladd_dtable_value value = lladd_dtable_value("the value", 9);
+    struct lladd_managed *table;
+    struct lladd_txn *txn;
+    m.type = LLADD_DTABLE_U32;
+    int rc = lladd_begin(db, NULL, &txn, err);
+    if (!rc)
+        rc = lladd_managed_create(txn, "rows", &m);
+    if (!rc)
+        rc = lladd_commit(txn);
+    if (!rc)
+        rc = lladd_managed_open(db, "rows", &table, err);
+    if (!rc)
+        rc = lladd_begin(db, NULL, &txn, err);
+    if (!rc)
+        rc = lladd_managed_put(txn, table, &key, &value);
+    return rc ? rc : lladd_prepare(txn, &gid);
+}
+
+static int doubt(const char *dir)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    o.flags = LLADD_OPT_NO_THREADS;
+    int rc = lladd_managed_register(&o, &err);
+    if (!rc)
+        rc = lladd_open(dir, &o, &db, &err);
+    lladd_options_release(&o);
+    if (rc)
+        return fail(&err);
+    rc = doubt_txn(db, &err);
+    lladd_kill(db);
+    return rc ? fail(&err) : 0;
+}
+
 static int build_run(struct lladd_txn *txn)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
@@ -226,6 +268,8 @@ int main(int argc, char **argv)
         return journal(argv[2]);
     if (argc == 3 && strcmp(argv[1], "--run") == 0)
         return make_run(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "--doubt") == 0)
+        return doubt(argv[2]);
     if (is_spoiling(argc, argv))
         return spoil(argv[2], argv[1], argc == 4 ? argv[3] : NULL);
     bool hold = argc == 4 && strcmp(argv[1], "--hold") == 0;

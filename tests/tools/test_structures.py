@@ -526,5 +526,12 @@ class Hash(Case):
         self.assertIn("get, put, del or scan?", self.bad("hash", "--json", self.db))
 
 
+class InDoubt(Case):
+    def test_a_managed_table_is_checked_all_the_same(self):
+        """The transaction in doubt keeps the table open, which is no fault."""
+        subprocess.run([MAKE_DB, "--doubt", self.db], check=True)
+        self.assertTrue(self.good("verify", self.db).endswith("\nno damage\n"))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=1)
