@@ -17,8 +17,8 @@
  *
  * The directory may be where others can write. So no name in it is followed if it is a symbolic
  * link, also on the way to a file below `log`; and what is opened is a plain file or a directory of
- * this user's, or of the directory's owner's. Who lets others write (the mode says so) has asked for
- * their files.
+ * this user's, or of the directory's owner's. Where the mode lets others write, their files are
+ * wanted.
  *
  * Threads. Descriptors bear concurrent calls. Only `append` has a latch, one per file, since to
  * find the end and to write there are two steps. (O_APPEND would do both in one, but on Linux it

@@ -94,8 +94,8 @@ struct lladd_device {
 LLADD_API int lladd_device_posix(const char *dir, bool create, struct lladd_device **out,
                                  struct lladd_error *);
 /** The same with the mode of the files that are made (0: 0600), less the process's umask; a
- *  directory can be searched besides by those who may read. LLADD_BAD_ARGUMENT for bits that are not
- *  read and write, or if the user would have no right to both. No symbolic link in the directory is
+ *  directory can be searched besides by those who may read. LLADD_BAD_ARGUMENT for other bits than
+ *  those of reading and writing, or if the user has not both. No symbolic link in the directory is
  *  followed, and no file used that is not a plain one of this user or of the directory's owner,
  *  unless the mode lets others write: LLADD_NO_ACCESS. */
 LLADD_API int lladd_device_posix_mode(const char *dir, bool create, uint32_t mode,

@@ -71,10 +71,11 @@ int ll_extensions_fit(const struct lladd_registry *reg, uint32_t page_size, uint
         return 0;
     if (f.ring > LL_LOG_RING_MAX)
         return ll_fail(err, LLADD_BAD_REGISTRATION,
-                       "operation \"%s\": no log buffer has the space for %u of its records at once",
+                       "operation \"%s\": no log buffer has space for %u of its records at once",
                        f.op->name, f.op->credit_max);
     return ll_fail(err, LLADD_BAD_ARGUMENT,
-                   "log_ring_bytes: %llu are needed, with pages of %u bytes, for %s%s%s; it is %llu",
+                   "log_ring_bytes: %llu are needed, with pages of %u bytes, for %s%s%s; it is "
+                   "%llu",
                    (unsigned long long)f.ring, page_size, f.op ? "operation \"" : "",
                    f.op ? f.op->name : "the names that are registered", f.op ? "\"" : "",
                    (unsigned long long)ring);

@@ -514,9 +514,9 @@ static int look(struct lladd_db *db, const struct lladd_options *o, bool *create
     if (io < 0)
         return ll_fail_io(err, io, false, "list", "the directory");
     if (rc == 0 && l.creating) {
-        /* Whole as far as one can see; it is to be so on the device before the marker goes. What can
-         * be read may be no more than the system's cache behind a sync that failed, and then a
-         * second sync says nothing (LOG-4): it is written anew. */
+        /* Whole as far as one can see; it is to be so on the device before the marker goes. After a
+         * sync that failed, what is read may be in the system's cache alone, and a second sync says
+         * nothing (LOG-4): it is written anew. */
         rc = ll_control_write(&core->env, dev, core->control_file, &core->control, err);
         return rc ? rc : remove_marker(dev, err);
     }

@@ -18,6 +18,7 @@
  * | create | `yes`: the database is made if it is not there. Default `no` |
  * | cache, log_limit | bytes, with K, M or G behind the number if wanted |
  * | owner | owner tag of the branches, at most 63 bytes. Default `xa` |
+ * | mode | of files that are made, in octal: lladd_options.file_mode. Default 0600 |
  * | wait | seconds that a call waits for another thread in the branch. Default 60 |
  * | threads | `each`, as in the standard, or `any`: one thread opens, ends and resumes for all |
  *
