@@ -93,7 +93,8 @@ struct lladd_sim_subject {
     int (*pages)(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
                  struct lladd_error *);
     /** Operations whose paths must all be reached, names in an array that ends with NULL. NULL: all
-     *  that the workload runs. */
+     *  that the workload runs, but for the library's own ("lladd."). Paths that an operation cannot
+     *  take, as the undo of one with LLADD_UNDO_NONE, need no excuse. */
     const char *const *operations;
     const struct lladd_sim_excuse *excuses; /**< nullable */
     /** `run` may be called again, on what it has left before (transactions it has left open are
@@ -219,7 +220,7 @@ enum lladd_sim_oracle {
     LLADD_SIM_O_COVERAGE = 15,    /**< a path was never reached */
     LLADD_SIM_O_WORKLOAD = 16,    /**< setup or run failed without any fault */
     LLADD_SIM_O_DEADLOCK = 17,    /**< O17: threads wait, and nobody will ever wake them */
-    LLADD_SIM_O_ONE_PAGE = 17,    /**< redo or undo touched more than its page and its bytes */
+    LLADD_SIM_O_ONE_PAGE = 18,    /**< O18: redo or undo touched more than its page and its bytes */
     LLADD_SIM_ORACLES = 19
 };
 /** "O2 contents"; never NULL. */

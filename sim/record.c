@@ -568,6 +568,7 @@ int ll_sim_record_run(struct lladd_sim *sim, struct lladd_error *err)
             lladd_kill(db);
         return rc ? rc : sim->workload.failed;
     }
+    ll_sim_cover_kinds(sim, db);
     rc = sim->guard ? ll_sim_guard_types(sim, db) : 0;
     if (rc) {
         lladd_kill(db);

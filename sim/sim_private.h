@@ -520,13 +520,15 @@ struct ll_sim_cover {
     struct lladd_sim_coverage *at;
     const char **name; /* the pointers the library gives, to compare without looking */
     uint32_t count, capacity;
-    unsigned char *logical; /* of each: it has compensated; 2: it has been undone on its page */
+    unsigned char *logical; /* of each: how it can be taken back, as far as it is known */
     uint32_t level;         /* of the run that is being watched */
     bool wal;               /* a page was written before its log (O4) */
     uint64_t wal_page, wal_lsn, wal_durable;
 };
 /* For lladd_dst: ctx is the struct lladd_sim. */
 void ll_sim_observe(void *ctx, const struct lladd_dst_event *);
+/* Asks the database which of the operations that were seen are never undone. */
+void ll_sim_cover_kinds(struct lladd_sim *, struct lladd_db *);
 /* Objects to the write that ll_sim_observe has seen (O4); forgets it. */
 void ll_sim_object_wal(struct lladd_sim *, struct ll_sim_verdict *);
 /* Fills in what is missing, and objects to it (O15). */

@@ -9,6 +9,7 @@
 
 #include <check.h>
 #include <lladd/dst.h>
+#include <lladd/pages.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,7 +194,7 @@ static const struct {
     {TOY_UNDO_WRITES_OLD, LLADD_SIM_O_LOST, true},  {TOY_FORGETS_NOTE, LLADD_SIM_O_CONTENTS, true},
     {TOY_CHECK_COMPLAINS, LLADD_SIM_O_CHECK, true}, {TOY_LEAKS_PAGE, LLADD_SIM_O_LEAK, true},
     {TOY_RANDOM, LLADD_SIM_O_DETERMINISM, false},   {TOY_FAILS, LLADD_SIM_O_WORKLOAD, false},
-    {TOY_NO_UNDO, LLADD_SIM_O_COVERAGE, false},     {TOY_IMPURE, LLADD_SIM_O_DETERMINISM, false},
+    {TOY_NEVER_RUN, LLADD_SIM_O_COVERAGE, false},   {TOY_IMPURE, LLADD_SIM_O_DETERMINISM, false},
     {TOY_LEAKS_MEMORY, LLADD_SIM_O_MEMORY, true},   {TOY_LOOPS, LLADD_SIM_O_LOOP, false},
 };
 
@@ -217,20 +218,78 @@ START_TEST(a_broken_subject_is_caught)
 }
 END_TEST
 
-/* A path that cannot be reached is excused by name, with a reason. */
+/* A path that is not reached is named, and excused by name, with a reason. */
 START_TEST(an_excuse_is_accepted)
 {
     static const struct lladd_sim_excuse excuses[] = {
-        {"toy.add", 1u << LLADD_SIM_UNDO | 1u << LLADD_SIM_UNDO_PARTIAL, "it is redo-only"},
-        {NULL, 0, NULL}};
+        {"toy.add", 1u << LLADD_SIM_REDO_CLR, "all is committed"}, {NULL, 0, NULL}};
+    struct toy toy;
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    toy_init(&toy, TOY_NEVER_ABORTS);
+    b.depth = 1;
+    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    ck_assert_str_eq(expect_caught(r, LLADD_SIM_O_COVERAGE)->message,
+                     "operation \"toy.add\": never reached: redo-clr");
+    lladd_sim_report_free(r);
+    toy.subject.excuses = excuses;
+    r = explore(&toy.subject, &b);
+    expect_passed(r);
+    ck_assert(r->complete);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+/* Undo of what is never undone cannot be reached, and is not asked for. */
+START_TEST(what_cannot_happen_needs_no_excuse)
+{
     struct toy toy;
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     toy_init(&toy, TOY_NO_UNDO);
-    toy.subject.excuses = excuses;
     b.depth = 2;
     struct lladd_sim_report *r = explore(&toy.subject, &b);
     expect_passed(r);
     ck_assert(r->complete);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
+/* The library's operations are named by its own subjects. */
+static int run_with_a_page(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
+                           struct lladd_error *err)
+{
+    struct toy *toy = ctx;
+    struct lladd_txn *txn;
+    lladd_pageno page;
+    int rc = lladd_sim_begin(sim, db, NULL, &txn, err);
+    if (!rc)
+        rc = lladd_page_alloc(txn, &page);
+    if (!rc)
+        rc = lladd_sim_commit(sim, txn);
+    return rc ? rc : toy->run(ctx, sim, db, err);
+}
+
+START_TEST(operations_of_the_library_need_no_excuse)
+{
+    struct toy toy;
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    toy_init(&toy, TOY_RIGHT);
+    toy.subject.run = run_with_a_page;
+    toy.subject.pages = NULL;
+    toy.subject.operations = NULL;
+    b.depth = 1;
+    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    expect_passed(r);
+    ck_assert(r->complete);
+    uint64_t missed = 0;
+    for (uint32_t i = 0; i < r->n_coverage; i++)
+        missed += strcmp(r->coverage[i].op, "lladd.map.take") == 0 && r->coverage[i].runs > 0 &&
+                  r->coverage[i].paths[LLADD_SIM_REDO_CLR] == 0;
+    ck_assert_uint_eq(missed, 1);
+    lladd_sim_report_free(r);
+    toy_init(&toy, TOY_NEVER_ABORTS);
+    toy.subject.operations = NULL;
+    r = explore(&toy.subject, &b);
+    expect_caught(r, LLADD_SIM_O_COVERAGE);
     lladd_sim_report_free(r);
 }
 END_TEST
@@ -451,6 +510,8 @@ int main(void)
     tcase_add_test(tc, the_reduction_and_the_full_product_agree);
     tcase_add_loop_test(tc, a_broken_subject_is_caught, 0, sizeof faults / sizeof *faults);
     tcase_add_test(tc, an_excuse_is_accepted);
+    tcase_add_test(tc, what_cannot_happen_needs_no_excuse);
+    tcase_add_test(tc, operations_of_the_library_need_no_excuse);
     tcase_add_test(tc, what_goes_on_for_ever_is_stopped);
     tcase_add_test(tc, a_failure_is_made_smaller);
     tcase_add_test(tc, a_smaller_failure_keeps_to_the_bounds);

@@ -311,6 +311,18 @@ START_TEST(errors_and_random_workloads_are_recorded_under_guard_too)
 }
 END_TEST
 
+/* A failure is known by its number, in reports and by programs. */
+START_TEST(each_oracle_has_a_number_of_its_own)
+{
+    ck_assert_str_eq(lladd_sim_oracle_name(LLADD_SIM_O_DEADLOCK), "O17 deadlock");
+    ck_assert_str_eq(lladd_sim_oracle_name(LLADD_SIM_O_ONE_PAGE), "O18 one page");
+    for (int a = 0; a < LLADD_SIM_ORACLES; a++)
+        for (int b = 0; b < a; b++)
+            ck_assert_str_ne(lladd_sim_oracle_name((enum lladd_sim_oracle)a),
+                             lladd_sim_oracle_name((enum lladd_sim_oracle)b));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("guard");
@@ -330,6 +342,7 @@ int main(void)
     tcase_add_test(t, redo_that_depends_on_more_than_its_page_is_caught);
     tcase_add_test(t, undo_that_depends_on_more_than_its_page_is_caught);
     tcase_add_test(t, errors_and_random_workloads_are_recorded_under_guard_too);
+    tcase_add_test(t, each_oracle_has_a_number_of_its_own);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -134,7 +134,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
         return rc;
     if (toy->fault == TOY_LOOSE)
         return lladd_sim_note(sim, txn, "x", 1) ? 0 : LLADD_BUSY;
-    return lladd_sim_abort(sim, open);
+    return toy->fault == TOY_NEVER_ABORTS ? lladd_sim_commit(sim, open)
+                                          : lladd_sim_abort(sim, open);
 }
 
 static int sum_of(struct lladd_db *db, uint64_t *sum, struct lladd_error *err)
@@ -191,10 +192,11 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
 }
 
 static const char *const operations[] = {"toy.add", NULL};
+static const char *const one_more[] = {"toy.add", "toy.subtract", NULL};
 
 void toy_init(struct toy *toy, enum toy_fault fault)
 {
-    *toy = (struct toy){.fault = fault};
+    *toy = (struct toy){.fault = fault, .run = run};
     toy->op = (struct lladd_op){
         .struct_size = sizeof toy->op,
         .name = "toy.add",
@@ -224,6 +226,6 @@ void toy_init(struct toy *toy, enum toy_fault fault)
         .model_dump = model_dump,
         .pages = pages,
         .repeats = true,
-        .operations = operations,
+        .operations = fault == TOY_NEVER_RUN ? one_more : operations,
     };
 }

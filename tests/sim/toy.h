@@ -13,6 +13,8 @@ enum toy_fault {
     TOY_LEAKS_PAGE,      /* `pages` does not tell of all */
     TOY_FAILS,           /* the workload returns an error */
     TOY_NO_UNDO,         /* adding is redo-only, and there is no model that would mind */
+    TOY_NEVER_ABORTS,    /* the workload commits all it does */
+    TOY_NEVER_RUN,       /* the subject names an operation that its workload never runs */
     TOY_LOOSE,           /* the workload uses a transaction that is over */
     TOY_IGNORES,         /* the workload does not look at what a commit returns */
     TOY_IMPURE,          /* redo has side effects: each one adds one more than the one before */
@@ -27,6 +29,7 @@ struct toy {
     enum toy_fault fault;
     struct lladd_op op;
     struct lladd_sim_subject subject;
+    int (*run)(void *ctx, struct lladd_sim *, struct lladd_db *, struct lladd_error *);
     unsigned runs;
 };
 /* The subject is in toy->subject. */
