@@ -257,6 +257,13 @@ struct lladd_dst {
     /** Set by lladd_dst_run while it lasts. */
     struct lladd_dst_fibers *fibers;
     bool atomics; /**< also by lladd_dst_run: accesses to shared words are points */
+    /** Set by the library: which callback of which operation it calls, or, once `calling` is false,
+     *  has called last, for which page (LLADD_NO_PAGE: for none). A signal handler of the thread may
+     *  read them, to tell where it was. NULL: none yet. They live as long as the operation. */
+    const char *callback, *op;
+    uint64_t page;
+    bool calling;
+    uint64_t calls; /**< how many there were */
 };
 
 #ifdef LLADD_DST
@@ -298,6 +305,29 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
             (void)lladd_event; \
         } \
     } while (0)
+#endif
+
+/** LLADD_CALLING("redo", op->name, page): a callback of an operation is about to be called;
+ *  LLADD_CALLED(): it has returned. */
+#ifdef LLADD_DST
+#define LLADD_CALLING(what, name, number) \
+    do { \
+        if (lladd_dst_entered) { \
+            lladd_dst_entered->callback = (what); \
+            lladd_dst_entered->op = (name); \
+            lladd_dst_entered->page = (number); \
+            lladd_dst_entered->calling = true; \
+            lladd_dst_entered->calls++; \
+        } \
+    } while (0)
+#define LLADD_CALLED() \
+    do { \
+        if (lladd_dst_entered) \
+            lladd_dst_entered->calling = false; \
+    } while (0)
+#else
+#define LLADD_CALLING(what, name, number) ((void)0)
+#define LLADD_CALLED() ((void)0)
 #endif
 
 /** LLADD_CHANGED(.op = ..., .page = ...): has somebody else made the change? C only. */

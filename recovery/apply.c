@@ -413,7 +413,9 @@ static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name,
     if (LL_UNLIKELY(!op->prepare))
         return prepare_plain(txn, name, view, args, d);
     txn->err.code = 0;
+    LLADD_CALLING("prepare", op->name, view.number.v);
     int rc = op->prepare(op->ctx, view, args, d);
+    LLADD_CALLED();
     return LL_LIKELY(!rc) ? 0 : refused(txn, op, rc);
 }
 
@@ -650,11 +652,13 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
         ll_log_append_update(txn->core->log, &txn->credit, &u, &txn->chain, &size);
     if (LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
         ll_buffer_dirty(txn->core->buffer, f, ll_log_tail(txn->core->log));
+    LLADD_CALLING("redo", op->name, u.page);
     if (!LLADD_CHANGED(.op = op, .page = &f->page, .lsn = lsn,
                        .bytes = lladd_span_of(d->bytes, d->redo_len),
                        .undoable = (u.flags & LL_REC_UNDO_PAGE) != 0,
                        .undo_bytes = lladd_span_of(d->bytes + d->redo_len, u.undo_len)))
         op->redo(&f->page, lladd_span_of(d->bytes, d->redo_len));
+    LLADD_CALLED();
     if (!LLADD_PLANTED(LLADD_BUG_LSN_STAMP))
         ll_page_set_lsn(page, lsn);
     if (LL_UNLIKELY(op->formats))
@@ -776,9 +780,11 @@ void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_f
         ll_txn_append(txn, &rec, &rec.undo_next);
     if (LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
         ll_buffer_dirty(txn->core->buffer, f, ll_log_tail(txn->core->log));
+    LLADD_CALLING("undo", op->name, rec.page);
     if (!LLADD_CHANGED(.op = op, .undo = true, .page = &f->page, .lsn = rec.lsn,
                        .bytes = rec.undo))
         op->undo(&f->page, rec.undo);
+    LLADD_CALLED();
     ll_page_set_lsn(f->page.bytes, rec.lsn);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
 }

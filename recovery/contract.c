@@ -80,8 +80,10 @@ static int check_redo(struct contract *c, const struct lladd_page *before, struc
     if (!holds(c, before))
         return broken(c, "check does not hold before redo", before->number);
     fill_hole(c, &c->b, 0xa5);
+    LLADD_CALLING("redo", c->op->name, before->number.v);
     c->op->redo(&c->a, redo);
     c->op->redo(&c->b, redo);
+    LLADD_CALLED();
     if (memcmp(c->a.bytes, before->bytes, LLADD_PAGE_HEADER) != 0)
         return broken(c, "redo changes the page header", before->number);
     if (!holds(c, &c->a))
@@ -93,7 +95,9 @@ static int check_undo(struct contract *c, const struct lladd_page *before, struc
 {
     if (!c->op->validate(ll_view_of(&c->a), LLADD_SPAN_UNDO, undo))
         return broken(c, "validate refuses the undo bytes prepare has built", before->number);
+    LLADD_CALLING("undo", c->op->name, before->number.v);
     c->op->undo(&c->a, undo);
+    LLADD_CALLED();
     if (memcmp(c->a.bytes, before->bytes, LLADD_PAGE_HEADER) != 0)
         return broken(c, "undo changes the page header", before->number);
     if (!holds(c, &c->a))

@@ -65,12 +65,14 @@ static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct
             err->page = page->number;
         return rc;
     }
+    LLADD_CALLING(clr ? "undo" : "redo", op->name, rec->page);
     if (!LLADD_CHANGED(.op = op, .undo = clr, .page = page, .lsn = rec->lsn, .bytes = bytes)) {
         if (clr)
             op->undo(page, bytes);
         else
             op->redo(page, bytes);
     }
+    LLADD_CALLED();
     ll_page_set_lsn(page->bytes, rec->lsn);
     if (rec->flags & LL_REC_FORMATS)
         ll_page_set_base(page->bytes, rec->lsn);

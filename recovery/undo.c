@@ -94,7 +94,9 @@ static int run_compensate(struct lladd_txn *txn, const struct lladd_op *op, stru
 {
     size_t actions = txn->n_actions, savepoints = txn->n_savepoints;
     txn->depth++;
+    LLADD_CALLING("compensate", op->name, LLADD_NO_PAGE);
     int rc = op->compensate(op->ctx, txn, undo);
+    LLADD_CALLED();
     txn->depth--;
     if (!rc && txn->n_actions != actions)
         rc = ll_fail(&txn->err, LLADD_OPEN_ACTION, "compensate of \"%s\" left a top action open",

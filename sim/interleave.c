@@ -256,7 +256,7 @@ int ll_sim_cross(struct lladd_sim *sim, struct lladd_db *db, struct lladd_error 
         lladd_thread_join(&x->thread[i].thread);
         if (!rc && x->thread[i].rc)
             rc = lladd_error_set(err, x->thread[i].rc, "thread %u: %s", i + 1,
-                                 x->thread[i].err.message);
+                                 ll_sim_explain(sim, db, x->thread[i].rc, &x->thread[i].err));
     }
     return rc;
 }

@@ -69,6 +69,43 @@ int ll_sim_object(struct ll_sim_verdict *v, enum lladd_sim_oracle oracle, const 
     return 0;
 }
 
+/* Of the library, or of a transaction that has not ended; NULL: neither says anything. */
+static const char *told(const struct lladd_sim *sim, struct lladd_db *db, int rc,
+                        struct lladd_error *own)
+{
+    if (db && lladd_db_error(db, own) && own->message[0])
+        return own->message;
+    for (uint32_t i = 0; i < sim->record.n_txns; i++) {
+        const struct lladd_txn *txn = sim->record.txn[i]->handle;
+        if (txn && lladd_txn_error(txn)->code == rc && lladd_txn_error(txn)->message[0])
+            return lladd_txn_error(txn)->message;
+    }
+    return NULL;
+}
+
+const char *ll_sim_explain(const struct lladd_sim *sim, struct lladd_db *db, int rc,
+                           struct lladd_error *err)
+{
+    struct lladd_error own = LLADD_ERROR_INIT;
+    const struct lladd_dst *d = &sim->dst;
+    if (err->message[0] || !rc)
+        return err->message;
+    const char *text = told(sim, db, rc, &own);
+    if (text) {
+        (void)lladd_error_set(err, rc, "%s", text);
+        return err->message;
+    }
+    text = lladd_code_text(rc);
+    if (d->op)
+        (void)lladd_error_set(err, rc, "%s; no message was given, and the last callback was %s of "
+                              "\"%s\"", text ? text : "no code of the library's", d->callback,
+                              d->op);
+    else
+        (void)lladd_error_set(err, rc, "%s; no message was given",
+                              text ? text : "no code of the library's");
+    return err->message;
+}
+
 struct judging {
     struct lladd_sim *sim;
     struct lladd_db *db;
@@ -81,6 +118,11 @@ struct judging {
     uint32_t n_ended;
     uint32_t resolved; /* 0: all were aborted, 1: committed */
 };
+
+static const char *why(const struct judging *j, int rc, struct lladd_error *err)
+{
+    return ll_sim_explain(j->sim, j->db, rc, err);
+}
 
 /* ---- transactions in doubt (O9) ---------------------------------------------------------- */
 
@@ -160,7 +202,8 @@ static int resolve(struct judging *j)
         int rc = j->verdict->code = lladd_claim(j->db, &j->gid[i], &txn, &err);
         if (rc)
             return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
-                                 "a transaction in doubt cannot be claimed: %s", err.message);
+                                 "a transaction in doubt cannot be claimed: %s",
+                                 why(j, rc, &err));
         rc = j->verdict->code = j->resolved ? lladd_commit(txn) : lladd_abort(txn);
         if (rc)
             return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
@@ -285,7 +328,7 @@ static int contents(struct judging *j)
         if (rc)
             return ll_sim_object(j->verdict, LLADD_SIM_O_CONTENTS,
                                  "the contents cannot be read: %s: %s", lladd_code_name(rc),
-                                 err.message);
+                                 why(j, rc, &err));
     }
     for (uint32_t k = j->claim->lo; k <= j->claim->hi; k++) {
         bool ok;
@@ -355,13 +398,13 @@ static int look_for_leaks(struct judging *j)
     j->verdict->code = rc;
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_LEAK, "the pages cannot be found: %s: %s",
-                             lladd_code_name(rc), err.message);
+                             lladd_code_name(rc), why(j, rc, &err));
     for (uint64_t p = 0; p < l.pages; p++) {
         enum lladd_page_use use;
         rc = j->verdict->code = lladd_page_use(j->db, lladd_page_of(p), &use, &err);
         if (rc)
             return ll_sim_object(j->verdict, LLADD_SIM_O_LEAK, "page %llu: %s",
-                                 (unsigned long long)p, err.message);
+                                 (unsigned long long)p, why(j, rc, &err));
         bool allocated = use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
         if (allocated != (l.used[p] != 0))
             return ll_sim_object(j->verdict, LLADD_SIM_O_LEAK,
@@ -385,7 +428,7 @@ static int look_closely(struct judging *j)
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_PROGRESS,
                              "a transaction after the recovery fails: %s: %s", lladd_code_name(rc),
-                             err.message);
+                             why(j, rc, &err));
     return 0;
 }
 
@@ -400,17 +443,12 @@ static int look(struct judging *j)
         rc = j->verdict->code = lladd_heuristics(j->db, see_outcome, j, &err);
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT, "%s: %s", lladd_code_name(rc),
-                             err.message);
+                             why(j, rc, &err));
     rc = sim->subject.in_doubt ? sim->subject.in_doubt(sim->subject.ctx, j->db, &err) : 0;
     j->verdict->code = rc;
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT, "%s: %s", lladd_code_name(rc),
-                             err.message);
-    rc = sim->subject.in_doubt ? sim->subject.in_doubt(sim->subject.ctx, j->db, &err) : 0;
-    j->verdict->code = rc;
-    if (rc)
-        return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT, "%s: %s", lladd_code_name(rc),
-                             err.message);
+                             why(j, rc, &err));
     rc = resolve(j);
     if (rc || j->verdict->oracle)
         return rc;
@@ -421,7 +459,7 @@ static int look(struct judging *j)
     j->verdict->code = rc;
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_CHECK, "%s: %s", lladd_code_name(rc),
-                             err.message);
+                             why(j, rc, &err));
     return 0;
 }
 
@@ -492,7 +530,8 @@ int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_
     *verdict = (struct ll_sim_verdict){.k = claim->lo, .code = rc ? rc : later};
     *ending = false;
     (void)ll_sim_object(verdict, rc ? LLADD_SIM_O_OPEN : LLADD_SIM_O_PROGRESS, "%s: %s",
-                        lladd_code_name(verdict->code), err.message);
+                        lladd_code_name(verdict->code),
+                        ll_sim_explain(sim, NULL, verdict->code, &err));
     ll_sim_object_ends(sim, run, verdict);
     return run->failed;
 }

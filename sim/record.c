@@ -440,6 +440,7 @@ static int run_set_up(struct lladd_sim *sim, struct lladd_error *err)
     if (sim->subject.setup)
         rc = sim->subject.setup(sim->subject.ctx, db, err);
     if (rc) {
+        (void)ll_sim_explain(sim, db, rc, err);
         lladd_kill(db);
         return rc;
     }
@@ -564,6 +565,7 @@ int ll_sim_record_run(struct lladd_sim *sim, struct lladd_error *err)
                              "the workload gave the simulator a transaction it does not know, or "
                              "one that is over");
     if (rc || sim->workload.failed) {
+        (void)ll_sim_explain(sim, db, rc, err);
         if (db)
             lladd_kill(db);
         return rc ? rc : sim->workload.failed;

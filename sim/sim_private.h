@@ -498,6 +498,11 @@ int ll_sim_judge(struct lladd_sim *, struct ll_sim_run *, const struct ll_sim_cl
 /* The same of a database that is open already, and then is no more. */
 int ll_sim_judge_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db *,
                       const struct ll_sim_claim *, struct ll_sim_verdict *, bool *ending);
+/* What a failed call has to say for itself. An error without a message gets that of the handle
+ * (`db` is nullable), of the transaction that failed, or what its code means; and which callback
+ * was called last. Returns err->message. */
+const char *ll_sim_explain(const struct lladd_sim *, struct lladd_db *, int rc,
+                           struct lladd_error *err);
 /* A page is allocated, written and freed. */
 int ll_sim_go_on(struct lladd_db *, struct lladd_error *);
 /* Did it end by itself, and is anything left of it? (O12, O13) */

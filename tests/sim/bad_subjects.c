@@ -3,7 +3,7 @@
  * test_command.py. */
 #include "toy.h"
 
-enum { SUBJECTS = 10 };
+enum { SUBJECTS = 13 };
 
 static const struct {
     const char *name;
@@ -12,7 +12,9 @@ static const struct {
     {"right", TOY_RIGHT},   {"crashes", TOY_CRASHES},          {"hangs", TOY_HANGS},
     {"loops", TOY_LOOPS},   {"leaks", TOY_LEAKS_MEMORY},       {"leaks-page", TOY_LEAKS_PAGE},
     {"impure", TOY_IMPURE}, {"another-each-time", TOY_RANDOM}, {"broken", TOY_UNDO_WRITES_OLD},
-    {"fails", TOY_FAILS},
+    {"fails", TOY_FAILS},   {"small-record", TOY_SMALL_RECORD},
+    {"speechless", TOY_SPEECHLESS},
+    {"check-speechless", TOY_CHECK_SPEECHLESS},
 };
 
 /* Its type is lladd_sim_plugin_fn, the name is LLADD_SIM_PLUGIN_SYMBOL. */

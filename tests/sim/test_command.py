@@ -119,8 +119,30 @@ class Bad(unittest.TestCase):
         for mode in [], ["--errors"], ["--random"], ["--contract"]:
             self.found("crashes", "the subject crashed: signal 6", *mode)
 
+    def test_one_that_crashes_in_a_callback(self):
+        for mode in [], ["--errors"], ["--random"]:
+            self.found("small-record", "the subject crashed: signal 11, Segmentation fault, "
+                       'in prepare of "toy.add" on page', *mode)
+        code, out, _ = run("--json", of("small-record"))
+        self.assertEqual(code, 1)
+        self.assertIn('in prepare of "toy.add" on page',
+                      json.loads(out)["failures"][0]["message"])
+
     def test_one_that_does_not_end(self):
         self.found("hangs", "the subject has not ended within 1 s", "--limit", 1)
+
+    def test_time_is_up_for_one_that_does_not_end(self):
+        for mode in [], ["--random"]:
+            self.found("hangs", "the subject has not ended: its time was up", "--seconds", 1,
+                       *mode)
+
+    def test_one_that_does_not_say_why(self):
+        self.found("speechless",
+                   'O16 workload objects: LLADD_PAGE_FULL: operation "toy.add" refused')
+        code, out, _ = run(of("check-speechless"))
+        self.assertEqual(code, 1)
+        self.assertRegex(out, r'O3 check objects: LLADD_BAD_STATE: .+; no message was given, and '
+                         r'the last callback was (redo|undo|prepare) of "[a-z.]+"\n')
 
     def test_one_that_loops(self):
         self.found("loops", "O13 loop objects: the workload made more than")

@@ -23,6 +23,8 @@ static int add_prepare(void *ctx, struct lladd_view page, struct lladd_span args
 {
     const struct toy *toy = ctx;
     uint64_t delta = lladd_get64(args.data);
+    if (toy->fault == TOY_SPEECHLESS)
+        return LLADD_PAGE_FULL;
     lladd_put64(lladd_draft_redo(d, 8), delta);
     if (toy->fault == TOY_NO_UNDO)
         return 0;
@@ -123,6 +125,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
     TRY(lladd_sim_begin(sim, db, NULL, &open, err));
     int rc = add(sim, db, open, 100, true);
+    if (rc && toy->fault == TOY_SPEECHLESS)
+        return rc;
     if (rc)
         return lladd_error_set(err, rc, "%s", lladd_txn_error(open)->message);
     TRY(add(sim, db, txn, toy->fault == TOY_RANDOM ? toy->runs : 5, true));
@@ -155,6 +159,8 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
     TRY(sum_of(db, &sum, err));
     if (toy->fault == TOY_LEAKS_MEMORY && !lladd_alloc(db, 10))
         return LLADD_NO_MEMORY;
+    if (toy->fault == TOY_CHECK_SPEECHLESS && sum == 12)
+        return LLADD_BAD_STATE;
     if (toy->fault == TOY_CHECK_COMPLAINS && sum == 12)
         return lladd_error_set(err, LLADD_BAD_STATE, "the toy does not like 12");
     return 0;
@@ -203,7 +209,7 @@ void toy_init(struct toy *toy, enum toy_fault fault)
         .version = 1,
         .ctx = toy,
         .page_type = "lladd.bytes",
-        .record_max = 16,
+        .record_max = fault == TOY_SMALL_RECORD ? 8 : 16,
         .undo_kind = fault == TOY_NO_UNDO ? LLADD_UNDO_NONE : LLADD_UNDO_PAGE,
         .prepare = add_prepare,
         .validate = add_validate,

@@ -21,7 +21,10 @@ enum toy_fault {
     TOY_LEAKS_MEMORY,    /* `check` does not give back what it has allocated */
     TOY_LOOPS,           /* the workload commits for ever */
     TOY_HANGS,           /* the workload does nothing for ever */
-    TOY_CRASHES          /* the workload does what a process dies of */
+    TOY_CRASHES,         /* the workload does what a process dies of */
+    TOY_SMALL_RECORD,    /* prepare asks for more than record_max, and does not look */
+    TOY_SPEECHLESS,      /* prepare refuses, and nobody says why */
+    TOY_CHECK_SPEECHLESS /* check complains, and does not say of what */
 };
 
 /* What such a subject needs: no globals. */

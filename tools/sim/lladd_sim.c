@@ -18,7 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PASSED = 0, FAILED = 1, USAGE = 2 };
@@ -41,7 +43,7 @@ static const char usage[] =
     "\n"
     "  --depth N         explore, random: crashes in a row (4, the last one sampled)\n"
     "  --states N        stop after so many crash states, or damages\n"
-    "  --seconds N       stop after about so long\n"
+    "  --seconds N       stop after about so long; a subject that does nothing then is ended\n"
     "  --failures N      stop after so many failures (1)\n"
     "  --seed N          of everything random (1)\n"
     "  --full-product    explore, errors: every combination of versions of all pages\n"
@@ -188,25 +190,144 @@ static int run_it(const struct lladd_sim_subject *s, const struct request *q)
     return found ? FAILED : PASSED;
 }
 
+/* ---- one that does not come back --------------------------------------------------------- */
+
+/* What a subject's process leaves behind, in memory that this one sees too. */
+struct legacy {
+    bool late;      /* it was ended because it does not end */
+    char where[160]; /* which callback it was in, or had called last; "": none is known */
+};
+
+static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGALRM};
+enum { DEADLY = sizeof deadly / sizeof *deadly, STACK = 64 << 10, LOOK = 5, LOOKS = 2 };
+
+/* Of this process, for the signal handler, which gets no argument of ours. */
+static struct legacy *legacy;
+static time_t limit_at, time_is_up; /* 0: none */
+static uint64_t calls_before;
+static unsigned idle; /* how often it was looked at, since it has called something */
+
+/* In a signal handler: nothing but copying. */
+static char *put(char *at, const char *text)
+{
+    const char *end = legacy->where + sizeof legacy->where - 1;
+    while (*text && at < end)
+        *at++ = *text++;
+    *at = '\0';
+    return at;
+}
+
+static void note_place(void)
+{
+    const struct lladd_dst *d = lladd_dst_current();
+    char *at = legacy->where;
+    *at = '\0';
+    if (!d || !d->op)
+        return;
+    at = put(at, d->calling ? "in " : "after ");
+    at = put(at, d->callback);
+    at = put(at, " of \"");
+    at = put(at, d->op);
+    at = put(at, "\"");
+    if (d->page == LLADD_NO_PAGE)
+        return;
+    char digits[24], *first = digits + sizeof digits - 1;
+    *first = '\0';
+    uint64_t n = d->page;
+    do
+        *--first = (char)('0' + n % 10);
+    while (n /= 10);
+    at = put(at, " on page ");
+    (void)put(at, first);
+}
+
+/* As long as it goes on, it may: what was found is being made smaller, say. */
+static bool may_go_on(void)
+{
+    const struct lladd_dst *d = lladd_dst_current();
+    time_t now = time(NULL);
+    uint64_t calls = d ? d->calls : 0;
+    if (limit_at && now >= limit_at)
+        return false;
+    idle = calls == calls_before && time_is_up && now >= time_is_up ? idle + 1 : 0;
+    if (idle == LOOKS) /* once would say nothing: all of the machine may have stood still */
+        return false;
+    calls_before = calls;
+    (void)alarm(limit_at && limit_at - now < LOOK ? (unsigned)(limit_at - now) : LOOK);
+    return true;
+}
+
+static void dies(int signal)
+{
+    if (signal == SIGALRM && may_go_on())
+        return;
+    legacy->late = signal == SIGALRM;
+    note_place();
+    struct sigaction a;
+    memset(&a, 0, sizeof a);
+    a.sa_handler = SIG_DFL;
+    (void)sigaction(signal, &a, NULL);
+    (void)raise(signal); /* when this returns */
+}
+
+/* In the subject's process: how it dies is told. */
+static void watch(const struct request *q)
+{
+    static char stack[STACK]; /* the callback may have used up its own */
+    stack_t other = {.ss_sp = stack, .ss_size = STACK};
+    struct sigaction a;
+    memset(&a, 0, sizeof a);
+    a.sa_handler = dies;
+    a.sa_flags = SA_ONSTACK | SA_RESTART;
+    (void)sigemptyset(&a.sa_mask);
+    (void)sigaltstack(&other, NULL);
+    for (int i = 0; i < DEADLY; i++)
+        (void)sigaction(deadly[i], &a, NULL);
+    uint64_t seconds = q->bounds.milliseconds / 1000;
+    time_t now = time(NULL);
+    limit_at = q->limit ? now + (time_t)q->limit : 0;
+    time_is_up = seconds && seconds < UINT32_MAX ? now + (time_t)seconds : 0;
+    if (limit_at || time_is_up)
+        (void)alarm(!time_is_up || (limit_at && limit_at < time_is_up)
+                        ? q->limit
+                        : (unsigned)(time_is_up - now));
+}
+
+static void put_json(FILE *to, const char *text)
+{
+    for (; *text; text++)
+        (void)fprintf(to, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+}
+
 /* What a report would have said. */
 static int died(const struct lladd_sim_subject *s, const struct request *q, int signal)
 {
-    char why[120];
+    char why[400];
     FILE *to[2] = {q->json ? stdout : NULL, q->report};
-    if (signal == SIGALRM)
-        (void)snprintf(why, sizeof why, "the subject has not ended within %u s", q->limit);
+    const char *comma = legacy->where[0] ? ", " : "";
+    if (legacy->late && q->limit)
+        (void)snprintf(why, sizeof why, "the subject has not ended within %u s%s%s", q->limit,
+                       comma, legacy->where);
+    else if (legacy->late)
+        (void)snprintf(why, sizeof why,
+                       "the subject has not ended: its time was up, and it did nothing more%s%s",
+                       comma, legacy->where);
     else
-        (void)snprintf(why, sizeof why, "the subject crashed: signal %d, %s", signal,
-                       strsignal(signal));
+        (void)snprintf(why, sizeof why, "the subject crashed: signal %d, %s%s%s", signal,
+                       strsignal(signal), comma, legacy->where);
     bool fine = q->json || printf("subject %s: FAILED\n  %s\n", s->name, why) > 0;
-    for (int i = 0; i < 2; i++)
-        fine &= !to[i] ||
-                (fprintf(to[i],
-                         "{\"subject\":\"%s\",\"complete\":false,\"states\":0,\"depth_states\":[],"
-                         "\"nanoseconds\":0,\"failures\":[{\"oracle\":\"%s\",\"depth\":0,"
-                         "\"token\":\"\",\"message\":\"%s\"}]}\n",
-                         s->name, signal == SIGALRM ? "no end" : "crash", why) > 0 &&
-                 fflush(to[i]) == 0);
+    for (int i = 0; i < 2; i++) {
+        if (!to[i])
+            continue;
+        fprintf(to[i],
+                "{\"subject\":\"%s\",\"complete\":false,\"states\":0,\"depth_states\":[],"
+                "\"nanoseconds\":0,\"failures\":[{\"oracle\":\"%s\",\"depth\":0,"
+                "\"token\":\"\",\"message\":\"",
+                s->name, legacy->late ? "no end" : "crash");
+        put_json(to[i], why);
+        fprintf(to[i], "\"}]}\n");
+        fine &= !ferror(to[i]) && fflush(to[i]) == 0;
+    }
     return fine && fflush(stdout) == 0 ? FAILED : complain(s->name, why);
 }
 
@@ -216,11 +337,17 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
     int status;
     if (fflush(stdout) != 0 || (q->report && fflush(q->report) != 0))
         return complain(s->name, "the report cannot be written");
+    if (!legacy)
+        legacy = mmap(NULL, sizeof *legacy, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                      0);
+    if (legacy == MAP_FAILED)
+        return legacy = NULL, complain(s->name, strerror(errno));
+    memset(legacy, 0, sizeof *legacy);
     pid_t child = fork();
     if (child < 0)
         return complain(s->name, strerror(errno));
     if (child == 0) {
-        (void)alarm(q->limit);
+        watch(q);
         if (q->mode == REPLAY) /* as far as it comes */
             (void)setvbuf(stdout, NULL, _IOLBF, 0);
         exit(run_it(s, q));
