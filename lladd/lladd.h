@@ -289,7 +289,8 @@ LLADD_API void lladd_touch_span(struct lladd_db *, lladd_pageno, uint32_t offset
 LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
                            size_t len);
 /** The same on a page the caller holds exclusively. Never waits for log space: take it with
- *  lladd_log_credit before latching. */
+ *  lladd_log_credit before latching. LLADD_BAD_STATE if it was not taken, or if the page is held
+ *  shared; then nothing has changed. */
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
 /** Log space for `count` further records of the operation, page images included: afterwards the

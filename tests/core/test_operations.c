@@ -36,6 +36,35 @@ static lladd_op_id id_of(const char *name)
     return id;
 }
 
+/* ---- latches --------------------------------------------------------------------------------- */
+
+START_TEST(update_page_is_refused_on_a_page_held_shared)
+{
+    struct {
+        unsigned index;
+        uint64_t value;
+        size_t filling;
+    } args = {3, 77, 0};
+    struct lladd_page *held;
+    begin_with(NULL, (unsigned)_i);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_log_credit(txn, r.ids.put, 1));
+    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_SHARED, &held, &r.err));
+    refused(txn, LLADD_BAD_STATE, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
+    ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "held shared"));
+    ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "LLADD_LATCH_EXCLUSIVE"));
+    lladd_unfix(r.db, held, LLADD_LATCH_SHARED);
+    rig_expect(&r, at(3), 0);
+    /* Nothing was spoilt: on the page held as it has to be it goes well. */
+    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
+    ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
+    lladd_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
+    done(lladd_commit(txn));
+    rig_expect(&r, at(3), 77);
+    rig_free(&r);
+}
+END_TEST
+
 /* ---- without prepare ------------------------------------------------------------------------- */
 
 /* "test.xor": the arguments are the redo bytes and the undo bytes too. */
@@ -606,6 +635,7 @@ int main(void)
     Suite *s = suite_create("operations");
     TCase *tc = tcase_create("all");
 #define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+    LOOP(update_page_is_refused_on_a_page_held_shared);
     LOOP(an_operation_may_do_without_prepare);
     LOOP(a_page_is_not_formatted_with_bytes_that_recovery_would_refuse);
     LOOP(a_prepare_that_says_nothing_is_given_a_message);
