@@ -755,12 +755,13 @@ static const struct lladd_field widen_fields[] = {
  * value) is no longer than the undo bytes, which have a head of HB_UNDO_HEAD + 2 bytes. */
 _Static_assert(2 + HB_VAR_HEAD <= HB_UNDO_HEAD + 2, "undo bytes are as long as what restores them");
 #define UNDO_LOG(bytes) (128 + (bytes))
+/* A chain is followed latch by latch: its head, the page that was looked at, the one after it. */
 #define REPLACE_OP(op_name, entry, length) \
     BUCKET_OP(op_name, 2 + (entry) + HB_UNDO_HEAD + 2 + 2 * (length), .redo_fields = store_fields, \
               .undo_fields = value_fields, .undo_kind = LLADD_UNDO_LOGICAL, \
               .prepare = replace_prepare, .validate = replace_validate, .redo = store_redo, \
               .compensate = replace_compensate, .undo_log_max = UNDO_LOG(2 + (entry)), \
-              .undo_log_base = UNDO_LOG(0), .undo_pages_max = 2)
+              .undo_log_base = UNDO_LOG(0), .undo_pages_max = 3)
 #define RESTORE_OP(op_name, entry) \
     BUCKET_OP(op_name, 2 + (entry), .redo_fields = store_fields, .undo_kind = LLADD_UNDO_NONE, \
               .prepare = restore_prepare, .validate = store_validate, .redo = store_redo)
@@ -791,7 +792,7 @@ const struct lladd_op ll_hash__insert = {
     .redo = store_redo,
     .compensate = insert_compensate,
     .undo_log_max = UNDO_LOG(3),
-    .undo_pages_max = 2,
+    .undo_pages_max = 3,
 };
 
 const struct lladd_op ll_hash__remove =
@@ -799,7 +800,7 @@ const struct lladd_op ll_hash__remove =
               .redo_fields = mark_fields, .undo_fields = key_fields,
               .undo_kind = LLADD_UNDO_LOGICAL, .prepare = remove_prepare,
               .validate = remove_validate, .redo = mark_redo, .compensate = remove_compensate,
-              .undo_log_max = UNDO_LOG(3), .undo_pages_max = 2);
+              .undo_log_max = UNDO_LOG(3), .undo_pages_max = 3);
 
 const struct lladd_op ll_hash__slot = {
     .struct_size = sizeof(struct lladd_op),
