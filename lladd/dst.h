@@ -60,7 +60,12 @@ enum lladd_dst_what {
      *  another page has come to the same place). */
     LLADD_DST_CACHED,
     LLADD_DST_PREPARE,  /**< a prepare record has its LSN (lsn, txn) */
-    LLADD_DST_HEURISTIC /**< the record of a heuristic abort has its LSN (lsn, txn) */
+    LLADD_DST_HEURISTIC, /**< the record of a heuristic abort has its LSN (lsn, txn) */
+    /** A logical undo that has just ended has written more log than its operation's undo_log_max
+     *  (op, lsn: of what is undone, txn, depth, detail: bytes, page: undo_log_max). */
+    LLADD_DST_UNDO_LOG,
+    /** The same of the pages it had fixed at a time, and undo_pages_max. Not told in a schedule. */
+    LLADD_DST_UNDO_PAGES
 };
 
 /** Phases of an open, in this order; those with nothing to do are left out. */
@@ -253,17 +258,26 @@ struct lladd_dst {
     /** Nullable. Called in place of each redo and undo of a page, and has to do what these would
      *  have done. Otherwise as `observe`. */
     void (*change)(void *ctx, const struct lladd_dst_change *);
+    /** Nullable. The calling thread is the only one, and would wait for ever: `what` says for what.
+     *  Not called in a schedule, which notices by itself. The wait ends as if it had not been
+     *  allowed (LLADD_BUSY), and one with a time limit at once, as if the time were up. */
+    void (*stuck)(void *ctx, const char *what);
     uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */
+    /** Log space is given out as if there were hardly any: exactly what was asked for, and what is
+     *  left goes back at once. So who forgets to ask finds none left over. */
+    bool scarce;
     /** Set by lladd_dst_run while it lasts. */
     struct lladd_dst_fibers *fibers;
     bool atomics; /**< also by lladd_dst_run: accesses to shared words are points */
-    /** Set by the library: which callback of which operation it calls, or, once `calling` is false,
-     *  has called last, for which page (LLADD_NO_PAGE: for none). A signal handler of the thread may
-     *  read them, to tell where it was. NULL: none yet. They live as long as the operation. */
+    /** Set by the library: which callback of which operation it calls, or, once `calling` is
+     *  false, has called last, for which page (LLADD_NO_PAGE: for none). A signal handler of the
+     *  thread may read them, to tell where it was. NULL: none yet. They live as long as the
+     *  operation. */
     const char *callback, *op;
     uint64_t page;
     bool calling;
     uint64_t calls; /**< how many there were */
+    uint32_t held, held_most; /**< by the library: pages fixed now, and most at a time */
 };
 
 #ifdef LLADD_DST
@@ -305,6 +319,29 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
             (void)lladd_event; \
         } \
     } while (0)
+#endif
+
+/** LLADD_ALONE(): would a wait of this thread never end? LLADD_SCARCE(): is log space to be given
+ *  out narrowly? LLADD_HELD(n): so many pages more are fixed (n < 0: fewer). */
+#ifdef LLADD_DST
+#define LLADD_ALONE() \
+    (lladd_dst_entered != NULL && lladd_dst_entered->stuck != NULL && !lladd_dst_entered->fibers)
+#define LLADD_SCARCE() (lladd_dst_entered != NULL && lladd_dst_entered->scarce)
+#define LLADD_STUCK(what) lladd_dst_entered->stuck(lladd_dst_entered->ctx, (what))
+#define LLADD_HELD(n) \
+    do { \
+        struct lladd_dst *lladd_d_ = lladd_dst_entered; \
+        if (lladd_d_) { \
+            lladd_d_->held += (uint32_t)(n); \
+            if ((n) > 0 && lladd_d_->held > lladd_d_->held_most) \
+                lladd_d_->held_most = lladd_d_->held; \
+        } \
+    } while (0)
+#else
+#define LLADD_ALONE() false
+#define LLADD_SCARCE() false
+#define LLADD_STUCK(what) ((void)(what))
+#define LLADD_HELD(n) ((void)0)
 #endif
 
 /** LLADD_CALLING("redo", op->name, page): a callback of an operation is about to be called;

@@ -219,9 +219,10 @@ enum lladd_sim_oracle {
     LLADD_SIM_O_DETERMINISM = 14, /**< the same again was something else */
     LLADD_SIM_O_COVERAGE = 15,    /**< a path was never reached */
     LLADD_SIM_O_WORKLOAD = 16,    /**< setup or run failed without any fault */
-    LLADD_SIM_O_DEADLOCK = 17,    /**< O17: threads wait, and nobody will ever wake them */
+    LLADD_SIM_O_DEADLOCK = 17,    /**< O17: a thread waits, and nothing will ever wake it */
     LLADD_SIM_O_ONE_PAGE = 18,    /**< O18: redo or undo touched more than its page and its bytes */
-    LLADD_SIM_ORACLES = 19
+    LLADD_SIM_O_UNDO_MAX = 19,    /**< O19: a logical undo takes more than its operation declares */
+    LLADD_SIM_ORACLES = 20
 };
 /** "O2 contents"; never NULL. */
 LLADD_API const char *lladd_sim_oracle_name(enum lladd_sim_oracle);

@@ -55,6 +55,8 @@ int lladd_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,
     if (LL_LIKELY(!rc)) {
         *out = &f->page;
         ll_held_page(db);
+        LLADD_HELD(1);
+        *out = &f->page;
     }
     return rc;
 }
@@ -62,6 +64,7 @@ int lladd_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,
 void lladd_unfix(struct lladd_db *db, struct lladd_page *page, enum lladd_latch latch)
 {
     ll_held_unpage(db);
+    LLADD_HELD(-1);
     ll_buffer_unfix(db->core.buffer, ll_frame_of(page),
                     latch == LLADD_LATCH_EXCLUSIVE ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED);
 }

@@ -41,6 +41,7 @@
 #include "log/log_private.h"
 #include "util/held.h"
 
+#include <lladd/dst.h>
 #include <limits.h>
 #include <string.h>
 
@@ -177,7 +178,7 @@ void ll_log_credit_return(struct ll_log *log, struct ll_credit *c)
 void ll_log_credit_trim(struct ll_log *log, struct ll_credit *c)
 {
     ll_log_credit_rests(c);
-    if (c->bytes > 0 && outstanding(log) > log->ring_size / 4)
+    if (c->bytes > 0 && (outstanding(log) > log->ring_size / 4 || LLADD_SCARCE()))
         ll_log_credit_return(log, c);
 }
 
@@ -206,7 +207,7 @@ enum { REST = 64 };
 bool ll_log_credit_may_rest(const struct ll_log *log, struct ll_credit *c)
 {
     ll_log_credit_rests(c);
-    return c->bytes <= log->ring_size / REST;
+    return c->bytes <= (LLADD_SCARCE() ? 0 : log->ring_size / REST);
 }
 
 /* Everything that was published is written, and still there is no room: what is missing are credits
@@ -282,7 +283,7 @@ static int take(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_l
         return rc;
     uint64_t most_extra = log->ring_size / 16 < CHUNK ? log->ring_size / 16 : CHUNK;
     uint64_t want = bytes - c->bytes;
-    uint64_t extra = outstanding(log) < log->ring_size / 8 ? most_extra : 0;
+    uint64_t extra = outstanding(log) < log->ring_size / 8 && !LLADD_SCARCE() ? most_extra : 0;
     if (LL_LIKELY(ll_log__try_grant(log, want + extra, false) == LL_LOG__GRANTED)) {
         c->bytes += want + extra;
         return 0;

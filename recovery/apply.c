@@ -433,6 +433,8 @@ void ll_txn_append(struct lladd_txn *txn, struct ll_record *rec, const lladd_lsn
         rec->flags |= LL_REC_SYSTEM;
     begin_chain(txn);
     ll_log_append(txn->core->log, &txn->credit, rec, &txn->chain, undo_next);
+    if (LL_UNLIKELY(txn->rolling_back))
+        txn->rolled += ll_record_bound(rec->redo.len, rec->undo.len);
 }
 
 static struct ll_name *type_by_number(struct ll_core *core, uint16_t number)
@@ -650,6 +652,8 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
     uint32_t size;
     lladd_lsn lsn =
         ll_log_append_update(txn->core->log, &txn->credit, &u, &txn->chain, &size);
+    if (LL_UNLIKELY(txn->rolling_back))
+        txn->rolled += ll_record_bound(d->redo_len, undo_len);
     if (LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
         ll_buffer_dirty(txn->core->buffer, f, ll_log_tail(txn->core->log));
     LLADD_CALLING("redo", op->name, u.page);
@@ -714,7 +718,9 @@ static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page
     if (!rc)
         rc = ll_buffer_fix(core->buffer, page, LL_FIX_EXCLUSIVE | LL_FIX_FRESH, &f, &txn->err);
     if (!rc) {
+        LLADD_HELD(1);
         log_apply(txn, name, f, &d, how);
+        LLADD_HELD(-1);
         ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
     }
     ll_log_credit_trim(core->log, &txn->credit);
@@ -738,9 +744,11 @@ int ll_core_update(struct lladd_txn *txn, struct ll_name *name, lladd_pageno pag
         ll_log_credit_trim(core->log, &txn->credit);
         return rc;
     }
+    LLADD_HELD(1);
     rc = check(txn, name, f, args, &d);
     if (LL_LIKELY(!rc))
         log_apply(txn, name, f, &d, how);
+    LLADD_HELD(-1);
     ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
     ll_log_credit_trim(core->log, &txn->credit);
     return rc;

@@ -55,6 +55,7 @@ struct ll_name {
     size_t need_credit, need_scratch, need_copy, need_nesting;
     uint64_t need_undo;
     size_t record_max; /* redo and undo bytes of one record on this database's pages */
+    uint64_t undo_log_most; /* atomic: most log bytes that its compensation has written so far */
     /* statistics, relaxed */
     uint64_t count, bytes, redone, redo_ns;
 };
@@ -145,6 +146,7 @@ struct lladd_txn {
     uint8_t durability;
     struct ll_credit credit;
     uint64_t undo_used;     /* log bytes its rollback can need now */
+    uint64_t rolled;        /* log bytes that were written while it was rolled back, all told */
     uint64_t undo_spare;    /* reserved beyond that */
     unsigned char *scratch; /* a draft, and room behind it to build a page image; grows */
     size_t scratch_size;

@@ -19,9 +19,26 @@
 #include "recovery/core.h"
 
 #include <lladd/bytes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define FRAME_TRIES 100000
+
+/* A compensation that writes more log than its operation declares takes it from what is set aside
+ * for others. So the one that finds nothing left need not be to blame: names the one that is. */
+static void name_overdrawn(const struct ll_core *core, char *out, size_t size)
+{
+    *out = '\0';
+    for (size_t i = 0; i < core->cat.n_ids; i++) {
+        const struct ll_name *n = core->cat.ids[i];
+        const struct lladd_op *op = n->desc;
+        uint64_t most = lladd_atomic_load64(&n->undo_log_most);
+        if (op->undo_kind == LLADD_UNDO_LOGICAL && most > op->undo_log_max)
+            (void)snprintf(out, size,
+                           " (undo_log_max of \"%s\" is %u, its compensate has written %llu bytes)",
+                           n->name, op->undo_log_max, (unsigned long long)most);
+    }
+}
 
 static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int rc)
 {
@@ -29,10 +46,12 @@ static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int r
     const struct ll_name *n = ll_catalogue_by_number(txn->core, rec->op);
     if (lladd_code_root(rc) == LLADD_ROOT_POISONED && ll_core_check(txn->core, NULL))
         return rc;
+    char guilty[160];
+    name_overdrawn(txn->core, guilty, sizeof guilty);
     ll_fail_lsn(&txn->err, LLADD_UNDO_FAILED, rec->lsn,
-                "transaction %llu cannot be rolled back: LSN %llu, operation \"%s\": %.120s",
+                "transaction %llu cannot be rolled back: LSN %llu, operation \"%s\"%s: %.120s",
                 (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v,
-                n ? n->name : "unknown", why.message);
+                n ? n->name : "unknown", guilty, why.message);
     txn->err.page = why.page;
     txn->err.sys_errno = why.sys_errno;
     return ll_core_poison(txn->core, &txn->err);
@@ -76,6 +95,7 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
     rc = fix_for_undo(txn, rec->page, &f);
     if (rc)
         return rc;
+    LLADD_HELD(1);
     if (!op->undo ||
         (op->validate && !op->validate(ll_view_of(&f->page), LLADD_SPAN_UNDO, rec->undo)))
         rc = ll_fail_lsn(&txn->err, LLADD_BAD_RECORD, rec->lsn,
@@ -83,21 +103,70 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
                          (unsigned long long)rec->lsn.v, op->name, (unsigned long long)rec->page);
     else
         ll_core_apply_undo(txn, name, f, rec);
+    LLADD_HELD(-1);
     ll_buffer_unfix(txn->core->buffer, f, LL_FIX_EXCLUSIVE);
     if (!rc)
         ll_observe(LLADD_DST_UNDO, txn, name, rec);
     return rc;
 }
 
-/* Runs compensate one level deeper, from which the step returns with a CLR_END. */
-static int run_compensate(struct lladd_txn *txn, const struct lladd_op *op, struct lladd_span undo)
+/* What the compensation has used is held against what its operation declares. */
+#ifdef LLADD_DST
+#define TELL_USED(kind, used, most) \
+    LLADD_OBSERVE(.what = (kind), .op = op->name, .op_version = op->version, .lsn = rec->lsn, \
+                  .txn = txn->id, .depth = txn->depth, .detail = (used), .page = (most))
+
+static void held_begin(uint32_t *before)
 {
+    struct lladd_dst *d = lladd_dst_current();
+    if (d) {
+        *before = d->held_most;
+        d->held_most = d->held;
+    }
+}
+
+/* How many there were at a time; 0 if that is not known. */
+static uint32_t held_end(uint32_t before)
+{
+    struct lladd_dst *d = lladd_dst_current();
+    uint32_t pages = d && !d->fibers ? d->held_most - d->held : 0;
+    if (d && before > d->held_most)
+        d->held_most = before;
+    return pages;
+}
+#else
+#define TELL_USED(kind, used, most) ((void)0)
+
+static void held_begin(uint32_t *before)
+{
+    *before = 0;
+}
+
+static uint32_t held_end(uint32_t before)
+{
+    return before;
+}
+#endif
+
+/* Runs compensate one level deeper, from which the step returns with a CLR_END. */
+static int run_compensate(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec)
+{
+    const struct lladd_op *op = name->desc;
     size_t actions = txn->n_actions, savepoints = txn->n_savepoints;
+    uint64_t before = txn->rolled;
+    uint32_t held;
     txn->depth++;
+    held_begin(&held);
     LLADD_CALLING("compensate", op->name, LLADD_NO_PAGE);
-    int rc = op->compensate(op->ctx, txn, undo);
+    int rc = op->compensate(op->ctx, txn, rec->undo);
     LLADD_CALLED();
+    uint32_t pages = held_end(held);
     txn->depth--;
+    lladd_atomic_max64(&name->undo_log_most, txn->rolled - before);
+    if (txn->rolled - before > op->undo_log_max)
+        TELL_USED(LLADD_DST_UNDO_LOG, txn->rolled - before, op->undo_log_max);
+    if (pages > op->undo_pages_max)
+        TELL_USED(LLADD_DST_UNDO_PAGES, pages, op->undo_pages_max);
     if (!rc && txn->n_actions != actions)
         rc = ll_fail(&txn->err, LLADD_OPEN_ACTION, "compensate of \"%s\" left a top action open",
                      op->name);
@@ -135,7 +204,7 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
     if (!rc)
         ll_observe(LLADD_DST_COMPENSATE_BEGIN, txn, name, rec);
     if (!rc)
-        rc = run_compensate(txn, op, undone.undo);
+        rc = run_compensate(txn, name, &undone);
     txn->undo_copy_used -= own ? 0 : len;
     if (own)
         ll_free(&core->env, copy);

@@ -76,6 +76,34 @@ static void see_page_write(struct ll_sim_cover *c, const struct lladd_dst_event 
     c->wal_durable = e->durable.v;
 }
 
+/* To what is seen in the workload there is no better witness; a recovery has others, too. */
+static struct ll_sim_verdict *seen(struct lladd_sim *sim)
+{
+    return sim->cover.level ? &sim->noticed : &sim->objection;
+}
+
+static void see_too_much(struct lladd_sim *sim, const struct lladd_dst_event *e)
+{
+    unsigned long long used = e->detail, most = e->page;
+    if (e->what == LLADD_DST_UNDO_LOG)
+        (void)ll_sim_object(seen(sim), LLADD_SIM_O_UNDO_MAX,
+                            "compensate of \"%s\" has written %llu bytes of log; its undo_log_max "
+                            "is %llu",
+                            e->op, used, most);
+    else
+        (void)ll_sim_object(seen(sim), LLADD_SIM_O_UNDO_MAX,
+                            "compensate of \"%s\" has had %llu pages fixed at a time; its "
+                            "undo_pages_max is %llu",
+                            e->op, used, most);
+}
+
+void ll_sim_stuck(void *ctx, const char *what)
+{
+    struct lladd_sim *sim = ctx;
+    (void)ll_sim_object(seen(sim), LLADD_SIM_O_DEADLOCK,
+                        "the only thread waits for ever for a lock: %s", what);
+}
+
 void ll_sim_observe(void *ctx, const struct lladd_dst_event *e)
 {
     struct lladd_sim *sim = ctx;
@@ -84,6 +112,10 @@ void ll_sim_observe(void *ctx, const struct lladd_dst_event *e)
         ll_sim_guard_see(sim, e);
     if (e->what == LLADD_DST_PAGE_WRITE) {
         see_page_write(c, e);
+        return;
+    }
+    if (e->what == LLADD_DST_UNDO_LOG || e->what == LLADD_DST_UNDO_PAGES) {
+        see_too_much(sim, e);
         return;
     }
     bool ends = e->what == LLADD_DST_COMMIT || e->what == LLADD_DST_END ||
@@ -123,7 +155,7 @@ void ll_sim_observe(void *ctx, const struct lladd_dst_event *e)
     }
 }
 
-void ll_sim_object_wal(struct lladd_sim *sim, struct ll_sim_verdict *v)
+static void object_wal(struct lladd_sim *sim, struct ll_sim_verdict *v)
 {
     struct ll_sim_cover *c = &sim->cover;
     if (!c->wal)
@@ -134,6 +166,16 @@ void ll_sim_object_wal(struct lladd_sim *sim, struct ll_sim_verdict *v)
                         "page %llu was written with LSN %llu while the log was durable up to %llu",
                         (unsigned long long)c->wal_page, (unsigned long long)c->wal_lsn,
                         (unsigned long long)c->wal_durable);
+}
+
+void ll_sim_object_seen(struct lladd_sim *sim, struct ll_sim_verdict *v)
+{
+    object_wal(sim, v);
+    if (sim->noticed.oracle && v->oracle != LLADD_SIM_O_WAL) {
+        v->oracle = LLADD_SIM_O_NONE; /* what else is wrong may come of it */
+        (void)ll_sim_object(v, sim->noticed.oracle, "%s", sim->noticed.message);
+    }
+    sim->noticed.oracle = LLADD_SIM_O_NONE;
 }
 
 void ll_sim_cover_kinds(struct lladd_sim *sim, struct lladd_db *db)

@@ -118,7 +118,7 @@ static void look_at_run(struct ll_sim_faults *f, const struct outcome *o, struct
 {
     struct lladd_sim *sim = f->sim;
     const struct ll_sim_run *run = sim->running;
-    ll_sim_object_wal(sim, v);
+    ll_sim_object_seen(sim, v);
     look_at_promises(f, o, v);
     look_at_poison(f, o, v);
     ll_sim_object_ends(sim, run, v);
@@ -217,7 +217,7 @@ static int judge_creation(struct ll_sim_faults *f, struct row *r, struct ll_sim_
                                 "a database that was made does not work: %s",
                                 lladd_code_name(rc ? rc : closed));
     }
-    ll_sim_object_wal(sim, v);
+    ll_sim_object_seen(sim, v);
     ll_sim_object_ends(sim, r->last, v);
     return r->last->failed;
 }

@@ -276,7 +276,7 @@ static int judge_run(struct ll_sim_crossing *x, int rc, const struct lladd_error
     const char *name;
     if (sim->workload.failed || x->all.no_memory || rc == LLADD_NO_MEMORY)
         return LLADD_NO_MEMORY;
-    ll_sim_object_wal(sim, v);
+    ll_sim_object_seen(sim, v);
     if (sim->workload.looping)
         return ll_sim_object(v, LLADD_SIM_O_LOOP, "the workload made more than %u device calls",
                              sim->bounds.calls_max);

@@ -473,7 +473,7 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     verdict->k = claim->lo;
     verdict->code = 0;
     int rc = look(&j);
-    ll_sim_object_wal(sim, verdict);
+    ll_sim_object_seen(sim, verdict);
     /* What nobody has looked at by now has not arrived; no choice is left for what follows. */
     run->undecided = 0;
     hash = ll_sim_mix(hash, sim->expected[verdict->k].hash * 2 + j.resolved);
@@ -529,6 +529,7 @@ int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_
         return ll_sim_judge_open(sim, run, db, claim, verdict, ending);
     *verdict = (struct ll_sim_verdict){.k = claim->lo, .code = rc ? rc : later};
     *ending = false;
+    ll_sim_object_seen(sim, verdict);
     (void)ll_sim_object(verdict, rc ? LLADD_SIM_O_OPEN : LLADD_SIM_O_PROGRESS, "%s: %s",
                         lladd_code_name(verdict->code),
                         ll_sim_explain(sim, NULL, verdict->code, &err));

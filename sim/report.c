@@ -19,7 +19,8 @@ const char *lladd_sim_oracle_name(enum lladd_sim_oracle oracle)
         "nobody",       "O1 lost",      "O2 contents", "O3 check",  "O4 wal",
         "O5 again",     "O6 go on",     "O7 rebuild",  "O8 errors", "O9 in doubt",
         "O10 leak",     "O11 open",     "O12 memory",  "O13 loop",  "O14 determinism",
-        "O15 coverage", "O16 workload", "O17 deadlock", "O18 one page"};
+        "O15 coverage", "O16 workload", "O17 deadlock",
+        "O18 one page", "O19 undo max"};
     return (unsigned)oracle < LLADD_SIM_ORACLES ? names[oracle] : "?";
 }
 

@@ -152,7 +152,8 @@ static int make(struct lladd_sim *sim, const struct lladd_sim_subject *subject,
         rc = take_options(sim, err);
     if (rc)
         return rc;
-    sim->dst = (struct lladd_dst){.ctx = sim, .planted = sim->bounds.planted};
+    sim->dst = (struct lladd_dst){
+        .ctx = sim, .stuck = ll_sim_stuck, .planted = sim->bounds.planted, .scarce = true};
     sim->report = calloc(1, sizeof *sim->report);
     sim->scratch_model = malloc(sim->subject.model_size + 1);
     if (!sim->report || !sim->scratch_model || ll_sim_names_init(sim))

@@ -534,8 +534,11 @@ struct ll_sim_cover {
 void ll_sim_observe(void *ctx, const struct lladd_dst_event *);
 /* Asks the database which of the operations that were seen are never undone. */
 void ll_sim_cover_kinds(struct lladd_sim *, struct lladd_db *);
-/* Objects to the write that ll_sim_observe has seen (O4); forgets it. */
-void ll_sim_object_wal(struct lladd_sim *, struct ll_sim_verdict *);
+/* For lladd_dst: the only thread would wait for ever (O17). */
+void ll_sim_stuck(void *ctx, const char *what);
+/* Objects to what was seen during the run: the write that broke the rule of the log (O4), a wait
+ * (O17), a logical undo that has used too much (O19). Forgets it. */
+void ll_sim_object_seen(struct lladd_sim *, struct ll_sim_verdict *);
 /* Fills in what is missing, and objects to it (O15). */
 int ll_sim_cover_judge(struct lladd_sim *);
 void ll_sim_cover_free(struct ll_sim_cover *);
@@ -598,6 +601,7 @@ struct lladd_sim {
     struct ll_sim_expected *expected; /* one more than decisions */
     struct ll_sim_guard *guard;       /* NULL: nobody looks at changes of pages */
     struct ll_sim_verdict objection;  /* to the recording, by who was looking */
+    struct ll_sim_verdict noticed;    /* the same, of the recovery that is under way */
 
     struct ll_sim_run *running;       /* whose device is in use */
     struct ll_sim_faults *faults;     /* NULL: nothing fails */

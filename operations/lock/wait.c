@@ -22,6 +22,7 @@
  * happened: these two are all that is polled here. */
 #include "operations/lock/table.h"
 
+#include <lladd/dst.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -285,8 +286,10 @@ static void sleep_until_decided(const struct ll_lock_request *r, struct ll_lock_
         int rc = lladd_db_error(db, NULL);
         if (!rc && lladd_stopped(r->txn))
             rc = LLADD_TAKEN;
-        if (!rc && now >= r->deadline)
+        if (!rc && (now >= r->deadline || (LLADD_ALONE() && r->deadline != UINT64_MAX)))
             rc = LLADD_TIMEOUT;
+        if (!rc && LLADD_ALONE())
+            rc = LLADD_BUSY; /* what the thread waits for it would have to do itself */
         if (rc)
             give_up(l, part, rc, who);
         else if (r->deadline - now < ns)
@@ -344,6 +347,8 @@ int ll_operations__lock_wait(const struct ll_lock_request *r, struct ll_lock_par
     who.at_ns = lladd_now_ns(l->all->db);
     who.waited_ns = who.at_ns - since;
     int rc = report(r, &who);
+    if (rc == LLADD_BUSY && LLADD_ALONE())
+        LLADD_STUCK(r->err->message);
     count(part, rc, who.waited_ns);
     who.outcome = rc;
     who.number = l->number;

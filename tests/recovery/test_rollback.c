@@ -76,6 +76,9 @@ static const struct lladd_op needy = {
     .undo_pages_max = 1,
 };
 
+/* The same, whose author has not counted what compensate writes. */
+static struct lladd_op stingy;
+
 static void begin_case(int kind)
 {
     rig_init(&r, (unsigned)kind);
@@ -85,6 +88,10 @@ static void begin_case(int kind)
     filling = 0;
     ok_db(&r, lladd_register(&r.options, &late, &r.err));
     ok_db(&r, lladd_register(&r.options, &needy, &r.err));
+    stingy = needy;
+    stingy.name = "test.stingy";
+    stingy.undo_log_max = 8;
+    ok_db(&r, lladd_register(&r.options, &stingy, &r.err));
     rig_open(&r);
     page = rig_page(&r);
 }
@@ -94,22 +101,22 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-static lladd_op_id needy_id(void)
+/* cell = value, in a closed action whose undo is the difficult one. */
+static void put_undone_by(const char *op, struct lladd_txn *txn, struct cell c, uint64_t value)
 {
     lladd_op_id id = LLADD_NO_OP;
-    ck_assert_int_eq(lladd_op_lookup(r.db, "test.needy", 1, &id), 0);
-    return id;
-}
-
-/* cell = value, in a closed action whose undo is the difficult one. */
-static void needy_put(struct lladd_txn *txn, struct cell c, uint64_t value)
-{
+    ck_assert_int_eq(lladd_op_lookup(r.db, op, 1, &id), 0);
     unsigned char undo[RESTORE_BYTES];
     struct lladd_action action;
     restore_encode(undo, c, cell_get(r.db, c));
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, c, value));
-    ok(txn, lladd_nta_end(txn, &action, needy_id(), undo, sizeof undo));
+    ok(txn, lladd_nta_end(txn, &action, id, undo, sizeof undo));
+}
+
+static void needy_put(struct lladd_txn *txn, struct cell c, uint64_t value)
+{
+    put_undone_by("test.needy", txn, c, value);
 }
 
 /* ---- cases ------------------------------------------------------------------------------- */
@@ -277,6 +284,41 @@ START_TEST(a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk
     rig_close(&r);
     rig_open(&r);
     rig_expect(&r, at(0), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* Too little was set aside because too little was declared: the operation and its field are named,
+ * and once there is room the rollback is carried out. */
+START_TEST(an_undo_log_max_that_was_too_small_is_named_when_space_runs_out)
+{
+    enum { CELLS_USED = 8, ROUNDS = 100 };
+    struct lladd_error err = LLADD_ERROR_INIT;
+    begin_case(_i ? RIG_RESERVED : 0);
+    filling = 900;
+    struct lladd_txn *txn = rig_begin(&r);
+    for (unsigned i = 0; i < ROUNDS; i++)
+        put_undone_by("test.stingy", txn, at(i % CELLS_USED), i + 1);
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    struct lladd_txn *glutton = rig_begin(&r);
+    int rc = 0;
+    while (!rc)
+        rc = cell_put_wide(glutton, at(CELLS_USED), 1, 1000);
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    while ((rc = cell_put(glutton, at(CELLS_USED), 2)) == 0) {
+    }
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+    ck_assert_int_eq(lladd_abort(txn), LLADD_UNDO_FAILED);
+    ck_assert_int_eq(lladd_db_error(r.db, &err), LLADD_UNDO_FAILED);
+    ck_contains(err.message, "undo_log_max of \"test.stingy\" is 8, its compensate has written ");
+    struct lladd_db *db = r.db;
+    r.db = NULL;
+    ck_assert_int_eq(lladd_close(db), LLADD_UNDO_FAILED);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    rig_open(&r);
+    for (unsigned i = 0; i <= CELLS_USED; i++)
+        rig_expect(&r, at(i), 0);
+    rig_set(&r, at(0), 1);
     rig_free(&r);
 }
 END_TEST
@@ -576,6 +618,7 @@ int main(void)
     tcase_add_loop_test(tc, aborts_and_close_succeed_on_a_full_disk, 0, 8);
     tcase_add_loop_test(tc, a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk,
                         0, 2);
+    tcase_add_loop_test(tc, an_undo_log_max_that_was_too_small_is_named_when_space_runs_out, 0, 2);
     tcase_add_loop_test(tc, what_is_prepared_can_be_ended_on_a_full_disk, 0, 4);
     tcase_add_loop_test(tc, a_commit_succeeds_on_a_full_disk, 0, 2);
     tcase_add_loop_test(tc, a_compensation_that_fails_poisons_and_opening_again_repeats_it, 0,
