@@ -49,6 +49,14 @@ target_compile_options(ll_library_flags INTERFACE
     -fvisibility=hidden
     $<$<BOOL:${ll_have_no_interposition}>:-fno-semantic-interposition>)
 
+# What only the layers are compiled with, and not the simulator: an application's threads may have
+# stacks of 16 KiB (PTHREAD_STACK_MIN). What instruments code makes frames longer.
+add_library(ll_layer_flags INTERFACE)
+check_c_compiler_flag(-Wframe-larger-than=5120 ll_have_wframe)
+if(ll_have_wframe AND NOT LLADD_SANITIZE AND NOT LLADD_COVERAGE)
+    target_compile_options(ll_layer_flags INTERFACE -Wframe-larger-than=5120)
+endif()
+
 set(ll_ipo OFF)
 if(LLADD_IPO)
     include(CheckIPOSupported)

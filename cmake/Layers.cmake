@@ -75,7 +75,7 @@ endfunction()
 macro(ll__objects target)
     add_library(${target} OBJECT ${sources})
     target_link_libraries(${target}
-        PRIVATE ll_flags ll_library_flags Threads::Threads ${L_LIBS})
+        PRIVATE ll_flags ll_library_flags ll_layer_flags Threads::Threads ${L_LIBS})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     ll_see(${target} PRIVATE public ${L_NAME} ${L_MAY_USE})
     foreach(layer IN LISTS L_MAY_USE_FACE)

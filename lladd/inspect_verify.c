@@ -143,10 +143,21 @@ static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes,
                                      : "it is cut off: what pages have seen of the log is missing");
 }
 
+/* What lies between and behind the copies of the control file, of which `have` bytes are there. */
+static int verify_control_rest(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
+{
+    int rc = 0;
+    if (have > LL_CONTROL_COPY)
+        rc = check_zeros(c, "control", LL_CONTROL_BYTES, LL_CONTROL_COPY, bytes);
+    uint64_t gap = have < 2 * LL_CONTROL_COPY ? have : 2 * LL_CONTROL_COPY;
+    if (!rc && gap > LL_CONTROL_COPY + LL_CONTROL_BYTES)
+        rc = check_zeros(c, "control", LL_CONTROL_COPY + LL_CONTROL_BYTES, gap, bytes);
+    return rc || have == 0 ? rc : verify_witness_bytes(c, bytes, have);
+}
+
 static int verify_control(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
-    unsigned char bytes[LL_CONTROL_FILE_BYTES];
     struct lladd_file *file;
     char text[400];
     int rc = 0;
@@ -160,15 +171,13 @@ static int verify_control(struct ll_verify *c)
     }
     if (rc || ll_io_open(v->core.dev, "control", LLADD_OPEN_READ_ONLY, &file))
         return rc;
-    int64_t n = ll_io_pread(v->core.dev, file, bytes, sizeof bytes, 0);
+    unsigned char *bytes = ll_alloc(&v->core.env, LL_CONTROL_FILE_BYTES);
+    int64_t n = bytes ? ll_io_pread(v->core.dev, file, bytes, LL_CONTROL_FILE_BYTES, 0) : 0;
     (void)ll_io_close(v->core.dev, file); /* only read */
-    uint64_t have = n > 0 ? (uint64_t)n : 0;
-    if (have > LL_CONTROL_COPY)
-        rc = check_zeros(c, "control", LL_CONTROL_BYTES, LL_CONTROL_COPY, bytes);
-    uint64_t gap = have < 2 * LL_CONTROL_COPY ? have : 2 * LL_CONTROL_COPY;
-    if (!rc && gap > LL_CONTROL_COPY + LL_CONTROL_BYTES)
-        rc = check_zeros(c, "control", LL_CONTROL_COPY + LL_CONTROL_BYTES, gap, bytes);
-    return rc || have == 0 ? rc : verify_witness_bytes(c, bytes, have);
+    rc = bytes ? verify_control_rest(c, bytes, n > 0 ? (uint64_t)n : 0)
+               : ll_fail(c->err, LLADD_NO_MEMORY, "out of memory for the control file");
+    ll_free(&v->core.env, bytes);
+    return rc;
 }
 
 /* ---- the double-write area ------------------------------------------------------------------ */

@@ -47,7 +47,6 @@
 #define ALLOC_HEAD 5u
 #define SET_HEAD 7u
 #define SET_UNDO_HEAD 9u
-#define SLOTS_MAX ((65536u - SLOT_DIR) / SLOT_BYTES)
 
 static void put(unsigned char *page, unsigned field, uint32_t v)
 {
@@ -122,13 +121,30 @@ static bool room_fine(struct lladd_view v, uint32_t gap_needed, uint32_t free_ne
 
 /* ---- moving records -------------------------------------------------------------------------- */
 
-/* Slots in use by falling offset (Shell's sort: no memory, and short pages are nearly sorted). */
-static uint32_t slots_by_place(const unsigned char *page, uint16_t *order)
+/* Records are put in order window by window, from the page's end down: redo has no memory but the
+ * stack, and that may be short. So many bytes of a page hold so many records at the most. */
+enum { WINDOW = 4096, WINDOW_SLOTS = WINDOW / SLOT_CAP_MIN };
+
+/* The beginning of the highest window of a page, and so on down to 0. */
+static uint32_t last_window(uint32_t page_size)
+{
+    return (page_size - 1) / WINDOW * WINDOW;
+}
+
+/* Slots whose records begin in the window, by falling offset (Shell's sort: no memory, and short
+ * pages are nearly sorted). More than WINDOW_SLOTS, of which some are not told: records overlap. */
+static uint32_t slots_by_place(const unsigned char *page, uint32_t window,
+                               uint16_t order[WINDOW_SLOTS])
 {
     uint32_t n = 0;
-    for (uint32_t s = 0; s < slotted_get(page, SLOTTED_SLOTS); s++)
-        if (slot_get(page, s).at)
-            order[n++] = (uint16_t)s;
+    for (uint32_t s = 0; s < slotted_get(page, SLOTTED_SLOTS); s++) {
+        uint32_t at = slot_get(page, s).at;
+        if (at == 0 || at < window || at - window >= WINDOW)
+            continue;
+        if (n == WINDOW_SLOTS)
+            return WINDOW_SLOTS + 1;
+        order[n++] = (uint16_t)s;
+    }
     for (uint32_t h = n / 2; h > 0; h = h == 2 ? 1 : h * 5 / 11) {
         for (uint32_t i = h; i < n; i++) {
             uint16_t moving = order[i];
@@ -141,18 +157,32 @@ static uint32_t slots_by_place(const unsigned char *page, uint16_t *order)
     return n;
 }
 
-/* Pushes all records to the page's end, in the order in which they lie: the holes join the gap. */
-static void compact(struct lladd_page *page)
+/* Pushes the records of one window to `low`, which is returned as it is then. What comes to lie in
+ * a window above has been there for its turn, and is not met again. */
+static uint32_t compact_window(struct lladd_page *page, uint32_t window, uint32_t low)
 {
-    uint16_t order[SLOTS_MAX];
+    uint16_t order[WINDOW_SLOTS];
     unsigned char *p = page->bytes;
-    uint32_t n = slots_by_place(p, order), low = page->size;
-    for (uint32_t i = 0; i < n; i++) {
+    uint32_t n = slots_by_place(p, window, order);
+    for (uint32_t i = 0; i < n && i < WINDOW_SLOTS; i++) {
         struct slot e = slot_get(p, order[i]);
         low -= e.cap;
         memmove(p + low, p + e.at, e.cap);
         e.at = low;
         slot_put(p, order[i], e);
+    }
+    return low;
+}
+
+/* Pushes all records to the page's end, in the order in which they lie: the holes join the gap. */
+static void compact(struct lladd_page *page)
+{
+    unsigned char *p = page->bytes;
+    uint32_t low = page->size;
+    for (uint32_t w = last_window(page->size);; w -= WINDOW) {
+        low = compact_window(page, w, low);
+        if (w == 0)
+            break;
     }
     put(p, SLOTTED_AREA, page->size - low);
     put(p, SLOTTED_HOLES, 0);
@@ -732,9 +762,22 @@ static void slotted_hole(struct lladd_view v, uint32_t *begin, uint32_t *end)
     *end = v.size - slotted_get(v.bytes, SLOTTED_AREA);
 }
 
+/* The records that begin in a window lie below *low, and do not overlap. */
+static bool window_check(struct lladd_view v, uint32_t window, uint32_t *low)
+{
+    uint16_t order[WINDOW_SLOTS];
+    uint32_t n = slots_by_place(v.bytes, window, order);
+    for (uint32_t i = 0; i < n && n <= WINDOW_SLOTS; i++) {
+        struct slot e = slot_get(v.bytes, order[i]);
+        if (e.at + e.cap > *low)
+            return false;
+        *low = e.at;
+    }
+    return n <= WINDOW_SLOTS;
+}
+
 static bool slotted_check(struct lladd_view v)
 {
-    uint16_t order[SLOTS_MAX];
     uint32_t unused = 0, ghosts = 0, idle = 0;
     uint32_t slots = slotted_get(v.bytes, SLOTTED_SLOTS);
     if (!ll_operations__slotted_fine(v) || (slots && slot_get(v.bytes, slots - 1).at == 0))
@@ -751,40 +794,38 @@ static bool slotted_check(struct lladd_view v)
         ghosts != slotted_get(v.bytes, SLOTTED_GHOSTS) ||
         idle != slotted_get(v.bytes, SLOTTED_IDLE))
         return false;
-    uint32_t n = slots_by_place(v.bytes, order), low = v.size;
-    for (uint32_t i = 0; i < n; i++) {
-        struct slot e = slot_get(v.bytes, order[i]);
-        if (e.at + e.cap > low)
+    uint32_t low = v.size, w = last_window(v.size);
+    for (; w > 0; w -= WINDOW)
+        if (!window_check(v, w, &low))
             return false;
-        low = e.at;
-    }
-    return true;
+    return window_check(v, 0, &low);
 }
 
-/* Where records lie, and what is in slack, holes and gap, is nobody's business: records in the
- * order of their slots, zeros elsewhere. */
+/* Where records lie, and what is in slack, holes and gap, does not count. A checksum of a record's
+ * bytes stands for the place where they lie, and one of all records for the bytes: a copy of the
+ * largest page would be more than a short stack has. */
 static void slotted_mask(void *ctx, struct lladd_page *page)
 {
-    unsigned char copy[65536];
     unsigned char *p = page->bytes;
-    struct lladd_view v = {copy, page->size, 0, page->number};
+    uint32_t all = 0, sum = 0, slots = slotted_get(p, SLOTTED_SLOTS);
     (void)ctx;
-    memcpy(copy, p, page->size);
-    if (!ll_operations__slotted_fine(v))
+    if (!ll_operations__slotted_fine((struct lladd_view){p, page->size, 0, page->number}))
         return;
-    uint32_t low = page->size, slots = slotted_get(p, SLOTTED_SLOTS);
-    uint32_t dir_end = SLOT_DIR + slots * SLOT_BYTES;
-    memset(p + dir_end, 0, page->size - dir_end);
     for (uint32_t s = 0; s < slots; s++) {
-        struct slot e = slot_get(copy, s);
+        struct slot e = slot_get(p, s);
         if (e.at == 0)
             continue;
-        low -= e.cap;
-        memcpy(p + low, copy + e.at, e.len);
-        e.at = low;
+        uint32_t crc = lladd_crc32c(0, p + e.at, e.len);
+        all = lladd_crc32c(all, &crc, sizeof crc);
+        sum += e.cap;
+        e.at = (crc % 0x3fff + 1) * SLOT_ALIGN;
         slot_put(p, s, e);
     }
-    put(p, SLOTTED_AREA, page->size - low);
+    uint32_t dir_end = SLOT_DIR + slots * SLOT_BYTES;
+    memset(p + dir_end, 0, page->size - dir_end);
+    if (sum)
+        lladd_put32(p + page->size - 4, all);
+    put(p, SLOTTED_AREA, sum);
     put(p, SLOTTED_HOLES, 0);
 }
 

@@ -16,6 +16,7 @@ struct lladd_dtable_writer {
     uint64_t spare;     /* pages of the last extent that nothing was written to */
     bool packs;         /* what follows is of one that is compressed: pack.c */
     uint64_t size;      /* bytes that its layer has written */
+    void *lz4;                     /* state of LZ4, and the memory that these are in: */
     unsigned char *plain, *packed; /* a block, and room for what is made of it */
     size_t plain_len;
     struct ll_dtable_packed {

@@ -26,8 +26,8 @@ static int pack_block(struct lladd_dtable_writer *w)
     const unsigned char *out = w->plain;
     if (ll_dtable__grow(run->db, (void **)&w->map, w->n_map, &w->cap_map, sizeof *w->map))
         return ll_dtable__no_memory(run->error);
-    int packed = LZ4_compress_default((const char *)w->plain, (char *)w->packed, (int)len,
-                                      (int)(len - len / 8));
+    int packed = LZ4_compress_fast_extState(w->lz4, (const char *)w->plain, (char *)w->packed,
+                                            (int)len, (int)(len - len / 8), 1);
     if (packed > 0 && len >= 8) {
         out = w->packed;
         len = (size_t)packed;
@@ -43,7 +43,9 @@ int ll_dtable__pack(struct lladd_dtable_writer *w, const void *bytes, size_t len
     size_t block = w->run->d.block_size;
     int rc = 0;
     if (len && !w->plain) {
-        w->plain = lladd_alloc(w->run->db, 2 * block);
+        /* LZ4's state is no affair of the caller's stack, which may be as short as 16 KiB. */
+        w->lz4 = lladd_alloc(w->run->db, (size_t)LZ4_sizeofState() + 2 * block);
+        w->plain = w->lz4 ? (unsigned char *)w->lz4 + LZ4_sizeofState() : NULL;
         w->packed = w->plain ? w->plain + block : NULL;
         rc = w->plain ? 0 : ll_dtable__no_memory(w->run->error);
     }

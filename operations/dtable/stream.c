@@ -260,7 +260,7 @@ void ll_dtable__writer_free(struct lladd_dtable_writer *w)
 {
     struct lladd_db *db = w->run->db;
     lladd_free(db, w->stage);
-    lladd_free(db, w->plain);
+    lladd_free(db, w->lz4);
     lladd_free(db, w->map);
     lladd_free(db, w->stream.extents);
     lladd_free(db, w->stream.crcs);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An application's threads may have stacks of PTHREAD_STACK_MIN, which is 16 KiB: everything that
+ * stores, changes, compresses, takes back and recovers works on such a one.
+ */
+#include "bed.h"
+
+#include <lladd/array.h>
+#include <lladd/blob.h>
+#include <lladd/dtable.h>
+#include <lladd/hash.h>
+#include <lladd/list.h>
+#include <lladd/records.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#ifdef LL_TEST_INSTRUMENTED
+#define STACK (1u << 18) /* instrumented code has longer frames */
+#else
+#define STACK 16384u
+#endif
+#define BIG 300000u
+
+static struct bed b;
+static unsigned char *big;
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    big = malloc(BIG);
+    ck_assert_ptr_nonnull(big);
+    /* Half of it can be compressed, and half of it cannot. */
+    for (uint32_t i = 0; i < BIG; i++)
+        big[i] = i / 64 % 2 ? 'x' : (unsigned char)(i * 2654435761u >> 13);
+}
+
+static void teardown(void)
+{
+    free(big);
+}
+
+/* What a thread with a short stack has done. Check's assertions would need more of it. */
+struct task {
+    int (*run)(struct task *);
+    const char *failed; /* the call */
+    int rc;
+};
+
+#define TRY(call) \
+    do { \
+        t->rc = (call); \
+        if (t->rc) { \
+            t->failed = #call; \
+            return t->rc; \
+        } \
+    } while (0)
+
+static void *start(void *arg)
+{
+    struct task *t = arg;
+    (void)t->run(t);
+    return NULL;
+}
+
+static void on_short_stack(int (*run)(struct task *))
+{
+    struct task t = {run, "", 0};
+    pthread_attr_t attr;
+    pthread_t thread;
+    ck_assert_int_eq(pthread_attr_init(&attr), 0);
+    ck_assert_int_eq(pthread_attr_setstacksize(&attr, STACK), 0);
+    ck_assert_int_eq(pthread_create(&thread, &attr, start, &t), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(pthread_attr_destroy(&attr), 0);
+    ck_assert_msg(t.rc == 0, "%s: %s", t.failed, lladd_code_name(t.rc));
+}
+
+static int records(struct task *t, struct lladd_txn *txn)
+{
+    lladd_pageno heap, blob, list, array;
+    struct lladd_rid rid;
+    struct lladd_item item;
+    struct lladd_list *l;
+    struct lladd_array *a;
+    TRY(lladd_heap_create(txn, &heap));
+    for (int i = 0; i < 300; i++) {
+        TRY(lladd_heap_insert(txn, heap, big, 100, &rid));
+        if (i % 3 == 0)
+            TRY(lladd_heap_delete(txn, heap, rid));
+        else
+            TRY(lladd_heap_set(txn, heap, rid, big, i % 7 ? 60 : 900));
+    }
+    TRY(lladd_blob_create(txn, big, 100000, &blob));
+    TRY(lladd_blob_write(txn, blob, 5000, big, 40000));
+    TRY(lladd_blob_replace(txn, blob, big, BIG));
+    TRY(lladd_list_create(txn, &list));
+    TRY(lladd_list_open(b.db, list, &l, &b.err));
+    for (int i = 0; i < 300; i++)
+        TRY(lladd_list_append(txn, l, big, 200, &item));
+    lladd_list_close(l);
+    TRY(lladd_array_create(txn, 8, 100000, &array));
+    TRY(lladd_array_open(b.db, array, &a, &b.err));
+    TRY(lladd_array_set_range(txn, a, 0, 20000, big));
+    lladd_array_close(a);
+    return 0;
+}
+
+static int hashes(struct task *t, struct lladd_txn *txn, const struct lladd_hash_options *options)
+{
+    struct lladd_hash *h;
+    lladd_pageno root;
+    bool fixed = options && options->key_size;
+    TRY(lladd_hash_create(txn, options, &root));
+    TRY(lladd_hash_open(b.db, root, 0, &h, &b.err));
+    for (int i = 0; i < 2000; i++)
+        TRY(lladd_hash_put(txn, h, &i, sizeof i, big, fixed || i % 400 ? 20 : 20000));
+    for (int i = 0; i < 2000; i += 2)
+        TRY(lladd_hash_remove(txn, h, &i, sizeof i));
+    lladd_hash_close(h);
+    return 0;
+}
+
+static int run_of_rows(struct task *t, struct lladd_txn *txn)
+{
+    struct lladd_dtable_run_options options = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    struct lladd_dtable_run_builder *builder;
+    lladd_pageno root;
+    options.type = LLADD_DTABLE_U32;
+    options.text = "class(dt) compress_dtable config [ \"base\" class(dt) linear_dtable ]";
+    TRY(lladd_dtable_run_begin(txn, &options, &builder));
+    for (uint32_t i = 0; i < 500; i++) {
+        struct lladd_dtable_key key = lladd_dtable_u32(i);
+        struct lladd_dtable_value value = lladd_dtable_value(big, 100);
+        TRY(lladd_dtable_run_add(builder, &key, &value));
+    }
+    TRY(lladd_dtable_run_finish(builder, &root));
+    return 0;
+}
+
+static int all(struct task *t)
+{
+    struct lladd_hash_options fixed = LLADD_HASH_OPTIONS_INIT;
+    fixed.key_size = sizeof(int);
+    fixed.value_size = 20;
+    for (int round = 0; round < 3; round++) {
+        struct lladd_txn *txn;
+        TRY(lladd_begin(b.db, NULL, &txn, &b.err));
+        TRY(records(t, txn));
+        TRY(hashes(t, txn, NULL));
+        TRY(hashes(t, txn, &fixed));
+        TRY(run_of_rows(t, txn));
+        TRY(lladd_root_set(txn, "root", (struct lladd_root_value){1, 2}));
+        if (round == 1) {
+            struct lladd_gid gid = {.format = 1, .gtrid_length = 1};
+            TRY(lladd_prepare(txn, &gid));
+        }
+        TRY(round == 2 ? lladd_abort(txn) : lladd_commit(txn));
+        TRY(lladd_checkpoint(b.db, &b.err)); /* what is changed next gets an image */
+    }
+    return 0;
+}
+
+START_TEST(everything_on_16_kib)
+{
+    bed_open(&b);
+    on_short_stack(all);
+    bed_check(&b);
+    bed_free(&b);
+}
+END_TEST
+
+static int open_again(struct task *t)
+{
+    TRY(lladd_open(NULL, &b.options, &b.db, &b.err));
+    return 0;
+}
+
+/* What was committed and not checkpointed, and a loser. */
+static int to_be_recovered(struct task *t)
+{
+    struct lladd_txn *txn, *loser;
+    TRY(lladd_begin(b.db, NULL, &txn, &b.err));
+    TRY(records(t, txn));
+    TRY(hashes(t, txn, NULL));
+    TRY(lladd_begin(b.db, NULL, &loser, &b.err));
+    TRY(hashes(t, loser, NULL));
+    TRY(lladd_commit(txn));
+    return 0;
+}
+
+START_TEST(recovery_on_16_kib)
+{
+    bed_open(&b);
+    on_short_stack(to_be_recovered);
+    bed_kill(&b);
+    on_short_stack(open_again);
+    bed_check(&b);
+    bed_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("operations/stack");
+    TCase *tc = tcase_create("stack");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, everything_on_16_kib);
+    tcase_add_test(tc, recovery_on_16_kib);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
