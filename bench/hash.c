@@ -2,7 +2,7 @@
 /* Linear hash tables: insertions with their splits, lookups one by one, many at a time and by two
  * threads, log bytes, both kinds of undo. JSON lines; see docs/benchmarks.md.
  *
- *   bench-hash [case]...   cases: insert create physical many threads log; none: all */
+ *   bench-hash [case]...   cases: insert create physical many threads log space; none: all */
 #include "common.h"
 
 #include <lladd/hash.h>
@@ -239,6 +239,74 @@ static void bench_log(bool create, const char *what)
     bench_print(BENCH, what, "bytes", &bytes, "<= 90", NULL);
 }
 
+/* ---- space ----------------------------------------------------------------------------------- */
+
+enum { SPACE_KEYS = 20000 };
+
+static uint64_t pages_of(struct bed *b)
+{
+    struct lladd_hash_stats s = {.struct_size = sizeof s};
+    bench_must(lladd_hash_stats(b->hash, &s, NULL), "stats");
+    return s.pages;
+}
+
+/* Lengths are + 1; 0: the key is not there. */
+static void put_some(struct bed *b, uint16_t *lengths, uint64_t key, uint16_t length)
+{
+    static const unsigned char bytes[400];
+    struct lladd_txn *txn = begin(b);
+    bench_must(lladd_hash_put(txn, b->hash, &key, sizeof key, bytes, length - 1u), "put");
+    bench_must(lladd_commit(txn), "commit");
+    lengths[key] = length;
+}
+
+static void churn(struct bed *b, uint16_t *lengths, uint64_t n, uint64_t *seed)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t key = bench_random(seed) % SPACE_KEYS;
+        if (!lengths[key] || bench_random(seed) % 2) {
+            put_some(b, lengths, key, (uint16_t)(21 + bench_random(seed) % 280));
+            continue;
+        }
+        struct lladd_txn *txn = begin(b);
+        bench_must(lladd_hash_remove(txn, b->hash, &key, sizeof key), "remove");
+        bench_must(lladd_commit(txn), "commit");
+        lengths[key] = 0;
+    }
+}
+
+static void space_bed(struct bed *b)
+{
+    open_bed(b, 0);
+    struct lladd_txn *txn = begin(b);
+    make_table(b, txn, 0);
+    bench_must(lladd_commit(txn), "commit");
+}
+
+/* Pages after random puts and removals, compared with those of a table that is filled once. */
+static void bench_space(void)
+{
+    struct bench_figure times = {.n = 0};
+    uint16_t *lengths = calloc(SPACE_KEYS, sizeof *lengths);
+    struct bed old, fresh;
+    uint64_t seed = 1;
+    bench_must(lengths ? 0 : LLADD_NO_MEMORY, "memory");
+    space_bed(&old);
+    for (int run = 0; run < BENCH_RUNS; run++) {
+        churn(&old, lengths, 5 * SPACE_KEYS, &seed);
+        space_bed(&fresh);
+        for (uint64_t key = 0; key < SPACE_KEYS; key++)
+            if (lengths[key])
+                put_some(&fresh, lengths, key, lengths[key]);
+        bench_add(&times, (double)pages_of(&old) / (double)pages_of(&fresh));
+        close_bed(&fresh);
+    }
+    close_bed(&old);
+    free(lengths);
+    bench_print(BENCH, "pages after random changes compared with filled once, values of 20 to 300",
+                "times", &times, "<= 2", NULL);
+}
+
 static void all_creates(void)
 {
     bench_create(LLADD_HASH_LOGICAL, "insert, 4-byte keys and values, by who creates the table");
@@ -259,7 +327,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } cases[] = {{"insert", bench_insert}, {"create", all_creates},    {"physical", all_physical},
-                 {"many", bench_many},     {"threads", bench_threads}, {"log", all_logs}};
+                 {"many", bench_many},     {"threads", bench_threads}, {"log", all_logs},
+                 {"space", bench_space}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int wanted = argc == 1;
         for (int a = 1; a < argc; a++)

@@ -27,7 +27,9 @@
 #define TRIES 1000  /* of who finds pages and memory contradict each other */
 #define SPLIT_NUM 4 /* a page of which 4/5 are in use asks for a split */
 #define SPLIT_DEN 5
-#define MERGE_DEN 10 /* one of which 1/10 is, for a merge */
+#define MERGE_DEN 4 /* one of which less than 1/4 is, for a merge */
+#define SHORTEN_NUM 1 /* one of a chain of which less than 1/2 is asks for a shorter chain */
+#define SHORTEN_DEN 2
 #define TOUCHED 128u /* bytes of slots that are sent for */
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -652,6 +654,20 @@ static int drop_gone(struct hb_change *c)
     return rc || !c->gone_value.v ? rc : lladd_blob_destroy(c->txn, c->gone_value);
 }
 
+/* There is no room. What is forgotten on the page may be enough; if it is full of elements, a split
+ * may make some; a chain will. */
+static int want_room(struct hb_change *c, bool physical, unsigned tried)
+{
+    struct ll_hash_table *t = c->table;
+    if (tried == 0)
+        return reshape(ll_hash__clear(c->txn, t, c->hash, physical));
+    if (tried == 1)
+        return c->full * SPLIT_DEN > c->of * SPLIT_NUM
+                   ? reshape(ll_hash__split(c->txn, t, physical))
+                   : 0;
+    return ll_hash__make_room(c->txn, t, c, physical);
+}
+
 /* *done: it is in. Otherwise it was there. */
 static int store(struct hb_change *c, const struct given *g, enum how how, bool physical,
                  bool *done)
@@ -687,9 +703,8 @@ static int store(struct hb_change *c, const struct given *g, enum how how, bool 
             c->revive = false;
             try_insert = true;
             break;
-        default: /* no room: a split may make some, a chain will */
-            rc = tried++ ? ll_hash__make_room(c->txn, t, c, physical)
-                         : reshape(ll_hash__split(c->txn, t, physical));
+        default:
+            rc = want_room(c, physical, tried++);
         }
         if (rc)
             return rc;
@@ -865,6 +880,16 @@ static int take_away(struct hb_change *c, bool physical)
     return rc ? rc : lladd_savepoint_release(c->txn, before);
 }
 
+/* Behind a removal. That the last bucket is merged does nothing for this one's chain. */
+static int shrunk(struct hb_change *c, bool physical)
+{
+    int rc = 0;
+    if (c->chain && !physical && c->full * SHORTEN_DEN < c->of * SHORTEN_NUM)
+        rc = reshape(ll_hash__shorten(c->txn, c->table, c->hash));
+    return rc || c->full * MERGE_DEN > c->of ? rc
+                                             : reshape(ll_hash__merge(c->txn, c->table, physical));
+}
+
 int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len)
 {
     LLADD_USE(txn);
@@ -879,5 +904,5 @@ int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *k
         return rc;
     if (c.answer == HB_ABSENT)
         return not_found(lladd_txn_error_out(txn));
-    return c.full * MERGE_DEN > c.of ? 0 : reshape(ll_hash__merge(txn, c.table, physical));
+    return shrunk(&c, physical);
 }

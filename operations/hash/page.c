@@ -104,6 +104,13 @@ static uint32_t var_need(const unsigned char *p)
     return HB_VAR_HEAD + HB_LEN(lladd_get16(p + 2)) + lladd_get16(p + 6);
 }
 
+/* Bytes that are free once everything is moved together. */
+static uint32_t var_room(struct lladd_view v)
+{
+    uint32_t taken = ll_hash__var_use(v.bytes, v.size).taken, of = ll_hash__var_bytes(v.size);
+    return taken < of ? of - taken : 0;
+}
+
 /* May this entry be stored in that slot of the page, which is in order? */
 static bool store_fits(struct lladd_view v, uint32_t slot, const unsigned char *p, size_t n)
 {
@@ -113,7 +120,7 @@ static bool store_fits(struct lladd_view v, uint32_t slot, const unsigned char *
     if (hb_is_fixed(v.bytes))
         return slot < slots;
     struct hb_entry e;
-    uint32_t room = ll_hash__var_room(v.bytes, v.size), need = var_need(p);
+    uint32_t room = var_room(v), need = var_need(p);
     if (slot == slots && slots < UINT16_MAX - 1)
         return room >= need + HB_VAR_DIR;
     if (slot >= slots)
@@ -137,7 +144,7 @@ static bool fill_fits(struct lladd_view v, const unsigned char *p, size_t n)
     uint32_t slots = hb_get(v.bytes, HB_SLOTS);
     uint32_t used = hb_get(v.bytes, HB_LIVE) + hb_get(v.bytes, HB_GHOSTS);
     bool fixed = hb_is_fixed(v.bytes);
-    uint64_t room = fixed ? slots - used : ll_hash__var_room(v.bytes, v.size), need = 0;
+    uint64_t room = fixed ? slots - used : var_room(v), need = 0;
     while (n > 0) {
         size_t len = packed(v.bytes, p, n);
         if (len == 0)
@@ -372,11 +379,18 @@ static inline void fullness(struct hb_change *c, struct lladd_view v)
         c->empty = c->of - c->full - hb_get(v.bytes, HB_GHOSTS);
         return;
     }
+    struct hb_use use = ll_hash__var_use(v.bytes, v.size);
     c->of = ll_hash__var_bytes(v.size);
-    c->full = hb_get(v.bytes, HB_AREA) - HB_ENTRIES + HB_VAR_DIR * hb_get(v.bytes, HB_SLOTS);
-    c->empty = c->of;
-    if (c->full > c->of / 2) /* it may be because of what was dropped */
-        c->full = c->of - ll_hash__var_room(v.bytes, v.size);
+    c->full = use.live;
+    c->empty = use.taken < c->of ? c->of - use.taken : 0;
+}
+
+/* What an entry adds to `full`. */
+static inline uint32_t share_of(struct lladd_view v, const struct hb_entry *e)
+{
+    return hb_is_fixed(v.bytes)
+               ? 1
+               : HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(e->key_len) + HB_LEN(e->value_len);
 }
 
 /* Is this the page, and where on it is the key? HB_DONE: go on. */
@@ -451,8 +465,7 @@ static __attribute__((noinline)) int look_closely(struct hb_change *c, struct ll
         return answer(c, d, HB_FULL);
     struct hb_entry fresh = {c->key.bytes, c->value,     c->key.tag,
                              c->key.len,   c->value_len, HB_LEN(c->value_len)};
-    c->full +=
-        hb_is_fixed(v.bytes) ? 1 : HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(fresh.key_len) + fresh.cap;
+    c->full += share_of(v, &fresh);
     int rc = draft_entry(c, v, d, &fresh);
     if (rc)
         return rc;
@@ -495,6 +508,7 @@ static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
                              HB_LEN(c->value_len)};
     if (!ghost)
         note_blobs(c, &old, false);
+    c->full += share_of(v, &fresh) - (ghost ? 0 : share_of(v, &old));
     int rc = draft_entry(c, v, d, &fresh);
     if (rc)
         return rc;
@@ -525,6 +539,7 @@ static int remove_prepare(void *ctx, struct lladd_view v, struct lladd_span args
     if (a != HB_DONE)
         return answer(c, d, a);
     c->slot = place.slot;
+    c->full -= share_of(v, &e);
     note_blobs(c, &e, true);
     unsigned char *redo = lladd_draft_redo(d, 3);
     unsigned char *undo = put_undo(c, d, 0, HB_LEN(e.key_len));

@@ -149,8 +149,12 @@ void ll_hash__fixed_fill(unsigned char *page, const unsigned char *packed, size_
 void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop);
 void ll_hash__var_drop(unsigned char *page, uint32_t size, const unsigned char *drop,
                        const unsigned char *trim);
-/* Bytes that are free once everything is moved together; with a directory entry for each slot. */
-uint32_t ll_hash__var_room(const unsigned char *page, uint32_t size);
+/* Bytes of the elements, their directory entries included; and all bytes that are not free once
+ * everything is moved together: ghosts, slack, and a directory entry for each slot, too. */
+struct hb_use {
+    uint32_t live, taken;
+};
+struct hb_use ll_hash__var_use(const unsigned char *page, uint32_t size);
 
 /* Whichever it is. */
 bool ll_hash__head_fine(struct lladd_view);
@@ -199,8 +203,9 @@ struct hb_change {
     bool revive; /* replace: a ghost is as good as an element */
     bool brief;  /* replace: nothing but short values, please */
     /* out */
-    uint32_t full, of; /* how full the page is: of slots (fixed), or of bytes */
-    uint32_t empty;    /* fixed: slots that had neither element nor ghost */
+    /* How much of the page elements take once the change is made, in slots (fixed) or bytes, and
+     * how much was free. The rest are ghosts and slack, which come back without a split. */
+    uint32_t full, of, empty;
     uint32_t slot;
     enum hb_answer {
         HB_DONE = 0,

@@ -120,6 +120,7 @@ static void sort_var(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
             continue;
         uint64_t hash = ll_hash__of(t, e.key, e.key_len);
         bool held = any_held && ll_hash__held(t, hash);
+        uint32_t cap = e.cap;
         if (!held)
             e.cap = HB_LEN(e.value_len);
         if (e.tag & HB_GHOST && !held) {
@@ -133,6 +134,7 @@ static void sort_var(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
         } else {
             if (!held)
                 set_bit(s->trim, i);
+            s->trimmed += e.cap < cap;
             s->kept++;
             s->kept_bytes += HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(e.key_len) + e.cap;
         }
@@ -142,7 +144,7 @@ static void sort_var(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
 int ll_hash__sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, struct hb_sorted *s,
                   struct lladd_error *err)
 {
-    s->len = s->moved = s->dropped = s->kept = 0;
+    s->len = s->moved = s->dropped = s->trimmed = s->kept = 0;
     s->kept_bytes = 0;
     bool fine = t->fixed ? ll_hash__head_fine(v) && sort_fixed(t, v, bit, s) : ll_hash__fine(v);
     if (!fine) /* what is moved, and what it leaves, might not even fit into a page */

@@ -33,8 +33,8 @@
 #include <string.h>
 
 #define REBUILD_TRIES 64
-#define MERGED_NUM 1 /* two buckets become one if they fill at most half of it */
-#define MERGED_DEN 2
+#define MERGED_NUM 3 /* two buckets become one if they fill at most 3/4 of it */
+#define MERGED_DEN 4
 
 /* ---- small things ---------------------------------------------------------------------------- */
 
@@ -313,7 +313,7 @@ struct rebuild {
     uint64_t low, high;             /* buckets; high: of a split or merge */
     unsigned level;                 /* of the heads that are there */
     uint64_t n;                     /* buckets there are */
-    const struct hb_change *change; /* ROOM */
+    const struct hb_change *change; /* ROOM; NULL: a shorter chain */
     struct contents seen, now;
     uint64_t *fresh; /* pages for chains */
     size_t n_fresh;
@@ -442,6 +442,19 @@ static size_t page_full(const struct rebuild *r, const unsigned char *p, size_t 
     return at;
 }
 
+/* The room that a layout leaves for a change; or so much that a chain that was made shorter does
+ * not become longer again at once. */
+static uint32_t room_wanted(const struct rebuild *r)
+{
+    const struct ll_hash_table *t = r->t;
+    uint32_t of = t->fixed ? t->fixed_slots : ll_hash__var_bytes(lladd_page_size(t->db));
+    if (!r->change)
+        return of / 4;
+    return t->fixed ? 1
+                    : HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(r->change->key.len) +
+                          HB_LEN(r->change->value_len);
+}
+
 /* Counts the pages a layout of the contents takes. */
 static void lay_out(const struct rebuild *r, struct contents *c)
 {
@@ -451,9 +464,7 @@ static void lay_out(const struct rebuild *r, struct contents *c)
         if (to == GO && r->what != SPLIT)
             continue;
         if (r->what == ROOM)
-            need = r->t->fixed ? 1
-                               : HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(r->change->key.len) +
-                                     HB_LEN(r->change->value_len);
+            need = room_wanted(r);
         size_t at = 0;
         do {
             at += page_full(r, c->bytes[to] + at, c->len[to] - at, &left);
@@ -753,7 +764,7 @@ static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_
         left = 0;
     contents_free(t, &c);
     uint32_t of = t->fixed ? t->fixed_slots : ll_hash__var_bytes(lladd_page_size(t->db));
-    return rc || left < of / MERGED_DEN ? rc : rebuild(&r);
+    return rc || left < of - of / MERGED_DEN * MERGED_NUM ? rc : rebuild(&r);
 }
 
 static int merge_step(struct lladd_txn *txn, struct ll_hash_table *t)
@@ -791,21 +802,21 @@ int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical
     return settle(t, merge_step(txn, t));
 }
 
-/* *dropped: how many ghosts have gone. With logical undo. */
-static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, uint32_t *dropped)
+/* *freed: how many ghosts have gone, and entries given up slack. With logical undo. */
+static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, uint32_t *freed)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *page;
-    *dropped = 0;
+    *freed = 0;
     struct hb_sorted *s = ll_hash__sorted_new(t, lladd_page_size(t->db));
     int rc = s ? ll_hash__fix_to_change(txn, t, hash, ll_hash__op_narrow(t), &page)
                : lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a bucket");
     if (!rc) {
         rc = ll_hash__sort(t, lladd_page_view(page), 0, s, err);
-        if (!rc && s->dropped)
+        if (!rc && s->dropped + s->trimmed)
             rc = narrow(txn, t, page, page->bytes[HB_LEVEL], s, false);
         lladd_unfix(t->db, page, LLADD_LATCH_EXCLUSIVE);
-        *dropped = rc ? 0 : s->dropped;
+        *freed = rc ? 0 : s->dropped + s->trimmed;
     }
     lladd_free(t->db, s);
     return LLADD_PLANTED(LLADD_BUG_CREDIT_HELD) ? rc : put_down(txn, t, rc);
@@ -813,8 +824,35 @@ static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, 
 
 int ll_hash__clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, bool physical)
 {
-    uint32_t dropped;
-    return physical ? 0 : clear(txn, t, hash, &dropped);
+    uint32_t freed;
+    return physical ? 0 : clear(txn, t, hash, &freed);
+}
+
+/* Under `shape`. */
+static int shorten_step(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
+{
+    struct lladd_page *head;
+    int rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &head, lladd_txn_error_out(txn));
+    if (rc)
+        return rc;
+    struct rebuild r = {.t = t,
+                        .txn = txn,
+                        .what = ROOM,
+                        .low = lladd_get48(head->bytes + HB_BUCKET),
+                        .level = head->bytes[HB_LEVEL]};
+    struct contents c = {.n_chain = 0};
+    rc = look(&r, &c, head, NULL);
+    lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+    bool shorter = !rc && c.pages[STAY] < 1 + c.n_chain;
+    contents_free(t, &c);
+    return shorter ? rebuild(&r) : rc;
+}
+
+int ll_hash__shorten(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
+{
+    if (!lladd_mutex_trylock(&t->shape))
+        return 0;
+    return settle(t, shorten_step(txn, t, hash));
 }
 
 int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const struct hb_change *c,
@@ -822,9 +860,9 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_page *head;
-    uint32_t dropped = 0;
-    int rc = physical ? 0 : clear(txn, t, c->hash, &dropped);
-    if (rc || dropped)
+    uint32_t freed = 0;
+    int rc = physical ? 0 : clear(txn, t, c->hash, &freed);
+    if (rc || freed)
         return rc;
     rc = ll_hash__fix_bucket(t, c->hash, LLADD_LATCH_SHARED, &head, err);
     if (rc)

@@ -278,6 +278,7 @@ struct hb_sorted {
     unsigned char *image;       /* room for a page: nothing may fail for memory half-way */
     size_t len;
     uint32_t moved, dropped, kept; /* entries; dropped: that nobody gets */
+    uint32_t trimmed;              /* that give up slack */
     uint64_t kept_bytes;           /* that those which stay take */
 };
 
@@ -299,6 +300,8 @@ int ll_hash__clear(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, bo
  * room for an entry of the key with a value of so many bytes. */
 int ll_hash__make_room(struct lladd_txn *, struct ll_hash_table *, const struct hb_change *,
                        bool physical);
+/* Packs the chain of a key's bucket if that makes it shorter. With logical undo. */
+int ll_hash__shorten(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
 /* Changes the held page to what `image` says; undone byte by byte. */
 int ll_hash__write(struct lladd_txn *, struct ll_hash_table *, struct lladd_page *held,
                    const unsigned char *image);

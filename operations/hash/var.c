@@ -138,16 +138,20 @@ size_t ll_hash__var_packed(const unsigned char *p, size_t n)
                : 0;
 }
 
-uint32_t ll_hash__var_room(const unsigned char *page, uint32_t size)
+struct hb_use ll_hash__var_use(const unsigned char *page, uint32_t size)
 {
     uint32_t slots = hb_get(page, HB_SLOTS);
-    uint32_t used = HB_VAR_DIR * slots;
+    struct hb_use use = {0, HB_VAR_DIR * slots};
     for (uint32_t i = 0; i < slots; i++) {
         struct hb_entry e;
-        if (ll_hash__var_entry(page, size, i, &e))
-            used += HB_VAR_HEAD + HB_LEN(e.key_len) + e.cap;
+        if (!ll_hash__var_entry(page, size, i, &e))
+            continue;
+        uint32_t key = HB_VAR_HEAD + HB_LEN(e.key_len);
+        use.taken += key + e.cap;
+        if (!(e.tag & HB_GHOST))
+            use.live += HB_VAR_DIR + key + HB_LEN(e.value_len);
     }
-    return used < ll_hash__var_bytes(size) ? ll_hash__var_bytes(size) - used : 0;
+    return use;
 }
 
 static void count(unsigned char *page, uint16_t tag, int by)

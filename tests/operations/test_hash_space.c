@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The space of a hash table: as long as as much is stored as before, it takes as many pages, and no
+ * more than twice those of a table into which the same elements are put once, however often they
+ * are put, removed and made longer and shorter.
+ */
+#include "bed.h"
+
+#include <lladd/hash.h>
+
+#define KEYS 6000u
+#define ROUNDS 10u
+
+static struct bed b;
+static unsigned char bytes[4000];
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    b.options.cache_bytes = 16u << 20;
+    bed_open(&b);
+}
+static void teardown(void)
+{
+    bed_free(&b);
+}
+
+/* What is stored, and how. */
+struct load {
+    uint32_t key_size, shortest, longest; /* of values; keys of 8 bytes. key_size 0: any lengths */
+    unsigned per_txn, overwritten;        /* one change in so many is a put over what is there */
+    uint32_t length[KEYS];                /* + 1 of the value; 0: not there */
+    uint64_t random;
+};
+
+static uint64_t draw(struct load *l)
+{
+    l->random += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = l->random;
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static struct lladd_hash *new_table(const struct load *l, struct lladd_txn *txn)
+{
+    struct lladd_hash_options options = LLADD_HASH_OPTIONS_INIT;
+    struct lladd_hash *h;
+    lladd_pageno root;
+    options.key_size = l->key_size;
+    options.value_size = l->key_size ? l->longest : 0;
+    ok(txn, lladd_hash_create(txn, &options, &root));
+    commit(txn); /* only now its changes are taken back one by one */
+    ok_db(&b, lladd_hash_open(b.db, root, 0, &h, &b.err));
+    return h;
+}
+
+static void put(struct load *l, struct lladd_txn *txn, struct lladd_hash *h, uint64_t key)
+{
+    uint32_t len = l->shortest + (uint32_t)(draw(l) % (l->longest - l->shortest + 1));
+    ok(txn, lladd_hash_put(txn, h, &key, sizeof key, bytes, len));
+    l->length[key] = len + 1;
+}
+
+static void change(struct load *l, struct lladd_txn *txn, struct lladd_hash *h)
+{
+    uint64_t key = draw(l) % KEYS;
+    if (!l->length[key] || (l->overwritten && draw(l) % l->overwritten == 0)) {
+        put(l, txn, h, key);
+        return;
+    }
+    ok(txn, lladd_hash_remove(txn, h, &key, sizeof key));
+    l->length[key] = 0;
+}
+
+static void change_many(struct load *l, struct lladd_hash *h, unsigned n)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    for (unsigned i = 0; i < n; i++) {
+        if (i && i % l->per_txn == 0) {
+            commit(txn);
+            txn = bed_begin(&b);
+        }
+        change(l, txn, h);
+    }
+    commit(txn);
+}
+
+static struct lladd_hash_stats stats_of(struct lladd_hash *h)
+{
+    struct lladd_hash_stats s = {.struct_size = sizeof s};
+    ok_db(&b, lladd_hash_stats(h, &s, &b.err));
+    return s;
+}
+
+/* Pages of a table with what is there now, put once. */
+static uint64_t fresh_pages(const struct load *l)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_hash *h = new_table(l, txn);
+    txn = bed_begin(&b);
+    for (uint64_t key = 0; key < KEYS; key++)
+        if (l->length[key])
+            ok(txn, lladd_hash_put(txn, h, &key, sizeof key, bytes, l->length[key] - 1));
+    commit(txn);
+    uint64_t pages = stats_of(h).pages;
+    lladd_hash_close(h);
+    return pages;
+}
+
+static void churn(struct load *l)
+{
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_hash *h = new_table(l, txn);
+    txn = bed_begin(&b);
+    for (uint64_t key = 0; key < KEYS; key += 2)
+        put(l, txn, h, key);
+    commit(txn);
+    uint64_t used = 0;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        change_many(l, h, 2 * KEYS);
+        struct lladd_hash_stats s = stats_of(h);
+        uint64_t fresh = fresh_pages(l);
+        ck_assert_uint_le(s.pages, 2 * fresh);
+        /* Ghosts go where the room is wanted, and there are no more than that leaves. */
+        ck_assert_uint_le(s.ghosts, s.elements);
+        if (round == ROUNDS / 2)
+            used = s.pages;
+        if (round > ROUNDS / 2)
+            ck_assert_uint_le(s.pages, used + used / 5);
+    }
+    ok_db(&b, lladd_hash_check(h, &b.err));
+    lladd_hash_close(h);
+}
+
+START_TEST(values_of_any_length)
+{
+    struct load l = {.shortest = 20, .longest = 300, .per_txn = 10};
+    churn(&l);
+}
+END_TEST
+
+START_TEST(long_transactions)
+{
+    struct load l = {.shortest = 20, .longest = 300, .per_txn = 1000};
+    churn(&l);
+}
+END_TEST
+
+START_TEST(values_that_get_longer_and_shorter)
+{
+    struct load l = {.shortest = 0, .longest = 600, .per_txn = 20, .overwritten = 2};
+    churn(&l);
+}
+END_TEST
+
+START_TEST(few_elements_a_page)
+{
+    struct load l = {.shortest = 900, .longest = 1000, .per_txn = 20};
+    churn(&l);
+}
+END_TEST
+
+START_TEST(one_length)
+{
+    struct load l = {.key_size = 8, .shortest = 100, .longest = 100, .per_txn = 20};
+    churn(&l);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("operations/hash_space");
+    TCase *tc = tcase_create("space");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, values_of_any_length);
+    tcase_add_test(tc, long_transactions);
+    tcase_add_test(tc, values_that_get_longer_and_shorter);
+    tcase_add_test(tc, few_elements_a_page);
+    tcase_add_test(tc, one_length);
+    suite_add_tcase(s, tc);
+    return bed_run(s);
+}
