@@ -158,7 +158,8 @@ struct lladd_dst_event {
     X(TAKE_SYNC, "take-sync", "O11", "a segment gets a new header before its old name is gone") \
     X(LOWEST_FIRST, "lowest-first", "O11", "recovery uses the lowest segment above a cut first") \
     X(CREDIT_HELD, "credit-held", "O17", "a thread waits for a table's shape with log credit") \
-    X(EARLY, "early", "O2", "pages are redone neither before instant recovery opens nor later")
+    X(EARLY, "early", "O2", "pages are redone neither before instant recovery opens nor later") \
+    X(OWED, "owed", "O11", "the log's limit refuses what is owed, as it does users")
 
 /** Their numbers: bits of lladd_dst.planted. */
 enum lladd_bug {

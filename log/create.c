@@ -575,6 +575,8 @@ int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, unsigne
         lladd_cond_wait(&segs->changed, &segs->mutex);
         return 0;
     }
+    if (LLADD_PLANTED(LLADD_BUG_OWED))
+        why &= ~(unsigned)LL_LOG__OWED;
     if (first + log->cfg.segment_max >= LL_LOG_LSN_END)
         return ll_fail(err, LLADD_NO_SPACE, "no LSNs are left");
     struct making m = {first, cut, why, syncs_often(log, why) && why & LL_LOG__AHEAD,

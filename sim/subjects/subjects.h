@@ -29,6 +29,7 @@
     X(inventory) \
     X(journal) \
     X(journal_moves) \
+    X(limit) \
     X(lists) \
     X(managed) \
     X(managed_ranges) \
