@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The log at its limit (REC-3): something holds all of it, users are refused, the process is
- * killed, and again in the recovery from that, and again. With the options it had, the database
- * opens each time, rolls back, takes checkpoints, digests and closes; and when what held the log is
- * gone, it has room again.
+ * killed, and again in the recovery from that, at any call to the device, and again; or power fails
+ * there. With the options it had, the database opens each time, rolls back, takes checkpoints,
+ * digests and closes; and when what held the log is gone, it has room again.
  */
 #include "rig.h"
 #include "support/fixtures.h"
 
-#include <errno.h>
 #include <lladd/dtable_managed.h>
 #include <lladd/journal.h>
 #include <string.h>
@@ -152,12 +151,28 @@ static void fill(unsigned seed)
     ck_assert(full); /* the open ones hold the log, whatever else does */
 }
 
-/* Where a recovery is killed: in its n-th write to one of these files. */
-static void plan_crash(unsigned i)
+static uint64_t draw(uint64_t *stream, uint64_t below)
 {
-    static const char *const files[] = {"pages", "dwb", "control"};
-    fault_device_only(b.r.fd, files[i % 3]);
-    fault_device_fail(b.r.fd, 1 + i / 3 % 12, FAULT_PWRITEV, EIO, true);
+    *stream = *stream * 6364136223846793005u + 1442695040888963407u;
+    return (*stream >> 33) % below;
+}
+
+/* The process dies, or power fails and leaves any part of what was pending; in the n-th call of
+ * recovery that changes something, whichever that is. */
+static struct fault_crash plan_crash(uint64_t *stream, uint64_t most)
+{
+    struct fault_crash how = fault_kill;
+    if (draw(stream, 3) == 0)
+        how = (struct fault_crash){.mode = FAULT_SUBSET, .seed = draw(stream, 1u << 31),
+                                   .torn = true};
+    fault_device_crash_at(b.r.fd, 1 + draw(stream, most));
+    return how;
+}
+
+/* Calls that a crash may be in. */
+static uint64_t calls(void)
+{
+    return fault_device_calls(b.r.fd, FAULT_WRITES | FAULT_OPEN | FAULT_LOCK);
 }
 
 /* Dies again and again, early and late in recovery: each time the log goes on in another segment,
@@ -165,20 +180,26 @@ static void plan_crash(unsigned i)
 static void recover(unsigned seed)
 {
     enum { CRASHES = 40 };
+    uint64_t stream = seed + 1, most = 1000; /* calls, until it is known how many there are */
+    unsigned within = 0;
     for (unsigned i = 0; i < CRASHES; i++) {
-        plan_crash(i + seed);
+        struct fault_crash how = plan_crash(&stream, most);
+        uint64_t before = calls();
         int rc = rig_try_open(&b.r);
-        ck_assert_msg(rc == 0 || fault_device_fired(b.r.fd), "crash %u: open: %s: %s", b.crashes,
+        bool crashed = fault_device_crashed(b.r.fd);
+        ck_assert_msg(rc == 0 || crashed, "seed %u, crash %u: open: %s: %s", seed, b.crashes,
                       lladd_code_name(rc), b.r.err.message);
         ck_assert_int_ne(rc, LLADD_LOG_FULL);
+        within += crashed;
+        most = crashed ? most : calls() - before;
         b.crashes++;
+        fault_device_crash_at(b.r.fd, 0);
         if (rc == 0)
-            rig_crash(&b.r, &fault_kill);
+            rig_crash(&b.r, &how);
         else
-            fault_device_power_cycle(b.r.fd, &fault_kill);
+            fault_device_power_cycle(b.r.fd, &how);
     }
-    fault_device_only(b.r.fd, "");
-    fault_device_fail(b.r.fd, 0, FAULT_ANY, 0, false);
+    ck_assert_uint_ge(within, CRASHES / 2);
     rig_open(&b.r);
 }
 
