@@ -10,10 +10,10 @@
  * The row of a failing run is long, but nearly all of it is 0, the most ordinary answer. A token is
  * what remains, as base64url:
  *
- *   u8 version | kind << 4   u8 flags   3 bytes of the hash of the subject's name   3 bytes of the
- *   hash of the recording   [varint seed, if the flags say so]   for each answer that is not 0:
- *   varint of answer << 2 | zeros before it, 3 meaning that another varint says how many more
- *   at the end 2 bytes of the hash of all that
+ *   u8 version | kind << 4   3 bytes of the hash of the subject's name   3 bytes of the hash of the
+ *   recording   varint of flags << 1 | 1 if a seed follows   [varint seed]   for each answer that
+ *   is not 0: varint of answer << 2 | zeros before it, 3 meaning that another varint says how many
+ *   more   at the end 2 bytes of the hash of all that
  */
 #include "sim/sim_private.h"
 
@@ -100,14 +100,13 @@ void ll_sim_choices_free(struct ll_sim_choices *c)
 /* ---- tokens ------------------------------------------------------------------------------ */
 
 enum {
-    TOKEN_VERSION = 1,
+    TOKEN_VERSION = 2, /* of version 1 the flags were one byte, which is too small by now */
     TOKEN_BYTES = LLADD_SIM_TOKEN_MAX / 4 * 3,
-    AT_FLAGS = 1,
-    AT_SUBJECT = 2,
-    AT_RECORDING = 5,
-    AT_REST = 8,
+    AT_SUBJECT = 1,
+    AT_RECORDING = 4,
+    AT_REST = 7,
     CHECK = 2,
-    HAS_SEED = 128,
+    HAS_SEED = 1,
     KIND_SHIFT = 4,
     KIND_MAX = LL_SIM_TOKEN_INTERLEAVE,
     MANY_ZEROS = 3
@@ -174,9 +173,9 @@ bool ll_sim_token_encode(const struct lladd_sim_subject *subject, const struct l
 {
     struct bytes b = {.len = AT_REST};
     b.at[0] = (unsigned char)(TOKEN_VERSION | v->kind << KIND_SHIFT);
-    b.at[AT_FLAGS] = (unsigned char)(v->flags | (v->seed != 1 ? HAS_SEED : 0));
     put_hash(b.at + AT_SUBJECT, ll_sim_hash(subject->name, strlen(subject->name)), 3);
     put_hash(b.at + AT_RECORDING, v->recording, 3);
+    put_varint(&b, (uint64_t)v->flags << 1 | (v->seed != 1 ? HAS_SEED : 0));
     if (v->seed != 1)
         put_varint(&b, v->seed);
     uint32_t zeros = 0;
@@ -264,12 +263,11 @@ int ll_sim_token_decode(const struct lladd_sim_subject *subject, const char *tok
                                subject->name);
     memset(out, 0, sizeof *out);
     out->kind = (uint8_t)kind;
-    out->flags = b.at[AT_FLAGS] & ~(unsigned)HAS_SEED;
     out->recording = (uint32_t)b.at[AT_RECORDING] | (uint32_t)b.at[AT_RECORDING + 1] << 8 |
                      (uint32_t)b.at[AT_RECORDING + 2] << 16;
-    out->seed = 1;
     b.pos = AT_REST;
-    if (b.at[AT_FLAGS] & HAS_SEED)
-        out->seed = get_varint(&b);
+    uint64_t flags = get_varint(&b);
+    out->flags = (uint32_t)(flags >> 1);
+    out->seed = flags & HAS_SEED ? get_varint(&b) : 1;
     return get_values(&b, out, err);
 }

@@ -41,14 +41,15 @@ class Refused(unittest.TestCase):
             self.refused("contradicts", f"--{one}", "--replay", "AAAA", "small")
 
     def test_options_that_mean_nothing(self):
-        explore = ["--depth=1", "--full-product", "--atomic-pages", "--instant",
-                   "--no-power", "--no-kill", "--no-coverage", "--states=1",
+        explore = ["--depth=1", "--full-product", "--atomic-pages",
+                   "--atomic-turns", "--instant", "--no-power", "--no-kill", "--no-coverage", "--states=1",
                    "--seconds=1", "--failures=1", "--seed=2", "--plant=clr"]
         only_errors = ["--points=1", "--samples=1", "--every=1"]
         for option in only_errors:
             self.refused("means nothing without --errors", option, "small")
         wrong = {"errors": ["--depth=1"],
-                 "damage": only_errors + ["--depth=1", "--full-product", "--no-coverage"],
+                 "damage": only_errors + ["--depth=1", "--full-product", "--atomic-turns",
+                                         "--no-coverage"],
                  "random": only_errors + ["--full-product"],
                  "contract": only_errors + [o for o in explore if "seed" not in o],
                  "list": only_errors + explore + ["--json", "--all", "--limit=1", "--report=x"],
@@ -62,6 +63,8 @@ class Refused(unittest.TestCase):
 
     def test_options_that_contradict(self):
         self.refused("--no-power contradicts --no-kill", "--no-power", "--no-kill", "small")
+        self.refused("--atomic-pages contradicts --atomic-turns", "--atomic-turns",
+                     "--atomic-pages", "small")
         self.refused("--depth is given twice", "--depth=1", "--depth=2", "small")
         self.refused("--random is given twice", "--random", "--random", "small")
         self.refused("--all is given", "--all", "small")

@@ -48,6 +48,7 @@ static const char usage[] =
     "  --seed N          of everything random (1)\n"
     "  --full-product    explore, errors: every combination of versions of all pages\n"
     "  --atomic-pages    a device that does not tear pages\n"
+    "  --atomic-turns    the same for every second database only; the others are not told so\n"
     "  --instant         databases recover instantly: pages are redone when they are fetched\n"
     "  --no-power        no loss of power\n"
     "  --no-kill         no death of the process\n"
@@ -463,6 +464,7 @@ enum option_number {
     O_LIMIT,
     O_FULL,
     O_ATOMIC,
+    O_TURNS,
     O_INSTANT,
     O_NO_POWER,
     O_NO_KILL,
@@ -507,6 +509,8 @@ static const struct known {
     [O_LIMIT] = {"limit", A_NUMBER, RUN, 1, 1000000},
     [O_FULL] = {"full-product", A_FLAG, EXPLORE | ERRORS | INTERLEAVE, LLADD_SIM_FULL_PRODUCT, 0},
     [O_ATOMIC] = {"atomic-pages", A_FLAG, SEARCH, LLADD_SIM_ATOMIC_PAGES, 0},
+    [O_TURNS] = {"atomic-turns", A_FLAG, SEARCH & ~DAMAGE, LLADD_SIM_ATOMIC_PAGES | LLADD_SIM_TURNS,
+                 0},
     [O_INSTANT] = {"instant", A_FLAG, SEARCH, LLADD_SIM_INSTANT, 0},
     [O_NO_POWER] = {"no-power", A_FLAG, SEARCH, LLADD_SIM_NO_POWER, 0},
     [O_NO_KILL] = {"no-kill", A_FLAG, SEARCH, LLADD_SIM_NO_KILL, 0},
@@ -649,6 +653,8 @@ static int look_at(const bool given[OPTIONS], struct request *q)
                                      known[o].modes == ERRORS ? "--errors" : "another mode")
                        : complain_of((enum option_number)o, "means nothing with --",
                                      mode_name(q->mode));
+    if (given[O_ATOMIC] && given[O_TURNS])
+        return complain_of(O_ATOMIC, "contradicts --", known[O_TURNS].name);
     if (given[O_NO_POWER] && given[O_NO_KILL] && q->mode != DAMAGE) /* which has closed files */
         return complain_of(O_NO_POWER, "contradicts --", "no-kill: no crash is left");
     return PASSED;
