@@ -108,7 +108,8 @@ struct ll_verify_history {
     uint64_t first; /* of the first one that redo reads; 0: none */
     uint64_t first_prev;
     bool first_is_base;
-    bool given_up; /* after `last` it was freed: what is on the disk may be older */
+    bool given_up;        /* after `last` it was freed: what is on the disk may be older */
+    bool given_up_before; /* the same, if the newest `lladd.map.free` about it is undone */
 };
 
 struct ll_verify_fence {

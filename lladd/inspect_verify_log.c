@@ -198,19 +198,27 @@ const struct ll_verify_fence *ll_verify_fence_of(const struct ll_verify *c, uint
 
 /* Pages that are given up are dropped from the cache, unwritten, once that is durable, and may be
  * taken again without being formatted at once: what is in their place on the disk proves nothing
- * before the next record about them (BUF-6). */
+ * before the next record about them (BUF-6). A free that is undone gives nothing up: its pages wait
+ * in the cache for the commit. */
 static void note_given_up(struct ll_verify *c, const struct ll_record *rec)
 {
     const struct ll_name *n = ll_catalogue_by_number(&c->v->core, rec->op);
-    if (!n || n->kind != LL_NAME_OP || rec->redo.len < 8 ||
-        strcmp(n->name, rec->kind == LL_REC_CLR ? "lladd.map.take" : "lladd.map.free") != 0)
+    bool undone = rec->kind == LL_REC_CLR;
+    struct lladd_span range = undone ? rec->undo : rec->redo;
+    if (!n || n->kind != LL_NAME_OP || range.len < 8)
         return;
-    const unsigned char *range = rec->redo.data;
-    uint64_t first = (rec->page == 1 ? 0 : rec->page) + lladd_get32(range);
-    for (uint64_t i = 0; i < lladd_get32(range + 4); i++) {
+    bool frees = strcmp(n->name, "lladd.map.free") == 0;
+    if (!frees && (!undone || strcmp(n->name, "lladd.map.take") != 0))
+        return;
+    const unsigned char *p = range.data;
+    uint64_t first = (rec->page == 1 ? 0 : rec->page) + lladd_get32(p);
+    for (uint64_t i = 0; i < lladd_get32(p + 4); i++) {
         struct ll_verify_history *h = ll_verify_history_of(c, first + i);
-        if (h)
-            h->given_up = true;
+        if (!h)
+            continue;
+        bool before = h->given_up;
+        h->given_up = !frees || !undone || h->given_up_before;
+        h->given_up_before = before;
     }
 }
 
@@ -241,7 +249,7 @@ static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
         h->first_is_base = base;
     }
     h->last = rec->lsn.v;
-    h->given_up = false;
+    h->given_up = h->given_up_before = false;
     note_given_up(c, rec);
     return rc;
 }
