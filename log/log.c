@@ -342,6 +342,24 @@ static int forget_above(struct ll_log *log, uint64_t *end, struct lladd_error *e
     return 0;
 }
 
+/* The oldest cut that qualifies: what stands above newer ones goes with it. */
+void ll_log_forget_cuts(struct ll_log *log, lladd_lsn matters, lladd_lsn keep)
+{
+    struct ll_log__segments *segs = log->segs;
+    if (log->life != LL_LOG__SCANNED)
+        return;
+    lladd_mutex_lock(&segs->mutex);
+    for (size_t i = 1; i < segs->live.len; i++) {
+        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (seg->state != LL_LOG__LIVE || seg->cut == seg->first || seg->first < matters.v ||
+            seg->cut < keep.v || seg->first > log->scan_end)
+            continue;
+        log->scan_end = seg->first; /* where nothing stands: forget_above */
+        break;
+    }
+    lladd_mutex_unlock(&segs->mutex);
+}
+
 /* Goes on in a new segment whose header says that the log before it ends at `end`. */
 static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
 {

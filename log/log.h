@@ -64,6 +64,10 @@ int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *
  * known watermark (REC-4) and goes on in a new segment that names the cut. After a clean one:
  * writes nothing until the first append is forced. */
 int ll_log_start(struct ll_log *, struct lladd_error *);
+/* After a scan, and an ll_log_start that found no space; then that is called again. Records at or
+ * above `matters` need not be kept, and nothing at or below `keep` may be given up. If a cut lies
+ * between, the log ends there, and the segments above are made anew. */
+void ll_log_forget_cuts(struct ll_log *, lladd_lsn matters, lladd_lsn keep);
 /* Stops background work, releases everything. Does not force. */
 void ll_log_close(struct ll_log *);
 /* For a clean close: waits for background work, forces, and says where the log ends (what goes into

@@ -293,8 +293,11 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     if (!rc && lsn.v > segs->truncated)
         segs->truncated = lsn.v;
     uint64_t below = segs->truncated;
-    if (below > lladd_atomic_load64(&log->durable))
-        below = lladd_atomic_load64(&log->durable);
+    /* What a scan has accepted, ll_log_start has forced before it looks for space. */
+    uint64_t durable = log->life == LL_LOG__READY ? lladd_atomic_load64(&log->durable)
+                                                  : log->scan_end;
+    if (below > durable)
+        below = durable;
     while (!rc && segs->live.len > 1) {
         struct ll_log__seg *seg = ll_log__at(&segs->live, 0);
         /* What a cut left of it counts, not what it had room for. */

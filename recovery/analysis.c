@@ -266,12 +266,21 @@ int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, stru
                        (unsigned long long)n->first_used.v);
 }
 
+/* Is the record needed only if the control file names the checkpoint it belongs to? */
+static bool says_what_is_known(unsigned kind)
+{
+    return kind == LL_REC_SEAL || kind == LL_REC_CHECKPOINT_DATA ||
+           kind == LL_REC_CHECKPOINT_BEGIN || kind == LL_REC_CHECKPOINT_END;
+}
+
 static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 {
     struct ll_analysis *a = ctx;
     if (a->records++ == 0)
         a->early = rec->kind == LL_REC_CHECKPOINT_DATA;
     a->end = lladd_lsn_of(rec->lsn.v + rec->size);
+    if (!says_what_is_known(rec->kind))
+        a->matters = a->end;
     ll_behind_add(&a->behind, rec, false);
     int rc = a->early ? 0 : ll_analysis_check_op(a->core, rec, err);
     if (rc)

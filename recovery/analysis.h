@@ -10,7 +10,8 @@ struct ll_analysis {
     struct ll_map txns;  /* id -> struct lladd_txn *, while scanning */
     struct ll_map ended; /* ids that ended before the checkpoint's data came */
     struct ll_map known; /* ids of whom the scan knows, without a row, what their undo needs */
-    lladd_lsn end;       /* behind the last record */
+    lladd_lsn end;       /* after the last record */
+    lladd_lsn matters;   /* after the last one that is neither a checkpoint's nor a seal */
     uint64_t pages;      /* the page file had, at the checkpoint */
     bool early;      /* before the checkpoint's BEGIN: names only (recovery/checkpoint.c) */
     lladd_lsn begin; /* the LSN of that; 0: the log has no checkpoint yet */

@@ -289,6 +289,11 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
     return low;
 }
 
+lladd_lsn ll_core_needed(struct ll_core *core)
+{
+    return needed(core, ll_core_redo(core), NULL);
+}
+
 /* More is set aside for rollbacks than the log holds that is needed: then that is what fills it. */
 static void name_undo(struct ll_core *core, struct lladd_pinner *out)
 {

@@ -450,6 +450,8 @@ int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, stru
 void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
 /* Appends a record of no transaction, which is owed; takes its own credit. */
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
+/* The oldest log that recovery from the checkpoint in force, a transaction, class or pin needs. */
+lladd_lsn ll_core_needed(struct ll_core *);
 void ll_core_transcript(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* Recovery goes on: often enough in each phase that may be long. */
 void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned percent);

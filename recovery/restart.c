@@ -26,7 +26,41 @@ static void enter(enum lladd_dst_phase phase)
     LLADD_OBSERVE(.what = LLADD_DST_PHASE, .detail = phase);
 }
 
-static int start_log(struct ll_core *core, struct lladd_error *err)
+/* Is a class in the log that is not registered? It may need any of the log. */
+static bool lacks_class(const struct ll_core *core)
+{
+    for (size_t i = core->cat.n_registered; i < core->cat.n_all; i++)
+        if (core->cat.all[i]->kind == LL_NAME_CLASS)
+            return true;
+    return false;
+}
+
+/* A full disk (REC-3): what nothing needs of the log may be used again. Old segments the last
+ * checkpoint would have given up; new ones hold checkpoints of recoveries that died before the
+ * control file named one. The log below `keep` was vouched for. */
+static int spare_log(struct ll_core *core, const struct ll_analysis *a, struct lladd_error *err)
+{
+    uint64_t keep = lladd_atomic_load64(&core->witnessed);
+    uint64_t named = core->control.checkpoint.v;
+    if (core->control.watermark.v > keep)
+        keep = core->control.watermark.v;
+    ll_log_forget_cuts(core->log, a->matters.v > named ? a->matters : lladd_lsn_of(named + 1),
+                       lladd_lsn_of(keep));
+    return lacks_class(core) ? 0 : ll_log_truncate(core->log, ll_core_needed(core), err);
+}
+
+static int start_or_spare(struct ll_core *core, const struct ll_analysis *a,
+                          struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = ll_log_start(core->log, err);
+    if (rc != LLADD_NO_SPACE || spare_log(core, a, &why))
+        return rc;
+    ll_core_transcript(core, "log: no space for a segment, what is not needed is used again");
+    return ll_log_start(core->log, err);
+}
+
+static int start_log(struct ll_core *core, const struct ll_analysis *a, struct lladd_error *err)
 {
     if (core->control.clean)
         return ll_log_start(core->log, err);
@@ -40,7 +74,7 @@ static int start_log(struct ll_core *core, struct lladd_error *err)
         return rc;
     core->control = c;
     lladd_atomic_store32(&core->marked, 1);
-    return ll_log_start(core->log, err);
+    return start_or_spare(core, a, err);
 }
 
 /* ---- objects ----------------------------------------------------------------------------- */
@@ -354,6 +388,11 @@ static int reserve_undo(struct ll_core *core, size_t *losers, struct lladd_error
         *losers += !txn->prepared;
     }
     int rc = bytes ? ll_log_undo_reserve_recovery(core->log, bytes, err) : 0;
+    if (rc == LLADD_NO_SPACE && !lacks_class(core)) {
+        struct lladd_error why = LLADD_ERROR_INIT;
+        if (ll_log_truncate(core->log, ll_core_needed(core), &why) == 0)
+            rc = ll_log_undo_reserve_recovery(core->log, bytes, err);
+    }
     if (rc)
         for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
             txn->undo_used = 0;
@@ -478,7 +517,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
         rc = ll_core_hear_witness(core, ll_log_scan_end(core->log), err);
     enter(LLADD_DST_LOG_START);
     if (!rc)
-        rc = start_log(core, err);
+        rc = start_log(core, &a, err);
     if (rc) {
         ll_behind_free(&a.behind);
         return rc;

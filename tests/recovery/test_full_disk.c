@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A full disk, and crash after crash inside recovery (REC-3). There is no more than the files that
+ * exist. The next recovery uses again what the one before has logged in vain, and log that the last
+ * checkpoint does not need: however many die, the next one opens.
+ */
+#include "rig.h"
+
+#include <stdlib.h>
+
+enum { PAGES = 4, IN_A_ROW = 6 };
+
+static struct rig r;
+static lladd_pageno pages[PAGES];
+static struct fault_crash how;
+
+/* Commits, and a loser of `loses` updates; the end of the process, on a disk that is full. */
+static void load(bool instant, unsigned loses)
+{
+    how.seed = 1;
+    rig_init(&r, 0);
+    r.options.log_segment_min = 4096;
+    r.options.log_segment_max = 16u << 10;
+    r.options.recovery = instant ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+    rig_open(&r);
+    rig_pages(&r, pages, PAGES);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    struct lladd_txn *loser = loses ? rig_begin(&r) : NULL;
+    for (unsigned i = 0; i < loses; i++)
+        ok(loser, cell_put(loser, cell_of(pages[i % PAGES], 1 + i / PAGES % 30), 666 + i));
+    for (unsigned i = 0; i < PAGES; i++)
+        rig_set(&r, cell_of(pages[i], 0), 1 + i);
+    rig_crash(&r, &fault_kill);
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+}
+
+/* Opens and takes a checkpoint, and dies at the n-th call of that. False: it has no such call, or,
+ * if that may be, the disk has no space for it. */
+static bool recovery_dies(uint64_t n, bool may_refuse)
+{
+    fault_device_crash_at(r.fd, n);
+    int rc = rig_try_open(&r);
+    if (!rc)
+        rc = lladd_checkpoint(r.db, &r.err);
+    bool crashed = fault_device_crashed(r.fd);
+    ck_assert_msg(crashed || rc == 0 || (may_refuse && rc == LLADD_NO_SPACE),
+                  "call %llu: %s: %s", (unsigned long long)n, lladd_code_name(rc), r.err.message);
+    fault_device_crash_at(r.fd, 0);
+    how.seed += n;
+    if (r.db)
+        rig_crash(&r, &how);
+    else
+        fault_device_power_cycle(r.fd, &how);
+    return crashed;
+}
+
+static void expect_commits(void)
+{
+    for (unsigned i = 0; i < PAGES; i++) {
+        rig_expect(&r, cell_of(pages[i], 0), 1 + i);
+        for (unsigned k = 1; k <= 30; k++)
+            rig_expect(&r, cell_of(pages[i], k), 0);
+    }
+}
+
+/* _i: bit 0, recovery is instant; bit 1, each recovery dies a call later than the one before; the
+ * rest, what a crash leaves. */
+START_TEST(however_many_recoveries_die)
+{
+    static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
+    bool crashed = true;
+    uint64_t tried = 0;
+    how.mode = modes[_i / 4];
+    for (uint64_t n = 1; crashed; n++) {
+        load(_i & 1, 0);
+        crashed = false;
+        for (unsigned k = 0; k < IN_A_ROW; k++)
+            crashed |= recovery_dies(n + (_i & 2 ? k : 0), false);
+        int rc = rig_try_open(&r);
+        ck_assert_msg(rc == 0, "after calls %llu: %s: %s", (unsigned long long)n,
+                      lladd_code_name(rc), r.err.message);
+        expect_commits();
+        rig_close(&r);
+        rig_free(&r);
+        tried++;
+    }
+    ck_assert_uint_gt(tried, 20);
+}
+END_TEST
+
+/* A loser's compensations cannot be given up. The first recovery finds space; what later ones are
+ * refused they get when there is space, and nothing is lost. */
+START_TEST(an_undo_that_is_cut_short_waits_for_space)
+{
+    enum { LOSES = 80 };
+    bool crashed = true;
+    uint64_t tried = 0;
+    how.mode = _i & 2 ? FAULT_SUBSET : FAULT_KILL;
+    for (uint64_t n = 1; crashed; n++) {
+        load(_i & 1, LOSES);
+        crashed = recovery_dies(n, false);
+        for (unsigned k = 1; k < IN_A_ROW; k++)
+            (void)recovery_dies(n, true);
+        fault_device_capacity(r.fd, UINT64_MAX);
+        rig_open(&r);
+        expect_commits();
+        rig_close(&r);
+        rig_free(&r);
+        tried++;
+    }
+    ck_assert_uint_gt(tried, 20);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("a full disk");
+    TCase *t = tcase_create("recovery");
+    tcase_add_loop_test(t, however_many_recoveries_die, 0, 12);
+    tcase_add_loop_test(t, an_undo_that_is_cut_short_waits_for_space, 0, 4);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
