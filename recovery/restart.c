@@ -503,6 +503,20 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
     return rc;
 }
 
+/* Nothing was logged since the checkpoint in force but others: one more would say the same, and on
+ * a full disk cost a segment for each crash. What the log makes at its first credit is made here: a
+ * rollback must not need memory for it (REC-3). */
+static int settle(struct ll_core *core, struct lladd_error *err)
+{
+    struct ll_credit credit = {0};
+    int rc = ll_log_credit_reserved(core->log, &credit, ll_record_bound(0, 0), err);
+    if (rc)
+        return rc;
+    ll_log_credit_return(core->log, &credit);
+    core->settled_tail = core->began;
+    return 0;
+}
+
 int ll_restart(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_analysis a;
@@ -531,6 +545,8 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     if (!LLADD_PLANTED(LLADD_BUG_PROTECTION))
         ll_buffer_protect(core->buffer, core->control.redo);
     rc = redo_and_undo(core, &a, err);
+    if (!rc && !core->control.clean && a.matters.v == 0)
+        rc = settle(core, err);
     ll_behind_free(&a.behind);
     core->recovery_ns = ll_now_ns(&core->env) - start;
     if (!rc) {

@@ -5,6 +5,7 @@
  * checkpoint does not need: however many die, the next one opens.
  */
 #include "rig.h"
+#include "support/fixtures.h"
 
 #include <stdlib.h>
 
@@ -88,6 +89,33 @@ START_TEST(however_many_recoveries_die)
 }
 END_TEST
 
+/* What is in doubt keeps the log from being truncated, and each recovery comes as far as its
+ * checkpoint. */
+START_TEST(however_many_recoveries_end)
+{
+    struct lladd_gid gid = gid_of("doubt");
+    load(_i & 1, 0);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    rig_open(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, cell_put(txn, cell_of(pages[1], 7), 7));
+    done(lladd_prepare(txn, &gid));
+    rig_crash(&r, &fault_kill);
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    for (unsigned k = 0; k < 4 * IN_A_ROW; k++) {
+        int rc = rig_try_open(&r);
+        ck_assert_msg(rc == 0, "open %u: %s: %s", k, lladd_code_name(rc), r.err.message);
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_crash(&r, &fault_kill);
+    }
+    rig_open(&r);
+    done(lladd_abort(rig_claim(&r, "doubt")));
+    expect_commits();
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
 /* A loser's compensations cannot be given up. The first recovery finds space; what later ones are
  * refused they get when there is space, and nothing is lost. */
 START_TEST(an_undo_that_is_cut_short_waits_for_space)
@@ -117,6 +145,7 @@ int main(void)
     Suite *s = suite_create("a full disk");
     TCase *t = tcase_create("recovery");
     tcase_add_loop_test(t, however_many_recoveries_die, 0, 12);
+    tcase_add_loop_test(t, however_many_recoveries_end, 0, 2);
     tcase_add_loop_test(t, an_undo_that_is_cut_short_waits_for_space, 0, 4);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
