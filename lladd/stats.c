@@ -16,11 +16,7 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     memset(s, 0, sizeof *s);
     s->struct_size = sizeof *s;
     s->committed = lladd_atomic_load64(&t->committed) + lladd_atomic_load64(&t->read);
-    ll_txns_count(core, &s->begun, &s->active);
-    lladd_mutex_lock(&t->mutex);
-    for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn))
-        s->in_doubt += lladd_atomic_load32(&txn->state) == LL_TXN_PREPARED;
-    lladd_mutex_unlock(&t->mutex);
+    ll_txns_count(core, &s->begun, &s->active, &s->in_doubt);
     s->aborted = lladd_atomic_load64(&t->aborted);
     s->prepared = lladd_atomic_load64(&t->prepared);
     uint64_t redo = ll_core_redo(core).v; /* before the tail, which is never below it */

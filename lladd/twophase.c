@@ -154,7 +154,7 @@ static int log_prepare(struct lladd_txn *txn, const struct lladd_gid *gid, lladd
     lladd_mutex_lock(&txn->core->txns.mutex);
     ll_txn_append(txn, &rec, NULL);
     txn->prepared->lsn = rec.lsn;
-    lladd_atomic_store32(&txn->state, LL_TXN_PREPARED);
+    ll_txn_set_state(txn, LL_TXN_PREPARED);
     lladd_mutex_unlock(&txn->core->txns.mutex);
     ll_observe(LLADD_DST_PREPARE, txn, NULL, &rec);
     txn->n_savepoints = 0;

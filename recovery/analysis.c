@@ -73,7 +73,7 @@ static int see_prepare(struct lladd_txn *txn, const struct ll_record *rec, struc
     if (!txn->prepared)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     *txn->prepared = p;
-    lladd_atomic_store32(&txn->state, LL_TXN_PREPARED);
+    ll_txn_set_state(txn, LL_TXN_PREPARED);
     return 0;
 }
 
@@ -82,7 +82,7 @@ static void forget_prepare(struct lladd_txn *txn)
 {
     ll_free(&txn->core->env, txn->prepared);
     txn->prepared = NULL;
-    lladd_atomic_store32(&txn->state, LL_TXN_ACTIVE);
+    ll_txn_set_state(txn, LL_TXN_ACTIVE);
 }
 
 static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
@@ -172,7 +172,7 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
     if (!txn->prepared)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     txn->prepared->lsn = prepare; /* its contents are read when the scan is over */
-    lladd_atomic_store32(&txn->state, LL_TXN_PREPARED);
+    ll_txn_set_state(txn, LL_TXN_PREPARED);
     return 0;
 }
 

@@ -201,7 +201,12 @@ struct ll_txn_table {
     struct lladd_txn *first;  /* all there ever were; those that are none have state FREE */
     struct lladd_txn *free;   /* of these; not the one that is parked */
     uint64_t parked; /* atomic: address of one that has ended and kept some log space; or 0 */
-    uint64_t made;   /* atomic: how many there ever were */
+    uint64_t made;   /* atomic: how many are in the list */
+    uint64_t n_free; /* of the free list; under `mutex` */
+    uint64_t begun;  /* relaxed: lives */
+    uint64_t lingering; /* relaxed: have ended, and threads may name them (lladd_drop) */
+    uint64_t in_doubt;  /* relaxed: have state PREPARED */
+    uint64_t idle_cursor; /* atomic: address of a log cursor for the next rollback; or 0 */
     struct lladd_mutex commit;          /* commit order: reserve, logged, visible */
     struct ll_log_cursor *spare_cursor; /* for rollbacks without memory; under spare_mutex */
     struct lladd_mutex spare_mutex;
@@ -639,7 +644,12 @@ struct ll_txn_glance {
 };
 void ll_txn_glance(const struct lladd_txn *, struct ll_txn_glance *);
 /* How many were begun, and how many of these have not ended. */
-void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active);
+/* However many are open: nothing is gone through. */
+void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active, uint64_t *in_doubt);
+/* Once its life has begun, its state changes here: those in doubt are counted. */
+void ll_txn_set_state(struct lladd_txn *, uint32_t state);
+/* A transaction that rolls back has a log cursor of its own until it has ended. 0: it has one. */
+int ll_txn_want_cursor(struct lladd_txn *);
 /* What transactions have counted for an operation and not added to its statistics yet. */
 void ll_txns_counted(struct ll_core *, const struct ll_name *, uint64_t *n, uint64_t *bytes);
 /* Smallest id of a transaction that may still be undone; UINT64_MAX if there is none. */

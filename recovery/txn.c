@@ -88,6 +88,7 @@ void ll_txns_free(struct ll_core *core)
     ll_free(&core->env, t->pending);
     if (t->spare_cursor)
         ll_log_cursor_close(t->spare_cursor);
+    ll_log_cursor_close((struct ll_log_cursor *)(uintptr_t)t->idle_cursor);
     lladd_mutex_destroy(&t->mutex);
     lladd_mutex_destroy(&t->commit);
     lladd_mutex_destroy(&t->spare_mutex);
@@ -129,8 +130,10 @@ static struct lladd_txn *free_one(struct ll_core *core)
     struct ll_txn_table *t = &core->txns;
     lladd_mutex_lock(&t->mutex);
     struct lladd_txn *txn = t->free;
-    if (txn)
+    if (txn) {
         t->free = txn->next_free;
+        t->n_free--;
+    }
     lladd_mutex_unlock(&t->mutex);
     if (txn)
         return txn;
@@ -156,12 +159,47 @@ int ll_txn_new(struct ll_core *core, struct lladd_txn **out, struct lladd_error 
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a transaction");
     /* First the number of the life, then what it begins with, then the state (ll_txn_glance). */
     lladd_atomic_store64(&txn->lives, txn->lives + 1);
+    lladd_atomic_count64(&core->txns.begun, 1);
     lladd_atomic_writes_follow();
     reset(txn);
     txn->magic = LL_TXN_MAGIC;
     lladd_atomic_store32(&txn->state, LL_TXN_ACTIVE);
     *out = txn;
     return 0;
+}
+
+void ll_txn_set_state(struct lladd_txn *txn, uint32_t state)
+{
+    bool was = lladd_atomic_load32(&txn->state) == LL_TXN_PREPARED;
+    bool is = state == LL_TXN_PREPARED;
+    if (LL_UNLIKELY(was != is))
+        lladd_atomic_count64(&txn->core->txns.in_doubt, is ? 1 : UINT64_MAX);
+    lladd_atomic_store32(&txn->state, state);
+}
+
+/* A cursor has buffers for blocks and records: with one for each transaction that was ever open,
+ * most of an abort would be asking for memory. One waits for the next rollback; more are made where
+ * several roll back at a time. */
+int ll_txn_want_cursor(struct lladd_txn *txn)
+{
+    struct ll_txn_table *t = &txn->core->txns;
+    if (txn->cursor)
+        return 0;
+    uint64_t at = lladd_atomic_load64(&t->idle_cursor);
+    at = at ? lladd_atomic_exchange64(&t->idle_cursor, 0) : 0;
+    txn->cursor = (struct ll_log_cursor *)(uintptr_t)at;
+    int rc = txn->cursor ? 0 : ll_log_cursor_open(txn->core->log, &txn->cursor);
+    return rc ? ll_fail(&txn->err, rc, "out of memory for a rollback") : 0;
+}
+
+static void drop_cursor(struct lladd_txn *txn)
+{
+    struct ll_log_cursor *cursor = txn->cursor;
+    uint64_t none = 0;
+    txn->cursor = NULL;
+    ll_log_cursor_rest(cursor); /* the next rollback is of something else */
+    if (!lladd_atomic_cas64(&txn->core->txns.idle_cursor, &none, (uintptr_t)cursor))
+        ll_log_cursor_close(cursor);
 }
 
 static void give_back(struct lladd_txn *txn)
@@ -177,6 +215,7 @@ static void put_free(struct ll_txn_table *t, struct lladd_txn *txn)
     lladd_mutex_lock(&t->mutex);
     txn->next_free = t->free;
     t->free = txn;
+    t->n_free++;
     lladd_mutex_unlock(&t->mutex);
 }
 
@@ -187,7 +226,7 @@ static void drop_prepared(struct lladd_txn *txn)
     lladd_mutex_lock(&t->mutex);
     struct ll_prepared *prepared = txn->prepared;
     txn->prepared = NULL;
-    lladd_atomic_store32(&txn->state, LL_TXN_FREE);
+    ll_txn_set_state(txn, LL_TXN_FREE);
     lladd_mutex_unlock(&t->mutex);
     ll_free(&txn->core->env, prepared);
 }
@@ -209,7 +248,7 @@ void ll_txn_release(struct lladd_txn *txn)
         txn->owner = NULL;
     }
     if (LL_UNLIKELY(txn->cursor != NULL))
-        ll_log_cursor_rest(txn->cursor); /* the next rollback is of something else */
+        drop_cursor(txn);
     txn->undo_spare += txn->undo_used;
     ll_txn_set_undo_used(txn, 0);
     txn->magic = 0;
@@ -218,6 +257,7 @@ void ll_txn_release(struct lladd_txn *txn)
     else
         lladd_atomic_store32(&txn->state, LL_TXN_FREE);
     if (LL_UNLIKELY(lladd_atomic_load64(&txn->user) != 0)) {
+        lladd_atomic_count64(&t->lingering, 1);
         give_back(txn); /* threads may hold the handle for long */
         txn->n_actions = 0;
         ll_txn_unref(txn);
@@ -236,6 +276,7 @@ void ll_txn_unref(struct lladd_txn *txn)
     if (lladd_atomic_add32(&txn->refs, UINT32_MAX) != 1)
         return;
     lladd_atomic_store64(&txn->user, 0);
+    lladd_atomic_count64(&txn->core->txns.lingering, UINT64_MAX);
     put_free(&txn->core->txns, txn);
 }
 
@@ -328,7 +369,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
     rec.flags = txn->system ? LL_REC_SYSTEM : 0;
     ll_log_reserve(core->log, &txn->credit, &rec, false);
     ll_txn_set_lsn(&txn->last, rec.lsn);
-    lladd_atomic_store32(&txn->state, LL_TXN_ENDED);
+    ll_txn_set_state(txn, LL_TXN_ENDED);
     ll_log_publish(core->log, &rec);
     ll_observe(LLADD_DST_COMMIT, txn, NULL, &rec);
     for (size_t i = 0; i < txn->n_joined; i++) {
@@ -428,7 +469,7 @@ int ll_txn_abort(struct lladd_txn *txn)
         end.txn = txn->id;
         ll_log_reserve(core->log, &txn->credit, &end, false);
         ll_txn_set_lsn(&txn->last, end.lsn);
-        lladd_atomic_store32(&txn->state, LL_TXN_ENDED);
+        ll_txn_set_state(txn, LL_TXN_ENDED);
         ll_log_publish(core->log, &end);
         ll_log_credit_trim(core->log, &txn->credit);
         ll_observe(LLADD_DST_END, txn, NULL, &end);
@@ -479,16 +520,16 @@ void ll_txn_glance(const struct lladd_txn *txn, struct ll_txn_glance *out)
     } while (lladd_atomic_load64(&txn->lives) != life);
 }
 
-void ll_txns_count(struct ll_core *core, uint64_t *begun, uint64_t *active)
+void ll_txns_count(struct ll_core *core, uint64_t *begun, uint64_t *active, uint64_t *in_doubt)
 {
     struct ll_txn_table *t = &core->txns;
-    *begun = *active = 0;
     lladd_mutex_lock(&t->mutex);
-    for (const struct lladd_txn *txn = t->first; txn; txn = txn->next) {
-        *begun += lladd_atomic_load64(&txn->lives);
-        *active += lladd_atomic_load32(&txn->state) != LL_TXN_FREE;
-    }
+    uint64_t made = lladd_atomic_load64(&t->made), idle = t->n_free;
     lladd_mutex_unlock(&t->mutex);
+    idle += (lladd_atomic_load64(&t->parked) != 0) + lladd_atomic_load64(&t->lingering);
+    *begun = lladd_atomic_load64(&t->begun);
+    *active = made > idle ? made - idle : 0; /* some may begin and end meanwhile */
+    *in_doubt = lladd_atomic_load64(&t->in_doubt);
 }
 
 void ll_txns_counted(struct ll_core *core, const struct ll_name *name, uint64_t *n,

@@ -271,19 +271,11 @@ bool ll_rollback_passes_over(const struct ll_record *rec)
            rec->kind == LL_REC_ACTION_END;
 }
 
-static int cursor_for(struct lladd_txn *txn)
-{
-    if (txn->cursor)
-        return 0;
-    int rc = ll_log_cursor_open(txn->core->log, &txn->cursor);
-    return rc ? ll_fail(&txn->err, rc, "out of memory for a rollback") : 0;
-}
-
 int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *rec,
                      struct lladd_error *err)
 {
     /* Before the first record there is no spare cursor, and need be none. */
-    int rc = txn->undo_next.v > stop.v ? cursor_for(txn) : 0;
+    int rc = txn->undo_next.v > stop.v ? ll_txn_want_cursor(txn) : 0;
     while (!rc && txn->undo_next.v > stop.v) {
         lladd_lsn at = txn->undo_next;
         rc = ll_log_cursor_need(txn->cursor, at, rec, &txn->err);
