@@ -81,7 +81,9 @@ struct lladd_root_value {
     uint64_t a, b;
 };
 
-/** The value of a name of 1 to 63 bytes. LLADD_NOT_FOUND if it has none. */
+/** The value of a name of 1 to 63 bytes. LLADD_NOT_FOUND if it has none. The first call with a
+ *  name, get, set or remove, reads all names once; then each finds its own, however many there are,
+ *  on one page. Without memory for where names are, it goes through all again. */
 LLADD_API int lladd_root_get(struct lladd_db *, const char *name, struct lladd_root_value *out,
                              struct lladd_error *);
 /** Gives a name a value, in the transaction. Two transactions that set one name at a time are a

@@ -2,7 +2,7 @@
 /* The built-in operations: what every database has, brought by extensions like any other. The first
  * of them, which the others stand on:
  *
- *   page 0      lladd.root      named roots                       root.c
+ *   page 0      lladd.root      named roots                       root.c, root_index.c
  *   page 1, ... lladd.map       which pages are in use            map.c, alloc.c
  *               lladd.bytes     plain bytes, counters             set.c, counter.c
  *               lladd.slotted   records of any length             slotted_page.c, slotted.c
@@ -56,7 +56,12 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     rc = ll_operations__holds_init(&o->records, db, "records given up");
     if (!rc && (rc = lladd_mutex_init(&o->roots, LL_OPERATIONS_RANK_ROOTS, "roots")) != 0)
         ll_operations__holds_free(&o->records);
+    if (!rc && (rc = ll_operations__root_index_init(&o->root_index, db)) != 0) {
+        lladd_mutex_destroy(&o->roots);
+        ll_operations__holds_free(&o->records);
+    }
     if (!rc && (rc = ll_operations__heaps_init(o, err)) != 0) {
+        ll_operations__root_index_free(&o->root_index);
         lladd_mutex_destroy(&o->roots);
         ll_operations__holds_free(&o->records);
     }
@@ -74,6 +79,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     (void)ctx;
     struct ll_operations *o = state;
     ll_operations__heaps_free(o);
+    ll_operations__root_index_free(&o->root_index);
     lladd_mutex_destroy(&o->roots);
     /* Of transactions that are in doubt, or that the handle did not live to see the end of. */
     while (o->records.owners) {

@@ -5,6 +5,7 @@
  * database has, and the few lines everybody needs. Includes nothing of the library but
  * <lladd/...>. */
 #include "operations/hold.h"
+#include "operations/root_index.h"
 #include "operations/owners.h"
 
 #include <lladd/bytes.h>
@@ -99,7 +100,12 @@ struct ll_operations {
     struct ll_allocator alloc;
     struct ll_holds
         records; /* slots and record space given up by transactions that may roll back */
-    struct lladd_mutex roots; /* one lengthens the catalogue of names at a time */
+    struct lladd_mutex roots; /* one adds to the catalogue of names at a time */
+    struct ll_root_index root_index;
+    struct ll_root_room {
+        lladd_pageno at;       /* a page of the chain; those before it were full */
+        uint64_t pages, grown; /* it had when all of it was; by so many it is longer */
+    } root_room;               /* under `roots` */
     struct ll_heaps heaps;
 };
 

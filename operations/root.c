@@ -16,7 +16,12 @@
  * entry is a right undo whatever happened to other names: two transactions never write one entry
  * unless they write one name.
  *
- * Threads: `roots` is held by who lengthens the chain; everything else is under page latches. */
+ * The chain is in no order. Where a name is and where there is room is remembered (root_index.c,
+ * and struct ll_root_room); after a first use that was rolled back there may be room on earlier
+ * pages, which is looked for before the chain has grown by an eighth.
+ *
+ * Threads: `roots` is held by the thread that adds a name, and by the one that reads all of them
+ * for the index; everything else is under page latches. */
 #include "operations/operations_private.h"
 
 #include <string.h>
@@ -261,34 +266,108 @@ static int step(struct lladd_db *db, uint64_t next, uint64_t *steps, struct llad
         lladd_error_set(err, LLADD_CORRUPT_PAGE, "the chain of root pages does not end"));
 }
 
-/* The page that knows the name (*e: its entry), or LLADD_NOT_FOUND and the last page of the
- * chain. */
-static int find_name(struct lladd_db *db, const char *name, lladd_pageno *where, struct entry *e,
-                     struct lladd_error *err)
+/* Does the page know the name (*e: its entry)? *next: the page behind it. */
+static int ask_page(struct lladd_db *db, lladd_pageno at, const char *name, struct entry *e,
+                    bool *found, uint64_t *next, struct lladd_error *err)
 {
-    uint64_t steps = 0;
-    *where = lladd_page_of(0);
-    for (;;) {
-        struct lladd_page *page;
-        int rc = fix_root(db, *where, &page, err);
-        if (rc)
+    struct lladd_page *page;
+    int rc = fix_root(db, at, &page, err);
+    if (rc)
+        return rc;
+    struct lladd_view v = lladd_page_view(page);
+    uint32_t index;
+    look(v, name, &index, found);
+    if (*found)
+        *e = entry_at(v, index);
+    *next = next_of(v);
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    return 0;
+}
+
+/* Along the chain: the page that knows the name, or LLADD_NOT_FOUND. */
+static int walk_to_name(struct lladd_db *db, const char *name, lladd_pageno *where, struct entry *e,
+                        struct lladd_error *err)
+{
+    uint64_t steps = 0, next = 0;
+    bool found = false;
+    for (*where = lladd_page_of(0);; *where = lladd_page_of(next)) {
+        int rc = ask_page(db, *where, name, e, &found, &next, err);
+        if (rc || found)
             return rc;
-        uint32_t index;
-        bool found;
-        look(lladd_page_view(page), name, &index, &found);
-        if (found)
-            *e = entry_at(lladd_page_view(page), index);
-        uint64_t next = next_of(lladd_page_view(page));
-        lladd_unfix(db, page, LLADD_LATCH_SHARED);
-        if (found)
-            return 0;
         if (next == 0)
             return LLADD_NOT_FOUND;
         rc = step(db, next, &steps, err);
         if (rc)
             return rc;
-        *where = lladd_page_of(next);
     }
+}
+
+/* The names of one page. LLADD_NO_MEMORY: the index does without. */
+static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next,
+                      struct lladd_error *err)
+{
+    struct lladd_page *page;
+    int rc = fix_root(ops->db, at, &page, err);
+    if (rc)
+        return rc;
+    struct lladd_view v = lladd_page_view(page);
+    for (uint32_t i = 0; i < entries_of(v.size) && !rc; i++) {
+        struct entry e = entry_at(v, i);
+        if (e.state != UNUSED)
+            rc = ll_operations__root_index_put(&ops->root_index, ll_operations__root_hash(e.name),
+                                               at);
+    }
+    *next = next_of(v);
+    lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+    return rc;
+}
+
+static int fill_index(struct ll_operations *ops, struct lladd_error *err)
+{
+    uint64_t steps = 0, next = 0;
+    lladd_pageno at = lladd_page_of(0), ignored;
+    lladd_mutex_lock(&ops->roots);
+    int rc = 0;
+    if (ll_operations__root_index_get(&ops->root_index, 0, &ignored) == LLADD_BUSY) {
+        for (;; at = lladd_page_of(next)) {
+            rc = index_page(ops, at, &next, err);
+            if (!rc && next)
+                rc = step(ops->db, next, &steps, err);
+            if (rc || next == 0)
+                break;
+        }
+        if (!rc)
+            ll_operations__root_index_complete(&ops->root_index);
+    }
+    lladd_mutex_unlock(&ops->roots);
+    return rc == LLADD_NO_MEMORY ? 0 : rc;
+}
+
+/* Before the first name is looked for. */
+static int know_names(struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_operations *ops = ll_operations_of(db);
+    lladd_pageno ignored;
+    return ll_operations__root_index_get(&ops->root_index, 0, &ignored) == LLADD_BUSY
+               ? fill_index(ops, err)
+               : 0;
+}
+
+/* As walk_to_name, by what the index says. */
+static int find_name(struct lladd_db *db, const char *name, lladd_pageno *where, struct entry *e,
+                     struct lladd_error *err)
+{
+    struct ll_root_index *index = &ll_operations_of(db)->root_index;
+    uint64_t hash = ll_operations__root_hash(name), next;
+    bool found = false;
+    int rc = ll_operations__root_index_get(index, hash, where);
+    if (rc == LLADD_NOT_FOUND)
+        return rc;
+    if (!rc)
+        rc = ask_page(db, *where, name, e, &found, &next, err);
+    if (found || (rc && rc != LLADD_BUSY))
+        return rc;
+    return walk_to_name(db, name, where, e, err);
 }
 
 static int check_name(const char *name, struct lladd_error *err)
@@ -311,6 +390,8 @@ int lladd_root_get(struct lladd_db *db, const char *name, struct lladd_root_valu
     lladd_pageno where;
     struct entry e;
     int rc = check_name(name, err);
+    if (!rc)
+        rc = know_names(db, err);
     if (!rc)
         rc = find_name(db, name, &where, &e, err);
     if (rc == LLADD_NOT_FOUND || (!rc && e.state != SET))
@@ -358,32 +439,67 @@ static int next_page(struct lladd_db *db, lladd_pageno at, uint64_t *next, struc
     return 0;
 }
 
-/* Puts an entry for a name that has none into the first page of the chain with room. Only who comes
- * to the end needs the latch. */
-static int add(struct lladd_txn *txn, struct entry *e)
+/* The chain has no room from where it was looked for to its end: either all of it is looked at, or
+ * it becomes longer. *at: where to go on. */
+static int go_beyond(struct lladd_txn *txn, struct ll_root_room *room, bool *walked,
+                     lladd_pageno *at)
 {
-    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    uint64_t next = 0;
+    if (!*walked && room->grown >= room->pages / 8) {
+        *walked = true;
+        *at = lladd_page_of(0);
+        return 0;
+    }
+    int rc = lengthen(txn, *at);
+    if (!rc)
+        rc = next_page(lladd_txn_db(txn), *at, &next, lladd_txn_error_out(txn));
+    if (!rc)
+        *at = lladd_page_of(next);
+    room->grown = *walked ? 0 : room->grown + 1;
+    return rc;
+}
+
+/* Puts an entry for a name that has none into a page with room. Under `roots`: another thread may
+ * have added the name meanwhile. */
+static int add_held(struct lladd_txn *txn, struct ll_operations *ops, struct entry *e)
+{
     struct lladd_error *err = lladd_txn_error_out(txn);
-    lladd_pageno at = lladd_page_of(0);
+    struct ll_root_room *room = &ops->root_room;
+    lladd_pageno at = room->at;
+    struct entry old;
+    bool walked = false;
     uint64_t steps = 0, next = 0;
-    bool last = false;
-    int rc;
+    int rc = find_name(ops->db, e->name, &at, &old, err);
+    if (rc != LLADD_NOT_FOUND)
+        return rc ? rc : lladd_update(txn, LL_OP_ROOT_PUT, at, e, sizeof *e);
+    at = room->at;
     while ((rc = lladd_update(txn, LL_OP_ROOT_PUT, at, e, sizeof *e)) == LLADD_PAGE_FULL) {
         rc = next_page(ops->db, at, &next, err);
-        if (!rc && next == 0 && last)
-            rc = lengthen(txn, at); /* the next round finds it */
-        else if (!rc && next == 0) {
-            lladd_mutex_lock(&ops->roots);
-            last = true; /* look again: somebody else may just have lengthened it */
+        if (!rc && next == 0) {
+            room->pages = walked ? steps + 1 : room->pages;
+            rc = go_beyond(txn, room, &walked, &at);
+            steps = 0;
         } else if (!rc) {
             rc = step(ops->db, next, &steps, err);
             at = lladd_page_of(next);
         }
         if (rc)
-            break;
+            return rc;
     }
-    if (last)
-        lladd_mutex_unlock(&ops->roots);
+    if (rc)
+        return rc;
+    room->at = at;
+    /* Without memory names are looked for along the chain. */
+    (void)ll_operations__root_index_put(&ops->root_index, ll_operations__root_hash(e->name), at);
+    return 0;
+}
+
+static int add(struct lladd_txn *txn, struct entry *e)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    lladd_mutex_lock(&ops->roots);
+    int rc = add_held(txn, ops, e);
+    lladd_mutex_unlock(&ops->roots);
     return rc;
 }
 
@@ -397,7 +513,9 @@ static int put(struct lladd_txn *txn, const char *name, uint8_t state,
     if (rc)
         return rc;
     memcpy(e.name, name, strlen(name));
-    rc = find_name(lladd_txn_db(txn), name, &where, &old, err);
+    rc = know_names(lladd_txn_db(txn), err);
+    if (!rc)
+        rc = find_name(lladd_txn_db(txn), name, &where, &old, err);
     if (!rc)
         rc = lladd_update(txn, LL_OP_ROOT_PUT, where, &e, sizeof e);
     else if (rc == LLADD_NOT_FOUND && state == SET)

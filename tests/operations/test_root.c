@@ -163,6 +163,112 @@ START_TEST(more_names_than_a_page_holds)
 }
 END_TEST
 
+static uint64_t pages_fixed(void)
+{
+    struct lladd_stats s = {.struct_size = sizeof s};
+    ck_assert_int_eq(lladd_stats(b.db, &s), 0);
+    return s.cache_hits + s.cache_misses;
+}
+
+static void set_names(const char *prefix, unsigned from, unsigned to, bool commits)
+{
+    char name[32];
+    struct lladd_txn *txn = bed_begin(&b);
+    for (unsigned i = from; i < to; i++) {
+        snprintf(name, sizeof name, "%s %u", prefix, i);
+        ok(txn, lladd_root_set(txn, name, value(i, 7)));
+    }
+    if (commits)
+        commit(txn);
+    else
+        abort_txn(txn);
+}
+
+/* Setting, finding and missing a name takes a look at a few pages, however many names there are;
+ * and to add one does, on the average. */
+START_TEST(names_are_found_without_a_search)
+{
+    enum { NAMES = 3000, SOME = 100 };
+    char name[32];
+    set_names("name", 0, NAMES, true);
+    bed_crash(&b);
+    expect("name 5", 5, 7); /* the first call looks at all */
+    uint64_t before = pages_fixed();
+    for (unsigned i = 0; i < SOME; i++) {
+        snprintf(name, sizeof name, "name %u", i * (NAMES / SOME));
+        expect(name, i * (NAMES / SOME), 7);
+        snprintf(name, sizeof name, "none %u", i);
+        expect_none(name);
+    }
+    ck_assert_uint_le(pages_fixed() - before, 2 * SOME);
+    before = pages_fixed();
+    set_names("name", NAMES - SOME, NAMES, true);
+    ck_assert_uint_le(pages_fixed() - before, 4 * SOME);
+    set_names("first of more", 0, 100, true); /* looks for room from the first page on */
+    before = pages_fixed();
+    set_names("more", 0, NAMES, true);
+    ck_assert_uint_le(pages_fixed() - before, 16 * NAMES);
+    expect("more 2999", 2999, 7);
+    bed_crash(&b);
+    expect("more 2999", 2999, 7);
+    expect("name 2999", 2999, 7);
+    expect_none("none 1");
+}
+END_TEST
+
+/* Names whose first use is rolled back leave their places to others, however often. */
+START_TEST(rolled_back_names_take_no_room)
+{
+    set_names("stays", 0, 500, true);
+    set_names("gone", 0, 1000, false);
+    uint64_t used = bed_pages_used(&b);
+    for (unsigned round = 1; round < 20; round++) {
+        set_names("gone", round * 1000, round * 1000 + 1000, false);
+        set_names("gone", 0, 10, false);
+    }
+    ck_assert_uint_le(bed_pages_used(&b), used + used / 2);
+    expect_none("gone 1");
+    expect_none("gone 1500");
+    set_names("gone", 1, 2, true);
+    expect("gone 1", 1, 7);
+    for (unsigned i = 0; i < 500; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "stays %u", i);
+        expect(name, i, 7);
+    }
+    bed_crash(&b);
+    expect("gone 1", 1, 7);
+    expect_none("gone 2");
+}
+END_TEST
+
+/* Without memory for the index names are looked for along the chain. */
+START_TEST(names_are_found_without_memory)
+{
+    set_names("name", 0, 200, true);
+    bed_crash(&b);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_root_set(txn, "name 7", value(8, 8)));
+    commit(txn);
+    bed_crash(&b);
+    txn = bed_begin(&b);
+    fault_alloc_fail(&b.mem, 1, true);
+    struct lladd_root_value v = {0, 0};
+    int rc = lladd_root_get(b.db, "name 199", &v, &b.err);
+    int none = lladd_root_get(b.db, "none", &v, &b.err);
+    uint64_t fired = fault_alloc_fired(&b.mem);
+    fault_alloc_fail(&b.mem, 0, false);
+    ck_assert_uint_gt(fired, 0);
+    ck_assert_int_eq(rc, 0);
+    ck_assert_int_eq(none, LLADD_NOT_FOUND);
+    ck_assert_uint_eq(v.a, 199);
+    ok(txn, lladd_root_set(txn, "name 200", value(200, 7)));
+    commit(txn);
+    expect("name 200", 200, 7);
+    expect("name 7", 8, 8);
+}
+END_TEST
+
 START_TEST(each_stops_when_told)
 {
     static struct seen seen;
@@ -208,6 +314,9 @@ int main(void)
     tcase_add_test(c, set_get_remove);
     tcase_add_test(c, an_abort_leaves_other_names_alone);
     tcase_add_test(c, more_names_than_a_page_holds);
+    tcase_add_test(c, names_are_found_without_a_search);
+    tcase_add_test(c, rolled_back_names_take_no_room);
+    tcase_add_test(c, names_are_found_without_memory);
     tcase_add_test(c, each_stops_when_told);
     tcase_add_test(c, names_have_1_to_63_bytes);
     suite_add_tcase(s, c);
