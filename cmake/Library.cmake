@@ -118,6 +118,11 @@ if(ll_targets)
         ${CMAKE_INSTALL_PREFIX})
     configure_file(lladd/lladd.pc.in ${CMAKE_BINARY_DIR}/lladd.pc @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/lladd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    if(TARGET lladd_sim)
+        configure_file(lladd/lladd-sim.pc.in ${CMAKE_BINARY_DIR}/lladd-sim.pc @ONLY)
+        install(FILES ${CMAKE_BINARY_DIR}/lladd-sim.pc
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    endif()
     if(TARGET lladd_xa)
         # In a folder of its own: other packages may have an <xa.h>.
         install(FILES xa/xa.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lladd-xa)

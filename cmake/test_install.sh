@@ -70,6 +70,17 @@ int main(void)
     return bad;
 }
 END
+# A subject in a shared object, for the simulator's program.
+cat > "$work/src/subject.c" << 'END'
+#include <lladd/sim.h>
+const struct lladd_sim_subject *const *lladd_sim_plugin(void);
+const struct lladd_sim_subject *const *lladd_sim_plugin(void)
+{
+    static const struct lladd_sim_subject *all[2];
+    all[0] = lladd_sim_subject_find("small");
+    return all;
+}
+END
 # One that is its own transaction manager, with the standard's header.
 cat > "$work/src/xa_program.c" << 'END'
 #include <lladd/pages.h>
@@ -137,6 +148,14 @@ cc -std=gnu11 -o "$work/pc/c_static" "$work/src/c_program.c" $static
 c++ -std=c++17 -o "$work/pc/cxx_lladd" "$work/src/cxx_program.cc" $flags
 c++ -std=c++17 -o "$work/pc/cxx_static" "$work/src/cxx_program.cc" $static
 
+if test -f "$libdir/liblladd_sim.a"; then
+    cc -std=gnu11 -o "$work/pc/sim" "$work/src/sim_program.c" \
+        $(pkg-config --cflags --libs lladd-sim)
+    # Without the library: the program that loads it has that.
+    cc -std=gnu11 -shared -fPIC $(pkg-config --cflags lladd-sim) -o "$work/subject.so" \
+        "$work/src/subject.c"
+    "$prefix/bin/lladd-sim" --depth 1 --no-coverage "$work/subject.so"
+fi
 cc -std=gnu11 -o "$work/pc/xa" "$work/src/xa_program.c" $(pkg-config --cflags --libs lladd-xa)
 
 count=0
