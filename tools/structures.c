@@ -58,6 +58,7 @@ static int broken(struct walk *w, const struct lladd_error *err)
     bool unknown = err->code == LLADD_BAD_CONFIG || err->code == LLADD_NO_COMPARATOR;
     snprintf(text, sizeof text, "%s \"%s\"%s: %s", w->kind->name, w->at->name,
              unknown ? " cannot be checked here" : "", err->message);
+    w->out->unchecked += unknown;
     return report(w, unknown ? LLADD_FINDING_NOTE : LLADD_FINDING_DAMAGE, err->code,
                   err->page.v == LLADD_NO_PAGE ? w->at->page : err->page.v, text);
 }
@@ -129,6 +130,30 @@ static int gather(void *ctx, const char *name, struct lladd_root_value value)
 /* The catalogue of managed dTables, whose pages are listed with those of the tables' runs. */
 #define MANAGED "managed"
 
+/* A root that leads to an allocated page of which the tools know nothing, or which they cannot
+ * read. What leads to none is a number of the application's. */
+static int not_checked(struct walk *w)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    enum lladd_page_use use = LLADD_USE_NONE;
+    char text[400];
+    int rc = w->at->page < w->pages
+                 ? lladd_page_use(w->db, lladd_page_of(w->at->page), &use, &err)
+                 : 0;
+    if (lladd_code_root(rc) == LLADD_ROOT_RESOURCE) {
+        *w->err = err;
+        return rc;
+    }
+    if (rc || (use != LLADD_USE_PAGED && use != LLADD_USE_RAW))
+        return 0; /* a map that cannot be read is told elsewhere */
+    w->out->unchecked++;
+    snprintf(text, sizeof text,
+             "root \"%s\" leads to something else than the library's structures: "
+             "it was not checked",
+             w->at->name);
+    return report(w, LLADD_FINDING_NOTE, 0, w->at->page, text);
+}
+
 /* The pages even of one that is not in order: they are not for others, and not lost. */
 static int check_root(struct walk *w, size_t i)
 {
@@ -141,7 +166,7 @@ static int check_root(struct walk *w, size_t i)
     if (rc || !w->kind) {
         w->out->others++;
         *w->err = err;
-        return lladd_code_root(rc) == LLADD_ROOT_RESOURCE ? rc : 0; /* the page is told elsewhere */
+        return lladd_code_root(rc) == LLADD_ROOT_RESOURCE ? rc : not_checked(w);
     }
     w->out->checked[w->kind->id]++;
     rc = w->kind->check(w->db, lladd_page_of(w->at->page), &err);

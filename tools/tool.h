@@ -12,7 +12,8 @@
 enum tool_exit {
     TOOL_FINE = 0,
     TOOL_FINDINGS = 1, /* something is wrong with the database */
-    TOOL_CANNOT = 2    /* it cannot be read, or the command line makes no sense */
+    TOOL_CANNOT = 2,   /* it cannot be read, or the command line makes no sense */
+    TOOL_UNCHECKED = 3 /* nothing is wrong with what was looked at, which was not everything */
 };
 
 /* ---- the command line ----------------------------------------------------------------------- */
@@ -159,6 +160,7 @@ int tool_kind_of(struct lladd_db *, uint64_t page, const struct tool_kind **out,
 struct tool_structures {
     uint64_t checked[TOOL_KINDS];    /* by enum tool_kind_id */
     uint64_t others;                 /* roots of what the tools do not know */
+    uint64_t unchecked;              /* of these and of the others, what nothing here can check */
     uint64_t unowned;                /* allocated pages that none of the structures has */
     uint64_t leaked;                 /* the same, where nobody else can have them */
     uint64_t damage;                 /* findings */

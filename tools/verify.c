@@ -29,8 +29,10 @@ static const char usage[] =
     "has are counted; they are a leak if every root is one of these and no transaction is in "
     "doubt.\n"
     "\n"
-    "Exit status: 0 if there is nothing but notes, 1 if there is, 2 if the directory cannot be "
-    "read.\n";
+    "A root that leads to a structure of an application's own is named as not checked.\n"
+    "\n"
+    "Exit status: 0 if all is well, 1 if there is damage, repair or leak, 2 if the directory\n"
+    "cannot be read, 3 if there is none of these, but not every structure could be checked.\n";
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 
@@ -113,6 +115,8 @@ static void print_structures(const struct looked *l)
         printf("none");
     if (l->s.others)
         printf("; %" PRIu64 " root%s of something else", l->s.others, l->s.others == 1 ? "" : "s");
+    if (l->s.unchecked)
+        printf("; %" PRIu64 " not checked", l->s.unchecked);
     if (l->s.unowned)
         printf("; %" PRIu64 " page%s of no structure", l->s.unowned, l->s.unowned == 1 ? "" : "s");
     printf("\n");
@@ -122,13 +126,14 @@ static json_t *json_structures(const struct looked *l)
 {
     if (!l->done)
         return json_pack("{s:o}", "unchecked", tool_json_text(l->why_not));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
                      tool_json_u64(l->s.checked[TOOL_ARRAY]), "lists",
                      tool_json_u64(l->s.checked[TOOL_LIST]), "blobs",
                      tool_json_u64(l->s.checked[TOOL_BLOB]), "hash_tables",
                      tool_json_u64(l->s.checked[TOOL_HASH]), "runs",
                      tool_json_u64(l->s.checked[TOOL_RUN]), "other_roots",
-                     tool_json_u64(l->s.others), "unowned_pages", tool_json_u64(l->s.unowned));
+                     tool_json_u64(l->s.others), "not_checked",
+                     tool_json_u64(l->s.unchecked), "unowned_pages", tool_json_u64(l->s.unowned));
 }
 
 static void print_summary(const struct lladd_verified *v, const struct looked *l)
@@ -252,7 +257,9 @@ int tool_verify(int argc, char **argv)
     int rc = lladd_inspect_verify(view, tell, &told, &v, &err);
     if (!rc)
         rc = look_at_structures(&t, view, &told, &v, &l, &err);
-    code = v.damage + v.repair + l.s.leaked ? TOOL_FINDINGS : TOOL_FINE;
+    code = v.damage + v.repair + l.s.leaked ? TOOL_FINDINGS
+           : !l.done || l.s.unchecked       ? TOOL_UNCHECKED
+                                            : TOOL_FINE;
     if (rc)
         code = tool_error(&t, &err);
     else if (t.json)

@@ -185,7 +185,7 @@ class DumpAndLoad(Case):
         said = json.loads(self.good("verify", "--json", self.db))
         self.assertEqual(said["structures"], {"arrays": 1, "lists": 1, "blobs": 1,
                                               "hash_tables": 1, "runs": 0, "other_roots": 0,
-                                              "unowned_pages": 0})
+                                              "not_checked": 0, "unowned_pages": 0})
 
     def test_no_such_root(self):
         self.load(SMALL)
