@@ -294,8 +294,8 @@ LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const 
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
 /** Log space for `count` further records of the operation, page images included: afterwards the
- *  transaction has at least as much, what it had before counts. Up to the operation's credit_max can
- *  be had whatever log_ring_bytes the database was opened with; LLADD_TOO_LARGE if a larger count
+ *  transaction has at least as much, what it had before counts. Up to the operation's credit_max is
+ *  there whatever log_ring_bytes the database was opened with; LLADD_TOO_LARGE if a larger count
  *  asks for more than five eighths of it. LLADD_BAD_STATE if the thread holds a page (BUF-3).
  *
  *  Until it is put down again the thread waits for nothing but pages: neither for mutexes, locks

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Linear hash tables (paper, section 4.1): the calls. See lladd/hash.h for what they promise,
- * page.c for the pages, table.c for what is known in memory, split.c for splits and merges,
- * insert.c for the insertion that has nothing special about it.
+ * page.c for the pages, table.c for what is known in memory, find.c for the way to a bucket and
+ * through its chain, split.c for splits and merges, insert.c for the insertion that has nothing
+ * special about it.
  *
  * A change of a key is one lladd_update of its bucket's page. Its `prepare` searches under the
  * page's latch and either finds that all is well, or says what is not: the bucket has been split
@@ -24,7 +25,6 @@
 
 #include <string.h>
 
-#define TRIES 1000  /* of who finds pages and memory contradict each other */
 #define SPLIT_NUM 4 /* a page of which 4/5 are in use asks for a split */
 #define SPLIT_DEN 5
 #define MERGE_DEN 4 /* one of which less than 1/4 is, for a merge */
@@ -95,19 +95,6 @@ static int value_of(struct ll_hash_table *t, const void *value, size_t len, stru
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* A page said that it is not the bucket one took it for. */
-static int again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
-                 struct lladd_error *err)
-{
-    if (++*tries > TRIES)
-        return ll_hash__corrupt(err, t->root, "hash table: its pages contradict its root");
-    if (lladd_atomic_load64(&t->buckets) == believed && *tries > 2)
-        ll_hash__forget(t);
-    if (*tries > 10)
-        lladd_yield();
-    return 0;
-}
-
 /* The page's frame and header are sent for, and the slots where the search will go: three of 18
  * bytes on the average of pages that fill up, but a dozen where it has to go far. */
 static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t tag)
@@ -118,127 +105,6 @@ static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t ta
     else
         lladd_touch_span(t->db, page, at + ll_hash__fixed_home(tag, t->fixed_slots) * size,
                          2 * size > TOUCHED ? 2 * size : TOUCHED);
-}
-
-/* The bucket's head, if there are n buckets; LLADD_CONFLICT: there are not. */
-static int fix_believed(struct ll_hash_table *t, uint64_t hash, uint64_t n, enum lladd_latch latch,
-                        struct lladd_page **out, struct lladd_error *err)
-{
-    lladd_pageno page = ll_operations__run_page(&t->run, ll_hash__bucket(hash, n));
-    int rc = lladd_fix(t->db, page, latch, out, err);
-    if (rc || __builtin_expect(ll_hash__is_bucket(t, lladd_page_view(*out), hash), 1))
-        return rc;
-    lladd_unfix(t->db, *out, latch);
-    return LLADD_CONFLICT;
-}
-
-int ll_hash__fix_bucket(struct ll_hash_table *t, uint64_t hash, enum lladd_latch latch,
-                        struct lladd_page **out, struct lladd_error *err)
-{
-    for (unsigned tries = 0;;) {
-        uint64_t n;
-        int rc = ll_hash__buckets(t, &n, err);
-        if (!rc)
-            rc = fix_believed(t, hash, n, latch, out, err);
-        if (rc == LLADD_CONFLICT)
-            rc = again(t, n, &tries, err);
-        else
-            return rc;
-        if (rc)
-            return rc;
-    }
-}
-
-/* The number of buckets is had before the credit: reading it may have to wait (BUF-3). */
-int ll_hash__fix_to_change(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash,
-                           lladd_op_id op, struct lladd_page **out)
-{
-    struct lladd_error *err = lladd_txn_error_out(txn);
-    for (unsigned tries = 0;;) {
-        uint64_t n;
-        int rc = ll_hash__buckets(t, &n, err);
-        if (!rc)
-            rc = lladd_log_credit(txn, op, 1);
-        if (rc)
-            return rc;
-        rc = fix_believed(t, hash, n, LLADD_LATCH_EXCLUSIVE, out, err);
-        if (!rc)
-            return 0;
-        int rest = lladd_log_credit(txn, op, 0);
-        rc = rc == LLADD_CONFLICT ? again(t, n, &tries, err) : rc;
-        if (rc || rest)
-            return rc ? rc : rest;
-    }
-}
-
-int ll_hash__fix_next(struct ll_hash_table *t, const struct lladd_page *head,
-                      const struct lladd_page *from, enum lladd_latch latch,
-                      struct lladd_page **out, struct lladd_error *err)
-{
-    lladd_pageno next = lladd_page_of(lladd_get48(from->bytes + HB_NEXT));
-    if (next.v == 0)
-        return LLADD_END;
-    if (next.v == head->number.v)
-        return ll_hash__corrupt(err, next, "is twice in the chain of a bucket");
-    int rc = lladd_fix(t->db, next, latch, out, err);
-    if (rc)
-        return rc;
-    struct lladd_view v = lladd_page_view(*out);
-    if (v.type == t->type && v.bytes[HB_FLAGS] == HB_OVERFLOW &&
-        memcmp(v.bytes + HB_BUCKET, head->bytes + HB_BUCKET, 8) == 0 &&
-        lladd_get48(v.bytes + HB_ROOT) == t->root.v && ll_hash__head_fine(v) &&
-        hb_get(v.bytes, HB_VALUE) == t->value_size)
-        return 0;
-    lladd_unfix(t->db, *out, latch);
-    return ll_hash__corrupt(err, next, "is in the chain of a bucket, and is none of its pages");
-}
-
-int ll_hash__find_in_chain(struct ll_hash_table *t, struct ll_hash_found *f,
-                           const struct hb_key *key, struct lladd_error *err)
-{
-    struct lladd_page *next = NULL;
-    struct hb_place place;
-    f->page = f->head;
-    for (uint64_t steps = 0;; steps++) {
-        struct lladd_view v = lladd_page_view(f->page);
-        ll_hash__find(v, key, &place);
-        if (place.slot != HB_NONE) {
-            f->slot = place.slot;
-            (void)ll_hash__entry(v, place.slot, &f->entry);
-            return 0;
-        }
-        if (__builtin_expect(lladd_get48(v.bytes + HB_NEXT) == 0, 1))
-            return LLADD_END;
-        int rc = ll_hash__fix_next(t, f->head, f->page, f->latch, &next, err);
-        if (!rc && steps > lladd_page_count(t->db)) {
-            lladd_unfix(t->db, next, f->latch);
-            rc = ll_hash__corrupt(err, f->head->number, "the chain of its bucket does not end");
-        }
-        if (f->page != f->head)
-            lladd_unfix(t->db, f->page, f->latch);
-        f->page = next;
-        if (rc)
-            return rc;
-    }
-}
-
-int ll_hash__find_element(struct ll_hash_table *t, const struct hb_key *key, uint64_t hash,
-                          struct ll_hash_found *f, struct lladd_error *err)
-{
-    f->latch = LLADD_LATCH_SHARED;
-    int rc = ll_hash__fix_bucket(t, hash, LLADD_LATCH_SHARED, &f->head, err);
-    if (rc)
-        return rc;
-    rc = ll_hash__find_in_chain(t, f, key, err);
-    if (!rc && f->entry.tag & HB_GHOST)
-        rc = LLADD_END;
-    if (rc == LLADD_END) {
-        ll_hash__let_go(t, f);
-        return LLADD_NOT_FOUND;
-    }
-    if (rc)
-        lladd_unfix(t->db, f->head, f->latch);
-    return rc;
 }
 
 static int not_found(struct lladd_error *err)
@@ -528,7 +394,7 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
         if (c->answer != HB_MOVED)
             return 0;
         c->buckets = 0; /* its page may be another one, though there be as many as before */
-        rc = again(t, n, &tries, err);
+        rc = ll_hash__again(t, n, &tries, err);
         if (rc)
             return rc;
     }

@@ -177,8 +177,12 @@ int ll_hash__hold(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
 
 int ll_hash__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 
-/* ---- hash.c ---------------------------------------------------------------------------------- */
+/* ---- find.c ---------------------------------------------------------------------------------- */
 
+/* A page said that it is not the bucket that the caller took it for, with `believed` buckets: what
+ * memory knows is read again if that is stale. LLADD_CORRUPT_PAGE after too many tries. */
+int ll_hash__again(struct ll_hash_table *, uint64_t believed, unsigned *tries,
+                   struct lladd_error *);
 /* Latches the head page of a key's bucket. */
 int ll_hash__fix_bucket(struct ll_hash_table *, uint64_t hash, enum lladd_latch,
                         struct lladd_page **out, struct lladd_error *);

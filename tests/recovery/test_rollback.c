@@ -580,11 +580,11 @@ END_TEST
  * missing for the steps of the others, and no thread would ever give it back. */
 START_TEST(more_losers_than_the_log_buffer_has_credits)
 {
-    enum { LOSERS = 200 };
+    enum { LOSERS = 400 };
     static struct lladd_txn *losers[LOSERS];
     lladd_pageno pages[LOSERS];
     rig_init(&r, (unsigned)_i);
-    r.options.log_ring_bytes = 64u << 10;
+    r.options.log_ring_bytes = 128u << 10;
     rig_open(&r);
     rig_pages(&r, pages, LOSERS);
     for (unsigned i = 0; i < LOSERS; i++) {

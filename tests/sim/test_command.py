@@ -41,9 +41,9 @@ class Refused(unittest.TestCase):
             self.refused("contradicts", f"--{one}", "--replay", "AAAA", "small")
 
     def test_options_that_mean_nothing(self):
-        explore = ["--depth=1", "--full-product", "--atomic-pages",
-                   "--atomic-turns", "--instant", "--no-power", "--no-kill", "--no-coverage", "--states=1",
-                   "--seconds=1", "--failures=1", "--seed=2", "--plant=clr"]
+        explore = ["--depth=1", "--full-product", "--atomic-pages", "--atomic-turns", "--instant",
+                   "--no-power", "--no-kill", "--no-coverage", "--states=1", "--seconds=1",
+                   "--failures=1", "--seed=2", "--plant=clr"]
         only_errors = ["--points=1", "--samples=1", "--every=1"]
         for option in only_errors:
             self.refused("means nothing without --errors", option, "small")

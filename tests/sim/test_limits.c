@@ -165,6 +165,8 @@ static int add_held(struct lladd_sim *sim, struct lladd_txn *txn, uint64_t delta
     TRY(lladd_fix(db, page, LLADD_LATCH_EXCLUSIVE, &held, lladd_txn_error_out(txn)));
     int rc = lladd_update_page(txn, id, held, bytes, sizeof bytes);
     lladd_unfix(db, held, LLADD_LATCH_EXCLUSIVE);
+    if (!rc)
+        rc = lladd_log_credit(txn, id, 0);
     return rc ? rc : lladd_sim_note(sim, txn, bytes, sizeof bytes);
 }
 
