@@ -335,7 +335,7 @@ static int init(struct lladd_inspect *v, struct lladd_error *err)
     ll_vec_init(&v->files, &v->core.env, sizeof(struct ll_inspect_file));
     ll_vec_init(&v->txns, &v->core.env, sizeof(struct ll_inspect_txn));
     ll_map_init(&v->maps, &v->core.env);
-    int rc = lladd_mutex_init(&v->core.misc, LLADD_RANK_CATALOGUE + 80, "fences and pins");
+    int rc = lladd_mutex_init(&v->core.misc, LLADD_RANK_LEAF, "fences and pins");
     if (rc)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     v->mutexes = true;

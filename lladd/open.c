@@ -264,7 +264,7 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     if (!rc)
         rc = lladd_mutex_init(&core->witness_mutex, LLADD_RANK_LOG - 20, "witness");
     if (!rc)
-        rc = lladd_mutex_init(&core->misc, LLADD_RANK_CATALOGUE + 80, "fences and pins");
+        rc = lladd_mutex_init(&core->misc, LLADD_RANK_LEAF, "fences and pins");
     if (!rc)
         rc = lladd_mutex_init(&core->checkpointing, LLADD_RANK_CHECKPOINT, "checkpoint");
     if (!rc)

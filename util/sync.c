@@ -57,7 +57,7 @@ _Thread_local struct ll_held ll_held LL_HELD_MODEL;
 static bool comes_before_credit(uint32_t rank)
 {
     return rank < LLADD_RANK_COMMIT ||
-           (rank >= LLADD_RANK_CATALOGUE && rank < LLADD_RANK_CATALOGUE + 80);
+           (rank >= LLADD_RANK_CATALOGUE && rank < LLADD_RANK_PAGE);
 }
 
 void ll_held_check_credit(void)
