@@ -530,6 +530,17 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
     return rc;
 }
 
+/* Nothing was logged since the last one that is not durable, nor is a page dirty: another would say
+ * the same. But a page that was written since then may be in no more than the system's cache, and a
+ * clean close says that it is durable. */
+static int checkpoint_again(struct ll_core *core, const struct marks *same,
+                            struct lladd_error *err)
+{
+    const lladd_lsn all = {UINT64_MAX};
+    int rc = ll_buffer_flush(core->buffer, all, all, err);
+    return rc ? rc : truncate_log(core, same, err);
+}
+
 static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
 {
     int rc = ll_core_check(core, err);
@@ -544,12 +555,10 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     if (rc)
         return rc;
     lladd_atomic_store32(&core->pressed, 0);
-    /* Nothing was logged since the last one, nor is a page waiting: another would say the same. */
-    if (ll_log_tail(core->log).v == core->settled_tail &&
-        ll_buffer_dirty_count(core->buffer) == 0) {
-        struct marks same = {{0}, ll_core_redo(core), ll_txns_oldest(core, NULL), {0}};
-        return truncate_log(core, &same, err);
-    }
+    /* Before the tail is read: a transaction that ends after this has logged its end. */
+    struct marks same = {{0}, ll_core_redo(core), ll_txns_oldest(core, NULL), {0}};
+    if (ll_log_tail(core->log).v == core->settled_tail && ll_buffer_dirty_count(core->buffer) == 0)
+        return checkpoint_again(core, &same, err);
     lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
                                   : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
     struct marks m = {{0}, {0}, {0}, {0}};
@@ -584,7 +593,9 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_store64(&core->last_checkpoint, m.start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
     forget_fences(core, m.redo);
-    core->settled_tail = ll_log_tail(core->log).v;
+    /* Not the tail: the records below say of a transaction that has committed since that it is
+     * open, and its commit record may not be durable yet. */
+    core->settled_tail = ll_log_durable(core->log).v;
     return truncate_log(core, &m, err);
 }
 

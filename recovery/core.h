@@ -357,7 +357,8 @@ struct ll_core {
     uint32_t in_vain;
     uint64_t in_vain_low, in_vain_since;
     uint64_t log_growth;   /* constant: a part of the log's limit */
-    uint64_t settled_tail; /* the log's tail as the last checkpoint ended; under `checkpointing` */
+    uint64_t settled_tail; /* how far the log was durable as the last checkpoint ended: while its
+                              tail is this, nothing was logged since; under `checkpointing` */
     uint32_t pressed; /* atomic: the log has come near its limit since the last one */
     /* Atomic: log bytes set aside for the next checkpoint, and for numbers that a rollback may have
      * to give. */

@@ -102,6 +102,9 @@ void rig_close(struct rig *r)
     struct lladd_db *db = r->db;
     r->db = NULL;
     done(lladd_close(db));
+    /* What a clean close says is durable: so the power may fail behind it. */
+    if (r->fd)
+        fault_device_power_cycle(r->fd, &fault_power);
 }
 
 void rig_crash(struct rig *r, const struct fault_crash *how)

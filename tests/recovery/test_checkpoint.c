@@ -215,6 +215,32 @@ START_TEST(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early)
 }
 END_TEST
 
+/* The checkpoint that is under way then says that it is open, and nothing is logged after it. The
+ * next one must not take it for ended on the strength of a commit record that is not durable. */
+START_TEST(a_commit_during_a_checkpoint_keeps_its_log_at_the_next_one)
+{
+    struct late late = {.rc = LLADD_BUSY, .then = commit_late};
+    begin_case(_i ? RIG_RESERVED : 0);
+    late.txn = rig_begin(&r);
+    ok(late.txn, cell_put(late.txn, at(1), 7));
+    for (unsigned i = 0; i < 100; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        ok(txn, cell_put_wide(txn, at(40), i, 1500));
+        done(lladd_commit(txn));
+    }
+    fault_device_hook(r.fd, at_control_write, &late);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    fault_device_hook(r.fd, NULL, NULL);
+    ck_assert_int_eq(late.rc, 0);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_maintain(&r); /* what is truncated is given back */
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    rig_expect(&r, at(1), 7);
+    rig_free(&r);
+}
+END_TEST
+
 /* Redo would otherwise meet what the page held before it was written in bulk. */
 START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_fence)
 {
@@ -239,6 +265,33 @@ START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_fence)
     rig_crash(&r, &fault_power);
     rig_open(&r);
     rig_expect(&r, cell_of(bulk, 0), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* A clean close says that there is nothing to redo, also where the last checkpoint has left a page
+ * to be written later, and nothing was logged since. */
+START_TEST(a_page_written_since_the_last_checkpoint_is_durable_at_close)
+{
+    enum { OTHERS = 64 };
+    lladd_pageno others[OTHERS];
+    rig_init(&r, 0);
+    r.options.checkpoint_bytes = 16u << 10;
+    r.options.cache_bytes = rig_small_cache(r.kind);
+    rig_open(&r);
+    page = rig_page(&r);
+    rig_pages(&r, others, OTHERS);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_set(&r, at(3), 77);
+    fuzzy_checkpoint();
+    uint64_t tail = rig_stats(&r).log_tail;
+    for (unsigned i = 0; i < OTHERS; i++) /* the cache does not hold them all */
+        rig_expect(&r, cell_of(others[i], 0), 0);
+    ck_assert_uint_eq(rig_stats(&r).log_tail, tail);
+    rig_close(&r);
+    fault_device_power_cycle(r.fd, &fault_power);
+    rig_open(&r);
+    rig_expect(&r, at(3), 77);
     rig_free(&r);
 }
 END_TEST
@@ -673,6 +726,8 @@ int main(void)
     LOOP(a_page_that_was_freed_unwritten_is_no_damage, 128);
     LOOP(a_checkpoint_carries_any_number_of_transactions, RIG_KINDS);
     LOOP(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early, 2);
+    LOOP(a_commit_during_a_checkpoint_keeps_its_log_at_the_next_one, 2);
+    tcase_add_test(tc, a_page_written_since_the_last_checkpoint_is_durable_at_close);
     LOOP(a_checkpoint_that_stops_halfway_has_forgotten_no_fence, 2);
     LOOP(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser, RIG_KINDS);
     LOOP(a_snapshot_sees_what_was_committed_while_a_checkpoint_began, RIG_KINDS);

@@ -496,10 +496,10 @@ START_TEST(a_control_file_without_room_for_it)
         }
         rig_open(&r);
         rig_expect(&r, cell_of(p.page, 2), 2);
-        rig_close(&r);
         size_t len;
         free(rig_file(&r, "control", &len));
         ck_assert_uint_eq(len, WITNESS_AT + WITNESS_BYTES);
+        rig_close(&r);
         rig_free(&r);
     }
 }
