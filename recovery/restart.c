@@ -35,9 +35,21 @@ static bool lacks_class(const struct ll_core *core)
     return false;
 }
 
+/* Does a class say how much of the log it needs? It may read that from pages, so it is not asked
+ * before redo has brought them up to date (lladd/op.h). */
+static bool asks_class(const struct ll_core *core)
+{
+    for (size_t i = 0; i < core->cat.n_classes; i++) {
+        const struct lladd_object_class *c = core->cat.classes[i]->desc;
+        if (c->durable_lsn && lladd_atomic_load32(&core->cat.classes[i]->number))
+            return true;
+    }
+    return false;
+}
+
 /* A full disk (REC-3): what nothing needs of the log may be used again. Old segments the last
- * checkpoint would have given up; new ones hold checkpoints of recoveries that died before the
- * control file named one. The log below `keep` was vouched for. */
+ * checkpoint would have given up, if no class has a say in that; new ones hold checkpoints of
+ * recoveries that died before the control file named one. The log below `keep` was vouched for. */
 static int spare_log(struct ll_core *core, const struct ll_analysis *a, struct lladd_error *err)
 {
     uint64_t keep = lladd_atomic_load64(&core->witnessed);
@@ -46,7 +58,9 @@ static int spare_log(struct ll_core *core, const struct ll_analysis *a, struct l
         keep = core->control.watermark.v;
     ll_log_forget_cuts(core->log, a->matters.v > named ? a->matters : lladd_lsn_of(named + 1),
                        lladd_lsn_of(keep));
-    return lacks_class(core) ? 0 : ll_log_truncate(core->log, ll_core_needed(core), err);
+    return lacks_class(core) || asks_class(core)
+               ? 0
+               : ll_log_truncate(core->log, ll_core_needed(core), err);
 }
 
 static int start_or_spare(struct ll_core *core, const struct ll_analysis *a,

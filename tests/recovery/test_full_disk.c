@@ -8,6 +8,7 @@
 #include "support/fixtures.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PAGES = 4, IN_A_ROW = 6 };
 
@@ -89,6 +90,84 @@ START_TEST(however_many_recoveries_die)
 }
 END_TEST
 
+/* ---- a class that keeps its state on a page -------------------------------------------------- */
+
+static bool early;
+
+/* It would read on its page how much of the log it needs. */
+static lladd_lsn class_durable_lsn(void *ctx, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    if (r.db == NULL && (!r.transcript || !strstr(r.transcript, "redo: from")))
+        early = true;
+    return lladd_lsn_of(UINT64_MAX);
+}
+
+static const struct lladd_object_class state_class = {
+    .struct_size = sizeof state_class,
+    .name = "test.state",
+    .version = 1,
+    .durable_lsn = class_durable_lsn,
+};
+
+static void log_object(void)
+{
+    struct lladd_token token;
+    lladd_lsn lsn;
+    struct lladd_txn *txn = rig_begin(&r);
+    const struct lladd_span none = {NULL, 0};
+    ok(txn, lladd_log_object(txn, &state_class, 1, none, none, &token, &lsn));
+    lladd_applied(txn, &token);
+    done(lladd_commit(txn));
+}
+
+/* All the segments that users may have. */
+static void use_up_log(void)
+{
+    int rc = 0;
+    for (unsigned i = 0; !rc; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        rc = cell_put_wide(txn, cell_of(pages[1], 1), i, 1500);
+        done(rc ? lladd_abort(txn) : lladd_commit(txn));
+    }
+    ck_assert_int_eq(rc, LLADD_NO_SPACE);
+}
+
+/* It is asked what it needs when its page is as it was left, not before; also by a recovery that
+ * looks for space. */
+START_TEST(a_class_is_not_asked_before_its_pages_are_redone)
+{
+    bool crashed = true;
+    for (uint64_t n = 1; crashed; n++) {
+        how = (struct fault_crash){.mode = FAULT_KILL};
+        rig_init(&r, 0);
+        r.options.log_segment_min = 4096;
+        r.options.log_segment_max = 16u << 10;
+        r.options.recovery = _i ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+        ok_db(&r, lladd_register_class(&r.options, &state_class, &r.err));
+        rig_want_transcript(&r);
+        rig_open(&r);
+        rig_pages(&r, pages, PAGES);
+        log_object();
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_set(&r, cell_of(pages[0], 0), 1);
+        fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+        use_up_log();
+        rig_crash(&r, &fault_kill);
+        early = crashed = false;
+        for (unsigned k = 0; k < IN_A_ROW; k++)
+            crashed |= recovery_dies(n, true);
+        ck_assert_msg(!early, "call %llu", (unsigned long long)n);
+        fault_device_capacity(r.fd, UINT64_MAX);
+        rig_open(&r);
+        rig_expect(&r, cell_of(pages[0], 0), 1);
+        rig_close(&r);
+        rig_free(&r);
+    }
+}
+END_TEST
+
 /* What is in doubt keeps the log from being truncated, and each recovery comes as far as its
  * checkpoint. */
 START_TEST(however_many_recoveries_end)
@@ -146,6 +225,7 @@ int main(void)
     TCase *t = tcase_create("recovery");
     tcase_add_loop_test(t, however_many_recoveries_die, 0, 12);
     tcase_add_loop_test(t, however_many_recoveries_end, 0, 2);
+    tcase_add_loop_test(t, a_class_is_not_asked_before_its_pages_are_redone, 0, 2);
     tcase_add_loop_test(t, an_undo_that_is_cut_short_waits_for_space, 0, 4);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
