@@ -223,7 +223,9 @@ struct lladd_participant {
     int (*in_doubt)(void *ctx, struct lladd_txn *, struct lladd_span blob);
     /** The commit record has its LSN. Called in commit-LSN order, one at a time; must be short. */
     void (*logged)(void *ctx, void *state, lladd_lsn commit);
-    /** The commit is durable; called once, in commit-LSN order. */
+    /** The commit is durable; called once, in commit-LSN order, one at a time, under no latch. It
+     *  may use the library as any thread may that holds no page, and is refused what any is
+     *  (LLADD_LOG_FULL); it must not wait for another commit's callback. */
     void (*durable)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
     /** The transaction is completely rolled back. */
     void (*aborted)(void *ctx, void *state, struct lladd_db *);

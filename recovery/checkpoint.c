@@ -368,6 +368,9 @@ static int fail_full(struct ll_core *core, struct lladd_error *err)
                        (unsigned long long)s.undo_reserved, (unsigned long long)who.lsn.v, by);
 }
 
+static int take_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
+
+/* Runs no `durable` callback: the caller may have mutexes that they want. */
 int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_error *err)
 {
     uint64_t seen = *oldest;
@@ -378,7 +381,7 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
         return fail_full(core, err);
     bool pending = lladd_atomic_load64_relaxed(&core->txns.pending_undo) != 0;
     if (ll_checkpoint_frees(core)) {
-        int rc = ll_checkpoint(core, true, err);
+        int rc = take_checkpoint(core, true, err);
         if (rc)
             return rc;
         if (pending || ll_log_oldest(core->log).v != seen || ll_checkpoint_frees(core))
@@ -386,7 +389,7 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
     } else if (pending) {
         int rc = ll_log_force(core->log, lladd_lsn_of(ll_log_tail(core->log).v - 1), err);
         if (!rc)
-            ll_txns_drain(core);
+            ll_txns_release_undo(core);
         return rc;
     }
     return fail_full(core, err);
@@ -599,7 +602,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     return truncate_log(core, &m, err);
 }
 
-int ll_checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
+static int take_checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
 {
     struct lladd_error local = LLADD_ERROR_INIT;
     lladd_mutex_lock(&core->checkpointing);
@@ -610,6 +613,14 @@ int ll_checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
         (void)ll_core_set_aside(core, true, &ignored);
     }
     lladd_mutex_unlock(&core->checkpointing);
+    if (!rc)
+        ll_txns_release_undo(core);
+    return rc;
+}
+
+int ll_checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
+{
+    int rc = take_checkpoint(core, flush_all, err);
     if (!rc)
         ll_txns_drain(core);
     return rc;

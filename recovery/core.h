@@ -212,7 +212,9 @@ struct ll_txn_table {
     struct lladd_mutex spare_mutex;
     struct ll_pending *pending; /* circular, in commit order; under `commit` */
     size_t pending_head, n_pending, cap_pending; /* a power of two */
-    uint64_t pending_undo; /* sum over the queue; atomic, changed under `commit` */
+    uint64_t n_released; /* of the queue, from its head: their undo reserve has been given back;
+                          * atomic, changed under `commit` */
+    uint64_t pending_undo; /* sum over the others; atomic, changed under `commit` */
     uint64_t pending_undo_max; /* then the next committer makes it durable */
     uint64_t asked; /* atomic: the log's thread was asked to sync up to here */
     bool draining;         /* somebody runs durable callbacks; under `commit` */
@@ -668,6 +670,9 @@ int ll_txn_abort(struct lladd_txn *);
 int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *out);
 /* Durable callbacks and undo reserves of commits that are durable by now. */
 void ll_txns_drain(struct ll_core *);
+/* The undo reserves alone: for a thread that may have an extension's mutexes, which the callbacks
+ * may want. They come with the next drain. */
+void ll_txns_release_undo(struct ll_core *);
 /* For who commits without waiting for durability: if much waits for it, lets go of what is durable
  * by now, and asks for the rest. False: there is so much that the caller should see to it. */
 bool ll_txns_relieve(struct ll_core *);

@@ -14,7 +14,8 @@
  * What must wait for durability (durable callbacks, the undo reserve: a commit that is lost will be
  * rolled back and needs it, REC-3) stands in a queue in commit order. Whoever finds the head
  * durable drains it: committers, waiters, checkpoints, lladd_maintain. One drains at a time,
- * outside the mutex, so callbacks also run in commit order. */
+ * outside the mutex, so callbacks also run in commit order. The undo reserve does not wait for
+ * that: the first thread that finds a commit durable gives it back. */
 #include "recovery/core.h"
 
 #include <string.h>
@@ -318,7 +319,8 @@ static void enqueue(struct ll_txn_table *t, lladd_lsn commit, uint64_t undo_used
     size_t mask = t->cap_pending - 1;
     struct ll_pending *last = &t->pending[(t->pending_head + t->n_pending - 1) & mask];
     lladd_atomic_store64_relaxed(&t->pending_undo, t->pending_undo + undo_used);
-    if (t->n_pending && !n_joined && !last->n_joined && commit.v - last->first < TOGETHER) {
+    if (t->n_pending > t->n_released && !n_joined && !last->n_joined &&
+        commit.v - last->first < TOGETHER) {
         last->commit = commit;
         last->undo_used += undo_used;
         return;
@@ -392,23 +394,47 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
     return 0;
 }
 
+/* Gives back what is set aside for commits that are durable now. It does not wait for their
+ * callbacks: one of these may need the space itself. Under `commit`. */
+static void release_undo(struct ll_core *core)
+{
+    struct ll_txn_table *t = &core->txns;
+    uint64_t durable = ll_log_durable(core->log).v, released = 0, n = t->n_released;
+    for (; n < t->n_pending; n++) {
+        const struct ll_pending *p = &t->pending[(t->pending_head + n) & (t->cap_pending - 1)];
+        if (p->commit.v >= durable)
+            break;
+        released += p->undo_used;
+    }
+    lladd_atomic_store64_relaxed(&t->n_released, n);
+    if (!released)
+        return;
+    lladd_atomic_store64_relaxed(&t->pending_undo, t->pending_undo - released);
+    ll_log_undo_release(core->log, released);
+}
+
+void ll_txns_release_undo(struct ll_core *core)
+{
+    lladd_mutex_lock(&core->txns.commit);
+    release_undo(core);
+    lladd_mutex_unlock(&core->txns.commit);
+}
+
 void ll_txns_drain(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
     lladd_mutex_lock(&t->commit);
+    release_undo(core);
     if (t->draining) {
         lladd_mutex_unlock(&t->commit);
         return;
     }
-    uint64_t released = 0;
     t->draining = true;
-    uint64_t durable = ll_log_durable(core->log).v;
-    while (t->n_pending && t->pending[t->pending_head].commit.v < durable) {
+    while (t->n_released) {
         struct ll_pending p = t->pending[t->pending_head];
         t->pending_head = (t->pending_head + 1) & (t->cap_pending - 1);
         t->n_pending--;
-        released += p.undo_used;
-        lladd_atomic_store64_relaxed(&t->pending_undo, t->pending_undo - p.undo_used);
+        lladd_atomic_store64_relaxed(&t->n_released, t->n_released - 1);
         if (!p.n_joined)
             continue;
         lladd_mutex_unlock(&t->commit);
@@ -419,17 +445,17 @@ void ll_txns_drain(struct ll_core *core)
         }
         ll_free(&core->env, p.joined);
         lladd_mutex_lock(&t->commit);
-        durable = ll_log_durable(core->log).v;
+        release_undo(core);
     }
     t->draining = false;
     lladd_mutex_unlock(&t->commit);
-    if (released)
-        ll_log_undo_release(core->log, released);
 }
 
 bool ll_txns_relieve(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
+    if (LL_UNLIKELY(lladd_atomic_load64_relaxed(&t->n_released) != 0))
+        ll_txns_drain(core);
     if (LL_LIKELY(lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON))
         return true;
     /* Is what was asked for still on its way? */

@@ -10,6 +10,7 @@
 
 #include <lladd/dtable_managed.h>
 #include <lladd/journal.h>
+#include <lladd/sync.h>
 #include <string.h>
 
 enum { LIMIT = 256 << 10, SEGMENT = 4 << 10, PAGES = 40, ENTRY = 1500 };
@@ -39,6 +40,57 @@ static struct cell other(unsigned i)
     return cell_of(b.page[i % PAGES], 1 + i / PAGES % (CELLS - 1));
 }
 
+/* What a participant does when its commit is durable: as much as the log bears. */
+static struct {
+    unsigned calls, changes;
+    int refused;
+} after;
+
+static void write_on(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)state;
+    (void)db;
+    (void)commit;
+    struct lladd_txn *txn = rig_begin(&b.r);
+    int rc = 0;
+    after.calls++;
+    for (unsigned i = 0; rc == 0 && i < 4000; i++) {
+        rc = cell_put_wide(txn, other(i), 1, 500);
+        after.changes += rc == 0;
+    }
+    after.refused = rc;
+    done(lladd_abort(txn));
+}
+
+/* Has a mutex of the extension's own in its callback, as for a structure that it changes there. */
+static struct lladd_mutex latch;
+
+static void latch_in_callback(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)state;
+    (void)db;
+    (void)commit;
+    lladd_mutex_lock(&latch);
+    after.calls++;
+    lladd_mutex_unlock(&latch);
+}
+
+static const struct lladd_participant latches = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "test.latches",
+    .version = 1,
+    .durable = latch_in_callback,
+};
+
+static const struct lladd_participant writes_on = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "test.writes_on",
+    .version = 1,
+    .durable = write_on,
+};
+
 static void begin(enum holder holder, uint32_t flags)
 {
     memset(&b, 0, sizeof b);
@@ -46,6 +98,8 @@ static void begin(enum holder holder, uint32_t flags)
     rig_init(&b.r, 0);
     ok_db(&b.r, lladd_journal_register(&b.r.options, &b.r.err));
     ok_db(&b.r, lladd_managed_register(&b.r.options, &b.r.err));
+    ok_db(&b.r, lladd_register_participant(&b.r.options, &writes_on, &b.r.err));
+    ok_db(&b.r, lladd_register_participant(&b.r.options, &latches, &b.r.err));
     b.r.options.log_segment_min = SEGMENT;
     b.r.options.log_segment_max = 16 << 10;
     b.r.options.log_limit_bytes = LIMIT;
@@ -348,6 +402,73 @@ START_TEST(undo_that_fills_the_log_is_named)
 }
 END_TEST
 
+/* A `durable` callback is refused as any user is, though a commit stands in the queue after it:
+ * the thread that runs the callbacks cannot wait for itself to run the next one. */
+START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
+{
+    struct lladd_txn *first, *second, *holds;
+    lladd_lsn lsn;
+    memset(&after, 0, sizeof after);
+    begin(NOBODY, 0);
+    first = rig_begin(&b.r);
+    ok(first, lladd_join(first, &writes_on, &b));
+    ok(first, cell_put(first, cell(0), 1));
+    second = rig_begin(&b.r);
+    ok(second, cell_put(second, cell(1), 1));
+    holds = rig_begin(&b.r);
+    unsigned n = 0;
+    while (cell_bump(holds, other(n), 1) == 0)
+        ck_assert_uint_lt(n++, 4000);
+    ck_assert_int_eq(lladd_txn_error(holds)->code, LLADD_LOG_FULL);
+    done(lladd_commit_async(first, &lsn));
+    done(lladd_commit_async(second, &lsn));
+    ok_db(&b.r, lladd_wait(b.r.db, lsn, &b.r.err));
+    ck_assert_uint_eq(after.calls, 1);
+    ck_assert_int_eq(after.refused, LLADD_LOG_FULL);
+    done(lladd_abort(holds));
+    rig_expect(&b.r, cell(0), 1);
+    rig_expect(&b.r, cell(1), 1);
+    rig_reopen(&b.r);
+    rig_free(&b.r);
+}
+END_TEST
+
+/* The log is full of changes of committed transactions, which a checkpoint lets go; or something
+ * holds it, and only undo space can be got back. */
+START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
+{
+    struct lladd_txn *first, *txn = NULL;
+    memset(&after, 0, sizeof after);
+    begin(_i ? LONG : NOBODY, 0);
+    hold();
+    ck_assert_int_eq(lladd_mutex_init(&latch, LLADD_RANK_EXTENSION, "test"), 0);
+    first = rig_begin(&b.r);
+    ok(first, lladd_join(first, &latches, &b));
+    ok(first, cell_put(first, cell(0), 1));
+    done(lladd_commit_async(first, NULL));
+    uint64_t before = rig_stats(&b.r).checkpoints;
+    int rc = 0;
+    lladd_mutex_lock(&latch);
+    for (unsigned n = 0; rc == 0 && n < 4000 && rig_stats(&b.r).checkpoints < before + 2; n++) {
+        txn = txn ? txn : rig_begin(&b.r);
+        rc = cell_bump(txn, cell(n), 1);
+        if (rc == 0 && n % 16 == 0 && _i == 0) {
+            done(lladd_abort(txn));
+            txn = NULL;
+        }
+    }
+    ck_assert_int_eq(rc, _i ? LLADD_LOG_FULL : 0);
+    ck_assert_uint_eq(after.calls, 0);
+    lladd_mutex_unlock(&latch);
+    if (txn)
+        done(lladd_abort(txn));
+    ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
+    ck_assert_uint_eq(after.calls, 1);
+    rig_free(&b.r);
+    lladd_mutex_destroy(&latch);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("log limit");
@@ -357,6 +478,10 @@ int main(void)
                         HOLDERS * SEEDS);
     tcase_add_test(tc, what_cannot_free_log_is_not_tried_again);
     tcase_add_test(tc, undo_that_fills_the_log_is_named);
+    suite_add_tcase(s, tc);
+    tc = tcase_create("callbacks");
+    tcase_add_test(tc, a_callback_of_a_durable_commit_is_refused_at_the_limit);
+    tcase_add_loop_test(tc, a_writer_with_a_mutex_runs_no_callback_at_the_limit, 0, 2);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
