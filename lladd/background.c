@@ -27,6 +27,7 @@ static bool due(const struct ll_core *core)
 void ll_background_pressed(struct ll_core *core)
 {
     lladd_atomic_store32(&core->pressed, 1);
+    lladd_atomic_fence(); /* before the look at `signalled` (rest) */
     ll_background_want(core);
 }
 
@@ -85,6 +86,18 @@ static int work(struct ll_core *core, bool *more)
     return near || due(core) ? ll_checkpoint(core, near, &ignored) : 0;
 }
 
+/* The checkpointer is about to sleep. The thread that found the log near its limit meanwhile woke
+ * nothing, for it saw `signalled`: it sees that reset, or is seen here. Under `wake_mutex`. */
+static void rest(struct lladd_db *db, int rc)
+{
+    lladd_atomic_store32(&db->signalled, 0);
+    lladd_atomic_fence();
+    if (rc || !lladd_atomic_load32(&db->core.pressed))
+        return;
+    db->wanted = true;
+    lladd_atomic_store32(&db->signalled, 1);
+}
+
 static void *checkpointer(void *arg)
 {
     struct lladd_db *db = arg;
@@ -102,7 +115,7 @@ static void *checkpointer(void *arg)
         lladd_mutex_lock(&db->wake_mutex);
         db->wanted = db->wanted || (more && !rc);
         if (!db->wanted)
-            lladd_atomic_store32(&db->signalled, 0);
+            rest(db, rc);
         if (rc && lladd_code_root(rc) == LLADD_ROOT_POISONED)
             break;
     }

@@ -469,6 +469,35 @@ START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
 }
 END_TEST
 
+/* While a checkpoint is about to end the log grows on, beyond half of its limit: that is a reason
+ * for another one, which nothing else asks for. */
+START_TEST(a_log_that_is_pressed_during_a_checkpoint_gets_another)
+{
+    static const char end[] = "checkpoint.before_control";
+    unsigned n = 0;
+    memset(&b, 0, sizeof b);
+    rig_init(&b.r, RIG_THREADS);
+    b.r.options.log_segment_min = SEGMENT;
+    b.r.options.log_segment_max = SEGMENT;
+    b.r.options.log_limit_bytes = LIMIT;
+    b.r.options.checkpoint_bytes = 1 << 30;
+    rig_open(&b.r);
+    rig_pages(&b.r, b.page, PAGES);
+    uint64_t before = rig_stats(&b.r).checkpoints;
+    test_world_stop_at(&b.r.world, end);
+    while (rig_stats(&b.r).log_disk_bytes <= LIMIT / 2 + SEGMENT)
+        ck_assert_int_eq(work(n++), 0);
+    ck_assert(test_world_await(&b.r.world, end, 1));
+    uint64_t tail = rig_stats(&b.r).log_tail;
+    while (rig_stats(&b.r).log_tail < tail + 4 * SEGMENT)
+        ck_assert_int_eq(work(n++), 0);
+    test_world_release(&b.r.world, end);
+    while (rig_stats(&b.r).checkpoints < before + 2)
+        lladd_yield();
+    rig_free(&b.r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("log limit");
@@ -482,6 +511,7 @@ int main(void)
     tc = tcase_create("callbacks");
     tcase_add_test(tc, a_callback_of_a_durable_commit_is_refused_at_the_limit);
     tcase_add_loop_test(tc, a_writer_with_a_mutex_runs_no_callback_at_the_limit, 0, 2);
+    tcase_add_test(tc, a_log_that_is_pressed_during_a_checkpoint_gets_another);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
