@@ -322,12 +322,15 @@ static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next
     return rc;
 }
 
+/* Does not wait for `roots`: a thread that adds a name may wait for a checkpoint with it, and a
+ * checkpoint asks for names (the journal's). Without the index the chain is walked. */
 static int fill_index(struct ll_operations *ops, struct lladd_error *err)
 {
     uint64_t steps = 0, next = 0;
     lladd_pageno at = lladd_page_of(0), ignored;
-    lladd_mutex_lock(&ops->roots);
     int rc = 0;
+    if (!lladd_mutex_trylock(&ops->roots))
+        return 0;
     if (ll_operations__root_index_get(&ops->root_index, 0, &ignored) == LLADD_BUSY) {
         for (;; at = lladd_page_of(next)) {
             rc = index_page(ops, at, &next, err);

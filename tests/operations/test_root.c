@@ -306,6 +306,49 @@ START_TEST(names_have_1_to_63_bytes)
 }
 END_TEST
 
+/* What a class asks for at a checkpoint, as the journal does. */
+static unsigned asked;
+
+static int ask_at_checkpoint(void *ctx, struct lladd_db *db)
+{
+    struct lladd_root_value v = {0, 0};
+    (void)ctx;
+    asked++;
+    int rc = lladd_root_get(db, "mark", &v, NULL);
+    return rc ? rc : v.a == 5 ? 0 : LLADD_BUG;
+}
+
+static lladd_lsn needs_no_log(void *ctx, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    return (lladd_lsn){UINT64_MAX};
+}
+
+static const struct lladd_object_class asks = {
+    .struct_size = sizeof(struct lladd_object_class),
+    .name = "test.asks",
+    .version = 1,
+    .durable_lsn = needs_no_log,
+    .checkpoint = ask_at_checkpoint,
+};
+
+/* A thread that adds a name may wait for a checkpoint, so a checkpoint does not wait for it. */
+START_TEST(a_checkpoint_may_be_the_first_to_ask_for_a_name)
+{
+    asked = 0;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_root_set(txn, "mark", value(5, 0)));
+    commit(txn);
+    bed_close(&b);
+    ok_db(&b, lladd_register_class(&b.options, &asks, &b.err));
+    bed_open(&b);
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    ck_assert_uint_gt(asked, 0);
+    expect("mark", 5, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("named roots");
@@ -319,6 +362,7 @@ int main(void)
     tcase_add_test(c, names_are_found_without_memory);
     tcase_add_test(c, each_stops_when_told);
     tcase_add_test(c, names_have_1_to_63_bytes);
+    tcase_add_test(c, a_checkpoint_may_be_the_first_to_ask_for_a_name);
     suite_add_tcase(s, c);
     return bed_run(s);
 }
