@@ -146,30 +146,45 @@ int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint3
     return 0;
 }
 
-/* Copy i, if its page needs it. */
-static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
+/* The copy, into `bytes`. LLADD_END: it was not all written, so its page was not touched. */
+static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned char *bytes,
+                     struct lladd_error *err)
 {
     const unsigned char *entry = header(b) + AT_ENTRIES + i * ENTRY;
+    int rc =
+        ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size, (i + 1) * (uint64_t)b->page_size);
+    if (rc == -ENODATA)
+        return LLADD_END;
+    if (rc != 0)
+        return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
+    bool whole = ll_page_checksum(bytes) == lladd_get32(entry + 8) &&
+                 ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.dwb_name, NULL) == 0;
+    return whole ? 0 : LLADD_END;
+}
+
+/* Writes the page of copy i, whatever can be read in its place: a page that reads well may be in no
+ * more than the system's cache, after a sync that failed (REC-4). */
+static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
+{
     lladd_pageno n = ll_dwb_page(header(b), i);
     unsigned char *bytes = b->dwb_scratch + b->page_size;
     int rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
     if (rc != 0)
         return rc;
-    if (ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.name, NULL) == 0)
-        return 0;
-    rc = ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size, (i + 1) * (uint64_t)b->page_size);
-    if (rc == -ENODATA)
-        return 0; /* the copy was not all written, so its page was not touched */
+    bool torn = ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.name, NULL) != 0;
+    uint64_t lsn = ll_page_lsn(bytes).v;
+    rc = read_copy(b, i, n, bytes, err);
     if (rc != 0)
-        return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
-    if (ll_page_checksum(bytes) != lladd_get32(entry + 8) ||
-        ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.dwb_name, NULL) != 0)
-        return 0;
+        return rc == LLADD_END ? 0 : rc;
+    if (!torn && lsn > ll_page_lsn(bytes).v) /* it was written again, without the area */
+        rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
+    if (rc != 0)
+        return rc;
     struct lladd_iovec piece = {bytes, b->page_size};
     rc = ll_buffer__write_run(b, &piece, 1, n.v, 1, err);
     if (rc == 0) {
         ll_buffer__note_write(b);
-        (*restored)++;
+        *restored += torn;
     }
     return rc;
 }

@@ -96,13 +96,14 @@ const char *ll_sim_explain(const struct lladd_sim *sim, struct lladd_db *db, int
         return err->message;
     }
     text = lladd_code_text(rc);
-    if (d->op)
-        (void)lladd_error_set(err, rc, "%s; no message was given, and the last callback was %s of "
-                              "\"%s\"", text ? text : "no code of the library's", d->callback,
-                              d->op);
+    if (!text)
+        text = "no code of the library's";
+    if (d->op && !sim->crossing) /* with threads it is not the same in a replay */
+        (void)lladd_error_set(err, rc,
+                              "%s; no message was given, and the last callback was %s of \"%s\"",
+                              text, d->callback, d->op);
     else
-        (void)lladd_error_set(err, rc, "%s; no message was given",
-                              text ? text : "no code of the library's");
+        (void)lladd_error_set(err, rc, "%s; no message was given", text);
     return err->message;
 }
 
