@@ -189,6 +189,31 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     return rc;
 }
 
+/* Before pages are written from it the area is durable, not only in the cache: it is written again,
+ * too (REC-4). */
+static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error *err)
+{
+    unsigned char *bytes = b->dwb_scratch + b->page_size;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        uint64_t at = (i + 1) * (uint64_t)b->page_size;
+        rc = ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size, at);
+        if (rc == -ENODATA) { /* it ends here, and so do the copies that count */
+            rc = 0;
+            break;
+        }
+        if (rc != 0)
+            return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
+        rc = ll_io_pwrite(b->cfg.dev, b->dwb, bytes, b->page_size, at);
+    }
+    if (rc == 0)
+        rc = ll_io_pwrite(b->cfg.dev, b->dwb, header(b), b->page_size, 0);
+    if (rc != 0)
+        return ll_buffer__poison(b, rc, "write to", b->cfg.dwb_name, err);
+    rc = ll_io_sync(b->cfg.dev, b->dwb);
+    return rc == 0 ? 0 : ll_buffer__poison(b, rc, "sync", b->cfg.dwb_name, err);
+}
+
 /* Step 3. */
 static int clear(struct ll_buffer *b, struct lladd_error *err)
 {
@@ -222,6 +247,8 @@ static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *
     rc = ll_dwb_look(header(b), b->page_size, b->cfg.salt, &count, &why);
     if (rc != 0)
         return ll_fail(err, rc, "the double-write area \"%s\": %s", b->cfg.dwb_name, why.message);
+    if (count > 0)
+        rc = rewrite_area(b, count, err);
     for (uint32_t i = 0; rc == 0 && i < count; i++)
         rc = restore_one(b, i, restored, err);
     if (rc == 0)
