@@ -100,7 +100,7 @@ static const struct row rows[] = {
     /* What two kills in recovery did to databases before files were renamed first. */
     {LLADD_BUG_LOWEST_FIRST, EXPLORE, "stale", LLADD_SIM_O_OPEN, 3, KILLED, 0, 0},
     /* What is set aside bears three crashes in a row. */
-    {LLADD_BUG_OWED, RANDOM, "limit", LLADD_SIM_O_OPEN, 8, 0, 0, 0},
+    {LLADD_BUG_OWED, RANDOM, "full", LLADD_SIM_O_OPEN, 8, 0, 0, 0},
     /* Errors: also in bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},
