@@ -158,6 +158,12 @@ struct lladd_hash_walk {
 /** The next element; the spans live until the walk's next call. LLADD_END behind the last. */
 LLADD_API int lladd_hash_next(struct lladd_hash *, struct lladd_hash_walk *, struct lladd_span *key,
                               struct lladd_span *value, struct lladd_error *);
+/** Behind an lladd_hash_next that failed: lets the walk go on behind what could not be read. What
+ *  is left of a bucket with a damaged page comes next, then the bucket after it; of an element
+ *  whose blob is damaged, the element after it. For programs that save what they can: how many
+ *  elements are passed over, it cannot know. An error: the walk is where it was. */
+LLADD_API int lladd_hash_walk_past(struct lladd_hash *, struct lladd_hash_walk *,
+                                   struct lladd_error *);
 LLADD_API void lladd_hash_walk_end(struct lladd_hash *, struct lladd_hash_walk *);
 
 /** What a table consists of, by and large if others change it meanwhile. */

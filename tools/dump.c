@@ -12,11 +12,12 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char usage[] =
-    "usage: lladd dump [--json] [--ops FILE.so] DIRECTORY [ROOT...]\n"
+    "usage: lladd dump [--salvage] [--json] [--ops FILE.so] DIRECTORY [ROOT...]\n"
     "\n"
     "Writes the arrays, hash tables, lists and blobs that the roots of these names lead to, or\n"
     "all that any root leads to, as text that \"lladd load\" reads (docs/dump-format.md). Of a\n"
@@ -24,11 +25,19 @@ static const char usage[] =
     "changed. A database in use is refused.\n"
     "\n"
     "  --json    one JSON object a line instead, which load does not read\n"
+    "  --salvage  of a damaged database, writes what can be read, as text that load takes; says\n"
+    "            on standard error what is left out. Elements of an array and bytes of a blob\n"
+    "            that cannot be read are zeros. Where the names cannot be read, structures are\n"
+    "            called after their pages\n"
     "\n"
     "Exit status: 0; 1 if something in the database is damaged (the text then has no end, and\n"
-    "load refuses it); 2 if it cannot be read.\n";
+    "load refuses it; with --salvage: it is whole, and is not all there was); 2 if it cannot be\n"
+    "read.\n";
 
-static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
+enum { SALVAGE = TOOL_OWN };
+
+static const struct option options[] = {
+    TOOL_COMMON, {"salvage", no_argument, NULL, SALVAGE}, {NULL, 0, NULL, 0}};
 
 #define PIECE 1024u      /* bytes of a blob in one line */
 #define CHUNK (1u << 16) /* read at a time */
@@ -47,7 +56,41 @@ struct dumping {
     struct ll_vec names; /* struct named */
     unsigned char *buffer;
     size_t size;
+    /* With --salvage: */
+    bool salvage;
+    uint64_t left_out; /* times something was said to be */
+    const char *name;  /* of the structure that is being written */
+    bool counting;     /* nothing is written, `counted` says how much it would be */
+    uint64_t counted;
 };
+
+static int take(void *ctx, int option, const char *value)
+{
+    struct dumping *d = ctx;
+    (void)value;
+    d->salvage = option == SALVAGE;
+    return d->salvage ? 0 : -1;
+}
+
+/* ---- what cannot be read -------------------------------------------------------------------- */
+
+/* Is it damage that is to be passed over? */
+static bool pass(const struct dumping *d, int rc)
+{
+    return d->salvage && lladd_code_root(rc) == LLADD_ROOT_DATA;
+}
+
+/* Says what is left out, and why. */
+LLADD_PRINTF(2, 3) static void leave_out(struct dumping *d, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fprintf(stderr, "lladd dump: ");
+    vfprintf(stderr, fmt, args);
+    fprintf(stderr, ": %s\n", d->err->message);
+    va_end(args);
+    d->left_out++;
+}
 
 /* ---- what to write -------------------------------------------------------------------------- */
 
@@ -75,21 +118,78 @@ static int kind_of(const struct dumping *d, struct named *n)
     return rc;
 }
 
+/* Where no names can be read: every page that is the root of something. */
+static int all_pages(struct dumping *d)
+{
+    int rc = 0;
+    for (uint64_t page = 0; !rc && page < lladd_page_count(d->db); page++) {
+        struct named n = {.page = page};
+        rc = kind_of(d, &n);
+        if (pass(d, rc)) {
+            leave_out(d, "page %" PRIu64, page);
+            rc = 0;
+            continue;
+        }
+        struct named *to = !rc && n.kind ? ll_vec_push(&d->names) : NULL;
+        if (!rc && n.kind && !to)
+            rc = lladd_error_set(d->err, LLADD_NO_MEMORY, "out of memory");
+        if (!to)
+            continue;
+        snprintf(n.name, sizeof n.name, "page %" PRIu64, page);
+        *to = n;
+    }
+    return rc;
+}
+
+/* What the names lead to. */
+static int find_kinds(struct dumping *d)
+{
+    int rc = 0;
+    for (size_t i = 0; i < d->names.len && !rc; i++) {
+        struct named *n = ll_vec_at(&d->names, i);
+        rc = kind_of(d, n);
+        if (pass(d, rc)) {
+            leave_out(d, "\"%s\" is left out", n->name);
+            rc = 0;
+        } else if (!rc && !n->kind) {
+            fprintf(stderr, "lladd dump: \"%s\" is left out: no array, hash table, list or blob\n",
+                    n->name);
+        }
+    }
+    return rc;
+}
+
 /* Everything, in the order of the names: two dumps of one database can be compared. */
 static int all_roots(struct dumping *d)
 {
     int rc = lladd_root_each(d->db, gather, &d->names, d->err);
     if (rc == LLADD_NO_MEMORY)
         return lladd_error_set(d->err, rc, "out of memory");
+    if (pass(d, rc)) {
+        leave_out(d, "names cannot be read; structures are called after their pages");
+        d->names.len = 0;
+        return all_pages(d);
+    }
+    if (rc)
+        return rc;
     if (d->names.len > 1)
         qsort(d->names.data, d->names.len, sizeof(struct named), by_name);
-    for (size_t i = 0; i < d->names.len && !rc; i++) {
-        struct named *n = ll_vec_at(&d->names, i);
-        rc = kind_of(d, n);
-        if (!rc && !n->kind)
-            fprintf(stderr, "lladd dump: \"%s\" is left out: no array, hash table, list or blob\n",
-                    n->name);
-    }
+    return find_kinds(d);
+}
+
+static int named_root(struct dumping *d, const char *name)
+{
+    struct lladd_root_value value;
+    int rc = lladd_root_get(d->db, name, &value, d->err);
+    if (!rc && gather(&d->names, name, value))
+        rc = lladd_error_set(d->err, LLADD_NO_MEMORY, "out of memory");
+    if (rc)
+        return rc;
+    struct named *n = ll_vec_at(&d->names, d->names.len - 1);
+    rc = kind_of(d, n);
+    if (!rc && !n->kind)
+        rc = lladd_error_set(d->err, LLADD_WRONG_TYPE,
+                             "the root \"%s\" is no array, hash table, list or blob", name);
     return rc;
 }
 
@@ -97,17 +197,11 @@ static int named_roots(struct dumping *d)
 {
     int rc = 0;
     for (int i = 0; i < d->t->argc && !rc; i++) {
-        struct lladd_root_value value;
-        rc = lladd_root_get(d->db, d->t->argv[i], &value, d->err);
-        if (!rc && gather(&d->names, d->t->argv[i], value))
-            rc = lladd_error_set(d->err, LLADD_NO_MEMORY, "out of memory");
-        if (rc)
-            break;
-        struct named *n = ll_vec_at(&d->names, d->names.len - 1);
-        rc = kind_of(d, n);
-        if (!rc && !n->kind)
-            rc = lladd_error_set(d->err, LLADD_WRONG_TYPE,
-                                 "the root \"%s\" is no array, hash table, list or blob", n->name);
+        rc = named_root(d, d->t->argv[i]);
+        if (pass(d, rc)) {
+            leave_out(d, "\"%s\" is left out", d->t->argv[i]);
+            rc = 0;
+        }
     }
     return rc;
 }
@@ -128,6 +222,8 @@ static int room(struct dumping *d, size_t size)
 
 static void write_head(struct dumping *d, const struct dump_head *h)
 {
+    if (d->counting)
+        return;
     if (!d->t->json) {
         dump_head(&d->out, h);
         return;
@@ -145,13 +241,15 @@ static void write_head(struct dumping *d, const struct dump_head *h)
 
 static void write_tail(struct dumping *d)
 {
-    if (!d->t->json)
+    if (!d->t->json && !d->counting)
         dump_tail(&d->out);
 }
 
 static void write_item(struct dumping *d, const char *what, struct lladd_span s)
 {
-    if (d->t->json)
+    if (d->counting)
+        d->counted++;
+    else if (d->t->json)
         tool_json_print(json_pack("{s:o}", what, tool_json_bytes(s.data, s.len)), false);
     else if (strcmp(what, "element") == 0)
         dump_element(&d->out, s.data, s.len);
@@ -163,7 +261,9 @@ static void write_item(struct dumping *d, const char *what, struct lladd_span s)
 
 static void write_pair(struct dumping *d, struct lladd_span key, struct lladd_span value)
 {
-    if (d->t->json)
+    if (d->counting)
+        d->counted++;
+    else if (d->t->json)
         tool_json_print(json_pack("{s:o, s:o}", "key", tool_json_bytes(key.data, key.len), "value",
                                   tool_json_bytes(value.data, value.len)),
                         false);
@@ -173,6 +273,58 @@ static void write_pair(struct dumping *d, struct lladd_span key, struct lladd_sp
 
 /* ---- one structure -------------------------------------------------------------------------- */
 
+/* Elements of an array or bytes of a blob, n from `at` on. */
+struct range {
+    int (*read)(struct dumping *, struct range *, uint64_t at, uint64_t n, unsigned char *to);
+    struct lladd_array *array;
+    lladd_pageno root;
+    const char *what;
+    uint64_t unit;      /* what is not divided further */
+    size_t size;        /* bytes of one */
+    uint64_t from, end; /* what could not be read last, and has not been told */
+};
+
+static int read_elements(struct dumping *d, struct range *r, uint64_t at, uint64_t n,
+                         unsigned char *to)
+{
+    return lladd_array_get_range(r->array, at, n, to, d->err);
+}
+
+static int read_bytes(struct dumping *d, struct range *r, uint64_t at, uint64_t n,
+                      unsigned char *to)
+{
+    return lladd_blob_read(d->db, r->root, at, to, n, NULL, d->err);
+}
+
+static void tell_range(struct dumping *d, struct range *r)
+{
+    if (r->from < r->end)
+        leave_out(d, "\"%s\": %s %" PRIu64 " to %" PRIu64 " are left out, zeros stand for them",
+                  d->name, r->what, r->from, r->end - 1);
+    r->from = r->end = 0;
+}
+
+/* What cannot be read in one piece is read in two. */
+static int read_range(struct dumping *d, struct range *r, uint64_t at, uint64_t n,
+                      unsigned char *to)
+{
+    int rc = r->read(d, r, at, n, to);
+    if (!pass(d, rc))
+        return rc;
+    if (n > r->unit) {
+        uint64_t half = n / 2;
+        rc = read_range(d, r, at, half, to);
+        return rc ? rc : read_range(d, r, at + half, n - half, to + half * r->size);
+    }
+    if (r->end != at) {
+        tell_range(d, r);
+        r->from = at;
+    }
+    r->end = at + n;
+    memset(to, 0, n * r->size);
+    return 0;
+}
+
 static int dump_array(struct dumping *d, struct dump_head *h, lladd_pageno root)
 {
     struct lladd_array *a;
@@ -181,6 +333,8 @@ static int dump_array(struct dumping *d, struct dump_head *h, lladd_pageno root)
         return rc;
     uint32_t size = lladd_array_element_size(a);
     uint64_t most = CHUNK / size ? CHUNK / size : 1;
+    struct range r = {.read = read_elements, .array = a, .what = "elements", .unit = 1,
+                      .size = size};
     h->element_size = size;
     rc = lladd_array_length(a, &h->count, d->err);
     rc = rc ? rc : room(d, (size_t)most * size);
@@ -188,70 +342,118 @@ static int dump_array(struct dumping *d, struct dump_head *h, lladd_pageno root)
         write_head(d, h);
     for (uint64_t i = 0; i < h->count && !rc; i += most) {
         uint64_t n = h->count - i < most ? h->count - i : most;
-        rc = lladd_array_get_range(a, i, n, d->buffer, d->err);
+        rc = read_range(d, &r, i, n, d->buffer);
         for (uint64_t k = 0; k < n && !rc; k++)
             write_item(d, "element", (struct lladd_span){d->buffer + k * size, size});
     }
+    tell_range(d, &r);
     lladd_array_close(a);
     return rc;
+}
+
+/* All elements; a damaged one, or a bucket with a damaged page, is left out. */
+static int walk_hash(struct dumping *d, struct lladd_hash *t, uint64_t most)
+{
+    struct lladd_hash_walk walk = {{0}, NULL, 0};
+    struct lladd_span key, value;
+    int rc = 0;
+    /* One that runs in a circle would never end; the count is compared afterwards. */
+    for (uint64_t n = 0; !rc && n <= most; n++) {
+        rc = lladd_hash_next(t, &walk, &key, &value, d->err);
+        if (!rc) {
+            write_pair(d, key, value);
+        } else if (pass(d, rc)) {
+            if (!d->counting)
+                leave_out(d, "\"%s\": elements are left out", d->name);
+            rc = lladd_hash_walk_past(t, &walk, d->err);
+        }
+    }
+    lladd_hash_walk_end(t, &walk);
+    return rc == LLADD_END ? 0 : rc;
 }
 
 static int dump_hash(struct dumping *d, struct dump_head *h, lladd_pageno root)
 {
     struct lladd_hash *t;
-    struct lladd_hash_walk walk = {{0}, NULL, 0};
-    struct lladd_span key, value;
     int rc = lladd_hash_open(d->db, root, 0, &t, d->err);
     if (rc)
         return rc;
     h->key_size = lladd_hash_key_size(t);
     h->value_size = lladd_hash_value_size(t);
-    rc = lladd_hash_count(t, &h->count, d->err);
-    if (!rc)
+    if (d->salvage) {
+        d->counting = true;
+        d->counted = 0;
+        rc = walk_hash(d, t, UINT64_MAX - 1);
+        d->counting = false;
+        h->count = d->counted;
+    } else {
+        rc = lladd_hash_count(t, &h->count, d->err);
+    }
+    if (!rc) {
         write_head(d, h);
-    /* One that runs in a circle would never end; the count is compared afterwards. */
-    for (uint64_t n = 0; !rc && n <= h->count; n++)
-        if ((rc = lladd_hash_next(t, &walk, &key, &value, d->err)) == 0)
-            write_pair(d, key, value);
-    lladd_hash_walk_end(t, &walk);
+        rc = walk_hash(d, t, d->salvage ? UINT64_MAX - 1 : h->count);
+    }
     lladd_hash_close(t);
+    return rc;
+}
+
+/* Up to `most` items; how many there were is added to d->counted. */
+static int walk_list(struct dumping *d, struct lladd_list *l, uint64_t most)
+{
+    struct lladd_item at = LLADD_ITEM_NONE;
+    size_t len;
+    int rc = 0;
+    for (uint64_t n = 0; !rc && n < most; n++)
+        if ((rc = lladd_list_next(l, at, &at, d->buffer, d->size, &len, d->err)) == 0)
+            write_item(d, "item", (struct lladd_span){d->buffer, len});
     return rc == LLADD_END ? 0 : rc;
 }
 
 static int dump_list(struct dumping *d, struct dump_head *h, lladd_pageno root)
 {
     struct lladd_list *l;
-    struct lladd_item at = LLADD_ITEM_NONE;
-    size_t len;
     int rc = lladd_list_open(d->db, root, &l, d->err);
     if (rc)
         return rc;
-    rc = lladd_list_count(l, &h->count, d->err);
-    rc = rc ? rc : room(d, lladd_list_item_max(d->db));
-    if (!rc)
+    rc = room(d, lladd_list_item_max(d->db));
+    rc = rc ? rc : lladd_list_count(l, &h->count, d->err);
+    if (pass(d, rc)) { /* the links to what comes behind the damage are in it */
+        leave_out(d, "\"%s\": all behind the damage is left out", d->name);
+        d->counting = true;
+        d->counted = 0;
+        rc = walk_list(d, l, 2 * (lladd_page_count(d->db) * lladd_page_size(d->db)));
+        d->counting = false;
+        h->count = d->counted;
+        rc = pass(d, rc) ? 0 : rc;
+        if (!rc) {
+            write_head(d, h);
+            rc = walk_list(d, l, h->count);
+        }
+    } else if (!rc) {
         write_head(d, h);
-    for (uint64_t n = 0; !rc && n <= h->count; n++) /* as in a table */
-        if ((rc = lladd_list_next(l, at, &at, d->buffer, d->size, &len, d->err)) == 0)
-            write_item(d, "item", (struct lladd_span){d->buffer, len});
+        rc = walk_list(d, l, h->count + 1); /* one more would be a circle, as in a table */
+    }
     lladd_list_close(l);
-    return rc == LLADD_END ? 0 : rc;
+    return rc;
 }
 
 static int dump_blob(struct dumping *d, struct dump_head *h, lladd_pageno root)
 {
+    struct range r = {.read = read_bytes, .root = root, .what = "bytes", .unit = 64, .size = 1};
     int rc = lladd_blob_length(d->db, root, &h->count, d->err);
     rc = rc ? rc : room(d, CHUNK);
     if (!rc)
         write_head(d, h);
     for (uint64_t at = 0; at < h->count && !rc;) {
         uint64_t n = h->count - at < CHUNK ? h->count - at : CHUNK;
-        rc = lladd_blob_read(d->db, root, at, d->buffer, n, NULL, d->err);
+        rc = read_range(d, &r, at, n, d->buffer);
         for (uint64_t k = 0; k < n && !rc; k += PIECE) {
             size_t len = n - k < PIECE ? (size_t)(n - k) : PIECE;
             write_item(d, "bytes", (struct lladd_span){d->buffer + k, len});
         }
         at += n;
     }
+    tell_range(d, &r);
     return rc;
 }
 
@@ -264,6 +466,7 @@ static int dump_one(struct dumping *d, const struct named *n)
                                                [TOOL_HASH] = dump_hash};
     struct dump_head h = {.kind = n->kind->name};
     snprintf(h.name, sizeof h.name, "%s", n->name);
+    d->name = n->name;
     int rc = how[n->kind->id](d, &h, lladd_page_of(n->page));
     if (!rc && !d->t->json && d->out.count != h.count)
         rc = lladd_error_set(d->err, LLADD_CORRUPT_PAGE,
@@ -285,30 +488,47 @@ static int dump_all(struct dumping *d)
         const struct named *n = ll_vec_at(&d->names, i);
         if (n->kind)
             rc = dump_one(d, n);
+        if (pass(d, rc)) { /* its root: before that nothing of it was written */
+            leave_out(d, "\"%s\" is left out", n->name);
+            rc = 0;
+        }
     }
     if (!rc && !d->t->json)
         dump_end(&d->out);
     return rc;
 }
 
+/* Recovery that meets a damaged page gives up, but one that is instant meets it later. */
+static int open_to_look(struct tool *t, const struct dumping *d, struct tool_peek *peek,
+                        struct lladd_error *err)
+{
+    int rc = tool_peek(t, peek, err);
+    if (!pass(d, rc))
+        return rc;
+    t->options.recovery = LLADD_RECOVER_INSTANT;
+    return tool_peek(t, peek, err);
+}
+
 int tool_dump(int argc, char **argv)
 {
     struct tool t = {.verb = "dump", .usage = usage, .more = INT_MAX - 2};
     struct lladd_error err = LLADD_ERROR_INIT;
+    struct dumping d = {.t = &t, .err = &err};
     struct tool_peek peek;
     struct ll_env env;
     int code;
-    if (tool_parse(&t, argc, argv, options, NULL, NULL, 0, &code))
+    if (tool_parse(&t, argc, argv, options, take, &d, 0, &code))
         return tool_end(&t, code);
-    int rc = tool_peek(&t, &peek, &err);
+    int rc = open_to_look(&t, &d, &peek, &err);
     if (rc)
         return tool_end(&t, tool_failed(&t, &err));
     ll_env_init(&env, NULL, NULL, false);
-    struct dumping d = {.t = &t, .db = peek.db, .err = &err};
+    d.db = peek.db;
     ll_vec_init(&d.names, &env, sizeof(struct named));
     rc = dump_all(&d);
     free(d.buffer);
     ll_vec_free(&d.names);
     tool_peek_end(&peek);
-    return tool_end(&t, rc ? tool_failed(&t, &err) : TOOL_FINE);
+    code = d.left_out ? TOOL_FINDINGS : TOOL_FINE;
+    return tool_end(&t, rc ? tool_failed(&t, &err) : code);
 }

@@ -98,7 +98,7 @@ int lladd_hash_count(struct lladd_hash *h, uint64_t *out, struct lladd_error *er
 
 /* private_ of a walk. */
 enum { W_POSITION, W_STATE, W_AT, W_FILLED };
-enum { BEFORE, UNDER_WAY, OVER };
+enum { BEFORE, UNDER_WAY, OVER, STUCK /* its bucket could not be read */ };
 
 static int want_room(struct ll_hash_table *t, struct lladd_hash_walk *w, size_t need,
                      struct lladd_error *err)
@@ -144,6 +144,7 @@ static int fill(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd
     int rc = visit(t, w->private_[W_POSITION], &next, copy_page, w, err);
     if (rc) {
         w->private_[W_FILLED] = 0; /* the same bucket again, next time */
+        w->private_[W_STATE] = STUCK;
         return rc;
     }
     w->private_[W_POSITION] = next;
@@ -229,6 +230,29 @@ int lladd_hash_next(struct lladd_hash *h, struct lladd_hash_walk *w, struct llad
         if (rc != LLADD_NOT_FOUND)
             return rc;
     }
+}
+
+int lladd_hash_walk_past(struct lladd_hash *h, struct lladd_hash_walk *w, struct lladd_error *err)
+{
+    struct ll_hash_table *t = h->table;
+    uint64_t n, next, hash = reverse(w->private_[W_POSITION]);
+    if (w->private_[W_STATE] != STUCK)
+        return 0; /* one element was not read, and is behind the walk already */
+    int rc = ll_hash__buckets(t, &n, err);
+    if (rc)
+        return rc;
+    /* The bucket's pages up to the damaged one; where it ends is known without them. */
+    rc = visit(t, w->private_[W_POSITION], &next, copy_page, w, err);
+    if (rc && lladd_code_root(rc) != LLADD_ROOT_DATA) {
+        w->private_[W_FILLED] = 0;
+        return rc;
+    }
+    uint64_t bucket = ll_hash__bucket(hash, n);
+    unsigned level = ll_hash__level(bucket, n);
+    next = level ? reverse(bucket) + (UINT64_C(1) << (64 - level)) : 0;
+    w->private_[W_POSITION] = next;
+    w->private_[W_STATE] = next ? UNDER_WAY : OVER;
+    return 0;
 }
 
 void lladd_hash_walk_end(struct lladd_hash *h, struct lladd_hash_walk *w)

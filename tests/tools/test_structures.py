@@ -389,6 +389,112 @@ class Verify(Case):
         self.assertIn(f"page {at // 4096}", out)
 
 
+class Salvage(Case):
+    """A byte of a page is wrong, and no log is left to rebuild it from."""
+
+    def setUp(self):
+        super().setUp()
+        self.new = self.db + ".new"
+        self.elements = ["%08d" % i for i in range(3000)]
+        self.pairs = {f"key {i:04}": f"value of {i:04}" for i in range(2000)}
+        self.items = [f"item {i:04} " + "i" * 100 for i in range(300)]
+        self.blob = "".join("<%06d>" % i for i in range(4000))
+        self.load(dump(structure("array", "a", self.elements, element=8),
+                       structure("blob", "b", [self.blob]),
+                       structure("hash", "h", list(self.pairs.items()), key=0, value=0),
+                       structure("list", "l", self.items)))
+
+    def damage(self, *texts):
+        """Flips a byte of each text, which must be there once."""
+        with open(os.path.join(self.db, "pages"), "r+b") as file:
+            whole = file.read()
+            for text in texts:
+                at = whole.index(text.encode("latin-1"))
+                file.seek(at)
+                file.write(bytes([whole[at] ^ 1]))
+        # Log behind the last checkpoint is not read but to rebuild a page.
+        need = json.loads(self.good("stat", "--json", self.db))["log"]["redo"]
+        logs = os.path.join(self.db, "log")
+        segment = os.path.join(logs, sorted(os.listdir(logs))[0])
+        self.assertLess(need, os.path.getsize(segment))
+        with open(segment, "r+b") as file:
+            for at in range(4096, need - 4096, 100):
+                if at % 65536 >= 64:  # no header of a block
+                    file.seek(at)
+                    file.write(b"damage")
+
+    def salvage(self, *options):
+        code, out, err = run("dump", "--salvage", *options, self.db)
+        self.assertEqual(code, 1, out + err)
+        self.assertIn("\ndone ", out, err)
+        self.good("load", "--create", self.new, text=out)
+        self.good("verify", self.new)
+        return out, err
+
+    def part(self, out, kind):
+        return re.search(rf"^{kind} .*?^end ", out, re.S | re.M).group(0).splitlines()[1:-1]
+
+    def test_nothing_is_wrong(self):
+        whole = self.dumped()
+        self.assertEqual(self.good("dump", "--salvage", self.db), whole)
+        code, _, err = run("dump", "--salvage", "--salvage", "--jsonn", self.db)
+        self.assertEqual(code, 2, err)
+
+    def test_a_page_of_each(self):
+        self.damage("00001500", "<002000>", "value of 1000", "item 0150 ")
+        self.bad("dump", self.db, code=1)
+        out, err = self.salvage()
+        elements = self.part(out, "array")
+        kept = [e.strip('"') for e in elements if not e.startswith("zeros")]
+        gone = sum(int(e.split()[1]) for e in elements if e.startswith("zeros"))
+        self.assertEqual(len(kept) + gone, 3000)
+        self.assertTrue(0 < gone <= 512, gone)
+        at = int(re.search(r'"a": elements (\d+) to (\d+) are left out, zeros', err).group(1))
+        self.assertEqual(kept, self.elements[:at] + self.elements[at + gone:])
+        self.assertIn(f"elements {at} to {at + gone - 1} ", err)
+        pairs = dict(re.findall(r'^"(key \d+)" "(.*)"$', out, re.M))
+        self.assertTrue(1500 < len(pairs) < 2000, len(pairs))
+        self.assertTrue(all(self.pairs[k] == v for k, v in pairs.items()))
+        self.assertNotIn("key 1000", pairs)
+        self.assertIn('"h": elements are left out: ', err)
+        items = [i.strip('"') for i in self.part(out, "list")]
+        self.assertEqual(items, self.items[:len(items)])
+        self.assertTrue(100 < len(items) <= 150, len(items))
+        self.assertIn('"l": all behind the damage is left out: ', err)
+        self.assertRegex(err, r'"b": bytes \d+ to \d+ are left out, zeros stand for them: ')
+        text = self.good("dump", self.new, "b")
+        self.assertIn(f'blob "b" count {len(self.blob)}\n', text)
+        for left in ("<000000>", "<003999>"):
+            self.assertIn(left, text)
+        self.assertNotIn("<002000>", text)
+
+    def test_a_root(self):
+        self.damage("item 0000 ")
+        out, err = self.salvage()
+        self.assertIn('"l"', err)
+        self.assertEqual(len(self.part(out, "array")), 2999 + 1)
+
+    def test_the_commands_of_the_book(self):
+        """Those that docs/what-happens-when.md tells an operator to run."""
+        here = os.path.dirname(os.path.abspath(__file__))
+        with open(os.path.join(here, "..", "..", "docs", "what-happens-when.md"),
+                  encoding="utf-8") as file:
+            book = re.search(r"<!-- run by tests/tools -->\n```sh\n(.*?)```", file.read(), re.S)
+        self.damage("value of 0700")
+        folder = os.path.dirname(self.db)
+        seen = []
+        for line in book.group(1).splitlines():
+            command, _, status = line.partition("#")
+            want = int(re.search(r"status (\d)", status).group(1)) if "status" in status else 0
+            path = os.path.dirname(os.path.abspath(LLADD)) + os.pathsep + os.environ["PATH"]
+            env = dict(os.environ, PATH=path)
+            done = subprocess.run(["sh", "-c", command], cwd=folder, env=env,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual(done.returncode, want, line + done.stdout.decode("latin-1"))
+            seen.append(command)
+        self.assertTrue(any("--salvage" in c for c in seen) and any(" load " in c for c in seen))
+
+
 class HostileBytes(Case):
     """Pages whose checksum is right and whose contents are not: what looks at them says something,
     in time, and dies of nothing."""
