@@ -147,10 +147,19 @@ LLADD_API int lladd_heap_insert(struct lladd_txn *, lladd_pageno heap, const voi
 /** Replaces a record; its id stays, also if it has to move to another page. */
 LLADD_API int lladd_heap_set(struct lladd_txn *, lladd_pageno heap, struct lladd_rid,
                              const void *bytes, size_t len);
+/** Replaces bytes [offset, offset + len) of a record, which must lie within it (else
+ *  LLADD_OUT_OF_RANGE, and nothing has changed); the rest stays as it is. Logged are these bytes,
+ *  before and after. */
+LLADD_API int lladd_heap_write(struct lladd_txn *, lladd_pageno heap, struct lladd_rid,
+                               uint32_t offset, const void *bytes, size_t len);
 LLADD_API int lladd_heap_delete(struct lladd_txn *, lladd_pageno heap, struct lladd_rid);
 /** Copies a record out: *len gets its length, `buf` as much of it as `size` allows. */
 LLADD_API int lladd_heap_get(struct lladd_db *, lladd_pageno heap, struct lladd_rid, void *buf,
                              size_t size, size_t *len, struct lladd_error *);
+/** Copies bytes [offset, offset + len) of a record to `buf`. LLADD_OUT_OF_RANGE if they do not all
+ *  lie within it: what is in `buf` then is not said. */
+LLADD_API int lladd_heap_read(struct lladd_db *, lladd_pageno heap, struct lladd_rid,
+                              uint32_t offset, void *buf, size_t len, struct lladd_error *);
 
 /* For lladd_participant.protect: what a record of the log has changed, if it would be taken back on
  * its page. */

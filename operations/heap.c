@@ -73,14 +73,16 @@ struct home {
 struct copy {
     unsigned char *bytes;
     size_t size;
-    size_t len; /* of the record, whatever was copied */
+    size_t len;  /* of the record, whatever was copied */
+    size_t from; /* the byte of the record that is copied first */
 };
 
 static void copy_out(struct copy *c, const unsigned char *bytes, size_t len)
 {
+    size_t left = c->from < len ? len - c->from : 0;
     c->len = len;
-    if (len && c->size)
-        memcpy(c->bytes, bytes, len < c->size ? len : c->size);
+    if (left && c->size)
+        memcpy(c->bytes, bytes + c->from, left < c->size ? left : c->size);
 }
 
 static int look_home(struct lladd_db *db, struct lladd_rid rid, struct home *out, struct copy *c,
@@ -163,11 +165,33 @@ int lladd_heap_get(struct lladd_db *db, lladd_pageno heap, struct lladd_rid rid,
                    size_t size, size_t *len, struct lladd_error *err)
 {
     struct home home;
-    struct copy c = {buf, size, 0};
+    struct copy c = {.bytes = buf, .size = size};
     int rc = look_member(db, heap, rid, &home, &c, err);
     if (!rc && len)
         *len = c.len;
     return rc;
+}
+
+static int check_range(struct lladd_error *err, struct lladd_rid rid, uint32_t offset, size_t len,
+                       size_t all)
+{
+    if (offset <= all && len <= all - offset)
+        return 0;
+    return ll_operations__on(err, rid.page,
+                             lladd_error_set(err, LLADD_OUT_OF_RANGE,
+                                             "bytes %u to %llu are not in the record in slot %u of "
+                                             "page %llu, which has %zu",
+                                             offset, (unsigned long long)offset + len, rid.slot,
+                                             (unsigned long long)rid.page.v, all));
+}
+
+int lladd_heap_read(struct lladd_db *db, lladd_pageno heap, struct lladd_rid rid, uint32_t offset,
+                    void *buf, size_t len, struct lladd_error *err)
+{
+    struct home home;
+    struct copy c = {.bytes = buf, .size = len, .from = offset};
+    int rc = look_member(db, heap, rid, &home, &c, err);
+    return rc ? rc : check_range(err, rid, offset, len, c.len);
 }
 
 /* ---- storing --------------------------------------------------------------------------------- */
@@ -306,6 +330,23 @@ int lladd_heap_set(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid ri
 /* ---- destroying ------------------------------------------------------------------------------ */
 
 /* Frees the pages of one inventory page, neighbours together, then the page itself. */
+/* What is stored abroad begins with the link home. */
+int lladd_heap_write(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
+                     uint32_t offset, const void *bytes, size_t len)
+{
+    LLADD_USE(txn);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct home home;
+    struct copy none = {0};
+    int rc = look_member(lladd_txn_db(txn), heap, rid, &home, &none, err);
+    if (!rc)
+        rc = check_range(err, rid, offset, len, none.len);
+    if (rc)
+        return rc;
+    return home.tag == PLAIN ? lladd_slotted_write(txn, rid, offset, bytes, len)
+                             : lladd_slotted_write(txn, home.to, LINK_BYTES + offset, bytes, len);
+}
+
 static int free_inventory(struct lladd_txn *txn, lladd_pageno heap, lladd_pageno at,
                           lladd_pageno *next)
 {
@@ -446,7 +487,7 @@ int lladd_heap_next(struct lladd_heap_cursor *c, struct lladd_rid *rid, struct l
         if (!c->buffer)
             return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a cursor");
     }
-    struct copy copy = {c->buffer, c->size, 0};
+    struct copy copy = {.bytes = c->buffer, .size = c->size};
     struct home home = {0};
     for (;;) {
         int rc = cursor_page(c, err);

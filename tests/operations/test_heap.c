@@ -208,6 +208,53 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
 }
 END_TEST
 
+/* At home (_i 0) and moved to another page (1). */
+START_TEST(a_part_is_written_and_read)
+{
+    unsigned char want[3000], got[3000];
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_rid r = insert(txn, 'r', 100);
+    (void)insert(txn, '1', 1900);
+    (void)insert(txn, '2', 1900);
+    const uint32_t len = _i ? 3000 : 100;
+    set(txn, r, 'R', len);
+    commit(txn);
+    ck_assert_uint_eq(home_tag(r), _i ? 1 : 0);
+    txn = bed_begin(&b);
+    ok(txn, lladd_heap_write(txn, heap, r, 40, "part", 4));
+    ok(txn, lladd_heap_write(txn, heap, r, len, NULL, 0));
+    abort_txn(txn);
+    expect(r, 'R', len);
+    txn = bed_begin(&b);
+    ok(txn, lladd_heap_write(txn, heap, r, 0, "first", 5));
+    ok(txn, lladd_heap_write(txn, heap, r, len - 4, "last", 4));
+    static const struct {
+        uint32_t offset;
+        size_t len;
+    } beyond[] = {{0, 3001}, {2999, 2}, {3001, 0}, {UINT32_MAX, 1}, {1, SIZE_MAX}};
+    for (unsigned i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
+        ck_assert_int_eq(lladd_heap_write(txn, heap, r, beyond[i].offset, want, beyond[i].len),
+                         LLADD_OUT_OF_RANGE);
+        ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "are not in the record"));
+    }
+    commit(txn);
+    bed_crash(&b);
+    memset(want, 'R', len);
+    memcpy(want, "first", 5);
+    memcpy(want + len - 4, "last", 4);
+    ok_db(&b, lladd_heap_get(b.db, heap, r, got, sizeof got, NULL, &b.err));
+    ck_assert_mem_eq(got, want, len);
+    for (uint32_t at = 0; at <= len; at += 7) {
+        memset(got, 0, sizeof got);
+        ok_db(&b, lladd_heap_read(b.db, heap, r, at, got, len - at, &b.err));
+        ck_assert_mem_eq(got, want + at, len - at);
+        ok_db(&b, lladd_heap_read(b.db, heap, r, at, got, 0, &b.err));
+    }
+    ck_assert_int_eq(lladd_heap_read(b.db, heap, r, len, got, 1, &b.err), LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(lladd_heap_read(b.db, heap, r, len + 1, got, 0, &b.err), LLADD_OUT_OF_RANGE);
+}
+END_TEST
+
 START_TEST(moved_contents_have_no_id_of_their_own)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -596,6 +643,7 @@ int main(void)
     tcase_add_test(c, insert_get_set_delete);
     tcase_add_loop_test(c, an_inventory_that_does_not_end_is_noticed, 0, 2);
     tcase_add_test(c, a_record_that_outgrows_its_page_keeps_its_id);
+    tcase_add_loop_test(c, a_part_is_written_and_read, 0, 2);
     tcase_add_test(c, moved_contents_have_no_id_of_their_own);
     tcase_add_test(c, a_stub_that_leads_nowhere_is_damage);
     tcase_add_loop_test(c, pages_stay_and_records_go_when_an_insert_is_rolled_back, 0, 2);
