@@ -102,6 +102,10 @@ LLADD_API int lladd_hash_insert_many(struct lladd_txn *, struct lladd_hash *,
 /** Gives a key a value, whether it has one or not. */
 LLADD_API int lladd_hash_put(struct lladd_txn *, struct lladd_hash *, const void *key,
                              size_t key_len, const void *value, size_t value_len);
+/** lladd_hash_put that tells whether the key had a value, which is replaced. */
+LLADD_API int lladd_hash_put_tell(struct lladd_txn *, struct lladd_hash *, const void *key,
+                                  size_t key_len, const void *value, size_t value_len,
+                                  bool *replaced);
 /** Puts in a key if it is not there: *inserted says so. If it is there, its value is copied as
  *  lladd_hash_get does, from under the same latch. */
 LLADD_API int lladd_hash_insert_if_absent(struct lladd_txn *, struct lladd_hash *, const void *key,

@@ -550,6 +550,7 @@ static int store(struct hb_change *c, const struct given *g, enum how how, bool 
         switch (c->answer) {
         case HB_DONE:
             *done = true;
+            c->inserted = try_insert || c->revive;
             return try_insert ? grown(c, physical) : drop_gone(c);
         case HB_PRESENT:
             if (how == HOW_INSERT) {
@@ -703,10 +704,21 @@ int lladd_hash_put(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
                    const void *value, size_t value_len)
 {
     LLADD_USE(txn);
+    bool replaced;
+    return lladd_hash_put_tell(txn, h, key, key_len, value, value_len, &replaced);
+}
+
+int lladd_hash_put_tell(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
+                        size_t key_len, const void *value, size_t value_len, bool *replaced)
+{
+    LLADD_USE(txn);
     struct hb_change c;
     bool done;
     c.old = NULL;
-    return insert(txn, h, key, key_len, value, value_len, HOW_PUT, &c, &done);
+    c.inserted = true;
+    int rc = insert(txn, h, key, key_len, value, value_len, HOW_PUT, &c, &done);
+    *replaced = !rc && !c.inserted;
+    return rc;
 }
 
 int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, const void *key,

@@ -201,6 +201,7 @@ struct hb_change {
     uint16_t value_len;
     bool chain;  /* the whole chain has been looked at: this page's answer counts */
     bool revive; /* replace: a ghost is as good as an element */
+    bool inserted; /* out, of a put: there was no value */
     bool brief;  /* replace: nothing but short values, please */
     /* out */
     /* How much of the page elements take once the change is made, in slots (fixed) or bytes, and
