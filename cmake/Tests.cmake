@@ -11,7 +11,11 @@
 # Labels: `quick` unless LABELS says otherwise. The ones in use: quick (under a second or two; what
 # `runtests --quick` runs), slow, nightly (not run by default), threads (also run under TSan),
 # release (which the release build runs besides its quick ones).
-pkg_check_modules(check REQUIRED IMPORTED_TARGET check)
+#
+# For another machine only the programs that need no Check are built: crash/.
+if(NOT CMAKE_CROSSCOMPILING)
+    pkg_check_modules(check REQUIRED IMPORTED_TARGET check)
+endif()
 pkg_check_modules(jansson QUIET IMPORTED_TARGET jansson)
 
 # Builds what is run under TSan, and no other test: most of that build's time.

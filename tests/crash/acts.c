@@ -3,6 +3,7 @@
 #include "support/fixtures.h"
 #include "world.h"
 
+#include <lladd/bytes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +16,8 @@ struct key key_of(char kind, uint32_t a, uint32_t b)
 {
     struct key k;
     k.bytes[0] = (unsigned char)kind;
-    memcpy(k.bytes + 1, &a, 4);
-    memcpy(k.bytes + 5, &b, 4);
+    lladd_put32(k.bytes + 1, a);
+    lladd_put32(k.bytes + 5, b);
     return k;
 }
 
@@ -83,7 +84,7 @@ void act_bytes(const struct plan *p, unsigned w, uint32_t n, unsigned index, con
 {
     seeded_fill(mix(p->seed, 'b' + w, n, index), bytes, a->len);
     if (a->kind == ACT_APPEND)
-        memcpy(bytes, &n, sizeof n);
+        lladd_put32(bytes, n);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */

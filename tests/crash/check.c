@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include <lladd/blob.h>
+#include <lladd/bytes.h>
 #include <lladd/inspect.h>
 #include <lladd/journal.h>
 #include <lladd/lock.h>
@@ -67,12 +68,13 @@ static void settle(struct session *s, unsigned i, bool in_doubt)
 static void check_row(struct session *s, struct lladd_txn *txn, uint32_t key, uint32_t expected)
 {
     struct lladd_dtable_key k = lladd_dtable_u32(key);
-    uint32_t n = 0;
+    unsigned char value[4] = {0};
     size_t len = 0;
-    int rc = lladd_managed_get(txn, s->rows, &k, &n, sizeof n, &len);
+    int rc = lladd_managed_get(txn, s->rows, &k, value, sizeof value, &len);
+    uint32_t n = lladd_get32(value);
     if (rc != LLADD_NOT_FOUND)
         must_txn(s, rc, "managed get", txn);
-    if (rc == LLADD_NOT_FOUND ? expected != 0 : n != expected || len != sizeof n)
+    if (rc == LLADD_NOT_FOUND ? expected != 0 : n != expected || len != sizeof value)
         fail(s->oracle, "contents: row", "row %u: %u instead of %u (%zu bytes)", key, n, expected,
              len);
 }
@@ -83,13 +85,15 @@ static void check_slot(struct session *s, struct lladd_txn *txn, unsigned i, uin
     struct lladd_error err = LLADD_ERROR_INIT;
     struct key k = key_of('D', i, 0);
     bool in_doubt = atomic_load(&o->state) == DOUBT_PREPARED;
-    uint32_t committed = atomic_load(&o->committed), value = 0;
+    uint32_t committed = atomic_load(&o->committed);
+    unsigned char bytes[4] = {0};
     uint32_t expected = in_doubt ? atomic_load(&o->serial) : committed;
     size_t len;
     int64_t count;
-    int rc = lladd_hash_get(s->hash, &k, sizeof k, &value, sizeof value, &len, &err);
+    int rc = lladd_hash_get(s->hash, &k, sizeof k, bytes, sizeof bytes, &len, &err);
     if (rc != LLADD_NOT_FOUND)
         must(s->oracle, rc, "get", &err);
+    uint32_t value = lladd_get32(bytes);
     if (value != expected)
         fail(s->oracle, "contents: slot", "slot %u: %u instead of %u", i, value, expected);
     *elements += expected != 0;
@@ -164,11 +168,11 @@ struct doubt_entries {
 static int count_entry(void *ctx, const struct lladd_journal_entry *e, struct lladd_error *err)
 {
     struct doubt_entries *d = ctx;
-    uint32_t entry[2];
     (void)err;
-    if (e->bytes.len != sizeof entry)
+    if (e->bytes.len != 8)
         fail(d->s->oracle, "contents: journal", "an entry of %zu bytes", e->bytes.len);
-    memcpy(entry, e->bytes.data, sizeof entry);
+    const unsigned char *bytes = e->bytes.data;
+    uint32_t entry[2] = {lladd_get32(bytes), lladd_get32(bytes + 4)};
     if (entry[0] >= SLOTS || entry[1] > atomic_load(&d->s->oracle->slot[entry[0]].committed))
         fail(d->s->oracle, "contents: journal", "an entry of slot %u, transaction %u", entry[0],
              entry[1]);
@@ -196,11 +200,12 @@ static uint32_t count_of(struct session *s, unsigned w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct key k = key_of('N', w, 0);
-    uint32_t n = 0;
+    unsigned char value[4] = {0};
     size_t len;
-    int rc = lladd_hash_get(s->hash, &k, sizeof k, &n, sizeof n, &len, &err);
+    int rc = lladd_hash_get(s->hash, &k, sizeof k, value, sizeof value, &len, &err);
     if (rc != LLADD_NOT_FOUND)
         must(s->oracle, rc, "get", &err);
+    uint32_t n = lladd_get32(value);
     uint32_t sure = atomic_load(&s->oracle->worker[w].sure);
     uint32_t issued = atomic_load(&s->oracle->worker[w].issued);
     if (n < sure || n > issued)

@@ -6,9 +6,11 @@
  */
 #include "round.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,9 +19,13 @@ static const char usage[] =
     "  --seed N        the rounds' seeds follow from it (1)\n"
     "  --rounds N      so many rounds (60; with LLADD_NIGHTLY set 1500)\n"
     "  --round N       only this one\n"
+    "  --first N       the rounds from this one on\n"
     "  --kills N       ends when so many processes were killed inside a recovery\n"
     "  --seconds N     ends after the round in which so much time has passed\n"
     "  --without LIST  names with commas between them: nothing of the kind is drawn\n"
+    "  --relay DIR     one cycle of each round goes on with the database in DIR/<round>, and\n"
+    "                  leaves it there for another machine's program; no power failures\n"
+    "  --last          with --relay: the last process instead of a cycle\n"
     "  --hang N        a process that lives so many seconds hangs (900)\n"
     "  --keep          directories of rounds that failed stay\n"
     "  --verbose       every process has its line\n"
@@ -32,7 +38,8 @@ struct kind {
 
 struct run {
     uint64_t seed, first, rounds, kills, seconds;
-    char *without;
+    char *without, *relay;
+    bool last;
     struct settings settings;
     struct tally tally;
     struct kind *kinds;
@@ -82,6 +89,7 @@ static void read_options(struct run *r, int argc, char **argv)
         {"seed", 1, NULL, 's'},    {"rounds", 1, NULL, 'r'}, {"round", 1, NULL, 'o'},
         {"kills", 1, NULL, 'k'},   {"seconds", 1, NULL, 't'}, {"without", 1, NULL, 'w'},
         {"hang", 1, NULL, 'h'},    {"keep", 0, NULL, 'K'},   {"verbose", 0, NULL, 'v'},
+        {"relay", 1, NULL, 'y'},   {"last", 0, NULL, 'l'},   {"first", 1, NULL, 'f'},
         {"help", 0, NULL, '?'},    {NULL, 0, NULL, 0}};
     int c;
     while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
@@ -91,6 +99,8 @@ static void read_options(struct run *r, int argc, char **argv)
             r->rounds = number(optarg);
         else if (c == 'o')
             r->first = number(optarg), r->rounds = 1;
+        else if (c == 'f')
+            r->first = number(optarg);
         else if (c == 'k')
             r->kills = number(optarg), r->rounds = UINT64_MAX;
         else if (c == 't')
@@ -99,12 +109,24 @@ static void read_options(struct run *r, int argc, char **argv)
             r->without = optarg, r->settings.features &= ~features_of(optarg);
         else if (c == 'h')
             r->settings.hang_ns = number(optarg) * 1000000000u;
+        else if (c == 'y')
+            r->relay = optarg, r->settings.leg = LEG_NEXT;
+        else if (c == 'l')
+            r->last = true;
         else if (c == 'K')
             r->settings.keep = true;
         else if (c == 'v')
             r->settings.verbose = true;
         else
             say_usage(), exit(c == '?' && optind == argc ? 0 : 3);
+    }
+    if (r->relay)
+        r->settings.features &= ~(unsigned)WITH_POWER;
+    if (r->last)
+        r->settings.leg = LEG_LAST;
+    if (r->last && !r->relay) {
+        (void)fprintf(stderr, "crash: --last belongs to --relay\n");
+        exit(3);
     }
 }
 
@@ -128,6 +150,8 @@ static void note_failure(struct run *r, uint64_t round, const struct failure *f)
            (unsigned long long)r->seed, (unsigned long long)round);
     if (r->without)
         printf(" --without %s", r->without);
+    if (r->relay)
+        printf(" --relay %s%s", r->relay, r->last ? " --last" : "");
     printf("\n");
     if (f->dir)
         printf("  kept: %s\n", f->dir);
@@ -169,11 +193,26 @@ static void use_memory(void)
         exit(3);
 }
 
+/* The round's directory in that of the relay, made by its first leg. */
+static char *relay_dir(const struct run *r, uint64_t round)
+{
+    char *dir;
+    if (!r->relay)
+        return NULL;
+    if (asprintf(&dir, "%s/%llu", r->relay, (unsigned long long)round) < 0)
+        abort();
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
+        perror(dir);
+        exit(3);
+    }
+    return dir;
+}
+
 int main(int argc, char **argv)
 {
     struct run r = {.seed = 1, .rounds = usual_rounds(),
                     .kills = UINT64_MAX, .seconds = UINT64_MAX,
-                    .settings = {WITH_ALL, 900ull * 1000000000u, false, false}};
+                    .settings = {.features = WITH_ALL, .hang_ns = 900ull * 1000000000u}};
     time_t began = time(NULL);
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     use_memory();
@@ -181,9 +220,12 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < r.rounds; i++) {
         struct failure f;
         uint64_t round = r.first + i;
+        char *dir = relay_dir(&r, round);
+        r.settings.relay = dir;
         if (!round_run(mix(r.seed, 'R', round, 0), &r.settings, &r.tally, &f))
             note_failure(&r, round, &f);
         free(f.dir);
+        free(dir);
         if (r.tally.kills_in_recovery >= r.kills || (uint64_t)(time(NULL) - began) >= r.seconds)
             break;
     }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 enum life_kind {
+    LIFE_VERIFY,  /* looks at the files as they are */
     LIFE_WORK,    /* opens, checks, works, and ends somehow */
     LIFE_RECOVER, /* opens, and lets instant recovery finish */
     LIFE_PROBE,   /* opens, checks, works a little, closes, opens and checks again */
@@ -103,6 +104,10 @@ static void rest_of_life(struct session *s, const struct life *l)
 static void live(const struct round *r, const struct life *l)
 {
     struct session s = {.plan = &r->plan, .oracle = r->oracle, .dir = r->dir, .life = r->life};
+    if (l->kind == LIFE_VERIFY) {
+        check_files(r->oracle, r->dir, !r->dirty);
+        _exit(0);
+    }
     struct crash_device_config config = {.dir = r->dir,
                                          .trace = -1,
                                          .piece = l->atomic ? r->plan.o.page_size : 4096,
@@ -383,16 +388,69 @@ static bool cycle(struct round *r)
     return true;
 }
 
-static bool cycles(struct round *r)
+static bool last_life(struct round *r)
 {
     struct life last = {.kind = LIFE_LAST};
+    draw_end(r, &last);
+    atomic_store(&r->oracle->capacity, UINT64_MAX);
+    return run_life(r, &last);
+}
+
+static bool cycles(struct round *r)
+{
     for (unsigned i = 0; i < r->plan.cycles; i++) {
         if (!cycle(r))
             return false;
     }
-    draw_end(r, &last);
-    atomic_store(&r->oracle->capacity, UINT64_MAX);
-    return run_life(r, &last);
+    return last_life(r);
+}
+
+static bool whole(struct round *r)
+{
+    r->base = temp_dir_new();
+    r->dir = new_dir(r);
+    r->trace = temp_dir_path(r->base, "trace");
+    r->disk = r->plan.features & WITH_POWER ? disk_new() : NULL;
+    bool good = cycles(r), keep = !good && r->settings->keep;
+    if (keep)
+        r->failure->dir = strdup(r->dir);
+    disk_free(r->disk);
+    free(r->dir);
+    free(r->trace);
+    if (keep)
+        free(r->base);
+    else
+        temp_dir_remove(r->base);
+    return good;
+}
+
+/* One leg of a round that machines run in turn. What the one before has left is verified first. */
+static bool leg(struct round *r)
+{
+    uint64_t conductor[2] = {0};
+    char *known;
+    if (asprintf(&known, "%s/known", r->settings->relay) < 0 ||
+        asprintf(&r->dir, "%s/db", r->settings->relay) < 0)
+        give_up("path");
+    bool begun = oracle_load(r->oracle, conductor, known), good = true;
+    if (!begun && errno != ENOENT)
+        give_up(known);
+    r->life = (unsigned)conductor[0];
+    r->dirty = conductor[1];
+    r->rng = mix(r->plan.seed, 'c', r->life, 0);
+    if (begun) {
+        struct life look = {.kind = LIFE_VERIFY};
+        good = run_life(r, &look);
+        r->dirty = conductor[1];
+    }
+    good = good && (r->settings->leg == LEG_LAST ? last_life(r) : cycle(r));
+    conductor[0] = r->life;
+    conductor[1] = r->dirty;
+    if (!oracle_save(r->oracle, conductor, known))
+        give_up(known);
+    free(known);
+    free(r->dir);
+    return good;
 }
 
 bool round_run(uint64_t seed, const struct settings *settings, struct tally *tally,
@@ -409,22 +467,9 @@ bool round_run(uint64_t seed, const struct settings *settings, struct tally *tal
     if (r.oracle == MAP_FAILED)
         give_up("memory");
     atomic_store(&r.oracle->capacity, UINT64_MAX);
-    r.base = temp_dir_new();
-    r.dir = new_dir(&r);
-    r.trace = temp_dir_path(r.base, "trace");
-    r.disk = r.plan.features & WITH_POWER ? disk_new() : NULL;
-    bool good = cycles(&r);
+    bool good = settings->leg == LEG_WHOLE ? whole(&r) : leg(&r);
     tally->rounds++;
     tally->refused += atomic_load(&r.oracle->refused);
-    if (!good && settings->keep)
-        failure->dir = strdup(r.dir);
-    disk_free(r.disk);
-    free(r.dir);
-    free(r.trace);
-    if (good || !settings->keep)
-        temp_dir_remove(r.base);
-    else
-        free(r.base);
     (void)munmap(r.oracle, sizeof *r.oracle);
     return good;
 }

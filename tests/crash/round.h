@@ -8,6 +8,12 @@
  */
 #include "world.h"
 
+enum leg {
+    LEG_WHOLE, /* from the first process to the last, in a directory of its own */
+    LEG_NEXT,  /* one cycle; what it leaves is for another machine's */
+    LEG_LAST   /* the last process */
+};
+
 struct tally {
     uint64_t rounds, lives, opens, kills, kills_in_recovery, power_states, verified, refused;
     uint64_t by_feature[FEATURES]; /* kills inside recovery in rounds with it */
@@ -17,6 +23,8 @@ struct settings {
     unsigned features; /* that may be drawn */
     uint64_t hang_ns;  /* a process that lives so long hangs */
     bool keep, verbose;
+    enum leg leg;
+    const char *relay; /* where the database is and what is known of it; NULL with LEG_WHOLE */
 };
 
 struct failure {

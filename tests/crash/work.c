@@ -4,6 +4,7 @@
 #include "world.h"
 
 #include <lladd/blob.h>
+#include <lladd/bytes.h>
 #include <lladd/journal.h>
 #include <lladd/lock.h>
 #include <lladd/records.h>
@@ -44,8 +45,10 @@ static int do_blob(struct session *s, struct lladd_txn *txn, unsigned w, const s
 static int do_row(struct session *s, struct lladd_txn *txn, uint32_t key, uint32_t n)
 {
     struct lladd_dtable_key k = lladd_dtable_u32(key);
+    unsigned char value[4];
+    lladd_put32(value, n);
     struct lladd_dtable_value v =
-        n ? lladd_dtable_value(&n, sizeof n) : lladd_dtable_tombstone();
+        n ? lladd_dtable_value(value, sizeof value) : lladd_dtable_tombstone();
     return lladd_managed_put(txn, s->rows, &k, &v);
 }
 
@@ -103,7 +106,9 @@ static int do_acts(struct session *s, struct lladd_txn *txn, unsigned w, uint32_
         free(bytes);
     }
     struct key k = key_of('N', w, 0);
-    return rc ? rc : lladd_hash_put(txn, s->hash, &k, sizeof k, &n, sizeof n);
+    unsigned char value[4];
+    lladd_put32(value, n);
+    return rc ? rc : lladd_hash_put(txn, s->hash, &k, sizeof k, value, sizeof value);
 }
 
 /* By durability, and by what can happen, some of what commits is promised. */
@@ -153,12 +158,12 @@ int work_one(struct session *s, unsigned w)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn_options how = LLADD_TXN_OPTIONS_INIT;
     struct lladd_txn *txn;
-    uint32_t n = 0;
+    unsigned char value[4] = {0};
     size_t len;
     struct key k = key_of('N', w, 0);
-    int rc = lladd_hash_get(s->hash, &k, sizeof k, &n, sizeof n, &len, &err);
+    int rc = lladd_hash_get(s->hash, &k, sizeof k, value, sizeof value, &len, &err);
     must(s->oracle, not_found_is_fine(rc), "get", &err);
-    n++;
+    uint32_t n = lladd_get32(value) + 1;
     rc = mix(s->plan->seed, s->life, w, n) % 8 == 0 ? do_nothing(s, w, n) : 0;
     if (rc != 0)
         return rc;
@@ -200,14 +205,16 @@ static void prepare(struct session *s, unsigned slot)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
     uint32_t serial = atomic_load(&o->serial) + 1;
-    uint32_t entry[2] = {slot, serial};
+    unsigned char entry[8]; /* the slot, the serial */
+    lladd_put32(entry, slot);
+    lladd_put32(entry + 4, serial);
     struct key k = key_of('D', slot, 0);
     struct lladd_gid gid = gid_of(slot, serial);
     must(s->oracle, lladd_begin(s->db, NULL, &txn, &err), "begin", &err);
     int rc = lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id('D'), lladd_lock_id(slot)), LLADD_LOCK_X,
                         LLADD_LOCK_TRY);
     if (rc == 0)
-        rc = lladd_hash_put(txn, s->hash, &k, sizeof k, &serial, sizeof serial);
+        rc = lladd_hash_put(txn, s->hash, &k, sizeof k, entry + 4, 4);
     if (rc == 0)
         rc = lladd_counter_add(txn, s->page, 8 * (WORKERS + slot), 1);
     if (rc == 0 && (s->plan->features & WITH_JOURNAL))

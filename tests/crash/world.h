@@ -111,6 +111,11 @@ struct oracle {
     char message[512];
 };
 
+/* The oracle as text, so that a process of another machine can go on; with them two numbers of the
+ * conductor's. False, with errno: there is no such file, or it holds something else. */
+bool oracle_save(struct oracle *, const uint64_t conductor[2], const char *path);
+bool oracle_load(struct oracle *, uint64_t conductor[2], const char *path);
+
 /* ---- one process with the database open ------------------------------------------------------ */
 
 struct session {

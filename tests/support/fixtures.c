@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <lladd/bytes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,9 +90,10 @@ void seeded_fill(uint64_t seed, void *buf, size_t len)
 {
     unsigned char *p = buf;
     while (len > 0) {
-        uint64_t x = seeded_next(&seed);
+        unsigned char x[8];
         size_t n = len < sizeof x ? len : sizeof x;
-        memcpy(p, &x, n);
+        lladd_put64(x, seeded_next(&seed));
+        memcpy(p, x, n);
         p += n;
         len -= n;
     }
