@@ -34,8 +34,9 @@ enum lladd_page_use {
     LLADD_USE_SYSTEM = 4 /**< the root page or an allocation map */
 };
 
-/** Takes a page. Its contents are whatever was there: format it before anything else. The page file
- *  grows when no page is free. LLADD_NO_SPACE, LLADD_NO_MEMORY: nothing has changed. */
+/** Takes a page. Its contents are whatever was there: format it before anything else; of one in use
+ *  that never was, LLADD_CORRUPT_PAGE says what it says of one whose contents are lost. The page
+ *  file grows when no page is free. LLADD_NO_SPACE, LLADD_NO_MEMORY: nothing has changed. */
 LLADD_API int lladd_page_alloc(struct lladd_txn *, lladd_pageno *out);
 /** Gives a page back. LLADD_OUT_OF_RANGE if it is not allocated (or freed already),
  *  LLADD_WRONG_TYPE for the root page, an allocation map, or a page of a raw extent. */

@@ -2,6 +2,8 @@
 /* Updates and top actions: the paper's Tupdate (section 2.2.2) and what surrounds it. */
 #include "lladd/db_private.h"
 
+#include "operations/operations.h"
+
 #include <lladd/bytes.h>
 #include <string.h>
 
@@ -151,7 +153,11 @@ static inline __attribute__((always_inline)) int update(struct lladd_txn *txn, l
         rc = ll_op_of(txn, id, &name);
     if (!rc)
         rc = check_page_op(txn, name, page);
-    return LL_LIKELY(!rc) ? ll_core_update(txn, name, page, args, how) : rc;
+    if (LL_LIKELY(!rc))
+        rc = ll_core_update(txn, name, page, args, how);
+    return LL_LIKELY(rc != LLADD_WRONG_TYPE)
+               ? rc
+               : ll_operations_untyped(ll_db_of(txn->core), page, rc, &txn->err);
 }
 
 int lladd_update(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, const void *args,

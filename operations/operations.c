@@ -157,6 +157,27 @@ const struct lladd_extension *const *ll_operations_builtin(void)
 
 /* ---- small things ---------------------------------------------------------------------------- */
 
+int ll_operations_untyped(struct lladd_db *db, lladd_pageno n, int rc, struct lladd_error *err)
+{
+    struct lladd_error ignored = LLADD_ERROR_INIT;
+    struct lladd_page *page;
+    enum lladd_page_use use;
+    if (lladd_fix(db, n, LLADD_LATCH_SHARED, &page, &ignored))
+        return rc;
+    bool typed = lladd_page_view(page).type != 0; /* an undo may have stamped the rest */
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    if (typed || lladd_page_use(db, n, &use, &ignored))
+        return rc;
+    /* A map is not there before its group is used; the allocator knows. */
+    if (use != LLADD_USE_PAGED && n.v != 0)
+        return rc;
+    return ll_operations__on(err, n,
+                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                                             "page %llu is in use and has no type: what was there "
+                                             "is lost, or it was never formatted",
+                                             (unsigned long long)n.v));
+}
+
 int ll_operations__fix(struct lladd_db *db, lladd_pageno n, const char *type,
                        enum lladd_latch latch, struct lladd_page **out, struct lladd_error *err)
 {
@@ -164,10 +185,9 @@ int ll_operations__fix(struct lladd_db *db, lladd_pageno n, const char *type,
     if (rc || lladd_page_is(db, lladd_page_view(*out), type))
         return rc;
     lladd_unfix(db, *out, latch);
-    return ll_operations__on(err, n,
-                             lladd_error_set(err, LLADD_WRONG_TYPE,
-                                             "page %llu is not of type \"%s\"",
-                                             (unsigned long long)n.v, type));
+    rc = lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu is not of type \"%s\"",
+                         (unsigned long long)n.v, type);
+    return ll_operations_untyped(db, n, ll_operations__on(err, n, rc), err);
 }
 
 int ll_operations__all_or_nothing(struct lladd_txn *txn, lladd_savepoint_id before, int rc)

@@ -13,4 +13,8 @@ const struct lladd_extension *const *ll_operations_builtin(void);
 lladd_pageno ll_operations_map_of(uint32_t page_size, lladd_pageno page);
 unsigned ll_operations_use_of(struct lladd_view map, lladd_pageno page);
 
+/* A page was refused with LLADD_WRONG_TYPE, told in *err, and is no longer latched:
+ * LLADD_CORRUPT_PAGE if it is in use and has no type, as a page of zeros has none; else `rc`. */
+int ll_operations_untyped(struct lladd_db *, lladd_pageno, int rc, struct lladd_error *);
+
 #endif

@@ -167,7 +167,8 @@ static inline int ll_operations__update(struct lladd_txn *txn, lladd_op_id op, l
                 : lladd_update(txn, op, page, args, len);
 }
 
-/* Fixes a page and makes sure of its type: 0, or the error of lladd_fix, or LLADD_WRONG_TYPE. */
+/* Fixes a page and makes sure of its type: 0, or the error of lladd_fix, or LLADD_WRONG_TYPE, or
+ * LLADD_CORRUPT_PAGE if it is in use and has no type. */
 int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum lladd_latch,
                        struct lladd_page **out, struct lladd_error *);
 

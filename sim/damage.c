@@ -281,6 +281,9 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
         o->why = "the log has what it takes to repair it";
         if (is_repairable(d, &o->meaning))
             return LLADD_SIM_WRONG;
+        o->why = "a page in use is zeros, and that is called misuse";
+        if (o->verdict.code == LLADD_WRONG_TYPE && o->meaning.one_page && o->meaning.zeros)
+            return LLADD_SIM_WRONG;
         if (o->verdict.oracle == LLADD_SIM_O_OPEN)
             r->by_open++;
         else

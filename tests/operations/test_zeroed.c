@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A page of zeros that is in use is damage: every structure says so of every page it has. */
+#include "bed.h"
+
+#include <lladd/array.h>
+#include <lladd/blob.h>
+#include <lladd/hash.h>
+#include <lladd/list.h>
+#include <lladd/pages.h>
+#include <lladd/records.h>
+#include <stdio.h>
+
+enum { ELEMENTS = 900, BLOB = 60000 };
+
+struct structure {
+    struct bed bed;
+    lladd_pageno root;
+    struct lladd_rid rid[ELEMENTS];
+};
+
+/* One kind of structure. `read` goes over all of it and `change` changes all of it: 0, or the error
+ * of the first call that fails. */
+struct kind {
+    const char *name;
+    void (*make)(struct structure *, struct lladd_txn *);
+    int (*read)(struct structure *);
+    int (*change)(struct structure *, struct lladd_txn *);
+};
+
+static void fill(unsigned char *bytes, size_t len, uint32_t i)
+{
+    memset(bytes, (int)(i % 251), len);
+    lladd_put32(bytes, i);
+}
+
+/* ---- hash tables ----------------------------------------------------------------------------- */
+
+static void make_hash(struct structure *s, struct lladd_txn *txn, bool fixed)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    unsigned char value[40];
+    struct lladd_hash *h;
+    o.key_size = fixed ? 4 : 0;
+    o.value_size = fixed ? sizeof value : 0;
+    ok(txn, lladd_hash_create(txn, &o, &s->root));
+    ok_db(&s->bed, lladd_hash_open(s->bed.db, s->root, 0, &h, &s->bed.err));
+    for (uint32_t i = 0; i < ELEMENTS; i++) {
+        fill(value, sizeof value, i);
+        ok(txn, lladd_hash_insert(txn, h, &i, sizeof i, value, sizeof value));
+    }
+    lladd_hash_close(h);
+}
+
+static void make_fixed_hash(struct structure *s, struct lladd_txn *txn)
+{
+    make_hash(s, txn, true);
+}
+
+static void make_var_hash(struct structure *s, struct lladd_txn *txn)
+{
+    make_hash(s, txn, false);
+}
+
+static int read_hash(struct structure *s)
+{
+    struct lladd_hash *h;
+    unsigned char value[40];
+    size_t len;
+    uint64_t n;
+    int rc = lladd_hash_open(s->bed.db, s->root, 0, &h, &s->bed.err);
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
+        rc = lladd_hash_get(h, &i, sizeof i, value, sizeof value, &len, &s->bed.err);
+    int counted = lladd_hash_count(h, &n, &s->bed.err);
+    int checked = lladd_hash_check(h, &s->bed.err);
+    ck_assert_int_eq(counted, rc);
+    ck_assert_int_eq(checked, rc);
+    lladd_hash_close(h);
+    return rc;
+}
+
+static int change_hash(struct structure *s, struct lladd_txn *txn)
+{
+    struct lladd_hash *h;
+    unsigned char value[40] = {0};
+    int rc = lladd_hash_open(s->bed.db, s->root, 0, &h, &s->bed.err);
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
+        rc = lladd_hash_put(txn, h, &i, sizeof i, value, sizeof value);
+    lladd_hash_close(h);
+    return rc;
+}
+
+/* ---- heaps and lists ------------------------------------------------------------------------- */
+
+static void make_heap(struct structure *s, struct lladd_txn *txn)
+{
+    unsigned char record[100];
+    ok(txn, lladd_heap_create(txn, &s->root));
+    for (uint32_t i = 0; i < ELEMENTS; i++) {
+        fill(record, sizeof record, i);
+        ok(txn, lladd_heap_insert(txn, s->root, record, sizeof record, &s->rid[i]));
+    }
+}
+
+static int read_heap(struct structure *s)
+{
+    unsigned char record[100];
+    size_t len;
+    int rc = 0;
+    for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
+        rc = lladd_heap_get(s->bed.db, s->root, s->rid[i], record, sizeof record, &len,
+                            &s->bed.err);
+    struct lladd_heap_cursor c;
+    struct lladd_rid rid;
+    struct lladd_record r;
+    int walked = 0;
+    lladd_heap_open(s->bed.db, s->root, &c);
+    while (!walked)
+        walked = lladd_heap_next(&c, &rid, &r, &s->bed.err);
+    lladd_heap_close(&c);
+    ck_assert_int_eq(walked, rc ? rc : LLADD_END);
+    return rc;
+}
+
+static int change_heap(struct structure *s, struct lladd_txn *txn)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
+        rc = lladd_heap_set(txn, s->root, s->rid[i], "other", 5);
+    return rc;
+}
+
+static void make_list(struct structure *s, struct lladd_txn *txn)
+{
+    unsigned char item[100];
+    struct lladd_item at;
+    struct lladd_list *l;
+    ok(txn, lladd_list_create(txn, &s->root));
+    ok_db(&s->bed, lladd_list_open(s->bed.db, s->root, &l, &s->bed.err));
+    for (uint32_t i = 0; i < ELEMENTS; i++) {
+        fill(item, sizeof item, i);
+        ok(txn, lladd_list_append(txn, l, item, sizeof item, &at));
+    }
+    lladd_list_close(l);
+}
+
+static int read_list(struct structure *s)
+{
+    struct lladd_list *l;
+    uint64_t n;
+    int rc = lladd_list_open(s->bed.db, s->root, &l, &s->bed.err);
+    if (rc)
+        return rc;
+    rc = lladd_list_check(l, &s->bed.err);
+    int counted = lladd_list_count(l, &n, &s->bed.err); /* sees the pages that have items */
+    ck_assert(counted == 0 || counted == rc);
+    lladd_list_close(l);
+    return rc;
+}
+
+static int change_list(struct structure *s, struct lladd_txn *txn)
+{
+    struct lladd_list *l;
+    struct lladd_item at = LLADD_ITEM_NONE;
+    int rc = lladd_list_open(s->bed.db, s->root, &l, &s->bed.err);
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < ELEMENTS && !rc; i++) {
+        rc = lladd_list_next(l, at, &at, NULL, 0, NULL, &s->bed.err);
+        if (!rc)
+            rc = lladd_list_write(txn, l, at, 0, "other", 5);
+    }
+    lladd_list_close(l);
+    return rc;
+}
+
+/* ---- arrays, blobs, names, pages of bytes ---------------------------------------------------- */
+
+static void make_array(struct structure *s, struct lladd_txn *txn)
+{
+    struct lladd_array *a;
+    uint64_t element = 7;
+    ok(txn, lladd_array_create(txn, sizeof element, 9 * ELEMENTS, &s->root));
+    ok_db(&s->bed, lladd_array_open(s->bed.db, s->root, &a, &s->bed.err));
+    for (uint64_t i = 0; i < 9 * ELEMENTS; i++)
+        ok(txn, lladd_array_set(txn, a, i, &element));
+    lladd_array_close(a);
+}
+
+static int read_array(struct structure *s)
+{
+    struct lladd_array *a;
+    uint64_t element;
+    int rc = lladd_array_open(s->bed.db, s->root, &a, &s->bed.err);
+    if (rc)
+        return rc;
+    for (uint64_t i = 0; i < 9 * ELEMENTS && !rc; i++)
+        rc = lladd_array_get(a, i, &element, &s->bed.err);
+    ck_assert_int_eq(lladd_array_check(a, &s->bed.err), rc);
+    lladd_array_close(a);
+    return rc;
+}
+
+static int change_array(struct structure *s, struct lladd_txn *txn)
+{
+    struct lladd_array *a;
+    uint64_t element = 9;
+    int rc = lladd_array_open(s->bed.db, s->root, &a, &s->bed.err);
+    if (rc)
+        return rc;
+    for (uint64_t i = 0; i < 9 * ELEMENTS && !rc; i++)
+        rc = lladd_array_set(txn, a, i, &element);
+    lladd_array_close(a);
+    return rc;
+}
+
+static void make_blob(struct structure *s, struct lladd_txn *txn)
+{
+    unsigned char *bytes = malloc(BLOB);
+    ck_assert_ptr_nonnull(bytes);
+    fill(bytes, BLOB, 5);
+    ok(txn, lladd_blob_create(txn, bytes, BLOB, &s->root));
+    free(bytes);
+}
+
+static int read_blob(struct structure *s)
+{
+    unsigned char *bytes = malloc(BLOB);
+    ck_assert_ptr_nonnull(bytes);
+    int rc = lladd_blob_read(s->bed.db, s->root, 0, bytes, BLOB, NULL, &s->bed.err);
+    free(bytes);
+    ck_assert_int_eq(lladd_blob_check(s->bed.db, s->root, &s->bed.err), rc);
+    return rc;
+}
+
+static int change_blob(struct structure *s, struct lladd_txn *txn)
+{
+    int rc = 0;
+    for (uint64_t at = 0; at < BLOB && !rc; at += 1000)
+        rc = lladd_blob_write(txn, s->root, at, "other", 5);
+    return rc;
+}
+
+static const char *name_of(uint32_t i, char name[32])
+{
+    (void)snprintf(name, 32, "a rather long name %u", i);
+    return name;
+}
+
+static void make_names(struct structure *s, struct lladd_txn *txn)
+{
+    char name[32];
+    (void)s;
+    for (uint32_t i = 0; i < ELEMENTS; i++)
+        ok(txn, lladd_root_set(txn, name_of(i, name), (struct lladd_root_value){i, 0}));
+}
+
+static int read_names(struct structure *s)
+{
+    struct lladd_root_value v;
+    char name[32];
+    int rc = 0;
+    for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
+        rc = lladd_root_get(s->bed.db, name_of(i, name), &v, &s->bed.err);
+    return rc;
+}
+
+static int change_names(struct structure *s, struct lladd_txn *txn)
+{
+    char name[32];
+    int rc = 0;
+    (void)s;
+    for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
+        rc = lladd_root_set(txn, name_of(i, name), (struct lladd_root_value){i, 1});
+    return rc;
+}
+
+static void make_bytes(struct structure *s, struct lladd_txn *txn)
+{
+    ok(txn, lladd_page_alloc(txn, &s->root));
+    ok(txn, lladd_bytes_format(txn, s->root));
+}
+
+static int read_bytes(struct structure *s)
+{
+    unsigned char byte;
+    return lladd_get(s->bed.db, s->root, 0, &byte, 1, &s->bed.err);
+}
+
+static int change_bytes(struct structure *s, struct lladd_txn *txn)
+{
+    return lladd_set(txn, s->root, 0, "x", 1);
+}
+
+static const struct kind kinds[] = {
+    {"hash table, fixed", make_fixed_hash, read_hash, change_hash},
+    {"hash table", make_var_hash, read_hash, change_hash},
+    {"heap", make_heap, read_heap, change_heap},
+    {"list", make_list, read_list, change_list},
+    {"array", make_array, read_array, change_array},
+    {"blob", make_blob, read_blob, change_blob},
+    {"names", make_names, read_names, change_names},
+    {"bytes", make_bytes, read_bytes, change_bytes},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* ---- the test -------------------------------------------------------------------------------- */
+
+static void begin(struct structure *s, const struct kind *k)
+{
+    memset(s, 0, sizeof *s);
+    bed_init(&s->bed, 4096);
+    bed_open(&s->bed);
+    struct lladd_txn *txn = bed_begin(&s->bed);
+    k->make(s, txn);
+    commit(txn);
+}
+
+static void end(struct structure *s)
+{
+    lladd_kill(s->bed.db);
+    s->bed.db = NULL;
+    bed_free(&s->bed);
+}
+
+/* The database is closed; a page of its file turns to zeros. */
+static void zero(struct structure *s, uint64_t page)
+{
+    static const unsigned char zeros[4096];
+    struct lladd_device *dev = s->bed.base;
+    struct lladd_file *file;
+    bed_close(&s->bed);
+    ck_assert_int_eq(dev->ops->open(dev, "pages", 0, &file), 0);
+    const struct lladd_iovec bytes = {zeros, sizeof zeros};
+    ck_assert_int_eq(dev->ops->pwritev(dev, file, &bytes, 1, page * sizeof zeros), 0);
+    ck_assert_int_eq(dev->ops->close(dev, file), 0);
+}
+
+/* Is it in use, and was it formatted? */
+static bool counts(struct structure *s, uint64_t page)
+{
+    enum lladd_page_use use;
+    struct lladd_page *p;
+    ok_db(&s->bed, lladd_page_use(s->bed.db, lladd_page_of(page), &use, &s->bed.err));
+    if (use != LLADD_USE_PAGED)
+        return false;
+    ok_db(&s->bed, lladd_fix(s->bed.db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, &s->bed.err));
+    bool formatted = lladd_page_view(p).type != 0;
+    lladd_unfix(s->bed.db, p, LLADD_LATCH_SHARED);
+    return formatted;
+}
+
+static void is_damage(const struct kind *k, const char *call, uint64_t page, int rc,
+                      const struct lladd_error *err)
+{
+    ck_assert_msg(rc == LLADD_CORRUPT_PAGE, "%s: %s with zeros in page %llu: %s: %s", k->name, call,
+                  (unsigned long long)page, lladd_code_name(rc), err->message);
+}
+
+START_TEST(zeros_in_use_are_damage)
+{
+    const struct kind *k = &kinds[_i];
+    struct structure s;
+    unsigned found = 0;
+    uint64_t page = 2;
+    for (bool more = true; more; page++) {
+        begin(&s, k);
+        more = page + 1 < lladd_page_count(s.bed.db);
+        if (page < lladd_page_count(s.bed.db) && counts(&s, page)) {
+            zero(&s, page);
+            bed_open(&s.bed);
+            is_damage(k, "reading", page, k->read(&s), &s.bed.err);
+            struct lladd_txn *txn = bed_begin(&s.bed);
+            int rc = k->change(&s, txn);
+            if (rc) /* not every page is needed for every change */
+                is_damage(k, "changing", page, rc, lladd_txn_error(txn));
+            found++;
+        }
+        end(&s);
+    }
+    ck_assert_uint_ge(found, 1);
+}
+END_TEST
+
+/* A page that is free is no structure's: there zeros are what they always were. */
+START_TEST(zeros_that_are_free_are_misuse)
+{
+    struct structure s;
+    unsigned char byte;
+    begin(&s, &kinds[KINDS - 1]);
+    struct lladd_txn *txn = bed_begin(&s.bed);
+    ok(txn, lladd_page_free(txn, s.root));
+    commit(txn);
+    lladd_pageno root = s.root;
+    zero(&s, root.v);
+    bed_open(&s.bed);
+    ck_assert_int_eq(lladd_get(s.bed.db, root, 0, &byte, 1, &s.bed.err), LLADD_WRONG_TYPE);
+    end(&s);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("zeroed");
+    TCase *tc = tcase_create("zeroed");
+    tcase_add_loop_test(tc, zeros_in_use_are_damage, 0, KINDS);
+    tcase_add_test(tc, zeros_that_are_free_are_misuse);
+    suite_add_tcase(suite, tc);
+    return bed_run(suite);
+}
