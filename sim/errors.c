@@ -96,10 +96,6 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
      * a read that fails, and opening the database again repeats it (docs/durability.md). */
     if (f->kind == LLADD_SIM_FAULT_FILES && o->poisoned && o->why.code == LLADD_UNDO_FAILED)
         return;
-    /* A rollback that has to read a segment of the log opens its file. Without that it fails as for
-     * a read that fails, and opening the database again repeats it (docs/durability.md). */
-    if (f->kind == LLADD_SIM_FAULT_FILES && o->poisoned && o->why.code == LLADD_UNDO_FAILED)
-        return;
     if (f->grave && f->graved != LL_SIM_CLOSING && o->opened == 0 && !o->poisoned)
         (void)object_error(v, f, "the handle is not poisoned (LOG-4)");
     if (f->grave && f->graved == LL_SIM_CLOSING && o->closed == 0)

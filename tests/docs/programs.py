@@ -88,7 +88,9 @@ def main(root, build, cmake, cc):
         command = os.path.join(prefix, "bin", "lladd")
         for line in commands(root) if os.path.exists(command) else []:
             words = shlex.split(line)
-            said = run(line, [command] + words[1:], folder, env).strip()
+            # The program's page is its own: verify says by status 3 that it was not checked.
+            expect = 3 if words[1] == "verify" else 0
+            said = run(line, [command] + words[1:], folder, env, expect).strip()
             quiet = len(words) > 2 and words[2] in ("put", "create")  # have nothing to say
             if not said and not quiet:
                 sys.exit(f"{line} says nothing")
