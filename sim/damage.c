@@ -489,7 +489,9 @@ static int undamaged(struct ll_sim_damaging *d)
     d->sim->history = NULL;
     int rc = judge(d, &o);
     d->sim->history = history;
-    if (rc || o.verdict.oracle == LLADD_SIM_O_NONE)
+    if (!rc && d->now.damage)
+        o.why = "inspection finds damage where there is none";
+    if (rc || (o.verdict.oracle == LLADD_SIM_O_NONE && !d->now.damage))
         return rc;
     d->sim->stop = true;
     (void)snprintf(d->what, sizeof d->what, "as they are");
