@@ -27,8 +27,7 @@ static const char usage[] =
     "  --json    one JSON object a line instead, which load does not read\n"
     "  --salvage  of a damaged database, writes what can be read, as text that load takes; says\n"
     "            on standard error what is left out. Elements of an array and bytes of a blob\n"
-    "            that cannot be read are zeros. Where the names cannot be read, structures are\n"
-    "            called after their pages\n"
+    "            that cannot be read are zeros\n"
     "\n"
     "Exit status: 0; 1 if something in the database is damaged (the text then has no end, and\n"
     "load refuses it; with --salvage: it is whole, and is not all there was); 2 if it cannot be\n"
@@ -118,29 +117,6 @@ static int kind_of(const struct dumping *d, struct named *n)
     return rc;
 }
 
-/* Where no names can be read: every page that is the root of something. */
-static int all_pages(struct dumping *d)
-{
-    int rc = 0;
-    for (uint64_t page = 0; !rc && page < lladd_page_count(d->db); page++) {
-        struct named n = {.page = page};
-        rc = kind_of(d, &n);
-        if (pass(d, rc)) {
-            leave_out(d, "page %" PRIu64, page);
-            rc = 0;
-            continue;
-        }
-        struct named *to = !rc && n.kind ? ll_vec_push(&d->names) : NULL;
-        if (!rc && n.kind && !to)
-            rc = lladd_error_set(d->err, LLADD_NO_MEMORY, "out of memory");
-        if (!to)
-            continue;
-        snprintf(n.name, sizeof n.name, "page %" PRIu64, page);
-        *to = n;
-    }
-    return rc;
-}
-
 /* What the names lead to. */
 static int find_kinds(struct dumping *d)
 {
@@ -165,11 +141,6 @@ static int all_roots(struct dumping *d)
     int rc = lladd_root_each(d->db, gather, &d->names, d->err);
     if (rc == LLADD_NO_MEMORY)
         return lladd_error_set(d->err, rc, "out of memory");
-    if (pass(d, rc)) {
-        leave_out(d, "names cannot be read; structures are called after their pages");
-        d->names.len = 0;
-        return all_pages(d);
-    }
     if (rc)
         return rc;
     if (d->names.len > 1)

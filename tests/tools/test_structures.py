@@ -474,6 +474,15 @@ class Salvage(Case):
         self.assertIn('"l"', err)
         self.assertEqual(len(self.part(out, "array")), 2999 + 1)
 
+    def test_the_names(self):
+        """Without them the database does not open. Status 1, and no text that seems whole."""
+        text = dump(structure("list", "a name that is there once", ["one", "two"]))
+        self.good("load", self.db, text=text)
+        self.damage("a name that is there once")
+        code, out, err = run("dump", "--salvage", self.db)
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("LLADD_CORRUPT_", err)
+
     def test_the_commands_of_the_book(self):
         """Those that docs/what-happens-when.md tells an operator to run."""
         here = os.path.dirname(os.path.abspath(__file__))
