@@ -714,6 +714,10 @@ static int close_clean(struct lladd_db *db)
     core->closing = true; /* nobody writes behind this checkpoint */
     if (!rc)
         rc = ll_checkpoint(core, true, &err);
+    /* A class had no space for what it writes in a checkpoint: nothing is reserved for that. All
+     * that was committed is durable, and the next open redoes it. */
+    if (rc == LLADD_NO_SPACE && last.v <= ll_log_durable(core->log).v)
+        return ll_core_check(core, &err);
     if (!rc)
         rc = ll_log_finish(core->log, &end, &err);
     return rc ? rc : write_clean(core, end);

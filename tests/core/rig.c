@@ -102,8 +102,8 @@ void rig_close(struct rig *r)
     struct lladd_db *db = r->db;
     r->db = NULL;
     done(lladd_close(db));
-    /* What a clean close says is durable: so the power may fail behind it. */
-    if (r->fd)
+    /* What a clean close says is durable: so the power may fail after it. */
+    if (r->fd && r->options.device == fault_device_dev(r->fd))
         fault_device_power_cycle(r->fd, &fault_power);
 }
 
