@@ -107,14 +107,14 @@ static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uin
 }
 
 /* Does the log go as far as pages that were written have seen it? (What is unclean, and was scanned
- * without an error.) */
+ * without an error. In a database that is in use both move on between the two looks.) */
 static int verify_witness(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
     struct lladd_error why = LLADD_ERROR_INIT;
     struct ll_witness w;
     struct lladd_file *file;
-    if (v->info.clean || !v->log || v->log_error.code ||
+    if (v->info.clean || v->info.in_use == 1 || !v->log || v->log_error.code ||
         ll_io_open(v->core.dev, "control", LLADD_OPEN_READ_ONLY, &file))
         return 0;
     int rc = ll_witness_read(v->core.dev, file, v->core.salt, &w, &why);

@@ -161,8 +161,8 @@ LLADD_API int lladd_open(const char *dir, const struct lladd_options *options,
 /** Aborts open transactions, leaves prepared ones in doubt, takes a checkpoint so that the next
  * open has nothing to redo, releases everything. The handle is gone whatever is returned; an error
  * means that the next open has to recover. It has to after 0, too, if a class had no space for what
- * it writes in a checkpoint: all that was committed is durable then. Only LLADD_BAD_STATE means that
- * nothing was done: the thread holds a page. No other thread may be using the handle. */
+ * it writes in a checkpoint: all that was committed is durable then. Only LLADD_BAD_STATE means
+ * that nothing was done: the thread holds a page. No other thread may be using the handle. */
 LLADD_API int lladd_close(struct lladd_db *);
 /** Releases the handle without writing anything: as if the process had died here. */
 LLADD_API void lladd_kill(struct lladd_db *);
