@@ -168,6 +168,8 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
 {
     lladd_pageno n = ll_dwb_page(header(b), i);
     unsigned char *bytes = b->dwb_scratch + b->page_size;
+    if (n.v >= ll_buffer_file_pages(b))
+        return 0; /* the file was made longer, durably, before a page there was written */
     int rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
     if (rc != 0)
         return rc;
