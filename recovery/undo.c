@@ -119,6 +119,7 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
 static void held_begin(uint32_t *before)
 {
     struct lladd_dst *d = lladd_dst_current();
+    *before = 0;
     if (d) {
         *before = d->held_most;
         d->held_most = d->held;

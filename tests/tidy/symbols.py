@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """symbols.py exports <shared library>: it exports lladd_* and nothing else, and something.
 symbols.py globals <archive>: no object in it has variables that can be written, so that nothing is
-shared by two databases in one process.
+shared by two databases in one process. What a thread holds (util/held.h) is the thread's, and is
+counted for one database at a time.
 symbols.py plain <archive>: no object in it knows anything of the instrumented build.
 symbols.py selftest <c compiler>: all of them find what they look for."""
 import os
@@ -24,6 +25,7 @@ def foreign_exports(library):
                        if not name.startswith("lladd_") and not name.startswith("LLADD_")]
 
 
+PER_THREAD = "ll_held"
 # Writable at run time; .data.rel.ro holds constants with addresses in them.
 WRITABLE = re.compile(r"^\.(data|bss|tdata|tbss)(?!\.rel\.ro)(\.|$)")
 
@@ -39,7 +41,8 @@ def writable_symbols(archive):
         # Address, seven columns of flags, section, size, name. Flag 5 is d for a section's own
         # symbol, which stands for nothing.
         match = re.match(r"[0-9a-f]+ (.{7}) (\S+)\s+([0-9a-f]+)\s+(.*)", line)
-        if match and match.group(1)[5] != "d" and WRITABLE.match(match.group(2)):
+        if (match and match.group(1)[5] != "d" and WRITABLE.match(match.group(2)) and
+                match.group(4).split()[-1] != PER_THREAD):
             found.append((obj, match.group(4)))
     return objects, found
 
