@@ -118,7 +118,7 @@ int ll_buffer_fix(struct ll_buffer *, lladd_pageno n, unsigned how, struct ll_fr
 void ll_buffer_expect(const struct ll_buffer *, lladd_pageno n);
 /* how: LL_FIX_SHARED or LL_FIX_EXCLUSIVE, as it was fixed. */
 void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
-/* Does somebody hold the frame exclusively? The caller holds it one way or the other. */
+/* Is the frame held exclusively? The caller holds it one way or the other. */
 bool ll_frame_exclusive(const struct ll_frame *);
 
 /* The frame, held exclusively, is about to be changed by a record not yet reserved; `frontier` is

@@ -13,8 +13,12 @@
  * A crash in 1 leaves a header that does not fit itself or its copies, and whole pages in the file.
  * A crash in 2 leaves copies of all that may be torn. After 3 the area is empty, and must be: pages
  * may be written past it again, protected by an image, and if one of those were torn an old copy
- * would take its place, too old for the records behind the base and yet not baseless. For the same
+ * would take its place, too old for the records after the base and yet not baseless. For the same
  * reason what a former life left is restored and cleared before the first page is written.
+ *
+ * Restoring trusts nothing because it can be read (REC-4): the area is written again and synced,
+ * then every page that has a copy, then the page file is synced, then step 3. A crash on the way
+ * leaves the area as it was, for what is written to it is what it holds.
  *
  * On disk (docs/disk-format.md). The area has the size of DWB_PAGES + 1 pages; the first is the
  * header, copies follow:

@@ -480,8 +480,9 @@ static int write_owner(int fd)
     return write_all(fd, &v, 1, 0);
 }
 
-/* The pid is there for whoever is refused, and is no part of the lock: a disk without room for it
- * keeps nobody from locking. A pid that is there already is another owner's, and goes. */
+/* The pid tells a process that is refused which one has the lock. It is no part of the lock, which
+ * does without it when the disk has no room. A pid that is there already is another owner's, and
+ * goes. */
 static int leave_owner(int fd)
 {
     int rc = write_owner(fd);

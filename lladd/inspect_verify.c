@@ -143,7 +143,7 @@ static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes,
                                      : "it is cut off: what pages have seen of the log is missing");
 }
 
-/* What lies between and behind the copies of the control file, of which `have` bytes are there. */
+/* What lies between and after the copies of the control file, of which `have` bytes are there. */
 static int verify_control_rest(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
 {
     int rc = 0;

@@ -711,12 +711,12 @@ static int close_clean(struct lladd_db *db)
         rc = ll_log_force(core->log, last, &err);
     if (!rc)
         ll_txns_drain(core);
-    core->closing = true; /* nobody writes behind this checkpoint */
+    core->closing = true; /* nothing is written after this checkpoint */
     if (!rc)
         rc = ll_checkpoint(core, true, &err);
     /* A class had no space for what it writes in a checkpoint: nothing is reserved for that. All
      * that was committed is durable, and the next open redoes it. */
-    if (rc == LLADD_NO_SPACE && last.v <= ll_log_durable(core->log).v)
+    if (core->class_without_space && last.v <= ll_log_durable(core->log).v)
         return ll_core_check(core, &err);
     if (!rc)
         rc = ll_log_finish(core->log, &end, &err);

@@ -18,11 +18,11 @@
  * *rests* after that: a transaction keeps what is left, and credit is handed out in chunks, while
  * few credits are out.
  *
- * No deadlock. A caller that must wait for credit first returns what it has. Who has credit in hand
- * waits for nothing but pages, their I/O included; and who has latched a page does not ask for
- * credit, nor do the holders of mutexes that come after pages. So all credit in hand is used or put
- * down soon. Credit that rests is at most a quarter of the ring, as the last one to put some down
- * has made sure; one request is at most half of it. So there comes a time when a request fits.
+ * No deadlock. A caller that must wait for credit first returns what it has. A thread with credit
+ * in hand waits for nothing but pages, their I/O included; one that has latched a page does not ask
+ * for credit, nor does one with a mutex that comes after pages. So all credit in hand is used or
+ * put down soon. Credit that rests is at most a quarter of the ring, as the last one to put some
+ * down has made sure; one request is at most five eighths of it. So a time comes when it fits.
  * Debug builds know which threads have credit in hand, and check (util/sync.c).
  *
  * Publishing (LSN-in-header): a record's own LSN is stored last, with release. Who writes walks

@@ -266,7 +266,7 @@ static int step(struct lladd_db *db, uint64_t next, uint64_t *steps, struct llad
         lladd_error_set(err, LLADD_CORRUPT_PAGE, "the chain of root pages does not end"));
 }
 
-/* Does the page know the name (*e: its entry)? *next: the page behind it. */
+/* Has the page the name (*e: its entry)? *next: the page after it. */
 static int ask_page(struct lladd_db *db, lladd_pageno at, const char *name, struct entry *e,
                     bool *found, uint64_t *next, struct lladd_error *err)
 {

@@ -6,8 +6,8 @@
  *
  *     ll_ahead_want ... ll_ahead_want, ll_ahead_read, ll_ahead_find ... , ll_ahead_clear
  *
- * Nobody depends on it: what could not be read, or had no room, is not there, and has to be read by
- * itself. Threads: none of its own. */
+ * Nothing depends on it: what could not be read, or had no room, is not there, and has to be read
+ * by itself. Threads: none of its own. */
 #include "recovery/behind.h"
 
 struct ll_ahead {

@@ -214,6 +214,7 @@ static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advan
         const struct lladd_object_class *c = core->cat.classes[i]->desc;
         if (ask_checkpoint && c->checkpoint && (rc = c->checkpoint(c->ctx, core->db)) != 0)
             ll_fail(err, rc, "checkpoint of class \"%s\" failed", c->name);
+        core->class_without_space = core->closing && rc == LLADD_NO_SPACE;
         if (advance.v && c->advance)
             c->advance(c->ctx, core->db, advance);
     }

@@ -387,6 +387,7 @@ struct ll_core {
     /* Atomic: how much of that it holds, and has held at most. */
     uint64_t recovery_memory, recovery_memory_most;
     bool closing;               /* the last checkpoint is being taken */
+    bool class_without_space;   /* a class had none for what it writes in that one */
     uint32_t owes_checkpoint;   /* atomic: the one that saves the next crash this recovery */
     struct ll_instant *instant; /* while pages may be behind the log; set before open returns */
     uint32_t instant_stop;      /* atomic: steps are to be left off */

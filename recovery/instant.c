@@ -67,7 +67,7 @@ struct ll_instant {
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* Under the mutex, or with nobody else at work. */
+/* Under the mutex, or while no other thread is at work. */
 static void count_memory(struct ll_instant *in)
 {
     struct ll_core *core = in->core;

@@ -758,7 +758,7 @@ static int take_away(struct hb_change *c, bool physical)
     return rc ? rc : lladd_savepoint_release(c->txn, before);
 }
 
-/* Behind a removal. That the last bucket is merged does nothing for this one's chain. */
+/* After a removal. That the last bucket is merged does nothing for this one's chain. */
 static int shrunk(struct hb_change *c, bool physical)
 {
     int rc = 0;

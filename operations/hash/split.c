@@ -5,7 +5,7 @@
  * undo, since every prefix of them is a table in order:
  *
  *   format   page n becomes an empty bucket of the next level. It is closed, and beyond the number
- *            of buckets: nobody looks at it. No page is latched yet (BUF-3)
+ *            of buckets: no thread looks at it. No page is latched yet (BUF-3)
  *   widen    it is opened, with the entries that go there
  *   narrow   page b loses them and is of the next level, too: from here on the split has happened
  *   buckets  the root page says n + 1. If a crash comes before this record, the level of b tells

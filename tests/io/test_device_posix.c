@@ -354,7 +354,7 @@ START_TEST(a_file_of_another_user_is_refused)
     ck_assert_int_eq(ll_io_open(dev, "f", LLADD_OPEN_CREATE, &f), 0);
     ck_assert_int_eq(ll_io_close(dev, f), 0);
     ck_assert_int_eq(ll_io_mkdir(dev, "log"), 0);
-    if (geteuid() == 0) { /* nobody else can give files away */
+    if (geteuid() == 0) { /* only root can give files away */
         ck_assert_int_eq(chown(path, 65534, 65534), 0);
         ck_assert_int_eq(chown(log, 65534, 65534), 0);
         int rc = ll_io_open(dev, "f", 0, &f);

@@ -23,7 +23,7 @@ enum toy_fault {
     TOY_HANGS,           /* the workload does nothing for ever */
     TOY_CRASHES,         /* the workload does what a process dies of */
     TOY_SMALL_RECORD,    /* prepare asks for more than record_max, and does not look */
-    TOY_SPEECHLESS,      /* prepare refuses, and nobody says why */
+    TOY_SPEECHLESS,      /* prepare refuses, without a reason */
     TOY_CHECK_SPEECHLESS /* check complains, and does not say of what */
 };
 
