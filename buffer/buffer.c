@@ -2,49 +2,50 @@
 /*
  * buffer: the pages of one file, cached within a byte budget.
  *
- * Purpose. Everybody who wants to see or change a page fixes it here. Pages that nobody holds may
- * be written at any time, committed or not (STEAL), and need not be written at commit (NO-FORCE);
- * what makes that safe is the log, of which this layer knows two functions, the gate.
+ * Purpose. Every reader and writer of a page fixes it here. A page that is not held may be written
+ * at any time, committed or not (STEAL), and need not be written at commit (NO-FORCE). The log
+ * makes that safe; this layer knows it only as the functions of the gate.
  *
  * Definitions.
- *   frame     what describes a cached page: its address, a state word (latch.h), its dirty state.
- *   fix       to latch a page, shared or exclusively, which also pins it: while somebody holds it,
- *             it stays where it is. There is no pin without a latch.
+ *   frame     descriptor of a cached page: its address, a state word (latch.h), its dirty state.
+ *   fix       to latch a page, shared or exclusively, which also pins it: the page stays resident
+ *             while it is held. There is no pin without a latch.
  *   slot      the right to have one page resident. The budget limits the slots; the eviction clock
- *             walks over them; the dirty queue is threaded through them.
+ *             visits them; the dirty queue links them.
  *   dirty     rec_lsn != 0: changed since its last copy was taken for writing.
  *   in flight a copy was taken for writing and is not known to be durable. A page can be dirty and
  *             in flight at once, with an entry for each.
  *   base      baseLSN, the newest full image or format record of a page (BUF-5).
- *   provider  where frames and pages live. frames_reserved.c: address space reserved for the whole
- *             file, frame and page found by arithmetic. frames_heap.c: slabs and a small hash
- *             table. Everything else is the same for both, and the same tests run on both.
+ *   provider  where frames and pages are stored. frames_reserved.c: address space reserved for the
+ *             whole file, frame and page found by arithmetic. frames_heap.c: slabs and a small hash
+ *             table. All other code is the same for both, and the same tests run on both.
  *
  * Invariants.
- *   BUF-1  No page is written while its page LSN is beyond the gate's durable LSN. What is written
- *          is a copy, taken under a shared latch, checksummed and written unlatched (writeback.c).
- *   BUF-2  Nobody sees a page from the disk that was not verified (verify.c, load.c).
- *   BUF-3  A hit waits for no I/O: no latch is held, page or other, while the device is called, but
- *          for those that only callers of the device want (grow, sync, flush, double-write).
- *   BUF-4  A frame is dirty, with rec_lsn at most the log's frontier, before its record is
- *          reserved; and the dirty-page table shows every page that is dirty or in flight at any
- *          moment: a page goes from one to the other under the latch that the table is read under
- *          (dirty.c).
+ *   BUF-1  No page is written while its page LSN is not below the gate's durable LSN. The bytes
+ *          written are a copy, taken under a shared latch, checksummed and written unlatched
+ *          (writeback.c).
+ *   BUF-2  No caller sees a page from the disk that was not verified (verify.c, load.c).
+ *   BUF-3  A hit waits for no I/O: no latch is held while the device is called, except those that
+ *          only other callers of the device need (grow, sync, flush, double-write).
+ *   BUF-4  A frame is dirty, with rec_lsn at most the log's tail, before its record is reserved.
+ *          The dirty page table shows every page that is dirty or in flight at any moment: a page
+ *          moves from one state to the other under the latch that guards the table (dirty.c).
  *   BUF-5  Each of the two has a base; redo may start at the smallest (with no_images: recLSN).
  *   LOG-4  The first write or sync that fails poisons the buffer: every later call fails with that
- *          error, and cfg.poisoned is called, once.
- *   API-1  A call that fails for want of memory, frames or space has changed nothing.
+ *          error, and cfg.poisoned is called once.
+ *   API-1  A call that fails for lack of memory, frames or space has changed nothing.
  *
- * On disk. Page n of the file is the bytes from n * page_size on; the header is page_format.h. The
- * double-write area is dwb.c.
+ * On disk. Page n of the file is the bytes from n * page_size on; page_format.h has the header and
+ * dwb.c the double-write area.
  *
- * Threads. Everything but open, start and close may be called from any thread at any time. Who
- * fixes several pages orders them himself. One thread of our own writes pages ahead of eviction, if
- * allowed to (writeback.c); without it whoever needs room writes, or ll_buffer_step does.
+ * Threads. All functions but open, start and close may be called from any thread at any time. A
+ * caller that fixes several pages chooses a deadlock-free order. One thread of this layer writes
+ * pages ahead of eviction, if allowed (writeback.c); without it, callers that need room write, or
+ * ll_buffer_step does.
  *
- * The files: buffer.c opens, closes and serves hits; load.c misses and evicts; slots.c keeps to the
- * budget; dirty.c is the dirty-page table; writeback.c writes; written.c remembers what was
- * written; file.c has what goes past the cache.
+ * The files: buffer.c opens, closes and serves hits; load.c misses and evicts; slots.c keeps the
+ * budget; dirty.c is the dirty page table; writeback.c writes; written.c records the page LSNs of
+ * writes; file.c has the operations that bypass the cache.
  */
 #include "buffer/buffer_private.h"
 #include "util/held.h"
@@ -59,7 +60,7 @@ int ll_buffer__check(struct ll_buffer *b, struct lladd_error *err)
     uint32_t state = lladd_atomic_load32(&b->poison);
     if (LL_LIKELY(state == 0))
         return 0;
-    while (state == 1) { /* for as long as it takes to copy the error */
+    while (state == 1) { /* only while another thread copies the error */
         lladd_cpu_relax();
         state = lladd_atomic_load32(&b->poison);
     }
@@ -74,7 +75,7 @@ int ll_buffer__poison(struct ll_buffer *b, int rc, const char *what, const char 
     uint32_t clean = 0;
     if (!lladd_atomic_cas32(&b->poison, &clean, 1))
         return ll_buffer__check(b, err);
-    /* Whatever the cause, for the handle this is the end; ll_fail_io might call it a lack of
+    /* Whatever the cause, the handle is unusable from now on; ll_fail_io might call it a lack of
      * space. */
     (void)ll_fail_io(&b->error, rc, true, what, name);
     b->error.code = LLADD_WRITE_FAILED;
@@ -95,7 +96,7 @@ int ll_buffer__leave(struct ll_buffer *b, int rc)
 void ll_buffer__event(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->events, 1);
-    /* A sleeper sees the new number, or is seen. */
+    /* A sleeper either sees the new number or is counted. */
     if (lladd_atomic_look32(&b->event_sleepers) != 0)
         lladd_word_wake(&b->events, INT_MAX, UINT32_MAX);
 }
@@ -125,9 +126,9 @@ static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *
     return 0;
 }
 
-/* What one resident page takes: itself, its slot, its share of the set in flight (which is limited
- * to half the slots, and allocated by doubling) and, in the heap, its frame and its share of the
- * hash table, which is a quarter to half full. */
+/* The cost of a resident page: the page, its slot, and its share of the in-flight set (which is
+ * limited to half the slots, and allocated by doubling); in the heap also its frame and its share
+ * of the hash table, which is a quarter to half full. */
 static uint64_t cost_of_page(const struct ll_buffer *b)
 {
     uint64_t cost = sizeof(struct ll_buffer__slot) + sizeof(struct ll_buffer__in_flight);
@@ -136,7 +137,7 @@ static uint64_t cost_of_page(const struct ll_buffer *b)
     return cost + ll_heap__stride(b) + 4 * sizeof(struct ll_buffer__hash_entry);
 }
 
-/* How many pages the budget is good for. */
+/* Computes how many pages the budget allows. */
 static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
 {
     b->slot_bytes = cost_of_page(b);
@@ -148,7 +149,8 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
 
     b->bytes += sizeof *b + ll_buffer__batch_bytes(b) + ll_buffer__written_bytes(&b->cfg) +
                 2 * IN_FLIGHT_MIN * sizeof(struct ll_buffer__in_flight);
-    /* All of them held, each where nothing else is; one of them in a chunk of its own. */
+    /* The worst case: all of them held, each alone in its group and region, and one in a new
+     * chunk. */
     uint64_t least = b->bytes + FRAMES_MIN * (b->slot_bytes + b->place_bytes) + b->claim_bytes;
     if (b->cfg.budget < least)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
@@ -160,9 +162,9 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
     return 0;
 }
 
-/* Whose misses cost less, or whose hits? Dropping a page from reserved address space makes the
- * kernel interrupt every processor that runs a thread of ours, and its next tenant costs a page
- * fault; finding it is what is faster. */
+/* Heap frames make misses cheaper, reserved address space makes hits cheaper. To drop a page from
+ * reserved address space the kernel interrupts every processor that runs a thread of ours, and the
+ * next page in its place costs a page fault; but a lookup is faster. */
 static bool wants_reserved(const struct ll_buffer *b)
 {
     if (b->cfg.frames != LL_FRAMES_AUTO)
@@ -171,7 +173,7 @@ static bool wants_reserved(const struct ll_buffer *b)
            lladd_atomic_load64(&b->file_pages) <= b->cfg.budget / b->page_size;
 }
 
-/* When it is known how large the file is. */
+/* Called when the size of the file is known. */
 static int open_frames(struct ll_buffer *b, struct lladd_error *err)
 {
     int rc = wants_reserved(b) ? ll_reserved__open(b, err) : 0;
@@ -204,7 +206,7 @@ static void destroy_latches(struct ll_buffer *b)
     lladd_mutex_destroy(&b->dwb_latch);
 }
 
-/* The page file; a new one is durable when this returns. */
+/* Opens the page file. */
 static int open_file(struct ll_buffer *b, struct lladd_error *err)
 {
     struct lladd_device *dev = b->cfg.dev;
@@ -222,8 +224,8 @@ static int open_file(struct ll_buffer *b, struct lladd_error *err)
     rc = ll_io_size(dev, b->file, &size);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "get the size of", b->cfg.name);
-    /* A last page that is not all there was torn when the file grew; it exists, and will not
-     * verify. */
+    /* An incomplete last page was torn when the file grew; it counts, and will fail
+     * verification. */
     b->page_count = b->file_pages = size / b->page_size + (size % b->page_size != 0);
     return 0;
 }
@@ -237,8 +239,8 @@ static int make_durable(struct ll_buffer *b, struct lladd_error *err)
     return rc == 0 ? 0 : ll_fail_io(err, rc, true, "sync the directory of", b->cfg.name);
 }
 
-/* Failed in the middle of creating: leave nothing behind. The error that is reported is the first
- * one; if the files cannot even be removed, the next attempt will say that they exist. */
+/* Creation failed: removes the files. The first error is the one reported; if the files cannot be
+ * removed, the next attempt reports that they exist. */
 static void uncreate(struct ll_buffer *b)
 {
     if (b->file)
@@ -258,7 +260,8 @@ static void release(struct ll_buffer *b)
     ll_buffer__written_free(b);
     ll_vec_free(&b->in_flight);
     ll_buffer__dwb_close(b);
-    /* What had to be durable was synced; what was not, a crash may take as well as this close. */
+    /* Everything that had to be durable was synced; a crash could lose the rest as well as this
+     * close. */
     if (b->file)
         (void)ll_io_close(b->cfg.dev, b->file);
     destroy_latches(b);
@@ -331,7 +334,7 @@ void ll_buffer_close(struct ll_buffer *b)
 
 /* ---- fixing ---- */
 
-/* The frame turned out to be another page's. */
+/* The frame turned out to hold another page. */
 __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct ll_frame *f,
                                                      uint64_t n, unsigned how,
                                                      struct ll_frame **out,
@@ -341,8 +344,8 @@ __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct
     return ll_buffer__fix_slow(b, n, how, out, err);
 }
 
-/* The page, and its frame is on its way, where its place is known without looking at the frame,
- * which would be a miss by itself; NULL otherwise. */
+/* Prefetches the frame of page n and returns its page, if the address is known without reading the
+ * frame, which would be a cache miss itself; NULL otherwise. */
 static inline const unsigned char *touch_frame(const struct ll_buffer *b, uint64_t n)
 {
     uint64_t frames = b->reserved ? ll_reserved__frames(b, n) : 0;
@@ -359,8 +362,8 @@ void ll_buffer_touch(const struct ll_buffer *b, lladd_pageno n, uint32_t offset)
         __builtin_prefetch(page + offset);
 }
 
-#define LINE 64u          /* of the processor's caches */
-#define TOUCHED_MOST 256u /* who goes on over more shows the processor where */
+#define LINE 64u          /* size of a processor cache line */
+#define TOUCHED_MOST 256u /* the hardware prefetcher recognises longer reads */
 
 void ll_buffer_touch_span(const struct ll_buffer *b, lladd_pageno n, uint32_t offset, uint32_t len)
 {
@@ -377,7 +380,7 @@ void ll_buffer_touch_span(const struct ll_buffer *b, lladd_pageno n, uint32_t of
     __builtin_prefetch(page + last);
 }
 
-/* Whatever is not a plain hit is somebody else's business, so that a hit needs no stack. */
+/* Everything but a plain hit is done out of line, so that a hit needs no stack. */
 int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *err)
 {
@@ -402,15 +405,16 @@ void ll_buffer_expect(const struct ll_buffer *b, lladd_pageno n)
     const struct ll_frame *f = ll_buffer__find(b, n.v);
     if (LL_LIKELY(f != NULL))
         __builtin_prefetch(f, 1);
-    /* In reserved address space the page was fetched by the search; here it follows its frame. */
+    /* With reserved address space ll_buffer__find prefetched the page; in the heap it follows its
+     * frame. */
     if (!b->reserved && f)
         __builtin_prefetch(f + 1, 1);
 }
 
-/* ---- glances ---- */
+/* ---- optimistic reads ---- */
 
-/* The version is the latch word's, and how many frames have been given up: a page that went and
- * came back counts its fixes from one. */
+/* The version is that of the latch word plus the number of frames released: a page that was evicted
+ * and loaded again counts its fixes from one. */
 bool ll_buffer_glance(const struct ll_buffer *b, lladd_pageno n, struct lladd_glance *out)
 {
     const struct ll_frame *f = ll_buffer__find(b, n.v);
@@ -433,7 +437,7 @@ bool ll_buffer_glance(const struct ll_buffer *b, lladd_pageno n, struct lladd_gl
 
 bool ll_buffer_glanced(const struct lladd_glance *g)
 {
-    /* What was copied was loaded with acquire: these come behind it. */
+    /* The caller loaded the copied bytes with acquire, so these loads come after them. */
     uint64_t now = lladd_atomic_load64(g->version_);
     return LL_LIKELY(((now ^ g->was_) & LATCH_VERSION) == 0 &&
                      lladd_atomic_load64(g->departures_) == g->departed_);
@@ -446,8 +450,8 @@ void ll_buffer_unfix(struct ll_buffer *b, struct ll_frame *f, unsigned how)
         latch_drop_shared(f);
         return;
     }
-    /* Who reads the dirty-page table holds no page latch, so he cannot look into the header. Until
-     * now he saw the base from before, which is older and so errs on the safe side. */
+    /* A reader of the dirty page table holds no page latch, so it cannot read the header. Until now
+     * it saw the previous base, which is older and therefore safe. */
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0) {
         uint64_t base = ll_page_base(f->page.bytes).v;
         if (base != lladd_atomic_load64_relaxed(&f->base_lsn))
@@ -470,7 +474,7 @@ void ll_buffer_dirty(struct ll_buffer *b, struct ll_frame *f, lladd_lsn frontier
     ll_buffer__enter(b, f, frontier.v);
 }
 
-/* ---- looking ---- */
+/* ---- queries ---- */
 
 uint64_t ll_buffer_file_pages(const struct ll_buffer *b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_BUFFER_PRIVATE_H
 #define LL_BUFFER_PRIVATE_H
-/* The inside of the buffer manager. What the words mean is in the essay of buffer.c. */
+/* Internal declarations of the buffer manager. The header comment of buffer.c defines the terms. */
 #include <lladd/dst.h>
 #include <lladd/sync.h>
 
@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-/* Latches of this layer, in the order in which they may be taken; page latches come before all but
- * the first two, which are only taken by callers that hold no page. */
+/* Ranks of the latches of this layer, in the order in which they may be taken. Page latches rank
+ * before all but the first two, which only callers without a page latch take. */
 enum {
     BUFFER_RANK_FLUSH = LLADD_RANK_BUFFER - 3, /* one flush at a time */
     BUFFER_RANK_DISCARD,                       /* one drop at a time */
@@ -26,38 +26,42 @@ enum {
 };
 
 enum {
-    SEGMENTS = 29,       /* doubling from FIRST_SEGMENT slots: all that 32 bits can number */
+    SEGMENTS = 29,       /* segment sizes double from FIRST_SEGMENT slots: enough for all 32-bit
+                          * slot numbers */
     FIRST_SEGMENT = 8,
     FRAMES_MIN = 4,      /* a budget for fewer pages is refused */
     BATCH_BYTES = 128 << 10, /* copies in one batch of write-back */
     BATCH_MAX = 32,
-    IN_FLIGHT_MIN = 32,  /* pages in flight before they are summed up: half the slots, between */
+    IN_FLIGHT_MIN = 32,  /* bounds of the number of pages in flight before they are summed up
+                          * (half the slots) */
     IN_FLIGHT_MAX = 32768,
     DWB_PAGES = 16,      /* page copies in the double-write area */
     SPACE_LATCHES = 16,
-    HASH_INLINE = 16,     /* entries of the hash table a buffer is born with */
-    CHUNK_BYTES = 1 << 30, /* of the file, for which address space is reserved in one go */
-    RESERVED_FROM = 256 << 20 /* a smaller cache is likely to see many misses */
+    HASH_INLINE = 16,     /* entries of a new buffer's hash table */
+    CHUNK_BYTES = 1 << 30, /* bytes of the file for which address space is reserved at a time */
+    RESERVED_FROM = 256 << 20 /* smallest budget that uses reserved address space: a smaller
+                               * cache is likely to have many misses */
 };
 
-/* The right to have one page resident. In reserved address space, `frame` changes with each tenant;
- * in the heap every slot is one frame for good. */
+/* The right to have one page resident. With reserved address space `frame` changes with each page;
+ * in the heap every slot has one frame permanently. */
 struct ll_buffer__slot {
     uint64_t frame;  /* struct ll_frame *, 0 if free (reserved) */
     uint32_t next;   /* in the dirty queue: slot number + 1 */
-    uint32_t listed; /* 1: in the dirty queue, or being put there */
+    uint32_t listed; /* 1: in the dirty queue, or being added */
     uint32_t mark;   /* number of the flush that still has to write it */
     uint32_t free;   /* in the free list: slot number + 1 */
 };
 
-/* A page whose copy is on its way to the disk, or there but not known to be durable. */
+/* A page of which a copy is being written, or was written and is not known to be durable. */
 struct ll_buffer__in_flight {
     uint64_t page, rec_lsn, base_lsn;
-    uint64_t id;   /* grows; the set is ordered by it */
-    uint64_t done; /* 0: being written; else the number of the last sync begun before it was done */
+    uint64_t id;   /* increasing; the set is ordered by it */
+    uint64_t done; /* 0: being written; else the number of the last sync begun before the write
+                    * was done */
 };
 
-/* Of several that are written: the smallest LSNs, the greatest number. */
+/* Sum of several written entries: the smallest LSNs, the greatest sync number. */
 struct ll_buffer__sum {
     uint64_t pages, rec_lsn, base_lsn, done;
 };
@@ -71,10 +75,10 @@ struct ll_buffer__copy {
     bool dwb;
 };
 struct ll_buffer__batch {
-    struct ll_buffer__batch *next; /* while nobody uses it */
+    struct ll_buffer__batch *next; /* in the idle list */
     size_t size;                   /* bytes of this block */
     unsigned n, capacity;
-    unsigned entered;              /* copies taken in all since it was got */
+    unsigned entered;              /* copies taken since get_batch */
     struct ll_buffer__copy *copies;
     unsigned char *bytes;
 };
@@ -85,16 +89,16 @@ struct ll_buffer__hash_entry {
 };
 struct ll_buffer__hash {
     struct ll_buffer__hash_entry *entries;
-    struct ll_buffer__hash *retired; /* older ones: readers may still be in them */
+    struct ll_buffer__hash *retired; /* older tables: readers may still use them */
     uint64_t mask;                   /* entries - 1 */
     unsigned shift;                  /* 64 - log2(entries) */
 };
 
-/* Address space for the pages with numbers from i << chunk_shift on. */
+/* Address space for the pages from number i << chunk_shift on. */
 struct ll_buffer__chunk {
     unsigned char *map;
     size_t map_size;
-    unsigned char *pages;    /* CHUNK_BYTES of them; frames follow */
+    unsigned char *pages;    /* CHUNK_BYTES of page contents; the frames follow */
     struct ll_frame *frames;
     uint16_t *groups;  /* frames in use on each OS page of `frames` */
     uint16_t *regions; /* groups in use in each region */
@@ -109,38 +113,40 @@ struct ll_buffer__directory {
 };
 
 struct ll_buffer {
-    /* Read by every hit, written almost never. */
-    uint32_t poison; /* 0; 1 while the error is being written; 2 */
-    bool reserved;   /* which frame provider */
+    /* Read by every hit, rarely written. */
+    uint32_t poison; /* 0; 1 while the error is being stored; 2 */
+    bool reserved;   /* frame provider: reserved address space, else heap */
     uint8_t page_shift, chunk_shift;
     uint64_t chunk_mask;   /* pages in a chunk - 1 */
     uint64_t first_frames; /* struct ll_frame * of page 0, reserved */
     uint64_t directory;    /* struct ll_buffer__directory *, reserved */
     uint64_t hash;         /* struct ll_buffer__hash *, heap */
     uint32_t page_size;
-    uint64_t departures;   /* frames that were given up, for who glances; written by evictions */
+    uint64_t departures;   /* number of frames released, for optimistic reads; written by
+                            * evictions */
 
-    struct ll_buffer_config cfg;  /* the names in it are ours, behind this struct */
+    struct ll_buffer_config cfg;  /* its names are copies, stored after this struct */
     const struct ll_env *env;
     struct lladd_file *file;
     unsigned batch_capacity;      /* pages */
-    struct lladd_error error; /* why it is poisoned */
-    uint32_t untold;          /* cfg.poisoned has still to be called */
+    struct lladd_error error; /* cause of the poison */
+    uint32_t untold;          /* cfg.poisoned must still be called */
 
     /* Slots. */
     struct lladd_mutex slots_latch;
     uint64_t segments[SEGMENTS]; /* struct ll_buffer__slot *; segment k has FIRST_SEGMENT << k */
     uint64_t heap_frames[SEGMENTS]; /* first struct ll_frame of each segment, heap */
-    uint32_t slot_count;         /* ever made */
+    uint32_t slot_count;         /* slots made so far */
     uint32_t slot_max;
     uint32_t slot_free;          /* free list: slot number + 1 */
     uint32_t slots_used;
     uint64_t bytes;              /* charged to the budget */
-    uint64_t slot_bytes;         /* what one more resident page costs */
-    uint64_t place_bytes;        /* what one that has its frames and tables alone adds to that */
-    uint64_t claim_bytes;        /* the most that claiming any one can add: a new chunk, too */
-    struct ll_buffer__batch *batches; /* idle ones */
-    uint32_t batch_count;             /* all; the first is charged at open */
+    uint64_t slot_bytes;         /* cost of one more resident page */
+    uint64_t place_bytes;        /* additional cost of a page alone in its group and region */
+    uint64_t claim_bytes;        /* upper bound of the additional cost of a claim, a new chunk
+                                  * included */
+    struct ll_buffer__batch *batches; /* idle batches */
+    uint32_t batch_count;             /* number of batches; the first is charged at open */
     struct ll_buffer__hash first_hash;
     struct ll_buffer__hash_entry first_entries[HASH_INLINE];
 
@@ -152,21 +158,21 @@ struct ll_buffer {
 
     /* Eviction. */
     uint64_t hand;
-    uint32_t in_transit; /* slots taken but not yet bound to a page, and batches in use */
-    uint32_t events;     /* sleepers wait for it to change: a copy is written, a slot is free */
+    uint32_t in_transit; /* slots taken and not yet bound to a page, plus batches in use */
+    uint32_t events;     /* changes when a copy is written or a slot is free; sleepers wait on it */
     uint32_t event_sleepers;
 
     /* The dirty-page table. */
     uint32_t dirty_head; /* stack of slots that became dirty: slot number + 1 */
     uint64_t dirty_count;
     struct lladd_mutex dirty_latch;
-    uint32_t queue_head, queue_tail; /* about in recLSN order: slot number + 1 */
+    uint32_t queue_head, queue_tail; /* approximately in recLSN order: slot number + 1 */
     uint32_t flush_number;
     struct ll_vec in_flight;
-    struct ll_buffer__sum sums[2]; /* not in in_flight any more */
-    size_t in_flight_reserved; /* elements that may still be pushed without asking */
+    struct ll_buffer__sum sums[2]; /* entries moved out of in_flight */
+    size_t in_flight_reserved; /* elements reserved for pushes that cannot fail */
     uint64_t in_flight_id, sync_number, synced, written, bulk_written;
-    uint64_t protect_below; /* a page with an older base is written by way of the area */
+    uint64_t protect_below; /* a page with an older base is written through the double-write area */
 
     /* The file. */
     uint64_t page_count; /* logical */
@@ -177,10 +183,10 @@ struct ll_buffer {
     struct lladd_mutex dwb_latch;
     struct lladd_file *dwb;
     unsigned char *dwb_scratch; /* two pages */
-    uint32_t dwb_checked;       /* 1: open, and nothing in it is worth restoring any more */
+    uint32_t dwb_checked;       /* 1: open, and nothing is left to restore */
 
-    /* What was written. */
-    uint64_t lines;      /* where their memory begins; 0: not made yet */
+    /* Page LSNs of the last writes (written.c). */
+    uint64_t lines;      /* address of the table; 0: not allocated yet */
     uint64_t line_count;
 
     /* The background writer. */
@@ -199,17 +205,17 @@ struct ll_buffer {
 
 /* The poison, or 0. */
 int ll_buffer__check(struct ll_buffer *, struct lladd_error *);
-/* A write or sync failed with the negative errno rc: from now on everything fails (LOG-4). Before
- * the caller of the library gets to know, ll_buffer__leave must be passed. */
+/* Poisons the buffer after a write or sync failed with the negative errno rc: from now on every
+ * call fails (LOG-4). The public function must return through ll_buffer__leave. */
 int ll_buffer__poison(struct ll_buffer *, int rc, const char *what, const char *name,
                       struct lladd_error *);
-/* The way out of every public function that may have met a failure: tells cfg.poisoned, if nobody
- * has, with no latch of ours held. Returns rc. */
+/* Every public function that may have met a failure returns through this: it calls cfg.poisoned
+ * once, with no latch of this layer held. Returns rc. */
 int ll_buffer__leave(struct ll_buffer *, int rc);
-/* Something that sleepers on `events` may be waiting for has happened. */
+/* Wakes the sleepers on `events`. */
 void ll_buffer__event(struct ll_buffer *);
 void ll_buffer__await_event(struct ll_buffer *, uint32_t seen);
-/* No page has this number or a higher one. */
+/* Page numbers are below this. */
 uint64_t ll_buffer__page_limit(const struct ll_buffer *);
 
 static inline bool ll_buffer__poisoned(const struct ll_buffer *b)
@@ -219,10 +225,11 @@ static inline bool ll_buffer__poisoned(const struct ll_buffer *b)
 
 /* ---- slots.c ---- */
 
-/* A slot for page n: 0, 1 if the budget is used up, LLADD_NO_MEMORY. To be bound or put back. */
+/* Takes a slot: 0; 1 if the budget is used up; LLADD_NO_MEMORY. The caller binds it or puts it
+ * back. */
 int ll_buffer__slot_take(struct ll_buffer *, uint32_t *slot, struct lladd_error *);
 void ll_buffer__slot_put(struct ll_buffer *, uint32_t slot);
-/* A slot has found its page, or been put back; or a batch is done with. */
+/* Call when a slot was bound or put back, or a batch is done. */
 void ll_buffer__settled(struct ll_buffer *);
 void ll_buffer__slots_free(struct ll_buffer *);
 static inline void ll_buffer__charge(struct ll_buffer *b, uint64_t bytes)
@@ -256,7 +263,7 @@ static inline struct ll_frame *ll_buffer__tenant(const struct ll_buffer *b, uint
 /* ---- frames_reserved.c, frames_heap.c: the two providers ---- */
 
 /* claim: binds the slot to page n and leaves the frame LOADING, held exclusively. *out is NULL if
- * the page has a frame already. release: EVICTING or LOADING -> FREE; the slot is put back. */
+ * the page already has a frame. release: EVICTING or LOADING -> FREE; puts the slot back. */
 int ll_reserved__open(struct ll_buffer *, struct lladd_error *);
 void ll_reserved__close(struct ll_buffer *);
 int ll_reserved__claim(struct ll_buffer *, uint64_t n, uint32_t slot, struct ll_frame **out,
@@ -268,14 +275,13 @@ int ll_heap__claim(struct ll_buffer *, uint64_t n, uint32_t slot, struct ll_fram
                    struct lladd_error *);
 void ll_heap__release(struct ll_buffer *, struct ll_frame *);
 struct ll_frame *ll_heap__find_exact(struct ll_buffer *, uint64_t n);
-/* Distance between frames; each is followed by its page. */
+/* Distance between frames; a page follows each frame. */
 static inline size_t ll_heap__stride(const struct ll_buffer *b)
 {
     return sizeof(struct ll_frame) + b->page_size;
 }
 
-/* The frames of the chunk page n is in, 0 if it is not mapped. The first chunk needs no
- * directory. */
+/* The frames of page n's chunk, 0 if it is not mapped. The first chunk needs no directory. */
 static inline uint64_t ll_reserved__frames(const struct ll_buffer *b, uint64_t n)
 {
     if (LL_LIKELY(n <= b->chunk_mask))
@@ -298,20 +304,21 @@ static inline struct ll_frame *ll_reserved__find(const struct ll_buffer *b, uint
     uint64_t frames = ll_reserved__frames(b, n);
     if (LL_UNLIKELY(!frames))
         return NULL;
-    /* Who looks for a frame will look at its page. That the address is known without the frame is
-     * what lets the processor fetch both at once. (Of a page not there it fetches nothing.) */
+    /* The caller will read the page too. Its address is known without the frame, so the processor
+     * can fetch both at once. (If the page is not resident the prefetch does nothing.) */
     __builtin_prefetch(ll_reserved__page(b, frames, n));
     return (struct ll_frame *)(uintptr_t)frames + (n & b->chunk_mask);
 }
 
-/* Fibonacci hashing: neighbours land far apart, so no run of pages makes a long probe. */
+/* Fibonacci hashing: neighbouring pages are spread, so that a sequence of pages makes no long
+ * probe. */
 static inline uint64_t ll_heap__home(const struct ll_buffer__hash *h, uint64_t n)
 {
     return (n * UINT64_C(0x9e3779b97f4a7c15)) >> h->shift;
 }
 
-/* May miss a page whose entry is being moved, and may return a frame that has changed hands:
- * whoever latches it looks at its number. */
+/* May miss a page while its entry is being moved, and may return a frame that now holds another
+ * page: a caller that latches the frame checks its page number. */
 static inline struct ll_frame *ll_heap__find(const struct ll_buffer *b, uint64_t n)
 {
     const struct ll_buffer__hash *h =
@@ -330,7 +337,7 @@ static inline struct ll_frame *ll_buffer__find(const struct ll_buffer *b, uint64
 {
     return b->reserved ? ll_reserved__find(b, n) : ll_heap__find(b, n);
 }
-/* The frame, once latched, is it page n's? */
+/* Does the latched frame hold page n? */
 static inline bool ll_buffer__is_page(const struct ll_buffer *b, const struct ll_frame *f,
                                       uint64_t n)
 {
@@ -346,11 +353,11 @@ static inline int ll_buffer__claim(struct ll_buffer *b, uint64_t n, uint32_t slo
 
 /* ---- load.c: misses and eviction ---- */
 
-/* Everything that is not a hit taken at once. (Out of line, or hits would have to make room on the
- * stack for it.) */
+/* Fixes in every case but an immediate hit. (Out of line, so that a hit needs no stack space for
+ * it.) */
 int ll_buffer__fix_slow(struct ll_buffer *, uint64_t n, unsigned how, struct ll_frame **out,
                         struct lladd_error *) __attribute__((noinline, cold));
-/* EVICTING -> FREE, with all that goes with it. */
+/* EVICTING -> FREE: releases the frame and its slot. */
 void ll_buffer__give_up(struct ll_buffer *, struct ll_frame *);
 
 /* ---- dirty.c: the dirty-page table ---- */
@@ -360,60 +367,62 @@ struct ll_buffer__todo {
     uint64_t page;
 };
 
-/* The frame becomes dirty from `lsn` on, or from earlier if it is dirty already. The caller holds
- * it exclusively, or a copy of it is under way. */
+/* Marks the frame dirty from `lsn` on, or from earlier if it is dirty already. The caller holds it
+ * exclusively, or a copy of it is being written. */
 void ll_buffer__enter(struct ll_buffer *, struct ll_frame *, uint64_t lsn);
 void ll_buffer__dirty_init(struct ll_buffer *);
-/* Makes sure that n entries can be added; to be given back with unreserve when not used. */
+/* Reserves room for n entries; unused ones are returned with unreserve. */
 int ll_buffer__in_flight_reserve(struct ll_buffer *, unsigned n, struct lladd_error *);
 void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
-/* A frame that the caller has latched goes from dirty to in flight, seen by nobody in between; and
- * it is decided how its copy is written. */
+/* Moves a frame that the caller has latched from dirty to in flight, with no moment in between, and
+ * decides how its copy is written. */
 void ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *);
 void ll_buffer__in_flight_done(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n);
-/* Undoes enter: nothing was written. */
+/* Undoes ll_buffer__in_flight_enter: nothing was written. */
 void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__batch *);
-/* Entries of these pages, all written, need not become durable any more. (What was summed up waits
- * for the next sync nevertheless.) */
+/* Removes the written entries of these pages, which need not become durable any more. (Entries
+ * already summed up still wait for the next sync.) */
 void ll_buffer__in_flight_forget(struct ll_buffer *, uint64_t first, uint64_t n);
 uint64_t ll_buffer__in_flight_newest(struct ll_buffer *);
-/* Is there an entry up to `id` whose copy is still being written? */
+/* Is a copy with an entry up to `id` still being written? */
 bool ll_buffer__in_flight_pending(struct ll_buffer *, uint64_t id);
-/* Sums up what can be, if there is much. Whether there still is: then it takes a sync. */
+/* Sums up the written entries if there are many. True if there are still too many: then a sync is
+ * needed. */
 bool ll_buffer__in_flight_full(struct ll_buffer *);
 uint64_t ll_buffer__in_flight_count(const struct ll_buffer *);
-/* The file was written, or is about to be synced / was synced (DESIGN: LOG-4). */
+/* Notes that the file was written, or that a sync begins or has succeeded (LOG-4). */
 void ll_buffer__note_write(struct ll_buffer *);
-/* The same of pages written in bulk; and are there any that were not synced since? */
+/* The same for bulk writes; are there bulk writes that were not synced since? */
 void ll_buffer__note_bulk(struct ll_buffer *);
 bool ll_buffer__bulk_pending(struct ll_buffer *);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 
-/* Marks what a flush has to write of the pages that are dirty since an LSN up to *upto. *upto
- * becomes the greatest of these LSNs, copies that are still being written included; 0: none. */
+/* Marks the pages that a flush must write, of those dirty since an LSN up to *upto. *upto becomes
+ * the greatest of these LSNs, copies still being written included; 0: none. */
 uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t base_below,
                          uint64_t *upto);
-/* Takes up to `max` pages marked so, or (mark 0) the oldest dirty ones that nobody uses now. */
+/* Takes up to `max` pages with this mark or, with mark 0, the oldest dirty pages that are not in
+ * use. */
 unsigned ll_buffer__take_marked(struct ll_buffer *, uint32_t mark, struct ll_buffer__todo *,
                                 unsigned max);
-/* The frame is not dirty any more and nothing needs to be written (drop). */
+/* Marks the frame clean without a write (drop). */
 void ll_buffer__forget_dirty(struct ll_buffer *, struct ll_frame *);
 
 /* ---- writeback.c ---- */
 
 /* Copies and writes those of the pages (at most BATCH_MAX) that are dirty and can be latched
- * without waiting (with `wait`: all). Sorts them. */
+ * without waiting; with `wait`, all. Sorts them. */
 int ll_buffer__write_back(struct ll_buffer *, struct ll_buffer__todo *, unsigned n, bool wait,
                           unsigned *written, struct lladd_error *);
-/* The log up to the record at lsn, if that is not 0, is durable; page n, which has that LSN, and
- * others with older ones may be written. */
+/* Makes the log durable up to the record at lsn (0: none needed), so that page n, which has that
+ * LSN, and pages with older LSNs may be written. */
 int ll_buffer__pass_gate(struct ll_buffer *, uint64_t n, uint64_t lsn, struct lladd_error *);
-/* n pages from `first` on to the file, the pieces being whole pages. A negative errno on
+/* Writes n pages from `first` on to the file; each piece is whole pages. A negative errno on
  * failure. */
 int ll_buffer__write_at(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,
                         uint64_t n);
-/* The same, with poison on failure. */
+/* The same; poisons the buffer on failure. */
 int ll_buffer__write_run(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,
                          uint64_t n, struct lladd_error *);
 void ll_buffer__batches_free(struct ll_buffer *);
@@ -422,48 +431,48 @@ size_t ll_buffer__batch_bytes(const struct ll_buffer *);
 /* ---- flush.c ---- */
 
 void ll_buffer__sort_by_page(struct ll_buffer__todo *, unsigned n);
-/* ll_buffer_sync for callers inside, who may hold latches. */
+/* ll_buffer_sync for internal callers, which may hold latches. */
 int ll_buffer__sync(struct ll_buffer *, struct lladd_error *);
-/* Eviction found dirty pages in its way. */
+/* Wakes the background writer: eviction met dirty pages. */
 void ll_buffer__wake_writer(struct ll_buffer *);
 void ll_buffer__stop_writer(struct ll_buffer *);
 
 /* ---- dwb.c ---- */
 
-/* Makes the file. Not durable before it and its directory are synced. */
+/* Creates the file. Durable after the file and its directory are synced. */
 int ll_buffer__dwb_create(struct ll_buffer *, struct lladd_error *);
-/* Writes copies (at most DWB_PAGES, whole pages, checksummed) to the area and then to their places;
- * durable when it returns. */
+/* Writes copies (at most DWB_PAGES whole pages with checksums) to the area and then to their
+ * places; durable when it returns. */
 int ll_buffer__dwb_write(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n,
                          struct lladd_error *);
 int ll_buffer__dwb_close(struct ll_buffer *);
-/* Before any page is written: what a former life left in the area is dealt with. */
+/* Called before any page is written: restores what an earlier open left in the area. */
 int ll_buffer__dwb_ready(struct ll_buffer *, struct lladd_error *);
 
 /* ---- written.c ---- */
 
-/* What it takes of the budget. */
+/* The bytes it takes from the budget. */
 uint64_t ll_buffer__written_bytes(const struct ll_buffer_config *);
 void ll_buffer__written_init(struct ll_buffer *);
 void ll_buffer__written_free(struct ll_buffer *);
-/* Page n was written with this page LSN; or with bytes that have none. */
+/* Notes that page n was written with this page LSN, or with bytes that have none. */
 void ll_buffer__note_written(struct ll_buffer *, uint64_t n, uint64_t lsn);
 void ll_buffer__forget_written(struct ll_buffer *, uint64_t n);
-/* The page LSN with which page n was last written, or 0 if that is not known. */
+/* The page LSN with which page n was last written, or 0 if unknown. */
 uint64_t ll_buffer__last_written(const struct ll_buffer *, uint64_t n);
-/* It will be asked for the page soon: what it must look at may come from memory meanwhile. */
+/* Prefetches the table line of page n, which will be read soon. */
 void ll_buffer__expect_read(const struct ll_buffer *, uint64_t n);
 
 /* ---- verify.c ---- */
 
 bool ll_buffer__all_zero(const void *, size_t);
-/* What comes from the disk is verified here, always (BUF-2): ll_page_verify, whether the log goes
- * as far as the page, and the page as far as what was written. */
+/* Verifies a page read from the disk (BUF-2): ll_page_verify; the page must not be newer than the
+ * log, nor older than its last write. */
 int ll_buffer__verify(struct ll_buffer *, uint64_t n, const unsigned char *bytes,
                       struct lladd_error *);
-/* Number and checksum into a copy that goes to the disk; a page of zeros stays one. */
+/* Puts page number and checksum into a copy that will be written; a page of zeros stays zeros. */
 void ll_buffer__seal(const struct ll_buffer *, uint64_t n, unsigned char *bytes);
-/* Reads n pages; what lies beyond the end of the file is zeros. */
+/* Reads n pages; bytes beyond the end of the file are zeros. */
 int ll_buffer__read_pages(struct ll_buffer *, uint64_t first, uint64_t n, unsigned char *bytes,
                           struct lladd_error *);
 

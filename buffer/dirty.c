@@ -1,32 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dirty: the dirty-page table, in two halves.
+ * dirty: the dirty page table, in two halves.
  *
- * Dirty frames. rec_lsn in the frame says whether and since when. Frames that became dirty are
- * found through a queue of slots, about in recLSN order: who dirties a clean page pushes its slot
- * onto a stack without a latch; who reads the table moves the stack to the end of the queue, under
- * dirty_latch. `listed` says that a slot is in one of the two, so it is never there twice. Slots
- * are taken out when a reader finds their frame clean, not when it becomes clean.
- *   The one delicate moment is taking out: clear `listed`, then look at rec_lsn once more. Who
- *   dirties sets rec_lsn first and then exchanges `listed`. Both exchange the same word, so one of
- *   the two sees the other: either he finds the slot not listed and pushes it, or we find it dirty.
+ * Dirty frames. rec_lsn in the frame says whether and since when it is dirty. The dirty frames are
+ * found through a queue of slots, approximately in recLSN order. A thread that dirties a clean page
+ * pushes its slot onto a stack without a latch; a reader of the table moves the stack to the end of
+ * the queue, under dirty_latch. `listed` says that a slot is in one of the two, so it is never
+ * there twice. A reader removes a slot when it finds the slot's frame clean; nothing is removed
+ * when a frame becomes clean.
  *
- * In flight. An entry per copy taken for writing, until a sync that began after its write was done
- * has succeeded. A page can have several, and be dirty, too; all count (BUF-5). When there are
- * many, those that only wait for a sync are summed up: their smallest LSNs are all that is asked
- * for, and so who writes need not sync.
+ * Removal has one delicate moment: the reader clears `listed` and then reads rec_lsn once more. The
+ * thread that dirties the frame first sets rec_lsn and then exchanges `listed`. Both exchange the
+ * same word, so one of the two sees the other: either that thread finds the slot not listed and
+ * pushes it, or the reader finds it dirty.
  *
- * Both halves are read in one go under dirty_latch, and under it a frame's recLSN moves from one to
- * the other; so at no time is a page missing (BUF-4). What enter() sets before its push completes,
- * a reader may miss: but then the record is not reserved yet, and the reader has read the frontier
- * before.
+ * In flight. One entry per copy taken for writing, until a sync that began after its write was done
+ * has succeeded. A page can have several entries and be dirty too; all count (BUF-5). When there
+ * are many, the entries that only wait for a sync are summed up: only their smallest LSNs are
+ * needed, and so writers need not sync.
  *
- * Whether a copy goes through the double-write area is decided as it enters, under the same latch
- * (BUF-5). A checkpoint that moves redo's start raises `protect_below` first, and then waits for
- * the copies that entered before: what they hold has a base in the log until the start has moved.
+ * Both halves are read together under dirty_latch, and a frame's recLSN moves from one to the other
+ * under it, so no page is ever missing (BUF-4). A reader may miss a frame between the moment
+ * enter() sets rec_lsn and the end of its push: but then the record is not reserved yet, and the
+ * reader has read the tail of the log before.
  *
- * Syncs are numbered. A write that is done notes the number of the last sync begun; a sync that
- * succeeds makes durable what has a smaller number than its own.
+ * The decision whether a copy goes through the double-write area is made under the same latch, as
+ * the copy enters (BUF-5). A checkpoint that moves the start of redo raises `protect_below` first
+ * and then waits for the copies that entered before: their bases are in the log until the start has
+ * moved.
+ *
+ * Syncs are numbered. A write that is done notes the number of the last sync begun; a successful
+ * sync makes durable the writes with a smaller number than its own.
  */
 #include "buffer/buffer_private.h"
 
@@ -47,7 +51,7 @@ void ll_buffer__enter(struct ll_buffer *b, struct ll_frame *f, uint64_t lsn)
 {
     lsn = lsn ? lsn : 1;
     uint64_t old = 0;
-    /* If it is dirty already, by a change newer than lsn, the older one counts. */
+    /* If it is dirty already by a later change, the older LSN counts. */
     while (!lladd_atomic_cas64(&f->rec_lsn, &old, lsn)) {
         if (old != 0 && old <= lsn)
             return;
@@ -75,7 +79,7 @@ static void drain(struct ll_buffer *b)
 {
     uint32_t at = lladd_atomic_exchange32(&b->dirty_head, 0);
     uint32_t first = 0, last = at;
-    while (at) { /* the stack has the newest on top */
+    while (at) { /* the newest is on top of the stack */
         struct ll_buffer__slot *s = ll_buffer__slot(b, at - 1);
         uint32_t below = s->next;
         s->next = first;
@@ -108,7 +112,7 @@ static void walk_begin(struct ll_buffer *b, struct walk *w)
     w->next = b->queue_head;
 }
 
-/* Does the slot stay in the queue? If not, it is nobody's, or pushed again, when this returns. */
+/* Does the slot stay in the queue? If not, it is unlisted, or pushed again, when this returns. */
 static bool stays(struct ll_buffer *b, uint32_t slot)
 {
     struct ll_buffer__slot *s = ll_buffer__slot(b, slot);
@@ -118,7 +122,7 @@ static bool stays(struct ll_buffer *b, uint32_t slot)
     return dirty_tenant(b, slot) && lladd_atomic_exchange32(&s->listed, 1) == 0;
 }
 
-/* The next dirty frame, NULL at the end; takes clean ones out on the way. */
+/* Returns the next dirty frame, NULL at the end; removes clean ones on the way. */
 static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
 {
     while (w->next) {
@@ -130,7 +134,7 @@ static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
             struct ll_frame *f = dirty_tenant(b, w->at - 1);
             if (f)
                 return f;
-            continue; /* cleaned this moment; the next walk takes it out */
+            continue; /* it just became clean; the next walk removes it */
         }
         if (w->before)
             ll_buffer__slot(b, w->before - 1)->next = w->next;
@@ -143,15 +147,15 @@ static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
     return NULL;
 }
 
-/* Would redo not reach back to this base? Then the page must not be torn. */
+/* Is this base before the start of redo? Then redo cannot repair a torn page. */
 static bool needs_area(const struct ll_buffer *b, uint64_t base)
 {
     return b->cfg.dwb_name && !b->cfg.no_images && base < b->protect_below &&
            !LLADD_PLANTED(LLADD_BUG_IMAGE);
 }
 
-/* What redo needs for this page: from the base on, or, where the disk never has it torn or it has
- * no base yet, from recLSN on. */
+/* The LSN from which redo needs the log for this page: the base or, if the page is never torn on
+ * disk or has no base yet, recLSN. */
 static uint64_t base_or_rec(const struct ll_buffer *b, uint64_t base, uint64_t rec)
 {
     return b->cfg.no_images || base == 0 || needs_area(b, base) ? rec : base;
@@ -207,8 +211,8 @@ static int collect(struct ll_buffer *b, struct ll_vec *out)
         struct dirty_entry *e = ll_vec_push(out);
         if (!e)
             return LLADD_NO_MEMORY;
-        /* The number belongs to rec: while that is not 0 the frame is not given up, except to be
-         * dropped, and then the entry is one too many, which is harmless. */
+        /* The number belongs to rec: while rec is not 0 the frame is not released, except by a
+         * drop, and then the surplus entry is harmless. */
         e->page = lladd_atomic_load64_relaxed(&f->page.number.v);
         e->rec = lladd_atomic_load64(&f->rec_lsn);
         e->base = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), e->rec);
@@ -282,7 +286,7 @@ uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t base_
     return mark;
 }
 
-/* Is it worth an attempt to write this frame in passing? */
+/* Is the frame unused, so that background writing is worth an attempt? */
 static bool unused(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
@@ -313,7 +317,7 @@ unsigned ll_buffer__take_marked(struct ll_buffer *b, uint32_t mark, struct ll_bu
 void ll_buffer__dirty_init(struct ll_buffer *b)
 {
     ll_vec_init(&b->in_flight, b->env, sizeof(struct ll_buffer__in_flight));
-    /* What an earlier process wrote and did not sync is ours to sync, once. */
+    /* The first sync must also cover what an earlier process wrote and did not sync. */
     b->sync_number = b->synced = b->written = b->bulk_written = 1;
 }
 
@@ -332,7 +336,7 @@ int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_e
     lladd_mutex_unlock(&b->dirty_latch);
     if (rc == 0)
         return 0;
-    /* A sync makes room without memory. */
+    /* A sync frees entries without memory. */
     rc = ll_buffer__sync(b, err);
     if (rc != 0)
         return rc;
@@ -366,7 +370,7 @@ void ll_buffer__in_flight_enter(struct ll_buffer *b, struct ll_buffer__copy *c)
     lladd_mutex_unlock(&b->dirty_latch);
 }
 
-/* Index of the entry with this id, or of the first one behind. */
+/* Index of the entry with this id, or of the first one after it. */
 static size_t find(const struct ll_buffer *b, uint64_t id)
 {
     size_t low = 0, high = b->in_flight.len;
@@ -473,9 +477,9 @@ static void add(struct ll_buffer__sum *to, const struct ll_buffer__sum *more)
     to->pages += more->pages;
 }
 
-/* What is written and waits for a sync goes into two sums: the first one has what a sync that has
- * begun takes with it, the second what only the next one does. (In one, what others go on writing
- * would keep the oldest there for ever.) */
+/* Moves the written entries that wait for a sync into two sums: the first for those that a sync
+ * already begun makes durable, the second for those that need the next one. (In a single sum, later
+ * writes would keep the oldest entries forever.) */
 static void sum_up(struct ll_buffer *b)
 {
     struct ll_buffer__sum *sums = b->sums;

@@ -2,26 +2,28 @@
 /*
  * dwb: the double-write area, for pages that no image in the log protects (REC-3).
  *
- * Normally a page may be torn on its way to the disk, because redo rebuilds it from its base. Where
- * the log has no room left for images, pages go here first: to a small file that was written in
- * full when it was made, so that writing it needs no space.
+ * Normally a page may be torn by a crash during its write, because redo rebuilds it from its base.
+ * Where the log has no room left for images, pages are first written here: to a small file that was
+ * written in full when it was made, so that writing it needs no space.
  *
  * Protocol, one batch at a time:
- *   1. header and copies to the area; sync the area.
- *   2. the pages to their places; sync the page file.
- *   3. an empty header to the area; sync the area.
- * A crash in 1 leaves a header that does not fit itself or its copies, and whole pages in the file.
- * A crash in 2 leaves copies of all that may be torn. After 3 the area is empty, and must be: pages
- * may be written past it again, protected by an image, and if one of those were torn an old copy
- * would take its place, too old for the records after the base and yet not baseless. For the same
- * reason what a former life left is restored and cleared before the first page is written.
+ *   1. write header and copies to the area; sync the area.
+ *   2. write the pages to their places; sync the page file.
+ *   3. write an empty header to the area; sync the area.
  *
- * Restoring trusts nothing because it can be read (REC-4): the area is written again and synced,
- * then every page that has a copy, then the page file is synced, then step 3. A crash on the way
- * leaves the area as it was, for what is written to it is what it holds.
+ * A crash in step 1 leaves an inconsistent header or copies, and whole pages in the file. A crash
+ * in step 2 leaves copies of all pages that may be torn. After step 3 the area is empty. It must
+ * be: later the same pages may be written without the area, protected by an image. If one of them
+ * were torn then, its old copy would be restored, which is too old for the records after the base
+ * and yet not baseless. For the same reason the copies that an earlier open left are restored and
+ * cleared before the first page is written.
+ *
+ * Restore does not trust data because it can be read (REC-4). It rewrites and syncs the area,
+ * rewrites every page that has a copy, syncs the page file, and then does step 3. A crash meanwhile
+ * leaves the area as it was, because it is rewritten with the same bytes.
  *
  * On disk (docs/disk-format.md). The area has the size of DWB_PAGES + 1 pages; the first is the
- * header, copies follow:
+ * header, the copies follow:
  *   0 u64 magic "LLADDdwb"   8 u32 version, 1     12 u32 salt     16 u32 page size    20 u32 count
  *  24 count times: u64 page number, u32 checksum of its copy (as in the copy itself)
  *  page size - 4: u32 CRC-32C of everything before
@@ -60,7 +62,7 @@ static int get_scratch(struct ll_buffer *b, struct lladd_error *err)
     return ll_fail(err, LLADD_NO_MEMORY, "no memory for the double-write area");
 }
 
-/* ---- life ---- */
+/* ---- create, open, close ---- */
 
 int ll_buffer__dwb_create(struct ll_buffer *b, struct lladd_error *err)
 {
@@ -150,7 +152,8 @@ int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint3
     return 0;
 }
 
-/* The copy, into `bytes`. LLADD_END: it was not all written, so its page was not touched. */
+/* Reads the copy into `bytes`. LLADD_END: the copy was not completely written, so its page was not
+ * touched. */
 static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned char *bytes,
                      struct lladd_error *err)
 {
@@ -166,14 +169,14 @@ static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned c
     return whole ? 0 : LLADD_END;
 }
 
-/* Writes the page of copy i, whatever can be read in its place: a page that reads well may be in no
- * more than the system's cache, after a sync that failed (REC-4). */
+/* Rewrites the page of copy i even if it reads well: after a failed sync it may be in the operating
+ * system's cache only (REC-4). */
 static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
 {
     lladd_pageno n = ll_dwb_page(header(b), i);
     unsigned char *bytes = b->dwb_scratch + b->page_size;
     if (n.v >= ll_buffer_file_pages(b))
-        return 0; /* the file was made longer, durably, before a page there was written */
+        return 0; /* the file is extended durably before a page there is written */
     int rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
     if (rc != 0)
         return rc;
@@ -182,7 +185,7 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     rc = read_copy(b, i, n, bytes, err);
     if (rc != 0)
         return rc == LLADD_END ? 0 : rc;
-    if (!torn && lsn > ll_page_lsn(bytes).v) /* it was written again, without the area */
+    if (!torn && lsn > ll_page_lsn(bytes).v) /* the page was written later without the area */
         rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
     if (rc != 0)
         return rc;
@@ -195,8 +198,8 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     return rc;
 }
 
-/* Before pages are written from it the area is durable, not only in the cache: it is written again,
- * too (REC-4). */
+/* Makes the area durable before pages are written from it: it, too, may be in the cache only
+ * (REC-4). */
 static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error *err)
 {
     unsigned char *bytes = b->dwb_scratch + b->page_size;
@@ -204,7 +207,7 @@ static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error 
     for (uint32_t i = 0; rc == 0 && i < count; i++) {
         uint64_t at = (i + 1) * (uint64_t)b->page_size;
         rc = ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size, at);
-        if (rc == -ENODATA) { /* it ends here, and so do the copies that count */
+        if (rc == -ENODATA) { /* the area ends here, so there are no further copies */
             rc = 0;
             break;
         }

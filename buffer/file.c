@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * file: what concerns the page file and goes past the cache: dropping pages, bulk access for
- * extents, growing the file ahead, prefetching.
+ * file: operations on the page file that bypass the cache: dropping pages, bulk access for extents,
+ * growing the file ahead, prefetching.
  *
- * Dropping is all or nothing. First every frame in the range is seized (EVICTING without the
- * exclusive bit, which nobody else uses, and one drop at a time): that fails if somebody holds one,
- * and then all go back. Then they are given up. A page of which a copy is on its way to the disk is
- * waited for: otherwise that write could land on what the page becomes next.
+ * Drop is all or nothing. First every frame in the range is seized: EVICTING without the exclusive
+ * bit, a state that only drops use, one drop at a time. If a frame is held, that fails and all
+ * seized frames are released again. Otherwise they are evicted. If a copy of a page is being
+ * written, the drop waits for it: otherwise that write could overwrite a later use of the page.
  *
- * Growing. Bytes between the physical end and what is written beyond it read as zeros, which are
- * valid pages. ll_buffer_extend allocates blocks for them, by writing zeros where the device knows
- * no other way, and syncs, so that they are still there after a crash. It and writes beyond the end
- * exclude each other (grow_latch): zeros must not land on a page that was just written. Running out
- * of space there is no poison: nothing that anybody relies on was to be written.
+ * Growth. Bytes between the physical end and the pages written beyond it read as zeros, which are
+ * valid pages. ll_buffer_extend allocates blocks for them, by writing zeros where the device has no
+ * other way, and syncs, so that they exist after a crash. It excludes writes beyond the end
+ * (grow_latch): zeros must not overwrite a page that was just written. Lack of space there does not
+ * poison: nothing acknowledged was being written.
  */
 #include "buffer/buffer_private.h"
 
@@ -28,8 +28,8 @@ static bool in_range(const struct ll_frame *f, uint64_t first, uint64_t n)
     return number >= first && number - first < n;
 }
 
-/* Calls fn for each frame that may be one of the range's, by page or by slot, whichever is
- * shorter. */
+/* Calls fn for each frame that may be in the range, by page number or by slot, whichever is
+ * fewer. */
 static int each_frame(struct ll_buffer *b, uint64_t first, uint64_t n, frame_fn *fn, void *ctx)
 {
     uint32_t slots = lladd_atomic_load32(&b->slot_count);
@@ -64,17 +64,18 @@ static bool is_seized(const struct ll_frame *f)
     return (w & (LATCH_STATE | LATCH_EXCLUSIVE)) == LATCH_EVICTING;
 }
 
-/* One attempt: 0, 1 to look again, LLADD_BUSY. */
+/* Makes one attempt: 0, 1 to retry, LLADD_BUSY. */
 static int try_seize(struct ll_buffer *b, struct ll_frame *f)
 {
     uint32_t seen = lladd_atomic_load32(&b->events);
     uint64_t w = lladd_atomic_load64(&f->latch);
     uint64_t state = w & LATCH_STATE;
-    /* Seized already: a frame that changed hands meanwhile can be met twice. */
+    /* Free, or seized already: a frame that was reused meanwhile can be visited twice. */
     if (state == LATCH_FREE || (state == LATCH_EVICTING && !(w & LATCH_EXCLUSIVE)))
         return 0;
     if (state == LATCH_EVICTING || (w & LATCH_COPIED)) {
-        ll_buffer__await_event(b, seen); /* no latch of ours is in the way of who causes it */
+        ll_buffer__await_event(b, seen); /* no latch held here blocks the thread that causes the
+                                          * event */
         return 1;
     }
     if (!latch_idle(w))
@@ -94,7 +95,7 @@ static int let_go(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint6
 
 static int seize(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
 {
-    enum { TRIES = 16 }; /* lookups that go astray hold a frame for an instant */
+    enum { TRIES = 16 }; /* lookups of another page may latch a frame for an instant */
     const struct discard *how = ctx;
     lladd_pageno number = {0};
     int rc = 1;
@@ -113,7 +114,7 @@ static int seize(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64
                             (unsigned long long)number.v);
     if (!is_seized(f))
         return 0;
-    if (!in_range(f, first, n)) /* it changed hands before we had it */
+    if (!in_range(f, first, n)) /* it was reused before it was seized */
         return let_go(b, f, first, n, ctx);
     if (how->refuse_dirty && lladd_atomic_load64(&f->rec_lsn) != 0)
         return ll_fail_page(how->err, LLADD_BAD_STATE, f->page.number, "page %llu is dirty",
@@ -139,7 +140,7 @@ static int discard(struct ll_buffer *b, uint64_t first, uint64_t n, bool refuse_
     struct discard how = {refuse_dirty, err};
     lladd_mutex_lock(&b->discard_latch);
     int rc = each_frame(b, first, n, seize, &how);
-    /* Neither of the two can fail. */
+    /* Neither function can fail. */
     (void)each_frame(b, first, n, rc == 0 ? give_up : let_go, &how);
     lladd_mutex_unlock(&b->discard_latch);
     return rc;
@@ -250,7 +251,7 @@ int ll_buffer_bulk_read(struct ll_buffer *b, lladd_pageno first, uint64_t n, uns
 
 /* ---- growing ---- */
 
-/* From the physical end up to `pages`. Under grow_latch. */
+/* Writes zeros from the physical end up to `pages`. Under grow_latch. */
 static int write_zeros(struct ll_buffer *b, uint64_t pages)
 {
     enum { CHUNK = 256 << 10 };
@@ -279,8 +280,8 @@ static int grow_file(struct ll_buffer *b, uint64_t pages)
             rc = write_zeros(b, pages);
         if (rc == 0)
             lladd_atomic_store64(&b->file_pages, pages);
-        /* Gives the space back that was enough for some. Should this fail, too, the zeros stay:
-         * unused, and harmless. */
+        /* Releases the space that was already allocated. If this fails too, the zeros stay, unused
+         * and harmless. */
         else
             (void)ll_io_truncate(b->cfg.dev, b->file, had * b->page_size);
     }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flush: making pages durable for checkpoints, syncs, and the background writer.
+ * flush: makes pages durable for checkpoints; syncs; the background writer.
  *
- * A flush marks, in one pass over the dirty-page table, what it has to write, and then takes the
- * marked pages in portions, each sorted by page number so that neighbours go out in one call. What
- * is dirtied afterwards has no mark, so a flush ends however busy the pages are. A marked page that
- * somebody else writes meanwhile is in flight; the flush waits until all that was in flight is
- * written before it syncs. What that other one could not write is dirty again as it was: so the
- * flush looks once more for pages that are dirty since no later than what it has marked, until
- * there are none.
+ * A flush marks, in one pass over the dirty page table, the pages it must write. Then it takes the
+ * marked pages in portions, each sorted by page number so that neighbours are written in one call.
+ * Pages dirtied later have no mark, so a flush ends however busy the pages are. A marked page that
+ * another thread writes meanwhile is in flight; before it syncs, the flush waits until all that was
+ * in flight is written. If that other write could not be done, the page is dirty again as it was.
+ * So the flush repeats for pages that are dirty since no later than the marked ones, until there
+ * are none.
  *
- * Syncs go one at a time: of two at once on a failing disk only one would be told (LOG-4).
+ * Syncs run one at a time: of two concurrent syncs on a failing disk only one might get the error
+ * (LOG-4).
  */
 #include "buffer/buffer_private.h"
 
@@ -55,7 +56,7 @@ int ll_buffer_sync_bulk(struct ll_buffer *b, struct lladd_error *err)
 
 /* ---- flush ---- */
 
-/* A shell sort: no memory, and the lists are short and half in order. */
+/* A shell sort: it needs no memory, and the lists are short and partly ordered. */
 void ll_buffer__sort_by_page(struct ll_buffer__todo *todo, unsigned n)
 {
     for (unsigned gap = n / 2; gap > 0; gap /= 2) {
@@ -69,7 +70,7 @@ void ll_buffer__sort_by_page(struct ll_buffer__todo *todo, unsigned n)
     }
 }
 
-/* Writes what is marked, portion by portion. */
+/* Writes the marked pages, portion by portion. */
 static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__todo *portion,
                         unsigned max, struct lladd_error *err)
 {
@@ -88,7 +89,7 @@ static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__to
     }
 }
 
-/* Until everything copied so far has been handed to the device. */
+/* Waits until everything copied so far has been written to the device. */
 static int await_writes(struct ll_buffer *b, struct lladd_error *err)
 {
     uint64_t newest = ll_buffer__in_flight_newest(b);
@@ -101,7 +102,7 @@ static int await_writes(struct ll_buffer *b, struct lladd_error *err)
     }
 }
 
-/* Hands all pages that are dirty since an LSN up to *upto, and to be written, to the device. */
+/* Writes the pages that are dirty since an LSN up to *upto and match the bounds. */
 static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
                        uint64_t *upto, struct lladd_error *err)
 {
@@ -109,7 +110,7 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_
     struct ll_buffer__todo few[BATCH_MAX];
     struct ll_buffer__todo *many = NULL;
     if (lladd_atomic_load64(&b->dirty_count) > BATCH_MAX)
-        many = ll_alloc(b->env, PORTION * sizeof *many); /* without: small portions */
+        many = ll_alloc(b->env, PORTION * sizeof *many); /* if that fails: small portions */
 
     lladd_mutex_lock(&b->flush_latch);
     uint32_t mark = ll_buffer__mark(b, rec_below.v, base_below.v, upto);
@@ -119,7 +120,7 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_
     return rc == 0 && *upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? await_writes(b, err) : rc;
 }
 
-/* All that are to be written, with nothing left to wait for. */
+/* Writes all matching pages, until none is dirty or being written. */
 static int write_all_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
                            struct lladd_error *err)
 {
@@ -142,8 +143,8 @@ int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_bel
     return ll_buffer__leave(b, rc);
 }
 
-/* While the pages are written redo starts where it did, so their bases protect them still. A page
- * without a younger base that is copied after that needs the area; one that was copied shortly
+/* While the pages are written redo still starts where it did, so their bases protect them. A page
+ * with an older base that is copied after ll_buffer_protect uses the area; one copied shortly
  * before is waited for. */
 int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct lladd_error *err)
 {
@@ -167,7 +168,7 @@ static bool should_write(const struct ll_buffer *b)
            lladd_atomic_load64(&b->dirty_count) * 8 > lladd_atomic_load32(&b->slots_used);
 }
 
-/* Dirty pages among those that the eviction clock reaches next, if nobody has used them lately. */
+/* Finds unused dirty pages among those that the eviction clock reaches next. */
 static unsigned look_ahead(struct ll_buffer *b, struct ll_buffer__todo *out, unsigned max)
 {
     uint32_t slots = lladd_atomic_load32(&b->slot_count);
@@ -209,7 +210,7 @@ int ll_buffer_step(struct ll_buffer *b, bool *more, struct lladd_error *err)
     return ll_buffer__leave(b, rc);
 }
 
-/* What fails here fails again, and is reported, to whoever needs the room or makes a checkpoint. */
+/* A failure here recurs, and is reported, in a call that needs the room or makes a checkpoint. */
 static void *write_behind(void *arg)
 {
     struct ll_buffer *b = arg;
@@ -229,7 +230,7 @@ static void *write_behind(void *arg)
 void ll_buffer__wake_writer(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->writer_word, 1);
-    /* As in ll_buffer__event: the writer sees the word changed, or is seen asleep. */
+    /* As in ll_buffer__event: the writer either sees the changed word or is seen asleep. */
     if (lladd_atomic_look32(&b->writer_asleep) != 0)
         lladd_word_wake(&b->writer_word, INT_MAX, UINT32_MAX);
 }

@@ -2,19 +2,21 @@
 /*
  * frames_heap: frames and pages from the allocator, found through a hash table.
  *
- * For small budgets, 32-bit machines, page sizes the processor cannot map, and programs that open
- * databases by the thousand: nothing is allocated before the first page is fixed.
+ * For small budgets, 32-bit machines, page sizes that the processor cannot map, and programs that
+ * open thousands of databases: nothing is allocated before the first page is fixed.
  *
- * A frame stands directly before its page. That keeps the two lines a fix touches together, and as
- * the distance between pages is not a power of two, page headers do not crowd one set of the cache.
+ * A frame is directly before its page. That keeps the two cache lines of a fix together. And since
+ * the distance between pages is not a power of two, page headers do not compete for one set of the
+ * cache.
  *
- * The table has open addressing with linear probing, is at most half full, and is changed under
- * slots_latch; a lookup takes no latch. What a lookup can meet while the table changes:
- *   - an entry that is being moved back: it may find nothing. The slow path looks again, latched.
- *   - an entry being reused: it may get the frame of another page. Who latches a frame looks at its
- *     number, which cannot change while he has it.
- *   - a table that has been replaced: tables are kept until the buffer is closed, so at worst it
- *     finds what once was true. All old tables together are smaller than the current one.
+ * The hash table uses open addressing with linear probing, is at most half full, and is changed
+ * under slots_latch; a lookup takes no latch. While the table changes a lookup may meet:
+ * - an entry that is being moved back: it may find nothing. The slow path repeats the lookup under
+ *   the latch.
+ * - an entry being reused: it may get the frame of another page. A caller that latches a frame
+ *   checks its page number, which cannot change while the latch is held.
+ * - a table that has been replaced: tables are kept until the buffer is closed, so at worst the
+ *   lookup gets outdated entries. All old tables together are smaller than the current one.
  */
 #include "buffer/buffer_private.h"
 
@@ -40,7 +42,7 @@ void ll_heap__close(struct ll_buffer *b)
     }
 }
 
-/* Where page n is, or the free entry where it would be. Under slots_latch. */
+/* The entry of page n, or the free entry where it would be inserted. Under slots_latch. */
 static struct ll_buffer__hash_entry *place_of(struct ll_buffer__hash *h, uint64_t n)
 {
     for (uint64_t i = ll_heap__home(h, n);; i++) {
@@ -56,8 +58,7 @@ static void set(struct ll_buffer__hash_entry *e, uint64_t page, uint64_t frame)
     lladd_atomic_store64(&e->frame, frame);
 }
 
-/* Twice as large. If there is no memory the present one serves on as long as it has a free
- * entry. */
+/* Doubles the table. Without memory the present table is used as long as it has a free entry. */
 static int grow(struct ll_buffer *b)
 {
     struct ll_buffer__hash *old = table(b);
@@ -79,7 +80,7 @@ static int grow(struct ll_buffer *b)
     return 0;
 }
 
-/* Takes page n out and moves back those behind it that would not be found across the gap. */
+/* Removes page n and moves back later entries that a probe would not reach across the gap. */
 static void erase(struct ll_buffer__hash *h, uint64_t n)
 {
     struct ll_buffer__hash_entry *gap = place_of(h, n);
@@ -107,7 +108,7 @@ struct ll_frame *ll_heap__find_exact(struct ll_buffer *b, uint64_t n)
 /* Under slots_latch. */
 static int insert(struct ll_buffer *b, uint64_t n, struct ll_frame *f)
 {
-    uint64_t used = lladd_atomic_load32(&b->slots_used); /* this one included */
+    uint64_t used = lladd_atomic_load32(&b->slots_used); /* the new one included */
     if (2 * used > table(b)->mask && grow(b) != 0 && used > table(b)->mask)
         return LLADD_NO_MEMORY;
     set(place_of(table(b), n), n, (uintptr_t)f);
@@ -122,7 +123,7 @@ int ll_heap__claim(struct ll_buffer *b, uint64_t n, uint32_t slot, struct ll_fra
     lladd_mutex_lock(&b->slots_latch);
     bool taken = place_of(table(b), n)->frame != 0;
     if (!taken) {
-        /* Atomically, though we own the frame: lookups that are late may be looking. */
+        /* Atomic, although this thread owns the frame: outdated lookups may be reading it. */
         lladd_atomic_store64_relaxed(&f->page.number.v, n);
         f->flags = 0;
         f->private_ = NULL;

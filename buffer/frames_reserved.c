@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * frames_reserved: a place in the address space for every page the file may have (vmcache; Leis et
- * al., SIGMOD 2023).
+ * frames_reserved: reserves address space for every page the file may have (vmcache; Leis et al.,
+ * SIGMOD 2023).
  *
- * Address space is reserved in chunks, for a gigabyte of file each: first the pages, then their
- * frames. Page n's frame and bytes are found by arithmetic, so a hit has no table to look into. The
- * kernel gives memory to what is touched; a page is read into its place with pread, and dropped
- * with madvise. Untouched frames read as zeros, and a state word of zero says FREE.
+ * Address space is reserved in chunks, each for a gigabyte of the file: first the pages, then their
+ * frames. The frame and the bytes of page n are found by arithmetic, so a hit reads no table. The
+ * kernel provides memory for what is touched; a page is read into its place with pread, and dropped
+ * with madvise. Untouched frames read as zeros, and a state word of zero means FREE.
  *
- * What is touched is memory, and is charged to the budget, so it has to be given back, too:
+ * Touched memory is charged to the budget, so it must be released too:
  *   page     one page of the file: charged with its slot.
  *   group    the frames on one page of the operating system. Charged while one of them is in use,
  *            then dropped.
- *   region   the pages whose addresses one page of the page table maps (at least a group's: then
- *            several tables). Charged while one of its groups is in use, then mapped anew: only
- *            that makes the kernel free the table. Without it a scan of a terabyte would leave two
- *            gigabytes of page tables behind.
- * (What maps the frames themselves is a 32,768th of the file and neglected.) Counters of groups and
- * regions change under one of a few latches, chosen by page number; so do FREE -> LOADING and
- * -> FREE, so that nobody claims a frame whose group is being dropped. Everybody else may look at
- * the word of a dropped frame at any time: he sees FREE.
+ *   region   the pages mapped by one page of the page table (or by several tables, if a group is
+ *            larger). Charged while one of its groups is in use, then mapped anew, because only
+ *            that makes the kernel free the page table. Otherwise a scan of a terabyte would leave
+ *            two gigabytes of page tables.
+ *
+ * (The page tables of the frames are 1/32768 of the file and ignored.) The counters of groups and
+ * regions change under one of a few latches, chosen by page number. So do the change from FREE to
+ * LOADING and the return to FREE, so that no thread claims a frame while its group is being
+ * dropped. Other threads may read the word of a dropped frame at any time: they see FREE.
  *
  * Chunks and old directories live until the buffer is closed.
  */
@@ -38,7 +39,7 @@ static uint64_t chunk_pages(const struct ll_buffer *b)
     return UINT64_C(1) << b->chunk_shift;
 }
 
-/* Bytes of address space that one page of the page table maps; its entries have eight bytes. */
+/* Bytes of address space that one page of the page table maps; an entry has eight bytes. */
 static size_t table_covers(const struct ll_buffer *b)
 {
     return b->os_page / 8 * b->os_page;
@@ -49,7 +50,8 @@ static size_t region_bytes(const struct ll_buffer *b)
     return ((size_t)1 << b->region_shift) * b->page_size;
 }
 
-/* Huge pages would make a resident page cost two megabytes. A kernel without them refuses; fine. */
+/* With huge pages one resident page would cost two megabytes. A kernel without huge pages refuses
+ * the call, which is harmless. */
 static void want_small_pages(void *at, size_t bytes)
 {
     (void)madvise(at, bytes, MADV_NOHUGEPAGE);
@@ -59,10 +61,10 @@ static void want_small_pages(void *at, size_t bytes)
 #define MADV_COLLAPSE 25 /* Linux 6.1; older headers do not have it */
 #endif
 
-/* But where all of two megabytes are resident, one costs no more than the 512 did, and a hit finds
- * its address in the processor's table of translations. The pages move there while others use
- * them; the kernel sees to that. Afterwards the range is as before: what is dropped of it is given
- * back in small pages, and nobody puts it together behind our back. */
+/* But if a whole range of two megabytes is resident, a huge page costs no more than its 512 pages,
+ * and a hit finds its address in the TLB. The kernel moves the pages safely while other threads use
+ * them. Afterwards the range is set to small pages again: what is dropped of it is released in
+ * small pages, and the kernel does not merge them by itself. */
 static void want_one_huge_page(void *at, size_t bytes)
 {
     if (madvise(at, bytes, MADV_HUGEPAGE) != 0)
@@ -95,14 +97,14 @@ static int map_chunk(struct ll_buffer *b, struct ll_buffer__chunk *c)
 static void free_chunk(struct ll_buffer *b, struct ll_buffer__chunk *c)
 {
     if (c && c->map) {
-        int rc = munmap(c->map, c->map_size); /* can only fail for wrong arguments */
+        int rc = munmap(c->map, c->map_size); /* fails for wrong arguments only */
         LL_ASSERT(rc == 0);
         (void)rc;
     }
     ll_free(b->env, c);
 }
 
-/* What describes a chunk: its counters. */
+/* Size of a chunk's descriptor, with its counters. */
 static size_t chunk_bytes(const struct ll_buffer *b)
 {
     uint64_t groups = chunk_pages(b) >> b->group_shift;
@@ -151,7 +153,7 @@ static int grow_directory(struct ll_buffer *b, uint64_t i)
     return 0;
 }
 
-/* The chunk of page n, mapped if it was not. */
+/* Finds the chunk of page n; maps it if necessary. */
 static int chunk_of(struct ll_buffer *b, uint64_t n, struct ll_buffer__chunk **out)
 {
     uint64_t i = n >> b->chunk_shift;
@@ -197,7 +199,7 @@ int ll_reserved__open(struct ll_buffer *b, struct lladd_error *err)
     int rc = b->space_latches ? 0 : LLADD_NO_MEMORY;
     for (int i = 0; rc == 0 && i < SPACE_LATCHES; i++)
         rc = lladd_mutex_init(&b->space_latches[i], BUFFER_RANK_SPACE, "address space");
-    /* Now, while the other provider can still be chosen, see whether there is address space. */
+    /* Check for address space now, while the other provider can still be chosen. */
     struct ll_buffer__chunk *first;
     if (rc == 0)
         rc = chunk_of(b, 0, &first);
@@ -222,7 +224,7 @@ void ll_reserved__close(struct ll_buffer *b)
         d = older;
     }
     b->directory = 0;
-    b->bytes = b->place_bytes = b->claim_bytes = 0; /* if the heap has to take over */
+    b->bytes = b->place_bytes = b->claim_bytes = 0; /* in case the heap provider takes over */
     for (int i = 0; b->space_latches && i < SPACE_LATCHES; i++)
         lladd_mutex_destroy(&b->space_latches[i]);
     ll_free(b->env, b->space_latches);
@@ -231,7 +233,7 @@ void ll_reserved__close(struct ll_buffer *b)
 
 /* ---- residency ---- */
 
-/* Guards the groups and regions page n is in. */
+/* The latch of the group and region of page n. */
 static struct lladd_mutex *space_latch(struct ll_buffer *b, uint64_t n)
 {
     return &b->space_latches[(n >> b->region_shift) % SPACE_LATCHES];
@@ -247,11 +249,11 @@ static void enter_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_
         ll_buffer__charge(b, b->region_tables * b->os_page);
 }
 
-/* Of a region's counter: it was put into one huge page since it was last empty. Once is enough: a
- * page that comes and goes in it must not cost that each time. */
+/* Flag in a region's counter: the region was merged into a huge page since it was last empty. Once
+ * is enough: a page that is evicted and loaded repeatedly must not repeat that cost. */
 #define REGION_HUGE 0x8000u
 
-/* The page at i has come: is its region complete by that? */
+/* Merges the region of the page at i into a huge page if it is complete now. */
 static void complete_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t i)
 {
     const uint16_t full = (uint16_t)(1u << b->group_shift);
@@ -272,7 +274,7 @@ static void remap_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64
     unsigned char *at = c->pages + region * region_bytes(b);
     void *map = mmap(at, region_bytes(b), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    /* If the kernel has no memory for the change, nothing has changed and nothing is lost. */
+    /* If the kernel has no memory for the change, the old mapping stays valid. */
     if (map != MAP_FAILED)
         want_small_pages(at, region_bytes(b));
 }
@@ -282,7 +284,7 @@ static void leave_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_
     uint64_t group = i >> b->group_shift;
     if (--c->groups[group] > 0)
         return;
-    /* Cannot fail: the range is ours and mapped. */
+    /* Cannot fail: the range is mapped and owned by this chunk. */
     (void)madvise(c->frames + (group << b->group_shift), b->os_page, MADV_DONTNEED);
     ll_buffer__refund(b, b->os_page);
     uint64_t region = i >> b->region_shift;
@@ -310,7 +312,8 @@ int ll_reserved__claim(struct ll_buffer *b, uint64_t n, uint32_t slot, struct ll
         enter_space(b, c, i);
         f->page.bytes = c->pages + i * b->page_size;
         f->page.size = b->page_size;
-        /* Atomically, though it only ever says n: who walks over slots may be reading it. */
+        /* Atomic, although the value never changes: a thread that visits slots may be reading
+         * it. */
         lladd_atomic_store64_relaxed(&f->page.number.v, n);
         f->flags = 0;
         f->private_ = NULL;
@@ -330,7 +333,7 @@ void ll_reserved__release(struct ll_buffer *b, struct ll_frame *f)
     uint64_t i = n & (chunk_pages(b) - 1);
     uint32_t slot = f->slot;
     struct ll_buffer__chunk *c = directory(b)->at[n >> b->chunk_shift].chunk;
-    /* Cannot fail: the range is ours and mapped. */
+    /* Cannot fail: the range is mapped and owned by this chunk. */
     (void)madvise(f->page.bytes, b->page_size, MADV_DONTNEED);
     lladd_atomic_store64(&ll_buffer__slot(b, slot)->frame, 0);
 

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * latch: what to do when a frame cannot be had with one atomic.
+ * latch: the slow path, when a frame cannot be latched with one atomic.
  *
  * Waiting. Exclusive holders are quick (they do no I/O, BUF-3), so a waiter first spins for about
- * as long as going to sleep would take, then sleeps on the low half of the word. Before he sleeps
- * he sets the bit of his class (readers, writers), and who releases looks at the bits.
+ * as long as going to sleep would take, then sleeps on the low half of the word. Before it sleeps
+ * it sets the bit of its class (readers, writers); a thread that releases the latch checks these
+ * bits.
  *
- * Waking. Who clears a class's bit wakes it: all readers, or one writer. A writer that slept cannot
- * know whether he was alone, so he takes the latch with the writers' bit set, and his release wakes
- * the next; or, if the page has gone meanwhile, he wakes everybody: the bit may have been cleared
- * for him alone. The last reader out wakes one writer and leaves the bit as it is.
+ * Waking. A thread that clears the bit of a class wakes that class: all readers, or one writer. A
+ * writer that slept cannot know whether it was the only one. So it takes the latch with the
+ * writers' bit set, and its release wakes the next one. If the page was evicted meanwhile it wakes
+ * all sleepers, because the bit may have been cleared for it alone. The last reader to leave wakes
+ * one writer and leaves the bit set.
  *
- * No starvation. Readers that find the writers' bit set wait for a millisecond, so that those who
- * are in can leave; then they go in nevertheless. (For ever would deadlock a thread that fixes,
- * shared, a page it holds shared already.) Writers have no order among themselves.
+ * No starvation. Readers that find the writers' bit set wait for a millisecond, so that the present
+ * readers can leave; then they enter anyway. (To wait without limit would deadlock a thread that
+ * fixes, shared, a page it already holds shared.) Writers are not ordered among themselves.
  *
- * Coming and going. Frames that are being loaded or evicted are awaited as a reader, whatever latch
- * is wanted; when the state changes everybody is woken and looks the page up again, since the frame
- * may by then be another page's. For the same reason a sleeper's bit may land on another page's
- * word: it costs that page's next release a look for sleepers, no more.
+ * Loading and evicting. A thread that finds a frame being loaded or evicted waits as a reader,
+ * whatever latch it wants. When the state changes all sleepers are woken and look the page up
+ * again, since the frame may hold another page by then. For the same reason a sleeper's bit may end
+ * up in the word of another page: then the next release of that page looks for sleepers in vain.
  */
 #include "buffer/latch.h"
 #include "util/held.h"
@@ -30,7 +32,7 @@ enum {
     READER_PATIENCE_NS = 1000000
 };
 
-/* Sleeps until the word changes from w in its low half, or for ns. Returns at once if it has. */
+/* Sleeps while the low half of the word equals w, at most for ns. Returns at once if it differs. */
 static void sleep_on(struct ll_frame *f, uint64_t w, uint64_t bit, uint32_t class, uint64_t ns)
 {
     if (!(w & bit)) {
@@ -41,7 +43,7 @@ static void sleep_on(struct ll_frame *f, uint64_t w, uint64_t bit, uint32_t clas
     ll_word_wait_with_credit("page latch", latch_low(&f->latch), (uint32_t)w, class, ns);
 }
 
-/* Spins while the frame is held exclusively; the word at the end. */
+/* Spins while the frame is held exclusively; returns the last word read. */
 static uint64_t spin(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
@@ -58,7 +60,7 @@ static bool is_moving(uint64_t w)
     return state == LATCH_LOADING || state == LATCH_EVICTING;
 }
 
-/* One more fix; empties a count that is full into *full. */
+/* Counts a fix; resets a full count into *full. */
 static uint64_t count_fix(uint64_t w, uint64_t *full)
 {
     if (w >= LATCH_FIXES_FULL) {
@@ -108,7 +110,7 @@ static enum latch_answer get_shared(struct ll_frame *f, bool try, uint64_t *full
         } else if (try) {
             return LATCH_BUSY;
         } else {
-            /* Behind an exclusive holder for as long as it takes: he wakes us. */
+            /* An exclusive holder always wakes us, so no time limit is needed. */
             bool timed = !(w & LATCH_EXCLUSIVE);
             sleep_on(f, w, LATCH_READERS_WAIT, LATCH_READERS, timed ? READER_PATIENCE_NS : 0);
             if (timed)
@@ -145,7 +147,7 @@ void latch_wake_writer(struct ll_frame *f)
 void latch_wake_after_exclusive(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
-    /* The bits may be gone: the next holder's release, or a change of state, has woken them all. */
+    /* The bits may be clear: the next holder's release, or a change of state, woke the sleepers. */
     while ((w & LATCH_WAITERS) && !lladd_atomic_cas64(&f->latch, &w, w & ~LATCH_WAITERS)) {
     }
     if (w & LATCH_READERS_WAIT)

@@ -3,28 +3,30 @@
 #define LL_BUFFER_LATCH_H
 /* The state word of a frame. Low half, on which threads sleep:
  *
- *    0..19  how many hold it shared; bit 19 is kept free, so that the count cannot run over
+ *    0..19  number of shared holders; bit 19 is kept free, so that the count cannot overflow
  *    20     held exclusively
- *    21     a writer sleeps (or: one did, and others may; see latch.c)
+ *    21     a writer sleeps (or one did, and others may; see latch.c)
  *    22     readers sleep
  *    23     used since the clock last passed
- *    24     a copy is on its way to the disk: not to be evicted, nor written a second time
+ *    24     a copy is being written: do not evict the frame, nor write it a second time
  *    25..26 state
  *
- * High half: fixes since the page came in. It counts hits, and it differs after each exclusive
- * latch, which is what glances go by.
+ * High half: fixes since the page was loaded. It counts hits, and it changes with each exclusive
+ * latch, which optimistic reads rely on.
  *
- * States and who moves between them:
+ * States, and the thread that changes them:
  *
- *    FREE     -> LOADING   who misses the page and claims the frame; he holds it exclusively
- *    LOADING  -> RESIDENT  he, when the page is verified; he keeps the latch he asked for
- *    LOADING  -> FREE      he, when it cannot be read
- *    RESIDENT -> EVICTING  who needs room (exclusively), or drops pages (without the exclusive
- *                          bit); only with nobody holding the frame, and no copy of it under way
- *    EVICTING -> FREE      he
- *    EVICTING -> RESIDENT  who drops pages, when he finds that he may not
+ *    FREE     -> LOADING   a thread that misses the page claims the frame and holds it exclusively
+ *    LOADING  -> RESIDENT  that thread, when the page is verified; it keeps the requested latch
+ *    LOADING  -> FREE      that thread, when the page cannot be read
+ *    RESIDENT -> EVICTING  a thread that needs room (exclusively) or drops pages (without the
+ *                          exclusive bit); only if the frame has no holder and no copy of it is
+ *                          being written
+ *    EVICTING -> FREE      that thread
+ *    EVICTING -> RESIDENT  a thread that drops pages and finds that it may not
  *
- * A pin is a latch: whoever holds the frame in either way keeps the page where it is. */
+ * A latch is also a pin: while a thread holds the frame, shared or exclusively, the page stays
+ * resident. */
 #include <lladd/sync.h>
 
 #include "buffer/buffer.h"
@@ -44,16 +46,16 @@
 #define LATCH_EVICTING (UINT64_C(3) << 25)
 #define LATCH_WAITERS (LATCH_WRITER_WAITS | LATCH_READERS_WAIT)
 #define LATCH_FIX (UINT64_C(1) << 32)
-/* Words from here on have their fix count full: the slow path empties it. */
+/* Words from here on have a full fix count: the slow path resets it. */
 #define LATCH_FIXES_FULL (UINT64_C(0xffffffff) << 32)
 
-/* Sleepers' classes, for lladd_word_wake. */
+/* Classes of sleepers, for lladd_word_wake. */
 enum { LATCH_READERS = 1, LATCH_WRITERS = 2, LATCH_ALL = 3 };
 
 enum latch_answer {
     LATCH_GOT,
     LATCH_BUSY, /* only if asked not to wait */
-    LATCH_GONE  /* the frame was not, or is no longer, this page's: look it up again */
+    LATCH_GONE  /* the frame does not hold this page (any more): look it up again */
 };
 
 static inline uint64_t latch_fixes(uint64_t word)
@@ -61,8 +63,8 @@ static inline uint64_t latch_fixes(uint64_t word)
     return word >> 32;
 }
 
-/* Nobody holds the frame, and no copy of it is under way. (Waiters do not count: when it goes they
- * are woken and look for their page again.) */
+/* The frame has no holder, and no copy of it is being written. (Waiters do not count: when the page
+ * is evicted they are woken and look it up again.) */
 static inline bool latch_idle(uint64_t word)
 {
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_COUNT | LATCH_COPIED)) == LATCH_RESIDENT;
@@ -78,7 +80,7 @@ static inline uint32_t *latch_low(uint64_t *word)
 #endif
 }
 
-/* The one atomic of a hit. False: it needs the slow path. */
+/* The only atomic of a hit. False: the caller takes the slow path. */
 static inline bool latch_try_shared(uint64_t *word)
 {
     uint64_t w = lladd_atomic_load64(word);
@@ -94,25 +96,26 @@ static inline bool latch_try_exclusive(uint64_t *word)
     bool got = (w & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_COUNT)) == LATCH_RESIDENT &&
                w < LATCH_FIXES_FULL &&
                lladd_atomic_cas64(word, &w, (w | LATCH_USED | LATCH_EXCLUSIVE) + LATCH_FIX);
-    lladd_atomic_writes_follow(); /* who glances sees the word change before the page does */
+    lladd_atomic_writes_follow(); /* an optimistic reader must see the word change before the
+                                   * page changes */
     return got;
 }
 
-/* What of the word tells who glances that the page is not the one he began with. (Who fixes it to
- * read disturbs him, too; but who reads pages that are read a lot glances.) */
+/* Bits that change if an optimistic reader must retry. (A shared fix changes them too; but pages
+ * that are read often are read optimistically.) */
 #define LATCH_VERSION (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_FIXES_FULL)
 
-/* May the page be glanced at? The clock must see that it is used, so now and then somebody has to
- * fix it. */
+/* May the page be read optimistically? Not without the USED bit: a fix must set it now and then, so
+ * that the clock sees that the page is used. */
 static inline bool latch_may_glance(uint64_t word)
 {
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_USED)) == (LATCH_RESIDENT | LATCH_USED);
 }
 
-/* Waits, unless `try`, until the frame can be had. *full gets fixes that no longer fitted the
- * word. */
+/* Waits, unless `try`, until the frame can be latched. *full receives the fix count when it no
+ * longer fits into the word. */
 enum latch_answer latch_get(struct ll_frame *, bool exclusive, bool try, uint64_t *full);
-/* Waits until the frame is not held exclusively, nor coming or going. Takes nothing. */
+/* Waits until the frame is neither held exclusively nor being loaded or evicted. Takes no latch. */
 void latch_await_shareable(struct ll_frame *);
 
 void latch_wake_writer(struct ll_frame *) __attribute__((noinline, cold));
@@ -135,8 +138,8 @@ static inline void latch_drop_exclusive(struct ll_frame *f)
         latch_wake_after_exclusive(f);
 }
 
-/* Gives the frame a new state, which nobody else can be changing, and wakes everybody. Returns the
- * word before. */
+/* Sets a new state, which no other thread can be changing, and wakes all sleepers. Returns the word
+ * before. */
 uint64_t latch_become(struct ll_frame *, uint64_t word);
 
 #endif

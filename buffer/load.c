@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * load: a fix that is not a hit at once; making room; reading.
+ * load: fixes that are not immediate hits; eviction; reading.
  *
- * A miss takes a slot, claims the page's frame with it (LOADING, so that others who want the page
- * wait for this read and do not start their own), reads with no latch held but the frame's,
- * verifies (BUF-2), and hands the frame out.
+ * A miss takes a slot and claims the page's frame with it (LOADING, so that other threads that want
+ * the page wait for this read and do not start their own). It reads with no latch held but the
+ * frame's, verifies (BUF-2), and returns the frame.
  *
- * Making room. The clock's hand goes over the slots: a frame that was used since it last passed
- * loses the mark and stays; an idle clean one is evicted; dirty ones are remembered. When a batch
- * of those has been met, or there are no clean ones, they are written (BUF-1) and the hand goes on.
- * Usually the background writer has been there before (writeback.c). Evicting waits for no I/O:
- * what is clean is on its way out of the cache only, its last copy has been handed to the device.
+ * Eviction. The clock's hand goes over the slots. A frame used since the last pass loses its mark
+ * and stays; an idle clean frame is evicted; dirty ones are collected. When a batch of them is
+ * full, or no clean one was found, they are written (BUF-1) and the hand continues. Usually the
+ * background writer has cleaned them before (writeback.c). Eviction waits for no I/O: the last copy
+ * of a clean page has already been written to the device.
  *
- * No frame. LLADD_NO_FRAME is the answer if every frame is held. It is not if some are only being
- * copied for writing, or belong to a page that is being evicted or claimed right now: those come
- * free, or turn out to be the wanted page, without anybody's doing; so we wait for `events` and
- * look again. Those who cause them hold no latch that we could have, so nobody waits in a circle.
+ * LLADD_NO_FRAME is the result if every frame is held. It is not if some frames are only being
+ * copied for writing, or belong to a page that is being evicted or claimed: such a frame becomes
+ * free, or turns out to hold the requested page, without further action. So the thread waits for
+ * `events` and retries. The threads that cause events hold no latch that this thread could hold, so
+ * there is no deadlock.
  */
 #include "buffer/buffer_private.h"
 
 #include <errno.h>
 
-/* ---- giving up frames ---- */
+/* ---- releasing frames ---- */
 
 void ll_buffer__give_up(struct ll_buffer *b, struct ll_frame *f)
 {
@@ -33,7 +34,7 @@ void ll_buffer__give_up(struct ll_buffer *b, struct ll_frame *f)
         ll_heap__release(b, f);
 }
 
-/* An idle clean frame goes; false if it has become busy or dirty. */
+/* Evicts an idle clean frame; false if it has become busy or dirty. */
 static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
 {
     uint64_t evicting = (word & ~LATCH_STATE) | LATCH_EVICTING | LATCH_EXCLUSIVE;
@@ -55,11 +56,11 @@ static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
 struct search {
     struct ll_buffer__todo dirty[BATCH_MAX];
     unsigned dirty_count;
-    bool pending; /* frames were met that will come free by themselves, with an event */
-    bool moved;   /* frames were met that may be free the next time we look */
+    bool pending; /* frames were found that will become free, with an event */
+    bool moved;   /* frames were found that may be free at the next look */
 };
 
-/* Looks at one slot; true if its page was evicted. */
+/* Examines one slot; true if its page was evicted. */
 static bool try_slot(struct ll_buffer *b, uint32_t slot, struct search *s)
 {
     struct ll_frame *f = ll_buffer__tenant(b, slot);
@@ -86,8 +87,8 @@ static bool try_slot(struct ll_buffer *b, uint32_t slot, struct search *s)
     return false;
 }
 
-/* Once around the clock to take the marks off, once more to find what has none. True if a page was
- * evicted. */
+/* Goes around the clock once to clear the marks, and once more to find frames without one. True if
+ * a page was evicted. */
 static bool go_round(struct ll_buffer *b, struct search *s)
 {
     s->dirty_count = 0;
@@ -101,15 +102,15 @@ static bool go_round(struct ll_buffer *b, struct search *s)
     return false;
 }
 
-/* Makes one slot free, or cleans pages so that the next call can: 0; 1 if there is nothing to be
- * had before the next event; LLADD_NO_FRAME if not even then; or a failure to write. */
+/* Frees one slot, or cleans pages so that the next call can: 0. 1: nothing can be freed before the
+ * next event. LLADD_NO_FRAME: no event will free anything. Or a write failure. */
 static int make_room(struct ll_buffer *b, struct lladd_error *err)
 {
     enum { LOOKS = 8 };
     if (ll_point(b->env, "buffer.evict") != 0)
         return ll_fail(err, LLADD_NO_FRAME, "no page can be evicted");
-    /* Frames are not looked at all at once, so one round may find each of them in somebody's hands
-     * though one was free at any moment. */
+    /* Frames are examined one after the other, so one round may find each of them held although one
+     * was free at any moment. */
     for (int looks = 0; looks < LOOKS;) {
         struct search s;
         bool evicted = go_round(b, &s);
@@ -134,7 +135,7 @@ static int make_room(struct ll_buffer *b, struct lladd_error *err)
 
 /* ---- misses ---- */
 
-/* Has the log all that was written? */
+/* Fails if the rebuilt page is older than its last write. */
 static int repaired_enough(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
                            struct lladd_error *err)
 {
@@ -148,14 +149,14 @@ static int repaired_enough(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
                         (unsigned long long)lsn.v);
 }
 
-/* The frame is dirty from an LSN on though nobody has changed it here. */
+/* Marks the frame dirty since an LSN, although it was not changed here. */
 static void dirty_since(struct ll_buffer *b, struct ll_frame *f, lladd_lsn since)
 {
     lladd_atomic_store64_relaxed(&f->base_lsn, ll_page_base(f->page.bytes).v);
     ll_buffer__enter(b, f, since.v);
 }
 
-/* *why says what is wrong with the page. */
+/* Repairs a page; *why says what is wrong with it. */
 static int repair(struct ll_buffer *b, struct ll_frame *f, uint64_t n, struct lladd_error *why,
                   struct lladd_error *err)
 {
@@ -175,15 +176,15 @@ static int repair(struct ll_buffer *b, struct ll_frame *f, uint64_t n, struct ll
     return 0;
 }
 
-/* Until it is redone, there is nothing on it. */
+/* The page has no contents until it is redone. */
 static void without_base(struct ll_buffer *b, struct ll_frame *f)
 {
     memset(f->page.bytes, 0, b->page_size);
     f->flags |= LL_FRAME_BASELESS;
 }
 
-/* The page was not redone when the database was opened. *baseless: it is zeros; afterwards, that
- * nothing has given it a base. */
+/* Applies the pending redo of a page. *baseless: on entry, the page is zeros; on return, redo has
+ * not given it a base. */
 static int catch_up(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool *baseless,
                     struct lladd_error *err)
 {
@@ -196,7 +197,7 @@ static int catch_up(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool *b
     return rc;
 }
 
-/* `verified` is what came of that. */
+/* `verified` is the result of its verification. */
 static int catch_up_read(struct ll_buffer *b, struct ll_frame *f, uint64_t n, int verified,
                          struct lladd_error *why, struct lladd_error *err)
 {
@@ -221,13 +222,13 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
     int rc = how == LL_BEHIND_WITH_BASE ? catch_up(b, f, n, &baseless, err) : 0;
     if (rc != 0 || !baseless)
         return rc;
-    /* What was to give it a base may have been for an earlier life, which somebody has ended since:
-     * then it is read after all. */
+    /* The record with the base may belong to an earlier use of the page that has ended since: then
+     * the page is read after all. */
     rc = ll_buffer__read_pages(b, n, 1, f->page.bytes, err);
     if (rc != 0)
         return rc;
     rc = ll_buffer__verify(b, n, f->page.bytes, &why);
-    if (rc == LLADD_LOG_LOST) { /* what the log makes of it would hide that */
+    if (rc == LLADD_LOG_LOST) { /* redo would hide that */
         if (err)
             *err = why;
         return rc;
@@ -272,14 +273,14 @@ bool ll_buffer_include(struct ll_buffer *b, uint64_t n)
     return can;
 }
 
-/* How far the file goes is decided when nothing can fail any more (API-1). */
+/* Raises the page count; called when nothing can fail any more (API-1). */
 static void include(struct ll_buffer *b, uint64_t n)
 {
     if (n >= lladd_atomic_load64(&b->page_count))
         lladd_atomic_max64(&b->page_count, n + 1);
 }
 
-/* Page n has no frame. 0: got it; 1: look it up again. */
+/* Page n has no frame. 0: loaded; 1: look it up again. */
 static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame **out,
                 struct lladd_error *err)
 {
@@ -293,7 +294,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
         rc = make_room(b, &why);
         const struct ll_frame *f = ll_buffer__find(b, n);
         if (f && (lladd_atomic_load64(&f->latch) & LATCH_STATE) != LATCH_FREE)
-            return 1; /* somebody else was quicker: whatever hindered us, the page is there */
+            return 1; /* another thread was faster: whatever the error, the page is resident */
         if (rc > 0)
             ll_buffer__await_event(b, seen);
         if (rc < 0 && err)
@@ -324,7 +325,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
 
 /* ---- the slow path ---- */
 
-/* A cached page becomes a new one. */
+/* Turns a cached page into a fresh one. */
 static void freshen(struct ll_buffer *b, struct ll_frame *f)
 {
     if (f->private_ && b->cfg.evicted) {
@@ -335,7 +336,7 @@ static void freshen(struct ll_buffer *b, struct ll_frame *f)
     memset(f->page.bytes, 0, b->page_size);
 }
 
-/* Latches the frame that page n seems to have: 0, 1 to look it up again, LLADD_BUSY. */
+/* Latches the frame that page n seems to have: 0; 1 to look it up again; LLADD_BUSY. */
 static int latch_found(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned how,
                        struct lladd_error *err)
 {

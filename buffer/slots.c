@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * slots: who may be resident, and what it costs.
+ * slots: the right to be resident, and the budget.
  *
- * A slot is the right to have one page resident. Slots live in segments that double in size, so
- * that they never move and making one never copies. In the heap a segment brings the frames and
- * pages of its slots with it; in reserved address space a slot is bound to a new frame each time.
+ * A slot is the right to have one page resident. Slots are in segments that double in size, so that
+ * they never move and adding one never copies. In the heap a segment contains the frames and pages
+ * of its slots; with reserved address space a slot is bound to a new frame each time.
  *
- * The budget. `bytes` is what is charged: this buffer manager itself, one batch of copies (each
- * further one, too, while several threads write), and for each resident page what cost_of_page() in
- * buffer.c says. In reserved space frames and page tables are charged by what was touched
- * (frames_reserved.c), which depends on the page; a slot is therefore only given out while the most
- * that a page can add is free as well. Batches are charged without asking: there are few, and the
- * slots given out later pay.
+ * The budget. `bytes` is the sum of all charges: this buffer manager itself, one batch of copies
+ * (and each further one, while several threads write), and for each resident page the cost that
+ * cost_of_page() in buffer.c computes. With reserved address space, frames and page tables are
+ * charged as they are touched (frames_reserved.c), which depends on the page. Therefore a slot is
+ * given out only while the most that a page can add is free as well. Batches are charged without a
+ * check: there are few, and later slots wait for the space.
  */
 #include "buffer/buffer_private.h"
 
-/* Segment k, whose first slot is wanted now. Under slots_latch. */
+/* Adds segment k. Under slots_latch. */
 static int add_segment(struct ll_buffer *b, unsigned k)
 {
     uint32_t count = (uint32_t)FIRST_SEGMENT << k;
@@ -33,7 +33,7 @@ static int add_segment(struct ll_buffer *b, unsigned k)
         return LLADD_NO_MEMORY;
     if (frames)
         ll_prefer_huge(b->env, block, slots + frames);
-    /* The pages are left as they are: zeroing them would touch memory that may never be used. */
+    /* The pages are not zeroed: that would touch memory that may never be used. */
     memset(block, 0, slots);
     if (frames) {
         uintptr_t first = ((uintptr_t)block + slots + LINE - 1) & ~(uintptr_t)(LINE - 1);
@@ -43,7 +43,7 @@ static int add_segment(struct ll_buffer *b, unsigned k)
     return 0;
 }
 
-/* A slot that never was. Under slots_latch. */
+/* Makes a new slot. Under slots_latch. */
 static int make_slot(struct ll_buffer *b, uint32_t *out)
 {
     uint32_t i = b->slot_count;
@@ -82,7 +82,7 @@ static int take(struct ll_buffer *b, uint32_t *out)
     if (b->slot_free || b->slot_count >= b->slot_max || !affordable(b))
         return 1;
     if (make_slot(b, out) != 0)
-        return b->slot_count > 0 ? 1 : LLADD_NO_MEMORY; /* make do with those there are */
+        return b->slot_count > 0 ? 1 : LLADD_NO_MEMORY; /* manage with the existing slots */
     ll_buffer__charge(b, b->slot_bytes);
     return 0;
 }

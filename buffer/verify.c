@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify: what makes bytes page n of this database (BUF-2).
+ * verify: checks that bytes are page n of this database (BUF-2).
  *
- * The checksum covers salt, page number and all bytes behind itself, so a page of another database,
- * or one that was written to the wrong place, fails as surely as one with a flipped bit. The number
- * stands in the header as well: the message can then say whose page it is. A page of zeros was
- * never formatted and has no checksum. Of a page that is good in itself is asked whether it is the
- * newest: it must not be older than what was written (written.c), nor newer than the log. One that
- * is newer than the log is the proof that something acknowledged may be lost; it is not repaired.
+ * The checksum covers salt, page number and all bytes after itself, so a page of another database,
+ * or one written to the wrong place, fails as surely as one with a flipped bit. The number is in
+ * the header as well, so that the message can say which page it is. A page of zeros was never
+ * formatted and has no checksum. A page that is valid in itself must also be the newest version:
+ * not older than its last write (written.c), nor newer than the log. A page newer than the log
+ * proves that something acknowledged may be lost; it is not repaired.
  */
 #include "buffer/buffer_private.h"
 #include "util/crc32c.h"
@@ -50,9 +50,7 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
                         ll_page_checksum(bytes), crc);
 }
 
-/* No page is written before its records are durable (BUF-1). So if recovery has not found the
- * record of a page's LSN, the log was damaged where nothing else could tell (LOG-3), and the page
- * has effects that nobody will ever undo. */
+/* Fails if the page is older than its last write: that write was lost. */
 static int verify_age(struct ll_buffer *b, uint64_t n, lladd_lsn lsn, struct lladd_error *err)
 {
     uint64_t written = ll_buffer__last_written(b, n);
@@ -66,6 +64,9 @@ static int verify_age(struct ll_buffer *b, uint64_t n, lladd_lsn lsn, struct lla
                         (unsigned long long)written);
 }
 
+/* No page is written before its records are durable (BUF-1). So if recovery did not find the record
+ * of a page's LSN, the log was damaged where nothing else could detect it (LOG-3), and the page has
+ * effects that will never be undone. */
 int ll_buffer__verify(struct ll_buffer *b, uint64_t n, const unsigned char *bytes,
                       struct lladd_error *err)
 {
@@ -94,7 +95,7 @@ int ll_buffer__read_pages(struct ll_buffer *b, uint64_t first, uint64_t n, unsig
 {
     size_t len = (size_t)n * b->page_size;
     lladd_atomic_count64(&b->count.reads, 1);
-    if (n == 1) /* of many, the next one is verified soon enough */
+    if (n == 1) /* for one page only: of many, each is verified soon after the one before */
         ll_buffer__expect_read(b, first);
     int64_t got = ll_point(b->env, "buffer.load");
     if (got == 0)

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * writeback: dirty pages to the disk (BUF-1).
+ * writeback: writes dirty pages to the disk (BUF-1).
  *
- * A batch goes through these steps, and only the first holds a latch on a page, one page at a time:
+ * A batch goes through these steps. Only the first holds a page latch, for one page at a time:
  *   copy      latch shared and set the frame's COPIED bit, copy the bytes, move the page from dirty
- *             to in flight, unlatch. From now on the page may change again. Here it is decided
- *             whether the copy goes through the double-write area: by its base and where redo
- *             starts, not by anything that a crash could forget.
- *   seal      the page type's `flushed` may work on the copy; page number and checksum go in.
- *   gate      force the log up to the newest page LSN among the copies, and let the gate note that
- *             pages go as far.
+ *             to in flight, unlatch. From now on the page may change again. This step decides
+ *             whether the copy goes through the double-write area: by its base and the start of
+ *             redo, not by anything that a crash could forget.
+ *   seal      the page type's `flushed` may change the copy; add page number and checksum.
+ *   gate      force the log up to the newest page LSN among the copies, and tell the gate that
+ *             pages up to it will be written.
  *   write     neighbouring pages in one call; first those for the double-write area.
- *   done      page LSNs are remembered (written.c), entries in flight are marked written, COPIED
- *             bits cleared, sleepers woken.
+ *   done      record the page LSNs (written.c), mark the entries in flight as written, clear the
+ *             COPIED bits, wake the sleepers.
  *
- * COPIED keeps the frame from being evicted (a reader would get the old page from the disk) and
- * from being copied a second time (two writes of one page could land in the wrong order).
+ * COPIED prevents eviction of the frame (a reader would get the old page from the disk) and a
+ * second copy (two writes of one page could arrive in the wrong order).
  *
- * Who writes: whoever needs room (without waiting for any latch, as he may hold some himself), the
- * flush of a checkpoint (which writes all, and therefore waits, with nothing in its hands), the
- * background writer, ll_buffer_step.
+ * Writers are: a thread that needs room (without waiting for a latch, as it may hold some itself);
+ * the flush of a checkpoint (which writes all its pages, and therefore waits, with no latch held);
+ * the background writer; ll_buffer_step.
  *
- * The background writer looks ahead of the eviction clock for dirty pages that would be its next
- * victims, and where it finds none takes the oldest dirty ones, in recLSN order. It works when the
- * cache is full and an eighth of it is dirty.
+ * The background writer looks ahead of the eviction clock for dirty pages that would be evicted
+ * next; if there are none it takes the oldest dirty ones, in recLSN order. It works when the cache
+ * is full and an eighth of it is dirty.
  *
  * Failure. If the gate fails nothing was written: the pages become dirty again as they were. If a
- * write or sync fails the buffer is poisoned (LOG-4); the entries stay in flight for ever, so
- * nobody truncates the log they need.
+ * write or sync fails the buffer is poisoned (LOG-4); the entries stay in flight forever, so that
+ * the log they need is not truncated.
  */
 #include "buffer/buffer_private.h"
 
@@ -51,7 +51,7 @@ static struct ll_buffer__batch *new_batch(struct ll_buffer *b, unsigned capacity
     batch->copies = (struct ll_buffer__copy *)(batch + 1);
     batch->bytes = (unsigned char *)(batch->copies + capacity);
     if (lladd_atomic_add32(&b->batch_count, 1) == 0)
-        batch->size = 0; /* it was charged at open */
+        batch->size = 0; /* the first batch was charged at open */
     ll_buffer__charge(b, batch->size);
     return batch;
 }
@@ -63,7 +63,7 @@ static void drop_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
     ll_free(b->env, batch);
 }
 
-/* While somebody has one there may be room soon: in_transit. */
+/* Counted in in_transit: while a batch is in use there may be room soon. */
 static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
 {
     lladd_mutex_lock(&b->slots_latch);
@@ -78,7 +78,7 @@ static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
         batch = full ? full : batch;
     }
     if (!batch)
-        batch = new_batch(b, 1); /* there is little memory now */
+        batch = new_batch(b, 1); /* memory is short */
     if (batch) {
         batch->n = batch->entered = 0;
         (void)lladd_atomic_add32(&b->in_transit, 1);
@@ -86,7 +86,7 @@ static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
     return batch;
 }
 
-/* Where several would take up a good part of the budget only one is kept. */
+/* If several batches would take much of the budget only one is kept. */
 static void put_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
 {
     uint64_t count = lladd_atomic_load32(&b->batch_count);
@@ -114,7 +114,7 @@ void ll_buffer__batches_free(struct ll_buffer *b)
 
 enum copied { COPIED, NOT_DIRTY, IN_USE };
 
-/* Latches the frame, shared, and reserves it for one copy. */
+/* Latches the frame, shared, and sets COPIED. */
 static enum copied hold_for_copy(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
@@ -122,7 +122,7 @@ static enum copied hold_for_copy(struct ll_frame *f)
         uint64_t state = w & LATCH_STATE;
         if (state == LATCH_FREE)
             return NOT_DIRTY;
-        /* What is evicted has been written; what is dirty and seemed to go may come back. */
+        /* A page being evicted has been written; a dirty page being dropped may come back. */
         if (state == LATCH_EVICTING)
             return lladd_atomic_load64(&f->rec_lsn) ? IN_USE : NOT_DIRTY;
         if (state == LATCH_LOADING || (w & (LATCH_EXCLUSIVE | LATCH_COPIED | LATCH_CROWDED)))
@@ -208,7 +208,7 @@ int ll_buffer__write_run(struct ll_buffer *b, const struct lladd_iovec *pieces, 
     return rc == 0 ? 0 : ll_buffer__poison(b, rc, "write to", b->cfg.name, err);
 }
 
-/* The one with the highest page LSN. */
+/* The copy with the highest page LSN. */
 static const struct ll_buffer__copy *newest(const struct ll_buffer__batch *batch)
 {
     const struct ll_buffer__copy *best = batch->copies;
@@ -231,7 +231,7 @@ static void seal(struct ll_buffer *b, struct ll_buffer__batch *batch)
     }
 }
 
-/* The log is durable as far as it has to be, or so the gate says. */
+/* Reports the writes to the simulator, with the durable LSN that the gate states. */
 static void observe_writes(const struct ll_buffer *b, const struct ll_buffer__batch *batch)
 {
     for (unsigned i = 0; i < batch->n; i++)
@@ -240,7 +240,7 @@ static void observe_writes(const struct ll_buffer *b, const struct ll_buffer__ba
                       .durable = b->cfg.gate.durable_lsn(b->cfg.gate.ctx));
 }
 
-/* Those for the double-write area first, at most as many at once as it holds. */
+/* Writes the copies for the double-write area, at most as many at once as it holds. */
 static int write_protected(struct ll_buffer *b, struct ll_buffer__batch *batch,
                            struct lladd_error *err)
 {
@@ -259,7 +259,7 @@ static int write_protected(struct ll_buffer *b, struct ll_buffer__batch *batch,
     return 0;
 }
 
-/* Copies i... that go to neighbouring places: how many, and where. */
+/* Collects the copies from i on that go to neighbouring places; returns how many. */
 static unsigned next_run(const struct ll_buffer *b, const struct ll_buffer__batch *batch,
                          unsigned i, struct lladd_iovec *pieces)
 {
@@ -277,7 +277,7 @@ static int write_rest(struct ll_buffer *b, struct ll_buffer__batch *batch, struc
     struct lladd_iovec pieces[BATCH_MAX];
     for (unsigned i = 0; i < batch->n;) {
         unsigned n = next_run(b, batch, i, pieces);
-        if (n == 0) { /* went through the double-write area */
+        if (n == 0) { /* written through the double-write area */
             i++;
             continue;
         }
@@ -301,14 +301,14 @@ static void all_done(struct ll_buffer *b, struct ll_buffer__batch *batch)
         ll_buffer__in_flight_done(b, written, n);
 }
 
-/* Before anybody can evict one of them and read it. */
+/* Records the page LSNs before a frame can be evicted and the page read again. */
 static void remember(struct ll_buffer *b, const struct ll_buffer__batch *batch)
 {
     for (unsigned i = 0; i < batch->n; i++)
         ll_buffer__note_written(b, batch->copies[i].page, ll_page_lsn(batch->copies[i].bytes).v);
 }
 
-/* All but the first step. Afterwards the batch is empty. */
+/* All steps but the first. Empties the batch. */
 static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
                         struct lladd_error *err)
 {
@@ -342,7 +342,7 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
 
 /* ---- write_back ---- */
 
-/* Waits, holding nothing, until the frame can perhaps be copied. */
+/* Waits, with no latch held, until the frame may be copyable. */
 static void await_copyable(struct ll_buffer *b, struct ll_frame *f)
 {
     uint32_t seen = lladd_atomic_load32(&b->events);
@@ -352,7 +352,7 @@ static void await_copyable(struct ll_buffer *b, struct ll_frame *f)
         latch_await_shareable(f);
 }
 
-/* From todo[*at] on; stops short, with nothing in its hands, of a page that has to be waited
+/* Writes from todo[*at] on; with `wait`, stops with no latch held before a page that must be waited
  * for. */
 static int write_some(struct ll_buffer *b, struct ll_buffer__batch *batch,
                       const struct ll_buffer__todo *todo, unsigned n, unsigned *at, bool wait,
@@ -375,7 +375,7 @@ static int write_all(struct ll_buffer *b, const struct ll_buffer__todo *todo, un
     for (unsigned at = 0; rc == 0 && at < n;) {
         uint32_t seen = lladd_atomic_load32(&b->events);
         struct ll_buffer__batch *batch = get_batch(b);
-        /* Who has one waits for nobody's latch, and gives it back with an event (REC-3). */
+        /* A thread with a batch waits for no latch, and returns the batch with an event (REC-3). */
         if (!batch && lladd_atomic_load32(&b->batch_count) > 0) {
             ll_buffer__await_event(b, seen);
             rc = ll_buffer__check(b, err);

@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * written: what this buffer manager remembers of the pages it wrote.
+ * written: the page LSNs of the pages this buffer manager wrote.
  *
- * A disk that acknowledges a write and does not do it, or does it elsewhere, leaves the old page:
- * whole, of this database, in its place. Only somebody who remembers knows better. So the page LSN
- * of each page that is written is kept here, and a page that is read must not have a lower one
- * (BUF-6: page LSNs never go back). One that has is damaged: rebuilt from the log if that reaches
- * back, else refused.
+ * A disk that acknowledges a write and does not do it, or writes to the wrong place, leaves the old
+ * page: valid, of this database, in its place. Only a record of the write can reveal that. So the
+ * page LSN of each written page is kept here, and a page that is read must not have a lower one
+ * (BUF-6: page LSNs never decrease). A page with a lower LSN is damaged: it is rebuilt from the log
+ * if the log reaches back far enough, else refused.
  *
- * The bound. The table has room for four times as many pages as the cache, at most for LINES_MAX *
- * PLACES; its memory belongs to the budget, and is asked for when the first page is written. (If it
- * is refused, nothing is remembered until the next one.) Where a line is full the page with the
- * lowest LSN is forgotten, and a lost write of that is not noticed here. After open the table is
- * empty: what a former run has written only the log remembers. Pages of raw extents have no LSN;
- * who writes there makes the table forget.
+ * The bound. The table has room for four times as many pages as the cache, at most LINES_MAX *
+ * PLACES. Its memory belongs to the budget and is allocated when the first page is written. (If the
+ * allocation fails, nothing is recorded until the next write.) If a line is full the page with the
+ * lowest LSN is forgotten, and a lost write of that page is not detected here. After open the table
+ * is empty: only the log knows what was written before. Pages of raw extents have no LSN; a bulk
+ * write to them removes their entries.
  *
- * Threads. A line of the processor's cache holds PLACES pages and a latch of one word, which is
- * held for a few instructions and while nothing else is done. Hits know nothing of all this. The
- * writes of one page are noted in their order (COPIED), and before the page can be evicted and
- * read.
+ * Threads. A processor cache line holds PLACES pages and a latch of one word, which is held for a
+ * few instructions without any other action. Hits do not use the table. The writes of one page are
+ * recorded in their order (COPIED), and before the page can be evicted and read.
  */
 #include "buffer/buffer_private.h"
 
 enum {
     PLACES = 3,
     LINE = 64,
-    PER_FRAME = 4,      /* pages remembered for each that the cache can hold */
+    PER_FRAME = 4,      /* pages recorded per page of the cache */
     LINES_MAX = 1 << 20 /* 64 MiB */
 };
 
 struct ll_buffer__line {
     uint32_t latch;
     uint32_t unused;
-    uint64_t page[PLACES]; /* number + 1; 0: nothing */
+    uint64_t page[PLACES]; /* page number + 1; 0: empty */
     uint64_t lsn[PLACES];
     uint64_t spare;
 };
@@ -45,7 +44,7 @@ uint64_t ll_buffer__written_bytes(const struct ll_buffer_config *cfg)
     return (lines < LINES_MAX ? lines : LINES_MAX) * LINE + LINE; /* to align them */
 }
 
-/* The table, or NULL; as a number, because it comes to be while others look. */
+/* The table, or NULL. Stored as a number, because it is set while other threads read it. */
 static struct ll_buffer__line *table(const struct ll_buffer *b)
 {
     uintptr_t memory = (uintptr_t)lladd_atomic_load64(&b->lines);
@@ -72,14 +71,14 @@ void ll_buffer__written_free(struct ll_buffer *b)
     ll_free(b->env, (void *)(uintptr_t)b->lines);
 }
 
-/* There is a table. */
+/* The table line of page n; the table must exist. */
 static struct ll_buffer__line *line_of(const struct ll_buffer *b, uint64_t n)
 {
     uint64_t hash = n * UINT64_C(0x9e3779b97f4a7c15) >> 32;
     return &table(b)[hash * b->line_count >> 32];
 }
 
-/* The page's line, latched; NULL if there is no table. */
+/* Latches and returns the page's line; NULL if there is no table. */
 static struct ll_buffer__line *hold(const struct ll_buffer *b, uint64_t n)
 {
     if (LL_UNLIKELY(!table(b)))

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device_deferred: another device, whose syncs are put off until somebody asks for all of them.
+ * device_deferred: wraps another device and defers its syncs until they are all requested at once.
  *
- * For making a database: nothing in it has to be durable before the file that makes it one, so
- * what would be synced on the way, some of it several times, is noted and synced once (settle).
- * Until then nothing that was written through this device is durable, and nothing is in any order;
- * whoever wants order between two writes settles in between. From then on the device adds nothing.
+ * For the creation of a database: nothing in it has to be durable before the file that makes it a
+ * database. So the syncs before that, some of them repeated, are recorded and done once (settle).
+ * Until then nothing written through this device is durable, and writes are not ordered; a caller
+ * that needs order between two writes settles in between. After the settle the device adds nothing.
  *
- * A debt is a file, or the name of a directory, for which a sync has been answered without one. A
- * file that is closed pays its own. That a sync fails, or makes no sense, is said when it is paid.
- * Where there is no memory to note a debt it is paid at once.
+ * A debt is a file, or the name of a directory, for which a sync was acknowledged and not done.
+ * Closing a file does its own deferred sync. A sync that fails, or is not possible, reports its
+ * error when it is done. If there is no memory to record a debt, the sync is done at once.
  *
- * Threads. `latch` protects the debts; `deferring` becomes false under it, and once. Who finds it
- * false goes by. A settle returns when all that was answered before it began is durable.
+ * Threads. `latch` guards the debts. `deferring` becomes false once, under the latch; callers that
+ * find it false bypass the debts. When a settle returns, every sync acknowledged before it began is
+ * durable.
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -48,7 +49,7 @@ static struct lladd_device *below(struct lladd_device *dev)
 
 /* ---- debts ---- */
 
-/* Where the debt is, or debts.len. Under the latch. */
+/* Index of the debt, or debts.len. Under the latch. */
 static size_t find(const struct deferred_device *d, const struct lladd_file *file,
                    const char *directory)
 {
@@ -62,7 +63,7 @@ static size_t find(const struct deferred_device *d, const struct lladd_file *fil
     return i;
 }
 
-/* False: it cannot be noted. Under the latch. */
+/* Records a debt; false if there is no memory. Under the latch. */
 static bool note(struct deferred_device *d, struct lladd_file *file, const char *directory)
 {
     if (find(d, file, directory) < d->debts.len)
@@ -74,7 +75,7 @@ static bool note(struct deferred_device *d, struct lladd_file *file, const char 
     return false;
 }
 
-/* True: it is put off. */
+/* True: the sync is deferred. */
 static bool put_off(struct deferred_device *d, struct lladd_file *file, const char *directory)
 {
     bool noted = false;
@@ -87,7 +88,7 @@ static bool put_off(struct deferred_device *d, struct lladd_file *file, const ch
     return noted;
 }
 
-/* Does the file that is about to be closed owe a sync? No more, then. */
+/* Removes the debt of a file that is about to be closed; true if there was one. */
 static bool take(struct deferred_device *d, struct lladd_file *file)
 {
     if (!lladd_atomic_load32(&d->deferring))
@@ -108,7 +109,7 @@ int ll_io_settle(struct lladd_device *dev)
     struct deferred_device *d = device_of(dev);
     int rc = 0;
     lladd_mutex_lock(&d->latch);
-    /* Contents before names, though no caller may count on that. */
+    /* Contents before names, although no caller may rely on that. */
     for (int directories = 0; directories < 2; directories++) {
         for (size_t i = 0; i < d->debts.len && !rc; i++) {
             const struct debt *debt = ll_vec_at(&d->debts, i);
@@ -247,7 +248,7 @@ const struct lladd_device_ops ll_io__deferred_ops = {
     .write_behind = deferred_write_behind,
 };
 
-/* ---- life ---- */
+/* ---- create and free ---- */
 
 int ll_io_deferred_new(const struct ll_env *env, struct lladd_device *device,
                        struct lladd_device **out)
@@ -255,7 +256,7 @@ int ll_io_deferred_new(const struct ll_env *env, struct lladd_device *device,
     struct deferred_device *d = ll_alloc_zero(env, sizeof *d);
     if (!d)
         return -ENOMEM;
-    /* It is held while the device below syncs, which may be an overlay of an overlay. */
+    /* The latch is held while the device below syncs, which may be an overlay of an overlay. */
     if (lladd_mutex_init(&d->latch, LLADD_RANK_DEVICE - 500, "deferred syncs") != 0) {
         ll_free(env, d);
         return -ENOMEM;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device_memory: files that live as long as the device.
+ * device_memory: files in memory, which exist as long as the device.
  *
- * What tests crash and reopen, what benchmarks use to leave the disk out, and what the simulator
- * opens a hundred thousand times a second: opening a file that exists is one latch, one look into a
- * hash table and one small allocation; nothing is copied and no directory is walked.
+ * Tests crash and reopen it, benchmarks use it to exclude the disk, and the simulator opens it a
+ * hundred thousand times a second: to open an existing file takes one latch, one hash lookup and
+ * one small allocation; nothing is copied and no directory is traversed.
  *
- * Definitions. A *node* is a file or directory; it lives while a name or an open file refers to it,
+ * Definitions. A *node* is a file or directory. It lives while a name or an open file refers to it,
  * as on POSIX, so an unlinked file can be read until it is closed. An *entry* binds a full name
- * ("log/0000.seg") to a node; there is no tree: a directory is an entry whose node says so, and its
- * contents are the entries whose names go on from its own. The database's own directory, "", always
- * exists and has no entry.
+ * ("log/0000.seg") to a node. There is no tree: a directory is an entry with a directory node, and
+ * it contains the entries with its name as their path prefix. The database's own directory, "",
+ * always exists and has no entry.
  *
- * Contents are one piece of memory that grows by half as much again (big pieces are moved by the
- * kernel's page tables, not copied). Bytes from `made` on are not defined; up to `size` they count
- * as zeros, which who writes behind them makes them. So a file that grows ahead of what will be
- * written is not touched there until then. sync has nothing to do: losing what was not synced is
- * the business of the device that simulates it.
+ * The contents of a file are one block of memory that grows by half (the kernel moves large blocks
+ * by their page tables, without a copy). Bytes from `made` on are undefined and count as zeros up
+ * to `size`; a write after them zeroes them first. So a file that is extended ahead of its writes
+ * is not touched there until they come. sync does nothing: the simulator's device models the loss
+ * of unsynced data.
  *
- * Threads. `names` protects the table, reference counts and lock flags; each node's own latch,
- * taken after it or alone, its contents. Long reads are counted under the latch and copy without
- * it, side by side, as they do in a file; who changes a file waits until there are none.
+ * Threads. `names` guards the table, reference counts and lock flags. Each node's own latch, taken
+ * after `names` or alone, guards its contents. A long read is counted under the latch and copies
+ * without it, in parallel with other reads, as in a real file; a thread that changes the file waits
+ * until there are no such readers.
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -38,13 +39,13 @@ struct node {
     struct lladd_cond no_readers;
     unsigned char *data;
     size_t size;
-    size_t made; /* at most `size`: behind that all is zeros, and not in `data` yet */
+    size_t made; /* at most `size`: the bytes after it count as zeros and are not in `data` yet */
     size_t capacity;
-    size_t readers; /* that copy without the latch */
+    size_t readers; /* readers that copy without the latch */
     size_t refs;    /* names and open files; under `names` */
     bool directory;
     bool locked;   /* under `names` */
-    int64_t owner; /* of the lock, last taken; under `names` */
+    int64_t owner; /* pid that took the lock last; under `names` */
 };
 
 struct entry {
@@ -58,7 +59,7 @@ struct entry {
 struct memory_device {
     struct lladd_device base;
     struct lladd_mutex names;
-    struct entry **buckets; /* a power of two of them */
+    struct entry **buckets; /* their number is a power of two */
     size_t bucket_count;
     size_t entry_count;
 };
@@ -69,7 +70,7 @@ struct memory_file {
     bool holds_lock;
 };
 
-/* From LONG_READ bytes on a copy takes longer than counting the reader. */
+/* From LONG_READ bytes on a copy takes longer than to count the reader. */
 enum { BUCKETS_MIN = 32, PID_FIELD = 20, LONG_READ = 16384 };
 
 static struct memory_device *device_of(struct lladd_device *dev)
@@ -111,7 +112,7 @@ static void unref(struct node *node)
     free(node);
 }
 
-/* Room for `size` bytes. */
+/* Makes room for `size` bytes. */
 static int grow(struct node *node, uint64_t size)
 {
     if (size > INT64_MAX || size > SIZE_MAX / 2)
@@ -131,7 +132,7 @@ static int grow(struct node *node, uint64_t size)
 
 /* ---- names ---- */
 
-/* FNV-1a: short names, one pass that also finds the length. */
+/* FNV-1a: one pass, which also finds the length; suitable for short names. */
 static uint64_t hash_name(const char *name, size_t *len)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -142,7 +143,7 @@ static uint64_t hash_name(const char *name, size_t *len)
     return hash ^ hash >> 32;
 }
 
-/* Where the pointer to name's entry is, or would be. */
+/* Returns the place of the pointer to name's entry, or where it would be. */
 static struct entry **find(const struct memory_device *dev, const char *name, uint64_t hash,
                            size_t len)
 {
@@ -163,8 +164,8 @@ static struct node *lookup(const struct memory_device *dev, const char *name)
     return e ? e->node : NULL;
 }
 
-/* Can `name` be created: is there a directory to create it in? -ENOENT or -ENOTDIR if not. Also the
- * right answer for a name that was looked for and not found, if it is an error. */
+/* Does the directory of `name` exist? -ENOENT or -ENOTDIR if not. Also the right error for a name
+ * that was not found. */
 static int check_parent(const struct memory_device *dev, const char *name)
 {
     for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -187,7 +188,7 @@ static int absent(const struct memory_device *dev, const char *name)
     return rc != 0 ? rc : -ENOENT;
 }
 
-/* Makes the table bigger where it can; a crowded one still works. */
+/* Doubles the table if there is memory; a crowded table still works. */
 static void rehash(struct memory_device *dev)
 {
     size_t count = dev->bucket_count * 2;
@@ -239,13 +240,13 @@ static void unbind(struct memory_device *dev, struct entry **place)
     free(e);
 }
 
-/* The node called name, made if flags allow; under `names`. */
+/* Finds the node of name, or creates it if flags allow; under `names`. */
 static int find_or_create(struct memory_device *dev, const char *name, unsigned flags,
                           struct node **out)
 {
     struct node *node = lookup(dev, name);
     if (node) {
-        /* What is in the table has a good name: the check below is for the others. */
+        /* A name in the table is valid; the check below is for the others. */
         if (flags & LLADD_OPEN_EXCLUSIVE)
             return -EEXIST;
         *out = node;
@@ -313,7 +314,7 @@ static int memory_close(struct lladd_device *base, struct lladd_file *handle)
     return 0;
 }
 
-/* The latch, with nobody reading. */
+/* Takes the latch and waits until there are no readers. */
 static void lock_to_change(struct node *node)
 {
     lladd_mutex_lock(&node->latch);
@@ -321,7 +322,7 @@ static void lock_to_change(struct node *node)
         lladd_cond_wait(&node->no_readers, &node->latch);
 }
 
-/* By who has the latch or is counted: `n` bytes that lie below `size`. */
+/* Copies `n` bytes that are below `size`. The caller holds the latch or is counted as a reader. */
 static void copy_out(const struct node *node, unsigned char *buf, size_t off, size_t n)
 {
     size_t made = off < node->made ? node->made - off : 0;
@@ -363,7 +364,7 @@ static int64_t memory_pread(struct lladd_device *base, struct lladd_file *file, 
     return (int64_t)n;
 }
 
-/* Under the node's latch. Either all of it is written or nothing has changed. */
+/* Under the node's latch. Writes everything or changes nothing. */
 static int write_pieces(struct node *node, const struct lladd_iovec *pieces, int n, uint64_t off)
 {
     uint64_t end = off;
@@ -449,7 +450,7 @@ static int memory_truncate(struct lladd_device *base, struct lladd_file *file, u
 {
     (void)base;
     if (((struct memory_file *)file)->read_only)
-        return -EINVAL; /* what ftruncate says of a descriptor opened for reading */
+        return -EINVAL; /* as ftruncate on a descriptor opened for reading */
     struct node *node = node_of(file);
     lock_to_change(node);
     int rc = resize(node, size);
@@ -457,7 +458,7 @@ static int memory_truncate(struct lladd_device *base, struct lladd_file *file, u
     return rc;
 }
 
-/* Memory that was never touched is zeros already. */
+/* Memory from calloc that was never touched is zero already. */
 static int memory_allocate(struct lladd_device *base, struct lladd_file *file, uint64_t size)
 {
     (void)base;
@@ -587,7 +588,7 @@ static int memory_mkdir(struct lladd_device *base, const char *name)
     return rc;
 }
 
-/* The names in a directory, one after the other with their 0 bytes; under `names`. */
+/* Collects the names in a directory, each with its 0 byte; under `names`. */
 static int collect(const struct memory_device *dev, const char *name, char **out, size_t *out_len)
 {
     size_t prefix = strlen(name);
@@ -638,7 +639,7 @@ static int memory_list(struct lladd_device *base, const char *name, lladd_list_f
     return rc;
 }
 
-/* Under `names`. The file's contents say who holds it, as they do on disk. */
+/* Under `names`. The file contains the pid of the holder, as on disk. */
 static int take_lock(struct node *node)
 {
     int64_t pid = getpid();
@@ -694,7 +695,7 @@ static int memory_holder(struct lladd_device *base, const char *name, int64_t *o
     lladd_mutex_lock(&dev->names);
     int rc = find_or_create(dev, name, 0, &node);
     if (rc == -ENOENT)
-        rc = 0; /* nobody ever held it */
+        rc = 0; /* the lock was never taken */
     else if (rc == 0 && node->locked) {
         *owner = node->owner;
         rc = -EAGAIN;
@@ -719,7 +720,7 @@ const struct lladd_device_ops ll_io__memory_ops = {
     .mkdir = memory_mkdir,
     .list = memory_list,
     .lock = memory_lock,
-    .prefetch = NULL, /* it is all there */
+    .prefetch = NULL, /* everything is in memory */
     .holder = memory_holder,
     .allocate = memory_allocate,
 };

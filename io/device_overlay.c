@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device_overlay: another device's files, and what was written over them in memory.
+ * device_overlay: the files of another device, overlaid with writes kept in memory.
  *
- * For trying something out on a database: it is opened, recovered, looked at and changed, and the
- * device below is only read. All that was written is forgotten when the device is closed.
+ * For experiments on a database: it is opened, recovered, read and changed, and the device below is
+ * only read. All writes are discarded when the device is closed.
  *
- * Definitions. A *node* is a file or directory that somebody has opened or made here; until then
- * the names are those of the device below. An *entry* binds a full name to a node, or to none: the
- * name is gone here, whatever is below. Of the file below the first `shown` bytes are what the file
- * here begins with; over them, and behind them, lie the blocks that were written, each of BLOCK
- * bytes. What has neither is zeros, and zeros written where there would be zeros anyway make no
- * block: a log that is made ready ahead costs nothing.
+ * Definitions. A *node* is a file or directory that was opened or made on this device; other names
+ * are those of the device below. An *entry* binds a full name to a node, or to none: then the name
+ * does not exist here, whatever is below. The first `shown` bytes of the file below are the base of
+ * the file here. The written blocks, each of BLOCK bytes, replace and extend them. All other bytes
+ * are zeros. Zeros written where the bytes are zeros anyway make no block: a preallocated log costs
+ * nothing.
  *
- * The lock. Below nothing is locked (that would write the owner's pid): `lock` asks who holds the
- * lock below and is refused if somebody does. That nobody takes it later is the caller's affair;
- * the lladd command holds it shared meanwhile (tools/peek.c).
+ * Memory. The memory for blocks is bounded: blocks written when it is used up are stored in an
+ * unnamed file of the node (spill.h). A block does not move; the earliest ones are in memory.
  *
- * Threads. `names` protects entries, reference counts and lock flags; each node's own latch, taken
- * after it or alone, its size and blocks; both while the device below is asked. Reading takes no
- * latch over that: the files below do not change.
+ * The lock. Nothing is locked below (that would write the owner's pid). `lock` asks the device
+ * below whether the lock is held, and fails if it is. The caller must ensure that it is not taken
+ * later; the lladd command holds it shared meanwhile (tools/peek.c).
+ *
+ * Threads. `names` guards entries, reference counts and lock flags. Each node's own latch, taken
+ * after `names` or alone, guards its size and blocks. Both may be held during calls of the device
+ * below. A read holds no latch during its call of the device below: the files there do not change.
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -36,7 +39,7 @@ enum { BLOCK = 4096, PID_FIELD = 20 };
 
 struct node {
     struct lladd_mutex latch;
-    struct lladd_file *below; /* NULL: made here */
+    struct lladd_file *below; /* NULL: created here */
     uint64_t shown, size;
     struct ll_map blocks; /* by number */
     size_t refs;          /* entries and open files; under `names` */
@@ -46,14 +49,15 @@ struct node {
 
 struct entry {
     struct entry *next;
-    struct node *node; /* NULL: gone */
+    struct node *node; /* NULL: deleted */
     char name[];
 };
 
 struct overlay_device {
     struct lladd_device base;
     struct lladd_device *below;
-    uint32_t rank; /* of `names`; its nodes' is the next. Below that of the device below */
+    uint32_t rank; /* rank of `names`; nodes have the next rank. Lower than the ranks of the
+                    * device below */
     struct ll_env env;
     struct lladd_mutex names;
     struct entry *entries; /* few: the files of a database */
@@ -97,7 +101,7 @@ static void drop_blocks(struct node *node, uint64_t from)
 {
     uint64_t number, at;
     bool more = true;
-    while (more) { /* removing ends a walk */
+    while (more) { /* removal invalidates the cursor */
         size_t cursor = 0;
         while ((more = ll_map_next(&node->blocks, &cursor, &number, &at)) && number < from) {
         }
@@ -132,7 +136,7 @@ static struct entry *find_entry(const struct overlay_device *dev, const char *na
     return NULL;
 }
 
-/* Binds name to node (NULL: gone), whatever it was bound to. Takes a reference. */
+/* Binds name to node (NULL: deleted), whatever it was bound to. Takes a reference. */
 static int bind(struct overlay_device *dev, const char *name, struct node *node)
 {
     size_t len = strlen(name);
@@ -152,7 +156,7 @@ static int bind(struct overlay_device *dev, const char *name, struct node *node)
     return old ? unref(dev, old) : 0;
 }
 
-/* Opens the file below and makes a node of it. */
+/* Opens the file below and makes a node for it. */
 static int node_below(struct overlay_device *dev, const char *name, struct node **out)
 {
     struct lladd_file *file;
@@ -194,7 +198,7 @@ static int check_directory(struct overlay_device *dev, const char *name, size_t 
     return rc != 0 ? rc : node->directory ? 0 : -ENOTDIR;
 }
 
-/* Is there a directory for the name to be in? */
+/* Does the directory of the name exist? */
 static int check_parent(struct overlay_device *dev, const char *name)
 {
     int rc = 0;
@@ -217,7 +221,7 @@ static int find(struct overlay_device *dev, const char *name, struct node **out)
         *out = e->node;
     else
         rc = -ENOENT;
-    return rc == -ENOTDIR ? -ENOENT : rc; /* its directory is one here, whatever it is below */
+    return rc == -ENOTDIR ? -ENOENT : rc; /* its directory exists here, whatever is below */
 }
 
 static int find_or_create(struct overlay_device *dev, const char *name, unsigned flags,
@@ -252,7 +256,7 @@ static bool is_zero(const unsigned char *p, size_t len)
     return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
 }
 
-/* Reads [off, off + len) as it would be without blocks. */
+/* Reads [off, off + len) without the written blocks. */
 static int read_below(struct overlay_device *dev, const struct node *node, uint64_t shown,
                       unsigned char *buf, size_t len, uint64_t off)
 {
@@ -261,7 +265,7 @@ static int read_below(struct overlay_device *dev, const struct node *node, uint6
     return n ? ll_io_read_full(dev->below, node->below, buf, n, off) : 0;
 }
 
-/* The block, made of what is below if there is none. Under the latch. */
+/* Makes a block with the contents below; room for it was taken. Under the latch. */
 static int make_block(struct overlay_device *dev, struct node *node, uint64_t number,
                       unsigned char **out)
 {
@@ -303,7 +307,7 @@ static int write_piece(struct overlay_device *dev, struct node *node, const unsi
     return 0;
 }
 
-/* Under the latch. The bytes are there, or the size is as it was. */
+/* Under the latch. On failure the size is unchanged. */
 static int write_pieces(struct overlay_device *dev, struct node *node,
                         const struct lladd_iovec *pieces, int n, uint64_t off)
 {
@@ -454,7 +458,7 @@ static int overlay_size(struct lladd_device *base, struct lladd_file *file, uint
     return 0;
 }
 
-/* Blocks that nobody has written take no space and are zeros; what is there below stays. */
+/* Blocks that were not written take no space and are zeros; the contents below stay. */
 static int overlay_allocate(struct lladd_device *base, struct lladd_file *file, uint64_t size)
 {
     uint64_t now = 0;
@@ -462,7 +466,8 @@ static int overlay_allocate(struct lladd_device *base, struct lladd_file *file, 
     return rc || size <= now ? rc : overlay_truncate(base, file, size);
 }
 
-/* The new name first: if there is no memory for the old one's end, it is taken back. */
+/* Binds the new name first: then only this step needs memory, and the removal of the old name
+ * cannot fail. */
 static int rename_locked(struct overlay_device *dev, const char *from, const char *to)
 {
     struct node *node, *old = NULL;
@@ -479,7 +484,7 @@ static int rename_locked(struct overlay_device *dev, const char *from, const cha
     rc = check_parent(dev, to);
     if (rc == 0)
         rc = bind(dev, to, node);
-    return rc != 0 ? rc : bind(dev, from, NULL); /* it has an entry: no memory is needed */
+    return rc != 0 ? rc : bind(dev, from, NULL); /* it has an entry, so no memory is needed */
 }
 
 static int overlay_rename(struct lladd_device *base, const char *from, const char *to)
@@ -544,7 +549,7 @@ static int overlay_mkdir(struct lladd_device *base, const char *name)
 struct names {
     struct overlay_device *dev;
     const char *folder;
-    char *text; /* one after the other with their 0 bytes */
+    char *text; /* the names, each with its 0 byte */
     size_t len;
 };
 
@@ -560,7 +565,7 @@ static int add_name(struct names *names, const char *name)
     return 0;
 }
 
-/* A name below counts unless there is an entry for it, which has its own word. */
+/* Adds a name of the device below, unless there is an entry for it. */
 static int add_below(void *ctx, const char *name)
 {
     struct names *names = ctx;
@@ -579,7 +584,7 @@ static int collect(struct names *names)
     size_t folder = strlen(names->folder);
     int rc = ll_io_list(names->dev->below, names->folder, add_below, names);
     if (rc == -ENOENT || rc == -ENOTDIR)
-        rc = 0; /* it was made here */
+        rc = 0; /* the directory was made here */
     for (const struct entry *e = names->dev->entries; e && rc == 0; e = e->next) {
         const char *rest = folder ? e->name + folder + 1 : e->name;
         bool inside =
@@ -608,7 +613,7 @@ static int overlay_list(struct lladd_device *base, const char *name, lladd_list_
 
 /* ---- the lock ---- */
 
-/* Somebody here, or below? Under `names`. */
+/* Is the lock free, here and below? Under `names`. */
 static int check_free(struct overlay_device *dev, const char *name, const struct node *node,
                       int64_t *owner)
 {
@@ -621,7 +626,7 @@ static int check_free(struct overlay_device *dev, const char *name, const struct
     return LL_IO_HAS(below, holder) ? below->holder(dev->below, name, owner) : 0;
 }
 
-/* The file's contents say who holds it, as they do elsewhere. */
+/* The file contains the pid of the holder, as on other devices. */
 static int take_lock(struct overlay_device *dev, struct node *node)
 {
     char text[PID_FIELD + 1];
@@ -731,7 +736,7 @@ void ll_io__overlay_close_device(struct lladd_device *base)
         struct entry *e = dev->entries;
         dev->entries = e->next;
         if (e->node)
-            (void)unref(dev, e->node); /* below it was only read */
+            (void)unref(dev, e->node); /* the file below was only read */
         free(e);
     }
     lladd_mutex_destroy(&dev->names);

@@ -2,25 +2,26 @@
 /*
  * device_posix: files below a directory of the operating system.
  *
- * Everything is relative to a descriptor of the directory, so that the database stays where it was
- * opened even if the program changes its working directory or somebody renames a parent. I/O is
- * buffered; what durable means is fdatasync, and fsync for directories.
+ * All names are relative to a descriptor of the directory, so that the database stays where it was
+ * opened even if the program changes its working directory or a parent directory is renamed. I/O is
+ * buffered; durable means fdatasync for files and fsync for directories.
  *
- * Short transfers and EINTR are dealt with here: above, a read that returns less than was asked for
- * means the end of the file, and a write is whole or failed. A write that fails in the middle
- * leaves what it wrote; the caller treats a failed write as final (LOG-4) and never reads it again.
+ * Short transfers and EINTR are handled here: for the layers above, a read that returns less than
+ * requested means the end of the file, and a write is complete or failed. A write that fails in the
+ * middle leaves a part written; the caller treats a failed write as final (LOG-4) and never reads
+ * the place again.
  *
- * The lock is an open-file-description lock. Unlike the older kind, which belongs to the process,
- * it refuses a second open in the same process, does not vanish when somebody in the process opens
- * and closes the file, and is released by the kernel when the last process that inherited it is
- * gone, so a crash leaves nothing behind that must be cleared away by hand.
+ * The lock is an open-file-description lock. The older kind belongs to the process. This kind
+ * refuses a second open in the same process, does not vanish when other code of the process opens
+ * and closes the file, and is released by the kernel when the last process that inherited it ends,
+ * so nothing remains to clean up after a crash.
  *
- * The directory may be where others can write. So no name in it is followed if it is a symbolic
- * link, also on the way to a file below `log`; and what is opened is a plain file or a directory of
- * this user's, or of the directory's owner's. Where the mode lets others write, their files are
- * wanted.
+ * Other users may be able to write to the directory. So a symbolic link is never followed, neither
+ * for a name in it nor on the way to a file in `log`; and every file or directory opened must be a
+ * plain file or a directory owned by this user or by the directory's owner. If the mode lets others
+ * write, files of any owner are accepted.
  *
- * Threads. Descriptors bear concurrent calls. Only `append` has a latch, one per file, since to
+ * Threads. Descriptors allow concurrent calls. Only `append` has a latch, one per file, since to
  * find the end and to write there are two steps. (O_APPEND would do both in one, but on Linux it
  * makes pwrite on the same descriptor ignore its offset.)
  */
@@ -43,8 +44,8 @@
 struct posix_device {
     struct lladd_device base;
     int dir;
-    mode_t mode; /* of files that are made */
-    uid_t owner; /* of the directory */
+    mode_t mode; /* mode of new files */
+    uid_t owner; /* owner of the directory */
 };
 
 struct posix_file {
@@ -52,11 +53,12 @@ struct posix_file {
     struct lladd_mutex append;
 };
 
-/* Pieces handed to the kernel at a time; more are written in several calls. */
+/* Pieces passed to the kernel per call; more are written in several calls. */
 enum { PIECES_AT_ONCE = 64 };
 
-/* The owner's pid in the lock file: digits padded with blanks to a fixed length, so that writing it
- * over an old one is one write that needs no truncation, and a reader never sees half of two. */
+/* The owner's pid in the lock file: digits padded with blanks to a fixed length. So a new pid
+ * replaces an old one with a single write and no truncation, and a reader never sees parts of
+ * two. */
 enum { PID_FIELD = 20 };
 
 static int dir_of(struct lladd_device *dev)
@@ -69,8 +71,8 @@ static int fd_of(const struct lladd_file *file)
     return ((const struct posix_file *)file)->fd;
 }
 
-/* A file without a descriptor yet: made before anything is opened or created, so that a failure for
- * want of memory has changed nothing (API-1). */
+/* Allocates a file without a descriptor. Called before anything is opened or created, so that a
+ * failure for lack of memory has changed nothing (API-1). */
 static struct posix_file *new_file(void)
 {
     struct posix_file *file = malloc(sizeof *file);
@@ -83,7 +85,7 @@ static struct posix_file *new_file(void)
     return file;
 }
 
-/* Releases it and the descriptor, if it has one; the result is close's. */
+/* Frees the file and closes its descriptor, if it has one; returns the result of close. */
 static int free_file(struct posix_file *file)
 {
     /* Not repeated on EINTR: on Linux the descriptor is gone either way. */
@@ -93,7 +95,8 @@ static int free_file(struct posix_file *file)
     return rc;
 }
 
-/* Opening one with O_DIRECTORY | O_NOFOLLOW says no more than that it is no directory. */
+/* Is it a symbolic link? open with O_DIRECTORY | O_NOFOLLOW only reports that it is not a
+ * directory. */
 static bool is_link(int at, const char *name)
 {
     struct stat st;
@@ -105,7 +108,8 @@ static bool is_link(int at, const char *name)
 
 static const mode_t others_write = S_IWGRP | S_IWOTH;
 
-/* Is it what may be used here? -EISDIR for a directory that was opened as a file. */
+/* Refuses a descriptor of the wrong type or owner. -EISDIR for a directory that was opened as a
+ * file. */
 static int refuse_foreign(const struct posix_device *dev, int fd, bool directory)
 {
     struct stat st;
@@ -120,7 +124,7 @@ static int refuse_foreign(const struct posix_device *dev, int fd, bool directory
 
 static int close_with(int fd, int rc)
 {
-    (void)close(fd); /* only looked at */
+    (void)close(fd); /* only inspected */
     return rc;
 }
 
@@ -130,8 +134,8 @@ static void close_parent(const struct lladd_device *device, int fd)
         (void)close(fd);
 }
 
-/* The directory that holds the last component of a name, which *leaf begins with; for
- * close_parent. */
+/* Opens the directory that holds the last component of a name; *leaf points at that component.
+ * Release with close_parent. */
 static int open_parent(struct lladd_device *device, const char *name, int *fd, const char **leaf)
 {
     const struct posix_device *dev = (const struct posix_device *)device;
@@ -167,7 +171,7 @@ static int open_file(struct lladd_device *device, const char *name, int how)
     int rc = open_parent(device, name, &parent, &leaf);
     if (rc != 0)
         return rc;
-    /* Without O_NONBLOCK a pipe that lies there would be waited for. */
+    /* Without O_NONBLOCK the open of a pipe would wait. */
     int fd = openat(parent, leaf, how | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, dev->mode);
     rc = fd < 0 ? -errno : refuse_foreign(dev, fd, false);
     close_parent(device, parent);
@@ -227,7 +231,7 @@ static int64_t posix_pread(struct lladd_device *dev, struct lladd_file *file, vo
     return (int64_t)done;
 }
 
-/* Writes v[0..n) whole; v is used up. */
+/* Writes all of v[0..n); modifies v. */
 static int write_all(int fd, struct iovec *v, int n, uint64_t off)
 {
     while (n > 0) {
@@ -309,10 +313,10 @@ static int posix_append(struct lladd_device *dev, struct lladd_file *handle, con
     return rc;
 }
 
-/* fdatasync, not fsync: it writes the data and whatever metadata is needed to read it back (a new
- * size, new blocks), but not the time of the last change, which would cost a second journal commit
- * for nothing. Not repeated, whatever the error (LOG-4): after a failure the kernel may have marked
- * the pages clean, and the second call would report a success that never was. */
+/* fdatasync, not fsync: it writes the data and the metadata needed to read it (a new size, new
+ * blocks), but not the modification time, which would cost a second journal commit. Never repeated,
+ * whatever the error (LOG-4): after a failure the kernel may have marked the pages clean, and a
+ * second call would falsely report success. */
 static int posix_sync(struct lladd_device *dev, struct lladd_file *file)
 {
     (void)dev;
@@ -331,7 +335,8 @@ static int posix_truncate(struct lladd_device *dev, struct lladd_file *file, uin
     return rc != 0 ? -errno : 0;
 }
 
-/* posix_fallocate would write the zeros itself where the file system cannot, byte after byte. */
+/* Not posix_fallocate: where the file system cannot allocate, that writes zeros itself, byte by
+ * byte. */
 static int posix_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
 {
     (void)dev;
@@ -343,7 +348,7 @@ static int posix_allocate(struct lladd_device *dev, struct lladd_file *file, uin
     do {
         rc = fallocate(fd_of(file), 0, 0, (off_t)size);
     } while (rc != 0 && errno == EINTR);
-    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) /* some systems' words for it */
+    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) /* some systems report it so */
         return -EOPNOTSUPP;
     return rc != 0 ? -errno : 0;
 }
@@ -380,8 +385,8 @@ static int posix_unlink(struct lladd_device *dev, const char *name)
     return rc;
 }
 
-/* A new descriptor of the directory, also for the database's own: reading it and syncing it shall
- * not share a position with anybody. */
+/* Opens a new descriptor of the directory, also of the database's own: a list or sync must not
+ * share its position with another call. */
 static int open_dir(struct lladd_device *dev, const char *name, int *fd)
 {
     if (!ll_io__name_ok(name, true))
@@ -408,11 +413,11 @@ static int posix_sync_dir(struct lladd_device *dev, const char *name)
     if (rc != 0)
         return rc;
     rc = fsync(fd) != 0 ? -errno : 0;
-    (void)close(fd); /* opened for reading: there is nothing it could fail to write */
+    (void)close(fd); /* opened for reading, so there is no write that could fail */
     return rc;
 }
 
-/* Who may read files may look names up. */
+/* A user that may read files may also search the directory. */
 static mode_t dir_mode(mode_t mode)
 {
     return mode | S_IXUSR | (mode & (S_IRGRP | S_IROTH)) >> 2;
@@ -480,9 +485,9 @@ static int write_owner(int fd)
     return write_all(fd, &v, 1, 0);
 }
 
-/* The pid tells a process that is refused which one has the lock. It is no part of the lock, which
- * does without it when the disk has no room. A pid that is there already is another owner's, and
- * goes. */
+/* The pid tells a refused process which process has the lock. It is not part of the lock, which
+ * works without it when the disk has no room. A pid that is already there belongs to an earlier
+ * owner and is removed. */
 static int leave_owner(int fd)
 {
     int rc = write_owner(fd);
@@ -498,7 +503,8 @@ static int take_lock(int fd, int64_t *owner)
         return leave_owner(fd);
     if (errno != EAGAIN && errno != EACCES) /* POSIX leaves the choice between the two */
         return -errno;
-    /* Who only keeps others from opening holds it shared, and has not written his pid. */
+    /* A holder that only keeps others from opening has the lock shared, and has not written its
+     * pid. */
     whole.l_type = F_RDLCK;
     if (fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK)
         *owner = read_owner(fd);
@@ -518,14 +524,14 @@ static int posix_lock(struct lladd_device *dev, const char *name, struct lladd_f
     if (rc >= 0)
         rc = take_lock(file->fd, owner);
     if (rc != 0) {
-        (void)free_file(file); /* gives the lock back if it was taken */
+        (void)free_file(file); /* releases the lock if it was taken */
         return rc;
     }
     *out = (struct lladd_file *)file;
     return 0;
 }
 
-/* Asks without taking. A file that is not there is not locked. */
+/* Queries the lock without taking it. A missing file is not locked. */
 static int posix_holder(struct lladd_device *dev, const char *name, int64_t *owner)
 {
     *owner = 0;
@@ -548,11 +554,12 @@ static void posix_prefetch(struct lladd_device *dev, struct lladd_file *file, ui
                            uint64_t len)
 {
     (void)dev;
-    if (off <= INT64_MAX && len <= INT64_MAX - off) /* a hint: what it answers changes nothing */
+    if (off <= INT64_MAX && len <= INT64_MAX - off) /* a hint: the result does not matter */
         (void)posix_fadvise(fd_of(file), (off_t)off, (off_t)len, POSIX_FADV_WILLNEED);
 }
 
-/* Whole pages: the last one will be written to again, and would have to be waited for. */
+/* Whole pages only: the last page will be written again, and that write would wait for the
+ * writeback. */
 static void posix_write_behind(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
                                uint64_t len)
 {
@@ -611,11 +618,11 @@ static int create_dir(const char *dir, mode_t mode, struct lladd_error *err)
         int rc = sync_parent(dir);
         if (rc == 0)
             return 0;
-        (void)rmdir(dir); /* best effort: an empty directory that stays harms nobody */
+        (void)rmdir(dir); /* best effort: an empty directory that remains is harmless */
         return ll_fail_io(err, rc, true, "sync the parent of", dir);
     }
     if (errno == EEXIST)
-        return 0; /* if it is no directory, opening it will say so */
+        return 0; /* if it is not a directory, the open reports that */
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "cannot create directory \"%s\": %s", dir,
                        errno == ENAMETOOLONG ? "the name is too long" : "its parent is not there");

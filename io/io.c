@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the devices have in common: which names and flags they take, and how they end. */
+/* Code common to all devices: the check of names and flags, complete reads, close. */
 #include "io/io.h"
 
 #include "io/io_private.h"
@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Names that stay below the directory, and mean the same file on every device. */
+/* Accepts names that stay below the directory and mean the same file on every device. */
 bool ll_io__name_ok(const char *name, bool directory)
 {
     if (*name == '\0')
@@ -35,7 +35,7 @@ int ll_io__check_flags(unsigned flags)
     return 0;
 }
 
-/* `done` bytes have come: is that all there is? */
+/* `done` bytes were read: reads the rest, unless that is the end of the file. */
 static int64_t read_on(struct lladd_device *dev, struct lladd_file *file, char *buf, size_t len,
                        uint64_t off, uint64_t done)
 {
@@ -81,5 +81,5 @@ void lladd_device_close(struct lladd_device *dev)
         ll_io__memory_close_device(dev);
     else if (dev->ops == &ll_io__overlay_ops)
         ll_io__overlay_close_device(dev);
-    /* Somebody else's device ends as its maker says. */
+    /* A device of the application is closed by the application. */
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_IO_H
 #define LL_IO_H
-/* The face of the io layer: the device table's calls with names that read well, and the devices
- * behind it (<lladd/device.h>). All return what the table says: 0 or a count, or a negative
- * errno. */
+/* Interface of the io layer: short names for the functions of a device's table, and the devices
+ * themselves (<lladd/device.h>). All return what the table's function returns: 0 or a count, or a
+ * negative errno. */
 #include <lladd/device.h>
 
 #include <errno.h>
@@ -93,12 +93,12 @@ static inline void ll_io_prefetch(struct lladd_device *dev, struct lladd_file *f
         dev->ops->prefetch(dev, file, off, len);
 }
 
-/* Has the device, which may be older than its header, this nullable call? */
+/* Does the device, which may be compiled against an older header, have this nullable function? */
 #define LL_IO_HAS(ops, call) \
     ((ops)->struct_size >= offsetof(struct lladd_device_ops, call) + sizeof (ops)->call && \
      (ops)->call)
 
-/* -EOPNOTSUPP: the device cannot. */
+/* Returns -EOPNOTSUPP if the device cannot allocate. */
 static inline int ll_io_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
 {
     return LL_IO_HAS(dev->ops, allocate) ? dev->ops->allocate(dev, file, size) : -EOPNOTSUPP;
@@ -111,23 +111,26 @@ static inline void ll_io_write_behind(struct lladd_device *dev, struct lladd_fil
         dev->ops->write_behind(dev, file, off, len);
 }
 
-/* Reads len bytes, or as many as the file has from there on; to take a transfer that broke off for
- * the end of the file could mean to cut a log, or a page for one that was never used. A device that
- * breaks its promise and returns less is asked once more, and then has failed: -EIO. */
+/* Reads len bytes, or as many as the file has from there on. A transfer that ended early must
+ * not be taken for the end of the file: that could cut a log, or make a used page look unused.
+ * So if a device breaks its promise and returns less, the read is continued once; then it fails
+ * with -EIO. */
 int64_t ll_io_pread(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                     uint64_t off);
 /* Reads exactly len bytes: 0, -ENODATA if the file ends before, or the device's error. */
 int ll_io_read_full(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                     uint64_t off);
 
-/* A device whose syncs are put off, for making a database: device_deferred.c. It is free'd with
- * ll_io_deferred_free, which returns the device below and leaves any other device alone. */
+/* A device that defers its syncs, for the creation of a database: device_deferred.c.
+ * ll_io_deferred_free releases it and returns the device below; it leaves any other device
+ * alone. */
 struct ll_env;
 int ll_io_deferred_new(const struct ll_env *, struct lladd_device *below,
                        struct lladd_device **out);
 struct lladd_device *ll_io_deferred_free(struct lladd_device *);
-/* Makes durable whatever was to be synced so far; from now on every sync is one. On any other
- * device, or the second time, it does nothing. An error is final, like that of a sync. */
+/* Makes durable everything for which a sync was deferred; from now on every sync is done at
+ * once. On any other device, or the second time, it does nothing. An error is final, like that
+ * of a sync. */
 int ll_io_settle(struct lladd_device *);
 
 #endif

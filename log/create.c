@@ -1,48 +1,51 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * create: making segment files.
+ * create: makes segment files.
  *
- * A file gets the name log/<first LSN>.seg when it is ready for use: space, header and sync come
- * under another name, then it is renamed and the directory synced. A new file is log/new.tmp until
- * then. A dead segment of the right size, which is used again, gets the name log/<first LSN>.new,
- * durably, before a byte of it is changed: so a .seg file has the header it was made with, as long
- * as it has that name, and a .new file the space of a whole segment. What the old blocks hold
- * cannot be taken for records of the new place, because every block and every record says its own
- * LSN.
+ * A file is named log/<first LSN>.seg only when it is ready for use. Its space and header are
+ * written and synced under another name; then it is renamed, and the directory is synced. Until
+ * then a new file is named log/new.tmp. A dead segment of the right size that is reused is first
+ * renamed to log/<first LSN>.new, durably, before a byte of it is changed. So a .seg file always
+ * has the header it was made with, and a .new file has the space of a whole segment. The old blocks
+ * in a reused file cannot be taken for records of the new place, because every block and every
+ * record holds its own LSN.
  *
- * After a crash. The segments above the end that a scan found are needed for three things until
- * the new one is durable: one with a cut says that those in its gap are dead; a lower one connects
- * those above it with the log; and by the highest it is known which LSNs were handed out (LOG-1).
- * So nothing is removed before, and the new one is made of one in a gap or, if there is none, of
- * the highest: its name while it is being made keeps that LSN, and what is left is as it was. Any
- * prefix of these steps is a log that opens, and ends where it did.
- * (docs/decisions/files-renamed-before-reuse.md)
+ * After a crash, the segments above the end that the scan found are needed for three things until
+ * the new segment is durable:
+ * - a segment with a cut declares that those in its gap are dead;
+ * - a lower segment connects those above it with the log;
+ * - the highest segment shows which LSNs were handed out (LOG-1).
  *
- * A segment made ahead of need, for somebody who syncs often, is filled with zeros, too: then the
- * fdatasync of a commit finds nothing but data to write, where otherwise the file system must note
- * which blocks hold something now. It takes a millisecond a megabyte, so it is broken off when
- * somebody waits for the segment. (docs/decisions/log-segments-allocated.md)
+ * So no segment is removed before that, and the new segment reuses the file of one in a gap or, if
+ * there is none, of the highest. The name of that file while it is being made preserves the LSN,
+ * and the other segments stay as they were. After any prefix of these steps the log opens and ends
+ * where it did. (docs/decisions/files-renamed-before-reuse.md)
  *
- * No credit goes beyond the last segment whose creation is durable (LOG-1); so a crash finds files
- * for every LSN that was ever handed out, and the log goes on behind them.
+ * If groups are synced often, a preallocated segment is also filled with zeros. The fdatasync of a
+ * commit then writes data only; otherwise the file system must also record which blocks are now in
+ * use. Zeroing takes about a millisecond per megabyte, so it stops when a thread needs the segment.
+ * (docs/decisions/log-segments-allocated.md)
  *
- * A failure here is a resource error and leaves everything as it was. It never poisons: nothing
- * that was acknowledged depends on it.
+ * No credit extends beyond the last segment that was durably created (LOG-1). So after a crash
+ * there is a file for every LSN that was ever handed out, and the log continues after them.
  *
- * Threads. Lists and sizes are under seg_mutex; while somebody makes a file it is released and
- * `creating` is set, so there is one at a time.
+ * A failure here is a resource error and leaves everything as it was. It never poisons the log: no
+ * acknowledged commit depends on it.
+ *
+ * Threads. Lists and sizes are guarded by seg_mutex. A thread that makes a file sets `creating` and
+ * releases the mutex meanwhile, so there is one at a time.
  */
 #include "log/log_private.h"
 
 #include <errno.h>
 
 static const unsigned char zeros[16384];
-/* Syncs for a segment's mebibyte from which on zeros pay. */
+/* Zeroing pays if there are at least this many syncs per mebibyte of segment. */
 enum { OFTEN = 16 };
 
 /* ---- making a file ----------------------------------------------------------------------- */
 
-/* What goes wrong here is want of something, whatever the device calls it. */
+/* Every write failure here counts as lack of space, whatever the device reports. */
 static int fail_create(struct lladd_error *err, int rc, const char *what, const char *name)
 {
     int code = ll_fail_io(err, rc, true, what, name);
@@ -90,7 +93,7 @@ static int write_zeros(struct ll_log *log, struct lladd_file *file, uint64_t siz
     return 0;
 }
 
-/* Space for the whole segment, zeros in it as far as they are needed, and the header. */
+/* Allocates space for the whole segment, writes zeros where needed, and writes the header. */
 static int fill_file(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too)
 {
     unsigned char header[LL_LOG_BLOCK_HEADER];
@@ -104,7 +107,7 @@ static int fill_file(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too
     return rc;
 }
 
-/* Under the temporary name, synced. */
+/* Makes a new file under the temporary name, and syncs it. */
 static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
                     struct lladd_error *err)
 {
@@ -115,7 +118,7 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
     if (rc)
         return fail_create(err, rc, "create", name);
     rc = ll_io_size(log->dev, seg->file, &size);
-    if (!rc && size > 0) /* of an attempt that a crash has ended */
+    if (!rc && size > 0) /* left by an attempt that a crash interrupted */
         rc = ll_io_truncate(log->dev, seg->file, 0);
     if (!rc)
         rc = fill_file(log, seg, zeros_too);
@@ -149,7 +152,7 @@ static int take_over(struct ll_log *log, const struct ll_log__seg *seg, struct l
     return rc ? fail_create(err, rc, "make durable the name of", name) : 0;
 }
 
-/* The same as fill_new for a file that was a segment before. */
+/* fill_new for a file that was a segment before. */
 static int fill_old(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__seg *old,
                     struct lladd_error *err)
 {
@@ -189,14 +192,16 @@ static int publish_file(struct ll_log *log, const struct ll_log__seg *seg, struc
         rc = ll_io_sync_dir(log->dev, LL_LOG_DIR);
     if (!rc)
         return 0;
-    /* After a crash it is there or not, and nothing depends on it. */
+    /* After a crash the file may or may not exist; ll_log__disown_above handles the case where that
+     * matters. */
     if (!old)
         (void)ll_io_unlink(log->dev, name);
     return fail_create(err, rc, "make durable the name of", name);
 }
 
-/* seg->file is set, or nothing is left behind but perhaps a file that is being made. `old` says
- * truly what became of it: its name, and size 0 if it is of no use any more. Without the mutex. */
+/* Makes the file of a segment. On success seg->file is set; on failure at most a file under a
+ * temporary name remains. `old` is updated to its actual name, with size 0 if it is no longer
+ * usable. Without the mutex. */
 static int make_file(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__seg *old,
                      bool zeros_too, struct lladd_error *err)
 {
@@ -204,38 +209,39 @@ static int make_file(struct ll_log *log, struct ll_log__seg *seg, struct ll_log_
     if (!rc)
         rc = publish_file(log, seg, old, err);
     if (rc && seg->file) {
-        (void)ll_io_close(log->dev, seg->file); /* its contents are of no use */
+        (void)ll_io_close(log->dev, seg->file); /* its contents are not needed */
         seg->file = NULL;
     }
     if (rc && !old) {
         char name[LL_LOG_NAME_SIZE];
         ll_log__name(LL_LOG__TMP, 0, name);
-        (void)ll_io_unlink(log->dev, name); /* gives the space back if it can */
+        (void)ll_io_unlink(log->dev, name); /* frees the space if possible */
     }
     return rc;
 }
 
-/* ---- which file, how big ----------------------------------------------------------------- */
+/* ---- choice and size of the file --------------------------------------------------------- */
 
 uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on, unsigned why)
 {
     const struct ll_log__segments *segs = log->segs;
     uint64_t size = log->cfg.segment_min;
-    /* After a cut small again: the open that makes it has to wait for it. A transaction that has
-     * more set aside than fits into two will go on so, and sets aside several times what it writes:
-     * making the segments is what it waits for, not their size. */
+    /* The first segment after a cut is small again, because the open waits for it. A transaction
+     * with an undo reserve of more than two segments will probably continue to grow, and reserves
+     * several times what it writes. It waits for the number of segments made, not for their size,
+     * so they grow faster. */
     if (goes_on && segs->live.len > 0)
         size = (uint64_t)ll_log__last(segs)->step *
                (why & LL_LOG__FOR_UNDO && segs->live.len > 1 ? 4 : 2);
     if (size > log->cfg.segment_max)
         size = log->cfg.segment_max;
-    /* With a limit on all of them, many small ones: a whole one must be given up at a time. */
+    /* With a byte limit, many small segments: only a whole segment can be truncated. */
     while (log->cfg.limit_bytes && size > log->cfg.limit_bytes / 8)
         size /= 2;
     return (uint32_t)(size < log->cfg.segment_min ? log->cfg.segment_min : size);
 }
 
-/* Takes a dead segment that nobody reads any more, of this size or, with 0, of any. */
+/* Takes a dead segment without users: of this size or, with size 0, of any. */
 static struct ll_log__seg *take_dead(struct ll_log *log, uint32_t size)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -249,8 +255,8 @@ static struct ll_log__seg *take_dead(struct ll_log *log, uint32_t size)
     return NULL;
 }
 
-/* The dead file that has the name of the next segment, or its name while it is being made: an
- * attempt that failed, or that a crash has ended, has left it. */
+/* Takes the dead file that has the name of the next segment, or the temporary name for it. An
+ * attempt that failed, or that a crash interrupted, left it. */
 static struct ll_log__seg *take_named(struct ll_log *log, uint64_t name)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -264,7 +270,7 @@ static struct ll_log__seg *take_named(struct ll_log *log, uint64_t name)
     return NULL;
 }
 
-/* Does it lie in a gap that another dead one declares? */
+/* Is it in a gap that another dead segment declares? */
 static bool is_covered(const struct ll_vec *dead, const struct ll_log__seg *seg)
 {
     bool covered = false;
@@ -275,7 +281,7 @@ static bool is_covered(const struct ll_vec *dead, const struct ll_log__seg *seg)
     return covered;
 }
 
-/* A segment above the cut that can be done without: one in a gap, or else the highest. */
+/* Takes a dead segment above the cut that is not needed: one in a gap, or else the highest. */
 static struct ll_log__seg *take_stale(struct ll_log *log, uint64_t cut)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -296,7 +302,7 @@ static struct ll_log__seg *take_stale(struct ll_log *log, uint64_t cut)
     if (found == dead->len)
         return NULL;
     struct ll_log__seg *seg = ll_log__at(dead, found);
-    LL_ASSERT(seg->users == 0); /* nothing reads it: the log is not ready */
+    LL_ASSERT(seg->users == 0); /* it has no readers: the log is not ready */
     ll_vec_remove_unordered(dead, found);
     return seg;
 }
@@ -304,7 +310,7 @@ static struct ll_log__seg *take_stale(struct ll_log *log, uint64_t cut)
 static void put_dead(struct ll_log *log, struct ll_log__seg *seg)
 {
     int rc = ll_vec_append(&log->segs->dead, &seg, 1);
-    LL_ASSERT(rc == 0); /* it was taken from there, so there is room */
+    LL_ASSERT(rc == 0); /* it came from this vector, so there is room */
     (void)rc;
 }
 
@@ -317,7 +323,7 @@ bool ll_log__has_useless(const struct ll_log *log)
     return has;
 }
 
-/* The dead file that will least be missed: dead.len if there is none. */
+/* The least useful dead file: dead.len if there is none. */
 static size_t least_useful(const struct ll_log *log)
 {
     const struct ll_vec *dead = &log->segs->dead;
@@ -360,7 +366,8 @@ bool ll_log__remove_dead(struct ll_log *log, int *rc, struct lladd_error *err)
     return *rc == 0;
 }
 
-/* Damaged segments above a cut, which lie in the gap of another: before that is used again. */
+/* Removes damaged segments above a cut: they are in the gap of another segment, and its file must
+ * not be reused before they are gone. */
 static int remove_damaged(struct ll_log *log, uint64_t cut, struct lladd_error *err)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -409,7 +416,7 @@ static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct ll
                    (unsigned long long)kept(log));
 }
 
-/* The same for a new file, beside those that are dead. */
+/* The same for a new file, counting the dead files too. */
 static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size,
                            struct lladd_error *err)
 {
@@ -430,11 +437,11 @@ static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size,
 struct making {
     uint64_t first, cut;
     unsigned why;
-    bool zeros;    /* if it is a new file */
-    uint32_t step; /* the size it should have */
+    bool zeros;    /* for a new file */
+    uint32_t step; /* the preferred size */
 };
 
-/* Makes a segment out of a dead one, or of nothing. Releases the mutex meanwhile. */
+/* Makes a segment of a dead file or of a new one. Releases the mutex meanwhile. */
 static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
                     struct ll_log__seg *old, struct ll_log__seg **out, struct lladd_error *err)
 {
@@ -470,13 +477,14 @@ static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
     return 0;
 }
 
-/* First choice: a dead file of the right size; then a new one; then any dead one. But if one has
- * the name already, that: another would take its place. After a cut, one that is above it. What is
- * owed has any dead one before it goes over the limit. */
+/* Chooses a file: first a dead one of the right size; then a new one; then any dead one. But if
+ * a dead file already has the segment's name, that one, because another would overwrite it.
+ * After a cut, a segment above the cut. For owed records any dead file, before the log exceeds
+ * its limit. */
 static struct ll_log__seg *choose_dead(struct ll_log *log, const struct making *m)
 {
     struct ll_log__seg *old = take_named(log, m->first);
-    if (old && old->size == 0) { /* what is made next takes its place */
+    if (old && old->size == 0) { /* the file made next replaces it */
         ll_log__seg_delete(log, old);
         old = NULL;
     }
@@ -497,7 +505,7 @@ static int make_new(struct ll_log *log, const struct making *m, struct ll_log__s
     int rc = fit_beside_dead(log, m->why, size, err);
     if (!rc)
         rc = try_make(log, m, size, NULL, out, err);
-    /* A disk that is nearly full has room for a smaller one yet. */
+    /* A disk that is nearly full may have room for a smaller one. */
     while (rc == LLADD_NO_SPACE && size / 2 >= log->cfg.segment_min) {
         size /= 2;
         rc = try_make(log, m, size, NULL, out, err);
@@ -517,14 +525,14 @@ static int make_segment(struct ll_log *log, struct making *m, struct ll_log__seg
     do {
         old = choose_dead(log, m);
         rc = old ? try_make(log, m, old->size, old, out, err) : make_new(log, m, out, err);
-    } while (rc && old && old->size == 0); /* it was of no use */
+    } while (rc && old && old->size == 0); /* the old file was unusable */
     if (!rc || old)
         return rc;
     old = take_dead(log, 0);
     return old ? try_make(log, m, old->size, old, out, err) : rc;
 }
 
-/* Calls upwards without the mutex. */
+/* Calls the upper layer, without the mutex. */
 static void want_checkpoint(struct ll_log *log)
 {
     if (!log->cfg.wants_checkpoint)
@@ -554,8 +562,8 @@ bool ll_log_is_scarce(const struct ll_log *log)
     return lladd_atomic_load32(&log->scarce) != 0;
 }
 
-/* Do zeros pay? For who has synced often since the last segment was made, for what it takes to
- * write the zeros of the next one. */
+/* Does zeroing pay? It does if there were enough syncs since the last segment was made, compared
+ * with the time to zero the next one. */
 static bool syncs_often(struct ll_log *log, unsigned why)
 {
     struct ll_log__segments *segs = log->segs;
@@ -591,7 +599,7 @@ int ll_log__seg_create(struct ll_log *log, uint64_t first, uint64_t cut, unsigne
         rc = make_segment(log, &m, &seg, err);
     if (!rc) {
         rc = ll_log__seg_insert(log, seg);
-        LL_ASSERT(rc == 0); /* reserved; nobody else inserts while `creating` is set */
+        LL_ASSERT(rc == 0); /* reserved; no other thread inserts while `creating` is set */
         segs->highest_end = seg->end;
         segs->gave_up = false;
         if (segs->granted)

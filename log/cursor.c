@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cursor: single records of a log in any state.
+ * cursor: reads single records of a log in any state.
  *
- * A record is taken from the ring if that still has it (a rollback of something recent reads no
- * file), else from the files. The ring is looked at under ring_mutex, which keeps its space from
- * being used again; the record is copied and then checked like any other.
+ * A record is read from the ring while it is there (a rollback of recent work reads no file), else
+ * from the files. The ring is read under ring_mutex, which prevents reuse of its space; the record
+ * is copied and then verified like any other.
  *
- * Below `written` of a log in use everything must be good. In a log that is only inspected nobody
- * says where the end is: there the first place without a good record is the end, unless it is known
- * that more was durable (scan.c).
+ * In a log in use every record below `written` must be good. A log that is only inspected has no
+ * known end: its end is the first place without a good record, unless more is known to have been
+ * durable (scan.c).
  */
 #include "log/log_private.h"
 
@@ -17,7 +17,7 @@
 struct ll_log_cursor {
     struct ll_log *log;
     struct ll_log__reader reader;
-    uint64_t at; /* where the last record read ended */
+    uint64_t at; /* end of the last record read */
 };
 
 int ll_log_cursor_open(struct ll_log *log, struct ll_log_cursor **out)
@@ -72,8 +72,8 @@ static int copy_from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *pla
             *place = lsn < lladd_atomic_load64(&log->written) ? IN_FILES : NOWHERE;
             return 0;
         }
-        /* Longer than any so far. What stands there can be rubbish if lsn is no record's; its
-         * length has 24 bits at most. */
+        /* The record is longer than any so far. If no record begins at lsn the size is arbitrary,
+         * but it has at most 24 bits. */
         int rc = ll_log__reader_scratch(&c->reader, *size, err);
         if (rc)
             return rc;
@@ -103,8 +103,8 @@ static int out_of_range(struct lladd_error *err, uint64_t lsn, const char *why)
                        (unsigned long long)lsn, why);
 }
 
-/* The record at lsn; LLADD_END if nothing was written there yet, LLADD_OUT_OF_RANGE if the LSN is
- * truncated or in a gap (reader.jump then says what follows). */
+/* Reads the record at lsn. LLADD_END if nothing was written there yet; LLADD_OUT_OF_RANGE if the
+ * LSN is truncated or in a gap (reader.jump then says where the log continues). */
 static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *rec,
                      struct lladd_error *err)
 {
@@ -113,7 +113,7 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
     enum place place;
     int rc;
     if (LL_LIKELY(ll_log__reader_has(&c->reader, lsn))) {
-        /* In what was read from a file, and what was written there stays as it is. */
+        /* Buffered from a file: bytes that were written do not change. */
         rc = ll_log__reader_record(&c->reader, lsn, rec, NULL);
         if (LL_LIKELY(rc == 0))
             return 0;
@@ -129,14 +129,14 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
                            (unsigned long long)lsn);
     rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
     if (rc && !live && (rc == LLADD_END || rc == LLADD_CORRUPT_LOG)) {
-        /* Perhaps somebody has written there since we looked. */
+        /* Another process may have written there since the read. */
         ll_log__reader_forget(&c->reader);
         rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
     }
     if (!rc)
         return 0;
-    /* A segment may have been given up, and used again, while we read it. One that is still there
-     * is damaged, also below a place where the chain of segments is broken. */
+    /* A segment may have been truncated and reused while we read it. If it still exists it is
+     * damaged, also below a hole in the chain of segments. */
     if (live && rc != LLADD_OUT_OF_RANGE && ll_log__given_up(log, lsn))
         return out_of_range(err, lsn, "was truncated");
     if (live && rc == LLADD_END)
@@ -200,10 +200,9 @@ int ll_log_cursor_next(struct ll_log_cursor *c, struct ll_record *rec, struct ll
     return rc;
 }
 
-/* ---- many at once ------------------------------------------------------------------------ */
+/* ---- batches ----------------------------------------------------------------------------- */
 
-/* The share a record falls to, from bytes that nobody has verified. Without a branch, like
- * ll_log__peek_page. */
+/* The share a record falls to, from unverified bytes. Without a branch, like ll_log__peek_page. */
 static inline uint32_t share_of(unsigned kind, uint64_t page, uint32_t n)
 {
     const uint32_t paged = 1u << LL_REC_UPDATE | 1u << LL_REC_CLR | 1u << LL_REC_IMAGE;
@@ -217,8 +216,7 @@ bool ll_log_share_has(struct ll_log_share share, const struct ll_record *rec)
     return share_of(rec->kind, rec->page & ((UINT64_C(1) << 48) - 1), share.n) == share.index;
 }
 
-/* Goes over the records that follow the last one in what was read, and picks up to `most` of the
- * share. */
+/* Passes the buffered records that follow the last one, and picks up to `most` of the share. */
 static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, uint32_t most,
                      const unsigned char **at, uint64_t *passed, size_t *walked)
 {
@@ -242,8 +240,8 @@ static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, 
     return n;
 }
 
-/* As many as can be had without reading; the rest, and whatever is wrong, is for
- * ll_log_cursor_next. False: the cursor is where it was. */
+/* Returns as many buffered records as possible without a read; the others, and any error, are left
+ * to ll_log_cursor_next. False: the cursor did not move. */
 static bool batch_ahead(struct ll_log_cursor *c, struct ll_log_share share, uint32_t most,
                         struct ll_log_batch *out)
 {
@@ -289,8 +287,8 @@ int ll_log_cursor_batch(struct ll_log_cursor *c, struct ll_log_share share, unsi
 
 /* ---- seeking ----------------------------------------------------------------------------- */
 
-/* The header of the block that holds lsn, in the file. *begin is the block's first LSN, *before an
- * LSN in the block before it, or *begin if there is none. LLADD_END: no header is there. */
+/* Reads the header of the block that holds lsn. *begin is the block's first LSN; *before is an LSN
+ * in the block before it, or *begin if there is none. LLADD_END: no valid header is there. */
 static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b, uint64_t *begin,
                        uint64_t *before, struct lladd_error *err)
 {
@@ -315,9 +313,9 @@ static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b
     return rc;
 }
 
-/* The first record that begins in the block that holds lsn, or, if none does or that is not known,
- * in one before it. LLADD_OUT_OF_RANGE: none before lsn is known, because the log begins there and
- * not because it is damaged. */
+/* Finds the first record that begins in the block that holds lsn or, if none begins there or it is
+ * unknown, in an earlier block. LLADD_OUT_OF_RANGE: no record boundary before lsn is known, because
+ * the log begins there and not because of damage. */
 static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *boundary,
                          struct lladd_error *err)
 {
@@ -333,7 +331,7 @@ static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *bounda
             return 0;
         }
         whole = whole && !rc;
-        if (before >= begin || before >= lsn) /* the oldest block, or the gap that a cut left */
+        if (before >= begin || before >= lsn) /* the oldest block, or a gap left by a cut */
             return ll_fail_lsn(
                 err, whole ? LLADD_OUT_OF_RANGE : LLADD_CORRUPT_LOG, lladd_lsn_of(lsn),
                 "no record is known to begin at or before LSN %llu", (unsigned long long)lsn);
@@ -341,7 +339,7 @@ static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *bounda
     }
 }
 
-/* Behind damage: whatever is good. */
+/* After damage: reads the next good record. */
 static int resynchronise(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *rec,
                          struct lladd_error *err)
 {
@@ -365,7 +363,7 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     struct ll_log__seg *seg;
     uint64_t goal = (lsn.v + LL_RECORD_ALIGN - 1) & ~(uint64_t)(LL_RECORD_ALIGN - 1);
     uint64_t where = goal;
-    if (lsn.v >= LL_LOG_LSN_END) /* no LSN: rounded up it would begin from the start */
+    if (lsn.v >= LL_LOG_LSN_END) /* not an LSN: rounded up it would wrap around to 0 */
         return ll_fail_lsn(err, LLADD_END, lsn, "LSN %llu is beyond every log",
                            (unsigned long long)lsn.v);
     int rc = ll_log__seg_find(c->log, goal, &seg, &where, err);
@@ -380,7 +378,7 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
         rc = ll_log_cursor_next(c, rec, err);
         if (!rc && rec->lsn.v >= goal)
             return 0;
-        /* A record begins there, and is damaged. Only what lies before the goal is passed over. */
+        /* The record that begins there is damaged. Only damage before the goal may be skipped. */
         if (rc == LLADD_END || (rc && c->at >= goal))
             return rc;
     }
@@ -389,7 +387,7 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     return resynchronise(c, goal, rec, err);
 }
 
-/* The first record at or behind the goal, of a log in which nobody knows where the first one
+/* Reads the first record at or after the goal, when it is unknown where the first record of the log
  * begins. */
 static int follow_from_start(struct ll_log_cursor *c, uint64_t goal, struct ll_record *rec,
                              struct lladd_error *err)
@@ -428,7 +426,7 @@ int ll_log_cursor_follow(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_recor
         rc = ll_log_cursor_next(c, rec, err);
     if (rc == 0 || rc == LLADD_END || rc == LLADD_NO_MEMORY || rc == LLADD_READ_FAILED)
         return rc;
-    /* Damage before the goal hides nothing if a record is good that begins there. */
+    /* Damage before the goal hides no record if a good record begins at the goal. */
     if (first || c->at >= goal || record_at(c, goal, rec, &ignored) != 0)
         return rc;
     c->at = goal + rec->size;

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * directory: what the log's folder says when it is opened.
+ * directory: reads the log's directory at open.
  *
- * A segment has its name only while it is complete and synced (create.c), so every file called
- * <lsn>.seg once had a good first header. A file that is being made has another name, <lsn>.new or
- * new.tmp: whatever it holds, it is no part of the log, and dead. What can be seen of <lsn>.seg all
- * the same is a header that is no header, or one of another database: damage. A crash can also
- * bring back files that had been removed, in any combination.
+ * A segment has its name only while it is complete and synced (create.c), so every file named
+ * <lsn>.seg once had a valid first header. A file that is being made has another name, <lsn>.new or
+ * new.tmp; whatever it holds, it is dead and not part of the log. Therefore a <lsn>.seg is damaged
+ * if its header is invalid or belongs to another database. A crash may also bring back removed
+ * files, in any combination.
  *
- * Therefore the log is followed from its highest whole segment downwards: a segment says in `cut`
- * where the log before it ends, and the segment that holds the byte before that is the one before
- * it. Where no such segment is found, the chain begins. What lies in a gap that a cut declares is
- * dead: its file may be used again. What lies below the chain is kept until truncation passes it,
- * and can be read as far as it goes. The chain must reach down to the LSN from which recovery
- * reads; what is missing for that is named.
+ * So the log is followed from its highest valid segment downwards. A segment says in `cut`
+ * where the log before it ends; the segment that holds the byte before that LSN is its predecessor.
+ * The chain begins where no such segment is found. Segments in a gap that a cut declares are dead:
+ * their files may be reused. Segments below the chain are kept until truncation passes them, and
+ * stay readable as far as they go. The chain must reach down to the LSN from which recovery reads;
+ * otherwise the error names the missing file.
  *
- * A header that says a higher LSN than the name is what earlier versions leave, which rewrote the
- * header first and renamed the file after that. The file is dead, and stands for its old place. If
- * the header is that of a cut, recovery had found the end of the log there and forced the log up to
- * it: what begins in the gap is dead too, and need not be connected with the log below.
+ * A header with an LSN above the file's name comes from earlier versions, which rewrote the header
+ * first and renamed the file after that. Such a file is dead and covers the LSNs of its old place.
+ * If the header declares a cut, recovery had found the end of the log there and had forced the log
+ * up to it: the segments that begin in its gap are dead too, and need not be connected with the log
+ * below.
  *
- * highest_end (LOG-1) is the highest LSN that any of the files ever stood for, or that a file which
- * is being made is called after.
+ * highest_end (LOG-1) is the highest LSN that any of the files ever covered or that is in the name
+ * of a file being made.
  */
 #include "log/log_private.h"
 
@@ -45,7 +46,7 @@ static void mark_bad(struct ll_log__seg *seg, int code, const char *why)
     seg->why = why;
 }
 
-/* Compares the header with the name and the file; decides what the segment is. */
+/* Compares the header with the file's name and size, and sets the segment's state. */
 static void judge(struct ll_log *log, struct ll_log__seg *seg, const struct ll_log__block *b,
                   bool whole, uint64_t file_size)
 {
@@ -57,7 +58,7 @@ static void judge(struct ll_log *log, struct ll_log__seg *seg, const struct ll_l
         mark_bad(seg, LLADD_MISSING_FILE, "it is shorter than its header says");
     else if (b->segment_first < seg->name)
         mark_bad(seg, LLADD_CORRUPT_LOG, "its header is that of an earlier segment");
-    else if (b->segment_first > seg->name) { /* an earlier version was about to use it again */
+    else if (b->segment_first > seg->name) { /* an earlier version was about to reuse it */
         seg->state = LL_LOG__DEAD;
         seg->cut = b->cut;
         seg->until = b->segment_first;
@@ -69,8 +70,8 @@ static int fail_memory(struct lladd_error *err, const char *path)
     return ll_fail(err, LLADD_NO_MEMORY, "no memory for log segment \"%s\"", path);
 }
 
-/* Reads the header of log/<name>.seg into a new segment; *out is NULL if the file has vanished.
- * Only what is no fault of the file's is an error. */
+/* Reads the header of log/<name>.seg into a new segment; *out is NULL if the file has vanished. A
+ * damaged file is not an error here; only failures of the system are. */
 static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
                  struct lladd_error *err)
 {
@@ -117,7 +118,7 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
     return 0;
 }
 
-/* The same for a file that was being made: nothing in it is looked at but its size. */
+/* The same for a file that was being made; only its size is read. */
 static int probe_new(struct ll_log *log, enum ll_log__kind kind, uint64_t name,
                      struct ll_log__seg **out, struct lladd_error *err)
 {
@@ -146,7 +147,7 @@ static int probe_new(struct ll_log *log, enum ll_log__kind kind, uint64_t name,
         return fail_memory(err, path);
     seg->kind = kind;
     seg->state = LL_LOG__DEAD;
-    seg->end = seg->first; /* below this LSNs may have been handed out, here none was */
+    seg->end = seg->first; /* LSNs below may have been handed out, but none in this segment */
     seg->size = usable ? seg->size : 0;
     *out = seg;
     return 0;
@@ -222,7 +223,7 @@ static bool has_name(const struct ll_vec *v, const struct name *name)
     return false;
 }
 
-/* Takes what probe made into one of the lists. */
+/* Moves a probed segment into one of the lists. */
 static int take(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -238,13 +239,13 @@ static int take(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error 
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
     }
     segs->disk_bytes += seg->size;
-    /* The end of a damaged one is a guess; what lies above it is none. */
+    /* The end of a damaged segment is a guess; the segments above it have known ends. */
     if (seg->state != LL_LOG__BAD && seg->end > segs->highest_end)
         segs->highest_end = seg->end;
     return 0;
 }
 
-/* Files stay open only while somebody uses them; nobody does yet. */
+/* Files stay open only while they have users; there are none yet. */
 static void close_file(struct ll_log *log, struct ll_log__seg *seg)
 {
     if (seg->file)
@@ -280,7 +281,7 @@ static int read_headers(struct ll_log *log, struct lladd_error *err)
 
 /* ---- the chain --------------------------------------------------------------------------- */
 
-/* Index of the whole segment that holds the byte before lsn, or live.len. */
+/* Index of the valid segment that holds the byte before lsn, or live.len. */
 static size_t holder(const struct ll_log__segments *segs, uint64_t lsn, size_t below)
 {
     for (size_t i = below; i-- > 0;) {
@@ -291,7 +292,7 @@ static size_t holder(const struct ll_log__segments *segs, uint64_t lsn, size_t b
     return segs->live.len;
 }
 
-/* Moves live[from..to) to the dead: they lie in a gap. */
+/* Moves live[from..to), which are in a gap, to `dead`. */
 static int bury(struct ll_log *log, size_t from, size_t to)
 {
     struct ll_log__segments *segs = log->segs;
@@ -308,7 +309,8 @@ static int bury(struct ll_log *log, size_t from, size_t to)
     return rc;
 }
 
-/* Ends of damaged segments, whose headers do not tell: where the next one begins. */
+/* Sets the end of each damaged segment to where the next one begins, because its header is
+ * unreliable. */
 static void end_the_bad(struct ll_log__segments *segs)
 {
     for (size_t i = 0; i + 1 < segs->live.len; i++) {
@@ -320,8 +322,8 @@ static void end_the_bad(struct ll_log__segments *segs)
     }
 }
 
-/* What begins in a gap of which the header of a dead one tells. Not the lowest of all: without it
- * there is no log. */
+/* Moves to `dead` the segments that begin in a gap that a dead segment's header declares. The
+ * lowest segment stays: without it there is no log. */
 static int bury_declared(struct ll_log *log)
 {
     struct ll_log__segments *segs = log->segs;
@@ -386,7 +388,7 @@ static int check_ahead(struct ll_log *log, struct lladd_error *err)
     return end > segs->granted->end ? ll_log__settle_names(log, err) : 0;
 }
 
-/* Is what recovery needs in the chain? */
+/* Does the chain hold everything that recovery needs? */
 static int check_reach(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -405,11 +407,11 @@ static int check_reach(struct ll_log *log, struct lladd_error *err)
         return ll_log__fail_missing(segs, from, err);
     if (from == 0 || from >= base->first || from == base->cut)
         return 0;
-    if (base->state == LL_LOG__BAD) /* it may have named another cut */
+    if (base->state == LL_LOG__BAD) /* its header may have named another cut */
         bad = base;
     if (bad)
         return ll_log__fail_seg(err, bad);
-    /* The chain ends above a hole; there may be files again below that. */
+    /* The chain ends above a hole; there may be files below the hole. */
     return ll_log__fail_missing(segs, base->cut > from ? base->cut - 1 : from, err);
 }
 

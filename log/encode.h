@@ -2,16 +2,16 @@
 #ifndef LL_LOG_ENCODE_H
 #define LL_LOG_ENCODE_H
 /*
- * encode: a record becomes bytes (log_format.h); record.c has the general case, and the way back.
+ * encode: encodes records (log_format.h). record.c has the general case and the decoder.
  *
- * A record is written in the narrow form unless something does not fit: a distance of 32 GiB or
- * more to the previous record of the transaction, to its first, or to the page's previous one, a
- * nesting depth above 7, a redo span of 64 KiB or more. Both forms say the same; which one was
- * written is nobody's business outside this file, record.c and reserve.c.
+ * A record is written in the narrow form unless a field does not fit: a distance of 32 GiB or more
+ * to the previous record of the transaction, to its first, or to the page's previous one; a nesting
+ * depth above 7; a redo span of 64 KiB or more. Both forms hold the same information. Only this
+ * file, record.c and reserve.c distinguish them.
  *
- * Header fields go out in words of eight bytes: whoever reads them back at once (the checksum)
- * would have to wait for several younger stores otherwise. Updates, which are most of what a log
- * holds, are narrow and a few words long: those are copied and checksummed in one pass.
+ * Header fields are stored as words of eight bytes: the checksum reads them back at once, and a
+ * load that spans several recent smaller stores would stall. Most records are updates, which are
+ * narrow and a few words long: they are copied and checksummed in one pass.
  */
 #include "log/log_private.h"
 #include "util/crc32c.h"
@@ -35,13 +35,13 @@ static inline uint64_t ll_encode__first_word(unsigned flags, unsigned form, uint
     return flags | form << 8 | op << 16 | (uint64_t)high << 32;
 }
 
-/* A distance back in the log, as the narrow form stores it; `none` stands for no LSN. */
+/* A distance back in the log, as the narrow form stores it; `none` encodes "no LSN". */
 static inline uint32_t ll_encode__back(uint64_t lsn, lladd_lsn to, uint32_t none)
 {
     return to.v ? (uint32_t)((lsn - to.v) / LL_RECORD_ALIGN) : none;
 }
 
-/* The three words that every narrow record has behind its LSN. */
+/* The three words after the LSN of a narrow record. */
 static inline void ll_encode__narrow_words(const struct ll_record *rec, unsigned padding,
                                            uint64_t word[3])
 {
@@ -60,13 +60,11 @@ static inline uint32_t ll_encode__size_and_kind(uint32_t size, unsigned kind)
     return size | kind << 24;
 }
 
-/* Any record: all bytes but its LSN, which the group writer looks at all the time and which
- * the caller therefore writes last of all; rec->lsn and rec->size are set. */
+/* Encodes any record, all bytes but its LSN. The caller writes the LSN last, because the group
+ * writer polls it. rec->lsn and rec->size are set. */
 void ll_log__record_encode(const struct ll_record *, uint32_t salt, unsigned char *out);
 
-/* The same for a narrow record whose words behind the LSN are known and whose payload is in
- * one piece.
- */
+/* The same for a narrow record with known header words and a contiguous payload. */
 static inline void ll_log__encode_words(uint32_t salt, uint32_t head, uint64_t lsn,
                                         const uint64_t word[3], const unsigned char *from, size_t n,
                                         unsigned char *out)
@@ -77,7 +75,8 @@ static inline void ll_log__encode_words(uint32_t salt, uint32_t head, uint64_t l
     lladd_put64(out + 24, word[1]);
     lladd_put64(out + 32, word[2]);
 #ifdef LL_CRC32C_STEPS
-    /* So few bytes are copied and checksummed in one pass; more are faster in three lanes. */
+    /* A short payload is copied and checksummed in one pass; a longer one is faster in three
+     * lanes. */
     if (LL_LIKELY(n <= 64) && ll_crc32c_steps()) {
         uint64_t crc = ll_crc32c_step32((uint32_t)~salt, head);
         crc = ll_crc32c_step64(crc, lsn);
@@ -99,7 +98,7 @@ static inline void ll_log__encode_words(uint32_t salt, uint32_t head, uint64_t l
     }
 #endif
     size_t size = ll_log__align(LL_RECORD_NARROW + n);
-    lladd_put64(out + size - 8, n ? 0 : word[2]); /* the padding lies in the last eight bytes */
+    lladd_put64(out + size - 8, n ? 0 : word[2]); /* the padding is in the last eight bytes */
     if (n)
         memcpy(p, from, n);
     lladd_put32(out, ll_crc32c_split(salt, head, lsn, out + 16, size - 16));

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * gather: how long the leader of a group waits for company.
+ * gather: commit delay. How long the leader of a group waits for other committers.
  *
- * Committers that were just woken come back soon; a leader that goes at once takes half of them
- * along, and the others wait for two syncs. So, if there was company lately, the leader gives the
- * others time until as many have come as there were, but no longer than a fifth of what a sync
- * takes. Alone he never waits.
+ * Committers that were just woken come back soon. If the leader synced at once it would serve half
+ * of them, and the others would wait for two syncs. So, if the last groups had several members, the
+ * leader waits until as many committers have come as last time, but no longer than a fifth of a
+ * sync. A lone committer never waits.
  *
- * There are two ways to wait. To yield the processor again and again is best where it comes back at
- * once: the others run meanwhile, and nobody has to be woken. But if threads that only compute
- * share the processors, one yield can last for milliseconds. When one did, the leader sleeps
- * instead for the next groups (`polite`, twice as many each time it happens again) until the last
- * one that is missed wakes him. A sleeper is given a processor before those who compute.
+ * There are two ways to wait. To yield the processor again and again is best if the leader gets it
+ * back at once: the other threads run meanwhile, and no thread must be woken. But if threads that
+ * only compute share the processors, one yield can take milliseconds. Once that has happened, the
+ * leader sleeps instead in the next groups (`polite`; twice as many after each repetition), and the
+ * last expected committer wakes it. The scheduler prefers a woken sleeper to threads that compute.
  *
- * Waiting is worth its time if it makes the group a quarter bigger. When it does not (the others do
- * not come back soon), it is left out for some groups (`pause`, twice as many each time).
+ * The wait pays if it makes the group a quarter bigger. If it does not (the others do not come back
+ * soon), the next groups skip it (`pause`; twice as many each time).
  *
- * Threads. `arrivals` and `goal` are everybody's; the rest belongs to the leader.
+ * Threads. `arrivals` and `goal` are shared by all threads; the other fields belong to the leader.
  */
 #include "log/log_private.h"
 #include "util/held.h"
 
 enum {
-    SHARE = 5,          /* of the time of a sync, one part in so many */
-    ROUNDS = 4096,      /* of yielding, whatever the clock says */
-    LATE = 4,           /* so many times too long was too long */
+    SHARE = 5,          /* the wait takes at most 1/SHARE of a sync's duration */
+    ROUNDS = 4096,      /* upper bound of yields, whatever the clock says */
+    LATE = 4,           /* a yield is late if it takes longer than LATE times the wait */
     POLITE_FIRST = 64,  /* groups */
-    POLITE_MOST = 4096, /* a yield of 8 ms in so many groups is nothing */
+    POLITE_MOST = 4096, /* a yield of 8 ms in 4096 groups is negligible */
     PAUSE_MOST = 64,    /* groups */
-    WORTH = 4           /* one more for so many */
+    WORTH = 4           /* the wait pays if it adds 1/WORTH to the group */
 };
 
 void ll_log__arrive(struct ll_log *log)
@@ -76,7 +76,8 @@ static void by_sleeping(struct ll_log *log, uint64_t most)
         ll_word_wait_with_credit("company", &g->arrivals, seen, 1, most - took);
         took = ll_now_ns(log->env) - start;
     }
-    lladd_atomic_store32(&g->goal, g->at_cut); /* nobody reaches that again soon */
+    lladd_atomic_store32(&g->goal, g->at_cut); /* a value that `arrivals` will not reach again
+                                                * soon */
 }
 
 void ll_log__gather(struct ll_log *log)

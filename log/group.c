@@ -2,34 +2,34 @@
 /*
  * group: group commit by leaders and followers, and the poison.
  *
- * Whoever needs something durable becomes the *leader* if there is none, and works for all: a
- * commit waits for no thread of the log's own, and a program with one thread pays no context
- * switch. (A bulk load has what it logs written by one, meanwhile: space.c.)
- * One word holds the number g of the next group to be synced and what its leader is doing:
+ * A thread that needs a record durable becomes the *leader* if there is none, and syncs for all. So
+ * a commit depends on no thread of the log, and a program with one thread pays no context switch.
+ * (During a bulk load the log's thread writes meanwhile: space.c.) One word holds the number g of
+ * the next group to be synced and the phase of its leader:
  *
  *     FREE     no leader
- *     OPEN     a leader gathers for group g
+ *     OPEN     a leader gathers committers for group g
  *     FLIGHT   group g is closed at the LSN `cut`; it is being written and synced; then comes
  *              (g+1, FREE)
  *
- * Others sleep on the word (a futex) with a bit that says what they wait for: the end of group g or
- * of g+1, told apart by the parity of the number. Since the kernel compares the word when they lie
- * down, nobody sleeps through a change that he has not seen. The end of a group wakes one of those
- * who wait for the next, to lead it, and then, with one call, all of its own. Who leaves OPEN
- * without having synced wakes one who wants to.
+ * Other threads sleep on the word (a futex) with a bit that says whether they wait for the end of
+ * group g or of g+1; the bit is the parity of the number. The kernel compares the word when a
+ * thread goes to sleep, so no thread sleeps through a change it has not seen. The end of a group
+ * wakes one waiter of the next group, to lead it, and then, with one call, all waiters of its own.
+ * A leader that leaves OPEN without a sync wakes one waiter.
  *
- * The pen. Who writes holds it (a mutex): the leader of a group while he writes, not while he
- * syncs, and whoever wants something written and not durable, or ring space, with no leadership at
- * all. So the log is written to while it is being synced, which takes long; what is written behind
- * the cut is the next group's.
+ * The pen is the write mutex. The leader of a group holds it while writing, not while syncing.
+ * Other threads take it, without leadership, for a non-durable write or for ring space. So the log
+ * can be written while a sync is in progress, which takes long; bytes written above the cut belong
+ * to the next group.
  *
- * Seals (LOG-3). The last record of a synced group says what was durable before it. It is reserved
- * when the group is closed: its end is the cut, so all that was reserved before it belongs to the
- * group.
+ * Seals (LOG-3). The last record of a synced group states what was durable before the group. It is
+ * reserved when the group is closed: its end is the cut, so everything reserved before it belongs
+ * to the group.
  *
- * LOG-4. A failed write or sync poisons the log: the error is kept, every waiter and every later
- * caller gets it, nothing becomes durable any more, nothing is tried again (who has the pen looks
- * for the poison first). What is published after that stays in memory.
+ * LOG-4. A failed write or sync poisons the log. The error is kept, and every waiter and every
+ * later caller gets it. Nothing becomes durable any more, and no write is retried: a thread that
+ * takes the pen checks for the poison first. Records published after that stay in memory.
  */
 #include "log/log_private.h"
 #include "util/held.h"
@@ -37,10 +37,11 @@
 #include <limits.h>
 
 enum { WAKE_ALL = 3 };
-/* What is written at once where no sync comes; in between others can go on with the space. */
+/* Bytes written at once when no sync follows; between two portions other threads can use the freed
+ * ring space. */
 enum { PORTION = 256 * 1024 };
-/* How long somebody waits awake: a few microseconds, then until all others had their turn so
- * often. */
+/* How long a thread waits before it sleeps: it spins for a few microseconds, then it yields up to
+ * YIELDS times. */
 enum { GLANCES = 256, YIELDS = 64 };
 
 static inline uint32_t phase_of(uint32_t word)
@@ -67,7 +68,7 @@ int ll_log__check(struct ll_log *log, struct lladd_error *err)
     return log->poison.code;
 }
 
-/* True for the first one. */
+/* True for the first failure. */
 static bool note_poison(struct ll_log *log, const struct lladd_error *why)
 {
     lladd_mutex_lock(&log->ring_mutex);
@@ -80,7 +81,7 @@ static bool note_poison(struct ll_log *log, const struct lladd_error *why)
     return first;
 }
 
-/* Nobody waits any longer; then those above are told, who may take latches that waiters held. */
+/* Wakes all waiters; then calls the upper layer, which may take latches that the waiters held. */
 static void tell_everybody(struct ll_log *log, bool first)
 {
     lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
@@ -104,7 +105,7 @@ static void sleep_on(struct ll_log *log, uint32_t word, uint32_t bit)
     lladd_atomic_add32(&log->sleepers[bit - 1], UINT32_MAX);
 }
 
-/* Call after the word was changed by set_word. */
+/* Call after set_word. */
 static void wake(struct ll_log *log, uint32_t bit, int n)
 {
     if (lladd_atomic_look32(&log->sleepers[bit - 1]) != 0)
@@ -113,13 +114,13 @@ static void wake(struct ll_log *log, uint32_t bit, int n)
 
 static void set_word(struct ll_log *log, uint32_t group, uint32_t phase)
 {
-    /* Not a plain store: it must be seen before our look at the sleepers, which is sequentially
-     * consistent as well. A sleeper counts itself and then the kernel compares the word: it sees
-     * the change, or the look sees the sleeper. */
+    /* Not a plain store: the change must be visible before our load of `sleepers`, which is
+     * sequentially consistent as well. A sleeper first counts itself, then the kernel compares the
+     * word: so either it sees the change, or we see the sleeper. */
     (void)lladd_atomic_exchange32(&log->word, group << 2 | phase);
 }
 
-/* Ends a leadership that did not sync. */
+/* Gives up leadership without a sync. */
 static void leave(struct ll_log *log, uint32_t group)
 {
     set_word(log, group, LL_LOG__FREE);
@@ -135,7 +136,7 @@ static bool try_lead(struct ll_log *log, uint32_t word)
     return lladd_atomic_cas32(&log->word, &word, word | LL_LOG__OPEN);
 }
 
-/* The bit for someone who waits until lsn is durable, or has his turn to lead. */
+/* The bit to sleep on until lsn is durable or this thread may lead. */
 static uint32_t bit_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
 {
     bool closed = phase_of(word) >= LL_LOG__FLIGHT;
@@ -145,7 +146,7 @@ static uint32_t bit_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-/* Writes what is published below `end`, in portions; it must pass `lsn`. With the pen. */
+/* Writes the published records below `end`, in portions; it must write past `lsn`. With the pen. */
 static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint64_t portion,
                            struct lladd_error *err)
 {
@@ -158,14 +159,14 @@ static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint6
             return rc;
         if (log->written == before && before > lsn)
             return 0;
-        /* Somebody reserved before us and is about to publish. */
+        /* Another thread has reserved a record below `end` and is about to publish it. */
         if (log->written == before)
             lladd_yield();
     }
     return 0;
 }
 
-/* Whatever the reason, bytes are not where they must be (LOG-4). Whether it is the first one. */
+/* Whatever the reason, bytes did not reach the device (LOG-4). True for the first failure. */
 static bool note_failure(struct ll_log *log, struct lladd_error *why)
 {
     if (lladd_code_root(why->code) != LLADD_ROOT_POISONED)
@@ -173,8 +174,7 @@ static bool note_failure(struct ll_log *log, struct lladd_error *why)
     return note_poison(log, why);
 }
 
-/* Writes until what is written has passed lsn (0: as much as is published), and puts the pen
- * down. */
+/* Writes until `written` has passed lsn (0: all that is published), and releases the pen. */
 static int write_with_pen(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -212,7 +212,7 @@ int ll_log__make_room(struct ll_log *log, bool *progress, struct lladd_error *er
 
 /* ---- leading ----------------------------------------------------------------------------- */
 
-/* The leader goes; nobody waits any longer. */
+/* Ends the leadership after a failure; no thread waits any longer. */
 static int leave_poisoned(struct ll_log *log, uint32_t group, bool first, struct lladd_error *err)
 {
     set_word(log, group + 1, LL_LOG__FREE);
@@ -220,7 +220,7 @@ static int leave_poisoned(struct ll_log *log, uint32_t group, bool first, struct
     return ll_log__check(log, err);
 }
 
-/* Ends the group's enrolment: everything reserved until now belongs to it, and a seal. */
+/* Closes the group: everything reserved until now belongs to it, and a seal. */
 static uint64_t close_group(struct ll_log *log, uint32_t group)
 {
     uint64_t watermark = lladd_atomic_load64(&log->durable);
@@ -239,7 +239,7 @@ static uint64_t close_group(struct ll_log *log, uint32_t group)
     return cut;
 }
 
-/* The group goes to the files. *first: it could not, as the first to fail. */
+/* Writes the group to the files. *first: the write failed, as the first failure. */
 static int write_group(struct ll_log *log, uint64_t cut, bool *first)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -280,7 +280,7 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
     if (!rc && (rc = sync_group(log, cut, &why)) != 0)
         first = note_failure(log, &why);
     if (!rc)
-        rc = ll_log__check(log, NULL); /* somebody wrote meanwhile, and could not */
+        rc = ll_log__check(log, NULL); /* another thread's write failed meanwhile */
     if (rc)
         return leave_poisoned(log, group, first, err);
     lladd_atomic_count64(&log->groups, 1);
@@ -296,8 +296,8 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
 
 /* ---- following --------------------------------------------------------------------------- */
 
-/* Where a sync takes less than falling asleep and being woken, to wait awake is shorter: did the
- * word change meanwhile? By yielding, so that who is awaited gets the processor if he has none. */
+/* If a sync is faster than to sleep and be woken: spin briefly, then yield, which lets the awaited
+ * thread run. True if the word changed. */
 static bool await_change(const struct ll_log *log, uint32_t word)
 {
     if (!ll_log__syncs_fast(log))
@@ -321,7 +321,7 @@ static int wait_or_lead(struct ll_log *log, uint64_t lsn, struct lladd_error *er
         uint32_t word = lladd_atomic_load32(&log->word);
         int rc = ll_log__check(log, err);
         if (LL_UNLIKELY(rc)) {
-            /* Who lay down since it was poisoned was not told. */
+            /* A thread that went to sleep after the poisoning was not woken. */
             lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
             return rc;
         }
@@ -334,7 +334,7 @@ static int wait_or_lead(struct ll_log *log, uint64_t lsn, struct lladd_error *er
         }
         if (!try_lead(log, word))
             continue;
-        if (lladd_atomic_load64(&log->durable) > lsn) { /* done by another just before */
+        if (lladd_atomic_load64(&log->durable) > lsn) { /* another leader did it just before */
             leave(log, group_of(word));
             continue;
         }
@@ -362,7 +362,7 @@ int ll_log_force(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     return wait_or_lead(log, lsn.v, err);
 }
 
-/* As await_change, for the pen: whether it was got. */
+/* Like await_change, for the pen: true if the caller holds it now. */
 static bool await_pen(struct ll_log *log, uint64_t lsn)
 {
     bool got = lladd_mutex_trylock(&log->pen);

@@ -1,49 +1,62 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * log: an append-only sequence of records, durable in groups.
+ * log: an append-only sequence of records, made durable by group commit.
  *
- * Words. An LSN is a position in the log, counted in bytes of payload since the database was
- * created; positions are never used twice (LOG-1). A *segment* is a file that holds a range of
- * LSNs, in *blocks* with a header each. A *group* is what one sync makes durable. `tail` is the
- * next LSN to be handed out, `written` what the operating system has, `durable` what survives a
- * power failure: durable <= written <= tail, and durable is always the end of a record.
+ * Terms. An LSN is a position in the log, in bytes of payload since the database was created; LSNs
+ * are never used twice (LOG-1). A *segment* is a file that holds a range of LSNs, in *blocks* with
+ * a header each. A *group* is what one sync makes durable. `tail` is the next LSN to be handed out;
+ * below `written` the operating system has the bytes; below `durable` they survive a power failure.
+ * durable <= written <= tail, and durable is always the end of a record.
  *
- * The way of a record: credit -> reserve -> publish      -> walk, write, sync  -> durable
- *                      (reserve.c: ring, LSN, checksum)     (group.c leads, writer.c writes)
- * The way of space:    create.c makes files, space.c gives them out, truncation takes them back.
- * The way back:        directory.c finds the files, scan.c reads them and finds the tail,
- *                      reader.c and cursor.c read single records; here is decided how to go on.
+ *   Append  credit -> reserve -> publish     (reserve.c: ring, LSN, checksum)
+ *           walk -> write -> sync -> durable (group.c leads, writer.c writes)
+ *   Space   create.c makes files, space.c grants credit from them, truncation frees them.
+ *   Read    directory.c finds the files, scan.c reads them and finds the tail, reader.c and
+ *           cursor.c read single records.
+ *   Start   this file decides how the log continues after a stop.
  *
  * Invariants, by rule:
- *   LOG-1  granted <= end of the last segment whose creation is durable (space.c, create.c). After
- *          an unclean stop the log goes on at the end of the highest segment, or where the name of
- *          a file that is being made says, so that an LSN that was handed out and lost is never
- *          handed out again.
- *   LOG-2  all records of a segment have one incarnation, which salts their checksums. Whenever the
- *          incarnation changes, a new segment begins; its header says where the log before it ends.
- *   LOG-3  the last record of a synced group is a seal (group.c); what proves damage is in scan.c.
- *   LOG-4  the poison (group.c).
- *   REC-3  undo reserve (space.c).
- *   REC-4  ll_log_start rewrites and syncs what the scan accepted beyond the newest watermark: that
- *          it could be read does not mean that it is on the disk.
+ *   LOG-1  granted <= end of the last durably created segment (space.c, create.c). After
+ *          an unclean stop the log continues at the end of the highest segment, or at the LSN in
+ *          the name of a file being made, so that an LSN that was handed out and lost is not
+ *          handed out again. On a full disk it may be.
+ *   LOG-2  All records of a segment have one incarnation, which salts their checksums. When the
+ *          incarnation changes a new segment begins; its header says where the log before it ends.
+ *   LOG-3  The last record of a synced group is a seal (group.c); scan.c says what proves damage.
+ *   LOG-4  The poison (group.c).
+ *   REC-3  The undo reserve (space.c).
+ *   REC-4  ll_log_start rewrites and syncs what the scan accepted above the newest watermark: a
+ *          record that could be read need not be on the disk.
  *
- * Going on after an unclean stop (cut). With X the end that the scan found and E the end of the
- * highest segment there ever was, a segment is made with first LSN E whose header says "the log
- * before ends at X". LSNs in [X, E) do not exist. Until that segment's name is durable nothing
- * has changed, and the next open finds the same X (the accepted log was forced before) and does
- * the same; files that lie wholly in the gap may be used for it (create.c says in which order),
- * which is how a full disk is survived. If nothing was ever written behind a cut, the next cut
- * names the same X and the segment between is skipped.
+ * Start after an unclean stop (cut). X is the end that the scan found, E the end of the highest
+ * segment there ever was. The log makes a segment with first LSN E and a header that says "the log
+ * before ends at X". LSNs in [X, E) do not exist. Until that segment's name is durable nothing has
+ * changed: another crash finds the same X, because the accepted log was forced before, and recovery
+ * repeats the same steps. Files wholly inside the gap may be reused for the new segment (create.c
+ * defines the order), so one recovery on a full disk needs no space. If nothing was ever written
+ * after a cut, the next cut names the same X and the segment in between is skipped.
  *
- * Going on after a clean stop: in the same segment, in the middle of a block. Nothing is read but
- * that file's header, nothing is written before the first append is, the directory is not even
- * listed before another segment is needed: the simulator opens databases a hundred thousand times
- * a second.
+ * Start after an unclean stop on a full disk (start_here). A cut there would waste the rest of the
+ * segment that is cut, so the log continues in the middle of the block that holds X. (If X is the
+ * first LSN of an empty segment, the log continues at that LSN, not in the segment below: that LSN
+ * may already be recorded as the end of the log.) The remains of a torn group above X in that
+ * segment have its incarnation and could be taken for later records: they are cleared and synced
+ * first. Segments above X are renamed to <first>.new, durably, in an order of which every prefix
+ * leaves a log that ends at X (create.c); then their files are ordinary dead ones. Nothing is
+ * logged until all that is done, so a crash finds the same X. The segment keeps its incarnation,
+ * and the records that begin in it have its salt. Segments made later have the incarnation of this
+ * open, which no old block has, although their LSNs may be old.
  *
- * Threads. Locks: the pen (just below LLADD_RANK_LOG), ring_mutex (LLADD_RANK_LOG), then seg_mutex
- * (LLADD_RANK_LOG_SEGMENTS); leadership is a state of `word` and held without a lock. No lock is
- * held during I/O, but the pen, which only those wait for who need something written, and seg_mutex
- * while a file is opened, read for its header, or removed. Nothing here sleeps under ring_mutex.
+ * Start after a clean stop: in the same segment, whatever its incarnation, in the middle of a
+ * block. Only that file's header is read. Nothing is written before the first append is, and the
+ * directory is not listed before another segment is needed: the simulator opens databases a hundred
+ * thousand times a second.
+ *
+ * Threads. Locks in order: the pen (just below LLADD_RANK_LOG), ring_mutex (LLADD_RANK_LOG),
+ * seg_mutex (LLADD_RANK_LOG_SEGMENTS). Leadership is a phase of `word` and holds no lock. Only two
+ * locks may be held during I/O: the pen, because its waiters need a write in any case, and
+ * seg_mutex while a file is opened or removed or its header is read. No thread sleeps under
+ * ring_mutex.
  */
 #include "log/log_private.h"
 
@@ -51,7 +64,7 @@
 
 enum { CACHE_LINE = 64, REWRITE_CHUNK = 65536, REWRITE_ALIGN = 512 };
 
-/* ---- birth and death ---- */
+/* ---- create and close ---- */
 
 static bool power_of_two(uint64_t v)
 {
@@ -136,9 +149,9 @@ void ll_log_close(struct ll_log *log)
     ll_free(log->env, log->memory);
 }
 
-/* ---- going on ---- */
+/* ---- start ---- */
 
-/* Ready to append at lsn, in seg. */
+/* Makes the log ready to append at lsn, in seg. */
 static int begin_at(struct ll_log *log, struct ll_log__seg *seg, uint64_t lsn,
                     struct lladd_error *err)
 {
@@ -187,14 +200,15 @@ int ll_log_create(const struct ll_log_config *cfg, struct ll_log **out, struct l
     return 0;
 }
 
-/* Where lsn's byte is in the file. */
+/* File offset of the byte at lsn. */
 static uint64_t offset_of(const struct ll_log__seg *seg, uint64_t lsn)
 {
     uint64_t rel = lsn - seg->first;
     return rel / seg->room * seg->block_size + LL_LOG_BLOCK_HEADER + rel % seg->room;
 }
 
-/* A record where a cleanly stopped log should end: the control file is older than the log. */
+/* Fails if a record is where a cleanly stopped log should end: then the control file is older than
+ * the log. */
 static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
                            struct lladd_error *err)
 {
@@ -242,7 +256,8 @@ int ll_log_open(const struct ll_log_config *cfg, const struct ll_log_start *star
 
 /* ---- after a clean stop ---- */
 
-/* The segment in which the log can go on at `end` as if nothing had been; NULL if there is none. */
+/* The segment in which the log can continue at `end`; NULL if there is none. If `end` is the border
+ * of two segments, the later one, which may begin after a cut. */
 static struct ll_log__seg *resumable(const struct ll_log *log, uint64_t end)
 {
     const struct ll_log__segments *segs = log->segs;
@@ -262,9 +277,9 @@ static struct ll_log__seg *resumable(const struct ll_log *log, uint64_t end)
     return found;
 }
 
-/* ---- after any other ---- */
+/* ---- after an unclean stop ---- */
 
-/* Writes [from, to) of a file again, as it is, and syncs it. */
+/* Rewrites [from, to) of a file unchanged, and syncs it. */
 static int rewrite_file(struct ll_log *log, const struct ll_log__seg *seg, uint64_t from,
                         uint64_t to, struct lladd_error *err)
 {
@@ -295,7 +310,7 @@ static int rewrite_file(struct ll_log *log, const struct ll_log__seg *seg, uint6
     return rc ? ll_fail_io(err, rc, true, "sync", name) : 0;
 }
 
-/* REC-4: the accepted log beyond the newest watermark, on to the disk. */
+/* REC-4: forces the accepted log above the newest watermark to the disk. */
 static int rewrite_accepted(struct ll_log *log, uint64_t end, struct lladd_error *err)
 {
     uint64_t from = log->start.watermark.v > log->sealed ? log->start.watermark.v : log->sealed;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_LOG_FORMAT_H
 #define LL_LOG_FORMAT_H
-/* The bytes of the log. docs/disk-format.md says the same in prose.
+/* The format of the log on disk; docs/disk-format.md describes it in prose.
  *
- * A segment file `log/<first LSN, 16 hex digits>.seg` is a row of blocks of one size, each
+ * A segment file `log/<first LSN, 16 hex digits>.seg` is a sequence of blocks of one size, each
  * min(64 KiB, segment size). A block is a header of 64 bytes and payload. LSNs count payload bytes
  * only. Records start at multiples of 8 (LSN % 8 == 0) and span blocks and segments. All numbers
  * are little-endian. A file has this name only while it is complete: header and space, synced. A
- * new file is called `log/new.tmp` while it is being made. One that was a segment before is called
- * `log/<first LSN of the segment it becomes>.new`, durably, before a byte of it is changed. That
+ * new file is named `log/new.tmp` while it is being made. The file of an old segment that is reused
+ * is named `log/<first LSN of the new segment>.new`, durably, before a byte of it is changed. That
  * name, too, says that the LSNs below it may have been handed out (LOG-1).
  *
  * Block header (immutable once written):
- *   0  u32 CRC-32C of bytes 4..63 (not salted: a block of another database is whole and says so)
+ *   0  u32 CRC-32C of bytes 4..63 (not salted: a block of another database can be recognised)
  *   4  u32 magic "LLB1"
  *   8  u64 incarnation; one for the whole segment
  *  16  u64 LSN of the first payload byte
@@ -53,7 +53,8 @@
  *  64  u64 undo_next (bit 4 of form is 0)
  *  72  redo undo padding(0)
  *
- * A seal (kind LL_REC_SEAL) has one payload field, the redo span: u64, all below it was durable. */
+ * A seal (kind LL_REC_SEAL) has one payload field, the redo span: u64, the watermark: everything
+ * below it was durable. */
 #include <lladd/bytes.h>
 #include <lladd/types.h>
 
@@ -81,12 +82,12 @@
 /* "log/" + 16 hex digits + a suffix + 0 byte */
 #define LL_LOG_NAME_SIZE 25u
 
-/* What the name of a file in log/ says. */
+/* Kinds of file names in log/. */
 enum ll_log__kind {
     LL_LOG__SEGMENT, /* <first>.seg: a segment */
-    LL_LOG__NEW,     /* <first>.new: one that is being made into another */
-    LL_LOG__TMP,     /* new.tmp: a file that is being made into one */
-    LL_LOG__OTHER    /* none of ours */
+    LL_LOG__NEW,     /* <first>.new: an old segment file that is being reused */
+    LL_LOG__TMP,     /* new.tmp: a new segment file that is being made */
+    LL_LOG__OTHER    /* not a file of the log */
 };
 
 /* A block header in memory. */
@@ -107,7 +108,7 @@ static inline uint32_t ll_log__block_size(uint32_t segment_size)
     return segment_size < LL_LOG_BLOCK_MAX ? segment_size : LL_LOG_BLOCK_MAX;
 }
 
-/* The words of a record that are needed before it is known to be whole. */
+/* Fields of a record that are read before the record is verified. */
 static inline uint32_t ll_log__peek_size(const unsigned char *p)
 {
     return lladd_get32(p + 4) & 0xffffffu;
@@ -119,8 +120,8 @@ static inline uint64_t ll_log__peek_lsn(const unsigned char *p)
 
 /* Bit 0 of a record's form byte. */
 enum { LL_RECORD_FORM_WIDE = 1 };
-/* The page, or what stands in its place; a record too short for its form has none. Without a
- * branch: of many records in a row nobody can foretell what they say. */
+/* The page field of a record that is not verified; a record too short for its form has none.
+ * Without a branch: the forms of successive records are unpredictable. */
 static inline uint64_t ll_log__peek_page(const unsigned char *p, uint32_t size)
 {
     bool wide = (p[17] & LL_RECORD_FORM_WIDE) & (size >= LL_RECORD_WIDE);
@@ -129,10 +130,10 @@ static inline uint64_t ll_log__peek_page(const unsigned char *p, uint32_t size)
 
 /* Writes 64 bytes, checksum included. */
 void ll_log__block_encode(const struct ll_log__block *, unsigned char out[LL_LOG_BLOCK_HEADER]);
-/* Is this a whole header whose fields agree with each other? (Of which database, and whether it
- * belongs here, is for the caller to look at.) */
+/* True if the header's checksum is right and its fields are consistent. The caller checks which
+ * database and place it belongs to. */
 bool ll_log__block_decode(const unsigned char in[LL_LOG_BLOCK_HEADER], struct ll_log__block *);
-/* Eight of the bytes by which a foreign file is known. */
+/* A 64-bit hash of the database uuid, by which a foreign file is recognised. */
 uint64_t ll_log__uuid_hash(const unsigned char uuid[16]);
 /* log/<first>.seg, log/<first>.new or log/new.tmp */
 void ll_log__name(enum ll_log__kind, uint64_t first, char out[LL_LOG_NAME_SIZE]);
@@ -140,7 +141,7 @@ static inline void ll_log__segment_name(uint64_t first, char out[LL_LOG_NAME_SIZ
 {
     ll_log__name(LL_LOG__SEGMENT, first, out);
 }
-/* The inverse for the last component; *first is 0 where the name has none. */
+/* The inverse for the last component of a path; *first is 0 if the name holds no LSN. */
 enum ll_log__kind ll_log__parse_name(const char *name, uint64_t *first);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * places: which bytes of which file an LSN stands for, for tools that name a place to a human.
+ * places: maps an LSN to a file and its bytes, for tools that report a place.
  *
- * Damaged segments are listed like the others. The list is copied under the latch and walked
- * without: the visitor may call back into the log.
+ * Damaged segments are listed like the others. The list is copied under seg_mutex and visited
+ * without it: the visitor may call back into the log.
  */
 #include "log/log_private.h"
 
@@ -73,7 +73,7 @@ bool ll_log_begins_at_record(struct ll_log *log)
     lladd_mutex_lock(&log->segs->mutex);
     for (size_t i = 0; i < log->segs->live.len; i++) {
         const struct ll_log__seg *seg = ll_log__at(&log->segs->live, i);
-        /* The first of all, or behind a cut: what follows is new. */
+        /* The first segment of the log, or the first after a cut, begins with a record. */
         if (seg->first == oldest && seg->state == LL_LOG__LIVE)
             begins = seg->first == LL_LOG_FIRST_LSN || seg->cut < seg->first;
     }

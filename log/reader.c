@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * reader: records out of segment files.
+ * reader: reads records from segment files.
  *
- * A reader has a few windows, each on raw bytes of one segment from the beginning of a block,
- * filled as far as somebody wanted to read. Where a record lies in one block its spans point into
- * the window; otherwise it is put together in `scratch`. Reading forward goes through the windows
- * in turn; reading back along a chain finds the last few places still there.
+ * A reader has a few windows. Each holds raw bytes of one segment, from the beginning of a block as
+ * far as was needed. If a record is in one block its spans point into the window; otherwise it is
+ * assembled in `scratch`. A forward read uses the windows in turn; a backward read along a chain
+ * finds the last few places still buffered.
  *
- * Nothing is believed: a block counts only if its header is whole, belongs to this place, and is
- * of the segment's incarnation (a recycled file has old blocks, LOG-2). What is read is never
- * more than what was written by now, so that a window does not remember zeros where a record
- * comes later; and never beyond the point where a cut left the segment.
+ * Bytes are not trusted: a block counts only if its header is valid, belongs to this place, and has
+ * the segment's incarnation (a recycled file holds old blocks, LOG-2). A window never reads more
+ * than was written by now, so that it does not keep zeros where a record comes later. It never
+ * reads beyond the LSN where a cut ended the segment.
  */
 #include "log/log_private.h"
 
 #include <errno.h>
 
-/* A block of the greatest size; more at once saves nothing, the kernel reads ahead by itself. */
+/* One block of the largest size; larger reads gain nothing, because the kernel reads ahead. */
 enum { WINDOW = LL_LOG_BLOCK_MAX };
 
 void ll_log__reader_init(struct ll_log__reader *r, struct ll_log *log)
@@ -71,7 +71,7 @@ int ll_log__reader_prepare(struct ll_log__reader *r, size_t record, struct lladd
 
 /* ---- windows ---- */
 
-/* Offset of lsn's byte in the window; may be beyond it. */
+/* Offset of the byte at lsn in the window; may be beyond its end. */
 static uint64_t offset_in(const struct ll_log__window *w, uint64_t lsn)
 {
     const struct ll_log__seg *seg = w->seg;
@@ -85,7 +85,8 @@ static bool covers(const struct ll_log__window *w, uint64_t lsn)
     return w->seg && lsn >= w->begin && lsn < w->stop && offset_in(w, lsn) < WINDOW;
 }
 
-/* The window to give up: one without memory if there is memory, else the one used longest ago. */
+/* Chooses the window to replace: one without memory if memory can be had, else the least recently
+ * used. */
 static struct ll_log__window *choose(struct ll_log__reader *r)
 {
     struct ll_log__window *oldest = NULL;
@@ -134,7 +135,7 @@ static int place_window(struct ll_log__reader *r, uint64_t lsn, struct ll_log__w
     return 0;
 }
 
-/* How many bytes of the window the file can have by now. */
+/* The number of bytes of the window that can have been written by now. */
 static uint64_t present(const struct ll_log *log, const struct ll_log__window *w)
 {
     uint64_t end = w->stop;
@@ -147,7 +148,7 @@ static uint64_t present(const struct ll_log *log, const struct ll_log__window *w
     return into == 0 ? offset_in(w, end) - LL_LOG_BLOCK_HEADER : offset_in(w, end);
 }
 
-/* Checks the headers of blocks that have come in. */
+/* Checks the headers of blocks that were read since the last call. */
 static void check_blocks(struct ll_log__reader *r, struct ll_log__window *w)
 {
     const struct ll_log__seg *seg = w->seg;
@@ -166,7 +167,7 @@ static void check_blocks(struct ll_log__reader *r, struct ll_log__window *w)
     }
 }
 
-/* Reads on until [0, want) is there, if the file has it. */
+/* Reads until [0, want) is in the window, as far as the file has it. */
 static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t want,
                 struct lladd_error *err)
 {
@@ -176,7 +177,7 @@ static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t wan
         want = most;
     if (w->have >= want)
         return 0;
-    /* Who has come here reading forward will want all of it. */
+    /* A forward read will need the whole window. */
     uint64_t first = r->next && w->begin - r->next < WINDOW ? WINDOW : 4096;
     uint64_t to = w->have ? 2 * (uint64_t)w->have : first;
     to = to < want ? want : to;
@@ -193,7 +194,7 @@ static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t wan
     return 0;
 }
 
-/* The bytes at `lsn` are not in a whole block: is there nothing, or something that was damaged? */
+/* The block that holds `lsn` has no valid header: was it never written, or is it damaged? */
 static int fail_block(const struct ll_log__window *w, uint64_t off, uint64_t lsn,
                       struct lladd_error *err)
 {
@@ -247,7 +248,7 @@ int ll_log__reader_bytes(struct ll_log__reader *r, uint64_t lsn, size_t need,
 
 /* ---- records ---- */
 
-/* Copies [lsn, lsn+len) from as many blocks as it lies in. */
+/* Copies [lsn, lsn+len) from all the blocks that hold it. */
 static int collect(struct ll_log__reader *r, uint64_t lsn, void *out, size_t len,
                    struct lladd_error *err)
 {

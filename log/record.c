@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * record: between struct ll_record and its bytes (log_format.h).
+ * record: encodes and decodes records (log_format.h).
  *
- * Short updates are written by encode.h, which also tells of the two forms.
+ * encode.h encodes short updates and describes the two forms.
  *
- * Reading checks before it believes (ERR-1): the place's own LSN, the length against what is there,
- * the checksum over all of it, and then still that the fields agree with each other, because a good
- * checksum proves only that somebody computed one.
+ * The decoder checks before it trusts (ERR-1): the record's own LSN, the length against the bytes
+ * available, the checksum over the whole record, and finally the consistency of the fields, because
+ * a right checksum does not prove that a log wrote the record.
  */
 #include "log/encode.h"
 #include "log/log_private.h"
@@ -94,7 +94,7 @@ void ll_log__record_encode(const struct ll_record *rec, uint32_t salt, unsigned 
 
     uint32_t head = ll_encode__size_and_kind(rec->size, rec->kind);
     lladd_put32(out + 4, head);
-    /* The padding lies in the last eight bytes, and payload goes over the rest of them. */
+    /* The padding is in the last eight bytes; the payload overwrites the rest of them. */
     lladd_put64(out + rec->size - 8, 0);
     unsigned char *p = wide ? put_wide(rec, padding, out) : put_narrow(rec, padding, out);
     if (rec->redo.len > 0)
@@ -146,7 +146,7 @@ static const char *get_wide(const unsigned char *p, struct ll_record *rec, uint3
     return NULL;
 }
 
-/* Fills in what stands behind the checksum; the reason if the fields contradict each other. */
+/* Fills in the fields after the checksum; returns the reason if they are inconsistent. */
 static const char *get_fields(const unsigned char *p, struct ll_record *rec)
 {
     uint32_t head;

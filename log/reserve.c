@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * reserve: from credit to published record.
+ * reserve: credit, reservation and publication of records.
  *
- * The ring holds payload bytes: LSN l stands at l modulo the ring's size, a power of two. Behind
- * its end lies slack for one record of the greatest length; a record that would go round is
- * written straight on into the slack, and what belongs at the ring's beginning is copied there.
- * So whoever writes or reads a record in memory has it in one piece.
+ * The ring holds payload bytes: LSN l is at offset l modulo the ring's size, a power of two. After
+ * its end there is slack for one record of the greatest length. A record that would wrap around is
+ * written contiguously into the slack, and the bytes that belong at the ring's beginning are copied
+ * there. So a record in memory is contiguous for its writer and its readers.
  *
- * Three numbers, tail <= granted <= limit, and one more:
- *   tail     next LSN. An append is one fetch_add on it; nothing else is shared on that path.
- *   granted  tail and all credits that were given out and not used. Whoever raises it makes sure
- *            that ring and disk have the space, so who has credit cannot fail and does not wait.
+ * Four LSNs; tail <= granted <= limit:
+ *   tail     next LSN. An append is one fetch_add on it, and writes no other shared
+ *            variable.
+ *   granted  tail plus all credit granted and not used. Before it is raised, ring and disk must
+ *            have the space; so an append with credit cannot fail and does not wait.
  *   limit    up to here the ring is zeroed and its former contents were written.
  *   written  up to here the device has the bytes; limit <= written + ring size.
  * Credit is a count, not a place: the LSN comes from the tail, and all that matters is that the sum
@@ -18,24 +19,29 @@
  * *rests* after that: a transaction keeps what is left, and credit is handed out in chunks, while
  * few credits are out.
  *
- * No deadlock. A caller that must wait for credit first returns what it has. A thread with credit
- * in hand waits for nothing but pages, their I/O included; one that has latched a page does not ask
- * for credit, nor does one with a mutex that comes after pages. So all credit in hand is used or
- * put down soon. Credit that rests is at most a quarter of the ring, as the last one to put some
- * down has made sure; one request is at most five eighths of it. So a time comes when it fits.
- * Debug builds know which threads have credit in hand, and check (util/sync.c).
+ * Credit is an amount, not a place: the LSN comes from the tail, and only the sum must fit. Credit
+ * is *in hand* from the call that takes it until it is trimmed or returned. After a trim it is
+ * *idle*: a transaction keeps what is left while little credit is outstanding, and credit is
+ * granted in chunks.
  *
- * Publishing (LSN-in-header): a record's own LSN is stored last, with release. Who writes walks
- * from record to record and takes for published what carries the LSN of the place where it
- * stands. That is safe because ring space is zeroed before it is handed out, so neither an older
- * record nor somebody's payload can be there. Space is zeroed as late as possible and chunk by
- * chunk: what was written already stays readable in the ring for rollbacks.
+ * No deadlock. A caller that must wait for credit first returns its own. A thread with credit in
+ * hand waits for nothing but pages, their I/O included. A thread that holds a page latch, or a
+ * mutex that ranks after pages, does not ask for credit. So all credit in hand is soon used,
+ * trimmed or returned. Idle credit is at most a quarter of the ring, which the last trim ensured;
+ * one request is at most five eighths of it. So every request fits eventually. Debug builds track
+ * which threads have credit in hand, and check this (util/sync.c).
  *
- * Who reads the ring without having the pen holds ring_mutex, and so does who recycles its
- * space. The appenders' own stores need neither: they go to space that nobody recycles before it
- * is written, and nothing is written before it is published.
+ * Publication (LSN in header): the LSN field of a record is stored last, with release. The writer
+ * walks from record to record and takes a record for published if it holds the LSN of its place.
+ * That is safe because ring space is zeroed before it is handed out, so neither an older record nor
+ * any payload can be there. Space is zeroed as late as possible and chunk by chunk: bytes that were
+ * written remain readable in the ring for rollbacks.
  *
- * Undo reserve (REC-3): see segment.c for what undo_left counts.
+ * A thread that reads the ring without the pen holds ring_mutex, and so does the thread that
+ * recycles ring space. The stores of an append need neither: their space is not recycled before it
+ * is written, and it is not written before the record is published.
+ *
+ * Undo reserve (REC-3): space.c says what undo_left counts.
  */
 #include "log/encode.h"
 #include "log/log_private.h"
@@ -45,11 +51,11 @@
 #include <limits.h>
 #include <string.h>
 
-/* What is given out beyond the need, so that the next appends find credit: a page of log. */
+/* Extra credit granted, so that the next appends need no call: one page of log. */
 enum { CHUNK = 4096 };
 
-/* A distance that a narrow record can express, in LSNs (record.c); up to half of it nobody needs to
- * look closely. */
+/* The longest distance, in LSNs, that a narrow record can hold (record.c). Up to half of it appends
+ * need no exact check. */
 #define REACH ((uint64_t)(UINT32_MAX - 1) * 8)
 #define NEAR (REACH / 2)
 
@@ -73,14 +79,14 @@ static void zero_ring(const struct ll_log *log, uint64_t from, uint64_t to)
         uint64_t n = to - from < log->ring_size - at ? to - from : log->ring_size - at;
         memset(log->ring + at, 0, n);
         from += n;
-        /* The LSN of a record that begins in the last eight bytes stands in the slack. */
+        /* The LSN field of a record that begins in the last eight bytes is in the slack. */
         if (at + n == log->ring_size)
             memset(log->ring + log->ring_size, 0, 8);
     }
 }
 
-/* Raises limit to `want` or somewhat more, if that much was written: whether it did. Under
- * ring_mutex. */
+/* Raises limit to `want` or somewhat more if enough was written; *done says whether limit covers
+ * `want`. Under ring_mutex. */
 static int extend_ring(struct ll_log *log, uint64_t want, bool *done, struct lladd_error *err)
 {
     LL_ASSERT(lladd_mutex_mine(&log->ring_mutex));
@@ -96,7 +102,8 @@ static int extend_ring(struct ll_log *log, uint64_t want, bool *done, struct lla
             ll_free(log->env, ring);
             return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log buffer of %zu bytes", size);
         }
-        ll_prefer_huge(log->env, ring, size); /* a page fault for every 4 KiB is felt */
+        ll_prefer_huge(log->env, ring, size); /* a page fault for every 4 KiB would cost
+                                               * measurable time */
         log->ring = ring;
     }
     uint64_t to = (want + log->ring_chunk - 1) & ~(log->ring_chunk - 1);
@@ -138,12 +145,12 @@ enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool ch
 {
     uint64_t granted = lladd_atomic_load64(&log->granted);
     do {
-        /* Negative: what is set aside for undo lies in this segment, too. */
+        /* Negative: part of the undo reserve is in this segment. */
         if (!checked && (int64_t)lladd_atomic_load64(&log->undo_left) < 0)
             return LL_LOG__NO_DISK;
         if (granted + bytes > lladd_atomic_load64(&log->disk_limit))
             return LL_LOG__NO_DISK;
-        /* There is always room for the leader's next seal. */
+        /* Always leave room for the leader's next seal. */
         if (granted + bytes + LL_LOG_SEAL_SIZE > lladd_atomic_load64(&log->limit))
             return LL_LOG__NO_RING;
     } while (!lladd_atomic_cas64(&log->granted, &granted, granted + bytes));
@@ -152,7 +159,7 @@ enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool ch
 
 static uint64_t outstanding(const struct ll_log *log)
 {
-    /* Others move both meanwhile; it only matters roughly. */
+    /* Other threads change both meanwhile; an estimate suffices. */
     uint64_t tail = lladd_atomic_load64_relaxed(&log->tail);
     uint64_t granted = lladd_atomic_load64_relaxed(&log->granted);
     return granted > tail ? granted - tail : 0;
@@ -201,7 +208,7 @@ void ll_log_credit_rests(struct ll_credit *c)
 }
 #endif
 
-/* One part in so many of the ring. */
+/* An idle caller may keep up to 1/REST of the ring. */
 enum { REST = 64 };
 
 bool ll_log_credit_may_rest(const struct ll_log *log, struct ll_credit *c)
@@ -210,9 +217,9 @@ bool ll_log_credit_may_rest(const struct ll_log *log, struct ll_credit *c)
     return c->bytes <= (LLADD_SCARCE() ? 0 : log->ring_size / REST);
 }
 
-/* Everything that was published is written, and still there is no room: what is missing are credits
- * that others hold and will soon use or return. Who does so after `starving` was raised wakes us;
- * what was published before is written now. */
+/* All published records are written and still there is no room: the missing space is credit of
+ * other threads, which they will soon use or return. A thread that does so after `starving` was
+ * raised wakes us; records published before that are written now. */
 static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error *err)
 {
     bool progress = false;
@@ -222,15 +229,15 @@ static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error
     lladd_atomic_fence();
     uint64_t granted = lladd_atomic_load64(&log->granted);
     uint64_t most = lladd_atomic_load64(&log->written) + log->ring_size;
-    /* A publisher looks at `starving` without a barrier, because that is on everybody's fast path:
-     * in the worst case it misses us, and the time limit ends the wait. */
+    /* A publisher reads `starving` without a barrier, because this is the fast path of every
+     * append. In the worst case it misses us, and the time limit ends the wait. */
     if (!rc && !progress && granted + want + LL_LOG_SEAL_SIZE > most)
         lladd_word_wait_net("log space", &log->hunger, seen, UINT32_MAX, 1000000);
     lladd_atomic_add32(&log->starving, UINT32_MAX);
     return rc;
 }
 
-/* One step towards `want` bytes of ring space. */
+/* Takes one step towards `want` bytes of ring space. */
 static int make_ring_room(struct ll_log *log, uint64_t want, struct lladd_error *err)
 {
     bool done;
@@ -288,7 +295,7 @@ static int take(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_l
         c->bytes += want + extra;
         return 0;
     }
-    /* Nobody waits holding what another may wait for. */
+    /* No thread waits while it holds credit that another may wait for. */
     ll_log_credit_return(log, c);
     for (;;) {
         enum ll_log__grant g = ll_log__try_grant(log, bytes, false);
@@ -324,9 +331,9 @@ static int credit(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll
     int rc = acquire(log, c, bytes, claim, err);
     if (rc)
         return rc;
-    /* If much waits to be written, the log's thread does that meanwhile, where there is one; if
-     * half of the ring does, whoever finds that, unless somebody is at it: before it is full, so
-     * that the others can go on. */
+    /* If much is unwritten, the log's thread, if there is one, writes it meanwhile. If half of the
+     * ring is unwritten, the caller writes it unless another thread is writing: before the ring is
+     * full, so that others can continue. */
     uint64_t waiting = ll_log__unwritten(log);
     bool progress;
     if (waiting > log->ring_size / 2 && ll_log__write_unless_busy(log, &progress, err, &rc)) {
@@ -390,8 +397,8 @@ bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)
 
 /* ---- reserve and publish ---- */
 
-/* The farthest back that the record refers in the three fields that the narrow form shortens; its
- * transaction's first record is never behind the last. */
+/* The lowest LSN among the three references that the narrow form shortens. (A transaction's first
+ * record is never after its last.) */
 static uint64_t farthest(const struct ll_record *rec, uint64_t none)
 {
     uint64_t far = rec->txn.v ? rec->txn.v : none;
@@ -408,7 +415,7 @@ static bool shape_is_narrow(const struct ll_record *rec)
            (rec->prev.v | rec->txn.v | rec->page_prev.v) % LL_RECORD_ALIGN == 0;
 }
 
-/* Takes the space together with a decision that holds at exactly that LSN. */
+/* Takes the space and decides the record's form for exactly that LSN. */
 static uint64_t reserve_exactly(struct ll_log *log, struct ll_record *rec, uint64_t far)
 {
     uint64_t lsn = lladd_atomic_load64(&log->tail);
@@ -419,7 +426,7 @@ static uint64_t reserve_exactly(struct ll_log *log, struct ll_record *rec, uint6
     return lsn;
 }
 
-/* The form that was chosen does not hold what it must: this record must never be read. */
+/* The chosen form cannot hold the record's references: the record must never be read. */
 static void poison_out_of_reach(struct ll_log *log, uint64_t lsn)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -427,7 +434,7 @@ static void poison_out_of_reach(struct ll_log *log, uint64_t lsn)
     ll_log__poison(log, &why);
 }
 
-/* The record's bytes but its LSN are in the ring from p on. */
+/* Publishes the record at p by storing its LSN; the other bytes are complete. */
 static inline void finish(struct ll_log *log, unsigned char *p, uint64_t lsn, uint32_t size)
 {
     uint64_t at = lsn & (log->ring_size - 1);
@@ -446,8 +453,8 @@ void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *r
     uint64_t now = lladd_atomic_load64_relaxed(&log->tail);
     uint64_t far = farthest(rec, now), lsn;
     if (LL_LIKELY(shape_is_narrow(rec) && now - far < NEAR)) {
-        /* The LSN comes out higher than `now`, but not by 16 GiB: that much the others would have
-         * to log between these two lines. */
+        /* The LSN may be higher than `now`, but not by 16 GiB: other threads would have to log that
+         * much between these two lines. */
         rec->size = ll_log__narrow_size(rec);
         lsn = lladd_atomic_add64(&log->tail, rec->size);
         if (LL_UNLIKELY(lsn - far > REACH))
@@ -506,14 +513,14 @@ static lladd_lsn append_update_slowly(struct ll_log *log, struct ll_credit *c,
     return rec.lsn;
 }
 
-/* The narrow form's distances; a transaction's first record is its own beginning. */
+/* A distance in the narrow form; a transaction's first record refers to itself with 0. */
 static inline uint32_t back(uint64_t lsn, uint64_t to)
 {
     return (uint32_t)((lsn - to) / LL_RECORD_ALIGN);
 }
 
-/* All that append does, for a record that is narrow: each thing once and in registers. This is the
- * library's shortest path to its log. */
+/* ll_log_append for a narrow update, with each step done once and in registers: the shortest path
+ * of an update to the log. */
 lladd_lsn ll_log_append_update(struct ll_log *log, struct ll_credit *c, const struct ll_update *u,
                                struct ll_chain *chain, uint32_t *size)
 {
@@ -537,7 +544,7 @@ lladd_lsn ll_log_append_update(struct ll_log *log, struct ll_credit *c, const st
     if (LL_UNLIKELY(lsn - now > NEAR))
         poison_out_of_reach(log, lsn);
     if (LL_UNLIKELY(lladd_atomic_load32(&log->poisoned) != 0))
-        return lladd_lsn_of(lsn); /* as ll_log_publish */
+        return lladd_lsn_of(lsn); /* LOG-4, as in ll_log_publish */
     uint64_t word[3] = {
         ll_encode__first_word(u->flags, form, u->op, prev ? back(lsn, prev) : 0),
         (id ? back(lsn, id) : 0) | (uint64_t)back(lsn, page_prev) << 32,

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * scan: reading the log at open, and telling a torn tail from damage (LOG-3).
+ * scan: reads the log at open, and distinguishes a torn tail from damage (LOG-3).
  *
- * A scan goes from record to record, over the gaps that cuts declare, until something is not a
- * good record. At that LSN, B, the log may end: a crash leaves of the last, unfinished group what
- * it likes. Or something was lost that had been durable. Three things prove the latter:
- *   - the control file states a watermark above B;
- *   - a segment above declares a cut above B: recovery accepted the log up to there, and forced it;
- *   - behind B stands a seal that states a watermark above B.
- * For the third, all that follows is searched, byte by byte of eight, also behind damaged block
- * headers: a seal counts if its own LSN is that of its place and its checksum, salted with
- * database and incarnation, is right. The inside of good records is skipped: whose payload looks
- * like a seal proves nothing.
+ * The scan reads record by record, across the gaps that cuts declare, until it finds no good
+ * record. Call that LSN B. Either the log ends at B, because a crash may leave anything of the
+ * last, unfinished group; or records that had been durable are lost. Three things prove a loss:
+ * - the control file states a watermark above B;
+ * - a later segment declares a cut above B: recovery accepted the log up to there, and forced it;
+ * - a seal after B states a watermark above B.
  *
- * Without proof the log ends at B. What a crash tore and what was damaged in the last group look
- * the same; a clean stop leaves no such group.
+ * For the third, the whole rest of the log is searched at every multiple of eight bytes, also after
+ * damaged block headers. A seal counts if it holds the LSN of its place and its checksum, salted
+ * with database and incarnation, is right. The inside of good records is skipped: a payload that
+ * looks like a seal proves nothing.
+ *
+ * Without proof the log ends at B. A group torn by a crash and damage in the last group look the
+ * same; a clean stop leaves no such group.
  */
 #include "log/log_private.h"
 
 #include <string.h>
 
-/* ---- behind damage ---- */
+/* ---- search after damage ---- */
 
 static const unsigned char zeros[1024];
 
-/* Offset of the first word in bytes[0..len) that holds the LSN of the record it would belong to, if
- * the byte at offset 0 has LSN `lsn`; len if there is none. */
+/* Offset of the first word in bytes[0..len) that could be the LSN field of a record, if the byte at
+ * offset 0 has LSN `lsn`; len if there is none. */
 static size_t find_own_lsn(const unsigned char *bytes, size_t len, uint64_t lsn)
 {
     size_t i = 0;
     for (; i + 64 <= len; i += 64) {
         uint64_t hit = 0;
-        /* Mostly zeros, and no record has LSN 0. */
+        /* Skips zeros, which are the common case: no record has LSN 0. */
         if (i % sizeof zeros == 0)
             while (i + sizeof zeros + 64 <= len && memcmp(bytes + i, zeros, sizeof zeros) == 0)
                 i += sizeof zeros;
@@ -47,8 +48,8 @@ static size_t find_own_lsn(const unsigned char *bytes, size_t len, uint64_t lsn)
     return len;
 }
 
-/* Moves *word (where a record's own LSN would stand) to the next place that fits; LLADD_END
- * behind the last segment. */
+/* Moves *word (the place of an LSN field) to the next place that holds a fitting LSN; LLADD_END
+ * after the last segment. */
 static int next_candidate(struct ll_log__reader *r, uint64_t *word, struct lladd_error *err)
 {
     for (;;) {
@@ -70,7 +71,7 @@ static int next_candidate(struct ll_log__reader *r, uint64_t *word, struct lladd
         }
         if (rc != LLADD_END && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE)
             return rc;
-        /* The file is short or its header is damaged: on with the next one. */
+        /* The file is short or its header is damaged: continue with the next segment. */
         int found = ll_log__seg_after(r->log, *word, &where);
         if (found)
             return ll_fail_lsn(err, found, lladd_lsn_of(*word), "no record follows");
@@ -104,8 +105,7 @@ static bool watermark_of(const struct ll_record *rec, uint64_t *watermark)
     return *watermark <= rec->lsn.v;
 }
 
-/* Searches for a seal behind lsn that says more than lsn was durable; *proof is 0 if there is
- * none. */
+/* Searches for a seal after lsn that states a watermark above lsn; *proof is 0 if there is none. */
 static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_t *watermark,
                       struct lladd_error *err)
 {
@@ -132,7 +132,7 @@ static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_
 
 /* ---- the end of the log ---- */
 
-/* Says that the log is damaged at lsn, in which file, what is seen there, and why it is known. */
+/* Reports damage at lsn: the file, what was found there, and how it is known. */
 static int fail_damaged(struct ll_log *log, uint64_t lsn, const struct lladd_error *what,
                         const char *because, uint64_t said, struct lladd_error *err)
 {
@@ -175,11 +175,11 @@ struct scan {
     void *ctx;
     uint64_t lsn;
     uint64_t sealed;
-    bool stopped; /* by the visitor, or by what is no question of damage */
+    bool stopped; /* by the visitor, or by an error other than damage */
 };
 
-/* Up to the first place that holds no good record, whose error is returned; or 0 at the end of a
- * log that was stopped cleanly. */
+/* Scans up to the first place without a good record and returns that error; 0 at the end of a log
+ * that was stopped cleanly. */
 static int scan_records(struct scan *s, struct ll_log__reader *r, struct lladd_error *err)
 {
     const struct ll_log_start *start = &s->log->start;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * segment: the list of the files that hold the log, and who uses them.
+ * segment: the list of segment files and their users.
  *
- * A struct ll_log__seg lives as long as its file has a name or the log is open; pointers to it
- * are good while one is its user. A segment that is in use keeps its file open and is not used
- * again for something else; one without users closes it, unless bytes in it may still have to be
- * synced.
+ * A struct ll_log__seg lives until its file is removed or reused, or the log is closed; a pointer
+ * to it is valid while the caller is counted as its user. A segment with users keeps its file open
+ * and is not recycled. A segment without users closes its file, unless bytes in it may still have
+ * to be synced.
  *
- * Files are made in create.c, found in directory.c, and become space for records in space.c.
+ * create.c makes the files, directory.c finds them, and space.c grants credit from them.
  */
 #include "log/log_private.h"
 
 #include <errno.h>
 
-/* ---- life of the structs ---- */
+/* ---- allocation of the structs ---- */
 
 uint64_t ll_log__segment_room(uint32_t size)
 {
@@ -43,7 +43,7 @@ struct ll_log__seg *ll_log__seg_new(struct ll_log *log, const struct ll_log__blo
 
 void ll_log__seg_delete(struct ll_log *log, struct ll_log__seg *seg)
 {
-    /* Whatever had to reach the disk was synced, or never acknowledged. */
+    /* Everything acknowledged has been synced. */
     if (seg->file)
         (void)ll_io_close(log->dev, seg->file);
     ll_free(log->env, seg);
@@ -123,7 +123,8 @@ int ll_log__open_file(struct ll_log *log, struct ll_log__seg *seg, struct lladd_
     return rc ? ll_fail_io(err, rc, false, "open", name) : 0;
 }
 
-/* First live segment that ends above lsn, gaps regarded; live.len if there is none. */
+/* Index of the first live segment that ends above lsn, where a later segment's cut may end it
+ * earlier; live.len if there is none. */
 static size_t index_of(const struct ll_log__segments *segs, uint64_t lsn)
 {
     size_t low = 0, high = segs->live.len;
@@ -179,8 +180,8 @@ void ll_log__seg_release(struct ll_log *log, struct ll_log__seg *seg)
         return;
     lladd_mutex_lock(&log->segs->mutex);
     LL_ASSERT(seg->users > 0);
-    /* What may still have to be synced stays open: a second descriptor might not hear of a write
-     * that failed meanwhile. */
+    /* A file that may still have to be synced stays open: a second descriptor might not get the
+     * error of an earlier failed write. */
     if (--seg->users == 0 && seg->file &&
         (log->cfg.read_only || seg->end <= lladd_atomic_load64(&log->durable))) {
         (void)ll_io_close(log->dev, seg->file);
@@ -203,7 +204,7 @@ uint64_t ll_log__seg_stop(struct ll_log *log, const struct ll_log__seg *seg)
     return stop;
 }
 
-/* A file is named after the LSN at which it begins: where the one before it ends. */
+/* A file is named after its first LSN, which is the end of the segment before it. */
 int ll_log__fail_missing(const struct ll_log__segments *segs, uint64_t lsn, struct lladd_error *err)
 {
     const struct ll_log__seg *before = NULL, *behind = NULL;
@@ -234,7 +235,7 @@ int ll_log__fail_missing(const struct ll_log__segments *segs, uint64_t lsn, stru
                        at, (unsigned long long)behind->first, other);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 bool ll_log__file_of(struct ll_log *log, uint64_t lsn, char name[LL_LOG_NAME_SIZE])
 {

@@ -1,45 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * space: which part of the segments credits may take, and what is kept for undo.
+ * space: which part of the segments credit may use, and the undo reserve.
  *
- * Undo reserve (REC-3). After a crash the log cannot go on in a segment that was written to
- * (LOG-1), on a full disk not in a new one either, but the files of segments that were
- * *untouched* can be used again. So what is set aside for undo lies in untouched segments:
- * undo_left counts their bytes that are not set aside, in eighths, one eighth on top of each byte
- * for the seals between the compensations. Credit goes on into the next segment only if undo_left
- * bears the loss of it; credit for compensations may always, since it consumes what was set
- * aside, and undo_left may become negative by that.
+ * Undo reserve (REC-3). After a crash the log does not continue in a segment that was written to
+ * (LOG-1), except on a full disk; and then no new segment can be made either. But the files of
+ * *untouched* segments can be reused. So the undo reserve is in untouched segments: undo_left
+ * counts their unreserved bytes, in eighths; each reserved byte takes one more eighth, for the
+ * seals between the CLRs. Credit moves on to the next segment only if undo_left can bear the loss
+ * of that segment. Credit for reserved records may always do so, since they consume the reserve;
+ * undo_left may become negative by that.
  *
- * The last bytes of a segment (seal_pool) are for seals only, until credit goes on in the next
- * one: so groups of records whose credit was given out before the disk was full can have theirs.
- * Should even these be used up, groups go without: the damage that LOG-3 can tell from a torn
- * tail then begins one group earlier.
+ * The last bytes of a segment (seal_pool) are for seals only, until credit moves on to the next
+ * one: so records that got credit before the disk was full can still be sealed. If even these bytes
+ * are used up, groups get no seal: then damage in one more group looks like a torn tail (LOG-3).
  *
- * Threads. With env->threads a worker keeps two segments ahead, removes dead files, and writes what
- * comes together while nobody commits (a megabyte), and makes another when little is left to be set
- * aside; it syncs what commits that do not wait have left behind. It is started when a segment is
- * used up for the first time, more than two are set aside, or something is to be synced, so that
- * small and short-lived logs have none. Without, ll_log_maintain does the first two, or whoever
- * needs the space, and who finds half of the ring unwritten the third.
+ * Threads. With env->threads the log has a worker thread. It keeps two segments preallocated (one
+ * more when the undo reserve is low), removes dead files, writes when a megabyte is unwritten and
+ * no commit writes it, and syncs for commits that do not wait. It is started when a segment is used
+ * up for the first time, when more than two segments are reserved, or when a sync is requested; so
+ * small and short-lived logs have none. Without a worker, ll_log_maintain or a caller that needs
+ * the space makes segments and removes files, and an appender that finds half of the ring unwritten
+ * writes it.
  */
 #include "log/log_private.h"
 
-/* Segments ready behind the one in use, as soon as one was used up: the next, and one that can be
- * set aside for undo when the next is begun. */
+/* Segments kept ready after the current one, once a segment was used up: the next, and one for the
+ * undo reserve when the next becomes current. */
 enum { AHEAD = 2 };
-/* Dead files that are kept to be used again. */
+/* Dead files kept for reuse. */
 enum { KEEP_DEAD = 2 };
 
-/* ---- giving out space ---- */
+/* ---- granting space ---- */
 
-/* Bytes of the segment that credits may take before it is asked whether they may go on in the
- * next: at the end, seals have some. */
+/* End of the part of the segment that credit may use before it must move on to the next one; the
+ * rest is for seals. */
 static uint64_t limit_of(const struct ll_log *log, const struct ll_log__seg *seg)
 {
     return seg->end - log->seal_pool;
 }
 
-/* Segments that were made ahead in a former life count as space. */
+/* Adds the segments that an earlier open preallocated to undo_left. */
 static void adopt(struct ll_log *log)
 {
     struct ll_log__segments *segs = log->segs;
@@ -63,7 +63,8 @@ int ll_log__ensure_listed(struct ll_log *log, struct lladd_error *err)
     return rc;
 }
 
-/* The next one is made in time for who goes on setting aside as much as was asked for so far. */
+/* Sets the threshold so that the next segment is made in time for transactions that keep reserving
+ * at the present rate. */
 static void set_undo_low(struct ll_log *log)
 {
     const struct ll_log__seg *in_use = log->segs->granted, *last = ll_log__last(log->segs);
@@ -71,7 +72,7 @@ static void set_undo_low(struct ll_log *log)
     lladd_atomic_store64(&log->undo_low, (half > quarter ? half : quarter) * LL_LOG__FREE_BYTE);
 }
 
-/* From now on credits are given out of this segment. */
+/* Grants credit from this segment from now on. */
 static void grant_from(struct ll_log *log, struct ll_log__seg *seg)
 {
     log->segs->granted = seg;
@@ -82,11 +83,11 @@ static void grant_from(struct ll_log *log, struct ll_log__seg *seg)
 void ll_log__start_granting(struct ll_log *log, struct ll_log__seg *seg)
 {
     grant_from(log, seg);
-    seg->users++; /* its file stays open */
+    seg->users++; /* keeps its file open */
     adopt(log);
 }
 
-/* Subtracts from undo_left what it can bear. */
+/* Subtracts from undo_left, unless it would become negative. */
 static bool take_undo(struct ll_log *log, uint64_t eighths)
 {
     uint64_t now = lladd_atomic_load64(&log->undo_left);
@@ -105,8 +106,8 @@ static struct ll_log__seg *next_of(const struct ll_log__segments *segs)
     return i < segs->live.len ? ll_log__at(&segs->live, i) : NULL;
 }
 
-/* Credits go on in the next segment: whether they may. Only what was set aside may go into the last
- * one: a crash on a full disk must find an untouched file to go on in. */
+/* Moves credit on to the next segment if it may. Only reserved records may enter the last segment:
+ * after a crash on a full disk the log needs an untouched file to continue in. */
 static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserved, bool *entered,
                       struct lladd_error *err)
 {
@@ -124,14 +125,13 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
         lladd_atomic_sub64(&log->undo_left, eighths);
     }
     next->users++;
-    segs->granted->users--; /* the writer still uses it, or it was written */
+    segs->granted->users--; /* the writer is still its user, or has written it */
     grant_from(log, next);
     *entered = true;
     return 0;
 }
 
-/* Records whose space was set aside may take the last segment to its end when no other can be
- * made. */
+/* Reserved records may use the last segment to its end when no other can be made. */
 static bool last_reserve(struct ll_log *log, uint64_t need)
 {
     if (need > log->segs->granted->end)
@@ -140,7 +140,7 @@ static bool last_reserve(struct ll_log *log, uint64_t need)
     return true;
 }
 
-/* Another segment behind the last one. */
+/* Makes a segment after the last one. */
 static int go_on(struct ll_log *log, unsigned why, struct lladd_error *err)
 {
     uint64_t end = ll_log__last(log->segs)->end;
@@ -150,7 +150,7 @@ static int go_on(struct ll_log *log, unsigned why, struct lladd_error *err)
     return rc;
 }
 
-/* If credits go to `to`, in the current segment: is there still space for what is set aside? */
+/* If credit reaches `to` in the current segment, is there still space for the undo reserve? */
 static bool beside_undo(const struct ll_log *log, uint64_t to)
 {
     uint64_t limit = limit_of(log, log->segs->granted);
@@ -158,8 +158,8 @@ static bool beside_undo(const struct ll_log *log, uint64_t to)
     return (int64_t)lladd_atomic_load64(&log->undo_left) + here * LL_LOG__FREE_BYTE >= 0;
 }
 
-/* One step towards credit up to `need`: into the next segment, or a new one. *enough: no step is
- * needed. */
+/* Takes one step towards credit up to `need`: moves on to the next segment, or makes one. *enough:
+ * no step is needed. */
 static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, bool *enough,
                    struct lladd_error *err)
 {
@@ -200,7 +200,7 @@ int ll_log__disk_room(struct ll_log *log, uint64_t bytes, enum ll_log__claim cla
     return rc;
 }
 
-/* A seal may take of what is set aside the eighth that is for seals, not the undo's own. */
+/* A seal may use the part of the undo reserve that is kept for seals, not the rest. */
 static bool seal_beside_undo(const struct ll_log *log, uint64_t to)
 {
     const struct ll_log__segments *segs = log->segs;
@@ -229,7 +229,7 @@ bool ll_log__disk_room_now(struct ll_log *log, uint64_t to)
 
 /* ---- undo reserve ---- */
 
-/* `recovery`: what is free in the current segment counts, too. */
+/* `recovery`: the free space of the current segment counts, too. */
 static int reserve_undo(struct ll_log *log, uint64_t bytes, unsigned owed, bool recovery,
                         struct lladd_error *err)
 {
@@ -293,14 +293,14 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     if (!rc && lsn.v > segs->truncated)
         segs->truncated = lsn.v;
     uint64_t below = segs->truncated;
-    /* What a scan has accepted, ll_log_start has forced before it looks for space. */
+    /* ll_log_start forces what the scan accepted before it looks for space. */
     uint64_t durable = log->life == LL_LOG__READY ? lladd_atomic_load64(&log->durable)
                                                   : log->scan_end;
     if (below > durable)
         below = durable;
     while (!rc && segs->live.len > 1) {
         struct ll_log__seg *seg = ll_log__at(&segs->live, 0);
-        /* What a cut left of it counts, not what it had room for. */
+        /* A cut may have ended the segment before its capacity. */
         if (ll_log__at(&segs->live, 1)->cut > below || seg == segs->granted || seg->first >= below)
             break;
         rc = ll_vec_append(&segs->dead, &seg, 1);
@@ -313,8 +313,8 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     }
     if (segs->live.len > 0 && segs->chain < ll_log__at(&segs->live, 0)->first)
         segs->chain = ll_log__at(&segs->live, 0)->first;
-    /* What went over the limit because it was owed is given back as soon as it can be. A file that
-     * cannot be removed now is tried again when the next one is wanted. */
+    /* Owed records may have exceeded the limit; free the excess as soon as possible. If a file
+     * cannot be removed now, removal is retried when the next segment is made. */
     int removed = 0;
     while (!rc && ll_log__over_limit(log) && ll_log__remove_dead(log, &removed, NULL)) {
     }
@@ -343,8 +343,8 @@ lladd_lsn ll_log_oldest(struct ll_log *log)
 {
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
-    /* After a clean stop nobody may have looked yet. If that fails, say that everything is there:
-     * who goes and reads it is told why not. */
+    /* After a clean stop the directory may not be listed yet. If listing fails, return 0, as if no
+     * log were missing: a caller that reads it gets the error. */
     uint64_t oldest = ll_log__ensure_listed(log, NULL) ? 0 : segs->chain;
     lladd_mutex_unlock(&segs->mutex);
     return lladd_lsn_of(oldest);
@@ -358,7 +358,7 @@ static size_t ahead(const struct ll_log__segments *segs)
     return n;
 }
 
-/* Would another segment ahead leave some of the limit to those that need it now? */
+/* Would another preallocated segment leave enough of the byte limit to callers that need it now? */
 static bool may_preallocate(const struct ll_log *log, unsigned why)
 {
     const struct ll_log__segments *segs = log->segs;
@@ -366,7 +366,7 @@ static bool may_preallocate(const struct ll_log *log, unsigned why)
     return limit == 0 || ll_log__live_bytes(segs) + ll_log__next_size(log, true, why) <= limit / 2;
 }
 
-/* Does one thing, if there is one to do. Under the mutex. */
+/* Does one step of background work, if there is one. Under the mutex. */
 static int step(struct ll_log *log, bool *did, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -400,8 +400,8 @@ int ll_log_maintain(struct ll_log *log, bool *more, struct lladd_error *err)
     return rc;
 }
 
-/* Writes what has come together for long writes, while those who append go on. Who needs it written
- * gets the error that there may be. Releases the mutex meanwhile. */
+/* Writes if much is unwritten, while appends continue. A failure poisons the log, so the error
+ * reaches the callers that need the write. Releases the mutex meanwhile. */
 static bool write_some(struct ll_log *log)
 {
     bool progress = false;
@@ -414,8 +414,8 @@ static bool write_some(struct ll_log *log)
     return progress;
 }
 
-/* Makes durable what somebody wants to be so before long. Releases the mutex meanwhile; who needs
- * it durable gets the error that there may be. */
+/* Syncs what ll_log_force_soon asked for. Releases the mutex meanwhile. A failure poisons the log,
+ * so the error reaches the callers that need durability. */
 static bool sync_some(struct ll_log *log)
 {
     uint64_t wanted = log->segs->wanted;
@@ -452,10 +452,10 @@ static void *worker(void *arg)
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
     while (!segs->stop) {
-        /* Whoever calls while it makes a segment, without the mutex, is not to be overheard. */
+        /* Notes calls that arrive while this thread works without the mutex. */
         uint64_t heard = segs->calls;
         bool did = sync_some(log) || write_some(log);
-        /* Who needs the space asks for it himself and gets the error; nobody needs it yet. */
+        /* The error is ignored: a caller that needs the space asks for it and gets the error. */
         if (!did)
             (void)step(log, &did, NULL);
         if (!did && !segs->stop && segs->calls == heard) {
@@ -474,7 +474,7 @@ void ll_log__wake_worker(struct ll_log *log)
     LL_ASSERT(lladd_mutex_mine(&segs->mutex));
     if (!log->env->threads || segs->stop)
         return;
-    /* Without a thread things are slower, not wrong: no error. */
+    /* No error: without a thread the log is slower, not wrong. */
     if (!segs->thread.started)
         (void)lladd_thread_start(&segs->thread, worker, log);
     segs->calls++;
@@ -497,7 +497,7 @@ void ll_log_stats(struct ll_log *log, struct ll_log_stats *out)
     struct ll_log__segments *segs = log->segs;
     uint64_t free_eighths = 0;
     lladd_mutex_lock(&segs->mutex);
-    (void)ll_log__ensure_listed(log, NULL); /* what cannot be found is not counted */
+    (void)ll_log__ensure_listed(log, NULL); /* if that fails, unlisted segments are not counted */
     out->segments = segs->live.len + segs->dead.len;
     out->segment_bytes = segs->disk_bytes;
     for (size_t i = segs->live.len;

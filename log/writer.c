@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * writer: from the ring to the files. Everything here but syncing is done by who has the pen
- * (group.c), so by one thread at a time.
+ * writer: writes the ring to the files. All functions but the syncs need the pen (group.c), so one
+ * thread runs them at a time.
  *
- * Walking. From the end of what was seen so far who writes steps from published record to published
- * record. Where a record begins or crosses a block, the block's header can be made: the first
- * record that starts in the block is known at that moment, and never changes. A walk ends at a
- * record boundary, so what is written does too.
+ * Walk. The writer steps from published record to published record. When a record begins or crosses
+ * a block, the block's header can be built: the first record that starts in the block is known at
+ * that moment, and never changes. A walk ends at a record boundary, and so does a write.
  *
- * Writing. The pieces of one segment, [header] payload [header] payload ..., lie one behind the
- * other in its file: one pwritev. The header of a segment's first block is there since the file
- * was made.
+ * Write. The pieces of one segment, [header] payload [header] payload ..., are contiguous in its
+ * file: one pwritev. The header of a segment's first block was written when the file was made.
  */
 #include "log/log_private.h"
 
 enum { PIECES_MOST = 512, PIECES_PER_BLOCK = 3 };
-/* The device is asked to begin with so many bytes at a time. Each time is a request to a disk,
- * which takes longer than many small writes into the operating system's memory. */
+/* The number of bytes for which the device is asked to start writeback at a time. Each such request
+ * goes to the disk and takes longer than many small writes into the operating system's memory. */
 enum { BEHIND = 1 << 20 };
 
 int ll_log__writer_alloc(struct ll_log *log)
@@ -57,8 +55,8 @@ void ll_log__writer_init(struct ll_log *log, struct ll_log__seg *seg, uint64_t l
     w->header_used = 0;
 }
 
-/* Makes *seg the segment that holds lsn, if it is not. Credit for lsn was given out, so it is there
- * and open; an error is one of the world all the same. */
+/* Makes *seg the segment that holds lsn. Credit for lsn was granted, so the segment exists and is
+ * open; an error is still possible. */
 static int move_to(struct ll_log *log, struct ll_log__seg **seg, uint64_t lsn,
                    struct lladd_error *err)
 {
@@ -77,8 +75,8 @@ static int move_to(struct ll_log *log, struct ll_log__seg **seg, uint64_t lsn,
 
 /* ---- walking ---- */
 
-/* The record [at, next) begins or crosses blocks: makes their headers. *room is false if that must
- * wait until those made before are written. */
+/* Builds the headers of the blocks that the record [at, next) begins or crosses. *room is false if
+ * earlier headers must be written first. */
 static int begin_blocks(struct ll_log *log, uint64_t at, uint64_t next, bool *room,
                         struct lladd_error *err)
 {
@@ -140,7 +138,7 @@ int ll_log__walk(struct ll_log *log, uint64_t end, struct lladd_error *err)
 
 /* ---- writing ---- */
 
-/* Adds [lsn, lsn+len), which the ring may have in two pieces. */
+/* Adds [lsn, lsn+len), which may wrap around in the ring. */
 static uint32_t add_payload(struct ll_log *log, uint32_t n, uint64_t lsn, uint64_t len)
 {
     struct lladd_iovec *v = log->writer.pieces;
@@ -152,7 +150,8 @@ static uint32_t add_payload(struct ll_log *log, uint32_t n, uint64_t lsn, uint64
     return n;
 }
 
-/* Where a payload byte stands in the segment's file; the header of a block is before its first. */
+/* File offset of a payload byte. For the first byte of a block, the offset of the block's
+ * header. */
 static uint64_t place_of(const struct ll_log__seg *seg, uint64_t lsn)
 {
     uint64_t index = (lsn - seg->first) / seg->room;
@@ -160,8 +159,8 @@ static uint64_t place_of(const struct ll_log__seg *seg, uint64_t lsn)
     return index * seg->block_size + (index > 0 && into == 0 ? 0 : LL_LOG_BLOCK_HEADER + into);
 }
 
-/* Collects the pieces of [lsn, to) that lie in w->seg, as many as there is room for: returns
- * where they end, *off is their place in the file. */
+/* Collects the pieces of [lsn, to) in w->seg, as many as fit; returns their end, and in *off their
+ * file offset. */
 static uint64_t gather_pieces(struct ll_log *log, uint64_t lsn, uint64_t to, uint32_t *count,
                               uint64_t *off)
 {
@@ -197,8 +196,8 @@ static int fail_write(struct lladd_error *err, int rc, const struct ll_log__seg 
     return ll_fail_io(err, rc, true, what, name);
 }
 
-/* No sync comes soon: the device begins with what it was handed up to `lsn`, if that is much. What
- * it did not begin with at the end of a segment waits for the sync. */
+/* No sync follows soon: asks the device to start writeback up to `lsn`, if that is much. What
+ * remains at the end of a segment waits for the sync. */
 static void write_behind(struct ll_log *log, uint64_t lsn)
 {
     struct ll_log__writer *w = &log->writer;
@@ -239,7 +238,8 @@ int ll_log__write_walked(struct ll_log *log, bool sync_comes, struct lladd_error
     w->header_used = 0;
     w->header_count = 0;
     lladd_atomic_count64(&log->bytes_written, lsn - from);
-    /* At once, and at the end of a record: whose space may be used again is wholly in the file. */
+    /* Stored once and at a record boundary: space below may be reused, so its records must be
+     * wholly in the files. */
     lladd_atomic_store64(&log->written, lsn);
     return 0;
 }

@@ -359,8 +359,9 @@ struct ll_core {
     uint32_t in_vain;
     uint64_t in_vain_low, in_vain_since;
     uint64_t log_growth;   /* constant: a part of the log's limit */
-    uint64_t settled_tail; /* how far the log was durable as the last checkpoint ended: while its
-                              tail is this, nothing was logged since; under `checkpointing` */
+    /* Atomic: how far the log was durable as the last checkpoint ended. While its tail is this,
+     * nothing was logged since. */
+    uint64_t settled_tail;
     uint32_t pressed; /* atomic: the log has come near its limit since the last one */
     /* Atomic: log bytes set aside for the next checkpoint, and for numbers that a rollback may have
      * to give. */
@@ -681,7 +682,7 @@ bool ll_txns_relieve(struct ll_core *);
 /* ---- checkpoint.c, restart.c, repair.c --------------------------------------------------- */
 
 /* Log space for the next checkpoint, so that close and the way out of a full log always have it;
- * what the catalogue and the transactions take comes on top. */
+ * what the catalogue, the transactions, pins and heuristic outcomes take comes on top. */
 #define LL_CHECKPOINT_RESERVE 8192u
 /* Sets that aside, as far as it is not: no transaction begins to write without it. `owed`: the
  * log's limit does not refuse it. */

@@ -2,7 +2,8 @@
 /* Recovery as a whole (REC-1, REC-4; DESIGN 7; paper, section 2.3).
  *
  *   analysis   what was going on; refuses before anything is changed
- *   log start  accepted log is rewritten and forced, a new segment names the cut (LOG-2)
+ *   log start  accepted log is rewritten and forced, a new segment names the cut (LOG-2), or on a
+ *              full disk the log goes on where it ended; what rollbacks can need is set aside
  *   redo       history of the pages repeated, or made ready to be when they are fetched (instant.c)
  *   rebuild    pages that redo has left without a base: once more, from the oldest log (rebuild.c)
  *   objects    history of what is not a page repeated, in LSN order

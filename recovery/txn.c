@@ -12,10 +12,11 @@
  * there, so participants see commits in LSN order and `visible` never skips one (DESIGN 2a).
  *
  * What must wait for durability (durable callbacks, the undo reserve: a commit that is lost will be
- * rolled back and needs it, REC-3) stands in a queue in commit order. Whoever finds the head
- * durable drains it: committers, waiters, checkpoints, lladd_maintain. One drains at a time,
- * outside the mutex, so callbacks also run in commit order. The undo reserve does not wait for
- * that: the first thread that finds a commit durable gives it back. */
+ * rolled back and needs it, REC-3) stands in a queue in commit order. The thread that finds the
+ * first durable drains the queue, if callbacks may run there (THR-2): after a commit, a wait, a
+ * checkpoint, in lladd_maintain. One drains at a time, outside the mutex, so callbacks also run in
+ * commit order. The undo reserve does not wait for that: the first thread that finds a commit
+ * durable gives it back. */
 #include "recovery/core.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where an expectation of ours that does not hold stops a debug or test build (ERR-1). The only
- * place in the library that prints or ends the process; a release build does not contain it. */
+/* Stops a debug or test build when an assertion of the library fails (ERR-1). The only place in the
+ * library that prints or ends the process; release builds do not contain it. */
 #include "util/env.h"
 
 #ifdef LLADD_DEBUG

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CRC-32C, as fast as the processor has it.
+ * CRC-32C, with the processor's instructions where it has them.
  *
  * Portable: eight bytes per step through eight tables ("slicing by 8", Kounavis and Berry 2005).
  *
- * x86-64: the crc32 instruction takes 8 bytes, starts once a cycle and takes three cycles. One
- * chain would leave two thirds of it idle; so the bytes are cut into three lanes of equal length
- * that run side by side and are put together at the end. To carry lane 0's CRC over the 8n bytes
- * of the other lanes is to multiply it by x^(64n) modulo the polynomial. The carry-less product of
- * two reflected 32-bit values is a 64-bit value that stands for their product times x, and the
- * crc32 instruction multiplies what it is given by x^32 and reduces it; so the factor is
- * x^(64n - 33), and the reduction comes for nothing with the last word of lane 2, into which the
- * products are mixed. (The idea is Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using
- * CRC32 Instruction", Intel 2011.) Because there is a factor for every number of words up to
- * 2 * CRC32C_LANE_WORDS_MAX, lanes have whatever length fits, and a record of 100 bytes gains as a
- * page does.
+ * x86-64: the crc32 instruction processes 8 bytes; one can start per cycle, and each takes three
+ * cycles. A single chain would use a third of that. So the bytes are divided into three lanes of
+ * equal length that run in parallel, and their CRCs are combined at the end. To carry lane 0's CRC
+ * over the 8n bytes of the other lanes is to multiply it by x^(64n) modulo the polynomial. The
+ * carry-less product of two reflected 32-bit values is a 64-bit value that stands for their product
+ * times x, and the crc32 instruction multiplies its operand by x^32 and reduces it. So the factor
+ * is x^(64n - 33), and the reduction is free: the products are mixed into the last word of lane 2.
+ * (The idea is from Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
+ * Instruction", Intel 2011.) There is a factor for every number of words up to 2 *
+ * CRC32C_LANE_WORDS_MAX, so lanes can have any length that fits, and a record of 100 bytes benefits
+ * as a page does.
  *
  * ARMv8: the crc32cx instruction, one chain.
  *
- * Which one runs is read from the processor's description, which the start-up code of the
- * compiler's (x86) or C library (ARM) has filled in before anything of ours runs: no variable of
- * our own, no first call that differs from the second.
+ * Which version runs is decided by the processor's description, which the start-up code of the
+ * compiler (x86) or of the C library (ARM) fills in before any code of the library runs. So there
+ * is no variable here, and the first call is like any other.
  */
 #include "util/crc32c.h"
 
@@ -49,7 +49,7 @@ uint32_t ll_crc32c_portable(uint32_t seed, const void *data, size_t n)
 
 #define HARDWARE __attribute__((target("sse4.2,pclmul")))
 
-/* From this many words on three lanes pay for putting them together. */
+/* From this many words on, three lanes outweigh the cost of combining them. */
 #define LANES_FROM_WORDS 9u
 
 static inline int have_hardware(void)
@@ -57,7 +57,7 @@ static inline int have_hardware(void)
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-/* The product that carries `crc` over `words` words, up to the reduction. */
+/* The product that carries `crc` over `words` words, before the reduction. */
 HARDWARE static inline uint64_t carry(uint64_t crc, size_t words)
 {
     __m128i a = _mm_cvtsi64_si128((long long)crc);
@@ -131,8 +131,8 @@ static inline int have_hardware(void)
     return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 }
 
-/* Written as instructions: compilers differ in what they call them, and in whether a function may
- * use them that the rest of the file may not. */
+/* Inline assembly: compilers differ in the names of the intrinsics, and in whether a single
+ * function may use instructions that the rest of the file may not. */
 static inline uint32_t crc_word(uint32_t crc, uint64_t word)
 {
     __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));

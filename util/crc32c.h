@@ -5,23 +5,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The checksum of n bytes, going on from `seed`: 0, or the checksum of what stands before them, so
+/* The checksum of n bytes, continued from `seed`: 0, or the checksum of the bytes before them, so
  * that crc(crc(0, a), b) is the checksum of a and b together. "123456789" gives 0xe3069283. */
 uint32_t ll_crc32c(uint32_t seed, const void *p, size_t n);
 
-/* The same without special instructions: what ll_crc32c is where there are none, and what tests
- * compare it with. */
+/* The same without special instructions: the fallback of ll_crc32c, and the reference for tests. */
 uint32_t ll_crc32c_portable(uint32_t seed, const void *p, size_t n);
 
 /* The checksum of `word` and `next` as stored (little-endian, 12 bytes) and the n bytes that follow
- * them elsewhere; n is a multiple of 8. For a log record, whose LSN is not in its place yet. */
+ * them in another place; n is a multiple of 8. For a log record before its LSN is stored. */
 uint32_t ll_crc32c_split(uint32_t seed, uint32_t word, uint64_t next, const void *p, size_t n);
 
 /* Does ll_crc32c use special instructions here? (For reports and tests.) */
 int ll_crc32c_is_hardware(void);
 
-/* For who makes the bytes himself and has them in registers: where ll_crc32c_steps() says so, the
- * checksum of some words is ~step(step(~seed, w0), w1)... */
+/* For a caller that has the words in registers: if ll_crc32c_steps() is true, the checksum of some
+ * words is ~step(step(~seed, w0), w1)... */
 #if defined(__x86_64__)
 #define LL_CRC32C_STEPS 1
 static inline int ll_crc32c_steps(void)

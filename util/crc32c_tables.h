@@ -323,7 +323,7 @@ static const uint32_t crc32c_slices[8][256] = {
 
 #define CRC32C_LANE_WORDS_MAX 170
 
-/* [n]: x^(64n - 33), the factor that carries a CRC over the 8n bytes behind it (crc32c.c). */
+/* [n]: x^(64n - 33), the factor that carries a CRC over the 8n bytes after it (crc32c.c). */
 static const uint32_t crc32c_carry[2 * CRC32C_LANE_WORDS_MAX + 1] = {
     0xa9cdda0d, 0x00000001, 0x493c7d27, 0xf20c0dfe, 0xba4fc28e, 0x3da6d0cb, 0xddc0152b,
     0x1c291d04, 0x9e4addf8, 0x740eef02, 0x39d3b296, 0x083a6eec, 0x0715ce53, 0xc49f4f67,

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * env: what a layer would otherwise fetch from a global.
+ * env: the environment of a handle, instead of globals.
  *
- * Purpose. Memory, time, chance and named points reach every layer through one struct ll_env that
- * the assembly fills at open, so that a thousand databases live in one process and a test owns each
- * of them (fails the n-th allocation, stops the clock, stops a thread at a named place). The other
- * half is the birth of an error: ll_fail* fills the struct the caller of the library will read and
- * returns the code, so that "return ll_fail(...)" is how a function fails.
+ * Purpose. Memory, time, random bytes and named points reach every layer through one struct ll_env,
+ * which is filled at open. So a thousand databases can run in one process, and a test controls each
+ * of them (it fails the n-th allocation, stops the clock, stops a thread at a named point). This
+ * file also creates errors: ll_fail* fills the struct that the application will read and returns
+ * the code, so that a function fails with "return ll_fail(...)".
  *
- * An allocator is taken whole or not at all: one that brings its own `alloc` but no `release` would
- * hand our memory to the wrong heap. ll_allocator_is_whole() lets open refuse such a one; if it is
- * used nevertheless, malloc is.
+ * An allocator is used as a whole or not at all: one with its own `alloc` but no `release` would
+ * return our memory to the wrong heap. ll_allocator_is_whole() lets open refuse such an allocator;
+ * if one is passed nevertheless, malloc is used.
  *
- * Threads. The struct is constant after init; what it points to must bear concurrent calls.
+ * Threads. The struct is constant after init; the functions it points to must allow concurrent
+ * calls.
  */
 #include "util/env.h"
 #include "util/fibers.h"
@@ -26,7 +27,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { MIB = 1 << 20, HUGE = 2 << 20 }; /* what x86-64, and arm64 with pages of 4 KiB, have */
+enum { MIB = 1 << 20, HUGE = 2 << 20 }; /* huge page size of x86-64, and of arm64 with pages of 4
+                                         * KiB */
 
 static void *system_alloc(void *ctx, size_t size)
 {
@@ -110,8 +112,8 @@ void ll_env_init(struct ll_env *env, const struct lladd_allocator *mem,
     env->threads = threads;
 }
 
-/* Nobody below is asked for 0 bytes: what malloc answers to that differs between systems, and NULL
- * must always mean "out of memory". */
+/* An allocator never gets a request for 0 bytes: the result of malloc(0) differs between systems,
+ * and NULL must always mean "out of memory". */
 void *ll_alloc(const struct ll_env *env, size_t size)
 {
     return env->mem.alloc(env->mem.ctx, size ? size : 1);
@@ -119,7 +121,7 @@ void *ll_alloc(const struct ll_env *env, size_t size)
 
 void *ll_alloc_zero(const struct ll_env *env, size_t size)
 {
-    /* calloc knows when the kernel has just zeroed the memory and does not touch it again. */
+    /* calloc knows when the kernel has just zeroed the memory, and does not write it again. */
     if (env->mem.alloc == system_alloc)
         return calloc(1, size ? size : 1);
     void *p = ll_alloc(env, size);
@@ -134,7 +136,7 @@ void ll_prefer_huge(const struct ll_env *env, void *p, size_t size)
         return;
     uintptr_t from = ((uintptr_t)p + MIB + HUGE - 1) & ~(uintptr_t)(HUGE - 1);
     uintptr_t to = ((uintptr_t)p + size) & ~(uintptr_t)(HUGE - 1);
-    /* Advice: a kernel that has none of them refuses, and nothing is lost. */
+    /* Only advice: a kernel without huge pages refuses, which is harmless. */
     if (from < to)
         (void)madvise((unsigned char *)p + (from - (uintptr_t)p), to - from, MADV_HUGEPAGE);
 }
@@ -190,7 +192,7 @@ static void fill(struct lladd_error *err, const char *file, int line, int code, 
     err->line = line;
     err->lsn.v = 0;
     err->page.v = LLADD_NO_PAGE;
-    /* A message that is too long is cut; if it cannot be formatted, the code's text must do. */
+    /* A message that is too long is truncated; if formatting fails, the code's text is used. */
     if (vsnprintf(err->message, sizeof err->message, fmt, args) < 0) {
         const char *text = lladd_code_text(code);
         (void)snprintf(err->message, sizeof err->message, "%s", text ? text : "");
@@ -252,8 +254,8 @@ int ll_io_code(int rc, bool writing)
     }
 }
 
-/* There are two strerror_r: GNU's returns the text, which may or may not be in the buffer; that of
- * POSIX fills the buffer and returns 0 or what went wrong. */
+/* There are two versions of strerror_r: GNU's returns the text, which may or may not be in the
+ * buffer; that of POSIX fills the buffer and returns 0 or an error number. */
 static const char *text_of_pointer(const char *text, const char *buf)
 {
     (void)buf;

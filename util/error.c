@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names, texts and roots of the error codes: three readings of the one table, error_list.h. */
+/* Names, texts and roots of the error codes: three expansions of the table in error_list.h. */
 #include <lladd/error.h>
 
 const char *lladd_code_name(int code)

@@ -2,33 +2,32 @@
 /*
  * fibers: a cooperative scheduler below <lladd/sync.h>, in instrumented builds (lladd/dst.h).
  *
- * Purpose. Everything that waits for another thread waits in sync.c, so whoever decides there who
- * runs decides all that threads can do to each other. Here one OS thread runs them all, as fibers:
- * each has a stack of its own, and goes on until it comes to a scheduling point. There the caller's
- * `turn` says who is next. With the same answers the same things happen.
+ * Purpose. Every wait for another thread is in sync.c, so a scheduler there controls all
+ * interaction between threads. Here one OS thread runs them all as fibers: each has its own stack
+ * and runs until it reaches a scheduling point. There the `turn` callback chooses the fiber that
+ * runs next. The same choices give the same execution.
  *
- * Words. A fiber is READY, ASLEEP (on the address of a mutex, condition, word or fiber), or ENDED.
- * A *point* is a place where a READY fiber could be interrupted; `turn` is asked only if there is
- * somebody else to go on with. Who *yields* steps back until everybody else has yielded as well,
- * or sleeps: a fiber that spins until another does something would otherwise spin for ever in a
- * schedule that prefers it.
+ * Terms. A fiber is READY, ASLEEP (on the address of a mutex, condition, word or fiber), or ENDED.
+ * A *point* is a place where a READY fiber could be interrupted; `turn` is called only if there is
+ * another fiber to run. A fiber that *yields* steps back until all others have yielded too, or
+ * sleep: otherwise a fiber that spins until another acts would spin forever in a schedule that
+ * prefers it.
  *
- * Time is virtual: each point takes a little, and when nobody is READY it leaps to the end of the
- * shortest sleep. If there is none, nobody will ever run again: that is a deadlock, and the run
- * ends with a message that says who waits for what.
+ * Time is virtual: each point takes a little, and when no fiber is READY it jumps to the end of the
+ * shortest sleep. If there is none, no fiber can ever run again: that is a deadlock, and the run
+ * ends with a message that says which fiber waits for what.
  *
- * A run that ends early (deadlock, too many steps, `turn` says stop) leaves its fibers where they
- * are. Their stacks are used again for the next run, and what they had allocated is lost, unless
- * the allocator belongs to who started the run.
+ * A run that ends early (deadlock, too many steps, `turn` stops it) leaves its fibers where they
+ * are. Their stacks are reused for the next run, and their allocations leak, unless the allocator
+ * belongs to the caller that started the run.
  *
- * Switching. Setting out for a new stack takes a context switch of the C library, which calls the
- * kernel for the signal mask; from then on it is a jump, some 20 ns. A fiber that has ended waits
- * in its loop for its next life, so a second run makes no system call. AddressSanitizer has to be
- * told about stacks, wants contexts, and every life on a fresh stack. A fortified C library takes a
- * jump to another stack for an attack, and gets contexts as well.
+ * Switching. The first switch to a new stack takes a context switch of the C library, which calls
+ * the kernel for the signal mask; later switches are jumps of some 20 ns. A fiber that has ended
+ * waits in its loop to be reused, so a second run makes no system call. AddressSanitizer must be
+ * told about stacks, needs contexts, and gets a fresh stack for every fiber. A fortified C library
+ * takes a jump to another stack for an attack, so it gets contexts as well.
  *
- * Not simulated: wake-ups for no reason, and what weakly ordered memory does; all that happens is
- * one thing after another.
+ * Not simulated: spurious wake-ups and weak memory ordering; execution is sequentially consistent.
  *
  * Threads. One OS thread has at most one run at a time; different OS threads have their own.
  */
@@ -71,7 +70,7 @@ enum { FIBERS_MAX = 32, STACK_DEFAULT = 256 * 1024, STEP_DEFAULT_NS = 100, GUARD
 
 enum state { ENDED, READY, ASLEEP };
 
-/* A stack, and where on it to go on. */
+/* A stack, and the place on it where execution continues. */
 struct place {
     unsigned char *stack;
     size_t size;
@@ -86,17 +85,17 @@ struct place {
 struct fiber {
     struct place place;
     enum state state;
-    uint64_t number; /* 0 is who began */
+    uint64_t number; /* 0 is the first fiber of the run */
     void *(*fn)(void *);
     void *arg;
     bool yielded;
-    struct ll_held held; /* while another runs */
+    struct ll_held held; /* valid while another fiber runs */
     /* ASLEEP: */
     enum lladd_dst_point why;
     const void *on;
     const char *name;
     uint32_t bits;
-    uint64_t since, until; /* until: 0 for ever */
+    uint64_t since, until; /* until: 0 means no limit */
     bool woken;
 };
 
@@ -106,9 +105,9 @@ struct lladd_dst_fibers {
     struct lladd_dst *dst; /* NULL: no run */
     struct place outside;
     struct fiber fibers[FIBERS_MAX];
-    unsigned n; /* that have a stack */
+    unsigned n; /* number of fibers that have a stack */
     struct fiber *current;
-    bool asking; /* `turn` runs: what it does is no step of ours */
+    bool asking; /* `turn` is running: its actions are not steps of the run */
     uint64_t next_number, sleeps;
     struct lladd_dst_run_stats stats;
     int rc;
@@ -123,7 +122,7 @@ static struct lladd_dst_fibers *running(void)
 /* ---- switching --------------------------------------------------------------------------- */
 
 #ifdef WITH_ASAN
-/* Who leaves for good has no use for what the runtime keeps for him. */
+/* A fiber that leaves for good no longer needs its fake stack. */
 static void depart(struct place *from, const struct place *to, bool for_good)
 {
     __sanitizer_start_switch_fiber(for_good ? NULL : &from->fake_stack, to->stack, to->size);
@@ -134,8 +133,8 @@ static void arrive(struct place *here)
     __sanitizer_finish_switch_fiber(here->fake_stack, NULL, NULL);
 }
 
-/* For the first time on this stack. The first of a run comes from outside and learns where that
- * is. */
+/* The first arrival on this stack. The first one of a run comes from outside, and records the
+ * outside stack. */
 static void arrive_first(struct lladd_dst_fibers *s)
 {
     const void *bottom;
@@ -181,7 +180,8 @@ static void travel(struct place *from, struct place *to, bool for_good)
     depart(from, to, for_good);
 #ifdef WITH_CONTEXTS
     to->begun = true;
-    (void)swapcontext(&from->context, &to->context); /* fails without memory for a stack: has one */
+    (void)swapcontext(&from->context, &to->context); /* fails only without memory for a stack,
+                                                      * and it has one */
 #else
     if (_setjmp(from->jump) == 0) {
         if (to->begun)
@@ -242,7 +242,7 @@ static bool same_sleep(const struct fiber *a, const struct fiber *b)
     return b->state == ASLEEP && a->why == b->why && a->on == b->on && a->name == b->name;
 }
 
-/* All that wait for what the i-th fiber waits for; nothing if an earlier one does, too. */
+/* Describes all fibers that wait for the same as the i-th; nothing if an earlier fiber does too. */
 static void describe_sleep(const struct lladd_dst_fibers *s, unsigned i, char *out, size_t size,
                            size_t *at)
 {
@@ -273,7 +273,7 @@ static void describe_sleep(const struct lladd_dst_fibers *s, unsigned i, char *o
     }
 }
 
-/* Does not return: the run is over. */
+/* Ends the run; does not return. */
 static void end_run(struct lladd_dst_fibers *s, int code, const char *message)
 {
     s->rc = ll_fail(s->err, code, "%s", message);
@@ -290,7 +290,7 @@ static void end_deadlocked(struct lladd_dst_fibers *s)
     end_run(s, LLADD_DEADLOCK, text);
 }
 
-/* ---- who is next ------------------------------------------------------------------------- */
+/* ---- the choice of the next fiber -------------------------------------------------------- */
 
 static void make_ready(struct fiber *f, bool woken)
 {
@@ -299,7 +299,7 @@ static void make_ready(struct fiber *f, bool woken)
     f->yielded = false;
 }
 
-/* Ends the sleeps whose time has come. */
+/* Ends the sleeps that have timed out. */
 static void expire(struct lladd_dst_fibers *s)
 {
     for (unsigned i = 0; i < s->n; i++) {
@@ -309,7 +309,8 @@ static void expire(struct lladd_dst_fibers *s)
     }
 }
 
-/* Nobody can go on: until the first sleep ends by itself. False if none does. */
+/* No fiber can run: advances the time to the end of the first sleep with a limit. False if there is
+ * none. */
 static bool leap(struct lladd_dst_fibers *s)
 {
     uint64_t first = UINT64_MAX;
@@ -335,7 +336,7 @@ static void add(struct candidates *c, struct fiber *f)
     c->numbers[c->n++] = f->number;
 }
 
-/* The others that are READY, from the one behind the current one on, round. */
+/* Adds the other READY fibers, in round-robin order from the one after the current. */
 static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yielded)
 {
     unsigned here = (unsigned)(s->current - s->fibers);
@@ -346,7 +347,7 @@ static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yi
     }
 }
 
-/* Everybody who may be next, the current one first if it can go on. */
+/* Collects the fibers that may run next, the current one first if it can. */
 static void collect(struct lladd_dst_fibers *s, struct candidates *c)
 {
     c->n = 0;
@@ -355,7 +356,7 @@ static void collect(struct lladd_dst_fibers *s, struct candidates *c)
     add_others(s, c, false);
     if (c->n > 0)
         return;
-    /* All have stepped back. */
+    /* All have yielded. */
     add_others(s, c, true);
     if (c->n == 0 && s->current->state == READY)
         add(c, s->current);
@@ -376,7 +377,7 @@ static unsigned ask(struct lladd_dst_fibers *s, enum lladd_dst_point why,
     return i;
 }
 
-/* The current fiber has come to a point, or cannot go on. Returns when it is its turn again. */
+/* The current fiber is at a point, or cannot continue. Returns when it runs again. */
 static void next(struct lladd_dst_fibers *s, enum lladd_dst_point why)
 {
     struct candidates c;
@@ -422,12 +423,12 @@ bool ll_fibers_sleep(enum lladd_dst_point why, const void *on, const char *name,
     f->since = ++s->sleeps;
     f->until = ns ? s->stats.now_ns + ns : 0;
     if (f->until < s->stats.now_ns)
-        f->until = 0; /* beyond the end of time */
+        f->until = 0; /* overflow: no limit */
     next(s, LLADD_DST_BLOCKED);
     return f->woken;
 }
 
-/* Who sleeps there, longest first. */
+/* Collects the fibers asleep on the address, the longest sleeper first. */
 static void sleepers(struct lladd_dst_fibers *s, const void *on, uint32_t bits,
                      struct candidates *c)
 {
@@ -454,7 +455,7 @@ void ll_fibers_wake(const void *on, int n, uint32_t bits)
         sleepers(s, on, bits, &c);
         if (c.n == 0)
             return;
-        /* If all of them wake there is nothing to choose. */
+        /* If all of them are woken there is nothing to choose. */
         unsigned i = c.n == 1 || (unsigned)n >= c.n ? 0 : ask(s, LLADD_DST_WAKE, &c, false);
         make_ready(c.fibers[i], true);
     }
@@ -490,7 +491,7 @@ static void entry(void)
     }
 }
 
-/* The next entry begins at the top of the stack. */
+/* Resets the place: the next switch to it enters at the top of the stack. */
 static void rewind_place(struct place *p)
 {
     clean_stack(p);
@@ -604,7 +605,7 @@ void lladd_dst_fibers_free(struct lladd_dst_fibers *s)
     ll_free(&s->env, s);
 }
 
-/* What an abandoned run has left. */
+/* Resets the fibers that an abandoned run left. */
 static void clear_away(struct lladd_dst_fibers *s)
 {
     for (unsigned i = 0; i < s->n; i++) {

@@ -5,19 +5,19 @@
  * held: what the calling thread holds, as far as that decides what it may do.
  *
  * In every build: how many pages of one database the thread has latched with lladd_fix, so that a
- * call that may wait can be refused (docs/threads.md). A thread that has latched pages of two
- * databases at once is known to hold those of the first only: a refusal is never wrong, and one
- * may be missing.
+ * call that may wait can be refused (docs/threads.md). If a thread has latched pages of two
+ * databases at once, only those of the first are known: a refusal is never wrong, but one may be
+ * missing.
  *
- * In debug builds also the mutexes, newest first (sync.c), and how many log credits are in its
- * hands: nothing waits while it has one (BUF-3).
+ * In debug builds also the mutexes, newest first (sync.c), and how many log credits the thread has
+ * in hand: with one it waits for nothing but pages and the log's writer (BUF-3).
  */
 #include "util/env.h"
 
 #include <lladd/sync.h>
 
-/* Without this the address is a function's answer in a shared library. musl does not load such a
- * library into a process that runs. */
+/* Without this a shared library calls a function to get the variable's address. musl cannot load a
+ * library with this model into a running process. */
 #if defined(__GLIBC__)
 #define LL_HELD_MODEL __attribute__((tls_model("initial-exec")))
 #else
@@ -25,7 +25,7 @@
 #endif
 
 struct ll_held {
-    const void *of;  /* the database whose pages are counted */
+    const void *of;  /* the database of the counted pages */
     uint32_t pages;  /* of it */
     uint32_t others; /* pages of other databases */
     uint32_t credits;            /* debug builds */
@@ -34,7 +34,7 @@ struct ll_held {
 
 extern _Thread_local struct ll_held ll_held LL_HELD_MODEL;
 
-/* The thread has latched a page, and has given it back. */
+/* Count a page that the thread has latched, and one that it has released. */
 static inline void ll_held_page(const void *of)
 {
     struct ll_held *h = &ll_held;
@@ -60,13 +60,13 @@ static inline bool ll_held_pages(const void *of)
     return LL_UNLIKELY(ll_held.pages != 0) && ll_held.of == of;
 }
 
-/* lladd_word_wait_as for what comes after log credit: pages, their I/O, the log's writer. Debug
- * builds stop at any other wait of a thread that has log credit in hand. */
+/* lladd_word_wait_as for the waits allowed with log credit: pages, their I/O, the log's writer.
+ * Debug builds stop at any other wait of a thread that has log credit in hand. */
 void ll_word_wait_with_credit(const char *what, const uint32_t *word, uint32_t expected,
                               uint32_t bits, uint64_t ns);
 
-/* Debug builds: the thread is about to take log credit and may have to wait for it. It holds no
- * credit, no page, and no mutex that a thread with credit may wait for. */
+/* Debug builds: checks a thread that is about to take log credit, for which it may have to wait. It
+ * must hold no credit, no page, and no mutex that a thread with credit may wait for. */
 void ll_held_check_credit(void);
 
 #endif

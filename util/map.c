@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The map of util/map.h, where its purpose and invariants are told. */
+/* The hash map of util/map.h, which states its purpose and invariants. */
 #include "util/map.h"
 
 #include <string.h>
 
 enum { CAPACITY_MIN = 16 };
 
-/* Spreads keys that differ in a few bits anywhere (page numbers in a row, LSNs a segment apart)
- * over all bits: the finisher of splitmix64 (Steele, Lea, Flood 2014). */
+/* Spreads keys that differ in few bits (consecutive page numbers, LSNs a segment apart) over all
+ * bits: the finisher of splitmix64 (Steele, Lea, Flood 2014). */
 static inline uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -20,7 +20,8 @@ static inline size_t home(const struct ll_map *map, uint64_t key)
     return (size_t)mix(key) & (map->capacity - 1);
 }
 
-/* The slot that holds key, or the empty one where it would go. The table has empty slots. */
+/* The slot that holds key, or the empty slot where it would be inserted. The table has empty
+ * slots. */
 static struct ll_map_slot *probe(const struct ll_map *map, uint64_t key)
 {
     size_t i = home(map, key);
@@ -140,7 +141,8 @@ bool ll_map_remove(struct ll_map *map, uint64_t key)
     if (!place)
         return false;
 
-    /* Close the gap: whatever follows in the run and is not past its home moves into it. */
+    /* Close the gap: a later entry of the probe sequence moves into it, unless its home is after
+     * the gap. */
     size_t mask = map->capacity - 1;
     size_t gap = (size_t)(probe(map, key) - map->slots);
     for (size_t i = (gap + 1) & mask; map->slots[i].key != 0; i = (i + 1) & mask) {
@@ -163,7 +165,8 @@ void ll_map_retain(struct ll_map *map, bool (*keep)(void *ctx, uint64_t key, uin
         (void)ll_map_remove(map, 0);
     for (size_t i = 0; i < map->capacity;) {
         struct ll_map_slot slot = map->slots[i];
-        /* What closes the gap comes from beyond it, or has been asked about: the slot again. */
+        /* The gap was filled by a later entry, or by one already examined: examine the slot
+         * again. */
         if (slot.key != 0 && !keep(ctx, slot.key, slot.value))
             (void)ll_map_remove(map, slot.key);
         else

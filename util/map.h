@@ -2,16 +2,16 @@
 #ifndef LL_UTIL_MAP_H
 #define LL_UTIL_MAP_H
 /*
- * A map from 64-bit numbers (LSNs, page numbers) to 64-bit words, and a pointer fits in a word.
+ * A hash map from 64-bit numbers (LSNs, page numbers) to 64-bit words; a pointer fits in a word.
  *
- * Open addressing with linear probing; at most three quarters of the slots are taken, and removal
- * moves the rest of the run forward, so that there are no tombstones and a map that is filled and
- * emptied for years stays as fast as a new one. Key 0 marks an empty slot; an entry for the key 0
- * itself lives beside the table.
+ * Open addressing with linear probing; at most three quarters of the slots are used. Removal moves
+ * later entries of the probe sequence forward, so there are no tombstones, and a map that is filled
+ * and emptied for years stays as fast as a new one. Key 0 marks an empty slot; the entry for the
+ * key 0 itself is stored outside the table.
  *
  * Memory comes from the env; only put and reserve can fail, and then nothing has changed. After
- * reserve(n) the map takes n entries in all without failing: what must not fail later reserves
- * first (API-1). Pointers into the map are good until the next put, remove or reserve.
+ * reserve(n) the map takes n entries in total without failing: a caller that must not fail later
+ * reserves first (API-1). Pointers into the map are valid until the next put, remove or reserve.
  *
  * Threads: none of its own; the owner latches.
  */
@@ -24,9 +24,9 @@ struct ll_map_slot {
 
 struct ll_map {
     const struct ll_env *env;
-    struct ll_map_slot *slots; /* NULL while nothing was put */
+    struct ll_map_slot *slots; /* NULL before the first put */
     size_t capacity;           /* 0, or a power of two */
-    size_t count;              /* the entry for key 0 included */
+    size_t count;              /* includes the entry for key 0 */
     uint64_t zero_value;
     bool has_zero;
 };
@@ -40,18 +40,18 @@ int ll_map_put(struct ll_map *, uint64_t key, uint64_t value) LLADD_MUST_CHECK;
 int ll_map_put_ptr(struct ll_map *, uint64_t key, void *value) LLADD_MUST_CHECK;
 int ll_map_reserve(struct ll_map *, size_t entries) LLADD_MUST_CHECK;
 
-/* The place of key's value, or NULL. */
+/* Pointer to key's value, or NULL. */
 uint64_t *ll_map_find(const struct ll_map *, uint64_t key);
 bool ll_map_get(const struct ll_map *, uint64_t key, uint64_t *value);
 void *ll_map_get_ptr(const struct ll_map *, uint64_t key); /* NULL if absent */
-bool ll_map_remove(struct ll_map *, uint64_t key);         /* was it there? */
-/* Removes the entries for which `keep` says false; it may be asked about one more than once if it
- * has said true. Keeps the memory. */
+bool ll_map_remove(struct ll_map *, uint64_t key);         /* true if the key was present */
+/* Removes the entries for which `keep` returns false. `keep` may be called again for an entry for
+ * which it returned true. Keeps the memory. */
 void ll_map_retain(struct ll_map *, bool (*keep)(void *ctx, uint64_t key, uint64_t value),
                    void *ctx);
 
-/* Goes through the entries in no order: start with *cursor = 0, stop when it says false. A put,
- * remove or reserve in between ends the walk. */
+/* Iterates over the entries in no particular order: start with *cursor = 0; false at the end. A
+ * put, remove or reserve invalidates the cursor. */
 bool ll_map_next(const struct ll_map *, size_t *cursor, uint64_t *key, uint64_t *value);
 
 #endif

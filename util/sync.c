@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sync: mutexes with ranks, conditions, threads, and sleeping on a word (THR-1).
+ * sync: mutexes with ranks, condition variables, threads, and sleeping on a word (THR-1).
  *
- * Purpose. Everything that waits for another thread waits here, so that one other implementation of
- * this file (the simulator's) can decide who runs. In release builds the functions are their
- * pthread and futex counterparts and nothing else.
+ * Purpose. Every wait for another thread is in this file, so that another implementation (the
+ * simulator's) can decide which thread runs. In release builds the functions are their pthread and
+ * futex counterparts and nothing else.
  *
  * Ranks (debug builds). A thread that waits for a mutex must hold none of the same or a higher
- * rank. If every thread keeps to that, there is no cycle of waiters and so no deadlock among
- * mutexes. Each thread has the list of the mutexes it holds, newest first, threaded through
- * `below`; the list has no limit, and a mutex that is released out of order is unlinked where it
- * stands. trylock does not wait and is not checked. A condition variable takes its mutex again when
- * the wait ends; that is a wait too, and therefore the mutex must be the highest one held.
+ * rank. If every thread obeys, waiters form no cycle, and so there is no deadlock among mutexes.
+ * Each thread has a list of the mutexes it holds, newest first, linked through `below`. The list
+ * has no limit, and a mutex that is released out of order is unlinked at its place. trylock does
+ * not wait and is not checked. A condition variable takes its mutex again when the wait ends; that
+ * is a wait too, and therefore the mutex must be the highest one held.
  *
- * Log credit (debug builds). A thread that asks for credit may wait for one that has credit in hand
- * (log/reserve.c). So the latter may not wait for a mutex whose holders ask for credit; and where
- * credit is asked for, no other mutex is held. Which is which, the rank says. Nor may it sleep on a
- * condition or a word, but for pages, their I/O, and the log's writer.
- * Nor may a thread that has latched a page wait for a mutex that comes before pages.
+ * Log credit (debug builds). A thread that asks for credit may wait for a thread that has credit in
+ * hand (log/reserve.c). So a thread with credit must not wait for a mutex that a thread may hold
+ * while it asks for credit, and a thread that asks for credit may hold only such mutexes. The rank
+ * tells the two kinds apart. Nor may a thread with credit sleep on a condition or a word, except
+ * for pages, their I/O, and the log's writer. Nor may a thread that has latched a page wait for a
+ * mutex that ranks before pages.
  *
  * Ownership (debug builds). `held` and `owner` are read by threads that do not hold the mutex
  * (lladd_mutex_mine in an assertion), hence the atomics. Only the owner can find its own number
- * there, so the answer is exact for the thread that asks.
+ * there, so the answer is exact for the calling thread.
  *
  * Schedules (instrumented builds). In a run (lladd/dst.h) threads are fibers of one OS thread, and
- * whoever would wait lets another one go on. A mutex is then tried, for waiting for it would stop
- * them all; conditions and words are nothing but addresses to sleep on.
+ * a fiber that would wait lets another one run. A mutex is then taken with trylock, because a real
+ * wait would stop all fibers; conditions and words are only addresses to sleep on.
  *
  * Linux only: lladd_word_wait is a futex. The kernel compares the word itself, so a wake-up between
- * the caller's look at the word and its sleep is not lost.
+ * the caller's load of the word and its sleep is not lost.
  */
 #include <lladd/sync.h>
 
@@ -46,14 +47,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- what a debug build remembers ---- */
+/* ---- checks of debug builds ---- */
 
 _Thread_local struct ll_held ll_held LL_HELD_MODEL;
 
 #ifdef LLADD_DEBUG
-/* May a thread that holds a mutex of this rank wait for log credit? Then a thread with credit may
- * not wait for the mutex. Of the core's, those are the checkpoint's, the catalogue's and the
- * control block's. */
+/* May a thread that holds a mutex of this rank wait for log credit? Then a thread with credit must
+ * not wait for the mutex. In the core these are the mutexes of the checkpoint, the catalogue and
+ * the control block. */
 static bool comes_before_credit(uint32_t rank)
 {
     return rank < LLADD_RANK_COMMIT ||
@@ -168,7 +169,7 @@ void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to)
 
 /* ---- mutexes ---- */
 
-/* What pthread calls answer to a correct call is 0; anything else is a mistake of the caller's. */
+/* A pthread function returns 0 for a correct call; any other result is the caller's mistake. */
 #define MUST(call) \
     do { \
         int must_rc = (call); \
@@ -178,8 +179,8 @@ void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to)
 
 int lladd_mutex_init(struct lladd_mutex *m, uint32_t rank, const char *name)
 {
-    /* What pthread_mutex_init makes where there are no attributes: a database has two dozen of
-     * them. That it may fail is for systems where a mutex takes memory. */
+    /* The same as pthread_mutex_init without attributes, but faster: a database has two dozen
+     * mutexes. The function may fail on systems where a mutex needs memory. */
     *m = (struct lladd_mutex){.m = PTHREAD_MUTEX_INITIALIZER, .rank = rank, .name = name};
     return 0;
 }
@@ -207,7 +208,7 @@ static void give(struct lladd_mutex *m)
         m->owner = 0;
     MUST(pthread_mutex_unlock(&m->m));
     if (LL_SCHEDULED)
-        ll_fibers_wake(m, INT_MAX, UINT32_MAX); /* they try again */
+        ll_fibers_wake(m, INT_MAX, UINT32_MAX); /* they retry */
 }
 
 void lladd_mutex_lock(struct lladd_mutex *m)
@@ -238,8 +239,7 @@ void lladd_mutex_unlock(struct lladd_mutex *m)
 
 /* ---- conditions ---- */
 
-/* The moment `ns` from now on the monotonic clock; far beyond the end of the world if that is where
- * it lies. */
+/* The time `ns` from now on the monotonic clock, limited to about 34 years. */
 static struct timespec deadline(uint64_t ns)
 {
     struct timespec t;
@@ -257,7 +257,7 @@ int lladd_cond_init(struct lladd_cond *c)
     pthread_condattr_t attr;
     if (pthread_condattr_init(&attr) != 0)
         return LLADD_NO_MEMORY;
-    /* The wall clock jumps. */
+    /* The wall clock may jump. */
     int rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     if (rc == 0)
         rc = pthread_cond_init(&c->c, &attr);
@@ -270,7 +270,7 @@ void lladd_cond_destroy(struct lladd_cond *c)
     MUST(pthread_cond_destroy(&c->c));
 }
 
-/* Nobody else runs between giving the mutex away and lying down. */
+/* No other fiber runs between the release of the mutex and the sleep. */
 static bool scheduled_wait(struct lladd_cond *c, struct lladd_mutex *m, uint64_t ns)
 {
     give(m);
@@ -375,7 +375,7 @@ void lladd_yield(void)
 
 /* ---- sleeping on a word ---- */
 
-/* On 32-bit systems with a 64-bit time_t the old call would read half of it. */
+/* On 32-bit systems with a 64-bit time_t the old call would read only half of it. */
 #if defined(SYS_futex_time64) && __SIZEOF_LONG__ < 8
 #define FUTEX_CALL (sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex)
 #else
@@ -395,13 +395,14 @@ void ll_word_wait_with_credit(const char *what, const uint32_t *word, uint32_t e
     struct timespec until = {0, 0};
     if (ns != 0)
         until = deadline(ns);
-    /* Whatever it answers (woken, word differs, signal, time over), the caller looks again. */
+    /* Whatever the result (woken, word differs, signal, timeout), the caller checks its condition
+     * again. */
     (void)syscall(FUTEX_CALL, word, FUTEX_WAIT_BITSET_PRIVATE, expected, ns ? &until : NULL, NULL,
                   bits);
 }
 
-/* What a word stands for is not known here. The waits that come after log credit call
- * ll_word_wait_with_credit; no other thread sleeps with credit in hand. */
+/* This function does not know what the word stands for. The waits allowed with log credit call
+ * ll_word_wait_with_credit; any other sleep with credit in hand is an error. */
 static void word_wait(const char *what, const uint32_t *word, uint32_t expected, uint32_t bits,
                       uint64_t ns)
 {

@@ -2,9 +2,9 @@
 #ifndef LL_UTIL_VEC_H
 #define LL_UTIL_VEC_H
 /*
- * An array that grows. Elements are of one size and move when it grows, so pointers to them are
- * good until the next push, append or reserve. Only those three can fail, and then nothing has
- * changed; after reserve(n) the array takes n elements in all without failing.
+ * A growing array. Elements have one size and move when the array grows, so pointers to them are
+ * valid until the next push, append or reserve. Only those three can fail, and then nothing has
+ * changed; after reserve(n) the array takes n elements in total without failing.
  *
  * Threads: none of its own; the owner latches.
  */
@@ -15,7 +15,7 @@ struct ll_vec {
     void *data;
     size_t len; /* elements */
     size_t capacity;
-    size_t element; /* bytes of one */
+    size_t element; /* bytes per element */
 };
 
 void ll_vec_init(struct ll_vec *, const struct ll_env *, size_t element);
@@ -41,9 +41,9 @@ static inline void ll_vec_truncate(struct ll_vec *v, size_t len)
     v->len = len;
 }
 
-/* Takes element i out; the last one takes its place. */
+/* Removes element i; the last one takes its place. */
 void ll_vec_remove_unordered(struct ll_vec *, size_t i);
-/* Takes element i out; those behind it move up. */
+/* Removes element i; the later ones move forward. */
 void ll_vec_remove(struct ll_vec *, size_t i);
 
 #endif
