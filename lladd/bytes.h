@@ -3,7 +3,7 @@
 #define LLADD_BYTES_H
 /**
  * @file
- * @brief Little-endian fields at any address: how operations read and write stored bytes.
+ * @brief Little-endian fields at any address, for reading and writing stored bytes.
  * @ingroup util
  */
 #include <lladd/types.h>
@@ -76,7 +76,7 @@ static inline uint64_t lladd_get_few(const void *bytes, size_t n)
     return p[0] | (uint64_t)p[n / 2] << (8 * (n / 2)) | (uint64_t)p[n - 1] << (8 * (n - 1));
 }
 
-/** memcpy for what is mostly a few bytes long: up to 32 without a call. */
+/** memcpy for lengths that are mostly small: up to 32 bytes without a call. */
 static inline void lladd_copy(void *to, const void *from, size_t n)
 {
     unsigned char *t = (unsigned char *)to;
@@ -90,7 +90,7 @@ static inline void lladd_copy(void *to, const void *from, size_t n)
         lladd_put64(t + 8, b);
         lladd_put64(t + n - 16, c);
         lladd_put64(t + n - 8, d);
-    } else if (n >= 8) { /* the two ends, which may overlap */
+    } else if (n >= 8) { /* two words, from each end; they may overlap */
         uint64_t a = lladd_get64(f), b = lladd_get64(f + n - 8);
         lladd_put64(t, a);
         lladd_put64(t + n - 8, b);
@@ -106,7 +106,7 @@ static inline void lladd_copy(void *to, const void *from, size_t n)
     }
 }
 
-/** The CRC-32C of n bytes, going on from `seed`: 0, or the checksum of what stands before them. */
+/** The CRC-32C of n bytes, continued from `seed`: 0, or the checksum of the bytes before them. */
 LLADD_API uint32_t lladd_crc32c(uint32_t seed, const void *bytes, size_t n);
 
 #ifdef __cplusplus

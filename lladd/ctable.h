@@ -3,12 +3,12 @@
 #define LLADD_CTABLE_H
 /**
  * @file
- * @brief cTables: tables whose rows have named columns (Anvil, SOSP 2009, section 3.3).
+ * @brief cTables: tables with rows of named columns (Anvil, SOSP 2009, section 3.3).
  *
- * A cTable is a managed dTable (dtable_managed.h) whose values are packed rows (dtable_row.h), and
- * the names of their columns. So one row is one entry of the journal, whatever the number of its
- * columns, and snapshots, conflicts, savepoints, transactions in doubt, digests and combines are as
- * there; so are errors, and what threads may do.
+ * A cTable is a managed dTable (dtable_managed.h) together with the names of its columns; its
+ * values are packed rows (dtable_row.h). So one row is one journal entry, however many columns it
+ * has. Snapshots, conflicts, savepoints, transactions in doubt, digests, combines, errors and the
+ * thread rules are those of managed dTables.
  *
  *     lladd_managed_register(&options, err);                   before lladd_open
  *     ...
@@ -19,9 +19,9 @@
  *     lladd_ctable_get(txn, parts, &key, column, buf, size, &len);
  *     lladd_ctable_cursor_open(txn, parts, columns, n, &cursor);
  *
- * A row is there or not. A column of a row that is there has a value, which may be empty, or none
+ * A row exists or does not. A column of an existing row has a value, which may be empty, or none
  * (LLADD_DTABLE_ABSENT); a row may have no values at all. Columns have numbers, from 0, in the
- * order in which they were named.
+ * order of their names in the options.
  * @ingroup operations
  */
 #include <lladd/dtable_managed.h>
@@ -38,27 +38,28 @@ extern "C" {
 
 struct lladd_ctable;
 
-/** Some columns that are stored together, apart from the others. */
+/** Columns that are stored together, apart from the others. */
 struct lladd_ctable_group {
     const char *const *columns; /**< their names */
     size_t n;
-    const char *config; /**< of their layer: of the values of one column, or of packed rows of
-                             several. NULL: a linear_dtable */
+    const char *config; /**< configuration of the group's layer: of the values of one column, or of
+                             packed rows of several. NULL: a linear_dtable */
 };
-/** Of a new table; kept with it. */
+/** Options of a new table; stored with it. */
 struct lladd_ctable_options {
     size_t struct_size;
     const char *const *columns; /**< their names: 1 byte or more each, no two the same */
     size_t n_columns;           /**< 1 to LLADD_DTABLE_COLUMNS_MAX */
-    /** Of the table below; its type must be given. Without groups, its configurations store packed
-     *  rows. With groups, `combine_config` is theirs, and must be NULL; so is `config` if it is. */
+    /** Options of the managed table; the type must be given. Without groups its configurations
+     *  store packed rows. With groups, `combine_config` configures them and must be NULL; so must
+     *  `config` if `combine_config` is. */
     struct lladd_managed_options managed;
-    /** A column store: each group in a layer of its own. A column of no group is one by itself.
-     *  NULL: a row store. */
+    /** For a column store: each group has a layer of its own, and so has each column that is in no
+     *  group. NULL: a row store. */
     const struct lladd_ctable_group *groups;
     size_t n_groups;
-    const char *keys; /**< of a column store, configuration of the layer that knows which rows there
-                           are: it stores keys with empty values. NULL: a linear_dtable */
+    const char *keys; /**< for a column store: configuration of the layer that stores the keys of
+                           all rows, with empty values. NULL: a linear_dtable */
 };
 #define LLADD_CTABLE_OPTIONS_INIT_SIZE sizeof(struct lladd_ctable_options)
 #ifdef __cplusplus
@@ -77,59 +78,59 @@ struct lladd_ctable_options {
 #endif
 
 /** Makes an empty table, in the transaction: a managed table of that name, and the named root
- *  `ctable:` and the name. As lladd_managed_create; LLADD_BAD_ARGUMENT for names that are none or
- *  the same, LLADD_NOT_FOUND for a group's column that there is not, LLADD_TOO_LARGE for too many
- *  columns, LLADD_BAD_CONFIG as well for a group that does not say the size of its values. */
+ *  `ctable:` followed by the name. As lladd_managed_create; besides, LLADD_BAD_ARGUMENT for empty
+ *  or duplicate names, LLADD_NOT_FOUND if a group names an unknown column, LLADD_TOO_LARGE for too
+ *  many columns, LLADD_BAD_CONFIG also for a group that does not give the size of its values. */
 LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
                                   const struct lladd_ctable_options *);
 /** Drops it, in the transaction. As lladd_managed_drop, which does it as well; LLADD_NOT_FOUND for
  *  a managed table that is no cTable. */
 LLADD_API int lladd_ctable_drop(struct lladd_txn *, const char *name);
-/** Opens a table. As lladd_managed_open: opened again, it is the same, to be closed as often.
- *  LLADD_WRONG_TYPE for a managed table that is no cTable. */
+/** Opens a table, as lladd_managed_open: a table opened twice is one handle, which must be closed
+ *  twice. LLADD_WRONG_TYPE for a managed table that is not a cTable. */
 LLADD_API int lladd_ctable_open(struct lladd_db *, const char *name, struct lladd_ctable **out,
                                 struct lladd_error *);
 /** As lladd_managed_close: LLADD_BUSY while it is used, and it stays open then. What is open when
  *  the database is closed goes with it. */
 LLADD_API int lladd_ctable_close(struct lladd_ctable *, struct lladd_error *);
-/** The table below, for maintenance and statistics; open as long as this one. Who writes to it
- *  writes packed rows. */
+/** The managed table, for maintenance and statistics; open as long as this one. Values written to
+ *  it must be packed rows. */
 LLADD_API struct lladd_managed *lladd_ctable_managed(const struct lladd_ctable *);
-/** Calls fn for each page of what is stored of the table beside the managed one; not 0 stops. */
+/** Calls fn for each page stored for the table besides the managed one's; not 0 stops. */
 LLADD_API int lladd_ctable_pages(struct lladd_db *, const char *name,
                                  int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                  struct lladd_error *);
 
-/** How many there are: their numbers are below that. */
+/** The number of columns; their numbers are below it. */
 LLADD_API size_t lladd_ctable_columns(const struct lladd_ctable *);
 /** Lives as long as the handle; NULL if there is no such column. */
 LLADD_API const char *lladd_ctable_column_name(const struct lladd_ctable *, uint32_t column);
-/** The numbers of columns of these names. LLADD_NOT_FOUND says which one there is not. */
+/** The column numbers of these names. LLADD_NOT_FOUND: the message has the unknown name. */
 LLADD_API int lladd_ctable_named(const struct lladd_ctable *, const char *const *names, size_t n,
                                  uint32_t *out, struct lladd_error *);
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/** Puts a row with the values of all columns, FOUND or ABSENT, in the order of their numbers; what
- *  the key had is gone. LLADD_REJECTED if the configuration cannot store one of them. */
+/** Puts a row with the values of all columns, FOUND or ABSENT, in the order of their numbers; it
+ *  replaces an older row. LLADD_REJECTED if the configuration cannot store one of them. */
 LLADD_API int lladd_ctable_put(struct lladd_txn *, struct lladd_ctable *,
                                const struct lladd_dtable_key *,
                                const struct lladd_dtable_value *values);
 struct lladd_ctable_change {
     uint32_t column;
-    struct lladd_dtable_value value; /**< ABSENT: it has none any more */
+    struct lladd_dtable_value value; /**< ABSENT: removes the value */
 };
-/** Changes some columns of a row, the last one counts if one is named twice. Without a row, there
- *  is one then: the others have no value. */
+/** Changes some columns of a row; if a column is named twice, the last change counts. If there is
+ *  no row, it is made, and the other columns have no value. */
 LLADD_API int lladd_ctable_update(struct lladd_txn *, struct lladd_ctable *,
                                   const struct lladd_dtable_key *,
                                   const struct lladd_ctable_change *, size_t n);
-/** Deletes a row, whether it is there or not. */
+/** Deletes a row; it is no error if there is none. */
 LLADD_API int lladd_ctable_delete(struct lladd_txn *, struct lladd_ctable *,
                                   const struct lladd_dtable_key *);
 
-/** Values of a row. Zeroed before its first use; used again, it lets go what it held;
- *  lladd_ctable_row_free in the end, and before the transaction ends. */
+/** Values of a row. Zero it before the first use. Each use releases what the previous one held;
+ *  call lladd_ctable_row_free at the end, before the transaction ends. */
 struct lladd_ctable_row {
     size_t n;
     const struct lladd_dtable_value *values; /**< in the order in which they were asked for */
@@ -150,8 +151,8 @@ LLADD_API int lladd_ctable_get(struct lladd_txn *, struct lladd_ctable *,
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
-/** A place in the order of the keys, from which some columns are seen. As lladd_dtable_cursor:
- *  what the transaction writes meanwhile is seen, too. */
+/** A position in the order of the keys, with some of the columns. As lladd_dtable_cursor: it also
+ *  sees what the transaction writes meanwhile. */
 struct lladd_ctable_cursor;
 
 /** Opens a cursor, before the first row. A column may be named twice; n may be 0. */
@@ -159,7 +160,7 @@ LLADD_API int lladd_ctable_cursor_open(struct lladd_txn *, struct lladd_ctable *
                                        const uint32_t *columns, size_t n,
                                        struct lladd_ctable_cursor **out);
 LLADD_API void lladd_ctable_cursor_close(struct lladd_ctable_cursor *);
-/* As their namesakes in dtable.h. */
+/* As the functions of the same names in dtable.h. */
 LLADD_API int lladd_ctable_first(struct lladd_ctable_cursor *, struct lladd_error *);
 LLADD_API int lladd_ctable_last(struct lladd_ctable_cursor *, struct lladd_error *);
 LLADD_API int lladd_ctable_next(struct lladd_ctable_cursor *, struct lladd_error *);
@@ -168,38 +169,39 @@ LLADD_API int lladd_ctable_seek(struct lladd_ctable_cursor *, const struct lladd
                                 struct lladd_error *);
 LLADD_API int lladd_ctable_seek_for_prev(struct lladd_ctable_cursor *,
                                          const struct lladd_dtable_key *, struct lladd_error *);
-/** The row it is at: its key, and the values of the cursor's columns in their order; each nullable.
- *  They live until the cursor moves or is asked again. LLADD_BAD_STATE if it is at none. */
+/** The row at the cursor: its key, and the values of the cursor's columns in their order; both
+ *  nullable. They live until the cursor moves or this is called again. LLADD_BAD_STATE if the
+ *  cursor is at no row. */
 LLADD_API int lladd_ctable_row(struct lladd_ctable_cursor *, struct lladd_dtable_key *key,
                                const struct lladd_dtable_value **values, struct lladd_error *);
 
 /* ---- many rows ------------------------------------------------------------------------------- */
 
 enum {
-    LLADD_CTABLE_KEYS = 1 /**< the keys as well: a run's layers of columns do without them */
+    LLADD_CTABLE_KEYS = 1 /**< copy the keys too; a run's column layers do not store them */
 };
-/** A column of many rows. If `width` is not 0, each row has a value of so many bytes, and that of
- *  row i is bytes + i * width. Else row i has the state states[i], FOUND or ABSENT, and the value
- *  bytes[ends[i - 1], ends[i]), from 0 on for the first. */
+/** A column of many rows. If `width` is not 0, every row has a value of that many bytes, and row
+ *  i's is at bytes + i * width. Otherwise row i has the state states[i], FOUND or ABSENT, and the
+ *  value bytes[ends[i - 1], ends[i]); the first one begins at 0. */
 struct lladd_ctable_values {
     size_t width;
     const unsigned char *bytes;
     const uint8_t *states;
     const size_t *ends;
 };
-/** Rows by the column. Zeroed before its first use; lladd_ctable_batch_free in the end. */
+/** Rows by column. Zero it before the first use; call lladd_ctable_batch_free at the end. */
 struct lladd_ctable_batch {
     size_t n;
     const struct lladd_ctable_values *columns; /**< in the order of the cursor's */
-    /** If keys were asked for: numbers, or bytes likewise. */
+    /** If keys were asked for: numbers, or bytes with ends as above. */
     const uint64_t *numbers;
     const unsigned char *key_bytes;
     const size_t *key_ends;
     void *room_;
 };
-/** The next rows, at most `max`, copied: the cursor is at the last of them afterwards. LLADD_END,
- *  and n is 0, if there are none. Where the transaction sees a single run of a column store,
- *  without tombstones, columns are copied block by block out of layers that can do so. */
+/** Copies the next rows, at most `max`; the cursor is then at the last of them. LLADD_END, with n
+ *  0, if there are none. If the transaction sees a single run of a column store, without
+ *  tombstones, layers that support it copy their columns block by block. */
 LLADD_API int lladd_ctable_next_n(struct lladd_ctable_cursor *, size_t max, unsigned flags,
                                   struct lladd_ctable_batch *, struct lladd_error *);
 LLADD_API void lladd_ctable_batch_free(struct lladd_ctable_batch *);

@@ -3,19 +3,20 @@
 #define LLADD_DST_H
 /**
  * @file
- * @brief What the instrumented build of the library, `lladd_dst`, has besides: it tells what it
- * does.
+ * @brief What the instrumented build of the library, `lladd_dst`, offers besides: events, planted
+ * bugs, schedules.
  *
- * `lladd_dst` is made of the same sources as `lladd` with LLADD_DST defined, and is linked instead
- * of it by who simulates: the recovery simulator, and who tests an extension with it. In `lladd`
+ * `lladd_dst` is built from the same sources as `lladd`, with LLADD_DST defined. The recovery
+ * simulator, and tests of extensions that use it, link `lladd_dst` instead of `lladd`. In `lladd`
  * every macro of this header compiles to nothing, and the functions do not exist.
  *
- * A `struct lladd_dst` belongs to the OS thread that has entered it, and everything that thread
- * then does with any database is seen by it. A thread that has entered none, which is how every
- * thread begins, also one that the library started, is not watched: the library does what `lladd`
- * does.
+ * A `struct lladd_dst` belongs to the OS thread that has entered it, and observes everything that
+ * this thread does with any database. Every thread, also one that the library starts, begins
+ * outside of any; then nothing is observed, and the library behaves like `lladd`.
  *
- * What threads do to each other is determined with lladd_dst_run: it runs them as fibers of one
+ * lladd_dst_run makes the interleaving of threads deterministic: it runs them as fibers of one
+ * thread, and asks the caller which fiber runs next whenever one of them locks, waits, wakes
+ * another, reads or writes.
  * thread, and asks who is next wherever one of them locks, waits, wakes, reads or writes.
  * @ingroup sim
  */
@@ -27,52 +28,52 @@ extern "C" {
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/** What a step of the library was. In brackets: which members say more; the others say nothing. Of
- *  records of object classes, op is the class and page the object; that one was logged is told
- *  before it is applied. */
+/** A step of the library. The brackets name the members that are set; the others are zero. For
+ *  records of object classes, op is the class and page the object; the event of logging such a
+ *  record comes before it is applied. */
 enum lladd_dst_what {
     /** Recovery enters a phase (detail: enum lladd_dst_phase). */
     LLADD_DST_PHASE = 1,
     /** An update was logged and applied (op, lsn, txn, page, depth). */
     LLADD_DST_APPLY,
-    /** Recovery or repair has met an update (op, lsn, txn, page, depth, detail: enum
+    /** Recovery or repair has reached an update (op, lsn, txn, page, depth, detail: enum
      *  lladd_dst_found). */
     LLADD_DST_REDO,
-    LLADD_DST_REDO_CLR,   /**< the same of a compensation record */
-    LLADD_DST_REDO_IMAGE, /**< the same of a page image; no op */
-    /** A page undo was applied and its CLR logged (op, lsn: of what was undone, txn, page, depth).
-     *  depth > 0: inside a top action or a compensation that was never finished. */
+    LLADD_DST_REDO_CLR,   /**< the same for a CLR */
+    LLADD_DST_REDO_IMAGE, /**< the same for a page image; no op */
+    /** A page undo was applied and its CLR logged (op, lsn: of the undone record, txn, page,
+     *  depth). depth > 0: inside a top action or a compensation that was never finished. */
     LLADD_DST_UNDO,
-    /** A logical undo begins (op, lsn: of what is undone, txn, depth: of that). */
+    /** A logical undo begins (op, lsn: of the undone record, txn, depth: of that record). */
     LLADD_DST_COMPENSATE_BEGIN,
-    LLADD_DST_COMPENSATE_END, /**< it has succeeded, its CLR is logged; as above */
+    LLADD_DST_COMPENSATE_END, /**< it has succeeded and its CLR is logged; members as above */
     LLADD_DST_COMMIT,         /**< a commit record has its LSN (lsn, txn) */
     LLADD_DST_END,            /**< the record that ends a rollback has its LSN (lsn, txn) */
-    /** A call is about to say: durable (lsn: of the record that has to be, durable). */
+    /** A call is about to report durability (lsn: of the record that must be durable, durable). */
     LLADD_DST_ACKNOWLEDGE,
-    /** A page goes to the page file, or to the double-write area first (lsn: the page's, page,
-     *  durable). lsn >= durable breaks the rule of the write-ahead log. */
+    /** A page is written to the page file, or to the double-write area first (lsn: the page's,
+     *  page, durable). lsn >= durable violates the WAL rule. */
     LLADD_DST_PAGE_WRITE,
-    /** One is complete (lsn: where analysis begins, detail: bytes of log that redo would read
-     *  now). */
+    /** A checkpoint is complete (lsn: where analysis begins, detail: bytes of log that redo would
+     *  read now). */
     LLADD_DST_CHECKPOINT,
-    /** A page has come to the cache (page, detail: the address of its bytes, which lie there until
-     *  another page has come to the same place). */
+    /** A page was read into the cache (page, detail: the address of its bytes, valid until another
+     *  page takes the frame). */
     LLADD_DST_CACHED,
     LLADD_DST_PREPARE,  /**< a prepare record has its LSN (lsn, txn) */
     LLADD_DST_HEURISTIC, /**< the record of a heuristic abort has its LSN (lsn, txn) */
-    /** A logical undo that has just ended has written more log than its operation's undo_log_max
-     *  (op, lsn: of what is undone, txn, depth, detail: bytes, page: undo_log_max). */
+    /** A logical undo that has just ended logged more than its operation's undo_log_max (op, lsn:
+     *  of the undone record, txn, depth, detail: bytes, page: undo_log_max). */
     LLADD_DST_UNDO_LOG,
-    /** The same of the pages it had fixed at a time, and undo_pages_max. Not told in a schedule. */
+    /** The same for the pages it had fixed at a time, and undo_pages_max. Not in a schedule. */
     LLADD_DST_UNDO_PAGES
 };
 
-/** Phases of an open, in this order; those with nothing to do are left out. */
+/** Phases of an open, in this order; phases with nothing to do are skipped. */
 enum lladd_dst_phase {
     LLADD_DST_ANALYSIS = 1,
     LLADD_DST_LOG_START,    /**< the accepted tail is forced, the new segment begins */
-    LLADD_DST_DOUBLE_WRITE, /**< torn pages come back from the double-write area */
+    LLADD_DST_DOUBLE_WRITE, /**< torn pages are restored from the double-write area */
     LLADD_DST_REDO_PAGES,
     LLADD_DST_REDO_OBJECTS,
     LLADD_DST_IN_DOUBT,
@@ -81,13 +82,13 @@ enum lladd_dst_phase {
     LLADD_DST_RECOVERED
 };
 
-/** In which state redo found the page of a record, or the object. */
+/** The state in which redo found the record's page or object. */
 enum lladd_dst_found {
-    LLADD_DST_STALE = 1, /**< as the record had found it: applied */
+    LLADD_DST_STALE = 1, /**< as it was before the record: applied */
     LLADD_DST_FRESH,     /**< the record gives the page its first contents: applied */
-    LLADD_DST_PRESENT,   /**< with the record's effect already: left alone */
-    LLADD_DST_BASELESS,  /**< torn or never written, and no image or format met yet: left alone */
-    LLADD_DST_REFUSED    /**< an error: the page is neither, or the bytes do not fit it */
+    LLADD_DST_PRESENT,   /**< it has the record's effect already: skipped */
+    LLADD_DST_BASELESS,  /**< torn or never written, and no image or format found yet: skipped */
+    LLADD_DST_REFUSED    /**< an error: the page is in neither state, or the bytes do not fit it */
 };
 
 struct lladd_dst_event {
@@ -104,9 +105,9 @@ struct lladd_dst_event {
 
 /* ---- planted bugs ------------------------------------------------------------------------ */
 
-/** Deliberate violations of the rules that make recovery work, one switch each: what a simulator
- *  must find to be believed. X(name, "name", "oracle", "what is wrong"); the oracles are those of
- *  sim/README.md. Where and by which one each is caught, tests/sim/test_planted.c says. */
+/** Deliberate violations of the rules on which recovery depends, one switch each; a simulator that
+ *  does not find them is not to be trusted. X(name, "name", "oracle", "what is wrong"). The oracles
+ *  are those of sim/README.md. tests/sim/test_planted.c says which test catches each bug. */
 #define LLADD_BUG_LIST(X) \
     X(WAL_GATE, "wal-gate", "O4", "a page is written before its log records are durable") \
     X(LSN_STAMP, "lsn-stamp", "O11", "an update does not stamp the page with its LSN") \
@@ -161,7 +162,7 @@ struct lladd_dst_event {
     X(EARLY, "early", "O2", "pages are redone neither before instant recovery opens nor later") \
     X(OWED, "owed", "O11", "the log's limit refuses what is owed, as it does users")
 
-/** Their numbers: bits of lladd_dst.planted. */
+/** The bugs' numbers: bits of lladd_dst.planted. */
 enum lladd_bug {
 #define LLADD_BUG_ENUM(name, text, oracle, what) LLADD_BUG_##name,
     LLADD_BUG_LIST(LLADD_BUG_ENUM)
@@ -171,22 +172,22 @@ enum lladd_bug {
 
 /* ---- schedules --------------------------------------------------------------------------- */
 
-/** Why the scheduler may go on with another fiber. The first seven are bits of
+/** Why the scheduler may switch to another fiber. The first seven are bits of
  *  lladd_dst_schedule.points. */
 enum lladd_dst_point {
     LLADD_DST_LOCK = 1 << 0,   /**< before a mutex is locked or tried */
     LLADD_DST_UNLOCK = 1 << 1, /**< after one was unlocked */
     LLADD_DST_WAIT = 1 << 2,   /**< before sleeping on a condition or a word */
-    LLADD_DST_WAKE = 1 << 3,   /**< before waking; and, as a turn of its own, whom */
+    LLADD_DST_WAKE = 1 << 3,   /**< before waking; and, as a decision of its own, which to wake */
     LLADD_DST_THREAD = 1 << 4, /**< after a thread was started, before one is joined */
-    LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that says so (lladd_dst_point) */
+    LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that uses lladd_dst_point */
     LLADD_DST_ATOMIC = 1 << 6, /**< before an access to a shared word (lladd_atomic_...) */
-    LLADD_DST_YIELD = 1 << 7,  /**< the current one gives way: it is not among those to choose */
-    LLADD_DST_BLOCKED = 1 << 8 /**< the current one sleeps, or has ended */
+    LLADD_DST_YIELD = 1 << 7,  /**< the current fiber yields: it is not among those to choose */
+    LLADD_DST_BLOCKED = 1 << 8 /**< the current fiber sleeps, or has ended */
 };
 
-/** A decision to be made: which of `n` (at least 2) fibers is next. Numbers are given in the order
- *  in which fibers are started; 0 is the one that began. */
+/** A decision: which of `n` (at least 2) fibers runs next. Fibers are numbered in the order in
+ *  which they are started, from 0 for the first. */
 struct lladd_dst_turn {
     enum lladd_dst_point why;
     unsigned n;
@@ -194,19 +195,19 @@ struct lladd_dst_turn {
     bool current; /**< fibers[0] runs now and could go on: any other choice preempts it */
 };
 
-/** How threads are run one at a time. Zero means default. */
+/** How threads are run one at a time. Zero means the default. */
 struct lladd_dst_schedule {
     void *ctx;
-    /** An index into turn->fibers; any other value stops the run. Must not call the library.
-     *  Nullable: always 0, that is, nobody is preempted. */
+    /** Returns an index into turn->fibers; any other value stops the run. Must not call the
+     *  library. Nullable: always 0, that is, no fiber is preempted. */
     unsigned (*turn)(void *ctx, const struct lladd_dst_turn *turn);
-    uint32_t points;    /**< which ones are points; default: all but LLADD_DST_ATOMIC */
+    uint32_t points;    /**< the scheduling points in use; default: all but LLADD_DST_ATOMIC */
     uint64_t step_ns;   /**< virtual time from one point to the next; default 100 */
-    uint64_t steps_max; /**< points in a run; default 10 million */
+    uint64_t steps_max; /**< most points in a run; default 10 million */
     size_t stack_bytes; /**< of each fiber; default 256 KiB */
 };
 
-struct lladd_dst_fibers; /* stacks, to be used for one run after the other */
+struct lladd_dst_fibers; /* stacks, reused from run to run */
 struct lladd_dst;
 struct lladd_error;
 
@@ -219,11 +220,11 @@ struct lladd_dst_run_stats {
 LLADD_API int lladd_dst_fibers_new(const struct lladd_dst_schedule *,
                                    struct lladd_dst_fibers **out);
 LLADD_API void lladd_dst_fibers_free(struct lladd_dst_fibers *);
-/** Runs fn(arg), and all threads that it starts, as fibers of the calling thread, which has entered
- *  `dst` meanwhile. Returns when all have ended: 0. LLADD_DEADLOCK: none of them can ever go on,
- *  the message says who waits for what; LLADD_TIMEOUT: steps_max; LLADD_END: `turn` has stopped it;
- *  LLADD_NO_MEMORY. Unless it is 0 the fibers are abandoned where they are: what they hold and have
- *  allocated is lost. */
+/** Runs fn(arg), and all threads that it starts, as fibers of the calling thread, which enters
+ *  `dst` for that time. Returns 0 when all have ended. LLADD_DEADLOCK: none of them can ever
+ *  continue; the message says which waits for what. LLADD_TIMEOUT: steps_max is reached. LLADD_END:
+ *  `turn` has stopped the run. LLADD_NO_MEMORY. After an error the fibers are abandoned where they
+ *  are; what they hold and have allocated is lost. */
 LLADD_API int lladd_dst_run(struct lladd_dst_fibers *, struct lladd_dst *dst, void *(*fn)(void *),
                             void *arg, struct lladd_error *);
 /** Of the last run, or of the one that goes on. */
@@ -233,47 +234,48 @@ LLADD_API void lladd_dst_point(enum lladd_dst_point);
 /** Ends the run from inside one of its fibers, as if the lights went out: it returns LLADD_END, and
  *  this call does not return. Nothing outside a run. */
 LLADD_API void lladd_dst_stop(void);
-/** Virtual time of the run; 0 outside one. The clock of handles that were given none. */
+/** Virtual time of the run; 0 outside one. The clock of handles that have none of their own. */
 LLADD_API uint64_t lladd_dst_now_ns(void);
 
 /* ---- changing pages ---------------------------------------------------------------------- */
 
-/** The library is about to change a page: by an update, a rollback, recovery, or repair. */
+/** A change that the library is about to make to a page: by an update, rollback, recovery or
+ *  repair. */
 struct lladd_dst_change {
     const struct lladd_op *op;
-    bool undo;                /**< `undo` is to be called, not `redo` */
-    struct lladd_page *page;  /**< as redo or undo is to find it; its LSN is the one before */
+    bool undo;                /**< call `undo`, not `redo` */
+    struct lladd_page *page;  /**< before the change; it has the page LSN of before */
     struct lladd_span bytes;  /**< for that call */
     lladd_lsn lsn;            /**< of the record */
-    bool undoable;            /**< of an update: `undo` may have to take it back */
+    bool undoable;            /**< for an update: `undo` may have to undo it later */
     struct lladd_span undo_bytes; /**< with these bytes */
 };
 
 /* ---- the watcher ------------------------------------------------------------------------- */
 
-/** Zeroed means: nothing is watched, nothing is different. */
+/** A zeroed struct observes nothing and changes nothing. */
 struct lladd_dst {
-    void *ctx; /**< given to the functions below */
-    /** Nullable. Called with latches held, perhaps; must not call the library. */
+    void *ctx; /**< first argument of the functions below */
+    /** Nullable. May be called with latches held; must not call the library. */
     void (*observe)(void *ctx, const struct lladd_dst_event *);
-    /** Nullable. Called in place of each redo and undo of a page, and has to do what these would
-     *  have done. Otherwise as `observe`. */
+    /** Nullable. Called in place of each redo and undo of a page, and must do what these would have
+     *  done. Otherwise as `observe`. */
     void (*change)(void *ctx, const struct lladd_dst_change *);
-    /** Nullable. The calling thread is the only one, and would wait for ever: `what` says for what.
-     *  Not called in a schedule, which notices by itself. The wait ends as if it had not been
-     *  allowed (LLADD_BUSY), and one with a time limit at once, as if the time were up. */
+    /** Nullable. The calling thread is the only one, and would wait for ever; `what` says for what.
+     *  Not called in a schedule, which detects that itself. Afterwards the wait ends as if waiting
+     *  were not allowed (LLADD_BUSY); a wait with a time limit ends at once as if it had
+     *  expired. */
     void (*stuck)(void *ctx, const char *what);
     uint64_t planted; /**< bit n: the library has bug n of enum lladd_bug */
-    /** Log space is given out as if there were hardly any: exactly what was asked for, and what is
-     *  left goes back at once. So who forgets to ask finds none left over. */
+    /** Log space is always scarce: a call gets exactly what it asked for, and unused credit is
+     *  returned at once. So code that forgets to reserve space finds none left over. */
     bool scarce;
     /** Set by lladd_dst_run while it lasts. */
     struct lladd_dst_fibers *fibers;
-    bool atomics; /**< also by lladd_dst_run: accesses to shared words are points */
-    /** Set by the library: which callback of which operation it calls, or, once `calling` is
-     *  false, has called last, for which page (LLADD_NO_PAGE: for none). A signal handler of the
-     *  thread may read them, to tell where it was. NULL: none yet. They live as long as the
-     *  operation. */
+    bool atomics; /**< set by lladd_dst_run, too: accesses to shared words are points */
+    /** Set by the library: the callback and operation that it is calling, or, once `calling` is
+     *  false, called last, and the page (LLADD_NO_PAGE: none). A signal handler of the thread may
+     *  read them to tell where it was. NULL: no call so far. They live as long as the operation. */
     const char *callback, *op;
     uint64_t page;
     bool calling;
@@ -282,19 +284,19 @@ struct lladd_dst {
 };
 
 #ifdef LLADD_DST
-/** The calling thread's; use lladd_dst_current. */
+/** The calling thread's struct; use lladd_dst_current. */
 extern __thread struct lladd_dst *lladd_dst_entered;
 #endif
 
-/** Makes it the calling thread's; NULL leaves. It must live until the thread has entered another.
- *  Returns the one that was. Not inside a run. */
+/** Makes the struct the calling thread's; NULL leaves the present one. It must live until the
+ *  thread has entered another. Returns the previous one. Not inside a run. */
 LLADD_API struct lladd_dst *lladd_dst_enter(struct lladd_dst *);
-/** The calling thread's, or NULL. */
+/** The calling thread's struct, or NULL. */
 LLADD_API struct lladd_dst *lladd_dst_current(void);
 
-/* ---- inside the library (and in extensions, if they like) -------------------------------- */
+/* ---- inside the library (and in extensions) ---------------------------------------------- */
 
-/** Has the library, called by this thread, this bug? */
+/** Does the library have this bug when this thread calls it? */
 #ifdef LLADD_DST
 #define LLADD_PLANTED(bug) \
     (lladd_dst_entered != NULL && (lladd_dst_entered->planted >> (bug)&1) != 0)
@@ -302,8 +304,8 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
 #define LLADD_PLANTED(bug) false
 #endif
 
-/** LLADD_OBSERVE(.what = ..., .lsn = ...): members as of an initializer, evaluated only if somebody
- *  watches. C only. */
+/** LLADD_OBSERVE(.what = ..., .lsn = ...): members as in an initializer, evaluated only if the
+ *  thread is observed. C only. */
 #ifdef LLADD_DST
 #define LLADD_OBSERVE(...) \
     do { \
@@ -322,8 +324,8 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
     } while (0)
 #endif
 
-/** LLADD_ALONE(): would a wait of this thread never end? LLADD_SCARCE(): is log space to be given
- *  out narrowly? LLADD_HELD(n): so many pages more are fixed (n < 0: fewer). */
+/** LLADD_ALONE(): would a wait of this thread never end? LLADD_SCARCE(): must log space be scarce?
+ *  LLADD_HELD(n): n more pages are fixed (n < 0: fewer). */
 #ifdef LLADD_DST
 #define LLADD_ALONE() \
     (lladd_dst_entered != NULL && lladd_dst_entered->stuck != NULL && !lladd_dst_entered->fibers)
@@ -368,7 +370,8 @@ LLADD_API struct lladd_dst *lladd_dst_current(void);
 #define LLADD_CALLED() ((void)0)
 #endif
 
-/** LLADD_CHANGED(.op = ..., .page = ...): has somebody else made the change? C only. */
+/** LLADD_CHANGED(.op = ..., .page = ...): true if the `change` callback has made the change. C
+ *  only. */
 #ifdef LLADD_DST
 #define LLADD_CHANGED(...) \
     (lladd_dst_entered && lladd_dst_entered->change && \

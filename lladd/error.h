@@ -3,10 +3,10 @@
 #define LLADD_ERROR_H
 /**
  * @file
- * @brief Errors are values: 0, or a negative code out of one table (error_list.h).
+ * @brief Errors are values: 0, or a negative code from one table (error_list.h).
  *
- * The code says what the caller should do; the message and the place where the error was born
- * live in the transaction or in the struct the caller passed, never in a global.
+ * The code says what the caller should do. The message and the source line where the error arose
+ * are in the transaction or in the struct that the caller passed, never in a global.
  * @ingroup lladd
  */
 #include <lladd/error_list.h>
@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define LLADD_ERROR_ENUM(name, number, root, text) name = number,
-/** Every code a call can return, 0 apart. */
+/** Every code that a call can return, besides 0. */
 enum lladd_code { LLADD_OK = 0, LLADD_ERROR_LIST(LLADD_ERROR_ENUM) };
 #undef LLADD_ERROR_ENUM
 
@@ -30,10 +30,10 @@ enum lladd_root { LLADD_ROOT_NONE = 0, LLADD_ERROR_ROOTS(LLADD_ROOT_ENUM) };
 struct lladd_error {
     int code;           /**< enum lladd_code */
     int sys_errno;      /**< the operating system's number, or 0 */
-    const char *source; /**< source file where the error was born; static */
+    const char *source; /**< source file where the error arose; static */
     int line;
-    lladd_lsn lsn;     /**< log record concerned, 0 if none */
-    lladd_pageno page; /**< page concerned, LLADD_NO_PAGE if none */
+    lladd_lsn lsn;     /**< the log record in question, 0 if none */
+    lladd_pageno page; /**< the page in question, LLADD_NO_PAGE if none */
     char message[256]; /**< one line, names file, page or LSN */
 };
 
@@ -45,11 +45,11 @@ struct lladd_error {
         } \
     }
 
-/** "LLADD_NO_SPACE" for -402; "LLADD_OK" for 0; NULL for a number that is no code. */
+/** "LLADD_NO_SPACE" for -402; "LLADD_OK" for 0; NULL for a number that is not a code. */
 LLADD_API const char *lladd_code_name(int code);
-/** The table's one-line text for a code; NULL for a number that is no code. */
+/** The table's one-line text for a code; NULL for a number that is not a code. */
 LLADD_API const char *lladd_code_text(int code);
-/** The root of a code: what to do about it. */
+/** The root of a code, which says what the caller should do. */
 LLADD_API enum lladd_root lladd_code_root(int code);
 
 #ifdef __cplusplus

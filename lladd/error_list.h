@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one table of error codes: X(name, number, root, text). Included by whoever needs an enum, a
- * string or a page of documentation; therefore without a guard. Numbers are kept for ever.
- * The roots say what the caller should do; a root's codes are its number minus 1 ... minus 99. */
+/* The one table of error codes: X(name, number, root, text). It has no include guard, because the
+ * enum, the strings and the documentation each include it with a macro of their own. A number, once
+ * given, never changes. The root says what the caller should do; a root's codes are its number,
+ * negated, minus 1 to 99. */
 #ifndef LLADD_ERROR_ROOTS
 #define LLADD_ERROR_ROOTS(X) \
     X(LLADD_ROOT_RETRY, 100, "try the transaction again") \

@@ -26,7 +26,13 @@ struct lladd_inspect;
 
 /** Reads the control block, the catalogue and the log from the last checkpoint on. Of `options`
  *  (nullable) device, allocator, world and registry are used; registered page types and operations
- *  are described and checked, all others by what the log says of them. */
+ *  are described and checked, all others by what the log says of them. `progress` is called in the
+ *  phase LLADD_PHASE_ANALYSIS.
+ *
+ *  `recovery_bytes` (default 32 MiB) bounds the memory for what the log tells of pages: if it is
+ *  about more of them, it is read more often. Besides, a view takes memory for each transaction
+ *  that is open at the same time, each name and each fence of the log, a page for each allocation
+ *  map of the page file, and a few hundred KiB. */
 LLADD_API int lladd_inspect(const char *dir, const struct lladd_options *options,
                             struct lladd_inspect **out, struct lladd_error *err);
 LLADD_API void lladd_inspect_close(struct lladd_inspect *);
@@ -223,9 +229,11 @@ struct lladd_verified {
     uint64_t damage, repair, notes;
 };
 /** Looks at every copy of the control block, every record of the log, every page, the double-write
- *  area. 0 also if there are findings; an error only if it could not go on (no memory). Of a
- *  database in use the view may be taken anew, several times: what an earlier look found is
- *  believed when the later ones find it, too. */
+ *  area. If that shows no damage, it takes the steps with which lladd_open begins, without changing
+ *  anything: what an open would refuse is damage. Not looked at are operations that are not
+ *  registered, and what extensions do when they are opened. 0 also if there are findings; an error
+ *  only if it could not go on (no memory). Of a database in use the view may be taken anew, several
+ *  times: what an earlier look found is believed when the later ones find it, too. */
 LLADD_API int lladd_inspect_verify(struct lladd_inspect *, lladd_finding_fn *, void *ctx,
                                    struct lladd_verified *out, struct lladd_error *);
 

@@ -7,9 +7,10 @@
  * the library puts it right by itself (the other copy of the control block; a page that the log or
  * the double-write area can rebuild). *Note*: no fault, as a torn tail after a crash.
  *
- * The log is read first, all of it, across damage. It tells of every page: where its newest base
- * is, which record changed it last, and what the first record that redo will read expects to find.
- * Against that the pages are held:
+ * The log is read first, all of it, across damage; if it is about more pages than there is memory
+ * for, once more for each further part of them (inspect_part.c). It tells of every page: where its
+ * newest base is, which record changed it last, and what the first record that redo will read
+ * expects to find. Against that the pages are held:
  *   - a page that is older than the last record about it, after a clean close: a write was lost,
  *     unless it was freed after that record
  *   - a page whose LSN is no record about it: it is from elsewhere

@@ -5,20 +5,20 @@
  * @file
  * @brief A lock manager: strict two-phase locking on names (paper, sections 2.5 and 6).
  *
- * The library isolates no transactions from each other; this optional extension lets those who
- * want it do so. A lock is on a *name*, a path of components (a table, a key in it); what a name
- * stands for is the caller's affair. Locking a name takes the intention locks on its ancestors
- * (Gray, Lorie, Putzolu 1975). What a transaction has locked it keeps until it ends: until its
- * commit record has its place in the log, or until it is rolled back.
+ * The library does not isolate transactions from each other; this optional extension does. A lock
+ * is on a *name*, a path of components (a table, a key in it); the caller decides what a name
+ * stands for. Locking a name takes intention locks on its ancestors (Gray, Lorie, Putzolu 1975). A
+ * transaction keeps its locks until its commit record has its place in the log, or until it is
+ * rolled back.
  *
- * Waiting is fair: who comes later does not overtake whom he would delay, but a transaction that
- * holds a lock and wants a stronger mode comes before those that hold none. A wait that would close
- * a cycle is found when it begins; the youngest transaction of the cycle gets LLADD_DEADLOCK. A
- * prepared transaction keeps its locks over a restart: lladd_open returns when every transaction in
- * doubt has them again. docs/locks.md tells the whole.
+ * Requests are granted in order: a later request never bypasses a waiting one that it conflicts
+ * with. But a transaction that holds a lock and wants a stronger mode comes before those that hold
+ * none. A wait that would close a cycle is detected when it begins; the youngest transaction of the
+ * cycle gets LLADD_DEADLOCK. A prepared transaction keeps its locks over a restart: when lladd_open
+ * returns, every transaction in doubt has them again. docs/locks.md has the details.
  *
- * Threads: a transaction's calls as all of its calls, one thread at a time; never while holding a
- * page or a mutex, since they may wait. Calls on the database: any.
+ * Threads: calls on a transaction follow its rule, one thread at a time; never make them while you
+ * hold a page or a mutex, because they may wait. Any thread may make calls on the database.
  * @ingroup operations
  */
 #include <lladd/lladd.h>
@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-/** What a lock allows its holder, and so what it keeps from others. */
+/** What a lock allows its holder, and so what it denies to others. */
 enum lladd_lock_mode {
     LLADD_LOCK_NONE = 0,
     LLADD_LOCK_IS = 1,  /**< intends to read parts of it */
@@ -49,16 +49,16 @@ static inline struct lladd_lock_part lladd_lock_id(uint64_t id)
     struct lladd_lock_part p = {NULL, 0, id};
     return p;
 }
-/** `bytes` are read while the call runs; `len` may be 0. */
+/** `bytes` must live while the call that uses the component runs; `len` may be 0. */
 static inline struct lladd_lock_part lladd_lock_bytes(const void *bytes, size_t len)
 {
     struct lladd_lock_part p = {bytes ? bytes : "", len, 0};
     return p;
 }
 
-/** A path: n components, at least one; every proper prefix of it is an ancestor. A number and the
- *  bytes that spell it are different components. Encoded (9 bytes a number, 5 more than its own a
- *  byte string) a name has at most LLADD_LOCK_NAME_MAX bytes. */
+/** A path of n components, at least one; every proper prefix of it is an ancestor. A number and the
+ *  bytes that spell it are different components. An encoded name (9 bytes for a number, 5 more than
+ *  its length for a byte string) has at most LLADD_LOCK_NAME_MAX bytes. */
 struct lladd_lock_name {
     const struct lladd_lock_part *parts;
     size_t n;
@@ -69,30 +69,30 @@ struct lladd_lock_name {
     ((struct lladd_lock_name){(struct lladd_lock_part[]){__VA_ARGS__}, \
                               sizeof((struct lladd_lock_part[]){__VA_ARGS__}) / \
                                   sizeof(struct lladd_lock_part)})
-/** Writes the name as the error messages do ({7, "key"}), at most `size` bytes with the final 0;
- *  returns the length it has in full. */
+/** Writes the name as in error messages ({7, "key"}), at most `size` bytes with the final 0;
+ *  returns its full length. */
 LLADD_API size_t lladd_lock_name_text(struct lladd_lock_name, char *out, size_t size);
 /** "IS", "IX", "S", "SIX", "U", "X"; "-" for none. */
 LLADD_API const char *lladd_lock_mode_name(enum lladd_lock_mode);
 
 /* How long a call may wait, in nanoseconds. */
 #define LLADD_LOCK_TRY UINT64_C(0)
-#define LLADD_LOCK_WAIT (UINT64_MAX - 1) /**< as long as the options say */
+#define LLADD_LOCK_WAIT (UINT64_MAX - 1) /**< timeout_ns of the options */
 #define LLADD_LOCK_FOREVER UINT64_MAX
 
 /* ---- setting up ---------------------------------------------------------------------------- */
 
-/** Adds the lock manager to what lladd_open will know. Needed before locks are used, and to open a
- *  database in which a transaction that had locks is in doubt. */
+/** Registers the lock manager for lladd_open. Necessary before locks are used, and to open a
+ *  database in which a transaction with locks is in doubt. */
 LLADD_API int lladd_lock_register(struct lladd_options *, struct lladd_error *);
 
-/** Of a handle's lock manager. Zero means default, everywhere. */
+/** Options of a handle's lock manager. Zero means the default, for every member. */
 struct lladd_lock_options {
     size_t struct_size;
-    uint64_t timeout_ns; /**< of LLADD_LOCK_WAIT. Default: for ever (deadlocks are found anyway) */
-    uint32_t history;    /**< most ends of waits that lladd_lock_history remembers. Default 64 */
-    bool serialisable;   /**< of transactions that do not say: lladd_lock_serialisable */
-    uint32_t hash_bits;  /**< names are hashed to so many bits: few make different names meet, for
+    uint64_t timeout_ns; /**< for LLADD_LOCK_WAIT. Default: no limit (deadlocks are detected) */
+    uint32_t history;    /**< how many ended waits lladd_lock_history remembers. Default 64 */
+    bool serialisable;   /**< default for transactions: lladd_lock_serialisable */
+    uint32_t hash_bits;  /**< bits of the names' hashes; a small number makes names collide, for
                               tests. Default 64; only while nothing is locked (LLADD_BAD_STATE) */
 };
 #define LLADD_LOCK_OPTIONS_INIT_SIZE sizeof(struct lladd_lock_options)
@@ -108,65 +108,70 @@ struct lladd_lock_options {
         .struct_size = sizeof(struct lladd_lock_options) \
     }
 #endif
-/** Sets them; they are not stored. Without this call the defaults hold. */
+/** Sets the options; they are not stored. Without this call the defaults hold. */
 LLADD_API int lladd_lock_configure(struct lladd_db *, const struct lladd_lock_options *,
                                    struct lladd_error *);
 
 /* ---- locking ------------------------------------------------------------------------------- */
 
 /** Locks a name, with IS (for IS, S) or IX (for the others) on its ancestors. 0: the transaction
- *  holds it in this mode or a stronger one, or an ancestor in one that includes it. What it held
- *  before is joined with what it wants (S and IX are SIX). A call that fails has changed nothing:
+ *  holds it in this mode or a stronger one, or holds an ancestor in a mode that includes it. The
+ *  mode held before is joined with the new one (S and IX make SIX). A call that fails has changed
+ *  nothing:
  *
- *  - LLADD_BUSY: somebody is in the way, and the call was not to wait; the error names him;
- *  - LLADD_TIMEOUT: somebody was in the way for all of the time;
- *  - LLADD_DEADLOCK: the transaction is the youngest of a cycle, which the error names: roll it
- *    back (to a savepoint before a lock that takes part, at least), and try again;
+ *  - LLADD_BUSY: a conflicting lock is held, and the call was not to wait; the error names its
+ *    holder;
+ *  - LLADD_TIMEOUT: a conflicting lock was held for the whole time;
+ *  - LLADD_DEADLOCK: the transaction is the youngest of a cycle, which the error describes: roll it
+ *    back (at least to a savepoint before a lock of the cycle), and try again;
  *  - LLADD_TAKEN: another thread takes the transaction over (lladd_take);
  *  - LLADD_TOO_LARGE: a name beyond LLADD_LOCK_NAME_MAX; LLADD_NO_MEMORY;
- *  - LLADD_BAD_STATE: prepared, or the lock manager is not registered; or the poison's code.
+ *  - LLADD_BAD_STATE: the transaction is prepared, or the lock manager is not registered, or the
+ *    thread holds a page of the database (also if the lock is free); or the poison's code.
  *
- *  Read-only transactions may lock. While a transaction is rolled back (in `compensate`), it
- *  takes no locks and the call returns 0: what its undo touches is locked already. */
+ *  Read-only transactions may lock. While a transaction is rolled back (in `compensate`), the call
+ *  takes no locks and returns 0: what its undo changes is locked already. */
 LLADD_API int lladd_lock(struct lladd_txn *, struct lladd_lock_name, enum lladd_lock_mode,
                          uint64_t timeout_ns);
-/** Gives up a lock in mode IS, S or U before the end; for isolation levels below repeatable reads.
- *  The ancestors' intention locks stay. What was changed stays locked: LLADD_BAD_STATE for other
- *  modes, for a name of which a part is locked, in a serialisable or a prepared transaction.
- *  LLADD_NOT_FOUND if the name itself is not locked. A rollback to a savepoint does not bring the
- *  lock back. In `compensate` it does nothing and returns 0, as lladd_lock does. */
+/** Releases a lock in mode IS, S or U before the transaction ends, for isolation levels below
+ *  repeatable read. The intention locks on ancestors stay. Changed data stays locked:
+ *  LLADD_BAD_STATE for other modes, for a name below which something is locked, and in a
+ *  serialisable or prepared transaction. LLADD_NOT_FOUND if the name itself is not locked. A
+ *  rollback to a savepoint does not restore the lock. In `compensate` it does nothing and returns
+ *  0, as lladd_lock does. */
 LLADD_API int lladd_unlock(struct lladd_txn *, struct lladd_lock_name);
 /** What the transaction may do with the name: the mode it holds it in, joined with what the modes
  *  of its ancestors include. LLADD_LOCK_NONE also for a bad name. */
 LLADD_API enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *, struct lladd_lock_name);
-/** Must everything this transaction has read stay as it was until it ends? Then lladd_unlock is
- *  refused, prepare keeps S and IS, and rollback to a savepoint keeps the reading part of each lock
- *  (docs/locks.md). For the rest of the transaction. LLADD_BAD_STATE once it is prepared. */
+/** Makes the transaction serialisable for the rest of its life: everything it has read stays as it
+ *  was until it ends. Then lladd_unlock is refused, prepare keeps S and IS, and a rollback to a
+ *  savepoint keeps the reading part of each lock (docs/locks.md). LLADD_BAD_STATE once it is
+ *  prepared. */
 LLADD_API int lladd_lock_serialisable(struct lladd_txn *, bool on);
-/** The number under which errors and statistics know the transaction: they count the transactions
- *  of the handle in the order of their first locks, so a higher number is younger. 0: it has asked
- *  for none yet. */
+/** The number by which errors and statistics identify the transaction. Transactions of a handle are
+ *  numbered in the order of their first locks, so a higher number is younger. 0: it has not asked
+ *  for a lock yet. */
 LLADD_API uint64_t lladd_lock_number(const struct lladd_txn *);
 
-/* ---- who blocks whom ----------------------------------------------------------------------- */
+/* ---- holders and waiters ------------------------------------------------------------------ */
 
 /** A transaction and a name. Valid while the callback runs. */
 struct lladd_lock_info {
     struct lladd_lock_name name;
     uint64_t number;              /**< lladd_lock_number */
-    lladd_lsn txn;                /**< lladd_txn_id, as of its last lock; that of in-doubt ones */
+    lladd_lsn txn;                /**< lladd_txn_id, as of its last lock; also of in-doubt ones */
     bool prepared;                /**< waits for its coordinator */
-    enum lladd_lock_mode held;    /**< NONE: only waits for it */
-    enum lladd_lock_mode wanted;  /**< NONE: does not wait for it */
-    uint64_t waited_ns;           /**< since when it waits */
+    enum lladd_lock_mode held;    /**< NONE: it only waits for the lock */
+    enum lladd_lock_mode wanted;  /**< NONE: it does not wait for the lock */
+    uint64_t waited_ns;           /**< how long it has been waiting */
 };
 typedef int lladd_lock_info_fn(void *ctx, const struct lladd_lock_info *);
-/** Calls fn for every lock held or waited for; those of one name are of one moment. fn may lock.
- *  Not 0 stops with that code. */
+/** Calls fn for every lock held or waited for; the locks of one name are of one moment. fn may take
+ *  locks. Not 0 stops with that code. */
 LLADD_API int lladd_lock_each(struct lladd_db *, lladd_lock_info_fn *, void *ctx,
                               struct lladd_error *);
-/** Calls fn for every lock the transaction with this number waits for right now: those who hold it,
- *  or wait for it before him, in a mode that does not go with his. Nothing if it does not wait. */
+/** Calls fn for every lock that keeps the transaction with this number waiting: held, or requested
+ *  before it, in a conflicting mode. No calls if it does not wait. */
 LLADD_API int lladd_lock_blockers(struct lladd_db *, uint64_t number, lladd_lock_info_fn *,
                                   void *ctx, struct lladd_error *);
 
@@ -179,13 +184,13 @@ struct lladd_lock_event {
     uint64_t number;
     lladd_lsn txn;
     enum lladd_lock_mode wanted;
-    /** The first of those who were in the way when the wait began, and how many there were. */
+    /** The first of the blocking transactions when the wait began, and how many there were. */
     uint64_t blocker;
     lladd_lsn blocker_txn;
     enum lladd_lock_mode blocker_mode;
     bool blocker_prepared;
     uint32_t blockers;
-    const char *text; /**< the error in full length: all of a cycle; "" if granted */
+    const char *text; /**< the full error, with all of a cycle; "" if granted */
 };
 typedef int lladd_lock_event_fn(void *ctx, const struct lladd_lock_event *);
 /** Calls fn for the last waits that ended, oldest first. Not 0 stops with that code. */
@@ -195,7 +200,7 @@ LLADD_API int lladd_lock_history(struct lladd_db *, lladd_lock_event_fn *, void 
 struct lladd_lock_stats {
     size_t struct_size;
     uint64_t names, holds, waiting; /**< now */
-    uint64_t acquired, upgraded;    /**< since open; asking for what is held is neither */
+    uint64_t acquired, upgraded;    /**< since open; a request for a mode held is neither */
     uint64_t waits, wait_ns, busy, timeouts, deadlocks;
     uint64_t memory; /**< bytes of names, holds and tables, cached ones included */
 };

@@ -70,7 +70,7 @@ struct lladd_sim_undo {
 struct lladd_sim_contract {
     size_t struct_size;
     uint32_t page_size; /**< default 4096 */
-    uint32_t rounds;    /**< mangled records per sample. Default 300 */
+    uint32_t rounds;    /**< mangled records per sample, and mangled pages. Default 300 */
     uint64_t seed;      /**< of the mangling. Default 1 */
     uint32_t limit_ms;  /**< processor time of one callback. Default 500 */
     const struct lladd_sim_sample *samples;

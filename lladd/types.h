@@ -3,7 +3,7 @@
 #define LLADD_TYPES_H
 /**
  * @file
- * @brief The words every other header is made of: LSNs, page numbers, spans, views.
+ * @brief The basic types of all other headers: LSNs, page numbers, spans, views.
  * @ingroup lladd
  */
 #include <stdbool.h>
@@ -24,8 +24,8 @@ extern "C" {
 #define LLADD_PRINTF(f, a)
 #endif
 
-/** Log sequence number: bytes of log payload since the database was created. Starts above 0,
- *  never wraps, never reused (rule LOG-1). 0 means "none". */
+/** Log sequence number: bytes of log payload since the database was created. Starts above 0 and
+ *  never wraps; the LSN of a durable record is never reused (rule LOG-1). 0 means "none". */
 typedef struct {
     uint64_t v;
 } lladd_lsn;
@@ -39,7 +39,7 @@ typedef struct {
  *  first. Valid for one database handle only; the log stores names and versions. */
 typedef uint32_t lladd_op_id;
 
-/** Names a savepoint inside its transaction. */
+/** Identifies a savepoint within its transaction. */
 typedef uint64_t lladd_savepoint_id;
 
 static inline lladd_lsn lladd_lsn_of(uint64_t v)
@@ -56,10 +56,10 @@ static inline lladd_pageno lladd_page_of(uint64_t v)
     return page;
 }
 
-/** No page: the value no page has. */
+/** The page number that no page has. */
 #define LLADD_NO_PAGE UINT64_MAX
 
-/** Bytes owned by somebody else, valid for the length of the call they are passed to. */
+/** Bytes that the receiver does not own; valid for the length of the call they are passed to. */
 struct lladd_span {
     const void *data;
     size_t len;
@@ -73,12 +73,12 @@ static inline struct lladd_span lladd_span_of(const void *data, size_t len)
     return s;
 }
 
-/** Bytes of page before the part that belongs to the page type (docs/disk-format.md). */
+/** Bytes of a page before the part that belongs to the page type (docs/disk-format.md). */
 #define LLADD_PAGE_HEADER 32u
 
 /** A page as redo and undo see it: the latched frame, or (debug builds, repair) a scratch copy.
- *  Only a page type's bytes, from LLADD_PAGE_HEADER on, may be changed, and only inside redo and
- *  undo (OP-1). */
+ *  Only redo and undo may change it, and only the page type's bytes, from LLADD_PAGE_HEADER on
+ *  (OP-1). */
 struct lladd_page {
     unsigned char *bytes; /**< `size` bytes, the header included */
     uint32_t size;        /**< the database's page size */
@@ -86,15 +86,15 @@ struct lladd_page {
     lladd_pageno number;
 };
 
-/** The same page to look at only. */
+/** A read-only page. */
 struct lladd_view {
     const unsigned char *bytes;
     uint32_t size;
-    uint16_t type; /**< page type number of this database; 0 = never formatted */
+    uint16_t type; /**< page type number in this database; 0 = never formatted */
     lladd_pageno number;
 };
 
-/** First byte that belongs to the page type, and how many there are. */
+/** The first byte that belongs to the page type, and the number of such bytes. */
 static inline unsigned char *lladd_page_body(struct lladd_page *p)
 {
     return p->bytes + LLADD_PAGE_HEADER;
