@@ -1,69 +1,69 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The allocator: pages and extents out of the page file (DESIGN 9; lladd/pages.h).
+/* The allocator: pages and extents of the page file (DESIGN 9; lladd/pages.h).
  *
- * What is allocated is said by the allocation maps alone (map.c). In memory there are only hints,
- * which start out knowing nothing, so opening a database reads no map:
+ * Only the allocation maps say what is allocated (map.c). Memory has only hints. They start out
+ * unknown, so opening a database reads no map:
  *
- *   groups    for every map, the longest run of free pages it may still have ("unknown" at first)
- *             and where a free page was found last. A failed search lowers the run; the end of a
- *             transaction that touched the map makes it unknown again. `epoch` tells a search that
- *             the hint it is about to lower is older than such an end.
- *   current   the group that gives single pages now: the last one at open, then the lowest that may
- *             have any. So single pages fill the front, and allocation is O(1) as long as there is
- *             room where it was found before.
- *   holds     what transactions have freed and may want back (hold.c).
+ *   groups    for every map, an upper bound of the longest run of free pages (`run`, unknown at
+ *             first) and the place of the last free page found. A failed search lowers the bound.
+ *             The end of a transaction that touched the map makes it unknown again and increments
+ *             `epoch`, so that a search that began before does not lower it.
+ *   current   the group that gives single pages now: after open the last one, later the lowest that
+ *             may have any. So single pages fill the front of the file, and allocation is O(1)
+ *             while there is room where the last page was found.
+ *   holds     what transactions have freed and may need for undo (hold.c).
  *
- * If no group can serve, the page file grows: to four times its size as long as it has less than a
- * MiB, then to twice, by at least 16 pages and at most 64 MiB (or what is asked for). It never
- * shrinks, and it is extended on the device, so writing a page that was allocated never needs
- * space. Growing is not logged: a map that is not there yet (a page of zeros) stands for a group
- * without allocations, and is formatted when its group is first used.
+ * If no group has room, the page file grows: to four times its size while it is smaller than a MiB,
+ * then to twice its size, by at least 16 pages and at most 64 MiB (more if the request needs it).
+ * The file never shrinks. Growing extends it on the device, so writing an allocated page never
+ * needs space. Growing is not logged. A map that does not exist yet (a page of zeros) stands for a
+ * group without allocations, and is formatted when its group is first used.
  *
- * A commit that freed pages waits here until it is durable (`pending`). Each allocator call looks
- * at the oldest one: if the durable end of the log has passed it, the call drops the pages' cached
- * copies (BUF-6), and only then are they free for others. It asks the map first, for a free may
- * have been rolled back to a savepoint, and then the page is alive.
+ * A transaction that freed pages waits in the queue `pending` until its commit is durable. Each
+ * allocation looks at the oldest one. If it is durable, the call drops the pages' cached copies
+ * (BUF-6), and only then releases the holds. It checks the map first: the transaction may have
+ * rolled a free back to a savepoint, and then the page is still in use.
  *
- * With relaxed durability nothing else may ever make such a commit durable. So before the file
- * grows the allocator looks at all that is pending; if many pages are (`many`), it asks the log's
- * thread for a sync ahead of time, and waits for one rather than grow; if the device has no space,
- * it waits for one whatever is pending.
+ * With relaxed durability, perhaps nothing else ever makes such a commit durable. So before the
+ * file grows, the allocator looks at all pending transactions. If they have freed many pages
+ * (`many`), it waits for a sync rather than grow the file; at half as many it asks the log thread
+ * for a sync in advance. If the device is full, it waits for a sync however few there are.
  *
- * Threads: any number. Who allocates holds no latch of ours while he waits for a page; `mutex` is a
- * leaf. `grow` is held while the file grows or a map is formatted: those who find room elsewhere
- * never see it. */
+ * Threads: any number. A thread holds none of these latches while it waits for a page. `mutex` is a
+ * leaf. `grow` is held while the file grows or a map is formatted; threads that find room elsewhere
+ * do not take it. */
 #include "operations/map.h"
 
 #define RUN_UNKNOWN UINT32_MAX
 #define GROW_PAGES_MIN 16u
 #define GROW_BYTES_SOON (1u << 20)
 #define GROW_BYTES_MAX (64u << 20)
-/* Of pending pages: for less a sync costs more than it gives back. */
+/* Bytes of pending pages. To release fewer, a sync costs more than it gains. */
 #define MANY_BYTES_MIN (4u << 20)
 
 struct ll_map_group {
-    uint32_t run;   /* no longer run of free pages than this; RUN_UNKNOWN */
-    uint32_t hint;  /* 64-page word where the last single page was found */
-    uint32_t epoch; /* grows whenever pages may have become free */
-    bool formatted; /* its map is known to be there */
+    uint32_t run;   /* upper bound of the longest run of free pages, or RUN_UNKNOWN */
+    uint32_t hint;  /* index of the 64-page word where the last single page was found */
+    uint32_t epoch; /* incremented whenever pages may have become free */
+    bool formatted; /* its map is known to exist */
 };
 
-/* What a transaction that allocates or frees has here. */
+/* The allocator's state for a transaction that allocates or frees. */
 struct ll_page_owner {
-    struct ll_hold_owner hold; /* first: what it freed */
+    struct ll_hold_owner hold; /* first member; on the pages it freed */
     struct ll_operations *ops;
     struct ll_page_owner *next_pending;
-    lladd_lsn commit; /* its commit record; 0: not logged */
-    uint64_t n_pages; /* pending: what it freed, or a few more */
-    bool pending;     /* until it is let go of; under the allocator's mutex, like the next */
-    bool told;        /* `durable` has been called: who lets go of it frees it */
-    uint64_t *groups; /* whose pages may become free when it ends */
+    lladd_lsn commit; /* its commit record; 0: it has not logged one */
+    uint64_t n_pages; /* pending: the number of pages it freed, or slightly more */
+    bool pending;     /* its holds are not released; like `told`, under the mutex */
+    bool told;        /* `durable` has been called: the release frees this struct */
+    uint64_t *groups; /* groups that may get free pages when it ends */
     size_t n_groups, cap_groups;
 };
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Room for groups 0 ... n-1 in the table; under the mutex. */
+/* Makes room for groups 0 ... n-1 in the table. Under the mutex. */
 static int want_groups(struct ll_operations *ops, uint64_t n)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -106,7 +106,7 @@ static uint64_t groups_in(uint32_t page_size, uint64_t pages)
     return (pages + span - 1) / span;
 }
 
-/* Picks a group that may have a run of n pages; false: the file has to grow. Under the mutex. */
+/* Picks a group that may have a run of n pages. False: the file must grow. Under the mutex. */
 static bool pick_group(struct ll_allocator *a, uint32_t n, uint64_t *out)
 {
     if (a->current < a->n_groups && a->groups[a->current].run >= n) {
@@ -129,8 +129,8 @@ static bool is_map(struct lladd_db *db, const struct lladd_page *page)
     return lladd_page_is(db, lladd_page_view(page), ll_operations__map_page.name);
 }
 
-/* Where a group's map should be stands something of this type. The first map was made with the
- * database; others may not be there yet. */
+/* The place of a group's map has a page of another type. Type 0 means that the map does not exist
+ * yet; only the first map always exists, because it is created with the database. */
 static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *err)
 {
     if (type == 0 && map.v != 1)
@@ -142,7 +142,7 @@ static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *e
                                              (unsigned long long)map.v, type));
 }
 
-/* Formats the map of a group if that has not been done. Under `grow`. */
+/* Formats the map of a group unless it exists. Under `grow`. */
 static int format_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group)
 {
     struct lladd_page *page;
@@ -160,7 +160,7 @@ static int format_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t
     return rc ? rc : lladd_update(txn, LL_OP_MAP_FORMAT, map, NULL, 0);
 }
 
-/* Makes sure that the group's map is there. */
+/* Makes sure that the group's map exists. */
 static int want_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -175,7 +175,7 @@ static int want_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t g
     return rc;
 }
 
-/* More pages: the caller has found no run of n among `seen` pages. */
+/* Grows the file, unless it has grown since the caller searched `seen` pages for a run of n. */
 static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, uint64_t seen)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -185,7 +185,7 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, ui
     lladd_mutex_lock(&a->grow);
     uint64_t count = lladd_page_count(ops->db);
     if (count == seen) {
-        uint64_t least = n + 2, step = count; /* a map and a group's end may lie in between */
+        uint64_t least = n + 2, step = count; /* room for a map and for the rest of a group */
         if (count < GROW_BYTES_SOON / page_size)
             step = 3 * count;
         step = step < GROW_PAGES_MIN ? GROW_PAGES_MIN : step;
@@ -225,7 +225,7 @@ static void owner_free(struct ll_page_owner *o)
     lladd_free(db, o);
 }
 
-/* It touches pages of the group. */
+/* Notes that the transaction touches pages of the group. */
 static int owner_note(struct ll_page_owner *o, uint64_t group)
 {
     for (size_t i = o->n_groups; i > 0; i--)
@@ -243,7 +243,7 @@ static int owner_note(struct ll_page_owner *o, uint64_t group)
     return 0;
 }
 
-/* The transaction's state here, which remembers that it touches the group. */
+/* The transaction's state; notes in it that the transaction touches the group. */
 static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
                     struct ll_page_owner **out)
 {
@@ -262,7 +262,7 @@ static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t g
               : 0;
 }
 
-/* It has ended, or given up what it held: searches may find more than they thought. */
+/* The transaction has ended or released its holds: the groups may have more free pages. */
 static void touched(struct ll_page_owner *o)
 {
     struct ll_allocator *a = &o->ops->alloc;
@@ -300,7 +300,8 @@ static int pages_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     return rc;
 }
 
-/* At the end of the queue; or, for one whose dropping has failed, in front. Under the mutex. */
+/* Adds it at the end of the queue, or in front if dropping its pages has failed. Under the
+ * mutex. */
 static void put_pending(struct ll_allocator *a, struct ll_page_owner *o, bool in_front)
 {
     if (a->newest.v < o->commit.v)
@@ -331,8 +332,9 @@ static void pages_logged(void *ctx, void *state, lladd_lsn commit)
     lladd_mutex_unlock(&a->mutex);
 }
 
-/* May come long after the log is durable, or before the allocator has looked. (A participant with
- * `committed`, which comes in time, would cost each commit memory, and so might refuse it.) */
+/* May come long after the log is durable, or before the allocator has released the holds. (The
+ * callback `committed` comes promptly, but would cost memory at each commit, which could then
+ * fail.) */
 static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
     (void)ctx;
@@ -341,7 +343,7 @@ static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn
     struct ll_page_owner *o = state;
     struct ll_allocator *a = &o->ops->alloc;
     if (!o->commit.v)
-        touched(o); /* it has logged nothing */
+        touched(o); /* it has logged no commit */
     lladd_mutex_lock(&a->mutex);
     o->told = true;
     bool over = !o->pending;
@@ -371,9 +373,9 @@ const struct lladd_participant ll_operations__pages_participant = {
     .aborted = pages_aborted,
 };
 
-/* ---- dropping what was freed ----------------------------------------------------------------- */
+/* ---- dropping freed pages -------------------------------------------------------------------- */
 
-/* Which pages of a node are freed and wanted back by nobody else? */
+/* The pages of a node that are FREED and on which no other transaction has a hold. */
 static int node_freed(struct ll_operations *ops, const struct ll_hold_node *node,
                       uint64_t out[LL_HOLD_WORDS], struct lladd_error *err)
 {
@@ -398,8 +400,8 @@ static int node_freed(struct ll_operations *ops, const struct ll_hold_node *node
     return 0;
 }
 
-/* Forgets cached copies of a node's freed pages. One that somebody still looks at stays: it is
- * formatted or dropped when the page is taken again. */
+/* Drops the cached copies of a node's freed pages. A copy in use stays; it is formatted or dropped
+ * when the page is allocated again. */
 static int node_drop(struct ll_operations *ops, const struct ll_hold_node *node,
                      struct lladd_error *err)
 {
@@ -422,7 +424,7 @@ static int node_drop(struct ll_operations *ops, const struct ll_hold_node *node,
     return rc;
 }
 
-/* Takes the oldest out of the queue if it is durable. Under the mutex. */
+/* Removes the oldest transaction from the queue if it is durable. Under the mutex. */
 static struct ll_page_owner *take_pending(struct ll_operations *ops)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -437,7 +439,7 @@ static struct ll_page_owner *take_pending(struct ll_operations *ops)
     return o;
 }
 
-/* Lets go of what one durable transaction freed; *some (nullable): there was one. */
+/* Releases what the oldest durable transaction freed; *some (nullable): there was one. */
 static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_error *err)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -469,15 +471,15 @@ static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_erro
     return rc;
 }
 
-/* So many pending pages are many: a quarter of the file, within bounds. */
+/* The number of pending pages that counts as many: a quarter of the file, within bounds. */
 static uint64_t many(uint32_t page_size, uint64_t count)
 {
     uint64_t least = MANY_BYTES_MIN / page_size, most = GROW_BYTES_MAX / page_size;
     return count / 4 < least ? least : count / 4 > most ? most : count / 4;
 }
 
-/* What each call begins with: lets go of one, and has the log's thread make the rest durable before
- * they are too many. */
+/* Called first by each allocation: releases the pages of one transaction, and asks for a sync
+ * before there are too many pending pages. */
 static int look_at_pending(struct ll_operations *ops, struct lladd_error *err)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -485,15 +487,15 @@ static int look_at_pending(struct ll_operations *ops, struct lladd_error *err)
     int rc = drop_pending(ops, NULL, err);
     lladd_mutex_lock(&a->mutex);
     bool ask = a->n_pending_pages >= half && lladd_durable_lsn(ops->db).v >= a->asked;
-    if (ask) /* once for all that is pending now */
+    if (ask) /* one request covers all that is pending now */
         a->asked = a->newest.v + 1;
     lladd_mutex_unlock(&a->mutex);
     if (ask)
-        (void)lladd_force_soon(ops->db); /* without a thread, who finds no room waits for a sync */
+        (void)lladd_force_soon(ops->db); /* without a log thread, make_room syncs later */
     return rc;
 }
 
-/* Makes durable what is pending now, and lets go of it. */
+/* Makes the pending transactions durable and releases what they freed. */
 static int force_pending(struct ll_operations *ops, struct lladd_error *err)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -507,9 +509,9 @@ static int force_pending(struct ll_operations *ops, struct lladd_error *err)
     return rc;
 }
 
-/* ---- taking and giving back ------------------------------------------------------------------ */
+/* ---- allocating and freeing ------------------------------------------------------------------ */
 
-/* One attempt in one group. LLADD_PAGE_FULL: not there, and the group remembers. */
+/* One attempt in one group. LLADD_PAGE_FULL: no such run; the group's hint is lowered. */
 static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
                    struct ll_map_take *take)
 {
@@ -525,7 +527,7 @@ static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t gr
     lladd_mutex_unlock(&a->mutex);
     uint64_t count = lladd_page_count(ops->db);
     if (count <= map.v || count <= group * span) {
-        rc = LLADD_PAGE_FULL; /* its map is not in the file yet */
+        rc = LLADD_PAGE_FULL; /* the file does not have its map yet */
         take->longest = 0;
     } else {
         take->hint = g.hint;
@@ -544,8 +546,8 @@ static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t gr
     return rc;
 }
 
-/* How many transactions have been let go of: if that changes, there may be room. With `all`, those
- * that others are letting go of at this moment count, too. */
+/* The number of pending transactions released so far: if it changes, there may be room. With `all`,
+ * waits until the releases that are running have been counted. */
 static uint64_t dropped_so_far(struct ll_allocator *a, bool all)
 {
     for (;;) {
@@ -559,8 +561,8 @@ static uint64_t dropped_so_far(struct ll_allocator *a, bool all)
     }
 }
 
-/* There was no run of n pages among `count`, when so many had been let go of: makes some free, or
- * the file longer. */
+/* A search found no run of n pages among `count`, when `dropped` transactions had been released.
+ * Releases more, or grows the file. */
 static int make_room(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, uint64_t count,
                      uint64_t dropped)
 {
@@ -657,7 +659,7 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
     rc = lladd_update(txn, LL_OP_MAP_FREE, map, &args, sizeof args);
     if (rc != LLADD_WRONG_TYPE || lladd_txn_error(txn)->page.v != map.v)
         return rc;
-    /* No map: nothing of the group was ever allocated. */
+    /* The map does not exist: no page of the group was ever allocated. */
     return ll_operations__on(err, first,
                              lladd_error_set(err, LLADD_OUT_OF_RANGE,
                                              "page %llu cannot be freed: it is not allocated",
@@ -701,7 +703,7 @@ int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_
         rc = take_pages(txn, (uint32_t)n, use, &got);
     if (rc)
         return rc;
-    /* Also forgets cached copies, which an aborted transaction may have left dirty. */
+    /* Also drops cached copies, which an aborted transaction may have left dirty. */
     rc = lladd_fence(txn, got, n);
     if (!rc)
         *first = got;
@@ -714,9 +716,9 @@ int lladd_extent_free(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return free_pages(txn, first, n, true);
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
-/* `held` (nullable): somebody may want it back. */
+/* `held` (nullable): a transaction that may still roll back has freed it. */
 static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_use *out,
                   bool *held, struct lladd_error *err)
 {
@@ -752,8 +754,8 @@ int lladd_page_use(struct lladd_db *db, lladd_pageno page, enum lladd_page_use *
     return use_of(ll_operations_of(db), page, out, NULL, err);
 }
 
-/* The core asks whether a page without base is missed (BUF-5). A raw page has none and needs none;
- * one that was freed is missed by who may want it back. */
+/* Asked when a page has no base copy: is it missing (BUF-5)? A raw page needs no base. A freed page
+ * does as long as a transaction has a hold on it. */
 int ll_operations__is_allocated(struct ll_operations *ops, lladd_pageno page, bool *out,
                                 struct lladd_error *err)
 {
@@ -766,7 +768,7 @@ int ll_operations__is_allocated(struct ll_operations *ops, lladd_pageno page, bo
     return rc;
 }
 
-/* ---- with the handle ------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 int ll_operations__alloc_init(struct ll_operations *ops, struct lladd_error *err)
 {

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Expandable arrays (lladd/array.h; paper, sections 4.1 and 5): a run of pages of plain bytes.
  *
- * The root page (array_page.c) has the length, the number of formatted pages, and the run.
+ * The root page (array_page.c) has the length, the number of formatted pages, and the run (run.h).
  *
- * Elements stand side by side on pages of type "lladd.bytes" and never cross one: element i is on
- * page i / n of the run, n being as many as a page's body holds. They are changed by lladd.set and
- * lladd.set_range like any bytes.
+ * Elements are stored next to each other on pages of type "lladd.bytes" and never cross a page:
+ * element i is on page i / n of the run, where n is the number of elements that fit a page's body.
+ * lladd.set and lladd.set_range change them like any bytes.
  *
- * (A1) Pages below `formatted` are formatted; those at or above it hold nothing, and what is read
- *      there is zeros. A write there formats the pages up to its own, and some ahead, in top
- *      actions that stay. (In the transaction that made the array, as a part of it; see run.h.)
- * (A2) An element at or above the length may be anything below `formatted`: shrinking changes only
- *      the length, so its undo is one word. Who extends the array writes zeros there, logged, with
- *      undo.
- * (A3) When it is durable that an array was cut, and nobody has changed its length since, whoever
- *      changes it next lowers `formatted` and gives back the pages, in top actions of its own. A
- *      crash before that leaves the pages to the array.
+ * (A1) Pages below `formatted` are formatted. Pages at or above it have no contents and read as
+ * zeros. A write there formats the pages up to its own and a few more, in nested top actions. (In
+ * the transaction that creates the array, as part of it; see run.h.)
  *
- * What memory knows of all that, and how it stays right: array_memory.c.
+ * (A2) Elements at or above the length may have any contents: shrinking changes only the length, so
+ * its undo is one word. Extending writes zeros there, logged, with undo.
  *
- * Threads: any, on different elements. `change` is held by who changes the length or formats pages,
- * over I/O, before the run's latch; `mutex` is a leaf. */
+ * (A3) When a shrink is durable and the length has not changed since, the next change of the length
+ * lowers `formatted` and frees the pages, in nested top actions. After a crash the array keeps
+ * these pages until another shrink.
+ *
+ * array_memory.c describes the copies in memory and how they stay valid.
+ *
+ * Threads: any number, on different elements. A thread holds `change`, over I/O, while it changes
+ * the length or formats pages; it is taken before the run's latch. `mutex` is a leaf. */
 #include "operations/array.h"
 
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static int put(struct lladd_txn *txn, struct lladd_array *a, uint8_t field, uint
     return lladd_update(txn, a->put, a->run.root, &args, sizeof args);
 }
 
-/* ---- where an element is --------------------------------------------------------------------- */
+/* ---- the place of an element ----------------------------------------------------------------- */
 
 static int behind(struct lladd_error *err, const struct lladd_array *a, uint64_t index, uint64_t n,
                   uint64_t length)
@@ -53,7 +54,7 @@ static int behind(struct lladd_error *err, const struct lladd_array *a, uint64_t
                         (unsigned long long)a->run.root.v, (unsigned long long)length));
 }
 
-/* Are elements [first, first + n) there? */
+/* Do elements [first, first + n) exist? */
 static inline int inside(struct lladd_array *a, uint64_t first, uint64_t n, struct lladd_error *err)
 {
     struct ll_array_root root;
@@ -78,8 +79,9 @@ static inline int at_home(struct lladd_txn *txn, const struct lladd_array *a)
     return lladd_txn_db(txn) == a->db ? 0 : other_database(txn, a);
 }
 
-/* index / per_page, for an index of at most 2^48: the inverse is too large by less than 2^-64 of
- * itself, the product thus by less than 2^-16, and a page holds fewer than 2^16 elements. */
+/* index / per_page, for an index of at most 2^48. The inverse is too large by a factor of less than
+ * 1 + 2^-64, so the product is too large by less than 2^-16, and a page holds fewer than 2^16
+ * elements. */
 static inline uint64_t page_of(const struct lladd_array *a, uint64_t index)
 {
 #ifdef __SIZEOF_INT128__
@@ -96,7 +98,7 @@ static uint64_t pages_for(const struct lladd_array *a, uint64_t length)
 
 /* ---- formatting ------------------------------------------------------------------------------ */
 
-/* Pages [from, to), and the root page says so. */
+/* Formats pages [from, to) and records it in the root page. */
 static int format_step(struct lladd_txn *txn, struct lladd_array *a, uint64_t from, uint64_t to)
 {
     struct ll_run_step step;
@@ -110,7 +112,7 @@ static int format_step(struct lladd_txn *txn, struct lladd_array *a, uint64_t fr
     return ll_operations__run_step_end(txn, &step, rc);
 }
 
-/* Under `change`. */
+/* Formats pages up to `page`, and some more. Under `change`. */
 static int format_to(struct lladd_txn *txn, struct lladd_array *a, uint64_t page)
 {
     struct ll_array_root root;
@@ -183,7 +185,7 @@ int lladd_array_write(struct lladd_txn *txn, struct lladd_array *a, uint64_t ind
     return write_element(txn, a, index, offset, bytes, len);
 }
 
-/* The part of elements [first, first + n) that is on the first one's page. */
+/* The part of elements [first, first + n) on the first element's page. */
 struct part {
     uint64_t page;
     uint32_t offset;
@@ -236,7 +238,7 @@ int lladd_array_get_range(struct lladd_array *a, uint64_t first, uint64_t n, voi
             rc = lladd_get(a->db, ll_operations__run_page(&a->run, part.page), part.offset, p,
                            part.bytes, err);
         else
-            memset(p, 0, part.bytes); /* A1 */
+            memset(p, 0, part.bytes); /* A1: not formatted */
         p += part.bytes;
         first += part.n;
         n -= part.n;
@@ -265,7 +267,7 @@ int lladd_array_length(struct lladd_array *a, uint64_t *out, struct lladd_error 
     return rc;
 }
 
-/* A3, under `change`. */
+/* Frees the pages of a durable shrink (A3). Under `change`. */
 static int give_back(struct lladd_txn *txn, struct lladd_array *a, const struct ll_array_root *root)
 {
     struct ll_run_step step;
@@ -295,7 +297,7 @@ static int give_back(struct lladd_txn *txn, struct lladd_array *a, const struct 
     return rc;
 }
 
-/* A2: elements [from, to) may have been others before. Pages that are zeros anyway log nothing. */
+/* Clears elements [from, to), which may have old contents (A2). Pages of zeros log nothing. */
 static int write_zeros(struct lladd_txn *txn, struct lladd_array *a, uint64_t from, uint64_t to,
                        uint64_t formatted)
 {
@@ -404,7 +406,7 @@ int lladd_array_shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
     return rc;
 }
 
-/* ---- made, opened, destroyed ----------------------------------------------------------------- */
+/* ---- create, open, destroy ------------------------------------------------------------------- */
 
 uint32_t lladd_array_element_max(const struct lladd_db *db)
 {
@@ -428,7 +430,7 @@ void lladd_array_close(struct lladd_array *a)
         ll_operations__array_release(a);
 }
 
-/* The root page, its run and the length; alive last. */
+/* Writes the root page: the run, the length, and last the state. */
 static int make_root(struct lladd_txn *txn, uint32_t size, uint64_t length, lladd_pageno *root)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -525,7 +527,7 @@ int lladd_array_destroy(struct lladd_txn *txn, lladd_pageno root)
     return rc;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the whole structure --------------------------------------------------------------------- */
 
 struct each {
     int (*fn)(void *ctx, lladd_pageno);
@@ -601,7 +603,7 @@ static int by_first(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Every page is allocated, and is the array's once. */
+/* Checks that every page is allocated and belongs to the array only once. */
 static int check_extents(struct lladd_array *a, struct lladd_error *err)
 {
     struct extents e = {.a = a, .err = err};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What memory knows of arrays, and how it stays right.
+/* Arrays in memory, and how the copies stay valid.
  *
- * In memory there is one struct lladd_array for an array, however often it is opened: length and
- * number of formatted pages, so that a call on an element looks at no root page, and the run.
- * Length 0 stands for "ask the root page", which also knows whether the array is still alive. Who
- * changes the length (or state), and every rollback that may have changed it back, first changes
- * the page, then sets the copy to 0 and counts `looks`; who asks the page takes down `looks` before
- * and keeps the answer only if it is the same behind. So the copy is never older than the page.
+ * Memory has one struct lladd_array for each array in use, however often it is opened. It has the
+ * length and the number of formatted pages, so that a call on an element does not read the root
+ * page, and the run. Length 0 means "read the root page", which also tells whether the array still
+ * exists. A change of the length or state, and every rollback that may reverse one, first changes
+ * the page, then sets the copy to 0 and increments `looks`. A thread that reads the page notes
+ * `looks` before, and stores what it has read only if `looks` is the same afterwards. So the copy
+ * is never older than the page.
  *
- * A root page number may come again. An array is known by its root page, the id of the transaction
- * that made it (which the run has) and a serial number within that. */
+ * A root page's number may be reused. So an array is identified by its root page, the id of the
+ * transaction that created it (in the run) and a serial number within that transaction. */
 #include "operations/array.h"
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -27,7 +28,8 @@ static struct lladd_array **bucket(struct ll_arrays *all, lladd_pageno root)
                          (all->n_buckets - 1)];
 }
 
-/* Room for one more; without memory, and some already, chains get longer. Under the mutex. */
+/* Makes room for one more array. Without memory the chains grow longer, unless there is no table
+ * yet. Under the mutex. */
 static int spread(struct ll_arrays *all)
 {
     size_t n_old = all->n_buckets, n = n_old ? n_old * 2 : 16;
@@ -168,7 +170,7 @@ void ll_operations__array_forget(struct lladd_array *a, bool made)
     a->changes++;
     a->cut = false;
     lladd_atomic_store64(&a->length, 0);
-    if (made) /* only its maker knows it: for others, pages once formatted stay so */
+    if (made) /* only the creating transaction can roll back formatting */
         lladd_atomic_store64(&a->formatted, 0);
 }
 
@@ -200,7 +202,7 @@ int ll_operations__array_look(struct lladd_array *a, struct ll_array_root *out,
     }
 }
 
-/* ---- what transactions have to do with it ---------------------------------------------------- */
+/* ---- what transactions have changed ---------------------------------------------------------- */
 
 static void owner_free(struct ll_array_owner *o)
 {
@@ -221,7 +223,7 @@ static void array_taken_back(void *ctx, void *state, struct lladd_txn *txn, llad
     lladd_mutex_lock(&o->all->mutex);
     for (struct ll_array_note *n = o->notes; n; n = n->next) {
         ll_operations__array_forget(n->array, n->made);
-        n->destroyed = n->cut = false; /* perhaps; then the root page says so, as ever */
+        n->destroyed = n->cut = false; /* perhaps; the root page says */
     }
     lladd_mutex_unlock(&o->all->mutex);
 }
@@ -305,7 +307,7 @@ int ll_operations__array_note(struct lladd_txn *txn, struct lladd_array *a,
     return 0;
 }
 
-/* ---- per handle ------------------------------------------------------------------------------ */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
@@ -327,11 +329,11 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_arrays *all = state;
-    while (all->owners.first) /* whose end the handle did not live to see */
+    while (all->owners.first) /* transactions that are still open */
         owner_free((struct ll_array_owner *)all->owners.first);
     for (size_t i = 0; i < all->n_buckets; i++) {
         for (struct lladd_array *a = all->buckets[i], *next; a; a = next) {
-            next = a->next; /* somebody has not closed it */
+            next = a->next; /* a handle that was not closed */
             free_array(a);
         }
     }

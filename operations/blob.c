@@ -1,40 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Blobs, the calls: what is logged and what is not.
+/* Blobs (large objects), the calls: what is logged and what is not.
  *
- * A blob is a sequence of bytes over its root page, which holds the first ones, and data pages
- * (blob_page.c, blob_map.c). A write of less than `bulk_from` bytes is logged: bytes before and
- * after where there are pages, new pages by their contents alone. A longer one is not:
+ * A blob is a sequence of bytes: the first ones are in its root page, the others in data pages
+ * (blob_page.c, blob_map.c). A write of less than `bulk_from` bytes is logged: existing pages with
+ * the bytes before and after, new pages with their contents alone. A longer write is not logged:
  *
- *   1. its pages are taken, in extents, and fenced, so that redo of what they held before leaves
- * them
- *      alone;
- *   2. they are written, past the log, the first and the last one filled up with what the blob has
- *      there;
- *   3. the entries in root and index pages are changed to them, logged, runs of pages in one
- * record;
- *      the pages they led to are freed, by the transaction, so that rolling back finds them and
- * they
- *      are used again only when its commit is durable;
- *   4. the transaction's commit, or prepare, forces what was written (`committing` of the
- * participant:
- *      once, whatever the number of writes).
+ *   - Allocate extents for its pages and fence them: redo leaves fenced pages alone, whatever log
+ *     records of their former contents there are.
+ *   - Write the pages to the page file. The first and the last page are completed with the blob's
+ *     present bytes.
+ *   - Log the change of the entries in root and index pages, one log record for each run of pages.
+ *     The transaction frees the replaced pages; so a rollback finds them unchanged, and the
+ *     allocator reuses them only after the commit is durable.
+ *   - At commit or prepare, the participant's `committing` syncs the written pages, once for all
+ *     writes of the transaction.
  *
- * So a crash leaves the old pages, which nobody has touched, or, if the commit record is in the
- * log, the new ones, which were durable before it was. Everything logged has undo on its page,
- * since nobody else writes to the blob; a call that fails half-way goes back to a savepoint.
+ * So after a crash the blob has its old pages, which are unchanged; or, if the commit record is in
+ * the log, the new ones, which were durable before it. Logged updates use undo on the page, because
+ * no other transaction writes to the blob. A call that fails rolls back to a savepoint.
  *
- * Bytes of the root page are always logged: they are few, and it is there already. */
+ * Bytes of the root page are always logged: they are few. */
 #include "operations/blob.h"
 
 #include <string.h>
 
-#define BULK_FROM (1u << 20) /* docs/structures-blob.md says what was measured */
+#define BULK_FROM (1u << 20) /* measurements: docs/structures-blob.md */
 #define STAGE_BYTES (1u << 20)
 #define EXTENT_BYTES (8u << 20) /* longer runs of free pages are rare */
-#define FRESH_MAX 64u           /* new pages that a logged write takes at a time */
-#define TRIES 16                /* of finding pages that somebody replaces meanwhile */
+#define FRESH_MAX 64u           /* new pages that a logged write allocates at a time */
+#define TRIES 16                /* attempts to read pages that another transaction replaces */
 
-/* ---- per handle, per transaction ------------------------------------------------------------- */
+/* ---- the extension and its participant ------------------------------------------------------- */
 
 static const struct lladd_op *const ops[] = {
     [LL_BLOB_FORMAT] = &ll_operations__blob_format,
@@ -51,7 +47,7 @@ static const struct lladd_page_type *const page_types[] = {&ll_operations__blob_
                                                            &ll_operations__blob_index_page,
                                                            &ll_operations__blob_data_page, NULL};
 
-/* Who has joined has written past the log. */
+/* A transaction that has joined has written pages without logging them. */
 static int committing(void *ctx, void *state, struct lladd_txn *txn)
 {
     (void)ctx;
@@ -78,8 +74,8 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     return 0;
 }
 
-/* An extension's operations have ids one after the other. The first one's is looked up when it is
- * first needed: most databases that are opened have no blobs. */
+/* The ids of an extension's operations are consecutive. The first one is looked up when needed,
+ * because most databases have no blobs. */
 lladd_op_id ll_operations__blob_op(struct lladd_db *db, enum ll_blob_op op)
 {
     struct ll_blobs *b = ll_blobs_of(db);
@@ -116,7 +112,7 @@ void lladd_blob_bulk_from(struct lladd_db *db, uint64_t bytes)
 
 /* ---- logged bytes ---------------------------------------------------------------------------- */
 
-/* `redo_only`: the page was made by this transaction, and goes with it. */
+/* `redo_only`: this transaction has allocated the page, and its rollback frees it. */
 static int log_update(struct lladd_txn *txn, enum ll_blob_op op, lladd_pageno page,
                       const void *args, size_t len, bool redo_only)
 {
@@ -125,8 +121,7 @@ static int log_update(struct lladd_txn *txn, enum ll_blob_op op, lladd_pageno pa
                      : lladd_update(txn, id, page, args, len);
 }
 
-/* Bytes from `at` of the root page become these, the length becomes `len` when they are all there.
- * */
+/* Replaces bytes from `at` on in the root page; sets the length to `len` with the last of them. */
 static int write_root(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t len,
                       uint32_t at, const unsigned char *bytes, uint32_t n, bool redo_only)
 {
@@ -157,7 +152,7 @@ static int write_data(struct lladd_txn *txn, lladd_pageno page, uint32_t at,
     return rc;
 }
 
-/* A part of a blob's data: bytes [from, from + len) behind those in the root page. */
+/* A part of a blob's data: bytes [from, from + len) after those in the root page. */
 struct part {
     lladd_pageno root;
     uint64_t from, len;
@@ -172,7 +167,7 @@ static uint64_t n_pages(const struct part *p, uint32_t room)
 {
     return (p->from + p->len - 1) / room - p->from / room + 1;
 }
-/* What of data page i is in the part: n bytes from *at on (in the page's contents). */
+/* The overlap of data page i with the part: n bytes from *at on in the page's contents. */
 static uint32_t of_page(const struct part *p, uint32_t room, uint64_t i, uint32_t *at,
                         const unsigned char **bytes)
 {
@@ -184,7 +179,7 @@ static uint32_t of_page(const struct part *p, uint32_t room, uint64_t i, uint32_
     return (uint32_t)(to - from);
 }
 
-/* A new data page with what the part says and zeros else. */
+/* Formats a new data page with the part's bytes, and zeros elsewhere. */
 static int fill_page(struct lladd_txn *txn, const struct part *p, uint32_t room, uint64_t i,
                      lladd_pageno page)
 {
@@ -200,7 +195,7 @@ static int fill_page(struct lladd_txn *txn, const struct part *p, uint32_t room,
     return rc ? rc : write_data(txn, page, BLOB_REST + at + a.n, bytes + a.n, n - a.n, true);
 }
 
-/* Makes data pages i ... i + n - 1, which are not there. */
+/* Allocates and fills data pages i ... i + n - 1, which do not exist yet. */
 static int fresh_pages(struct lladd_txn *txn, const struct part *p, uint32_t room, uint64_t i,
                        uint64_t n)
 {
@@ -245,9 +240,9 @@ static int put_logged(struct lladd_txn *txn, const struct part *p)
     return rc;
 }
 
-/* ---- past the log ---------------------------------------------------------------------------- */
+/* ---- writes without logging ------------------------------------------------------------------ */
 
-/* What a large write is made of. */
+/* The state of a large write. */
 struct bulk {
     struct lladd_txn *txn;
     const struct part *part;
@@ -258,7 +253,7 @@ struct bulk {
     uint32_t stage_pages;
 };
 
-/* An extent of at most `want` pages; fewer if there is no space for so many in one place. */
+/* Allocates an extent of at most `want` pages; fewer if there is no longer run of free pages. */
 static int take_extent(struct bulk *b, uint64_t want)
 {
     struct lladd_db *db = lladd_txn_db(b->txn);
@@ -284,7 +279,7 @@ static int take_extent(struct bulk *b, uint64_t want)
     return rc;
 }
 
-/* What the blob has there now, into the contents of a staged page. */
+/* Copies the blob's present bytes into the contents of a staged page. */
 static int merge_old(struct bulk *b, uint64_t i, unsigned char *contents)
 {
     struct lladd_db *db = lladd_txn_db(b->txn);
@@ -314,7 +309,7 @@ static int stage_page(struct bulk *b, uint64_t i, unsigned char *page)
     return rc;
 }
 
-/* Data pages from i on go to the extent. */
+/* Writes data pages from i on to the extent. */
 static int write_extent(struct bulk *b, uint64_t i, struct ll_blob_run e)
 {
     int rc = 0;
@@ -338,7 +333,7 @@ static int join(struct lladd_txn *txn)
     return lladd_join(txn, &participant, ll_blobs_of(lladd_txn_db(txn)));
 }
 
-/* All extents first: the log is forced once for all their fences. */
+/* Allocates all extents first, so that one force of the log covers all their fences. */
 static int write_bulk(struct bulk *b)
 {
     uint64_t first = first_page(b->part, b->room), n = n_pages(b->part, b->room), i;
@@ -378,7 +373,7 @@ static int put_bulk(struct lladd_txn *txn, const struct part *p)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Length of the blob; a transaction that writes to it sees what is right, or an error. */
+/* Reads the blob's length. Isolation makes it stable for a transaction that writes to the blob. */
 static int look(struct lladd_db *db, lladd_pageno root, uint64_t *len, struct lladd_error *err)
 {
     struct lladd_page *page;
@@ -398,7 +393,8 @@ static int check_span(struct lladd_txn *txn, uint64_t offset, uint64_t len)
                            "a blob has at most 2^48 bytes");
 }
 
-/* Bytes [offset, offset + len) become these; the blob, `was` long, is at least so long then. */
+/* Replaces bytes [offset, offset + len). The blob had `was` bytes; it grows if the end lies
+ * beyond. */
 static int put(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t offset,
                const unsigned char *bytes, uint64_t len)
 {
@@ -421,8 +417,7 @@ static int put(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t 
     return rc;
 }
 
-/* What lies behind the new length on the page that it ends on becomes zeros, for the blob may grow
- * again. */
+/* Clears the bytes after the new length on the last page, because the blob may grow again. */
 static int clear_tail(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t len)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -498,7 +493,7 @@ int lladd_blob_destroy(struct lladd_txn *txn, lladd_pageno root)
     return ll_operations__all_or_nothing(txn, before, rc);
 }
 
-/* A write, and with `all` nothing of the blob stays behind it. `offset` UINT64_MAX: at the end. */
+/* Writes bytes. `all`: the blob ends after them. `offset` UINT64_MAX: appends. */
 static int change(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, const void *bytes,
                   uint64_t len, bool all)
 {
@@ -575,8 +570,8 @@ int lladd_blob_length(struct lladd_db *db, lladd_pageno root, uint64_t *out,
     return look(db, root, out, err);
 }
 
-/* From the data pages of a run; *done gets how many bytes were. LLADD_CONFLICT: somebody has put
- * others in their place. */
+/* Reads from the data pages of a run; *done: the number of bytes read. LLADD_CONFLICT: another
+ * transaction has replaced the pages. */
 static int read_run(struct lladd_db *db, lladd_pageno root, uint64_t from, struct ll_blob_run r,
                     unsigned char *out, uint64_t len, uint64_t *done, struct lladd_error *err)
 {
@@ -650,7 +645,7 @@ int lladd_blob_read(struct lladd_db *db, lladd_pageno root, uint64_t offset, voi
     return rc;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the whole structure --------------------------------------------------------------------- */
 
 struct pages_of {
     int (*fn)(void *ctx, lladd_pageno);
@@ -692,7 +687,8 @@ static bool is_zero(const unsigned char *p, uint64_t n)
     return n == 0;
 }
 
-/* The page says that it is this one, is in use, not behind the end, and zero behind it. */
+/* Checks that the page has its role, is allocated, and lies before the blob's end, and that its
+ * bytes after the end are zeros. */
 static int check_page(void *ctx, lladd_pageno page, uint64_t where, struct lladd_error *err)
 {
     const struct checking *c = ctx;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which page of a blob is where.
+/* The tree that maps a blob's data page numbers to pages.
  *
- * The root page has the numbers of data pages 0 to 31, and those of four trees of index pages, as
- * old file systems have them: below an index page of level 1 are `fan` data pages, below one of
- * level l fan times as many as below one of level l - 1. The first tree has what fits below one
- * page of level 1, the second what fits below one of level 2, and so on; so where a data page's
- * entry is follows from its number, nothing moves when a blob grows, and pages that were never
- * written need neither page nor entry. With pages of 4 KiB (674 entries) the first tree ends at 2.8
- * MB, the second at 1.8 GB, the third at 1.2 TB, the fourth beyond LLADD_BLOB_MAX.
+ * The root page has entries for data pages 0 to 31 and for four trees of index pages, as old Unix
+ * file systems have them. An index page of level 1 has `fan` data pages below it, one of level l
+ * has fan times as many as one of level l - 1. The first tree is one index page of level 1, the
+ * second one of level 2, and so on. So the place of a data page's entry follows from its number,
+ * nothing moves when a blob grows, and pages never written take neither a page nor an entry. With
+ * pages of 4 KiB (fan is 674) the first tree ends at 2.8 MB, the second at 1.8 GB, the third at 1.2
+ * TB, the fourth beyond LLADD_BLOB_MAX.
  *
- * Each page below the root says whose it is and which. Readers hold one latch at a time: who
- * follows a number that somebody has changed meanwhile finds a page of somebody else, or of another
- * place, and looks again from the root. An older version of the right page he may find (its
- * successor is not committed, or was not when he looked): he could have come earlier. */
+ * Each page below the root names its blob and its role. A reader latches one page at a time. If a
+ * transaction changes an entry after the reader has read it, the reader finds a page of another
+ * blob or role, and starts again from the root. It may also find an older version of the right
+ * page; that is correct, because the newer one was not committed when the reader read the entry. */
 #include "operations/blob.h"
 
 /* ---- fixing ---------------------------------------------------------------------------------- */
@@ -75,17 +75,17 @@ int ll_operations__blob_broken(struct lladd_error *err, lladd_pageno root, lladd
                         (unsigned long long)page.v, (unsigned long long)root.v));
 }
 
-/* ---- the way down ---------------------------------------------------------------------------- */
+/* ---- path from the root ---------------------------------------------------------------------- */
 
-/* A walk from the root to the entry of one data page. */
+/* The path from the root to the entry of one data page i. */
 struct path {
     lladd_pageno node;
-    uint64_t where; /* what the node is; 0: the root */
-    unsigned level; /* of the node; 0: the root, and the entry is that of a data page */
+    uint64_t where; /* role of the node; 0: the root */
+    unsigned level; /* of the node; 0: the root, and the entry is a data page's */
     uint32_t slot;
-    uint32_t room;   /* entries from there on that are alike */
+    uint32_t room;   /* entries of the same kind from there on */
     uint64_t span;   /* data pages below one entry */
-    uint64_t beyond; /* of which those before i are behind us */
+    uint64_t beyond; /* index of page i among those */
 };
 
 static struct path path_to(uint32_t page_size, lladd_pageno root, uint64_t i)
@@ -106,7 +106,7 @@ static struct path path_to(uint32_t page_size, lladd_pageno root, uint64_t i)
     return p;
 }
 
-/* Level of the page that an entry of the path leads to; 0: a data page. */
+/* Level of the page that the path's entry names; 0: a data page. */
 static unsigned below(const struct path *p)
 {
     if (p->where)
@@ -119,7 +119,7 @@ static uint64_t where_below(const struct path *p, uint64_t i)
     return ll_blob_where(below(p), i - p->beyond);
 }
 
-/* One step down, to page `node` which the entry leads to. */
+/* One step down, to page `node`, which the entry names. */
 static void descend(struct path *p, uint32_t page_size, lladd_pageno node, uint64_t i)
 {
     uint32_t fan = ll_blob_fan(page_size);
@@ -141,7 +141,7 @@ static int fix_node(struct lladd_db *db, lladd_pageno root, lladd_pageno node, u
                  : ll_operations__blob_root(db, root, out, err);
 }
 
-/* The run of entries at the path's, at most `max` long. */
+/* The run of entries at the path's slot, at most `max` long. */
 static int look(struct lladd_db *db, lladd_pageno root, const struct path *p, uint64_t max,
                 struct ll_blob_run *out, struct lladd_error *err)
 {
@@ -194,7 +194,7 @@ static int make_index(struct lladd_txn *txn, lladd_pageno root, const struct pat
     return rc ? rc : link_run(txn, root, p->node, p->slot, 1, *out);
 }
 
-/* Nobody else writes: what is not right, is damaged. */
+/* No other transaction writes to the blob, so a conflict means damage. */
 static int no_conflict(struct lladd_error *err, lladd_pageno root, lladd_pageno page, int rc)
 {
     return rc == LLADD_CONFLICT ? ll_operations__blob_broken(err, root, page) : rc;
@@ -249,9 +249,9 @@ int ll_operations__blob_link(struct lladd_txn *txn, lladd_pageno root, uint64_t 
     return rc;
 }
 
-/* ---- giving back ----------------------------------------------------------------------------- */
+/* ---- freeing --------------------------------------------------------------------------------- */
 
-/* Pages that follow each other are freed together. */
+/* Collects consecutive pages, to free them together. */
 struct freeing {
     struct lladd_txn *txn;
     struct ll_blob_run pending;
@@ -275,7 +275,7 @@ static int free_run(struct freeing *f, struct ll_blob_run r)
     return rc;
 }
 
-/* A walk over the entries of one node, run by run; *next is where the next run begins. */
+/* Iterates over the runs of entries of one node; *next: the start of the next run. */
 static int next_run(struct lladd_db *db, lladd_pageno root, lladd_pageno node, uint64_t where,
                     uint32_t *next, uint32_t *slot, uint32_t end, struct ll_blob_run *out,
                     struct lladd_error *err)
@@ -288,7 +288,7 @@ static int next_run(struct lladd_db *db, lladd_pageno root, lladd_pageno node, u
     return rc;
 }
 
-/* Data pages below one entry of an index page of this level. */
+/* Number of data pages below one entry of an index page of this level. */
 static uint64_t span_of(uint32_t page_size, unsigned level)
 {
     uint64_t span = 1;
@@ -297,7 +297,7 @@ static uint64_t span_of(uint32_t page_size, unsigned level)
     return span;
 }
 
-/* Frees an index page and all below it. Its contents stay: rolling back finds them. */
+/* Frees an index page and all pages below it. Their contents stay, for a rollback. */
 static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where)
 {
     struct lladd_db *db = lladd_txn_db(f->txn);
@@ -320,9 +320,9 @@ static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, ui
     return rc ? rc : free_run(f, (struct ll_blob_run){node, 1});
 }
 
-/* Entries `from` to `end` of a node lead nowhere any more; what they led to, pages of a level, each
- * of `span` data pages, is freed. `first` is the first data page below entry 0; of a root that is
- * no such page, and negative (modulo 2^64). */
+/* Empties entries `from` to `end` of a node and frees the pages they named, which have this level
+ * and `span` data pages each. `first`: the first data page below entry 0, counted backwards if
+ * entry 0 is not part of the tree (in the root page); it may then be negative (modulo 2^64). */
 static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where,
                        uint32_t from, uint32_t end, unsigned level, uint64_t first, uint64_t span)
 {
@@ -346,7 +346,8 @@ static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, 
     return rc;
 }
 
-/* Of what is below an index page, the first `keep` data pages stay (some of them, not all). */
+/* Keeps the first `keep` data pages below an index page and frees the others (at least one stays,
+ * at least one is freed). */
 static int cut_index(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where,
                      uint64_t keep)
 {
@@ -394,7 +395,7 @@ int ll_operations__blob_cut(struct lladd_txn *txn, lladd_pageno root, uint64_t k
     return rc ? rc : free_flush(&f);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all pages ------------------------------------------------------------------------------- */
 
 struct visit {
     struct lladd_db *db;

@@ -9,11 +9,11 @@
  *   ... to level 4
  *   256 the first bytes                     data page, type "lladd.blob.data"
  *                                            32 u64 root page
- *   A number of 0: nothing but zeros         40 u56 which data page, u8 0
- *   there, and no page.                      48 bytes
+ *   Number 0: the page does not exist,       40 u56 which data page, u8 0
+ *   its bytes are zeros.                     48 bytes
  *
- * Whatever lies behind the blob's length is zero on all of them (or not there), so lengthening a
- * blob writes nothing.
+ * All bytes after the blob's length are zero (or their page does not exist), so lengthening a blob
+ * writes nothing.
  *
  *   lladd.blob.format        redo u64 length, bytes from 256 on                  undo none
  *   lladd.blob.write         redo u64 length, u16 offset, bytes                  undo the same
@@ -23,8 +23,8 @@
  *   lladd.blob.data.format   redo u64 root, u64 what, bytes from 48 on           undo none
  *   lladd.blob.data.set      redo u16 offset, bytes                              undo the same
  *
- * Offsets are those in the page. A link changes a run of entries to a run: n pages that follow each
- * other, or (first 0) n times none; so redo and undo say little however many pages there are. */
+ * Offsets are within the page. A link replaces one run of entries by another: n consecutive pages,
+ * or (first 0) n empty entries. So redo and undo are short, however many pages there are. */
 #include "operations/blob.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ static int outside(struct lladd_draft *draft, struct lladd_view page, uint64_t a
 static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                           struct lladd_draft *draft)
 {
-    static const struct ll_blob_write empty; /* lladd_page_format gives nothing */
+    static const struct ll_blob_write empty; /* lladd_page_format passes no arguments */
     const struct ll_blob_write *a = args.len ? args.data : &empty;
     (void)ctx;
     (void)page;
@@ -89,7 +89,7 @@ static int write_prepare(void *ctx, struct lladd_view page, struct lladd_span ar
     size_t skip, n = ll_operations__differ(now, new, a->n, &skip);
     unsigned char *redo = lladd_draft_redo(draft, WRITE_HEAD + n);
     unsigned char *undo = lladd_draft_undo(draft, WRITE_HEAD + n);
-    uint16_t at = n ? (uint16_t)(a->at + skip) : BLOB_FIRST; /* behind 64 KiB is no offset */
+    uint16_t at = n ? (uint16_t)(a->at + skip) : BLOB_FIRST; /* there is no offset beyond 64 KiB */
     lladd_put64(redo, a->length);
     lladd_put16(redo + 8, at);
     memcpy(redo + WRITE_HEAD, new + skip, n);
@@ -126,8 +126,7 @@ uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint3
     return k;
 }
 
-/* The entries of a page: where they begin, how many there are. The root's type differs from an
- * index page's; its operations know. */
+/* The entries of a page: offset of the first, and their number. Root and index pages differ. */
 struct entries {
     uint32_t base, n;
 };
@@ -216,7 +215,7 @@ static void index_link_apply(struct lladd_page *page, struct lladd_span bytes)
 
 /* ---- index and data pages: format, set ------------------------------------------------------- */
 
-/* lladd_page_format gives no arguments, and gets a page of no blob. */
+/* lladd_page_format passes no arguments: the page then belongs to no blob. */
 static int owned_prepare(unsigned level, struct lladd_span args, struct lladd_draft *draft)
 {
     struct ll_blob_data none = {.where = ll_blob_where(level, 0)};

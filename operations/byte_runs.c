@@ -7,10 +7,10 @@
 #include <string.h>
 
 #define HEAD LL_BYTE_RUNS_HEAD
-#define GAP 8u /* equal bytes that are worth a new run */
+#define GAP 8u /* so many equal bytes or more separate two runs */
 
-/* Where the first run of changed bytes at or after `from` begins and ends; false: there is none.
- * Runs with less than GAP equal bytes between them are one. */
+/* The next run of changed bytes at or after `from`: [*begin, *end). False: there is none. Runs with
+ * fewer than GAP equal bytes between them count as one. */
 static bool next_run(const unsigned char *a, const unsigned char *b, size_t n, size_t from,
                      size_t *begin, size_t *end)
 {

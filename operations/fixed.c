@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Records of one length: page type "lladd.fixed".
  *
- *   32 u16 size of a record, u16 records there is room for, u16 in use, u16 given up
+ *   32 u16 size of a record, u16 records there is room for, u16 in use, u16 freed
  *   40 u64 zero
- *   48 two planes of bits, in 64-bit words, little-endian: `used`, then `given` up
+ *   48 two planes of bits, in 64-bit words, little-endian: `used`, then `given` (freed)
  *      the records, one after the other
  *
- * As in slotted pages, a freed record is only marked: its bytes stay for undo, and its slot is
- * taken again when no transaction may want it back (hold.c). It is taken as it is, by alloc, whose
- * undo then leaves it free: it was.
+ * As on slotted pages, freeing only marks a record: its bytes stay for undo, and its slot is reused
+ * when no transaction has a hold on it (hold.c). An alloc that reuses a freed slot needs no purge;
+ * its undo leaves the slot free.
  *
  *   lladd.fixed.alloc  redo u16 slot, bytes (none: zeros)             undo u16 slot
  *   lladd.fixed.free   redo u16 slot                                  undo u16 slot
@@ -72,7 +72,7 @@ static void set_bit(unsigned char *page, bool given, uint32_t slot, bool v)
     lladd_put16(page + field, (uint16_t)(v ? count + 1 : count - 1));
 }
 
-/* How many records of a size fit a page. */
+/* The number of records of a size that fit a page. */
 static uint32_t slots_for(uint32_t page_size, uint32_t size)
 {
     uint32_t room = page_size - FIXED_PLANES;
@@ -82,7 +82,7 @@ static uint32_t slots_for(uint32_t page_size, uint32_t size)
     return slots < UINT16_MAX ? slots : UINT16_MAX - 1;
 }
 
-/* Do header and planes make sense, so that slots may be looked at? */
+/* Is the header valid, so that slots may be looked at? */
 static bool head_fine(struct lladd_view v)
 {
     uint32_t size = get(v.bytes, FIXED_SIZE);
@@ -157,7 +157,7 @@ const struct lladd_op ll_operations__fixed_format = {
 
 /* ---- alloc ----------------------------------------------------------------------------------- */
 
-/* A slot that is free, or was given up and is wanted back by nobody. */
+/* A slot that is unused, or freed and without a hold. */
 static bool find_slot(struct ll_operations *ops, struct lladd_view v, uint32_t *slot)
 {
     uint32_t slots = get(v.bytes, FIXED_SLOTS);
@@ -383,7 +383,7 @@ static bool fixed_check(struct lladd_view v)
     return used == get(v.bytes, FIXED_USED) && given == get(v.bytes, FIXED_GIVEN);
 }
 
-/* What is in free slots, and whether they are free or given up, is nobody's business. */
+/* Masks the contents of free slots, and the difference between free and freed. */
 static void fixed_mask(void *ctx, struct lladd_page *page)
 {
     unsigned char *p = page->bytes;
@@ -456,8 +456,8 @@ int lladd_fixed_free(struct lladd_txn *txn, struct lladd_rid rid)
     return rc ? rc : lladd_update(txn, LL_OP_FIXED_FREE, rid.page, slot, sizeof slot);
 }
 
-/* Sends for what will be looked at, all at once: the page's head and, as far as its name says where
- * it is, the record. */
+/* Prefetches all that the call reads: the page's header and, as far as the rid says where it lies,
+ * the record. */
 static void touch(struct lladd_db *db, struct lladd_rid rid, uint32_t offset, size_t len)
 {
     uint32_t slots = slots_for(lladd_page_size(db), rid.size);

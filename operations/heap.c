@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Heaps: any number of records in slotted pages, with ids that last.
+/* Heaps: any number of records in slotted pages, with permanent ids.
  *
- * A record lies where it was stored, its *home*, as long as it fits there. When it outgrows the
- * page it moves: its contents go to another page, its home keeps where. Tags tell the three kinds
- * apart:
+ * A record is stored in its *home*, the slot its id names, and stays there while it fits. When it
+ * outgrows the page, its contents move to another page, and the home keeps their address. Tags tell
+ * the three kinds apart:
  *
  *   PLAIN   the contents
  *   STUB    8 bytes: u48 page, u16 slot of the moved contents
  *   MOVED   8 bytes: u48 page, u16 slot of the home; then the contents
  *
- * A moved record that outgrows its page goes home if it fits there by now, or to a third page;
- * there is never more than one step from home to contents. A stub needs 8 bytes, and no record
- * occupies less, so leaving home always succeeds.
+ * Moved contents that outgrow their page go back to the home if they fit there now, else to a third
+ * page. So there is never more than one step from home to contents. A stub needs 8 bytes, and every
+ * record occupies at least as many, so replacing contents by a stub always succeeds.
  *
- * Every step is an ordinary update of one slotted page in the caller's transaction, and rolls back
- * like one (slotted_page.c). Contents are stored before the stub that leads there is, and freed
- * after it is gone: who follows a stub without isolation finds a record whose first bytes name the
- * home he comes from, or looks again.
+ * Each step is an ordinary update of one slotted page in the caller's transaction, and rolls back
+ * like one (slotted_page.c). Contents are stored before the stub that points to them, and freed
+ * after it is gone. A reader without isolation that follows a stub compares the home's address in
+ * the record it finds; if it is another one, it looks again.
  *
- * A walk (cursor) goes through the inventory in its order, through each page by slots, and gives
- * what is at home there, following stubs and passing over MOVED: so a record comes once wherever
- * its contents are, and however often they move. Pages never leave a heap. */
+ * A cursor walks through the inventory in order, and through each page by slots. It returns the
+ * records that have their home there: it follows stubs and skips MOVED. So each record comes once,
+ * however often its contents move. Pages never leave a heap. */
 #include "operations/heap.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@
 enum { PLAIN = 0, STUB = 1, MOVED = 2 };
 
 #define LINK_BYTES 8u
-#define TRIES 16 /* of finding contents that others move about meanwhile */
+#define TRIES 16 /* attempts to find contents that other transactions move */
 
 uint32_t lladd_heap_max(uint32_t page_size)
 {
@@ -62,8 +62,8 @@ static int no_record(struct lladd_error *err, struct lladd_rid rid)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* What is at a record's home: its tag, the link if it is a stub. With `out`, plain contents are
- * copied there. */
+/* The state of a record's home: its tag, and the address if it is a stub. Plain contents are copied
+ * as struct copy says. */
 struct home {
     unsigned tag;
     uint64_t owner;
@@ -73,8 +73,8 @@ struct home {
 struct copy {
     unsigned char *bytes;
     size_t size;
-    size_t len;  /* of the record, whatever was copied */
-    size_t from; /* the byte of the record that is copied first */
+    size_t len;  /* of the whole record */
+    size_t from; /* the first byte to copy */
 };
 
 static void copy_out(struct copy *c, const unsigned char *bytes, size_t len)
@@ -110,7 +110,7 @@ static int look_home(struct lladd_db *db, struct lladd_rid rid, struct home *out
     return rc;
 }
 
-/* The contents a stub leads to; LLADD_NOT_FOUND if they are not there now. */
+/* Copies the contents that a stub points to. LLADD_NOT_FOUND: they are not there now. */
 static int look_moved(struct lladd_db *db, struct lladd_rid home, struct lladd_rid at,
                       struct copy *c, struct lladd_error *err)
 {
@@ -131,8 +131,8 @@ static int look_moved(struct lladd_db *db, struct lladd_rid home, struct lladd_r
     return rc;
 }
 
-/* Home and contents. One page is latched at a time, so contents may move between the two looks; but
- * then the home has changed, too. */
+/* Looks at the home, then at the contents. Only one page is latched at a time, so the contents may
+ * move between the two; but then the home has changed too, and the next attempt finds them. */
 static int look(struct lladd_db *db, struct lladd_rid rid, struct home *home, struct copy *c,
                 struct lladd_error *err)
 {
@@ -234,8 +234,8 @@ int lladd_heap_insert(struct lladd_txn *txn, lladd_pageno heap, const void *byte
     return rc ? rc : ll_operations__heap_place(txn, heap, &a, out);
 }
 
-/* The page of a record has got room. A hint that cannot be written is an error of the call: it
- * comes before the change, or is rolled back with it. */
+/* Frees a record and notes the room in the inventory. If the hint cannot be written the call fails;
+ * the caller rolls both back. */
 static int freed(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid)
 {
     struct ll_slotted_free a = {.slot = rid.slot};
@@ -260,7 +260,7 @@ int lladd_heap_delete(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid
     return ll_operations__all_or_nothing(txn, before, rc);
 }
 
-/* Contents with their home in front, as they are stored abroad. */
+/* The moved form of a record: its home's address, then its contents. */
 static int pack(struct lladd_txn *txn, struct lladd_rid home, const void *bytes, size_t len,
                 unsigned char **out)
 {
@@ -274,7 +274,7 @@ static int pack(struct lladd_txn *txn, struct lladd_rid home, const void *bytes,
     return 0;
 }
 
-/* Contents to a page with room, a stub to the home. */
+/* Stores the contents on a page with room, then the stub in the home. */
 static int move_out(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
                     unsigned char *packed, size_t len)
 {
@@ -295,7 +295,7 @@ static int set_moved(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid 
     int rc = lladd_slotted_set(txn, at, packed, LINK_BYTES + len, MOVED);
     if (rc != LLADD_PAGE_FULL)
         return rc;
-    rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN); /* home again? */
+    rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN); /* do they fit at home again? */
     if (rc == LLADD_PAGE_FULL)
         rc = move_out(txn, heap, rid, packed, len);
     return rc ? rc : freed(txn, heap, at);
@@ -400,7 +400,7 @@ int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno heap)
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* private_: inventory page; entry << 16 | next slot; data page + 1, 0 if it is to be looked up;
+/* private_: inventory page; entry << 16 | next slot; data page + 1, 0 if it must be looked up;
  * inventory pages so far. */
 void lladd_heap_open(struct lladd_db *db, lladd_pageno heap, struct lladd_heap_cursor *c)
 {
@@ -415,7 +415,7 @@ void lladd_heap_close(struct lladd_heap_cursor *c)
     c->size = 0;
 }
 
-/* The data page of the entry where the cursor stands; LLADD_END behind the last one. */
+/* Finds the data page of the cursor's inventory entry; LLADD_END after the last entry. */
 static int cursor_page(struct lladd_heap_cursor *c, struct lladd_error *err)
 {
     while (c->private_[2] == 0) {
@@ -448,7 +448,7 @@ static int cursor_page(struct lladd_heap_cursor *c, struct lladd_error *err)
     return 0;
 }
 
-/* The next home on the page, copied if it is there; LLADD_NOT_FOUND if there is no further one. */
+/* The next home on the page; plain contents are copied. LLADD_NOT_FOUND if the page has no more. */
 static int cursor_home(struct lladd_heap_cursor *c, struct lladd_rid *rid, struct home *home,
                        struct copy *copy, struct lladd_error *err)
 {
@@ -496,7 +496,7 @@ int lladd_heap_next(struct lladd_heap_cursor *c, struct lladd_rid *rid, struct l
         if (!rc && home.tag == STUB) {
             rc = look(c->db, *rid, &home, &copy, err);
             if (rc == LLADD_OUT_OF_RANGE)
-                continue; /* deleted since we saw its home */
+                continue; /* deleted since its home was read */
         }
         if (rc == LLADD_NOT_FOUND) {
             c->private_[1] = ((c->private_[1] >> 16) + 1) << 16;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_HEAP_H
 #define LL_OPERATIONS_HEAP_H
-/* Heaps inside: inventory pages (heap_page.c), where there is room (heap_space.c), records
+/* Internals of heaps: inventory pages (heap_page.c), free space (heap_space.c), records
  * (heap.c). */
 #include "operations/operations_private.h"
 #include "operations/slotted.h"
@@ -13,7 +13,7 @@
 
 struct ll_inventory_entry {
     lladd_pageno page; /* a slotted page of the heap */
-    uint32_t hint; /* free bytes it had at least when noted, in 256ths of a page, rounded down */
+    uint32_t hint; /* free bytes at the last update, in 256ths of a page, rounded down */
 };
 
 static inline lladd_pageno ll_inventory_next(struct lladd_view v)
@@ -31,7 +31,7 @@ static inline uint32_t ll_inventory_max(uint32_t page_size)
 uint32_t ll_operations__inventory_count(struct lladd_view);
 struct ll_inventory_entry ll_operations__inventory_entry(struct lladd_view, uint32_t index);
 
-/* A slotted page of a heap says in its owner's word where the inventory has it. */
+/* The owner word of a heap's slotted page says where its inventory entry is. */
 static inline uint64_t ll_heap_owner(lladd_pageno inventory, uint32_t index)
 {
     return inventory.v << 16 | index;
@@ -45,27 +45,28 @@ static inline lladd_pageno ll_heap_owner_page(uint64_t owner)
 struct ll_heap_append {
     lladd_pageno first; /* pages first ... first + n - 1 */
     uint32_t n;
-    uint32_t expected; /* entries there must be: others have not been here */
+    uint32_t expected; /* the present number of entries; otherwise another thread has appended */
 };
 struct ll_heap_hint {
     uint32_t index;
     uint32_t hint;
 };
 
-/* ---- room ------------------------------------------------------------------------------------ */
+/* ---- free space ------------------------------------------------------------------------------ */
 
 /* Stores a record in some page of the heap. */
 int ll_operations__heap_place(struct lladd_txn *, lladd_pageno heap, struct ll_slotted_alloc *,
                               struct lladd_rid *out);
-/* A page got room by a delete or set: somebody may want to know. */
+/* A delete or set has freed room on a page. */
 int ll_operations__heap_gained(struct lladd_txn *, lladd_pageno heap,
                                const struct ll_slotted_state *);
-/* Forgets what memory says about a heap. With a creator: nobody else can see it before that has
- * committed. */
+/* Forgets what memory knows of a heap. `created`: txn has created it, and other transactions cannot
+ * see it until txn has committed. */
 int ll_operations__heap_reset(struct lladd_txn *, lladd_pageno heap, bool created);
-/* Its inventory pages form a ring. */
+/* Reports that the heap's chain of inventory pages has a cycle. */
 int ll_operations__heap_endless(struct lladd_error *, lladd_pageno heap);
-/* Is the page with this owner's word a page of this heap? 0, or LLADD_OUT_OF_RANGE and others. */
+/* Is the page with this owner word a page of this heap? 0, LLADD_OUT_OF_RANGE if not, or an
+ * error. */
 int ll_operations__heap_member(struct lladd_db *, lladd_pageno heap, lladd_pageno page,
                                uint64_t owner, struct lladd_error *);
 

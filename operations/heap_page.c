@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Inventory pages of heaps: page type "lladd.heap". The first one's number is the heap's id.
+/* Inventory pages of heaps: page type "lladd.heap". The number of the first one is the heap's id.
  *
  *   32 u64 next inventory page, 0: this is the last
  *   40 u64 the heap's first inventory page
  *   48 u32 entries in use, u32 zero
  *   56     entries of 8 bytes: u48 a slotted page, u8 hint, u8 zero
  *
- * A hint says how much room the page had when somebody looked, ghosts and slack included, in 256ths
- * of a page. It is written when it is found to be wrong, is not undone, and may always be wrong
- * again.
+ * A hint says how much room the page had at the last update, ghosts and slack included, in 256ths
+ * of a page. It is corrected when a thread finds it wrong, is never undone, and need not be right.
  *
  *   lladd.heap.append  redo u16 index, u16 n, u64 first page     undo u16 index, u16 n
  *   lladd.heap.link    redo u64 next                             undo u64 next
  *   lladd.heap.hint    redo u16 index, u8 hint                   undo none
  *
- * Appending is undone from the end; that is right because it happens in a top action (or in the
- * transaction that made the heap), one at a time for each heap (heap_space.c). */
+ * Undo of an append removes the last entries. That is correct because each heap has one append at a
+ * time, in a nested top action or in the transaction that creates the heap (heap_space.c). */
 #include "operations/heap.h"
 
 #include <string.h>
@@ -205,7 +204,7 @@ static int hint_prepare(void *ctx, struct lladd_view page, struct lladd_span arg
     (void)ctx;
     const struct ll_heap_hint *h = args.data;
     if (h->index >= ll_operations__inventory_count(page))
-        return LLADD_NOT_FOUND; /* rolled back meanwhile; it was a hint */
+        return LLADD_NOT_FOUND; /* the entry was rolled back meanwhile; it needs no hint */
     unsigned char *redo = lladd_draft_redo(draft, 3);
     lladd_put16(redo, (uint16_t)h->index);
     redo[2] = (unsigned char)h->hint;
@@ -253,7 +252,7 @@ static bool heap_check(struct lladd_view v)
     return true;
 }
 
-/* Hints are not undone. */
+/* Masks the hints, because they are not undone. */
 static void heap_mask(void *ctx, struct lladd_page *page)
 {
     (void)ctx;

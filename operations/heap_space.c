@@ -1,62 +1,62 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a heap has room.
+/* Free space of heaps.
  *
- * What is known for good stands in the inventory pages (heap_page.c): which pages there are, and
- * roughly how much room each had. In memory every heap in use has
+ * The inventory pages (heap_page.c) say durably which pages a heap has and roughly how much room
+ * each has. In memory every heap in use has
  *
- *   a pool    pages with room, each used by one insert at a time: who inserts takes a page out, and
- *   puts
- *             it back. So one thread fills one page after the other, and as many threads use as
- *             many pages.
- *   a pass    a walk through the inventory in search of pages with room, a step whenever the pool
- *   has
- *             none. The first begins when the heap is first used, so opening a database reads
- *             nothing. A further one begins when something was deleted since, and at least a
- *             quarter as many records were stored as it has to look at entries: a few entries a
- *             record.
+ *   - a pool: pages with room. One insert uses a page at a time: it takes the page out of the pool
+ *     and puts it back. So each thread fills one page after the other, and concurrent inserts use
+ *     different pages.
+ *   - a pass: a walk through the inventory in search of pages with room. It advances when the pool
+ *     has none. The first pass begins when the heap is first used, so opening a database reads
+ *     nothing. A new pass begins only if all passes so far have visited no more entries than
+ *     records were stored, or four times as many if room was freed since the last pass began. So
+ *     the search costs a few entries for each record.
  *
- * If neither helps, the heap grows by an eighth of its pages, 1 to 32, in a top action that stays
- * whatever becomes of the transaction, because others use the pages at once. Not so in the
- * transaction that makes the heap: if that one rolls back, the heap must vanish with all its pages.
- * Nobody else can see the heap before it commits, so there growing is plain updates, and whatever
- * memory says about such a heap is compared with its pages before it is believed: they may have
- * been rolled back.
+ * If neither finds room, the heap grows by an eighth of its pages, 1 to 32, in a nested top action:
+ * other transactions use the pages at once, so they stay even if this transaction rolls back. The
+ * transaction that creates the heap is an exception: if it rolls back, the heap must vanish with
+ * all its pages. No other transaction can see the heap before the commit, so this one grows it with
+ * plain updates. It may roll some of them back to a savepoint; therefore it checks each page of the
+ * pool before using it.
  *
- * Threads: heap->grow, one a heap, guards the pass and is held while the heap grows; the leaf
- * heaps.mutex guards the table and the pools. */
+ * Threads: heap->grow, one for each heap, protects the pass and is held while the heap grows. The
+ * leaf heaps.mutex protects the table and the pools. */
 #include "operations/heap.h"
 
 #define GROW_MAX 32u
-#define POOL_MAX 64u /* more pages with room than inserts at a time are forgotten for a while */
-#define ROOM_MIN (SLOT_BYTES + 2 * SLOT_CAP_MIN) /* less is not worth remembering */
+#define POOL_MAX 64u /* a pool keeps at most so many pages; a pass finds the others again */
+#define ROOM_MIN (SLOT_BYTES + 2 * SLOT_CAP_MIN) /* a page with less is not worth keeping in the
+                                                  * pool */
 
 struct pool_page {
     lladd_pageno page;
-    uint64_t owner; /* where the inventory has it */
-    uint32_t room;  /* bytes for records and directory entries, as far as we know */
-    uint32_t hint;  /* in the inventory */
-    bool busy;      /* an insert is at it */
+    uint64_t owner; /* place of its inventory entry */
+    uint32_t room;  /* bytes for records and directory entries, as last seen */
+    uint32_t hint;  /* its hint in the inventory */
+    bool busy;      /* an insert is using it */
 };
 
 struct ll_heap {
     struct ll_heap *next;
     lladd_pageno root;
-    const void *creator; /* struct ll_heaps_created of a transaction not committed yet */
+    const void *creator; /* struct ll_heaps_created of the transaction that creates it, until it
+                          * commits */
     struct pool_page *pool;
     uint32_t n_pool, cap_pool;
-    bool gained;             /* room came back since the pass began */
+    bool gained;             /* room was freed since the pass began */
     uint64_t placed;         /* records stored */
-    struct lladd_mutex grow; /* the rest: */
+    struct lladd_mutex grow; /* protects the following: */
     bool passing;
-    lladd_pageno at; /* where the pass is */
+    lladd_pageno at; /* next entry of the pass */
     uint32_t index;
-    uint64_t seen;     /* entries it has looked at */
-    uint64_t visited;  /* entries all passes have looked at */
-    uint64_t entries;  /* the heap has, by the last pass and what was added since */
-    lladd_pageno last; /* inventory page; LLADD_NO_PAGE: not known */
+    uint64_t seen;     /* entries this pass has visited */
+    uint64_t visited;  /* entries all passes have visited */
+    uint64_t entries;  /* of the heap: counted by the last pass, plus those added since */
+    lladd_pageno last; /* last known inventory page, or LLADD_NO_PAGE */
 };
 
-/* The heaps a transaction has made. */
+/* The heaps that one transaction has created. */
 struct ll_heaps_created {
     struct ll_owner owner;
     struct ll_operations *ops;
@@ -71,7 +71,7 @@ static struct ll_heap **bucket(struct ll_heaps *t, lladd_pageno root)
     return &t->buckets[(size_t)(root.v * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (t->n_buckets - 1)];
 }
 
-/* More buckets; without memory, and some already, chains get longer. */
+/* Doubles the table. Without memory the chains grow longer, unless there is no table yet. */
 static int spread(struct ll_operations *ops)
 {
     struct ll_heaps *t = &ops->heaps;
@@ -103,7 +103,8 @@ static struct ll_heap *find(struct ll_heaps *t, lladd_pageno root)
     return h;
 }
 
-/* As if nobody had used it yet. Under both latches, or unknown to others. */
+/* Resets the heap's state to "not used yet". Under both latches, or before other threads know
+ * it. */
 static void forget(struct ll_heap *h)
 {
     h->n_pool = 0;
@@ -116,7 +117,7 @@ static void forget(struct ll_heap *h)
     h->last = lladd_page_of(LLADD_NO_PAGE);
 }
 
-/* What is known of a heap, made if need be. Never freed before the handle is. */
+/* The heap's state in memory, created if necessary; freed when the handle is closed. */
 static int heap_for(struct ll_operations *ops, lladd_pageno root, struct ll_heap **out)
 {
     struct ll_heaps *t = &ops->heaps;
@@ -172,7 +173,7 @@ void ll_operations__heaps_free(struct ll_operations *ops)
         }
     }
     lladd_free(ops->db, t->buckets);
-    while (t->created.first) { /* by transactions whose end the handle did not live to see */
+    while (t->created.first) { /* by transactions that are still open */
         struct ll_heaps_created *c = (struct ll_heaps_created *)t->created.first;
         lladd_free(ops->db, c->heaps);
         ll_operations__owner_free(&c->owner);
@@ -180,7 +181,7 @@ void ll_operations__heaps_free(struct ll_operations *ops)
     lladd_mutex_destroy(&t->mutex);
 }
 
-/* ---- who made it ----------------------------------------------------------------------------- */
+/* ---- the transaction that creates a heap ----------------------------------------------------- */
 
 static bool is_creator(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h)
 {
@@ -191,7 +192,7 @@ static bool is_creator(struct lladd_txn *txn, struct ll_operations *ops, struct 
     return is;
 }
 
-/* The transaction's list, with room for one more. */
+/* The transaction's list of created heaps, with room for one more. */
 static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
                       struct ll_heaps_created **out)
 {
@@ -236,8 +237,8 @@ int ll_operations__heap_reset(struct lladd_txn *txn, lladd_pageno root, bool mad
     return 0;
 }
 
-/* From now on they are heaps like any other. Pages in the pool may have been rolled back: a pass
- * will find those that were not. */
+/* The transaction has ended: its heaps become ordinary. Pages in their pools may have been rolled
+ * back, so the pools are emptied; a pass finds the pages that remain. */
 static void disown(struct ll_heaps_created *c)
 {
     struct ll_operations *ops = c->ops;
@@ -245,7 +246,7 @@ static void disown(struct ll_heaps_created *c)
     for (size_t i = 0; i < c->n; i++) {
         struct ll_heap *h = c->heaps[i];
         if (h->creator != c)
-            continue; /* rolled back, and somebody else has made one there */
+            continue; /* rolled back; another transaction has created a heap there */
         h->creator = NULL;
         h->n_pool = 0;
     }
@@ -306,7 +307,7 @@ static struct pool_page *pool_find(struct ll_heap *h, lladd_pageno page)
     return NULL;
 }
 
-/* A page with so much room that nobody is at; it is busy now. */
+/* Takes a page that is not busy and has room for `need` bytes; makes it busy. */
 static bool pool_take(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
                       struct pool_page *out)
 {
@@ -323,8 +324,8 @@ static bool pool_take(struct ll_operations *ops, struct ll_heap *h, uint32_t nee
     return found;
 }
 
-/* A place for one more; NULL without memory. Pages that are forgotten for it are found again by a
- * pass. */
+/* Adds a place to the pool, or reuses that of the page with the least room; a pass finds that page
+ * again. NULL: out of memory. */
 static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
 {
     uint32_t least = h->n_pool;
@@ -348,7 +349,7 @@ static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
     return &h->pool[h->n_pool++];
 }
 
-/* A page that was found elsewhere becomes busy. False: somebody is at it already. */
+/* Makes a page found by a pass or by growing busy. False: another insert is using it. */
 static bool pool_claim(struct ll_operations *ops, struct ll_heap *h, struct pool_page p)
 {
     lladd_mutex_lock(&ops->heaps.mutex);
@@ -364,8 +365,8 @@ static bool pool_claim(struct ll_operations *ops, struct ll_heap *h, struct pool
     return free;
 }
 
-/* Nobody is at the page any more, and it has so much room; too little is not worth remembering.
- * `placed`: records were stored. */
+/* Puts a page back with the room it has now, or removes it if that is too little. `placed`: number
+ * of records stored. */
 static void pool_put(struct ll_operations *ops, struct ll_heap *h, struct pool_page p,
                      unsigned placed)
 {
@@ -419,20 +420,20 @@ int ll_operations__heap_member(struct lladd_db *db, lladd_pageno heap, lladd_pag
                         (unsigned long long)page.v, (unsigned long long)heap.v));
 }
 
-/* Room of a page, as hints count it. */
+/* A number of free bytes as a hint. */
 static uint32_t hint_of(uint32_t page_size, uint32_t bytes)
 {
     uint32_t hint = bytes / (page_size / 256);
     return hint < UINT8_MAX ? hint : UINT8_MAX;
 }
 
-/* May a page with this hint have so much room? 255 may mean anything from there on. */
+/* May a page with this hint have `need` bytes? Hint 255 has no upper limit. */
 static bool hint_promises(uint32_t page_size, uint32_t hint, uint32_t need)
 {
     return hint == UINT8_MAX || (hint + 1) * (page_size / 256) > need;
 }
 
-/* A new pass, if one is due. Under `grow`. */
+/* Begins a new pass if one is due. Under `grow`. */
 static bool pass_begin(struct ll_operations *ops, struct ll_heap *h)
 {
     lladd_mutex_lock(&ops->heaps.mutex);
@@ -445,7 +446,8 @@ static bool pass_begin(struct ll_operations *ops, struct ll_heap *h)
     return h->passing;
 }
 
-/* Goes on to the next page that promises so much room; LLADD_END if the pass ends without. */
+/* Advances to the next page that according to its hint has `need` bytes; LLADD_END at the end of
+ * the inventory. */
 static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
                    struct pool_page *out, struct lladd_error *err)
 {
@@ -480,8 +482,8 @@ static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
     return LLADD_END;
 }
 
-/* One step of the pass, under `grow`. The rest of an old pass and then one whole new one are tried
- * before LLADD_END is the answer. */
+/* Continues the present pass, then tries one new pass if one is due. LLADD_END: no page found.
+ * Under `grow`. */
 static int pass(struct ll_operations *ops, struct ll_heap *h, uint32_t need, struct pool_page *out,
                 struct lladd_error *err)
 {
@@ -503,7 +505,7 @@ int ll_operations__heap_endless(struct lladd_error *err, lladd_pageno heap)
 
 /* ---- growing --------------------------------------------------------------------------------- */
 
-/* The last inventory page and how many entries it has. */
+/* Finds the last inventory page and its number of entries. */
 static int find_last(struct lladd_db *db, struct ll_heap *h, lladd_pageno from, lladd_pageno *last,
                      uint32_t *count, struct lladd_error *err)
 {
@@ -540,7 +542,7 @@ static int add_inventory(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno 
     return rc;
 }
 
-/* n pages or fewer: allocated, formatted, in the inventory. */
+/* Adds *n pages or fewer: allocates and formats them and adds them to the inventory. */
 static int add_pages(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *last, uint32_t *n,
                      struct pool_page *out)
 {
@@ -571,7 +573,7 @@ static int add_pages(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *las
     return rc ? rc : lladd_update(txn, LL_OP_HEAP_APPEND, *last, &a, sizeof a);
 }
 
-/* Under `grow`. */
+/* Adds pages to the heap; *out gets the first. Under `grow`. */
 static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h, bool creator,
                 struct pool_page *out)
 {
@@ -612,7 +614,7 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
-/* A page that may have room: from the pool, the pass, or new. */
+/* A page that may have room: from the pool, from the pass, or a new one. */
 static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
                      uint32_t need, struct pool_page *out)
 {
@@ -638,8 +640,8 @@ static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll
     return rc;
 }
 
-/* The page had not so much room: unless others keep it and give it back, the inventory shall say
- * so. */
+/* The page was full. If it has ghosts or slack that may become free, later passes shall look again;
+ * otherwise corrects its hint. */
 static int disappointed(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
                         const struct pool_page *p, uint32_t need, const struct ll_slotted_state *s)
 {
@@ -709,7 +711,7 @@ int ll_operations__heap_gained(struct lladd_txn *txn, lladd_pageno heap,
     h->gained = true;
     lladd_mutex_unlock(&ops->heaps.mutex);
     if (now < hint + 32 || hint == UINT8_MAX)
-        return 0; /* an eighth of a page is worth a record */
+        return 0; /* only a gain of an eighth of a page is worth a log record */
     rc = lladd_update(txn, LL_OP_HEAP_HINT, ll_heap_owner_page(s->owner), &a, sizeof a);
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }

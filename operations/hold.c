@@ -1,33 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Holds: what transactions have given up and may want back.
+/* Holds: reservations of what transactions have freed, so that they can roll back.
  *
- * Whoever frees a page, a slot or a record's bytes may yet roll back, and then it must be there
- * again (REC-3). So giving up never destroys: the page's own bytes say "given up", in a form from
- * which undo makes the old state without needing room, and it becomes free for others only
+ * A transaction that frees a page, a slot or a record's bytes may still roll back, and then needs
+ * them again (REC-3). Therefore freeing destroys nothing. The page marks the space as freed, in a
+ * form from which undo restores the old state without needing room. Other transactions may reuse
+ * the space only
  *
- *     when nobody who may still roll back has given it up.
+ *     when every transaction that may still roll back has no hold on it.
  *
- * That condition is no property of the page; it is kept here, in memory, per database:
+ * Holds are not stored on the page. They are kept here, in memory, one table per database:
  *
- *   - before the update is logged, the transaction says what it gives up (ll_operations__hold);
- *   - who looks for room on the page does so under the page's latch, and leaves alone what is given
- *     up and held. What he sees given up was held before he could see it, for the page's latch lies
- *     in between; if it is not held any more, its owner has ended;
- *   - a transaction's holds end with it: with the commit record's LSN for records (who reuses them
- *     logs behind it, so if the reuse survives a crash, so does the commit), with durability for
- *     pages (a page may be written past the log; alloc.c sees to it that it comes), with the end of
- *     a rollback for both.
+ *   - Before its update is logged, a transaction takes a hold on what it frees
+ *     (ll_operations__hold).
+ *   - A thread that looks for room on a page does so under the page's latch, and skips space that
+ *     is freed and held. A hold is taken before the freed mark becomes visible, because the page
+ *     latch orders the two. So if the thread sees the mark and no hold, the transaction that freed
+ *     the space has ended.
+ *   - The holds of a transaction end with it. Holds on records end as soon as the commit record has
+ *     its LSN: a transaction that reuses the space logs at a higher LSN, so if the reuse survives a
+ *     crash, so does the commit. Holds on pages end when the commit is durable, because a page can
+ *     be written without logging; alloc.c waits for that. The end of a rollback releases both
+ *     kinds.
  *
- * After a crash the table is empty, and that is right: losers have been rolled back, transactions
- * in doubt bring their holds in the prepare record. While losers are not yet rolled back nothing
- * that was given up may be reused at all (struct ll_operations, `recovering`); that is so also
- * behind an open that has returned before (lladd_losers).
+ * After a crash the table is empty. That is correct: recovery rolls losers back, and the prepare
+ * record of a transaction in doubt contains its holds. Until every loser is rolled back, no freed
+ * space is reused at all (`recovering` in struct ll_operations). This also holds if open returns
+ * before the rollbacks are finished (lladd_losers).
  *
- * A hold may outlive its reason (a rollback to a savepoint, a refused update). It then keeps
- * something for a while that need not be kept, and does no other harm.
+ * A hold may remain after its reason is gone (a rollback to a savepoint, a refused update). It then
+ * delays reuse until the transaction ends, and does no other harm.
  *
- * One node holds up to 256 things of one page for one owner: a transaction that deletes a million
- * records needs some 2 MiB. Threads: any; one transaction by one thread at a time. */
+ * One node covers up to 256 items of one page for one owner: a transaction that deletes a million
+ * records needs about 2 MiB. Threads: any number; each transaction is used by one thread at a
+ * time. */
 #include "operations/hold.h"
 
 #include <lladd/bytes.h>
@@ -113,7 +118,8 @@ void ll_operations__hold_end(struct ll_hold_owner *owner)
     lladd_mutex_unlock(&h->mutex);
 }
 
-/* More buckets when there are more nodes than buckets. Without memory the chains get longer. */
+/* Doubles the table when there are more nodes than buckets. Without memory the chains grow
+ * longer. */
 static void spread(struct ll_holds *h)
 {
     size_t n = h->n_buckets ? h->n_buckets * 2 : 64;
@@ -148,7 +154,7 @@ static struct ll_hold_node *find(struct ll_holds *h, uint64_t key,
     return node;
 }
 
-/* The owner's node for the key, made if need be; NULL without memory. */
+/* The owner's node for the key, created if necessary; NULL if there is no memory. */
 static struct ll_hold_node *node_for(struct ll_hold_owner *owner, uint64_t key)
 {
     struct ll_holds *h = owner->holds;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_HOLD_H
 #define LL_OPERATIONS_HOLD_H
-/* What transactions have given up and may want back: see hold.c. */
+/* Reservations of what transactions have freed and may need for undo: see hold.c. */
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 
 #define LL_HOLD_WORDS 4u
-#define LL_HOLD_CHUNK (64u * LL_HOLD_WORDS) /* things one node knows about */
+#define LL_HOLD_CHUNK (64u * LL_HOLD_WORDS) /* items that one node covers */
 
 struct ll_hold_owner;
 
-/* 256 things of one page held by one owner. */
+/* 256 items of one page held by one owner. */
 struct ll_hold_node {
     uint64_t key; /* page << 16 | chunk */
     struct ll_hold_owner *owner;
@@ -28,7 +28,7 @@ struct ll_holds {
     struct ll_hold_owner *owners;
 };
 
-/* Those of one transaction. May be the first member of something larger. */
+/* The holds of one transaction. May be the first member of a larger struct. */
 struct ll_hold_owner {
     struct ll_holds *holds;
     struct ll_hold_owner *next, *before;
@@ -36,23 +36,23 @@ struct ll_hold_owner {
 };
 
 int ll_operations__holds_init(struct ll_holds *, struct lladd_db *, const char *name);
-/* The owners that are left are not freed here: their maker walks `owners` first. */
+/* Does not free the owners that are left: the caller walks `owners` first. */
 void ll_operations__holds_free(struct ll_holds *);
 
 void ll_operations__hold_begin(struct ll_holds *, struct ll_hold_owner *);
-/* Lets go of everything, and of the owner. */
+/* Releases all its holds, and unlinks the owner. */
 void ll_operations__hold_end(struct ll_hold_owner *);
-/* Lets go of everything; the owner stays. */
+/* Releases all its holds; the owner stays. */
 void ll_operations__hold_release(struct ll_hold_owner *);
 
-/* Things first ... first + n - 1 of the page are held by the owner, too. LLADD_NO_MEMORY: perhaps
- * only some of them, which does no harm. Before the update that gives them up is logged. */
+/* Adds a hold on items first ... first + n - 1 of the page. Call it before the update that frees
+ * them is logged. LLADD_NO_MEMORY: some of the holds may have been added, which does no harm. */
 int ll_operations__hold(struct ll_hold_owner *, lladd_pageno, uint32_t first, uint32_t n);
 bool ll_operations__holds_own(struct ll_hold_owner *, lladd_pageno, uint32_t index);
-/* How many things the owner holds. One thread at a time, as all calls for one owner. */
+/* The number of items the owner holds. One thread at a time, like all calls for one owner. */
 uint64_t ll_operations__hold_count(const struct ll_hold_owner *);
-/* Which of the things of a chunk are held by anybody (but `except`, which may be NULL)? Under the
- * page's latch the answer covers every update of the page that one can see. */
+/* The items of a chunk on which there are holds, except those of `except` (may be NULL). Under the
+ * page's latch the answer covers every update of the page that the caller can see. */
 void ll_operations__held(struct ll_holds *, lladd_pageno, uint32_t chunk,
                          const struct ll_hold_owner *except, uint64_t out[LL_HOLD_WORDS]);
 static inline bool ll_operations__nothing_held(struct ll_holds *h)
@@ -60,7 +60,7 @@ static inline bool ll_operations__nothing_held(struct ll_holds *h)
     return lladd_atomic_load64(&h->n_nodes) == 0;
 }
 
-/* For the prepare record and back again. */
+/* Writes the holds into the prepare record, and restores them from it. */
 int ll_operations__hold_write(struct ll_hold_owner *, struct lladd_sink *);
 int ll_operations__hold_restore(struct ll_hold_owner *, struct lladd_span, struct lladd_error *);
 

@@ -1,41 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lists, the calls (paper, section 4.1 and Figure "Linear Hash Table Bucket operations").
  *
- * Items are records of a heap (heap.c), which finds room for them and keeps their ids; each has the
- * ids of the items before and behind it, the root page those of the first and the last one.
+ * Items are records of a heap (heap.c), which finds room for them and keeps their ids. Each item
+ * has the ids of its predecessor and successor; the root page has those of the first and the last
+ * item.
  *
- * An *insertion* is three records, and the chain that a reader walks is whole after each of them,
- * as in the paper's figure: (1) the item is stored, with its links; (2) the item before it, or the
- * root page, leads to it; (3) the item behind it, or the root page, leads back to it. Together they
- * are a nested top action, closed by a logical undo, "remove this item": once it is closed others
- * may insert before and behind the item, so links are never restored. (The paper's undo-only record
- * would have to name the item before it has its place; a compensation that ran before the item was
- * stored would then remove whoever else has got that place.)
+ * An *insertion* takes three log records, and after each of them a reader finds the chain intact,
+ * as in the paper's figure: (1) store the item with its links; (2) link to it from its predecessor,
+ * or from the root page; (3) link back to it from its successor, or from the root page. The three
+ * form a nested top action with a logical undo, "remove this item". After it other transactions may
+ * insert next to the item, so undo never restores links. (The paper uses an undo-only record. That
+ * would have to name the item before it has its place, and an undo that ran before the item was
+ * stored would remove another item that has got the place meanwhile.)
  *
- * A *removal* changes one byte: the item is marked, and stays in the chain until the transaction
- * has ended. So taking it back needs neither room nor place, whatever others have done around it,
- * and transactions that remove neighbours do not meet. What is marked, and held by nobody who may
- * still roll back (hold.c), is *swept* by those who later change the list there: unlinked in two
- * records, freed in the heap, in a top action that stays. An insertion that was taken back is such
- * an item, too.
+ * A *removal* changes one byte: it marks the item, which stays in the chain until the transaction
+ * has ended. So undo needs no room, whatever other transactions have changed around the item, and
+ * transactions that remove neighbours do not conflict. A later change of the list near a marked
+ * item *sweeps* it if there is no hold on it (hold.c): in a nested top action of its own it unlinks
+ * the item with two log records and frees its record. Undo of an insertion leaves a marked item
+ * too.
  *
- * A transaction that has made a list, or spliced it, is alone with it until it ends. There an
- * insertion is plain updates, taken back record by record, for the links it has set must not
- * outlive the pages, or the order, that they belong to; and nothing is swept.
+ * A transaction that creates or splices a list has it alone until it ends. An insertion by that
+ * transaction is plain updates, which undo restores one by one, because the links must not outlive
+ * the pages or the order they belong to. There is no sweep then.
  *
- * Readers latch one page at a time and hold nothing between them. An item's slot may be somebody
- * else's by the time they follow a link; `turn`, a number in item and link, tells. They look again
- * at the item they come from, or, if that one is gone as well, begin where their caller stands.
+ * Readers latch one page at a time and hold nothing in between. When a reader follows a link, the
+ * slot may belong to another item; `turn`, a number in item and link, shows it. The reader then
+ * starts again from the caller's item.
  *
- * Latches: `change`, one a list, for insertions and sweeps, so that links have one writer; held
- * over I/O, which only other writers of the list notice. Marks and bytes of items need none. */
+ * Latches: `change`, one for each list, is held by insertions and sweeps, so links have one writer.
+ * It is held over I/O; only other writers of the list wait for it. Marks and bytes of items need no
+ * latch. */
 #include "operations/heap.h"
 #include "operations/list.h"
 
 #include <string.h>
 
 #define SWEEP 4u   /* items that one call may sweep on each side */
-#define SHORT 512u /* items up to this are put together on the stack */
+#define SHORT 512u /* items up to this length are assembled on the stack */
 
 #define TRY(call) \
     do { \
@@ -54,7 +56,7 @@ static int check_handles(struct lladd_txn *txn, const struct lladd_list *l)
                            "the list is of another database than the transaction");
 }
 
-/* The item behind `at`, or the first, is `to`; at LLADD_ITEM_NONE the root page says so. */
+/* Makes `to` the successor of `at`. If `at` is LLADD_ITEM_NONE, makes it the list's first item. */
 static int set_next(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item at,
                     struct lladd_item to)
 {
@@ -87,7 +89,8 @@ static int set_prev(struct lladd_txn *txn, const struct lladd_list *l, struct ll
                         sizeof ends);
 }
 
-/* The end of several steps: closed, by `op` or by nothing, or taken back. */
+/* Ends a nested top action of several steps: closes it with the logical undo `op` (or none), or
+ * rolls it back if a step has failed. */
 static int close_action(struct lladd_txn *txn, struct lladd_action *action, int rc, lladd_op_id op,
                         const void *undo, size_t len)
 {
@@ -105,7 +108,7 @@ static int close_action(struct lladd_txn *txn, struct lladd_action *action, int 
 
 /* ---- sweeping -------------------------------------------------------------------------------- */
 
-/* Is the item marked, and wanted back by nobody? `out` is what it is. */
+/* May the item be swept: is it marked, without a hold? *out: the item. */
 static int may_sweep(struct lladd_db *db, struct lladd_item item, bool *may,
                      struct ll_list_look *out, struct lladd_error *err)
 {
@@ -142,8 +145,8 @@ static int unlink_item(struct lladd_txn *txn, const struct lladd_list *l, struct
     return lladd_heap_delete(txn, heap, rid);
 }
 
-/* Sweeps items from `at` on, forwards or backwards, as long as there are any; *at is where it
- * stops. Under the latch. */
+/* Sweeps marked items from `at` on, forwards or backwards, at most SWEEP; *at becomes the first
+ * item left. Under the latch. */
 static int sweep(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item *at,
                  bool forwards)
 {
@@ -163,7 +166,7 @@ static int sweep(struct lladd_txn *txn, const struct lladd_list *l, struct lladd
 
 /* ---- inserting ------------------------------------------------------------------------------- */
 
-/* The record of a new item. */
+/* Stores the record of a new item. */
 static int store(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
                  struct lladd_item prev, struct lladd_item next, const void *bytes, size_t len,
                  struct lladd_item *out)
@@ -190,7 +193,7 @@ static int store(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
     return rc;
 }
 
-/* The three steps of the paper's figure. */
+/* The three steps of the paper's figure (header). */
 static int insert_between(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
                           struct lladd_item prev, struct lladd_item next, const void *bytes,
                           size_t len, struct lladd_item *out)
@@ -224,7 +227,7 @@ static int insert_among(struct lladd_txn *txn, struct lladd_list *l, lladd_pagen
                         sizeof undo);
 }
 
-/* At the end, or behind `after`. Under the latch. */
+/* Inserts at the end, or after `after`. Under the latch. */
 static int insert(struct lladd_txn *txn, struct lladd_list *l, bool at_end, struct lladd_item after,
                   const void *bytes, size_t len, struct lladd_item *out)
 {
@@ -289,8 +292,8 @@ uint32_t lladd_list_item_max(const struct lladd_db *db)
     return lladd_heap_max(lladd_page_size(db)) - ITEM_BYTES;
 }
 
-/* It has not been there, has been removed by somebody, or goes now; what makes an end of it is that
- * nobody finds it. */
+/* The item may not have been stored yet, may have been removed by another transaction, or is marked
+ * now. In each case readers no longer find it. */
 int ll_operations__list_take_back(struct lladd_txn *txn, struct lladd_item item)
 {
     struct ll_lists *ls = ll_lists_of(lladd_txn_db(txn));
@@ -324,7 +327,7 @@ int lladd_list_remove(struct lladd_txn *txn, struct lladd_list *l, struct lladd_
     TRY(ll_operations__list_look_own(l, item, &it, NULL, err));
     if (it.gone)
         return ll_operations__list_no_item(err, item);
-    /* First, so that a failure changes nothing that anybody sees. */
+    /* First, so that a failure has no visible effect. */
     if (!ll_operations__list_is_alone(txn, l))
         TRY(sweep_around(txn, l, item));
     TRY(ll_operations__hold_record(txn, item.page, LINK_SLOT(item)));
@@ -352,7 +355,7 @@ int lladd_list_write(struct lladd_txn *txn, struct lladd_list *l, struct lladd_i
     return lladd_slotted_write(txn, rid, ITEM_BYTES + offset, bytes, len);
 }
 
-/* ---- making, destroying, splicing ------------------------------------------------------------ */
+/* ---- creating, destroying, splicing ---------------------------------------------------------- */
 
 static int create(struct lladd_txn *txn, struct ll_lists *ls, lladd_pageno *root)
 {
@@ -444,8 +447,8 @@ static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lla
                         sizeof a);
 }
 
-/* Under both latches. The root page of `from` lets go first; until `to` is linked, its items are in
- * neither, and all of it is taken back together. */
+/* Unlinks the items from `from`, then links them to `to`. In between they are in neither list; a
+ * failure rolls all of it back. Under both latches. */
 static int splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_list *from)
 {
     struct lladd_db *db = to->lists->db;
@@ -482,7 +485,7 @@ int lladd_list_splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a list cannot be moved behind itself");
     TRY(lladd_savepoint(txn, &before));
     lladd_mutex_lock(&to->change);
-    if (!lladd_mutex_trylock(&from->change)) { /* no order among them: so nobody waits */
+    if (!lladd_mutex_trylock(&from->change)) { /* the two latches have no order, so do not wait */
         lladd_mutex_unlock(&to->change);
         return lladd_error_set(err, LLADD_BUSY, "somebody else is changing the list");
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_LIST_H
 #define LL_OPERATIONS_LIST_H
-/* What the files of lists share: root page and items on disk (list_page.c), lists in memory
- * (list.c). */
+/* Shared by the files of lists: root pages and items on disk (list_page.c), lists in memory
+ * (list_memory.c). */
 #include "operations/operations_private.h"
 
 #include <lladd/list.h>
 
-/* Operations by their place in ll_operations__list_extension. */
+/* Operations by their index in ll_operations__list_extension. */
 enum ll_list_op {
     LL_LIST_FORMAT,
     LL_LIST_ENDS,
@@ -29,11 +29,11 @@ extern const struct lladd_participant ll_operations__list_participant;
 extern const struct lladd_extension ll_operations__list_extension;
 
 
-/* What an open database has. */
+/* The state of an open database. */
 struct ll_lists {
     struct lladd_db *db;
     uint32_t first_op;        /* atomic; id of the first operation, 0: not looked up yet */
-    struct lladd_mutex mutex; /* a leaf: what follows */
+    struct lladd_mutex mutex; /* a leaf; protects the following members */
     struct lladd_list *first;
     struct ll_owners changers;
 };
@@ -45,8 +45,8 @@ static inline struct ll_lists *ll_lists_of(struct lladd_db *db)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-/* An item's id as others have it: page, slot, and the number that tells those who have had the slot
- * one after the other apart. In lladd_item both are in one word. */
+/* A link is an item's id: page, slot, and `turn`, a number that distinguishes successive items in
+ * one slot. struct lladd_item has slot and turn in one word. */
 #define LINK_BYTES 10u
 #define LINK_SLOT(item) ((item).slot & UINT16_MAX)
 #define LINK_TURN(item) ((item).slot >> 16)
@@ -59,7 +59,7 @@ static inline bool ll_list_same(struct lladd_item a, struct lladd_item b)
 {
     return a.page.v == b.page.v && a.slot == b.slot;
 }
-/* Page 0 holds no items: it stands for none. */
+/* Page 0 has no items; in a link it means "no item". */
 static inline void ll_list_put(unsigned char *p, struct lladd_item i)
 {
     lladd_put48(p, ll_list_none(i) ? 0 : i.page.v);
@@ -83,19 +83,19 @@ static inline struct lladd_item ll_list_item(const unsigned char *p)
 
 #define LIST_FIRST LLADD_PAGE_HEADER
 #define LIST_LAST (LIST_FIRST + LINK_BYTES)
-#define LIST_HEAPS (LIST_LAST + LINK_BYTES) /* u16: how many */
+#define LIST_HEAPS (LIST_LAST + LINK_BYTES) /* u16: number of heaps */
 #define LIST_HEAP (LIST_HEAPS + 4u)         /* u64 each */
 #define LIST_HEAPS_MAX 500u
 
 struct ll_list_ends {
     struct lladd_item first, last;
 };
-/* Argument of `link`: one of an item's two links becomes `to`. */
+/* Argument of `link`: sets one of an item's two links to `to`. */
 struct ll_list_link {
     struct lladd_item item, to;
     uint32_t which; /* ITEM_PREV, ITEM_NEXT */
 };
-/* Argument of `mark`. LLADD_NOT_FOUND if there is no such item, in that turn, on the page. */
+/* Argument of `mark`. LLADD_NOT_FOUND: the page has no item with this slot and turn. */
 struct ll_list_mark {
     struct lladd_item item;
     bool gone;
@@ -112,47 +112,49 @@ static inline struct ll_list_ends ll_list_ends_of(const unsigned char *root)
     return e;
 }
 
-/* The item on this page, and its record; false if there is none, or another has its slot now. */
+/* Finds the item's record on the page. False: the slot is empty or belongs to another item now. */
 bool ll_operations__list_find(struct lladd_view, struct lladd_item, struct lladd_record *);
 
 /* ---- in memory: list_memory.c ---------------------------------------------------------------- */
 
-/* Shared by all handles on one root page. */
+/* One for each root page in use; all handles on that page share it. */
 struct lladd_list {
     struct ll_lists *lists;
     struct lladd_list *next;
     lladd_pageno root;
     uint32_t refs;             /* handles and transactions; under lists->mutex */
     uint32_t turns;            /* atomic */
-    const void *alone;         /* the changer that is alone with it; under lists->mutex */
-    struct lladd_mutex change; /* links */
+    const void *alone;         /* changer of the transaction that has the list alone; under
+                                * lists->mutex */
+    struct lladd_mutex change; /* held while links change */
 };
 
-/* The list of a root page, with a reference more; and one less. */
+/* Returns the list of a root page and takes a reference; list_drop releases it. */
 int ll_operations__list_take(struct ll_lists *, lladd_pageno root, struct lladd_list **out,
                              struct lladd_error *);
 void ll_operations__list_drop(struct ll_lists *, struct lladd_list *);
 bool ll_operations__list_is_alone(struct lladd_txn *, struct lladd_list *);
-/* The transaction is alone with the list from now on. */
+/* From now on the transaction has the list alone, until it ends. */
 int ll_operations__list_stay_alone(struct lladd_txn *, struct ll_lists *, lladd_pageno root);
 
 lladd_op_id ll_operations__list_id(struct ll_lists *, enum ll_list_op);
 
-/* ---- looking: list_walk.c -------------------------------------------------------------------- */
+/* ---- reading: list_walk.c -------------------------------------------------------------------- */
 
-/* An item as its page has it. */
+/* An item as stored on its page. */
 struct ll_list_look {
     struct lladd_item prev, next;
     bool gone;
-    uint64_t owner; /* of its page */
+    uint64_t owner; /* owner word of its page */
     size_t len;
 };
 
-/* Where an item's bytes are copied; NULL: nowhere. */
+/* Buffer for an item's bytes; NULL: none are copied. */
 struct ll_list_copy {
     void *buf;
     size_t size;
-    bool (*is)(void *ctx, struct lladd_span item); /* nullable; asked of those that are there */
+    /* nullable; tested on items that are not removed */
+    bool (*is)(void *ctx, struct lladd_span item);
     void *ctx;
     bool yes;
 };
@@ -173,21 +175,21 @@ static inline uint64_t ll_list_heap_at(const unsigned char *root, uint32_t i)
     return lladd_get64(root + LIST_HEAP + 8 * (size_t)i);
 }
 
-/* Where new items go; LLADD_NO_PAGE if the list has no heap. */
+/* The ends, and the heap for new items; LLADD_NO_PAGE if the list has no heap. */
 int ll_operations__list_look_root(struct lladd_db *, lladd_pageno root, struct ll_list_ends *,
                                   lladd_pageno *heap, struct lladd_error *);
-/* LLADD_NOT_FOUND if it is not there any more. */
+/* LLADD_NOT_FOUND if the item no longer exists. */
 int ll_operations__list_look_item(struct lladd_db *, struct lladd_item, struct ll_list_look *,
                                   struct ll_list_copy *, struct lladd_error *);
-/* The caller's item: LLADD_OUT_OF_RANGE if it is none of this list's. */
+/* For an item passed by a caller: LLADD_OUT_OF_RANGE if it is not one of this list's. */
 int ll_operations__list_look_own(const struct lladd_list *, struct lladd_item,
                                  struct ll_list_look *, struct ll_list_copy *,
                                  struct lladd_error *);
-/* Which heap does a page with this owner's word belong to? */
+/* The heap of a page with this owner word. */
 int ll_operations__list_heap_of(struct lladd_db *, uint64_t owner, lladd_pageno *heap,
                                 struct lladd_error *);
 
-/* What an insertion's undo does: the item is removed, wherever it is by then. */
+/* Undo of an insertion: marks the item removed, unless it is gone already. */
 int ll_operations__list_take_back(struct lladd_txn *, struct lladd_item);
 
 #endif

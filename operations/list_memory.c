@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lists in memory: one for each root page that somebody has open, or that a transaction is alone
- * with; and the extension. See list.c. */
+/* Lists in memory, one for each root page that is open or that a transaction has alone; and the
+ * extension. See list.c. */
 #include "operations/list.h"
 
 #define TRY(call) \
@@ -10,7 +10,7 @@
             return try_rc; \
     } while (0)
 
-/* A transaction that is alone with some lists. */
+/* A transaction that has some lists alone. */
 struct ll_list_changer {
     struct ll_owner owner;
     struct ll_lists *lists;
@@ -37,7 +37,6 @@ void ll_operations__list_drop(struct ll_lists *ls, struct lladd_list *l)
     }
 }
 
-/* The list of a root page, with a reference more. */
 int ll_operations__list_take(struct ll_lists *ls, lladd_pageno root, struct lladd_list **out,
                              struct lladd_error *err)
 {
@@ -68,7 +67,7 @@ int ll_operations__list_take(struct ll_lists *ls, lladd_pageno root, struct llad
     return 0;
 }
 
-/* ---- who is alone with a list ---------------------------------------------------------------- */
+/* ---- the transaction that has a list alone --------------------------------------------------- */
 
 static void changer_free(struct ll_list_changer *c)
 {
@@ -84,7 +83,7 @@ static void changer_free(struct ll_list_changer *c)
     ll_operations__owner_free(&c->owner);
 }
 
-/* The commit has its place in the log: who changes the list now, logs behind it. */
+/* The commit record has its LSN: a transaction that changes the list from now on logs after it. */
 static void changer_logged(void *ctx, void *state, lladd_lsn commit)
 {
     struct ll_list_changer *c = state;
@@ -150,7 +149,6 @@ bool ll_operations__list_is_alone(struct lladd_txn *txn, struct lladd_list *l)
     return is;
 }
 
-/* The transaction is alone with the list from now on. */
 int ll_operations__list_stay_alone(struct lladd_txn *txn, struct ll_lists *ls, lladd_pageno root)
 {
     struct ll_list_changer *c = NULL;
@@ -168,7 +166,7 @@ int ll_operations__list_stay_alone(struct lladd_txn *txn, struct ll_lists *ls, l
     return 0;
 }
 
-/* ---- per handle ------------------------------------------------------------------------------ */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static const struct lladd_op *const ops[] = {
     [LL_LIST_FORMAT] = &ll_operations__list_format,
@@ -183,7 +181,7 @@ static const struct lladd_page_type *const page_types[] = {&ll_operations__list_
 static const struct lladd_participant *const participants[] = {&ll_operations__list_participant,
                                                                NULL};
 
-/* Looked up when it is first needed: most databases that are opened have no lists. */
+/* Looked up when first needed, because most databases have no lists. */
 lladd_op_id ll_operations__list_id(struct ll_lists *ls, enum ll_list_op op)
 {
     lladd_op_id first = lladd_atomic_load32(&ls->first_op);
@@ -215,7 +213,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_lists *ls = state;
-    while (ls->changers.first) /* whose end the handle did not live to see */
+    while (ls->changers.first) /* transactions that are still open */
         changer_free((struct ll_list_changer *)ls->changers.first);
     while (ls->first)
         ll_operations__list_drop(ls, ls->first);

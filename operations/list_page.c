@@ -4,12 +4,12 @@
  *   32 link: the first item        link: u48 page, u16 slot, u16 turn; page 0: none
  *   42 link: the last item
  *   52 u16 heaps, u16 zero
- *   56 u64 each: the heaps whose records the items are; new items go to the first
+ *   56 u64 each: the heaps that have the items as records; new items go to the first
  *
  * An item is a record of one of the heaps:
  *
- *    0 link: the item before it     20 u16 turn: tells those who have had the slot apart
- *   10 link: the item behind it     22 u8 1: removed
+ *    0 link: the previous item      20 u16 turn: distinguishes successive items in a slot
+ *   10 link: the next item          22 u8 1: removed
  *                                   23 its bytes
  *
  *   lladd.list.format  redo u64 heap                                 undo none
@@ -19,15 +19,14 @@
  *   lladd.list.mark    redo u16 slot, u8 removed                     undo the same
  *   lladd.list.insert  undo item: removes it
  *
- * where items, in log records, are u64 page, u16 slot, u16 turn. Link and mark change records of
- * slotted pages; so do the operations of slotted pages, which store items and change their bytes.
- * */
+ * In log records an item is u64 page, u16 slot, u16 turn. Link and mark change records on slotted
+ * pages; the operations of slotted pages store items and change their bytes. */
 #include "operations/list.h"
 #include "operations/slotted.h"
 
 #include <string.h>
 
-#define LOGGED 12u /* an item in a log record */
+#define LOGGED 12u /* size of an item in a log record */
 #define LINK_HEAD 3u
 #define MARK_BYTES 3u
 
@@ -59,7 +58,7 @@ static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span a
     return 0;
 }
 
-/* lladd_page_format gives none: a list that holds nothing. */
+/* lladd_page_format passes no heap: the list can hold no items. */
 static bool format_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)page;

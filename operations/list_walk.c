@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lists, looking: items by their ids, walks, checks. See list.c. */
+/* Lists, reading: lookup of items, walks, checks. See list.c. */
 #include "operations/heap.h"
 #include "operations/list.h"
 
 #include <string.h>
 
-#define TRIES 64   /* of following links that others change meanwhile */
-#define ROUNDS 256 /* past one item: the links form a ring */
+#define TRIES 64   /* attempts to follow links that other threads change */
+#define ROUNDS 256 /* times a walk may meet one item before the links are taken for a ring */
 
 #define TRY(call) \
     do { \
@@ -15,7 +15,7 @@
             return try_rc; \
     } while (0)
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- lookups --------------------------------------------------------------------------------- */
 
 int ll_operations__list_no_item(struct lladd_error *err, struct lladd_item item)
 {
@@ -150,19 +150,20 @@ int lladd_list_get(struct lladd_list *l, struct lladd_item item, void *buf, size
     return 0;
 }
 
-/* Where a walk of items stands. */
+/* The position of a walk. */
 struct walk {
     struct lladd_item at; /* LLADD_ITEM_NONE: before the first */
     struct lladd_item next;
-    struct ll_list_look it; /* what is at `at` */
-    /* Is it a ring? The item after the last power of two of steps, and how often it came again. */
+    struct ll_list_look it; /* the item `at` as read */
+    /* To detect a ring: the item at the last power of two of steps, and how often the walk met it
+     * again. */
     struct lladd_item mark;
     uint64_t steps;
     int met;
 };
 #define WALK ((struct walk){.at = LLADD_ITEM_NONE, .mark = LLADD_ITEM_NONE})
 
-/* What is behind the caller's item. */
+/* Starts a walk after the caller's item. */
 static int walk_begin(struct lladd_list *l, struct walk *w, struct lladd_item at,
                       struct lladd_error *err)
 {
@@ -179,7 +180,8 @@ static int walk_begin(struct lladd_list *l, struct walk *w, struct lladd_item at
     return 0;
 }
 
-/* Who begins anew, or finds an item's id in use again, comes by once more, but not so often. */
+/* A walk that starts again, or meets a reused id, may pass an item more than once, but not ROUNDS
+ * times. */
 static bool goes_round(struct walk *w)
 {
     if (ll_list_same(w->at, w->mark) && ++w->met == ROUNDS)
@@ -192,8 +194,8 @@ static bool goes_round(struct walk *w)
     return false;
 }
 
-/* To the next item that is there, marked or not; LLADD_END. Begins anew at `from` if the way has
- * been changed under our feet. */
+/* Goes to the next item that exists, marked or not; LLADD_END after the last. Starts again after
+ * `from` if the link no longer leads to its item. */
 static int walk_step(struct lladd_list *l, struct walk *w, struct lladd_item from,
                      struct ll_list_copy *copy, struct lladd_error *err)
 {
@@ -229,8 +231,8 @@ int lladd_list_next(struct lladd_list *l, struct lladd_item at, struct lladd_ite
     return 0;
 }
 
-/* One walk from `from` on, over items that are there, until `is` says yes (*out) or, without it, to
- * the end; *n counts them. LLADD_BUSY: the item it stood at has been swept; begin again. */
+/* Walks once from `from` over the items not removed, until `is` accepts one or to the end. *n: how
+ * many; *out: the last one. LLADD_BUSY: that item has been swept, start again. */
 static int walk_once(struct lladd_list *l, struct lladd_item from, struct ll_list_copy *copy,
                      uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
@@ -254,7 +256,8 @@ static int walk_all(struct lladd_list *l, struct lladd_item from, struct ll_list
                     uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
     struct lladd_item before = LLADD_ITEM_NONE;
-    /* What has been swept does not come again; where one gets no further from is broken. */
+    /* A swept item does not come again. If walks keep failing at the same item, the chain is
+     * broken. */
     for (int same = 0; same < TRIES; same++) {
         int rc = walk_once(l, from, copy, n, out, err);
         if (rc != LLADD_BUSY)
@@ -291,7 +294,7 @@ int lladd_list_count(struct lladd_list *l, uint64_t *out, struct lladd_error *er
     return 0;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the whole structure --------------------------------------------------------------------- */
 
 /* Calls fn for each page of a heap. */
 static int heap_pages(struct lladd_db *db, lladd_pageno heap, int (*fn)(void *ctx, lladd_pageno),
@@ -373,8 +376,8 @@ static int count_records(void *ctx, struct lladd_list *l, lladd_pageno heap,
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Every link has its counterpart, and every record of the heaps is in the chain. Nobody may be
- * changing the list. */
+/* Checks that every link has its counterpart and that every record of the heaps is in the chain. No
+ * other thread may change the list meanwhile. */
 int lladd_list_check(struct lladd_list *l, struct lladd_error *err)
 {
     struct lladd_item at = LLADD_ITEM_NONE, before = at;

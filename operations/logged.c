@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a logged change of bytes or of a record has changed, for who wants to lock it
- * (lladd_participant.protect): read off the undo bytes, whose page need not be looked at. */
+/* Which bytes or which record a logged update has changed, for an isolation that locks them
+ * (lladd_participant.protect). The answer is read from the undo bytes; the page is not needed. */
 #include "operations/operations_private.h"
 
 #include <string.h>

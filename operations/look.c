@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For whoever looks at the page file from outside: what is a page used for? */
+/* For inspection of a page file from outside the library: what is a page used for? */
 #include "operations/map.h"
 #include "operations/operations.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Allocation maps: page type "lladd.map".
  *
- * A map covers a fixed run of pages, at a fixed place: the first page of every `span` pages (in the
- * first group the root page comes first, and the map second). So the map of any page is known
- * without reading anything, and one page answers whether another one is in use (BUF-5).
+ * Each map covers a fixed range of `span` pages and is the first page of that range. (In the first
+ * range page 0 is the root page and page 1 is the map.) So the map of a page is known without
+ * reading anything, and reading that one page tells whether the page is in use (BUF-5).
  *
- *   32 u32 span, the number of pages covered: a check, for it follows from the page size
+ *   32 u32 span, the number of pages covered; redundant, checked against the page size
  *   36     zeros
  *   64     two planes of span bits, 64-bit words, little-endian: `high`, then `low`
  *
@@ -13,16 +13,16 @@
  *     0   0    NONE    free
  *     0   1    RAW     allocated, without page header
  *     1   0    PAGED   allocated
- *     1   1    FREED   given up by a transaction; free, once that transaction is durable (hold.c)
+ *     1   1    FREED   freed by a transaction; free as soon as no hold is on it (hold.c)
  *
- * Taking a page makes NONE or FREED into RAW or PAGED; undo makes it NONE. Freeing makes it FREED;
- * undo makes it what it was, which the undo bytes say. Nobody takes a FREED page as long as it may
- * be wanted back, so these undos are right whatever happened to other pages of the map meanwhile
- * (physical undo, bit by bit; OP-5). That FREED pages become NONE by way of somebody's rolled back
- * allocation is no loss: they were free.
+ * Taking a page changes NONE or FREED to RAW or PAGED; undo changes it to NONE. Freeing changes it
+ * to FREED; undo restores the old state, which the undo bytes contain. No transaction takes a FREED
+ * page while another may still roll back the free. So these undos are correct whatever happened to
+ * other pages of the map meanwhile (physical undo, bit by bit; OP-5). If a transaction takes a
+ * FREED page and rolls back, the page becomes NONE instead of FREED; both mean free.
  *
- * Where to take is decided in `prepare`, under the map's latch: concurrent transactions cannot
- * choose the same page, and what they choose is in the record. */
+ * `prepare` chooses the pages, under the map's latch. So concurrent transactions cannot choose the
+ * same page, and the log record names the pages chosen. */
 #include "operations/map.h"
 
 #include <string.h>
@@ -72,7 +72,7 @@ static void set_use(struct lladd_page *page, uint32_t index, uint32_t n, unsigne
     }
 }
 
-/* Is [index, index + n) a range of pages that can be given out at all? */
+/* May the pages [index, index + n) be given to a caller at all? */
 static bool range_fine(struct lladd_view map, uint32_t index, uint32_t n)
 {
     uint32_t span = ll_map_span(map.size), first = map.number.v == 1 ? 2 : 1;
@@ -86,7 +86,7 @@ static bool is_place_of_map(struct lladd_view page)
     return page.number.v != 0 && ll_map_system(page.size, page.number);
 }
 
-/* Anybody may ask for it (lladd_page_format): what validate would refuse must not be logged. */
+/* lladd_page_format reaches this too: what validate would refuse must not be logged. */
 static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                           struct lladd_draft *draft)
 {
@@ -131,7 +131,7 @@ const struct lladd_op ll_operations__map_format = {
 struct search {
     const struct ll_map_take *take;
     struct lladd_view map;
-    bool reuse; /* may FREED pages be considered? Not while losers are being taken back */
+    bool reuse; /* may FREED pages be taken? Not while losers are being rolled back */
     uint32_t chunk;
     uint64_t held[LL_HOLD_WORDS];
 };
@@ -165,7 +165,7 @@ static bool find_one(struct search *s, uint32_t *index)
     return false;
 }
 
-/* First fit; *longest is what there is at most if it fails. */
+/* First fit. On failure *longest is an upper bound of the runs that are free. */
 static bool find_run(struct search *s, uint32_t *index, uint32_t *longest)
 {
     uint32_t n = words_of(s->map.size), run = 0;
@@ -202,7 +202,7 @@ static int take_prepare(void *ctx, struct lladd_view map, struct lladd_span args
                        .chunk = UINT32_MAX};
     take->longest = 0;
     if (!(take->n == 1 ? find_one(&s, &take->index) : find_run(&s, &take->index, &take->longest)))
-        return LLADD_PAGE_FULL; /* the caller goes to another map */
+        return LLADD_PAGE_FULL; /* the caller tries another map */
     unsigned char *redo = lladd_draft_redo(draft, RANGE_BYTES + 1);
     unsigned char *undo = lladd_draft_undo(draft, RANGE_BYTES);
     lladd_put32(redo, take->index);
@@ -333,7 +333,8 @@ static bool map_check(struct lladd_view map)
            (map.number.v != 1 || ll_operations__map_use(map, 1) == LLADD_USE_PAGED);
 }
 
-/* A page that was taken when FREED and let go again is NONE: the same to everybody. */
+/* If a transaction takes a FREED page and rolls back, the page becomes NONE. Both mean the same, so
+ * the mask makes them equal. */
 static void map_mask(void *ctx, struct lladd_page *map)
 {
     (void)ctx;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_MAP_H
 #define LL_OPERATIONS_MAP_H
-/* Allocation maps: where they are, what they say, and how they are asked to give. See map.c. */
+/* Allocation maps: their places, their contents, and the arguments of their operations. See
+ * map.c. */
 #include "operations/operations_private.h"
 
-#define LL_MAP_HEAD 32u /* behind the page header: u32 pages covered, zeros */
+#define LL_MAP_HEAD 32u /* after the page header: u32 pages covered, zeros */
 
 /* Pages one map covers, itself included. */
 static inline uint32_t ll_map_span(uint32_t page_size)
@@ -15,8 +16,8 @@ static inline uint64_t ll_map_group(uint32_t page_size, lladd_pageno page)
 {
     return page.v / ll_map_span(page_size);
 }
-/* The map of a group: its first page; in the first group that is the root page, and the map is
- * next. */
+/* The map of a group is its first page; in the first group that is the root page, and the map
+ * follows it. */
 static inline lladd_pageno ll_map_page(uint32_t page_size, uint64_t group)
 {
     return lladd_page_of(group ? group * ll_map_span(page_size) : 1);
@@ -29,7 +30,7 @@ static inline lladd_pageno ll_map_numbered(uint32_t page_size, uint64_t group, u
 {
     return lladd_page_of(group * ll_map_span(page_size) + index);
 }
-/* The root page and the maps: never given out, never freed. */
+/* The root page and the maps: never allocated, never freed. */
 static inline bool ll_map_system(uint32_t page_size, lladd_pageno page)
 {
     return page.v <= 1 || ll_map_index(page_size, page) == 0;
@@ -41,17 +42,17 @@ enum lladd_page_use ll_operations__map_use(struct lladd_view map, uint32_t index
 struct ll_map_take {
     struct ll_operations *ops;
     uint32_t n;
-    uint32_t limit; /* indices from here on lie beyond the end of the page file */
-    uint32_t hint;  /* single pages: 64-page word to look at first */
+    uint32_t limit; /* indices from here on are beyond the end of the page file */
+    uint32_t hint;  /* single pages: index of the 64-page word to search first */
     enum lladd_page_use use;
-    uint32_t index;   /* out: the first of them */
-    uint32_t longest; /* out, if there are not so many: the longest run there is */
+    uint32_t index;   /* out: the first page */
+    uint32_t longest; /* out, on failure: the longest run found */
 };
 
-/* Pages to be given back; what lladd_update(MAP_FREE) is given. */
+/* Pages to free: the argument of lladd_update(MAP_FREE). */
 struct ll_map_free {
     uint32_t index, n;
-    bool raw; /* also raw ones */
+    bool raw; /* raw pages may be freed too */
 };
 
 #endif

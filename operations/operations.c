@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The built-in operations: what every database has, brought by extensions like any other. The first
- * of them, which the others stand on:
+/* The built-in operations. Every database has them; they come in extensions, as a user's own
+ * operations do. The first extension, on which the others are built:
  *
  *   page 0      lladd.root      named roots                       root.c, root_index.c
  *   page 1, ... lladd.map       which pages are in use            map.c, alloc.c
@@ -8,13 +8,13 @@
  *               lladd.slotted   records of any length             slotted_page.c, slotted.c
  *               lladd.fixed     records of one length             fixed.c
  *               lladd.heap      many slotted pages                heap_page.c, heap_space.c, heap.c
- *               lladd.blob      bytes without end                 blob_page.c, blob_map.c, blob.c
+ *               lladd.blob      large objects                     blob_page.c, blob_map.c, blob.c
  *               lladd.list      items in an order, in heaps       list_page.c, list.c
  *
- * This folder includes nothing of the library but <lladd/...>: what it can do, everybody can. Its
- * one privilege is that the first extension is registered first, so that its operations' ids are
- * known beforehand (operations_private.h); a test compares them. The data structures are extensions
- * of their own, as a user's would be. */
+ * This folder includes nothing of the library but <lladd/...>, so a user's extension can do all
+ * that it does. It has one privilege: its first extension is registered first, so the ids of its
+ * operations are constants (operations_private.h). A test compares them. The data structures are
+ * extensions of their own. */
 #include "operations/operations.h"
 
 #include "operations/blob.h"
@@ -39,7 +39,7 @@ static const struct lladd_participant *const participants[] = {
     &ll_operations__pages_participant, &ll_operations__records_participant,
     &ll_operations__heap_participant, NULL};
 
-/* ---- per handle ------------------------------------------------------------------------------ */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
@@ -81,7 +81,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     ll_operations__heaps_free(o);
     ll_operations__root_index_free(&o->root_index);
     lladd_mutex_destroy(&o->roots);
-    /* Of transactions that are in doubt, or that the handle did not live to see the end of. */
+    /* Holds of transactions that are still in doubt, or still open when the handle is closed. */
     while (o->records.owners) {
         struct ll_hold_owner *owner = o->records.owners;
         ll_operations__hold_end(owner);
@@ -113,7 +113,7 @@ bool ll_operations__undo_goes_on(struct ll_operations *o)
 {
     if (lladd_atomic_load32(&o->recovering) == LL_UNDO_TO_COME || lladd_losers(o->db))
         return true;
-    ll_operations__alloc_forget(o); /* what it knows it has learnt while nothing was reused */
+    ll_operations__alloc_forget(o); /* its hints date from a time when nothing could be reused */
     lladd_atomic_store32(&o->recovering, LL_UNDO_OVER);
     return false;
 }
@@ -155,7 +155,7 @@ const struct lladd_extension *const *ll_operations_builtin(void)
     return all;
 }
 
-/* ---- small things ---------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 int ll_operations_untyped(struct lladd_db *db, lladd_pageno n, int rc, struct lladd_error *err)
 {
@@ -164,11 +164,12 @@ int ll_operations_untyped(struct lladd_db *db, lladd_pageno n, int rc, struct ll
     enum lladd_page_use use;
     if (lladd_fix(db, n, LLADD_LATCH_SHARED, &page, &ignored))
         return rc;
-    bool typed = lladd_page_view(page).type != 0; /* an undo may have stamped the rest */
+    bool typed = lladd_page_view(page).type != 0; /* an undo may have written the other header
+                                                   * fields */
     lladd_unfix(db, page, LLADD_LATCH_SHARED);
     if (typed || lladd_page_use(db, n, &use, &ignored))
         return rc;
-    /* A map is not there before its group is used; the allocator knows. */
+    /* A map does not exist before its group is first used; the allocator reports that case. */
     if (use != LLADD_USE_PAGED && n.v != 0)
         return rc;
     return ll_operations__on(err, n,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_PRIVATE_H
 #define LL_OPERATIONS_PRIVATE_H
-/* What the files of operations/ share: the list of operations with their ids, the state each open
- * database has, and the few lines everybody needs. Includes nothing of the library but
- * <lladd/...>. */
+/* What the files of operations/ share: the list of operations with their ids, the state of each
+ * open database, and small helpers. Includes nothing of the library but <lladd/...>. */
 #include "operations/hold.h"
 #include "operations/root_index.h"
 #include "operations/owners.h"
@@ -66,53 +65,54 @@ extern const struct lladd_extension ll_operations__extension;
 extern const struct lladd_extension ll_operations__run_extension;
 extern const struct lladd_extension ll_operations__array_extension;
 
-/* ---- what an open database has --------------------------------------------------------------- */
+/* ---- the state of an open database ----------------------------------------------------------- */
 
 struct ll_map_group; /* alloc.c */
 struct ll_page_owner;
 
 struct ll_allocator {
-    struct ll_holds holds;    /* freed by transactions that are not durable yet */
-    struct lladd_mutex mutex; /* a leaf: everything below */
+    struct ll_holds holds;    /* on pages freed by transactions that are not durable yet */
+    struct lladd_mutex mutex; /* a leaf; protects the members between it and `grow` */
     struct ll_map_group *groups;
     uint64_t n_groups, cap_groups;
-    uint64_t current;                             /* where single pages are taken */
-    struct ll_page_owner *pending, **pending_end; /* committed; what they freed is not free yet */
-    uint64_t n_pending_pages;                     /* that they freed */
-    lladd_lsn newest;                             /* commit record of any that was ever pending */
-    uint64_t asked;             /* the log's thread was asked to make it durable so far */
-    uint64_t dropping, dropped; /* pending ones that are being let go of; that have been */
-    struct lladd_mutex grow; /* one grows the file or formats a map at a time; held over I/O */
+    uint64_t current;                             /* the group that single pages are taken from */
+    struct ll_page_owner *pending, **pending_end; /* committed; their pages are not reusable yet */
+    uint64_t n_pending_pages;                     /* freed by these transactions */
+    lladd_lsn newest;                             /* latest commit record of any of them so far */
+    uint64_t asked;             /* the log thread has been asked to sync up to here */
+    uint64_t dropping, dropped; /* being released now; released so far */
+    struct lladd_mutex grow; /* held over I/O while a thread grows the file or formats a map */
 };
 
 struct ll_heap; /* heap_space.c */
 
 struct ll_heaps {
-    struct lladd_mutex mutex; /* a leaf: the table, and every heap's pool */
+    struct lladd_mutex mutex; /* a leaf; protects the table and every heap's pool */
     struct ll_heap **buckets;
     size_t n_buckets, n;
-    struct ll_owners created; /* by transactions not committed yet */
+    struct ll_owners created; /* by transactions that have not committed yet */
 };
 
 struct ll_operations {
     struct lladd_db *db;
-    uint32_t recovering; /* atomic, enum ll_operations_undo: nothing may be reused yet */
+    uint32_t recovering; /* atomic, enum ll_operations_undo; not OVER: reuse nothing */
     struct ll_allocator alloc;
     struct ll_holds
-        records; /* slots and record space given up by transactions that may roll back */
-    struct lladd_mutex roots; /* one adds to the catalogue of names at a time */
+        records; /* slots and record space freed by transactions that may still roll back */
+    struct lladd_mutex roots; /* held by the thread that adds a root's name */
     struct ll_root_index root_index;
     struct ll_root_room {
-        lladd_pageno at;       /* a page of the chain; those before it were full */
-        uint64_t pages, grown; /* it had when all of it was; by so many it is longer */
+        lladd_pageno at;       /* a page of the chain; the pages before it were full */
+        uint64_t pages, grown; /* its length at the last full search; its growth since */
     } root_room;               /* under `roots` */
     struct ll_heaps heaps;
 };
 
-/* Losers are taken back, or not yet; or some are, in a database that is open (lladd_losers). */
+/* Are losers still to be rolled back? The values mean, in order: no; recovery is running; the
+ * database is open, and rollbacks may still be in progress (lladd_losers). */
 enum ll_operations_undo { LL_UNDO_OVER = 0, LL_UNDO_TO_COME = 1, LL_UNDO_BEHIND = 2 };
 
-/* May somebody who is not known of want back what was given up? */
+/* May a loser that is not yet rolled back still need freed space? */
 bool ll_operations__undo_goes_on(struct ll_operations *);
 static inline bool ll_operations__recovering(struct ll_operations *ops)
 {
@@ -125,7 +125,7 @@ static inline struct ll_operations *ll_operations_of(struct lladd_db *db)
     return lladd_state(db, &ll_operations__extension);
 }
 
-/* Extension latches in the order in which they may be taken, all before any page latch. */
+/* Ranks of the extension's latches, in the order of acquisition; all come before page latches. */
 enum {
     LL_OPERATIONS_RANK_LIST = LLADD_RANK_EXTENSION,
     LL_OPERATIONS_RANK_HEAP = LLADD_RANK_EXTENSION + 1,
@@ -135,23 +135,23 @@ enum {
 
 int ll_operations__alloc_init(struct ll_operations *, struct lladd_error *);
 void ll_operations__alloc_free(struct ll_operations *);
-/* Any page may have become free. */
+/* Any page may have become free: resets the hints. */
 void ll_operations__alloc_forget(struct ll_operations *);
-/* Root page and first allocation map of a new database. */
+/* Creates the root page and the first allocation map of a new database. */
 int ll_operations__alloc_create(struct lladd_txn *);
 int ll_operations__is_allocated(struct ll_operations *, lladd_pageno, bool *out,
                                 struct lladd_error *);
 int ll_operations__heaps_init(struct ll_operations *, struct lladd_error *);
 void ll_operations__heaps_free(struct ll_operations *);
 
-/* The transaction's holds on records, made at first use. */
+/* The transaction's holds on records, created at first use. */
 int ll_operations__records_owner(struct lladd_txn *, struct ll_hold_owner **out);
-/* It is about to give up a record, or some of its bytes. */
+/* Takes a hold before the transaction frees the record or some of its bytes. */
 int ll_operations__hold_record(struct lladd_txn *, lladd_pageno, uint32_t slot);
 
-/* ---- small things ---------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
-/* Says which page an error is about; passes the code on. */
+/* Records the page that an error is about; returns the code. */
 static inline int ll_operations__on(struct lladd_error *err, lladd_pageno page, int rc)
 {
     if (err)
@@ -159,7 +159,7 @@ static inline int ll_operations__on(struct lladd_error *err, lladd_pageno page, 
     return rc;
 }
 
-/* lladd_update, or lladd_update_page if the caller holds the page. */
+/* lladd_update, or lladd_update_page if the caller holds the page's latch. */
 static inline int ll_operations__update(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page,
                                         struct lladd_page *held, const void *args, size_t len)
 {
@@ -167,17 +167,17 @@ static inline int ll_operations__update(struct lladd_txn *txn, lladd_op_id op, l
                 : lladd_update(txn, op, page, args, len);
 }
 
-/* Fixes a page and makes sure of its type: 0, or the error of lladd_fix, or LLADD_WRONG_TYPE, or
- * LLADD_CORRUPT_PAGE if it is in use and has no type. */
+/* Fixes a page and checks its type. Returns 0, an error of lladd_fix, LLADD_WRONG_TYPE, or
+ * LLADD_CORRUPT_PAGE if the page is in use and has no type. */
 int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum lladd_latch,
                        struct lladd_page **out, struct lladd_error *);
 
-/* The end of a call of several steps: 0, or everything since the savepoint is taken back and the
- * error of the step that failed is reported (API-1). */
+/* The end of a call of several steps. If one has failed, rolls back to the savepoint and reports
+ * that step's error (API-1). */
 int ll_operations__all_or_nothing(struct lladd_txn *, lladd_savepoint_id before, int rc);
 
-/* The bytes from the first to the last one in which a and b, both of length n, differ: *skip equal
- * ones before it; returns how many. */
+/* The range of bytes in which a and b, both of length n, differ: *skip equal bytes precede it;
+ * returns its length. */
 size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, size_t n,
                              size_t *skip);
 

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_OWNERS_H
 #define LL_OPERATIONS_OWNERS_H
-/* What an extension knows of each open transaction that has to do with it: the state of its
- * participant, and in a list, so that detach can free what belongs to transactions whose end the
- * handle did not live to see. */
+/* The state that an extension keeps for each open transaction that uses it. It is the state of the
+ * extension's participant, and it is also in a list, so that detach can free the states of
+ * transactions that are still open then. */
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 
 struct ll_owners {
     struct lladd_db *db;
-    struct lladd_mutex *mutex; /* a leaf, the extension's */
+    struct lladd_mutex *mutex; /* the extension's; a leaf */
     struct ll_owner *first;
 };
 
-/* The first member of what the extension knows. */
+/* The first member of the extension's own struct. */
 struct ll_owner {
     struct ll_owners *all;
     struct ll_owner *next, *before;
 };
 
-/* The transaction's; at first use `size` bytes of zeros, joined and put on the list. `what` does
- * there have to be memory for? */
+/* The transaction's state. The first call for a transaction allocates `size` bytes of zeros, joins
+ * the transaction and adds the state to the list. `what`: noun for the out-of-memory message. */
 int ll_operations__owner_of(struct lladd_txn *, const struct lladd_participant *,
                             struct ll_owners *, size_t size, const char *what,
                             struct ll_owner **out);
-/* Takes it off the list and frees it. */
+/* Removes it from the list and frees it. */
 void ll_operations__owner_free(struct ll_owner *);
 
 #endif

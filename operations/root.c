@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The root page and the catalogue of named roots: page type "lladd.root".
  *
- * Page 0 is where everybody begins. It says how allocation maps are laid out, and holds names with
- * two words each. When it is full, a further page of the type is chained to it, and so on; a chain
- * never gets shorter.
+ * Page 0 is the entry point of a database. It says how allocation maps are laid out, and holds
+ * names with two words each. When it is full, another page of the type is chained to it, and so on;
+ * a chain never gets shorter.
  *
  *   32 u64 next page of the chain, 0: none
  *   40 u32 pages one allocation map covers, u32 zero
@@ -12,16 +12,16 @@
  *            +1  u64 a, u64 b
  *            +17 name, 63 bytes, padded with zeros
  *
- * An entry belongs to its name for ever (but for a rolled back first use), so putting back the old
- * entry is a right undo whatever happened to other names: two transactions never write one entry
- * unless they write one name.
+ * An entry belongs to its name for ever (unless the transaction that used it first rolls back), and
+ * two transactions write one entry only if they write one name. So undo may restore the old entry
+ * whatever happened to other names.
  *
- * The chain is in no order. Where a name is and where there is room is remembered (root_index.c,
- * and struct ll_root_room); after a first use that was rolled back there may be room on earlier
- * pages, which is looked for before the chain has grown by an eighth.
+ * The chain has no order. Memory remembers where each name is (root_index.c) and where there is
+ * room (struct ll_root_room). After a rolled back first use there may be room on earlier pages. A
+ * search for room looks at them again before the chain has grown by an eighth.
  *
- * Threads: `roots` is held by the thread that adds a name, and by the one that reads all of them
- * for the index; everything else is under page latches. */
+ * Threads: a thread holds `roots` while it adds a name, or while it reads all names for the index;
+ * page latches protect the rest. */
 #include "operations/operations_private.h"
 
 #include <string.h>
@@ -51,7 +51,8 @@ static struct entry entry_at(struct lladd_view v, uint32_t i)
     return e;
 }
 
-/* The entry of a name, or else the first unused one; *found tells which. False: neither. */
+/* The entry of the name, or else the first unused entry; *found tells which. False: neither
+ * exists. */
 static bool look(struct lladd_view v, const char *name, uint32_t *index, bool *found)
 {
     bool room = false;
@@ -115,7 +116,7 @@ static size_t put_bytes(unsigned char *out, uint32_t index, const struct entry *
     return PUT_BYTES + len;
 }
 
-/* The arguments are the entry as it shall be. */
+/* The argument is the new entry. */
 static int put_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                        struct lladd_draft *draft)
 {
@@ -256,7 +257,7 @@ static int fix_root(struct lladd_db *db, lladd_pageno n, struct lladd_page **out
     return ll_operations__fix(db, n, ll_operations__root_page.name, LLADD_LATCH_SHARED, out, err);
 }
 
-/* A chain that runs in a circle is damage, not an endless loop. */
+/* A chain with a cycle is damage; the walk must end. */
 static int step(struct lladd_db *db, uint64_t next, uint64_t *steps, struct lladd_error *err)
 {
     if (++*steps <= lladd_page_count(db))
@@ -266,7 +267,8 @@ static int step(struct lladd_db *db, uint64_t next, uint64_t *steps, struct llad
         lladd_error_set(err, LLADD_CORRUPT_PAGE, "the chain of root pages does not end"));
 }
 
-/* Has the page the name (*e: its entry)? *next: the page after it. */
+/* *found: the page has the name's entry, and *e is a copy of it. *next: the next page of the
+ * chain. */
 static int ask_page(struct lladd_db *db, lladd_pageno at, const char *name, struct entry *e,
                     bool *found, uint64_t *next, struct lladd_error *err)
 {
@@ -284,7 +286,7 @@ static int ask_page(struct lladd_db *db, lladd_pageno at, const char *name, stru
     return 0;
 }
 
-/* Along the chain: the page that knows the name, or LLADD_NOT_FOUND. */
+/* Walks along the chain to the page that has the name, or returns LLADD_NOT_FOUND. */
 static int walk_to_name(struct lladd_db *db, const char *name, lladd_pageno *where, struct entry *e,
                         struct lladd_error *err)
 {
@@ -302,7 +304,7 @@ static int walk_to_name(struct lladd_db *db, const char *name, lladd_pageno *whe
     }
 }
 
-/* The names of one page. LLADD_NO_MEMORY: the index does without. */
+/* Adds the names of one page to the index. LLADD_NO_MEMORY: there will be no index. */
 static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next,
                       struct lladd_error *err)
 {
@@ -322,8 +324,8 @@ static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next
     return rc;
 }
 
-/* Does not wait for `roots`: a thread that adds a name may wait for a checkpoint with it, and a
- * checkpoint asks for names (the journal's). Without the index the chain is walked. */
+/* Does not wait for `roots`: a thread that adds a name may hold it and wait for a checkpoint, and a
+ * checkpoint looks up names (the journal does). Without the index a lookup walks the chain. */
 static int fill_index(struct ll_operations *ops, struct lladd_error *err)
 {
     uint64_t steps = 0, next = 0;
@@ -346,7 +348,7 @@ static int fill_index(struct ll_operations *ops, struct lladd_error *err)
     return rc == LLADD_NO_MEMORY ? 0 : rc;
 }
 
-/* Before the first name is looked for. */
+/* Fills the index before the first lookup. */
 static int know_names(struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_operations *ops = ll_operations_of(db);
@@ -356,7 +358,7 @@ static int know_names(struct lladd_db *db, struct lladd_error *err)
                : 0;
 }
 
-/* As walk_to_name, by what the index says. */
+/* As walk_to_name, but asks the index first. */
 static int find_name(struct lladd_db *db, const char *name, lladd_pageno *where, struct entry *e,
                      struct lladd_error *err)
 {
@@ -404,8 +406,8 @@ int lladd_root_get(struct lladd_db *db, const char *name, struct lladd_root_valu
     return rc;
 }
 
-/* Chains an empty page to the last one, in a top action of its own: it stays, whatever becomes of
- * the transaction, because others may use it at once. */
+/* Chains an empty page to the last one, in a nested top action: other transactions may use the page
+ * at once, so it stays even if this one rolls back. */
 static int lengthen(struct lladd_txn *txn, lladd_pageno last)
 {
     struct lladd_action action;
@@ -442,8 +444,8 @@ static int next_page(struct lladd_db *db, lladd_pageno at, uint64_t *next, struc
     return 0;
 }
 
-/* The chain has no room from where it was looked for to its end: either all of it is looked at, or
- * it becomes longer. *at: where to go on. */
+/* There is no room between the start of the search and the end of the chain. Either the search
+ * starts again at the first page, or the chain gets another page. *at: where to go on. */
 static int go_beyond(struct lladd_txn *txn, struct ll_root_room *room, bool *walked,
                      lladd_pageno *at)
 {
@@ -462,8 +464,8 @@ static int go_beyond(struct lladd_txn *txn, struct ll_root_room *room, bool *wal
     return rc;
 }
 
-/* Puts an entry for a name that has none into a page with room. Under `roots`: another thread may
- * have added the name meanwhile. */
+/* Adds an entry for the name on a page with room. Under `roots`: another thread may have added the
+ * name meanwhile. */
 static int add_held(struct lladd_txn *txn, struct ll_operations *ops, struct entry *e)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -492,7 +494,7 @@ static int add_held(struct lladd_txn *txn, struct ll_operations *ops, struct ent
     if (rc)
         return rc;
     room->at = at;
-    /* Without memory names are looked for along the chain. */
+    /* If this fails for lack of memory, lookups walk the chain. */
     (void)ll_operations__root_index_put(&ops->root_index, ll_operations__root_hash(e->name), at);
     return 0;
 }

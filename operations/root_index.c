@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where names of roots are: from a name's hash to the page of the chain that has its entry.
+/* The index of root names: from a name's hash to the page of the chain that has its entry.
  *
- * The chain of root pages is in no order, so finding a name in it takes a look at every page. This
- * remembers where names were met: filled by one walk along the chain when the first name is asked
- * for, and with each name that is added. An entry belongs to its name for ever, but for a first use
- * that is rolled back; so what stands here is a hint, and the page says whether it is right. If it
- * is not (the entry is gone, or two names have one hash), the chain is walked, as it is where there
- * is no memory. */
+ * The chain of root pages has no order, so without the index a lookup reads every page. The index
+ * is filled by one walk along the chain when the first name is looked up, and with each name that
+ * is added later. An entry belongs to its name for ever, unless the transaction that used it first
+ * rolls back. So the index is a hint, and the page decides. If the hint is wrong (the entry is
+ * gone, or two names have one hash), or if there is no memory for the index, the lookup walks the
+ * chain. */
 #include "operations/root_index.h"
 
 #include "operations/hash/siphash.h"
@@ -32,7 +32,7 @@ uint64_t ll_operations__root_hash(const char *name)
     return hash ? hash : 1;
 }
 
-/* Its place, or the unused one where it would go; there is one. */
+/* The place of the hash, or the unused place where it belongs. There is always an unused one. */
 static struct ll_root_place *place_of(struct ll_root_place *places, size_t cap, uint64_t hash)
 {
     size_t i = (size_t)hash & (cap - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_ROOT_INDEX_H
 #define LL_OPERATIONS_ROOT_INDEX_H
-/* Where names of roots are, in memory: see root_index.c. */
+/* The index of root names, in memory: see root_index.c. */
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 
@@ -13,18 +13,18 @@ struct ll_root_index {
         uint64_t page;
     } *places;
     size_t n, cap; /* cap: 0, or a power of two */
-    bool complete; /* every name that is on a page is here */
+    bool complete; /* contains every name that is on a page */
 };
 
 int ll_operations__root_index_init(struct ll_root_index *, struct lladd_db *);
 void ll_operations__root_index_free(struct ll_root_index *);
 uint64_t ll_operations__root_hash(const char *name);
-/* 0: the name, if there is an entry for it, is on that page. LLADD_NOT_FOUND: there is none.
+/* 0: the entry of the name, if there is one, is on that page. LLADD_NOT_FOUND: there is no entry.
  * LLADD_BUSY: the index is not complete. */
 int ll_operations__root_index_get(struct ll_root_index *, uint64_t hash, lladd_pageno *out);
-/* What was put is there until it is put again. LLADD_NO_MEMORY: nothing is there any more. */
+/* Adds or replaces the hash's page. LLADD_NO_MEMORY: the index has been emptied. */
 int ll_operations__root_index_put(struct ll_root_index *, uint64_t hash, lladd_pageno);
-/* All names have been put, by a thread that keeps others from adding some. */
+/* All names have been put, by a thread that keeps others from adding names. */
 void ll_operations__root_index_complete(struct ll_root_index *);
 
 #endif

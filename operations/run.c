@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs: see run.h. On disk, in the structure's root page from an offset of its choice:
+/* Runs: see run.h. On disk, in the structure's root page at an offset the structure chooses:
  *
  *   +0  u64 extents in use
  *   +8  u64 first page of the chain, 0: none
- *   +16 u64 id of the transaction that made the run
+ *   +16 u64 id of the transaction that created the run
  *   +24 u64 first page of extent 0, of extent 1, ... of extent 15
  *
- * and a page of the chain, page type "lladd.run":
+ * and in a page of the chain, page type "lladd.run":
  *
  *   32 u64 next page of the chain, 0: none
  *   40 u64 the structure's root page
  *   48     u64 first page of extent 16 (of the chain's next page: 16 + entries of a page), ...
  *
- * What lies beyond the number of extents means nothing. A chain never gets shorter while the run
- * lives.
+ * Entries beyond the number of extents have no meaning. A chain never gets shorter while the run
+ * exists.
  *
  *   lladd.run.format  redo u64 root                   undo none
  *   lladd.run.put     redo u16 offset, u64 value      undo alike: one word of the root page
  *   lladd.run.link    redo u16 offset, u64 value      undo alike: one word of a page of the chain
  *
- * An extent is allocated, its first page entered, and then counted, in one top action. It is closed
- * before memory says so: whoever finds a page in memory finds it in the run for ever, until it is
- * given back. Giving back lowers the count and frees the pages in one action; their numbers stay
- * listed, for growing again will overwrite them.
+ * One nested top action allocates an extent, enters its first page, and increments the count.
+ * Memory shows the extent only after the action is closed. So a page that a reader finds in memory
+ * stays part of the run until it is freed. Freeing lowers the count and frees the pages in one
+ * action; their numbers stay listed until growing overwrites them.
  *
- * Threads: `grow` is held by who changes the number of extents, over I/O; readers take nothing. The
- * extension's mutex is a leaf: which transaction has made which run. */
+ * Threads: a thread holds `grow`, over I/O, while it changes the number of extents; readers take no
+ * latch. The extension's mutex, a leaf, protects which transaction has created which runs. */
 #include "operations/run.h"
 
 #define DIRECT_AT 24u
 #define CHAIN_ENTRIES (LLADD_PAGE_HEADER + 16u)
 #define PUT_BYTES 10u
-#define FIXED_EXTENTS 56u /* before those of LARGEST pages */
+#define FIXED_EXTENTS 56u /* number of extents before those of LARGEST pages */
 #define LARGEST 8192u
 
-/* What a transaction has made and grown. */
+/* The runs that an open transaction has created and grown. */
 struct ll_run_maker {
     struct ll_owner owner;
     struct ll_runs *runs;
@@ -68,7 +68,7 @@ static uint64_t extent_length(uint64_t k)
     return ll_operations__run_pages(k + 1) - ll_operations__run_pages(k);
 }
 
-/* How many extents n pages need. */
+/* Number of extents that n pages need. */
 static uint64_t extents_for(uint64_t n)
 {
     uint64_t offset;
@@ -139,7 +139,7 @@ static bool put_validate(struct lladd_view page, enum lladd_span_kind kind, stru
     return s.len == PUT_BYTES && lladd_get16(s.data) <= lladd_body_size(page.size) - 8;
 }
 
-/* Whose page it is stays. */
+/* The word with the root page's number may not change. */
 static bool link_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
     return put_validate(page, kind, s) && (lladd_get16(s.data) == 0 || lladd_get16(s.data) >= 16);
@@ -162,11 +162,11 @@ static const struct lladd_field put_fields[] = {
         .validate = (check), .redo = put_apply, .undo = put_apply, \
     }
 
-/* The roots of arrays, tables, blobs are of many types. */
+/* Roots of arrays, tables and blobs have different page types. */
 static const struct lladd_op run_put = PUT_OP("lladd.run.put", NULL, put_validate);
 static const struct lladd_op run_link = PUT_OP("lladd.run.link", "lladd.run", link_validate);
 
-/* How much of it means something, only the root page knows. */
+/* Only the root page tells how many of the entries are valid. */
 static void run_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
 {
     (void)ctx;
@@ -215,7 +215,7 @@ static int broken(struct lladd_error *err, lladd_pageno page, const char *what)
                                              (unsigned long long)page.v, what));
 }
 
-/* In the root page, or one of the chain. */
+/* Writes a word of the root page or of a page of the chain. */
 static int put(struct lladd_txn *txn, const struct ll_run *r, lladd_pageno page, uint32_t offset,
                uint64_t value)
 {
@@ -235,7 +235,7 @@ static int read_word(const struct ll_run *r, lladd_pageno page, uint32_t offset,
     return 0;
 }
 
-/* The next page of the chain behind `page` (the root page, or one of the chain), 0: none. */
+/* The page of the chain after `page` (the root page or one of the chain); 0: none. */
 static int chain_next(const struct ll_run *r, lladd_pageno page, lladd_pageno *next,
                       struct lladd_error *err)
 {
@@ -253,8 +253,8 @@ static int chain_next(const struct ll_run *r, lladd_pageno page, lladd_pageno *n
     return ours ? 0 : broken(err, page, "in the chain of another run");
 }
 
-/* Page c of the chain; LLADD_END: it is the next to come, and *out the last one there is (perhaps
- * the root page). */
+/* Page c of the chain. LLADD_END: it would be the next one to add, and *out is the last page that
+ * exists (perhaps the root page). */
 static int chain_find(const struct ll_run *r, uint64_t c, lladd_pageno *out,
                       struct lladd_error *err)
 {
@@ -273,7 +273,7 @@ static int chain_find(const struct ll_run *r, uint64_t c, lladd_pageno *out,
 
 /* ---- in memory ------------------------------------------------------------------------------- */
 
-/* Room for extent k. */
+/* Makes room in memory for extent k. */
 static int want_slot(struct ll_run *r, uint64_t k)
 {
     unsigned level = 63 - (unsigned)__builtin_clzll((k >> 6) + 1);
@@ -331,7 +331,7 @@ static int load(struct ll_run *r, struct lladd_error *err)
     const unsigned char *p = lladd_page_body(held) + r->at;
     uint64_t n = lladd_get64(p);
     lladd_pageno chain = lladd_page_of(lladd_get64(p + 8));
-    if (!r->maker_id) /* never another one: who compares it takes no latch */
+    if (!r->maker_id) /* set once: readers compare it without a latch */
         r->maker_id = lladd_get64(p + 16);
     if (n > lladd_page_count(r->db))
         rc = broken(err, r->root, "lists more extents than there are pages");
@@ -386,7 +386,7 @@ int ll_operations__run_open(struct ll_run *r, struct lladd_db *db, lladd_pageno 
     return rc;
 }
 
-/* ---- the transaction that made it ------------------------------------------------------------ */
+/* ---- the transaction that created it --------------------------------------------------------- */
 
 static void disown(struct ll_run *r)
 {
@@ -418,7 +418,7 @@ static void maker_free(struct ll_run_maker *m)
     ll_operations__owner_free(&m->owner);
 }
 
-/* Extents may be gone: what memory has of them is not used until the root page has been asked. */
+/* Extents may have been rolled back: readers do not use the copy until it has been read again. */
 static void maker_forget(struct ll_run_maker *m)
 {
     lladd_mutex_lock(&m->runs->mutex);
@@ -462,7 +462,7 @@ static const struct lladd_participant run_participant = {
     .taken_back = maker_taken_back,
 };
 
-/* From now on the run hears of what the transaction takes back. */
+/* From now on the run learns of the transaction's rollbacks. */
 static int own(struct lladd_txn *txn, struct ll_run *r)
 {
     struct ll_runs *runs = runs_of(r->db);
@@ -514,7 +514,7 @@ int ll_operations__run_step_end(struct lladd_txn *txn, struct ll_run_step *s, in
     return rc;
 }
 
-/* Where extent k is listed, the chain made long enough. */
+/* The place where extent k is listed; adds a page to the chain if necessary. */
 static int place(struct lladd_txn *txn, struct ll_run *r, uint64_t k, lladd_pageno *page,
                  uint32_t *offset)
 {
@@ -549,7 +549,7 @@ static int add_extent(struct lladd_txn *txn, struct ll_run *r, uint64_t k, lladd
     return rc ? rc : put(txn, r, r->root, r->at, k + 1);
 }
 
-/* Asks the root page, if the transaction that made the run has taken something back. */
+/* Reads the root page again if the creating transaction has rolled something back. */
 static int refresh(struct ll_run *r, struct lladd_error *err)
 {
     struct ll_runs *runs = runs_of(r->db);
@@ -663,7 +663,7 @@ int ll_operations__run_free(struct lladd_txn *txn, struct ll_run *r)
     return rc ? rc : lladd_savepoint_release(txn, before);
 }
 
-/* ---- per handle ------------------------------------------------------------------------------ */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
@@ -685,7 +685,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_runs *runs = state;
-    while (runs->makers.first) /* whose end the handle did not live to see */
+    while (runs->makers.first) /* transactions that are still open */
         maker_free((struct ll_run_maker *)runs->makers.first);
     lladd_mutex_destroy(&runs->mutex);
     lladd_free(db, runs);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Plain bytes: page type "lladd.bytes", and the physical operations on it.
+/* Plain bytes: page type "lladd.bytes", and its physical operations.
  *
- * The body is the caller's, from the first byte to the last. Logged is what changes, before and
- * after: the wrapper's `prepare` compares the new bytes with the page and leaves out equal ones at
- * both ends (lladd.set), or everywhere (lladd.set_range: byte_runs.h). What is left out was not
- * changed, so undo has no business with it; a transaction that isolation lets write these bytes is
- * alone with them.
+ * The whole body is the caller's. An update logs the changed bytes, before and after: `prepare`
+ * compares the new bytes with the page and leaves out equal ones at both ends (lladd.set) or
+ * everywhere (lladd.set_range: byte_runs.h). Undo does not restore bytes left out, because they
+ * were not changed; isolation keeps other transactions from writing the bytes in the meantime.
  *
  *   lladd.set, lladd.set.long   u16 offset, bytes                     redo and undo alike
  *   lladd.set_range             { u16 offset, u16 n, n bytes } ...    redo and undo alike
  *
- * lladd.set is the shortest path through the library, and the one that benchmarks measure; it takes
- * up to SHORT bytes, so that the log space set aside per call is small. lladd.set.long is the same
- * for up to PIECE bytes; on larger pages a longer range takes several records. */
+ * lladd.set is the shortest path through the library and the one that benchmarks measure. It takes
+ * up to SHORT bytes, so that each call reserves little log space. lladd.set.long takes up to PIECE
+ * bytes; a longer range, possible on larger pages, takes several records. */
 #include "operations/byte_runs.h"
 #include "operations/operations_private.h"
 
@@ -61,11 +60,11 @@ const struct lladd_page_type ll_operations__bytes_page = {
 
 /* ---- set ------------------------------------------------------------------------------------- */
 
-/* Eight bytes at a time: the first and the last one that differ. */
+/* Compares eight bytes at a time to find the first and the last byte that differ. */
 size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, size_t n, size_t *skip)
 {
     size_t from = 0, to = n;
-    if (n == 8) { /* a number: the commonest of all */
+    if (n == 8) { /* a number: the most common case */
         uint64_t x = lladd_get64(a) ^ lladd_get64(b);
         *skip = x ? (size_t)__builtin_ctzll(x) / 8 : 8;
         return x ? 8 - (size_t)__builtin_clzll(x) / 8 - *skip : 0;
@@ -85,7 +84,7 @@ size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, siz
     *skip = from;
     if (from == n)
         return 0;
-    /* A byte differs at `from`, so both loops end there at the latest. */
+    /* The byte at `from` differs, so neither loop passes it. */
     for (; to - from >= 8; to -= 8) {
         uint64_t x = lladd_get64(a + to - 8) ^ lladd_get64(b + to - 8);
         if (x)
@@ -178,7 +177,7 @@ const struct lladd_op ll_operations__set_range = {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* More than PIECE bytes, on large pages: several records, all or none of them. */
+/* More than PIECE bytes, on large pages: several records, of which all or none take effect. */
 static int set_pieces(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page,
                       const struct set_args *all)
 {

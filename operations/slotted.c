@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Slotted pages, the calls: who purges, who holds, and how long records are cut into pieces.
+/* Slotted pages, the calls: they purge, take holds, and cut long records into pieces.
  *
- * The short way is one lladd_update. What it cannot do by itself it says:
+ * The common case is one lladd_update. If that is not enough, the operation returns:
  *
- *   LLADD_BUSY, wants_hold   the record shrinks: hold its bytes for our undo, try again
- *   LLADD_PAGE_FULL, idle    there are ghosts and slack: latch the page, purge what nobody holds,
- *   try
- *                            again. (Looking what is held and purging it must not be separated, or
- *                            somebody could come to need the slack in between; hence the latch.)
+ *   LLADD_BUSY, wants_hold   The record shrinks: take a hold on its bytes for undo, try again.
+ *   LLADD_PAGE_FULL, idle    There are ghosts and slack: latch the page, purge those without a
+ *                            hold, try again. The latch is kept between the check for holds and
+ *                            the purge, so that no transaction can come to need the slack.
  *
- * On pages of more than 4 KiB a record may take several log records. It belongs to the transaction,
- * so nobody else has to see it whole at every moment; if it cannot be finished, it is rolled back
- * to a savepoint, and the call has changed nothing (API-1). */
+ * On pages of more than 4 KiB a record may take several log records. The record belongs to the
+ * transaction, so other transactions do not depend on its state between two of them. If a step
+ * fails, the call rolls back to a savepoint and has changed nothing (API-1). */
 #include "operations/slotted.h"
 
 #include <string.h>
@@ -110,7 +109,7 @@ const struct lladd_participant ll_operations__records_participant = {
 
 /* ---- purging --------------------------------------------------------------------------------- */
 
-/* What a purge of the slot would give, if it may be purged at all. */
+/* Bytes that a purge of the slot would free; 0 if it may not be purged. */
 static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t s, uint32_t *chunk,
                         uint64_t held[LL_HOLD_WORDS])
 {
@@ -125,8 +124,8 @@ static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t
     return held[s % LL_HOLD_CHUNK / 64] >> s % 64 & 1 ? 0 : gain;
 }
 
-/* Makes ghosts and slack free that nobody may want back, one record's worth, if all of them
- * together give `want` bytes. LLADD_PAGE_FULL if not. */
+/* Purges ghosts and slack that no transaction holds, as much as one log record names, if that gives
+ * `want` bytes in total. LLADD_PAGE_FULL if not. */
 static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
 {
     struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
@@ -143,7 +142,7 @@ static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
             lladd_put16(list + 2 * n++, (uint16_t)s);
         sum += gain;
     }
-    /* Purging a ghost may also save the new record an entry in the directory. */
+    /* Purging a ghost may also save a directory entry for the new record. */
     if (n == 0 || sum + SLOT_BYTES < want)
         return LLADD_PAGE_FULL;
     return lladd_update_page(txn, LL_OP_SLOTTED_PURGE, page, list, 2 * n);
@@ -168,8 +167,8 @@ static int purge_unlatched(struct lladd_txn *txn, lladd_pageno n, uint32_t want)
 int lladd_slotted_credit(struct lladd_txn *txn, unsigned count)
 {
     LLADD_USE(txn);
-    /* Every operation gets its number and its memory; log space for the longest one serves for all.
-     * A purge may precede each. */
+    /* Each operation gets its own count and memory. Log space for the longest operation is enough
+     * for all. A purge may precede each set. */
     static const lladd_op_id ops[] = {LL_OP_SLOTTED_ALLOC, LL_OP_SLOTTED_FREE, LL_OP_SLOTTED_PURGE};
     struct ll_hold_owner *owner;
     int rc = ll_operations__records_owner(txn, &owner);
@@ -226,7 +225,7 @@ int ll_operations__record_drop(struct lladd_txn *txn, lladd_pageno page, struct 
 
 /* ---- several steps, or none ------------------------------------------------------------------ */
 
-/* Writes bytes [at, at + len) of a record over what is there, piece by piece. */
+/* Overwrites bytes [at, at + len) of a record, piece by piece. */
 static int overwrite(struct lladd_txn *txn, struct lladd_rid rid, const unsigned char *bytes,
                      uint32_t at, uint32_t len)
 {
@@ -245,8 +244,8 @@ static int overwrite(struct lladd_txn *txn, struct lladd_rid rid, const unsigned
     return rc;
 }
 
-/* Makes a record of `from` bytes one of `to`, at its end; new bytes are those of the new contents,
- * or zeros if these are NULL. */
+/* Changes a record's length from `from` to `to` bytes, at its end. Added bytes are taken from
+ * `bytes` (the new contents), or are zeros if that is NULL. */
 static int lengthen(struct lladd_txn *txn, struct lladd_rid rid, const unsigned char *bytes,
                     uint32_t from, uint32_t to)
 {
@@ -267,7 +266,7 @@ static int lengthen(struct lladd_txn *txn, struct lladd_rid rid, const unsigned 
     return rc;
 }
 
-/* In pieces. bytes NULL: only the length changes. */
+/* Sets a record in pieces. bytes NULL: only the length changes. */
 static int set_long(struct lladd_txn *txn, struct lladd_rid rid, const unsigned char *bytes,
                     uint32_t len, unsigned tag)
 {
@@ -279,7 +278,7 @@ static int set_long(struct lladd_txn *txn, struct lladd_rid rid, const unsigned 
         rc = lladd_savepoint(txn, &before);
     if (rc)
         return rc;
-    rc = lengthen(txn, rid, bytes, (uint32_t)had, len); /* first what may find no room */
+    rc = lengthen(txn, rid, bytes, (uint32_t)had, len); /* first the step that may find no room */
     if (!rc && bytes)
         rc = overwrite(txn, rid, bytes, 0, (uint32_t)had < len ? (uint32_t)had : len);
     if (!rc && tag != SLOT_NONE) {
@@ -383,7 +382,7 @@ int lladd_slotted_set(struct lladd_txn *txn, struct lladd_rid rid, const void *b
     int rc = check_record(txn, len, tag);
     if (rc)
         return rc;
-    /* Also a short record may be too much for one log record: if it replaces a long one. */
+    /* A short record that replaces a long one may also be too large for one log record. */
     rc = len <= LLADD_SLOTTED_PIECE ? set_step(txn, rid.page, NULL, &a) : LLADD_TOO_LARGE;
     return rc == LLADD_TOO_LARGE ? set_long(txn, rid, bytes, (uint32_t)len, tag) : rc;
 }
@@ -425,7 +424,7 @@ int lladd_slotted_resize(struct lladd_txn *txn, struct lladd_rid rid, size_t len
     return rc ? rc : set_long(txn, rid, NULL, (uint32_t)len, SLOT_NONE);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 uint32_t lladd_slotted_slots(struct lladd_view v)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_SLOTTED_H
 #define LL_OPERATIONS_SLOTTED_H
-/* The bytes of a slotted page, and what its operations are asked with. See slotted_page.c. */
+/* The bytes of a slotted page, and the arguments of its operations. See slotted_page.c. */
 #include "operations/operations_private.h"
 
 #define SLOT_BYTES 6u
 #define SLOT_DIR (LLADD_PAGE_HEADER + 24u)
 #define SLOT_GHOST 0x8000u
-#define SLOT_ALIGN 4u /* of records; the two low bits of a slot's capacity are its tag */
+#define SLOT_ALIGN 4u /* alignment of records; the two low bits of a slot's capacity are its tag */
 #define SLOT_CAP_MIN 8u
 #define SLOT_NONE UINT32_MAX
-#define LL_SLOTTED_PURGE_MAX 512u /* slots one purge record names */
+#define LL_SLOTTED_PURGE_MAX 512u /* slots in one purge record */
 
 /* Fields of the page's own header. */
 enum {
     SLOTTED_SLOTS = LLADD_PAGE_HEADER,      /* u16 entries in the directory */
     SLOTTED_UNUSED = LLADD_PAGE_HEADER + 2, /* u16 of them without a record */
     SLOTTED_AREA = LLADD_PAGE_HEADER + 4,   /* u16 bytes from the lowest record to the page's end */
-    SLOTTED_HOLES = LLADD_PAGE_HEADER + 6,  /* u16 bytes of these that belong to no slot */
-    SLOTTED_GHOSTS = LLADD_PAGE_HEADER + 8, /* u16 slots given up */
-    SLOTTED_IDLE = LLADD_PAGE_HEADER + 10,  /* u16 bytes a purge could gain: ghosts and slack */
-    SLOTTED_OWNER = LLADD_PAGE_HEADER + 16  /* u64 the owner's */
+    SLOTTED_HOLES = LLADD_PAGE_HEADER + 6,  /* u16 bytes of the area that belong to no slot */
+    SLOTTED_GHOSTS = LLADD_PAGE_HEADER + 8, /* u16 slots with a ghost */
+    SLOTTED_IDLE = LLADD_PAGE_HEADER + 10,  /* u16 bytes a purge could free: ghosts and slack */
+    SLOTTED_OWNER = LLADD_PAGE_HEADER + 16  /* u64 chosen by the page's owner */
 };
 
 struct slot {
@@ -28,7 +28,7 @@ struct slot {
     uint32_t len; /* of the contents */
     uint32_t cap; /* bytes it occupies, a multiple of SLOT_ALIGN */
     unsigned tag; /* 0 to 3 */
-    bool ghost;   /* given up; contents are kept for undo */
+    bool ghost;   /* freed; the contents are kept for undo */
 };
 
 static inline uint32_t slotted_get(const unsigned char *page, unsigned field)
@@ -53,7 +53,7 @@ static inline uint32_t slot_need(uint32_t len)
     return cap < SLOT_CAP_MIN ? SLOT_CAP_MIN : cap;
 }
 
-/* Bytes between directory and records; what a compaction would make of them. */
+/* Bytes between directory and records; the same after a compaction. */
 static inline uint32_t slotted_gap(const unsigned char *page, uint32_t size)
 {
     return size - slotted_get(page, SLOTTED_AREA) - SLOT_DIR -
@@ -64,48 +64,48 @@ static inline uint32_t slotted_free(const unsigned char *page, uint32_t size)
     return slotted_gap(page, size) + slotted_get(page, SLOTTED_HOLES);
 }
 
-/* Do the header's numbers allow looking at directory and area at all? Then the slot's entry? */
+/* Is the header valid, so that directory and area may be read? Is the slot's entry valid too? */
 bool ll_operations__slotted_head_fine(struct lladd_view);
 bool ll_operations__slot_fine(struct lladd_view, uint32_t slot);
-/* May records be moved about: does everything lie where it should? */
+/* Is every slot valid and the space accounted for, so that records may be moved? */
 bool ll_operations__slotted_fine(struct lladd_view);
 
-/* What a page has to offer, as an operation leaves or finds it. */
+/* The owner and the room of a page, after an operation or as found. */
 struct ll_slotted_state {
     uint64_t owner;
     uint32_t free; /* bytes for records and directory entries */
-    uint32_t idle; /* bytes that a purge could add: now, or when somebody has ended */
+    uint32_t idle; /* bytes that a purge could add, now or after a transaction ends */
 };
 
-/* What the operations are asked with (arguments of lladd_update). */
+/* Arguments of the operations, passed to lladd_update. */
 struct ll_slotted_alloc {
     const unsigned char *bytes; /* NULL: zeros */
-    uint32_t len; /* of the record; LLADD_SLOTTED_PIECE bytes at most are taken along */
+    uint32_t len; /* of the record; the operation stores at most LLADD_SLOTTED_PIECE of its bytes */
     unsigned tag;
     uint32_t slot;                 /* out */
-    uint32_t short_of;             /* out, with LLADD_PAGE_FULL: bytes that are missing */
-    struct ll_slotted_state state; /* out: with success after it, with LLADD_PAGE_FULL now */
+    uint32_t short_of;             /* out, with LLADD_PAGE_FULL: the number of bytes missing */
+    struct ll_slotted_state state; /* out: after the operation; with LLADD_PAGE_FULL: at present */
 };
 
-/* Contents [from, from + cut) become `bytes`; what is behind stays, and moves up or down. */
+/* Replaces contents [from, from + cut) by `bytes`; the rest of the contents moves up or down. */
 struct ll_slotted_set {
-    struct ll_hold_owner *owner; /* the transaction's, or NULL: may not shrink */
+    struct ll_hold_owner *owner; /* the transaction's; NULL: the record may not shrink */
     const unsigned char *bytes;  /* NULL: zeros */
     uint32_t slot;
     uint32_t from, cut, len;
-    uint32_t new_tag;              /* SLOT_NONE: the old one */
-    bool whole;                    /* all contents are replaced: `from` and `cut` do not matter */
-    bool wants_hold;               /* out, with LLADD_BUSY: it shrinks, hold it first */
+    uint32_t new_tag;              /* SLOT_NONE: keeps the old one */
+    bool whole;                    /* replaces all contents: `from` and `cut` are ignored */
+    bool wants_hold;               /* out, with LLADD_BUSY: the record shrinks, take a hold first */
     uint32_t short_of;             /* out, as above */
-    struct ll_slotted_state state; /* out: as it is now */
+    struct ll_slotted_state state; /* out: at present */
 };
 
 struct ll_slotted_free {
     uint32_t slot;
-    struct ll_slotted_state state; /* out: after it */
+    struct ll_slotted_state state; /* out: after the operation */
 };
 
-/* As lladd_slotted_alloc and lladd_slotted_free, but says more. */
+/* As lladd_slotted_alloc and lladd_slotted_free, with more results. */
 int ll_operations__record_store(struct lladd_txn *, lladd_pageno, struct ll_slotted_alloc *);
 int ll_operations__record_drop(struct lladd_txn *, lladd_pageno, struct ll_slotted_free *);
 

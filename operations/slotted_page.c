@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Slotted pages: page type "lladd.slotted", records of any length, and the five operations on them.
+/* Slotted pages: page type "lladd.slotted", records of any length, and their five operations.
  *
  *   32 header (slotted.h)
  *   56 directory: 6 bytes a slot, growing upwards
@@ -9,37 +9,36 @@
  *      unused
  *      records, growing downwards from the page's end, with holes between them
  *
- * The rule that everything here serves (REC-3): *undo never needs room*. What a transaction may
- * want back stays on the page in a form from which it can be had by writing in place:
+ * The rule that this file keeps (REC-3): *undo never needs room*. What a transaction may need for
+ * undo stays on the page, in a form that undo can restore in place:
  *
- *   - a freed record becomes a *ghost*. Its slot and its bytes stay; undo takes the mark off.
- *   - a record that shrinks keeps the bytes it occupied, as slack; undo writes there. A record that
- *     outgrows its bytes moves to a larger place; undo writes the old contents into that one and
- *     gives the end of it back.
- *   - ghosts and slack become free by `purge` alone, which is never undone, and which is used only
- *     on what no transaction holds that may still roll back (hold.c, slotted.c). While losers of a
- *     crash are rolled back nothing is purged at all.
+ *   - A freed record becomes a *ghost*: its slot and its bytes stay; undo clears the mark.
+ *   - A record that shrinks keeps the bytes it occupied, as slack; undo writes there. A record that
+ *     outgrows its bytes moves to a larger place; undo writes the old contents there and frees the
+ *     rest.
+ *   - Only `purge` frees ghosts and slack. It is never undone, and it is used only on what no
+ *     transaction that may still roll back holds (hold.c, slotted.c). While recovery rolls losers
+ *     back there is no purge.
  *
- * So slot numbers and space of an unfinished transaction are out of everybody's reach, and its
- * records can be logged by slot and contents ("physiologically"): where in the page a record lies
- * is no part of any log record. Compaction therefore needs no log record of its own. It happens
- * inside the redo of alloc and set, when the gap in the middle is too small though gap and holes
- * together suffice, and depends on the page's bytes alone: whoever repeats history compacts at the
- * same record.
+ * So no other transaction can use the slot numbers or the space of an unfinished one, and log
+ * records name a record by slot and contents ("physiological" logging), never by its place on the
+ * page. Compaction therefore needs no log record. It is part of the redo of alloc and set, when the
+ * gap in the middle is too small but gap and holes together are large enough. It depends only on
+ * the page's bytes, so recovery compacts at the same log record.
  *
  * Invariants (slotted_check): the last slot is in use; records lie within the area, do not overlap,
- * and together with the holes fill it; the header's counts are right.
+ * and fill it together with the holes; the header's counts are right.
  *
- *   lladd.slotted.alloc  redo u16 slot, u8 tag, u16 length, bytes (the rest is zeros)  undo u16
- *                        slot
- *   lladd.slotted.free   redo u16 slot                                                 undo u16
- *                        slot
+ *   lladd.slotted.alloc  redo u16 slot, u8 tag, u16 length, bytes (the rest is zeros)
+ *                        undo u16 slot
+ *   lladd.slotted.free   redo u16 slot
+ *                        undo u16 slot
  *   lladd.slotted.set    redo u16 slot, u8 tag, u16 length, u16 from, bytes
  *                        undo u16 slot, u8 tag, u16 length, u16 from, u16 occupied, bytes
- *                        The contents before `from` stay; `bytes` follow; what then lacks in
- *                        `length` is the end of the old contents. Redo and undo are each other's
- *                        mirror image.
- *   lladd.slotted.purge  redo u16 slot, u16 slot, ...                                  undo none */
+ *                        The new contents of `length` bytes are: the old ones before `from`, then
+ *                        `bytes`, then the end of the old ones. Undo has the same form.
+ *   lladd.slotted.purge  redo u16 slot, u16 slot, ...
+ *                        undo none */
 #include "operations/slotted.h"
 
 #include <string.h>
@@ -76,7 +75,7 @@ uint32_t lladd_slotted_max(uint32_t page_size)
     return (page_size - SLOT_DIR - SLOT_BYTES) & ~(SLOT_ALIGN - 1);
 }
 
-/* ---- may it be looked at, may it be moved about? --------------------------------------------- */
+/* ---- checks of slots and space --------------------------------------------------------------- */
 
 bool ll_operations__slotted_head_fine(struct lladd_view v)
 {
@@ -111,7 +110,8 @@ bool ll_operations__slotted_fine(struct lladd_view v)
     return sum == slotted_get(v.bytes, SLOTTED_AREA);
 }
 
-/* Is there room for `bytes` more, and can the page be compacted if that takes it? */
+/* Is there room for `free_needed` bytes, and if the gap is too small, is the page fit for
+ * compaction? */
 static bool room_fine(struct lladd_view v, uint32_t gap_needed, uint32_t free_needed)
 {
     if (!ll_operations__slotted_head_fine(v) || free_needed > slotted_free(v.bytes, v.size))
@@ -121,18 +121,20 @@ static bool room_fine(struct lladd_view v, uint32_t gap_needed, uint32_t free_ne
 
 /* ---- moving records -------------------------------------------------------------------------- */
 
-/* Records are put in order window by window, from the page's end down: redo has no memory but the
- * stack, and that may be short. So many bytes of a page hold so many records at the most. */
+/* Compaction goes window by window, from the page's end downwards, because redo may use only the
+ * stack, which may be small. WINDOW_SLOTS is the largest number of records that begin in a
+ * window. */
 enum { WINDOW = 4096, WINDOW_SLOTS = WINDOW / SLOT_CAP_MIN };
 
-/* The beginning of the highest window of a page, and so on down to 0. */
+/* The offset of the page's highest window; the others follow down to 0. */
 static uint32_t last_window(uint32_t page_size)
 {
     return (page_size - 1) / WINDOW * WINDOW;
 }
 
-/* Slots whose records begin in the window, by falling offset (Shell's sort: no memory, and short
- * pages are nearly sorted). More than WINDOW_SLOTS, of which some are not told: records overlap. */
+/* The slots of the records that begin in the window, in descending order of offset (shellsort: it
+ * needs no memory, and records of short pages are nearly sorted). Returns WINDOW_SLOTS + 1 if there
+ * are more: then records overlap, and `order` is incomplete. */
 static uint32_t slots_by_place(const unsigned char *page, uint32_t window,
                                uint16_t order[WINDOW_SLOTS])
 {
@@ -157,8 +159,8 @@ static uint32_t slots_by_place(const unsigned char *page, uint32_t window,
     return n;
 }
 
-/* Pushes the records of one window to `low`, which is returned as it is then. What comes to lie in
- * a window above has been there for its turn, and is not met again. */
+/* Moves the records of one window up against `low`; returns the new `low`. A record that moves into
+ * a higher window is not met again, because that window is finished. */
 static uint32_t compact_window(struct lladd_page *page, uint32_t window, uint32_t low)
 {
     uint16_t order[WINDOW_SLOTS];
@@ -174,7 +176,7 @@ static uint32_t compact_window(struct lladd_page *page, uint32_t window, uint32_
     return low;
 }
 
-/* Pushes all records to the page's end, in the order in which they lie: the holes join the gap. */
+/* Moves all records to the page's end and keeps their order; the holes join the gap. */
 static void compact(struct lladd_page *page)
 {
     unsigned char *p = page->bytes;
@@ -218,7 +220,7 @@ static void sink_record(struct lladd_page *page, uint32_t s)
     slot_put(p, s, e);
 }
 
-/* Occupied bytes become holes, or part of the gap if they are the lowest. */
+/* Occupied bytes become a hole, or part of the gap if they are the lowest. */
 static void give_back(struct lladd_page *page, uint32_t at, uint32_t n)
 {
     if (at == page->size - slotted_get(page->bytes, SLOTTED_AREA))
@@ -227,7 +229,7 @@ static void give_back(struct lladd_page *page, uint32_t at, uint32_t n)
         add(page->bytes, SLOTTED_HOLES, (int32_t)n);
 }
 
-/* The slot and its bytes are free for anybody. */
+/* Frees the slot and its bytes. */
 static void clear_slot(struct lladd_page *page, uint32_t s)
 {
     unsigned char *p = page->bytes;
@@ -240,7 +242,7 @@ static void clear_slot(struct lladd_page *page, uint32_t s)
     add(p, SLOTTED_UNUSED, 1);
 }
 
-/* The directory ends with a slot in use; a page without records is empty. */
+/* Shortens the directory to the last slot in use; a page without records becomes empty. */
 static void trim_slots(struct lladd_page *page)
 {
     unsigned char *p = page->bytes;
@@ -263,7 +265,7 @@ static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span a
     (void)ctx;
     (void)page;
     unsigned char *owner = lladd_draft_redo(draft, 8);
-    memset(owner, 0, 8); /* lladd_page_format gives none */
+    memset(owner, 0, 8); /* lladd_page_format passes no owner */
     if (args.len)
         memcpy(owner, args.data, 8);
     return 0;
@@ -435,7 +437,8 @@ static int free_prepare(void *ctx, struct lladd_view page, struct lladd_span arg
     if (!live(page, f->slot))
         return no_record(draft, page, f->slot);
     f->state = state_of(page);
-    f->state.idle += slot_need(slot_get(page.bytes, f->slot).len); /* its slack is idle already */
+    /* its slack is in `idle` already */
+    f->state.idle += slot_need(slot_get(page.bytes, f->slot).len);
     lladd_put16(lladd_draft_redo(draft, 2), (uint16_t)f->slot);
     lladd_put16(lladd_draft_undo(draft, 2), (uint16_t)f->slot);
     return 0;
@@ -484,7 +487,7 @@ const struct lladd_op ll_operations__slotted_free = {
 
 /* ---- set ------------------------------------------------------------------------------------- */
 
-/* Leaves out what stays the same at both ends of a[0..na) -> b[0..nb). */
+/* Leaves out what is equal at both ends of a[0..na) -> b[0..nb). */
 static uint32_t same_front(const unsigned char *a, const unsigned char *b, uint32_t n)
 {
     uint32_t i = 0;
@@ -573,8 +576,8 @@ static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args
     return 0;
 }
 
-/* Contents of `len` bytes become: [0, from) as they are, then n bytes of the record, then the end
- * of the old contents, `want` bytes together. Is that possible? */
+/* New contents of `want` bytes are [0, from) of the old `len` bytes, then the `n` bytes of the log
+ * record, then the end of the old contents. Is that possible? */
 static bool splice_fine(uint32_t len, uint32_t want, uint32_t from, uint32_t n)
 {
     return from <= want && n <= want - from && from + (want - from - n) <= len;
@@ -605,7 +608,7 @@ static void splice(unsigned char *contents, uint32_t len, uint32_t want, uint32_
     memcpy(contents + from, bytes, n);
 }
 
-/* Gives the record a place of `cap` bytes, its contents in front. */
+/* Gives the record a place of `cap` bytes and moves its contents to the front. */
 static struct slot grow(struct lladd_page *page, uint32_t s, uint32_t cap)
 {
     unsigned char *p = page->bytes;
@@ -656,7 +659,8 @@ static void set_undo(struct lladd_page *page, struct lladd_span undo)
            (uint32_t)undo.len - SET_UNDO_HEAD);
     e.len = len;
     e.tag = u[2];
-    /* It occupies what it did before, unless a purge has taken slack that nobody needed. */
+    /* It occupies what it did before, unless a purge has freed the slack and the contents need
+     * more. */
     cap = cap < slot_need(len) ? slot_need(len) : cap;
     if (cap < e.cap) {
         add(p, SLOTTED_HOLES, (int32_t)(e.cap - cap));
@@ -712,7 +716,7 @@ static void purge_redo(struct lladd_page *page, struct lladd_span redo)
         struct slot e = slot_get(p, s);
         uint32_t keep = slot_need(e.len);
         if (e.at == 0)
-            continue; /* named twice */
+            continue; /* the record names it twice */
         if (e.ghost) {
             clear_slot(page, s);
         } else if (e.cap > keep) {
@@ -762,7 +766,7 @@ static void slotted_hole(struct lladd_view v, uint32_t *begin, uint32_t *end)
     *end = v.size - slotted_get(v.bytes, SLOTTED_AREA);
 }
 
-/* The records that begin in a window lie below *low, and do not overlap. */
+/* The records that begin in a window lie below *low and do not overlap. */
 static bool window_check(struct lladd_view v, uint32_t window, uint32_t *low)
 {
     uint16_t order[WINDOW_SLOTS];
@@ -801,9 +805,9 @@ static bool slotted_check(struct lladd_view v)
     return window_check(v, 0, &low);
 }
 
-/* Where records lie, and what is in slack, holes and gap, does not count. A checksum of a record's
- * bytes stands for the place where they lie, and one of all records for the bytes: a copy of the
- * largest page would be more than a short stack has. */
+/* Masks the places of records, and the bytes of slack, holes and gap. The directory gets a checksum
+ * of each record's bytes in place of its offset, and one checksum of all records replaces their
+ * bytes: a copy of the largest page would not fit on a small stack. */
 static void slotted_mask(void *ctx, struct lladd_page *page)
 {
     unsigned char *p = page->bytes;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Many rows at a time, by the column.
+/* Reading many rows at a time, column by column.
  *
- * Where all rows are in one run of a column store that has no tombstones, rows are places, and
- * those from the cursor's on are what is wanted: each column is copied out of its layer, a block at
- * a time, if the layer's class can do that, and else looked up place by place; no other layer is
- * read, but for the keys at both ends. Everywhere else the cursor goes from row to row. */
+ * If all rows are in one run of a column store without tombstones, rows are places, and the batch
+ * is the places from the cursor's on. Each column is then copied from its layer a block at a time,
+ * if the layer's class can do that, and otherwise read place by place. No other layer is read,
+ * except for the keys at both ends. In all other cases the cursor reads row by row. */
 #include "operations/ctable/ctable.h"
 
 #include <lladd/dtable_class.h>
 
-/* Bytes that grow, and where each row's end. */
+/* A growing buffer of values, and where each row's value ends. */
 struct list {
     unsigned char *bytes;
     size_t len, cap, n;
     size_t *ends;
     uint8_t *states;
-    bool same; /* all have values of as many bytes as the first, which are not none */
+    bool same; /* all values have the size of the first one, which is not 0 */
 };
 
 struct room {
@@ -23,7 +23,7 @@ struct room {
     size_t rows, columns;
     uint64_t *numbers;
     struct lladd_ctable_values *values;
-    struct list *lists; /* of the columns, and of the keys */
+    struct list *lists; /* one per column, then one for the keys */
 };
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ static int keep_row(struct lladd_ctable_cursor *c, unsigned flags, size_t row, s
     return rc;
 }
 
-/* The cursor is at the first of them. */
+/* The cursor is at the first row. */
 static int by_rows(struct lladd_ctable_cursor *c, size_t max, unsigned flags, struct room *r,
                    size_t *n, struct lladd_error *err)
 {
@@ -152,7 +152,7 @@ static int by_rows(struct lladd_ctable_cursor *c, size_t max, unsigned flags, st
         if (rc || *n == max)
             return rc;
     }
-    return rc == LLADD_END ? lladd_ctable_prev(c, err) : rc; /* to the last of them */
+    return rc == LLADD_END ? lladd_ctable_prev(c, err) : rc; /* back to the last row read */
 }
 
 /* ---- by places ------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ struct stretch {
     struct lladd_dtable_pin pin;
 };
 
-/* Is what comes from the row of the cursor on in one run, all of whose places are rows? */
+/* Finds the places from the cursor's row on, if all are in one run and all its places are rows. */
 static int find_stretch(struct lladd_ctable_cursor *c, size_t max, struct stretch *s,
                         struct lladd_error *err)
 {
@@ -186,7 +186,7 @@ static int find_stretch(struct lladd_ctable_cursor *c, size_t max, struct stretc
     return 0;
 }
 
-/* Place by place, what is not there as a block of values. */
+/* Reads place by place what is not available as a block of values. */
 static int column_by_places(const struct stretch *s, uint32_t column, struct room *r,
                             struct list *l, struct lladd_error *err)
 {
@@ -207,7 +207,7 @@ static int column_by_places(const struct stretch *s, uint32_t column, struct roo
     return rc;
 }
 
-/* The size of values is known when the first one was copied. */
+/* *width, the size of values, is known once the first one is copied. */
 static int column(const struct stretch *s, uint32_t number, struct room *r, struct list *l,
                   size_t *width, struct lladd_error *err)
 {
@@ -255,7 +255,7 @@ static int by_places(struct lladd_ctable_cursor *c, struct stretch *s, unsigned 
     return rc ? rc : lladd_ctable_seek(c, &last, err);
 }
 
-/* ---- either way ------------------------------------------------------------------------------ */
+/* ---- both ways ------------------------------------------------------------------------------- */
 
 static void show(struct lladd_ctable_cursor *c, unsigned flags, size_t n, struct room *r,
                  struct lladd_ctable_batch *b)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_CTABLE_CTABLE_H
 #define LL_OPERATIONS_CTABLE_CTABLE_H
-/* cTables, the inside: see table.c, which alone knows what is inside a managed table. */
+/* cTables: internal interface; table.c has an overview. Only table.c uses the internals of managed
+ * tables. */
 #include <lladd/bytes.h>
 #include <lladd/ctable.h>
 
@@ -13,7 +14,8 @@ struct lladd_ctable {
     const char **columns; /* their names */
 };
 
-/* The configuration of a column store, complete, to be freed. The names have been checked. */
+/* The complete configuration of a column store; the caller frees it. The names have been
+ * checked. */
 int ll_ctable__store(struct lladd_db *, const struct lladd_ctable_options *, char **out,
                      struct lladd_error *);
 struct lladd_ctable_cursor {
@@ -21,14 +23,14 @@ struct lladd_ctable_cursor {
     const struct lladd_dtable *table;
     struct lladd_dtable_cursor *rows;
     struct lladd_ctable_row row;
-    uint32_t columns[]; /* that are wanted */
+    uint32_t columns[]; /* the columns to be read */
 };
 
 int ll_ctable__no_memory(struct lladd_error *);
-/* Are they columns of the table? LLADD_NOT_FOUND. */
+/* LLADD_NOT_FOUND unless all are columns of the table. */
 int ll_ctable__check(const struct lladd_ctable *, const uint32_t *columns, size_t n,
                      struct lladd_error *);
-/* Room for so many columns. What is there lets go what it held. */
+/* Makes room for n columns, and releases what the row held. */
 int ll_ctable__room(struct lladd_db *, size_t n, struct lladd_ctable_row *, struct lladd_error *);
 
 #endif

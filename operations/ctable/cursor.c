@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cursors of cTables: one of the managed table, which is asked for some columns of its row. That
- * one skips tombstones, so no row is shown that is not there (trap 28 of the prototype), and all
- * columns are of one row, whatever stores them (trap 27). */
+/* Cursors of cTables: a cursor of the managed table, which reads the wanted columns of its row.
+ * That cursor skips tombstones, so only existing rows are shown (trap 28 of the prototype), and all
+ * columns come from one row, whatever stores them (trap 27). */
 #include "operations/ctable/ctable.h"
 
 int lladd_ctable_cursor_open(struct lladd_txn *txn, struct lladd_ctable *t,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rows of cTables, written and looked up. A change of some columns reads the row that the
- * transaction sees and writes a new one: it is one entry of the journal either way, and a
- * transaction that has changed other columns of the row meanwhile is a conflict. */
+/* Writes and looks up rows of cTables. An update of some columns reads the row that the transaction
+ * sees and writes a new one: one journal entry either way. A concurrent update of other columns of
+ * the same row is a conflict. */
 #include "operations/ctable/ctable.h"
 
 /* ---- written --------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ int lladd_ctable_delete(struct lladd_txn *txn, struct lladd_ctable *t,
     return lladd_managed_put(txn, t->below, key, &none);
 }
 
-/* All columns of the row that the transaction sees, held by the pin. */
+/* Reads all columns of the row that the transaction sees; the pin holds them. */
 static int read_all(struct lladd_txn *txn, struct lladd_ctable *t,
                     const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                     struct lladd_dtable_value *values)
@@ -54,7 +54,7 @@ static int read_all(struct lladd_txn *txn, struct lladd_ctable *t,
     for (uint32_t i = 0; i < t->n; i++) {
         values[i].state = LLADD_DTABLE_ABSENT;
         if (row.state == LLADD_DTABLE_FOUND)
-            (void)lladd_dtable_row_column(row.bytes, i, &values[i]); /* it was checked */
+            (void)lladd_dtable_row_column(row.bytes, i, &values[i]); /* row was checked */
     }
     return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The configuration of a column store: a column_dtable, with a layer for each group. */
+/* Builds the configuration of a column store: a column_dtable, with a layer for each group. */
 #include "operations/ctable/ctable.h"
 
 #include <stdio.h>
 
-enum { NUMBER = 12 }; /* bytes of a column's number, at most, with the space before it */
+enum { NUMBER = 12 }; /* most bytes of a column's number, with the space before it */
 #define LINEAR "class(dt) linear_dtable"
 
 struct store {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cTables: a managed dTable of packed rows, and names for their columns.
+/* cTables: managed dTables of packed rows, with names for the columns.
  *
- *   table.c    made, opened, dropped; names
+ *   table.c    create, open, drop; names
  *   store.c    the configuration of a column store
- *   rows.c     written and looked up
- *   cursor.c   walked through
- *   batch.c    many rows at a time
+ *   rows.c     writing and looking up
+ *   cursor.c   cursors
+ *   batch.c    reading many rows at a time
  *
- * The names are in a blob, known by the named root `ctable:` and the table's name. It is written in
- * the transaction that makes the managed table, and never again; who may write it is settled below:
- * two transactions cannot make, or drop, one managed table at a time. So what is stored of a table
- * is either all there or not (CT-1), and an open one never changes its names (CT-2). */
+ * The names are in a blob, found by the named root `ctable:` followed by the table's name. The
+ * transaction that creates the managed table writes the blob, and it never changes. Two
+ * transactions cannot create or drop one managed table at the same time, so they cannot conflict on
+ * the blob. So either all of a table is stored or nothing (CT-1), and an open table's names do not
+ * change (CT-2). */
 #include "operations/ctable/ctable.h"
 #include "operations/dtable_managed/managed.h"
 
@@ -25,7 +26,7 @@ int ll_ctable__no_memory(struct lladd_error *err)
     return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a cTable");
 }
 
-/* ---- what is stored of a table --------------------------------------------------------------- */
+/* ---- stored form ----------------------------------------------------------------------------- */
 
 struct root_name {
     char text[LLADD_ROOT_NAME_MAX + 1];
@@ -86,8 +87,8 @@ static int damaged(const char *name, struct lladd_error *err)
                            "what is stored of cTable \"%s\" makes no sense", name);
 }
 
-/* In one piece of memory: the table, pointers to the names of its columns, what is stored of it, in
- * which they get zero bytes behind them, and its own name. */
+/* Parses the stored names. One allocation holds the table, the pointers to its column names, the
+ * stored bytes (each name gets a zero byte after it there) and the table's own name. */
 static int understand(struct lladd_managed *below, const char *name, const unsigned char *bytes,
                       size_t len, struct lladd_ctable **out, struct lladd_error *err)
 {
@@ -115,7 +116,7 @@ static int understand(struct lladd_managed *below, const char *name, const unsig
         to[at] = 0; /* ends the name before it */
         t->columns[i] = to + at + 1;
         at += 1 + some;
-        n = i + 1 == t->n && at == len ? 0 : n; /* all of them, and nothing else */
+        n = i + 1 == t->n && at == len ? 0 : n; /* all of them, and no trailing bytes */
     }
     to[len] = 0;
     if (n) {
@@ -204,7 +205,7 @@ static int create(struct lladd_txn *txn, const char *name, const struct lladd_ct
               : lladd_root_set(txn, root.text, (struct lladd_root_value){blob.v, VERSION});
 }
 
-/* In one step or not at all. */
+/* Creates the table under a savepoint: all of it or nothing. */
 static int create_whole(struct lladd_txn *txn, const char *name,
                         const struct lladd_ctable_options *o)
 {
@@ -219,7 +220,7 @@ static int create_whole(struct lladd_txn *txn, const char *name,
     int undone = lladd_rollback_to(txn, sp);
     if (undone)
         return undone;
-    (void)lladd_savepoint_release(txn, sp); /* it is there: it was made here */
+    (void)lladd_savepoint_release(txn, sp); /* cannot fail: the savepoint was made here */
     *lladd_txn_error_out(txn) = why;
     return rc;
 }
@@ -261,9 +262,9 @@ int lladd_ctable_pages(struct lladd_db *db, const char *name, int (*fn)(void *ct
     return rc ? rc : lladd_blob_pages(db, lladd_page_of(at.a), fn, ctx, err);
 }
 
-/* ---- opened ---------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
-/* There is one for all who have it open. It goes with the managed table. */
+/* All openers of a table share one lladd_ctable. It is freed with the managed table. */
 static int of_table(struct lladd_managed *below, const char *name, const struct root_name *root,
                     struct lladd_ctable **out, struct lladd_error *err)
 {
@@ -284,7 +285,7 @@ static int of_table(struct lladd_managed *below, const char *name, const struct 
     }
     *out = below->companion;
     lladd_mutex_unlock(mutex);
-    lladd_free(below->db, mine); /* somebody was faster */
+    lladd_free(below->db, mine); /* another thread was faster */
     return 0;
 }
 
@@ -299,7 +300,7 @@ int lladd_ctable_open(struct lladd_db *db, const char *name, struct lladd_ctable
     if (rc)
         return rc;
     rc = of_table(below, name, &root, out, err);
-    if (rc) /* if it is busy, it goes with the database */
+    if (rc) /* if closing is refused as busy, the table is closed with the database */
         (void)lladd_managed_close(below, NULL);
     return rc;
 }

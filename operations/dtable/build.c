@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A run's builders: one for each layer of its configuration, the root's first, each layer's
- * children behind it in the order of its parameters. That order numbers the layers, here and for
- * readers. */
+/* Building a run: one builder per layer of its configuration. The root's builder comes first; each
+ * layer is followed by its children, in the order of its parameters. A builder's position in this
+ * list is the layer's number, here and in readers. */
 #include "operations/dtable/build.h"
 
 #include <lladd/blob.h>
@@ -248,7 +248,7 @@ static int check_row(struct lladd_dtable_run_builder *run, const struct lladd_dt
     return 0;
 }
 
-/* Before the row is added: then noting it cannot fail. */
+/* Called before the row is added, so that note_row cannot fail. */
 static int reserve_key(struct lladd_dtable_run_builder *run, const struct lladd_dtable_key *key)
 {
     size_t n = run->order.type < LLADD_DTABLE_STRING ? 0 : key->bytes.len;
@@ -365,7 +365,7 @@ static int finish_layer(struct lladd_dtable_builder *b)
     return rc ? rc : b->kind->finish ? b->kind->finish(b) : 0;
 }
 
-/* The descriptor's parts, in the order of layers and streams. */
+/* Fills in the descriptor's parts, in the order of layers and streams. */
 static int gather(struct lladd_dtable_run_builder *run)
 {
     struct ll_dtable_descriptor *d = &run->d;

@@ -4,10 +4,10 @@
 /* A run under construction: build.c, stream.c. */
 #include "operations/dtable/dtable.h"
 
-/* A stream being written. `stage` has what has not been written yet, page headers included. */
+/* A stream being written. `stage` holds what has not been written yet, page headers included. */
 struct lladd_dtable_writer {
     struct lladd_dtable_run_builder *run;
-    struct lladd_dtable_writer *next; /* made after it */
+    struct lladd_dtable_writer *next; /* the writer created after this one */
     struct ll_dtable_stream stream;
     uint32_t number;
     unsigned char *stage;
@@ -21,7 +21,7 @@ struct lladd_dtable_writer {
     size_t plain_len;
     struct ll_dtable_packed {
         uint32_t len, crc;
-    } *map; /* of each block, as it is stored */
+    } *map; /* length and CRC of each block as stored */
     size_t n_map, cap_map;
 };
 
@@ -31,14 +31,14 @@ struct lladd_dtable_run_builder {
     struct ll_dtables *all;
     struct lladd_error *error;
     struct lladd_dtable_order order;
-    struct lladd_dtable_config *parsed; /* its own, if it was given as text */
+    struct lladd_dtable_config *parsed; /* owned; NULL unless given as text */
     const struct lladd_dtable_config *config;
     struct lladd_dtable_builder *layers, *last_layer; /* linked by next_ */
     struct lladd_dtable_writer *writers, *last_writer;
-    struct ll_dtable_descriptor d; /* counts, as they stand */
+    struct ll_dtable_descriptor d; /* its counts are kept up to date */
     struct ll_dtable_bytes min, last;
     uint64_t ranges;
-    uint64_t range_number; /* where the newest one ends, as is `range_end` */
+    uint64_t range_number; /* with `range_end`: where the newest range ends */
     struct ll_dtable_bytes range_end;
     bool range_open; /* it has no end */
     char name[64];
@@ -47,9 +47,9 @@ struct lladd_dtable_run_builder {
 
 int ll_dtable__writer(struct lladd_dtable_run_builder *, uint32_t layer, bool packs,
                       const char *name, struct lladd_dtable_writer **out);
-/* Appends bytes that are stored as they are. */
+/* Appends bytes to be stored uncompressed. */
 int ll_dtable__write(struct lladd_dtable_writer *, const void *bytes, size_t len);
-/* Appends bytes to a stream that is compressed, and its map in the end: pack.c. */
+/* Appends bytes to a compressed stream; ll_dtable__pack_end writes its map: pack.c. */
 int ll_dtable__pack(struct lladd_dtable_writer *, const void *bytes, size_t len);
 int ll_dtable__pack_end(struct lladd_dtable_writer *);
 /* Writes what is left and gives back what was taken in vain. */

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Blocks in memory.
+/* The block cache of runs.
  *
- * Every block of an open run has a slot with one word, which has two bits, what is going on, and a
- * count of who holds the block. A hit is one atomic addition to that word: if the block was there
- * when the count went up, it stays until the count goes down. There is no table to look it up in
- * and no lock. Who finds it absent takes his count back and loads it; who is first to set LOADING
- * reads, everybody else sleeps on the word.
+ * Every block of an open run has a slot with one atomic word: the bits RESIDENT, LOADING and USED,
+ * and a count of the threads that hold the block. A hit is one atomic addition to the word, without
+ * a table lookup or a lock: if RESIDENT was set when the count went up, the block stays until the
+ * count goes down. On a miss the thread undoes its addition. The first thread to set LOADING reads
+ * the block; the others sleep on the word.
  *
- *     0 --LOADING--> (read, verified) --RESIDENT--> ... --LOADING (going)--> 0
+ *     0 --LOADING--> (read, verified) --RESIDENT--> ... --LOADING (evicted)--> 0
  *
- *   CACHE-1  A block with a count beside RESIDENT is not freed.
- *   CACHE-2  `used` is what slots, loaded streams and blocks take in memory. Before a block is read
- *            room is made for it below `limit`; if every block is held, that is LLADD_NO_FRAME.
- *   CACHE-3  What is handed out has been verified since it was read: each page's own checksum, and
- *            the block's, which says whose it is.
+ *   CACHE-1  A block that is RESIDENT and has a count above 0 is not freed.
+ *   CACHE-2  `used` is the memory of slots, loaded streams and blocks. Before a block is read, room
+ *            is made for it below `limit`; if every block is held, that fails with LLADD_NO_FRAME.
+ *   CACHE-3  Every block handed out was verified when it was read: the checksum of each page, and
+ *            the block's checksum, which covers the run, the stream and the block number.
  *
- * Eviction goes round all blocks of all open runs, under the mutex, and spares once what was used
- * since it last came by (USED). Nothing is read or written under the mutex. */
+ * Eviction is a clock over all blocks of all open runs, under the mutex; a block that was used
+ * since the hand last passed (USED) is spared once. No thread does I/O while it holds the mutex. */
 #include "operations/dtable/dtable.h"
 
 #define RESIDENT (1u << 31)
 #define LOADING (1u << 30)
 #define USED (1u << 29)
 #define COUNT (USED - 1)
-#define SLACK 8u /* bytes behind a block that may be read */
+#define SLACK 8u /* bytes after a block that may be read */
 #define LEAST_BLOCKS 4u
 
 /* ---- the budget ------------------------------------------------------------------------------ */
@@ -40,8 +40,8 @@ void ll_dtable__cache_give(struct ll_dtables *d, uint64_t bytes)
     lladd_atomic_sub64(&d->cache.used, bytes);
 }
 
-/* Below the limit; or, where what open runs always have leaves no room for them, a few blocks: a
- * lookup holds at most so many. */
+/* True if `used` is below the limit. If the fixed memory of open runs leaves no room for blocks,
+ * true for LEAST_BLOCKS blocks: a lookup holds at most that many. */
 static bool fits(const struct ll_dtable_cache *c, uint64_t block)
 {
     uint64_t least = lladd_atomic_load64(&c->fixed) + LEAST_BLOCKS * block;
@@ -72,8 +72,8 @@ void lladd_dtable_cache_stats(struct lladd_db *db, struct lladd_dtable_cache_sta
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* The block that nobody holds goes; if it was used lately, only when it `must`. Its memory is the
- * caller's, NULL if it stays. */
+/* Evicts the block if no thread holds it; a block used lately is evicted only if `must`. Returns
+ * its memory, which the caller owns, or NULL if the block stays. */
 static unsigned char *evict(struct lladd_dtable_source *s, struct ll_dtable_slot *slot, bool must)
 {
     uint32_t word = lladd_atomic_load32(&slot->word);
@@ -87,7 +87,7 @@ static unsigned char *evict(struct lladd_dtable_source *s, struct ll_dtable_slot
         return NULL;
     unsigned char *bytes = slot->bytes;
     slot->bytes = NULL;
-    /* Others may have come and gone meanwhile: their counts stay right. */
+    /* Subtract instead of storing 0: other threads may have counted up and down meanwhile. */
     lladd_atomic_add32(&slot->word, 0u - LOADING);
     lladd_word_wake(&slot->word, INT32_MAX, 1);
     lladd_atomic_sub64(&s->run->all->cache.used, block_bytes(s));
@@ -95,7 +95,8 @@ static unsigned char *evict(struct lladd_dtable_source *s, struct ll_dtable_slot
     return bytes;
 }
 
-/* The next block of all, and whether there is any. Under the mutex. */
+/* Moves the clock hand to the next block of any open run; false if there are no blocks. Called
+ * under the mutex. */
 static bool advance(struct ll_dtables *d, struct lladd_dtable_source **s,
                     struct ll_dtable_slot **slot)
 {
@@ -120,8 +121,8 @@ static bool advance(struct ll_dtables *d, struct lladd_dtable_source **s,
     return false;
 }
 
-/* Room for so many bytes, which are then taken. *memory: that of a block of this size which had to
- * go for it, if there was one; else NULL. */
+/* Makes room for `bytes` and adds them to `used`. *memory: the memory of an evicted block of this
+ * size, for reuse, or NULL. */
 static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memory)
 {
     struct ll_dtable_cache *c = &d->cache;
@@ -136,8 +137,8 @@ static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memor
     for (const struct ll_dtable_run *r = d->runs; r; r = r->next)
         for (uint32_t i = 0; i < r->d.n_streams; i++)
             all += r->sources[i].n_blocks;
-    /* Once to forget that it was used, once to take it; then whatever can be had, and again, for
-     * others hold one block after the other meanwhile. */
+    /* The first round clears USED, the second evicts. Later rounds take any block without a holder;
+     * more than one, because other threads hold one block after the other meanwhile. */
     bool enough = false;
     while (!enough && looked < 9 * all && advance(d, &s, &slot)) {
         unsigned char *gone = evict(s, slot, looked++ > 2 * all);
@@ -145,7 +146,7 @@ static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memor
             *memory = gone;
         else
             lladd_free(d->db, gone);
-        /* Once: who comes later makes his own room. */
+        /* One check is enough: a later thread makes its own room. */
         enough = fits(c, bytes);
     }
     lladd_mutex_unlock(&c->mutex);
@@ -260,7 +261,7 @@ static int load(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot
     return 0;
 }
 
-/* It was not there. Held when it returns 0. */
+/* The block was absent: loads it, or waits for the thread that does. On 0 the caller holds it. */
 static int hold_slowly(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot,
                        uint64_t block, struct lladd_error *err)
 {
@@ -278,7 +279,7 @@ static int hold_slowly(const struct lladd_dtable_source *s, struct ll_dtable_slo
         if (!lladd_atomic_cas32(&slot->word, &word, word | LOADING))
             continue;
         int rc = load(s, slot, block, err);
-        /* One addition: LOADING goes; if all is well RESIDENT and a count come. */
+        /* One addition: LOADING is cleared; on success RESIDENT is set and the count goes up. */
         lladd_atomic_add32(&slot->word, rc ? 0u - LOADING : RESIDENT - LOADING + 1);
         lladd_word_wake(&slot->word, INT32_MAX, 1);
         return rc;
@@ -323,7 +324,7 @@ int lladd_dtable_block(struct lladd_dtable_pin *pin, int which,
     return 0;
 }
 
-/* Memory of the pin. */
+/* Memory that belongs to the pin. */
 static unsigned char *room(struct lladd_db *db, struct lladd_dtable_pin *pin, unsigned i,
                            size_t len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Some columns of rows: of packed ones, unless a class knows a shorter way. */
+/* Reading some columns of a row: from the packed row, unless the class has a shorter way. */
 #include "operations/dtable/dtable.h"
 
 int lladd_dtable_row_unpack(const struct lladd_dtable_value *row,

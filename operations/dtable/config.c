@@ -98,7 +98,7 @@ void ll_dtable__adopt(struct lladd_dtable_config *c, struct ll_dtable_param *p,
     child->parent = c;
 }
 
-/* The parameter of that name and type. */
+/* Finds the parameter of that name and type, to be set. */
 static int to_set(struct lladd_dtable_config *c, const char *name,
                   enum lladd_dtable_param_type type, struct ll_dtable_param **out,
                   struct lladd_error *err)
@@ -306,7 +306,7 @@ int lladd_dtable_accepts(struct lladd_dtable_config *c, const struct lladd_dtabl
 
 /* ---- checked --------------------------------------------------------------------------------- */
 
-/* Adds where in the text it was. */
+/* Adds the position in the text to the message. */
 static int placed(const struct lladd_dtable_config *c, int rc, struct lladd_error *err)
 {
     struct lladd_error was;
@@ -334,14 +334,14 @@ static int check_params(const struct lladd_dtable_config *c, struct lladd_error 
     return 0;
 }
 
-/* Does it leave to its base what rows there are, and what is found? */
+/* True if the class leaves rows and lookups entirely to its base. */
 static bool changes_nothing(const struct lladd_dtable_class *k)
 {
     return !k->add && !k->find && !k->at && !k->lookup && !k->encode && !k->decode &&
            !k->cursor_seek;
 }
 
-/* A layer that was asked for a row before the ranges are would hide them. */
+/* A layer above the one that stores ranges, if it looked up rows by itself, would hide them. */
 static int check_ranges(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -401,8 +401,8 @@ int ll_dtable__config_has(const struct lladd_dtable_config *c, enum lladd_dtable
                            c->kind->name, lladd_dtable_type_name(type));
 }
 
-/* Was anything settled? Then what layers above have been told before may not hold any more: all is
- * to be checked again, as it would be if the text had said it. */
+/* True if a layer settled a number. What layers above were told before may no longer hold, so
+ * everything is checked again, as if the text had given the number. */
 static bool again(struct lladd_dtable_config *c)
 {
     bool settled = c->settled;
@@ -423,7 +423,7 @@ static void uncheck(struct lladd_dtable_config *c)
             uncheck(child);
 }
 
-/* Says to all layers whether they may still keep what they are told. */
+/* Tells all layers whether they may still record what they learn. */
 static void set_done(struct lladd_dtable_config *c, bool done)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -438,7 +438,7 @@ bool lladd_dtable_config_done(const struct lladd_dtable_config *c)
     return c->done;
 }
 
-/* A child that was checked by itself learns what is above it now. */
+/* Checks the whole tree. A child that was checked on its own is checked again, below its parent. */
 static int check_all(struct lladd_dtable_config *c, struct lladd_error *err)
 {
     set_done(c, false);

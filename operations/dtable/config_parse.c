@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Configurations as text:
+/* Parses configurations. The grammar:
  *
  *     text  := layer | config "[" item* "]"            the latter: "base" and "base_config"
  *     layer := class(dt) NAME [ config "[" item* "]" ]
@@ -7,9 +7,10 @@
  *     value := bool true|false | int NUMBER | string "bytes" | blob HEX | blob empty
  *            | words "[" "bytes"* "]" | class(dt) NAME | config "[" item* "]"
  *
- * which is the paper's notation with words, comments (# to the end of the line), escapes in strings
- * (\\ \" \n \t \r \0 \xHH) and integers of 64 bits. The layer "base" has its parameters in
- * "base_config", on either side of it. Each item comes once, each is one that the class has. */
+ * This is the paper's notation, with words, comments (# to the end of the line), escapes in strings
+ * (\\ \" \n \t \r \0 \xHH) and 64-bit integers added. The parameters of the layer "base" are in
+ * "base_config", which may come before or after it. Each item appears once, and must be a parameter
+ * of the class. */
 #include "operations/dtable/dtable.h"
 
 struct place {
@@ -20,12 +21,12 @@ struct parser {
     struct lladd_db *db;
     struct ll_dtables *all;
     struct lladd_error *err;
-    struct place now;   /* behind the token */
-    struct place token; /* where it begins */
+    struct place now;   /* after the token */
+    struct place token; /* where the token begins */
     const char *text;   /* the token */
-    size_t len;         /* 0: the end */
+    size_t len;         /* 0: the end of the text */
     bool quoted;
-    struct ll_dtable_bytes bytes; /* of a quoted one */
+    struct ll_dtable_bytes bytes; /* contents of a quoted token */
 };
 
 static int expected(struct parser *p, const char *what)
@@ -79,7 +80,7 @@ static int hex(char c)
                                   : -1;
 }
 
-/* Behind a backslash: the byte that is meant, or -1. */
+/* After a backslash: the byte it stands for, or -1. */
 static int escaped(struct parser *p)
 {
     static const char names[] = "ntr0\\\"", values[] = "\n\t\r\0\\\"";
@@ -169,7 +170,7 @@ static int parse_bool(struct parser *p, struct ll_dtable_param *out)
     return 0;
 }
 
-/* Decimal, or hexadecimal behind 0x. */
+/* Decimal, or hexadecimal after 0x. */
 static int parse_int(struct parser *p, struct ll_dtable_param *out)
 {
     int rc = next(p);
@@ -256,7 +257,7 @@ static int parse_words(struct parser *p, struct ll_dtable_param *out)
 
 static int parse_items(struct parser *, struct lladd_dtable_config *, unsigned depth);
 
-/* Behind class(dt). */
+/* Parses the name of a class, after class(dt). */
 static int parse_class(struct parser *p, struct lladd_dtable_config **out)
 {
     int rc = next(p);
@@ -274,7 +275,7 @@ static int parse_class(struct parser *p, struct lladd_dtable_config **out)
     return rc;
 }
 
-/* Behind class(dt): a layer in the short form. */
+/* Parses a layer in the short form, after class(dt). */
 static int parse_layer(struct parser *p, unsigned depth, struct lladd_dtable_config **out)
 {
     struct parser ahead;
@@ -337,13 +338,13 @@ static int parse_value(struct parser *p, struct lladd_dtable_config *c, int i, u
     }
 }
 
-/* Where the parameters of a layer stand whose class was not known yet. */
+/* Where the parameters of a layer are, if they came before its class. */
 struct pending {
     struct place at;
     bool seen;
 };
 
-/* Behind an opening bracket: to the one that closes it. */
+/* After an opening bracket: skips to the matching one. */
 static int skip_brackets(struct parser *p)
 {
     unsigned open = 1;
@@ -358,7 +359,7 @@ static int skip_brackets(struct parser *p)
     return rc;
 }
 
-/* "x_config" of child x: which one, or -1. */
+/* The number of child x for the name "x_config", or -1. */
 static int child_of(const struct lladd_dtable_class *kind, const char *name, size_t len)
 {
     static const char suffix[] = "_config";
@@ -418,7 +419,7 @@ static int parse_pending(struct parser *p, struct lladd_dtable_config *c,
     return rc;
 }
 
-/* Behind an opening bracket: all up to the closing one. */
+/* After an opening bracket: parses all items up to the closing one. */
 static int parse_items(struct parser *p, struct lladd_dtable_config *c, unsigned depth)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -475,7 +476,7 @@ int lladd_dtable_config_parse(struct lladd_db *db, const char *text,
                               struct lladd_dtable_config **out, struct lladd_error *err)
 {
     struct lladd_dtable_config *c = NULL;
-    struct lladd_error none = LLADD_ERROR_INIT; /* of which `placed` looks at the message */
+    struct lladd_error none = LLADD_ERROR_INIT; /* `placed` looks at its message */
     struct parser p = {.db = db, .all = ll_dtables_of(db), .now = {text, 1, 1}, .bytes.db = db};
     p.err = err ? err : &none;
     int rc = next(&p);

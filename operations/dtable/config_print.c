@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Configurations written as text again. Every parameter is written, in the order in which its class
- * has them, so that the text says all there is to say; what it says does not depend on what the
- * library would choose today. */
+/* Writes configurations as text. Every parameter is written, in the order of its class, including
+ * defaults: the text means the same even if a later version of the library has other defaults. */
 #include "operations/dtable/dtable.h"
 
 static int print_bytes(struct lladd_sink *s, const struct ll_dtable_word *w)
@@ -66,7 +65,7 @@ static int print_layer(struct lladd_sink *s, const char *name, const struct llad
     return rc ? rc : print_params(s, c);
 }
 
-/* In the short form: they have no names. */
+/* In the short form, because layers of a list have no names. */
 static int print_layers(struct lladd_sink *s, const char *name,
                         const struct lladd_dtable_config *first)
 {

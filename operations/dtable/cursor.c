@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cursors: rows one after the other.
+/* Cursors over any dTable.
  *
- * A class with a cursor of its own is asked. Where rows have places, the cursor is a place. Else,
- * or if a class further down has a cursor of its own, it is a cursor of the base, whose values are
- * decoded; of a class that changes no row, that cursor itself. Each kind moves in two ways only:
- * `go` to where it is told, and `step` from a row to its neighbour. That there are two ends to fall
- * off and come back from, and that tombstones are not shown to who does not ask for them, is done
- * here, once. */
+ * There are three kinds. If the class has its own cursor, that one is used. If rows have places
+ * (row numbers), the cursor is a place. Otherwise, or if a layer below has its own cursor, the
+ * cursor wraps a cursor of the base and decodes its values; for a class that changes no row, it is
+ * the base's cursor itself. Each kind implements two moves: `go` to a given position, and `step` to
+ * a neighbouring row. This file handles, once for all kinds, the two ends of the table and the
+ * skipping of tombstones for callers that did not ask for them. */
 #include "operations/dtable/dtable.h"
 
 enum end { BEFORE, AT_ROW, BEHIND };
@@ -17,12 +17,12 @@ struct lladd_dtable_cursor {
     enum end end;
     uint64_t place;
     struct lladd_dtable_pin pin, state_pin;
-    struct lladd_dtable_key key; /* of the row, where it is a place */
+    struct lladd_dtable_key key; /* of the current row, if the cursor is a place */
     struct lladd_dtable_value value;
     struct lladd_dtable_cursor *base;
     void *own;
-    /* Of a class's own, whose rows are another cursor's for a while: that one, between which
-     * places, and the word that must still be what it was. */
+    /* Set while a class's own cursor follows another cursor (the leader): the leader, the limits up
+     * to which its rows are the ones to show, and the word that must not have changed. */
     struct lladd_dtable_lead lead;
     uint64_t word_was;
     bool lead_forward; /* who turns round asks anew: other tables may have got rows meanwhile */
@@ -34,7 +34,8 @@ enum { STEPS = 16 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Do rows come from a class, here or further down, that knows better than by their places? */
+/* True if rows come from a class, this one or one below, that has its own cursor instead of
+ * places. */
 static bool has_cursor(const struct lladd_dtable *t)
 {
     while (t && !t->kind->cursor_seek && !t->kind->at)
@@ -83,7 +84,7 @@ void lladd_dtable_cursor_close(struct lladd_dtable_cursor *c)
 {
     if (!c)
         return;
-    struct lladd_db *db = c->t->db; /* the table may live no longer than its last cursor */
+    struct lladd_db *db = c->t->db; /* the table may be closed as soon as its last cursor is */
     if (c->own && c->t->kind->cursor_close)
         c->t->kind->cursor_close(c->t, c->own);
     lladd_free(db, c->own);
@@ -95,13 +96,13 @@ void lladd_dtable_cursor_close(struct lladd_dtable_cursor *c)
 
 /* ---- by place -------------------------------------------------------------------------------- */
 
-/* For who wants no column: the row's state. */
+/* No column at all: a request for the row's state only. */
 static struct lladd_dtable_columns no_columns(struct lladd_dtable_cursor *c)
 {
     return (struct lladd_dtable_columns){.pins = &c->state_pin};
 }
 
-/* The row at a place, its value only if that is to be had without being put together. */
+/* Reads the row at a place; the value only if the class need not assemble it from columns. */
 static int look(struct lladd_dtable_cursor *c, uint64_t place, struct lladd_error *err)
 {
     const struct lladd_dtable *t = c->t;
@@ -119,7 +120,7 @@ bool ll_dtable__value_later(const struct lladd_dtable_cursor *c)
     return !c->own && !c->base && c->t->kind->columns_at;
 }
 
-/* To the next place from this one on that is no hole. */
+/* Moves from `place` to the first place that is not a hole. */
 static int settle(struct lladd_dtable_cursor *c, uint64_t place, bool forward,
                   struct lladd_error *err)
 {
@@ -219,7 +220,7 @@ static int columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_colu
     return rc ? rc : lladd_dtable_row_unpack(&value, want, state, err);
 }
 
-/* From a row that may be a tombstone to the next one that is none. */
+/* Moves from a row that may be a tombstone to the next row that is none. */
 static int pass_tombstones(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
     struct lladd_dtable_columns none = no_columns(c);
@@ -232,7 +233,7 @@ static int pass_tombstones(struct lladd_dtable_cursor *c, bool forward, struct l
     return rc;
 }
 
-/* It has moved, with this result, and would go on in this direction. */
+/* Completes a move that returned `rc`, in this direction. */
 static inline int arrived(struct lladd_dtable_cursor *c, int rc, bool forward,
                           struct lladd_error *err)
 {
@@ -276,9 +277,10 @@ bool lladd_dtable_cursor_lead_to(struct lladd_dtable_lead *lead, bool forward,
     return rc == 0;
 }
 
-/* To the row beside it, if that is the leader's: then *rc is what comes of it. Else the leader is
- * where it was, or at a tombstone on the way, and nobody is led any more. Places are counted modulo
- * 2^64: before the first one is one that is behind all of them. */
+/* Moves to the neighbouring row, if that is the leader's; true: done, with the result in *rc.
+ * Otherwise the leader is back where it was, or at a tombstone on the way, and the cursor no longer
+ * follows it. Places are counted modulo 2^64: the place before the first one is greater than all
+ * others. */
 static inline bool follow(struct lladd_dtable_cursor *c, bool forward, int *rc,
                           struct lladd_error *err)
 {
@@ -325,7 +327,7 @@ int lladd_dtable_last(struct lladd_dtable_cursor *c, struct lladd_error *err)
     return arrived(c, go(c, LLADD_DTABLE_LAST, NULL, err), false, err);
 }
 
-/* To the row beside it. */
+/* Moves to the neighbouring row. */
 static inline int move(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
     int rc;
@@ -471,7 +473,7 @@ int lladd_dtable_next_n(struct lladd_dtable_cursor *c, size_t max, struct lladd_
         struct lladd_dtable_value value;
         int rc = lladd_dtable_next(c, err);
         if (rc == LLADD_END && b->n > 0) {
-            /* It is at the last of them. */
+            /* Back to the last row of the table. */
             rc = lladd_dtable_prev(c, err);
             return rc;
         }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is stored of a run: its descriptor, the contents of a blob. docs/disk-format.md has it byte
- * by byte. */
+/* A run's descriptor, stored in a blob. docs/disk-format.md gives its layout byte by byte. */
 #include "operations/dtable/dtable.h"
 
 #include <lladd/blob.h>
@@ -47,7 +46,7 @@ static void put64(struct put *p, uint64_t v)
     lladd_put64(b, v);
     put(p, b, sizeof b);
 }
-/* With a length in front of it, and a zero behind. */
+/* Writes the length, the bytes and a zero byte. */
 static void put_bytes(struct put *p, const void *bytes, size_t n)
 {
     put32(p, (uint32_t)n);
@@ -108,7 +107,7 @@ int ll_dtable__describe(const struct ll_dtable_descriptor *d, struct ll_dtable_b
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-/* Never beyond the end: what is not there is zeros, and `short_` says so. */
+/* Reads never go beyond the end: missing bytes read as zeros, and `short_` is set. */
 struct get {
     const unsigned char *at, *end;
     bool short_;
@@ -157,7 +156,7 @@ static void get_key(struct get *g, struct lladd_dtable_key *key, enum lladd_dtab
     key->bytes = get_bytes(g);
 }
 
-/* Extents hold exactly the blocks of a stream of this size. */
+/* True if the extents hold exactly the blocks of a stream of this size. */
 static bool fits(const struct ll_dtable_stream *s, uint32_t body, uint32_t unit)
 {
     uint64_t pages = 0, need = s->size / body + (s->size % body != 0);

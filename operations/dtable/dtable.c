@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dTables: ordered tables that are put together from layers (Anvil, SOSP 2009).
+/* dTables: ordered tables that are composed of layers (Anvil, SOSP 2009).
  *
- *   key.c           what keys are, and their order
- *   config*.c       which layers, and with which parameters: parsed, checked, printed
- *   build.c         a run: its layers' builders, one behind the other
- *   stream.c        bytes on their way into extents, block by block
- *   pack.c          the same, compressed, and back
- *   describe.c      a run's descriptor, which is a blob
- *   run.c           a run that is open: its layers' readers
- *   cache.c         blocks in memory
- *   lookup.c        what a table has for a key, whatever its class can do
- *   cursor.c        rows one after the other, likewise
- *   memory.c, overlay.c    tables that are no runs
- *   ../dtable_class/       the classes, which see nothing of this folder
- *   ../dtable_pack/        those of them that make values shorter
+ *   key.c           keys and their order
+ *   config*.c       configurations (which layers, with which parameters): parse, check, print
+ *   build.c         building a run: one builder per layer
+ *   stream.c        writing a stream of bytes into extents, block by block
+ *   pack.c          compression of streams
+ *   describe.c      a run's descriptor, stored in a blob
+ *   run.c           open runs: one reader per layer
+ *   cache.c         the block cache
+ *   lookup.c        point lookups, for any class
+ *   cursor.c        cursors, for any class
+ *   memory.c, overlay.c    tables that are not runs
+ *   ../dtable_class/       the classes, which use only the public headers, not this folder's
+ *   ../dtable_pack/        the classes that compress values
  *
- * Nothing in here logs anything of its own. A run's contents are written past the log, to extents
- * that are taken in the transaction (pages.h) and are free again if it rolls back; its descriptor
- * is a blob, whose root page stands for the run. They are forced before the builder says that it
- * has finished, so whatever commits after that finds them. No recovery code is needed, and there is
- * none. */
+ * No code in this folder writes log records of its own. A run's contents are written past the log,
+ * to extents that the transaction allocates (pages.h) and that are freed if it rolls back. The
+ * descriptor is a blob; its root page identifies the run. Contents and descriptor are forced before
+ * the builder reports success, so a transaction that commits after that finds them. dTables
+ * therefore need no recovery code. */
 #include "operations/dtable/dtable.h"
 
 #include "operations/dtable_class/classes.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keys: what can be one, and their order.
+/* Keys: which are valid, and their order.
  *
- * All numbers are unsigned integers in here. A double has the bits of its binary64 form with the
- * sign bit inverted, or, below zero, with all bits inverted: then the order of these integers is
- * that of the numbers, from -infinity (0x000fffffffffffff) to +infinity (0xfff0000000000000), and
- * what lies outside is not a number. */
+ * All numbers are unsigned integers here. A double is the bits of its binary64 form with the sign
+ * bit inverted or, below zero, with all bits inverted. The order of these integers is the order of
+ * the numbers, from -infinity (0x000fffffffffffff) to +infinity (0xfff0000000000000); integers
+ * outside are NaN. */
 #include "operations/dtable/dtable.h"
 
 #define MINUS_INFINITY UINT64_C(0x000fffffffffffff)
@@ -22,10 +22,10 @@ struct lladd_dtable_key lladd_dtable_double(double v)
     struct lladd_dtable_key k = {LLADD_DTABLE_DOUBLE, 0, {NULL, 0}};
     uint64_t bits;
     if (v == 0)
-        v = 0; /* of both zeros the one without a sign */
+        v = 0; /* -0.0 becomes 0.0 */
     memcpy(&bits, &v, sizeof bits);
     if (v != v)
-        bits = ~SIGN; /* one that is beyond infinity whatever its sign was */
+        bits = ~SIGN; /* a NaN that sorts above infinity, whatever its sign */
     k.number = bits & SIGN ? ~bits : bits | SIGN;
     return k;
 }
@@ -81,7 +81,7 @@ int lladd_dtable_compare_bytes(const struct lladd_dtable_order *order, struct ll
     return c ? c : a.len < b.len ? -1 : a.len > b.len;
 }
 
-/* Multiplies and folds: a step that every bit of the state depends on. */
+/* Multiplies and folds: every bit of the result depends on all bits of `h`. */
 static uint64_t mix(uint64_t h)
 {
     h ^= h >> 32;

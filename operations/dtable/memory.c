@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables in memory (paper, section 5.1, "memory dTable"): a skip list under a mutex.
- * That a key is below or above all that were ever put in is seen without it.
+/* Tables in memory (paper, section 5.1, "memory dTable"): a skip list under a mutex. The smallest
+ * and the largest key ever inserted are checked without the mutex.
  *
- * Who looks something up gets a copy, in his pin; a cursor knows its key, and looks for its
- * neighbours. So rows may come and go while cursors are open: a cursor sees what is there when it
- * comes by. */
+ * A lookup copies the value into the caller's pin. A cursor stores its key and searches for the
+ * key's neighbours at each step. So rows may change while cursors are open; a cursor shows the rows
+ * that are there when it moves. */
 #include "operations/dtable/dtable.h"
 
 enum { LEVELS = 24 };
 
 struct node {
-    struct lladd_dtable_key key; /* its bytes are behind `next` */
+    struct lladd_dtable_key key; /* its bytes follow `next` */
     enum lladd_dtable_state state;
     unsigned char *value;
     size_t len;
-    struct node *next[]; /* as many as it has levels */
+    struct node *next[]; /* one per level */
 };
 
 struct table {
@@ -27,7 +27,7 @@ struct table {
 
 /* ---- the list, under the mutex --------------------------------------------------------------- */
 
-/* The first node not before the key. `links` (nullable) get what leads to it. */
+/* The first node with a key not below `key`. `links` (nullable) receives the pointers to it. */
 static struct node *search(struct table *t, const struct lladd_dtable_key *key,
                            struct node ***links)
 {
@@ -44,7 +44,7 @@ static struct node *search(struct table *t, const struct lladd_dtable_key *key,
     return found;
 }
 
-/* The last node before the key, or at it; with key NULL the last of all. */
+/* The last node below the key, or at it if `at`; with key NULL the last of all. */
 static struct node *search_back(struct table *t, const struct lladd_dtable_key *key, bool at)
 {
     struct node **next = t->head, *last = NULL;
@@ -173,7 +173,7 @@ struct cursor {
     struct lladd_dtable_value value;
 };
 
-/* It is at this node now. */
+/* Copies the row of node `n` into the cursor. */
 static int at_node(const struct lladd_dtable *t, struct cursor *c, const struct node *n)
 {
     if (!n)

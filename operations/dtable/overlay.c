@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Overlays (paper, section 5.3): one table of several, the first one the newest.
+/* Overlays (paper, section 5.3): one table made of several, the newest first.
  *
- * Looked up, the tables are asked in turn until one knows something, a tombstone included, but for
- * those whose fence says that they do not have the key. A cursor has one in each of them. Going
- * forward, each is at its first row behind the current one that counts, or at the current key
- * itself; what has been passed in one direction is sought anew when the direction changes (trap
- * 14). Where several have a key, the newest is shown, and the others are stepped past it. As long
- * as one has rows that come before those of all others, it is only compared with the next one of
- * these, its rival.
+ * A lookup asks the tables in turn until one has a value or a tombstone; it skips tables with
+ * a key range (their `fence`) that excludes the key. A cursor merges one cursor per table. Moving
+ * forward, each table's cursor is at the first visible row after the current key, or at the current
+ * key itself. When the direction changes, the other cursors are positioned anew (trap 14). If
+ * several tables have a key, the newest row is shown and the other cursors are stepped past it.
+ * While one table's rows come before those of all others, its key is compared only with the next
+ * one of theirs; the cursor at that one is called the rival.
  *
- * A table may have ranges that are deleted (lladd_dtable_stretch_at): what older ones have there is
- * not shown. They are not walked through it but led to its end; which stretch of a table the
- * cursor is in is remembered, so that a row costs a comparison, not a search. */
+ * A table may have range tombstones (lladd_dtable_stretch_at): rows of older tables inside such a
+ * range are hidden, and their cursors seek to its end instead of stepping through it. The cursor
+ * remembers the interval of each table that it is in, so that a row costs a comparison, not a
+ * search. */
 #include "operations/dtable/dtable.h"
 
 struct table {
@@ -20,8 +21,8 @@ struct table {
     const struct lladd_dtable *tables[];
 };
 
-/* From this table on. Apart, for a lookup that only the last table can answer saves no
- * registers. */
+/* Asks the tables from `i` on. Not inlined: a lookup that only the last table can answer then need
+ * not save registers. */
 static __attribute__((noinline)) int ask_from(const struct table *t, size_t i,
                                               const struct lladd_dtable_key *key,
                                               struct lladd_dtable_pin *pin,
@@ -52,7 +53,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-/* A copy of an end, for it is in the pins of one table among several. */
+/* Copies an endpoint into `pin`, as the original is in the pins of one of several tables. */
 static int keep_end(const struct lladd_dtable *t, struct lladd_dtable_pin *pin,
                     const struct lladd_dtable_key *from, struct lladd_dtable_key *to,
                     struct lladd_error *err)
@@ -68,7 +69,7 @@ static int keep_end(const struct lladd_dtable *t, struct lladd_dtable_pin *pin,
     return 0;
 }
 
-/* What one table says makes the stretch narrower. */
+/* Intersects *out with one table's interval. */
 static int narrow(const struct lladd_dtable *t, const struct lladd_dtable_stretch *by,
                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
                   struct lladd_error *err)
@@ -87,7 +88,8 @@ static int narrow(const struct lladd_dtable *t, const struct lladd_dtable_stretc
     return rc;
 }
 
-/* All that one of them has deleted; what none has, where all agree about that. */
+/* The union of what the tables have deleted; or, where none has deleted anything, the interval in
+ * which that holds for all of them. */
 static int stretch(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                    struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
                    struct lladd_error *err)
@@ -113,7 +115,8 @@ static int stretch(const struct lladd_dtable *base, const struct lladd_dtable_ke
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
-/* What is known of a table with ranges: the stretch around where the cursor was last. */
+/* What is known of a table with range tombstones: the interval around the cursor's last
+ * position. */
 struct ranged {
     struct lladd_dtable_pin pins[2];
     struct lladd_dtable_stretch stretch;
@@ -122,30 +125,31 @@ struct ranged {
 
 struct side {
     struct lladd_dtable_cursor *cursor;
-    struct lladd_dtable_key key; /* of the row it is at; fetched once, as is the value */
-    uint64_t prefix[2]; /* of the key, and of what follows: mostly enough to compare it by */
-    struct lladd_dtable_value value; /* unless it is put together, for whoever wants it */
+    struct lladd_dtable_key key; /* of the current row; fetched once, as is the value */
+    uint64_t prefix[2]; /* of the key, and of the bytes after it: usually enough to compare */
+    struct lladd_dtable_value value; /* not fetched if it takes work to assemble */
     bool there; /* it is at a row */
     struct ranged *ranged; /* NULL: the table has no ranges */
 };
 
-/* So many steps of one side, one behind the other, are worth looking for its rival's row: where
- * rows alternate, that costs more than it saves. */
+/* After so many steps in a row of one side, a search for its rival's row pays. Where rows of
+ * several tables alternate, it costs more than it saves. */
 enum { ALONE = 12 };
 
 struct cursor {
-    struct side *sides; /* as many as tables */
-    size_t now;         /* the one that is shown */
-    size_t rival;       /* of the others, whose row comes next; as many as tables: nobody's */
-    bool tie;           /* that of the rival has the same key */
-    bool forward;       /* how the others lie: not before it, or not behind */
-    bool led;           /* the cursor of the side that is shown may be further on */
+    struct side *sides; /* one per table */
+    size_t now;         /* the side shown */
+    size_t rival;       /* of the others, the one that comes next; t->n: none */
+    bool tie;           /* the rival's row has the same key */
+    bool forward;       /* the other sides are at or after the current key; else at or before it */
+    bool led;           /* the cursor of the side shown may have moved further */
     uint32_t alone;     /* steps since another side was shown */
-    bool ranged;        /* a table has ranges */
+    bool ranged;        /* some table has ranges */
     struct ll_dtable_bytes key;
 };
 
-/* It is some rows until the value is shown: long enough to have it in the processor's cache. */
+/* Prefetches the value: it is shown only some rows later, by then it is in the processor's
+ * cache. */
 static void come_closer(const struct lladd_dtable_value *v)
 {
     enum { LINE = 64, MOST = 512 };
@@ -156,7 +160,8 @@ static void come_closer(const struct lladd_dtable_value *v)
         __builtin_prefetch((const char *)v->bytes.data + len - 1);
 }
 
-/* Keys that begin alike, as numbers of a fixed length do, mostly differ in what follows. */
+/* Keys that begin alike, such as numbers of a fixed length, usually differ in the bytes after the
+ * prefix. */
 static void take_prefix(const struct table *t, struct side *s)
 {
     const struct lladd_dtable_order *o = &t->base.order;
@@ -170,7 +175,7 @@ static void take_prefix(const struct table *t, struct side *s)
     s->prefix[1] = lladd_dtable_prefix(o, &rest);
 }
 
-/* A side has moved. */
+/* Updates a side after its cursor moved. */
 static int moved(const struct table *t, struct side *s, int rc, struct lladd_error *err)
 {
     s->there = rc == 0;
@@ -185,7 +190,7 @@ static int moved(const struct table *t, struct side *s, int rc, struct lladd_err
     return rc;
 }
 
-/* What is known of the side that is shown is what it is at. */
+/* Refreshes the side shown if its cursor has moved as a leader. */
 static int catch_up(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     if (!c->led)
@@ -194,7 +199,7 @@ static int catch_up(const struct table *t, struct cursor *c, struct lladd_error 
     return moved(t, &c->sides[c->now], 0, err);
 }
 
-/* Below 0: in the direction it goes, this one comes before the other. */
+/* Below 0: in the current direction, `one` comes before `other`. */
 static int order_of(const struct table *t, const struct cursor *c, size_t one, size_t other)
 {
     const struct side *a = &c->sides[one], *b = &c->sides[other];
@@ -205,7 +210,7 @@ static int order_of(const struct table *t, const struct cursor *c, size_t one, s
     return c->forward ? order : -order;
 }
 
-/* The side whose row comes first (or last), of equal ones the newest; and the one behind it. */
+/* Chooses the side with the first (or last) row, of equal ones the newest; and its rival. */
 static int choose(const struct table *t, struct cursor *c)
 {
     size_t best = t->n, second = t->n;
@@ -241,7 +246,7 @@ static bool is_within(const struct lladd_dtable_order *o, const struct lladd_dta
            (!s->has_to || lladd_dtable_compare(o, key, &s->to) < 0);
 }
 
-/* The newest table that has deleted the key that is to be shown, of those in front of it; t->n:
+/* The newest table that has deleted the key to be shown, of those newer than its own; t->n:
  * none. */
 static int deleted_by(const struct table *t, const struct cursor *c, size_t *by,
                       struct lladd_error *err)
@@ -264,7 +269,7 @@ static int deleted_by(const struct table *t, const struct cursor *c, size_t *by,
     return rc;
 }
 
-/* Out of what is deleted, to its end. */
+/* Moves a side out of a deleted range, to the range's end. */
 static int lead_out(const struct table *t, const struct cursor *c, struct side *s,
                     const struct lladd_dtable_stretch *gone, struct lladd_error *err)
 {
@@ -303,7 +308,7 @@ static int choose_shown(const struct table *t, struct cursor *c, struct lladd_er
     return rc;
 }
 
-/* Whoever moves to somewhere else may find ranges that were not there before. */
+/* Called on a seek: tables may have got range tombstones since the last one. */
 static int look_for_ranges(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     for (size_t i = 0; i + 1 < t->n; i++) {
@@ -338,7 +343,7 @@ static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd
     return rc ? rc : choose_shown(t, c, err);
 }
 
-/* The sides that have the current key go one further. */
+/* Steps the sides that have the current key. */
 static int pass(const struct table *t, struct cursor *c, const struct lladd_dtable_key *key,
                 struct lladd_error *err)
 {
@@ -355,7 +360,7 @@ static int pass(const struct table *t, struct cursor *c, const struct lladd_dtab
     return rc;
 }
 
-/* Only one side has the current key: it goes on alone until it comes to where its rival is. */
+/* Only one side has the current key: steps that side, and reorders only if it reaches its rival. */
 static int step_alone(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     struct side *s = &c->sides[c->now];
@@ -377,7 +382,7 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     if (rc || (forward == c->forward && !c->tie))
         return rc ? rc : step_alone(t, c, err);
     struct lladd_dtable_key key = c->sides[c->now].key;
-    if (key.bytes.len) { /* which is in a row that will be left */
+    if (key.bytes.len) { /* the key is in a row that will be left */
         c->key.db = base->db;
         c->key.len = 0;
         if (ll_dtable__append(&c->key, key.bytes.data, key.bytes.len))
@@ -394,8 +399,8 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     return rc ? rc : choose_shown(t, c, err);
 }
 
-/* The side that comes first leads until its rival's row, or the end of its table. Not where each
- * row may be in a range. */
+/* The side that comes first may lead until its rival's row, or the end of its table. Not with range
+ * tombstones: then every row must be checked. */
 static bool cursor_lead(const struct lladd_dtable *base, void *cursor,
                         struct lladd_dtable_lead *out)
 {

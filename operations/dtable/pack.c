@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Streams that are compressed, block by block: those of the layers below a class that `packs`.
+/* Compressed streams: those of the layers below a class that `packs`. Each block is compressed by
+ * itself.
  *
- * To its layer the stream is as long as ever, and has the blocks it would have. Stored is, for each
- * of them, what LZ4 makes of it, or, if that saves less than an eighth, the block itself, one
- * behind the other without gaps; then the map, u32 length and u32 CRC-32C of each as it is stored;
- * then u64 bytes of the stream as its layer has written it. Of a stream without bytes nothing is
- * stored. So a block is found without searching: array and fixed stay what they are.
+ * To its layer, the stream has its uncompressed length and blocks. Stored are the blocks one after
+ * the other, without gaps: each as LZ4 compressed it or, if that saves less than an eighth, as it
+ * is. Then comes the map: u32 length and u32 CRC-32C of each stored block. Then u64, the
+ * uncompressed length of the stream. An empty stream stores nothing. Rows are found by arithmetic
+ * on the uncompressed stream, so array_dtable and fixed_dtable work unchanged.
  *
- * What is stored is cut into blocks and pages like any other stream, and has their checksums. A run
- * that is open has the map in memory, read block by block, so that it is the run's own. A block is
- * then read with the pages it lies on and no others: their own checksums and the map's one of the
- * block say that it is whole and the right one (CACHE-3). */
+ * The stored bytes are divided into blocks and pages like any other stream, and have their
+ * checksums. An open run keeps the map in memory; it is read block by block, which verifies
+ * that it belongs to the run. A compressed block is then read with only the pages it lies on:
+ * the checksums of these pages and the block's CRC in the map show that it is intact and the
+ * right one (CACHE-3). */
 #include "operations/dtable/build.h"
 
 #include <lz4.h>
@@ -43,7 +45,7 @@ int ll_dtable__pack(struct lladd_dtable_writer *w, const void *bytes, size_t len
     size_t block = w->run->d.block_size;
     int rc = 0;
     if (len && !w->plain) {
-        /* LZ4's state is no affair of the caller's stack, which may be as short as 16 KiB. */
+        /* On the heap: the caller's stack may be as small as 16 KiB. */
         w->lz4 = lladd_alloc(w->run->db, (size_t)LZ4_sizeofState() + 2 * block);
         w->plain = w->lz4 ? (unsigned char *)w->lz4 + LZ4_sizeofState() : NULL;
         w->packed = w->plain ? w->plain + block : NULL;
@@ -84,7 +86,7 @@ static int nonsense(const struct lladd_dtable_source *s, struct lladd_error *err
                               "its map makes no sense", err);
 }
 
-/* Bytes of what is stored, from whole blocks. */
+/* Reads stored bytes, by whole blocks. */
 static int stored(const struct lladd_dtable_source *s, uint64_t at, size_t len, unsigned char *out,
                   struct lladd_error *err)
 {
@@ -106,7 +108,7 @@ static int stored(const struct lladd_dtable_source *s, uint64_t at, size_t len, 
     return rc;
 }
 
-/* The blocks' lengths add up to all that is stored before the map. */
+/* Checks that the blocks' lengths add up to all that is stored before the map. */
 static bool fill_map(struct lladd_dtable_source *s, const unsigned char *entries, uint64_t all)
 {
     uint64_t end = 0;
@@ -150,7 +152,7 @@ int ll_dtable__packed_open(struct lladd_dtable_source *s, struct lladd_error *er
     return rc;
 }
 
-/* The pages from `page` of the stream on, without their headers. */
+/* Reads the stream's pages from `page` on, without their headers. */
 static int read_pages(const struct lladd_dtable_source *s, uint64_t block, uint64_t page,
                       uint32_t pages, unsigned char *out, struct lladd_error *err)
 {

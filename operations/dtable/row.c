@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packed rows: see <lladd/dtable_row.h>.
  *
- * The ends are all of one width, so a column is found without looking at those before it; what is
- * in front of the values is as many bytes as columns, and a quarter more, in most rows. */
+ * All end offsets of a row have the same width, so a column is found without reading those before
+ * it. In most rows, the bytes in front of the values are as many as columns, and a quarter more. */
 #include <lladd/bytes.h>
 #include <lladd/dtable_row.h>
 
@@ -13,7 +13,7 @@ static unsigned width_code(uint64_t bytes)
     return bytes <= UINT8_MAX ? 0 : bytes <= UINT16_MAX ? 1 : 2;
 }
 
-/* Columns up to the last one with a value, and the bytes of all values. */
+/* Counts the columns up to the last one with a value, and the bytes of all values. */
 static size_t extent(const struct lladd_dtable_value *columns, size_t n, uint64_t *bytes)
 {
     size_t last = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs that are open: a reader for each layer, and what the descriptor says. */
+/* Open runs: a reader per layer, and the descriptor's contents. */
 #include "operations/dtable/dtable.h"
 
 #include <lladd/blob.h>
@@ -8,7 +8,7 @@
 
 /* ---- names for messages ---------------------------------------------------------------------- */
 
-/* "base.alt" for a layer. */
+/* The path of a layer, e.g. "base.alt". */
 static size_t path_of(const struct lladd_dtable *t, char *out, size_t size)
 {
     size_t n = t->parent_ ? path_of(t->parent_, out, size) : 0;
@@ -102,7 +102,7 @@ int lladd_dtable_load(struct lladd_dtable *t, const struct lladd_dtable_source *
     }
     if (size > SIZE_MAX / 2 - block)
         return ll_dtable__no_memory(err);
-    /* The last block is read in place, pages and all. */
+    /* room for the last block, which is read in place, page headers included */
     unsigned char *all = lladd_alloc(t->db, (size_t)size + block);
     if (!all)
         return ll_dtable__no_memory(err);
@@ -302,7 +302,7 @@ int lladd_dtable_run_open(struct lladd_db *db, lladd_pageno root, struct lladd_d
         return ll_dtable__no_memory(err);
     *run = (struct ll_dtable_run){.all = d, .root = root, .d.db = db};
     lladd_mutex_lock(&d->cache.mutex);
-    run->next = d->opening; /* so that nobody frees it meanwhile */
+    run->next = d->opening; /* so that no other thread frees it meanwhile */
     d->opening = run;
     lladd_mutex_unlock(&d->cache.mutex);
     int rc = open_all(run, err);
@@ -398,7 +398,7 @@ int lladd_dtable_run_free(struct lladd_txn *txn, lladd_pageno root)
     return undone ? undone : rc;
 }
 
-/* ---- what it says of itself ------------------------------------------------------------------ */
+/* ---- information about a run ----------------------------------------------------------------- */
 
 static int run_of(const struct lladd_dtable *t, const struct ll_dtable_run **out,
                   struct lladd_error *err)
@@ -455,7 +455,7 @@ int lladd_dtable_run_pages(struct lladd_db *db, lladd_pageno root,
     return rc ? rc : lladd_blob_pages(db, root, fn, ctx, err);
 }
 
-/* ---- is it in order -------------------------------------------------------------------------- */
+/* ---- verification ---------------------------------------------------------------------------- */
 
 static int check_blocks(const struct ll_dtable_run *run, struct lladd_error *err)
 {
@@ -481,14 +481,14 @@ static bool same_key(const struct lladd_dtable_key *a, const struct lladd_dtable
     return a->number == b->number && same_bytes(a->bytes, b->bytes);
 }
 
-/* By its key there is what the cursor has: indexes and filters agree with the rows. */
+/* Looks the key up and compares with the cursor's row: indexes and filters must agree with rows. */
 static int check_lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                         const struct lladd_dtable_value *value, struct lladd_dtable_pin *pin,
                         struct lladd_error *err)
 {
     struct lladd_dtable_value v;
     int rc = lladd_dtable_lookup(t, key, pin, &v, err);
-    bool bytes = !rc && v.state == LLADD_DTABLE_FOUND; /* else they mean nothing */
+    bool bytes = !rc && v.state == LLADD_DTABLE_FOUND; /* otherwise they mean nothing */
     if (rc || (v.state == value->state && (!bytes || same_bytes(v.bytes, value->bytes))))
         return rc;
     return lladd_dtable_corrupt(t, err, "a row is not what is found by its key");
@@ -532,7 +532,7 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
     return rc;
 }
 
-/* Are its ranges in order, and as many as it says? */
+/* Are the ranges in order, and as many as recorded? */
 static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
@@ -542,7 +542,7 @@ static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
     uint64_t ranges = 0;
     int rc = 0;
     for (bool first = true; !rc && s.has_to; first = false) {
-        if (!first) { /* its bytes are in the pins that are going to be used */
+        if (!first) { /* its bytes are in pins that the next call uses */
             at.len = 0;
             from = s.to;
             if (ll_dtable__append(&at, from.bytes.data, from.bytes.len))

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bytes on their way into extents.
+/* Writes streams of bytes into extents.
  *
- * A stream is a sequence of blocks, each of `block_pages` whole pages, the last one of as many as
- * it needs. A page has its header and then contents; the contents of a block are read as one piece.
- * Each block has a checksum in the run's descriptor, over the run, the stream, the number of the
- * block and its contents: beside the checksum that each page has of itself, it notices pages that
- * are in order but older, or another's.
+ * A stream is a sequence of blocks of `block_pages` whole pages; the last block has only as many
+ * pages as it needs. A page has a header and then contents; the contents of a block are read as one
+ * piece. Each block has a checksum in the run's descriptor, over the run, the stream, the number of
+ * the block and its contents. Unlike the page checksums, it detects pages that are intact but
+ * stale, or that belong to another block.
  *
- * What is written is staged, laid out in pages, up to 256 KiB; a stream that ends before that takes
- * exactly the pages it needs. A longer one takes extents each as long as all before, up to 8 MiB,
- * for every extent costs a force of the log (its fence has to be durable before its pages are), and
- * gives back in the end what was too much. */
+ * Bytes are staged in page layout, up to 256 KiB per stream. If all streams of a run fit into their
+ * stages, the run allocates exactly the pages it needs, at once. A longer run allocates extents,
+ * each as long as all before it together, up to 8 MiB, and distributes their pages to its streams.
+ * Streams share extents because each extent costs a force of the log (its redo barrier must be
+ * durable before its pages are written), and a run may have a hundred streams. Unused pages are
+ * freed in the end. */
 #include "operations/dtable/build.h"
 
 #define STAGE_BYTES (256u << 10)
@@ -117,7 +119,7 @@ static int write_blocks(struct lladd_dtable_writer *w, size_t page, size_t pages
     return rc;
 }
 
-/* All that is staged, whole blocks but for the last one of the stream. */
+/* Writes all that is staged: whole blocks, except for the last one of the stream. */
 static int flush(struct lladd_dtable_writer *w)
 {
     uint32_t body = body_of(w);
@@ -138,7 +140,7 @@ static int flush(struct lladd_dtable_writer *w)
     return rc;
 }
 
-/* Room for more contents in the stage: how many bytes, at least one. */
+/* Makes room in the stage: for *out bytes, at least one. */
 static int room(struct lladd_dtable_writer *w, size_t *out)
 {
     struct lladd_dtable_run_builder *run = w->run;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* array_dtable: unsigned integers that mostly follow each other, values of one size (paper, section
- * 5.4). What a key has is found without searching.
+/* array_dtable: unsigned integer keys without large gaps, values of one size (paper, section 5.4).
+ * A row is found by arithmetic on its key, without a search.
  *
- * The stream "cells" has a cell for each key from the first to the last, those that are not there
- * included: a byte of state in front of the value (0: no such key, 1: tombstone, 2: value), or,
- * with "tag_byte" false, the value alone; "hole_value" and "tombstone_value" then stand for keys
- * that are not there and for tombstones, and a genuine value equal to one of them is rejected
- * (trap 6). Where one is needed that was not configured, that is an error for holes, and a
- * rejection for tombstones.
+ * The stream "cells" has a cell for each integer from the first key to the last, holes (integers
+ * that are not keys) included. A cell is a state byte (0: hole, 1: tombstone, 2: value) followed by
+ * the value. With "tag_byte" false it is the value alone; "hole_value" and "tombstone_value" then
+ * stand for holes and tombstones, and a row with one of them as its value is rejected (trap 6). If
+ * such a value is needed but not configured, a hole is an error, and a tombstone is rejected.
  *
- * Keys that are far apart would make it an array of nothing: when there are more than
- * "holes_per_row" holes for each row, and more than 65536, the row is refused with an error that
- * says so (trap 32). */
+ * With sparse keys the array would be mostly holes: if there are more than 65536 holes, and more
+ * than "holes_per_row" for each row, the row is refused with an error (trap 32). */
 #include "operations/dtable_class/classes.h"
 
 enum { HOLE = 0, TOMBSTONE = 1, VALUE = 2, FREE_HOLES = 65536, FOOTER = 32 };
@@ -24,7 +22,7 @@ struct builder {
     bool tag, has_hole, has_tombstone;
     struct lladd_span hole, tombstone;
     unsigned char *cell;
-    uint64_t *early; /* keys of the pending ones */
+    uint64_t *early; /* keys of the pending tombstones */
     size_t early_cap;
 };
 
@@ -90,7 +88,7 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
         equal(special, v->bytes.data, v->bytes.len))
         return LLADD_DTABLE_REJECT;
     int64_t size = lladd_dtable_param_int(c, "value_size");
-    if (size >= 0) /* perhaps settled by a placeholder before */
+    if (size >= 0) /* perhaps settled before, by an exception_dtable's placeholder */
         return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX ||
         (v->bytes.len == 0 && !lladd_dtable_param_bool(c, "tag_byte")))
@@ -134,7 +132,7 @@ static int put(struct builder *b, int state, const void *value)
     return lladd_dtable_write_cell(b->cells, b->cell, size + b->tag);
 }
 
-/* Tombstones that came before it was known how large a cell is. */
+/* Writes the tombstones that came before the size of a cell was known. */
 static int put_early(struct builder *b)
 {
     int rc = 0;
@@ -315,7 +313,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
     return 0;
 }
 
-/* A key before the first one is, less that, behind all places. */
+/* For a key below the first one, the subtraction wraps around to a number above all places. */
 static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                   struct lladd_error *err)
@@ -324,7 +322,8 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     return place < base->places ? at(base, place, pin, NULL, out, err) : 0;
 }
 
-/* Without the byte of state, cells that are all values are values. */
+/* Cells without a state byte are the values themselves, unless they stand for holes or
+ * tombstones. */
 static int copy_plain(const struct reader *r, uint64_t place, size_t n, unsigned char *out,
                       size_t *got, struct lladd_error *err)
 {
@@ -339,11 +338,11 @@ static int copy_plain(const struct reader *r, uint64_t place, size_t n, unsigned
     return rc;
 }
 
-/* So many cells of a block, as long as they are values. */
+/* Copies up to n cells of a block; stops at the first one that is not a value. */
 static size_t copy_tagged(const unsigned char *from, uint32_t size, size_t n, unsigned char *out)
 {
     size_t i = 0;
-    if (size == 4) /* known to the compiler */
+    if (size == 4) /* a constant size lets the compiler unroll the copy */
         for (; i < n && from[5 * i] == VALUE; i++)
             memcpy(out + 4 * i, from + 5 * i + 1, 4);
     else

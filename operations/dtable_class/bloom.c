@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bloom_dtable: says of most keys that are not there that they are not, without a look (paper,
- * section 5.2).
+/* bloom_dtable: a Bloom filter that answers most lookups of absent keys without asking the base
+ * (paper, section 5.2).
  *
- * The filter is as large as there are keys, tombstones included (trap 3): "bits_per_key" of them. A
- * key sets its bits within one line of 64 bytes, all from one hash (traps 29, 30), so a lookup
- * touches one line of the filter, which is in memory while the table is open. With 10 bits about
- * one key in a hundred that is not there is looked for in vain. Everything but lookups goes past
- * it.
+ * The filter has "bits_per_key" bits for each key, tombstones included (trap 3). The bits of a key
+ * are within one cache line of 64 bytes and come from one hash (traps 29, 30), so a lookup reads
+ * one line of the filter. The filter is in memory while the table is open. With 10 bits, about one
+ * absent key in a hundred is looked up in the base. Only lookups use the filter.
  *
- * A key that is there is found no sooner for the line, which mostly has to come from memory. So
- * when a hundred or so have been there one after the other, the filter is not asked, until one was
- * looked for in vain. */
+ * For a present key, reading the filter's line is wasted, and usually a cache miss. After about a
+ * hundred lookups in a row that found their key, the filter is not asked until a lookup finds
+ * nothing. */
 #include "operations/dtable_class/classes.h"
 
 #include <lladd/sync.h>
@@ -28,23 +27,24 @@ struct reader {
     const unsigned char *bits;
     uint64_t lines;
     unsigned probes;
-    uint32_t found; /* atomic; of those keys that count, so many in a row were there */
+    uint32_t found; /* atomic; present keys in a row, of those keys that are counted */
 };
 
-/* A seventh of ten: ln 2 of the bits a key has. */
+/* The optimum is ln 2 (about 7/10) times the bits per key. */
 static unsigned probes_of(const struct lladd_dtable_config *c)
 {
     unsigned n = (unsigned)lladd_dtable_param_int(c, "bits_per_key") * 7 / 10;
     return n < 1 ? 1 : n > PROBES_MAX ? PROBES_MAX : n;
 }
 
-/* The high half chooses the line: as good as a remainder, without a division. */
+/* The hash's high half chooses the line: as even as a remainder, without a division. */
 static uint64_t line_of(uint64_t hash, uint64_t lines)
 {
     return ((hash >> 32) * lines) >> 32;
 }
 
-/* Nine bits choose one of a line's; a word has enough for six probes, and then there is another. */
+/* Nine bits choose one of a line's 512 bits. One word is enough for six probes; then it is mixed
+ * again. */
 static inline uint64_t next_bits(uint64_t bits, uint64_t hash, unsigned i)
 {
     return i == 5 ? (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9) : bits << 9;
@@ -59,8 +59,8 @@ static void set_bits(unsigned char *line, uint64_t hash, unsigned probes)
     }
 }
 
-/* All of them are looked at, wherever the first one is that is not set: they are in one line, and
- * which one it is no processor can guess. */
+/* Checks all bits without an early exit: they are in one line, and the processor could not predict
+ * the branch. */
 static bool has_bits(const unsigned char *line, uint64_t hash, unsigned probes)
 {
     uint64_t bits = hash * UINT64_C(0x9e3779b97f4a7c15);
@@ -146,7 +146,7 @@ static bool may_have(const struct lladd_dtable *base, const struct lladd_dtable_
     return r->lines && has_bits(r->bits + line_of(hash, r->lines) * LINE, hash, r->probes);
 }
 
-/* One key in COUNTED counts, lest all threads write one word all the time. */
+/* Only one key in COUNTED is counted, so that threads do not all write one word all the time. */
 static void note(struct reader *r, uint64_t hash, uint32_t found, bool there)
 {
     if (!there && found)

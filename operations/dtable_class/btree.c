@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* btree_dtable: an index of the keys in another table (paper, section 5.2).
+/* btree_dtable: an index of the keys of another table (paper, section 5.2).
  *
- * The tree is built from below while rows are added, and is static. Its leaves have every key with
- * the place of its row, so the base needs places; base's own search is not used. A leaf is a line
- * of the processor's cache, not a block of the disk, and has as many rows as it can: keys as
- * distances from the first one, or, where all are as far apart as the first two, none at all. Of a
- * base that knows a shorter way to a value than its place (`at_mark`) a leaf has what that needs,
- * so that a lookup takes two lines: a leaf, and the value.
+ * The tree is static; it is built bottom-up while rows are added. Its leaves have every key with
+ * the place of its row, so the base must have places; the base's own search is not used. A leaf is
+ * one cache line, not a disk block, and has as many rows as fit: keys as distances from the first
+ * key or, if they are evenly spaced, no bytes per key at all. If the base can fetch a value without
+ * its place (`at_mark`), the leaf stores the marks which that needs. A lookup then reads two cache
+ * lines: the leaf's and the value's.
  *
  *     0    u64  first key
  *     8    u48  place of the first row
  *     14   u48  m: mark of the row before the first, its lowest bit 0; or the place of the first
  *     20   u8   rows
- *     21   u8   bytes of a key: 1, 2, 4 or 8; 0: they are as far apart as the u64 at 24 says
+ *     21   u8   bytes of a key: 1, 2, 4 or 8; 0: keys are evenly spaced, by the u64 at 24
  *     22   u8   n: bytes of a number
- *     23   u8   what numbers are: see below
- *     24        keys, less the first one; numbers, less m, or how much more each is than the last
+ *     23   u8   what the numbers are: see the enum below
+ *     24        keys, minus the first one; numbers, minus m, or the difference of two neighbours
  *
- * Stream "leaves" has the leaves; "levels", the first key of each node, level by level from the one
- * above the leaves up, is in memory while the table is open. Its nodes have FAN keys and no
- * pointers: the children of node i of a level are nodes i * FAN to i * FAN + FAN - 1 of the one
+ * The stream "leaves" has the leaves. The stream "levels" has the first key of each node, level by
+ * level from the one above the leaves up; it is in memory while the table is open. Nodes have FAN
+ * keys and no pointers: the children of node i are nodes i * FAN to i * FAN + FAN - 1 of the level
  * below. Keys are numbers. */
 #include "operations/dtable_class/classes.h"
 
@@ -27,11 +27,11 @@ enum { LINE = 64, HEAD = 24, ROOM = LINE - HEAD, ROWS_MAX = 255 };
 enum { FAN = 32, AROUND = 16, LEVELS_MAX = 16, FOOTER = 32, OLDEST = 2, VERSION = 3 };
 #define NUMBER_MAX ((UINT64_C(1) << 48) - 1)
 
-/* What a leaf has of each row besides its key; of marks that are all as far apart, which those of
- * values of one size are, only how far. */
+/* What a leaf stores for each row besides its key. MARKS_FOLLOW: the marks are evenly spaced, as
+ * they are for values of one size, and only their difference is stored. */
 enum { PLACES_FOLLOW = 0, PLACES = 1, MARKS = 2, MARKS_FOLLOW = 3 };
 
-/* How the rows of a leaf lie in it. */
+/* The layout of a leaf. */
 struct shape {
     unsigned rows, key, number, kind; /* bytes of a key, of a number */
 };
@@ -41,11 +41,11 @@ struct builder {
     struct lladd_dtable_writer *leaves;
     uint64_t n, *first; /* first: key of each leaf */
     size_t nodes, cap;
-    /* The leaf that is being filled. */
+    /* The leaf being filled. */
     struct shape shape;
     uint64_t key[ROWS_MAX], place[ROWS_MAX], mark[ROWS_MAX];
-    uint64_t before; /* mark of the row before it */
-    uint64_t most;   /* of its marks, less that */
+    uint64_t before; /* mark of the row before the leaf */
+    uint64_t most;   /* largest mark in the leaf, minus `before` */
 };
 
 struct reader {
@@ -53,8 +53,8 @@ struct reader {
     struct lladd_dtable_cells leaves;
     const unsigned char *levels;
     uint64_t n, at[LEVELS_MAX], nodes[LEVELS_MAX]; /* of a level: where it begins, its length */
-    uint64_t low, high; /* first keys of the first leaf and of the last one */
-    double slope;       /* leaves for each unit of a key */
+    uint64_t low, high; /* first keys of the first and the last leaf */
+    double slope;       /* leaves per unit of key */
     uint32_t n_levels, width; /* width: bytes of a key in the levels */
 };
 
@@ -86,7 +86,7 @@ static unsigned numbers_of(const struct shape *s)
     return s->kind == MARKS_FOLLOW ? 1 : s->rows;
 }
 
-/* Bytes of keys and numbers. */
+/* Bytes of all keys and numbers. */
 static unsigned bytes_of(const struct shape *s)
 {
     return (s->key ? s->rows * s->key : 8) + numbers_of(s) * s->number;
@@ -109,7 +109,7 @@ static unsigned number_bytes(uint64_t most)
     return most ? (71u - (unsigned)__builtin_clzll(most)) / 8 : 0;
 }
 
-/* With one row more, which is the last one of these. */
+/* The layout of the current leaf with this row added. */
 static struct shape shape_with(const struct builder *b, uint64_t key, uint64_t place, uint64_t mark)
 {
     unsigned n = b->shape.rows;
@@ -296,8 +296,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* How many of n sorted keys are at most this one. All are looked at: no branch that a processor
- * could guess wrong, and no line of the cache waits for another. */
+/* How many of n sorted keys are at most `key`. Compares all: there is no branch to mispredict, and
+ * the loads of cache lines overlap. */
 static inline unsigned up_to(const unsigned char *keys, unsigned width, unsigned n, uint64_t key)
 {
     unsigned count = 0;
@@ -310,8 +310,8 @@ static inline unsigned up_to(const unsigned char *keys, unsigned width, unsigned
     return count;
 }
 
-/* The leaf for a key: the last one whose first key is not behind it, or the first. Looks around
- * where it is if all keys are equally far apart, and walks down the levels if it is not there. */
+/* The leaf for a key: the last one with a first key not above it, or leaf 0. Interpolates and
+ * searches around the result; if the leaf is not there, walks down the levels. */
 static uint64_t leaf_for(const struct reader *r, uint64_t key)
 {
     uint64_t leaves = r->nodes[0], node = 0;
@@ -333,7 +333,7 @@ static uint64_t leaf_for(const struct reader *r, uint64_t key)
     return node;
 }
 
-/* A leaf as it lies in memory. */
+/* A leaf, decoded. */
 struct leaf {
     struct shape shape;
     uint64_t first, place, m, step;
@@ -379,7 +379,7 @@ static uint64_t key_at(const struct leaf *l, unsigned i)
     }
 }
 
-/* The first row whose key is not before this one, which is so far from the first. */
+/* The first row with a key at least `distance` above the leaf's first key. */
 static unsigned row_for(const struct leaf *l, uint64_t distance)
 {
     unsigned rows = l->shape.rows, count = 0;
@@ -415,7 +415,7 @@ static int place_at(const struct reader *r, const struct leaf *l, unsigned i, ui
                : lladd_dtable_corrupt(&r->base, err, "a place that its base does not have");
 }
 
-/* The leaf for the key, and the row in it; of a table that has rows. */
+/* The leaf for the key, and the row in it. The table must have rows. */
 static int search(const struct reader *r, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, uint64_t *node, struct leaf *l, unsigned *i,
                   bool *exact, struct lladd_error *err)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cache_dtable: rows that were looked up are kept in memory (paper, section 5.2).
+/* cache_dtable: keeps rows that were looked up in memory (paper, section 5.2).
  *
- * For a base that has to work for what it gives: differences to add up, words to fetch. Nothing of
- * it is on disk. Up to "cache_size" rows, and up to "cache_bytes" of their keys and values, stay,
- * those that were looked up last; that a key is not there stays as well (trap 16: as just that), an
- * error does not. Runs do not change, so nothing is ever out of date.
+ * It is useful above a base for which a lookup is work, e.g. one that adds up deltas or decodes
+ * words. It stores nothing on disk. It keeps the rows that were looked up last, up to "cache_size"
+ * rows and "cache_bytes" bytes of keys and values. That a key is absent is kept as well (trap 16:
+ * as absence, not as a value); errors are not. Runs are immutable, so entries never become stale.
  *
- * Keys are the same if they compare equal, and their hash is that of the order (trap 29). By it,
- * rows are divided among PARTS with a mutex each, which is held while a row is found and copied,
- * and never while the base is asked. Cursors and places go past the cache. */
+ * Two keys are the same if they compare equal; their hash is the order's (trap 29). Rows are
+ * divided by hash among PARTS with a mutex each. The mutex is held while a row is found and copied,
+ * never while the base is asked. Cursors and accesses by place do not use the cache. */
 #include "operations/dtable_class/classes.h"
 
 #include <lladd/sync.h>
@@ -20,11 +20,11 @@ struct row {
     uint64_t hash;
     struct lladd_dtable_key key;
     enum lladd_dtable_state state;
-    size_t len, room; /* room: bytes of all this */
+    size_t len, room; /* room: bytes of the whole allocation */
     unsigned char bytes[]; /* of the value, then of the key */
 };
 
-/* All of it under the mutex. */
+/* Every member is protected by the mutex. */
 struct part {
     struct lladd_mutex mutex;
     struct row **table, *newest, *oldest;
@@ -68,7 +68,7 @@ static int open_part(const struct reader *r, struct part *p)
     return 0;
 }
 
-/* Small ones are undivided, so that what they keep is what was looked up last. */
+/* Small caches have one part, so that they keep exactly the rows looked up last. */
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
@@ -122,7 +122,7 @@ static void put_first(struct part *p, struct row *row)
     p->newest = row;
 }
 
-/* A copy of what is kept: false if there is none. */
+/* Copies a cached row into the pin; false if there is none. */
 static bool recall(const struct reader *r, struct part *p, uint64_t hash,
                    const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                    struct lladd_dtable_value *out)
@@ -130,7 +130,7 @@ static bool recall(const struct reader *r, struct part *p, uint64_t hash,
     lladd_mutex_lock(&p->mutex);
     struct row *row = find_row(r, p, hash, key);
     unsigned char *copy = row ? lladd_dtable_room(r->base.db, pin, row->len) : NULL;
-    if (copy) { /* else the base is asked, and says if it needs memory as well */
+    if (copy) { /* otherwise the base is asked; it reports a lack of memory */
         if (p->newest != row) {
             take_out(p, row);
             put_first(p, row);
@@ -143,7 +143,7 @@ static bool recall(const struct reader *r, struct part *p, uint64_t hash,
     return copy != NULL;
 }
 
-/* Out of the list and its chain. */
+/* Removes a row from the list and its chain. */
 static void forget(struct part *p, struct row *row)
 {
     struct row **at = &p->table[(row->hash >> 8) & (p->slots - 1)];
@@ -155,8 +155,8 @@ static void forget(struct part *p, struct row *row)
     p->bytes -= row->room;
 }
 
-/* Memory for a row: where there are as many as may be, that of the one that goes, if it is large
- * enough. NULL: none. */
+/* Memory for a row. If the part is full, the memory of the oldest row if that is large enough.
+ * NULL: none. */
 static struct row *room_for(const struct reader *r, struct part *p, size_t bytes)
 {
     struct row *old = p->n == r->most_rows ? p->oldest : NULL;
@@ -171,7 +171,7 @@ static struct row *room_for(const struct reader *r, struct part *p, size_t bytes
     return row;
 }
 
-/* Twice as many slots, if there is memory for them: else chains get longer. */
+/* Doubles the slots; without memory for that, the chains get longer. */
 static void widen(const struct reader *r, struct part *p)
 {
     size_t slots = p->slots * 2;
@@ -189,7 +189,7 @@ static void widen(const struct reader *r, struct part *p)
     p->slots = slots;
 }
 
-/* Keeps it; what was not looked up for the longest time goes. Without memory it is not kept. */
+/* Caches a row, and evicts the least recently used ones. Without memory the row is not cached. */
 static void keep(const struct reader *r, struct part *p, uint64_t hash,
                  const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
 {
@@ -197,7 +197,7 @@ static void keep(const struct reader *r, struct part *p, uint64_t hash,
     size_t more = r->base.order.type >= LLADD_DTABLE_STRING ? key->bytes.len : 0;
     struct row *gone = NULL, *row = NULL;
     lladd_mutex_lock(&p->mutex);
-    if (!find_row(r, p, hash, key)) /* or another thread was faster */
+    if (!find_row(r, p, hash, key)) /* another thread may have cached it meanwhile */
         row = room_for(r, p, len + more);
     if (row) {
         if (p->n >= p->slots && p->slots < SIZE_MAX / 64)

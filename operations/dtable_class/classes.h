@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_CLASS_CLASSES_H
 #define LL_OPERATIONS_DTABLE_CLASS_CLASSES_H
-/* The classes that every database has. */
+/* The dTable classes that every database has. */
 #include <lladd/dtable_class.h>
 
 #define LL_DTABLE_CLASSES(X) \
@@ -49,7 +49,7 @@ static inline int ll_cells_copy(struct lladd_dtable_pin *pin, const struct lladd
     return 0;
 }
 
-/* A cell fits into a block of the smallest size. */
+/* A cell must fit into a block of the smallest size. */
 #define LL_DTABLE_CELL_MAX 4000
 
 #endif

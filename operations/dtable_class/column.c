@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* column_dtable: packed rows, column by column (paper, section 3.3).
+/* column_dtable: packed rows stored column by column (paper, section 3.3).
  *
- * "base" has the keys, with empty values and the tombstones: whether there is a row is said there,
- * once for all columns, so they cannot disagree about it (trap 27 of the prototype). Each layer of
- * "groups" has the values of the columns that the word of the same number in "columns" names: of
- * one column as they are, of several as packed rows of their own, in that order. So a column is
- * stored by whatever suits it, and read without the others.
+ * "base" has the keys, with empty values, and the tombstones: it alone decides which rows exist, so
+ * columns cannot disagree about it (trap 27 of the prototype). Layer i of "groups" has the values
+ * of the columns listed in word i of "columns": for one column its values as they are, for several
+ * columns packed rows with those columns in that order. So each column is stored by a class that
+ * suits it, and is read without the others.
  *
- * Where a row has no value for a group, its layer has a tombstone, if it can have one, and nothing
- * otherwise. The footer says how many rows each layer was given: one that was given all of them,
- * and has as many places, has each row at the place that base has it at (COL-1), and is asked by
- * place. Others are asked by key.
+ * If a row has no value for a group, the group's layer gets a tombstone if it can store one, and
+ * nothing otherwise. The footer says how many rows each layer got. A layer that got all rows, and
+ * has as many places, has each row at the same place as base (COL-1) and is asked by place. Others
+ * are asked by key.
  *
- * A row is rejected before anything of it is stored (COL-2): all layers are asked first. One that
- * rejects a value all the same, because the first one has told it what size values have, breaks
- * the run. */
+ * A row is rejected before any part of it is stored (COL-2): all layers are asked first. A layer
+ * may still reject a value later, because the first value told it the size of its values; that
+ * makes the run fail. */
 #include "operations/dtable_class/classes.h"
 
 enum { FOOTER = 16 };
 
-/* What `configure` has made of the words. */
+/* The parsed words, made by `configure`. */
 struct groups {
-    uint32_t n, columns; /* columns: up to the last one that is named */
+    uint32_t n, columns; /* columns: number of the last column named, plus 1 */
     uint32_t *first;     /* n + 1: where a group's columns begin in `column` */
-    uint32_t *column;    /* of all groups, one after the other */
+    uint32_t *column;    /* column numbers of all groups, one group after the other */
     uint32_t *group;     /* of a column; n: none */
     uint32_t *index;     /* of a column, in its group */
-    struct lladd_dtable_config **asks; /* of a group; NULL: it takes everything */
+    struct lladd_dtable_config **asks; /* of a group; NULL: it accepts everything */
 };
 
 struct builder {
@@ -43,7 +43,7 @@ struct builder {
 struct reader {
     struct lladd_dtable base;
     const struct groups *g;
-    bool filtered; /* base knows a short way of saying that there is no such key */
+    bool filtered; /* base has a filter for absent keys */
     const struct lladd_dtable **layers;
     bool *aligned;
 };
@@ -60,7 +60,8 @@ static int no_memory(struct lladd_error *err)
 
 /* ---- configured ------------------------------------------------------------------------------ */
 
-/* The next number of a word, from *at on; LLADD_END, or LLADD_BAD_CONFIG for what is none. */
+/* Reads the next number of a word from *at on; LLADD_END at its end, LLADD_BAD_CONFIG if it is not
+ * a number. */
 static int next_number(struct lladd_span word, size_t *at, uint32_t *out)
 {
     const unsigned char *p = word.data;
@@ -151,16 +152,16 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
         g->asks[i] = all ? NULL : below;
         caps->types &= can->types;
     }
-    caps->empty = false; /* as a packed row, none is */
+    caps->empty = false; /* a packed row is never empty */
     caps->all_values = false;
     caps->value_size = LLADD_DTABLE_ANY_SIZE;
     return rc;
 }
 
-/* ---- rows, taken apart ----------------------------------------------------------------------- */
+/* ---- splitting rows -------------------------------------------------------------------------- */
 
-/* What a group has of a row: one column's value, or a packed row. `own` has room for its columns;
- * the packed row goes to *packed, which grows. */
+/* A group's part of a row: one column's value, or a packed row. `own` has room for the group's
+ * columns; a packed row is written to *packed, which grows as needed. */
 static int part_of(struct lladd_db *db, const struct groups *g, uint32_t group,
                    struct lladd_span row, struct lladd_dtable_value *own, unsigned char **packed,
                    size_t *cap, struct lladd_dtable_value *out, struct lladd_error *err)
@@ -193,7 +194,7 @@ static int part_of(struct lladd_db *db, const struct groups *g, uint32_t group,
     return rc;
 }
 
-/* Is it a packed row, all of whose values are in some group? */
+/* True if it is a packed row, and all its values are in some group. */
 static bool fits(const struct groups *g, struct lladd_span row)
 {
     struct lladd_dtable_value v;
@@ -268,7 +269,8 @@ static void discard(struct lladd_dtable_builder *base)
     lladd_free(base->db, b->packed);
 }
 
-/* Could each layer store its part? Nothing is settled by asking: the configuration was checked. */
+/* Asks each layer whether it can store its part. Asking settles no number, because the
+ * configuration is already checked. */
 static int ask_all(struct builder *b, struct lladd_span row)
 {
     struct lladd_dtable_config *c = (struct lladd_dtable_config *)(uintptr_t)b->base.config;
@@ -313,7 +315,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     return rc;
 }
 
-/* u64 rows, u32 groups, u32 0; u64 rows that each group was given. */
+/* Footer: u64 rows, u32 groups, u32 0; then u64 rows stored, for each group. */
 static int finish(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
@@ -369,7 +371,7 @@ static int find(const struct lladd_dtable *t, const struct lladd_dtable_key *key
     return lladd_dtable_find(t->base, key, pin, place, exact, err);
 }
 
-/* What a group has of the row at a place, FOUND or ABSENT. */
+/* A group's part of the row at a place: FOUND or ABSENT. */
 static int part_at(const struct reader *r, uint32_t group, uint64_t place,
                    const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                    struct lladd_dtable_value *out, struct lladd_error *err)
@@ -382,7 +384,7 @@ static int part_at(const struct reader *r, uint32_t group, uint64_t place,
     return rc;
 }
 
-/* A column's value, of what its group has. */
+/* Extracts a column's value from its group's part. */
 static int column_of(const struct reader *r, uint32_t column, const struct lladd_dtable_value *part,
                      struct lladd_dtable_value *out, struct lladd_error *err)
 {
@@ -396,7 +398,7 @@ static int column_of(const struct reader *r, uint32_t column, const struct lladd
     return 0;
 }
 
-/* All of a row, put together again. */
+/* Assembles a whole row. */
 static int assemble(const struct reader *r, uint64_t place, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin *pins, struct lladd_dtable_value *values,
                     struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
@@ -452,7 +454,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
 
 /* ---- some columns ---------------------------------------------------------------------------- */
 
-/* Of a row that is there. */
+/* Reads columns of an existing row. */
 static int columns_of(const struct reader *r, uint64_t place, const struct lladd_dtable_key *key,
                       const struct lladd_dtable_columns *want, struct lladd_error *err)
 {

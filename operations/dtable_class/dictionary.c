@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dictionary_dtable: values out of a list, stored as their number in it; usstate_dtable: the same
- * with the list that the paper has (section 5.4).
+/* dictionary_dtable: values from a list, stored as their number in it. usstate_dtable: the same
+ * with the list of the paper (section 5.4).
  *
- * The number takes one byte, or two if there are more than 256 words with "passthrough_value"
- * counted in. That is a value which is not in the list and is passed through as it is: what an
- * exception_dtable above puts in the stead of what is rejected. It has as many bytes as numbers
- * have, and none of their values. Other values are rejected. */
+ * The number takes one byte, or two if there are more than 256 words, "passthrough_value" included.
+ * The passthrough value is a value that is not in the list and is stored unchanged; an
+ * exception_dtable above stores it in place of a rejected value. It has as many bytes as a number,
+ * and must differ from all numbers. Other values are rejected. */
 #include "operations/dtable_class/classes.h"
 
 /* The states, the federal district and Puerto Rico, in the order of their abbreviations. */
@@ -13,12 +13,12 @@ static const char states[] = "AKALARAZCACOCTDCDEFLGAHIIAIDILINKSKYLAMAMDMEMIMNMO
                              "NVNYOHOKORPAPRRISCSDTNTXUTVAVTWAWIWVWY";
 enum { STATES = (sizeof states - 1) / 2 };
 
-/* What `configure` has made of the list. */
+/* The parsed list, made by `configure`. */
 struct words {
     uint32_t n, width;
     bool passes;
-    uint64_t through; /* the number that passes */
-    struct lladd_span word[]; /* by number; then numbers sorted by word, as u32 */
+    uint64_t through; /* the passthrough value, as a number */
+    struct lladd_span word[]; /* by number; then the numbers sorted by word, as u32 */
 };
 
 static const struct words *words_of(const struct lladd_dtable_config *c)
@@ -55,7 +55,7 @@ static uint32_t number_of(const struct words *w, struct lladd_span word)
     return w->n;
 }
 
-/* A heap sort; false if two are equal. */
+/* Heap sort; false if two words are equal. */
 static bool sort(struct words *w)
 {
     uint32_t *s = sorted_of(w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* empty_dtable: has nothing, and takes nothing (paper, section 5.1). As the second table of an
- * exception_dtable it says that there shall be no exceptions. */
+/* empty_dtable: has no rows and rejects all (paper, section 5.1). As the "alt" of an
+ * exception_dtable it forbids exceptions. */
 #include "operations/dtable_class/classes.h"
 
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exception_dtable: a restricted table, and one beside it for what the first cannot store (paper,
- * section 5.5).
+/* exception_dtable: a restricted table, and a second one for the rows that the first cannot store
+ * (paper, section 5.5).
  *
- * A row that "base" rejects goes to "alt", and "reject_value" to base in its stead. Looked up, that
- * value asks for a look into alt; if alt has nothing, it is a genuine value that happens to be the
- * same (trap 8), and alt is only believed when it answers: an error is no answer. The placeholder
- * is tried out at configuration, through every layer of base (trap 9). Both get their keys in
- * order, so nothing is kept in memory meanwhile. */
+ * A row that "base" rejects is stored in "alt", and "reject_value" (the placeholder) is stored in
+ * base. A lookup that finds the placeholder in base asks alt; if alt has no such row, the
+ * placeholder is a genuine value (trap 8). An error from alt is returned, never taken for absence.
+ * The placeholder is tried at configuration, through every layer of base (trap 9). Both tables get
+ * their keys in order, so building buffers nothing. */
 #include "operations/dtable_class/classes.h"
 
 struct builder {
@@ -78,7 +78,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     if (rc)
         return rc;
     rc = lladd_dtable_add(base->base, key, &stead);
-    if (rc == LLADD_DTABLE_REJECT) /* it took it at configuration, of the same size */
+    if (rc == LLADD_DTABLE_REJECT) /* base accepted it at configuration, with the same size */
         return lladd_error_set(base->error, LLADD_BAD_STATE,
                                "exception_dtable: base rejects the reject_value; are its values of "
                                "another size?");
@@ -94,7 +94,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* The first byte tells nearly always. */
+/* The first byte nearly always decides. */
 static inline bool is_placeholder(const struct reader *r, struct lladd_span value)
 {
     const unsigned char *a = value.data, *b = r->placeholder.data;
@@ -102,7 +102,7 @@ static inline bool is_placeholder(const struct reader *r, struct lladd_span valu
            (value.len == 0 || (*a == *b && memcmp(a, b, value.len) == 0));
 }
 
-/* With a pin of its own, and a copy: what the key's bytes lie in stays with the caller's pin. */
+/* Asks alt with a separate pin and copies the value: the caller's pin may hold the key's bytes. */
 static int ask_alt(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                    struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                    struct lladd_error *err)
@@ -144,7 +144,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     return ask_alt(base, key, pin, out, err);
 }
 
-/* What base has, and what alt has in the place of what is none: as long as that is of one size. */
+/* Copies base's values, with alt's in place of placeholders, as long as all have one size. */
 static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
 {

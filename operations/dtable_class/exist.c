@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exist_dtable: rows with values in one table, tombstones in another.
  *
- * So a base that cannot store tombstones can be part of a table that has them (trap 7), and one
- * that can is spared them: an array without a byte of state in each cell. Each key is in one of the
- * two. A lookup asks the base first, and then the tombstones; a cursor is that of an overlay of
- * both. Rows have no places. */
+ * So a base that cannot store tombstones can be part of a table that has them (trap 7), and a base
+ * that can is relieved of them, e.g. an array without a state byte per cell. Each key is in one of
+ * the two tables. A lookup asks the base first, then the tombstones; a cursor is a cursor of an
+ * overlay of both. Rows have no places. */
 #include "operations/dtable_class/classes.h"
 
 struct builder {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fixed_dtable: any keys, values of one size (paper, section 5.4).
  *
- * Keys are in a column of their own (keys.c), whose numbers count the tombstones: values are cells
- * one behind the other, and tombstones have none. Without tombstones a row takes its key and its
- * value. Rejects values of any other size; if none was configured, that of the first value counts.
- * */
+ * Keys are in a column of their own (keys.c), with the number of tombstones so far as their mark.
+ * Values are consecutive cells; tombstones have none. So a row takes only its key and its value if
+ * there are no tombstones. Values of another size are rejected; if no size was configured, the
+ * first value sets it. */
 #include "operations/dtable_class/classes.h"
 #include "operations/dtable_class/keys.h"
 
@@ -19,7 +19,7 @@ struct reader {
     struct lladd_dtable base;
     struct ll_keys keys;
     const struct lladd_dtable_source *values;
-    struct lladd_dtable_cells cells; /* unless they have no bytes */
+    struct lladd_dtable_cells cells; /* unless values have no bytes */
     uint32_t size;
 };
 
@@ -43,7 +43,7 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     (void)err;
     if (v->state != LLADD_DTABLE_FOUND)
         return 0;
-    if (size >= 0) /* perhaps settled by a placeholder before */
+    if (size >= 0) /* perhaps settled before, by an exception_dtable's placeholder */
         return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX)
         return LLADD_DTABLE_REJECT;
@@ -84,7 +84,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     return rc ? rc : ll_keys_add(&b->keys, key, base->mark);
 }
 
-/* More in the footer: u32 size of the values. */
+/* After the footer of keys.c: u32 size of a value. */
 static int finish(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
@@ -122,7 +122,7 @@ static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *
     return ll_keys_find(&((const struct reader *)base)->keys, key, pin, place, exact, err);
 }
 
-/* The marks of rows are the numbers in the column of keys. */
+/* The rows' marks are those of the key column. */
 static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t before, uint64_t mark,
                    struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                    struct lladd_error *err)
@@ -163,7 +163,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     return rc || !exact ? rc : at_mark(base, place, before, mark, pin, out, err);
 }
 
-/* Cells that follow each other, of rows none of which is a tombstone. */
+/* Copies consecutive cells, of rows without a tombstone among them. */
 static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
 {

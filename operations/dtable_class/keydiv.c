@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* keydiv_dtable: keys below a divider in one table, it and those behind it in another.
+/* keydiv_dtable: keys below a divider in one table ("below"), the others in a second one ("from").
  *
- * Several ranges are several of these, one in the "from" of the other. The divider of numbers is
- * "divider", a whole one, that of strings and bytes "divider_bytes". What one of the two tables
- * rejects is rejected, for keys of its range.
+ * More than two ranges are made by nesting: one keydiv_dtable is the "from" of another. The divider
+ * is "divider", an integer, for numbers, and "divider_bytes" for strings and bytes. A row that the
+ * table for its range rejects is rejected.
  *
- * A cursor is at a row of one of them, and goes over to the other where that one ends (trap 14: it
- * enters from the side where it came from). Rows have places if both have: those of "from" are
- * behind all of "below". */
+ * A cursor is at a row of one table; at that table's end it crosses to the other (trap 14: it
+ * enters from the side it came from). Rows have places if both tables have them: those of "from"
+ * follow those of "below". */
 #include "operations/dtable_class/classes.h"
 
 struct builder {
@@ -41,7 +41,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     unsigned types = 1u << LLADD_DTABLE_BYTES;
     if (text && !(bytes.len && memchr(bytes.data, 0, bytes.len)))
         types |= 1u << LLADD_DTABLE_STRING;
-    if (given) /* which a double can be exactly */
+    if (given) /* only integers that a double represents exactly */
         types = number <= INT64_C(1) << 53 && number >= -(INT64_C(1) << 53)
                     ? 1u << LLADD_DTABLE_DOUBLE
                     : 0;
@@ -62,7 +62,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                                          "both of its tables");
 }
 
-/* A placeholder may come in either range. */
+/* A placeholder may occur in either range. */
 static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
                    struct lladd_error *err)
 {
@@ -184,7 +184,8 @@ static int cursor_open(const struct lladd_dtable *base, void *cursor, struct lla
     return rc;
 }
 
-/* It went off one side, or was there: into the other one, if that lies in this direction. */
+/* The cursor is off the end of one side: crosses to the other one, if that lies in this
+ * direction. */
 static int cross(struct cursor *c, int rc, bool forward, struct lladd_error *err)
 {
     if (rc != LLADD_END || c->now == forward)

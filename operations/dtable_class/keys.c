@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A column of sorted keys. Its stream "keys" has blocks, each on its own:
+/* A column of sorted keys, each with a number, its mark. The stream "keys" consists of blocks, each
+ * readable by itself:
  *
- *     0    u64  number of the row before its first row, the flag left out
+ *     0    u64  mark of the row before the first row, without the tombstone flag
  *     8    u64  first key (numbers), or 0
  *     16   u32  rows
- *     20   u8   k: bytes of a key (numbers), or of where it ends; 0: see 22
- *     21   u8   m: bytes of a number; EVEN: see 24
- *     22   u16  k is 0: how far apart keys are (numbers), or how long, each of them; else 0
- *     24   u64  if m is EVEN, and not there if it is not: how much more each number is
- *     24        (or 32) rows of k + m bytes: the key less the first one, or where in the block's
- *               keys it ends; the number, less the one at 0
- *               the keys' bytes, one behind the other
+ *     20   u8   k: bytes of a key (numbers), or of the offset where it ends; 0: see 22
+ *     21   u8   m: bytes of a mark; EVEN: see 24
+ *     22   u16  if k is 0: the difference of two keys (numbers), or the length of each; else 0
+ *     24   u64  only if m is EVEN: the difference of two marks
+ *     24        (or 32) rows of k + m bytes: the key minus the first one, or the offset in the
+ *               block's key bytes where it ends; the mark, minus the one at 0
+ *               the bytes of the keys, one after the other
  *
- * k and m are as small as the block's rows allow: keys that follow each other, with values of some
- * five bytes, take two bytes a row, and those of values that are all of one size none. Nor do keys
- * that are bytes take more than these, if all are as long.
+ * k and m are as small as the block's rows allow. Consecutive keys with values of about five bytes
+ * take two bytes per row; with values of one size they take none. Keys that are bytes, all of one
+ * length, take no more than their own bytes.
  *
- * A reader has the first key and the first place of each block in memory: the index. It is in the
- * footer, or, beyond 4 KiB, a stream of its own: u64 keys (or where they end), u64 places, bytes of
- * keys. So a lookup touches one block, and looks there where the key would be if all were equally
- * far apart, and then around.
+ * A reader keeps the index in memory: the first key and the first place of each block. The index is
+ * in the footer or, if longer than 4 KiB, in a stream of its own: u64 keys (or offsets where they
+ * end), u64 places, bytes of keys. So a lookup reads one block. In the block it interpolates, then
+ * searches around the result.
  *
- * Keys that are bytes are halved. What all have in common at their beginning, all in the index or
- * all in a block, is left out, and the eight bytes behind it, their head, mostly tell. Those of the
- * index are in memory as numbers. */
+ * Keys that are bytes are found by binary search. The prefix that all keys of the index, or of a
+ * block, have in common is skipped; the eight bytes after it, the key's head, usually decide. The
+ * heads of the index are kept in memory as numbers. */
 #include "operations/dtable_class/keys.h"
 
-/* EVEN_MAX: a block whose rows take no bytes has at most so many; they are in memory while it is
+/* EVEN_MAX: the most rows of a block if they take no bytes; they are in memory while it is
  * built. */
 enum { HEAD = 24, FOOTER = 32, INDEX_IN_FOOTER = 4096, EVEN_MAX = 1 << 17, STEP_MAX = 65535 };
 enum { EVEN = 0x80, STEP_LENGTH = 8 };
@@ -59,7 +60,7 @@ int ll_keys_begin(struct ll_keys_builder *k, struct lladd_dtable_builder *owner)
     return lladd_dtable_stream(owner, "keys", &k->out);
 }
 
-/* Two arrays of the same length get room for one more. */
+/* Grows two arrays of the same length by one element. */
 static bool grow_pair(struct lladd_db *db, uint64_t **a, uint64_t **b, size_t n, size_t *cap)
 {
     if (n < *cap)
@@ -94,15 +95,15 @@ static bool append(struct lladd_db *db, unsigned char **bytes, size_t *len, size
     return true;
 }
 
-/* Bytes of a key's field in a block with this row as its last one. */
+/* Bytes of a key's field in the current block if this row is added to it. */
 static unsigned key_width(const struct ll_keys_builder *k, uint64_t last)
 {
     unsigned w = width_of(k->numbers && k->n ? last - k->key[0] : k->numbers ? 0 : last);
     return w ? w : 1;
 }
 
-/* Is a row that is added as far from the last one as that from the one before it? The first of
- * keys that are bytes ends as far behind the beginning as it is long. */
+/* True if the keys stay evenly spaced with this one added. For keys that are bytes, `key` is the
+ * offset where the key ends, so the first step is the first key's length. */
 static bool stays_even(const struct ll_keys_builder *k, uint64_t key)
 {
     uint64_t step = key - (k->n ? k->key[k->n - 1] : 0);
@@ -111,7 +112,7 @@ static bool stays_even(const struct ll_keys_builder *k, uint64_t key)
     return k->even && (k->numbers && k->n == 1 ? step <= STEP_MAX : step == k->step);
 }
 
-/* Is its number as much more than the last one as that is more than the one before it? */
+/* True if the marks stay evenly spaced with this one added. */
 static bool stays_marked(const struct ll_keys_builder *k, uint64_t mark)
 {
     return k->n == 0 || (k->marked && mark - k->mark[k->n - 1] == k->mark[0] - k->base);
@@ -226,8 +227,8 @@ static int put_index(struct ll_keys_builder *k, struct lladd_dtable_writer *out,
     return rc || !out ? rc : lladd_dtable_write(out, k->index_bytes, k->index_len);
 }
 
-/* Footer: u64 rows, u64 blocks, u64 bytes of the index, u8 1 if it is here, u8[7] 0, the index,
- * more. */
+/* Footer: u64 rows, u64 blocks, u64 bytes of the index, u8 1 if the index is here, u8[7] 0, the
+ * index, `more`. */
 int ll_keys_finish(struct ll_keys_builder *k, const void *more, size_t len)
 {
     struct lladd_dtable_writer *out = NULL;
@@ -279,15 +280,15 @@ static uint64_t place_of(const struct ll_keys *k, uint64_t block)
 {
     return block < k->blocks ? lladd_get64(k->place + 8 * block) : k->rows;
 }
-/* The first key of a block, of those that are bytes. */
+/* The first key of a block, if keys are bytes. */
 static struct lladd_span bytes_of(const struct ll_keys *k, uint64_t block)
 {
     uint64_t from = block ? first_of(k, block - 1) : 0;
     return lladd_span_of(k->index_bytes + from, (size_t)(first_of(k, block) - from));
 }
 
-/* Keys and places ascend, and no block has more rows than one of those that take bytes, or none,
- * can have. */
+/* True if keys and places ascend and no block has more rows than possible: rows that take no bytes
+ * are at most EVEN_MAX, others are limited by the block's size. */
 static bool index_in_order(const struct ll_keys *k)
 {
     uint64_t last = 0, most = lladd_dtable_source_block(k->in);
@@ -312,7 +313,7 @@ static size_t in_common(struct lladd_span a, struct lladd_span b)
     return i;
 }
 
-/* Of a key: what follows its first bytes. */
+/* The head of a key: the bytes that follow the common prefix, as a number. */
 static uint64_t head_of(const struct ll_keys *k, struct lladd_span s, size_t common)
 {
     struct lladd_dtable_key rest = {.type = k->owner->order.type};
@@ -375,13 +376,13 @@ int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_spa
     return take_heads(k, owner, err);
 }
 
-/* A block as it lies in memory. */
+/* A block, decoded. */
 struct block {
     const unsigned char *rows, *bytes;
     uint64_t base, first, step;
     uint32_t n, width, bytes_len;
     unsigned kw, mw;
-    bool marked; /* how much more each number is stands before the rows */
+    bool marked; /* the difference of two marks is stored before the rows */
 };
 
 static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin *pin,
@@ -417,13 +418,13 @@ static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin
     return 0;
 }
 
-/* Of keys that are numbers: less the first one. */
+/* A key that is a number, minus the block's first one. */
 static uint64_t key_at(const struct block *b, uint32_t i)
 {
     return b->kw ? get_n(b->rows + (size_t)i * b->width, b->kw) : i * b->step;
 }
 
-/* Of keys that are bytes: where they end. */
+/* The offset where a key ends, if keys are bytes. */
 static uint64_t end_at(const struct block *b, uint32_t i)
 {
     return b->kw ? get_n(b->rows + (size_t)i * b->width, b->kw) : (i + UINT64_C(1)) * b->step;
@@ -436,7 +437,7 @@ static uint64_t mark_at(const struct block *b, uint32_t i)
     return b->base + get_n(b->rows + (size_t)i * b->width + b->kw, b->mw);
 }
 
-/* Of keys that are bytes. What the block does not have is not looked at. */
+/* A key that is bytes; empty if its offsets are outside the block. */
 static struct lladd_span span_at(const struct block *b, uint32_t i)
 {
     uint64_t from = i ? end_at(b, i - 1) : 0, to = end_at(b, i);
@@ -445,12 +446,12 @@ static struct lladd_span span_at(const struct block *b, uint32_t i)
     return lladd_span_of(b->bytes + from, (size_t)(to - from));
 }
 
-/* A key that is looked for among others. */
+/* A key that is searched for. */
 struct probe {
     struct lladd_span key;
-    size_t common; /* bytes that they have in common, and this one with them */
+    size_t common; /* length of the prefix that it shares with the others */
     uint64_t head;
-    bool heads; /* there is one */
+    bool heads; /* `head` is valid */
 };
 
 static struct probe probe_of(const struct ll_keys *k, struct lladd_span key, struct lladd_span one,
@@ -461,7 +462,7 @@ static struct probe probe_of(const struct ll_keys *k, struct lladd_span key, str
     return (struct probe){key, common, shares ? head_of(k, key, common) : 0, shares};
 }
 
-/* How another key, with this head, compares with it. */
+/* Compares another key, which has this head, with the probe. */
 static inline int against(const struct ll_keys *k, uint64_t head, struct lladd_span other,
                           const struct probe *p)
 {
@@ -482,7 +483,7 @@ static uint64_t block_for_bytes(const struct ll_keys *k, struct lladd_span key)
     return low;
 }
 
-/* The last block whose first key is not behind the key; the first one if there is none. */
+/* The last block with a first key not above the key; block 0 if there is none. */
 static uint64_t block_for(const struct ll_keys *k, const struct lladd_dtable_key *key)
 {
     uint64_t low = 0;
@@ -493,7 +494,7 @@ static uint64_t block_for(const struct ll_keys *k, const struct lladd_dtable_key
     return low;
 }
 
-/* The first row from `low` to `high` that is not before the key; `high` if all are. */
+/* The first row from `low` to `high` with a key not below `key`; `high` if there is none. */
 static uint32_t halve(const struct block *b, uint64_t key, uint32_t low, uint32_t high)
 {
     while (low < high) {
@@ -506,8 +507,8 @@ static uint32_t halve(const struct block *b, uint64_t key, uint32_t low, uint32_
     return low;
 }
 
-/* The first row whose key is not before this one. Looks where it should be, then further and
- * further away on the side where it is, then halves what is between. */
+/* The first row with a key not below `key`. Interpolates, then moves away from the result in
+ * growing steps until the row is enclosed, then uses binary search. */
 static uint32_t row_for(const struct block *b, uint64_t key)
 {
     if (b->kw == 0 && b->n > 1) {
@@ -540,8 +541,8 @@ static uint32_t row_for(const struct block *b, uint64_t key)
     return at;
 }
 
-/* The rows that halving looks at first, and their keys, were they all of one length: from memory
- * they come all at once, not each when the one before it has been compared. */
+/* Prefetches the rows that binary search compares first, and their keys, assuming that all keys
+ * have one length. The cache misses then overlap instead of following each other. */
 static void come_halves(const struct block *b, uint32_t low, uint32_t high, unsigned parts)
 {
     uint32_t length = b->bytes_len / b->n;
@@ -553,7 +554,7 @@ static void come_halves(const struct block *b, uint32_t low, uint32_t high, unsi
     }
 }
 
-/* All keys of a block have in common what its first one and that of the next block have. */
+/* All keys of a block share the prefix that its first key and the next block's share. */
 static uint32_t row_for_bytes(const struct ll_keys *k, uint64_t block, const struct block *b,
                               struct lladd_span key)
 {
@@ -577,7 +578,7 @@ static uint32_t row_for_bytes(const struct ll_keys *k, uint64_t block, const str
     return low;
 }
 
-/* Where a key is, or would be: the row of a block, and the block. Of a table that has rows. */
+/* Where a key is, or would be. The table must have rows. */
 struct found {
     struct block b;
     uint64_t block;
@@ -623,7 +624,7 @@ int ll_keys_find(const struct ll_keys *k, const struct lladd_dtable_key *key,
     return 0;
 }
 
-/* The numbers of a row and of the one before it. */
+/* The marks of a row and of the row before it. */
 static int marks_at(const struct ll_keys *k, const struct block *b, uint32_t i, uint64_t *before,
                     uint64_t *mark, struct lladd_error *err)
 {
@@ -648,7 +649,7 @@ int ll_keys_ask(const struct ll_keys *k, const struct lladd_dtable_key *key,
     return marks_at(k, &f.b, f.i, before, mark, err);
 }
 
-/* Blocks have about as many rows each, mostly; where they do not, they are halved. */
+/* Interpolates, as blocks usually have similar numbers of rows; otherwise uses binary search. */
 static uint64_t block_at(const struct ll_keys *k, uint64_t place)
 {
     uint64_t block = (uint64_t)((double)place / (double)k->rows * (double)k->blocks);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_CLASS_KEYS_H
 #define LL_OPERATIONS_DTABLE_CLASS_KEYS_H
-/* A column of sorted keys, each with a number: what linear, fixed-size and automatic dTables begin
- * with. The number is twice something that does not fall from row to row (where the value
- * ends, how many tombstones there were), plus one where the row is a tombstone. See keys.c. */
+/* A column of sorted keys, each with a number, its mark: used by linear, fixed-size and automatic
+ * dTables. A mark is twice a number that never decreases from row to row (where the value ends, how
+ * many tombstones there were), plus one if the row is a tombstone. See keys.c. */
 #include <lladd/dtable_class.h>
 
 struct ll_keys_builder {
@@ -12,14 +12,14 @@ struct ll_keys_builder {
     bool numbers;
     uint32_t block_size;
     uint64_t rows, blocks;
-    /* The block that is being filled. */
+    /* The block being filled. */
     size_t n, cap;
-    uint64_t *key;  /* of a row, or where its bytes end */
-    uint64_t *mark; /* its number */
-    uint64_t base;  /* number of the row before the block, without the flag */
-    uint64_t odd;   /* 1: one of them is a tombstone */
-    bool even;      /* they are as far apart as `step` says, or as long */
-    bool marked;    /* their numbers are as far apart as the first one is from `base` */
+    uint64_t *key;  /* of a row, or the offset where its bytes end */
+    uint64_t *mark; /* of a row */
+    uint64_t base;  /* mark of the row before the block, without the flag */
+    uint64_t odd;   /* 1: one of the rows is a tombstone */
+    bool even;      /* keys are evenly spaced by `step`, or of that length */
+    bool marked;    /* marks are evenly spaced, from `base` on */
     uint64_t step;
     unsigned char *bytes;
     size_t bytes_len, bytes_cap;
@@ -32,7 +32,7 @@ struct ll_keys_builder {
 };
 int ll_keys_begin(struct ll_keys_builder *, struct lladd_dtable_builder *owner);
 int ll_keys_add(struct ll_keys_builder *, const struct lladd_dtable_key *, uint64_t mark);
-/* Writes the rest. What the reader wants in its footer, and `more` behind it, are put there. */
+/* Writes the rest, and sets the layer's footer: what ll_keys_open needs, then `more`. */
 int ll_keys_finish(struct ll_keys_builder *, const void *more, size_t len);
 void ll_keys_discard(struct ll_keys_builder *);
 
@@ -40,24 +40,25 @@ struct ll_keys {
     const struct lladd_dtable *owner;
     const struct lladd_dtable_source *in;
     uint64_t rows, blocks;
-    const unsigned char *first, *place; /* of the blocks: u64 each */
+    const unsigned char *first, *place; /* u64 per block */
     const unsigned char *index_bytes;
     size_t index_len;
     const uint64_t *heads; /* of keys that are bytes, see keys.c; or NULL */
     size_t common;
     bool numbers;
 };
-/* In `open`. *more gets what `finish` was given. */
+/* Called in a class's `open`. *more is what ll_keys_finish was given. */
 int ll_keys_open(struct ll_keys *, struct lladd_dtable *owner, struct lladd_span *more,
                  struct lladd_error *);
-/* As a class's find. */
+/* Like a class's `find`. */
 int ll_keys_find(const struct ll_keys *, const struct lladd_dtable_key *, struct lladd_dtable_pin *,
                  uint64_t *place, bool *exact, struct lladd_error *);
-/* Both of these at once: is the key there, and what is at its place? */
+/* ll_keys_find and ll_keys_at in one: is the key there, and what is at its place? */
 int ll_keys_ask(const struct ll_keys *, const struct lladd_dtable_key *, struct lladd_dtable_pin *,
                 bool *exact, uint64_t *place, uint64_t *before, uint64_t *mark,
                 struct lladd_error *);
-/* The key (nullable) and the numbers of a row and of the one before it (of the first: 0). */
+/* The key (nullable), the mark of a row, and the mark of the row before it (0 for the first
+ * row). */
 int ll_keys_at(const struct ll_keys *, uint64_t place, struct lladd_dtable_pin *,
                struct lladd_dtable_key *, uint64_t *before, uint64_t *mark, struct lladd_error *);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* linear_dtable: any keys, any values, sorted (paper, section 5.1).
  *
- * Keys are in a column of their own (keys.c), whose numbers say where each value ends in the stream
- * "values", times two, plus one for a tombstone. Never rejects anything. */
+ * Keys are in a column of their own (keys.c). A row's mark is the offset in the stream "values"
+ * where its value ends, times two, plus one for a tombstone. Rejects nothing. */
 #include "operations/dtable_class/classes.h"
 #include "operations/dtable_class/keys.h"
 
@@ -71,7 +71,7 @@ static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *
     return ll_keys_find(&((const struct reader *)base)->keys, key, pin, place, exact, err);
 }
 
-/* The marks of rows are the numbers in the column of keys. */
+/* The rows' marks are those of the key column. */
 static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t before, uint64_t mark,
                    struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                    struct lladd_error *err)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ranges_dtable: rows in one table, and beside it ranges of keys that are deleted.
+/* ranges_dtable: rows in one table, and range tombstones in a second one.
  *
- * A range hides what older tables have from its first key on to the one before its end; rows of
- * this table do not count as older. So a lookup asks the base first, and says of a key that the
- * base does not have, but a range does, that it has a tombstone. Cursors and places are the base's.
+ * A range [from, to) hides what older tables have in it; it does not hide rows of this table. So a
+ * lookup asks the base first; for a key that the base does not have but a range covers, the result
+ * is a tombstone. Cursors and places are the base's.
  *
- * Ranges are rows of the second table: under the key where it begins, where it ends, as a value: u8
- * 1 and the key (u32, u64, or its bytes), or 0 and as many zeros as a number has, or nothing, if it
- * goes on to the last key of all. They ascend and do not touch, so the last one that does not begin
- * behind a key is the only one that can have it. Where the first one begins before all keys it is
- * in the footer: u64 ranges, u8 1 and its value; else u8 0. */
+ * A range is a row of the second table. Its key is the first key of the range. Its value is the
+ * end: u8 1 and the end key (u32, u64, or its bytes), or, for a range without end, u8 0 and as many
+ * zeros as a number has. Ranges ascend and do not touch, so only the last one that begins at or
+ * before a key can cover it. If the first range has no beginning, it is in the footer: u64 ranges,
+ * u8 1 and its value; otherwise u64 ranges, u8 0. */
 #include "operations/dtable_class/classes.h"
 
 enum { END_MAX = 1 + LLADD_DTABLE_KEY_MAX, HEAD = 9 };
@@ -25,8 +25,8 @@ struct builder {
 struct reader {
     struct lladd_dtable base;
     const struct lladd_dtable *ranges;
-    bool open; /* the first one begins before all keys */
-    struct lladd_span first; /* where that ends */
+    bool open; /* the first range has no beginning */
+    struct lladd_span first; /* where that range ends */
 };
 
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
@@ -62,7 +62,7 @@ static size_t number_size(enum lladd_dtable_type type)
     return type >= LLADD_DTABLE_STRING ? 0 : type == LLADD_DTABLE_U32 ? 4 : 8;
 }
 
-/* Where a range ends, into room for END_MAX bytes. */
+/* Writes the end of a range into room for END_MAX bytes. */
 static size_t put_end(enum lladd_dtable_type type, const struct lladd_dtable_key *to,
                       unsigned char *out)
 {
@@ -112,7 +112,7 @@ static void discard(struct lladd_dtable_builder *base)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Its end, of what was written behind its beginning. */
+/* Reads the end of a range from a row's value. */
 static int get_end(const struct lladd_dtable *base, struct lladd_span s,
                    struct lladd_dtable_stretch *r, struct lladd_error *err)
 {
@@ -151,8 +151,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return r->open ? get_end(base, r->first, &first, err) : 0;
 }
 
-/* The last range that does not begin behind the key; with none, the first one if that begins before
- * all keys. *next is the first place behind it. */
+/* The last range that begins at or before the key, or the range without beginning. *next is the
+ * first place after it. */
 static int range_of(const struct reader *r, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin *pin, struct lladd_dtable_stretch *out, bool *there,
                     uint64_t *next, struct lladd_error *err)
@@ -203,7 +203,7 @@ static int find_stretch(const struct lladd_dtable *base, const struct lladd_dtab
     return rc;
 }
 
-/* The base knows nothing of the key. */
+/* For keys that the base does not have. */
 static int is_deleted(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                       struct lladd_dtable_pin *pin, enum lladd_dtable_state *state,
                       struct lladd_error *err)

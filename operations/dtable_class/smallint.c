@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* smallint_dtable: unsigned integers of four bytes (little-endian) in one to three (paper, section
- * 5.4). Rejects values of other sizes and numbers that do not fit. */
+/* smallint_dtable: unsigned integers of four bytes (little-endian), stored in one to three (paper,
+ * section 5.4). Rejects values of other sizes and numbers that do not fit. */
 #include "operations/dtable_class/classes.h"
 
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
@@ -43,7 +43,7 @@ static int decode(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     return 0;
 }
 
-/* The short ones are put at the end of the room, and spread from there. */
+/* Reads the short integers into the end of the buffer, then widens them from its beginning. */
 static int copy(const struct lladd_dtable *t, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The catalogue of managed tables: a hash table of manifests, under the named root `managed`. What
- * keeps two transactions from making, or dropping, one table at a time is its tag in the journal.
- * The row of an open table is changed under its `swap` mutex alone. */
+/* The catalogue of managed tables: a hash table of manifests, under the named root `managed`. The
+ * journal's tag of a table keeps two transactions from creating or dropping it at the same time.
+ * The row of an open table is changed only under the table's `swap` mutex. */
 #include "operations/dtable_managed/managed.h"
 
 #include <lladd/blob.h>
@@ -20,7 +20,7 @@ static int make_catalogue(struct ll_managed *all, struct lladd_error *err)
     lladd_pageno root;
     lladd_lsn lsn;
     o.system = true;
-    o.durability = LLADD_DURABLE_LATER; /* whoever uses it commits behind it */
+    o.durability = LLADD_DURABLE_LATER; /* a commit that uses it makes both durable */
     int rc = lladd_begin(all->db, &o, &txn, err);
     if (rc)
         return rc;
@@ -175,7 +175,7 @@ bool ll_managed__is_changing(struct lladd_db *db, const char *name)
     return lladd_journal_find(db, text, &tag, NULL) == LLADD_BUSY;
 }
 
-/* In one step or not at all. */
+/* Runs `what` under a savepoint: all of it or nothing. */
 static int in_step(struct lladd_txn *txn, struct ll_managed *all, const char *name,
                    struct ll_manifest *m,
                    int (*what)(struct lladd_txn *, struct ll_managed *, const char *,
@@ -192,7 +192,7 @@ static int in_step(struct lladd_txn *txn, struct ll_managed *all, const char *na
     int undone = lladd_rollback_to(txn, sp);
     if (undone)
         return undone;
-    (void)lladd_savepoint_release(txn, sp); /* it is there: it was made here */
+    (void)lladd_savepoint_release(txn, sp); /* cannot fail: the savepoint was made here */
     *lladd_txn_error_out(txn) = why;
     return rc;
 }
@@ -251,14 +251,14 @@ static int free_runs(struct lladd_txn *txn, const struct ll_manifest *m)
     return rc;
 }
 
-/* What stands on it goes with it, whoever drops it. */
+/* Frees what a cTable keeps beside the table, whichever call drops the table. */
 static int free_beside(struct lladd_txn *txn, const char *name)
 {
     char text[LLADD_ROOT_NAME_MAX + 1];
     struct lladd_root_value at;
     int len = snprintf(text, sizeof text, "%s%s", LL_MANAGED_BESIDE, name);
     if (len < 0 || (size_t)len >= sizeof text)
-        return 0; /* there is no root of so long a name */
+        return 0; /* no root has so long a name */
     int rc = lladd_root_get(lladd_txn_db(txn), text, &at, lladd_txn_error_out(txn));
     if (rc)
         return rc == LLADD_NOT_FOUND ? 0 : rc;
@@ -266,8 +266,8 @@ static int free_beside(struct lladd_txn *txn, const char *name)
     return rc ? rc : lladd_root_remove(txn, text);
 }
 
-/* Once the tag is ours nobody opens the table. What was read before may be old: somebody may have
- * had it open meanwhile, and combined its runs. */
+/* Once this transaction has the tag, the table cannot be opened. The manifest is read again: the
+ * table may have been open since the first reading, and its runs combined. */
 static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
                 struct ll_manifest *m)
 {
@@ -312,7 +312,7 @@ int lladd_managed_drop(struct lladd_txn *txn, const char *name)
     return rc;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- enumeration ----------------------------------------------------------------------------- */
 
 int lladd_managed_each(struct lladd_db *db, int (*fn)(void *ctx, const char *name), void *ctx,
                        struct lladd_error *err)

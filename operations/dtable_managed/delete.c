@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Deleting a range. It writes every key of it, those that are not there included: so the first one
- * who writes a key wins, as for rows.
+/* Deletion of ranges. Deleting a range is a write of every key in it, absent ones included; as for
+ * rows, the first writer of a key wins.
  *
- * First the range is claimed: nobody who comes later can write into it. Then it is looked whether
- * somebody was there before, without the mutex, for there may be many rows: a version of his own
- * that goes on, or was committed after the snapshot. Of what was digested since the snapshot the
- * rows are compared, as of a single one. Who is refused calls his claim taken back. */
+ * First the range is claimed: from then on, later transactions cannot write into it. Then the
+ * transaction searches for conflicts in it: a version of another transaction that is in progress or
+ * has committed after the snapshot. The search may cover many rows, so it does not hold the mutex.
+ * Rows digested since the snapshot are compared, as for a single row (write.c). On a conflict the
+ * claim is undone. */
 #include "operations/dtable_managed/managed.h"
 
-/* ---- what was digested since ----------------------------------------------------------------- */
+/* ---- rows digested since the snapshot -------------------------------------------------------- */
 
 struct walk {
     struct ll_layers layers;
@@ -49,7 +50,7 @@ static bool agree(const struct walk *a, const struct walk *b)
                           ll_managed__same(&a->value, &b->value)));
 }
 
-/* Are the rows in it as the snapshot sees them, in the runs of this view as well? */
+/* Conflicts unless the range's rows in the runs of `now` are what the snapshot sees. */
 static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_view *now,
                      const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
@@ -74,7 +75,8 @@ static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_vi
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-/* Is it nobody else's? The view is the one that was current when it was claimed. */
+/* Conflicts if another transaction has written in the range. `now` is the view that was current at
+ * the claim. */
 static int may_have(struct lladd_txn *txn, struct ll_use *u, const struct ll_view *now,
                     const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
@@ -95,7 +97,7 @@ static void give_back(struct ll_use *u)
     lladd_mutex_lock(&u->t->mutex);
     ll_managed__mem_undelete(u->part);
     lladd_mutex_unlock(&u->t->mutex);
-    u->puts++; /* cursors may have seen it */
+    u->puts++; /* cursors may have seen the deletion */
 }
 
 static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *from,
@@ -118,9 +120,9 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     return rc;
 }
 
-/* ---- from outside ---------------------------------------------------------------------------- */
+/* ---- public calls ---------------------------------------------------------------------------- */
 
-/* *none: there is no key in it. */
+/* *none: no key can be in the range. */
 static int check(struct lladd_txn *txn, const struct lladd_managed *t,
                  const struct lladd_dtable_key *from, const struct lladd_dtable_key *to, bool *none)
 {

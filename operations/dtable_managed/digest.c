@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Digests, combines, and freeing what nobody reads any more: system transactions, each of which
- * ends with another manifest and, if it commits, another view.
+/* Digests, combines, and freeing runs that are no longer read. Each is a system transaction that
+ * ends with a new manifest and, if it commits, a new view. (In LSM terms, a digest is a flush of
+ * memtables into a sorted run, and a combine is a compaction.)
  *
- *   DIG-1  The cutoff C is a commit that is visible, read before the memtable that is written to
- *          is replaced: so whoever writes to the new one commits behind C, and what the others have
- *          up to C does not change any more.
- *   DIG-2  One transaction builds the run, gives up the journal's entries up to C and stores the
+ *   DIG-1  The cutoff C is a visible commit, read before the memtable that is written to is
+ *          replaced. So transactions that write to the new memtable commit after C, and the
+ *          versions up to C in the older memtables no longer change.
+ *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
  *          manifest: after a crash either the entries are there or the run is.
- *   DIG-3  A memtable leaves the view when nobody writes to it and all of it is committed up to C.
- *   DIG-4  Inputs of a combine are neighbours in age; its tombstones, and its ranges, are left out
- *          just if it includes the oldest run.
- *   DIG-5  A run that was replaced stands in the manifest as doomed, and is freed when no view has
- *          it any more. So a crash loses no pages.
+ *   DIG-3  A memtable leaves the view when no transaction writes to it and all of it was committed
+ *          up to C.
+ *   DIG-4  Inputs of a combine are neighbours in age. Tombstones and ranges are dropped if and only
+ *          if the inputs include the oldest run.
+ *   DIG-5  A replaced run is listed in the manifest as doomed (obsolete), and is freed when no view
+ *          has it any more. So a crash loses no pages.
  *
- * Everything that can fail does before the commit: the new run is opened, and there is memory for
- * the view, when the transaction commits. */
+ * Everything that can fail is done before the commit: when the transaction commits, the new run is
+ * open and the memory for the view is allocated. */
 #include "operations/dtable_managed/managed.h"
 
-/* What a change makes of a table. */
+/* A change of a table in progress. */
 struct change {
     struct lladd_managed *t;
     struct lladd_txn *txn;
     struct ll_manifest next;
     struct ll_view *view;
     struct ll_run *made;   /* NULL: there was nothing to store */
-    struct ll_view *from;  /* held: what it reads */
+    struct ll_view *from;  /* held: the input */
     uint32_t first, inputs; /* of a combine: from->runs[first...] */
     bool ended;             /* the transaction has */
     struct lladd_error why; /* it was aborted, if there is a code */
@@ -48,7 +50,7 @@ static int add_rows(struct lladd_managed *t, struct lladd_dtable_run_builder *b,
         rc = lladd_dtable_run_add(b, &key, &v);
         if (rc)
             return rc;
-        /* Now and then: who closes the table does not wait for all of it. */
+        /* Every 1024 rows: closing the table need not wait for the whole run. */
         if ((++*rows & 1023) == 0 && lladd_atomic_load32(&t->hurry))
             return lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being closed", t->name);
     }
@@ -70,7 +72,7 @@ static int begin_run(struct change *c, const struct lladd_dtable_config *config,
     return lladd_dtable_run_begin(c->txn, &o, out);
 }
 
-/* Rows and ranges, if there are any. */
+/* Builds a run of all rows, and of all ranges if there are any. */
 static int build_as(struct change *c, const struct lladd_dtable *from,
                     const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
 {
@@ -101,8 +103,8 @@ static int build_as(struct change *c, const struct lladd_dtable *from,
     return rc;
 }
 
-/* The configuration that was given, or one around it that has room for ranges, if there are some
- * to be stored. */
+/* Builds with the given configuration or, if there are ranges to store, with a ranges_dtable around
+ * it. */
 static int build_in(struct change *c, const struct lladd_dtable *from,
                     const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
 {
@@ -118,17 +120,18 @@ static int build_in(struct change *c, const struct lladd_dtable *from,
     return rc;
 }
 
-/* Values that it rejects after all, keys that lie too far apart for it, placeholders that do not
- * fit: about the rows, not about the table. Or it has so many layers, or so deep ones, that ranges
- * have no room around them. */
+/* True if the error is about the rows, not the table: the configuration rejects a value, keys are
+ * too far apart, a placeholder does not fit. Or the configuration is so large or so deep that no
+ * ranges_dtable fits around it. */
 static bool is_refusal(int rc)
 {
     return rc == LLADD_REJECTED || rc == LLADD_OUT_OF_RANGE || rc == LLADD_BAD_STATE ||
            rc == LLADD_BAD_CONFIG;
 }
 
-/* What the configuration refuses, although it was asked when it came, does not keep a table from
- * being digested: the run is a linear_dtable then, which takes all, also within a ranges_dtable. */
+/* A configuration that refuses rows, although it was asked when they were put, does not stop
+ * digests: the run is then built as a linear_dtable, which accepts everything, also within a
+ * ranges_dtable. */
 static int build(struct change *c, struct lladd_dtable *const *tables, size_t n,
                  const struct lladd_dtable_config *config, bool drop)
 {
@@ -165,11 +168,11 @@ static int begin(struct change *c, bool frees_log, struct lladd_error *err)
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     o.system = true;
     o.frees_log = frees_log;
-    o.durability = LLADD_DURABLE_LATER; /* whoever builds on it commits behind it */
+    o.durability = LLADD_DURABLE_LATER; /* the next commit makes both durable */
     return lladd_begin(c->t->db, &o, &c->txn, err);
 }
 
-/* Takes back what was done; the run first, which must not be open when its pages go. */
+/* Rolls the change back. The new run goes first: it must not be open when its pages are freed. */
 static int give_up(struct change *c, int rc)
 {
     struct lladd_managed *t = c->t;
@@ -185,7 +188,7 @@ static int give_up(struct change *c, int rc)
     return lladd_abort(c->txn) ? lladd_db_error(t->db, &c->why) : rc;
 }
 
-/* Lets go of everything. */
+/* Releases everything; on an error rolls back first. */
 static int end(struct change *c, int rc, struct lladd_error *err)
 {
     struct lladd_managed *t = c->t;
@@ -200,7 +203,7 @@ static int end(struct change *c, int rc, struct lladd_error *err)
     return rc;
 }
 
-/* Stores the next manifest and commits, or takes it back: both under `swap`. */
+/* Stores the next manifest and commits, or rolls back; both under `swap`. */
 static int store(struct change *c)
 {
     struct lladd_managed *t = c->t;
@@ -212,7 +215,7 @@ static int store(struct change *c)
     if (rc)
         return give_up(c, rc);
     struct ll_manifest old = t->manifest;
-    lladd_mutex_lock(&t->mutex); /* statistics look at it */
+    lladd_mutex_lock(&t->mutex); /* statistics read it */
     t->manifest = c->next;
     lladd_mutex_unlock(&t->mutex);
     lladd_atomic_store64(&t->fresh, c->next.fresh);
@@ -232,8 +235,8 @@ static void add_mem(struct ll_view *v, struct ll_memtable *m)
     v->mems[v->n_mems++] = m;
 }
 
-/* The next view: what the current one has, memtables that are digested left out, runs as they are
- * replaced. Under `swap` and the mutex. */
+/* Fills the next view: the current one without the digested memtables, with replaced runs
+ * exchanged. Under `swap` and the mutex. */
 static void fill(struct change *c, bool digest)
 {
     const struct ll_view *now = c->t->view;
@@ -263,7 +266,7 @@ static void fill(struct change *c, bool digest)
     }
 }
 
-/* Memory for the view, and the manifest to begin with. Under `swap`. */
+/* Allocates the view, and copies the manifest to start from. Under `swap`. */
 static int prepare(struct change *c, uint32_t doomed)
 {
     struct lladd_managed *t = c->t;
@@ -286,15 +289,16 @@ static void install(struct change *c, bool digest)
     lladd_mutex_unlock(&t->mutex);
     ll_managed__view_drop(t, gone);
     if (c->made)
-        ll_managed__run_drop(c->made); /* the view has it */
+        ll_managed__run_drop(c->made); /* the view holds it */
 }
 
 /* ---- digests --------------------------------------------------------------------------------- */
 
-/* More memtables than that are not begun: a digest that fails again and again makes no more. */
+/* With this many memtables no new one is begun, so that a digest that keeps failing makes no
+ * more. */
 enum { MEMTABLES = 8 };
 
-/* DIG-1. What the view has up to *cutoff is what is to be digested. */
+/* Starts a digest (DIG-1): afterwards, what the view has up to *cutoff is to be digested. */
 static int freeze(struct change *c, uint64_t *cutoff, struct lladd_error *err)
 {
     struct lladd_managed *t = c->t;
@@ -304,7 +308,7 @@ static int freeze(struct change *c, uint64_t *cutoff, struct lladd_error *err)
     int rc = lladd_snapshot_acquire(t->db, &now, err);
     if (rc)
         return rc;
-    (void)lladd_snapshot_release(t->db, now); /* it is there: it was just taken */
+    (void)lladd_snapshot_release(t->db, now); /* cannot fail: the snapshot was just acquired */
     *cutoff = now.v;
     lladd_mutex_lock(&t->swap);
     if (t->view->n_mems < MEMTABLES) {
@@ -331,7 +335,8 @@ static int freeze(struct change *c, uint64_t *cutoff, struct lladd_error *err)
     return rc ? ll_managed__no_memory(err) : 0;
 }
 
-/* First: another one may be changing the tag, and then nothing has been built in vain. */
+/* Done first: it fails if another transaction is changing the tag, and then no run was built in
+ * vain. */
 static int discard(struct change *c, uint64_t cutoff)
 {
     lladd_lsn newest;
@@ -382,7 +387,7 @@ static int swap_digest(struct change *c, uint64_t cutoff)
     return rc;
 }
 
-/* The journal asks once: who could not do it is due again. */
+/* The journal asks only once, so a digest that failed sets the request again. */
 static void ask_again(struct lladd_managed *t, uint32_t asked)
 {
     if (asked)
@@ -403,7 +408,7 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
         return 0;
     int rc = freeze(&c, &cutoff, err);
     if (!rc)
-        rc = begin(&c, true, err); /* gives up what the journal keeps of the log */
+        rc = begin(&c, true, err); /* it lets the journal release log space */
     if (rc) {
         ll_managed__view_drop(t, c.from);
         ask_again(t, asked);
@@ -427,7 +432,7 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
 
 /* ---- combines -------------------------------------------------------------------------------- */
 
-/* Where the inputs begin by now: digests have come in front of them. */
+/* Where the inputs begin now: digests may have added newer runs. */
 static int place(const struct change *c, uint32_t *out)
 {
     const struct ll_manifest *m = &c->next;
@@ -505,7 +510,7 @@ int ll_managed__combine_now(struct lladd_managed *t, uint32_t first, uint32_t n,
     return end(&c, rc, err);
 }
 
-/* ---- freeing --------------------------------------------------------------------------------- */
+/* ---- changing only the manifest -------------------------------------------------------------- */
 
 /* One run. Its pages are used again when the commit is durable, and so is the one that replaced
  * it. */
@@ -537,7 +542,7 @@ int ll_managed__free_now(struct lladd_managed *t, struct lladd_error *err)
     }
     lladd_mutex_lock(&t->mutex);
     t->free_failed = rc != 0;
-    if (rc) { /* others have their turn before it is tried again */
+    if (rc) { /* to the end of the list: other runs have their turn before it is tried again */
         struct ll_run **last = &t->ready;
         while (*last)
             last = &(*last)->next;

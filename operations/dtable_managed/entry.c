@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An entry of the journal: u8 kind. 1: a row; the key: u32, or u64, or u16 bytes and these; the
- * value to the end. 2: a tombstone, and its key. 3: a range that is deleted; u8 1 if it has a first
- * key, and 2 if it has an end, added; these of the two, as keys. */
+/* The format of a journal entry: u8 kind, then
+ *   1  a row: the key (u32, or u64, or u16 length and bytes); the value, up to the end
+ *   2  a tombstone: the key
+ *   3  a deleted range: u8 flags (1: has a first key, 2: has an end), then these keys */
 #include "operations/dtable_managed/managed.h"
 
 enum { VALUE = 1, DELETED = 2, RANGE = 3, KEY_HEAD_MAX = 8, HAS_FROM = 1, HAS_TO = 2 };
@@ -33,7 +34,7 @@ static size_t put_key(unsigned char *p, const struct lladd_dtable_key *key)
     return 2 + key->bytes.len;
 }
 
-/* Bytes that the key takes at the beginning of these; 0: there is none. */
+/* Reads a key; returns its length, or 0 if there is none. */
 static size_t get_key(const struct lladd_dtable_order *order, struct lladd_span s,
                       struct lladd_dtable_key *key)
 {
@@ -125,7 +126,7 @@ bool ll_managed__entry_get(const struct lladd_dtable_order *order, struct lladd_
     return true;
 }
 
-/* Under the table's mutex. */
+/* Called under the table's mutex. */
 static int apply(struct ll_mem_part *part, const struct ll_entry *e)
 {
     uint32_t before;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which keys are not in a memtable: most that are asked for, and most that are written, and a skip
- * list of half a million rows takes microseconds to say so.
+/* Filters of a memtable. Most keys looked up or written are not in the memtable, and a search
+ * among half a million rows takes microseconds to find that out.
  *
- * Filters, each four times as large as the one before: new keys go to the newest, and who asks
- * looks at all of them. A key is in one word of each, four bits of it. With twelve bits a key about
- * one absent key in forty is looked for in vain.
+ * A memtable has several Bloom filters, each four times as large as the one before. New keys are
+ * added to the newest; a lookup checks all of them. A key sets four bits of one word in a filter.
+ * With twelve bits per key, about one absent key in forty passes.
  *
- *   FIL-1  A key is in the filters before its node can be found. Whoever must find it knows of its
- *          commit, or has the table's mutex, or wrote it: so he sees the bits as well.
- *   FIL-2  Without memory for another filter there are none: everything may be there. */
+ *   FIL-1  A key is in the filters before its node can be found. A thread that must find the node
+ *          knows of the key's commit, holds the table's mutex, or wrote the key itself; so it sees
+ *          the bits too.
+ *   FIL-2  If there is no memory for another filter, filters are not used: any key may be there. */
 #include "operations/dtable_managed/managed.h"
 
 #include <lladd/dtable_class.h>
@@ -16,7 +17,7 @@
 enum { FIRST_WORDS = 256, TIMES = 4, KEYS_A_WORD = 5 };
 
 struct ll_mem_filter {
-    uint64_t words, keys; /* keys: it has; under the table's mutex */
+    uint64_t words, keys; /* keys: added so far; under the table's mutex */
     uint64_t word[];      /* atomic */
 };
 
@@ -31,7 +32,7 @@ static uint64_t bits_of(uint64_t hash)
            UINT64_C(1) << (hash >> 12 & 63) | UINT64_C(1) << (hash >> 18 & 63);
 }
 
-/* The newest one, if it has room for a key; else a new one. NULL: no memory. */
+/* The newest filter if it has room for a key, otherwise a new one. NULL: no memory. */
 static struct ll_mem_filter *with_room(struct ll_memtable *m)
 {
     uint32_t n = m->n_filters;

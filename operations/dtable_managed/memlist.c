@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keys in memory, in their order, and how one is found.
+/* A sorted list of keys in memory, with an index.
  *
- * The keys are a list: a link leads from each to the next one, and nothing ever leaves it. Whoever
- * looks for a key has to come from one that is not far before it. For that there is an index, a
- * tree of blocks of 32 slots. A slot has the first eight bytes of a key, so that mostly the key
- * itself is not looked at, its node, and, above the leaves, the block below whose first key that
- * is. What lies before the second slot of a block above the leaves is below its first one, whatever
- * key that has.
+ * Each node is linked to the next; nodes are never removed. A search must start at a node shortly
+ * before its key. The index finds that node: it is a tree of blocks of 32 slots. A slot has the
+ * first eight bytes of a key, so that the key itself is rarely read; its node; and, above the
+ * leaves, the child block that begins with that key. In a block above the leaves, every key before
+ * the second slot belongs to the first slot, even if it is below the first slot's key.
  *
- * A key has no slot if its node is just behind that of the slot before, in memory as in the list:
- * rows that come in order, wherever that is, need one for each few lines of the processor's cache.
- * Only those, for who steps to a node that is somewhere else waits for memory: without a slot for
- * every third key, wherever it is, a put took a tenth longer. Under the table's mutex that is all
- * that is missing. Who reads without it may miss what is just coming as well, and finds it in the
- * list: the index only says where to begin.
+ * A key has no slot if its node directly follows the node of the previous slot, both in memory and
+ * in the list. So rows inserted in order need one slot per few cache lines. Other keys always have
+ * a slot, because a step to a distant node is a cache miss: giving slots to only two of three keys
+ * made a put a tenth slower. A thread that holds the table's mutex finds all other keys in the
+ * index. A reader without the mutex may miss a slot that is being added; it finds the key through
+ * the list, as the index only says where to start.
  *
- *   LST-1  The slots of a block ascend at any moment. To make room for a key, the others are moved
- *          from the last one on, so that one of them is there twice meanwhile, and none is missing.
- *   LST-2  What a slot has never ascends: moved up is what came before it, and a block that was
- *          split begins to be filled again with what is less. A slot's block is stored before its
- *          node, and that before its prefix; read, it is the other way round. So if the prefix was
- *          before a key, node and block are, too, though all three may have changed.
- *   LST-3  A block is split when somebody comes by who adds a key and finds it full. The new one is
- *          complete, and stands in the block above, before the old one is shortened.
- *   LST-4  Memory is taken before anything can be seen of the key.
+ *   LST-1  The slots of a block are in ascending order at any moment. To make room, slots are moved
+ *          up from the last one on: one slot is there twice meanwhile, and none is missing.
+ *   LST-2  A slot's contents never ascend: they are replaced by those of a previous slot, or, in a
+ *          block that was split, by smaller keys. A slot's child is stored before its node, and the
+ *          node before its prefix; readers load them in the opposite order. So if a reader saw a
+ *          prefix below its key, the node and the child it loads are below it too, even if all
+ *          three changed meanwhile.
+ *   LST-3  A full block is split when a key is to be added to it. The new block is complete, and is
+ *          in its parent, before the old one is shortened.
+ *   LST-4  All memory is allocated before any of the key becomes visible.
  *
- * An ordinary skip list has a link for each level, and a key that has to come from memory for each
- * comparison: two thirds of what it took to write a row. */
+ * A plain skip list has a link per level, and a cache miss on a key per comparison: that was two
+ * thirds of the time of a put. */
 #include "operations/dtable_managed/memtable.h"
 
-enum { SLOTS = 32, NEAR = 128 / LL_MEM_UNIT }; /* two lines */
+enum { SLOTS = 32, NEAR = 128 / LL_MEM_UNIT }; /* two cache lines */
 
 struct block {
     uint32_t n;     /* atomic */
     uint32_t level; /* 0: a leaf */
-    uint64_t prefix[SLOTS]; /* atomic, as what follows */
+    uint64_t prefix[SLOTS]; /* atomic, as are the members below */
     uint32_t node[SLOTS];
-    uint32_t below[]; /* SLOTS, but of a leaf */
+    uint32_t below[]; /* SLOTS children; none in a leaf */
 };
 
 static inline struct block *block_at(const struct ll_memtable *m, uint32_t offset)
@@ -67,9 +67,9 @@ int ll_managed__mem_compare(const struct ll_memtable *m, const struct ll_mem_nod
     return number < key->number ? -1 : number > key->number;
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- searching ------------------------------------------------------------------------------- */
 
-/* How many slots are before the key or, if that counts, at it; `low` are. */
+/* How many slots are before the key (`here`: at or before it). The first `low` are known to be. */
 static inline uint32_t slots_upto(const struct ll_memtable *m, const struct block *b, uint32_t low,
                                   const struct lladd_dtable_key *key, uint64_t prefix, bool here)
 {
@@ -82,7 +82,7 @@ static inline uint32_t slots_upto(const struct ll_memtable *m, const struct bloc
     }
     for (high = low; high < end && lladd_atomic_load64(&b->prefix[high]) == prefix;)
         high++;
-    while (low < high) { /* keys that begin alike */
+    while (low < high) { /* keys with the same prefix */
         uint32_t middle = low + (high - low) / 2;
         uint32_t node = lladd_atomic_load32(&b->node[middle]);
         if (ll_managed__mem_compare(m, node_at(m, node), key) < here)
@@ -93,7 +93,7 @@ static inline uint32_t slots_upto(const struct ll_memtable *m, const struct bloc
     return low;
 }
 
-/* A block is several lines of the processor's cache, all of which are wanted at once. */
+/* Prefetches all cache lines of a block at once. */
 static struct block *enter(const struct ll_memtable *m, uint32_t offset)
 {
     enum { LINE = 64 };
@@ -103,8 +103,8 @@ static struct block *enter(const struct ll_memtable *m, uint32_t offset)
     return b;
 }
 
-/* One that is before the key or, if that may be, at it, or the one before all; without a key,
- * any. */
+/* A node before the key (`here`: at or before it), or the one before all; without a key, any node
+ * near the end. */
 static uint32_t come_near(const struct ll_memtable *m, const struct ll_mem_list *l,
                           const struct lladd_dtable_key *key, bool here)
 {
@@ -166,7 +166,7 @@ int ll_managed__list_begin(struct ll_memtable *m, struct ll_mem_list *l)
     return 0;
 }
 
-/* LST-2 */
+/* The order of stores: LST-2. */
 static void set(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, uint32_t below)
 {
     if (b->level)
@@ -175,7 +175,7 @@ static void set(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, uin
     lladd_atomic_store64(&b->prefix[i], prefix);
 }
 
-/* There is room. LST-1 */
+/* There must be room. LST-1 */
 static void insert(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, uint32_t below)
 {
     for (uint32_t k = b->n; k > i; k--)
@@ -184,8 +184,8 @@ static void insert(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, 
     lladd_atomic_store32(&b->n, b->n + 1);
 }
 
-/* The block below slot i of one that has room is full: its upper half goes to a new one, or, where
- * keys come one behind the other, its last slot. LST-3 */
+/* Splits the full block below slot i of `above`, which has room. The upper half goes to a new
+ * block; if keys come in ascending order, only the last slot does. LST-3 */
 static bool split(struct ll_memtable *m, struct block *above, uint32_t i, bool at_end)
 {
     struct block *b = block_at(m, above->below[i]);
@@ -201,7 +201,7 @@ static bool split(struct ll_memtable *m, struct block *above, uint32_t i, bool a
     return true;
 }
 
-/* A full root gets one above it. */
+/* If the root is full, puts a new root above it. */
 static bool raise(struct ll_memtable *m, struct ll_mem_list *l)
 {
     const struct block *b = block_at(m, l->root);
@@ -217,18 +217,19 @@ static bool raise(struct ll_memtable *m, struct ll_mem_list *l)
 
 struct place {
     struct block *leaf;
-    uint32_t slot;   /* so many of its slots are not behind the key */
-    uint32_t behind; /* the node of the slot that comes then, be it in the next leaf; 0: none */
+    uint32_t slot;   /* number of the leaf's slots at or before the key */
+    uint32_t behind; /* the node of the next slot, maybe in the next leaf; 0: none */
 };
 
-/* Where a key belongs: its leaf has room. False: no memory. */
+/* Finds the place for a key, in a leaf with room; splits full blocks on the way. False: no
+ * memory. */
 static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
                     const struct lladd_dtable_key *key, uint64_t prefix, struct place *p)
 {
     if (!raise(m, l))
         return false;
     struct block *b = enter(m, l->root);
-    p->behind = 0; /* so far it is the last one of its level */
+    p->behind = 0; /* so far there is no slot after it */
     while (b->level) {
         uint32_t i = slots_upto(m, b, 1, key, prefix, true);
         struct block *below = enter(m, b->below[i - 1]);
@@ -237,7 +238,7 @@ static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
             bool at_end = !behind && slots_upto(m, below, 0, key, prefix, true) == SLOTS;
             if (!split(m, b, i - 1, at_end))
                 return false;
-            continue; /* it may belong to the new one */
+            continue; /* the key may belong to the new block */
         }
         p->behind = behind;
         b = below;
@@ -248,11 +249,11 @@ static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
     return true;
 }
 
-/* The key's node. 0: there is none, and *before is to be the one before it. */
+/* The key's node. 0: there is none, and *before is the node to insert it after. */
 static uint32_t look_around(const struct ll_memtable *m, const struct place *p,
                             const struct lladd_dtable_key *key, uint64_t prefix, uint32_t *before)
 {
-    /* Mostly a slot's prefix says that it is not the key's. */
+    /* Usually the slot's prefix already differs. */
     if (p->slot && p->leaf->prefix[p->slot - 1] == prefix &&
         ll_managed__mem_compare(m, node_at(m, *before), key) == 0)
         return *before;

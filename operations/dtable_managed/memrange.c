@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ranges in memory, in versions.
+/* Versions of deleted ranges (range tombstones) in memory.
  *
- * A second list has *borders*: where ranges begin and end. Each has a chain of versions, as a
- * row has: those that delete what lies from this border on to the next one. What comes before all
- * borders is the list's first node. Who deletes a range makes borders of its ends, if there are
- * none; a new one has the versions of the border before it, for what it cuts in two is deleted as
- * before. Then all borders from the one end to the other get a version.
+ * A second list has *borders*: the endpoints of ranges. Each border has a chain of versions, as a
+ * row has. A version deletes the keys from its border up to the next one. The list's first node
+ * stands for the keys before all borders. To delete a range, the transaction adds borders at its
+ * ends, unless they exist; a new border gets the versions of the border before it, as it splits an
+ * interval that is deleted as before. Then all borders from the range's beginning up to its end get
+ * a version.
  *
- * So a range takes two nodes and a version for each border that it goes over: as many as ranges
- * begin and end in it that are in memory, not as many as rows. Borders stay as long as the memtable
- * does, for there may be somebody who sees one side of them deleted and not the other; so ranges
- * that all begin with the first key take the more, the more of them there are. All of that counts,
- * and a digest is due, which makes one range of them. Who asks for a key looks for one
- * border, whatever the number of ranges, and sees the newest version of its chain first.
+ * So a range takes two nodes, and a version per border inside it: its cost depends on the number of
+ * ranges in memory that overlap it, not on the number of rows. Borders stay until the memtable is
+ * freed, because some reader may see one side of a border deleted and not the other. So many ranges
+ * that all begin at the first key take more and more memory. That memory counts towards the digest
+ * trigger, and a digest merges the ranges into one. A lookup searches one border, whatever the
+ * number of ranges, and sees the newest version of its chain first.
  *
- *   RNG-1  A range has a segment of its own: who cannot have it after all calls that taken back.
- *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger.
- *   RNG-3  A transaction that has written a key, or deleted a range with it, goes on owning it when
- *          another one tries to delete it and is refused (mem_whose). */
+ *   RNG-1  A range has a segment of its own: a transaction that is refused the range marks the
+ *          segment as rolled back.
+ *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger offset.
+ *   RNG-3  A transaction that has written a key, or deleted a range that contains it, keeps its
+ *          claim on the key when another transaction tries to delete the key and is refused
+ *          (mem_whose). */
 #include "operations/dtable_managed/memtable.h"
 
 static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
@@ -25,7 +28,7 @@ static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
     return ll_managed__mem_at(m, offset);
 }
 
-/* The border that a key lies behind, or at. There are some. */
+/* The last border at or before the key. There must be borders. */
 static uint32_t border_of(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
     uint32_t found = key ? ll_managed__list_not_behind(m, &m->borders, key, true) : 0;
@@ -70,13 +73,14 @@ void ll_managed__mem_undelete(struct ll_mem_part *p)
 {
     struct ll_mem_segment *s = ll_managed__mem_at(p->m, p->segment);
     lladd_atomic_store32(&s->dead, 1);
-    p->rows--; /* its memory is taken all the same */
+    p->rows--; /* its memory stays in use */
 }
 
-/* ---- who else was there ---------------------------------------------------------------------- */
+/* ---- conflicts ------------------------------------------------------------------------------- */
 
-/* Is the newest version that another one has written to a node in the way? Of borders of the
- * part's own memtable, only those from before its own: who comes later sees that, and gives way. */
+/* Whether the newest version of a node that another transaction wrote is in conflict. For borders
+ * in the part's own memtable only versions older than its own count (`behind_mine`): the writer of
+ * a newer one sees this range, and withdraws. */
 static int foreign(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
                    bool behind_mine, uint64_t snapshot)
 {
@@ -106,7 +110,8 @@ int ll_managed__mem_others(const struct ll_memtable *m, const struct ll_mem_part
                            uint64_t snapshot)
 {
     bool own = p->m == m;
-    /* Mostly nobody writes to it, and nothing in it is newer. Who ends says when, and then that. */
+    /* Usually no transaction writes to it and nothing in it is newer than the snapshot. The order
+     * of the loads matters: an ending transaction sets `newest` before it decrements `writers`. */
     if (lladd_atomic_load64(&m->writers) == own && lladd_atomic_load64(&m->newest) <= snapshot)
         return LL_MEM_NOBODY;
     int found = LL_MEM_NOBODY;
@@ -131,7 +136,7 @@ int ll_managed__mem_whose_range(const struct ll_memtable *m, const struct lladd_
                : LL_MEM_NOBODY;
 }
 
-/* ---- what is deleted ------------------------------------------------------------------------- */
+/* ---- lookups --------------------------------------------------------------------------------- */
 
 uint32_t ll_managed__mem_gone(const struct ll_memtable *m, const struct lladd_dtable_key *key,
                               uint64_t after, uint64_t upto, uint64_t *commit)
@@ -157,7 +162,7 @@ void ll_managed__mem_stretch(const struct ll_memtable *m, const struct lladd_dta
 {
     uint64_t commit;
     uint32_t i = border_of(m, key), next = ll_managed__mem_next(m, i);
-    /* Borders may have come between since that was looked for. */
+    /* Borders may have been added between them since the search. */
     while (next && key && !is_behind(m, next, key)) {
         i = next;
         next = ll_managed__mem_next(m, i);

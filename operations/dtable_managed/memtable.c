@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rows in memory, in versions; ranges are in memrange.c.
+/* Versions of rows in memory; memrange.c has those of ranges.
  *
- *   node     u32 newest version, u32 next node, key: 4 or 8 bytes of a number, or u32 how many
- *            bytes, and those; memlist.c says how one is found
- *   version  u32 segment, u32 next older version, u32 bytes of the value, or TOMBSTONE, value;
- *            where different keys may compare equal, u16 bytes of the key it was put with, key;
- *            SAME: as the node's
- *   segment  u32 part, u32 whether it was taken back, u32 the part's segment before, u32 0, u64
- *            what the next savepoint was to be called
+ *   node     u32 newest version, u32 next node, key: 4 or 8 bytes of a number, or u32 length and
+ *            bytes; memlist.c finds nodes
+ *   version  u32 segment, u32 next older version, u32 length of the value, or TOMBSTONE, value;
+ *            if different keys may compare equal, also u16 length of the key it was put with
+ *            (SAME: the node's key), key
+ *   segment  u32 part, u32 1 if rolled back, u32 the part's previous segment, u32 0, u64 number of
+ *            the next savepoint when it was begun
  *
- * Offsets count units of four bytes: the upper eight bits say which chunk. Chunks double in size,
- * so a small table takes little, and there are enough of them.
+ * Offsets count units of four bytes; their upper eight bits are the number of the chunk. Chunks
+ * double in size, so a small table takes little memory and a large one does not run out of chunks.
  *
- *   MEM-1  What a link leads to is complete before the link is stored; nothing moves.
- *   MEM-2  In a chain, commits descend; above them at most the versions of one transaction that
- *          goes on, any number that do not count: taken back, or of one that aborted; and of who
- *          is just finding out that he is refused a range (memrange.c).
- *   MEM-3  `logged` stores the commit in the part: all versions have it at once. Nobody looks for
- *          that commit before the core says that it is visible.
- *   MEM-4  A key is shown as the version that is shown was put: a node's may be of a transaction
- *          that never was. */
+ *   MEM-1  A node or version is complete before a link to it is stored; nothing moves.
+ *   MEM-2  In a chain, commits descend. Newer than these are at most the versions of one
+ *          transaction in progress, and any number of versions that do not count: rolled back,
+ *          aborted, or of a range deletion that is about to be refused (memrange.c).
+ *   MEM-3  `logged` stores the commit in the part: all its versions have the commit at once. No
+ *          reader asks for that commit before the core says that it is visible.
+ *   MEM-4  A row is shown with the key that the shown version was put with: the node's key may come
+ *          from a transaction that aborted. */
 #include "operations/dtable_managed/memtable.h"
 
 enum { UNIT = LL_MEM_UNIT, FIRST_UNITS = 2048, DOUBLINGS = 13 };
-enum { KEY_LENGTH = 2, SAME = 0xffff }; /* more than a key may have */
+enum { KEY_LENGTH = 2, SAME = 0xffff }; /* greater than any key length */
 
 static inline void *at(const struct ll_memtable *m, uint32_t offset)
 {
@@ -83,7 +83,7 @@ int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *or
     m->order = *order;
     m->refs = 1;
     m->fence = (struct lladd_dtable_fence)LLADD_DTABLE_FENCE_EMPTY;
-    uint32_t none = ll_managed__mem_take(m, UNIT, false); /* offset 0 stands for nothing */
+    uint32_t none = ll_managed__mem_take(m, UNIT, false); /* offset 0 stands for "none" */
     (void)none;
     if (m->n_chunks == 0 || ll_managed__list_begin(m, &m->rows)) {
         ll_managed__mem_drop(m);
@@ -111,7 +111,7 @@ struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_
     return k;
 }
 
-/* Bytes of a version for its own key. */
+/* Bytes that a version takes for its own key. */
 static size_t own_key(const struct ll_memtable *m, const struct ll_mem_node *n,
                       const struct lladd_dtable_key *key, bool *same)
 {
@@ -169,7 +169,7 @@ void ll_managed__mem_next_soon(const struct ll_memtable *m, uint32_t node)
     enum { LINE = 64 };
     const char *next = at(m, ll_managed__mem_next(m, node));
     __builtin_prefetch(next);
-    __builtin_prefetch(next + LINE); /* its version, mostly */
+    __builtin_prefetch(next + LINE); /* usually its version */
 }
 
 uint32_t ll_managed__mem_first(const struct ll_memtable *m)
@@ -199,7 +199,7 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
     } else {
         memcpy(node->key, &key->number, sizeof key->number);
     }
-    if (l == &m->rows) { /* before it can be found */
+    if (l == &m->rows) { /* before the node can be found */
         lladd_dtable_fence_widen(&m->fence, lladd_dtable_prefix(&m->order, key));
         ll_managed__filter_add(m, key);
     }
@@ -283,7 +283,7 @@ int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct llad
         lladd_put16(to->bytes + len, same ? SAME : (uint16_t)key->bytes.len);
     if (!same)
         lladd_copy(to->bytes + len + KEY_LENGTH, key->bytes.data, key->bytes.len);
-    /* What was written in the same segment before is never wanted again. */
+    /* The previous version of the same segment is never needed again. */
     if (n->newest && ((struct ll_mem_version *)at(m, n->newest))->segment == p->segment)
         to->older = ((struct ll_mem_version *)at(m, n->newest))->older;
     lladd_atomic_store32(&n->newest, offset);
@@ -295,7 +295,7 @@ int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct llad
 void ll_managed__mem_unpush(struct ll_mem_part *p, uint32_t node, uint32_t before)
 {
     struct ll_mem_node *n = at(p->m, node);
-    p->rows--; /* its memory is taken all the same */
+    p->rows--; /* its memory stays in use */
     lladd_atomic_store32(&n->newest, before);
 }
 
@@ -313,7 +313,7 @@ const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *m,
     return part_of(m, v, counts);
 }
 
-/* *offset: where it is. NULL: there is none. */
+/* *offset: its offset. NULL: there is none. */
 static inline const struct ll_mem_version *committed(const struct ll_memtable *m, uint32_t node,
                                                      uint64_t after, uint64_t upto,
                                                      uint32_t *offset, uint64_t *when)
@@ -349,7 +349,7 @@ uint32_t ll_managed__mem_mine(const struct ll_mem_part *p, uint32_t node)
     for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
         bool counts;
         v = at(p->m, i);
-        if (part_of(p->m, v, &counts) == p && counts) /* behind its end others may have come */
+        if (part_of(p->m, v, &counts) == p && counts) /* newer ones: parts after this one's end */
             return i;
     }
     return 0;
@@ -460,6 +460,6 @@ void ll_managed__mem_end(struct lladd_managed *t, struct ll_mem_part *p, uint64_
         lladd_atomic_max64(&t->newest, commit);
         lladd_atomic_max64(&m->newest, commit);
     }
-    /* The last touch: a memtable nobody writes to may be digested and go. */
+    /* The last access: a memtable without writers may be digested and freed. */
     lladd_atomic_sub64(&m->writers, 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_MANAGED_MEMTABLE_H
 #define LL_OPERATIONS_DTABLE_MANAGED_MEMTABLE_H
-/* What memtables are made of: memtable.c says what it means, memrange.c how ranges are kept. */
+/* The parts of a memtable. memtable.c explains them; memrange.c explains ranges. */
 #include "operations/dtable_managed/managed.h"
 
 struct ll_mem_node {
@@ -13,7 +13,7 @@ struct ll_mem_version {
     unsigned char bytes[];
 };
 struct ll_mem_segment {
-    uint32_t part, dead, before, zero; /* dead: atomic */
+    uint32_t part, dead, before, zero; /* dead (rolled back): atomic */
     lladd_savepoint_id next;
 };
 enum { LL_MEM_VERSION = 12 }; /* bytes of a version without its value */
@@ -25,16 +25,16 @@ static inline void *ll_managed__mem_at(const struct ll_memtable *m, uint32_t off
     uint32_t units = offset & ((UINT32_C(1) << LL_MEM_CHUNK_BITS) - 1);
     return m->chunks[offset >> LL_MEM_CHUNK_BITS] + (size_t)units * LL_MEM_UNIT;
 }
-/* The key of a node where keys are bytes. */
+/* The key of a node, if keys are bytes. */
 static inline struct lladd_span ll_managed__mem_bytes(const struct ll_mem_node *n)
 {
     uint32_t len;
     memcpy(&len, n->key, sizeof len);
     return lladd_span_of(n->key + sizeof len, len);
 }
-/* 0: none left. `wide`: at a multiple of eight. */
+/* Allocates from the chunks; 0: no memory. `wide`: aligned to eight bytes. */
 uint32_t ll_managed__mem_take(struct ll_memtable *, size_t bytes, bool wide);
-/* A node of the list, complete but for its link; 0: no memory. */
+/* A node for the list, complete except for its link; 0: no memory. */
 uint32_t ll_managed__mem_new_node(struct ll_memtable *, const struct ll_mem_list *,
                                   const struct lladd_dtable_key *);
 
@@ -43,7 +43,8 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *, const struct ll_mem_list
 int ll_managed__mem_compare(const struct ll_memtable *, const struct ll_mem_node *,
                             const struct lladd_dtable_key *);
 int ll_managed__list_begin(struct ll_memtable *, struct ll_mem_list *);
-/* The node of a key, made if need be: with the versions of the one before it, if it inherits. */
+/* The node of a key, created if need be; a new one gets the versions of the node before it if
+ * `inherits`. */
 uint32_t ll_managed__list_node(struct ll_memtable *, struct ll_mem_list *,
                                const struct lladd_dtable_key *, bool inherits);
 uint32_t ll_managed__list_not_before(const struct ll_memtable *, const struct ll_mem_list *,
@@ -53,8 +54,8 @@ uint32_t ll_managed__list_not_behind(const struct ll_memtable *, const struct ll
 
 /* ---- memtable.c ------------------------------------------------------------------------------ */
 
-/* The newest version of a node that was committed in (after, upto], and its commit; the newest one
- * that is the part's own. 0: there is none. */
+/* The newest version of a node that was committed in (after, upto], and its commit; or the part's
+ * newest own version. 0: there is none. */
 uint32_t ll_managed__mem_committed(const struct ll_memtable *, uint32_t node, uint64_t after,
                                    uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_mine(const struct ll_mem_part *, uint32_t node);
@@ -63,7 +64,7 @@ const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *,
 
 /* ---- memrange.c ------------------------------------------------------------------------------ */
 
-/* What of a range is the newest that a key is in, as above. */
+/* The newest deletion of a range that contains the key: committed, or the part's own, as above. */
 uint32_t ll_managed__mem_gone(const struct ll_memtable *, const struct lladd_dtable_key *,
                               uint64_t after, uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *, const struct lladd_dtable_key *);

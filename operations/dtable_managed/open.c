@@ -108,7 +108,7 @@ static int first_view(struct lladd_managed *t, struct lladd_error *err)
     for (uint32_t i = 0; !rc && i < m->n_runs; i++) {
         rc = ll_managed__run_open(t, &m->runs[i], &t->view->runs[i], err);
         t->view->n_runs += rc == 0;
-        if (!rc) /* the run itself knows */
+        if (!rc) /* not in the manifest: the run knows it */
             t->manifest.runs[i].ranges = t->view->runs[i]->info.ranges;
     }
     for (uint32_t i = 0; !rc && i < m->n_doomed; i++) {
@@ -182,7 +182,8 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
                     : 0;
     }
     rc = load(t, err);
-    /* The catalogue has what is not committed: who drops it has taken the row, or the runs. */
+    /* The catalogue may show uncommitted changes: a transaction that drops the table has already
+     * removed its row or runs. */
     if ((rc == LLADD_NOT_FOUND || rc == LLADD_DESTROYED) && ll_managed__is_changing(db, name))
         rc = lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being made or dropped", name);
     if (rc) {
@@ -201,7 +202,7 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* Nobody begins anything any more, and what was begun has ended. */
+/* Keeps new work from starting, and waits for the work under way. */
 static int quiet(struct lladd_managed *t, struct lladd_error *err)
 {
     struct ll_managed *all = t->all;
@@ -231,7 +232,7 @@ int lladd_managed_close(struct lladd_managed *t, struct lladd_error *err)
     if (!last)
         t->opens--;
     else
-        t->opening = true; /* who comes now comes again */
+        t->opening = true; /* an open that comes now waits */
     lladd_mutex_unlock(&all->mutex);
     if (!last)
         return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads that do what is due, for all tables of a handle; and what slows writers down while they
- * are behind. */
+/* Maintenance threads, which do the due work for all tables of a handle; and the throttling of
+ * writers while maintenance cannot keep up. */
 #include "operations/dtable_managed/managed.h"
 
 #define MILLISECOND UINT64_C(1000000)
-/* Before it is tried again: what was in somebody's way, and what has failed. */
+/* Delays before a retry: after a conflict with other work, and after a failure. */
 #define RETRY_BUSY (5 * MILLISECOND)
 #define RETRY_FAILED (100 * MILLISECOND)
 
@@ -25,9 +25,9 @@ void ll_managed__nudge(struct lladd_managed *t)
         ll_managed__wake(t->all);
 }
 
-/* A table for which something is due: one whose digest the journal has asked for, for the log waits
- * for it, or else the one whose turn was the longest ago. If there is none, *wait gets how long
- * there will be none if nobody says otherwise, 0: for ever. Under the mutex. */
+/* Chooses a table with due work: one with a digest that the journal asked for comes first, because
+ * the log cannot be truncated before; otherwise the one served longest ago. If there is none, *wait
+ * is the time until some may be due, 0: until a wake-up. Under the mutex. */
 static struct lladd_managed *choose(struct ll_managed *all, uint64_t now, int *due, uint64_t *wait)
 {
     struct lladd_managed *best = NULL;
@@ -127,7 +127,7 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     all->threads = n ? lladd_alloc(db, n * sizeof *all->threads) : NULL;
     if (n && !all->threads)
         rc = ll_managed__no_memory(err);
-    lladd_atomic_store32(&all->running, n != 0 && !rc); /* before: who wakes them must not pass */
+    lladd_atomic_store32(&all->running, n != 0 && !rc); /* first, so that wake-ups reach them */
     for (unsigned i = 0; !rc && i < n; i++) {
         memset(&all->threads[i], 0, sizeof all->threads[i]);
         if (lladd_thread_start(&all->threads[i], work, all))
@@ -142,8 +142,9 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     return rc;
 }
 
-/* As long as digests are less than a memtable behind, and combines less than a few rounds, nobody
- * waits; then everybody does, the longer the further they are behind, and never long. */
+/* Throttles a writer. There is no delay while pending bytes are at most twice a memtable and
+ * runs are at most a few rounds of combines; beyond that the delay grows with the backlog, up
+ * to 10 ms. */
 void ll_managed__stall(struct lladd_managed *t)
 {
     enum { BEHIND = 2, ROUNDS = 4, LONGEST = 10 };
@@ -161,6 +162,6 @@ void ll_managed__stall(struct lladd_managed *t)
     lladd_atomic_count64(&t->waits, 1);
     ll_managed__wake(t->all);
     lladd_mutex_lock(&t->mutex);
-    (void)lladd_cond_wait_for(&t->changed, &t->mutex, wait); /* how long it was does not matter */
+    (void)lladd_cond_wait_for(&t->changed, &t->mutex, wait); /* any length will do */
     lladd_mutex_unlock(&t->mutex);
 }

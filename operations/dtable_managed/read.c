@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A table as a transaction sees it: what it has written itself in front of what its snapshot sees
- * of its view. A cursor is that of an overlay over slices of memtables and runs; the transaction's
- * own rows may come and go while it is open, so after a write it looks for its place again before
- * it moves. */
+/* A table as a transaction sees it: its own writes in front of its snapshot's view. A cursor is a
+ * cursor of an overlay over slices of memtables and runs. The transaction's own rows may change
+ * while the cursor is open, so after a write the cursor searches for its position again before it
+ * moves. */
 #include "operations/dtable_managed/managed.h"
 
 static struct ll_use *use_of(const struct lladd_dtable *t)
@@ -10,7 +10,7 @@ static struct ll_use *use_of(const struct lladd_dtable *t)
     return (struct ll_use *)(uintptr_t)t;
 }
 
-/* Apart: who only reads saves no registers. */
+/* Not inlined: a transaction that only reads then need not save registers. */
 static __attribute__((noinline)) int lookup_own(const struct ll_use *u,
                                                 const struct lladd_dtable_key *key,
                                                 struct lladd_dtable_pin *pin,
@@ -53,7 +53,8 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     return rc;
 }
 
-/* For an overlay over it, which is rare: what is copied by that of its layers outlives them. */
+/* Used if this table is part of another overlay, which is rare. The result stays valid after the
+ * layers are gone: the overlay copies endpoints into the pins. */
 static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                    struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
                    struct lladd_error *err)
@@ -73,7 +74,7 @@ static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *
 struct cursor {
     struct ll_layers layers;
     struct lladd_dtable_cursor *rows;
-    uint64_t puts; /* of the transaction, when the cursor came to where it is */
+    uint64_t puts; /* the transaction's, when the cursor was positioned */
     unsigned char *key;
     size_t cap_key;
 };
@@ -102,7 +103,7 @@ static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dt
     return to_where(c, where, key, err);
 }
 
-/* The current key, out of the way of what is going to move. */
+/* Copies the current key, which is in a row that is about to be left. */
 static int keep_key(const struct lladd_dtable *t, struct cursor *c, struct lladd_dtable_key *key,
                     struct lladd_error *err)
 {
@@ -147,7 +148,7 @@ static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_d
     return lladd_dtable_row(c->rows, key, value, err);
 }
 
-/* As long as the transaction writes nothing. */
+/* Leads as long as the transaction writes nothing. */
 static bool cursor_lead(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_lead *out)
 {
     const struct cursor *c = cursor;
@@ -166,8 +167,8 @@ static int cursor_columns(const struct lladd_dtable *t, void *cursor,
     return lladd_dtable_row_columns(c->rows, want, state, err);
 }
 
-/* The run, if there is one, and nothing in memory that counts: what a snapshot sees was committed
- * in its memtable before. */
+/* The only run, if the table has just one and no memtable has anything that counts. No commit is
+ * missed: a commit is in its memtable before a snapshot can see it. */
 static const struct lladd_dtable *only(const struct lladd_dtable *t)
 {
     const struct ll_use *u = use_of(t);
@@ -222,7 +223,7 @@ const struct lladd_dtable_class ll_managed__table_class = {
     .only = only,
 };
 
-/* ---- from outside ---------------------------------------------------------------------------- */
+/* ---- public calls ---------------------------------------------------------------------------- */
 
 int lladd_managed_table(struct lladd_txn *txn, struct lladd_managed *t,
                         const struct lladd_dtable **out)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ranges on their way into runs. What tables have deleted, one in front of the other, is deleted:
- * stretches that touch become one range. */
+/* Writes deleted ranges into runs. Deleted intervals of several tables that touch become one
+ * range. */
 #include "operations/dtable_managed/managed.h"
 
-/* A key that is kept. */
+/* A copy of a key. */
 struct end {
     bool there;
     struct lladd_dtable_key key;
@@ -13,7 +13,7 @@ struct end {
 struct walk {
     const struct lladd_dtable *t;
     struct lladd_dtable_pin pins[2];
-    struct end from, to; /* of the range it is at; to: or of where it looks */
+    struct end from, to; /* of the current range; to: also where the search goes on */
     bool done;
 };
 
@@ -44,7 +44,7 @@ static void walk_end(struct walk *w)
     lladd_free(w->t->db, w);
 }
 
-/* To the next range. LLADD_END. */
+/* Moves to the next range. LLADD_END. */
 static int walk_next(struct walk *w, struct lladd_error *err)
 {
     struct lladd_dtable_stretch s;
@@ -54,7 +54,7 @@ static int walk_next(struct walk *w, struct lladd_error *err)
         if (rc)
             return rc;
         if (within && !s.deleted)
-            return 0; /* it ends where this begins */
+            return 0; /* the range ends where this interval begins */
         if (s.deleted && !within)
             keep(&w->from, w->to.there, &w->to.key);
         within = s.deleted;
@@ -96,7 +96,7 @@ int ll_managed__add_ranges(struct lladd_dtable_run_builder *b, const struct llad
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* ---- where they are stored ------------------------------------------------------------------- */
+/* ---- configurations with ranges -------------------------------------------------------------- */
 
 static int add_child(struct lladd_managed *t, struct lladd_dtable_config *c, const char *name,
                      const char *text, struct lladd_error *err)

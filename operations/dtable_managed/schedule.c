@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is due, and doing it.
+/* Decides which maintenance is due, and does it.
  *
- * The ruler (paper, section 5.3): every k digests the newest k runs are combined, with as many
- * older ones as the number of the combine, counted from 1, has zeros at its low end: 0, 1, 0, 2, 0,
- * 1, 0, 3 ... (the paper's text takes one off that; its sequence does not). Tiers: when there are k
- * runs, or more, each not larger than those newer than it together, and the newest ones alike. */
+ * The ruler schedule (paper, section 5.3): after every k digests the newest k runs are combined,
+ * together with as many older runs as the number of the combine, counted from 1, has trailing zero
+ * bits: 0, 1, 0, 2, 0, 1, 0, 3 ... (The paper's text subtracts one from that; its sequence does
+ * not.) The tiered schedule: when there are at least k runs, it combines the newest ones as long as
+ * each is not larger than the newer ones together. */
 #include "operations/dtable_managed/managed.h"
 
-/* Who looked at the clock before the newest digest ended has an older time than that. */
+/* `now` may be older than the end of the newest digest: another thread may have read the clock
+ * before. */
 static uint64_t since_digest(const struct lladd_managed *t, uint64_t now)
 {
     return now > t->digested_ns ? now - t->digested_ns : 0;
@@ -17,7 +19,7 @@ static bool digest_due(const struct lladd_managed *t, uint64_t now)
 {
     const struct ll_manifest *m = &t->manifest;
     if (lladd_atomic_load64(&t->pending_bytes) >= m->memory_bytes)
-        return true; /* if nothing of it is committed, too: it is to be given back */
+        return true; /* even if nothing of it is committed: the memory is to be freed */
     if (lladd_atomic_load64(&t->newest) <= t->view->cutoff)
         return false;
     return lladd_atomic_load32(&t->asked) ||
@@ -35,7 +37,7 @@ static uint32_t ruler(const struct ll_manifest *m)
     return n < m->n_runs ? n : m->n_runs;
 }
 
-/* The newest ones, as long as each is not larger than what is in front of it. */
+/* The newest runs, as long as each is at most 5/4 of the newer ones together. */
 static uint32_t tier(const struct ll_manifest *m)
 {
     uint64_t sum = m->n_runs ? m->runs[0].bytes : 0;
@@ -132,7 +134,7 @@ int ll_managed__step(struct lladd_managed *t, int due, struct lladd_error *err)
     return rc;
 }
 
-/* ---- from outside ---------------------------------------------------------------------------- */
+/* ---- public calls ---------------------------------------------------------------------------- */
 
 int lladd_managed_maintain(struct lladd_managed *t, bool *more, struct lladd_error *err)
 {
@@ -162,7 +164,7 @@ int lladd_managed_combine(struct lladd_managed *t, uint32_t runs, struct lladd_e
         return rc;
     rc = ll_managed__combine_now(t, 0, runs ? runs : UINT32_MAX, err);
     ll_managed__work_end(t, LL_COMBINE);
-    ll_managed__wake(t->all); /* there may be more of that, and runs to be freed */
+    ll_managed__wake(t->all); /* another combine may be due, and runs to be freed */
     return rc;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memtables as dTables, of which overlays are made: what was committed in a stretch of commits, or
- * what a transaction has written itself. What the first kind shows never changes while it is
- * looked at; the second one is its transaction's own affair. */
+/* A slice is a memtable as a dTable, for use in overlays: what was committed in an interval of
+ * commits, or what one transaction has written. The contents of the first kind never change while
+ * it is read; the second kind is used only by its transaction. */
 #include "operations/dtable_managed/managed.h"
 
 struct cursor {
@@ -49,7 +49,7 @@ static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *
     return 0;
 }
 
-/* To the first node from this one on that has something to show. */
+/* Moves from `node` on to the first node with something to show. */
 static int settle(const struct ll_slice *s, struct cursor *c, uint32_t node, bool forward)
 {
     while (node && !shows(s, c->m, node, &c->key, &c->value)) {
@@ -148,7 +148,7 @@ void ll_managed__slice_again(struct ll_slice *s)
     s->base.ranges = s->own->part ? s->own->part->ranges : 0;
 }
 
-/* ---- all of a view --------------------------------------------------------------------------- */
+/* ---- the layers of a view -------------------------------------------------------------------- */
 
 int ll_managed__layers(struct lladd_managed *t, const struct ll_view *v, uint64_t snapshot,
                        struct ll_use *own, struct ll_layers *l, struct lladd_error *err)

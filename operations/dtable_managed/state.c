@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Managed dTables (Anvil, sections 3 and 5.3).
+/* Managed dTables (Anvil, sections 3 and 5.3): LSM tables that transactions write to. Anvil's
+ * words: a digest is a flush of memtables into a run, a combine is a compaction of runs.
  *
- *   catalogue.c, manifest.c   which tables there are, and what is stored of each
+ *   catalogue.c, manifest.c   which tables exist, and what is stored of each
  *   open.c                    opening and closing
- *   memtable.c, slice.c       versions of rows in memory, and what of them is to be seen
- *   entry.c                   rows in the journal
- *   view.c                    which memtables and runs a table consists of
- *   txn.c, write.c, read.c    transactions
+ *   memtable.c, slice.c       row versions in memory, and which of them are visible
+ *   memlist.c, filter.c       finding keys in a memtable
+ *   memrange.c, runrange.c    deleted ranges, in memory and in runs
+ *   entry.c                   the format of journal entries
+ *   view.c                    the memtables and runs of a table
+ *   txn.c, write.c, delete.c, read.c    transactions
  *   digest.c                  digests, combines, freeing
- *   schedule.c, pool.c        when, and by whom
+ *   schedule.c, pool.c        when maintenance is due, and its threads
+ *   alter.c                   changing a table's settings
  *
- * Only the journal's entries and the catalogue's rows are logged. There is no recovery code: the
- * journal brings back what was not digested, and runs and rows are transactions' as any. */
+ * Only the journal's entries and the catalogue's rows are logged. There is no recovery code here:
+ * the journal brings back what was not digested, and runs and catalogue rows are changed by
+ * ordinary transactions. */
 #include "operations/dtable_managed/managed.h"
 
 int ll_managed__no_memory(struct lladd_error *err)
@@ -71,7 +76,7 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
     return lladd_hash_open(db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, &all->catalogue, err);
 }
 
-/* What is left of a handle that was killed, or poisoned, included. */
+/* Also frees what is left of a handle that was killed or poisoned. */
 static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     struct ll_managed *all = state;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Transactions, as managed tables see them.
+/* Managed tables and transactions.
  *
- * The first call of a transaction on any table takes a snapshot: the newest commit that is visible,
- * held by the core. For each table it has a *use*: the view that it reads, and, once it writes, its
- * part of the memtable that was written to at that moment. Its versions carry the part; they are
- * seen when the part has a commit that a snapshot includes. That is all that `logged` does.
+ * A transaction's first call on any table takes a snapshot: the newest visible commit, held by the
+ * core. For each table it then has a *use*: the view that it reads and, once it writes, its part of
+ * the memtable that was written to at that moment. Its versions point to the part. They become
+ * visible when the part has a commit that a snapshot includes; the `logged` callback does nothing
+ * but store that commit.
  *
- *   USE-1  A memtable with a part whose transaction has not ended is in the current view.
- *   USE-2  Whoever ends a part does not touch it any more; a use holds the memtable. */
+ *   USE-1  A memtable with a part of a transaction that has not ended is in the current view.
+ *   USE-2  A thread that ends a part does not access it afterwards; a use holds the memtable. */
 #include "operations/dtable_managed/managed.h"
 
 /* ---- uses ------------------------------------------------------------------------------------ */
@@ -57,7 +58,7 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
             .base = {.kind = &ll_managed__table_class,
                      .db = t->db,
                      .order = t->order,
-                     .ranges = 1}, /* or any other number: there may be some */
+                     .ranges = 1}, /* not 0: there may be ranges */
             .t = t,
             .next = x->uses,
             .refs = 1,
@@ -84,8 +85,8 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
                                      t->name);
 }
 
-/* Somebody is about to have a snapshot, nobody knows which: views are not given up meanwhile.
- * Memory for him, if there is some. */
+/* A transaction is about to take a snapshot, and which one is not known yet: until end_joining no
+ * view is released. Returns reused memory for its state, or NULL. */
 static struct ll_managed_txn *begin_joining(struct ll_managed *all)
 {
     lladd_mutex_lock(&all->mutex);
@@ -109,7 +110,7 @@ static void end_joining(struct ll_managed *all, struct ll_managed_txn *x)
     lladd_mutex_unlock(&all->mutex);
 }
 
-/* He has none after all: what was kept for him meanwhile is let go. */
+/* The transaction did not get a snapshot: releases the views that were kept meanwhile. */
 static void give_up_joining(struct ll_managed *all)
 {
     lladd_mutex_lock(&all->mutex);
@@ -138,7 +139,7 @@ static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_mana
     }
     if (rc) {
         give_up_joining(all);
-        (void)lladd_snapshot_release(all->db, snapshot); /* it is there: it was just taken */
+        (void)lladd_snapshot_release(all->db, snapshot); /* cannot fail: just acquired */
         lladd_free(all->db, x);
         return rc;
     }
@@ -164,7 +165,7 @@ int ll_managed__use(struct lladd_txn *txn, struct lladd_managed *t, struct ll_us
     return new_use(txn, x, t, out);
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- end of a transaction -------------------------------------------------------------------- */
 
 void ll_managed__txn_forget(struct ll_managed *all, struct ll_managed_txn *x)
 {
@@ -179,19 +180,19 @@ void ll_managed__txn_forget(struct ll_managed *all, struct ll_managed_txn *x)
     x->next = all->free_txns;
     all->free_txns = x;
     lladd_mutex_unlock(&all->mutex);
-    /* Its snapshot was that of all tables, also of those it has not used, and nobody else may ever
-     * come by there. */
+    /* Its snapshot kept views of all tables, also of those it has not used, which may never be
+     * touched again. */
     ll_managed__retire_all(all);
 }
 
 static void ends(struct ll_managed_txn *x)
 {
-    /* Nobody can have released it: that is the only way it can fail. */
+    /* Cannot fail: only this code releases the snapshot. */
     (void)lladd_snapshot_release(x->all->db, lladd_lsn_of(x->snapshot));
     ll_managed__txn_forget(x->all, x);
 }
 
-/* A part that the journal has not told of a commit has nothing in the log. */
+/* A part without a commit from the journal has nothing in the log. */
 static void committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
     struct ll_managed_txn *x = state;
@@ -243,9 +244,9 @@ const struct lladd_participant ll_managed__participant = {
     .committed = committed,
 };
 
-/* ---- what the journal tells ------------------------------------------------------------------ */
+/* ---- calls from the journal ------------------------------------------------------------------ */
 
-/* Opening a table: what one transaction has committed is one part. */
+/* On open: the entries of one committed transaction become one part. */
 static int replay(void *ctx, const struct lladd_journal_entry *e, struct lladd_error *err)
 {
     struct lladd_managed *t = ctx;
@@ -285,8 +286,8 @@ static int pending(void *ctx, void **state, const struct lladd_journal_entry *e,
     return *state ? ll_managed__restore(t, *state, e, err) : ll_managed__no_memory(err);
 }
 
-/* Under the latch of the commit order: this is the moment at which all versions of the part have
- * their commit. */
+/* Called under the latch of the commit order. At this moment all versions of the part get their
+ * commit. */
 static void logged(void *ctx, void *state, uint64_t tag, lladd_lsn commit)
 {
     (void)tag;

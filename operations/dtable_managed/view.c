@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Views: which memtables and runs a table consists of.
+/* Views: which memtables and runs a table consists of (LevelDB calls this a version).
  *
- * A view never changes. A digest or a combine makes the next one; who reads holds the one he began
- * with. The last view before a digest is kept, retired, as long as a snapshot lives that is older
- * than what the digest has put into a run: the run has one version of each key. */
+ * A view is immutable. A digest or a combine makes the next one; a reader holds the one it began
+ * with. The last view before a digest is retired, and kept while there is a snapshot older than
+ * what the digest has put into a run: the run has only one version of each key. */
 #include "operations/dtable_managed/managed.h"
 
 struct ll_view *ll_managed__view_new(struct lladd_db *db, uint32_t mems, uint32_t runs)
@@ -65,7 +65,7 @@ void ll_managed__view_set(struct lladd_managed *t, struct ll_view *v, struct ll_
     *gone = NULL;
 }
 
-/* Could a transaction that is under way ask for it? Under the mutex of all tables. */
+/* True if a transaction in progress may need the view. Under the mutex of all tables. */
 static bool is_wanted(const struct ll_managed *all, const struct ll_view *v)
 {
     if (all->joining)
@@ -76,7 +76,7 @@ static bool is_wanted(const struct ll_managed *all, const struct ll_view *v)
     return false;
 }
 
-/* One old snapshot keeps the view that is its own, and not all that came behind it. */
+/* An old snapshot keeps only its own view, not all the views that were retired later. */
 void ll_managed__retire(struct lladd_managed *t)
 {
     struct ll_view *gone = NULL, *v;
@@ -113,7 +113,7 @@ void ll_managed__retire_all(struct ll_managed *all)
     for (struct lladd_managed *t = all->tables; t; t = t->next) {
         if (t->opening || !lladd_atomic_load32(&t->has_retired))
             continue;
-        t->workers++; /* nobody closes it meanwhile */
+        t->workers++; /* keeps the table from being closed meanwhile */
         lladd_mutex_unlock(&all->mutex);
         ll_managed__retire(t);
         lladd_mutex_lock(&all->mutex);
@@ -168,15 +168,15 @@ void ll_managed__run_drop(struct ll_run *r)
         ll_managed__wake(t->all);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- lookups --------------------------------------------------------------------------------- */
 
 static bool run_may_have(const struct ll_run *r, const struct lladd_dtable_key *key)
 {
     return lladd_dtable_fence_has(&r->table->fence, lladd_dtable_prefix(&r->table->order, key));
 }
 
-/* From this one on of the memtables and, behind them, the runs. Apart, for a lookup that only the
- * last run can answer saves no registers. */
+/* Asks the memtables, then the runs, from number `i` on. Not inlined: a lookup that only the last
+ * run can answer then need not save registers. */
 static __attribute__((noinline)) int ask_from(const struct ll_view *v, uint32_t i,
                                               uint64_t snapshot,
                                               const struct lladd_dtable_key *key,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writing a row: first the key is claimed, by a version that nobody else sees; then the journal
- * gets the entry. If it does not, the version goes again.
+/* Writing a row. First the key is claimed by a version that other transactions do not see; then the
+ * entry goes to the journal. If the journal refuses it, the version is removed.
  *
- * The first one who writes a key wins: it is refused if its newest version is of a transaction that
- * goes on, or committed later than the snapshot. Memtables say that. What they do not have any more
- * was digested; if that was after the snapshot, and the row is not what the snapshot sees, somebody
- * has changed it since. Who locks a key asks the same, and writes nothing. */
+ * The first writer of a key wins: the write is refused if the key's newest version is of a
+ * transaction in progress, or was committed after the snapshot. Memtables tell that. Versions they
+ * no longer have were digested; if that was after the snapshot, and the row is not what the
+ * snapshot sees, another transaction has changed it since. Locking a key makes the same checks and
+ * writes nothing. */
 #include "operations/dtable_managed/managed.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ int ll_managed__conflict(struct lladd_txn *txn, struct lladd_managed *t, const c
                            "table \"%s\": another transaction %s", t->name, how);
 }
 
-/* ---- what was digested since ----------------------------------------------------------------- */
+/* ---- rows digested since the snapshot -------------------------------------------------------- */
 
 bool ll_managed__same(const struct lladd_dtable_value *a, const struct lladd_dtable_value *b)
 {
@@ -27,7 +28,7 @@ bool ll_managed__same(const struct lladd_dtable_value *a, const struct lladd_dta
            (a->bytes.len == 0 || memcmp(a->bytes.data, b->bytes.data, a->bytes.len) == 0);
 }
 
-/* Is the row as the snapshot sees it, in this view as well? */
+/* Conflicts unless the row in this view is what the snapshot sees. */
 static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_view *now,
                      const struct lladd_dtable_key *key)
 {
@@ -46,7 +47,7 @@ static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_vi
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-/* Under the mutex. */
+/* Called under the mutex. */
 static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key)
 {
     const struct ll_view *v = u->t->view;
@@ -57,8 +58,8 @@ static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd
         int whose = node ? ll_managed__mem_whose(m, node, u->part, &commit) : LL_MEM_NOBODY;
         if (whose == LL_MEM_MINE)
             return 0;
-        /* What is older than a row that may be written over may be, too: but for a range that has
-         * come since. */
+        /* If this version may be overwritten, so may older ones, except by a range deleted
+         * since. */
         bool last = whose == LL_MEM_COMMITTED && commit <= u->snapshot;
         if (whose == LL_MEM_NOBODY || last)
             whose = ll_managed__mem_whose_range(m, key, u->part, &commit);
@@ -73,12 +74,12 @@ static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd
 }
 
 struct claim {
-    const struct lladd_dtable_value *value; /* NULL: only whether it could be */
+    const struct lladd_dtable_value *value; /* NULL: only check whether it could be written */
     lladd_savepoint_id next;
     uint32_t node, before;
 };
 
-/* Under the mutex: the version is there if it is 0. */
+/* Called under the mutex. On 0 the version is there. */
 static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
                  struct claim *c)
 {
@@ -109,12 +110,12 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     return 0;
 }
 
-/* With what was digested since the snapshot looked at before, without the mutex. */
+/* Before claiming, checks without the mutex what was digested since the snapshot. */
 static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
                         struct claim *c)
 {
     struct lladd_managed *t = u->t;
-    uint64_t looked = u->snapshot; /* up to this cutoff */
+    uint64_t looked = u->snapshot; /* checked up to this cutoff */
     for (;;) {
         struct lladd_dtable_value own;
         struct ll_view *later = NULL;
@@ -141,7 +142,8 @@ static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct ll
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
-/* The memtable that is written to now is the transaction's, to its end (USE-1). */
+/* From now on, until it ends, the transaction writes to the memtable that is current now
+ * (USE-1). */
 int ll_managed__begin_writing(struct lladd_txn *txn, struct ll_use *u)
 {
     struct lladd_managed *t = u->t;
@@ -226,10 +228,10 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
     return 0;
 }
 
-/* ---- locked ---------------------------------------------------------------------------------- */
+/* ---- locking --------------------------------------------------------------------------------- */
 
-/* A table's name is its tag's in the journal. Keys that compare equal have one name: others may
- * share it. */
+/* A table's lock name is its tag's name in the journal. Keys that compare equal have one lock name;
+ * other keys may share it. */
 static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
                 const struct lladd_dtable_key *key, enum lladd_lock_mode mode, uint64_t timeout_ns)
 {
@@ -245,8 +247,8 @@ static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
     return lladd_lock(txn, name, mode, timeout_ns);
 }
 
-/* Whoever had the lock before has given it up when its commit was in its place: so what is in
- * memory knows of it, though a snapshot may be older. */
+/* The previous holder of the lock released it after its commit was ordered. So the memtables have
+ * that commit, even if the transaction's snapshot is older. */
 int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
                        const struct lladd_dtable_key *key, enum lladd_lock_mode mode,
                        uint64_t timeout_ns)
@@ -262,7 +264,7 @@ int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
     if (!rc)
         rc = lock(txn, t, key, mode, timeout_ns);
     if (!rc)
-        rc = ll_managed__use(txn, t, &u); /* its snapshot, if it has none, is taken behind that */
+        rc = ll_managed__use(txn, t, &u); /* a snapshot taken now is newer than the lock */
     if (rc || mode <= LLADD_LOCK_IX)
         return rc;
     if (key)

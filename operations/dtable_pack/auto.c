@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* auto_dtable: any keys, any values, in whatever form is shortest.
+/* auto_dtable: any keys, any values, each segment in the shortest of several forms.
  *
- * Keys are in a column of their own (keys.c), whose numbers count the tombstones. Values wait until
- * there are a thousand, or 64 KiB of them, and are then written to the stream "values" as a segment
- * in the form that suits them best: auto.h, segment.c. A longer value is a segment of its own, and
- * does not wait. The stream "segments" has for each u64 the number of its first value and u64 where
- * it begins; it is in memory while the table is open. A value is found in its segment by counting,
- * but for runs, whose ends are halved, and differences, of which at most 31 are added up.
+ * Keys are in a column of their own (keys.c); the number stored with a key also counts tombstones.
+ * Values are collected until there are a thousand, or 64 KiB of them. They are then written to the
+ * stream "values" as a segment in the best form: auto.h, segment.c. A longer value is written at
+ * once as a segment of its own. The stream "segments" has for each segment u64 the number of its
+ * first value and u64 its offset; it is in memory while the table is open. The place of a value in
+ * its segment is computed, except in runs, which need a binary search, and in differences, which
+ * need at most 31 additions.
  *
- * "encodings" says which forms there may be, other than plain; without it, all. */
+ * "encodings" lists the forms allowed besides plain; without it all are. */
 #include "operations/dtable_class/keys.h"
 #include "operations/dtable_pack/auto.h"
 
@@ -19,7 +20,7 @@ struct builder {
     struct ll_keys_builder keys;
     struct lladd_dtable_writer *values, *segments;
     struct ll_auto_values *wait;
-    uint64_t tombstones, n, n_segments; /* n: values in segments */
+    uint64_t tombstones, n, n_segments; /* n: number of values in segments */
     unsigned allowed;
 };
 
@@ -31,12 +32,12 @@ struct reader {
     uint64_t n, n_segments;
 };
 
-/* ---- configured ------------------------------------------------------------------------------ */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 static const char *const names[LL_AUTO_FORMS] = {"constant", "runs",       "numbers",
                                                  "deltas",   "dictionary", "plain"};
 
-/* The forms as bits; 0: one of them is none. */
+/* The forms as bits; 0: a word names no form. */
 static unsigned forms_of(const struct lladd_dtable_config *c)
 {
     size_t n = lladd_dtable_param_words(c, "encodings");
@@ -64,7 +65,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                                          "deltas, dictionary, plain");
 }
 
-/* ---- built ----------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static int no_memory(const struct builder *b)
 {
@@ -153,7 +154,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     return rc ? rc : ll_keys_add(&b->keys, key, b->tombstones * 2 + tombstone);
 }
 
-/* More in the footer: u64 values, u64 segments. */
+/* The footer's additional part: u64 values, u64 segments. */
 static int finish(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
@@ -175,9 +176,9 @@ static void discard(struct lladd_dtable_builder *base)
     lladd_free(base->db, b->wait);
 }
 
-/* ---- opened ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-/* The number of a segment's first value; of the one behind the last, how many there are. */
+/* The number of a segment's first value. For the segment after the last: the number of values. */
 static uint64_t first_of(const struct reader *r, uint64_t segment)
 {
     return segment < r->n_segments ? lladd_get64(r->segments + ENTRY * segment) : r->n;
@@ -215,9 +216,9 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* ---- read ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-/* A value of a segment, and where the segment's parts are in the stream. */
+/* A value of a segment, and the offsets of the segment's parts in the stream. */
 struct place {
     const struct reader *r;
     struct lladd_dtable_pin *pin;
@@ -237,8 +238,8 @@ static int read_at(const struct place *p, uint64_t at, size_t len, const unsigne
     return lladd_dtable_read(p->pin, 1, p->r->values, at, len, out, p->err);
 }
 
-/* A segment has at most a thousand values, and most have them: it is nearly always the first that
- * is looked at. */
+/* A segment has at most a thousand values, and most have that many: the first guess is nearly
+ * always right. */
 static uint64_t segment_of(const struct reader *r, uint64_t i)
 {
     uint64_t low = i / LL_AUTO_VALUES, high = r->n_segments;
@@ -335,7 +336,7 @@ static int number(const struct place *p, uint64_t v, struct lladd_dtable_value *
     return 0;
 }
 
-/* How many of sorted u16 are at most `v`, or, without `equal`, below it. */
+/* The number of sorted u16 that are below `v`, or with `equal` not above it. */
 static uint32_t count_up_to(const unsigned char *sorted, uint32_t n, uint32_t v, bool equal)
 {
     uint32_t low = 0;
@@ -431,15 +432,15 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
 
 /* ---- many at a time -------------------------------------------------------------------------- */
 
-/* Values of a segment from p->i on: n of them, of `width` bytes each, one behind the other. */
+/* `n` values of a segment from p->i on, of `width` bytes each, stored next to each other. */
 struct stretch {
     uint32_t n;
     unsigned width;
     unsigned char *out;
 };
 
-/* Where the code of value `from` is: in *bytes, *shift bits further. Eight bytes behind the last
- * code may be read. */
+/* The code of value `from` begins *shift bits after *bytes. Eight bytes after the last code may be
+ * read. */
 static int codes_from(const struct place *p, uint64_t codes, uint32_t from, uint32_t n,
                       const unsigned char **bytes, uint64_t *shift)
 {
@@ -463,7 +464,7 @@ static inline void put_low(unsigned char *out, uint64_t v, unsigned width)
     memcpy(out, &v, width);
 }
 
-/* How many codes are the one that is no number. The width is known to the compiler. */
+/* Unpacks the codes; returns how many are the code for "item". The compiler knows the width. */
 static inline uint32_t unpack_as(const unsigned char *bytes, uint64_t at, unsigned bits,
                                  uint64_t base, const struct stretch *s, unsigned width)
 {
@@ -494,7 +495,7 @@ static uint32_t unpack(const unsigned char *bytes, uint64_t at, unsigned bits, u
     }
 }
 
-/* Those that are items go over what their codes were taken for. */
+/* Unpacks all codes, then copies the items over their places. */
 static int copy_numbers(const struct place *p, struct stretch *s)
 {
     const unsigned char *bytes, *places;
@@ -522,7 +523,8 @@ static int copy_numbers(const struct place *p, struct stretch *s)
     return rc || none == 0 ? rc : nonsense(p);
 }
 
-/* Added up from the last value that is stored itself. The width is known to the compiler. */
+/* Adds the differences, beginning at the last value that is stored in full. The compiler knows the
+ * width. */
 static inline void add_up_as(const struct place *p, const unsigned char *marks,
                              const unsigned char *codes, uint64_t at, const struct stretch *s,
                              unsigned width)
@@ -558,7 +560,7 @@ static int copy_deltas(const struct place *p, const struct stretch *s)
     return rc;
 }
 
-/* Items of one length, which is the values'. */
+/* Copies items; all have the length of the values wanted. */
 static int copy_items(const struct place *p, const struct stretch *s)
 {
     const unsigned char *list, *bytes = NULL;
@@ -584,7 +586,7 @@ static int copy_items(const struct place *p, const struct stretch *s)
     return rc;
 }
 
-/* As many of them as are of that size: s->n. */
+/* Copies as many of the values as have the wanted length; s->n becomes their number. */
 static int copy_stretch(struct place *p, struct stretch *s)
 {
     struct lladd_dtable_value v;
@@ -605,8 +607,8 @@ static int copy_stretch(struct place *p, struct stretch *s)
     return 0;
 }
 
-/* Segment by segment, until a value is of another size than the first; of rows none of which is a
- * tombstone. */
+/* Copies values segment by segment, until one has another length than the first. The rows have no
+ * tombstones. */
 static int copy_values(struct place *p, uint64_t first, size_t n, unsigned char *out, size_t room,
                        size_t *width, size_t *got)
 {

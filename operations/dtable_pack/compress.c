@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* compress_dtable: what the layers below it store is compressed, block by block, on its way to disk
- * and back (operations/dtable/pack.c). To those layers nothing is different: places stay places,
- * and what is looked up twice is decompressed once, for blocks in memory are as the layers have
- * written them. */
+/* compress_dtable: compresses what the layers below it store, block by block, when it is written to
+ * disk, and decompresses it when it is read (operations/dtable/pack.c). The layers do not notice:
+ * places are the same, and blocks in memory have the layers' own bytes, so a block that is in
+ * memory is not decompressed again. */
 #include "operations/dtable_class/classes.h"
 
 static const struct lladd_dtable_param params[] = {

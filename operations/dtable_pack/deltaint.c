@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* deltaint_dtable: integers of four bytes (little-endian) as their differences (paper, section
+/* deltaint_dtable: integers of four bytes (little-endian), stored as differences (paper, section
  * 5.4).
  *
- * The base has, for each row with a value, the difference to the value before it, modulo 2^32, in
- * four bytes: a smallint_dtable makes less of them. Tombstones, holes and rows that were rejected
- * do not count (trap 25). So that a lookup need not begin at the first row, the stream "landmarks"
- * has the value that was current before the rows of places 0, skip_count, 2 * skip_count ...: at
- * most skip_count differences are added up. The paper's landmarks are a second table, to be
- * searched; the base has places here, and they are found by counting.
+ * The base has, for each row with a value, the difference to the previous value, modulo 2^32, in
+ * four bytes; a smallint_dtable as the base stores it in fewer. Tombstones, holes and rejected rows
+ * do not count (trap 25). The stream "landmarks" has the value before the rows of places 0,
+ * skip_count, 2 * skip_count ...; so a lookup does not begin at the first row, and adds at most
+ * skip_count differences. In the paper the landmarks are a second table, to be searched. Here the
+ * base has places, so the landmark's position is computed.
  *
- * A cursor knows the sum where it is, and adds or takes away one difference a step. All of it is in
- * the cursor, or on the stack (trap 26). */
+ * A cursor has the sum at its place, and adds or subtracts one difference at each step. All state
+ * is in the cursor or on the stack (trap 26). */
 #include "operations/dtable_class/classes.h"
 
 struct builder {
     struct lladd_dtable_builder base;
     struct lladd_dtable_writer *landmarks;
-    uint64_t n, skip; /* n: landmarks written */
+    uint64_t n, skip; /* n: number of landmarks written */
     uint32_t last;
 };
 
@@ -39,7 +39,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
         return lladd_error_set(err, LLADD_BAD_CONFIG,
                                "deltaint_dtable: its base has values of %llu bytes, not 4",
                                (unsigned long long)caps->value_size);
-    /* Which settles their size. */
+    /* This determines the size of the base's values. */
     int rc = lladd_dtable_accepts(lladd_dtable_param_child(c, "base"), &v, err);
     caps->value_size = 4;
     caps->empty = false;
@@ -49,7 +49,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                : rc;
 }
 
-/* Nobody knows what differences a placeholder will make: only if the base takes all of them. */
+/* The differences before and after a placeholder are not known yet. So it is accepted only if the
+ * base accepts all values. */
 static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
                    struct lladd_error *err)
 {
@@ -59,7 +60,7 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     return lladd_dtable_caps(base)->all_values ? 0 : LLADD_DTABLE_REJECT;
 }
 
-/* ---- built ----------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static int begin(struct lladd_dtable_builder *base)
 {
@@ -100,7 +101,7 @@ static int finish(struct lladd_dtable_builder *base)
     return lladd_dtable_footer(base, footer, sizeof footer);
 }
 
-/* ---- read ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
@@ -122,7 +123,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* Adds the difference that is at a place to the sum, if there is one. */
+/* Adds the difference at a place to the sum, if there is one. */
 static int count(const struct lladd_dtable *base, const struct lladd_dtable_value *v, uint32_t *sum,
                  struct lladd_error *err)
 {
@@ -134,7 +135,7 @@ static int count(const struct lladd_dtable *base, const struct lladd_dtable_valu
     return 0;
 }
 
-/* What is at a place, *value as the base has it, and the sum up to there. */
+/* Reads the row at a place, *value as the base has it, and adds up to the sum there. */
 static int sum_up(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
                   struct lladd_dtable_key *key, struct lladd_dtable_value *value, uint32_t *sum,
                   struct lladd_error *err)
@@ -178,7 +179,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     return at(base, place, pin, NULL, out, err);
 }
 
-/* Added up from the first one on. */
+/* Copies values, adding the differences from the first one on. */
 static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
 {
@@ -203,7 +204,7 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
 struct cursor {
     struct lladd_dtable_pin pin;
     uint64_t place;
-    uint32_t sum; /* of all differences up to this place */
+    uint32_t sum; /* of all differences up to and including this place */
     unsigned char bytes[4];
     struct lladd_dtable_key key;
     struct lladd_dtable_value value; /* as the base has it */
@@ -215,8 +216,8 @@ static void cursor_close(const struct lladd_dtable *base, void *cursor)
     lladd_dtable_unpin(&((struct cursor *)cursor)->pin);
 }
 
-/* To the next place from this one on that is no hole, the sum being that of the place before it (or
- * behind it, going back). */
+/* Goes to the next place with a row, this one included. The sum is that of the place before it, or
+ * going backwards that of the place after it. */
 static int settle(const struct lladd_dtable *base, struct cursor *c, bool forward,
                   struct lladd_error *err)
 {
@@ -253,7 +254,7 @@ static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd
     if (key)
         rc = lladd_dtable_find(base->base, key, &c->pin, &c->place, &exact, err);
     if (where == LLADD_DTABLE_NOT_BEHIND && !exact)
-        c->place--; /* of place 0, none */
+        c->place--; /* after place 0 comes "no place" */
     if (rc || c->place >= base->places)
         return rc ? rc : LLADD_END;
     rc = sum_up(base, c->place, &c->pin, &c->key, &c->value, &c->sum, err);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* In which form a segment of an auto_dtable is shortest: see auto.h. Each form is looked at, and
- * says how many bytes it would take; the shortest is written, of equal ones the one that is read
- * with the least work, and differences only where they save a tenth, for they are added up. */
+/* Chooses the shortest form for a segment of an auto_dtable: see auto.h. For each form it computes
+ * the bytes needed, and writes the shortest. Of equal ones it takes the one that is cheapest to
+ * read. Differences must save a tenth, because reading has to add them up. */
 #include "operations/dtable_pack/auto.h"
 
 enum { NONE = 0xffff };
 
-/* A form as it would be. */
+/* A form under consideration. */
 struct plan {
     enum ll_auto_form form;
     size_t bytes;
     unsigned bits, width;
-    uint32_t items; /* v->item says which values they are */
+    uint32_t items; /* v->item has the numbers of these values */
     uint64_t base;
 };
 
@@ -22,7 +22,7 @@ static unsigned bits_of(uint64_t v)
 
 /* ---- lists of items -------------------------------------------------------------------------- */
 
-/* Bytes of an end, and how many bytes the items take with their ends. */
+/* Bytes of an item's end; *bytes: of the items together with their ends. */
 static unsigned list_of(const struct ll_auto_values *v, const uint16_t *item, uint32_t n,
                         size_t *bytes)
 {
@@ -64,7 +64,7 @@ static unsigned char *put_list(const struct ll_auto_values *v, const uint16_t *i
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* The length, from 1 to 8, that most values have; 0 if none has one of these. */
+/* The most frequent length from 1 to 8; 0 if no value has such a length. */
 static unsigned usual_width(const struct ll_auto_values *v, uint32_t *how_many)
 {
     uint32_t count[9] = {0};
@@ -104,10 +104,11 @@ static void sort(uint64_t *s, uint32_t n)
     }
 }
 
-/* The most of m sorted numbers that have codes of so many bits, with the best base. */
+/* The largest number of the m sorted values that get codes of so many bits with one base; *base:
+ * that base. */
 static uint32_t most_within(const uint64_t *s, uint32_t m, unsigned bits, uint64_t *base)
 {
-    uint64_t reach = bits ? (UINT64_C(1) << bits) - 2 : 0; /* all ones is no code */
+    uint64_t reach = bits ? (UINT64_C(1) << bits) - 2 : 0; /* all ones means "item" */
     uint32_t best = 0;
     for (uint32_t from = 0, to = 0; to < m; to++) {
         while (s[to] - s[from] > reach)
@@ -120,7 +121,7 @@ static uint32_t most_within(const uint64_t *s, uint32_t m, unsigned bits, uint64
     return best;
 }
 
-/* What is not of the usual length, or too far away, is an item. */
+/* A value of another length, or too far from the base, becomes an item. */
 static void plan_numbers(struct ll_auto_values *v, struct plan *best)
 {
     uint32_t m, at = 0;
@@ -139,7 +140,7 @@ static void plan_numbers(struct ll_auto_values *v, struct plan *best)
         struct plan p = {LL_AUTO_NUMBERS, 0, bits, width, 0, 0};
         uint32_t within = most_within(v->sorted, m, bits, &p.base);
         p.items = v->n - within;
-        size_t ends = p.items == v->n - m ? p.items * 2 : p.items * 3; /* nearly */
+        size_t ends = p.items == v->n - m ? p.items * 2 : p.items * 3; /* approximately */
         p.bytes = (v->n * (size_t)bits + 7) / 8 + p.items * 2 + ends;
         p.bytes += others + (m - within) * width;
         if (p.bytes < best->bytes)
@@ -147,7 +148,7 @@ static void plan_numbers(struct ll_auto_values *v, struct plan *best)
     }
 }
 
-/* A difference of w bytes with its sign. */
+/* A difference of w bytes, sign-extended. */
 static int64_t signed_of(uint64_t d, unsigned width)
 {
     unsigned shift = 64 - 8 * width;
@@ -176,9 +177,10 @@ static void plan_deltas(struct ll_auto_values *v, struct plan *best)
         *best = p;
 }
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- dictionary ------------------------------------------------------------------------------ */
 
-/* Every value gets the number of the first one that is equal to it: how many there are. */
+/* Gives each value the number of the first one equal to it. Returns the number of distinct
+ * values. */
 static uint32_t distinct(struct ll_auto_values *v)
 {
     static const struct lladd_dtable_order order = {LLADD_DTABLE_BYTES, NULL};
@@ -218,7 +220,7 @@ static void plan_words(struct ll_auto_values *v, unsigned allowed, struct plan *
         *best = p;
 }
 
-/* The values that differ from the one before them become items. */
+/* Makes those values items that differ from the value before them. */
 static uint32_t find_runs(struct ll_auto_values *v)
 {
     uint32_t n = 0;
@@ -240,9 +242,9 @@ static void plan_runs(struct ll_auto_values *v, struct plan *best)
         *best = p;
 }
 
-/* ---- written --------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-/* A code at its place; all is 0 before. Eight bytes behind it are the segment's. */
+/* Stores a code in its place, which is still 0. The segment has eight bytes from there on. */
 static void put_code(unsigned char *codes, uint32_t i, unsigned bits, uint64_t code)
 {
     uint64_t at = (uint64_t)i * bits;
@@ -332,7 +334,8 @@ int ll_auto_segment(struct lladd_db *db, struct ll_auto_values *v, unsigned allo
         if (allowed & 1u << LL_AUTO_DELTAS)
             plan_deltas(v, &best);
     }
-    /* Codes are put in eight bytes at a time; plans are right to a few bytes an item. */
+    /* Codes are stored eight bytes at a time, and the plans are exact to a few bytes for each
+     * item. */
     size_t room = LL_AUTO_HEAD + v->len + 16 * (size_t)v->n + 64;
     if (room > v->out_cap) {
         unsigned char *out = lladd_resize(db, v->out, room);

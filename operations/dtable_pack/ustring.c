@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ustring_dtable: values that repeat are stored once (paper, section 5.1, "unique-string").
+/* ustring_dtable: stores values that repeat only once (paper, section 5.1, "unique-string").
  *
- * Values are numbered 0, 1, 2 ... as they first come; the base has the numbers, in "bytes" bytes
- * each, little-endian, or, with 0, in as few as each takes. The stream "words" has the values, one
- * behind the other; "ends" says where: cells of a u64, where the first one of 16 begins, and of
- * their lengths, a u32 each.
+ * Values are numbered 0, 1, 2 ... in the order in which they first occur. The base has the numbers,
+ * little-endian, in "bytes" bytes each, or if that is 0 in as few as each needs. The stream "words"
+ * has the values, next to each other. The stream "ends" says where they are, in cells for 16
+ * values: a u64 for the offset of the first one, and a u32 for the length of each.
  *
- * While it is built, "window_bytes" of values are remembered. When there are more, what has not
- * been met since it last came up is forgotten, and gets another number when it comes again: the
- * table is as right as before, and a little larger. What is longer than an eighth of the window is
- * never remembered.
+ * While the table is built, the builder remembers up to "window_bytes" of values. Beyond that it
+ * forgets those that have not occurred again since they were last considered (second chance). A
+ * forgotten value gets another number when it occurs again: the table is still correct, and
+ * slightly larger. A value longer than an eighth of the window is never remembered.
  *
- * A number that the base rejects is a rejection of the value, which then has no number. The
- * placeholder of an exception_dtable above must not meet that in the middle of a run (trap 9): what
- * is tried out at configuration gets the first numbers before there are any rows. */
+ * If the base rejects a number, the value is rejected too and gets no number. That must not happen
+ * to the placeholder of an exception_dtable above while a run is built (trap 9): the values tried
+ * at configuration get the first numbers, before there are any rows. */
 #include "operations/dtable_class/classes.h"
 
 enum { GROUP = 16, CELL = 8 + 4 * GROUP };
 
-/* A value that is remembered. The newest is the last of the queue. */
+/* A remembered value. The newest is the last of the queue. */
 struct word {
     struct word *chain, *next;
     uint64_t hash, number;
     size_t len;
-    bool met; /* since it last came up */
+    bool met; /* again since it was last at the front of the queue */
     unsigned char bytes[];
 };
 
@@ -32,7 +32,7 @@ struct builder {
     struct lladd_dtable_writer *words, *ends;
     struct word **table, *first, *last;
     size_t slots, n; /* slots: a power of two */
-    uint64_t kept, window, numbers, bytes; /* kept: bytes of what is remembered */
+    uint64_t kept, window, numbers, bytes; /* kept: bytes of the remembered values */
     unsigned char cell[CELL];
 };
 
@@ -43,9 +43,9 @@ struct reader {
     uint32_t block_size;
 };
 
-/* ---- configured ------------------------------------------------------------------------------ */
+/* ---- configuration --------------------------------------------------------------------------- */
 
-/* Placeholders that were promised a number: for each a u32 length, and its bytes. */
+/* Placeholders that were promised a number: for each a u32 length, and the bytes. */
 struct promised {
     uint32_t n;
     size_t len;
@@ -73,7 +73,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     return 0;
 }
 
-/* A number as the base has it: how many bytes. None: there is no such number. */
+/* Encodes a number for the base; returns its length, 0 if the number is too large. */
 static size_t put_number(unsigned char room[8], uint64_t number, uint64_t bytes)
 {
     size_t need = 1;
@@ -102,8 +102,8 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
         return lladd_dtable_accepts(base, v, err);
     if (is_promised(old, v->bytes))
         return 0;
-    /* Who asks later asks whether it will do, that is, whether the base can have numbers at all:
-     * they are promised to placeholders alone, and whether they run out shows when a run is
+    /* After the configuration is done, an answer only says whether the base can have numbers at
+     * all. Only placeholders get a promise; whether other numbers run out shows when a run is
      * built. */
     bool later = lladd_dtable_config_done(c);
     size_t len = old ? old->len : 0, more = len + 4 + v->bytes.len;
@@ -126,7 +126,7 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     return 0;
 }
 
-/* ---- built ----------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static int no_memory(const struct builder *b)
 {
@@ -142,7 +142,7 @@ static struct word *find_word(const struct builder *b, uint64_t hash, struct lla
     return w;
 }
 
-/* Twice as many slots. */
+/* Doubles the number of slots. */
 static int more_slots(struct builder *b)
 {
     size_t slots = b->slots ? b->slots * 2 : 64;
@@ -170,7 +170,8 @@ static void append(struct builder *b, struct word *w)
     b->last = w;
 }
 
-/* Until there is room for so many bytes. Who was met meanwhile goes to the end, once. */
+/* Forgets values, the oldest first, until there is room for so many bytes. A value that has
+ * occurred again goes to the end of the queue instead, once. */
 static void forget(struct builder *b, uint64_t room)
 {
     while (b->first && b->kept + room > b->window) {
@@ -229,7 +230,7 @@ static int store(struct builder *b, uint64_t hash, struct lladd_span v)
     return rc;
 }
 
-/* Any hash of any bytes: nothing of it is stored. */
+/* Any hash will do: it is not stored. */
 static uint64_t hash_of(struct lladd_span v)
 {
     static const struct lladd_dtable_order bytes = {LLADD_DTABLE_BYTES, NULL};
@@ -252,7 +253,7 @@ static int begin(struct lladd_dtable_builder *base)
     return rc;
 }
 
-/* The number of what was promised, remembered or not; UINT64_MAX: it was not. */
+/* The number promised to the value; UINT64_MAX: none was. */
 static uint64_t promised_number(const struct builder *b, struct lladd_span v)
 {
     const struct promised *p = lladd_dtable_config_state(b->base.config);
@@ -305,7 +306,7 @@ static void discard(struct lladd_dtable_builder *base)
     lladd_free(base->db, b->table);
 }
 
-/* ---- read ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
@@ -327,7 +328,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* What the base has for the key is read before it is let go of: only the key stays. */
+/* Reads the number from the base's value before its pin is reused: only the key stays valid. */
 static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                   struct lladd_error *err)

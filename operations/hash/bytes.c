@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pages of hash tables changed byte by byte: for whatever has undo that must restore a page as it
- * was. The records are as those of lladd.set_range: operations/byte_runs.h. */
+/* Updates of a hash table's pages byte by byte, used if undo must restore the page exactly. The
+ * records have the form of lladd.set_range: operations/byte_runs.h. */
 #include "operations/byte_runs.h"
 #include "operations/hash/page.h"
 
@@ -16,7 +16,7 @@ static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                                        lladd_body_size(v.size), d);
 }
 
-/* A body and a run's head are shorter than a page. */
+/* A body together with a run's head is shorter than a page. */
 #define BYTES_OP(op_name, page) \
     { \
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \

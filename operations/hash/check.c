@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All of a table: its statistics, its pages, whether it is in order, and its end. Nobody changes it
- * meanwhile (statistics may then be a little off, no worse). */
+/* Whole tables: statistics, the list of pages, and a check. No other thread may change the table
+ * meanwhile (otherwise statistics may be slightly wrong). */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -179,10 +179,10 @@ int lladd_hash_pages(struct lladd_hash *h, int (*fn)(void *ctx, lladd_pageno), v
     return rc ? rc : fn(ctx, t->root);
 }
 
-/* ---- is it in order? ------------------------------------------------------------------------- */
+/* ---- checking -------------------------------------------------------------------------------- */
 
 struct checker {
-    /* The keys of the bucket so far. */
+    /* The keys of the present bucket so far. */
     unsigned char *keys;
     size_t len, cap;
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The way to a bucket's page, and through its chain. Memory says how many buckets there are, and so
- * which page is a key's; the page says whether that is so. If not, a split or a merge has come
- * between, and the number is read again. */
+/* From a key to its bucket's page, and through the chain. Memory has the number of buckets, and so
+ * the page of a key. The page itself tells whether it is the right one. If it is not, a split or a
+ * merge has come in between, and the number is read again. */
 #include "operations/hash/table.h"
 
 #include <string.h>
 
-#define TRIES 1000 /* until pages and memory are taken to contradict each other */
+#define TRIES 1000 /* attempts before pages and memory are taken for inconsistent */
 
 int ll_hash__again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
                    struct lladd_error *err)
@@ -20,7 +20,8 @@ int ll_hash__again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
     return 0;
 }
 
-/* The bucket's head, if there are n buckets; LLADD_CONFLICT: there are not. */
+/* Fixes the bucket's head page on the assumption of n buckets. LLADD_CONFLICT: it is not the
+ * bucket. */
 static int fix_believed(struct ll_hash_table *t, uint64_t hash, uint64_t n, enum lladd_latch latch,
                         struct lladd_page **out, struct lladd_error *err)
 {
@@ -49,7 +50,8 @@ int ll_hash__fix_bucket(struct ll_hash_table *t, uint64_t hash, enum lladd_latch
     }
 }
 
-/* The number of buckets is had before the credit: reading it may have to wait (BUF-3). */
+/* Reads the number of buckets before it takes log credit, because reading may have to wait
+ * (BUF-3). */
 int ll_hash__fix_to_change(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash,
                            lladd_op_id op, struct lladd_page **out)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bucket pages whose keys and values all have one length: slots in a row, each
+/* Bucket pages with one length for all keys and one for all values: slots in a row, each
  *
  *   u16 tag (0: empty), key, value
  *
- * An entry lies in the slot that its tag's 15 bits of the hash point at, or in the first one behind
- * it (around the end) that was free when it came; no slot between its home and it is ever empty. So
- * a search ends at the first empty slot, after one or two cache lines. An entry that is removed
- * leaves a ghost, which keeps the way open; ghosts that nobody wants back are taken by new entries,
- * or dropped, and then what lies behind them moves up (drop). All of this follows from the page
- * alone, since the tags say where home is: redo needs no hash function. */
+ * The 15 bits of the hash in an entry's tag select its home slot. The entry is there, or in the
+ * first slot after it (with wrap-around) that was free when it was stored. No slot between its home
+ * and the entry is ever empty, so a search ends at the first empty slot, after one or two cache
+ * lines. A removed entry leaves a ghost, which keeps the path intact. Ghosts without a hold are
+ * reused by new entries, or dropped; then the entries after them move up (drop). All of this
+ * depends on the page alone, because the tags give the homes: redo needs no hash function. */
 #include "operations/hash/page.h"
 
 #include <string.h>
@@ -118,7 +118,7 @@ void ll_hash__fixed_empty(unsigned char *page, uint32_t slot)
     memset(p, 0, size);
 }
 
-/* How the entries of a page lie. */
+/* The slots of a page. */
 struct lay {
     unsigned char *first;
     uint32_t slots, size;
@@ -133,7 +133,7 @@ static inline unsigned char *at(const struct lay *l, uint32_t i)
     return l->first + (size_t)i * l->size;
 }
 
-/* The first empty slot from `home` on, but not beyond `end`, which is returned if there is none. */
+/* The first empty slot in [home, end), with wrap-around; `end` if there is none. */
 static inline uint32_t empty_from(const struct lay *l, uint32_t home, uint32_t end)
 {
     uint32_t i = home;
@@ -159,7 +159,7 @@ void ll_hash__fixed_fill(unsigned char *page, const unsigned char *p, size_t n)
     hb_set(page, HB_GHOSTS, hb_get(page, HB_GHOSTS) + added[1]);
 }
 
-/* A call for each of a dozen bytes is felt. */
+/* Avoids a call of memset for a dozen bytes, which would be slow. */
 static inline void wipe(unsigned char *p, uint32_t size)
 {
     static const unsigned char zeros[32];
@@ -169,7 +169,7 @@ static inline void wipe(unsigned char *p, uint32_t size)
         memset(p, 0, size);
 }
 
-/* Bits for the slots of a page: the largest page with the shortest entries has the most. */
+/* One bit for each slot of a page. The largest page with the shortest entries has the most. */
 enum { PAGE_MOST = 65536, SLOT_LEAST = 4, WORDS = PAGE_MOST / SLOT_LEAST / 64 };
 
 static inline void set_bit(uint64_t *bits, uint32_t i)
@@ -181,7 +181,7 @@ static inline void clear_bit(uint64_t *bits, uint32_t i)
     bits[i / 64] &= ~(UINT64_C(1) << i % 64);
 }
 
-/* The first bit from `from` on, below `end`, that is set once `flip` is applied; `end` if none. */
+/* The first bit in [from, end) that is set after `flip` is applied; `end` if there is none. */
 static inline uint32_t first_bit(const uint64_t *bits, uint64_t flip, uint32_t from, uint32_t end)
 {
     for (uint32_t w = from / 64; from < end; from = ++w * 64) {
@@ -194,7 +194,7 @@ static inline uint32_t first_bit(const uint64_t *bits, uint64_t flip, uint32_t f
     return end;
 }
 
-/* The first empty slot from `home` on, around the end, before `i`; i if there is none. */
+/* The first empty slot from `home` on, with wrap-around, before `i`; i if there is none. */
 static inline uint32_t empty_before(const uint64_t *taken, uint32_t home, uint32_t i,
                                     uint32_t slots)
 {
@@ -206,11 +206,11 @@ static inline uint32_t empty_before(const uint64_t *taken, uint32_t home, uint32
 
 struct order {
     uint64_t taken[WORDS]; /* slots with an entry */
-    uint64_t away[WORDS];  /* those of them that are not the entry's home */
+    uint64_t away[WORDS];  /* those of them with an entry that is not in its home */
 };
 
-/* Moves the entries of [from, end) that are not at home to the first empty slot from their home on.
- * True if any has moved. */
+/* Moves each entry of [from, end) that is not in its home to the first empty slot from its home on.
+ * Returns whether any has moved. */
 static bool move_up(const struct lay *l, struct order *o, uint32_t from, uint32_t end)
 {
     bool moved = false;
@@ -233,8 +233,8 @@ static bool move_up(const struct lay *l, struct order *o, uint32_t from, uint32_
     return moved;
 }
 
-/* 64 slots, or as many as there are from the i-th on. No branch asks what is in a slot: the answer
- * would be a surprise each time. */
+/* The states of 64 slots from the i-th on, or as many as there are. Computed without branches on
+ * the contents, which would be mispredicted. */
 struct word {
     uint64_t taken, empty, ghosts, away, drop;
 };
@@ -277,9 +277,9 @@ void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop)
         return;
     hb_set(page, HB_LIVE, hb_get(page, HB_LIVE) - (gone - ghosts));
     hb_set(page, HB_GHOSTS, hb_get(page, HB_GHOSTS) - ghosts);
-    /* No entry lies behind a slot that was empty and has its home before it; so what comes behind
-     * such a slot is in order after one round. On a page that was full some may have to move once
-     * more. */
+    /* No entry is stored after an empty slot if its home is before that slot. So one round that
+     * begins at an empty slot puts all entries in order. On a page that was full, entries may have
+     * to move again. */
     uint32_t from = empty != HB_NONE ? empty : first;
     bool moved;
     do {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lookups without a latch (lladd/glance.h), in tables of short keys and values of one length each:
- * the page's header, and the slots from the key's home on, are copied word by word, and believed
- * when they are known to have stood there. Whatever is less simple (a chain, long values, a long
- * way to the key) is left to those who hold the page.
+/* Lookups without a latch (optimistic reads, lladd/glance.h), in tables with short keys and values
+ * of one length each. The lookup copies the page's header, and the slots from the key's home on,
+ * word by word, and uses them only if validation succeeds. Less simple cases (a chain, long values,
+ * a key far from its home) return LLADD_BUSY, and the caller latches the page.
  *
- * Keys and values of up to a word are never in memory on the way: bytes that lie across words just
- * written would have to wait until these have left the processor's store buffer. */
+ * Keys and values of up to a word are kept in registers: a load of bytes across words that have
+ * just been stored would have to wait for the processor's store buffer. */
 #include "operations/hash/table.h"
 
 #include <lladd/glance.h>
@@ -13,19 +13,19 @@
 #include <string.h>
 
 enum {
-    SLOT_BYTES = 144,                                  /* longest slot */
-    SHORT_BYTES = 40,                                  /* a slot that is copied at once */
-    SLOTS = 12                                         /* as far as one goes */
+    SLOT_BYTES = 144, /* longest slot */
+    SHORT_BYTES = 40, /* a slot up to this length is copied at once */
+    SLOTS = 12        /* slots to look at */
 };
 
-/* So many words hold any n bytes in a row. */
+/* Number of aligned words that are sure to contain any n consecutive bytes. */
 static inline uint32_t words_of(uint32_t n)
 {
     return (n + 14) / 8;
 }
 
-/* The words that hold the bytes from `from` on. As many for every slot, for a loop whose length the
- * processor can foretell. Returns where the bytes begin among them. */
+/* Copies the n aligned words that contain the bytes from `from` on; returns a pointer to these
+ * bytes. `n` is the same for every slot, so that the processor can predict the loop. */
 static inline const unsigned char *copy(const struct lladd_glance *g, uint32_t from,
                                         uint64_t *words, uint32_t n)
 {
@@ -35,8 +35,8 @@ static inline const unsigned char *copy(const struct lladd_glance *g, uint32_t f
     return (const unsigned char *)words + (from - first);
 }
 
-/* The word at `from`, a multiple of 8, as a number. Behind the page's end there is another one,
- * whose bytes nobody wants who wants only bytes of the page. */
+/* The word at `from`, a multiple of 8, as a number. If `from` is the page's end, reads another word
+ * instead; the caller uses only bytes of the page. */
 static inline uint64_t word(const struct lladd_glance *g, uint32_t from)
 {
     uint64_t w;
@@ -44,7 +44,7 @@ static inline uint64_t word(const struct lladd_glance *g, uint32_t from)
     return LLADD_LE64(w);
 }
 
-/* Eight bytes out of two words, from byte `shift` / 8 of the first. */
+/* Eight bytes of two words, from bit `shift` of the first. */
 static inline uint64_t join(uint64_t low, uint64_t high, unsigned shift)
 {
     return low >> shift | high << 1 << (63 - shift);
@@ -103,7 +103,7 @@ static inline int look_short(const struct ll_hash_table *t, const struct lladd_g
     return LLADD_BUSY;
 }
 
-/* Others, whose slot is copied. */
+/* Longer keys and values: copies their slots. */
 static int look_long(const struct ll_hash_table *t, const struct lladd_glance *g,
                      const struct hb_key *key, void *buf, size_t size)
 {

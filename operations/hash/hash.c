@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Linear hash tables (paper, section 4.1): the calls. See lladd/hash.h for what they promise,
- * page.c for the pages, table.c for what is known in memory, find.c for the way to a bucket and
- * through its chain, split.c for splits and merges, insert.c for the insertion that has nothing
- * special about it.
+/* Linear hash tables (paper, section 4.1): the calls. lladd/hash.h specifies them. The other files:
+ * page.c has the pages, table.c the state in memory, find.c the path to a bucket and through its
+ * chain, split.c splits and merges, insert.c the fast path of insertion.
  *
- * A change of a key is one lladd_update of its bucket's page. Its `prepare` searches under the
- * page's latch and either finds that all is well, or says what is not: the bucket has been split
- * since (again, with the number of buckets there is now), there are overflow pages (again, with the
- * head page latched while the chain is looked through), there is no room (make some, again).
+ * A change of a key is one lladd_update of its bucket's page. Its `prepare` searches the page under
+ * its latch, and either drafts the record or says what is wrong: the bucket has been split (try
+ * again with the present number of buckets), there are overflow pages (try again with the head page
+ * latched, through the chain), or there is no room (make room, try again).
  *
- * Undo is by key, wherever the key is by then (take_back.c). It is one record that needs no
- * undo itself, and does nothing if it finds its work done; so it may be cut short by a crash and
- * run again. It needs no room: what a removal leaves is a ghost with all its bytes, a shorter value
- * leaves its room, and a longer one has more of it. Nobody else takes any of that while the remover
- * may yet roll back (table.c, holds).
+ * Undo is by key, wherever the key is at that time (take_back.c). It is one log record that needs
+ * no undo itself, and it does nothing if its work is already done; so recovery can repeat it after
+ * a crash. It needs no room: a removal leaves a ghost with all its bytes, a shorter value leaves
+ * its space as slack, and a longer value has more space. No other transaction reuses that space
+ * while the change may still be rolled back (table.c, holds).
  *
- * If the table is the transaction's own (it has made it, or its undo is to be physical), the same
- * `prepare` searches, and the slot is logged as it was and as it will be; where entries move about,
- * redo runs on a copy of the page, and what it changes is logged byte by byte. */
+ * If the transaction has the table alone (it has created it, or undo is to be physical), `prepare`
+ * searches in the same way, and the record has the slot before and after. Where entries move on the
+ * page, redo runs on a copy of the page, and the record has the changed bytes. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -25,12 +24,12 @@
 
 #include <string.h>
 
-#define SPLIT_NUM 4 /* a page of which 4/5 are in use asks for a split */
+#define SPLIT_NUM 4 /* a page more than 4/5 in use asks for a split */
 #define SPLIT_DEN 5
-#define MERGE_DEN 4 /* one of which less than 1/4 is, for a merge */
-#define SHORTEN_NUM 1 /* one of a chain of which less than 1/2 is asks for a shorter chain */
+#define MERGE_DEN 4 /* a page less than 1/4 in use asks for a merge */
+#define SHORTEN_NUM 1 /* a page of a chain less than 1/2 in use asks for a shorter chain */
 #define SHORTEN_DEN 2
-#define TOUCHED 128u /* bytes of slots that are sent for */
+#define TOUCHED 128u /* bytes of slots to prefetch */
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
@@ -53,8 +52,9 @@ static int too_large(struct lladd_error *err, const char *what, size_t len)
     return lladd_error_set(err, LLADD_TOO_LARGE, "a %s of %zu bytes is too long", what, len);
 }
 
-/* Two hashes with different keys, and the length: who does not know the table's seed finds no two
- * long keys that agree in all of it, and nor will chance. */
+/* The reference of a long key has two hashes with different keys, and the length. An adversary
+ * without the table's seed cannot find two long keys with equal references, and chance will not
+ * produce them. */
 static void long_key(const struct ll_hash_table *t, const void *key, size_t len, struct hb_key *out,
                      uint64_t hash)
 {
@@ -62,12 +62,12 @@ static void long_key(const struct ll_hash_table *t, const void *key, size_t len,
     lladd_put64(out->ref, hash);
     lladd_put64(out->ref + 8, ll_siphash_rounds(&other, key, len, 2, 4));
     lladd_put64(out->ref + 16, len);
-    lladd_put64(out->ref + 24, 0); /* the blob, when there is one */
+    lladd_put64(out->ref + 24, 0); /* the blob, once it exists */
     out->bytes = out->ref;
     out->len = HB_KEY_REF | HB_BLOB;
 }
 
-/* Fills in what the key is looked for with. */
+/* Fills in the key to search for. */
 static inline int key_of(struct ll_hash_table *t, const void *key, size_t len, struct hb_key *out,
                          uint64_t *hash, struct lladd_error *err)
 {
@@ -95,8 +95,8 @@ static int value_of(struct ll_hash_table *t, const void *value, size_t len, stru
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* The page's frame and header are sent for, and the slots where the search will go: three of 18
- * bytes on the average of pages that fill up, but a dozen where it has to go far. */
+/* Prefetches the page's frame, its header and the slots that the search will read: on average three
+ * of 18 bytes on pages that are nearly full, up to a dozen at worst. */
 static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t tag)
 {
     uint32_t size = 2 + t->key_size + t->value_size, at = HB_ENTRIES - LLADD_PAGE_HEADER;
@@ -113,10 +113,10 @@ static int not_found(struct lladd_error *err)
 }
 
 struct looker {
-    struct ll_hash_reader reader; /* first */
+    struct ll_hash_reader reader; /* first member */
     lladd_hash_value_fn *fn;
     void *ctx;
-    unsigned char *copy; /* of a value that lives in a blob */
+    unsigned char *copy; /* of a value in a blob */
 };
 
 static int look_at(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_error *err)
@@ -153,7 +153,7 @@ int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd
 }
 
 struct getter {
-    struct ll_hash_reader reader; /* first */
+    struct ll_hash_reader reader; /* first member */
     unsigned char *buf;
     size_t size, len;
 };
@@ -184,7 +184,7 @@ static int get_latched(struct ll_hash_table *t, const struct hb_key *k, uint64_t
     return rc;
 }
 
-/* On this page it was a moment ago, and the page has been asked for. */
+/* Looks the key up. `page` was its bucket's page a moment ago and has been prefetched. */
 static inline int get(struct ll_hash_table *t, const struct hb_key *k, uint64_t hash,
                       lladd_pageno page, void *buf, size_t size, size_t *len,
                       struct lladd_error *err)
@@ -213,9 +213,9 @@ int lladd_hash_get(struct lladd_hash *h, const void *key, size_t key_len, void *
     return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
 }
 
-/* ---- many ------------------------------------------------------------------------------------ */
+/* ---- many keys at once ----------------------------------------------------------------------- */
 
-#define AHEAD 16u /* keys whose pages are on their way from memory while others are looked up */
+#define AHEAD 16u /* keys with prefetched pages, ahead of the one that is looked up */
 
 struct asked {
     struct hb_key key;
@@ -234,8 +234,7 @@ static inline void ask(struct ll_hash_table *t, const struct lladd_hash_query *q
     touch(t, a->page, a->key.tag);
 }
 
-/* Every page's lines are sent for some keys before they are looked at: so many cache misses at a
- * time, and work to do meanwhile. */
+/* Prefetches the pages of some keys before it looks at them, so that their cache misses overlap. */
 int lladd_hash_get_many(struct lladd_hash *h, struct lladd_hash_query *q, size_t n,
                         struct lladd_error *err)
 {
@@ -275,7 +274,7 @@ static const struct lladd_op *op_of(const struct ll_hashes *h, lladd_op_id id)
                               : &ll_hash__replace_short;
 }
 
-/* Prepares on the page, changes a copy, and logs in which bytes the two differ. */
+/* Runs `prepare` on the page, changes a copy, and logs the bytes in which the two differ. */
 static int change_bytes(struct hb_change *c, const struct lladd_op *op, struct lladd_page *held)
 {
     struct ll_hash_table *t = c->table;
@@ -306,7 +305,7 @@ static int change_held(struct hb_change *c, lladd_op_id op, struct lladd_page *h
     return lladd_update_page(c->txn, physical ? t->hashes->slot : op, held, &c, sizeof c);
 }
 
-/* An insertion into a chain that does not have the key: the first page with room. */
+/* Inserts into a chain that does not have the key: on the first page with room. */
 static int insert_somewhere(struct hb_change *c, lladd_op_id op, struct lladd_page *head,
                             bool physical)
 {
@@ -327,7 +326,7 @@ static int insert_somewhere(struct hb_change *c, lladd_op_id op, struct lladd_pa
     }
 }
 
-/* The long way: with the head latched, through the chain. LLADD_BUSY: c->answer says what. */
+/* The general path: latches the head and goes through the chain. LLADD_BUSY: see c->answer. */
 static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
 {
     struct ll_hash_table *t = c->table;
@@ -356,7 +355,7 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
     return rc ? rc : rest;
 }
 
-/* The update of the page that is the bucket, as far as one knows. */
+/* Updates the page that is the bucket according to memory. */
 static inline int attempt(struct hb_change *c, lladd_op_id op, bool physical)
 {
     struct ll_hash_table *t = c->table;
@@ -365,7 +364,7 @@ static inline int attempt(struct hb_change *c, lladd_op_id op, bool physical)
     return lladd_update(c->txn, physical ? t->hashes->slot : op, c->page, &c, sizeof c);
 }
 
-/* 0: it is done, or c->answer says why not. */
+/* Returns 0 if the change is done or c->answer tells why it is not. */
 static int change(struct hb_change *c, lladd_op_id op, bool physical)
 {
     struct ll_hash_table *t = c->table;
@@ -393,7 +392,7 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
             return rc;
         if (c->answer != HB_MOVED)
             return 0;
-        c->buckets = 0; /* its page may be another one, though there be as many as before */
+        c->buckets = 0; /* its page may be another one, even with the same number of buckets */
         rc = ll_hash__again(t, n, &tries, err);
         if (rc)
             return rc;
@@ -413,8 +412,8 @@ static int replace(struct hb_change *c, bool physical)
     return change(c, h->replace, physical);
 }
 
-/* Behind a change that went well: the table gets into the right shape. That it may not succeed is
- * no reason to say that the change did not; what matters comes up again. */
+/* Used after a successful change, when the table's shape is adapted. A failure of that does not
+ * make the change fail; a later change tries again. */
 static int reshape(int rc)
 {
     return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
@@ -435,7 +434,8 @@ static inline int grown(struct hb_change *c, bool physical)
 
 enum how { HOW_INSERT, HOW_PUT };
 
-/* Finds the key's bucket and sends for its page: what comes until that is looked at takes less. */
+/* Finds the key's bucket and prefetches its page, to overlap the miss with the work before the
+ * lookup. */
 static inline int aim(struct hb_change *c, const void *key, size_t key_len,
                       struct lladd_error *err)
 {
@@ -461,7 +461,7 @@ static inline int table_for(struct lladd_txn *txn, struct lladd_hash *h, struct 
     return rc;
 }
 
-/* Checks what can be checked, and says how. */
+/* Checks the arguments; *physical: the kind of undo. */
 static inline int begin(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
                         size_t key_len, struct hb_change *c, bool *physical)
 {
@@ -473,14 +473,14 @@ static inline int begin(struct lladd_txn *txn, struct lladd_hash *h, const void 
     return rc ? rc : ll_hash__how(txn, c->table, physical);
 }
 
-/* What the caller has given, for blobs. */
+/* The caller's key and value, to store in blobs. */
 struct given {
     const void *key, *value;
     size_t key_len, value_len;
     unsigned char ref[HB_VALUE_REF];
 };
 
-/* An entry for a long key needs the blob to be there. */
+/* Creates the blob of a long key, which its entry refers to. */
 static int want_key(struct hb_change *c, const struct given *g)
 {
     lladd_pageno blob;
@@ -506,7 +506,7 @@ static int want_value(struct hb_change *c, struct given *g)
     return 0;
 }
 
-/* No entry has come to refer to the key's blob after all. */
+/* Destroys the key's blob if no entry refers to it. */
 static int unwant_key(struct hb_change *c)
 {
     uint64_t blob = c->key.len & HB_BLOB ? lladd_get64(c->key.ref + HB_KEY_REF - 8) : 0;
@@ -520,8 +520,8 @@ static int drop_gone(struct hb_change *c)
     return rc || !c->gone_value.v ? rc : lladd_blob_destroy(c->txn, c->gone_value);
 }
 
-/* There is no room. What is forgotten on the page may be enough; if it is full of elements, a split
- * may make some; a chain will. */
+/* Makes room. First drops ghosts without holds; if the page is full of elements, tries a split;
+ * then makes a chain. */
 static int want_room(struct hb_change *c, bool physical, unsigned tried)
 {
     struct ll_hash_table *t = c->table;
@@ -534,7 +534,7 @@ static int want_room(struct hb_change *c, bool physical, unsigned tried)
     return ll_hash__make_room(c->txn, t, c, physical);
 }
 
-/* *done: it is in. Otherwise it was there. */
+/* Inserts or replaces. *done: inserted. Otherwise the key was there. */
 static int store(struct hb_change *c, const struct given *g, enum how how, bool physical,
                  bool *done)
 {
@@ -561,7 +561,7 @@ static int store(struct hb_change *c, const struct given *g, enum how how, bool 
             rc = unwant_key(c);
             break;
         case HB_REVIVE:
-            /* Whoever holds it may end before we do. */
+            /* The transaction that holds it may end before this one does. */
             c->revive = true;
             try_insert = false;
             rc = physical ? 0 : ll_hash__hold(c->txn, t, c->hash);
@@ -578,7 +578,7 @@ static int store(struct hb_change *c, const struct given *g, enum how how, bool 
     }
 }
 
-/* Where blobs may come or go, a change is more than one step. */
+/* With blobs, a change takes several steps. */
 static int store_any(struct hb_change *c, struct given *g, enum how how, bool physical, bool *done)
 {
     lladd_savepoint_id before;
@@ -600,7 +600,7 @@ static int store_any(struct hb_change *c, struct given *g, enum how how, bool ph
     return rc ? rc : released;
 }
 
-/* Of one length each, that is: nothing can be a blob. Mostly one update will do. */
+/* Tables with fixed lengths: entries have no blobs, and usually one update is enough. */
 static inline int store_fixed(struct hb_change *c, enum how how, bool physical, bool *done)
 {
     if (how == HOW_INSERT && !physical) {
@@ -619,12 +619,12 @@ static inline int store_fixed(struct hb_change *c, enum how how, bool physical, 
 static __attribute__((noinline)) int insert_any(struct hb_change *c, struct given *g, enum how how,
                                                 bool physical, bool *done)
 {
-    /* A value that gets shorter leaves room that we may want back. */
+    /* A value that gets shorter leaves room that undo may need. */
     int rc = !physical && how == HOW_PUT ? ll_hash__hold(c->txn, c->table, c->hash) : 0;
     return rc ? rc : store_any(c, g, how, physical, done);
 }
 
-/* The caller has said where an old value goes: c->old. */
+/* If the caller wants the old value, it has set c->old. */
 static inline int insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
                          size_t key_len, const void *value, size_t value_len, enum how how,
                          struct hb_change *c, bool *done)
@@ -658,7 +658,7 @@ int lladd_hash_insert(struct lladd_txn *txn, struct lladd_hash *h, const void *k
     return rc || __builtin_expect(done, 1) ? rc : exists(txn);
 }
 
-/* One of many, whose page was sent for some time ago; of a table with fixed lengths. */
+/* Inserts one of many into a table with fixed lengths; its page was prefetched earlier. */
 static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
 {
     bool physical, done;
@@ -670,13 +670,15 @@ static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
     return rc || done ? rc : exists(c->txn);
 }
 
-/* As if they came one by one; only the pages of those that follow are on their way meanwhile. */
+/* The same result as inserting one by one; the pages of the following keys are prefetched
+ * meanwhile. */
 int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
                            const struct lladd_hash_element *e, size_t n, size_t *done)
 {
     LLADD_USE(txn);
     struct ll_hash_table *t = NULL;
-    struct lladd_error ignored = LLADD_ERROR_INIT; /* said again when its turn has come */
+    /* the error comes again when it is this key's turn */
+    struct lladd_error ignored = LLADD_ERROR_INIT;
     struct hb_change ahead[AHEAD];
     bool aimed[AHEAD];
     int rc = table_for(txn, h, &t);
@@ -734,7 +736,7 @@ int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, con
         rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, inserted);
         if (rc || *inserted)
             return rc;
-        if (c.old_blob) /* if it is gone when that is read, the key can be put in */
+        if (c.old_blob) /* if it is removed before it is read, the key can be inserted */
             rc = get_latched(c.table, &c.key, c.hash, buf, size, len, lladd_txn_error_out(txn));
         else if (len)
             *len = c.old_len;
@@ -758,7 +760,7 @@ static int take_away(struct hb_change *c, bool physical)
     return rc ? rc : lladd_savepoint_release(c->txn, before);
 }
 
-/* After a removal. That the last bucket is merged does nothing for this one's chain. */
+/* After a removal. A merge of the last bucket does not shorten this bucket's chain. */
 static int shrunk(struct hb_change *c, bool physical)
 {
     int rc = 0;

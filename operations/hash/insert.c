@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The usual insertion into a table with one length for all keys and one for all values: the page is
- * the bucket and all of it, the key is not there, and on the way to the slot where it goes nobody
- * has been removed. Whatever is less simple is left to who looks closely (page.c). */
+/* The fast path of insertion into a table with fixed lengths: the bucket is one page, the key is
+ * not there, and no ghost is on the way to its slot. Anything else takes the general path in
+ * page.c. */
 #include "operations/hash/table.h"
 
-/* The first empty slot from the key's home on; HB_NONE if the key, any ghost, or no such slot comes
- * first. */
+/* The first empty slot from the key's home on. HB_NONE if the key or a ghost comes before it, or if
+ * there is none. */
 static inline __attribute__((always_inline)) uint32_t vacancy(const unsigned char *page,
                                                               const struct hb_key *key,
                                                               uint32_t slots, uint32_t key_size,

@@ -7,22 +7,22 @@
  *   56 u16 slots, u16 of these with an element, u16 with a ghost, u16 end of the entries (var.c)
  *   64 entries: fixed.c, var.c
  *
- * A page of level n and bucket b holds the keys whose hash is b modulo 2^n, and says so itself:
- * whoever comes with an older idea of how many buckets there are sees that he is wrong here.
+ * A page of level n and bucket b holds the keys with a hash equal to b modulo 2^n. Since level and
+ * bucket are on the page, a thread with an outdated number of buckets sees that it has the wrong
+ * page.
  *
- * Of one key there is at most one entry in a bucket: an element, or a ghost that keeps what was
- * removed. An entry stays in its slot until somebody splits, merges or clears up, who holds the
- * page exclusively, and takes all entries along that anybody may want back.
+ * A bucket has at most one entry for a key: an element, or a ghost that keeps what was removed. An
+ * entry stays in its slot until a split, a merge or a clearing, which holds the page exclusively
+ * and keeps all entries that undo may need.
  *
  *   insert   redo u16 slot, entry            undo (logical) root, u8 flags, key: becomes a ghost
  *   remove   redo u16 slot, u8 1             undo (logical) likewise: the ghost is an element again
  *   replace  redo u16 slot, entry            undo (logical) root, u8 flags, key, old value
- *   mark     redo u16 slot, u8 is a ghost    no undo: what takes insert and remove back
- *   restore  redo u16 slot, entry            no undo: what takes replace back
+ *   mark     redo u16 slot, u8 is a ghost    no undo: compensates insert and remove
+ *   restore  redo u16 slot, entry            no undo: compensates replace
  *   narrow   redo u8 level, u8 how, bitmaps  no undo: entries go, others move up (split, clearing)
  *   widen    redo u8 level, entries          no undo: entries come (merge)
- *   slot     redo u16 slot, entry or u16 0    undo (page) likewise: the same in a table of one
- *                                            transaction
+ *   slot     redo u16 slot, entry or u16 0   undo (page) likewise: for a table of one transaction
  *   bytes    redo runs of bytes              undo (page) likewise: bytes.c
  *
  * Why mark, restore, narrow and widen need no undo: see hash.c and split.c. */
@@ -30,7 +30,7 @@
 
 #include <string.h>
 
-/* Longest entry in a record, and records with it. */
+/* The longest entry in a record, and sizes of records. */
 #define ENTRY_BYTES (HB_VAR_HEAD + 2 * LL_HASH_INLINE_MAX)
 #define SHORT_BYTES (HB_VAR_HEAD + 2 * LL_HASH_SHORT)
 #define SMALL_PAGE 4096u
@@ -76,7 +76,7 @@ void ll_hash__pack(unsigned char *to, bool fixed, const struct hb_entry *e)
     lladd_copy(to + HB_LEN(e->key_len), e->value, HB_LEN(e->value_len));
 }
 
-/* `head` is a page's, for the lengths of the fixed layout. */
+/* `head` is the page's header: it has the lengths of the fixed layout. */
 void ll_hash__unpack(const unsigned char *head, const unsigned char *p, struct hb_entry *out)
 {
     out->tag = lladd_get16(p);
@@ -98,20 +98,20 @@ static size_t packed(const unsigned char *page, const unsigned char *p, size_t n
     return hb_is_fixed(page) ? ll_hash__fixed_packed(page, p, n) : ll_hash__var_packed(p, n);
 }
 
-/* Bytes a packed entry takes on a page of the other layout than the fixed one. */
+/* Bytes that a packed entry takes on a page of the variable layout. */
 static uint32_t var_need(const unsigned char *p)
 {
     return HB_VAR_HEAD + HB_LEN(lladd_get16(p + 2)) + lladd_get16(p + 6);
 }
 
-/* Bytes that are free once everything is moved together. */
+/* Bytes that are free after a compaction. */
 static uint32_t var_room(struct lladd_view v)
 {
     uint32_t taken = ll_hash__var_use(v.bytes, v.size).taken, of = ll_hash__var_bytes(v.size);
     return taken < of ? of - taken : 0;
 }
 
-/* May this entry be stored in that slot of the page, which is in order? */
+/* May this entry be stored in that slot? The page has been checked. */
 static bool store_fits(struct lladd_view v, uint32_t slot, const unsigned char *p, size_t n)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS);
@@ -138,7 +138,7 @@ static void store(unsigned char *page, uint32_t size, uint32_t slot, const unsig
         ll_hash__var_store(page, size, slot, p);
 }
 
-/* Do these entries all fit into the page besides what is there? */
+/* Do all these entries fit on the page together with those present? */
 static bool fill_fits(struct lladd_view v, const unsigned char *p, size_t n)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS);
@@ -180,7 +180,7 @@ static bool format_validate(struct lladd_view v, enum lladd_span_kind kind, stru
     const unsigned char *p = s.data;
     if (kind != LLADD_SPAN_REDO || s.len < HB_HEAD_BYTES)
         return false;
-    /* Of a page that is all zeros but for this head. */
+    /* The page would be zeros except for this head. */
     unsigned char head[HB_ENTRIES] = {0};
     memcpy(head + HB_ROOT, p, HB_HEAD_BYTES);
     bool fixed = hb_is_fixed(head);
@@ -222,7 +222,7 @@ static int format_prepare(void *ctx, struct lladd_view v, struct lladd_span args
 
 static void format_redo(struct lladd_page *page, struct lladd_span redo)
 {
-    const unsigned char *p = redo.data; /* the page is zeros so far: lladd_op.formats */
+    const unsigned char *p = redo.data; /* the page is zeros: lladd_op.formats */
     memcpy(page->bytes + HB_ROOT, p, HB_HEAD_BYTES);
     if (hb_is_fixed(page->bytes))
         ll_hash__fixed_clear(page->bytes, page->size);
@@ -234,7 +234,7 @@ static void format_redo(struct lladd_page *page, struct lladd_span redo)
 static bool widen_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     const unsigned char *p = s.data;
-    /* Where no entries come, those that are there do not matter. */
+    /* If no entries are added, the present ones need no check. */
     bool fine = s.len == 1 ? ll_hash__head_fine(v) : s.len > 1 && ll_hash__fine(v);
     return fine && kind == LLADD_SPAN_REDO && p[0] <= HB_LEVEL_MAX &&
            !(lladd_get48(v.bytes + HB_BUCKET) >> p[0]) && fill_fits(v, p + 1, s.len - 1);
@@ -347,7 +347,7 @@ static void mark_redo(struct lladd_page *page, struct lladd_span redo)
     hb_set(bytes, HB_GHOSTS, hb_get(bytes, HB_GHOSTS) + (p[2] ? 1u : -1u));
 }
 
-/* Undo bytes of insert and remove, and the beginning of those of replace. */
+/* Writes the undo bytes of insert and remove, and the first part of those of replace. */
 static unsigned char *put_undo(const struct hb_change *c, struct lladd_draft *d, unsigned flags,
                                size_t more)
 {
@@ -362,7 +362,7 @@ static unsigned char *put_undo(const struct hb_change *c, struct lladd_draft *d,
 static int answer(struct hb_change *c, struct lladd_draft *d, enum hb_answer a)
 {
     c->answer = a;
-    d->error->code = LLADD_BUSY; /* the caller knows what to do; nobody reads a message */
+    d->error->code = LLADD_BUSY; /* the caller acts on the answer; no message is needed */
     return LLADD_BUSY;
 }
 
@@ -385,7 +385,7 @@ static inline void fullness(struct hb_change *c, struct lladd_view v)
     c->empty = use.taken < c->of ? c->of - use.taken : 0;
 }
 
-/* What an entry adds to `full`. */
+/* The amount that an entry adds to `full`. */
 static inline uint32_t share_of(struct lladd_view v, const struct hb_entry *e)
 {
     return hb_is_fixed(v.bytes)
@@ -393,14 +393,14 @@ static inline uint32_t share_of(struct lladd_view v, const struct hb_entry *e)
                : HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(e->key_len) + HB_LEN(e->value_len);
 }
 
-/* Is this the page, and where on it is the key? HB_DONE: go on. */
+/* Is this the right page, and where on it is the key? HB_DONE: go on. */
 static inline enum hb_answer look(struct hb_change *c, struct lladd_view v, struct hb_place *place)
 {
     const struct ll_hash_table *t = c->table;
     c->answer = HB_DONE;
     c->gone_key = c->gone_value = lladd_page_of(0);
     if (!c->chain && !ll_hash__is_bucket(t, v, c->hash))
-        return HB_MOVED; /* who holds the chain has looked */
+        return HB_MOVED; /* with the chain latched, the caller has checked the page */
     fullness(c, v);
     if (lladd_get48(v.bytes + HB_NEXT) && !c->chain)
         return HB_CHAINED;
@@ -417,7 +417,7 @@ static void copy_old(struct hb_change *c, const struct hb_entry *e)
         memcpy(c->old, e->value, c->old_len < c->old_size ? c->old_len : c->old_size);
 }
 
-/* The blobs of an element that will be one no more. */
+/* Notes the blobs of an element that the change removes. */
 static void note_blobs(struct hb_change *c, const struct hb_entry *e, bool key)
 {
     if (key && e->key_len & HB_BLOB)
@@ -429,13 +429,13 @@ static void note_blobs(struct hb_change *c, const struct hb_entry *e, bool key)
 static int draft_entry(struct hb_change *c, struct lladd_view v, struct lladd_draft *d,
                        struct hb_entry *e)
 {
-    bool fixed = c->table->fixed; /* and so is the page: look */
+    bool fixed = c->table->fixed; /* all pages of a fixed table are: checked in look */
     unsigned char *redo = lladd_draft_redo(d, 2 + ll_hash__pack_size(fixed, e));
     if (!redo)
         return too_long(d);
     lladd_put16(redo, (uint16_t)c->slot);
     ll_hash__pack(redo + 2, fixed, e);
-    /* The fixed layout has one length for all, and an empty slot was found. */
+    /* In the fixed layout all entries have one length, and an empty slot was found. */
     if (!fixed && (!ll_hash__var_fine(v) || !store_fits(v, c->slot, redo + 2, d->redo_len - 2)))
         return answer(c, d, HB_FULL);
     return 0;
@@ -498,7 +498,7 @@ static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
     if (a != HB_DONE)
         return answer(c, d, a);
     c->slot = place.slot;
-    /* The blob of a ghost's key has gone with the element. */
+    /* The blob of a ghost's key was destroyed with the element. */
     bool ghost = (old.tag & HB_GHOST) != 0;
     struct hb_entry fresh = {ghost ? c->key.bytes : old.key,
                              c->value,
@@ -515,7 +515,8 @@ static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
     unsigned flags = (ghost ? FLAG_GHOST : 0u) | (old.value_len & HB_BLOB ? FLAG_VALUE_BLOB : 0u);
     uint32_t key = HB_LEN(old.key_len), value = HB_LEN(old.value_len);
     if (c->brief && value > LL_HASH_SHORT)
-        return answer(c, d, HB_PRESENT); /* its undo may need more than a short one sets aside */
+        /* its undo may need more log than the short record reserves */
+        return answer(c, d, HB_PRESENT);
     unsigned char *undo = put_undo(c, d, flags, 2 + key + value);
     if (!undo)
         return too_long(d);
@@ -581,9 +582,9 @@ static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
                                  (unsigned long long)v.number.v);
 }
 
-/* ---- one slot, as it was and as it is -------------------------------------------------------- */
+/* ---- one slot, before and after -------------------------------------------------------------- */
 
-/* What insert, remove and replace do to a page of the fixed layout, with undo of that page. */
+/* Does what insert, remove and replace do to a page of the fixed layout, but with page undo. */
 static int slot_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                         struct lladd_draft *d)
 {
@@ -633,9 +634,9 @@ static void slot_apply(struct lladd_page *page, struct lladd_span bytes)
         ll_hash__fixed_store(page->bytes, lladd_get16(p), p + 2);
 }
 
-/* ---- taking back ----------------------------------------------------------------------------- */
+/* ---- compensation ---------------------------------------------------------------------------- */
 
-/* What undo bytes say; false if they make no sense. */
+/* Parses undo bytes; false: they are invalid. */
 static bool parse_undo(struct lladd_span s, bool value, lladd_pageno *root, struct hb_undo *out)
 {
     const unsigned char *p = s.data;
@@ -766,11 +767,11 @@ static const struct lladd_field widen_fields[] = {
     BUCKET_OP(op_name, NARROW_BYTES(page), .record_pages = 1, .redo_fields = narrow_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
               .validate = narrow_validate, .redo = narrow_redo)
-/* One record takes a change of one entry back. What it holds to restore a value (slot, head, key,
- * value) is no longer than the undo bytes, which have a head of HB_UNDO_HEAD + 2 bytes. */
+/* A compensation is one record. To restore a value it has slot, head, key and value, which is no
+ * longer than the undo bytes with their head of HB_UNDO_HEAD + 2 bytes. */
 _Static_assert(2 + HB_VAR_HEAD <= HB_UNDO_HEAD + 2, "undo bytes are as long as what restores them");
 #define UNDO_LOG(bytes) (128 + (bytes))
-/* A chain is followed latch by latch: its head, the page that was looked at, the one after it. */
+/* A walk along a chain latches three pages: the head, the page just searched, the next one. */
 #define REPLACE_OP(op_name, entry, length) \
     BUCKET_OP(op_name, 2 + (entry) + HB_UNDO_HEAD + 2 + 2 * (length), .redo_fields = store_fields, \
               .undo_fields = value_fields, .undo_kind = LLADD_UNDO_LOGICAL, \

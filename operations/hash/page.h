@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_HASH_PAGE_H
 #define LL_OPERATIONS_HASH_PAGE_H
-/* The bytes of a bucket page: see page.c. The two layouts, fixed.c and var.c, are used through the
- * functions declared here by whoever need not know which it is. */
+/* The bytes of a bucket page: see page.c. Code for both layouts, fixed.c and var.c, uses the common
+ * functions declared here. */
 #include "operations/operations_private.h"
 
 #include <string.h>
 
 #define LL_HASH_INLINE_MAX 1000u /* longest key, and longest value, in a bucket page */
 
-/* The header, behind that of every page; it ends with the page's first cache line. */
+/* The header, after the common page header; it ends with the page's first cache line. */
 enum {
     HB_ROOT = LLADD_PAGE_HEADER,        /* u48 the table's root page */
-    HB_LEVEL = LLADD_PAGE_HEADER + 6,   /* u8 low bits of the hash that all keys have in common */
+    HB_LEVEL = LLADD_PAGE_HEADER + 6,   /* u8 number of low hash bits that all keys share */
     HB_FLAGS = LLADD_PAGE_HEADER + 7,   /* u8 HB_OVERFLOW, HB_CLOSED */
     HB_BUCKET = LLADD_PAGE_HEADER + 8,  /* u48 these bits */
     HB_KEY = LLADD_PAGE_HEADER + 14,    /* u16 length of every key, 0: any */
@@ -21,17 +21,17 @@ enum {
     HB_SLOTS = LLADD_PAGE_HEADER + 24,  /* u16 slots */
     HB_LIVE = LLADD_PAGE_HEADER + 26,   /* u16 of these with an element */
     HB_GHOSTS = LLADD_PAGE_HEADER + 28, /* u16 of these with a ghost */
-    HB_AREA = LLADD_PAGE_HEADER + 30,   /* u16 var.c: where the entries end */
+    HB_AREA = LLADD_PAGE_HEADER + 30,   /* u16 var.c: end of the entries */
     HB_ENTRIES = LLADD_PAGE_HEADER + 32
 };
-#define HB_HEAD_BYTES 24u /* of it, which a format record brings */
+#define HB_HEAD_BYTES 24u /* the part of it that a format record has */
 #define HB_LEVEL_MAX 47u
 #define HB_OVERFLOW 1u
-#define HB_CLOSED 2u /* no bucket: not yet, or not any more */
+#define HB_CLOSED 2u /* not a bucket yet, or not any more */
 
-/* A tag: 15 bits of the hash, never 0, and whether the entry is a ghost. */
+/* A tag: 15 bits of the hash, never 0, and a bit for ghosts. */
 #define HB_GHOST 0x8000u
-/* Key and value lengths in var.c: the bytes are a reference to a blob. */
+/* Flag in key and value lengths (var.c): the bytes are a reference to a blob. */
 #define HB_BLOB 0x8000u
 
 static inline uint32_t hb_get(const unsigned char *page, unsigned field)
@@ -46,7 +46,7 @@ static inline bool hb_is_fixed(const unsigned char *page)
 {
     return hb_get(page, HB_KEY) && hb_get(page, HB_VALUE);
 }
-/* The header's words, from HB_ROOT on. */
+/* The header as words, from HB_ROOT on. */
 struct hb_head {
     uint64_t root, bucket, next, slots;
 };
@@ -76,39 +76,38 @@ static inline bool hb_covers(const unsigned char *page, uint64_t hash)
            (hash & ((UINT64_C(1) << level) - 1)) == lladd_get48(page + HB_BUCKET);
 }
 
-/* An entry; the spans point into the page. Lengths carry HB_BLOB. */
+/* An entry; the pointers point into the page. Lengths include the flag HB_BLOB. */
 struct hb_entry {
     const unsigned char *key, *value;
-    uint16_t tag; /* with HB_GHOST */
+    uint16_t tag; /* includes HB_GHOST */
     uint16_t key_len, value_len;
-    uint16_t cap; /* bytes its value may take where it is */
+    uint16_t cap; /* bytes reserved for its value in its present place */
 };
 #define HB_LEN(x) ((x) & (HB_BLOB - 1u))
 
-/* What stands for a long key or value in an entry. Two keyed hashes and the length say whether two
- * long keys are the same: u64 hash, u64 another hash, u64 length, u64 blob. Of a value: u64 length,
- * u64 blob. */
+/* References to blobs. A long key: u64 hash, u64 another hash, u64 length, u64 blob. Two long keys
+ * are equal if both keyed hashes and the length are. A long value: u64 length, u64 blob. */
 #define HB_KEY_REF 32u
 #define HB_KEY_REF_SAME 24u
 #define HB_VALUE_REF 16u
 
-/* What is looked for. */
+/* A key to search for. */
 struct hb_key {
     const unsigned char *bytes;
-    uint16_t len; /* with HB_BLOB */
+    uint16_t len; /* includes HB_BLOB */
     uint16_t tag;
-    unsigned char ref[HB_KEY_REF]; /* what `bytes` points at, if the key is long */
+    unsigned char ref[HB_KEY_REF]; /* for a long key: what `bytes` points at */
 };
 
-/* Where it is, and where something new could go: a slot with its ghost, or with nothing. */
+/* The result of a search: the key's slot, and where a new entry could go. */
 struct hb_place {
-    uint32_t slot;  /* of the key; HB_NONE */
-    uint32_t ghost; /* first one with another key's ghost on the way; HB_NONE */
-    uint32_t free;  /* HB_NONE: none */
+    uint32_t slot;  /* the key's; HB_NONE: not found */
+    uint32_t ghost; /* first slot on the way with another key's ghost; HB_NONE */
+    uint32_t free;  /* first free slot; HB_NONE */
 };
 #define HB_NONE UINT32_MAX
 
-/* The slot where the search for a tag begins, in the fixed layout. */
+/* The home slot of a tag, in the fixed layout. */
 static inline uint32_t ll_hash__fixed_home(uint16_t tag, uint32_t slots)
 {
     return (uint32_t)(tag & (HB_GHOST - 1)) * slots >> 15;
@@ -122,7 +121,8 @@ static inline bool ll_hash__same_key(const unsigned char *a, const unsigned char
     return memcmp(a, b, n) == 0;
 }
 
-/* The two layouts. Offsets stay inside the page whatever the bytes are, if `head_fine` says so. */
+/* The two layouts. If `head_fine` holds, offsets stay inside the page whatever the other bytes
+ * are. */
 bool ll_hash__fixed_head_fine(struct lladd_view);
 bool ll_hash__var_head_fine(struct lladd_view);
 bool ll_hash__fixed_fine(struct lladd_view);
@@ -135,28 +135,29 @@ void ll_hash__var_find(const unsigned char *page, uint32_t size, const struct hb
                        struct hb_place *out);
 void ll_hash__fixed_clear(unsigned char *page, uint32_t size);
 void ll_hash__var_clear(unsigned char *page, uint32_t size);
-/* An entry as records have it: how long it is at p; 0: it does not fit into n bytes or the page. */
+/* Length of the packed entry at p; 0: it does not fit into n bytes or the page. */
 size_t ll_hash__fixed_packed(const unsigned char *page, const unsigned char *p, size_t n);
 size_t ll_hash__var_packed(const unsigned char *p, size_t n);
-/* Puts it into a slot in place of what is there. */
+/* Stores the entry in a slot and replaces what is there. */
 void ll_hash__fixed_store(unsigned char *page, uint32_t slot, const unsigned char *packed);
 void ll_hash__fixed_empty(unsigned char *page, uint32_t slot);
 void ll_hash__var_store(unsigned char *page, uint32_t size, uint32_t slot,
                         const unsigned char *packed);
-/* Puts n bytes of entries where their hashes say. */
+/* Stores n bytes of packed entries in the slots that their tags select. */
 void ll_hash__fixed_fill(unsigned char *page, const unsigned char *packed, size_t n);
-/* Takes the slots of a bitmap away; those of the other give up what their values do not need. */
+/* Drops the slots of the bitmap `drop`; trims the values in those of `trim` to the bytes they
+ * need. */
 void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop);
 void ll_hash__var_drop(unsigned char *page, uint32_t size, const unsigned char *drop,
                        const unsigned char *trim);
-/* Bytes of the elements, their directory entries included; and all bytes that are not free once
- * everything is moved together: ghosts, slack, and a directory entry for each slot, too. */
+/* live: bytes of the elements with their directory entries. taken: bytes not free after a
+ * compaction, which also counts ghosts, slack and a directory entry for each slot. */
 struct hb_use {
     uint32_t live, taken;
 };
 struct hb_use ll_hash__var_use(const unsigned char *page, uint32_t size);
 
-/* Whichever it is. */
+/* For either layout. */
 bool ll_hash__head_fine(struct lladd_view);
 bool ll_hash__fine(struct lladd_view);
 static inline bool ll_hash__entry(struct lladd_view v, uint32_t slot, struct hb_entry *out)
@@ -172,20 +173,20 @@ static inline void ll_hash__find(struct lladd_view v, const struct hb_key *key,
     else
         ll_hash__var_find(v.bytes, v.size, key, out);
 }
-/* Bytes an entry takes in a record; writes it there. */
+/* Bytes that an entry takes in a record; writes it into one. */
 size_t ll_hash__pack_size(bool fixed, const struct hb_entry *);
 void ll_hash__pack(unsigned char *to, bool fixed, const struct hb_entry *);
 void ll_hash__unpack(const unsigned char *head, const unsigned char *p, struct hb_entry *out);
-/* Entries of the fixed layout a page takes; bytes for entries of the other one. */
+/* Number of entries on a page of the fixed layout; bytes for entries in the variable one. */
 uint32_t ll_hash__fixed_slots(uint32_t page_size, uint32_t key_size, uint32_t value_size);
 static inline uint32_t ll_hash__var_bytes(uint32_t page_size)
 {
     return page_size - HB_ENTRIES;
 }
-#define HB_VAR_DIR 4u  /* u16 tag (0: unused), u16 where the entry is */
+#define HB_VAR_DIR 4u  /* u16 tag (0: unused), u16 offset of the entry */
 #define HB_VAR_HEAD 8u /* u16 slot (UINT16_MAX: dropped), u16 key_len, u16 value_len, u16 cap */
 
-/* ---- what the operations are asked with ------------------------------------------------------ */
+/* ---- arguments of the operations ------------------------------------------------------------- */
 
 struct ll_hash_table;
 
@@ -193,38 +194,38 @@ struct ll_hash_table;
 struct hb_change {
     struct ll_hash_table *table;
     struct lladd_txn *txn;
-    const struct lladd_op *op; /* slot: whose change it is to be */
+    const struct lladd_op *op; /* slot: the operation to carry out */
     struct hb_key key;
-    uint64_t hash, buckets; /* among so many */
-    lladd_pageno page;      /* its bucket is this one */
+    uint64_t hash, buckets; /* assumed number of buckets */
+    lladd_pageno page;      /* the bucket's page, on that assumption */
     const unsigned char *value;
     uint16_t value_len;
-    bool chain;  /* the whole chain has been looked at: this page's answer counts */
-    bool revive; /* replace: a ghost is as good as an element */
-    bool inserted; /* out, of a put: there was no value */
-    bool brief;  /* replace: nothing but short values, please */
+    bool chain;  /* the whole chain has been searched: this page's answer is final */
+    bool revive; /* replace: a ghost may be replaced too */
+    bool inserted; /* out, of a put: the key was not there */
+    bool brief;  /* replace: refuse values that are not short */
     /* out */
-    /* How much of the page elements take once the change is made, in slots (fixed) or bytes, and
-     * how much was free. The rest are ghosts and slack, which come back without a split. */
+    /* The part of the page that elements take after the change, in slots (fixed) or bytes, and the
+     * part that was free. The rest is ghosts and slack, which can be freed without a split. */
     uint32_t full, of, empty;
     uint32_t slot;
     enum hb_answer {
         HB_DONE = 0,
-        HB_MOVED,   /* not its bucket any more */
-        HB_CHAINED, /* there are overflow pages to look at */
+        HB_MOVED,   /* the page is not its bucket any more */
+        HB_CHAINED, /* there are overflow pages to search */
         HB_FULL,    /* no room */
-        HB_PRESENT, /* insert: it is there */
-        HB_REVIVE,  /* insert: it is there as a ghost that somebody may want back */
-        HB_ABSENT   /* replace, remove: it is not there */
+        HB_PRESENT, /* insert: the key is there */
+        HB_REVIVE,  /* insert: it is there, as a ghost with a hold */
+        HB_ABSENT   /* replace, remove: the key is not there */
     } answer;
-    lladd_pageno gone_key, gone_value; /* blobs that the change has left without an entry, or 0 */
-    unsigned char *old;                /* nullable: insert copies the value it finds there to it */
+    lladd_pageno gone_key, gone_value; /* blobs without an entry after the change, or 0 */
+    unsigned char *old;                /* nullable: insert copies the present value to it */
     size_t old_size, old_len;
     bool old_blob;
 };
 
-/* The lengths that have to do with how much log an undo may need. */
-#define LL_HASH_SHORT 64u /* key, and value, of a short replacement */
+/* Lengths that limit the log an undo may need. */
+#define LL_HASH_SHORT 64u /* longest key, and value, of a short replacement */
 
 extern const struct lladd_op ll_hash__bucket_format, ll_hash__bucket_format_long;
 extern const struct lladd_op ll_hash__insert, ll_hash__remove;
@@ -235,7 +236,7 @@ extern const struct lladd_op ll_hash__narrow, ll_hash__narrow_long, ll_hash__wid
 extern const struct lladd_op ll_hash__slot, ll_hash__bytes, ll_hash__bytes_long;
 extern const struct lladd_page_type ll_hash__bucket_page;
 
-/* Builds the record of an insertion that is as most are, which is all it does; false: it is not.
+/* Drafts the record of an insertion on the fast path; false: the general path is needed.
  * insert.c */
 bool ll_hash__insert_usual(struct hb_change *, struct lladd_view, struct lladd_draft *);
 #define HB_UNDO_HEAD 9u /* of undo bytes: root, flags */
@@ -249,20 +250,20 @@ struct hb_restore {
     uint32_t slot;
     struct hb_entry entry;
 };
-/* Of format and widen: a head (format only), and entries out of pages one holds. */
+/* Arguments of format and widen: a head (format only), and entries from latched pages. */
 struct hb_fill {
     unsigned char head[HB_HEAD_BYTES];
     unsigned level;              /* widen */
-    const unsigned char *packed; /* entries as records have them */
+    const unsigned char *packed; /* entries in the form that records have */
     size_t len;
 };
-/* Of narrow. */
+/* Arguments of narrow. */
 struct hb_narrow {
     unsigned level;
     bool close;
     const unsigned char *drop, *trim; /* bitmaps of HB_SLOTS bits; trim NULL: none */
 };
-/* Of bytes: what the page shall be. */
+/* Argument of bytes: the new contents of the page. */
 struct hb_bytes {
     const unsigned char *page;
 };

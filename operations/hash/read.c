@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading an element whose key or value lives in a blob, without locks.
+/* Reads an element that has its key or value in a blob, without locks.
  *
- * Blobs are read page by page, so between the page that refers to them and their last page a writer
- * may put another value in the old one's place, and the pages of the old one may come to hold
- * anything. What was read is one whole value if, when the reading is over,
+ * A blob is read page by page. Meanwhile a writer may replace the value, and the pages of the old
+ * blob may be reused for anything. The bytes read are one complete value if afterwards
  *
  *   - the element refers to the same blob as before, and
- *   - the blob's root page has the version that it had before the first byte was read.
+ *   - the blob's root page has the same version as before the first byte was read.
  *
- * The reference alone would not do: a blob of the same length may have come to the same page, after
- * any number of others. With both, the root page was that of this blob and complete all the time
- * (the entry refers to a blob only after it is made; it is destroyed only after the entry refers to
- * another one; and undo goes backwards), so its data pages belonged to it all the time, and nothing
- * writes to a table's blob but who makes it.
+ * The reference alone is not enough: another blob of the same length may have got the same root
+ * page, perhaps after several others. Together the two conditions mean that the root page was this
+ * blob's, and complete, all the time: an entry refers to a blob only after it is created, the blob
+ * is destroyed only after the entry refers to another one, and undo reverses that order. So its
+ * data pages belonged to it all the time too, and only the writer that creates a table's blob
+ * writes to it.
  *
- * If it was not so, the reader begins anew with what is there now. After some attempts it reads
- * under the latch of the element's page: then the blob is not replaced, and it comes to an end
- * whatever writers do. */
+ * Otherwise the reader starts again with the present reference. After some attempts it reads under
+ * the latch of the element's page: then the blob cannot be replaced, and the reader finishes
+ * whatever the writers do. */
 #include "operations/hash/table.h"
 
 #include "operations/blob.h"
 
-#define UNLATCHED 4 /* attempts; then a writer of this bucket has to wait for a reader */
+#define UNLATCHED 4 /* attempts; after them writers of this bucket wait for the reader */
 
 static int read_part(struct lladd_db *db, struct hb_part *part, struct lladd_error *err)
 {
@@ -38,8 +38,8 @@ static int read_parts(struct ll_hash_reader *r, struct lladd_error *err)
     return rc ? rc : read_part(r->table->db, &r->value_part, err);
 }
 
-/* Under the latch of the entry's page. An error is a change, too: it comes again when that is the
- * reason, and is reported then. */
+/* Under the latch of the entry's page. An error counts as a change: if it persists, the next
+ * attempt reports it. */
 static bool part_is_same(struct lladd_db *db, const struct hb_part *part, bool blob,
                          const unsigned char *ref)
 {

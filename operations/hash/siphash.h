@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_HASH_SIPHASH_H
 #define LL_OPERATIONS_HASH_SIPHASH_H
-/* SipHash (Aumasson, Bernstein 2012): a keyed hash of 64 bits. Who does not know the key cannot
- * choose inputs that collide. Inline, because keys are mostly a word long; why it is here and not
- * in a library, and why -1-3: docs/decisions/siphash.md. */
+/* SipHash (Aumasson, Bernstein 2012): a keyed 64-bit hash. Without the key an adversary cannot
+ * choose inputs that collide. It is inline, because most keys are one word long. Why it is
+ * implemented here, and why as -1-3: docs/decisions/siphash.md. */
 #include <lladd/bytes.h>
 
 struct ll_siphash_key {
@@ -61,13 +61,13 @@ ll_siphash_rounds(const struct ll_siphash_key *key, const void *bytes, size_t le
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* SipHash-1-3 of any length: a call, */
+/* SipHash-1-3 for any length, as a call. */
 static __attribute__((noinline, unused)) uint64_t ll_siphash_any(const struct ll_siphash_key *key,
                                                                  const void *bytes, size_t len)
 {
     return ll_siphash_rounds(key, bytes, len, 1, 3);
 }
-/* while for keys of a word or half of one the compiler unrolls it where it is wanted. */
+/* Keys of a word or half a word: inlined, so that the compiler unrolls the loop. */
 static inline __attribute__((always_inline)) uint64_t
 ll_siphash(const struct ll_siphash_key *key, const void *bytes, size_t len)
 {
@@ -76,9 +76,9 @@ ll_siphash(const struct ll_siphash_key *key, const void *bytes, size_t len)
                       : ll_siphash_any(key, bytes, len);
 }
 
-/* Of n <= 64 keys of `len` <= 8 bytes, given as numbers (lladd_get64, lladd_get_few): bit i of the
- * answer is bit `bit` of the hash of key i. Reads all of `words`, whatever stands there behind the
- * n-th. siphash_bits.c */
+/* Hashes n <= 64 keys of `len` <= 8 bytes, given as numbers (lladd_get64, lladd_get_few). Bit i of
+ * the result is bit `bit` of the hash of key i. Reads all of `words`, also after the n-th.
+ * siphash_bits.c */
 uint64_t ll_siphash_bits(const struct ll_siphash_key *, const uint64_t words[64], size_t n,
                          size_t len, unsigned bit);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One bit of the SipHash-1-3 of each of many keys: what a split asks of a page. The keys are hashed
- * side by side, in the lanes of vectors where the processor has vectors that are worth it: no lane
- * knows of another, and there is no branch on the way. */
+/* One bit of the SipHash-1-3 of each of many keys, which a split needs for a page. The keys are
+ * hashed side by side, in vector lanes if the processor has AVX2. The lanes are independent and the
+ * loop has no branches. */
 #include "operations/hash/siphash.h"
 
-/* Keys of up to a word, as numbers: each a word and a tail behind it, or only the tail. */
+/* Keys of up to a word, as numbers. A key of 8 bytes is hashed as one word and the tail; a shorter
+ * one is part of the tail. */
 static uint64_t by_one(const struct ll_siphash_key *key, const uint64_t *words, size_t n,
                        size_t len, unsigned bit)
 {
@@ -24,7 +25,7 @@ typedef double lane_signs __attribute__((vector_size(8 * LANES)));
 #define ALL(x) ((lanes){(x), (x), (x), (x)})
 #define AVX2 __attribute__((target("avx2")))
 
-/* Two vectors at a time: while one waits for a sum, the other is rotated. */
+/* Two vectors at a time: while an addition on one is in progress, the other is rotated. */
 AVX2 static uint64_t by_eight(const struct ll_siphash_key *key, const uint64_t *words, size_t n,
                               size_t len, unsigned bit)
 {

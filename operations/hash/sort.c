@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a split, a merge or clearing up takes along from a page, and what it leaves. */
+/* Sorts the entries of a page, for a split, a merge or a clearing: those that move, stay, or are
+ * dropped. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@ static void set_bit(unsigned char *map, uint32_t i)
 
 struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *t, uint32_t page_size)
 {
-    size_t map = page_size / 8; /* no page has as many slots as bytes */
+    size_t map = page_size / 8; /* a page has fewer slots than bytes */
     struct hb_sorted *s = lladd_alloc(t->db, sizeof *s + 2 * map + 2 * (size_t)page_size);
     if (!s)
         return NULL;
@@ -22,7 +23,7 @@ struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *t, uint32_t page_siz
     return s;
 }
 
-/* What of 64 slots, or as many as there are, is what: bit i for slot i. */
+/* The states of up to 64 slots: bit i for slot i. */
 struct slots {
     uint64_t taken, ghosts, moves;
 };
@@ -65,7 +66,7 @@ static inline struct slots look(const struct ll_hash_table *t, const unsigned ch
     return s;
 }
 
-/* Ghosts that nobody wants back. */
+/* The ghosts without a hold. */
 static uint64_t forgotten(const struct ll_hash_table *t, const unsigned char *p, uint64_t ghosts)
 {
     const bool any_held = ll_hash__any_held(t);
@@ -79,8 +80,8 @@ static uint64_t forgotten(const struct ll_hash_table *t, const unsigned char *p,
     return gone;
 }
 
-/* A slot of the fixed layout is what a record has of it. False: there are not as many elements and
- * ghosts as the page says, or there is a ghost of nothing. */
+/* In the fixed layout a slot has the form of an entry in a record. False: the page's counts of
+ * elements or ghosts are wrong, or an empty slot is marked as a ghost. */
 static bool sort_fixed(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
                        struct hb_sorted *s)
 {
@@ -147,7 +148,7 @@ int ll_hash__sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, st
     s->len = s->moved = s->dropped = s->trimmed = s->kept = 0;
     s->kept_bytes = 0;
     bool fine = t->fixed ? ll_hash__head_fine(v) && sort_fixed(t, v, bit, s) : ll_hash__fine(v);
-    if (!fine) /* what is moved, and what it leaves, might not even fit into a page */
+    if (!fine) /* entries of a damaged page might not fit on any page */
         return ll_hash__corrupt(err, v.number, "is no bucket that makes sense");
     if (t->fixed)
         return 0;

@@ -1,42 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Splits, merges and chains.
  *
- * A split of bucket b among n, without chains and with logical undo, is four records that need no
- * undo, since every prefix of them is a table in order:
+ * A split of bucket b among n, without chains and with logical undo, is four log records. They need
+ * no undo, because the table is consistent after each of them:
  *
- *   format   page n becomes an empty bucket of the next level. It is closed, and beyond the number
- *            of buckets: no thread looks at it. No page is latched yet (BUF-3)
- *   widen    it is opened, with the entries that go there
- *   narrow   page b loses them and is of the next level, too: from here on the split has happened
- *   buckets  the root page says n + 1. If a crash comes before this record, the level of b tells
- *            (table.c)
+ *   format   Page n becomes an empty bucket of the next level. It is closed, and beyond the number
+ *            of buckets, so no thread looks at it. No page is latched yet (BUF-3).
+ *   widen    Page n is opened, with the entries that move there.
+ *   narrow   Page b loses these entries and gets the next level too: now the split has happened.
+ *   buckets  The root page says n + 1. If a crash comes before this record, the level of b shows
+ *            that the split has happened (table.c).
  *
- * A merge of the last bucket into its parent likewise: `narrow` (the parent drops what nobody wants
- * back), `widen` (it gets the entries and is of the level below: the merge has happened), `narrow`
- * (the last page is closed), `buckets`. So both stay, whatever becomes of the transaction, at the
- * price of a hundred bytes of log besides the entries that move.
+ * A merge of the last bucket into its parent is likewise: `narrow` (the parent drops ghosts without
+ * holds), `widen` (it gets the entries and the lower level: now the merge has happened), `narrow`
+ * (the last page is closed), `buckets`. So both stay even if the transaction rolls back. This costs
+ * about a hundred bytes of log besides the entries moved.
  *
  * With physical undo a split logs `bytes` instead of `narrow` and `buckets`, and there are no
  * merges (ll_hash__merge says why).
  *
- * Where there are chains, buckets are *rebuilt*: their entries are read, laid out anew on fresh
- * overflow pages, and the head page is changed to what it shall be byte by byte. What can fail
- * happens before the heads are latched; then the entries are read once more, and if anything
- * has changed since, all is taken back and done again. With logical undo this is a top action that
- * is closed before the latches go; with physical undo it is part of the transaction.
+ * Buckets with chains are *rebuilt*: their entries are read, laid out on new overflow pages, and
+ * the head page is changed byte by byte. Everything that can fail is done before the heads are
+ * latched. Then the entries are read again; if anything has changed since, all is rolled back and
+ * repeated. With logical undo this is a nested top action that is closed before the latches are
+ * released; with physical undo it is part of the transaction.
  *
- * Ghosts go along, except those nobody wants back (table.c). One thread splits, merges or rebuilds
- * at a time (`shape`); who does not get the latch for a split or merge leaves it at that. Page
- * latches are taken in the order lower bucket, higher bucket, its chain, root page. */
+ * Ghosts move too, except those without a hold (table.c). One thread at a time splits, merges or
+ * rebuilds (`shape`); a thread that does not get this latch for a split or merge leaves the table
+ * as it is. Page latches are taken in the order lower bucket, higher bucket, its chain, root
+ * page. */
 #include "operations/hash/table.h"
 
 #include <string.h>
 
 #define REBUILD_TRIES 64
-#define MERGED_NUM 3 /* two buckets become one if they fill at most 3/4 of it */
+#define MERGED_NUM 3 /* two buckets are merged if they fill at most 3/4 of one page */
 #define MERGED_DEN 4
 
-/* ---- small things ---------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 int ll_hash__write(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
                    const unsigned char *image)
@@ -45,14 +46,15 @@ int ll_hash__write(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_
     return lladd_update_page(txn, ll_hash__op_bytes(t), held, &args, sizeof args);
 }
 
-/* Is the page the head of bucket b at this level? */
+/* Is the page the head of bucket b, at this level? */
 static bool is_head(const struct ll_hash_table *t, struct lladd_view v, uint64_t b, unsigned level)
 {
     return ll_hash__is_bucket(t, v, b) && v.bytes[HB_LEVEL] == level &&
            lladd_get48(v.bytes + HB_BUCKET) == b;
 }
 
-/* LLADD_CONFLICT: it is not, the table has changed, or memory is wrong. */
+/* Fixes the head of bucket b. LLADD_CONFLICT: the page is not this head; the table has changed, or
+ * memory is wrong. */
 static int fix_head(struct ll_hash_table *t, uint64_t b, unsigned level, enum lladd_latch latch,
                     struct lladd_page **out, struct lladd_error *err)
 {
@@ -68,7 +70,7 @@ static unsigned top_bit(uint64_t n)
     return 63 - (unsigned)__builtin_clzll(n);
 }
 
-/* The same with undo of the page's bytes. */
+/* Narrows a page with undo of the changed bytes. */
 static int narrow_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *held,
                         unsigned level, const struct hb_sorted *s)
 {
@@ -113,7 +115,7 @@ static int count_bytes(struct lladd_txn *txn, struct ll_hash_table *t, struct ll
     return ll_hash__write(txn, t, root, image);
 }
 
-/* Puts down the log space that was taken for a change: nothing waits while it has some (BUF-3). */
+/* Releases the log credit taken for a change: a thread that has credit must not wait (BUF-3). */
 static int put_down(struct lladd_txn *txn, const struct ll_hash_table *t, int rc)
 {
     int rest = lladd_log_credit(txn, ll_hash__op_format(t), 0);
@@ -122,7 +124,7 @@ static int put_down(struct lladd_txn *txn, const struct ll_hash_table *t, int rc
 
 /* ---- a split without chains ------------------------------------------------------------------ */
 
-/* Under all latches. What the fresh page holds need not be taken back. */
+/* Logs the records of a split. Under all latches. The new page's contents need no undo. */
 static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
                          struct lladd_page *fresh, struct lladd_page *root,
                          const struct hb_sorted *s, uint64_t n, bool physical)
@@ -159,7 +161,7 @@ static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
     return rc;
 }
 
-/* LLADD_END: there is a chain. */
+/* Checks that the bucket to split has no chain. LLADD_END: it has one. */
 static int split_may_be_plain(struct ll_hash_table *t, uint64_t n, struct lladd_error *err)
 {
     struct lladd_page *old;
@@ -172,7 +174,7 @@ static int split_may_be_plain(struct ll_hash_table *t, uint64_t n, struct lladd_
     return rc;
 }
 
-/* The page that the new bucket will be, still closed, and log space for the rest. */
+/* Formats the new bucket's page, still closed, and takes log credit for the other records. */
 static int split_prepare(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n, bool physical)
 {
     struct hb_fill f = {.packed = NULL};
@@ -189,7 +191,7 @@ static int split_prepare(struct lladd_txn *txn, struct ll_hash_table *t, uint64_
                     : lladd_log_credit_all(txn, logical_needs, 3);
 }
 
-/* LLADD_END: there is a chain. */
+/* Splits without chains. LLADD_END: there is a chain. */
 static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n, bool physical)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -215,7 +217,7 @@ static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
 
 /* ---- a merge without chains ------------------------------------------------------------------ */
 
-/* May the entries of both go into one page with room to spare? */
+/* Do the entries of both fit on one page with room to spare? */
 static bool merge_fits(const struct ll_hash_table *t, const struct hb_sorted *parent,
                        const struct hb_sorted *last)
 {
@@ -261,7 +263,7 @@ static int merge_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
     return rc;
 }
 
-/* LLADD_END: there is a chain. */
+/* Merges without chains. LLADD_END: there is a chain. */
 static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -293,29 +295,29 @@ static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
 
 /* ---- rebuilding ------------------------------------------------------------------------------ */
 
-enum { STAY, GO }; /* the bucket that keeps its number, and the one of a split */
+enum { STAY, GO }; /* the bucket that keeps its number; the new bucket of a split */
 
-/* What buckets hold: entries as records have them, one behind the other, those of STAY first. */
+/* The contents of buckets: packed entries, those of STAY first, then those of GO. */
 struct contents {
     unsigned char *bytes[2];
     size_t len[2], cap[2];
-    uint64_t *chain; /* old overflow pages */
+    uint64_t *chain; /* the present overflow pages */
     size_t n_chain, cap_chain;
-    uint64_t pages[2]; /* a layout takes: head included, 0: no such bucket */
+    uint64_t pages[2]; /* pages that the layout takes, head included; 0: no such bucket */
 };
 
-/* What is to be done. */
+/* The work to do. */
 struct rebuild {
     struct ll_hash_table *t;
     struct lladd_txn *txn;
     bool physical;
     enum { SPLIT, MERGE, ROOM } what;
-    uint64_t low, high;             /* buckets; high: of a split or merge */
-    unsigned level;                 /* of the heads that are there */
-    uint64_t n;                     /* buckets there are */
-    const struct hb_change *change; /* ROOM; NULL: a shorter chain */
+    uint64_t low, high;             /* buckets; high: only of a split or merge */
+    unsigned level;                 /* of the present heads */
+    uint64_t n;                     /* present number of buckets */
+    const struct hb_change *change; /* ROOM; NULL: shorten the chain */
     struct contents seen, now;
-    uint64_t *fresh; /* pages for chains */
+    uint64_t *fresh; /* new pages for chains */
     size_t n_fresh;
     unsigned char *image;
 };
@@ -395,7 +397,7 @@ static int add_chain_page(const struct rebuild *r, struct contents *c, lladd_pag
     return 0;
 }
 
-/* All of a bucket whose head one holds. */
+/* Adds the contents of a bucket; the caller holds its head. */
 static int add_bucket(const struct rebuild *r, struct contents *c, const struct lladd_page *head)
 {
     struct ll_hash_table *t = r->t;
@@ -419,7 +421,7 @@ static int add_bucket(const struct rebuild *r, struct contents *c, const struct 
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* How many of the bytes at p a page takes; *left is the room it then has. */
+/* How many of the bytes at p fit on a page; *left: the room that is left on it. */
 static size_t page_full(const struct rebuild *r, const unsigned char *p, size_t n, uint32_t *left)
 {
     struct ll_hash_table *t = r->t;
@@ -442,8 +444,8 @@ static size_t page_full(const struct rebuild *r, const unsigned char *p, size_t 
     return at;
 }
 
-/* The room that a layout leaves for a change; or so much that a chain that was made shorter does
- * not become longer again at once. */
+/* The room that a layout leaves for a change. When a chain is shortened: enough that it does not
+ * grow again at once. */
 static uint32_t room_wanted(const struct rebuild *r)
 {
     const struct ll_hash_table *t = r->t;
@@ -455,7 +457,7 @@ static uint32_t room_wanted(const struct rebuild *r)
                           HB_LEN(r->change->value_len);
 }
 
-/* Counts the pages a layout of the contents takes. */
+/* Counts the pages that a layout of the contents takes. */
 static void lay_out(const struct rebuild *r, struct contents *c)
 {
     for (int to = STAY; to <= GO; to++) {
@@ -475,7 +477,7 @@ static void lay_out(const struct rebuild *r, struct contents *c)
     }
 }
 
-/* Reads the buckets whose heads one holds. */
+/* Reads the buckets; the caller holds their heads. */
 static int look(const struct rebuild *r, struct contents *c, const struct lladd_page *low,
                 const struct lladd_page *high)
 {
@@ -529,14 +531,14 @@ static int peek(struct rebuild *r)
     return rc;
 }
 
-/* The level of the buckets when all is done. */
+/* The buckets' level after the change. */
 static unsigned new_level(const struct rebuild *r)
 {
     return r->what == SPLIT ? r->level + 1 : r->what == MERGE ? r->level - 1 : r->level;
 }
 
-/* Fresh overflow pages of one bucket, from the last one backwards; *first is the first one's
- * number (0: none), *head what remains for the head page. */
+/* Writes the new overflow pages of one bucket, the last one first. *first: number of the first one
+ * (0: none); *head: bytes left for the head page. */
 static int write_chain(struct rebuild *r, int to, uint64_t bucket, size_t *next_fresh,
                        uint64_t *first, size_t *head)
 {
@@ -559,7 +561,7 @@ static int write_chain(struct rebuild *r, int to, uint64_t bucket, size_t *next_
     return rc;
 }
 
-/* Pages are taken and given back, and what nobody can see yet is written. */
+/* Allocates new pages, frees old ones, and writes the pages that no other thread can see yet. */
 static int write_fresh(struct rebuild *r, uint64_t first[2], size_t head[2])
 {
     struct ll_hash_table *t = r->t;
@@ -590,7 +592,7 @@ static int write_fresh(struct rebuild *r, uint64_t first[2], size_t head[2])
                         &f, sizeof f);
 }
 
-/* The head page becomes one with these entries. */
+/* Replaces the head page's contents by these entries. */
 static int write_head(struct rebuild *r, struct lladd_page *held, uint64_t bucket, unsigned flags,
                       uint64_t next, const unsigned char *packed, size_t len)
 {
@@ -615,7 +617,8 @@ static int write_root(struct rebuild *r, struct lladd_page *root, uint64_t n)
     return ll_hash__write(r->txn, r->t, root, r->image);
 }
 
-/* Everything under latches; nothing can fail any more but for a bug or a poisoned handle. */
+/* Writes the heads and the root page, under their latches. Only a bug or a poisoned handle makes
+ * this fail. */
 static int write_heads(struct rebuild *r, struct lladd_page *low, struct lladd_page *high,
                        struct lladd_page *root, const uint64_t first[2], const size_t head[2])
 {
@@ -635,15 +638,17 @@ static int write_heads(struct rebuild *r, struct lladd_page *low, struct lladd_p
     return 0;
 }
 
-/* LLADD_CONFLICT: somebody was quicker. */
+/* Latches the heads and completes the change. LLADD_CONFLICT: the buckets have changed
+ * meanwhile. */
 static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t head[2],
                        struct lladd_action *action)
 {
     struct ll_hash_table *t = r->t;
     struct lladd_error *err = lladd_txn_error_out(r->txn);
     struct lladd_page *low, *high, *root = NULL;
-    /* One head, or two and the root; and the end of the action, which is logged under their
-     * latches: afterwards others may change what could not be taken back any more. */
+    /* One head, or two and the root; and the end of the top action, which is logged under their
+     * latches: after they are released, other transactions may change the pages, and page undo
+     * would be wrong. */
     const struct lladd_log_need needs[] = {{ll_hash__op_bytes(t), r->what == ROOM ? 1 : 3},
                                            {LLADD_NO_OP, r->physical ? 0 : 1}};
     int rc = lladd_log_credit_all(r->txn, needs, 2);
@@ -663,7 +668,7 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
         rc = write_heads(r, low, high, root, first, head);
         if (!rc && !r->physical)
             rc = lladd_nta_end(r->txn, action, LLADD_NO_OP, NULL, 0);
-        if (rc) /* the bytes are the library's to take back: nobody may be let in between */
+        if (rc) /* undo of the bytes follows: do not use memory's state until then */
             ll_hash__forget(t);
     }
     if (root)
@@ -715,9 +720,10 @@ static int rebuild(struct rebuild *r)
     return rc;
 }
 
-/* ---- what others ask for --------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Under `shape`. */
+/* One split. Under `shape`. If the number of buckets is unsure the table keeps its shape: otherwise
+ * the root page might get a wrong number. */
 static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
 {
     uint64_t n;
@@ -750,7 +756,7 @@ static int merge_rebuilt(struct lladd_txn *txn, struct ll_hash_table *t, uint64_
                         .high = n - 1,
                         .level = top_bit(n - 1) + 1,
                         .n = n};
-    /* Only if both go into one page. */
+    /* Merges only if both fit on one page. */
     struct contents c = {.n_chain = 0};
     struct lladd_page *low, *high;
     uint32_t left = 0;
@@ -777,7 +783,7 @@ static int merge_step(struct lladd_txn *txn, struct ll_hash_table *t)
     return rc == LLADD_END ? merge_rebuilt(txn, t, n) : rc;
 }
 
-/* The shape is not what memory says: it will be looked at again. */
+/* Unlocks `shape`. On a conflict the table's state in memory is read again at next use. */
 static int settle(struct ll_hash_table *t, int rc)
 {
     if (rc == LLADD_CONFLICT)
@@ -795,14 +801,15 @@ int ll_hash__split(struct lladd_txn *txn, struct ll_hash_table *t, bool physical
 
 int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
 {
-    /* A page that is formatted anew must not have changes on it that may yet be undone. With
-     * physical undo a bucket that was merged away, and split off again, would have. */
+    /* A page must not be formatted while it has changes that may still be undone. With physical
+     * undo a bucket that is merged and split again would have such changes. */
     if (physical || !lladd_mutex_trylock(&t->shape))
         return 0;
     return settle(t, merge_step(txn, t));
 }
 
-/* *freed: how many ghosts have gone, and entries given up slack. With logical undo. */
+/* Drops ghosts and slack without holds. *freed: how many ghosts, and entries that lost slack. With
+ * logical undo. */
 static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, uint32_t *freed)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -828,7 +835,7 @@ int ll_hash__clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash
     return physical ? 0 : clear(txn, t, hash, &freed);
 }
 
-/* Under `shape`. */
+/* Shortens a chain by one rebuild, if possible. Under `shape`. */
 static int shorten_step(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
 {
     struct lladd_page *head;
@@ -875,11 +882,11 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
                         .level = head->bytes[HB_LEVEL],
                         .change = c};
     lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
-    /* Who changes which pages a bucket has does so under this latch: pages that we find in a chain
-     * and give back are nobody else's by then. */
+    /* All changes of a bucket's set of pages are made under this latch. So the pages found in a
+     * chain still belong to it when they are freed. */
     lladd_mutex_lock(&t->shape);
     rc = rebuild(&r);
     lladd_mutex_unlock(&t->shape);
-    /* If the bucket was split meanwhile, there may be room now. */
+    /* On a conflict: if the bucket was split meanwhile, there may be room now. */
     return rc == LLADD_CONFLICT ? 0 : rc;
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an open database knows of its hash tables, and what its transactions have to do with them.
+/* Hash tables in memory, and the state of transactions that use them.
  *
- * Of each table there is one struct ll_hash_table, made when it is first met and kept until the
- * database is closed, so that compensations find it without asking for memory. Its number of
- * buckets is what lookups go by. It may be wrong for a moment, and 0 stands for "ask the root
- * page"; bucket pages say themselves what belongs to them, so nobody is misled.
+ * Each table has one struct ll_hash_table, created at first use and kept until the database is
+ * closed, so that compensations find it without allocating memory. Lookups use its number of
+ * buckets. The number may be wrong for a moment, and 0 means "read the root page". A bucket page
+ * says which keys belong to it, so a wrong number does no harm.
  *
- * The root page's number of buckets is written behind the record that splits or merges, and a crash
- * may come in between. Then the buckets' levels tell: the bucket to be split next has been split
- * already, or the last one's parent has got its entries back. (load)
+ * The root page's number of buckets is logged after the record that completes a split or merge, and
+ * a crash may come in between. Then the levels of buckets show it: the next bucket to be split has
+ * the higher level already, or the last bucket's parent has the lower one. (load)
  *
- * A transaction that removes a key holds its hash (operations/hold.c): 18 bits of it, under the
- * number of the root page. Two keys that share them are held together, which does no harm.
+ * A transaction that removes a key holds its hash (operations/hold.c): 18 bits of it, with the
+ * number of the root page. Two keys with equal bits are held together, which does no harm.
  *
- * A table that a transaction has made is its own until it ends, and so is one with physical undo
- * that it has changed: `owner`. What it does there is taken back byte by byte, splits included. */
+ * A table that a transaction has created belongs to it alone until it ends; so does a table with
+ * physical undo that it has changed (`owner`). Its changes are undone byte by byte, splits
+ * included. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -84,7 +85,7 @@ static void count_redo(struct lladd_page *page, struct lladd_span redo)
 static const struct lladd_field count_fields[] = {{"buckets", LLADD_FIELD_U64},
                                                   {NULL, LLADD_FIELD_END}};
 
-/* Behind a split or a merge, which stays. */
+/* Logged after a split or a merge, which is never undone; so it has no undo either. */
 static const struct lladd_op root_count = {
     .struct_size = sizeof(struct lladd_op),
     .name = "lladd.hash.buckets",
@@ -225,7 +226,7 @@ int ll_hash__new_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_ta
         return rc;
     lladd_mutex_lock(&h->mutex);
     struct ll_hash_table *older = find(h, root);
-    if (older) { /* it stays, for handles that somebody may have forgotten to close */
+    if (older) { /* kept for handles that may not have been closed */
         older->root = lladd_page_of(LLADD_NO_PAGE);
         lladd_atomic_store32(&older->destroyed, 1);
         lladd_atomic_store64(&older->buckets, 0);
@@ -348,7 +349,8 @@ static void owner_release(struct ll_hash_owner *o)
     }
 }
 
-/* What the transaction has done to tables of its own may be gone. */
+/* What the transaction has done to tables of its own may be undone: forgets the copies in
+ * memory. */
 static void owner_forget(struct ll_hash_owner *o)
 {
     for (size_t i = 0; i < o->n_own; i++) {
@@ -365,7 +367,7 @@ static void owner_free(struct ll_hash_owner *o)
     ll_operations__owner_free(&o->owner);
 }
 
-/* The tables it alone may change, then what it holds. */
+/* Writes the roots of the tables it has alone, then its holds. */
 static int owner_prepare(void *ctx, void *state, struct lladd_txn *txn, struct lladd_sink *sink)
 {
     struct ll_hash_owner *o = state;
@@ -515,7 +517,7 @@ int ll_hash__hold(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
     return rc;
 }
 
-/* May somebody who is not known of want back what was removed? */
+/* May a loser that is not yet rolled back still need what it has removed? */
 static bool recovering(struct ll_hashes *h)
 {
     uint32_t undo = lladd_atomic_load32(&h->recovering);
@@ -577,8 +579,8 @@ static const struct lladd_page_type *const page_types[] = {&ll_hash__root_page,
                                                            &ll_hash__bucket_page, NULL};
 static const struct lladd_participant *const participants[] = {&participant, NULL};
 
-/* An extension's operations are registered one behind the other, so one question will do: there is
- * one for each open. (tests/operations/test_hash.c asks the others.) */
+/* The ids of an extension's operations are consecutive, so one lookup is enough at each open.
+ * (tests/operations/test_hash.c checks the others.) */
 static int look_up(struct ll_hashes *h)
 {
     lladd_op_id *const ids[] = {
@@ -614,7 +616,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     return 0;
 }
 
-/* Recovery may have changed under them what compensations have read. */
+/* Compensations have read state that recovery may have changed since. */
 static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
 {
     (void)ctx;
@@ -635,7 +637,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
     struct ll_hashes *h = state;
-    while (h->owners.first) /* in doubt, or the handle did not live to see their end */
+    while (h->owners.first) /* in doubt, or still open */
         owner_free((struct ll_hash_owner *)h->owners.first);
     for (struct ll_hash_table *t = h->tables, *next; t; t = next) {
         next = t->next;

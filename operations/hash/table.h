@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_HASH_TABLE_H
 #define LL_OPERATIONS_HASH_TABLE_H
-/* What an open database knows of a hash table: see table.c. */
+/* Hash tables in memory: see table.c. */
 #include "operations/hash/page.h"
 #include "operations/hash/siphash.h"
 #include "operations/owners.h"
@@ -12,7 +12,7 @@
 /* The root page, page type "lladd.hash": offsets in the page. */
 enum {
     HR_LAYOUT = LLADD_PAGE_HEADER,       /* u32 2 */
-    HR_STATE = LLADD_PAGE_HEADER + 4,    /* u32 0; 1: destroyed */
+    HR_STATE = LLADD_PAGE_HEADER + 4,    /* u32 0; 1: destroyed (see HR_GONE) */
     HR_KEY = LLADD_PAGE_HEADER + 8,      /* u32 length of every key, 0: any */
     HR_VALUE = LLADD_PAGE_HEADER + 12,   /* u32 length of every value, 0: any */
     HR_SEED = LLADD_PAGE_HEADER + 16,    /* 16 bytes */
@@ -30,21 +30,22 @@ struct ll_hash_table {
     struct lladd_db *db;
     lladd_pageno root;
     struct ll_siphash_key seed;
-    uint16_t type; /* of its bucket pages */
+    uint16_t type; /* number of its bucket pages' type */
     bool fixed;
-    bool large; /* pages need the long records */
+    bool large; /* pages need the record formats for large pages */
     uint32_t key_size, value_size;
     uint32_t fixed_slots;
     struct ll_run run;
-    /* The rest. */
+    /* Other members. */
     struct ll_hash_table *next;
-    bool loaded;        /* the fields above are there; under `loading` */
-    bool physical;      /* how its open handles want it; under the extension's mutex */
-    uint32_t handles;   /* likewise */
-    uint32_t destroyed; /* atomic: by a transaction that may still roll back, or has not */
-    uint64_t owner;     /* atomic: struct ll_hash_owner * who alone may change it; 0: anybody */
+    bool loaded;        /* the members above are filled in; under `loading` */
+    bool physical;      /* the undo that its open handles ask for; under the mutex */
+    uint32_t handles;   /* under the mutex */
+    uint32_t destroyed; /* atomic: destroyed, by a transaction that may still roll back */
+    uint64_t owner;     /* atomic: struct ll_hash_owner * of the transaction that has it alone,
+                         * or 0 */
     struct lladd_mutex loading; /* held while the root page is read */
-    struct lladd_mutex shape;   /* one splits, merges or rebuilds at a time */
+    struct lladd_mutex shape;   /* held by the thread that splits, merges or rebuilds */
     uint64_t splits, merges;    /* atomic */
 };
 
@@ -52,35 +53,36 @@ struct lladd_hash {
     struct ll_hash_table *table;
 };
 
-/* What a transaction has to do with tables: a participant. */
+/* The state of a transaction that uses tables: a participant. */
 struct ll_hash_owner {
     struct ll_owner owner;
-    struct ll_hold_owner hold; /* what it has removed */
+    struct ll_hold_owner hold; /* on the keys it has removed */
     struct ll_hash_table *
-        *own; /* tables it alone may change until it has ended, or has destroyed */
+        *own; /* tables it has alone until it ends, or has destroyed */
     size_t n_own, cap_own;
 };
 
-/* Of a database. */
+/* The state of a database. */
 struct ll_hashes {
     struct lladd_db *db;
-    struct lladd_mutex mutex; /* a leaf: the list of tables, handles */
+    struct lladd_mutex mutex; /* a leaf: protects the list of tables and the handles */
     struct ll_hash_table *tables;
     struct ll_owners owners;
     struct ll_holds holds;
-    uint32_t recovering; /* atomic, enum ll_hash_undo: losers are not taken back yet */
+    uint32_t recovering; /* atomic, enum ll_hash_undo: are there losers to roll back? */
     lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
         mark, restore, restore_short, narrow, narrow_long, widen, widen_long, slot, bytes,
         bytes_long;
 };
 
-/* Losers are taken back, or not yet; or some are, in a database that is open (lladd_losers). */
+/* Are losers still to be rolled back? The values mean, in order: no; recovery is running; the
+ * database is open, and rollbacks may still be in progress (lladd_losers). */
 enum ll_hash_undo { LL_HASH_UNDO_OVER = 0, LL_HASH_UNDO_TO_COME = 1, LL_HASH_UNDO_BEHIND = 2 };
 
 extern const struct lladd_extension ll_hash__extension;
 extern const struct lladd_page_type ll_hash__root_page;
 
-/* Latches: shape is held while a run grows, loading while pages are read. */
+/* Latch ranks. `shape` is held while a run grows, `loading` while pages are read. */
 enum {
     LL_HASH_RANK_SHAPE = LLADD_RANK_EXTENSION + 0,
     LL_HASH_RANK_LOADING = LLADD_RANK_EXTENSION + 1
@@ -91,21 +93,21 @@ static inline struct ll_hashes *ll_hashes_of(struct lladd_db *db)
     return lladd_state(db, &ll_hash__extension);
 }
 
-/* The bucket of a hash among n. */
+/* The bucket of a hash, with n buckets. */
 static inline uint64_t ll_hash__bucket(uint64_t hash, uint64_t n)
 {
     unsigned level = 63 - (unsigned)__builtin_clzll(n);
     uint64_t b = hash & ((UINT64_C(2) << level) - 1);
     return b < n ? b : b & ((UINT64_C(1) << level) - 1);
 }
-/* How many low bits of the hash the keys of bucket b share, among n. */
+/* The number of low hash bits that the keys of bucket b share, with n buckets. */
 static inline unsigned ll_hash__level(uint64_t b, uint64_t n)
 {
     unsigned level = 63 - (unsigned)__builtin_clzll(n);
     uint64_t full = UINT64_C(1) << level;
     return b >= full || b < n - full ? level + 1 : level;
 }
-/* The bucket that b was split from, or will be merged into. */
+/* The bucket from which b was split, or into which it will be merged. */
 static inline uint64_t ll_hash__parent(uint64_t b)
 {
     return b ^ (UINT64_C(1) << (63 - (unsigned)__builtin_clzll(b)));
@@ -120,11 +122,12 @@ static inline bool ll_hash__is_bucket(const struct ll_hash_table *t, struct llad
            (t->fixed ? hb_get(v.bytes, HB_SLOTS) == t->fixed_slots : ll_hash__head_fine(v));
 }
 
-/* Is a page of that type and head all of this key's bucket? In tables with fixed lengths. */
+/* Is a page with this type and header the only page of this key's bucket? For tables with fixed
+ * lengths. */
 static inline bool ll_hash__is_whole_bucket(const struct ll_hash_table *t, uint16_t type,
                                             const struct hb_head *h, uint64_t hash)
 {
-    uint64_t rest = h->root ^ t->root.v; /* level, and no flags */
+    uint64_t rest = h->root ^ t->root.v; /* level and flags; the flags must be 0 */
     unsigned level = (unsigned)(rest >> 48);
     return type == t->type && rest << 16 == 0 && level <= HB_LEVEL_MAX &&
            h->bucket == ((hash & ((UINT64_C(1) << level) - 1)) | (uint64_t)t->key_size << 48) &&
@@ -138,8 +141,7 @@ static inline uint64_t ll_hash__of(const struct ll_hash_table *t, const unsigned
     return len & HB_BLOB ? lladd_get64(key) : ll_siphash(&t->seed, key, len);
 }
 
-/* Holds: is any key held by anybody? Is the key with this hash? May the ghost in a slot be
- * forgotten? */
+/* Is there a hold on any key? On the key with this hash? May the ghost in a slot be dropped? */
 bool ll_hash__any_held(const struct ll_hash_table *);
 bool ll_hash__held(const struct ll_hash_table *, uint64_t hash);
 bool ll_hash__may_forget(const struct ll_hash_table *, const struct hb_entry *);
@@ -152,11 +154,11 @@ static inline bool ll_hash__may_reuse(const struct ll_hash_table *t, struct llad
 
 /* ---- table.c --------------------------------------------------------------------------------- */
 
-/* The table of a root page, made known if need be. Reads nothing. */
+/* Returns the table of a root page, created in memory if necessary. Reads no page. */
 int ll_hash__find_table(struct ll_hashes *, lladd_pageno root, struct ll_hash_table **out);
-/* A new one under this root page: what was known of an older one is known no more. */
+/* Returns a new table for this root page; what memory knew of an older one is dropped. */
 int ll_hash__new_table(struct ll_hashes *, lladd_pageno root, struct ll_hash_table **out);
-/* How many buckets it has. Reads the root page if need be: LLADD_DESTROYED, LLADD_WRONG_TYPE. */
+/* The number of buckets. Reads the root page if necessary: LLADD_DESTROYED, LLADD_WRONG_TYPE. */
 int ll_hash__buckets_slow(struct ll_hash_table *, uint64_t *out, struct lladd_error *);
 static inline int ll_hash__buckets(struct ll_hash_table *t, uint64_t *out, struct lladd_error *err)
 {
@@ -165,42 +167,42 @@ static inline int ll_hash__buckets(struct ll_hash_table *t, uint64_t *out, struc
 }
 /* Nothing in memory is believed any more. */
 void ll_hash__forget(struct ll_hash_table *);
-/* The transaction's part, made if need be. */
+/* The transaction's state, created if necessary. */
 int ll_hash__owner(struct lladd_txn *, struct ll_hashes *, struct ll_hash_owner **out);
-/* The transaction alone may change the table from now on, until it has ended. LLADD_BUSY if another
- * one may. */
+/* From now until it ends only this transaction may change the table. LLADD_BUSY: another one has
+ * it. */
 int ll_hash__claim(struct lladd_txn *, struct ll_hash_table *);
-/* Must the transaction's changes of the table be taken back byte by byte? Then it is claimed. */
+/* Must the transaction's changes of the table be undone byte by byte? Then claims the table. */
 int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
-/* The transaction is about to remove the key with this hash. */
+/* Takes a hold before the transaction removes the key with this hash. */
 int ll_hash__hold(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
 
 int ll_hash__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 
 /* ---- find.c ---------------------------------------------------------------------------------- */
 
-/* A page said that it is not the bucket that the caller took it for, with `believed` buckets: what
- * memory knows is read again if that is stale. LLADD_CORRUPT_PAGE after too many tries. */
+/* Called when a page is not the bucket expected with `believed` buckets: forgets the number if it
+ * is stale. LLADD_CORRUPT_PAGE after too many tries. */
 int ll_hash__again(struct ll_hash_table *, uint64_t believed, unsigned *tries,
                    struct lladd_error *);
 /* Latches the head page of a key's bucket. */
 int ll_hash__fix_bucket(struct ll_hash_table *, uint64_t hash, enum lladd_latch,
                         struct lladd_page **out, struct lladd_error *);
-/* The same, exclusively and with log credit for one record of the operation, which the caller puts
- * down (lladd_log_credit for 0). */
+/* The same, exclusively, with log credit for one record of the operation. The caller releases the
+ * rest of the credit (lladd_log_credit for 0). */
 int ll_hash__fix_to_change(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, lladd_op_id,
                            struct lladd_page **out);
-/* The next page of a chain whose head one holds; LLADD_END behind the last. */
+/* The next page of a chain; the caller holds the head. LLADD_END after the last page. */
 int ll_hash__fix_next(struct ll_hash_table *, const struct lladd_page *head,
                       const struct lladd_page *from, enum lladd_latch, struct lladd_page **out,
                       struct lladd_error *);
 
-/* Where a key is: the head of its bucket, and the page it is on, which may be the same. */
+/* The place of a key: the head of its bucket, and its page, which may be the head. */
 struct ll_hash_found {
     struct lladd_page *head, *page;
     struct hb_entry entry;
     uint32_t slot;
-    enum lladd_latch latch; /* of the head, and of the page */
+    enum lladd_latch latch; /* of the head and the page */
 };
 static inline void ll_hash__let_go(const struct ll_hash_table *t, struct ll_hash_found *f)
 {
@@ -208,43 +210,42 @@ static inline void ll_hash__let_go(const struct ll_hash_table *t, struct ll_hash
         lladd_unfix(t->db, f->page, f->latch);
     lladd_unfix(t->db, f->head, f->latch);
 }
-/* Looks the key up in the chain of the head one holds. LLADD_END: it is not there; `page` is the
- * last page. Other errors: nothing but the head is held. */
+/* Searches the chain; the caller holds the head. LLADD_END: the key is not there, and `page` is the
+ * last page. Other errors: only the head is held. */
 int ll_hash__find_in_chain(struct ll_hash_table *, struct ll_hash_found *, const struct hb_key *,
                            struct lladd_error *);
 
-/* Finds an element, and holds its page, latched shared; LLADD_NOT_FOUND without a message. */
+/* Finds an element and returns its page latched shared; LLADD_NOT_FOUND without a message. */
 int ll_hash__find_element(struct ll_hash_table *, const struct hb_key *, uint64_t hash,
                           struct ll_hash_found *, struct lladd_error *);
 
 /* ---- read.c ---------------------------------------------------------------------------------- */
 
-/* A key or a value that lives in a blob. */
+/* A key or a value stored in a blob. */
 struct hb_part {
     unsigned char ref[HB_VALUE_REF]; /* u64 length, u64 root page of the blob */
-    unsigned char *into;             /* gets its first n bytes */
-    uint64_t n;                      /* 0: it is not read */
+    unsigned char *into;             /* buffer for its first n bytes */
+    uint64_t n;                      /* 0: do not read it */
     uint64_t version;                /* of the root page, when it was read */
 };
 
-/* Who reads an element. */
+/* Reads of an element: the caller embeds this struct. */
 struct ll_hash_reader {
     struct ll_hash_table *table;
     const struct hb_key *key;
     uint64_t hash;
-    /* Looks at the element under its page's latch: copies what is there, and sets ref, into and n
-     * of the parts that are to be read from blobs. It may be called several times: what counts is
-     * what the last call has seen. */
+    /* Called under the latch of the element's page: copies what is on the page, and sets ref, into
+     * and n of the parts to read from blobs. It may be called several times; the last call
+     * counts. */
     int (*see)(struct ll_hash_reader *, const struct hb_entry *, struct lladd_error *);
     struct hb_part key_part, value_part;
 };
 
-/* Reads an element as it is at one moment, blobs included. LLADD_NOT_FOUND without a message; an
- * error of `see`, which ends it; or another one. What `into` points at may have been written to
- * whatever it returns. */
+/* Reads an element as of one moment, blobs included. LLADD_NOT_FOUND without a message; an error of
+ * `see`, which ends the call; or another error. Even then bytes may have been written to `into`. */
 int ll_hash__read(struct ll_hash_reader *, struct lladd_error *);
 
-/* The part is the blob with this reference, as it stands in an entry. */
+/* Sets the part to the blob that this reference in an entry names. */
 static inline void ll_hash__set_part(struct hb_part *part, const unsigned char *ref,
                                      unsigned char *into, uint64_t n)
 {
@@ -255,9 +256,8 @@ static inline void ll_hash__set_part(struct hb_part *part, const unsigned char *
 
 /* ---- glance.c -------------------------------------------------------------------------------- */
 
-/* Looks a key up on a page without latching it. 0: up to `size` bytes of the value are in buf, and
- * *len (nullable) is how many it has; LLADD_NOT_FOUND; LLADD_BUSY: no answer, and nothing was
- * changed. */
+/* Looks a key up without a latch (optimistic read). 0: buf has up to `size` bytes of the value,
+ * *len (nullable) is its length. LLADD_NOT_FOUND. LLADD_BUSY: no answer, buf is unchanged. */
 int ll_hash__glance(struct ll_hash_table *, const struct hb_key *, uint64_t hash, lladd_pageno,
                     void *buf, size_t size, size_t *len);
 
@@ -270,46 +270,47 @@ struct hb_undo {
     uint16_t key_len, value_len;
     bool ghost;
 };
-/* The compensation of a change of a key, wherever that is by now. */
+/* Compensates a change of a key, wherever the key is now. */
 int ll_hash__take_back(struct lladd_txn *, lladd_pageno root, const struct hb_undo *);
 
 /* ---- sort.c ---------------------------------------------------------------------------------- */
 
-/* What goes from a page, and what moves. */
+/* The entries of a page that are dropped, and those that move. */
 struct hb_sorted {
     unsigned char *drop, *trim; /* bitmaps */
-    unsigned char *packed;      /* entries that move */
-    unsigned char *image;       /* room for a page: nothing may fail for memory half-way */
+    unsigned char *packed;      /* the entries that move */
+    unsigned char *image;       /* room for a page, allocated before anything is changed */
     size_t len;
-    uint32_t moved, dropped, kept; /* entries; dropped: that nobody gets */
-    uint32_t trimmed;              /* that give up slack */
-    uint64_t kept_bytes;           /* that those which stay take */
+    uint32_t moved, dropped, kept; /* numbers of entries; dropped: not even moved */
+    uint32_t trimmed;              /* entries that lose slack */
+    uint64_t kept_bytes;           /* bytes of the entries that stay */
 };
 
 /* NULL: out of memory. The caller frees it with lladd_free. */
 struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *, uint32_t page_size);
-/* Sorts the entries of a page: those whose hash has `bit` move. Holds are asked for under the
- * page's latch: who removes an element has its hold before he comes for the latch. */
+/* Sorts the entries of a page: those with `bit` set in their hash move. Checks holds under the
+ * page's latch: a transaction takes its hold on a key before it latches the page. */
 int ll_hash__sort(struct ll_hash_table *, struct lladd_view, uint64_t bit, struct hb_sorted *,
                   struct lladd_error *);
 
 /* ---- split.c --------------------------------------------------------------------------------- */
 
-/* One bucket more, or one less; unless somebody is at it already. */
+/* Adds a bucket by a split, removes one by a merge. Does nothing if another thread is changing the
+ * shape. */
 int ll_hash__split(struct lladd_txn *, struct ll_hash_table *, bool physical);
 int ll_hash__merge(struct lladd_txn *, struct ll_hash_table *, bool physical);
-/* Drops ghosts nobody wants back from the head page of a key's bucket. */
+/* Drops ghosts without holds from the head page of a key's bucket. */
 int ll_hash__clear(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, bool physical);
-/* The bucket of a hash is given room: chains are made, lengthened, or packed anew, until there is
- * room for an entry of the key with a value of so many bytes. */
+/* Makes room in a key's bucket for the change: drops ghosts, or creates, lengthens or packs its
+ * chain. */
 int ll_hash__make_room(struct lladd_txn *, struct ll_hash_table *, const struct hb_change *,
                        bool physical);
-/* Packs the chain of a key's bucket if that makes it shorter. With logical undo. */
+/* Packs the chain of a key's bucket if it gets shorter. With logical undo. */
 int ll_hash__shorten(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
-/* Changes the held page to what `image` says; undone byte by byte. */
+/* Makes the held page equal to `image`; undone byte by byte. */
 int ll_hash__write(struct lladd_txn *, struct ll_hash_table *, struct lladd_page *held,
                    const unsigned char *image);
-/* An empty bucket page's head. */
+/* Builds the head of an empty bucket page. */
 void ll_hash__head(const struct ll_hash_table *, unsigned char head[HB_HEAD_BYTES], unsigned level,
                    uint64_t bucket, unsigned flags, uint64_t next);
 static inline lladd_op_id ll_hash__op_format(const struct ll_hash_table *t)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The compensation of a change of a key, wherever that is by now: hash.c says why one record will
- * do. */
+/* The compensation of a change of a key, wherever the key is now. hash.c explains why one record is
+ * enough. */
 #include "operations/hash/table.h"
 
 #define FRAME_TRIES 100000
 
-/* With the head of the bucket latched; others may hold every frame for a moment. */
+/* Finds the key, with the head of the bucket latched. Tries again while other threads use all
+ * frames. */
 static int fix_to_undo(struct lladd_txn *txn, struct ll_hash_table *t, struct ll_hash_found *f,
                        const struct hb_key *key, uint64_t hash, lladd_op_id op)
 {
@@ -33,7 +34,7 @@ static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struc
     bool ghost = (f->entry.tag & HB_GHOST) != 0;
     if (u->what == HB_UNDO_REPLACE) {
         struct hb_restore r = {f->slot, f->entry};
-        r.entry.key = u->key; /* whose blob may be another one */
+        r.entry.key = u->key; /* its blob may be another one */
         r.entry.value = u->value;
         r.entry.value_len = u->value_len;
         r.entry.cap = t->fixed ? f->entry.cap : HB_LEN(u->value_len);
@@ -67,7 +68,7 @@ int ll_hash__take_back(struct lladd_txn *txn, lladd_pageno root, const struct hb
     if (rc == 0)
         rc = undo_step(txn, t, &f, u, restore);
     else if (u->what == HB_UNDO_INSERT)
-        rc = 0; /* it was done, and the ghost is forgotten */
+        rc = 0; /* undone already, and the ghost has been dropped */
     else
         rc = ll_hash__corrupt(err, f.head->number, "does not have what a removal left");
     ll_hash__let_go(t, &f);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bucket pages whose keys or values are of any length. Entries grow from the front, a directory of
- * slots from the end:
+/* Bucket pages for keys or values of any length. Entries grow from the front, a directory of slots
+ * from the end:
  *
  *   entry      u16 slot (UINT16_MAX: dropped), u16 key length, u16 value length, u16 cap,
  *              the key, `cap` bytes of which the first are the value
  *   directory  of slot i, 4 * (i + 1) bytes before the page's end: u16 tag (0: unused), u16 where
  *              the entry is
  *
- * A value that gets shorter leaves its entry as long as it was, so that undo finds the room again;
- * the slack is given up when nobody wants it back any more (drop). What is dropped in the midst of
- * the area is moved together when room is needed. Between entries and directory all is zero: what
- * bytes are changed into does not depend on what was there long ago. */
+ * A value that gets shorter keeps the length of its entry, so that undo finds the room again. The
+ * slack is freed when there is no hold on it (drop). Entries dropped in the middle of the area are
+ * compacted when room is needed. The bytes between entries and directory are always zero, so that a
+ * page's bytes do not depend on earlier contents. */
 #include "operations/hash/page.h"
 
 #include <string.h>
@@ -24,13 +24,13 @@ static const unsigned char *dir_at(const unsigned char *page, uint32_t size, uin
     return page + size - (size_t)HB_VAR_DIR * (slot + 1);
 }
 
-/* Of an entry on the page. */
+/* Bytes of an entry on the page. */
 static uint32_t entry_size(const unsigned char *e)
 {
     return HB_VAR_HEAD + HB_LEN(lladd_get16(e + 2)) + lladd_get16(e + 6);
 }
 
-/* What stands for something long has the length of a reference. */
+/* References have a fixed length. */
 static bool refs_fine(uint32_t key_len, uint32_t value_len)
 {
     return (!(key_len & HB_BLOB) || HB_LEN(key_len) == HB_KEY_REF) &&
@@ -43,8 +43,8 @@ bool ll_hash__var_head_fine(struct lladd_view v)
     return area >= HB_ENTRIES && area + HB_VAR_DIR * slots <= v.size;
 }
 
-/* The entries follow each other without a gap, each is where its slot says, and all slots are
- * met. */
+/* The entries follow each other without gaps, each is where its slot says, and every slot in use
+ * has one. */
 bool ll_hash__var_fine(struct lladd_view v)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS), area = hb_get(v.bytes, HB_AREA);
@@ -77,7 +77,7 @@ bool ll_hash__var_fine(struct lladd_view v)
            ghosts == hb_get(v.bytes, HB_GHOSTS);
 }
 
-/* Whatever stands there, what comes out lies in the page. */
+/* Whatever the bytes are, the result lies within the page. */
 bool ll_hash__var_entry(const unsigned char *page, uint32_t size, uint32_t slot,
                         struct hb_entry *out)
 {
@@ -100,7 +100,7 @@ void ll_hash__var_find(const unsigned char *page, uint32_t size, const struct hb
                        struct hb_place *out)
 {
     uint32_t slots = hb_get(page, HB_SLOTS);
-    /* Which blob a long key is in does not matter. */
+    /* Compares without the number of a long key's blob. */
     size_t same = key->len & HB_BLOB ? HB_KEY_REF_SAME : key->len;
     *out = (struct hb_place){HB_NONE, HB_NONE, HB_NONE};
     for (uint32_t i = 0; i < slots; i++) {
@@ -172,7 +172,7 @@ static void drop_slot(unsigned char *page, uint32_t size, uint32_t slot)
     memset(d, 0, HB_VAR_DIR);
 }
 
-/* Moves the entries together. Room that nobody uses is zeros: equal pages have equal bytes. */
+/* Compacts the entries. Free space is zeros, so equal pages have equal bytes. */
 static void compact(unsigned char *page, uint32_t size, const unsigned char *trim)
 {
     uint32_t to = HB_ENTRIES, area = hb_get(page, HB_AREA);
@@ -201,7 +201,8 @@ void ll_hash__var_store(unsigned char *page, uint32_t size, uint32_t slot,
     uint16_t tag = lladd_get16(packed), key_len = lladd_get16(packed + 2);
     uint16_t value_len = lladd_get16(packed + 4), cap = lladd_get16(packed + 6);
     const unsigned char *key = packed + HB_VAR_HEAD, *value = key + HB_LEN(key_len);
-    /* In place, so that the room it had stays with it; a long key's blob may be another one now. */
+    /* Overwrites the entry in place, so that it keeps its room; a long key may have another blob
+     * now. */
     size_t same = key_len & HB_BLOB ? HB_KEY_REF_SAME : HB_LEN(key_len);
     struct hb_entry e;
     if (slot < hb_get(page, HB_SLOTS) && ll_hash__var_entry(page, size, slot, &e) &&

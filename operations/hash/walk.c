@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Walking through a table, and counting.
+/* Walks through a table, and counting.
  *
- * The order is that of the hashes with their bits reversed. Bucket b of level n is then an
- * interval: all that begins with the n bits of b, reversed. Splits cut an interval in two, merges
- * join two neighbours, and no element ever changes places. So a walk remembers how far it has come:
- * it copies out of the bucket that contains its position whatever is not before it, and goes on at
- * the interval's end. */
+ * The order is that of the hashes with their bits reversed. In this order bucket b of level n is an
+ * interval: all values that begin with the n bits of b, reversed. A split cuts an interval in two,
+ * a merge joins two neighbours, and the order of elements never changes. So a walk remembers a
+ * position. It copies the elements at or after it from the bucket that contains it, and continues
+ * at the interval's end. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
 
 #include <string.h>
 
-#define HEAD_BYTES 8u /* in the buffer: u32 key length, u32 value length; HB_BLOB of 16 bits */
+#define HEAD_BYTES 8u /* in the buffer: u32 key length, u32 value length, each with HB_BLOB */
 
 static uint64_t reverse(uint64_t x)
 {
@@ -22,8 +22,8 @@ static uint64_t reverse(uint64_t x)
     return __builtin_bswap64(x);
 }
 
-/* Calls fn for each page of the bucket that contains the position, whose bytes are latched shared.
- * *next: where its interval ends, 0 at the end of everything; *begin: where it begins. */
+/* Calls fn for each page of the bucket that contains the position, latched shared. *next: the end
+ * of its interval; 0 after the last one. fn's `from`: 0 if all of the bucket's elements count. */
 typedef int page_fn(void *ctx, struct ll_hash_table *, struct lladd_view, uint64_t from,
                     struct lladd_error *);
 
@@ -37,7 +37,7 @@ static int visit(struct ll_hash_table *t, uint64_t from, uint64_t *next, page_fn
     unsigned level = head->bytes[HB_LEVEL];
     uint64_t begin = reverse(lladd_get48(head->bytes + HB_BUCKET));
     *next = level ? begin + (UINT64_C(1) << (64 - level)) : 0;
-    /* At the beginning of the interval everything counts. */
+    /* At the beginning of the interval all elements count. */
     page = head;
     for (uint64_t steps = 0; !rc; steps++) {
         rc = fn(ctx, t, lladd_page_view(page), from == begin ? 0 : from, err);
@@ -57,7 +57,7 @@ static int visit(struct ll_hash_table *t, uint64_t from, uint64_t *next, page_fn
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Is the entry an element behind the position? */
+/* Is the entry an element at or after the position? */
 static bool wanted(const struct ll_hash_table *t, const struct hb_entry *e, uint64_t from)
 {
     return !(e->tag & HB_GHOST) &&
@@ -143,7 +143,7 @@ static int fill(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd
     w->private_[W_AT] = w->private_[W_FILLED] = 0;
     int rc = visit(t, w->private_[W_POSITION], &next, copy_page, w, err);
     if (rc) {
-        w->private_[W_FILLED] = 0; /* the same bucket again, next time */
+        w->private_[W_FILLED] = 0; /* next time the same bucket again */
         w->private_[W_STATE] = STUCK;
         return rc;
     }
@@ -153,13 +153,13 @@ static int fill(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd
 }
 
 struct walker {
-    struct ll_hash_reader reader; /* first */
+    struct ll_hash_reader reader; /* first member */
     struct lladd_hash_walk *walk;
     uint64_t key_len, value_len;
 };
 
-/* Of an element part of which lives in a blob, as it is now: key and value go where the buffer's
- * contents end. */
+/* Called for an element with a part in a blob: key and value are stored after the buffer's
+ * contents. */
 static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_error *err)
 {
     struct walker *w = (struct walker *)r;
@@ -184,12 +184,12 @@ static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_
     return 0;
 }
 
-/* The element that was at W_AT when its page was copied, if it is there still, with the value that
- * it has by now. LLADD_NOT_FOUND: it is not. */
+/* Reads the element that was at W_AT when its page was copied, with its present value.
+ * LLADD_NOT_FOUND: it has been removed. */
 static int read_element(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd_span *key,
                         struct lladd_span *value, struct lladd_error *err)
 {
-    unsigned char bytes[LL_HASH_INLINE_MAX]; /* the buffer may move */
+    unsigned char bytes[LL_HASH_INLINE_MAX]; /* a copy: the buffer may move */
     struct hb_key k = {.bytes = bytes};
     struct walker walker = {.reader = {.table = t, .key = &k, .see = see}, .walk = w};
     const unsigned char *p = w->buffer + w->private_[W_AT];
@@ -225,7 +225,7 @@ int lladd_hash_next(struct lladd_hash *h, struct lladd_hash_walk *w, struct llad
             *key = lladd_span_of(p + HEAD_BYTES, key_len);
             *value = lladd_span_of(p + HEAD_BYTES + key_len, value_len);
         }
-        if (rc != LLADD_NO_MEMORY) /* there may be some, next time */
+        if (rc != LLADD_NO_MEMORY) /* without memory, the next call tries again */
             w->private_[W_AT] += len;
         if (rc != LLADD_NOT_FOUND)
             return rc;
@@ -237,11 +237,11 @@ int lladd_hash_walk_past(struct lladd_hash *h, struct lladd_hash_walk *w, struct
     struct ll_hash_table *t = h->table;
     uint64_t n, next, hash = reverse(w->private_[W_POSITION]);
     if (w->private_[W_STATE] != STUCK)
-        return 0; /* one element was not read, and is behind the walk already */
+        return 0; /* only one element could not be read, and it has been skipped */
     int rc = ll_hash__buckets(t, &n, err);
     if (rc)
         return rc;
-    /* The bucket's pages up to the damaged one; where it ends is known without them. */
+    /* Copies the pages before the damaged one; the interval's end is known without the page. */
     rc = visit(t, w->private_[W_POSITION], &next, copy_page, w, err);
     if (rc && lladd_code_root(rc) != LLADD_ROOT_DATA) {
         w->private_[W_FILLED] = 0;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is stored: records in the log, rows in the catalogue (docs/disk-format.md).
+/* Stored bytes: records in the log, rows in the catalogue (docs/disk-format.md).
  *
- * A record is a byte that says what it is, numbers, and bytes. Numbers are little-endian groups of
- * seven bits, the last one without its top bit, and no longer than they have to be. */
+ * A record is a byte for its kind, numbers, and bytes. A number is a sequence of little-endian
+ * groups of seven bits; the top bit is clear in the last one. It is stored in the shortest form. */
 #include "operations/journal/table.h"
 
 enum { NUMBER_MAX = 10, ROW_VERSION = 1, ROW_HEAD = 18 };
 
-/* Which numbers a kind has, in this order: tag, other, from, upto; and are there bytes? */
+/* The numbers that each kind has, in this order: tag, other, from, upto; and whether bytes
+ * follow. */
 static const struct shape {
     bool tag, other, from, upto, bytes;
 } shapes[LL_JOURNAL_KINDS] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What changes the catalogue: making a tag, giving it back, discarding, rolling over. Each is a
- * record in the log, for its place among the entries, and an update of the tag's row; both in the
- * caller's transaction. */
+/* Changes of the catalogue: create a tag, release it, discard, roll over. Each is a log record,
+ * which gives it its place among the entries, and an update of the tag's row, both in the caller's
+ * transaction. */
 #include "operations/journal/table.h"
 
 static int bad_text(struct lladd_error *err, const char *what, const char *text, size_t max)
@@ -25,14 +25,14 @@ static int make_catalogue(struct lladd_txn *txn, struct ll_journal *j, struct ll
               : lladd_hash_open(j->db, root, LLADD_HASH_LOGICAL, hash, lladd_txn_error_out(txn));
 }
 
-/* Made by the first who needs them, in a transaction of its own. */
+/* Creates what is missing of the catalogue and the mark, in a transaction of its own. */
 static int make_names(struct ll_journal *j, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_hash *hash = NULL;
     struct lladd_txn *txn;
     o.system = o.frees_log = true;
-    o.durability = LLADD_DURABLE_LATER; /* whoever uses it commits behind it */
+    o.durability = LLADD_DURABLE_LATER; /* a transaction that uses them commits at a higher LSN */
     int rc = lladd_begin(j->db, &o, &txn, err);
     if (rc)
         return rc;
@@ -40,7 +40,7 @@ static int make_names(struct ll_journal *j, struct lladd_error *err)
         rc = make_catalogue(txn, j, &hash);
     if (!rc && !lladd_atomic_load32(&j->named))
         rc = lladd_root_set(txn, LL_JOURNAL_MARK, (struct lladd_root_value){0, 0});
-    bool gone = false; /* the transaction */
+    bool gone = false; /* has the transaction ended? */
     if (!rc) {
         rc = lladd_commit(txn);
         gone = rc == 0 || lladd_code_root(rc) == LLADD_ROOT_POISONED;
@@ -48,9 +48,9 @@ static int make_names(struct ll_journal *j, struct lladd_error *err)
     if (!gone) {
         if (err)
             *err = *lladd_txn_error(txn);
-        (void)lladd_abort(txn); /* poisons the handle if it cannot be done */
+        (void)lladd_abort(txn); /* poisons the handle if it fails */
     } else if (rc) {
-        (void)lladd_db_error(j->db, err); /* tells why, and that rc is it */
+        (void)lladd_db_error(j->db, err); /* reports why the handle is poisoned; rc is that error */
     }
     if (rc) {
         lladd_hash_close(hash);
@@ -90,21 +90,21 @@ int ll_operations__journal_row_write(struct lladd_txn *txn, struct ll_journal *j
                           bytes, len);
 }
 
-/* ---- in one step or not at all --------------------------------------------------------------- */
+/* ---- all of a change or none ----------------------------------------------------------------- */
 
-/* A change that fails half-way is taken back; whether it is. */
+/* Rolls back a change that has failed half-way. False: the rollback has failed. */
 static bool undo_half(struct lladd_txn *txn, lladd_savepoint_id sp)
 {
     struct lladd_error why = *lladd_txn_error(txn);
     if (lladd_rollback_to(txn, sp))
         return false;
-    (void)lladd_savepoint_release(txn, sp); /* it is there: it was made here */
+    (void)lladd_savepoint_release(txn, sp); /* it exists: this call has set it */
     *lladd_txn_error_out(txn) = why;
     return true;
 }
 
-/* What closes a top action keeps what the catalogue was made to say in it, whatever becomes of the
- * transaction. */
+/* A nested top action stays even if the transaction rolls back. A change of the catalogue in it
+ * would stay too, so it is refused. */
 static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
 {
     int rc = lladd_txn_now(txn, now);
@@ -113,7 +113,8 @@ static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
                                                  "a journal tag is not changed in a top action");
 }
 
-/* Logs the record and notes the change; `own` (nullable) is of a rollover. */
+/* Logs the record and notes the change in the transaction's state; `own` (nullable): entries of
+ * this transaction that a rollover takes along. */
 static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll_journal_record *r,
                 struct ll_journal_tag *tag, struct ll_journal_tag *to,
                 const struct ll_journal_bucket *own)
@@ -139,10 +140,9 @@ static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll
     return 0;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
-/* *tag gets the number; LLADD_NOT_FOUND: there is no such tag that anybody could be in the way of
- */
+/* *tag: the number. LLADD_NOT_FOUND: no tag has the name, and no transaction is creating one. */
 static int find(struct ll_journal *j, const struct ll_journal_txn *t, const char *name,
                 const char *owner, uint64_t *tag, struct lladd_error *err)
 {
@@ -162,8 +162,8 @@ static int find(struct ll_journal *j, const struct ll_journal_txn *t, const char
     return rc;
 }
 
-/* Its number is the LSN of the record that makes it. It is in the table before it is in the
- * catalogue: so a second one of the name is not made meanwhile. */
+/* A tag's number is the LSN of the record that creates it. The tag is in the table before it is in
+ * the catalogue, so no other transaction creates one of this name meanwhile. */
 static int make(struct lladd_txn *txn, struct ll_journal_txn *t, const char *name,
                 const char *owner, uint64_t *number)
 {
@@ -208,7 +208,7 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     struct ll_journal_txn *t;
     lladd_savepoint_id sp;
     int rc = ll_operations__journal_join(txn, &t);
-    if (rc) /* also: there is no transaction that could keep an error */
+    if (rc) /* also if there is no transaction to report an error in */
         return rc;
     struct lladd_error *err = lladd_txn_error_out(txn);
     rc = bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX);
@@ -231,7 +231,7 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     rc = make(txn, t, name, owner, tag);
     if (!rc)
         return lladd_savepoint_release(txn, sp);
-    (void)undo_half(txn, sp); /* if not, the handle is poisoned, and that is told next */
+    (void)undo_half(txn, sp); /* if it fails, the handle is poisoned and the next call says so */
     return rc;
 }
 
@@ -250,9 +250,9 @@ int lladd_journal_find(struct lladd_db *db, const char *name, uint64_t *tag,
     return rc == LLADD_NOT_FOUND ? lladd_error_set(err, rc, "there is no tag \"%s\"", name) : rc;
 }
 
-/* ---- giving back, discarding ----------------------------------------------------------------- */
+/* ---- releasing, discarding ------------------------------------------------------------------- */
 
-/* What the catalogue says of the tag in this transaction. */
+/* Up to where the tag is discarded, changes of this transaction included. */
 static uint64_t discarded_by(const struct ll_journal_txn *t, const struct ll_journal_tag *tag)
 {
     uint64_t upto = tag->discarded;
@@ -312,14 +312,14 @@ static int discard(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_jo
     return rc ? rc : ll_operations__journal_row_write(txn, t->all, tag, upto);
 }
 
-/* A change of one tag: from its beginning on it is this transaction's to change, a savepoint stands
- * before. */
+/* A change of one tag. From begin_change on only this transaction may change the tag, and there is
+ * a savepoint to roll back to. */
 struct one_change {
     struct ll_journal_txn *t;
     struct ll_journal_tag *tag;
     uint64_t newest;
     lladd_savepoint_id sp;
-    bool first; /* it was not the transaction's before */
+    bool first; /* the transaction had not changed the tag before */
 };
 
 static void let_others(const struct one_change *c)
@@ -403,7 +403,7 @@ static struct ll_journal_part *part_of(const struct ll_journal_txn *t,
     return NULL;
 }
 
-/* What the transaction has appended to the tag and not rolled over yet. */
+/* The entries that the transaction has appended to the tag and not rolled over yet. */
 static struct ll_journal_bucket own_entries(const struct ll_journal_txn *t,
                                             const struct ll_journal_tag *tag)
 {
@@ -454,7 +454,7 @@ int lladd_journal_rollover(struct lladd_txn *txn, uint64_t from, uint64_t to)
 {
     LLADD_USE(txn);
     struct ll_journal_txn *t;
-    struct ll_journal_part *into; /* so nobody releases it */
+    struct ll_journal_part *into; /* keeps `to` from being released */
     struct one_change c;
     int rc = ll_operations__journal_join(txn, &t);
     if (!rc && from == to)

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cleaning: live entries are written again, so that the log before them is needed no more (Anvil,
- * section 4.3; what a log-structured file system calls the same).
+/* Cleaning: copies live entries to the end of the log, so that the log before them can be truncated
+ * (Anvil, section 4.3; the cleaner of a log-structured file system).
  *
- * One step takes some neighbouring buckets of one tag and reads the log between their first entry
- * and the last commit that has to do with them (JRN-5), which is where they are, not all that is
- * behind. A system transaction writes them again behind a record that says which commits they
- * replace; each with its own commit, so their order is what it was. What they were is held until
- * that transaction is durable.
+ * One step takes some neighbouring buckets of one tag. It reads the log between their first entry
+ * and the last commit that affects them (JRN-5), not all that follows. A system transaction logs a
+ * record that says which commits are replaced, and then the copies, each with the LSN of its own
+ * commit, so that the order stays. The log of the originals is kept until that transaction is
+ * durable.
  *
- * Checkpoints do it when it pays: if the log a tag holds is many times what is live in it, the
- * copies cost a small part of what is written anyway. When it holds three eighths of the log's
- * limit it has to be, while half of the limit is free; the limit does not refuse the copies, which
- * let more of the log go than they take. Owners that can digest are asked first. */
+ * Checkpoints clean when it pays: if a tag keeps many times more log than its live entries take,
+ * the copies are a small part of what is written anyway. When a tag keeps three eighths of the
+ * log's limit, cleaning is urgent; half of the limit is still free then. The limit does not refuse
+ * the copies, which free more log than they take. Owners that can digest (flush) their entries are
+ * asked to do that first. */
 #include "operations/journal/table.h"
 
 enum {
-    WORTH = 16,   /* log that can go, for each byte that is written again */
-    WORTH_NOW = 2, /* the same when it has to be: less would be in vain */
-    SMALL = 4096  /* what is live counts as so much at least */
+    WORTH = 16,   /* bytes of log freed for each byte copied */
+    WORTH_NOW = 2, /* the same if it is urgent; with less it would be useless */
+    SMALL = 4096  /* live bytes are counted as at least so many */
 };
 
-/* What one step is about. */
+/* The work of one step. */
 struct step {
     struct ll_journal_tag *tag;
     uint64_t number;
@@ -29,7 +30,7 @@ struct step {
     bool more;
 };
 
-/* Old buckets of the tag, some neighbours of them. Under the mutex. */
+/* Chooses neighbouring buckets with log below `below`. Under the mutex. */
 static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step *s)
 {
     uint64_t bytes = 0;
@@ -55,8 +56,8 @@ static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step
     return true;
 }
 
-/* The tag that holds the log below the line; not one whose owner has just been asked, if `asking`.
- * Under the mutex. */
+/* The tag that keeps the oldest log below `below`. With `asking`, leaves out tags with an owner
+ * that was asked at this checkpoint. Under the mutex. */
 static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below, bool asking)
 {
     struct ll_journal_tag *found = NULL;
@@ -70,7 +71,7 @@ static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below,
     return found;
 }
 
-/* LLADD_END: there is nothing to do. */
+/* Chooses the work of the step. LLADD_END: there is none. */
 static int begin(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t number, uint64_t below,
                  struct step *s)
 {
@@ -93,7 +94,7 @@ static int begin(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t numbe
     return rc;
 }
 
-/* Copies the items behind the record that announces them. */
+/* Logs the record that announces the copies, then the copies. */
 static int copy(struct lladd_txn *txn, struct ll_journal_txn *t, const struct step *s,
                 const struct ll_journal_item *it, size_t n)
 {
@@ -157,7 +158,8 @@ int ll_operations__journal_wait(struct ll_journal *j, struct lladd_error *err)
     return rc;
 }
 
-/* The transaction does not end any more, and nobody tells of it (LOG-4): so it is told here. */
+/* The cleaning transaction never ends, and on a poisoned handle no callback reports that (LOG-4),
+ * so this call wakes the threads that wait for it. */
 static int poisoned(struct ll_journal *j, struct lladd_error *err)
 {
     lladd_mutex_lock(&j->mutex);
@@ -166,7 +168,7 @@ static int poisoned(struct ll_journal *j, struct lladd_error *err)
     return lladd_db_error(j->db, err);
 }
 
-/* What was old is young: when it is old again, its owner is asked again. */
+/* The old entries are gone: when entries are old again, the owner is asked again. */
 static void forget_asked(struct ll_journal *j, uint64_t number)
 {
     lladd_mutex_lock(&j->mutex);
@@ -227,10 +229,10 @@ int lladd_journal_clean(struct lladd_db *db, uint64_t tag, lladd_lsn below, bool
 /* ---- at checkpoints -------------------------------------------------------------------------- */
 
 struct need {
-    uint64_t tag, low, live; /* live: in all tags that hold the log below the line */
+    uint64_t tag, low, live; /* live: of all tags that keep log below the line */
 };
 
-/* The next tag to do something about. */
+/* The next tag to ask or clean. */
 static bool look(struct ll_journal *j, uint64_t below, struct need *out)
 {
     memset(out, 0, sizeof *out);
@@ -249,7 +251,8 @@ static bool look(struct ll_journal *j, uint64_t below, struct need *out)
     return tag != NULL;
 }
 
-/* Asks the tag's owner to digest, once before it is cleaned; false: there is none, or he was. */
+/* Asks the tag's owner to digest, once before the tag is cleaned. False: it has no such owner, or
+ * the owner has been asked. */
 static bool ask(struct ll_journal *j, uint64_t number)
 {
     const struct lladd_journal_owner *calls = NULL;
@@ -262,7 +265,7 @@ static bool ask(struct ll_journal *j, uint64_t number)
         ctx = tag->ctx;
         upto = ll_journal_newest(tag);
         tag->asked = LL_ASKED_NOW;
-        tag->telling++; /* what is attached is not released: it is there afterwards */
+        tag->telling++; /* keeps the owner attached and the tag in memory */
     }
     lladd_mutex_unlock(&j->mutex);
     if (!calls)
@@ -274,7 +277,7 @@ static bool ask(struct ll_journal *j, uint64_t number)
     return true;
 }
 
-/* Who was asked at the checkpoint before has had his time. */
+/* Owners asked at an earlier checkpoint have had their time: their tags may be cleaned now. */
 static void let_time_pass(struct ll_journal *j)
 {
     lladd_mutex_lock(&j->mutex);
@@ -286,8 +289,8 @@ static void let_time_pass(struct ll_journal *j)
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* Asks owners, and cleans what none of them has done anything about: is something cleaned? Tags
- * share the log, so all of them are cleaned, or nothing of it goes. */
+/* Asks owners, and cleans the tags that their owners have not digested in time. Returns whether it
+ * has cleaned. Tags share the log: truncation needs all of them cleaned. */
 static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint64_t limit)
 {
     struct need need;
@@ -298,7 +301,7 @@ static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint6
         if (!urgent && age / WORTH < need.live)
             break;
         if (ask(j, need.tag))
-            continue; /* he has until the next checkpoint */
+            continue; /* it has time until the next checkpoint */
         if (age / WORTH_NOW < need.live)
             break;
         if (clean(j, need.tag, below, &more, NULL))
@@ -308,8 +311,8 @@ static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint6
     return cleaned;
 }
 
-/* In the thread that takes the checkpoint. What fails for want of something is done at the next
- * one; what is damaged, is found by whoever reads it. */
+/* Runs in the thread that takes the checkpoint. If something fails for lack of a resource, the next
+ * checkpoint tries again; damage is reported by the next reader. */
 void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
@@ -318,7 +321,7 @@ void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn be
     if (!j || lladd_stats(db, &s))
         return;
     let_time_pass(j);
-    /* What was cleaned is truncated by this checkpoint; if the mark cannot move, by the next. */
+    /* This checkpoint truncates what was cleaned; if the mark cannot move, the next one does. */
     if (make_room(j, below.v, s.log_tail, s.log_limit_bytes))
         (void)ll_operations__journal_move_mark(j, true);
 }

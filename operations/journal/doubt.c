@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a prepare record says of a transaction's journal.
+/* The journal's part of a prepare record.
  *
  *   u8    version, 1
- *   u64   first, last: LSNs of what it has logged here
- *   u32   parts with entries; for each: u64 tag, first, last, entries, bytes
- *   u32   changes; for each:
+ *   u64   first, last: LSNs of the transaction's journal records
+ *   u32   number of parts with entries; for each: u64 tag, first, last, entries, bytes
+ *   u32   number of changes; for each:
  *   u8    kind: make, release or discard
  *   u64   tag, lsn, upto, and up to where the tag was discarded before
  *   u8    length of its owner, u8 length of its name, owner, name
  *
- * The entries themselves are in the log. What a change has written to the catalogue is there when
- * recovery is over, as if it were committed; so what was before is here. */
+ * The entries are in the log. After recovery the catalogue's rows show the changes as if they were
+ * committed, so the record has the old values. */
 #include "operations/journal/table.h"
 
 enum { VERSION = 1, HEAD = 17, PART = 40, CHANGE = 35 };
@@ -46,7 +46,7 @@ static int put_change(const struct ll_journal_change *c, struct lladd_sink *sink
     return rc ? rc : lladd_sink_write(sink, c->tag->name, name);
 }
 
-/* A part whose entries have been taken back says nothing, and its tag may have gone with them. */
+/* A part is left out if its entries were rolled back; its tag may have been rolled back too. */
 static uint32_t count_parts(const struct ll_journal_txn *t)
 {
     uint32_t n = 0;
@@ -211,7 +211,7 @@ int ll_operations__journal_unblob(struct ll_journal *j, struct lladd_txn *txn,
     t->in_doubt = true;
     t->id = lladd_txn_id(txn).v;
     rc = get_all(t, blob, err);
-    if (rc) { /* the open fails, or the transaction ends without effect here */
+    if (rc) { /* the open fails, or the transaction ends without effect on the journal */
         t->n_parts = 0;
         ll_operations__journal_doubt_free(j, t->doubt);
         t->doubt = NULL;
@@ -224,7 +224,7 @@ void ll_operations__journal_doubt_free(struct ll_journal *j, struct ll_journal_i
     lladd_free(j->db, d);
 }
 
-/* ---- tying ----------------------------------------------------------------------------------- */
+/* ---- connecting transactions and tags -------------------------------------------------------- */
 
 static int tie_change(struct ll_journal *j, struct ll_journal_txn *t, const struct doubt_change *c,
                       struct lladd_error *err)

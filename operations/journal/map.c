@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers and what they stand for: chains of nodes that their owners embed. Numbers here are LSNs,
- * so they are mixed before they choose a chain. */
+/* A hash map from numbers to nodes, which are embedded in the caller's structs. The numbers are
+ * LSNs, so they are mixed before they select a chain. */
 #include "operations/journal/table.h"
 
 static size_t head_of(const struct ll_journal_map *m, uint64_t key)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Replaying entries, to whoever asks and to owners that attach themselves. */
+/* Replays entries, to a caller's function and to owners that attach themselves. */
 #include "operations/journal/table.h"
 
-/* What is to be read for some tags: found out in one step, so it is how things were at a moment. */
+/* The range of the log to read for some tags, determined under the mutex in one step. */
 struct range {
     uint64_t first, read_to; /* UINT64_MAX, 0: nothing */
 };
@@ -39,7 +39,7 @@ static int replay_items(struct ll_journal *j, const struct ll_journal_scan *scan
     return rc;
 }
 
-/* The log from there on, which is kept meanwhile, is durable so far and is read. */
+/* Reads the range. The caller keeps the log from truncation; it is forced up to the range's end. */
 static int read_range(struct ll_journal *j, const struct range *r, struct ll_journal_scan *scan,
                       struct lladd_error *err)
 {
@@ -87,10 +87,10 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
 
 /* ---- attaching ------------------------------------------------------------------------------- */
 
-/* Of one transaction in doubt, and one tag: what the owner was told of it. */
+/* One transaction in doubt with entries of one tag, as shown to the tag's owner. */
 struct told {
     struct ll_journal_txn *txn;
-    size_t which; /* of the attachments */
+    size_t which; /* index of the attachment */
     uint64_t id;  /* of the transaction */
     void *state;
 };
@@ -99,7 +99,7 @@ struct attaching {
     struct ll_journal *j;
     const struct lladd_journal_attachment *a;
     size_t n;
-    uint64_t *ends; /* of each tag, when it began */
+    uint64_t *ends; /* `ends` of each tag at the beginning */
     struct told *told;
     size_t n_told, cap_told;
     struct range range;
@@ -111,7 +111,7 @@ static int busy(struct lladd_error *err, const struct ll_journal_tag *tag, const
     return lladd_error_set(err, LLADD_BUSY, "tag \"%s\" %s", tag->name, why);
 }
 
-/* A part of the tag in a transaction in doubt. */
+/* The transaction's part of the tag, if the transaction is in doubt. */
 static struct ll_journal_part *doubtful_part(const struct ll_journal_txn *t,
                                              const struct ll_journal_tag *tag)
 {
@@ -121,7 +121,7 @@ static struct ll_journal_part *doubtful_part(const struct ll_journal_txn *t,
     return NULL;
 }
 
-/* Notes who is in doubt about the tag. Under the mutex. */
+/* Collects the transactions in doubt with entries of the tag. Under the mutex. */
 static int note_doubts(struct attaching *at, size_t which, const struct ll_journal_tag *tag,
                        struct lladd_error *err)
 {
@@ -138,14 +138,14 @@ static int note_doubts(struct attaching *at, size_t which, const struct ll_journ
         at->told[at->n_told++] = (struct told){.txn = t, .which = which, .id = t->id};
         at->range.first = p->first < at->range.first ? p->first : at->range.first;
         at->range.read_to = p->last > at->range.read_to ? p->last : at->range.read_to;
-        /* What it has rolled over, annulled and so on comes before it is prepared. */
+        /* The range includes its rollovers and annulments, which precede the prepare record. */
         at->range.read_to = t->last > at->range.read_to ? t->last : at->range.read_to;
         doubtful++;
     }
     return tag->users > doubtful ? busy(err, tag, "has entries of transactions on the way") : 0;
 }
 
-/* Under the mutex. */
+/* Checks a tag and marks it as being attached to. Under the mutex. */
 static int reserve(struct attaching *at, size_t i, struct lladd_error *err)
 {
     struct ll_journal_tag *tag = ll_operations__journal_tag(at->j, at->a[i].tag);
@@ -174,7 +174,7 @@ static void unreserve(struct attaching *at, size_t n)
     }
 }
 
-/* Under the mutex. */
+/* Is one of the tags being cleaned? Under the mutex. */
 static bool is_cleaned(const struct attaching *at)
 {
     for (size_t i = 0; i < at->n; i++)
@@ -201,7 +201,7 @@ static int begin(struct attaching *at, struct lladd_error *err)
     return rc;
 }
 
-/* Shows an owner what one in doubt has appended. */
+/* Shows an owner the entries of a transaction in doubt. */
 static int show_doubtful(struct attaching *at, struct told *told,
                          const struct ll_journal_scan *scan, struct lladd_log_cursor *c,
                          struct lladd_error *err)
@@ -246,7 +246,8 @@ static int show(struct attaching *at, const struct ll_journal_scan *scan, struct
     return rc;
 }
 
-/* Nobody in doubt has ended meanwhile: they are told from now on. Under the mutex. */
+/* Checks that no transaction in doubt has ended meanwhile, and attaches the owners: from now on
+ * they are told how these transactions end. Under the mutex. */
 static int settle(struct attaching *at, struct lladd_error *err)
 {
     struct ll_journal *j = at->j;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading the log: which entries there are, and in which order.
+/* Reads the log: finds the entries and their order.
  *
- * One pass from somewhere below the oldest entry that matters. What a transaction logs is kept
- * until its commit record comes, and is then carried out in its order, so each tag's items end up
- * sorted by commit. Transactions of which the beginning is cut off had nothing there that is
- * live (JRN-2): what they leave behind is discarded by the catalogue's word, or moved by a rollover
- * to where it is.
+ * It is one pass from a point below the oldest entry needed. What a transaction logs is kept in
+ * memory until its commit record comes, and is then carried out in the order logged. So each tag's
+ * items are sorted by commit. If the pass begins in the middle of a transaction, that transaction
+ * had nothing live before this point (JRN-2): the rest of its effects is discarded according to the
+ * catalogue, or a rollover has moved it.
  *
- * Who reads entries while recovery's rollbacks are not durable, finds them open: that is as good as
- * aborted, for nobody else can end them any more, those in doubt apart. */
+ * While recovery's rollbacks are not durable, a reader sees losers as open. That is as good as
+ * aborted, because nothing can commit them any more; only transactions in doubt can still
+ * commit. */
 #include "operations/journal/table.h"
 
 static int no_memory(struct lladd_error *err)
@@ -25,7 +26,7 @@ static int bad(struct lladd_error *err, const struct lladd_log_entry *e, const c
     return rc;
 }
 
-/* ---- transactions under way ------------------------------------------------------------------ */
+/* ---- open transactions ----------------------------------------------------------------------- */
 
 static void free_open(struct ll_journal_scan *s, struct ll_journal_open *o)
 {
@@ -51,7 +52,7 @@ static struct ll_journal_open *open_of(struct ll_journal_scan *s, uint64_t txn)
     return o;
 }
 
-/* They are apart from each other, and ascend. */
+/* The annulments are disjoint and in ascending order. */
 bool ll_operations__journal_annulled(const struct ll_journal_open *o, uint64_t lsn)
 {
     size_t from = 0, to = o->n_annuls;
@@ -65,9 +66,9 @@ bool ll_operations__journal_annulled(const struct ll_journal_open *o, uint64_t l
     return from < o->n_annuls && lsn > o->annuls[from].since;
 }
 
-/* Becomes one with those that it overlaps. Mostly it is behind all of them, or takes in the last
- * ones: it is of all that was logged so far, from somewhere on. But one that was said before may be
- * said again, by who was refused in the midst of saying them: older versions did that. */
+/* Adds an annulment, merged with those that it overlaps. Usually it is the last one or overlaps the
+ * last ones, because it covers all that the transaction has logged since some point. But it may
+ * repeat an earlier one: older versions log the annulments again after a refused commit. */
 static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
                          const struct lladd_log_entry *e, const struct ll_journal_record *r,
                          struct lladd_error *err)
@@ -103,7 +104,7 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
     if (!ll_operations__journal_get(e->redo, &r))
         return bad(err, e, "makes no sense");
     if (r.kind == LL_JOURNAL_MAKE || r.kind == LL_JOURNAL_RELEASE || r.kind == LL_JOURNAL_DISCARD)
-        return 0; /* the catalogue knows */
+        return 0; /* the catalogue has the result */
     struct ll_journal_open *o = open_of(s, e->txn.v);
     if (!o)
         return no_memory(err);
@@ -113,7 +114,8 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
     if (r.kind != LL_JOURNAL_ENTRY) {
         if (ll_operations__journal_grow(db, &o->records, o->n_records, &o->cap_records, sizeof r))
             return no_memory(err);
-        r.bytes = lladd_span_of(NULL, r.bytes.len); /* what they were dies with the cursor's step */
+        /* the cursor's next step invalidates the bytes */
+        r.bytes = lladd_span_of(NULL, r.bytes.len);
         o->records[o->n_records++] = r;
         step.more = (uint32_t)o->n_records;
     }
@@ -140,7 +142,7 @@ static struct ll_journal_list *list_of(struct ll_journal_scan *s, uint64_t tag)
     return l;
 }
 
-/* Room for n more. */
+/* Makes room for n more items. */
 static int room(struct ll_journal_scan *s, struct ll_journal_list *l, size_t n)
 {
     int rc = 0;
@@ -149,7 +151,7 @@ static int room(struct ll_journal_scan *s, struct ll_journal_list *l, size_t n)
     return rc;
 }
 
-/* The first with a commit behind this one. */
+/* Index of the first item with a later commit. */
 static size_t behind(const struct ll_journal_list *l, uint64_t commit)
 {
     size_t low = 0, high = l->n;
@@ -163,7 +165,7 @@ static size_t behind(const struct ll_journal_list *l, uint64_t commit)
     return low;
 }
 
-/* Those from `from` on stand from `to` on afterwards. A list may have no memory yet. */
+/* Moves the items from index `from` on to index `to`. The list may have no memory yet. */
 static void shift(struct ll_journal_list *l, size_t from, size_t to)
 {
     if (from < l->n)
@@ -176,7 +178,8 @@ static void cut(struct ll_journal_list *l, size_t from, size_t to)
     l->n -= to - from;
 }
 
-/* What is in `from` with a commit in (r->from, r->upto], and what this commit has put there. */
+/* Moves to the other tag what has a commit in (r->from, r->upto], and what this commit has
+ * added. */
 static int roll_over(struct ll_journal_scan *s, const struct ll_journal_record *r, uint64_t commit)
 {
     struct ll_journal_list *from = list_of(s, r->tag), *to = list_of(s, r->other);
@@ -197,8 +200,8 @@ static int roll_over(struct ll_journal_scan *s, const struct ll_journal_record *
     return 0;
 }
 
-/* The steps behind this one that write again what is in (from, upto] take its place. *i is the
- * step; gets the last of them. */
+/* Replaces the items in (from, upto] by the copies in the following AGAIN steps. *i: the CLEAN
+ * step; becomes the last AGAIN step. */
 static int clean(struct ll_journal_scan *s, const struct ll_journal_open *o, size_t *i,
                  uint64_t commit)
 {
@@ -230,7 +233,8 @@ static int clean(struct ll_journal_scan *s, const struct ll_journal_open *o, siz
     return 0;
 }
 
-/* Are they in the order they must be in? A record that makes sense by itself can say otherwise. */
+/* Are the copies in the right order? Each record may be valid by itself and the order still
+ * wrong. */
 static bool cleans(const struct ll_journal_open *o, size_t i)
 {
     const struct ll_journal_record *r = &o->records[o->steps[i].more - 1];
@@ -246,8 +250,8 @@ static bool cleans(const struct ll_journal_open *o, size_t i)
     return true;
 }
 
-/* One step of a transaction that has committed. AGAIN without CLEAN: its beginning is cut off, and
- * then it was cleaned once more, or discarded. */
+/* Carries out one step of a committed transaction. An AGAIN step without CLEAN is ignored: the pass
+ * began between the two, so its entry has been cleaned again or discarded. */
 static int carry_out(struct ll_journal_scan *s, const struct ll_journal_open *o, size_t *i,
                      const struct lladd_log_entry *e, struct lladd_error *err)
 {
@@ -293,9 +297,9 @@ static int see_end(struct ll_journal_scan *s, const struct lladd_log_entry *e, b
     return rc;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the whole structure --------------------------------------------------------------------- */
 
-/* Kinds of records, by name: readers of the log know no numbers. */
+/* Kinds of log records, looked up by name: their numbers are not public. */
 struct kinds {
     unsigned commit, end, object;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The journal of a handle: found again, what it holds of the log, where reading begins. */
+/* The journal of a handle: loading, the log it needs, and the mark where reading begins. */
 #include "operations/journal/table.h"
 
 #include <stdio.h>
@@ -131,8 +131,8 @@ static int load_mark(struct ll_journal *j, struct lladd_error *err)
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-/* Earlier versions left that to a checkpoint. Without room for it the mark stays away: all of the
- * log is kept, and the next open, or the next tag, tries again. */
+/* Earlier versions created the mark at a checkpoint. Without space it stays missing; then all of
+ * the log is kept, and the next open or the next new tag tries again. */
 static int name_mark(struct ll_journal *j, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -146,7 +146,7 @@ static int name_mark(struct ll_journal *j, struct lladd_error *err)
     return rc;
 }
 
-/* The buckets of a tag, from the entries that the log has of it. */
+/* Builds a tag's buckets from the entries found in the log. */
 static int fill(struct ll_journal *j, struct ll_journal_tag *tag,
                 const struct ll_journal_scan *scan)
 {
@@ -168,7 +168,7 @@ static int fill(struct ll_journal *j, struct ll_journal_tag *tag,
     return ll_operations__journal_bucket_room(j, tag);
 }
 
-/* JRN-4. No truncation goes beyond the mark. */
+/* The log must reach back to the mark: truncation never passes it (JRN-4). */
 static int check_mark(struct ll_journal *j, struct lladd_error *err)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
@@ -238,7 +238,7 @@ void ll_operations__journal_let_go(struct ll_journal *j, struct ll_journal_hold 
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* What commits have dropped that are durable by now. Under the mutex. */
+/* The oldest LSN kept for commits that are not durable yet. Under the mutex. */
 static uint64_t still_held(struct ll_journal *j)
 {
     uint64_t durable = lladd_durable_lsn(j->db).v, low = UINT64_MAX;
@@ -254,7 +254,8 @@ static uint64_t still_held(struct ll_journal *j)
     return low;
 }
 
-/* JRN-2. *tag (nullable): the one that needs the least, if it is a tag. Under the mutex. */
+/* The oldest LSN needed (JRN-2). *tag (nullable): the tag that needs it, if it is a tag. Under the
+ * mutex. */
 static uint64_t needed(struct ll_journal *j, const struct ll_journal_tag **tag)
 {
     uint64_t low = still_held(j);
@@ -284,7 +285,7 @@ static void settle_mark(struct ll_journal *j)
     j->mark_commit = 0;
 }
 
-/* JRN-4. Before the journal is loaded nobody knows what it needs. */
+/* JRN-4. Before the journal is loaded it is unknown what it needs, so all of the log is kept. */
 static lladd_lsn durable_lsn(void *ctx, struct lladd_db *db)
 {
     struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
@@ -318,8 +319,8 @@ static void pins(void *ctx, struct lladd_db *db, char *text, size_t size)
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* So much log is read in vain at most, rather than that every checkpoint writes where to begin; and
- * kept in vain: no large part of the limit. */
+/* The mark moves only by such steps, so that not every checkpoint writes it. The price is log read
+ * and kept unnecessarily: at most a step, which is a small part of the log's limit. */
 #define MARK_STEP 65536u
 #define MARK_PARTS 16u
 
@@ -359,7 +360,7 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
 {
     if (!lladd_atomic_load_ptr(&j->catalogue) || !lladd_atomic_load32(&j->named))
         return 0;
-    /* Before: who has logged below it is known (JRN-2). */
+    /* First the applied LSN: transactions with records below it have set their `first` (JRN-2). */
     uint64_t low = lladd_applied_lsn(j->db).v;
     lladd_mutex_lock(&j->mutex);
     uint64_t need = j->loaded ? needed(j, NULL) : 0;
@@ -370,7 +371,7 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
     return low < mark + mark_step(j) ? 0 : write_mark(j, low, force);
 }
 
-/* The checkpoint forces it. Without room for it, the old place is good. */
+/* The checkpoint makes it durable. If there is no space, the old mark remains valid. */
 static int checkpoint(void *ctx, struct lladd_db *db)
 {
     struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
@@ -441,7 +442,7 @@ int lladd_journal_register(struct lladd_options *o, struct lladd_error *err)
     return lladd_register_extension(o, &ll_operations__journal_extension, err);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- inspection ------------------------------------------------------------------------------ */
 
 int lladd_journal_newest(struct lladd_db *db, uint64_t number, lladd_lsn *out,
                          struct lladd_error *err)
@@ -461,7 +462,7 @@ int lladd_journal_newest(struct lladd_db *db, uint64_t number, lladd_lsn *out,
     return LLADD_NOT_FOUND;
 }
 
-/* A copy of what is told of a tag, with its name. */
+/* A copy of the information about a tag, with its name. */
 struct told {
     struct lladd_journal_info info;
     char name[LLADD_JOURNAL_NAME_MAX + 1], owner[LLADD_JOURNAL_OWNER_MAX + 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tags in memory, and their buckets: where in the log the live entries are. All of it under the
- * journal's mutex. */
+/* Tags in memory, and their buckets: where in the log the live entries are. All functions run under
+ * the journal's mutex. */
 #include "operations/journal/table.h"
 
 struct ll_journal_tag *ll_operations__journal_tag(const struct ll_journal *j, uint64_t tag)
@@ -62,7 +62,7 @@ static void lowest(struct ll_journal_tag *t)
             t->low = t->buckets[i].first;
 }
 
-/* The later one into the earlier one. */
+/* Merges the later bucket into the earlier one. */
 static void join(struct ll_journal_bucket *a, const struct ll_journal_bucket *b)
 {
     a->commit = b->commit > a->commit ? b->commit : a->commit;
@@ -72,8 +72,8 @@ static void join(struct ll_journal_bucket *a, const struct ll_journal_bucket *b)
     a->bytes += b->bytes;
 }
 
-/* Two neighbours become one: a bit less is known, and nothing is kept that was not. Not while
- * somebody is about to take buckets away who knows where they end. */
+/* Merges pairs of neighbours. Less is known then, but no more log is kept. Not while a transaction
+ * changes the tag: it relies on the ends of the buckets. */
 static void condense(struct ll_journal_tag *t)
 {
     size_t n = 0;
@@ -115,7 +115,8 @@ static bool within(const struct ll_journal_bucket *b, uint64_t from, uint64_t up
     return b->commit > from && b->commit <= upto;
 }
 
-/* What was discarded out of the middle of a bucket is known now, and taken off the first ones. */
+/* Cleaning finds out how many entries were discarded from the middle of a bucket; they are
+ * subtracted from the first buckets. */
 void ll_operations__journal_bucket_move(struct ll_journal_tag *t, uint64_t from, uint64_t upto,
                                         const struct ll_journal_bucket *own, uint64_t commit)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A transaction as the journal knows it, from its first call to its end.
+/* The journal's state of a transaction, from its first call to its end.
  *
- * Savepoints and top actions: what is taken back is what the transaction has logged behind some
- * record, and that is always where a savepoint was made or an action began. So a part remembers how
- * much there was when the first entry behind such a place came, and goes back to that. In the log
- * it is an annulment, written before the commit or prepare record: rolling back itself logs
- * nothing here, and nothing that can fail. */
+ * Savepoints and nested top actions: a rollback undoes all that the transaction has logged after
+ * some record, always one where a savepoint was set or an action began. So a part remembers what it
+ * had before the first entry after each such place, and a rollback restores that. In the log a
+ * rollback is an annulment, written before the commit or prepare record. The rollback itself logs
+ * nothing here and cannot fail. */
 #include "operations/journal/table.h"
 
 void ll_operations__journal_wrong_tag(struct lladd_error *err, uint64_t tag)
@@ -19,7 +19,7 @@ static int no_memory(struct lladd_txn *txn)
                            "out of memory for the journal");
 }
 
-/* ---- its life -------------------------------------------------------------------------------- */
+/* ---- creation and reuse ---------------------------------------------------------------------- */
 
 static struct ll_journal_txn *txn_new(struct ll_journal *j)
 {
@@ -58,14 +58,14 @@ void ll_operations__journal_txn_free(struct ll_journal *j, struct ll_journal_txn
     lladd_free(j->db, t);
 }
 
-/* Keeps its memory for the next one. Under the mutex. */
+/* Keeps the memory for the next transaction. Under the mutex. */
 static void rest(struct ll_journal_txn *t)
 {
     struct ll_journal *j = t->all;
     t->n_parts = t->n_changes = t->n_annuls = t->n_was = 0;
     t->recent = NULL;
     t->in_doubt = t->ending = false;
-    ll_operations__journal_doubt_free(j, t->doubt); /* who ended before anybody asked for it */
+    ll_operations__journal_doubt_free(j, t->doubt); /* ended before it was connected to its tags */
     t->doubt = NULL;
     t->id = 0;
     lladd_atomic_store64(&t->first, UINT64_MAX);
@@ -163,7 +163,7 @@ int ll_operations__journal_part_room(struct ll_journal_txn *t)
     return 0;
 }
 
-/* Under the mutex. */
+/* Joins the tag: adds a part. Under the mutex. */
 static int begin_part(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t number,
                       struct ll_journal_part **out)
 {
@@ -206,7 +206,7 @@ int ll_operations__journal_part(struct lladd_txn *txn, struct ll_journal_txn *t,
         lladd_mutex_lock(&t->all->mutex);
         rc = begin_part(txn, t, tag, &p);
         lladd_mutex_unlock(&t->all->mutex);
-    } else if (p->tag->state == LL_TAG_GOING) { /* by itself: nobody else could */
+    } else if (p->tag->state == LL_TAG_GOING) { /* released by this transaction: others cannot */
         ll_operations__journal_wrong_tag(lladd_txn_error_out(txn), tag);
         rc = LLADD_NOT_FOUND;
     }
@@ -253,7 +253,7 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
                               lladd_span_of(t->scratch, head + r->bytes.len), none, &token, lsn);
     if (rc)
         return rc;
-    /* Before it counts as applied: whoever looks for the oldest entry finds this one (JRN-2). */
+    /* Before the record counts as applied: a search for the oldest entry must find it (JRN-2). */
     if (lladd_atomic_load64_relaxed(&t->first) == UINT64_MAX)
         lladd_atomic_store64(&t->first, lsn->v);
     t->last = lsn->v;
@@ -261,8 +261,8 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
     return 0;
 }
 
-/* Room for what there was before this entry, if a savepoint or an action lies between it and the
- * last one. */
+/* Makes room to save what the part has, if a savepoint or a top action began since its last
+ * entry. */
 static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_savepoint_id next,
                     bool *fresh)
 {
@@ -277,7 +277,7 @@ static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_s
     return rc;
 }
 
-/* Whatever is appended can be written again, which takes a longer head. */
+/* Leaves room for a copy by cleaning: a copy has a longer head. */
 static int may_have(struct lladd_txn *txn, const struct ll_journal_txn *t, size_t len)
 {
     size_t most = lladd_log_object_max(t->all->db) - LLADD_JOURNAL_HEAD_MAX;
@@ -373,9 +373,9 @@ int ll_operations__journal_may_change(struct lladd_txn *txn, struct ll_journal_t
     return 0;
 }
 
-/* ---- taking back ----------------------------------------------------------------------------- */
+/* ---- rollback -------------------------------------------------------------------------------- */
 
-/* *first gets the first of what goes, if that is less than what it is. */
+/* Rolls the part back. *first: lowered to the LSN of its first entry that is rolled back. */
 static bool part_back(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_savepoint_id to,
                       uint64_t *first)
 {
@@ -396,11 +396,11 @@ static void change_back(const struct ll_journal_change *c)
     if (c->kind == LL_JOURNAL_RELEASE)
         c->tag->state = c->tag->made ? LL_TAG_MAKING : LL_TAG_THERE;
     if (c->kind == LL_JOURNAL_MAKE)
-        c->tag->state = LL_TAG_GOING; /* nobody sees it, and it goes with the transaction */
+        c->tag->state = LL_TAG_GOING; /* invisible; freed with the transaction */
 }
 
-/* LSNs do not say it: a closed top action that nothing takes back lies behind the savepoint's place
- * in the chain of undo, though it may be older. */
+/* Uses savepoint numbers, not LSNs: a closed top action that is not undone comes after the
+ * savepoint's place in the undo chain, though it may be older. */
 static void taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     struct ll_journal_txn *t = state;
@@ -409,7 +409,7 @@ static void taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn 
     (void)ctx;
     (void)since;
     if (lladd_txn_now(txn, &now))
-        return; /* poisoned: it does not end any more */
+        return; /* poisoned: the transaction never ends */
     lladd_mutex_lock(&t->all->mutex);
     while (t->n_changes && t->changes[t->n_changes - 1].next > now.taken_back) {
         const struct ll_journal_change *c = &t->changes[--t->n_changes];
@@ -433,8 +433,8 @@ static void taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn 
     t->annuls[t->n_annuls++] = (struct ll_journal_annul){first - 1, t->last};
 }
 
-/* What is in the log is not said again: who commits in vain, even if he is refused in the midst of
- * this, and goes on, goes on behind it. */
+/* Logs the annulments. One that is logged is dropped from the list, so that it is not logged again
+ * if this fails half-way, or if the commit is refused and the transaction goes on. */
 static int committing(void *ctx, void *state, struct lladd_txn *txn)
 {
     struct ll_journal_txn *t = state;
@@ -477,7 +477,7 @@ static void roll_over(const struct ll_journal_change *c, uint64_t commit)
     c->tag->discarded = c->upto > c->tag->discarded ? c->upto : c->tag->discarded;
 }
 
-/* Under the mutex; all that is needed is there. */
+/* Applies a committed change to memory; all it needs has been allocated. Under the mutex. */
 static void carry_out(const struct ll_journal_txn *t, const struct ll_journal_change *c,
                       uint64_t commit)
 {
@@ -501,13 +501,13 @@ static void carry_out(const struct ll_journal_txn *t, const struct ll_journal_ch
         if (c->tag->state == LL_TAG_MAKING)
             c->tag->state = LL_TAG_THERE;
         break;
-    default: /* released: it goes when nobody refers to it */
+    default: /* released: freed when no part refers to it */
         hold_back(t, c->tag->low);
         break;
     }
 }
 
-/* Lets go of the tags. Under the mutex. */
+/* Leaves the tags. Under the mutex. */
 static void leave_tags(struct ll_journal_txn *t, bool committed)
 {
     struct ll_journal *j = t->all;
@@ -522,7 +522,7 @@ static void leave_tags(struct ll_journal_txn *t, bool committed)
         next = tag->next_touched;
         tag->changing = NULL;
         bool gone = committed ? tag->state == LL_TAG_GOING : tag->made;
-        if (tag->state != LL_TAG_THERE) /* else others look at it who have parts of the tag */
+        if (tag->state != LL_TAG_THERE) /* no needless store: transactions with parts read it */
             tag->state = LL_TAG_THERE;
         tag->made = false;
         if (gone)
@@ -546,7 +546,7 @@ static void tell_logged(const struct ll_journal_txn *t, uint64_t commit)
     }
 }
 
-/* Nobody attaches himself to one in doubt that is about to end. */
+/* From now on no owner can attach to this transaction in doubt. */
 static void begin_end(struct ll_journal_txn *t)
 {
     if (!t->in_doubt)
@@ -556,8 +556,7 @@ static void begin_end(struct ll_journal_txn *t)
     lladd_mutex_unlock(&t->all->mutex);
 }
 
-/* The owners are told first: what a commit has brought may be discarded as soon as one of them
- * knows of it, and not before. */
+/* Tells the owners first: once told, an owner may discard the commit's entries. */
 static void logged(void *ctx, void *state, lladd_lsn commit)
 {
     struct ll_journal_txn *t = state;
@@ -603,7 +602,7 @@ static void committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn com
     (void)commit;
     lladd_mutex_lock(&t->all->mutex);
     if (t->listed)
-        leave_tags(t, true); /* it has logged nothing, and so `logged` was not called */
+        leave_tags(t, true); /* it has logged nothing, so `logged` was not called */
     rest(t);
     lladd_mutex_unlock(&t->all->mutex);
 }

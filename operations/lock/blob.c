@@ -4,13 +4,14 @@
  *   u8    1: serialisable
  *   then, for each hold in the order in which they were granted, ancestors before their parts:
  *   u8    mode
- *   u32   how many bytes of the name are those of the hold before
- *   u32   how many follow
+ *   u32   how many leading bytes of the name equal those of the previous hold's name
+ *   u32   how many bytes follow
  *   ...   the rest of the name, encoded (name.c)
  *
- * Only what the transaction keeps is there, so what reading needs is missing unless it is
- * serialisable. Two prepared transactions held their locks at the same time; that they do not go
- * together, or that a name comes twice or without its ancestors, is damage, and refused. */
+ * The record has only the locks that the transaction keeps after prepare: unless it is
+ * serialisable, the locks that protect reads are missing. Prepared transactions held their locks at
+ * the same time. So two records with incompatible locks, a name that occurs twice, or a name
+ * without its ancestors mean damage and are refused. */
 #include "operations/lock/table.h"
 
 enum { ENTRY_HEAD = 9 };
@@ -50,7 +51,7 @@ static int damaged(struct lladd_txn *txn, const char *how)
                            "the locks of a transaction in doubt: %s", how);
 }
 
-/* The hold on the name without its last component, and the hash of the name. */
+/* The hold on the name without its last component, and the hash of the full name. */
 static int find_parent(struct ll_locker *l, struct lladd_txn *txn, size_t len, unsigned mode,
                        struct ll_hold **parent, uint64_t *hash)
 {
@@ -73,7 +74,7 @@ static int find_parent(struct ll_locker *l, struct lladd_txn *txn, size_t len, u
     return at ? 0 : damaged(txn, "a name is empty");
 }
 
-/* The name of the entry is in l->name. */
+/* Restores one hold; the entry's name is in l->name. */
 static int take_entry(struct ll_locker *l, struct lladd_txn *txn, unsigned mode, size_t len)
 {
     struct ll_hold *parent, *h = NULL;

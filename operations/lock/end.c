@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What becomes of locks when a transaction ends, is prepared, or goes back to a savepoint.
+/* What happens to locks when a transaction ends, is prepared, or rolls back to a savepoint.
  *
- * A commit lets go when its record has its LSN and before it is durable: who gets a lock then can
- * commit only behind it, and is durable only if it is; one that logs nothing waits for what it may
- * have seen (TXN-1). So nobody ever acknowledges what rests on a commit that could be lost. */
+ * A commit releases the locks when its record has its LSN, before it is durable. A transaction that
+ * then gets one of the locks commits at a higher LSN, so it is durable only if the first one is. A
+ * transaction that logs nothing waits until what it may have read is durable (TXN-1). So no
+ * acknowledged result depends on a commit that could be lost. */
 #include "operations/lock/table.h"
 
 void ll_operations__lock_release(struct ll_locker *l, struct ll_hold *h)
 {
-    ll_operations__hold_drop(l, h); /* while the lock's name is there */
+    ll_operations__hold_drop(l, h); /* before the lock and its name may be freed */
     ll_operations__lock_weaken(h, LLADD_LOCK_NONE);
     ll_operations__hold_spare(l, h);
 }
 
-/* The newest first, and so parts before what they are parts of (LOCK-3). */
+/* Releases the newest hold first, so parts before their ancestors (LOCK-3). */
 void ll_operations__lock_release_all(struct ll_locker *l)
 {
     for (struct ll_hold *h = l->newest, *older; h; h = older) {
@@ -53,7 +54,7 @@ static void soften(struct ll_hold *h, unsigned mode)
         ll_operations__lock_weaken(h, mode);
 }
 
-/* What became stronger since goes back; in a serialisable transaction, to no less than reading. */
+/* Undoes the upgrades since savepoint `to`. A serialisable transaction keeps the reading part. */
 static void take_back_upgrades(struct ll_locker *l, lladd_savepoint_id to)
 {
     while (l->n_replaced && l->replaced[l->n_replaced - 1].since > to) {
@@ -98,7 +99,7 @@ static void prepared(void *ctx, void *state, struct lladd_txn *txn)
     (void)ctx;
     lladd_atomic_store64(&l->txn, lladd_txn_id(txn).v);
     lladd_atomic_store32(&l->state, LL_LOCKER_PREPARED);
-    l->n_replaced = 0; /* its savepoints are dead */
+    l->n_replaced = 0; /* a prepared transaction has no savepoints */
     for (struct ll_hold *h = l->newest, *older; h && !l->serialisable; h = older) {
         older = h->older;
         h->replaced = 0;

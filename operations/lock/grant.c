@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Locks, who holds them and who stands in line.
+/* Granting: the holders of a lock and its two queues.
  *
- * Two queues. Who holds a lock and wants more is in `upgrades`, and is let in as soon as the
- * other holders allow it: it looks at nobody who waits, for those may be waiting for it. Who
- * holds nothing is in `waiters`, and is let in when the holders allow it, and every upgrade, and
- * everybody who came before: so a stream of readers does not keep a writer away. But nobody
- * waits for somebody whose mode goes with his, so the order of coming costs no concurrency. */
+ * A transaction that holds the lock and wants a stronger mode waits in `upgrades`. It is granted as
+ * soon as the other holders allow it; waiters do not matter, because they may be waiting for it. A
+ * transaction that holds nothing waits in `waiters`. It is granted when its mode is compatible with
+ * the holders, with every waiting upgrade and with every earlier waiter. So a stream of readers
+ * does not starve a writer. A waiter never waits for one with a compatible mode, so the order costs
+ * no concurrency. */
 #include "operations/lock/table.h"
 
 /* ---- the table of a partition ---------------------------------------------------------------- */
@@ -15,7 +16,7 @@ static struct ll_lock **bucket(struct ll_lock_partition *part, uint64_t hash)
     return &part->buckets[(hash >> 6) & (part->n_buckets - 1)];
 }
 
-/* Room for one more; without memory, and some already, chains get longer. */
+/* Makes room for one more. Without memory the chains grow longer, unless there is no table yet. */
 static int spread(struct ll_locks *all, struct ll_lock_partition *part)
 {
     size_t n_old = part->n_buckets, n = n_old ? n_old * 2 : 16;
@@ -85,7 +86,7 @@ static struct ll_lock *find_or_make(const struct ll_lock_request *r, struct ll_l
     return lock;
 }
 
-/* Who waits, waits for somebody: without holders nobody is in line (LOCK-2). */
+/* Frees the lock if it has no holder: then it has no waiters either (LOCK-2). */
 static void drop_unused(struct ll_locks *all, struct ll_lock_partition *part, struct ll_lock *lock)
 {
     if (lock->mask)
@@ -107,7 +108,7 @@ static void drop_unused(struct ll_locks *all, struct ll_lock_partition *part, st
 
 /* ---- granting -------------------------------------------------------------------------------- */
 
-/* The modes in which others hold the lock than this hold does. */
+/* The modes in which other holders have the lock. */
 static uint32_t others(const struct ll_lock *lock, const struct ll_hold *h)
 {
     return h->mode && lock->granted[h->mode] == 1 ? lock->mask & ~(1u << h->mode) : lock->mask;
@@ -174,7 +175,7 @@ void ll_operations__lock_leave_queue(struct ll_locker *l)
     lladd_atomic_store32(&l->waits, 0);
 }
 
-/* It is about to be granted, or to become stronger. */
+/* Updates the statistics before a grant or an upgrade. */
 static void count(struct ll_lock_partition *part, const struct ll_hold *h)
 {
     part->acquired += !h->mode;
@@ -218,7 +219,8 @@ void ll_operations__lock_wake(struct ll_locker *woken)
 {
     while (woken) {
         struct ll_locker *l = woken;
-        woken = l->next_woken; /* before the word: with it the locker is its thread's again */
+        woken = l->next_woken; /* read before the store: after it the waiting thread may reuse the
+                                * locker */
         lladd_atomic_store32(&l->word, 1);
         lladd_word_wake(&l->word, 1, UINT32_MAX);
     }

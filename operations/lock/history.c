@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The last waits that ended, for those who ask afterwards who was in the way. */
+/* The history: the last waits that ended and what blocked them. */
 #include "operations/lock/table.h"
 
 static void forget_one(struct ll_locks *all, struct ll_lock_past *p)
@@ -14,7 +14,8 @@ static struct ll_lock_past *past_at(const struct ll_locks *all, size_t i)
     return &all->past[(all->first_past + i) % all->cap_past];
 }
 
-/* The place of the next one: a new one, or that of the oldest. NULL: no memory, or none wanted. */
+/* The place for the next event: a new one, or that of the oldest. NULL: no memory, or no
+ * history. */
 static struct ll_lock_past *next_place(struct ll_locks *all)
 {
     if (all->n_past == all->cap_past && all->cap_past < all->past_max) {
@@ -73,7 +74,7 @@ void ll_operations__lock_forget(struct ll_locks *all)
     all->n_past = all->cap_past = all->first_past = 0;
 }
 
-/* A copy of one event; its name and text belong to the caller. */
+/* Copies one event; the caller frees its name and text. */
 static int copy_out(struct ll_locks *all, const struct ll_lock_past *from, struct ll_lock_past *to)
 {
     size_t text_size = strlen(from->text) + 1;

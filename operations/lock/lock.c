@@ -17,7 +17,7 @@ int ll_operations__locker_name(struct ll_locker *l, size_t len)
 
 /* ---- lock ------------------------------------------------------------------------------------ */
 
-/* Room for what a hold was before it becomes stronger; none if no savepoint lies in between. */
+/* Makes room to save a hold's mode before an upgrade. */
 static int want_replaced(struct ll_locker *l, struct lladd_error *err)
 {
     if (l->n_replaced < l->cap_replaced)
@@ -31,7 +31,8 @@ static int want_replaced(struct ll_locker *l, struct lladd_error *err)
     return 0;
 }
 
-/* Gets the name in the request, or more of it. *hold is what there is of it, and then what is. */
+/* Locks the request's name, or upgrades the hold on it. *hold: the present hold, if any; then the
+ * new one. */
 static int step(const struct ll_lock_request *r, struct ll_hold **hold, struct ll_hold *parent,
                 lladd_savepoint_id now)
 {
@@ -57,7 +58,7 @@ static int step(const struct ll_lock_request *r, struct ll_hold **hold, struct l
     return 0;
 }
 
-/* Takes back what this call has got on ancestors (LOCK-5). */
+/* Undoes what this call has granted on ancestors (LOCK-5). */
 static void undo_steps(struct ll_locker *l, struct ll_hold *deepest, size_t n_replaced)
 {
     while (l->n_replaced > n_replaced) {
@@ -81,8 +82,9 @@ static size_t part_size(const struct lladd_lock_part *part)
     return ll_operations__lock_name_size((struct lladd_lock_name){part, 1});
 }
 
-/* Is the name one of a brother of the last one? Then its ancestors are held in this mode, and only
- * its last component is to be looked at. Puts the whole name together in either case. */
+/* If the name differs from the last one only in its last component, its ancestors are already held
+ * in this mode, and the result is the parent's hold. In any case l->name gets the whole encoded
+ * name. */
 static struct ll_hold *near_parent(struct ll_locker *l, struct lladd_lock_name name, size_t size,
                                    unsigned intent)
 {
@@ -148,7 +150,7 @@ static int bad_name(struct lladd_error *err, size_t size)
                 : lladd_error_set(err, LLADD_BAD_ARGUMENT, "a name has at least one component");
 }
 
-/* The transaction's locker, made at its first lock, with the room for a name. */
+/* The transaction's locker, created at its first lock, with room for a name. */
 static int locker_of(struct lladd_txn *txn, size_t name_size, struct ll_locker **out)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -189,9 +191,10 @@ int lladd_lock(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lo
     return lock_path(&r, name, size, mode, now.next);
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- other calls ----------------------------------------------------------------------------- */
 
-/* The hold on the name itself. *implied gets what those on its ancestors include. */
+/* The hold on the name itself, or NULL. *implied: the mode that the holds on its ancestors
+ * imply. */
 static struct ll_hold *find_path(struct ll_locker *l, struct lladd_lock_name name,
                                  unsigned *implied)
 {
@@ -206,7 +209,7 @@ static struct ll_hold *find_path(struct ll_locker *l, struct lladd_lock_name nam
             *implied = ll_operations__lock_join[*implied][ll_operations__lock_implies[h->mode]];
         h = ll_operations__hold_find(l, hash, l->name, at);
         if (!h)
-            return NULL; /* nor is there a hold on a part of it (LOCK-3) */
+            return NULL; /* then there is no hold on a part of it either (LOCK-3) */
     }
     return h;
 }
@@ -225,7 +228,7 @@ int lladd_unlock(struct lladd_txn *txn, struct lladd_lock_name name)
     if (size == 0 || size == SIZE_MAX)
         return bad_name(err, size);
     if (now.rolling_back)
-        return 0; /* the lock that it stands for was not taken either */
+        return 0; /* during rollback lladd_lock takes no locks */
     if (l && ll_operations__locker_name(l, size))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock");
     struct ll_hold *h = l ? find_path(l, name, &implied) : NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lockers and their holds: what a transaction's own thread does without a mutex.
  *
- * Lockers rest in pools and are used again, with some holds: a detector or a waker that has just
- * dealt with one may still look at its words when its transaction has ended, so their memory stays
- * until the handle is closed. */
+ * Lockers are kept in pools and reused, each with some spare holds. A deadlock detection or a
+ * waking thread may still read a locker after its transaction has ended, so the memory of lockers
+ * is freed only when the handle is closed. */
 #include "operations/lock/table.h"
 
 static struct ll_locker *new_locker(struct ll_locks *all)
@@ -65,7 +65,7 @@ void ll_operations__locker_rest(struct ll_locker *l)
 {
     struct ll_lock_partition *part = &l->all->parts[l->pool];
     l->n_replaced = 0;
-    if (l->buckets != l->inline_buckets) { /* of a big transaction: the next one need not be */
+    if (l->buckets != l->inline_buckets) { /* a large transaction's table; do not keep it */
         lladd_free(l->all->db, l->buckets);
         l->buckets = l->inline_buckets;
         l->n_buckets = LL_LOCK_BUCKETS;
@@ -114,7 +114,7 @@ struct ll_hold *ll_operations__hold_find(const struct ll_locker *l, uint64_t has
     return h;
 }
 
-/* Without memory the chains get longer. */
+/* Makes the table larger. Without memory the chains grow longer. */
 static void spread(struct ll_locker *l)
 {
     size_t n = l->n_buckets * 4;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who holds and who waits, and how often. A partition is copied under its mutex, then told. */
+/* Inspection: holders, waiters and statistics. A partition is copied under its mutex; then the
+ * caller's function gets the copies. */
 #include "operations/lock/table.h"
 
-/* What is told of one locker and one lock. */
+/* What is reported of one locker and one lock. */
 struct row {
-    struct lladd_lock_info info; /* the name is below */
+    struct lladd_lock_info info; /* the name is in the next members */
     unsigned char *name;
     size_t name_len;
 };
@@ -14,7 +15,7 @@ struct rows {
     struct row *rows;
     size_t n, cap;
     uint64_t now;
-    bool lost; /* no memory */
+    bool lost; /* memory ran out */
 };
 
 static struct row *add_row(struct rows *to, const struct ll_lock *lock, const struct ll_locker *who)
@@ -74,7 +75,7 @@ static void add_lock(struct rows *to, const struct ll_lock *lock)
         add_waiter(to, l);
 }
 
-/* Tells the rows and frees them; rc: what has happened before. */
+/* Passes the rows to fn and frees them. If rc is not 0, only frees them. */
 static int tell_rows(struct rows *r, lladd_lock_info_fn *fn, void *ctx, int rc,
                      struct lladd_error *err)
 {
@@ -155,7 +156,7 @@ int lladd_lock_blockers(struct lladd_db *db, uint64_t number, lladd_lock_info_fn
     if (rc)
         return rc;
     r.now = lladd_now_ns(db);
-    ll_operations__lock_stop(r.all); /* whoever waits, and for whatever, stands still */
+    ll_operations__lock_stop(r.all); /* no wait begins or ends meanwhile */
     for (size_t i = 0; i < LL_LOCK_PARTITIONS; i++)
         find_blockers(&r, &r.all->parts[i], number);
     ll_operations__lock_go(r.all);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lock manager of a handle: made, set up, and taken apart with whatever is left in it. */
+/* The lock manager of a handle: created, configured, and freed with everything that is left in
+ * it. */
 #include "operations/lock/table.h"
 
 #define DEFAULT_HISTORY 64
@@ -64,7 +65,8 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     return 0;
 }
 
-/* On a poisoned or killed handle there are locks still, and transactions in doubt leave theirs. */
+/* Locks may be left: those of transactions in doubt, and all of them if the handle is poisoned or
+ * killed. */
 static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which modes go together, and what follows from a mode (Gray, Lorie, Putzolu 1975).
+/* Compatibility and other properties of lock modes (Gray, Lorie, Putzolu 1975).
  *
- * U is symmetrical: readers may come while somebody holds it, and it may be taken while there are
- * readers. That its holder gets X in the end, in spite of readers that keep coming, is the queue's
- * affair: a waiting upgrade keeps out who would stand in its way. */
+ * U is symmetrical: it is compatible with readers that come before or after it. Its holder still
+ * gets X in the end, however many readers come, because a waiting upgrade keeps later requests
+ * waiting. */
 #include "operations/lock/table.h"
 
 #define IS (1u << LLADD_LOCK_IS)
@@ -22,8 +22,8 @@ const uint8_t ll_operations__lock_conflicts[LL_LOCK_MODES] = {
     [LLADD_LOCK_X] = IS | IX | S | SIX | U | X,
 };
 
-/* In the order NONE, IS, IX, S, SIX, U, X. IX and U are SIX: it reads all, changes parts, and keeps
- * out everything that U does. */
+/* In the order NONE, IS, IX, S, SIX, U, X. IX joined with U is SIX: it reads all, changes parts,
+ * and conflicts with everything that U conflicts with. */
 #define N_ LLADD_LOCK_NONE
 #define IS_ LLADD_LOCK_IS
 #define IX_ LLADD_LOCK_IX

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names as bytes: component by component {0, u64} or {1, u32 length, bytes}. The encoding says by
- * itself where a component ends, so two paths are one if and only if their bytes are, and a prefix
- * that ends with a component is an ancestor. */
+/* Names as bytes: for each component {0, u64} or {1, u32 length, bytes}. Components are
+ * self-delimiting: two names are equal if and only if their bytes are, and a prefix that ends with
+ * a component is an ancestor. */
 #include "operations/lock/table.h"
 
 #include <stdio.h>
@@ -48,9 +48,9 @@ size_t ll_operations__lock_part_size(const unsigned char *bytes, size_t left)
     return len <= left - BYTES_HEAD ? BYTES_HEAD + len : 0;
 }
 
-/* Byte strings come from anywhere, and are hashed so that nobody can choose ones that meet. Of the
- * numbers below one name no two have the same hash, and where they meet in a table depends on the
- * same secret. */
+/* Byte strings may come from an adversary, so they get a keyed hash: without the key an adversary
+ * cannot choose strings that collide. Two numbers below one parent never have the same hash; their
+ * places in a table depend on the same key. */
 uint64_t ll_operations__lock_hash(const struct ll_locks *all, uint64_t parent,
                                   const unsigned char *part, size_t len)
 {
@@ -110,7 +110,7 @@ static void put_string(struct text *t, const char *s)
         put_char(t, *s++);
 }
 
-/* Printable bytes as they are, others as \xx. */
+/* Prints printable bytes as they are, others as \xx. */
 static void put_part(struct text *t, const struct lladd_lock_part *part)
 {
     char small[24];

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting, and who may not wait (LOCK-4).
+/* Waiting, and deadlock detection (LOCK-4).
  *
- * The graph: who waits has an edge to each one whose hold, or earlier wait, in the same lock's
- * line does not go with what he wants. An edge that appears later than its two ends comes from
- * somebody who does not wait (he was just granted it) or who is beginning to (an upgrade passes
- * those who hold nothing). So whatever cycle there is, it was closed by the beginning of a wait,
- * and goes through who began it: from him a search in breadth finds it, and finds a shortest
- * one.
+ * The waits-for graph has an edge from a waiter to each transaction that has an incompatible hold,
+ * or an earlier incompatible request, on the same lock. A new edge between two existing nodes can
+ * only start at a waiter and end at a transaction that does not wait (it has just been granted) or
+ * begins to wait (an upgrade passes new requests). So every cycle is closed by the beginning of a
+ * wait and contains the transaction that begins it. A breadth-first search from there finds a
+ * shortest cycle.
  *
- * The search needs the lines of all partitions at one moment, and takes all their mutexes, in
- * order. That is for those only who may be part of a cycle: if nobody of those in the way waits
- * himself, nobody can be. Who begins to wait says so before he looks at the others (with a fence
- * between), so of a cycle's members the last one to say so sees the next one waiting.
+ * The search needs the queues of all partitions at one moment, so it takes all their mutexes, in
+ * order. It runs only if it can find something: if none of the blockers waits itself, there is no
+ * cycle. A transaction sets its `waits` before it reads those of its blockers, with a fence in
+ * between. So of the members of a cycle the last one to set it sees that the next one is waiting.
  *
- * The victim is the youngest, be it somebody else: it is taken out of its line, gets its verdict
- * and is woken. A verdict is given under the mutex of the line's partition, and once; who gives
- * it sets `word` when he needs the locker no more, and only then the locker's thread goes on.
+ * The victim is the youngest of the cycle, not necessarily the caller. It is removed from its
+ * queue, gets its verdict, and is woken. The verdict is set once, under the mutex of the lock's
+ * partition. The thread that sets it stores `word` when it no longer needs the locker; only then
+ * the waiting thread goes on.
  *
- * A poisoned handle releases no locks, for no transaction ends there; and a thread may want to take
- * the waiting transaction over (lladd_take). A waiting thread looks now and then whether either has
- * happened: these two are all that is polled here. */
+ * In two cases no release ends a wait: no transaction ends on a poisoned handle, and another thread
+ * may take the transaction over (lladd_take). A waiting thread polls for these two, and for nothing
+ * else. */
 #include "operations/lock/table.h"
 
 #include <lladd/dst.h>
@@ -29,7 +30,7 @@
 #define LOOK_NS UINT64_C(100000000)
 #define TEXT_NAME 72
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- errors and events ----------------------------------------------------------------------- */
 
 static bool note_blocker(void *ctx, struct ll_locker *who, unsigned mode)
 {
@@ -49,7 +50,7 @@ void ll_operations__lock_who(const struct ll_locker *l, struct lladd_lock_event 
     ll_operations__lock_each_blocker(l, note_blocker, e);
 }
 
-/* "#12 (LSN 4711, prepared)" */
+/* For example "#12 (LSN 4711, prepared)". */
 static void name_locker(char *out, size_t size, uint64_t number, lladd_lsn txn, bool prepared)
 {
     char lsn[32] = "";
@@ -74,7 +75,7 @@ static int refuse(const struct ll_lock_request *r, const struct lladd_lock_event
                            lladd_lock_mode_name(e->blocker_mode), more);
 }
 
-/* A string that grows; NULL bytes when there was no memory. */
+/* A string that grows; bytes is NULL if memory has run out. */
 struct story {
     struct lladd_db *db;
     char *bytes;
@@ -104,7 +105,7 @@ static void tell(struct story *s, const char *fmt, ...)
     }
 }
 
-/* The mode in which `who` is in the way of `l`. */
+/* Finds the mode in which one locker blocks another. */
 struct in_the_way {
     const struct ll_locker *who;
     unsigned mode;
@@ -119,7 +120,7 @@ static bool find_mode(void *ctx, struct ll_locker *who, unsigned mode)
     return false;
 }
 
-/* The cycle, from the victim on: `from` leads backwards through it. */
+/* Describes the cycle, beginning with the victim. */
 static char *tell_cycle(struct ll_locks *all, struct ll_locker **cycle, size_t n, size_t victim)
 {
     struct story s = {.db = all->db};
@@ -158,8 +159,8 @@ void ll_operations__lock_go(struct ll_locks *all)
 }
 
 struct search {
-    struct ll_locker *start, *at; /* whose blockers are looked at */
-    struct ll_locker **end;       /* of the queue of those to look at */
+    struct ll_locker *start, *at; /* at: visits its blockers now */
+    struct ll_locker **end;       /* of the queue of lockers to visit */
     bool closed;
 };
 
@@ -181,7 +182,8 @@ static bool visit(void *ctx, struct ll_locker *who, unsigned mode)
     return true;
 }
 
-/* Who waits for `start` at the end of a chain from `start`; NULL: no cycle. */
+/* Returns the last locker of a cycle, which waits for `start`; `from` leads from it back to
+ * `start`. NULL: there is no cycle. */
 static struct ll_locker *find_cycle(struct ll_locks *all, struct ll_locker *start)
 {
     start->seen = ++all->epoch;
@@ -205,7 +207,7 @@ static struct ll_locker *youngest_of(struct ll_locker *last)
     return youngest;
 }
 
-/* What the victim's error will say; NULL without memory. */
+/* The text of the victim's error; NULL without memory. */
 static char *story_of(struct ll_locks *all, struct ll_locker *last, const struct ll_locker *victim)
 {
     size_t n = 0, at = 0;
@@ -257,7 +259,7 @@ static bool is_waiting(void *ctx, struct ll_locker *who, unsigned mode)
     return !*waits;
 }
 
-/* Out of the line without what one stood there for, unless there is a verdict already. */
+/* Ends the wait with `code`, unless a verdict has been set already. */
 static void give_up(struct ll_locker *l, struct ll_lock_partition *part, int code,
                     struct lladd_lock_event *who)
 {
@@ -289,7 +291,7 @@ static void sleep_until_decided(const struct ll_lock_request *r, struct ll_lock_
         if (!rc && (now >= r->deadline || (LLADD_ALONE() && r->deadline != UINT64_MAX)))
             rc = LLADD_TIMEOUT;
         if (!rc && LLADD_ALONE())
-            rc = LLADD_BUSY; /* what the thread waits for it would have to do itself */
+            rc = LLADD_BUSY; /* only this thread runs: no other can release the lock */
         if (rc)
             give_up(l, part, rc, who);
         else if (r->deadline - now < ns)
